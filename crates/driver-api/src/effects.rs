@@ -1,0 +1,70 @@
+//! What Divvy does with an entry point: a set, because one call may do several things.
+//!
+//! The meanings are the house's contract; each hook that carries one has an end-to-end test.
+
+/// One thing Divvy does with an entry point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Effect {
+    /// Takes or returns device memory: ask, call, settle.
+    Account = 1,
+    /// Its answer is virtualised.
+    Answer = 1 << 1,
+    /// Submits GPU work.
+    Gate = 1 << 2,
+    /// May read or write device memory or submit work.
+    Touch = 1 << 3,
+    /// Our state must follow it.
+    Observe = 1 << 4,
+    /// Cannot be made safe under a tenant's limits.
+    Refuse = 1 << 5,
+}
+
+impl Effect {
+    /// All effects, in the order of their bits.
+    pub const ALL: [Self; 6] =
+        [Self::Account, Self::Answer, Self::Gate, Self::Touch, Self::Observe, Self::Refuse];
+
+    /// The word that stands for it in `effects.txt` and in the coverage page.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Account => "account",
+            Self::Answer => "answer",
+            Self::Gate => "gate",
+            Self::Touch => "touch",
+            Self::Observe => "observe",
+            Self::Refuse => "refuse",
+        }
+    }
+}
+
+/// A set of effects; the empty set is `pass`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Effects(u8);
+
+impl Effects {
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    /// Whether `effect` is in the set.
+    pub const fn has(self, effect: Effect) -> bool {
+        self.0 & effect as u8 != 0
+    }
+
+    /// Whether the call is forwarded untouched.
+    pub const fn is_pass(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the memory limit alone already needs a hook: everything but `gate` and `touch`,
+    /// whose hooks come with the compute share and the hand-over.
+    pub const fn needs_memory_hook(self) -> bool {
+        self.0
+            & (Effect::Account as u8
+                | Effect::Answer as u8
+                | Effect::Observe as u8
+                | Effect::Refuse as u8)
+            != 0
+    }
+}

@@ -1,0 +1,33 @@
+//! One row of the table.
+
+use crate::Effects;
+
+/// An exported symbol of the driver or of NVML.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The symbol, version and default-stream suffix included: `cuMemAllocAsync_ptsz`.
+    pub name: &'static str,
+    /// The symbol without `_ptds` or `_ptsz`.
+    pub base: &'static str,
+    /// The oldest header read that declares it, as cuda.h spells versions (11080 is 11.8).
+    pub since: u32,
+    /// The newest header read that declares it.
+    pub until: u32,
+    /// What Divvy does with it.
+    pub effects: Effects,
+    /// Whether driver 580 exports it (always true for NVML, whose export list is not recorded).
+    pub in_driver_580: bool,
+}
+
+impl Entry {
+    pub(crate) const fn new(
+        name: &'static str,
+        base: &'static str,
+        since: u32,
+        until: u32,
+        effects: u8,
+        in_driver_580: bool,
+    ) -> Self {
+        Self { name, base, since, until, effects: Effects::from_bits(effects), in_driver_580 }
+    }
+}

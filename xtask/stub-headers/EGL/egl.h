@@ -1,0 +1,3 @@
+/* The few names cudaEGL.h needs, so that its prototypes can be read without EGL installed. */
+#pragma once
+typedef int EGLint;

@@ -1,0 +1,5 @@
+/* The few names cudaEGL.h needs, so that its prototypes can be read without EGL installed. */
+#pragma once
+typedef void *EGLImageKHR;
+typedef void *EGLStreamKHR;
+typedef void *EGLSyncKHR;
