@@ -1,0 +1,219 @@
+//! The `usage` file: what a tenant's processes hold, device by device.
+//!
+//! The file is mapped by its processes and read by `pread` by everybody else, so it is described by
+//! offsets, not by one big structure. A device's ledger row is one line per slot, side by side, so
+//! that a scan over all processes of a device reads memory in order.
+
+use crate::{MAX_DEVICES, MAX_SLOTS, Uuid};
+
+/// First bytes of a usage file.
+pub const MAGIC: [u8; 8] = *b"DIVVYUSE";
+
+/// Slot 0 belongs to no process: its `held` is memory exported by legacy IPC.
+pub const SHARED_SLOT: usize = 0;
+
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 4096;
+/// Offset of the magic.
+pub const MAGIC_AT: usize = 0;
+/// Offset of the layout's version, a `u32`.
+pub const VERSION_AT: usize = 8;
+/// Offset of the file's size in bytes, a `u32`.
+pub const SIZE_AT: usize = 12;
+/// Offset of the count of slots ever used, a `u32` in a line of its own; bounds every scan.
+pub const SLOTS_HIGH_AT: usize = 64;
+
+/// Offset of the device table.
+pub const DEVICES_AT: usize = 1024;
+/// Bytes of a device's entry.
+pub const DEVICE_BYTES: usize = 128;
+/// Offsets inside a device's entry.
+pub mod device {
+    /// `u32`: 0 free, 1 in use; written last.
+    pub const STATE: usize = 0;
+    /// `u32`: index on the machine, `u32::MAX` when not known.
+    pub const INDEX: usize = 4;
+    /// 16 bytes.
+    pub const UUID: usize = 8;
+    /// `u64`: the card's bytes.
+    pub const TOTAL_BYTES: usize = 24;
+    /// `u64`: the tenant's limit in bytes; 0 is none.
+    pub const LIMIT_BYTES: usize = 32;
+    /// 64 bytes, zero-padded.
+    pub const NAME: usize = 40;
+    /// Bytes of the name.
+    pub const NAME_BYTES: usize = 64;
+}
+
+/// Offset of the slot table.
+pub const SLOTS_AT: usize = HEADER_BYTES;
+/// Bytes of a slot's entry.
+pub const SLOT_BYTES: usize = 64;
+/// Offsets inside a slot's entry. All but the state are for display.
+pub mod slot {
+    /// `u32`, one of [`super::state`].
+    pub const STATE: usize = 0;
+    /// `u32`: pid in the process's own namespace.
+    pub const PID: usize = 4;
+    /// `u64`: start time in clock ticks since boot, field 22 of `/proc/PID/stat`.
+    pub const START_TICKS: usize = 8;
+    /// `u64`: inode of the pid namespace.
+    pub const PID_NAMESPACE: usize = 16;
+    /// 16 bytes, zero-padded.
+    pub const COMM: usize = 24;
+    /// Bytes of the command's name.
+    pub const COMM_BYTES: usize = 16;
+    /// `u32`: the reason code of the last refusal, 0 for none.
+    pub const REASON: usize = 40;
+}
+
+/// States of a slot.
+pub mod state {
+    /// Nobody's.
+    pub const FREE: u32 = 0;
+    /// Claimed by a process that has not read its limits yet.
+    pub const STARTING: u32 = 1;
+    /// A running process's.
+    pub const LIVE: u32 = 2;
+}
+
+/// Offset of the table of memory shared by legacy IPC.
+pub const SHARED_AT: usize = SLOTS_AT + SLOT_BYTES * MAX_SLOTS;
+/// Entries of that table.
+pub const MAX_SHARED: usize = 256;
+/// Bytes of an entry.
+pub const SHARED_BYTES: usize = 256;
+/// Offsets inside an entry.
+pub mod shared {
+    /// `u32`: 0 free, 1 in use; written last.
+    pub const STATE: usize = 0;
+    /// `u32`: the device's row.
+    pub const ROW: usize = 4;
+    /// `u64`: charged bytes.
+    pub const BYTES: usize = 8;
+    /// 64 bytes: the IPC handle.
+    pub const HANDLE: usize = 16;
+    /// 128 bytes: one bit for each slot that refers to it.
+    pub const USERS: usize = 80;
+}
+
+/// Offset of the ledger.
+pub const LEDGER_AT: usize = SHARED_AT + SHARED_BYTES * MAX_SHARED;
+/// Bytes of one slot's line of one device: two cache lines, which processors fetch in pairs.
+pub const LINE_BYTES: usize = 128;
+/// Bytes of one device's row.
+pub const ROW_BYTES: usize = LINE_BYTES * MAX_SLOTS;
+/// Offsets of the `u64` words of a line.
+pub mod line {
+    /// Bytes held, with a change counter above bit 48.
+    pub const HELD: usize = 0;
+    /// Bytes asked for and not settled.
+    pub const ASKING: usize = 8;
+    /// The largest total of the tenant this process has seen.
+    pub const PEAK: usize = 16;
+    /// Requests refused.
+    pub const REFUSALS: usize = 24;
+    /// Twelve words: bytes held by kind.
+    pub const KINDS: usize = 32;
+}
+
+/// Bytes of the whole file.
+pub const USAGE_BYTES: usize = LEDGER_AT + ROW_BYTES * MAX_DEVICES;
+
+/// Byte of the admission lock, beyond the data so that no I/O meets it.
+pub const ADMISSION_LOCK_AT: u64 = 1 << 40;
+/// Byte of the liveness lock of slot 0; slot n's is n further.
+pub const SLOT_LOCKS_AT: u64 = ADMISSION_LOCK_AT + 4096;
+
+/// What a charge is for; an index into a line's `KINDS`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// `cuMemAlloc`, `cuMemAllocPitch`.
+    Block = 0,
+    /// `cuMemAllocManaged`.
+    Managed = 1,
+    /// Stream-ordered pools, by what they reserve.
+    Pool = 2,
+    /// `cuMemCreate` handles.
+    Vmm = 3,
+    /// Arrays and mipmapped arrays.
+    Array = 4,
+    /// Memory nodes of graphs.
+    Graph = 5,
+    /// Module and library globals and code.
+    Module = 6,
+    /// Contexts.
+    Context = 7,
+    /// Device heap, printf buffer, local memory.
+    Heap = 8,
+    /// Memory of another process, opened by legacy IPC or exported.
+    Shared = 9,
+    /// Memory imported by descriptor, fabric or external handle.
+    Imported = 10,
+    /// What an audit found beyond the ledger.
+    Other = 11,
+}
+
+impl Kind {
+    /// All kinds, in the order of their words.
+    pub const ALL: [Self; 12] = [
+        Self::Block,
+        Self::Managed,
+        Self::Pool,
+        Self::Vmm,
+        Self::Array,
+        Self::Graph,
+        Self::Module,
+        Self::Context,
+        Self::Heap,
+        Self::Shared,
+        Self::Imported,
+        Self::Other,
+    ];
+
+    /// Name in tables and JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Block => "blocks",
+            Self::Managed => "managed",
+            Self::Pool => "pools",
+            Self::Vmm => "vmm",
+            Self::Array => "arrays",
+            Self::Graph => "graphs",
+            Self::Module => "modules",
+            Self::Context => "contexts",
+            Self::Heap => "heap",
+            Self::Shared => "shared",
+            Self::Imported => "imported",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Offset of device `row`'s entry.
+pub const fn device_at(row: usize) -> usize {
+    DEVICES_AT + DEVICE_BYTES * row
+}
+
+/// Offset of `slot`'s entry.
+pub const fn slot_at(slot: usize) -> usize {
+    SLOTS_AT + SLOT_BYTES * slot
+}
+
+/// Offset of shared entry `index`.
+pub const fn shared_at(index: usize) -> usize {
+    SHARED_AT + SHARED_BYTES * index
+}
+
+/// Offset of `slot`'s line in device `row`.
+pub const fn line_at(row: usize, slot: usize) -> usize {
+    LEDGER_AT + ROW_BYTES * row + LINE_BYTES * slot
+}
+
+const _: () = assert!(DEVICES_AT + DEVICE_BYTES * MAX_DEVICES <= HEADER_BYTES);
+const _: () = assert!(device::NAME + device::NAME_BYTES <= DEVICE_BYTES);
+const _: () = assert!(shared::USERS + MAX_SLOTS / 8 <= SHARED_BYTES);
+const _: () = assert!(line::KINDS + 8 * Kind::ALL.len() == LINE_BYTES);
+const _: () = assert!(LEDGER_AT % 4096 == 0 && USAGE_BYTES == 2_232_320);
+const _: () = assert!(size_of::<Uuid>() == 16);

@@ -1,0 +1,15 @@
+//! Pure decisions: the ledger protocol, the limit grammar, what a block is charged, what a query is
+//! answered.
+//!
+//! Promises: no I/O, no clock, no allocation, no unsafe, no panic; time, bytes and slots come in as
+//! arguments, so that the same code runs over a mapped file in production and over a model checker
+//! in tests.
+
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod charge;
+pub mod ledger;
+pub mod limit;
+pub mod size;
