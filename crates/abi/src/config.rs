@@ -109,7 +109,7 @@ pub struct Config {
     /// Limits; a UUID rule beats an index rule beats the rule for all.
     pub rules: [Rule; MAX_RULES],
     /// Zero, to the next cache line.
-    pub reserved: [u64; 10],
+    pub reserved: [u64; 14],
     /// One a device row.
     pub gates: [GateLine; MAX_DEVICES],
 }
