@@ -1,1 +1,382 @@
-//! To come.
+//! Limit rules: which limit applies to which device, read from a command line or an environment.
+//!
+//! One rule is `[selector "="] size`; the selector is a device index (`0`) or a UUID (`GPU-` and 36
+//! characters, as the driver prints it), none means every device. Several rules are separated by
+//! commas. An environment variable names its device by a suffix: `DIVVY_MEMORY`, `DIVVY_MEMORY_1`;
+//! the same for `CUDA_DEVICE_MEMORY_LIMIT`.
+//!
+//! Promises: UUID beats index beats "every device", whatever the order; two rules for one selector,
+//! an index out of range or an unknown selector are errors; a rule read from a file that no version
+//! of this code would write is an error too, never "no limit"; storage is fixed, nothing panics.
+//!
+//! Does not: read any environment itself, nor know which devices exist.
+
+use core::fmt;
+
+use divvy_abi::config::{MAX_RULES, Rule, quantity, selector};
+use divvy_abi::{MAX_DEVICES, Uuid};
+
+use crate::size::{self, Limit, SizeError};
+
+/// Which devices a rule is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selector {
+    /// Every device without a closer rule.
+    All,
+    /// The device with this index.
+    Index(u32),
+    /// The device with this UUID.
+    Uuid(Uuid),
+}
+
+/// Why a text is not a rule, or cannot join the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleError<'a> {
+    /// The part after `=` (or all of it) is not a size.
+    Size(SizeError<'a>),
+    /// The part before `=` is neither an index below 16 nor a UUID.
+    Selector(&'a str),
+    /// Another rule names the same devices.
+    Twice(Selector),
+    /// More than [`MAX_RULES`] rules.
+    TooMany,
+}
+
+impl fmt::Display for RuleError<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RuleError::Size(error) => error.fmt(f),
+            RuleError::Selector(text) => write!(
+                f,
+                "\"{text}\" names no device: write an index from 0 to {} or a UUID such as \
+                 GPU-00112233-4455-6677-8899-aabbccddeeff",
+                MAX_DEVICES - 1
+            ),
+            RuleError::Twice(selector) => write!(f, "two limits for {selector}: keep one"),
+            RuleError::TooMany => write!(f, "more than {MAX_RULES} limits: keep one per device"),
+        }
+    }
+}
+
+impl core::error::Error for RuleError<'_> {}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Selector::All => f.write_str("every device"),
+            Selector::Index(index) => write!(f, "device {index}"),
+            Selector::Uuid(uuid) => write!(f, "{}", UuidText(uuid)),
+        }
+    }
+}
+
+/// A UUID as the driver's tools print it: `GPU-00112233-4455-…`.
+#[derive(Clone, Copy, Debug)]
+pub struct UuidText<'a>(pub &'a Uuid);
+
+impl fmt::Display for UuidText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GPU")?;
+        for (i, byte) in self.0.iter().enumerate() {
+            if matches!(i, 0 | 4 | 6 | 8 | 10) {
+                f.write_str("-")?;
+            }
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a UUID as the driver's tools print it: `GPU-` or `MIG-`, then 8-4-4-4-12 hexadecimal digits.
+pub fn parse_uuid(text: &str) -> Option<Uuid> {
+    let digits = text.strip_prefix("GPU-").or_else(|| text.strip_prefix("MIG-"))?;
+    if digits.len() != 36 {
+        return None;
+    }
+    let mut uuid = [0_u8; 16];
+    let mut nibbles = 0_usize;
+    for (i, b) in digits.bytes().enumerate() {
+        if matches!(i, 8 | 13 | 18 | 23) {
+            if b != b'-' {
+                return None;
+            }
+            continue;
+        }
+        let nibble = char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok())?;
+        let byte = uuid.get_mut(nibbles / 2)?;
+        *byte = (*byte << 4) | nibble;
+        nibbles += 1;
+    }
+    Some(uuid)
+}
+
+fn parse_index(text: &str) -> Option<u32> {
+    let plain = text == "0" || (!text.is_empty() && !text.starts_with('0'));
+    let value = size::digits_to_u64(text).filter(|_| plain)?;
+    u32::try_from(value).ok().filter(|index| (*index as usize) < MAX_DEVICES)
+}
+
+/// Reads one rule: `8GiB`, `0=8GiB`, `GPU-…=50%`.
+///
+/// # Errors
+/// [`RuleError::Selector`] or [`RuleError::Size`].
+pub fn parse_rule(text: &str) -> Result<Rule, RuleError<'_>> {
+    let (selector, size_text) = match text.split_once('=') {
+        None => (Selector::All, text),
+        Some((name, size_text)) => {
+            let selector = parse_uuid(name)
+                .map(Selector::Uuid)
+                .or_else(|| parse_index(name).map(Selector::Index))
+                .ok_or(RuleError::Selector(name))?;
+            (selector, size_text)
+        }
+    };
+    Ok(rule(selector, size::parse(size_text).map_err(RuleError::Size)?))
+}
+
+/// The rule that limits `devices` to `limit`.
+pub const fn rule(devices: Selector, limit: Limit) -> Rule {
+    let (quantity, value) = match limit {
+        Limit::Unlimited => (quantity::UNLIMITED, 0),
+        Limit::Bytes(bytes) => (quantity::BYTES, bytes),
+        Limit::Ppm(ppm) => (quantity::PPM, ppm as u64),
+    };
+    let (selector, index, uuid) = match devices {
+        Selector::All => (selector::ALL, 0, [0; 16]),
+        Selector::Index(index) => (selector::INDEX, index, [0; 16]),
+        Selector::Uuid(uuid) => (selector::UUID, 0, uuid),
+    };
+    Rule { selector, index, uuid, quantity, reserved: 0, value }
+}
+
+/// A rule's devices; `None` for one no version of this code writes.
+fn selector_of(rule: &Rule) -> Option<Selector> {
+    match rule.selector {
+        selector::ALL => Some(Selector::All),
+        selector::INDEX => Some(Selector::Index(rule.index)),
+        selector::UUID => Some(Selector::Uuid(rule.uuid)),
+        _ => None,
+    }
+}
+
+/// A rule's limit; `None` for one no version of this code writes.
+fn limit_of(rule: &Rule) -> Option<Limit> {
+    match (rule.quantity, rule.value) {
+        (quantity::UNLIMITED, 0) => Some(Limit::Unlimited),
+        (quantity::BYTES, bytes @ 1..=size::MAX_BYTES) => Some(Limit::Bytes(bytes)),
+        (quantity::PPM, ppm @ 1..=1_000_000) => u32::try_from(ppm).ok().map(Limit::Ppm),
+        _ => None,
+    }
+}
+
+/// A rule in a config file cannot be understood; its position. The tenant must not run unlimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadRule(
+    /// Position in the list, from 0.
+    pub usize,
+);
+
+impl fmt::Display for BadRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rule {} of the config file cannot be understood: write the limits anew", self.0)
+    }
+}
+
+impl core::error::Error for BadRule {}
+
+/// The limit of one device in bytes, `None` for none: UUID beats index beats every device.
+///
+/// # Errors
+/// [`BadRule`] when any rule makes no sense, whether it is for this device or not.
+pub fn resolve(
+    rules: &[Rule],
+    index: Option<u32>,
+    uuid: &Uuid,
+    card_bytes: u64,
+) -> Result<Option<u64>, BadRule> {
+    let mut best = (0_u8, Limit::Unlimited);
+    for (position, rule) in rules.iter().enumerate() {
+        let (Some(selector), Some(limit)) = (selector_of(rule), limit_of(rule)) else {
+            return Err(BadRule(position));
+        };
+        let closeness = match selector {
+            Selector::All => 1,
+            Selector::Index(i) if Some(i) == index => 2,
+            Selector::Uuid(u) if u == *uuid => 3,
+            _ => 0,
+        };
+        if closeness > best.0 {
+            best = (closeness, limit);
+        }
+    }
+    Ok(best.1.resolve(card_bytes))
+}
+
+/// What an environment variable's name says: `None` if it is not of the family `base`, else the
+/// devices it is for.
+///
+/// # Errors
+/// [`RuleError::Selector`] for a suffix that is no index: `DIVVY_MEMORY_x` is a typing error, and
+/// ignoring it would mean "unlimited".
+pub fn env_selector<'a>(name: &'a str, base: &str) -> Option<Result<Selector, RuleError<'a>>> {
+    let suffix = name.strip_prefix(base)?;
+    if suffix.is_empty() {
+        return Some(Ok(Selector::All));
+    }
+    let index = suffix.strip_prefix('_')?;
+    Some(parse_index(index).map(Selector::Index).ok_or(RuleError::Selector(index)))
+}
+
+/// A list of rules under construction, in fixed storage.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    rules: [Rule; MAX_RULES],
+    count: usize,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Rules {
+    /// No rules: every device is unlimited.
+    pub const fn new() -> Self {
+        Self { rules: [rule(Selector::All, Limit::Unlimited); MAX_RULES], count: 0 }
+    }
+
+    /// The rules in the order they came.
+    pub fn as_slice(&self) -> &[Rule] {
+        self.rules.get(..self.count).unwrap_or(&[])
+    }
+
+    /// Whether there is no rule at all.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds one rule.
+    ///
+    /// # Errors
+    /// [`RuleError::Twice`] or [`RuleError::TooMany`].
+    pub fn push(&mut self, new: Rule) -> Result<(), RuleError<'static>> {
+        if let Some(selector) = selector_of(&new)
+            && self.as_slice().iter().any(|r| selector_of(r) == Some(selector))
+        {
+            return Err(RuleError::Twice(selector));
+        }
+        *self.rules.get_mut(self.count).ok_or(RuleError::TooMany)? = new;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Adds every rule of a comma-separated list.
+    ///
+    /// # Errors
+    /// The first error of [`parse_rule`] or [`Rules::push`].
+    pub fn parse_into<'a>(&mut self, text: &'a str) -> Result<(), RuleError<'a>> {
+        text.split(',').try_for_each(|one| self.push(parse_rule(one)?))
+    }
+
+    /// Adds one environment variable of the family `base`; false when `name` is not of it.
+    ///
+    /// A value may be a list of rules only where the name has no suffix.
+    ///
+    /// # Errors
+    /// Those of [`env_selector`], [`parse_rule`] and [`Rules::push`].
+    pub fn push_env<'a>(
+        &mut self,
+        base: &str,
+        name: &'a str,
+        value: &'a str,
+    ) -> Result<bool, RuleError<'a>> {
+        let Some(devices) = env_selector(name, base) else { return Ok(false) };
+        match devices? {
+            Selector::All => self.parse_into(value)?,
+            devices => {
+                self.push(rule(devices, size::parse(value).map_err(RuleError::Size)?))?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Uuid = [0xaa; 16];
+    const B: Uuid = [0xbb; 16];
+
+    fn rules(text: &str) -> Rules {
+        let mut rules = Rules::new();
+        rules.parse_into(text).expect(text);
+        rules
+    }
+
+    #[test]
+    fn a_uuid_beats_an_index_beats_the_rest() {
+        let uuid = UuidText(&A).to_string();
+        let rules = rules(&format!("8GiB,{uuid}=1GiB,0=2GiB"));
+        let limit = |index, uuid| resolve(rules.as_slice(), index, uuid, 1 << 40).unwrap();
+        assert_eq!(limit(Some(0), &A), Some(1 << 30));
+        assert_eq!(limit(Some(0), &B), Some(2 << 30));
+        assert_eq!(limit(Some(1), &B), Some(8 << 30));
+        assert_eq!(limit(None, &B), Some(8 << 30));
+    }
+
+    #[test]
+    fn an_uuid_reads_back_as_printed() {
+        assert_eq!(parse_uuid(&UuidText(&A).to_string()), Some(A));
+        for bad in ["GPU-", "aaaaaaaa", "GPU-aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaa", "GPU-é"] {
+            assert_eq!(parse_uuid(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_environment_names_devices_by_suffix() {
+        let mut rules = Rules::new();
+        let base = "CUDA_DEVICE_MEMORY_LIMIT";
+        assert_eq!(rules.push_env(base, "CUDA_DEVICE_MEMORY_LIMIT", "0m"), Ok(true));
+        assert_eq!(rules.push_env(base, "CUDA_DEVICE_MEMORY_LIMIT_1", "3000m"), Ok(true));
+        assert_eq!(rules.push_env(base, "CUDA_DEVICE_SM_LIMIT", "x"), Ok(false));
+        assert_eq!(rules.push_env(base, "CUDA_DEVICE_MEMORY_LIMITS", "x"), Ok(false));
+        assert_eq!(resolve(rules.as_slice(), Some(0), &A, 1), Ok(None));
+        assert_eq!(resolve(rules.as_slice(), Some(1), &A, 1), Ok(Some(3000 << 20)));
+    }
+
+    #[test]
+    fn a_typing_error_is_never_unlimited() {
+        let mut rules = Rules::new();
+        for name in ["M_x", "M_", "M_01", "M_16", "M_-1"] {
+            assert!(rules.push_env("M", name, "1g").is_err(), "{name}");
+        }
+        for text in ["", "1g,", "16=1g", "x=1g", "0=", "=1g", "1g,2g", "0=1g,0=1g", "1g 2g"] {
+            let mut rules = Rules::new();
+            assert!(rules.parse_into(text).is_err(), "{text}");
+        }
+        let nonsense = Rule { quantity: 9, ..rule(Selector::All, Limit::Unlimited) };
+        assert_eq!(resolve(&[nonsense], None, &A, 1), Err(BadRule(0)));
+        let zero = Rule { quantity: quantity::BYTES, ..nonsense };
+        assert_eq!(resolve(&[zero], None, &A, 1), Err(BadRule(0)));
+    }
+
+    #[test]
+    fn errors_name_value_and_fix() {
+        let text = parse_rule("0=abc").unwrap_err().to_string();
+        assert!(text.contains("\"abc\"") && text.contains("8GiB"), "{text}");
+        let text = parse_rule("99=1g").unwrap_err().to_string();
+        assert!(text.contains("\"99\"") && text.contains("UUID"), "{text}");
+    }
+
+    #[test]
+    fn there_is_room_for_every_device_and_no_more() {
+        let mut rules = Rules::new();
+        for i in 0..MAX_RULES {
+            let uuid = [u8::try_from(i).unwrap(); 16];
+            assert_eq!(rules.push(rule(Selector::Uuid(uuid), Limit::Bytes(1))), Ok(()));
+        }
+        assert_eq!(rules.push(rule(Selector::All, Limit::Bytes(1))), Err(RuleError::TooMany));
+    }
+}
