@@ -1,0 +1,152 @@
+//! Why a process could not join its tenant, in words that name the value and the fix.
+
+use core::fmt;
+
+use crate::Errno;
+
+/// Which of the tenant's two files an error speaks of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum File {
+    /// The limits.
+    Config,
+    /// The ledger.
+    Usage,
+}
+
+impl fmt::Display for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Config => "config",
+            Self::Usage => "usage",
+        })
+    }
+}
+
+/// Why attaching failed. The program must then be refused memory, or run unlimited if its operator
+/// chose so; which is not decided here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// The directory's path does not fit our buffers.
+    PathTooLong {
+        /// Bytes of the path.
+        bytes: usize,
+    },
+    /// The directory cannot be opened or made.
+    Directory(Errno),
+    /// The directory belongs to somebody who is neither us nor root.
+    ForeignDirectory {
+        /// Its owner.
+        uid: u32,
+    },
+    /// A file cannot be opened.
+    Open(File, Errno),
+    /// A file belongs to somebody it must not.
+    ForeignFile {
+        /// The file.
+        file: File,
+        /// Its owner.
+        uid: u32,
+    },
+    /// A file is not a regular file.
+    NotAFile(File),
+    /// A file starts with bytes that are not Divvy's.
+    BadMagic {
+        /// The file.
+        file: File,
+        /// What it starts with.
+        found: [u8; 8],
+    },
+    /// A file is of another version.
+    Version {
+        /// The file.
+        file: File,
+        /// Its version.
+        found: u32,
+    },
+    /// A file is shorter than its version demands.
+    ShortFile {
+        /// The file.
+        file: File,
+        /// Bytes it has.
+        bytes: u64,
+        /// Bytes it should have.
+        expected_bytes: u64,
+    },
+    /// The disk or the quota is full.
+    NoSpace(Errno),
+    /// A system call failed that has no reason to.
+    System(Errno),
+    /// All process slots are taken by living processes.
+    NoSlot,
+    /// All device rows are taken.
+    NoDeviceRow,
+    /// Another process held the admission lock for 100 ms.
+    LockTimeout,
+    /// The owner has not written limits, and there is nobody else to.
+    NoConfig,
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PathTooLong { bytes } => {
+                write!(f, "the tenant directory's path has {bytes} bytes; use one under 200")
+            }
+            Self::Directory(errno) => write!(
+                f,
+                "the tenant directory cannot be used: {errno}; make it writable for this user"
+            ),
+            Self::ForeignDirectory { uid } => write!(
+                f,
+                "the tenant directory belongs to uid {uid}, who is neither this user nor root; \
+                 remove it or name another"
+            ),
+            Self::Open(file, errno) => write!(f, "the tenant's {file} file cannot be opened: {errno}"),
+            Self::ForeignFile { file, uid } => write!(
+                f,
+                "the tenant's {file} file belongs to uid {uid}, who is neither this user, root nor \
+                 the directory's owner; remove it"
+            ),
+            Self::NotAFile(file) => {
+                write!(f, "the tenant's {file} is not a regular file; remove it")
+            }
+            Self::BadMagic { file, found } => write!(
+                f,
+                "the tenant's {file} file starts with {found:02x?}, which is not Divvy's; remove it"
+            ),
+            Self::Version { file, found } => write!(
+                f,
+                "the tenant's {file} file has version {found}, this library {}; let the tenant's \
+                 processes end, or use one version of Divvy",
+                divvy_abi::ABI_VERSION
+            ),
+            Self::ShortFile { file, bytes, expected_bytes } => write!(
+                f,
+                "the tenant's {file} file has {bytes} bytes instead of {expected_bytes}; remove it"
+            ),
+            Self::NoSpace(errno) => write!(
+                f,
+                "the tenant directory's file system has no room: {errno}; free {} KiB there",
+                divvy_abi::usage::USAGE_BYTES / 1024
+            ),
+            Self::System(errno) => write!(f, "a system call failed: {errno}"),
+            Self::NoSlot => write!(
+                f,
+                "all {} process slots of the tenant are taken by running processes",
+                divvy_abi::MAX_SLOTS - 1
+            ),
+            Self::NoDeviceRow => {
+                write!(f, "the tenant already uses {} devices", divvy_abi::MAX_DEVICES)
+            }
+            Self::LockTimeout => write!(
+                f,
+                "another process held the tenant's admission lock for 100 ms; is the machine \
+                 stopped or the file system hung?"
+            ),
+            Self::NoConfig => {
+                write!(f, "the tenant has no config file; start the program by `divvy run`")
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The tenant directory and its two files: found, made, judged.
+//!
+//! Trust: a directory of ours or root's is trusted, and so is everything in it when only its owner
+//! chooses who writes there (no sticky bit). In a sticky directory, and for every file, the owner
+//! must be us, root, or the directory's owner. Links are never followed.
+
+use core::ffi::CStr;
+
+use divvy_abi::{ABI_VERSION, config, usage};
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::error::{AttachError, File};
+use crate::sys::{self, Errno, Fd, Lock};
+
+/// Longest path of a tenant directory, in bytes.
+const PATH_BYTES: usize = 200;
+
+/// A NUL-terminated path in a buffer of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    bytes: [u8; PATH_BYTES + 8],
+}
+
+impl Path {
+    /// `directory` followed by `name`.
+    pub(crate) fn join(directory: &CStr, name: &str) -> Result<Self, AttachError> {
+        let from = directory.to_bytes();
+        let mut path = Self { bytes: [0; PATH_BYTES + 8] };
+        let too_long = AttachError::PathTooLong { bytes: from.len() };
+        if from.len() > PATH_BYTES || name.len() + 1 > 7 + 1 {
+            return Err(too_long);
+        }
+        let mut target = path.bytes.iter_mut();
+        for (to, byte) in
+            target.by_ref().zip(from.iter().chain(name.as_bytes().iter()).copied())
+        {
+            *to = byte;
+        }
+        Ok(path)
+    }
+
+    pub(crate) fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+}
+
+/// The paths of a tenant's files.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paths {
+    pub(crate) config: Path,
+    pub(crate) usage: Path,
+}
+
+impl Paths {
+    pub(crate) fn of(directory: &CStr) -> Result<Self, AttachError> {
+        Ok(Self {
+            config: Path::join(directory, "/config")?,
+            usage: Path::join(directory, "/usage")?,
+        })
+    }
+}
+
+/// Who may own the files, learnt from the directory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trust {
+    me: u32,
+    directory_uid: u32,
+    any_owner: bool,
+}
+
+impl Trust {
+    /// Judges `directory`; makes it (mode 0777 less nothing, as its parent permits) when `make`.
+    pub(crate) fn of(directory: &CStr, make: bool) -> Result<Self, AttachError> {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        let fd = match sys::open(directory, flags, 0) {
+            Err(Errno(libc::ENOENT)) if make => {
+                match sys::mkdir(directory, 0o700) {
+                    Ok(()) | Err(Errno(libc::EEXIST)) => {}
+                    Err(errno) => return Err(AttachError::Directory(errno)),
+                }
+                sys::open(directory, flags, 0)
+            }
+            other => other,
+        }
+        .map_err(AttachError::Directory)?;
+        let stat = sys::stat(&fd).map_err(AttachError::Directory)?;
+        let me = sys::effective_uid();
+        if stat.uid != me && stat.uid != 0 {
+            return Err(AttachError::ForeignDirectory { uid: stat.uid });
+        }
+        let any_owner = stat.mode & libc::S_ISVTX == 0;
+        Ok(Self { me, directory_uid: stat.uid, any_owner })
+    }
+
+    fn judge(&self, file: File, stat: &sys::Stat) -> Result<(), AttachError> {
+        if stat.mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(AttachError::NotAFile(file));
+        }
+        let known = [self.me, 0, self.directory_uid].contains(&stat.uid);
+        if known || self.any_owner {
+            Ok(())
+        } else {
+            Err(AttachError::ForeignFile { file, uid: stat.uid })
+        }
+    }
+}
+
+/// Opens the usage file, making and initialising it when it is new.
+pub(crate) fn open_usage(paths: &Paths, trust: &Trust) -> Result<Fd, AttachError> {
+    let open = |errno| AttachError::Open(File::Usage, errno);
+    let path = paths.usage.as_c_str();
+    let fd = match sys::open(path, libc::O_RDWR, 0) {
+        Err(Errno(libc::ENOENT)) => {
+            sys::open(path, libc::O_RDWR | libc::O_CREAT, 0o600).map_err(room_or(open))?
+        }
+        other => other.map_err(open)?,
+    };
+    let stat = sys::stat(&fd).map_err(AttachError::System)?;
+    trust.judge(File::Usage, &stat)?;
+    if stat.size_bytes == 0 || !header_is_written(&fd)? {
+        initialise(&fd, trust)?;
+    }
+    judge_usage(&fd)?;
+    Ok(fd)
+}
+
+/// Opens the usage file again, for a lock of its own; it must still be the file we mapped.
+pub(crate) fn reopen_usage(path: &CStr, device: u64, inode: u64) -> Result<Fd, AttachError> {
+    let fd = sys::open(path, libc::O_RDWR, 0).map_err(|e| AttachError::Open(File::Usage, e))?;
+    let stat = sys::stat(&fd).map_err(AttachError::System)?;
+    if (stat.device, stat.inode) == (device, inode) {
+        Ok(fd)
+    } else {
+        Err(AttachError::Open(File::Usage, Errno(libc::ENOENT)))
+    }
+}
+
+fn room_or(other: impl Fn(Errno) -> AttachError) -> impl Fn(Errno) -> AttachError {
+    move |errno| match errno.0 {
+        libc::ENOSPC | libc::EDQUOT | libc::EFBIG => AttachError::NoSpace(errno),
+        _ => other(errno),
+    }
+}
+
+fn header_is_written(fd: &Fd) -> Result<bool, AttachError> {
+    let mut magic = [0_u8; 8];
+    sys::read_at(fd, &mut magic, usage::MAGIC_AT as u64).map_err(AttachError::System)?;
+    Ok(magic != [0; 8])
+}
+
+/// Lays the file out under the admission lock; the magic is written last, so that a creator killed
+/// half-way leaves a file that the next one lays out again.
+fn initialise(fd: &Fd, trust: &Trust) -> Result<(), AttachError> {
+    let lock = crate::admission::Held::on(fd)?;
+    if header_is_written(fd)? {
+        return Ok(());
+    }
+    let room = room_or(AttachError::System);
+    sys::set_len(fd, usage::USAGE_BYTES).map_err(&room)?;
+    // The ledger's rows follow when a device is seen: 128 KiB each.
+    sys::allocate(fd, 0, usage::LEDGER_AT).map_err(&room)?;
+    if trust.any_owner {
+        // Containers with other uids may share the directory; its own mode says who gets in.
+        let _ = sys::chmod(fd, 0o666);
+    }
+    let mut head = [0_u8; 16];
+    let words = [ABI_VERSION, usage::USAGE_BYTES as u32];
+    for (to, byte) in head.iter_mut().skip(8).zip(words.iter().flat_map(|w| w.to_ne_bytes())) {
+        *to = byte;
+    }
+    sys::write_at(fd, head.get(8..).unwrap_or(&[]), 8).map_err(&room)?;
+    sys::write_at(fd, &usage::MAGIC, 0).map_err(&room)?;
+    drop(lock);
+    Ok(())
+}
+
+fn judge_usage(fd: &Fd) -> Result<(), AttachError> {
+    let mut head = [0_u8; 16];
+    let got = sys::read_at(fd, &mut head, 0).map_err(AttachError::System)?;
+    let stat = sys::stat(fd).map_err(AttachError::System)?;
+    judge_head(File::Usage, &head, got, usage::MAGIC)?;
+    let expected_bytes = usage::USAGE_BYTES as u64;
+    if stat.size_bytes < expected_bytes {
+        return Err(AttachError::ShortFile {
+            file: File::Usage,
+            bytes: stat.size_bytes,
+            expected_bytes,
+        });
+    }
+    Ok(())
+}
+
+fn judge_head(file: File, head: &[u8; 16], got: usize, magic: [u8; 8]) -> Result<(), AttachError> {
+    let found: [u8; 8] = head.first_chunk().copied().unwrap_or_default();
+    if got < head.len() {
+        let short = AttachError::ShortFile { file, bytes: got as u64, expected_bytes: 16 };
+        return Err(short);
+    }
+    if found != magic {
+        return Err(AttachError::BadMagic { file, found });
+    }
+    let version = head.get(8..12).and_then(|b| b.first_chunk().copied()).unwrap_or_default();
+    match u32::from_ne_bytes(version) {
+        ABI_VERSION => Ok(()),
+        found => Err(AttachError::Version { file, found }),
+    }
+}
+
+/// Reads and judges the config; `None` when there is none or it is empty.
+pub(crate) fn read_config(
+    paths: &Paths,
+    trust: &Trust,
+) -> Result<Option<config::Config>, AttachError> {
+    let fd = match sys::open(paths.config.as_c_str(), libc::O_RDONLY, 0) {
+        Ok(fd) => fd,
+        Err(Errno(libc::ENOENT)) => return Ok(None),
+        Err(errno) => return Err(AttachError::Open(File::Config, errno)),
+    };
+    let stat = sys::stat(&fd).map_err(AttachError::System)?;
+    trust.judge(File::Config, &stat)?;
+    let mut bytes = [0_u8; config::CONFIG_BYTES];
+    let got = sys::read_at(&fd, &mut bytes, 0).map_err(AttachError::System)?;
+    if got == 0 {
+        return Ok(None);
+    }
+    let head = bytes.first_chunk::<16>().copied().unwrap_or([0; 16]);
+    judge_head(File::Config, &head, got, config::MAGIC)?;
+    if got < bytes.len() {
+        return Err(AttachError::ShortFile {
+            file: File::Config,
+            bytes: got as u64,
+            expected_bytes: bytes.len() as u64,
+        });
+    }
+    Ok(config::Config::read_from_bytes(&bytes).ok())
+}
+
+/// Writes the config in place. Called under the admission lock by the first process of a tenant
+/// without an owner; an owner replaces the whole file instead.
+pub(crate) fn write_config(
+    paths: &Paths,
+    trust: &Trust,
+    config: &config::Config,
+) -> Result<(), AttachError> {
+    let path = paths.config.as_c_str();
+    let room = room_or(|errno| AttachError::Open(File::Config, errno));
+    let fd = sys::open(path, libc::O_RDWR | libc::O_CREAT, 0o600).map_err(&room)?;
+    let stat = sys::stat(&fd).map_err(AttachError::System)?;
+    trust.judge(File::Config, &stat)?;
+    if trust.any_owner {
+        let _ = sys::chmod(&fd, 0o666);
+    }
+    sys::write_at(&fd, config.as_bytes(), 0).map_err(&room)
+}
+
+/// Whether the slot's lock is held by a living process.
+pub(crate) fn is_alive(fd: &Fd, slot: usize) -> bool {
+    sys::is_locked(fd, slot_lock_at(slot)).unwrap_or(true)
+}
+
+/// Takes or drops a slot's liveness lock on `fd`'s description.
+pub(crate) fn lock_slot(fd: &Fd, slot: usize, lock: Lock) -> Result<bool, Errno> {
+    sys::set_lock(fd, slot_lock_at(slot), lock)
+}
+
+fn slot_lock_at(slot: usize) -> u64 {
+    usage::SLOT_LOCKS_AT + slot as u64
+}

@@ -1,0 +1,164 @@
+//! A process's slot: claimed once, alive as long as the process, free the moment it dies.
+//!
+//! Liveness is an OFD write lock on a byte of the slot's own, on a description opened anew for it.
+//! One page mapped from that description keeps it open after its descriptor is closed, so the lock
+//! survives a program that closes every descriptor; MADV_DONTFORK keeps the page, and with it the
+//! lock, out of forked children. The slot's number lies in a page that the kernel wipes in a child,
+//! so a child, however it was made, finds none and claims its own.
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+use divvy_abi::usage::{self, slot, state};
+use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
+
+use crate::error::AttachError;
+use crate::file;
+use crate::process::Identity;
+use crate::sys::{self, Fd, Lock};
+use crate::usage::Usage;
+
+const PAGE_BYTES: usize = 4096;
+
+/// Words that a forked child finds zero.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForkPage(*mut u8);
+
+// SAFETY: the pointer is to a mapping that is never taken down, and all access is atomic.
+unsafe impl Send for ForkPage {}
+// SAFETY: as above.
+unsafe impl Sync for ForkPage {}
+
+impl ForkPage {
+    pub(crate) fn new() -> Result<Self, AttachError> {
+        let page = sys::map_private(PAGE_BYTES).map_err(AttachError::System)?;
+        sys::advise(page, PAGE_BYTES, libc::MADV_WIPEONFORK).map_err(AttachError::System)?;
+        Ok(Self(page))
+    }
+
+    fn word(&self, index: usize) -> &'static AtomicU32 {
+        // SAFETY: `index` is 0 or 1 (private callers below), inside the page, aligned; the page is
+        // never taken down and only accessed atomically.
+        unsafe { AtomicU32::from_ptr(self.0.add(4 * (index & 1)).cast()) }
+    }
+
+    /// This process's slot; 0 when it has none yet.
+    pub(crate) fn slot(&self) -> usize {
+        self.word(0).load(SeqCst) as usize
+    }
+
+    fn set_slot(&self, slot: usize) {
+        self.word(0).store(u32::try_from(slot).unwrap_or(0), SeqCst);
+    }
+
+    /// Runs `act` while no other thread of this process does.
+    fn alone<T>(&self, act: impl FnOnce() -> T) -> T {
+        let lock = self.word(1);
+        while lock.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
+            sys::sleep_ns(20_000);
+        }
+        let result = act();
+        lock.store(0, SeqCst);
+        result
+    }
+}
+
+/// Claims a slot for this process, unless another thread just did. `settle` runs with the slot
+/// still STARTING: it reads or writes the config. `identity` is the file's device and inode.
+pub(crate) fn claim(
+    fork: &ForkPage,
+    usage: &Usage,
+    path: &CStr,
+    identity: (u64, u64),
+    settle: impl FnOnce(&Fd, usize) -> Result<(), AttachError>,
+) -> Result<usize, AttachError> {
+    fork.alone(|| {
+        if fork.slot() != 0 {
+            return Ok(fork.slot());
+        }
+        let fd = file::reopen_usage(path, identity.0, identity.1)?;
+        let index = take_any(&fd, usage)?;
+        usage.clear_slot(index);
+        crate::shared::forget_user(usage, index);
+        describe(usage, index);
+        usage.set_slot_state(index, state::STARTING);
+        usage.raise_slots_high(index);
+        let page = anchor(&fd)?;
+        if let Err(error) = settle(&fd, index) {
+            usage.set_slot_state(index, state::FREE);
+            // SAFETY: the page was mapped a moment ago and nothing refers to it.
+            unsafe { sys::unmap(page, PAGE_BYTES) };
+            return Err(error);
+        }
+        usage.set_slot_state(index, state::LIVE);
+        fork.set_slot(index);
+        Ok(index)
+    })
+}
+
+/// Maps one page of `fd`'s description, so that its locks outlive the descriptor.
+fn anchor(fd: &Fd) -> Result<*mut u8, AttachError> {
+    let page = sys::map_shared(fd, PAGE_BYTES, libc::PROT_NONE).map_err(AttachError::System)?;
+    sys::advise(page, PAGE_BYTES, libc::MADV_DONTFORK).map_err(AttachError::System)?;
+    Ok(page)
+}
+
+/// Locks a free slot: first among those marked free, then among all, which finds the dead.
+fn take_any(fd: &Fd, usage: &Usage) -> Result<usize, AttachError> {
+    for marked_free in [true, false] {
+        for index in 1..MAX_SLOTS {
+            if marked_free && usage.slot_state(index) != state::FREE {
+                continue;
+            }
+            match file::lock_slot(fd, index, Lock::Write) {
+                Ok(true) => return Ok(index),
+                Ok(false) => {}
+                Err(errno) => return Err(AttachError::System(errno)),
+            }
+        }
+    }
+    Err(AttachError::NoSlot)
+}
+
+fn describe(usage: &Usage, index: usize) {
+    let identity = Identity::of_self();
+    let at = usage::slot_at(index);
+    usage.u32_at(at + slot::PID).store(identity.pid, SeqCst);
+    usage.u64_at(at + slot::START_TICKS).store(identity.start_ticks, SeqCst);
+    usage.u64_at(at + slot::PID_NAMESPACE).store(identity.pid_namespace, SeqCst);
+    let (low, high) = identity.comm.split_at(8);
+    let word = |half: &[u8]| u64::from_ne_bytes(half.first_chunk().copied().unwrap_or_default());
+    usage.write_words(at + slot::COMM, &[word(low), word(high)]);
+    usage.u32_at(at + slot::REASON).store(0, SeqCst);
+}
+
+/// Whether any process of the tenant but `me` has finished attaching and lives.
+pub(crate) fn others_live(fd: &Fd, usage: &Usage, me: usize) -> bool {
+    (1..usage.slots_high())
+        .filter(|slot| *slot != me && usage.slot_state(*slot) == state::LIVE)
+        .any(|slot| file::is_alive(fd, slot))
+}
+
+/// Frees the slots of the dead: takes the slot's lock, zeroes it, drops the lock. `fd` must not be
+/// the description that holds this process's own slot. The caller holds the admission lock.
+pub(crate) fn reap(fd: &Fd, usage: &Usage, me: usize) {
+    for index in (1..usage.slots_high()).filter(|index| *index != me) {
+        if usage.slot_state(index) == state::FREE && !holds_anything(usage, index) {
+            continue;
+        }
+        if let Ok(true) = file::lock_slot(fd, index, Lock::Write) {
+            usage.clear_slot(index);
+            crate::shared::forget_user(usage, index);
+            usage.set_slot_state(index, state::FREE);
+            let _ = file::lock_slot(fd, index, Lock::None);
+        }
+    }
+}
+
+fn holds_anything(usage: &Usage, slot: usize) -> bool {
+    use divvy_policy::ledger::{Slots, held_bytes};
+    (0..MAX_DEVICES).filter(|row| usage.device_uuid(*row).is_some()).any(|row| {
+        let line = usage.line(row);
+        line.asking(slot) != 0 || held_bytes(line.held_word(slot)) != 0
+    })
+}

@@ -1,0 +1,387 @@
+//! System calls, made directly.
+//!
+//! A preloaded library must not disturb its host's `errno`, must not call functions that the host or
+//! a debugger interposes, and must load on old C libraries, whose versions of `fstat` and its kin
+//! differ. So the kernel is asked directly. Nothing here waits without a bound.
+
+use core::ffi::CStr;
+use core::fmt;
+
+/// A system call's error number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// The name people search for, where we know it.
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            libc::EPERM => "EPERM: not permitted",
+            libc::ENOENT => "ENOENT: no such file or directory",
+            libc::EACCES => "EACCES: permission denied",
+            libc::EAGAIN => "EAGAIN: locked by another process",
+            libc::ENOMEM => "ENOMEM: no memory left",
+            libc::EEXIST => "EEXIST: exists already",
+            libc::ENOTDIR => "ENOTDIR: not a directory",
+            libc::EMFILE => "EMFILE: no file descriptors left in this process",
+            libc::ENFILE => "ENFILE: no file descriptors left on this machine",
+            libc::EFBIG => "EFBIG: file size limit reached",
+            libc::ENOSPC => "ENOSPC: no space left on the device",
+            libc::EROFS => "EROFS: read-only file system",
+            libc::ELOOP => "ELOOP: a symbolic link",
+            libc::ENOSYS => "ENOSYS: not known to this kernel",
+            libc::EDQUOT => "EDQUOT: disk quota exceeded",
+            libc::EINVAL => "EINVAL: invalid argument",
+            _ => "system error",
+        }
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name(), self.0)
+    }
+}
+
+/// # Safety
+/// The arguments must be what the kernel's call `number` expects; pointers must be valid for it.
+#[cfg(target_arch = "x86_64")]
+unsafe fn syscall6(number: libc::c_long, a: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the x86-64 system call convention; rcx and r11 are clobbered by it, memory may be
+    // written through the pointers that the caller vouches for.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// # Safety
+/// The arguments must be what the kernel's call `number` expects; pointers must be valid for it.
+#[cfg(target_arch = "aarch64")]
+unsafe fn syscall6(number: libc::c_long, a: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the arm64 system call convention; memory may be written through the pointers that the
+    // caller vouches for.
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            in("x8") number as usize,
+            inlateout("x0") a[0] as isize => result,
+            in("x1") a[1], in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5],
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// # Safety
+/// As [`syscall6`].
+unsafe fn call(number: libc::c_long, a: [usize; 6]) -> Result<usize, Errno> {
+    // SAFETY: passed on to our caller.
+    let result = unsafe { syscall6(number, a) };
+    if (-4095..0).contains(&result) {
+        Err(Errno(i32::try_from(-result).unwrap_or(libc::EINVAL)))
+    } else {
+        Ok(result.cast_unsigned())
+    }
+}
+
+/// An open descriptor of ours; closed when dropped.
+#[derive(Debug)]
+pub(crate) struct Fd(i32);
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        // SAFETY: closing a number touches no memory; the number is ours since `open`.
+        let _ = unsafe { call(libc::SYS_close, [as_arg(self.0), 0, 0, 0, 0, 0]) };
+    }
+}
+
+fn as_arg(value: i32) -> usize {
+    (value as isize).cast_unsigned()
+}
+
+/// What `fstat` says that we look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stat {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) uid: u32,
+    pub(crate) mode: u32,
+    pub(crate) size_bytes: u64,
+}
+
+/// Opens `path`, close-on-exec and never through a final symbolic link.
+pub(crate) fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd, Errno> {
+    let flags = flags | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+    // SAFETY: `path` is a NUL-terminated string that lives through the call.
+    let fd = unsafe {
+        call(
+            libc::SYS_openat,
+            [as_arg(libc::AT_FDCWD), path.as_ptr().addr(), as_arg(flags), mode as usize, 0, 0],
+        )
+    }?;
+    Ok(Fd(i32::try_from(fd).unwrap_or(-1)))
+}
+
+/// Makes a directory with exactly `mode`.
+pub(crate) fn mkdir(path: &CStr, mode: u32) -> Result<(), Errno> {
+    // SAFETY: `path` is a NUL-terminated string that lives through the call.
+    unsafe {
+        call(
+            libc::SYS_mkdirat,
+            [as_arg(libc::AT_FDCWD), path.as_ptr().addr(), mode as usize, 0, 0, 0],
+        )
+    }?;
+    Ok(())
+}
+
+/// Sets the mode of an open file, whatever the umask was.
+pub(crate) fn chmod(fd: &Fd, mode: u32) -> Result<(), Errno> {
+    // SAFETY: numbers only.
+    unsafe { call(libc::SYS_fchmod, [as_arg(fd.0), mode as usize, 0, 0, 0, 0]) }?;
+    Ok(())
+}
+
+pub(crate) fn stat(fd: &Fd) -> Result<Stat, Errno> {
+    let mut raw = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the kernel writes one `struct stat` of this architecture into `raw`.
+    unsafe { call(libc::SYS_fstat, [as_arg(fd.0), raw.as_mut_ptr().addr(), 0, 0, 0, 0]) }?;
+    // SAFETY: zeroed is a valid `stat`, and the kernel filled it.
+    let raw = unsafe { raw.assume_init() };
+    Ok(Stat {
+        device: raw.st_dev,
+        inode: raw.st_ino,
+        uid: raw.st_uid,
+        mode: raw.st_mode,
+        size_bytes: raw.st_size.cast_unsigned(),
+    })
+}
+
+/// Inode of what `path` leads to, links followed.
+pub(crate) fn link_inode(path: &CStr) -> Result<u64, Errno> {
+    let mut raw = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: `path` is NUL-terminated; the kernel writes one `struct stat` into `raw`.
+    unsafe {
+        call(
+            libc::SYS_newfstatat,
+            [as_arg(libc::AT_FDCWD), path.as_ptr().addr(), raw.as_mut_ptr().addr(), 0, 0, 0],
+        )
+    }?;
+    // SAFETY: zeroed is a valid `stat`, and the kernel filled it.
+    Ok(unsafe { raw.assume_init() }.st_ino)
+}
+
+/// Reads at `offset` until `into` is full or the file ends; the count of bytes read.
+pub(crate) fn read_at(fd: &Fd, into: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let mut done = 0;
+    while let Some(rest) = into.get_mut(done..)
+        && !rest.is_empty()
+    {
+        let at = offset.saturating_add(done as u64) as usize;
+        // SAFETY: the kernel writes at most `rest.len()` bytes into `rest`.
+        let got = unsafe {
+            call(libc::SYS_pread64, [as_arg(fd.0), rest.as_mut_ptr().addr(), rest.len(), at, 0, 0])
+        };
+        match got {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(Errno(libc::EINTR)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// Reads a stream, such as a file under /proc, from its start.
+pub(crate) fn read_all(fd: &Fd, into: &mut [u8]) -> Result<usize, Errno> {
+    read_at(fd, into, 0)
+}
+
+/// Writes all of `from` at `offset`.
+pub(crate) fn write_at(fd: &Fd, from: &[u8], offset: u64) -> Result<(), Errno> {
+    let mut done = 0;
+    while let Some(rest) = from.get(done..)
+        && !rest.is_empty()
+    {
+        let at = offset.saturating_add(done as u64) as usize;
+        // SAFETY: the kernel reads at most `rest.len()` bytes from `rest`.
+        let put = unsafe {
+            call(libc::SYS_pwrite64, [as_arg(fd.0), rest.as_ptr().addr(), rest.len(), at, 0, 0])
+        };
+        match put {
+            Ok(0) => return Err(Errno(libc::ENOSPC)),
+            Ok(count) => done += count,
+            Err(Errno(libc::EINTR)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Sets the file's length; what is added reads as zero.
+pub(crate) fn set_len(fd: &Fd, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: numbers only.
+    unsafe { call(libc::SYS_ftruncate, [as_arg(fd.0), bytes, 0, 0, 0, 0]) }?;
+    Ok(())
+}
+
+/// Makes the range's blocks real, so that a full disk is an error here and not a SIGBUS later. A
+/// file system that cannot (EOPNOTSUPP) gets them by writing zeros over zeros.
+pub(crate) fn allocate(fd: &Fd, offset: usize, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: numbers only.
+    let result = unsafe { call(libc::SYS_fallocate, [as_arg(fd.0), 0, offset, bytes, 0, 0]) };
+    match result {
+        Ok(_) => Ok(()),
+        Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS)) => {
+            let mut at = offset;
+            while at < offset + bytes {
+                let mut page = [0_u8; 4096];
+                // Only pages nobody has written yet may be written: they read as zero.
+                let got = read_at(fd, &mut page, at as u64)?;
+                if page.iter().take(got).all(|byte| *byte == 0) {
+                    write_at(fd, &page, at as u64)?;
+                }
+                at += page.len();
+            }
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// One-byte lock of an open file description (not of the process).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lock {
+    Write,
+    None,
+}
+
+fn flock(kind: i32, at: u64) -> libc::flock {
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: at.cast_signed(),
+        l_len: 1,
+        l_pid: 0,
+    }
+}
+
+/// Takes or drops the lock of byte `at` without waiting: `Ok(false)` when another description has
+/// it.
+pub(crate) fn set_lock(fd: &Fd, at: u64, lock: Lock) -> Result<bool, Errno> {
+    let kind = match lock {
+        Lock::Write => libc::F_WRLCK,
+        Lock::None => libc::F_UNLCK,
+    };
+    let mut record = flock(kind, at);
+    // SAFETY: F_OFD_SETLK reads one `struct flock`.
+    let result = unsafe {
+        call(
+            libc::SYS_fcntl,
+            [as_arg(fd.0), as_arg(libc::F_OFD_SETLK), (&raw mut record).addr(), 0, 0, 0],
+        )
+    };
+    match result {
+        Ok(_) => Ok(true),
+        Err(Errno(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether another description holds the lock of byte `at`.
+pub(crate) fn is_locked(fd: &Fd, at: u64) -> Result<bool, Errno> {
+    let mut record = flock(libc::F_WRLCK, at);
+    // SAFETY: F_OFD_GETLK reads and writes one `struct flock`.
+    unsafe {
+        call(
+            libc::SYS_fcntl,
+            [as_arg(fd.0), as_arg(libc::F_OFD_GETLK), (&raw mut record).addr(), 0, 0, 0],
+        )
+    }?;
+    Ok(i32::from(record.l_type) != libc::F_UNLCK)
+}
+
+/// Maps the first `bytes` of a file, shared. The mapping is never taken down.
+pub(crate) fn map_shared(fd: &Fd, bytes: usize, protection: i32) -> Result<*mut u8, Errno> {
+    map(as_arg(fd.0), bytes, protection, libc::MAP_SHARED)
+}
+
+/// Maps `bytes` of private zeroed memory. The mapping is never taken down.
+pub(crate) fn map_private(bytes: usize) -> Result<*mut u8, Errno> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    map(as_arg(-1), bytes, libc::PROT_READ | libc::PROT_WRITE, flags)
+}
+
+fn map(fd: usize, bytes: usize, protection: i32, flags: i32) -> Result<*mut u8, Errno> {
+    // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+    let address = unsafe {
+        call(libc::SYS_mmap, [0, bytes, as_arg(protection), as_arg(flags), fd, 0])
+    }?;
+    Ok(core::ptr::with_exposed_provenance_mut(address))
+}
+
+/// Takes a mapping of ours down.
+///
+/// # Safety
+/// Nothing may refer to the range any more.
+pub(crate) unsafe fn unmap(address: *mut u8, bytes: usize) {
+    // SAFETY: the caller vouches for the range.
+    let _ = unsafe { call(libc::SYS_munmap, [address.addr(), bytes, 0, 0, 0, 0]) };
+}
+
+/// `madvise` on a mapping of ours, for `MADV_DONTFORK` and `MADV_WIPEONFORK` only.
+pub(crate) fn advise(address: *mut u8, bytes: usize, advice: i32) -> Result<(), Errno> {
+    // SAFETY: the two advices change what a forked child sees, not this process's memory.
+    unsafe { call(libc::SYS_madvise, [address.addr(), bytes, as_arg(advice), 0, 0, 0]) }?;
+    Ok(())
+}
+
+/// CLOCK_MONOTONIC in nanoseconds.
+pub(crate) fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let clock = as_arg(libc::CLOCK_MONOTONIC);
+    // SAFETY: the kernel writes one timespec.
+    let _ = unsafe {
+        call(libc::SYS_clock_gettime, [clock, (&raw mut time).addr(), 0, 0, 0, 0])
+    };
+    time.tv_sec.cast_unsigned().saturating_mul(1_000_000_000)
+        .saturating_add(time.tv_nsec.cast_unsigned())
+}
+
+/// Sleeps `ns` or until a signal.
+pub(crate) fn sleep_ns(ns: u32) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: i64::from(ns) };
+    // SAFETY: the kernel reads one timespec; no remainder is asked for.
+    let _ = unsafe { call(libc::SYS_nanosleep, [(&raw const time).addr(), 0, 0, 0, 0, 0]) };
+}
+
+pub(crate) fn effective_uid() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    let uid = unsafe { call(libc::SYS_geteuid, [0; 6]) };
+    uid.map_or(u32::MAX, |uid| u32::try_from(uid).unwrap_or(u32::MAX))
+}
+
+pub(crate) fn pid() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    let pid = unsafe { call(libc::SYS_getpid, [0; 6]) };
+    pid.map_or(0, |pid| u32::try_from(pid).unwrap_or(0))
+}
+
+/// The name of the calling thread, zero-padded.
+pub(crate) fn thread_name() -> [u8; 16] {
+    let mut name = [0_u8; 16];
+    // SAFETY: PR_GET_NAME writes 16 bytes.
+    let _ = unsafe {
+        call(libc::SYS_prctl, [as_arg(libc::PR_GET_NAME), name.as_mut_ptr().addr(), 0, 0, 0, 0])
+    };
+    name
+}
+

@@ -1,0 +1,442 @@
+//! A process's view of its tenant: what the shim calls.
+//!
+//! Everything but the slow path of [`Tenant::ask`] is a few atomic operations; the slow path takes
+//! the admission lock for at most 100 ms and never while a driver is called.
+
+use core::ffi::CStr;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use divvy_abi::config::Config;
+use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, line, slot, state};
+use divvy_abi::{MAX_DEVICES, Uuid};
+use divvy_policy::ledger::{self, Admission, Outcome, held_bytes};
+
+use crate::admission::{Held, PATIENCE_NS};
+use crate::error::AttachError;
+use crate::file::{self, Path, Paths, Trust};
+use crate::slot::ForkPage;
+use crate::sys::{self, Errno, Fd};
+use crate::usage::{Line, Usage};
+
+/// Where a tenant's limits come from.
+#[derive(Debug)]
+pub enum ConfigSource<'a> {
+    /// Its owner has written them.
+    Owner,
+    /// The first process of a tenant without an owner writes them, from its environment.
+    FirstProcess(&'a Config),
+}
+
+/// A device's place in the tenant's files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Row(u8);
+
+impl Row {
+    /// The row's number, below [`MAX_DEVICES`].
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// What is written of a device when a tenant first sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Device<'a> {
+    /// As `cuDeviceGetUuid` gives it.
+    pub uuid: Uuid,
+    /// Index on the machine, where known.
+    pub index: Option<u32>,
+    /// The card's memory.
+    pub total_bytes: u64,
+    /// The tenant's limit, for display; decisions use the caller's.
+    pub limit_bytes: Option<u64>,
+    /// The card's name.
+    pub name: &'a [u8],
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// Held.
+    Granted,
+    /// Over the limit, with the bytes held by the tenant.
+    Refused {
+        /// Bytes the tenant holds on the device.
+        held_bytes: u64,
+    },
+    /// Other askers did not settle, or the lock was not to be had, within 100 ms.
+    Contended,
+    /// This process has no slot and could not get one.
+    Detached(AttachError),
+}
+
+/// One process's use of a device.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct ProcessUse {
+    /// The process, in its own pid namespace.
+    pub pid: u32,
+    /// Inode of that namespace.
+    pub pid_namespace: u64,
+    /// Bytes it holds on the device.
+    pub bytes: u64,
+}
+
+/// A process's attachment to its tenant.
+#[derive(Debug)]
+pub struct Tenant {
+    usage: Usage,
+    fork: ForkPage,
+    path: Path,
+    file: (u64, u64),
+    config: Config,
+}
+
+impl Tenant {
+    /// Joins the tenant in `directory` and takes a slot.
+    ///
+    /// Cost: about a dozen system calls; a new tenant's first process also lays the file out.
+    pub fn attach(directory: &CStr, source: &ConfigSource<'_>) -> Result<Self, AttachError> {
+        let own = matches!(source, ConfigSource::FirstProcess(_));
+        let trust = Trust::of(directory, own)?;
+        let paths = Paths::of(directory)?;
+        let fd = file::open_usage(&paths, &trust)?;
+        let stat = sys::stat(&fd).map_err(AttachError::System)?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let base =
+            sys::map_shared(&fd, usage::USAGE_BYTES, protection).map_err(AttachError::System)?;
+        // SAFETY: the mapping has `USAGE_BYTES` bytes (the file was judged to be as long) and is
+        // taken down only when attaching fails, below, with no copy of `usage` left.
+        let usage = unsafe { Usage::new(base) };
+        let fork = ForkPage::new()?;
+        let identity = (stat.device, stat.inode);
+        let mut config = None;
+        let claimed =
+            crate::slot::claim(&fork, &usage, paths.usage.as_c_str(), identity, |fd, me| {
+                config = Some(settle_config(&paths, &trust, source, fd, &usage, me)?);
+                Ok(())
+            });
+        match (claimed, config) {
+            (Ok(_), Some(config)) => Ok(Self {
+                usage,
+                fork,
+                path: paths.usage,
+                file: identity,
+                config,
+            }),
+            (result, _) => {
+                // SAFETY: `usage` has not been handed to anybody.
+                unsafe { sys::unmap(usage.base(), usage::USAGE_BYTES) };
+                Err(result.err().unwrap_or(AttachError::NoConfig))
+            }
+        }
+    }
+
+    /// The tenant's limits, as they were when this process attached.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// This process's slot, claiming one if it is a forked child that has none yet.
+    fn me(&self) -> Result<usize, AttachError> {
+        let slot = self.fork.slot();
+        if slot != 0 {
+            return Ok(slot);
+        }
+        let path = self.path.as_c_str();
+        crate::slot::claim(&self.fork, &self.usage, path, self.file, |_, _| Ok(()))
+    }
+
+    /// The row of `device`, registering it when the tenant has not seen it yet.
+    ///
+    /// Cost: a look at up to 16 rows; registering takes the admission lock and makes 128 KiB real.
+    pub fn device_row(&self, device: &Device<'_>) -> Result<Row, AttachError> {
+        if let Some(row) = self.find_row(&device.uuid) {
+            self.note_limit(row, device);
+            return Ok(row);
+        }
+        let fd = self.reopen()?;
+        let _held = Held::on(&fd)?;
+        if let Some(row) = self.find_row(&device.uuid) {
+            return Ok(row);
+        }
+        let free = (0..MAX_DEVICES).find(|row| self.usage.device_uuid(*row).is_none());
+        let index = free.ok_or(AttachError::NoDeviceRow)?;
+        let row = Row(u8::try_from(index).unwrap_or(0));
+        sys::allocate(&fd, usage::line_at(index, 0), usage::ROW_BYTES).map_err(|errno| {
+            match errno {
+                Errno(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => AttachError::NoSpace(errno),
+                _ => AttachError::System(errno),
+            }
+        })?;
+        self.write_device(row, device);
+        Ok(row)
+    }
+
+    fn find_row(&self, uuid: &Uuid) -> Option<Row> {
+        (0..MAX_DEVICES)
+            .find(|row| self.usage.device_uuid(*row).as_ref() == Some(uuid))
+            .map(|row| Row(u8::try_from(row).unwrap_or(0)))
+    }
+
+    fn note_limit(&self, row: Row, device: &Device<'_>) {
+        let at = usage::device_at(row.index()) + device::LIMIT_BYTES;
+        let limit = device.limit_bytes.unwrap_or(0);
+        let word = self.usage.u64_at(at);
+        if word.load(SeqCst) != limit {
+            word.store(limit, SeqCst);
+        }
+    }
+
+    fn write_device(&self, row: Row, device: &Device<'_>) {
+        let at = usage::device_at(row.index());
+        let words = |bytes: &[u8]| {
+            u64::from_ne_bytes(core::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0)))
+        };
+        let (low, high) = device.uuid.split_at(8);
+        self.usage.u32_at(at + device::INDEX).store(device.index.unwrap_or(u32::MAX), SeqCst);
+        self.usage.write_words(at + device::UUID, &[words(low), words(high)]);
+        self.usage.u64_at(at + device::TOTAL_BYTES).store(device.total_bytes, SeqCst);
+        let limit = device.limit_bytes.unwrap_or(0);
+        self.usage.u64_at(at + device::LIMIT_BYTES).store(limit, SeqCst);
+        let name = device.name.get(..device::NAME_BYTES - 1).unwrap_or(device.name);
+        for (index, part) in name.chunks(8).enumerate() {
+            self.usage.u64_at(at + device::NAME + 8 * index).store(words(part), SeqCst);
+        }
+        self.usage.u32_at(at + device::STATE).store(1, SeqCst);
+    }
+
+    /// Asks for `bytes` under `limit_bytes` (`None`: only counted).
+    ///
+    /// Cost: two loads for each slot in use and four additions; at the limit, one lock.
+    pub fn ask(&self, row: Row, bytes: u64, kind: Kind, limit_bytes: Option<u64>) -> Request {
+        let me = match self.me() {
+            Ok(me) => me,
+            Err(error) => return Request::Detached(error),
+        };
+        let line = self.usage.line(row.index());
+        let Some(limit) = limit_bytes else {
+            ledger::hold(&line, me, bytes);
+            self.usage.add_kind(row.index(), me, kind, bytes);
+            return Request::Granted;
+        };
+        let outcome = match ledger::ask(&line, me, bytes, limit) {
+            Some(total_bytes) => Outcome::Granted { total_bytes },
+            None => match self.admit(&line, me, bytes, limit) {
+                Ok(outcome) => outcome,
+                Err(AttachError::LockTimeout) => Outcome::Contended,
+                Err(error) => return Request::Detached(error),
+            },
+        };
+        match outcome {
+            Outcome::Granted { total_bytes } => {
+                self.usage.add_kind(row.index(), me, kind, bytes);
+                self.note_peak(row, me, total_bytes);
+                Request::Granted
+            }
+            Outcome::Refused { held_bytes } => {
+                self.count_refusal(row, me);
+                Request::Refused { held_bytes }
+            }
+            Outcome::Contended => {
+                self.count_refusal(row, me);
+                Request::Contended
+            }
+        }
+    }
+
+    fn admit(
+        &self,
+        line: &Line,
+        me: usize,
+        bytes: u64,
+        limit: u64,
+    ) -> Result<Outcome, AttachError> {
+        use divvy_policy::ledger::Slots as _;
+        // What this process holds alone is more than enough: no death of another would help.
+        let own_bytes = held_bytes(line.held_word(me));
+        if own_bytes.saturating_add(bytes) > limit {
+            return Ok(Outcome::Refused { held_bytes: own_bytes });
+        }
+        let fd = self.reopen()?;
+        let _held = Held::on(&fd)?;
+        let deadline_ns = sys::now_ns().saturating_add(PATIENCE_NS);
+        let mut world = World { fd: &fd, usage: self.usage, me, deadline_ns };
+        Ok(ledger::admit(line, me, bytes, limit, &mut world))
+    }
+
+    /// Counts `bytes` that the driver has taken already, limit or not.
+    pub fn hold(&self, row: Row, bytes: u64, kind: Kind) {
+        if let Ok(me) = self.me() {
+            ledger::hold(&self.usage.line(row.index()), me, bytes);
+            self.usage.add_kind(row.index(), me, kind, bytes);
+        }
+    }
+
+    /// Gives `bytes` back.
+    pub fn give_back(&self, row: Row, bytes: u64, kind: Kind) {
+        if let Ok(me) = self.me() {
+            ledger::give_back(&self.usage.line(row.index()), me, bytes);
+            self.usage.add_kind(row.index(), me, kind, bytes.wrapping_neg());
+        }
+    }
+
+    /// Bytes the whole tenant holds on the device.
+    pub fn used_bytes(&self, row: Row) -> u64 {
+        ledger::used_bytes(&self.usage.line(row.index()))
+    }
+
+    /// Bytes this process holds on the device.
+    pub fn own_bytes(&self, row: Row) -> u64 {
+        use divvy_policy::ledger::Slots as _;
+        let line = self.usage.line(row.index());
+        self.me().map_or(0, |me| held_bytes(line.held_word(me)))
+    }
+
+    /// Bytes this process holds on the device for `kind`.
+    pub fn own_kind_bytes(&self, row: Row, kind: Kind) -> u64 {
+        let Ok(me) = self.me() else { return 0 };
+        let at = usage::line_at(row.index(), me) + line::KINDS + 8 * kind as usize;
+        self.usage.u64_at(at).load(SeqCst)
+    }
+
+    /// Notes why memory was refused last, for `divvy ps`.
+    pub fn note_reason(&self, reason: u32) {
+        let slot = self.fork.slot();
+        if slot != 0 {
+            self.usage.u32_at(usage::slot_at(slot) + slot::REASON).store(reason, SeqCst);
+        }
+    }
+
+    /// Writes the processes that hold memory on the device; the count that there are, which may be
+    /// more than fit. The dead are left out, their slots stay for the next reap.
+    pub fn processes(&self, row: Row, into: &mut [ProcessUse]) -> usize {
+        use divvy_policy::ledger::Slots as _;
+        let me = self.fork.slot();
+        let fd = self.reopen().ok();
+        let line = self.usage.line(row.index());
+        let mut count = 0;
+        for index in 1..self.usage.slots_high() {
+            let bytes = held_bytes(line.held_word(index));
+            let known = self.usage.slot_state(index) == state::LIVE && bytes != 0;
+            let alive = || index == me || fd.as_ref().is_none_or(|fd| file::is_alive(fd, index));
+            if known && alive() {
+                let at = usage::slot_at(index);
+                if let Some(entry) = into.get_mut(count) {
+                    *entry = ProcessUse {
+                        pid: self.usage.u32_at(at + slot::PID).load(SeqCst),
+                        pid_namespace: self.usage.u64_at(at + slot::PID_NAMESPACE).load(SeqCst),
+                        bytes,
+                    };
+                }
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Moves the charge of memory exported by legacy IPC to where all who refer to it share it.
+    pub fn export_shared(&self, handle: &[u8; 64], row: Row, bytes: u64, kind: Kind) -> bool {
+        self.with_lock(|me| {
+            let handle = crate::shared::handle(handle);
+            crate::shared::export(&self.usage, &handle, row.index(), me, bytes, kind)
+        })
+        .unwrap_or(false)
+    }
+
+    /// Refers to memory that a process of this tenant exported; false when none did.
+    pub fn open_shared(&self, handle: &[u8; 64]) -> bool {
+        self.with_lock(|me| crate::shared::open(&self.usage, &crate::shared::handle(handle), me))
+            .unwrap_or(false)
+    }
+
+    /// Lets go of exported memory; the last one's charge goes with it.
+    pub fn close_shared(&self, handle: &[u8; 64]) {
+        let close = |me| crate::shared::close(&self.usage, &crate::shared::handle(handle), me);
+        if self.with_lock(close).is_err()
+            && let Ok(me) = self.me()
+        {
+            // Without the lock the entry may go a moment late; the charge is never lost.
+            crate::shared::close(&self.usage, &crate::shared::handle(handle), me);
+        }
+    }
+
+    fn with_lock<T>(&self, act: impl FnOnce(usize) -> T) -> Result<T, AttachError> {
+        let me = self.me()?;
+        let fd = self.reopen()?;
+        let _held = Held::on(&fd)?;
+        Ok(act(me))
+    }
+
+    fn reopen(&self) -> Result<Fd, AttachError> {
+        file::reopen_usage(self.path.as_c_str(), self.file.0, self.file.1)
+    }
+
+    fn note_peak(&self, row: Row, me: usize, total_bytes: u64) {
+        let word = self.usage.u64_at(usage::line_at(row.index(), me) + line::PEAK);
+        if word.load(Relaxed) < total_bytes {
+            word.fetch_max(total_bytes, Relaxed);
+        }
+    }
+
+    fn count_refusal(&self, row: Row, me: usize) {
+        let at = usage::line_at(row.index(), me) + line::REFUSALS;
+        self.usage.u64_at(at).fetch_add(1, Relaxed);
+    }
+
+    /// Bytes of memory exported by this tenant's processes that are still referred to.
+    pub fn shared_bytes(&self, row: Row) -> u64 {
+        use divvy_policy::ledger::Slots as _;
+        held_bytes(self.usage.line(row.index()).held_word(SHARED_SLOT))
+    }
+}
+
+/// Reads the config, or writes it where this is the first process of a tenant without an owner.
+fn settle_config(
+    paths: &Paths,
+    trust: &Trust,
+    source: &ConfigSource<'_>,
+    fd: &Fd,
+    usage: &Usage,
+    me: usize,
+) -> Result<Config, AttachError> {
+    let ConfigSource::FirstProcess(own) = source else {
+        return file::read_config(paths, trust)?.ok_or(AttachError::NoConfig);
+    };
+    if crate::slot::others_live(fd, usage, me)
+        && let Some(config) = file::read_config(paths, trust)?
+    {
+        return Ok(config);
+    }
+    // A description of its own: closing it must not end the slot's lock.
+    let lock_fd = {
+        let stat = sys::stat(fd).map_err(AttachError::System)?;
+        file::reopen_usage(paths.usage.as_c_str(), stat.device, stat.inode)?
+    };
+    let _held = Held::on(&lock_fd)?;
+    if crate::slot::others_live(fd, usage, me)
+        && let Some(config) = file::read_config(paths, trust)?
+    {
+        return Ok(config);
+    }
+    file::write_config(paths, trust, own)?;
+    // From here on others may use what was written, so this process counts as the one that did.
+    usage.set_slot_state(me, state::LIVE);
+    Ok((*own).clone())
+}
+
+/// What admission needs of the world, under the lock.
+struct World<'a> {
+    fd: &'a Fd,
+    usage: Usage,
+    me: usize,
+    deadline_ns: u64,
+}
+
+impl Admission for World<'_> {
+    fn reap(&mut self) {
+        crate::slot::reap(self.fd, &self.usage, self.me);
+    }
+    fn pause(&mut self) -> bool {
+        sys::sleep_ns(20_000);
+        sys::now_ns() < self.deadline_ns
+    }
+}

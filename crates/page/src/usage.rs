@@ -1,0 +1,150 @@
+//! The mapped usage file as atomic words.
+//!
+//! Offsets come from `divvy-abi`; every access is an atomic of the right size inside the mapping, so
+//! nothing here can be torn, and a hostile neighbour in the same tenant can change values but never
+//! make an access leave the mapping. No reference to the bytes themselves is ever made.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+
+use divvy_abi::usage::{self, Kind, device, line, shared, slot};
+use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
+use divvy_policy::ledger::Slots;
+
+/// The mapping of one usage file. Never unmapped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usage {
+    base: *mut u8,
+}
+
+// SAFETY: the pointer is to a mapping that is never taken down, and all access is atomic.
+unsafe impl Send for Usage {}
+// SAFETY: as above.
+unsafe impl Sync for Usage {}
+
+impl Usage {
+    /// # Safety
+    /// `base` must be a mapping of at least [`usage::USAGE_BYTES`] readable and writable bytes that
+    /// is never taken down.
+    pub(crate) const unsafe fn new(base: *mut u8) -> Self {
+        Self { base }
+    }
+
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// The word at `offset`; offsets beyond the file are taken as the last word of the header, which
+    /// nothing uses.
+    pub(crate) fn u64_at(&self, offset: usize) -> &'static AtomicU64 {
+        let safe = if offset <= usage::USAGE_BYTES - 8 { offset & !7 } else { SPARE_AT };
+        // SAFETY: `safe` is 8-aligned and 8 bytes from it lie inside the mapping (`new`), which
+        // lives for ever and is only accessed atomically.
+        unsafe { AtomicU64::from_ptr(self.base.add(safe).cast()) }
+    }
+
+    pub(crate) fn u32_at(&self, offset: usize) -> &'static AtomicU32 {
+        let safe = if offset <= usage::USAGE_BYTES - 4 { offset & !3 } else { SPARE_AT };
+        // SAFETY: `safe` is 4-aligned and 4 bytes from it lie inside the mapping (`new`), which
+        // lives for ever and is only accessed atomically.
+        unsafe { AtomicU32::from_ptr(self.base.add(safe).cast()) }
+    }
+
+    /// Copies `words` 8-byte words out.
+    pub(crate) fn read_words<const N: usize>(&self, offset: usize) -> [u64; N] {
+        core::array::from_fn(|index| self.u64_at(offset + 8 * index).load(SeqCst))
+    }
+
+    /// Copies words in.
+    pub(crate) fn write_words(&self, offset: usize, words: &[u64]) {
+        for (index, word) in words.iter().enumerate() {
+            self.u64_at(offset + 8 * index).store(*word, SeqCst);
+        }
+    }
+
+    pub(crate) fn slots_high(&self) -> usize {
+        (self.u32_at(usage::SLOTS_HIGH_AT).load(SeqCst) as usize).clamp(1, MAX_SLOTS)
+    }
+
+    pub(crate) fn raise_slots_high(&self, slot: usize) {
+        let high = u32::try_from(slot + 1).unwrap_or(u32::MAX);
+        self.u32_at(usage::SLOTS_HIGH_AT).fetch_max(high, SeqCst);
+    }
+
+    pub(crate) fn slot_state(&self, index: usize) -> u32 {
+        self.u32_at(usage::slot_at(index) + slot::STATE).load(SeqCst)
+    }
+
+    pub(crate) fn set_slot_state(&self, index: usize, state: u32) {
+        self.u32_at(usage::slot_at(index) + slot::STATE).store(state, SeqCst);
+    }
+
+    pub(crate) fn device_uuid(&self, row: usize) -> Option<Uuid> {
+        let at = usage::device_at(row);
+        if self.u32_at(at + device::STATE).load(SeqCst) == 0 {
+            return None;
+        }
+        let words: [u64; 2] = self.read_words(at + device::UUID);
+        let mut uuid = [0; 16];
+        for (to, byte) in uuid.iter_mut().zip(words.iter().flat_map(|word| word.to_ne_bytes())) {
+            *to = byte;
+        }
+        Some(uuid)
+    }
+
+    /// Zeroes everything `slot` holds, on every device in use, and its references to shared memory.
+    /// The caller holds the slot's lock.
+    pub(crate) fn clear_slot(&self, slot: usize) {
+        for row in 0..MAX_DEVICES {
+            if self.u32_at(usage::device_at(row) + device::STATE).load(SeqCst) != 0 {
+                let at = usage::line_at(row, slot);
+                for word in 0..usage::LINE_BYTES / 8 {
+                    self.u64_at(at + 8 * word).store(0, SeqCst);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn add_kind(&self, row: usize, slot: usize, kind: Kind, delta: u64) {
+        let at = usage::line_at(row, slot) + line::KINDS + 8 * kind as usize;
+        self.u64_at(at).fetch_add(delta, SeqCst);
+    }
+
+    pub(crate) fn line(&self, row: usize) -> Line {
+        Line { usage: *self, row }
+    }
+
+    pub(crate) fn shared_user(&self, entry: usize, user: usize) -> (&'static AtomicU64, u64) {
+        let at = usage::shared_at(entry) + shared::USERS + 8 * (user / 64);
+        (self.u64_at(at), 1 << (user % 64))
+    }
+}
+
+/// Last word of the header; never read.
+const SPARE_AT: usize = usage::HEADER_BYTES - 8;
+
+/// One device's row, as the ledger sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line {
+    usage: Usage,
+    row: usize,
+}
+
+impl Slots for Line {
+    fn high(&self) -> usize {
+        self.usage.slots_high()
+    }
+    fn asking(&self, slot: usize) -> u64 {
+        self.usage.u64_at(usage::line_at(self.row, slot) + line::ASKING).load(SeqCst)
+    }
+    fn held_word(&self, slot: usize) -> u64 {
+        self.usage.u64_at(usage::line_at(self.row, slot) + line::HELD).load(SeqCst)
+    }
+    fn add_asking(&self, slot: usize, delta: u64) {
+        let word = self.usage.u64_at(usage::line_at(self.row, slot) + line::ASKING);
+        word.fetch_add(delta, SeqCst);
+    }
+    fn add_held_word(&self, slot: usize, delta: u64) {
+        let word = self.usage.u64_at(usage::line_at(self.row, slot) + line::HELD);
+        word.fetch_add(delta, SeqCst);
+    }
+}

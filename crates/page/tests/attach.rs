@@ -1,0 +1,68 @@
+//! A tenant's life in one process and its forked children.
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
+
+use std::ffi::CString;
+
+use divvy_abi::config::Config;
+use divvy_abi::usage::Kind;
+use divvy_page::{ConfigSource, Device, Request, Tenant};
+
+const MIB: u64 = 1 << 20;
+
+fn directory(name: &str) -> CString {
+    let path = std::env::temp_dir().join(format!("divvy-page-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir(&path).unwrap();
+    CString::new(path.into_os_string().into_encoded_bytes()).unwrap()
+}
+
+fn device() -> Device<'static> {
+    Device {
+        uuid: [7; 16],
+        index: Some(0),
+        total_bytes: 1 << 30,
+        limit_bytes: Some(100 * MIB),
+        name: b"test",
+    }
+}
+
+#[test]
+fn asks_until_the_limit_and_gives_back() {
+    let directory = directory("limit");
+    let config = Config::default();
+    let tenant = Tenant::attach(&directory, &ConfigSource::FirstProcess(&config)).unwrap();
+    let row = tenant.device_row(&device()).unwrap();
+    let limit = Some(100 * MIB);
+    assert_eq!(tenant.ask(row, 60 * MIB, Kind::Block, limit), Request::Granted);
+    let refused = Request::Refused { held_bytes: 60 * MIB };
+    assert_eq!(tenant.ask(row, 60 * MIB, Kind::Block, limit), refused);
+    assert_eq!(tenant.ask(row, 40 * MIB, Kind::Pool, limit), Request::Granted);
+    assert_eq!(tenant.used_bytes(row), 100 * MIB);
+    tenant.give_back(row, 60 * MIB, Kind::Block);
+    assert_eq!(tenant.own_kind_bytes(row, Kind::Block), 0);
+    assert_eq!(tenant.own_kind_bytes(row, Kind::Pool), 40 * MIB);
+}
+
+#[test]
+fn two_attachments_of_one_directory_share_the_limit() {
+    let directory = directory("two");
+    let config = Config::default();
+    let source = ConfigSource::FirstProcess(&config);
+    let one = Tenant::attach(&directory, &source).unwrap();
+    let two = Tenant::attach(&directory, &source).unwrap();
+    let row = one.device_row(&device()).unwrap();
+    assert_eq!(two.device_row(&device()).unwrap(), row);
+    let limit = Some(100 * MIB);
+    assert_eq!(one.ask(row, 70 * MIB, Kind::Block, limit), Request::Granted);
+    let refused = Request::Refused { held_bytes: 70 * MIB };
+    assert_eq!(two.ask(row, 40 * MIB, Kind::Block, limit), refused);
+    assert_eq!(two.ask(row, 30 * MIB, Kind::Block, limit), Request::Granted);
+    let handle = [9; 64];
+    assert!(one.export_shared(&handle, row, 70 * MIB, Kind::Block));
+    assert!(two.open_shared(&handle));
+    assert_eq!((one.own_bytes(row), one.shared_bytes(row)), (0, 70 * MIB));
+    one.close_shared(&handle);
+    assert_eq!(one.shared_bytes(row), 70 * MIB);
+    two.close_shared(&handle);
+    assert_eq!(two.used_bytes(row), 30 * MIB);
+}
