@@ -215,5 +215,5 @@ const _: () = assert!(DEVICES_AT + DEVICE_BYTES * MAX_DEVICES <= HEADER_BYTES);
 const _: () = assert!(device::NAME + device::NAME_BYTES <= DEVICE_BYTES);
 const _: () = assert!(shared::USERS + MAX_SLOTS / 8 <= SHARED_BYTES);
 const _: () = assert!(line::KINDS + 8 * Kind::ALL.len() == LINE_BYTES);
-const _: () = assert!(LEDGER_AT % 4096 == 0 && USAGE_BYTES == 2_232_320);
+const _: () = assert!(LEDGER_AT.is_multiple_of(4096) && USAGE_BYTES == 2_232_320);
 const _: () = assert!(size_of::<Uuid>() == 16);

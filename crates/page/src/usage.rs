@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use divvy_abi::usage::{self, Kind, device, line, shared, slot};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
-use divvy_policy::ledger::Slots;
+use divvy_policy::ledger::{self, Slots};
 
 /// The mapping of one usage file. Never unmapped.
 #[derive(Clone, Copy, Debug)]
@@ -91,14 +91,14 @@ impl Usage {
         Some(uuid)
     }
 
-    /// Zeroes everything `slot` holds, on every device in use, and its references to shared memory.
-    /// The caller holds the slot's lock.
+    /// Takes everything from `slot`, on every device in use. The caller holds the slot's lock.
     pub(crate) fn clear_slot(&self, slot: usize) {
         for row in 0..MAX_DEVICES {
             if self.u32_at(usage::device_at(row) + device::STATE).load(SeqCst) != 0 {
+                ledger::clear(&self.line(row), slot);
                 let at = usage::line_at(row, slot);
-                for word in 0..usage::LINE_BYTES / 8 {
-                    self.u64_at(at + 8 * word).store(0, SeqCst);
+                for word in (line::PEAK..usage::LINE_BYTES).step_by(8) {
+                    self.u64_at(at + word).store(0, SeqCst);
                 }
             }
         }
