@@ -102,7 +102,9 @@ impl fmt::Display for AttachError {
                 "the tenant directory belongs to uid {uid}, who is neither this user nor root; \
                  remove it or name another"
             ),
-            Self::Open(file, errno) => write!(f, "the tenant's {file} file cannot be opened: {errno}"),
+            Self::Open(file, errno) => {
+                write!(f, "the tenant's {file} file cannot be opened: {errno}")
+            }
             Self::ForeignFile { file, uid } => write!(
                 f,
                 "the tenant's {file} file belongs to uid {uid}, who is neither this user, root nor \
@@ -150,3 +152,5 @@ impl fmt::Display for AttachError {
         }
     }
 }
+
+impl core::error::Error for AttachError {}

@@ -31,9 +31,7 @@ impl Path {
             return Err(too_long);
         }
         let mut target = path.bytes.iter_mut();
-        for (to, byte) in
-            target.by_ref().zip(from.iter().chain(name.as_bytes().iter()).copied())
-        {
+        for (to, byte) in target.by_ref().zip(from.iter().chain(name.as_bytes().iter()).copied()) {
             *to = byte;
         }
         Ok(path)
@@ -174,10 +172,14 @@ fn initialise(fd: &Fd, trust: &Trust) -> Result<(), AttachError> {
     Ok(())
 }
 
-fn judge_usage(fd: &Fd) -> Result<(), AttachError> {
+/// Judges an open usage file by its kind, head and length.
+pub(crate) fn judge_usage(fd: &Fd) -> Result<(), AttachError> {
+    let stat = sys::stat(fd).map_err(AttachError::System)?;
+    if stat.mode & libc::S_IFMT != libc::S_IFREG {
+        return Err(AttachError::NotAFile(File::Usage));
+    }
     let mut head = [0_u8; 16];
     let got = sys::read_at(fd, &mut head, 0).map_err(AttachError::System)?;
-    let stat = sys::stat(fd).map_err(AttachError::System)?;
     judge_head(File::Usage, &head, got, usage::MAGIC)?;
     let expected_bytes = usage::USAGE_BYTES as u64;
     if stat.size_bytes < expected_bytes {
@@ -218,8 +220,17 @@ pub(crate) fn read_config(
     };
     let stat = sys::stat(&fd).map_err(AttachError::System)?;
     trust.judge(File::Config, &stat)?;
+    parse_config(&fd)
+}
+
+/// Reads an open config file; `None` when it is empty.
+pub(crate) fn parse_config(fd: &Fd) -> Result<Option<config::Config>, AttachError> {
+    let stat = sys::stat(fd).map_err(AttachError::System)?;
+    if stat.mode & libc::S_IFMT != libc::S_IFREG {
+        return Err(AttachError::NotAFile(File::Config));
+    }
     let mut bytes = [0_u8; config::CONFIG_BYTES];
-    let got = sys::read_at(&fd, &mut bytes, 0).map_err(AttachError::System)?;
+    let got = sys::read_at(fd, &mut bytes, 0).map_err(AttachError::System)?;
     if got == 0 {
         return Ok(None);
     }

@@ -8,8 +8,12 @@
 //!
 //! Does not decide (that is `policy`), call a driver, log, or read the environment.
 
-#![cfg_attr(not(any(test, feature = "owner")), no_std)]
+#![no_std]
+#![deny(missing_docs)]
 #![allow(unsafe_code, reason = "the room of mappings and system calls, see architecture.md")]
+
+#[cfg(any(test, feature = "owner"))]
+extern crate std;
 
 mod admission;
 mod error;
@@ -23,6 +27,6 @@ mod sys;
 mod tenant;
 mod usage;
 
-pub use error::AttachError;
+pub use error::{AttachError, File};
 pub use sys::Errno;
 pub use tenant::{ConfigSource, Device, ProcessUse, Request, Row, Tenant};

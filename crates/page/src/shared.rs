@@ -43,9 +43,8 @@ pub(crate) fn export(
     if find(usage, handle).is_some() {
         return false;
     }
-    let free = |entry: &usize| {
-        usage.u32_at(usage::shared_at(*entry) + shared::STATE).load(SeqCst) == 0
-    };
+    let free =
+        |entry: &usize| usage.u32_at(usage::shared_at(*entry) + shared::STATE).load(SeqCst) == 0;
     let Some(entry) = (0..MAX_SHARED).find(free) else { return false };
     let at = usage::shared_at(entry);
     usage.u32_at(at + shared::ROW).store(u32::try_from(row).unwrap_or(0), SeqCst);

@@ -39,7 +39,7 @@ impl ForkPage {
     fn word(&self, index: usize) -> &'static AtomicU32 {
         // SAFETY: `index` is 0 or 1 (private callers below), inside the page, aligned; the page is
         // never taken down and only accessed atomically.
-        unsafe { AtomicU32::from_ptr(self.0.add(4 * (index & 1)).cast()) }
+        unsafe { AtomicU32::from_ptr(self.0.wrapping_add(4 * (index & 1)).cast()) }
     }
 
     /// This process's slot; 0 when it has none yet.

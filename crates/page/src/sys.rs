@@ -322,9 +322,8 @@ pub(crate) fn map_private(bytes: usize) -> Result<*mut u8, Errno> {
 
 fn map(fd: usize, bytes: usize, protection: i32, flags: i32) -> Result<*mut u8, Errno> {
     // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
-    let address = unsafe {
-        call(libc::SYS_mmap, [0, bytes, as_arg(protection), as_arg(flags), fd, 0])
-    }?;
+    let address =
+        unsafe { call(libc::SYS_mmap, [0, bytes, as_arg(protection), as_arg(flags), fd, 0]) }?;
     Ok(core::ptr::with_exposed_provenance_mut(address))
 }
 
@@ -349,10 +348,10 @@ pub(crate) fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let clock = as_arg(libc::CLOCK_MONOTONIC);
     // SAFETY: the kernel writes one timespec.
-    let _ = unsafe {
-        call(libc::SYS_clock_gettime, [clock, (&raw mut time).addr(), 0, 0, 0, 0])
-    };
-    time.tv_sec.cast_unsigned().saturating_mul(1_000_000_000)
+    let _ = unsafe { call(libc::SYS_clock_gettime, [clock, (&raw mut time).addr(), 0, 0, 0, 0]) };
+    time.tv_sec
+        .cast_unsigned()
+        .saturating_mul(1_000_000_000)
         .saturating_add(time.tv_nsec.cast_unsigned())
 }
 
@@ -384,4 +383,3 @@ pub(crate) fn thread_name() -> [u8; 16] {
     };
     name
 }
-

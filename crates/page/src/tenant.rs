@@ -115,13 +115,9 @@ impl Tenant {
                 Ok(())
             });
         match (claimed, config) {
-            (Ok(_), Some(config)) => Ok(Self {
-                usage,
-                fork,
-                path: paths.usage,
-                file: identity,
-                config,
-            }),
+            (Ok(_), Some(config)) => {
+                Ok(Self { usage, fork, path: paths.usage, file: identity, config })
+            }
             (result, _) => {
                 // SAFETY: `usage` has not been handed to anybody.
                 unsafe { sys::unmap(usage.base(), usage::USAGE_BYTES) };
@@ -161,12 +157,12 @@ impl Tenant {
         let free = (0..MAX_DEVICES).find(|row| self.usage.device_uuid(*row).is_none());
         let index = free.ok_or(AttachError::NoDeviceRow)?;
         let row = Row(u8::try_from(index).unwrap_or(0));
-        sys::allocate(&fd, usage::line_at(index, 0), usage::ROW_BYTES).map_err(|errno| {
-            match errno {
+        sys::allocate(&fd, usage::line_at(index, 0), usage::ROW_BYTES).map_err(
+            |errno| match errno {
                 Errno(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => AttachError::NoSpace(errno),
                 _ => AttachError::System(errno),
-            }
-        })?;
+            },
+        )?;
         self.write_device(row, device);
         Ok(row)
     }

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
-use divvy_abi::usage::{self, Kind, device, line, shared, slot};
+use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, line, shared, slot};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
 use divvy_policy::ledger::{self, Slots};
 
@@ -39,14 +39,14 @@ impl Usage {
         let safe = if offset <= usage::USAGE_BYTES - 8 { offset & !7 } else { SPARE_AT };
         // SAFETY: `safe` is 8-aligned and 8 bytes from it lie inside the mapping (`new`), which
         // lives for ever and is only accessed atomically.
-        unsafe { AtomicU64::from_ptr(self.base.add(safe).cast()) }
+        unsafe { AtomicU64::from_ptr(self.base.wrapping_add(safe).cast()) }
     }
 
     pub(crate) fn u32_at(&self, offset: usize) -> &'static AtomicU32 {
         let safe = if offset <= usage::USAGE_BYTES - 4 { offset & !3 } else { SPARE_AT };
         // SAFETY: `safe` is 4-aligned and 4 bytes from it lie inside the mapping (`new`), which
         // lives for ever and is only accessed atomically.
-        unsafe { AtomicU32::from_ptr(self.base.add(safe).cast()) }
+        unsafe { AtomicU32::from_ptr(self.base.wrapping_add(safe).cast()) }
     }
 
     /// Copies `words` 8-byte words out.
@@ -91,12 +91,18 @@ impl Usage {
         Some(uuid)
     }
 
-    /// Takes everything from `slot`, on every device in use. The caller holds the slot's lock.
+    /// Takes everything from `slot`, on every device in use; the tenant's peak and refusals go on in
+    /// the pseudo slot. The caller holds the slot's lock.
     pub(crate) fn clear_slot(&self, slot: usize) {
         for row in 0..MAX_DEVICES {
             if self.u32_at(usage::device_at(row) + device::STATE).load(SeqCst) != 0 {
                 ledger::clear(&self.line(row), slot);
                 let at = usage::line_at(row, slot);
+                let kept = usage::line_at(row, SHARED_SLOT);
+                let peak_bytes = self.u64_at(at + line::PEAK).load(SeqCst);
+                self.u64_at(kept + line::PEAK).fetch_max(peak_bytes, SeqCst);
+                let refusals = self.u64_at(at + line::REFUSALS).load(SeqCst);
+                self.u64_at(kept + line::REFUSALS).fetch_add(refusals, SeqCst);
                 for word in (line::PEAK..usage::LINE_BYTES).step_by(8) {
                     self.u64_at(at + word).store(0, SeqCst);
                 }

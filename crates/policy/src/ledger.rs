@@ -69,6 +69,11 @@ pub const fn held_bytes(word: u64) -> u64 {
     word & BYTES_MASK
 }
 
+/// The change counter of a `held` word: 16 bits that only grow, and wrap.
+pub const fn changes(word: u64) -> u64 {
+    word / CHANGE
+}
+
 /// Takes `bytes` without waiting; `None` when the slow path ([`admit`]) must decide.
 ///
 /// Cost: two atomic additions, one load pair per slot below `high`, two more additions.
@@ -151,9 +156,9 @@ fn sum<S: Slots>(slots: &S) -> u64 {
 /// A slot's counter only grows, so two readings with the same sum of counters met the same words.
 fn snapshot<S: Slots>(slots: &S) -> Option<u64> {
     let read = || {
-        (0..slots.high()).fold((0_u64, 0_u64), |(bytes, changes), slot| {
+        (0..slots.high()).fold((0_u64, 0_u64), |(bytes, sum), slot| {
             let word = slots.held_word(slot);
-            (bytes.saturating_add(held_bytes(word)), changes.wrapping_add(word / CHANGE))
+            (bytes.saturating_add(held_bytes(word)), sum.wrapping_add(changes(word)))
         })
     };
     let first = read();
