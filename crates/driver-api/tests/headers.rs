@@ -199,11 +199,20 @@ fn moves(name: &str) -> bool {
         || name.ends_with("_COUNT")
         || name.ends_with("_MASK")
         || name.ends_with("_NUM_OPTIONS")
+        || name.ends_with("_LIGHTWEIGHT_FLAGS")
         || name.starts_with("CU_DEVICE_ATTRIBUTE_CAN_USE_")
 }
 
-/// Structs whose arrays are as long as an enum that grows with every release.
-const GREW: &[&str] = &["nvmlGpmMetricsGet_t"];
+/// Structs that grew: one whose array is as long as an enum, and members of a union that is padded
+/// for that (graph node parameters, device resources), whose own size is compared all the same.
+const GREW: &[&str] = &[
+    "nvmlGpmMetricsGet_t",
+    "CUDA_EVENT_RECORD_NODE_PARAMS_st",
+    "CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st",
+    "CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st",
+    "CUDA_HOST_NODE_PARAMS_v2_st",
+    "CUdevSmResource_st",
+];
 
 impl Surface {
     /// The includes that this header set has, with the project's stand-ins for the graphics ones.

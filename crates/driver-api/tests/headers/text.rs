@@ -36,10 +36,10 @@ pub(crate) fn records(source: &str) -> BTreeMap<String, Vec<String>> {
             if line == "}" {
                 records.insert(std::mem::take(name), std::mem::take(fields));
                 open = None;
-            } else if let Some(rest) = line.trim().strip_prefix("pub ") {
-                if let Some((field, _)) = rest.split_once(':') {
-                    fields.push(field.trim_start_matches("r#").to_owned());
-                }
+            } else if let Some(rest) = line.trim().strip_prefix("pub ")
+                && let Some((field, _)) = rest.split_once(':')
+            {
+                fields.push(field.trim_start_matches("r#").to_owned());
             }
             continue;
         }
