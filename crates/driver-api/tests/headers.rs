@@ -245,11 +245,12 @@ fn layout(surface: Surface) -> BTreeMap<String, Record> {
     for (name, fields) in text::records(surface.types) {
         let _ = writeln!(program, "println!(\"{name} - {{}}\", size_of::<{name}>());");
         for field in fields.iter().filter(|field| named_in_c(field)) {
-            let raw = if field == "type" { "r#type" } else { field };
+            // `type` is a word of Rust's; the generator writes `type_`.
+            let spelt = if field == "type_" { "type" } else { field };
             let _ = writeln!(
                 program,
-                "println!(\"{name} {} {{}}\", offset_of!({name}, {raw}));",
-                field.trim_end_matches('_')
+                "println!(\"{name} {} {{}}\", offset_of!({name}, {field}));",
+                spelt
             );
         }
     }
