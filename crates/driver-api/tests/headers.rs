@@ -245,8 +245,11 @@ fn layout(surface: Surface) -> BTreeMap<String, Record> {
     for (name, fields) in text::records(surface.types) {
         let _ = writeln!(program, "println!(\"{name} - {{}}\", size_of::<{name}>());");
         for field in fields.iter().filter(|field| named_in_c(field)) {
-            // `type` is a word of Rust's; the generator writes `type_`.
-            let spelt = if field == "type_" { "type" } else { field };
+            // Words of Rust's get an underscore from the generator; `default_` has its own.
+            let spelt = match field.as_str() {
+                "default_" => field,
+                other => other.trim_end_matches('_'),
+            };
             let _ = writeln!(
                 program,
                 "println!(\"{name} {} {{}}\", offset_of!({name}, {field}));",
