@@ -15,24 +15,25 @@ use crate::sys::{self, Errno, Fd, Lock};
 /// Longest path of a tenant directory, in bytes.
 const PATH_BYTES: usize = 200;
 
+/// Room for a file's name after the directory.
+const NAME_BYTES: usize = 24;
+
 /// A NUL-terminated path in a buffer of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
-    bytes: [u8; PATH_BYTES + 8],
+    bytes: [u8; PATH_BYTES + NAME_BYTES],
 }
 
 impl Path {
     /// `directory` followed by `name`.
-    pub(crate) fn join(directory: &CStr, name: &str) -> Result<Self, AttachError> {
+    pub(crate) fn join(directory: &CStr, name: &[u8]) -> Result<Self, AttachError> {
         let from = directory.to_bytes();
-        let mut path = Self { bytes: [0; PATH_BYTES + 8] };
-        let too_long = AttachError::PathTooLong { bytes: from.len() };
-        if from.len() > PATH_BYTES || name.len() + 1 > 7 + 1 {
-            return Err(too_long);
+        if from.len() > PATH_BYTES || name.len() >= NAME_BYTES {
+            return Err(AttachError::PathTooLong { bytes: from.len() });
         }
-        let mut target = path.bytes.iter_mut();
-        for (to, byte) in target.by_ref().zip(from.iter().chain(name.as_bytes().iter()).copied()) {
-            *to = byte;
+        let mut path = Self { bytes: [0; PATH_BYTES + NAME_BYTES] };
+        for (to, byte) in path.bytes.iter_mut().zip(from.iter().chain(name)) {
+            *to = *byte;
         }
         Ok(path)
     }
@@ -52,8 +53,8 @@ pub(crate) struct Paths {
 impl Paths {
     pub(crate) fn of(directory: &CStr) -> Result<Self, AttachError> {
         Ok(Self {
-            config: Path::join(directory, "/config")?,
-            usage: Path::join(directory, "/usage")?,
+            config: Path::join(directory, b"/config")?,
+            usage: Path::join(directory, b"/usage")?,
         })
     }
 }
@@ -154,6 +155,8 @@ fn initialise(fd: &Fd, trust: &Trust) -> Result<(), AttachError> {
         return Ok(());
     }
     let room = room_or(AttachError::System);
+    // What lies there has no magic, so nobody has mapped it; its bytes must not become a ledger.
+    sys::set_len(fd, 0).map_err(&room)?;
     sys::set_len(fd, usage::USAGE_BYTES).map_err(&room)?;
     // The ledger's rows follow when a device is seen: 128 KiB each.
     sys::allocate(fd, 0, usage::LEDGER_AT).map_err(&room)?;
@@ -262,6 +265,32 @@ pub(crate) fn write_config(
         let _ = sys::chmod(&fd, 0o666);
     }
     sys::write_at(&fd, config.as_bytes(), 0).map_err(&room)
+}
+
+/// Writes the config as the tenant's owner: a new file under another name, then renamed over the old
+/// one, so that a process reads all of the old limits or all of the new ones, and a full disk or a
+/// kill leaves the old ones.
+pub(crate) fn replace_config(directory: &CStr, config: &config::Config) -> Result<(), AttachError> {
+    let mut name = *b"/.config.00000000";
+    let digits = name.iter_mut().rev().take(8).enumerate();
+    for (place, to) in digits {
+        let digit = (sys::pid() >> (4 * place)) & 15;
+        *to = char::from_digit(digit, 16).map_or(b'0', |c| c as u8);
+    }
+    let new = Path::join(directory, &name)?;
+    let paths = Paths::of(directory)?;
+    let written = (|| {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
+        let fd = sys::open(new.as_c_str(), flags, 0o644)?;
+        // Processes of other uids read it; they must not write it, whatever the umask said.
+        sys::chmod(&fd, 0o644)?;
+        sys::write_at(&fd, config.as_bytes(), 0)?;
+        sys::rename(new.as_c_str(), paths.config.as_c_str())
+    })();
+    written.map_err(|errno| {
+        sys::unlink(new.as_c_str());
+        room_or(|errno| AttachError::Open(File::Config, errno))(errno)
+    })
 }
 
 /// Whether the slot's lock is held by a living process.

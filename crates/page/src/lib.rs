@@ -17,8 +17,13 @@ extern crate std;
 
 mod admission;
 mod error;
+#[cfg(debug_assertions)]
+pub mod fault;
+#[cfg(not(debug_assertions))]
+mod fault;
 mod file;
 mod process;
+pub mod reader;
 mod shared;
 mod slot;
 #[cfg(feature = "owner")]

@@ -59,7 +59,7 @@ pub(crate) fn export(
     ledger::hold(&line, SHARED_SLOT, bytes);
     usage.add_kind(row, SHARED_SLOT, Kind::Shared, bytes);
     ledger::give_back(&line, user, bytes);
-    usage.add_kind(row, user, kind, bytes.wrapping_neg());
+    usage.take_kind(row, user, kind, bytes);
     true
 }
 
@@ -106,5 +106,5 @@ fn drop_user(usage: &Usage, entry: usize, user: usize) {
     let row = (usage.u32_at(at + shared::ROW).load(SeqCst) as usize).min(MAX_DEVICES - 1);
     let bytes = usage.u64_at(at + shared::BYTES).load(SeqCst);
     ledger::give_back(&usage.line(row), SHARED_SLOT, bytes);
-    usage.add_kind(row, SHARED_SLOT, Kind::Shared, bytes.wrapping_neg());
+    usage.take_kind(row, SHARED_SLOT, Kind::Shared, bytes);
 }

@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use divvy_abi::usage::{self, slot, state};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
 
+use crate::admission::PATIENCE_NS;
 use crate::error::AttachError;
 use crate::file;
 use crate::process::Identity;
@@ -19,6 +20,9 @@ use crate::sys::{self, Fd, Lock};
 use crate::usage::Usage;
 
 const PAGE_BYTES: usize = 4096;
+
+/// Longest wait for another thread of this process to claim: it may wait twice for a lock.
+const ALONE_PATIENCE_NS: u64 = 3 * PATIENCE_NS;
 
 /// Words that a forked child finds zero.
 #[derive(Clone, Copy, Debug)]
@@ -52,9 +56,13 @@ impl ForkPage {
     }
 
     /// Runs `act` while no other thread of this process does.
-    fn alone<T>(&self, act: impl FnOnce() -> T) -> T {
+    fn alone<T>(&self, act: impl FnOnce() -> Result<T, AttachError>) -> Result<T, AttachError> {
         let lock = self.word(1);
+        let deadline_ns = sys::now_ns().saturating_add(ALONE_PATIENCE_NS);
         while lock.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
+            if sys::now_ns() >= deadline_ns {
+                return Err(AttachError::LockTimeout);
+            }
             sys::sleep_ns(20_000);
         }
         let result = act();
@@ -77,13 +85,15 @@ pub(crate) fn claim(
             return Ok(fork.slot());
         }
         let fd = file::reopen_usage(path, identity.0, identity.1)?;
-        let index = take_any(&fd, usage)?;
+        let index = take_any(&fd)?;
         usage.clear_slot(index);
         crate::shared::forget_user(usage, index);
         describe(usage, index);
         usage.set_slot_state(index, state::STARTING);
         usage.raise_slots_high(index);
         let page = anchor(&fd)?;
+        // What the dead hold must not be told to this process as used.
+        reap(&fd, usage, index);
         if let Err(error) = settle(&fd, index) {
             usage.set_slot_state(index, state::FREE);
             // SAFETY: the page was mapped a moment ago and nothing refers to it.
@@ -103,18 +113,11 @@ fn anchor(fd: &Fd) -> Result<*mut u8, AttachError> {
     Ok(page)
 }
 
-/// Locks a free slot: first among those marked free, then among all, which finds the dead.
-fn take_any(fd: &Fd, usage: &Usage) -> Result<usize, AttachError> {
-    for marked_free in [true, false] {
-        for index in 1..MAX_SLOTS {
-            if marked_free && usage.slot_state(index) != state::FREE {
-                continue;
-            }
-            match file::lock_slot(fd, index, Lock::Write) {
-                Ok(true) => return Ok(index),
-                Ok(false) => {}
-                Err(errno) => return Err(AttachError::System(errno)),
-            }
+/// Locks the lowest slot whose lock is free: nobody's, or a dead process's.
+fn take_any(fd: &Fd) -> Result<usize, AttachError> {
+    for index in 1..MAX_SLOTS {
+        if file::lock_slot(fd, index, Lock::Write).map_err(AttachError::System)? {
+            return Ok(index);
         }
     }
     Err(AttachError::NoSlot)
@@ -139,8 +142,8 @@ pub(crate) fn others_live(fd: &Fd, usage: &Usage, me: usize) -> bool {
         .any(|slot| file::is_alive(fd, slot))
 }
 
-/// Frees the slots of the dead: takes the slot's lock, zeroes it, drops the lock. `fd` must not be
-/// the description that holds this process's own slot. The caller holds the admission lock.
+/// Frees the slots of the dead: takes the slot's lock, clears it, drops the lock. The slot's lock is
+/// all it needs: two who reap at once, or reap and claim, exclude each other by it.
 pub(crate) fn reap(fd: &Fd, usage: &Usage, me: usize) {
     for index in (1..usage.slots_high()).filter(|index| *index != me) {
         if usage.slot_state(index) == state::FREE && !holds_anything(usage, index) {

@@ -84,6 +84,7 @@ unsafe fn syscall6(number: libc::c_long, a: [usize; 6]) -> isize {
 /// # Safety
 /// As [`syscall6`].
 unsafe fn call(number: libc::c_long, a: [usize; 6]) -> Result<usize, Errno> {
+    crate::fault::point();
     // SAFETY: passed on to our caller.
     let result = unsafe { syscall6(number, a) };
     if (-4095..0).contains(&result) {
@@ -125,7 +126,14 @@ pub(crate) fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd, Errno> {
     let fd = unsafe {
         call(
             libc::SYS_openat,
-            [as_arg(libc::AT_FDCWD), path.as_ptr().addr(), as_arg(flags), mode as usize, 0, 0],
+            [
+                as_arg(libc::AT_FDCWD),
+                path.as_ptr().expose_provenance(),
+                as_arg(flags),
+                mode as usize,
+                0,
+                0,
+            ],
         )
     }?;
     Ok(Fd(i32::try_from(fd).unwrap_or(-1)))
@@ -137,7 +145,7 @@ pub(crate) fn mkdir(path: &CStr, mode: u32) -> Result<(), Errno> {
     unsafe {
         call(
             libc::SYS_mkdirat,
-            [as_arg(libc::AT_FDCWD), path.as_ptr().addr(), mode as usize, 0, 0, 0],
+            [as_arg(libc::AT_FDCWD), path.as_ptr().expose_provenance(), mode as usize, 0, 0, 0],
         )
     }?;
     Ok(())
@@ -153,7 +161,9 @@ pub(crate) fn chmod(fd: &Fd, mode: u32) -> Result<(), Errno> {
 pub(crate) fn stat(fd: &Fd) -> Result<Stat, Errno> {
     let mut raw = core::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: the kernel writes one `struct stat` of this architecture into `raw`.
-    unsafe { call(libc::SYS_fstat, [as_arg(fd.0), raw.as_mut_ptr().addr(), 0, 0, 0, 0]) }?;
+    unsafe {
+        call(libc::SYS_fstat, [as_arg(fd.0), raw.as_mut_ptr().expose_provenance(), 0, 0, 0, 0])
+    }?;
     // SAFETY: zeroed is a valid `stat`, and the kernel filled it.
     let raw = unsafe { raw.assume_init() };
     Ok(Stat {
@@ -172,7 +182,14 @@ pub(crate) fn link_inode(path: &CStr) -> Result<u64, Errno> {
     unsafe {
         call(
             libc::SYS_newfstatat,
-            [as_arg(libc::AT_FDCWD), path.as_ptr().addr(), raw.as_mut_ptr().addr(), 0, 0, 0],
+            [
+                as_arg(libc::AT_FDCWD),
+                path.as_ptr().expose_provenance(),
+                raw.as_mut_ptr().expose_provenance(),
+                0,
+                0,
+                0,
+            ],
         )
     }?;
     // SAFETY: zeroed is a valid `stat`, and the kernel filled it.
@@ -188,7 +205,10 @@ pub(crate) fn read_at(fd: &Fd, into: &mut [u8], offset: u64) -> Result<usize, Er
         let at = offset.saturating_add(done as u64) as usize;
         // SAFETY: the kernel writes at most `rest.len()` bytes into `rest`.
         let got = unsafe {
-            call(libc::SYS_pread64, [as_arg(fd.0), rest.as_mut_ptr().addr(), rest.len(), at, 0, 0])
+            call(
+                libc::SYS_pread64,
+                [as_arg(fd.0), rest.as_mut_ptr().expose_provenance(), rest.len(), at, 0, 0],
+            )
         };
         match got {
             Ok(0) => break,
@@ -214,7 +234,10 @@ pub(crate) fn write_at(fd: &Fd, from: &[u8], offset: u64) -> Result<(), Errno> {
         let at = offset.saturating_add(done as u64) as usize;
         // SAFETY: the kernel reads at most `rest.len()` bytes from `rest`.
         let put = unsafe {
-            call(libc::SYS_pwrite64, [as_arg(fd.0), rest.as_ptr().addr(), rest.len(), at, 0, 0])
+            call(
+                libc::SYS_pwrite64,
+                [as_arg(fd.0), rest.as_ptr().expose_provenance(), rest.len(), at, 0, 0],
+            )
         };
         match put {
             Ok(0) => return Err(Errno(libc::ENOSPC)),
@@ -286,7 +309,14 @@ pub(crate) fn set_lock(fd: &Fd, at: u64, lock: Lock) -> Result<bool, Errno> {
     let result = unsafe {
         call(
             libc::SYS_fcntl,
-            [as_arg(fd.0), as_arg(libc::F_OFD_SETLK), (&raw mut record).addr(), 0, 0, 0],
+            [
+                as_arg(fd.0),
+                as_arg(libc::F_OFD_SETLK),
+                (&raw mut record).expose_provenance(),
+                0,
+                0,
+                0,
+            ],
         )
     };
     match result {
@@ -303,7 +333,14 @@ pub(crate) fn is_locked(fd: &Fd, at: u64) -> Result<bool, Errno> {
     unsafe {
         call(
             libc::SYS_fcntl,
-            [as_arg(fd.0), as_arg(libc::F_OFD_GETLK), (&raw mut record).addr(), 0, 0, 0],
+            [
+                as_arg(fd.0),
+                as_arg(libc::F_OFD_GETLK),
+                (&raw mut record).expose_provenance(),
+                0,
+                0,
+                0,
+            ],
         )
     }?;
     Ok(i32::from(record.l_type) != libc::F_UNLCK)
@@ -333,13 +370,15 @@ fn map(fd: usize, bytes: usize, protection: i32, flags: i32) -> Result<*mut u8, 
 /// Nothing may refer to the range any more.
 pub(crate) unsafe fn unmap(address: *mut u8, bytes: usize) {
     // SAFETY: the caller vouches for the range.
-    let _ = unsafe { call(libc::SYS_munmap, [address.addr(), bytes, 0, 0, 0, 0]) };
+    let _ = unsafe { call(libc::SYS_munmap, [address.expose_provenance(), bytes, 0, 0, 0, 0]) };
 }
 
 /// `madvise` on a mapping of ours, for `MADV_DONTFORK` and `MADV_WIPEONFORK` only.
 pub(crate) fn advise(address: *mut u8, bytes: usize, advice: i32) -> Result<(), Errno> {
     // SAFETY: the two advices change what a forked child sees, not this process's memory.
-    unsafe { call(libc::SYS_madvise, [address.addr(), bytes, as_arg(advice), 0, 0, 0]) }?;
+    unsafe {
+        call(libc::SYS_madvise, [address.expose_provenance(), bytes, as_arg(advice), 0, 0, 0])
+    }?;
     Ok(())
 }
 
@@ -348,7 +387,9 @@ pub(crate) fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let clock = as_arg(libc::CLOCK_MONOTONIC);
     // SAFETY: the kernel writes one timespec.
-    let _ = unsafe { call(libc::SYS_clock_gettime, [clock, (&raw mut time).addr(), 0, 0, 0, 0]) };
+    let _ = unsafe {
+        call(libc::SYS_clock_gettime, [clock, (&raw mut time).expose_provenance(), 0, 0, 0, 0])
+    };
     time.tv_sec
         .cast_unsigned()
         .saturating_mul(1_000_000_000)
@@ -359,7 +400,25 @@ pub(crate) fn now_ns() -> u64 {
 pub(crate) fn sleep_ns(ns: u32) {
     let time = libc::timespec { tv_sec: 0, tv_nsec: i64::from(ns) };
     // SAFETY: the kernel reads one timespec; no remainder is asked for.
-    let _ = unsafe { call(libc::SYS_nanosleep, [(&raw const time).addr(), 0, 0, 0, 0, 0]) };
+    let _ = unsafe {
+        call(libc::SYS_nanosleep, [(&raw const time).expose_provenance(), 0, 0, 0, 0, 0])
+    };
+}
+
+/// Gives a file another name in one step, over what has that name.
+pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
+    let here = as_arg(libc::AT_FDCWD);
+    let (from, to) = (from.as_ptr().expose_provenance(), to.as_ptr().expose_provenance());
+    // SAFETY: both are NUL-terminated strings that live through the call.
+    unsafe { call(libc::SYS_renameat2, [here, from, here, to, 0, 0]) }?;
+    Ok(())
+}
+
+/// Removes a file's name.
+pub(crate) fn unlink(path: &CStr) {
+    let path = path.as_ptr().expose_provenance();
+    // SAFETY: a NUL-terminated string that lives through the call.
+    let _ = unsafe { call(libc::SYS_unlinkat, [as_arg(libc::AT_FDCWD), path, 0, 0, 0, 0]) };
 }
 
 pub(crate) fn effective_uid() -> u32 {
@@ -379,7 +438,18 @@ pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0_u8; 16];
     // SAFETY: PR_GET_NAME writes 16 bytes.
     let _ = unsafe {
-        call(libc::SYS_prctl, [as_arg(libc::PR_GET_NAME), name.as_mut_ptr().addr(), 0, 0, 0, 0])
+        call(
+            libc::SYS_prctl,
+            [as_arg(libc::PR_GET_NAME), name.as_mut_ptr().expose_provenance(), 0, 0, 0, 0],
+        )
     };
     name
+}
+
+/// Dies as a killed process does.
+#[cfg(debug_assertions)]
+pub(crate) fn kill_self() {
+    let signal = as_arg(libc::SIGKILL);
+    // SAFETY: numbers only.
+    let _ = unsafe { syscall6(libc::SYS_kill, [pid() as usize, signal, 0, 0, 0, 0]) };
 }

@@ -10,6 +10,8 @@ use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, line, shared, slot};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
 use divvy_policy::ledger::{self, Slots};
 
+use crate::fault;
+
 /// The mapping of one usage file. Never unmapped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
@@ -57,6 +59,7 @@ impl Usage {
     /// Copies words in.
     pub(crate) fn write_words(&self, offset: usize, words: &[u64]) {
         for (index, word) in words.iter().enumerate() {
+            fault::point();
             self.u64_at(offset + 8 * index).store(*word, SeqCst);
         }
     }
@@ -66,6 +69,7 @@ impl Usage {
     }
 
     pub(crate) fn raise_slots_high(&self, slot: usize) {
+        fault::point();
         let high = u32::try_from(slot + 1).unwrap_or(u32::MAX);
         self.u32_at(usage::SLOTS_HIGH_AT).fetch_max(high, SeqCst);
     }
@@ -75,6 +79,7 @@ impl Usage {
     }
 
     pub(crate) fn set_slot_state(&self, index: usize, state: u32) {
+        fault::point();
         self.u32_at(usage::slot_at(index) + slot::STATE).store(state, SeqCst);
     }
 
@@ -110,9 +115,17 @@ impl Usage {
         }
     }
 
-    pub(crate) fn add_kind(&self, row: usize, slot: usize, kind: Kind, delta: u64) {
+    pub(crate) fn add_kind(&self, row: usize, slot: usize, kind: Kind, bytes: u64) {
+        fault::point();
         let at = usage::line_at(row, slot) + line::KINDS + 8 * kind as usize;
-        self.u64_at(at).fetch_add(delta, SeqCst);
+        self.u64_at(at).fetch_add(bytes, SeqCst);
+    }
+
+    pub(crate) fn take_kind(&self, row: usize, slot: usize, kind: Kind, bytes: u64) {
+        fault::point();
+        let at = usage::line_at(row, slot) + line::KINDS + 8 * kind as usize;
+        let word = self.u64_at(at);
+        word.fetch_sub(bytes.min(word.load(SeqCst)), SeqCst);
     }
 
     pub(crate) fn line(&self, row: usize) -> Line {
@@ -146,10 +159,12 @@ impl Slots for Line {
         self.usage.u64_at(usage::line_at(self.row, slot) + line::HELD).load(SeqCst)
     }
     fn add_asking(&self, slot: usize, delta: u64) {
+        fault::point();
         let word = self.usage.u64_at(usage::line_at(self.row, slot) + line::ASKING);
         word.fetch_add(delta, SeqCst);
     }
     fn add_held_word(&self, slot: usize, delta: u64) {
+        fault::point();
         let word = self.usage.u64_at(usage::line_at(self.row, slot) + line::HELD);
         word.fetch_add(delta, SeqCst);
     }

@@ -1,34 +1,33 @@
-//! What an owner reads of a tenant.
-#![cfg(feature = "owner")]
+//! What an owner reads of a tenant, and writes for it.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use divvy_abi::config::{Config, Rule, quantity, selector};
 use divvy_abi::usage::Kind;
-use divvy_page::snapshot::{Snapshot, read_config, write_config};
-use divvy_page::{AttachError, ConfigSource, Device, Tenant};
+use divvy_page::reader::{Text, UsageFile, read_config, write_config};
+use divvy_page::{AttachError, ConfigSource, Device, Request, Tenant};
 
 const MIB: u64 = 1 << 20;
 
 fn directory(name: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("divvy-snapshot-{name}-{}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("divvy-reader-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
     std::fs::create_dir(&path).expect("a directory");
     path
 }
 
-fn c_path(path: &std::path::Path) -> CString {
+fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).expect("no NUL")
 }
 
 #[test]
 fn an_owner_writes_limits_and_reads_what_was_used() {
     let path = directory("use");
-    assert!(read_config(&path).expect("readable").is_none());
+    let at = c_path(&path);
+    assert!(read_config(&at).expect("readable").is_none());
     let mut config = Config::default();
-    config.name[..5].copy_from_slice(b"train");
     config.rule_count = 1;
     config.rules[0] = Rule {
         selector: selector::ALL,
@@ -36,55 +35,74 @@ fn an_owner_writes_limits_and_reads_what_was_used() {
         value: 100 * MIB,
         ..config.rules[0]
     };
-    write_config(&path, &config).expect("written");
-    write_config(&path, &config).expect("written again");
-    assert_eq!(read_config(&path).expect("readable").expect("there").epoch, 2);
+    write_config(&at, &config).expect("written");
+    write_config(&at, &config).expect("written again");
+    assert_eq!(read_config(&at).expect("readable").expect("there").epoch, 2);
+    assert_eq!(std::fs::read_dir(&path).expect("listed").count(), 1, "no temporary file is left");
 
-    let tenant = Tenant::attach(&c_path(&path), &ConfigSource::Owner).expect("attached");
+    let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     assert_eq!(tenant.config().rules()[0].value, 100 * MIB);
     let device = Device {
         uuid: [3; 16],
         index: Some(1),
         total_bytes: 1 << 30,
         limit_bytes: Some(100 * MIB),
-        name: b"Card \x1b[31m",
+        name: b"Card \x1b[31m\xff",
     };
     let row = tenant.device_row(&device).expect("a row");
     let limit = Some(100 * MIB);
-    assert_eq!(tenant.ask(row, 60 * MIB, Kind::Block, limit), divvy_page::Request::Granted);
-    assert_eq!(tenant.ask(row, 30 * MIB, Kind::Pool, limit), divvy_page::Request::Granted);
+    assert_eq!(tenant.ask(row, 60 * MIB, Kind::Block, limit), Request::Granted);
+    assert_eq!(tenant.ask(row, 30 * MIB, Kind::Pool, limit), Request::Granted);
     tenant.ask(row, 30 * MIB, Kind::Pool, limit);
     tenant.give_back(row, 30 * MIB, Kind::Pool);
     tenant.note_reason(7);
 
-    let snapshot = Snapshot::read(&path).expect("readable");
-    let [one] = snapshot.devices.as_slice() else { panic!("{snapshot:?}") };
-    assert_eq!((one.used_bytes, one.peak_bytes, one.refusals), (60 * MIB, 90 * MIB, 1));
-    assert_eq!((one.index, one.limit_bytes, one.consistent), (Some(1), limit, true));
-    assert_eq!(one.name, "Card ?[31m");
-    let [process] = snapshot.processes.as_slice() else { panic!("{snapshot:?}") };
-    assert!(process.alive && !process.starting);
+    let file = UsageFile::open(&at).expect("readable").expect("there");
+    let totals = file.totals(row.index());
+    assert_eq!((totals.used_bytes, totals.peak_bytes, totals.refusals), (60 * MIB, 90 * MIB, 1));
+    assert!(totals.consistent);
+    let one = file.device(row.index()).expect("a device");
+    assert_eq!((one.uuid, one.index, one.limit_bytes), ([3; 16], Some(1), limit));
+    assert_eq!(one.name.to_string(), "Card ?[31m?");
+    assert_eq!((1..file.slots_high()).filter_map(|slot| file.slot(slot)).count(), 1);
+    let process = file.slot(1).expect("a process");
+    assert!(process.alive && !process.starting && !process.comm.is_empty());
     assert_eq!((process.pid, process.reason), (std::process::id(), 7));
-    assert_eq!(process.uses[0].bytes_of(Kind::Block), 60 * MIB);
+    assert_eq!(file.line(row.index(), 1).bytes_of(Kind::Block), 60 * MIB);
+    assert_eq!(file.device(MAX), None);
+    assert_eq!(file.slot(MAX), None);
+    assert!(file.line(MAX, MAX).is_empty());
     std::fs::remove_dir_all(&path).expect("removed");
 }
+
+/// A row and a slot that cannot be.
+const MAX: usize = usize::MAX;
 
 #[test]
 fn a_tenant_nobody_joined_reads_as_empty_and_a_missing_one_is_an_error() {
     let path = directory("empty");
-    let snapshot = Snapshot::read(&path).expect("readable");
-    assert!(snapshot.devices.is_empty() && snapshot.processes.is_empty());
+    assert!(UsageFile::open(&c_path(&path)).expect("readable").is_none());
     std::fs::remove_dir_all(&path).expect("removed");
-    assert!(matches!(Snapshot::read(&path), Err(AttachError::Open(..))));
+    assert!(matches!(UsageFile::open(&c_path(&path)), Err(AttachError::Directory(_))));
 }
 
 #[test]
-fn a_file_cut_short_after_it_was_judged_harms_no_reader() {
+fn a_file_cut_short_harms_no_reader() {
     let path = directory("cut");
-    let source = Config::default();
-    Tenant::attach(&c_path(&path), &ConfigSource::FirstProcess(&source)).expect("attached");
+    let at = c_path(&path);
+    Tenant::attach(&at, &ConfigSource::FirstProcess(&Config::default())).expect("attached");
+    let open = UsageFile::open(&at).expect("readable").expect("there");
     let file = std::fs::File::options().write(true).open(path.join("usage")).expect("opened");
     file.set_len(5000).expect("cut");
-    assert!(matches!(Snapshot::read(&path), Err(AttachError::ShortFile { bytes: 5000, .. })));
+    assert!(matches!(UsageFile::open(&at), Err(AttachError::ShortFile { bytes: 5000, .. })));
+    assert_eq!(open.totals(15).used_bytes, 0);
+    assert_eq!(open.slot(900), None);
     std::fs::remove_dir_all(&path).expect("removed");
+}
+
+#[test]
+fn a_text_is_cut_at_its_end() {
+    assert_eq!(Text::new(*b"name\0rest").to_string(), "name");
+    assert_eq!(Text::new(*b"full").to_string(), "full");
+    assert!(Text::new([0; 4]).is_empty());
 }

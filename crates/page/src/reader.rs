@@ -1,0 +1,300 @@
+//! The owner's side: reads a tenant's files without mapping them, and writes its limits.
+//!
+//! Reading is by `pread`, so a tenant that shortens or garbles its file harms nobody but itself: a
+//! short read is an exact error or zeros, a text loses its control characters before it is printed,
+//! and every number is a claim of the tenant. Nothing is allocated: callers walk rows and slots.
+//!
+//! Does not judge who owns the files (the reader named the directory), wait for a lock, change the
+//! usage file, or say whether a process is who it says it is.
+
+use core::ffi::CStr;
+use core::fmt;
+
+use divvy_abi::config::Config;
+use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, line, slot, state};
+use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
+use divvy_policy::ledger::{changes, held_bytes};
+
+use crate::error::{AttachError, File};
+use crate::file::{self, Paths};
+use crate::sys::{self, Errno, Fd};
+
+/// Readings of a row before its totals are given out as inconsistent.
+const READINGS: usize = 16;
+
+/// A text a tenant wrote. Its display is safe for a terminal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Text<const N: usize>([u8; N]);
+
+impl<const N: usize> Text<N> {
+    /// Of zero-padded bytes.
+    pub const fn new(bytes: [u8; N]) -> Self {
+        Self(bytes)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.first().is_none_or(|byte| *byte == 0)
+    }
+}
+
+impl<const N: usize> fmt::Display for Text<N> {
+    /// Control characters, which a terminal obeys, and what is no UTF-8 become `?`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
+        for chunk in text.utf8_chunks() {
+            for c in chunk.valid().chars() {
+                fmt::Write::write_char(f, if c.is_control() { '?' } else { c })?;
+            }
+            if !chunk.invalid().is_empty() {
+                f.write_str("?")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A device of a tenant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceEntry {
+    /// The device.
+    pub uuid: Uuid,
+    /// Its index on the machine, where known.
+    pub index: Option<u32>,
+    /// Its name.
+    pub name: Text<{ device::NAME_BYTES }>,
+    /// Its memory.
+    pub total_bytes: u64,
+    /// The tenant's limit, `None` for none.
+    pub limit_bytes: Option<u64>,
+}
+
+/// A process of a tenant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotEntry {
+    /// Whether its liveness lock is held. What a dead process held is freed by the next process
+    /// that joins, asks at the limit or asks how much is used.
+    pub alive: bool,
+    /// Whether it is still attaching.
+    pub starting: bool,
+    /// Its pid, in its own pid namespace.
+    pub pid: u32,
+    /// Inode of that namespace.
+    pub pid_namespace: u64,
+    /// Its start, in clock ticks since boot.
+    pub start_ticks: u64,
+    /// The name of the thread that attached.
+    pub comm: Text<{ slot::COMM_BYTES }>,
+    /// Why it was refused memory last; 0 for never.
+    pub reason: u32,
+}
+
+/// What one process holds on one device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LineEntry {
+    /// Bytes it holds.
+    pub held_bytes: u64,
+    /// Bytes it is asking for.
+    pub asking_bytes: u64,
+    /// The largest total of the tenant it has seen.
+    pub peak_bytes: u64,
+    /// Its requests that were refused.
+    pub refusals: u64,
+    /// Bytes by kind, in the order of [`Kind::ALL`].
+    pub kind_bytes: [u64; Kind::ALL.len()],
+}
+
+impl LineEntry {
+    /// Bytes held for `kind`.
+    pub fn bytes_of(&self, kind: Kind) -> u64 {
+        self.kind_bytes.get(kind as usize).copied().unwrap_or(0)
+    }
+
+    /// Whether nothing was ever counted here.
+    pub fn is_empty(&self) -> bool {
+        let Self { held_bytes, asking_bytes, peak_bytes, refusals, kind_bytes } = self;
+        [held_bytes, asking_bytes, peak_bytes, refusals].iter().all(|n| **n == 0)
+            && kind_bytes.iter().all(|n| *n == 0)
+    }
+}
+
+/// What a whole tenant holds on one device.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Totals {
+    /// Held by all, the dead and the shared included.
+    pub used_bytes: u64,
+    /// Of these, memory exported by legacy IPC.
+    pub shared_bytes: u64,
+    /// The largest total any process has seen.
+    pub peak_bytes: u64,
+    /// Requests refused, the dead's included.
+    pub refusals: u64,
+    /// Whether `used_bytes` is of one instant.
+    pub consistent: bool,
+}
+
+/// A tenant's usage file, open for reading.
+#[derive(Debug)]
+pub struct UsageFile {
+    fd: Fd,
+}
+
+impl UsageFile {
+    /// Opens the file of the tenant in `directory`; `None` when no process has joined it yet.
+    ///
+    /// # Errors
+    /// [`AttachError`] naming what is wrong with the directory or the file.
+    pub fn open(directory: &CStr) -> Result<Option<Self>, AttachError> {
+        let paths = Paths::of(directory)?;
+        sys::open(directory, libc::O_RDONLY | libc::O_DIRECTORY, 0)
+            .map_err(AttachError::Directory)?;
+        match sys::open(paths.usage.as_c_str(), libc::O_RDONLY | libc::O_NONBLOCK, 0) {
+            Ok(fd) => {
+                file::judge_usage(&fd)?;
+                Ok(Some(Self { fd }))
+            }
+            Err(Errno(libc::ENOENT)) => Ok(None),
+            Err(errno) => Err(AttachError::Open(File::Usage, errno)),
+        }
+    }
+
+    /// Slots to look at: 1 up to this.
+    pub fn slots_high(&self) -> usize {
+        let [high] = self.words::<1>(usage::SLOTS_HIGH_AT);
+        (low(high) as usize).clamp(1, MAX_SLOTS)
+    }
+
+    /// The device in `row`, if any.
+    pub fn device(&self, row: usize) -> Option<DeviceEntry> {
+        if row >= MAX_DEVICES {
+            return None;
+        }
+        let at = usage::device_at(row);
+        let [head, uuid @ .., total_bytes, limit_bytes] = self.words::<5>(at);
+        if low(head) == 0 {
+            return None;
+        }
+        let index = high(head);
+        Some(DeviceEntry {
+            uuid: bytes_of(&uuid),
+            index: (index != u32::MAX).then_some(index),
+            name: Text(bytes_of(&self.words::<{ device::NAME_BYTES / 8 }>(at + device::NAME))),
+            total_bytes,
+            limit_bytes: (limit_bytes != 0).then_some(limit_bytes),
+        })
+    }
+
+    /// The process in slot `index`; `None` for a slot that is nobody's, and for slot 0.
+    pub fn slot(&self, index: usize) -> Option<SlotEntry> {
+        if index == SHARED_SLOT || index >= MAX_SLOTS {
+            return None;
+        }
+        let [head, start_ticks, pid_namespace, comm @ .., reason] =
+            self.words::<6>(usage::slot_at(index));
+        let state = low(head);
+        (state != state::FREE).then(|| SlotEntry {
+            alive: file::is_alive(&self.fd, index),
+            starting: state == state::STARTING,
+            pid: high(head),
+            pid_namespace,
+            start_ticks,
+            comm: Text(bytes_of(&comm)),
+            reason: low(reason),
+        })
+    }
+
+    /// What the process in `slot` holds of the device in `row`.
+    pub fn line(&self, row: usize, slot: usize) -> LineEntry {
+        let at = usage::line_at(row.min(MAX_DEVICES - 1), slot.min(MAX_SLOTS - 1));
+        let [held, asking_bytes, peak_bytes, refusals, kind_bytes @ ..] = self.words::<16>(at);
+        LineEntry { held_bytes: held_bytes(held), asking_bytes, peak_bytes, refusals, kind_bytes }
+    }
+
+    /// What all hold of the device in `row`: read until two readings have the same change counters.
+    ///
+    /// Cost: at least two `pread`s for each slot below [`UsageFile::slots_high`].
+    pub fn totals(&self, row: usize) -> Totals {
+        let (mut totals, mut before) = self.sum(row);
+        for _ in 0..READINGS {
+            let (again, now) = self.sum(row);
+            totals = Totals { consistent: now == before, ..again };
+            if totals.consistent {
+                break;
+            }
+            before = now;
+        }
+        totals
+    }
+
+    /// Totals of one reading, and the sum of its change counters.
+    fn sum(&self, row: usize) -> (Totals, u64) {
+        let row = row.min(MAX_DEVICES - 1);
+        let mut totals = Totals::default();
+        let mut sum = 0_u64;
+        for slot in 0..self.slots_high() {
+            let [held, _, peak_bytes, refusals] = self.words::<4>(usage::line_at(row, slot));
+            let bytes = held_bytes(held);
+            totals.used_bytes = totals.used_bytes.saturating_add(bytes);
+            totals.peak_bytes = totals.peak_bytes.max(peak_bytes);
+            totals.refusals = totals.refusals.saturating_add(refusals);
+            if slot == SHARED_SLOT {
+                totals.shared_bytes = bytes;
+            }
+            sum = sum.wrapping_add(changes(held));
+        }
+        (totals, sum)
+    }
+
+    /// `N` words at `offset`; what the file does not have is zero.
+    fn words<const N: usize>(&self, offset: usize) -> [u64; N] {
+        let mut bytes = [[0_u8; 8]; N];
+        let _ = sys::read_at(&self.fd, bytes.as_flattened_mut(), offset as u64);
+        bytes.map(u64::from_ne_bytes)
+    }
+}
+
+/// Reads the limits of the tenant in `directory`; `None` when nobody has written any.
+///
+/// # Errors
+/// [`AttachError`] naming what is wrong with the file.
+pub fn read_config(directory: &CStr) -> Result<Option<Config>, AttachError> {
+    let paths = Paths::of(directory)?;
+    match sys::open(paths.config.as_c_str(), libc::O_RDONLY | libc::O_NONBLOCK, 0) {
+        Ok(fd) => file::parse_config(&fd),
+        Err(Errno(libc::ENOENT)) => Ok(None),
+        Err(errno) => Err(AttachError::Open(File::Config, errno)),
+    }
+}
+
+/// Writes the limits of the tenant in `directory` as its owner, in one step; the old ones stay where
+/// that fails. `epoch` is counted up from the file there was.
+///
+/// # Errors
+/// [`AttachError::NoSpace`], [`AttachError::Open`] or [`AttachError::PathTooLong`].
+pub fn write_config(directory: &CStr, new: &Config) -> Result<(), AttachError> {
+    let before = read_config(directory).ok().flatten().map_or(0, |config| config.epoch);
+    let config = Config { epoch: before.wrapping_add(1), ..new.clone() };
+    file::replace_config(directory, &config)
+}
+
+/// The first half of a word, as it lies in the file.
+fn low(word: u64) -> u32 {
+    u32::from_ne_bytes(word.to_ne_bytes().first_chunk().copied().unwrap_or_default())
+}
+
+/// The second half of a word, as it lies in the file.
+fn high(word: u64) -> u32 {
+    u32::from_ne_bytes(word.to_ne_bytes().last_chunk().copied().unwrap_or_default())
+}
+
+/// Words as the bytes they are in the file.
+fn bytes_of<const N: usize>(words: &[u64]) -> [u8; N] {
+    let mut bytes = words.iter().flat_map(|word| word.to_ne_bytes());
+    core::array::from_fn(|_| bytes.next().unwrap_or(0))
+}
+
+const _: () = assert!(device::UUID == 8 && device::TOTAL_BYTES == 24 && device::LIMIT_BYTES == 32);
+const _: () = assert!(slot::START_TICKS == 8 && slot::PID_NAMESPACE == 16 && slot::COMM == 24);
+const _: () = assert!(slot::REASON == 40 && device::INDEX == 4 && slot::PID == 4);
+const _: () = assert!(line::HELD == 0 && line::ASKING == 8 && line::PEAK == 16);
+const _: () = assert!(line::REFUSALS == 24 && line::KINDS == 32);
