@@ -1,0 +1,206 @@
+//! `divvy doctor`: what is found here, and what would not be limited.
+//!
+//! Only reads; starts nothing, loads no driver. Each finding has a reason code, a level and, where
+//! something is wrong, a fix.
+
+mod driver;
+mod environment;
+mod reason;
+mod system;
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use anyhow::Result;
+
+pub(crate) use reason::Reason;
+
+use crate::table::Table;
+use crate::{elf, failure, json, run};
+
+/// Say what Divvy finds on this machine, and what would not be limited.
+///
+/// Looks at the driver, the library that is preloaded, the entry points it hooks and those it would
+/// not limit, the C library, the kernel, the container and the environment. With a program after
+/// `--` it also says whether that program would be limited. Each finding has a code that
+/// docs/reason-codes.md explains. The exit code is 1 when something would not be limited or would not
+/// work, else 0.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Programs to check, as they would be given to `divvy run`
+    #[arg(last = true)]
+    program: Vec<OsString>,
+}
+
+/// How a finding is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    /// As it should be.
+    Ok,
+    /// Worth knowing.
+    Note,
+    /// Something is not limited or will not work.
+    Bad,
+}
+
+/// One thing found.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct Finding {
+    code: Reason,
+    level: Level,
+    /// What was found, with its value.
+    found: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+impl Finding {
+    fn ok(code: Reason, found: impl Into<String>) -> Self {
+        Self { code, level: Level::Ok, found: found.into(), fix: None }
+    }
+
+    fn note(code: Reason, found: impl Into<String>) -> Self {
+        Self { code, level: Level::Note, found: found.into(), fix: None }
+    }
+
+    fn bad(code: Reason, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { code, level: Level::Bad, found: found.into(), fix: Some(fix.into()) }
+    }
+
+    fn with_fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+}
+
+/// What `--json` prints.
+#[derive(Debug, serde::Serialize)]
+struct Report {
+    version: &'static str,
+    findings: Vec<Finding>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<u8> {
+    let mut findings = driver::look();
+    findings.extend(system::look());
+    findings.extend(environment::look(std::env::vars_os()));
+    findings.extend(args.program.first().map(|program| program_finding(program)));
+    let worst = findings.iter().map(|finding| finding.level).max();
+    let report = Report { version: env!("CARGO_PKG_VERSION"), findings };
+    if args.json {
+        json::print(&report)?;
+    } else {
+        print!("{}", render(&report));
+    }
+    Ok(if worst == Some(Level::Bad) { failure::NOT_AS_EXPECTED } else { 0 })
+}
+
+fn program_finding(program: &std::ffi::OsStr) -> Finding {
+    let name = program.to_string_lossy().into_owned();
+    let Some(path) = run::find(program).filter(|path| path.is_file()) else {
+        let fix = "write its path, or put its directory into PATH";
+        return Finding::bad(Reason::Program, format!("{name} was not found"), fix);
+    };
+    let (path, through) = match interpreter_of_script(&path) {
+        Some(interpreter) => (interpreter, format!(" (a script of {})", path.display())),
+        None => (path, String::new()),
+    };
+    let shown = format!("{}{through}", path.display());
+    match elf::read(&path) {
+        Err(error) => Finding::bad(
+            Reason::Program,
+            format!("{shown} cannot be judged: {error:#}"),
+            "name a program or a script that begins with #!",
+        ),
+        Ok(elf) => match elf.why_not_preloaded(&path) {
+            None => Finding::ok(Reason::Program, format!("{shown} can be limited")),
+            Some(reason) => Finding::bad(
+                reason,
+                format!("{shown} would not be limited: {}", reason.meaning()),
+                "run a dynamically linked glibc program of this machine without set-user-id",
+            ),
+        },
+    }
+}
+
+/// The interpreter a script's first line names; `env` is followed to the program it would start.
+fn interpreter_of_script(path: &Path) -> Option<std::path::PathBuf> {
+    use std::io::Read;
+    let mut head = Vec::new();
+    std::fs::File::open(path).ok()?.take(256).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line).into_owned();
+    let mut words = line.split_whitespace();
+    let first = words.next()?;
+    if first.ends_with("/env") {
+        let program = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
+        return run::find(std::ffi::OsStr::new(program));
+    }
+    Some(first.into())
+}
+
+fn render(report: &Report) -> String {
+    let mut table = Table::new(&["CODE", "", "FOUND"]);
+    for finding in &report.findings {
+        let level = match finding.level {
+            Level::Ok => "ok",
+            Level::Note => "note",
+            Level::Bad => "BAD",
+        };
+        table.row([finding.code.to_string(), level.to_owned(), finding.found.clone()]);
+        if let Some(fix) = &finding.fix {
+            table.row([String::new(), String::new(), format!("-> {fix}")]);
+        }
+    }
+    let bad = report.findings.iter().filter(|finding| finding.level == Level::Bad).count();
+    let end = match bad {
+        0 => "Nothing stands in the way of the limits.".to_owned(),
+        1 => "One thing stands in the way; docs/reason-codes.md explains its code.".to_owned(),
+        _ => format!("{bad} things stand in the way; docs/reason-codes.md explains their codes."),
+    };
+    format!("{table}\n{end}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_reads_as_a_table() {
+        let findings = vec![
+            Finding::ok(Reason::Kernel, "Linux 6.1"),
+            Finding::bad(Reason::DriverLibrary, "no libcuda.so.1", "install the driver"),
+        ];
+        let text = render(&Report { version: "0", findings });
+        assert_eq!(
+            text,
+            "\
+CODE        FOUND
+DV040  ok   Linux 6.1
+DV002  BAD  no libcuda.so.1
+            -> install the driver
+
+One thing stands in the way; docs/reason-codes.md explains its code.
+"
+        );
+    }
+
+    #[test]
+    fn programs_are_judged_by_what_would_run() {
+        let finding = |name: &str| program_finding(std::ffi::OsStr::new(name));
+        assert_eq!(finding("sh").level, Level::Ok, "{:?}", finding("sh"));
+        assert_eq!(finding("/nonexistent").level, Level::Bad);
+        let script = std::env::temp_dir().join(format!("divvy-script-{}", std::process::id()));
+        std::fs::write(&script, "#!/usr/bin/env -S sh -e\n").unwrap();
+        let found = finding(script.to_str().unwrap());
+        assert_eq!(found.level, Level::Ok, "{found:?}");
+        assert!(found.found.contains("a script of"), "{found:?}");
+        std::fs::remove_file(&script).unwrap();
+    }
+}

@@ -1,0 +1,94 @@
+//! Reason codes: stable names for what Divvy finds, documented in docs/reason-codes.md.
+//!
+//! A code is never given another meaning. A test compares this list with the page.
+
+use std::fmt;
+
+macro_rules! reasons {
+    ($($name:ident = $code:literal, $meaning:literal;)*) => {
+        /// What a finding is about.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum Reason {
+            $(#[doc = $meaning] $name = $code,)*
+        }
+
+        impl Reason {
+            /// All of them, by code.
+            #[cfg(test)]
+            pub(crate) const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// What it means, in a clause.
+            pub(crate) const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$name => $meaning,)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    KernelModule = 1, "the NVIDIA kernel module";
+    DriverLibrary = 2, "the driver's library, libcuda.so.1";
+    NvmlLibrary = 3, "the management library, libnvidia-ml.so.1";
+    DriverVersions = 4, "the versions of the driver's library and of the kernel module";
+    DeviceFiles = 5, "the device files this process may open";
+    ShimLibrary = 10, "the library that is preloaded, libdivvy.so";
+    ShimNeeds = 11, "what libdivvy.so itself needs in order to load";
+    Preload = 12, "LD_PRELOAD and /etc/ld.so.preload";
+    OtherSharer = 13, "another library that limits GPUs is preloaded";
+    StaticProgram = 20, "the program is statically linked, and nothing can be preloaded into it";
+    MuslProgram = 21, "the program uses musl, and the driver and libdivvy.so need glibc";
+    SetUserId = 22, "the program changes its user at start, and the loader then ignores LD_PRELOAD";
+    ForeignMachine = 23, "the program is for another processor";
+    Program = 24, "the program named on the command line";
+    Hooks = 30, "entry points of the driver that Divvy follows";
+    Uncovered = 31, "entry points of the driver that this version does not know";
+    NotHooked = 32, "entry points that take or give memory and are not hooked";
+    ComputeShare = 33, "the share of computing time, which this version does not limit";
+    Kernel = 40, "the Linux kernel";
+    Glibc = 41, "the C library";
+    TenantFiles = 42, "the directory of tenants";
+    Container = 43, "the container this process runs in";
+    Sandbox = 44, "a sandbox that ignores preloading";
+    Mps = 45, "the CUDA Multi-Process Service";
+    Mig = 46, "Multi-Instance GPU";
+    LimitVariables = 50, "limits in environment variables";
+    LimitNotUnderstood = 51, "a limit in an environment variable cannot be understood";
+    IgnoredVariable = 52, "an environment variable that has no effect";
+    Setting = 53, "a DIVVY_ variable with a value that is not known";
+    Tenant = 54, "the tenant this process belongs to";
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DV{:03}", *self as u16)
+    }
+}
+
+impl serde::Serialize for Reason {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_code_is_documented_and_every_documented_code_exists() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reason-codes.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let documented: BTreeSet<String> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("## DV")?.get(..3))
+            .map(|digits| format!("DV{digits}"))
+            .collect();
+        let known: BTreeSet<String> = Reason::ALL.iter().map(ToString::to_string).collect();
+        assert_eq!(known, documented);
+        assert_eq!(known.len(), Reason::ALL.len());
+    }
+}

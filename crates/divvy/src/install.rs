@@ -1,0 +1,168 @@
+//! Where the other parts of Divvy are: the library, the simulated driver, the small C clients.
+//!
+//! Each is looked for by an environment variable first, then beside the binary (a build tree, a
+//! tarball), then in `../lib/divvy` (an installed tree). Nothing is searched by LD_LIBRARY_PATH: what
+//! is loaded into programs must be the one that belongs to this binary.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// Names the shim may have; the second is for HAMi-core's paths.
+const LIBRARY: &str = "libdivvy.so";
+
+/// The directories searched, in order, for a part that lies in `inner`.
+fn places(inner: &str) -> Vec<PathBuf> {
+    let Ok(binary) = std::env::current_exe() else { return Vec::new() };
+    let Some(beside) = binary.parent() else { return Vec::new() };
+    let mut places = vec![beside.join(inner), beside.join("../lib/divvy").join(inner)];
+    if inner.is_empty() {
+        places.push(beside.join("../lib"));
+    }
+    places
+}
+
+fn named(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().with_context(|| format!("{} cannot be resolved", path.display()))
+}
+
+/// The library to preload.
+///
+/// # Errors
+/// Names every place searched.
+pub(crate) fn library() -> Result<PathBuf> {
+    let path = if let Some(path) = named("DIVVY_LIBRARY") {
+        if !path.is_file() {
+            bail!("DIVVY_LIBRARY names {}, which is no file; correct or unset it", path.display());
+        }
+        path
+    } else {
+        let places = places("");
+        let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
+        found.with_context(|| {
+            let list: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
+            format!(
+                "{LIBRARY} was not found in {}; build it (cargo build --release -p divvy-shim) or \
+                 name it by DIVVY_LIBRARY",
+                list.join(", ")
+            )
+        })?
+    };
+    let path = absolute(&path)?;
+    let text = path.to_str().unwrap_or("");
+    if text.is_empty() || text.contains([' ', ':', '\t', '\n']) {
+        bail!(
+            "{} cannot be preloaded: LD_PRELOAD takes no path with spaces or colons; move it",
+            path.display()
+        );
+    }
+    Ok(path)
+}
+
+/// `LD_PRELOAD` with `library` first, keeping what was there.
+pub(crate) fn preload(library: &Path, before: Option<&OsStr>) -> std::ffi::OsString {
+    let mut value = library.as_os_str().to_owned();
+    let old = before.map(OsStr::to_string_lossy).unwrap_or_default();
+    let others: Vec<&str> = old
+        .split([' ', ':', '\t', '\n'])
+        .filter(|entry| !entry.is_empty() && Path::new(entry) != library)
+        .collect();
+    for other in others {
+        value.push(":");
+        value.push(other);
+    }
+    value
+}
+
+/// The simulated driver: a directory with both libraries, and the machine's daemon.
+#[derive(Debug)]
+pub(crate) struct Simulator {
+    /// Holds `libcuda.so.1` and `libnvidia-ml.so.1`.
+    pub(crate) libraries: PathBuf,
+    /// The `simgpud` binary.
+    pub(crate) daemon: PathBuf,
+}
+
+/// The two libraries as cargo builds them, and as programs ask for them.
+const SIM_LIBRARIES: [(&str, &str); 2] =
+    [("libsimcuda.so", "libcuda.so.1"), ("libsimnvml.so", "libnvidia-ml.so.1")];
+
+/// Finds the simulated driver. In a build tree the libraries have other names than programs ask for;
+/// `links` is then filled with links of the right names.
+pub(crate) fn simulator(links: &Path) -> Result<Simulator> {
+    let mut roots = Vec::new();
+    if let Some(path) = named("DIVVY_SIM") {
+        roots.push(path);
+    } else {
+        roots.extend(places("sim"));
+        roots.extend(places(""));
+    }
+    let daemon_near = |root: &Path| {
+        [root.join("simgpud"), root.join("../simgpud")].into_iter().find(|path| path.is_file())
+    };
+    for root in &roots {
+        let Some(daemon) = daemon_near(root) else { continue };
+        if SIM_LIBRARIES.iter().all(|(_, asked)| root.join(asked).is_file()) {
+            return Ok(Simulator { libraries: absolute(root)?, daemon: absolute(&daemon)? });
+        }
+        if SIM_LIBRARIES.iter().all(|(built, _)| root.join(built).is_file()) {
+            std::fs::create_dir_all(links)
+                .with_context(|| format!("{} cannot be made", links.display()))?;
+            for (built, asked) in SIM_LIBRARIES {
+                let link = links.join(asked);
+                match std::os::unix::fs::symlink(absolute(&root.join(built))?, &link) {
+                    Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                        return Err(error).with_context(|| format!("{}", link.display()));
+                    }
+                    _ => {}
+                }
+            }
+            return Ok(Simulator { libraries: links.to_owned(), daemon: absolute(&daemon)? });
+        }
+    }
+    let list: Vec<_> = roots.iter().map(|p| p.display().to_string()).collect();
+    bail!(
+        "the simulated driver (libcuda.so.1, libnvidia-ml.so.1, simgpud) was not found in {}; build \
+         it (cargo xtask build) or name its directory by DIVVY_SIM",
+        list.join(", ")
+    )
+}
+
+/// One of the small C programs of bench/clients, by its name.
+pub(crate) fn client(name: &str) -> Result<PathBuf> {
+    let mut roots = Vec::new();
+    roots.extend(named("DIVVY_CLIENTS"));
+    roots.extend(places("clients"));
+    let found = roots.iter().map(|root| root.join(name)).find(|path| path.is_file());
+    match found {
+        Some(path) => absolute(&path),
+        None => {
+            let list: Vec<_> = roots.iter().map(|p| p.display().to_string()).collect();
+            bail!(
+                "the client program {name} was not found in {}; build it (cargo xtask build) or \
+                 name its directory by DIVVY_CLIENTS",
+                list.join(", ")
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_preloaded_stays_and_we_are_first_once() {
+        let lib = Path::new("/opt/libdivvy.so");
+        let value = |old: &str| preload(lib, Some(OsStr::new(old))).into_string().unwrap();
+        assert_eq!(preload(lib, None), "/opt/libdivvy.so");
+        assert_eq!(value(""), "/opt/libdivvy.so");
+        assert_eq!(value("/a.so /b.so"), "/opt/libdivvy.so:/a.so:/b.so");
+        assert_eq!(value("/a.so:/opt/libdivvy.so"), "/opt/libdivvy.so:/a.so");
+    }
+}

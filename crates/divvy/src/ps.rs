@@ -1,0 +1,296 @@
+//! `divvy ps`: all tenants of this user, their processes and bytes.
+//!
+//! Reads tenant files by `pread`, never maps or locks them: looking at a tenant cannot disturb it,
+//! and a hostile tenant can only spoil its own row. Takes no part in any decision.
+
+use std::collections::BTreeSet;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::ledger::{self, Tenant};
+use crate::table::Table;
+use crate::{json, sizes, tenant_dir};
+
+/// List tenants, their processes and what they hold.
+///
+/// Shows the tenants that `divvy run` made for this user, the tenants of programs limited by
+/// environment variables alone, and those under the directories given by --root or, separated by
+/// colons, in DIVVY_TENANT_ROOT (a container's shared directory, for example). Numbers are read from
+/// the tenants' files; a tenant whose files cannot be read is named with the reason.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Print anew every second until interrupted
+    #[arg(long, short)]
+    watch: bool,
+
+    /// Only the tables of tenants, without their processes
+    #[arg(long, short)]
+    brief: bool,
+
+    /// Another directory whose sub-directories are tenants; may be repeated
+    #[arg(long, value_name = "DIR")]
+    root: Vec<PathBuf>,
+}
+
+/// What `--json` prints.
+#[derive(Debug, serde::Serialize)]
+struct Listing {
+    tenants: Vec<Tenant>,
+    unreadable: Vec<Unreadable>,
+}
+
+#[derive(Debug, serde::Serialize)]
+struct Unreadable {
+    directory: String,
+    reason: String,
+}
+
+pub(crate) fn run(args: &Args) -> Result<u8> {
+    loop {
+        let listing = list(&args.root);
+        if args.json && args.watch {
+            // One line a second, for programs that follow.
+            println!("{}", serde_json::to_string(&listing)?);
+        } else if args.json {
+            json::print(&listing)?;
+        } else {
+            let mut text = render(&listing, !args.brief);
+            if args.watch && std::io::stdout().is_terminal() {
+                text.insert_str(0, "\x1b[H\x1b[2J");
+            }
+            if std::io::stdout().write_all(text.as_bytes()).is_err() {
+                return Ok(0);
+            }
+        }
+        if !args.watch {
+            return Ok(0);
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn list(extra: &[PathBuf]) -> Listing {
+    let mut listing = Listing { tenants: Vec::new(), unreadable: Vec::new() };
+    for directory in directories(extra) {
+        match ledger::read(&directory) {
+            Ok(tenant) => listing.tenants.push(tenant),
+            Err(error) => listing.unreadable.push(Unreadable {
+                directory: directory.display().to_string(),
+                reason: error.root_cause().to_string(),
+            }),
+        }
+    }
+    listing.tenants.sort_by(|a, b| (&a.name, &a.directory).cmp(&(&b.name, &b.directory)));
+    listing
+}
+
+/// Every tenant directory there is to see, each once.
+fn directories(extra: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let uid = tenant_dir::uid();
+    let mut parents: Vec<PathBuf> =
+        tenant_dir::roots(uid).into_iter().map(|root| root.join("tenants")).collect();
+    parents.push(PathBuf::from(format!("/tmp/.divvy-{uid}")));
+    parents.extend(extra.iter().cloned());
+    if let Some(list) = std::env::var_os("DIVVY_TENANT_ROOT") {
+        parents.extend(std::env::split_paths(&list));
+    }
+    let mut found: BTreeSet<PathBuf> =
+        parents.iter().flat_map(|parent| tenants_in(parent)).collect();
+    if let Some(own) = std::env::var_os("DIVVY_TENANT") {
+        found.insert(PathBuf::from(own));
+    }
+    found
+}
+
+fn tenants_in(parent: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    let is_tenant = |path: &PathBuf| path.join("config").exists() || path.join("usage").exists();
+    entries.map(|entry| entry.path()).filter(is_tenant).collect()
+}
+
+fn render(listing: &Listing, with_processes: bool) -> String {
+    let mut text = String::new();
+    let mut tenants = Table::new(&[
+        "TENANT",
+        "GPU",
+        ">HELD",
+        ">LIMIT",
+        ">PEAK",
+        ">REFUSED",
+        ">PROCESSES",
+        "COMMAND",
+    ]);
+    for tenant in &listing.tenants {
+        let command = shorten(&tenant.command.join(" "));
+        let count = tenant.processes.len().to_string();
+        if tenant.devices.is_empty() {
+            let dash = || "-".to_owned();
+            let cells =
+                [tenant.name.clone(), dash(), dash(), dash(), dash(), dash(), count, command];
+            tenants.row(cells);
+            continue;
+        }
+        for device in &tenant.devices {
+            tenants.row([
+                tenant.name.clone(),
+                gpu(device.index, &device.uuid),
+                sizes::text(device.held_bytes),
+                sizes::limit(device.limit_bytes),
+                sizes::text(device.peak_bytes),
+                device.refusals.to_string(),
+                count.clone(),
+                command.clone(),
+            ]);
+        }
+    }
+    if tenants.is_empty() {
+        text.push_str("No tenants. Start one: divvy run --memory 8GiB -- COMMAND\n");
+    } else {
+        text.push_str(&tenants.to_string());
+    }
+    let processes = processes(&listing.tenants);
+    if with_processes && !processes.is_empty() {
+        text.push_str(&format!("\n{processes}"));
+    }
+    for one in &listing.unreadable {
+        text.push_str(&format!("\n{}: {}\n", one.directory, one.reason));
+    }
+    text
+}
+
+fn processes(tenants: &[Tenant]) -> Table {
+    let mut table = Table::new(&["TENANT", ">PID", "PROGRAM", "GPU", ">HELD", ">REFUSED", "OF IT"]);
+    for tenant in tenants {
+        for process in &tenant.processes {
+            let head = [tenant.name.clone(), process.pid.to_string(), process.comm.clone()];
+            if process.uses.is_empty() {
+                table.row(head);
+                continue;
+            }
+            for used in &process.uses {
+                let index =
+                    tenant.devices.iter().find(|d| d.uuid == used.uuid).and_then(|d| d.index);
+                let kinds: Vec<String> = used
+                    .by_kind
+                    .iter()
+                    .map(|(kind, bytes)| format!("{kind} {}", sizes::text(*bytes)))
+                    .collect();
+                table.row(head.iter().cloned().chain([
+                    gpu(index, &used.uuid),
+                    sizes::text(used.held_bytes),
+                    used.refusals.to_string(),
+                    kinds.join(", "),
+                ]));
+            }
+        }
+    }
+    table
+}
+
+/// The index where it is known, else as much of the UUID as tells cards apart.
+fn gpu(index: Option<u32>, uuid: &str) -> String {
+    index.map_or_else(|| uuid.chars().take(12).collect(), |index| index.to_string())
+}
+
+fn shorten(text: &str) -> String {
+    const MOST: usize = 48;
+    if text.chars().count() <= MOST {
+        return text.to_owned();
+    }
+    text.chars().take(MOST - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{Device, Process, Use};
+
+    const UUID: &str = "GPU-0123abcd-0000-0000-0000-000000000000";
+
+    fn tenant() -> Tenant {
+        Tenant {
+            name: "train".to_owned(),
+            directory: "/d/train-7".to_owned(),
+            owner_alive: Some(true),
+            command: vec!["python".to_owned(), "train.py".to_owned()],
+            devices: vec![Device {
+                uuid: UUID.to_owned(),
+                index: Some(0),
+                name: "H200".to_owned(),
+                card_bytes: 140 << 30,
+                limit_bytes: Some(8 << 30),
+                held_bytes: 3 << 29,
+                shared_bytes: 0,
+                peak_bytes: 2 << 30,
+                refusals: 3,
+                consistent: true,
+            }],
+            processes: vec![Process {
+                pid: 42,
+                pid_namespace: 1,
+                comm: "python".to_owned(),
+                starting: false,
+                last_reason: 0,
+                uses: vec![Use {
+                    uuid: UUID.to_owned(),
+                    held_bytes: 3 << 29,
+                    refusals: 3,
+                    by_kind: [("blocks", 1018 << 20), ("contexts", 518 << 20)].into(),
+                }],
+            }],
+        }
+    }
+
+    #[test]
+    fn a_tenant_reads_as_a_table() {
+        let listing = Listing { tenants: vec![tenant()], unreadable: Vec::new() };
+        assert_eq!(
+            render(&listing, true),
+            "\
+TENANT  GPU      HELD  LIMIT   PEAK  REFUSED  PROCESSES  COMMAND
+train   0    1.50 GiB  8 GiB  2 GiB        3          1  python train.py
+
+TENANT  PID  PROGRAM  GPU      HELD  REFUSED  OF IT
+train    42  python   0    1.50 GiB        3  blocks 1018 MiB, contexts 518 MiB
+"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let unreadable =
+            Unreadable { directory: "/d/x".to_owned(), reason: "it is short".to_owned() };
+        let text = render(&Listing { tenants: Vec::new(), unreadable: vec![unreadable] }, true);
+        assert!(text.contains("No tenants") && text.contains("/d/x: it is short"), "{text}");
+    }
+
+    #[test]
+    fn long_commands_are_cut() {
+        assert_eq!(shorten(&"x".repeat(60)).chars().count(), 48);
+        assert_eq!(gpu(None, UUID), "GPU-0123abcd");
+    }
+
+    #[test]
+    fn a_directory_of_tenants_is_found_and_a_tenant_without_processes_read() {
+        let base = std::env::temp_dir().join(format!("divvy-ps-{}", std::process::id()));
+        let one = base.join("one");
+        std::fs::create_dir_all(&one).unwrap();
+        std::fs::create_dir_all(base.join("other")).unwrap();
+        let config = crate::limits::config("one", &divvy_policy::limit::Rules::new(), false, false);
+        ledger::write_config(&one, &config).unwrap();
+        std::fs::create_dir_all(base.join("bad")).unwrap();
+        std::fs::write(base.join("bad/usage"), "nonsense").unwrap();
+        let listing = list(std::slice::from_ref(&base));
+        let name = |t: &&Tenant| t.directory.starts_with(base.to_str().unwrap());
+        assert_eq!(listing.tenants.iter().filter(name).count(), 1);
+        assert!(listing.unreadable.iter().any(|u| u.directory.ends_with("/bad")));
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+}

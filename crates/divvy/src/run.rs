@@ -1,0 +1,199 @@
+//! `divvy run`: one program, and all it starts, under one set of limits.
+//!
+//! Order: everything that can be wrong with the command line is found before anything exists; then
+//! the tenant directory, its config, the program. The directory goes when the program has ended and
+//! none of its processes is left.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::elf::{self, Elf};
+use crate::failure::{self, usage};
+use crate::tenant_dir::{self, Owner, TenantDir};
+use crate::{gpus, install, ledger, limits};
+
+/// Run a program under limits.
+///
+/// Starts COMMAND with the Divvy library preloaded, as the first process of a new tenant: the program
+/// and everything it starts share the limits given here. Asking the GPU for more memory than the limit
+/// returns CUDA's own out-of-memory error; memory queries, `nvidia-smi` included, answer with the
+/// limit as the card's size.
+///
+/// Signals sent to `divvy run` reach the program. The exit code is the program's, or 128 + n when
+/// signal n ended it; 2, 125, 126 and 127 are Divvy's own (see `divvy --help`).
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Memory limit: 8GiB, 3000m, 50%, or for one device 0=8GiB, GPU-01ab=8GiB; may be repeated
+    ///
+    /// Units are binary (8G is 8GiB). 0 is no limit. A UUID may be cut short when it stays unique. A
+    /// limit for a UUID beats one for an index, which beats the one for every device.
+    #[arg(long, short, value_name = "SPEC", allow_hyphen_values = true)]
+    memory: Vec<String>,
+
+    /// Name of the tenant in `divvy ps`; by default the program's
+    #[arg(long, short, allow_hyphen_values = true)]
+    name: Option<String>,
+
+    /// What happens when Divvy itself fails: closed refuses memory, open runs without limits
+    #[arg(long, value_enum, default_value_t = Fail::Closed)]
+    fail: Fail,
+
+    /// Refuse driver functions of the memory families that this version does not know
+    #[arg(long)]
+    strict: bool,
+
+    /// Use the simulated GPU instead of the machine's driver
+    #[arg(long)]
+    sim: bool,
+
+    /// Print what the tenant used as JSON to standard error when it has ended
+    #[arg(long)]
+    json: bool,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "Examples:
+  divvy run --memory 8GiB -- python train.py
+  divvy run --memory 0=8GiB --memory 1=50% --name trainer -- ./train.sh
+  divvy run --sim --memory 2GiB -- ./my_cuda_program";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Fail {
+    /// Refuse memory
+    Closed,
+    /// Run without limits
+    Open,
+}
+
+pub(crate) fn run(args: &Args) -> Result<u8> {
+    let (program, arguments) = args.command.split_first().context("no program was given")?;
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => tenant_dir::name_of(&program.to_string_lossy()),
+    };
+    tenant_dir::check_name(&name)?;
+    let gpus = if args.sim { Vec::new() } else { gpus::list(Path::new(gpus::PROC)) };
+    let rules = limits::rules(&args.memory, &gpus)?;
+    if let Some(outer) = std::env::var_os("DIVVY_TENANT") {
+        return Err(usage(format!(
+            "this shell already runs in the tenant {}: a second `divvy run` would leave its limits; \
+             run the program without `divvy run`",
+            outer.display()
+        )));
+    }
+    check_program(program, args.fail, !rules.is_empty())?;
+    let library = install::library()?;
+
+    let owner = Owner {
+        pid: std::process::id(),
+        command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+    };
+    let tenant = TenantDir::make(&name, &owner)?;
+    let config = limits::config(&name, &rules, args.fail == Fail::Open, args.strict);
+    ledger::write_config(tenant.path(), &config)?;
+
+    let mut command = Command::new(program);
+    command.args(arguments);
+    environment(&mut command, &library, tenant.path());
+    let started = prepare_simulator(&mut command, args.sim, tenant.path())
+        .and_then(|()| crate::child::run(command, |_| ()));
+    let used = ledger::read(tenant.path()).ok();
+    let path = tenant.path().to_owned();
+    let removed = tenant.remove();
+    let code = started?;
+    if args.json {
+        eprintln!("{}", summary(&name, code, used.as_ref(), &path, removed)?);
+    }
+    Ok(code)
+}
+
+/// What makes a program, and all it starts, part of the tenant in `directory`.
+pub(crate) fn environment(command: &mut Command, library: &Path, directory: &Path) {
+    let preload = install::preload(library, std::env::var_os("LD_PRELOAD").as_deref());
+    command.env("DIVVY_TENANT", directory).env("LD_PRELOAD", preload);
+}
+
+/// Puts the simulated driver before the machine's.
+pub(crate) fn prepare_simulator(command: &mut Command, sim: bool, directory: &Path) -> Result<()> {
+    if !sim {
+        return Ok(());
+    }
+    let simulator = install::simulator(&directory.join("sim"))?;
+    let mut path = simulator.libraries.into_os_string();
+    if let Some(old) = std::env::var_os("LD_LIBRARY_PATH").filter(|old| !old.is_empty()) {
+        path.push(":");
+        path.push(old);
+    }
+    command.env("LD_LIBRARY_PATH", path).env("SIMGPUD", simulator.daemon);
+    Ok(())
+}
+
+/// Refuses what would run without the limits it was given.
+fn check_program(program: &std::ffi::OsStr, fail: Fail, limited: bool) -> Result<()> {
+    let Some(path) = find(program) else { return Ok(()) };
+    let elf = match elf::read(&path) {
+        Ok(elf) => elf,
+        // A script, or something the kernel will judge: its interpreter is checked by `doctor`.
+        Err(_) => return Ok(()),
+    };
+    let Some(reason) = elf.why_not_preloaded(&path) else { return Ok(()) };
+    let shown = path.display();
+    if !limited {
+        return Ok(());
+    }
+    match (&elf, fail) {
+        // It cannot load a driver either, but what it starts can, and is limited.
+        (Elf { is_dynamic: false, .. }, _) => {
+            eprintln!(
+                "divvy: {reason}: {shown} is statically linked, so the library cannot be loaded into \
+                 it; the programs it starts are limited"
+            );
+            Ok(())
+        }
+        (_, Fail::Open) => {
+            eprintln!("divvy: {reason}: {shown} will run without limits (--fail open)");
+            Ok(())
+        }
+        (_, Fail::Closed) => Err(failure::with_code(
+            failure::USAGE,
+            format!(
+                "{reason}: {shown} would run without its limits: {}; run a glibc program without \
+                 set-user-id, or accept it by --fail open",
+                reason.meaning()
+            ),
+        )),
+    }
+}
+
+/// The file that `program` names, by PATH where it has no slash.
+pub(crate) fn find(program: &std::ffi::OsStr) -> Option<PathBuf> {
+    if program.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(program));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|place| place.join(program)).find(|file| file.is_file())
+}
+
+fn summary(
+    name: &str,
+    code: u8,
+    used: Option<&ledger::Tenant>,
+    path: &Path,
+    removed: bool,
+) -> Result<String> {
+    Ok(serde_json::to_string(&serde_json::json!({
+        "tenant": name,
+        "exit_code": code,
+        "directory": path,
+        "directory_removed": removed,
+        "devices": used.map(|tenant| &tenant.devices),
+    }))?)
+}

@@ -1,0 +1,208 @@
+//! Tenant directories: where they lie, who made them, when they can go.
+//!
+//! `divvy run` makes one directory for each program it starts and keeps `owner` in it locked while it
+//! runs, so that a directory whose owner was killed is told from one in use. Directories lie on a
+//! tmpfs where there is one: XDG_RUNTIME_DIR, else /dev/shm, else /tmp.
+
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::failure::usage;
+
+/// Longest path the shim accepts.
+const PATH_BYTES: usize = 200;
+/// The file an owner keeps locked.
+const OWNER: &str = "owner";
+
+/// What `owner` says, for `divvy ps`.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Owner {
+    /// The `divvy run` that made the tenant.
+    pub(crate) pid: u32,
+    /// What it runs.
+    pub(crate) command: Vec<String>,
+}
+
+/// A directory of ours, and the lock that says so.
+#[derive(Debug)]
+pub(crate) struct TenantDir {
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+/// Where tenants of `uid` may lie: the first is where new ones are made.
+pub(crate) fn roots(uid: u32) -> Vec<PathBuf> {
+    let bases = std::env::var_os("XDG_RUNTIME_DIR")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .into_iter()
+        .chain(["/dev/shm", "/tmp"].map(PathBuf::from));
+    bases.filter(|base| base.is_dir()).map(|base| base.join(format!("divvy-{uid}"))).collect()
+}
+
+/// This user.
+pub(crate) fn uid() -> u32 {
+    nix::unistd::geteuid().as_raw()
+}
+
+/// A tenant's name must be a file's name and readable in a table.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if name.is_empty() || name.len() > 40 || name.starts_with('.') || !name.chars().all(plain) {
+        return Err(usage(format!(
+            "--name {name:?}: write 1 to 40 of the letters a-z, A-Z, 0-9, '.', '_' and '-', not \
+             beginning with '.'"
+        )));
+    }
+    Ok(())
+}
+
+/// A name made of the program's.
+pub(crate) fn name_of(program: &str) -> String {
+    let base = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let name: String = base.unwrap_or_default().chars().take(40).map(plain).collect();
+    if name.is_empty() { "tenant".to_owned() } else { name }
+}
+
+impl TenantDir {
+    /// Makes a directory for `name` and locks it. Removes what killed owners left, first.
+    pub(crate) fn make(name: &str, owner: &Owner) -> Result<Self> {
+        let uid = uid();
+        let mut last = None;
+        for root in roots(uid) {
+            match Self::make_in(&root, uid, name, owner) {
+                Ok(made) => return Ok(made),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| anyhow::anyhow!("there is no /dev/shm and no /tmp")))
+            .context("no tenant directory can be made; set XDG_RUNTIME_DIR to a directory of yours")
+    }
+
+    fn make_in(root: &Path, uid: u32, name: &str, owner: &Owner) -> Result<Self> {
+        make_private(root, uid)?;
+        let tenants = root.join("tenants");
+        make_private(&tenants, uid)?;
+        sweep(&tenants);
+        let mut path = tenants.join(format!("{name}-{}", owner.pid));
+        let mut builder = DirBuilder::new();
+        builder.mode(0o700);
+        let mut attempt = 0;
+        while let Err(error) = builder.create(&path) {
+            // Left by a process of another pid namespace that had the same number, or by threads.
+            if error.kind() != std::io::ErrorKind::AlreadyExists || attempt == 100 {
+                return Err(error).with_context(|| format!("{} cannot be made", path.display()));
+            }
+            attempt += 1;
+            path = tenants.join(format!("{name}-{}.{attempt}", owner.pid));
+        }
+        let bytes = path.as_os_str().len();
+        if bytes > PATH_BYTES {
+            let _ = std::fs::remove_dir(&path);
+            bail!("{} has {bytes} bytes, more than {PATH_BYTES}", path.display());
+        }
+        let file = path.join(OWNER);
+        let lock =
+            File::create(&file).with_context(|| format!("{} cannot be made", file.display()))?;
+        let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
+            .map_err(|(_, errno)| errno)
+            .with_context(|| format!("{} cannot be locked", file.display()))?;
+        serde_json::to_writer(&*lock, owner)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// The directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes the directory, unless processes of the tenant still run in it (a program may leave
+    /// some behind); the next `divvy run` then removes it. Says whether it is gone.
+    pub(crate) fn remove(self) -> bool {
+        if anybody_lives(&self.path) {
+            return false;
+        }
+        std::fs::remove_dir_all(&self.path).is_ok()
+    }
+}
+
+fn make_private(path: &Path, uid: u32) -> Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(error).with_context(|| format!("{} cannot be made", path.display()));
+        }
+        _ => {}
+    }
+    let status = std::fs::symlink_metadata(path)?;
+    if !status.is_dir() || status.uid() != uid {
+        bail!("{} is not a directory of uid {uid}; remove it", path.display());
+    }
+    Ok(())
+}
+
+/// Who made the tenant in `path`, and whether that `divvy run` still runs.
+pub(crate) fn owner(path: &Path) -> Option<(Owner, bool)> {
+    let file = File::open(path.join(OWNER)).ok()?;
+    let owner = serde_json::from_reader(&file).ok()?;
+    Some((owner, Flock::lock(file, FlockArg::LockSharedNonblock).is_err()))
+}
+
+fn anybody_lives(path: &Path) -> bool {
+    crate::ledger::read(path).is_ok_and(|tenant| !tenant.processes.is_empty())
+}
+
+/// Removes the directories whose owner is gone and in which nobody lives.
+fn sweep(tenants: &Path) {
+    for entry in std::fs::read_dir(tenants).into_iter().flatten().flatten() {
+        let path = entry.path();
+        // No readable owner: it is just being made.
+        if matches!(owner(&path), Some((_, false))) && !anybody_lives(&path) {
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_files_names() {
+        for good in ["a", "train-1", "A.b_c"] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", "a/b", "a b", "é", ".hidden", &"x".repeat(41)] {
+            let error = check_name(bad).unwrap_err();
+            assert_eq!(crate::failure::code_of(&error), 2);
+            assert!(error.to_string().contains(&format!("{bad:?}")), "{error}");
+        }
+        assert_eq!(name_of("/usr/bin/python3.11"), "python3_11");
+        assert_eq!(name_of("/"), "tenant");
+        assert!(check_name(&name_of("weird name é")).is_ok());
+    }
+
+    #[test]
+    fn a_directory_is_private_owned_and_swept_when_its_owner_is_gone() {
+        let base = std::env::temp_dir().join(format!("divvy-test-{}", std::process::id()));
+        std::fs::create_dir_all(&base).unwrap();
+        let root = base.join("root");
+        let me = Owner { pid: std::process::id(), command: vec!["x".to_owned()] };
+        let first = TenantDir::make_in(&root, uid(), "a", &me).unwrap();
+        let second = TenantDir::make_in(&root, uid(), "a", &me).unwrap();
+        assert_ne!(first.path(), second.path());
+        assert_eq!(std::fs::metadata(first.path()).unwrap().mode() & 0o777, 0o700);
+        assert!(owner(first.path()).unwrap().1);
+        let orphan = first.path().to_owned();
+        drop(first);
+        assert!(!owner(&orphan).unwrap().1);
+        let third = TenantDir::make_in(&root, uid(), "b", &me).unwrap();
+        assert!(!orphan.exists() && second.path().exists());
+        assert!(third.remove());
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+}
