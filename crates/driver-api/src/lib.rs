@@ -26,6 +26,7 @@ include!("generated/nvml_entries.rs");
     missing_debug_implementations,
     non_camel_case_types,
     non_snake_case,
+    non_upper_case_globals,
     clippy::all,
     reason = "generated from C headers, whose names and layouts they keep"
 )]
@@ -39,6 +40,7 @@ pub mod types {
     missing_debug_implementations,
     non_camel_case_types,
     non_snake_case,
+    non_upper_case_globals,
     clippy::all,
     reason = "generated from C headers, whose names and layouts they keep"
 )]
