@@ -1,0 +1,2 @@
+//! The simulated machine's daemon.
+fn main() {}

@@ -1,0 +1,84 @@
+//! Every figure the simulated machine is calibrated by, in one place.
+//!
+//! Each constant names the row of the H200 measurement it comes from (one NVIDIA H200, driver
+//! 580.159.04, CUDA 13.0, measured 2026-11-21). Nothing outside this file holds a figure of the
+//! hardware. It does not hold what a user may configure: count, size, name and UUID of devices are
+//! in `machine::description`, which takes its defaults from here.
+
+/// Marketing name, as `cuDeviceGetName` and NVML answer it.
+pub const DEVICE_NAME: &str = "NVIDIA H200";
+
+/// `cuDriverGetVersion`, row "driver": 13.0 is 13000.
+pub const CUDA_DRIVER_VERSION: i32 = 13_000;
+
+/// Driver release, row "driver".
+pub const DRIVER_RELEASE: &str = "580.159.04";
+
+/// One mebibyte in bytes.
+pub const MIB: u64 = 1 << 20;
+
+/// Memory of the card as NVML reports it: 143,771 MiB.
+pub const NVML_TOTAL_BYTES: u64 = 143_771 * MIB;
+
+/// What `cuDeviceTotalMem` leaves out of NVML's total: 150,754,820,096 - 150,109,880,320 bytes, the
+/// same figure NVML calls reserved.
+pub const DRIVER_RESERVED_BYTES: u64 = 644_939_776;
+
+/// Physical memory is handed out in granules of this size: rows "packs small allocations into 2 MiB
+/// blocks" and "VMM minimum and recommended granularity".
+pub const GRANULE_BYTES: u64 = 2 * MIB;
+
+/// Memory a context costs: row "A context costs 518 MiB".
+pub const CONTEXT_BYTES: u64 = 518 * MIB;
+
+/// Streaming multiprocessors: row "132 SMs".
+pub const MULTIPROCESSORS: u32 = 132;
+
+/// Threads that can be resident at once: row "on H200 270,336 threads".
+pub const RESIDENT_THREADS: u32 = 270_336;
+
+/// A context keeps the device this long while another has work: "the 1,024 µs slice".
+pub const SLICE_NS: u64 = 1_024_000;
+
+/// Idle time of the device at every change of context.
+///
+/// Fitted to "2 × 100 µs sync: 42 % in sum" (238 µs for 100 µs of work), "20 µs sync: 12.7 %" (157 µs
+/// for 20 µs) and "100 µs, queue of 1 ms: 88.3 %" (1,024 of 1,162 µs): all three give 138 µs.
+pub const SWITCH_NS: u64 = 138_000;
+
+/// From the end of a kernel to the start of the next one of a program that synchronises between them:
+/// row "alone: 20 µs 71.7 %, 100 µs 94.0 %".
+pub const SYNCHRONISE_GAP_NS: u64 = 7_000;
+
+/// Pinned copies host to device: row "55.5 GB/s".
+pub const COPY_IN_BYTES_PER_S: u64 = 55_500_000_000;
+
+/// Pinned copies device to host: row "55.4 GB/s".
+pub const COPY_OUT_BYTES_PER_S: u64 = 55_400_000_000;
+
+/// Either direction while the other is busy: row "both at once 101.7 GB/s in sum".
+pub const COPY_BOTH_BYTES_PER_S: u64 = 50_850_000_000;
+
+/// Device-side clears and copies: row "8 GiB cleared in 1.9 ms".
+pub const CLEAR_BYTES_PER_S: u64 = 4_500_000_000_000;
+
+/// CPU time of the first `cuDevicePrimaryCtxRetain`: row "114 ms".
+pub const CONTEXT_CREATE_NS: u64 = 114_000_000;
+
+/// CPU time of a launch of an empty kernel: row "2,700–3,000".
+pub const LAUNCH_NS: u64 = 2_850;
+
+/// CPU time of `cuMemAlloc` of 1 MiB: row "19,000–29,000".
+pub const ALLOCATE_NS: u64 = 24_000;
+
+/// CPU time of `cuMemFree` of 1 MiB: row "15,000–26,000".
+pub const FREE_NS: u64 = 20_000;
+
+/// A `cuMemCreate` that needs bytes just released waits this long: row "waits about 7.7 ms".
+pub const SCRUB_LATENCY_NS: u64 = 7_700_000;
+
+/// Room `nvmlDeviceGetProcessUtilization` asks for: row "wants room for 72 samples".
+pub const PROCESS_UTILISATION_ROOM: u32 = 72;
+
+/// Period over which NVML averages utilisation: row "lags by about 0.5–1 s".
+pub const UTILISATION_WINDOW_NS: u64 = 1_000_000_000;

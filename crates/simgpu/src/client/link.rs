@@ -1,0 +1,166 @@
+//! The control connection: one socket, one descriptor of the memory file, and the ticket to come back
+//! by when the program closes either.
+
+use super::ClientError;
+use super::start;
+use crate::machine::description::{Description, Device, Mode};
+use crate::wire::{PROTOCOL, Reply, Request, WireDevice, socket};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::fstat;
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+
+/// Descriptors are kept above this number where the limit allows, out of the way of programs that
+/// close or reuse low ones.
+const HIGH_DESCRIPTOR: i32 = 900;
+
+/// A descriptor that knows what it should be open on.
+#[derive(Debug)]
+pub(super) struct Guarded {
+    descriptor: Option<OwnedFd>,
+    inode: u64,
+}
+
+impl Guarded {
+    /// Moves a descriptor out of the way and remembers what it is.
+    pub(super) fn new(descriptor: OwnedFd) -> Result<Self, Errno> {
+        let inode = fstat(&descriptor)?.st_ino;
+        let high = rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH_DESCRIPTOR);
+        Ok(Self { descriptor: Some(high.unwrap_or(descriptor)), inode })
+    }
+
+    /// The descriptor, if it still is what it was.
+    pub(super) fn get(&mut self) -> Option<BorrowedFd<'_>> {
+        let same = fstat(self.descriptor.as_ref()?).is_ok_and(|stat| stat.st_ino == self.inode);
+        if !same {
+            // The number is closed or the program's by now; closing it is not ours to do.
+            std::mem::forget(self.descriptor.take());
+        }
+        self.descriptor.as_ref().map(AsFd::as_fd)
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // `get` gives a descriptor that is no longer ours away instead of closing it.
+        let _ = self.get();
+    }
+}
+
+/// The control connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    directory: PathBuf,
+    ticket: [u8; 16],
+    socket: Guarded,
+    memory: Guarded,
+}
+
+impl Link {
+    /// Connects to the machine of `directory`, starting it if need be.
+    pub(super) fn open(directory: PathBuf) -> Result<(Self, Description), ClientError> {
+        let directory = std::path::absolute(&directory).unwrap_or(directory);
+        start::connect(&directory, |socket| Self::hello(&directory, socket, [0; 16]))
+    }
+
+    /// Says hello on a fresh socket; `Gone` means that the daemon was just ending.
+    fn hello(
+        directory: &Path,
+        socket: OwnedFd,
+        ticket: [u8; 16],
+    ) -> Result<(Self, Description), ClientError> {
+        let request = Request::Hello { protocol: PROTOCOL, ticket };
+        let (reply, attached) = exchange(socket.as_fd(), &request, None)?;
+        match (reply, attached) {
+            (Reply::Welcome { ticket, calibrated, devices, .. }, Some(memory)) => {
+                let mode = if calibrated == 1 { Mode::Calibrated } else { Mode::Fast };
+                let devices = devices.into_iter().map(device).collect();
+                let link = Self {
+                    directory: directory.to_path_buf(),
+                    ticket,
+                    socket: Guarded::new(socket).map_err(ClientError::System)?,
+                    memory: Guarded::new(memory).map_err(ClientError::System)?,
+                };
+                Ok((link, Description { devices, mode }))
+            }
+            (reply, _) => Err(ClientError::from_reply(&reply)),
+        }
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(super) fn ticket(&self) -> [u8; 16] {
+        self.ticket
+    }
+
+    /// Asks and waits for the answer.
+    pub(super) fn call(
+        &mut self,
+        request: &Request,
+        attach: Option<&OwnedFd>,
+    ) -> Result<(Reply, Option<OwnedFd>), ClientError> {
+        if self.socket.get().is_none() {
+            self.resume()?;
+        }
+        let socket = self.socket.get().ok_or(ClientError::Gone)?;
+        exchange(socket, request, attach.map(AsFd::as_fd))
+    }
+
+    /// The memory file.
+    pub(super) fn memory(&mut self) -> Result<BorrowedFd<'_>, ClientError> {
+        if self.memory.get().is_none() {
+            match self.call(&Request::Memory {}, None)? {
+                (Reply::Done {}, Some(memory)) => {
+                    self.memory = Guarded::new(memory).map_err(ClientError::System)?;
+                }
+                (reply, _) => return Err(ClientError::from_reply(&reply)),
+            }
+        }
+        self.memory.get().ok_or(ClientError::Gone)
+    }
+
+    /// The program closed our socket: come back as the same client.
+    fn resume(&mut self) -> Result<(), ClientError> {
+        let socket =
+            socket::connect(&start::socket_path(&self.directory)).map_err(|_| ClientError::Gone)?;
+        let (link, _) = Self::hello(&self.directory, socket, self.ticket)?;
+        *self = link;
+        Ok(())
+    }
+}
+
+fn device(wire: WireDevice) -> Device {
+    Device {
+        name: wire.name,
+        uuid: wire.uuid,
+        nvml_total_bytes: wire.nvml_total_bytes,
+        total_bytes: wire.total_bytes,
+    }
+}
+
+/// One request and its reply.
+pub(super) fn exchange(
+    socket: BorrowedFd<'_>,
+    request: &Request,
+    attach: Option<BorrowedFd<'_>>,
+) -> Result<(Reply, Option<OwnedFd>), ClientError> {
+    socket::send(socket, &request.encode(), attach).map_err(lost)?;
+    let packet = socket::receive(socket).map_err(lost)?;
+    if packet.bytes.is_empty() {
+        return Err(ClientError::Gone);
+    }
+    let reply = Reply::decode(&packet.bytes).ok_or(ClientError::Protocol)?;
+    Ok((reply, packet.attached))
+}
+
+/// What a failed send or receive means.
+pub(super) fn lost(errno: Errno) -> ClientError {
+    match errno {
+        Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN | Errno::BADF | Errno::NOTSOCK => {
+            ClientError::Gone
+        }
+        errno => ClientError::System(errno),
+    }
+}

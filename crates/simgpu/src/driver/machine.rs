@@ -1,0 +1,236 @@
+//! What the driver half in a process asks of the simulated machine.
+//!
+//! Promises: memory is a [`Block`] whose last `Arc` gives it back; blocks cost nothing until they
+//! are mapped, so charges without bytes (contexts, heaps, local memory) are blocks too.
+//! [`Local`] is a machine of this process alone: the zero-delay `null` mode, and unit tests.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use divvy_driver_api::types::*;
+
+use super::error::*;
+use crate::sys::driver::Answer;
+use crate::sys::driver_bytes::{Mapping, Span, file_identity, memory_file};
+
+/// What a device is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceInfo {
+    /// Its marketing name.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: [u8; 16],
+    /// Memory programs can use.
+    pub total_bytes: u64,
+    /// PCI bus number.
+    pub pci_bus: u32,
+    /// PCI domain.
+    pub pci_domain: u32,
+    /// PCI device number.
+    pub pci_device: u32,
+}
+
+/// Physical memory of a device.
+pub trait Block: Send + Sync {
+    /// Its size.
+    fn bytes(&self) -> u64;
+    /// The device it is on (the machine's numbering).
+    fn device(&self) -> usize;
+    /// Its bytes in this process; mapped at the first call. None: nothing lies behind the address.
+    fn span(&self) -> Answer<Option<Span>>;
+    /// A descriptor by which another process can import it.
+    fn export(&self) -> Answer<OwnedFd>;
+    /// Where another process of the machine finds it: part of a legacy IPC handle.
+    fn publish(&self) -> Answer<[u8; 32]>;
+}
+
+/// What a block is for; the machine's own statistics and process lists show it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// Data that programs address.
+    Data,
+    /// A context's own cost, heaps and local memory: never mapped.
+    Overhead,
+}
+
+/// A simulated machine.
+pub trait Machine: Send + Sync {
+    /// All devices, before `CUDA_VISIBLE_DEVICES`.
+    fn devices(&self) -> &[DeviceInfo];
+    /// Free and total bytes of a device.
+    fn memory(&self, device: usize) -> Answer<(u64, u64)>;
+    /// Takes physical memory.
+    fn allocate(&self, device: usize, bytes: u64, purpose: Purpose) -> Answer<Arc<dyn Block>>;
+    /// The block behind a descriptor made by [`Block::export`].
+    fn import(&self, file: BorrowedFd<'_>) -> Answer<Arc<dyn Block>>;
+    /// The block published under a key.
+    fn open(&self, key: [u8; 32]) -> Answer<Arc<dyn Block>>;
+    /// Occupies the engine of `device` for `duration_ns` of GPU time while `work` runs.
+    fn run(&self, device: usize, duration_ns: u64, work: &mut dyn FnMut()) -> Answer;
+    /// Whether addresses have nothing behind them (`null` mode).
+    fn is_null(&self) -> bool {
+        false
+    }
+}
+
+/// A machine inside this process.
+pub struct Local {
+    devices: Vec<DeviceInfo>,
+    used: Arc<Vec<AtomicU64>>,
+    with_bytes: bool,
+    next: AtomicU64,
+    published: Mutex<HashMap<u64, Weak<LocalBlock>>>,
+}
+
+impl core::fmt::Debug for Local {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Local").field("devices", &self.devices).finish_non_exhaustive()
+    }
+}
+
+struct LocalBlock {
+    device: usize,
+    bytes: u64,
+    id: u64,
+    used: Arc<Vec<AtomicU64>>,
+    file: Option<OwnedFd>,
+    mapping: OnceLock<Mapping>,
+}
+
+impl Local {
+    /// A machine with these devices; `with_bytes` decides whether memory can be read and written.
+    pub fn new(devices: Vec<DeviceInfo>, with_bytes: bool) -> Self {
+        let used = Arc::new(devices.iter().map(|_| AtomicU64::new(0)).collect());
+        let (next, published) = (AtomicU64::new(1), Mutex::default());
+        Self { devices, used, with_bytes, next, published }
+    }
+
+    /// A machine described by `SIMGPU_DEVICES`, `SIMGPU_MEMORY` (bytes) and `SIMGPU_NAME`.
+    pub fn from_environment(with_bytes: bool) -> Self {
+        let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        let count = number("SIMGPU_DEVICES").unwrap_or(1).clamp(1, 8);
+        let total_bytes = number("SIMGPU_MEMORY").unwrap_or(H200_BYTES);
+        let name = std::env::var("SIMGPU_NAME").unwrap_or_else(|_| "NVIDIA H200".to_owned());
+        let device = |index: u64| DeviceInfo {
+            name: name.clone(),
+            uuid: default_uuid(index),
+            total_bytes,
+            pci_bus: 0x10 + u32::try_from(index).unwrap_or(0),
+            pci_domain: 0,
+            pci_device: 0,
+        };
+        Self::new((0..count).map(device).collect(), with_bytes)
+    }
+}
+
+/// Memory of an H200 that programs can use.
+const H200_BYTES: u64 = 150_122_856_448;
+
+fn default_uuid(index: u64) -> [u8; 16] {
+    let mut uuid = *b"\x5e\x1f\x00\x00\xd1\x77\x40\x01\x80\x00simgpu";
+    uuid[2] = index.to_le_bytes()[0];
+    uuid
+}
+
+impl Machine for Local {
+    fn devices(&self) -> &[DeviceInfo] {
+        &self.devices
+    }
+
+    fn memory(&self, device: usize) -> Answer<(u64, u64)> {
+        let total = self.devices.get(device).ok_or(INVALID_DEVICE)?.total_bytes;
+        Ok((total.saturating_sub(self.used[device].load(Ordering::Relaxed)), total))
+    }
+
+    fn allocate(&self, device: usize, bytes: u64, purpose: Purpose) -> Answer<Arc<dyn Block>> {
+        let total = self.devices.get(device).ok_or(INVALID_DEVICE)?.total_bytes;
+        let take = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= total);
+        let word = &self.used[device];
+        word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).map_err(|_| OUT_OF_MEMORY)?;
+        let mut block = LocalBlock {
+            device,
+            bytes,
+            id: self.next.fetch_add(1, Ordering::Relaxed),
+            used: Arc::clone(&self.used),
+            file: None,
+            mapping: OnceLock::new(),
+        };
+        if self.with_bytes && purpose == Purpose::Data {
+            block.file = Some(memory_file(bytes).map_err(|_| OUT_OF_MEMORY)?);
+        }
+        let block = Arc::new(block);
+        if block.file.is_some() {
+            let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+            published.retain(|_, block| block.strong_count() > 0);
+            published.insert(block.id, Arc::downgrade(&block));
+        }
+        Ok(block)
+    }
+
+    fn import(&self, file: BorrowedFd<'_>) -> Answer<Arc<dyn Block>> {
+        let wanted = file_identity(file).map_err(|_| INVALID_VALUE)?;
+        let published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |block: &Arc<LocalBlock>| {
+            block.file.as_ref().and_then(|file| file_identity(file.as_fd()).ok()) == Some(wanted)
+        };
+        let found = published.values().filter_map(Weak::upgrade).find(same).ok_or(INVALID_VALUE)?;
+        Ok(found)
+    }
+
+    fn open(&self, key: [u8; 32]) -> Answer<Arc<dyn Block>> {
+        let mut id = [0; 8];
+        id.copy_from_slice(&key[..8]);
+        let published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        let block = published.get(&u64::from_le_bytes(id)).and_then(Weak::upgrade);
+        Ok(block.ok_or(INVALID_VALUE)?)
+    }
+
+    fn run(&self, _device: usize, _duration_ns: u64, work: &mut dyn FnMut()) -> Answer {
+        work();
+        Ok(())
+    }
+
+    fn is_null(&self) -> bool {
+        !self.with_bytes
+    }
+}
+
+impl Block for LocalBlock {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn device(&self) -> usize {
+        self.device
+    }
+
+    fn span(&self) -> Answer<Option<Span>> {
+        let Some(file) = &self.file else { return Ok(None) };
+        if self.mapping.get().is_none() {
+            let bytes = usize::try_from(self.bytes).map_err(|_| OUT_OF_MEMORY)?;
+            let mapping = Mapping::of(file.as_fd(), bytes).map_err(|_| OUT_OF_MEMORY)?;
+            // A mapping that lost the race is dropped, which unmaps it.
+            let _ = self.mapping.set(mapping);
+        }
+        Ok(self.mapping.get().map(Mapping::span))
+    }
+
+    fn export(&self) -> Answer<OwnedFd> {
+        let file = self.file.as_ref().ok_or(NOT_SUPPORTED)?;
+        file.try_clone().map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)
+    }
+
+    fn publish(&self) -> Answer<[u8; 32]> {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&self.id.to_le_bytes());
+        Ok(key)
+    }
+}
+
+impl Drop for LocalBlock {
+    fn drop(&mut self) {
+        self.used[self.device].fetch_sub(self.bytes, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,310 @@
+//! What the simulated machine is made of: the environment of the first client, read strictly.
+//!
+//! | variable | meaning | default |
+//! |---|---|---|
+//! | `SIMGPU_DIR` | the machine: its socket, lock and logs | `/tmp/simgpu-<uid>` |
+//! | `SIMGPU_MODE` | `calibrated`, `fast` (no delay), `null` (no daemon, no bytes) | `calibrated` |
+//! | `SIMGPU_DEVICES` | how many devices, 1 to 8 | 1 |
+//! | `SIMGPU_MEMORY` | memory of each as NVML shows it; a comma-separated list gives each its own | 143771MiB |
+//! | `SIMGPU_NAME` | name of each | NVIDIA H200 |
+//! | `SIMGPU_UUID_<i>` | UUID of device i, `GPU-` and 32 hexadecimal digits with or without dashes | fixed by index |
+//! | `SIMGPU_LINGER` | how long the machine outlives its last client: `0`, `100ms`, `2s`, `forever` | 0 |
+//!
+//! A value that cannot be understood is an error that names it; nothing is guessed.
+
+use crate::calibration;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The most devices a machine can have.
+pub const MAX_DEVICES: usize = 8;
+
+/// How the machine spends time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Kernels and copies take the time they take on the hardware.
+    Calibrated,
+    /// Nothing waits for simulated time.
+    Fast,
+    /// Everything within the process: no daemon, no bytes behind memory.
+    Null,
+}
+
+/// One simulated device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Name, as the driver and NVML answer it.
+    pub name: String,
+    /// UUID, as `cuDeviceGetUuid` answers it.
+    pub uuid: [u8; 16],
+    /// Memory of the card as NVML reports it.
+    pub nvml_total_bytes: u64,
+    /// Memory of the card as `cuDeviceTotalMem` reports it: what can be allocated.
+    pub total_bytes: u64,
+}
+
+/// The machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The devices, by index.
+    pub devices: Vec<Device>,
+    /// How time is spent.
+    pub mode: Mode,
+}
+
+/// A setting of the environment that cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}={value}: {problem}")]
+pub struct BadSetting {
+    /// The variable.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// What is wrong with it and what would be right.
+    pub problem: &'static str,
+}
+
+fn bad(name: &str, value: &str, problem: &'static str) -> BadSetting {
+    BadSetting { name: name.into(), value: value.into(), problem }
+}
+
+/// Where settings come from: the environment, or a table in a test.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Looks a variable up in the environment; one that is not UTF-8 counts as its lossy form, which no
+/// grammar here accepts.
+pub fn from_environment(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+impl Description {
+    /// Reads the machine's description.
+    pub fn read(lookup: Lookup<'_>) -> Result<Self, BadSetting> {
+        let mode = mode(lookup)?;
+        let count = match lookup("SIMGPU_DEVICES") {
+            None => 1,
+            Some(text) => match text.parse::<usize>() {
+                Ok(count) if (1..=MAX_DEVICES).contains(&count) => count,
+                _ => return Err(bad("SIMGPU_DEVICES", &text, "give a number from 1 to 8")),
+            },
+        };
+        let memory_bytes = memory(lookup, count)?;
+        let name = lookup("SIMGPU_NAME").unwrap_or_else(|| String::from(calibration::DEVICE_NAME));
+        if name.is_empty() || name.len() > 95 || name.contains('\0') {
+            return Err(bad("SIMGPU_NAME", &name, "give a name of 1 to 95 bytes"));
+        }
+        let mut devices = Vec::with_capacity(count);
+        for (index, nvml_total_bytes) in memory_bytes.into_iter().enumerate() {
+            let variable = format!("SIMGPU_UUID_{index}");
+            let uuid = match lookup(&variable) {
+                None => default_uuid(index),
+                Some(text) => parse_uuid(&text)
+                    .ok_or_else(|| bad(&variable, &text, "give GPU- and 32 hexadecimal digits"))?,
+            };
+            devices.push(Device {
+                name: name.clone(),
+                uuid,
+                nvml_total_bytes,
+                total_bytes: allocatable(nvml_total_bytes),
+            });
+        }
+        Ok(Self { devices, mode })
+    }
+}
+
+/// What of a card's memory a program can allocate.
+///
+/// The default card keeps the driver's own reserve; a card whose size was given is small for a test's
+/// sake and is allocatable in full, so that its figures stay round.
+fn allocatable(nvml_total_bytes: u64) -> u64 {
+    let rounded = nvml_total_bytes / calibration::GRANULE_BYTES * calibration::GRANULE_BYTES;
+    if nvml_total_bytes == calibration::NVML_TOTAL_BYTES {
+        nvml_total_bytes - calibration::DRIVER_RESERVED_BYTES
+    } else {
+        rounded
+    }
+}
+
+/// How time is spent.
+pub fn mode(lookup: Lookup<'_>) -> Result<Mode, BadSetting> {
+    match lookup("SIMGPU_MODE").as_deref() {
+        None | Some("" | "calibrated") => Ok(Mode::Calibrated),
+        Some("fast") => Ok(Mode::Fast),
+        Some("null") => Ok(Mode::Null),
+        Some(other) => Err(bad("SIMGPU_MODE", other, "give calibrated, fast or null")),
+    }
+}
+
+/// The machine's directory.
+pub fn directory(lookup: Lookup<'_>) -> PathBuf {
+    match lookup("SIMGPU_DIR") {
+        Some(text) if !text.is_empty() => PathBuf::from(text),
+        _ => PathBuf::from(format!("/tmp/simgpu-{}", rustix::process::geteuid().as_raw())),
+    }
+}
+
+/// How long the machine outlives its last client; `None` is for ever.
+pub fn linger(lookup: Lookup<'_>) -> Result<Option<Duration>, BadSetting> {
+    match lookup("SIMGPU_LINGER").as_deref() {
+        None | Some("" | "0") => Ok(Some(Duration::ZERO)),
+        Some("forever") => Ok(None),
+        Some(text) => parse_duration(text).map(Some).ok_or_else(|| {
+            bad("SIMGPU_LINGER", text, "give 0, forever or a number with ns, us, ms or s")
+        }),
+    }
+}
+
+/// A whole number with `ns`, `us`, `ms` or `s`.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(digits)?;
+    let number: u64 = number.parse().ok()?;
+    let unit_ns: u64 = match unit {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return None,
+    };
+    number.checked_mul(unit_ns).map(Duration::from_nanos)
+}
+
+fn memory(lookup: Lookup<'_>, count: usize) -> Result<Vec<u64>, BadSetting> {
+    const HINT: &str = "give sizes such as 139.8GiB, one for all devices or a list with one for each, at least 2MiB";
+    let Some(text) = lookup("SIMGPU_MEMORY") else {
+        return Ok(vec![calibration::NVML_TOTAL_BYTES; count]);
+    };
+    let sizes: Option<Vec<u64>> = text.split(',').map(parse_size).collect();
+    match sizes {
+        Some(sizes) if sizes.iter().any(|bytes| *bytes < calibration::GRANULE_BYTES) => {
+            Err(bad("SIMGPU_MEMORY", &text, HINT))
+        }
+        Some(sizes) if sizes.len() == 1 => Ok(vec![sizes[0]; count]),
+        Some(sizes) if sizes.len() == count => Ok(sizes),
+        _ => Err(bad("SIMGPU_MEMORY", &text, HINT)),
+    }
+}
+
+/// A decimal number, perhaps with a fraction, and a binary unit: `B`, or K, M, G, T alone or followed
+/// by `B` or `iB`.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let end = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let (number, unit) = text.split_at_checked(end)?;
+    let shift = match unit {
+        "" | "B" => 0,
+        "K" | "KB" | "KiB" => 10,
+        "M" | "MB" | "MiB" => 20,
+        "G" | "GB" | "GiB" => 30,
+        "T" | "TB" | "TiB" => 40,
+        _ => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let whole: u64 = whole.parse().ok()?;
+    let mut bytes = u128::from(whole) << shift;
+    if !fraction.is_empty() {
+        let digits = fraction.get(..fraction.len().min(12))?;
+        let numerator: u128 = digits.parse().ok()?;
+        let denominator = 10u128.pow(u32::try_from(digits.len()).ok()?);
+        bytes += (numerator << shift) / denominator;
+    }
+    u64::try_from(bytes).ok().filter(|bytes| *bytes < 1 << 50)
+}
+
+fn default_uuid(index: usize) -> [u8; 16] {
+    let mut uuid = *b"\x51\x3d\x9a\x0b\x7e\x42\x4c\x11\x9f\x20\xd1\x77\xe5\x00\x00\x00";
+    uuid[15] = u8::try_from(index).unwrap_or(u8::MAX);
+    uuid
+}
+
+/// A UUID as NVML prints it; the prefix and the dashes may be missing.
+pub fn parse_uuid(text: &str) -> Option<[u8; 16]> {
+    let digits: Vec<u8> =
+        text.strip_prefix("GPU-").unwrap_or(text).bytes().filter(|byte| *byte != b'-').collect();
+    let mut uuid = [0; 16];
+    if digits.len() != 32 {
+        return None;
+    }
+    for (byte, pair) in uuid.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(uuid)
+}
+
+/// A UUID as NVML prints it.
+pub fn uuid_text(uuid: &[u8; 16]) -> String {
+    let mut text = String::from("GPU-");
+    for (index, byte) in uuid.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(pairs: &[(&str, &str)]) -> Result<Description, BadSetting> {
+        let pairs: Vec<(String, String)> =
+            pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        Description::read(&|name| {
+            pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone())
+        })
+    }
+
+    #[test]
+    fn an_empty_environment_is_one_h200() {
+        let machine = with(&[]).unwrap();
+        assert_eq!(machine.devices.len(), 1);
+        assert_eq!(machine.mode, Mode::Calibrated);
+        assert_eq!(machine.devices[0].nvml_total_bytes, 143_771 << 20);
+    }
+
+    #[test]
+    fn sizes_and_uuids_are_per_device() {
+        let machine = with(&[
+            ("SIMGPU_DEVICES", "2"),
+            ("SIMGPU_MEMORY", "1GiB,1.5g"),
+            ("SIMGPU_UUID_1", "GPU-00112233-4455-6677-8899-aabbccddeeff"),
+        ]);
+        assert_eq!(machine.unwrap_err().name, "SIMGPU_MEMORY");
+        let machine = with(&[
+            ("SIMGPU_DEVICES", "2"),
+            ("SIMGPU_MEMORY", "1GiB,1.5G"),
+            ("SIMGPU_UUID_1", "GPU-00112233-4455-6677-8899-aabbccddeeff"),
+        ])
+        .unwrap();
+        assert_eq!(machine.devices[0].total_bytes, 1 << 30);
+        assert_eq!(machine.devices[1].total_bytes, 3 << 29);
+        assert_eq!(uuid_text(&machine.devices[1].uuid), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+    }
+
+    #[test]
+    fn nothing_is_guessed() {
+        for (name, value) in [
+            ("SIMGPU_DEVICES", "0"),
+            ("SIMGPU_DEVICES", "9"),
+            ("SIMGPU_DEVICES", "two"),
+            ("SIMGPU_MEMORY", "-1"),
+            ("SIMGPU_MEMORY", "1MiB"),
+            ("SIMGPU_MEMORY", "1GiB,2GiB"),
+            ("SIMGPU_MODE", "quick"),
+            ("SIMGPU_UUID_0", "GPU-1"),
+            ("SIMGPU_NAME", ""),
+        ] {
+            let refusal = with(&[(name, value)]).unwrap_err();
+            assert_eq!((refusal.name.as_str(), refusal.value.as_str()), (name, value));
+        }
+    }
+
+    #[test]
+    fn durations_need_a_unit() {
+        assert_eq!(parse_duration("5ms"), Some(Duration::from_millis(5)));
+        assert_eq!(parse_duration("5"), None);
+        assert_eq!(parse_duration("ms"), None);
+        assert_eq!(parse_duration("99999999999999s"), None);
+    }
+}

@@ -1,0 +1,12 @@
+//! All of simgpu's `unsafe`: memory mappings, the word a fork wipes, descriptors a program names by
+//! number.
+//!
+//! Each module wraps one system facility in a type that is safe to use from outside.
+#![allow(
+    unsafe_code,
+    reason = "mappings and raw descriptors have no safe form; everything else uses rustix's"
+)]
+
+pub mod descriptor;
+pub mod fork;
+pub mod mapping;

@@ -1,0 +1,285 @@
+//! The language between a client library and `simgpud`: one packet per message, requests answered
+//! in order.
+//!
+//! Two kinds of connection open with two kinds of first packet. A *control* connection
+//! ([`Request::Hello`]) carries the calls of one client library and is what its life is judged by; a
+//! *lane* ([`Request::Lane`]) carries the work of one stream, so that a stream that waits for the
+//! device keeps no other thread from talking. Both directions are plain little-endian fields with no
+//! padding; a packet that is short, long or of an unknown kind decodes to `None` and ends that
+//! connection alone.
+//!
+//! Does not send or receive: [`socket`] does. Keeps no state.
+
+mod codec;
+pub mod socket;
+
+pub use codec::Field;
+use codec::messages;
+
+/// Version of this language; a daemon refuses any other, since both come from one build.
+pub const PROTOCOL: u32 = 1;
+
+/// Largest packet either side sends.
+pub const PACKET_BYTES: usize = 64 << 10;
+
+/// What memory is held for; NVML's per-process figure and `divvy`-free tests tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Charge {
+    /// `cuMemAlloc`, pitch, and the granules small blocks are packed in.
+    Blocks = 0,
+    /// Managed memory resident on the device.
+    Managed = 1,
+    /// Stream-ordered pools.
+    Pool = 2,
+    /// Physical handles of `cuMemCreate`.
+    Handle = 3,
+    /// Arrays and mipmaps.
+    Array = 4,
+    /// Graph memory nodes.
+    Graph = 5,
+    /// Globals and code of modules and libraries.
+    Module = 6,
+    /// A context.
+    Context = 7,
+    /// Device heap, printf buffer and local memory.
+    Local = 8,
+}
+
+impl Charge {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 9] = [
+        Self::Blocks,
+        Self::Managed,
+        Self::Pool,
+        Self::Handle,
+        Self::Array,
+        Self::Graph,
+        Self::Module,
+        Self::Context,
+        Self::Local,
+    ];
+
+    /// The kind with this number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// Which engine of a device work runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Engine {
+    /// Kernels, clears and device-side copies; the amount is nanoseconds.
+    Compute = 0,
+    /// Copies from the host; the amount is bytes.
+    CopyIn = 1,
+    /// Copies to the host; the amount is bytes.
+    CopyOut = 2,
+}
+
+/// How a kernel's duration is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Pace {
+    /// Fixed work: time passes only while the kernel runs.
+    Work = 0,
+    /// A spin on the clock: time passes from its first instruction on, switched out or not.
+    Wall = 1,
+}
+
+messages! {
+    /// From a client library to the daemon.
+    pub enum Request {
+        /// Opens a control connection. A ticket of zeros asks for a new client; another one resumes
+        /// the client that lost its socket.
+        1 Hello { protocol: u32, ticket: [u8; 16] },
+        /// Opens a lane of the client that holds this ticket.
+        2 Lane { protocol: u32, ticket: [u8; 16] },
+        /// Asks for a new descriptor of the memory file.
+        3 Memory {},
+        /// Takes device memory.
+        4 Allocate { device: u32, bytes: u64, charge: u8 },
+        /// Gives one hold on a block back.
+        5 Release { block: u64 },
+        /// Takes one more hold on a block the client holds.
+        6 Retain { block: u64 },
+        /// Asks for a descriptor that keeps the block and by which others can import it.
+        7 Export { block: u64 },
+        /// Takes a hold on the block the attached descriptor was made for.
+        8 Import {},
+        /// Asks for the 64-byte handle of a range of a block.
+        9 IpcHandle { block: u64, offset_bytes: u64, length_bytes: u64 },
+        /// Takes a hold on the block such a handle names.
+        10 IpcOpen { handle: [u8; 64] },
+        /// Makes a context.
+        11 CreateContext { device: u32 },
+        /// Ends a context.
+        12 DestroyContext { context: u64 },
+        /// Asks for a device's memory figures.
+        13 MemoryInfo { device: u32 },
+        /// Asks who holds memory of a device.
+        14 Processes { device: u32 },
+        /// Asks how busy a device was.
+        15 Utilisation { device: u32 },
+        /// Asks how busy each process kept a device.
+        16 ProcessUtilisation { device: u32, since_us: u64 },
+        /// On a lane: work for an engine.
+        17 Run {
+            sequence: u64,
+            context: u64,
+            engine: u8,
+            amount: u64,
+            width_permille: u32,
+            pace: u8,
+            submitted_ns: u64,
+        },
+        /// Ends a client on purpose (a clean `exit` in a process that lives on).
+        18 Bye {},
+    }
+}
+
+messages! {
+    /// From the daemon to a client library.
+    pub enum Reply {
+        /// A control connection is open; the memory file is attached.
+        1 Welcome { client: u64, ticket: [u8; 16], calibrated: u8, devices: Vec<WireDevice> },
+        /// Done, with nothing to say; a descriptor is attached where one was asked for.
+        2 Done {},
+        /// Refused; the number is a [`Refusal`].
+        3 Refused { refusal: u32 },
+        /// A block of device memory.
+        4 Block {
+            block: u64,
+            device: u32,
+            charge: u8,
+            file_offset: u64,
+            bytes: u64,
+            range_offset_bytes: u64,
+            range_bytes: u64,
+        },
+        /// A handle other processes can open.
+        5 Handle { handle: [u8; 64] },
+        /// A context.
+        6 Context { context: u64 },
+        /// Memory figures of a device.
+        7 MemoryInfo { total_bytes: u64, reserved_bytes: u64, used_bytes: u64 },
+        /// Who holds memory of a device.
+        8 Processes { processes: Vec<WireProcess> },
+        /// How busy a device was.
+        9 Utilisation { compute_percent: u32, memory_percent: u32 },
+        /// How busy each process kept it.
+        10 ProcessUtilisation { samples: Vec<WireSample> },
+        /// On a lane: the work ends, or is certain to end, at this time.
+        11 Completed { sequence: u64, started_ns: u64, finished_ns: u64 },
+    }
+}
+
+codec::record! {
+    /// A device of the machine.
+    pub struct WireDevice {
+        /// Its name.
+        pub name: String,
+        /// Its UUID.
+        pub uuid: [u8; 16],
+        /// Memory as NVML shows it.
+        pub nvml_total_bytes: u64,
+        /// Memory that can be allocated.
+        pub total_bytes: u64,
+    }
+}
+
+codec::record! {
+    /// A process with memory of a device.
+    pub struct WireProcess {
+        /// Its pid as the daemon sees it, or as the process itself does if the daemon cannot.
+        pub pid: u32,
+        /// How many contexts it has.
+        pub contexts: u32,
+        /// What it holds.
+        pub bytes: u64,
+    }
+}
+
+codec::record! {
+    /// How busy a process kept a device.
+    pub struct WireSample {
+        /// Its pid.
+        pub pid: u32,
+        /// Part of the sampling period its kernels ran.
+        pub compute_percent: u32,
+        /// End of the period, microseconds since 1970.
+        pub timestamp_us: u64,
+    }
+}
+
+/// Why the daemon refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Refusal {
+    /// The device has not that much memory left.
+    OutOfMemory = 1,
+    /// No such device, block, context or handle, or not the client's.
+    Unknown = 2,
+    /// The request makes no sense: zero bytes, an unknown kind.
+    Invalid = 3,
+    /// Another version of this language.
+    Protocol = 4,
+    /// The daemon has no descriptor or memory of its own left.
+    Exhausted = 5,
+}
+
+impl Refusal {
+    /// The refusal with this number; an unknown one reads as `Invalid`.
+    pub fn from_number(number: u32) -> Self {
+        match number {
+            1 => Self::OutOfMemory,
+            2 => Self::Unknown,
+            4 => Self::Protocol,
+            5 => Self::Exhausted,
+            _ => Self::Invalid,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic_and_what_decodes_encodes_to_itself(
+            bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..20
+        ) {
+            let mut packet = vec![kind, 0];
+            packet.extend(&bytes);
+            if let Some(request) = Request::decode(&packet) {
+                prop_assert_eq!(request.encode(), packet.clone());
+            }
+            if let Some(reply) = Reply::decode(&packet) {
+                prop_assert_eq!(Reply::decode(&reply.encode()), Some(reply));
+            }
+        }
+
+        #[test]
+        fn a_reply_survives_the_trip(
+            pids in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u64>()), 0..300)
+        ) {
+            let processes = pids
+                .into_iter()
+                .map(|(pid, contexts, bytes)| WireProcess { pid, contexts, bytes })
+                .collect();
+            let reply = Reply::Processes { processes };
+            prop_assert_eq!(Reply::decode(&reply.encode()), Some(reply));
+        }
+    }
+
+    #[test]
+    fn a_longer_packet_is_not_this_message() {
+        let mut packet = Request::Bye {}.encode();
+        assert_eq!(Request::decode(&packet), Some(Request::Bye {}));
+        packet.push(0);
+        assert_eq!(Request::decode(&packet), None);
+    }
+}

@@ -1,0 +1,101 @@
+//! Packets, with descriptors attached, over a SOCK_SEQPACKET unix socket.
+//!
+//! Every descriptor made or received here is close-on-exec. A packet is whole or not there. Sending
+//! never raises SIGPIPE.
+
+use super::PACKET_BYTES;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+/// A packet as received.
+#[derive(Debug)]
+pub struct Packet {
+    /// Its bytes; empty at the end of the connection.
+    pub bytes: Vec<u8>,
+    /// The first descriptor that came with it.
+    pub attached: Option<OwnedFd>,
+}
+
+/// Connects to the machine's socket.
+pub fn connect(path: &Path) -> Result<OwnedFd, Errno> {
+    let socket =
+        net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let address = SocketAddrUnix::new(path)?;
+    rustix::io::retry_on_intr(|| net::connect(&socket, &address))?;
+    Ok(socket)
+}
+
+/// Opens the machine's socket for others to connect to; it never blocks its owner.
+pub fn listen(path: &Path) -> Result<OwnedFd, Errno> {
+    let socket = net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    net::listen(&socket, 4096)?;
+    Ok(socket)
+}
+
+/// Takes the next connection; it never blocks its owner.
+pub fn accept(listener: &OwnedFd) -> Result<OwnedFd, Errno> {
+    rustix::io::retry_on_intr(|| {
+        net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+    })
+}
+
+/// Sends one packet.
+pub fn send(
+    socket: impl AsFd,
+    bytes: &[u8],
+    attached: Option<BorrowedFd<'_>>,
+) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = attached.map(|fd| [fd]);
+    if let Some(descriptors) = &descriptors {
+        ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    let vectors = [IoSlice::new(bytes)];
+    loop {
+        match net::sendmsg(&socket, &vectors, &mut ancillary, SendFlags::NOSIGNAL) {
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+            Ok(_) => return Ok(()),
+        }
+    }
+}
+
+/// Receives one packet, waiting for it if the socket waits.
+pub fn receive(socket: impl AsFd) -> Result<Packet, Errno> {
+    let mut buffer = [0; PACKET_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let (length, attached) = loop {
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut vectors = [IoSliceMut::new(&mut buffer)];
+        match net::recvmsg(&socket, &mut vectors, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno),
+            Ok(message) => {
+                let attached = ancillary
+                    .drain()
+                    .filter_map(|message| match message {
+                        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+                        _ => None,
+                    })
+                    .flatten()
+                    .next();
+                break (message.bytes, attached);
+            }
+        }
+    };
+    Ok(Packet { bytes: buffer[..length].to_vec(), attached })
+}
