@@ -1,8 +1,9 @@
-//! The tenant directory and its two files: found, made, judged.
+//! The tenant's two files: opened, made, judged by kind, owner, head and length.
 //!
-//! Trust: a directory of ours or root's is trusted, and so is everything in it when only its owner
-//! chooses who writes there (no sticky bit). In a sticky directory, and for every file, the owner
-//! must be us, root, or the directory's owner. Links are never followed.
+//! Promises: an exact error for each thing that can be wrong; links are never followed and nothing
+//! but a regular file is read; a file is laid out under the admission lock, its magic last.
+//!
+//! Does not map anything.
 
 use core::ffi::CStr;
 
@@ -11,6 +12,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::error::{AttachError, File};
 use crate::sys::{self, Errno, Fd, Lock};
+use crate::trust::Trust;
 
 /// Longest path of a tenant directory, in bytes.
 const PATH_BYTES: usize = 200;
@@ -28,7 +30,7 @@ impl Path {
     /// `directory` followed by `name`.
     pub(crate) fn join(directory: &CStr, name: &[u8]) -> Result<Self, AttachError> {
         let from = directory.to_bytes();
-        if from.len() > PATH_BYTES || name.len() >= NAME_BYTES {
+        if from.len() > PATH_BYTES || from.len() + name.len() >= PATH_BYTES + NAME_BYTES {
             return Err(AttachError::PathTooLong { bytes: from.len() });
         }
         let mut path = Self { bytes: [0; PATH_BYTES + NAME_BYTES] };
@@ -36,6 +38,19 @@ impl Path {
             *to = *byte;
         }
         Ok(path)
+    }
+
+    /// The directory that `path` lies in.
+    pub(crate) fn parent(path: &CStr) -> Result<Self, AttachError> {
+        let bytes = path.to_bytes();
+        let trimmed = bytes.iter().rposition(|b| *b != b'/').map_or(0, |end| end + 1);
+        let bytes = bytes.get(..trimmed).unwrap_or_default();
+        let parent = match bytes.iter().rposition(|b| *b == b'/') {
+            Some(0) => b"/",
+            Some(slash) => bytes.get(..slash).unwrap_or_default(),
+            None => b".",
+        };
+        Self::join(c"", parent)
     }
 
     pub(crate) fn as_c_str(&self) -> &CStr {
@@ -59,56 +74,11 @@ impl Paths {
     }
 }
 
-/// Who may own the files, learnt from the directory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Trust {
-    me: u32,
-    directory_uid: u32,
-    any_owner: bool,
-}
-
-impl Trust {
-    /// Judges `directory`; makes it (mode 0777 less nothing, as its parent permits) when `make`.
-    pub(crate) fn of(directory: &CStr, make: bool) -> Result<Self, AttachError> {
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-        let fd = match sys::open(directory, flags, 0) {
-            Err(Errno(libc::ENOENT)) if make => {
-                match sys::mkdir(directory, 0o700) {
-                    Ok(()) | Err(Errno(libc::EEXIST)) => {}
-                    Err(errno) => return Err(AttachError::Directory(errno)),
-                }
-                sys::open(directory, flags, 0)
-            }
-            other => other,
-        }
-        .map_err(AttachError::Directory)?;
-        let stat = sys::stat(&fd).map_err(AttachError::Directory)?;
-        let me = sys::effective_uid();
-        if stat.uid != me && stat.uid != 0 {
-            return Err(AttachError::ForeignDirectory { uid: stat.uid });
-        }
-        let any_owner = stat.mode & libc::S_ISVTX == 0;
-        Ok(Self { me, directory_uid: stat.uid, any_owner })
-    }
-
-    fn judge(&self, file: File, stat: &sys::Stat) -> Result<(), AttachError> {
-        if stat.mode & libc::S_IFMT != libc::S_IFREG {
-            return Err(AttachError::NotAFile(file));
-        }
-        let known = [self.me, 0, self.directory_uid].contains(&stat.uid);
-        if known || self.any_owner {
-            Ok(())
-        } else {
-            Err(AttachError::ForeignFile { file, uid: stat.uid })
-        }
-    }
-}
-
 /// Opens the usage file, making and initialising it when it is new.
 pub(crate) fn open_usage(paths: &Paths, trust: &Trust) -> Result<Fd, AttachError> {
     let open = |errno| AttachError::Open(File::Usage, errno);
     let path = paths.usage.as_c_str();
-    let fd = match sys::open(path, libc::O_RDWR, 0) {
+    let fd = match sys::open(path, libc::O_RDWR | libc::O_NONBLOCK, 0) {
         Err(Errno(libc::ENOENT)) => {
             sys::open(path, libc::O_RDWR | libc::O_CREAT, 0o600).map_err(room_or(open))?
         }
@@ -160,10 +130,8 @@ fn initialise(fd: &Fd, trust: &Trust) -> Result<(), AttachError> {
     sys::set_len(fd, usage::USAGE_BYTES).map_err(&room)?;
     // The ledger's rows follow when a device is seen: 128 KiB each.
     sys::allocate(fd, 0, usage::LEDGER_AT).map_err(&room)?;
-    if trust.any_owner {
-        // Containers with other uids may share the directory; its own mode says who gets in.
-        let _ = sys::chmod(fd, 0o666);
-    }
+    // Containers with other uids may share the directory; its mode says who gets in.
+    let _ = sys::chmod(fd, trust.file_mode());
     let mut head = [0_u8; 16];
     let words = [ABI_VERSION, usage::USAGE_BYTES as u32];
     for (to, byte) in head.iter_mut().skip(8).zip(words.iter().flat_map(|w| w.to_ne_bytes())) {
@@ -216,7 +184,7 @@ pub(crate) fn read_config(
     paths: &Paths,
     trust: &Trust,
 ) -> Result<Option<config::Config>, AttachError> {
-    let fd = match sys::open(paths.config.as_c_str(), libc::O_RDONLY, 0) {
+    let fd = match sys::open(paths.config.as_c_str(), libc::O_RDONLY | libc::O_NONBLOCK, 0) {
         Ok(fd) => fd,
         Err(Errno(libc::ENOENT)) => return Ok(None),
         Err(errno) => return Err(AttachError::Open(File::Config, errno)),
@@ -261,9 +229,8 @@ pub(crate) fn write_config(
     let fd = sys::open(path, libc::O_RDWR | libc::O_CREAT, 0o600).map_err(&room)?;
     let stat = sys::stat(&fd).map_err(AttachError::System)?;
     trust.judge(File::Config, &stat)?;
-    if trust.any_owner {
-        let _ = sys::chmod(&fd, 0o666);
-    }
+    // Fails where another uid made the file, who has then set its mode.
+    let _ = sys::chmod(&fd, trust.file_mode());
     sys::write_at(&fd, config.as_bytes(), 0).map_err(&room)
 }
 

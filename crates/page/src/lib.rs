@@ -30,6 +30,7 @@ mod slot;
 pub mod snapshot;
 mod sys;
 mod tenant;
+mod trust;
 mod usage;
 
 pub use error::{AttachError, File};

@@ -139,7 +139,16 @@ pub(crate) fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd, Errno> {
     Ok(Fd(i32::try_from(fd).unwrap_or(-1)))
 }
 
-/// Makes a directory with exactly `mode`.
+/// Opens `path`, close-on-exec; a final symbolic link is followed.
+pub(crate) fn open_any(path: &CStr, flags: i32) -> Result<Fd, Errno> {
+    let flags = as_arg(flags | libc::O_CLOEXEC);
+    let path = path.as_ptr().expose_provenance();
+    // SAFETY: `path` is a NUL-terminated string that lives through the call.
+    let fd = unsafe { call(libc::SYS_openat, [as_arg(libc::AT_FDCWD), path, flags, 0, 0, 0]) }?;
+    Ok(Fd(i32::try_from(fd).unwrap_or(-1)))
+}
+
+/// Makes a directory with `mode`, less the umask.
 pub(crate) fn mkdir(path: &CStr, mode: u32) -> Result<(), Errno> {
     // SAFETY: `path` is a NUL-terminated string that lives through the call.
     unsafe {

@@ -13,9 +13,10 @@ use divvy_policy::ledger::{self, Admission, Outcome, held_bytes};
 
 use crate::admission::{Held, PATIENCE_NS};
 use crate::error::AttachError;
-use crate::file::{self, Path, Paths, Trust};
+use crate::file::{self, Path, Paths};
 use crate::slot::ForkPage;
 use crate::sys::{self, Errno, Fd};
+use crate::trust::Trust;
 use crate::usage::{Line, Usage};
 
 /// Where a tenant's limits come from.

@@ -27,8 +27,7 @@ fn an_owner_writes_limits_and_reads_what_was_used() {
     let path = directory("use");
     let at = c_path(&path);
     assert!(read_config(&at).expect("readable").is_none());
-    let mut config = Config::default();
-    config.rule_count = 1;
+    let mut config = Config { rule_count: 1, ..Config::default() };
     config.rules[0] = Rule {
         selector: selector::ALL,
         quantity: quantity::BYTES,

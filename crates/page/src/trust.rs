@@ -1,0 +1,114 @@
+//! Who may own a tenant's directory and files.
+//!
+//! A directory is trusted when it is ours or root's. Somebody else's is trusted where it lies in a
+//! trusted directory without the sticky bit: whoever owns that one chose who may make directories in
+//! it (containers of several uids in one mounted directory). In a trusted directory without the
+//! sticky bit files may be anybody's, for the same reason; with it, ours, root's or the directory's
+//! owner's.
+//!
+//! A directory we make takes its parent's mode, so that it lets in whom the parent lets in; in a
+//! sticky one, such as /tmp, it is ours alone. Nothing is made in a directory that is not trusted,
+//! unless it is root's.
+//!
+//! Does not look further up than three directories, nor follow a link in the last component.
+
+use core::ffi::CStr;
+
+use crate::error::{AttachError, File};
+use crate::file::Path;
+use crate::sys::{self, Errno, Fd, Stat};
+
+/// Directories looked at above a foreign one.
+const ABOVE: u32 = 2;
+
+/// Who may own the files, learnt from the directory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trust {
+    me: u32,
+    directory: Stat,
+}
+
+impl Trust {
+    /// Judges `directory`; makes it, and its parent, where they are missing and `make` says so.
+    pub(crate) fn of(directory: &CStr, make: bool) -> Result<Self, AttachError> {
+        let me = sys::effective_uid();
+        let fd = match open(directory) {
+            Err(Errno(libc::ENOENT)) if make => make_one(directory, me, 1),
+            other => other.map_err(AttachError::Directory),
+        }?;
+        let stat = sys::stat(&fd).map_err(AttachError::Directory)?;
+        if is_trusted(directory, &stat, me, ABOVE) {
+            Ok(Self { me, directory: stat })
+        } else {
+            Err(AttachError::ForeignDirectory { uid: stat.uid })
+        }
+    }
+
+    /// The mode of a file made here: readable and writable for those whom the directory lets in.
+    pub(crate) fn file_mode(&self) -> u32 {
+        if is_sticky(&self.directory) { 0o600 } else { self.directory.mode & 0o666 | 0o600 }
+    }
+
+    /// Judges a file of the directory by its kind and owner.
+    pub(crate) fn judge(&self, file: File, stat: &Stat) -> Result<(), AttachError> {
+        if stat.mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(AttachError::NotAFile(file));
+        }
+        let known = [self.me, 0, self.directory.uid].contains(&stat.uid);
+        if known || !is_sticky(&self.directory) {
+            Ok(())
+        } else {
+            Err(AttachError::ForeignFile { file, uid: stat.uid })
+        }
+    }
+}
+
+fn open(directory: &CStr) -> Result<Fd, Errno> {
+    sys::open(directory, libc::O_RDONLY | libc::O_DIRECTORY, 0)
+}
+
+fn is_sticky(stat: &Stat) -> bool {
+    stat.mode & libc::S_ISVTX != 0
+}
+
+fn is_trusted(path: &CStr, stat: &Stat, me: u32, above: u32) -> bool {
+    if stat.uid == me || stat.uid == 0 {
+        return true;
+    }
+    let Some(above) = above.checked_sub(1) else { return false };
+    let Ok(parent) = Path::parent(path) else { return false };
+    // A link above is followed: what it leads to is judged.
+    let Ok(fd) = sys::open_any(parent.as_c_str(), libc::O_RDONLY | libc::O_DIRECTORY) else {
+        return false;
+    };
+    sys::stat(&fd).is_ok_and(|parent_stat| {
+        !is_sticky(&parent_stat) && is_trusted(parent.as_c_str(), &parent_stat, me, above)
+    })
+}
+
+/// Makes a directory, and `parents` missing ones above it.
+fn make_one(directory: &CStr, me: u32, parents: u32) -> Result<Fd, AttachError> {
+    let parent = Path::parent(directory)?;
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+    let parent_fd = match sys::open_any(parent.as_c_str(), flags) {
+        Err(Errno(libc::ENOENT)) if parents > 0 => make_one(parent.as_c_str(), me, parents - 1),
+        other => other.map_err(AttachError::Directory),
+    }?;
+    let stat = sys::stat(&parent_fd).map_err(AttachError::Directory)?;
+    if !is_trusted(parent.as_c_str(), &stat, me, ABOVE) {
+        return Err(AttachError::ForeignDirectory { uid: stat.uid });
+    }
+    let mode = if is_sticky(&stat) { 0o700 } else { stat.mode & 0o777 | 0o700 };
+    let made = match sys::mkdir(directory, mode) {
+        Ok(()) => true,
+        // Another process was faster.
+        Err(Errno(libc::EEXIST)) => false,
+        Err(errno) => return Err(AttachError::Directory(errno)),
+    };
+    let fd = open(directory).map_err(AttachError::Directory)?;
+    if made {
+        // The umask is the program's; who shares the parent shares this.
+        sys::chmod(&fd, mode).map_err(AttachError::Directory)?;
+    }
+    Ok(fd)
+}
