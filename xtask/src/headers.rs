@@ -1,9 +1,10 @@
-//! NVIDIA's header files, for generation and for the tests that compare the table with them.
+//! NVIDIA's header files, for generation and for the C programs that are compiled against them.
 //!
 //! They are fetched once, with pip, from the vendor's own Python packages into
 //! `target/headers/<package>-<version>`; nothing of them is ever committed. Offline, a caller gets
 //! an error that names the package.
 
+#[cfg(feature = "regen")]
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,9 +12,11 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 /// A CUDA version as cuda.h spells it: 11080 is 11.8.
+#[cfg(feature = "regen")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Version(pub(crate) u32);
 
+#[cfg(feature = "regen")]
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
@@ -21,6 +24,7 @@ impl fmt::Display for Version {
 }
 
 /// One unpacked header package.
+#[cfg(feature = "regen")]
 #[derive(Clone, Debug)]
 pub(crate) struct Header {
     /// The CUDA version it belongs to.
@@ -57,25 +61,28 @@ const NVML: &[(u32, &str, &str)] = &[
 ];
 
 /// The driver headers.
+#[cfg(feature = "regen")]
 pub(crate) fn cuda(root: &Path) -> Result<Vec<Header>> {
     all(root, CUDA, "cuda.h")
 }
 
 /// The NVML headers.
+#[cfg(feature = "regen")]
 pub(crate) fn nvml(root: &Path) -> Result<Vec<Header>> {
     all(root, NVML, "nvml.h")
 }
 
-/// The driver headers the tests compile against: the first of each major version and the newest.
-pub(crate) fn tested(root: &Path) -> Result<Vec<Header>> {
-    let few: Vec<_> = CUDA
-        .iter()
-        .copied()
-        .filter(|(v, ..)| matches!(v, 11080 | 12000 | 12090 | 13000 | 13050))
-        .collect();
-    all(root, &few, "cuda.h")
+/// What C clients are compiled against: the last headers of CUDA 12, driver and NVML.
+pub(crate) fn client_includes(root: &Path) -> Result<Vec<PathBuf>> {
+    let newest_of_12 = |list: &[(u32, &'static str, &'static str)]| {
+        list.iter().copied().rfind(|(version, ..)| version / 1000 == 12)
+    };
+    let cuda = newest_of_12(CUDA).context("no CUDA 12 headers are listed")?;
+    let nvml = newest_of_12(NVML).context("no NVML 12 headers are listed")?;
+    Ok(vec![one(root, cuda.1, cuda.2, "cuda.h")?, one(root, nvml.1, nvml.2, "nvml.h")?])
 }
 
+#[cfg(feature = "regen")]
 fn all(root: &Path, list: &[(u32, &str, &str)], file: &str) -> Result<Vec<Header>> {
     list.iter()
         .map(|&(version, package, release)| {

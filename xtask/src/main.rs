@@ -1,11 +1,91 @@
 //! The project's own chores. `cargo xtask --help` lists them.
+//!
+//! One module per chore. What several share has a module of its own: the staged tree ([`stage`]),
+//! the vendor's headers ([`headers`]), running programs ([`command`]), places ([`workspace`]).
 
+mod budget;
+mod clients;
+mod command;
+mod coverage_page;
+mod demo;
+mod dist;
+mod figures;
 mod headers;
 #[cfg(feature = "regen")]
 mod regen;
+mod regenerate;
+mod soak;
+mod stage;
+mod suite;
+mod unhook;
+mod workspace;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Divvy's chores. Each prints what it does and ends with a plain verdict.
+#[derive(Parser, Debug)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand, Debug)]
+enum Chore {
+    /// Build everything, then run two tenants on one GPU (a simulated one where there is none).
+    Demo {
+        /// Passed on to `divvy demo`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Run every check and every test; the last line counts them.
+    Test {
+        /// Run only the suites whose name contains one of these words.
+        only: Vec<String>,
+    },
+    /// Build the release tree that tests and demo use; its path is the last line.
+    #[command(visible_alias = "build")]
+    Stage,
+    /// Write a folder that runs on a machine without a toolchain.
+    Dist {
+        /// Where to write it; by default `dist` in the target directory.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Make crates/driver-api/src/generated anew from NVIDIA's headers.
+    Regen,
+    /// Take out one hook at a time; each time a named test must fail.
+    Unhook {
+        /// Only these symbols; by default all that the table maps to a test.
+        symbols: Vec<String>,
+    },
+    /// Kill processes at random for long, and store what was seen.
+    Soak {
+        /// How many processes to kill.
+        #[arg(long, default_value_t = 10_000)]
+        kills: u32,
+    },
+    /// Check the shipped library's size, dependencies, exports and relocations.
+    Budget,
+    /// Write the pages that are generated from the table (docs/coverage.md).
+    Docs,
+    /// Rewrite the README's figure table from bench/results.
+    Figures,
+}
 
 fn main() -> anyhow::Result<()> {
-    #[cfg(feature = "regen")]
-    regen::run(std::path::Path::new("."))?;
-    Ok(())
+    match Arguments::parse().chore {
+        Chore::Demo { arguments } => demo::chore(&arguments),
+        Chore::Test { only } => suite::chore(&only),
+        Chore::Stage => stage::chore(),
+        Chore::Dist { out } => dist::chore(out),
+        Chore::Regen => regenerate::chore(),
+        Chore::Unhook { symbols } => unhook::chore(&symbols),
+        Chore::Soak { kills } => soak::chore(kills),
+        Chore::Budget => budget::chore(),
+        Chore::Docs => coverage_page::chore(),
+        Chore::Figures => figures::chore(),
+    }
 }

@@ -1,0 +1,249 @@
+//! `cargo xtask budget`: what the shipped library may weigh and ask of the program it enters.
+//!
+//! A preloaded library that cannot be loaded kills every process it is preloaded into, and what it
+//! exports can shadow the program's own names. So these are checked on the built file, not hoped for.
+
+mod elf;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use divvy_driver_api::{DRIVER, NVML};
+
+use crate::command::run;
+use crate::stage;
+use crate::workspace::target;
+use elf::Library;
+
+/// Most bytes of the stripped file.
+const SIZE_BYTES: u64 = 300 * 1024;
+/// Newest glibc symbol version it may ask for on x86-64.
+const GLIBC: (u32, u32) = (2, 17);
+/// Exported beside the hooked entry points.
+const LOADER: [&str; 2] = ["dlsym", "dlvsym"];
+/// Sections in which a pointer that the loader must move is not one of a table: the entries of the
+/// loader's own arrays, and the linker's tables of addresses.
+const LOADER_SECTIONS: [&str; 5] = [".init_array", ".fini_array", ".got", ".got.plt", ".dynamic"];
+/// What a guest in another program must not call: memory of its allocator, threads, signals, its
+/// environment, its end. (`environ` may be read.)
+const DENIED: [&str; 20] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "posix_memalign",
+    "pthread_create",
+    "signal",
+    "sigaction",
+    "setenv",
+    "putenv",
+    "unsetenv",
+    "umask",
+    "exit",
+    "_exit",
+    "abort",
+    "printf",
+    "fopen",
+    "dlopen_mode",
+    "__cxa_thread_atexit_impl",
+    "__tls_get_addr",
+];
+
+/// One budget and whether it holds.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    /// What was checked.
+    pub(crate) what: &'static str,
+    /// What was found.
+    pub(crate) found: String,
+    /// Whether it is within the budget.
+    pub(crate) holds: bool,
+}
+
+pub(crate) fn chore() -> Result<()> {
+    let stage = stage::build()?;
+    let findings = check(&stage.shim())?;
+    let broken = report(&findings);
+    if broken > 0 {
+        bail!("{broken} of {} budgets are broken", findings.len());
+    }
+    Ok(())
+}
+
+/// Prints one line a finding; returns how many are broken.
+pub(crate) fn report(findings: &[Finding]) -> usize {
+    for finding in findings {
+        let verdict = if finding.holds { "ok" } else { "BROKEN" };
+        println!("{verdict:6} {}: {}", finding.what, finding.found);
+    }
+    findings.iter().filter(|finding| !finding.holds).count()
+}
+
+/// Checks the library at `path`.
+pub(crate) fn check(path: &Path) -> Result<Vec<Finding>> {
+    let library = elf::read(path)?;
+    Ok(vec![
+        size(path)?,
+        needed(&library),
+        versions(&library),
+        exports(&library),
+        imports(&library),
+        pointers(&library),
+        panics(&library),
+        Finding {
+            what: "thread-local bytes added to every thread (0)",
+            found: library.thread_local_bytes.to_string(),
+            holds: library.thread_local_bytes == 0,
+        },
+        Finding {
+            what: "stays mapped when the program closes it",
+            found: library.stays.to_string(),
+            holds: library.stays,
+        },
+    ])
+}
+
+fn size(path: &Path) -> Result<Finding> {
+    let stripped = target().join("libdivvy.stripped.so");
+    run(Command::new("strip").arg("--strip-all").arg("-o").arg(&stripped).arg(path))?;
+    let bytes = std::fs::metadata(&stripped).with_context(|| stripped.display().to_string())?.len();
+    Ok(Finding {
+        what: "size, stripped (300 KiB at most)",
+        found: format!("{bytes} bytes"),
+        holds: bytes <= SIZE_BYTES,
+    })
+}
+
+fn needed(library: &Library) -> Finding {
+    let holds = !library.needed.is_empty()
+        && library.needed.iter().all(|name| name == "libc.so.6" || name.starts_with("ld-linux"));
+    Finding {
+        what: "libraries needed (libc.so.6, ld-linux)",
+        found: library.needed.join(" "),
+        holds,
+    }
+}
+
+fn versions(library: &Library) -> Finding {
+    let holds = library.versions.iter().all(|version| {
+        let name = version.split(' ').nth(1).unwrap_or_default();
+        glibc(name).is_some_and(|version| version <= GLIBC)
+    });
+    Finding {
+        what: "symbol versions (GLIBC_2.17 at most)",
+        found: library.versions.iter().cloned().collect::<Vec<_>>().join(", "),
+        holds,
+    }
+}
+
+/// `GLIBC_2.2.5` is (2, 2).
+fn glibc(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.strip_prefix("GLIBC_")?.split('.').map(str::parse::<u32>);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+fn exports(library: &Library) -> Finding {
+    let wanted: BTreeSet<&str> = DRIVER
+        .iter()
+        .chain(NVML)
+        .filter(|entry| entry.effects.needs_memory_hook())
+        .map(|entry| entry.name)
+        .chain(LOADER)
+        .collect();
+    let found: BTreeSet<&str> = library.exports.iter().map(String::as_str).collect();
+    let surplus: Vec<_> = found.difference(&wanted).copied().collect();
+    let missing: Vec<_> = wanted.difference(&found).copied().collect();
+    Finding {
+        what: "exports (the hooked entries, dlsym, dlvsym)",
+        found: format!(
+            "{} of {}; surplus: {}; missing: {}",
+            found.intersection(&wanted).count(),
+            wanted.len(),
+            some(&surplus),
+            some(&missing)
+        ),
+        holds: surplus.is_empty() && missing.is_empty(),
+    }
+}
+
+fn imports(library: &Library) -> Finding {
+    let denied: Vec<_> =
+        DENIED.iter().copied().filter(|name| library.imports.contains(*name)).collect();
+    // Looking a name up through the public dlsym would meet ourselves, or another interposer.
+    let loader: Vec<_> =
+        LOADER.iter().copied().filter(|name| library.imports.contains(*name)).collect();
+    let all: Vec<_> = library.imports.iter().map(String::as_str).collect();
+    Finding {
+        what: "imports (no allocator, thread, signal, environment, exit, dlsym)",
+        found: format!(
+            "{}; denied: {}",
+            all.join(" "),
+            some(&[denied.clone(), loader.clone()].concat())
+        ),
+        holds: denied.is_empty() && loader.is_empty(),
+    }
+}
+
+fn pointers(library: &Library) -> Finding {
+    let elsewhere: Vec<&str> = library
+        .moved_pointers
+        .iter()
+        .map(String::as_str)
+        .filter(|section| !LOADER_SECTIONS.contains(section))
+        .collect();
+    let sections: BTreeSet<&str> = elsewhere.iter().copied().collect();
+    Finding {
+        what: "pointers the loader must move, outside its own tables (0)",
+        found: format!(
+            "{} of {} in all; in {}",
+            elsewhere.len(),
+            library.moved_pointers.len(),
+            some(&sections.into_iter().collect::<Vec<_>>())
+        ),
+        holds: elsewhere.is_empty(),
+    }
+}
+
+fn panics(library: &Library) -> Finding {
+    let names: Vec<_> = library.panics.iter().map(String::as_str).collect();
+    Finding {
+        what: "panic machinery linked in (none)",
+        found: if library.has_symbol_table {
+            some(&names)
+        } else {
+            "the symbol table is stripped, so this cannot be seen".to_owned()
+        },
+        holds: library.has_symbol_table && names.is_empty(),
+    }
+}
+
+/// A list for a message: all of a short one, the start of a long one.
+fn some(names: &[&str]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        _ if names.len() <= 12 => names.join(" "),
+        _ => format!("{} and {} more", names[..12].join(" "), names.len() - 12),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(glibc("GLIBC_2.2.5"), Some((2, 2)));
+        assert!(glibc("GLIBC_2.4") < Some(GLIBC));
+        assert!(glibc("GLIBC_2.34") > Some(GLIBC));
+        assert_eq!(glibc("GLIBC_PRIVATE"), None);
+    }
+
+    #[test]
+    fn a_long_list_is_cut_and_says_so() {
+        assert_eq!(some(&[]), "none");
+        assert_eq!(some(&["a", "b"]), "a b");
+        assert!(some(&["x"; 14]).ends_with(" and 2 more"));
+    }
+}

@@ -1,0 +1,24 @@
+//! `cargo xtask demo`: the first thing a newcomer runs.
+//!
+//! Builds the release tree and hands over to `divvy demo`, which finds a real GPU or starts the
+//! simulated one and says which.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{command, stage};
+
+pub(crate) fn chore(arguments: &[String]) -> Result<()> {
+    eprintln!("building (release)");
+    let stage = stage::build()?;
+    let mut demo = Command::new(stage.divvy());
+    demo.arg("demo").args(arguments);
+    demo.env("DIVVY_SIM", stage.path().join("sim"));
+    demo.env("DIVVY_CLIENTS", stage.path().join("clients"));
+    let status = demo.status().with_context(|| command::words(&demo))?;
+    if !status.success() {
+        bail!("the demo ended with {status}");
+    }
+    Ok(())
+}

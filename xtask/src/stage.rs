@@ -1,0 +1,127 @@
+//! The staged tree: what a user would have installed, built from this checkout.
+//!
+//! ```text
+//! bin/divvy
+//! lib/libdivvy.so, lib/libvgpu.so -> libdivvy.so
+//! sim/libcuda.so.1, sim/libnvidia-ml.so.1, sim/simgpud
+//! clients/<name>                    C programs of tests/clients and bench/clients
+//! ```
+//!
+//! Promises: everything in it comes from the sources as they are now; the end-to-end tests, the
+//! demo, the budgets and `dist` all use this one layout. The shim is built in a cargo invocation of
+//! its own, because features that other packages ask of shared crates must not reach it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::clients;
+use crate::command::run;
+use crate::workspace::{cargo, target};
+
+/// A staged tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Stage(PathBuf);
+
+impl Stage {
+    /// Where it lies.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The command-line program.
+    pub(crate) fn divvy(&self) -> PathBuf {
+        self.0.join("bin/divvy")
+    }
+
+    /// The library that is preloaded.
+    pub(crate) fn shim(&self) -> PathBuf {
+        self.0.join("lib/libdivvy.so")
+    }
+}
+
+/// Builds everything in release mode and lays it out below the target directory.
+pub(crate) fn build() -> Result<Stage> {
+    let stage = Stage(target().join("stage"));
+    let built = target().join("release");
+    run(&mut shim(&target()))?;
+    run(&mut others())?;
+    place(&built.join("divvy"), &stage.0.join("bin/divvy"))?;
+    place(&built.join("simgpud"), &stage.0.join("sim/simgpud"))?;
+    place(&built.join("libsimcuda.so"), &stage.0.join("sim/libcuda.so.1"))?;
+    place(&built.join("libsimnvml.so"), &stage.0.join("sim/libnvidia-ml.so.1"))?;
+    place_shim(&stage.0, &built)?;
+    clients::build(&stage.0)?;
+    Ok(stage)
+}
+
+/// A second tree, whose library forwards `symbol` as if it had no hook for it.
+///
+/// The library is compiled anew for each symbol (its build script reads `DIVVY_UNHOOK`), so nothing
+/// of this is in the one that ships.
+pub(crate) fn build_without(whole: &Stage, symbol: &str) -> Result<Stage> {
+    let stage = Stage(target().join("stage-unhook"));
+    for part in ["bin/divvy", "sim/simgpud", "sim/libcuda.so.1", "sim/libnvidia-ml.so.1"] {
+        place(&whole.0.join(part), &stage.0.join(part))?;
+    }
+    let clients = whole.0.join("clients");
+    if clients.exists() {
+        for client in fs::read_dir(&clients).with_context(|| clients.display().to_string())? {
+            let client = client?;
+            place(&client.path(), &stage.0.join("clients").join(client.file_name()))?;
+        }
+    }
+    let own = target().join("unhook");
+    run(shim(&own).env("DIVVY_UNHOOK", symbol))?;
+    place_shim(&stage.0, &own.join("release"))?;
+    Ok(stage)
+}
+
+fn shim(into: &Path) -> Command {
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--release", "--package", "divvy-shim", "--target-dir"]);
+    build.arg(into);
+    build
+}
+
+fn others() -> Command {
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--release", "--target-dir"]).arg(target());
+    for package in ["divvy", "simgpu", "simgpu-cuda", "simgpu-nvml"] {
+        build.args(["--package", package]);
+    }
+    build
+}
+
+fn place_shim(stage: &Path, built: &Path) -> Result<()> {
+    place(&built.join("libdivvy.so"), &stage.join("lib/libdivvy.so"))?;
+    let old_name = stage.join("lib/libvgpu.so");
+    if fs::symlink_metadata(&old_name).is_err() {
+        std::os::unix::fs::symlink("libdivvy.so", &old_name)
+            .with_context(|| old_name.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// Puts a copy of `from` at `to`, never touching a file that a running process has mapped.
+pub(crate) fn place(from: &Path, to: &Path) -> Result<()> {
+    let what = || format!("{} -> {}", from.display(), to.display());
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent).with_context(what)?;
+    }
+    let mut name = to.file_name().with_context(what)?.to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    let new = to.with_file_name(name);
+    fs::copy(from, &new).with_context(what)?;
+    fs::rename(&new, to).with_context(what)
+}
+
+/// `cargo xtask stage`: builds the tree; its path is the last line printed.
+pub(crate) fn chore() -> Result<()> {
+    let stage = build()?;
+    let path = stage.path().canonicalize().with_context(|| stage.path().display().to_string())?;
+    println!("{}", path.display());
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! `cargo xtask test`: everything that must hold before a change lands.
+//!
+//! Promises: each suite runs even when an earlier one failed; what could not be run is counted as
+//! skipped, with its reason; the last line is `N passed, N failed, N skipped`, and the exit status is
+//! a failure exactly when something failed.
+
+mod tally;
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use crate::budget;
+use crate::command::{lines, output, words};
+use crate::stage::{self, Stage};
+use crate::workspace::{cargo, target};
+use tally::{Reader, Tally};
+
+/// One suite: its name on the command line and what it does.
+type Suite = (&'static str, fn(&mut Tally) -> Result<()>);
+
+/// In the order they run: what is cheap and fails often comes first.
+const SUITES: [Suite; 7] = [
+    ("format", format),
+    ("lint", lint),
+    ("budget", budgets),
+    ("workspace", workspace),
+    ("model", model),
+    ("rustdoc", rustdoc),
+    ("aarch64", aarch64),
+];
+
+pub(crate) fn chore(only: &[String]) -> Result<()> {
+    let chosen: Vec<Suite> = SUITES
+        .into_iter()
+        .filter(|(name, _)| only.is_empty() || only.iter().any(|word| name.contains(word.as_str())))
+        .collect();
+    if chosen.is_empty() {
+        let names: Vec<_> = SUITES.iter().map(|suite| suite.0).collect();
+        bail!("no suite is called {}; there are: {}", only.join(" "), names.join(" "));
+    }
+    let mut tally = Tally::default();
+    for (name, suite) in chosen {
+        let begin = Instant::now();
+        println!("== {name}");
+        if let Err(error) = suite(&mut tally) {
+            println!("{error:#}");
+            tally.failed.push(name.to_owned());
+        }
+        println!("== {name}: {:.0} s", begin.elapsed().as_secs_f64());
+    }
+    for skipped in &tally.skipped {
+        println!("skipped: {skipped}");
+    }
+    for failed in &tally.failed {
+        println!("failed: {failed}");
+    }
+    println!("{}", tally.line());
+    if !tally.failed.is_empty() {
+        bail!("{} failed", tally.failed.len());
+    }
+    Ok(())
+}
+
+fn format(tally: &mut Tally) -> Result<()> {
+    check(tally, cargo().args(["fmt", "--all", "--check"]))
+}
+
+fn lint(tally: &mut Tally) -> Result<()> {
+    let strict = ["--all-targets", "--", "-D", "warnings"];
+    check(tally, cargo().args(["clippy", "--quiet", "--workspace"]).args(strict))?;
+    // The generator is behind a feature, and a feature that nobody builds rots.
+    let generator = ["clippy", "--quiet", "--package", "xtask", "--features", "regen"];
+    check(tally, cargo().args(generator).args(strict))
+}
+
+fn budgets(tally: &mut Tally) -> Result<()> {
+    let stage = stage::build()?;
+    for finding in budget::check(&stage.shim())? {
+        budget::report(std::slice::from_ref(&finding));
+        tally.check(finding.what, finding.holds);
+    }
+    Ok(())
+}
+
+fn workspace(tally: &mut Tally) -> Result<()> {
+    let stage = stage::build()?;
+    let mut tests = cargo();
+    tests.args(["test", "--workspace", "--no-fail-fast"]);
+    run_tests(tally, &mut tests, Some(&stage))
+}
+
+/// The ledger's protocol over all interleavings.
+fn model(tally: &mut Tally) -> Result<()> {
+    let mut tests = cargo();
+    tests.args(["test", "--release", "--package", "divvy-policy", "--test", "ledger_model"]);
+    tests.arg("--target-dir").arg(target().join("loom"));
+    tests.env("RUSTFLAGS", "--cfg loom");
+    run_tests(tally, &mut tests, None)
+}
+
+fn rustdoc(tally: &mut Tally) -> Result<()> {
+    check(
+        tally,
+        cargo()
+            .args(["doc", "--quiet", "--workspace", "--no-deps"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )
+}
+
+/// The library compiles for the other architecture, assembly included. It is not linked: that takes
+/// a cross linker, which a machine with only gcc does not have.
+fn aarch64(tally: &mut Tally) -> Result<()> {
+    const TRIPLE: &str = "aarch64-unknown-linux-gnu";
+    let mut libdir = Command::new("rustc");
+    libdir.args(["--print", "target-libdir", "--target", TRIPLE]);
+    let installed = output(&mut libdir).is_ok_and(|path| {
+        std::path::Path::new(path.trim()).read_dir().is_ok_and(|mut d| d.next().is_some())
+    });
+    if !installed {
+        let reason = format!("build for {TRIPLE}: not installed; rustup target add {TRIPLE}");
+        println!("SKIPPED {reason}");
+        tally.skipped.push(reason);
+        return Ok(());
+    }
+    check(
+        tally,
+        cargo().args(["rustc", "--quiet", "--release", "--package", "divvy-shim", "--lib"]).args([
+            "--crate-type",
+            "rlib",
+            "--target",
+            TRIPLE,
+        ]),
+    )
+}
+
+/// A command whose success is one check.
+fn check(tally: &mut Tally, command: &mut Command) -> Result<()> {
+    let status = lines(command, |line| println!("{line}"))?;
+    tally.check(&words(command), status.success());
+    Ok(())
+}
+
+fn run_tests(tally: &mut Tally, command: &mut Command, stage: Option<&Stage>) -> Result<()> {
+    command.args(["--", "--show-output"]);
+    if let Some(stage) = stage {
+        command.env("DIVVY_STAGE", stage.path());
+    }
+    let failed = tally.failed.len();
+    let mut reader = Reader::default();
+    let status = lines(command, |line| {
+        if let Some(line) = reader.line(line, tally) {
+            println!("{line}");
+        }
+    })?;
+    if !status.success() && tally.failed.len() == failed {
+        bail!("`{}` ended with {status} although no test failed", words(command));
+    }
+    Ok(())
+}

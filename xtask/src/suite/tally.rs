@@ -1,0 +1,143 @@
+//! Counts what libtest reports, and what tests say they could not do.
+//!
+//! A test that cannot fully run on this machine prints a line `SKIPPED <what>: <reason>` and
+//! returns; libtest calls it passed, we call it skipped. Output of passing tests is swallowed but
+//! for those lines.
+
+use std::collections::BTreeSet;
+
+/// How many tests passed, failed and were skipped, and which.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Passed.
+    pub(crate) passed: usize,
+    /// Failed, by name.
+    pub(crate) failed: Vec<String>,
+    /// Skipped, with the reason where one was given.
+    pub(crate) skipped: Vec<String>,
+}
+
+impl Tally {
+    /// Adds one check that is not a libtest test.
+    pub(crate) fn check(&mut self, name: &str, holds: bool) {
+        if holds {
+            self.passed += 1;
+        } else {
+            self.failed.push(name.to_owned());
+        }
+    }
+
+    /// The closing line.
+    pub(crate) fn line(&self) -> String {
+        format!(
+            "{} passed, {} failed, {} skipped",
+            self.passed,
+            self.failed.len(),
+            self.skipped.len()
+        )
+    }
+}
+
+/// Reads libtest's output line by line.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    in_successes: bool,
+    test: String,
+    said_skipped: BTreeSet<String>,
+    failed: Vec<String>,
+}
+
+impl Reader {
+    /// Takes one line; returns it when it is worth showing.
+    pub(crate) fn line<'a>(&mut self, line: &'a str, tally: &mut Tally) -> Option<&'a str> {
+        if line == "successes:" {
+            self.in_successes = true;
+            return None;
+        }
+        if line == "failures:" {
+            self.in_successes = false;
+        }
+        if let Some(counts) = line.strip_prefix("test result:") {
+            self.in_successes = false;
+            self.close(counts, tally);
+            return Some(line);
+        }
+        if let Some(test) =
+            line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"))
+        {
+            self.test = test.to_owned();
+        }
+        if self.in_successes {
+            if !line.starts_with("SKIPPED") {
+                return None;
+            }
+            if self.said_skipped.insert(self.test.clone()) {
+                tally.skipped.push(format!("{}: {line}", self.test));
+            }
+            return Some(line);
+        }
+        if let Some(report) = line.strip_prefix("test ") {
+            if let Some(test) = report.strip_suffix(" ... FAILED") {
+                self.failed.push(test.to_owned());
+            } else if let Some((test, reason)) = report.split_once(" ... ignored") {
+                tally.skipped.push(format!("{test}: ignored{reason}"));
+            } else if report.ends_with(" ... ok") {
+                return None;
+            }
+        }
+        Some(line)
+    }
+
+    /// `ok. 3 passed; 0 failed; 1 ignored; …` ends one test binary.
+    fn close(&mut self, counts: &str, tally: &mut Tally) {
+        let count = |word: &str| -> usize {
+            counts
+                .split(['.', ';'])
+                .filter_map(|part| part.trim().strip_suffix(word))
+                .find_map(|number| number.trim().parse().ok())
+                .unwrap_or(0)
+        };
+        tally.passed += count("passed").saturating_sub(self.said_skipped.len());
+        let (named, counted) = (self.failed.len(), count("failed"));
+        tally.failed.append(&mut self.failed);
+        // Output of a test may have torn the line that names it.
+        for _ in named..counted {
+            tally.failed.push("a test whose name was lost in its output".to_owned());
+        }
+        self.said_skipped.clear();
+        self.test.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "running 4 tests\ntest a::one ... ok\ntest a::two ... FAILED\n\
+        test a::three ... ok\ntest a::four ... ignored, needs a card\n\nsuccesses:\n\n\
+        ---- a::three stdout ----\nnoise\nSKIPPED a::three: no GPU\nSKIPPED again: the same test\n\n\
+        successes:\n    a::one\n    a::three\n\nfailures:\n\n---- a::two stdout ----\nwhy\n\n\
+        failures:\n    a::two\n\n\
+        test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s";
+
+    #[test]
+    fn a_test_that_says_it_skipped_is_not_counted_as_passed() {
+        let (mut reader, mut tally) = (Reader::default(), Tally::default());
+        let shown: Vec<_> =
+            OUTPUT.lines().filter_map(|line| reader.line(line, &mut tally)).collect();
+        assert_eq!(tally.line(), "1 passed, 1 failed, 2 skipped");
+        assert_eq!(tally.failed, ["a::two"]);
+        assert!(shown.contains(&"why") && !shown.contains(&"noise"));
+        assert!(shown.contains(&"SKIPPED a::three: no GPU"));
+    }
+
+    #[test]
+    fn binaries_are_summed_up() {
+        let (mut reader, mut tally) = (Reader::default(), Tally::default());
+        for _ in 0..2 {
+            reader.line("test result: ok. 7 passed; 0 failed; 0 ignored; 0 measured", &mut tally);
+        }
+        reader.line("test result: FAILED. 0 passed; 3 failed; 0 ignored", &mut tally);
+        assert_eq!(tally.line(), "14 passed, 3 failed, 0 skipped");
+    }
+}

@@ -1,0 +1,180 @@
+//! The house rules that a compiler does not check, as tests over the tracked files.
+//!
+//! They look at what is committed or staged for it (`git ls-files`); outside a checkout they say
+//! that they were skipped.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Longest source file, in lines.
+const LONGEST: usize = 500;
+
+/// Folders and files in which `unsafe` may stand; all else is safe Rust.
+const UNSAFE_ROOMS: [&str; 6] = [
+    "crates/page/",
+    "crates/shim/src/sys/",
+    "crates/shim/build", // writes the export layer, which is part of sys
+    "crates/simgpu/src/sys/",
+    "crates/simgpu/cuda/",
+    "crates/simgpu/nvml/",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Tracked files with one of these endings; `None` after a skip was said.
+fn tracked(test: &str, endings: &[&str]) -> Option<Vec<(String, String)>> {
+    let listed = Command::new("git").arg("ls-files").current_dir(root()).output();
+    let listed = match listed {
+        Ok(output) if output.status.success() => output.stdout,
+        _ => {
+            println!("SKIPPED {test}: this is no git checkout");
+            return None;
+        }
+    };
+    let files: Vec<(String, String)> = String::from_utf8_lossy(&listed)
+        .lines()
+        .filter(|name| endings.iter().any(|ending| name.ends_with(ending)))
+        .filter_map(|name| Some((name.to_owned(), fs::read_to_string(root().join(name)).ok()?)))
+        .collect();
+    assert!(!files.is_empty(), "no tracked file ends with {endings:?}");
+    Some(files)
+}
+
+fn is_generated(text: &str) -> bool {
+    text.starts_with("// Made by") || text.starts_with("<!-- Made by")
+}
+
+/// Joins what breaks a rule, so that one run shows all of it.
+fn none(rule: &str, broken: &[String]) {
+    assert!(broken.is_empty(), "{rule}:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn every_source_file_opens_with_what_it_is() {
+    let Some(files) = tracked("heads", &[".rs"]) else { return };
+    let broken: Vec<_> = files
+        .iter()
+        .filter(|(_, text)| !text.starts_with("//!") && !is_generated(text))
+        .map(|(name, _)| name.clone())
+        .collect();
+    none("files without a `//!` head", &broken);
+}
+
+#[test]
+fn no_source_file_is_too_long() {
+    let Some(files) = tracked("lengths", &[".rs"]) else { return };
+    let broken: Vec<_> = files
+        .iter()
+        .filter(|(_, text)| !is_generated(text) && text.lines().count() > LONGEST)
+        .map(|(name, text)| format!("{name}: {} lines", text.lines().count()))
+        .collect();
+    none("files of more than 500 lines", &broken);
+}
+
+#[test]
+fn unsafe_stays_in_its_rooms() {
+    let Some(files) = tracked("unsafe", &[".rs"]) else { return };
+    let words = ["unsafe {", "unsafe impl", "#[unsafe("];
+    let mut broken = Vec::new();
+    for (name, text) in &files {
+        let here = name == "xtask/tests/house.rs";
+        if here || is_generated(text) || UNSAFE_ROOMS.iter().any(|room| name.starts_with(room)) {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            let allows = code.contains("allow(unsafe_code");
+            if allows || words.iter().any(|word| code.contains(word)) {
+                broken.push(format!("{name}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    none("unsafe outside page, sys and the exporting libraries", &broken);
+}
+
+#[test]
+fn every_crate_inherits_the_lints() {
+    let Some(files) = tracked("lints", &["Cargo.toml"]) else { return };
+    let broken: Vec<_> = files
+        .iter()
+        .filter(|(name, text)| {
+            // The root defines them; the fuzz targets are a workspace of their own.
+            name != "Cargo.toml"
+                && !name.starts_with("fuzz/")
+                && !text.contains("[lints]\nworkspace = true")
+        })
+        .map(|(name, _)| name.clone())
+        .collect();
+    none("crates without `[lints] workspace = true`", &broken);
+}
+
+#[test]
+fn committed_text_speaks_of_the_project_alone() {
+    let endings = [".rs", ".md", ".toml", ".py", ".c", ".h", ".sh", ".json", ".txt", ".ci/run"];
+    let Some(files) = tracked("words", &endings) else { return };
+    // Put together here so that this file does not name them.
+    let denied =
+        [["/wo", "rk/"].concat(), ["py", "pi.org"].concat(), ["/tmp/contr", "acts"].concat()];
+    let mut broken = Vec::new();
+    for (name, text) in &files {
+        for (number, line) in text.lines().enumerate() {
+            if denied.iter().any(|word| line.contains(word.as_str())) {
+                broken.push(format!("{name}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    none("lines that name a machine's paths or a registry", &broken);
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let Some(files) = tracked("links", &[".md"]) else { return };
+    let mut broken = Vec::new();
+    for (name, text) in &files {
+        let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+        for rest in text.split("](").skip(1) {
+            let Some(link) = rest.split([')', ' ', '\n']).next() else { continue };
+            let target = link.split('#').next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            if !root().join(folder).join(target).exists() {
+                broken.push(format!("{name}: {link}"));
+            }
+        }
+    }
+    none("links that lead nowhere", &broken);
+}
+
+#[test]
+fn the_book_lists_every_page() {
+    let Some(files) = tracked("book", &[".md"]) else { return };
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap_or_default();
+    let broken: Vec<_> = files
+        .iter()
+        .filter_map(|(name, _)| name.strip_prefix("docs/"))
+        .filter(|page| *page != "SUMMARY.md" && !summary.contains(&format!("({page})")))
+        .map(str::to_owned)
+        .collect();
+    none("pages that docs/SUMMARY.md does not list", &broken);
+}
+
+#[test]
+fn every_decision_says_why() {
+    let Some(files) = tracked("decisions", &[".md"]) else { return };
+    let mut broken = Vec::new();
+    for (name, text) in &files {
+        if !name.starts_with("docs/adr/0") {
+            continue;
+        }
+        for heading in ["Context", "Decision", "Consequences"] {
+            if !text.lines().any(|line| line.starts_with('#') && line.contains(heading)) {
+                broken.push(format!("{name}: no heading {heading}"));
+            }
+        }
+    }
+    none("decision records that miss a part", &broken);
+}
