@@ -211,8 +211,7 @@ impl Tenant {
         };
         let line = self.usage.line(row.index());
         let Some(limit) = limit_bytes else {
-            ledger::hold(&line, me, bytes);
-            self.usage.add_kind(row.index(), me, kind, bytes);
+            self.hold_as(row, me, bytes, kind);
             return Request::Granted;
         };
         let outcome = match ledger::ask(&line, me, bytes, limit) {
@@ -267,9 +266,15 @@ impl Tenant {
     /// Counts `bytes` that the driver has taken already, limit or not.
     pub fn hold(&self, row: Row, bytes: u64, kind: Kind) {
         if let Ok(me) = self.me() {
-            ledger::hold(&self.usage.line(row.index()), me, bytes);
-            self.usage.add_kind(row.index(), me, kind, bytes);
+            self.hold_as(row, me, bytes, kind);
         }
+    }
+
+    fn hold_as(&self, row: Row, me: usize, bytes: u64, kind: Kind) {
+        let line = self.usage.line(row.index());
+        ledger::hold(&line, me, bytes);
+        self.usage.add_kind(row.index(), me, kind, bytes);
+        self.note_peak(row, me, ledger::used_bytes(&line));
     }
 
     /// Gives `bytes` back. A forked child without a slot of its own holds nothing to give.

@@ -1,5 +1,4 @@
 //! A tenant's life in one process and its forked children.
-#![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
 use std::ffi::CString;
 

@@ -1,0 +1,349 @@
+//! The actor: a process that does to a tenant what lines on its standard input say.
+//!
+//! `attach DIR`, `row`, `ask MIB`, `give MIB`, `used`, `own`, `child` (fork one that claims a slot
+//! and sleeps), `fork` (one that only sleeps), `closeall`, `lowfds`, `killat N`, `ahead`, `pid`,
+//! `storm N` (attach, ask and give back on several threads). Answers are one line each, after `@`.
+
+use std::ffi::CString;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use divvy_abi::config::Config;
+use divvy_abi::usage::Kind;
+use divvy_page::{ConfigSource, Device, Request, Row, Tenant};
+
+pub(crate) const MIB: u64 = 1 << 20;
+/// Every tenant here may hold this much.
+pub(crate) const LIMIT: u64 = 1000 * MIB;
+const ENVIRONMENT: &str = "DIVVY_PAGE_ACTOR";
+
+pub(crate) fn device() -> Device<'static> {
+    Device {
+        uuid: [5; 16],
+        index: Some(0),
+        total_bytes: 4000 * MIB,
+        limit_bytes: Some(LIMIT),
+        name: b"card",
+    }
+}
+
+pub(crate) fn c_path(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).expect("no NUL in a path")
+}
+
+/// Joins the tenant in `path` as this process.
+pub(crate) fn join(path: &Path) -> (Tenant, Row) {
+    let tenant =
+        Tenant::attach(&c_path(path), &ConfigSource::FirstProcess(&Config::default())).expect("in");
+    let row = tenant.device_row(&device()).expect("a row");
+    (tenant, row)
+}
+
+/// An empty directory, removed at the end of the test.
+#[derive(Debug)]
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("divvy-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).expect("a directory");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running actor; killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Actor {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Actor {
+    pub(crate) fn start() -> Self {
+        Self::start_under(&[])
+    }
+
+    /// Starts the actor as the last argument of another command, such as `unshare`.
+    pub(crate) fn start_under(before: &[&str]) -> Self {
+        let me = std::env::current_exe().expect("my path");
+        let mut words = before.iter().map(std::ffi::OsString::from).collect::<Vec<_>>();
+        words.push(me.into_os_string());
+        let mut child = Command::new(&words[0])
+            .args(&words[1..])
+            .args(["actor::act", "--exact", "--nocapture", "--test-threads=1"])
+            .env(ENVIRONMENT, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the actor starts");
+        let input = child.stdin.take().expect("piped");
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        Self { child, input, output }
+    }
+
+    /// Says a line and returns the answer; `None` when the actor died instead.
+    pub(crate) fn try_say(&mut self, line: &str) -> Option<String> {
+        writeln!(self.input, "{line}").ok()?;
+        self.answer()
+    }
+
+    /// The next answer.
+    pub(crate) fn answer(&mut self) -> Option<String> {
+        loop {
+            let mut line = String::new();
+            if self.output.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            // The test harness writes lines of its own, and no newline before the first answer.
+            if let Some((_, answer)) = line.split_once('@') {
+                return Some(answer.trim_end().to_owned());
+            }
+        }
+    }
+
+    pub(crate) fn say(&mut self, line: &str) -> String {
+        self.try_say(line).unwrap_or_else(|| panic!("the actor died at {line:?}"))
+    }
+
+    /// Says a line and checks the answer.
+    pub(crate) fn expect(&mut self, line: &str, answer: &str) {
+        assert_eq!(self.say(line), answer, "to {line:?}");
+    }
+
+    /// Attaches to `path` and finds the device's row.
+    pub(crate) fn join(&mut self, path: &Path) {
+        self.expect(&format!("attach {}", path.display()), "ok");
+        self.expect("row", "ok");
+    }
+
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Whether it ended by SIGKILL, which is waited for.
+    pub(crate) fn was_killed(&mut self) -> bool {
+        use std::os::unix::process::ExitStatusExt as _;
+        self.child.wait().is_ok_and(|status| status.signal() == Some(libc::SIGKILL))
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Kills a process by its number and waits until it is gone, whoever its parent is.
+pub(crate) fn kill_pid(pid: i32) {
+    // SAFETY: numbers only.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+    for _ in 0..1000 {
+        // SAFETY: numbers only; signal 0 only asks.
+        if unsafe { libc::kill(pid, 0) } != 0 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// The actor's own main; an ordinary run of the tests passes through it.
+#[test]
+fn act() {
+    if std::env::var_os(ENVIRONMENT).is_none() {
+        return;
+    }
+    let mut stage = Stage::default();
+    for line in std::io::stdin().lines() {
+        let line = line.expect("a line");
+        let mut words = line.split(' ');
+        let (verb, argument) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+        let answer = stage.act(verb, argument);
+        println!("@{answer}");
+    }
+}
+
+#[derive(Default)]
+struct Stage {
+    tenant: Option<Tenant>,
+    row: Option<Row>,
+}
+
+impl Stage {
+    fn tenant(&self) -> &Tenant {
+        self.tenant.as_ref().expect("attached")
+    }
+
+    fn row(&self) -> Row {
+        self.row.expect("a row")
+    }
+
+    fn act(&mut self, verb: &str, argument: &str) -> String {
+        let number = || argument.parse::<u64>().expect("a number");
+        match verb {
+            "attach" => {
+                let config = Config::default();
+                let path = c_path(Path::new(argument));
+                match Tenant::attach(&path, &ConfigSource::FirstProcess(&config)) {
+                    Ok(tenant) => {
+                        self.tenant = Some(tenant);
+                        "ok".to_owned()
+                    }
+                    Err(error) => format!("{error:?} {error}"),
+                }
+            }
+            "row" => match self.tenant().device_row(&device()) {
+                Ok(row) => {
+                    self.row = Some(row);
+                    "ok".to_owned()
+                }
+                Err(error) => format!("{error:?} {error}"),
+            },
+            "ask" => self.ask(number() * MIB),
+            "give" => {
+                self.tenant().give_back(self.row(), number() * MIB, Kind::Block);
+                "ok".to_owned()
+            }
+            "used" => (self.tenant().used_bytes(self.row()) / MIB).to_string(),
+            "own" => (self.tenant().own_bytes(self.row()) / MIB).to_string(),
+            "pid" => std::process::id().to_string(),
+            "fork" => fork_and_sleep(|| {}).to_string(),
+            "child" => {
+                let bytes = number() * MIB;
+                let (tenant, row) = (self.tenant(), self.row());
+                fork_and_sleep(|| {
+                    // What the parent holds is not the child's to give back.
+                    tenant.give_back(row, 1, Kind::Block);
+                    let granted = tenant.ask(row, bytes, Kind::Block, Some(LIMIT));
+                    if granted != Request::Granted {
+                        // SAFETY: ends the child at once.
+                        unsafe { libc::_exit(3) };
+                    }
+                })
+                .to_string()
+            }
+            "closeall" => {
+                // SAFETY: everything but the three standard descriptors is closed; the harness and
+                // this actor use no others.
+                let result = unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+                result.to_string()
+            }
+            "lowfds" => {
+                let limit = libc::rlimit { rlim_cur: number(), rlim_max: number() };
+                // SAFETY: one rlimit is read.
+                unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }.to_string()
+            }
+            "smallfiles" => {
+                let limit = libc::rlimit { rlim_cur: number(), rlim_max: number() };
+                // SAFETY: ignoring a signal and setting a limit.
+                unsafe {
+                    libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+                    libc::setrlimit(libc::RLIMIT_FSIZE, &limit)
+                }
+                .to_string()
+            }
+            #[cfg(debug_assertions)]
+            "killat" => {
+                divvy_page::fault::kill_at(u32::try_from(number()).expect("a small number"));
+                "ok".to_owned()
+            }
+            #[cfg(debug_assertions)]
+            "ahead" => divvy_page::fault::is_ahead().to_string(),
+            "churn" => self.churn(number()),
+            "used_at_once" => self.used_at_once(number()),
+            other => panic!("no such act: {other:?}"),
+        }
+    }
+
+    fn ask(&self, bytes: u64) -> String {
+        let start = std::time::Instant::now();
+        let answer = match self.tenant().ask(self.row(), bytes, Kind::Block, Some(LIMIT)) {
+            Request::Granted => "granted".to_owned(),
+            Request::Refused { held_bytes } => format!("refused {}", held_bytes / MIB),
+            other => format!("{other:?}"),
+        };
+        assert!(start.elapsed().as_millis() < 400, "waited {:?}", start.elapsed());
+        answer
+    }
+
+    /// Asks and gives back `times` times on four threads; the most that was ever used.
+    fn churn(&self, times: u64) -> String {
+        let most = std::thread::scope(|scope| {
+            let one = |thread: u64| {
+                let mut most = 0;
+                for time in 0..times {
+                    let bytes = (1 + (thread * 7 + time * 13) % 300) * MIB;
+                    let asked = self.tenant().ask(self.row(), bytes, Kind::Block, Some(LIMIT));
+                    if asked == Request::Granted {
+                        most = most.max(self.tenant().own_bytes(self.row()));
+                        self.tenant().give_back(self.row(), bytes, Kind::Block);
+                    }
+                }
+                most
+            };
+            let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || one(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("joined")).max()
+        });
+        format!("{}", most.unwrap_or(0) / MIB)
+    }
+
+    /// Asks how much is used, on four threads at once, which reaps on all of them.
+    fn used_at_once(&self, times: u64) -> String {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..times {
+                        let used = self.tenant().used_bytes(self.row());
+                        assert!(used <= LIMIT, "{used}");
+                    }
+                });
+            }
+        });
+        "ok".to_owned()
+    }
+}
+
+/// Forks a child that does `act` and then sleeps until it is killed or orphaned for a minute. The
+/// child has closed the pipes, so that the test sees its parent's end.
+fn fork_and_sleep(act: impl FnOnce()) -> i32 {
+    let mut pipe = [0; 2];
+    // SAFETY: two descriptors are written.
+    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+    // SAFETY: the child only calls `act`, which allocates nothing, and system calls.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        act();
+        // SAFETY: system calls on numbers and one byte of the stack; ends the child.
+        unsafe {
+            libc::write(pipe[1], (&raw const pipe).cast(), 1);
+            libc::close(0);
+            libc::close(1);
+            libc::sleep(60);
+            libc::_exit(0);
+        }
+    }
+    let mut byte = [0_u8; 1];
+    // SAFETY: one byte is read into `byte`; the descriptors are ours.
+    let got = unsafe {
+        libc::close(pipe[1]);
+        let got = libc::read(pipe[0], byte.as_mut_ptr().cast(), 1);
+        libc::close(pipe[0]);
+        got
+    };
+    assert_eq!(got, 1, "the child failed");
+    pid
+}

@@ -1,0 +1,111 @@
+//! Nothing left: no disk, no descriptors, no right to write.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::actor::{Actor, Scratch};
+
+/// A file system of so many KiB, in a mount namespace of the actor's own.
+fn on_a_disk_of(kib: u32, scratch: &Scratch) -> Actor {
+    let path = scratch.path().display();
+    let script = format!("mount -t tmpfs -o size={kib}k none {path} && exec \"$0\" \"$@\"");
+    Actor::start_under(&["unshare", "-Urm", "sh", "-c", &script])
+}
+
+#[test]
+fn a_full_disk_is_an_error_when_attaching_and_when_a_device_is_seen() {
+    if crate::namespaces::cannot_unshare("a_full_disk") {
+        return;
+    }
+    let scratch = Scratch::new("full");
+    let attach = format!("attach {}", scratch.path().display());
+    // The header and tables want 132 KiB, the config 4, a device's row 128.
+    for (kib, at_attach) in [(64, true), (132, true), (136, false), (200, false), (260, false)] {
+        let mut actor = on_a_disk_of(kib, &scratch);
+        let answer = actor.say(&attach);
+        if at_attach {
+            assert!(answer.contains("NoSpace") && answer.contains("ENOSPC"), "{kib}: {answer}");
+            continue;
+        }
+        assert_eq!(answer, "ok", "{kib} KiB");
+        let answer = actor.say("row");
+        assert!(answer.contains("NoSpace") && answer.contains("ENOSPC"), "{kib}: {answer}");
+        // It lives, and so does the tenant.
+        assert!(actor.say("pid").parse::<u32>().is_ok());
+    }
+    let mut actor = on_a_disk_of(264, &scratch);
+    actor.join(scratch.path());
+    actor.expect("ask 600", "granted");
+}
+
+#[test]
+fn a_file_size_limit_is_an_error_not_a_signal() {
+    let scratch = Scratch::new("fsize");
+    let mut actor = Actor::start();
+    actor.expect("smallfiles 100000", "0");
+    let answer = actor.say(&format!("attach {}", scratch.path().display()));
+    assert!(answer.contains("NoSpace") && answer.contains("EFBIG"), "{answer}");
+}
+
+#[test]
+fn no_descriptors_left_is_an_error_when_attaching() {
+    let scratch = Scratch::new("nofd");
+    let mut actor = Actor::start();
+    actor.expect("lowfds 3", "0");
+    let answer = actor.say(&format!("attach {}", scratch.path().display()));
+    assert!(answer.contains("EMFILE"), "{answer}");
+    assert!(answer.contains("no file descriptors left in this process"), "{answer}");
+}
+
+#[test]
+fn no_descriptors_left_at_the_limit_refuses_and_grants_as_ever() {
+    let scratch = Scratch::new("nofd-ask");
+    let (mut one, mut two) = (Actor::start(), Actor::start());
+    one.join(scratch.path());
+    two.join(scratch.path());
+    one.expect("ask 600", "granted");
+    two.expect("lowfds 3", "0");
+    two.expect("ask 401", "refused 600");
+    two.expect("ask 400", "granted");
+    two.expect("give 400", "ok");
+    one.kill();
+    // The dead cannot be told from the living without a descriptor: a refusal, and in words.
+    two.expect("ask 401", "refused 600");
+}
+
+#[test]
+fn a_directory_that_vanishes_takes_no_memory_away() {
+    let scratch = Scratch::new("vanish");
+    let (mut one, mut two) = (Actor::start(), Actor::start());
+    one.join(scratch.path());
+    two.join(scratch.path());
+    one.expect("ask 600", "granted");
+    std::fs::remove_dir_all(scratch.path()).expect("removed");
+    two.expect("ask 401", "refused 600");
+    two.expect("ask 400", "granted");
+}
+
+#[test]
+fn an_unwritable_directory_is_named() {
+    // SAFETY: no arguments.
+    if unsafe { libc::geteuid() } == 0 && crate::namespaces::cannot_unshare("an_unwritable") {
+        return;
+    }
+    let scratch = Scratch::new("unwritable");
+    let path = scratch.path().join("tenant");
+    std::fs::create_dir(&path).expect("made");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o555)).expect("closed");
+    // Root may write anywhere, so the directory is mounted read-only for it.
+    let script = format!(
+        "mount --bind {0} {0} && mount -o remount,bind,ro {0} && exec \"$0\" \"$@\"",
+        path.display()
+    );
+    // SAFETY: no arguments.
+    let mut actor = if unsafe { libc::geteuid() } == 0 {
+        Actor::start_under(&["unshare", "-m", "sh", "-c", &script])
+    } else {
+        Actor::start()
+    };
+    let answer = actor.say(&format!("attach {}", path.display()));
+    assert!(answer.contains("EROFS") || answer.contains("EACCES"), "{answer}");
+    assert!(answer.contains("usage"), "{answer}");
+}
