@@ -20,6 +20,7 @@ mod limits;
 mod ps;
 mod run;
 mod sizes;
+mod stage;
 mod table;
 mod tenant_dir;
 

@@ -91,7 +91,7 @@ fn device_files() -> Finding {
 }
 
 /// Where the loader would find `name`: LD_LIBRARY_PATH, the loader's cache, its built-in places.
-fn find_library(name: &str) -> Option<PathBuf> {
+pub(crate) fn find_library(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let own = std::env::split_paths(&path).filter(|place| !place.as_os_str().is_empty());
     let built_in = [

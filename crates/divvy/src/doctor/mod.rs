@@ -13,6 +13,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+pub(crate) use driver::find_library;
 pub(crate) use reason::Reason;
 
 use crate::table::Table;

@@ -1,0 +1,111 @@
+/* What one call costs: cost launch|pass|pair|refuse CALLS [LIVE BLOCKS | BYTES].
+ *
+ * Calls are timed in batches; the result is the middle batch, in picoseconds per call so that no
+ * fraction is lost, and user-space instructions per call in thousandths.
+ */
+#include "driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCHES = 21 };
+static const size_t BLOCK_BYTES = 2u << 20;
+static const char EMPTY_KERNEL[] =
+    ".version 7.0\n.target sm_52\n.address_size 64\n.visible .entry nothing()\n{\n\tret;\n}\n";
+
+static struct driver driver;
+static handle_t function;
+static size_t refused_bytes;
+static device_t device;
+
+static void launch(void)
+{
+    result_t result = driver.launch(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+    if (result != SUCCESS)
+        must(result, "cuLaunchKernel");
+}
+
+static void pass(void)
+{
+    int value;
+    result_t result = driver.device_attribute(&value, 1, device);
+    if (result != SUCCESS)
+        must(result, "cuDeviceGetAttribute");
+}
+
+static void pair(void)
+{
+    address_t address;
+    result_t result = driver.alloc(&address, BLOCK_BYTES);
+    if (result == SUCCESS)
+        result = driver.free(address);
+    if (result != SUCCESS)
+        must(result, "cuMemAlloc and cuMemFree");
+}
+
+static void refuse(void)
+{
+    address_t address;
+    result_t result = driver.alloc(&address, refused_bytes);
+    if (result != OUT_OF_MEMORY) {
+        fprintf(stderr, "cuMemAlloc of %zu bytes returned %d instead of out-of-memory\n",
+                refused_bytes, result);
+        exit(3);
+    }
+}
+
+static void measure(void (*call)(void), uint64_t calls)
+{
+    uint64_t picoseconds[BATCHES], counted[BATCHES];
+    uint64_t each = calls / BATCHES ? calls / BATCHES : 1;
+    for (int batch = -2; batch < BATCHES; batch++) { /* two to warm up */
+        uint64_t count_before = instructions(), before = now_ns();
+        for (uint64_t i = 0; i < each; i++)
+            call();
+        uint64_t after = now_ns(), count_after = instructions();
+        driver.synchronize();
+        if (batch >= 0) {
+            picoseconds[batch] = (after - before) * 1000 / each;
+            counted[batch] = (count_after - count_before) * 1000 / each;
+        }
+    }
+    uint64_t middle = median(picoseconds, BATCHES);
+    printf("{\"ps\":%llu,\"ps_min\":%llu,\"milli_instructions\":%llu}\n",
+           (unsigned long long)middle, (unsigned long long)picoseconds[0],
+           (unsigned long long)median(counted, BATCHES));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) {
+        fprintf(stderr, "usage: cost launch|pass|pair|refuse CALLS [LIVE BLOCKS | BYTES]\n");
+        return 2;
+    }
+    const char *what = argv[1];
+    uint64_t calls = number(argv[2], "CALLS");
+    uint64_t more = argc > 3 ? number(argv[3], "LIVE BLOCKS or BYTES") : 0;
+    driver_start(&driver);
+    must(driver.device_get(&device, 0), "cuDeviceGet");
+    if (!strcmp(what, "launch")) {
+        handle_t module;
+        must(driver.module_load(&module, EMPTY_KERNEL), "cuModuleLoadData");
+        must(driver.module_function(&function, module, "nothing"), "cuModuleGetFunction");
+        measure(launch, calls);
+    } else if (!strcmp(what, "pass")) {
+        measure(pass, calls);
+    } else if (!strcmp(what, "pair")) {
+        for (uint64_t i = 0; i < more; i++) {
+            address_t address;
+            must(driver.alloc(&address, BLOCK_BYTES), "cuMemAlloc of a block to stay live");
+        }
+        measure(pair, calls);
+    } else if (!strcmp(what, "refuse")) {
+        refused_bytes = (size_t)more;
+        measure(refuse, calls);
+    } else {
+        fprintf(stderr, "cost: \"%s\" is none of launch, pass, pair, refuse\n", what);
+        return 2;
+    }
+    return 0;
+}

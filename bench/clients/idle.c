@@ -1,0 +1,5 @@
+/* A program that never uses the GPU: what it costs is what preloading costs. */
+int main(void)
+{
+    return 0;
+}

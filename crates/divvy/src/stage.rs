@@ -1,0 +1,139 @@
+//! The stage on which demo and bench play: the machine's driver or a simulated machine of their own,
+//! and a clean environment in which client programs start.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::doctor::find_library;
+use crate::install::{self, Simulator};
+use crate::{gpus, tenant_dir};
+
+/// Variables that would make a client part of some tenant, or of some other library's.
+const CLEARED: [&str; 8] = [
+    "LD_PRELOAD",
+    "DIVVY_TENANT",
+    "DIVVY_FAIL",
+    "CUDA_REDIRECT",
+    "CUDA_DEVICE_MEMORY_SHARED_CACHE",
+    "SIMGPU_FAULTS",
+    "SIMGPU_DEVICES",
+    "SIMGPU_LINGER",
+];
+/// The same, with or without a device's number.
+const CLEARED_FAMILIES: [&str; 3] =
+    ["DIVVY_MEMORY", "CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT"];
+
+/// A directory that goes when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes one on the tmpfs that tenants lie on.
+    pub(crate) fn make(purpose: &str) -> Result<Self> {
+        let roots = tenant_dir::roots(tenant_dir::uid());
+        let root = roots.first().context("there is no /dev/shm and no /tmp")?;
+        let path = root.join(format!("{purpose}-{}", std::process::id()));
+        std::fs::create_dir_all(&path)
+            .with_context(|| format!("{} cannot be made", path.display()))?;
+        Ok(Self(path))
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A simulated machine's settings.
+#[derive(Clone, Debug)]
+pub(crate) struct Simulation {
+    /// `calibrated`, `fast` or `null`.
+    pub(crate) mode: &'static str,
+    /// Memory of the one device, in the grammar of sizes.
+    pub(crate) memory: &'static str,
+}
+
+/// Where clients run.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    simulated: Option<(Simulator, Simulation)>,
+    scratch: Scratch,
+}
+
+impl Stage {
+    /// On the machine's own driver.
+    ///
+    /// # Errors
+    /// When there is none, with the other choice.
+    pub(crate) fn machine(purpose: &str) -> Result<Self> {
+        if !there_is_a_gpu() {
+            bail!(
+                "no GPU can be used here (no device file or no libcuda.so.1; see divvy doctor); use \
+                 the simulated one: --sim"
+            );
+        }
+        Ok(Self { simulated: None, scratch: Scratch::make(purpose)? })
+    }
+
+    /// On a simulated machine of its own.
+    pub(crate) fn simulated(purpose: &str, simulation: Simulation) -> Result<Self> {
+        let scratch = Scratch::make(purpose)?;
+        let simulator = install::simulator(&scratch.path().join("sim"))?;
+        Ok(Self { simulated: Some((simulator, simulation)), scratch })
+    }
+
+    /// Whether the GPU is simulated.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.simulated.is_some()
+    }
+
+    /// What to call the driver in a table and in stored results.
+    pub(crate) fn driver(&self) -> String {
+        match &self.simulated {
+            Some((_, simulation)) => format!("simulated, {}", simulation.mode),
+            None => {
+                let version = gpus::module_version(Path::new(gpus::PROC));
+                format!("NVIDIA {}", version.as_deref().unwrap_or("of unknown version"))
+            }
+        }
+    }
+
+    /// A directory for what a run leaves behind until its end.
+    pub(crate) fn scratch(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// A command on this stage, in no tenant.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if CLEARED.contains(&&*text) || CLEARED_FAMILIES.iter().any(|f| text.starts_with(f)) {
+                command.env_remove(&name);
+            }
+        }
+        if let Some((simulator, simulation)) = &self.simulated {
+            command
+                .env("LD_LIBRARY_PATH", &simulator.libraries)
+                .env("SIMGPUD", &simulator.daemon)
+                .env("SIMGPU_DIR", self.scratch.path().join("machine"))
+                .env("SIMGPU_MODE", simulation.mode)
+                .env("SIMGPU_MEMORY", simulation.memory);
+        }
+        command
+    }
+}
+
+/// Whether a GPU's device file and the driver's library are both here.
+pub(crate) fn there_is_a_gpu() -> bool {
+    let device = ["/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg"];
+    device.iter().any(|path| Path::new(path).exists()) && find_library("libcuda.so.1").is_some()
+}
