@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compiles the conformance set and the start recorder: build.sh HEADERS OUT
+# Compiles the conformance set: build.sh HEADERS OUT
 # HEADERS is a directory with cuda.h (12.9 or newer). Nothing of CUDA is needed to link: a stand-in
 # with the driver's soname and every exported name is made first, and is not part of the result.
 set -eu
@@ -15,5 +15,3 @@ gcc -w -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$scratch/libcuda.so" "$scratch
 gcc -O2 -std=gnu11 -Wall -Wno-unused-result -I "$headers" -o "$out/conform" "$here"/conform.c "$here"/topics.c \
     "$here"/memory.c "$here"/contexts.c "$here"/vmm.c "$here"/pools.c "$here"/streams.c \
     "$here"/code.c "$here"/trouble.c "$here"/edges.c -L "$scratch" -lcuda -ldl -lpthread
-gcc -O2 -std=gnu11 -Wall -I "$headers" -shared -fPIC -o "$out/librecord.so" "$here/record.c" -ldl
-gcc -O2 -std=gnu11 -Wall -I "$headers" -o "$out/replay" "$here/replay.c" -ldl
