@@ -1,12 +1,13 @@
 //! Compiles the C programs that play the unmodified user.
 //!
-//! They are built by gcc against the vendor's real headers, and linked, where their first line asks
-//! for it (`/* link: cuda nvidia-ml dl */`), with the simulated driver under its production name.
-//! Nothing else about a client is configurable: it must look like a program of somebody else's.
+//! A source with a `main` is a program; one without belongs to every program of its folder. They are
+//! built by gcc, against the vendor's real headers where they include them, and linked, where their
+//! first line asks for it (`/* link: cuda nvidia-ml */`), with the simulated driver under its
+//! production name. Nothing else is configurable: a client must look like somebody else's program.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::SystemTime;
 use std::{fs, io};
 
 use anyhow::{Context, Result, bail};
@@ -20,58 +21,68 @@ pub(crate) const SOURCES: [&str; 2] = ["tests/clients", "bench/clients"];
 
 /// Compiles every client into `<stage>/clients`.
 pub(crate) fn build(stage: &Path) -> Result<()> {
-    let sources = sources()?;
-    if sources.is_empty() {
-        return Ok(());
-    }
-    let include = headers::client_includes(root())?;
     let out = stage.join("clients");
     fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
-    for source in sources {
-        compile(&source, &out, &include, stage)?;
+    let mut names: Vec<OsString> = Vec::new();
+    for folder in SOURCES {
+        let sources = sources(&root().join(folder))?;
+        let (programs, parts): (Vec<&Source>, Vec<&Source>) =
+            sources.iter().partition(|source| source.text.contains("int main("));
+        for program in programs {
+            let name = program.path.file_stem().unwrap_or_default().to_owned();
+            if names.contains(&name) {
+                bail!("{} has the name of another client; rename it", program.path.display());
+            }
+            let binary = out.join(&name);
+            if !is_newer(&binary, &sources) {
+                compile(program, &parts, &binary, stage)?;
+            }
+            names.push(name);
+        }
     }
     Ok(())
 }
 
-/// Every client's source, sorted; an error when two would have one name.
-pub(crate) fn sources() -> Result<Vec<PathBuf>> {
-    let mut found: Vec<PathBuf> = Vec::new();
-    for folder in SOURCES {
-        let entries = match fs::read_dir(root().join(folder)) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error).context(folder),
-        };
-        for entry in entries {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "c") {
-                if let Some(twin) = found.iter().find(|known| known.file_stem() == path.file_stem())
-                {
-                    bail!("{} and {} have one name", twin.display(), path.display());
-                }
-                found.push(path);
-            }
+/// One C file.
+#[derive(Debug)]
+struct Source {
+    path: PathBuf,
+    text: String,
+}
+
+/// The C files and headers of a folder, sorted; none where it does not exist.
+fn sources(folder: &Path) -> Result<Vec<Source>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).with_context(|| folder.display().to_string()),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "c" || extension == "h") {
+            let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            found.push(Source { path, text });
         }
     }
-    found.sort();
+    found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
 }
 
-fn compile(source: &Path, out: &Path, include: &[PathBuf], stage: &Path) -> Result<()> {
-    let name = source.file_stem().with_context(|| source.display().to_string())?;
-    let binary = out.join(name);
-    if is_newer(&binary, source) {
-        return Ok(());
-    }
-    let text = fs::read_to_string(source).with_context(|| source.display().to_string())?;
+fn compile(program: &Source, parts: &[&Source], binary: &Path, stage: &Path) -> Result<()> {
     let mut gcc = Command::new("gcc");
     gcc.args(["-std=gnu11", "-O2", "-g", "-Wall", "-Werror"]);
-    for dir in include {
-        gcc.arg("-isystem").arg(dir);
+    if ["<cuda.h>", "<nvml.h>"].iter().any(|header| program.text.contains(header)) {
+        for include in headers::client_includes(root())? {
+            gcc.arg("-isystem").arg(include);
+        }
     }
-    gcc.arg(source).arg("-o").arg(&binary);
-    gcc.arg("-L").arg(stage.join("sim"));
-    for library in libraries(&text) {
+    gcc.arg(&program.path);
+    gcc.args(
+        parts.iter().map(|part| &part.path).filter(|path| path.extension() == Some("c".as_ref())),
+    );
+    gcc.arg("-o").arg(binary).arg("-L").arg(stage.join("sim"));
+    for library in libraries(&program.text) {
         match library {
             "cuda" | "nvidia-ml" => gcc.arg(format!("-l:lib{library}.so.1")),
             other => gcc.arg(format!("-l{other}")),
@@ -82,14 +93,11 @@ fn compile(source: &Path, out: &Path, include: &[PathBuf], stage: &Path) -> Resu
     run(&mut gcc)
 }
 
-fn is_newer(binary: &Path, source: &Path) -> bool {
-    let changed = |path: &Path| fs::metadata(path).and_then(|data| data.modified());
-    let folder = source.parent().map_or(Ok(SystemTime::UNIX_EPOCH), changed);
-    match (changed(binary), changed(source), folder) {
-        // The folder's time moves when a file that the client includes comes or goes.
-        (Ok(binary), Ok(source), Ok(folder)) => binary > source && binary > folder,
-        _ => false,
-    }
+/// Whether `binary` was made after every file of its folder was last changed.
+fn is_newer(binary: &Path, sources: &[Source]) -> bool {
+    let changed = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+    let Some(made) = changed(binary) else { return false };
+    sources.iter().all(|source| changed(&source.path).is_some_and(|time| time < made))
 }
 
 /// The libraries the first line names.

@@ -1,9 +1,9 @@
 //! `cargo xtask docs`: writes docs/coverage.md from the table.
 //!
 //! Promises: the page says of each entry point what the table says and no more; a test fails when
-//! the committed page is not what the table gives. The column of tests comes from
-//! `tests/e2e/coverage.rs`; whether each of them really depends on its hook is what
-//! `cargo xtask unhook` finds out.
+//! the committed page is not what the table gives. The column of hooks comes from the shim's
+//! sources, read by the rule its build script has; the column of tests from `tests/e2e/coverage.rs`.
+//! Whether each test really depends on its hook is what `cargo xtask unhook` finds out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,48 +27,67 @@ fn path() -> PathBuf {
     root().join("docs/coverage.md")
 }
 
-/// What each effect means to a reader, and whether this version acts on it.
-const MEANINGS: [(Effect, &str, bool); 6] = [
-    (Effect::Account, "takes or returns device memory; charged to the tenant", true),
-    (Effect::Answer, "its answer is the tenant's, not the card's", true),
-    (Effect::Observe, "forwarded; our state follows it", true),
-    (Effect::Refuse, "refused under a limit with a documented CUDA error", true),
-    (Effect::Gate, "submits GPU work; hooked once there is a compute share", false),
-    (Effect::Touch, "may touch device memory; hooked once memory is handed over", false),
+/// What each effect means to a reader.
+const MEANINGS: [(Effect, &str); 6] = [
+    (Effect::Account, "takes or returns device memory: charged to the tenant"),
+    (Effect::Answer, "its answer becomes the tenant's instead of the card's"),
+    (Effect::Observe, "forwarded, and our state follows it"),
+    (Effect::Refuse, "cannot be made safe under a limit: a documented CUDA error"),
+    (
+        Effect::Gate,
+        "submits GPU work: intercepted once there is a compute share, not in this version",
+    ),
+    (
+        Effect::Touch,
+        "may touch device memory: intercepted once memory is handed over, not in this version",
+    ),
 ];
 
+/// What is known of a base symbol beside its row: the file of its hook and the test that proves it.
+#[derive(Debug)]
+struct Notes {
+    hooks: BTreeMap<String, String>,
+    tests: BTreeMap<String, String>,
+}
+
 fn page() -> Result<String> {
-    let tests = tests()?;
+    let notes = Notes { hooks: hooks()?, tests: tests()? };
     let mut text = String::from(
         "<!-- Made by `cargo xtask docs` from crates/driver-api; do not edit. -->\n\
          # Coverage\n\n\
          What Divvy does with each entry point of the NVIDIA driver and of NVML. The table covers every\n\
          prototype of cuda.h 11.8 to 13.5 and of nvml.h; `cargo xtask regen` fails for one that is not\n\
-         classified. A call without an effect is not intercepted at all: the program holds the driver's own\n\
-         address.\n\n",
+         classified. The library exports the intercepted names and no others (`cargo xtask budget`), so a\n\
+         program that asks for any other holds the driver's own address.\n\n",
     );
-    writeln!(text, "| effect | meaning | acted on now | driver | NVML |\n|---|---|---|---|---|")?;
-    for (effect, meaning, now) in MEANINGS {
+    writeln!(text, "| effect | meaning | driver | NVML |\n|---|---|---|---|")?;
+    for (effect, meaning) in MEANINGS {
         let count = |table: &[Entry]| table.iter().filter(|e| e.effects.has(effect)).count();
-        let now = if now { "yes" } else { "not yet" };
-        let (driver, nvml) = (count(DRIVER), count(NVML));
-        writeln!(text, "| `{}` | {meaning} | {now} | {driver} | {nvml} |", effect.word())?;
+        writeln!(
+            text,
+            "| `{}` | {meaning} | {} | {} |",
+            effect.word(),
+            count(DRIVER),
+            count(NVML)
+        )?;
     }
     let passed = |table: &[Entry]| table.iter().filter(|e| e.effects.is_pass()).count();
+    writeln!(text, "| none | never ours | {} | {} |", passed(DRIVER), passed(NVML))?;
+    writeln!(text, "| all | | {} | {} |\n", DRIVER.len(), NVML.len())?;
+    let wanted = unhook::hooked();
+    let written = wanted.iter().filter(|name| notes.hooks.contains_key(**name)).count();
+    let tested = wanted.iter().filter(|name| notes.tests.contains_key(**name)).count();
     writeln!(
         text,
-        "| none | forwarded by the loader itself | | {} | {} |",
-        passed(DRIVER),
-        passed(NVML)
-    )?;
-    writeln!(text, "| all | | | {} | {} |\n", DRIVER.len(), NVML.len())?;
-    text.push_str(
         "Counts are of exported symbols: every version (`_v2` …) and default-stream variant (`_ptds`,\n\
-         `_ptsz`) is one. Below, variants stand with their base. A test that is named is an end-to-end test\n\
-         that must fail when the hook is taken out (`cargo xtask unhook`); a dash means that none is named.\n",
-    );
-    section(&mut text, "Driver", DRIVER, &tests)?;
-    section(&mut text, "NVML", NVML, &tests)?;
+         `_ptsz`) is one. Below, variants stand with their base, which has one hook for all of them.\n\n\
+         Of {} base symbols to intercept, {written} have a hook and {tested} a named end-to-end test, which\n\
+         must fail when the hook is taken out (`cargo xtask unhook`). A dash says that there is none: such a\n\
+         call is forwarded unchanged, and what it takes is not counted.",
+        wanted.len()
+    )?;
+    section(&mut text, "Driver", DRIVER, &notes)?;
+    section(&mut text, "NVML", NVML, &notes)?;
     writeln!(
         text,
         "\n## Names without a public prototype\n\n\
@@ -80,12 +99,7 @@ fn page() -> Result<String> {
     Ok(text)
 }
 
-fn section(
-    text: &mut String,
-    title: &str,
-    table: &[Entry],
-    tests: &BTreeMap<String, String>,
-) -> Result<()> {
+fn section(text: &mut String, title: &str, table: &[Entry], notes: &Notes) -> Result<()> {
     let mut bases: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
     for entry in table {
         bases.entry(entry.base).or_default().push(entry);
@@ -98,12 +112,15 @@ fn section(
 
     writeln!(
         text,
-        "\n## {title}: intercepted\n\n| entry point | headers | effects | test |\n|---|---|---|---|"
+        "\n## {title}: intercepted\n\n| entry point | headers | effects | hook | test |\n|---|---|---|---|---|"
     )?;
     for (base, entries) in &hooked {
-        let test = tests.get(*base).map_or_else(|| "-".to_owned(), |test| format!("`{test}`"));
+        let known = |of: &BTreeMap<String, String>| {
+            of.get(*base).map_or_else(|| "-".to_owned(), |word| format!("`{word}`"))
+        };
+        let (hook, test) = (known(&notes.hooks), known(&notes.tests));
         let (name, headers, effects) = (names(base, entries), headers(entries), effects(entries));
-        writeln!(text, "| {name} | {headers} | {effects} | {test} |")?;
+        writeln!(text, "| {name} | {headers} | {effects} | {hook} | {test} |")?;
     }
     if !later.is_empty() {
         writeln!(
@@ -165,6 +182,31 @@ fn effects(entries: &[&Entry]) -> String {
         .map(Effect::word)
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// Base symbol to the file of its hook: every `pub(crate) fn <symbol>(` of the shim's two rooms.
+fn hooks() -> Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    for room in ["crates/shim/src/hooks", "crates/shim/src/sys"] {
+        let Ok(files) = std::fs::read_dir(root().join(room)) else { continue };
+        for file in files {
+            let path = file?.path();
+            if path.extension().is_none_or(|extension| extension != "rs") {
+                continue;
+            }
+            let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let text =
+                std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            for line in text.lines() {
+                let name =
+                    line.strip_prefix("pub(crate) fn ").and_then(|rest| rest.split('(').next());
+                if let Some(name) = name.filter(|name| unhook::hooked().contains(*name)) {
+                    found.insert(name.to_owned(), file.clone());
+                }
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Base symbol to test, as the end-to-end tests name them.

@@ -14,8 +14,6 @@ pub(crate) fn chore(arguments: &[String]) -> Result<()> {
     let stage = stage::build()?;
     let mut demo = Command::new(stage.divvy());
     demo.arg("demo").args(arguments);
-    demo.env("DIVVY_SIM", stage.path().join("sim"));
-    demo.env("DIVVY_CLIENTS", stage.path().join("clients"));
     let status = demo.status().with_context(|| command::words(&demo))?;
     if !status.success() {
         bail!("the demo ended with {status}");

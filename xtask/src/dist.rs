@@ -10,11 +10,13 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::command::run;
+use crate::headers;
 use crate::stage::{self, place};
 use crate::workspace::{root, target};
 
 /// Folders of the checkout that go along as they are.
-const SOURCES: [&str; 4] = ["tests/gpu", "tests/conformance", "tests/clients", "bench/clients"];
+const SOURCES: [&str; 5] =
+    ["tests/gpu", "tests/conformance", "tests/startup", "tests/clients", "bench/clients"];
 /// Single files that go along.
 const FILES: [&str; 2] = ["LICENSE", "README.md"];
 
@@ -29,6 +31,7 @@ pub(crate) fn chore(out: Option<PathBuf>) -> Result<()> {
         fs::remove_dir_all(&out).with_context(|| out.display().to_string())?;
     }
     copy(stage.path(), &out)?;
+    conformance(&out)?;
     for folder in SOURCES {
         let from = root().join(folder);
         if from.exists() {
@@ -43,6 +46,17 @@ pub(crate) fn chore(out: Option<PathBuf>) -> Result<()> {
     }
     println!("{}", out.display());
     Ok(())
+}
+
+/// Compiles the conformance programs, so that the machine with the GPU needs no compiler.
+fn conformance(out: &Path) -> Result<()> {
+    let script = root().join("tests/conformance/build.sh");
+    if !script.exists() {
+        return Ok(());
+    }
+    let headers = headers::client_includes(root())?;
+    let cuda = headers.first().context("the driver's headers come first")?;
+    run(Command::new("sh").arg(script).arg(cuda).arg(out.join("conformance")))
 }
 
 /// Copies a folder; links stay links, and Python's caches stay behind.

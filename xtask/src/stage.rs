@@ -5,6 +5,7 @@
 //! lib/libdivvy.so, lib/libvgpu.so -> libdivvy.so
 //! sim/libcuda.so.1, sim/libnvidia-ml.so.1, sim/simgpud
 //! clients/<name>                    C programs of tests/clients and bench/clients
+//! lib/divvy/{sim,clients}           links: where an installed `divvy` looks for them
 //! ```
 //!
 //! Promises: everything in it comes from the sources as they are now; the end-to-end tests, the
@@ -53,6 +54,7 @@ pub(crate) fn build() -> Result<Stage> {
     place(&built.join("libsimcuda.so"), &stage.0.join("sim/libcuda.so.1"))?;
     place(&built.join("libsimnvml.so"), &stage.0.join("sim/libnvidia-ml.so.1"))?;
     place_shim(&stage.0, &built)?;
+    link_parts(&stage.0)?;
     clients::build(&stage.0)?;
     Ok(stage)
 }
@@ -74,6 +76,7 @@ pub(crate) fn build_without(whole: &Stage, symbol: &str) -> Result<Stage> {
         }
     }
     let own = target().join("unhook");
+    link_parts(&stage.0)?;
     run(shim(&own).env("DIVVY_UNHOOK", symbol))?;
     place_shim(&stage.0, &own.join("release"))?;
     Ok(stage)
@@ -97,12 +100,21 @@ fn others() -> Command {
 
 fn place_shim(stage: &Path, built: &Path) -> Result<()> {
     place(&built.join("libdivvy.so"), &stage.join("lib/libdivvy.so"))?;
-    let old_name = stage.join("lib/libvgpu.so");
-    if fs::symlink_metadata(&old_name).is_err() {
-        std::os::unix::fs::symlink("libdivvy.so", &old_name)
-            .with_context(|| old_name.display().to_string())?;
+    link("libdivvy.so", &stage.join("lib/libvgpu.so"))
+}
+
+fn link_parts(stage: &Path) -> Result<()> {
+    link("../../sim", &stage.join("lib/divvy/sim"))?;
+    link("../../clients", &stage.join("lib/divvy/clients"))
+}
+
+fn link(to: &str, at: &Path) -> Result<()> {
+    if fs::symlink_metadata(at).is_ok() {
+        return Ok(());
     }
-    Ok(())
+    let folder = at.parent().with_context(|| at.display().to_string())?;
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    std::os::unix::fs::symlink(to, at).with_context(|| at.display().to_string())
 }
 
 /// Puts a copy of `from` at `to`, never touching a file that a running process has mapped.
