@@ -5,8 +5,11 @@
 //! be posted twice. It is never held across a driver call. Waiting ends at an absolute deadline,
 //! fresh for each wait.
 
+use divvy_policy::ledger::Admission;
+
 use crate::error::AttachError;
 use crate::sys::{self, Fd, Lock};
+use crate::usage::Usage;
 
 /// Longest wait for the lock, in nanoseconds.
 pub(crate) const PATIENCE_NS: u64 = 100_000_000;
@@ -37,5 +40,35 @@ impl<'fd> Held<'fd> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         let _ = sys::set_lock(self.0, divvy_abi::usage::ADMISSION_LOCK_AT, Lock::None);
+    }
+}
+
+/// What the ledger's slow path needs of the world.
+#[derive(Debug)]
+pub(crate) struct World<'a> {
+    /// A description for reaping, whose admission lock is held.
+    fd: Option<&'a Fd>,
+    usage: Usage,
+    me: usize,
+    row: usize,
+    deadline_ns: u64,
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn new(fd: Option<&'a Fd>, usage: Usage, me: usize, row: usize) -> Self {
+        let deadline_ns = sys::now_ns().saturating_add(PATIENCE_NS);
+        Self { fd, usage, me, row, deadline_ns }
+    }
+}
+
+impl Admission for World<'_> {
+    fn reap(&mut self) {
+        if let Some(fd) = self.fd {
+            crate::slot::reap(fd, &self.usage, self.me, self.row);
+        }
+    }
+    fn pause(&mut self) -> bool {
+        sys::sleep_ns(20_000);
+        sys::now_ns() < self.deadline_ns
     }
 }

@@ -24,6 +24,7 @@ mod fault;
 mod file;
 mod process;
 pub mod reader;
+mod settle;
 mod shared;
 mod slot;
 #[cfg(feature = "owner")]

@@ -9,8 +9,9 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use divvy_abi::usage::{self, slot, state};
-use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
+use divvy_abi::MAX_SLOTS;
+use divvy_abi::usage::{self, SHARED_SLOT, slot, state};
+use divvy_policy::ledger::{Slots as _, held_bytes};
 
 use crate::admission::PATIENCE_NS;
 use crate::error::AttachError;
@@ -20,6 +21,9 @@ use crate::sys::{self, Fd, Lock};
 use crate::usage::Usage;
 
 const PAGE_BYTES: usize = 4096;
+
+/// Slots that a process which joins tries to free.
+const REAPED_BY_A_CLAIM: usize = 8;
 
 /// Longest wait for another thread of this process to claim: it may wait twice for a lock.
 const ALONE_PATIENCE_NS: u64 = 3 * PATIENCE_NS;
@@ -85,15 +89,14 @@ pub(crate) fn claim(
             return Ok(fork.slot());
         }
         let fd = file::reopen_usage(path, identity.0, identity.1)?;
-        let index = take_any(&fd)?;
+        let index = take_any(&fd, usage)?;
         usage.clear_slot(index);
         crate::shared::forget_user(usage, index);
         describe(usage, index);
         usage.set_slot_state(index, state::STARTING);
         usage.raise_slots_high(index);
         let page = anchor(&fd)?;
-        // What the dead hold must not be told to this process as used.
-        reap(&fd, usage, index);
+        reap_some(&fd, usage, index);
         if let Err(error) = settle(&fd, index) {
             usage.set_slot_state(index, state::FREE);
             // SAFETY: the page was mapped a moment ago and nothing refers to it.
@@ -113,11 +116,14 @@ fn anchor(fd: &Fd) -> Result<*mut u8, AttachError> {
     Ok(page)
 }
 
-/// Locks the lowest slot whose lock is free: nobody's, or a dead process's.
-fn take_any(fd: &Fd) -> Result<usize, AttachError> {
-    for index in 1..MAX_SLOTS {
-        if file::lock_slot(fd, index, Lock::Write).map_err(AttachError::System)? {
-            return Ok(index);
+/// Locks a free slot: the lowest of those marked free, else the lowest of a dead process.
+fn take_any(fd: &Fd, usage: &Usage) -> Result<usize, AttachError> {
+    for marked_free in [true, false] {
+        for index in 1..MAX_SLOTS {
+            let candidate = !marked_free || usage.slot_state(index) == state::FREE;
+            if candidate && file::lock_slot(fd, index, Lock::Write).map_err(AttachError::System)? {
+                return Ok(index);
+            }
         }
     }
     Err(AttachError::NoSlot)
@@ -142,26 +148,40 @@ pub(crate) fn others_live(fd: &Fd, usage: &Usage, me: usize) -> bool {
         .any(|slot| file::is_alive(fd, slot))
 }
 
-/// Frees the slots of the dead: takes the slot's lock, clears it, drops the lock. The slot's lock is
-/// all it needs: two who reap at once, or reap and claim, exclude each other by it.
-pub(crate) fn reap(fd: &Fd, usage: &Usage, me: usize) {
+/// Frees the slots of the dead that hold something of the device in `row`, or share its memory.
+///
+/// The slot's lock is all this needs: two who reap at once, or reap and claim, exclude each other by
+/// it. Costs one system call for each process that holds something there.
+pub(crate) fn reap(fd: &Fd, usage: &Usage, me: usize, row: usize) {
+    let line = usage.line(row);
+    let holds = |slot| line.asking(slot) != 0 || held_bytes(line.held_word(slot)) != 0;
+    let shares = holds(SHARED_SLOT);
     for index in (1..usage.slots_high()).filter(|index| *index != me) {
-        if usage.slot_state(index) == state::FREE && !holds_anything(usage, index) {
-            continue;
-        }
-        if let Ok(true) = file::lock_slot(fd, index, Lock::Write) {
-            usage.clear_slot(index);
-            crate::shared::forget_user(usage, index);
-            usage.set_slot_state(index, state::FREE);
-            let _ = file::lock_slot(fd, index, Lock::None);
+        if holds(index) || (shares && usage.slot_state(index) != state::FREE) {
+            reap_one(fd, usage, index);
         }
     }
 }
 
-fn holds_anything(usage: &Usage, slot: usize) -> bool {
-    use divvy_policy::ledger::{Slots, held_bytes};
-    (0..MAX_DEVICES).filter(|row| usage.device_uuid(*row).is_some()).any(|row| {
-        let line = usage.line(row);
-        line.asking(slot) != 0 || held_bytes(line.held_word(slot)) != 0
-    })
+/// Frees the slots of a few dead processes, wherever it begins to look: each that joins does, so the
+/// dead stay fewer than the living and scans stay short, and no start pays for all.
+fn reap_some(fd: &Fd, usage: &Usage, me: usize) {
+    let high = usage.slots_high();
+    let start = sys::now_ns() as usize % high;
+    (0..high)
+        .map(|step| (start + step) % high)
+        .filter(|slot| ![SHARED_SLOT, me].contains(slot))
+        .filter(|slot| usage.slot_state(*slot) != state::FREE)
+        .take(REAPED_BY_A_CLAIM)
+        .for_each(|slot| reap_one(fd, usage, slot));
+}
+
+/// Takes the slot's lock, clears the slot, drops the lock; nothing where its process lives.
+fn reap_one(fd: &Fd, usage: &Usage, index: usize) {
+    if let Ok(true) = file::lock_slot(fd, index, Lock::Write) {
+        usage.clear_slot(index);
+        crate::shared::forget_user(usage, index);
+        usage.set_slot_state(index, state::FREE);
+        let _ = file::lock_slot(fd, index, Lock::None);
+    }
 }

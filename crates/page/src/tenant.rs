@@ -9,15 +9,16 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use divvy_abi::config::Config;
 use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, line, slot, state};
 use divvy_abi::{MAX_DEVICES, Uuid};
-use divvy_policy::ledger::{self, Admission, Outcome, held_bytes};
+use divvy_policy::ledger::{self, Outcome, held_bytes};
 
-use crate::admission::{Held, PATIENCE_NS};
+use crate::admission::{Held, World};
 use crate::error::AttachError;
 use crate::file::{self, Path, Paths};
+use crate::settle;
 use crate::slot::ForkPage;
 use crate::sys::{self, Errno, Fd};
 use crate::trust::Trust;
-use crate::usage::{Line, Usage};
+use crate::usage::Usage;
 
 /// Where a tenant's limits come from.
 #[derive(Debug)]
@@ -112,7 +113,7 @@ impl Tenant {
         let mut config = None;
         let claimed =
             crate::slot::claim(&fork, &usage, paths.usage.as_c_str(), identity, |fd, me| {
-                config = Some(settle_config(&paths, &trust, source, fd, &usage, me)?);
+                config = Some(settle::config(&paths, &trust, source, fd, &usage, me)?);
                 Ok(())
             });
         match (claimed, config) {
@@ -216,7 +217,7 @@ impl Tenant {
         };
         let outcome = match ledger::ask(&line, me, bytes, limit) {
             Some(total_bytes) => Outcome::Granted { total_bytes },
-            None => match self.admit(&line, me, bytes, limit) {
+            None => match self.admit(row, me, bytes, limit) {
                 Ok(outcome) => outcome,
                 Err(AttachError::LockTimeout) => Outcome::Contended,
                 Err(error) => return Request::Detached(error),
@@ -239,27 +240,18 @@ impl Tenant {
         }
     }
 
-    fn admit(
-        &self,
-        line: &Line,
-        me: usize,
-        bytes: u64,
-        limit: u64,
-    ) -> Result<Outcome, AttachError> {
+    fn admit(&self, row: Row, me: usize, bytes: u64, limit: u64) -> Result<Outcome, AttachError> {
         use divvy_policy::ledger::Slots as _;
+        let line = &self.usage.line(row.index());
         // What this process holds alone is more than enough: no death of another would help.
-        let own_bytes = held_bytes(line.held_word(me));
-        if own_bytes.saturating_add(bytes) > limit {
-            return Ok(Outcome::Refused { held_bytes: own_bytes });
+        if held_bytes(line.held_word(me)).saturating_add(bytes) > limit {
+            return Ok(Outcome::Refused { held_bytes: ledger::used_bytes(line) });
         }
-        let fd = match self.reopen() {
-            Ok(fd) => fd,
-            // No descriptor left, or the directory is gone: the ledger decides as rightly without
-            // the lock, only the dead are not reaped and meeting askers may both give up.
-            Err(_) => return Ok(ledger::admit(line, me, bytes, limit, &mut World::new(self, me))),
-        };
-        let _held = Held::on(&fd)?;
-        let mut world = World { fd: Some(&fd), ..World::new(self, me) };
+        // Without a descriptor (none left, or the directory is gone) the ledger decides as rightly
+        // without the lock; only the dead are not reaped, and askers who meet may both give up.
+        let fd = self.reopen().ok();
+        let _held = fd.as_ref().map(Held::on).transpose()?;
+        let mut world = World::new(fd.as_ref(), self.usage, me, row.index());
         Ok(ledger::admit(line, me, bytes, limit, &mut world))
     }
 
@@ -294,11 +286,11 @@ impl Tenant {
         use divvy_policy::ledger::Slots as _;
         let line = self.usage.line(row.index());
         let me = self.fork.slot();
-        let mut slots = (1..line.high()).filter(|slot| *slot != me);
-        if slots.any(|slot| held_bytes(line.held_word(slot)) != 0)
+        let mut others = (0..line.high()).filter(|slot| *slot != me);
+        if others.any(|slot| held_bytes(line.held_word(slot)) != 0)
             && let Ok(fd) = self.reopen()
         {
-            crate::slot::reap(&fd, &self.usage, me);
+            crate::slot::reap(&fd, &self.usage, me, row.index());
         }
         ledger::used_bytes(&line)
     }
@@ -405,67 +397,5 @@ impl Tenant {
     pub fn shared_bytes(&self, row: Row) -> u64 {
         use divvy_policy::ledger::Slots as _;
         held_bytes(self.usage.line(row.index()).held_word(SHARED_SLOT))
-    }
-}
-
-/// Reads the config, or writes it where this is the first process of a tenant without an owner.
-fn settle_config(
-    paths: &Paths,
-    trust: &Trust,
-    source: &ConfigSource<'_>,
-    fd: &Fd,
-    usage: &Usage,
-    me: usize,
-) -> Result<Config, AttachError> {
-    let ConfigSource::FirstProcess(own) = source else {
-        return file::read_config(paths, trust)?.ok_or(AttachError::NoConfig);
-    };
-    if crate::slot::others_live(fd, usage, me)
-        && let Some(config) = file::read_config(paths, trust)?
-    {
-        return Ok(config);
-    }
-    // A description of its own: closing it must not end the slot's lock.
-    let lock_fd = {
-        let stat = sys::stat(fd).map_err(AttachError::System)?;
-        file::reopen_usage(paths.usage.as_c_str(), stat.device, stat.inode)?
-    };
-    let _held = Held::on(&lock_fd)?;
-    if crate::slot::others_live(fd, usage, me)
-        && let Some(config) = file::read_config(paths, trust)?
-    {
-        return Ok(config);
-    }
-    file::write_config(paths, trust, own)?;
-    // From here on others may use what was written, so this process counts as the one that did.
-    usage.set_slot_state(me, state::LIVE);
-    Ok((*own).clone())
-}
-
-/// What admission needs of the world.
-struct World<'a> {
-    /// A description for reaping, whose admission lock is held.
-    fd: Option<&'a Fd>,
-    usage: Usage,
-    me: usize,
-    deadline_ns: u64,
-}
-
-impl World<'_> {
-    fn new(tenant: &Tenant, me: usize) -> Self {
-        let deadline_ns = sys::now_ns().saturating_add(PATIENCE_NS);
-        Self { fd: None, usage: tenant.usage, me, deadline_ns }
-    }
-}
-
-impl Admission for World<'_> {
-    fn reap(&mut self) {
-        if let Some(fd) = self.fd {
-            crate::slot::reap(fd, &self.usage, self.me);
-        }
-    }
-    fn pause(&mut self) -> bool {
-        sys::sleep_ns(20_000);
-        sys::now_ns() < self.deadline_ns
     }
 }

@@ -100,8 +100,9 @@ pub fn admit<S: Slots, A: Admission>(
     limit_bytes: u64,
     world: &mut A,
 ) -> Outcome {
-    world.reap();
     loop {
+        // Each time round: an asker that dies meanwhile would never settle.
+        world.reap();
         if let Some(held) = snapshot(slots)
             && held.saturating_add(bytes) > limit_bytes
         {

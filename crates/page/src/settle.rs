@@ -1,0 +1,50 @@
+//! Which limits a process that joins goes by.
+//!
+//! A tenant with an owner: what the owner wrote. One without: the first process writes what its
+//! environment says, under the admission lock, and whoever joins while it or any other lives uses
+//! that. So limits are read anew when a tenant starts anew, and nothing is frozen in a stale file.
+
+use divvy_abi::config::Config;
+use divvy_abi::usage::state;
+
+use crate::admission::Held;
+use crate::error::AttachError;
+use crate::file::{self, Paths};
+use crate::sys::{self, Fd};
+use crate::tenant::ConfigSource;
+use crate::trust::Trust;
+use crate::usage::Usage;
+
+/// Reads the config, or writes it where this is the first process of a tenant without an owner.
+pub(crate) fn config(
+    paths: &Paths,
+    trust: &Trust,
+    source: &ConfigSource<'_>,
+    fd: &Fd,
+    usage: &Usage,
+    me: usize,
+) -> Result<Config, AttachError> {
+    let ConfigSource::FirstProcess(own) = source else {
+        return file::read_config(paths, trust)?.ok_or(AttachError::NoConfig);
+    };
+    if crate::slot::others_live(fd, usage, me)
+        && let Some(config) = file::read_config(paths, trust)?
+    {
+        return Ok(config);
+    }
+    // A description of its own: closing it must not end the slot's lock.
+    let lock_fd = {
+        let stat = sys::stat(fd).map_err(AttachError::System)?;
+        file::reopen_usage(paths.usage.as_c_str(), stat.device, stat.inode)?
+    };
+    let _held = Held::on(&lock_fd)?;
+    if crate::slot::others_live(fd, usage, me)
+        && let Some(config) = file::read_config(paths, trust)?
+    {
+        return Ok(config);
+    }
+    file::write_config(paths, trust, own)?;
+    // From here on others may use what was written, so this process counts as the one that did.
+    usage.set_slot_state(me, state::LIVE);
+    Ok((*own).clone())
+}
