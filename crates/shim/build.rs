@@ -1,0 +1,76 @@
+//! Makes the exports of libdivvy.so from the driver-api table, and the linker's arguments.
+//!
+//! Written to `OUT_DIR`: `tables.rs` (names, hashes and hook numbers, without a pointer), `real.rs`
+//! (a typed handle for each hooked function of the driver) and `exports.rs` (one `extern "C"`
+//! function per hooked symbol). A hook is found by its name in `src/hooks/*.rs` and
+//! `src/sys/*.rs`; a symbol without one is forwarded. `DIVVY_UNHOOK=name,name` forwards the named
+//! ones too: that is how `cargo xtask unhook` proves that each hook has a test.
+
+#[path = "build/emit.rs"]
+mod emit;
+#[path = "build/surface.rs"]
+mod surface;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+fn main() -> io::Result<()> {
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let unhook = env::var("DIVVY_UNHOOK").unwrap_or_default();
+    let surface = surface::read();
+    let mut hooks = hooks_of(Path::new("src/hooks"), "crate::hooks")?;
+    hooks.extend(hooks_of(Path::new("src/sys"), "crate::sys")?);
+    for name in unhook.split(',').filter(|name| !name.is_empty()) {
+        if surface.hooked.iter().all(|symbol| symbol.name != name && symbol.base != name) {
+            println!("cargo:warning=DIVVY_UNHOOK names {name}, which is not hooked");
+        }
+    }
+    let unhooked = |name: &str| unhook.split(',').any(|entry| entry == name);
+    fs::write(out.join("tables.rs"), emit::tables(&surface))?;
+    fs::write(out.join("real.rs"), emit::real(&surface))?;
+    fs::write(out.join("exports.rs"), emit::exports(&surface, &hooks, &unhooked))?;
+
+    for argument in [
+        // Neither a constructor nor a destructor: the C compiler's start files bring both.
+        "-nostartfiles",
+        "-Wl,-soname,libdivvy.so",
+        "-Wl,-z,nodelete",
+        "-Wl,-z,relro",
+        "-Wl,-z,now",
+        "-Wl,--no-undefined",
+        // Our own references to our exports stay ours, and need no relocation.
+        "-Wl,-Bsymbolic",
+    ] {
+        println!("cargo:rustc-cdylib-link-arg={argument}");
+    }
+    println!("cargo:rerun-if-env-changed=DIVVY_UNHOOK");
+    for path in ["build.rs", "build", "src/hooks", "src/sys"] {
+        println!("cargo:rerun-if-changed={path}");
+    }
+    Ok(())
+}
+
+/// Maps each function defined in the modules that `directory`'s `mod.rs` names to its module's path.
+fn hooks_of(directory: &Path, module: &str) -> io::Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    let root = fs::read_to_string(directory.join("mod.rs"))?;
+    let modules = root.lines().filter_map(|line| {
+        line.trim_start_matches("pub(crate) ").strip_prefix("mod ")?.strip_suffix(';')
+    });
+    for stem in modules {
+        let path = directory.join(stem).with_extension("rs");
+        let module = format!("{module}::{stem}");
+        if !path.is_file() {
+            continue;
+        }
+        for line in fs::read_to_string(&path)?.lines() {
+            let name = line.strip_prefix("pub(crate) fn ").and_then(|rest| rest.split('(').next());
+            if let Some(name) = name.filter(|name| name.starts_with("cu") || name.starts_with("nvml"))
+            {
+                found.insert(name.to_owned(), module.clone());
+            }
+        }
+    }
+    Ok(found)
+}

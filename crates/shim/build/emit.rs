@@ -1,0 +1,225 @@
+//! Rust text of the generated files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use crate::surface::{Signature, Surface, Symbol};
+
+/// `tables.rs`: what `dlsym` and the address map search, in arrays without a pointer.
+pub(crate) fn tables(surface: &Surface) -> String {
+    let mut text = String::new();
+    let known = &surface.known;
+    let hook_of = |name: &str| surface.hooked.iter().position(|symbol| symbol.name == name);
+    let blob: String = known.iter().map(|(_, name)| *name).collect();
+    let mut end = 0;
+    let ends: Vec<usize> = known
+        .iter()
+        .map(|(_, name)| {
+            end += name.len();
+            end
+        })
+        .collect();
+    let hashes: Vec<u32> = known.iter().map(|(hash, _)| *hash).collect();
+    let hooks: Vec<usize> =
+        known.iter().map(|(_, name)| hook_of(name).unwrap_or(NO_HOOK)).collect();
+    let _ = writeln!(
+        text,
+        "/// Names known.\npub(crate) const KNOWN: usize = {known};\n\
+         /// Symbols hooked.\npub(crate) const HOOKED: usize = {hooked};\n\
+         pub(super) const NO_HOOK: u8 = {NO_HOOK};\n\
+         pub(super) static NAMES: [u8; {bytes}] = *b\"{blob}\";\n\
+         pub(super) static NAME_ENDS: [u16; KNOWN] = {ends:?};\n\
+         pub(super) static HASHES: [u32; KNOWN] = {hashes:?};\n\
+         pub(super) static HOOKS: [u8; KNOWN] = {hooks:?};",
+        known = known.len(),
+        hooked = surface.hooked.len(),
+        bytes = blob.len(),
+    );
+    let _ = writeln!(text, "/// Positions of names in the table.\npub(crate) mod index {{");
+    for (position, (_, name)) in known.iter().enumerate() {
+        let _ = writeln!(text, "    pub(crate) const {name}: usize = {position};");
+    }
+    text.push_str("}\n");
+    text
+}
+
+const NO_HOOK: usize = 255;
+
+/// `real.rs`: for each base symbol, the driver's function behind it, with a safe `call`.
+pub(crate) fn real(surface: &Surface) -> String {
+    let mut text = String::new();
+    let mut seen = BTreeSet::new();
+    for symbol in &surface.hooked {
+        if !seen.insert(symbol.base) {
+            continue;
+        }
+        let base = symbol.base;
+        let path = signature_path(symbol);
+        let Signature { arguments, result, .. } = &symbol.signature;
+        let declared = list(arguments, |name, ty| format!("{name}: {}", wrapped(ty)));
+        let passed = list(arguments, |name, ty| unwrap(name, ty));
+        let _ = writeln!(
+            text,
+            "/// The driver's `{base}`, or the default-stream variant of it that was called.\n\
+             #[derive(Clone, Copy)]\n\
+             pub(crate) struct {base} {{ function: {path}, per_thread: bool }}\n\
+             impl {base} {{\n\
+             \x20   /// # Safety\n\
+             \x20   /// `function` must be the driver's function of this name.\n\
+             \x20   #[inline(always)]\n\
+             \x20   pub(super) const unsafe fn new(function: {path}, per_thread: bool) -> Self {{\n\
+             \x20       Self {{ function, per_thread }}\n\
+             \x20   }}\n\
+             \x20   /// Whether the default stream is the calling thread's own.\n\
+             \x20   pub(crate) const fn per_thread(self) -> bool {{ self.per_thread }}\n\
+             \x20   /// Calls it.\n\
+             \x20   #[inline(always)]\n\
+             \x20   pub(crate) fn call(self, {declared}) -> {result} {{\n\
+             \x20       // SAFETY: the function is the driver's (`new`), and every pointer is the\n\
+             \x20       // program's own for this call or one of ours made from a reference.\n\
+             \x20       unsafe {{ (self.function)({passed}) }}\n\
+             \x20   }}\n\
+             }}",
+        );
+    }
+    text
+}
+
+/// `exports.rs`: the exported functions, and their addresses as offsets.
+pub(crate) fn exports(
+    surface: &Surface,
+    hooks: &BTreeMap<String, String>,
+    unhooked: &dyn Fn(&str) -> bool,
+) -> String {
+    let mut text = String::new();
+    for symbol in &surface.hooked {
+        let hook = hooks.get(symbol.base).filter(|_| {
+            !unhooked(symbol.name) && !unhooked(symbol.base)
+        });
+        let Signature { name, arguments, result } = &symbol.signature;
+        let path = signature_path(symbol);
+        let declared = list(arguments, |name, ty| format!("{name}: {ty}"));
+        let plain = list(arguments, |name, _| name.to_owned());
+        let _ = writeln!(
+            text,
+            "/// `{name}` as the program sees it.\n\
+             ///\n\
+             /// # Safety\n\
+             /// As the driver's function of this name demands.\n\
+             #[unsafe(no_mangle)]\n\
+             unsafe extern \"C\" fn {name}({declared}) -> {result} {{\n\
+             \x20   let Some(address) = resolve::function(index::{name}) else {{\n\
+             \x20       return absent::Absent::absent();\n\
+             \x20   }};\n\
+             \x20   // SAFETY: the address is that of the driver's function of this name.\n\
+             \x20   let real_function = unsafe {{ core::mem::transmute::<usize, {path}>(address) }};",
+        );
+        if let Some(module) = hook {
+            let base = symbol.base;
+            let per_thread = symbol.is_per_thread();
+            let wrapped = list(arguments, wrap);
+            // Only making wrapped pointers is unsafe.
+            let (promise, open, close) = if wrapped == plain {
+                ("", "", "")
+            } else {
+                (
+                    "        // SAFETY: the program promised the driver that its pointers are valid.\n",
+                    "unsafe { ",
+                    " }",
+                )
+            };
+            let _ = writeln!(
+                text,
+                "    if mode::is_active() {{\n\
+                 \x20       // SAFETY: as above.\n\
+                 \x20       let real = unsafe {{ real::{base}::new(real_function, {per_thread}) }};\n\
+                 {promise}\x20       return {open}{module}::{base}(real, {wrapped}){close};\n\
+                 \x20   }}",
+            );
+        }
+        let _ = writeln!(
+            text,
+            "    // SAFETY: the caller's promise, passed on.\n\
+             \x20   unsafe {{ real_function({plain}) }}\n}}",
+        );
+    }
+    text.push_str(&offsets(surface));
+    text
+}
+
+/// The hooks' addresses, as distances from the table: nothing to relocate when the library loads.
+fn offsets(surface: &Surface) -> String {
+    let mut text = String::from(
+        "core::arch::global_asm!(\n    \
+         \".pushsection .rodata.divvy_hooks, \\\"a\\\"\",\n    \".balign 4\",\n    \
+         \".globl divvy_hook_offsets\",\n    \".hidden divvy_hook_offsets\",\n    \
+         \"divvy_hook_offsets:\",\n",
+    );
+    for position in 0..surface.hooked.len() {
+        let _ = writeln!(text, "    \".long {{{position}}} - divvy_hook_offsets\",");
+    }
+    text.push_str("    \".popsection\",\n");
+    for symbol in &surface.hooked {
+        let _ = writeln!(text, "    sym {},", symbol.name);
+    }
+    text.push_str(");\n");
+    text
+}
+
+fn signature_path(symbol: &Symbol) -> String {
+    let module = if symbol.is_nvml() { "nvml_sig" } else { "sig" };
+    format!("{module}::{}", symbol.signature.name)
+}
+
+fn list(
+    arguments: &[(&'static str, String)],
+    text_of: impl Fn(&str, &str) -> String,
+) -> String {
+    arguments.iter().map(|(name, ty)| text_of(name, ty)).collect::<Vec<_>>().join(", ")
+}
+
+/// What an argument's type says about the pointer it is.
+enum Shape<'a> {
+    Void { mutable: bool },
+    Out(&'a str),
+    In(&'a str),
+    Value,
+}
+
+fn shape(ty: &str) -> Shape<'_> {
+    let target = |prefix| ty.strip_prefix(prefix).map(str::trim);
+    match (target("*mut"), target("*const")) {
+        (Some("::core::ffi::c_void"), _) => Shape::Void { mutable: true },
+        (_, Some("::core::ffi::c_void")) => Shape::Void { mutable: false },
+        (Some(target), _) => Shape::Out(target),
+        (_, Some(target)) => Shape::In(target),
+        _ => Shape::Value,
+    }
+}
+
+/// The type a hook sees for an argument of type `ty`.
+fn wrapped(ty: &str) -> String {
+    match shape(ty) {
+        Shape::Void { .. } => "Opaque".to_owned(),
+        Shape::Out(target) => format!("Out<'_, {target}>"),
+        Shape::In(target) => format!("In<'_, {target}>"),
+        Shape::Value => ty.to_owned(),
+    }
+}
+
+fn wrap(name: &str, ty: &str) -> String {
+    match shape(ty) {
+        Shape::Void { mutable: true } => format!("Opaque::from_raw({name})"),
+        Shape::Void { mutable: false } => format!("Opaque::from_raw({name}.cast_mut())"),
+        Shape::Out(_) => format!("Out::from_raw({name})"),
+        Shape::In(_) => format!("In::from_raw({name})"),
+        Shape::Value => name.to_owned(),
+    }
+}
+
+fn unwrap(name: &str, ty: &str) -> String {
+    match shape(ty) {
+        Shape::Value => name.to_owned(),
+        _ => format!("{name}.raw()"),
+    }
+}

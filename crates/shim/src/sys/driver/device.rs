@@ -1,0 +1,91 @@
+//! Devices: which there are, who they are and what they have.
+
+use core::ffi::c_int;
+
+use divvy_driver_api::types::*;
+
+use super::{ask, text_length};
+
+/// How many devices the process sees.
+pub(crate) fn device_count() -> Result<i32, CUresult> {
+    let mut count = 0;
+    ask!(cuDeviceGetCount(&mut count))?;
+    Ok(count)
+}
+
+/// The device with this ordinal in the process.
+pub(crate) fn device_get(ordinal: i32) -> Result<CUdevice, CUresult> {
+    let mut device = 0;
+    ask!(cuDeviceGet(&mut device, ordinal))?;
+    Ok(device)
+}
+
+/// The device's UUID; a MIG instance's own, where the driver can tell.
+pub(crate) fn device_uuid(device: CUdevice) -> Result<[u8; 16], CUresult> {
+    let mut uuid = CUuuid { bytes: [0; 16] };
+    match ask!(cuDeviceGetUuid_v2(&mut uuid, device)) {
+        Err(CUresult::CUDA_ERROR_NOT_FOUND) => ask!(cuDeviceGetUuid(&mut uuid, device))?,
+        result => result?,
+    }
+    Ok(uuid.bytes.map(|byte| byte.to_ne_bytes()[0]))
+}
+
+/// Writes the device's name and returns its length.
+pub(crate) fn device_name(device: CUdevice, into: &mut [u8; 96]) -> Result<usize, CUresult> {
+    ask!(cuDeviceGetName(into.as_mut_ptr().cast(), 96, device))?;
+    Ok(text_length(into))
+}
+
+/// Writes the device's PCI bus id and returns its length.
+pub(crate) fn device_pci_bus_id(device: CUdevice, into: &mut [u8; 32]) -> Result<usize, CUresult> {
+    ask!(cuDeviceGetPCIBusId(into.as_mut_ptr().cast(), 32, device))?;
+    Ok(text_length(into))
+}
+
+/// The card's memory.
+pub(crate) fn device_total_bytes(device: CUdevice) -> Result<u64, CUresult> {
+    let mut bytes = 0_usize;
+    ask!(cuDeviceTotalMem_v2(&mut bytes, device))?;
+    Ok(bytes as u64)
+}
+
+/// An attribute of the device.
+pub(crate) fn device_attribute(
+    device: CUdevice,
+    attribute: CUdevice_attribute,
+) -> Result<i32, CUresult> {
+    let mut value: c_int = 0;
+    ask!(cuDeviceGetAttribute(&mut value, attribute, device))?;
+    Ok(value)
+}
+
+/// Flags of the device's primary context, and whether it exists.
+pub(crate) fn primary_ctx_state(device: CUdevice) -> Result<(u32, bool), CUresult> {
+    let (mut flags, mut active) = (0, 0);
+    ask!(cuDevicePrimaryCtxGetState(device, &mut flags, &mut active))?;
+    Ok((flags, active != 0))
+}
+
+/// The device's default pool.
+pub(crate) fn default_pool(device: CUdevice) -> Result<CUmemoryPool, CUresult> {
+    let mut pool = CUmemoryPool(core::ptr::null_mut());
+    ask!(cuDeviceGetDefaultMemPool(&mut pool, device))?;
+    Ok(pool)
+}
+
+/// The pool that `cuMemAllocAsync` takes from on the device.
+pub(crate) fn current_pool(device: CUdevice) -> Result<CUmemoryPool, CUresult> {
+    let mut pool = CUmemoryPool(core::ptr::null_mut());
+    ask!(cuDeviceGetMemPool(&mut pool, device))?;
+    Ok(pool)
+}
+
+/// A 64-bit attribute of the device's graph memory.
+pub(crate) fn graph_mem_u64(
+    device: CUdevice,
+    attribute: CUgraphMem_attribute,
+) -> Result<u64, CUresult> {
+    let mut value = 0_u64;
+    ask!(cuDeviceGetGraphMemAttribute(device, attribute, (&raw mut value).cast()))?;
+    Ok(value)
+}

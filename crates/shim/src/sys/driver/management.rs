@@ -1,0 +1,80 @@
+//! NVML, where the program has loaded it: to know a device by its number on the machine.
+
+use core::ffi::{CStr, c_uint};
+
+use divvy_driver_api::nvml_types::{nvmlDevice_t, nvmlMemory_t, nvmlReturn_t};
+
+use super::text_length;
+
+/// Calls NVML's `$name`; the arguments must be values, or pointers to places of ours.
+macro_rules! ask_nvml {
+    ($name:ident($($argument:expr),* $(,)?)) => {
+        match $crate::sys::resolve::function($crate::sys::tables::index::$name) {
+            None => Err(nvmlReturn_t::NVML_ERROR_FUNCTION_NOT_FOUND),
+            Some(address) => {
+                let _errno = $crate::sys::errno::Keep::new();
+                // SAFETY: the address is that of NVML's function of this name.
+                let function = unsafe {
+                    core::mem::transmute::<usize, divvy_driver_api::nvml_sig::$name>(address)
+                };
+                // SAFETY: the pointers among the arguments are to locals of the caller, as long as
+                // the call says; everything else is a value that NVML checks.
+                match unsafe { function($($argument),*) } {
+                    nvmlReturn_t::NVML_SUCCESS => Ok(()),
+                    code => Err(code),
+                }
+            }
+        }
+    };
+}
+
+/// Writes a device's UUID as NVML spells it (`GPU-…`) and returns its length.
+pub(crate) fn nvml_uuid(device: nvmlDevice_t, into: &mut [u8; 96]) -> Result<usize, nvmlReturn_t> {
+    ask_nvml!(nvmlDeviceGetUUID(device, into.as_mut_ptr().cast(), 96))?;
+    Ok(text_length(into))
+}
+
+/// A device's number on the machine.
+pub(crate) fn nvml_index(device: nvmlDevice_t) -> Result<u32, nvmlReturn_t> {
+    let mut index: c_uint = 0;
+    ask_nvml!(nvmlDeviceGetIndex(device, &mut index))?;
+    Ok(index)
+}
+
+/// Total and free bytes of a device, as NVML sees them.
+pub(crate) fn nvml_memory(device: nvmlDevice_t) -> Result<(u64, u64), nvmlReturn_t> {
+    let mut memory = nvmlMemory_t { total: 0, free: 0, used: 0 };
+    ask_nvml!(nvmlDeviceGetMemoryInfo(device, &mut memory))?;
+    Ok((memory.total, memory.free))
+}
+
+/// A device's number on the machine, by its UUID. None unless the program has loaded NVML and
+/// started it: we do neither.
+pub(crate) fn nvml_index_of(uuid: &[u8; 16]) -> Option<u32> {
+    let text = spelled(uuid);
+    let text = CStr::from_bytes_until_nul(&text).ok()?;
+    let mut device: nvmlDevice_t = core::ptr::null_mut();
+    ask_nvml!(nvmlDeviceGetHandleByUUID(text.as_ptr(), &mut device)).ok()?;
+    nvml_index(device).ok()
+}
+
+/// `GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` and a NUL.
+fn spelled(uuid: &[u8; 16]) -> [u8; 41] {
+    let mut text = [0_u8; 41];
+    let mut places = text.iter_mut();
+    let mut put = |byte: u8| {
+        if let Some(place) = places.next() {
+            *place = byte;
+        }
+    };
+    b"GPU-".iter().for_each(|byte| put(*byte));
+    let digit = |nibble: u8| if nibble < 10 { b'0' + nibble } else { b'a' - 10 + nibble };
+    for (position, byte) in uuid.iter().enumerate() {
+        if matches!(position, 4 | 6 | 8 | 10) {
+            put(b'-');
+        }
+        put(digit(byte >> 4));
+        put(digit(byte & 15));
+    }
+    text
+}

@@ -1,0 +1,67 @@
+//! The program's environment, read where it lies.
+//!
+//! Not by `getenv`, which programs interpose; not by /proc, which would be a file. As with `getenv`,
+//! another thread's `setenv` at the same instant is the program's own race.
+
+use core::ffi::{CStr, c_char};
+
+unsafe extern "C" {
+    /// The C library's array of `NAME=value`, ended by null.
+    static environ: *const *const c_char;
+}
+
+/// Whether the C library has set the environment up: not yet where the first constructors run.
+pub(super) fn is_ready() -> bool {
+    // SAFETY: a word of the C library.
+    !unsafe { environ }.is_null()
+}
+
+/// Calls `visit` with the name and the value of each variable, until it returns true; whether it did.
+pub(crate) fn any(mut visit: impl FnMut(&[u8], &[u8]) -> bool) -> bool {
+    // SAFETY: a word of the C library.
+    let mut entry = unsafe { environ };
+    if entry.is_null() {
+        return false;
+    }
+    loop {
+        // SAFETY: within the array that null ends.
+        let text = unsafe { entry.read() };
+        if text.is_null() {
+            return false;
+        }
+        // SAFETY: an entry of the environment is a string.
+        let text = unsafe { CStr::from_ptr(text) }.to_bytes();
+        if let Some(at) = text.iter().position(|byte| *byte == b'=')
+            && let (Some(name), Some(value)) = (text.get(..at), text.get(at.saturating_add(1)..))
+            && visit(name, value)
+        {
+            return true;
+        }
+        entry = entry.wrapping_add(1);
+    }
+}
+
+/// Calls `visit` with the name and the value of each variable.
+#[allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
+pub(crate) fn for_each(mut visit: impl FnMut(&[u8], &[u8])) {
+    any(|name, value| {
+        visit(name, value);
+        false
+    });
+}
+
+/// Copies the value of `name`; none if it is not set or longer than `into`.
+pub(crate) fn copy<'a>(name: &[u8], into: &'a mut [u8]) -> Option<&'a [u8]> {
+    let mut length = None;
+    any(|other, value| {
+        if other != name {
+            return false;
+        }
+        if let Some(place) = into.get_mut(..value.len()) {
+            place.copy_from_slice(value);
+            length = Some(value.len());
+        }
+        true
+    });
+    into.get(..length?)
+}

@@ -1,0 +1,33 @@
+//! The exported functions: what the dynamic linker and `dlsym` give to a program.
+//!
+//! Each finds the driver's function of its own name, and calls either that or the hook. Made by the
+//! build; a symbol is exported if and only if the table gives it an effect that a memory limit
+//! needs. Costs two loads and two branches before the hook or the driver.
+
+#![allow(
+    non_snake_case,
+    clippy::too_many_arguments,
+    reason = "generated: named as the driver's symbols, with their argument lists"
+)]
+
+use super::pointer::{In, Opaque, Out};
+use super::tables::{HOOKED, index};
+use super::{absent, mode, real, resolve};
+use divvy_driver_api::nvml_types::*;
+use divvy_driver_api::types::*;
+use divvy_driver_api::{nvml_sig, sig};
+
+include!(concat!(env!("OUT_DIR"), "/exports.rs"));
+
+unsafe extern "C" {
+    /// Distances of the hooks from this table itself.
+    static divvy_hook_offsets: [i32; HOOKED];
+}
+
+/// The address of hook `number`.
+pub(super) fn address(number: usize) -> Option<usize> {
+    // SAFETY: the table is ours, read-only and has `HOOKED` entries.
+    let table = unsafe { &divvy_hook_offsets };
+    let offset = isize::try_from(*table.get(number)?).ok()?;
+    Some(table.as_ptr().addr().wrapping_add_signed(offset))
+}

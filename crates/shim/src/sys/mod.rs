@@ -1,0 +1,31 @@
+//! Everything in this library that is unsafe, and nothing else.
+//!
+//! Exports and their table, the lookup of the real functions, the program's pointers, system calls,
+//! and the few shared cells that hooks need. Each file offers a safe interface; a hook never sees a
+//! raw pointer it could follow.
+
+#![allow(unsafe_code, reason = "the shim's only room for it, see architecture.md")]
+
+mod absent;
+mod dlsym;
+pub(crate) mod driver;
+mod elf;
+pub(crate) mod env;
+mod errno;
+mod exports;
+pub(crate) mod fork;
+mod kernel;
+pub(crate) mod layout;
+pub(crate) mod log;
+pub(crate) mod map;
+pub(crate) mod mode;
+pub(crate) mod once;
+mod panic;
+mod pointer;
+mod proc_address;
+pub(crate) mod real;
+mod resolve;
+mod tables;
+
+pub(crate) use log::{log, log_once};
+pub(crate) use pointer::{In, Opaque, Out};

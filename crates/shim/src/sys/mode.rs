@@ -1,0 +1,57 @@
+//! Whether this process is limited at all.
+//!
+//! Decided once, from the environment, when the program first asks for a function we hook: a program
+//! keeps the addresses it is given. A process without a limit and without a tenant is passive: it is
+//! given the driver's own addresses, and exports that it links to directly forward. Two threads that
+//! decide at once decide the same.
+
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use super::{env, resolve};
+
+const UNDECIDED: u8 = 0;
+const PASSIVE: u8 = 1;
+const ACTIVE: u8 = 2;
+
+static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
+
+/// Whether hooks run in this process.
+#[inline(always)]
+pub(crate) fn is_active() -> bool {
+    match MODE.load(Relaxed) {
+        ACTIVE => true,
+        PASSIVE => false,
+        _ => decide(),
+    }
+}
+
+/// From now on every call goes to the driver; for a process that turns out to have no limit.
+#[allow(dead_code, reason = "called once the limits are read")]
+pub(crate) fn go_passive() {
+    MODE.store(PASSIVE, Relaxed);
+}
+
+#[cold]
+#[inline(never)]
+fn decide() -> bool {
+    if !env::is_ready() {
+        // Too early to know; nothing has been given away by assuming the worse.
+        return true;
+    }
+    let active = env::any(|name, _| is_ours(name)) && !resolve::is_second_copy();
+    let mode = if active { ACTIVE } else { PASSIVE };
+    let _ = MODE.compare_exchange(UNDECIDED, mode, Relaxed, Relaxed);
+    MODE.load(Relaxed) == ACTIVE
+}
+
+/// Whether a variable of this name gives the process a tenant or a limit.
+fn is_ours(name: &[u8]) -> bool {
+    let is_or_indexed = |word: &[u8]| {
+        name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"_"))
+    };
+    match name {
+        b"DIVVY_TENANT" => true,
+        b"CUDA_DEVICE_MEMORY_SHARED_CACHE" => true,
+        _ => is_or_indexed(b"DIVVY_MEMORY") || is_or_indexed(b"CUDA_DEVICE_MEMORY_LIMIT"),
+    }
+}

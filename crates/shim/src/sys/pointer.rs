@@ -1,0 +1,201 @@
+//! The program's pointers, as hooks may use them.
+//!
+//! A program promises the driver that each pointer is null or valid for the call. These types carry
+//! that promise from the exported function to the driver: they can be read and written where they
+//! are not null, and are made only from the program's arguments or from references. Reads and writes
+//! are unaligned: old callers pass whatever compiled.
+
+use core::ffi::{c_char, c_void};
+use core::marker::PhantomData;
+
+/// Where the program wants an answer: a `T *`, possibly null.
+#[derive(Debug)]
+pub(crate) struct Out<'a, T> {
+    pointer: *mut T,
+    call: PhantomData<&'a mut T>,
+}
+
+impl<T> Clone for Out<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Out<'_, T> {}
+
+#[allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
+impl<'a, T: Copy> Out<'a, T> {
+    /// # Safety
+    /// `pointer` must be null or valid for reads and writes during `'a`, for as many elements as
+    /// the driver would access.
+    #[inline(always)]
+    pub(super) const unsafe fn from_raw(pointer: *mut T) -> Self {
+        Self { pointer, call: PhantomData }
+    }
+
+    /// A place of ours.
+    #[inline(always)]
+    pub(crate) const fn to(place: &'a mut T) -> Self {
+        Self { pointer: place, call: PhantomData }
+    }
+
+    /// A null pointer, for an answer nobody wants.
+    #[inline(always)]
+    pub(crate) const fn null() -> Self {
+        Self { pointer: core::ptr::null_mut(), call: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(super) const fn raw(self) -> *mut T {
+        self.pointer
+    }
+
+    /// Whether the program passed null.
+    #[inline(always)]
+    pub(crate) fn is_null(self) -> bool {
+        self.pointer.is_null()
+    }
+
+    /// What is there now.
+    #[inline(always)]
+    pub(crate) fn get(self) -> Option<T> {
+        self.get_at(0)
+    }
+
+    /// Writes `value`; false where the program passed null.
+    #[inline(always)]
+    pub(crate) fn set(self, value: T) -> bool {
+        self.set_at(0, value)
+    }
+
+    /// Element `index` of an array that the program promised to be longer.
+    #[inline(always)]
+    pub(crate) fn get_at(self, index: usize) -> Option<T> {
+        if self.pointer.is_null() {
+            return None;
+        }
+        // SAFETY: not null, so valid by the promise of `from_raw` or made from a reference.
+        Some(unsafe { self.pointer.wrapping_add(index).read_unaligned() })
+    }
+
+    /// Writes element `index` of an array that the program promised to be longer.
+    #[inline(always)]
+    pub(crate) fn set_at(self, index: usize, value: T) -> bool {
+        if self.pointer.is_null() {
+            return false;
+        }
+        // SAFETY: not null, so valid by the promise of `from_raw` or made from a reference.
+        unsafe { self.pointer.wrapping_add(index).write_unaligned(value) };
+        true
+    }
+}
+
+/// What the program wants read: a `const T *`, possibly null.
+#[derive(Debug)]
+pub(crate) struct In<'a, T> {
+    pointer: *const T,
+    call: PhantomData<&'a T>,
+}
+
+impl<T> Clone for In<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for In<'_, T> {}
+
+#[allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
+impl<'a, T: Copy> In<'a, T> {
+    /// # Safety
+    /// `pointer` must be null or valid for reads during `'a`, for as many elements as the driver
+    /// would read.
+    #[inline(always)]
+    pub(super) const unsafe fn from_raw(pointer: *const T) -> Self {
+        Self { pointer, call: PhantomData }
+    }
+
+    /// A value of ours.
+    #[inline(always)]
+    pub(crate) const fn to(value: &'a T) -> Self {
+        Self { pointer: value, call: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(super) const fn raw(self) -> *const T {
+        self.pointer
+    }
+
+    /// Whether the program passed null.
+    #[inline(always)]
+    pub(crate) fn is_null(self) -> bool {
+        self.pointer.is_null()
+    }
+
+    /// The value.
+    #[inline(always)]
+    pub(crate) fn get(self) -> Option<T> {
+        self.get_at(0)
+    }
+
+    /// Element `index` of an array that the program promised to be longer.
+    #[inline(always)]
+    pub(crate) fn get_at(self, index: usize) -> Option<T> {
+        if self.pointer.is_null() {
+            return None;
+        }
+        // SAFETY: not null, so valid by the promise of `from_raw` or made from a reference.
+        Some(unsafe { self.pointer.wrapping_add(index).read_unaligned() })
+    }
+}
+
+#[allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
+impl In<'_, c_char> {
+    /// Copies a string, cut to the room there is, and returns it without its NUL.
+    pub(crate) fn copy_text(self, into: &mut [u8]) -> &[u8] {
+        let mut length = 0;
+        for place in into.iter_mut() {
+            // The bytes up to the NUL are the program's; nothing beyond is read.
+            match self.get_at(length) {
+                None | Some(0) => break,
+                Some(byte) => *place = byte.cast_unsigned(),
+            }
+            length += 1;
+        }
+        into.get(..length).unwrap_or(&[])
+    }
+}
+
+/// A `void *` of the program's: an address that only the driver follows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opaque(*mut c_void);
+
+#[allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
+impl Opaque {
+    /// # Safety
+    /// `pointer` must be what the program passed for this call.
+    #[inline(always)]
+    pub(super) const unsafe fn from_raw(pointer: *mut c_void) -> Self {
+        Self(pointer)
+    }
+
+    #[inline(always)]
+    pub(super) const fn raw(self) -> *mut c_void {
+        self.0
+    }
+
+    /// Whether the program passed null.
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The address as a number.
+    pub(crate) fn address(self) -> usize {
+        self.0.addr()
+    }
+
+    /// As the `T *` that the call's other arguments say it is: an attribute's value, say.
+    pub(crate) fn as_out<'a, T: Copy>(self) -> Out<'a, T> {
+        // SAFETY: the program made the driver the same promise for the same arguments; choosing `T`
+        // as the driver would is the hook's duty, and what this function's name asks for.
+        unsafe { Out::from_raw(self.0.cast()) }
+    }
+}

@@ -1,0 +1,132 @@
+//! `cuGetProcAddress`: the driver chooses by name, version and flags; we replace the address it gives.
+//!
+//! Every answer of a driver is the address of one of its exports (measured over all names, versions
+//! and flags of driver 580), so what is hooked is told by the address alone. An address that is no
+//! export we know is handed through and named once (UNCOVERED): the sign of a newer driver. In a
+//! strict tenant such a name is refused if it belongs to a family that can take memory or submit
+//! work.
+
+#![allow(non_snake_case, reason = "hooks are named as the driver's symbols")]
+
+use core::ffi::{c_char, c_int, c_void};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use divvy_driver_api::types::{CUdriverProcAddressQueryResult, CUresult, cuuint64_t};
+
+use super::log;
+use super::pointer::{In, Out};
+use super::{exports, real, resolve, tables};
+
+/// Names refused in a strict tenant when we do not know them.
+const FAMILIES: [&[u8]; 10] = [
+    b"cuMem",
+    b"cuArray",
+    b"cuGraph",
+    b"cuLibrary",
+    b"cuModule",
+    b"cuCtx",
+    b"cuGreen",
+    b"cuLaunch",
+    b"cuMulticast",
+    b"cuLogicalEndpoint",
+];
+
+/// Bytes of a name that are looked at; the driver's longest has 46.
+const NAME_BYTES: usize = 96;
+
+static UNCOVERED: AtomicU32 = AtomicU32::new(0);
+/// Hashes of the names that were told.
+static TOLD: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
+
+/// What to give the program.
+enum Answer {
+    Driver,
+    Hook(usize),
+    Refusal,
+}
+
+pub(crate) fn cuGetProcAddress(
+    real: real::cuGetProcAddress,
+    symbol: In<'_, c_char>,
+    pfn: Out<'_, *mut c_void>,
+    version: c_int,
+    flags: cuuint64_t,
+) -> CUresult {
+    let result = real.call(symbol, pfn, version, flags);
+    match answer(result, symbol, pfn) {
+        Answer::Driver => result,
+        Answer::Hook(address) => give(pfn, address, result),
+        Answer::Refusal => give(pfn, 0, CUresult::CUDA_ERROR_NOT_FOUND),
+    }
+}
+
+pub(crate) fn cuGetProcAddress_v2(
+    real: real::cuGetProcAddress_v2,
+    symbol: In<'_, c_char>,
+    pfn: Out<'_, *mut c_void>,
+    version: c_int,
+    flags: cuuint64_t,
+    status: Out<'_, CUdriverProcAddressQueryResult>,
+) -> CUresult {
+    let result = real.call(symbol, pfn, version, flags, status);
+    match answer(result, symbol, pfn) {
+        Answer::Driver => result,
+        Answer::Hook(address) => give(pfn, address, result),
+        Answer::Refusal => {
+            status.set(CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+            give(pfn, 0, CUresult::CUDA_ERROR_NOT_FOUND)
+        }
+    }
+}
+
+fn give(pfn: Out<'_, *mut c_void>, address: usize, result: CUresult) -> CUresult {
+    pfn.set(core::ptr::with_exposed_provenance_mut(address));
+    result
+}
+
+fn answer(result: CUresult, symbol: In<'_, c_char>, pfn: Out<'_, *mut c_void>) -> Answer {
+    let address = pfn.get().map_or(0, |pointer| pointer.addr());
+    if result != CUresult::CUDA_SUCCESS || address == 0 {
+        return Answer::Driver;
+    }
+    let mut bytes = [0_u8; NAME_BYTES];
+    let name = symbol.copy_text(&mut bytes);
+    match resolve::position_of(address, |position| is_variant(tables::name(position), name)) {
+        Some(position) => {
+            let hook = tables::hook(position).and_then(exports::address);
+            hook.map_or(Answer::Driver, Answer::Hook)
+        }
+        None => uncovered(name),
+    }
+}
+
+/// Whether `full` is `name` with a version or a default-stream suffix at most.
+fn is_variant(full: &[u8], name: &[u8]) -> bool {
+    full.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'_'))
+}
+
+#[cold]
+fn uncovered(name: &[u8]) -> Answer {
+    let count = UNCOVERED.fetch_add(1, Relaxed).saturating_add(1);
+    let refused = crate::tenant::is_strict()
+        && FAMILIES.iter().any(|family| name.starts_with(family));
+    if is_news(name) {
+        let text = core::str::from_utf8(name).unwrap_or("(not a name)");
+        let what = if refused { "refused, the tenant is strict" } else { "handed through" };
+        log!(Warn, "UNCOVERED: {text} is not in Divvy's table: {what} ({count} so far)");
+    }
+    if refused { Answer::Refusal } else { Answer::Driver }
+}
+
+/// Whether `name` is told for the first time.
+fn is_news(name: &[u8]) -> bool {
+    let hash = tables::hash(name) | 1;
+    for slot in &TOLD {
+        match slot.compare_exchange(0, hash, Relaxed, Relaxed) {
+            Ok(_) => return true,
+            Err(other) if other == hash => return false,
+            Err(_) => {}
+        }
+    }
+    false
+}

@@ -1,0 +1,21 @@
+//! The driver's own functions, as hooks call them.
+//!
+//! One type per hooked entry point, made by the build from the table. A value stands for exactly the
+//! function behind the symbol that the program called, its default-stream variant included.
+
+#![allow(
+    dead_code,
+    non_camel_case_types,
+    non_snake_case,
+    unused_lifetimes,
+    missing_debug_implementations,
+    clippy::too_many_arguments,
+    reason = "generated: named as the driver's symbols, with their argument lists"
+)]
+
+use super::pointer::{In, Opaque, Out};
+use divvy_driver_api::nvml_types::*;
+use divvy_driver_api::types::*;
+use divvy_driver_api::{nvml_sig, sig};
+
+include!(concat!(env!("OUT_DIR"), "/real.rs"));

@@ -1,0 +1,164 @@
+//! Where the real functions are: the driver's, and the C library's `dlsym` and `dlvsym`.
+//!
+//! The driver's library is found among the loaded objects by its name, and all functions we know are
+//! taken from its symbol table in one pass of about 20 µs. Words of the tables are written only with
+//! addresses that are right, so threads may do it at once, and a child forked meanwhile may do it
+//! again. Never loads a library.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use super::elf::{self, Object};
+use super::tables::{self, KNOWN};
+
+/// Address of each known function, 0 while not found.
+static REAL: [AtomicUsize; KNOWN] = [const { AtomicUsize::new(0) }; KNOWN];
+
+/// The address map, driver's function to position: open addressing, `address << 10 | position`.
+static ADDRESSES: [AtomicU64; 2048] = [const { AtomicU64::new(0) }; 2048];
+const POSITION_BITS: u32 = 10;
+const PROBES: usize = 64;
+const _: () = assert!(KNOWN < 1 << POSITION_BITS);
+
+/// The libraries whose functions we look up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Library {
+    Cuda,
+    Nvml,
+}
+
+impl Library {
+    fn of(index: usize) -> Self {
+        if tables::is_nvml(index) { Self::Nvml } else { Self::Cuda }
+    }
+
+    fn is(self, object: &Object<'_>) -> bool {
+        let (soname, stem): (&[u8], &[u8]) = match self {
+            Self::Cuda => (b"libcuda.so.1", b"libcuda.so"),
+            Self::Nvml => (b"libnvidia-ml.so.1", b"libnvidia-ml.so"),
+        };
+        object.name() == soname || object.file_name().starts_with(stem)
+    }
+}
+
+/// The driver's function at `index`, or none if the driver lacks it or is not loaded.
+#[inline(always)]
+pub(super) fn function(index: usize) -> Option<usize> {
+    match REAL.get(index).map_or(0, |word| word.load(Relaxed)) {
+        0 => find(index),
+        address => Some(address),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn find(index: usize) -> Option<usize> {
+    fill(Library::of(index), None);
+    REAL.get(index).map(|word| word.load(Relaxed)).filter(|address| *address != 0)
+}
+
+/// Whether `address`, just found by name, is the driver's function at `index`: then a hook may stand
+/// for it. A library loaded anew is taken note of.
+pub(super) fn is_drivers(index: usize, address: usize) -> bool {
+    let known = || REAL.get(index).is_some_and(|word| word.load(Relaxed) == address);
+    if known() {
+        return true;
+    }
+    fill(Library::of(index), Some(address));
+    known()
+}
+
+/// Takes the functions of the first library of this kind, or of the one that holds `address`.
+fn fill(library: Library, address: Option<usize>) {
+    elf::walk(|object| {
+        if address.is_some_and(|address| !object.contains(address)) || !library.is(object) {
+            return false;
+        }
+        object.for_each_function(|hash, name, address| {
+            if let Some(index) = tables::position(hash, name)
+                && let Some(word) = REAL.get(index)
+                && Library::of(index) == library
+            {
+                word.store(address, Relaxed);
+                enter(index, address);
+            }
+        });
+        true
+    });
+}
+
+fn slots(address: usize) -> impl Iterator<Item = &'static AtomicU64> {
+    let hash = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    (0..PROBES).filter_map(move |probe| {
+        ADDRESSES.get((hash as usize).wrapping_add(probe) % ADDRESSES.len())
+    })
+}
+
+fn entry(word: u64) -> (usize, usize) {
+    let position = word & ((1 << POSITION_BITS) - 1);
+    ((word >> POSITION_BITS) as usize, position as usize)
+}
+
+fn is_current(address: usize, position: usize) -> bool {
+    REAL.get(position).is_some_and(|word| word.load(Relaxed) == address)
+}
+
+fn enter(index: usize, address: usize) {
+    let value = (address as u64) << POSITION_BITS | index as u64;
+    for slot in slots(address) {
+        let word = slot.load(Relaxed);
+        let (old_address, old_index) = entry(word);
+        if word == value {
+            return;
+        }
+        // An entry of a library that has been unloaded since gives way.
+        let free = word == 0 || !is_current(old_address, old_index);
+        if free && slot.compare_exchange(word, value, Relaxed, Relaxed).is_ok() {
+            return;
+        }
+    }
+}
+
+/// The known function at `address`, preferring one that `fits` where several share an address.
+pub(super) fn position_of(address: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
+    let mut found = None;
+    for slot in slots(address) {
+        let word = slot.load(Relaxed);
+        if word == 0 {
+            break;
+        }
+        let (at, position) = entry(word);
+        if at == address && is_current(at, position) {
+            if fits(position) {
+                return Some(position);
+            }
+            found = found.or(Some(position));
+        }
+    }
+    found
+}
+
+/// The C library's own function `name`; before glibc 2.34 it lived in libdl.
+pub(super) fn c_library(name: &[u8]) -> Option<usize> {
+    let mut found = None;
+    elf::walk(|object| {
+        if matches!(object.name(), b"libc.so.6" | b"libdl.so.2") {
+            found = object.function(name);
+        }
+        found.is_some()
+    });
+    found
+}
+
+/// Whether another copy of this library stands before us among the loaded objects.
+pub(super) fn is_second_copy() -> bool {
+    let own = (&raw const REAL).addr();
+    let mut second = false;
+    elf::walk(|object| {
+        if object.contains(own) {
+            return true;
+        }
+        second = object.name() == b"libdivvy.so";
+        second
+    });
+    second
+}
