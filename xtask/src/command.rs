@@ -1,6 +1,7 @@
 //! Runs other programs and says so.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -39,7 +40,8 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
 
 /// The command as one would type it.
 pub(crate) fn words(command: &Command) -> String {
-    std::iter::once(command.get_program())
+    let program = Path::new(command.get_program());
+    std::iter::once(program.file_name().unwrap_or(program.as_os_str()))
         .chain(command.get_args())
         .map(|word| word.to_string_lossy())
         .collect::<Vec<_>>()

@@ -21,6 +21,7 @@ mod unhook;
 mod workspace;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -75,10 +76,15 @@ enum Chore {
     Figures,
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().chore {
+fn main() -> ExitCode {
+    let done = match Arguments::parse().chore {
         Chore::Demo { arguments } => demo::chore(&arguments),
-        Chore::Test { only } => suite::chore(&only),
+        // Its last line is the count, so nothing may be said after it.
+        Chore::Test { only } => match suite::chore(&only) {
+            Ok(true) => return ExitCode::SUCCESS,
+            Ok(false) => return ExitCode::FAILURE,
+            Err(error) => Err(error),
+        },
         Chore::Stage => stage::chore(),
         Chore::Dist { out } => dist::chore(out),
         Chore::Regen => regenerate::chore(),
@@ -87,5 +93,12 @@ fn main() -> anyhow::Result<()> {
         Chore::Budget => budget::chore(),
         Chore::Docs => coverage_page::chore(),
         Chore::Figures => figures::chore(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
