@@ -1,14 +1,18 @@
 //! Runs a program as a child: signals go through, job control works, its end becomes our exit code.
 //!
-//! Signals are blocked and read from a descriptor, so no handler runs and the child inherits the
-//! dispositions this process was given (`nohup` stays `nohup`); its signal mask is empty. A signal that
+//! Signals are blocked and read from a descriptor, so no handler runs, none is lost, and the child
+//! inherits the dispositions this process was given (`nohup` stays `nohup`). A blocked mask survives
+//! exec, so what is spawned is this binary again ([`start`]): it opens the mask, in which a signal
+//! that came meanwhile takes effect, and becomes the program. A signal that
 //! the terminal sent to the whole foreground group has reached the child already and is not sent
 //! twice. When the terminal stops the child, this process stops too, so that the shell sees it.
 //!
 //! A child ended by signal n gives exit code 128 + n, as a shell reports it. This process does not
 //! kill itself by the same signal: a core file would be written for the wrong program.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, IsTerminal};
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -36,20 +40,37 @@ const FORWARDED: [Signal; 9] = [
 /// `si_code` of a signal the kernel sent of its own accord, as terminals' are.
 const SI_KERNEL: i32 = 0x80;
 
-/// Starts `command` and stays until it has ended. `started` is told the child's pid.
+/// The command by which this binary calls itself.
+pub(crate) const START: &str = "start-in-tenant";
+
+/// Become a program whose signals are open; what `divvy run` spawns.
+///
+/// Not for people.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StartArgs {
+    /// LD_PRELOAD of the program; this binary does without
+    #[arg(long)]
+    preload: OsString,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+fn watched() -> SigSet {
+    FORWARDED.into_iter().chain([Signal::SIGCHLD]).collect()
+}
+
+/// The other half of [`run`]: opens the signal mask and becomes the program.
 ///
 /// # Errors
-/// With exit code 126 or 127 when the program cannot be started.
-pub(crate) fn run(mut command: Command, started: impl FnOnce(u32)) -> Result<u8> {
-    let mut set = SigSet::empty();
-    for signal in FORWARDED.into_iter().chain([Signal::SIGCHLD]) {
-        set.add(signal);
-    }
-    set.thread_block().context("signals cannot be blocked")?;
-    let signals = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC)
-        .context("no descriptor for signals can be had")?;
-    let name = command.get_program().to_string_lossy().into_owned();
-    let spawned = command.spawn().map_err(|error| match error.kind() {
+/// With exit code 126 or 127 when the program cannot be executed.
+pub(crate) fn start(args: &StartArgs) -> Result<u8> {
+    watched().thread_unblock().context("signals cannot be unblocked")?;
+    let (program, arguments) = args.command.split_first().context("no program was given")?;
+    let error = Command::new(program).args(arguments).env("LD_PRELOAD", &args.preload).exec();
+    let name = program.to_string_lossy();
+    Err(match error.kind() {
         ErrorKind::NotFound => failure::with_code(
             failure::NOT_FOUND,
             format!("{name} was not found; write its path, or put its directory into PATH"),
@@ -58,8 +79,29 @@ pub(crate) fn run(mut command: Command, started: impl FnOnce(u32)) -> Result<u8>
             failure::NOT_EXECUTABLE,
             format!("{name} cannot be executed: {error}"),
         ),
-    })?;
-    started(spawned.id());
+    })
+}
+
+/// Runs `command` with `preload` and `environment`, and stays until it has ended; its exit code.
+///
+/// # Errors
+/// When signals or processes cannot be had.
+pub(crate) fn run(
+    command: &[OsString],
+    preload: &OsStr,
+    environment: &[(&'static str, OsString)],
+) -> Result<u8> {
+    let set = watched();
+    set.thread_block().context("signals cannot be blocked")?;
+    let signals = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC)
+        .context("no descriptor for signals can be had")?;
+    let spawned = Command::new("/proc/self/exe")
+        .args([OsStr::new(START), OsStr::new("--preload"), preload, OsStr::new("--")])
+        .args(command)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .env_remove("LD_PRELOAD")
+        .spawn()
+        .context("no process can be started")?;
     let child = Pid::from_raw(i32::try_from(spawned.id()).context("a pid beyond i32")?);
     loop {
         if let Some(code) = collect(child)? {

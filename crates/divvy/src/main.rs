@@ -53,6 +53,8 @@ enum Command {
     Doctor(doctor::Args),
     Demo(demo::Args),
     Bench(bench::Args),
+    #[command(name = child::START, hide = true)]
+    Start(child::StartArgs),
 }
 
 fn main() -> ExitCode {
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Start(args) => child::start(&args),
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -100,7 +103,7 @@ mod tests {
                 assert!(json, "{path} has no --json");
                 assert!(command.get_long_about().is_some(), "{path} has no long help");
             }
-            for next in inner {
+            for next in inner.into_iter().filter(|next| !next.is_hide_set()) {
                 walk(next, &format!("{path} {}", next.get_name()));
             }
         }

@@ -74,7 +74,7 @@ pub(crate) enum Fail {
 }
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
-    let (program, arguments) = args.command.split_first().context("no program was given")?;
+    let program = args.command.first().context("no program was given")?;
     let name = match &args.name {
         Some(name) => name.clone(),
         None => tenant_dir::name_of(&program.to_string_lossy()),
@@ -100,11 +100,12 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let config = limits::config(&name, &rules, args.fail == Fail::Open, args.strict);
     ledger::write_config(tenant.path(), &config)?;
 
-    let mut command = Command::new(program);
-    command.args(arguments);
-    environment(&mut command, &library, tenant.path());
-    let started = prepare_simulator(&mut command, args.sim, tenant.path())
-        .and_then(|()| crate::child::run(command, |_| ()));
+    let preload = install::preload(&library, std::env::var_os("LD_PRELOAD").as_deref());
+    let mut environment = vec![("DIVVY_TENANT", tenant.path().as_os_str().to_owned())];
+    let started = simulated(args.sim, tenant.path()).and_then(|simulated| {
+        environment.extend(simulated);
+        crate::child::run(&args.command, &preload, &environment)
+    });
     let used = ledger::read(tenant.path()).ok();
     let path = tenant.path().to_owned();
     let removed = tenant.remove();
@@ -115,16 +116,15 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     Ok(code)
 }
 
-/// What makes a program, and all it starts, part of the tenant in `directory`.
-pub(crate) fn environment(command: &mut Command, library: &Path, directory: &Path) {
-    let preload = install::preload(library, std::env::var_os("LD_PRELOAD").as_deref());
-    command.env("DIVVY_TENANT", directory).env("LD_PRELOAD", preload);
+/// Makes a client of demo or bench part of the tenant in `directory`.
+pub(crate) fn join_tenant(command: &mut Command, library: &Path, directory: &Path) {
+    command.env("DIVVY_TENANT", directory).env("LD_PRELOAD", library);
 }
 
-/// Puts the simulated driver before the machine's.
-pub(crate) fn prepare_simulator(command: &mut Command, sim: bool, directory: &Path) -> Result<()> {
+/// What puts the simulated driver before the machine's.
+fn simulated(sim: bool, directory: &Path) -> Result<Vec<(&'static str, OsString)>> {
     if !sim {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let simulator = install::simulator(&directory.join("sim"))?;
     let mut path = simulator.libraries.into_os_string();
@@ -132,8 +132,7 @@ pub(crate) fn prepare_simulator(command: &mut Command, sim: bool, directory: &Pa
         path.push(":");
         path.push(old);
     }
-    command.env("LD_LIBRARY_PATH", path).env("SIMGPUD", simulator.daemon);
-    Ok(())
+    Ok(vec![("LD_LIBRARY_PATH", path), ("SIMGPUD", simulator.daemon.into_os_string())])
 }
 
 /// Refuses what would run without the limits it was given.

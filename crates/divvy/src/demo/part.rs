@@ -121,7 +121,7 @@ impl Part {
         let mut command = stage.command(&client);
         command.args([BLOCK_BYTES, role.wanted_bytes, milliseconds].map(|n| n.to_string()));
         command.stdin(Stdio::null()).stdout(Stdio::piped());
-        run::environment(&mut command, library, tenant.path());
+        run::join_tenant(&mut command, library, tenant.path());
         let mut child =
             command.spawn().with_context(|| format!("{} cannot be started", client.display()))?;
         let out = child.stdout.take().context("the client has no output")?;
