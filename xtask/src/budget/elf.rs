@@ -119,3 +119,27 @@ fn moved_pointers(file: &ElfFile64<'_, object::Endianness>, library: &mut Librar
         library.moved_pointers.push(name.unwrap_or_else(|| "?".to_owned()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_test_itself_is_read_for_what_it_is() {
+        let library = read(&std::env::current_exe().unwrap()).unwrap();
+        assert!(library.needed.iter().any(|name| name == "libc.so.6"), "{:?}", library.needed);
+        assert!(library.versions.iter().any(|version| version.starts_with("libc.so.6 GLIBC_2.")));
+        assert!(library.imports.contains("malloc"));
+        assert!(!library.panics.is_empty(), "a Rust test links core's panic machinery");
+        assert!(library.thread_local_bytes > 0, "std keeps its thread in thread-local storage");
+        assert!(!library.moved_pointers.is_empty(), "vtables hold pointers that must be moved");
+        assert!(!library.stays);
+    }
+
+    #[test]
+    fn what_is_no_elf_file_is_named() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let error = read(&path).unwrap_err();
+        assert!(format!("{error:#}").contains("Cargo.toml"), "{error:#}");
+    }
+}
