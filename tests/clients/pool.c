@@ -1,0 +1,252 @@
+/* link: cuda dl */
+/* Stream-ordered memory under a limit: pools are charged by what they reserve. */
+#include "scenario.h"
+
+#include <dlfcn.h>
+
+static CUstream stream;
+
+static CUmemoryPool ready(void)
+{
+    CUmemoryPool pool;
+    CUdevice device = start();
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuDeviceGetDefaultMemPool(&pool, device));
+    return pool;
+}
+
+static CUmemPoolProps on_card(void)
+{
+    return (CUmemPoolProps){
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+    };
+}
+
+static void async_alloc_is_charged_by_reserve(void)
+{
+    CUdeviceptr block;
+    ready();
+    TAKES(32 * MIB, cuMemAllocAsync(&block, 1, stream));
+    OK(cuMemFreeAsync(block, stream));
+    OK(cuStreamSynchronize(stream));
+    /* The pool may have kept it; the next request settles what it really holds. */
+    OK(cuMemAllocAsync(&block, 33 * MIB, stream));
+    cuuint64_t reserved = 0;
+    CUmemoryPool pool;
+    OK(cuDeviceGetDefaultMemPool(&pool, 0));
+    OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved));
+    EQUAL(reserved, 64 * MIB);
+    OK(cuMemFreeAsync(block, stream));
+}
+
+static void free_async_gives_back(void)
+{
+    CUdeviceptr block, plain;
+    ready();
+    size_t before = used();
+    OK(cuMemAllocAsync(&block, 100 * MIB, stream));
+    EQUAL(used() - before, 128 * MIB);
+    OK(cuMemFreeAsync(block, stream));
+    OK(cuStreamSynchronize(stream));
+    EQUAL(used() - before, 0);
+    /* A plain block may be freed in stream order too. */
+    OK(cuMemAlloc(&plain, 64 * MIB));
+    OK(cuMemFreeAsync(plain, stream));
+    OK(cuStreamSynchronize(stream));
+    EQUAL(used() - before, 0);
+}
+
+static void plain_free_of_async_memory(void)
+{
+    CUdeviceptr block;
+    ready();
+    size_t before = used();
+    OK(cuMemAllocAsync(&block, 64 * MIB, stream));
+    OK(cuStreamSynchronize(stream));
+    OK(cuMemFree(block));
+    OK(cuCtxSynchronize());
+    EQUAL(used() - before, 0);
+}
+
+static void over_the_limit_is_out_of_memory(void)
+{
+    CUdeviceptr block = 0;
+    ready();
+    for (int i = 0; i < 100; i++)
+        IS(cuMemAllocAsync(&block, wanted_limit(), stream), CUDA_ERROR_OUT_OF_MEMORY);
+    OK(cuMemAllocAsync(&block, 64 * MIB, stream));
+    OK(cuMemFreeAsync(block, stream));
+    OK(cuStreamSynchronize(stream));
+    int count = 0;
+    CUresult code;
+    while ((code = cuMemAllocAsync(&block, 32 * MIB, stream)) == CUDA_SUCCESS)
+        count++;
+    EQUAL(code, CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(count > 0);
+    CHECK(used() <= wanted_limit());
+    CHECK(wanted_limit() - used() < 64 * MIB);
+}
+
+static void own_pool_is_charged(void)
+{
+    CUmemPoolProps props = on_card();
+    CUmemoryPool pool;
+    CUdeviceptr block;
+    ready();
+    size_t before = used();
+    OK(cuMemPoolCreate(&pool, &props));
+    OK(cuMemAllocFromPoolAsync(&block, 64 * MIB, pool, stream));
+    EQUAL(used() - before, 64 * MIB);
+    IS(cuMemAllocFromPoolAsync(&block, wanted_limit(), pool, stream), CUDA_ERROR_OUT_OF_MEMORY);
+    OK(cuMemFreeAsync(block, stream));
+    OK(cuStreamSynchronize(stream));
+    EQUAL(used() - before, 0);
+    OK(cuMemPoolDestroy(pool));
+}
+
+static void destroyed_pool_gives_back(void)
+{
+    CUmemPoolProps props = on_card();
+    CUmemoryPool pool;
+    CUdeviceptr block;
+    cuuint64_t keep = ~0ULL;
+    ready();
+    size_t before = used();
+    OK(cuMemPoolCreate(&pool, &props));
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    OK(cuMemAllocFromPoolAsync(&block, 64 * MIB, pool, stream));
+    OK(cuMemFreeAsync(block, stream));
+    OK(cuStreamSynchronize(stream));
+    EQUAL(used() - before, 64 * MIB);
+    OK(cuMemPoolDestroy(pool));
+    EQUAL(used() - before, 0);
+}
+
+static void kept_memory_stays_charged(void)
+{
+    CUdeviceptr block;
+    cuuint64_t keep = ~0ULL, drop = 0;
+    CUmemoryPool pool = ready();
+    size_t before = used();
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    OK(cuMemAllocAsync(&block, 96 * MIB, stream));
+    OK(cuMemFreeAsync(block, stream));
+    OK(cuStreamSynchronize(stream));
+    EQUAL(used() - before, 96 * MIB);
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &drop));
+    OK(cuStreamSynchronize(stream));
+}
+
+static void trim_gives_back(void)
+{
+    CUdeviceptr block;
+    cuuint64_t keep = ~0ULL;
+    CUmemoryPool pool = ready();
+    size_t before = used();
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    OK(cuMemAllocAsync(&block, 96 * MIB, stream));
+    OK(cuMemFreeAsync(block, stream));
+    OK(cuStreamSynchronize(stream));
+    OK(cuMemPoolTrimTo(pool, 0));
+    EQUAL(used() - before, 0);
+}
+
+typedef CUresult (*alloc_async)(CUdeviceptr *, size_t, CUstream);
+typedef CUresult (*from_pool)(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
+typedef CUresult (*free_async)(CUdeviceptr, CUstream);
+
+static void per_thread_variants_are_charged(void)
+{
+    CUdeviceptr block;
+    CUmemoryPool pool = ready();
+    alloc_async alloc = (alloc_async)dlsym(RTLD_DEFAULT, "cuMemAllocAsync_ptsz");
+    from_pool from = (from_pool)dlsym(RTLD_DEFAULT, "cuMemAllocFromPoolAsync_ptsz");
+    free_async release = (free_async)dlsym(RTLD_DEFAULT, "cuMemFreeAsync_ptsz");
+    CHECK(alloc != NULL && from != NULL && release != NULL);
+    size_t before = used();
+    OK(alloc(&block, 64 * MIB, NULL));
+    EQUAL(used() - before, 64 * MIB);
+    OK(release(block, NULL));
+    OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    EQUAL(used() - before, 0);
+    OK(from(&block, 64 * MIB, pool, NULL));
+    EQUAL(used() - before, 64 * MIB);
+    OK(release(block, NULL));
+    OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    EQUAL(used() - before, 0);
+    IS(alloc(&block, wanted_limit(), NULL), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static void per_thread_by_proc_address(void)
+{
+    CUdeviceptr block;
+    alloc_async alloc = NULL;
+    CUdriverProcAddressQueryResult status;
+    ready();
+    OK(cuGetProcAddress("cuMemAllocAsync", (void **)&alloc, 11020,
+                        CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &status));
+    CHECK((void *)alloc == dlsym(RTLD_DEFAULT, "cuMemAllocAsync_ptsz"));
+    size_t before = used();
+    OK(alloc(&block, 64 * MIB, NULL));
+    EQUAL(used() - before, 64 * MIB);
+}
+
+static void imported_pool_is_charged(void)
+{
+    /* A pool shared by file descriptor, opened again in the same process. */
+    CUmemPoolProps props = on_card();
+    CUmemoryPool pool, twin;
+    CUmemPoolPtrExportData data;
+    CUdeviceptr block, seen;
+    int fd = -1;
+    ready();
+    props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    OK(cuMemPoolCreate(&pool, &props));
+    size_t before = used();
+    OK(cuMemAllocFromPoolAsync(&block, 64 * MIB, pool, stream));
+    OK(cuStreamSynchronize(stream));
+    OK(cuMemPoolExportToShareableHandle(&fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    OK(cuMemPoolExportPointer(&data, block));
+    OK(cuMemPoolImportFromShareableHandle(&twin, (void *)(long)fd,
+                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    OK(cuMemPoolImportPointer(&seen, twin, &data));
+    CHECK(used() - before >= 64 * MIB);
+    OK(cuMemFree(seen));
+    OK(cuMemFree(block));
+}
+
+static void capture_takes_nothing(void)
+{
+    CUdeviceptr block;
+    CUgraph graph;
+    ready();
+    size_t before = used();
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuMemAllocAsync(&block, 64 * MIB, stream));
+    OK(cuMemsetD8Async(block, 1, 4096, stream));
+    OK(cuMemFreeAsync(block, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    EQUAL(used(), before);
+    OK(cuGraphDestroy(graph));
+}
+
+int main(int count, char **arguments)
+{
+    static const struct scenario scenarios[] = {
+        {"async_alloc_is_charged_by_reserve", async_alloc_is_charged_by_reserve},
+        {"free_async_gives_back", free_async_gives_back},
+        {"plain_free_of_async_memory", plain_free_of_async_memory},
+        {"over_the_limit_is_out_of_memory", over_the_limit_is_out_of_memory},
+        {"own_pool_is_charged", own_pool_is_charged},
+        {"destroyed_pool_gives_back", destroyed_pool_gives_back},
+        {"kept_memory_stays_charged", kept_memory_stays_charged},
+        {"trim_gives_back", trim_gives_back},
+        {"per_thread_variants_are_charged", per_thread_variants_are_charged},
+        {"per_thread_by_proc_address", per_thread_by_proc_address},
+        {"imported_pool_is_charged", imported_pool_is_charged},
+        {"capture_takes_nothing", capture_takes_nothing},
+        {NULL, NULL},
+    };
+    return play(scenarios, count, arguments);
+}

@@ -1,0 +1,220 @@
+/* link: cuda */
+/* Virtual memory management under a limit: charged while a handle or a mapping lives. */
+#include "scenario.h"
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+static CUmemAllocationProp prop = {
+    .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+    .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+};
+static const CUmemAccessDesc ACCESS = {
+    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+};
+
+static void create_is_charged(void)
+{
+    CUmemGenericAllocationHandle handle;
+    start();
+    TAKES(64 * MIB, cuMemCreate(&handle, 64 * MIB, &prop, 0));
+    IS(cuMemCreate(&handle, wanted_limit(), &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static void release_gives_back(void)
+{
+    CUmemGenericAllocationHandle handle;
+    start();
+    OK(cuMemCreate(&handle, 64 * MIB, &prop, 0));
+    GIVES(64 * MIB, cuMemRelease(handle));
+    TAKES(0, cuCtxSynchronize());
+    IS(cuMemRelease(handle), CUDA_ERROR_INVALID_VALUE);
+}
+
+static CUdeviceptr mapped(CUmemGenericAllocationHandle *handle, size_t bytes)
+{
+    CUdeviceptr range;
+    OK(cuMemAddressReserve(&range, bytes, 0, 0, 0));
+    OK(cuMemCreate(handle, bytes, &prop, 0));
+    OK(cuMemMap(range, bytes, 0, *handle, 0));
+    OK(cuMemSetAccess(range, bytes, &ACCESS, 1));
+    return range;
+}
+
+static void mapping_keeps_the_charge(void)
+{
+    CUmemGenericAllocationHandle handle;
+    start();
+    size_t before = used();
+    CUdeviceptr range = mapped(&handle, 64 * MIB);
+    OK(cuMemRelease(handle));
+    EQUAL(used() - before, 64 * MIB);
+    OK(cuMemsetD8(range, 7, 64 * MIB));
+    EQUAL(used() - before, 64 * MIB);
+}
+
+static void unmap_gives_back(void)
+{
+    CUmemGenericAllocationHandle handle;
+    start();
+    size_t before = used();
+    CUdeviceptr range = mapped(&handle, 64 * MIB);
+    OK(cuMemRelease(handle));
+    OK(cuMemUnmap(range, 64 * MIB));
+    EQUAL(used() - before, 0);
+    OK(cuMemAddressFree(range, 64 * MIB));
+}
+
+static void dropped_handles_cannot_pile_up(void)
+{
+    /* The road past a limit that charges handles alone: map, drop the handle, again. */
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr range;
+    start();
+    size_t bytes = 64 * MIB, mine = 0;
+    for (;;) {
+        CUresult code = cuMemCreate(&handle, bytes, &prop, 0);
+        if (code != CUDA_SUCCESS) {
+            EQUAL(code, CUDA_ERROR_OUT_OF_MEMORY);
+            break;
+        }
+        OK(cuMemAddressReserve(&range, bytes, 0, 0, 0));
+        OK(cuMemMap(range, bytes, 0, handle, 0));
+        OK(cuMemSetAccess(range, bytes, &ACCESS, 1));
+        OK(cuMemRelease(handle));
+        mine += bytes;
+        CHECK(mine <= wanted_limit());
+    }
+}
+
+static void retained_handle_keeps_the_charge(void)
+{
+    CUmemGenericAllocationHandle handle, again;
+    start();
+    size_t before = used();
+    CUdeviceptr range = mapped(&handle, 64 * MIB);
+    OK(cuMemRetainAllocationHandle(&again, (void *)range));
+    OK(cuMemRelease(handle));
+    OK(cuMemUnmap(range, 64 * MIB));
+    EQUAL(used() - before, 64 * MIB);
+    OK(cuMemRelease(again));
+    EQUAL(used() - before, 0);
+}
+
+static void two_mappings_of_one_handle(void)
+{
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr range;
+    start();
+    size_t before = used();
+    OK(cuMemAddressReserve(&range, 128 * MIB, 0, 0, 0));
+    OK(cuMemCreate(&handle, 64 * MIB, &prop, 0));
+    OK(cuMemMap(range, 64 * MIB, 0, handle, 0));
+    OK(cuMemMap(range + 64 * MIB, 64 * MIB, 0, handle, 0));
+    EQUAL(used() - before, 64 * MIB);
+    OK(cuMemRelease(handle));
+    OK(cuMemUnmap(range, 64 * MIB));
+    EQUAL(used() - before, 64 * MIB);
+    OK(cuMemUnmap(range + 64 * MIB, 64 * MIB));
+    EQUAL(used() - before, 0);
+}
+
+static void one_unmap_of_many_mappings(void)
+{
+    CUmemGenericAllocationHandle handles[4];
+    CUdeviceptr range;
+    start();
+    size_t before = used();
+    OK(cuMemAddressReserve(&range, 8 * MIB, 0, 0, 0));
+    for (int i = 0; i < 4; i++) {
+        OK(cuMemCreate(&handles[i], 2 * MIB, &prop, 0));
+        OK(cuMemMap(range + i * 2 * MIB, 2 * MIB, 0, handles[i], 0));
+        OK(cuMemRelease(handles[i]));
+    }
+    EQUAL(used() - before, 8 * MIB);
+    OK(cuMemUnmap(range, 8 * MIB));
+    EQUAL(used() - before, 0);
+}
+
+static void import_by_descriptor_is_charged(void)
+{
+    /* Parent and child are started by the test's own exec, since a forked child has no driver. */
+    CUmemGenericAllocationHandle handle;
+    const char *given = getenv("GIVEN_FD");
+    start();
+    size_t before = used();
+    if (given != NULL) {
+        OK(cuMemImportFromShareableHandle(&handle, (void *)(long)atoi(given),
+                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+        EQUAL(used() - before, 64 * MIB);
+        OK(cuMemRelease(handle));
+        EQUAL(used() - before, 0);
+        return;
+    }
+    int fd = -1;
+    char number[16];
+    OK(cuMemCreate(&handle, 64 * MIB, &prop, 0));
+    OK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    EQUAL(used() - before, 64 * MIB);
+    fd = dup(fd); /* without close-on-exec */
+    snprintf(number, sizeof number, "%d", fd);
+    setenv("GIVEN_FD", number, 1);
+    pid_t child = fork();
+    if (child == 0) {
+        execl("/proc/self/exe", "vmm", "import_by_descriptor_is_charged", NULL);
+        _exit(127);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EQUAL(status, 0);
+}
+
+static void plain_calls_on_a_range(void)
+{
+    CUmemGenericAllocationHandle handle;
+    CUipcMemHandle ipc;
+    start();
+    size_t before = used();
+    CUdeviceptr range = mapped(&handle, 4 * MIB);
+    IS(cuMemFree(range), CUDA_ERROR_INVALID_VALUE);
+    IS(cuIpcGetMemHandle(&ipc, range), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(used() - before, 4 * MIB);
+}
+
+static void host_located_handles_are_free(void)
+{
+    CUmemAllocationProp host = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0},
+    };
+    CUmemGenericAllocationHandle handle;
+    start();
+    size_t before = used();
+    if (cuMemCreate(&handle, 64 * MIB, &host, 0) != CUDA_SUCCESS) {
+        printf("the driver has no memory handles on the host\n");
+        exit(77);
+    }
+    EQUAL(used(), before);
+    OK(cuMemRelease(handle));
+}
+
+int main(int count, char **arguments)
+{
+    static const struct scenario scenarios[] = {
+        {"create_is_charged", create_is_charged},
+        {"release_gives_back", release_gives_back},
+        {"mapping_keeps_the_charge", mapping_keeps_the_charge},
+        {"unmap_gives_back", unmap_gives_back},
+        {"dropped_handles_cannot_pile_up", dropped_handles_cannot_pile_up},
+        {"retained_handle_keeps_the_charge", retained_handle_keeps_the_charge},
+        {"two_mappings_of_one_handle", two_mappings_of_one_handle},
+        {"one_unmap_of_many_mappings", one_unmap_of_many_mappings},
+        {"import_by_descriptor_is_charged", import_by_descriptor_is_charged},
+        {"plain_calls_on_a_range", plain_calls_on_a_range},
+        {"host_located_handles_are_free", host_located_handles_are_free},
+        {NULL, NULL},
+    };
+    return play(scenarios, count, arguments);
+}

@@ -1,0 +1,162 @@
+//! What every test stands on: a staged tree, a simulated machine of its own, real processes.
+//!
+//! Promises: a test shares neither machine, nor tenant, nor file with another; a process that hangs
+//! is ended and shown; whatever a test leaves in `unsimulated.log` fails it; what cannot be played
+//! here is printed as `SKIPPED <what>: <reason>`. Holds no expectations of its own.
+
+mod clients;
+mod process;
+mod stage;
+
+pub(crate) use clients::{build_program, client};
+pub(crate) use process::{Finished, Running, finish};
+pub(crate) use stage::{root, stage};
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// One gibibyte.
+pub(crate) const GIB: u64 = 1 << 30;
+/// One mebibyte.
+pub(crate) const MIB: u64 = 1 << 20;
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A simulated machine and one tenant's settings; dropped with everything in it.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    home: PathBuf,
+    environment: Vec<(String, String)>,
+    preload: bool,
+    may_be_unsimulated: bool,
+}
+
+impl Machine {
+    /// A machine with one GPU of 16 GiB that does no waiting, and no limit.
+    pub(crate) fn new() -> Self {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let home = std::env::temp_dir().join(format!("divvy-e2e-{}-{number}", std::process::id()));
+        fs::create_dir_all(home.join("sim")).expect("the temporary directory is writable");
+        Self { home, environment: Vec::new(), preload: true, may_be_unsimulated: false }
+            .with("SIMGPU_MODE", "fast")
+            .with("SIMGPU_MEMORY", "16GiB")
+            .with("DIVVY_LOG", "warn")
+    }
+
+    /// Sets an environment variable of every process started later.
+    pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
+        self.environment.retain(|(known, _)| known != name);
+        self.environment.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// A limit for every device, in bytes.
+    pub(crate) fn limited(self, bytes: u64) -> Self {
+        let cache = self.home.join("tenant.cache");
+        self.with("DIVVY_MEMORY", bytes)
+            .with("EXPECT_LIMIT", bytes)
+            .with("CUDA_DEVICE_MEMORY_SHARED_CACHE", cache.display())
+    }
+
+    /// Processes started later run without the library under test.
+    pub(crate) fn native(mut self) -> Self {
+        self.preload = false;
+        self
+    }
+
+    /// The test means to reach what is not simulated.
+    pub(crate) fn may_be_unsimulated(mut self) -> Self {
+        self.may_be_unsimulated = true;
+        self
+    }
+
+    /// A directory of the test's own.
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Where the tenant's files lie, for a machine made by [`Machine::limited`].
+    pub(crate) fn tenant(&self) -> PathBuf {
+        self.home.join(".divvy/tenant")
+    }
+
+    /// A command with this machine's environment, the library under test preloaded.
+    pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command.env("SIMGPU_DIR", self.home.join("sim"));
+        command.env("SIMGPUD", stage().join("sim/simgpud"));
+        command.env("LD_LIBRARY_PATH", stage().join("sim"));
+        command.env("TMPDIR", &self.home);
+        for name in ["LD_PRELOAD", "DIVVY_TENANT", "DIVVY_MEMORY", "CUDA_DEVICE_MEMORY_LIMIT"] {
+            command.env_remove(name);
+        }
+        if self.preload {
+            command.env("LD_PRELOAD", stage().join("lib/libdivvy.so"));
+        }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// The command that plays `scenario` of a C client.
+    pub(crate) fn scenario(&self, program: &str, scenario: &str) -> Command {
+        let mut command = self.command(client(program));
+        command.arg(scenario);
+        command
+    }
+
+    /// Plays a scenario to its end; anything but success fails the test.
+    pub(crate) fn plays(&self, program: &str, scenario: &str) -> Finished {
+        let finished = finish(&mut self.scenario(program, scenario));
+        if finished.code() == Some(77) {
+            println!("SKIPPED {program} {scenario}: {}", finished.out.trim());
+        } else {
+            assert!(finished.code() == Some(0), "{program} {scenario}\n{finished}");
+        }
+        self.all_was_simulated();
+        finished
+    }
+
+    /// Fails when a process called what the simulated driver does not have.
+    pub(crate) fn all_was_simulated(&self) {
+        let log = self.home.join("sim/unsimulated.log");
+        let reached = fs::read_to_string(log).unwrap_or_default();
+        assert!(
+            self.may_be_unsimulated || reached.trim().is_empty(),
+            "reached, but not simulated:\n{reached}"
+        );
+    }
+
+    /// Device memory taken on the whole card, as a program without limits sees it, in bytes;
+    /// its own context is left out.
+    pub(crate) fn card_used_bytes(&self) -> u64 {
+        let mut command = self.scenario("watcher", "used");
+        command.env_remove("LD_PRELOAD");
+        let finished = finish(&mut command);
+        assert_eq!(finished.code(), Some(0), "{finished}");
+        finished.out.trim().parse().expect("the watcher prints a number of bytes")
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if std::env::var_os("DIVVY_KEEP").is_none() {
+            let _ = fs::remove_dir_all(&self.home);
+        }
+    }
+}
+
+/// Tests that only play the scenario of their own name under a limit.
+macro_rules! scenarios {
+    ($client:literal, $limit:expr; $($(#[$attribute:meta])* $name:ident),* $(,)?) => {
+        $(
+            $(#[$attribute])*
+            #[test]
+            fn $name() {
+                crate::harness::Machine::new().limited($limit).plays($client, stringify!($name));
+            }
+        )*
+    };
+}
+pub(crate) use scenarios;

@@ -1,0 +1,18 @@
+//! Stream-ordered memory: pools are charged by what they reserve, in every variant of the calls.
+
+use crate::harness::{GIB, scenarios};
+
+scenarios! { "pool", 4 * GIB;
+    async_alloc_is_charged_by_reserve,
+    free_async_gives_back,
+    plain_free_of_async_memory,
+    over_the_limit_is_out_of_memory,
+    own_pool_is_charged,
+    destroyed_pool_gives_back,
+    kept_memory_stays_charged,
+    trim_gives_back,
+    per_thread_variants_are_charged,
+    per_thread_by_proc_address,
+    imported_pool_is_charged,
+    capture_takes_nothing,
+}
