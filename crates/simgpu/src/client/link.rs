@@ -3,7 +3,7 @@
 
 use super::ClientError;
 use super::start;
-use crate::machine::description::{Description, Device, Mode};
+use crate::machine::description::{self, Description, Device, Lookup, Mode};
 use crate::wire::{PROTOCOL, Reply, Request, WireDevice, socket};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::fstat;
@@ -57,10 +57,11 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects to the machine of `directory`, starting it if need be.
-    pub(super) fn open(directory: PathBuf) -> Result<(Self, Description), ClientError> {
+    /// Connects to the machine the settings name, starting it if need be.
+    pub(super) fn open(lookup: Lookup<'_>) -> Result<(Self, Description), ClientError> {
+        let directory = description::directory(lookup);
         let directory = std::path::absolute(&directory).unwrap_or(directory);
-        start::connect(&directory, |socket| Self::hello(&directory, socket, [0; 16]))
+        start::connect(&directory, lookup, |socket| Self::hello(&directory, socket, [0; 16]))
     }
 
     /// Says hello on a fresh socket; `Gone` means that the daemon was just ending.
@@ -119,6 +120,19 @@ impl Link {
             }
         }
         self.memory.get().ok_or(ClientError::Gone)
+    }
+
+    pub(super) fn daemon_pid(&mut self) -> Option<u32> {
+        let peer = rustix::net::sockopt::socket_peercred(self.socket.get()?).ok()?;
+        u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+    }
+
+    /// Says that the client is done, and waits until the daemon has let go of all it held.
+    pub(super) fn bye(&mut self) {
+        if let Some(socket) = self.socket.get() {
+            // The answer is the end of the connection.
+            let _ = exchange(socket, &Request::Bye {}, None);
+        }
     }
 
     /// The program closed our socket: come back as the same client.

@@ -20,9 +20,9 @@ mod start;
 
 pub use error::ClientError;
 pub use lane::{Completion, Lane, Work, now_ns};
-pub use start::StartError;
+pub use start::{StartError, socket_path, start_lock};
 
-use crate::machine::description::{self, Description, Device, Mode};
+use crate::machine::description::{self, Description, Device, Lookup, Mode};
 use crate::sys::descriptor;
 use crate::sys::fork::ForkWord;
 use crate::sys::mapping::Mapping;
@@ -97,6 +97,17 @@ pub struct Client {
     fork: ForkWord,
 }
 
+impl Drop for Client {
+    /// Lets go of everything at once, not only at the end of the process.
+    fn drop(&mut self) {
+        let forked = self.forked();
+        let Machine::Daemon(link) = &mut self.machine else { return };
+        if !forked {
+            link.get_mut().unwrap_or_else(PoisonError::into_inner).bye();
+        }
+    }
+}
+
 impl std::fmt::Debug for Machine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -111,20 +122,30 @@ impl Client {
     ///
     /// In null mode it connects to nothing and never fails but for a bad setting.
     pub fn connect() -> Result<Self, ClientError> {
-        let lookup = &description::from_environment;
+        Self::connect_with(&description::from_environment)
+    }
+
+    /// The same, with settings from elsewhere than the environment.
+    pub fn connect_with(lookup: Lookup<'_>) -> Result<Self, ClientError> {
         let fork = ForkWord::new().map_err(ClientError::System)?;
         if description::mode(lookup)? == Mode::Null {
             let description = Description::read(lookup)?;
             let machine = Machine::Null(NullMachine::new(&description));
             return Ok(Self { machine, description, fork });
         }
-        let (link, description) = Link::open(description::directory(lookup))?;
+        let (link, description) = Link::open(lookup)?;
         Ok(Self { machine: Machine::Daemon(Mutex::new(link)), description, fork })
     }
 
     /// Whether this process is a forked child of the one that connected. Cost: one load.
     pub fn forked(&self) -> bool {
         self.fork.forked()
+    }
+
+    /// The daemon's pid, while there is one.
+    pub fn daemon_pid(&self) -> Option<u32> {
+        let Machine::Daemon(link) = &self.machine else { return None };
+        link.lock().unwrap_or_else(PoisonError::into_inner).daemon_pid()
     }
 
     /// How time is spent.

@@ -6,6 +6,7 @@
 //! connection drop before the first answer, and begins again.
 
 use super::ClientError;
+use crate::machine::description::{self, Lookup};
 use crate::wire::socket;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -49,12 +50,12 @@ pub enum StartError {
 }
 
 /// Where a machine's daemon listens.
-pub(crate) fn socket_path(directory: &Path) -> PathBuf {
+pub fn socket_path(directory: &Path) -> PathBuf {
     directory.join("simgpud.sock")
 }
 
 /// The lock for starting and ending the machine.
-pub(crate) fn start_lock(directory: &Path) -> Result<OwnedFd, StartError> {
+pub fn start_lock(directory: &Path) -> Result<OwnedFd, StartError> {
     let failed = |problem, errno| StartError::Directory {
         directory: directory.to_path_buf(),
         problem,
@@ -87,6 +88,7 @@ fn hold(lock: &OwnedFd, directory: &Path) -> Result<(), StartError> {
 /// Connects to the machine of `directory` and says hello, starting the daemon if there is none.
 pub(super) fn connect<T>(
     directory: &Path,
+    lookup: Lookup<'_>,
     hello: impl Fn(OwnedFd) -> Result<T, ClientError>,
 ) -> Result<T, ClientError> {
     let path = socket_path(directory);
@@ -103,7 +105,7 @@ pub(super) fn connect<T>(
         let lock = start_lock(directory)?;
         hold(&lock, directory)?;
         if matches!(socket::connect(&path), Err(Errno::NOENT | Errno::CONNREFUSED)) {
-            launch(directory)?;
+            launch(directory, lookup)?;
         }
     }
     Err(ClientError::Gone)
@@ -122,9 +124,16 @@ fn make_directory(directory: &Path) -> Result<(), StartError> {
 
 /// Starts the daemon and waits until it listens. The program run here ends at once; the daemon it
 /// leaves behind is no child of ours.
-fn launch(directory: &Path) -> Result<(), StartError> {
-    let program = find()?;
-    let mut child = Command::new(&program)
+fn launch(directory: &Path, lookup: Lookup<'_>) -> Result<(), StartError> {
+    let program = find(lookup)?;
+    let mut command = Command::new(&program);
+    for name in description::variables() {
+        match lookup(&name) {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let mut child = command
         .arg("--detach")
         .env("SIMGPU_DIR", directory)
         .env_remove("LD_PRELOAD")
@@ -154,8 +163,8 @@ fn launch(directory: &Path) -> Result<(), StartError> {
 
 /// `$SIMGPUD`, else beside this library, else beside the program; each also one directory up, where
 /// Cargo puts binaries.
-fn find() -> Result<PathBuf, StartError> {
-    if let Some(path) = std::env::var_os("SIMGPUD") {
+fn find(lookup: Lookup<'_>) -> Result<PathBuf, StartError> {
+    if let Some(path) = lookup("SIMGPUD") {
         return Ok(PathBuf::from(path));
     }
     let library = own_library();

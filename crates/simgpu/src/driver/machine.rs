@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use divvy_driver_api::types::*;
 
 use super::error::*;
+use super::task::Place;
 use crate::sys::driver::Answer;
 use crate::sys::driver_bytes::{Mapping, Span, file_identity, memory_file};
 
@@ -55,6 +56,46 @@ pub enum Purpose {
     Overhead,
 }
 
+/// What work occupies, and in which unit its amount is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Load {
+    /// Nothing of the device.
+    None,
+    /// The link to the device; bytes.
+    CopyIn,
+    /// The link from the device; bytes.
+    CopyOut,
+    /// Copies inside the device; bytes.
+    DeviceCopy,
+    /// Fills; bytes.
+    Fill,
+    /// Kernels with a fixed amount of work; nanoseconds alone on the whole device.
+    Work,
+    /// Kernels that watch the clock; nanoseconds.
+    Wall,
+}
+
+/// A stream's way to the engines of a device: runs work in order, in the time it takes there.
+pub trait Lane {
+    /// Runs `work` and returns when the device would have finished it.
+    fn run(&mut self, place: Place, load: Load, amount: u64, work: &mut dyn FnMut()) -> Answer;
+}
+
+/// A lane of machines without time.
+#[derive(Debug)]
+pub(crate) struct Instant;
+
+impl Lane for Instant {
+    fn run(&mut self, _: Place, load: Load, amount: u64, work: &mut dyn FnMut()) -> Answer {
+        work();
+        if load == Load::Wall {
+            // Programs use timed kernels to keep a stream busy; that must hold without a clock too.
+            std::thread::sleep(std::time::Duration::from_nanos(amount));
+        }
+        Ok(())
+    }
+}
+
 /// A simulated machine.
 pub trait Machine: Send + Sync {
     /// All devices, before `CUDA_VISIBLE_DEVICES`.
@@ -67,8 +108,10 @@ pub trait Machine: Send + Sync {
     fn import(&self, file: BorrowedFd<'_>) -> Answer<Arc<dyn Block>>;
     /// The block published under a key.
     fn open(&self, key: [u8; 32]) -> Answer<Arc<dyn Block>>;
-    /// Occupies the engine of `device` for `duration_ns` of GPU time while `work` runs.
-    fn run(&self, device: usize, duration_ns: u64, work: &mut dyn FnMut()) -> Answer;
+    /// A stream's way to the device's engines.
+    fn lane(&self) -> Box<dyn Lane>;
+    /// A context of the machine's on a device, at its cost; dropped, it ends.
+    fn context(&self, device: usize) -> Answer<Arc<dyn Block>>;
     /// Whether addresses have nothing behind them (`null` mode).
     fn is_null(&self) -> bool {
         false
@@ -126,7 +169,9 @@ impl Local {
 }
 
 /// Memory of an H200 that programs can use.
-const H200_BYTES: u64 = 150_122_856_448;
+const H200_BYTES: u64 = 150_109_880_320;
+/// What a context costs before anything is made in it.
+const CONTEXT_BYTES: u64 = 518 << 20;
 
 fn default_uuid(index: u64) -> [u8; 16] {
     let mut uuid = *b"\x5e\x1f\x00\x00\xd1\x77\x40\x01\x80\x00simgpu";
@@ -187,9 +232,12 @@ impl Machine for Local {
         Ok(block.ok_or(INVALID_VALUE)?)
     }
 
-    fn run(&self, _device: usize, _duration_ns: u64, work: &mut dyn FnMut()) -> Answer {
-        work();
-        Ok(())
+    fn lane(&self) -> Box<dyn Lane> {
+        Box::new(Instant)
+    }
+
+    fn context(&self, device: usize) -> Answer<Arc<dyn Block>> {
+        self.allocate(device, CONTEXT_BYTES, Purpose::Overhead)
     }
 
     fn is_null(&self) -> bool {

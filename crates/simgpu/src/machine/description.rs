@@ -71,6 +71,16 @@ fn bad(name: &str, value: &str, problem: &'static str) -> BadSetting {
 /// Where settings come from: the environment, or a table in a test.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
+/// Every variable that describes a machine, its directory apart.
+pub fn variables() -> Vec<String> {
+    let mut names: Vec<String> =
+        ["SIMGPU_MODE", "SIMGPU_DEVICES", "SIMGPU_MEMORY", "SIMGPU_NAME", "SIMGPU_LINGER"]
+            .map(String::from)
+            .into();
+    names.extend((0..MAX_DEVICES).map(|index| format!("SIMGPU_UUID_{index}")));
+    names
+}
+
 /// Looks a variable up in the environment; one that is not UTF-8 counts as its lossy form, which no
 /// grammar here accepts.
 pub fn from_environment(name: &str) -> Option<String> {

@@ -50,6 +50,33 @@ impl Mapping {
     }
 }
 
+impl Mapping {
+    /// Copies `bytes` to `offset`; an error if they do not fit.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Errno> {
+        let target = self.range(offset, bytes.len())?;
+        // SAFETY: `range` found the target inside the mapping, and the source is a slice of this
+        // process that cannot overlap it, since no slice of a mapping is ever made.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
+        Ok(())
+    }
+
+    /// Copies from `offset` to `bytes`; an error if there are not as many.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Errno> {
+        let source = self.range(offset, bytes.len())?;
+        // SAFETY: as for `write`, the other way round.
+        unsafe { std::ptr::copy_nonoverlapping(source, bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    fn range(&self, offset: usize, length: usize) -> Result<*mut u8, Errno> {
+        let end = offset.checked_add(length).ok_or(Errno::FAULT)?;
+        if end > self.bytes {
+            return Err(Errno::FAULT);
+        }
+        Ok(self.as_ptr().wrapping_add(offset))
+    }
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by `new`, is unmapped nowhere else, and no reference into it

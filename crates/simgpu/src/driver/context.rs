@@ -1,0 +1,567 @@
+//! Contexts: primary and created, their stacks, limits, flags and end.
+//!
+//! Promises: a context takes its measured cost from the card before it exists and gives all of it
+//! back with everything made in it; a primary context keeps one handle for life; a sticky error is
+//! returned by every later call in the context until it is destroyed.
+
+use core::ffi::{c_int, c_uint, c_ulonglong};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::thread::ThreadId;
+
+use divvy_driver_api::types::*;
+
+use super::call::Call;
+use super::device::RESIDENT_THREADS;
+use super::error::*;
+use super::machine::{Block, Purpose};
+use super::state::{Driver, State, begin, begin_free, current, driver, with_stack};
+use super::stream::{Stream, drain_context, synchronize_context};
+use crate::sys::driver::{Answer, Handle, In, Out};
+
+/// Local memory per thread that is inside a context's own cost.
+pub(crate) const FREE_LOCAL_BYTES: u64 = 1024;
+
+/// How a context came to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    Primary,
+    Created,
+    /// Made from a green context, in the memory of the primary one.
+    Green,
+}
+
+/// A context.
+pub(crate) struct Context {
+    pub(crate) device: i32,
+    pub(crate) origin: Origin,
+    pub(crate) alive: bool,
+    pub(crate) flags: u32,
+    pub(crate) version: u32,
+    pub(crate) id: u64,
+    pub(crate) sticky: Option<CUresult>,
+    pub(crate) charge: Option<Arc<dyn Block>>,
+    pub(crate) legacy: u64,
+    pub(crate) per_thread: HashMap<ThreadId, u64>,
+    limits: [usize; 11],
+    /// Local memory taken at launches, and the per-thread size it is for.
+    local: Option<Arc<dyn Block>>,
+    attached: u32,
+    peers: HashSet<u64>,
+    /// What green contexts keep until the primary ends.
+    pub(crate) green_charges: Vec<Arc<dyn Block>>,
+    cache_config: CUfunc_cache,
+    shared_config: CUsharedconfig,
+}
+
+/// Defaults of the limits, in the order of their numbers; `usize::MAX`: not supported.
+const LIMITS: [usize; 11] = [
+    1024,
+    8_650_752,
+    8_388_608,
+    usize::MAX,
+    2048,
+    64,
+    11_796_480,
+    232_448,
+    0,
+    usize::MAX,
+    usize::MAX,
+];
+
+impl Context {
+    pub(crate) fn primary(device: i32) -> Self {
+        Self {
+            device,
+            origin: Origin::Primary,
+            alive: false,
+            flags: 0,
+            version: 3020,
+            id: 0,
+            sticky: None,
+            charge: None,
+            legacy: 0,
+            per_thread: HashMap::new(),
+            limits: LIMITS,
+            local: None,
+            attached: 0,
+            peers: HashSet::new(),
+            green_charges: Vec::new(),
+            cache_config: CUfunc_cache::CU_FUNC_CACHE_PREFER_NONE,
+            shared_config: CUsharedconfig::CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE,
+        }
+    }
+}
+
+/// Brings a context's resources to life: its cost and its legacy stream.
+pub(crate) fn activate(driver: &Driver, state: &mut State, key: u64) -> Answer {
+    let context = state.contexts.get(key)?;
+    let (device, origin) = (context.device, context.origin);
+    let charge = match origin {
+        Origin::Green => None,
+        _ => Some(driver.machine.context(state.device(device)?.machine_index)?),
+    };
+    let legacy = state.streams.insert(Stream::legacy(key, device));
+    let id = state.fresh_id();
+    let context = state.contexts.get_mut(key)?;
+    *context = Context { flags: context.flags, origin, ..Context::primary(device) };
+    context.alive = true;
+    context.charge = charge;
+    context.legacy = legacy;
+    context.id = id;
+    Ok(())
+}
+
+/// Ends a context: waits for its work, then frees everything made in it.
+pub(crate) fn end(driver: &'static Driver, key: u64) -> Answer {
+    drain_context(driver, key);
+    let mut state = driver.lock();
+    let context = state.contexts.get_mut(key)?;
+    context.alive = false;
+    context.sticky = None;
+    context.charge = None;
+    context.local = None;
+    context.green_charges.clear();
+    context.per_thread.clear();
+    let (origin, device) = (context.origin, context.device);
+    let gone = state.space.remove_where(|range| range.context == key);
+    state.streams.extract(|_, stream| stream.context == key);
+    state.events.extract(|_, event| event.context == key);
+    state.modules.extract(|_, module| module.context == key);
+    state.functions.extract(|_, function| function.context == key);
+    state.arrays.extract(|_, array| array.context == key);
+    state.mipmaps.extract(|_, mipmap| mipmap.context == key);
+    for (_, library) in state.libraries.iter_mut() {
+        library.loaded.remove(&key);
+    }
+    if origin == Origin::Primary {
+        super::pool::reset_device(&mut state, device);
+        super::green::reset_device(&mut state, device);
+    } else {
+        state.contexts.remove(key)?;
+    }
+    driver.progressed();
+    drop(state);
+    drop(gone);
+    Ok(())
+}
+
+/// Makes sure that every resident thread has `bytes_per_thread` of local memory.
+pub(crate) fn reserve_local(
+    driver: &Driver,
+    state: &mut State,
+    key: u64,
+    bytes_per_thread: u64,
+) -> Answer {
+    let context = state.context(key)?;
+    if bytes_per_thread <= context.limits[0] as u64 {
+        return Ok(());
+    }
+    set_local(driver, state, key, bytes_per_thread)
+}
+
+fn set_local(driver: &Driver, state: &mut State, key: u64, bytes_per_thread: u64) -> Answer {
+    let device = state.context(key)?.device;
+    let wanted = bytes_per_thread.saturating_sub(FREE_LOCAL_BYTES).checked_mul(RESIDENT_THREADS);
+    let wanted = wanted.ok_or(OUT_OF_MEMORY)?;
+    // The old memory goes first, as growing replaces it.
+    let old = state.contexts.get_mut(key)?.local.take();
+    let old_bytes = old.as_ref().map_or(0, |block| block.bytes());
+    drop(old);
+    let take = |bytes| match bytes {
+        0 => Ok(None),
+        bytes => driver.allocate(state, device, bytes, Purpose::Overhead).map(Some),
+    };
+    let (result, local) = match take(wanted) {
+        Ok(local) => (Ok(()), local),
+        Err(error) => (Err(error), take(old_bytes).unwrap_or(None)),
+    };
+    let context = state.contexts.get_mut(key)?;
+    context.local = local;
+    if result.is_ok() {
+        context.limits[0] = bytes_per_thread as usize;
+    }
+    result
+}
+
+// ---- primary ----
+
+pub fn cuDevicePrimaryCtxRetain(_: Call, context: Out<CUcontext>, device: CUdevice) -> Answer {
+    let (driver, mut state) = begin_free()?;
+    context.check()?;
+    let key = retain_primary(driver, &mut state, device)?;
+    context.put(CUcontext::from_key(key))
+}
+
+/// Counts one more holder of a device's primary context, bringing it to life for the first.
+pub(crate) fn retain_primary(driver: &Driver, state: &mut State, device: CUdevice) -> Answer<u64> {
+    let record = state.device(device)?;
+    let (key, flags) = (record.primary, record.primary_flags);
+    if !state.contexts.get(key)?.alive {
+        activate(driver, state, key)?;
+        state.contexts.get_mut(key)?.flags = flags;
+    }
+    state.device_mut(device)?.retained += 1;
+    Ok(key)
+}
+
+fn release_primary(device: CUdevice) -> Answer {
+    let (driver, mut state) = begin_free()?;
+    let record = state.device_mut(device)?;
+    if record.retained == 0 {
+        return Err(INVALID_CONTEXT);
+    }
+    record.retained -= 1;
+    let (left, key) = (record.retained, record.primary);
+    drop(state);
+    if left == 0 { end(driver, key) } else { Ok(()) }
+}
+
+pub fn cuDevicePrimaryCtxRelease(_: Call, device: CUdevice) -> Answer {
+    release_primary(device)
+}
+
+pub fn cuDevicePrimaryCtxRelease_v2(_: Call, device: CUdevice) -> Answer {
+    release_primary(device)
+}
+
+fn reset_primary(device: CUdevice) -> Answer {
+    let (driver, state) = begin_free()?;
+    let key = state.device(device)?.primary;
+    let alive = state.contexts.get(key)?.alive;
+    drop(state);
+    // Holders keep their count; the next retain brings it to life again.
+    if alive { end(driver, key) } else { Ok(()) }
+}
+
+pub fn cuDevicePrimaryCtxReset(_: Call, device: CUdevice) -> Answer {
+    reset_primary(device)
+}
+
+pub fn cuDevicePrimaryCtxReset_v2(_: Call, device: CUdevice) -> Answer {
+    reset_primary(device)
+}
+
+pub fn cuDevicePrimaryCtxGetState(_: Call, device: CUdevice, flags: Out<c_uint>, active: Out<c_int>) -> Answer {
+    let (_, state) = begin_free()?;
+    let record = state.device(device)?;
+    let alive = state.contexts.get(record.primary)?.alive;
+    flags.put(record.primary_flags)?;
+    active.put(c_int::from(alive))
+}
+
+fn set_primary_flags(device: CUdevice, flags: c_uint) -> Answer {
+    let (_, mut state) = begin_free()?;
+    if flags & !0xff != 0 {
+        return Err(INVALID_VALUE);
+    }
+    let record = state.device_mut(device)?;
+    record.primary_flags = flags;
+    let key = record.primary;
+    state.contexts.get_mut(key)?.flags = flags;
+    Ok(())
+}
+
+pub fn cuDevicePrimaryCtxSetFlags(_: Call, device: CUdevice, flags: c_uint) -> Answer {
+    set_primary_flags(device, flags)
+}
+
+pub fn cuDevicePrimaryCtxSetFlags_v2(_: Call, device: CUdevice, flags: c_uint) -> Answer {
+    set_primary_flags(device, flags)
+}
+
+// ---- created ----
+
+fn create(context: Out<CUcontext>, flags: c_uint, device: CUdevice, version: u32) -> Answer {
+    let (driver, mut state) = begin_free()?;
+    context.check()?;
+    state.device(device)?;
+    if flags & !0xff != 0 {
+        return Err(INVALID_VALUE);
+    }
+    let key = state.contexts.insert(Context { origin: Origin::Created, ..Context::primary(device) });
+    if let Err(error) = activate(driver, &mut state, key) {
+        state.contexts.remove(key)?;
+        return Err(error);
+    }
+    let made = state.contexts.get_mut(key)?;
+    (made.flags, made.version, made.attached) = (flags, version, 1);
+    drop(state);
+    with_stack(|stack| stack.push(key))?;
+    context.put(CUcontext::from_key(key))
+}
+
+pub fn cuCtxCreate(_: Call, context: Out<CUcontext>, flags: c_uint, device: CUdevice) -> Answer {
+    create(context, flags, device, 3010)
+}
+
+pub fn cuCtxCreate_v2(_: Call, context: Out<CUcontext>, flags: c_uint, device: CUdevice) -> Answer {
+    create(context, flags, device, 3020)
+}
+
+pub fn cuCtxCreate_v3(
+    _: Call,
+    context: Out<CUcontext>,
+    _affinity: Out<CUexecAffinityParam>,
+    affinities: c_int,
+    flags: c_uint,
+    device: CUdevice,
+) -> Answer {
+    if affinities != 0 {
+        return Err(CUresult::CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+    }
+    create(context, flags, device, 3020)
+}
+
+pub fn cuCtxCreate_v4(
+    _: Call,
+    context: Out<CUcontext>,
+    params: In<CUctxCreateParams>,
+    flags: c_uint,
+    device: CUdevice,
+) -> Answer {
+    if !params.is_null() {
+        let params = params.get()?;
+        if params.numExecAffinityParams != 0 {
+            return Err(CUresult::CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+        }
+        if !params.cigParams.is_null() {
+            return Err(NOT_SUPPORTED);
+        }
+    }
+    create(context, flags, device, 3020)
+}
+
+fn destroy(context: CUcontext) -> Answer {
+    let (driver, state) = begin_free()?;
+    let key = context.key();
+    let found = state.contexts.get(key).map_err(|_| INVALID_CONTEXT)?;
+    if found.origin != Origin::Created {
+        return Err(INVALID_CONTEXT);
+    }
+    drop(state);
+    // Popped when it is current to this thread; elsewhere it stays current and answers errors.
+    with_stack(|stack| {
+        if stack.last() == Some(&key) {
+            stack.pop();
+        }
+    })?;
+    end(driver, key)
+}
+
+pub fn cuCtxDestroy(_: Call, context: CUcontext) -> Answer {
+    destroy(context)
+}
+
+pub fn cuCtxDestroy_v2(_: Call, context: CUcontext) -> Answer {
+    destroy(context)
+}
+
+pub fn cuCtxAttach(_: Call, context: Out<CUcontext>, flags: c_uint) -> Answer {
+    let (_, mut state, key) = begin()?;
+    context.check()?;
+    if flags != 0 {
+        return Err(INVALID_VALUE);
+    }
+    state.context_mut(key)?.attached += 1;
+    context.put(CUcontext::from_key(key))
+}
+
+pub fn cuCtxDetach(_: Call, context: CUcontext) -> Answer {
+    let (_, mut state) = begin_free()?;
+    if current()? != context.key() {
+        return Err(INVALID_CONTEXT);
+    }
+    let found = state.context_mut(context.key())?;
+    found.attached = found.attached.saturating_sub(1);
+    let (left, origin) = (found.attached, found.origin);
+    drop(state);
+    if left == 0 && origin == Origin::Created { destroy(context) } else { Ok(()) }
+}
+
+// ---- the thread's stack ----
+
+fn push(context: CUcontext) -> Answer {
+    let (_, state) = begin_free()?;
+    let found = state.contexts.get(context.key()).map_err(|_| INVALID_CONTEXT)?;
+    if !found.alive {
+        return Err(INVALID_CONTEXT);
+    }
+    drop(state);
+    with_stack(|stack| stack.push(context.key()))
+}
+
+fn pop(context: Out<CUcontext>) -> Answer {
+    driver()?;
+    let key = with_stack(|stack| stack.pop())?.ok_or(INVALID_CONTEXT)?;
+    context.offer(CUcontext::from_key(key));
+    Ok(())
+}
+
+pub fn cuCtxPushCurrent(_: Call, context: CUcontext) -> Answer {
+    push(context)
+}
+
+pub fn cuCtxPushCurrent_v2(_: Call, context: CUcontext) -> Answer {
+    push(context)
+}
+
+pub fn cuCtxPopCurrent(_: Call, context: Out<CUcontext>) -> Answer {
+    pop(context)
+}
+
+pub fn cuCtxPopCurrent_v2(_: Call, context: Out<CUcontext>) -> Answer {
+    pop(context)
+}
+
+pub fn cuCtxSetCurrent(_: Call, context: CUcontext) -> Answer {
+    let (_, state) = begin_free()?;
+    let key = context.key();
+    if key != 0 && !state.contexts.get(key).map_err(|_| INVALID_CONTEXT)?.alive {
+        return Err(INVALID_CONTEXT);
+    }
+    drop(state);
+    with_stack(|stack| {
+        stack.pop();
+        if key != 0 {
+            stack.push(key);
+        }
+    })
+}
+
+pub fn cuCtxGetCurrent(_: Call, context: Out<CUcontext>) -> Answer {
+    let key = with_stack(|stack| stack.last().copied())?.unwrap_or(0);
+    context.put(CUcontext::from_key(key))
+}
+
+// ---- questions and settings ----
+
+fn chosen(context: CUcontext) -> Answer<u64> {
+    if context.key() == 0 { current() } else { Ok(context.key()) }
+}
+
+pub fn cuCtxGetDevice(_: Call, device: Out<CUdevice>) -> Answer {
+    let (_, state) = begin_free()?;
+    let context = state.contexts.get(current()?).map_err(|_| INVALID_CONTEXT)?;
+    device.put(context.device)
+}
+
+pub fn cuCtxGetDevice_v2(_: Call, device: Out<CUdevice>, context: CUcontext) -> Answer {
+    let (_, state) = begin_free()?;
+    let context = state.contexts.get(chosen(context)?).map_err(|_| INVALID_CONTEXT)?;
+    device.put(context.device)
+}
+
+pub fn cuCtxGetFlags(_: Call, flags: Out<c_uint>) -> Answer {
+    let (_, state, key) = begin()?;
+    flags.put(state.context(key)?.flags)
+}
+
+pub fn cuCtxSetFlags(_: Call, flags: c_uint) -> Answer {
+    let (_, mut state, key) = begin()?;
+    state.context_mut(key)?.flags = flags;
+    Ok(())
+}
+
+pub fn cuCtxGetId(_: Call, context: CUcontext, id: Out<c_ulonglong>) -> Answer {
+    let (_, state) = begin_free()?;
+    id.put(state.context(chosen(context)?)?.id)
+}
+
+pub fn cuCtxGetApiVersion(_: Call, context: CUcontext, version: Out<c_uint>) -> Answer {
+    let (_, state) = begin_free()?;
+    version.put(state.context(chosen(context)?)?.version)
+}
+
+pub fn cuCtxGetLimit(_: Call, value: Out<usize>, limit: CUlimit) -> Answer {
+    let (_, state, key) = begin()?;
+    value.check()?;
+    let found = state.context(key)?.limits.get(limit.0 as usize).copied();
+    match found {
+        None | Some(usize::MAX) => Err(UNSUPPORTED_LIMIT),
+        Some(found) => value.put(found),
+    }
+}
+
+pub fn cuCtxSetLimit(_: Call, limit: CUlimit, value: usize) -> Answer {
+    let (driver, mut state, key) = begin()?;
+    let index = limit.0 as usize;
+    match state.context(key)?.limits.get(index).copied() {
+        None | Some(usize::MAX) => Err(UNSUPPORTED_LIMIT),
+        Some(_) if index == 0 => set_local(driver, &mut state, key, value as u64),
+        // Heap and printf buffer are taken when a kernel that uses them is launched; no simulated
+        // kernel does.
+        Some(_) => {
+            state.context_mut(key)?.limits[index] = value;
+            Ok(())
+        }
+    }
+}
+
+pub fn cuCtxGetCacheConfig(_: Call, config: Out<CUfunc_cache>) -> Answer {
+    let (_, state, key) = begin()?;
+    config.put(state.context(key)?.cache_config)
+}
+
+pub fn cuCtxSetCacheConfig(_: Call, config: CUfunc_cache) -> Answer {
+    let (_, mut state, key) = begin()?;
+    state.context_mut(key)?.cache_config = config;
+    Ok(())
+}
+
+pub fn cuCtxGetSharedMemConfig(_: Call, config: Out<CUsharedconfig>) -> Answer {
+    let (_, state, key) = begin()?;
+    config.put(state.context(key)?.shared_config)
+}
+
+pub fn cuCtxSetSharedMemConfig(_: Call, config: CUsharedconfig) -> Answer {
+    let (_, mut state, key) = begin()?;
+    state.context_mut(key)?.shared_config = config;
+    Ok(())
+}
+
+pub fn cuCtxGetStreamPriorityRange(_: Call, least: Out<c_int>, greatest: Out<c_int>) -> Answer {
+    begin()?;
+    least.offer(0);
+    greatest.offer(-5);
+    Ok(())
+}
+
+pub fn cuCtxResetPersistingL2Cache(_: Call) -> Answer {
+    begin().map(|_| ())
+}
+
+pub fn cuCtxGetExecAffinity(_: Call, _: Out<CUexecAffinityParam>, _: CUexecAffinityType) -> Answer {
+    begin()?;
+    Err(CUresult::CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY)
+}
+
+pub fn cuCtxSynchronize(_: Call) -> Answer {
+    let (driver, mut state, key) = begin()?;
+    super::capture::refuse_unsafe(&mut state)?;
+    synchronize_context(driver, state, key)
+}
+
+pub fn cuCtxSynchronize_v2(_: Call, context: CUcontext) -> Answer {
+    let (driver, mut state) = begin_free()?;
+    let key = chosen(context)?;
+    state.context(key)?;
+    super::capture::refuse_unsafe(&mut state)?;
+    synchronize_context(driver, state, key)
+}
+
+pub fn cuCtxEnablePeerAccess(_: Call, peer: CUcontext, flags: c_uint) -> Answer {
+    let (_, mut state, key) = begin()?;
+    let other = state.context(peer.key()).map_err(|_| INVALID_CONTEXT)?.device;
+    let context = state.context_mut(key)?;
+    if flags != 0 || other == context.device {
+        return Err(INVALID_VALUE);
+    }
+    if context.peers.insert(peer.key()) { Ok(()) } else { Err(PEER_ACCESS_ALREADY_ENABLED) }
+}
+
+pub fn cuCtxDisablePeerAccess(_: Call, peer: CUcontext) -> Answer {
+    let (_, mut state, key) = begin()?;
+    let context = state.context_mut(key)?;
+    if context.peers.remove(&peer.key()) { Ok(()) } else { Err(PEER_ACCESS_NOT_ENABLED) }
+}

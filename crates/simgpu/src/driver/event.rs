@@ -1,0 +1,303 @@
+//! Events: marks in streams, with the time they were reached.
+//!
+//! Promises: an event never recorded is complete; recording again replaces the mark; waiting on an
+//! event waits for the mark it had at the call. An event recorded in a capture belongs to it and
+//! cannot be queried. Does not simulate interprocess events.
+
+use core::ffi::c_uint;
+use std::sync::Arc;
+
+use divvy_driver_api::types::*;
+
+use super::call::Call;
+use super::capture;
+use super::error::*;
+use super::state::{State, begin, begin_free};
+use super::stream::{Point, enqueue, enqueue_after, resolve, resolved, wait_for};
+use super::task::{Stamp, Task};
+use crate::sys::driver::{Answer, Handle, In, Out};
+
+const DISABLE_TIMING: u32 = 2;
+
+/// An event.
+pub(crate) struct Event {
+    pub(crate) context: u64,
+    pub(crate) flags: u32,
+    /// The last mark: where, and when it was reached.
+    pub(crate) mark: Option<(Point, Arc<Stamp>)>,
+    /// The capture in which it was last recorded and the nodes it stands for.
+    pub(crate) captured: Option<(u64, Vec<u64>)>,
+}
+
+pub fn cuEventCreate(_: Call, event: Out<CUevent>, flags: c_uint) -> Answer {
+    let (_, mut state, context) = begin()?;
+    event.check()?;
+    // Interprocess events must not be timed.
+    if flags & !7 != 0 || (flags & 4 != 0 && flags & DISABLE_TIMING == 0) {
+        return Err(INVALID_VALUE);
+    }
+    let key = state.events.insert(Event { context, flags, mark: None, captured: None });
+    event.put(CUevent::from_key(key))
+}
+
+fn destroy(event: CUevent) -> Answer {
+    let (_, mut state) = begin_free()?;
+    state.events.remove(event.key()).map(|_| ())
+}
+
+pub fn cuEventDestroy(_: Call, event: CUevent) -> Answer {
+    destroy(event)
+}
+
+pub fn cuEventDestroy_v2(_: Call, event: CUevent) -> Answer {
+    destroy(event)
+}
+
+pub fn cuEventRecord(call: Call, event: CUevent, stream: CUstream) -> Answer {
+    cuEventRecordWithFlags(call, event, stream, 0)
+}
+
+pub fn cuEventRecordWithFlags(call: Call, event: CUevent, stream: CUstream, flags: c_uint) -> Answer {
+    let (driver, mut state, key) = resolved(call, stream)?;
+    let context = state.events.of(event)?.context;
+    let (own, capture) = state.streams.get(key).map(|s| (s.context, s.capture))?;
+    if context != own && state.contexts.get(context)?.device != state.contexts.get(own)?.device {
+        return Err(INVALID_HANDLE);
+    }
+    // CU_EVENT_RECORD_EXTERNAL: a node of its own in a capture.
+    if capture != 0 && flags & 1 == 0 {
+        let nodes = capture::dependencies(&mut state, key)?;
+        state.events.of_mut(event)?.captured = Some((capture, nodes));
+        return Ok(());
+    }
+    let stamp = Arc::new(Stamp::default());
+    enqueue(driver, &mut state, key, Task::Mark(Arc::clone(&stamp)))?;
+    let point = (key, state.streams.get(key)?.submitted);
+    let event = state.events.of_mut(event)?;
+    event.captured = None;
+    event.mark = Some((point, stamp));
+    Ok(())
+}
+
+fn uncaptured(state: &mut State, event: CUevent) -> Answer {
+    let captured = state.events.of(event)?.captured.as_ref().map(|(capture, _)| *capture);
+    match captured.filter(|capture| state.captures.contains_key(capture)) {
+        Some(capture) => {
+            capture::invalidate(state, capture);
+            Err(CAPTURED_EVENT)
+        }
+        None => Ok(()),
+    }
+}
+
+pub fn cuEventQuery(_: Call, event: CUevent) -> Answer {
+    let (_, mut state) = begin_free()?;
+    uncaptured(&mut state, event)?;
+    let event = state.events.of(event)?;
+    state.context(event.context)?;
+    match &event.mark {
+        Some((_, stamp)) if stamp.at().is_none() => Err(NOT_READY),
+        _ => Ok(()),
+    }
+}
+
+pub fn cuEventSynchronize(_: Call, event: CUevent) -> Answer {
+    let (driver, mut state) = begin_free()?;
+    uncaptured(&mut state, event)?;
+    let found = state.events.of(event)?;
+    let context = found.context;
+    if let Some((point, _)) = found.mark {
+        state = wait_for(driver, state, point);
+    }
+    super::pool::release_unused(&mut state);
+    state.context(context).map(|_| ())
+}
+
+fn elapsed(milliseconds: Out<f32>, start: CUevent, end: CUevent) -> Answer {
+    let (_, mut state) = begin_free()?;
+    milliseconds.check()?;
+    uncaptured(&mut state, start)?;
+    uncaptured(&mut state, end)?;
+    let (start, end) = (state.events.of(start)?, state.events.of(end)?);
+    if (start.flags | end.flags) & DISABLE_TIMING != 0 {
+        return Err(INVALID_HANDLE);
+    }
+    let (Some((_, first)), Some((_, last))) = (&start.mark, &end.mark) else {
+        return Err(INVALID_HANDLE);
+    };
+    let (Some(first), Some(last)) = (first.at(), last.at()) else { return Err(NOT_READY) };
+    milliseconds.put((last as f64 - first as f64) as f32 / 1e6)
+}
+
+pub fn cuEventElapsedTime(_: Call, milliseconds: Out<f32>, start: CUevent, end: CUevent) -> Answer {
+    elapsed(milliseconds, start, end)
+}
+
+pub fn cuEventElapsedTime_v2(_: Call, milliseconds: Out<f32>, start: CUevent, end: CUevent) -> Answer {
+    elapsed(milliseconds, start, end)
+}
+
+pub fn cuStreamWaitEvent(call: Call, stream: CUstream, event: CUevent, flags: c_uint) -> Answer {
+    let (driver, mut state, key) = resolved(call, stream)?;
+    let found = state.events.of(event)?;
+    if let Some((capture, nodes)) = found.captured.clone()
+        && state.captures.contains_key(&capture)
+        && flags & 1 == 0
+    {
+        return capture::join(&mut state, key, capture, nodes);
+    }
+    let Some((point, _)) = found.mark.clone() else { return Ok(()) };
+    if state.streams.get(key)?.capture != 0 && flags & 1 == 0 {
+        // Work outside a capture cannot order work inside it.
+        capture::invalidate_stream(&mut state, key);
+        return Err(CAPTURE_ISOLATION);
+    }
+    enqueue_after(driver, &mut state, key, Task::Empty, vec![point])
+}
+
+fn context_points(state: &State, context: u64) -> Vec<Point> {
+    let own = state.streams.iter().filter(|(_, stream)| stream.context == context && !stream.is_idle());
+    own.map(|(key, stream)| (key, stream.submitted)).collect()
+}
+
+pub fn cuCtxRecordEvent(call: Call, context: CUcontext, event: CUevent) -> Answer {
+    let (driver, mut state) = begin_free()?;
+    let legacy = state.context(context.key())?.legacy;
+    let points = context_points(&state, context.key());
+    let stamp = Arc::new(Stamp::default());
+    let _ = call;
+    enqueue_after(driver, &mut state, legacy, Task::Mark(Arc::clone(&stamp)), points)?;
+    let point = (legacy, state.streams.get(legacy)?.submitted);
+    state.events.of_mut(event)?.mark = Some((point, stamp));
+    Ok(())
+}
+
+pub fn cuCtxWaitEvent(_: Call, context: CUcontext, event: CUevent) -> Answer {
+    let (driver, mut state) = begin_free()?;
+    state.context(context.key())?;
+    let Some((point, _)) = state.events.of(event)?.mark.clone() else { return Ok(()) };
+    let own = state.streams.iter().filter(|(_, stream)| stream.context == context.key());
+    let keys: Vec<u64> = own.map(|(key, _)| key).collect();
+    keys.into_iter()
+        .try_for_each(|key| enqueue_after(driver, &mut state, key, Task::Empty, vec![point]))
+}
+
+/// Submits tasks that come from one call as one unit.
+pub(crate) fn submit(call: Call, stream: CUstream, task: Task) -> Answer {
+    let (driver, mut state, key) = resolved(call, stream)?;
+    enqueue(driver, &mut state, key, task)
+}
+
+pub fn cuLaunchHostFunc(call: Call, stream: CUstream, function: CUhostFn, data: crate::sys::driver::Address) -> Answer {
+    if function.is_none() {
+        return Err(INVALID_VALUE);
+    }
+    submit(call, stream, Task::Host(function, data))
+}
+
+pub fn cuStreamAddCallback(
+    call: Call,
+    stream: CUstream,
+    callback: CUstreamCallback,
+    data: crate::sys::driver::Address,
+    flags: c_uint,
+) -> Answer {
+    let (driver, mut state, key) = resolved(call, stream)?;
+    if callback.is_none() || flags != 0 {
+        return Err(INVALID_VALUE);
+    }
+    if state.streams.get(key)?.capture != 0 {
+        capture::invalidate_stream(&mut state, key);
+        return Err(CAPTURE_UNSUPPORTED);
+    }
+    enqueue(driver, &mut state, key, Task::Callback(callback, stream.key(), data))
+}
+
+// ---- values in memory ----
+
+fn value(at: u64, value: u64, bytes: u64, flags: u32) -> Answer<super::task::MemoryValue> {
+    if at == 0 || !at.is_multiple_of(bytes) {
+        return Err(INVALID_VALUE);
+    }
+    Ok(super::task::MemoryValue { at, value, bytes, comparison: flags & 3 })
+}
+
+fn known(state: &State, at: u64) -> Answer {
+    state.space.find(at).map(|_| ()).ok_or(INVALID_VALUE)
+}
+
+fn submit_value(call: Call, stream: CUstream, value: super::task::MemoryValue, waits: bool) -> Answer {
+    let (driver, mut state, key) = resolved(call, stream)?;
+    known(&state, value.at)?;
+    let task = if waits { Task::WaitValue(value) } else { Task::WriteValue(value) };
+    enqueue(driver, &mut state, key, task)
+}
+
+macro_rules! value_calls {
+    ($($name:ident: $ty:ty, $bytes:literal, $waits:literal;)*) => {$(
+        pub fn $name(call: Call, stream: CUstream, at: CUdeviceptr, wanted: $ty, flags: c_uint) -> Answer {
+            submit_value(call, stream, value(at, u64::from(wanted), $bytes, flags)?, $waits)
+        }
+    )*};
+}
+
+value_calls! {
+    cuStreamWaitValue32: cuuint32_t, 4, true;
+    cuStreamWaitValue32_v2: cuuint32_t, 4, true;
+    cuStreamWaitValue64: cuuint64_t, 8, true;
+    cuStreamWaitValue64_v2: cuuint64_t, 8, true;
+    cuStreamWriteValue32: cuuint32_t, 4, false;
+    cuStreamWriteValue32_v2: cuuint32_t, 4, false;
+    cuStreamWriteValue64: cuuint64_t, 8, false;
+    cuStreamWriteValue64_v2: cuuint64_t, 8, false;
+}
+
+/// The tasks of a batch of memory operations.
+pub(crate) fn batch(state: &State, list: In<CUstreamBatchMemOpParams>, count: u32) -> Answer<Task> {
+    let mut tasks = Vec::new();
+    for params in list.list(count as usize)? {
+        let (kind, at, wanted, flags) = crate::sys::driver_unions::memory_operation(&params);
+        let bytes = if matches!(kind, 4 | 5) { 8 } else { 4 };
+        tasks.push(match kind {
+            1 | 4 => Task::WaitValue(value(at, wanted, bytes, flags)?),
+            2 | 5 => Task::WriteValue(value(at, wanted, bytes, 0)?),
+            // Barriers and flushes order nothing that is not ordered here already.
+            3 | 6 => Task::Empty,
+            _ => return Err(INVALID_VALUE),
+        });
+        if kind != 3 && kind != 6 {
+            known(state, at)?;
+        }
+    }
+    Ok(Task::Series(Arc::new(tasks)))
+}
+
+pub fn cuStreamBatchMemOp(
+    call: Call,
+    stream: CUstream,
+    count: c_uint,
+    list: In<CUstreamBatchMemOpParams>,
+    flags: c_uint,
+) -> Answer {
+    let (driver, mut state, key) = resolved(call, stream)?;
+    if flags != 0 || count > 256 {
+        return Err(INVALID_VALUE);
+    }
+    let task = batch(&state, list, count)?;
+    enqueue(driver, &mut state, key, task)
+}
+
+pub fn cuStreamBatchMemOp_v2(
+    call: Call,
+    stream: CUstream,
+    count: c_uint,
+    list: In<CUstreamBatchMemOpParams>,
+    flags: c_uint,
+) -> Answer {
+    cuStreamBatchMemOp(call, stream, count, list, flags)
+}
+
+/// The stream of a handle, for other modules that only need its key.
+pub(crate) fn stream_key(call: Call, state: &mut State, stream: CUstream) -> Answer<u64> {
+    resolve(call, state, stream)
+}

@@ -1,0 +1,215 @@
+//! The kernels that really compute.
+//!
+//! Code is recognised by entry name and parameter sizes; the results are those the CUDA code of the
+//! name gives, at the cost a kernel of that kind has on the device.
+//!
+//! | entry | what it does |
+//! |---|---|
+//! | any whose code only returns | nothing |
+//! | any whose code begins with `trap` | breaks the context: CUDA_ERROR_LAUNCH_FAILED |
+//! | `vector_add(f32* c, f32* a, f32* b, u32 n)` | `c[i] = a[i] + b[i]` |
+//! | `add32(u32* c, u32* a, u32* b, u32 n)` | `c[i] = a[i] + b[i]`, wrapping |
+//! | `fill_u32(u32* p, u32 v, u64 n)`, `fill32(u32* p, u32 v, u32 n)` | `p[i] = v` |
+//! | `checksum(u32* p, u64 n, u64* out)` | `*out = Σ p[i]`, wrapping |
+//! | `matmul(f32* c, f32* a, f32* b, u32 n)` | `c = a · b`, row-major n × n |
+//! | `fixed_work(u64 iterations, u64* counter)` | adds to the counter; 1 ns of GPU time each |
+//! | `spin_ns(u64 ns)` | passes the time |
+//! | `deep(u64 p)` | uses its local memory; writes `*p = 1` when `p` is not null |
+//!
+//! Anything else cannot be launched. An address that is not mapped breaks the context with
+//! CUDA_ERROR_ILLEGAL_ADDRESS.
+
+use super::error::*;
+use super::machine::{Lane, Load};
+use super::ptx::Entry;
+use super::space::part;
+use super::state::{Driver, is_null};
+use super::task::Place;
+use crate::sys::driver::Answer;
+use crate::sys::driver_bytes as bytes;
+use divvy_driver_api::types::CUresult;
+
+/// Which computation an entry is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Body {
+    Nothing,
+    Trap,
+    VectorAdd,
+    Add32,
+    Fill,
+    Checksum,
+    MatrixProduct,
+    FixedWork,
+    Spin,
+    Deep,
+}
+
+impl Body {
+    /// Recognises an entry.
+    pub(crate) fn of(entry: &Entry) -> Option<Self> {
+        Some(match (entry.name.as_str(), entry.parameters.as_slice()) {
+            ("vector_add", [8, 8, 8, 4]) => Self::VectorAdd,
+            ("add32", [8, 8, 8, 4]) => Self::Add32,
+            ("fill_u32", [8, 4, 8]) | ("fill32", [8, 4, 4]) => Self::Fill,
+            ("checksum", [8, 8, 8]) => Self::Checksum,
+            ("matmul", [8, 8, 8, 4]) => Self::MatrixProduct,
+            ("fixed_work", [8, 8]) => Self::FixedWork,
+            ("spin_ns", [8]) => Self::Spin,
+            ("deep", [8]) => Self::Deep,
+            _ if entry.traps => Self::Trap,
+            _ if entry.is_empty => Self::Nothing,
+            _ => return None,
+        })
+    }
+}
+
+/// A kernel with its arguments, ready to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    pub(crate) function: u64,
+    pub(crate) body: Body,
+    pub(crate) arguments: Vec<Vec<u8>>,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: u32,
+}
+
+/// Nanoseconds a kernel takes before it does anything.
+const KERNEL_NS: u64 = 1_800;
+/// Bytes a memory-bound kernel moves per nanosecond.
+const BYTES_PER_NS: u64 = 4_000;
+/// Floating-point operations per nanosecond of a plain matrix product.
+const FLOPS_PER_NS: u64 = 40_000;
+
+impl Launch {
+    fn number(&self, index: usize) -> u64 {
+        let mut value = [0; 8];
+        if let Some(argument) = self.arguments.get(index) {
+            let length = argument.len().min(8);
+            value[..length].copy_from_slice(&argument[..length]);
+        }
+        u64::from_le_bytes(value)
+    }
+
+    /// How much of what the kernel occupies.
+    fn load(&self) -> (Load, u64) {
+        let n = |index| self.number(index);
+        let moved = |bytes: u64| KERNEL_NS + bytes / BYTES_PER_NS;
+        match self.body {
+            Body::Nothing | Body::Trap | Body::Deep => (Load::Work, KERNEL_NS),
+            Body::VectorAdd | Body::Add32 => (Load::Work, moved(n(3).saturating_mul(12))),
+            Body::Fill => (Load::Work, moved(n(2).saturating_mul(4))),
+            Body::Checksum => (Load::Work, moved(n(1).saturating_mul(4))),
+            Body::MatrixProduct => {
+                (Load::Work, KERNEL_NS + n(3).saturating_pow(3).saturating_mul(2) / FLOPS_PER_NS)
+            }
+            Body::FixedWork => (Load::Work, n(0)),
+            Body::Spin => (Load::Wall, n(0)),
+        }
+    }
+
+    /// Runs the kernel for its time and then makes its results visible.
+    pub(crate) fn run(&self, driver: &Driver, lane: &mut dyn Lane, place: Place) -> Answer {
+        let (load, amount) = self.load();
+        let mut result = Ok(());
+        lane.run(place, load, amount, &mut || result = self.compute(driver))?;
+        result
+    }
+
+    fn compute(&self, driver: &Driver) -> Answer {
+        let n = |index| self.number(index);
+        match self.body {
+            Body::Nothing | Body::Spin => Ok(()),
+            Body::Trap => Err(CUresult::CUDA_ERROR_LAUNCH_FAILED),
+            Body::VectorAdd | Body::Add32 => {
+                let bytes = n(3).saturating_mul(4);
+                let (left, right) = (read(driver, n(1), bytes)?, read(driver, n(2), bytes)?);
+                let is_float = self.body == Body::VectorAdd;
+                let add = |a: [u8; 4], b: [u8; 4]| match is_float {
+                    true => (f32::from_le_bytes(a) + f32::from_le_bytes(b)).to_le_bytes(),
+                    false => u32::from_le_bytes(a).wrapping_add(u32::from_le_bytes(b)).to_le_bytes(),
+                };
+                let sums = words(&left).zip(words(&right)).flat_map(|(a, b)| add(a, b)).collect();
+                write(driver, n(0), bytes, sums)
+            }
+            Body::Fill => {
+                let bytes = n(2).saturating_mul(4);
+                let value = self.arguments.get(1).cloned().unwrap_or_default();
+                fill(driver, n(0), bytes, &value)
+            }
+            Body::Checksum => {
+                let data = read(driver, n(0), n(1).saturating_mul(4))?;
+                let sum = words(&data)
+                    .fold(0_u64, |sum, word| sum.wrapping_add(u64::from(u32::from_le_bytes(word))));
+                write(driver, n(2), 8, sum.to_le_bytes().to_vec())
+            }
+            Body::MatrixProduct => matrix_product(driver, n(0), n(1), n(2), n(3)),
+            Body::FixedWork if n(1) == 0 => Ok(()),
+            Body::FixedWork => {
+                let before = read(driver, n(1), 8)?;
+                let mut word = [0; 8];
+                word[..before.len()].copy_from_slice(&before);
+                let after = u64::from_le_bytes(word).wrapping_add(n(0));
+                write(driver, n(1), 8, after.to_le_bytes().to_vec())
+            }
+            Body::Deep if n(0) == 0 => Ok(()),
+            Body::Deep => write(driver, n(0), 4, 1_u32.to_le_bytes().to_vec()),
+        }
+    }
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = [u8; 4]> + '_ {
+    bytes.chunks_exact(4).map(|chunk| [chunk[0], chunk[1], chunk[2], chunk[3]])
+}
+
+/// Visits the mapped runs of a device range, in order.
+fn visit(driver: &Driver, at: u64, length: u64, mut work: impl FnMut(bytes::Span)) -> Answer {
+    let pieces = driver.lock().space.pieces(at, length)?;
+    let (mut at, mut left) = (at, length);
+    while left > 0 {
+        let (span, found) = part(&pieces, at, left).ok_or(ILLEGAL_ADDRESS)?;
+        if let Some(span) = span {
+            work(span);
+        }
+        (at, left) = (at + found, left - found);
+    }
+    Ok(())
+}
+
+fn read(driver: &Driver, at: u64, length: u64) -> Answer<Vec<u8>> {
+    let mut data = Vec::new();
+    visit(driver, at, length, |span| data.extend(bytes::read(span)))?;
+    Ok(data)
+}
+
+fn write(driver: &Driver, at: u64, length: u64, data: Vec<u8>) -> Answer {
+    let mut rest = data.as_slice();
+    visit(driver, at, length, |span| {
+        let (now, later) = rest.split_at(span.bytes.min(rest.len()));
+        bytes::write(span, now);
+        rest = later;
+    })
+}
+
+fn fill(driver: &Driver, at: u64, length: u64, value: &[u8]) -> Answer {
+    visit(driver, at, length, |span| bytes::fill(span, value))
+}
+
+fn matrix_product(driver: &Driver, to: u64, left: u64, right: u64, n: u64) -> Answer {
+    let bytes = n.saturating_mul(n).saturating_mul(4);
+    let floats = |data: Vec<u8>| words(&data).map(f32::from_le_bytes).collect::<Vec<f32>>();
+    let (left, right) = (floats(read(driver, left, bytes)?), floats(read(driver, right, bytes)?));
+    let size = usize::try_from(n).map_err(|_| ILLEGAL_ADDRESS)?;
+    let mut product = vec![0_f32; if is_null() { 0 } else { size * size }];
+    if !product.is_empty() {
+        for row in 0..size {
+            for inner in 0..size {
+                let factor = left[row * size + inner];
+                let source = &right[inner * size..(inner + 1) * size];
+                let target = &mut product[row * size..(row + 1) * size];
+                target.iter_mut().zip(source).for_each(|(sum, value)| *sum += factor * value);
+            }
+        }
+    }
+    write(driver, to, bytes, product.into_iter().flat_map(f32::to_le_bytes).collect())
+}

@@ -1,0 +1,369 @@
+//! Modules: images loaded into a context, their functions and globals.
+//!
+//! Promises: a module's globals are taken from the card when it is loaded and given back when it is
+//! unloaded; obtaining a function or a global takes nothing. PTX text is read; binary images are
+//! accepted as opaque, with the PTX text inside them where it is not compressed.
+
+use core::ffi::{c_int, c_uint, c_void};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use divvy_driver_api::types::*;
+
+use super::call::Call;
+use super::error::*;
+use super::kernels::Body;
+use super::machine::Purpose;
+use super::ptx::{Entry, Image, parse};
+use super::space::{Kind, Range, part};
+use super::state::{Driver, State, begin, begin_free};
+use crate::sys::driver::{Address, Answer, Handle, In, Out, Text};
+use crate::sys::driver_bytes as bytes;
+
+/// A loaded module.
+pub(crate) struct Module {
+    pub(crate) context: u64,
+    pub(crate) image: Arc<Image>,
+    pub(crate) globals: HashMap<String, (u64, u64)>,
+    pub(crate) functions: HashMap<String, u64>,
+    /// Made by a library; cannot be unloaded by itself.
+    pub(crate) of_library: u64,
+}
+
+/// A function of a module.
+pub(crate) struct Function {
+    pub(crate) context: u64,
+    pub(crate) module: u64,
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) body: Option<Body>,
+    pub(crate) max_dynamic_shared: i32,
+    pub(crate) settings: HashMap<u32, i32>,
+    pub(crate) name: std::ffi::CString,
+    /// Block, shared bytes and parameters of the launches of CUDA 1.
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: u32,
+    pub(crate) buffer: Vec<u8>,
+}
+
+/// Reads the image at an address of the program's.
+pub(crate) fn image_at(at: Address) -> Answer<Arc<Image>> {
+    if at.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    const ELF: u32 = 0x464c_457f;
+    const FATBIN: u32 = 0xba55_ed50;
+    const WRAPPER: u32 = 0x4662_43b1;
+    match at.get::<u32>()? {
+        ELF => Ok(Arc::default()),
+        WRAPPER => image_at(Address(Address(at.0 + 8).get::<usize>()?)),
+        FATBIN => {
+            let size = Address(at.0 + 8).get::<u64>()?;
+            let content = at.bytes(usize::try_from(size).map_err(|_| INVALID_IMAGE)? + 16)?;
+            Ok(embedded(&content))
+        }
+        _ => image_of(at.text()?.as_bytes()),
+    }
+}
+
+/// The PTX text inside a binary image, if it is there in the clear.
+fn embedded(content: &[u8]) -> Arc<Image> {
+    let start = content.windows(8).position(|window| window == b".version");
+    let text = start.map(|start| &content[start..]).unwrap_or_default();
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    Arc::new(parse(&String::from_utf8_lossy(&text[..end])).unwrap_or_default())
+}
+
+/// Reads an image held in memory.
+pub(crate) fn image_of(content: &[u8]) -> Answer<Arc<Image>> {
+    if content.starts_with(b"\x7fELF") || content.starts_with(&0xba55_ed50_u32.to_le_bytes()) {
+        return Ok(embedded(content));
+    }
+    parse(&String::from_utf8_lossy(content)).map(Arc::new).ok_or(INVALID_IMAGE)
+}
+
+/// Loads an image into a context: its globals take memory now.
+pub(crate) fn load(driver: &Driver, state: &mut State, context: u64, image: Arc<Image>) -> Answer<u64> {
+    let device = state.context(context)?.device;
+    let machine_index = state.device(device)?.machine_index;
+    let mut globals: HashMap<String, (u64, u64)> = HashMap::new();
+    for global in &image.globals {
+        let range = Range::new(0, global.bytes.max(1), Kind::Global, context, device);
+        let take = |bytes| driver.machine.allocate(machine_index, bytes, Purpose::Data);
+        match state.space.place(range, take) {
+            Ok(base) => {
+                globals.insert(global.name.clone(), (base, global.bytes));
+                set_initial(state, base, &global.initial, global.bytes)?;
+            }
+            Err(error) => {
+                for (base, _) in globals.values() {
+                    state.space.remove(*base)?;
+                }
+                return Err(error);
+            }
+        }
+    }
+    let functions = HashMap::new();
+    Ok(state.modules.insert(Module { context, image, globals, functions, of_library: 0 }))
+}
+
+fn set_initial(state: &State, base: u64, initial: &[u8], length: u64) -> Answer {
+    let pieces = state.space.pieces(base, length.max(1))?;
+    if let Some((Some(span), _)) = part(&pieces, base, length) {
+        // A packed block may have been another's before.
+        bytes::fill(span, &[0]);
+        bytes::write(span, &initial[..initial.len().min(span.bytes)]);
+    }
+    Ok(())
+}
+
+pub(crate) fn unload(state: &mut State, key: u64) -> Answer {
+    let module = state.modules.remove(key)?;
+    for (base, _) in module.globals.values() {
+        state.space.remove(*base)?;
+    }
+    state.functions.extract(|_, function| function.module == key);
+    Ok(())
+}
+
+fn load_into_current(out: Out<CUmodule>, image: Answer<Arc<Image>>) -> Answer {
+    let (driver, mut state, context) = begin()?;
+    out.check()?;
+    let key = load(driver, &mut state, context, image?)?;
+    out.put(CUmodule::from_key(key))
+}
+
+pub fn cuModuleLoadData(_: Call, module: Out<CUmodule>, image: Address) -> Answer {
+    load_into_current(module, image_at(image))
+}
+
+pub fn cuModuleLoadDataEx(
+    _: Call,
+    module: Out<CUmodule>,
+    image: Address,
+    _options: c_uint,
+    _names: In<CUjit_option>,
+    _values: In<*mut c_void>,
+) -> Answer {
+    load_into_current(module, image_at(image))
+}
+
+pub fn cuModuleLoadFatBinary(_: Call, module: Out<CUmodule>, image: Address) -> Answer {
+    load_into_current(module, image_at(image))
+}
+
+pub fn cuModuleLoad(_: Call, module: Out<CUmodule>, path: Text) -> Answer {
+    load_into_current(module, image_in_file(path))
+}
+
+/// Reads the image in a file.
+pub(crate) fn image_in_file(path: Text) -> Answer<Arc<Image>> {
+    let content = std::fs::read(path.read()?).map_err(|_| FILE_NOT_FOUND)?;
+    image_of(&content)
+}
+
+pub fn cuModuleUnload(_: Call, module: CUmodule) -> Answer {
+    let (driver, state) = begin_free()?;
+    let found = state.modules.of(module)?;
+    if found.of_library != 0 {
+        return Err(INVALID_HANDLE);
+    }
+    let context = found.context;
+    drop(state);
+    super::stream::drain_context(driver, context);
+    unload(&mut driver.lock(), module.key())
+}
+
+/// The function of an entry, made at its first mention.
+pub(crate) fn function(state: &mut State, module_key: u64, name: &str) -> Answer<u64> {
+    let module = state.modules.get(module_key)?;
+    if let Some(key) = module.functions.get(name) {
+        return Ok(*key);
+    }
+    let entry = module.image.entries.iter().find(|entry| entry.name == name).ok_or(NOT_FOUND)?;
+    let function = Function {
+        context: module.context,
+        module: module_key,
+        entry: Arc::new(entry.clone()),
+        body: Body::of(entry),
+        max_dynamic_shared: 49_152,
+        settings: HashMap::new(),
+        name: std::ffi::CString::new(name).map_err(|_| NOT_FOUND)?,
+        block: [1; 3],
+        shared_bytes: 0,
+        buffer: Vec::new(),
+    };
+    let key = state.functions.insert(function);
+    state.modules.get_mut(module_key)?.functions.insert(name.to_owned(), key);
+    Ok(key)
+}
+
+pub fn cuModuleGetFunction(_: Call, out: Out<CUfunction>, module: CUmodule, name: Text) -> Answer {
+    let (_, mut state) = begin_free()?;
+    out.check()?;
+    let key = function(&mut state, module.key(), &name.read()?)?;
+    out.put(CUfunction::from_key(key))
+}
+
+pub fn cuModuleGetFunctionCount(_: Call, count: Out<c_uint>, module: CUmodule) -> Answer {
+    let (_, state) = begin_free()?;
+    count.put(state.modules.of(module)?.image.entries.len() as c_uint)
+}
+
+pub fn cuModuleEnumerateFunctions(_: Call, out: Out<CUfunction>, capacity: c_uint, module: CUmodule) -> Answer {
+    let (_, mut state) = begin_free()?;
+    out.check()?;
+    let image = Arc::clone(&state.modules.of(module)?.image);
+    for (index, entry) in image.entries.iter().take(capacity as usize).enumerate() {
+        let key = function(&mut state, module.key(), &entry.name)?;
+        out.put_at(index, CUfunction::from_key(key));
+    }
+    Ok(())
+}
+
+/// Address and size of a module's global.
+pub(crate) fn global(state: &State, module: u64, name: &str) -> Answer<(u64, u64)> {
+    state.modules.get(module)?.globals.get(name).copied().ok_or(NOT_FOUND)
+}
+
+pub fn cuModuleGetGlobal_v2(
+    _: Call,
+    address: Out<CUdeviceptr>,
+    size: Out<usize>,
+    module: CUmodule,
+    name: Text,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    if address.is_null() && size.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    let (at, length) = global(&state, module.key(), &name.read()?)?;
+    address.offer(at);
+    size.offer(length as usize);
+    Ok(())
+}
+
+pub fn cuModuleGetGlobal(
+    _: Call,
+    address: Out<CUdeviceptr_v1>,
+    size: Out<c_uint>,
+    module: CUmodule,
+    name: Text,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    let (at, length) = global(&state, module.key(), &name.read()?)?;
+    // The addresses of this machine do not fit the 32 bits of the first version.
+    address.offer(c_uint::try_from(at).map_err(|_| NOT_SUPPORTED)?);
+    size.offer(length as c_uint);
+    Ok(())
+}
+
+pub fn cuModuleGetLoadingMode(_: Call, mode: Out<CUmoduleLoadingMode>) -> Answer {
+    let eager = std::env::var("CUDA_MODULE_LOADING").is_ok_and(|mode| mode == "EAGER");
+    mode.put(if eager {
+        CUmoduleLoadingMode::CU_MODULE_EAGER_LOADING
+    } else {
+        CUmoduleLoadingMode::CU_MODULE_LAZY_LOADING
+    })
+}
+
+pub fn cuFuncGetModule(_: Call, module: Out<CUmodule>, function: CUfunction) -> Answer {
+    let (_, state) = begin_free()?;
+    module.put(CUmodule::from_key(state.functions.of(function)?.module))
+}
+
+pub fn cuFuncGetName(_: Call, name: Out<*const core::ffi::c_char>, function: CUfunction) -> Answer {
+    let (_, state) = begin_free()?;
+    name.put(state.functions.of(function)?.name.as_ptr())
+}
+
+pub fn cuFuncIsLoaded(_: Call, out: Out<CUfunctionLoadingState>, function: CUfunction) -> Answer {
+    let (_, state) = begin_free()?;
+    state.functions.of(function)?;
+    out.put(CUfunctionLoadingState::CU_FUNCTION_LOADING_STATE_LOADED)
+}
+
+pub fn cuFuncLoad(_: Call, function: CUfunction) -> Answer {
+    let (_, state) = begin_free()?;
+    state.functions.of(function).map(|_| ())
+}
+
+/// Offset and size of a parameter.
+pub(crate) fn parameter(entry: &Entry, index: usize) -> Answer<(usize, usize)> {
+    let mut offset = 0_usize;
+    for (at, size) in entry.parameters.iter().enumerate() {
+        offset = offset.next_multiple_of((*size).clamp(1, 8).next_power_of_two());
+        if at == index {
+            return Ok((offset, *size));
+        }
+        offset += size;
+    }
+    Err(INVALID_VALUE)
+}
+
+pub fn cuFuncGetParamInfo(
+    _: Call,
+    function: CUfunction,
+    index: usize,
+    offset: Out<usize>,
+    size: Out<usize>,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    let (at, bytes) = parameter(&state.functions.of(function)?.entry, index)?;
+    offset.put(at)?;
+    size.offer(bytes);
+    Ok(())
+}
+
+/// The attributes of an entry; `settings` are those a program set.
+pub(crate) fn attribute(
+    entry: &Entry,
+    settings: &HashMap<u32, i32>,
+    max_dynamic_shared: i32,
+    which: CUfunction_attribute,
+) -> Answer<c_int> {
+    Ok(match which.0 as u32 {
+        0 => entry.max_threads.unwrap_or(1024) as c_int,
+        1 => entry.shared_bytes as c_int,
+        2 => 0,
+        3 => entry.local_bytes as c_int,
+        4 => entry.registers as c_int,
+        5 | 6 => 90,
+        7 => 0,
+        8 => max_dynamic_shared,
+        9 => settings.get(&9).copied().unwrap_or(-1),
+        id @ 10..=15 => settings.get(&id).copied().unwrap_or(0),
+        _ => return Err(INVALID_VALUE),
+    })
+}
+
+pub fn cuFuncGetAttribute(_: Call, value: Out<c_int>, which: CUfunction_attribute, function: CUfunction) -> Answer {
+    let (_, mut state) = begin_free()?;
+    value.check()?;
+    let key = super::library::function_key(&mut state, function)?;
+    let found = state.functions.get(key)?;
+    value.put(attribute(&found.entry, &found.settings, found.max_dynamic_shared, which)?)
+}
+
+pub fn cuFuncSetAttribute(_: Call, function: CUfunction, which: CUfunction_attribute, value: c_int) -> Answer {
+    let (_, mut state) = begin_free()?;
+    let key = super::library::function_key(&mut state, function)?;
+    let found = state.functions.get_mut(key)?;
+    match which.0 as u32 {
+        8 if (0..=232_448).contains(&value) => found.max_dynamic_shared = value,
+        id @ (9 | 11..=15) => {
+            found.settings.insert(id, value);
+        }
+        _ => return Err(INVALID_VALUE),
+    }
+    Ok(())
+}
+
+pub fn cuFuncSetCacheConfig(_: Call, function: CUfunction, _config: CUfunc_cache) -> Answer {
+    let (_, state) = begin_free()?;
+    state.functions.of(function).map(|_| ())
+}
+
+pub fn cuFuncSetSharedMemConfig(_: Call, function: CUfunction, _config: CUsharedconfig) -> Answer {
+    let (_, state) = begin_free()?;
+    state.functions.of(function).map(|_| ())
+}

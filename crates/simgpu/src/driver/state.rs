@@ -1,0 +1,181 @@
+//! The driver's state in one process: one lock, one condition, and the thread's current context.
+//!
+//! Promises: the lock is never held while work runs, while the program's functions are called, or
+//! across a wait, so a call from any thread makes progress. Hot calls of the null machine do not
+//! take it.
+
+use core::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use divvy_driver_api::types::*;
+
+use super::array::{Array, Mipmap};
+use super::capture::Capture;
+use super::context::Context;
+use super::device::Device;
+use super::error::*;
+use super::event::Event;
+use super::graph::{Exec, Graph, Node, UserObject};
+use super::green::{Green, Resources};
+use super::library::{Kernel, Library};
+use super::machine::{Block, Machine, Purpose};
+use super::module::{Function, Module};
+use super::pool::Pool;
+use super::space::Space;
+use super::stream::Stream;
+use super::table::Table;
+use super::vmm::PhysicalHandle;
+use crate::sys::driver::Answer;
+
+/// Everything the driver knows.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) devices: Vec<Device>,
+    pub(crate) contexts: Table<CUcontext, Context>,
+    pub(crate) streams: Table<CUstream, Stream>,
+    pub(crate) events: Table<CUevent, Event>,
+    pub(crate) space: Space,
+    pub(crate) reservations: std::collections::BTreeMap<u64, u64>,
+    pub(crate) physical: HashMap<u64, PhysicalHandle>,
+    pub(crate) pools: Table<CUmemoryPool, Pool>,
+    pub(crate) arrays: Table<CUarray, Array>,
+    pub(crate) mipmaps: Table<CUmipmappedArray, Mipmap>,
+    pub(crate) modules: Table<CUmodule, Module>,
+    pub(crate) functions: Table<CUfunction, Function>,
+    pub(crate) libraries: Table<CUlibrary, Library>,
+    pub(crate) kernels: Table<CUkernel, Kernel>,
+    pub(crate) graphs: Table<CUgraph, Graph>,
+    pub(crate) nodes: Table<CUgraphNode, Node>,
+    pub(crate) execs: Table<CUgraphExec, Exec>,
+    pub(crate) user_objects: Table<CUuserObject, UserObject>,
+    pub(crate) greens: Table<CUgreenCtx, Green>,
+    pub(crate) resources: Table<CUdevResourceDesc, Resources>,
+    pub(crate) captures: HashMap<u64, Capture>,
+    pub(crate) ipc_opened: HashMap<u64, (u64, u32)>,
+    pub(crate) next_id: u64,
+}
+
+impl State {
+    /// A number no object of this process had before.
+    pub(crate) fn fresh_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// The live context of a key, its sticky error first.
+    pub(crate) fn context(&self, key: u64) -> Answer<&Context> {
+        let context = self.contexts.get(key).map_err(|_| INVALID_CONTEXT)?;
+        if !context.alive {
+            return Err(CONTEXT_IS_DESTROYED);
+        }
+        match context.sticky {
+            Some(error) => Err(error),
+            None => Ok(context),
+        }
+    }
+
+    pub(crate) fn context_mut(&mut self, key: u64) -> Answer<&mut Context> {
+        self.context(key)?;
+        self.contexts.get_mut(key)
+    }
+
+    pub(crate) fn device(&self, device: CUdevice) -> Answer<&Device> {
+        let index = usize::try_from(device).map_err(|_| INVALID_DEVICE)?;
+        self.devices.get(index).ok_or(INVALID_DEVICE)
+    }
+
+    pub(crate) fn device_mut(&mut self, device: CUdevice) -> Answer<&mut Device> {
+        let index = usize::try_from(device).map_err(|_| INVALID_DEVICE)?;
+        self.devices.get_mut(index).ok_or(INVALID_DEVICE)
+    }
+}
+
+/// The driver of this process.
+pub(crate) struct Driver {
+    pub(crate) machine: Box<dyn Machine>,
+    state: Mutex<State>,
+    progress: Condvar,
+}
+
+static DRIVER: OnceLock<Driver> = OnceLock::new();
+static NULL: AtomicBool = AtomicBool::new(false);
+
+impl Driver {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the lock up until something completed.
+    pub(crate) fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.progress.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells every waiter to look again.
+    pub(crate) fn progressed(&self) {
+        self.progress.notify_all();
+    }
+
+    /// Takes physical memory of a visible device.
+    pub(crate) fn allocate(
+        &self,
+        state: &State,
+        device: i32,
+        bytes: u64,
+        purpose: Purpose,
+    ) -> Answer<Arc<dyn Block>> {
+        self.machine.allocate(state.device(device)?.machine_index, bytes, purpose)
+    }
+}
+
+/// The driver, once `cuInit` made it.
+pub(crate) fn driver() -> Answer<&'static Driver> {
+    DRIVER.get().ok_or(NOT_INITIALIZED)
+}
+
+/// Makes the driver; later calls keep the first.
+pub(crate) fn start(make: impl FnOnce() -> (Box<dyn Machine>, State)) -> &'static Driver {
+    let driver = DRIVER.get_or_init(|| {
+        let (machine, state) = make();
+        NULL.store(machine.is_null(), Ordering::Relaxed);
+        Driver { machine, state: Mutex::new(state), progress: Condvar::new() }
+    });
+    driver
+}
+
+/// Whether this process runs on the null machine.
+#[inline]
+pub(crate) fn is_null() -> bool {
+    NULL.load(Ordering::Relaxed)
+}
+
+thread_local! {
+    static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Reads or changes the calling thread's context stack.
+pub(crate) fn with_stack<R>(work: impl FnOnce(&mut Vec<u64>) -> R) -> Answer<R> {
+    STACK.try_with(|stack| work(&mut stack.borrow_mut())).map_err(|_| DEINITIALIZED)
+}
+
+/// The calling thread's current context key.
+#[inline]
+pub(crate) fn current() -> Answer<u64> {
+    with_stack(|stack| stack.last().copied())?.filter(|key| *key != 0).ok_or(INVALID_CONTEXT)
+}
+
+/// The driver, its locked state and the healthy current context: how most calls begin.
+pub(crate) fn begin() -> Answer<(&'static Driver, MutexGuard<'static, State>, u64)> {
+    let driver = driver()?;
+    let key = current()?;
+    let state = driver.lock();
+    state.context(key)?;
+    Ok((driver, state, key))
+}
+
+/// The driver and its locked state, where no context is needed.
+pub(crate) fn begin_free() -> Answer<(&'static Driver, MutexGuard<'static, State>)> {
+    let driver = driver()?;
+    Ok((driver, driver.lock()))
+}

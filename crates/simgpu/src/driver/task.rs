@@ -1,0 +1,294 @@
+//! What a stream runs: copies, fills, kernels, host functions, marks and waits.
+//!
+//! Promises: a task can be run any number of times (graphs do), reads the address space only when it
+//! runs, and moves real bytes. Copies and fills of the null machine do nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use divvy_driver_api::types::*;
+
+use super::call::in_host_function;
+use super::error::*;
+use super::kernels::Launch;
+use super::machine::{Lane, Load};
+use super::space::{Piece, part};
+use super::state::{Driver, is_null};
+use crate::sys::driver::{Address, Answer, Handle, call_host, call_stream};
+use crate::sys::driver_bytes as bytes;
+
+/// Where and with what a task runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) context: u64,
+    pub(crate) device: i32,
+    /// Multiprocessors it may use.
+    pub(crate) width: u32,
+}
+
+/// One end of a copy: rows of bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows {
+    pub(crate) at: u64,
+    pub(crate) pitch: u64,
+    pub(crate) slice: u64,
+}
+
+/// A copy of `depth` × `height` rows of `width` bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopyShape {
+    pub(crate) to: Rows,
+    pub(crate) from: Rows,
+    pub(crate) width: u64,
+    pub(crate) height: u64,
+    pub(crate) depth: u64,
+}
+
+/// Rows filled with a value of 1, 2 or 4 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FillShape {
+    pub(crate) at: u64,
+    pub(crate) pitch: u64,
+    pub(crate) value: u32,
+    pub(crate) element_bytes: u32,
+    pub(crate) width: u64,
+    pub(crate) height: u64,
+}
+
+/// When an event happened, in nanoseconds of the machine's clock; 0: not yet.
+#[derive(Debug, Default)]
+pub(crate) struct Stamp(AtomicU64);
+
+impl Stamp {
+    pub(crate) fn at(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Acquire)).filter(|at| *at != 0)
+    }
+
+    pub(crate) fn mark(&self) {
+        self.0.store(now_ns().max(1), Ordering::Release);
+    }
+}
+
+/// The monotonic clock.
+pub(crate) fn now_ns() -> u64 {
+    use std::time::Instant;
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX) + 1
+}
+
+/// A value compared with or written to memory by a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryValue {
+    pub(crate) at: u64,
+    pub(crate) value: u64,
+    pub(crate) bytes: u64,
+    /// 0: ≥ (cyclic), 1: equal, 2: and, 3: nor.
+    pub(crate) comparison: u32,
+}
+
+/// A unit of work.
+#[derive(Clone)]
+pub(crate) enum Task {
+    Empty,
+    Copy(CopyShape),
+    Fill(FillShape),
+    Kernel(Arc<Launch>),
+    Host(CUhostFn, Address),
+    Callback(CUstreamCallback, u64, Address),
+    Mark(Arc<Stamp>),
+    WaitValue(MemoryValue),
+    WriteValue(MemoryValue),
+    Series(Arc<Vec<Task>>),
+}
+
+impl Task {
+    /// A copy of `bytes` bytes.
+    pub(crate) fn copy(to: u64, from: u64, bytes: u64) -> Self {
+        let rows = |at| Rows { at, pitch: bytes, slice: bytes };
+        Self::Copy(CopyShape { to: rows(to), from: rows(from), width: bytes, height: 1, depth: 1 })
+    }
+
+    /// Whether the null machine completes it at submission.
+    pub(crate) fn is_instant(&self) -> bool {
+        match self {
+            Self::Host(..) | Self::Callback(..) => false,
+            Self::Series(tasks) => tasks.iter().all(Self::is_instant),
+            _ => true,
+        }
+    }
+
+    /// The marks of a task the null machine completed.
+    pub(crate) fn finish_instantly(&self) {
+        match self {
+            Self::Mark(stamp) => stamp.mark(),
+            Self::Series(tasks) => tasks.iter().for_each(Self::finish_instantly),
+            _ => {}
+        }
+    }
+
+    /// Marks that must be set even if the context broke before the task ran.
+    pub(crate) fn finish(&self) {
+        match self {
+            Self::Mark(stamp) if stamp.at().is_none() => stamp.mark(),
+            _ => {}
+        }
+    }
+
+    /// Callbacks are told of a broken context; host functions are not called.
+    pub(crate) fn runs_in_a_broken_context(&self) -> bool {
+        matches!(self, Self::Callback(..))
+    }
+
+    /// Does the work.
+    pub(crate) fn run(&self, driver: &'static Driver, lane: &mut dyn Lane, place: Place) -> Answer {
+        match self {
+            Self::Empty => Ok(()),
+            Self::Copy(shape) => run_copy(driver, lane, place, shape),
+            Self::Fill(shape) => run_fill(driver, lane, place, shape),
+            Self::Kernel(launch) => launch.run(driver, lane, place),
+            Self::Host(function, data) => {
+                in_host_function(|| call_host(*function, *data));
+                Ok(())
+            }
+            Self::Callback(function, stream, data) => {
+                let sticky = driver.lock().contexts.get(place.context).ok().and_then(|c| c.sticky);
+                let status = sticky.unwrap_or(CUresult::CUDA_SUCCESS);
+                let stream = CUstream::from_key(*stream);
+                in_host_function(|| call_stream(*function, stream, status, *data));
+                Ok(())
+            }
+            Self::Mark(stamp) => {
+                stamp.mark();
+                Ok(())
+            }
+            Self::WaitValue(value) => wait_value(driver, place, value),
+            Self::WriteValue(value) => write_value(driver, value),
+            Self::Series(tasks) => tasks.iter().try_for_each(|task| task.run(driver, lane, place)),
+        }
+    }
+}
+
+fn extent(rows: &Rows, width: u64, height: u64, depth: u64) -> Answer<u64> {
+    let last = |count: u64, step: u64| count.saturating_sub(1).checked_mul(step);
+    last(depth, rows.slice)
+        .and_then(|z| last(height, rows.pitch)?.checked_add(z))
+        .and_then(|sum| sum.checked_add(width))
+        .ok_or(INVALID_VALUE)
+}
+
+/// Copies along both sides' pieces.
+fn copy_run(to: &[Piece], to_at: u64, from: &[Piece], from_at: u64, length: u64) -> Answer {
+    let mut done = 0;
+    while done < length {
+        let left = length - done;
+        let (source, can_read) = part(from, from_at + done, left).ok_or(ILLEGAL_ADDRESS)?;
+        let (target, can_write) = part(to, to_at + done, left).ok_or(ILLEGAL_ADDRESS)?;
+        let step = can_read.min(can_write);
+        if let (Some(source), Some(target)) = (source, target) {
+            let cut = |span: bytes::Span| bytes::Span { bytes: step as usize, ..span };
+            bytes::copy(cut(target), cut(source));
+        }
+        done += step;
+    }
+    Ok(())
+}
+
+fn run_copy(driver: &Driver, lane: &mut dyn Lane, place: Place, shape: &CopyShape) -> Answer {
+    let CopyShape { to, from, width, height, depth } = *shape;
+    if width == 0 || height == 0 || depth == 0 {
+        return Ok(());
+    }
+    let (targets, sources, load) = {
+        let state = driver.lock();
+        let targets = state.space.pieces(to.at, extent(&to, width, height, depth)?)?;
+        let sources = state.space.pieces(from.at, extent(&from, width, height, depth)?)?;
+        let on_device = |at| state.space.find(at).is_some_and(|range| range.device >= 0);
+        let load = match (on_device(to.at), on_device(from.at)) {
+            (true, true) => Load::DeviceCopy,
+            (true, false) => Load::CopyIn,
+            (false, true) => Load::CopyOut,
+            (false, false) => Load::None,
+        };
+        (targets, sources, load)
+    };
+    let moved = width.saturating_mul(height).saturating_mul(depth);
+    let mut result = Ok(());
+    lane.run(place, load, moved, &mut || {
+        let packed = |rows: &Rows| {
+            (height == 1 || rows.pitch == width) && (depth == 1 || rows.slice == width * height)
+        };
+        result = if packed(&to) && packed(&from) {
+            copy_run(&targets, to.at, &sources, from.at, moved)
+        } else {
+            (0..depth).try_for_each(|z| {
+                (0..height).try_for_each(|y| {
+                    let offset = |rows: &Rows| rows.at + z * rows.slice + y * rows.pitch;
+                    copy_run(&targets, offset(&to), &sources, offset(&from), width)
+                })
+            })
+        };
+    })?;
+    result
+}
+
+fn run_fill(driver: &Driver, lane: &mut dyn Lane, place: Place, shape: &FillShape) -> Answer {
+    let rows = Rows { at: shape.at, pitch: shape.pitch, slice: 0 };
+    let width = shape.width.saturating_mul(u64::from(shape.element_bytes));
+    if width == 0 || shape.height == 0 {
+        return Ok(());
+    }
+    let pieces = driver.lock().space.pieces(shape.at, extent(&rows, width, shape.height, 1)?)?;
+    let value = shape.value.to_le_bytes();
+    let pattern = value.get(..shape.element_bytes as usize).ok_or(INVALID_VALUE)?;
+    let mut result = Ok(());
+    lane.run(place, Load::Fill, width.saturating_mul(shape.height), &mut || {
+        result = (0..shape.height).try_for_each(|y| {
+            let (mut at, mut left) = (shape.at + y * shape.pitch, width);
+            while left > 0 {
+                let (span, length) = part(&pieces, at, left).ok_or(ILLEGAL_ADDRESS)?;
+                if let Some(span) = span {
+                    bytes::fill(span, pattern);
+                }
+                (at, left) = (at + length, left - length);
+            }
+            Ok(())
+        });
+    })?;
+    result
+}
+
+fn value_span(driver: &Driver, value: &MemoryValue) -> Answer<Option<Vec<Piece>>> {
+    let pieces = driver.lock().space.pieces(value.at, value.bytes)?;
+    Ok(if is_null() { None } else { Some(pieces) })
+}
+
+fn write_value(driver: &Driver, value: &MemoryValue) -> Answer {
+    let Some(pieces) = value_span(driver, value)? else { return Ok(()) };
+    if let Some((Some(span), _)) = part(&pieces, value.at, value.bytes) {
+        bytes::write(span, &value.value.to_le_bytes()[..value.bytes as usize]);
+    }
+    Ok(())
+}
+
+fn wait_value(driver: &Driver, place: Place, value: &MemoryValue) -> Answer {
+    let Some(pieces) = value_span(driver, value)? else { return Ok(()) };
+    let Some((Some(span), _)) = part(&pieces, value.at, value.bytes) else { return Ok(()) };
+    let mask = if value.bytes == 4 { u64::from(u32::MAX) } else { u64::MAX };
+    loop {
+        let mut seen = [0; 8];
+        seen[..value.bytes as usize].copy_from_slice(&bytes::read(span));
+        let (seen, wanted) = (u64::from_le_bytes(seen), value.value & mask);
+        let arrived = match value.comparison {
+            0 => seen.wrapping_sub(wanted) & mask <= mask >> 1,
+            1 => seen == wanted,
+            2 => seen & wanted != 0,
+            _ => !(seen | wanted) & mask != 0,
+        };
+        let alive = driver.lock().contexts.get(place.context).is_ok_and(|c| c.alive);
+        if arrived || !alive {
+            return Ok(());
+        }
+        // What is waited for is written by another thread, or another process, at any time.
+        std::thread::sleep(std::time::Duration::from_micros(20));
+    }
+}

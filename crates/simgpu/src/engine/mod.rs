@@ -1,0 +1,175 @@
+//! The engines of one device: what runs when.
+//!
+//! A pure simulation: time comes in as an argument and only ever forward, work comes in by lane, and
+//! what comes out is when each piece of work ends. Nothing here reads a clock or talks to anybody, so
+//! the figures of the hardware are tested to the nanosecond.
+//!
+//! A lane's work runs in order, one piece at a time, over all engines. Kernels go through
+//! [`compute`], copies through [`copy`].
+
+pub mod compute;
+pub mod copy;
+
+use crate::wire::{Engine, Pace};
+use compute::Compute;
+use copy::Copies;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A piece of work of a lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// The lane's own number for it.
+    pub sequence: u64,
+    /// The context it belongs to.
+    pub context: u64,
+    /// The engine it needs.
+    pub engine: Engine,
+    /// Nanoseconds, or bytes for copies.
+    pub amount: u64,
+    /// How much of the device it fills, in thousandths.
+    pub width_permille: u32,
+    /// How its duration is to be read.
+    pub pace: Pace,
+    /// When its client handed it in.
+    pub submitted_ns: u64,
+}
+
+/// A piece of work whose end is certain, though perhaps still to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// The lane.
+    pub lane: u64,
+    /// The lane's number for the work.
+    pub sequence: u64,
+    /// When it began.
+    pub started_ns: u64,
+    /// When it ends.
+    pub finished_ns: u64,
+}
+
+/// A stretch of time in which a context kept an engine busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy {
+    /// The context.
+    pub context: u64,
+    /// Whether it was the compute engine.
+    pub compute: bool,
+    /// From.
+    pub from_ns: u64,
+    /// To.
+    pub to_ns: u64,
+}
+
+/// What an engine reports.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Ends that have become certain, each once.
+    pub endings: Vec<Ending>,
+    /// Stretches of work.
+    pub busy: Vec<Busy>,
+    /// Lanes whose work has ended at the time stepped to.
+    ended: Vec<u64>,
+}
+
+/// The engines of one device and the lanes that feed them.
+#[derive(Debug, Default)]
+pub struct Engines {
+    compute: Compute,
+    copies: [Copies; 2],
+    lanes: BTreeMap<u64, VecDeque<Job>>,
+}
+
+impl Engines {
+    /// Takes work in at `now_ns`; [`Engines::advance`] must have been called for that time.
+    pub fn submit(&mut self, lane: u64, job: Job, now_ns: u64, report: &mut Report) {
+        let queue = self.lanes.entry(lane).or_default();
+        queue.push_back(job);
+        if queue.len() == 1 {
+            self.start(lane, job.submitted_ns.min(now_ns), report);
+        }
+    }
+
+    /// Lets time pass up to `now_ns`.
+    pub fn advance(&mut self, now_ns: u64, report: &mut Report) {
+        while let Some(event_ns) = self.next_event_ns().filter(|event_ns| *event_ns <= now_ns) {
+            if self.compute.next_event_ns() == Some(event_ns) {
+                self.compute.step(report);
+            }
+            for copies in &mut self.copies {
+                if copies.next_event_ns() == Some(event_ns) {
+                    copies.step(report);
+                }
+            }
+            for lane in std::mem::take(&mut report.ended) {
+                if let Some(queue) = self.lanes.get_mut(&lane) {
+                    queue.pop_front();
+                    self.start(lane, event_ns, report);
+                }
+            }
+            self.compute.settle(report);
+        }
+    }
+
+    /// The next time something happens by itself.
+    pub fn next_event_ns(&self) -> Option<u64> {
+        let copies = self.copies.iter().filter_map(Copies::next_event_ns).min();
+        [self.compute.next_event_ns(), copies].into_iter().flatten().min()
+    }
+
+    /// Drops a lane and its work.
+    pub fn forget_lane(&mut self, lane: u64, report: &mut Report) {
+        self.lanes.remove(&lane);
+        self.compute.forget(|run| run.lane == lane, report);
+        self.copies.iter_mut().for_each(|copies| copies.forget(|run| run == lane));
+    }
+
+    /// Drops a context's work; lanes whose work is dropped see it end at `now_ns`.
+    pub fn forget_context(&mut self, context: u64, now_ns: u64, report: &mut Report) {
+        let mut waiting = Vec::new();
+        for (lane, queue) in &mut self.lanes {
+            let head = queue.front().map(|job| job.sequence);
+            queue.retain(|job| {
+                if job.context != context {
+                    return true;
+                }
+                report.endings.push(Ending {
+                    lane: *lane,
+                    sequence: job.sequence,
+                    started_ns: now_ns,
+                    finished_ns: now_ns,
+                });
+                false
+            });
+            if queue.front().map(|job| job.sequence) != head && !queue.is_empty() {
+                waiting.push(*lane);
+            }
+        }
+        self.compute.forget(|run| run.context == context, report);
+        let lanes = &self.lanes;
+        for copies in &mut self.copies {
+            copies.forget(|lane| lanes.get(&lane).is_none_or(VecDeque::is_empty));
+        }
+        for lane in waiting {
+            self.start(lane, now_ns, report);
+        }
+    }
+
+    /// Hands the first work of a lane to its engine.
+    fn start(&mut self, lane: u64, at_ns: u64, report: &mut Report) {
+        let Some(job) = self.lanes.get(&lane).and_then(VecDeque::front).copied() else { return };
+        match job.engine {
+            Engine::Compute => self.compute.submit(lane, &job, at_ns, report),
+            Engine::CopyIn => {
+                let other_busy = self.copies[1].busy_at(at_ns);
+                self.copies[0].submit(lane, &job, at_ns, other_busy, report);
+            }
+            Engine::CopyOut => {
+                let other_busy = self.copies[0].busy_at(at_ns);
+                self.copies[1].submit(lane, &job, at_ns, other_busy, report);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

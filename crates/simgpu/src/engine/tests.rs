@@ -1,0 +1,206 @@
+//! The model against the rows of the measurement it is calibrated by, to within a few percent, in
+//! simulated time.
+
+use super::*;
+use crate::calibration::{COPY_IN_BYTES_PER_S, SYNCHRONISE_GAP_NS};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A client that keeps `depth` kernels in flight and hands the next in `gap_ns` after one ends.
+struct Client {
+    context: u64,
+    kernel_ns: u64,
+    depth: u64,
+    gap_ns: u64,
+}
+
+/// Plays clients against one device for a second; answers the part of it each one's kernels ran.
+fn shares(clients: &[Client]) -> Vec<f64> {
+    let mut engines = Engines::default();
+    let mut report = Report::default();
+    let mut busy = vec![0u64; clients.len()];
+    let mut sequence = 0;
+    // Submissions to come: time, lane.
+    let mut arrivals: Vec<(u64, u64)> = Vec::new();
+    for (lane, client) in clients.iter().enumerate() {
+        arrivals.extend((0..client.depth).map(|_| (lane as u64, lane as u64)));
+    }
+    while let Some(index) = (0..arrivals.len()).min_by_key(|index| arrivals[*index]) {
+        let (at_ns, lane) = arrivals.swap_remove(index);
+        if at_ns >= SECOND_NS {
+            break;
+        }
+        let event_ns = engines.next_event_ns().filter(|event_ns| *event_ns < at_ns);
+        if let Some(event_ns) = event_ns {
+            arrivals.push((at_ns, lane));
+            engines.advance(event_ns, &mut report);
+        } else {
+            engines.advance(at_ns, &mut report);
+            sequence += 1;
+            let client = &clients[lane as usize];
+            engines.submit(
+                lane,
+                job(client.context, sequence, client.kernel_ns, at_ns),
+                at_ns,
+                &mut report,
+            );
+        }
+        for ending in report.endings.drain(..) {
+            let client = &clients[ending.lane as usize];
+            arrivals.push((ending.finished_ns + client.gap_ns, ending.lane));
+        }
+        // With everybody waiting for the device, time goes on by its events alone.
+        while arrivals.is_empty() {
+            let Some(event_ns) = engines.next_event_ns() else { break };
+            engines.advance(event_ns, &mut report);
+            for ending in report.endings.drain(..) {
+                let client = &clients[ending.lane as usize];
+                arrivals.push((ending.finished_ns + client.gap_ns, ending.lane));
+            }
+        }
+        for stretch in report.busy.drain(..) {
+            let owner = clients.iter().position(|client| client.context == stretch.context);
+            busy[owner.unwrap()] += stretch.to_ns - stretch.from_ns;
+        }
+    }
+    busy.iter().map(|ns| *ns as f64 / SECOND_NS as f64).collect()
+}
+
+fn job(context: u64, sequence: u64, amount: u64, submitted_ns: u64) -> Job {
+    Job {
+        sequence,
+        context,
+        engine: Engine::Compute,
+        amount,
+        width_permille: 1000,
+        pace: Pace::Work,
+        submitted_ns,
+    }
+}
+
+fn synchronising(contexts: u64, kernel_ns: u64) -> f64 {
+    let clients: Vec<Client> = (1..=contexts)
+        .map(|context| Client { context, kernel_ns, depth: 1, gap_ns: SYNCHRONISE_GAP_NS })
+        .collect();
+    let shares = shares(&clients);
+    let (low, high) = shares
+        .iter()
+        .fold((1.0f64, 0.0f64), |(low, high), share| (low.min(*share), high.max(*share)));
+    assert!(high - low < 0.02, "equal tenants got {shares:?}");
+    shares.iter().sum()
+}
+
+fn near(got: f64, measured: f64, tolerance: f64) {
+    assert!((got - measured).abs() <= tolerance, "{got:.3}, measured {measured:.3}");
+}
+
+#[test]
+fn one_tenant_alone() {
+    near(synchronising(1, 100_000), 0.94, 0.02);
+    near(synchronising(1, 20_000), 0.717, 0.03);
+}
+
+#[test]
+fn synchronising_tenants_lose_to_the_switch() {
+    near(synchronising(2, 100_000), 0.42, 0.02);
+    near(synchronising(3, 100_000), 0.42, 0.02);
+    near(synchronising(2, 20_000), 0.127, 0.01);
+    near(synchronising(2, 1_000_000), 0.87, 0.03);
+}
+
+#[test]
+fn queued_tenants_take_slices() {
+    let clients: Vec<Client> = (1..=2)
+        .map(|context| Client { context, kernel_ns: 100_000, depth: 100, gap_ns: 0 })
+        .collect();
+    let shares = shares(&clients);
+    near(shares.iter().sum(), 0.883, 0.02);
+    near(shares[0], shares[1], 0.02);
+}
+
+#[test]
+fn a_kernel_longer_than_its_slice_stretches() {
+    let mut engines = Engines::default();
+    let mut report = Report::default();
+    engines.submit(1, job(1, 1, 5_000_000, 0), 0, &mut report);
+    engines.submit(2, job(2, 1, 5_000_000, 0), 0, &mut report);
+    engines.advance(SECOND_NS, &mut report);
+    assert_eq!(report.endings.len(), 2);
+    for ending in &report.endings {
+        let wall_ns = ending.finished_ns - ending.started_ns;
+        assert!(wall_ns > 9_000_000, "took {wall_ns} ns");
+    }
+}
+
+#[test]
+fn a_spin_counts_on_while_it_is_out() {
+    let mut engines = Engines::default();
+    let mut report = Report::default();
+    let spin = Job { pace: Pace::Wall, ..job(1, 1, 5_000_000, 0) };
+    engines.submit(1, spin, 0, &mut report);
+    engines.submit(2, job(2, 1, 50_000_000, 0), 0, &mut report);
+    engines.advance(SECOND_NS, &mut report);
+    let spun = report.endings.iter().find(|ending| ending.lane == 1).unwrap();
+    assert!(spun.finished_ns - spun.started_ns < 7_000_000);
+}
+
+#[test]
+fn narrow_kernels_of_one_context_run_side_by_side() {
+    let mut engines = Engines::default();
+    let mut report = Report::default();
+    for lane in 1..=3 {
+        let half = Job { width_permille: 500, ..job(1, 1, 100_000, 0) };
+        engines.submit(lane, half, 0, &mut report);
+    }
+    engines.advance(SECOND_NS, &mut report);
+    let mut ends: Vec<u64> = report.endings.iter().map(|ending| ending.finished_ns).collect();
+    ends.sort_unstable();
+    let first = ends[0];
+    assert_eq!(ends, [first, first, first + 100_000]);
+}
+
+#[test]
+fn a_lane_is_in_order_over_all_engines() {
+    let mut engines = Engines::default();
+    let mut report = Report::default();
+    let copy =
+        Job { engine: Engine::CopyIn, amount: COPY_IN_BYTES_PER_S / 1000, ..job(1, 1, 0, 0) };
+    engines.submit(1, copy, 0, &mut report);
+    engines.submit(1, job(1, 2, 100_000, 0), 0, &mut report);
+    engines.submit(1, Job { sequence: 3, ..copy }, 0, &mut report);
+    engines.advance(SECOND_NS, &mut report);
+    let sequences: Vec<u64> = report.endings.iter().map(|ending| ending.sequence).collect();
+    assert_eq!(sequences, [1, 2, 3]);
+    assert!(report.endings.windows(2).all(|pair| pair[0].finished_ns <= pair[1].started_ns));
+    assert_eq!(report.endings[0].finished_ns, 1_000_000);
+}
+
+#[test]
+fn the_dead_make_room_at_once() {
+    let mut engines = Engines::default();
+    let mut report = Report::default();
+    engines.submit(1, job(1, 1, 100 * SECOND_NS, 0), 0, &mut report);
+    engines.submit(2, job(2, 1, 100_000, 0), 0, &mut report);
+    engines.advance(300_000, &mut report);
+    engines.forget_lane(1, &mut report);
+    engines.advance(SECOND_NS, &mut report);
+    let ending = report.endings.iter().find(|ending| ending.lane == 2).unwrap();
+    assert!(ending.finished_ns < 1_000_000, "{ending:?}");
+    assert_eq!(engines.next_event_ns(), None);
+}
+
+#[test]
+fn a_destroyed_context_ends_its_work_and_no_other() {
+    let mut engines = Engines::default();
+    let mut report = Report::default();
+    engines.submit(1, job(1, 1, 100 * SECOND_NS, 0), 0, &mut report);
+    engines.submit(1, job(2, 2, 100_000, 0), 0, &mut report);
+    engines.advance(1_000_000, &mut report);
+    engines.forget_context(1, 1_000_000, &mut report);
+    engines.advance(SECOND_NS, &mut report);
+    let ends: Vec<(u64, u64)> =
+        report.endings.iter().map(|ending| (ending.sequence, ending.finished_ns)).collect();
+    assert_eq!(ends[0], (1, 1_000_000));
+    assert_eq!(ends[1].0, 2);
+    assert!(ends[1].1 < 1_500_000);
+}

@@ -1,0 +1,306 @@
+//! Device memory: finite for all clients together, in granules of 2 MiB, freed with its last holder.
+//!
+//! A block is held by clients (with a count each) and by exported descriptors. Its bytes lie at an
+//! offset of the machine's one memory file; offsets are never used twice, so new memory reads as zeros
+//! and a mapping that outlives its block aliases nobody else's. A process pays for the blocks it made
+//! and, once their maker is gone, for those it is the first remaining holder of.
+//!
+//! Does not punch holes or pass descriptors: freed ranges are handed to the caller.
+
+use crate::calibration::GRANULE_BYTES;
+use crate::machine::description::Device;
+use crate::wire::{Charge, Refusal};
+use std::collections::BTreeMap;
+
+/// Offsets end here; at 1 GiB each that is four billion allocations.
+const FILE_BYTES: u64 = 1 << 62;
+
+/// A range of the memory file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileRange {
+    /// Where it begins.
+    pub offset: u64,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+/// A block of device memory.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// The device it lies on.
+    pub device: u32,
+    /// What it is held for.
+    pub charge: Charge,
+    /// Where its bytes are.
+    pub range: FileRange,
+    /// The client it is charged to.
+    pub payer: u64,
+    holders: BTreeMap<u64, u32>,
+    exports: u32,
+}
+
+#[derive(Debug)]
+struct Card {
+    total_bytes: u64,
+    reserved_bytes: u64,
+    used_bytes: u64,
+}
+
+/// The memory of all devices.
+#[derive(Debug)]
+pub struct Memory {
+    cards: Vec<Card>,
+    blocks: BTreeMap<u64, Block>,
+    next_block: u64,
+    next_offset: u64,
+}
+
+/// Figures of a device: total, reserved and used bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// What can be allocated.
+    pub total_bytes: u64,
+    /// What the driver keeps.
+    pub reserved_bytes: u64,
+    /// What is held.
+    pub used_bytes: u64,
+}
+
+impl Memory {
+    /// The memory of these devices, all free.
+    pub fn new(devices: &[Device]) -> Self {
+        let cards = devices
+            .iter()
+            .map(|device| Card {
+                total_bytes: device.total_bytes,
+                reserved_bytes: device.nvml_total_bytes - device.total_bytes,
+                used_bytes: 0,
+            })
+            .collect();
+        Self { cards, blocks: BTreeMap::new(), next_block: 1, next_offset: 0 }
+    }
+
+    /// Size of the memory file.
+    pub fn file_bytes() -> u64 {
+        FILE_BYTES
+    }
+
+    /// Takes bytes that are no block, such as a context's.
+    pub fn charge(&mut self, device: u32, bytes: u64) -> Result<(), Refusal> {
+        let card = self.cards.get_mut(device as usize).ok_or(Refusal::Unknown)?;
+        let used = card.used_bytes.checked_add(bytes).ok_or(Refusal::OutOfMemory)?;
+        if used > card.total_bytes {
+            return Err(Refusal::OutOfMemory);
+        }
+        card.used_bytes = used;
+        Ok(())
+    }
+
+    /// Gives such bytes back.
+    pub fn discharge(&mut self, device: u32, bytes: u64) {
+        if let Some(card) = self.cards.get_mut(device as usize) {
+            card.used_bytes = card.used_bytes.saturating_sub(bytes);
+        }
+    }
+
+    /// Makes a block for a client.
+    pub fn allocate(
+        &mut self,
+        client: u64,
+        device: u32,
+        bytes: u64,
+        charge: Charge,
+    ) -> Result<(u64, &Block), Refusal> {
+        if bytes == 0 {
+            return Err(Refusal::Invalid);
+        }
+        let bytes = bytes.checked_next_multiple_of(GRANULE_BYTES).ok_or(Refusal::OutOfMemory)?;
+        let end = self.next_offset.checked_add(bytes).filter(|end| *end <= FILE_BYTES);
+        let fits = self.cards.get(device as usize).is_some_and(|card| bytes <= card.total_bytes);
+        let end = match (end, fits) {
+            (None, true) => return Err(Refusal::Exhausted),
+            (None, false) => return Err(Refusal::OutOfMemory),
+            (Some(end), _) => end,
+        };
+        self.charge(device, bytes)?;
+        let id = self.next_block;
+        self.next_block += 1;
+        let range = FileRange { offset: self.next_offset, bytes };
+        self.next_offset = end;
+        let holders = BTreeMap::from([(client, 1)]);
+        let block = Block { device, charge, range, payer: client, holders, exports: 0 };
+        Ok((id, self.blocks.entry(id).or_insert(block)))
+    }
+
+    /// A block, whoever holds it.
+    pub fn block(&self, id: u64) -> Option<&Block> {
+        self.blocks.get(&id)
+    }
+
+    /// A block this client holds.
+    pub fn held(&self, client: u64, id: u64) -> Result<&Block, Refusal> {
+        let block = self.blocks.get(&id).ok_or(Refusal::Unknown)?;
+        if block.holders.contains_key(&client) { Ok(block) } else { Err(Refusal::Unknown) }
+    }
+
+    /// One more hold of a client on a block.
+    pub fn hold(&mut self, client: u64, id: u64) -> Result<&Block, Refusal> {
+        let block = self.blocks.get_mut(&id).ok_or(Refusal::Unknown)?;
+        *block.holders.entry(client).or_insert(0) += 1;
+        if !block.holders.contains_key(&block.payer) {
+            block.payer = client;
+        }
+        Ok(block)
+    }
+
+    /// One hold of a client less; the range is free if it was the last of all.
+    pub fn release(&mut self, client: u64, id: u64) -> Result<Option<FileRange>, Refusal> {
+        let block = self.blocks.get_mut(&id).ok_or(Refusal::Unknown)?;
+        let count = block.holders.get_mut(&client).ok_or(Refusal::Unknown)?;
+        *count -= 1;
+        if *count == 0 {
+            block.holders.remove(&client);
+        }
+        Ok(self.settle(id))
+    }
+
+    /// An exported descriptor holds the block from now on.
+    pub fn export(&mut self, id: u64) {
+        if let Some(block) = self.blocks.get_mut(&id) {
+            block.exports += 1;
+        }
+    }
+
+    /// An exported descriptor is closed everywhere.
+    pub fn unexport(&mut self, id: u64) -> Option<FileRange> {
+        let block = self.blocks.get_mut(&id)?;
+        block.exports = block.exports.saturating_sub(1);
+        self.settle(id)
+    }
+
+    /// A client is gone with all its holds; answers what is free by that.
+    pub fn forget(&mut self, client: u64) -> Vec<FileRange> {
+        let held: Vec<u64> = self
+            .blocks
+            .iter_mut()
+            .filter_map(|(id, block)| block.holders.remove(&client).map(|_| *id))
+            .collect();
+        held.into_iter().filter_map(|id| self.settle(id)).collect()
+    }
+
+    /// Frees a block nobody holds; finds another payer for one whose payer let go.
+    fn settle(&mut self, id: u64) -> Option<FileRange> {
+        let block = self.blocks.get_mut(&id)?;
+        if block.holders.contains_key(&block.payer) {
+            return None;
+        }
+        if let Some(holder) = block.holders.keys().next() {
+            block.payer = *holder;
+            return None;
+        }
+        if block.exports > 0 {
+            return None;
+        }
+        let (device, range) = (block.device, block.range);
+        self.blocks.remove(&id);
+        self.discharge(device, range.bytes);
+        Some(range)
+    }
+
+    /// Figures of a device.
+    pub fn figures(&self, device: u32) -> Result<Figures, Refusal> {
+        let card = self.cards.get(device as usize).ok_or(Refusal::Unknown)?;
+        Ok(Figures {
+            total_bytes: card.total_bytes,
+            reserved_bytes: card.reserved_bytes,
+            used_bytes: card.used_bytes,
+        })
+    }
+
+    /// Bytes of a device by paying client.
+    pub fn paid(&self, device: u32) -> BTreeMap<u64, u64> {
+        let mut paid = BTreeMap::new();
+        for block in self.blocks.values().filter(|block| block.device == device) {
+            *paid.entry(block.payer).or_insert(0) += block.range.bytes;
+        }
+        paid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn memory(total_bytes: u64) -> Memory {
+        Memory::new(&[Device {
+            name: "test".into(),
+            uuid: [0; 16],
+            nvml_total_bytes: total_bytes,
+            total_bytes,
+        }])
+    }
+
+    #[test]
+    fn a_shared_block_lives_and_is_paid_for_until_its_last_holder_is_gone() {
+        let mut memory = memory(64 << 20);
+        let (id, block) = memory.allocate(1, 0, 5 << 20, Charge::Handle).unwrap();
+        let range = block.range;
+        assert_eq!(range.bytes, 6 << 20);
+        memory.export(id);
+        assert_eq!(memory.forget(1), []);
+        assert_eq!(memory.figures(0).unwrap().used_bytes, 6 << 20);
+        memory.hold(2, id).unwrap();
+        assert_eq!(memory.paid(0).get(&2), Some(&(6 << 20)));
+        assert_eq!(memory.unexport(id), None);
+        memory.hold(3, id).unwrap();
+        assert_eq!(memory.release(3, id), Ok(None));
+        assert_eq!(memory.paid(0).get(&2), Some(&(6 << 20)));
+        assert_eq!(memory.release(2, id), Ok(Some(range)));
+        assert_eq!(memory.figures(0).unwrap().used_bytes, 0);
+    }
+
+    #[test]
+    fn nobody_touches_what_is_not_his() {
+        let mut memory = memory(64 << 20);
+        let (id, _) = memory.allocate(1, 0, 1, Charge::Blocks).unwrap();
+        assert_eq!(memory.release(2, id), Err(Refusal::Unknown));
+        assert_eq!(memory.held(2, id).unwrap_err(), Refusal::Unknown);
+        assert_eq!(memory.allocate(1, 1, 1, Charge::Blocks).unwrap_err(), Refusal::Unknown);
+        assert_eq!(memory.allocate(1, 0, 0, Charge::Blocks).unwrap_err(), Refusal::Invalid);
+        assert_eq!(
+            memory.allocate(1, 0, u64::MAX, Charge::Blocks).unwrap_err(),
+            Refusal::OutOfMemory
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn used_is_the_sum_of_the_living_and_never_more_than_the_card(
+            steps in prop::collection::vec((0u8..6, 0u64..4, 0u64..9, 1u64..12), 1..120)
+        ) {
+            let mut memory = memory(32 << 20);
+            for (step, client, block, mib) in steps {
+                match step {
+                    0 | 1 => {
+                        let _ = memory.allocate(client, 0, mib << 20, Charge::Blocks);
+                    }
+                    2 => {
+                        let _ = memory.hold(client, block);
+                    }
+                    3 | 4 => {
+                        let _ = memory.release(client, block);
+                    }
+                    _ => {
+                        let _ = memory.forget(client);
+                    }
+                }
+                let figures = memory.figures(0).unwrap();
+                let living: u64 = memory.blocks.values().map(|block| block.range.bytes).sum();
+                prop_assert_eq!(figures.used_bytes, living);
+                prop_assert!(figures.used_bytes <= figures.total_bytes);
+                prop_assert_eq!(memory.paid(0).values().sum::<u64>(), living);
+            }
+        }
+    }
+}

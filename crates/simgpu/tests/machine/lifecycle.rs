@@ -1,0 +1,139 @@
+//! Starting, ending, and programs that do odd things to their descriptors.
+
+use crate::support::{Machine, eventually};
+use simgpu::client::{Client, ClientError};
+use simgpu::wire::Charge;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+
+/// Closes every descriptor but the standard three, as daemons do.
+pub(crate) fn close_all() {
+    simgpu::sys::descriptor::close_inherited();
+}
+
+#[test]
+fn thirty_two_clients_start_one_machine() {
+    let machine = Machine::new(&[("SIMGPU_MEMORY", "1GiB"), ("SIMGPU_MODE", "fast")]);
+    let barrier = Barrier::new(32);
+    let clients: Vec<Client> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..32)
+            .map(|_| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    let client = machine.client();
+                    let block = client.allocate(0, 2 * MIB, Charge::Blocks).unwrap();
+                    std::mem::forget(block);
+                    client
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    // One machine: everybody sees what all took.
+    for client in &clients {
+        assert_eq!(machine.free_bytes(client), (1024 - 64) * MIB);
+    }
+    drop(clients);
+    let took = eventually("the machine ends with its last client", || !machine.runs());
+    assert!(took < Duration::from_millis(500), "took {took:?}");
+}
+
+#[test]
+fn clients_that_come_as_the_machine_ends_find_one() {
+    let machine = Machine::new(&[("SIMGPU_MODE", "fast")]);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    drop(machine.client());
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_machine_can_outlive_its_clients() {
+    let machine = Machine::new(&[("SIMGPU_MODE", "fast"), ("SIMGPU_LINGER", "300ms")]);
+    drop(machine.client());
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(machine.runs());
+    eventually("it ends", || !machine.runs());
+}
+
+#[test]
+fn a_program_that_closes_all_descriptors_keeps_its_memory() {
+    let machine = Machine::new(&[("SIMGPU_MEMORY", "1GiB"), ("SIMGPU_MODE", "fast")]);
+    let witness = machine.client();
+    let mut program = machine.process();
+    assert_eq!(program.tell("allocate 100"), "ok");
+    assert_eq!(program.tell("write 1"), "ok");
+    assert_eq!(program.tell("close-all"), "ok");
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(machine.free_bytes(&witness), 924 * MIB);
+    assert_eq!(program.tell("write 2"), "ok");
+    assert_eq!(program.tell("allocate 24"), "ok");
+    assert_eq!(machine.free_bytes(&witness), 900 * MIB);
+    assert_eq!(program.tell("close-all"), "ok");
+    program.kill();
+    eventually("death frees all the same", || machine.free_bytes(&witness) == 1024 * MIB);
+}
+
+#[test]
+fn the_daemons_death_is_an_error_and_no_hang() {
+    let machine = Machine::new(&[("SIMGPU_MODE", "fast")]);
+    let client = machine.client();
+    let pid = client.daemon_pid().unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let start = Instant::now();
+    let mut outcome = client.memory_info(0);
+    while outcome.is_ok() && start.elapsed() < Duration::from_secs(5) {
+        outcome = client.memory_info(0);
+    }
+    assert!(matches!(outcome, Err(ClientError::Gone)), "{outcome:?}");
+    // The next client finds the stale socket and starts a machine of its own.
+    assert!(machine.client().memory_info(0).is_ok());
+}
+
+#[test]
+fn a_stopped_client_stalls_nobody() {
+    let machine = Machine::new(&[("SIMGPU_MEMORY", "1GiB")]);
+    let mut stopped = machine.process();
+    assert_eq!(stopped.tell("context"), "ok");
+    stopped.signal(rustix::process::Signal::STOP);
+    let client = machine.client();
+    let start = Instant::now();
+    for _ in 0..100 {
+        let block = client.allocate(0, 2 * MIB, Charge::Blocks).unwrap();
+        client.release(block).unwrap();
+    }
+    assert!(start.elapsed() < Duration::from_secs(2));
+    stopped.kill();
+}
+
+#[test]
+fn a_bad_setting_is_told_in_words() {
+    let machine = Machine::new(&[("SIMGPU_MEMORY", "lots")]);
+    let problem = Client::connect_with(&|name| machine.lookup(name)).unwrap_err().to_string();
+    assert!(problem.contains("SIMGPU_MEMORY=lots"), "{problem}");
+    let machine = Machine::new(&[("SIMGPUD", "/nonexistent/simgpud")]);
+    let problem = Client::connect_with(&|name| machine.lookup(name)).unwrap_err().to_string();
+    assert!(problem.contains("/nonexistent/simgpud"), "{problem}");
+}
+
+#[test]
+fn null_mode_is_finite_and_needs_nobody() {
+    let machine = Machine::new(&[("SIMGPU_MODE", "null"), ("SIMGPU_MEMORY", "1GiB")]);
+    let client = machine.client();
+    let context = client.create_context(0).unwrap();
+    let block = client.allocate(0, 500 * MIB, Charge::Blocks).unwrap();
+    assert!(matches!(client.allocate(0, 10 * MIB, Charge::Blocks), Err(ClientError::OutOfMemory)));
+    assert!(client.map(&block).unwrap().is_none());
+    client.release(block).unwrap();
+    client.destroy_context(context).unwrap();
+    assert_eq!(machine.free_bytes(&client), 1024 * MIB);
+    assert!(!machine.runs());
+}

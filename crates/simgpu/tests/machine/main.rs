@@ -1,0 +1,6 @@
+//! The daemon and its clients as real processes: life, death, memory and time.
+
+mod lifecycle;
+mod memory;
+mod support;
+mod time;

@@ -1,0 +1,192 @@
+//! A machine of a test's own, and clients in processes of their own that do as they are told.
+
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use simgpu::client::Client;
+use simgpu::wire::Charge;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// A machine: a directory and settings. The directory goes with it.
+pub(crate) struct Machine {
+    settings: Vec<(String, String)>,
+    pub(crate) directory: PathBuf,
+}
+
+impl Machine {
+    pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let directory =
+            std::env::temp_dir().join(format!("simgpu-test-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let mut settings: Vec<(String, String)> =
+            settings.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        settings.push(("SIMGPU_DIR".into(), directory.to_str().unwrap().into()));
+        settings.push(("SIMGPUD".into(), env!("CARGO_BIN_EXE_simgpud").into()));
+        Self { settings, directory }
+    }
+
+    /// A client in this process.
+    pub(crate) fn client(&self) -> Client {
+        Client::connect_with(&|name| self.lookup(name)).unwrap()
+    }
+
+    pub(crate) fn lookup(&self, name: &str) -> Option<String> {
+        self.settings.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    }
+
+    /// A client in a process of its own.
+    pub(crate) fn process(&self) -> Process {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "support::client_process", "--ignored", "--nocapture"])
+            .envs(self.settings.iter().cloned())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut process = Process { child, input: Some(input), output };
+        assert_eq!(process.answer(), "ready");
+        process
+    }
+
+    /// Whether a daemon listens.
+    pub(crate) fn runs(&self) -> bool {
+        self.directory.join("simgpud.sock").exists()
+    }
+
+    pub(crate) fn free_bytes(&self, client: &Client) -> u64 {
+        client.memory_info(0).unwrap().free_bytes
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A client process.
+pub(crate) struct Process {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    /// Sends one command and waits for its answer.
+    pub(crate) fn tell(&mut self, command: &str) -> String {
+        writeln!(self.input.as_mut().unwrap(), "{command}").unwrap();
+        self.answer()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Copies of all its descriptors, as a forked child would have them.
+    pub(crate) fn descriptors(&self) -> Vec<OwnedFd> {
+        let pid = Pid::from_child(&self.child);
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid()))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap())
+            .filter(|number: &i32| *number > 2)
+            .map(|number| pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()).unwrap())
+            .collect()
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// SIGKILL, and wait for the end.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// End of input: the process exits normally.
+    pub(crate) fn end(mut self) {
+        self.input = None;
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    fn answer(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the client process ended");
+            if let Some(answer) = line.trim().strip_prefix("> ") {
+                return answer.to_owned();
+            }
+        }
+    }
+}
+
+/// Waits until `condition` holds, and tells how long it took.
+pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) -> Duration {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(5), "never: {what}");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    start.elapsed()
+}
+
+#[test]
+#[ignore = "a role: other tests run it as a process of its own"]
+fn client_process() {
+    let client = Client::connect().unwrap();
+    let mut blocks = Vec::new();
+    let mut contexts = Vec::new();
+    println!("\n> ready");
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        let words: Vec<&str> = line.split(' ').collect();
+        let answer = match words[..] {
+            ["allocate", mib] => {
+                let bytes = mib.parse::<u64>().unwrap() << 20;
+                match client.allocate(0, bytes, Charge::Blocks) {
+                    Ok(block) => {
+                        blocks.push(block);
+                        "ok".into()
+                    }
+                    Err(problem) => problem.to_string(),
+                }
+            }
+            ["context"] => client.create_context(0).map_or_else(
+                |problem| problem.to_string(),
+                |context| {
+                    contexts.push(context);
+                    "ok".into()
+                },
+            ),
+            ["write", byte] => {
+                let mapping = client.map(blocks.last().unwrap()).unwrap().unwrap();
+                super::memory::write(&mapping, byte.parse().unwrap());
+                "ok".into()
+            }
+            ["share"] => {
+                let block = blocks.last().unwrap();
+                let handle = client.ipc_handle(block, 0, block.bytes).unwrap();
+                handle.iter().map(|byte| format!("{byte:02x}")).collect()
+            }
+            ["close-all"] => {
+                super::lifecycle::close_all();
+                "ok".into()
+            }
+            ["free"] => client.memory_info(0).unwrap().free_bytes.to_string(),
+            ["work", contexts_ns, total] => {
+                super::time::work(&client, contexts_ns.parse().unwrap(), total.parse().unwrap())
+            }
+            _ => panic!("unknown command {line}"),
+        };
+        println!("> {answer}");
+    }
+}

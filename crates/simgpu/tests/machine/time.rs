@@ -1,0 +1,95 @@
+//! Simulated time in real time: loose, since the test's own machine is busy; the model itself is
+//! tested to the nanosecond in the library.
+
+use crate::support::Machine;
+use simgpu::client::{Client, Work, now_ns};
+use simgpu::wire::{Engine, Pace};
+use std::time::Duration;
+
+fn kernel(context: u64, ns: u64) -> Work {
+    Work { context, engine: Engine::Compute, amount: ns, width_permille: 1000, pace: Pace::Work }
+}
+
+/// Runs kernels one by one for `total_ms`; answers how many milliseconds of kernels that were.
+pub(crate) fn work(client: &Client, kernel_ns: u64, total_ms: u64) -> String {
+    let context = client.create_context(0).unwrap();
+    let mut lane = client.lane().unwrap();
+    let end_ns = now_ns() + total_ms * 1_000_000;
+    let mut kernels = 0;
+    while now_ns() < end_ns {
+        lane.submit(&kernel(context.id, kernel_ns)).unwrap();
+        lane.wait().unwrap().unwrap();
+        kernels += 1;
+    }
+    client.destroy_context(context).unwrap();
+    (kernels * kernel_ns / 1_000_000).to_string()
+}
+
+#[test]
+fn a_kernel_takes_its_time_and_a_copy_the_links() {
+    let machine = Machine::new(&[]);
+    let client = machine.client();
+    let context = client.create_context(0).unwrap();
+    let mut lane = client.lane().unwrap();
+    let before_ns = now_ns();
+    let copy = Work { engine: Engine::CopyIn, amount: 55_500_000, ..kernel(context.id, 0) };
+    for work in [kernel(context.id, 20_000_000), copy, kernel(context.id, 5_000_000)] {
+        lane.submit(&work).unwrap();
+    }
+    let completions: Vec<_> = (0..3).map(|_| lane.wait().unwrap().unwrap()).collect();
+    assert!(lane.wait().unwrap().is_none());
+    let took_ns = now_ns() - before_ns;
+    assert!(took_ns >= 26_000_000, "{took_ns}");
+    assert!(took_ns < 40_000_000, "{took_ns}");
+    let durations: Vec<u64> =
+        completions.iter().map(|done| done.finished_ns - done.started_ns).collect();
+    assert_eq!(durations, [20_000_000, 1_000_000, 5_000_000]);
+    client.destroy_context(context).unwrap();
+}
+
+#[test]
+fn two_processes_that_synchronise_lose_more_than_half() {
+    let machine = Machine::new(&[]);
+    let (mut one, mut two) = (machine.process(), machine.process());
+    let (first, second) = std::thread::scope(|scope| {
+        let first = scope.spawn(|| one.tell("work 100000 600").parse::<u64>().unwrap());
+        let second = scope.spawn(|| two.tell("work 100000 600").parse::<u64>().unwrap());
+        (first.join().unwrap(), second.join().unwrap())
+    });
+    let sum_percent = (first + second) * 100 / 600;
+    // 42 % on the hardware; this machine's own scheduling may take some of it.
+    assert!((15..=50).contains(&sum_percent), "{first} + {second} ms of 600");
+}
+
+#[test]
+fn the_device_tells_how_busy_it_was() {
+    let machine = Machine::new(&[]);
+    let client = machine.client();
+    let mut process = machine.process();
+    assert_eq!(client.utilisation(0).unwrap(), (0, 0));
+    let worked = process.tell("work 5000000 1400").parse::<u64>().unwrap();
+    let (compute_percent, _) = client.utilisation(0).unwrap();
+    assert!(compute_percent > 50, "{compute_percent} % after {worked} ms");
+    let samples = client.process_utilisation(0, 0).unwrap();
+    assert_eq!(samples.len(), 1);
+    assert_eq!(samples[0].pid, process.pid());
+}
+
+#[test]
+fn a_dead_clients_kernel_makes_room() {
+    let machine = Machine::new(&[]);
+    let client = machine.client();
+    let doomed = machine.client();
+    let context = doomed.create_context(0).unwrap();
+    let mut lane = doomed.lane().unwrap();
+    lane.submit(&kernel(context.id, 60_000_000_000)).unwrap();
+    std::thread::sleep(Duration::from_millis(5));
+    drop(doomed);
+    let context = client.create_context(0).unwrap();
+    let mut lane = client.lane().unwrap();
+    let before_ns = now_ns();
+    lane.submit(&kernel(context.id, 1_000_000)).unwrap();
+    lane.wait().unwrap();
+    assert!(now_ns() - before_ns < 50_000_000);
+    client.destroy_context(context).unwrap();
+}
