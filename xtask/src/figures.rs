@@ -1,11 +1,11 @@
 //! `cargo xtask figures`: the README's table, out of stored results.
 //!
-//! A result file is any JSON below bench/results whose top level has `"divvy_figures": 1`, a `date`,
-//! a `machine`, a `driver` and `figures`: objects with `figure`, `unit`, `goal`, `divvy`, and
-//! optionally `native`, `hami_core` and `note`. Of each figure, per driver, the newest file counts. Promises: no number reaches
-//! the README by hand; a test fails when the committed table is not what the files give.
+//! A result is what `divvy bench` stores: JSON with `benchmark`, `date`, `driver` and `figures`, each
+//! with its `name`, `unit`, `goal` and the `medians` of its sides. Other JSON below bench/results is
+//! raw data and makes no row. Of each figure, per driver, the newest result counts. Promises: no
+//! number reaches the README by hand; a missed goal and a side that failed are shown as such; a test
+//! fails when the committed table is not what the files give.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,81 +38,152 @@ fn with_table(text: &str, table: &str) -> Result<String> {
     Ok(format!("{head}{BEGIN}\n{table}{END}{tail}"))
 }
 
-/// One figure of one file.
+/// A figure of one result.
 #[derive(Debug)]
 struct Row {
     date: String,
     file: String,
     driver: String,
-    value: Value,
+    figure: Value,
 }
 
 fn table(folder: &Path) -> Result<String> {
     let mut files = Vec::new();
     collect(folder, &mut files)?;
     files.sort();
-    let mut rows: BTreeMap<(String, String), Row> = BTreeMap::new();
-    let mut order: Vec<(String, String)> = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     for file in files {
-        let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-        let result: Value =
-            serde_json::from_str(&text).with_context(|| file.display().to_string())?;
-        if result.get("divvy_figures").and_then(Value::as_u64) != Some(1) {
-            continue;
-        }
-        let word = |key: &str| {
-            let value = result.get(key).and_then(Value::as_str);
-            value.map(str::to_owned).with_context(|| format!("{} has no {key}", file.display()))
-        };
-        let (date, driver) = (word("date")?, word("driver")?);
-        let figures = result.get("figures").and_then(Value::as_array);
-        for value in figures.with_context(|| format!("{} has no figures", file.display()))? {
-            let name = cell(value.get("figure"));
-            let key = (name, driver.clone());
-            let row = Row {
-                date: date.clone(),
-                file: shown(&file).to_string(),
-                driver: driver.clone(),
-                value: value.clone(),
-            };
-            if !order.contains(&key) {
-                order.push(key.clone());
-            }
-            match rows.get(&key) {
+        for row in rows_of(&file)? {
+            let same = |known: &&mut Row| known.driver == row.driver && name(known) == name(&row);
+            match rows.iter_mut().find(same) {
                 Some(known) if known.date > row.date => {}
-                _ => {
-                    rows.insert(key, row);
-                }
+                Some(known) => *known = row,
+                None => rows.push(row),
             }
         }
     }
-    if order.is_empty() {
+    if rows.is_empty() {
         return Ok(
             "No figure is stored yet: bench/results holds no result of this version.\n".into()
         );
     }
     let mut text = String::from(
-        "| figure | unit | goal | Divvy | native | HAMi-core | driver | stored in |\n|---|---|---|---|---|---|---|---|\n",
+        "| figure | unit | native | Divvy | peers | goal | met | driver | stored in |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
-    for key in order {
-        let Some(row) = rows.get(&key) else { continue };
-        let part = |name: &str| cell(row.value.get(name));
-        let name = Path::new(&row.file).file_name().map(|name| name.to_string_lossy().into_owned());
+    for row in &rows {
+        let word = |key: &str| row.figure.get(key).and_then(Value::as_str).unwrap_or("-");
+        let side = |side: &str| row.figure.get("medians")?.get(side)?.as_f64();
+        let (native, divvy) = (side("native"), side("divvy"));
+        let (goal, met) = judged(row.figure.get("goal"), native, divvy);
+        let file = Path::new(&row.file).file_name().unwrap_or_default().to_string_lossy();
         writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | [{}]({}) |",
-            part("figure"),
-            part("unit"),
-            part("goal"),
-            part("divvy"),
-            part("native"),
-            part("hami_core"),
+            "| {} | {} | {} | {} | {} | {goal} | {met} | {} | [{file}]({}) |",
+            word("name").replace('|', "/"),
+            word("unit"),
+            shown_side(&row.figure, "native", native),
+            shown_side(&row.figure, "divvy", divvy),
+            peers(&row.figure),
             row.driver,
-            name.unwrap_or_default(),
             row.file
         )?;
     }
     Ok(text)
+}
+
+fn name(row: &Row) -> Option<&str> {
+    row.figure.get("name")?.as_str()
+}
+
+/// The figures of `file`; none when it is raw data.
+fn rows_of(file: &Path) -> Result<Vec<Row>> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let result: Value = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
+    let word = |key: &str| result.get(key).and_then(Value::as_str).map(str::to_owned);
+    let (Some(_), Some(date), Some(driver), Some(figures)) = (
+        word("benchmark"),
+        word("date"),
+        word("driver"),
+        result.get("figures").and_then(Value::as_array),
+    ) else {
+        return Ok(Vec::new());
+    };
+    let row = |figure: &Value| Row {
+        date: date.clone(),
+        file: shown(file).to_string(),
+        driver: driver.clone(),
+        figure: figure.clone(),
+    };
+    Ok(figures.iter().map(row).collect())
+}
+
+/// The goal in words, and whether Divvy's median reached it.
+fn judged(goal: Option<&Value>, native: Option<f64>, divvy: Option<f64>) -> (String, &'static str) {
+    let Some((kind, bound)) = goal.and_then(Value::as_object).and_then(|goal| {
+        let (kind, bound) = goal.iter().next()?;
+        Some((kind.as_str(), bound.as_f64()?))
+    }) else {
+        return ("-".to_owned(), "-");
+    };
+    let added = || Some(divvy? - native?);
+    let (words, met) = match kind {
+        "added" => (format!("added ≤ {}", number(bound)), added().map(|added| added <= bound)),
+        "at_most" => (format!("≤ {}", number(bound)), divvy.map(|divvy| divvy <= bound)),
+        "at_least" => (format!("≥ {}", number(bound)), divvy.map(|divvy| divvy >= bound)),
+        "ratio" => {
+            let met = divvy.zip(native).map(|(divvy, native)| divvy <= bound * native);
+            (format!("≤ {} × native", number(bound)), met)
+        }
+        other => (format!("{other} {}", number(bound)), None),
+    };
+    (
+        words,
+        match met {
+            Some(true) => "yes",
+            Some(false) => "**no**",
+            None => "-",
+        },
+    )
+}
+
+fn shown_side(figure: &Value, side: &str, median: Option<f64>) -> String {
+    let failed = figure.get("failures").and_then(|failures| failures.get(side)).is_some();
+    match median {
+        Some(median) => number(median),
+        None if failed => "failed".to_owned(),
+        None => "-".to_owned(),
+    }
+}
+
+/// Every side that is neither native nor ours.
+fn peers(figure: &Value) -> String {
+    let sides = |key: &str| {
+        let sides = figure.get(key).and_then(Value::as_object);
+        sides.into_iter().flat_map(|sides| sides.keys().cloned()).collect::<Vec<_>>()
+    };
+    let mut names = [sides("medians"), sides("failures")].concat();
+    names.retain(|name| name != "native" && name != "divvy");
+    names.sort();
+    names.dedup();
+    let shown: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let median = figure.get("medians").and_then(|medians| medians.get(name)?.as_f64());
+            format!("{name}: {}", shown_side(figure, name, median))
+        })
+        .collect();
+    if shown.is_empty() { "-".to_owned() } else { shown.join(", ") }
+}
+
+/// Three digits that matter, and no more than two behind the point.
+fn number(value: f64) -> String {
+    let text = if value.abs() < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") };
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 /// Every JSON file below `folder`.
@@ -133,15 +204,6 @@ fn collect(folder: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// A value as a table shows it.
-fn cell(value: Option<&Value>) -> String {
-    match value {
-        None | Some(Value::Null) => "-".to_owned(),
-        Some(Value::String(text)) => text.replace('|', "/"),
-        Some(value) => value.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,24 +218,58 @@ mod tests {
         );
     }
 
-    #[test]
-    fn the_newest_file_of_a_driver_counts() {
-        let folder = std::env::temp_dir().join(format!("divvy-figures-{}", std::process::id()));
-        fs::create_dir_all(folder.join("deeper")).unwrap();
-        let file = |name: &str, date: &str, value: f64| {
+    /// A folder of results that goes when the test ends.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(test: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("divvy-{test}-{}", std::process::id()));
+            fs::create_dir_all(path.join("deeper")).unwrap();
+            Self(path)
+        }
+
+        fn store(&self, name: &str, date: &str, driver: &str, figure: &str) {
             let text = format!(
-                r#"{{"divvy_figures": 1, "date": "{date}", "driver": "simulated",
-                    "figures": [{{"figure": "a launch", "unit": "ns", "goal": "<= 10", "divvy": {value}}}]}}"#
+                r#"{{"benchmark": "overhead", "date": "{date}", "driver": "{driver}", "figures": [{figure}]}}"#
             );
-            fs::write(folder.join(name), text).unwrap();
+            fs::write(self.0.join(name), text).unwrap();
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn the_newest_result_of_a_driver_counts() {
+        let folder = Folder::new("newest");
+        let launch = |divvy: &str| {
+            format!(
+                r#"{{"name": "a launch", "unit": "ns", "goal": {{"added": 10.0}},
+                    "medians": {{"native": 3.0, "divvy": {divvy}, "HAMi-core": 33.25}}}}"#
+            )
         };
-        file("z-old.json", "2026-01-01", 9.5);
-        file("deeper/new.json", "2026-02-01", 3.5);
-        fs::write(folder.join("other.json"), r#"{"raw": []}"#).unwrap();
-        let table = table(&folder).unwrap();
-        fs::remove_dir_all(&folder).unwrap();
-        assert!(table.contains("| a launch | ns | <= 10 | 3.5 | - | - | simulated |"), "{table}");
-        assert!(!table.contains("9.5"));
+        folder.store("z-old.json", "2026-01-01", "simulated", &launch("99.0"));
+        folder.store("deeper/new.json", "2026-02-01", "simulated", &launch("4.5"));
+        folder.store("card.json", "2026-01-01", "580", &launch("13.5"));
+        fs::write(folder.0.join("raw.json"), r#"{"raw": []}"#).unwrap();
+        let table = table(&folder.0).unwrap();
+        let row = "| a launch | ns | 3 | 4.5 | HAMi-core: 33.25 | added ≤ 10 | yes | simulated |";
+        assert!(table.contains(row), "{table}");
+        assert!(table.contains("| 3 | 13.5 | HAMi-core: 33.25 | added ≤ 10 | **no** | 580 |"));
+        assert!(!table.contains("| 99 |"), "{table}");
+    }
+
+    #[test]
+    fn what_failed_or_has_no_goal_is_shown_so() {
+        let folder = Folder::new("failed");
+        let figure = r#"{"name": "x", "unit": "ms", "goal": "none", "medians": {"native": 1234.5},
+                         "failures": {"divvy": "no answer"}}"#;
+        folder.store("a.json", "2026-01-01", "simulated", figure);
+        let table = table(&folder.0).unwrap();
+        assert!(table.contains("| x | ms | 1234 | failed | - | - | - | simulated |"), "{table}");
     }
 
     #[test]
