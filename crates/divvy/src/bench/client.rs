@@ -1,0 +1,120 @@
+//! Runs one client program and reads the line of JSON it prints, within a time.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// A client that has been started.
+#[derive(Debug)]
+pub(super) struct Client {
+    child: Child,
+    line: Receiver<String>,
+    errors: Receiver<String>,
+}
+
+impl Client {
+    /// Starts it with its standard input kept open.
+    pub(super) fn start(mut command: Command) -> Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut child = command.spawn().with_context(|| format!("{name} cannot be started"))?;
+        let out = child.stdout.take().context("the client has no output")?;
+        let mut err = child.stderr.take().context("the client has no error output")?;
+        let (send, line) = channel();
+        std::thread::spawn(move || {
+            for text in BufReader::new(out).lines().map_while(Result::ok) {
+                // A library may print there too; only the client speaks JSON.
+                if text.starts_with('{') {
+                    let _ = send.send(text);
+                }
+            }
+        });
+        let (send, errors) = channel();
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = err.read_to_string(&mut text);
+            let _ = send.send(text);
+        });
+        Ok(Self { child, line, errors })
+    }
+
+    /// What it says within `patience`.
+    pub(super) fn answer(&mut self, patience: Duration) -> Result<Value> {
+        match self.line.recv_timeout(patience) {
+            Ok(line) => serde_json::from_str(&line).with_context(|| format!("it said {line}")),
+            Err(RecvTimeoutError::Timeout) => {
+                let _ = self.child.kill();
+                bail!("no answer within {} s", patience.as_secs())
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                let status = self.child.wait()?;
+                let said = self.errors.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+                bail!("{status}: {}", said.lines().last().unwrap_or("it said nothing"))
+            }
+        }
+    }
+
+    /// Its pid.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends its input and waits until it has ended; kills it after ten seconds.
+    pub(super) fn finish(mut self) {
+        drop(self.child.stdin.take());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a client, takes its answer, lets it end.
+pub(super) fn run(command: Command, patience: Duration) -> Result<Value> {
+    let mut client = Client::start(command)?;
+    let answer = client.answer(patience)?;
+    client.finish();
+    Ok(answer)
+}
+
+/// A number of an answer.
+pub(super) fn number(answer: &Value, field: &str) -> Result<f64> {
+    answer.get(field).and_then(Value::as_f64).with_context(|| format!("no {field} in {answer}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_client_answers_in_json() {
+        let answer = run(shell("echo noise; echo '{\"ns\":7}'"), Duration::from_secs(5)).unwrap();
+        assert_eq!(number(&answer, "ns").unwrap(), 7.0);
+        assert!(number(&answer, "x").unwrap_err().to_string().contains("no x"));
+    }
+
+    #[test]
+    fn a_client_that_fails_or_hangs_says_why() {
+        let error = run(shell("echo why >&2; exit 3"), Duration::from_secs(5)).unwrap_err();
+        assert!(error.to_string().contains("why"), "{error}");
+        let error = run(shell("exec sleep 20"), Duration::from_millis(100)).unwrap_err();
+        assert!(error.to_string().contains("no answer"), "{error}");
+    }
+}

@@ -1,0 +1,215 @@
+//! `divvy bench overhead`: nanoseconds of calls, of starting, of starting together.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+
+use super::Bench;
+use super::client::{self, Client, number};
+use super::report::{Figure, Goal};
+use super::side::Side;
+
+const TIB: u64 = 1 << 40;
+const GIB: u64 = 1 << 30;
+/// No sample takes longer; a side that does has failed the figure.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Starts of a program that never uses the GPU, each round.
+const EXECS: u32 = 60;
+/// Processes that start at once.
+const STORM: u32 = 300;
+
+/// A figure that `cost` measures.
+struct Cost {
+    name: &'static str,
+    what: &'static str,
+    calls: u64,
+    /// Live blocks, or bytes to be refused.
+    more: u64,
+    /// Processes of the tenant beside the one measured.
+    others: u64,
+    goal: Goal,
+    /// Whether a real card has room for it.
+    on_gpu: bool,
+}
+
+const fn pair(name: &'static str, calls: u64, live: u64, others: u64, most_ns: f64) -> Cost {
+    let goal = Goal::Added(most_ns);
+    Cost { name, what: "pair", calls, more: live, others, goal, on_gpu: live == 0 && others < 20 }
+}
+
+const COSTS: [Cost; 9] = [
+    Cost {
+        name: "cuLaunchKernel",
+        what: "launch",
+        calls: 2_000_000,
+        more: 0,
+        others: 0,
+        goal: Goal::Added(10.0),
+        on_gpu: true,
+    },
+    Cost {
+        name: "a call without effect",
+        what: "pass",
+        calls: 2_000_000,
+        more: 0,
+        others: 0,
+        // Nothing is added; a nanosecond is what two runs of one program differ by.
+        goal: Goal::Added(1.0),
+        on_gpu: true,
+    },
+    pair("alloc+free, 0 live blocks", 200_000, 0, 0, 300.0),
+    pair("alloc+free, 20,000 live blocks", 200_000, 20_000, 0, 300.0),
+    pair("alloc+free, 200,000 live blocks", 200_000, 200_000, 0, 300.0),
+    pair("alloc+free, 1 process", 200_000, 0, 0, 300.0),
+    pair("alloc+free, 16 processes", 200_000, 0, 15, 600.0),
+    pair("alloc+free, 300 processes", 50_000, 0, 299, 5_000.0),
+    Cost {
+        name: "refused allocation",
+        what: "refuse",
+        calls: 50_000,
+        more: 4 * TIB,
+        others: 0,
+        goal: Goal::AtMost(5_000.0),
+        on_gpu: true,
+    },
+];
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    for cost in &COSTS {
+        if bench.wants(cost.name) && (bench.stage.is_simulated() || cost.on_gpu) {
+            measure_cost(bench, cost)?;
+        }
+    }
+    if bench.wants("exec") {
+        measure_exec(bench)?;
+    }
+    if bench.wants("starting at once") && bench.stage.is_simulated() {
+        measure_storm(bench)?;
+    }
+    Ok(())
+}
+
+fn limit(bench: &Bench) -> u64 {
+    if bench.stage.is_simulated() { TIB } else { 16 * GIB }
+}
+
+fn measure_cost(bench: &mut Bench, cost: &Cost) -> Result<()> {
+    let client = bench.client("cost")?;
+    let hold = bench.client("hold")?;
+    let mut time = Figure::new(cost.name, "ns", cost.goal);
+    let mut counted = Figure::new(format!("{}, instructions", cost.name), "", Goal::None);
+    for round in 0..bench.rounds {
+        for side in bench.turn(round) {
+            if time.has_failed(&side.name) {
+                continue;
+            }
+            bench.say(&format!("{}: round {} on {}", cost.name, round + 1, side.name));
+            let answer = one_cost(bench, cost, &side, &client, &hold);
+            let field = |name, scale| match &answer {
+                Ok(answer) => number(answer, name).map(|value| value / scale),
+                Err(error) => Err(anyhow::anyhow!("{error:#}")),
+            };
+            time.take(&side.name, field("ps", 1000.0));
+            counted.take(&side.name, field("milli_instructions", 1000.0));
+        }
+    }
+    bench.report.figures.push(time);
+    // A machine without a counter counts nothing anywhere.
+    if counted.medians.values().any(|median| *median > 0.0) {
+        bench.report.figures.push(counted);
+    }
+    Ok(())
+}
+
+fn one_cost(bench: &Bench, cost: &Cost, side: &Side, client: &Path, hold: &Path) -> Result<Value> {
+    let tenancy = side.tenancy(&bench.stage, limit(bench))?;
+    // On the bare driver other processes of this kind share nothing; the figure is the same.
+    let others = if cost.others == 0 || (side.is_native() && bench.stage.is_simulated()) {
+        None
+    } else {
+        let mut command = tenancy.command(&bench.stage, hold);
+        command.arg(cost.others.to_string());
+        let mut others = Client::start(command)?;
+        let ready = number(&others.answer(PATIENCE)?, "ready")?;
+        ensure!(ready == cost.others as f64, "{ready} of {} processes attached", cost.others);
+        Some(others)
+    };
+    let mut command = tenancy.command(&bench.stage, client);
+    let calls = if bench.stage.is_simulated() { cost.calls } else { cost.calls.min(20_000) };
+    command.args([cost.what.to_owned(), calls.to_string(), cost.more.to_string()]);
+    let answer = client::run(command, PATIENCE);
+    if let Some(others) = others {
+        others.finish();
+    }
+    answer
+}
+
+/// A program that never uses the GPU, from before it is started until it has ended.
+fn measure_exec(bench: &mut Bench) -> Result<()> {
+    let idle = bench.client("idle")?;
+    let mut figure = Figure::new("exec of a program without GPU", "us", Goal::Added(50.0));
+    let tenancies = bench
+        .sides
+        .iter()
+        .map(|side| side.tenancy(&bench.stage, limit(bench)))
+        .collect::<Result<Vec<_>>>()?;
+    for round in 0..bench.rounds {
+        bench.say(&format!("exec: round {}", round + 1));
+        let mut samples = vec![Vec::new(); tenancies.len()];
+        for again in 0..EXECS {
+            for at in 0..tenancies.len() {
+                let at = (at + again as usize) % tenancies.len();
+                let (Some(tenancy), Some(samples)) = (tenancies.get(at), samples.get_mut(at))
+                else {
+                    continue;
+                };
+                let mut command = tenancy.command(&bench.stage, &idle);
+                command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                let before = Instant::now();
+                let status = command.spawn()?.wait()?;
+                let elapsed = before.elapsed();
+                ensure!(status.success(), "a program that does nothing ended with {status}");
+                samples.push(elapsed.as_secs_f64() * 1e6);
+            }
+        }
+        for (side, samples) in bench.sides.iter().zip(&samples) {
+            if let Some(median) = super::report::median(samples) {
+                figure.take(&side.name, Ok(median));
+            }
+        }
+    }
+    bench.report.figures.push(figure);
+    Ok(())
+}
+
+fn measure_storm(bench: &mut Bench) -> Result<()> {
+    let storm = bench.client("storm")?;
+    let name = |what: &str| format!("{STORM} starting at once, {what}");
+    let mut cpu = Figure::new(name("CPU of each"), "us", Goal::Added(500.0));
+    let mut slept = Figure::new(name("longest wait"), "us", Goal::Added(1000.0));
+    let mut wall = Figure::new(name("until all are ready"), "ms", Goal::None);
+    for round in 0..bench.rounds.min(3) {
+        for side in bench.turn(round) {
+            if cpu.has_failed(&side.name) {
+                continue;
+            }
+            bench.say(&format!("{STORM} starting at once: round {} on {}", round + 1, side.name));
+            let tenancy = side.tenancy(&bench.stage, limit(bench))?;
+            let mut command = tenancy.command(&bench.stage, &storm);
+            command.arg(STORM.to_string());
+            match client::run(command, PATIENCE * 2) {
+                Ok(answer) => {
+                    cpu.take(&side.name, number(&answer, "cpu_ns").map(|ns| ns / 1e3));
+                    slept.take(&side.name, number(&answer, "longest_slept_ns").map(|ns| ns / 1e3));
+                    wall.take(&side.name, number(&answer, "wall_ns").map(|ns| ns / 1e6));
+                }
+                Err(error) => cpu.take(&side.name, Err(error)),
+            }
+        }
+    }
+    bench.report.figures.extend([cpu, slept, wall]);
+    Ok(())
+}
