@@ -1,10 +1,12 @@
 //! `divvy doctor`: what is found here, and what would not be limited.
 //!
-//! Only reads; starts nothing, loads no driver. Each finding has a reason code, a level and, where
+//! Reads files; the one thing it starts is a client that asks the driver for addresses and touches no
+//! GPU. Each finding has a reason code, a level and, where
 //! something is wrong, a fix.
 
 mod driver;
 mod environment;
+mod probe;
 mod reason;
 mod system;
 
@@ -89,6 +91,7 @@ struct Report {
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
     let mut findings = driver::look();
+    findings.extend(probe::look());
     findings.extend(system::look());
     findings.extend(environment::look(std::env::vars_os()));
     findings.extend(args.program.first().map(|program| program_finding(program)));

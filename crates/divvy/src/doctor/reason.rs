@@ -46,6 +46,7 @@ reasons! {
     Uncovered = 31, "entry points of the driver that this version does not know";
     NotHooked = 32, "entry points that take or give memory and are not hooked";
     ComputeShare = 33, "the share of computing time, which this version does not limit";
+    Addresses = 34, "the addresses that the driver gives to programs that ask for entry points";
     Kernel = 40, "the Linux kernel";
     Glibc = 41, "the C library";
     TenantFiles = 42, "the directory of tenants";
