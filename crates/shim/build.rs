@@ -66,7 +66,8 @@ fn hooks_of(directory: &Path, module: &str) -> io::Result<BTreeMap<String, Strin
         }
         for line in fs::read_to_string(&path)?.lines() {
             let name = line.strip_prefix("pub(crate) fn ").and_then(|rest| rest.split('(').next());
-            if let Some(name) = name.filter(|name| name.starts_with("cu") || name.starts_with("nvml"))
+            if let Some(name) =
+                name.filter(|name| name.starts_with("cu") || name.starts_with("nvml"))
             {
                 found.insert(name.to_owned(), module.clone());
             }

@@ -93,9 +93,8 @@ pub(crate) fn exports(
 ) -> String {
     let mut text = String::new();
     for symbol in &surface.hooked {
-        let hook = hooks.get(symbol.base).filter(|_| {
-            !unhooked(symbol.name) && !unhooked(symbol.base)
-        });
+        let hook =
+            hooks.get(symbol.base).filter(|_| !unhooked(symbol.name) && !unhooked(symbol.base));
         let Signature { name, arguments, result } = &symbol.signature;
         let path = signature_path(symbol);
         let declared = list(arguments, |name, ty| format!("{name}: {ty}"));
@@ -171,10 +170,7 @@ fn signature_path(symbol: &Symbol) -> String {
     format!("{module}::{}", symbol.signature.name)
 }
 
-fn list(
-    arguments: &[(&'static str, String)],
-    text_of: impl Fn(&str, &str) -> String,
-) -> String {
+fn list(arguments: &[(&'static str, String)], text_of: impl Fn(&str, &str) -> String) -> String {
     arguments.iter().map(|(name, ty)| text_of(name, ty)).collect::<Vec<_>>().join(", ")
 }
 

@@ -98,7 +98,6 @@ pub(crate) fn read() -> Surface {
 
 /// The hash of the GNU symbol tables, without its lowest bit, which those tables use as a mark.
 fn hash(name: &str) -> u32 {
-    name.bytes().fold(5381_u32, |hash, byte| {
-        hash.wrapping_mul(33).wrapping_add(u32::from(byte))
-    }) & !1
+    name.bytes().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte)))
+        & !1
 }

@@ -145,12 +145,20 @@ unsafe extern "C" fn dlvsym(
 
 extern "C" fn route_dlsym(handle: *mut c_void, name: *const c_char) -> usize {
     let real = real(&REAL_DLSYM, b"dlsym");
-    if real != 0 && hooked(handle, name).is_some() { (answer_dlsym as Dlsym) as usize } else { or_nothing(real) }
+    if real != 0 && hooked(handle, name).is_some() {
+        (answer_dlsym as Dlsym) as usize
+    } else {
+        or_nothing(real)
+    }
 }
 
 extern "C" fn route_dlvsym(handle: *mut c_void, name: *const c_char) -> usize {
     let real = real(&REAL_DLVSYM, b"dlvsym");
-    if real != 0 && hooked(handle, name).is_some() { (answer_dlvsym as Dlvsym) as usize } else { or_nothing(real) }
+    if real != 0 && hooked(handle, name).is_some() {
+        (answer_dlvsym as Dlvsym) as usize
+    } else {
+        or_nothing(real)
+    }
 }
 
 fn real(word: &AtomicUsize, name: &[u8]) -> usize {

@@ -216,9 +216,9 @@ impl<'a> Object<'a> {
             }
             return found;
         }
-        let full = name.iter().fold(5381_u32, |hash, byte| {
-            hash.wrapping_mul(33).wrapping_add(u32::from(*byte))
-        });
+        let full = name
+            .iter()
+            .fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
         let table = self.gnu_table();
         let bucket = full.checked_rem(table.buckets)?;
         table.chain(self, bucket, |hash, index| hash == full & !1 && consider(index));

@@ -31,3 +31,9 @@ pub(super) fn address(number: usize) -> Option<usize> {
     let offset = isize::try_from(*table.get(number)?).ok()?;
     Some(table.as_ptr().addr().wrapping_add_signed(offset))
 }
+
+/// Whether a hook lies at `address`.
+#[cold]
+pub(super) fn has(address: usize) -> bool {
+    (0..HOOKED).any(|number| self::address(number) == Some(address))
+}

@@ -12,11 +12,21 @@ use super::Out;
 
 /// The device that a memory location names, if it names one.
 pub(crate) fn device_of(location: &CUmemLocation) -> Option<CUdevice> {
+    if location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN {
+        // SAFETY: every bit pattern is a value of its two numbers.
+        return Some(CUdevice::from(unsafe { location.__bindgen_anon_1.localized }.deviceId));
+    }
     if location.type_ != CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE {
         return None;
     }
     // SAFETY: every bit pattern is an `int`, which a location of this type holds.
     Some(unsafe { location.__bindgen_anon_1.id })
+}
+
+/// The memory handle that a sparse mapping names.
+pub(crate) fn sparse_handle(map: &CUarrayMapInfo) -> CUmemGenericAllocationHandle {
+    // SAFETY: a union of one member, a number.
+    unsafe { map.memHandle.memHandle }
 }
 
 /// What a node to be added allocates, if it is an allocation node.

@@ -58,10 +58,7 @@ impl Map {
     /// An empty map; `number` must be its own, below 62, for its locks.
     pub(crate) const fn new(number: usize) -> Self {
         assert!((number + 1) * SHARDS <= fork::LOCKS);
-        Self {
-            number,
-            shards: [const { Shard(UnsafeCell::new(core::ptr::null_mut())) }; SHARDS],
-        }
+        Self { number, shards: [const { Shard(UnsafeCell::new(core::ptr::null_mut())) }; SHARDS] }
     }
 
     /// Sets the value of `key` and returns the one before. `u64::MAX` is no key.

@@ -25,7 +25,10 @@ mod pointer;
 mod proc_address;
 pub(crate) mod real;
 mod resolve;
+pub(crate) mod scratch;
 mod tables;
 
+#[allow(unused_imports, reason = "one small vocabulary; which hooks use which word changes")]
 pub(crate) use log::{log, log_once};
+#[allow(unused_imports, reason = "one small vocabulary; which hooks use which word changes")]
 pub(crate) use pointer::{In, Opaque, Out};

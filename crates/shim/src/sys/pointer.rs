@@ -192,6 +192,29 @@ impl Opaque {
         self.0.addr()
     }
 
+    /// Copies bytes from `offset` on, as many as `into` holds. The program promised the driver that
+    /// what lies here is as long as it says itself (an ELF image by its headers, a text by its NUL):
+    /// reading further is the hook's error. False where the program passed null.
+    pub(crate) fn read_bytes(self, offset: usize, into: &mut [u8]) -> bool {
+        if self.0.is_null() {
+            return false;
+        }
+        let from = self.0.cast::<u8>().wrapping_add(offset);
+        // SAFETY: the promise above; `into` is ours and overlaps nothing of the program's.
+        unsafe { core::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
+        true
+    }
+
+    /// Bytes before the NUL of the text here, at most `most`.
+    pub(crate) fn text_length(self, most: usize) -> usize {
+        let mut length = 0;
+        let mut byte = [0_u8];
+        while length < most && self.read_bytes(length, &mut byte) && byte[0] != 0 {
+            length = length.saturating_add(1);
+        }
+        length
+    }
+
     /// As the `T *` that the call's other arguments say it is: an attribute's value, say.
     pub(crate) fn as_out<'a, T: Copy>(self) -> Out<'a, T> {
         // SAFETY: the program made the driver the same promise for the same arguments; choosing `T`

@@ -96,6 +96,8 @@ fn answer(result: CUresult, symbol: In<'_, c_char>, pfn: Out<'_, *mut c_void>) -
             let hook = tables::hook(position).and_then(exports::address);
             hook.map_or(Answer::Driver, Answer::Hook)
         }
+        // A driver that takes its own names from the dynamic linker gives our exports.
+        None if exports::has(address) => Answer::Driver,
         None => uncovered(name),
     }
 }
@@ -108,8 +110,8 @@ fn is_variant(full: &[u8], name: &[u8]) -> bool {
 #[cold]
 fn uncovered(name: &[u8]) -> Answer {
     let count = UNCOVERED.fetch_add(1, Relaxed).saturating_add(1);
-    let refused = crate::tenant::is_strict()
-        && FAMILIES.iter().any(|family| name.starts_with(family));
+    let refused =
+        crate::tenant::is_strict() && FAMILIES.iter().any(|family| name.starts_with(family));
     if is_news(name) {
         let text = core::str::from_utf8(name).unwrap_or("(not a name)");
         let what = if refused { "refused, the tenant is strict" } else { "handed through" };

@@ -10,9 +10,8 @@ include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
 /// The hash of GNU symbol tables, without the lowest bit, which they use as a mark.
 pub(super) fn hash(name: &[u8]) -> u32 {
-    name.iter().fold(5381_u32, |hash, byte| {
-        hash.wrapping_mul(33).wrapping_add(u32::from(*byte))
-    }) & !1
+    name.iter().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)))
+        & !1
 }
 
 /// The position of `name`, whose [`hash`] is `hash`.

@@ -89,3 +89,15 @@ pub(crate) fn graph_mem_u64(
     ask!(cuDeviceGetGraphMemAttribute(device, attribute, (&raw mut value).cast()))?;
     Ok(value)
 }
+
+/// One more reference to a device's primary context, which is made if there is none.
+pub(crate) fn primary_retain(device: CUdevice) -> Result<CUcontext, CUresult> {
+    let mut context = CUcontext(core::ptr::null_mut());
+    ask!(cuDevicePrimaryCtxRetain(&mut context, device))?;
+    Ok(context)
+}
+
+/// One reference less to a device's primary context.
+pub(crate) fn primary_release(device: CUdevice) -> Result<(), CUresult> {
+    ask!(cuDevicePrimaryCtxRelease_v2(device))
+}

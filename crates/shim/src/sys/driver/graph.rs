@@ -3,6 +3,68 @@
 use divvy_driver_api::types::*;
 
 use super::ask;
+use crate::sys::{kernel, layout};
+
+/// Child graphs are followed this deep.
+const DEPTH: u32 = 8;
+
+/// Calls `visit` with device and bytes of every allocation node of a graph and its child graphs.
+///
+/// Cost: one call to the driver for each node; a large graph's list lies in a mapping meanwhile.
+pub(crate) fn graph_allocs<F>(graph: CUgraph, visit: &mut F) -> Result<(), CUresult>
+where
+    F: FnMut(CUdevice, u64),
+{
+    allocs_below(graph, visit, DEPTH)
+}
+
+fn allocs_below<F>(graph: CUgraph, visit: &mut F, depth: u32) -> Result<(), CUresult>
+where
+    F: FnMut(CUdevice, u64),
+{
+    let count = graph_node_count(graph)?;
+    if count == 0 || depth == 0 {
+        return Ok(());
+    }
+    let bytes = count.saturating_mul(size_of::<CUgraphNode>());
+    let list = kernel::map(bytes).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+    let mut result = {
+        // SAFETY: a fresh mapping of that many null handles, referred to only in this block.
+        let nodes = unsafe { core::slice::from_raw_parts_mut(list.cast::<CUgraphNode>(), count) };
+        graph_nodes(graph, nodes).map(|_| ())
+    };
+    let mut index = 0;
+    while index < count && result.is_ok() {
+        // SAFETY: within the mapping, whose handles are null or written by the driver.
+        let node = unsafe { list.cast::<CUgraphNode>().wrapping_add(index).read() };
+        index = index.saturating_add(1);
+        if !node.0.is_null() {
+            result = alloc_of_node(node, visit, depth);
+        }
+    }
+    // SAFETY: nothing refers to the list any more.
+    unsafe { kernel::unmap(list, bytes) };
+    result
+}
+
+fn alloc_of_node<F>(node: CUgraphNode, visit: &mut F, depth: u32) -> Result<(), CUresult>
+where
+    F: FnMut(CUdevice, u64),
+{
+    match node_type(node)? {
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+            let params = node_allocation(node)?;
+            if let Some(device) = layout::device_of(&params.poolProps.location) {
+                visit(device, params.bytesize as u64);
+            }
+            Ok(())
+        }
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH => {
+            allocs_below(node_child_graph(node)?, visit, depth.saturating_sub(1))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// How many nodes a graph has.
 pub(crate) fn graph_node_count(graph: CUgraph) -> Result<usize, CUresult> {

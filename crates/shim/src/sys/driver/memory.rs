@@ -12,7 +12,10 @@ pub(crate) fn mem_info() -> Result<(u64, u64), CUresult> {
 }
 
 /// A 64-bit attribute of a pool: its watermarks and its threshold.
-pub(crate) fn pool_u64(pool: CUmemoryPool, attribute: CUmemPool_attribute) -> Result<u64, CUresult> {
+pub(crate) fn pool_u64(
+    pool: CUmemoryPool,
+    attribute: CUmemPool_attribute,
+) -> Result<u64, CUresult> {
     let mut value = 0_u64;
     ask!(cuMemPoolGetAttribute(pool, attribute, (&raw mut value).cast()))?;
     Ok(value)
