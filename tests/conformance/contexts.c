@@ -101,7 +101,6 @@ static void costs(CUdevice device)
     unsigned version = 0;
     SAY(cuCtxGetApiVersion(keeper, &version));
     SAY(cuCtxGetApiVersion(context[0], &version));
-    SAY(cuCtxSetCurrent(context[0]));
 }
 
 void contexts(int part)

@@ -163,7 +163,6 @@ static void CUDA_CB many_calls(void *argument)
     CUdeviceptr block = 0;
     CUcontext context = NULL;
     size_t free = 0, total = 0;
-    int count = 0;
     CUstream stream = (CUstream)argument;
     SAY(cuMemAlloc(&block, 4096));
     SAY(cuMemFree(0x1000));
@@ -171,12 +170,6 @@ static void CUDA_CB many_calls(void *argument)
     SAY(cuMemGetInfo(&free, &total));
     SAY(cuCtxGetCurrent(&context));
     SAY(cuCtxSynchronize());
-    SAY(cuStreamSynchronize(stream));
-    SAY(cuStreamQuery(stream));
-    SAY(cuLaunchHostFunc(stream, pause_ms, NULL));
-    SAY(cuMemsetD8Async(0x1000, 0, 1, stream));
-    SAY(cuDeviceGetCount(&count));
-    SAY(cuStreamCreate(&stream, 0));
 }
 
 static void CUDA_CB old_style(CUstream stream, CUresult status, void *argument)
@@ -196,5 +189,5 @@ void callbacks(int part)
     else
         SAY(cuStreamAddCallback(stream, old_style, stream, 0));
     usleep(200000);
-    SAY(cuStreamSynchronize(stream));
+    MUST(cuStreamSynchronize(stream));
 }

@@ -5,6 +5,14 @@
 
 mod harness;
 
+mod answers;
+mod arrays;
 mod blocks;
+mod conformance;
+mod contexts;
+mod graphs;
+mod modules;
 mod pools;
+mod sharing;
+mod startup;
 mod vmm;

@@ -1,0 +1,75 @@
+/* link: cuda dl */
+/* Arrays and mipmaps under a limit. */
+#include "scenario.h"
+
+#include <dlfcn.h>
+
+static CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = 1024, .Height = 1024,
+                                        .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
+
+static void array_is_charged(void)
+{
+    CUarray array;
+    CUDA_ARRAY_DESCRIPTOR flat = {.Width = 1024, .Height = 1024, .Format = CU_AD_FORMAT_FLOAT,
+                                  .NumChannels = 4};
+    start();
+    TAKES(16 * MIB, cuArray3DCreate(&array, &shape));
+    GIVES(16 * MIB, cuArrayDestroy(array));
+    TAKES(16 * MIB, cuArrayCreate(&array, &flat));
+    GIVES(16 * MIB, cuArrayDestroy(array));
+}
+
+static void small_array_takes_a_granule(void)
+{
+    CUarray array;
+    CUDA_ARRAY3D_DESCRIPTOR small = {.Width = 16, .Height = 16, .Format = CU_AD_FORMAT_FLOAT,
+                                     .NumChannels = 1};
+    start();
+    TAKES(2 * MIB, cuArray3DCreate(&array, &small));
+    GIVES(2 * MIB, cuArrayDestroy(array));
+}
+
+static void too_large_an_array_is_refused(void)
+{
+    CUarray array = (CUarray)0x5;
+    CUDA_ARRAY3D_DESCRIPTOR large = {.Width = 1024, .Height = 1024, .Depth = 1024,
+                                     .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
+    start();
+    TAKES(0, (CUresult)(cuArray3DCreate(&array, &large) != CUDA_ERROR_OUT_OF_MEMORY));
+    int count = 0;
+    CUresult code;
+    while ((code = cuArray3DCreate(&array, &shape)) == CUDA_SUCCESS)
+        count++;
+    EQUAL(code, CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(count > 0 && used() <= wanted_limit());
+}
+
+static void mipmap_is_charged(void)
+{
+    CUmipmappedArray pyramid;
+    CUarray level;
+    CUDA_ARRAY3D_DESCRIPTOR cube = {.Width = 256, .Height = 256, .Depth = 256,
+                                    .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+    start();
+    size_t before = used();
+    OK(cuMipmappedArrayCreate(&pyramid, &cube, 5));
+    /* The card takes 74 MiB; never charge less, nor much more. */
+    CHECK(used() - before >= 74 * MIB && used() - before <= 84 * MIB);
+    TAKES(0, cuMipmappedArrayGetLevel(&level, pyramid, 1));
+    OK(cuMipmappedArrayDestroy(pyramid));
+    EQUAL(used(), before);
+    cube.Width = cube.Height = cube.Depth = 2048;
+    IS(cuMipmappedArrayCreate(&pyramid, &cube, 1), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+int main(int count, char **arguments)
+{
+    static const struct scenario scenarios[] = {
+        {"array_is_charged", array_is_charged},
+        {"small_array_takes_a_granule", small_array_takes_a_granule},
+        {"too_large_an_array_is_refused", too_large_an_array_is_refused},
+        {"mipmap_is_charged", mipmap_is_charged},
+        {NULL, NULL},
+    };
+    return play(scenarios, count, arguments);
+}

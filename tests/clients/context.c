@@ -1,0 +1,277 @@
+/* link: cuda dl */
+/* Contexts under a limit: each costs what the card says, and comes and goes with its own. */
+#include "scenario.h"
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* old calls are hooked too */
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+static size_t context_bytes(void)
+{
+    /* What one more context costs by the driver's own figure. */
+    CUdevice device;
+    CUcontext context;
+    OK(cuDeviceGet(&device, 0));
+    size_t before = used();
+    OK(cuCtxCreate(&context, 0, device));
+    size_t cost = used() - before;
+    OK(cuCtxDestroy(context));
+    EQUAL(used(), before);
+    CHECK(cost >= 512 * MIB && cost <= 560 * MIB);
+    return cost;
+}
+
+static void primary_is_charged_once(void)
+{
+    CUdevice device = start();
+    CUcontext again;
+    size_t one = used();
+    CHECK(one >= 512 * MIB && one <= 560 * MIB);
+    TAKES(0, cuDevicePrimaryCtxRetain(&again, device));
+    TAKES(0, cuDevicePrimaryCtxRelease(device));
+    EQUAL(context_bytes(), one);
+}
+
+static void primary_release_gives_back(void)
+{
+    CUdevice device = start();
+    CUcontext keeper, again;
+    OK(cuDevicePrimaryCtxRetain(&again, device));
+    OK(cuCtxCreate(&keeper, 0, device));
+    size_t both = used();
+    TAKES(0, cuDevicePrimaryCtxRelease(device));
+    OK(cuDevicePrimaryCtxRelease(device));
+    EQUAL(used(), both / 2);
+    OK(cuDevicePrimaryCtxRetain(&again, device));
+    EQUAL(used(), both);
+    /* The older name of the call. */
+    CUresult (*release)(CUdevice) = dlsym(RTLD_DEFAULT, "cuDevicePrimaryCtxRelease");
+    OK(release(device));
+    EQUAL(used(), both / 2);
+}
+
+static void primary_reset_gives_back(void)
+{
+    CUdevice device = start();
+    CUcontext keeper;
+    CUdeviceptr block;
+    OK(cuMemAlloc(&block, 64 * MIB));
+    OK(cuCtxCreate(&keeper, 0, device));
+    size_t both = used();
+    OK(cuDevicePrimaryCtxReset(device));
+    EQUAL(used(), (both - 64 * MIB) / 2);
+    CUresult (*reset)(CUdevice) = dlsym(RTLD_DEFAULT, "cuDevicePrimaryCtxReset");
+    CUcontext again;
+    OK(cuDevicePrimaryCtxRetain(&again, device));
+    OK(cuCtxSetCurrent(again));
+    OK(cuMemAlloc(&block, 64 * MIB));
+    EQUAL(used(), both);
+    OK(reset(device));
+    OK(cuCtxSetCurrent(keeper));
+    EQUAL(used(), (both - 64 * MIB) / 2);
+}
+
+static void created_is_charged(void)
+{
+    CUcontext context;
+    CUdevice device = start();
+    size_t cost = context_bytes(), before = used();
+    OK(cuCtxCreate(&context, 0, device));
+    EQUAL(used() - before, cost);
+    OK(cuCtxDestroy(context));
+    EQUAL(used(), before);
+}
+
+/* Every other way to create a context: older and newer versions of the call. */
+static void every_version_is_charged(void)
+{
+    typedef CUresult (*destroy_fn)(CUcontext);
+    CUdevice device = start();
+    size_t cost = context_bytes(), before = used();
+    CUcontext context;
+    void *v1 = dlsym(RTLD_DEFAULT, "cuCtxCreate"), *v3 = dlsym(RTLD_DEFAULT, "cuCtxCreate_v3");
+    void *v4 = dlsym(RTLD_DEFAULT, "cuCtxCreate_v4");
+    destroy_fn destroy = (destroy_fn)dlsym(RTLD_DEFAULT, "cuCtxDestroy");
+    CHECK(v1 && v3 && v4 && destroy);
+    OK(((CUresult(*)(CUcontext *, unsigned, CUdevice))v1)(&context, 0, device));
+    EQUAL(used() - before, cost);
+    OK(destroy(context));
+    EQUAL(used(), before);
+    OK(((CUresult(*)(CUcontext *, CUexecAffinityParam *, int, unsigned, CUdevice))v3)(
+        &context, NULL, 0, 0, device));
+    EQUAL(used() - before, cost);
+    OK(cuCtxDestroy(context));
+    OK(((CUresult(*)(CUcontext *, CUctxCreateParams *, unsigned, CUdevice))v4)(&context, NULL, 0,
+                                                                                device));
+    EQUAL(used() - before, cost);
+    OK(cuCtxAttach(&context, 0));
+    OK(cuCtxDetach(context));
+    EQUAL(used() - before, cost);
+    OK(cuCtxDetach(context));
+    CUcontext primary;
+    OK(cuDevicePrimaryCtxRetain(&primary, device));
+    OK(cuCtxSetCurrent(primary));
+    EQUAL(used(), before);
+}
+
+static void destroy_frees_its_blocks(void)
+{
+    CUcontext first, second;
+    CUdeviceptr block;
+    CUarray array;
+    CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = 1024, .Height = 1024, .Format = CU_AD_FORMAT_FLOAT,
+                                     .NumChannels = 4};
+    CUdevice device = start();
+    OK(cuCtxGetCurrent(&first));
+    size_t before = used();
+    OK(cuCtxCreate(&second, 0, device));
+    OK(cuMemAlloc(&block, 64 * MIB));
+    OK(cuMemAlloc(&block, 64));
+    OK(cuArray3DCreate(&array, &shape));
+    OK(cuCtxDestroy(second));
+    OK(cuCtxSetCurrent(first));
+    EQUAL(used(), before);
+    OK(cuMemAlloc(&block, 64 * MIB));
+    EQUAL(used() - before, 64 * MIB);
+}
+
+static void a_context_that_does_not_fit(void)
+{
+    CUcontext context = (CUcontext)0x5;
+    CUdevice device = start();
+    fill_up(64 * MIB);
+    for (int i = 0; i < 20; i++)
+        IS(cuCtxCreate(&context, 0, device), CUDA_ERROR_OUT_OF_MEMORY);
+    CUcontext current;
+    OK(cuCtxGetCurrent(&current));
+    CHECK(current != context);
+    CHECK(used() <= wanted_limit());
+}
+
+static void first_context_that_does_not_fit(void)
+{
+    /* The limit is smaller than a context: one out-of-memory, no half-made context. */
+    CUcontext context = NULL;
+    CUdevice device;
+    unsigned flags;
+    int active = 7;
+    OK(cuInit(0));
+    OK(cuDeviceGet(&device, 0));
+    for (int i = 0; i < 5; i++)
+        IS(cuDevicePrimaryCtxRetain(&context, device), CUDA_ERROR_OUT_OF_MEMORY);
+    OK(cuDevicePrimaryCtxGetState(device, &flags, &active));
+    EQUAL(active, 0);
+    IS(cuCtxCreate(&context, 0, device), CUDA_ERROR_OUT_OF_MEMORY);
+    OK(cuCtxGetCurrent(&context));
+    CHECK(context == NULL);
+}
+
+/* Prints what came of its one attempt at a context, and stays until its input ends. */
+static void one_attempt(void)
+{
+    CUcontext context;
+    CUdevice device;
+    OK(cuInit(0));
+    OK(cuDeviceGet(&device, 0));
+    printf("%d\n", cuDevicePrimaryCtxRetain(&context, device));
+    sleep(2);
+}
+
+static void *make_one(void *argument)
+{
+    CUcontext context;
+    CUresult code = cuCtxCreate(&context, 0, 0);
+    (void)argument;
+    return (void *)(long)code;
+}
+
+static void two_threads_at_a_full_limit(void)
+{
+    /* Room for the primary and one more. */
+    CUdevice device = start();
+    pthread_t threads[2];
+    void *codes[2];
+    (void)device;
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, make_one, NULL);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], &codes[i]);
+    long sum = (long)codes[0] + (long)codes[1];
+    EQUAL(sum, CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(used() <= wanted_limit());
+}
+
+static void green_contexts_are_charged(void)
+{
+    CUdevResource all, part;
+    CUdevResourceDesc description;
+    CUgreenCtx green;
+    CUcontext context;
+    unsigned groups = 1;
+    CUdevice device = start();
+    size_t before = used();
+    OK(cuDeviceGetDevResource(device, &all, CU_DEV_RESOURCE_TYPE_SM));
+    OK(cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, 8));
+    OK(cuDevResourceGenerateDesc(&description, &part, 1));
+    OK(cuGreenCtxCreate(&green, description, device, CU_GREEN_CTX_DEFAULT_STREAM));
+    CHECK(used() > before);
+    CHECK(used() - before <= 64 * MIB);
+    OK(cuCtxFromGreenCtx(&context, green));
+    OK(cuGreenCtxDestroy(green));
+    CHECK(used() - before <= 64 * MIB);
+    /* What an own green context holds may stay until the primary ends, but no longer. */
+    OK(cuDevicePrimaryCtxReset(device));
+    OK(cuCtxCreate(&context, 0, device));
+    EQUAL(used(), before);
+}
+
+static void heap_limit_is_charged(void)
+{
+    start();
+    size_t before = used();
+    OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 264 * MIB));
+    EQUAL(used() - before, 256 * MIB);
+    IS(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, wanted_limit()), CUDA_ERROR_OUT_OF_MEMORY);
+    size_t value = 0;
+    OK(cuCtxGetLimit(&value, CU_LIMIT_MALLOC_HEAP_SIZE));
+    EQUAL(value, 264 * MIB);
+    EQUAL(used() - before, 256 * MIB);
+}
+
+static void stack_limit_is_charged(void)
+{
+    CUdevice device = start();
+    int processors = 0, threads = 0;
+    OK(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
+    OK(cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, device));
+    size_t before = used();
+    OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096));
+    CHECK(used() - before >= (size_t)3072 * processors * threads);
+    OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024));
+    EQUAL(used(), before);
+    IS(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 65536), CUDA_ERROR_OUT_OF_MEMORY);
+    EQUAL(used(), before);
+}
+
+int main(int count, char **arguments)
+{
+    static const struct scenario scenarios[] = {
+        {"primary_is_charged_once", primary_is_charged_once},
+        {"primary_release_gives_back", primary_release_gives_back},
+        {"primary_reset_gives_back", primary_reset_gives_back},
+        {"created_is_charged", created_is_charged},
+        {"every_version_is_charged", every_version_is_charged},
+        {"destroy_frees_its_blocks", destroy_frees_its_blocks},
+        {"a_context_that_does_not_fit", a_context_that_does_not_fit},
+        {"first_context_that_does_not_fit", first_context_that_does_not_fit},
+        {"one_attempt", one_attempt},
+        {"two_threads_at_a_full_limit", two_threads_at_a_full_limit},
+        {"green_contexts_are_charged", green_contexts_are_charged},
+        {"heap_limit_is_charged", heap_limit_is_charged},
+        {"stack_limit_is_charged", stack_limit_is_charged},
+        {NULL, NULL},
+    };
+    return play(scenarios, count, arguments);
+}

@@ -1,0 +1,77 @@
+//! The simulated driver against the transcript of a real H200: codes, sizes, orders, states.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::harness::{Machine, build_program, finish, root};
+
+const PARTS: [&str; 9] =
+    ["topics", "memory", "contexts", "vmm", "pools", "streams", "code", "trouble", "edges"];
+
+/// The lines of each part of a transcript, in order.
+fn parts(text: &str) -> BTreeMap<String, Vec<String>> {
+    let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut name = String::new();
+    for line in text.lines() {
+        if let Some(next) = line.strip_prefix("## ") {
+            next.clone_into(&mut name);
+            parts.entry(name.clone()).or_default();
+        } else if let Some(lines) = parts.get_mut(&name) {
+            lines.push(line.to_owned());
+        }
+    }
+    parts
+}
+
+fn program() -> PathBuf {
+    let folder = root().join("tests/conformance");
+    let more: Vec<_> = PARTS.iter().map(|part| folder.join(format!("{part}.c"))).collect();
+    build_program(
+        "conform",
+        &folder.join("conform.c"),
+        &more,
+        &["-Wno-unused-result", "-l:libcuda.so.1"],
+    )
+}
+
+/// How `ours` differs from `card`, line by line.
+fn differences(name: &str, card: &[String], ours: &[String]) -> Vec<String> {
+    (0..card.len().max(ours.len()))
+        .filter_map(|at| {
+            let (wanted, got) = (card.get(at), ours.get(at));
+            (wanted != got).then(|| {
+                let show =
+                    |line: Option<&String>| line.map_or("(nothing)", String::as_str).to_owned();
+                format!("{name} line {}:\n  card {}\n  here {}", at + 1, show(wanted), show(got))
+            })
+        })
+        .collect()
+}
+
+#[test]
+fn simulated_driver_answers_as_the_h200_did() {
+    let stored = std::fs::read_to_string(root().join("tests/conformance/h200.txt"))
+        .expect("the transcript of the card is stored");
+    let machine = Machine::new()
+        .native()
+        .with("SIMGPU_MODE", "calibrated")
+        .with("SIMGPU_MEMORY", "150109880320");
+    let card = parts(&stored);
+    let mut topics: Vec<&str> = card.keys().filter_map(|name| name.split(':').next()).collect();
+    topics.dedup();
+    let mut differing = Vec::new();
+    let mut wrong = 0_usize;
+    for topic in topics {
+        let finished = finish(machine.command(program()).arg(topic));
+        let here = parts(&finished.out);
+        for (name, lines) in card.iter().filter(|(name, _)| name.split(':').next() == Some(topic)) {
+            let ours = here.get(name).cloned().unwrap_or_default();
+            let found = differences(name, lines, &ours);
+            wrong += found.len();
+            // The first difference of a part is the cause of most that follow it.
+            differing.extend(found.into_iter().take(6));
+        }
+    }
+    machine.all_was_simulated();
+    assert!(wrong == 0, "{wrong} lines differ from the card:\n{}", differing.join("\n"));
+}
