@@ -1,4 +1,4 @@
-//! A tenant as the commands show it: `divvy_page`'s snapshot in words and numbers.
+//! A tenant as the commands show it: its snapshot in words and numbers.
 //!
 //! The field names are the JSON contract of `divvy ps`; they are only ever added to.
 
@@ -7,8 +7,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use divvy_abi::config::Config;
 use divvy_abi::usage::Kind;
-use divvy_page::snapshot::{self, DeviceSnapshot, ProcessSnapshot, Snapshot};
 use divvy_policy::limit::UuidText;
+
+use crate::snapshot::{self, DeviceSnapshot, ProcessSnapshot, Snapshot};
 
 /// A tenant at one moment.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -108,23 +109,24 @@ pub(crate) fn write_config(directory: &Path, config: &Config) -> Result<()> {
 }
 
 fn device(device: &DeviceSnapshot) -> Device {
+    let totals = device.totals;
     Device {
         uuid: UuidText(&device.uuid).to_string(),
         index: device.index,
         name: device.name.clone(),
         card_bytes: device.total_bytes,
         limit_bytes: device.limit_bytes,
-        held_bytes: device.used_bytes,
-        shared_bytes: device.shared_bytes,
-        peak_bytes: device.peak_bytes.max(device.used_bytes),
-        refusals: device.refusals,
-        consistent: device.consistent,
+        held_bytes: totals.used_bytes,
+        shared_bytes: totals.shared_bytes,
+        peak_bytes: totals.peak_bytes.max(totals.used_bytes),
+        refusals: totals.refusals,
+        consistent: totals.consistent,
     }
 }
 
 fn process(process: &ProcessSnapshot, of: &Snapshot) -> Process {
-    let uses = process.uses.iter().filter_map(|one| {
-        let device = of.devices.iter().find(|device| device.row == one.row)?;
+    let uses = process.uses.iter().filter_map(|(row, one)| {
+        let device = of.devices.iter().find(|device| device.row == *row)?;
         let kinds = Kind::ALL.iter().map(|kind| (kind.word(), one.bytes_of(*kind)));
         Some(Use {
             uuid: UuidText(&device.uuid).to_string(),
@@ -134,11 +136,11 @@ fn process(process: &ProcessSnapshot, of: &Snapshot) -> Process {
         })
     });
     Process {
-        pid: process.pid,
-        pid_namespace: process.pid_namespace,
+        pid: process.slot.pid,
+        pid_namespace: process.slot.pid_namespace,
         comm: process.comm.clone(),
-        starting: process.starting,
-        last_reason: process.reason,
+        starting: process.slot.starting,
+        last_reason: process.slot.reason,
         uses: uses.collect(),
     }
 }

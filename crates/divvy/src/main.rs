@@ -20,6 +20,7 @@ mod limits;
 mod ps;
 mod run;
 mod sizes;
+mod snapshot;
 mod stage;
 mod table;
 mod tenant_dir;

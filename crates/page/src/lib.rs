@@ -12,9 +12,6 @@
 #![deny(missing_docs)]
 #![allow(unsafe_code, reason = "the room of mappings and system calls, see architecture.md")]
 
-#[cfg(any(test, feature = "owner"))]
-extern crate std;
-
 mod admission;
 mod error;
 #[cfg(debug_assertions)]
@@ -27,13 +24,12 @@ pub mod reader;
 mod settle;
 mod shared;
 mod slot;
-#[cfg(feature = "owner")]
-pub mod snapshot;
 mod sys;
 mod tenant;
 mod trust;
 mod usage;
 
 pub use error::{AttachError, File};
+pub use process::{effective_uid, pid_namespace};
 pub use sys::Errno;
 pub use tenant::{ConfigSource, Device, ProcessUse, Request, Row, Tenant};

@@ -36,7 +36,12 @@ fn start_ticks() -> Option<u64> {
     core::str::from_utf8(field).ok()?.parse().ok()
 }
 
-fn pid_namespace() -> Option<u64> {
-    let inode = sys::link_inode(c"/proc/self/ns/pid").ok()?;
-    Some(inode)
+/// Inode of the calling process's pid namespace; `None` where /proc is missing.
+pub fn pid_namespace() -> Option<u64> {
+    sys::link_inode(c"/proc/self/ns/pid").ok()
+}
+
+/// The calling process's effective user.
+pub fn effective_uid() -> u32 {
+    sys::effective_uid()
 }

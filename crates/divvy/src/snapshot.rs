@@ -1,0 +1,105 @@
+//! A tenant's files, collected into values: the reader of `divvy_page` walked once.
+//!
+//! Reading never maps the files, so a tenant that garbles them harms nobody but itself. Texts come
+//! without control characters.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use divvy_abi::config::{Config, NAME_BYTES};
+use divvy_abi::{MAX_DEVICES, Uuid};
+use divvy_page::AttachError;
+use divvy_page::reader::{self, LineEntry, SlotEntry, Text, Totals, UsageFile};
+
+/// A tenant at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    /// Its limits; `None` when nobody has written any.
+    pub(crate) config: Option<Config>,
+    /// Devices its processes have seen.
+    pub(crate) devices: Vec<DeviceSnapshot>,
+    /// Its processes: the living, and the dead that still hold something.
+    pub(crate) processes: Vec<ProcessSnapshot>,
+}
+
+/// One device of a tenant.
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceSnapshot {
+    /// Row in the tenant's files.
+    pub(crate) row: usize,
+    pub(crate) uuid: Uuid,
+    pub(crate) index: Option<u32>,
+    pub(crate) name: String,
+    pub(crate) total_bytes: u64,
+    pub(crate) limit_bytes: Option<u64>,
+    pub(crate) totals: Totals,
+}
+
+/// One process of a tenant.
+#[derive(Clone, Debug)]
+pub(crate) struct ProcessSnapshot {
+    pub(crate) slot: SlotEntry,
+    pub(crate) comm: String,
+    /// What it holds, with the device's row; devices it has not used are left out.
+    pub(crate) uses: Vec<(usize, LineEntry)>,
+}
+
+impl Snapshot {
+    /// Reads the tenant in `directory`; one that nobody has joined yet reads as empty.
+    pub(crate) fn read(directory: &Path) -> Result<Self, AttachError> {
+        let path = c_path(directory)?;
+        let config = reader::read_config(&path)?;
+        let Some(file) = UsageFile::open(&path)? else {
+            return Ok(Self { config, devices: Vec::new(), processes: Vec::new() });
+        };
+        let devices: Vec<_> = (0..MAX_DEVICES)
+            .filter_map(|row| {
+                let entry = file.device(row)?;
+                Some(DeviceSnapshot {
+                    row,
+                    uuid: entry.uuid,
+                    index: entry.index,
+                    name: entry.name.to_string(),
+                    total_bytes: entry.total_bytes,
+                    limit_bytes: entry.limit_bytes,
+                    totals: file.totals(row),
+                })
+            })
+            .collect();
+        let process = |index| {
+            let slot = file.slot(index)?;
+            let lines = devices.iter().map(|device| (device.row, file.line(device.row, index)));
+            let uses: Vec<_> = lines.filter(|(_, line)| !line.is_empty()).collect();
+            let holds = uses.iter().any(|(_, line)| line.held_bytes != 0);
+            (slot.alive || holds).then(|| ProcessSnapshot {
+                comm: slot.comm.to_string(),
+                slot,
+                uses,
+            })
+        };
+        let processes = (1..file.slots_high()).filter_map(process).collect();
+        Ok(Self { config, devices, processes })
+    }
+
+    /// The processes that live.
+    pub(crate) fn living(&self) -> impl Iterator<Item = &ProcessSnapshot> {
+        self.processes.iter().filter(|process| process.slot.alive)
+    }
+}
+
+/// Writes a tenant's limits as their owner, in one step.
+pub(crate) fn write_config(directory: &Path, config: &Config) -> Result<(), AttachError> {
+    reader::write_config(&c_path(directory)?, config)
+}
+
+/// A config's name, safe to print.
+pub(crate) fn config_name(config: &Config) -> String {
+    Text::<NAME_BYTES>::new(config.name).to_string()
+}
+
+fn c_path(path: &Path) -> Result<CString, AttachError> {
+    // A path with a NUL in it names nothing.
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|error| AttachError::PathTooLong { bytes: error.into_vec().len() })
+}
