@@ -111,3 +111,16 @@ pub(crate) fn graph_exec_destroy(graph: CUgraphExec) -> Result<(), CUresult> {
 pub(crate) fn graph_mem_trim(device: CUdevice) -> Result<(), CUresult> {
     ask!(cuDeviceGraphMemTrim(device))
 }
+
+/// Takes the memory of an executable graph, in stream order, without running it.
+pub(crate) fn graph_upload(
+    graph: CUgraphExec,
+    stream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    if per_thread {
+        ask!(cuGraphUpload_ptsz(graph, stream))
+    } else {
+        ask!(cuGraphUpload(graph, stream))
+    }
+}

@@ -1,0 +1,316 @@
+//! Arrays and mipmapped arrays: charged by a computed size, since the driver tells it only for
+//! arrays that are mapped later, which take nothing themselves.
+//!
+//! The layout is block-linear: rows of 64 bytes, in blocks of a power of two of 8 rows up to 128,
+//! and of a power of two of layers up to 32; whole granules of the sum (measured).
+
+use core::ffi::c_uint;
+
+use divvy_abi::usage::Kind;
+use divvy_driver_api::types::{
+    CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY_DESCRIPTOR_v1, CUDA_ARRAY3D_DESCRIPTOR,
+    CUDA_ARRAY3D_DESCRIPTOR_v1, CUarray, CUarray_format, CUmipmappedArray, CUresult,
+};
+use divvy_policy::charge;
+
+use super::charge::{Next, OUT_OF_MEMORY, SUCCESS, ask, here};
+use super::entry::Entry;
+use crate::sys::map::Map;
+use crate::sys::{In, Out, driver, real};
+use crate::tenant::device::Device;
+
+/// Arrays and mipmapped arrays by handle.
+static ARRAYS: Map = Map::new(11);
+
+const LAYERED: c_uint = 1;
+const CUBEMAP: c_uint = 4;
+/// Memory comes later, by `cuMemMapArrayAsync` or by mapping.
+const SPARSE: c_uint = 0x40;
+const DEFERRED: c_uint = 0x80;
+
+/// What an array is asked to be.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    width: u64,
+    height: u64,
+    depth: u64,
+    element_bytes: u64,
+    flags: c_uint,
+}
+
+/// Bytes of one channel, or of a whole element of a packed format.
+fn format_bytes(format: CUarray_format, channels: c_uint) -> u64 {
+    let channels = u64::from(channels.max(1));
+    match format {
+        CUarray_format::CU_AD_FORMAT_UNSIGNED_INT8 | CUarray_format::CU_AD_FORMAT_SIGNED_INT8 => {
+            channels
+        }
+        CUarray_format::CU_AD_FORMAT_UNSIGNED_INT16
+        | CUarray_format::CU_AD_FORMAT_SIGNED_INT16
+        | CUarray_format::CU_AD_FORMAT_HALF => channels.saturating_mul(2),
+        CUarray_format::CU_AD_FORMAT_UNSIGNED_INT32
+        | CUarray_format::CU_AD_FORMAT_SIGNED_INT32
+        | CUarray_format::CU_AD_FORMAT_FLOAT => channels.saturating_mul(4),
+        // Normalised and block-compressed formats take at most 16 bytes an element, planar ones at
+        // most 8.
+        _ => 8_u64.max(channels.saturating_mul(2)).min(16),
+    }
+}
+
+impl Shape {
+    fn takes_nothing(self) -> bool {
+        self.flags & (SPARSE | DEFERRED) != 0
+    }
+
+    fn is_layered(self) -> bool {
+        self.flags & (LAYERED | CUBEMAP) != 0
+    }
+
+    /// Bytes in block-linear layout.
+    fn bytes(self) -> u64 {
+        let block = |count: u64, unit: u64, most: u64| {
+            let count = count.max(1);
+            if count >= most {
+                return count.checked_next_multiple_of(most).unwrap_or(u64::MAX);
+            }
+            count.checked_next_power_of_two().unwrap_or(most).max(unit)
+        };
+        let row_bytes = self.width.max(1).saturating_mul(self.element_bytes);
+        let row_bytes = row_bytes.checked_next_multiple_of(64).unwrap_or(u64::MAX);
+        let rows = if self.height <= 1 { 1 } else { block(self.height, 8, 128) };
+        let depth = match self.is_layered() {
+            true => self.depth.max(1),
+            false => block(self.depth, 1, 32),
+        };
+        row_bytes.saturating_mul(rows).saturating_mul(depth)
+    }
+
+    /// The next smaller level of a mipmap.
+    fn half(self) -> Self {
+        Self {
+            width: (self.width / 2).max(1),
+            height: (self.height / 2).max(1),
+            depth: if self.is_layered() { self.depth } else { (self.depth / 2).max(1) },
+            ..self
+        }
+    }
+
+    fn mipmap_bytes(self, levels: c_uint) -> u64 {
+        let mut shape = self;
+        let mut sum = 0_u64;
+        for _ in 0..levels.min(32) {
+            sum = sum.saturating_add(shape.bytes());
+            shape = shape.half();
+        }
+        sum
+    }
+}
+
+impl From<CUDA_ARRAY_DESCRIPTOR> for Shape {
+    fn from(desc: CUDA_ARRAY_DESCRIPTOR) -> Self {
+        Self {
+            width: desc.Width as u64,
+            height: desc.Height as u64,
+            depth: 0,
+            element_bytes: format_bytes(desc.Format, desc.NumChannels),
+            flags: 0,
+        }
+    }
+}
+
+impl From<CUDA_ARRAY_DESCRIPTOR_v1> for Shape {
+    fn from(desc: CUDA_ARRAY_DESCRIPTOR_v1) -> Self {
+        Self {
+            width: u64::from(desc.Width),
+            height: u64::from(desc.Height),
+            depth: 0,
+            element_bytes: format_bytes(desc.Format, desc.NumChannels),
+            flags: 0,
+        }
+    }
+}
+
+impl From<CUDA_ARRAY3D_DESCRIPTOR> for Shape {
+    fn from(desc: CUDA_ARRAY3D_DESCRIPTOR) -> Self {
+        Self {
+            width: desc.Width as u64,
+            height: desc.Height as u64,
+            depth: desc.Depth as u64,
+            element_bytes: format_bytes(desc.Format, desc.NumChannels),
+            flags: desc.Flags,
+        }
+    }
+}
+
+impl From<CUDA_ARRAY3D_DESCRIPTOR_v1> for Shape {
+    fn from(desc: CUDA_ARRAY3D_DESCRIPTOR_v1) -> Self {
+        Self {
+            width: u64::from(desc.Width),
+            height: u64::from(desc.Height),
+            depth: u64::from(desc.Depth),
+            element_bytes: format_bytes(desc.Format, desc.NumChannels),
+            flags: desc.Flags,
+        }
+    }
+}
+
+/// Makes an array of `bytes`; `call` says its handle, `undo` destroys it.
+fn create(
+    bytes: Option<u64>,
+    call: impl Fn() -> Result<u64, CUresult>,
+    undo: impl FnOnce(),
+) -> CUresult {
+    let forward = || match call() {
+        Ok(_) => SUCCESS,
+        Err(code) => code,
+    };
+    let Some(bytes) = bytes else { return forward() };
+    let place = match here() {
+        Next::Count(place) => place,
+        Next::Forward => return forward(),
+        Next::Refuse(code) => return code,
+    };
+    let held = match ask(place.device, charge::whole_granules(bytes), Kind::Array) {
+        Ok(held) => held,
+        Err(code) => return code,
+    };
+    let handle = match call() {
+        Ok(handle) => handle,
+        Err(code) => return code,
+    };
+    let entry = Entry {
+        bytes: held.keep(),
+        kind: Kind::Array,
+        ordinal: place.device.ordinal,
+        packed: false,
+        shared: false,
+        owner: place.context,
+    };
+    match ARRAYS.insert(handle, entry.pack()) {
+        Ok(stale) => {
+            if let Some(stale) = stale {
+                Entry::unpack(stale).give_back();
+            }
+            SUCCESS
+        }
+        Err(_) => {
+            place.device.tell_no_table();
+            undo();
+            entry.give_back();
+            OUT_OF_MEMORY
+        }
+    }
+}
+
+fn create_array(
+    shape: Option<Shape>,
+    handle: Out<'_, CUarray>,
+    call: impl Fn() -> CUresult,
+) -> CUresult {
+    let bytes = shape.filter(|shape| !shape.takes_nothing()).map(Shape::bytes);
+    let made = || match call() {
+        SUCCESS => Ok(handle.get().map_or(0, |array| array.0.addr() as u64)),
+        code => Err(code),
+    };
+    create(bytes, made, || {
+        if let Some(array) = handle.get() {
+            let _ = driver::array_destroy(array);
+        }
+    })
+}
+
+fn destroy(handle: u64, call: impl FnOnce() -> CUresult) -> CUresult {
+    let taken = ARRAYS.take(handle);
+    let result = call();
+    match taken {
+        Some(words) if result == SUCCESS => Entry::unpack(words).give_back(),
+        Some(words) => {
+            let _ = ARRAYS.insert(handle, words);
+        }
+        None => {}
+    }
+    result
+}
+
+/// A context is gone, and with it its arrays.
+pub(crate) fn forget_context(context: u64, device: &'static Device) {
+    let mut bytes = 0_u64;
+    ARRAYS.take_if(|_, words| {
+        let entry = Entry::unpack(words);
+        let is_its = entry.owner == context;
+        if is_its {
+            bytes = bytes.saturating_add(entry.bytes);
+        }
+        is_its
+    });
+    device.give_back(bytes, Kind::Array);
+}
+
+/// Makes an array of one or two dimensions.
+pub(crate) fn cuArrayCreate_v2(
+    real: real::cuArrayCreate_v2,
+    handle: Out<'_, CUarray>,
+    desc: In<'_, CUDA_ARRAY_DESCRIPTOR>,
+) -> CUresult {
+    create_array(desc.get().map(Shape::from), handle, || real.call(handle, desc))
+}
+
+/// The 32-bit form.
+pub(crate) fn cuArrayCreate(
+    real: real::cuArrayCreate,
+    handle: Out<'_, CUarray>,
+    desc: In<'_, CUDA_ARRAY_DESCRIPTOR_v1>,
+) -> CUresult {
+    create_array(desc.get().map(Shape::from), handle, || real.call(handle, desc))
+}
+
+/// Makes an array of three dimensions, layers or cube faces.
+pub(crate) fn cuArray3DCreate_v2(
+    real: real::cuArray3DCreate_v2,
+    handle: Out<'_, CUarray>,
+    desc: In<'_, CUDA_ARRAY3D_DESCRIPTOR>,
+) -> CUresult {
+    create_array(desc.get().map(Shape::from), handle, || real.call(handle, desc))
+}
+
+/// The 32-bit form.
+pub(crate) fn cuArray3DCreate(
+    real: real::cuArray3DCreate,
+    handle: Out<'_, CUarray>,
+    desc: In<'_, CUDA_ARRAY3D_DESCRIPTOR_v1>,
+) -> CUresult {
+    create_array(desc.get().map(Shape::from), handle, || real.call(handle, desc))
+}
+
+/// Destroys an array.
+pub(crate) fn cuArrayDestroy(real: real::cuArrayDestroy, array: CUarray) -> CUresult {
+    destroy(array.0.addr() as u64, || real.call(array))
+}
+
+/// Makes a mipmapped array.
+pub(crate) fn cuMipmappedArrayCreate(
+    real: real::cuMipmappedArrayCreate,
+    handle: Out<'_, CUmipmappedArray>,
+    desc: In<'_, CUDA_ARRAY3D_DESCRIPTOR>,
+    levels: c_uint,
+) -> CUresult {
+    let shape = desc.get().map(Shape::from).filter(|shape| !shape.takes_nothing());
+    let bytes = shape.map(|shape| shape.mipmap_bytes(levels));
+    let made = || match real.call(handle, desc, levels) {
+        SUCCESS => Ok(handle.get().map_or(0, |array| array.0.addr() as u64)),
+        code => Err(code),
+    };
+    create(bytes, made, || {
+        if let Some(array) = handle.get() {
+            let _ = driver::mipmap_destroy(array);
+        }
+    })
+}
+
+/// Destroys a mipmapped array.
+pub(crate) fn cuMipmappedArrayDestroy(
+    real: real::cuMipmappedArrayDestroy,
+    array: CUmipmappedArray,
+) -> CUresult {
+    destroy(array.0.addr() as u64, || real.call(array))
+}

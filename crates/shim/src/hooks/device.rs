@@ -1,0 +1,56 @@
+//! The start, and what a device is said to have.
+
+use core::ffi::c_uint;
+
+use divvy_driver_api::types::{CUdevice, CUresult};
+
+use super::charge::{Next, SUCCESS, at};
+use crate::sys::{Out, real};
+use crate::tenant;
+
+/// Starts the driver, and then joins the tenant: a failure to join is known before memory is asked
+/// for.
+pub(crate) fn cuInit(real: real::cuInit, flags: c_uint) -> CUresult {
+    let result = real.call(flags);
+    if result == SUCCESS {
+        let _ = tenant::standing();
+    }
+    result
+}
+
+fn clamp(ordinal: CUdevice, bytes: u64) -> u64 {
+    match at(ordinal) {
+        Next::Count(device) => device.limit_bytes.map_or(bytes, |limit| limit.min(bytes)),
+        Next::Forward | Next::Refuse(_) => bytes,
+    }
+}
+
+/// The smaller of limit and card.
+pub(crate) fn cuDeviceTotalMem_v2(
+    real: real::cuDeviceTotalMem_v2,
+    bytes: Out<'_, usize>,
+    dev: CUdevice,
+) -> CUresult {
+    let result = real.call(bytes, dev);
+    if result == SUCCESS
+        && let Some(card) = bytes.get()
+    {
+        bytes.set(usize::try_from(clamp(dev, card as u64)).unwrap_or(card));
+    }
+    result
+}
+
+/// The 32-bit form.
+pub(crate) fn cuDeviceTotalMem(
+    real: real::cuDeviceTotalMem,
+    bytes: Out<'_, c_uint>,
+    dev: CUdevice,
+) -> CUresult {
+    let result = real.call(bytes, dev);
+    if result == SUCCESS
+        && let Some(card) = bytes.get()
+    {
+        bytes.set(c_uint::try_from(clamp(dev, u64::from(card))).unwrap_or(card));
+    }
+    result
+}

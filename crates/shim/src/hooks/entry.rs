@@ -1,0 +1,66 @@
+//! What is remembered of a piece of memory, packed into the two words a map holds.
+
+use divvy_abi::usage::Kind;
+use divvy_driver_api::types::CUdevice;
+
+use crate::tenant::device::{self, Device, Look};
+
+const BYTES_MASK: u64 = (1 << 48) - 1;
+
+/// A piece of memory the driver gave this process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    /// Bytes charged; for [`Entry::packed`] blocks, bytes of the block.
+    pub(crate) bytes: u64,
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// The driver's number of its device.
+    pub(crate) ordinal: CUdevice,
+    /// It is charged by the granules it shares with others.
+    pub(crate) packed: bool,
+    /// Its charge lies with the tenant's shared memory.
+    pub(crate) shared: bool,
+    /// The context it goes with, or another handle.
+    pub(crate) owner: u64,
+}
+
+impl Entry {
+    /// The two words.
+    pub(crate) fn pack(self) -> [u64; 2] {
+        let ordinal = u64::from(self.ordinal.cast_unsigned() & 0xf);
+        let word = (self.bytes & BYTES_MASK)
+            | ((self.kind as u64) << 48)
+            | (ordinal << 56)
+            | (u64::from(self.packed) << 60)
+            | (u64::from(self.shared) << 61);
+        [word, self.owner]
+    }
+
+    /// Reads the two words.
+    pub(crate) fn unpack([word, owner]: [u64; 2]) -> Self {
+        let kind = Kind::ALL.get((word >> 48 & 0xff) as usize).copied().unwrap_or(Kind::Other);
+        Self {
+            bytes: word & BYTES_MASK,
+            kind,
+            ordinal: CUdevice::try_from(word >> 56 & 0xf).unwrap_or(0),
+            packed: word >> 60 & 1 != 0,
+            shared: word >> 61 & 1 != 0,
+            owner,
+        }
+    }
+
+    /// Its device, which this process has met.
+    pub(crate) fn device(self) -> Option<&'static Device> {
+        match device::look(self.ordinal) {
+            Look::Counted(device) => Some(device),
+            Look::Open | Look::Closed(_) => None,
+        }
+    }
+
+    /// Gives its bytes back; not for packed or shared ones.
+    pub(crate) fn give_back(self) {
+        if let Some(device) = self.device() {
+            device.give_back(self.bytes, self.kind);
+        }
+    }
+}

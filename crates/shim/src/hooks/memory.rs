@@ -1,0 +1,456 @@
+//! Plain device memory: `cuMemAlloc`, `cuMemAllocPitch`, `cuMemAllocManaged`, `cuMemFree` and what
+//! `cuMemGetInfo` answers.
+//!
+//! A block above 1 MiB is charged by whole granules of 2 MiB. Smaller ones are charged by the
+//! granules of address they occupy, as the driver packs them: the first block in a granule pays for
+//! it, the last one out gives it back. Managed memory is charged in full when it is allocated.
+//!
+//! A pointer that is not in the map goes to the driver unchanged. A free takes the entry out, calls
+//! the driver, gives back, and puts the entry back if the driver refused: in another order a
+//! neighbour's new block at the same address could be forgotten.
+
+use core::ffi::c_uint;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use divvy_abi::usage::Kind;
+use divvy_driver_api::types::{CUdeviceptr, CUdeviceptr_v1, CUresult, CUstream};
+use divvy_policy::{answer, charge};
+
+use super::charge::{Next, OUT_OF_MEMORY, Place, SUCCESS, ask, ask_quietly, here};
+use super::entry::Entry;
+use super::{ipc, pool};
+use crate::sys::map::Map;
+use crate::sys::{Out, driver, real};
+use crate::tenant::device::Device;
+
+/// Blocks by address.
+static BLOCKS: Map = Map::new(0);
+
+/// Granules occupied by packed blocks: number → how many occupy it.
+static GRANULES: Map = Map::new(1);
+
+/// How many granules packed blocks of this process occupy.
+static PACKED_GRANULES: AtomicU64 = AtomicU64::new(0);
+
+/// Marks the block's granules; how many nobody occupied before, or `None` without memory for it.
+fn occupy(address: u64, bytes: u64) -> Option<u64> {
+    let (first, last) = (charge::first_granule(address), charge::last_granule(address, bytes));
+    let mut fresh = 0_u64;
+    for granule in first..=last {
+        let mut is_new = false;
+        let marked = GRANULES.update(granule, |old| {
+            is_new = old.is_none();
+            let count = old.map_or(0, |[count, _]| count);
+            Some([count.saturating_add(1), 0])
+        });
+        if marked.is_err() {
+            let done = granule.saturating_sub(first);
+            let freed = leave(first, done);
+            PACKED_GRANULES.fetch_sub(freed, Relaxed);
+            return None;
+        }
+        fresh = fresh.saturating_add(u64::from(is_new));
+        PACKED_GRANULES.fetch_add(u64::from(is_new), Relaxed);
+    }
+    Some(fresh)
+}
+
+/// Takes one mark from `count` granules; how many are empty now.
+fn leave(first: u64, count: u64) -> u64 {
+    let mut empty = 0_u64;
+    for granule in first..first.saturating_add(count) {
+        // Removing needs no memory, so this cannot fail.
+        let _ = GRANULES.update(granule, |old| match old {
+            Some([many, rest]) if many > 1 => Some([many.saturating_sub(1), rest]),
+            Some(_) => {
+                empty = empty.saturating_add(1);
+                None
+            }
+            None => None,
+        });
+    }
+    empty
+}
+
+/// Unmarks a packed block; the bytes of granules nobody occupies any more.
+fn vacate(address: u64, bytes: u64) -> u64 {
+    let (first, last) = (charge::first_granule(address), charge::last_granule(address, bytes));
+    let freed = leave(first, last.saturating_sub(first).saturating_add(1));
+    PACKED_GRANULES.fetch_sub(freed, Relaxed);
+    freed.saturating_mul(charge::GRANULE_BYTES)
+}
+
+/// Allocates: `call` asks the driver and says where the block lies and how long it is.
+fn allocate(
+    place: Place,
+    bytes: u64,
+    kind: Kind,
+    call: impl FnOnce() -> Result<(u64, u64), CUresult>,
+) -> CUresult {
+    if charge::is_small(bytes) && kind == Kind::Block {
+        return allocate_packed(place, bytes, call);
+    }
+    let charged = charge::whole_granules(bytes);
+    let held = match ask(place.device, charged, kind) {
+        Ok(held) => held,
+        Err(code) => return code,
+    };
+    let (address, actual_bytes) = match call() {
+        Ok(block) => block,
+        Err(code) => return code,
+    };
+    let more = charge::whole_granules(actual_bytes).saturating_sub(charged);
+    if more != 0 {
+        match ask_quietly(place.device, more, kind) {
+            Ok(more) => {
+                more.keep();
+            }
+            Err(_) => {
+                place.device.tell_grown(more, kind);
+                let _ = driver::mem_free(address);
+                return OUT_OF_MEMORY;
+            }
+        }
+    }
+    let entry = Entry {
+        bytes: held.keep().saturating_add(more),
+        kind,
+        ordinal: place.device.ordinal,
+        packed: false,
+        shared: false,
+        owner: place.context,
+    };
+    remember(address, entry, place.device)
+}
+
+/// Records a block; without memory for it the block goes back.
+fn remember(address: u64, entry: Entry, device: &'static Device) -> CUresult {
+    match BLOCKS.insert(address, entry.pack()) {
+        Ok(None) => SUCCESS,
+        Ok(Some(stale)) => {
+            // The driver gave an address out that we thought taken: its block went unseen.
+            release(address, Entry::unpack(stale));
+            SUCCESS
+        }
+        Err(_) => {
+            device.tell_no_table();
+            let _ = driver::mem_free(address);
+            release(address, entry);
+            OUT_OF_MEMORY
+        }
+    }
+}
+
+fn allocate_packed(
+    place: Place,
+    bytes: u64,
+    call: impl FnOnce() -> Result<(u64, u64), CUresult>,
+) -> CUresult {
+    let device = place.device;
+    let held = match ask_quietly(device, charge::GRANULE_BYTES, Kind::Block) {
+        Ok(held) => Some(held),
+        // A granule in use may have room: then nothing more is needed.
+        Err(_) if PACKED_GRANULES.load(Relaxed) != 0 => None,
+        Err(refusal) => {
+            device.tell(charge::GRANULE_BYTES, Kind::Block, refusal);
+            return OUT_OF_MEMORY;
+        }
+    };
+    let (address, actual_bytes) = match call() {
+        Ok(block) => block,
+        Err(code) => return code,
+    };
+    let Some(fresh) = occupy(address, actual_bytes) else {
+        device.tell_no_table();
+        let _ = driver::mem_free(address);
+        return OUT_OF_MEMORY;
+    };
+    let needed = fresh.saturating_mul(charge::GRANULE_BYTES);
+    let asked = if held.is_some() { charge::GRANULE_BYTES } else { 0 };
+    if needed > asked {
+        match ask(device, needed.saturating_sub(asked), Kind::Block) {
+            Ok(more) => {
+                more.keep();
+            }
+            Err(code) => {
+                // Freed before it is unmarked: nobody may take the granule for ours meanwhile.
+                let _ = driver::mem_free(address);
+                let left = needed.checked_sub(vacate(address, actual_bytes));
+                drop(held);
+                // A granule that another thread's block came into meanwhile stays charged.
+                device.hold(left.unwrap_or(0), Kind::Block);
+                return code;
+            }
+        }
+    }
+    if let Some(mut held) = held {
+        held.shrink_to(needed);
+        held.keep();
+    }
+    let entry = Entry {
+        bytes: actual_bytes,
+        kind: Kind::Block,
+        ordinal: device.ordinal,
+        packed: true,
+        shared: false,
+        owner: place.context,
+    };
+    remember(address, entry, device)
+}
+
+/// Gives back what a block was charged.
+fn release(address: u64, entry: Entry) {
+    if entry.packed {
+        let freed_bytes = vacate(address, entry.bytes);
+        if let Some(device) = entry.device() {
+            device.give_back(freed_bytes, entry.kind);
+        }
+    } else if entry.shared {
+        ipc::let_go(address, entry);
+    } else {
+        entry.give_back();
+    }
+}
+
+/// Frees: `call` asks the driver.
+pub(crate) fn free(address: u64, call: impl FnOnce() -> CUresult) -> CUresult {
+    let Some(words) = BLOCKS.take(address) else {
+        let result = call();
+        if result == SUCCESS {
+            pool::freed(address);
+        }
+        return result;
+    };
+    let result = call();
+    if result == SUCCESS {
+        release(address, Entry::unpack(words));
+    } else {
+        // The table had room for it a moment ago.
+        let _ = BLOCKS.insert(address, words);
+    }
+    result
+}
+
+/// What is known of the block at `address`.
+pub(crate) fn block(address: u64) -> Option<Entry> {
+    BLOCKS.get(address).map(Entry::unpack)
+}
+
+/// Marks a block as shared with other processes; false when it is gone.
+pub(crate) fn mark_shared(address: u64) -> bool {
+    let mut found = false;
+    let _ = BLOCKS.update(address, |old| {
+        found = old.is_some();
+        old.map(|words| Entry { shared: true, ..Entry::unpack(words) }.pack())
+    });
+    found
+}
+
+/// Records memory that came by another way and is freed as a block is.
+pub(crate) fn adopt(address: u64, entry: Entry, device: &'static Device) -> CUresult {
+    remember(address, entry, device)
+}
+
+/// A context is gone, and with it all its blocks.
+pub(crate) fn forget_context(context: u64, device: &'static Device) {
+    loop {
+        let mut shared = None;
+        BLOCKS.for_each(|address, words| {
+            if words[1] == context && Entry::unpack(words).shared {
+                shared = Some(address);
+            }
+        });
+        let Some(address) = shared else { break };
+        if let Some(words) = BLOCKS.take(address) {
+            release(address, Entry::unpack(words));
+        }
+    }
+    let mut block_bytes = 0_u64;
+    let mut managed_bytes = 0_u64;
+    let mut imported_bytes = 0_u64;
+    BLOCKS.take_if(|address, words| {
+        let entry = Entry::unpack(words);
+        if entry.owner != context {
+            return false;
+        }
+        let bytes = if entry.packed { vacate(address, entry.bytes) } else { entry.bytes };
+        let sum = match entry.kind {
+            Kind::Managed => &mut managed_bytes,
+            Kind::Imported => &mut imported_bytes,
+            _ => &mut block_bytes,
+        };
+        *sum = sum.saturating_add(bytes);
+        true
+    });
+    device.give_back(block_bytes, Kind::Block);
+    device.give_back(managed_bytes, Kind::Managed);
+    device.give_back(imported_bytes, Kind::Imported);
+}
+
+/// Allocates device memory of the current context.
+pub(crate) fn cuMemAlloc_v2(
+    real: real::cuMemAlloc_v2,
+    dptr: Out<'_, CUdeviceptr>,
+    bytesize: usize,
+) -> CUresult {
+    let place = match here() {
+        Next::Count(place) => place,
+        Next::Forward => return real.call(dptr, bytesize),
+        Next::Refuse(code) => return code,
+    };
+    allocate(place, bytesize as u64, Kind::Block, || match real.call(dptr, bytesize) {
+        SUCCESS => Ok((dptr.get().unwrap_or(0), bytesize as u64)),
+        code => Err(code),
+    })
+}
+
+/// The 32-bit form.
+pub(crate) fn cuMemAlloc(
+    real: real::cuMemAlloc,
+    dptr: Out<'_, CUdeviceptr_v1>,
+    bytesize: c_uint,
+) -> CUresult {
+    let place = match here() {
+        Next::Count(place) => place,
+        Next::Forward => return real.call(dptr, bytesize),
+        Next::Refuse(code) => return code,
+    };
+    let bytes = u64::from(bytesize);
+    allocate(place, bytes, Kind::Block, || match real.call(dptr, bytesize) {
+        SUCCESS => Ok((u64::from(dptr.get().unwrap_or(0)), bytes)),
+        code => Err(code),
+    })
+}
+
+/// Rows at a pitch of the driver's choice.
+pub(crate) fn cuMemAllocPitch_v2(
+    real: real::cuMemAllocPitch_v2,
+    dptr: Out<'_, CUdeviceptr>,
+    pitch: Out<'_, usize>,
+    width_bytes: usize,
+    height: usize,
+    element_bytes: c_uint,
+) -> CUresult {
+    let call = || real.call(dptr, pitch, width_bytes, height, element_bytes);
+    let place = match here() {
+        Next::Count(place) => place,
+        Next::Forward => return call(),
+        Next::Refuse(code) => return code,
+    };
+    let rows = height as u64;
+    let bytes = charge::pitched_bytes(width_bytes as u64, rows);
+    allocate(place, bytes, Kind::Block, || match call() {
+        SUCCESS => {
+            let actual = pitch.get().map_or(bytes, |pitch| rows.saturating_mul(pitch as u64));
+            Ok((dptr.get().unwrap_or(0), actual))
+        }
+        code => Err(code),
+    })
+}
+
+/// The 32-bit form.
+pub(crate) fn cuMemAllocPitch(
+    real: real::cuMemAllocPitch,
+    dptr: Out<'_, CUdeviceptr_v1>,
+    pitch: Out<'_, c_uint>,
+    width_bytes: c_uint,
+    height: c_uint,
+    element_bytes: c_uint,
+) -> CUresult {
+    let call = || real.call(dptr, pitch, width_bytes, height, element_bytes);
+    let place = match here() {
+        Next::Count(place) => place,
+        Next::Forward => return call(),
+        Next::Refuse(code) => return code,
+    };
+    let rows = u64::from(height);
+    let bytes = charge::pitched_bytes(u64::from(width_bytes), rows);
+    allocate(place, bytes, Kind::Block, || match call() {
+        SUCCESS => {
+            let actual = pitch.get().map_or(bytes, |pitch| rows.saturating_mul(u64::from(pitch)));
+            Ok((u64::from(dptr.get().unwrap_or(0)), actual))
+        }
+        code => Err(code),
+    })
+}
+
+/// Managed memory: all of it may come to the device, so all of it is charged.
+pub(crate) fn cuMemAllocManaged(
+    real: real::cuMemAllocManaged,
+    dptr: Out<'_, CUdeviceptr>,
+    bytesize: usize,
+    flags: c_uint,
+) -> CUresult {
+    let place = match here() {
+        Next::Count(place) => place,
+        Next::Forward => return real.call(dptr, bytesize, flags),
+        Next::Refuse(code) => return code,
+    };
+    let bytes = bytesize as u64;
+    allocate(place, bytes, Kind::Managed, || match real.call(dptr, bytesize, flags) {
+        SUCCESS => Ok((dptr.get().unwrap_or(0), bytes)),
+        code => Err(code),
+    })
+}
+
+/// Frees a block, however it was allocated.
+pub(crate) fn cuMemFree_v2(real: real::cuMemFree_v2, dptr: CUdeviceptr) -> CUresult {
+    free(dptr, || real.call(dptr))
+}
+
+/// The 32-bit form.
+pub(crate) fn cuMemFree(real: real::cuMemFree, dptr: CUdeviceptr_v1) -> CUresult {
+    free(u64::from(dptr), || real.call(dptr))
+}
+
+/// Frees in stream order; the program may also pass a plain block.
+pub(crate) fn cuMemFreeAsync(
+    real: real::cuMemFreeAsync,
+    dptr: CUdeviceptr,
+    stream: CUstream,
+) -> CUresult {
+    free(dptr, || real.call(dptr, stream))
+}
+
+/// Free and total memory as the tenant has them. Either place may be null.
+pub(crate) fn cuMemGetInfo_v2(
+    real: real::cuMemGetInfo_v2,
+    free: Out<'_, usize>,
+    total: Out<'_, usize>,
+) -> CUresult {
+    let result = real.call(free, total);
+    if result == SUCCESS
+        && let Some(memory) = story()
+    {
+        free.set(usize::try_from(memory.free_bytes).unwrap_or(usize::MAX));
+        total.set(usize::try_from(memory.total_bytes).unwrap_or(usize::MAX));
+    }
+    result
+}
+
+/// The 32-bit form; what does not fit is the largest number that does.
+pub(crate) fn cuMemGetInfo(
+    real: real::cuMemGetInfo,
+    free: Out<'_, c_uint>,
+    total: Out<'_, c_uint>,
+) -> CUresult {
+    let result = real.call(free, total);
+    if result == SUCCESS
+        && let Some(memory) = story()
+    {
+        free.set(c_uint::try_from(memory.free_bytes).unwrap_or(c_uint::MAX));
+        total.set(c_uint::try_from(memory.total_bytes).unwrap_or(c_uint::MAX));
+    }
+    result
+}
+
+/// What the current device's memory looks like to the tenant; `None` where it has no limit.
+fn story() -> Option<answer::Memory> {
+    let Next::Count(place) = here() else { return None };
+    let device = place.device;
+    device.limit_bytes?;
+    pool::settle_all(device);
+    let (card_free_bytes, card_total_bytes) = driver::mem_info().ok()?;
+    let used_bytes = device.used_bytes();
+    Some(answer::memory(device.limit_bytes, used_bytes, card_total_bytes, card_free_bytes))
+}

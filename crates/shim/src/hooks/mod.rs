@@ -1,0 +1,26 @@
+//! What each hooked entry point does, one file per family.
+//!
+//! A hook is a safe function named as its symbol; the build finds it by that name, and its
+//! default-stream variants call it too. Every hook that takes memory reads the same: where is this
+//! ([`charge::here`]), ask, call, settle. Promises: no panic, no allocation, no lock held across a
+//! driver call, no environment, clock or text on a path that is not a refusal.
+
+#![allow(non_snake_case, reason = "hooks are named as the driver's symbols")]
+
+mod charge;
+mod entry;
+mod image;
+mod reserve;
+
+pub(crate) mod array;
+pub(crate) mod context;
+pub(crate) mod device;
+pub(crate) mod external;
+pub(crate) mod graph;
+pub(crate) mod heap;
+pub(crate) mod ipc;
+pub(crate) mod memory;
+pub(crate) mod module;
+pub(crate) mod nvml;
+pub(crate) mod pool;
+pub(crate) mod vmm;

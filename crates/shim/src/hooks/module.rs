@@ -1,0 +1,324 @@
+//! Modules and libraries: their global variables, and the functions they hand out.
+//!
+//! Global arrays take device memory when a module is loaded, and for a library when a context first
+//! uses it (measured); both are charged at the load, from what the image declares (see
+//! [`super::image`]). Code takes nothing that NVML would show beyond the context for images of
+//! ordinary size, and is not charged. A function's local memory is charged when it is obtained.
+
+use core::ffi::{c_char, c_uint, c_void};
+
+use divvy_abi::usage::Kind;
+use divvy_driver_api::types::{
+    CUfunction, CUfunction_attribute, CUjit_option, CUkernel, CUlibrary, CUlibraryOption, CUmodule,
+    CUresult,
+};
+
+use super::charge::{Next, OUT_OF_MEMORY, Place, SUCCESS, ask, here};
+use super::entry::Entry;
+use super::{heap, image};
+use crate::sys::map::Map;
+use crate::sys::{In, Opaque, Out, driver, real};
+use crate::tenant::device::Device;
+
+/// Modules by handle.
+static MODULES: Map = Map::new(16);
+/// Libraries by handle.
+static LIBRARIES: Map = Map::new(17);
+
+/// Loads something that declares `bytes` of globals: `call` says its handle, `undo` unloads it.
+fn load(
+    map: &'static Map,
+    bytes: u64,
+    call: impl Fn() -> Result<u64, CUresult>,
+    undo: impl FnOnce(),
+) -> CUresult {
+    let forward = || match call() {
+        Ok(_) => SUCCESS,
+        Err(code) => code,
+    };
+    if bytes == 0 {
+        return forward();
+    }
+    let place = match here() {
+        Next::Count(place) => place,
+        Next::Forward => return forward(),
+        Next::Refuse(code) => return code,
+    };
+    let held = match ask(place.device, bytes, Kind::Module) {
+        Ok(held) => held,
+        Err(code) => return code,
+    };
+    let handle = match call() {
+        Ok(handle) => handle,
+        Err(code) => return code,
+    };
+    let entry = Entry {
+        bytes: held.keep(),
+        kind: Kind::Module,
+        ordinal: place.device.ordinal,
+        packed: false,
+        shared: false,
+        owner: place.context,
+    };
+    match map.insert(handle, entry.pack()) {
+        Ok(stale) => {
+            if let Some(stale) = stale {
+                Entry::unpack(stale).give_back();
+            }
+            SUCCESS
+        }
+        Err(_) => {
+            place.device.tell_no_table();
+            undo();
+            entry.give_back();
+            OUT_OF_MEMORY
+        }
+    }
+}
+
+fn load_module(bytes: u64, module: Out<'_, CUmodule>, call: impl Fn() -> CUresult) -> CUresult {
+    let made = || match call() {
+        SUCCESS => Ok(module.get().map_or(0, |module| module.0.addr() as u64)),
+        code => Err(code),
+    };
+    load(&MODULES, bytes, made, || {
+        if let Some(module) = module.get() {
+            let _ = driver::module_unload(module);
+        }
+    })
+}
+
+fn load_library(bytes: u64, library: Out<'_, CUlibrary>, call: impl Fn() -> CUresult) -> CUresult {
+    let made = || match call() {
+        SUCCESS => Ok(library.get().map_or(0, |library| library.0.addr() as u64)),
+        code => Err(code),
+    };
+    load(&LIBRARIES, bytes, made, || {
+        if let Some(library) = library.get() {
+            let _ = driver::library_unload(library);
+        }
+    })
+}
+
+fn unload(map: &'static Map, handle: u64, call: impl FnOnce() -> CUresult) -> CUresult {
+    let taken = map.take(handle);
+    let result = call();
+    match taken {
+        Some(words) if result == SUCCESS => Entry::unpack(words).give_back(),
+        Some(words) => {
+            let _ = map.insert(handle, words);
+        }
+        None => {}
+    }
+    result
+}
+
+/// A context is gone, and with it its modules, and its copies of libraries' globals.
+pub(crate) fn forget_context(context: u64, device: &'static Device) {
+    let mut bytes = 0_u64;
+    for map in [&MODULES, &LIBRARIES] {
+        map.take_if(|_, words| {
+            let entry = Entry::unpack(words);
+            let is_its = entry.owner == context;
+            if is_its {
+                bytes = bytes.saturating_add(entry.bytes);
+            }
+            is_its
+        });
+    }
+    device.give_back(bytes, Kind::Module);
+}
+
+/// A function was handed out: its local memory must fit before it can be launched.
+fn obtained(local: impl FnOnce(Place) -> Result<i32, CUresult>) -> CUresult {
+    let place = match here() {
+        Next::Count(place) => place,
+        Next::Forward => return SUCCESS,
+        Next::Refuse(code) => return code,
+    };
+    // A driver that does not tell is not one that we know to take it.
+    local(place).map_or(SUCCESS, |bytes| heap::note_local(place, bytes))
+}
+
+fn obtained_function(function: Option<CUfunction>) -> CUresult {
+    let Some(function) = function else { return SUCCESS };
+    let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
+    obtained(|_| driver::func_attribute(function, which))
+}
+
+fn obtained_kernel(kernel: Option<CUkernel>) -> CUresult {
+    let Some(kernel) = kernel else { return SUCCESS };
+    let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
+    obtained(|place| driver::kernel_attribute(kernel, which, place.device.ordinal))
+}
+
+/// Loads a module from a file.
+pub(crate) fn cuModuleLoad(
+    real: real::cuModuleLoad,
+    module: Out<'_, CUmodule>,
+    path: In<'_, c_char>,
+) -> CUresult {
+    load_module(image::globals_of_file(path), module, || real.call(module, path))
+}
+
+/// Loads a module from memory.
+pub(crate) fn cuModuleLoadData(
+    real: real::cuModuleLoadData,
+    module: Out<'_, CUmodule>,
+    data: Opaque,
+) -> CUresult {
+    load_module(image::globals_of(data), module, || real.call(module, data))
+}
+
+/// With options for the compiler.
+pub(crate) fn cuModuleLoadDataEx(
+    real: real::cuModuleLoadDataEx,
+    module: Out<'_, CUmodule>,
+    data: Opaque,
+    count: c_uint,
+    options: Out<'_, CUjit_option>,
+    values: Out<'_, *mut c_void>,
+) -> CUresult {
+    load_module(image::globals_of(data), module, || real.call(module, data, count, options, values))
+}
+
+/// Loads a module from a fat binary.
+pub(crate) fn cuModuleLoadFatBinary(
+    real: real::cuModuleLoadFatBinary,
+    module: Out<'_, CUmodule>,
+    data: Opaque,
+) -> CUresult {
+    load_module(image::globals_of(data), module, || real.call(module, data))
+}
+
+/// Unloads a module.
+pub(crate) fn cuModuleUnload(real: real::cuModuleUnload, module: CUmodule) -> CUresult {
+    unload(&MODULES, module.0.addr() as u64, || real.call(module))
+}
+
+/// Loads a library from memory.
+pub(crate) fn cuLibraryLoadData(
+    real: real::cuLibraryLoadData,
+    library: Out<'_, CUlibrary>,
+    data: Opaque,
+    jit_options: Out<'_, CUjit_option>,
+    jit_values: Out<'_, *mut c_void>,
+    jit_count: c_uint,
+    options: Out<'_, CUlibraryOption>,
+    values: Out<'_, *mut c_void>,
+    count: c_uint,
+) -> CUresult {
+    load_library(image::globals_of(data), library, || {
+        real.call(library, data, jit_options, jit_values, jit_count, options, values, count)
+    })
+}
+
+/// Loads a library from a file.
+pub(crate) fn cuLibraryLoadFromFile(
+    real: real::cuLibraryLoadFromFile,
+    library: Out<'_, CUlibrary>,
+    path: In<'_, c_char>,
+    jit_options: Out<'_, CUjit_option>,
+    jit_values: Out<'_, *mut c_void>,
+    jit_count: c_uint,
+    options: Out<'_, CUlibraryOption>,
+    values: Out<'_, *mut c_void>,
+    count: c_uint,
+) -> CUresult {
+    load_library(image::globals_of_file(path), library, || {
+        real.call(library, path, jit_options, jit_values, jit_count, options, values, count)
+    })
+}
+
+/// Unloads a library.
+pub(crate) fn cuLibraryUnload(real: real::cuLibraryUnload, library: CUlibrary) -> CUresult {
+    unload(&LIBRARIES, library.0.addr() as u64, || real.call(library))
+}
+
+/// Hands out a function of a module.
+pub(crate) fn cuModuleGetFunction(
+    real: real::cuModuleGetFunction,
+    function: Out<'_, CUfunction>,
+    module: CUmodule,
+    name: In<'_, c_char>,
+) -> CUresult {
+    match real.call(function, module, name) {
+        SUCCESS => obtained_function(function.get()),
+        code => code,
+    }
+}
+
+/// Hands out a kernel of a library.
+pub(crate) fn cuLibraryGetKernel(
+    real: real::cuLibraryGetKernel,
+    kernel: Out<'_, CUkernel>,
+    library: CUlibrary,
+    name: In<'_, c_char>,
+) -> CUresult {
+    match real.call(kernel, library, name) {
+        SUCCESS => obtained_kernel(kernel.get()),
+        code => code,
+    }
+}
+
+/// Hands out a kernel's function in the current context.
+pub(crate) fn cuKernelGetFunction(
+    real: real::cuKernelGetFunction,
+    function: Out<'_, CUfunction>,
+    kernel: CUkernel,
+) -> CUresult {
+    match real.call(function, kernel) {
+        SUCCESS => obtained_function(function.get()),
+        code => code,
+    }
+}
+
+/// Hands out all functions of a module.
+pub(crate) fn cuModuleEnumerateFunctions(
+    real: real::cuModuleEnumerateFunctions,
+    functions: Out<'_, CUfunction>,
+    count: c_uint,
+    module: CUmodule,
+) -> CUresult {
+    let result = real.call(functions, count, module);
+    if result != SUCCESS {
+        return result;
+    }
+    let there = driver::module_function_count(module).unwrap_or(0).min(count);
+    for index in 0..usize::try_from(there).unwrap_or(0) {
+        let code = obtained_function(functions.get_at(index));
+        if code != SUCCESS {
+            return code;
+        }
+    }
+    result
+}
+
+/// Hands out all kernels of a library.
+pub(crate) fn cuLibraryEnumerateKernels(
+    real: real::cuLibraryEnumerateKernels,
+    kernels: Out<'_, CUkernel>,
+    count: c_uint,
+    library: CUlibrary,
+) -> CUresult {
+    let result = real.call(kernels, count, library);
+    if result != SUCCESS {
+        return result;
+    }
+    let there = driver::library_kernel_count(library).unwrap_or(0).min(count);
+    for index in 0..usize::try_from(there).unwrap_or(0) {
+        let code = obtained_kernel(kernels.get_at(index));
+        if code != SUCCESS {
+            return code;
+        }
+    }
+    result
+}
+
+/// Loads a function before its first launch.
+pub(crate) fn cuFuncLoad(real: real::cuFuncLoad, function: CUfunction) -> CUresult {
+    match obtained_function(Some(function)) {
+        SUCCESS => real.call(function),
+        code => code,
+    }
+}

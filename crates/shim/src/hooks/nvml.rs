@@ -1,0 +1,1 @@
+//! What NVML says of memory and processes: the tenant's story.

@@ -1,0 +1,340 @@
+//! Stream-ordered memory: charged by what the pools reserve (see [`super::reserve`]).
+//!
+//! An allocation asks for the largest growth of its pool, calls, and settles. At the limit it may
+//! still be served from what its pool holds unused; and before anything is refused, unused memory of
+//! all pools and graphs goes back to the driver. While its stream is being captured an allocation is
+//! a graph node and takes nothing.
+
+use divvy_abi::usage::Kind;
+use divvy_driver_api::types::{
+    CUdeviceptr, CUmemAllocationHandleType, CUmemPool_attribute, CUmemPoolProps,
+    CUmemPoolPtrExportData, CUmemoryPool, CUresult, CUstream,
+};
+use divvy_policy::charge;
+
+use super::charge::{Next, OUT_OF_MEMORY, Place, SUCCESS, ask_quietly, at, here};
+use super::entry::Entry;
+use super::graph::{self, relaxed};
+use super::memory;
+use super::reserve::{self, Growth, Reserve};
+use crate::sys::map::Map;
+use crate::sys::{In, Opaque, Out, driver, layout, real};
+use crate::tenant::device::Device;
+
+/// Allocations of the program's own pools: address → pool. Their pools may be destroyed before them.
+static POINTERS: Map = Map::new(5);
+
+/// Pools of one device looked at when memory is short.
+const MOST_POOLS: usize = 64;
+
+/// The legacy and the per-thread default stream have handles that are no streams.
+fn is_default(stream: CUstream) -> bool {
+    stream.0.addr() <= 2
+}
+
+/// The device on whose memory a stream's work runs.
+fn device_of(stream: CUstream, per_thread: bool) -> Next<&'static Device> {
+    let place = match here() {
+        Next::Count(Place { device, .. }) => device,
+        Next::Forward => return Next::Forward,
+        Next::Refuse(code) => return Next::Refuse(code),
+    };
+    if is_default(stream) {
+        return Next::Count(place);
+    }
+    match driver::stream_ctx_device(stream, per_thread) {
+        Ok(ordinal) if ordinal != place.ordinal => at(ordinal),
+        _ => Next::Count(place),
+    }
+}
+
+/// Asks for what an allocation of `bytes` may add to the pool.
+fn prepare(device: &'static Device, reserve: Reserve, bytes: u64) -> Result<Growth, CUresult> {
+    let steps = charge::pool_reserve(bytes);
+    if let Ok(held) = device.ask(steps, Kind::Pool) {
+        return Ok(reserve.expect(device, held));
+    }
+    // At the limit: the pool may have what is needed.
+    let _ = reserve.settle(device, Growth::NONE);
+    let likely_growth = |reserve: Reserve| {
+        let charged = reserve.charged_bytes();
+        reserve.used_bytes().map_or(steps, |used| {
+            charge::pool_reserve(used.saturating_add(bytes)).saturating_sub(charged)
+        })
+    };
+    let growth = likely_growth(reserve);
+    if growth == 0 {
+        return Ok(Growth::NONE);
+    }
+    ask_quietly(device, growth, Kind::Pool).map(|held| reserve.expect(device, held)).map_err(
+        |refusal| {
+            device.tell(growth, Kind::Pool, refusal);
+            OUT_OF_MEMORY
+        },
+    )
+}
+
+/// Allocates from `pool`, or from the device's current pool.
+fn allocate(
+    stream: CUstream,
+    per_thread: bool,
+    pool: Option<CUmemoryPool>,
+    bytes: usize,
+    dptr: Out<'_, CUdeviceptr>,
+    call: impl FnOnce() -> CUresult,
+) -> CUresult {
+    if graph::is_capturing(stream, per_thread) {
+        graph::expect_nodes();
+        return call();
+    }
+    let device = match device_of(stream, per_thread) {
+        Next::Count(device) => device,
+        Next::Forward => return call(),
+        Next::Refuse(code) => return code,
+    };
+    let known = match pool {
+        Some(pool) => Ok(pool),
+        None => driver::current_pool(device.ordinal),
+    };
+    // A driver without pools refuses by itself.
+    let Ok(pool) = known else { return call() };
+    let reserve = Reserve::Pool(pool);
+    if reserve.is_uncounted() {
+        return call();
+    }
+    let device = match reserve.ordinal().map(at) {
+        Some(Next::Count(owner)) => owner,
+        _ => owner_of(pool).unwrap_or(device),
+    };
+    let growth = match prepare(device, reserve, bytes as u64) {
+        Ok(growth) => growth,
+        Err(code) => return code,
+    };
+    let result = call();
+    let settled = reserve.settle(device, growth);
+    if result != SUCCESS {
+        return result;
+    }
+    let address = dptr.get().unwrap_or(0);
+    if let Err(over_bytes) = settled {
+        device.tell_grown(over_bytes, Kind::Pool);
+        relaxed(|| {
+            let _ = driver::mem_free_async(address, stream, per_thread);
+            let _ = driver::pool_trim(pool, 0);
+        });
+        reserve.settle_or_hold(device, Growth::NONE);
+        return OUT_OF_MEMORY;
+    }
+    if reserve.count_live(true) {
+        let _ = POINTERS.insert(address, [pool.0.addr() as u64, 0]);
+    }
+    SUCCESS
+}
+
+/// The device whose default pool this is.
+fn owner_of(pool: CUmemoryPool) -> Option<&'static Device> {
+    let count = driver::device_count().ok()?;
+    (0..count).find_map(|index| {
+        let ordinal = driver::device_get(index).ok()?;
+        let own = driver::default_pool(ordinal).is_ok_and(|default| default.0 == pool.0);
+        match own.then(|| at(ordinal)) {
+            Some(Next::Count(device)) => Some(device),
+            _ => None,
+        }
+    })
+}
+
+/// A pointer that is no plain block was freed.
+pub(crate) fn freed(address: u64) {
+    if let Some([pool, _]) = POINTERS.take(address) {
+        Reserve::Pool(reserve::pool_of(pool)).count_live(false);
+    }
+}
+
+/// Settles all reserves of the device: what the driver gave back unseen is free for others.
+pub(crate) fn settle_all(device: &'static Device) {
+    if device.own_bytes(Kind::Pool) == 0 && device.own_bytes(Kind::Graph) == 0 {
+        return;
+    }
+    let mut reserves = [None; MOST_POOLS];
+    reserve::of_device(device.ordinal, &mut reserves);
+    for reserve in reserves.into_iter().flatten() {
+        reserve.settle_or_hold(device, Growth::NONE);
+    }
+}
+
+/// Hands unused memory of pools and graphs back to the driver; whether that made room.
+#[cold]
+pub(crate) fn reclaim(device: &'static Device) -> bool {
+    let held = || device.own_bytes(Kind::Pool).saturating_add(device.own_bytes(Kind::Graph));
+    let before = held();
+    if before == 0 {
+        return false;
+    }
+    let mut reserves = [None; MOST_POOLS];
+    reserve::of_device(device.ordinal, &mut reserves);
+    for reserve in reserves.into_iter().flatten() {
+        match reserve {
+            Reserve::Pool(pool) => {
+                relaxed(|| {
+                    let _ = driver::pool_trim(pool, 0);
+                });
+                reserve.settle_or_hold(device, Growth::NONE);
+            }
+            Reserve::Graphs(_) => graph::trim(device),
+        }
+    }
+    held() < before
+}
+
+/// Settles a pool after a call that may have shrunk it.
+fn settle(pool: CUmemoryPool) {
+    let reserve = Reserve::Pool(pool);
+    if let Some(Next::Count(device)) = reserve.ordinal().map(at)
+        && !reserve.is_uncounted()
+    {
+        reserve.settle_or_hold(device, Growth::NONE);
+    }
+}
+
+/// Allocates in stream order from the device's current pool.
+pub(crate) fn cuMemAllocAsync(
+    real: real::cuMemAllocAsync,
+    dptr: Out<'_, CUdeviceptr>,
+    bytesize: usize,
+    stream: CUstream,
+) -> CUresult {
+    let call = || real.call(dptr, bytesize, stream);
+    allocate(stream, real.per_thread(), None, bytesize, dptr, call)
+}
+
+/// Allocates in stream order from a pool of the program's choice.
+pub(crate) fn cuMemAllocFromPoolAsync(
+    real: real::cuMemAllocFromPoolAsync,
+    dptr: Out<'_, CUdeviceptr>,
+    bytesize: usize,
+    pool: CUmemoryPool,
+    stream: CUstream,
+) -> CUresult {
+    let call = || real.call(dptr, bytesize, pool, stream);
+    if pool.0.is_null() {
+        return call();
+    }
+    allocate(stream, real.per_thread(), Some(pool), bytesize, dptr, call)
+}
+
+/// Makes a pool; one that is not of a device is not counted.
+pub(crate) fn cuMemPoolCreate(
+    real: real::cuMemPoolCreate,
+    pool: Out<'_, CUmemoryPool>,
+    props: In<'_, CUmemPoolProps>,
+) -> CUresult {
+    let result = real.call(pool, props);
+    if result == SUCCESS
+        && let (Some(made), Some(props)) = (pool.get(), props.get())
+    {
+        match layout::device_of(&props.location).map(at) {
+            Some(Next::Count(device)) => Reserve::Pool(made).begin_own(device),
+            Some(Next::Forward | Next::Refuse(_)) => {}
+            None => Reserve::Pool(made).do_not_count(),
+        }
+    }
+    result
+}
+
+/// Destroys a pool.
+pub(crate) fn cuMemPoolDestroy(real: real::cuMemPoolDestroy, pool: CUmemoryPool) -> CUresult {
+    settle(pool);
+    let result = real.call(pool);
+    if result == SUCCESS {
+        Reserve::Pool(pool).end();
+    }
+    result
+}
+
+/// Hands unused memory back.
+pub(crate) fn cuMemPoolTrimTo(
+    real: real::cuMemPoolTrimTo,
+    pool: CUmemoryPool,
+    keep_bytes: usize,
+) -> CUresult {
+    let result = real.call(pool, keep_bytes);
+    if result == SUCCESS {
+        settle(pool);
+    }
+    result
+}
+
+/// A release threshold may let memory go.
+pub(crate) fn cuMemPoolSetAttribute(
+    real: real::cuMemPoolSetAttribute,
+    pool: CUmemoryPool,
+    attribute: CUmemPool_attribute,
+    value: Opaque,
+) -> CUresult {
+    let result = real.call(pool, attribute, value);
+    if result == SUCCESS {
+        settle(pool);
+    }
+    result
+}
+
+/// A pool of another process: what is opened from it is charged pointer by pointer.
+pub(crate) fn cuMemPoolImportFromShareableHandle(
+    real: real::cuMemPoolImportFromShareableHandle,
+    pool: Out<'_, CUmemoryPool>,
+    handle: Opaque,
+    handle_type: CUmemAllocationHandleType,
+    flags: u64,
+) -> CUresult {
+    let result = real.call(pool, handle, handle_type, flags);
+    if result == SUCCESS
+        && let Some(imported) = pool.get()
+    {
+        Reserve::Pool(imported).do_not_count();
+    }
+    result
+}
+
+/// Memory of another process's pool: charged here too, as imported. Its size is known only
+/// afterwards, so what does not fit is let go again.
+pub(crate) fn cuMemPoolImportPointer(
+    real: real::cuMemPoolImportPointer,
+    ptr: Out<'_, CUdeviceptr>,
+    pool: CUmemoryPool,
+    data: Out<'_, CUmemPoolPtrExportData>,
+) -> CUresult {
+    let result = real.call(ptr, pool, data);
+    if result != SUCCESS {
+        return result;
+    }
+    let Some(address) = ptr.get() else { return result };
+    let place = match here() {
+        Next::Count(place) => place,
+        Next::Forward => return result,
+        Next::Refuse(code) => {
+            let _ = driver::mem_free(address);
+            return code;
+        }
+    };
+    let bytes = driver::address_range(address).map_or(0, |(_, bytes)| bytes);
+    let charged = charge::whole_granules(bytes);
+    match ask_quietly(place.device, charged, Kind::Imported) {
+        Ok(held) => {
+            let entry = Entry {
+                bytes: held.keep(),
+                kind: Kind::Imported,
+                ordinal: place.device.ordinal,
+                packed: false,
+                shared: false,
+                owner: place.context,
+            };
+            memory::adopt(address, entry, place.device)
+        }
+        Err(refusal) => {
+            place.device.tell(charged, Kind::Imported, refusal);
+            let _ = driver::mem_free(address);
+            OUT_OF_MEMORY
+        }
+    }
+}

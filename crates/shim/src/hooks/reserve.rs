@@ -1,0 +1,352 @@
+//! Memory the driver reserves by itself: stream-ordered pools, and the pool behind graphs' memory
+//! nodes.
+//!
+//! Charged by what is reserved, not by what is allocated, since reserved memory is gone for others.
+//! Before a call that may make a reserve grow, its largest growth is asked for and noted as
+//! *provisional*; after it the driver is asked what is reserved and the charge settles to that.
+//! Several threads may do so at once without a lock: the sum of settled and provisional bytes never
+//! falls below what is reserved, and a reading is used only if nobody changed the record since.
+//!
+//! Does not allocate or free.
+
+use divvy_abi::usage::Kind;
+use divvy_driver_api::types::{CUdevice, CUgraphMem_attribute, CUmemPool_attribute, CUmemoryPool};
+use divvy_policy::charge::GRANULE_BYTES;
+
+use super::graph::relaxed;
+use crate::sys::driver;
+use crate::sys::map::Map;
+use crate::tenant::device::{Device, Held};
+
+/// Reserves by pool handle, or by device number for the one behind graphs.
+static RESERVES: Map = Map::new(4);
+
+const FIELD: u64 = (1 << 28) - 1;
+
+/// What is known of a reserve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Record {
+    charged_granules: u64,
+    provisional_granules: u64,
+    ordinal: CUdevice,
+    /// Memory of the host or of another process: not counted here.
+    uncounted: bool,
+    /// The program made it and may destroy it.
+    own: bool,
+    /// Destroyed, while allocations of it live.
+    ended: bool,
+    /// Changes of this record.
+    epoch: u32,
+    /// Allocations alive, counted for the program's own pools.
+    live: u32,
+}
+
+impl Record {
+    const fn new(ordinal: CUdevice) -> Self {
+        Self {
+            charged_granules: 0,
+            provisional_granules: 0,
+            ordinal,
+            uncounted: false,
+            own: false,
+            ended: false,
+            epoch: 0,
+            live: 0,
+        }
+    }
+
+    fn pack(self) -> [u64; 2] {
+        let word = (self.charged_granules & FIELD)
+            | (self.provisional_granules & FIELD) << 28
+            | u64::from(self.ordinal.cast_unsigned() & 0xf) << 56
+            | u64::from(self.uncounted) << 60
+            | u64::from(self.own) << 61
+            | u64::from(self.ended) << 62;
+        [word, u64::from(self.epoch) | u64::from(self.live) << 32]
+    }
+
+    fn unpack([word, rest]: [u64; 2]) -> Self {
+        Self {
+            charged_granules: word & FIELD,
+            provisional_granules: word >> 28 & FIELD,
+            ordinal: CUdevice::try_from(word >> 56 & 0xf).unwrap_or(0),
+            uncounted: word >> 60 & 1 != 0,
+            own: word >> 61 & 1 != 0,
+            ended: word >> 62 & 1 != 0,
+            epoch: u32::try_from(rest & 0xffff_ffff).unwrap_or(0),
+            live: u32::try_from(rest >> 32).unwrap_or(0),
+        }
+    }
+
+    fn changed(self) -> Self {
+        Self { epoch: self.epoch.wrapping_add(1), ..self }
+    }
+}
+
+/// One reserve.
+#[derive(Clone, Copy)]
+pub(crate) enum Reserve {
+    /// A stream-ordered pool.
+    Pool(CUmemoryPool),
+    /// The pool behind the memory nodes of a device's graphs.
+    Graphs(CUdevice),
+}
+
+/// Growth asked for; settle it with [`Reserve::settle`].
+#[derive(Debug)]
+#[must_use = "it must be settled"]
+pub(crate) struct Growth {
+    granules: u64,
+}
+
+impl Growth {
+    /// None at all.
+    pub(crate) const NONE: Self = Self { granules: 0 };
+}
+
+impl Reserve {
+    fn key(self) -> u64 {
+        match self {
+            Self::Pool(pool) => pool.0.expose_provenance() as u64,
+            // Handles are addresses, so small numbers are free.
+            Self::Graphs(ordinal) => u64::from(ordinal.cast_unsigned()).saturating_add(1),
+        }
+    }
+
+    fn kind(self) -> Kind {
+        match self {
+            Self::Pool(_) => Kind::Pool,
+            Self::Graphs(_) => Kind::Graph,
+        }
+    }
+
+    /// What the driver has reserved, in bytes.
+    fn reserved_bytes(self) -> Option<u64> {
+        match self {
+            Self::Pool(pool) => relaxed(|| {
+                driver::pool_u64(pool, CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
+            }),
+            Self::Graphs(ordinal) => driver::graph_mem_u64(
+                ordinal,
+                CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT,
+            ),
+        }
+        .ok()
+    }
+
+    /// What of it is in use, in bytes.
+    pub(crate) fn used_bytes(self) -> Option<u64> {
+        match self {
+            Self::Pool(pool) => relaxed(|| {
+                driver::pool_u64(pool, CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
+            }),
+            Self::Graphs(ordinal) => driver::graph_mem_u64(
+                ordinal,
+                CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT,
+            ),
+        }
+        .ok()
+    }
+
+    fn change(self, device: &Device, change: impl FnOnce(Record) -> Record) {
+        // Without memory for the record the charge only errs upwards.
+        let _ = RESERVES.update(self.key(), |old| {
+            let record = old.map_or(Record::new(device.ordinal), Record::unpack);
+            Some(change(record).changed().pack())
+        });
+    }
+
+    fn record(self) -> Option<Record> {
+        RESERVES.get(self.key()).map(Record::unpack)
+    }
+
+    /// Whether it is known, and not to be counted.
+    pub(crate) fn is_uncounted(self) -> bool {
+        self.record().is_some_and(|record| record.uncounted)
+    }
+
+    /// The device of a reserve that is known.
+    pub(crate) fn ordinal(self) -> Option<CUdevice> {
+        self.record().map(|record| record.ordinal)
+    }
+
+    /// Bytes charged for it now.
+    pub(crate) fn charged_bytes(self) -> u64 {
+        self.record().map_or(0, |record| record.charged_granules.saturating_mul(GRANULE_BYTES))
+    }
+
+    /// Notes a pool that is not of a device, or of another process.
+    pub(crate) fn do_not_count(self) {
+        let record = Record { uncounted: true, ..Record::new(0) };
+        let _ = RESERVES.insert(self.key(), record.pack());
+    }
+
+    /// Notes a pool the program made.
+    pub(crate) fn begin_own(self, device: &Device) {
+        let record = Record { own: true, ..Record::new(device.ordinal) };
+        if let Ok(Some(stale)) = RESERVES.insert(self.key(), record.pack()) {
+            let bytes = Record::unpack(stale).charged_granules.saturating_mul(GRANULE_BYTES);
+            device.give_back(bytes, self.kind());
+        }
+    }
+
+    /// Notes granted growth before the driver is called.
+    pub(crate) fn expect(self, device: &Device, held: Held) -> Growth {
+        let granules = held.keep() / GRANULE_BYTES;
+        self.change(device, |record| Record {
+            provisional_granules: record.provisional_granules.saturating_add(granules),
+            ..record
+        });
+        Growth { granules }
+    }
+
+    /// Settles the charge to what is reserved, with `growth` over. The error is growth in bytes
+    /// that was not asked for and does not fit: the caller must undo, and settle again.
+    pub(crate) fn settle(self, device: &'static Device, growth: Growth) -> Result<(), u64> {
+        let Growth { granules: done } = growth;
+        self.change(device, |record| record);
+        for round in 0..8_u32 {
+            let Some(before) = self.record() else {
+                // No record could be made: what was asked for stays charged.
+                return Ok(());
+            };
+            let reserved = self.reserved_bytes();
+            let (mut grown, mut shrunk) = (0_u64, 0_u64);
+            let mut settled = false;
+            let _ = RESERVES.update(self.key(), |old| {
+                let record = Record::unpack(old?);
+                if record.epoch != before.epoch && round != 7 {
+                    return Some(record.pack());
+                }
+                settled = true;
+                let provisional = record.provisional_granules.saturating_sub(done);
+                let needed = match reserved {
+                    Some(bytes) => bytes.div_ceil(GRANULE_BYTES),
+                    None => record.charged_granules.saturating_add(record.provisional_granules),
+                };
+                let charged = needed.saturating_sub(provisional);
+                let sum = charged.saturating_add(provisional);
+                let old_sum = record.charged_granules.saturating_add(record.provisional_granules);
+                grown = sum.saturating_sub(old_sum);
+                shrunk = old_sum.saturating_sub(sum);
+                let next = Record {
+                    charged_granules: charged,
+                    provisional_granules: provisional,
+                    ..record
+                };
+                Some(next.pack())
+            });
+            if !settled {
+                continue;
+            }
+            device.give_back(shrunk.saturating_mul(GRANULE_BYTES), self.kind());
+            if grown == 0 {
+                return Ok(());
+            }
+            let bytes = grown.saturating_mul(GRANULE_BYTES);
+            return match device.ask(bytes, self.kind()) {
+                Ok(held) => {
+                    held.keep();
+                    Ok(())
+                }
+                Err(_) => {
+                    // The ledger does not hold it, so the record must not either.
+                    self.change(device, |record| Record {
+                        charged_granules: record.charged_granules.saturating_sub(grown),
+                        ..record
+                    });
+                    Err(bytes)
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Settles; growth that does not fit is counted all the same, since it cannot be undone.
+    pub(crate) fn settle_or_hold(self, device: &'static Device, growth: Growth) {
+        if let Err(bytes) = self.settle(device, growth) {
+            device.tell_grown(bytes, self.kind());
+            device.hold(bytes, self.kind());
+            self.change(device, |record| Record {
+                charged_granules: record
+                    .charged_granules
+                    .saturating_add(bytes.div_ceil(GRANULE_BYTES)),
+                ..record
+            });
+        }
+    }
+
+    /// One allocation more or less of a pool of the program's own; true for such a pool.
+    pub(crate) fn count_live(self, more: bool) -> bool {
+        let mut is_own = false;
+        let mut over = None;
+        let _ = RESERVES.update(self.key(), |old| {
+            let record = Record::unpack(old?);
+            is_own = record.own;
+            if !is_own {
+                return Some(record.pack());
+            }
+            let live = match more {
+                true => record.live.saturating_add(1),
+                false => record.live.saturating_sub(1),
+            };
+            if record.ended && live == 0 {
+                over = Some(record);
+                return None;
+            }
+            Some(Record { live, ..record }.pack())
+        });
+        if let Some(record) = over {
+            self.give_up(record);
+        }
+        is_own
+    }
+
+    fn give_up(self, record: Record) {
+        let granules = record.charged_granules.saturating_add(record.provisional_granules);
+        if let super::charge::Next::Count(device) = super::charge::at(record.ordinal) {
+            device.give_back(granules.saturating_mul(GRANULE_BYTES), self.kind());
+        }
+    }
+
+    /// The program destroyed the pool; what it holds goes with its last allocation.
+    pub(crate) fn end(self) {
+        let mut over = None;
+        let _ = RESERVES.update(self.key(), |old| {
+            let record = Record::unpack(old?);
+            if record.live == 0 {
+                over = Some(record);
+                return None;
+            }
+            Some(Record { ended: true, ..record }.pack())
+        });
+        if let Some(record) = over {
+            self.give_up(record);
+        }
+    }
+}
+
+/// The pool with this handle.
+pub(crate) fn pool_of(handle: u64) -> CUmemoryPool {
+    CUmemoryPool(core::ptr::with_exposed_provenance_mut(usize::try_from(handle).unwrap_or(0)))
+}
+
+/// Writes the device's living reserves into `into`; how many there are.
+pub(crate) fn of_device(ordinal: CUdevice, into: &mut [Option<Reserve>]) -> usize {
+    let mut count = 0_usize;
+    RESERVES.for_each(|key, words| {
+        let record = Record::unpack(words);
+        if record.ordinal != ordinal || record.uncounted || record.ended {
+            return;
+        }
+        let reserve = match key {
+            1..=16 => Reserve::Graphs(ordinal),
+            _ => Reserve::Pool(pool_of(key)),
+        };
+        if let Some(place) = into.get_mut(count) {
+            *place = Some(reserve);
+            count = count.saturating_add(1);
+        }
+    });
+    count
+}

@@ -1,0 +1,112 @@
+//! This process's standing: under which limits it runs, learnt once, at its first driver call.
+//!
+//! Promises: nothing happens before that call; whatever fails here, the program lives: it is refused
+//! memory with CUDA's own code, or runs unlimited if its operator chose so. What was learnt is kept,
+//! but for failures that may pass (no slot free, a lock not to be had).
+//!
+//! Does not know devices ([`device`]) nor what is charged (the hooks).
+
+pub(crate) mod device;
+mod limits;
+pub(crate) mod reason;
+
+use divvy_abi::config::FLAG_FAIL_OPEN;
+use divvy_abi::config::FLAG_STRICT;
+use divvy_page::{AttachError, ConfigSource, Tenant};
+
+use self::limits::Place;
+use self::reason::Reason;
+use crate::sys::once::Once;
+
+/// What attaching came to.
+#[derive(Debug)]
+enum State {
+    /// A member of a tenant.
+    Member(Tenant),
+    /// Attaching failed: memory is refused.
+    Closed(Reason),
+    /// Attaching failed, and the operator prefers no limit to no memory.
+    Open,
+}
+
+/// Under which limits the process runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Standing {
+    /// Those of a tenant.
+    Member(&'static Tenant),
+    /// None can be had, so memory is refused.
+    Closed(Reason),
+    /// None.
+    Open,
+}
+
+static STATE: Once<State> = Once::new();
+
+/// The process's standing.
+///
+/// Cost: one load once it is known; before, the tenant's files are opened.
+pub(crate) fn standing() -> Standing {
+    let state = match STATE.get() {
+        Some(state) => Some(state),
+        None => STATE.get_or_try_init(attach),
+    };
+    match state {
+        Some(State::Member(tenant)) => Standing::Member(tenant),
+        Some(State::Closed(reason)) => Standing::Closed(*reason),
+        Some(State::Open) => Standing::Open,
+        None if limits::fails_open() => Standing::Open,
+        None => Standing::Closed(Reason::NoTenant),
+    }
+}
+
+/// Whether entry points of a memory family that the table does not know are refused.
+pub(crate) fn is_strict() -> bool {
+    match standing() {
+        Standing::Member(tenant) => tenant.config().flags & FLAG_STRICT != 0,
+        Standing::Closed(_) | Standing::Open => false,
+    }
+}
+
+fn attach() -> Option<State> {
+    match limits::place() {
+        Place::TooLong(variable) => {
+            reason::tell(
+                Reason::NoTenant,
+                format_args!("{variable} names a path of more than 200 bytes; use a shorter one"),
+            );
+            Some(failed(Reason::NoTenant))
+        }
+        Place::Owned(directory) => {
+            settle(Tenant::attach(directory.as_c_str(), &ConfigSource::Owner), directory.as_text())
+        }
+        Place::Shared(directory) => {
+            let Some(config) = limits::from_environment() else {
+                return Some(failed(Reason::BadLimit));
+            };
+            let path = directory.as_c_str();
+            settle(Tenant::attach(path, &ConfigSource::FirstProcess(&config)), directory.as_text())
+        }
+    }
+}
+
+fn failed(reason: Reason) -> State {
+    if limits::fails_open() { State::Open } else { State::Closed(reason) }
+}
+
+fn settle(attached: Result<Tenant, AttachError>, directory: &str) -> Option<State> {
+    match attached {
+        Ok(tenant) => Some(State::Member(tenant)),
+        Err(error) => {
+            reason::tell(Reason::NoTenant, format_args!("tenant {directory}: {error}"));
+            match error {
+                AttachError::NoSlot | AttachError::LockTimeout => None,
+                _ => Some(failed(Reason::NoTenant)),
+            }
+        }
+    }
+}
+
+/// Whether the tenant's owner prefers no limit to no memory.
+pub(crate) fn opens_on_failure(tenant: &Tenant) -> bool {
+    tenant.config().flags & FLAG_FAIL_OPEN != 0
+}

@@ -1,0 +1,330 @@
+//! The devices this process has met, with their place in the tenant's files and their limit.
+//!
+//! Promises: a device is looked at once, by its UUID, and costs one load afterwards; CUDA's ordinal
+//! only finds the entry. `CUDA_VISIBLE_DEVICES` is never read: the driver is asked. A limit rule by
+//! index means NVML's index where the process has NVML loaded, else CUDA's.
+//!
+//! Does not decide what is charged.
+
+use core::sync::atomic::AtomicU64;
+
+use divvy_abi::usage::Kind;
+use divvy_abi::{MAX_DEVICES, Uuid, config};
+use divvy_driver_api::types::{CUdevice, CUdevice_attribute as Attribute};
+use divvy_page::{self as page, Request, Row, Tenant};
+use divvy_policy::limit;
+
+use super::reason::{self, Reason, Size};
+use super::{Standing, opens_on_failure, standing};
+use crate::sys::driver;
+use crate::sys::once::Once;
+
+/// What a context takes on a card we have not measured, in bytes: the largest figure known.
+const UNKNOWN_CONTEXT_BYTES: u64 = 600 << 20;
+
+/// What a context takes, by the card's name and the driver's major version: measured on idle cards
+/// as NVML's figure for the process.
+const CONTEXT_BYTES: &[(&str, u64)] = &[("NVIDIA H200", 518 << 20), ("NVIDIA H100", 518 << 20)];
+
+/// A device as this process uses it.
+#[derive(Debug)]
+pub(crate) struct Device {
+    /// The driver's number for it in this process.
+    pub(crate) ordinal: CUdevice,
+    /// The tenant's limit in bytes.
+    pub(crate) limit_bytes: Option<u64>,
+    /// The card's memory in bytes.
+    pub(crate) total_bytes: u64,
+    /// What a context takes, in bytes.
+    pub(crate) context_bytes: u64,
+    /// Threads that can be resident at once, all of which get local memory.
+    pub(crate) resident_threads: u64,
+    /// Handle of the primary context while it is charged, else 0.
+    pub(crate) primary: AtomicU64,
+    /// Green contexts alive.
+    pub(crate) greens: AtomicU64,
+    /// Green contexts charged since the primary context began.
+    pub(crate) greens_charged: AtomicU64,
+    /// Grows whenever graph memory may have been handed back to the driver.
+    pub(crate) graph_epoch: AtomicU64,
+    row: Row,
+    tenant: &'static Tenant,
+}
+
+/// What is known of a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Look {
+    /// It is counted.
+    Counted(&'static Device),
+    /// Its memory must be refused, and why.
+    Closed(Reason),
+    /// Nothing is counted.
+    Open,
+}
+
+static DEVICES: [Once<Device>; MAX_DEVICES] = [const { Once::new() }; MAX_DEVICES];
+
+/// Looks a device up by the driver's number.
+pub(crate) fn look(ordinal: CUdevice) -> Look {
+    let tenant = match standing() {
+        Standing::Member(tenant) => tenant,
+        Standing::Closed(reason) => return Look::Closed(reason),
+        Standing::Open => return Look::Open,
+    };
+    let slot = usize::try_from(ordinal).ok().and_then(|index| DEVICES.get(index));
+    let known = slot.and_then(|slot| match slot.get() {
+        Some(device) => Some(device),
+        None => slot.get_or_try_init(|| meet(tenant, ordinal)),
+    });
+    match known {
+        Some(device) => Look::Counted(device),
+        None if opens_on_failure(tenant) => Look::Open,
+        None => Look::Closed(Reason::NoDevice),
+    }
+}
+
+/// Calls `act` with every device met so far.
+pub(crate) fn for_each(mut act: impl FnMut(&'static Device)) {
+    for device in DEVICES.iter().filter_map(Once::get) {
+        act(device);
+    }
+}
+
+fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
+    let uuid = driver::device_uuid(ordinal).ok()?;
+    let total_bytes = driver::device_total_bytes(ordinal).ok()?;
+    let mut name = [0_u8; 96];
+    let length = driver::device_name(ordinal, &mut name).unwrap_or(0);
+    let name = name.get(..length).unwrap_or(&[]);
+    let seen = Seen { uuid, total_bytes, name, index: || index_of(tenant, &uuid, ordinal) };
+    let (row, limit_bytes) = register(tenant, &seen)?;
+    let attribute = |which| u64::try_from(driver::device_attribute(ordinal, which).unwrap_or(0));
+    let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).unwrap_or(0);
+    let threads =
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR).unwrap_or(0);
+    Some(Device {
+        ordinal,
+        limit_bytes,
+        total_bytes,
+        context_bytes: context_bytes(tenant, name),
+        resident_threads: processors.saturating_mul(threads),
+        primary: AtomicU64::new(0),
+        greens: AtomicU64::new(0),
+        greens_charged: AtomicU64::new(0),
+        graph_epoch: AtomicU64::new(1),
+        row,
+        tenant,
+    })
+}
+
+/// A device as one of the two libraries describes it.
+pub(crate) struct Seen<'a, F> {
+    /// Its UUID.
+    pub(crate) uuid: Uuid,
+    /// The card's memory.
+    pub(crate) total_bytes: u64,
+    /// Its name.
+    pub(crate) name: &'a [u8],
+    /// Finds its index on the machine; asked only if a rule names devices by index.
+    pub(crate) index: F,
+}
+
+/// Registers a device in the tenant's files and finds its limit; `None`, said once, when that
+/// cannot be done.
+pub(crate) fn register<F>(tenant: &Tenant, seen: &Seen<'_, F>) -> Option<(Row, Option<u64>)>
+where
+    F: Fn() -> Option<u32>,
+{
+    let rules = tenant.config().rules();
+    let by_index = rules.iter().any(|rule| rule.selector == config::selector::INDEX);
+    let index = if by_index { (seen.index)() } else { None };
+    let limit_bytes = match limit::resolve(rules, index, &seen.uuid, seen.total_bytes) {
+        Ok(limit_bytes) => limit_bytes,
+        Err(error) => {
+            reason::tell(Reason::BadLimit, format_args!("{error}"));
+            return None;
+        }
+    };
+    let device = page::Device {
+        uuid: seen.uuid,
+        index,
+        total_bytes: seen.total_bytes,
+        limit_bytes,
+        name: seen.name,
+    };
+    match tenant.device_row(&device) {
+        Ok(row) => Some((row, limit_bytes)),
+        Err(error) => {
+            reason::tell(
+                Reason::NoDevice,
+                format_args!("{}: {error}", limit::UuidText(&seen.uuid)),
+            );
+            None
+        }
+    }
+}
+
+/// The device's index on the machine as NVML counts, or CUDA's where NVML is not loaded.
+fn index_of(_tenant: &Tenant, uuid: &Uuid, ordinal: CUdevice) -> Option<u32> {
+    driver::nvml_index_of(uuid).or_else(|| u32::try_from(ordinal).ok())
+}
+
+fn context_bytes(tenant: &Tenant, name: &[u8]) -> u64 {
+    match tenant.config().context_bytes {
+        0 => CONTEXT_BYTES
+            .iter()
+            .find(|(known, _)| name.starts_with(known.as_bytes()))
+            .map_or(UNKNOWN_CONTEXT_BYTES, |(_, bytes)| *bytes),
+        bytes => bytes,
+    }
+}
+
+impl Device {
+    /// Asks the tenant for `bytes`; the error is a reason that has been written down.
+    pub(crate) fn ask(&'static self, bytes: u64, kind: Kind) -> Result<Held, Refusal> {
+        match self.tenant.ask(self.row, bytes, kind, self.limit_bytes) {
+            Request::Granted => Ok(Held { device: self, bytes, kind }),
+            Request::Refused { held_bytes } => Err(Refusal::OverLimit { held_bytes }),
+            Request::Contended => Err(Refusal::Contended),
+            Request::Detached(_) => Err(Refusal::Detached),
+        }
+    }
+
+    /// Says why `bytes` were refused: one line, and the reason in the tenant's files.
+    pub(crate) fn tell(&self, bytes: u64, kind: Kind, refusal: Refusal) {
+        let device = self.ordinal;
+        let what = kind.word();
+        let size = Size(bytes);
+        match refusal {
+            Refusal::OverLimit { held_bytes } => {
+                let reason =
+                    if kind == Kind::Context { Reason::Context } else { Reason::OverLimit };
+                self.tenant.note_reason(reason as u32);
+                let held = Size(held_bytes);
+                let limit = Size(self.limit_bytes.unwrap_or(0));
+                reason::tell(
+                    reason,
+                    format_args!(
+                        "device {device}: {size} for {what} refused, {held} of {limit} held"
+                    ),
+                );
+            }
+            Refusal::Contended => {
+                self.tenant.note_reason(Reason::Contended as u32);
+                reason::tell(
+                    Reason::Contended,
+                    format_args!(
+                        "device {device}: {size} for {what}: others did not settle in time"
+                    ),
+                );
+            }
+            Refusal::Detached => reason::tell(
+                Reason::NoSlot,
+                format_args!("device {device}: {size} for {what}: this process has no slot"),
+            ),
+        }
+    }
+
+    /// Notes that `bytes` had to be handed back after the driver took them.
+    pub(crate) fn tell_grown(&self, bytes: u64, kind: Kind) {
+        self.tenant.note_reason(Reason::Grown as u32);
+        let size = Size(bytes);
+        reason::tell(
+            Reason::Grown,
+            format_args!("device {}: {size} more for {} did not fit", self.ordinal, kind.word()),
+        );
+    }
+
+    /// Notes that there is no memory to remember an allocation in.
+    pub(crate) fn tell_no_table(&self) {
+        self.tenant.note_reason(Reason::NoTable as u32);
+        reason::tell(
+            Reason::NoTable,
+            format_args!("device {}: the process has no memory left to keep count", self.ordinal),
+        );
+    }
+
+    /// Counts bytes that the driver has taken already.
+    pub(crate) fn hold(&self, bytes: u64, kind: Kind) {
+        if bytes != 0 {
+            self.tenant.hold(self.row, bytes, kind);
+        }
+    }
+
+    /// Gives `bytes` back.
+    pub(crate) fn give_back(&self, bytes: u64, kind: Kind) {
+        if bytes != 0 {
+            self.tenant.give_back(self.row, bytes, kind);
+        }
+    }
+
+    /// Bytes the tenant holds on the device.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.tenant.used_bytes(self.row)
+    }
+
+    /// Bytes this process holds on the device for `kind`.
+    pub(crate) fn own_bytes(&self, kind: Kind) -> u64 {
+        self.tenant.own_kind_bytes(self.row, kind)
+    }
+
+    /// Moves a charge to where all processes that open `handle` share it.
+    pub(crate) fn export_shared(&self, handle: &[u8; 64], bytes: u64, kind: Kind) -> bool {
+        self.tenant.export_shared(handle, self.row, bytes, kind)
+    }
+
+    /// Refers to memory another process of the tenant exported.
+    pub(crate) fn open_shared(&self, handle: &[u8; 64]) -> bool {
+        self.tenant.open_shared(handle)
+    }
+
+    /// Lets go of exported memory.
+    pub(crate) fn close_shared(&self, handle: &[u8; 64]) {
+        self.tenant.close_shared(handle);
+    }
+}
+
+/// Why the tenant did not grant a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refusal {
+    /// It exceeds the limit.
+    OverLimit {
+        /// What is held already.
+        held_bytes: u64,
+    },
+    /// Others did not settle.
+    Contended,
+    /// This process has no slot.
+    Detached,
+}
+
+/// Bytes held for a driver call under way; given back when dropped.
+#[derive(Debug)]
+#[must_use = "dropping it gives the bytes back"]
+pub(crate) struct Held {
+    device: &'static Device,
+    bytes: u64,
+    kind: Kind,
+}
+
+impl Held {
+    /// The driver took them: they stay charged.
+    pub(crate) fn keep(self) -> u64 {
+        let bytes = self.bytes;
+        core::mem::forget(self);
+        bytes
+    }
+
+    /// Gives back all but `bytes`.
+    pub(crate) fn shrink_to(&mut self, bytes: u64) {
+        let excess = self.bytes.saturating_sub(bytes);
+        self.device.give_back(excess, self.kind);
+        self.bytes = self.bytes.saturating_sub(excess);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.device.give_back(self.bytes, self.kind);
+    }
+}

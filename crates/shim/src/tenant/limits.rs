@@ -1,0 +1,205 @@
+//! The tenant's limits as this process's environment states them, and where the tenant's files lie.
+//!
+//! `DIVVY_MEMORY[_i]` wins over `CUDA_DEVICE_MEMORY_LIMIT[_i]` as a family: one of them set means
+//! that none of the other counts. A value that is not in the grammar is said once, in words, and
+//! fails the whole: a typing error never becomes "unlimited".
+//!
+//! Read once, when the process attaches. Touches no file.
+
+use core::ffi::CStr;
+
+use divvy_abi::config::{self, Config};
+use divvy_policy::limit::Rules;
+
+use super::reason::{self, Reason};
+use crate::sys::env;
+
+/// Longest path of a tenant directory, with its end.
+pub(crate) const PATH_BYTES: usize = 256;
+
+const OWN: &str = "DIVVY_MEMORY";
+const PEER: &str = "CUDA_DEVICE_MEMORY_LIMIT";
+
+/// A directory's path, NUL-terminated, in storage of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Directory {
+    bytes: [u8; PATH_BYTES],
+    length: usize,
+}
+
+impl Directory {
+    const fn new() -> Self {
+        Self { bytes: [0; PATH_BYTES], length: 0 }
+    }
+
+    /// Appends `part`; false, and a path that is cut, when there is no room for it and its end.
+    fn push(&mut self, part: &[u8]) -> bool {
+        let end = self.length.saturating_add(part.len());
+        if end >= PATH_BYTES {
+            return false;
+        }
+        if let Some(target) = self.bytes.get_mut(self.length..end) {
+            target.copy_from_slice(part);
+        }
+        self.length = end;
+        true
+    }
+
+    fn push_number(&mut self, number: u32) -> bool {
+        let mut digits = [0_u8; 10];
+        let mut rest = number;
+        let mut count = 0;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0'.wrapping_add(u8::try_from(rest % 10).unwrap_or(0));
+            count += 1;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.push(digits.get(10_usize.saturating_sub(count)..).unwrap_or(&[]))
+    }
+
+    /// As the kernel wants it.
+    pub(crate) fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+
+    /// For people.
+    pub(crate) fn as_text(&self) -> &str {
+        self.as_c_str().to_str().unwrap_or("(a path that is not text)")
+    }
+}
+
+/// Where the tenant's files are and who writes the limits.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// An owner made the directory and wrote the limits.
+    Owned(Directory),
+    /// The first process of the tenant writes them.
+    Shared(Directory),
+    /// The path in this variable is too long.
+    TooLong(&'static str),
+}
+
+/// Finds the tenant's directory.
+pub(crate) fn place() -> Place {
+    let mut buffer = [0_u8; PATH_BYTES];
+    match env_path("DIVVY_TENANT", &mut buffer) {
+        EnvPath::Set(path) => {
+            let mut directory = Directory::new();
+            return match directory.push(path) {
+                true => Place::Owned(directory),
+                false => Place::TooLong("DIVVY_TENANT"),
+            };
+        }
+        EnvPath::TooLong => return Place::TooLong("DIVVY_TENANT"),
+        EnvPath::Unset => {}
+    }
+    let mut directory = Directory::new();
+    let fits = match env_path("CUDA_DEVICE_MEMORY_SHARED_CACHE", &mut buffer) {
+        EnvPath::Set(path) => beside(path, &mut directory),
+        EnvPath::TooLong => false,
+        EnvPath::Unset => {
+            directory.push(b"/tmp/.divvy-")
+                && directory.push_number(divvy_page::effective_uid())
+                && directory.push(b"/default")
+        }
+    };
+    match fits {
+        true => Place::Shared(directory),
+        false => Place::TooLong("CUDA_DEVICE_MEMORY_SHARED_CACHE"),
+    }
+}
+
+enum EnvPath<'a> {
+    Set(&'a [u8]),
+    TooLong,
+    Unset,
+}
+
+fn env_path<'a>(name: &str, buffer: &'a mut [u8; PATH_BYTES]) -> EnvPath<'a> {
+    let mut state = None;
+    env::for_each(|key, value| {
+        if state.is_none() && key == name.as_bytes() && !value.is_empty() {
+            let fits = buffer.get_mut(..value.len()).map(|to| to.copy_from_slice(value));
+            state = Some(fits.map(|()| value.len()));
+        }
+    });
+    match state {
+        None => EnvPath::Unset,
+        Some(None) => EnvPath::TooLong,
+        Some(Some(length)) => EnvPath::Set(buffer.get(..length).unwrap_or(&[])),
+    }
+}
+
+/// `<parent of path>/.divvy/<its name without extension>`: beside the file that HAMi's monitor
+/// opens, and never of its name.
+fn beside(path: &[u8], directory: &mut Directory) -> bool {
+    let cut = path.iter().rposition(|byte| *byte == b'/');
+    let (parent, name) = match cut {
+        None => (&b"."[..], path),
+        Some(at) => {
+            (path.get(..at).unwrap_or(&[]), path.get(at.saturating_add(1)..).unwrap_or(&[]))
+        }
+    };
+    let stem = match name.iter().rposition(|byte| *byte == b'.') {
+        Some(at) if at > 0 => name.get(..at).unwrap_or(name),
+        _ => name,
+    };
+    let stem = if stem.is_empty() { b"default" } else { stem };
+    directory.push(parent) && directory.push(b"/.divvy/") && directory.push(stem)
+}
+
+/// The limits of the environment as a config; `None` when one of them cannot be understood, which
+/// has been said then.
+pub(crate) fn from_environment() -> Option<Config> {
+    let mut own = false;
+    env::for_each(|name, _| own |= name.starts_with(OWN.as_bytes()));
+    let base = if own { OWN } else { PEER };
+    let mut rules = Rules::new();
+    let mut understood = true;
+    env::for_each(|name, value| {
+        if !name.starts_with(base.as_bytes()) {
+            return;
+        }
+        let (Ok(name), Ok(value)) = (str::from_utf8(name), str::from_utf8(value)) else {
+            understood = false;
+            reason::tell(Reason::BadLimit, format_args!("{base}…: the value is not text"));
+            return;
+        };
+        if let Err(error) = rules.push_env(base, name, value) {
+            understood = false;
+            reason::tell(Reason::BadLimit, format_args!("{name}: {error}"));
+        }
+    });
+    if !understood {
+        return None;
+    }
+    let mut config = Config::default();
+    for (to, rule) in config.rules.iter_mut().zip(rules.as_slice()) {
+        *to = *rule;
+    }
+    config.rule_count = u32::try_from(rules.as_slice().len()).unwrap_or(0);
+    if fails_open() {
+        config.flags |= config::FLAG_FAIL_OPEN;
+    }
+    Some(config)
+}
+
+/// Whether the operator chose that the program runs unlimited when Divvy fails.
+pub(crate) fn fails_open() -> bool {
+    let mut open = false;
+    env::for_each(|name, value| {
+        if name == b"DIVVY_FAIL" {
+            open = value == b"open";
+            if !open && value != b"closed" && !value.is_empty() {
+                reason::tell(
+                    Reason::BadLimit,
+                    format_args!("DIVVY_FAIL is neither open nor closed; closed is assumed"),
+                );
+            }
+        }
+    });
+    open
+}
