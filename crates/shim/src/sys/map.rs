@@ -162,9 +162,10 @@ impl Map {
     }
 }
 
-/// Fibonacci hashing: device addresses differ in their middle bits.
+/// Spreads addresses, which come in steps of a power of two, over all bits; the highest are used.
 fn hash_of(key: u64) -> u64 {
-    key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    let mixed = (key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
 /// A shard's table, under its lock.
@@ -213,7 +214,9 @@ impl Table<'_> {
     }
 
     fn home(&self, hash: u64) -> usize {
-        (hash >> 20) as usize & self.size().wrapping_sub(1)
+        // The four highest bits chose the shard.
+        let bits = self.size().trailing_zeros();
+        ((hash << 4) >> (64_u32.wrapping_sub(bits) & 63)) as usize & self.size().wrapping_sub(1)
     }
 
     fn after(&self, at: usize) -> usize {

@@ -156,7 +156,7 @@ impl In<'_, c_char> {
             // The bytes up to the NUL are the program's; nothing beyond is read.
             match self.get_at(length) {
                 None | Some(0) => break,
-                Some(byte) => *place = byte.cast_unsigned(),
+                Some(byte) => *place = byte.to_ne_bytes()[0],
             }
             length += 1;
         }

@@ -155,18 +155,6 @@ pub(crate) fn ctx_destroy(context: CUcontext) -> Result<(), CUresult> {
     ask!(cuCtxDestroy_v2(context))
 }
 
-/// Retains a device's primary context.
-pub(crate) fn primary_retain(device: CUdevice) -> Result<CUcontext, CUresult> {
-    let mut context = CUcontext(core::ptr::null_mut());
-    ask!(cuDevicePrimaryCtxRetain(&mut context, device))?;
-    Ok(context)
-}
-
-/// Lets go of a device's primary context.
-pub(crate) fn primary_release(device: CUdevice) -> Result<(), CUresult> {
-    ask!(cuDevicePrimaryCtxRelease_v2(device))
-}
-
 /// Sets what this thread may do while a stream captures, and returns what it might before.
 pub(crate) fn exchange_capture_mode(
     mode: CUstreamCaptureMode,
