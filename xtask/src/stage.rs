@@ -36,18 +36,13 @@ impl Stage {
     pub(crate) fn divvy(&self) -> PathBuf {
         self.0.join("bin/divvy")
     }
-
-    /// The library that is preloaded.
-    pub(crate) fn shim(&self) -> PathBuf {
-        self.0.join("lib/libdivvy.so")
-    }
 }
 
 /// Builds everything in release mode and lays it out below the target directory.
 pub(crate) fn build() -> Result<Stage> {
     let stage = Stage(target().join("stage"));
     let built = target().join("release");
-    run(&mut shim(&target()))?;
+    build_shim()?;
     run(&mut others())?;
     place(&built.join("divvy"), &stage.0.join("bin/divvy"))?;
     place(&built.join("simgpud"), &stage.0.join("sim/simgpud"))?;
@@ -57,6 +52,12 @@ pub(crate) fn build() -> Result<Stage> {
     link_parts(&stage.0)?;
     clients::build(&stage.0)?;
     Ok(stage)
+}
+
+/// Builds the library alone, as it ships, and says where cargo put it.
+pub(crate) fn build_shim() -> Result<PathBuf> {
+    run(&mut shim(&target()))?;
+    Ok(target().join("release/libdivvy.so"))
 }
 
 /// A second tree, whose library forwards `symbol` as if it had no hook for it.

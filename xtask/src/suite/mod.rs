@@ -74,8 +74,7 @@ fn lint(tally: &mut Tally) -> Result<()> {
 }
 
 fn budgets(tally: &mut Tally) -> Result<()> {
-    let stage = stage::build()?;
-    for finding in budget::check(&stage.shim())? {
+    for finding in budget::check(&stage::build_shim()?)? {
         budget::report(std::slice::from_ref(&finding));
         tally.check(finding.what, finding.holds);
     }
