@@ -34,7 +34,10 @@ pub(crate) struct Args {
     #[arg(long, short)]
     brief: bool,
 
-    /// Another directory whose sub-directories are tenants; may be repeated
+    /// Another directory of tenants; may be repeated
+    ///
+    /// Its sub-directories are looked at, and the `.divvy` directories in it and in them, where programs
+    /// limited by HAMi-core's variables keep their tenants.
     #[arg(long, value_name = "DIR")]
     root: Vec<PathBuf>,
 }
@@ -109,10 +112,20 @@ fn directories(extra: &[PathBuf]) -> BTreeSet<PathBuf> {
     found
 }
 
+/// The tenants in `parent`: itself, its sub-directories, and those in a `.divvy` beside the files of it
+/// or of a sub-directory, where programs limited by HAMi-core's variables have theirs.
 fn tenants_in(parent: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    let inside = |path: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let children = inside(parent);
+    let hidden = std::iter::once(parent)
+        .chain(children.iter().map(PathBuf::as_path))
+        .flat_map(|path| inside(&path.join(".divvy")));
     let is_tenant = |path: &PathBuf| path.join("config").exists() || path.join("usage").exists();
-    entries.map(|entry| entry.path()).filter(is_tenant).collect()
+    let all = std::iter::once(parent.to_owned()).chain(children.iter().cloned()).chain(hidden);
+    all.filter(is_tenant).collect()
 }
 
 fn render(listing: &Listing, with_processes: bool) -> String {
@@ -285,11 +298,14 @@ train    42  python   0    1.50 GiB        3  blocks 1018 MiB, contexts 518 MiB
         std::fs::create_dir_all(base.join("other")).unwrap();
         let config = crate::limits::config("one", &divvy_policy::limit::Rules::new(), false, false);
         ledger::write_config(&one, &config).unwrap();
+        let hami = base.join("container/.divvy/x");
+        std::fs::create_dir_all(&hami).unwrap();
+        ledger::write_config(&hami, &config).unwrap();
         std::fs::create_dir_all(base.join("bad")).unwrap();
         std::fs::write(base.join("bad/usage"), "nonsense").unwrap();
         let listing = list(std::slice::from_ref(&base));
         let name = |t: &&Tenant| t.directory.starts_with(base.to_str().unwrap());
-        assert_eq!(listing.tenants.iter().filter(name).count(), 1);
+        assert_eq!(listing.tenants.iter().filter(name).count(), 2);
         assert!(listing.unreadable.iter().any(|u| u.directory.ends_with("/bad")));
         std::fs::remove_dir_all(&base).unwrap();
     }
