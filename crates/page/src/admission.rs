@@ -5,7 +5,8 @@
 //! be posted twice. It is never held across a driver call. Waiting ends at an absolute deadline,
 //! fresh for each wait.
 
-use divvy_policy::ledger::Admission;
+use divvy_abi::usage::SHARED_SLOT;
+use divvy_policy::ledger::{Admission, Slots as _, held_bytes};
 
 use crate::error::AttachError;
 use crate::sys::{self, Fd, Lock};
@@ -19,6 +20,12 @@ pub(crate) const PATIENCE_NS: u64 = 100_000_000;
 pub(crate) struct Held<'fd>(&'fd Fd);
 
 impl<'fd> Held<'fd> {
+    /// Takes the lock on `fd`'s description if nobody has it.
+    pub(crate) fn at_once(fd: &'fd Fd) -> Option<Self> {
+        let at = divvy_abi::usage::ADMISSION_LOCK_AT;
+        sys::set_lock(fd, at, Lock::Write).is_ok_and(|got| got).then_some(Self(fd))
+    }
+
     /// Takes the lock on `fd`'s description.
     pub(crate) fn on(fd: &'fd Fd) -> Result<Self, AttachError> {
         let at = divvy_abi::usage::ADMISSION_LOCK_AT;
@@ -65,6 +72,9 @@ impl Admission for World<'_> {
     fn reap(&mut self) {
         if let Some(fd) = self.fd {
             crate::slot::reap(fd, &self.usage, self.me, self.row);
+            if held_bytes(self.usage.line(self.row).held_word(SHARED_SLOT)) != 0 {
+                crate::shared::collect(&self.usage);
+            }
         }
     }
     fn pause(&mut self) -> bool {

@@ -1,15 +1,20 @@
 //! Memory shared by legacy IPC: charged once, while any living process refers to it.
 //!
 //! An exporter's charge moves to the pseudo slot, with an entry keyed by the 64-byte handle and one
-//! bit for each slot that refers to it. When the last one lets go or dies, the charge goes. All of it
-//! under the admission lock, since none of it is hot.
+//! bit for each slot that refers to it. When the last one lets go or dies, the charge goes.
+//!
+//! Entries and the pseudo slot change under the admission lock only, but for one thing: who clears a
+//! dead slot takes its bits away at once. The table alone is the truth; [`collect`] frees what nobody
+//! refers to and sets the pseudo slot to the sum of the rest, so a process killed between two steps
+//! leaves nothing that the next one does not mend.
 
 use core::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::usage::{self, Kind, MAX_SHARED, SHARED_SLOT, shared};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
-use divvy_policy::ledger;
+use divvy_policy::ledger::{self, Slots as _, held_bytes};
 
+use crate::fault;
 use crate::usage::Usage;
 
 /// The 64 bytes of a `CUipcMemHandle`, as words.
@@ -25,9 +30,12 @@ pub(crate) fn handle(bytes: &[u8; 64]) -> Handle {
 fn find(usage: &Usage, handle: &Handle) -> Option<usize> {
     (0..MAX_SHARED).find(|entry| {
         let at = usage::shared_at(*entry);
-        usage.u32_at(at + shared::STATE).load(SeqCst) != 0
-            && usage.read_words::<8>(at + shared::HANDLE) == *handle
+        is_in_use(usage, *entry) && usage.read_words::<8>(at + shared::HANDLE) == *handle
     })
+}
+
+fn is_in_use(usage: &Usage, entry: usize) -> bool {
+    usage.u32_at(usage::shared_at(entry) + shared::STATE).load(SeqCst) != 0
 }
 
 /// Enters `handle` with `user` as its first referrer and moves `bytes` from the user's charge to the
@@ -40,12 +48,13 @@ pub(crate) fn export(
     bytes: u64,
     kind: Kind,
 ) -> bool {
+    collect(usage);
     if find(usage, handle).is_some() {
         return false;
     }
-    let free =
-        |entry: &usize| usage.u32_at(usage::shared_at(*entry) + shared::STATE).load(SeqCst) == 0;
-    let Some(entry) = (0..MAX_SHARED).find(free) else { return false };
+    let Some(entry) = (0..MAX_SHARED).find(|entry| !is_in_use(usage, *entry)) else {
+        return false;
+    };
     let at = usage::shared_at(entry);
     usage.u32_at(at + shared::ROW).store(u32::try_from(row).unwrap_or(0), SeqCst);
     usage.u64_at(at + shared::BYTES).store(bytes, SeqCst);
@@ -53,12 +62,11 @@ pub(crate) fn export(
     usage.write_words(at + shared::USERS, &[0; MAX_SLOTS / 64]);
     let (word, bit) = usage.shared_user(entry, user);
     word.store(bit, SeqCst);
+    fault::point();
     usage.u32_at(at + shared::STATE).store(1, SeqCst);
     // Held by the pseudo slot before it is given back: a sum may see it twice, never not at all.
-    let line = usage.line(row);
-    ledger::hold(&line, SHARED_SLOT, bytes);
-    usage.add_kind(row, SHARED_SLOT, Kind::Shared, bytes);
-    ledger::give_back(&line, user, bytes);
+    collect(usage);
+    ledger::give_back(&usage.line(row), user, bytes);
     usage.take_kind(row, user, kind, bytes);
     true
 }
@@ -68,43 +76,56 @@ pub(crate) fn open(usage: &Usage, handle: &Handle, user: usize) -> bool {
     let Some(entry) = find(usage, handle) else { return false };
     let (word, bit) = usage.shared_user(entry, user);
     word.fetch_or(bit, SeqCst);
+    // The exporter may have died between its entry and the charge.
+    collect(usage);
     true
 }
 
-/// Takes `user` from the referrers of `handle`, and the charge with the last one.
+/// Takes `user` from the referrers of `handle`; [`collect`] takes the charge with the last one.
 pub(crate) fn close(usage: &Usage, handle: &Handle, user: usize) {
     if let Some(entry) = find(usage, handle) {
         drop_user(usage, entry, user);
     }
 }
 
-/// Takes a dead process's slot from every entry. The caller holds the slot's lock; entries change
-/// under it too, because a claim does not hold the admission lock.
+/// Takes a dead process's slot from every entry. The caller holds the slot's lock.
 pub(crate) fn forget_user(usage: &Usage, user: usize) {
-    for entry in 0..MAX_SHARED {
-        if usage.u32_at(usage::shared_at(entry) + shared::STATE).load(SeqCst) != 0 {
-            drop_user(usage, entry, user);
-        }
-    }
+    (0..MAX_SHARED)
+        .filter(|entry| is_in_use(usage, *entry))
+        .for_each(|entry| drop_user(usage, entry, user));
 }
 
 fn drop_user(usage: &Usage, entry: usize, user: usize) {
+    fault::point();
     let (word, bit) = usage.shared_user(entry, user);
-    if word.fetch_and(!bit, SeqCst) & bit == 0 {
-        return;
+    word.fetch_and(!bit, SeqCst);
+}
+
+/// Frees the entries nobody refers to and sets what the pseudo slot holds to the sum of the others.
+/// The caller holds the admission lock.
+pub(crate) fn collect(usage: &Usage) {
+    let mut sums = [0_u64; MAX_DEVICES];
+    for entry in (0..MAX_SHARED).filter(|entry| is_in_use(usage, *entry)) {
+        let at = usage::shared_at(entry);
+        let users = usage.read_words::<{ MAX_SLOTS / 64 }>(at + shared::USERS);
+        if users.iter().all(|word| *word == 0) {
+            fault::point();
+            usage.u32_at(at + shared::STATE).store(0, SeqCst);
+            continue;
+        }
+        let row = usage.u32_at(at + shared::ROW).load(SeqCst) as usize;
+        if let Some(sum) = sums.get_mut(row) {
+            *sum = sum.saturating_add(usage.u64_at(at + shared::BYTES).load(SeqCst));
+        }
     }
-    let at = usage::shared_at(entry);
-    let users = usage.read_words::<{ MAX_SLOTS / 64 }>(at + shared::USERS);
-    if users.iter().any(|word| *word != 0) {
-        return;
+    for (row, sum) in sums.into_iter().enumerate().filter(|(row, _)| usage.has_device(*row)) {
+        let line = usage.line(row);
+        let held = held_bytes(line.held_word(SHARED_SLOT));
+        if held < sum {
+            ledger::hold(&line, SHARED_SLOT, sum - held);
+        } else if held > sum {
+            ledger::give_back(&line, SHARED_SLOT, held - sum);
+        }
+        usage.set_kind(row, SHARED_SLOT, Kind::Shared, sum);
     }
-    // Two of the last ones may arrive here together; the one who takes the state takes the charge.
-    let state = usage.u32_at(at + shared::STATE);
-    if state.compare_exchange(1, 0, SeqCst, SeqCst).is_err() {
-        return;
-    }
-    let row = (usage.u32_at(at + shared::ROW).load(SeqCst) as usize).min(MAX_DEVICES - 1);
-    let bytes = usage.u64_at(at + shared::BYTES).load(SeqCst);
-    ledger::give_back(&usage.line(row), SHARED_SLOT, bytes);
-    usage.take_kind(row, SHARED_SLOT, Kind::Shared, bytes);
 }

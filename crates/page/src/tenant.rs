@@ -291,6 +291,11 @@ impl Tenant {
             && let Ok(fd) = self.reopen()
         {
             crate::slot::reap(&fd, &self.usage, me, row.index());
+            if held_bytes(line.held_word(SHARED_SLOT)) != 0
+                && let Some(_held) = Held::at_once(&fd)
+            {
+                crate::shared::collect(&self.usage);
+            }
         }
         ledger::used_bytes(&line)
     }
@@ -353,7 +358,8 @@ impl Tenant {
         .unwrap_or(false)
     }
 
-    /// Refers to memory that a process of this tenant exported; false when none did.
+    /// Refers to memory that a process of this tenant exported; false when none did. Call it before
+    /// the driver opens the handle, so that the charge cannot go meanwhile.
     pub fn open_shared(&self, handle: &[u8; 64]) -> bool {
         self.with_lock(|me| crate::shared::open(&self.usage, &crate::shared::handle(handle), me))
             .unwrap_or(false)
@@ -361,12 +367,16 @@ impl Tenant {
 
     /// Lets go of exported memory; the last one's charge goes with it.
     pub fn close_shared(&self, handle: &[u8; 64]) {
-        let close = |me| crate::shared::close(&self.usage, &crate::shared::handle(handle), me);
+        let handle = crate::shared::handle(handle);
+        let close = |me| {
+            crate::shared::close(&self.usage, &handle, me);
+            crate::shared::collect(&self.usage);
+        };
         if self.with_lock(close).is_err()
             && let Ok(me) = self.me()
         {
-            // Without the lock the entry may go a moment late; the charge is never lost.
-            crate::shared::close(&self.usage, &crate::shared::handle(handle), me);
+            // Without the lock the charge goes a moment late, with the next one who has it.
+            crate::shared::close(&self.usage, &handle, me);
         }
     }
 

@@ -83,9 +83,13 @@ impl Usage {
         self.u32_at(usage::slot_at(index) + slot::STATE).store(state, SeqCst);
     }
 
+    pub(crate) fn has_device(&self, row: usize) -> bool {
+        self.u32_at(usage::device_at(row) + device::STATE).load(SeqCst) != 0
+    }
+
     pub(crate) fn device_uuid(&self, row: usize) -> Option<Uuid> {
         let at = usage::device_at(row);
-        if self.u32_at(at + device::STATE).load(SeqCst) == 0 {
+        if !self.has_device(row) {
             return None;
         }
         let words: [u64; 2] = self.read_words(at + device::UUID);
@@ -100,7 +104,7 @@ impl Usage {
     /// the pseudo slot. The caller holds the slot's lock.
     pub(crate) fn clear_slot(&self, slot: usize) {
         for row in 0..MAX_DEVICES {
-            if self.u32_at(usage::device_at(row) + device::STATE).load(SeqCst) != 0 {
+            if self.has_device(row) {
                 ledger::clear(&self.line(row), slot);
                 let at = usage::line_at(row, slot);
                 let kept = usage::line_at(row, SHARED_SLOT);
@@ -119,6 +123,13 @@ impl Usage {
         fault::point();
         let at = usage::line_at(row, slot) + line::KINDS + 8 * kind as usize;
         self.u64_at(at).fetch_add(bytes, SeqCst);
+    }
+
+    pub(crate) fn set_kind(&self, row: usize, slot: usize, kind: Kind, bytes: u64) {
+        let at = usage::line_at(row, slot) + line::KINDS + 8 * kind as usize;
+        if self.u64_at(at).load(SeqCst) != bytes {
+            self.u64_at(at).store(bytes, SeqCst);
+        }
     }
 
     pub(crate) fn take_kind(&self, row: usize, slot: usize, kind: Kind, bytes: u64) {

@@ -2,7 +2,7 @@
 //!
 //! `attach DIR`, `row`, `ask MIB`, `give MIB`, `used`, `own`, `child` (fork one that claims a slot
 //! and sleeps), `fork` (one that only sleeps), `closeall`, `lowfds`, `killat N`, `ahead`, `pid`,
-//! `storm N` (attach, ask and give back on several threads). Answers are one line each, after `@`.
+//! `churn N` and `used_at_once N` (on four threads), `export MIB`, `open`, `close`, `shared`. Answers are one line each, after `@`.
 
 use std::ffi::CString;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -263,6 +263,16 @@ impl Stage {
             }
             #[cfg(debug_assertions)]
             "ahead" => divvy_page::fault::is_ahead().to_string(),
+            "export" => self
+                .tenant()
+                .export_shared(&[7; 64], self.row(), number() * MIB, Kind::Block)
+                .to_string(),
+            "open" => self.tenant().open_shared(&[7; 64]).to_string(),
+            "close" => {
+                self.tenant().close_shared(&[7; 64]);
+                "ok".to_owned()
+            }
+            "shared" => (self.tenant().shared_bytes(self.row()) / MIB).to_string(),
             "churn" => self.churn(number()),
             "used_at_once" => self.used_at_once(number()),
             other => panic!("no such act: {other:?}"),

@@ -152,3 +152,69 @@ fn sigkill_at_each_step() {
     println!("killed at {steps} steps");
     assert!(steps > 60, "{steps}");
 }
+
+#[test]
+fn the_exporters_death_frees_no_charge() {
+    let scratch = Scratch::new("exporter");
+    let (mut one, mut two) = two(&scratch);
+    one.expect("export 600", "true");
+    one.expect("export 600", "false");
+    two.expect("open", "true");
+    one.kill();
+    two.expect("used", "600");
+    two.expect("ask 401", "refused 600");
+    two.expect("close", "ok");
+    two.expect("used", "0");
+    two.expect("open", "false");
+    two.expect("ask 1000", "granted");
+}
+
+#[test]
+fn the_last_ones_death_frees_the_charge() {
+    let scratch = Scratch::new("importer");
+    let (mut one, mut two) = two(&scratch);
+    let mut three = Actor::start();
+    three.join(scratch.path());
+    one.expect("export 600", "true");
+    two.expect("open", "true");
+    one.expect("close", "ok");
+    three.expect("used", "600");
+    two.kill();
+    three.expect("ask 1000", "granted");
+    three.expect("shared", "0");
+}
+
+/// Killed before each step of exporting, opening and closing: the charge stays while the other refers
+/// to the memory, is never counted twice, and goes with the last.
+#[test]
+#[cfg(debug_assertions)]
+fn sigkill_at_each_step_of_sharing() {
+    let scratch = Scratch::new("sharing");
+    let (heir, row) = join(scratch.path());
+    let handle = [7; 64];
+    let mut steps = 0;
+    for step in 1.. {
+        let mut actor = Actor::start();
+        actor.join(scratch.path());
+        actor.expect("ask 600", "granted");
+        actor.expect(&format!("killat {step}"), "ok");
+        let survived =
+            ["export 600", "used", "open", "close"].iter().all(|act| actor.try_say(act).is_some())
+                && actor.try_say("ahead").is_some_and(|ahead| ahead == "true");
+        if survived {
+            break;
+        }
+        assert!(actor.was_killed(), "step {step}");
+        steps += 1;
+        let opened = heir.open_shared(&handle);
+        let left = if opened { 600 * MIB } else { 0 };
+        assert_eq!(heir.used_bytes(row), left, "step {step}");
+        let rest = LIMIT - left;
+        assert_eq!(heir.ask(row, rest, Kind::Block, Some(LIMIT)), Request::Granted, "step {step}");
+        heir.give_back(row, rest, Kind::Block);
+        heir.close_shared(&handle);
+        assert_eq!(heir.used_bytes(row), 0, "step {step}");
+    }
+    println!("killed at {steps} steps of sharing");
+    assert!(steps > 20, "{steps}");
+}
