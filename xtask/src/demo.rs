@@ -7,11 +7,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{command, stage};
+use crate::{clients, command, stage};
 
 pub(crate) fn chore(arguments: &[String]) -> Result<()> {
     eprintln!("building (release)");
-    let stage = stage::build()?;
+    let stage = stage::build(clients::BENCH)?;
     let mut demo = Command::new(stage.divvy());
     demo.arg("demo").args(arguments);
     let status = demo.status().with_context(|| command::words(&demo))?;

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::clients;
 use crate::command::run;
 use crate::headers;
 use crate::stage::{self, place};
@@ -22,7 +23,7 @@ const FILES: [&str; 2] = ["LICENSE", "README.md"];
 
 pub(crate) fn chore(out: Option<PathBuf>) -> Result<()> {
     let out = out.unwrap_or_else(|| target().join("dist"));
-    let stage = stage::build()?;
+    let stage = stage::build(clients::ALL)?;
     if out.exists() {
         // Only a folder that an earlier run made is cleared.
         if !out.join("bin/divvy").exists() && fs::read_dir(&out)?.next().is_some() {

@@ -8,14 +8,14 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{output, run};
-use crate::stage;
 use crate::workspace::{cargo, root, shown, target};
+use crate::{clients, stage};
 
 /// The end-to-end test that kills; it reads `DIVVY_KILLS` and writes `DIVVY_RESULT`.
 pub(crate) const TEST: &str = "kill::random_kills_leave_nothing";
 
 pub(crate) fn chore(kills: u32) -> Result<()> {
-    let stage = stage::build()?;
+    let stage = stage::build(clients::ALL)?;
     let partial = target().join("soak.json");
     if partial.exists() {
         fs::remove_file(&partial).with_context(|| partial.display().to_string())?;

@@ -38,8 +38,9 @@ impl Stage {
     }
 }
 
-/// Builds everything in release mode and lays it out below the target directory.
-pub(crate) fn build() -> Result<Stage> {
+/// Builds everything in release mode, with the C programs of the folders `programs`, and lays it out
+/// below the target directory.
+pub(crate) fn build(programs: &[&str]) -> Result<Stage> {
     let stage = Stage(target().join("stage"));
     let built = target().join("release");
     build_shim()?;
@@ -50,7 +51,7 @@ pub(crate) fn build() -> Result<Stage> {
     place(&built.join("libsimnvml.so"), &stage.0.join("sim/libnvidia-ml.so.1"))?;
     place_shim(&stage.0, &built)?;
     link_parts(&stage.0)?;
-    clients::build(&stage.0)?;
+    clients::build(&stage.0, programs)?;
     Ok(stage)
 }
 
@@ -133,7 +134,7 @@ pub(crate) fn place(from: &Path, to: &Path) -> Result<()> {
 
 /// `cargo xtask stage`: builds the tree; its path is the last line printed.
 pub(crate) fn chore() -> Result<()> {
-    let stage = build()?;
+    let stage = build(clients::ALL)?;
     let path = stage.path().canonicalize().with_context(|| stage.path().display().to_string())?;
     println!("{}", path.display());
     Ok(())

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use divvy_driver_api::{DRIVER, NVML};
 
+use crate::clients;
 use crate::command::{lines, output};
 use crate::stage::{self, Stage};
 use crate::workspace::{cargo, root};
@@ -23,7 +24,7 @@ pub(crate) fn chore(only: &[String]) -> Result<()> {
     if let Some(unknown) = only.iter().find(|name| !pairs.iter().any(|pair| pair.0 == **name)) {
         bail!("{unknown} is not in tests/e2e/coverage.rs; name a symbol that is, or add it there");
     }
-    let whole = stage::build()?;
+    let whole = stage::build(clients::ALL)?;
     let binary = test_binary()?;
     let tests: BTreeSet<&String> = pairs.iter().map(|pair| &pair.1).collect();
     let sound: BTreeMap<&String, bool> = tests

@@ -12,6 +12,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 
 use crate::budget;
+use crate::clients;
 use crate::command::{lines, output, words};
 use crate::stage::{self, Stage};
 use crate::workspace::{cargo, target};
@@ -82,7 +83,7 @@ fn budgets(tally: &mut Tally) -> Result<()> {
 }
 
 fn workspace(tally: &mut Tally) -> Result<()> {
-    let stage = stage::build()?;
+    let stage = stage::build(clients::ALL)?;
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--no-fail-fast"]);
     run_tests(tally, &mut tests, Some(&stage))
