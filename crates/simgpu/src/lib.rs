@@ -12,6 +12,7 @@ pub mod client;
 pub mod engine;
 pub mod fault;
 pub mod machine;
+pub mod nvml;
 pub mod sys;
 pub mod unsimulated;
 pub mod wire;

@@ -1,1 +1,24 @@
-//! Placeholder.
+//! `libnvidia-ml.so.1` of the simulated machine: the exports, and nothing else.
+//!
+//! Every entry point of the table is exported under its own name; what it does is in `simgpu::nvml`.
+#![allow(unsafe_code, reason = "exporting C functions takes unsafe attributes")]
+
+use divvy_driver_api::nvml_types::*;
+use simgpu::nvml::{Surface, call};
+
+macro_rules! exports {
+    ($($name:ident($($argument:ident: $ty:ty),*) -> $result:ty;)*) => {
+        $(
+            /// # Safety
+            /// As NVML's documentation of this function says.
+            #[allow(non_snake_case, clippy::too_many_arguments, reason = "the symbol's own shape")]
+            // SAFETY: no other symbol of this library has the name; a program that links two NVMLs
+            // gets the first, as with the real one.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($argument: $ty),*) -> $result {
+                call(stringify!($name), |library| library.$name($($argument),*))
+            }
+        )*
+    };
+}
+divvy_driver_api::for_each_nvml_entry!(exports);

@@ -8,5 +8,9 @@
 )]
 
 pub mod descriptor;
+pub mod driver;
+pub mod driver_bytes;
+pub mod driver_process;
+pub mod driver_unions;
 pub mod fork;
 pub mod mapping;

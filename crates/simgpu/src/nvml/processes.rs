@@ -1,0 +1,195 @@
+//! NVML calls about processes: who has memory of a device, and who kept it busy.
+
+use super::device::version_of;
+use super::{Answer, Failure, Library};
+use crate::calibration::PROCESS_UTILISATION_ROOM;
+use crate::sys::driver::Out;
+use divvy_driver_api::nvml_types::*;
+use std::ffi::{c_uint, c_ulonglong};
+
+/// No instance: the device is not partitioned.
+const NO_INSTANCE: c_uint = c_uint::MAX;
+
+/// A row of a process list, in whatever version.
+pub(super) trait Row: Copy {
+    fn new(pid: u32, bytes: u64) -> Self;
+}
+
+impl Row for nvmlProcessInfo_v1_t {
+    fn new(pid: u32, bytes: u64) -> Self {
+        Self { pid, usedGpuMemory: bytes }
+    }
+}
+
+impl Row for nvmlProcessInfo_v2_t {
+    fn new(pid: u32, bytes: u64) -> Self {
+        Self {
+            pid,
+            usedGpuMemory: bytes,
+            gpuInstanceId: NO_INSTANCE,
+            computeInstanceId: NO_INSTANCE,
+        }
+    }
+}
+
+/// The processes with a context, as `nvmlDeviceGetComputeRunningProcesses` lists them.
+pub(super) fn compute<R: Row>(
+    library: &Library,
+    device: nvmlDevice_t,
+    count: *mut c_uint,
+    rows: *mut R,
+) -> Answer {
+    library.device(device, |handle| {
+        let (count, rows) = (Out::of(count), Out::of(rows));
+        let room = count.get()?;
+        let processes: Vec<_> = handle
+            .client
+            .processes(handle.index)?
+            .into_iter()
+            .filter(|process| process.contexts > 0)
+            .collect();
+        let found = u32::try_from(processes.len()).map_err(|_| Failure::UNKNOWN)?;
+        count.put(found)?;
+        if found > room {
+            return Err(Failure::INSUFFICIENT_SIZE);
+        }
+        if found > 0 {
+            rows.check()?;
+        }
+        for (index, process) in processes.iter().enumerate() {
+            rows.put_at(index, R::new(process.pid, process.bytes));
+        }
+        Ok(())
+    })
+}
+
+/// A list with nobody on it: the machine draws no pictures and runs no MPS.
+pub(super) fn nobody(library: &Library, device: nvmlDevice_t, count: *mut c_uint) -> Answer {
+    library.device(device, |_| Ok(Out::of(count).put(0)?))
+}
+
+/// `nvmlDeviceGetRunningProcessDetailList`.
+pub(super) fn details(
+    library: &Library,
+    device: nvmlDevice_t,
+    list: *mut nvmlProcessDetailList_t,
+) -> Answer {
+    library.device(device, |handle| {
+        let out = Out::of(list);
+        let mut list = out.get()?;
+        if list.version != version_of::<nvmlProcessDetailList_t>(1) {
+            return Err(Failure::VERSION_MISMATCH);
+        }
+        // Modes: compute, graphics, MPS; only the first has anybody.
+        let processes = match list.mode {
+            0 => handle.client.processes(handle.index)?,
+            1 | 2 => Vec::new(),
+            _ => return Err(Failure::INVALID_ARGUMENT),
+        };
+        let processes: Vec<_> =
+            processes.into_iter().filter(|process| process.contexts > 0).collect();
+        let room = list.numProcArrayEntries as usize;
+        list.numProcArrayEntries = u32::try_from(processes.len()).map_err(|_| Failure::UNKNOWN)?;
+        out.put(list)?;
+        if processes.len() > room {
+            return Err(Failure::INSUFFICIENT_SIZE);
+        }
+        let rows = Out::of(list.procArray);
+        for (index, process) in processes.iter().enumerate() {
+            rows.check()?;
+            rows.put_at(
+                index,
+                nvmlProcessDetail_v1_t {
+                    pid: process.pid,
+                    usedGpuMemory: process.bytes,
+                    gpuInstanceId: NO_INSTANCE,
+                    computeInstanceId: NO_INSTANCE,
+                    usedGpuCcProtectedMemory: 0,
+                },
+            );
+        }
+        Ok(())
+    })
+}
+
+/// `nvmlDeviceGetProcessUtilization`: wants room for all it could have, whatever it has.
+pub(super) fn utilisation(
+    library: &Library,
+    device: nvmlDevice_t,
+    samples: *mut nvmlProcessUtilizationSample_t,
+    count: *mut c_uint,
+    since_us: c_ulonglong,
+) -> Answer {
+    library.device(device, |handle| {
+        let (count, out) = (Out::of(count), Out::of(samples));
+        if count.get()? < PROCESS_UTILISATION_ROOM || out.is_null() {
+            count.put(PROCESS_UTILISATION_ROOM)?;
+            return Err(Failure::INSUFFICIENT_SIZE);
+        }
+        let mut samples = handle.client.process_utilisation(handle.index, since_us)?;
+        samples.truncate(PROCESS_UTILISATION_ROOM as usize);
+        if samples.is_empty() {
+            return Err(Failure::NOT_FOUND);
+        }
+        count.put(u32::try_from(samples.len()).map_err(|_| Failure::UNKNOWN)?)?;
+        for (index, sample) in samples.iter().enumerate() {
+            out.put_at(
+                index,
+                nvmlProcessUtilizationSample_t {
+                    pid: sample.pid,
+                    timeStamp: sample.timestamp_us,
+                    smUtil: sample.compute_percent,
+                    memUtil: 0,
+                    encUtil: 0,
+                    decUtil: 0,
+                },
+            );
+        }
+        Ok(())
+    })
+}
+
+/// `nvmlDeviceGetProcessesUtilizationInfo`: the same, in a structure.
+pub(super) fn utilisation_info(
+    library: &Library,
+    device: nvmlDevice_t,
+    info: *mut nvmlProcessesUtilizationInfo_t,
+) -> Answer {
+    library.device(device, |handle| {
+        let out = Out::of(info);
+        let mut info = out.get()?;
+        if info.version != version_of::<nvmlProcessesUtilizationInfo_t>(1) {
+            return Err(Failure::VERSION_MISMATCH);
+        }
+        let rows = Out::of(info.procUtilArray);
+        if info.processSamplesCount < PROCESS_UTILISATION_ROOM || rows.is_null() {
+            info.processSamplesCount = PROCESS_UTILISATION_ROOM;
+            out.put(info)?;
+            return Err(Failure::INSUFFICIENT_SIZE);
+        }
+        let since_us = info.lastSeenTimeStamp;
+        let mut samples = handle.client.process_utilisation(handle.index, since_us)?;
+        samples.truncate(PROCESS_UTILISATION_ROOM as usize);
+        if samples.is_empty() {
+            return Err(Failure::NOT_FOUND);
+        }
+        info.processSamplesCount = u32::try_from(samples.len()).map_err(|_| Failure::UNKNOWN)?;
+        out.put(info)?;
+        for (index, sample) in samples.iter().enumerate() {
+            rows.put_at(
+                index,
+                nvmlProcessUtilizationInfo_v1_t {
+                    timeStamp: sample.timestamp_us,
+                    pid: sample.pid,
+                    smUtil: sample.compute_percent,
+                    memUtil: 0,
+                    encUtil: 0,
+                    decUtil: 0,
+                    jpgUtil: 0,
+                    ofaUtil: 0,
+                },
+            );
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,287 @@
+//! Which NVML calls answer, and what: one line each.
+//!
+//! [`Surface`] has every entry point of the table as a method that is not simulated; [`Library`]
+//! overrides those that are.
+
+use super::{Answer, Failure, Library, Returned, card, device, processes, system};
+use crate::sys::driver::Out;
+use crate::unsimulated;
+use divvy_driver_api::for_each_nvml_entry;
+use divvy_driver_api::nvml_types::*;
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ulonglong};
+
+macro_rules! surface {
+    ($($name:ident($($argument:ident: $ty:ty),*) -> $result:ty;)*) => {
+        /// Every entry point of NVML; those not overridden are recorded and not supported.
+        #[allow(non_snake_case, missing_docs, clippy::too_many_arguments,
+            reason = "named and shaped as the symbols they implement")]
+        pub trait Surface {
+            $(fn $name(&self, $($argument: $ty),*) -> $result {
+                let _ = ($($argument),*);
+                unsimulated::record(stringify!($name));
+                Returned::from_code(Failure::NOT_SUPPORTED.0)
+            })*
+        }
+    };
+}
+for_each_nvml_entry!(surface);
+
+fn code(answer: Answer) -> nvmlReturn_t {
+    match answer {
+        Ok(()) => nvmlReturn_t::NVML_SUCCESS,
+        Err(failure) => nvmlReturn_t(failure.0),
+    }
+}
+
+/// Methods whose body is an `Answer`.
+macro_rules! answers {
+    ($library:ident: $($name:ident($($argument:ident: $ty:ty),*) = $body:expr;)*) => {
+        $(fn $name(&$library, $($argument: $ty),*) -> nvmlReturn_t {
+            code($body)
+        })*
+    };
+}
+
+/// Methods that answer one constant of the card, or of a [`super::Handle`].
+macro_rules! constants {
+    ($($name:ident: $ty:ty = $value:expr;)*) => {
+        $(fn $name(&self, device: nvmlDevice_t, out: *mut $ty) -> nvmlReturn_t {
+            code(self.device(device, |_| Ok(Out::of(out).put($value)?)))
+        })*
+    };
+}
+
+/// Methods that answer two.
+macro_rules! pairs {
+    ($($name:ident: $first:ty, $second:ty = $value:expr;)*) => {
+        $(fn $name(&self, device: nvmlDevice_t, first: *mut $first, second: *mut $second)
+            -> nvmlReturn_t
+        {
+            code(self.device(device, |_| {
+                Out::of(second).check()?;
+                Out::of(first).put($value.0)?;
+                Ok(Out::of(second).put($value.1)?)
+            }))
+        })*
+    };
+}
+
+/// Calls the hardware does not support either.
+macro_rules! unsupported {
+    ($($name:ident($($argument:ident: $ty:ty),*);)*) => {
+        $(fn $name(&self, device: nvmlDevice_t, $($argument: $ty),*) -> nvmlReturn_t {
+            let _ = ($($argument),*);
+            code(self.device(device, |_| Err::<(), _>(Failure::NOT_SUPPORTED)))
+        })*
+    };
+}
+
+#[allow(
+    non_snake_case,
+    unused_parens,
+    reason = "named as the symbols they implement; one argument makes no tuple"
+)]
+impl Surface for Library {
+    fn nvmlErrorString(&self, result: nvmlReturn_t) -> *const c_char {
+        system::error_text(result)
+    }
+
+    answers! { self:
+        nvmlInit() = self.initialise();
+        nvmlInit_v2() = self.initialise();
+        nvmlInitWithFlags(_flags: c_uint) = self.initialise();
+        nvmlShutdown() = self.shut_down();
+        nvmlSystemGetDriverVersion(at: *mut c_char, n: c_uint) = system::driver_version(self, at, n);
+        nvmlSystemGetNVMLVersion(at: *mut c_char, n: c_uint) = system::nvml_version(self, at, n);
+        nvmlSystemGetCudaDriverVersion(at: *mut c_int) = system::cuda_version(at);
+        nvmlSystemGetCudaDriverVersion_v2(at: *mut c_int) = system::cuda_version(at);
+        nvmlSystemGetProcessName(pid: c_uint, at: *mut c_char, n: c_uint) =
+            system::process_name(self, pid, at, n);
+        nvmlUnitGetCount(at: *mut c_uint) = self.with(|_| Ok(Out::of(at).put(0)?));
+        nvmlDeviceGetCount(at: *mut c_uint) = system::count(self, at);
+        nvmlDeviceGetCount_v2(at: *mut c_uint) = system::count(self, at);
+        nvmlDeviceGetHandleByIndex(index: c_uint, at: *mut nvmlDevice_t) =
+            system::by_index(self, index, at);
+        nvmlDeviceGetHandleByIndex_v2(index: c_uint, at: *mut nvmlDevice_t) =
+            system::by_index(self, index, at);
+        nvmlDeviceGetHandleByUUID(uuid: *const c_char, at: *mut nvmlDevice_t) =
+            system::by_uuid(self, uuid, at);
+        nvmlDeviceGetHandleByPciBusId(bus: *const c_char, at: *mut nvmlDevice_t) =
+            system::by_pci(self, bus, at);
+        nvmlDeviceGetHandleByPciBusId_v2(bus: *const c_char, at: *mut nvmlDevice_t) =
+            system::by_pci(self, bus, at);
+
+        nvmlDeviceGetName(d: nvmlDevice_t, at: *mut c_char, n: c_uint) =
+            device::name(self, d, at, n);
+        nvmlDeviceGetUUID(d: nvmlDevice_t, at: *mut c_char, n: c_uint) =
+            device::uuid(self, d, at, n);
+        nvmlDeviceGetSerial(d: nvmlDevice_t, at: *mut c_char, n: c_uint) =
+            device::serial(self, d, at, n);
+        nvmlDeviceGetVbiosVersion(d: nvmlDevice_t, at: *mut c_char, n: c_uint) =
+            device::constant_text(self, d, at, n, Some(card::VBIOS));
+        nvmlDeviceGetBoardPartNumber(d: nvmlDevice_t, at: *mut c_char, n: c_uint) =
+            device::constant_text(self, d, at, n, Some(card::BOARD_PART));
+        nvmlDeviceGetInforomImageVersion(d: nvmlDevice_t, at: *mut c_char, n: c_uint) =
+            device::constant_text(self, d, at, n, Some(card::INFOROM[0]));
+        nvmlDeviceGetInforomVersion(
+            d: nvmlDevice_t, object: nvmlInforomObject_t, at: *mut c_char, n: c_uint
+        ) = device::constant_text(
+            self, d, at, n, card::INFOROM[1..].get(object.0 as usize).copied());
+        nvmlDeviceGetIndex(d: nvmlDevice_t, at: *mut c_uint) =
+            self.device(d, |handle| Ok(Out::of(at).put(handle.index)?));
+        nvmlDeviceGetMinorNumber(d: nvmlDevice_t, at: *mut c_uint) =
+            self.device(d, |handle| Ok(Out::of(at).put(handle.index)?));
+        nvmlDeviceGetBoardId(d: nvmlDevice_t, at: *mut c_uint) =
+            self.device(d, |handle| Ok(Out::of(at).put(card::PCI_DEVICE + handle.index)?));
+        nvmlDeviceGetModuleId(d: nvmlDevice_t, at: *mut c_uint) =
+            self.device(d, |handle| Ok(Out::of(at).put(handle.index)?));
+        nvmlDeviceGetPciInfo(d: nvmlDevice_t, at: *mut nvmlPciInfo_t) =
+            device::pci(self, d, at, false);
+        nvmlDeviceGetPciInfo_v2(d: nvmlDevice_t, at: *mut nvmlPciInfo_t) =
+            device::pci(self, d, at, false);
+        nvmlDeviceGetPciInfo_v3(d: nvmlDevice_t, at: *mut nvmlPciInfo_t) =
+            device::pci(self, d, at, true);
+        nvmlDeviceGetPciInfoExt(d: nvmlDevice_t, at: *mut nvmlPciInfoExt_t) =
+            device::pci_ext(self, d, at);
+        nvmlDeviceGetMemoryInfo(d: nvmlDevice_t, at: *mut nvmlMemory_t) =
+            device::memory(self, d, at);
+        nvmlDeviceGetMemoryInfo_v2(d: nvmlDevice_t, at: *mut nvmlMemory_v2_t) =
+            device::memory_v2(self, d, at);
+        nvmlDeviceGetBAR1MemoryInfo(d: nvmlDevice_t, at: *mut nvmlBAR1Memory_t) =
+            device::bar1(self, d, at);
+        nvmlDeviceGetUtilizationRates(d: nvmlDevice_t, at: *mut nvmlUtilization_t) =
+            device::utilisation(self, d, at);
+        nvmlDeviceGetPowerUsage(d: nvmlDevice_t, at: *mut c_uint) = device::power(self, d, at);
+        nvmlDeviceGetFieldValues(d: nvmlDevice_t, count: c_int, at: *mut nvmlFieldValue_t) =
+            device::field_values(self, d, count, at);
+        nvmlDeviceGetCpuAffinity(d: nvmlDevice_t, words: c_uint, at: *mut c_ulong) =
+            device::affinity(self, d, words, at);
+        nvmlDeviceGetTemperature(d: nvmlDevice_t, s: nvmlTemperatureSensors_t, at: *mut c_uint) =
+            device::row(self, d, &[card::TEMPERATURE_C], s.0, at, Failure::INVALID_ARGUMENT);
+        nvmlDeviceGetTemperatureThreshold(
+            d: nvmlDevice_t, t: nvmlTemperatureThresholds_t, at: *mut c_uint
+        ) = device::row(
+            self, d, &card::TEMPERATURE_THRESHOLDS_C, t.0, at, Failure::NOT_SUPPORTED);
+        nvmlDeviceGetClockInfo(d: nvmlDevice_t, t: nvmlClockType_t, at: *mut c_uint) =
+            device::row(self, d, &card::CLOCKS_MHZ, t.0, at, Failure::INVALID_ARGUMENT);
+        nvmlDeviceGetMaxClockInfo(d: nvmlDevice_t, t: nvmlClockType_t, at: *mut c_uint) =
+            device::row(self, d, &card::CLOCKS_MHZ, t.0, at, Failure::INVALID_ARGUMENT);
+        nvmlDeviceGetApplicationsClock(d: nvmlDevice_t, t: nvmlClockType_t, at: *mut c_uint) =
+            device::row(self, d, &card::CLOCKS_MHZ[..3], t.0, at, Failure::NOT_SUPPORTED);
+        nvmlDeviceGetDefaultApplicationsClock(
+            d: nvmlDevice_t, t: nvmlClockType_t, at: *mut c_uint
+        ) = device::row(self, d, &card::CLOCKS_MHZ[..3], t.0, at, Failure::NOT_SUPPORTED);
+
+        nvmlDeviceGetComputeRunningProcesses(
+            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_v1_t
+        ) = processes::compute(self, d, n, at);
+        nvmlDeviceGetComputeRunningProcesses_v2(
+            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_v2_t
+        ) = processes::compute(self, d, n, at);
+        nvmlDeviceGetComputeRunningProcesses_v3(
+            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_t
+        ) = processes::compute(self, d, n, at);
+        nvmlDeviceGetGraphicsRunningProcesses(
+            d: nvmlDevice_t, n: *mut c_uint, _at: *mut nvmlProcessInfo_v1_t
+        ) = processes::nobody(self, d, n);
+        nvmlDeviceGetGraphicsRunningProcesses_v2(
+            d: nvmlDevice_t, n: *mut c_uint, _at: *mut nvmlProcessInfo_v2_t
+        ) = processes::nobody(self, d, n);
+        nvmlDeviceGetGraphicsRunningProcesses_v3(
+            d: nvmlDevice_t, n: *mut c_uint, _at: *mut nvmlProcessInfo_t
+        ) = processes::nobody(self, d, n);
+        nvmlDeviceGetMPSComputeRunningProcesses(
+            d: nvmlDevice_t, n: *mut c_uint, _at: *mut nvmlProcessInfo_v1_t
+        ) = processes::nobody(self, d, n);
+        nvmlDeviceGetMPSComputeRunningProcesses_v2(
+            d: nvmlDevice_t, n: *mut c_uint, _at: *mut nvmlProcessInfo_v2_t
+        ) = processes::nobody(self, d, n);
+        nvmlDeviceGetMPSComputeRunningProcesses_v3(
+            d: nvmlDevice_t, n: *mut c_uint, _at: *mut nvmlProcessInfo_t
+        ) = processes::nobody(self, d, n);
+        nvmlDeviceGetRunningProcessDetailList(
+            d: nvmlDevice_t, at: *mut nvmlProcessDetailList_t
+        ) = processes::details(self, d, at);
+        nvmlDeviceGetProcessUtilization(
+            d: nvmlDevice_t,
+            at: *mut nvmlProcessUtilizationSample_t,
+            n: *mut c_uint,
+            since_us: c_ulonglong
+        ) = processes::utilisation(self, d, at, n, since_us);
+        nvmlDeviceGetProcessesUtilizationInfo(
+            d: nvmlDevice_t, at: *mut nvmlProcessesUtilizationInfo_t
+        ) = processes::utilisation_info(self, d, at);
+        nvmlDeviceGetPowerManagementLimitConstraints(
+            d: nvmlDevice_t, low: *mut c_uint, high: *mut c_uint
+        ) = self.device(d, |_| {
+            Out::of(low).put(card::POWER_LIMIT_MW.1)?;
+            Ok(Out::of(high).put(card::POWER_LIMIT_MW.0)?)
+        });
+    }
+
+    constants! {
+        nvmlDeviceGetBrand: nvmlBrandType_t = nvmlBrandType_t(card::BRAND);
+        nvmlDeviceGetArchitecture: nvmlDeviceArchitecture_t = card::ARCHITECTURE;
+        nvmlDeviceGetBusType: nvmlBusType_t = 2;
+        nvmlDeviceGetNumGpuCores: c_uint = card::CORES;
+        nvmlDeviceGetMemoryBusWidth: c_uint = card::MEMORY_BUS_BITS;
+        nvmlDeviceGetNumFans: c_uint = 0;
+        nvmlDeviceGetMultiGpuBoard: c_uint = 0;
+        nvmlDeviceGetMaxMigDeviceCount: c_uint = 0;
+        nvmlDeviceIsMigDeviceHandle: c_uint = 0;
+        nvmlDeviceGetIrqNum: c_uint = 41;
+        nvmlDeviceGetAdaptiveClockInfoStatus: c_uint = 1;
+        nvmlDeviceGetInforomConfigurationChecksum: c_uint = 0;
+        nvmlDeviceGetComputeMode: nvmlComputeMode_t = nvmlComputeMode_t(0);
+        nvmlDeviceGetPersistenceMode: nvmlEnableState_t = nvmlEnableState_t(1);
+        nvmlDeviceGetDisplayMode: nvmlEnableState_t = nvmlEnableState_t(1);
+        nvmlDeviceGetDisplayActive: nvmlEnableState_t = nvmlEnableState_t(0);
+        nvmlDeviceGetAccountingMode: nvmlEnableState_t = nvmlEnableState_t(0);
+        nvmlDeviceGetAccountingBufferSize: c_uint = card::ACCOUNTING_ROOM;
+        nvmlDeviceGetDefaultEccMode: nvmlEnableState_t = nvmlEnableState_t(1);
+        nvmlDeviceGetVirtualizationMode: nvmlGpuVirtualizationMode_t =
+            nvmlGpuVirtualizationMode_t(1);
+        nvmlDeviceGetPerformanceState: nvmlPstates_t = nvmlPstates_t(0);
+        nvmlDeviceGetPowerState: nvmlPstates_t = nvmlPstates_t(0);
+        nvmlDeviceGetPowerManagementMode: nvmlEnableState_t = nvmlEnableState_t(1);
+        nvmlDeviceGetPowerManagementLimit: c_uint = card::POWER_LIMIT_MW.0;
+        nvmlDeviceGetPowerManagementDefaultLimit: c_uint = card::POWER_LIMIT_MW.0;
+        nvmlDeviceGetEnforcedPowerLimit: c_uint = card::POWER_LIMIT_MW.0;
+        nvmlDeviceGetTotalEnergyConsumption: c_ulonglong = 1_931_323;
+        nvmlDeviceGetCurrPcieLinkGeneration: c_uint = card::PCIE.0;
+        nvmlDeviceGetCurrPcieLinkWidth: c_uint = card::PCIE.1;
+        nvmlDeviceGetMaxPcieLinkGeneration: c_uint = card::PCIE.0;
+        nvmlDeviceGetMaxPcieLinkWidth: c_uint = card::PCIE.1;
+        nvmlDeviceGetGpuMaxPcieLinkGeneration: c_uint = card::PCIE.0;
+        nvmlDeviceGetPcieLinkMaxSpeed: c_uint = card::PCIE.0;
+        nvmlDeviceGetPcieSpeed: c_uint = card::PCIE_SPEED;
+        nvmlDeviceGetPcieReplayCounter: c_uint = 0;
+        nvmlDeviceGetCurrentClocksEventReasons: c_ulonglong = card::CLOCK_REASONS.0;
+        nvmlDeviceGetCurrentClocksThrottleReasons: c_ulonglong = card::CLOCK_REASONS.0;
+        nvmlDeviceGetSupportedClocksEventReasons: c_ulonglong = card::CLOCK_REASONS.1;
+        nvmlDeviceGetSupportedClocksThrottleReasons: c_ulonglong = card::CLOCK_REASONS.1;
+    }
+
+    pairs! {
+        nvmlDeviceGetCudaComputeCapability: c_int, c_int = card::COMPUTE_CAPABILITY;
+        nvmlDeviceGetMigMode: c_uint, c_uint = (0, 0);
+        nvmlDeviceGetEccMode: nvmlEnableState_t, nvmlEnableState_t =
+            (nvmlEnableState_t(1), nvmlEnableState_t(1));
+        nvmlDeviceGetGspFirmwareMode: c_uint, c_uint = (1, 1);
+        nvmlDeviceGetEncoderUtilization: c_uint, c_uint = (0, card::MEDIA_PERIOD_US);
+        nvmlDeviceGetDecoderUtilization: c_uint, c_uint = (0, card::MEDIA_PERIOD_US);
+        nvmlDeviceGetJpgUtilization: c_uint, c_uint = (0, card::MEDIA_PERIOD_US);
+        nvmlDeviceGetOfaUtilization: c_uint, c_uint = (0, card::MEDIA_PERIOD_US);
+    }
+
+    unsupported! {
+        nvmlDeviceGetFanSpeed(speed: *mut c_uint);
+        nvmlDeviceGetGpuOperationMode(
+            current: *mut nvmlGpuOperationMode_t, pending: *mut nvmlGpuOperationMode_t);
+        nvmlDeviceGetDriverModel(
+            current: *mut nvmlDriverModel_t, pending: *mut nvmlDriverModel_t);
+        nvmlDeviceGetDriverModel_v2(
+            current: *mut nvmlDriverModel_t, pending: *mut nvmlDriverModel_t);
+        nvmlDeviceGetRetiredPagesPendingStatus(pending: *mut nvmlEnableState_t);
+    }
+}
