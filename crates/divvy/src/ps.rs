@@ -179,7 +179,8 @@ fn render(listing: &Listing, with_processes: bool) -> String {
 }
 
 fn processes(tenants: &[Tenant]) -> Table {
-    let mut table = Table::new(&["TENANT", ">PID", "PROGRAM", "GPU", ">HELD", ">REFUSED", "OF IT"]);
+    let mut table =
+        Table::new(&["TENANT", ">PID", "PROGRAM", "GPU", ">HELD", ">REFUSED", "LAST", "OF IT"]);
     for tenant in tenants {
         for process in &tenant.processes {
             let head = [tenant.name.clone(), process.pid.to_string(), process.comm.clone()];
@@ -199,12 +200,18 @@ fn processes(tenants: &[Tenant]) -> Table {
                     gpu(index, &used.uuid),
                     sizes::text(used.held_bytes),
                     used.refusals.to_string(),
+                    reason(process.last_reason),
                     kinds.join(", "),
                 ]));
             }
         }
     }
     table
+}
+
+/// The code of a process's last refusal.
+fn reason(code: u32) -> String {
+    if code == 0 { "-".to_owned() } else { format!("DV{code:03}") }
 }
 
 /// The index where it is known, else as much of the UUID as tells cards apart.
@@ -250,7 +257,7 @@ mod tests {
                 pid_namespace: 1,
                 comm: "python".to_owned(),
                 starting: false,
-                last_reason: 0,
+                last_reason: 201,
                 uses: vec![Use {
                     uuid: UUID.to_owned(),
                     held_bytes: 3 << 29,
@@ -270,8 +277,8 @@ mod tests {
 TENANT  GPU      HELD  LIMIT   PEAK  REFUSED  PROCESSES  COMMAND
 train   0    1.50 GiB  8 GiB  2 GiB        3          1  python train.py
 
-TENANT  PID  PROGRAM  GPU      HELD  REFUSED  OF IT
-train    42  python   0    1.50 GiB        3  blocks 1018 MiB, contexts 518 MiB
+TENANT  PID  PROGRAM  GPU      HELD  REFUSED  LAST   OF IT
+train    42  python   0    1.50 GiB        3  DV201  blocks 1018 MiB, contexts 518 MiB
 "
         );
     }

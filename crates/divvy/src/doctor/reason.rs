@@ -1,6 +1,7 @@
 //! Reason codes: stable names for what Divvy finds, documented in docs/reason-codes.md.
 //!
-//! A code is never given another meaning. A test compares this list with the page.
+//! A code is never given another meaning. Codes from 200 are the library's refusals; a test compares
+//! both lists with the page.
 
 use std::fmt;
 
@@ -88,8 +89,20 @@ mod tests {
             .filter_map(|line| line.strip_prefix("## DV")?.get(..3))
             .map(|digits| format!("DV{digits}"))
             .collect();
-        let known: BTreeSet<String> = Reason::ALL.iter().map(ToString::to_string).collect();
+        let ours = Reason::ALL.iter().map(ToString::to_string);
+        let known: BTreeSet<String> = ours.chain(refusals()).collect();
         assert_eq!(known, documented);
-        assert_eq!(known.len(), Reason::ALL.len());
+        let ours: BTreeSet<u16> = Reason::ALL.iter().map(|reason| *reason as u16).collect();
+        assert!(ours.len() == Reason::ALL.len() && ours.iter().all(|code| *code < 200));
+    }
+
+    /// The codes of the library's refusals: 200 and above, each on a line `Name = 201,` of its list.
+    fn refusals() -> Vec<String> {
+        let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../shim/src/tenant/reason.rs");
+        let text = std::fs::read_to_string(list).unwrap();
+        let digits = text.lines().filter_map(|line| line.split_once(" = 2")?.1.strip_suffix(','));
+        let codes: Vec<String> = digits.map(|digits| format!("DV2{digits}")).collect();
+        assert!(codes.len() > 3, "{codes:?}");
+        codes
     }
 }
