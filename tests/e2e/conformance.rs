@@ -23,7 +23,8 @@ fn parts(text: &str) -> BTreeMap<String, Vec<String>> {
     parts
 }
 
-fn program() -> PathBuf {
+/// The conformance program, built once.
+pub(crate) fn program() -> PathBuf {
     let folder = root().join("tests/conformance");
     let more: Vec<_> = PARTS.iter().map(|part| folder.join(format!("{part}.c"))).collect();
     build_program(

@@ -1,0 +1,116 @@
+//! Death at any moment: what is left is the sum of the living, and nobody waits.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::{Finished, GIB, Machine, Running, client, finish};
+
+/// Calls at which a process is killed, before and after the driver has done its work.
+const MOMENTS: [(&str, &str, &str); 22] = [
+    ("cuInit", "blocks", "alloc_is_charged"),
+    ("cuDevicePrimaryCtxRetain", "context", "primary_is_charged_once"),
+    ("cuDevicePrimaryCtxRelease_v2", "context", "primary_release_gives_back"),
+    ("cuCtxCreate_v2", "context", "created_is_charged"),
+    ("cuCtxDestroy_v2", "context", "destroy_frees_its_blocks"),
+    ("cuCtxSetLimit", "context", "heap_limit_is_charged"),
+    ("cuMemAlloc_v2", "blocks", "alloc_is_charged"),
+    ("cuMemFree_v2", "blocks", "free_gives_back"),
+    ("cuMemAllocPitch_v2", "blocks", "pitched_memory_is_charged"),
+    ("cuMemAllocManaged", "blocks", "managed_memory_is_charged_in_full"),
+    ("cuMemAllocAsync", "pool", "free_async_gives_back"),
+    ("cuMemFreeAsync", "pool", "free_async_gives_back"),
+    ("cuMemPoolTrimTo", "pool", "trim_gives_back"),
+    ("cuMemPoolDestroy", "pool", "destroyed_pool_gives_back"),
+    ("cuMemCreate", "vmm", "release_gives_back"),
+    ("cuMemMap", "vmm", "unmap_gives_back"),
+    ("cuMemRelease", "vmm", "unmap_gives_back"),
+    ("cuMemUnmap", "vmm", "unmap_gives_back"),
+    ("cuArray3DCreate_v2", "array", "array_is_charged"),
+    ("cuArrayDestroy", "array", "array_is_charged"),
+    ("cuModuleLoadData", "module", "globals_are_charged"),
+    ("cuGraphLaunch", "graph", "launched_nodes_are_charged"),
+];
+
+#[test]
+fn killed_at_every_call_leaves_nothing() {
+    let machine = Machine::new().limited(4 * GIB);
+    for (call, program, scenario) in MOMENTS {
+        for moment in ["kill-before", "kill-after"] {
+            let fault = format!("{call}@1={moment}");
+            let finished = finish(machine.scenario(program, scenario).env("SIMGPU_FAULTS", &fault));
+            assert_eq!(finished.signal(), Some(9), "{fault}\n{finished}");
+            let after = machine.plays("life", "nothing_but_a_context");
+            assert!(
+                after.took < Duration::from_secs(5),
+                "{fault}: the next waited {:?}",
+                after.took
+            );
+        }
+    }
+}
+
+/// A small generator, so that a run can be repeated.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+#[test]
+fn random_kills_leave_nothing() {
+    let wanted: u64 =
+        std::env::var("DIVVY_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(500);
+    let budget = if wanted > 500 { Duration::from_secs(3600) } else { Duration::from_secs(60) };
+    let machine = Machine::new().limited(14 * GIB).with("DIVVY_LOG", "error");
+    let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
+    let mut seed = 0_u64;
+    let mut start = || {
+        seed += 1;
+        Running::start(machine.command(client("churn")).arg(seed.to_string()))
+    };
+    let mut churners: Vec<Running> = (0..16).map(|_| start()).collect();
+    let since = Instant::now();
+    let mut kills = 0_u64;
+    while kills < wanted && since.elapsed() < budget {
+        std::thread::sleep(Duration::from_millis(chance.below(20)));
+        let victim = usize::try_from(chance.below(16)).expect("below 16");
+        let mut old = std::mem::replace(&mut churners[victim], start());
+        assert!(!old.ended(), "a churner ended by itself:\n{}", old.finish());
+        old.kill();
+        let finished = old.finish();
+        assert_eq!(finished.signal(), Some(9), "{finished}");
+        kills += 1;
+    }
+    for churner in &mut churners {
+        churner.kill();
+    }
+    for churner in churners {
+        let _ = churner.finish();
+    }
+    let rest = machine.plays("life", "nothing_but_a_context");
+    let calm = machine_of_calm(&machine);
+    let longest: f64 = calm.out.trim().parse().expect("churn prints milliseconds");
+    machine.all_was_simulated();
+    println!("{kills} kills in {:?}; longest call afterwards {longest} ms", since.elapsed());
+    if let Some(path) = std::env::var_os("DIVVY_RESULT") {
+        let text = format!(
+            "{{\"kills\": {kills}, \"seconds\": {:.1}, \"processes\": 16, \"left_bytes\": 0, \
+             \"next_start_ms\": {}, \"longest_call_ms\": {longest}}}\n",
+            since.elapsed().as_secs_f64(),
+            rest.took.as_millis()
+        );
+        std::fs::write(path, text).expect("DIVVY_RESULT can be written");
+    }
+    assert!(longest <= 100.0, "a call waited {longest} ms on the remains of the dead");
+}
+
+/// One process alone in the tenant of the dead: how long did its longest call take?
+fn machine_of_calm(machine: &Machine) -> Finished {
+    let finished = finish(machine.command(client("churn")).args(["77", "200"]));
+    assert_eq!(finished.code(), Some(0), "{finished}");
+    finished
+}
