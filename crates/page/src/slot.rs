@@ -167,9 +167,9 @@ pub(crate) fn reap(fd: &Fd, usage: &Usage, me: usize, row: usize) {
 /// dead stay fewer than the living and scans stay short, and no start pays for all.
 fn reap_some(fd: &Fd, usage: &Usage, me: usize) {
     let high = usage.slots_high();
-    let start = sys::now_ns() as usize % high;
-    (0..high)
-        .map(|step| (start + step) % high)
+    let start = (sys::now_ns() as usize).checked_rem(high).unwrap_or(0);
+    (start..high)
+        .chain(0..start)
         .filter(|slot| ![SHARED_SLOT, me].contains(slot))
         .filter(|slot| usage.slot_state(*slot) != state::FREE)
         .take(REAPED_BY_A_CLAIM)
