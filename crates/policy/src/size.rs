@@ -140,7 +140,9 @@ fn parse_inner(text: &str) -> Result<Limit, SizeReason> {
     if unit == 1 {
         return Err(SizeReason::FractionOfByte);
     }
-    let part = u128::from(fraction.value).saturating_mul(u128::from(unit)) / fraction.scale();
+    let scaled = u128::from(fraction.value).saturating_mul(u128::from(unit));
+    // A power of ten is never zero, which the compiler cannot see.
+    let part = scaled.checked_div(fraction.scale()).unwrap_or(0);
     in_range(u128::from(whole).saturating_mul(u128::from(unit)).saturating_add(part))
 }
 
