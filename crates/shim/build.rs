@@ -18,7 +18,7 @@ use std::{env, fs, io};
 fn main() -> io::Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     let unhook = env::var("DIVVY_UNHOOK").unwrap_or_default();
-    let surface = surface::read();
+    let surface = surface::read(&fs::read_to_string("src/sys/driver/management.rs")?);
     let mut hooks = hooks_of(Path::new("src/hooks"), "crate::hooks")?;
     hooks.extend(hooks_of(Path::new("src/sys"), "crate::sys")?);
     for name in unhook.split(',').filter(|name| !name.is_empty()) {

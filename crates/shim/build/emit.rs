@@ -57,7 +57,7 @@ pub(crate) fn real(surface: &Surface) -> String {
         let path = signature_path(symbol);
         let Signature { arguments, result, .. } = &symbol.signature;
         let declared = list(arguments, |name, ty| format!("{name}: {}", wrapped(ty)));
-        let passed = list(arguments, |name, ty| unwrap(name, ty));
+        let passed = list(arguments, unwrap);
         let _ = writeln!(
             text,
             "/// The driver's `{base}`, or the default-stream variant of it that was called.\n\

@@ -2,14 +2,6 @@
 
 use divvy_driver_api::{DRIVER, Entry, NVML, UNDOCUMENTED};
 
-/// NVML calls that hooks make themselves.
-const NVML_CALLED: [&str; 4] = [
-    "nvmlDeviceGetHandleByUUID",
-    "nvmlDeviceGetIndex",
-    "nvmlDeviceGetMemoryInfo",
-    "nvmlDeviceGetUUID",
-];
-
 /// A function's declaration.
 pub(crate) struct Signature {
     pub(crate) name: &'static str,
@@ -68,8 +60,8 @@ fn tidy(ty: &str) -> String {
     ty.replace("* ", "*").replace(" :: ", "::").replace(":: ", "::")
 }
 
-/// Reads the table.
-pub(crate) fn read() -> Surface {
+/// Reads the table; `calls` is the source of our own calls to NVML.
+pub(crate) fn read(calls: &str) -> Surface {
     let mut signatures = driver::signatures();
     signatures.extend(management::signatures());
     let row = |name: &str| -> Option<&'static Entry> { divvy_driver_api::find(name) };
@@ -87,13 +79,17 @@ pub(crate) fn read() -> Surface {
         .iter()
         .map(|entry| entry.name)
         .chain(UNDOCUMENTED.iter().copied())
-        .chain(NVML.iter().filter(|entry| entry.effects.needs_memory_hook()).map(|e| e.name))
-        .chain(NVML_CALLED)
+        .chain(NVML.iter().filter(|entry| is_known(entry, calls)).map(|entry| entry.name))
         .map(|name| (hash(name), name))
         .collect();
     known.sort_unstable();
     known.dedup();
     Surface { hooked, known }
+}
+
+/// Of NVML's many names only those that are hooked or called are carried along.
+fn is_known(entry: &Entry, calls: &str) -> bool {
+    entry.effects.needs_memory_hook() || calls.contains(&format!("!({}(", entry.name))
 }
 
 /// The hash of the GNU symbol tables, without its lowest bit, which those tables use as a mark.

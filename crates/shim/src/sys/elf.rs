@@ -49,7 +49,9 @@ pub(super) fn walk<F: FnMut(&Object<'_>) -> bool>(mut visit: F) {
         // SAFETY: `walk` passes its closure, which nothing else uses meanwhile.
         let visit = unsafe { &mut *visit.cast::<F>() };
         // SAFETY: the dynamic linker passes a description valid for the call.
-        let object = unsafe { Object::of(&*info) };
+        let info = unsafe { &*info };
+        // SAFETY: it comes from the dynamic linker, during its call.
+        let object = unsafe { Object::of(info) };
         c_int::from(object.is_some_and(|object| visit(&object)))
     }
     // SAFETY: the callback's data is the closure it expects, alive through the call.

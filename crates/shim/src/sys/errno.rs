@@ -1,5 +1,10 @@
 //! `errno` belongs to the program: what we do besides its own call must not change it.
 
+fn place() -> *mut core::ffi::c_int {
+    // SAFETY: takes nothing and gives the place of this thread's errno.
+    unsafe { libc::__errno_location() }
+}
+
 /// Puts `errno` back when dropped.
 #[derive(Debug)]
 pub(super) struct Keep(i32);
@@ -8,15 +13,17 @@ impl Keep {
     /// Notes the value.
     #[inline]
     pub(super) fn new() -> Self {
-        // SAFETY: the C library's errno of this thread, valid as long as the thread runs.
-        Self(unsafe { *libc::__errno_location() })
+        let place = place();
+        // SAFETY: valid as long as the thread runs.
+        Self(unsafe { place.read() })
     }
 }
 
 impl Drop for Keep {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: as above.
-        unsafe { *libc::__errno_location() = self.0 };
+        let place = place();
+        // SAFETY: valid as long as the thread runs.
+        unsafe { place.write(self.0) };
     }
 }

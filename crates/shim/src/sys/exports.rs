@@ -7,7 +7,9 @@
 #![allow(
     non_snake_case,
     clippy::too_many_arguments,
-    reason = "generated: named as the driver's symbols, with their argument lists"
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "generated: named as the driver's symbols, with their argument lists, whose pointers \
+              share one promise"
 )]
 
 use super::pointer::{In, Opaque, Out};

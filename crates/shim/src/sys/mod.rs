@@ -20,6 +20,7 @@ pub(crate) mod log;
 pub(crate) mod map;
 pub(crate) mod mode;
 pub(crate) mod once;
+#[cfg(not(test))]
 mod panic;
 mod pointer;
 mod proc_address;

@@ -41,8 +41,9 @@ impl<T> Once<T> {
         if self.state.load(SeqCst) != FULL {
             return None;
         }
+        let value = self.value.get().cast_const();
         // SAFETY: FULL is stored after the value was written, and nothing writes it again.
-        Some(unsafe { (*self.value.get()).assume_init_ref() })
+        Some(unsafe { &*value.cast::<T>() })
     }
 
     /// The value, made by `make` if there is none. None if `make` gives none, if this thread is
@@ -85,7 +86,7 @@ impl<T> Once<T> {
             return None;
         };
         // SAFETY: the state is `own`, so no other thread writes and none reads.
-        unsafe { (*self.value.get()).write(value) };
+        unsafe { self.value.get().cast::<T>().write(value) };
         self.state.store(FULL, SeqCst);
         self.get()
     }
