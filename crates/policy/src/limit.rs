@@ -116,12 +116,20 @@ fn parse_index(text: &str) -> Option<u32> {
     u32::try_from(value).ok().filter(|index| (*index as usize) < MAX_DEVICES)
 }
 
+/// The text before and after the first `mark`, an ASCII character. `str::split_once` does the same but
+/// holds a panic, which must not be linked into the shim.
+fn cut(text: &str, mark: u8) -> Option<(&str, &str)> {
+    let at = text.bytes().position(|byte| byte == mark)?;
+    let (before, rest) = text.split_at_checked(at)?;
+    Some((before, rest.get(1..)?))
+}
+
 /// Reads one rule: `8GiB`, `0=8GiB`, `GPU-…=50%`.
 ///
 /// # Errors
 /// [`RuleError::Selector`] or [`RuleError::Size`].
 pub fn parse_rule(text: &str) -> Result<Rule, RuleError<'_>> {
-    let (selector, size_text) = match text.split_once('=') {
+    let (selector, size_text) = match cut(text, b'=') {
         None => (Selector::All, text),
         Some((name, size_text)) => {
             let selector = parse_uuid(name)
@@ -276,7 +284,16 @@ impl Rules {
     /// # Errors
     /// The first error of [`parse_rule`] or [`Rules::push`].
     pub fn parse_into<'a>(&mut self, text: &'a str) -> Result<(), RuleError<'a>> {
-        text.split(',').try_for_each(|one| self.push(parse_rule(one)?))
+        let mut rest = Some(text);
+        while let Some(text) = rest {
+            let (one, after) = match cut(text, b',') {
+                Some((one, after)) => (one, Some(after)),
+                None => (text, None),
+            };
+            self.push(parse_rule(one)?)?;
+            rest = after;
+        }
+        Ok(())
     }
 
     /// Adds one environment variable of the family `base`; false when `name` is not of it.
