@@ -1,20 +1,239 @@
 //! How much device memory the global variables of a module's image take.
 //!
-//! Reads PTX text (`.global` declarations), cubin (the writable sections of the ELF file) and fat
-//! binaries around them. Nothing is read beyond what the image says of its own length.
+//! Reads PTX text (its `.global` declarations), cubin (the writable sections of the ELF file) and
+//! the fat binaries around them, of which the entry with the most counts, since the driver loads one.
+//! A compressed entry is unpacked for it (LZ4); one packed in another way is taken at its unpacked
+//! length. Promises: nothing is read beyond what the image says of its own length; whatever the
+//! bytes are, there is an answer.
+//!
+//! Does not load anything.
 
 use core::ffi::c_char;
 
+use divvy_policy::charge::whole_granules;
+
+use super::ptx;
+use crate::sys::scratch::Scratch;
 use crate::sys::{In, Opaque};
+
+const ELF: u32 = u32::from_le_bytes(*b"\x7fELF");
+const FAT: u32 = 0xba55_ed50;
+const WRAPPER: u32 = 0x4662_43b1;
+
+/// Largest image looked into; what is beyond counts nothing.
+const MOST_BYTES: u64 = 4 << 30;
+
+/// Bytes that can be read by offset.
+trait Source {
+    /// Fills `into` from `offset`; false beyond the end, where that is known.
+    fn read(&self, offset: u64, into: &mut [u8]) -> bool;
+
+    /// The number of `N` bytes at `offset`.
+    fn number<const N: usize>(&self, offset: u64) -> Option<u64> {
+        let mut bytes = [0_u8; N];
+        if !self.read(offset, &mut bytes) {
+            return None;
+        }
+        Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    }
+}
+
+/// The program's image: as long as it says itself, or `most` bytes of it.
+#[derive(Clone, Copy)]
+struct InPlace {
+    image: Opaque,
+    at: u64,
+    most: u64,
+}
+
+impl Source for InPlace {
+    fn read(&self, offset: u64, into: &mut [u8]) -> bool {
+        let end = offset.saturating_add(into.len() as u64);
+        let from = usize::try_from(self.at.saturating_add(offset));
+        end <= self.most && from.is_ok_and(|from| self.image.read_bytes(from, into))
+    }
+}
+
+/// An image of ours.
+struct Unpacked<'a>(&'a [u8]);
+
+impl Source for Unpacked<'_> {
+    fn read(&self, offset: u64, into: &mut [u8]) -> bool {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        let there = self.0.get(from..from.saturating_add(into.len()));
+        there.map(|bytes| into.copy_from_slice(bytes)).is_some()
+    }
+}
 
 /// Bytes to charge for the image at `data`.
 pub(crate) fn globals_of(data: Opaque) -> u64 {
-    let _ = data;
-    0
+    if data.is_null() {
+        return 0;
+    }
+    whole_granules(sum(InPlace { image: data, at: 0, most: MOST_BYTES }))
 }
 
-/// Bytes to charge for the image in a file.
+fn sum(image: InPlace) -> u64 {
+    // The shortest image is a text of its NUL; a word further is read only if the first is not it.
+    match first_word(&image) {
+        // A wrapper in memory points to its fat binary; one in a file points nowhere.
+        Some(WRAPPER) if image.most == MOST_BYTES => {
+            let inner = InPlace { image: image.image.follow(8), at: 0, most: MOST_BYTES };
+            if first_word(&inner) == Some(FAT) { fat(inner) } else { 0 }
+        }
+        Some(FAT) => fat(image),
+        Some(ELF) => elf(&image),
+        _ => ptx::globals(|offset| {
+            let mut byte = [0_u8];
+            image.read(offset, &mut byte).then_some(byte[0]).filter(|byte| *byte != 0)
+        }),
+    }
+}
+
+fn first_word(image: &impl Source) -> Option<u32> {
+    let mut word = 0_u32;
+    for index in 0..4_u32 {
+        let byte = image.number::<1>(u64::from(index))?;
+        if byte == 0 {
+            return None;
+        }
+        word |= u32::try_from(byte).unwrap_or(0) << index.saturating_mul(8);
+    }
+    Some(word)
+}
+
+/// Sum of the writable sections that take memory.
+fn elf(image: &impl Source) -> u64 {
+    const ALLOCATED_AND_WRITABLE: u64 = 3;
+    let header = || {
+        let table = image.number::<8>(0x28)?;
+        let entry_bytes = image.number::<2>(0x3a)?;
+        Some((table, entry_bytes, image.number::<2>(0x3c)?))
+    };
+    let Some((table, entry_bytes, count)) = header() else { return 0 };
+    let mut sum = 0_u64;
+    for index in 0..count {
+        let at = table.saturating_add(index.saturating_mul(entry_bytes));
+        let flags = image.number::<8>(at.saturating_add(8)).unwrap_or(0);
+        if flags & ALLOCATED_AND_WRITABLE == ALLOCATED_AND_WRITABLE {
+            sum = sum.saturating_add(image.number::<8>(at.saturating_add(0x20)).unwrap_or(0));
+        }
+    }
+    sum
+}
+
+/// The most that one entry of a fat binary takes.
+fn fat(image: InPlace) -> u64 {
+    let (Some(head), Some(length)) = (image.number::<2>(6), image.number::<8>(8)) else { return 0 };
+    let end = head.saturating_add(length).min(image.most);
+    let mut at = head;
+    let mut most = 0_u64;
+    // An entry has a head of 64 bytes at least, which bounds the walk.
+    while at.saturating_add(64) <= end {
+        let entry =
+            InPlace { at: image.at.saturating_add(at), most: end.saturating_sub(at), ..image };
+        let (Some(entry_head), Some(body)) = (entry.number::<4>(4), entry.number::<8>(8)) else {
+            break;
+        };
+        if entry_head < 64 {
+            break;
+        }
+        most = most.max(fat_entry(entry, entry_head, body));
+        at = at.saturating_add(entry_head).saturating_add(body);
+    }
+    most
+}
+
+fn fat_entry(entry: InPlace, head: u64, body: u64) -> u64 {
+    const TEXT: u64 = 1;
+    const LZ4: u64 = 0x2000;
+    const OTHERWISE_PACKED: u64 = 0x8000;
+    let kind = entry.number::<2>(0).unwrap_or(0);
+    let flags = entry.number::<8>(40).unwrap_or(0);
+    let packed_bytes = entry.number::<4>(16).unwrap_or(0).min(body);
+    let unpacked_bytes = entry.number::<8>(56).unwrap_or(0);
+    let inner = InPlace {
+        at: entry.at.saturating_add(head),
+        most: body.min(entry.most.saturating_sub(head)),
+        ..entry
+    };
+    if flags & OTHERWISE_PACKED != 0 {
+        return unpacked_bytes.min(MOST_BYTES);
+    }
+    if flags & LZ4 == 0 {
+        return match kind {
+            TEXT => sum(inner),
+            _ => elf(&inner),
+        };
+    }
+    let room = |bytes: u64| usize::try_from(bytes.min(1 << 30)).ok().and_then(Scratch::new);
+    let (Some(mut from), Some(mut to)) = (room(packed_bytes), room(unpacked_bytes)) else {
+        return unpacked_bytes.min(MOST_BYTES);
+    };
+    let from = from.as_mut_slice();
+    if !inner.read(0, from) {
+        return 0;
+    }
+    let length = unpack(from, to.as_mut_slice());
+    let unpacked = to.as_mut_slice().get(..length).unwrap_or(&[]);
+    match kind {
+        TEXT => ptx::globals(|offset| {
+            let at = usize::try_from(offset).ok()?;
+            unpacked.get(at).copied().filter(|byte| *byte != 0)
+        }),
+        _ => elf(&Unpacked(unpacked)),
+    }
+}
+
+/// Unpacks an LZ4 block; how many bytes there are. Stops at the first thing that makes no sense.
+fn unpack(from: &[u8], to: &mut [u8]) -> usize {
+    let mut rest = from.iter().copied();
+    let mut done = 0_usize;
+    while let Some(token) = rest.next() {
+        let Some(literals) = run_length(token >> 4, &mut rest) else { return done };
+        for _ in 0..literals {
+            let (Some(byte), Some(place)) = (rest.next(), to.get_mut(done)) else { return done };
+            *place = byte;
+            done = done.saturating_add(1);
+        }
+        let (Some(low), Some(high)) = (rest.next(), rest.next()) else { return done };
+        let distance = usize::from(u16::from_le_bytes([low, high]));
+        let Some(length) = run_length(token & 15, &mut rest) else { return done };
+        for _ in 0..length.saturating_add(4) {
+            let byte = done.checked_sub(distance.max(1)).and_then(|at| to.get(at)).copied();
+            let (Some(byte), Some(place)) = (byte, to.get_mut(done)) else { return done };
+            *place = byte;
+            done = done.saturating_add(1);
+        }
+    }
+    done
+}
+
+/// A length of 15 goes on in the bytes that follow.
+fn run_length(nibble: u8, rest: &mut impl Iterator<Item = u8>) -> Option<usize> {
+    let mut length = usize::from(nibble);
+    if nibble == 15 {
+        loop {
+            let byte = rest.next()?;
+            length = length.saturating_add(usize::from(byte));
+            if byte != 255 {
+                break;
+            }
+        }
+    }
+    Some(length)
+}
+
+/// Bytes to charge for the image in a file; the driver reads the file again itself.
 pub(crate) fn globals_of_file(path: In<'_, c_char>) -> u64 {
-    let _ = path;
-    0
+    let mut text = [0_u8; 4096];
+    // A path that fills the buffer was cut.
+    let length = match path.copy_text(&mut text).len() {
+        4096 => return 0,
+        length => length,
+    };
+    let path = text.get(..length.saturating_add(1)).unwrap_or(&[]);
+    let Some(mut file) = Scratch::of_file(path) else { return 0 };
+    let image = InPlace { image: file.as_opaque(), at: 0, most: file.as_mut_slice().len() as u64 };
+    whole_granules(sum(image))
 }

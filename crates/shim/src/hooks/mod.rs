@@ -10,6 +10,7 @@
 mod charge;
 mod entry;
 mod image;
+mod ptx;
 mod reserve;
 
 pub(crate) mod array;

@@ -109,3 +109,50 @@ pub(super) fn write_stderr(text: &[u8]) {
     // SAFETY: the kernel reads `text.len()` bytes of `text`.
     unsafe { syscall(libc::SYS_write, [2, text.as_ptr().addr(), text.len(), 0, 0, 0]) };
 }
+
+/// A file open for reading.
+pub(super) struct File(usize);
+
+impl File {
+    /// Opens it, close-on-exec.
+    pub(super) fn open(path: &core::ffi::CStr) -> Option<Self> {
+        let flags = as_arg(libc::O_RDONLY | libc::O_CLOEXEC);
+        let path = path.as_ptr().expose_provenance();
+        // SAFETY: a NUL-terminated string that lives through the call.
+        let fd =
+            unsafe { syscall(libc::SYS_openat, [as_arg(libc::AT_FDCWD), path, flags, 0, 0, 0]) };
+        worked(fd).map(Self)
+    }
+
+    /// Its length.
+    pub(super) fn length(&self) -> Option<usize> {
+        let end = as_arg(libc::SEEK_END);
+        // SAFETY: numbers only.
+        worked(unsafe { syscall(libc::SYS_lseek, [self.0, 0, end, 0, 0, 0]) })
+    }
+
+    /// Reads its first bytes; false if there are fewer.
+    pub(super) fn read(&self, into: &mut [u8]) -> bool {
+        let mut done = 0_usize;
+        while let Some(rest) = into.get_mut(done..)
+            && !rest.is_empty()
+        {
+            let place = rest.as_mut_ptr().expose_provenance();
+            // SAFETY: the kernel writes at most `rest.len()` bytes into `rest`.
+            let got =
+                unsafe { syscall(libc::SYS_pread64, [self.0, place, rest.len(), done, 0, 0]) };
+            match worked(got) {
+                Some(0) | None => return false,
+                Some(count) => done = done.saturating_add(count),
+            }
+        }
+        true
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: closing a number touches no memory; the number is ours since `open`.
+        unsafe { syscall(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]) };
+    }
+}

@@ -205,6 +205,16 @@ impl Opaque {
         true
     }
 
+    /// The pointer at `offset` of the structure that the program passed here.
+    pub(crate) fn follow(self, offset: usize) -> Self {
+        if self.0.is_null() {
+            return self;
+        }
+        let place = self.0.wrapping_byte_add(offset).cast::<*mut c_void>();
+        // SAFETY: the structure holds a pointer there, as the hook knows from its first word.
+        Self(unsafe { place.read_unaligned() })
+    }
+
     /// Bytes before the NUL of the text here, at most `most`.
     pub(crate) fn text_length(self, most: usize) -> usize {
         let mut length = 0;

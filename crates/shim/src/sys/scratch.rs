@@ -1,6 +1,7 @@
-//! Memory for the length of one call, straight from the kernel: lists whose length is the program's.
+//! Memory for the length of one call, straight from the kernel: a file, or what is unpacked.
 
 use super::kernel;
+use super::pointer::Opaque;
 
 /// A private mapping, zeroed at first and taken down when dropped.
 #[derive(Debug)]
@@ -16,20 +17,23 @@ impl Scratch {
         Some(Self { base: kernel::map(bytes)?, bytes })
     }
 
-    /// Where it lies, for a driver call that writes no more than its length.
-    pub(super) fn address(&self) -> *mut u8 {
-        self.base
+    /// The content of a file whose path ends in a NUL; `None` where it cannot be read, or is of 4 GiB
+    /// or more.
+    pub(crate) fn of_file(path: &[u8]) -> Option<Self> {
+        let path = core::ffi::CStr::from_bytes_until_nul(path).ok()?;
+        let file = kernel::File::open(path)?;
+        let bytes = file.length()?;
+        let mut content = Self::new(bytes.saturating_add(1))?;
+        // One zero stays behind it: the end of a text.
+        let target = content.as_mut_slice().get_mut(..bytes)?;
+        file.read(target).then_some(content)
     }
 
-    /// Element `index` of an array of pointers or numbers.
-    pub(super) fn read<T: Copy>(&self, index: usize) -> Option<T> {
-        let end = index.checked_add(1)?.checked_mul(size_of::<T>())?;
-        if end > self.bytes {
-            return None;
-        }
-        // SAFETY: inside the mapping, which is at least page-aligned; callers name types for which
-        // every bit pattern is a value.
-        Some(unsafe { self.base.cast::<T>().wrapping_add(index).read() })
+    /// As a program's image, which lives as long as this.
+    pub(crate) fn as_opaque(&self) -> Opaque {
+        // SAFETY: the mapping is as long as the image in it, and a hook's copy of this does not
+        // outlive the mapping.
+        unsafe { Opaque::from_raw(self.base.cast()) }
     }
 
     /// All of it.

@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_uint};
 
-use divvy_driver_api::nvml_types::{nvmlDevice_t, nvmlMemory_t, nvmlReturn_t};
+use divvy_driver_api::nvml_types::{nvmlDevice_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlReturn_t};
 
 use super::text_length;
 
@@ -77,4 +77,21 @@ fn spelled(uuid: &[u8; 16]) -> [u8; 41] {
         put(digit(byte & 15));
     }
     text
+}
+
+/// A device's name.
+pub(crate) fn nvml_name(device: nvmlDevice_t, into: &mut [u8; 96]) -> Result<usize, nvmlReturn_t> {
+    ask_nvml!(nvmlDeviceGetName(device, into.as_mut_ptr().cast(), 96))?;
+    Ok(text_length(into))
+}
+
+/// Bytes of a device that programs can use, which is what the driver calls its total: NVML's less
+/// what is reserved. Without the newer query it is NVML's total.
+pub(crate) fn nvml_usable_bytes(device: nvmlDevice_t) -> Result<u64, nvmlReturn_t> {
+    let version = size_of::<nvmlMemory_v2_t>() as c_uint | 2 << 24;
+    let mut memory = nvmlMemory_v2_t { version, total: 0, reserved: 0, free: 0, used: 0 };
+    match ask_nvml!(nvmlDeviceGetMemoryInfo_v2(device, &mut memory)) {
+        Ok(()) => Ok(memory.total.saturating_sub(memory.reserved)),
+        Err(_) => nvml_memory(device).map(|(total_bytes, _)| total_bytes),
+    }
 }
