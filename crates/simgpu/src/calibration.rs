@@ -31,6 +31,10 @@ pub const GRANULE_BYTES: u64 = 2 * MIB;
 /// Memory a context costs: row "A context costs 518 MiB".
 pub const CONTEXT_BYTES: u64 = 518 * MIB;
 
+/// Memory a context costs beyond what NVML's process list shows: `cuMemGetInfo` falls by 548,995,072
+/// bytes at each context.
+pub const CONTEXT_UNLISTED_BYTES: u64 = 548_995_072 - CONTEXT_BYTES;
+
 /// Streaming multiprocessors: row "132 SMs".
 pub const MULTIPROCESSORS: u32 = 132;
 

@@ -70,7 +70,7 @@ impl Link {
         socket: OwnedFd,
         ticket: [u8; 16],
     ) -> Result<(Self, Description), ClientError> {
-        let request = Request::Hello { protocol: PROTOCOL, ticket };
+        let request = Request::Hello { protocol: PROTOCOL, ticket, pid: std::process::id() };
         let (reply, attached) = exchange(socket.as_fd(), &request, None)?;
         match (reply, attached) {
             (Reply::Welcome { ticket, calibrated, devices, .. }, Some(memory)) => {

@@ -107,6 +107,8 @@ pub(super) fn connect<T>(
         if matches!(socket::connect(&path), Err(Errno::NOENT | Errno::CONNREFUSED)) {
             launch(directory, lookup)?;
         }
+        // Said, not left to closing: a child forked meanwhile would keep the lock with its copy.
+        let _ = rustix::fs::flock(&lock, FlockOperation::Unlock);
     }
     Err(ClientError::Gone)
 }

@@ -43,6 +43,18 @@ pub struct Device {
     pub total_bytes: u64,
 }
 
+impl Device {
+    /// What a context takes of the card. A card whose size was given keeps its figures round: there it
+    /// is only what NVML's process list shows.
+    pub fn context_bytes(&self) -> u64 {
+        if self.nvml_total_bytes == calibration::NVML_TOTAL_BYTES {
+            calibration::CONTEXT_BYTES + calibration::CONTEXT_UNLISTED_BYTES
+        } else {
+            calibration::CONTEXT_BYTES
+        }
+    }
+}
+
 /// The machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {

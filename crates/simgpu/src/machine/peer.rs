@@ -11,21 +11,27 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 /// A process.
 #[derive(Debug)]
 pub struct Peer {
-    /// Its pid as the daemon sees it; 0 if it cannot.
+    /// The pid it is shown under: as the daemon sees it, or, from a pid namespace it cannot see into,
+    /// as the process knows itself.
     pub pid: u32,
+    /// Its pid as the daemon sees it.
+    visible: Option<Pid>,
     /// Readable once the process has ended.
     pub pidfd: Option<OwnedFd>,
     image: Option<Vec<u8>>,
 }
 
 impl Peer {
-    /// The process that opened this connection.
-    pub fn of(socket: BorrowedFd<'_>) -> Self {
-        let pid = rustix::net::sockopt::socket_peercred(socket).ok().map(|peer| peer.pid);
+    /// The process that opened this connection and calls itself `own_pid`.
+    pub fn of(socket: BorrowedFd<'_>, own_pid: u32) -> Self {
+        let visible = rustix::net::sockopt::socket_peercred(socket)
+            .ok()
+            .and_then(|peer| Pid::from_raw(peer.pid.as_raw_nonzero().get()));
         Self {
-            pid: pid.map_or(0, |pid| pid.as_raw_nonzero().get().cast_unsigned()),
-            pidfd: pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()),
-            image: pid.and_then(image),
+            pid: visible.map_or(own_pid, |pid| pid.as_raw_nonzero().get().cast_unsigned()),
+            visible,
+            pidfd: visible.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()),
+            image: visible.and_then(image),
         }
     }
 
@@ -33,8 +39,7 @@ impl Peer {
     ///
     /// Without a pidfd nobody would tell us of its end, so the answer is no.
     pub fn lives_on(&self) -> bool {
-        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        self.pidfd.is_some() && self.image.is_some() && pid.and_then(image) == self.image
+        self.pidfd.is_some() && self.image.is_some() && self.visible.and_then(image) == self.image
     }
 }
 

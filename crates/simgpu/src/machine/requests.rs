@@ -4,7 +4,7 @@
 //! nothing.
 
 use super::clients::{Client, Clients, Context};
-use super::description::{Description, Mode};
+use super::description::{Description, Device, Mode};
 use super::exports::{Exports, HandleRange, random};
 use super::memory::{FileRange, Memory};
 use super::peer::Peer;
@@ -182,7 +182,7 @@ impl Machine {
                 self.block_reply(range.block, Some(range))
             }
             Request::CreateContext { device } => {
-                self.memory.charge(device, CONTEXT_BYTES)?;
+                self.memory.charge(device, self.context_bytes(device))?;
                 let context = self.clients.add_context(Context { client, device });
                 Ok(Reply::Context { context }.into())
             }
@@ -302,18 +302,21 @@ impl Machine {
     }
 
     /// Counts what the engines report as busy.
-    pub fn count(&mut self, device: usize, report: &mut Report) {
+    pub fn count(&mut self, report: &mut Report) {
         for stretch in report.busy.drain(..) {
-            if let (Some(context), Some(usage)) =
-                (self.clients.context(stretch.context), self.usage.get_mut(device))
-            {
+            let Some(context) = self.clients.context(stretch.context) else { continue };
+            if let Some(usage) = self.usage.get_mut(context.device as usize) {
                 usage.add(context.client, stretch.compute, stretch.from_ns, stretch.to_ns);
             }
         }
     }
 
+    fn context_bytes(&self, device: u32) -> u64 {
+        self.description.devices.get(device as usize).map_or(0, Device::context_bytes)
+    }
+
     fn end_context(&mut self, id: u64, context: Context, now_ns: u64, report: &mut Report) {
-        self.memory.discharge(context.device, CONTEXT_BYTES);
+        self.memory.discharge(context.device, self.context_bytes(context.device));
         if let Some(engines) = self.engines.get_mut(context.device as usize) {
             engines.forget_context(id, now_ns, report);
         }

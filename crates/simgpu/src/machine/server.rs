@@ -196,8 +196,8 @@ impl Server {
     fn request(&mut self, token: u64, request: Request, attached: Option<OwnedFd>) {
         let Some(connection) = self.connections.get(&token) else { return };
         match (connection.role, request) {
-            (Role::Fresh, Request::Hello { protocol, ticket }) => {
-                let peer = Peer::of(connection.socket.as_fd());
+            (Role::Fresh, Request::Hello { protocol, ticket, pid }) => {
+                let peer = Peer::of(connection.socket.as_fd(), pid);
                 self.hello(token, protocol, ticket, peer);
             }
             (Role::Fresh, Request::Lane { protocol, ticket }) => self.lane(token, protocol, ticket),
@@ -282,7 +282,7 @@ impl Server {
         if let Some(engines) = self.machine.engines.get_mut(device) {
             engines.submit(token, job, now_ns, &mut report);
         }
-        self.deliver(device, report);
+        self.deliver(report);
     }
 
     /// Lets time pass on all devices.
@@ -290,13 +290,13 @@ impl Server {
         for device in 0..self.machine.engines.len() {
             let mut report = Report::default();
             self.machine.engines[device].advance(now_ns, &mut report);
-            self.deliver(device, report);
+            self.deliver(report);
         }
     }
 
     /// Counts and announces what the engines report.
-    fn deliver(&mut self, device: usize, mut report: Report) {
-        self.machine.count(device, &mut report);
+    fn deliver(&mut self, mut report: Report) {
+        self.machine.count(&mut report);
         for ending in report.endings {
             let completed = Reply::Completed {
                 sequence: ending.sequence,
@@ -319,7 +319,7 @@ impl Server {
             }
         }
         self.send(token, answer.reply.encode(), answer.attach.as_ref());
-        self.deliver(0, answer.report);
+        self.deliver(answer.report);
     }
 
     fn send(&mut self, token: u64, packet: Vec<u8>, attach: Option<&OwnedFd>) {
@@ -375,7 +375,7 @@ impl Server {
                 for device in 0..self.machine.engines.len() {
                     let mut report = Report::default();
                     self.machine.engines[device].forget_lane(token, &mut report);
-                    self.deliver(device, report);
+                    self.deliver(report);
                 }
             }
             Role::Control(client) => {
@@ -396,7 +396,7 @@ impl Server {
     fn end_client(&mut self, client: u64) {
         let mut report = self.machine.forget_client(client, now_ns());
         report.endings.clear();
-        self.deliver(0, report);
+        self.deliver(report);
         let of_client = |role: Role| match role {
             Role::Fresh => false,
             Role::Control(owner) => owner == client,

@@ -93,7 +93,8 @@ messages! {
     pub enum Request {
         /// Opens a control connection. A ticket of zeros asks for a new client; another one resumes
         /// the client that lost its socket.
-        1 Hello { protocol: u32, ticket: [u8; 16] },
+        /// The pid is how the process knows itself.
+        1 Hello { protocol: u32, ticket: [u8; 16], pid: u32 },
         /// Opens a lane of the client that holds this ticket.
         2 Lane { protocol: u32, ticket: [u8; 16] },
         /// Asks for a new descriptor of the memory file.

@@ -4,7 +4,8 @@
 //! never raises SIGPIPE.
 
 use super::PACKET_BYTES;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
     self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -27,9 +28,27 @@ pub struct Packet {
 pub fn connect(path: &Path) -> Result<OwnedFd, Errno> {
     let socket =
         net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    let address = SocketAddrUnix::new(path)?;
-    rustix::io::retry_on_intr(|| net::connect(&socket, &address))?;
+    at_address(path, |address| rustix::io::retry_on_intr(|| net::connect(&socket, address)))?;
     Ok(socket)
+}
+
+/// Calls `body` with the address of `path`, by way of an open directory if the path is longer than an
+/// address can be.
+fn at_address(
+    path: &Path,
+    body: impl FnOnce(&SocketAddrUnix) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    match SocketAddrUnix::new(path) {
+        Err(Errno::NAMETOOLONG) => {}
+        address => return body(&address?),
+    }
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Errno::NAMETOOLONG);
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(directory, flags, Mode::empty())?;
+    let short = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
+    body(&SocketAddrUnix::new(short.as_path())?)
 }
 
 /// Opens the machine's socket for others to connect to; it never blocks its owner.
@@ -40,7 +59,7 @@ pub fn listen(path: &Path) -> Result<OwnedFd, Errno> {
         SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
         None,
     )?;
-    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    at_address(path, |address| net::bind(&socket, address))?;
     net::listen(&socket, 4096)?;
     Ok(socket)
 }
@@ -76,7 +95,8 @@ pub fn send(
 
 /// Receives one packet, waiting for it if the socket waits.
 pub fn receive(socket: impl AsFd) -> Result<Packet, Errno> {
-    let mut buffer = [0; PACKET_BYTES];
+    // Not on the stack: the thread may be one of the program's with hardly any.
+    let mut buffer = vec![0; PACKET_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let (length, attached) = loop {
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -97,5 +117,6 @@ pub fn receive(socket: impl AsFd) -> Result<Packet, Errno> {
             }
         }
     };
-    Ok(Packet { bytes: buffer[..length].to_vec(), attached })
+    buffer.truncate(length);
+    Ok(Packet { bytes: buffer, attached })
 }

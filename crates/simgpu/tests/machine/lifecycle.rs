@@ -13,6 +13,30 @@ pub(crate) fn close_all() {
     simgpu::sys::descriptor::close_inherited();
 }
 
+/// Allocates, shares and frees for ever.
+pub(crate) fn churn(client: &Client, seed: u64) -> ! {
+    let mut blocks = std::collections::VecDeque::new();
+    for step in seed.. {
+        if let Ok(block) = client.allocate(0, (step % 7 + 1) * MIB, Charge::Blocks) {
+            if step % 3 == 0 {
+                let _ = client.ipc_handle(&block, 0, MIB);
+            }
+            blocks.push_back(block);
+        }
+        if blocks.len() > 20 {
+            client.release(blocks.pop_front().unwrap()).unwrap();
+        }
+    }
+    unreachable!("nobody counts that far")
+}
+
+/// Becomes another program with the same pid.
+pub(crate) fn become_sleep() -> ! {
+    use std::os::unix::process::CommandExt;
+    let problem = std::process::Command::new("sleep").arg("60").exec();
+    panic!("{problem}");
+}
+
 #[test]
 fn thirty_two_clients_start_one_machine() {
     let machine = Machine::new(&[("SIMGPU_MEMORY", "1GiB"), ("SIMGPU_MODE", "fast")]);
@@ -122,6 +146,49 @@ fn a_bad_setting_is_told_in_words() {
     let machine = Machine::new(&[("SIMGPUD", "/nonexistent/simgpud")]);
     let problem = Client::connect_with(&|name| machine.lookup(name)).unwrap_err().to_string();
     assert!(problem.contains("/nonexistent/simgpud"), "{problem}");
+}
+
+#[test]
+fn a_long_directory_name_is_no_obstacle() {
+    let parent = Machine::new(&[("SIMGPU_MODE", "fast")]);
+    let directory = parent.directory.join("d".repeat(120));
+    std::fs::create_dir(&directory).unwrap();
+    let lookup = |name: &str| match name {
+        "SIMGPU_DIR" => directory.to_str().map(String::from),
+        name => parent.lookup(name),
+    };
+    let client = Client::connect_with(&lookup).unwrap();
+    assert!(client.memory_info(0).is_ok());
+    drop(client);
+    eventually("it ends", || !directory.join("simgpud.sock").exists());
+}
+
+#[test]
+fn a_client_that_replaces_itself_frees_what_it_held() {
+    let machine = Machine::new(&[("SIMGPU_MEMORY", "1GiB"), ("SIMGPU_MODE", "fast")]);
+    let witness = machine.client();
+    let mut program = machine.process();
+    assert_eq!(program.tell("allocate 100"), "ok");
+    program.say("exec");
+    eventually("exec frees", || machine.free_bytes(&witness) == 1024 * MIB);
+    program.kill();
+}
+
+#[test]
+fn random_kills_leave_nothing_behind() {
+    let machine = Machine::new(&[("SIMGPU_MEMORY", "4GiB"), ("SIMGPU_MODE", "fast")]);
+    let witness = machine.client();
+    for round in 0..6 {
+        let mut processes: Vec<_> = (0..4).map(|_| machine.process()).collect();
+        for (index, process) in processes.iter_mut().enumerate() {
+            // Allocates and frees without a pause until it is killed somewhere in between.
+            assert_eq!(process.tell("context"), "ok");
+            process.say(&format!("churn {index}"));
+        }
+        std::thread::sleep(Duration::from_millis(3 + round * 7));
+        processes.into_iter().for_each(|process| process.kill());
+        eventually("all is free", || machine.free_bytes(&witness) == 4096 * MIB);
+    }
 }
 
 #[test]

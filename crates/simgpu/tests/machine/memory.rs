@@ -148,6 +148,19 @@ fn processes_are_listed_with_what_they_pay_for() {
 }
 
 #[test]
+fn a_context_on_the_default_card_costs_what_it_does_on_hardware() {
+    let machine = Machine::new(&[("SIMGPU_MODE", "fast")]);
+    let client = machine.client();
+    let idle = client.memory_info(0).unwrap();
+    assert_eq!((idle.total_bytes, idle.free_bytes), (150_109_880_320, 150_109_880_320));
+    let context = client.create_context(0).unwrap();
+    assert_eq!(idle.free_bytes - machine.free_bytes(&client), 548_995_072);
+    assert_eq!(client.processes(0).unwrap()[0].bytes, 543_162_368);
+    client.destroy_context(context).unwrap();
+    assert_eq!(client.memory_info(0).unwrap(), idle);
+}
+
+#[test]
 fn two_devices_are_two_cards() {
     let machine = Machine::new(&[
         ("SIMGPU_MEMORY", "64MiB,32MiB"),

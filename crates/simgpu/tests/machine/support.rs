@@ -81,8 +81,13 @@ pub(crate) struct Process {
 impl Process {
     /// Sends one command and waits for its answer.
     pub(crate) fn tell(&mut self, command: &str) -> String {
-        writeln!(self.input.as_mut().unwrap(), "{command}").unwrap();
+        self.say(command);
         self.answer()
+    }
+
+    /// Sends one command that has no answer.
+    pub(crate) fn say(&mut self, command: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{command}").unwrap();
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -115,6 +120,7 @@ impl Process {
     /// End of input: the process exits normally.
     pub(crate) fn end(mut self) {
         self.input = None;
+        let _ = std::io::copy(&mut self.output, &mut std::io::sink());
         assert!(self.child.wait().unwrap().success());
     }
 
@@ -126,6 +132,15 @@ impl Process {
                 return answer.to_owned();
             }
         }
+    }
+}
+
+impl Drop for Process {
+    /// Lets the process end and hears it out, so that it does not complain of a broken pipe.
+    fn drop(&mut self) {
+        self.input = None;
+        let _ = std::io::copy(&mut self.output, &mut std::io::sink());
+        let _ = self.child.wait();
     }
 }
 
@@ -181,6 +196,8 @@ fn client_process() {
                 super::lifecycle::close_all();
                 "ok".into()
             }
+            ["churn", seed] => super::lifecycle::churn(&client, seed.parse().unwrap()),
+            ["exec"] => super::lifecycle::become_sleep(),
             ["free"] => client.memory_info(0).unwrap().free_bytes.to_string(),
             ["work", contexts_ns, total] => {
                 super::time::work(&client, contexts_ns.parse().unwrap(), total.parse().unwrap())
