@@ -120,6 +120,13 @@ static void nvml_before_any_driver_call(void)
     EQUAL(one.used, 0);
 }
 
+static void nvml_total_is_the_limit(void)
+{
+    nvmlMemory_t one;
+    EQUAL(nvmlDeviceGetMemoryInfo(management(), &one), NVML_SUCCESS);
+    EQUAL(one.total, wanted_limit());
+}
+
 typedef nvmlReturn_t (*list_fn)(nvmlDevice_t, unsigned *, void *);
 
 /* Sizes of an entry in the first version of the lists, and in the second and third. */
@@ -236,6 +243,7 @@ int main(int count, char **arguments)
         {"null_places_are_harmless", null_places_are_harmless},
         {"free_never_exceeds_the_card", free_never_exceeds_the_card},
         {"nvml_tells_the_same", nvml_tells_the_same},
+        {"nvml_total_is_the_limit", nvml_total_is_the_limit},
         {"nvml_before_any_driver_call", nvml_before_any_driver_call},
         {"lists_show_only_the_tenants_own", lists_show_only_the_tenants_own},
         {"detail_list_shows_only_the_tenants_own", detail_list_shows_only_the_tenants_own},
