@@ -101,6 +101,11 @@ impl Actor {
         self.answer()
     }
 
+    /// Says a line and leaves its answer for later.
+    pub(crate) fn send(&mut self, line: &str) {
+        writeln!(self.input, "{line}").expect("the actor listens");
+    }
+
     /// The next answer.
     pub(crate) fn answer(&mut self) -> Option<String> {
         loop {
@@ -246,6 +251,11 @@ impl Stage {
                 let limit = libc::rlimit { rlim_cur: number(), rlim_max: number() };
                 // SAFETY: one rlimit is read.
                 unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }.to_string()
+            }
+            "lowmem" => {
+                let limit = libc::rlimit { rlim_cur: 1, rlim_max: 1 };
+                // SAFETY: one rlimit is read.
+                unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }.to_string()
             }
             "smallfiles" => {
                 let limit = libc::rlimit { rlim_cur: number(), rlim_max: number() };

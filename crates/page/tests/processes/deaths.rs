@@ -2,8 +2,9 @@
 
 use divvy_abi::usage::Kind;
 use divvy_page::Request;
+use divvy_page::reader::UsageFile;
 
-use crate::actor::{Actor, LIMIT, MIB, Scratch, join, kill_pid};
+use crate::actor::{Actor, LIMIT, MIB, Scratch, c_path, join, kill_pid};
 
 /// Starts two processes in one directory; the first holds 600 MiB.
 fn two(scratch: &Scratch) -> (Actor, Actor) {
@@ -92,23 +93,74 @@ fn two_threads_reap_while_a_third_process_claims() {
 #[test]
 fn churn_of_four_processes_never_exceeds_the_limit() {
     let scratch = Scratch::new("churn");
-    let (watcher, row) = join(scratch.path());
+    let (_watcher, row) = join(scratch.path());
+    let file = UsageFile::open(&c_path(scratch.path())).expect("readable").expect("there");
     let mut actors: Vec<_> = (0..4).map(|_| Actor::start()).collect();
     for actor in &mut actors {
         actor.join(scratch.path());
     }
+    let (mut readings, mut of_one_instant) = (0, 0);
     std::thread::scope(|scope| {
         let running: Vec<_> =
             actors.iter_mut().map(|actor| scope.spawn(|| actor.say("churn 2000"))).collect();
         while running.iter().any(|thread| !thread.is_finished()) {
-            // A sum may see moving bytes twice, so only the peak, which `ask` counted, is exact.
-            let _ = watcher.used_bytes(row);
+            let totals = file.totals(row.index());
+            readings += 1;
+            if totals.consistent {
+                of_one_instant += 1;
+                assert!(totals.used_bytes <= LIMIT, "{totals:?}");
+            }
         }
     });
-    let file = divvy_page::reader::UsageFile::open(&crate::actor::c_path(scratch.path()));
-    let totals = file.expect("readable").expect("there").totals(row.index());
+    assert!(of_one_instant * 2 > readings, "{of_one_instant} of {readings}");
+    let totals = file.totals(row.index());
     assert!(totals.peak_bytes <= LIMIT && totals.peak_bytes > 100 * MIB, "{totals:?}");
     assert_eq!(totals.used_bytes, 0);
+}
+
+/// Sixteen processes ask and give back; one after another is killed at whatever it does and replaced.
+/// At rest the ledger is the sum of the living.
+#[test]
+fn random_kills_among_sixteen_leave_the_sum_of_the_living() {
+    let scratch = Scratch::new("kills");
+    let start = || {
+        let mut actor = Actor::start();
+        actor.join(scratch.path());
+        actor
+    };
+    let mut actors: Vec<_> = (0..16).map(|_| start()).collect();
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed >> 33).expect("31 bits") % below
+    };
+    for round in 0..60 {
+        for actor in &mut actors {
+            actor.send("churn 20");
+        }
+        let victim = random(actors.len());
+        std::thread::sleep(std::time::Duration::from_micros(random(3000) as u64));
+        actors[victim].kill();
+        let others = actors.iter_mut().enumerate().filter(|(index, _)| *index != victim);
+        for (_, actor) in others {
+            assert!(actor.answer().is_some(), "a bystander died in round {round}");
+        }
+        actors[victim] = start();
+        let mut held = 0;
+        for actor in &mut actors {
+            if actor.say(&format!("ask {}", 1 + random(50))) == "granted" {
+                held += actor.say("own").parse::<u64>().expect("a number");
+            }
+        }
+        assert_eq!(actors[0].say("used"), held.to_string(), "round {round}");
+        for actor in &mut actors {
+            let own = actor.say("own");
+            actor.expect(&format!("give {own}"), "ok");
+        }
+        actors[0].expect("used", "0");
+    }
 }
 
 /// Killed before every single step of joining, asking and giving back, whatever is left behind: the

@@ -2,7 +2,9 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::actor::{Actor, Scratch};
+use divvy_page::AttachError;
+
+use crate::actor::{Actor, Scratch, device, join};
 
 /// A file system of so many KiB, in a mount namespace of the actor's own.
 fn on_a_disk_of(kib: u32, scratch: &Scratch) -> Actor {
@@ -108,4 +110,42 @@ fn an_unwritable_directory_is_named() {
     let answer = actor.say(&format!("attach {}", path.display()));
     assert!(answer.contains("EROFS") || answer.contains("EACCES"), "{answer}");
     assert!(answer.contains("usage"), "{answer}");
+}
+
+#[test]
+fn no_memory_left_is_an_error_when_attaching() {
+    let scratch = Scratch::new("nomem");
+    let mut actor = Actor::start();
+    actor.expect("lowmem", "0");
+    let answer = actor.say(&format!("attach {}", scratch.path().display()));
+    assert!(answer.contains("ENOMEM: no memory left"), "{answer}");
+}
+
+#[test]
+fn no_slot_left_is_an_error_and_passes() {
+    let scratch = Scratch::new("noslot");
+    let mut one = Actor::start();
+    one.join(scratch.path());
+    one.expect("ask 600", "granted");
+    let tenants: Vec<_> = (2..divvy_abi::MAX_SLOTS).map(|_| join(scratch.path())).collect();
+    assert_eq!(tenants.len(), 1022);
+    let mut late = Actor::start();
+    let attach = format!("attach {}", scratch.path().display());
+    let answer = late.say(&attach);
+    assert!(answer.starts_with("NoSlot") && answer.contains("1023"), "{answer}");
+    one.kill();
+    late.join(scratch.path());
+    late.expect("ask 1000", "granted");
+}
+
+#[test]
+fn no_row_left_for_a_device_is_an_error() {
+    let scratch = Scratch::new("norow");
+    let (tenant, first) = join(scratch.path());
+    let seen = |n: u8| tenant.device_row(&divvy_page::Device { uuid: [n; 16], ..device() });
+    for n in 100..115 {
+        assert!(seen(n).is_ok(), "{n}");
+    }
+    assert!(matches!(seen(115), Err(AttachError::NoDeviceRow)));
+    assert_eq!(seen(5).expect("known"), first);
 }
