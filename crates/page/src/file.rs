@@ -80,14 +80,19 @@ pub(crate) fn open_usage(paths: &Paths, trust: &Trust) -> Result<Fd, AttachError
     let path = paths.usage.as_c_str();
     let fd = match sys::open(path, libc::O_RDWR | libc::O_NONBLOCK, 0) {
         Err(Errno(libc::ENOENT)) => {
-            sys::open(path, libc::O_RDWR | libc::O_CREAT, 0o600).map_err(room_or(open))?
+            let flags = libc::O_RDWR | libc::O_CREAT;
+            let fd = sys::open(path, flags, 0o600).map_err(room_or(open))?;
+            // At once: containers with other uids may share the directory, whose mode says who gets
+            // in. It fails where another was faster, who does the same.
+            let _ = sys::chmod(&fd, trust.file_mode());
+            fd
         }
         other => other.map_err(open)?,
     };
     let stat = sys::stat(&fd).map_err(AttachError::System)?;
     trust.judge(File::Usage, &stat)?;
     if stat.size_bytes == 0 || !header_is_written(&fd)? {
-        initialise(&fd, trust)?;
+        initialise(&fd)?;
     }
     judge_usage(&fd)?;
     Ok(fd)
@@ -119,7 +124,7 @@ fn header_is_written(fd: &Fd) -> Result<bool, AttachError> {
 
 /// Lays the file out under the admission lock; the magic is written last, so that a creator killed
 /// half-way leaves a file that the next one lays out again.
-fn initialise(fd: &Fd, trust: &Trust) -> Result<(), AttachError> {
+fn initialise(fd: &Fd) -> Result<(), AttachError> {
     let lock = crate::admission::Held::on(fd)?;
     if header_is_written(fd)? {
         return Ok(());
@@ -130,8 +135,6 @@ fn initialise(fd: &Fd, trust: &Trust) -> Result<(), AttachError> {
     sys::set_len(fd, usage::USAGE_BYTES).map_err(&room)?;
     // The ledger's rows follow when a device is seen: 128 KiB each.
     sys::allocate(fd, 0, usage::LEDGER_AT).map_err(&room)?;
-    // Containers with other uids may share the directory; its mode says who gets in.
-    let _ = sys::chmod(fd, trust.file_mode());
     let mut head = [0_u8; 16];
     let words = [ABI_VERSION, usage::USAGE_BYTES as u32];
     for (to, byte) in head.iter_mut().skip(8).zip(words.iter().flat_map(|w| w.to_ne_bytes())) {

@@ -44,6 +44,13 @@ impl ForkPage {
         Ok(Self(page))
     }
 
+    /// Takes the page down. Only for an attachment that failed and that nobody else has seen.
+    pub(crate) fn discard(self) {
+        // SAFETY: nothing keeps a reference into the page beyond one of our calls, and the caller has
+        // handed no copy of `self` to anybody.
+        unsafe { sys::unmap(self.0, PAGE_BYTES) };
+    }
+
     fn word(&self, index: usize) -> &'static AtomicU32 {
         // SAFETY: `index` is 0 or 1 (private callers below), inside the page, aligned; the page is
         // never taken down and only accessed atomically.

@@ -30,6 +30,7 @@ impl Errno {
             libc::ELOOP => "ELOOP: a symbolic link",
             libc::ENOSYS => "ENOSYS: not known to this kernel",
             libc::EDQUOT => "EDQUOT: disk quota exceeded",
+            libc::ENOLCK => "ENOLCK: no locks on this file system",
             libc::EINVAL => "EINVAL: invalid argument",
             _ => "system error",
         }

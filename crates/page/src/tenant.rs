@@ -121,6 +121,7 @@ impl Tenant {
                 Ok(Self { usage, fork, path: paths.usage, file: identity, config })
             }
             (result, _) => {
+                fork.discard();
                 // SAFETY: `usage` has not been handed to anybody.
                 unsafe { sys::unmap(usage.base(), usage::USAGE_BYTES) };
                 Err(result.err().unwrap_or(AttachError::NoConfig))
