@@ -1,5 +1,6 @@
 /* What one call costs: cost launch|pass|pair|refuse CALLS [LIVE BLOCKS | BYTES].
  *
+ * A refusal is measured where it is decided: BYTES are taken until none are given, then asked for again.
  * Calls are timed in batches; the result is the middle batch, in picoseconds per call so that no
  * fraction is lost, and user-space instructions per call in thousandths.
  */
@@ -101,7 +102,10 @@ int main(int argc, char **argv)
         }
         measure(pair, calls);
     } else if (!strcmp(what, "refuse")) {
+        address_t address;
         refused_bytes = (size_t)more;
+        while (driver.alloc(&address, refused_bytes) == SUCCESS)
+            ;
         measure(refuse, calls);
     } else {
         fprintf(stderr, "cost: \"%s\" is none of launch, pass, pair, refuse\n", what);

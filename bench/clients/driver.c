@@ -123,6 +123,13 @@ uint64_t median(uint64_t *values, size_t count)
     return count ? values[count / 2] : 0;
 }
 
+void wait_for_byte(void)
+{
+    char byte;
+    while (read(0, &byte, 1) < 0 && errno == EINTR)
+        ;
+}
+
 void wait_for_end_of_input(void)
 {
     char byte;

@@ -62,6 +62,9 @@ uint64_t number(const char *text, const char *what);
 /* Sorts `values` and returns the middle one. */
 uint64_t median(uint64_t *values, size_t count);
 
+/* Waits for one byte on standard input: how the parent says "go". */
+void wait_for_byte(void);
+
 /* Waits until standard input ends: how the parent says "enough". */
 void wait_for_end_of_input(void);
 

@@ -1,5 +1,7 @@
 /* Takes memory until none is given, in ever smaller blocks: fill [BYTES OF THE SMALLEST].
- * Reports what it got and what the driver says is left, then holds it until standard input ends.
+ * Says "ready" when it has its context and begins when it is sent a byte, so that several fill one
+ * limit together. Reports what it got and what the driver says is left, then holds it until standard
+ * input ends.
  */
 #include "driver.h"
 
@@ -13,6 +15,9 @@ int main(int argc, char **argv)
     uint64_t got = 0, blocks = 0;
     result_t last = SUCCESS;
     driver_start(&driver);
+    printf("{\"ready\":1}\n");
+    fflush(stdout);
+    wait_for_byte();
     for (uint64_t bytes = 1ull << 30; bytes >= smallest; bytes /= 2) {
         address_t address;
         while ((last = driver.alloc(&address, bytes)) == SUCCESS) {

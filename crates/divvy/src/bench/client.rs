@@ -1,6 +1,6 @@
 //! Runs one client program and reads the line of JSON it prints, within a time.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -56,6 +56,12 @@ impl Client {
                 bail!("{status}: {}", said.lines().last().unwrap_or("it said nothing"))
             }
         }
+    }
+
+    /// Sends it the byte it waits for.
+    pub(super) fn go(&mut self) -> Result<()> {
+        let input = self.child.stdin.as_mut().context("the client's input is closed")?;
+        input.write_all(b"g").and_then(|()| input.flush()).context("the client does not listen")
     }
 
     /// Its pid.

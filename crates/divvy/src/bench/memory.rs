@@ -110,6 +110,12 @@ fn fill(bench: &Bench, side: &Side, limit_bytes: u64, processes: u32) -> Result<
     let mut clients = (0..processes)
         .map(|_| Client::start(tenancy.command(&bench.stage, &program)))
         .collect::<Result<Vec<_>>>()?;
+    for client in &mut clients {
+        client.answer(PATIENCE)?;
+    }
+    for client in &mut clients {
+        client.go()?;
+    }
     let mut got_bytes = 0.0;
     for client in &mut clients {
         got_bytes += number(&client.answer(PATIENCE)?, "got_bytes")?;
