@@ -2,7 +2,8 @@
 //!
 //! A test that cannot fully run on this machine prints a line `SKIPPED <what>: <reason>` and
 //! returns; libtest calls it passed, we call it skipped. Output of passing tests is swallowed but
-//! for those lines.
+//! for those lines. An ignored test is skipped, unless its reason begins with `a role:`: then it is a
+//! process that other tests start.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +81,10 @@ impl Reader {
             if let Some(test) = report.strip_suffix(" ... FAILED") {
                 self.failed.push(test.to_owned());
             } else if let Some((test, reason)) = report.split_once(" ... ignored") {
-                tally.skipped.push(format!("{test}: ignored{reason}"));
+                // What other tests start as a process of its own is no test.
+                if !reason.starts_with(", a role:") {
+                    tally.skipped.push(format!("{test}: ignored{reason}"));
+                }
             } else if report.ends_with(" ... ok") {
                 return None;
             }
@@ -114,7 +118,8 @@ mod tests {
     use super::*;
 
     const OUTPUT: &str = "running 4 tests\ntest a::one ... ok\ntest a::two ... FAILED\n\
-        test a::three ... ok\ntest a::four ... ignored, needs a card\n\nsuccesses:\n\n\
+        test a::three ... ok\ntest a::four ... ignored, needs a card\n\
+        test a::child ... ignored, a role: others start it\n\nsuccesses:\n\n\
         ---- a::three stdout ----\nnoise\nSKIPPED a::three: no GPU\nSKIPPED again: the same test\n\n\
         successes:\n    a::one\n    a::three\n\nfailures:\n\n---- a::two stdout ----\nwhy\n\n\
         failures:\n    a::two\n\n\
