@@ -189,6 +189,7 @@ def execute(nvml, command, env, label, out):
     return {
         "code": "timeout" if result.get("timeout") else process.returncode,
         "stdout": result["out"],
+        "stderr": result["err"],
         "seconds": round(time.monotonic() - start, 2),
         "nvml_peak_bytes": peak,
         "gpu_processes": processes,
@@ -197,14 +198,13 @@ def execute(nvml, command, env, label, out):
 
 def under_divvy(nvml, dist, row, limit_bytes, over_bytes, label, out):
     """One run as a tenant; adds what the ledger says."""
-    report = pathlib.Path(tempfile.mkdtemp()) / "report.json"
-    command = [str(dist / "bin/divvy"), "run", "--memory", str(limit_bytes), "--report",
-               str(report), "--", *row.command]
+    command = [str(dist / "bin/divvy"), "run", "--json", "--memory", str(limit_bytes), "--",
+               *row.command]
     env = {**row.env, "DIVVY_GPU_OVER_BYTES": str(over_bytes)}
     run = execute(nvml, command, env, label, out)
-    devices = json.loads(report.read_text())["devices"] if report.exists() else []
+    summaries = [line for line in run.pop("stderr").splitlines() if line.startswith('{"')]
+    devices = (json.loads(summaries[-1])["devices"] or []) if summaries else []
     run["ledger_peak_bytes"] = max((d["peak_bytes"] for d in devices), default=0)
-    run["ledger_left_bytes"] = sum(d.get("used_bytes", 0) for d in devices)
     run["refusals"] = sum(d["refusals"] for d in devices)
     return run
 
@@ -223,6 +223,7 @@ def judge(nvml, dist, row, peers, card_bytes, out):
     beyond = card_bytes + 64 * GIB
     native = execute(nvml, row.command, {**row.env, "DIVVY_GPU_OVER_BYTES": str(beyond)},
                      f"{row.name}-native", out)
+    native.pop("stderr")
     result = {"name": row.name, "native": native, "peers": {}}
     limit = row.limit_bytes
     if limit is None:
@@ -239,7 +240,6 @@ def judge(nvml, dist, row, peers, card_bytes, out):
         "ledger within limit": 0 < divvy["ledger_peak_bytes"] <= limit,
         "NVML within limit": divvy["nvml_peak_bytes"] <= limit + slack,
         "refused and recovered": divvy["refusals"] > 0 and divvy["code"] == 0,
-        "nothing left": divvy["ledger_left_bytes"] == 0,
     }
     for name, library in peers:
         cache = pathlib.Path(tempfile.mkdtemp()) / "peer.cache"
@@ -253,6 +253,7 @@ def judge(nvml, dist, row, peers, card_bytes, out):
             "DIVVY_GPU_OVER_BYTES": str(limit),
         }
         run = execute(nvml, row.command, env, f"{row.name}-{name}", out)
+        run["stderr"] = run["stderr"][-2000:]
         run["output equal"] = run["code"] == 0 and same(native["stdout"], run["stdout"])
         result["peers"][name] = run
     return result
