@@ -132,7 +132,11 @@ impl Compute {
                         break;
                     }
                 }
-                Phase::Switching { .. } => break,
+                Phase::Switching { .. } => {
+                    // What will start is known before it does, and so is when it ends.
+                    self.fill();
+                    break;
+                }
             }
         }
         self.announce(report);
@@ -168,7 +172,15 @@ impl Compute {
     }
 
     fn finish_ns(&self, run: &Run) -> u64 {
-        self.clock_ns + run.remaining_ns
+        self.runs_from_ns() + run.remaining_ns
+    }
+
+    /// When the kernels of the current context run on: now, or at the end of the switch to it.
+    fn runs_from_ns(&self) -> u64 {
+        match self.phase {
+            Phase::Switching { until_ns } => until_ns,
+            _ => self.clock_ns,
+        }
     }
 
     fn has_work(&self, context: u64) -> bool {
@@ -217,6 +229,7 @@ impl Compute {
 
     /// Starts kernels of the current context while they fit side by side.
     fn fill(&mut self) {
+        let from_ns = self.runs_from_ns();
         let mut width: u32 = self.running.iter().map(|run| run.width_permille).sum();
         let mut index = 0;
         while let Some(run) = self.queued.get(index) {
@@ -229,7 +242,7 @@ impl Compute {
             }
             if let Some(mut run) = self.queued.remove(index) {
                 width += run.width_permille;
-                run.started_ns.get_or_insert(self.clock_ns);
+                run.started_ns.get_or_insert(from_ns);
                 self.running.push(run);
             }
         }
@@ -237,7 +250,11 @@ impl Compute {
 
     /// Tells the ends nothing can move any more: inside the slice, or with no boundary before them.
     fn announce(&mut self, report: &mut Report) {
-        let Phase::Running { slice_end_ns } = self.phase else { return };
+        let slice_end_ns = match self.phase {
+            Phase::Idle => return,
+            Phase::Switching { until_ns } => until_ns + SLICE_NS,
+            Phase::Running { slice_end_ns } => slice_end_ns,
+        };
         let certain: Vec<usize> = (0..self.running.len())
             .filter(|index| {
                 let run = &self.running[*index];

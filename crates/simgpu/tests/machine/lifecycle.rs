@@ -47,8 +47,7 @@ fn thirty_two_clients_start_one_machine() {
                 scope.spawn(|| {
                     barrier.wait();
                     let client = machine.client();
-                    let block = client.allocate(0, 2 * MIB, Charge::Blocks).unwrap();
-                    std::mem::forget(block);
+                    let _held = client.allocate(0, 2 * MIB, Charge::Blocks).unwrap();
                     client
                 })
             })
