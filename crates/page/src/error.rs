@@ -87,6 +87,27 @@ pub enum AttachError {
     NoConfig,
 }
 
+impl AttachError {
+    /// Whether trying again later may succeed: something was used up or taken, nothing is wrong.
+    pub const fn may_pass(&self) -> bool {
+        match self {
+            Self::NoSlot | Self::LockTimeout | Self::NoSpace(_) => true,
+            Self::Directory(errno) | Self::Open(_, errno) | Self::System(errno) => {
+                matches!(errno.0, libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EINTR)
+            }
+            Self::PathTooLong { .. }
+            | Self::ForeignDirectory { .. }
+            | Self::ForeignFile { .. }
+            | Self::NotAFile(_)
+            | Self::BadMagic { .. }
+            | Self::Version { .. }
+            | Self::ShortFile { .. }
+            | Self::NoDeviceRow
+            | Self::NoConfig => false,
+        }
+    }
+}
+
 impl fmt::Display for AttachError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

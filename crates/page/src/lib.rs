@@ -1,7 +1,12 @@
 //! Opens, locks, maps and reads tenant files: the only room that touches a mapping.
 //!
-//! [`Tenant::attach`] gives a process its place in a tenant; the ledger calls on it then cost tens
-//! of nanoseconds and take no lock until the limit is reached. Promises: a safe API; no allocation,
+//! A process: [`Tenant::attach`] gives it a slot, [`Tenant::device_row`] a row for each device it
+//! sees; then [`Tenant::ask`] before the driver is called, [`Tenant::give_back`] after a free or a
+//! failure, [`Tenant::hold`] for what the driver took unasked; [`Tenant::used_bytes`] and
+//! [`Tenant::processes`] for answers; [`Tenant::export_shared`], [`Tenant::open_shared`],
+//! [`Tenant::close_shared`] for legacy IPC. An owner: [`reader`].
+//!
+//! Asking costs tens of nanoseconds and takes no lock until the limit is reached. Promises: a safe API; no allocation,
 //! no panic, no libc call (system calls are made directly, so `errno` stays the program's and no
 //! interposed function is met); a file that is not what it should be gives an exact [`AttachError`];
 //! no wait is longer than 100 ms, and each ends at an absolute deadline of its own.
@@ -11,6 +16,9 @@
 #![no_std]
 #![deny(missing_docs)]
 #![allow(unsafe_code, reason = "the room of mappings and system calls, see architecture.md")]
+
+#[cfg(test)]
+extern crate std;
 
 mod admission;
 mod error;

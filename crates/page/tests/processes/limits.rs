@@ -1,8 +1,10 @@
 //! Nothing left: no disk, no descriptors, no right to write.
 
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 
-use divvy_page::AttachError;
+use divvy_abi::usage::Kind;
+use divvy_page::{AttachError, Request};
 
 use crate::actor::{Actor, Scratch, device, join};
 
@@ -148,4 +150,57 @@ fn no_row_left_for_a_device_is_an_error() {
     }
     assert!(matches!(seen(115), Err(AttachError::NoDeviceRow)));
     assert_eq!(seen(5).expect("known"), first);
+}
+
+/// Holds the tenant's admission lock until dropped, as a stopped process would.
+struct StuckLock(std::fs::File);
+
+impl StuckLock {
+    fn on(scratch: &Scratch) -> Self {
+        let mut options = std::fs::File::options();
+        let file = options.read(true).write(true).open(scratch.path().join("usage"));
+        let file = file.expect("opened");
+        let lock = libc::flock {
+            l_type: libc::F_WRLCK as libc::c_short,
+            l_whence: libc::SEEK_SET as libc::c_short,
+            l_start: i64::try_from(divvy_abi::usage::ADMISSION_LOCK_AT).expect("small"),
+            l_len: 1,
+            l_pid: 0,
+        };
+        // SAFETY: one flock is read.
+        let locked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+        assert_eq!(locked, 0);
+        Self(file)
+    }
+}
+
+#[test]
+fn a_stopped_lock_holder_costs_100_ms_each_time_and_nothing_once_gone() {
+    let scratch = Scratch::new("stuck");
+    let (one, row) = join(scratch.path());
+    let (two, _) = join(scratch.path());
+    two.hold(row, 900 << 20, Kind::Block);
+    let ask = || {
+        let start = std::time::Instant::now();
+        let answer = one.ask(row, 200 << 20, Kind::Block, Some(crate::actor::LIMIT));
+        (answer, start.elapsed().as_millis())
+    };
+    let refused = Request::Refused { held_bytes: 900 << 20 };
+    let stuck = StuckLock::on(&scratch);
+    // A fresh deadline each time: the second wait is neither shorter nor longer.
+    for _ in 0..2 {
+        let (answer, waited_ms) = ask();
+        assert_eq!(answer, Request::Contended);
+        assert!((95..200).contains(&waited_ms), "{waited_ms} ms");
+    }
+    // What fits needs no lock, and joining needs none.
+    assert_eq!(one.ask(row, 100 << 20, Kind::Block, Some(crate::actor::LIMIT)), Request::Granted);
+    one.give_back(row, 100 << 20, Kind::Block);
+    let start = std::time::Instant::now();
+    join(scratch.path());
+    assert!(start.elapsed().as_millis() < 50, "{:?}", start.elapsed());
+    drop(stuck.0);
+    let (answer, waited_ms) = ask();
+    assert_eq!(answer, refused);
+    assert!(waited_ms < 20, "{waited_ms} ms");
 }
