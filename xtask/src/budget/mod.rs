@@ -18,13 +18,15 @@ use crate::workspace::target;
 use elf::Library;
 
 /// Most bytes of the stripped file.
-const SIZE_BYTES: u64 = 300 * 1024;
+const SIZE_BYTES: u64 = 300_000;
 /// Newest glibc symbol version it may ask for on x86-64.
 const GLIBC: (u32, u32) = (2, 17);
 /// Exported beside the hooked entry points.
 const LOADER: [&str; 2] = ["dlsym", "dlvsym"];
-/// Sections in which a pointer that the loader must move is not one of a table: the entries of the
-/// loader's own arrays, and the linker's tables of addresses.
+/// Most pointers the loader must move at each start. A table of hooks would have hundreds, so it holds
+/// offsets; what remains are the few tables of `core::fmt`.
+const MOVED_POINTERS: usize = 16;
+/// Sections in which such a pointer is the loader's own: its arrays, the linker's tables of addresses.
 const LOADER_SECTIONS: [&str; 5] = [".init_array", ".fini_array", ".got", ".got.plt", ".dynamic"];
 /// What a guest in another program must not call: memory of its allocator, threads, signals, its
 /// environment, its end. (`environ` may be read.)
@@ -109,7 +111,7 @@ fn size(path: &Path) -> Result<Finding> {
     run(Command::new("strip").arg("--strip-all").arg("-o").arg(&stripped).arg(path))?;
     let bytes = std::fs::metadata(&stripped).with_context(|| stripped.display().to_string())?.len();
     Ok(Finding {
-        what: "size, stripped (300 KiB at most)",
+        what: "size, stripped (300 kB at most)",
         found: format!("{bytes} bytes"),
         holds: bytes <= SIZE_BYTES,
     })
@@ -194,14 +196,14 @@ fn pointers(library: &Library) -> Finding {
         .collect();
     let sections: BTreeSet<&str> = elsewhere.iter().copied().collect();
     Finding {
-        what: "pointers the loader must move, outside its own tables (0)",
+        what: "pointers the loader must move, outside its own tables (16 at most)",
         found: format!(
             "{} of {} in all; in {}",
             elsewhere.len(),
             library.moved_pointers.len(),
             some(&sections.into_iter().collect::<Vec<_>>())
         ),
-        holds: elsewhere.is_empty(),
+        holds: elsewhere.len() <= MOVED_POINTERS,
     }
 }
 
