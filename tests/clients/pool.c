@@ -126,7 +126,7 @@ static void destroyed_pool_gives_back(void)
 static void kept_memory_stays_charged(void)
 {
     CUdeviceptr block;
-    cuuint64_t keep = ~0ULL, drop = 0;
+    cuuint64_t keep = ~0ULL;
     CUmemoryPool pool = ready();
     size_t before = used();
     OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
@@ -134,8 +134,24 @@ static void kept_memory_stays_charged(void)
     OK(cuMemFreeAsync(block, stream));
     OK(cuStreamSynchronize(stream));
     EQUAL(used() - before, 96 * MIB);
+}
+
+static void lowered_threshold_gives_back(void)
+{
+    CUdeviceptr block;
+    cuuint64_t keep = ~0ULL, drop = 0;
+    CUmemoryPool pool = ready();
+    size_t before = used();
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    OK(cuMemAllocAsync(&block, 96 * MIB, stream));
+    OK(cuMemFreeAsync(block, stream));
+    OK(cuStreamSynchronize(stream));
     OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &drop));
     OK(cuStreamSynchronize(stream));
+    /* What the pool still reserves is what is charged, whatever it decides to do with it. */
+    cuuint64_t reserved = 0;
+    OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved));
+    EQUAL(used() - before, reserved);
 }
 
 static void trim_gives_back(void)
@@ -241,6 +257,7 @@ int main(int count, char **arguments)
         {"own_pool_is_charged", own_pool_is_charged},
         {"destroyed_pool_gives_back", destroyed_pool_gives_back},
         {"kept_memory_stays_charged", kept_memory_stays_charged},
+        {"lowered_threshold_gives_back", lowered_threshold_gives_back},
         {"trim_gives_back", trim_gives_back},
         {"per_thread_variants_are_charged", per_thread_variants_are_charged},
         {"per_thread_by_proc_address", per_thread_by_proc_address},

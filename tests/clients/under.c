@@ -28,8 +28,21 @@ static void trouble(void)
     puts(total() == wanted_limit() ? "limited" : "unlimited");
 }
 
+static void beside_a_gibibyte(void)
+{
+    /* Another process of the tenant holds a context and a GiB; pids are equal, namespaces are not. */
+    start();
+    printf("pid %d\n", getpid());
+    CHECK(total() == wanted_limit());
+    CHECK(used() >= GIB + 2 * 518 * MIB);
+    fill_up(64 * MIB);
+    CHECK(used() <= wanted_limit());
+}
+
 int main(int count, char **arguments)
 {
-    static const struct scenario scenarios[] = {{"trouble", trouble}, {NULL, NULL}};
+    static const struct scenario scenarios[] = {{"trouble", trouble},
+                                                {"beside_a_gibibyte", beside_a_gibibyte},
+                                                {NULL, NULL}};
     return play(scenarios, count, arguments);
 }

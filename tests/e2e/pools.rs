@@ -10,6 +10,7 @@ scenarios! { "pool", 4 * GIB;
     own_pool_is_charged,
     destroyed_pool_gives_back,
     kept_memory_stays_charged,
+    lowered_threshold_gives_back,
     trim_gives_back,
     per_thread_variants_are_charged,
     per_thread_by_proc_address,

@@ -30,7 +30,6 @@ pub(crate) struct Machine {
     home: PathBuf,
     environment: Vec<(String, String)>,
     preload: bool,
-    may_be_unsimulated: bool,
 }
 
 impl Machine {
@@ -39,7 +38,7 @@ impl Machine {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let home = std::env::temp_dir().join(format!("divvy-e2e-{}-{number}", std::process::id()));
         fs::create_dir_all(home.join("sim")).expect("the temporary directory is writable");
-        Self { home, environment: Vec::new(), preload: true, may_be_unsimulated: false }
+        Self { home, environment: Vec::new(), preload: true }
             .with("SIMGPU_MODE", "fast")
             .with("SIMGPU_MEMORY", "16GiB")
             .with("DIVVY_LOG", "warn")
@@ -63,12 +62,6 @@ impl Machine {
     /// Processes started later run without the library under test.
     pub(crate) fn native(mut self) -> Self {
         self.preload = false;
-        self
-    }
-
-    /// The test means to reach what is not simulated.
-    pub(crate) fn may_be_unsimulated(mut self) -> Self {
-        self.may_be_unsimulated = true;
         self
     }
 
@@ -122,10 +115,7 @@ impl Machine {
     pub(crate) fn all_was_simulated(&self) {
         let log = self.home.join("sim/unsimulated.log");
         let reached = fs::read_to_string(log).unwrap_or_default();
-        assert!(
-            self.may_be_unsimulated || reached.trim().is_empty(),
-            "reached, but not simulated:\n{reached}"
-        );
+        assert!(reached.trim().is_empty(), "reached, but not simulated:\n{reached}");
     }
 
     /// Device memory taken on the whole card, as a program without limits sees it, in bytes;

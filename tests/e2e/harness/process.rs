@@ -77,12 +77,6 @@ impl Running {
         let _ = self.child.kill();
     }
 
-    /// Sends it a signal by name.
-    pub(crate) fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "kill -s {name}");
-    }
-
     /// Whether it has ended.
     pub(crate) fn ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))

@@ -1,0 +1,154 @@
+//! Two containers, made with `unshare`, that share one tenant's directory by bind mount: the library
+//! named by `/etc/ld.so.preload` inside, equal pids, different users, a read-only root, no NVML.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::{Finished, GIB, MIB, Machine, Running, client, finish, stage};
+use crate::hostile::{can_unshare, is_root};
+use crate::life::wait_for;
+
+/// What a container does before its program starts, as root of its own mounts.
+const ENTER: &str = r#"
+set -e
+mount --make-rprivate /
+mkdir -p "$BOX/etc"
+cp -a /etc/passwd /etc/group /etc/ld.so.cache "$BOX/etc/" 2>/dev/null || true
+echo "$BOX/libdivvy.so" > "$BOX/etc/ld.so.preload"
+mount --bind "$BOX/etc" /etc
+mount --bind "$SHARED" "$SHARED"
+mount -o remount,bind,ro /
+exec setpriv --reuid "$AS" --regid "$AS" --clear-groups "$@"
+"#;
+
+/// Whether containers can be made here; says so when not.
+fn possible(what: &str) -> bool {
+    let options = ["--mount", "--pid", "--fork", "--mount-proc"];
+    let can = is_root() && can_unshare(&options);
+    if !can {
+        println!("SKIPPED {what}: this machine does not let us make namespaces");
+    }
+    can
+}
+
+/// A machine whose tenant anybody may join through one shared directory, as HAMi mounts it.
+fn shared_machine(limit_bytes: u64) -> Machine {
+    let machine = Machine::new();
+    let shared = machine.home().to_owned();
+    let open = |path: &Path| {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).expect("modes can be set");
+    };
+    open(&shared);
+    open(&shared.join("sim"));
+    fs::create_dir(shared.join("vgpu")).expect("a directory can be made");
+    open(&shared.join("vgpu"));
+    for (folder, file) in [("sim", "libcuda.so.1"), ("lib", "libdivvy.so")] {
+        fs::create_dir_all(shared.join("driver")).expect("a directory can be made");
+        let to = if folder == "sim" { shared.join("driver").join(file) } else { shared.join(file) };
+        fs::copy(stage().join(folder).join(file), to).expect("libraries can be copied");
+    }
+    fs::copy(stage().join("sim/simgpud"), shared.join("simgpud")).expect("it can be copied");
+    for name in ["life", "answer", "blocks", "pool", "vmm", "under"] {
+        fs::copy(client(name), shared.join(name)).expect("clients can be copied");
+    }
+    let cache = shared.join("vgpu/pod.cache");
+    machine
+        .with("CUDA_DEVICE_MEMORY_LIMIT", format!("{}m", limit_bytes / MIB))
+        .with("CUDA_DEVICE_MEMORY_SHARED_CACHE", cache.display())
+        .with("EXPECT_LIMIT", limit_bytes)
+        .native()
+}
+
+/// The command that plays a scenario in a container of its own, as user `uid`.
+fn inside(machine: &Machine, number: u32, uid: u32, program: &str, scenario: &str) -> Command {
+    let home = machine.home();
+    let own = home.join(format!("box{number}"));
+    fs::create_dir_all(&own).expect("a directory can be made");
+    let library = own.join("libdivvy.so");
+    if !library.exists() {
+        fs::copy(home.join("libdivvy.so"), &library).expect("the library can be copied");
+    }
+    let mut command = machine.command("unshare");
+    command
+        .args(["--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", ENTER])
+        .arg("enter")
+        .arg(home.join(program))
+        .arg(scenario)
+        .env("BOX", own)
+        .env("SHARED", home)
+        .env("AS", uid.to_string())
+        // No NVML in here: only the driver's library.
+        .env("LD_LIBRARY_PATH", home.join("driver"))
+        .env("SIMGPUD", home.join("simgpud"));
+    command
+}
+
+fn passed(finished: &Finished, what: &str) {
+    assert_eq!(finished.code(), Some(0), "{what}\n{finished}");
+}
+
+#[test]
+fn two_containers_share_one_limit() {
+    if !possible("two_containers_share_one_limit") {
+        return;
+    }
+    let machine = shared_machine(4 * GIB);
+    // The machine outlives the containers, whoever of them is first.
+    let mut first = inside(&machine, 1, 1001, "answer", "stay");
+    let mut first = Running::start(first.env("STAY_BYTES", (GIB).to_string()));
+    wait_for(&machine, GIB);
+    let second = finish(&mut inside(&machine, 2, 1002, "under", "beside_a_gibibyte"));
+    passed(&second, "the second container sees what the first holds");
+    first.kill();
+    let _ = first.finish();
+    let third = finish(&mut inside(&machine, 2, 1002, "life", "nothing_but_a_context"));
+    passed(&third, "and has it all when the first is gone");
+}
+
+#[test]
+fn the_same_suite_passes_inside() {
+    if !possible("the_same_suite_passes_inside") {
+        return;
+    }
+    let machine = shared_machine(4 * GIB);
+    let suite = [
+        ("blocks", "limit_is_exact"),
+        ("blocks", "alloc_is_charged"),
+        ("blocks", "free_gives_back"),
+        ("pool", "free_async_gives_back"),
+        ("vmm", "unmap_gives_back"),
+        ("life", "forked_after_start"),
+    ];
+    for (program, scenario) in suite {
+        for (number, uid) in [(1, 1001), (2, 1002), (3, 0)] {
+            let finished = finish(&mut inside(&machine, number, uid, program, scenario));
+            passed(&finished, &format!("{program} {scenario} as {uid}"));
+        }
+    }
+}
+
+#[test]
+fn kills_in_containers_leave_nothing() {
+    if !possible("kills_in_containers_leave_nothing") {
+        return;
+    }
+    let machine = shared_machine(4 * GIB);
+    for _ in 0..5 {
+        let both: Vec<Running> = [(1, 1001), (2, 1002)]
+            .into_iter()
+            .map(|(number, uid)| {
+                let mut command = inside(&machine, number, uid, "answer", "stay");
+                Running::start(command.env("STAY_BYTES", GIB.to_string()))
+            })
+            .collect();
+        wait_for(&machine, 2 * GIB);
+        for mut one in both {
+            one.kill();
+            let _ = one.finish();
+        }
+        let after = finish(&mut inside(&machine, 2, 1002, "life", "nothing_but_a_context"));
+        passed(&after, "after both were killed");
+    }
+}
