@@ -16,11 +16,10 @@ const LIBRARY: &str = "libdivvy.so";
 fn places(inner: &str) -> Vec<PathBuf> {
     let Ok(binary) = std::env::current_exe() else { return Vec::new() };
     let Some(beside) = binary.parent() else { return Vec::new() };
-    let mut places = vec![beside.join(inner), beside.join("../lib/divvy").join(inner)];
-    if inner.is_empty() {
-        places.push(beside.join("../lib"));
+    match inner {
+        "" => ["", "../lib/divvy", "../lib"].map(|place| beside.join(place)).to_vec(),
+        _ => ["", "../lib/divvy", ".."].map(|place| beside.join(place).join(inner)).to_vec(),
     }
-    places
 }
 
 fn named(variable: &str) -> Option<PathBuf> {

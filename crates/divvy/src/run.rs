@@ -55,6 +55,10 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
+    /// Write the same as --json into FILE
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
@@ -110,8 +114,15 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let path = tenant.path().to_owned();
     let removed = tenant.remove();
     let code = started?;
-    if args.json {
-        eprintln!("{}", summary(&name, code, used.as_ref(), &path, removed)?);
+    if args.json || args.report.is_some() {
+        let summary = summary(&name, code, used.as_ref(), &path, removed)?;
+        if args.json {
+            eprintln!("{summary}");
+        }
+        if let Some(file) = &args.report {
+            std::fs::write(file, summary + "\n")
+                .with_context(|| format!("the report {} cannot be written", file.display()))?;
+        }
     }
     Ok(code)
 }
@@ -188,11 +199,24 @@ fn summary(
     path: &Path,
     removed: bool,
 ) -> Result<String> {
+    let device = |device: &ledger::Device| {
+        serde_json::json!({
+            "uuid": device.uuid,
+            "index": device.index,
+            "name": device.name,
+            "card_bytes": device.card_bytes,
+            "limit_bytes": device.limit_bytes,
+            "used_bytes": device.held_bytes,
+            "peak_bytes": device.peak_bytes,
+            "refusals": device.refusals,
+        })
+    };
+    let devices: Vec<_> = used.iter().flat_map(|tenant| &tenant.devices).map(device).collect();
     Ok(serde_json::to_string(&serde_json::json!({
         "tenant": name,
         "exit_code": code,
         "directory": path,
         "directory_removed": removed,
-        "devices": used.map(|tenant| &tenant.devices),
+        "devices": devices,
     }))?)
 }

@@ -195,8 +195,13 @@ fn what_a_killed_owner_left_is_removed_by_the_next() {
 #[test]
 fn the_summary_is_json_and_ps_sees_a_running_tenant() {
     let root = Root::new("json");
-    let output = root.run(&["run", "--json", "-n", "one", "--", "true"]);
+    let report = root.0.join("report.json");
+    let path = report.to_str().unwrap();
+    let output = root.run(&["run", "--json", "--report", path, "-n", "one", "--", "true"]);
     let summary: serde_json::Value = serde_json::from_str(words(&output).trim()).unwrap();
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
+    assert_eq!(summary, report);
     assert_eq!(summary["tenant"], "one");
     assert_eq!(summary["exit_code"], 0);
 
