@@ -57,8 +57,9 @@ fn two_processes_that_synchronise_lose_more_than_half() {
         (first.join().unwrap(), second.join().unwrap())
     });
     let sum_percent = (first + second) * 100 / 600;
-    // 42 % on the hardware; this machine's own scheduling may take some of it.
-    assert!((15..=50).contains(&sum_percent), "{first} + {second} ms of 600");
+    // 42 % on the hardware and never more here; less by as much as the test's own machine is busy.
+    assert!((3..=50).contains(&sum_percent), "{first} + {second} ms of 600");
+    assert!(first.abs_diff(second) <= 10 + first.max(second) / 4, "{first} against {second}");
 }
 
 #[test]
