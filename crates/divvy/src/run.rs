@@ -119,9 +119,11 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         if args.json {
             eprintln!("{summary}");
         }
-        if let Some(file) = &args.report {
-            std::fs::write(file, summary + "\n")
-                .with_context(|| format!("the report {} cannot be written", file.display()))?;
+        if let Some(file) = &args.report
+            && let Err(error) = std::fs::write(file, summary + "\n")
+        {
+            // The program has ended and its exit code is what counts.
+            eprintln!("divvy: the report {} cannot be written: {error}", file.display());
         }
     }
     Ok(code)
