@@ -87,12 +87,6 @@ pub(crate) const COVERAGE: &[(&str, &str)] = &[
     ("nvmlDeviceGetComputeRunningProcesses", "answers::lists_show_only_the_tenants_own"),
     ("nvmlDeviceGetComputeRunningProcesses_v2", "answers::lists_show_only_the_tenants_own"),
     ("nvmlDeviceGetComputeRunningProcesses_v3", "answers::lists_show_only_the_tenants_own"),
-    ("nvmlDeviceGetGraphicsRunningProcesses", "answers::lists_show_only_the_tenants_own"),
-    ("nvmlDeviceGetGraphicsRunningProcesses_v2", "answers::lists_show_only_the_tenants_own"),
-    ("nvmlDeviceGetGraphicsRunningProcesses_v3", "answers::lists_show_only_the_tenants_own"),
-    ("nvmlDeviceGetMPSComputeRunningProcesses", "answers::lists_show_only_the_tenants_own"),
-    ("nvmlDeviceGetMPSComputeRunningProcesses_v2", "answers::lists_show_only_the_tenants_own"),
-    ("nvmlDeviceGetMPSComputeRunningProcesses_v3", "answers::lists_show_only_the_tenants_own"),
     ("nvmlDeviceGetMemoryInfo", "answers::nvml_tells_the_same"),
     ("nvmlDeviceGetMemoryInfo_v2", "answers::nvml_tells_the_same"),
     ("nvmlDeviceGetProcessUtilization", "answers::utilisation_shows_only_the_tenants_own"),
@@ -128,6 +122,30 @@ pub(crate) const UNPROVED: &[(&str, &str)] = &[
     (
         "cuVDPAUCtxCreate_v2",
         "the simulated machine has no graphics: needs an OpenGL or VDPAU context",
+    ),
+    (
+        "nvmlDeviceGetGraphicsRunningProcesses",
+        "the simulated machine runs no such processes: both answers are empty",
+    ),
+    (
+        "nvmlDeviceGetGraphicsRunningProcesses_v2",
+        "the simulated machine runs no such processes: both answers are empty",
+    ),
+    (
+        "nvmlDeviceGetGraphicsRunningProcesses_v3",
+        "the simulated machine runs no such processes: both answers are empty",
+    ),
+    (
+        "nvmlDeviceGetMPSComputeRunningProcesses",
+        "the simulated machine runs no such processes: both answers are empty",
+    ),
+    (
+        "nvmlDeviceGetMPSComputeRunningProcesses_v2",
+        "the simulated machine runs no such processes: both answers are empty",
+    ),
+    (
+        "nvmlDeviceGetMPSComputeRunningProcesses_v3",
+        "the simulated machine runs no such processes: both answers are empty",
     ),
 ];
 
