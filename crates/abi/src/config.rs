@@ -143,3 +143,23 @@ const _: () = assert!(size_of::<Rule>() == 40);
 const _: () = assert!(size_of::<GateLine>() == 128);
 const _: () = assert!(core::mem::offset_of!(Config, gates) == 1536);
 const _: () = assert!(CONFIG_BYTES == 1536 + 128 * MAX_DEVICES);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_beyond_the_array_is_cut() {
+        let config = Config { rule_count: u32::MAX, ..Config::default() };
+        assert_eq!(config.rules().len(), MAX_RULES);
+        assert!(Config::default().rules().is_empty());
+    }
+
+    #[test]
+    fn a_config_is_its_bytes() {
+        let config = Config { flags: FLAG_STRICT, epoch: 9, ..Config::default() };
+        let read = Config::read_from_bytes(config.as_bytes()).map(|c| (c.flags, c.epoch, c.size));
+        assert_eq!(read.ok(), Some((FLAG_STRICT, 9, CONFIG_BYTES as u32)));
+        assert_eq!(config.as_bytes().first_chunk(), Some(&MAGIC));
+    }
+}

@@ -217,3 +217,24 @@ const _: () = assert!(shared::USERS + MAX_SLOTS / 8 <= SHARED_BYTES);
 const _: () = assert!(line::KINDS + 8 * Kind::ALL.len() == LINE_BYTES);
 const _: () = assert!(LEDGER_AT.is_multiple_of(4096) && USAGE_BYTES == 2_232_320);
 const _: () = assert!(size_of::<Uuid>() == 16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_its_own_word() {
+        for (index, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, index, "{}", kind.word());
+        }
+    }
+
+    #[test]
+    fn tables_do_not_overlap() {
+        assert!(device_at(MAX_DEVICES) <= SLOTS_AT);
+        assert_eq!(slot_at(MAX_SLOTS), SHARED_AT);
+        assert_eq!(shared_at(MAX_SHARED), LEDGER_AT);
+        assert_eq!(line_at(MAX_DEVICES, 0), USAGE_BYTES);
+        assert_eq!(line_at(3, MAX_SLOTS), line_at(4, 0));
+    }
+}
