@@ -6,6 +6,7 @@
 use std::fs;
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use crate::command::{output, run};
 use crate::workspace::{cargo, root, shown, target};
@@ -26,8 +27,13 @@ pub(crate) fn chore(kills: u32) -> Result<()> {
         .env("DIVVY_STAGE", stage.path())
         .env("DIVVY_KILLS", kills.to_string())
         .env("DIVVY_RESULT", &partial))?;
-    if !partial.exists() {
+    let Ok(text) = fs::read_to_string(&partial) else {
         bail!("{TEST} passed but wrote no result; is it still called that, and does it run here?");
+    };
+    let result: Value = serde_json::from_str(&text).context("the test's result")?;
+    let done = result.get("kills").and_then(Value::as_u64).unwrap_or(0);
+    if done < u64::from(kills) {
+        bail!("only {done} of {kills} processes were killed before the test's time was up");
     }
     let day = output(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
     let kept = root().join("bench/results").join(format!("soak-{}.json", day.trim()));

@@ -1,10 +1,12 @@
-//! `cargo xtask figures`: the README's table, out of stored results.
+//! `cargo xtask figures`: the README's tables, out of stored results.
 //!
 //! A result is what `divvy bench` stores: JSON with `benchmark`, `date`, `driver` and `figures`, each
 //! with its `name`, `unit`, `goal` and the `medians` of its sides. Other JSON below bench/results is
 //! raw data and makes no row. Of each figure, per driver, the newest result counts. Promises: no
 //! number reaches the README by hand; a missed goal and a side that failed are shown as such; a test
 //! fails when the committed table is not what the files give.
+
+mod programs;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,27 +17,35 @@ use serde_json::Value;
 
 use crate::workspace::{root, shown};
 
-/// The table stands between these lines of the README.
-const BEGIN: &str = "<!-- figures: made by `cargo xtask figures` from bench/results -->";
-const END: &str = "<!-- /figures -->";
+/// The tables stand between these lines of the README.
+const FIGURES: [&str; 2] =
+    ["<!-- figures: made by `cargo xtask figures` from bench/results -->", "<!-- /figures -->"];
+const PROGRAMS: [&str; 2] =
+    ["<!-- programs: made by `cargo xtask figures` from bench/results -->", "<!-- /programs -->"];
 
 pub(crate) fn chore() -> Result<()> {
     let path = readme();
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let new = with_table(&text, &table(&root().join("bench/results"))?)?;
-    fs::write(&path, new).with_context(|| path.display().to_string())?;
+    fs::write(&path, renewed(&text)?).with_context(|| path.display().to_string())?;
     println!("{}", shown(&path));
     Ok(())
+}
+
+/// The README with its tables made anew.
+fn renewed(text: &str) -> Result<String> {
+    let results = root().join("bench/results");
+    let text = with_table(text, FIGURES, &table(&results)?)?;
+    with_table(&text, PROGRAMS, &programs::table(&results)?)
 }
 
 fn readme() -> PathBuf {
     root().join("README.md")
 }
 
-fn with_table(text: &str, table: &str) -> Result<String> {
-    let (head, rest) = text.split_once(BEGIN).with_context(|| format!("no line {BEGIN}"))?;
-    let (_, tail) = rest.split_once(END).with_context(|| format!("no line {END}"))?;
-    Ok(format!("{head}{BEGIN}\n{table}{END}{tail}"))
+fn with_table(text: &str, [begin, end]: [&str; 2], table: &str) -> Result<String> {
+    let (head, rest) = text.split_once(begin).with_context(|| format!("no line {begin}"))?;
+    let (_, tail) = rest.split_once(end).with_context(|| format!("no line {end}"))?;
+    Ok(format!("{head}{begin}\n{table}{end}{tail}"))
 }
 
 /// A figure of one result.
@@ -209,11 +219,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_table_is_what_the_stored_results_give() {
+    fn the_committed_tables_are_what_the_stored_results_give() {
         let text = fs::read_to_string(readme()).unwrap();
-        let table = table(&root().join("bench/results")).unwrap();
         assert!(
-            text == with_table(&text, &table).unwrap(),
+            text == renewed(&text).unwrap(),
             "README.md does not show the stored results: run `cargo xtask figures`"
         );
     }
