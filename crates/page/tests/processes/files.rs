@@ -10,7 +10,7 @@ use divvy_abi::config::{CONFIG_BYTES, Config};
 use divvy_abi::usage::USAGE_BYTES;
 use divvy_page::{AttachError, ConfigSource, File, Tenant};
 
-use crate::actor::{Scratch, c_path, join};
+use crate::actor::{Scratch, c_path, join, skipped};
 
 fn attach(path: &Path) -> Result<Tenant, AttachError> {
     Tenant::attach(&c_path(path), &ConfigSource::FirstProcess(&Config::default()))
@@ -154,7 +154,7 @@ fn cannot_chown(test: &str) -> bool {
     // SAFETY: no arguments.
     let root = unsafe { libc::geteuid() } == 0;
     if !root {
-        eprintln!("SKIPPED {test}: needs root to give a file to another user");
+        skipped(test, "needs root to give a file to another user");
     }
     !root
 }

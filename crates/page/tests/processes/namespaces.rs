@@ -2,13 +2,13 @@
 
 use std::process::Command;
 
-use crate::actor::{Actor, Scratch};
+use crate::actor::{Actor, Scratch, skipped};
 
 /// Prints and is true where this machine forbids new namespaces.
 pub(crate) fn cannot_unshare(test: &str) -> bool {
     let can = Command::new("unshare").args(["-Urmpf", "true"]).status().is_ok_and(|s| s.success());
     if !can {
-        eprintln!("SKIPPED {test}: this machine does not permit `unshare -Urmpf`");
+        skipped(test, "this machine does not permit `unshare -Urmpf`");
     }
     !can
 }
@@ -42,7 +42,7 @@ fn equal_pids_in_two_pid_namespaces() {
 fn two_uids_share_an_open_directory() {
     // SAFETY: no arguments.
     if unsafe { libc::geteuid() } != 0 {
-        eprintln!("SKIPPED two_uids_share_an_open_directory: needs root to become another user");
+        skipped("two_uids_share_an_open_directory", "needs root to become another user");
         return;
     }
     let scratch = Scratch::new("uids");
