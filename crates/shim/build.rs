@@ -34,6 +34,8 @@ fn main() -> io::Result<()> {
     for argument in [
         // Neither a constructor nor a destructor: the C compiler's start files bring both.
         "-nostartfiles",
+        // Said here because the `libc` crate leaves it to `std` where another package asks it to.
+        "-lc",
         "-Wl,-soname,libdivvy.so",
         "-Wl,-z,nodelete",
         "-Wl,-z,relro",
