@@ -76,14 +76,17 @@ fn page() -> Result<String> {
     writeln!(text, "| all | | {} | {} |\n", DRIVER.len(), NVML.len())?;
     let wanted = unhook::hooked();
     let written = wanted.iter().filter(|name| notes.hooks.contains_key(**name)).count();
-    let tested = wanted.iter().filter(|name| notes.tests.contains_key(**name)).count();
+    let tested = wanted
+        .iter()
+        .filter(|name| notes.tests.get(**name).is_some_and(|test| unhook::is_test(test)))
+        .count();
     writeln!(
         text,
         "Counts are of exported symbols: every version (`_v2` …) and default-stream variant (`_ptds`,\n\
          `_ptsz`) is one. Below, variants stand with their base, which has one hook for all of them.\n\n\
          Of {} base symbols to intercept, {written} have a hook and {tested} a named end-to-end test, which\n\
-         must fail when the hook is taken out (`cargo xtask unhook`). A dash says that there is none: such a\n\
-         call is forwarded unchanged, and what it takes is not counted.",
+         must fail when the hook is taken out (`cargo xtask unhook`). A call without a hook is forwarded\n\
+         unchanged, and what it takes is not counted.",
         wanted.len()
     )?;
     section(&mut text, "Driver", DRIVER, &notes)?;
@@ -115,10 +118,13 @@ fn section(text: &mut String, title: &str, table: &[Entry], notes: &Notes) -> Re
         "\n## {title}: intercepted\n\n| entry point | headers | effects | hook | test |\n|---|---|---|---|---|"
     )?;
     for (base, entries) in &hooked {
-        let known = |of: &BTreeMap<String, String>| {
-            of.get(*base).map_or_else(|| "-".to_owned(), |word| format!("`{word}`"))
+        let hook =
+            notes.hooks.get(*base).map_or_else(|| "-".to_owned(), |file| format!("`{file}`"));
+        let test = match notes.tests.get(*base) {
+            Some(test) if unhook::is_test(test) => format!("`{test}`"),
+            Some(reason) => format!("none: {reason}"),
+            None => "-".to_owned(),
         };
-        let (hook, test) = (known(&notes.hooks), known(&notes.tests));
         let (name, headers, effects) = (names(base, entries), headers(entries), effects(entries));
         writeln!(text, "| {name} | {headers} | {effects} | {hook} | {test} |")?;
     }
