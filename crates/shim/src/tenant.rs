@@ -19,6 +19,7 @@ use self::reason::Reason;
 use crate::sys::once::Once;
 
 /// What attaching came to.
+#[allow(clippy::large_enum_variant, reason = "there is one, in a static; nothing is allocated")]
 #[derive(Debug)]
 enum State {
     /// A member of a tenant.

@@ -1,8 +1,9 @@
 //! Arrays and mipmapped arrays: charged by a computed size, since the driver tells it only for
 //! arrays that are mapped later, which take nothing themselves.
 //!
-//! The layout is block-linear: rows of 64 bytes, in blocks of a power of two of 8 rows up to 128,
-//! and of a power of two of layers up to 32; whole granules of the sum (measured).
+//! The layout is block-linear (measured): rows of 64 bytes, in blocks of a power of two of 8 rows up
+//! to 128, and of a power of two of slices up to 16. Arrays of up to 1 MiB share granules, so a
+//! context's small ones are charged by the whole granules of their sum.
 
 use core::ffi::c_uint;
 
@@ -13,14 +14,16 @@ use divvy_driver_api::types::{
 };
 use divvy_policy::charge;
 
-use super::charge::{Next, OUT_OF_MEMORY, SUCCESS, ask, here};
+use super::charge::{Next, OUT_OF_MEMORY, SUCCESS, ask_quietly, here};
 use super::entry::Entry;
 use crate::sys::map::Map;
 use crate::sys::{In, Out, driver, real};
-use crate::tenant::device::Device;
+use crate::tenant::device::{Device, Held};
 
-/// Arrays and mipmapped arrays by handle.
+/// Arrays and mipmapped arrays by handle; small ones are marked packed.
 static ARRAYS: Map = Map::new(11);
+/// Bytes of a context's small arrays, by its handle.
+static SMALL: Map = Map::new(18);
 
 const LAYERED: c_uint = 1;
 const CUBEMAP: c_uint = 4;
@@ -77,10 +80,10 @@ impl Shape {
         };
         let row_bytes = self.width.max(1).saturating_mul(self.element_bytes);
         let row_bytes = row_bytes.checked_next_multiple_of(64).unwrap_or(u64::MAX);
-        let rows = if self.height <= 1 { 1 } else { block(self.height, 8, 128) };
+        let rows = block(self.height, 8, 128);
         let depth = match self.is_layered() {
             true => self.depth.max(1),
-            false => block(self.depth, 1, 32),
+            false => block(self.depth, 1, 16),
         };
         row_bytes.saturating_mul(rows).saturating_mul(depth)
     }
@@ -170,35 +173,86 @@ fn create(
         Next::Forward => return forward(),
         Next::Refuse(code) => return code,
     };
-    let held = match ask(place.device, charge::whole_granules(bytes), Kind::Array) {
-        Ok(held) => held,
-        Err(code) => return code,
+    let packed = charge::is_small(bytes);
+    let asked = if packed { charge::GRANULE_BYTES } else { charge::whole_granules(bytes) };
+    // A small array may need no granule of its own.
+    let held = match ask_quietly(place.device, asked, Kind::Array) {
+        Ok(held) => Some(held),
+        Err(_) if packed && fits_beside(place.context, bytes) => None,
+        Err(refusal) => {
+            place.device.tell(asked, Kind::Array, refusal);
+            return OUT_OF_MEMORY;
+        }
     };
     let handle = match call() {
         Ok(handle) => handle,
         Err(code) => return code,
     };
     let entry = Entry {
-        bytes: held.keep(),
+        bytes: if packed { bytes } else { asked },
         kind: Kind::Array,
         ordinal: place.device.ordinal,
-        packed: false,
+        packed,
         shared: false,
         owner: place.context,
     };
+    if packed {
+        let grown = add_small(place.context, bytes);
+        let held = held.map_or(0, Held::keep);
+        place.device.hold(grown.saturating_sub(held), Kind::Array);
+        place.device.give_back(held.saturating_sub(grown), Kind::Array);
+    } else if let Some(held) = held {
+        held.keep();
+    }
     match ARRAYS.insert(handle, entry.pack()) {
         Ok(stale) => {
             if let Some(stale) = stale {
-                Entry::unpack(stale).give_back();
+                release(Entry::unpack(stale));
             }
             SUCCESS
         }
         Err(_) => {
             place.device.tell_no_table();
             undo();
-            entry.give_back();
+            release(entry);
             OUT_OF_MEMORY
         }
+    }
+}
+
+/// Whether one more small array needs no further granule, as far as sizes tell.
+fn fits_beside(context: u64, bytes: u64) -> bool {
+    let now = SMALL.get(context).map_or(0, |[bytes, _]| bytes);
+    charge::whole_granules(now.saturating_add(bytes)) == charge::whole_granules(now)
+}
+
+/// Counts a small array; the granules it adds, in bytes.
+fn add_small(context: u64, bytes: u64) -> u64 {
+    let mut grown = 0;
+    let _ = SMALL.update(context, |old| {
+        let before = old.map_or(0, |[bytes, _]| bytes);
+        let after = before.saturating_add(bytes);
+        grown = charge::whole_granules(after).saturating_sub(charge::whole_granules(before));
+        Some([after, 0])
+    });
+    grown
+}
+
+/// Gives back what an array was charged.
+fn release(entry: Entry) {
+    if !entry.packed {
+        entry.give_back();
+        return;
+    }
+    let mut shrunk = 0;
+    let _ = SMALL.update(entry.owner, |old| {
+        let [before, _] = old?;
+        let after = before.saturating_sub(entry.bytes);
+        shrunk = charge::whole_granules(before).saturating_sub(charge::whole_granules(after));
+        (after != 0).then_some([after, 0])
+    });
+    if let Some(device) = entry.device() {
+        device.give_back(shrunk, entry.kind);
     }
 }
 
@@ -223,7 +277,7 @@ fn destroy(handle: u64, call: impl FnOnce() -> CUresult) -> CUresult {
     let taken = ARRAYS.take(handle);
     let result = call();
     match taken {
-        Some(words) if result == SUCCESS => Entry::unpack(words).give_back(),
+        Some(words) if result == SUCCESS => release(Entry::unpack(words)),
         Some(words) => {
             let _ = ARRAYS.insert(handle, words);
         }
@@ -238,12 +292,13 @@ pub(crate) fn forget_context(context: u64, device: &'static Device) {
     ARRAYS.take_if(|_, words| {
         let entry = Entry::unpack(words);
         let is_its = entry.owner == context;
-        if is_its {
+        if is_its && !entry.packed {
             bytes = bytes.saturating_add(entry.bytes);
         }
         is_its
     });
-    device.give_back(bytes, Kind::Array);
+    let small = SMALL.take(context).map_or(0, |[bytes, _]| charge::whole_granules(bytes));
+    device.give_back(bytes.saturating_add(small), Kind::Array);
 }
 
 /// Makes an array of one or two dimensions.

@@ -7,7 +7,7 @@
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{CUdevice, CUresult};
 
-use super::{context, pool};
+use super::{context, pool, vmm};
 use crate::sys::driver;
 use crate::tenant::device::{self, Device, Held, Look, Refusal};
 use crate::tenant::reason::{self, Reason};
@@ -76,6 +76,14 @@ pub(crate) fn ask(device: &'static Device, bytes: u64, kind: Kind) -> Result<Hel
     })
 }
 
+/// Hands back what this process holds without using it; whether that made room.
+#[cold]
+fn reclaim(device: &'static Device) -> bool {
+    let before = device.own_bytes(Kind::Vmm);
+    vmm::sweep_descriptors();
+    pool::reclaim(device) || device.own_bytes(Kind::Vmm) < before
+}
+
 /// As [`ask`], for callers that have another way when they are refused.
 pub(crate) fn ask_quietly(
     device: &'static Device,
@@ -83,7 +91,7 @@ pub(crate) fn ask_quietly(
     kind: Kind,
 ) -> Result<Held, Refusal> {
     match device.ask(bytes, kind) {
-        Err(Refusal::OverLimit { .. }) if pool::reclaim(device) => device.ask(bytes, kind),
+        Err(Refusal::OverLimit { .. }) if reclaim(device) => device.ask(bytes, kind),
         other => other,
     }
 }

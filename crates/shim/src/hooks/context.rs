@@ -27,7 +27,8 @@ static CONTEXTS: Map = Map::new(2);
 /// Green contexts by handle: device and 1.
 static GREENS: Map = Map::new(3);
 
-/// What a green context takes, measured; it goes back when the primary context ends.
+/// What a green context takes, measured (4 to 6 MiB in turn); it goes back when the primary context
+/// ends, not before: the next one takes as much again.
 const GREEN_BYTES: u64 = 6 << 20;
 
 /// What is known of a context.
@@ -362,7 +363,6 @@ fn end_primary(ordinal: CUdevice) {
     if device.primary.compare_exchange(context, 0, SeqCst, SeqCst).is_ok()
         && let Some(words) = CONTEXTS.take(context)
     {
-        device.greens_charged.store(0, SeqCst);
         forget(context, Record::unpack(words));
     }
 }
@@ -434,22 +434,13 @@ pub(crate) fn cuGreenCtxCreate(
         Ok(held) => held,
         Err(code) => return code,
     };
-    // Green contexts take a piece that the next one finds again.
-    let alive = device.greens.fetch_add(1, SeqCst).saturating_add(1);
-    let piece = if alive > device.greens_charged.load(SeqCst) { GREEN_BYTES } else { 0 };
-    let held_piece = match ask(device, piece, Kind::Context) {
+    let held_piece = match ask(device, GREEN_BYTES, Kind::Context) {
         Ok(held) => held,
-        Err(code) => {
-            device.greens.fetch_sub(1, SeqCst);
-            return code;
-        }
+        Err(code) => return code,
     };
     let result = real.call(green, desc, dev, flags);
     let made = green.get().filter(|handle| !handle.0.is_null());
-    let (true, Some(made)) = (result == SUCCESS, made) else {
-        device.greens.fetch_sub(1, SeqCst);
-        return result;
-    };
+    let Some(made) = made.filter(|_| result == SUCCESS) else { return result };
     if first
         && let Some(primary) = graph::relaxed(|| primary_handle(dev))
         && record_primary(device, primary)
@@ -457,14 +448,10 @@ pub(crate) fn cuGreenCtxCreate(
         held.keep();
     }
     let piece = held_piece.keep();
-    if piece != 0 {
-        device.greens_charged.fetch_max(alive, SeqCst);
-        let primary = device.primary.load(SeqCst);
-        let _ = CONTEXTS.update(primary, |old| {
-            old.map(Record::unpack)
-                .map(|r| Record { bytes: r.bytes.saturating_add(piece), ..r }.pack())
-        });
-    }
+    let primary = device.primary.load(SeqCst);
+    let _ = CONTEXTS.update(primary, |old| {
+        old.map(Record::unpack).map(|r| Record { bytes: r.bytes.saturating_add(piece), ..r }.pack())
+    });
     let _ = GREENS.insert(made.0.addr() as u64, [u64::from(dev.cast_unsigned()), 1]);
     result
 }
@@ -483,11 +470,7 @@ pub(crate) fn cuGreenCtxDestroy(real: real::cuGreenCtxDestroy, green: CUgreenCtx
         let record = Record::unpack(words);
         record.green && record.bytes == handle
     });
-    let ordinal = CUdevice::try_from(ordinal).unwrap_or(0);
-    if let Next::Count(device) = at(ordinal) {
-        let _ = device.greens.try_update(SeqCst, SeqCst, |alive| alive.checked_sub(1));
-    }
-    end_primary(ordinal);
+    end_primary(CUdevice::try_from(ordinal).unwrap_or(0));
     result
 }
 

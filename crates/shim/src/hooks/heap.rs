@@ -129,10 +129,8 @@ pub(crate) fn forget_context(context: u64, device: &'static Device) {
 }
 
 fn mib_beyond(bytes: u64, default_bytes: u64) -> u32 {
-    if bytes <= default_bytes {
-        return 0;
-    }
-    u32::try_from(bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX)
+    let beyond = bytes.saturating_sub(default_bytes);
+    u32::try_from(beyond.div_ceil(1 << 20)).unwrap_or(u32::MAX)
 }
 
 /// Sets a limit of the current context.

@@ -60,8 +60,11 @@ struct Unpacked<'a>(&'a [u8]);
 impl Source for Unpacked<'_> {
     fn read(&self, offset: u64, into: &mut [u8]) -> bool {
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        let there = self.0.get(from..from.saturating_add(into.len()));
-        there.map(|bytes| into.copy_from_slice(bytes)).is_some()
+        let Some(there) = self.0.get(from..from.saturating_add(into.len())) else { return false };
+        for (to, from) in into.iter_mut().zip(there) {
+            *to = *from;
+        }
+        true
     }
 }
 

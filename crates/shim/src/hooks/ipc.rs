@@ -30,7 +30,7 @@ type Handle = [u8; 64];
 fn bytes_of(handle: &CUipcMemHandle) -> Handle {
     let mut bytes = [0_u8; 64];
     for (to, from) in bytes.iter_mut().zip(handle.reserved) {
-        *to = from.cast_unsigned();
+        *to = from.to_ne_bytes()[0];
     }
     bytes
 }

@@ -18,7 +18,7 @@ use divvy_policy::{answer, charge};
 
 use super::charge::{Next, OUT_OF_MEMORY, Place, SUCCESS, ask, ask_quietly, here};
 use super::entry::Entry;
-use super::{ipc, pool};
+use super::{ipc, pool, vmm};
 use crate::sys::map::Map;
 use crate::sys::{Out, driver, real};
 use crate::tenant::device::Device;
@@ -88,7 +88,7 @@ fn allocate(
     call: impl FnOnce() -> Result<(u64, u64), CUresult>,
 ) -> CUresult {
     if charge::is_small(bytes) && kind == Kind::Block {
-        return allocate_packed(place, bytes, call);
+        return allocate_packed(place, call);
     }
     let charged = charge::whole_granules(bytes);
     let held = match ask(place.device, charged, kind) {
@@ -141,11 +141,7 @@ fn remember(address: u64, entry: Entry, device: &'static Device) -> CUresult {
     }
 }
 
-fn allocate_packed(
-    place: Place,
-    bytes: u64,
-    call: impl FnOnce() -> Result<(u64, u64), CUresult>,
-) -> CUresult {
+fn allocate_packed(place: Place, call: impl FnOnce() -> Result<(u64, u64), CUresult>) -> CUresult {
     let device = place.device;
     let held = match ask_quietly(device, charge::GRANULE_BYTES, Kind::Block) {
         Ok(held) => Some(held),
@@ -450,6 +446,7 @@ fn story() -> Option<answer::Memory> {
     let device = place.device;
     device.limit_bytes?;
     pool::settle_all(device);
+    vmm::sweep_descriptors();
     let (card_free_bytes, card_total_bytes) = driver::mem_info().ok()?;
     let used_bytes = device.used_bytes();
     Some(answer::memory(device.limit_bytes, used_bytes, card_total_bytes, card_free_bytes))

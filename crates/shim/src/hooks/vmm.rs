@@ -3,7 +3,9 @@
 //!
 //! Handles, allocations and mappings are kept apart, since a handle's number may be given out again
 //! while a mapping keeps the memory it once named. Memory imported from a descriptor has no size of
-//! its own until it is mapped; it is charged then, as imported.
+//! its own until it is mapped (the driver tells none, and maps a handle only in full); it is charged
+//! then, as imported. A descriptor exported here keeps the charge until it is closed, as it keeps the
+//! memory.
 
 use core::ffi::c_uint;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,7 +20,7 @@ use divvy_policy::charge;
 use super::charge::{Next, OUT_OF_MEMORY, SUCCESS, ask, at};
 use super::entry::Entry;
 use crate::sys::map::Map;
-use crate::sys::{In, Opaque, Out, driver, layout, real};
+use crate::sys::{In, Opaque, Out, descriptor, driver, layout, real};
 
 /// Handles: number of the allocation, and how often the program holds the handle.
 static HANDLES: Map = Map::new(8);
@@ -26,6 +28,12 @@ static HANDLES: Map = Map::new(8);
 static ALLOCATIONS: Map = Map::new(9);
 /// Mappings by first address: bytes, and number of the allocation.
 static MAPPINGS: Map = Map::new(10);
+
+/// Descriptors the program exported: what file each is, and the allocation it keeps.
+static DESCRIPTORS: Map = Map::new(19);
+
+/// How many descriptors are remembered.
+static EXPORTED: AtomicU64 = AtomicU64::new(0);
 
 /// The next allocation's number.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -55,6 +63,62 @@ fn let_go(number: u64) {
     if let Some(entry) = over {
         entry.give_back();
     }
+}
+
+/// Lets go of allocations whose exported descriptors are closed.
+///
+/// Nobody tells us when a descriptor is closed, so this looks whenever memory is given back or
+/// short. A number that was closed and given to another file of the driver's counts as open.
+pub(crate) fn sweep_descriptors() {
+    if EXPORTED.load(Relaxed) == 0 {
+        return;
+    }
+    let mut closed = [0_u64; 32];
+    let mut count = 0_usize;
+    DESCRIPTORS.take_if(|descriptor, [file, number]| {
+        let Some(place) = closed.get_mut(count) else { return false };
+        let is_open = descriptor::file_of(i32::try_from(descriptor).unwrap_or(-1)) == Some(file);
+        if !is_open {
+            *place = number;
+            count = count.saturating_add(1);
+        }
+        !is_open
+    });
+    EXPORTED.fetch_sub(count as u64, Relaxed);
+    for number in closed.iter().take(count) {
+        let_go(*number);
+    }
+}
+
+/// Exports a handle. A descriptor keeps the memory, so it keeps the charge while it is open here.
+pub(crate) fn cuMemExportToShareableHandle(
+    real: real::cuMemExportToShareableHandle,
+    shareable: Opaque,
+    handle: CUmemGenericAllocationHandle,
+    handle_type: CUmemAllocationHandleType,
+    flags: u64,
+) -> CUresult {
+    let result = real.call(shareable, handle, handle_type, flags);
+    let is_descriptor =
+        handle_type == CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    if result != SUCCESS || !is_descriptor {
+        return result;
+    }
+    sweep_descriptors();
+    let descriptor = shareable.as_out::<i32>().get().unwrap_or(-1);
+    let Some(file) = descriptor::file_of(descriptor) else { return result };
+    let Some([number, _]) = HANDLES.get(handle).filter(|[number, _]| refer(*number)) else {
+        return result;
+    };
+    match DESCRIPTORS.insert(u64::from(descriptor.cast_unsigned()), [file, number]) {
+        Ok(None) => {
+            EXPORTED.fetch_add(1, Relaxed);
+        }
+        Ok(Some([_, closed])) => let_go(closed),
+        // The reference stays until the process ends.
+        Err(_) => {}
+    }
+    result
 }
 
 /// Records an allocation with its first handle; false without memory for it.
@@ -132,6 +196,7 @@ pub(crate) fn cuMemRelease(
     let Some(number) = number else { return result };
     if result == SUCCESS {
         let_go(number);
+        sweep_descriptors();
     } else {
         let _ = HANDLES.update(handle, |old| {
             let count = old.map_or(0, |[_, count]| count);
@@ -288,6 +353,7 @@ pub(crate) fn cuMemUnmap(real: real::cuMemUnmap, ptr: CUdeviceptr, size: usize) 
         };
         at = at.saturating_add(step);
     }
+    sweep_descriptors();
     result
 }
 

@@ -156,3 +156,14 @@ impl Drop for File {
         unsafe { syscall(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]) };
     }
 }
+
+/// Device and inode of the file behind a descriptor.
+pub(super) fn identity(descriptor: i32) -> Option<(u64, u64)> {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    let place = stat.as_mut_ptr().expose_provenance();
+    // SAFETY: the kernel writes one `struct stat` of this architecture into `stat`.
+    worked(unsafe { syscall(libc::SYS_fstat, [as_arg(descriptor), place, 0, 0, 0, 0]) })?;
+    // SAFETY: zeroed is a valid `stat`, and the kernel filled it.
+    let stat = unsafe { stat.assume_init() };
+    Some((stat.st_dev, stat.st_ino))
+}

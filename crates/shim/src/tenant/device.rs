@@ -33,18 +33,12 @@ pub(crate) struct Device {
     pub(crate) ordinal: CUdevice,
     /// The tenant's limit in bytes.
     pub(crate) limit_bytes: Option<u64>,
-    /// The card's memory in bytes.
-    pub(crate) total_bytes: u64,
     /// What a context takes, in bytes.
     pub(crate) context_bytes: u64,
     /// Threads that can be resident at once, all of which get local memory.
     pub(crate) resident_threads: u64,
     /// Handle of the primary context while it is charged, else 0.
     pub(crate) primary: AtomicU64,
-    /// Green contexts alive.
-    pub(crate) greens: AtomicU64,
-    /// Green contexts charged since the primary context began.
-    pub(crate) greens_charged: AtomicU64,
     /// Grows whenever graph memory may have been handed back to the driver.
     pub(crate) graph_epoch: AtomicU64,
     row: Row,
@@ -83,20 +77,13 @@ pub(crate) fn look(ordinal: CUdevice) -> Look {
     }
 }
 
-/// Calls `act` with every device met so far.
-pub(crate) fn for_each(mut act: impl FnMut(&'static Device)) {
-    for device in DEVICES.iter().filter_map(Once::get) {
-        act(device);
-    }
-}
-
 fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
     let uuid = driver::device_uuid(ordinal).ok()?;
     let total_bytes = driver::device_total_bytes(ordinal).ok()?;
     let mut name = [0_u8; 96];
     let length = driver::device_name(ordinal, &mut name).unwrap_or(0);
     let name = name.get(..length).unwrap_or(&[]);
-    let seen = Seen { uuid, total_bytes, name, index: || index_of(tenant, &uuid, ordinal) };
+    let seen = Seen { uuid, total_bytes, name, index: || index_of(&uuid, ordinal) };
     let (row, limit_bytes) = register(tenant, &seen)?;
     let attribute = |which| u64::try_from(driver::device_attribute(ordinal, which).unwrap_or(0));
     let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).unwrap_or(0);
@@ -105,12 +92,9 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
     Some(Device {
         ordinal,
         limit_bytes,
-        total_bytes,
         context_bytes: context_bytes(tenant, name),
         resident_threads: processors.saturating_mul(threads),
         primary: AtomicU64::new(0),
-        greens: AtomicU64::new(0),
-        greens_charged: AtomicU64::new(0),
         graph_epoch: AtomicU64::new(1),
         row,
         tenant,
@@ -165,7 +149,7 @@ where
 }
 
 /// The device's index on the machine as NVML counts, or CUDA's where NVML is not loaded.
-fn index_of(_tenant: &Tenant, uuid: &Uuid, ordinal: CUdevice) -> Option<u32> {
+fn index_of(uuid: &Uuid, ordinal: CUdevice) -> Option<u32> {
     driver::nvml_index_of(uuid).or_else(|| u32::try_from(ordinal).ok())
 }
 

@@ -38,8 +38,8 @@ impl Directory {
         if end >= PATH_BYTES {
             return false;
         }
-        if let Some(target) = self.bytes.get_mut(self.length..end) {
-            target.copy_from_slice(part);
+        for (to, from) in self.bytes.iter_mut().skip(self.length).zip(part) {
+            *to = *from;
         }
         self.length = end;
         true
@@ -122,8 +122,10 @@ fn env_path<'a>(name: &str, buffer: &'a mut [u8; PATH_BYTES]) -> EnvPath<'a> {
     let mut state = None;
     env::for_each(|key, value| {
         if state.is_none() && key == name.as_bytes() && !value.is_empty() {
-            let fits = buffer.get_mut(..value.len()).map(|to| to.copy_from_slice(value));
-            state = Some(fits.map(|()| value.len()));
+            for (to, from) in buffer.iter_mut().zip(value) {
+                *to = *from;
+            }
+            state = Some((value.len() < PATH_BYTES).then_some(value.len()));
         }
     });
     match state {
