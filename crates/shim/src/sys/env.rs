@@ -57,8 +57,8 @@ pub(crate) fn copy<'a>(name: &[u8], into: &'a mut [u8]) -> Option<&'a [u8]> {
         if other != name {
             return false;
         }
-        if let Some(place) = into.get_mut(..value.len()) {
-            place.copy_from_slice(value);
+        if value.len() <= into.len() {
+            into.iter_mut().zip(value).for_each(|(place, byte)| *place = *byte);
             length = Some(value.len());
         }
         true
