@@ -16,6 +16,12 @@
 
 #include "kernels.h"
 
+#if CUDA_VERSION >= 13000 /* there the plain name is the fourth version */
+#undef cuCtxCreate
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
+#define cuCtxCreate cuCtxCreate_v2
+#endif
+
 #define LOCAL static __attribute__((unused))
 #define KIB ((size_t)1024)
 #define MIB (KIB * 1024)

@@ -1,0 +1,81 @@
+#!/bin/bash
+# Plays the clients on a real card, each scenario in a tenant of its own:
+#   on_card.sh LIBDIVVY CUDA_HOME OUT [client …]
+# Needs gcc and the toolkit's headers and stubs, nothing of Rust. Scenarios that ask for more memory
+# than 32 GiB or for faults of the simulated driver are left out. Prints one line each and a count;
+# what a failed one said lies in OUT. Ends with 1 if any failed.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+library=$(realpath "${1:?libdivvy.so}")
+cuda=${2:?the toolkit, such as /usr/local/cuda}
+out=${3:?output directory}
+shift 3
+mkdir -p "$out/bin"
+MIB=1048576
+
+plan() {
+    while read -r client limit scenarios; do
+        for scenario in $scenarios; do
+            echo "$client $limit $scenario"
+        done
+    done <<PLAN
+blocks 4096 alloc_is_charged free_gives_back small_blocks_share_granules pitched_memory_is_charged managed_memory_is_charged_in_full limit_is_exact refusal_leaves_nothing refused_then_freed_then_granted strange_requests_are_the_drivers freed_under_another_context host_memory_is_free
+pool 4096 async_alloc_is_charged_by_reserve free_async_gives_back plain_free_of_async_memory over_the_limit_is_out_of_memory own_pool_is_charged destroyed_pool_gives_back kept_memory_stays_charged lowered_threshold_gives_back trim_gives_back per_thread_variants_are_charged per_thread_by_proc_address imported_pool_is_charged capture_takes_nothing
+vmm 4096 create_is_charged release_gives_back mapping_keeps_the_charge unmap_gives_back dropped_handles_cannot_pile_up retained_handle_keeps_the_charge two_mappings_of_one_handle one_unmap_of_many_mappings import_by_descriptor_is_charged plain_calls_on_a_range host_located_handles_are_free
+context 4096 primary_is_charged_once primary_release_gives_back primary_reset_gives_back created_is_charged every_version_is_charged destroy_frees_its_blocks a_context_that_does_not_fit green_contexts_are_charged heap_limit_is_charged stack_limit_is_charged
+context 400 first_context_that_does_not_fit
+context 1200 two_threads_at_a_full_limit
+array 4096 array_is_charged small_array_takes_a_granule too_large_an_array_is_refused mipmap_is_charged
+graph 4096 launched_nodes_are_charged trim_gives_back captured_allocation_is_charged over_the_limit_is_refused every_instantiation_is_charged upload_is_charged added_by_the_general_call nodes_in_a_child_graph global_capture_survives_our_hooks
+module 6144 globals_are_charged loaded_with_options_is_charged loaded_from_a_file_is_charged library_globals_are_charged too_large_a_module_is_refused local_memory_is_charged local_memory_over_the_limit enumerated_functions_are_charged library_kernels_are_charged enumerated_kernels_are_charged library_module_is_charged
+share 4096 import_is_charged_once exporters_death_frees_no_charge
+answer 3072 total_is_the_limit total_before_any_context oldest_questions_are_answered null_places_are_harmless nvml_tells_the_same nvml_before_any_driver_call nvml_total_is_the_limit lists_show_only_the_tenants_own detail_list_shows_only_the_tenants_own utilisation_shows_only_the_tenants_own
+reach 2048 by_explicit_handle by_version by_default_and_next names_that_only_begin_alike by_proc_address hooked_call_by_found_address closed_and_opened_again looked_up_by_many_threads
+life 4096 forked_before_any_call forked_after_start vforked_and_spawned executed_anew many_threads calls_from_destructors no_memory_left
+escape 3072 own_pool dropped_handles per_thread_entry_points graph_nodes captured_allocations arrays mipmaps module_globals library_globals device_heap further_contexts oldest_allocation rounding next_symbol resets exported_descriptors managed_pools
+old 3072 first_alloc_and_free first_pitched_alloc first_arrays fat_binary_is_charged second_add_node
+hot 4096 many_live_blocks refusals_do_not_wait
+PLAN
+}
+
+wanted() {
+    [ $# -eq 1 ] && return 0
+    local one=$1
+    shift
+    for name in "$@"; do
+        [ "$name" = "$one" ] && return 0
+    done
+    return 1
+}
+
+play() {
+    local client=$1 bytes=$(($2 * MIB)) scenario=$3 home log code
+    home=$(mktemp -d)
+    log=$out/$client-$scenario.txt
+    env LD_PRELOAD="$library" DIVVY_MEMORY=$bytes EXPECT_LIMIT=$bytes TMPDIR="$home" DIVVY_LOG=warn \
+        CUDA_DEVICE_MEMORY_SHARED_CACHE="$home/tenant.cache" \
+        timeout -k 2 40 "$out/bin/$client" "$scenario" >"$log" 2>&1
+    code=$?
+    rm -rf "$home"
+    case $code in
+    0) echo "ok       $client $scenario" && rm -f "$log" ;;
+    77) echo "skipped  $client $scenario: $(tail -1 "$log")" ;;
+    *) echo "FAILED   $client $scenario ($code): $(grep -m1 'does not hold\|wanted\|took' "$log")" ;;
+    esac
+}
+
+for name in $(plan | cut -d' ' -f1 | sort -u); do
+    wanted "$name" "$@" || continue
+    link=()
+    for part in $(sed -n '1s,^/\* link: \(.*\) \*/$,\1,p' "$here/$name.c"); do
+        link+=("-l$part")
+    done
+    gcc -std=gnu11 -O1 -g -w -I "$cuda/include" -o "$out/bin/$name" "$here/$name.c" \
+        -L "$cuda/lib64/stubs" "${link[@]}" -ldl -lpthread || exit 2
+done
+export -f play
+export out library MIB
+plan | while read -r client limit scenario; do
+    wanted "$client" "$@" && echo "$client $limit $scenario"
+done | xargs -P 4 -L 1 bash -c 'play "$@"' play | sort | tee "$out/table.txt"
+! grep -q '^FAILED' "$out/table.txt"
