@@ -70,10 +70,10 @@ const LIMITS: [usize; 11] = [
 ];
 
 impl Context {
-    pub(crate) fn primary(device: i32) -> Self {
+    pub(crate) fn new(device: i32, origin: Origin) -> Self {
         Self {
             device,
-            origin: Origin::Primary,
+            origin,
             alive: false,
             flags: 0,
             version: 3020,
@@ -104,7 +104,7 @@ pub(crate) fn activate(driver: &Driver, state: &mut State, key: u64) -> Answer {
     let legacy = state.streams.insert(Stream::legacy(key, device));
     let id = state.fresh_id();
     let context = state.contexts.get_mut(key)?;
-    *context = Context { flags: context.flags, origin, ..Context::primary(device) };
+    *context = Context { flags: context.flags, ..Context::new(device, origin) };
     context.alive = true;
     context.charge = charge;
     context.legacy = legacy;
@@ -242,7 +242,12 @@ pub fn cuDevicePrimaryCtxReset_v2(_: Call, device: CUdevice) -> Answer {
     reset_primary(device)
 }
 
-pub fn cuDevicePrimaryCtxGetState(_: Call, device: CUdevice, flags: Out<c_uint>, active: Out<c_int>) -> Answer {
+pub fn cuDevicePrimaryCtxGetState(
+    _: Call,
+    device: CUdevice,
+    flags: Out<c_uint>,
+    active: Out<c_int>,
+) -> Answer {
     let (_, state) = begin_free()?;
     let record = state.device(device)?;
     let alive = state.contexts.get(record.primary)?.alive;
@@ -279,7 +284,7 @@ fn create(context: Out<CUcontext>, flags: c_uint, device: CUdevice, version: u32
     if flags & !0xff != 0 {
         return Err(INVALID_VALUE);
     }
-    let key = state.contexts.insert(Context { origin: Origin::Created, ..Context::primary(device) });
+    let key = state.contexts.insert(Context::new(device, Origin::Created));
     if let Err(error) = activate(driver, &mut state, key) {
         state.contexts.remove(key)?;
         return Err(error);
@@ -521,7 +526,7 @@ pub fn cuCtxSetSharedMemConfig(_: Call, config: CUsharedconfig) -> Answer {
 }
 
 pub fn cuCtxGetStreamPriorityRange(_: Call, least: Out<c_int>, greatest: Out<c_int>) -> Answer {
-    begin()?;
+    drop(begin()?);
     least.offer(0);
     greatest.offer(-5);
     Ok(())
@@ -532,7 +537,7 @@ pub fn cuCtxResetPersistingL2Cache(_: Call) -> Answer {
 }
 
 pub fn cuCtxGetExecAffinity(_: Call, _: Out<CUexecAffinityParam>, _: CUexecAffinityType) -> Answer {
-    begin()?;
+    drop(begin()?);
     Err(CUresult::CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY)
 }
 

@@ -8,7 +8,7 @@ use core::ffi::{c_char, c_int, c_uint};
 use divvy_driver_api::types::*;
 
 use super::call::Call;
-use super::context::Context;
+use super::context::{Context, Origin};
 use super::error::*;
 use super::machine::{DeviceInfo, Local, Machine};
 use super::pool::Pool;
@@ -40,15 +40,153 @@ pub(crate) struct Device {
 
 /// Values of the attributes 1, 2, …, as an H200 under driver 580 gives them.
 const ATTRIBUTES: [c_int; 147] = [
-    1024, 1024, 1024, 64, 2_147_483_647, 65_535, 65_535, 49_152, 65_536, 32, 2_147_483_647,
-    65_536, 1_980_000, 512, 1, 132, 0, 0, 1, 0, 131_072, 131_072, 65_536, 16_384, 16_384, 16_384,
-    32_768, 32_768, 2048, 512, 1, 1, 0, 6, 0, 3_201_000, 6016, 62_914_560, 2048, 3, 1, 32_768,
-    2048, 1, 32_768, 32_768, 8192, 8192, 32_768, 0, 32, 32_768, 32_768, 2046, 32_768, 131_072,
-    65_536, 16_384, 16_384, 16_384, 32_768, 2048, 32_768, 32_768, 2048, 32_768, 32_768, 2046,
-    268_435_456, 131_072, 65_000, 2_097_120, 32_768, 32_768, 9, 0, 32_768, 1, 1, 1, 233_472,
-    65_536, 1, 0, 0, 0, 2, 0, 1, 1, 1, 0, 0, 0, 1, 1, 232_448, 0, 1, 0, 0, 1, 1, 0, 0, 32, 1,
-    39_321_600, 134_217_728, 1, 1024, 1, 1, 1, 1, 1, 1, 100, 9, 1, 1, 1, 1, 1, 1, 4, 1, 1, 1, 0,
-    -1, 0, 0, 0, 0, 0, 0, 0, 590_680_286, 415_174_878, 1, 1, 0, 1, 1, 0, 0,
+    1024,
+    1024,
+    1024,
+    64,
+    2_147_483_647,
+    65_535,
+    65_535,
+    49_152,
+    65_536,
+    32,
+    2_147_483_647,
+    65_536,
+    1_980_000,
+    512,
+    1,
+    132,
+    0,
+    0,
+    1,
+    0,
+    131_072,
+    131_072,
+    65_536,
+    16_384,
+    16_384,
+    16_384,
+    32_768,
+    32_768,
+    2048,
+    512,
+    1,
+    1,
+    0,
+    6,
+    0,
+    3_201_000,
+    6016,
+    62_914_560,
+    2048,
+    3,
+    1,
+    32_768,
+    2048,
+    1,
+    32_768,
+    32_768,
+    8192,
+    8192,
+    32_768,
+    0,
+    32,
+    32_768,
+    32_768,
+    2046,
+    32_768,
+    131_072,
+    65_536,
+    16_384,
+    16_384,
+    16_384,
+    32_768,
+    2048,
+    32_768,
+    32_768,
+    2048,
+    32_768,
+    32_768,
+    2046,
+    268_435_456,
+    131_072,
+    65_000,
+    2_097_120,
+    32_768,
+    32_768,
+    9,
+    0,
+    32_768,
+    1,
+    1,
+    1,
+    233_472,
+    65_536,
+    1,
+    0,
+    0,
+    0,
+    2,
+    0,
+    1,
+    1,
+    1,
+    0,
+    0,
+    0,
+    1,
+    1,
+    232_448,
+    0,
+    1,
+    0,
+    0,
+    1,
+    1,
+    0,
+    0,
+    32,
+    1,
+    39_321_600,
+    134_217_728,
+    1,
+    1024,
+    1,
+    1,
+    1,
+    1,
+    1,
+    1,
+    100,
+    9,
+    1,
+    1,
+    1,
+    1,
+    1,
+    1,
+    4,
+    1,
+    1,
+    1,
+    0,
+    -1,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    0,
+    590_680_286,
+    415_174_878,
+    1,
+    1,
+    0,
+    1,
+    1,
+    0,
+    0,
 ];
 
 pub fn cuInit(_: Call, flags: c_uint) -> Answer {
@@ -80,7 +218,7 @@ pub fn cuInit(_: Call, flags: c_uint) -> Answer {
 
 fn add_device(state: &mut State, index: usize, machine_index: usize, info: DeviceInfo) {
     let ordinal = i32::try_from(index).unwrap_or(i32::MAX);
-    let primary = state.contexts.insert(Context::primary(ordinal));
+    let primary = state.contexts.insert(Context::new(ordinal, Origin::Primary));
     let default_pool = state.pools.insert(Pool::new(ordinal, u64::MAX, true));
     let graph_pool = state.pools.insert(Pool::new(ordinal, u64::MAX, true));
     if let Ok(pool) = state.pools.get_mut(graph_pool) {
@@ -103,7 +241,7 @@ fn machine() -> Answer<Box<dyn Machine>> {
     match std::env::var("SIMGPU_MODE").as_deref() {
         Ok("null") => Ok(Box::new(Local::from_environment(false))),
         Ok("local") => Ok(Box::new(Local::from_environment(true))),
-        _ => super::remote::connect(),
+        _ => Ok(Box::new(super::remote::Remote::connect()?)),
     }
 }
 
@@ -113,7 +251,8 @@ fn choose(devices: &[DeviceInfo], visible: Option<&str>) -> Vec<usize> {
     let mut chosen = Vec::new();
     for entry in visible.split(',').map(str::trim) {
         let found = if entry.starts_with("GPU-") {
-            let mut matching = (0..devices.len()).filter(|i| uuid_text(&devices[*i].uuid).starts_with(entry));
+            let mut matching =
+                (0..devices.len()).filter(|i| uuid_text(&devices[*i].uuid).starts_with(entry));
             matching.next().filter(|_| matching.next().is_none())
         } else {
             entry.parse::<usize>().ok().filter(|index| *index < devices.len())
@@ -211,7 +350,12 @@ pub fn cuDeviceGetAttribute(
     value.put(found)
 }
 
-pub fn cuDeviceComputeCapability(_: Call, major: Out<c_int>, minor: Out<c_int>, device: CUdevice) -> Answer {
+pub fn cuDeviceComputeCapability(
+    _: Call,
+    major: Out<c_int>,
+    minor: Out<c_int>,
+    device: CUdevice,
+) -> Answer {
     let (_, state) = begin_free()?;
     state.device(device)?;
     major.put(9)?;

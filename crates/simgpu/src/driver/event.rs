@@ -13,7 +13,7 @@ use super::call::Call;
 use super::capture;
 use super::error::*;
 use super::state::{State, begin, begin_free};
-use super::stream::{Point, enqueue, enqueue_after, resolve, resolved, wait_for};
+use super::stream::{Point, enqueue, enqueue_after, resolved, wait_for};
 use super::task::{Stamp, Task};
 use crate::sys::driver::{Answer, Handle, In, Out};
 
@@ -57,7 +57,12 @@ pub fn cuEventRecord(call: Call, event: CUevent, stream: CUstream) -> Answer {
     cuEventRecordWithFlags(call, event, stream, 0)
 }
 
-pub fn cuEventRecordWithFlags(call: Call, event: CUevent, stream: CUstream, flags: c_uint) -> Answer {
+pub fn cuEventRecordWithFlags(
+    call: Call,
+    event: CUevent,
+    stream: CUstream,
+    flags: c_uint,
+) -> Answer {
     let (driver, mut state, key) = resolved(call, stream)?;
     let context = state.events.of(event)?.context;
     let (own, capture) = state.streams.get(key).map(|s| (s.context, s.capture))?;
@@ -133,7 +138,12 @@ pub fn cuEventElapsedTime(_: Call, milliseconds: Out<f32>, start: CUevent, end: 
     elapsed(milliseconds, start, end)
 }
 
-pub fn cuEventElapsedTime_v2(_: Call, milliseconds: Out<f32>, start: CUevent, end: CUevent) -> Answer {
+pub fn cuEventElapsedTime_v2(
+    _: Call,
+    milliseconds: Out<f32>,
+    start: CUevent,
+    end: CUevent,
+) -> Answer {
     elapsed(milliseconds, start, end)
 }
 
@@ -156,7 +166,8 @@ pub fn cuStreamWaitEvent(call: Call, stream: CUstream, event: CUevent, flags: c_
 }
 
 fn context_points(state: &State, context: u64) -> Vec<Point> {
-    let own = state.streams.iter().filter(|(_, stream)| stream.context == context && !stream.is_idle());
+    let own =
+        state.streams.iter().filter(|(_, stream)| stream.context == context && !stream.is_idle());
     own.map(|(key, stream)| (key, stream.submitted)).collect()
 }
 
@@ -188,7 +199,12 @@ pub(crate) fn submit(call: Call, stream: CUstream, task: Task) -> Answer {
     enqueue(driver, &mut state, key, task)
 }
 
-pub fn cuLaunchHostFunc(call: Call, stream: CUstream, function: CUhostFn, data: crate::sys::driver::Address) -> Answer {
+pub fn cuLaunchHostFunc(
+    call: Call,
+    stream: CUstream,
+    function: CUhostFn,
+    data: crate::sys::driver::Address,
+) -> Answer {
     if function.is_none() {
         return Err(INVALID_VALUE);
     }
@@ -226,7 +242,12 @@ fn known(state: &State, at: u64) -> Answer {
     state.space.find(at).map(|_| ()).ok_or(INVALID_VALUE)
 }
 
-fn submit_value(call: Call, stream: CUstream, value: super::task::MemoryValue, waits: bool) -> Answer {
+fn submit_value(
+    call: Call,
+    stream: CUstream,
+    value: super::task::MemoryValue,
+    waits: bool,
+) -> Answer {
     let (driver, mut state, key) = resolved(call, stream)?;
     known(&state, value.at)?;
     let task = if waits { Task::WaitValue(value) } else { Task::WriteValue(value) };
@@ -295,9 +316,4 @@ pub fn cuStreamBatchMemOp_v2(
     flags: c_uint,
 ) -> Answer {
     cuStreamBatchMemOp(call, stream, count, list, flags)
-}
-
-/// The stream of a handle, for other modules that only need its key.
-pub(crate) fn stream_key(call: Call, state: &mut State, stream: CUstream) -> Answer<u64> {
-    resolve(call, state, stream)
 }

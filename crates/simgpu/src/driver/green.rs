@@ -65,13 +65,23 @@ fn put_sm(resource_out: Out<CUdevResource>, kind: CUdevResourceType, count: u32)
     resource_out.put(resource(count))
 }
 
-pub fn cuDeviceGetDevResource(_: Call, device: CUdevice, out: Out<CUdevResource>, kind: CUdevResourceType) -> Answer {
+pub fn cuDeviceGetDevResource(
+    _: Call,
+    device: CUdevice,
+    out: Out<CUdevResource>,
+    kind: CUdevResourceType,
+) -> Answer {
     let (_, state) = begin_free()?;
     state.device(device)?;
     put_sm(out, kind, MULTIPROCESSORS)
 }
 
-pub fn cuCtxGetDevResource(_: Call, context: CUcontext, out: Out<CUdevResource>, kind: CUdevResourceType) -> Answer {
+pub fn cuCtxGetDevResource(
+    _: Call,
+    context: CUcontext,
+    out: Out<CUdevResource>,
+    kind: CUdevResourceType,
+) -> Answer {
     let (_, state) = begin_free()?;
     state.context(context.key())?;
     let green = state.greens.iter().find(|(_, green)| green.context == context.key());
@@ -79,7 +89,12 @@ pub fn cuCtxGetDevResource(_: Call, context: CUcontext, out: Out<CUdevResource>,
     put_sm(out, kind, count)
 }
 
-pub fn cuGreenCtxGetDevResource(_: Call, green: CUgreenCtx, out: Out<CUdevResource>, kind: CUdevResourceType) -> Answer {
+pub fn cuGreenCtxGetDevResource(
+    _: Call,
+    green: CUgreenCtx,
+    out: Out<CUdevResource>,
+    kind: CUdevResourceType,
+) -> Answer {
     let (_, state) = begin_free()?;
     put_sm(out, kind, state.greens.of(green)?.multiprocessors)
 }
@@ -163,7 +178,7 @@ pub fn cuGreenCtxCreate(
         }
     };
     state.contexts.get_mut(primary)?.green_charges.push(charge);
-    let context = state.contexts.insert(Context { origin: Origin::Green, ..Context::primary(device) });
+    let context = state.contexts.insert(Context::new(device, Origin::Green));
     activate(driver, &mut state, context)?;
     let id = state.fresh_id();
     let key = state.greens.insert(Green { device, multiprocessors, context, id });

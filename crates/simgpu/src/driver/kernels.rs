@@ -127,7 +127,9 @@ impl Launch {
                 let is_float = self.body == Body::VectorAdd;
                 let add = |a: [u8; 4], b: [u8; 4]| match is_float {
                     true => (f32::from_le_bytes(a) + f32::from_le_bytes(b)).to_le_bytes(),
-                    false => u32::from_le_bytes(a).wrapping_add(u32::from_le_bytes(b)).to_le_bytes(),
+                    false => {
+                        u32::from_le_bytes(a).wrapping_add(u32::from_le_bytes(b)).to_le_bytes()
+                    }
                 };
                 let sums = words(&left).zip(words(&right)).flat_map(|(a, b)| add(a, b)).collect();
                 write(driver, n(0), bytes, sums)

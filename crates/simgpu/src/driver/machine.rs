@@ -43,8 +43,12 @@ pub trait Block: Send + Sync {
     fn span(&self) -> Answer<Option<Span>>;
     /// A descriptor by which another process can import it.
     fn export(&self) -> Answer<OwnedFd>;
-    /// Where another process of the machine finds it: part of a legacy IPC handle.
-    fn publish(&self) -> Answer<[u8; 32]>;
+    /// The legacy IPC handle of a part of it: always the same for the same part.
+    fn publish(&self, offset: u64, bytes: u64) -> Answer<[u8; 64]>;
+    /// The machine's name for the context it stands for, when it is one.
+    fn context_id(&self) -> u64 {
+        0
+    }
 }
 
 /// What a block is for; the machine's own statistics and process lists show it.
@@ -106,8 +110,8 @@ pub trait Machine: Send + Sync {
     fn allocate(&self, device: usize, bytes: u64, purpose: Purpose) -> Answer<Arc<dyn Block>>;
     /// The block behind a descriptor made by [`Block::export`].
     fn import(&self, file: BorrowedFd<'_>) -> Answer<Arc<dyn Block>>;
-    /// The block published under a key.
-    fn open(&self, key: [u8; 32]) -> Answer<Arc<dyn Block>>;
+    /// The block a legacy handle names, with the offset and length of the part it was made for.
+    fn open(&self, handle: [u8; 64]) -> Answer<(Arc<dyn Block>, u64, u64)>;
     /// A stream's way to the device's engines.
     fn lane(&self) -> Box<dyn Lane>;
     /// A context of the machine's on a device, at its cost; dropped, it ends.
@@ -152,7 +156,8 @@ impl Local {
 
     /// A machine described by `SIMGPU_DEVICES`, `SIMGPU_MEMORY` (bytes) and `SIMGPU_NAME`.
     pub fn from_environment(with_bytes: bool) -> Self {
-        let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        let number =
+            |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let count = number("SIMGPU_DEVICES").unwrap_or(1).clamp(1, 8);
         let total_bytes = number("SIMGPU_MEMORY").unwrap_or(H200_BYTES);
         let name = std::env::var("SIMGPU_NAME").unwrap_or_else(|_| "NVIDIA H200".to_owned());
@@ -224,12 +229,15 @@ impl Machine for Local {
         Ok(found)
     }
 
-    fn open(&self, key: [u8; 32]) -> Answer<Arc<dyn Block>> {
-        let mut id = [0; 8];
-        id.copy_from_slice(&key[..8]);
+    fn open(&self, handle: [u8; 64]) -> Answer<(Arc<dyn Block>, u64, u64)> {
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&handle[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
         let published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
-        let block = published.get(&u64::from_le_bytes(id)).and_then(Weak::upgrade);
-        Ok(block.ok_or(INVALID_VALUE)?)
+        let block = published.get(&word(0)).and_then(Weak::upgrade).ok_or(INVALID_VALUE)?;
+        Ok((block, word(8), word(16)))
     }
 
     fn lane(&self) -> Box<dyn Lane> {
@@ -270,10 +278,12 @@ impl Block for LocalBlock {
         file.try_clone().map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)
     }
 
-    fn publish(&self) -> Answer<[u8; 32]> {
-        let mut key = [0; 32];
-        key[..8].copy_from_slice(&self.id.to_le_bytes());
-        Ok(key)
+    fn publish(&self, offset: u64, bytes: u64) -> Answer<[u8; 64]> {
+        let mut handle = [0; 64];
+        handle[..8].copy_from_slice(&self.id.to_le_bytes());
+        handle[8..16].copy_from_slice(&offset.to_le_bytes());
+        handle[16..24].copy_from_slice(&bytes.to_le_bytes());
+        Ok(handle)
     }
 }
 

@@ -82,7 +82,12 @@ pub(crate) fn image_of(content: &[u8]) -> Answer<Arc<Image>> {
 }
 
 /// Loads an image into a context: its globals take memory now.
-pub(crate) fn load(driver: &Driver, state: &mut State, context: u64, image: Arc<Image>) -> Answer<u64> {
+pub(crate) fn load(
+    driver: &Driver,
+    state: &mut State,
+    context: u64,
+    image: Arc<Image>,
+) -> Answer<u64> {
     let device = state.context(context)?.device;
     let machine_index = state.device(device)?.machine_index;
     let mut globals: HashMap<String, (u64, u64)> = HashMap::new();
@@ -209,7 +214,12 @@ pub fn cuModuleGetFunctionCount(_: Call, count: Out<c_uint>, module: CUmodule) -
     count.put(state.modules.of(module)?.image.entries.len() as c_uint)
 }
 
-pub fn cuModuleEnumerateFunctions(_: Call, out: Out<CUfunction>, capacity: c_uint, module: CUmodule) -> Answer {
+pub fn cuModuleEnumerateFunctions(
+    _: Call,
+    out: Out<CUfunction>,
+    capacity: c_uint,
+    module: CUmodule,
+) -> Answer {
     let (_, mut state) = begin_free()?;
     out.check()?;
     let image = Arc::clone(&state.modules.of(module)?.image);
@@ -336,7 +346,12 @@ pub(crate) fn attribute(
     })
 }
 
-pub fn cuFuncGetAttribute(_: Call, value: Out<c_int>, which: CUfunction_attribute, function: CUfunction) -> Answer {
+pub fn cuFuncGetAttribute(
+    _: Call,
+    value: Out<c_int>,
+    which: CUfunction_attribute,
+    function: CUfunction,
+) -> Answer {
     let (_, mut state) = begin_free()?;
     value.check()?;
     let key = super::library::function_key(&mut state, function)?;
@@ -344,7 +359,12 @@ pub fn cuFuncGetAttribute(_: Call, value: Out<c_int>, which: CUfunction_attribut
     value.put(attribute(&found.entry, &found.settings, found.max_dynamic_shared, which)?)
 }
 
-pub fn cuFuncSetAttribute(_: Call, function: CUfunction, which: CUfunction_attribute, value: c_int) -> Answer {
+pub fn cuFuncSetAttribute(
+    _: Call,
+    function: CUfunction,
+    which: CUfunction_attribute,
+    value: c_int,
+) -> Answer {
     let (_, mut state) = begin_free()?;
     let key = super::library::function_key(&mut state, function)?;
     let found = state.functions.get_mut(key)?;

@@ -20,7 +20,10 @@ const SHARED_BYTES: u64 = 1 << 20;
 const ALIGN_BYTES: u64 = 512;
 /// Where device addresses lie. Linux places nothing of a program here.
 const DEVICE_BASE: u64 = 0x0a00_0000_0000;
-const DEVICE_END: u64 = 0x2a00_0000_0000;
+const DEVICE_END: u64 = 0x5000_0000_0000;
+/// Addresses for the calls of CUDA 3.1 and older, whose pointers have 32 bits.
+const LOW_BASE: u64 = 0x2000_0000;
+const LOW_END: u64 = 0xe000_0000;
 
 /// What a range of addresses is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,6 +76,10 @@ pub(crate) struct Range {
     pub(crate) sync_memops: bool,
     /// Whether a small block shares its granule.
     packed: bool,
+    /// Whether its address must fit 32 bits.
+    pub(crate) is_low: bool,
+    /// Pool memory: the chunks it lies in, by the address each starts at.
+    pub(crate) chunks: Vec<(u64, Arc<dyn Block>)>,
 }
 
 impl Range {
@@ -92,6 +99,8 @@ impl Range {
             id: 0,
             sync_memops: false,
             packed: false,
+            is_low: false,
+            chunks: Vec::new(),
         }
     }
 
@@ -134,13 +143,21 @@ pub(crate) struct Space {
 impl Default for Space {
     fn default() -> Self {
         Self {
-            free: BTreeMap::from([(DEVICE_BASE, DEVICE_END - DEVICE_BASE)]),
+            free: BTreeMap::from([
+                (LOW_BASE, LOW_END - LOW_BASE),
+                (DEVICE_BASE, DEVICE_END - DEVICE_BASE),
+            ]),
             ranges: BTreeMap::new(),
             granules: BTreeMap::new(),
             open: BTreeSet::new(),
             next_id: 1,
         }
     }
+}
+
+/// Small blocks share granules with those of the same context and kind of address.
+fn packing_key(range: &Range) -> u64 {
+    range.context | u64::from(range.is_low)
 }
 
 /// Rounds up to a multiple of a power of two.
@@ -156,6 +173,10 @@ impl Space {
 
     /// Takes free addresses; `hint` is honoured when it is free.
     pub(crate) fn reserve(&mut self, bytes: u64, align: u64, hint: u64) -> Answer<u64> {
+        self.reserve_from(DEVICE_BASE, bytes, align, hint)
+    }
+
+    fn reserve_from(&mut self, lowest: u64, bytes: u64, align: u64, hint: u64) -> Answer<u64> {
         let align = align.max(GRANULE_BYTES);
         if hint != 0 && hint.is_multiple_of(align) && self.take(hint, bytes).is_ok() {
             return Ok(hint);
@@ -164,7 +185,7 @@ impl Space {
             let base = start.checked_next_multiple_of(align)?;
             (base.checked_add(bytes)? <= start + length).then_some(base)
         };
-        let base = self.free.iter().find_map(fits).ok_or(OUT_OF_MEMORY)?;
+        let base = self.free.range(lowest..).find_map(fits).ok_or(OUT_OF_MEMORY)?;
         self.take(base, bytes)?;
         Ok(base)
     }
@@ -220,13 +241,14 @@ impl Space {
         if range.bytes > SHARED_BYTES {
             let bytes = round_up(range.bytes, GRANULE_BYTES)?;
             let block = take(bytes)?;
-            range.base = self.reserve(bytes, GRANULE_BYTES, 0)?;
+            let lowest = if range.is_low { LOW_BASE } else { DEVICE_BASE };
+            range.base = self.reserve_from(lowest, bytes, GRANULE_BYTES, 0)?;
             range.reserved_bytes = bytes;
             range.block = Some(block);
             return Ok(self.add(range));
         }
         let bytes = round_up(range.bytes, ALIGN_BYTES)?;
-        let context = range.context;
+        let context = packing_key(&range);
         let open = self.open.range((context, 0)..=(context, u64::MAX));
         let found = open
             .map(|(_, base)| *base)
@@ -235,7 +257,8 @@ impl Space {
             Some(base) => base,
             None => {
                 let block = take(GRANULE_BYTES)?;
-                let base = self.reserve(GRANULE_BYTES, GRANULE_BYTES, 0)?;
+                let lowest = if range.is_low { LOW_BASE } else { DEVICE_BASE };
+                let base = self.reserve_from(lowest, GRANULE_BYTES, GRANULE_BYTES, 0)?;
                 let free = BTreeMap::from([(0, GRANULE_BYTES)]);
                 self.granules.insert(base, Granule { block, free });
                 self.open.insert((context, base));
@@ -284,10 +307,10 @@ impl Space {
         room.free.insert(at, bytes);
         if bytes == GRANULE_BYTES {
             self.granules.remove(&granule);
-            self.open.remove(&(range.context, granule));
+            self.open.remove(&(packing_key(&range), granule));
             self.give_back(granule, GRANULE_BYTES);
         } else {
-            self.open.insert((range.context, granule));
+            self.open.insert((packing_key(&range), granule));
         }
         Ok(range)
     }
@@ -337,7 +360,19 @@ impl Space {
             if !range.accessible {
                 return Err(ILLEGAL_ADDRESS);
             }
-            let stop = end.min(range.end());
+            let mut stop = end.min(range.end());
+            let chunk = range.chunks.iter().rev().find(|(start, _)| *start <= next);
+            if let Some((start, block)) = chunk {
+                stop = stop.min(start + block.bytes());
+                let span = block.span()?.map(|span| Span {
+                    at: span.at + (next - start) as usize,
+                    bytes: (stop - next) as usize,
+                });
+                let _alive = Some(Arc::clone(block));
+                pieces.push(Piece { base: next, bytes: stop - next, span, _alive });
+                next = stop;
+                continue;
+            }
             let (inside, length) = (next - range.base, stop - next);
             let span = match (&range.block, range.kind) {
                 (None, _) | (_, Kind::Managed | Kind::Host) => {
@@ -361,8 +396,7 @@ pub(crate) fn part(pieces: &[Piece], at: u64, bytes: u64) -> Option<(Option<Span
     let piece = pieces.iter().find(|p| p.base <= at && at < p.base + p.bytes)?;
     let skipped = at - piece.base;
     let length = bytes.min(piece.bytes - skipped);
-    let span = piece
-        .span
-        .map(|span| Span { at: span.at + skipped as usize, bytes: length as usize });
+    let span =
+        piece.span.map(|span| Span { at: span.at + skipped as usize, bytes: length as usize });
     Some((span, length))
 }

@@ -53,7 +53,8 @@ pub(crate) struct State {
     pub(crate) greens: Table<CUgreenCtx, Green>,
     pub(crate) resources: Table<CUdevResourceDesc, Resources>,
     pub(crate) captures: HashMap<u64, Capture>,
-    pub(crate) ipc_opened: HashMap<u64, (u64, u32)>,
+    /// Legacy handles this process made.
+    pub(crate) ipc_published: std::collections::HashSet<[u8; 64]>,
     pub(crate) next_id: u64,
 }
 

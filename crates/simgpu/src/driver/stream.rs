@@ -101,7 +101,12 @@ fn implicit_order(state: &State, key: u64) -> Answer<Vec<Point>> {
     }
     let Ok(context) = state.contexts.get(stream.context) else { return Ok(Vec::new()) };
     let legacy = state.streams.get(context.legacy);
-    Ok(legacy.ok().filter(|s| !s.is_idle()).map(|s| (context.legacy, s.submitted)).into_iter().collect())
+    Ok(legacy
+        .ok()
+        .filter(|s| !s.is_idle())
+        .map(|s| (context.legacy, s.submitted))
+        .into_iter()
+        .collect())
 }
 
 /// Adds work to a stream, or to the graph the stream is capturing.
@@ -130,7 +135,7 @@ pub(crate) fn enqueue_after(
     let sequence = stream.submitted;
     if is_null() && after.is_empty() && stream.completed + 1 == sequence && task.is_instant() {
         stream.completed = sequence;
-        task.finish_instantly();
+        task.finish_instantly(state);
         return Ok(());
     }
     stream.queue.push_back(Operation { sequence, after, task });
@@ -148,6 +153,13 @@ pub(crate) fn enqueue_after(
     }
     driver.progressed();
     Ok(())
+}
+
+/// The machine's context a context computes in: its own, or the primary one for green contexts.
+fn machine_context(state: &State, context: u64, device: i32) -> u64 {
+    let id = |key: u64| Some(state.contexts.get(key).ok()?.charge.as_ref()?.context_id());
+    let primary = || id(state.device(device).ok()?.primary);
+    id(context).or_else(primary).unwrap_or(0)
 }
 
 /// The engine thread of one stream.
@@ -173,12 +185,13 @@ fn run_engine(driver: &'static Driver, key: u64) {
             continue;
         }
         let (context, device, width) = (stream.context, stream.device, stream.multiprocessors);
+        let machine_context = machine_context(&state, context, device);
         let healthy = state.contexts.get(context).is_ok_and(|c| c.alive && c.sticky.is_none());
         let Some(next) = state.streams.get_mut(key).ok().and_then(|s| s.queue.pop_front()) else {
             continue;
         };
         drop(state);
-        let place = super::task::Place { context, device, width };
+        let place = super::task::Place { context, machine_context, width };
         let result = if healthy || next.task.runs_in_a_broken_context() {
             next.task.run(driver, &mut *lane, place)
         } else {
@@ -298,7 +311,12 @@ pub fn cuStreamCreate(call: Call, stream: Out<CUstream>, flags: c_uint) -> Answe
     cuStreamCreateWithPriority(call, stream, flags, 0)
 }
 
-pub fn cuStreamCreateWithPriority(_: Call, stream: Out<CUstream>, flags: c_uint, priority: c_int) -> Answer {
+pub fn cuStreamCreateWithPriority(
+    _: Call,
+    stream: Out<CUstream>,
+    flags: c_uint,
+    priority: c_int,
+) -> Answer {
     let (_, mut state, context) = begin()?;
     stream.check()?;
     if flags & !NON_BLOCKING != 0 {
@@ -399,14 +417,24 @@ pub fn cuStreamGetCtx_v2(
     Ok(())
 }
 
-pub fn cuStreamGetAttribute(call: Call, stream: CUstream, which: CUstreamAttrID, value: Out<CUstreamAttrValue>) -> Answer {
+pub fn cuStreamGetAttribute(
+    call: Call,
+    stream: CUstream,
+    which: CUstreamAttrID,
+    value: Out<CUstreamAttrValue>,
+) -> Answer {
     let (_, state, key) = resolved(call, stream)?;
     let known = &state.streams.get(key)?.attributes;
     let found = known.iter().find(|(id, _)| *id == which.0).map(|(_, value)| *value);
     value.put(CUstreamAttrValue { pad: found.unwrap_or([0; 64]) })
 }
 
-pub fn cuStreamSetAttribute(call: Call, stream: CUstream, which: CUstreamAttrID, value: In<CUstreamAttrValue>) -> Answer {
+pub fn cuStreamSetAttribute(
+    call: Call,
+    stream: CUstream,
+    which: CUstreamAttrID,
+    value: In<CUstreamAttrValue>,
+) -> Answer {
     let (_, mut state, key) = resolved(call, stream)?;
     let value = crate::sys::driver_unions::attribute_bytes(&value.get()?);
     let known = &mut state.streams.get_mut(key)?.attributes;
@@ -423,7 +451,13 @@ pub fn cuStreamCopyAttributes(call: Call, to: CUstream, from: CUstream) -> Answe
     Ok(())
 }
 
-pub fn cuStreamAttachMemAsync(call: Call, stream: CUstream, at: CUdeviceptr, _length: usize, _flags: c_uint) -> Answer {
+pub fn cuStreamAttachMemAsync(
+    call: Call,
+    stream: CUstream,
+    at: CUdeviceptr,
+    _length: usize,
+    _flags: c_uint,
+) -> Answer {
     let (driver, mut state, key) = resolved(call, stream)?;
     state.space.find(at).ok_or(INVALID_VALUE)?;
     enqueue(driver, &mut state, key, Task::Empty)

@@ -60,8 +60,12 @@ impl<H: Handle, T> Table<H, T> {
 
     /// Takes out every object for which `drop` says so.
     pub(crate) fn extract(&mut self, mut drop: impl FnMut(u64, &T) -> bool) -> Vec<(u64, T)> {
-        let keys: Vec<u64> =
-            self.entries.iter().filter(|(key, object)| drop(**key, object)).map(|(k, _)| *k).collect();
+        let keys: Vec<u64> = self
+            .entries
+            .iter()
+            .filter(|(key, object)| drop(**key, object))
+            .map(|(k, _)| *k)
+            .collect();
         keys.into_iter().filter_map(|key| Some((key, self.entries.remove(&key)?))).collect()
     }
 }

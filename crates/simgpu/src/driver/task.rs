@@ -13,17 +13,19 @@ use super::error::*;
 use super::kernels::Launch;
 use super::machine::{Lane, Load};
 use super::space::{Piece, part};
-use super::state::{Driver, is_null};
+use super::state::{Driver, State, is_null};
 use crate::sys::driver::{Address, Answer, Handle, call_host, call_stream};
 use crate::sys::driver_bytes as bytes;
 
 /// Where and with what a task runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) context: u64,
-    pub(crate) device: i32,
+pub struct Place {
+    /// The driver's context.
+    pub context: u64,
+    /// The machine's name of that context.
+    pub machine_context: u64,
     /// Multiprocessors it may use.
-    pub(crate) width: u32,
+    pub width: u32,
 }
 
 /// One end of a copy: rows of bytes.
@@ -98,6 +100,12 @@ pub(crate) enum Task {
     Mark(Arc<Stamp>),
     WaitValue(MemoryValue),
     WriteValue(MemoryValue),
+    /// Marks an event from inside a graph.
+    MarkEvent(u64),
+    /// Waits for the mark an event has when a graph reaches it.
+    AwaitEvent(u64),
+    /// Gives graph allocations back, by address.
+    Release(Arc<Vec<u64>>),
     Series(Arc<Vec<Task>>),
 }
 
@@ -117,11 +125,13 @@ impl Task {
         }
     }
 
-    /// The marks of a task the null machine completed.
-    pub(crate) fn finish_instantly(&self) {
+    /// What a task the null machine completed leaves behind.
+    pub(crate) fn finish_instantly(&self, state: &mut State) {
         match self {
             Self::Mark(stamp) => stamp.mark(),
-            Self::Series(tasks) => tasks.iter().for_each(Self::finish_instantly),
+            Self::MarkEvent(event) => mark_event(state, *event),
+            Self::Release(addresses) => release(state, addresses),
+            Self::Series(tasks) => tasks.iter().for_each(|task| task.finish_instantly(state)),
             _ => {}
         }
     }
@@ -134,9 +144,9 @@ impl Task {
         }
     }
 
-    /// Callbacks are told of a broken context; host functions are not called.
+    /// Callbacks are told of a broken context and memory is given back; nothing else happens in it.
     pub(crate) fn runs_in_a_broken_context(&self) -> bool {
-        matches!(self, Self::Callback(..))
+        matches!(self, Self::Callback(..) | Self::Release(_))
     }
 
     /// Does the work.
@@ -163,8 +173,39 @@ impl Task {
             }
             Self::WaitValue(value) => wait_value(driver, place, value),
             Self::WriteValue(value) => write_value(driver, value),
+            Self::MarkEvent(event) => {
+                mark_event(&mut driver.lock(), *event);
+                Ok(())
+            }
+            Self::AwaitEvent(event) => {
+                let state = driver.lock();
+                let mark = state.events.get(*event).ok().and_then(|event| event.mark.clone());
+                if let Some((point, _)) = mark {
+                    drop(super::stream::wait_for(driver, state, point));
+                }
+                Ok(())
+            }
+            Self::Release(addresses) => {
+                release(&mut driver.lock(), addresses);
+                Ok(())
+            }
             Self::Series(tasks) => tasks.iter().try_for_each(|task| task.run(driver, lane, place)),
         }
+    }
+}
+
+fn mark_event(state: &mut State, event: u64) {
+    let stamp = Arc::new(Stamp::default());
+    stamp.mark();
+    if let Ok(event) = state.events.get_mut(event) {
+        event.mark = Some(((0, 0), stamp));
+    }
+}
+
+fn release(state: &mut State, addresses: &[u64]) {
+    for address in addresses {
+        // Freed by the program meanwhile, or by the end of its context.
+        let _ = super::pool::free_at(state, *address, None);
     }
 }
 

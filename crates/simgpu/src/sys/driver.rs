@@ -90,6 +90,16 @@ impl Pass<Address> for *const c_void {
 }
 
 impl<T> Out<T> {
+    /// No answer wanted.
+    pub fn null() -> Self {
+        Self(core::ptr::null_mut())
+    }
+
+    /// A pointer found inside a struct of the caller's, under the contract of [`Pass::pass`].
+    pub fn of(pointer: *mut T) -> Self {
+        Self(pointer)
+    }
+
     /// Whether the caller asked for no answer here.
     pub fn is_null(self) -> bool {
         self.0.is_null()
@@ -138,6 +148,11 @@ impl<T> Out<T> {
 }
 
 impl<T: Copy> In<T> {
+    /// As [`Out::of`].
+    pub fn of(pointer: *const T) -> Self {
+        Self(pointer)
+    }
+
     /// Whether the caller passed nothing.
     pub fn is_null(self) -> bool {
         self.0.is_null()

@@ -71,9 +71,8 @@ impl Mapping {
     pub fn of(file: BorrowedFd<'_>, bytes: usize) -> std::io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses the address, so nothing of ours is replaced.
-        let at = unsafe {
-            mmap(core::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0)
-        }?;
+        let at =
+            unsafe { mmap(core::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0) }?;
         Ok(Self { at: at.expose_provenance(), bytes })
     }
 

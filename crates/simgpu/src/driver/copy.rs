@@ -1,0 +1,472 @@
+//! Copies: every shape and direction, at once and in stream order.
+//!
+//! Promises: a copy in the default stream is in order with it; one from the device to the program
+//! has finished when the call returns; an address the driver does not know is program memory unless
+//! it lies where only device memory can, which is an invalid value.
+
+use core::ffi::c_uint;
+
+use divvy_driver_api::types::*;
+
+use super::call::Call;
+use super::error::*;
+use super::space::Space;
+use super::state::State;
+use super::stream::{enqueue, resolved, run_now};
+use super::task::{CopyShape, Rows, Task};
+use crate::sys::driver::{Address, Answer, Handle, In, Out};
+
+fn default_stream() -> CUstream {
+    CUstream::from_key(0)
+}
+
+/// Whether the driver can reach an address at all.
+fn known(state: &State, at: u64, bytes: u64) -> Answer {
+    if at == 0 && bytes > 0 {
+        return Err(INVALID_VALUE);
+    }
+    match state.space.find(at) {
+        None if Space::is_device_address(at) => Err(INVALID_VALUE),
+        Some(range)
+            if range.device >= 0
+                && range.chunks.is_empty()
+                && range.kind != super::space::Kind::Mapped =>
+        {
+            let fits = at.checked_add(bytes).is_some_and(|end| end <= range.end());
+            if fits { Ok(()) } else { Err(INVALID_VALUE) }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The device side of a directed copy must be memory the driver knows.
+fn device(state: &State, at: u64, bytes: u64) -> Answer {
+    if bytes > 0 && state.space.find(at).is_none() {
+        return Err(INVALID_VALUE);
+    }
+    known(state, at, bytes)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sides {
+    /// To device, from device.
+    Both,
+    ToDevice,
+    FromDevice,
+    /// By address alone.
+    Any,
+}
+
+/// Queues a linear copy, and waits unless it is asynchronous.
+fn linear(
+    call: Call,
+    to: u64,
+    from: u64,
+    bytes: u64,
+    sides: Sides,
+    stream: Option<CUstream>,
+) -> Answer {
+    let (driver, mut state, key) = resolved(call, stream.unwrap_or_else(default_stream))?;
+    if bytes > 0 {
+        match sides {
+            Sides::Both => device(&state, to, bytes).and_then(|()| device(&state, from, bytes))?,
+            Sides::ToDevice => {
+                device(&state, to, bytes).and_then(|()| known(&state, from, bytes))?
+            }
+            Sides::FromDevice => {
+                known(&state, to, bytes).and_then(|()| device(&state, from, bytes))?
+            }
+            Sides::Any => known(&state, to, bytes).and_then(|()| known(&state, from, bytes))?,
+        }
+    }
+    let task = Task::copy(to, from, bytes);
+    // A pageable source is read before the call returns, as the driver stages it.
+    let staged = sides == Sides::ToDevice
+        && state.space.find(from).is_none()
+        && state.streams.get(key)?.capture == 0;
+    if stream.is_none() || staged {
+        run_now(driver, state, key, task)
+    } else {
+        enqueue(driver, &mut state, key, task)
+    }
+}
+
+macro_rules! linear_calls {
+    ($($name:ident: $to:ty, $from:ty, $size:ty, $sides:ident, sync;)*) => {$(
+        pub fn $name(call: Call, to: $to, from: $from, bytes: $size) -> Answer {
+            linear(call, to.at(), from.at(), bytes as u64, Sides::$sides, None)
+        }
+    )*};
+}
+macro_rules! linear_async_calls {
+    ($($name:ident: $to:ty, $from:ty, $size:ty, $sides:ident;)*) => {$(
+        pub fn $name(call: Call, to: $to, from: $from, bytes: $size, stream: CUstream) -> Answer {
+            linear(call, to.at(), from.at(), bytes as u64, Sides::$sides, Some(stream))
+        }
+    )*};
+}
+
+/// Addresses in every form calls use.
+trait At {
+    fn at(self) -> u64;
+}
+impl At for u64 {
+    fn at(self) -> u64 {
+        self
+    }
+}
+impl At for u32 {
+    fn at(self) -> u64 {
+        u64::from(self)
+    }
+}
+impl At for Address {
+    fn at(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+linear_calls! {
+    cuMemcpy: CUdeviceptr, CUdeviceptr, usize, Any, sync;
+    cuMemcpyHtoD: CUdeviceptr_v1, Address, c_uint, ToDevice, sync;
+    cuMemcpyHtoD_v2: CUdeviceptr, Address, usize, ToDevice, sync;
+    cuMemcpyDtoH: Address, CUdeviceptr_v1, c_uint, FromDevice, sync;
+    cuMemcpyDtoH_v2: Address, CUdeviceptr, usize, FromDevice, sync;
+    cuMemcpyDtoD: CUdeviceptr_v1, CUdeviceptr_v1, c_uint, Both, sync;
+    cuMemcpyDtoD_v2: CUdeviceptr, CUdeviceptr, usize, Both, sync;
+}
+linear_async_calls! {
+    cuMemcpyAsync: CUdeviceptr, CUdeviceptr, usize, Any;
+    cuMemcpyHtoDAsync: CUdeviceptr_v1, Address, c_uint, ToDevice;
+    cuMemcpyHtoDAsync_v2: CUdeviceptr, Address, usize, ToDevice;
+    cuMemcpyDtoHAsync: Address, CUdeviceptr_v1, c_uint, FromDevice;
+    cuMemcpyDtoHAsync_v2: Address, CUdeviceptr, usize, FromDevice;
+    cuMemcpyDtoDAsync: CUdeviceptr_v1, CUdeviceptr_v1, c_uint, Both;
+    cuMemcpyDtoDAsync_v2: CUdeviceptr, CUdeviceptr, usize, Both;
+}
+
+pub fn cuMemcpyPeer(
+    call: Call,
+    to: CUdeviceptr,
+    _: CUcontext,
+    from: CUdeviceptr,
+    _: CUcontext,
+    bytes: usize,
+) -> Answer {
+    linear(call, to, from, bytes as u64, Sides::Both, None)
+}
+
+pub fn cuMemcpyPeerAsync(
+    call: Call,
+    to: CUdeviceptr,
+    _: CUcontext,
+    from: CUdeviceptr,
+    _: CUcontext,
+    bytes: usize,
+    stream: CUstream,
+) -> Answer {
+    linear(call, to, from, bytes as u64, Sides::Both, Some(stream))
+}
+
+pub fn cuMemcpyBatchAsync_v2(
+    call: Call,
+    to: In<CUdeviceptr>,
+    from: In<CUdeviceptr>,
+    sizes: In<usize>,
+    count: usize,
+    _: In<CUmemcpyAttributes>,
+    _: In<usize>,
+    _: usize,
+    stream: CUstream,
+) -> Answer {
+    if stream.key() == 0 {
+        return Err(INVALID_VALUE);
+    }
+    for index in 0..count {
+        let bytes = sizes.get_at(index)? as u64;
+        linear(call, to.get_at(index)?, from.get_at(index)?, bytes, Sides::Any, Some(stream))?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::too_many_arguments, reason = "the driver's signature")]
+pub fn cuMemcpyBatchAsync(
+    call: Call,
+    to: In<CUdeviceptr>,
+    from: In<CUdeviceptr>,
+    sizes: In<usize>,
+    count: usize,
+    attributes: In<CUmemcpyAttributes>,
+    indices: In<usize>,
+    attribute_count: usize,
+    failed: Out<usize>,
+    stream: CUstream,
+) -> Answer {
+    failed.offer(usize::MAX);
+    cuMemcpyBatchAsync_v2(
+        call,
+        to,
+        from,
+        sizes,
+        count,
+        attributes,
+        indices,
+        attribute_count,
+        stream,
+    )
+}
+
+// ---- arrays ----
+
+fn in_array(state: &State, array: CUarray, offset: u64, bytes: u64) -> Answer<u64> {
+    let found = state.arrays.of(array)?;
+    let rows = found.descriptor.Height.max(1) as u64 * found.descriptor.Depth.max(1) as u64;
+    let inside = offset.checked_add(bytes).is_some_and(|end| end <= found.pitch * rows);
+    if inside { Ok(found.at + offset) } else { Err(INVALID_VALUE) }
+}
+
+enum End {
+    At(u64),
+    Array(CUarray, u64),
+}
+
+fn to_or_from_array(
+    call: Call,
+    to: End,
+    from: End,
+    bytes: u64,
+    stream: Option<CUstream>,
+) -> Answer {
+    let (driver, mut state, key) = resolved(call, stream.unwrap_or_else(default_stream))?;
+    let place = |end: &End| match end {
+        End::At(at) => known(&state, *at, bytes).map(|()| *at),
+        End::Array(array, offset) => in_array(&state, *array, *offset, bytes),
+    };
+    let task = Task::copy(place(&to)?, place(&from)?, bytes);
+    if stream.is_none() {
+        run_now(driver, state, key, task)
+    } else {
+        enqueue(driver, &mut state, key, task)
+    }
+}
+
+macro_rules! array_calls {
+    ($($name:ident($($arg:ident: $ty:ty),*; $bytes:ident: $size:ty) $to:expr, $from:expr;)*) => {$(
+        pub fn $name(call: Call, $($arg: $ty,)* $bytes: $size) -> Answer {
+            to_or_from_array(call, $to, $from, $bytes as u64, None)
+        }
+    )*};
+}
+macro_rules! array_async_calls {
+    ($($name:ident($($arg:ident: $ty:ty),*; $bytes:ident: $size:ty) $to:expr, $from:expr;)*) => {$(
+        pub fn $name(call: Call, $($arg: $ty,)* $bytes: $size, stream: CUstream) -> Answer {
+            to_or_from_array(call, $to, $from, $bytes as u64, Some(stream))
+        }
+    )*};
+}
+
+array_calls! {
+    cuMemcpyDtoA(to: CUarray, offset: c_uint, from: CUdeviceptr_v1; bytes: c_uint)
+        End::Array(to, u64::from(offset)), End::At(from.at());
+    cuMemcpyDtoA_v2(to: CUarray, offset: usize, from: CUdeviceptr; bytes: usize)
+        End::Array(to, offset as u64), End::At(from);
+    cuMemcpyAtoD(to: CUdeviceptr_v1, from: CUarray, offset: c_uint; bytes: c_uint)
+        End::At(to.at()), End::Array(from, u64::from(offset));
+    cuMemcpyAtoD_v2(to: CUdeviceptr, from: CUarray, offset: usize; bytes: usize)
+        End::At(to), End::Array(from, offset as u64);
+    cuMemcpyHtoA(to: CUarray, offset: c_uint, from: Address; bytes: c_uint)
+        End::Array(to, u64::from(offset)), End::At(from.at());
+    cuMemcpyHtoA_v2(to: CUarray, offset: usize, from: Address; bytes: usize)
+        End::Array(to, offset as u64), End::At(from.at());
+    cuMemcpyAtoH(to: Address, from: CUarray, offset: c_uint; bytes: c_uint)
+        End::At(to.at()), End::Array(from, u64::from(offset));
+    cuMemcpyAtoH_v2(to: Address, from: CUarray, offset: usize; bytes: usize)
+        End::At(to.at()), End::Array(from, offset as u64);
+    cuMemcpyAtoA(to: CUarray, to_offset: c_uint, from: CUarray, from_offset: c_uint; bytes: c_uint)
+        End::Array(to, u64::from(to_offset)), End::Array(from, u64::from(from_offset));
+    cuMemcpyAtoA_v2(to: CUarray, to_offset: usize, from: CUarray, from_offset: usize; bytes: usize)
+        End::Array(to, to_offset as u64), End::Array(from, from_offset as u64);
+}
+array_async_calls! {
+    cuMemcpyHtoAAsync(to: CUarray, offset: c_uint, from: Address; bytes: c_uint)
+        End::Array(to, u64::from(offset)), End::At(from.at());
+    cuMemcpyHtoAAsync_v2(to: CUarray, offset: usize, from: Address; bytes: usize)
+        End::Array(to, offset as u64), End::At(from.at());
+    cuMemcpyAtoHAsync(to: Address, from: CUarray, offset: c_uint; bytes: c_uint)
+        End::At(to.at()), End::Array(from, u64::from(offset));
+    cuMemcpyAtoHAsync_v2(to: Address, from: CUarray, offset: usize; bytes: usize)
+        End::At(to.at()), End::Array(from, offset as u64);
+}
+
+// ---- 2D and 3D ----
+
+/// One side of a shaped copy, however it is given.
+struct Side {
+    kind: u32,
+    x: u64,
+    y: u64,
+    z: u64,
+    host: u64,
+    device: u64,
+    array: CUarray,
+    pitch: u64,
+    height: u64,
+}
+
+fn rows(state: &State, side: &Side, width: u64, height: u64) -> Answer<Rows> {
+    let (base, pitch, slice) = match side.kind {
+        3 => {
+            let array = state.arrays.of(side.array)?;
+            let rows = array.descriptor.Height.max(1) as u64;
+            if side.x + width > array.pitch || side.y + height > rows {
+                return Err(INVALID_VALUE);
+            }
+            (array.at, array.pitch, array.pitch * rows)
+        }
+        kind @ (1 | 2 | 4) => {
+            let base = if kind == 1 { side.host } else { side.device };
+            let pitch = if side.pitch == 0 { side.x + width } else { side.pitch };
+            if pitch < side.x + width {
+                return Err(INVALID_VALUE);
+            }
+            let tall = if side.height == 0 { side.y + height } else { side.height };
+            (base, pitch, pitch * tall)
+        }
+        _ => return Err(INVALID_VALUE),
+    };
+    let at = base + side.x + side.y * pitch + side.z * slice;
+    if side.kind != 3 {
+        known(state, at, width)?;
+    }
+    Ok(Rows { at, pitch, slice })
+}
+
+/// The task of a shaped copy.
+fn shaped(
+    state: &State,
+    to: &Side,
+    from: &Side,
+    width: u64,
+    height: u64,
+    depth: u64,
+) -> Answer<Task> {
+    if width == 0 || height == 0 || depth == 0 {
+        return Ok(Task::Empty);
+    }
+    let to = rows(state, to, width, height)?;
+    let from = rows(state, from, width, height)?;
+    Ok(Task::Copy(CopyShape { to, from, width, height, depth }))
+}
+
+macro_rules! sides_3d {
+    ($c:ident) => {
+        (
+            Side {
+                kind: $c.dstMemoryType.0 as u32,
+                x: $c.dstXInBytes as u64,
+                y: $c.dstY as u64,
+                z: $c.dstZ as u64,
+                host: $c.dstHost.addr() as u64,
+                device: u64::from($c.dstDevice),
+                array: $c.dstArray,
+                pitch: $c.dstPitch as u64,
+                height: $c.dstHeight as u64,
+            },
+            Side {
+                kind: $c.srcMemoryType.0 as u32,
+                x: $c.srcXInBytes as u64,
+                y: $c.srcY as u64,
+                z: $c.srcZ as u64,
+                host: $c.srcHost.addr() as u64,
+                device: u64::from($c.srcDevice),
+                array: $c.srcArray,
+                pitch: $c.srcPitch as u64,
+                height: $c.srcHeight as u64,
+            },
+        )
+    };
+}
+macro_rules! sides_2d {
+    ($c:ident) => {
+        (
+            Side {
+                kind: $c.dstMemoryType.0 as u32,
+                x: $c.dstXInBytes as u64,
+                y: $c.dstY as u64,
+                z: 0,
+                host: $c.dstHost.addr() as u64,
+                device: u64::from($c.dstDevice),
+                array: $c.dstArray,
+                pitch: $c.dstPitch as u64,
+                height: 0,
+            },
+            Side {
+                kind: $c.srcMemoryType.0 as u32,
+                x: $c.srcXInBytes as u64,
+                y: $c.srcY as u64,
+                z: 0,
+                host: $c.srcHost.addr() as u64,
+                device: u64::from($c.srcDevice),
+                array: $c.srcArray,
+                pitch: $c.srcPitch as u64,
+                height: 0,
+            },
+        )
+    };
+}
+
+/// The task of a three-dimensional copy, also for graphs.
+pub(crate) fn task_3d(state: &State, copy: &CUDA_MEMCPY3D) -> Answer<Task> {
+    let (to, from) = sides_3d!(copy);
+    shaped(state, &to, &from, copy.WidthInBytes as u64, copy.Height as u64, copy.Depth as u64)
+}
+
+fn go(call: Call, stream: Option<CUstream>, make: impl FnOnce(&State) -> Answer<Task>) -> Answer {
+    let (driver, mut state, key) = resolved(call, stream.unwrap_or_else(default_stream))?;
+    let task = make(&state)?;
+    if stream.is_none() {
+        run_now(driver, state, key, task)
+    } else {
+        enqueue(driver, &mut state, key, task)
+    }
+}
+
+macro_rules! shaped_calls {
+    ($($name:ident: $ty:ty, $sides:ident, $depth:expr;)*) => {$(
+        pub fn $name(call: Call, copy: In<$ty>) -> Answer {
+            let copy = copy.get()?;
+            let (to, from) = $sides!(copy);
+            let depth: fn(&$ty) -> u64 = $depth;
+            let (width, height) = (copy.WidthInBytes as u64, copy.Height as u64);
+            go(call, None, |state| shaped(state, &to, &from, width, height, depth(&copy)))
+        }
+    )*};
+}
+macro_rules! shaped_async_calls {
+    ($($name:ident: $ty:ty, $sides:ident, $depth:expr;)*) => {$(
+        pub fn $name(call: Call, copy: In<$ty>, stream: CUstream) -> Answer {
+            let copy = copy.get()?;
+            let (to, from) = $sides!(copy);
+            let depth: fn(&$ty) -> u64 = $depth;
+            let (width, height) = (copy.WidthInBytes as u64, copy.Height as u64);
+            go(call, Some(stream), |state| shaped(state, &to, &from, width, height, depth(&copy)))
+        }
+    )*};
+}
+
+shaped_calls! {
+    cuMemcpy2D: CUDA_MEMCPY2D_v1, sides_2d, |_| 1;
+    cuMemcpy2D_v2: CUDA_MEMCPY2D, sides_2d, |_| 1;
+    cuMemcpy2DUnaligned: CUDA_MEMCPY2D_v1, sides_2d, |_| 1;
+    cuMemcpy2DUnaligned_v2: CUDA_MEMCPY2D, sides_2d, |_| 1;
+    cuMemcpy3D: CUDA_MEMCPY3D_v1, sides_3d, |copy| u64::from(copy.Depth);
+    cuMemcpy3D_v2: CUDA_MEMCPY3D, sides_3d, |copy| copy.Depth as u64;
+    cuMemcpy3DPeer: CUDA_MEMCPY3D_PEER, sides_3d, |copy| copy.Depth as u64;
+}
+shaped_async_calls! {
+    cuMemcpy2DAsync: CUDA_MEMCPY2D_v1, sides_2d, |_| 1;
+    cuMemcpy2DAsync_v2: CUDA_MEMCPY2D, sides_2d, |_| 1;
+    cuMemcpy3DAsync: CUDA_MEMCPY3D_v1, sides_3d, |copy| u64::from(copy.Depth);
+    cuMemcpy3DAsync_v2: CUDA_MEMCPY3D, sides_3d, |copy| copy.Depth as u64;
+    cuMemcpy3DPeerAsync: CUDA_MEMCPY3D_PEER, sides_3d, |copy| copy.Depth as u64;
+}

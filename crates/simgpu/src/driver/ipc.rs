@@ -1,0 +1,86 @@
+//! Legacy interprocess memory handles.
+//!
+//! Promises: one handle per block and always the same 64 bytes; what a handle opened stays while it
+//! is open, even after the exporter freed it or died. Interprocess events are not simulated.
+
+use core::ffi::{c_char, c_uint};
+
+use divvy_driver_api::types::*;
+
+use super::call::Call;
+use super::error::*;
+use super::space::{Kind, Range};
+use super::state::{Driver, State, begin, begin_free};
+use crate::sys::driver::{Answer, Out};
+
+/// Maps what a handle of another process names.
+pub(crate) fn map(
+    driver: &Driver,
+    state: &mut State,
+    handle: [u8; 64],
+    kind: Kind,
+    context: u64,
+    device: i32,
+) -> Answer<u64> {
+    let (block, offset, bytes) = driver.machine.open(handle)?;
+    let base = state.space.reserve(block.bytes(), 0, 0)?;
+    let mut range = Range::new(base + offset, bytes, kind, context, device);
+    range.block = Some(block);
+    range.offset = offset;
+    Ok(state.space.add(range))
+}
+
+pub fn cuIpcGetMemHandle(_: Call, out: Out<CUipcMemHandle>, at: CUdeviceptr) -> Answer {
+    let (_, mut state, _) = begin()?;
+    out.check()?;
+    let range =
+        state.space.at(at).filter(|range| range.kind == Kind::Device).ok_or(INVALID_VALUE)?;
+    let block = range.block.as_ref().ok_or(INVALID_VALUE)?;
+    let packed = block.publish(range.offset, range.bytes)?;
+    state.ipc_published.insert(packed);
+    out.put(CUipcMemHandle { reserved: packed.map(|byte| c_char::from_ne_bytes([byte])) })
+}
+
+pub fn cuIpcOpenMemHandle_v2(
+    _: Call,
+    out: Out<CUdeviceptr>,
+    handle: CUipcMemHandle,
+    flags: c_uint,
+) -> Answer {
+    let (driver, mut state, context) = begin()?;
+    out.check()?;
+    if flags != 1 {
+        return Err(INVALID_VALUE);
+    }
+    let packed = handle.reserved.map(|byte| byte.to_ne_bytes()[0]);
+    // A process cannot open its own handles.
+    if state.ipc_published.contains(&packed) {
+        return Err(INVALID_CONTEXT);
+    }
+    let device = state.context(context)?.device;
+    let at = map(driver, &mut state, packed, Kind::Ipc, context, device)?;
+    out.put(at)
+}
+
+pub fn cuIpcOpenMemHandle(
+    call: Call,
+    out: Out<CUdeviceptr>,
+    handle: CUipcMemHandle,
+    flags: c_uint,
+) -> Answer {
+    cuIpcOpenMemHandle_v2(call, out, handle, flags)
+}
+
+pub fn cuIpcCloseMemHandle(_: Call, at: CUdeviceptr) -> Answer {
+    let (driver, state) = begin_free()?;
+    let found = state.space.at(at).filter(|range| range.kind == Kind::Ipc).ok_or(INVALID_VALUE)?;
+    let context = found.context;
+    drop(state);
+    super::stream::drain_context(driver, context);
+    let mut state = driver.lock();
+    let range = state.space.remove(at)?;
+    if let Some(block) = &range.block {
+        state.space.give_back(range.base - range.offset, block.bytes());
+    }
+    Ok(())
+}

@@ -1,0 +1,433 @@
+//! Every way to launch a kernel, and occupancy.
+//!
+//! Promises: a launch checks its shape as the driver does, takes the local memory of all resident
+//! threads before it is queued, and fails with CUDA_ERROR_NOT_SUPPORTED (recorded) when the kernel
+//! is none that computes here.
+
+use core::ffi::{c_int, c_uint, c_void};
+use std::sync::Arc;
+
+use divvy_driver_api::types::*;
+
+use super::call::Call;
+use super::context::reserve_local;
+use super::device::MULTIPROCESSORS;
+use super::error::*;
+use super::kernels::Launch;
+use super::library::function_key;
+use super::ptx::Entry;
+use super::state::{State, begin, begin_free, is_null};
+use super::stream::{enqueue, resolve};
+use super::task::Task;
+use crate::sys::driver::{
+    Address, Answer, Handle, In, Out, call_block_size, launch_arguments, launch_buffer,
+};
+
+/// Grid, block and dynamic shared memory of a launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: u32,
+}
+
+fn check_shape(shape: &Shape, entry: &Entry, max_dynamic_shared: i32) -> Answer {
+    let threads = shape.block.iter().map(|n| u64::from(*n)).product::<u64>();
+    let most = u64::from(entry.max_threads.unwrap_or(1024));
+    let fits = shape.grid.iter().chain(&shape.block).all(|n| *n > 0)
+        && threads <= most
+        && shape.grid[0] <= i32::MAX as u32
+        && shape.grid[1] <= 65_535
+        && shape.grid[2] <= 65_535
+        && shape.block[2] <= 64
+        && i64::from(shape.shared_bytes) <= i64::from(max_dynamic_shared);
+    if fits { Ok(()) } else { Err(INVALID_VALUE) }
+}
+
+/// Cuts a parameter buffer into arguments.
+fn cut(entry: &Entry, buffer: &[u8]) -> Answer<Vec<Vec<u8>>> {
+    (0..entry.parameters.len())
+        .map(|index| {
+            let (offset, size) = super::module::parameter(entry, index)?;
+            buffer.get(offset..offset + size).map(<[u8]>::to_vec).ok_or(INVALID_VALUE)
+        })
+        .collect()
+}
+
+/// Makes the task of a launch.
+pub(crate) fn prepare(
+    state: &mut State,
+    function: CUfunction,
+    shape: Shape,
+    params: Out<*mut c_void>,
+    extra: Out<*mut c_void>,
+) -> Answer<Launch> {
+    let key = function_key(state, function)?;
+    let found = state.functions.get(key)?;
+    check_shape(&shape, &found.entry, found.max_dynamic_shared)?;
+    let entry = Arc::clone(&found.entry);
+    let arguments = match (params.is_null(), extra.is_null()) {
+        _ if entry.parameters.is_empty() => Vec::new(),
+        (false, true) => launch_arguments(params, &entry.parameters)?,
+        (true, false) => cut(&entry, &launch_buffer(extra)?)?,
+        _ => return Err(INVALID_VALUE),
+    };
+    finish(state, key, shape, arguments)
+}
+
+fn finish(state: &mut State, key: u64, shape: Shape, arguments: Vec<Vec<u8>>) -> Answer<Launch> {
+    let found = state.functions.get(key)?;
+    let Some(body) = found.body else {
+        crate::unsimulated::record("a kernel that does not compute here");
+        return Err(NOT_SUPPORTED);
+    };
+    let Shape { grid, block, shared_bytes } = shape;
+    Ok(Launch { function: key, body, arguments, grid, block, shared_bytes })
+}
+
+/// Queues a launch.
+pub(crate) fn submit(call: Call, state: &mut State, stream: CUstream, launch: Launch) -> Answer {
+    let driver = super::state::driver()?;
+    let key = resolve(call, state, stream)?;
+    let context = state.streams.get(key)?.context;
+    let found = state.functions.get(launch.function)?;
+    if found.context != context
+        && state.contexts.get(context)?.origin != super::context::Origin::Green
+    {
+        return Err(CUresult::CUDA_ERROR_INVALID_HANDLE);
+    }
+    let local_bytes = found.entry.local_bytes;
+    if state.streams.get(key)?.capture == 0 {
+        reserve_local(driver, state, context, local_bytes)?;
+    }
+    enqueue(driver, state, key, Task::Kernel(Arc::new(launch)))
+}
+
+fn launch(
+    call: Call,
+    function: CUfunction,
+    shape: Shape,
+    stream: CUstream,
+    params: Out<*mut c_void>,
+    extra: Out<*mut c_void>,
+) -> Answer {
+    // The null machine answers as fast as it can: its launches are what others are measured by.
+    if is_null() && function.key() != 0 && shape.block.iter().product::<u32>() <= 1024 {
+        return if stream.key() > 2 {
+            queue_if_capturing(call, function, shape, stream, params, extra)
+        } else {
+            Ok(())
+        };
+    }
+    let (_, mut state, _) = begin()?;
+    let launch = prepare(&mut state, function, shape, params, extra)?;
+    submit(call, &mut state, stream, launch)
+}
+
+#[cold]
+fn queue_if_capturing(
+    call: Call,
+    function: CUfunction,
+    shape: Shape,
+    stream: CUstream,
+    params: Out<*mut c_void>,
+    extra: Out<*mut c_void>,
+) -> Answer {
+    let (_, mut state) = begin_free()?;
+    if state.streams.of(stream)?.capture == 0 {
+        return Ok(());
+    }
+    let launch = prepare(&mut state, function, shape, params, extra)?;
+    submit(call, &mut state, stream, launch)
+}
+
+#[expect(clippy::too_many_arguments, reason = "the driver's signature")]
+#[inline]
+pub fn cuLaunchKernel(
+    call: Call,
+    function: CUfunction,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared_bytes: c_uint,
+    stream: CUstream,
+    params: Out<*mut c_void>,
+    extra: Out<*mut c_void>,
+) -> Answer {
+    let shape =
+        Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
+    launch(call, function, shape, stream, params, extra)
+}
+
+pub fn cuLaunchKernelEx(
+    call: Call,
+    config: In<CUlaunchConfig>,
+    function: CUfunction,
+    params: Out<*mut c_void>,
+    extra: Out<*mut c_void>,
+) -> Answer {
+    let config = config.get()?;
+    let shape = Shape {
+        grid: [config.gridDimX, config.gridDimY, config.gridDimZ],
+        block: [config.blockDimX, config.blockDimY, config.blockDimZ],
+        shared_bytes: config.sharedMemBytes,
+    };
+    launch(call, function, shape, config.hStream, params, extra)
+}
+
+/// A cooperative launch must fit the device at once.
+fn check_cooperative(shape: &Shape) -> Answer {
+    let blocks = shape.grid.iter().map(|n| u64::from(*n)).product::<u64>();
+    let threads = shape.block.iter().map(|n| u64::from(*n)).product::<u64>().max(1);
+    let most = u64::from(MULTIPROCESSORS) * (2048 / threads.min(2048)).min(32);
+    if blocks <= most { Ok(()) } else { Err(COOPERATIVE_LAUNCH_TOO_LARGE) }
+}
+
+#[expect(clippy::too_many_arguments, reason = "the driver's signature")]
+pub fn cuLaunchCooperativeKernel(
+    call: Call,
+    function: CUfunction,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared_bytes: c_uint,
+    stream: CUstream,
+    params: Out<*mut c_void>,
+) -> Answer {
+    let shape =
+        Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
+    check_cooperative(&shape)?;
+    launch(call, function, shape, stream, params, Out::null())
+}
+
+pub fn cuLaunchCooperativeKernelMultiDevice(
+    call: Call,
+    list: In<CUDA_LAUNCH_PARAMS>,
+    devices: c_uint,
+    _flags: c_uint,
+) -> Answer {
+    for params in list.list(devices as usize)? {
+        let shape = Shape {
+            grid: [params.gridDimX, params.gridDimY, params.gridDimZ],
+            block: [params.blockDimX, params.blockDimY, params.blockDimZ],
+            shared_bytes: params.sharedMemBytes,
+        };
+        check_cooperative(&shape)?;
+        let (_, mut state) = begin_free()?;
+        let context = state.streams.of(params.hStream)?.context;
+        state.context(context)?;
+        let made =
+            prepare(&mut state, params.function, shape, Out::of(params.kernelParams), Out::null())?;
+        submit(call, &mut state, params.hStream, made)?;
+    }
+    Ok(())
+}
+
+// ---- the launches of CUDA 1 ----
+
+pub fn cuFuncSetBlockShape(_: Call, function: CUfunction, x: c_int, y: c_int, z: c_int) -> Answer {
+    let (_, mut state) = begin_free()?;
+    let number = |n: c_int| u32::try_from(n).map_err(|_| INVALID_VALUE);
+    state.functions.of_mut(function)?.block = [number(x)?, number(y)?, number(z)?];
+    Ok(())
+}
+
+pub fn cuFuncSetSharedSize(_: Call, function: CUfunction, bytes: c_uint) -> Answer {
+    let (_, mut state) = begin_free()?;
+    state.functions.of_mut(function)?.shared_bytes = bytes;
+    Ok(())
+}
+
+pub fn cuParamSetSize(_: Call, function: CUfunction, bytes: c_uint) -> Answer {
+    let (_, mut state) = begin_free()?;
+    if bytes > 32_764 {
+        return Err(INVALID_VALUE);
+    }
+    state.functions.of_mut(function)?.buffer.resize(bytes as usize, 0);
+    Ok(())
+}
+
+fn set_parameter(function: CUfunction, offset: c_int, bytes: &[u8]) -> Answer {
+    let (_, mut state) = begin_free()?;
+    let buffer = &mut state.functions.of_mut(function)?.buffer;
+    let start = usize::try_from(offset).map_err(|_| INVALID_VALUE)?;
+    let end = start.checked_add(bytes.len()).filter(|end| *end <= 32_764).ok_or(INVALID_VALUE)?;
+    if buffer.len() < end {
+        buffer.resize(end, 0);
+    }
+    buffer[start..end].copy_from_slice(bytes);
+    Ok(())
+}
+
+pub fn cuParamSeti(_: Call, function: CUfunction, offset: c_int, value: c_uint) -> Answer {
+    set_parameter(function, offset, &value.to_le_bytes())
+}
+
+pub fn cuParamSetf(_: Call, function: CUfunction, offset: c_int, value: f32) -> Answer {
+    set_parameter(function, offset, &value.to_le_bytes())
+}
+
+pub fn cuParamSetv(
+    _: Call,
+    function: CUfunction,
+    offset: c_int,
+    from: Address,
+    bytes: c_uint,
+) -> Answer {
+    set_parameter(function, offset, &from.bytes(bytes as usize)?)
+}
+
+fn launch_grid(
+    call: Call,
+    function: CUfunction,
+    width: c_int,
+    height: c_int,
+    stream: CUstream,
+) -> Answer {
+    let (_, mut state, _) = begin()?;
+    let number = |n: c_int| u32::try_from(n).map_err(|_| INVALID_VALUE);
+    let found = state.functions.of(function)?;
+    let shape = Shape {
+        grid: [number(width)?, number(height)?, 1],
+        block: found.block,
+        shared_bytes: found.shared_bytes,
+    };
+    check_shape(&shape, &found.entry, found.max_dynamic_shared)?;
+    let arguments = cut(&found.entry, &found.buffer)?;
+    let made = finish(&mut state, function.key(), shape, arguments)?;
+    submit(call, &mut state, stream, made)
+}
+
+pub fn cuLaunch(call: Call, function: CUfunction) -> Answer {
+    launch_grid(call, function, 1, 1, CUstream::from_key(0))
+}
+
+pub fn cuLaunchGrid(call: Call, function: CUfunction, width: c_int, height: c_int) -> Answer {
+    launch_grid(call, function, width, height, CUstream::from_key(0))
+}
+
+pub fn cuLaunchGridAsync(
+    call: Call,
+    function: CUfunction,
+    width: c_int,
+    height: c_int,
+    stream: CUstream,
+) -> Answer {
+    launch_grid(call, function, width, height, stream)
+}
+
+// ---- occupancy ----
+
+/// Blocks of `threads` threads a multiprocessor holds at once.
+fn active_blocks(entry: &Entry, threads: c_int, dynamic_shared: usize) -> Answer<c_int> {
+    let threads = u32::try_from(threads).ok().filter(|n| *n > 0).ok_or(INVALID_VALUE)?;
+    if threads > entry.max_threads.unwrap_or(1024) {
+        return Ok(0);
+    }
+    let warps = threads.div_ceil(32);
+    let by_threads = 64 / warps;
+    let by_registers = 65_536 / (entry.registers.max(1).next_multiple_of(8) * warps * 32).max(1);
+    let shared = entry.shared_bytes + dynamic_shared as u64 + 1024;
+    let by_shared = u32::try_from(233_472 / shared).unwrap_or(u32::MAX);
+    Ok(by_threads.min(by_registers).min(by_shared).min(32) as c_int)
+}
+
+pub fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+    call: Call,
+    blocks: Out<c_int>,
+    function: CUfunction,
+    threads: c_int,
+    dynamic_shared: usize,
+) -> Answer {
+    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        call,
+        blocks,
+        function,
+        threads,
+        dynamic_shared,
+        0,
+    )
+}
+
+pub fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    _: Call,
+    blocks: Out<c_int>,
+    function: CUfunction,
+    threads: c_int,
+    dynamic_shared: usize,
+    _flags: c_uint,
+) -> Answer {
+    let (_, mut state) = begin_free()?;
+    let key = function_key(&mut state, function)?;
+    blocks.put(active_blocks(&state.functions.get(key)?.entry, threads, dynamic_shared)?)
+}
+
+pub fn cuOccupancyMaxPotentialBlockSize(
+    call: Call,
+    grid: Out<c_int>,
+    block: Out<c_int>,
+    function: CUfunction,
+    shared_of: CUoccupancyB2DSize,
+    dynamic_shared: usize,
+    limit: c_int,
+) -> Answer {
+    cuOccupancyMaxPotentialBlockSizeWithFlags(
+        call,
+        grid,
+        block,
+        function,
+        shared_of,
+        dynamic_shared,
+        limit,
+        0,
+    )
+}
+
+#[expect(clippy::too_many_arguments, reason = "the driver's signature")]
+pub fn cuOccupancyMaxPotentialBlockSizeWithFlags(
+    _: Call,
+    grid: Out<c_int>,
+    block: Out<c_int>,
+    function: CUfunction,
+    shared_of: CUoccupancyB2DSize,
+    dynamic_shared: usize,
+    limit: c_int,
+    _flags: c_uint,
+) -> Answer {
+    let (_, mut state) = begin_free()?;
+    let key = function_key(&mut state, function)?;
+    let entry = Arc::clone(&state.functions.get(key)?.entry);
+    drop(state);
+    let most = if limit > 0 { limit.min(1024) } else { 1024 };
+    let mut best = (0, 0, 0);
+    for threads in (32..=most).rev().step_by(32) {
+        let shared =
+            if shared_of.is_some() { call_block_size(shared_of, threads) } else { dynamic_shared };
+        let blocks = active_blocks(&entry, threads, shared)?;
+        if blocks * threads > best.0 {
+            best = (blocks * threads, threads, blocks);
+        }
+    }
+    block.put(best.1)?;
+    grid.put(best.2 * MULTIPROCESSORS as c_int)
+}
+
+pub fn cuOccupancyAvailableDynamicSMemPerBlock(
+    _: Call,
+    bytes: Out<usize>,
+    function: CUfunction,
+    blocks: c_int,
+    _threads: c_int,
+) -> Answer {
+    let (_, mut state) = begin_free()?;
+    let key = function_key(&mut state, function)?;
+    let own = state.functions.get(key)?.entry.shared_bytes as usize + 1024;
+    let blocks = usize::try_from(blocks).ok().filter(|n| *n > 0).ok_or(INVALID_VALUE)?;
+    bytes.put((233_472 / blocks).saturating_sub(own).min(232_448))
+}

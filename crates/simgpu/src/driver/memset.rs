@@ -1,0 +1,98 @@
+//! Fills of device memory, in every width and order.
+
+use core::ffi::{c_uchar, c_uint, c_ushort};
+
+use divvy_driver_api::types::*;
+
+use super::call::Call;
+use super::error::*;
+use super::state::State;
+use super::stream::{enqueue, resolved};
+use super::task::{FillShape, Task};
+use crate::sys::driver::{Answer, Handle};
+
+/// Checks that the driver knows the memory.
+pub(crate) fn check(state: &State, shape: &FillShape) -> Answer {
+    let element = u64::from(shape.element_bytes);
+    if shape.width > 0 && shape.height > 0 {
+        let range = state.space.find(shape.at).ok_or(INVALID_VALUE)?;
+        let row = shape.width.checked_mul(element).ok_or(INVALID_VALUE)?;
+        let end = shape.at.checked_add(row).ok_or(INVALID_VALUE)?;
+        let is_single = range.chunks.is_empty() && range.kind != super::space::Kind::Mapped;
+        if !shape.at.is_multiple_of(element) || (is_single && end > range.end()) {
+            return Err(INVALID_VALUE);
+        }
+    }
+    Ok(())
+}
+
+fn fill(call: Call, stream: CUstream, shape: FillShape) -> Answer {
+    let (driver, mut state, key) = resolved(call, stream)?;
+    check(&state, &shape)?;
+    enqueue(driver, &mut state, key, Task::Fill(shape))
+}
+
+macro_rules! one_dimension {
+    ($($name:ident: $at:ty, $value:ty, $count:ty $(, $stream:ident)?;)*) => {$(
+        pub fn $name(call: Call, at: $at, value: $value, count: $count $(, $stream: CUstream)?) -> Answer {
+            #[allow(unused_variables, reason = "the default stream, unless the call names one")]
+            let chosen = CUstream::from_key(0);
+            $(let chosen = $stream;)?
+            let element_bytes = size_of::<$value>() as u32;
+            let width = count as u64;
+            fill(call, chosen, FillShape {
+                at: u64::from(at), pitch: 0, value: c_uint::from(value), element_bytes, width, height: 1,
+            })
+        }
+    )*};
+}
+
+macro_rules! two_dimensions {
+    ($($name:ident: $at:ty, $value:ty, $count:ty $(, $stream:ident)?;)*) => {$(
+        pub fn $name(
+            call: Call,
+            at: $at,
+            pitch: $count,
+            value: $value,
+            width: $count,
+            height: $count
+            $(, $stream: CUstream)?
+        ) -> Answer {
+            #[allow(unused_variables, reason = "the default stream, unless the call names one")]
+            let chosen = CUstream::from_key(0);
+            $(let chosen = $stream;)?
+            let element_bytes = size_of::<$value>() as u32;
+            fill(call, chosen, FillShape {
+                at: u64::from(at),
+                pitch: pitch as u64,
+                value: c_uint::from(value),
+                element_bytes,
+                width: width as u64,
+                height: height as u64,
+            })
+        }
+    )*};
+}
+
+one_dimension! {
+    cuMemsetD8: CUdeviceptr_v1, c_uchar, c_uint;
+    cuMemsetD8_v2: CUdeviceptr, c_uchar, usize;
+    cuMemsetD8Async: CUdeviceptr, c_uchar, usize, stream;
+    cuMemsetD16: CUdeviceptr_v1, c_ushort, c_uint;
+    cuMemsetD16_v2: CUdeviceptr, c_ushort, usize;
+    cuMemsetD16Async: CUdeviceptr, c_ushort, usize, stream;
+    cuMemsetD32: CUdeviceptr_v1, c_uint, c_uint;
+    cuMemsetD32_v2: CUdeviceptr, c_uint, usize;
+    cuMemsetD32Async: CUdeviceptr, c_uint, usize, stream;
+}
+two_dimensions! {
+    cuMemsetD2D8: CUdeviceptr_v1, c_uchar, c_uint;
+    cuMemsetD2D8_v2: CUdeviceptr, c_uchar, usize;
+    cuMemsetD2D8Async: CUdeviceptr, c_uchar, usize, stream;
+    cuMemsetD2D16: CUdeviceptr_v1, c_ushort, c_uint;
+    cuMemsetD2D16_v2: CUdeviceptr, c_ushort, usize;
+    cuMemsetD2D16Async: CUdeviceptr, c_ushort, usize, stream;
+    cuMemsetD2D32: CUdeviceptr_v1, c_uint, c_uint;
+    cuMemsetD2D32_v2: CUdeviceptr, c_uint, usize;
+    cuMemsetD2D32Async: CUdeviceptr, c_uint, usize, stream;
+}

@@ -1,0 +1,49 @@
+//! The driver half that lives in each process: what `libcuda.so.1` does.
+//!
+//! Every exported symbol has an implementation in [`api`] or is named in [`NOT_SIMULATED`]; both are
+//! checked when this is compiled. An implementation receives its [`call::Call`] (which symbol, whose
+//! default stream) and typed arguments, and answers a `Result`; it is safe code. One lock guards the
+//! state of a process ([`state`]); physical memory and time come from a [`machine`]; work runs in
+//! one thread per stream ([`stream`], [`task`]).
+//!
+//! Not simulated, and refused as such: graphics interoperability, textures and surfaces, external
+//! memory and semaphores, multicast, checkpoints, core dumps, tensor maps, conditional graph nodes,
+//! the linker, interprocess events.
+#![allow(non_snake_case, reason = "implementations are named as the symbols they stand behind")]
+#![allow(missing_docs, reason = "the driver's calls are documented by their vendor")]
+
+pub mod api;
+pub mod call;
+pub mod machine;
+pub mod proc_address;
+
+mod array;
+mod capture;
+mod context;
+mod copy;
+mod device;
+mod error;
+mod event;
+mod exec;
+mod graph;
+mod green;
+mod ipc;
+mod kernels;
+mod launch;
+mod library;
+mod memory;
+mod memset;
+mod module;
+mod pointer;
+mod pool;
+mod ptx;
+mod remote;
+mod space;
+mod state;
+mod stream;
+mod table;
+mod task;
+mod versions;
+mod vmm;
+
+pub use api::NOT_SIMULATED;

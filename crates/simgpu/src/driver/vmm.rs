@@ -1,0 +1,315 @@
+//! Virtual memory management: physical handles, reservations, mappings, access.
+//!
+//! Promises: physical memory lives while a handle or a mapping of it lives, in any process; a handle
+//! counts its holders; a range is reachable only after access was set. Multicast objects are not
+//! simulated.
+
+use core::ffi::{c_int, c_ulonglong};
+use std::os::fd::{AsFd, IntoRawFd};
+use std::sync::Arc;
+
+use divvy_driver_api::types::*;
+
+use super::call::Call;
+use super::capture::refuse_unsafe;
+use super::error::*;
+use super::machine::{Block, Purpose};
+use super::space::{GRANULE_BYTES, Kind, Range};
+use super::state::{State, begin_free};
+use crate::sys::driver::{Address, Answer, In, Out};
+use crate::sys::driver_bytes::duplicate;
+use crate::sys::driver_unions::{location, location_id};
+
+/// A physical allocation's handle.
+pub(crate) struct PhysicalHandle {
+    block: Arc<dyn Block>,
+    device: i32,
+    handle_types: u32,
+    /// Times the program must release it.
+    held: u32,
+}
+
+/// The device of valid properties.
+fn device_of(state: &State, properties: &CUmemAllocationProp) -> Answer<i32> {
+    if properties.type_ != CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED {
+        return Err(INVALID_VALUE);
+    }
+    if properties.location.type_ != CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE {
+        // Host memory behind VMM handles is not simulated.
+        return Err(NOT_SUPPORTED);
+    }
+    let device = location_id(&properties.location);
+    state.device(device)?;
+    if !matches!(properties.requestedHandleTypes.0 as u32, 0 | 1) {
+        return Err(NOT_SUPPORTED);
+    }
+    Ok(device)
+}
+
+pub fn cuMemGetAllocationGranularity(
+    _: Call,
+    granularity: Out<usize>,
+    properties: In<CUmemAllocationProp>,
+    _option: CUmemAllocationGranularity_flags,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    device_of(&state, &properties.get()?)?;
+    granularity.put(GRANULE_BYTES as usize)
+}
+
+fn insert(state: &mut State, block: Arc<dyn Block>, device: i32, handle_types: u32) -> u64 {
+    let key = 0x5551_0000_0000 + (state.fresh_id() << 5);
+    state.physical.insert(key, PhysicalHandle { block, device, handle_types, held: 1 });
+    key
+}
+
+pub fn cuMemCreate(
+    _: Call,
+    out: Out<CUmemGenericAllocationHandle>,
+    bytes: usize,
+    properties: In<CUmemAllocationProp>,
+    flags: c_ulonglong,
+) -> Answer {
+    let (driver, mut state) = begin_free()?;
+    out.check()?;
+    let properties = properties.get()?;
+    let device = device_of(&state, &properties)?;
+    if bytes == 0 || flags != 0 || !(bytes as u64).is_multiple_of(GRANULE_BYTES) {
+        return Err(INVALID_VALUE);
+    }
+    refuse_unsafe(&mut state)?;
+    let block = driver.allocate(&state, device, bytes as u64, Purpose::Data)?;
+    let key = insert(&mut state, block, device, properties.requestedHandleTypes.0 as u32);
+    out.put(key)
+}
+
+/// The key of the handle, if it is held.
+fn held(state: &mut State, handle: u64) -> Answer<&mut PhysicalHandle> {
+    state.physical.get_mut(&handle).filter(|found| found.held > 0).ok_or(INVALID_VALUE)
+}
+
+pub fn cuMemRelease(_: Call, handle: CUmemGenericAllocationHandle) -> Answer {
+    let (_, mut state) = begin_free()?;
+    held(&mut state, handle)?.held -= 1;
+    forget_unused(&mut state, handle);
+    Ok(())
+}
+
+/// A handle nobody holds and no mapping needs is gone.
+fn forget_unused(state: &mut State, handle: u64) {
+    let unheld = state.physical.get(&handle).is_some_and(|found| found.held == 0);
+    let mapped = || state.space.iter().any(|r| r.kind == Kind::Mapped && r.owner == handle);
+    if unheld && !mapped() {
+        state.physical.remove(&handle);
+    }
+}
+
+pub fn cuMemRetainAllocationHandle(
+    _: Call,
+    out: Out<CUmemGenericAllocationHandle>,
+    at: Address,
+) -> Answer {
+    let (_, mut state) = begin_free()?;
+    out.check()?;
+    let range = state.space.find(at.0 as u64).filter(|range| range.kind == Kind::Mapped);
+    let handle = range.ok_or(INVALID_VALUE)?.owner;
+    state.physical.get_mut(&handle).ok_or(INVALID_VALUE)?.held += 1;
+    out.put(handle)
+}
+
+pub fn cuMemGetAllocationPropertiesFromHandle(
+    _: Call,
+    out: Out<CUmemAllocationProp>,
+    handle: CUmemGenericAllocationHandle,
+) -> Answer {
+    let (_, mut state) = begin_free()?;
+    let found = held(&mut state, handle)?;
+    out.put(CUmemAllocationProp {
+        type_: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        requestedHandleTypes: CUmemAllocationHandleType(found.handle_types),
+        location: location(CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, found.device),
+        win32HandleMetaData: core::ptr::null_mut(),
+        allocFlags: CUmemAllocationProp_st__bindgen_ty_1 {
+            compressionType: 0,
+            gpuDirectRDMACapable: 0,
+            usage: 0,
+            reserved: [0; 4],
+        },
+    })
+}
+
+pub fn cuMemExportToShareableHandle(
+    _: Call,
+    out: Address,
+    handle: CUmemGenericAllocationHandle,
+    kind: CUmemAllocationHandleType,
+    flags: c_ulonglong,
+) -> Answer {
+    let (_, mut state) = begin_free()?;
+    let found = held(&mut state, handle)?;
+    if out.is_null() || flags != 0 || kind.0 as u32 != 1 || found.handle_types & 1 == 0 {
+        return Err(INVALID_VALUE);
+    }
+    out.put::<c_int>(found.block.export()?.into_raw_fd())
+}
+
+pub fn cuMemImportFromShareableHandle(
+    _: Call,
+    out: Out<CUmemGenericAllocationHandle>,
+    handle: Address,
+    kind: CUmemAllocationHandleType,
+) -> Answer {
+    let (driver, mut state) = begin_free()?;
+    out.check()?;
+    if kind.0 as u32 != 1 {
+        return Err(NOT_SUPPORTED);
+    }
+    let number = c_int::try_from(handle.0).map_err(|_| INVALID_VALUE)?;
+    let file = duplicate(number).map_err(|_| INVALID_VALUE)?;
+    let block = driver.machine.import(file.as_fd())?;
+    let index = block.device();
+    let device =
+        state.devices.iter().position(|d| d.machine_index == index).ok_or(INVALID_DEVICE)?;
+    let key = insert(&mut state, block, device as i32, 1);
+    out.put(key)
+}
+
+pub fn cuMemAddressReserve(
+    _: Call,
+    out: Out<CUdeviceptr>,
+    bytes: usize,
+    align: usize,
+    hint: CUdeviceptr,
+    flags: c_ulonglong,
+) -> Answer {
+    let (_, mut state) = begin_free()?;
+    out.check()?;
+    let bytes = bytes as u64;
+    if bytes == 0
+        || flags != 0
+        || !bytes.is_multiple_of(GRANULE_BYTES)
+        || !(align == 0 || align.is_power_of_two())
+    {
+        return Err(INVALID_VALUE);
+    }
+    let base = state.space.reserve(bytes, align as u64, hint)?;
+    state.reservations.insert(base, bytes);
+    out.put(base)
+}
+
+pub fn cuMemAddressFree(_: Call, at: CUdeviceptr, bytes: usize) -> Answer {
+    let (_, mut state) = begin_free()?;
+    let reserved = state.reservations.get(&at).copied();
+    if reserved != Some(bytes as u64) {
+        return Err(INVALID_VALUE);
+    }
+    let end = at + bytes as u64;
+    if state.space.iter().any(|r| r.kind == Kind::Mapped && r.base < end && r.end() > at) {
+        return Err(INVALID_VALUE);
+    }
+    state.reservations.remove(&at);
+    state.space.give_back(at, bytes as u64);
+    Ok(())
+}
+
+pub fn cuMemMap(
+    _: Call,
+    at: CUdeviceptr,
+    bytes: usize,
+    offset: usize,
+    handle: CUmemGenericAllocationHandle,
+    flags: c_ulonglong,
+) -> Answer {
+    let (_, mut state) = begin_free()?;
+    let (bytes, offset) = (bytes as u64, offset as u64);
+    let found = held(&mut state, handle)?;
+    let (block, device) = (Arc::clone(&found.block), found.device);
+    let end = at.checked_add(bytes).ok_or(INVALID_VALUE)?;
+    let inside = offset.checked_add(bytes).is_some_and(|stop| stop <= block.bytes());
+    let reserved = state.reservations.range(..=at).next_back();
+    let covered = reserved.is_some_and(|(base, length)| end <= base + length);
+    let taken = state.space.iter().any(|r| r.kind == Kind::Mapped && r.base < end && r.end() > at);
+    if flags != 0
+        || bytes == 0
+        || !inside
+        || !covered
+        || taken
+        || ![at, bytes, offset].iter().all(|n| n.is_multiple_of(GRANULE_BYTES))
+    {
+        return Err(INVALID_VALUE);
+    }
+    let mut range = Range::new(at, bytes, Kind::Mapped, 0, device);
+    range.block = Some(block);
+    range.offset = offset;
+    range.owner = handle;
+    range.accessible = false;
+    state.space.add(range);
+    Ok(())
+}
+
+/// The mappings that together are exactly `bytes` from `at`.
+fn mappings(state: &State, at: u64, bytes: u64) -> Answer<Vec<u64>> {
+    let end = at.checked_add(bytes).ok_or(INVALID_VALUE)?;
+    let (mut next, mut bases) = (at, Vec::new());
+    while next < end {
+        let range = state.space.at(next).filter(|r| r.kind == Kind::Mapped).ok_or(INVALID_VALUE)?;
+        bases.push(range.base);
+        next = range.end();
+    }
+    if next == end && bytes > 0 { Ok(bases) } else { Err(INVALID_VALUE) }
+}
+
+pub fn cuMemUnmap(_: Call, at: CUdeviceptr, bytes: usize) -> Answer {
+    let (driver, mut state) = begin_free()?;
+    mappings(&state, at, bytes as u64)?;
+    refuse_unsafe(&mut state)?;
+    // The driver waits for the work of the current context, as a free does.
+    if let Ok(context) = super::state::current() {
+        drop(state);
+        super::stream::drain_context(driver, context);
+        state = driver.lock();
+    }
+    for base in mappings(&state, at, bytes as u64)? {
+        let range = state.space.remove(base)?;
+        forget_unused(&mut state, range.owner);
+    }
+    Ok(())
+}
+
+pub fn cuMemSetAccess(
+    _: Call,
+    at: CUdeviceptr,
+    bytes: usize,
+    list: In<CUmemAccessDesc>,
+    count: usize,
+) -> Answer {
+    let (_, mut state) = begin_free()?;
+    let bases = mappings(&state, at, bytes as u64)?;
+    for entry in list.list(count)? {
+        if entry.location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE {
+            state.device(location_id(&entry.location))?;
+        }
+        let own = location_id(&entry.location);
+        for base in &bases {
+            if let Some(range) = state.space.find_mut(*base)
+                && range.device == own
+            {
+                range.accessible = entry.flags.0 != 0;
+                range.flags = entry.flags.0 as u32;
+            }
+        }
+    }
+    Ok(())
+}
+
+pub fn cuMemGetAccess(
+    _: Call,
+    flags: Out<c_ulonglong>,
+    place: In<CUmemLocation>,
+    at: CUdeviceptr,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    let range = state.space.find(at).filter(|r| r.kind == Kind::Mapped).ok_or(INVALID_VALUE)?;
+    let own = location_id(&place.get()?) == range.device;
+    flags.put(if own && range.accessible { c_ulonglong::from(range.flags) } else { 0 })
+}
