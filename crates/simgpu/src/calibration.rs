@@ -66,6 +66,9 @@ pub const COPY_BOTH_BYTES_PER_S: u64 = 50_850_000_000;
 /// Device-side clears and copies: row "8 GiB cleared in 1.9 ms".
 pub const CLEAR_BYTES_PER_S: u64 = 4_500_000_000_000;
 
+/// Device-to-device copies read and write: half of what clears reach.
+pub const DEVICE_COPY_BYTES_PER_S: u64 = CLEAR_BYTES_PER_S / 2;
+
 /// CPU time of the first `cuDevicePrimaryCtxRetain`: row "114 ms".
 pub const CONTEXT_CREATE_NS: u64 = 114_000_000;
 

@@ -48,6 +48,8 @@ pub struct Lane {
     fork: ForkWord,
     next: u64,
     pending: VecDeque<(u64, u64)>,
+    /// How many of the pending went with a descriptor the program closed.
+    lost: usize,
     precise: bool,
 }
 
@@ -84,7 +86,7 @@ impl Lane {
     }
 
     pub(super) fn local(fork: ForkWord) -> Self {
-        Self { remote: None, fork, next: 1, pending: VecDeque::new(), precise: false }
+        Self { remote: None, fork, next: 1, pending: VecDeque::new(), lost: 0, precise: false }
     }
 
     /// Whether work takes no time and `submit` need not be called at all.
@@ -111,6 +113,7 @@ impl Lane {
             };
             if remote.socket.get().is_none() {
                 *remote = Remote::open(&remote.directory, remote.ticket)?;
+                self.lost = self.pending.len();
             }
             let socket = remote.socket.get().ok_or(ClientError::Gone)?;
             socket::send(socket, &request.encode(), None).map_err(link::lost)?;
@@ -130,26 +133,17 @@ impl Lane {
         let Some(&(sequence, submitted_ns)) = self.pending.front() else { return Ok(None) };
         let mut completion =
             Completion { sequence, started_ns: submitted_ns, finished_ns: now_ns() };
-        let socket = self.remote.as_mut().and_then(|remote| remote.socket.get());
-        if let Some(socket) = socket {
-            let packet = socket::receive(socket).map_err(link::lost)?;
-            if packet.bytes.is_empty() {
-                return Err(ClientError::Gone);
-            }
-            match Reply::decode(&packet.bytes) {
-                Some(Reply::Completed { sequence: done, started_ns, finished_ns })
-                    if done == sequence =>
-                {
-                    completion = Completion { sequence, started_ns, finished_ns };
+        if let Some(remote) = &mut self.remote {
+            match remote.socket.get() {
+                Some(socket) if self.lost == 0 => {
+                    let packet = socket::receive(socket).map_err(link::lost)?;
+                    completion = completed(&packet.bytes, sequence)?;
+                    self.sleep_until(completion.finished_ns);
                 }
-                Some(reply @ Reply::Refused { .. }) => {
-                    self.pending.pop_front();
-                    return Err(ClientError::from_reply(&reply));
-                }
-                _ => return Err(ClientError::Protocol),
+                Some(_) => self.lost -= 1,
+                None => self.lost = self.pending.len() - 1,
             }
-            self.sleep_until(completion.finished_ns);
-        } else if self.remote.is_none() {
+        } else {
             completion.finished_ns = submitted_ns;
         }
         self.pending.pop_front();
@@ -175,6 +169,19 @@ impl Lane {
                 &until,
             );
         }
+    }
+}
+
+/// The completion in a packet, which must be that of `sequence`.
+fn completed(packet: &[u8], sequence: u64) -> Result<Completion, ClientError> {
+    if packet.is_empty() {
+        return Err(ClientError::Gone);
+    }
+    match Reply::decode(packet) {
+        Some(Reply::Completed { sequence: done, started_ns, finished_ns }) if done == sequence => {
+            Ok(Completion { sequence, started_ns, finished_ns })
+        }
+        _ => Err(ClientError::Protocol),
     }
 }
 

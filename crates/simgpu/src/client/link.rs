@@ -18,20 +18,22 @@ const HIGH_DESCRIPTOR: i32 = 900;
 #[derive(Debug)]
 pub(super) struct Guarded {
     descriptor: Option<OwnedFd>,
-    inode: u64,
+    identity: (u64, u64),
 }
 
 impl Guarded {
     /// Moves a descriptor out of the way and remembers what it is.
     pub(super) fn new(descriptor: OwnedFd) -> Result<Self, Errno> {
-        let inode = fstat(&descriptor)?.st_ino;
+        let stat = fstat(&descriptor)?;
         let high = rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH_DESCRIPTOR);
-        Ok(Self { descriptor: Some(high.unwrap_or(descriptor)), inode })
+        let identity = (stat.st_dev, stat.st_ino);
+        Ok(Self { descriptor: Some(high.unwrap_or(descriptor)), identity })
     }
 
     /// The descriptor, if it still is what it was.
     pub(super) fn get(&mut self) -> Option<BorrowedFd<'_>> {
-        let same = fstat(self.descriptor.as_ref()?).is_ok_and(|stat| stat.st_ino == self.inode);
+        let same = fstat(self.descriptor.as_ref()?)
+            .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.identity);
         if !same {
             // The number is closed or the program's by now; closing it is not ours to do.
             std::mem::forget(self.descriptor.take());
@@ -100,13 +102,13 @@ impl Link {
     pub(super) fn call(
         &mut self,
         request: &Request,
-        attach: Option<&OwnedFd>,
+        attach: Option<BorrowedFd<'_>>,
     ) -> Result<(Reply, Option<OwnedFd>), ClientError> {
         if self.socket.get().is_none() {
             self.resume()?;
         }
         let socket = self.socket.get().ok_or(ClientError::Gone)?;
-        exchange(socket, request, attach.map(AsFd::as_fd))
+        exchange(socket, request, attach)
     }
 
     /// The memory file.

@@ -29,7 +29,7 @@ use crate::sys::mapping::Mapping;
 use crate::wire::{Charge, Reply, Request, WireProcess, WireSample};
 use link::Link;
 use null::NullMachine;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 /// A hold on a block of device memory.
@@ -213,6 +213,11 @@ impl Client {
     /// descriptor stays the program's.
     pub fn import(&self, number: i32) -> Result<Block, ClientError> {
         let descriptor = descriptor::duplicate(number).map_err(|_| ClientError::Unknown)?;
+        self.import_descriptor(descriptor.as_fd())
+    }
+
+    /// The same for a descriptor that is known to be open.
+    pub fn import_descriptor(&self, descriptor: BorrowedFd<'_>) -> Result<Block, ClientError> {
         self.block(&Request::Import {}, Some(descriptor)).map(|range| range.block)
     }
 
@@ -329,11 +334,11 @@ impl Client {
     fn call(
         &self,
         request: &Request,
-        attach: Option<OwnedFd>,
+        attach: Option<BorrowedFd<'_>>,
     ) -> Result<(Reply, Option<OwnedFd>), ClientError> {
         self.refuse_in_fork()?;
         let Machine::Daemon(link) = &self.machine else { return Err(ClientError::NotSupported) };
-        link.lock().unwrap_or_else(PoisonError::into_inner).call(request, attach.as_ref())
+        link.lock().unwrap_or_else(PoisonError::into_inner).call(request, attach)
     }
 
     fn done(&self, request: &Request) -> Result<(), ClientError> {
@@ -346,7 +351,7 @@ impl Client {
     fn block(
         &self,
         request: &Request,
-        attach: Option<OwnedFd>,
+        attach: Option<BorrowedFd<'_>>,
     ) -> Result<SharedRange, ClientError> {
         match self.call(request, attach)?.0 {
             Reply::Block {

@@ -394,6 +394,7 @@ impl Server {
 
     /// A client is gone, or has said so: everything of it goes.
     fn end_client(&mut self, client: u64) {
+        self.watches.retain(|_, watch| !matches!(watch, Watch::Process(of) if *of == client));
         let mut report = self.machine.forget_client(client, now_ns());
         report.endings.clear();
         self.deliver(report);

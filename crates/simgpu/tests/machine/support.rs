@@ -197,6 +197,7 @@ fn client_process() {
                 "ok".into()
             }
             ["churn", seed] => super::lifecycle::churn(&client, seed.parse().unwrap()),
+            ["lane-and-close"] => super::time::lane_and_close(&client),
             ["exec"] => super::lifecycle::become_sleep(),
             ["free"] => client.memory_info(0).unwrap().free_bytes.to_string(),
             ["work", contexts_ns, total] => {

@@ -48,6 +48,32 @@ fn a_kernel_takes_its_time_and_a_copy_the_links() {
 }
 
 #[test]
+fn a_lane_survives_a_program_that_closes_all_descriptors() {
+    let machine = Machine::new(&[]);
+    let mut program = machine.process();
+    assert_eq!(program.tell("lane-and-close"), "1 2 3 4");
+}
+
+/// Submits work, closes every descriptor below it, and goes on.
+pub(crate) fn lane_and_close(client: &Client) -> String {
+    let context = client.create_context(0).unwrap();
+    let mut lane = client.lane().unwrap();
+    for _ in 0..2 {
+        lane.submit(&kernel(context.id, 50_000_000)).unwrap();
+    }
+    super::lifecycle::close_all();
+    for _ in 0..2 {
+        lane.submit(&kernel(context.id, 1_000_000)).unwrap();
+    }
+    let mut sequences = Vec::new();
+    while let Some(done) = lane.wait().unwrap() {
+        sequences.push(done.sequence.to_string());
+    }
+    client.destroy_context(context).unwrap();
+    sequences.join(" ")
+}
+
+#[test]
 fn two_processes_that_synchronise_lose_more_than_half() {
     let machine = Machine::new(&[]);
     let (mut one, mut two) = (machine.process(), machine.process());
