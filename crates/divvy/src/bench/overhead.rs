@@ -17,7 +17,7 @@ const GIB: u64 = 1 << 30;
 /// No sample takes longer; a side that does has failed the figure.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Starts of a program that never uses the GPU, each round.
-const EXECS: u32 = 60;
+const EXECS: u32 = 100;
 /// Processes that start at once.
 const STORM: u32 = 300;
 
@@ -98,7 +98,12 @@ fn limit(bench: &Bench) -> u64 {
 fn measure_cost(bench: &mut Bench, cost: &Cost) -> Result<()> {
     let client = bench.client("cost")?;
     let hold = bench.client("hold")?;
-    let mut time = Figure::new(cost.name, "ns", cost.goal);
+    let goal = match cost.goal {
+        // A real driver's calls take microseconds and differ from run to run by more than ours cost.
+        Goal::Added(_) if !bench.stage.is_simulated() => Goal::Spread,
+        goal => goal,
+    };
+    let mut time = Figure::new(cost.name, "ns", goal);
     let mut counted = Figure::new(format!("{}, instructions", cost.name), "", Goal::None);
     for round in 0..bench.rounds {
         for side in bench.turn(round) {
@@ -157,7 +162,7 @@ fn measure_exec(bench: &mut Bench) -> Result<()> {
         .iter()
         .map(|side| side.tenancy(&bench.stage, limit(bench)))
         .collect::<Result<Vec<_>>>()?;
-    for round in 0..bench.rounds {
+    for round in 0..bench.rounds.max(7) {
         bench.say(&format!("exec: round {}", round + 1));
         let mut samples = vec![Vec::new(); tenancies.len()];
         for again in 0..EXECS {

@@ -23,6 +23,8 @@ pub(super) enum Goal {
     AtLeast(f64),
     /// Divvy's median over native's.
     Ratio(f64),
+    /// Divvy's median less native's, within the span of native's own samples.
+    Spread,
     /// None: the figure is shown.
     None,
 }
@@ -90,8 +92,15 @@ impl Figure {
             Goal::AtMost(most) => Some(divvy <= most),
             Goal::AtLeast(least) => Some(divvy >= least),
             Goal::Ratio(most) => Some(divvy <= most * self.medians.get("native")?),
+            Goal::Spread => Some(self.added("divvy")? <= self.native_spread()?),
             Goal::None => None,
         }
+    }
+
+    fn native_spread(&self) -> Option<f64> {
+        let samples = self.samples.get("native")?;
+        let most = samples.iter().copied().reduce(f64::max)?;
+        Some(most - samples.iter().copied().reduce(f64::min)?)
     }
 }
 
@@ -190,12 +199,19 @@ impl Report {
             };
             let mut cells = vec![figure.name.clone(), figure.unit.to_owned()];
             cells.extend(self.sides.iter().map(value));
-            cells.push(figure.added("divvy").map_or_else(|| "-".to_owned(), text));
+            // Beside a bound on the figure itself the difference says nothing.
+            let is_bound = matches!(figure.goal, Goal::AtMost(_) | Goal::AtLeast(_));
+            let added = figure.added("divvy").filter(|_| !is_bound);
+            cells.push(added.map_or_else(|| "-".to_owned(), text));
             cells.push(match figure.goal {
                 Goal::Added(most) => format!("added <= {}", text(most)),
                 Goal::AtMost(most) => format!("<= {}", text(most)),
                 Goal::AtLeast(least) => format!(">= {}", text(least)),
                 Goal::Ratio(most) => format!("<= {} x native", text(most)),
+                Goal::Spread => format!(
+                    "added <= {} (native's spread)",
+                    figure.native_spread().map_or_else(|| "-".to_owned(), text)
+                ),
                 Goal::None => String::new(),
             });
             cells.push(match figure.is_met() {
@@ -276,6 +292,10 @@ mod tests {
             assert_eq!(figure(goal, native, divvy).is_met(), met, "{goal:?}");
         }
         assert_eq!(Figure::new("x", "ns", Goal::AtMost(1.0)).is_met(), None);
+        let mut noisy = figure(Goal::Spread, 100.0, 108.0);
+        assert_eq!(noisy.is_met(), Some(false));
+        noisy.take("native", Ok(110.0));
+        assert_eq!(noisy.is_met(), Some(true));
     }
 
     #[test]
