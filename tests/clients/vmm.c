@@ -148,7 +148,12 @@ static void import_by_descriptor_is_charged(void)
     if (given != NULL) {
         OK(cuMemImportFromShareableHandle(&handle, (void *)(long)atoi(given),
                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+        /* Its size shows when it is mapped; from then on it is charged here too. */
+        CUdeviceptr range;
+        OK(cuMemAddressReserve(&range, 64 * MIB, 0, 0, 0));
+        OK(cuMemMap(range, 64 * MIB, 0, handle, 0));
         EQUAL(used() - before, 64 * MIB);
+        OK(cuMemUnmap(range, 64 * MIB));
         OK(cuMemRelease(handle));
         EQUAL(used() - before, 0);
         return;
