@@ -255,9 +255,7 @@ fn uncovered(exported: &BTreeSet<String>) -> Finding {
     let unknown: Vec<&str> = exported
         .iter()
         .map(String::as_str)
-        .filter(|name| {
-            name.starts_with("cu") && find(name).is_none() && !UNDOCUMENTED.contains(name)
-        })
+        .filter(|name| is_entry_point(name) && find(name).is_none() && !UNDOCUMENTED.contains(name))
         .collect();
     let total = exported.iter().filter(|name| is_entry_point(name)).count();
     let sensitive: Vec<&str> = unknown
