@@ -87,6 +87,13 @@ fn allocate(
     kind: Kind,
     call: impl FnOnce() -> Result<(u64, u64), CUresult>,
 ) -> CUresult {
+    if bytes == 0 {
+        // The driver's own refusal, whatever the limit.
+        return match call() {
+            Ok(_) => SUCCESS,
+            Err(code) => code,
+        };
+    }
     if charge::is_small(bytes) && kind == Kind::Block {
         return allocate_packed(place, call);
     }

@@ -7,13 +7,14 @@
 
 use core::ffi::{c_char, c_uint, c_void};
 
+use divvy_abi::MAX_DEVICES;
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{
-    CUfunction, CUfunction_attribute, CUjit_option, CUkernel, CUlibrary, CUlibraryOption, CUmodule,
-    CUresult,
+    CUdevice, CUfunction, CUfunction_attribute, CUjit_option, CUkernel, CUlibrary, CUlibraryOption,
+    CUmodule, CUresult,
 };
 
-use super::charge::{Next, OUT_OF_MEMORY, Place, SUCCESS, ask, here};
+use super::charge::{Next, OUT_OF_MEMORY, Place, SUCCESS, ask, at, here};
 use super::entry::Entry;
 use super::{heap, image};
 use crate::sys::map::Map;
@@ -39,7 +40,7 @@ fn load(
     if bytes == 0 {
         return forward();
     }
-    let place = match here() {
+    let place = match here_or_first() {
         Next::Count(place) => place,
         Next::Forward => return forward(),
         Next::Refuse(code) => return code,
@@ -74,6 +75,51 @@ fn load(
             OUT_OF_MEMORY
         }
     }
+}
+
+/// The current place, or the first device: a library may be loaded before there is a context.
+fn here_or_first() -> Next<Place> {
+    match here() {
+        Next::Forward => match driver::device_get(0).map(at) {
+            Ok(Next::Count(device)) => Next::Count(Place { device, context: 0 }),
+            Ok(Next::Refuse(code)) => Next::Refuse(code),
+            Ok(Next::Forward) | Err(_) => Next::Forward,
+        },
+        other => other,
+    }
+}
+
+/// Charges a library's globals on the current device too, if it was charged on another one.
+fn spread(library: CUlibrary) -> CUresult {
+    let handle = library.0.addr() as u64;
+    let Some(entry) = LIBRARIES.get(handle).map(Entry::unpack) else { return SUCCESS };
+    let Next::Count(place) = here() else { return SUCCESS };
+    let key = copy_key(handle, place.device.ordinal);
+    if entry.ordinal == place.device.ordinal || LIBRARIES.get(key).is_some() {
+        return SUCCESS;
+    }
+    let held = match ask(place.device, entry.bytes, Kind::Module) {
+        Ok(held) => held,
+        Err(code) => return code,
+    };
+    let copy = Entry { ordinal: place.device.ordinal, owner: place.context, ..entry };
+    match LIBRARIES.insert(key, copy.pack()) {
+        Ok(None) => {
+            held.keep();
+            SUCCESS
+        }
+        // Another thread was here first.
+        Ok(Some(_)) => SUCCESS,
+        Err(_) => {
+            place.device.tell_no_table();
+            OUT_OF_MEMORY
+        }
+    }
+}
+
+/// Where a library's copy on another device is kept: handles are aligned far beyond 16.
+fn copy_key(handle: u64, ordinal: CUdevice) -> u64 {
+    handle.wrapping_add(1).wrapping_add(u64::from(ordinal.cast_unsigned() & 0xf))
 }
 
 fn load_module(bytes: u64, module: Out<'_, CUmodule>, call: impl Fn() -> CUresult) -> CUresult {
@@ -232,7 +278,17 @@ pub(crate) fn cuLibraryLoadFromFile(
 
 /// Unloads a library.
 pub(crate) fn cuLibraryUnload(real: real::cuLibraryUnload, library: CUlibrary) -> CUresult {
-    unload(&LIBRARIES, library.0.addr() as u64, || real.call(library))
+    let handle = library.0.addr() as u64;
+    let result = unload(&LIBRARIES, handle, || real.call(library));
+    if result == SUCCESS {
+        for index in 0..MAX_DEVICES {
+            let key = copy_key(handle, CUdevice::try_from(index).unwrap_or(0));
+            if let Some(copy) = LIBRARIES.take(key) {
+                Entry::unpack(copy).give_back();
+            }
+        }
+    }
+    result
 }
 
 /// Hands out a function of a module.
@@ -255,8 +311,24 @@ pub(crate) fn cuLibraryGetKernel(
     library: CUlibrary,
     name: In<'_, c_char>,
 ) -> CUresult {
+    let spread = spread(library);
+    if spread != SUCCESS {
+        return spread;
+    }
     match real.call(kernel, library, name) {
         SUCCESS => obtained_kernel(kernel.get()),
+        code => code,
+    }
+}
+
+/// Hands out a library's module in the current context.
+pub(crate) fn cuLibraryGetModule(
+    real: real::cuLibraryGetModule,
+    module: Out<'_, CUmodule>,
+    library: CUlibrary,
+) -> CUresult {
+    match spread(library) {
+        SUCCESS => real.call(module, library),
         code => code,
     }
 }

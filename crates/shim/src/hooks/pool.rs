@@ -32,19 +32,22 @@ fn is_default(stream: CUstream) -> bool {
     stream.0.addr() <= 2
 }
 
-/// The device on whose memory a stream's work runs.
+/// The device on whose memory a stream's work runs. The stream tells where no context is current.
 fn device_of(stream: CUstream, per_thread: bool) -> Next<&'static Device> {
-    let place = match here() {
-        Next::Count(Place { device, .. }) => device,
-        Next::Forward => return Next::Forward,
+    let current = match here() {
+        Next::Count(Place { device, .. }) => Some(device),
+        Next::Forward => None,
         Next::Refuse(code) => return Next::Refuse(code),
     };
-    if is_default(stream) {
-        return Next::Count(place);
-    }
-    match driver::stream_ctx_device(stream, per_thread) {
-        Ok(ordinal) if ordinal != place.ordinal => at(ordinal),
-        _ => Next::Count(place),
+    let its_own = match is_default(stream) {
+        true => None,
+        false => driver::stream_ctx_device(stream, per_thread).ok(),
+    };
+    match (current, its_own) {
+        (Some(device), Some(ordinal)) if device.ordinal == ordinal => Next::Count(device),
+        (_, Some(ordinal)) => at(ordinal),
+        (Some(device), None) => Next::Count(device),
+        (None, None) => Next::Forward,
     }
 }
 
