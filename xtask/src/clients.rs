@@ -29,6 +29,10 @@ pub(crate) fn build(stage: &Path, folders: &[&str]) -> Result<()> {
     let mut names: Vec<OsString> = Vec::new();
     for folder in folders {
         let sources = sources(&root().join(folder))?;
+        let vendor = sources.iter().any(|source| {
+            ["<cuda.h>", "<nvml.h>"].iter().any(|header| source.text.contains(header))
+        });
+        let includes = if vendor { headers::client_includes(root())? } else { Vec::new() };
         let (programs, parts): (Vec<&Source>, Vec<&Source>) =
             sources.iter().partition(|source| source.text.contains("int main("));
         for program in programs {
@@ -38,7 +42,7 @@ pub(crate) fn build(stage: &Path, folders: &[&str]) -> Result<()> {
             }
             let binary = out.join(&name);
             if !is_newer(&binary, &sources) {
-                compile(program, &parts, &binary, stage)?;
+                compile(program, &parts, &includes, &binary, stage)?;
             }
             names.push(name);
         }
@@ -72,14 +76,18 @@ fn sources(folder: &Path) -> Result<Vec<Source>> {
     Ok(found)
 }
 
-fn compile(program: &Source, parts: &[&Source], binary: &Path, stage: &Path) -> Result<()> {
+fn compile(
+    program: &Source,
+    parts: &[&Source],
+    includes: &[PathBuf],
+    binary: &Path,
+    stage: &Path,
+) -> Result<()> {
     let mut gcc = Command::new("gcc");
     // Warnings stay warnings: another gcc has others, and a newcomer has another gcc.
     gcc.args(["-std=gnu11", "-O2", "-g", "-Wall"]);
-    if ["<cuda.h>", "<nvml.h>"].iter().any(|header| program.text.contains(header)) {
-        for include in headers::client_includes(root())? {
-            gcc.arg("-isystem").arg(include);
-        }
+    for include in includes {
+        gcc.arg("-isystem").arg(include);
     }
     gcc.arg(&program.path);
     gcc.args(
