@@ -217,13 +217,15 @@ impl Memory {
         })
     }
 
-    /// Bytes of a device by paying client.
-    pub fn paid(&self, device: u32) -> BTreeMap<u64, u64> {
-        let mut paid = BTreeMap::new();
+    /// Bytes of a device by paying client, as NVML lists them: managed memory is on nobody's account
+    /// there, although the card is fuller by it.
+    pub fn listed(&self, device: u32) -> BTreeMap<u64, u64> {
+        let mut listed = BTreeMap::new();
         for block in self.blocks.values().filter(|block| block.device == device) {
-            *paid.entry(block.payer).or_insert(0) += block.range.bytes;
+            let bytes = if block.charge == Charge::Managed { 0 } else { block.range.bytes };
+            *listed.entry(block.payer).or_insert(0) += bytes;
         }
-        paid
+        listed
     }
 }
 
@@ -251,11 +253,11 @@ mod tests {
         assert_eq!(memory.forget(1), []);
         assert_eq!(memory.figures(0).unwrap().used_bytes, 6 << 20);
         memory.hold(2, id).unwrap();
-        assert_eq!(memory.paid(0).get(&2), Some(&(6 << 20)));
+        assert_eq!(memory.listed(0).get(&2), Some(&(6 << 20)));
         assert_eq!(memory.unexport(id), None);
         memory.hold(3, id).unwrap();
         assert_eq!(memory.release(3, id), Ok(None));
-        assert_eq!(memory.paid(0).get(&2), Some(&(6 << 20)));
+        assert_eq!(memory.listed(0).get(&2), Some(&(6 << 20)));
         assert_eq!(memory.release(2, id), Ok(Some(range)));
         assert_eq!(memory.figures(0).unwrap().used_bytes, 0);
     }
@@ -299,7 +301,7 @@ mod tests {
                 let living: u64 = memory.blocks.values().map(|block| block.range.bytes).sum();
                 prop_assert_eq!(figures.used_bytes, living);
                 prop_assert!(figures.used_bytes <= figures.total_bytes);
-                prop_assert_eq!(memory.paid(0).values().sum::<u64>(), living);
+                prop_assert_eq!(memory.listed(0).values().sum::<u64>(), living);
             }
         }
     }

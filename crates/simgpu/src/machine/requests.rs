@@ -244,7 +244,7 @@ impl Machine {
         for (client, contexts) in self.clients.contexts_on(device) {
             add(client, contexts, u64::from(contexts) * CONTEXT_BYTES);
         }
-        for (client, bytes) in self.memory.paid(device) {
+        for (client, bytes) in self.memory.listed(device) {
             add(client, 0, bytes);
         }
         Ok(Reply::Processes { processes: rows.into_values().take(3000).collect() })
