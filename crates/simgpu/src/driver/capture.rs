@@ -76,6 +76,22 @@ pub(crate) fn invalidate_stream(state: &mut State, stream: u64) {
     }
 }
 
+/// Refuses to wait for a context in which a stream captures, in whatever mode.
+pub(crate) fn refuse_in_context(state: &mut State, context: u64) -> Answer {
+    if state.captures.is_empty() {
+        return Ok(());
+    }
+    let own = state.streams.iter().filter(|(_, stream)| stream.context == context);
+    let captures: Vec<u64> = own.map(|(_, s)| s.capture).filter(|id| *id != 0).collect();
+    if captures.is_empty() {
+        return refuse_unsafe(state);
+    }
+    for capture in captures {
+        invalidate(state, capture);
+    }
+    Err(CAPTURE_UNSUPPORTED)
+}
+
 /// Refuses questions about, and waits for, a stream that captures.
 pub(crate) fn refuse_on_capturing(state: &mut State, stream: u64) -> Answer {
     if state.captures.is_empty() {
@@ -242,9 +258,9 @@ fn is_joined(state: &State, capture: &Capture) -> bool {
 
 pub fn cuStreamEndCapture(call: Call, stream: CUstream, graph: Out<CUgraph>) -> Answer {
     let (_, mut state, key) = resolved(call, stream)?;
-    graph.check()?;
     let id = state.streams.get(key)?.capture;
     let Some(capture) = state.captures.get(&id) else { return Err(ILLEGAL_STATE) };
+    graph.check()?;
     if capture.origin != key {
         invalidate(&mut state, id);
         return Err(CAPTURE_UNMATCHED);

@@ -21,6 +21,8 @@ use crate::sys::driver::{Answer, Handle, In, Out};
 
 /// Local memory per thread that is inside a context's own cost.
 pub(crate) const FREE_LOCAL_BYTES: u64 = 1024;
+/// No thread can have more local memory than this.
+const MOST_LOCAL_BYTES: usize = 16 << 20;
 
 /// How a context came to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,6 +97,9 @@ impl Context {
 
 /// Brings a context's resources to life: its cost and its legacy stream.
 pub(crate) fn activate(driver: &Driver, state: &mut State, key: u64) -> Answer {
+    if let Some(error) = state.broken {
+        return Err(error);
+    }
     let context = state.contexts.get(key)?;
     let (device, origin) = (context.device, context.origin);
     let charge = match origin {
@@ -340,6 +345,9 @@ pub fn cuCtxCreate_v4(
 fn destroy(context: CUcontext) -> Answer {
     let (driver, state) = begin_free()?;
     let key = context.key();
+    if key == 0 {
+        return Err(INVALID_VALUE);
+    }
     let found = state.contexts.get(key).map_err(|_| INVALID_CONTEXT)?;
     if found.origin != Origin::Created {
         return Err(INVALID_CONTEXT);
@@ -388,6 +396,9 @@ pub fn cuCtxDetach(_: Call, context: CUcontext) -> Answer {
 
 fn push(context: CUcontext) -> Answer {
     let (_, state) = begin_free()?;
+    if context.key() == 0 {
+        return Err(INVALID_VALUE);
+    }
     let found = state.contexts.get(context.key()).map_err(|_| INVALID_CONTEXT)?;
     if !found.alive {
         return Err(INVALID_CONTEXT);
@@ -483,7 +494,8 @@ pub fn cuCtxGetLimit(_: Call, value: Out<usize>, limit: CUlimit) -> Answer {
     value.check()?;
     let found = state.context(key)?.limits.get(limit.0 as usize).copied();
     match found {
-        None | Some(usize::MAX) => Err(UNSUPPORTED_LIMIT),
+        None => Err(INVALID_VALUE),
+        Some(usize::MAX) => Err(UNSUPPORTED_LIMIT),
         Some(found) => value.put(found),
     }
 }
@@ -492,7 +504,9 @@ pub fn cuCtxSetLimit(_: Call, limit: CUlimit, value: usize) -> Answer {
     let (driver, mut state, key) = begin()?;
     let index = limit.0 as usize;
     match state.context(key)?.limits.get(index).copied() {
-        None | Some(usize::MAX) => Err(UNSUPPORTED_LIMIT),
+        None => Err(INVALID_VALUE),
+        Some(usize::MAX) => Err(UNSUPPORTED_LIMIT),
+        Some(_) if index == 0 && value > MOST_LOCAL_BYTES => Err(INVALID_VALUE),
         Some(_) if index == 0 => set_local(driver, &mut state, key, value as u64),
         // Heap and printf buffer are taken when a kernel that uses them is launched; no simulated
         // kernel does.
@@ -543,7 +557,7 @@ pub fn cuCtxGetExecAffinity(_: Call, _: Out<CUexecAffinityParam>, _: CUexecAffin
 
 pub fn cuCtxSynchronize(_: Call) -> Answer {
     let (driver, mut state, key) = begin()?;
-    super::capture::refuse_unsafe(&mut state)?;
+    super::capture::refuse_in_context(&mut state, key)?;
     synchronize_context(driver, state, key)
 }
 
@@ -551,7 +565,7 @@ pub fn cuCtxSynchronize_v2(_: Call, context: CUcontext) -> Answer {
     let (driver, mut state) = begin_free()?;
     let key = chosen(context)?;
     state.context(key)?;
-    super::capture::refuse_unsafe(&mut state)?;
+    super::capture::refuse_in_context(&mut state, key)?;
     synchronize_context(driver, state, key)
 }
 

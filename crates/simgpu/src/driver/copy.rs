@@ -26,6 +26,7 @@ fn known(state: &State, at: u64, bytes: u64) -> Answer {
         return Err(INVALID_VALUE);
     }
     match state.space.find(at) {
+        None if state.is_graph_memory(at) => Ok(()),
         None if Space::is_device_address(at) => Err(INVALID_VALUE),
         Some(range)
             if range.device >= 0
@@ -41,7 +42,7 @@ fn known(state: &State, at: u64, bytes: u64) -> Answer {
 
 /// The device side of a directed copy must be memory the driver knows.
 fn device(state: &State, at: u64, bytes: u64) -> Answer {
-    if bytes > 0 && state.space.find(at).is_none() {
+    if bytes > 0 && state.space.find(at).is_none() && !state.is_graph_memory(at) {
         return Err(INVALID_VALUE);
     }
     known(state, at, bytes)

@@ -108,7 +108,10 @@ pub fn cuEventQuery(_: Call, event: CUevent) -> Answer {
 
 pub fn cuEventSynchronize(_: Call, event: CUevent) -> Answer {
     let (driver, mut state) = begin_free()?;
-    uncaptured(&mut state, event)?;
+    uncaptured(&mut state, event).map_err(|error| match error {
+        CAPTURED_EVENT => INVALID_VALUE,
+        other => other,
+    })?;
     let found = state.events.of(event)?;
     let context = found.context;
     if let Some((point, _)) = found.mark {

@@ -45,7 +45,12 @@ fn instantiate(out: Out<CUgraphExec>, graph: CUgraph, flags: u64) -> Answer<u64>
     }
     let mut graph_nodes = Vec::new();
     flatten(&state, graph.key(), &mut graph_nodes)?;
-    let key = state.execs.insert(Exec { graph_nodes, disabled: Vec::new(), flags });
+    let has_memory = graph_nodes.iter().any(|(_, kind)| matches!(kind, NodeKind::Allocate { .. }));
+    if has_memory && state.execs.iter().any(|(_, exec)| exec.graph == graph.key()) {
+        return Err(NOT_SUPPORTED);
+    }
+    let graph = graph.key();
+    let key = state.execs.insert(Exec { graph, graph_nodes, disabled: Vec::new(), flags });
     out.put(CUgraphExec::from_key(key))?;
     Ok(key)
 }
@@ -159,6 +164,9 @@ fn reserve_local(
 
 pub fn cuGraphLaunch(call: Call, exec: CUgraphExec, stream: CUstream) -> Answer {
     let (driver, mut state, key) = resolved(call, stream)?;
+    if exec.key() == 0 {
+        return Err(INVALID_VALUE);
+    }
     let found = state.execs.of(exec)?;
     let (nodes, flags, disabled) = (found.graph_nodes.clone(), found.flags, found.disabled.clone());
     let context = state.streams.get(key)?.context;

@@ -49,6 +49,7 @@ pub(crate) struct Graph {
 
 /// An executable graph; see [`super::exec`].
 pub(crate) struct Exec {
+    pub(crate) graph: u64,
     pub(crate) graph_nodes: Vec<(u64, NodeKind)>,
     pub(crate) disabled: Vec<u64>,
     pub(crate) flags: u64,
@@ -85,7 +86,9 @@ pub(crate) fn reserve_allocation(state: &mut State, bytes: u64) -> Answer<u64> {
         return Err(INVALID_VALUE);
     }
     let reserved = round_up(bytes, GRANULE_BYTES)?;
-    state.space.reserve(reserved, 0, 0)
+    let address = state.space.reserve(reserved, 0, 0)?;
+    state.graph_memory.insert(address, bytes);
+    Ok(address)
 }
 
 /// A graph's nodes, each after those it depends on.
@@ -119,6 +122,8 @@ pub(crate) fn clone_graph(state: &mut State, graph: u64, is_child: bool) -> Answ
             NodeKind::Child { graph } => {
                 NodeKind::Child { graph: clone_graph(state, graph, true)? }
             }
+            // Memory nodes have one address and one owner.
+            NodeKind::Allocate { .. } | NodeKind::Free { .. } => return Err(NOT_SUPPORTED),
             other => other,
         };
         let made = add_node(state, copy, after, kind)?;

@@ -34,7 +34,7 @@ pub fn cuIpcGetMemHandle(_: Call, out: Out<CUipcMemHandle>, at: CUdeviceptr) -> 
     let (_, mut state, _) = begin()?;
     out.check()?;
     let range =
-        state.space.at(at).filter(|range| range.kind == Kind::Device).ok_or(INVALID_VALUE)?;
+        state.space.find(at).filter(|range| range.kind == Kind::Device).ok_or(INVALID_VALUE)?;
     let block = range.block.as_ref().ok_or(INVALID_VALUE)?;
     let packed = block.publish(range.offset, range.bytes)?;
     state.ipc_published.insert(packed);
@@ -57,8 +57,13 @@ pub fn cuIpcOpenMemHandle_v2(
     if state.ipc_published.contains(&packed) {
         return Err(INVALID_CONTEXT);
     }
+    if let Some((at, count)) = state.ipc_opened.get_mut(&packed) {
+        *count += 1;
+        return out.put(*at);
+    }
     let device = state.context(context)?.device;
     let at = map(driver, &mut state, packed, Kind::Ipc, context, device)?;
+    state.ipc_opened.insert(packed, (at, 1));
     out.put(at)
 }
 
@@ -72,9 +77,17 @@ pub fn cuIpcOpenMemHandle(
 }
 
 pub fn cuIpcCloseMemHandle(_: Call, at: CUdeviceptr) -> Answer {
-    let (driver, state) = begin_free()?;
+    let (driver, mut state) = begin_free()?;
     let found = state.space.at(at).filter(|range| range.kind == Kind::Ipc).ok_or(INVALID_VALUE)?;
     let context = found.context;
+    let opened = state.ipc_opened.values_mut().find(|(base, _)| *base == at);
+    if let Some((_, count)) = opened
+        && *count > 1
+    {
+        *count -= 1;
+        return Ok(());
+    }
+    state.ipc_opened.retain(|_, (base, _)| *base != at);
     drop(state);
     super::stream::drain_context(driver, context);
     let mut state = driver.lock();

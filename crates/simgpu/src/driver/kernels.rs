@@ -166,7 +166,11 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = [u8; 4]> + '_ {
 
 /// Visits the mapped runs of a device range, in order.
 fn visit(driver: &Driver, at: u64, length: u64, mut work: impl FnMut(bytes::Span)) -> Answer {
-    let pieces = driver.lock().space.pieces(at, length)?;
+    let pieces = {
+        let mut state = driver.lock();
+        super::task::touch(driver, &mut state, at, length);
+        state.space.device_pieces(at, length)?
+    };
     let (mut at, mut left) = (at, length);
     while left > 0 {
         let (span, found) = part(&pieces, at, left).ok_or(ILLEGAL_ADDRESS)?;

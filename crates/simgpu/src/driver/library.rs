@@ -53,7 +53,14 @@ pub fn cuLibraryLoadData(
     _option_values: In<*mut c_void>,
     _option_count: c_uint,
 ) -> Answer {
-    add(library, module::image_at(code))
+    // A library is read when it is first used; what is none shows then, as a missing kernel.
+    add(
+        library,
+        module::image_at(code).or_else(|error| match error {
+            INVALID_VALUE => Err(error),
+            _ => Ok(Arc::default()),
+        }),
+    )
 }
 
 #[expect(clippy::too_many_arguments, reason = "the driver's signature")]

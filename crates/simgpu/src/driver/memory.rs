@@ -2,7 +2,7 @@
 //!
 //! Promises: sizes and codes as measured on the H200; a free waits for the work that may use the
 //! memory; a managed pointer and pinned host memory are readable by the program itself. Managed
-//! memory is taken from the card at once, where the real driver waits for the first touch.
+//! memory is on the host until the device touches it, and stays on the device from then on.
 
 use core::ffi::{c_int, c_uint, c_void};
 use std::os::fd::{AsFd, OwnedFd};
@@ -140,7 +140,7 @@ pub fn cuMemAllocManaged(
     bytes: usize,
     flags: c_uint,
 ) -> Answer {
-    let (driver, mut state, context) = begin()?;
+    let (_, mut state, context) = begin()?;
     refuse_unsafe(&mut state)?;
     address.check()?;
     if bytes == 0 || !(flags == 1 || flags == 2) {
@@ -148,17 +148,12 @@ pub fn cuMemAllocManaged(
     }
     let device = state.context(context)?.device;
     let rounded = super::space::round_up(bytes as u64, super::space::GRANULE_BYTES)?;
-    let block = driver.allocate(&state, device, rounded, Purpose::Data)?;
-    let mut range = Range::new(0, bytes as u64, Kind::Managed, context, device);
-    match block.span()? {
-        Some(span) => range.base = span.at as u64,
-        None => {
-            range.base = state.space.reserve(rounded, 0, 0)?;
-            range.reserved_bytes = rounded;
-        }
-    }
+    // It begins on the host; the device takes memory for it at its first touch.
+    let mapping = host_mapping(rounded as usize)?;
+    let mut range =
+        Range::new(mapping.span().at as u64, bytes as u64, Kind::Managed, context, device);
     range.flags = flags;
-    range.block = Some(block);
+    range.block = Some(Arc::new(HostMemory(mapping)));
     address.put(state.space.add(range))
 }
 
@@ -263,16 +258,23 @@ pub fn cuMemGetAddressRange(
 
 // ---- host memory ----
 
+fn host_mapping(bytes: usize) -> Answer<Mapping> {
+    let file = memory_file(bytes as u64).map_err(|_| OUT_OF_MEMORY)?;
+    Mapping::of(file.as_fd(), bytes).map_err(|_| OUT_OF_MEMORY)
+}
+
 fn host_allocate(out: Out<*mut c_void>, bytes: usize, flags: u32) -> Answer {
     let (_, mut state, context) = begin()?;
     refuse_unsafe(&mut state)?;
     out.check()?;
-    if bytes == 0 || flags & !7 != 0 {
+    if flags & !7 != 0 {
         return Err(INVALID_VALUE);
     }
+    if bytes == 0 {
+        return out.put(core::ptr::null_mut());
+    }
     let rounded = bytes.checked_next_multiple_of(4096).ok_or(OUT_OF_MEMORY)?;
-    let file = memory_file(rounded as u64).map_err(|_| OUT_OF_MEMORY)?;
-    let mapping = Mapping::of(file.as_fd(), rounded).map_err(|_| OUT_OF_MEMORY)?;
+    let mapping = host_mapping(rounded)?;
     let at = mapping.span().at;
     let mut range = Range::new(at as u64, bytes as u64, Kind::Host, context, -1);
     range.flags = flags;
@@ -312,7 +314,7 @@ fn register(at: Address, bytes: usize, flags: u32) -> Answer {
         return Err(INVALID_VALUE);
     }
     let end = at.0 as u64 + bytes as u64;
-    if state.space.iter().any(|range| range.base < end && range.end() > at.0 as u64) {
+    if state.space.overlapping(at.0 as u64, end).next().is_some() {
         return Err(HOST_MEMORY_ALREADY_REGISTERED);
     }
     let mut range = Range::new(at.0 as u64, bytes as u64, Kind::Registered, context, -1);

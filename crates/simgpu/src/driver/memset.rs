@@ -14,7 +14,8 @@ use crate::sys::driver::{Answer, Handle};
 /// Checks that the driver knows the memory.
 pub(crate) fn check(state: &State, shape: &FillShape) -> Answer {
     let element = u64::from(shape.element_bytes);
-    if shape.width > 0 && shape.height > 0 {
+    let waits_for_graph = state.space.find(shape.at).is_none() && state.is_graph_memory(shape.at);
+    if shape.width > 0 && shape.height > 0 && !waits_for_graph {
         let range = state.space.find(shape.at).ok_or(INVALID_VALUE)?;
         let row = shape.width.checked_mul(element).ok_or(INVALID_VALUE)?;
         let end = shape.at.checked_add(row).ok_or(INVALID_VALUE)?;

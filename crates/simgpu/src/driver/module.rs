@@ -14,7 +14,7 @@ use super::call::Call;
 use super::error::*;
 use super::kernels::Body;
 use super::machine::Purpose;
-use super::ptx::{Entry, Image, parse};
+use super::ptx::{BadText, Entry, Image, parse};
 use super::space::{Kind, Range, part};
 use super::state::{Driver, State, begin, begin_free};
 use crate::sys::driver::{Address, Answer, Handle, In, Out, Text};
@@ -78,7 +78,11 @@ pub(crate) fn image_of(content: &[u8]) -> Answer<Arc<Image>> {
     if content.starts_with(b"\x7fELF") || content.starts_with(&0xba55_ed50_u32.to_le_bytes()) {
         return Ok(embedded(content));
     }
-    parse(&String::from_utf8_lossy(content)).map(Arc::new).ok_or(INVALID_IMAGE)
+    let text = String::from_utf8_lossy(content);
+    parse(&text).map(Arc::new).map_err(|bad| match bad {
+        BadText::NotPtx => INVALID_IMAGE,
+        BadText::BadPtx => CUresult::CUDA_ERROR_INVALID_PTX,
+    })
 }
 
 /// Loads an image into a context: its globals take memory now.
@@ -170,7 +174,7 @@ pub fn cuModuleUnload(_: Call, module: CUmodule) -> Answer {
     let (driver, state) = begin_free()?;
     let found = state.modules.of(module)?;
     if found.of_library != 0 {
-        return Err(INVALID_HANDLE);
+        return Err(NOT_PERMITTED);
     }
     let context = found.context;
     drop(state);

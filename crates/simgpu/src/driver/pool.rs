@@ -187,7 +187,7 @@ fn take(
         None => grow(driver, state, key, rounded, total)?,
     };
     let pool = state.pools.get_mut(key)?;
-    pool.used += rounded;
+    pool.used += bytes;
     pool.used_high = pool.used_high.max(pool.used);
     let end = at + rounded;
     let within = pool.chunks.iter().filter(|(start, b)| **start < end && **start + b.bytes() > at);
@@ -285,7 +285,7 @@ pub(crate) fn free_at(state: &mut State, at: u64, after: Option<Point>) -> Answe
     // Where it lies in the pool's region; graph memory appears elsewhere.
     let at = range.offset;
     let Ok(pool) = state.pools.get_mut(range.owner) else { return Ok(()) };
-    pool.used = pool.used.saturating_sub(rounded);
+    pool.used = pool.used.saturating_sub(range.bytes);
     match after {
         Some(point) => pool.pending.push((at, rounded, point)),
         None => pool.add_free(at, rounded),
@@ -318,7 +318,7 @@ fn allocate_async(
     let (driver, mut state, key) = resolved(call, stream)?;
     out.check()?;
     if bytes == 0 {
-        return Err(INVALID_VALUE);
+        return out.put(0);
     }
     let device = state.streams.get(key)?.device;
     let pool = match pool {
@@ -355,7 +355,7 @@ pub fn cuMemAllocFromPoolAsync(
 pub fn cuMemFreeAsync(call: Call, at: CUdeviceptr, stream: CUstream) -> Answer {
     let (driver, mut state, key) = resolved(call, stream)?;
     if at == 0 {
-        return Err(INVALID_VALUE);
+        return Ok(());
     }
     if state.streams.get(key)?.capture != 0 {
         return capture::record_free(&mut state, key, at);
@@ -642,10 +642,9 @@ pub fn cuDeviceGetGraphMemAttribute(
     let (_, state) = begin_free()?;
     let pool = state.pools.get(state.device(device)?.graph_pool)?;
     value.put::<u64>(match which.0 as u32 {
-        0 => pool.used,
-        1 => pool.used_high,
-        2 => pool.reserved(),
-        3 => pool.reserved_high,
+        // What graphs used stays theirs until it is trimmed, so both figures follow each other.
+        0 | 2 => pool.reserved(),
+        1 | 3 => pool.reserved_high,
         _ => return Err(INVALID_VALUE),
     })
 }
@@ -660,8 +659,7 @@ pub fn cuDeviceSetGraphMemAttribute(
     let key = state.device(device)?.graph_pool;
     let pool = state.pools.get_mut(key)?;
     match (which.0 as u32, value.get::<u64>()?) {
-        (1, 0) => pool.used_high = pool.used,
-        (3, 0) => pool.reserved_high = pool.reserved(),
+        (1 | 3, 0) => pool.reserved_high = pool.reserved(),
         _ => return Err(INVALID_VALUE),
     }
     Ok(())

@@ -41,7 +41,7 @@ pub(crate) enum Found {
 /// The symbol a name means under a CUDA version.
 pub(crate) fn symbol(name: &str, version: u32, per_thread: bool) -> Found {
     let mut best: Option<(u32, &'static Entry)> = None;
-    let mut is_known = false;
+    let mut all: Vec<&'static Entry> = Vec::new();
     for number in 1..=9 {
         let full = if number == 1 { name.to_owned() } else { format!("{name}_v{number}") };
         let Some(entry) =
@@ -49,7 +49,7 @@ pub(crate) fn symbol(name: &str, version: u32, per_thread: bool) -> Found {
         else {
             continue;
         };
-        is_known = true;
+        all.push(entry);
         let from = since(entry);
         if from <= version && best.is_none_or(|(before, _)| from >= before) {
             best = Some((from, entry));
@@ -57,8 +57,15 @@ pub(crate) fn symbol(name: &str, version: u32, per_thread: bool) -> Found {
     }
     // A name with its version spelt out is no base name.
     let is_spelt_out = name.rsplit_once("_v").is_some_and(|(_, n)| n.parse::<u8>().is_ok());
+    let has_own_form = |entry: &Entry| {
+        ["_ptsz", "_ptds"].iter().any(|suffix| find(&format!("{}{suffix}", entry.name)).is_some())
+    };
     match best {
-        _ if is_spelt_out || !is_known => Found::Unknown,
+        _ if is_spelt_out || all.is_empty() => Found::Unknown,
+        // Per-thread default streams came with CUDA 7.
+        Some(_) if per_thread && version < 7000 && all.iter().any(|entry| has_own_form(entry)) => {
+            Found::TooNew
+        }
         None => Found::TooNew,
         Some((_, entry)) if per_thread => {
             let own = ["_ptsz", "_ptds"].into_iter().find_map(|suffix| {
@@ -79,8 +86,8 @@ fn answer(
 ) -> Answer {
     out.check()?;
     let name = name.read()?;
-    let version = u32::try_from(version).map_err(|_| INVALID_VALUE)?;
-    if name.is_empty() || flags > 2 {
+    let version = u32::try_from(version).unwrap_or(0);
+    if flags > 2 {
         return Err(INVALID_VALUE);
     }
     let found = symbol(&name, version, flags == 2);
@@ -95,7 +102,8 @@ fn answer(
         Found::TooNew => 2,
     };
     status.offer(CUdriverProcAddressQueryResult(code));
-    if code != 0 && status.is_null() { Err(NOT_FOUND) } else { Ok(()) }
+    // Nothing found is no error, whether or not the caller wants to be told.
+    Ok(())
 }
 
 pub fn cuGetProcAddress(
@@ -105,7 +113,8 @@ pub fn cuGetProcAddress(
     version: c_int,
     flags: cuuint64_t,
 ) -> Answer {
-    answer(name, out, version, flags, Out::null())
+    answer(name, out, version, flags, Out::null())?;
+    if out.get()?.is_null() { Err(NOT_FOUND) } else { Ok(()) }
 }
 
 pub fn cuGetProcAddress_v2(

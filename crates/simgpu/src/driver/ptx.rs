@@ -37,15 +37,31 @@ pub(crate) struct Image {
     pub(crate) globals: Vec<Global>,
 }
 
-/// Parses PTX text; `None` when it is not PTX.
-pub(crate) fn parse(text: &str) -> Option<Image> {
+/// Why text is no module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum BadText {
+    /// It is not PTX at all.
+    NotPtx,
+    /// It begins as PTX and goes wrong.
+    BadPtx,
+}
+
+/// Parses PTX text.
+pub(crate) fn parse(text: &str) -> Result<Image, BadText> {
     let text = without_comments(text);
     if !text.contains(".version") || !text.contains(".target") {
-        return None;
+        return Err(BadText::NotPtx);
     }
+    items(&text).ok_or(BadText::BadPtx)
+}
+
+fn items(text: &str) -> Option<Image> {
     let mut image = Image::default();
-    let mut rest = text.as_str();
+    let mut rest = text;
     while let Some((head, tail)) = next_item(rest) {
+        if !head.trim_start().starts_with('.') {
+            return None;
+        }
         if let Some(at) = head.find(".entry") {
             let open = head.find('{');
             let declaration = &head[at + 6..open.unwrap_or(head.len())];
@@ -255,7 +271,9 @@ mod tests {
 
     #[test]
     fn text_that_is_not_ptx_is_refused() {
-        assert_eq!(parse("hello"), None);
-        assert_eq!(parse(""), None);
+        assert_eq!(parse("hello"), Err(BadText::NotPtx));
+        assert_eq!(parse(""), Err(BadText::NotPtx));
+        let nonsense = ".version 7.8\n.target sm_75\nnonsense;\n";
+        assert_eq!(parse(nonsense), Err(BadText::BadPtx));
     }
 }

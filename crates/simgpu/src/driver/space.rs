@@ -80,6 +80,8 @@ pub(crate) struct Range {
     pub(crate) is_low: bool,
     /// Pool memory: the chunks it lies in, by the address each starts at.
     pub(crate) chunks: Vec<(u64, Arc<dyn Block>)>,
+    /// Managed memory: what the device took for it at its first touch.
+    pub(crate) resident: Option<Arc<dyn Block>>,
 }
 
 impl Range {
@@ -101,6 +103,7 @@ impl Range {
             packed: false,
             is_low: false,
             chunks: Vec::new(),
+            resident: None,
         }
     }
 
@@ -335,10 +338,38 @@ impl Space {
         self.ranges.values()
     }
 
+    /// The ranges that share an address with `at..end`.
+    pub(crate) fn overlapping(&self, at: u64, end: u64) -> impl Iterator<Item = &Range> {
+        let first = self.find(at).map_or(at, |range| range.base);
+        self.ranges.range(first..end.max(first)).map(|(_, range)| range)
+    }
+
     /// Removes every range that `gone` names.
     pub(crate) fn remove_where(&mut self, gone: impl Fn(&Range) -> bool) -> Vec<Range> {
         let bases: Vec<u64> = self.ranges.values().filter(|r| gone(r)).map(|r| r.base).collect();
         bases.into_iter().filter_map(|base| self.remove(base).ok()).collect()
+    }
+
+    /// Managed ranges from `at` that the device has not touched: base, device and size.
+    pub(crate) fn untouched(&self, at: u64, bytes: u64) -> Vec<(u64, i32, u64)> {
+        let end = at.saturating_add(bytes);
+        let first = self.find(at).map_or(at, |range| range.base);
+        self.ranges
+            .range(first..end.max(first))
+            .map(|(_, range)| range)
+            .filter(|range| range.kind == Kind::Managed && range.resident.is_none())
+            .map(|range| (range.base, range.device, range.bytes))
+            .collect()
+    }
+
+    /// As [`Self::pieces`], for code that runs on the device: program memory is out of its reach.
+    pub(crate) fn device_pieces(&self, at: u64, bytes: u64) -> Answer<Vec<Piece>> {
+        let end = at.checked_add(bytes).ok_or(ILLEGAL_ADDRESS)?;
+        let mut next = at;
+        while next < end {
+            next = self.find(next).ok_or(ILLEGAL_ADDRESS)?.end().max(next + 1);
+        }
+        self.pieces(at, bytes)
     }
 
     /// The bytes from `at`: device memory translated, program memory as it is.

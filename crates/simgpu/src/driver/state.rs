@@ -56,6 +56,15 @@ pub(crate) struct State {
     /// Legacy handles this process made.
     pub(crate) ipc_published: std::collections::HashSet<[u8; 64]>,
     pub(crate) next_id: u64,
+    /// The sticky error of any context: no new context can be made in this process.
+    pub(crate) broken: Option<CUresult>,
+    /// Addresses of allocation nodes, and their sizes.
+    pub(crate) graph_memory: std::collections::BTreeMap<u64, u64>,
+    /// Host functions that were ready when they were queued, in that order.
+    pub(crate) host_function_runs: bool,
+    pub(crate) host_tickets: std::collections::BTreeSet<u64>,
+    /// What legacy handles opened: where, and how often.
+    pub(crate) ipc_opened: HashMap<[u8; 64], (u64, u32)>,
 }
 
 impl State {
@@ -80,6 +89,12 @@ impl State {
     pub(crate) fn context_mut(&mut self, key: u64) -> Answer<&mut Context> {
         self.context(key)?;
         self.contexts.get_mut(key)
+    }
+
+    /// Whether an address is memory, or will be when a graph runs.
+    pub(crate) fn is_graph_memory(&self, at: u64) -> bool {
+        let before = self.graph_memory.range(..=at).next_back();
+        before.is_some_and(|(base, bytes)| at < base + bytes)
     }
 
     pub(crate) fn device(&self, device: CUdevice) -> Answer<&Device> {

@@ -27,6 +27,8 @@ struct Operation {
     sequence: u64,
     after: Vec<Point>,
     task: Task,
+    /// Its place among host functions that were ready when queued.
+    ticket: Option<u64>,
 }
 
 /// A stream.
@@ -130,6 +132,8 @@ pub(crate) fn enqueue_after(
     capture::refuse_implicit(state, key)?;
     after.extend(implicit_order(state, key)?);
     after.retain(|point| !reached(state, *point));
+    let is_ready = after.is_empty() && state.streams.get(key)?.is_idle();
+    let ticket = (is_ready && task.is_host_function()).then(|| state.fresh_id());
     let stream = state.streams.get_mut(key)?;
     stream.submitted += 1;
     let sequence = stream.submitted;
@@ -138,7 +142,9 @@ pub(crate) fn enqueue_after(
         task.finish_instantly(state);
         return Ok(());
     }
-    stream.queue.push_back(Operation { sequence, after, task });
+    stream.queue.push_back(Operation { sequence, after, task, ticket });
+    state.host_tickets.extend(ticket);
+    let stream = state.streams.get_mut(key)?;
     if !stream.has_engine {
         stream.has_engine = true;
         let name = "simgpu-stream".to_owned();
@@ -153,6 +159,13 @@ pub(crate) fn enqueue_after(
     }
     driver.progressed();
     Ok(())
+}
+
+/// Host functions of all streams run one at a time; those that were ready when they were queued run
+/// in that order.
+fn is_next_host_function(state: &State, ticket: Option<u64>) -> bool {
+    let first = state.host_tickets.first().copied();
+    !state.host_function_runs && ticket.is_none_or(|own| first.is_none_or(|first| own <= first))
 }
 
 /// The machine's context a context computes in: its own, or the primary one for green contexts.
@@ -177,6 +190,7 @@ fn run_engine(driver: &'static Driver, key: u64) {
             None => false,
             Some(next) => {
                 next.sequence == stream.completed + 1
+                    && (!next.task.is_host_function() || is_next_host_function(&state, next.ticket))
                     && next.after.iter().all(|point| reached(&state, *point))
             }
         };
@@ -190,6 +204,9 @@ fn run_engine(driver: &'static Driver, key: u64) {
         let Some(next) = state.streams.get_mut(key).ok().and_then(|s| s.queue.pop_front()) else {
             continue;
         };
+        if next.task.is_host_function() {
+            state.host_function_runs = true;
+        }
         drop(state);
         let place = super::task::Place { context, machine_context, width };
         let result = if healthy || next.task.runs_in_a_broken_context() {
@@ -199,8 +216,15 @@ fn run_engine(driver: &'static Driver, key: u64) {
         };
         next.task.finish();
         state = driver.lock();
+        if next.task.is_host_function() {
+            state.host_function_runs = false;
+        }
+        if let Some(ticket) = next.ticket {
+            state.host_tickets.remove(&ticket);
+        }
         if let (Err(error), Ok(context)) = (result, state.contexts.get_mut(context)) {
             context.sticky.get_or_insert(error);
+            state.broken.get_or_insert(error);
         }
         if let Ok(stream) = state.streams.get_mut(key) {
             stream.completed = next.sequence;

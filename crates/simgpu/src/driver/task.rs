@@ -11,7 +11,7 @@ use divvy_driver_api::types::*;
 use super::call::in_host_function;
 use super::error::*;
 use super::kernels::Launch;
-use super::machine::{Lane, Load};
+use super::machine::{Lane, Load, Purpose};
 use super::space::{Piece, part};
 use super::state::{Driver, State, is_null};
 use crate::sys::driver::{Address, Answer, Handle, call_host, call_stream};
@@ -116,6 +116,11 @@ impl Task {
         Self::Copy(CopyShape { to: rows(to), from: rows(from), width: bytes, height: 1, depth: 1 })
     }
 
+    /// Whether it calls a function of the program's.
+    pub(crate) fn is_host_function(&self) -> bool {
+        matches!(self, Self::Host(..) | Self::Callback(..))
+    }
+
     /// Whether the null machine completes it at submission.
     pub(crate) fn is_instant(&self) -> bool {
         match self {
@@ -190,6 +195,18 @@ impl Task {
                 Ok(())
             }
             Self::Series(tasks) => tasks.iter().try_for_each(|task| task.run(driver, lane, place)),
+        }
+    }
+}
+
+/// The device touches memory: what is managed and still on the host moves over. When the card is
+/// full it stays where it is, as the driver would evict something for it.
+pub(crate) fn touch(driver: &Driver, state: &mut State, at: u64, bytes: u64) {
+    for (base, device, size) in state.space.untouched(at, bytes) {
+        let rounded = size.next_multiple_of(super::space::GRANULE_BYTES);
+        let resident = driver.allocate(state, device, rounded, Purpose::Overhead).ok();
+        if let Some(range) = state.space.find_mut(base) {
+            range.resident = resident;
         }
     }
 }
@@ -278,7 +295,12 @@ fn run_fill(driver: &Driver, lane: &mut dyn Lane, place: Place, shape: &FillShap
     if width == 0 || shape.height == 0 {
         return Ok(());
     }
-    let pieces = driver.lock().space.pieces(shape.at, extent(&rows, width, shape.height, 1)?)?;
+    let pieces = {
+        let mut state = driver.lock();
+        let length = extent(&rows, width, shape.height, 1)?;
+        touch(driver, &mut state, shape.at, length);
+        state.space.pieces(shape.at, length)?
+    };
     let value = shape.value.to_le_bytes();
     let pattern = value.get(..shape.element_bytes as usize).ok_or(INVALID_VALUE)?;
     let mut result = Ok(());

@@ -204,7 +204,7 @@ pub fn cuMemAddressFree(_: Call, at: CUdeviceptr, bytes: usize) -> Answer {
         return Err(INVALID_VALUE);
     }
     let end = at + bytes as u64;
-    if state.space.iter().any(|r| r.kind == Kind::Mapped && r.base < end && r.end() > at) {
+    if state.space.overlapping(at, end).any(|range| range.kind == Kind::Mapped) {
         return Err(INVALID_VALUE);
     }
     state.reservations.remove(&at);
@@ -225,13 +225,15 @@ pub fn cuMemMap(
     let found = held(&mut state, handle)?;
     let (block, device) = (Arc::clone(&found.block), found.device);
     let end = at.checked_add(bytes).ok_or(INVALID_VALUE)?;
-    let inside = offset.checked_add(bytes).is_some_and(|stop| stop <= block.bytes());
+    // The driver maps handles whole.
+    if offset != 0 || bytes != block.bytes() {
+        return Err(NOT_SUPPORTED);
+    }
     let reserved = state.reservations.range(..=at).next_back();
     let covered = reserved.is_some_and(|(base, length)| end <= base + length);
-    let taken = state.space.iter().any(|r| r.kind == Kind::Mapped && r.base < end && r.end() > at);
+    let taken = state.space.overlapping(at, end).any(|range| range.kind == Kind::Mapped);
     if flags != 0
         || bytes == 0
-        || !inside
         || !covered
         || taken
         || ![at, bytes, offset].iter().all(|n| n.is_multiple_of(GRANULE_BYTES))
@@ -259,9 +261,26 @@ fn mappings(state: &State, at: u64, bytes: u64) -> Answer<Vec<u64>> {
     if next == end && bytes > 0 { Ok(bases) } else { Err(INVALID_VALUE) }
 }
 
+/// The mappings inside `bytes` from `at`; one that reaches beyond is an invalid value, none is fine
+/// as long as the addresses are reserved.
+fn mappings_within(state: &State, at: u64, bytes: u64) -> Answer<Vec<u64>> {
+    let end = at.checked_add(bytes).ok_or(INVALID_VALUE)?;
+    let reserved = state.reservations.range(..=at).next_back();
+    if bytes == 0 || reserved.is_none_or(|(base, length)| end > base + length) {
+        return Err(INVALID_VALUE);
+    }
+    let touching = state.space.overlapping(at, end).filter(|range| range.kind == Kind::Mapped);
+    touching
+        .map(|range| match range.base >= at && range.end() <= end {
+            true => Ok(range.base),
+            false => Err(INVALID_VALUE),
+        })
+        .collect()
+}
+
 pub fn cuMemUnmap(_: Call, at: CUdeviceptr, bytes: usize) -> Answer {
     let (driver, mut state) = begin_free()?;
-    mappings(&state, at, bytes as u64)?;
+    mappings_within(&state, at, bytes as u64)?;
     refuse_unsafe(&mut state)?;
     // The driver waits for the work of the current context, as a free does.
     if let Ok(context) = super::state::current() {
@@ -269,7 +288,7 @@ pub fn cuMemUnmap(_: Call, at: CUdeviceptr, bytes: usize) -> Answer {
         super::stream::drain_context(driver, context);
         state = driver.lock();
     }
-    for base in mappings(&state, at, bytes as u64)? {
+    for base in mappings_within(&state, at, bytes as u64)? {
         let range = state.space.remove(base)?;
         forget_unused(&mut state, range.owner);
     }
