@@ -16,7 +16,7 @@ use divvy_driver_api::types::{
 };
 
 use super::charge::{Next, Place, SUCCESS, ask, at};
-use super::{array, external, graph, heap, memory, module};
+use super::{array, capture, external, heap, memory, module};
 use crate::sys::map::Map;
 use crate::sys::{Out, driver, real};
 use crate::tenant::device::Device;
@@ -92,7 +92,7 @@ fn adopt(context: u64) -> Next<Place> {
     } else {
         held.keep();
         let is_primary =
-            graph::relaxed(|| primary_handle(ordinal)).is_some_and(|primary| primary == context);
+            capture::relaxed(|| primary_handle(ordinal)).is_some_and(|primary| primary == context);
         if is_primary {
             device.primary.store(context, SeqCst);
         }
@@ -442,7 +442,7 @@ pub(crate) fn cuGreenCtxCreate(
     let made = green.get().filter(|handle| !handle.0.is_null());
     let Some(made) = made.filter(|_| result == SUCCESS) else { return result };
     if first
-        && let Some(primary) = graph::relaxed(|| primary_handle(dev))
+        && let Some(primary) = capture::relaxed(|| primary_handle(dev))
         && record_primary(device, primary)
     {
         held.keep();

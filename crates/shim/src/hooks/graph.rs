@@ -1,13 +1,10 @@
-//! Graphs with memory nodes, and the captures that make them.
+//! Graphs with memory nodes.
 //!
 //! Adding, capturing and instantiating take no device memory: the first launch or upload of an
 //! executable graph does (measured), and it stays until it is trimmed. So that launch asks for the
 //! sum of its nodes' sizes. Where that does not fit although nodes may share memory, the graph is
 //! uploaded first, which takes what it needs without running it, and trimmed again if that is too
 //! much. Launches of graphs without memory nodes cost one load.
-//!
-//! Some queries would invalidate a capture that is under way in the process; [`relaxed`] lets ours
-//! through without harm.
 
 use core::ffi::{c_char, c_ulonglong};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -16,23 +13,20 @@ use divvy_abi::MAX_DEVICES;
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{
     CUDA_GRAPH_INSTANTIATE_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS, CUdevice, CUgraph, CUgraphEdgeData,
-    CUgraphExec, CUgraphNode, CUgraphNodeParams, CUgraphRecaptureCallback, CUresult, CUstream,
-    CUstreamCaptureMode, CUstreamCigCaptureParams,
+    CUgraphExec, CUgraphNode, CUgraphNodeParams, CUresult, CUstream,
 };
 use divvy_policy::charge;
 
+use super::capture::{is_capturing, relaxed};
 use super::charge::{Next, OUT_OF_MEMORY, SUCCESS, ask_quietly, at};
 use super::reserve::{Growth, Reserve};
 use crate::sys::map::Map;
-use crate::sys::{In, Opaque, Out, driver, layout, real};
+use crate::sys::{In, Out, driver, layout, real};
 use crate::tenant::device::Device;
 
 /// Executable graphs with memory nodes, by handle and device: bytes, and the device's epoch when the
 /// memory was last known to be there.
 static EXECS: Map = Map::new(6);
-
-/// Captures under way in the process, as far as they can be seen.
-static CAPTURES: AtomicU64 = AtomicU64::new(0);
 
 /// Whether any graph of the process may have memory nodes.
 static NODES: AtomicBool = AtomicBool::new(false);
@@ -42,27 +36,6 @@ static WITH_MEMORY: AtomicU64 = AtomicU64::new(0);
 
 /// Instantiation that uploads as well.
 const UPLOAD: c_ulonglong = 2;
-
-/// Runs `act` so that no capture of this process is disturbed by the driver calls in it.
-pub(crate) fn relaxed<T>(act: impl FnOnce() -> T) -> T {
-    if CAPTURES.load(Relaxed) == 0 {
-        return act();
-    }
-    let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-    let before = driver::exchange_capture_mode(mode);
-    let result = act();
-    if let Ok(before) = before {
-        let _ = driver::exchange_capture_mode(before);
-    }
-    result
-}
-
-/// Whether the stream is being captured.
-///
-/// Cost: one load while the process captures nothing.
-pub(crate) fn is_capturing(stream: CUstream, per_thread: bool) -> bool {
-    CAPTURES.load(Relaxed) != 0 && driver::stream_capturing(stream, per_thread).unwrap_or(false)
-}
 
 /// A capture or a call has made, or may make, a memory node.
 pub(crate) fn expect_nodes() {
@@ -415,91 +388,4 @@ pub(crate) fn cuGraphAddNode_v3(
 ) -> CUresult {
     note_node(params);
     real.call(node, graph, dependencies, edges, count, params)
-}
-
-/// Counts a capture that began.
-fn begun(result: CUresult) -> CUresult {
-    if result == SUCCESS {
-        CAPTURES.fetch_add(1, Relaxed);
-    }
-    result
-}
-
-/// Counts a capture that ended; one that was invalidated ends with an error.
-fn ended(result: CUresult) -> CUresult {
-    let over = matches!(
-        result,
-        SUCCESS
-            | CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
-            | CUresult::CUDA_ERROR_STREAM_CAPTURE_UNJOINED
-    );
-    if over {
-        let _ = CAPTURES.try_update(Relaxed, Relaxed, |count| count.checked_sub(1));
-    }
-    result
-}
-
-/// A capture begins.
-pub(crate) fn cuStreamBeginCapture_v2(
-    real: real::cuStreamBeginCapture_v2,
-    stream: CUstream,
-    mode: CUstreamCaptureMode,
-) -> CUresult {
-    begun(real.call(stream, mode))
-}
-
-/// The first form.
-pub(crate) fn cuStreamBeginCapture(real: real::cuStreamBeginCapture, stream: CUstream) -> CUresult {
-    begun(real.call(stream))
-}
-
-/// A capture into a graph that exists.
-pub(crate) fn cuStreamBeginCaptureToGraph(
-    real: real::cuStreamBeginCaptureToGraph,
-    stream: CUstream,
-    graph: CUgraph,
-    dependencies: In<'_, CUgraphNode>,
-    edges: In<'_, CUgraphEdgeData>,
-    count: usize,
-    mode: CUstreamCaptureMode,
-) -> CUresult {
-    begun(real.call(stream, graph, dependencies, edges, count, mode))
-}
-
-/// A capture that updates a graph.
-pub(crate) fn cuStreamBeginRecaptureToGraph(
-    real: real::cuStreamBeginRecaptureToGraph,
-    stream: CUstream,
-    mode: CUstreamCaptureMode,
-    graph: CUgraph,
-    callback: CUgraphRecaptureCallback,
-    data: Opaque,
-) -> CUresult {
-    begun(real.call(stream, mode, graph, callback, data))
-}
-
-/// A capture for a graphics context.
-pub(crate) fn cuStreamBeginCaptureToCig(
-    real: real::cuStreamBeginCaptureToCig,
-    stream: CUstream,
-    params: Out<'_, CUstreamCigCaptureParams>,
-) -> CUresult {
-    begun(real.call(stream, params))
-}
-
-/// A capture ends.
-pub(crate) fn cuStreamEndCapture(
-    real: real::cuStreamEndCapture,
-    stream: CUstream,
-    graph: Out<'_, CUgraph>,
-) -> CUresult {
-    ended(real.call(stream, graph))
-}
-
-/// A capture for a graphics context ends.
-pub(crate) fn cuStreamEndCaptureToCig(
-    real: real::cuStreamEndCaptureToCig,
-    stream: CUstream,
-) -> CUresult {
-    ended(real.call(stream))
 }

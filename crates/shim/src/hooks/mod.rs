@@ -18,6 +18,7 @@ mod ptx;
 mod reserve;
 
 pub(crate) mod array;
+pub(crate) mod capture;
 pub(crate) mod context;
 pub(crate) mod device;
 pub(crate) mod external;
@@ -26,6 +27,7 @@ pub(crate) mod heap;
 pub(crate) mod ipc;
 pub(crate) mod memory;
 pub(crate) mod module;
+pub(crate) mod multicast;
 pub(crate) mod nvml;
 pub(crate) mod pool;
 pub(crate) mod vmm;

@@ -7,14 +7,15 @@
 
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{
-    CUdeviceptr, CUmemAllocationHandleType, CUmemPool_attribute, CUmemPoolProps,
+    CUdeviceptr, CUmemAllocationHandleType, CUmemLocationType, CUmemPool_attribute, CUmemPoolProps,
     CUmemPoolPtrExportData, CUmemoryPool, CUresult, CUstream,
 };
 use divvy_policy::charge;
 
+use super::capture::{is_capturing, relaxed};
 use super::charge::{Next, OUT_OF_MEMORY, Place, SUCCESS, ask_quietly, at, here};
 use super::entry::Entry;
-use super::graph::{self, relaxed};
+use super::graph;
 use super::memory;
 use super::reserve::{self, Growth, Reserve};
 use crate::sys::map::Map;
@@ -86,7 +87,7 @@ fn allocate(
     dptr: Out<'_, CUdeviceptr>,
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    if graph::is_capturing(stream, per_thread) {
+    if is_capturing(stream, per_thread) {
         graph::expect_nodes();
         return call();
     }
@@ -102,6 +103,9 @@ fn allocate(
     // A driver without pools refuses by itself.
     let Ok(pool) = known else { return call() };
     let reserve = Reserve::Pool(pool);
+    if reserve.ordinal().is_none() && lies_elsewhere(pool) {
+        reserve.do_not_count();
+    }
     if reserve.is_uncounted() {
         return call();
     }
@@ -132,6 +136,14 @@ fn allocate(
         let _ = POINTERS.insert(address, [pool.0.addr() as u64, 0]);
     }
     SUCCESS
+}
+
+/// Whether the driver says that a pool is of no device's memory; older drivers have no other pools.
+fn lies_elsewhere(pool: CUmemoryPool) -> bool {
+    let which = CUmemPool_attribute::CU_MEMPOOL_ATTR_LOCATION_TYPE;
+    let location = relaxed(|| driver::pool_u64(pool, which)).unwrap_or(0) & 0xffff_ffff;
+    let device = u64::from(CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE.0);
+    location != 0 && location != device
 }
 
 /// The device whose default pool this is.

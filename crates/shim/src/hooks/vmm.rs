@@ -39,7 +39,7 @@ static EXPORTED: AtomicU64 = AtomicU64::new(0);
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// One reference more to an allocation; false when it is gone.
-fn refer(number: u64) -> bool {
+pub(super) fn refer(number: u64) -> bool {
     let mut found = false;
     let _ = ALLOCATIONS.update(number, |old| {
         found = old.is_some();
@@ -50,7 +50,7 @@ fn refer(number: u64) -> bool {
 }
 
 /// One reference less; the last one gives the bytes back.
-fn let_go(number: u64) {
+pub(super) fn let_go(number: u64) {
     let mut over = None;
     let _ = ALLOCATIONS.update(number, |old| {
         let entry = Entry::unpack(old?);
@@ -119,6 +119,16 @@ pub(crate) fn cuMemExportToShareableHandle(
         Err(_) => {}
     }
     result
+}
+
+/// The allocation a handle names.
+pub(super) fn allocation_of(handle: CUmemGenericAllocationHandle) -> Option<u64> {
+    HANDLES.get(handle).map(|[number, _]| number)
+}
+
+/// The device an allocation lies on.
+pub(super) fn ordinal_of(number: u64) -> Option<CUdevice> {
+    ALLOCATIONS.get(number).map(|words| Entry::unpack(words).ordinal)
 }
 
 /// Records an allocation with its first handle; false without memory for it.
@@ -229,7 +239,7 @@ pub(crate) fn cuMemRetainAllocationHandle(
 /// The allocation mapped at an address, which may lie inside its mapping.
 ///
 /// Cost: a walk over all mappings; handles are seldom retained.
-fn allocation_at(address: u64) -> Option<u64> {
+pub(super) fn allocation_at(address: u64) -> Option<u64> {
     if let Some([_, number]) = MAPPINGS.get(address) {
         return Some(number);
     }
