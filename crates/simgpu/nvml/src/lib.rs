@@ -22,3 +22,18 @@ macro_rules! exports {
     };
 }
 divvy_driver_api::for_each_nvml_entry!(exports);
+
+/// The door to NVML's private tables, which `nvidia-smi` looks for; there are none behind it.
+///
+/// # Safety
+/// None of its arguments is looked at.
+#[allow(non_snake_case, reason = "the symbol's own name")]
+// SAFETY: no other symbol of this library has the name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlInternalGetExportTable(
+    _table: *mut *const core::ffi::c_void,
+    _id: *const core::ffi::c_void,
+) -> nvmlReturn_t {
+    simgpu::unsimulated::record("nvmlInternalGetExportTable");
+    nvmlReturn_t::NVML_ERROR_NOT_SUPPORTED
+}

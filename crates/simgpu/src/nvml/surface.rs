@@ -158,6 +158,23 @@ impl Surface for Library {
             device::affinity(self, d, words, at);
         nvmlDeviceGetTemperature(d: nvmlDevice_t, s: nvmlTemperatureSensors_t, at: *mut c_uint) =
             device::row(self, d, &[card::TEMPERATURE_C], s.0, at, Failure::INVALID_ARGUMENT);
+        nvmlDeviceGetTemperatureV(d: nvmlDevice_t, at: *mut nvmlTemperature_t) =
+            device::temperature(self, d, at);
+        nvmlDeviceGetTotalEccErrors(
+            d: nvmlDevice_t,
+            error: nvmlMemoryErrorType_t,
+            counter: nvmlEccCounterType_t,
+            at: *mut c_ulonglong
+        ) = self.device(d, |_| {
+            if error.0 > 1 || counter.0 > 1 {
+                return Err(Failure::INVALID_ARGUMENT);
+            }
+            Ok(Out::of(at).put(0)?)
+        });
+        nvmlDeviceValidateInforom(d: nvmlDevice_t) = self.device(d, |_| Ok(()));
+        nvmlEventSetCreate(at: *mut nvmlEventSet_t) =
+            self.with(|_| Ok(Out::of(at).put(system::event_set())?));
+        nvmlEventSetFree(set: nvmlEventSet_t) = self.with(|_| system::free_event_set(set));
         nvmlDeviceGetTemperatureThreshold(
             d: nvmlDevice_t, t: nvmlTemperatureThresholds_t, at: *mut c_uint
         ) = device::row(

@@ -97,6 +97,17 @@ pub(super) fn by_pci(library: &Library, bus: *const c_char, device: *mut nvmlDev
     find(library, device, |handle| address == (0, 0, card::PCI_DEVICE + handle.index))
 }
 
+/// A set of events: nothing ever happens to the simulated card, so all sets are the same empty one.
+const EVENT_SET: usize = 0x7e12_0000_0000;
+
+pub(super) fn event_set() -> nvmlEventSet_t {
+    std::ptr::without_provenance_mut(EVENT_SET)
+}
+
+pub(super) fn free_event_set(set: nvmlEventSet_t) -> Answer {
+    if set.addr() == EVENT_SET { Ok(()) } else { Err(Failure::INVALID_ARGUMENT) }
+}
+
 /// The text of an error code. The texts are those users search for.
 pub(super) fn error_text(result: nvmlReturn_t) -> *const c_char {
     let text: &'static CStr = match result.0 {
