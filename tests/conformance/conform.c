@@ -1,3 +1,4 @@
+/* link: cuda dl */
 /* The conformance set's main: runs every part in a process of its own and frames its lines.
  *
  * `conform` runs all; `conform topic` one topic; `conform topic:part` is what it starts itself.

@@ -27,12 +27,7 @@ fn parts(text: &str) -> BTreeMap<String, Vec<String>> {
 pub(crate) fn program() -> PathBuf {
     let folder = root().join("tests/conformance");
     let more: Vec<_> = PARTS.iter().map(|part| folder.join(format!("{part}.c"))).collect();
-    build_program(
-        "conform",
-        &folder.join("conform.c"),
-        &more,
-        &["-Wno-unused-result", "-l:libcuda.so.1"],
-    )
+    build_program("conform", &folder.join("conform.c"), &more, &["-Wno-unused-result"])
 }
 
 /// How `ours` differs from `card`, line by line.

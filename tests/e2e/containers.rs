@@ -98,7 +98,7 @@ fn two_containers_share_one_limit() {
     // The machine outlives the containers, whoever of them is first.
     let mut first = inside(&machine, 1, 1001, "answer", "stay");
     let mut first = Running::start(first.env("STAY_BYTES", (GIB).to_string()));
-    wait_for(&machine, GIB);
+    wait_for(&machine, GIB + 518 * MIB);
     let second = finish(&mut inside(&machine, 2, 1002, "under", "beside_a_gibibyte"));
     passed(&second, "the second container sees what the first holds");
     first.kill();
@@ -143,7 +143,7 @@ fn kills_in_containers_leave_nothing() {
                 Running::start(command.env("STAY_BYTES", GIB.to_string()))
             })
             .collect();
-        wait_for(&machine, 2 * GIB);
+        wait_for(&machine, 2 * (GIB + 518 * MIB));
         for mut one in both {
             one.kill();
             let _ = one.finish();

@@ -121,12 +121,20 @@ fn limits_are_read_again_when_the_tenant_starts_anew() {
 }
 
 #[test]
-fn log_level_nought_is_silent() {
-    let machine = hami("1g").with("LIBCUDA_LOG_LEVEL", 0).with("EXPECT_LIMIT", GIB);
-    let mut command = machine.scenario("blocks", "refusal_leaves_nothing");
+fn log_levels_are_hamis() {
+    // Level 0 is errors alone; a working program has none, and is told of nothing.
+    let machine = hami("2g").with("LIBCUDA_LOG_LEVEL", 0).with("EXPECT_LIMIT", 2 * GIB);
+    let mut command = machine.scenario("blocks", "alloc_is_charged");
     let finished = finish(command.env_remove("DIVVY_LOG"));
     assert_eq!(finished.code(), Some(0), "{finished}");
     assert_eq!(finished.err, "");
+    let mut command = machine.scenario("blocks", "refusal_leaves_nothing");
+    let finished = finish(command.env("DIVVY_LOG", "off"));
+    assert_eq!(finished.code(), Some(0), "{finished}");
+    assert_eq!(finished.err, "");
+    let mut command = machine.scenario("blocks", "refusal_leaves_nothing");
+    let finished = finish(command.env_remove("DIVVY_LOG"));
+    assert!(finished.err.lines().count() <= 2, "a thousand refusals are told once\n{finished}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::harness::{Finished, GIB, Machine, client, finish};
@@ -52,25 +52,40 @@ fn garbage_in_the_files_is_told_and_not_obeyed() {
     }
 }
 
-/// A file that a process of the tenant wrote, with one byte changed.
-fn with_a_changed_byte(file: &str, at: usize) -> Machine {
+/// A tenant of an owner's, whose config no process may write anew, after `change` of one file.
+fn owned(file: &str, change: impl FnOnce(&Path)) -> (Machine, PathBuf) {
     let machine = Machine::new().limited(2 * GIB);
     machine.plays("blocks", "alloc_is_charged");
-    let path = machine.tenant().join(file);
-    let mut bytes = fs::read(&path).expect("the tenant has its files");
-    bytes[at] ^= 0x5a;
-    fs::write(&path, bytes).expect("its files can be written");
-    machine
+    change(&machine.tenant().join(file));
+    let tenant = machine.tenant();
+    let machine = machine.without("DIVVY_MEMORY").with("DIVVY_TENANT", tenant.display());
+    (machine, tenant)
+}
+
+/// The tenant's file is refused in words that name it.
+fn refused(machine: &Machine, file: &str) {
+    let told = lives(machine, file);
+    assert!(told.out.contains("refused"), "{file}\n{told}");
+    assert!(told.err.contains(file), "{file} is named\n{told}");
+}
+
+#[test]
+fn an_owners_tenant_is_obeyed() {
+    let (machine, _) = owned("config", |_| ());
+    let told = lives(&machine, "unchanged");
+    assert!(told.out.contains("limited"), "{told}");
 }
 
 #[test]
 fn another_version_or_magic_is_an_exact_error() {
     for file in ["usage", "config"] {
         for at in [0, 8] {
-            let machine = with_a_changed_byte(file, at);
-            let told = lives(&machine, file);
-            assert!(told.out.contains("refused"), "{file} byte {at}\n{told}");
-            assert!(told.err.contains(file), "{file} byte {at}: the file is named\n{told}");
+            let (machine, _) = owned(file, |path| {
+                let mut bytes = fs::read(path).expect("the tenant has its files");
+                bytes[at] ^= 0x5a;
+                fs::write(path, bytes).expect("its files can be written");
+            });
+            refused(&machine, file);
         }
     }
 }
@@ -78,16 +93,20 @@ fn another_version_or_magic_is_an_exact_error() {
 #[test]
 fn a_short_file_is_an_exact_error_and_no_signal() {
     for file in ["usage", "config"] {
-        let machine = Machine::new().limited(2 * GIB);
-        machine.plays("blocks", "alloc_is_charged");
-        let path = machine.tenant().join(file);
-        let half = fs::metadata(&path).expect("it is there").len() / 2;
-        let opened = fs::OpenOptions::new().write(true).open(&path).expect("it can be opened");
-        opened.set_len(half).expect("it can be cut");
-        let told = lives(&machine, file);
-        assert!(told.out.contains("refused"), "{file}\n{told}");
-        assert!(told.err.contains(file), "{file} is named\n{told}");
+        let (machine, _) = owned(file, |path| {
+            let half = fs::metadata(path).expect("it is there").len() / 2;
+            let opened = fs::OpenOptions::new().write(true).open(path).expect("it can be opened");
+            opened.set_len(half).expect("it can be cut");
+        });
+        refused(&machine, file);
     }
+}
+
+#[test]
+fn an_unreadable_config_of_an_env_tenant_is_written_anew() {
+    let machine = tenant_with("config", &noise(100));
+    let told = lives(&machine, "garbage");
+    assert!(told.out.contains("limited"), "{told}");
 }
 
 #[test]

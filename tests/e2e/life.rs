@@ -42,7 +42,7 @@ fn every_end_leaves_nothing() {
 fn parents_death_frees_its_charge_while_its_child_lives() {
     let machine = Machine::new().limited(4 * GIB);
     let mut parent = Running::start(&mut machine.scenario("life", "leaves_a_forked_child"));
-    wait_for(&machine, GIB);
+    wait_for(&machine, GIB + 518 * MIB);
     parent.kill();
     // The child keeps the pipes open; do not wait for their end.
     let since = std::time::Instant::now();
@@ -57,7 +57,7 @@ fn closed_descriptors_do_not_end_a_process_for_the_others() {
     let machine = Machine::new().limited(4 * GIB);
     let mut command = machine.scenario("life", "every_descriptor_closed");
     let mut holder = Running::start(command.env("STAY", "1"));
-    wait_for(&machine, 128 * MIB);
+    wait_for(&machine, (518 + 128) * MIB);
     machine.plays("life", "own_charge_alone");
     holder.kill();
     let _ = holder.finish();

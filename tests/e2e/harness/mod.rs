@@ -51,6 +51,12 @@ impl Machine {
         self
     }
 
+    /// Takes a variable out of the environment again.
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.environment.retain(|(known, _)| known != name);
+        self
+    }
+
     /// A limit for every device, in bytes.
     pub(crate) fn limited(self, bytes: u64) -> Self {
         let cache = self.home.join("tenant.cache");
