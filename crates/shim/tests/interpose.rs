@@ -36,6 +36,7 @@ fn built() -> &'static Built {
             compile(&folder, source, name, &arguments);
         };
         library("driver.c", "libcuda.so.1", &["-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic"]);
+        library("management.c", "libnvidia-ml.so.1", &["-Wl,-soname,libnvidia-ml.so.1"]);
         std::fs::create_dir_all(folder.join("versioned")).expect("a folder");
         let versions = folder.join("versions");
         std::fs::write(&versions, "DRIVER_1 { global: *; };").expect("a version script");
@@ -189,6 +190,37 @@ fn a_linked_program_meets_the_hooks_first() {
         let (out, _) = run(&mut command);
         assert_eq!(out, "cuInit=libdivvy.so 777\ncuLaunchKernel=libcuda.so.1 0\n");
     }
+}
+
+#[test]
+fn nvml_is_met_where_its_answers_are_changed() {
+    let answers = answers(limited("client").arg("by_nvml"));
+    expect(
+        &answers,
+        &[
+            ("nvmlInit_v2", "libnvidia-ml.so.1"),
+            ("nvmlDeviceGetMemoryInfo", "libdivvy.so"),
+            ("nvmlDeviceGetMemoryInfo_v2", "null"),
+        ],
+    );
+}
+
+#[test]
+fn without_a_driver_there_is_no_device() {
+    for mut command in [program("client"), limited("client")] {
+        let answers = answers(command.arg("absent"));
+        expect(
+            &answers,
+            &[("cuInit", "libdivvy.so 100"), ("nvmlDeviceGetMemoryInfo", "libdivvy.so 13")],
+        );
+    }
+}
+
+#[test]
+fn calls_after_main_reach_the_driver() {
+    let answers = answers(limited("client").arg("at_exit"));
+    let wanted = ["main cuInit", "exit cuInit", "destructor cuInit"].map(|what| (what, "777"));
+    expect(&answers, &wanted);
 }
 
 #[test]
