@@ -33,15 +33,17 @@ pub use super::capture::{
 };
 pub use super::context::{
     cuCtxAttach, cuCtxCreate, cuCtxCreate_v2, cuCtxCreate_v3, cuCtxCreate_v4, cuCtxDestroy,
-    cuCtxDestroy_v2, cuCtxDetach, cuCtxDisablePeerAccess, cuCtxEnablePeerAccess,
-    cuCtxGetApiVersion, cuCtxGetCacheConfig, cuCtxGetCurrent, cuCtxGetDevice, cuCtxGetDevice_v2,
-    cuCtxGetExecAffinity, cuCtxGetFlags, cuCtxGetId, cuCtxGetLimit, cuCtxGetSharedMemConfig,
-    cuCtxGetStreamPriorityRange, cuCtxPopCurrent, cuCtxPopCurrent_v2, cuCtxPushCurrent,
-    cuCtxPushCurrent_v2, cuCtxResetPersistingL2Cache, cuCtxSetCacheConfig, cuCtxSetCurrent,
-    cuCtxSetFlags, cuCtxSetLimit, cuCtxSetSharedMemConfig, cuCtxSynchronize, cuCtxSynchronize_v2,
-    cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2,
-    cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxRetain,
-    cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2,
+    cuCtxDestroy_v2, cuCtxDetach, cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxRelease,
+    cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2,
+    cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2,
+};
+pub use super::context_calls::{
+    cuCtxDisablePeerAccess, cuCtxEnablePeerAccess, cuCtxGetApiVersion, cuCtxGetCacheConfig,
+    cuCtxGetCurrent, cuCtxGetDevice, cuCtxGetDevice_v2, cuCtxGetExecAffinity, cuCtxGetFlags,
+    cuCtxGetId, cuCtxGetLimit, cuCtxGetSharedMemConfig, cuCtxGetStreamPriorityRange,
+    cuCtxPopCurrent, cuCtxPopCurrent_v2, cuCtxPushCurrent, cuCtxPushCurrent_v2,
+    cuCtxResetPersistingL2Cache, cuCtxSetCacheConfig, cuCtxSetCurrent, cuCtxSetFlags,
+    cuCtxSetLimit, cuCtxSetSharedMemConfig, cuCtxSynchronize, cuCtxSynchronize_v2,
 };
 pub use super::copy::{
     cuMemcpy, cuMemcpy as cuMemcpy_ptds, cuMemcpy2D, cuMemcpy2D_v2,
@@ -110,20 +112,24 @@ pub use super::exec::{
     cuGraphUpload, cuGraphUpload as cuGraphUpload_ptsz,
 };
 pub use super::graph::{
-    cuGraphAddBatchMemOpNode, cuGraphAddChildGraphNode, cuGraphAddDependencies,
-    cuGraphAddDependencies_v2, cuGraphAddEmptyNode, cuGraphAddEventRecordNode,
-    cuGraphAddEventWaitNode, cuGraphAddHostNode, cuGraphAddKernelNode, cuGraphAddKernelNode_v2,
-    cuGraphAddMemAllocNode, cuGraphAddMemFreeNode, cuGraphAddMemcpyNode, cuGraphAddMemsetNode,
-    cuGraphAddNode, cuGraphAddNode_v2, cuGraphChildGraphNodeGetGraph, cuGraphClone, cuGraphCreate,
-    cuGraphDebugDotPrint, cuGraphDestroy, cuGraphDestroyNode, cuGraphGetEdges, cuGraphGetEdges_v2,
-    cuGraphGetNodes, cuGraphGetRootNodes, cuGraphHostNodeGetParams, cuGraphHostNodeSetParams,
-    cuGraphKernelNodeGetParams_v2, cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams_v2,
-    cuGraphMemAllocNodeGetParams, cuGraphMemFreeNodeGetParams, cuGraphMemcpyNodeSetParams,
-    cuGraphMemsetNodeGetParams, cuGraphMemsetNodeSetParams, cuGraphNodeFindInClone,
-    cuGraphNodeGetDependencies, cuGraphNodeGetDependencies_v2, cuGraphNodeGetDependentNodes,
-    cuGraphNodeGetDependentNodes_v2, cuGraphNodeGetType, cuGraphReleaseUserObject,
-    cuGraphRemoveDependencies, cuGraphRemoveDependencies_v2, cuGraphRetainUserObject,
-    cuUserObjectCreate, cuUserObjectRelease, cuUserObjectRetain,
+    cuGraphClone, cuGraphCreate, cuGraphDestroy, cuGraphNodeFindInClone, cuGraphReleaseUserObject,
+    cuGraphRetainUserObject, cuUserObjectCreate, cuUserObjectRelease, cuUserObjectRetain,
+};
+pub use super::graph_node::{
+    cuGraphAddBatchMemOpNode, cuGraphAddChildGraphNode, cuGraphAddEmptyNode,
+    cuGraphAddEventRecordNode, cuGraphAddEventWaitNode, cuGraphAddHostNode, cuGraphAddKernelNode,
+    cuGraphAddKernelNode_v2, cuGraphAddMemAllocNode, cuGraphAddMemFreeNode, cuGraphAddMemcpyNode,
+    cuGraphAddMemsetNode, cuGraphAddNode, cuGraphAddNode_v2, cuGraphChildGraphNodeGetGraph,
+    cuGraphHostNodeGetParams, cuGraphHostNodeSetParams, cuGraphKernelNodeGetParams_v2,
+    cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams_v2, cuGraphMemcpyNodeSetParams,
+    cuGraphMemsetNodeGetParams, cuGraphMemsetNodeSetParams,
+};
+pub use super::graph_query::{
+    cuGraphAddDependencies, cuGraphAddDependencies_v2, cuGraphDebugDotPrint, cuGraphDestroyNode,
+    cuGraphGetEdges, cuGraphGetEdges_v2, cuGraphGetNodes, cuGraphGetRootNodes,
+    cuGraphMemAllocNodeGetParams, cuGraphMemFreeNodeGetParams, cuGraphNodeGetDependencies,
+    cuGraphNodeGetDependencies_v2, cuGraphNodeGetDependentNodes, cuGraphNodeGetDependentNodes_v2,
+    cuGraphNodeGetType, cuGraphRemoveDependencies, cuGraphRemoveDependencies_v2,
 };
 pub use super::green::{
     cuCtxFromGreenCtx, cuCtxGetDevResource, cuDevResourceGenerateDesc, cuDevSmResourceSplitByCount,
@@ -180,7 +186,7 @@ pub use super::module::{
     cuModuleLoadDataEx, cuModuleLoadFatBinary, cuModuleUnload,
 };
 pub use super::pointer::{cuPointerGetAttribute, cuPointerGetAttributes, cuPointerSetAttribute};
-pub use super::pool::{
+pub use super::pool_calls::{
     cuDeviceGetDefaultMemPool, cuDeviceGetGraphMemAttribute, cuDeviceGetMemPool,
     cuDeviceGraphMemTrim, cuDeviceSetGraphMemAttribute, cuDeviceSetMemPool, cuMemAllocAsync,
     cuMemAllocAsync as cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync,

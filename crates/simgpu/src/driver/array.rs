@@ -35,7 +35,7 @@ pub(crate) struct Mipmap {
 }
 
 fn element_bytes(descriptor: &CUDA_ARRAY3D_DESCRIPTOR) -> Answer<u64> {
-    let channel = match descriptor.Format.0 as u32 {
+    let channel = match descriptor.Format.0 {
         0x01 | 0x08 => 1,
         0x02 | 0x09 | 0x10 => 2,
         0x03 | 0x0a | 0x20 => 4,

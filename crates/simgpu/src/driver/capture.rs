@@ -223,7 +223,7 @@ pub fn cuStreamBeginCapture(call: Call, stream: CUstream) -> Answer {
 }
 
 pub fn cuStreamBeginCapture_v2(call: Call, stream: CUstream, mode: CUstreamCaptureMode) -> Answer {
-    begin_capture(call, stream, mode.0 as u32, None)
+    begin_capture(call, stream, mode.0, None)
 }
 
 pub fn cuStreamBeginCaptureToGraph(
@@ -236,7 +236,7 @@ pub fn cuStreamBeginCaptureToGraph(
     mode: CUstreamCaptureMode,
 ) -> Answer {
     let after = after.list(count)?.into_iter().map(Handle::key).collect();
-    begin_capture(call, stream, mode.0 as u32, Some((graph.key(), after)))
+    begin_capture(call, stream, mode.0, Some((graph.key(), after)))
 }
 
 /// Whether every stream's last nodes lead to the first stream's.
@@ -393,9 +393,9 @@ pub fn cuStreamUpdateCaptureDependencies_v2(
 pub fn cuThreadExchangeStreamCaptureMode(_: Call, mode: Out<CUstreamCaptureMode>) -> Answer {
     driver()?;
     let wanted = mode.get()?;
-    if wanted.0 as u32 > RELAXED {
+    if wanted.0 > RELAXED {
         return Err(INVALID_VALUE);
     }
-    let before = MODE.with(|own| own.replace(wanted.0 as u32));
+    let before = MODE.with(|own| own.replace(wanted.0));
     mode.put(CUstreamCaptureMode(before))
 }

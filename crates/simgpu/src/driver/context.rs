@@ -4,7 +4,7 @@
 //! back with everything made in it; a primary context keeps one handle for life; a sticky error is
 //! returned by every later call in the context until it is destroyed.
 
-use core::ffi::{c_int, c_uint, c_ulonglong};
+use core::ffi::{c_int, c_uint};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::thread::ThreadId;
@@ -15,14 +15,14 @@ use super::call::Call;
 use super::device::RESIDENT_THREADS;
 use super::error::*;
 use super::machine::{Block, Purpose};
-use super::state::{Driver, State, begin, begin_free, current, driver, with_stack};
-use super::stream::{Stream, drain_context, synchronize_context};
+use super::state::{Driver, State, begin, begin_free, current, with_stack};
+use super::stream::{Stream, drain_context};
 use crate::sys::driver::{Answer, Handle, In, Out};
 
 /// Local memory per thread that is inside a context's own cost.
 pub(crate) const FREE_LOCAL_BYTES: u64 = 1024;
 /// No thread can have more local memory than this.
-const MOST_LOCAL_BYTES: usize = 16 << 20;
+pub(crate) const MOST_LOCAL_BYTES: usize = 16 << 20;
 
 /// How a context came to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,15 +45,15 @@ pub(crate) struct Context {
     pub(crate) charge: Option<Arc<dyn Block>>,
     pub(crate) legacy: u64,
     pub(crate) per_thread: HashMap<ThreadId, u64>,
-    limits: [usize; 11],
+    pub(crate) limits: [usize; 11],
     /// Local memory taken at launches, and the per-thread size it is for.
     local: Option<Arc<dyn Block>>,
     attached: u32,
-    peers: HashSet<u64>,
+    pub(crate) peers: HashSet<u64>,
     /// What green contexts keep until the primary ends.
     pub(crate) green_charges: Vec<Arc<dyn Block>>,
-    cache_config: CUfunc_cache,
-    shared_config: CUsharedconfig,
+    pub(crate) cache_config: CUfunc_cache,
+    pub(crate) shared_config: CUsharedconfig,
 }
 
 /// Defaults of the limits, in the order of their numbers; `usize::MAX`: not supported.
@@ -165,7 +165,12 @@ pub(crate) fn reserve_local(
     set_local(driver, state, key, bytes_per_thread)
 }
 
-fn set_local(driver: &Driver, state: &mut State, key: u64, bytes_per_thread: u64) -> Answer {
+pub(crate) fn set_local(
+    driver: &Driver,
+    state: &mut State,
+    key: u64,
+    bytes_per_thread: u64,
+) -> Answer {
     let device = state.context(key)?.device;
     let wanted = bytes_per_thread.saturating_sub(FREE_LOCAL_BYTES).checked_mul(RESIDENT_THREADS);
     let wanted = wanted.ok_or(OUT_OF_MEMORY)?;
@@ -390,197 +395,4 @@ pub fn cuCtxDetach(_: Call, context: CUcontext) -> Answer {
     let (left, origin) = (found.attached, found.origin);
     drop(state);
     if left == 0 && origin == Origin::Created { destroy(context) } else { Ok(()) }
-}
-
-// ---- the thread's stack ----
-
-fn push(context: CUcontext) -> Answer {
-    let (_, state) = begin_free()?;
-    if context.key() == 0 {
-        return Err(INVALID_VALUE);
-    }
-    let found = state.contexts.get(context.key()).map_err(|_| INVALID_CONTEXT)?;
-    if !found.alive {
-        return Err(INVALID_CONTEXT);
-    }
-    drop(state);
-    with_stack(|stack| stack.push(context.key()))
-}
-
-fn pop(context: Out<CUcontext>) -> Answer {
-    driver()?;
-    let key = with_stack(|stack| stack.pop())?.ok_or(INVALID_CONTEXT)?;
-    context.offer(CUcontext::from_key(key));
-    Ok(())
-}
-
-pub fn cuCtxPushCurrent(_: Call, context: CUcontext) -> Answer {
-    push(context)
-}
-
-pub fn cuCtxPushCurrent_v2(_: Call, context: CUcontext) -> Answer {
-    push(context)
-}
-
-pub fn cuCtxPopCurrent(_: Call, context: Out<CUcontext>) -> Answer {
-    pop(context)
-}
-
-pub fn cuCtxPopCurrent_v2(_: Call, context: Out<CUcontext>) -> Answer {
-    pop(context)
-}
-
-pub fn cuCtxSetCurrent(_: Call, context: CUcontext) -> Answer {
-    let (_, state) = begin_free()?;
-    let key = context.key();
-    if key != 0 && !state.contexts.get(key).map_err(|_| INVALID_CONTEXT)?.alive {
-        return Err(INVALID_CONTEXT);
-    }
-    drop(state);
-    with_stack(|stack| {
-        stack.pop();
-        if key != 0 {
-            stack.push(key);
-        }
-    })
-}
-
-pub fn cuCtxGetCurrent(_: Call, context: Out<CUcontext>) -> Answer {
-    let key = with_stack(|stack| stack.last().copied())?.unwrap_or(0);
-    context.put(CUcontext::from_key(key))
-}
-
-// ---- questions and settings ----
-
-fn chosen(context: CUcontext) -> Answer<u64> {
-    if context.key() == 0 { current() } else { Ok(context.key()) }
-}
-
-pub fn cuCtxGetDevice(_: Call, device: Out<CUdevice>) -> Answer {
-    let (_, state) = begin_free()?;
-    let context = state.contexts.get(current()?).map_err(|_| INVALID_CONTEXT)?;
-    device.put(context.device)
-}
-
-pub fn cuCtxGetDevice_v2(_: Call, device: Out<CUdevice>, context: CUcontext) -> Answer {
-    let (_, state) = begin_free()?;
-    let context = state.contexts.get(chosen(context)?).map_err(|_| INVALID_CONTEXT)?;
-    device.put(context.device)
-}
-
-pub fn cuCtxGetFlags(_: Call, flags: Out<c_uint>) -> Answer {
-    let (_, state, key) = begin()?;
-    flags.put(state.context(key)?.flags)
-}
-
-pub fn cuCtxSetFlags(_: Call, flags: c_uint) -> Answer {
-    let (_, mut state, key) = begin()?;
-    state.context_mut(key)?.flags = flags;
-    Ok(())
-}
-
-pub fn cuCtxGetId(_: Call, context: CUcontext, id: Out<c_ulonglong>) -> Answer {
-    let (_, state) = begin_free()?;
-    id.put(state.context(chosen(context)?)?.id)
-}
-
-pub fn cuCtxGetApiVersion(_: Call, context: CUcontext, version: Out<c_uint>) -> Answer {
-    let (_, state) = begin_free()?;
-    version.put(state.context(chosen(context)?)?.version)
-}
-
-pub fn cuCtxGetLimit(_: Call, value: Out<usize>, limit: CUlimit) -> Answer {
-    let (_, state, key) = begin()?;
-    value.check()?;
-    let found = state.context(key)?.limits.get(limit.0 as usize).copied();
-    match found {
-        None => Err(INVALID_VALUE),
-        Some(usize::MAX) => Err(UNSUPPORTED_LIMIT),
-        Some(found) => value.put(found),
-    }
-}
-
-pub fn cuCtxSetLimit(_: Call, limit: CUlimit, value: usize) -> Answer {
-    let (driver, mut state, key) = begin()?;
-    let index = limit.0 as usize;
-    match state.context(key)?.limits.get(index).copied() {
-        None => Err(INVALID_VALUE),
-        Some(usize::MAX) => Err(UNSUPPORTED_LIMIT),
-        Some(_) if index == 0 && value > MOST_LOCAL_BYTES => Err(INVALID_VALUE),
-        Some(_) if index == 0 => set_local(driver, &mut state, key, value as u64),
-        // Heap and printf buffer are taken when a kernel that uses them is launched; no simulated
-        // kernel does.
-        Some(_) => {
-            state.context_mut(key)?.limits[index] = value;
-            Ok(())
-        }
-    }
-}
-
-pub fn cuCtxGetCacheConfig(_: Call, config: Out<CUfunc_cache>) -> Answer {
-    let (_, state, key) = begin()?;
-    config.put(state.context(key)?.cache_config)
-}
-
-pub fn cuCtxSetCacheConfig(_: Call, config: CUfunc_cache) -> Answer {
-    let (_, mut state, key) = begin()?;
-    state.context_mut(key)?.cache_config = config;
-    Ok(())
-}
-
-pub fn cuCtxGetSharedMemConfig(_: Call, config: Out<CUsharedconfig>) -> Answer {
-    let (_, state, key) = begin()?;
-    config.put(state.context(key)?.shared_config)
-}
-
-pub fn cuCtxSetSharedMemConfig(_: Call, config: CUsharedconfig) -> Answer {
-    let (_, mut state, key) = begin()?;
-    state.context_mut(key)?.shared_config = config;
-    Ok(())
-}
-
-pub fn cuCtxGetStreamPriorityRange(_: Call, least: Out<c_int>, greatest: Out<c_int>) -> Answer {
-    drop(begin()?);
-    least.offer(0);
-    greatest.offer(-5);
-    Ok(())
-}
-
-pub fn cuCtxResetPersistingL2Cache(_: Call) -> Answer {
-    begin().map(|_| ())
-}
-
-pub fn cuCtxGetExecAffinity(_: Call, _: Out<CUexecAffinityParam>, _: CUexecAffinityType) -> Answer {
-    drop(begin()?);
-    Err(CUresult::CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY)
-}
-
-pub fn cuCtxSynchronize(_: Call) -> Answer {
-    let (driver, mut state, key) = begin()?;
-    super::capture::refuse_in_context(&mut state, key)?;
-    synchronize_context(driver, state, key)
-}
-
-pub fn cuCtxSynchronize_v2(_: Call, context: CUcontext) -> Answer {
-    let (driver, mut state) = begin_free()?;
-    let key = chosen(context)?;
-    state.context(key)?;
-    super::capture::refuse_in_context(&mut state, key)?;
-    synchronize_context(driver, state, key)
-}
-
-pub fn cuCtxEnablePeerAccess(_: Call, peer: CUcontext, flags: c_uint) -> Answer {
-    let (_, mut state, key) = begin()?;
-    let other = state.context(peer.key()).map_err(|_| INVALID_CONTEXT)?.device;
-    let context = state.context_mut(key)?;
-    if flags != 0 || other == context.device {
-        return Err(INVALID_VALUE);
-    }
-    if context.peers.insert(peer.key()) { Ok(()) } else { Err(PEER_ACCESS_ALREADY_ENABLED) }
-}
-
-pub fn cuCtxDisablePeerAccess(_: Call, peer: CUcontext) -> Answer {
-    let (_, mut state, key) = begin()?;
-    let context = state.context_mut(key)?;
-    if context.peers.remove(&peer.key()) { Ok(()) } else { Err(PEER_ACCESS_NOT_ENABLED) }
 }

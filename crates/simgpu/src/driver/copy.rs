@@ -169,6 +169,7 @@ pub fn cuMemcpyPeerAsync(
     linear(call, to, from, bytes as u64, Sides::Both, Some(stream))
 }
 
+#[expect(clippy::too_many_arguments, reason = "the driver's signature")]
 pub fn cuMemcpyBatchAsync_v2(
     call: Call,
     to: In<CUdeviceptr>,
@@ -363,7 +364,7 @@ macro_rules! sides_3d {
     ($c:ident) => {
         (
             Side {
-                kind: $c.dstMemoryType.0 as u32,
+                kind: $c.dstMemoryType.0,
                 x: $c.dstXInBytes as u64,
                 y: $c.dstY as u64,
                 z: $c.dstZ as u64,
@@ -374,7 +375,7 @@ macro_rules! sides_3d {
                 height: $c.dstHeight as u64,
             },
             Side {
-                kind: $c.srcMemoryType.0 as u32,
+                kind: $c.srcMemoryType.0,
                 x: $c.srcXInBytes as u64,
                 y: $c.srcY as u64,
                 z: $c.srcZ as u64,
@@ -391,7 +392,7 @@ macro_rules! sides_2d {
     ($c:ident) => {
         (
             Side {
-                kind: $c.dstMemoryType.0 as u32,
+                kind: $c.dstMemoryType.0,
                 x: $c.dstXInBytes as u64,
                 y: $c.dstY as u64,
                 z: 0,
@@ -402,7 +403,7 @@ macro_rules! sides_2d {
                 height: 0,
             },
             Side {
-                kind: $c.srcMemoryType.0 as u32,
+                kind: $c.srcMemoryType.0,
                 x: $c.srcXInBytes as u64,
                 y: $c.srcY as u64,
                 z: 0,

@@ -346,7 +346,7 @@ pub fn cuDeviceGetAttribute(
 ) -> Answer {
     let (_, state) = begin_free()?;
     value.check()?;
-    let found = attribute(&state.device(device)?.info, attribute_id.0 as u32)?;
+    let found = attribute(&state.device(device)?.info, attribute_id.0)?;
     value.put(found)
 }
 

@@ -12,10 +12,8 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::capture;
 use super::error::*;
-use super::graph::{
-    Exec, NodeKind, clone_graph, destroy_graph, host, in_order, kernel_v1, kernel_v2, memcpy,
-    memset,
-};
+use super::graph::{Exec, NodeKind, clone_graph, destroy_graph, in_order};
+use super::graph_node::{host, kernel_v1, kernel_v2, memcpy, memset};
 use super::pool;
 use super::state::{Driver, State, begin_free};
 use super::stream::{enqueue, resolved};

@@ -268,7 +268,7 @@ pub fn cuKernelSetAttribute(
     let (_, mut state) = begin_free()?;
     state.device(device)?;
     let found = state.kernels.of_mut(kernel)?;
-    match which.0 as u32 {
+    match which.0 {
         8 => found.max_dynamic_shared = value,
         id => {
             found.settings.insert(id, value);

@@ -335,7 +335,7 @@ pub(crate) fn attribute(
     max_dynamic_shared: i32,
     which: CUfunction_attribute,
 ) -> Answer<c_int> {
-    Ok(match which.0 as u32 {
+    Ok(match which.0 {
         0 => entry.max_threads.unwrap_or(1024) as c_int,
         1 => entry.shared_bytes as c_int,
         2 => 0,
@@ -372,7 +372,7 @@ pub fn cuFuncSetAttribute(
     let (_, mut state) = begin_free()?;
     let key = super::library::function_key(&mut state, function)?;
     let found = state.functions.get_mut(key)?;
-    match which.0 as u32 {
+    match which.0 {
         8 if (0..=232_448).contains(&value) => found.max_dynamic_shared = value,
         id @ (9 | 11..=15) => {
             found.settings.insert(id, value);

@@ -66,7 +66,7 @@ pub fn cuPointerGetAttribute(
         return Err(INVALID_VALUE);
     }
     let range = visible(&state, at).ok_or(INVALID_VALUE)?;
-    put(&state, &range, at, which.0 as u32, data)
+    put(&state, &range, at, which.0, data)
 }
 
 pub fn cuPointerGetAttributes(
@@ -79,7 +79,7 @@ pub fn cuPointerGetAttributes(
     let (_, state) = begin_free()?;
     let found = visible(&state, at);
     for index in 0..count as usize {
-        let attribute = which.get_at(index)?.0 as u32;
+        let attribute = which.get_at(index)?.0;
         let target = Address(data.get_at(index)?.addr());
         let known =
             found.as_ref().is_some_and(|range| put(&state, range, at, attribute, target).is_ok());
@@ -102,7 +102,7 @@ pub fn cuPointerSetAttribute(
     at: CUdeviceptr,
 ) -> Answer {
     let (_, mut state) = begin_free()?;
-    if which.0 as u32 != 6 {
+    if which.0 != 6 {
         return Err(INVALID_VALUE);
     }
     let value = value.get::<c_uint>()?;

@@ -5,22 +5,16 @@
 //! back at a synchronisation. Graph memory lives in a pool of its own, which keeps what it reserved
 //! until it is trimmed.
 
-use core::ffi::{c_int, c_ulonglong};
+use core::ffi::c_int;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use divvy_driver_api::types::*;
-
-use super::call::Call;
-use super::capture;
 use super::error::*;
 use super::machine::{Block, Purpose};
 use super::space::{Kind, Range, round_up};
-use super::state::{Driver, State, begin_free};
-use super::stream::{Point, resolved};
-use crate::sys::driver::{Address, Answer, Handle, In, Out};
-use crate::sys::driver_bytes::{duplicate, memory_file};
-use crate::sys::driver_unions::location_id;
+use super::state::{Driver, State};
+use super::stream::Point;
+use crate::sys::driver::Answer;
 
 const STEP_BYTES: u64 = 32 << 20;
 const ALIGN_BYTES: u64 = 512;
@@ -30,24 +24,24 @@ type Chunks = Vec<(u64, Arc<dyn Block>)>;
 /// A pool.
 pub(crate) struct Pool {
     pub(crate) device: i32,
-    max_bytes: u64,
-    is_default: bool,
+    pub(crate) max_bytes: u64,
+    pub(crate) is_default: bool,
     /// Whether its memory can be given to other processes by address.
-    exportable: bool,
+    pub(crate) exportable: bool,
     pub(crate) release_threshold: u64,
-    reuse: [c_int; 3],
+    pub(crate) reuse: [c_int; 3],
     /// Address region of the pool: base and length; 0 until its first use.
     region: (u64, u64),
     /// Backed parts of the region, by where they start.
-    chunks: BTreeMap<u64, Arc<dyn Block>>,
+    pub(crate) chunks: BTreeMap<u64, Arc<dyn Block>>,
     /// Unused parts of the backed region.
     free: BTreeMap<u64, u64>,
     /// Freed parts that work before the free may still use.
     pending: Vec<(u64, u64, Point)>,
     pub(crate) used: u64,
-    used_high: u64,
-    reserved_high: u64,
-    access: BTreeMap<i32, u32>,
+    pub(crate) used_high: u64,
+    pub(crate) reserved_high: u64,
+    pub(crate) access: BTreeMap<i32, u32>,
 }
 
 impl Pool {
@@ -108,7 +102,7 @@ impl Pool {
     }
 
     /// Gives back chunks without a used byte until `keep` bytes are reserved.
-    fn shrink(&mut self, keep: u64) {
+    pub(crate) fn shrink(&mut self, keep: u64) {
         let keep = keep.checked_next_multiple_of(STEP_BYTES).unwrap_or(u64::MAX);
         let starts: Vec<u64> = self.chunks.keys().rev().copied().collect();
         for start in starts {
@@ -150,7 +144,7 @@ pub(crate) fn reset_device(state: &mut State, device: i32) {
     }
 }
 
-fn settle(state: &mut State, key: u64, stream: u64) -> Answer {
+pub(crate) fn settle(state: &mut State, key: u64, stream: u64) -> Answer {
     let pending = std::mem::take(&mut state.pools.get_mut(key)?.pending);
     for (at, bytes, (owner, sequence)) in pending {
         let reached = state.streams.get(owner).map_or(true, |s| s.completed >= sequence);
@@ -304,372 +298,4 @@ pub(crate) fn release_unused(state: &mut State) {
             pool.shrink(pool.release_threshold);
         }
     }
-}
-
-// ---- calls ----
-
-fn allocate_async(
-    call: Call,
-    out: Out<CUdeviceptr>,
-    bytes: usize,
-    pool: Option<u64>,
-    stream: CUstream,
-) -> Answer {
-    let (driver, mut state, key) = resolved(call, stream)?;
-    out.check()?;
-    if bytes == 0 {
-        return out.put(0);
-    }
-    let device = state.streams.get(key)?.device;
-    let pool = match pool {
-        Some(pool) => pool,
-        None => state.device(device)?.pool,
-    };
-    state.pools.get(pool).map_err(|_| INVALID_VALUE)?;
-    if state.streams.get(key)?.capture != 0 {
-        let device = state.pools.get(pool)?.device;
-        return out.put(capture::record_allocation(&mut state, key, device, bytes as u64)?);
-    }
-    out.put(allocate(driver, &mut state, pool, key, bytes as u64)?)
-}
-
-pub fn cuMemAllocAsync(
-    call: Call,
-    out: Out<CUdeviceptr>,
-    bytes: usize,
-    stream: CUstream,
-) -> Answer {
-    allocate_async(call, out, bytes, None, stream)
-}
-
-pub fn cuMemAllocFromPoolAsync(
-    call: Call,
-    out: Out<CUdeviceptr>,
-    bytes: usize,
-    pool: CUmemoryPool,
-    stream: CUstream,
-) -> Answer {
-    allocate_async(call, out, bytes, Some(pool.key()), stream)
-}
-
-pub fn cuMemFreeAsync(call: Call, at: CUdeviceptr, stream: CUstream) -> Answer {
-    let (driver, mut state, key) = resolved(call, stream)?;
-    if at == 0 {
-        return Ok(());
-    }
-    if state.streams.get(key)?.capture != 0 {
-        return capture::record_free(&mut state, key, at);
-    }
-    let kind = state.space.at(at).ok_or(INVALID_VALUE)?.kind;
-    match kind {
-        Kind::Pool | Kind::Graph => {
-            let submitted = state.streams.get(key)?.submitted;
-            free_at(&mut state, at, Some((key, submitted)))
-        }
-        // Plain memory may be freed in stream order too; here it waits for the stream.
-        Kind::Device | Kind::Managed => {
-            let point = (key, state.streams.get(key)?.submitted);
-            let mut state = super::stream::wait_for(driver, state, point);
-            state.space.remove(at).map(|_| ())
-        }
-        _ => Err(INVALID_VALUE),
-    }
-}
-
-fn pool_device(properties: &CUmemPoolProps) -> Answer<i32> {
-    if properties.allocType != CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED
-        || properties.location.type_ != CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE
-    {
-        return Err(INVALID_VALUE);
-    }
-    Ok(location_id(&properties.location))
-}
-
-pub fn cuMemPoolCreate(_: Call, out: Out<CUmemoryPool>, properties: In<CUmemPoolProps>) -> Answer {
-    let (_, mut state) = begin_free()?;
-    out.check()?;
-    let properties = properties.get()?;
-    let device = pool_device(&properties)?;
-    state.device(device).map_err(|_| INVALID_VALUE)?;
-    let max_bytes = if properties.maxSize == 0 { u64::MAX } else { properties.maxSize as u64 };
-    let mut pool = Pool::new(device, max_bytes, false);
-    pool.exportable = properties.handleTypes.0 != 0;
-    let key = state.pools.insert(pool);
-    out.put(CUmemoryPool::from_key(key))
-}
-
-pub fn cuMemPoolDestroy(_: Call, pool: CUmemoryPool) -> Answer {
-    let (_, mut state) = begin_free()?;
-    let found = state.pools.of(pool).map_err(|_| INVALID_VALUE)?;
-    if found.is_default {
-        return Err(INVALID_VALUE);
-    }
-    let device = found.device;
-    // A pool with memory in use lives on, without its handle, until that is freed: the ranges hold
-    // their chunks.
-    let gone = state.pools.remove(pool.key())?;
-    let record = state.device_mut(device)?;
-    if record.pool == pool.key() {
-        record.pool = record.default_pool;
-    }
-    drop(state);
-    drop(gone);
-    Ok(())
-}
-
-pub fn cuDeviceGetDefaultMemPool(_: Call, out: Out<CUmemoryPool>, device: CUdevice) -> Answer {
-    let (_, state) = begin_free()?;
-    out.put(CUmemoryPool::from_key(state.device(device)?.default_pool))
-}
-
-pub fn cuDeviceGetMemPool(_: Call, out: Out<CUmemoryPool>, device: CUdevice) -> Answer {
-    let (_, state) = begin_free()?;
-    out.put(CUmemoryPool::from_key(state.device(device)?.pool))
-}
-
-pub fn cuDeviceSetMemPool(_: Call, device: CUdevice, pool: CUmemoryPool) -> Answer {
-    let (_, mut state) = begin_free()?;
-    if state.pools.of(pool).map_err(|_| INVALID_VALUE)?.device != device {
-        return Err(INVALID_VALUE);
-    }
-    state.device_mut(device)?.pool = pool.key();
-    Ok(())
-}
-
-fn location_device(place: In<CUmemLocation>) -> Answer<i32> {
-    let place = place.get()?;
-    if place.type_ != CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE {
-        return Err(NOT_SUPPORTED);
-    }
-    Ok(location_id(&place))
-}
-
-pub fn cuMemGetDefaultMemPool(
-    call: Call,
-    out: Out<CUmemoryPool>,
-    place: In<CUmemLocation>,
-    _: CUmemAllocationType,
-) -> Answer {
-    cuDeviceGetDefaultMemPool(call, out, location_device(place)?)
-}
-
-pub fn cuMemGetMemPool(
-    call: Call,
-    out: Out<CUmemoryPool>,
-    place: In<CUmemLocation>,
-    _: CUmemAllocationType,
-) -> Answer {
-    cuDeviceGetMemPool(call, out, location_device(place)?)
-}
-
-pub fn cuMemSetMemPool(
-    call: Call,
-    place: In<CUmemLocation>,
-    _: CUmemAllocationType,
-    pool: CUmemoryPool,
-) -> Answer {
-    cuDeviceSetMemPool(call, location_device(place)?, pool)
-}
-
-pub fn cuMemPoolTrimTo(_: Call, pool: CUmemoryPool, keep: usize) -> Answer {
-    let (_, mut state) = begin_free()?;
-    capture::refuse_unsafe(&mut state)?;
-    settle(&mut state, pool.key(), 0).map_err(|_| INVALID_VALUE)?;
-    let found = state.pools.of_mut(pool)?;
-    let keep = (keep as u64).max(found.used);
-    found.shrink(keep);
-    Ok(())
-}
-
-pub fn cuMemPoolGetAttribute(
-    _: Call,
-    pool: CUmemoryPool,
-    which: CUmemPool_attribute,
-    value: Address,
-) -> Answer {
-    let (_, mut state) = begin_free()?;
-    capture::refuse_unsafe(&mut state)?;
-    let found = state.pools.of(pool).map_err(|_| INVALID_VALUE)?;
-    match which.0 as u32 {
-        id @ 1..=3 => value.put::<c_int>(found.reuse[id as usize - 1]),
-        4 => value.put(found.release_threshold),
-        5 => value.put(found.reserved()),
-        6 => value.put(found.reserved_high),
-        7 => value.put(found.used),
-        8 => value.put(found.used_high),
-        _ => Err(INVALID_VALUE),
-    }
-}
-
-pub fn cuMemPoolSetAttribute(
-    _: Call,
-    pool: CUmemoryPool,
-    which: CUmemPool_attribute,
-    value: Address,
-) -> Answer {
-    let (_, mut state) = begin_free()?;
-    capture::refuse_unsafe(&mut state)?;
-    let found = state.pools.of_mut(pool).map_err(|_| INVALID_VALUE)?;
-    match which.0 as u32 {
-        id @ 1..=3 => found.reuse[id as usize - 1] = value.get()?,
-        4 => found.release_threshold = value.get()?,
-        6 if value.get::<u64>()? == 0 => found.reserved_high = found.reserved(),
-        8 if value.get::<u64>()? == 0 => found.used_high = found.used,
-        _ => return Err(INVALID_VALUE),
-    }
-    Ok(())
-}
-
-pub fn cuMemPoolSetAccess(
-    _: Call,
-    pool: CUmemoryPool,
-    list: In<CUmemAccessDesc>,
-    count: usize,
-) -> Answer {
-    let (_, mut state) = begin_free()?;
-    let list = list.list(count)?;
-    let own = state.pools.of(pool).map_err(|_| INVALID_VALUE)?.device;
-    for entry in list {
-        let device = location_id(&entry.location);
-        state.device(device)?;
-        if device == own && entry.flags.0 != 3 {
-            return Err(INVALID_VALUE);
-        }
-        state.pools.of_mut(pool)?.access.insert(device, entry.flags.0 as u32);
-    }
-    Ok(())
-}
-
-pub fn cuMemPoolGetAccess(
-    _: Call,
-    flags: Out<CUmemAccess_flags>,
-    pool: CUmemoryPool,
-    place: In<CUmemLocation>,
-) -> Answer {
-    let (_, state) = begin_free()?;
-    let found = state.pools.of(pool).map_err(|_| INVALID_VALUE)?;
-    let device = location_id(&place.get()?);
-    let own = if device == found.device { 3 } else { 0 };
-    flags.put(CUmemAccess_flags(found.access.get(&device).copied().unwrap_or(own)))
-}
-
-// ---- sharing ----
-
-pub fn cuMemPoolExportToShareableHandle(
-    _: Call,
-    out: Address,
-    pool: CUmemoryPool,
-    kind: CUmemAllocationHandleType,
-    _flags: c_ulonglong,
-) -> Answer {
-    use std::io::Write;
-    use std::os::fd::IntoRawFd;
-    let (_, state) = begin_free()?;
-    let found = state.pools.of(pool).map_err(|_| INVALID_VALUE)?;
-    if !found.exportable || kind.0 as u32 != 1 {
-        return Err(INVALID_VALUE);
-    }
-    let device = state.device(found.device)?.machine_index as u64;
-    let file = memory_file(4096).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
-    let mut file = std::fs::File::from(file);
-    file.write_all(&device.to_le_bytes()).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
-    out.put::<c_int>(file.into_raw_fd())
-}
-
-pub fn cuMemPoolImportFromShareableHandle(
-    _: Call,
-    out: Out<CUmemoryPool>,
-    handle: Address,
-    kind: CUmemAllocationHandleType,
-    _flags: c_ulonglong,
-) -> Answer {
-    use std::os::unix::fs::FileExt;
-    let (_, mut state) = begin_free()?;
-    out.check()?;
-    let number = c_int::try_from(handle.0).map_err(|_| INVALID_VALUE)?;
-    if kind.0 as u32 != 1 {
-        return Err(INVALID_VALUE);
-    }
-    let file = std::fs::File::from(duplicate(number).map_err(|_| INVALID_VALUE)?);
-    let mut index = [0; 8];
-    file.read_exact_at(&mut index, 0).map_err(|_| INVALID_VALUE)?;
-    let index = u64::from_le_bytes(index) as usize;
-    let device =
-        state.devices.iter().position(|d| d.machine_index == index).ok_or(INVALID_VALUE)?;
-    // Nothing can be allocated from an imported pool.
-    let key = state.pools.insert(Pool::new(device as i32, 0, false));
-    out.put(CUmemoryPool::from_key(key))
-}
-
-pub fn cuMemPoolExportPointer(
-    _: Call,
-    out: Out<CUmemPoolPtrExportData>,
-    at: CUdeviceptr,
-) -> Answer {
-    let (_, state) = begin_free()?;
-    let range = state.space.at(at).filter(|range| range.kind == Kind::Pool).ok_or(INVALID_VALUE)?;
-    let (start, block) = range.chunks.first().ok_or(INVALID_VALUE)?;
-    if range.chunks.len() != 1 || !state.pools.get(range.owner)?.exportable {
-        return Err(INVALID_VALUE);
-    }
-    out.put(CUmemPoolPtrExportData { reserved: block.publish(at - start, range.bytes)? })
-}
-
-pub fn cuMemPoolImportPointer(
-    _: Call,
-    out: Out<CUdeviceptr>,
-    pool: CUmemoryPool,
-    data: In<CUmemPoolPtrExportData>,
-) -> Answer {
-    let (driver, mut state) = begin_free()?;
-    out.check()?;
-    let device = state.pools.of(pool).map_err(|_| INVALID_VALUE)?.device;
-    let at = super::ipc::map(driver, &mut state, data.get()?.reserved, Kind::Pool, 0, device)?;
-    if let Some(range) = state.space.find_mut(at) {
-        range.owner = pool.key();
-    }
-    out.put(at)
-}
-
-// ---- graph memory ----
-
-pub fn cuDeviceGetGraphMemAttribute(
-    _: Call,
-    device: CUdevice,
-    which: CUgraphMem_attribute,
-    value: Address,
-) -> Answer {
-    let (_, state) = begin_free()?;
-    let pool = state.pools.get(state.device(device)?.graph_pool)?;
-    value.put::<u64>(match which.0 as u32 {
-        // What graphs used stays theirs until it is trimmed, so both figures follow each other.
-        0 | 2 => pool.reserved(),
-        1 | 3 => pool.reserved_high,
-        _ => return Err(INVALID_VALUE),
-    })
-}
-
-pub fn cuDeviceSetGraphMemAttribute(
-    _: Call,
-    device: CUdevice,
-    which: CUgraphMem_attribute,
-    value: Address,
-) -> Answer {
-    let (_, mut state) = begin_free()?;
-    let key = state.device(device)?.graph_pool;
-    let pool = state.pools.get_mut(key)?;
-    match (which.0 as u32, value.get::<u64>()?) {
-        (1 | 3, 0) => pool.reserved_high = pool.reserved(),
-        _ => return Err(INVALID_VALUE),
-    }
-    Ok(())
-}
-
-pub fn cuDeviceGraphMemTrim(_: Call, device: CUdevice) -> Answer {
-    let (_, mut state) = begin_free()?;
-    let key = state.device(device)?.graph_pool;
-    settle(&mut state, key, 0)?;
-    let pool = state.pools.get_mut(key)?;
-    pool.shrink(pool.used);
-    Ok(())
 }

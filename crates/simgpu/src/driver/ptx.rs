@@ -141,7 +141,7 @@ fn type_bytes(word: &str) -> Option<u64> {
     }
     let kind = digits.chars().next()?;
     let bits: u64 = digits[1..].parse().ok()?;
-    (matches!(kind, 'b' | 'u' | 's' | 'f') && bits % 8 == 0).then_some(bits / 8)
+    (matches!(kind, 'b' | 'u' | 's' | 'f') && bits.is_multiple_of(8)).then_some(bits / 8)
 }
 
 /// The name, element size and element count of `… .b8 name[12]`.

@@ -334,10 +334,6 @@ impl Space {
         self.ranges.get(&base)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Range> {
-        self.ranges.values()
-    }
-
     /// The ranges that share an address with `at..end`.
     pub(crate) fn overlapping(&self, at: u64, end: u64) -> impl Iterator<Item = &Range> {
         let first = self.find(at).map_or(at, |range| range.base);

@@ -152,12 +152,11 @@ pub(crate) fn driver() -> Answer<&'static Driver> {
 
 /// Makes the driver; later calls keep the first.
 pub(crate) fn start(make: impl FnOnce() -> (Box<dyn Machine>, State)) -> &'static Driver {
-    let driver = DRIVER.get_or_init(|| {
+    DRIVER.get_or_init(|| {
         let (machine, state) = make();
         NULL.store(machine.is_null(), Ordering::Relaxed);
         Driver { machine, state: Mutex::new(state), progress: Condvar::new() }
-    });
-    driver
+    })
 }
 
 /// Whether this process runs on the null machine.

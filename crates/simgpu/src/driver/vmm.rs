@@ -27,6 +27,8 @@ pub(crate) struct PhysicalHandle {
     handle_types: u32,
     /// Times the program must release it.
     held: u32,
+    /// Mappings of it.
+    mapped: u32,
 }
 
 /// The device of valid properties.
@@ -40,7 +42,7 @@ fn device_of(state: &State, properties: &CUmemAllocationProp) -> Answer<i32> {
     }
     let device = location_id(&properties.location);
     state.device(device)?;
-    if !matches!(properties.requestedHandleTypes.0 as u32, 0 | 1) {
+    if !matches!(properties.requestedHandleTypes.0, 0 | 1) {
         return Err(NOT_SUPPORTED);
     }
     Ok(device)
@@ -59,7 +61,7 @@ pub fn cuMemGetAllocationGranularity(
 
 fn insert(state: &mut State, block: Arc<dyn Block>, device: i32, handle_types: u32) -> u64 {
     let key = 0x5551_0000_0000 + (state.fresh_id() << 5);
-    state.physical.insert(key, PhysicalHandle { block, device, handle_types, held: 1 });
+    state.physical.insert(key, PhysicalHandle { block, device, handle_types, held: 1, mapped: 0 });
     key
 }
 
@@ -79,7 +81,7 @@ pub fn cuMemCreate(
     }
     refuse_unsafe(&mut state)?;
     let block = driver.allocate(&state, device, bytes as u64, Purpose::Data)?;
-    let key = insert(&mut state, block, device, properties.requestedHandleTypes.0 as u32);
+    let key = insert(&mut state, block, device, properties.requestedHandleTypes.0);
     out.put(key)
 }
 
@@ -97,9 +99,7 @@ pub fn cuMemRelease(_: Call, handle: CUmemGenericAllocationHandle) -> Answer {
 
 /// A handle nobody holds and no mapping needs is gone.
 fn forget_unused(state: &mut State, handle: u64) {
-    let unheld = state.physical.get(&handle).is_some_and(|found| found.held == 0);
-    let mapped = || state.space.iter().any(|r| r.kind == Kind::Mapped && r.owner == handle);
-    if unheld && !mapped() {
+    if state.physical.get(&handle).is_some_and(|found| found.held == 0 && found.mapped == 0) {
         state.physical.remove(&handle);
     }
 }
@@ -147,7 +147,7 @@ pub fn cuMemExportToShareableHandle(
 ) -> Answer {
     let (_, mut state) = begin_free()?;
     let found = held(&mut state, handle)?;
-    if out.is_null() || flags != 0 || kind.0 as u32 != 1 || found.handle_types & 1 == 0 {
+    if out.is_null() || flags != 0 || kind.0 != 1 || found.handle_types & 1 == 0 {
         return Err(INVALID_VALUE);
     }
     out.put::<c_int>(found.block.export()?.into_raw_fd())
@@ -161,7 +161,7 @@ pub fn cuMemImportFromShareableHandle(
 ) -> Answer {
     let (driver, mut state) = begin_free()?;
     out.check()?;
-    if kind.0 as u32 != 1 {
+    if kind.0 != 1 {
         return Err(NOT_SUPPORTED);
     }
     let number = c_int::try_from(handle.0).map_err(|_| INVALID_VALUE)?;
@@ -246,6 +246,7 @@ pub fn cuMemMap(
     range.owner = handle;
     range.accessible = false;
     state.space.add(range);
+    held(&mut state, handle)?.mapped += 1;
     Ok(())
 }
 
@@ -290,6 +291,9 @@ pub fn cuMemUnmap(_: Call, at: CUdeviceptr, bytes: usize) -> Answer {
     }
     for base in mappings_within(&state, at, bytes as u64)? {
         let range = state.space.remove(base)?;
+        if let Some(found) = state.physical.get_mut(&range.owner) {
+            found.mapped = found.mapped.saturating_sub(1);
+        }
         forget_unused(&mut state, range.owner);
     }
     Ok(())
@@ -314,7 +318,7 @@ pub fn cuMemSetAccess(
                 && range.device == own
             {
                 range.accessible = entry.flags.0 != 0;
-                range.flags = entry.flags.0 as u32;
+                range.flags = entry.flags.0;
             }
         }
     }

@@ -126,7 +126,7 @@ impl<T> Out<T> {
     pub fn put_at(self, index: usize, value: T) {
         if !self.0.is_null() {
             // SAFETY: non-null and, by the contract of `Pass::pass`, valid for the element.
-            unsafe { self.0.add(index).write_unaligned(value) }
+            unsafe { self.0.wrapping_add(index).write_unaligned(value) }
         }
     }
 
@@ -174,7 +174,7 @@ impl<T: Copy> In<T> {
             return Err(INVALID_VALUE);
         }
         // SAFETY: non-null and, by the contract of `Pass::pass`, valid for the element.
-        Ok(unsafe { self.0.add(index).read_unaligned() })
+        Ok(unsafe { self.0.wrapping_add(index).read_unaligned() })
     }
 
     /// Reads `count` elements.

@@ -82,7 +82,7 @@ pub fn memory_operation(params: &CUstreamBatchMemOpParams) -> (u32, u64, u64, u3
     let wait = unsafe { params.waitValue };
     // SAFETY: plain integers.
     let value = unsafe { wait.__bindgen_anon_1.value64 };
-    (wait.operation.0 as u32, wait.address, value, wait.flags)
+    (wait.operation.0, wait.address, value, wait.flags)
 }
 
 /// The bytes of an attribute's value.

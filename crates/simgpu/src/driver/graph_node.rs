@@ -1,0 +1,472 @@
+//! Nodes of graphs: adding them, and their parameters.
+//!
+//! Promises: parameters are copied when a node is made or changed, as the driver does; the parameters
+//! of a kernel node answer its shape and function, not its arguments.
+
+use core::ffi::c_void;
+use std::sync::Arc;
+
+use divvy_driver_api::types::*;
+
+use super::call::Call;
+use super::error::*;
+use super::graph::{NodeKind, add_node, clone_graph, reserve_allocation};
+use super::kernels::Launch;
+use super::launch::{Shape, prepare};
+use super::state::{State, begin_free};
+use super::task::{FillShape, Task};
+use crate::sys::driver::{Address, Answer, Handle, In, Out};
+use crate::sys::driver_unions as unions;
+
+type After = In<CUgraphNode>;
+
+fn add(
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    count: usize,
+    make: impl FnOnce(&mut State) -> Answer<NodeKind>,
+) -> Answer {
+    let (_, mut state) = begin_free()?;
+    out.check()?;
+    state.graphs.of(graph).map_err(|_| INVALID_VALUE)?;
+    let after = after.list(count)?.into_iter().map(Handle::key).collect();
+    let kind = make(&mut state)?;
+    let node = add_node(&mut state, graph.key(), after, kind)?;
+    out.put(CUgraphNode::from_key(node))
+}
+
+/// A kernel node's work.
+pub(crate) fn kernel(
+    state: &mut State,
+    function: CUfunction,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: u32,
+    params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Answer<NodeKind> {
+    let shape = Shape { grid, block, shared_bytes };
+    let launch = prepare(state, function, shape, Out::of(params), Out::of(extra))?;
+    Ok(NodeKind::Work(Task::Kernel(Arc::new(launch))))
+}
+
+macro_rules! kernel_of {
+    ($state:expr, $p:expr, $function:expr) => {
+        kernel(
+            $state,
+            $function,
+            [$p.gridDimX, $p.gridDimY, $p.gridDimZ],
+            [$p.blockDimX, $p.blockDimY, $p.blockDimZ],
+            $p.sharedMemBytes,
+            $p.kernelParams,
+            $p.extra,
+        )
+    };
+}
+
+/// The function of a node's parameters: a function, or a kernel.
+fn chosen(function: CUfunction, kernel: CUkernel) -> CUfunction {
+    if function.key() != 0 { function } else { CUfunction::from_key(kernel.key()) }
+}
+
+pub(crate) fn kernel_v1(
+    state: &mut State,
+    params: In<CUDA_KERNEL_NODE_PARAMS_v1>,
+) -> Answer<NodeKind> {
+    let params = params.get()?;
+    kernel_of!(state, params, params.func)
+}
+
+pub(crate) fn kernel_v2(
+    state: &mut State,
+    params: In<CUDA_KERNEL_NODE_PARAMS>,
+) -> Answer<NodeKind> {
+    let params = params.get()?;
+    kernel_of!(state, params, chosen(params.func, params.kern))
+}
+
+pub(crate) fn memcpy(state: &State, params: In<CUDA_MEMCPY3D>) -> Answer<NodeKind> {
+    Ok(NodeKind::Work(super::copy::task_3d(state, &params.get()?)?))
+}
+
+pub(crate) fn memset(state: &State, p: &CUDA_MEMSET_NODE_PARAMS) -> Answer<NodeKind> {
+    if !matches!(p.elementSize, 1 | 2 | 4) {
+        return Err(INVALID_VALUE);
+    }
+    let shape = FillShape {
+        at: p.dst,
+        pitch: p.pitch as u64,
+        value: p.value,
+        element_bytes: p.elementSize,
+        width: p.width as u64,
+        height: p.height as u64,
+    };
+    // Memory of an allocation node exists only while the graph runs.
+    if state.space.find(p.dst).is_some() {
+        super::memset::check(state, &shape)?;
+    }
+    Ok(NodeKind::Work(Task::Fill(shape)))
+}
+
+pub(crate) fn host(function: CUhostFn, data: *mut c_void) -> Answer<NodeKind> {
+    if function.is_none() {
+        return Err(INVALID_VALUE);
+    }
+    Ok(NodeKind::Work(Task::Host(function, Address(data.addr()))))
+}
+
+fn event(state: &State, event: CUevent, waits: bool) -> Answer<NodeKind> {
+    state.events.of(event)?;
+    let key = event.key();
+    Ok(NodeKind::Work(if waits { Task::AwaitEvent(key) } else { Task::MarkEvent(key) }))
+}
+
+fn allocation(state: &mut State, properties: &CUmemPoolProps, bytes: usize) -> Answer<NodeKind> {
+    let device = unions::location_id(&properties.location);
+    state.device(device).map_err(|_| INVALID_VALUE)?;
+    let address = reserve_allocation(state, bytes as u64)?;
+    Ok(NodeKind::Allocate { device, bytes: bytes as u64, address })
+}
+
+pub fn cuGraphAddEmptyNode(
+    _: Call,
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    count: usize,
+) -> Answer {
+    add(out, graph, after, count, |_| Ok(NodeKind::Empty))
+}
+
+pub fn cuGraphAddKernelNode(
+    _: Call,
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    count: usize,
+    params: In<CUDA_KERNEL_NODE_PARAMS_v1>,
+) -> Answer {
+    add(out, graph, after, count, |state| kernel_v1(state, params))
+}
+
+pub fn cuGraphAddKernelNode_v2(
+    _: Call,
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    count: usize,
+    params: In<CUDA_KERNEL_NODE_PARAMS>,
+) -> Answer {
+    add(out, graph, after, count, |state| kernel_v2(state, params))
+}
+
+pub fn cuGraphAddMemcpyNode(
+    _: Call,
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    count: usize,
+    params: In<CUDA_MEMCPY3D>,
+    _: CUcontext,
+) -> Answer {
+    add(out, graph, after, count, |state| memcpy(state, params))
+}
+
+pub fn cuGraphAddMemsetNode(
+    _: Call,
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    count: usize,
+    params: In<CUDA_MEMSET_NODE_PARAMS>,
+    _: CUcontext,
+) -> Answer {
+    add(out, graph, after, count, |state| memset(state, &params.get()?))
+}
+
+pub fn cuGraphAddHostNode(
+    _: Call,
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    count: usize,
+    params: In<CUDA_HOST_NODE_PARAMS>,
+) -> Answer {
+    add(out, graph, after, count, |_| {
+        let params = params.get()?;
+        host(params.fn_, params.userData)
+    })
+}
+
+pub fn cuGraphAddChildGraphNode(
+    _: Call,
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    count: usize,
+    child: CUgraph,
+) -> Answer {
+    add(out, graph, after, count, |state| {
+        Ok(NodeKind::Child { graph: clone_graph(state, child.key(), true)? })
+    })
+}
+
+pub fn cuGraphAddEventRecordNode(
+    _: Call,
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    count: usize,
+    which: CUevent,
+) -> Answer {
+    add(out, graph, after, count, |state| event(state, which, false))
+}
+
+pub fn cuGraphAddEventWaitNode(
+    _: Call,
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    count: usize,
+    which: CUevent,
+) -> Answer {
+    add(out, graph, after, count, |state| event(state, which, true))
+}
+
+pub fn cuGraphAddMemAllocNode(
+    _: Call,
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    count: usize,
+    params_out: Out<CUDA_MEM_ALLOC_NODE_PARAMS>,
+) -> Answer {
+    add(out, graph, after, count, |state| {
+        let mut params = params_out.get()?;
+        let kind = allocation(state, &params.poolProps, params.bytesize)?;
+        if let NodeKind::Allocate { address, .. } = &kind {
+            params.dptr = *address;
+        }
+        params_out.put(params)?;
+        Ok(kind)
+    })
+}
+
+pub fn cuGraphAddMemFreeNode(
+    _: Call,
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    count: usize,
+    address: CUdeviceptr,
+) -> Answer {
+    add(out, graph, after, count, |_| Ok(NodeKind::Free { address }))
+}
+
+pub fn cuGraphAddBatchMemOpNode(
+    _: Call,
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    count: usize,
+    params: In<CUDA_BATCH_MEM_OP_NODE_PARAMS>,
+) -> Answer {
+    add(out, graph, after, count, |state| {
+        let params = params.get()?;
+        let list = In::of(params.paramArray);
+        Ok(NodeKind::Work(super::event::batch(state, list, params.count)?))
+    })
+}
+
+pub fn cuGraphAddNode(
+    _: Call,
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    count: usize,
+    params_out: Out<CUgraphNodeParams>,
+) -> Answer {
+    add(out, graph, after, count, |state| generic(state, params_out))
+}
+
+pub fn cuGraphAddNode_v2(
+    _: Call,
+    out: Out<CUgraphNode>,
+    graph: CUgraph,
+    after: After,
+    _edges: In<CUgraphEdgeData>,
+    count: usize,
+    params_out: Out<CUgraphNodeParams>,
+) -> Answer {
+    add(out, graph, after, count, |state| generic(state, params_out))
+}
+
+/// A node of the parameters that name their own type.
+pub(crate) fn generic(state: &mut State, params_out: Out<CUgraphNodeParams>) -> Answer<NodeKind> {
+    let mut params = params_out.get()?;
+    match params.type_.0 {
+        0 => {
+            let p = unions::node_kernel(&params);
+            kernel_of!(state, p, chosen(p.func, p.kern))
+        }
+        1 => {
+            let copy = unions::node_memcpy(&params).copyParams;
+            Ok(NodeKind::Work(super::copy::task_3d(state, &copy)?))
+        }
+        2 => {
+            let p = unions::node_memset(&params);
+            let (dst, pitch, value) = (p.dst, p.pitch, p.value);
+            let (elementSize, width, height) = (p.elementSize, p.width, p.height);
+            memset(
+                state,
+                &CUDA_MEMSET_NODE_PARAMS { dst, pitch, value, elementSize, width, height },
+            )
+        }
+        3 => {
+            let p = unions::node_host(&params);
+            host(p.fn_, p.userData)
+        }
+        4 => {
+            let child = unions::node_graph(&params).key();
+            Ok(NodeKind::Child { graph: clone_graph(state, child, true)? })
+        }
+        5 => Ok(NodeKind::Empty),
+        6 => event(state, unions::node_event(&params), true),
+        7 => event(state, unions::node_event(&params), false),
+        10 => {
+            let mut p = unions::node_alloc(&params);
+            let kind = allocation(state, &p.poolProps, p.bytesize)?;
+            if let NodeKind::Allocate { address, .. } = &kind {
+                p.dptr = *address;
+            }
+            unions::set_node_alloc(&mut params, p);
+            params_out.put(params)?;
+            Ok(kind)
+        }
+        11 => Ok(NodeKind::Free { address: unions::node_free(&params) }),
+        _ => {
+            crate::unsimulated::record("cuGraphAddNode of this type");
+            Err(NOT_SUPPORTED)
+        }
+    }
+}
+
+// ---- parameters ----
+
+fn kernel_of_node(state: &State, node: CUgraphNode) -> Answer<Arc<Launch>> {
+    match &state.nodes.of(node)?.kind {
+        NodeKind::Work(Task::Kernel(launch)) => Ok(Arc::clone(launch)),
+        _ => Err(INVALID_VALUE),
+    }
+}
+
+/// Shape and function only: the arguments were copied when the node was made.
+pub fn cuGraphKernelNodeGetParams_v2(
+    _: Call,
+    node: CUgraphNode,
+    out: Out<CUDA_KERNEL_NODE_PARAMS>,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    let launch = kernel_of_node(&state, node)?;
+    out.put(CUDA_KERNEL_NODE_PARAMS {
+        func: CUfunction::from_key(launch.function),
+        gridDimX: launch.grid[0],
+        gridDimY: launch.grid[1],
+        gridDimZ: launch.grid[2],
+        blockDimX: launch.block[0],
+        blockDimY: launch.block[1],
+        blockDimZ: launch.block[2],
+        sharedMemBytes: launch.shared_bytes,
+        kernelParams: core::ptr::null_mut(),
+        extra: core::ptr::null_mut(),
+        kern: CUkernel::from_key(0),
+        ctx: CUcontext::from_key(0),
+    })
+}
+
+fn replace(node: CUgraphNode, make: impl FnOnce(&mut State) -> Answer<NodeKind>) -> Answer {
+    let (_, mut state) = begin_free()?;
+    state.nodes.of(node)?;
+    let kind = make(&mut state)?;
+    state.nodes.of_mut(node)?.kind = kind;
+    Ok(())
+}
+
+pub fn cuGraphKernelNodeSetParams(
+    _: Call,
+    node: CUgraphNode,
+    params: In<CUDA_KERNEL_NODE_PARAMS_v1>,
+) -> Answer {
+    replace(node, |state| kernel_v1(state, params))
+}
+
+pub fn cuGraphKernelNodeSetParams_v2(
+    _: Call,
+    node: CUgraphNode,
+    params: In<CUDA_KERNEL_NODE_PARAMS>,
+) -> Answer {
+    replace(node, |state| kernel_v2(state, params))
+}
+
+pub fn cuGraphMemcpyNodeSetParams(_: Call, node: CUgraphNode, params: In<CUDA_MEMCPY3D>) -> Answer {
+    replace(node, |state| memcpy(state, params))
+}
+
+pub fn cuGraphMemsetNodeSetParams(
+    _: Call,
+    node: CUgraphNode,
+    params: In<CUDA_MEMSET_NODE_PARAMS>,
+) -> Answer {
+    replace(node, |state| memset(state, &params.get()?))
+}
+
+pub fn cuGraphMemsetNodeGetParams(
+    _: Call,
+    node: CUgraphNode,
+    out: Out<CUDA_MEMSET_NODE_PARAMS>,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    let NodeKind::Work(Task::Fill(shape)) = &state.nodes.of(node)?.kind else {
+        return Err(INVALID_VALUE);
+    };
+    out.put(CUDA_MEMSET_NODE_PARAMS {
+        dst: shape.at,
+        pitch: shape.pitch as usize,
+        value: shape.value,
+        elementSize: shape.element_bytes,
+        width: shape.width as usize,
+        height: shape.height as usize,
+    })
+}
+
+pub fn cuGraphHostNodeSetParams(
+    _: Call,
+    node: CUgraphNode,
+    params: In<CUDA_HOST_NODE_PARAMS>,
+) -> Answer {
+    replace(node, |_| {
+        let params = params.get()?;
+        host(params.fn_, params.userData)
+    })
+}
+
+pub fn cuGraphHostNodeGetParams(
+    _: Call,
+    node: CUgraphNode,
+    out: Out<CUDA_HOST_NODE_PARAMS>,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    let NodeKind::Work(Task::Host(fn_, data)) = state.nodes.of(node)?.kind else {
+        return Err(INVALID_VALUE);
+    };
+    out.put(CUDA_HOST_NODE_PARAMS { fn_, userData: data.pointer() })
+}
+
+pub fn cuGraphChildGraphNodeGetGraph(_: Call, node: CUgraphNode, out: Out<CUgraph>) -> Answer {
+    let (_, state) = begin_free()?;
+    match state.nodes.of(node)?.kind {
+        NodeKind::Child { graph } => out.put(CUgraph::from_key(graph)),
+        _ => Err(INVALID_VALUE),
+    }
+}

@@ -1,0 +1,262 @@
+//! What a graph holds: its nodes, their types and their order, and changes of the order.
+
+use core::ffi::{c_char, c_uint};
+
+use divvy_driver_api::types::*;
+
+use super::call::Call;
+use super::error::*;
+use super::graph::NodeKind;
+use super::state::begin_free;
+use super::task::Task;
+use crate::sys::driver::{Address, Answer, Handle, In, Out};
+use crate::sys::driver_unions as unions;
+
+/// Answers a list the way the driver does: its length, or as much as fits with nulls after it.
+fn put_list(list: &[u64], out: Out<CUgraphNode>, count: Out<usize>) -> Answer {
+    count.check()?;
+    if out.is_null() {
+        return count.put(list.len());
+    }
+    let capacity = count.get()?;
+    for index in 0..capacity {
+        out.put_at(index, CUgraphNode::from_key(list.get(index).copied().unwrap_or(0)));
+    }
+    count.put(list.len().min(capacity))
+}
+
+pub fn cuGraphGetNodes(
+    _: Call,
+    graph: CUgraph,
+    nodes: Out<CUgraphNode>,
+    count: Out<usize>,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    put_list(&state.graphs.of(graph)?.nodes, nodes, count)
+}
+
+pub fn cuGraphGetRootNodes(
+    _: Call,
+    graph: CUgraph,
+    nodes: Out<CUgraphNode>,
+    count: Out<usize>,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    let all = &state.graphs.of(graph)?.nodes;
+    let is_root = |node: &&u64| state.nodes.get(**node).is_ok_and(|node| node.after.is_empty());
+    let roots: Vec<u64> = all.iter().filter(is_root).copied().collect();
+    put_list(&roots, nodes, count)
+}
+
+pub fn cuGraphGetEdges(
+    _: Call,
+    graph: CUgraph,
+    from: Out<CUgraphNode>,
+    to: Out<CUgraphNode>,
+    count: Out<usize>,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    let mut edges: (Vec<u64>, Vec<u64>) = Default::default();
+    for node in &state.graphs.of(graph)?.nodes {
+        for before in &state.nodes.get(*node)?.after {
+            edges.0.push(*before);
+            edges.1.push(*node);
+        }
+    }
+    let capacity = count.get()?;
+    put_list(&edges.0, from, count)?;
+    if !to.is_null() {
+        count.put(capacity)?;
+        put_list(&edges.1, to, count)?;
+    }
+    Ok(())
+}
+
+pub fn cuGraphGetEdges_v2(
+    call: Call,
+    graph: CUgraph,
+    from: Out<CUgraphNode>,
+    to: Out<CUgraphNode>,
+    _edges: Out<CUgraphEdgeData>,
+    count: Out<usize>,
+) -> Answer {
+    cuGraphGetEdges(call, graph, from, to, count)
+}
+
+pub fn cuGraphNodeGetDependencies(
+    _: Call,
+    node: CUgraphNode,
+    out: Out<CUgraphNode>,
+    count: Out<usize>,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    put_list(&state.nodes.of(node)?.after, out, count)
+}
+
+pub fn cuGraphNodeGetDependencies_v2(
+    call: Call,
+    node: CUgraphNode,
+    out: Out<CUgraphNode>,
+    _edges: Out<CUgraphEdgeData>,
+    count: Out<usize>,
+) -> Answer {
+    cuGraphNodeGetDependencies(call, node, out, count)
+}
+
+pub fn cuGraphNodeGetDependentNodes(
+    _: Call,
+    node: CUgraphNode,
+    out: Out<CUgraphNode>,
+    count: Out<usize>,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    let graph = state.nodes.of(node)?.graph;
+    let all = &state.graphs.get(graph)?.nodes;
+    let follows =
+        |other: &&u64| state.nodes.get(**other).is_ok_and(|n| n.after.contains(&node.key()));
+    let list: Vec<u64> = all.iter().filter(follows).copied().collect();
+    put_list(&list, out, count)
+}
+
+pub fn cuGraphNodeGetDependentNodes_v2(
+    call: Call,
+    node: CUgraphNode,
+    out: Out<CUgraphNode>,
+    _edges: Out<CUgraphEdgeData>,
+    count: Out<usize>,
+) -> Answer {
+    cuGraphNodeGetDependentNodes(call, node, out, count)
+}
+
+pub fn cuGraphNodeGetType(_: Call, node: CUgraphNode, out: Out<CUgraphNodeType>) -> Answer {
+    let (_, state) = begin_free()?;
+    out.put(CUgraphNodeType(match &state.nodes.of(node)?.kind {
+        NodeKind::Work(Task::Kernel(_)) => 0,
+        NodeKind::Work(Task::Copy(_)) => 1,
+        NodeKind::Work(Task::Fill(_)) => 2,
+        NodeKind::Work(Task::Host(..)) => 3,
+        NodeKind::Child { .. } => 4,
+        NodeKind::Work(Task::AwaitEvent(_)) => 6,
+        NodeKind::Work(Task::MarkEvent(_) | Task::Mark(_)) => 7,
+        NodeKind::Allocate { .. } => 10,
+        NodeKind::Free { .. } => 11,
+        NodeKind::Work(Task::Series(_) | Task::WaitValue(_) | Task::WriteValue(_)) => 12,
+        NodeKind::Empty | NodeKind::Work(_) => 5,
+    }))
+}
+
+pub fn cuGraphMemAllocNodeGetParams(
+    _: Call,
+    node: CUgraphNode,
+    out: Out<CUDA_MEM_ALLOC_NODE_PARAMS>,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    let NodeKind::Allocate { device, bytes, address } = state.nodes.of(node)?.kind else {
+        return Err(INVALID_VALUE);
+    };
+    let place = unions::location(CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, device);
+    out.put(CUDA_MEM_ALLOC_NODE_PARAMS {
+        poolProps: CUmemPoolProps {
+            allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+            handleTypes: CUmemAllocationHandleType(0),
+            location: place,
+            win32SecurityAttributes: core::ptr::null_mut(),
+            maxSize: 0,
+            usage: 0,
+            gpuDirectRDMACapable: 0,
+            reserved: [0; 53],
+        },
+        accessDescs: core::ptr::null(),
+        accessDescCount: 0,
+        bytesize: bytes as usize,
+        dptr: address,
+    })
+}
+
+pub fn cuGraphMemFreeNodeGetParams(_: Call, node: CUgraphNode, out: Out<CUdeviceptr>) -> Answer {
+    let (_, state) = begin_free()?;
+    match state.nodes.of(node)?.kind {
+        NodeKind::Free { address } => out.put(address),
+        _ => Err(INVALID_VALUE),
+    }
+}
+
+pub fn cuGraphDestroyNode(_: Call, node: CUgraphNode) -> Answer {
+    let (_, mut state) = begin_free()?;
+    let gone = state.nodes.remove(node.key())?;
+    let key = node.key();
+    state.graphs.get_mut(gone.graph)?.nodes.retain(|other| *other != key);
+    for (_, other) in state.nodes.iter_mut() {
+        other.after.retain(|before| *before != key);
+    }
+    Ok(())
+}
+
+fn edges(from: In<CUgraphNode>, to: In<CUgraphNode>, count: usize, add: bool) -> Answer {
+    let (_, mut state) = begin_free()?;
+    for (before, node) in from.list(count)?.into_iter().zip(to.list(count)?) {
+        state.nodes.of(before)?;
+        let after = &mut state.nodes.of_mut(node)?.after;
+        match (add, after.contains(&before.key())) {
+            (true, false) => after.push(before.key()),
+            (false, true) => after.retain(|key| *key != before.key()),
+            _ => return Err(INVALID_VALUE),
+        }
+    }
+    Ok(())
+}
+
+pub fn cuGraphAddDependencies(
+    _: Call,
+    _: CUgraph,
+    from: In<CUgraphNode>,
+    to: In<CUgraphNode>,
+    count: usize,
+) -> Answer {
+    edges(from, to, count, true)
+}
+
+pub fn cuGraphAddDependencies_v2(
+    _: Call,
+    _: CUgraph,
+    from: In<CUgraphNode>,
+    to: In<CUgraphNode>,
+    _edges: In<CUgraphEdgeData>,
+    count: usize,
+) -> Answer {
+    edges(from, to, count, true)
+}
+
+pub fn cuGraphRemoveDependencies(
+    _: Call,
+    _: CUgraph,
+    from: In<CUgraphNode>,
+    to: In<CUgraphNode>,
+    count: usize,
+) -> Answer {
+    edges(from, to, count, false)
+}
+
+pub fn cuGraphRemoveDependencies_v2(
+    _: Call,
+    _: CUgraph,
+    from: In<CUgraphNode>,
+    to: In<CUgraphNode>,
+    _edges: In<CUgraphEdgeData>,
+    count: usize,
+) -> Answer {
+    edges(from, to, count, false)
+}
+
+pub fn cuGraphDebugDotPrint(_: Call, graph: CUgraph, path: In<c_char>, _flags: c_uint) -> Answer {
+    let (_, state) = begin_free()?;
+    let mut text = String::from("digraph {\n");
+    for node in &state.graphs.of(graph)?.nodes {
+        for before in &state.nodes.get(*node)?.after {
+            text.push_str(&format!("  n{before:x} -> n{node:x};\n"));
+        }
+    }
+    text.push_str("}\n");
+    let path = Address(path.address()).text()?;
+    std::fs::write(path, text).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)
+}
