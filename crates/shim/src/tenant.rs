@@ -99,10 +99,7 @@ fn settle(attached: Result<Tenant, AttachError>, directory: &str) -> Option<Stat
         Ok(tenant) => Some(State::Member(tenant)),
         Err(error) => {
             reason::tell(Reason::NoTenant, format_args!("tenant {directory}: {error}"));
-            match error {
-                AttachError::NoSlot | AttachError::LockTimeout => None,
-                _ => Some(failed(Reason::NoTenant)),
-            }
+            (!error.may_pass()).then(|| failed(Reason::NoTenant))
         }
     }
 }

@@ -3,12 +3,15 @@
 //! An allocation asks for the largest growth of its pool, calls, and settles. At the limit it may
 //! still be served from what its pool holds unused; and before anything is refused, unused memory of
 //! all pools and graphs goes back to the driver. While its stream is being captured an allocation is
-//! a graph node and takes nothing.
+//! a graph node and takes nothing. What was freed goes back to the card when the program
+//! synchronises, which is why those calls are watched once something was freed.
+
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{
-    CUdeviceptr, CUmemAllocationHandleType, CUmemLocationType, CUmemPool_attribute, CUmemPoolProps,
-    CUmemPoolPtrExportData, CUmemoryPool, CUresult, CUstream,
+    CUcontext, CUdeviceptr, CUevent, CUmemAllocationHandleType, CUmemLocationType,
+    CUmemPool_attribute, CUmemPoolProps, CUmemPoolPtrExportData, CUmemoryPool, CUresult, CUstream,
 };
 use divvy_policy::charge;
 
@@ -24,6 +27,9 @@ use crate::tenant::device::Device;
 
 /// Allocations of the program's own pools: address → pool. Their pools may be destroyed before them.
 static POINTERS: Map = Map::new(5);
+
+/// Whether pools have been freed into since they were last settled.
+static SLACK: AtomicBool = AtomicBool::new(false);
 
 /// Pools of one device looked at when memory is short.
 const MOST_POOLS: usize = 64;
@@ -159,11 +165,50 @@ fn owner_of(pool: CUmemoryPool) -> Option<&'static Device> {
     })
 }
 
-/// A pointer that is no plain block was freed.
+/// A pointer that is no plain block was freed: its pool may let go of memory at the next
+/// synchronisation.
 pub(crate) fn freed(address: u64) {
+    if !SLACK.load(Relaxed) {
+        SLACK.store(true, Relaxed);
+    }
     if let Some([pool, _]) = POINTERS.take(address) {
         Reserve::Pool(reserve::pool_of(pool)).count_live(false);
     }
+}
+
+/// The program synchronised: pools that were freed into have let memory go, which is free for the
+/// tenant's other processes at once.
+///
+/// Cost: one load while nothing was freed.
+fn synchronised(result: CUresult) -> CUresult {
+    if SLACK.load(Relaxed)
+        && result == SUCCESS
+        && SLACK.swap(false, Relaxed)
+        && let Next::Count(place) = here()
+    {
+        settle_all(place.device);
+    }
+    result
+}
+
+/// Waits for the current context.
+pub(crate) fn cuCtxSynchronize(real: real::cuCtxSynchronize) -> CUresult {
+    synchronised(real.call())
+}
+
+/// Waits for a context.
+pub(crate) fn cuCtxSynchronize_v2(real: real::cuCtxSynchronize_v2, ctx: CUcontext) -> CUresult {
+    synchronised(real.call(ctx))
+}
+
+/// Waits for a stream.
+pub(crate) fn cuStreamSynchronize(real: real::cuStreamSynchronize, stream: CUstream) -> CUresult {
+    synchronised(real.call(stream))
+}
+
+/// Waits for an event.
+pub(crate) fn cuEventSynchronize(real: real::cuEventSynchronize, event: CUevent) -> CUresult {
+    synchronised(real.call(event))
 }
 
 /// Settles all reserves of the device: what the driver gave back unseen is free for others.
