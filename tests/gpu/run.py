@@ -223,11 +223,15 @@ def judge(nvml, dist, row, peers, card_bytes, out):
     beyond = card_bytes + 64 * GIB
     native = execute(nvml, row.command, {**row.env, "DIVVY_GPU_OVER_BYTES": str(beyond)},
                      f"{row.name}-native", out)
-    native.pop("stderr")
+    why = native.pop("stderr").strip().splitlines()[-1:]
+    if native["code"] != 0:
+        return {"name": row.name, "native": native, "skipped": f"fails natively: {''.join(why)}"}
     result = {"name": row.name, "native": native, "peers": {}}
     limit = row.limit_bytes
     if limit is None:
-        need = under_divvy(nvml, dist, row, card_bytes, beyond, f"{row.name}-need", out)
+        # Nothing too large is asked for here: an allocator that takes memory piece by piece until
+        # it is refused would otherwise "need" the whole card.
+        need = under_divvy(nvml, dist, row, card_bytes, 0, f"{row.name}-need", out)
         result["need"] = need
         limit = int(need["ledger_peak_bytes"] * 1.05)
     result["limit_bytes"] = limit
@@ -281,6 +285,10 @@ def show(results, peers):
     columns += [name for name, _ in peers]
     lines = [columns]
     for result in results:
+        if "skipped" in result:
+            lines.append([result["name"], *[""] * 5, "SKIPPED, " + result["skipped"]]
+                         + ["-"] * len(peers))
+            continue
         divvy = result["divvy"]
         failed = [name for name, ok in result["holds"].items() if not ok]
         lines.append([
@@ -331,7 +339,7 @@ def main():
         results += pool.map(one, wanted)
     (out / "programs.json").write_text(json.dumps(results, indent=1))
     show(results, peers)
-    return 0 if all(all(r["holds"].values()) for r in results) else 1
+    return 0 if all(all(r.get("holds", {}).values()) for r in results) else 1
 
 
 if __name__ == "__main__":

@@ -34,7 +34,8 @@ int main(void)
 	printf("byte %d pitch %zu\n", back[63], pitch);
 	MUST(cuMemFreeAsync(ordered, stream));
 	MUST(cuStreamSynchronize(stream));
-	printf("over -> %d\n", cuMemAlloc(&ordered, over));
+	if (over)
+		printf("over -> %d\n", cuMemAlloc(&ordered, over));
 	MUST(cuMemFree(plain));
 	MUST(cuMemAlloc(&plain, 256 << 20));
 	MUST(cuMemFree(plain));

@@ -15,4 +15,5 @@ def attempt():
 
 
 over.refused(attempt, Exception)
+over.driver_refused()
 print(f"after {float(jnp.ones(1 << 20).sum()):.0f}")

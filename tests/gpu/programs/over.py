@@ -4,6 +4,7 @@
 limit, so the printed lines are the same in both runs.
 """
 
+import ctypes
 import os
 
 
@@ -12,7 +13,12 @@ def over_bytes():
 
 
 def refused(attempt, errors):
-    """Runs `attempt`; prints and returns whether it ended in one of `errors`."""
+    """Runs `attempt`; prints and returns whether it ended in one of `errors`.
+
+    Zero bytes mean that nothing is to be attempted.
+    """
+    if over_bytes() == 0:
+        return False
     try:
         attempt()
     except errors:
@@ -20,3 +26,14 @@ def refused(attempt, errors):
         return True
     print("NOT refused")
     return False
+
+
+def driver_refused():
+    """Asks the driver itself, for programs whose own allocator would refuse without asking it."""
+    if over_bytes() == 0:
+        return
+    pointer = ctypes.c_uint64()
+    result = ctypes.CDLL("libcuda.so.1").cuMemAlloc_v2(
+        ctypes.byref(pointer), ctypes.c_size_t(over_bytes())
+    )
+    print(f"driver: {result}")

@@ -28,7 +28,8 @@ int main()
 	for (int i = 0; i < count; i++)
 		sum += out[i];
 	printf("sum %.0f\n", sum);
-	printf("over -> %s\n", cudaGetErrorName(cudaMalloc(&more, over)));
+	if (over)
+		printf("over -> %s\n", cudaGetErrorName(cudaMalloc(&more, over)));
 	cudaGetLastError();
 	add<<<1, 32>>>(out, x, 32);
 	printf("after %s\n", cudaGetErrorName(cudaDeviceSynchronize()));
