@@ -104,8 +104,13 @@ int main(int argc, char **argv)
     } else if (!strcmp(what, "refuse")) {
         address_t address;
         refused_bytes = (size_t)more;
-        while (driver.alloc(&address, refused_bytes) == SUCCESS)
-            ;
+        unsigned taken = 0;
+        while (driver.alloc(&address, refused_bytes) == SUCCESS) {
+            if (++taken == 10000) {
+                fprintf(stderr, "%u blocks of %zu bytes and no refusal\n", taken, refused_bytes);
+                return 3;
+            }
+        }
         measure(refuse, calls);
     } else {
         fprintf(stderr, "cost: \"%s\" is none of launch, pass, pair, refuse\n", what);

@@ -106,6 +106,12 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         }))?;
     } else {
         println!();
+        for seen in [&steady, &greedy] {
+            for line in &seen.said {
+                println!("{} heard: {line}", seen.name);
+            }
+        }
+        println!();
         for check in &checks {
             println!("{}  {}", if check.happened { "yes" } else { "NO " }, check.expected);
         }

@@ -16,11 +16,25 @@ use crate::{install, limits, run};
 #[derive(Debug, serde::Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event {
-    Start { device: String, total_bytes: u64 },
-    Work { rounds: u64, errors: u64 },
-    Refused { code: i32 },
+    Start {
+        device: String,
+        total_bytes: u64,
+    },
+    Work {
+        rounds: u64,
+        errors: u64,
+    },
+    Refused {
+        code: i32,
+    },
     Recovered {},
-    End { rounds: u64, errors: u64 },
+    /// Not the client's: a line the library wrote to standard error.
+    #[serde(skip)]
+    Said(String),
+    End {
+        rounds: u64,
+        errors: u64,
+    },
 }
 
 /// What has been seen of a tenant.
@@ -42,6 +56,8 @@ pub(crate) struct Seen {
     pub(crate) refusals: u64,
     /// The codes the program got from the driver for them.
     pub(crate) codes: Vec<i32>,
+    /// What it, or the library in it, said on standard error.
+    pub(crate) said: Vec<String>,
     /// Whether it took memory again after a refusal.
     pub(crate) recovered: bool,
     /// Rounds of work done.
@@ -64,6 +80,7 @@ impl Seen {
             Event::Work { rounds, errors } => (self.rounds, self.errors) = (rounds, errors),
             Event::Refused { code } => self.codes.push(code),
             Event::Recovered {} => self.recovered = true,
+            Event::Said(line) => self.said.push(line),
             Event::End { rounds, errors } => {
                 (self.rounds, self.errors) = (rounds, errors);
                 self.ended = true;
@@ -120,12 +137,21 @@ impl Part {
         ledger::write_config(tenant.path(), &limits::config(role.name, &rules, false, false))?;
         let mut command = stage.command(&client);
         command.args([BLOCK_BYTES, role.wanted_bytes, milliseconds].map(|n| n.to_string()));
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         run::join_tenant(&mut command, library, tenant.path());
         let mut child =
             command.spawn().with_context(|| format!("{} cannot be started", client.display()))?;
         let out = child.stdout.take().context("the client has no output")?;
+        let err = child.stderr.take().context("the client has no error output")?;
         let (send, events) = channel();
+        let tell = send.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(err).lines().map_while(Result::ok) {
+                if tell.send(Event::Said(line)).is_err() {
+                    return;
+                }
+            }
+        });
         std::thread::spawn(move || {
             for line in BufReader::new(out).lines().map_while(Result::ok) {
                 let Ok(event) = serde_json::from_str(&line) else { continue };
