@@ -2,55 +2,49 @@
 //!
 //! Two first contexts at a full limit are one context and one out-of-memory, since the ledger is
 //! asked first. A context that was made where nobody looked (a private table of the driver's) is
-//! charged at the first hooked call that finds it current. The primary context is charged while it
-//! is active, however often it is retained; green contexts share it and take a little more until it
-//! ends. With a context goes everything charged to it.
+//! charged at the first hooked call that finds it current. With a context goes everything charged to
+//! it. Primary and green contexts are in [`super::primary`].
 
 use core::ffi::{c_int, c_uint};
 use core::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{
-    CUcontext, CUctxCreateParams, CUdevResourceDesc, CUdevice, CUexecAffinityParam, CUgreenCtx,
-    CUresult, VdpDevice, VdpGetProcAddress,
+    CUcontext, CUctxCreateParams, CUdevice, CUexecAffinityParam, CUresult, VdpDevice,
+    VdpGetProcAddress,
 };
 
 use super::charge::{Next, Place, SUCCESS, ask, at};
-use super::{array, capture, external, heap, memory, module};
+use super::{array, capture, external, heap, memory, module, primary};
 use crate::sys::map::Map;
 use crate::sys::{Out, driver, real};
-use crate::tenant::device::Device;
 
 /// Charged contexts by handle.
-static CONTEXTS: Map = Map::new(2);
-
-/// Green contexts by handle: device and 1.
-static GREENS: Map = Map::new(3);
-
-/// What a green context takes, measured (4 to 6 MiB in turn); it goes back when the primary context
-/// ends, not before: the next one takes as much again.
-const GREEN_BYTES: u64 = 6 << 20;
+pub(super) static CONTEXTS: Map = Map::new(2);
 
 /// What is known of a context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Record {
-    ordinal: CUdevice,
+pub(super) struct Record {
+    /// The driver's number of its device.
+    pub(super) ordinal: CUdevice,
     /// A view of the primary context through a green one, with nothing of its own.
-    green: bool,
+    pub(super) green: bool,
     /// `cuCtxCreate` and `cuCtxAttach` less `cuCtxDetach`.
-    references: u32,
+    pub(super) references: u32,
     /// Bytes charged; for a view, the green context's handle.
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 impl Record {
-    fn pack(self) -> [u64; 2] {
+    /// The two words a map holds.
+    pub(super) fn pack(self) -> [u64; 2] {
         let ordinal = u64::from(self.ordinal.cast_unsigned() & 0xf);
         let word = ordinal | u64::from(self.green) << 8 | u64::from(self.references) << 16;
         [word, self.bytes]
     }
 
-    fn unpack([word, bytes]: [u64; 2]) -> Self {
+    /// Reads the two words.
+    pub(super) fn unpack([word, bytes]: [u64; 2]) -> Self {
         Self {
             ordinal: CUdevice::try_from(word & 0xf).unwrap_or(0),
             green: word >> 8 & 1 != 0,
@@ -91,8 +85,8 @@ fn adopt(context: u64) -> Next<Place> {
         drop(held);
     } else {
         held.keep();
-        let is_primary =
-            capture::relaxed(|| primary_handle(ordinal)).is_some_and(|primary| primary == context);
+        let is_primary = capture::relaxed(|| primary::handle_of(ordinal))
+            .is_some_and(|primary| primary == context);
         if is_primary {
             device.primary.store(context, SeqCst);
         }
@@ -100,20 +94,9 @@ fn adopt(context: u64) -> Next<Place> {
     Next::Count(Place { device, context })
 }
 
-/// Handle of the device's primary context, if it is active.
-fn primary_handle(ordinal: CUdevice) -> Option<u64> {
-    let (_, active) = driver::primary_ctx_state(ordinal).ok()?;
-    if !active {
-        return None;
-    }
-    let primary = driver::primary_retain(ordinal).ok()?;
-    let _ = driver::primary_release(ordinal);
-    Some(primary.0.addr() as u64)
-}
-
 /// Records a context; false if it was known. Without memory for the record it counts as recorded:
 /// the charge stays until the process ends, which errs on the safe side.
-fn record_new(context: u64, record: Record) -> bool {
+pub(super) fn record_new(context: u64, record: Record) -> bool {
     let mut known = false;
     let _ = CONTEXTS.update(context, |old| {
         known = old.is_some();
@@ -123,7 +106,7 @@ fn record_new(context: u64, record: Record) -> bool {
 }
 
 /// Everything charged to a context that is gone goes back.
-fn forget(context: u64, record: Record) {
+pub(super) fn forget(context: u64, record: Record) {
     if record.green {
         return;
     }
@@ -312,186 +295,6 @@ pub(crate) fn cuCtxDetach(real: real::cuCtxDetach, ctx: CUcontext) -> CUresult {
         if let Some(record) = ended {
             forget(handle, record);
         }
-    }
-    result
-}
-
-/// Retains the primary context; the first one pays.
-pub(crate) fn cuDevicePrimaryCtxRetain(
-    real: real::cuDevicePrimaryCtxRetain,
-    pctx: Out<'_, CUcontext>,
-    dev: CUdevice,
-) -> CUresult {
-    let device = match at(dev) {
-        Next::Count(device) => device,
-        Next::Forward => return real.call(pctx, dev),
-        Next::Refuse(code) => return code,
-    };
-    if device.primary.load(SeqCst) != 0 {
-        return real.call(pctx, dev);
-    }
-    let held = match ask(device, device.context_bytes, Kind::Context) {
-        Ok(held) => held,
-        Err(code) => return code,
-    };
-    let result = real.call(pctx, dev);
-    if result == SUCCESS
-        && let Some(context) = pctx.get()
-        && record_primary(device, context.0.addr() as u64)
-    {
-        held.keep();
-    }
-    result
-}
-
-/// Records the primary context; false if it was known, so that its charge must not count twice.
-fn record_primary(device: &'static Device, context: u64) -> bool {
-    let ordinal = device.ordinal;
-    let record = Record { ordinal, green: false, references: 1, bytes: device.context_bytes };
-    let is_new = record_new(context, record);
-    device.primary.store(context, SeqCst);
-    is_new
-}
-
-/// The primary context may have ended: if so, its charges go.
-fn end_primary(ordinal: CUdevice) {
-    let Next::Count(device) = at(ordinal) else { return };
-    let context = device.primary.load(SeqCst);
-    if context == 0 || driver::primary_ctx_state(ordinal).is_ok_and(|(_, active)| active) {
-        return;
-    }
-    if device.primary.compare_exchange(context, 0, SeqCst, SeqCst).is_ok()
-        && let Some(words) = CONTEXTS.take(context)
-    {
-        forget(context, Record::unpack(words));
-    }
-}
-
-/// Releases the primary context.
-pub(crate) fn cuDevicePrimaryCtxRelease_v2(
-    real: real::cuDevicePrimaryCtxRelease_v2,
-    dev: CUdevice,
-) -> CUresult {
-    let result = real.call(dev);
-    if result == SUCCESS {
-        end_primary(dev);
-    }
-    result
-}
-
-/// The first form.
-pub(crate) fn cuDevicePrimaryCtxRelease(
-    real: real::cuDevicePrimaryCtxRelease,
-    dev: CUdevice,
-) -> CUresult {
-    let result = real.call(dev);
-    if result == SUCCESS {
-        end_primary(dev);
-    }
-    result
-}
-
-/// Destroys all state of the primary context.
-pub(crate) fn cuDevicePrimaryCtxReset_v2(
-    real: real::cuDevicePrimaryCtxReset_v2,
-    dev: CUdevice,
-) -> CUresult {
-    let result = real.call(dev);
-    if result == SUCCESS {
-        end_primary(dev);
-    }
-    result
-}
-
-/// The first form.
-pub(crate) fn cuDevicePrimaryCtxReset(
-    real: real::cuDevicePrimaryCtxReset,
-    dev: CUdevice,
-) -> CUresult {
-    let result = real.call(dev);
-    if result == SUCCESS {
-        end_primary(dev);
-    }
-    result
-}
-
-/// A green context: it retains the primary one, which is charged with it if it is the first.
-pub(crate) fn cuGreenCtxCreate(
-    real: real::cuGreenCtxCreate,
-    green: Out<'_, CUgreenCtx>,
-    desc: CUdevResourceDesc,
-    dev: CUdevice,
-    flags: c_uint,
-) -> CUresult {
-    let device = match at(dev) {
-        Next::Count(device) => device,
-        Next::Forward => return real.call(green, desc, dev, flags),
-        Next::Refuse(code) => return code,
-    };
-    let first = device.primary.load(SeqCst) == 0;
-    let primary_bytes = if first { device.context_bytes } else { 0 };
-    let held = match ask(device, primary_bytes, Kind::Context) {
-        Ok(held) => held,
-        Err(code) => return code,
-    };
-    let held_piece = match ask(device, GREEN_BYTES, Kind::Context) {
-        Ok(held) => held,
-        Err(code) => return code,
-    };
-    let result = real.call(green, desc, dev, flags);
-    let made = green.get().filter(|handle| !handle.0.is_null());
-    let Some(made) = made.filter(|_| result == SUCCESS) else { return result };
-    if first
-        && let Some(primary) = capture::relaxed(|| primary_handle(dev))
-        && record_primary(device, primary)
-    {
-        held.keep();
-    }
-    let piece = held_piece.keep();
-    let primary = device.primary.load(SeqCst);
-    let _ = CONTEXTS.update(primary, |old| {
-        old.map(Record::unpack).map(|r| Record { bytes: r.bytes.saturating_add(piece), ..r }.pack())
-    });
-    let _ = GREENS.insert(made.0.addr() as u64, [u64::from(dev.cast_unsigned()), 1]);
-    result
-}
-
-/// Ends a green context, and the primary one if nothing else retained it.
-pub(crate) fn cuGreenCtxDestroy(real: real::cuGreenCtxDestroy, green: CUgreenCtx) -> CUresult {
-    let handle = green.0.addr() as u64;
-    let taken = GREENS.take(handle);
-    let result = real.call(green);
-    let Some([ordinal, one]) = taken else { return result };
-    if result != SUCCESS {
-        let _ = GREENS.insert(handle, [ordinal, one]);
-        return result;
-    }
-    CONTEXTS.take_if(|_, words| {
-        let record = Record::unpack(words);
-        record.green && record.bytes == handle
-    });
-    end_primary(CUdevice::try_from(ordinal).unwrap_or(0));
-    result
-}
-
-/// A context handle for a green context: a view of the primary one, with no memory of its own.
-pub(crate) fn cuCtxFromGreenCtx(
-    real: real::cuCtxFromGreenCtx,
-    pctx: Out<'_, CUcontext>,
-    green: CUgreenCtx,
-) -> CUresult {
-    let result = real.call(pctx, green);
-    if result == SUCCESS
-        && let Some(context) = pctx.get()
-        && let Some([ordinal, _]) = GREENS.get(green.0.addr() as u64)
-    {
-        let record = Record {
-            ordinal: CUdevice::try_from(ordinal).unwrap_or(0),
-            green: true,
-            references: 1,
-            bytes: green.0.addr() as u64,
-        };
-        record_new(context.0.addr() as u64, record);
     }
     result
 }

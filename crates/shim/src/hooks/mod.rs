@@ -30,4 +30,5 @@ pub(crate) mod module;
 pub(crate) mod multicast;
 pub(crate) mod nvml;
 pub(crate) mod pool;
+pub(crate) mod primary;
 pub(crate) mod vmm;

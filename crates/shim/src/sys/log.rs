@@ -1,7 +1,7 @@
 //! Lines for people, on standard error and only where asked for.
 //!
-//! `DIVVY_LOG` (off, error, warn, info, debug) or HAMi-core's `LIBCUDA_LOG_LEVEL` (0 and 1 errors, 2
-//! warnings, 3 information, 4 everything) say how much; by default only errors are told, each once.
+//! `DIVVY_LOG` (off, error, warn, info, debug) or HAMi-core's `LIBCUDA_LOG_LEVEL` (0 nothing, 1 errors,
+//! 2 warnings, 3 information, 4 everything) say how much; by default only errors are told, each once.
 //! A line is put together on the stack, cut at 480 bytes, written by one system call, and never
 //! waited for. Not for paths that run often.
 
@@ -50,6 +50,7 @@ fn read() -> u8 {
         };
     }
     match env::copy(b"LIBCUDA_LOG_LEVEL", &mut text) {
+        Some(b"0") => 0,
         Some(b"2") => 2,
         Some(b"3") => 3,
         Some(b"4") => 4,
