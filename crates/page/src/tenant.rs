@@ -251,6 +251,15 @@ impl Tenant {
         // Without a descriptor (none left, or the directory is gone) the ledger decides as rightly
         // without the lock; only the dead are not reaped, and askers who meet may both give up.
         let fd = self.reopen().ok();
+        // A refusal needs no lock, unless what is shared must be put in order first.
+        if let Some(fd) = &fd
+            && held_bytes(line.held_word(SHARED_SLOT)) == 0
+        {
+            crate::slot::reap(fd, &self.usage, me, row.index());
+            if let Some(held_bytes) = ledger::over(line, bytes, limit) {
+                return Ok(Outcome::Refused { held_bytes });
+            }
+        }
         let _held = fd.as_ref().map(Held::on).transpose()?;
         let mut world = World::new(fd.as_ref(), self.usage, me, row.index());
         Ok(ledger::admit(line, me, bytes, limit, &mut world))

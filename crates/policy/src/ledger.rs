@@ -1,8 +1,8 @@
 //! The memory ledger's protocol: ask, hold.
 //!
 //! One truth: per process slot two words of one device, `held` and `asking`. There is no shared
-//! total to corrupt, no sequence lock and no semaphore. Two properties are model-checked over all
-//! interleavings (`tests/ledger_model.rs`):
+//! total to corrupt, no sequence lock and no semaphore. Two properties are model-checked
+//! (`tests/ledger_model.rs`):
 //!
 //! 1. the sum of `held` never exceeds the limit;
 //! 2. a request is refused only if `held + n` exceeded the limit at some instant of the call.
@@ -92,6 +92,12 @@ pub fn ask<S: Slots>(slots: &S, me: usize, bytes: u64, limit_bytes: u64) -> Opti
     Some(total)
 }
 
+/// Whether `held` alone and `bytes` exceed the limit, by a snapshot: the bytes held, if so. `None` when
+/// they do not, or when no snapshot was to be had. Needs no lock; the caller has reaped the dead.
+pub fn over<S: Slots>(slots: &S, bytes: u64, limit_bytes: u64) -> Option<u64> {
+    snapshot(slots).filter(|held| held.saturating_add(bytes) > limit_bytes)
+}
+
 /// Decides a request that [`ask`] did not grant. The caller holds the admission lock.
 pub fn admit<S: Slots, A: Admission>(
     slots: &S,
@@ -103,10 +109,8 @@ pub fn admit<S: Slots, A: Admission>(
     loop {
         // Each time round: an asker that dies meanwhile would never settle.
         world.reap();
-        if let Some(held) = snapshot(slots)
-            && held.saturating_add(bytes) > limit_bytes
-        {
-            return Outcome::Refused { held_bytes: held };
+        if let Some(held_bytes) = over(slots, bytes, limit_bytes) {
+            return Outcome::Refused { held_bytes };
         }
         if let Some(total_bytes) = ask(slots, me, bytes, limit_bytes) {
             return Outcome::Granted { total_bytes };

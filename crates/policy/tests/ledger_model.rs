@@ -1,4 +1,5 @@
-//! The ledger's two properties over every interleaving of two or three processes.
+//! The ledger's two properties over the interleavings of two or three processes: all of them, or all
+//! with so many preemptions as a model says.
 //!
 //! Run by `RUSTFLAGS="--cfg loom" cargo test -p divvy-policy --release --test ledger_model`.
 //!
@@ -32,9 +33,13 @@ const PROCESSES: usize = 3;
 struct World {
     limit: u64,
     slots: usize,
+    /// Whether slot 0's process dies in this model.
+    mortal: bool,
     held: [AtomicU64; PROCESSES],
     asking: [AtomicU64; PROCESSES],
     admission: Mutex<()>,
+    /// The slots' locks, as far as reapers take them.
+    locks: [Mutex<()>; PROCESSES],
     /// Set by a process as its last act; stands for the kernel dropping its lock.
     dead: [AtomicU64; PROCESSES],
     truth: [Ghost; PROCESSES],
@@ -45,19 +50,25 @@ struct World {
 
 impl World {
     fn new(slots: usize, limit: u64) -> Arc<Self> {
+        Arc::new(Self::immortal(slots, limit))
+    }
+
+    fn immortal(slots: usize, limit: u64) -> Self {
         let zeros = || core::array::from_fn(|_| AtomicU64::new(0));
         let ghosts = || core::array::from_fn(|_| Ghost::new(0));
-        Arc::new(Self {
+        Self {
             limit,
             slots,
+            mortal: false,
             held: zeros(),
             asking: zeros(),
             admission: Mutex::new(()),
+            locks: core::array::from_fn(|_| Mutex::new(())),
             dead: zeros(),
             truth: ghosts(),
             worst: ghosts(),
             violations: Ghost::new(0),
-        })
+        }
     }
 
     /// Reads the ghosts after one of them has changed.
@@ -71,13 +82,19 @@ impl World {
         }
     }
 
-    /// One request of `me`, as page makes it: ask, and under the lock admit.
+    /// One request of `me`, as page makes it: ask, see whether it is over, and under the lock admit.
     fn request(&self, me: usize, bytes: u64) -> Outcome {
         let start: u64 = self.truth.iter().map(|g| g.load(Relaxed)).sum();
         self.worst[me].store(start, Relaxed);
         let outcome = match ledger::ask(self, me, bytes, self.limit) {
             Some(total_bytes) => Outcome::Granted { total_bytes },
-            None => self.admit(me, bytes),
+            None => {
+                self.reap(me);
+                match ledger::over(self, bytes, self.limit) {
+                    Some(held_bytes) => Outcome::Refused { held_bytes },
+                    None => self.admit(me, bytes),
+                }
+            }
         };
         if let Outcome::Refused { .. } = outcome {
             let worst = self.worst[me].load(Relaxed);
@@ -85,6 +102,18 @@ impl World {
         }
         assert_eq!(self.violations.load(Relaxed), 0, "the limit was exceeded");
         outcome
+    }
+
+    /// Clears the slots of the dead; reapers exclude each other by the slot's lock.
+    fn reap(&self, me: usize) {
+        // Where nobody dies, looking for the dead only adds interleavings.
+        let mortals = if self.mortal { self.slots } else { 0 };
+        for slot in (0..mortals).filter(|slot| *slot != me) {
+            if self.dead[slot].fetch_add(0, SeqCst) == 1 {
+                let _lock = self.locks[slot].lock().unwrap();
+                ledger::clear(self, slot);
+            }
+        }
     }
 
     fn admit(&self, me: usize, bytes: u64) -> Outcome {
@@ -124,11 +153,7 @@ struct Slow<'a> {
 
 impl Admission for Slow<'_> {
     fn reap(&mut self) {
-        for slot in 0..self.world.slots {
-            if slot != self.me && self.world.dead[slot].fetch_add(0, SeqCst) == 1 {
-                ledger::clear(self.world, slot);
-            }
-        }
+        self.world.reap(self.me);
     }
     fn pause(&mut self) -> bool {
         self.pauses += 1;
@@ -144,11 +169,42 @@ fn check(preemptions: Option<usize>, body: impl Fn() + Sync + Send + 'static) {
     model.check(body);
 }
 
+/// Two that ask without waiting, every interleaving there is: never both.
+#[test]
+fn two_ask_without_waiting() {
+    check(None, || {
+        let world = World::new(2, 10);
+        let other = Arc::clone(&world);
+        let a = thread::spawn(move || ledger::ask(&*other, 0, 6, 10));
+        let b = ledger::ask(&*world, 1, 6, 10);
+        let a = a.join().unwrap();
+        assert!(a.is_none() || b.is_none(), "{a:?} {b:?}");
+        assert_eq!(world.violations.load(Relaxed), 0);
+    });
+}
+
+/// Three that ask without waiting: never more than fits.
+#[test]
+fn three_ask_without_waiting() {
+    check(Some(4), || {
+        let world = World::new(3, 10);
+        let spawn = |me, bytes| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || ledger::ask(&*world, me, bytes, 10))
+        };
+        let (a, b) = (spawn(0, 4), spawn(1, 5));
+        ledger::ask(&*world, 2, 3, 10);
+        a.join().unwrap();
+        b.join().unwrap();
+        assert_eq!(world.violations.load(Relaxed), 0);
+    });
+}
+
 /// Two processes ask for more than fits together: never both, and whoever is refused was refused
 /// for a reason.
 #[test]
 fn two_ask_for_the_last_bytes() {
-    check(None, || {
+    check(Some(6), || {
         let world = World::new(2, 10);
         let other = Arc::clone(&world);
         let a = thread::spawn(move || other.request(0, 6));
@@ -208,6 +264,24 @@ fn bytes_that_wander_are_not_counted_twice() {
     });
 }
 
+/// Two threads of one process share its slot; another process asks too.
+#[test]
+fn two_threads_of_one_process() {
+    check(Some(3), || {
+        let world = World::new(2, 10);
+        let (first, second) = (Arc::clone(&world), Arc::clone(&world));
+        let a = thread::spawn(move || {
+            if let Outcome::Granted { .. } = first.request(0, 4) {
+                ledger::give_back(&*first, 0, 4);
+            }
+        });
+        let b = thread::spawn(move || second.request(0, 4));
+        world.request(1, 4);
+        a.join().unwrap();
+        b.join().unwrap();
+    });
+}
+
 /// Three at once.
 #[test]
 fn three_ask_at_once() {
@@ -229,7 +303,7 @@ fn three_ask_at_once() {
 fn one_dies_at_every_step() {
     for done in 0..4 {
         check(None, move || {
-            let world = World::new(2, 10);
+            let world = Arc::new(World { mortal: true, ..World::immortal(2, 10) });
             ledger::hold(&*world, 0, 2);
             let other = Arc::clone(&world);
             let a = thread::spawn(move || {
