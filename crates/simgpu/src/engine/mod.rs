@@ -76,21 +76,32 @@ pub struct Report {
 pub struct Engines {
     compute: Compute,
     copies: [Copies; 2],
-    lanes: BTreeMap<u64, VecDeque<Job>>,
+    lanes: BTreeMap<u64, Lane>,
+}
+
+/// The work of one lane; the first piece is with its engine.
+#[derive(Debug, Default)]
+struct Lane {
+    jobs: VecDeque<Job>,
+    /// The last piece whose end has been told.
+    told: Option<u64>,
 }
 
 impl Engines {
     /// Takes work in at `now_ns`; [`Engines::advance`] must have been called for that time.
     pub fn submit(&mut self, lane: u64, job: Job, now_ns: u64, report: &mut Report) {
-        let queue = self.lanes.entry(lane).or_default();
-        queue.push_back(job);
-        if queue.len() == 1 {
+        let jobs = &mut self.lanes.entry(lane).or_default().jobs;
+        jobs.push_back(job);
+        if jobs.len() == 1 {
+            let before = report.endings.len();
             self.start(lane, job.submitted_ns.min(now_ns), report);
+            self.remember(report, before);
         }
     }
 
     /// Lets time pass up to `now_ns`.
     pub fn advance(&mut self, now_ns: u64, report: &mut Report) {
+        let before = report.endings.len();
         while let Some(event_ns) = self.next_event_ns().filter(|event_ns| *event_ns <= now_ns) {
             if self.compute.next_event_ns() == Some(event_ns) {
                 self.compute.step(report);
@@ -101,13 +112,14 @@ impl Engines {
                 }
             }
             for lane in std::mem::take(&mut report.ended) {
-                if let Some(queue) = self.lanes.get_mut(&lane) {
-                    queue.pop_front();
+                if let Some(known) = self.lanes.get_mut(&lane) {
+                    known.jobs.pop_front();
                     self.start(lane, event_ns, report);
                 }
             }
             self.compute.settle(report);
         }
+        self.remember(report, before);
     }
 
     /// The next time something happens by itself.
@@ -118,45 +130,59 @@ impl Engines {
 
     /// Drops a lane and its work.
     pub fn forget_lane(&mut self, lane: u64, report: &mut Report) {
+        let before = report.endings.len();
         self.lanes.remove(&lane);
         self.compute.forget(|run| run.lane == lane, report);
-        self.copies.iter_mut().for_each(|copies| copies.forget(|run| run == lane));
+        self.copies.iter_mut().for_each(|copies| copies.forget(|of| of == lane));
+        self.remember(report, before);
     }
 
-    /// Drops a context's work; lanes whose work is dropped see it end at `now_ns`.
+    /// Drops a context's work: what is under way ends at `now_ns`, what is behind it ends in its turn,
+    /// without taking time.
     pub fn forget_context(&mut self, context: u64, now_ns: u64, report: &mut Report) {
-        let mut waiting = Vec::new();
-        for (lane, queue) in &mut self.lanes {
-            let head = queue.front().map(|job| job.sequence);
-            queue.retain(|job| {
-                if job.context != context {
-                    return true;
+        let before = report.endings.len();
+        let mut beheaded = Vec::new();
+        for (lane, known) in &mut self.lanes {
+            let under_way = known.jobs.pop_front_if(|job| job.context == context);
+            for job in known.jobs.iter_mut().filter(|job| job.context == context) {
+                *job = Job { engine: Engine::CopyIn, amount: 0, ..*job };
+            }
+            if let Some(job) = under_way {
+                beheaded.push(*lane);
+                if known.told != Some(job.sequence) {
+                    report.endings.push(Ending {
+                        lane: *lane,
+                        sequence: job.sequence,
+                        started_ns: now_ns,
+                        finished_ns: now_ns,
+                    });
                 }
-                report.endings.push(Ending {
-                    lane: *lane,
-                    sequence: job.sequence,
-                    started_ns: now_ns,
-                    finished_ns: now_ns,
-                });
-                false
-            });
-            if queue.front().map(|job| job.sequence) != head && !queue.is_empty() {
-                waiting.push(*lane);
             }
         }
         self.compute.forget(|run| run.context == context, report);
-        let lanes = &self.lanes;
         for copies in &mut self.copies {
-            copies.forget(|lane| lanes.get(&lane).is_none_or(VecDeque::is_empty));
+            copies.forget(|lane| beheaded.contains(&lane));
         }
-        for lane in waiting {
+        for lane in beheaded {
             self.start(lane, now_ns, report);
+        }
+        self.remember(report, before);
+    }
+
+    /// Notes which ends are told, so that none is told twice.
+    fn remember(&mut self, report: &Report, from: usize) {
+        for ending in report.endings.iter().skip(from) {
+            if let Some(lane) = self.lanes.get_mut(&ending.lane) {
+                lane.told = Some(ending.sequence);
+            }
         }
     }
 
     /// Hands the first work of a lane to its engine.
     fn start(&mut self, lane: u64, at_ns: u64, report: &mut Report) {
-        let Some(job) = self.lanes.get(&lane).and_then(VecDeque::front).copied() else { return };
+        let Some(job) = self.lanes.get(&lane).and_then(|known| known.jobs.front()).copied() else {
+            return;
+        };
         match job.engine {
             Engine::Compute => self.compute.submit(lane, &job, at_ns, report),
             Engine::CopyIn => {

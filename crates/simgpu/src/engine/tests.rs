@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::calibration::{COPY_IN_BYTES_PER_S, SYNCHRONISE_GAP_NS};
+use proptest::prelude::*;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -190,6 +191,23 @@ fn the_dead_make_room_at_once() {
 }
 
 #[test]
+fn no_end_is_told_twice_and_none_is_left_out() {
+    let mut engines = Engines::default();
+    let mut report = Report::default();
+    let copy = Job { engine: Engine::CopyIn, amount: COPY_IN_BYTES_PER_S / 100, ..job(1, 1, 0, 0) };
+    // Copies are told at once, the kernel behind them is not.
+    engines.submit(1, copy, 0, &mut report);
+    engines.submit(1, job(1, 2, 100_000, 0), 0, &mut report);
+    engines.submit(1, Job { sequence: 3, context: 2, ..copy }, 0, &mut report);
+    engines.advance(1_000_000, &mut report);
+    engines.forget_context(1, 1_000_000, &mut report);
+    engines.advance(SECOND_NS, &mut report);
+    let sequences: Vec<u64> = report.endings.iter().map(|ending| ending.sequence).collect();
+    assert_eq!(sequences, [1, 2, 3]);
+    assert_eq!(engines.next_event_ns(), None);
+}
+
+#[test]
 fn a_destroyed_context_ends_its_work_and_no_other() {
     let mut engines = Engines::default();
     let mut report = Report::default();
@@ -203,4 +221,77 @@ fn a_destroyed_context_ends_its_work_and_no_other() {
     assert_eq!(ends[0], (1, 1_000_000));
     assert_eq!(ends[1].0, 2);
     assert!(ends[1].1 < 1_500_000);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Submit { lane: u64, context: u64, engine: u8, amount: u64, width: u32, wall: bool },
+    ForgetLane(u64),
+    ForgetContext(u64),
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0u64..4, 0u64..3, 0u8..3, 0u64..3_000_000, 1u32..1001, any::<bool>()).prop_map(
+            |(lane, context, engine, amount, width, wall)| Step::Submit {
+                lane, context, engine, amount, width, wall
+            }
+        ),
+        1 => (0u64..4).prop_map(Step::ForgetLane),
+        1 => (0u64..3).prop_map(Step::ForgetContext),
+        4 => (0u64..2_000_000).prop_map(Step::Wait),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_each_end_is_told_once_and_in_order(
+        steps in prop::collection::vec(step(), 1..80)
+    ) {
+        let mut engines = Engines::default();
+        let mut report = Report::default();
+        let mut now_ns = 0;
+        let mut submitted: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        let mut forgotten = Vec::new();
+        for (sequence, step) in (1..).zip(steps) {
+            engines.advance(now_ns, &mut report);
+            match step {
+                Step::Submit { lane, context, engine, amount, width, wall } => {
+                    // A lane that was dropped is never used again.
+                    let lane = lane + 10 * forgotten.len() as u64;
+                    let engine = [Engine::Compute, Engine::CopyIn, Engine::CopyOut][usize::from(engine)];
+                    let pace = if wall { Pace::Wall } else { Pace::Work };
+                    let new = Job {
+                        engine, pace, width_permille: width, ..job(context, sequence, amount, now_ns)
+                    };
+                    engines.submit(lane, new, now_ns, &mut report);
+                    submitted.entry(lane).or_default().push(sequence);
+                }
+                Step::ForgetLane(lane) => {
+                    let lane = lane + 10 * forgotten.len() as u64;
+                    engines.forget_lane(lane, &mut report);
+                    forgotten.push(lane);
+                }
+                Step::ForgetContext(context) => engines.forget_context(context, now_ns, &mut report),
+                Step::Wait(ns) => now_ns += ns,
+            }
+        }
+        engines.advance(1 << 50, &mut report);
+        prop_assert_eq!(engines.next_event_ns(), None);
+        for (lane, sequences) in submitted {
+            let told: Vec<&Ending> =
+                report.endings.iter().filter(|ending| ending.lane == lane).collect();
+            let order: Vec<u64> = told.iter().map(|ending| ending.sequence).collect();
+            if forgotten.contains(&lane) {
+                prop_assert!(sequences.starts_with(&order));
+            } else {
+                prop_assert_eq!(order, sequences);
+            }
+            prop_assert!(told.iter().all(|ending| ending.started_ns <= ending.finished_ns));
+        }
+        let mut busy: Vec<_> = report.busy.iter().filter(|busy| busy.compute).collect();
+        busy.sort_by_key(|busy| busy.from_ns);
+        prop_assert!(busy.windows(2).all(|pair| pair[0].to_ns <= pair[1].from_ns));
+    }
 }
