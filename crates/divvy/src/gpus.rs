@@ -31,6 +31,14 @@ pub(crate) fn list(root: &Path) -> Vec<Gpu> {
     gpus
 }
 
+/// The index of the GPU with this UUID: NVML numbers by bus address.
+pub(crate) fn index_of(uuid: &str) -> Option<u32> {
+    static GPUS: std::sync::OnceLock<Vec<Gpu>> = std::sync::OnceLock::new();
+    let gpus = GPUS.get_or_init(|| list(Path::new(PROC)));
+    let at = gpus.iter().position(|gpu| gpu.uuid.eq_ignore_ascii_case(uuid))?;
+    u32::try_from(at).ok()
+}
+
 fn parse(text: &str, bus: &str) -> Option<Gpu> {
     let field = |name: &str| {
         text.lines().find_map(|line| {

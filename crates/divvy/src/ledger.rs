@@ -91,13 +91,16 @@ pub(crate) fn read(directory: &Path) -> Result<Tenant> {
     let owner = crate::tenant_dir::owner(directory);
     let base = directory.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = snapshot.config.as_ref().map(snapshot::config_name).filter(|name| !name.is_empty());
+    let mut processes: Vec<Process> =
+        snapshot.living().map(|process| self::process(process, &snapshot)).collect();
+    processes.sort_by_key(|process| (process.pid_namespace, process.pid));
     Ok(Tenant {
         name: name.or(base).unwrap_or_default(),
         directory: directory.display().to_string(),
         owner_alive: owner.as_ref().map(|(_, alive)| *alive),
         command: owner.map(|(owner, _)| owner.command).unwrap_or_default(),
         devices: snapshot.devices.iter().map(device).collect(),
-        processes: snapshot.living().map(|process| self::process(process, &snapshot)).collect(),
+        processes,
     })
 }
 
@@ -110,9 +113,10 @@ pub(crate) fn write_config(directory: &Path, config: &Config) -> Result<()> {
 
 fn device(device: &DeviceSnapshot) -> Device {
     let totals = device.totals;
+    let uuid = UuidText(&device.uuid).to_string();
     Device {
-        uuid: UuidText(&device.uuid).to_string(),
-        index: device.index,
+        index: device.index.or_else(|| crate::gpus::index_of(&uuid)),
+        uuid,
         name: device.name.clone(),
         card_bytes: device.total_bytes,
         limit_bytes: device.limit_bytes,
