@@ -9,6 +9,7 @@
 //! Closures must not use the same map. Never shrinks.
 
 use core::cell::UnsafeCell;
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::{fork, kernel};
@@ -145,20 +146,28 @@ impl Map {
     fn locked<R>(&self, shard: usize, act: impl FnOnce(Table<'_>) -> R) -> R {
         let shard = shard % SHARDS;
         let lock = fork::lock(self.number * SHARDS + shard);
-        let mut tries = 0_u32;
-        while lock.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
-            tries = tries.wrapping_add(1);
-            if tries.is_multiple_of(128) {
-                // Its holder was interrupted; a spin would keep a real-time thread on its processor.
-                kernel::sleep_ns(20_000);
-            } else {
-                core::hint::spin_loop();
-            }
+        if lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            wait_for(lock);
         }
         // SAFETY: the lock is ours, and with it the shard.
         let result = act(Table { base: unsafe { &mut *self.shards[shard].0.get() } });
         lock.store(0, Release);
         result
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wait_for(lock: &AtomicU32) {
+    let mut tries = 0_u32;
+    while lock.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
+        tries = tries.wrapping_add(1);
+        if tries.is_multiple_of(128) {
+            // Its holder was interrupted; a spin would keep a real-time thread on its processor.
+            kernel::sleep_ns(20_000);
+        } else {
+            core::hint::spin_loop();
+        }
     }
 }
 
@@ -223,6 +232,8 @@ impl Table<'_> {
         (at + 1) & self.size().wrapping_sub(1)
     }
 
+    // Not inlined, as the three below: a map is used in many places, and a call costs a nanosecond.
+    #[inline(never)]
     fn find(&self, hash: u64, key: u64) -> Option<usize> {
         let mut at = self.home(hash);
         // A table is never full, but a child may have been forked amid a change.
@@ -240,6 +251,7 @@ impl Table<'_> {
     }
 
     /// Adds an entry whose key is not there, where there is room.
+    #[inline(never)]
     fn add(&mut self, hash: u64, entry: Entry) {
         let mut at = self.home(hash);
         for _ in 0..self.size() {
@@ -253,6 +265,7 @@ impl Table<'_> {
     }
 
     /// Removes an entry and moves those behind it up, so that no search meets a gap.
+    #[inline(never)]
     fn remove(&mut self, hash: u64, key: u64) -> Option<Pair> {
         let mut gap = self.find(hash, key)?;
         let removed = self.entry(gap)?.value;
@@ -279,6 +292,7 @@ impl Table<'_> {
     }
 
     /// Sees to it that one more entry fits.
+    #[inline(never)]
     fn make_room(&mut self) -> Result<(), NoMemory> {
         let (size, count) = (self.size(), self.count());
         if size != 0 && (count + 1) * 4 <= size * 3 {
