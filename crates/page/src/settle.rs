@@ -38,9 +38,9 @@ pub(crate) fn config(
         file::reopen_usage(paths.usage.as_c_str(), stat.device, stat.inode)?
     };
     let _held = Held::on(&lock_fd)?;
-    if crate::slot::others_live(fd, usage, me)
-        && let Some(config) = file::read_config(paths, trust)?
-    {
+    // Read in any case: what is no config of ours is somebody's, and is not written over.
+    let before = file::read_config(paths, trust)?;
+    if let Some(config) = before.filter(|_| crate::slot::others_live(fd, usage, me)) {
         return Ok(config);
     }
     file::write_config(paths, trust, own)?;

@@ -18,6 +18,9 @@ use core::fmt;
 /// The largest size that can be written: 64 TiB, which the ledger's words can count.
 pub const MAX_BYTES: u64 = 1 << 46;
 
+/// A whole, in millionths.
+const PPM: u64 = 1_000_000;
+
 /// A limit as written, before the card is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
@@ -38,8 +41,9 @@ impl Limit {
             Limit::Unlimited => None,
             Limit::Bytes(bytes) => Some(bytes),
             Limit::Ppm(ppm) => {
-                let product = u128::from(card_bytes).saturating_mul(u128::from(ppm)) / 1_000_000;
-                Some(u64::try_from(product).unwrap_or(u64::MAX))
+                // By parts, which is as exact as in 128 bits.
+                let (millions, rest, ppm) = (card_bytes / PPM, card_bytes % PPM, u64::from(ppm));
+                Some(millions.saturating_mul(ppm).saturating_add(rest.saturating_mul(ppm) / PPM))
             }
         }
     }
@@ -130,20 +134,15 @@ fn parse_inner(text: &str) -> Result<Limit, SizeReason> {
     if rest == "%" {
         return percent(whole, fraction);
     }
-    let unit = unit_bytes(rest).ok_or(SizeReason::UnknownUnit)?;
+    let shift = unit_shift(rest).ok_or(SizeReason::UnknownUnit)?;
+    let bytes = whole.checked_mul(1 << shift).ok_or(SizeReason::TooLarge)?;
     let Some(fraction) = fraction else {
-        if whole == 0 {
-            return Ok(Limit::Unlimited);
-        }
-        return in_range(u128::from(whole).saturating_mul(u128::from(unit)));
+        return if whole == 0 { Ok(Limit::Unlimited) } else { in_range(bytes) };
     };
-    if unit == 1 {
+    if shift == 0 {
         return Err(SizeReason::FractionOfByte);
     }
-    let scaled = u128::from(fraction.value).saturating_mul(u128::from(unit));
-    // A power of ten is never zero, which the compiler cannot see.
-    let part = scaled.checked_div(fraction.scale()).unwrap_or(0);
-    in_range(u128::from(whole).saturating_mul(u128::from(unit)).saturating_add(part))
+    in_range(bytes.saturating_add(fraction.of_unit(shift)))
 }
 
 /// The digits after a point: `value / 10^places`.
@@ -158,8 +157,16 @@ impl Fraction {
         Some(Self { value: digits_to_u64(digits)?, places: u32::try_from(digits.len()).ok()? })
     }
 
-    fn scale(self) -> u128 {
-        10u128.saturating_pow(self.places)
+    /// So much of 2^`shift`, rounded down: long division, a bit at a time.
+    fn of_unit(self, shift: u32) -> u64 {
+        let scale = 10_u64.saturating_pow(self.places);
+        (0..shift)
+            .fold((0_u64, self.value), |(quotient, rest), _| {
+                let rest = rest << 1;
+                let bit = u64::from(rest >= scale);
+                (quotient << 1 | bit, rest - bit * scale)
+            })
+            .0
     }
 }
 
@@ -175,10 +182,10 @@ fn percent(whole: u64, fraction: Option<Fraction>) -> Result<Limit, SizeReason> 
     }
 }
 
-fn in_range(bytes: u128) -> Result<Limit, SizeReason> {
-    match u64::try_from(bytes) {
-        Ok(0) => Err(SizeReason::TooSmall),
-        Ok(bytes @ 1..=MAX_BYTES) => Ok(Limit::Bytes(bytes)),
+fn in_range(bytes: u64) -> Result<Limit, SizeReason> {
+    match bytes {
+        0 => Err(SizeReason::TooSmall),
+        1..=MAX_BYTES => Ok(Limit::Bytes(bytes)),
         _ => Err(SizeReason::TooLarge),
     }
 }
@@ -196,16 +203,17 @@ pub(crate) fn digits_to_u64(digits: &str) -> Option<u64> {
     })
 }
 
-fn unit_bytes(unit: &str) -> Option<u64> {
+/// A unit as a power of two.
+fn unit_shift(unit: &str) -> Option<u32> {
     const UNITS: [(&str, u32); 5] = [("", 0), ("k", 10), ("m", 20), ("g", 30), ("t", 40)];
     if unit.eq_ignore_ascii_case("b") {
-        return Some(1);
+        return Some(0);
     }
     UNITS.into_iter().find_map(|(letter, shift)| {
         let (head, tail) = unit.split_at_checked(letter.len())?;
         let known = ["", "b", "i", "ib"].iter().any(|t| tail.eq_ignore_ascii_case(t));
         let plain = letter.is_empty() && !tail.is_empty();
-        (head.eq_ignore_ascii_case(letter) && known && !plain).then_some(1u64 << shift)
+        (head.eq_ignore_ascii_case(letter) && known && !plain).then_some(shift)
     })
 }
 

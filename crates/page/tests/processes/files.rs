@@ -42,8 +42,6 @@ fn random_bytes_are_not_ours() {
     for (name, file) in [("usage", File::Usage), ("config", File::Config)] {
         for bytes in [16, 4096, USAGE_BYTES] {
             let scratch = Scratch::new(&format!("random-{name}-{bytes}"));
-            // A second process must meet the file too, so another has to live in the tenant.
-            let _first = (name == "config").then(|| join(scratch.path()));
             let content = random(bytes, bytes as u64);
             fs::write(scratch.path().join(name), &content).expect("written");
             match attach(scratch.path()) {
@@ -101,8 +99,7 @@ fn a_short_file_says_how_short() {
     assert!(error.to_string().contains("5000"), "{error}");
 
     let scratch = Scratch::new("short-config");
-    let _first = join(scratch.path());
-    let config = fs::read(scratch.path().join("config")).expect("readable");
+    let config = laid_out(scratch.path(), "config");
     fs::write(scratch.path().join("config"), &config[..100]).expect("written");
     let (bytes, expected_bytes) = (100, CONFIG_BYTES as u64);
     let short = AttachError::ShortFile { file: File::Config, bytes, expected_bytes };
@@ -113,9 +110,8 @@ fn a_short_file_says_how_short() {
 fn another_version_is_named() {
     for (name, file) in [("usage", File::Usage), ("config", File::Config)] {
         let scratch = Scratch::new(&format!("version-{name}"));
-        let _first = join(scratch.path());
         let path = scratch.path().join(name);
-        let mut bytes = fs::read(&path).expect("readable");
+        let mut bytes = laid_out(scratch.path(), name);
         bytes[8..12].copy_from_slice(&(ABI_VERSION + 7).to_ne_bytes());
         fs::write(&path, &bytes).expect("written");
         let error = attach(scratch.path()).expect_err("another version");
