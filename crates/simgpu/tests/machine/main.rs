@@ -2,5 +2,6 @@
 
 mod lifecycle;
 mod memory;
+mod nvml;
 mod support;
 mod time;

@@ -128,8 +128,8 @@ impl Process {
         loop {
             let mut line = String::new();
             assert!(self.output.read_line(&mut line).unwrap() > 0, "the client process ended");
-            if let Some(answer) = line.trim().strip_prefix("> ") {
-                return answer.to_owned();
+            if let Some(answer) = line.trim().strip_prefix(">") {
+                return answer.trim().to_owned();
             }
         }
     }
@@ -198,6 +198,7 @@ fn client_process() {
             }
             ["churn", seed] => super::lifecycle::churn(&client, seed.parse().unwrap()),
             ["lane-and-close"] => super::time::lane_and_close(&client),
+            ["nvml"] => super::nvml::list(),
             ["exec"] => super::lifecycle::become_sleep(),
             ["free"] => client.memory_info(0).unwrap().free_bytes.to_string(),
             ["work", contexts_ns, total] => {
