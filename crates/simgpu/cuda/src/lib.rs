@@ -158,14 +158,20 @@ macro_rules! exports {
         /// Where an export is.
         fn find_export(wanted: &str) -> Option<usize> {
             $(address! { wanted, $name })*
-            None
+            find_undocumented(wanted)
         }
     };
 }
 divvy_driver_api::for_each_driver_entry!(exports);
 
 macro_rules! undocumented {
-    ($($name:ident)*) => {$(
+    ($($name:ident)*) => {
+        /// As [`find_export`].
+        fn find_undocumented(wanted: &str) -> Option<usize> {
+            $(address! { wanted, $name })*
+            None
+        }
+        $(
         /// Exported without a public prototype; never simulated.
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> CUresult {

@@ -6,6 +6,7 @@
 
 use core::cell::Cell;
 use core::ffi::c_uint;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::thread::ThreadId;
@@ -39,6 +40,15 @@ thread_local! {
     static MODE: Cell<u32> = const { Cell::new(GLOBAL) };
     /// What the last question about dependencies pointed to.
     static ANSWERED: RefCell<Vec<CUgraphNode>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How many captures are under way; lets the null machine's launches skip the lock.
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any stream captures.
+#[inline]
+pub(crate) fn is_under_way() -> bool {
+    UNDER_WAY.load(Ordering::Relaxed) != 0
 }
 
 /// Refuses a call that may synchronise or allocate behind a capture's back.
@@ -214,6 +224,7 @@ fn begin_capture(call: Call, stream: CUstream, mode: u32, into: Option<(u64, Vec
     let capture =
         Capture { graph, origin: key, mode, thread, is_invalid: false, owns_graph, streams };
     state.captures.insert(id, capture);
+    UNDER_WAY.fetch_add(1, Ordering::Relaxed);
     state.streams.get_mut(key)?.capture = id;
     Ok(())
 }
@@ -270,6 +281,7 @@ pub fn cuStreamEndCapture(call: Call, stream: CUstream, graph: Out<CUgraph>) -> 
     }
     let joined = is_joined(&state, capture);
     let Some(capture) = state.captures.remove(&id) else { return Err(ILLEGAL_STATE) };
+    UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
     for (_, stream) in state.streams.iter_mut() {
         if stream.capture == id {
             stream.capture = 0;

@@ -11,7 +11,7 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::error::*;
 use super::space::Space;
-use super::state::State;
+use super::state::{State, is_null};
 use super::stream::{enqueue, resolved, run_now};
 use super::task::{CopyShape, Rows, Task};
 use crate::sys::driver::{Address, Answer, Handle, In, Out};
@@ -24,6 +24,9 @@ fn default_stream() -> CUstream {
 fn known(state: &State, at: u64, bytes: u64) -> Answer {
     if at == 0 && bytes > 0 {
         return Err(INVALID_VALUE);
+    }
+    if is_null() {
+        return Ok(());
     }
     match state.space.find(at) {
         None if state.is_graph_memory(at) => Ok(()),
@@ -42,7 +45,7 @@ fn known(state: &State, at: u64, bytes: u64) -> Answer {
 
 /// The device side of a directed copy must be memory the driver knows.
 fn device(state: &State, at: u64, bytes: u64) -> Answer {
-    if bytes > 0 && state.space.find(at).is_none() && !state.is_graph_memory(at) {
+    if bytes > 0 && !is_null() && state.space.find(at).is_none() && !state.is_graph_memory(at) {
         return Err(INVALID_VALUE);
     }
     known(state, at, bytes)

@@ -60,8 +60,9 @@ fn allocate(bytes: u64, is_low: bool) -> Answer<u64> {
 
 /// The null machine's addresses: one counter, so that a pair of calls costs what two calls cost.
 static NULL_NEXT: AtomicU64 = AtomicU64::new(0);
-const NULL_BASE: u64 = 0x0a00_0000_0000;
-const NULL_SPAN: u64 = 0x4000_0000_0000;
+/// Beside all other device addresses.
+const NULL_BASE: u64 = 0x6000_0000_0000;
+const NULL_SPAN: u64 = 0x1000_0000_0000;
 
 fn allocate_null(bytes: u64) -> Answer<u64> {
     current()?;

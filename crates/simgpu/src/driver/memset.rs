@@ -6,8 +6,8 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::error::*;
-use super::state::State;
-use super::stream::{enqueue, resolved};
+use super::state::{State, is_null};
+use super::stream::{enqueue, is_idle, resolved, run_now};
 use super::task::{FillShape, Task};
 use crate::sys::driver::{Answer, Handle};
 
@@ -15,7 +15,7 @@ use crate::sys::driver::{Answer, Handle};
 pub(crate) fn check(state: &State, shape: &FillShape) -> Answer {
     let element = u64::from(shape.element_bytes);
     let waits_for_graph = state.space.find(shape.at).is_none() && state.is_graph_memory(shape.at);
-    if shape.width > 0 && shape.height > 0 && !waits_for_graph {
+    if shape.width > 0 && shape.height > 0 && !waits_for_graph && !is_null() {
         let range = state.space.find(shape.at).ok_or(INVALID_VALUE)?;
         let row = shape.width.checked_mul(element).ok_or(INVALID_VALUE)?;
         let end = shape.at.checked_add(row).ok_or(INVALID_VALUE)?;
@@ -28,8 +28,13 @@ pub(crate) fn check(state: &State, shape: &FillShape) -> Answer {
 }
 
 fn fill(call: Call, stream: CUstream, shape: FillShape) -> Answer {
+    let is_default = stream.key() == 0;
     let (driver, mut state, key) = resolved(call, stream)?;
     check(&state, &shape)?;
+    // A fill that can begin at once is over before anybody looks, as on the device.
+    if is_default && state.captures.is_empty() && is_idle(&state, key)? {
+        return run_now(driver, state, key, Task::Fill(shape));
+    }
     enqueue(driver, &mut state, key, Task::Fill(shape))
 }
 

@@ -38,8 +38,14 @@ pub(crate) enum Found {
     TooNew,
 }
 
+/// Names without a public prototype that are answered too, and since which version.
+const UNDOCUMENTED: &[(&str, u32)] = &[("cuProfilerInitialize", 4000)];
+
 /// The symbol a name means under a CUDA version.
 pub(crate) fn symbol(name: &str, version: u32, per_thread: bool) -> Found {
+    if let Some((name, from)) = UNDOCUMENTED.iter().find(|(known, _)| *known == name) {
+        return if *from <= version { Found::Symbol(name) } else { Found::TooNew };
+    }
     let mut best: Option<(u32, &'static Entry)> = None;
     let mut all: Vec<&'static Entry> = Vec::new();
     for number in 1..=9 {
@@ -87,7 +93,8 @@ fn answer(
     out.check()?;
     let name = name.read()?;
     let version = u32::try_from(version).unwrap_or(0);
-    if flags > 2 {
+    // A version the driver does not know yet, or flags it does not know.
+    if flags > 2 || version > super::device::DRIVER_VERSION.unsigned_abs() {
         return Err(INVALID_VALUE);
     }
     let found = symbol(&name, version, flags == 2);

@@ -111,6 +111,11 @@ fn implicit_order(state: &State, key: u64) -> Answer<Vec<Point>> {
         .collect())
 }
 
+/// Whether work submitted now could begin at once.
+pub(crate) fn is_idle(state: &State, key: u64) -> Answer<bool> {
+    Ok(state.streams.get(key)?.is_idle() && implicit_order(state, key)?.is_empty())
+}
+
 /// Adds work to a stream, or to the graph the stream is capturing.
 pub(crate) fn enqueue(driver: &'static Driver, state: &mut State, key: u64, task: Task) -> Answer {
     enqueue_after(driver, state, key, task, Vec::new())

@@ -211,6 +211,7 @@ pub(crate) const SINCE: &[(&str, u32)] = &[
     ("cuGraphicsUnregisterResource", 3000),
     ("cuGraphicsVDPAURegisterOutputSurface", 2000),
     ("cuGraphicsVDPAURegisterVideoSurface", 2000),
+    ("cuGreenCtxGetId", 12090),
     ("cuImportExternalMemory", 10000),
     ("cuImportExternalSemaphore", 10000),
     ("cuInit", 2000),
