@@ -6,7 +6,7 @@
 #![allow(dead_code, reason = "the shim's files are taken whole")]
 #![allow(unsafe_code, reason = "the shim's files, and one fork")]
 
-#[path = "../src/sys"]
+#[path = "../../src/sys"]
 mod sys {
     pub(crate) mod fork;
     pub(crate) mod kernel;
