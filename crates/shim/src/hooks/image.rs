@@ -2,9 +2,11 @@
 //!
 //! Reads PTX text (its `.global` declarations), cubin (the writable sections of the ELF file) and
 //! the fat binaries around them, of which the entry with the most counts, since the driver loads one.
-//! A compressed entry is unpacked for it (LZ4); one packed in another way is taken at its unpacked
-//! length. Promises: nothing is read beyond what the image says of its own length; whatever the
-//! bytes are, there is an answer.
+//! Entries differ in their architecture, not in their variables, so one packed entry stands for all;
+//! it is unpacked if it is LZ4 (the compilers before 13.0) and not long, since programs load
+//! thousands of them. What is packed otherwise shows its variables when the program asks for their
+//! addresses ([`super::global`]). Promises: nothing is read beyond what the image says of its own
+//! length; whatever the bytes are, there is an answer.
 //!
 //! Does not load anything.
 
@@ -131,6 +133,7 @@ fn fat(image: InPlace) -> u64 {
     let end = head.saturating_add(length).min(image.most);
     let mut at = head;
     let mut most = 0_u64;
+    let mut unpacked = false;
     // An entry has a head of 64 bytes at least, which bounds the walk.
     while at.saturating_add(64) <= end {
         let entry =
@@ -141,51 +144,53 @@ fn fat(image: InPlace) -> u64 {
         if entry_head < 64 {
             break;
         }
-        most = most.max(fat_entry(entry, entry_head, body));
+        most = most.max(fat_entry(entry, entry_head, body, &mut unpacked));
         at = at.saturating_add(entry_head).saturating_add(body);
     }
     most
 }
 
-fn fat_entry(entry: InPlace, head: u64, body: u64) -> u64 {
+/// What one entry takes; `unpacked` says that a packed one has been looked into already.
+fn fat_entry(entry: InPlace, head: u64, body: u64, unpacked: &mut bool) -> u64 {
     const TEXT: u64 = 1;
     const LZ4: u64 = 0x2000;
     const OTHERWISE_PACKED: u64 = 0x8000;
     let kind = entry.number::<2>(0).unwrap_or(0);
     let flags = entry.number::<8>(40).unwrap_or(0);
-    let packed_bytes = entry.number::<4>(16).unwrap_or(0).min(body);
-    let unpacked_bytes = entry.number::<8>(56).unwrap_or(0);
     let inner = InPlace {
         at: entry.at.saturating_add(head),
         most: body.min(entry.most.saturating_sub(head)),
         ..entry
     };
-    if flags & OTHERWISE_PACKED != 0 {
-        return unpacked_bytes.min(MOST_BYTES);
+    match flags & (LZ4 | OTHERWISE_PACKED) {
+        0 if kind == TEXT => sum(inner),
+        0 => elf(&inner),
+        LZ4 if kind != TEXT && !*unpacked => {
+            *unpacked = true;
+            let packed_bytes = entry.number::<4>(16).unwrap_or(0).min(inner.most);
+            unpack_elf(inner, packed_bytes, entry.number::<8>(56).unwrap_or(0))
+        }
+        _ => 0,
     }
-    if flags & LZ4 == 0 {
-        return match kind {
-            TEXT => sum(inner),
-            _ => elf(&inner),
-        };
+}
+
+/// Longest packed entry that is unpacked: a millisecond.
+const MOST_PACKED_BYTES: u64 = 256 << 10;
+
+fn unpack_elf(image: InPlace, packed_bytes: u64, unpacked_bytes: u64) -> u64 {
+    if packed_bytes > MOST_PACKED_BYTES || unpacked_bytes > MOST_PACKED_BYTES << 8 {
+        return 0;
     }
-    let room = |bytes: u64| usize::try_from(bytes.min(1 << 30)).ok().and_then(Scratch::new);
+    let room = |bytes: u64| usize::try_from(bytes).ok().and_then(Scratch::new);
     let (Some(mut from), Some(mut to)) = (room(packed_bytes), room(unpacked_bytes)) else {
-        return unpacked_bytes.min(MOST_BYTES);
+        return 0;
     };
     let from = from.as_mut_slice();
-    if !inner.read(0, from) {
+    if !image.read(0, from) {
         return 0;
     }
     let length = unpack(from, to.as_mut_slice());
-    let unpacked = to.as_mut_slice().get(..length).unwrap_or(&[]);
-    match kind {
-        TEXT => ptx::globals(|offset| {
-            let at = usize::try_from(offset).ok()?;
-            unpacked.get(at).copied().filter(|byte| *byte != 0)
-        }),
-        _ => elf(&Unpacked(unpacked)),
-    }
+    elf(&Unpacked(to.as_mut_slice().get(..length).unwrap_or(&[])))
 }
 
 /// Unpacks an LZ4 block; how many bytes there are. Stops at the first thing that makes no sense.

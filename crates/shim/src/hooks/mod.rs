@@ -22,6 +22,7 @@ pub(crate) mod capture;
 pub(crate) mod context;
 pub(crate) mod device;
 pub(crate) mod external;
+pub(crate) mod global;
 pub(crate) mod graph;
 pub(crate) mod heap;
 pub(crate) mod ipc;

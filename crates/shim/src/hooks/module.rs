@@ -16,7 +16,7 @@ use divvy_driver_api::types::{
 
 use super::charge::{Next, OUT_OF_MEMORY, Place, SUCCESS, ask, at, here};
 use super::entry::Entry;
-use super::{heap, image};
+use super::{global, heap, image};
 use crate::sys::map::Map;
 use crate::sys::{In, Opaque, Out, driver, real};
 use crate::tenant::device::Device;
@@ -89,8 +89,18 @@ fn here_or_first() -> Next<Place> {
     }
 }
 
+/// Whether an image's variables were charged when it was loaded.
+pub(super) fn is_module_counted(module: CUmodule) -> bool {
+    MODULES.get(module.0.addr() as u64).is_some()
+}
+
+/// Whether an image's variables were charged when it was loaded.
+pub(super) fn is_library_counted(library: CUlibrary) -> bool {
+    LIBRARIES.get(library.0.addr() as u64).is_some()
+}
+
 /// Charges a library's globals on the current device too, if it was charged on another one.
-fn spread(library: CUlibrary) -> CUresult {
+pub(super) fn spread(library: CUlibrary) -> CUresult {
     let handle = library.0.addr() as u64;
     let Some(entry) = LIBRARIES.get(handle).map(Entry::unpack) else { return SUCCESS };
     let Next::Count(place) = here() else { return SUCCESS };
@@ -239,7 +249,12 @@ pub(crate) fn cuModuleLoadFatBinary(
 
 /// Unloads a module.
 pub(crate) fn cuModuleUnload(real: real::cuModuleUnload, module: CUmodule) -> CUresult {
-    unload(&MODULES, module.0.addr() as u64, || real.call(module))
+    let handle = module.0.addr() as u64;
+    let result = unload(&MODULES, handle, || real.call(module));
+    if result == SUCCESS {
+        global::forget(handle);
+    }
+    result
 }
 
 /// Loads a library from memory.
@@ -281,6 +296,7 @@ pub(crate) fn cuLibraryUnload(real: real::cuLibraryUnload, library: CUlibrary) -
     let handle = library.0.addr() as u64;
     let result = unload(&LIBRARIES, handle, || real.call(library));
     if result == SUCCESS {
+        global::forget(handle);
         for index in 0..MAX_DEVICES {
             let key = copy_key(handle, CUdevice::try_from(index).unwrap_or(0));
             if let Some(copy) = LIBRARIES.take(key) {
