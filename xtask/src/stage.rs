@@ -88,7 +88,8 @@ pub(crate) fn build_without(whole: &Stage, symbol: &str) -> Result<Stage> {
 fn shim(into: &Path) -> Command {
     let mut build = cargo();
     build.args(["build", "--quiet", "--release", "--package", "divvy-shim", "--target-dir"]);
-    build.arg(into);
+    // Only [`build_without`] may leave a hook out.
+    build.arg(into).env_remove("DIVVY_UNHOOK");
     build
 }
 

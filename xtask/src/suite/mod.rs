@@ -145,7 +145,7 @@ fn run_tests(tally: &mut Tally, command: &mut Command, stage: Option<&Stage>) ->
     if let Some(stage) = stage {
         command.env("DIVVY_STAGE", stage.path());
     }
-    let failed = tally.failed.len();
+    let (passed, failed) = (tally.passed, tally.failed.len());
     let mut reader = Reader::default();
     let status = lines(command, |line| {
         if let Some(line) = reader.line(line, tally) {
@@ -154,6 +154,9 @@ fn run_tests(tally: &mut Tally, command: &mut Command, stage: Option<&Stage>) ->
     })?;
     if !status.success() && tally.failed.len() == failed {
         bail!("`{}` ended with {status} although no test failed", words(command));
+    }
+    if tally.passed == passed && tally.failed.len() == failed {
+        bail!("`{}` ran no test", words(command));
     }
     Ok(())
 }
