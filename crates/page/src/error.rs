@@ -140,8 +140,8 @@ impl fmt::Display for AttachError {
             ),
             Self::Version { file, found } => write!(
                 f,
-                "the tenant's {file} file has version {found}, this library {}; let the tenant's \
-                 processes end, or use one version of Divvy",
+                "the tenant's {file} file has version {found}, this library {}; use one version of \
+                 Divvy, or remove the file when the tenant's processes have ended",
                 divvy_abi::ABI_VERSION
             ),
             Self::ShortFile { file, bytes, expected_bytes } => write!(
