@@ -11,6 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::audit::{Audit, Finding};
 use crate::elf::{self, Elf};
 use crate::failure::{self, usage};
 use crate::tenant_dir::{self, Owner, TenantDir};
@@ -106,16 +107,19 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 
     let preload = install::preload(&library, std::env::var_os("LD_PRELOAD").as_deref());
     let mut environment = vec![("DIVVY_TENANT", tenant.path().as_os_str().to_owned())];
-    let started = simulated(args.sim, tenant.path()).and_then(|simulated| {
+    let mut audit = None;
+    let started = simulated(args.sim, tenant.path()).and_then(|(simulated, nvml)| {
         environment.extend(simulated);
+        audit = Audit::start(tenant.path(), nvml);
         crate::child::run(&args.command, &preload, &environment)
     });
+    let findings = audit.map(Audit::finish).unwrap_or_default();
     let used = ledger::read(tenant.path()).ok();
     let path = tenant.path().to_owned();
     let removed = tenant.remove();
     let code = started?;
     if args.json || args.report.is_some() {
-        let summary = summary(&name, code, used.as_ref(), &path, removed)?;
+        let summary = summary(&name, code, used.as_ref(), &findings, &path, removed)?;
         if args.json {
             eprintln!("{summary}");
         }
@@ -134,18 +138,24 @@ pub(crate) fn join_tenant(command: &mut Command, library: &Path, directory: &Pat
     command.env("DIVVY_TENANT", directory).env("LD_PRELOAD", library);
 }
 
-/// What puts the simulated driver before the machine's.
-fn simulated(sim: bool, directory: &Path) -> Result<Vec<(&'static str, OsString)>> {
+/// Variables for the program, and a library.
+type Simulated = (Vec<(&'static str, OsString)>, Option<PathBuf>);
+
+/// What puts the simulated driver before the machine's, and where its NVML lies.
+fn simulated(sim: bool, directory: &Path) -> Result<Simulated> {
     if !sim {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     }
     let simulator = install::simulator(&directory.join("sim"))?;
+    let nvml = simulator.libraries.join("libnvidia-ml.so.1");
     let mut path = simulator.libraries.into_os_string();
     if let Some(old) = std::env::var_os("LD_LIBRARY_PATH").filter(|old| !old.is_empty()) {
         path.push(":");
         path.push(old);
     }
-    Ok(vec![("LD_LIBRARY_PATH", path), ("SIMGPUD", simulator.daemon.into_os_string())])
+    let environment =
+        vec![("LD_LIBRARY_PATH", path), ("SIMGPUD", simulator.daemon.into_os_string())];
+    Ok((environment, Some(nvml)))
 }
 
 /// Refuses what would run without the limits it was given.
@@ -198,6 +208,7 @@ fn summary(
     name: &str,
     code: u8,
     used: Option<&ledger::Tenant>,
+    findings: &[Finding],
     path: &Path,
     removed: bool,
 ) -> Result<String> {
@@ -217,6 +228,7 @@ fn summary(
     Ok(serde_json::to_string(&serde_json::json!({
         "tenant": name,
         "exit_code": code,
+        "audit": findings,
         "directory": path,
         "directory_removed": removed,
         "devices": devices,
