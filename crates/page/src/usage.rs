@@ -135,8 +135,8 @@ impl Usage {
     pub(crate) fn take_kind(&self, row: usize, slot: usize, kind: Kind, bytes: u64) {
         fault::point();
         let at = usage::line_at(row, slot) + line::KINDS + 8 * kind as usize;
-        let word = self.u64_at(at);
-        word.fetch_sub(bytes.min(word.load(SeqCst)), SeqCst);
+        let less = |held: u64| Some(held.saturating_sub(bytes));
+        let _ = self.u64_at(at).fetch_update(SeqCst, SeqCst, less);
     }
 
     pub(crate) fn line(&self, row: usize) -> Line {
@@ -178,5 +178,10 @@ impl Slots for Line {
         fault::point();
         let word = self.usage.u64_at(usage::line_at(self.row, slot) + line::HELD);
         word.fetch_add(delta, SeqCst);
+    }
+    fn replace_held_word(&self, slot: usize, old: u64, new: u64) -> Result<(), u64> {
+        fault::point();
+        let word = self.usage.u64_at(usage::line_at(self.row, slot) + line::HELD);
+        word.compare_exchange(old, new, SeqCst, SeqCst).map(|_| ())
     }
 }

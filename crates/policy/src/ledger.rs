@@ -37,6 +37,8 @@ pub trait Slots {
     fn add_asking(&self, slot: usize, delta: u64);
     /// Adds `delta` to the `held` word, wrapping.
     fn add_held_word(&self, slot: usize, delta: u64);
+    /// Makes the `held` word `new` if it is `old`; else what it is.
+    fn replace_held_word(&self, slot: usize, old: u64, new: u64) -> Result<(), u64>;
 }
 
 /// What the slow path needs of the world, all of it under the tenant's admission lock.
@@ -126,10 +128,17 @@ pub fn hold<S: Slots>(slots: &S, me: usize, bytes: u64) {
     slots.add_held_word(me, (bytes & BYTES_MASK).wrapping_add(CHANGE));
 }
 
-/// Gives `bytes` back. Never more than `me` holds: the rest is dropped.
+/// Gives `bytes` back. Never more than `me` holds, whatever its threads do at once: the rest is
+/// dropped, since a word below zero would read as 256 TiB and refuse everybody.
 pub fn give_back<S: Slots>(slots: &S, me: usize, bytes: u64) {
-    let bytes = bytes.min(held_bytes(slots.held_word(me)));
-    slots.add_held_word(me, CHANGE.wrapping_sub(bytes));
+    let mut word = slots.held_word(me);
+    loop {
+        let less = word.wrapping_add(CHANGE).wrapping_sub(bytes.min(held_bytes(word)));
+        match slots.replace_held_word(me, word, less) {
+            Ok(()) => return,
+            Err(now) => word = now,
+        }
+    }
 }
 
 /// Takes everything from a dead process's slot. The caller holds the slot's liveness lock, so nobody
@@ -194,6 +203,14 @@ mod tests {
         fn add_held_word(&self, slot: usize, delta: u64) {
             let word = &mut self.0.borrow_mut()[slot].0;
             *word = word.wrapping_add(delta);
+        }
+        fn replace_held_word(&self, slot: usize, old: u64, new: u64) -> Result<(), u64> {
+            let word = &mut self.0.borrow_mut()[slot].0;
+            if *word != old {
+                return Err(*word);
+            }
+            *word = new;
+            Ok(())
         }
     }
 

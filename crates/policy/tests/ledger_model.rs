@@ -141,6 +141,12 @@ impl Slots for World {
         self.truth[slot].store(ledger::held_bytes(old.wrapping_add(delta)), Relaxed);
         self.look();
     }
+    fn replace_held_word(&self, slot: usize, old: u64, new: u64) -> Result<(), u64> {
+        self.held[slot].compare_exchange(old, new, SeqCst, SeqCst)?;
+        self.truth[slot].store(ledger::held_bytes(new), Relaxed);
+        self.look();
+        Ok(())
+    }
 }
 
 /// The world of the slow path: who holds the admission lock, and for how long it will look.
@@ -279,6 +285,20 @@ fn two_threads_of_one_process() {
         world.request(1, 4);
         a.join().unwrap();
         b.join().unwrap();
+    });
+}
+
+/// Two threads give back more than their process holds: nothing goes below zero.
+#[test]
+fn giving_back_twice_stops_at_zero() {
+    check(None, || {
+        let world = World::new(1, 10);
+        ledger::hold(&*world, 0, 6);
+        let other = Arc::clone(&world);
+        let a = thread::spawn(move || ledger::give_back(&*other, 0, 6));
+        ledger::give_back(&*world, 0, 6);
+        a.join().unwrap();
+        assert_eq!(ledger::used_bytes(&*world), 0);
     });
 }
 

@@ -48,6 +48,14 @@ impl Slots for Plain {
         let word = &mut self.0.borrow_mut()[slot].0;
         *word = word.wrapping_add(delta);
     }
+    fn replace_held_word(&self, slot: usize, old: u64, new: u64) -> Result<(), u64> {
+        let word = &mut self.0.borrow_mut()[slot].0;
+        if *word != old {
+            return Err(*word);
+        }
+        *word = new;
+        Ok(())
+    }
 }
 
 struct Alone;
