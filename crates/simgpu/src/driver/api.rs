@@ -111,6 +111,11 @@ pub use super::exec::{
     cuGraphLaunch as cuGraphLaunch_ptsz, cuGraphNodeGetEnabled, cuGraphNodeSetEnabled,
     cuGraphUpload, cuGraphUpload as cuGraphUpload_ptsz,
 };
+pub use super::external::{
+    cuDestroyExternalMemory, cuExternalMemoryGetMappedBuffer, cuImportExternalMemory,
+    cuMulticastAddDevice, cuMulticastBindAddr, cuMulticastBindMem, cuMulticastCreate,
+    cuMulticastGetGranularity, cuMulticastUnbind,
+};
 pub use super::graph::{
     cuGraphClone, cuGraphCreate, cuGraphDestroy, cuGraphNodeFindInClone, cuGraphReleaseUserObject,
     cuGraphRetainUserObject, cuUserObjectCreate, cuUserObjectRelease, cuUserObjectRetain,
@@ -120,9 +125,9 @@ pub use super::graph_node::{
     cuGraphAddEventRecordNode, cuGraphAddEventWaitNode, cuGraphAddHostNode, cuGraphAddKernelNode,
     cuGraphAddKernelNode_v2, cuGraphAddMemAllocNode, cuGraphAddMemFreeNode, cuGraphAddMemcpyNode,
     cuGraphAddMemsetNode, cuGraphAddNode, cuGraphAddNode_v2, cuGraphChildGraphNodeGetGraph,
-    cuGraphHostNodeGetParams, cuGraphHostNodeSetParams, cuGraphKernelNodeGetParams_v2,
-    cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams_v2, cuGraphMemcpyNodeSetParams,
-    cuGraphMemsetNodeGetParams, cuGraphMemsetNodeSetParams,
+    cuGraphHostNodeGetParams, cuGraphHostNodeSetParams, cuGraphKernelNodeGetParams,
+    cuGraphKernelNodeGetParams_v2, cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams_v2,
+    cuGraphMemcpyNodeSetParams, cuGraphMemsetNodeGetParams, cuGraphMemsetNodeSetParams,
 };
 pub use super::graph_query::{
     cuGraphAddDependencies, cuGraphAddDependencies_v2, cuGraphDebugDotPrint, cuGraphDestroyNode,
@@ -155,6 +160,10 @@ pub use super::library::{
     cuKernelGetParamInfo, cuKernelSetAttribute, cuKernelSetCacheConfig, cuLibraryEnumerateKernels,
     cuLibraryGetGlobal, cuLibraryGetKernel, cuLibraryGetKernelCount, cuLibraryGetManaged,
     cuLibraryGetModule, cuLibraryLoadData, cuLibraryLoadFromFile, cuLibraryUnload,
+};
+pub use super::linker::{
+    cuLinkAddData, cuLinkAddData_v2, cuLinkAddFile, cuLinkAddFile_v2, cuLinkComplete, cuLinkCreate,
+    cuLinkCreate_v2, cuLinkDestroy,
 };
 pub use super::memory::{
     cuMemAdvise, cuMemAdvise_v2, cuMemAlloc, cuMemAlloc_v2, cuMemAllocHost, cuMemAllocHost_v2,
@@ -264,7 +273,6 @@ not_simulated! {
     cuCoredumpRegisterStartCallback
     cuCoredumpSetAttribute
     cuCoredumpSetAttributeGlobal
-    cuDestroyExternalMemory
     cuDestroyExternalSemaphore
     cuDevSmResourceSplit
     cuDeviceGetCliqueCount
@@ -285,7 +293,6 @@ not_simulated! {
     cuEGLStreamProducerPresentFrame
     cuEGLStreamProducerReturnFrame
     cuEventCreateFromEGLSync
-    cuExternalMemoryGetMappedBuffer
     cuExternalMemoryGetMappedMipmappedArray
     cuFabricCpyBatchAsync
     cuFabricCpyBatchAsync_ptsz
@@ -330,7 +337,6 @@ not_simulated! {
     cuGraphGetId
     cuGraphKernelNodeCopyAttributes
     cuGraphKernelNodeGetAttribute
-    cuGraphKernelNodeGetParams
     cuGraphKernelNodeSetAttribute
     cuGraphMemcpyNodeGetParams
     cuGraphNodeGetContainingGraph
@@ -358,7 +364,6 @@ not_simulated! {
     cuGraphicsVDPAURegisterVideoSurface
     cuGreenCtxRecordEvent
     cuGreenCtxWaitEvent
-    cuImportExternalMemory
     cuImportExternalSemaphore
     cuIpcGetEventHandle
     cuIpcOpenEventHandle
@@ -366,14 +371,6 @@ not_simulated! {
     cuLaunchHostFunc_v2
     cuLaunchHostFunc_v2_ptsz
     cuLibraryGetUnifiedFunction
-    cuLinkAddData
-    cuLinkAddData_v2
-    cuLinkAddFile
-    cuLinkAddFile_v2
-    cuLinkComplete
-    cuLinkCreate
-    cuLinkCreate_v2
-    cuLinkDestroy
     cuLogicalEndpointAddDevice
     cuLogicalEndpointBindAddr
     cuLogicalEndpointBindMem
@@ -415,14 +412,8 @@ not_simulated! {
     cuMipmappedArrayGetSparseProperties
     cuModuleGetSurfRef
     cuModuleGetTexRef
-    cuMulticastAddDevice
-    cuMulticastBindAddr
     cuMulticastBindAddr_v2
-    cuMulticastBindMem
     cuMulticastBindMem_v2
-    cuMulticastCreate
-    cuMulticastGetGranularity
-    cuMulticastUnbind
     cuOccupancyMaxActiveClusters
     cuOccupancyMaxPotentialClusterSize
     cuParamSetTexRef

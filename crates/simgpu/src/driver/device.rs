@@ -216,7 +216,7 @@ pub fn cuInit(_: Call, flags: c_uint) -> Answer {
     Ok(())
 }
 
-fn add_device(state: &mut State, index: usize, machine_index: usize, info: DeviceInfo) {
+pub(crate) fn add_device(state: &mut State, index: usize, machine_index: usize, info: DeviceInfo) {
     let ordinal = i32::try_from(index).unwrap_or(i32::MAX);
     let primary = state.contexts.insert(Context::new(ordinal, Origin::Primary));
     let default_pool = state.pools.insert(Pool::new(ordinal, u64::MAX, true));

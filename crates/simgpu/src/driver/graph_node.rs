@@ -361,6 +361,27 @@ fn kernel_of_node(state: &State, node: CUgraphNode) -> Answer<Arc<Launch>> {
     }
 }
 
+pub fn cuGraphKernelNodeGetParams(
+    _: Call,
+    node: CUgraphNode,
+    out: Out<CUDA_KERNEL_NODE_PARAMS_v1>,
+) -> Answer {
+    let (_, state) = begin_free()?;
+    let launch = kernel_of_node(&state, node)?;
+    out.put(CUDA_KERNEL_NODE_PARAMS_v1 {
+        func: CUfunction::from_key(launch.function),
+        gridDimX: launch.grid[0],
+        gridDimY: launch.grid[1],
+        gridDimZ: launch.grid[2],
+        blockDimX: launch.block[0],
+        blockDimY: launch.block[1],
+        blockDimZ: launch.block[2],
+        sharedMemBytes: launch.shared_bytes,
+        kernelParams: core::ptr::null_mut(),
+        extra: core::ptr::null_mut(),
+    })
+}
+
 /// Shape and function only: the arguments were copied when the node was made.
 pub fn cuGraphKernelNodeGetParams_v2(
     _: Call,

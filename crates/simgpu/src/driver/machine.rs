@@ -83,6 +83,12 @@ pub enum Load {
 pub trait Lane {
     /// Runs `work` and returns when the device would have finished it.
     fn run(&mut self, place: Place, load: Load, amount: u64, work: &mut dyn FnMut()) -> Answer;
+
+    /// Says whether more will be run right behind the next `run`, so that the device does not take the
+    /// stream for idle between the two.
+    fn expect_more(&mut self, more: bool) {
+        let _ = more;
+    }
 }
 
 /// A lane of machines without time.

@@ -7,8 +7,7 @@
 //! one thread per stream ([`stream`], [`task`]).
 //!
 //! Not simulated, and refused as such: graphics interoperability, textures and surfaces, external
-//! memory and semaphores, multicast, checkpoints, core dumps, tensor maps, conditional graph nodes,
-//! the linker, interprocess events.
+//! semaphores, checkpoints, core dumps, tensor maps, conditional graph nodes, interprocess events.
 #![allow(non_snake_case, reason = "implementations are named as the symbols they stand behind")]
 #![allow(missing_docs, reason = "the driver's calls are documented by their vendor")]
 
@@ -26,6 +25,7 @@ mod device;
 mod error;
 mod event;
 mod exec;
+mod external;
 mod graph;
 mod graph_node;
 mod graph_query;
@@ -34,6 +34,7 @@ mod ipc;
 mod kernels;
 mod launch;
 mod library;
+mod linker;
 mod memory;
 mod memset;
 mod module;
@@ -49,5 +50,8 @@ mod table;
 mod task;
 mod versions;
 mod vmm;
+
+#[cfg(test)]
+mod tests;
 
 pub use api::NOT_SIMULATED;

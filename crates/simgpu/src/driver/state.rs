@@ -17,9 +17,11 @@ use super::context::Context;
 use super::device::Device;
 use super::error::*;
 use super::event::Event;
+use super::external::External;
 use super::graph::{Exec, Graph, Node, UserObject};
 use super::green::{Green, Resources};
 use super::library::{Kernel, Library};
+use super::linker::Link;
 use super::machine::{Block, Machine, Purpose};
 use super::module::{Function, Module};
 use super::pool::Pool;
@@ -52,6 +54,8 @@ pub(crate) struct State {
     pub(crate) user_objects: Table<CUuserObject, UserObject>,
     pub(crate) greens: Table<CUgreenCtx, Green>,
     pub(crate) resources: Table<CUdevResourceDesc, Resources>,
+    pub(crate) externals: Table<CUexternalMemory, External>,
+    pub(crate) links: Table<CUlinkState, Link>,
     pub(crate) captures: HashMap<u64, Capture>,
     /// Legacy handles this process made.
     pub(crate) ipc_published: std::collections::HashSet<[u8; 64]>,
@@ -119,6 +123,11 @@ static DRIVER: OnceLock<Driver> = OnceLock::new();
 static NULL: AtomicBool = AtomicBool::new(false);
 
 impl Driver {
+    /// A driver over a machine, with nothing in it.
+    pub(crate) fn of(machine: Box<dyn Machine>) -> Self {
+        Self { machine, state: Mutex::default(), progress: Condvar::new() }
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -155,7 +164,9 @@ pub(crate) fn start(make: impl FnOnce() -> (Box<dyn Machine>, State)) -> &'stati
     DRIVER.get_or_init(|| {
         let (machine, state) = make();
         NULL.store(machine.is_null(), Ordering::Relaxed);
-        Driver { machine, state: Mutex::new(state), progress: Condvar::new() }
+        let driver = Driver::of(machine);
+        *driver.lock() = state;
+        driver
     })
 }
 

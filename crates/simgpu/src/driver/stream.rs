@@ -212,6 +212,12 @@ fn run_engine(driver: &'static Driver, key: u64) {
         if next.task.is_host_function() {
             state.host_function_runs = true;
         }
+        let behind = state.streams.get(key).ok().and_then(|stream| stream.queue.front());
+        lane.expect_more(behind.is_some_and(|behind| {
+            !behind.task.is_host_function()
+                && behind.sequence == next.sequence + 1
+                && behind.after.iter().all(|point| reached(&state, *point))
+        }));
         drop(state);
         let place = super::task::Place { context, machine_context, width };
         let result = if healthy || next.task.runs_in_a_broken_context() {

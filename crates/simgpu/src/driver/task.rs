@@ -194,7 +194,10 @@ impl Task {
                 release(&mut driver.lock(), addresses);
                 Ok(())
             }
-            Self::Series(tasks) => tasks.iter().try_for_each(|task| task.run(driver, lane, place)),
+            Self::Series(tasks) => tasks.iter().enumerate().try_for_each(|(index, task)| {
+                lane.expect_more(index + 1 < tasks.len());
+                task.run(driver, lane, place)
+            }),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! driver. All accesses are plain byte copies; races between streams are the program's races.
 #![allow(unsafe_code, reason = "copies bytes between mappings and program memory")]
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -103,6 +103,14 @@ pub fn memory_file(bytes: u64) -> std::io::Result<OwnedFd> {
 pub fn file_identity(file: BorrowedFd<'_>) -> std::io::Result<(u64, u64)> {
     let state = fstat(file)?;
     Ok((u64::try_from(state.st_size).unwrap_or(0), state.st_ino))
+}
+
+/// Closes a descriptor number that the program handed over.
+pub fn close(number: i32) {
+    if number >= 0 {
+        // SAFETY: the program gave it up by the call's contract, and nothing of ours owns it.
+        drop(unsafe { OwnedFd::from_raw_fd(number) });
+    }
 }
 
 /// Duplicates a descriptor number that the program passed.

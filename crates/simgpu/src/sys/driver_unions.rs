@@ -90,3 +90,9 @@ pub fn attribute_bytes(value: &CUstreamAttrValue) -> [core::ffi::c_char; 64] {
     // SAFETY: the member that spans the whole union, plain bytes.
     unsafe { value.pad }
 }
+
+/// The descriptor of an external memory's handle.
+pub fn external_descriptor(handle: &CUDA_EXTERNAL_MEMORY_HANDLE_DESC) -> i32 {
+    // SAFETY: a plain integer.
+    unsafe { handle.handle.fd }
+}
