@@ -39,10 +39,19 @@ static void beside_a_gibibyte(void)
     CHECK(used() <= wanted_limit());
 }
 
+static void stay(void)
+{
+    CUdeviceptr block;
+    start();
+    OK(cuMemAlloc(&block, strtoull(getenv("STAY_BYTES"), NULL, 10)));
+    sleep(600);
+}
+
 int main(int count, char **arguments)
 {
     static const struct scenario scenarios[] = {{"trouble", trouble},
                                                 {"beside_a_gibibyte", beside_a_gibibyte},
+                                                {"stay", stay},
                                                 {NULL, NULL}};
     return play(scenarios, count, arguments);
 }

@@ -50,7 +50,7 @@ fn shared_machine(limit_bytes: u64) -> Machine {
         fs::copy(stage().join(folder).join(file), to).expect("libraries can be copied");
     }
     fs::copy(stage().join("sim/simgpud"), shared.join("simgpud")).expect("it can be copied");
-    for name in ["life", "answer", "blocks", "pool", "vmm", "under"] {
+    for name in ["life", "blocks", "pool", "vmm", "under"] {
         fs::copy(client(name), shared.join(name)).expect("clients can be copied");
     }
     let cache = shared.join("vgpu/pod.cache");
@@ -59,6 +59,23 @@ fn shared_machine(limit_bytes: u64) -> Machine {
         .with("CUDA_DEVICE_MEMORY_SHARED_CACHE", cache.display())
         .with("EXPECT_LIMIT", limit_bytes)
         .native()
+}
+
+/// What the process that starts the machine takes itself.
+const KEEPER_BYTES: u64 = 520 * MIB;
+
+/// Starts the machine as root, for everybody: the containers' users could not start one each.
+fn keeper(machine: &Machine) -> Running {
+    let mut command = machine.command("sh");
+    command.args(["-c", "umask 0; exec \"$@\"", "sh"]).arg(client("under")).arg("stay");
+    let running = Running::start(command.env("STAY_BYTES", (2 * MIB).to_string()));
+    wait_for(machine, KEEPER_BYTES);
+    running
+}
+
+fn end(mut running: Running) {
+    running.kill_with_children();
+    let _ = running.finish();
 }
 
 /// The command that plays a scenario in a container of its own, as user `uid`.
@@ -95,16 +112,16 @@ fn two_containers_share_one_limit() {
         return;
     }
     let machine = shared_machine(4 * GIB);
-    // The machine outlives the containers, whoever of them is first.
-    let mut first = inside(&machine, 1, 1001, "answer", "stay");
-    let mut first = Running::start(first.env("STAY_BYTES", (GIB).to_string()));
-    wait_for(&machine, GIB + 518 * MIB);
+    let keeper = keeper(&machine);
+    let mut first = inside(&machine, 1, 1001, "under", "stay");
+    let first = Running::start(first.env("STAY_BYTES", GIB.to_string()));
+    wait_for(&machine, KEEPER_BYTES + GIB + 518 * MIB);
     let second = finish(&mut inside(&machine, 2, 1002, "under", "beside_a_gibibyte"));
     passed(&second, "the second container sees what the first holds");
-    first.kill();
-    let _ = first.finish();
+    end(first);
     let third = finish(&mut inside(&machine, 2, 1002, "life", "nothing_but_a_context"));
     passed(&third, "and has it all when the first is gone");
+    end(keeper);
 }
 
 #[test]
@@ -113,6 +130,7 @@ fn the_same_suite_passes_inside() {
         return;
     }
     let machine = shared_machine(4 * GIB);
+    let keeper = keeper(&machine);
     let suite = [
         ("blocks", "limit_is_exact"),
         ("blocks", "alloc_is_charged"),
@@ -127,6 +145,7 @@ fn the_same_suite_passes_inside() {
             passed(&finished, &format!("{program} {scenario} as {uid}"));
         }
     }
+    end(keeper);
 }
 
 #[test]
@@ -135,20 +154,19 @@ fn kills_in_containers_leave_nothing() {
         return;
     }
     let machine = shared_machine(4 * GIB);
+    let keeper = keeper(&machine);
     for _ in 0..5 {
         let both: Vec<Running> = [(1, 1001), (2, 1002)]
             .into_iter()
             .map(|(number, uid)| {
-                let mut command = inside(&machine, number, uid, "answer", "stay");
+                let mut command = inside(&machine, number, uid, "under", "stay");
                 Running::start(command.env("STAY_BYTES", GIB.to_string()))
             })
             .collect();
-        wait_for(&machine, 2 * (GIB + 518 * MIB));
-        for mut one in both {
-            one.kill();
-            let _ = one.finish();
-        }
+        wait_for(&machine, KEEPER_BYTES + 2 * (GIB + 518 * MIB));
+        both.into_iter().for_each(end);
         let after = finish(&mut inside(&machine, 2, 1002, "life", "nothing_but_a_context"));
         passed(&after, "after both were killed");
     }
+    end(keeper);
 }

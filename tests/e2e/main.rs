@@ -7,6 +7,7 @@ mod harness;
 
 mod answers;
 mod arrays;
+mod audit;
 mod blocks;
 mod conformance;
 mod containers;

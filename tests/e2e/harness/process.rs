@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -50,8 +51,8 @@ impl fmt::Display for Finished {
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
-    out: JoinHandle<String>,
-    err: JoinHandle<String>,
+    out: Reader,
+    err: Reader,
     since: Instant,
     what: String,
 }
@@ -77,6 +78,16 @@ impl Running {
         let _ = self.child.kill();
     }
 
+    /// Ends it and its children: what `unshare` started, which outlives it under another user.
+    pub(crate) fn kill_with_children(&mut self) {
+        let pid = self.pid();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        for child in children.unwrap_or_default().split_whitespace() {
+            let _ = Command::new("kill").args(["-KILL", child]).status();
+        }
+        self.kill();
+    }
+
     /// Whether it has ended.
     pub(crate) fn ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
@@ -98,8 +109,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(2));
         };
         let took = self.since.elapsed();
-        let text = |reader: JoinHandle<String>| reader.join().unwrap_or_default();
-        Finished { status, out: text(self.out), err: text(self.err), took, hung, what: self.what }
+        Finished { status, out: self.out.text(), err: self.err.text(), took, hung, what: self.what }
     }
 }
 
@@ -108,12 +118,35 @@ pub(crate) fn finish(command: &mut Command) -> Finished {
     Running::start(command).finish()
 }
 
-fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            let _ = pipe.read_to_end(&mut bytes);
+/// What came out of a pipe so far.
+#[derive(Debug)]
+struct Reader {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Reader {
+    /// Everything that was written; a child that holds the pipe open is waited for a second.
+    fn text(self) -> String {
+        let since = Instant::now();
+        while !self.thread.is_finished() && since.elapsed() < Duration::from_secs(1) {
+            std::thread::sleep(Duration::from_millis(1));
         }
+        let bytes = self.bytes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         String::from_utf8_lossy(&bytes).into_owned()
-    })
+    }
+}
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> Reader {
+    let bytes = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&bytes);
+    let thread = std::thread::spawn(move || {
+        let mut chunk = [0; 4096];
+        let Some(mut pipe) = pipe else { return };
+        while let Ok(count) = pipe.read(&mut chunk) {
+            let Some(new) = chunk.get(..count).filter(|new| !new.is_empty()) else { return };
+            into.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend_from_slice(new);
+        }
+    });
+    Reader { bytes, thread }
 }
