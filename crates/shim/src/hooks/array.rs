@@ -7,23 +7,18 @@
 
 use core::ffi::c_uint;
 
+use super::charge::{SUCCESS, here};
+use super::holdings::Holdings;
+use crate::sys::{In, Out, driver, real};
+use crate::tenant::device::Device;
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{
     CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY_DESCRIPTOR_v1, CUDA_ARRAY3D_DESCRIPTOR,
     CUDA_ARRAY3D_DESCRIPTOR_v1, CUarray, CUarray_format, CUmipmappedArray, CUresult,
 };
-use divvy_policy::charge;
 
-use super::charge::{Next, OUT_OF_MEMORY, SUCCESS, ask_quietly, here};
-use super::entry::Entry;
-use crate::sys::map::Map;
-use crate::sys::{In, Out, driver, real};
-use crate::tenant::device::{Device, Held};
-
-/// Arrays and mipmapped arrays by handle; small ones are marked packed.
-static ARRAYS: Map = Map::new(11);
-/// Bytes of a context's small arrays, by its handle.
-static SMALL: Map = Map::new(18);
+/// Arrays and mipmapped arrays.
+static ARRAYS: Holdings = Holdings::new(11, 18, Kind::Array);
 
 const LAYERED: c_uint = 1;
 const CUBEMAP: c_uint = 4;
@@ -157,148 +152,26 @@ impl From<CUDA_ARRAY3D_DESCRIPTOR_v1> for Shape {
     }
 }
 
-/// Makes an array of `bytes`; `call` says its handle, `undo` destroys it.
-fn create(
-    bytes: Option<u64>,
-    call: impl Fn() -> Result<u64, CUresult>,
-    undo: impl FnOnce(),
-) -> CUresult {
-    let forward = || match call() {
-        Ok(_) => SUCCESS,
-        Err(code) => code,
-    };
-    let Some(bytes) = bytes else { return forward() };
-    let place = match here() {
-        Next::Count(place) => place,
-        Next::Forward => return forward(),
-        Next::Refuse(code) => return code,
-    };
-    let packed = charge::is_small(bytes);
-    let asked = if packed { charge::GRANULE_BYTES } else { charge::whole_granules(bytes) };
-    // A small array may need no granule of its own.
-    let held = match ask_quietly(place.device, asked, Kind::Array) {
-        Ok(held) => Some(held),
-        Err(_) if packed && fits_beside(place.context, bytes) => None,
-        Err(refusal) => {
-            place.device.tell(asked, Kind::Array, refusal);
-            return OUT_OF_MEMORY;
-        }
-    };
-    let handle = match call() {
-        Ok(handle) => handle,
-        Err(code) => return code,
-    };
-    let entry = Entry {
-        bytes: if packed { bytes } else { asked },
-        kind: Kind::Array,
-        ordinal: place.device.ordinal,
-        packed,
-        shared: false,
-        owner: place.context,
-    };
-    if packed {
-        let grown = add_small(place.context, bytes);
-        let held = held.map_or(0, Held::keep);
-        place.device.hold(grown.saturating_sub(held), Kind::Array);
-        place.device.give_back(held.saturating_sub(grown), Kind::Array);
-    } else if let Some(held) = held {
-        held.keep();
-    }
-    match ARRAYS.insert(handle, entry.pack()) {
-        Ok(stale) => {
-            if let Some(stale) = stale {
-                release(Entry::unpack(stale));
-            }
-            SUCCESS
-        }
-        Err(_) => {
-            place.device.tell_no_table();
-            undo();
-            release(entry);
-            OUT_OF_MEMORY
-        }
-    }
-}
-
-/// Whether one more small array needs no further granule, as far as sizes tell.
-fn fits_beside(context: u64, bytes: u64) -> bool {
-    let now = SMALL.get(context).map_or(0, |[bytes, _]| bytes);
-    charge::whole_granules(now.saturating_add(bytes)) == charge::whole_granules(now)
-}
-
-/// Counts a small array; the granules it adds, in bytes.
-fn add_small(context: u64, bytes: u64) -> u64 {
-    let mut grown = 0;
-    let _ = SMALL.update(context, |old| {
-        let before = old.map_or(0, |[bytes, _]| bytes);
-        let after = before.saturating_add(bytes);
-        grown = charge::whole_granules(after).saturating_sub(charge::whole_granules(before));
-        Some([after, 0])
-    });
-    grown
-}
-
-/// Gives back what an array was charged.
-fn release(entry: Entry) {
-    if !entry.packed {
-        entry.give_back();
-        return;
-    }
-    let mut shrunk = 0;
-    let _ = SMALL.update(entry.owner, |old| {
-        let [before, _] = old?;
-        let after = before.saturating_sub(entry.bytes);
-        shrunk = charge::whole_granules(before).saturating_sub(charge::whole_granules(after));
-        (after != 0).then_some([after, 0])
-    });
-    if let Some(device) = entry.device() {
-        device.give_back(shrunk, entry.kind);
-    }
-}
-
 fn create_array(
     shape: Option<Shape>,
     handle: Out<'_, CUarray>,
-    call: impl Fn() -> CUresult,
+    call: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let bytes = shape.filter(|shape| !shape.takes_nothing()).map(Shape::bytes);
+    let bytes = shape.filter(|shape| !shape.takes_nothing()).map_or(0, Shape::bytes);
     let made = || match call() {
         SUCCESS => Ok(handle.get().map_or(0, |array| array.0.addr() as u64)),
         code => Err(code),
     };
-    create(bytes, made, || {
+    ARRAYS.make(here(), bytes, made, || {
         if let Some(array) = handle.get() {
             let _ = driver::array_destroy(array);
         }
     })
 }
 
-fn destroy(handle: u64, call: impl FnOnce() -> CUresult) -> CUresult {
-    let taken = ARRAYS.take(handle);
-    let result = call();
-    match taken {
-        Some(words) if result == SUCCESS => release(Entry::unpack(words)),
-        Some(words) => {
-            let _ = ARRAYS.insert(handle, words);
-        }
-        None => {}
-    }
-    result
-}
-
 /// A context is gone, and with it its arrays.
 pub(crate) fn forget_context(context: u64, device: &'static Device) {
-    let mut bytes = 0_u64;
-    ARRAYS.take_if(|_, words| {
-        let entry = Entry::unpack(words);
-        let is_its = entry.owner == context;
-        if is_its && !entry.packed {
-            bytes = bytes.saturating_add(entry.bytes);
-        }
-        is_its
-    });
-    let small = SMALL.take(context).map_or(0, |[bytes, _]| charge::whole_granules(bytes));
-    device.give_back(bytes.saturating_add(small), Kind::Array);
+    ARRAYS.forget_context(context, device);
 }
 
 /// Makes an array of one or two dimensions.
@@ -339,7 +212,7 @@ pub(crate) fn cuArray3DCreate(
 
 /// Destroys an array.
 pub(crate) fn cuArrayDestroy(real: real::cuArrayDestroy, array: CUarray) -> CUresult {
-    destroy(array.0.addr() as u64, || real.call(array))
+    ARRAYS.destroy(array.0.addr() as u64, || real.call(array))
 }
 
 /// Makes a mipmapped array.
@@ -350,12 +223,12 @@ pub(crate) fn cuMipmappedArrayCreate(
     levels: c_uint,
 ) -> CUresult {
     let shape = desc.get().map(Shape::from).filter(|shape| !shape.takes_nothing());
-    let bytes = shape.map(|shape| shape.mipmap_bytes(levels));
+    let bytes = shape.map_or(0, |shape| shape.mipmap_bytes(levels));
     let made = || match real.call(handle, desc, levels) {
         SUCCESS => Ok(handle.get().map_or(0, |array| array.0.addr() as u64)),
         code => Err(code),
     };
-    create(bytes, made, || {
+    ARRAYS.make(here(), bytes, made, || {
         if let Some(array) = handle.get() {
             let _ = driver::mipmap_destroy(array);
         }
@@ -367,5 +240,5 @@ pub(crate) fn cuMipmappedArrayDestroy(
     real: real::cuMipmappedArrayDestroy,
     array: CUmipmappedArray,
 ) -> CUresult {
-    destroy(array.0.addr() as u64, || real.call(array))
+    ARRAYS.destroy(array.0.addr() as u64, || real.call(array))
 }

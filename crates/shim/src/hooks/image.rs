@@ -12,9 +12,7 @@
 
 use core::ffi::c_char;
 
-use divvy_policy::charge::whole_granules;
-
-use super::ptx;
+use super::{lz4, ptx};
 use crate::sys::scratch::Scratch;
 use crate::sys::{In, Opaque};
 
@@ -75,7 +73,7 @@ pub(crate) fn globals_of(data: Opaque) -> u64 {
     if data.is_null() {
         return 0;
     }
-    whole_granules(sum(InPlace { image: data, at: 0, most: MOST_BYTES }))
+    sum(InPlace { image: data, at: 0, most: MOST_BYTES })
 }
 
 fn sum(image: InPlace) -> u64 {
@@ -189,47 +187,8 @@ fn unpack_elf(image: InPlace, packed_bytes: u64, unpacked_bytes: u64) -> u64 {
     if !image.read(0, from) {
         return 0;
     }
-    let length = unpack(from, to.as_mut_slice());
+    let length = lz4::unpack(from, to.as_mut_slice());
     elf(&Unpacked(to.as_mut_slice().get(..length).unwrap_or(&[])))
-}
-
-/// Unpacks an LZ4 block; how many bytes there are. Stops at the first thing that makes no sense.
-fn unpack(from: &[u8], to: &mut [u8]) -> usize {
-    let mut rest = from.iter().copied();
-    let mut done = 0_usize;
-    while let Some(token) = rest.next() {
-        let Some(literals) = run_length(token >> 4, &mut rest) else { return done };
-        for _ in 0..literals {
-            let (Some(byte), Some(place)) = (rest.next(), to.get_mut(done)) else { return done };
-            *place = byte;
-            done = done.saturating_add(1);
-        }
-        let (Some(low), Some(high)) = (rest.next(), rest.next()) else { return done };
-        let distance = usize::from(u16::from_le_bytes([low, high]));
-        let Some(length) = run_length(token & 15, &mut rest) else { return done };
-        for _ in 0..length.saturating_add(4) {
-            let byte = done.checked_sub(distance.max(1)).and_then(|at| to.get(at)).copied();
-            let (Some(byte), Some(place)) = (byte, to.get_mut(done)) else { return done };
-            *place = byte;
-            done = done.saturating_add(1);
-        }
-    }
-    done
-}
-
-/// A length of 15 goes on in the bytes that follow.
-fn run_length(nibble: u8, rest: &mut impl Iterator<Item = u8>) -> Option<usize> {
-    let mut length = usize::from(nibble);
-    if nibble == 15 {
-        loop {
-            let byte = rest.next()?;
-            length = length.saturating_add(usize::from(byte));
-            if byte != 255 {
-                break;
-            }
-        }
-    }
-    Some(length)
 }
 
 /// Bytes to charge for the image in a file; the driver reads the file again itself.
@@ -243,5 +202,5 @@ pub(crate) fn globals_of_file(path: In<'_, c_char>) -> u64 {
     let path = text.get(..length.saturating_add(1)).unwrap_or(&[]);
     let Some(mut file) = Scratch::of_file(path) else { return 0 };
     let image = InPlace { image: file.as_opaque(), at: 0, most: file.as_mut_slice().len() as u64 };
-    whole_granules(sum(image))
+    sum(image)
 }

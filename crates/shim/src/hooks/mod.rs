@@ -13,7 +13,9 @@
 
 mod charge;
 mod entry;
+mod holdings;
 mod image;
+mod lz4;
 mod ptx;
 mod reserve;
 

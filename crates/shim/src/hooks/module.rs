@@ -14,68 +14,17 @@ use divvy_driver_api::types::{
     CUmodule, CUresult,
 };
 
-use super::charge::{Next, OUT_OF_MEMORY, Place, SUCCESS, ask, at, here};
-use super::entry::Entry;
+use super::capture::relaxed;
+use super::charge::{Next, Place, SUCCESS, at, here};
+use super::holdings::Holdings;
 use super::{global, heap, image};
-use crate::sys::map::Map;
 use crate::sys::{In, Opaque, Out, driver, real};
 use crate::tenant::device::Device;
 
-/// Modules by handle.
-static MODULES: Map = Map::new(16);
-/// Libraries by handle.
-static LIBRARIES: Map = Map::new(17);
-
-/// Loads something that declares `bytes` of globals: `call` says its handle, `undo` unloads it.
-fn load(
-    map: &'static Map,
-    bytes: u64,
-    call: impl Fn() -> Result<u64, CUresult>,
-    undo: impl FnOnce(),
-) -> CUresult {
-    let forward = || match call() {
-        Ok(_) => SUCCESS,
-        Err(code) => code,
-    };
-    if bytes == 0 {
-        return forward();
-    }
-    let place = match here_or_first() {
-        Next::Count(place) => place,
-        Next::Forward => return forward(),
-        Next::Refuse(code) => return code,
-    };
-    let held = match ask(place.device, bytes, Kind::Module) {
-        Ok(held) => held,
-        Err(code) => return code,
-    };
-    let handle = match call() {
-        Ok(handle) => handle,
-        Err(code) => return code,
-    };
-    let entry = Entry {
-        bytes: held.keep(),
-        kind: Kind::Module,
-        ordinal: place.device.ordinal,
-        packed: false,
-        shared: false,
-        owner: place.context,
-    };
-    match map.insert(handle, entry.pack()) {
-        Ok(stale) => {
-            if let Some(stale) = stale {
-                Entry::unpack(stale).give_back();
-            }
-            SUCCESS
-        }
-        Err(_) => {
-            place.device.tell_no_table();
-            undo();
-            entry.give_back();
-            OUT_OF_MEMORY
-        }
-    }
-}
+/// Modules.
+static MODULES: Holdings = Holdings::new(16, 23, Kind::Module);
+/// Libraries, and their copies on further devices.
+static LIBRARIES: Holdings = Holdings::new(17, 24, Kind::Module);
 
 /// The current place, or the first device: a library may be loaded before there is a context.
 fn here_or_first() -> Next<Place> {
@@ -102,29 +51,13 @@ pub(super) fn is_library_counted(library: CUlibrary) -> bool {
 /// Charges a library's globals on the current device too, if it was charged on another one.
 pub(super) fn spread(library: CUlibrary) -> CUresult {
     let handle = library.0.addr() as u64;
-    let Some(entry) = LIBRARIES.get(handle).map(Entry::unpack) else { return SUCCESS };
+    let Some(entry) = LIBRARIES.get(handle) else { return SUCCESS };
     let Next::Count(place) = here() else { return SUCCESS };
     let key = copy_key(handle, place.device.ordinal);
     if entry.ordinal == place.device.ordinal || LIBRARIES.get(key).is_some() {
         return SUCCESS;
     }
-    let held = match ask(place.device, entry.bytes, Kind::Module) {
-        Ok(held) => held,
-        Err(code) => return code,
-    };
-    let copy = Entry { ordinal: place.device.ordinal, owner: place.context, ..entry };
-    match LIBRARIES.insert(key, copy.pack()) {
-        Ok(None) => {
-            held.keep();
-            SUCCESS
-        }
-        // Another thread was here first.
-        Ok(Some(_)) => SUCCESS,
-        Err(_) => {
-            place.device.tell_no_table();
-            OUT_OF_MEMORY
-        }
-    }
+    LIBRARIES.copy(place, entry.bytes, key)
 }
 
 /// Where a library's copy on another device is kept: handles are aligned far beyond 16.
@@ -137,7 +70,7 @@ fn load_module(bytes: u64, module: Out<'_, CUmodule>, call: impl Fn() -> CUresul
         SUCCESS => Ok(module.get().map_or(0, |module| module.0.addr() as u64)),
         code => Err(code),
     };
-    load(&MODULES, bytes, made, || {
+    MODULES.make(here(), bytes, made, || {
         if let Some(module) = module.get() {
             let _ = driver::module_unload(module);
         }
@@ -149,40 +82,17 @@ fn load_library(bytes: u64, library: Out<'_, CUlibrary>, call: impl Fn() -> CUre
         SUCCESS => Ok(library.get().map_or(0, |library| library.0.addr() as u64)),
         code => Err(code),
     };
-    load(&LIBRARIES, bytes, made, || {
+    LIBRARIES.make(here_or_first(), bytes, made, || {
         if let Some(library) = library.get() {
             let _ = driver::library_unload(library);
         }
     })
 }
 
-fn unload(map: &'static Map, handle: u64, call: impl FnOnce() -> CUresult) -> CUresult {
-    let taken = map.take(handle);
-    let result = call();
-    match taken {
-        Some(words) if result == SUCCESS => Entry::unpack(words).give_back(),
-        Some(words) => {
-            let _ = map.insert(handle, words);
-        }
-        None => {}
-    }
-    result
-}
-
 /// A context is gone, and with it its modules, and its copies of libraries' globals.
 pub(crate) fn forget_context(context: u64, device: &'static Device) {
-    let mut bytes = 0_u64;
-    for map in [&MODULES, &LIBRARIES] {
-        map.take_if(|_, words| {
-            let entry = Entry::unpack(words);
-            let is_its = entry.owner == context;
-            if is_its {
-                bytes = bytes.saturating_add(entry.bytes);
-            }
-            is_its
-        });
-    }
-    device.give_back(bytes, Kind::Module);
+    MODULES.forget_context(context, device);
+    LIBRARIES.forget_context(context, device);
 }
 
 /// A function was handed out: its local memory must fit before it can be launched.
@@ -199,13 +109,13 @@ fn obtained(local: impl FnOnce(Place) -> Result<i32, CUresult>) -> CUresult {
 fn obtained_function(function: Option<CUfunction>) -> CUresult {
     let Some(function) = function else { return SUCCESS };
     let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
-    obtained(|_| driver::func_attribute(function, which))
+    obtained(|_| relaxed(|| driver::func_attribute(function, which)))
 }
 
 fn obtained_kernel(kernel: Option<CUkernel>) -> CUresult {
     let Some(kernel) = kernel else { return SUCCESS };
     let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
-    obtained(|place| driver::kernel_attribute(kernel, which, place.device.ordinal))
+    obtained(|place| relaxed(|| driver::kernel_attribute(kernel, which, place.device.ordinal)))
 }
 
 /// Loads a module from a file.
@@ -250,7 +160,7 @@ pub(crate) fn cuModuleLoadFatBinary(
 /// Unloads a module.
 pub(crate) fn cuModuleUnload(real: real::cuModuleUnload, module: CUmodule) -> CUresult {
     let handle = module.0.addr() as u64;
-    let result = unload(&MODULES, handle, || real.call(module));
+    let result = MODULES.destroy(handle, || real.call(module));
     if result == SUCCESS {
         global::forget(handle);
     }
@@ -294,14 +204,12 @@ pub(crate) fn cuLibraryLoadFromFile(
 /// Unloads a library.
 pub(crate) fn cuLibraryUnload(real: real::cuLibraryUnload, library: CUlibrary) -> CUresult {
     let handle = library.0.addr() as u64;
-    let result = unload(&LIBRARIES, handle, || real.call(library));
+    let result = LIBRARIES.destroy(handle, || real.call(library));
     if result == SUCCESS {
         global::forget(handle);
         for index in 0..MAX_DEVICES {
             let key = copy_key(handle, CUdevice::try_from(index).unwrap_or(0));
-            if let Some(copy) = LIBRARIES.take(key) {
-                Entry::unpack(copy).give_back();
-            }
+            LIBRARIES.drop_copy(key);
         }
     }
     result

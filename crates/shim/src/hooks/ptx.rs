@@ -160,7 +160,6 @@ impl Reader {
         };
         let bytes = self.element_bytes.saturating_mul(self.lanes).saturating_mul(elements);
         if !self.external {
-            // Variables are aligned to what they hold; 256 covers what a block would be.
             self.sum = self.sum.saturating_add(bytes);
         }
         self.begin_name();
@@ -209,6 +208,10 @@ pub(crate) fn globals(byte_at: impl Fn(u64) -> Option<u8>) -> u64 {
     let mut reader = Reader::START;
     let mut word = Word::EMPTY;
     let mut at = 0_u64;
+    if !byte_at(0).is_some_and(|byte| byte.is_ascii_whitespace() || matches!(byte, b'/' | b'.')) {
+        // Something else, which need not end where a text does.
+        return 0;
+    }
     while let Some(byte) = byte_at(at) {
         at = at.saturating_add(1);
         let is_comment = byte == b'/' && matches!(byte_at(at), Some(b'/' | b'*'));

@@ -10,6 +10,7 @@ use core::ffi::CStr;
 
 use divvy_abi::config::{self, Config};
 use divvy_policy::limit::Rules;
+use divvy_policy::size::{self, Limit};
 
 use super::reason::{self, Reason};
 use crate::sys::env;
@@ -183,10 +184,35 @@ pub(crate) fn from_environment() -> Option<Config> {
         *to = *rule;
     }
     config.rule_count = u32::try_from(rules.as_slice().len()).unwrap_or(0);
+    config.context_bytes = context_bytes()?;
     if fails_open() {
         config.flags |= config::FLAG_FAIL_OPEN;
     }
     Some(config)
+}
+
+/// What a context is to be charged by `DIVVY_CONTEXT_MEMORY`, for cards that have not been measured;
+/// 0 leaves it to the built-in table. `None`, said once, for what is no size in bytes.
+fn context_bytes() -> Option<u64> {
+    let mut text = [0_u8; 24];
+    let Some(value) = env::copy(b"DIVVY_CONTEXT_MEMORY", &mut text) else { return Some(0) };
+    let value = str::from_utf8(value).unwrap_or("(not text)");
+    match size::parse(value) {
+        Ok(Limit::Bytes(bytes)) => Some(bytes),
+        Ok(Limit::Unlimited | Limit::Ppm(_)) => {
+            reason::tell(
+                Reason::BadLimit,
+                format_args!(
+                    "DIVVY_CONTEXT_MEMORY: \"{value}\" is no amount; write for example 500MiB"
+                ),
+            );
+            None
+        }
+        Err(error) => {
+            reason::tell(Reason::BadLimit, format_args!("DIVVY_CONTEXT_MEMORY: {error}"));
+            None
+        }
+    }
 }
 
 /// Whether the operator chose that the program runs unlimited when Divvy fails.

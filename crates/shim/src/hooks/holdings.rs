@@ -1,0 +1,202 @@
+//! Things charged by handle until they are destroyed: arrays, modules, libraries, imports.
+//!
+//! A large one is charged by whole granules. Small ones share granules, wherever the driver puts
+//! them, so a context's small ones are charged by the whole granules of their sum. Destroying takes
+//! the entry out, calls the driver, gives back, and puts it back if the driver refused; a context's
+//! end gives everything of it back.
+
+use divvy_abi::usage::Kind;
+use divvy_driver_api::types::CUresult;
+use divvy_policy::charge;
+
+use super::charge::{Next, OUT_OF_MEMORY, Place, SUCCESS, ask_quietly};
+use super::entry::Entry;
+use crate::sys::map::Map;
+use crate::tenant::device::{Device, Held};
+
+/// The things of one kind.
+#[derive(Debug)]
+pub(super) struct Holdings {
+    entries: Map,
+    /// Bytes of small ones by context.
+    small: Map,
+    kind: Kind,
+}
+
+/// A charge granted for a thing that is about to be made; given back when dropped.
+#[derive(Debug)]
+#[must_use = "dropping it gives the charge back"]
+struct Pending {
+    place: Place,
+    bytes: u64,
+    held: Option<Held>,
+}
+
+impl Holdings {
+    /// None yet; the numbers are those of its two maps.
+    pub(super) const fn new(entries: usize, small: usize, kind: Kind) -> Self {
+        Self { entries: Map::new(entries), small: Map::new(small), kind }
+    }
+
+    /// Makes a thing of `bytes`, of which nothing is counted: `call` asks the driver and says the
+    /// handle, `undo` destroys it again.
+    pub(super) fn make(
+        &self,
+        place: Next<Place>,
+        bytes: u64,
+        call: impl FnOnce() -> Result<u64, CUresult>,
+        undo: impl FnOnce(),
+    ) -> CUresult {
+        let pending = match place {
+            Next::Count(_) | Next::Forward if bytes == 0 => None,
+            Next::Count(place) => match self.ask(place, bytes) {
+                Ok(pending) => Some(pending),
+                Err(code) => return code,
+            },
+            Next::Forward => None,
+            Next::Refuse(code) => return code,
+        };
+        let handle = match call() {
+            Ok(handle) => handle,
+            Err(code) => return code,
+        };
+        if pending.is_none_or(|pending| self.keep(pending, handle)) {
+            return SUCCESS;
+        }
+        undo();
+        OUT_OF_MEMORY
+    }
+
+    /// Charges a copy of a thing elsewhere, under a key of its own.
+    pub(super) fn copy(&self, place: Place, bytes: u64, key: u64) -> CUresult {
+        match self.ask(place, bytes) {
+            Ok(pending) => match self.keep(pending, key) {
+                true => SUCCESS,
+                false => OUT_OF_MEMORY,
+            },
+            Err(code) => code,
+        }
+    }
+
+    fn ask(&self, place: Place, bytes: u64) -> Result<Pending, CUresult> {
+        let small = charge::is_small(bytes);
+        let asked = if small { charge::GRANULE_BYTES } else { charge::whole_granules(bytes) };
+        match ask_quietly(place.device, asked, self.kind) {
+            Ok(held) => Ok(Pending { place, bytes, held: Some(held) }),
+            // A granule in use may have room: then nothing more is needed.
+            Err(_) if small && self.fits_beside(place.context, bytes) => {
+                Ok(Pending { place, bytes, held: None })
+            }
+            Err(refusal) => {
+                place.device.tell(asked, self.kind, refusal);
+                Err(OUT_OF_MEMORY)
+            }
+        }
+    }
+
+    /// Records what was made; false without memory for it, with nothing charged.
+    fn keep(&self, pending: Pending, handle: u64) -> bool {
+        let Pending { place, bytes, held } = pending;
+        let device = place.device;
+        let packed = charge::is_small(bytes);
+        let entry = Entry {
+            bytes: if packed { bytes } else { charge::whole_granules(bytes) },
+            kind: self.kind,
+            ordinal: device.ordinal,
+            packed,
+            shared: false,
+            owner: place.context,
+        };
+        match self.entries.insert(handle, entry.pack()) {
+            Ok(None) => {}
+            // The driver gave a handle out that we thought taken: its thing ended unseen.
+            Ok(Some(stale)) => self.release(Entry::unpack(stale)),
+            Err(_) => {
+                device.tell_no_table();
+                return false;
+            }
+        }
+        let held = held.map_or(0, Held::keep);
+        let taken = if packed { self.add_small(place.context, bytes) } else { held };
+        device.hold(taken.saturating_sub(held), self.kind);
+        device.give_back(held.saturating_sub(taken), self.kind);
+        true
+    }
+
+    /// Destroys a thing: `call` asks the driver.
+    pub(super) fn destroy(&self, handle: u64, call: impl FnOnce() -> CUresult) -> CUresult {
+        let taken = self.entries.take(handle);
+        let result = call();
+        match taken {
+            Some(words) if result == SUCCESS => self.release(Entry::unpack(words)),
+            Some(words) => {
+                // The table had room for it a moment ago.
+                let _ = self.entries.insert(handle, words);
+            }
+            None => {}
+        }
+        result
+    }
+
+    /// Gives back what is recorded under a key, without the driver.
+    pub(super) fn drop_copy(&self, key: u64) {
+        if let Some(words) = self.entries.take(key) {
+            self.release(Entry::unpack(words));
+        }
+    }
+
+    /// What is recorded under a handle.
+    pub(super) fn get(&self, handle: u64) -> Option<Entry> {
+        self.entries.get(handle).map(Entry::unpack)
+    }
+
+    /// A context is gone, and with it all its things.
+    pub(super) fn forget_context(&self, context: u64, device: &'static Device) {
+        let mut bytes = 0_u64;
+        self.entries.take_if(|_, words| {
+            let entry = Entry::unpack(words);
+            let is_its = entry.owner == context && entry.ordinal == device.ordinal;
+            if is_its && !entry.packed {
+                bytes = bytes.saturating_add(entry.bytes);
+            }
+            is_its
+        });
+        let small = self.small.take(context).map_or(0, |[sum, _]| charge::whole_granules(sum));
+        device.give_back(bytes.saturating_add(small), self.kind);
+    }
+
+    fn release(&self, entry: Entry) {
+        if !entry.packed {
+            entry.give_back();
+            return;
+        }
+        let mut shrunk = 0;
+        let _ = self.small.update(entry.owner, |old| {
+            let [before, _] = old?;
+            let after = before.saturating_sub(entry.bytes);
+            shrunk = charge::whole_granules(before).saturating_sub(charge::whole_granules(after));
+            (after != 0).then_some([after, 0])
+        });
+        if let Some(device) = entry.device() {
+            device.give_back(shrunk, self.kind);
+        }
+    }
+
+    /// Whether one more small thing needs no further granule, as far as sizes tell.
+    fn fits_beside(&self, context: u64, bytes: u64) -> bool {
+        let now = self.small.get(context).map_or(0, |[sum, _]| sum);
+        charge::whole_granules(now.saturating_add(bytes)) == charge::whole_granules(now)
+    }
+
+    /// Counts a small thing; the granules it adds, in bytes.
+    fn add_small(&self, context: u64, bytes: u64) -> u64 {
+        let mut grown = 0;
+        let _ = self.small.update(context, |old| {
+            let before = old.map_or(0, |[sum, _]| sum);
+            let after = before.saturating_add(bytes);
+            grown = charge::whole_granules(after).saturating_sub(charge::whole_granules(before));
+            Some([after, 0])
+        });
+        grown
+    }
+}
