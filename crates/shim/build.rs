@@ -18,7 +18,7 @@ use std::{env, fs, io};
 fn main() -> io::Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     let unhook = env::var("DIVVY_UNHOOK").unwrap_or_default();
-    let surface = surface::read(&fs::read_to_string("src/sys/driver/management.rs")?);
+    let surface = surface::read(&our_calls()?);
     let mut hooks = hooks_of(Path::new("src/hooks"), "crate::hooks")?;
     hooks.extend(hooks_of(Path::new("src/sys"), "crate::sys")?);
     for name in unhook.split(',').filter(|name| !name.is_empty()) {
@@ -51,6 +51,15 @@ fn main() -> io::Result<()> {
         println!("cargo:rerun-if-changed={path}");
     }
     Ok(())
+}
+
+/// The source of our own calls to the driver and to NVML.
+fn our_calls() -> io::Result<String> {
+    let mut text = String::new();
+    for file in fs::read_dir("src/sys/driver")? {
+        text.push_str(&fs::read_to_string(file?.path())?);
+    }
+    Ok(text)
 }
 
 /// Maps each function defined in the modules that `directory`'s `mod.rs` names to its module's path.

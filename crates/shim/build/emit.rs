@@ -3,25 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::surface::{Signature, Surface, Symbol};
+use crate::surface::{Known, Signature, Surface, Symbol};
 
 /// `tables.rs`: what `dlsym` and the address map search, in arrays without a pointer.
 pub(crate) fn tables(surface: &Surface) -> String {
     let mut text = String::new();
     let known = &surface.known;
     let hook_of = |name: &str| surface.hooked.iter().position(|symbol| symbol.name == name);
-    let blob: String = known.iter().map(|(_, name)| *name).collect();
+    let kept = |known: &Known| if known.is_named { known.name } else { "" };
+    let blob: String = known.iter().map(kept).collect();
     let mut end = 0;
     let ends: Vec<usize> = known
         .iter()
-        .map(|(_, name)| {
-            end += name.len();
+        .map(|known| {
+            end += kept(known).len();
             end
         })
         .collect();
-    let hashes: Vec<u32> = known.iter().map(|(hash, _)| *hash).collect();
+    let hashes: Vec<u32> = known.iter().map(|known| known.hash).collect();
     let hooks: Vec<usize> =
-        known.iter().map(|(_, name)| hook_of(name).unwrap_or(NO_HOOK)).collect();
+        known.iter().map(|known| hook_of(known.name).unwrap_or(NO_HOOK)).collect();
     let _ = writeln!(
         text,
         "/// Names known.\npub(crate) const KNOWN: usize = {known};\n\
@@ -36,7 +37,7 @@ pub(crate) fn tables(surface: &Surface) -> String {
         bytes = blob.len(),
     );
     let _ = writeln!(text, "/// Positions of names in the table.\npub(crate) mod index {{");
-    for (position, (_, name)) in known.iter().enumerate() {
+    for (position, Known { name, .. }) in known.iter().enumerate().filter(|(_, it)| it.is_named) {
         let _ = writeln!(text, "    pub(crate) const {name}: usize = {position};");
     }
     text.push_str("}\n");

@@ -27,12 +27,21 @@ impl Symbol {
     }
 }
 
+/// A name that is known.
+pub(crate) struct Known {
+    pub(crate) hash: u32,
+    pub(crate) name: &'static str,
+    /// Whether it is hooked, called, or shares its hash; of the others the hash alone is carried
+    /// along.
+    pub(crate) is_named: bool,
+}
+
 /// What the generated files are made of.
 pub(crate) struct Surface {
     /// Sorted by name; the position is the hook's number.
     pub(crate) hooked: Vec<Symbol>,
     /// Every name of the driver we know, sorted by hash.
-    pub(crate) known: Vec<(u32, &'static str)>,
+    pub(crate) known: Vec<Known>,
 }
 
 macro_rules! signatures {
@@ -60,7 +69,7 @@ fn tidy(ty: &str) -> String {
     ty.replace("* ", "*").replace(" :: ", "::").replace(":: ", "::")
 }
 
-/// Reads the table; `calls` is the source of our own calls to NVML.
+/// Reads the table; `calls` is the source of our own calls to the driver.
 pub(crate) fn read(calls: &str) -> Surface {
     let mut signatures = driver::signatures();
     signatures.extend(management::signatures());
@@ -75,21 +84,28 @@ pub(crate) fn read(calls: &str) -> Surface {
         .collect();
     hooked.sort_by_key(|symbol| symbol.name);
 
-    let mut known: Vec<(u32, &'static str)> = DRIVER
+    let is_used = |name: &str| {
+        row(name).is_some_and(|entry| entry.effects.needs_memory_hook())
+            || calls.contains(&format!("!({name}("))
+    };
+    let mut known: Vec<Known> = DRIVER
         .iter()
         .map(|entry| entry.name)
         .chain(UNDOCUMENTED.iter().copied())
-        .chain(NVML.iter().filter(|entry| is_known(entry, calls)).map(|entry| entry.name))
-        .map(|name| (hash(name), name))
+        .chain(NVML.iter().map(|entry| entry.name).filter(|name| is_used(name)))
+        .map(|name| Known { hash: hash(name), name, is_named: is_used(name) })
         .collect();
-    known.sort_unstable();
-    known.dedup();
+    known.sort_unstable_by_key(|known| known.hash);
+    // The hash lacks its lowest bit, so `…_v2` and `…_v3` share one.
+    let shared: Vec<u32> = known
+        .windows(2)
+        .filter(|pair| pair[0].hash == pair[1].hash)
+        .map(|pair| pair[0].hash)
+        .collect();
+    for entry in known.iter_mut().filter(|entry| shared.contains(&entry.hash)) {
+        entry.is_named = true;
+    }
     Surface { hooked, known }
-}
-
-/// Of NVML's many names only those that are hooked or called are carried along.
-fn is_known(entry: &Entry, calls: &str) -> bool {
-    entry.effects.needs_memory_hook() || calls.contains(&format!("!({}(", entry.name))
 }
 
 /// The hash of the GNU symbol tables, without its lowest bit, which those tables use as a mark.

@@ -91,7 +91,7 @@ fn answer(result: CUresult, symbol: In<'_, c_char>, pfn: Out<'_, *mut c_void>) -
     }
     let mut bytes = [0_u8; NAME_BYTES];
     let name = symbol.copy_text(&mut bytes);
-    match resolve::position_of(address, |position| is_variant(tables::name(position), name)) {
+    match resolve::position_of(address, |position| tables::is_variant(position, name)) {
         Some(position) => {
             let hook = tables::hook(position).and_then(exports::address);
             hook.map_or(Answer::Driver, Answer::Hook)
@@ -100,11 +100,6 @@ fn answer(result: CUresult, symbol: In<'_, c_char>, pfn: Out<'_, *mut c_void>) -
         None if exports::has(address) => Answer::Driver,
         None => uncovered(name),
     }
-}
-
-/// Whether `full` is `name` with a version or a default-stream suffix at most.
-fn is_variant(full: &[u8], name: &[u8]) -> bool {
-    full.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'_'))
 }
 
 #[cold]

@@ -128,10 +128,10 @@ pub(super) fn position_of(address: usize, fits: impl Fn(usize) -> bool) -> Optio
         }
         let (at, position) = entry(word);
         if at == address && is_current(at, position) {
-            if fits(position) {
-                return Some(position);
-            }
-            found = found.or(Some(position));
+            found = match found {
+                Some(other) if fits(other) => return found,
+                _ => Some(position),
+            };
         }
     }
     found

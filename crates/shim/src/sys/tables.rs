@@ -1,7 +1,9 @@
 //! The names we know, found by the hash that ELF symbol tables already hold.
 //!
 //! Made by the build from the driver-api table: arrays of numbers and one run of bytes, so that
-//! loading the library relocates nothing. Does not hold addresses; those are `resolve`'s.
+//! loading the library relocates nothing. Of names that are neither hooked nor called there is
+//! the hash alone: they only tell a known export from an unknown one. Does not hold
+//! addresses; those are `resolve`'s.
 
 #![allow(non_upper_case_globals, reason = "positions are named as the symbols they stand for")]
 #![allow(dead_code, reason = "not every name's position is used")]
@@ -10,8 +12,11 @@ include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
 /// The hash of GNU symbol tables, without the lowest bit, which they use as a mark.
 pub(super) fn hash(name: &[u8]) -> u32 {
-    name.iter().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)))
-        & !1
+    extended(5381, name) & !1
+}
+
+fn extended(hash: u32, name: &[u8]) -> u32 {
+    name.iter().fold(hash, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)))
 }
 
 /// The position of `name`, whose [`hash`] is `hash`.
@@ -20,7 +25,8 @@ pub(super) fn hash(name: &[u8]) -> u32 {
 pub(super) fn position(hash: u32, name: &[u8]) -> Option<usize> {
     let mut index = HASHES.partition_point(|entry| *entry < hash);
     while HASHES.get(index) == Some(&hash) {
-        if self::name(index) == name {
+        let known = self::name(index);
+        if known.is_empty() || known == name {
             return Some(index);
         }
         index += 1;
@@ -28,7 +34,23 @@ pub(super) fn position(hash: u32, name: &[u8]) -> Option<usize> {
     None
 }
 
-/// The name at `index`; empty beyond the table.
+/// Whether the name at `index` is `name` with a version and a default-stream suffix at most.
+pub(super) fn is_variant(index: usize, name: &[u8]) -> bool {
+    let known = self::name(index);
+    if !known.is_empty() {
+        return known
+            .strip_prefix(name)
+            .is_some_and(|rest| matches!(rest.first(), None | Some(b'_')));
+    }
+    let is = |hash: u32| HASHES.get(index) == Some(&(hash & !1));
+    let start = extended(5381, name);
+    (b'1'..=b'9').any(|digit| {
+        let version = if digit == b'1' { start } else { extended(start, &[b'_', b'v', digit]) };
+        is(version) || is(extended(version, b"_ptsz")) || is(extended(version, b"_ptds"))
+    })
+}
+
+/// The name at `index`, if it was carried along; else empty.
 pub(super) fn name(index: usize) -> &'static [u8] {
     let end = |index: usize| NAME_ENDS.get(index).copied().map_or(0, usize::from);
     let start = if index == 0 { 0 } else { end(index - 1) };
