@@ -29,6 +29,21 @@ static void small_array_takes_a_granule(void)
     GIVES(2 * MIB, cuArrayDestroy(array));
 }
 
+static void small_arrays_share_granules(void)
+{
+    CUarray arrays[64];
+    CUDA_ARRAY3D_DESCRIPTOR small = {.Width = 128, .Height = 128, .Format = CU_AD_FORMAT_FLOAT,
+                                     .NumChannels = 1};
+    start();
+    size_t before = used();
+    for (int i = 0; i < 64; i++) /* 64 KiB each */
+        OK(cuArray3DCreate(&arrays[i], &small));
+    EQUAL(used() - before, 4 * MIB);
+    for (int i = 0; i < 64; i++)
+        OK(cuArrayDestroy(arrays[i]));
+    EQUAL(used(), before);
+}
+
 static void too_large_an_array_is_refused(void)
 {
     CUarray array = (CUarray)0x5;
@@ -67,6 +82,7 @@ int main(int count, char **arguments)
     static const struct scenario scenarios[] = {
         {"array_is_charged", array_is_charged},
         {"small_array_takes_a_granule", small_array_takes_a_granule},
+        {"small_arrays_share_granules", small_arrays_share_granules},
         {"too_large_an_array_is_refused", too_large_an_array_is_refused},
         {"mipmap_is_charged", mipmap_is_charged},
         {NULL, NULL},

@@ -232,6 +232,38 @@ static void imported_pool_is_charged(void)
     OK(cuMemFree(block));
 }
 
+static void slack_serves_at_the_limit(void)
+{
+    /* A pool that holds unused bytes may hand them out though the limit is reached. */
+    CUdeviceptr block, plain, again;
+    cuuint64_t keep = ~0ULL;
+    CUmemoryPool pool = ready();
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    OK(cuMemAllocAsync(&block, 8 * MIB, stream)); /* the pool reserves 32 MiB */
+    OK(cuStreamSynchronize(stream));
+    while (cuMemAlloc(&plain, 64 * MIB) == CUDA_SUCCESS)
+        ;
+    while (cuMemAlloc(&plain, 2 * MIB) == CUDA_SUCCESS)
+        ;
+    OK(cuMemAllocAsync(&again, 8 * MIB, stream));
+    CHECK(used() <= wanted_limit());
+}
+
+static void idle_pools_give_way(void)
+{
+    /* What pools keep and nobody uses goes back to the card before anybody is refused. */
+    CUdeviceptr block, plain;
+    cuuint64_t keep = ~0ULL;
+    CUmemoryPool pool = ready();
+    size_t left = wanted_limit() - used();
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    OK(cuMemAllocAsync(&block, GIB, stream));
+    OK(cuMemFreeAsync(block, stream));
+    OK(cuStreamSynchronize(stream));
+    OK(cuMemAlloc(&plain, (left - 64 * MIB) / (2 * MIB) * (2 * MIB)));
+    CHECK(used() <= wanted_limit());
+}
+
 static void capture_takes_nothing(void)
 {
     CUdeviceptr block;
@@ -262,6 +294,8 @@ int main(int count, char **arguments)
         {"per_thread_variants_are_charged", per_thread_variants_are_charged},
         {"per_thread_by_proc_address", per_thread_by_proc_address},
         {"imported_pool_is_charged", imported_pool_is_charged},
+        {"slack_serves_at_the_limit", slack_serves_at_the_limit},
+        {"idle_pools_give_way", idle_pools_give_way},
         {"capture_takes_nothing", capture_takes_nothing},
         {NULL, NULL},
     };

@@ -5,6 +5,7 @@ use crate::harness::{GIB, scenarios};
 scenarios! { "array", 4 * GIB;
     array_is_charged,
     small_array_takes_a_granule,
+    small_arrays_share_granules,
     too_large_an_array_is_refused,
     mipmap_is_charged,
 }

@@ -11,6 +11,7 @@ scenarios! { "context", 4 * GIB;
     destroy_frees_its_blocks,
     a_context_that_does_not_fit,
     green_contexts_are_charged,
+    two_green_contexts_add_up,
     heap_limit_is_charged,
     stack_limit_is_charged,
 }

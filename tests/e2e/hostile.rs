@@ -103,13 +103,6 @@ fn a_short_file_is_an_exact_error_and_no_signal() {
 }
 
 #[test]
-fn an_unreadable_config_of_an_env_tenant_is_written_anew() {
-    let machine = tenant_with("config", &noise(100));
-    let told = lives(&machine, "garbage");
-    assert!(told.out.contains("limited"), "{told}");
-}
-
-#[test]
 fn files_of_somebody_else_are_refused_where_anybody_may_write() {
     if !is_root() {
         println!("SKIPPED files_of_somebody_else: only root can give files away");

@@ -15,5 +15,7 @@ scenarios! { "pool", 4 * GIB;
     per_thread_variants_are_charged,
     per_thread_by_proc_address,
     imported_pool_is_charged,
+    slack_serves_at_the_limit,
+    idle_pools_give_way,
     capture_takes_nothing,
 }
