@@ -105,8 +105,9 @@ fn answer(result: CUresult, symbol: In<'_, c_char>, pfn: Out<'_, *mut c_void>) -
 #[cold]
 fn uncovered(name: &[u8]) -> Answer {
     let count = UNCOVERED.fetch_add(1, Relaxed).saturating_add(1);
+    // The family first: asking for the tenant joins it.
     let refused =
-        crate::tenant::is_strict() && FAMILIES.iter().any(|family| name.starts_with(family));
+        FAMILIES.iter().any(|family| name.starts_with(family)) && crate::tenant::is_strict();
     if is_news(name) {
         let text = core::str::from_utf8(name).unwrap_or("(not a name)");
         let what = if refused { "refused, the tenant is strict" } else { "handed through" };
