@@ -34,4 +34,5 @@ pub(crate) mod multicast;
 pub(crate) mod nvml;
 pub(crate) mod pool;
 pub(crate) mod primary;
+pub(crate) mod stream;
 pub(crate) mod vmm;
