@@ -28,6 +28,9 @@ pub struct Work {
     pub width_permille: u32,
     /// How the duration of a kernel is to be read.
     pub pace: Pace,
+    /// Whether the stream has more that can run right behind it: the device then does not take it for
+    /// idle while the next piece is on its way.
+    pub more: bool,
 }
 
 /// When a piece of work ran.
@@ -96,11 +99,16 @@ impl Lane {
 
     /// Hands work in; it runs after all earlier work of this lane.
     pub fn submit(&mut self, work: &Work) -> Result<u64, ClientError> {
+        self.submit_at(work, now_ns())
+    }
+
+    /// Hands work in that the program submitted at `submitted_ns`, before this thread got to it: on a
+    /// device that was idle it began then, so the threads' hand-over takes no simulated time.
+    pub fn submit_at(&mut self, work: &Work, submitted_ns: u64) -> Result<u64, ClientError> {
         if self.fork.forked() {
             return Err(ClientError::Forked);
         }
         let sequence = self.next;
-        let submitted_ns = now_ns();
         if let Some(remote) = &mut self.remote {
             let request = Request::Run {
                 sequence,
@@ -109,6 +117,7 @@ impl Lane {
                 amount: work.amount,
                 width_permille: work.width_permille,
                 pace: work.pace as u8,
+                more: u8::from(work.more),
                 submitted_ns,
             };
             if remote.socket.get().is_none() {

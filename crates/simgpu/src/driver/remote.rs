@@ -104,7 +104,12 @@ impl Machine for Remote {
 
     fn lane(&self) -> Box<dyn Lane> {
         if self.shared.client.mode() == Mode::Calibrated {
-            return Box::new(RemoteLane { shared: Arc::clone(&self.shared), lane: None });
+            return Box::new(RemoteLane {
+                shared: Arc::clone(&self.shared),
+                lane: None,
+                more: false,
+                behind_ns: None,
+            });
         }
         Box::new(Instant)
     }
@@ -218,11 +223,14 @@ impl Drop for RemoteContext {
 struct RemoteLane {
     shared: Arc<Shared>,
     lane: Option<client::Lane>,
+    more: bool,
+    /// When the work before ended, if this work was waiting behind it.
+    behind_ns: Option<u64>,
 }
 
 impl Lane for RemoteLane {
     fn run(&mut self, place: Place, load: Load, amount: u64, work: &mut dyn FnMut()) -> Answer {
-        let context = place.machine_context;
+        let behind_ns = self.behind_ns.take();
         let Some(asked) = asked(load, amount, place.width) else {
             work();
             return Ok(());
@@ -231,10 +239,16 @@ impl Lane for RemoteLane {
             Some(lane) => lane,
             none => none.insert(self.shared.client.lane().map_err(refused)?),
         };
-        lane.submit(&Work { context, ..asked }).map_err(refused)?;
+        let asked = Work { context: place.machine_context, more: self.more, ..asked };
+        lane.submit_at(&asked, behind_ns.unwrap_or_else(client::now_ns)).map_err(refused)?;
         work();
-        lane.wait().map_err(refused)?;
+        let done = lane.wait().map_err(refused)?;
+        self.behind_ns = done.filter(|_| self.more).map(|done| done.finished_ns);
         Ok(())
+    }
+
+    fn expect_more(&mut self, more: bool) {
+        self.more = more;
     }
 }
 
@@ -258,5 +272,5 @@ fn asked(load: Load, amount: u64, multiprocessors: u32) -> Option<Work> {
         Load::Wall => (Engine::Compute, amount, Pace::Wall),
     };
     let width_permille = (width * 1000 / MULTIPROCESSORS).max(1);
-    Some(Work { context: 0, engine, amount, width_permille, pace })
+    Some(Work { context: 0, engine, amount, width_permille, pace, more: false })
 }

@@ -18,10 +18,15 @@ pub(super) struct Run {
     sequence: u64,
     width_permille: u32,
     pace: Pace,
+    more: bool,
     remaining_ns: u64,
     started_ns: Option<u64>,
     announced: bool,
 }
+
+/// How long the next piece of a lane that has more is waited for. Only the simulation needs it: on the
+/// hardware the queue is on the device.
+const AWAITED_NS: u64 = 500_000;
 
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
 enum Phase {
@@ -45,18 +50,23 @@ pub struct Compute {
     waiting: VecDeque<u64>,
     running: Vec<Run>,
     queued: VecDeque<Run>,
+    /// Until when a lane that has more to run is waited for before its context counts as idle.
+    awaited_until_ns: Option<u64>,
 }
 
 impl Compute {
     /// Takes a kernel in at `at_ns`, a time not before the last step.
     pub(super) fn submit(&mut self, lane: u64, job: &Job, at_ns: u64, report: &mut Report) {
-        self.pass(at_ns.max(self.clock_ns), report);
+        if self.awaited_until_ns.is_none() || self.current == Some(job.context) {
+            self.pass(at_ns.max(self.clock_ns), report);
+        }
         self.queued.push_back(Run {
             lane,
             context: job.context,
             sequence: job.sequence,
             width_permille: job.width_permille.clamp(1, 1000),
             pace: job.pace,
+            more: job.more,
             remaining_ns: job.amount,
             started_ns: None,
             announced: false,
@@ -83,7 +93,7 @@ impl Compute {
                 // A kernel longer than its slice is looked at again at each boundary, when its end
                 // may have become certain.
                 let look = self.running.iter().any(|run| !run.announced).then_some(slice_end_ns);
-                [finish, slice, look].into_iter().flatten().min()
+                [finish, slice, look, self.awaited_until_ns].into_iter().flatten().min()
             }
         }
     }
@@ -103,6 +113,11 @@ impl Compute {
                     .into_iter()
                     .partition(|run| self.finish_ns(run) <= clock_ns);
                 self.running = running;
+                let more = ended.iter().any(|run| run.more);
+                self.awaited_until_ns = more
+                    .then_some(clock_ns + AWAITED_NS)
+                    .or(self.awaited_until_ns)
+                    .filter(|until_ns| clock_ns < *until_ns);
                 self.end(ended, report);
                 if slice_end_ns <= clock_ns {
                     self.end_slice();
@@ -118,6 +133,9 @@ impl Compute {
                 Phase::Running { .. } => {
                     self.fill();
                     if !self.running.is_empty() {
+                        self.awaited_until_ns = None;
+                    }
+                    if !self.running.is_empty() || self.awaited_until_ns.is_some() {
                         break;
                     }
                     self.phase = Phase::Idle;
@@ -223,6 +241,7 @@ impl Compute {
     }
 
     fn switch_to(&mut self, next: u64) {
+        self.awaited_until_ns = None;
         self.current = Some(next);
         self.phase = Phase::Switching { until_ns: self.clock_ns + SWITCH_NS };
     }

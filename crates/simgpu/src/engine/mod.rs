@@ -30,6 +30,8 @@ pub struct Job {
     pub width_permille: u32,
     /// How its duration is to be read.
     pub pace: Pace,
+    /// Whether the lane will hand in the next piece as soon as this one ends.
+    pub more: bool,
     /// When its client handed it in.
     pub submitted_ns: u64,
 }

@@ -75,6 +75,7 @@ fn job(context: u64, sequence: u64, amount: u64, submitted_ns: u64) -> Job {
         amount,
         width_permille: 1000,
         pace: Pace::Work,
+        more: false,
         submitted_ns,
     }
 }
@@ -117,6 +118,24 @@ fn queued_tenants_take_slices() {
     let shares = shares(&clients);
     near(shares.iter().sum(), 0.883, 0.02);
     near(shares[0], shares[1], 0.02);
+}
+
+#[test]
+fn a_lane_that_hands_its_queue_in_piece_by_piece_loses_nothing() {
+    let mut engines = Engines::default();
+    let mut report = Report::default();
+    engines.submit(2, job(2, 1, 100_000, 0), 0, &mut report);
+    engines.submit(1, Job { more: true, ..job(1, 1, 100_000, 0) }, 0, &mut report);
+    engines.advance(476_000, &mut report);
+    // The kernel of lane 1 ended at 476 µs; lane 2 waits; the next piece is 200 µs on its way.
+    assert_eq!(report.endings.last().map(|ending| ending.finished_ns), Some(476_000));
+    engines.submit(2, job(2, 2, 100_000, 476_000), 476_000, &mut report);
+    engines.advance(676_000, &mut report);
+    engines.submit(1, job(1, 2, 100_000, 476_000), 676_000, &mut report);
+    engines.advance(SECOND_NS, &mut report);
+    let ends: Vec<(u64, u64)> =
+        report.endings.iter().skip(2).map(|ending| (ending.lane, ending.finished_ns)).collect();
+    assert_eq!(ends, [(1, 576_000), (2, 576_000 + 138_000 + 100_000)]);
 }
 
 #[test]
@@ -225,7 +244,7 @@ fn a_destroyed_context_ends_its_work_and_no_other() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Submit { lane: u64, context: u64, engine: u8, amount: u64, width: u32, wall: bool },
+    Submit { lane: u64, context: u64, engine: u8, amount: u64, width: u32, wall: bool, more: bool },
     ForgetLane(u64),
     ForgetContext(u64),
     Wait(u64),
@@ -233,9 +252,9 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0u64..4, 0u64..3, 0u8..3, 0u64..3_000_000, 1u32..1001, any::<bool>()).prop_map(
-            |(lane, context, engine, amount, width, wall)| Step::Submit {
-                lane, context, engine, amount, width, wall
+        6 => (0u64..4, 0u64..3, 0u8..3, 0u64..3_000_000, 1u32..1001, any::<bool>(), any::<bool>()).prop_map(
+            |(lane, context, engine, amount, width, wall, more)| Step::Submit {
+                lane, context, engine, amount, width, wall, more
             }
         ),
         1 => (0u64..4).prop_map(Step::ForgetLane),
@@ -257,13 +276,13 @@ proptest! {
         for (sequence, step) in (1..).zip(steps) {
             engines.advance(now_ns, &mut report);
             match step {
-                Step::Submit { lane, context, engine, amount, width, wall } => {
+                Step::Submit { lane, context, engine, amount, width, wall, more } => {
                     // A lane that was dropped is never used again.
                     let lane = lane + 10 * forgotten.len() as u64;
                     let engine = [Engine::Compute, Engine::CopyIn, Engine::CopyOut][usize::from(engine)];
                     let pace = if wall { Pace::Wall } else { Pace::Work };
                     let new = Job {
-                        engine, pace, width_permille: width, ..job(context, sequence, amount, now_ns)
+                        engine, pace, more, width_permille: width, ..job(context, sequence, amount, now_ns)
                     };
                     engines.submit(lane, new, now_ns, &mut report);
                     submitted.entry(lane).or_default().push(sequence);

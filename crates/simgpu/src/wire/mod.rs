@@ -133,6 +133,7 @@ messages! {
             amount: u64,
             width_permille: u32,
             pace: u8,
+            more: u8,
             submitted_ns: u64,
         },
         /// Ends a client on purpose (a clean `exit` in a process that lives on).

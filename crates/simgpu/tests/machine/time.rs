@@ -7,7 +7,14 @@ use simgpu::wire::{Engine, Pace};
 use std::time::Duration;
 
 fn kernel(context: u64, ns: u64) -> Work {
-    Work { context, engine: Engine::Compute, amount: ns, width_permille: 1000, pace: Pace::Work }
+    Work {
+        context,
+        engine: Engine::Compute,
+        amount: ns,
+        width_permille: 1000,
+        pace: Pace::Work,
+        more: false,
+    }
 }
 
 /// Runs kernels one by one for `total_ms`; answers how many milliseconds of kernels that were.
