@@ -56,18 +56,34 @@ fn simulated_driver_answers_as_the_h200_did() {
     let mut topics: Vec<&str> = card.keys().filter_map(|name| name.split(':').next()).collect();
     topics.dedup();
     let mut differing = Vec::new();
-    let mut wrong = 0_usize;
     for topic in topics {
-        let finished = finish(machine.command(program()).arg(topic));
-        let here = parts(&finished.out);
-        for (name, lines) in card.iter().filter(|(name, _)| name.split(':').next() == Some(topic)) {
-            let ours = here.get(name).cloned().unwrap_or_default();
-            let found = differences(name, lines, &ours);
-            wrong += found.len();
-            // The first difference of a part is the cause of most that follow it.
-            differing.extend(found.into_iter().take(6));
-        }
+        differing.extend(compare(&machine, &card, topic));
     }
     machine.all_was_simulated();
+    let wrong = differing.len();
+    // The first differences of a part are the cause of most that follow.
+    differing.truncate(60);
     assert!(wrong == 0, "{wrong} lines differ from the card:\n{}", differing.join("\n"));
+}
+
+/// Differences of one topic. A few lines say whether a call waited for 300 ms of work; a machine that
+/// is busy otherwise may get those wrong, so a topic that differs is asked again, twice.
+fn compare(machine: &Machine, card: &BTreeMap<String, Vec<String>>, topic: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for attempt in 1..=3 {
+        let finished = finish(machine.command(program()).arg(topic));
+        let here = parts(&finished.out);
+        found = card
+            .iter()
+            .filter(|(name, _)| name.split(':').next() == Some(topic))
+            .flat_map(|(name, lines)| {
+                differences(name, lines, &here.get(name).cloned().unwrap_or_default())
+            })
+            .collect();
+        if found.is_empty() {
+            break;
+        }
+        println!("{topic}, attempt {attempt}: {} lines differ", found.len());
+    }
+    found
 }
