@@ -203,7 +203,9 @@ def under_divvy(nvml, dist, row, limit_bytes, over_bytes, label, out):
     env = {**row.env, "DIVVY_GPU_OVER_BYTES": str(over_bytes)}
     run = execute(nvml, command, env, label, out)
     summaries = [line for line in run.pop("stderr").splitlines() if line.startswith('{"')]
-    devices = (json.loads(summaries[-1])["devices"] or []) if summaries else []
+    summary = json.loads(summaries[-1]) if summaries else {}
+    devices = summary.get("devices") or []
+    run["audit"] = summary.get("audit", [])
     run["ledger_peak_bytes"] = max((d["peak_bytes"] for d in devices), default=0)
     run["refusals"] = sum(d["refusals"] for d in devices)
     return run
