@@ -60,9 +60,9 @@ pub(super) fn spread(library: CUlibrary) -> CUresult {
     LIBRARIES.copy(place, entry.bytes, key)
 }
 
-/// Where a library's copy on another device is kept: handles are aligned far beyond 16.
+/// Where a library's copy on another device is kept: no address has bits so high up.
 fn copy_key(handle: u64, ordinal: CUdevice) -> u64 {
-    handle.wrapping_add(1).wrapping_add(u64::from(ordinal.cast_unsigned() & 0xf))
+    handle.rotate_left(16) | u64::from(ordinal.cast_unsigned() & 0xf)
 }
 
 fn load_module(bytes: u64, module: Out<'_, CUmodule>, call: impl Fn() -> CUresult) -> CUresult {
