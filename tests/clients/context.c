@@ -251,6 +251,46 @@ static void two_green_contexts_add_up(void)
     EQUAL(used() - before, 12 * MIB); /* the card keeps it as long as the primary lives */
 }
 
+/* A context keeps 70 MiB for 128 streams, which later streams use again. */
+enum { STREAMS = 128 };
+static CUstream streams[STREAMS];
+
+static void make_streams(int with_priority)
+{
+    for (int i = 0; i < STREAMS; i++)
+        OK(with_priority ? cuStreamCreateWithPriority(&streams[i], CU_STREAM_NON_BLOCKING, 0)
+                         : cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+}
+
+static void end_streams(CUresult (*destroy)(CUstream))
+{
+    for (int i = 0; i < STREAMS; i++)
+        OK(destroy(streams[i]));
+}
+
+static void streams_are_charged(void)
+{
+    start();
+    size_t before = used();
+    make_streams(0);
+    EQUAL(used() - before, 70 * MIB);
+    end_streams(cuStreamDestroy);
+    make_streams(0);
+    EQUAL(used() - before, 70 * MIB);
+}
+
+static void urgent_streams_are_charged(void)
+{
+    CUresult (*destroy)(CUstream) = dlsym(RTLD_DEFAULT, "cuStreamDestroy");
+    start();
+    size_t before = used();
+    make_streams(1);
+    EQUAL(used() - before, 70 * MIB);
+    end_streams(destroy);
+    make_streams(1);
+    EQUAL(used() - before, 70 * MIB);
+}
+
 static void heap_limit_is_charged(void)
 {
     start();
@@ -294,6 +334,8 @@ int main(int count, char **arguments)
         {"two_threads_at_a_full_limit", two_threads_at_a_full_limit},
         {"green_contexts_are_charged", green_contexts_are_charged},
         {"two_green_contexts_add_up", two_green_contexts_add_up},
+        {"streams_are_charged", streams_are_charged},
+        {"urgent_streams_are_charged", urgent_streams_are_charged},
         {"heap_limit_is_charged", heap_limit_is_charged},
         {"stack_limit_is_charged", stack_limit_is_charged},
         {NULL, NULL},

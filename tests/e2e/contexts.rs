@@ -12,6 +12,8 @@ scenarios! { "context", 4 * GIB;
     a_context_that_does_not_fit,
     green_contexts_are_charged,
     two_green_contexts_add_up,
+    streams_are_charged,
+    urgent_streams_are_charged,
     heap_limit_is_charged,
     stack_limit_is_charged,
 }

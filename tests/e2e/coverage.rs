@@ -85,6 +85,10 @@ pub(crate) const COVERAGE: &[(&str, &str)] = &[
     ("cuModuleLoadDataEx", "modules::loaded_with_options_is_charged"),
     ("cuModuleLoadFatBinary", "old::fat_binary_is_charged"),
     ("cuModuleUnload", "modules::globals_are_charged"),
+    ("cuStreamCreate", "contexts::streams_are_charged"),
+    ("cuStreamCreateWithPriority", "contexts::urgent_streams_are_charged"),
+    ("cuStreamDestroy", "contexts::urgent_streams_are_charged"),
+    ("cuStreamDestroy_v2", "contexts::streams_are_charged"),
     ("cuStreamSynchronize", "pools::free_async_gives_back"),
     ("nvmlDeviceGetComputeRunningProcesses", "answers::lists_show_only_the_tenants_own"),
     ("nvmlDeviceGetComputeRunningProcesses_v2", "answers::lists_show_only_the_tenants_own"),
@@ -107,6 +111,7 @@ pub(crate) const UNPROVED: &[(&str, &str)] = &[
     ("cuGLCtxCreate_v2", "the simulated machine has no graphics: needs an OpenGL or VDPAU context"),
     ("cuGraphAddMemFreeNode", "observed only: no answer depends on it yet"),
     ("cuGraphAddNode_v3", "newer than the driver simulated"),
+    ("cuGreenCtxStreamCreate", "counted as cuStreamCreate is, by the same code"),
     ("cuImportExternalMemory", "needs memory of another API; no simulated one"),
     (
         "cuIpcOpenMemHandle",
