@@ -15,7 +15,7 @@ use divvy_driver_api::types::{
 };
 
 use super::charge::{Next, Place, SUCCESS, ask, at};
-use super::{array, capture, external, heap, memory, module, primary, stream};
+use super::{array, capture, external, heap, ipc, memory, module, primary, stream};
 use crate::sys::map::Map;
 use crate::sys::{Out, driver, real};
 
@@ -116,6 +116,7 @@ pub(super) fn forget(context: u64, record: Record) {
         module::forget_context(context, device);
         external::forget_context(context, device);
         heap::forget_context(context, device);
+        ipc::forget_context(context);
         stream::forget_context(context, device);
         device.give_back(record.bytes, Kind::Context);
     }

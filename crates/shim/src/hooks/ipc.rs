@@ -24,6 +24,8 @@ static EXPORTS: Map = Map::new(12);
 static OPENED: Map = Map::new(13);
 /// Opened blocks by address: an [`Entry`] whose owner counts how often it was opened.
 static IMPORTS: Map = Map::new(14);
+/// The context each opened block was opened in.
+static CONTEXTS: Map = Map::new(27);
 
 type Handle = [u8; 64];
 
@@ -121,6 +123,8 @@ fn open(
     if again(address) {
         return result;
     }
+    // Without memory for it the block is forgotten at its close only.
+    let _ = CONTEXTS.insert(address, [place.context, 0]);
     if is_ours {
         let kept = keep(&OPENED, address, &handle);
         let entry = imported(place, 0);
@@ -141,6 +145,7 @@ fn open(
         }
         Err(refusal) => {
             place.device.tell(charged, Kind::Shared, refusal);
+            CONTEXTS.take(address);
             let _ = driver::ipc_close(address);
             OUT_OF_MEMORY
         }
@@ -166,6 +171,32 @@ fn is_open(handle: &Handle) -> bool {
     let mut open = false;
     OPENED.for_each(|_, pair| open |= pair == [first, second]);
     open
+}
+
+/// A context is gone, and with it what was opened in it.
+pub(crate) fn forget_context(context: u64) {
+    loop {
+        let mut any = None;
+        CONTEXTS.for_each(|address, [owner, _]| {
+            if owner == context {
+                any = Some(address);
+            }
+        });
+        let Some(address) = any else { return };
+        CONTEXTS.take(address);
+        if let Some(words) = IMPORTS.take(address) {
+            close(address, Entry::unpack(words));
+        }
+    }
+}
+
+/// The last reference to an opened block is gone.
+fn close(address: u64, entry: Entry) {
+    if !entry.shared {
+        entry.give_back();
+    } else if let (Some(handle), Some(device)) = (take(&OPENED, address), entry.device()) {
+        device.close_shared(&handle);
+    }
 }
 
 /// Counts one more opening of a block that is open already.
@@ -214,13 +245,9 @@ pub(crate) fn cuIpcCloseMemHandle(real: real::cuIpcCloseMemHandle, dptr: CUdevic
         }
         Some(Entry { owner: entry.owner.saturating_sub(1), ..entry }.pack())
     });
-    let Some(entry) = over else { return result };
-    if entry.shared {
-        if let (Some(handle), Some(device)) = (take(&OPENED, dptr), entry.device()) {
-            device.close_shared(&handle);
-        }
-    } else {
-        entry.give_back();
+    if let Some(entry) = over {
+        CONTEXTS.take(dptr);
+        close(dptr, entry);
     }
     result
 }

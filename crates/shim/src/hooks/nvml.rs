@@ -105,9 +105,8 @@ pub(crate) fn nvmlDeviceGetMemoryInfo(
     {
         memory.set(nvmlMemory_t {
             total: story.total_bytes,
-            // The three add up, as NVML's own do.
             free: story.free_bytes,
-            used: story.total_bytes.saturating_sub(story.free_bytes),
+            used: story.used_bytes,
         });
     }
     result
@@ -130,7 +129,7 @@ pub(crate) fn nvmlDeviceGetMemoryInfo_v2(
             total: story.total_bytes,
             reserved: 0,
             free: story.free_bytes,
-            used: story.total_bytes.saturating_sub(story.free_bytes),
+            used: story.used_bytes,
         });
     }
     result
