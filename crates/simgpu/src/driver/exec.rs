@@ -174,18 +174,17 @@ pub fn cuGraphLaunch(call: Call, exec: CUgraphExec, stream: CUstream) -> Answer 
     }
     for (_, kind) in &nodes {
         let NodeKind::Allocate { address, .. } = kind else { continue };
+        if state.space.at(*address).is_none() {
+            continue;
+        }
+        // The last run, or a free behind it, may still be under way.
+        let submitted = state.streams.get(key)?.submitted;
+        state = super::stream::wait_for(driver, state, (key, submitted));
         if state.space.at(*address).is_some() {
-            let released_by_itself = frees(&nodes).contains(address);
-            if flags & AUTO_FREE_ON_LAUNCH == 0 && !released_by_itself {
+            if flags & AUTO_FREE_ON_LAUNCH == 0 && !frees(&nodes).contains(address) {
                 return Err(INVALID_VALUE);
             }
-            // Its last run may still be under way; the memory is taken again behind it.
-            let submitted = state.streams.get(key)?.submitted;
-            let mut waited = super::stream::wait_for(driver, state, (key, submitted));
-            if waited.space.at(*address).is_some() {
-                pool::free_at(&mut waited, *address, None)?;
-            }
-            state = waited;
+            pool::free_at(&mut state, *address, None)?;
         }
     }
     reserve_local(driver, &mut state, context, &nodes)?;

@@ -101,6 +101,16 @@ impl Pool {
         Some(at)
     }
 
+    /// Takes memory the same stream freed: its work is ordered behind the free already.
+    fn take_own(&mut self, bytes: u64, stream: u64) -> Option<u64> {
+        let fits = |(_, length, point): &(u64, u64, Point)| point.0 == stream && *length >= bytes;
+        let (at, length, point) = self.pending.swap_remove(self.pending.iter().position(fits)?);
+        if length > bytes {
+            self.pending.push((at + bytes, length - bytes, point));
+        }
+        Some(at)
+    }
+
     /// Gives back chunks without a used byte until `keep` bytes are reserved.
     pub(crate) fn shrink(&mut self, keep: u64) {
         let keep = keep.checked_next_multiple_of(STEP_BYTES).unwrap_or(u64::MAX);
@@ -144,12 +154,12 @@ pub(crate) fn reset_device(state: &mut State, device: i32) {
     }
 }
 
-pub(crate) fn settle(state: &mut State, key: u64, stream: u64) -> Answer {
+pub(crate) fn settle(state: &mut State, key: u64) -> Answer {
     let pending = std::mem::take(&mut state.pools.get_mut(key)?.pending);
     for (at, bytes, (owner, sequence)) in pending {
         let reached = state.streams.get(owner).map_or(true, |s| s.completed >= sequence);
         let pool = state.pools.get_mut(key)?;
-        if reached || owner == stream {
+        if reached {
             pool.add_free(at, bytes);
         } else {
             pool.pending.push((at, bytes, (owner, sequence)));
@@ -169,14 +179,15 @@ fn take(
     if bytes == 0 {
         return Err(INVALID_VALUE);
     }
-    settle(state, key, stream)?;
+    settle(state, key)?;
     let device = state.pools.get(key)?.device;
     let total = state.device(device)?.info.total_bytes;
     let rounded = round_up(bytes, ALIGN_BYTES)?;
     if rounded > total {
         return Err(OUT_OF_MEMORY);
     }
-    let at = match state.pools.get_mut(key)?.take(rounded) {
+    let pool = state.pools.get_mut(key)?;
+    let at = match pool.take_own(rounded, stream).or_else(|| pool.take(rounded)) {
         Some(at) => at,
         None => grow(driver, state, key, rounded, total)?,
     };
@@ -250,7 +261,7 @@ fn grow(driver: &Driver, state: &mut State, key: u64, bytes: u64, total: u64) ->
             let keys: Vec<u64> =
                 state.pools.iter().filter(|(_, p)| p.device == device).map(|(k, _)| k).collect();
             for other in keys {
-                settle(state, other, 0)?;
+                settle(state, other)?;
                 state.pools.get_mut(other)?.shrink(0);
             }
             if state.pools.get(key)?.reserved() != reserved {
@@ -259,10 +270,12 @@ fn grow(driver: &Driver, state: &mut State, key: u64, bytes: u64, total: u64) ->
             back(state)?
         }
     };
-    let pool = state.pools.get_mut(key)?;
     for (index, block) in blocks.into_iter().enumerate() {
-        pool.chunks.insert(top + index as u64 * piece, block);
+        let start = top + index as u64 * piece;
+        state.space.back(start, &block);
+        state.pools.get_mut(key)?.chunks.insert(start, block);
     }
+    let pool = state.pools.get_mut(key)?;
     pool.add_free(top, step);
     pool.reserved_high = pool.reserved_high.max(pool.reserved());
     pool.take(bytes).ok_or(OUT_OF_MEMORY)
@@ -291,7 +304,7 @@ pub(crate) fn free_at(state: &mut State, at: u64, after: Option<Point>) -> Answe
 pub(crate) fn release_unused(state: &mut State) {
     let keys: Vec<u64> = state.pools.iter().map(|(key, _)| key).collect();
     for key in keys {
-        let _ = settle(state, key, 0);
+        let _ = settle(state, key);
         if let Ok(pool) = state.pools.get_mut(key)
             && pool.reserved() > pool.release_threshold.max(pool.used)
         {

@@ -1,6 +1,7 @@
 //! The calls on pools, and on graph memory.
 
 use core::ffi::{c_int, c_ulonglong};
+use std::sync::Arc;
 
 use divvy_driver_api::types::*;
 
@@ -10,7 +11,8 @@ use super::error::*;
 use super::pool::{Pool, allocate, free_at, settle};
 use super::space::Kind;
 use super::state::begin_free;
-use super::stream::resolved;
+use super::stream::{enqueue, resolved};
+use super::task::Task;
 use crate::sys::driver::{Address, Answer, Handle, In, Out};
 use crate::sys::driver_bytes::{duplicate, memory_file};
 use crate::sys::driver_unions::location_id;
@@ -69,7 +71,9 @@ pub fn cuMemFreeAsync(call: Call, at: CUdeviceptr, stream: CUstream) -> Answer {
     }
     let kind = state.space.at(at).ok_or(INVALID_VALUE)?.kind;
     match kind {
-        Kind::Pool | Kind::Graph => {
+        // Its address is good until the stream gets here.
+        Kind::Graph => enqueue(driver, &mut state, key, Task::Release(Arc::new(vec![at]))),
+        Kind::Pool => {
             let submitted = state.streams.get(key)?.submitted;
             free_at(&mut state, at, Some((key, submitted)))
         }
@@ -181,7 +185,7 @@ pub fn cuMemSetMemPool(
 pub fn cuMemPoolTrimTo(_: Call, pool: CUmemoryPool, keep: usize) -> Answer {
     let (_, mut state) = begin_free()?;
     capture::refuse_unsafe(&mut state)?;
-    settle(&mut state, pool.key(), 0).map_err(|_| INVALID_VALUE)?;
+    settle(&mut state, pool.key()).map_err(|_| INVALID_VALUE)?;
     let found = state.pools.of_mut(pool)?;
     let keep = (keep as u64).max(found.used);
     found.shrink(keep);
@@ -375,7 +379,7 @@ pub fn cuDeviceSetGraphMemAttribute(
 pub fn cuDeviceGraphMemTrim(_: Call, device: CUdevice) -> Answer {
     let (_, mut state) = begin_free()?;
     let key = state.device(device)?.graph_pool;
-    settle(&mut state, key, 0)?;
+    settle(&mut state, key)?;
     let pool = state.pools.get_mut(key)?;
     pool.shrink(pool.used);
     Ok(())

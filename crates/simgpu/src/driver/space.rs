@@ -6,7 +6,7 @@
 //! Does not decide which context may free what.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::error::*;
 use super::machine::Block;
@@ -141,6 +141,9 @@ pub(crate) struct Space {
     /// Granules of (context) with room.
     open: BTreeSet<(u64, u64)>,
     next_id: u64,
+    /// Memory pools hold, by where it starts: reachable whether or not it is allocated, so that work
+    /// queued before a free still finds what it uses.
+    backed: BTreeMap<u64, Weak<dyn Block>>,
 }
 
 impl Default for Space {
@@ -154,6 +157,7 @@ impl Default for Space {
             granules: BTreeMap::new(),
             open: BTreeSet::new(),
             next_id: 1,
+            backed: BTreeMap::new(),
         }
     }
 }
@@ -334,6 +338,19 @@ impl Space {
         self.ranges.get(&base)
     }
 
+    /// Says that a pool backs its addresses from `start` with `block`.
+    pub(crate) fn back(&mut self, start: u64, block: &Arc<dyn Block>) {
+        self.backed.retain(|_, block| block.strong_count() > 0);
+        self.backed.insert(start, Arc::downgrade(block));
+    }
+
+    /// The pool memory at an address, allocated or not.
+    fn pooled(&self, at: u64) -> Option<(u64, Arc<dyn Block>)> {
+        let (start, block) = self.backed.range(..=at).next_back()?;
+        let block = block.upgrade()?;
+        (at < start + block.bytes()).then_some((*start, block))
+    }
+
     /// The ranges that share an address with `at..end`.
     pub(crate) fn overlapping(&self, at: u64, end: u64) -> impl Iterator<Item = &Range> {
         let first = self.find(at).map_or(at, |range| range.base);
@@ -363,7 +380,11 @@ impl Space {
         let end = at.checked_add(bytes).ok_or(ILLEGAL_ADDRESS)?;
         let mut next = at;
         while next < end {
-            next = self.find(next).ok_or(ILLEGAL_ADDRESS)?.end().max(next + 1);
+            next = match (self.find(next), self.pooled(next)) {
+                (Some(range), _) => range.end().max(next + 1),
+                (None, Some((start, block))) => start + block.bytes(),
+                (None, None) => return Err(ILLEGAL_ADDRESS),
+            };
         }
         self.pieces(at, bytes)
     }
@@ -375,6 +396,12 @@ impl Space {
         let (mut pieces, mut next) = (Vec::new(), at);
         while next < end {
             let Some(range) = self.find(next) else {
+                if let Some((start, block)) = self.pooled(next) {
+                    let stop = end.min(start + block.bytes());
+                    pieces.push(piece(next, stop, start, &block)?);
+                    next = stop;
+                    continue;
+                }
                 if Self::is_device_address(next) {
                     return Err(ILLEGAL_ADDRESS);
                 }
@@ -391,12 +418,7 @@ impl Space {
             let chunk = range.chunks.iter().rev().find(|(start, _)| *start <= next);
             if let Some((start, block)) = chunk {
                 stop = stop.min(start + block.bytes());
-                let span = block.span()?.map(|span| Span {
-                    at: span.at + (next - start) as usize,
-                    bytes: (stop - next) as usize,
-                });
-                let _alive = Some(Arc::clone(block));
-                pieces.push(Piece { base: next, bytes: stop - next, span, _alive });
+                pieces.push(piece(next, stop, *start, block)?);
                 next = stop;
                 continue;
             }
@@ -415,6 +437,15 @@ impl Space {
         }
         Ok(pieces)
     }
+}
+
+/// The bytes from `next` to `stop`, in a block that lies from `start`.
+fn piece(next: u64, stop: u64, start: u64, block: &Arc<dyn Block>) -> Answer<Piece> {
+    let span = block.span()?.map(|span| Span {
+        at: span.at + (next.wrapping_sub(start)) as usize,
+        bytes: (stop - next) as usize,
+    });
+    Ok(Piece { base: next, bytes: stop - next, span, _alive: Some(Arc::clone(block)) })
 }
 
 /// The part of `pieces` at `at`, at most `bytes` long: the span, if bytes lie behind it, and its

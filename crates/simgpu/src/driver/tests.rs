@@ -116,6 +116,7 @@ fn freed_pool_memory_waits_for_the_work_before_it() {
     pool::free_at(&mut state, at, Some((stream, 1))).must("pool memory");
     let other = pool::allocate(&driver, &mut state, key, 0, 4096).must("room");
     assert_ne!(other, at, "work on another stream may not touch it yet");
+    assert!(state.space.pieces(at, 4096).is_ok(), "work before the free still reaches it");
     let own = pool::allocate(&driver, &mut state, key, stream, 4096).must("room");
     assert_eq!(own, at, "the stream that freed it is ordered after the free");
 }
