@@ -24,7 +24,7 @@ use std::time::Duration;
 const FIRST_CLIENT_NS: u64 = 2_000_000_000;
 /// How long until the end is tried again when somebody holds the lock.
 const RETRY_NS: u64 = 5_000_000;
-/// Packets read from one connection before the others' turn.
+/// Packets read from a connection that has hung up before the others' turn.
 const BURST: usize = 64;
 /// Packets that may wait for a client that does not read.
 const BACKLOG: usize = 1 << 16;
@@ -119,8 +119,16 @@ impl Server {
                 Err(errno) => return Err(errno),
             }
             self.advance(now_ns());
-            for event in &space {
-                let (token, flags) = (event.data.u64(), event.flags);
+            let mut events: Vec<_> =
+                space.iter().map(|event| (event.data.u64(), event.flags)).collect();
+            // What freed memory first: whoever saw a process end or a descriptor closed, and asks
+            // then, is to be told so.
+            events.sort_by_key(|(token, flags)| match self.watches.get(token) {
+                Some(Watch::Process(_) | Watch::Export(_)) => 0,
+                _ if flags.contains(epoll::EventFlags::HUP) => 1,
+                _ => 2,
+            });
+            for (token, flags) in events {
                 match self.watches.get(&token).copied() {
                     Some(Watch::Listener) => self.accept(),
                     Some(Watch::Connection) => self.connection(token, flags),
@@ -180,7 +188,9 @@ impl Server {
         if flags.contains(epoll::EventFlags::OUT) {
             self.flush(token);
         }
-        for _ in 0..BURST {
+        // One request at a time: what came before the next one is then seen before it.
+        let packets = if flags.contains(epoll::EventFlags::HUP) { BURST } else { 1 };
+        for _ in 0..packets {
             let Some(connection) = self.connections.get(&token) else { return };
             match socket::receive(&connection.socket) {
                 Ok(packet) if !packet.bytes.is_empty() => match Request::decode(&packet.bytes) {
