@@ -7,7 +7,7 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::error::*;
 use super::state::{State, is_null};
-use super::stream::{enqueue, is_idle, resolved, run_now};
+use super::stream::{enqueue, is_all_idle, resolved, run_now};
 use super::task::{FillShape, Task};
 use crate::sys::driver::{Answer, Handle};
 
@@ -31,8 +31,8 @@ fn fill(call: Call, stream: CUstream, shape: FillShape) -> Answer {
     let is_default = stream.key() == 0;
     let (driver, mut state, key) = resolved(call, stream)?;
     check(&state, &shape)?;
-    // A fill that can begin at once is over before anybody looks, as on the device.
-    if is_default && state.captures.is_empty() && is_idle(&state, key)? {
+    // A fill that has the device to itself is over before anybody looks, as on the card.
+    if is_default && state.captures.is_empty() && is_all_idle(&state) {
         return run_now(driver, state, key, Task::Fill(shape));
     }
     enqueue(driver, &mut state, key, Task::Fill(shape))

@@ -111,9 +111,9 @@ fn implicit_order(state: &State, key: u64) -> Answer<Vec<Point>> {
         .collect())
 }
 
-/// Whether work submitted now could begin at once.
-pub(crate) fn is_idle(state: &State, key: u64) -> Answer<bool> {
-    Ok(state.streams.get(key)?.is_idle() && implicit_order(state, key)?.is_empty())
+/// Whether no stream of the process has work.
+pub(crate) fn is_all_idle(state: &State) -> bool {
+    state.streams.iter().all(|(_, stream)| stream.is_idle())
 }
 
 /// Adds work to a stream, or to the graph the stream is capturing.
