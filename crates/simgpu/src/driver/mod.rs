@@ -3,8 +3,8 @@
 //! Every exported symbol has an implementation in [`api`] or is named in [`NOT_SIMULATED`]; both are
 //! checked when this is compiled. An implementation receives its [`call::Call`] (which symbol, whose
 //! default stream) and typed arguments, and answers a `Result`; it is safe code. One lock guards the
-//! state of a process ([`state`]); physical memory and time come from a [`machine`]; work runs in
-//! one thread per stream ([`stream`], [`task`]).
+//! state of a process (`state`); physical memory and time come from a [`machine`]; work runs in
+//! one thread per stream (`stream`, `task`).
 //!
 //! Not simulated, and refused as such: graphics interoperability, textures and surfaces, external
 //! semaphores, checkpoints, core dumps, tensor maps, conditional graph nodes, interprocess events.
