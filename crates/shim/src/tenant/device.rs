@@ -66,11 +66,14 @@ pub(crate) fn look(ordinal: CUdevice) -> Look {
         Standing::Open => return Look::Open,
     };
     let slot = usize::try_from(ordinal).ok().and_then(|index| DEVICES.get(index));
-    let known = slot.and_then(|slot| match slot.get() {
-        Some(device) => Some(device),
-        None => slot.get_or_try_init(|| meet(tenant, ordinal)),
-    });
-    match known {
+    if let Some(device) = slot.and_then(Once::get) {
+        return Look::Counted(device);
+    }
+    if driver::device_total_bytes(ordinal).is_err() {
+        // No such device, or no driver yet: its own error says which.
+        return Look::Open;
+    }
+    match slot.and_then(|slot| slot.get_or_try_init(|| meet(tenant, ordinal))) {
         Some(device) => Look::Counted(device),
         None if opens_on_failure(tenant) => Look::Open,
         None => Look::Closed(Reason::NoDevice),
