@@ -239,8 +239,7 @@ pub(crate) fn add_device(state: &mut State, index: usize, machine_index: usize, 
 
 fn machine() -> Answer<Box<dyn Machine>> {
     match std::env::var("SIMGPU_MODE").as_deref() {
-        Ok("null") => Ok(Box::new(Local::from_environment(false))),
-        Ok("local") => Ok(Box::new(Local::from_environment(true))),
+        Ok("local") => Ok(Box::new(Local::from_environment())),
         _ => Ok(Box::new(super::remote::Remote::connect()?)),
     }
 }

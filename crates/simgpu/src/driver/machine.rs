@@ -2,7 +2,7 @@
 //!
 //! Promises: memory is a [`Block`] whose last `Arc` gives it back; blocks cost nothing until they
 //! are mapped, so charges without bytes (contexts, heaps, local memory) are blocks too.
-//! [`Local`] is a machine of this process alone: the zero-delay `null` mode, and unit tests.
+//! [`Local`] is a machine of this process alone, for tests.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -160,8 +160,8 @@ impl Local {
         Self { devices, used, with_bytes, next, published }
     }
 
-    /// A machine described by `SIMGPU_DEVICES`, `SIMGPU_MEMORY` (bytes) and `SIMGPU_NAME`.
-    pub fn from_environment(with_bytes: bool) -> Self {
+    /// A machine with bytes, described by `SIMGPU_DEVICES`, `SIMGPU_MEMORY` (bytes) and `SIMGPU_NAME`.
+    pub fn from_environment() -> Self {
         let number =
             |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let count = number("SIMGPU_DEVICES").unwrap_or(1).clamp(1, 8);
@@ -175,7 +175,7 @@ impl Local {
             pci_domain: 0,
             pci_device: 0,
         };
-        Self::new((0..count).map(device).collect(), with_bytes)
+        Self::new((0..count).map(device).collect(), true)
     }
 }
 
