@@ -155,6 +155,23 @@ static void a_context_that_does_not_fit(void)
     CHECK(used() <= wanted_limit());
 }
 
+static void no_version_fits_when_full(void)
+{
+    CUcontext context;
+    CUdevice device = start();
+    void *v1 = dlsym(RTLD_DEFAULT, "cuCtxCreate"), *v3 = dlsym(RTLD_DEFAULT, "cuCtxCreate_v3");
+    void *v4 = dlsym(RTLD_DEFAULT, "cuCtxCreate_v4");
+    fill_up(64 * MIB);
+    IS(((CUresult(*)(CUcontext *, unsigned, CUdevice))v1)(&context, 0, device),
+       CUDA_ERROR_OUT_OF_MEMORY);
+    IS(((CUresult(*)(CUcontext *, CUexecAffinityParam *, int, unsigned, CUdevice))v3)(
+           &context, NULL, 0, 0, device),
+       CUDA_ERROR_OUT_OF_MEMORY);
+    IS(((CUresult(*)(CUcontext *, CUctxCreateParams *, unsigned, CUdevice))v4)(&context, NULL, 0,
+                                                                                device),
+       CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 static void first_context_that_does_not_fit(void)
 {
     /* The limit is smaller than a context: one out-of-memory, no half-made context. */
@@ -329,6 +346,7 @@ int main(int count, char **arguments)
         {"every_version_is_charged", every_version_is_charged},
         {"destroy_frees_its_blocks", destroy_frees_its_blocks},
         {"a_context_that_does_not_fit", a_context_that_does_not_fit},
+        {"no_version_fits_when_full", no_version_fits_when_full},
         {"first_context_that_does_not_fit", first_context_that_does_not_fit},
         {"one_attempt", one_attempt},
         {"two_threads_at_a_full_limit", two_threads_at_a_full_limit},

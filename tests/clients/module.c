@@ -40,6 +40,7 @@ static void loaded_from_a_file_is_charged(void)
     OK(cuModuleUnload(module));
     size_t before = used();
     OK(cuLibraryLoadFromFile(&library, path, NULL, NULL, 0, NULL, NULL, 0));
+    EQUAL(used() - before, 64 * MIB);
     OK(cuLibraryGetGlobal(&global, &bytes, library, "big"));
     EQUAL(used() - before, 64 * MIB);
     OK(cuLibraryUnload(library));
@@ -55,6 +56,7 @@ static void library_globals_are_charged(void)
     start();
     size_t before = used();
     OK(cuLibraryLoadData(&library, WITH_GLOBAL, NULL, NULL, 0, NULL, NULL, 0));
+    EQUAL(used() - before, 64 * MIB); /* before the card takes it: nobody asks again later */
     OK(cuLibraryGetGlobal(&global, &bytes, library, "big"));
     EQUAL(used() - before, 64 * MIB);
     OK(cuLibraryUnload(library));

@@ -10,6 +10,7 @@ scenarios! { "context", 4 * GIB;
     every_version_is_charged,
     destroy_frees_its_blocks,
     a_context_that_does_not_fit,
+    no_version_fits_when_full,
     green_contexts_are_charged,
     two_green_contexts_add_up,
     streams_are_charged,

@@ -24,6 +24,7 @@ mod old;
 mod pools;
 mod reach;
 mod reviews;
+mod settle;
 mod sharing;
 mod startup;
 mod vmm;
