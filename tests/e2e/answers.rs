@@ -9,8 +9,6 @@ scenarios! { "answer", 3 * GIB;
     null_places_are_harmless,
     nvml_tells_the_same,
     nvml_before_any_driver_call,
-    detail_list_shows_only_the_tenants_own,
-    utilisation_shows_only_the_tenants_own,
 }
 
 #[test]
@@ -67,6 +65,20 @@ fn lists_show_only_the_tenants_own() {
     let machine = Machine::new().limited(3 * GIB);
     let _neighbour = Neighbour::holding(&machine, GIB);
     machine.plays("answer", "lists_show_only_the_tenants_own");
+}
+
+#[test]
+fn detail_list_shows_only_the_tenants_own() {
+    let machine = Machine::new().limited(3 * GIB);
+    let _neighbour = Neighbour::holding(&machine, GIB);
+    machine.plays("answer", "detail_list_shows_only_the_tenants_own");
+}
+
+#[test]
+fn utilisation_shows_only_the_tenants_own() {
+    let machine = Machine::new().limited(3 * GIB);
+    let _neighbour = Neighbour::holding(&machine, GIB);
+    machine.plays("answer", "utilisation_shows_only_the_tenants_own");
 }
 
 #[test]

@@ -87,8 +87,6 @@ pub(crate) const COVERAGE: &[(&str, &str)] = &[
     ("nvmlDeviceGetComputeRunningProcesses_v3", "answers::lists_show_only_the_tenants_own"),
     ("nvmlDeviceGetMemoryInfo", "answers::nvml_tells_the_same"),
     ("nvmlDeviceGetMemoryInfo_v2", "answers::nvml_tells_the_same"),
-    ("nvmlDeviceGetProcessUtilization", "answers::utilisation_shows_only_the_tenants_own"),
-    ("nvmlDeviceGetProcessesUtilizationInfo", "answers::utilisation_shows_only_the_tenants_own"),
     ("nvmlDeviceGetRunningProcessDetailList", "answers::detail_list_shows_only_the_tenants_own"),
 ];
 
@@ -184,6 +182,14 @@ pub(crate) const UNPROVED: &[(&str, &str)] = &[
     (
         "nvmlDeviceGetMPSComputeRunningProcesses_v3",
         "the simulated machine runs no such processes: both answers are empty",
+    ),
+    (
+        "nvmlDeviceGetProcessUtilization",
+        "the simulated NVML has samples only of processes that run kernels, and the neighbour runs none",
+    ),
+    (
+        "nvmlDeviceGetProcessesUtilizationInfo",
+        "the simulated NVML has samples only of processes that run kernels, and the neighbour runs none",
     ),
 ];
 
