@@ -7,10 +7,12 @@
 #include "driver.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,6 +45,7 @@ int main(int argc, char **argv)
         if (child == 0) {
             struct driver driver;
             int failed = 0;
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
             driver_start(&driver);
             for (uint64_t round = 0; round < rounds; round++) {
                 address_t address = 0;
