@@ -30,3 +30,15 @@ fn nothing_is_charged_beyond_a_true_ledger() {
     let finished = finish(&mut run(&machine, 4 * MIB, 800 * MIB));
     assert!(finished.out.contains("asked 0"), "{finished}");
 }
+
+#[test]
+fn the_end_of_a_short_program_is_never_missed() {
+    let machine = Machine::new().native();
+    for _ in 0..40 {
+        let mut command = machine.command(stage().join("bin/divvy"));
+        command.args(["run", "--memory", "2GiB", "--"]).arg(client("beyond"));
+        command.args([MIB.to_string(), MIB.to_string(), "0".to_owned()]);
+        let finished = finish(&mut command);
+        assert_eq!(finished.code(), Some(0), "{finished}");
+    }
+}

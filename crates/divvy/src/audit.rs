@@ -8,7 +8,8 @@
 //!
 //! Promises: nothing is loaded or attached before a process of the tenant uses a GPU; only a
 //! difference that two samples in a row have seen is charged, and a smaller one is believed at once,
-//! so memory on its way to be freed is never counted twice; without NVML nothing happens. Does not
+//! so memory on its way to be freed is never counted twice; without NVML nothing happens; the thread
+//! takes no signal. Does not
 //! decide who gets memory: the charge is one more holder in the ledger. It cannot hold back a launch,
 //! so a program at its limit may stay above it on the card until it asks again.
 
@@ -24,6 +25,7 @@ use divvy_abi::usage::Kind;
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_page::reader::UsageFile;
 use divvy_page::{ConfigSource, Device, Tenant};
+use nix::sys::signal::{SigSet, SigmaskHow};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 
@@ -57,11 +59,14 @@ impl Audit {
         let directory = CString::new(directory.as_os_str().as_bytes()).ok()?;
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
+        // Signals are for the thread that runs the program: one that this thread took would be lost
+        // to it, and a lost SIGCHLD is an end that nobody notices. A thread inherits the mask.
+        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok()?;
         let thread = std::thread::Builder::new()
             .name("divvy audit".to_owned())
-            .spawn(move || watch(&directory, library, &seen))
-            .ok()?;
-        Some(Self { stop, thread })
+            .spawn(move || watch(&directory, library, &seen));
+        let restored = mask.thread_set_mask();
+        Some(Self { stop, thread: thread.ok().filter(|_| restored.is_ok())? })
     }
 
     /// Ends the audit; its charges go with it.
