@@ -46,6 +46,11 @@ fn main() -> io::Result<()> {
     ] {
         println!("cargo:rustc-cdylib-link-arg={argument}");
     }
+    if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
+        // One mapping less in every program that starts: 10 of the 59 µs that an exec paid for us
+        // (an empty library costs 43). The option is lld's, rustc's own linker on this target.
+        println!("cargo:rustc-cdylib-link-arg=-Wl,--no-rosegment");
+    }
     println!("cargo:rerun-if-env-changed=DIVVY_UNHOOK");
     for path in ["build.rs", "build", "src/hooks", "src/sys"] {
         println!("cargo:rerun-if-changed={path}");
