@@ -96,18 +96,18 @@ fn watch(directory: &CString, library: Option<PathBuf>, stop: &AtomicBool) -> Ve
         std::thread::park_timeout(PERIOD);
         let Ok(Some(file)) = UsageFile::open(directory) else { continue };
         for row in 0..MAX_DEVICES {
-            let Some(device) = file.device(row) else { continue };
-            if watched.iter().all(|known| known.row != row) {
-                let uuid = divvy_policy::limit::UuidText(&device.uuid).to_string();
-                let finding = Finding { uuid, ..Finding::default() };
-                watched.push(Watched {
-                    finding,
-                    uuid: device.uuid,
-                    row,
-                    before_bytes: 0,
-                    charged_bytes: 0,
-                });
+            if watched.iter().any(|known| known.row == row) {
+                continue;
             }
+            let Some(device) = file.device(row) else { continue };
+            let uuid = divvy_policy::limit::UuidText(&device.uuid).to_string();
+            watched.push(Watched {
+                finding: Finding { uuid, ..Finding::default() },
+                uuid: device.uuid,
+                row,
+                before_bytes: 0,
+                charged_bytes: 0,
+            });
         }
         if watched.is_empty() || stop.load(Relaxed) {
             continue;
@@ -118,8 +118,9 @@ fn watch(directory: &CString, library: Option<PathBuf>, stop: &AtomicBool) -> Ve
             nvml = Nvml::builder().lib_path(&path).init().ok();
         }
         let Some(nvml) = &nvml else { break };
+        let Some(pids) = pids(&file) else { continue };
         for device in &mut watched {
-            device.sample(&file, nvml, directory, &mut tenant);
+            device.sample(&file, nvml, &pids, directory, &mut tenant);
         }
     }
     if let Ok(Some(file)) = UsageFile::open(directory) {
@@ -135,6 +136,7 @@ impl Watched {
         &mut self,
         file: &UsageFile,
         nvml: &Nvml,
+        pids: &[u32],
         directory: &CString,
         tenant: &mut Option<Tenant>,
     ) {
@@ -142,8 +144,7 @@ impl Watched {
         // ledger is read before and after, and the larger answer counts.
         let ledger = || file.totals(self.row).used_bytes.saturating_sub(self.charged_bytes);
         let first = ledger();
-        let Some(pids) = pids(file) else { return };
-        let Some(card_bytes) = card_bytes(nvml, &self.finding.uuid, &pids) else { return };
+        let Some(card_bytes) = card_bytes(nvml, &self.finding.uuid, pids) else { return };
         let counted = first.max(ledger());
         if card_bytes == 0 && self.charged_bytes == 0 {
             return;
