@@ -11,6 +11,7 @@ mod audit;
 mod blocks;
 mod conformance;
 mod containers;
+mod context_cost;
 mod contexts;
 mod coverage;
 mod escapes;

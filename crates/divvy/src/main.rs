@@ -9,6 +9,7 @@
 mod audit;
 mod bench;
 mod child;
+mod contexts;
 mod demo;
 mod doctor;
 mod elf;

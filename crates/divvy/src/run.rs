@@ -12,10 +12,11 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::audit::{Audit, Finding};
+use crate::doctor::Reason;
 use crate::elf::{self, Elf};
 use crate::failure::{self, usage};
 use crate::tenant_dir::{self, Owner, TenantDir};
-use crate::{gpus, install, ledger, limits};
+use crate::{contexts, gpus, install, ledger, limits};
 
 /// Run a program under limits.
 ///
@@ -102,7 +103,8 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
     };
     let tenant = TenantDir::make(&name, &owner)?;
-    let config = limits::config(&name, &rules, args.fail == Fail::Open, args.strict);
+    let mut config = limits::config(&name, &rules, args.fail == Fail::Open, args.strict);
+    config.context_bytes = context_bytes(args.sim);
     ledger::write_config(tenant.path(), &config)?;
 
     let preload = install::preload(&library, std::env::var_os("LD_PRELOAD").as_deref());
@@ -131,6 +133,18 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         }
     }
     Ok(code)
+}
+
+/// What a context is to be charged, in bytes; 0 leaves it to the library's own table.
+fn context_bytes(sim: bool) -> u64 {
+    if sim {
+        // The kept figures are those of the machine's cards.
+        return 0;
+    }
+    contexts::bytes_here().unwrap_or_else(|error| {
+        eprintln!("divvy: {}: {error:#}", Reason::ContextCost);
+        0
+    })
 }
 
 /// Makes a client of demo or bench part of the tenant in `directory`.

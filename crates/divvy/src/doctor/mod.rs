@@ -1,9 +1,10 @@
 //! `divvy doctor`: what is found here, and what would not be limited.
 //!
-//! Reads files; the one thing it starts is a client that asks the driver for addresses and touches no
-//! GPU. Each finding has a reason code, a level and, where
-//! something is wrong, a fix.
+//! Reads files, asks NVML, and starts two clients: one asks the driver for addresses and touches no
+//! GPU; one makes a context on each idle card, whose cost is kept for `divvy run`. Nothing else is
+//! changed. Each finding has a reason code, a level and, where something is wrong, a fix.
 
+mod context;
 mod driver;
 mod environment;
 mod probe;
@@ -24,7 +25,9 @@ use crate::{elf, failure, json, run};
 /// Say what Divvy finds on this machine, and what would not be limited.
 ///
 /// Looks at the driver, the library that is preloaded, the entry points it hooks and those it would
-/// not limit, the C library, the kernel, the container and the environment. With a program after
+/// not limit, the C library, the kernel, the container and the environment. On a card that no other
+/// process uses it makes a context for a moment, to find what one takes, and keeps the figure in
+/// ~/.cache/divvy/contexts.json for `divvy run`. With a program after
 /// `--` it also says whether that program would be limited. Each finding has a code that
 /// docs/reason-codes.md explains. The exit code is 1 when something would not be limited or would not
 /// work, else 0.
@@ -92,6 +95,7 @@ struct Report {
 pub(crate) fn run(args: &Args) -> Result<u8> {
     let mut findings = driver::look();
     findings.extend(probe::look());
+    findings.extend(context::look());
     findings.extend(system::look());
     findings.extend(environment::look(std::env::vars_os()));
     findings.extend(args.program.first().map(|program| program_finding(program)));

@@ -48,6 +48,7 @@ reasons! {
     NotHooked = 32, "entry points that take or give memory and are not hooked";
     ComputeShare = 33, "the share of computing time, which this version does not limit";
     Addresses = 34, "the addresses that the driver gives to programs that ask for entry points";
+    ContextCost = 35, "what a context takes on a card";
     Kernel = 40, "the Linux kernel";
     Glibc = 41, "the C library";
     TenantFiles = 42, "the directory of tenants";

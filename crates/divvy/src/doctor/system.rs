@@ -189,10 +189,15 @@ fn is_divvy(path: &Path) -> bool {
     ours.is_some() && crate::elf::exports(path).ok() == ours
 }
 
-fn mps() -> Finding {
+/// The directory of an MPS daemon that programs started here would use.
+pub(super) fn mps_daemon() -> Option<PathBuf> {
     let pipe = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").map(PathBuf::from);
     let place = pipe.unwrap_or_else(|| PathBuf::from("/tmp/nvidia-mps"));
-    if place.join("control").exists() {
+    place.join("control").exists().then_some(place)
+}
+
+fn mps() -> Finding {
+    if let Some(place) = mps_daemon() {
         return Finding::note(
             Reason::Mps,
             format!(
