@@ -1,7 +1,7 @@
 //! The `config` file: the tenant's limits, written by its owner.
 //!
-//! Processes read it when they attach. The gate lines at its end belong to the compute share; they
-//! are laid out now so that adding it changes no offset.
+//! Processes map it read-only. Limits are read as a whole when a process attaches and again when
+//! `epoch` has moved on; the gate lines at its end are read word by word, all the time.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -10,8 +10,11 @@ use crate::{ABI_VERSION, MAX_DEVICES, Uuid};
 /// First bytes of a config file.
 pub const MAGIC: [u8; 8] = *b"DIVVYCFG";
 
-/// Limit rules a tenant can have: one for all devices and two for each.
+/// Limit rules of one kind a tenant can have: one for all devices and two for each.
 pub const MAX_RULES: usize = 33;
+
+/// Millionths of a whole.
+pub const PPM: u64 = 1_000_000;
 
 /// Bytes of a tenant's name, zero-padded UTF-8.
 pub const NAME_BYTES: usize = 64;
@@ -38,11 +41,39 @@ pub mod quantity {
     pub const UNLIMITED: u32 = 0;
     /// Bytes.
     pub const BYTES: u32 = 1;
-    /// Millionths of the card's memory.
+    /// Millionths of the card's memory, or of the device's time.
     pub const PPM: u32 = 2;
 }
 
-/// One memory limit.
+/// States of a [`GateLine`].
+pub mod gate {
+    /// Nothing is counted: jump to the driver.
+    pub const FREE: u32 = 0;
+    /// Work is counted and bounded in flight, and a cap holds.
+    pub const TIMED: u32 = 1;
+    /// Nothing may be submitted while the line's lease lasts.
+    pub const CLOSED: u32 = 2;
+}
+
+/// How a tenant's turns are made.
+pub mod class {
+    /// Turns of full length.
+    pub const NORMAL: u32 = 0;
+    /// Short turns, often.
+    pub const LATENCY: u32 = 1;
+}
+
+/// Priorities have three levels; larger ones run first.
+pub mod priority {
+    /// Runs in what the others leave.
+    pub const LOW: i32 = -1;
+    /// The default.
+    pub const NORMAL: i32 = 0;
+    /// Closes the others' gates when it has work.
+    pub const HIGH: i32 = 1;
+}
+
+/// One limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Rule {
@@ -60,27 +91,29 @@ pub struct Rule {
     pub value: u64,
 }
 
-/// The owner's side of one device's compute share; see the share gate's design.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+/// The owner's side of one device's compute share. All times are CLOCK_MONOTONIC.
+#[derive(
+    Clone, Copy, Default, PartialEq, Eq, Debug, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
 #[repr(C)]
 pub struct GateLine {
-    /// 0 free, 1 timed, 2 closed; also the futex word.
+    /// One of [`gate`]; also the futex word.
     pub gate: u32,
-    /// Share in millionths of the device's time; 0 is no cap.
-    pub share_ppm: u32,
-    /// Weight against other tenants.
-    pub weight: u32,
-    /// Larger runs first.
-    pub priority: i32,
-    /// Grows with every change.
+    /// Tenants whose work may be on the device at once. Above 1 the driver slices, measured times
+    /// are stretched, and work is charged by estimate.
+    pub active: u32,
+    /// Number of the turn.
     pub epoch: u64,
-    /// Contexts with work in flight on the device, all tenants.
-    pub active_contexts: u64,
-    /// When a closed gate opens, CLOCK_MONOTONIC.
+    /// A closed gate whose lease has passed counts as open: an owner that died or stopped keeps
+    /// nobody waiting.
+    pub lease_ns: u64,
+    /// Planned end of the running turn; 0 for none.
+    pub turn_end_ns: u64,
+    /// When a closed gate is expected to open; 0 when that is not known.
     pub t_open_ns: u64,
-    /// Length of a turn.
+    /// Device time of a turn; 0 for the default.
     pub quantum_ns: u64,
-    /// Work allowed in flight.
+    /// Work allowed in flight; 0 for the default.
     pub horizon_ns: u64,
     /// Zero, to two cache lines.
     pub reserved: [u64; 9],
@@ -102,14 +135,28 @@ pub struct Config {
     pub rule_count: u32,
     /// What a context is charged on any device, in bytes; 0: the built-in table.
     pub context_bytes: u64,
-    /// Grows with every write.
+    /// Grows by two with every change; odd while one is being written.
     pub epoch: u64,
+    /// 0 while every gate of this tenant is free: the one word an ungated launch loads.
+    pub any_gate: u32,
+    /// How many of `compute_rules` count.
+    pub compute_rule_count: u32,
+    /// Share of contended time against other tenants'; 0: the cap in percent, or 100 without one.
+    pub weight: u32,
+    /// One of [`priority`].
+    pub priority: i32,
+    /// One of [`class`].
+    pub class: u32,
+    /// Not 0: nothing is submitted until the tenant is resumed.
+    pub paused: u32,
     /// The tenant's name for people.
     pub name: [u8; NAME_BYTES],
-    /// Limits; a UUID rule beats an index rule beats the rule for all.
+    /// Memory limits; a UUID rule beats an index rule beats the rule for all.
     pub rules: [Rule; MAX_RULES],
-    /// Zero, to the next cache line.
-    pub reserved: [u64; 14],
+    /// Caps of device time, in [`quantity::PPM`] or [`quantity::UNLIMITED`]; chosen alike.
+    pub compute_rules: [Rule; MAX_RULES],
+    /// Zero, to the next pair of cache lines.
+    pub reserved: [u64; 6],
     /// One a device row.
     pub gates: [GateLine; MAX_DEVICES],
 }
@@ -129,20 +176,40 @@ impl Config {
         zerocopy::FromZeros::new_zeroed()
     }
 
-    /// The rules that count; a count beyond the array is cut.
+    /// The memory rules that count; a count beyond the array is cut.
     pub fn rules(&self) -> &[Rule] {
-        let count = (self.rule_count as usize).min(MAX_RULES);
-        self.rules.get(..count).unwrap_or(&self.rules)
+        counted(&self.rules, self.rule_count)
     }
+
+    /// The compute rules that count; a count beyond the array is cut.
+    pub fn compute_rules(&self) -> &[Rule] {
+        counted(&self.compute_rules, self.compute_rule_count)
+    }
+}
+
+fn counted(rules: &[Rule; MAX_RULES], count: u32) -> &[Rule] {
+    rules.get(..(count as usize).min(MAX_RULES)).unwrap_or(rules)
 }
 
 /// Bytes of the file.
 pub const CONFIG_BYTES: usize = size_of::<Config>();
 
+/// Offset of `epoch`.
+pub const EPOCH_AT: usize = core::mem::offset_of!(Config, epoch);
+
+/// Offset of `any_gate`.
+pub const ANY_GATE_AT: usize = core::mem::offset_of!(Config, any_gate);
+
+/// Offset of the gate line of device `row`.
+pub const fn gate_at(row: usize) -> usize {
+    core::mem::offset_of!(Config, gates) + size_of::<GateLine>() * row
+}
+
 const _: () = assert!(size_of::<Rule>() == 40);
 const _: () = assert!(size_of::<GateLine>() == 128);
-const _: () = assert!(core::mem::offset_of!(Config, gates) == 1536);
-const _: () = assert!(CONFIG_BYTES == 1536 + 128 * MAX_DEVICES);
+const _: () = assert!(EPOCH_AT == 32 && ANY_GATE_AT == 40);
+const _: () = assert!(gate_at(0) == 2816 && gate_at(0).is_multiple_of(128));
+const _: () = assert!(CONFIG_BYTES == gate_at(MAX_DEVICES));
 
 #[cfg(test)]
 mod tests {
@@ -152,6 +219,7 @@ mod tests {
     fn a_count_beyond_the_array_is_cut() {
         let config = Config { rule_count: u32::MAX, ..Config::default() };
         assert_eq!(config.rules().len(), MAX_RULES);
+        assert_eq!(config.compute_rules().len(), 0);
         assert!(Config::default().rules().is_empty());
     }
 

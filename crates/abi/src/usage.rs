@@ -117,8 +117,50 @@ pub mod line {
     pub const KINDS: usize = 32;
 }
 
+/// Offset of the compute share's lines.
+pub const GATES_AT: usize = LEDGER_AT + ROW_BYTES * MAX_DEVICES;
+/// Bytes of one line: a pair of cache lines.
+pub const GATE_BYTES: usize = 128;
+/// Bytes of one device's row: one line for each slot. Slot 0's is the tenant's: its own words, and
+/// the totals of processes that have ended.
+pub const GATE_ROW_BYTES: usize = GATE_BYTES * MAX_SLOTS;
+/// Offsets of the `u64` words of a process's line, which only it writes. Times are CLOCK_MONOTONIC.
+pub mod gate {
+    /// When the work this process has in flight will have ended, as far as it can tell.
+    pub const BUSY_UNTIL_NS: usize = 0;
+    /// When a thread was last waiting for a turn; renewed every 20 ms.
+    pub const WANT_NS: usize = 8;
+    /// When work was last submitted.
+    pub const LAST_LAUNCH_NS: usize = 16;
+    /// Device time charged; falls only when an estimate is put right.
+    pub const USED_NS: usize = 24;
+    /// Launches, copies and fills charged.
+    pub const LAUNCHES: usize = 32;
+    /// The longest kernel or graph seen.
+    pub const LONGEST_NS: usize = 40;
+    /// Time threads waited for the tenant's own cap.
+    pub const THROTTLED_NS: usize = 48;
+    /// Time threads waited for turns.
+    pub const WAITED_NS: usize = 56;
+    /// Waits for work to drain that were given up.
+    pub const DRAINS_GIVEN_UP: usize = 64;
+    /// Words that add up over processes, living and ended.
+    pub const TOTALS: [usize; 5] = [USED_NS, LAUNCHES, THROTTLED_NS, WAITED_NS, DRAINS_GIVEN_UP];
+    /// Words of a process's line.
+    pub const WORDS: usize = 9;
+}
+/// Offsets of the tenant's own words in slot 0's line, after a process's.
+pub mod gate_tenant {
+    /// The virtual clock of the cap: when all that was charged is paid.
+    pub const PAID_AT_NS: usize = 72;
+    /// Until when the cap keeps the gate closed; 0 while it is open.
+    pub const CLOSED_UNTIL_NS: usize = 80;
+    /// Words of the tenant.
+    pub const WORDS: usize = 2;
+}
+
 /// Bytes of the whole file.
-pub const USAGE_BYTES: usize = LEDGER_AT + ROW_BYTES * MAX_DEVICES;
+pub const USAGE_BYTES: usize = GATES_AT + GATE_ROW_BYTES * MAX_DEVICES;
 
 /// Byte of the admission lock, beyond the data so that no I/O meets it.
 pub const ADMISSION_LOCK_AT: u64 = 1 << 40;
@@ -211,11 +253,16 @@ pub const fn line_at(row: usize, slot: usize) -> usize {
     LEDGER_AT + ROW_BYTES * row + LINE_BYTES * slot
 }
 
+/// Offset of `slot`'s gate line in device `row`.
+pub const fn gate_at(row: usize, slot: usize) -> usize {
+    GATES_AT + GATE_ROW_BYTES * row + GATE_BYTES * slot
+}
+
 const _: () = assert!(DEVICES_AT + DEVICE_BYTES * MAX_DEVICES <= HEADER_BYTES);
 const _: () = assert!(device::NAME + device::NAME_BYTES <= DEVICE_BYTES);
 const _: () = assert!(shared::USERS + MAX_SLOTS / 8 <= SHARED_BYTES);
 const _: () = assert!(line::KINDS + 8 * Kind::ALL.len() == LINE_BYTES);
-const _: () = assert!(LEDGER_AT.is_multiple_of(4096) && USAGE_BYTES == 2_232_320);
+const _: () = assert!(LEDGER_AT.is_multiple_of(4096) && USAGE_BYTES == 4_329_472);
 const _: () = assert!(size_of::<Uuid>() == 16);
 
 #[cfg(test)]
@@ -234,7 +281,8 @@ mod tests {
         assert!(device_at(MAX_DEVICES) <= SLOTS_AT);
         assert_eq!(slot_at(MAX_SLOTS), SHARED_AT);
         assert_eq!(shared_at(MAX_SHARED), LEDGER_AT);
-        assert_eq!(line_at(MAX_DEVICES, 0), USAGE_BYTES);
+        assert_eq!(line_at(MAX_DEVICES, 0), GATES_AT);
+        assert_eq!(gate_at(MAX_DEVICES, 0), USAGE_BYTES);
         assert_eq!(line_at(3, MAX_SLOTS), line_at(4, 0));
     }
 }

@@ -133,7 +133,7 @@ fn initialise(fd: &Fd) -> Result<(), AttachError> {
     // What lies there has no magic, so nobody has mapped it; its bytes must not become a ledger.
     sys::set_len(fd, 0).map_err(&room)?;
     sys::set_len(fd, usage::USAGE_BYTES).map_err(&room)?;
-    // The ledger's rows follow when a device is seen: 128 KiB each.
+    // The rows of the ledger and of the gates follow when a device is seen: 128 KiB each.
     sys::allocate(fd, 0, usage::LEDGER_AT).map_err(&room)?;
     let mut head = [0_u8; 16];
     let words = [ABI_VERSION, usage::USAGE_BYTES as u32];
@@ -182,11 +182,8 @@ fn judge_head(file: File, head: &[u8; 16], got: usize, magic: [u8; 8]) -> Result
     }
 }
 
-/// Reads and judges the config; `None` when there is none or it is empty.
-pub(crate) fn read_config(
-    paths: &Paths,
-    trust: &Trust,
-) -> Result<Option<config::Config>, AttachError> {
+/// Opens the config and judges its owner; `None` when there is none.
+pub(crate) fn open_config(paths: &Paths, trust: &Trust) -> Result<Option<Fd>, AttachError> {
     let fd = match sys::open(paths.config.as_c_str(), libc::O_RDONLY | libc::O_NONBLOCK, 0) {
         Ok(fd) => fd,
         Err(Errno(libc::ENOENT)) => return Ok(None),
@@ -194,7 +191,18 @@ pub(crate) fn read_config(
     };
     let stat = sys::stat(&fd).map_err(AttachError::System)?;
     trust.judge(File::Config, &stat)?;
-    parse_config(&fd)
+    Ok(Some(fd))
+}
+
+/// Reads and judges the config; `None` when there is none or it is empty.
+pub(crate) fn read_config(
+    paths: &Paths,
+    trust: &Trust,
+) -> Result<Option<config::Config>, AttachError> {
+    match open_config(paths, trust)? {
+        Some(fd) => parse_config(&fd),
+        None => Ok(None),
+    }
 }
 
 /// Reads an open config file; `None` when it is empty.

@@ -4,7 +4,8 @@
 //! sees; then [`Tenant::ask`] before the driver is called, [`Tenant::give_back`] after a free or a
 //! failure, [`Tenant::hold`] for what the driver took unasked; [`Tenant::used_bytes`] and
 //! [`Tenant::processes`] for answers; [`Tenant::export_shared`], [`Tenant::open_shared`],
-//! [`Tenant::close_shared`] for legacy IPC. An owner: [`reader`].
+//! [`Tenant::close_shared`] for legacy IPC; [`Tenant::any_gate`] and [`Tenant::share`] for the compute
+//! share. An owner: [`reader`] and [`owner`].
 //!
 //! Asking costs tens of nanoseconds and takes no lock until the limit is reached. Promises: a safe API; no allocation,
 //! no panic, no libc call (system calls are made directly, so `errno` stays the program's and no
@@ -27,9 +28,12 @@ pub mod fault;
 #[cfg(not(debug_assertions))]
 mod fault;
 mod file;
+mod live;
+pub mod owner;
 mod process;
 pub mod reader;
 mod settle;
+mod share;
 mod shared;
 mod slot;
 mod sys;
@@ -39,5 +43,6 @@ mod usage;
 
 pub use error::{AttachError, File};
 pub use process::{effective_uid, pid_namespace};
-pub use sys::Errno;
+pub use share::Share;
+pub use sys::{Errno, now_ns};
 pub use tenant::{ConfigSource, Device, ProcessUse, Request, Row, Tenant};

@@ -11,7 +11,7 @@ use core::ffi::CStr;
 use core::fmt;
 
 use divvy_abi::config::Config;
-use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, line, slot, state};
+use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, gate, gate_tenant, line, slot, state};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
 use divvy_policy::ledger::{changes, held_bytes};
 
@@ -116,6 +116,56 @@ impl LineEntry {
         [held_bytes, asking_bytes, peak_bytes, refusals].iter().all(|n| **n == 0)
             && kind_bytes.iter().all(|n| *n == 0)
     }
+}
+
+/// One process's part in the compute share of a device, or the totals of those that have ended.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct GateEntry {
+    /// When its work in flight will have ended, as far as it can tell; CLOCK_MONOTONIC.
+    pub busy_until_ns: u64,
+    /// When a thread of it was last waiting for a turn.
+    pub want_ns: u64,
+    /// When it last submitted work.
+    pub last_launch_ns: u64,
+    /// Device time charged.
+    pub used_ns: u64,
+    /// Launches, copies and fills charged.
+    pub launches: u64,
+    /// Its longest kernel or graph.
+    pub longest_ns: u64,
+    /// Time its threads waited for the cap.
+    pub throttled_ns: u64,
+    /// Time its threads waited for turns.
+    pub waited_ns: u64,
+    /// Drains given up.
+    pub drains_given_up: u64,
+}
+
+impl GateEntry {
+    /// This and another process's part together: the later of times, the sum of totals.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            busy_until_ns: self.busy_until_ns.max(other.busy_until_ns),
+            want_ns: self.want_ns.max(other.want_ns),
+            last_launch_ns: self.last_launch_ns.max(other.last_launch_ns),
+            used_ns: self.used_ns.wrapping_add(other.used_ns),
+            launches: self.launches.wrapping_add(other.launches),
+            longest_ns: self.longest_ns.max(other.longest_ns),
+            throttled_ns: self.throttled_ns.wrapping_add(other.throttled_ns),
+            waited_ns: self.waited_ns.wrapping_add(other.waited_ns),
+            drains_given_up: self.drains_given_up.wrapping_add(other.drains_given_up),
+        }
+    }
+}
+
+/// The cap's clock of a tenant on one device.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct CapEntry {
+    /// When all that was charged is paid; CLOCK_MONOTONIC.
+    pub paid_at_ns: u64,
+    /// Until when the cap keeps the gate closed; 0 while it is open.
+    pub closed_until_ns: u64,
 }
 
 /// What a whole tenant holds on one device.
@@ -245,6 +295,49 @@ impl UsageFile {
         (totals, sum)
     }
 
+    /// The compute share of the device in `row`: all processes, living and ended, together.
+    ///
+    /// Cost: one `pread` for each slot below [`UsageFile::slots_high`].
+    pub fn gate_sum(&self, row: usize) -> GateEntry {
+        (0..self.slots_high())
+            .map(|slot| self.gate(row, slot))
+            .fold(GateEntry::default(), GateEntry::with)
+    }
+
+    /// The part of `slot` in the compute share of the device in `row`.
+    pub fn gate(&self, row: usize, slot: usize) -> GateEntry {
+        let at = usage::gate_at(row.min(MAX_DEVICES - 1), slot.min(MAX_SLOTS - 1));
+        let [
+            busy_until_ns,
+            want_ns,
+            last_launch_ns,
+            used_ns,
+            launches,
+            longest_ns,
+            throttled_ns,
+            waited_ns,
+            drains_given_up,
+        ] = self.words::<{ gate::WORDS }>(at);
+        GateEntry {
+            busy_until_ns,
+            want_ns,
+            last_launch_ns,
+            used_ns,
+            launches,
+            longest_ns,
+            throttled_ns,
+            waited_ns,
+            drains_given_up,
+        }
+    }
+
+    /// The cap's clock of the device in `row`.
+    pub fn cap(&self, row: usize) -> CapEntry {
+        let at = usage::gate_at(row.min(MAX_DEVICES - 1), SHARED_SLOT) + gate_tenant::PAID_AT_NS;
+        let [paid_at_ns, closed_until_ns] = self.words::<{ gate_tenant::WORDS }>(at);
+        CapEntry { paid_at_ns, closed_until_ns }
+    }
+
     /// `N` words at `offset`; what the file does not have is zero.
     fn words<const N: usize>(&self, offset: usize) -> [u64; N] {
         let mut bytes = [[0_u8; 8]; N];
@@ -266,14 +359,15 @@ pub fn read_config(directory: &CStr) -> Result<Option<Config>, AttachError> {
     }
 }
 
-/// Writes the limits of the tenant in `directory` as its owner, in one step; the old ones stay where
-/// that fails. `epoch` is counted up from the file there was.
+/// Writes the limits of a new tenant in `directory` as its owner, in one step; the old ones stay where
+/// that fails. Limits of a tenant that runs are changed by [`crate::owner::Owner::update`]: its
+/// processes have this file mapped. `epoch` is counted up from the file there was.
 ///
 /// # Errors
 /// [`AttachError::NoSpace`], [`AttachError::Open`] or [`AttachError::PathTooLong`].
 pub fn write_config(directory: &CStr, new: &Config) -> Result<(), AttachError> {
-    let before = read_config(directory).ok().flatten().map_or(0, |config| config.epoch);
-    let config = Config { epoch: before.wrapping_add(1), ..new.clone() };
+    let before = read_config(directory).ok().flatten().map_or(0, |config| config.epoch & !1);
+    let config = Config { epoch: before.wrapping_add(2), ..new.clone() };
     file::replace_config(directory, &config)
 }
 
@@ -297,4 +391,9 @@ const _: () = assert!(device::UUID == 8 && device::TOTAL_BYTES == 24 && device::
 const _: () = assert!(slot::START_TICKS == 8 && slot::PID_NAMESPACE == 16 && slot::COMM == 24);
 const _: () = assert!(slot::REASON == 40 && device::INDEX == 4 && slot::PID == 4);
 const _: () = assert!(line::HELD == 0 && line::ASKING == 8 && line::PEAK == 16);
+const _: () = assert!(gate::BUSY_UNTIL_NS == 0 && gate::WANT_NS == 8 && gate::LAST_LAUNCH_NS == 16);
+const _: () = assert!(gate::USED_NS == 24 && gate::LAUNCHES == 32 && gate::LONGEST_NS == 40);
+const _: () = assert!(gate::THROTTLED_NS == 48 && gate::WAITED_NS == 56);
+const _: () = assert!(gate::DRAINS_GIVEN_UP == 64 && gate::WORDS == 9);
+const _: () = assert!(gate_tenant::PAID_AT_NS == 72 && gate_tenant::CLOSED_UNTIL_NS == 80);
 const _: () = assert!(line::REFUSALS == 24 && line::KINDS == 32);

@@ -4,6 +4,7 @@
 //! the admission lock for at most 100 ms and never while a driver is called.
 
 use core::ffi::CStr;
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use divvy_abi::config::Config;
@@ -14,7 +15,9 @@ use divvy_policy::ledger::{self, Outcome, held_bytes};
 use crate::admission::{Held, World};
 use crate::error::AttachError;
 use crate::file::{self, Path, Paths};
+use crate::live::Live;
 use crate::settle;
+use crate::share::Share;
 use crate::slot::ForkPage;
 use crate::sys::{self, Errno, Fd};
 use crate::trust::Trust;
@@ -90,6 +93,7 @@ pub struct Tenant {
     path: Path,
     file: (u64, u64),
     config: Config,
+    live: Live,
 }
 
 impl Tenant {
@@ -113,12 +117,13 @@ impl Tenant {
         let mut config = None;
         let claimed =
             crate::slot::claim(&fork, &usage, paths.usage.as_c_str(), identity, |fd, me| {
-                config = Some(settle::config(&paths, &trust, source, fd, &usage, me)?);
+                let read = settle::config(&paths, &trust, source, fd, &usage, me)?;
+                config = Some((read, Live::map(&paths, &trust)?));
                 Ok(())
             });
         match (claimed, config) {
-            (Ok(_), Some(config)) => {
-                Ok(Self { usage, fork, path: paths.usage, file: identity, config })
+            (Ok(_), Some((config, live))) => {
+                Ok(Self { usage, fork, path: paths.usage, file: identity, config, live })
             }
             (result, _) => {
                 fork.discard();
@@ -134,6 +139,30 @@ impl Tenant {
         &self.config
     }
 
+    /// Changes of the tenant's limits so far; see [`Tenant::live_config`].
+    ///
+    /// Cost: one load of a line that is rarely written.
+    pub fn config_epoch(&self) -> u64 {
+        self.live.epoch()
+    }
+
+    /// The tenant's limits as they are now; `None` while they are being written, or where their
+    /// writer died half-way: the caller then goes by what it has.
+    pub fn live_config(&self) -> Option<Config> {
+        self.live.read()
+    }
+
+    /// The word that is 0 while no gate of the tenant is to be looked at.
+    pub fn any_gate(&self) -> &'static AtomicU32 {
+        self.live.any_gate()
+    }
+
+    /// This process's part in the compute share of a device; `None` where it can get no slot.
+    pub fn share(&self, row: Row) -> Option<Share> {
+        let slot = self.me().ok()?;
+        Some(Share { usage: self.usage, live: self.live, row: row.index(), slot })
+    }
+
     /// This process's slot, claiming one if it is a forked child that has none yet.
     fn me(&self) -> Result<usize, AttachError> {
         let slot = self.fork.slot();
@@ -146,7 +175,7 @@ impl Tenant {
 
     /// The row of `device`, registering it when the tenant has not seen it yet.
     ///
-    /// Cost: a look at up to 16 rows; registering takes the admission lock and makes 128 KiB real.
+    /// Cost: a look at up to 16 rows; registering takes the admission lock and makes 256 KiB real.
     pub fn device_row(&self, device: &Device<'_>) -> Result<Row, AttachError> {
         if let Some(row) = self.find_row(&device.uuid) {
             self.note_limit(row, device);
@@ -160,12 +189,12 @@ impl Tenant {
         let free = (0..MAX_DEVICES).find(|row| self.usage.device_uuid(*row).is_none());
         let index = free.ok_or(AttachError::NoDeviceRow)?;
         let row = Row(u8::try_from(index).unwrap_or(0));
-        sys::allocate(&fd, usage::line_at(index, 0), usage::ROW_BYTES).map_err(
-            |errno| match errno {
-                Errno(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => AttachError::NoSpace(errno),
-                _ => AttachError::System(errno),
-            },
-        )?;
+        let room = |errno| match errno {
+            Errno(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => AttachError::NoSpace(errno),
+            _ => AttachError::System(errno),
+        };
+        sys::allocate(&fd, usage::line_at(index, 0), usage::ROW_BYTES).map_err(room)?;
+        sys::allocate(&fd, usage::gate_at(index, 0), usage::GATE_ROW_BYTES).map_err(room)?;
         self.write_device(row, device);
         Ok(row)
     }

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
-use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, line, shared, slot};
+use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, gate, line, shared, slot};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
 use divvy_policy::ledger::{self, Slots};
 
@@ -115,7 +115,25 @@ impl Usage {
                 for word in (line::PEAK..usage::LINE_BYTES).step_by(8) {
                     self.u64_at(at + word).store(0, SeqCst);
                 }
+                self.clear_gate(row, slot);
             }
+        }
+    }
+
+    /// Ends `slot`'s part in the compute share; what it used goes on in slot 0's totals.
+    fn clear_gate(&self, row: usize, slot: usize) {
+        let at = usage::gate_at(row, slot);
+        let kept = usage::gate_at(row, SHARED_SLOT);
+        for word in gate::TOTALS {
+            // Taken before it is added: killed in between, the totals are short and never double.
+            let total = self.u64_at(at + word).swap(0, SeqCst);
+            fault::point();
+            self.u64_at(kept + word).fetch_add(total, SeqCst);
+        }
+        let longest_ns = self.u64_at(at + gate::LONGEST_NS).swap(0, SeqCst);
+        self.u64_at(kept + gate::LONGEST_NS).fetch_max(longest_ns, SeqCst);
+        for word in [gate::BUSY_UNTIL_NS, gate::WANT_NS, gate::LAST_LAUNCH_NS] {
+            self.u64_at(at + word).store(0, SeqCst);
         }
     }
 

@@ -36,7 +36,7 @@ fn an_owner_writes_limits_and_reads_what_was_used() {
     };
     write_config(&at, &config).expect("written");
     write_config(&at, &config).expect("written again");
-    assert_eq!(read_config(&at).expect("readable").expect("there").epoch, 2);
+    assert_eq!(read_config(&at).expect("readable").expect("there").epoch, 4);
     assert_eq!(std::fs::read_dir(&path).expect("listed").count(), 1, "no temporary file is left");
 
     let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");

@@ -22,8 +22,8 @@ fn a_full_disk_is_an_error_when_attaching_and_when_a_device_is_seen() {
     }
     let scratch = Scratch::new("full");
     let attach = format!("attach {}", scratch.path().display());
-    // The header and tables want 132 KiB, the config 4, a device's row 128.
-    for (kib, at_attach) in [(64, true), (132, true), (136, false), (200, false), (260, false)] {
+    // The header and tables want 132 KiB, the config 8, a device's rows 256.
+    for (kib, at_attach) in [(64, true), (136, true), (140, false), (264, false), (392, false)] {
         let mut actor = on_a_disk_of(kib, &scratch);
         let answer = actor.say(&attach);
         if at_attach {
@@ -36,7 +36,7 @@ fn a_full_disk_is_an_error_when_attaching_and_when_a_device_is_seen() {
         // It lives, and so does the tenant.
         assert!(actor.say("pid").parse::<u32>().is_ok());
     }
-    let mut actor = on_a_disk_of(264, &scratch);
+    let mut actor = on_a_disk_of(396, &scratch);
     actor.join(scratch.path());
     actor.expect("ask 600", "granted");
 }

@@ -1,0 +1,107 @@
+//! The config file as it stands, mapped read-only by the tenant's processes.
+//!
+//! Promises: loads only, each of one word; a reading of the whole is of one instant or none at all;
+//! a wait for a gate ends when its word changes, when it is woken, or at an absolute deadline.
+//! The mapping is never taken down. Whoever shortens the file harms every process of the tenant, which
+//! only its owner can.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+
+use divvy_abi::MAX_DEVICES;
+use divvy_abi::config::{self, Config, GateLine};
+use zerocopy::FromBytes;
+
+use crate::error::AttachError;
+use crate::file::{self, Paths};
+use crate::sys;
+use crate::trust::Trust;
+
+/// Attempts to read the whole while somebody writes it: a write takes microseconds.
+const READINGS: usize = 64;
+
+/// The mapping.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Live {
+    base: *mut u8,
+}
+
+// SAFETY: the pointer is to a mapping that is never taken down, and all access is by atomic loads.
+unsafe impl Send for Live {}
+// SAFETY: as above.
+unsafe impl Sync for Live {}
+
+impl Live {
+    /// Maps the config of a tenant; it has been judged by [`file::read_config`] or is judged now.
+    pub(crate) fn map(paths: &Paths, trust: &Trust) -> Result<Self, AttachError> {
+        let fd = file::open_config(paths, trust)?.ok_or(AttachError::NoConfig)?;
+        file::parse_config(&fd)?.ok_or(AttachError::NoConfig)?;
+        let base = sys::map_shared(&fd, config::CONFIG_BYTES, libc::PROT_READ)
+            .map_err(AttachError::System)?;
+        Ok(Self { base })
+    }
+
+    fn u32_at(self, offset: usize) -> &'static AtomicU32 {
+        let safe = offset.min(config::CONFIG_BYTES - 4) & !3;
+        // SAFETY: 4 aligned bytes inside the mapping (`map`: CONFIG_BYTES long, for ever), which this
+        // process only loads from: a load of a word needs no write access.
+        unsafe { AtomicU32::from_ptr(self.base.wrapping_add(safe).cast()) }
+    }
+
+    fn u64_at(self, offset: usize) -> &'static AtomicU64 {
+        let safe = offset.min(config::CONFIG_BYTES - 8) & !7;
+        // SAFETY: as in `u32_at`, with 8 bytes.
+        unsafe { AtomicU64::from_ptr(self.base.wrapping_add(safe).cast()) }
+    }
+
+    pub(crate) fn any_gate(self) -> &'static AtomicU32 {
+        self.u32_at(config::ANY_GATE_AT)
+    }
+
+    pub(crate) fn epoch(self) -> u64 {
+        self.u64_at(config::EPOCH_AT).load(SeqCst)
+    }
+
+    /// The whole, with its gate lines as they were found; `None` while it is being written.
+    pub(crate) fn read(self) -> Option<Config> {
+        for _ in 0..READINGS {
+            let before = self.epoch();
+            if before.is_multiple_of(2) {
+                let mut bytes = [[0_u8; 8]; config::CONFIG_BYTES / 8];
+                for (index, word) in bytes.iter_mut().enumerate() {
+                    *word = self.u64_at(8 * index).load(SeqCst).to_ne_bytes();
+                }
+                if self.epoch() == before {
+                    return Config::read_from_bytes(bytes.as_flattened()).ok();
+                }
+            }
+            sys::sleep_ns(10_000);
+        }
+        None
+    }
+
+    pub(crate) fn gate(self, row: usize) -> &'static AtomicU32 {
+        self.u32_at(config::gate_at(row.min(MAX_DEVICES - 1)))
+    }
+
+    /// The gate line of `row`; its words may be of different instants, the state is read last.
+    pub(crate) fn gate_line(self, row: usize) -> GateLine {
+        let at = config::gate_at(row.min(MAX_DEVICES - 1));
+        let word = |offset| self.u64_at(at + offset).load(SeqCst);
+        GateLine {
+            active: self.u32_at(at + core::mem::offset_of!(GateLine, active)).load(SeqCst),
+            epoch: word(core::mem::offset_of!(GateLine, epoch)),
+            lease_ns: word(core::mem::offset_of!(GateLine, lease_ns)),
+            turn_end_ns: word(core::mem::offset_of!(GateLine, turn_end_ns)),
+            t_open_ns: word(core::mem::offset_of!(GateLine, t_open_ns)),
+            quantum_ns: word(core::mem::offset_of!(GateLine, quantum_ns)),
+            horizon_ns: word(core::mem::offset_of!(GateLine, horizon_ns)),
+            gate: self.gate(row).load(SeqCst),
+            reserved: [0; 9],
+        }
+    }
+
+    /// Waits while the gate word of `row` is `state`, at most until `deadline_ns`.
+    pub(crate) fn wait(self, row: usize, state: u32, deadline_ns: u64) {
+        sys::futex_wait(self.gate(row), state, deadline_ns);
+    }
+}

@@ -1,0 +1,164 @@
+//! The owner's hand on a tenant's config: limits changed as a whole, gates word by word.
+//!
+//! Promises: everything is written by `pwrite` and the mapping serves only to name a futex, so a
+//! tenant of the same user that shortens the file cannot end its owner; a reader sees the old limits
+//! or the new, never a mixture; two owners (a daemon, and a command that changes a limit) exclude each
+//! other by a lock of the file. A gate's state is written after what describes it.
+//!
+//! Does not decide which gate is open: that is `divvy_policy::turns`.
+
+use core::ffi::CStr;
+
+use divvy_abi::MAX_DEVICES;
+use divvy_abi::config::{self, Config, GateLine, gate};
+use zerocopy::IntoBytes;
+
+use crate::admission::PATIENCE_NS;
+use crate::error::{AttachError, File};
+use crate::file::{self, Path, Paths};
+use crate::sys::{self, Errno, Fd, Lock};
+
+/// Byte of the config file whose lock a writer of limits holds, beyond the data.
+const WRITER_LOCK_AT: u64 = 1 << 40;
+
+/// A tenant's config, open for its owner.
+#[derive(Debug)]
+pub struct Owner {
+    fd: Fd,
+    path: Path,
+    base: *mut u8,
+}
+
+// SAFETY: the mapping is this value's own until it is dropped, and is only named to the kernel.
+unsafe impl Send for Owner {}
+// SAFETY: as above.
+unsafe impl Sync for Owner {}
+
+impl Owner {
+    /// Opens the config of the tenant in `directory`, which must have been written before.
+    ///
+    /// # Errors
+    /// [`AttachError`] naming what is wrong with the file; [`AttachError::NoConfig`] without one.
+    pub fn open(directory: &CStr) -> Result<Self, AttachError> {
+        let paths = Paths::of(directory)?;
+        let path = paths.config.as_c_str();
+        let fd = open(path)?;
+        file::parse_config(&fd)?.ok_or(AttachError::NoConfig)?;
+        let base = sys::map_shared(&fd, config::CONFIG_BYTES, libc::PROT_READ)
+            .map_err(AttachError::System)?;
+        Ok(Self { fd, path: paths.config, base })
+    }
+
+    /// The config as it stands.
+    ///
+    /// # Errors
+    /// [`AttachError`] when it was replaced by something else.
+    pub fn read(&self) -> Result<Config, AttachError> {
+        file::parse_config(&self.fd)?.ok_or(AttachError::NoConfig)
+    }
+
+    /// Changes the limits: `change` gets the config as it stands. Gate lines it changes are not
+    /// written. Processes go by the new limits at their next request or launch that looks, and those
+    /// that wait at a gate are woken.
+    ///
+    /// # Errors
+    /// [`AttachError`] when the file is not a config any more, cannot be written, or another writer
+    /// kept its lock for 100 ms.
+    pub fn update(&self, change: impl FnOnce(&mut Config)) -> Result<Config, AttachError> {
+        // A description of its own: two threads of one process must exclude each other as well.
+        let fd = open(self.path.as_c_str())?;
+        let deadline_ns = sys::now_ns().saturating_add(PATIENCE_NS);
+        while !sys::set_lock(&fd, WRITER_LOCK_AT, Lock::Write).map_err(AttachError::System)? {
+            if sys::now_ns() >= deadline_ns {
+                return Err(AttachError::LockTimeout);
+            }
+            sys::sleep_ns(100_000);
+        }
+        let mut new = file::parse_config(&fd)?.ok_or(AttachError::NoConfig)?;
+        // Odd where a writer died half-way: what it wrote is overwritten now.
+        let before = new.epoch & !1;
+        change(&mut new);
+        new.epoch = before.wrapping_add(2);
+        let put = |bytes: &[u8], at: usize| {
+            sys::write_at(&fd, bytes, at as u64)
+                .map_err(|errno| AttachError::Open(File::Config, errno))
+        };
+        let bytes = new.as_bytes();
+        let part = |from: usize, to: usize| bytes.get(from..to).unwrap_or(&[]);
+        put(&before.wrapping_add(1).to_ne_bytes(), config::EPOCH_AT)?;
+        put(part(FLAGS_AT, config::EPOCH_AT), FLAGS_AT)?;
+        put(part(RULES_AT, config::gate_at(0)), RULES_AT)?;
+        put(&new.epoch.to_ne_bytes(), config::EPOCH_AT)?;
+        put(&new.any_gate.to_ne_bytes(), config::ANY_GATE_AT)?;
+        (0..MAX_DEVICES).for_each(|row| self.wake(row));
+        Ok(new)
+    }
+
+    /// Writes the word that says whether launches look at their gates at all.
+    ///
+    /// # Errors
+    /// [`AttachError::Open`] when the file cannot be written.
+    pub fn set_any_gate(&self, any: bool) -> Result<(), AttachError> {
+        self.put(&u32::from(any).to_ne_bytes(), config::ANY_GATE_AT)
+    }
+
+    /// Writes the gate line of device `row`, its state last, and wakes those who wait when it opens.
+    ///
+    /// Cost: two writes of at most 52 bytes, and one call when it opens.
+    ///
+    /// # Errors
+    /// [`AttachError::Open`] when the file cannot be written.
+    pub fn set_gate(&self, row: usize, line: &GateLine) -> Result<(), AttachError> {
+        let at = config::gate_at(row.min(MAX_DEVICES - 1));
+        let body = line.as_bytes().get(4..LINE_USED_BYTES).unwrap_or(&[]);
+        self.put(body, at + 4)?;
+        self.put(&line.gate.to_ne_bytes(), at)?;
+        if line.gate != gate::CLOSED {
+            self.wake(row);
+        }
+        Ok(())
+    }
+
+    /// Writes the lease of device `row` alone.
+    ///
+    /// # Errors
+    /// [`AttachError::Open`] when the file cannot be written.
+    pub fn renew(&self, row: usize, lease_ns: u64) -> Result<(), AttachError> {
+        let at = config::gate_at(row.min(MAX_DEVICES - 1));
+        self.put(&lease_ns.to_ne_bytes(), at + core::mem::offset_of!(GateLine, lease_ns))
+    }
+
+    /// Wakes all who wait at the gate of device `row`.
+    pub fn wake(&self, row: usize) {
+        let at = config::gate_at(row.min(MAX_DEVICES - 1));
+        sys::futex_wake_all(self.base.wrapping_add(at));
+    }
+
+    fn put(&self, bytes: &[u8], at: usize) -> Result<(), AttachError> {
+        sys::write_at(&self.fd, bytes, at as u64)
+            .map_err(|errno| AttachError::Open(File::Config, errno))
+    }
+}
+
+fn open(path: &CStr) -> Result<Fd, AttachError> {
+    match sys::open(path, libc::O_RDWR | libc::O_NONBLOCK, 0) {
+        Ok(fd) => Ok(fd),
+        Err(Errno(libc::ENOENT)) => Err(AttachError::NoConfig),
+        Err(errno) => Err(AttachError::Open(File::Config, errno)),
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `open`; no reference into it was ever made, and `self` ends here.
+        unsafe { sys::unmap(self.base, config::CONFIG_BYTES) };
+    }
+}
+
+const FLAGS_AT: usize = core::mem::offset_of!(Config, flags);
+/// What follows `any_gate`.
+const RULES_AT: usize = config::ANY_GATE_AT + 4;
+const LINE_USED_BYTES: usize = core::mem::offset_of!(GateLine, reserved);
+
+const _: () = assert!(LINE_USED_BYTES == 56 && core::mem::offset_of!(GateLine, gate) == 0);
+const _: () = assert!(core::mem::offset_of!(Config, compute_rule_count) == RULES_AT);

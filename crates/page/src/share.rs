@@ -1,0 +1,101 @@
+//! A process's words of the compute share on one device.
+//!
+//! Promises: its own line is written by this process alone, with plain loads and stores of atomic
+//! words; the tenant's two words are changed by compare-and-swap. No system call but a wait.
+//!
+//! Does not decide when to wait, nor what is charged: that is `divvy_policy::gate`.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use divvy_abi::config::GateLine;
+use divvy_abi::usage::{self, SHARED_SLOT, gate, gate_tenant};
+
+use crate::live::Live;
+use crate::usage::Usage;
+
+/// The words of one device.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    pub(crate) usage: Usage,
+    pub(crate) live: Live,
+    pub(crate) row: usize,
+    pub(crate) slot: usize,
+}
+
+impl Share {
+    fn own(&self, word: usize) -> &'static AtomicU64 {
+        self.usage.u64_at(usage::gate_at(self.row, self.slot) + word)
+    }
+
+    fn tenant(&self, word: usize) -> &'static AtomicU64 {
+        self.usage.u64_at(usage::gate_at(self.row, SHARED_SLOT) + word)
+    }
+
+    /// The owner's line.
+    ///
+    /// Cost: eight loads of one cache line that is rarely written.
+    pub fn gate_line(&self) -> GateLine {
+        self.live.gate_line(self.row)
+    }
+
+    /// Waits while the gate's word is `state`, at most until `deadline_ns` on CLOCK_MONOTONIC.
+    pub fn wait(&self, state: u32, deadline_ns: u64) {
+        self.live.wait(self.row, state, deadline_ns);
+    }
+
+    /// [`gate::BUSY_UNTIL_NS`].
+    pub fn busy_until_ns(&self) -> &'static AtomicU64 {
+        self.own(gate::BUSY_UNTIL_NS)
+    }
+
+    /// Notes that a thread waits for a turn at `now_ns`.
+    pub fn note_want(&self, now_ns: u64) {
+        self.own(gate::WANT_NS).store(now_ns, Relaxed);
+    }
+
+    /// Notes work submitted at `now_ns`.
+    pub fn note_launch(&self, now_ns: u64) {
+        self.own(gate::LAST_LAUNCH_NS).store(now_ns, Relaxed);
+    }
+
+    /// Adds to the device time charged; a correction may be negative.
+    pub fn add_used(&self, ns: i64) {
+        // Wrapping: a negative correction is added as its complement.
+        self.own(gate::USED_NS).fetch_add(ns.cast_unsigned(), Relaxed);
+    }
+
+    /// Adds to the count of launches.
+    pub fn add_launches(&self, count: u64) {
+        self.own(gate::LAUNCHES).fetch_add(count, Relaxed);
+    }
+
+    /// Notes a kernel's or graph's length.
+    pub fn note_length(&self, ns: u64) {
+        self.own(gate::LONGEST_NS).fetch_max(ns, Relaxed);
+    }
+
+    /// Adds to the time threads waited for the cap.
+    pub fn add_throttled(&self, ns: u64) {
+        self.own(gate::THROTTLED_NS).fetch_add(ns, Relaxed);
+    }
+
+    /// Adds to the time threads waited for turns.
+    pub fn add_waited(&self, ns: u64) {
+        self.own(gate::WAITED_NS).fetch_add(ns, Relaxed);
+    }
+
+    /// Counts a drain that was given up.
+    pub fn count_drain_given_up(&self) {
+        self.own(gate::DRAINS_GIVEN_UP).fetch_add(1, Relaxed);
+    }
+
+    /// [`gate_tenant::PAID_AT_NS`].
+    pub fn paid_at_ns(&self) -> &'static AtomicU64 {
+        self.tenant(gate_tenant::PAID_AT_NS)
+    }
+
+    /// [`gate_tenant::CLOSED_UNTIL_NS`].
+    pub fn closed_until_ns(&self) -> &'static AtomicU64 {
+        self.tenant(gate_tenant::CLOSED_UNTIL_NS)
+    }
+}

@@ -1,0 +1,176 @@
+//! The compute share's words between an owner and a process: limits changed while a process runs,
+//! gates, waits, and what is left of those that ended.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::SeqCst;
+
+use divvy_abi::config::{Config, GateLine, Rule, gate, quantity, selector};
+use divvy_page::owner::Owner;
+use divvy_page::reader::{UsageFile, read_config, write_config};
+use divvy_page::{AttachError, ConfigSource, Device, Row, Tenant, now_ns};
+
+const MS: u64 = 1_000_000;
+
+fn directory(name: &str) -> (PathBuf, CString) {
+    let path = std::env::temp_dir().join(format!("divvy-share-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir(&path).expect("a directory");
+    let at = CString::new(path.as_os_str().as_bytes()).expect("no NUL");
+    (path, at)
+}
+
+fn row(tenant: &Tenant) -> Row {
+    let device = Device {
+        uuid: [7; 16],
+        index: Some(0),
+        total_bytes: 1 << 30,
+        limit_bytes: None,
+        name: b"card",
+    };
+    tenant.device_row(&device).expect("a row")
+}
+
+#[test]
+fn a_limit_changed_while_a_process_runs_is_seen_by_it() {
+    let (path, at) = directory("live");
+    assert_eq!(Owner::open(&at).err(), Some(AttachError::NoConfig));
+    write_config(&at, &Config::default()).expect("written");
+    let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
+    let before = tenant.config_epoch();
+    assert_eq!(tenant.any_gate().load(SeqCst), 0);
+
+    let owner = Owner::open(&at).expect("open");
+    let cap = Rule {
+        selector: selector::ALL,
+        index: 0,
+        uuid: [0; 16],
+        quantity: quantity::PPM,
+        reserved: 0,
+        value: 300_000,
+    };
+    owner
+        .update(|config| {
+            config.compute_rules[0] = cap;
+            config.compute_rule_count = 1;
+            config.weight = 3;
+            config.any_gate = 1;
+            config.gates[0].gate = 77;
+        })
+        .expect("updated");
+
+    assert_eq!(tenant.config_epoch(), before + 2);
+    assert_eq!(tenant.any_gate().load(SeqCst), 1);
+    let seen = tenant.live_config().expect("whole");
+    assert_eq!((seen.compute_rules(), seen.weight), (&[cap][..], 3));
+    assert_eq!(seen.gates[0], GateLine::default(), "gates are not written by an update");
+    assert_eq!(tenant.config().compute_rules().len(), 0, "as it was at the start");
+    assert_eq!(read_config(&at).expect("readable").expect("there").weight, 3);
+    std::fs::remove_dir_all(&path).expect("removed");
+}
+
+#[test]
+fn writers_of_limits_exclude_each_other_and_readers_see_whole_ones() {
+    let (path, at) = directory("writers");
+    write_config(&at, &Config::default()).expect("written");
+    let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
+    let owner = Owner::open(&at).expect("open");
+    let other = Owner::open(&at).expect("open");
+    std::thread::scope(|scope| {
+        for owner in [&owner, &other] {
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    let both = |config: &mut Config| {
+                        config.weight += 1;
+                        config.paused = config.weight;
+                    };
+                    owner.update(both).expect("updated");
+                }
+            });
+        }
+        for _ in 0..200 {
+            if let Some(config) = tenant.live_config() {
+                assert_eq!(config.weight, config.paused);
+            }
+        }
+    });
+    assert_eq!(owner.read().expect("readable").weight, 400);
+    std::fs::remove_dir_all(&path).expect("removed");
+}
+
+#[test]
+fn a_process_waits_at_a_closed_gate_until_it_opens_or_its_time_is_up() {
+    let (path, at) = directory("gate");
+    write_config(&at, &Config::default()).expect("written");
+    let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
+    let share = tenant.share(row(&tenant)).expect("a slot");
+    let owner = Owner::open(&at).expect("open");
+    let closed = GateLine { gate: gate::CLOSED, epoch: 4, lease_ns: 9, ..GateLine::default() };
+    owner.set_gate(0, &closed).expect("written");
+    assert_eq!(share.gate_line(), closed);
+
+    let before_ns = now_ns();
+    share.wait(gate::CLOSED, before_ns + 5 * MS);
+    assert!(now_ns() >= before_ns + 5 * MS, "nobody woke it");
+    share.wait(gate::FREE, u64::MAX);
+
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            while share.gate_line().gate == gate::CLOSED {
+                share.wait(gate::CLOSED, now_ns() + 20_000 * MS);
+            }
+        });
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        owner.renew(0, 11).expect("written");
+        assert_eq!(share.gate_line().lease_ns, 11);
+        owner.set_gate(0, &GateLine { gate: gate::TIMED, ..closed }).expect("written");
+        waiter.join().expect("woken");
+    });
+    std::fs::remove_dir_all(&path).expect("removed");
+}
+
+#[test]
+fn an_owner_survives_a_config_that_was_cut() {
+    let (path, at) = directory("cut");
+    write_config(&at, &Config::default()).expect("written");
+    let owner = Owner::open(&at).expect("open");
+    std::fs::File::options()
+        .write(true)
+        .open(path.join("config"))
+        .and_then(|file| file.set_len(0))
+        .expect("cut");
+    owner.wake(0);
+    assert_eq!(owner.update(|_| {}).err(), Some(AttachError::NoConfig));
+    assert!(owner.read().is_err());
+    std::fs::remove_dir_all(&path).expect("removed");
+}
+
+#[test]
+fn what_a_process_used_is_read_and_outlives_it() {
+    let (path, at) = directory("used");
+    write_config(&at, &Config::default()).expect("written");
+    let first = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
+    let share = first.share(row(&first)).expect("a slot");
+    share.add_used(5_000);
+    share.add_used(-1_000);
+    share.add_launches(3);
+    share.note_length(900);
+    share.note_want(17);
+    share.note_launch(18);
+    share.add_waited(40);
+    share.add_throttled(50);
+    share.count_drain_given_up();
+    share.busy_until_ns().store(19, SeqCst);
+    share.paid_at_ns().store(23, SeqCst);
+    share.closed_until_ns().store(24, SeqCst);
+
+    let file = UsageFile::open(&at).expect("readable").expect("there");
+    let sum = file.gate_sum(0);
+    assert_eq!((sum.used_ns, sum.launches, sum.longest_ns), (4_000, 3, 900));
+    assert_eq!((sum.want_ns, sum.last_launch_ns, sum.busy_until_ns), (17, 18, 19));
+    assert_eq!((sum.waited_ns, sum.throttled_ns, sum.drains_given_up), (40, 50, 1));
+    assert_eq!(sum, file.gate(0, 1));
+    assert_eq!((file.cap(0).paid_at_ns, file.cap(0).closed_until_ns), (23, 24));
+    std::fs::remove_dir_all(&path).expect("removed");
+}
