@@ -155,8 +155,10 @@ pub mod gate_tenant {
     pub const PAID_AT_NS: usize = 72;
     /// Until when the cap keeps the gate closed; 0 while it is open.
     pub const CLOSED_UNTIL_NS: usize = 80;
+    /// The share, in millionths, that what is owed is valued at.
+    pub const SHARE_PPM: usize = 88;
     /// Words of the tenant.
-    pub const WORDS: usize = 2;
+    pub const WORDS: usize = 3;
 }
 
 /// Bytes of the whole file.

@@ -166,6 +166,8 @@ pub struct CapEntry {
     pub paid_at_ns: u64,
     /// Until when the cap keeps the gate closed; 0 while it is open.
     pub closed_until_ns: u64,
+    /// The share in force, in millionths; 0 before anything was charged.
+    pub share_ppm: u64,
 }
 
 /// What a whole tenant holds on one device.
@@ -334,8 +336,8 @@ impl UsageFile {
     /// The cap's clock of the device in `row`.
     pub fn cap(&self, row: usize) -> CapEntry {
         let at = usage::gate_at(row.min(MAX_DEVICES - 1), SHARED_SLOT) + gate_tenant::PAID_AT_NS;
-        let [paid_at_ns, closed_until_ns] = self.words::<{ gate_tenant::WORDS }>(at);
-        CapEntry { paid_at_ns, closed_until_ns }
+        let [paid_at_ns, closed_until_ns, share_ppm] = self.words::<{ gate_tenant::WORDS }>(at);
+        CapEntry { paid_at_ns, closed_until_ns, share_ppm }
     }
 
     /// `N` words at `offset`; what the file does not have is zero.
@@ -396,4 +398,5 @@ const _: () = assert!(gate::USED_NS == 24 && gate::LAUNCHES == 32 && gate::LONGE
 const _: () = assert!(gate::THROTTLED_NS == 48 && gate::WAITED_NS == 56);
 const _: () = assert!(gate::DRAINS_GIVEN_UP == 64 && gate::WORDS == 9);
 const _: () = assert!(gate_tenant::PAID_AT_NS == 72 && gate_tenant::CLOSED_UNTIL_NS == 80);
+const _: () = assert!(gate_tenant::SHARE_PPM == 88 && gate_tenant::WORDS == 3);
 const _: () = assert!(line::REFUSALS == 24 && line::KINDS == 32);

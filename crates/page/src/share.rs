@@ -3,13 +3,15 @@
 //! Promises: its own line is written by this process alone, with plain loads and stores of atomic
 //! words; the tenant's two words are changed by compare-and-swap. No system call but a wait.
 //!
-//! Does not decide when to wait, nor what is charged: that is `divvy_policy::gate`.
+//! Does not decide when to wait, nor what is charged: that is `divvy_policy`'s gate and pace.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use divvy_abi::config::GateLine;
 use divvy_abi::usage::{self, SHARED_SLOT, gate, gate_tenant};
+use divvy_policy::pace::Clock;
 
+use crate::fault;
 use crate::live::Live;
 use crate::usage::Usage;
 
@@ -88,14 +90,32 @@ impl Share {
     pub fn count_drain_given_up(&self) {
         self.own(gate::DRAINS_GIVEN_UP).fetch_add(1, Relaxed);
     }
+}
 
-    /// [`gate_tenant::PAID_AT_NS`].
-    pub fn paid_at_ns(&self) -> &'static AtomicU64 {
-        self.tenant(gate_tenant::PAID_AT_NS)
+fn replace(word: &AtomicU64, old: u64, new: u64) -> Result<(), u64> {
+    word.compare_exchange(old, new, Relaxed, Relaxed).map(|_| ())
+}
+
+impl Clock for Share {
+    fn paid_at_ns(&self) -> u64 {
+        self.tenant(gate_tenant::PAID_AT_NS).load(Relaxed)
     }
-
-    /// [`gate_tenant::CLOSED_UNTIL_NS`].
-    pub fn closed_until_ns(&self) -> &'static AtomicU64 {
-        self.tenant(gate_tenant::CLOSED_UNTIL_NS)
+    fn replace_paid_at_ns(&self, old: u64, new: u64) -> Result<(), u64> {
+        fault::point();
+        replace(self.tenant(gate_tenant::PAID_AT_NS), old, new)
+    }
+    fn share_ppm(&self) -> u64 {
+        self.tenant(gate_tenant::SHARE_PPM).load(Relaxed)
+    }
+    fn replace_share_ppm(&self, old: u64, new: u64) -> Result<(), u64> {
+        fault::point();
+        replace(self.tenant(gate_tenant::SHARE_PPM), old, new)
+    }
+    fn closed_until_ns(&self) -> u64 {
+        self.tenant(gate_tenant::CLOSED_UNTIL_NS).load(Relaxed)
+    }
+    fn set_closed_until_ns(&self, until_ns: u64) {
+        fault::point();
+        self.tenant(gate_tenant::CLOSED_UNTIL_NS).store(until_ns, Relaxed);
     }
 }

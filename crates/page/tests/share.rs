@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::config::{Config, GateLine, Rule, gate, quantity, selector};
 use divvy_page::owner::Owner;
-use divvy_page::reader::{UsageFile, read_config, write_config};
+use divvy_page::reader::{CapEntry, UsageFile, read_config, write_config};
 use divvy_page::{AttachError, ConfigSource, Device, Row, Tenant, now_ns};
+use divvy_policy::pace::Clock as _;
 
 const MS: u64 = 1_000_000;
 
@@ -162,8 +163,10 @@ fn what_a_process_used_is_read_and_outlives_it() {
     share.add_throttled(50);
     share.count_drain_given_up();
     share.busy_until_ns().store(19, SeqCst);
-    share.paid_at_ns().store(23, SeqCst);
-    share.closed_until_ns().store(24, SeqCst);
+    assert_eq!(share.replace_paid_at_ns(5, 23), Err(0));
+    assert_eq!(share.replace_paid_at_ns(0, 23), Ok(()));
+    assert_eq!(share.replace_share_ppm(0, 25), Ok(()));
+    share.set_closed_until_ns(24);
 
     let file = UsageFile::open(&at).expect("readable").expect("there");
     let sum = file.gate_sum(0);
@@ -171,6 +174,6 @@ fn what_a_process_used_is_read_and_outlives_it() {
     assert_eq!((sum.want_ns, sum.last_launch_ns, sum.busy_until_ns), (17, 18, 19));
     assert_eq!((sum.waited_ns, sum.throttled_ns, sum.drains_given_up), (40, 50, 1));
     assert_eq!(sum, file.gate(0, 1));
-    assert_eq!((file.cap(0).paid_at_ns, file.cap(0).closed_until_ns), (23, 24));
+    assert_eq!(file.cap(0), CapEntry { paid_at_ns: 23, closed_until_ns: 24, share_ppm: 25 });
     std::fs::remove_dir_all(&path).expect("removed");
 }

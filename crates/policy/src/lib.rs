@@ -1,4 +1,4 @@
-//! Pure decisions: the ledger protocol, the limit grammar, what a block is charged, what a query is
+//! Pure decisions: the ledger protocol, the limit and share grammars, what a block is charged, what a query is
 //! answered.
 //!
 //! Promises: no I/O, no clock, no allocation, no unsafe, no panic; time, bytes and slots come in as
@@ -10,6 +10,9 @@
 
 pub mod answer;
 pub mod charge;
+pub mod cost;
 pub mod ledger;
 pub mod limit;
+pub mod pace;
+pub mod share;
 pub mod size;

@@ -1,0 +1,150 @@
+//! What work is expected to cost: device time by function and grid, by graph, by kind of copy.
+//!
+//! A table of fixed size with a few places for each key; what does not fit pushes out what lay there,
+//! which is then learnt anew. Promises: a look-up is a few loads, whatever is known; two threads that
+//! learn at once lose a sample, never mix two keys' times for longer than one look-up.
+//!
+//! Does not measure, and promises no more than an estimate: what was charged by it is put right by
+//! what is measured.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Places of the table.
+const PLACES: usize = 4096;
+/// Places a key may lie in.
+const WAYS: usize = 4;
+/// A new sample counts for one part in so many.
+const WEIGHT: u64 = 8;
+
+/// What is known of one key, in one word so that it cannot be torn: a tag of the key above, the
+/// estimate in 8 ns below.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Place(u64);
+
+const NS_BITS: u32 = 36;
+const NS_UNIT: u64 = 8;
+
+impl Place {
+    fn new(key: u64, ns: u64) -> Self {
+        let units = (ns / NS_UNIT).clamp(1, (1 << NS_BITS) - 1);
+        Self(tag(key) << NS_BITS | units)
+    }
+
+    fn ns_of(self, key: u64) -> Option<u64> {
+        (self.0 != 0 && self.0 >> NS_BITS == tag(key))
+            .then_some((self.0 & ((1 << NS_BITS) - 1)) * NS_UNIT)
+    }
+}
+
+/// The part of a key that is kept; never 0.
+const fn tag(key: u64) -> u64 {
+    key >> NS_BITS | 1
+}
+
+/// Mixes the parts of what is launched into a key.
+pub const fn key(parts: [u64; 3]) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let [a, b, c] = parts;
+    let mixed = (a ^ b.rotate_left(24) ^ c.rotate_left(47)).wrapping_mul(ODD);
+    (mixed ^ mixed >> 29).wrapping_mul(ODD) | 1
+}
+
+/// The table: 32 KiB, of which only pages that are used become real.
+#[derive(Debug)]
+pub struct Costs {
+    places: [AtomicU64; PLACES],
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Costs {
+    /// Nothing known.
+    pub const fn new() -> Self {
+        Self { places: [const { AtomicU64::new(0) }; PLACES] }
+    }
+
+    fn ways(&self, key: u64) -> impl Iterator<Item = &AtomicU64> {
+        let first = (key as usize / 2) & (PLACES - WAYS);
+        self.places.iter().skip(first).take(WAYS)
+    }
+
+    /// The expected device time in nanoseconds; `None` for a key that is not known.
+    #[inline]
+    pub fn get(&self, key: u64) -> Option<u64> {
+        self.ways(key).find_map(|place| Place(place.load(Relaxed)).ns_of(key))
+    }
+
+    /// Learns that work of this key took `ns`.
+    pub fn learn(&self, key: u64, ns: u64) {
+        let known = |place: &&AtomicU64| Place(place.load(Relaxed)).ns_of(key).is_some();
+        if let Some(place) = self.ways(key).find(known) {
+            let old_ns = Place(place.load(Relaxed)).ns_of(key).unwrap_or(ns);
+            let new_ns = (old_ns.saturating_mul(WEIGHT - 1).saturating_add(ns)) / WEIGHT;
+            place.store(Place::new(key, new_ns).0, Relaxed);
+            return;
+        }
+        let empty = self.ways(key).find(|place| place.load(Relaxed) == 0);
+        // Whatever lies in the way its tag names is pushed out.
+        let victim = || self.ways(key).nth((tag(key) >> 1) as usize % WAYS);
+        if let Some(place) = empty.or_else(victim) {
+            place.store(Place::new(key, ns).0, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_learnt_is_found_and_follows_the_samples() {
+        let costs = Costs::new();
+        let key = key([1, 2, 3]);
+        assert_eq!(costs.get(key), None);
+        costs.learn(key, 80_000);
+        assert_eq!(costs.get(key), Some(80_000));
+        for _ in 0..60 {
+            costs.learn(key, 160_000);
+        }
+        let ns = costs.get(key).expect("known");
+        assert!((159_000..=160_000).contains(&ns), "{ns}");
+    }
+
+    #[test]
+    fn a_day_is_a_cost_and_so_is_nothing() {
+        let costs = Costs::new();
+        costs.learn(1, 0);
+        costs.learn(3 << 40, 86_400_000_000_000);
+        assert_eq!(costs.get(1), Some(8));
+        assert!(costs.get(3 << 40).expect("known") > 500_000_000_000);
+    }
+
+    #[test]
+    fn a_thousand_kernels_are_kept_apart() {
+        let costs = Costs::new();
+        let keys: Vec<u64> = (0..1_000).map(|n| key([0x7f12_3456_0000 + 64 * n, 5, 9])).collect();
+        for (n, key) in keys.iter().enumerate() {
+            costs.learn(*key, 1_000 + 8 * n as u64);
+        }
+        let right = keys.iter().enumerate();
+        let right = right.filter(|(n, key)| costs.get(**key) == Some(1_000 + 8 * *n as u64));
+        assert!(right.count() > 980);
+    }
+
+    proptest! {
+        #[test]
+        fn an_estimate_lies_among_the_samples(key: u64, samples in prop::collection::vec(8_u64..1 << 38, 1..40)) {
+            let costs = Costs::new();
+            samples.iter().for_each(|ns| costs.learn(key, *ns));
+            let ns = costs.get(key).expect("known");
+            let low = samples.iter().min().expect("some") - 64;
+            prop_assert!((low.min(ns)..=*samples.iter().max().expect("some")).contains(&ns));
+        }
+    }
+}
