@@ -2,7 +2,7 @@
 //!
 //! One rule is `[selector "="] size`; the selector is a device index (`0`) or a UUID (`GPU-` and 36
 //! characters, as the driver prints it), none means every device. Several rules are separated by
-//! commas. An environment variable names its device by a suffix: `DIVVY_MEMORY`, `DIVVY_MEMORY_1`;
+//! commas. Rules of the compute share have a share in place of the size: see [`crate::share`]. An environment variable names its device by a suffix: `DIVVY_MEMORY`, `DIVVY_MEMORY_1`;
 //! the same for `CUDA_DEVICE_MEMORY_LIMIT`.
 //!
 //! Promises: UUID beats index beats "every device", whatever the order; two rules for one selector,
@@ -16,6 +16,7 @@ use core::fmt;
 use divvy_abi::config::{MAX_RULES, Rule, quantity, selector};
 use divvy_abi::{MAX_DEVICES, Uuid};
 
+use crate::share::ShareError;
 use crate::size::{self, Limit, SizeError};
 
 /// Which devices a rule is for.
@@ -34,6 +35,8 @@ pub enum Selector {
 pub enum RuleError<'a> {
     /// The part after `=` (or all of it) is not a size.
     Size(SizeError<'a>),
+    /// The same, where a share of the device's time is meant.
+    Share(ShareError<'a>),
     /// The part before `=` is neither an index below 16 nor a UUID.
     Selector(&'a str),
     /// Another rule names the same devices.
@@ -46,6 +49,7 @@ impl fmt::Display for RuleError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RuleError::Size(error) => error.fmt(f),
+            RuleError::Share(error) => error.fmt(f),
             RuleError::Selector(text) => write!(
                 f,
                 "\"{text}\" names no device: write an index from 0 to {} or a UUID such as \
@@ -129,17 +133,29 @@ fn cut(text: &str, mark: u8) -> Option<(&str, &str)> {
 /// # Errors
 /// [`RuleError::Selector`] or [`RuleError::Size`].
 pub fn parse_rule(text: &str) -> Result<Rule, RuleError<'_>> {
-    let (selector, size_text) = match cut(text, b'=') {
+    parse_rule_of(text, memory)
+}
+
+/// How the part after `=` is read.
+pub(crate) type Value = for<'a> fn(&'a str) -> Result<Limit, RuleError<'a>>;
+
+fn memory(text: &str) -> Result<Limit, RuleError<'_>> {
+    size::parse(text).map_err(RuleError::Size)
+}
+
+/// Reads one rule whose values are read by `value`.
+pub(crate) fn parse_rule_of(text: &str, value: Value) -> Result<Rule, RuleError<'_>> {
+    let (selector, value_text) = match cut(text, b'=') {
         None => (Selector::All, text),
-        Some((name, size_text)) => {
+        Some((name, value_text)) => {
             let selector = parse_uuid(name)
                 .map(Selector::Uuid)
                 .or_else(|| parse_index(name).map(Selector::Index))
                 .ok_or(RuleError::Selector(name))?;
-            (selector, size_text)
+            (selector, value_text)
         }
     };
-    Ok(rule(selector, size::parse(size_text).map_err(RuleError::Size)?))
+    Ok(rule(selector, value(value_text)?))
 }
 
 /// The rule that limits `devices` to `limit`.
@@ -202,6 +218,11 @@ pub fn resolve(
     uuid: &Uuid,
     card_bytes: u64,
 ) -> Result<Option<u64>, BadRule> {
+    closest(rules, index, uuid).map(|limit| limit.resolve(card_bytes))
+}
+
+/// The limit of the rule that is closest to the device.
+pub(crate) fn closest(rules: &[Rule], index: Option<u32>, uuid: &Uuid) -> Result<Limit, BadRule> {
     let mut best = (0_u8, Limit::Unlimited);
     for (position, rule) in rules.iter().enumerate() {
         let (Some(selector), Some(limit)) = (selector_of(rule), limit_of(rule)) else {
@@ -217,7 +238,7 @@ pub fn resolve(
             best = (closeness, limit);
         }
     }
-    Ok(best.1.resolve(card_bytes))
+    Ok(best.1)
 }
 
 /// What an environment variable's name says: `None` if it is not of the family `base`, else the
@@ -284,13 +305,21 @@ impl Rules {
     /// # Errors
     /// The first error of [`parse_rule`] or [`Rules::push`].
     pub fn parse_into<'a>(&mut self, text: &'a str) -> Result<(), RuleError<'a>> {
+        self.parse_into_of(text, memory)
+    }
+
+    pub(crate) fn parse_into_of<'a>(
+        &mut self,
+        text: &'a str,
+        value: Value,
+    ) -> Result<(), RuleError<'a>> {
         let mut rest = Some(text);
         while let Some(text) = rest {
             let (one, after) = match cut(text, b',') {
                 Some((one, after)) => (one, Some(after)),
                 None => (text, None),
             };
-            self.push(parse_rule(one)?)?;
+            self.push(parse_rule_of(one, value)?)?;
             rest = after;
         }
         Ok(())
@@ -308,92 +337,24 @@ impl Rules {
         name: &'a str,
         value: &'a str,
     ) -> Result<bool, RuleError<'a>> {
+        self.push_env_of(base, name, value, memory)
+    }
+
+    pub(crate) fn push_env_of<'a>(
+        &mut self,
+        base: &str,
+        name: &'a str,
+        text: &'a str,
+        value: Value,
+    ) -> Result<bool, RuleError<'a>> {
         let Some(devices) = env_selector(name, base) else { return Ok(false) };
         match devices? {
-            Selector::All => self.parse_into(value)?,
-            devices => {
-                self.push(rule(devices, size::parse(value).map_err(RuleError::Size)?))?;
-            }
+            Selector::All => self.parse_into_of(text, value)?,
+            devices => self.push(rule(devices, value(text)?))?,
         }
         Ok(true)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const A: Uuid = [0xaa; 16];
-    const B: Uuid = [0xbb; 16];
-
-    fn rules(text: &str) -> Rules {
-        let mut rules = Rules::new();
-        rules.parse_into(text).expect(text);
-        rules
-    }
-
-    #[test]
-    fn a_uuid_beats_an_index_beats_the_rest() {
-        let uuid = UuidText(&A).to_string();
-        let rules = rules(&format!("8GiB,{uuid}=1GiB,0=2GiB"));
-        let limit = |index, uuid| resolve(rules.as_slice(), index, uuid, 1 << 40).unwrap();
-        assert_eq!(limit(Some(0), &A), Some(1 << 30));
-        assert_eq!(limit(Some(0), &B), Some(2 << 30));
-        assert_eq!(limit(Some(1), &B), Some(8 << 30));
-        assert_eq!(limit(None, &B), Some(8 << 30));
-    }
-
-    #[test]
-    fn an_uuid_reads_back_as_printed() {
-        assert_eq!(parse_uuid(&UuidText(&A).to_string()), Some(A));
-        for bad in ["GPU-", "aaaaaaaa", "GPU-aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaa", "GPU-é"] {
-            assert_eq!(parse_uuid(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn the_environment_names_devices_by_suffix() {
-        let mut rules = Rules::new();
-        let base = "CUDA_DEVICE_MEMORY_LIMIT";
-        assert_eq!(rules.push_env(base, "CUDA_DEVICE_MEMORY_LIMIT", "0m"), Ok(true));
-        assert_eq!(rules.push_env(base, "CUDA_DEVICE_MEMORY_LIMIT_1", "3000m"), Ok(true));
-        assert_eq!(rules.push_env(base, "CUDA_DEVICE_SM_LIMIT", "x"), Ok(false));
-        assert_eq!(rules.push_env(base, "CUDA_DEVICE_MEMORY_LIMITS", "x"), Ok(false));
-        assert_eq!(resolve(rules.as_slice(), Some(0), &A, 1), Ok(None));
-        assert_eq!(resolve(rules.as_slice(), Some(1), &A, 1), Ok(Some(3000 << 20)));
-    }
-
-    #[test]
-    fn a_typing_error_is_never_unlimited() {
-        let mut rules = Rules::new();
-        for name in ["M_x", "M_", "M_01", "M_16", "M_-1"] {
-            assert!(rules.push_env("M", name, "1g").is_err(), "{name}");
-        }
-        for text in ["", "1g,", "16=1g", "x=1g", "0=", "=1g", "1g,2g", "0=1g,0=1g", "1g 2g"] {
-            let mut rules = Rules::new();
-            assert!(rules.parse_into(text).is_err(), "{text}");
-        }
-        let nonsense = Rule { quantity: 9, ..rule(Selector::All, Limit::Unlimited) };
-        assert_eq!(resolve(&[nonsense], None, &A, 1), Err(BadRule(0)));
-        let zero = Rule { quantity: quantity::BYTES, ..nonsense };
-        assert_eq!(resolve(&[zero], None, &A, 1), Err(BadRule(0)));
-    }
-
-    #[test]
-    fn errors_name_value_and_fix() {
-        let text = parse_rule("0=abc").unwrap_err().to_string();
-        assert!(text.contains("\"abc\"") && text.contains("8GiB"), "{text}");
-        let text = parse_rule("99=1g").unwrap_err().to_string();
-        assert!(text.contains("\"99\"") && text.contains("UUID"), "{text}");
-    }
-
-    #[test]
-    fn there_is_room_for_every_device_and_no_more() {
-        let mut rules = Rules::new();
-        for i in 0..MAX_RULES {
-            let uuid = [u8::try_from(i).unwrap(); 16];
-            assert_eq!(rules.push(rule(Selector::Uuid(uuid), Limit::Bytes(1))), Ok(()));
-        }
-        assert_eq!(rules.push(rule(Selector::All, Limit::Bytes(1))), Err(RuleError::TooMany));
-    }
-}
+mod tests;
