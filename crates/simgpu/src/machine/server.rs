@@ -132,20 +132,44 @@ impl Server {
                 match self.watches.get(&token).copied() {
                     Some(Watch::Listener) => self.accept(),
                     Some(Watch::Connection) => self.connection(token, flags),
-                    Some(Watch::Process(client)) => {
-                        self.watches.remove(&token);
-                        self.end_client(client);
-                    }
-                    Some(Watch::Export(inode)) => {
-                        self.watches.remove(&token);
-                        self.machine.export_closed(inode);
-                    }
+                    Some(Watch::Process(_) | Watch::Export(_)) => self.freed(token),
                     None => {}
                 }
             }
             if self.is_over(now_ns()) {
                 return Ok(());
             }
+        }
+    }
+
+    /// A process has ended, or the last copy of a descriptor is closed.
+    fn freed(&mut self, token: u64) {
+        match self.watches.remove(&token) {
+            Some(Watch::Process(client)) => self.end_client(client),
+            Some(Watch::Export(inode)) => self.machine.export_closed(inode),
+            _ => {}
+        }
+    }
+
+    /// Lets go of what was freed before the request at hand was sent.
+    ///
+    /// The wait that named the request may not have: while it collects, a descriptor's closing is set
+    /// aside until it is done, and a request that came after the closing is still found. So what is
+    /// ready by now is asked for again.
+    fn settle(&mut self) {
+        let watched = |watch: &Watch| matches!(watch, Watch::Process(_) | Watch::Export(_));
+        if !self.watches.values().any(watched) {
+            return;
+        }
+        let mut space = Vec::with_capacity(256);
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let found =
+            epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut space), Some(&now));
+        if found.is_ok() {
+            let tokens: Vec<u64> = space.iter().map(|event| event.data.u64()).collect();
+            let freed = |token: &u64| self.watches.get(token).is_some_and(watched);
+            let freed: Vec<u64> = tokens.into_iter().filter(freed).collect();
+            freed.into_iter().for_each(|token| self.freed(token));
         }
     }
 
@@ -217,6 +241,10 @@ impl Server {
                 self.end_client(client);
             }
             (Role::Control(client), request) => {
+                self.settle();
+                if !self.connections.contains_key(&token) {
+                    return;
+                }
                 let answer = self.machine.answer(client, request, attached, now_ns());
                 self.reply(token, answer);
             }
