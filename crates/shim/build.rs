@@ -44,7 +44,9 @@ fn main() -> io::Result<()> {
         // Our own references to our exports stay ours, and need no relocation.
         "-Wl,-Bsymbolic",
     ] {
-        println!("cargo:rustc-cdylib-link-arg={argument}");
+        for argument in as_the_linker_takes_it(argument) {
+            println!("cargo:rustc-cdylib-link-arg={argument}");
+        }
     }
     if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
         // One mapping less in every program that starts: 10 of the 59 µs that an exec paid for us
@@ -56,6 +58,20 @@ fn main() -> io::Result<()> {
         println!("cargo:rerun-if-changed={path}");
     }
     Ok(())
+}
+
+/// An argument meant for the C compiler, or what remains of it where rustc calls the linker itself
+/// (`-Clinker-flavor=ld.lld`), which knows no `-Wl,` and adds no start files.
+fn as_the_linker_takes_it(argument: &str) -> Vec<&str> {
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    if !flags.contains("linker-flavor=ld") {
+        return vec![argument];
+    }
+    match argument.strip_prefix("-Wl,") {
+        Some(list) => list.split(',').collect(),
+        None if argument == "-nostartfiles" => Vec::new(),
+        None => vec![argument],
+    }
 }
 
 /// The source of our own calls to the driver and to NVML.

@@ -3,6 +3,7 @@
 //! One module per chore. What several share has a module of its own: the staged tree ([`stage`]),
 //! the vendor's headers ([`headers`]), running programs ([`command`]), places ([`workspace`]).
 
+mod aarch64;
 mod budget;
 mod clients;
 mod command;

@@ -32,6 +32,10 @@ pub(super) struct Library {
     pub(super) stays: bool,
     /// Whether the full symbol table was there to look for panics in.
     pub(super) has_symbol_table: bool,
+    /// `e_machine`.
+    pub(super) machine: u16,
+    /// Bytes of the file up to the end of what is loaded; a stripped file has little more.
+    pub(super) loaded_bytes: u64,
 }
 
 /// Reads `path`.
@@ -39,7 +43,8 @@ pub(super) fn read(path: &Path) -> Result<Library> {
     let name = || path.display().to_string();
     let data = fs::read(path).with_context(name)?;
     let file = ElfFile64::<object::Endianness>::parse(&*data).with_context(name)?;
-    let mut library = Library::default();
+    let machine = file.elf_header().e_machine(file.endian()).0;
+    let mut library = Library { machine, ..Library::default() };
     dynamic(&file, &mut library).with_context(name)?;
     versions(&file, &mut library).with_context(name)?;
     for symbol in file.dynamic_symbols() {
@@ -62,6 +67,10 @@ pub(super) fn read(path: &Path) -> Result<Library> {
     }
     moved_pointers(&file, &mut library);
     for segment in file.elf_program_headers() {
+        if segment.p_type(file.endian()) == elf::PT_LOAD {
+            let end = segment.p_offset(file.endian()) + segment.p_filesz(file.endian());
+            library.loaded_bytes = library.loaded_bytes.max(end);
+        }
         if segment.p_type(file.endian()) == elf::PT_TLS {
             library.thread_local_bytes += segment.p_memsz(file.endian());
         }

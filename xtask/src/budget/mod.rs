@@ -12,6 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use divvy_driver_api::{DRIVER, NVML};
 
+use crate::aarch64;
 use crate::command::run;
 use crate::stage;
 use crate::workspace::target;
@@ -65,7 +66,8 @@ pub(crate) struct Finding {
 }
 
 pub(crate) fn chore() -> Result<()> {
-    let findings = check(&stage::build_shim()?)?;
+    let mut findings = check(&stage::build_shim()?)?;
+    findings.extend(check_aarch64()?);
     let broken = report(&findings);
     if broken > 0 {
         bail!("{broken} of {} budgets are broken", findings.len());
@@ -93,17 +95,63 @@ pub(crate) fn check(path: &Path) -> Result<Vec<Finding>> {
         imports(&library),
         pointers(&library),
         panics(&library),
-        Finding {
-            what: "thread-local bytes added to every thread (0)",
-            found: library.thread_local_bytes.to_string(),
-            holds: library.thread_local_bytes == 0,
-        },
-        Finding {
-            what: "stays mapped when the program closes it",
-            found: library.stays.to_string(),
-            holds: library.stays,
-        },
+        thread_local(&library),
+        stays(&library),
     ])
+}
+
+/// Builds the library for arm64 and checks of it what a file linked with a stand-in for the C library
+/// can show: all but symbol versions.
+pub(crate) fn check_aarch64() -> Result<Vec<Finding>> {
+    aarch64::needs_target()?;
+    let allowed = aarch64::libc_names(&elf::read(&stage::build_shim()?)?.imports);
+    let library = elf::read(&aarch64::build(&allowed)?)?;
+    let beyond: Vec<_> = library.imports.difference(&allowed).map(String::as_str).collect();
+    Ok(vec![
+        Finding {
+            what: "arm64: machine",
+            found: format!("ELF machine {}", library.machine),
+            holds: library.machine == object::elf::EM_AARCH64.0,
+        },
+        Finding {
+            what: "arm64: loaded part of the file (300 kB at most)",
+            found: format!("{} bytes", library.loaded_bytes),
+            holds: library.loaded_bytes <= SIZE_BYTES,
+        },
+        needed(&library).of("arm64: libraries needed (libc.so.6, ld-linux)"),
+        exports(&library).of("arm64: exports (the hooked entries, dlsym, dlvsym)"),
+        Finding {
+            what: "arm64: imports beyond those of x86-64 and getauxval (none)",
+            found: some(&beyond),
+            holds: beyond.is_empty(),
+        },
+        pointers(&library).of("arm64: pointers the loader must move (16 at most)"),
+        panics(&library).of("arm64: panic machinery linked in (none)"),
+        thread_local(&library).of("arm64: thread-local bytes added to every thread (0)"),
+        stays(&library).of("arm64: stays mapped when the program closes it"),
+    ])
+}
+
+impl Finding {
+    fn of(self, what: &'static str) -> Self {
+        Self { what, ..self }
+    }
+}
+
+fn thread_local(library: &Library) -> Finding {
+    Finding {
+        what: "thread-local bytes added to every thread (0)",
+        found: library.thread_local_bytes.to_string(),
+        holds: library.thread_local_bytes == 0,
+    }
+}
+
+fn stays(library: &Library) -> Finding {
+    Finding {
+        what: "stays mapped when the program closes it",
+        found: library.stays.to_string(),
+        holds: library.stays,
+    }
 }
 
 fn size(path: &Path) -> Result<Finding> {

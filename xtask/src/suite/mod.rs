@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 
 use crate::budget;
 use crate::clients;
-use crate::command::{lines, output, words};
+use crate::command::{lines, words};
 use crate::stage::{self, Stage};
 use crate::workspace::{cargo, target};
 use tally::{Reader, Tally};
@@ -107,30 +107,13 @@ fn rustdoc(tally: &mut Tally) -> Result<()> {
     )
 }
 
-/// The library compiles for the other architecture, assembly included. It is not linked: that takes
-/// a cross linker, which a machine with only gcc does not have.
+/// The library for the other architecture: built, linked, and checked as a file.
 fn aarch64(tally: &mut Tally) -> Result<()> {
-    const TRIPLE: &str = "aarch64-unknown-linux-gnu";
-    let mut libdir = Command::new("rustc");
-    libdir.args(["--print", "target-libdir", "--target", TRIPLE]);
-    let installed = output(&mut libdir).is_ok_and(|path| {
-        std::path::Path::new(path.trim()).read_dir().is_ok_and(|mut d| d.next().is_some())
-    });
-    if !installed {
-        let reason = format!("build for {TRIPLE}: not installed; rustup target add {TRIPLE}");
-        println!("SKIPPED {reason}");
-        tally.skipped.push(reason);
-        return Ok(());
+    for finding in budget::check_aarch64()? {
+        budget::report(std::slice::from_ref(&finding));
+        tally.check(finding.what, finding.holds);
     }
-    check(
-        tally,
-        cargo().args(["rustc", "--quiet", "--release", "--package", "divvy-shim", "--lib"]).args([
-            "--crate-type",
-            "rlib",
-            "--target",
-            TRIPLE,
-        ]),
-    )
+    Ok(())
 }
 
 /// A command whose success is one check.
