@@ -11,8 +11,10 @@
 pub mod answer;
 pub mod charge;
 pub mod cost;
+pub mod gate;
 pub mod ledger;
 pub mod limit;
 pub mod pace;
 pub mod share;
 pub mod size;
+pub mod turns;

@@ -41,7 +41,8 @@ pub trait Clock {
 pub struct Cap {
     /// Share of the device's time in millionths, at least 1.
     pub share_ppm: u64,
-    /// Most credit that idleness leaves, and the length of a burst, in device time.
+    /// Most credit that idleness leaves, in device time. A burst is half of it, so that who wakes late
+    /// loses nothing.
     pub quantum_ns: u64,
 }
 
@@ -86,14 +87,10 @@ impl Cap {
         let paid_at_ns = update(clock, |paid_at_ns| paid_at_ns.max(floor_ns));
         let closed_until_ns = clock.closed_until_ns();
         // An open gate closes when its credit is spent; a closed one opens when a burst has grown.
-        let opens_at_ns = if closed_until_ns == 0 {
-            if paid_at_ns < now_ns {
-                return Admission::Open;
-            }
-            paid_at_ns.saturating_add(self.wall_ns(self.quantum_ns))
-        } else {
-            paid_at_ns.saturating_add(self.wall_ns(self.quantum_ns))
-        };
+        if closed_until_ns == 0 && paid_at_ns < now_ns {
+            return Admission::Open;
+        }
+        let opens_at_ns = paid_at_ns.saturating_add(self.wall_ns(self.quantum_ns / 2));
         if opens_at_ns <= now_ns {
             clock.set_closed_until_ns(0);
             return Admission::Open;
@@ -219,7 +216,7 @@ mod tests {
         ten.charge(&words, 1_000 * MS, 500 * MS as i64);
         let Admission::Closed { until_ns } = ten.admit(&words, 1_500 * MS) else { panic!() };
         // 500 ms cost 5 s from the credit of one quantum on, and the next burst is saved up too.
-        assert_eq!(until_ns, 1_000 * MS - 40 * MS + 5_000 * MS + 40 * MS);
+        assert_eq!(until_ns, 1_000 * MS - 40 * MS + 5_000 * MS + 20 * MS);
         assert_eq!(ten.admit(&words, until_ns), Admission::Open);
     }
 

@@ -1,0 +1,168 @@
+//! Marks of one lane: a ring of timing events and what was submitted before each.
+//!
+//! Only the thread that holds the lane's claim changes the ring; the words are atomic so that the rest
+//! may look. A mark's probe, if it has one, uses the event of the same place in the second half.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Places of the ring.
+pub const MARKS: u32 = 32;
+
+/// One mark.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// Estimate of all work submitted before it, in nanoseconds, since the lane began.
+    pub submitted_ns: u64,
+    /// An earlier mark was incomplete when it was recorded, and nothing came between.
+    pub linked: bool,
+    /// What its probe measures; `None` for a mark without one.
+    pub probe: Option<Probe>,
+}
+
+/// The launch between a probe's two events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Probe {
+    /// The launch's key.
+    pub key: u64,
+    /// What it was charged.
+    pub charged_ns: u64,
+    /// Host time between the two submissions, which a drained device spent waiting; 0 where the
+    /// device had work meanwhile, so that nothing but the launch lies between the events.
+    pub gap_ns: u64,
+}
+
+#[derive(Debug)]
+struct Place {
+    submitted_ns: AtomicU64,
+    /// 1 linked, 2 probed.
+    flags: AtomicU32,
+    key: AtomicU64,
+    charged_ns: AtomicU64,
+    gap_ns: AtomicU64,
+}
+
+impl Place {
+    const fn new() -> Self {
+        Self {
+            submitted_ns: AtomicU64::new(0),
+            flags: AtomicU32::new(0),
+            key: AtomicU64::new(0),
+            charged_ns: AtomicU64::new(0),
+            gap_ns: AtomicU64::new(0),
+        }
+    }
+}
+
+/// The ring.
+#[derive(Debug)]
+pub(super) struct Ring {
+    places: [Place; MARKS as usize],
+    head: AtomicU32,
+    tail: AtomicU32,
+}
+
+impl Ring {
+    pub(super) const fn new() -> Self {
+        Self {
+            places: [const { Place::new() }; MARKS as usize],
+            head: AtomicU32::new(0),
+            tail: AtomicU32::new(0),
+        }
+    }
+
+    /// Marks that have not been settled.
+    pub(super) fn pending(&self) -> u32 {
+        self.head.load(Relaxed).wrapping_sub(self.tail.load(Relaxed))
+    }
+
+    /// Whether one more mark can be recorded without losing the one measured from.
+    pub(super) fn has_room(&self) -> bool {
+        self.pending() < MARKS - 2
+    }
+
+    /// The event of the next mark.
+    pub(super) fn next_event(&self) -> u32 {
+        self.head.load(Relaxed) % MARKS
+    }
+
+    /// The event of the next mark's probe.
+    pub(super) fn next_probe_event(&self) -> u32 {
+        MARKS + self.next_event()
+    }
+
+    /// The events of the newest and of the oldest mark that are not settled.
+    pub(super) fn newest_and_oldest(&self) -> Option<(u32, u32)> {
+        let head = self.head.load(Relaxed);
+        (self.pending() != 0)
+            .then(|| (head.wrapping_sub(1) % MARKS, self.tail.load(Relaxed) % MARKS))
+    }
+
+    fn place(&self, event: u32) -> Option<&Place> {
+        self.places.get((event % MARKS) as usize)
+    }
+
+    /// Enters the mark that was recorded by [`Ring::next_event`].
+    pub(super) fn push(&self, mark: Mark) {
+        let event = self.next_event();
+        let Some(place) = self.place(event) else { return };
+        place.submitted_ns.store(mark.submitted_ns, Relaxed);
+        place.flags.store(u32::from(mark.linked) | u32::from(mark.probe.is_some()) << 1, Relaxed);
+        if let Some(probe) = mark.probe {
+            place.key.store(probe.key, Relaxed);
+            place.charged_ns.store(probe.charged_ns, Relaxed);
+            place.gap_ns.store(probe.gap_ns, Relaxed);
+        }
+        self.head.store(self.head.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// The oldest mark that is not settled, and its event.
+    pub(super) fn oldest(&self) -> Option<(u32, Mark)> {
+        if self.pending() == 0 {
+            return None;
+        }
+        let event = self.tail.load(Relaxed) % MARKS;
+        let place = self.place(event)?;
+        let flags = place.flags.load(Relaxed);
+        let probe = (flags & 2 != 0).then(|| Probe {
+            key: place.key.load(Relaxed),
+            charged_ns: place.charged_ns.load(Relaxed),
+            gap_ns: place.gap_ns.load(Relaxed),
+        });
+        let submitted_ns = place.submitted_ns.load(Relaxed);
+        Some((event, Mark { submitted_ns, linked: flags & 1 != 0, probe }))
+    }
+
+    /// Settles the oldest mark.
+    pub(super) fn pop(&self) {
+        self.tail.store(self.tail.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_come_back_in_order_and_a_full_ring_says_so() {
+        let ring = Ring::new();
+        let mut pushed = 0_u64;
+        for round in 0..5 {
+            while ring.has_room() {
+                assert_eq!(u64::from(ring.next_event()), pushed % u64::from(MARKS));
+                let probe = Probe { key: pushed, charged_ns: 1, gap_ns: round };
+                let probe = (pushed.is_multiple_of(3)).then_some(probe);
+                ring.push(Mark { submitted_ns: pushed, linked: pushed % 2 == 1, probe });
+                pushed += 1;
+            }
+            let first = pushed - u64::from(ring.pending());
+            for expected in first..pushed {
+                let (event, mark) = ring.oldest().expect("one");
+                assert_eq!(u64::from(event), expected % u64::from(MARKS));
+                assert_eq!((mark.submitted_ns, mark.linked), (expected, expected % 2 == 1));
+                assert_eq!(mark.probe.map(|p| p.key), (expected % 3 == 0).then_some(expected));
+                ring.pop();
+            }
+            assert!(ring.oldest().is_none() && ring.newest_and_oldest().is_none());
+        }
+    }
+}

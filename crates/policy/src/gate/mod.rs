@@ -1,0 +1,103 @@
+//! The share gate of one context: whether a launch may go now, and what it was really worth.
+//!
+//! A launch takes its expected cost ([`crate::cost`]) from a chunk of credit; that is all while the
+//! chunk lasts ([`Lane::take`]). When it is spent ([`Lane::admit`]) the slow path looks at the owner's
+//! gate, at the cap ([`crate::pace`]) and at how much work is still in flight, waits where it must,
+//! takes the next chunk, and may ask for *marks*: timing events behind the launch, and for a *probe*
+//! one before it as well. When marks complete ([`Lane::settle`]) what was charged is put right.
+//!
+//! What is measured. A mark is *linked* if an earlier one was still incomplete when it was recorded:
+//! then the device was busy from that one's end to this one's, on whatever streams, and the time
+//! between their ends replaces the estimates. Spans that a copy, a wait or a host function breaks, or
+//! that begin on a drained device, are not linked: waiting is never charged as work. There the
+//! estimates stand, which probes keep right: a probe's two events enclose one launch.
+//!
+//! Promises: a launch returns only when it may go, and never fails because of the gate; every wait has
+//! an absolute deadline after which the gate is looked at again; work that does not drain (kernels that
+//! wait for others) is given up after 50 ms, counted, and charged; nobody ever waits for a lock: a
+//! thread that meets another one at the marks leaves them to it. While others' work may run at once
+//! (`active` above 1) times are stretched, and only estimates are charged.
+//!
+//! Does not call a driver or read a clock: that is its [`World`]'s.
+
+mod lane;
+mod marks;
+
+pub use lane::{Lane, Ticket};
+pub use marks::{MARKS, Mark};
+
+use divvy_abi::config::GateLine;
+
+use crate::pace::Clock;
+
+/// The limits of this tenant on this device that the gate goes by.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Terms {
+    /// Cap in millionths; 0 for none.
+    pub share_ppm: u64,
+    /// Nothing may be submitted.
+    pub paused: bool,
+}
+
+/// What the gate asks of the process it runs in.
+pub trait World {
+    /// The cap's shared words.
+    type Clock: Clock;
+
+    /// CLOCK_MONOTONIC.
+    fn now_ns(&self) -> u64;
+    /// The limits as they are now.
+    fn terms(&self) -> Terms;
+    /// The owner's line as it is now.
+    fn line(&self) -> GateLine;
+    /// The cap's shared words.
+    fn clock(&self) -> &Self::Clock;
+    /// Waits while the gate's word is `state`, at most until `deadline_ns`.
+    fn wait(&self, state: u32, deadline_ns: u64);
+    /// Sleeps until `deadline_ns`, whatever the gate does.
+    fn sleep_until(&self, deadline_ns: u64);
+
+    /// Publishes when the work in flight will have ended.
+    fn set_busy_until_ns(&self, until_ns: u64);
+    /// Publishes that a thread waits for a turn.
+    fn note_want(&self, now_ns: u64);
+    /// Publishes that work is submitted.
+    fn note_launch(&self, now_ns: u64);
+    /// Adds to the time charged.
+    fn add_used(&self, ns: i64);
+    /// Adds to the launches charged.
+    fn add_launches(&self, count: u64);
+    /// Publishes a kernel's length.
+    fn note_length(&self, ns: u64);
+    /// Adds to the time waited for the cap.
+    fn add_throttled(&self, ns: u64);
+    /// Adds to the time waited for turns.
+    fn add_waited(&self, ns: u64);
+    /// Counts a drain that was given up.
+    fn count_drain_given_up(&self);
+
+    /// Records event `event` behind all that the calling thread's launch follows on its stream; false
+    /// where the driver refuses, or the stream is being captured.
+    fn record(&self, event: u32) -> bool;
+    /// Whether the event has completed. An error counts as completed.
+    fn is_done(&self, event: u32) -> bool;
+    /// Device time from one completed event to another, negative if it came first.
+    fn elapsed_ns(&self, from: u32, to: u32) -> Option<i64>;
+}
+
+/// Work in flight that is allowed where the owner says nothing.
+pub const HORIZON_NS: u64 = 2_000_000;
+/// Burst and idle credit of a cap, in device time, where the owner says nothing.
+pub const QUANTUM_NS: u64 = 4_000_000;
+/// Credit taken at a time.
+pub const CHUNK_NS: u64 = 400_000;
+/// Length from which each launch of a kernel on a drained device is measured.
+pub const LONG_NS: u64 = 400_000;
+/// Time between two probes of short kernels, on average.
+pub const PROBE_EVERY_NS: u64 = 1_000_000;
+/// Longest wait for work to drain beyond what it was expected to take.
+pub const DRAIN_PATIENCE_NS: u64 = 50_000_000;
+/// A waiting thread says so at least this often.
+pub const WANT_EVERY_NS: u64 = 20_000_000;
+/// What a launch is charged while nothing at all is known of it.
+pub const UNKNOWN_NS: u64 = 10_000;
