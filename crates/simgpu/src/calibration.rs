@@ -44,15 +44,31 @@ pub const RESIDENT_THREADS: u32 = 270_336;
 /// A context keeps the device this long while another has work: "the 1,024 µs slice".
 pub const SLICE_NS: u64 = 1_024_000;
 
-/// Idle time of the device at every change of context.
+/// Idle time of the device when a context has run dry and another one's work comes in.
 ///
 /// Fitted to "2 × 100 µs sync: 42 % in sum" (238 µs for 100 µs of work), "20 µs sync: 12.7 %" (157 µs
-/// for 20 µs) and "100 µs, queue of 1 ms: 88.3 %" (1,024 of 1,162 µs): all three give 138 µs.
-pub const SWITCH_NS: u64 = 138_000;
+/// for 20 µs) and "100 µs, queue of 1 ms: 88.3 %" (1 ms in 1,138 µs): all three give 138 µs. With the
+/// gap of a launch behind it, it is the turn that "costs about 155 µs before its first kernel runs".
+pub const SWITCH_DRY_NS: u64 = 138_000;
+
+/// Idle time of the device when a slice ends and its context has more to run.
+///
+/// Fitted to "2 × 100 µs async, a 10 ms queue: 92 % in sum": 1,024 of 1,113 µs.
+pub const SWITCH_PREEMPT_NS: u64 = 89_000;
 
 /// From the end of a kernel to the start of the next one of a program that synchronises between them:
 /// row "alone: 20 µs 71.7 %, 100 µs 94.0 %".
 pub const SYNCHRONISE_GAP_NS: u64 = 7_000;
+
+/// What the shortest kernel occupies the device for. Not measured by itself: below the 2,700 ns between
+/// launches of an empty one, since "the queue is never the limit".
+pub const KERNEL_NS: u64 = 1_800;
+
+/// Bytes a memory-bound kernel moves per nanosecond: the card's 4.8 TB/s, less what is never reached.
+pub const KERNEL_BYTES_PER_NS: u64 = 4_000;
+
+/// Floating-point operations per nanosecond of a plain matrix product, single precision.
+pub const KERNEL_FLOPS_PER_NS: u64 = 40_000;
 
 /// Pinned copies host to device: row "55.5 GB/s".
 pub const COPY_IN_BYTES_PER_S: u64 = 55_500_000_000;

@@ -1,8 +1,9 @@
 //! The work of one stream on its way to the device's engines.
 //!
-//! A lane is used by one thread: it submits without waiting and collects completions in order. The
+//! Any thread hands work in, without waiting; one thread at a time collects completions, in order. The
 //! daemon announces a completion as soon as it is certain, with the time at which it will have
-//! happened; [`Lane::wait`] returns at that time. So the daemon's own latency does not stretch kernels.
+//! happened; [`Lane::wait`] returns at that time, at once if it has passed. So work handed in ahead
+//! runs back to back on the device, however late the threads of this host come.
 
 use super::ClientError;
 use super::link::{self, Guarded};
@@ -11,8 +12,10 @@ use crate::sys::fork::ForkWord;
 use crate::wire::{Engine, PROTOCOL, Pace, Reply, Request, socket};
 use rustix::fd::AsFd;
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A piece of work for an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +31,6 @@ pub struct Work {
     pub width_permille: u32,
     /// How the duration of a kernel is to be read.
     pub pace: Pace,
-    /// Whether the stream has more that can run right behind it: the device then does not take it for
-    /// idle while the next piece is on its way.
-    pub more: bool,
 }
 
 /// When a piece of work ran.
@@ -47,13 +47,20 @@ pub struct Completion {
 /// A stream's line to the engines.
 #[derive(Debug)]
 pub struct Lane {
-    remote: Option<Remote>,
+    line: Mutex<Line>,
     fork: ForkWord,
+}
+
+#[derive(Debug)]
+struct Line {
+    remote: Option<Remote>,
     next: u64,
+    /// Number and time of what was handed in and not collected.
     pending: VecDeque<(u64, u64)>,
     /// How many of the pending went with a descriptor the program closed.
     lost: usize,
-    precise: bool,
+    /// How often the program closed it.
+    reopened: u64,
 }
 
 #[derive(Debug)]
@@ -84,32 +91,38 @@ impl Lane {
         ticket: [u8; 16],
         fork: ForkWord,
     ) -> Result<Self, ClientError> {
-        let remote = Remote::open(directory, ticket)?;
-        Ok(Self { remote: Some(remote), ..Self::local(fork) })
+        Ok(Self::over(Some(Remote::open(directory, ticket)?), fork))
     }
 
     pub(super) fn local(fork: ForkWord) -> Self {
-        Self { remote: None, fork, next: 1, pending: VecDeque::new(), lost: 0, precise: false }
+        Self::over(None, fork)
     }
 
-    /// Whether work takes no time and `submit` need not be called at all.
-    pub fn is_instant(&self) -> bool {
-        self.remote.is_none()
+    fn over(remote: Option<Remote>, fork: ForkWord) -> Self {
+        let line = Line { remote, next: 1, pending: VecDeque::new(), lost: 0, reopened: 0 };
+        Self { line: Mutex::new(line), fork }
     }
 
-    /// Hands work in; it runs after all earlier work of this lane.
-    pub fn submit(&mut self, work: &Work) -> Result<u64, ClientError> {
-        self.submit_at(work, now_ns())
-    }
-
-    /// Hands work in that the program submitted at `submitted_ns`, before this thread got to it: on a
-    /// device that was idle it began then, so the threads' hand-over takes no simulated time.
-    pub fn submit_at(&mut self, work: &Work, submitted_ns: u64) -> Result<u64, ClientError> {
+    fn line(&self) -> Result<MutexGuard<'_, Line>, ClientError> {
+        // Before the lock: a thread of the parent's may have held it at the fork.
         if self.fork.forked() {
             return Err(ClientError::Forked);
         }
-        let sequence = self.next;
-        if let Some(remote) = &mut self.remote {
+        Ok(self.line.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Hands work in; it runs after all earlier work of this lane.
+    pub fn submit(&self, work: &Work) -> Result<u64, ClientError> {
+        self.submit_at(work, now_ns())
+    }
+
+    /// Hands work in that the device could have begun at `ready_ns`, before this thread got to it:
+    /// the threads' hand-over takes no simulated time. Cost: two system calls.
+    pub fn submit_at(&self, work: &Work, ready_ns: u64) -> Result<u64, ClientError> {
+        let mut line = self.line()?;
+        let sequence = line.next;
+        let Line { remote, pending, lost, reopened, .. } = &mut *line;
+        if let Some(remote) = remote {
             let request = Request::Run {
                 sequence,
                 context: work.context,
@@ -117,67 +130,76 @@ impl Lane {
                 amount: work.amount,
                 width_permille: work.width_permille,
                 pace: work.pace as u8,
-                more: u8::from(work.more),
-                submitted_ns,
+                submitted_ns: ready_ns,
             };
             if remote.socket.get().is_none() {
                 *remote = Remote::open(&remote.directory, remote.ticket)?;
-                self.lost = self.pending.len();
+                *lost = pending.len();
+                *reopened += 1;
             }
             let socket = remote.socket.get().ok_or(ClientError::Gone)?;
             socket::send(socket, &request.encode(), None).map_err(link::lost)?;
         }
-        self.next += 1;
-        self.pending.push_back((sequence, submitted_ns));
+        line.next += 1;
+        line.pending.push_back((sequence, ready_ns));
         Ok(sequence)
     }
 
     /// Waits until the oldest work handed in has finished; `None` if there is none.
     ///
     /// Work under way when the program closes the lane's descriptor counts as finished then.
-    pub fn wait(&mut self) -> Result<Option<Completion>, ClientError> {
-        if self.fork.forked() {
-            return Err(ClientError::Forked);
-        }
-        let Some(&(sequence, submitted_ns)) = self.pending.front() else { return Ok(None) };
-        let mut completion =
-            Completion { sequence, started_ns: submitted_ns, finished_ns: now_ns() };
-        if let Some(remote) = &mut self.remote {
-            match remote.socket.get() {
-                Some(socket) if self.lost == 0 => {
-                    let packet = socket::receive(socket).map_err(link::lost)?;
-                    completion = completed(&packet.bytes, sequence)?;
-                    self.sleep_until(completion.finished_ns);
-                }
-                Some(_) => self.lost -= 1,
-                None => self.lost = self.pending.len() - 1,
+    pub fn wait(&self) -> Result<Option<Completion>, ClientError> {
+        let mut line = self.line()?;
+        let Some(&(sequence, ready_ns)) = line.pending.front() else { return Ok(None) };
+        let Line { remote, pending, lost, reopened, .. } = &mut *line;
+        let reopened = *reopened;
+        let socket = match remote.as_mut().map(|remote| remote.socket.share()) {
+            None => {
+                pending.pop_front();
+                let done = Completion { sequence, started_ns: ready_ns, finished_ns: ready_ns };
+                return Ok(Some(done));
             }
-        } else {
-            completion.finished_ns = submitted_ns;
+            Some(Some(socket)) if *lost == 0 => socket,
+            Some(still_open) => {
+                *lost = still_open.map_or(pending.len(), |_| *lost) - 1;
+                pending.pop_front();
+                let done = Completion { sequence, started_ns: ready_ns, finished_ns: now_ns() };
+                return Ok(Some(done));
+            }
+        };
+        drop(line);
+        let mut space = [0; socket::SMALL_PACKET_BYTES];
+        let packet = socket::receive_small(&*socket, &mut space).map_err(link::lost)?;
+        let completion = completed(packet, sequence)?;
+        sleep_until(completion.finished_ns);
+        let mut line = self.line()?;
+        line.pending.pop_front();
+        if line.reopened != reopened {
+            // It was counted as lost, but this thread still had hold of the socket.
+            line.lost = line.lost.saturating_sub(1);
         }
-        self.pending.pop_front();
         Ok(Some(completion))
     }
+}
 
-    fn sleep_until(&mut self, finished_ns: u64) {
-        if now_ns() >= finished_ns {
-            return;
-        }
-        if !self.precise {
-            // The stream's thread is the simulation's own: let its timers be exact.
-            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-            self.precise = true;
-        }
-        let until = Timespec {
-            tv_sec: (finished_ns / 1_000_000_000) as i64,
-            tv_nsec: (finished_ns % 1_000_000_000) as i64,
-        };
-        while now_ns() < finished_ns {
-            let _ = rustix::thread::clock_nanosleep_absolute(
-                rustix::thread::ClockId::Monotonic,
-                &until,
-            );
-        }
+fn sleep_until(finished_ns: u64) {
+    thread_local! {
+        static IS_PRECISE: Cell<bool> = const { Cell::new(false) };
+    }
+    if now_ns() >= finished_ns {
+        return;
+    }
+    if !IS_PRECISE.replace(true) {
+        // The stream's thread is the simulation's own: let its timers be exact.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    }
+    let until = Timespec {
+        tv_sec: (finished_ns / 1_000_000_000) as i64,
+        tv_nsec: (finished_ns % 1_000_000_000) as i64,
+    };
+    while now_ns() < finished_ns {
+        let _ =
+            rustix::thread::clock_nanosleep_absolute(rustix::thread::ClockId::Monotonic, &until);
     }
 }
 

@@ -9,6 +9,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Descriptors are kept above this number where the limit allows, out of the way of programs that
 /// close or reuse low ones.
@@ -17,7 +18,7 @@ const HIGH_DESCRIPTOR: i32 = 900;
 /// A descriptor that knows what it should be open on.
 #[derive(Debug)]
 pub(super) struct Guarded {
-    descriptor: Option<OwnedFd>,
+    descriptor: Option<Arc<OwnedFd>>,
     identity: (u64, u64),
 }
 
@@ -27,7 +28,7 @@ impl Guarded {
         let stat = fstat(&descriptor)?;
         let high = rustix::io::fcntl_dupfd_cloexec(&descriptor, HIGH_DESCRIPTOR);
         let identity = (stat.st_dev, stat.st_ino);
-        Ok(Self { descriptor: Some(high.unwrap_or(descriptor)), identity })
+        Ok(Self { descriptor: Some(Arc::new(high.unwrap_or(descriptor))), identity })
     }
 
     /// The descriptor, if it still is what it was.
@@ -38,7 +39,13 @@ impl Guarded {
             // The number is closed or the program's by now; closing it is not ours to do.
             std::mem::forget(self.descriptor.take());
         }
-        self.descriptor.as_ref().map(AsFd::as_fd)
+        self.descriptor.as_deref().map(AsFd::as_fd)
+    }
+
+    /// The same, to be used while others look.
+    pub(super) fn share(&mut self) -> Option<Arc<OwnedFd>> {
+        self.get()?;
+        self.descriptor.clone()
     }
 }
 
@@ -75,7 +82,7 @@ impl Link {
         let request = Request::Hello { protocol: PROTOCOL, ticket, pid: std::process::id() };
         let (reply, attached) = exchange(socket.as_fd(), &request, None)?;
         match (reply, attached) {
-            (Reply::Welcome { ticket, calibrated, devices, .. }, Some(memory)) => {
+            (Reply::Welcome { ticket, calibrated, time_scale, devices, .. }, Some(memory)) => {
                 let mode = if calibrated == 1 { Mode::Calibrated } else { Mode::Fast };
                 let devices = devices.into_iter().map(device).collect();
                 let link = Self {
@@ -84,7 +91,7 @@ impl Link {
                     socket: Guarded::new(socket).map_err(ClientError::System)?,
                     memory: Guarded::new(memory).map_err(ClientError::System)?,
                 };
-                Ok((link, Description { devices, mode }))
+                Ok((link, Description { devices, mode, time_scale }))
             }
             (reply, _) => Err(ClientError::from_reply(&reply)),
         }

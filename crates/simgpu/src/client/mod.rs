@@ -153,6 +153,11 @@ impl Client {
         self.description.mode
     }
 
+    /// How many times slower than the hardware the machine is.
+    pub fn time_scale(&self) -> u32 {
+        self.description.time_scale
+    }
+
     /// The devices, by index.
     pub fn devices(&self) -> &[Device] {
         &self.description.devices

@@ -13,6 +13,7 @@
 //! | `checksum(u32* p, u64 n, u64* out)` | `*out = Σ p[i]`, wrapping |
 //! | `matmul(f32* c, f32* a, f32* b, u32 n)` | `c = a · b`, row-major n × n |
 //! | `fixed_work(u64 iterations, u64* counter)` | adds to the counter; 1 ns of GPU time each |
+//! | `share_work(u64* counter, u64 iterations)` | adds 1 to the counter; 1 ns of GPU time an iteration |
 //! | `spin_ns(u64 ns)` | passes the time |
 //! | `deep(u64 p)` | uses its local memory; writes `*p = 1` when `p` is not null |
 //!
@@ -20,11 +21,13 @@
 //! CUDA_ERROR_ILLEGAL_ADDRESS.
 
 use super::error::*;
-use super::machine::{Lane, Load};
+use super::machine::Load;
 use super::ptx::Entry;
 use super::space::part;
 use super::state::{Driver, is_null};
 use super::task::Place;
+use super::track::Track;
+use crate::calibration::{KERNEL_BYTES_PER_NS, KERNEL_FLOPS_PER_NS, KERNEL_NS};
 use crate::sys::driver::Answer;
 use crate::sys::driver_bytes as bytes;
 use divvy_driver_api::types::CUresult;
@@ -40,6 +43,7 @@ pub(crate) enum Body {
     Checksum,
     MatrixProduct,
     FixedWork,
+    ShareWork,
     Spin,
     Deep,
 }
@@ -54,6 +58,7 @@ impl Body {
             ("checksum", [8, 8, 8]) => Self::Checksum,
             ("matmul", [8, 8, 8, 4]) => Self::MatrixProduct,
             ("fixed_work", [8, 8]) => Self::FixedWork,
+            ("share_work", [8, 8]) => Self::ShareWork,
             ("spin_ns", [8]) => Self::Spin,
             ("deep", [8]) => Self::Deep,
             _ if entry.traps => Self::Trap,
@@ -74,13 +79,6 @@ pub(crate) struct Launch {
     pub(crate) shared_bytes: u32,
 }
 
-/// Nanoseconds a kernel takes before it does anything.
-const KERNEL_NS: u64 = 1_800;
-/// Bytes a memory-bound kernel moves per nanosecond.
-const BYTES_PER_NS: u64 = 4_000;
-/// Floating-point operations per nanosecond of a plain matrix product.
-const FLOPS_PER_NS: u64 = 40_000;
-
 impl Launch {
     fn number(&self, index: usize) -> u64 {
         let mut value = [0; 8];
@@ -92,27 +90,29 @@ impl Launch {
     }
 
     /// How much of what the kernel occupies.
-    fn load(&self) -> (Load, u64) {
+    pub(crate) fn load(&self) -> (Load, u64) {
         let n = |index| self.number(index);
-        let moved = |bytes: u64| KERNEL_NS + bytes / BYTES_PER_NS;
+        let moved = |bytes: u64| KERNEL_NS + bytes / KERNEL_BYTES_PER_NS;
         match self.body {
             Body::Nothing | Body::Trap | Body::Deep => (Load::Work, KERNEL_NS),
             Body::VectorAdd | Body::Add32 => (Load::Work, moved(n(3).saturating_mul(12))),
             Body::Fill => (Load::Work, moved(n(2).saturating_mul(4))),
             Body::Checksum => (Load::Work, moved(n(1).saturating_mul(4))),
-            Body::MatrixProduct => {
-                (Load::Work, KERNEL_NS + n(3).saturating_pow(3).saturating_mul(2) / FLOPS_PER_NS)
-            }
+            Body::MatrixProduct => (
+                Load::Work,
+                KERNEL_NS + n(3).saturating_pow(3).saturating_mul(2) / KERNEL_FLOPS_PER_NS,
+            ),
             Body::FixedWork => (Load::Work, n(0)),
+            Body::ShareWork => (Load::Work, n(1).max(KERNEL_NS)),
             Body::Spin => (Load::Wall, n(0)),
         }
     }
 
     /// Runs the kernel for its time and then makes its results visible.
-    pub(crate) fn run(&self, driver: &Driver, lane: &mut dyn Lane, place: Place) -> Answer {
+    pub(crate) fn run(&self, driver: &Driver, track: &mut Track<'_>, place: Place) -> Answer {
         let (load, amount) = self.load();
         let mut result = Ok(());
-        lane.run(place, load, amount, &mut || result = self.compute(driver))?;
+        track.run(place, load, amount, &mut || result = self.compute(driver))?;
         result
     }
 
@@ -146,14 +146,8 @@ impl Launch {
                 write(driver, n(2), 8, sum.to_le_bytes().to_vec())
             }
             Body::MatrixProduct => matrix_product(driver, n(0), n(1), n(2), n(3)),
-            Body::FixedWork if n(1) == 0 => Ok(()),
-            Body::FixedWork => {
-                let before = read(driver, n(1), 8)?;
-                let mut word = [0; 8];
-                word[..before.len()].copy_from_slice(&before);
-                let after = u64::from_le_bytes(word).wrapping_add(n(0));
-                write(driver, n(1), 8, after.to_le_bytes().to_vec())
-            }
+            Body::FixedWork => add_to(driver, n(1), n(0)),
+            Body::ShareWork => add_to(driver, n(0), 1),
             Body::Deep if n(0) == 0 => Ok(()),
             Body::Deep => write(driver, n(0), 4, 1_u32.to_le_bytes().to_vec()),
         }
@@ -195,6 +189,18 @@ fn write(driver: &Driver, at: u64, length: u64, data: Vec<u8>) -> Answer {
         bytes::write(span, now);
         rest = later;
     })
+}
+
+/// Adds to a counter of 64 bits, if there is one.
+fn add_to(driver: &Driver, counter: u64, more: u64) -> Answer {
+    if counter == 0 {
+        return Ok(());
+    }
+    let before = read(driver, counter, 8)?;
+    let mut word = [0; 8];
+    word[..before.len()].copy_from_slice(&before);
+    let after = u64::from_le_bytes(word).wrapping_add(more);
+    write(driver, counter, 8, after.to_le_bytes().to_vec())
 }
 
 fn fill(driver: &Driver, at: u64, length: u64, value: &[u8]) -> Answer {

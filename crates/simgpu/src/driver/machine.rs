@@ -79,16 +79,16 @@ pub enum Load {
     Wall,
 }
 
-/// A stream's way to the engines of a device: runs work in order, in the time it takes there.
-pub trait Lane {
-    /// Runs `work` and returns when the device would have finished it.
-    fn run(&mut self, place: Place, load: Load, amount: u64, work: &mut dyn FnMut()) -> Answer;
+/// A stream's way to the engines of a device, in order. Any thread hands work in; one at a time waits.
+pub trait Lane: Send + Sync {
+    /// Whether the device takes time for work: only then can work be handed in ahead.
+    fn is_timed(&self) -> bool;
 
-    /// Says whether more will be run right behind the next `run`, so that the device does not take the
-    /// stream for idle between the two.
-    fn expect_more(&mut self, more: bool) {
-        let _ = more;
-    }
+    /// Hands work in that the device could have begun at `ready_ns`; whether there is an end to wait for.
+    fn submit(&self, place: Place, load: Load, amount: u64, ready_ns: u64) -> Answer<bool>;
+
+    /// Waits for the end of the oldest work handed in and answers when it was, in device time.
+    fn wait(&self) -> Answer<u64>;
 }
 
 /// A lane of machines without time.
@@ -96,13 +96,20 @@ pub trait Lane {
 pub(crate) struct Instant;
 
 impl Lane for Instant {
-    fn run(&mut self, _: Place, load: Load, amount: u64, work: &mut dyn FnMut()) -> Answer {
-        work();
+    fn is_timed(&self) -> bool {
+        false
+    }
+
+    fn submit(&self, _: Place, load: Load, amount: u64, _: u64) -> Answer<bool> {
         if load == Load::Wall {
             // Programs use timed kernels to keep a stream busy; that must hold without a clock too.
             std::thread::sleep(std::time::Duration::from_nanos(amount));
         }
-        Ok(())
+        Ok(false)
+    }
+
+    fn wait(&self) -> Answer<u64> {
+        Ok(0)
     }
 }
 
@@ -119,12 +126,16 @@ pub trait Machine: Send + Sync {
     /// The block a legacy handle names, with the offset and length of the part it was made for.
     fn open(&self, handle: [u8; 64]) -> Answer<(Arc<dyn Block>, u64, u64)>;
     /// A stream's way to the device's engines.
-    fn lane(&self) -> Box<dyn Lane>;
+    fn lane(&self) -> Arc<dyn Lane>;
     /// A context of the machine's on a device, at its cost; dropped, it ends.
     fn context(&self, device: usize) -> Answer<Arc<dyn Block>>;
     /// Whether addresses have nothing behind them (`null` mode).
     fn is_null(&self) -> bool {
         false
+    }
+    /// How many times slower than the hardware it is.
+    fn time_scale(&self) -> u32 {
+        1
     }
 }
 
@@ -246,8 +257,8 @@ impl Machine for Local {
         Ok((block, word(8), word(16)))
     }
 
-    fn lane(&self) -> Box<dyn Lane> {
-        Box::new(Instant)
+    fn lane(&self) -> Arc<dyn Lane> {
+        Arc::new(Instant)
     }
 
     fn context(&self, device: usize) -> Answer<Arc<dyn Block>> {

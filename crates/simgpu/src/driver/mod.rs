@@ -30,6 +30,7 @@ mod graph;
 mod graph_node;
 mod graph_query;
 mod green;
+mod host_clock;
 mod ipc;
 mod kernels;
 mod launch;
@@ -48,6 +49,7 @@ mod state;
 mod stream;
 mod table;
 mod task;
+mod track;
 mod versions;
 mod vmm;
 

@@ -102,16 +102,18 @@ impl Machine for Remote {
         Ok((self.block(range.block), range.offset_bytes, range.length_bytes))
     }
 
-    fn lane(&self) -> Box<dyn Lane> {
+    fn lane(&self) -> Arc<dyn Lane> {
         if self.shared.client.mode() == Mode::Calibrated {
-            return Box::new(RemoteLane {
+            return Arc::new(RemoteLane {
                 shared: Arc::clone(&self.shared),
-                lane: None,
-                more: false,
-                behind_ns: None,
+                lane: OnceLock::new(),
             });
         }
-        Box::new(Instant)
+        Arc::new(Instant)
+    }
+
+    fn time_scale(&self) -> u32 {
+        self.shared.client.time_scale()
     }
 
     fn context(&self, device: usize) -> Answer<Arc<dyn Block>> {
@@ -222,33 +224,34 @@ impl Drop for RemoteContext {
 /// A stream's lane; the connection is made with the first work.
 struct RemoteLane {
     shared: Arc<Shared>,
-    lane: Option<client::Lane>,
-    more: bool,
-    /// When the work before ended, if this work was waiting behind it.
-    behind_ns: Option<u64>,
+    lane: OnceLock<client::Lane>,
+}
+
+impl RemoteLane {
+    fn lane(&self) -> Answer<&client::Lane> {
+        if self.lane.get().is_none() {
+            // One thread at a time hands in a stream's work.
+            let _ = self.lane.set(self.shared.client.lane().map_err(refused)?);
+        }
+        self.lane.get().ok_or(CUresult::CUDA_ERROR_UNKNOWN)
+    }
 }
 
 impl Lane for RemoteLane {
-    fn run(&mut self, place: Place, load: Load, amount: u64, work: &mut dyn FnMut()) -> Answer {
-        let behind_ns = self.behind_ns.take();
-        let Some(asked) = asked(load, amount, place.width) else {
-            work();
-            return Ok(());
-        };
-        let lane = match &mut self.lane {
-            Some(lane) => lane,
-            none => none.insert(self.shared.client.lane().map_err(refused)?),
-        };
-        let asked = Work { context: place.machine_context, more: self.more, ..asked };
-        lane.submit_at(&asked, behind_ns.unwrap_or_else(client::now_ns)).map_err(refused)?;
-        work();
-        let done = lane.wait().map_err(refused)?;
-        self.behind_ns = done.filter(|_| self.more).map(|done| done.finished_ns);
-        Ok(())
+    fn is_timed(&self) -> bool {
+        true
     }
 
-    fn expect_more(&mut self, more: bool) {
-        self.more = more;
+    fn submit(&self, place: Place, load: Load, amount: u64, ready_ns: u64) -> Answer<bool> {
+        let Some(asked) = asked(load, amount, place.width) else { return Ok(false) };
+        let asked = Work { context: place.machine_context, ..asked };
+        self.lane()?.submit_at(&asked, ready_ns).map_err(refused)?;
+        Ok(true)
+    }
+
+    fn wait(&self) -> Answer<u64> {
+        let done = self.lane()?.wait().map_err(refused)?;
+        Ok(done.map_or(0, |done| done.finished_ns))
     }
 }
 
@@ -272,5 +275,5 @@ fn asked(load: Load, amount: u64, multiprocessors: u32) -> Option<Work> {
         Load::Wall => (Engine::Compute, amount, Pace::Wall),
     };
     let width_permille = (width * 1000 / MULTIPROCESSORS).max(1);
-    Some(Work { context: 0, engine, amount, width_permille, pace, more: false })
+    Some(Work { context: 0, engine, amount, width_permille, pace })
 }

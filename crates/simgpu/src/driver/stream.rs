@@ -4,21 +4,32 @@
 //! for by, every blocking stream of its context; a per-thread default stream is a blocking stream of
 //! its own. An order is a set of (stream, sequence) pairs that must have completed first, so nothing
 //! else is needed for events. A destroyed stream finishes its work.
+//!
+//! What the device is asked for goes to it from the thread that submits, as soon as nothing stands
+//! before it ([`feed`]); the engine thread then waits for the ends, in order. So the device's queue is
+//! as deep as the program's, and its times do not depend on when this host's threads run.
 
 use core::ffi::{c_char, c_int, c_uint, c_ulonglong};
 use std::collections::VecDeque;
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 
 use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::capture;
 use super::error::*;
+use super::host_clock;
+use super::machine::Lane;
 use super::state::{Driver, State, begin, begin_free, current, is_null};
-use super::task::Task;
+use super::task::{Place, Task};
+use super::track::Track;
 use crate::sys::driver::{Answer, Handle, In, Out};
 
 const NON_BLOCKING: u32 = 1;
+/// Operations of a stream that are handed to the device before they have ended.
+const AHEAD: u64 = 256;
+/// Ends of completed operations a stream remembers.
+const ENDS: usize = 64;
 
 /// A (stream, sequence) that must have completed.
 pub(crate) type Point = (u64, u64);
@@ -29,6 +40,10 @@ struct Operation {
     task: Task,
     /// Its place among host functions that were ready when queued.
     ticket: Option<u64>,
+    /// When it was submitted, in device time.
+    submitted_ns: u64,
+    /// How many of its pieces the device has.
+    ahead: usize,
 }
 
 /// A stream.
@@ -42,7 +57,12 @@ pub(crate) struct Stream {
     pub(crate) submitted: u64,
     pub(crate) completed: u64,
     queue: VecDeque<Operation>,
+    /// All up to this one have gone ahead to the device, or have completed.
+    fed: u64,
+    /// When the latest completed ones ended, in device time.
+    ends: VecDeque<(u64, u64)>,
     has_engine: bool,
+    lane: Option<Arc<dyn Lane>>,
     doomed: bool,
     /// The capture it takes part in, or 0.
     pub(crate) capture: u64,
@@ -63,7 +83,10 @@ impl Stream {
             submitted: 0,
             completed: 0,
             queue: VecDeque::new(),
+            fed: 0,
+            ends: VecDeque::new(),
             has_engine: false,
+            lane: None,
             doomed: false,
             capture: 0,
             green: 0,
@@ -82,6 +105,20 @@ impl Stream {
 
     fn is_blocking(&self) -> bool {
         self.flags & NON_BLOCKING == 0
+    }
+
+    /// When an operation ended, or the oldest behind it that is remembered; 0 if none is.
+    fn ended_ns(&self, sequence: u64) -> u64 {
+        let known = self.ends.iter().find(|(at, _)| *at >= sequence);
+        known.or(self.ends.back()).map_or(0, |(_, ended_ns)| *ended_ns)
+    }
+
+    fn complete(&mut self, sequence: u64, ended_ns: u64) {
+        self.completed = sequence;
+        if self.ends.len() == ENDS {
+            self.ends.pop_front();
+        }
+        self.ends.push_back((sequence, ended_ns));
     }
 }
 
@@ -142,19 +179,29 @@ pub(crate) fn enqueue_after(
     let stream = state.streams.get_mut(key)?;
     stream.submitted += 1;
     let sequence = stream.submitted;
-    if is_null() && after.is_empty() && stream.completed + 1 == sequence && task.is_instant() {
+    if is_null() && is_ready && task.is_instant() {
         stream.completed = sequence;
         task.finish_instantly(state);
         return Ok(());
     }
-    stream.queue.push_back(Operation { sequence, after, task, ticket });
+    let submitted_ns = host_clock::submission_ns();
+    if let (true, Task::Mark(stamp)) = (is_ready, &task) {
+        // Nothing stands before it: it is reached now.
+        let at_ns = submitted_ns.max(stream.ended_ns(sequence));
+        stamp.mark_at(at_ns);
+        stream.complete(sequence, at_ns);
+        return Ok(());
+    }
+    stream.queue.push_back(Operation { sequence, after, task, ticket, submitted_ns, ahead: 0 });
     state.host_tickets.extend(ticket);
     let stream = state.streams.get_mut(key)?;
     if !stream.has_engine {
         stream.has_engine = true;
+        let lane = driver.machine.lane();
+        stream.lane = Some(Arc::clone(&lane));
         let name = "simgpu-stream".to_owned();
         let engine = std::thread::Builder::new().name(name).stack_size(256 << 10);
-        if engine.spawn(move || run_engine(driver, key)).is_err() {
+        if engine.spawn(move || run_engine(driver, key, &*lane)).is_err() {
             let stream = state.streams.get_mut(key)?;
             stream.has_engine = false;
             stream.submitted -= 1;
@@ -162,8 +209,58 @@ pub(crate) fn enqueue_after(
             return Err(OUT_OF_MEMORY);
         }
     }
+    feed(state, key);
     driver.progressed();
     Ok(())
+}
+
+/// When an operation can begin as far as submission and other streams go, in device time.
+fn ready_ns(state: &State, operation: &Operation) -> u64 {
+    let ends = operation.after.iter().map(|point| ended_ns(state, *point));
+    ends.fold(operation.submitted_ns, u64::max)
+}
+
+fn ended_ns(state: &State, (stream, sequence): Point) -> u64 {
+    state.streams.get(stream).map_or(0, |stream| stream.ended_ns(sequence))
+}
+
+/// Where a stream's work runs, if its context is well.
+fn place(state: &State, stream: &Stream) -> Option<Place> {
+    let context = state.contexts.get(stream.context).ok()?;
+    (context.alive && context.sticky.is_none()).then(|| Place {
+        context: stream.context,
+        machine_context: machine_context(state, stream.context, stream.device),
+        width: stream.multiprocessors,
+    })
+}
+
+/// Hands to the device what of a stream's queue can go ahead.
+fn feed(state: &mut State, key: u64) {
+    let Ok(stream) = state.streams.get(key) else { return };
+    let Some(lane) = stream.lane.clone().filter(|lane| lane.is_timed()) else { return };
+    let Some(place) = place(state, stream) else { return };
+    loop {
+        let Ok(stream) = state.streams.get(key) else { return };
+        let next = stream.fed.max(stream.completed) + 1;
+        if next > stream.completed + AHEAD {
+            return;
+        }
+        // One that runs without having gone ahead is no longer queued, and holds the rest back.
+        let first = stream.queue.front().map(|operation| operation.sequence);
+        let Some(index) = first.and_then(|first| next.checked_sub(first)) else { return };
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        let Some(operation) = stream.queue.get(index) else { return };
+        let is_free = operation.after.iter().all(|point| reached(state, *point));
+        if !is_free || !operation.task.can_go_ahead() {
+            return;
+        }
+        let ahead = operation.task.go_ahead(&*lane, place, ready_ns(state, operation));
+        let Ok(stream) = state.streams.get_mut(key) else { return };
+        stream.fed = next;
+        if let Some(operation) = stream.queue.get_mut(index) {
+            operation.ahead = ahead;
+        }
+    }
 }
 
 /// Host functions of all streams run one at a time; those that were ready when they were queued run
@@ -181,10 +278,10 @@ fn machine_context(state: &State, context: u64, device: i32) -> u64 {
 }
 
 /// The engine thread of one stream.
-fn run_engine(driver: &'static Driver, key: u64) {
-    let mut lane = driver.machine.lane();
+fn run_engine(driver: &'static Driver, key: u64, lane: &dyn Lane) {
     let mut state = driver.lock();
     loop {
+        feed(&mut state, key);
         let Ok(stream) = state.streams.get(key) else { return };
         let ready = match stream.queue.front() {
             None if stream.doomed => {
@@ -203,29 +300,27 @@ fn run_engine(driver: &'static Driver, key: u64) {
             state = driver.wait(state);
             continue;
         }
-        let (context, device, width) = (stream.context, stream.device, stream.multiprocessors);
-        let machine_context = machine_context(&state, context, device);
-        let healthy = state.contexts.get(context).is_ok_and(|c| c.alive && c.sticky.is_none());
+        let context = stream.context;
+        let healthy = place(&state, stream);
+        let place =
+            healthy.unwrap_or(Place { context, machine_context: 0, width: stream.multiprocessors });
+        let behind_ns = stream.ended_ns(u64::MAX);
         let Some(next) = state.streams.get_mut(key).ok().and_then(|s| s.queue.pop_front()) else {
             continue;
         };
         if next.task.is_host_function() {
             state.host_function_runs = true;
         }
-        let behind = state.streams.get(key).ok().and_then(|stream| stream.queue.front());
-        lane.expect_more(behind.is_some_and(|behind| {
-            !behind.task.is_host_function()
-                && behind.sequence == next.sequence + 1
-                && behind.after.iter().all(|point| reached(&state, *point))
-        }));
+        let from_ns = ready_ns(&state, &next).max(behind_ns);
         drop(state);
-        let place = super::task::Place { context, machine_context, width };
-        let result = if healthy || next.task.runs_in_a_broken_context() {
-            next.task.run(driver, &mut *lane, place)
+        let mut track = Track::new(lane, from_ns, next.ahead);
+        let result = if healthy.is_some() || next.task.runs_in_a_broken_context() {
+            next.task.run(driver, &mut track, place)
         } else {
             Ok(())
         };
         next.task.finish();
+        let result = result.and(track.settle());
         state = driver.lock();
         if next.task.is_host_function() {
             state.host_function_runs = false;
@@ -238,7 +333,7 @@ fn run_engine(driver: &'static Driver, key: u64) {
             state.broken.get_or_insert(error);
         }
         if let Ok(stream) = state.streams.get_mut(key) {
-            stream.completed = next.sequence;
+            stream.complete(next.sequence, track.position_ns());
         }
         driver.progressed();
     }
@@ -250,9 +345,14 @@ pub(crate) fn wait_for<'a>(
     mut state: MutexGuard<'a, State>,
     point: Point,
 ) -> MutexGuard<'a, State> {
+    if reached(&state, point) {
+        return state;
+    }
+    let called_ns = host_clock::submission_ns();
     while !reached(&state, point) {
         state = driver.wait(state);
     }
+    host_clock::returned(called_ns, ended_ns(&state, point), driver.machine.time_scale());
     state
 }
 

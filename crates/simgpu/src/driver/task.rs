@@ -14,6 +14,8 @@ use super::kernels::Launch;
 use super::machine::{Lane, Load, Purpose};
 use super::space::{Piece, part};
 use super::state::{Driver, State, is_null};
+use super::track::Track;
+use crate::client::now_ns;
 use crate::sys::driver::{Address, Answer, Handle, call_host, call_stream};
 use crate::sys::driver_bytes as bytes;
 
@@ -57,6 +59,12 @@ pub(crate) struct FillShape {
     pub(crate) height: u64,
 }
 
+impl FillShape {
+    fn bytes(&self) -> u64 {
+        self.width.saturating_mul(u64::from(self.element_bytes)).saturating_mul(self.height)
+    }
+}
+
 /// When an event happened, in nanoseconds of the machine's clock; 0: not yet.
 #[derive(Debug, Default)]
 pub(crate) struct Stamp(AtomicU64);
@@ -66,16 +74,9 @@ impl Stamp {
         Some(self.0.load(Ordering::Acquire)).filter(|at| *at != 0)
     }
 
-    pub(crate) fn mark(&self) {
-        self.0.store(now_ns().max(1), Ordering::Release);
+    pub(crate) fn mark_at(&self, at_ns: u64) {
+        self.0.store(at_ns.max(1), Ordering::Release);
     }
-}
-
-/// The monotonic clock.
-pub(crate) fn now_ns() -> u64 {
-    use std::time::Instant;
-    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX) + 1
 }
 
 /// A value compared with or written to memory by a stream.
@@ -133,8 +134,8 @@ impl Task {
     /// What a task the null machine completed leaves behind.
     pub(crate) fn finish_instantly(&self, state: &mut State) {
         match self {
-            Self::Mark(stamp) => stamp.mark(),
-            Self::MarkEvent(event) => mark_event(state, *event),
+            Self::Mark(stamp) => stamp.mark_at(now_ns()),
+            Self::MarkEvent(event) => mark_event(state, *event, now_ns()),
             Self::Release(addresses) => release(state, addresses),
             Self::Series(tasks) => tasks.iter().for_each(|task| task.finish_instantly(state)),
             _ => {}
@@ -144,7 +145,7 @@ impl Task {
     /// Marks that must be set even if the context broke before the task ran.
     pub(crate) fn finish(&self) {
         match self {
-            Self::Mark(stamp) if stamp.at().is_none() => stamp.mark(),
+            Self::Mark(stamp) if stamp.at().is_none() => stamp.mark_at(now_ns()),
             _ => {}
         }
     }
@@ -154,15 +155,58 @@ impl Task {
         matches!(self, Self::Callback(..) | Self::Release(_))
     }
 
+    /// Whether all it asks of the device is known before it runs, so that it can be handed in while
+    /// the work before it is still under way.
+    pub(crate) fn can_go_ahead(&self) -> bool {
+        match self {
+            Self::Empty
+            | Self::Fill(_)
+            | Self::Kernel(_)
+            | Self::Mark(_)
+            | Self::WriteValue(_)
+            | Self::MarkEvent(_)
+            | Self::Release(_) => true,
+            // A copy's engine depends on where its addresses lie when it runs.
+            Self::Copy(_)
+            | Self::Host(..)
+            | Self::Callback(..)
+            | Self::WaitValue(_)
+            | Self::AwaitEvent(_) => false,
+            Self::Series(tasks) => tasks.iter().all(Self::can_go_ahead),
+        }
+    }
+
+    /// Hands in what it asks of the device; answers how many pieces that were, also when the machine
+    /// would not take the rest: running the task then meets the same refusal.
+    pub(crate) fn go_ahead(&self, lane: &dyn Lane, place: Place, ready_ns: u64) -> usize {
+        let asked = match self {
+            Self::Kernel(launch) => Some(launch.load()),
+            Self::Fill(shape) => Some((Load::Fill, shape.bytes())).filter(|(_, bytes)| *bytes > 0),
+            Self::Series(tasks) => {
+                return tasks.iter().map(|task| task.go_ahead(lane, place, ready_ns)).sum();
+            }
+            _ => None,
+        };
+        asked.map_or(0, |(load, amount)| {
+            usize::from(lane.submit(place, load, amount, ready_ns).unwrap_or(false))
+        })
+    }
+
     /// Does the work.
-    pub(crate) fn run(&self, driver: &'static Driver, lane: &mut dyn Lane, place: Place) -> Answer {
+    pub(crate) fn run(
+        &self,
+        driver: &'static Driver,
+        track: &mut Track<'_>,
+        place: Place,
+    ) -> Answer {
         match self {
             Self::Empty => Ok(()),
-            Self::Copy(shape) => run_copy(driver, lane, place, shape),
-            Self::Fill(shape) => run_fill(driver, lane, place, shape),
-            Self::Kernel(launch) => launch.run(driver, lane, place),
+            Self::Copy(shape) => run_copy(driver, track, place, shape),
+            Self::Fill(shape) => run_fill(driver, track, place, shape),
+            Self::Kernel(launch) => launch.run(driver, track, place),
             Self::Host(function, data) => {
                 in_host_function(|| call_host(*function, *data));
+                track.catch_up();
                 Ok(())
             }
             Self::Callback(function, stream, data) => {
@@ -170,16 +214,21 @@ impl Task {
                 let status = sticky.unwrap_or(CUresult::CUDA_SUCCESS);
                 let stream = CUstream::from_key(*stream);
                 in_host_function(|| call_stream(*function, stream, status, *data));
+                track.catch_up();
                 Ok(())
             }
             Self::Mark(stamp) => {
-                stamp.mark();
+                stamp.mark_at(track.position_ns());
                 Ok(())
             }
-            Self::WaitValue(value) => wait_value(driver, place, value),
+            Self::WaitValue(value) => {
+                wait_value(driver, place, value)?;
+                track.catch_up();
+                Ok(())
+            }
             Self::WriteValue(value) => write_value(driver, value),
             Self::MarkEvent(event) => {
-                mark_event(&mut driver.lock(), *event);
+                mark_event(&mut driver.lock(), *event, track.position_ns());
                 Ok(())
             }
             Self::AwaitEvent(event) => {
@@ -187,6 +236,7 @@ impl Task {
                 let mark = state.events.get(*event).ok().and_then(|event| event.mark.clone());
                 if let Some((point, _)) = mark {
                     drop(super::stream::wait_for(driver, state, point));
+                    track.catch_up();
                 }
                 Ok(())
             }
@@ -194,12 +244,32 @@ impl Task {
                 release(&mut driver.lock(), addresses);
                 Ok(())
             }
-            Self::Series(tasks) => tasks.iter().enumerate().try_for_each(|(index, task)| {
-                lane.expect_more(index + 1 < tasks.len());
-                task.run(driver, lane, place)
-            }),
+            Self::Series(tasks) => run_series(driver, track, place, tasks),
         }
     }
+}
+
+/// Runs tasks in order, handing in each stretch of what can go ahead at once.
+fn run_series(
+    driver: &'static Driver,
+    track: &mut Track<'_>,
+    place: Place,
+    tasks: &[Task],
+) -> Answer {
+    let mut rest = tasks;
+    while !rest.is_empty() {
+        let length = rest.iter().take_while(|task| task.can_go_ahead()).count();
+        if length > 0 && track.lane().is_timed() && !track.has_ahead() {
+            let stretch = rest.iter().take(length);
+            let ready_ns = track.position_ns();
+            let pieces = stretch.map(|task| task.go_ahead(track.lane(), place, ready_ns)).sum();
+            track.expect(pieces);
+        }
+        let (now, later) = rest.split_at(length.max(1).min(rest.len()));
+        now.iter().try_for_each(|task| task.run(driver, track, place))?;
+        rest = later;
+    }
+    Ok(())
 }
 
 /// The device touches memory: what is managed and still on the host moves over. When the card is
@@ -214,9 +284,9 @@ pub(crate) fn touch(driver: &Driver, state: &mut State, at: u64, bytes: u64) {
     }
 }
 
-fn mark_event(state: &mut State, event: u64) {
+fn mark_event(state: &mut State, event: u64, at_ns: u64) {
     let stamp = Arc::new(Stamp::default());
-    stamp.mark();
+    stamp.mark_at(at_ns);
     if let Ok(event) = state.events.get_mut(event) {
         event.mark = Some(((0, 0), stamp));
     }
@@ -254,7 +324,7 @@ fn copy_run(to: &[Piece], to_at: u64, from: &[Piece], from_at: u64, length: u64)
     Ok(())
 }
 
-fn run_copy(driver: &Driver, lane: &mut dyn Lane, place: Place, shape: &CopyShape) -> Answer {
+fn run_copy(driver: &Driver, track: &mut Track<'_>, place: Place, shape: &CopyShape) -> Answer {
     let CopyShape { to, from, width, height, depth } = *shape;
     if width == 0 || height == 0 || depth == 0 {
         return Ok(());
@@ -274,7 +344,7 @@ fn run_copy(driver: &Driver, lane: &mut dyn Lane, place: Place, shape: &CopyShap
     };
     let moved = width.saturating_mul(height).saturating_mul(depth);
     let mut result = Ok(());
-    lane.run(place, load, moved, &mut || {
+    track.run(place, load, moved, &mut || {
         let packed = |rows: &Rows| {
             (height == 1 || rows.pitch == width) && (depth == 1 || rows.slice == width * height)
         };
@@ -292,10 +362,10 @@ fn run_copy(driver: &Driver, lane: &mut dyn Lane, place: Place, shape: &CopyShap
     result
 }
 
-fn run_fill(driver: &Driver, lane: &mut dyn Lane, place: Place, shape: &FillShape) -> Answer {
+fn run_fill(driver: &Driver, track: &mut Track<'_>, place: Place, shape: &FillShape) -> Answer {
     let rows = Rows { at: shape.at, pitch: shape.pitch, slice: 0 };
     let width = shape.width.saturating_mul(u64::from(shape.element_bytes));
-    if width == 0 || shape.height == 0 {
+    if shape.bytes() == 0 {
         return Ok(());
     }
     let pieces = {
@@ -307,7 +377,7 @@ fn run_fill(driver: &Driver, lane: &mut dyn Lane, place: Place, shape: &FillShap
     let value = shape.value.to_le_bytes();
     let pattern = value.get(..shape.element_bytes as usize).ok_or(INVALID_VALUE)?;
     let mut result = Ok(());
-    lane.run(place, Load::Fill, width.saturating_mul(shape.height), &mut || {
+    track.run(place, Load::Fill, shape.bytes(), &mut || {
         result = (0..shape.height).try_for_each(|y| {
             let (mut at, mut left) = (shape.at + y * shape.pitch, width);
             while left > 0 {

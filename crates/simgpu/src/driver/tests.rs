@@ -7,6 +7,7 @@ use super::pool;
 use super::space::{Kind, Range};
 use super::state::{Driver, State};
 use super::task::Place;
+use super::track::Track;
 use crate::sys::driver::Answer;
 use crate::sys::driver_bytes as bytes;
 
@@ -136,7 +137,7 @@ fn run(driver: &Driver, body: Body, arguments: Vec<Vec<u8>>) {
     let launch =
         Launch { function: 0, body, arguments, grid: [1; 3], block: [1; 3], shared_bytes: 0 };
     let place = Place { context: 0, machine_context: 0, width: 132 };
-    launch.run(driver, &mut Instant, place).must("mapped memory");
+    launch.run(driver, &mut Track::new(&Instant, 0, 0), place).must("mapped memory");
 }
 
 fn contents(driver: &Driver, at: u64, length: u64) -> Vec<u8> {
@@ -164,6 +165,8 @@ fn kernels_compute_what_their_names_say() {
     assert_eq!(contents(&driver, c, 8), number(700));
     run(&driver, Body::FixedWork, vec![number(300), number(c)]);
     assert_eq!(contents(&driver, c, 8), number(1000));
+    run(&driver, Body::ShareWork, vec![number(c), number(300)]);
+    assert_eq!(contents(&driver, c, 8), number(1001));
 }
 
 #[test]
@@ -179,7 +182,7 @@ fn a_kernel_cannot_reach_what_is_not_mapped() {
         shared_bytes: 0,
     };
     let place = Place { context: 0, machine_context: 0, width: 132 };
-    let result = launch.run(&driver, &mut Instant, place);
+    let result = launch.run(&driver, &mut Track::new(&Instant, 0, 0), place);
     assert!(result.is_err_and(|error| error == super::error::ILLEGAL_ADDRESS));
 }
 

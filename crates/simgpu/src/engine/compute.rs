@@ -2,11 +2,11 @@
 //! at every change of context.
 //!
 //! A context leaves when it has nothing left to run or when its slice is over, and only if another
-//! context waits. Kernels of the context that is in run side by side while they fit; a kernel that is
+//! context waits; the gap is longer when it has run dry. Kernels of the context that is in run side by side while they fit; a kernel that is
 //! switched out keeps what it has done ([`Pace::Work`]) or finds the clock gone on ([`Pace::Wall`]).
 
 use super::{Busy, Ending, Job, Report};
-use crate::calibration::{SLICE_NS, SWITCH_NS};
+use crate::calibration::{SLICE_NS, SWITCH_DRY_NS, SWITCH_PREEMPT_NS};
 use crate::wire::Pace;
 use std::collections::VecDeque;
 
@@ -18,15 +18,10 @@ pub(super) struct Run {
     sequence: u64,
     width_permille: u32,
     pace: Pace,
-    more: bool,
     remaining_ns: u64,
     started_ns: Option<u64>,
     announced: bool,
 }
-
-/// How long the next piece of a lane that has more is waited for. Only the simulation needs it: on the
-/// hardware the queue is on the device.
-const AWAITED_NS: u64 = 500_000;
 
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
 enum Phase {
@@ -40,8 +35,10 @@ enum Phase {
 }
 
 /// The compute engine of one device.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Compute {
+    /// How many times slower than the hardware it is.
+    scale: u64,
     /// Time up to which everything has happened.
     clock_ns: u64,
     phase: Phase,
@@ -50,33 +47,46 @@ pub struct Compute {
     waiting: VecDeque<u64>,
     running: Vec<Run>,
     queued: VecDeque<Run>,
-    /// Until when a lane that has more to run is waited for before its context counts as idle.
-    awaited_until_ns: Option<u64>,
 }
 
 impl Compute {
+    /// An engine with nothing to run.
+    pub(super) fn new(scale: u64) -> Self {
+        Self {
+            scale,
+            clock_ns: 0,
+            phase: Phase::Idle,
+            current: None,
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            queued: VecDeque::new(),
+        }
+    }
+
+    fn slice_ns(&self) -> u64 {
+        SLICE_NS * self.scale
+    }
+
     /// Takes a kernel in at `at_ns`, a time not before the last step.
     pub(super) fn submit(&mut self, lane: u64, job: &Job, at_ns: u64, report: &mut Report) {
-        if self.awaited_until_ns.is_none() || self.current == Some(job.context) {
-            self.pass(at_ns.max(self.clock_ns), report);
-        }
+        self.pass(at_ns.max(self.clock_ns), report);
         self.queued.push_back(Run {
             lane,
             context: job.context,
             sequence: job.sequence,
             width_permille: job.width_permille.clamp(1, 1000),
             pace: job.pace,
-            more: job.more,
             remaining_ns: job.amount,
             started_ns: None,
             announced: false,
         });
         if self.current != Some(job.context) && !self.waiting.contains(&job.context) {
             self.waiting.push_back(job.context);
+            let slice_ns = self.slice_ns();
             if let Phase::Running { slice_end_ns } = &mut self.phase {
                 // Slices go on while nobody waits; the newcomer's turn is at the next boundary.
                 let over = (self.clock_ns + 1).saturating_sub(*slice_end_ns);
-                *slice_end_ns += over.div_ceil(SLICE_NS) * SLICE_NS;
+                *slice_end_ns += over.div_ceil(slice_ns) * slice_ns;
             }
         }
         self.settle(report);
@@ -93,7 +103,7 @@ impl Compute {
                 // A kernel longer than its slice is looked at again at each boundary, when its end
                 // may have become certain.
                 let look = self.running.iter().any(|run| !run.announced).then_some(slice_end_ns);
-                [finish, slice, look, self.awaited_until_ns].into_iter().flatten().min()
+                [finish, slice, look].into_iter().flatten().min()
             }
         }
     }
@@ -106,18 +116,13 @@ impl Compute {
         match self.phase {
             Phase::Idle => {}
             Phase::Switching { .. } => {
-                self.phase = Phase::Running { slice_end_ns: clock_ns + SLICE_NS };
+                self.phase = Phase::Running { slice_end_ns: clock_ns + self.slice_ns() };
             }
             Phase::Running { slice_end_ns } => {
                 let (ended, running) = std::mem::take(&mut self.running)
                     .into_iter()
                     .partition(|run| self.finish_ns(run) <= clock_ns);
                 self.running = running;
-                let more = ended.iter().any(|run| run.more);
-                self.awaited_until_ns = more
-                    .then_some(clock_ns + AWAITED_NS)
-                    .or(self.awaited_until_ns)
-                    .filter(|until_ns| clock_ns < *until_ns);
                 self.end(ended, report);
                 if slice_end_ns <= clock_ns {
                     self.end_slice();
@@ -133,19 +138,16 @@ impl Compute {
                 Phase::Running { .. } => {
                     self.fill();
                     if !self.running.is_empty() {
-                        self.awaited_until_ns = None;
-                    }
-                    if !self.running.is_empty() || self.awaited_until_ns.is_some() {
                         break;
                     }
                     self.phase = Phase::Idle;
                 }
                 Phase::Idle => {
                     if self.current.is_some_and(|current| self.has_work(current)) {
-                        let slice_end_ns = self.clock_ns + SLICE_NS;
+                        let slice_end_ns = self.clock_ns + self.slice_ns();
                         self.phase = Phase::Running { slice_end_ns };
                     } else if let Some(next) = self.waiting.pop_front() {
-                        self.switch_to(next);
+                        self.switch_to(next, SWITCH_DRY_NS);
                     } else {
                         break;
                     }
@@ -227,23 +229,24 @@ impl Compute {
     /// The slice of the current context is over.
     fn end_slice(&mut self) {
         let Some(next) = self.waiting.pop_front() else {
-            self.phase = Phase::Running { slice_end_ns: self.clock_ns + SLICE_NS };
+            self.phase = Phase::Running { slice_end_ns: self.clock_ns + self.slice_ns() };
             return;
         };
         // Kernels switched out come first when their context is in again.
         while let Some(run) = self.running.pop() {
             self.queued.push_front(run);
         }
+        let mut switch_ns = SWITCH_DRY_NS;
         if let Some(current) = self.current.filter(|current| self.has_work(*current)) {
             self.waiting.push_back(current);
+            switch_ns = SWITCH_PREEMPT_NS;
         }
-        self.switch_to(next);
+        self.switch_to(next, switch_ns);
     }
 
-    fn switch_to(&mut self, next: u64) {
-        self.awaited_until_ns = None;
+    fn switch_to(&mut self, next: u64, switch_ns: u64) {
         self.current = Some(next);
-        self.phase = Phase::Switching { until_ns: self.clock_ns + SWITCH_NS };
+        self.phase = Phase::Switching { until_ns: self.clock_ns + switch_ns * self.scale };
     }
 
     /// Starts kernels of the current context while they fit side by side.
@@ -271,7 +274,7 @@ impl Compute {
     fn announce(&mut self, report: &mut Report) {
         let slice_end_ns = match self.phase {
             Phase::Idle => return,
-            Phase::Switching { until_ns } => until_ns + SLICE_NS,
+            Phase::Switching { until_ns } => until_ns + self.slice_ns(),
             Phase::Running { slice_end_ns } => slice_end_ns,
         };
         let certain: Vec<usize> = (0..self.running.len())

@@ -30,8 +30,6 @@ pub struct Job {
     pub width_permille: u32,
     /// How its duration is to be read.
     pub pace: Pace,
-    /// Whether the lane will hand in the next piece as soon as this one ends.
-    pub more: bool,
     /// When its client handed it in.
     pub submitted_ns: u64,
 }
@@ -74,8 +72,9 @@ pub struct Report {
 }
 
 /// The engines of one device and the lanes that feed them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Engines {
+    scale: u64,
     compute: Compute,
     copies: [Copies; 2],
     lanes: BTreeMap<u64, Lane>,
@@ -90,8 +89,28 @@ struct Lane {
 }
 
 impl Engines {
+    /// Engines with nothing to do, `time_scale` times slower than the hardware's.
+    pub fn new(time_scale: u32) -> Self {
+        let scale = u64::from(time_scale.max(1));
+        Self {
+            scale,
+            compute: Compute::new(scale),
+            copies: Default::default(),
+            lanes: BTreeMap::new(),
+        }
+    }
+
     /// Takes work in at `now_ns`; [`Engines::advance`] must have been called for that time.
-    pub fn submit(&mut self, lane: u64, job: Job, now_ns: u64, report: &mut Report) {
+    ///
+    /// A lane that had nothing left begins at the time its client handed the work in, even if that
+    /// was before `now_ns`, unless the engine has gone beyond it: how late the packet came takes no
+    /// simulated time.
+    pub fn submit(&mut self, lane: u64, mut job: Job, now_ns: u64, report: &mut Report) {
+        // A spin watches the clock, which no scale slows down.
+        if job.pace == Pace::Work {
+            // Not longer than sums of times can hold.
+            job.amount = job.amount.saturating_mul(self.scale).min(u64::MAX / 4);
+        }
         let jobs = &mut self.lanes.entry(lane).or_default().jobs;
         jobs.push_back(job);
         if jobs.len() == 1 {

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `SIMGPU_DIR` | the machine: its socket, lock and logs | `/tmp/simgpu-<uid>` |
 //! | `SIMGPU_MODE` | `calibrated`, `fast` (no delay), `null` (no daemon, no bytes) | `calibrated` |
+//! | `SIMGPU_TIME_SCALE` | how many times slower than the hardware a calibrated machine is, 1 to 1000: every kernel, copy, slice and switch takes that much longer, so that the delays of a busy host are small against it | 1 |
 //! | `SIMGPU_DEVICES` | how many devices, 1 to 8 | 1 |
 //! | `SIMGPU_MEMORY` | memory of each as NVML shows it; a comma-separated list gives each its own | 143771MiB |
 //! | `SIMGPU_NAME` | name of each | NVIDIA H200 |
@@ -62,6 +63,8 @@ pub struct Description {
     pub devices: Vec<Device>,
     /// How time is spent.
     pub mode: Mode,
+    /// How many times slower than the hardware it is.
+    pub time_scale: u32,
 }
 
 /// A setting of the environment that cannot be understood.
@@ -85,10 +88,9 @@ pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Every variable that describes a machine, its directory apart.
 pub fn variables() -> Vec<String> {
-    let mut names: Vec<String> =
-        ["SIMGPU_MODE", "SIMGPU_DEVICES", "SIMGPU_MEMORY", "SIMGPU_NAME", "SIMGPU_LINGER"]
-            .map(String::from)
-            .into();
+    let mut names: Vec<String> = ["MODE", "TIME_SCALE", "DEVICES", "MEMORY", "NAME", "LINGER"]
+        .map(|name| format!("SIMGPU_{name}"))
+        .into();
     names.extend((0..MAX_DEVICES).map(|index| format!("SIMGPU_UUID_{index}")));
     names
 }
@@ -103,6 +105,7 @@ impl Description {
     /// Reads the machine's description.
     pub fn read(lookup: Lookup<'_>) -> Result<Self, BadSetting> {
         let mode = mode(lookup)?;
+        let time_scale = time_scale(lookup)?;
         let count = match lookup("SIMGPU_DEVICES") {
             None => 1,
             Some(text) => match text.parse::<usize>() {
@@ -130,7 +133,7 @@ impl Description {
                 total_bytes: allocatable(nvml_total_bytes),
             });
         }
-        Ok(Self { devices, mode })
+        Ok(Self { devices, mode, time_scale })
     }
 }
 
@@ -154,6 +157,16 @@ pub fn mode(lookup: Lookup<'_>) -> Result<Mode, BadSetting> {
         Some("fast") => Ok(Mode::Fast),
         Some("null") => Ok(Mode::Null),
         Some(other) => Err(bad("SIMGPU_MODE", other, "give calibrated, fast or null")),
+    }
+}
+
+fn time_scale(lookup: Lookup<'_>) -> Result<u32, BadSetting> {
+    let Some(text) = lookup("SIMGPU_TIME_SCALE").filter(|text| !text.is_empty()) else {
+        return Ok(1);
+    };
+    match text.parse() {
+        Ok(scale) if (1..=1000).contains(&scale) => Ok(scale),
+        _ => Err(bad("SIMGPU_TIME_SCALE", &text, "give a number from 1 to 1000")),
     }
 }
 
@@ -282,6 +295,7 @@ mod tests {
         let machine = with(&[]).unwrap();
         assert_eq!(machine.devices.len(), 1);
         assert_eq!(machine.mode, Mode::Calibrated);
+        assert_eq!(machine.time_scale, 1);
         assert_eq!(machine.devices[0].nvml_total_bytes, 143_771 << 20);
     }
 
@@ -314,6 +328,8 @@ mod tests {
             ("SIMGPU_MEMORY", "1MiB"),
             ("SIMGPU_MEMORY", "1GiB,2GiB"),
             ("SIMGPU_MODE", "quick"),
+            ("SIMGPU_TIME_SCALE", "0"),
+            ("SIMGPU_TIME_SCALE", "1.5"),
             ("SIMGPU_UUID_0", "GPU-1"),
             ("SIMGPU_NAME", ""),
         ] {

@@ -67,7 +67,7 @@ impl Machine {
             memory: Memory::new(&description.devices),
             clients: Clients::default(),
             exports: Exports::default(),
-            engines: (0..devices).map(|_| Engines::default()).collect(),
+            engines: (0..devices).map(|_| Engines::new(description.time_scale)).collect(),
             usage: (0..devices).map(|_| Usage::default()).collect(),
             description,
             file,
@@ -110,7 +110,8 @@ impl Machine {
             })
             .collect();
         let calibrated = u8::from(self.description.mode == Mode::Calibrated);
-        let reply = Reply::Welcome { client, ticket, calibrated, devices };
+        let time_scale = self.description.time_scale;
+        let reply = Reply::Welcome { client, ticket, calibrated, time_scale, devices };
         (Answer { attach: Some(file), ..reply.into() }, Some(client))
     }
 

@@ -295,16 +295,8 @@ impl Server {
     }
 
     fn work(&mut self, token: u64, client: u64, last_device: usize, request: &Request) {
-        let Request::Run {
-            sequence,
-            context,
-            engine,
-            amount,
-            width_permille,
-            pace,
-            more,
-            submitted_ns,
-        } = *request
+        let Request::Run { sequence, context, engine, amount, width_permille, pace, submitted_ns } =
+            *request
         else {
             return;
         };
@@ -318,9 +310,7 @@ impl Server {
             (None, _) => (Engine::CopyIn, 0),
         };
         let pace = if pace == Pace::Wall as u8 { Pace::Wall } else { Pace::Work };
-        let more = more != 0;
-        let job =
-            Job { sequence, context, engine, amount, width_permille, pace, more, submitted_ns };
+        let job = Job { sequence, context, engine, amount, width_permille, pace, submitted_ns };
         if let Some(connection) = self.connections.get_mut(&token) {
             connection.role = Role::Lane { client, device };
         }

@@ -17,7 +17,7 @@ pub use codec::Field;
 use codec::messages;
 
 /// Version of this language; a daemon refuses any other, since both come from one build.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Largest packet either side sends.
 pub const PACKET_BYTES: usize = 64 << 10;
@@ -133,7 +133,6 @@ messages! {
             amount: u64,
             width_permille: u32,
             pace: u8,
-            more: u8,
             submitted_ns: u64,
         },
         /// Ends a client on purpose (a clean `exit` in a process that lives on).
@@ -145,7 +144,13 @@ messages! {
     /// From the daemon to a client library.
     pub enum Reply {
         /// A control connection is open; the memory file is attached.
-        1 Welcome { client: u64, ticket: [u8; 16], calibrated: u8, devices: Vec<WireDevice> },
+        1 Welcome {
+            client: u64,
+            ticket: [u8; 16],
+            calibrated: u8,
+            time_scale: u32,
+            devices: Vec<WireDevice>,
+        },
         /// Done, with nothing to say; a descriptor is attached where one was asked for.
         2 Done {},
         /// Refused; the number is a [`Refusal`].

@@ -93,6 +93,18 @@ pub fn send(
     }
 }
 
+/// Room for any packet of a lane.
+pub const SMALL_PACKET_BYTES: usize = 128;
+
+/// Receives one packet without descriptors into `space`, waiting for it if the socket waits. A longer
+/// packet comes cut, and decodes to nothing.
+pub fn receive_small(socket: impl AsFd, space: &mut [u8]) -> Result<&[u8], Errno> {
+    let length = rustix::io::retry_on_intr(|| {
+        net::recv(&socket, &mut *space, RecvFlags::empty()).map(|(length, _)| length)
+    })?;
+    Ok(space.get(..length).unwrap_or_default())
+}
+
 /// Receives one packet, waiting for it if the socket waits.
 pub fn receive(socket: impl AsFd) -> Result<Packet, Errno> {
     // Not on the stack: the thread may be one of the program's with hardly any.

@@ -7,20 +7,13 @@ use simgpu::wire::{Engine, Pace};
 use std::time::Duration;
 
 fn kernel(context: u64, ns: u64) -> Work {
-    Work {
-        context,
-        engine: Engine::Compute,
-        amount: ns,
-        width_permille: 1000,
-        pace: Pace::Work,
-        more: false,
-    }
+    Work { context, engine: Engine::Compute, amount: ns, width_permille: 1000, pace: Pace::Work }
 }
 
 /// Runs kernels one by one for `total_ms`; answers how many milliseconds of kernels that were.
 pub(crate) fn work(client: &Client, kernel_ns: u64, total_ms: u64) -> String {
     let context = client.create_context(0).unwrap();
-    let mut lane = client.lane().unwrap();
+    let lane = client.lane().unwrap();
     let end_ns = now_ns() + total_ms * 1_000_000;
     let mut kernels = 0;
     while now_ns() < end_ns {
@@ -37,7 +30,7 @@ fn a_kernel_takes_its_time_and_a_copy_the_links() {
     let machine = Machine::new(&[]);
     let client = machine.client();
     let context = client.create_context(0).unwrap();
-    let mut lane = client.lane().unwrap();
+    let lane = client.lane().unwrap();
     let before_ns = now_ns();
     let copy = Work { engine: Engine::CopyIn, amount: 55_500_000, ..kernel(context.id, 0) };
     for work in [kernel(context.id, 20_000_000), copy, kernel(context.id, 5_000_000)] {
@@ -64,7 +57,7 @@ fn a_lane_survives_a_program_that_closes_all_descriptors() {
 /// Submits work, closes every descriptor below it, and goes on.
 pub(crate) fn lane_and_close(client: &Client) -> String {
     let context = client.create_context(0).unwrap();
-    let mut lane = client.lane().unwrap();
+    let lane = client.lane().unwrap();
     for _ in 0..2 {
         lane.submit(&kernel(context.id, 50_000_000)).unwrap();
     }
@@ -115,12 +108,12 @@ fn a_dead_clients_kernel_makes_room() {
     let client = machine.client();
     let doomed = machine.client();
     let context = doomed.create_context(0).unwrap();
-    let mut lane = doomed.lane().unwrap();
+    let lane = doomed.lane().unwrap();
     lane.submit(&kernel(context.id, 60_000_000_000)).unwrap();
     std::thread::sleep(Duration::from_millis(5));
     drop(doomed);
     let context = client.create_context(0).unwrap();
-    let mut lane = client.lane().unwrap();
+    let lane = client.lane().unwrap();
     let before_ns = now_ns();
     lane.submit(&kernel(context.id, 1_000_000)).unwrap();
     lane.wait().unwrap();
