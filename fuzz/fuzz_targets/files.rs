@@ -1,16 +1,13 @@
-//! Any bytes as a tenant's files: the reader and the limits' resolution neither panic nor loop, and
-//! what they show is safe to print.
+//! `bodies/files.rs` under libFuzzer.
 #![no_main]
 
-use std::ffi::CString;
+#[path = "../bodies/files.rs"]
+mod body;
+
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use divvy_abi::usage;
-use divvy_abi::{MAX_DEVICES, config};
-use divvy_page::reader::{self, UsageFile};
-use divvy_policy::limit;
-
-static DIRECTORY: LazyLock<std::path::PathBuf> = LazyLock::new(|| {
+static DIRECTORY: LazyLock<PathBuf> = LazyLock::new(|| {
     let shm = std::path::Path::new("/dev/shm");
     let base = if shm.is_dir() { shm.to_path_buf() } else { std::env::temp_dir() };
     let path = base.join(format!("divvy-fuzz-{}", std::process::id()));
@@ -18,42 +15,4 @@ static DIRECTORY: LazyLock<std::path::PathBuf> = LazyLock::new(|| {
     path
 });
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let Some((choice, data)) = data.split_first() else { return };
-    let path = CString::new(DIRECTORY.to_string_lossy().as_bytes()).expect("no NUL");
-    // With a good head, so that most inputs get past it; or as they are.
-    let with_head = |magic: [u8; 8], bytes: usize| {
-        let mut file = magic.to_vec();
-        file.extend(divvy_abi::ABI_VERSION.to_ne_bytes());
-        file.extend_from_slice(data);
-        file.resize(bytes, 0);
-        file
-    };
-    let (config, usage) = match choice % 3 {
-        0 => (with_head(config::MAGIC, config::CONFIG_BYTES), data.to_vec()),
-        1 => (data.to_vec(), with_head(usage::MAGIC, usage::USAGE_BYTES)),
-        _ => (data.to_vec(), data.to_vec()),
-    };
-    std::fs::write(DIRECTORY.join("config"), config).expect("written");
-    std::fs::write(DIRECTORY.join("usage"), usage).expect("written");
-    match reader::read_config(&path) {
-        Ok(Some(config)) => {
-            let _ = limit::resolve(config.rules(), Some(0), &[1; 16], 1 << 36);
-        }
-        Ok(None) => {}
-        Err(error) => assert!(!error.to_string().is_empty()),
-    }
-    if let Ok(Some(file)) = UsageFile::open(&path) {
-        for row in 0..MAX_DEVICES {
-            if let Some(device) = file.device(row) {
-                assert!(!device.name.to_string().chars().any(char::is_control));
-                let _ = (file.totals(row), file.line(row, 1));
-            }
-        }
-        for slot in 1..file.slots_high().min(8) {
-            if let Some(slot) = file.slot(slot) {
-                assert!(!slot.comm.to_string().chars().any(char::is_control));
-            }
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(&DIRECTORY, data));

@@ -1,0 +1,161 @@
+//! The fuzz targets' bodies, for a fixed number of inputs, on any toolchain.
+//!
+//! Each body is the one that libFuzzer runs (`fuzz/bodies`). It gets every stored seed, seeds with
+//! bytes changed, and words of the grammar put together at random; a failure prints the smallest
+//! input found. Searching long and by coverage is cargo-fuzz's business (`fuzz/README.md`).
+
+#[path = "../../fuzz/bodies/files.rs"]
+mod files;
+#[path = "../../fuzz/bodies/rules.rs"]
+mod rules;
+#[path = "../../fuzz/bodies/size.rs"]
+mod size;
+
+use std::fmt::Debug;
+use std::path::Path;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use proptest::test_runner::{Config, TestRunner};
+
+/// Inputs of each kind for a grammar, and for files, which are written each time.
+const TEXTS: u32 = 5_000;
+const FILES: u32 = 100;
+
+const SIZE_WORDS: &[&str] = &[
+    "0",
+    "1",
+    "8",
+    "010",
+    "3000",
+    "33.3333",
+    "65536",
+    "18446744073709551616",
+    ".",
+    "%",
+    "100",
+    "k",
+    "m",
+    "G",
+    "T",
+    "i",
+    "B",
+    "KiB",
+    "GB",
+    "-",
+    "+",
+    "e3",
+    ",",
+    " ",
+    "é",
+    "\0",
+];
+const RULE_WORDS: &[&str] = &[
+    "DIVVY_MEMORY",
+    "CUDA_DEVICE_MEMORY_LIMIT",
+    "_",
+    "_0",
+    "_15",
+    "_16",
+    "_01",
+    "=",
+    "\n",
+    ",",
+    "0",
+    "1",
+    "8GiB",
+    "50%",
+    "3000m",
+    "GPU-",
+    "GPU-00112233-4455-6677-8899-aabbccddeeff",
+    "MIG-",
+    ":",
+    " ",
+    "é",
+];
+
+/// Runs `body` on `cases` values of `inputs`.
+fn drive<T: Debug>(cases: u32, inputs: impl Strategy<Value = T>, body: impl Fn(&T)) {
+    // What fails is printed; a file beside the sources would be left by whoever runs the tests.
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let outcome = TestRunner::new(config).run(&inputs, |input| {
+        body(&input);
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// The stored inputs of a target; there must be some.
+fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds").join(target);
+    let entries = std::fs::read_dir(&folder).expect("the seeds are in the tree").flatten();
+    let seeds: Vec<Vec<u8>> =
+        entries.map(|entry| std::fs::read(entry.path()).expect("a seed is a file")).collect();
+    assert!(!seeds.is_empty(), "{} has no seed", folder.display());
+    seeds
+}
+
+/// A seed with a few bytes changed, put in or taken out.
+fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+    let edits = vec((any::<Index>(), any::<u8>(), 0..3_u8), 0..8);
+    (select(seeds), edits).prop_map(|(mut bytes, edits)| {
+        for (at, byte, kind) in edits {
+            let at = at.index(bytes.len() + 1);
+            match (kind, bytes.get_mut(at)) {
+                (0, Some(old)) => *old = byte,
+                (1, Some(_)) => drop(bytes.remove(at)),
+                _ => bytes.insert(at, byte),
+            }
+        }
+        bytes
+    })
+}
+
+/// Words put together, with numbers and characters of any kind between them.
+fn sentence(words: &'static [&'static str]) -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        6 => select(words).prop_map(str::to_owned),
+        1 => any::<u64>().prop_map(|number| number.to_string()),
+        1 => any::<char>().prop_map(String::from),
+    ];
+    vec(word, 0..12).prop_map(|words| words.concat())
+}
+
+fn texts(target: &str, words: &'static [&'static str], body: fn(&str)) {
+    let lossy = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+    seeds(target).iter().for_each(|seed| body(&lossy(seed)));
+    drive(TEXTS, changed(seeds(target)), |bytes| body(&lossy(bytes)));
+    drive(TEXTS, sentence(words), |text| body(text));
+    drive(TEXTS, any::<String>(), |text| body(text));
+}
+
+#[test]
+fn size_neither_panics_nor_guesses() {
+    texts("size", SIZE_WORDS, size::run);
+}
+
+#[test]
+fn rules_drop_nothing_silently() {
+    texts("rules", RULE_WORDS, rules::run);
+}
+
+#[test]
+fn files_of_any_bytes_are_read_or_refused() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz-files");
+    std::fs::create_dir_all(&directory).expect("the target directory is writable");
+    let run = |bytes: &Vec<u8>| files::run(&directory, bytes);
+    seeds("files").iter().for_each(run);
+    drive(FILES, changed(seeds("files")), run);
+    drive(FILES, vec(any::<u8>(), 0..8192), run);
+    // Behind a good head: the right size, then words that are small or all ones, as real ones are.
+    let word = prop_oneof![4 => 0..40_u64, 1 => any::<u64>(), 1 => Just(u64::MAX)];
+    let size = select(Vec::from([divvy_abi::usage::USAGE_BYTES, divvy_abi::config::CONFIG_BYTES]));
+    let body = (0..3_u8, size, vec(word, 0..2048)).prop_map(|(choice, size, words)| {
+        let mut bytes = Vec::from([choice]);
+        bytes.extend(u32::try_from(size).unwrap_or(0).to_ne_bytes());
+        bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        bytes
+    });
+    drive(FILES, body, run);
+}
