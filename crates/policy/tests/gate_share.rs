@@ -175,8 +175,18 @@ impl World for Card {
     fn count_drain_given_up(&self) {
         self.given_up.set(self.given_up.get() + 1);
     }
-    fn record(&self, event: u32) -> bool {
+    fn stream(&self) -> u64 {
+        self.stream.get() as u64
+    }
+    fn record(&self, event: u32, whole: bool) -> bool {
         self.spend(760);
+        if whole {
+            let end_ns = self.streams.borrow().iter().copied().max().unwrap_or(0);
+            let at_ns = (end_ns + EVENT_NS).max(self.now_ns.get() + US);
+            self.events.borrow_mut()[event as usize] = at_ns;
+            self.free_ns.set(self.free_ns.get().max(at_ns));
+            return true;
+        }
         let end_ns = self.streams.borrow()[self.stream.get()];
         let idle_ns = self.now_ns.get() + US;
         let at_ns = if end_ns < idle_ns { idle_ns } else { end_ns + EVENT_NS };

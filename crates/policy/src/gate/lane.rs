@@ -21,11 +21,17 @@ use crate::pace::{Admission, Cap};
 const DRAINED_BIAS_NS: u64 = 650;
 const BUSY_BIAS_NS: u64 = 1_300;
 
+/// Time after which work that should have ended is looked at.
+const SETTLE_NS: u64 = 20_000;
+
 /// A launch call that takes longer than this was held up.
 const USUAL_GAP_NS: u64 = 20_000;
 
 /// No event.
 const NONE: u32 = u32::MAX;
+
+/// Launches on one stream after which the others are forgotten.
+const MIXED_FOR: u32 = 64;
 
 /// Launches of unknown length that may be in flight.
 const UNKNOWN_AT_ONCE: u32 = 2;
@@ -56,6 +62,10 @@ pub struct Lane {
     settled_ns: AtomicU64,
     /// What had been submitted before the mark that was recorded last.
     marked_ns: AtomicU64,
+    /// Stream of the slow path's last launch, and how many more launches on one stream make the lane
+    /// count as having only that one.
+    stream: AtomicU64,
+    streams_mixed: AtomicU32,
     /// When the next short kernel is probed.
     probe_at_ns: AtomicU64,
     /// State of the generator that spreads probes.
@@ -97,6 +107,8 @@ impl Lane {
             anchor: AtomicU32::new(NONE),
             settled_ns: AtomicU64::new(0),
             marked_ns: AtomicU64::new(0),
+            stream: AtomicU64::new(0),
+            streams_mixed: AtomicU32::new(0),
             probe_at_ns: AtomicU64::new(0),
             random: AtomicU64::new(0x2545_f491_4f6c_dd1d),
         }
@@ -157,6 +169,8 @@ impl Lane {
         };
         let known_ns = costs.get(key);
         let charged_ns = known_ns.unwrap_or(UNKNOWN_NS);
+        // What was submitted since the last mark may still run.
+        let all_marked = self.submitted_ns() <= self.marked_ns.load(Relaxed);
         self.draw(world, terms, now_ns, charged_ns);
         if known_ns.is_none() {
             self.unknown.fetch_add(1, Relaxed);
@@ -169,7 +183,7 @@ impl Lane {
             probed_at_ns: None,
             active,
         };
-        if active <= 1 && self.is_probe_due(world, now_ns, known_ns) {
+        if active <= 1 && self.is_probe_due(world, now_ns, known_ns, all_marked) {
             self.begin_probe(world, &mut ticket);
         }
         ticket
@@ -232,7 +246,13 @@ impl Lane {
         self.close_burst(world, costs, active);
         self.narrow(world, now_ns);
         // The owner wakes those who wait when it changes a limit.
-        world.wait(state, until_ns.min(now_ns.saturating_add(5 * WANT_EVERY_NS)));
+        let mut deadline_ns = until_ns.min(now_ns.saturating_add(5 * WANT_EVERY_NS));
+        if self.ring.pending() != 0 {
+            // What is still running may turn out to be worth less than it was charged.
+            let drained_ns = self.busy_until_ns.load(Relaxed).max(now_ns);
+            deadline_ns = deadline_ns.min(drained_ns.saturating_add(SETTLE_NS));
+        }
+        world.wait(state, deadline_ns);
         self.settle(world, costs, active);
         world.add_throttled(world.now_ns().saturating_sub(now_ns));
     }
@@ -318,20 +338,39 @@ impl Lane {
     }
 
     /// Whether this launch is to be measured by itself.
-    fn is_probe_due<W: World>(&self, world: &W, now_ns: u64, known_ns: Option<u64>) -> bool {
+    fn is_probe_due<W: World>(
+        &self,
+        world: &W,
+        now_ns: u64,
+        known_ns: Option<u64>,
+        all_marked: bool,
+    ) -> bool {
+        let is_mixed = self.is_mixed(world.stream());
+        let is_drained = || {
+            all_marked
+                && self.ring.newest_and_oldest().is_none_or(|(newest, _)| world.is_done(newest))
+        };
         match known_ns {
             None => true,
             // In a queue that never drains, marks measure better.
-            Some(ns) if ns >= LONG_NS => {
-                self.ring.newest_and_oldest().is_none_or(|(newest, _)| world.is_done(newest))
-            }
-            Some(_) => now_ns >= self.probe_at_ns.load(Relaxed),
+            Some(ns) if ns >= LONG_NS => is_drained(),
+            // Other streams' work would be measured with it.
+            Some(_) if now_ns >= self.probe_at_ns.load(Relaxed) => !is_mixed || is_drained(),
+            Some(_) => false,
         }
+    }
+
+    /// Whether launches came on several streams of late.
+    fn is_mixed(&self, stream: u64) -> bool {
+        if self.stream.swap(stream, Relaxed) != stream {
+            self.streams_mixed.store(MIXED_FOR, Relaxed);
+        }
+        self.streams_mixed.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
     fn begin_probe<W: World>(&self, world: &W, ticket: &mut Ticket) {
         let Some(_claim) = self.claim() else { return };
-        if self.ring.has_room() && world.record(self.ring.next_probe_event()) {
+        if self.ring.has_room() && world.record(self.ring.next_probe_event(), false) {
             let now_ns = world.now_ns();
             ticket.probed_at_ns = Some(now_ns);
             let spread_ns = self.random() % PROBE_EVERY_NS;
@@ -384,7 +423,8 @@ impl Lane {
             .ring
             .newest_and_oldest()
             .is_some_and(|(newest, oldest)| !world.is_done(newest) || !world.is_done(oldest));
-        if !world.record(event) {
+        let whole = self.streams_mixed.load(Relaxed) != 0;
+        if !world.record(event, whole) {
             return;
         }
         let probe = probe.map(|(first, probe)| {

@@ -76,9 +76,12 @@ pub trait World {
     /// Counts a drain that was given up.
     fn count_drain_given_up(&self);
 
-    /// Records event `event` behind all that the calling thread's launch follows on its stream; false
-    /// where the driver refuses, or the stream is being captured.
-    fn record(&self, event: u32) -> bool;
+    /// The stream of the calling thread's launch.
+    fn stream(&self) -> u64;
+    /// Records event `event` behind all that the calling thread's launch follows on its stream, or,
+    /// `whole`, behind all of the context's work where the driver can; false where it refuses, or the
+    /// stream is being captured.
+    fn record(&self, event: u32, whole: bool) -> bool;
     /// Whether the event has completed. An error counts as completed.
     fn is_done(&self, event: u32) -> bool;
     /// Device time from one completed event to another, negative if it came first.
