@@ -82,7 +82,10 @@ impl Link {
         let request = Request::Hello { protocol: PROTOCOL, ticket, pid: std::process::id() };
         let (reply, attached) = exchange(socket.as_fd(), &request, None)?;
         match (reply, attached) {
-            (Reply::Welcome { ticket, calibrated, time_scale, devices, .. }, Some(memory)) => {
+            (
+                Reply::Welcome { ticket, calibrated, time_scale, nvswitch, devices, .. },
+                Some(memory),
+            ) => {
                 let mode = if calibrated == 1 { Mode::Calibrated } else { Mode::Fast };
                 let devices = devices.into_iter().map(device).collect();
                 let link = Self {
@@ -91,7 +94,10 @@ impl Link {
                     socket: Guarded::new(socket).map_err(ClientError::System)?,
                     memory: Guarded::new(memory).map_err(ClientError::System)?,
                 };
-                Ok((link, Description { devices, mode, time_scale }))
+                let has_nvswitch = nvswitch == 1;
+                // Neighbours are the daemon's business.
+                let neighbours = Vec::new();
+                Ok((link, Description { devices, mode, time_scale, has_nvswitch, neighbours }))
             }
             (reply, _) => Err(ClientError::from_reply(&reply)),
         }

@@ -158,6 +158,11 @@ impl Client {
         self.description.time_scale
     }
 
+    /// Whether the devices lie behind an NVSwitch.
+    pub fn has_nvswitch(&self) -> bool {
+        self.description.has_nvswitch
+    }
+
     /// The devices, by index.
     pub fn devices(&self) -> &[Device] {
         &self.description.devices

@@ -14,7 +14,8 @@ use crate::sys::driver::Answer;
 pub use super::array::{
     cuArray3DCreate, cuArray3DCreate_v2, cuArray3DGetDescriptor, cuArray3DGetDescriptor_v2,
     cuArrayCreate, cuArrayCreate_v2, cuArrayDestroy, cuArrayGetDescriptor, cuArrayGetDescriptor_v2,
-    cuArrayGetMemoryRequirements, cuMipmappedArrayCreate, cuMipmappedArrayDestroy,
+    cuArrayGetMemoryRequirements, cuMemMapArrayAsync,
+    cuMemMapArrayAsync as cuMemMapArrayAsync_ptsz, cuMipmappedArrayCreate, cuMipmappedArrayDestroy,
     cuMipmappedArrayGetLevel, cuMipmappedArrayGetMemoryRequirements,
 };
 pub use super::capture::{
@@ -36,6 +37,7 @@ pub use super::context::{
     cuCtxDestroy_v2, cuCtxDetach, cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxRelease,
     cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2,
     cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2,
+    cuGLCtxCreate, cuGLCtxCreate_v2, cuVDPAUCtxCreate, cuVDPAUCtxCreate_v2,
 };
 pub use super::context_calls::{
     cuCtxDisablePeerAccess, cuCtxEnablePeerAccess, cuCtxGetApiVersion, cuCtxGetCacheConfig,
@@ -113,8 +115,6 @@ pub use super::exec::{
 };
 pub use super::external::{
     cuDestroyExternalMemory, cuExternalMemoryGetMappedBuffer, cuImportExternalMemory,
-    cuMulticastAddDevice, cuMulticastBindAddr, cuMulticastBindMem, cuMulticastCreate,
-    cuMulticastGetGranularity, cuMulticastUnbind,
 };
 pub use super::graph::{
     cuGraphClone, cuGraphCreate, cuGraphDestroy, cuGraphNodeFindInClone, cuGraphReleaseUserObject,
@@ -193,6 +193,10 @@ pub use super::module::{
     cuModuleEnumerateFunctions, cuModuleGetFunction, cuModuleGetFunctionCount, cuModuleGetGlobal,
     cuModuleGetGlobal_v2, cuModuleGetLoadingMode, cuModuleLoad, cuModuleLoadData,
     cuModuleLoadDataEx, cuModuleLoadFatBinary, cuModuleUnload,
+};
+pub use super::multicast::{
+    cuMulticastAddDevice, cuMulticastBindAddr, cuMulticastBindMem, cuMulticastCreate,
+    cuMulticastGetGranularity, cuMulticastUnbind,
 };
 pub use super::pointer::{cuPointerGetAttribute, cuPointerGetAttributes, cuPointerSetAttribute};
 pub use super::pool_calls::{
@@ -297,8 +301,6 @@ not_simulated! {
     cuFabricCpyBatchAsync
     cuFabricCpyBatchAsync_ptsz
     cuFuncGetParamCount
-    cuGLCtxCreate
-    cuGLCtxCreate_v2
     cuGLGetDevices
     cuGLGetDevices_v2
     cuGLInit
@@ -396,8 +398,6 @@ not_simulated! {
     cuMemDiscardBatchAsync_ptsz
     cuMemGetHandleForAddressRange
     cuMemGetLocationInfo
-    cuMemMapArrayAsync
-    cuMemMapArrayAsync_ptsz
     cuMemPrefetchBatchAsync
     cuMemPrefetchBatchAsync_ptsz
     cuMemRangeGetAttributes
@@ -473,8 +473,6 @@ not_simulated! {
     cuTexRefSetMipmapLevelBias
     cuTexRefSetMipmapLevelClamp
     cuTexRefSetMipmappedArray
-    cuVDPAUCtxCreate
-    cuVDPAUCtxCreate_v2
     cuVDPAUGetDevice
     cuWaitExternalSemaphoresAsync
     cuWaitExternalSemaphoresAsync_ptsz

@@ -1,20 +1,28 @@
 //! Arrays and mipmapped arrays.
 //!
 //! Promises: an array takes what the H200 takes (rows padded to 64 bytes, heights to a power-of-two
-//! block of eight, whole granules); its bytes can be copied in and out. Sparse and deferred arrays
-//! are not simulated.
+//! block of eight, whole granules); its bytes can be copied in and out. A sparse array takes nothing
+//! and keeps the memory that is mapped into it; its bytes cannot be reached. Deferred arrays and
+//! sparse mipmaps are not simulated.
 
 use core::ffi::c_uint;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::capture::refuse_unsafe;
 use super::error::*;
-use super::machine::Purpose;
+use super::machine::{Block, Purpose};
 use super::space::{GRANULE_BYTES, Kind, Range, round_up};
 use super::state::{begin, begin_free};
+use super::vmm::memory_of;
 use crate::sys::driver::{Answer, Handle, In, Out};
+use crate::sys::driver_unions::sparse_place;
+
+const SPARSE: c_uint = 0x40;
+const DEFERRED: c_uint = 0x80;
 
 /// An array.
 pub(crate) struct Array {
@@ -25,6 +33,8 @@ pub(crate) struct Array {
     /// Bytes of a row.
     pub(crate) pitch: u64,
     is_level: bool,
+    /// A sparse array's memory, by where in the array it is.
+    tiles: Option<BTreeMap<[u32; 5], Arc<dyn Block>>>,
 }
 
 /// A mipmapped array.
@@ -70,6 +80,11 @@ fn create(out: Out<CUarray>, descriptor: CUDA_ARRAY3D_DESCRIPTOR) -> Answer {
     let element = check(&descriptor)?;
     refuse_unsafe(&mut state)?;
     let pitch = descriptor.Width as u64 * element;
+    if descriptor.Flags & SPARSE != 0 {
+        let tiles = Some(BTreeMap::new());
+        let array = Array { context, descriptor, at: 0, pitch, is_level: false, tiles };
+        return out.put(CUarray::from_key(state.arrays.insert(array)));
+    }
     let (height, depth) = (descriptor.Height as u64, descriptor.Depth as u64);
     let bytes = padded(pitch, height, depth).ok_or(OUT_OF_MEMORY)?;
     let device = state.context(context)?.device;
@@ -77,7 +92,8 @@ fn create(out: Out<CUarray>, descriptor: CUDA_ARRAY3D_DESCRIPTOR) -> Answer {
     let range = Range::new(0, round_up(bytes, GRANULE_BYTES)?, Kind::Array, context, device);
     let take = |bytes| driver.machine.allocate(index, bytes, Purpose::Data);
     let at = state.space.place(range, take)?;
-    let key = state.arrays.insert(Array { context, descriptor, at, pitch, is_level: false });
+    let key =
+        state.arrays.insert(Array { context, descriptor, at, pitch, is_level: false, tiles: None });
     out.put(CUarray::from_key(key))
 }
 
@@ -114,8 +130,7 @@ pub fn cuArray3DCreate_v2(
     wanted: In<CUDA_ARRAY3D_DESCRIPTOR>,
 ) -> Answer {
     let wanted = wanted.get()?;
-    // Sparse and deferred mapping.
-    if wanted.Flags & 0xc0 != 0 {
+    if wanted.Flags & DEFERRED != 0 {
         return Err(NOT_SUPPORTED);
     }
     create(out, wanted)
@@ -148,7 +163,31 @@ pub fn cuArrayDestroy(_: Call, array: CUarray) -> Answer {
     super::stream::drain_context(driver, context);
     let mut state = driver.lock();
     let gone = state.arrays.remove(array.key())?;
-    state.space.remove(gone.at).map(|_| ())
+    if gone.tiles.is_some() { Ok(()) } else { state.space.remove(gone.at).map(|_| ()) }
+}
+
+/// Maps memory into sparse arrays, and out of them, at once.
+pub fn cuMemMapArrayAsync(
+    _: Call,
+    list: Out<CUarrayMapInfo>,
+    count: c_uint,
+    _: CUstream,
+) -> Answer {
+    let (_, mut state, _) = begin()?;
+    for index in 0..count as usize {
+        let wanted = list.get_at(index)?;
+        let (array, place, handle) = sparse_place(&wanted).ok_or(NOT_SUPPORTED)?;
+        let block = match wanted.memOperationType {
+            CUmemOperationType::CU_MEM_OPERATION_TYPE_MAP => Some(memory_of(&mut state, handle)?.0),
+            _ => None,
+        };
+        let tiles = state.arrays.of_mut(array)?.tiles.as_mut().ok_or(INVALID_VALUE)?;
+        match block {
+            Some(block) => tiles.insert(place, block),
+            None => tiles.remove(&place),
+        };
+    }
+    Ok(())
 }
 
 pub fn cuArrayGetDescriptor_v2(_: Call, out: Out<CUDA_ARRAY_DESCRIPTOR>, array: CUarray) -> Answer {
@@ -221,7 +260,7 @@ pub fn cuMipmappedArrayCreate(
     out.check()?;
     let wanted = wanted.get()?;
     let element = check(&wanted)?;
-    if wanted.Flags & 0xc0 != 0 {
+    if wanted.Flags & (SPARSE | DEFERRED) != 0 {
         return Err(NOT_SUPPORTED);
     }
     refuse_unsafe(&mut state)?;
@@ -253,6 +292,7 @@ pub fn cuMipmappedArrayCreate(
         at: at + offset,
         pitch,
         is_level: true,
+        tiles: None,
     };
     let levels = parts.into_iter().map(|part| state.arrays.insert(make(part))).collect();
     let key = state.mipmaps.insert(Mipmap { context, at, levels });

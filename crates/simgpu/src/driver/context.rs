@@ -1,4 +1,5 @@
-//! Contexts: primary and created, their stacks, limits, flags and end.
+//! Contexts: primary and created, their stacks, limits, flags and end. One made for a graphics API is
+//! like any other; nothing else of such an API is simulated.
 //!
 //! Promises: a context takes its measured cost from the card before it exists and gives all of it
 //! back with everything made in it; a primary context keeps one handle for life; a sticky error is
@@ -344,6 +345,41 @@ pub fn cuCtxCreate_v4(
             return Err(NOT_SUPPORTED);
         }
     }
+    create(context, flags, device, 3020)
+}
+
+pub fn cuGLCtxCreate(_: Call, context: Out<CUcontext>, flags: c_uint, device: CUdevice) -> Answer {
+    create(context, flags, device, 3010)
+}
+
+pub fn cuGLCtxCreate_v2(
+    _: Call,
+    context: Out<CUcontext>,
+    flags: c_uint,
+    device: CUdevice,
+) -> Answer {
+    create(context, flags, device, 3020)
+}
+
+pub fn cuVDPAUCtxCreate(
+    _: Call,
+    context: Out<CUcontext>,
+    flags: c_uint,
+    device: CUdevice,
+    _: VdpDevice,
+    _: VdpGetProcAddress,
+) -> Answer {
+    create(context, flags, device, 3010)
+}
+
+pub fn cuVDPAUCtxCreate_v2(
+    _: Call,
+    context: Out<CUcontext>,
+    flags: c_uint,
+    device: CUdevice,
+    _: VdpDevice,
+    _: VdpGetProcAddress,
+) -> Answer {
     create(context, flags, device, 3020)
 }
 

@@ -1,10 +1,9 @@
-//! Memory of other drivers' objects, and what a card without NVSwitch says about multicast.
+//! Memory of other drivers' objects.
 //!
 //! Promises: external memory is what a descriptor of this machine's memory leads to (as exported by
 //! VMM), mapped buffer by buffer; it lives while the object or a buffer of it lives. Descriptors of
 //! other origins, and semaphores, are not simulated.
 
-use core::ffi::c_ulonglong;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -76,60 +75,4 @@ pub fn cuExternalMemoryGetMappedBuffer(
 pub fn cuDestroyExternalMemory(_: Call, memory: CUexternalMemory) -> Answer {
     let (_, mut state) = begin_free()?;
     state.externals.remove(memory.key()).map(|_| ())
-}
-
-// ---- multicast: an H200 without NVSwitch has none ----
-
-pub fn cuMulticastCreate(
-    _: Call,
-    _: Out<CUmemGenericAllocationHandle>,
-    _: In<CUmulticastObjectProp>,
-) -> Answer {
-    Err(NOT_SUPPORTED)
-}
-
-pub fn cuMulticastGetGranularity(
-    _: Call,
-    _: Out<usize>,
-    _: In<CUmulticastObjectProp>,
-    _: CUmulticastGranularity_flags,
-) -> Answer {
-    Err(NOT_SUPPORTED)
-}
-
-pub fn cuMulticastAddDevice(_: Call, _: CUmemGenericAllocationHandle, _: CUdevice) -> Answer {
-    Err(INVALID_VALUE)
-}
-
-pub fn cuMulticastBindMem(
-    _: Call,
-    _: CUmemGenericAllocationHandle,
-    _: usize,
-    _: CUmemGenericAllocationHandle,
-    _: usize,
-    _: usize,
-    _: c_ulonglong,
-) -> Answer {
-    Err(INVALID_VALUE)
-}
-
-pub fn cuMulticastBindAddr(
-    _: Call,
-    _: CUmemGenericAllocationHandle,
-    _: usize,
-    _: CUdeviceptr,
-    _: usize,
-    _: c_ulonglong,
-) -> Answer {
-    Err(INVALID_VALUE)
-}
-
-pub fn cuMulticastUnbind(
-    _: Call,
-    _: CUmemGenericAllocationHandle,
-    _: CUdevice,
-    _: usize,
-    _: usize,
-) -> Answer {
-    Err(INVALID_VALUE)
 }

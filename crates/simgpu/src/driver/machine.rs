@@ -129,6 +129,10 @@ pub trait Machine: Send + Sync {
     fn lane(&self) -> Arc<dyn Lane>;
     /// A context of the machine's on a device, at its cost; dropped, it ends.
     fn context(&self, device: usize) -> Answer<Arc<dyn Block>>;
+    /// Whether its devices lie behind an NVSwitch.
+    fn has_nvswitch(&self) -> bool {
+        false
+    }
     /// Whether addresses have nothing behind them (`null` mode).
     fn is_null(&self) -> bool {
         false

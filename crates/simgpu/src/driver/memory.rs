@@ -42,6 +42,13 @@ impl Block for HostMemory {
     }
 }
 
+/// Host memory that the device reaches, for pools of it.
+pub(crate) fn host_block(bytes: u64) -> Answer<Arc<dyn Block>> {
+    let file = memory_file(bytes).map_err(|_| OUT_OF_MEMORY)?;
+    let bytes = usize::try_from(bytes).map_err(|_| OUT_OF_MEMORY)?;
+    Ok(Arc::new(HostMemory(Mapping::of(file.as_fd(), bytes).map_err(|_| OUT_OF_MEMORY)?)))
+}
+
 fn allocate(bytes: u64, is_low: bool) -> Answer<u64> {
     let (driver, mut state, context) = begin()?;
     refuse_unsafe(&mut state)?;

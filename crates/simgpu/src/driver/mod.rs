@@ -39,6 +39,7 @@ mod linker;
 mod memory;
 mod memset;
 mod module;
+mod multicast;
 mod pointer;
 mod pool;
 mod pool_calls;

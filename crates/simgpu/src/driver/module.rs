@@ -93,10 +93,13 @@ pub(crate) fn load(
     image: Arc<Image>,
 ) -> Answer<u64> {
     let device = state.context(context)?.device;
+    // Contexts of the first calls have addresses that fit those calls.
+    let is_low = state.context(context)?.version < 3020;
     let machine_index = state.device(device)?.machine_index;
     let mut globals: HashMap<String, (u64, u64)> = HashMap::new();
     for global in &image.globals {
-        let range = Range::new(0, global.bytes.max(1), Kind::Global, context, device);
+        let mut range = Range::new(0, global.bytes.max(1), Kind::Global, context, device);
+        range.is_low = is_low;
         let take = |bytes| driver.machine.allocate(machine_index, bytes, Purpose::Data);
         match state.space.place(range, take) {
             Ok(base) => {
@@ -265,7 +268,6 @@ pub fn cuModuleGetGlobal(
 ) -> Answer {
     let (_, state) = begin_free()?;
     let (at, length) = global(&state, module.key(), &name.read()?)?;
-    // The addresses of this machine do not fit the 32 bits of the first version.
     address.offer(c_uint::try_from(at).map_err(|_| NOT_SUPPORTED)?);
     size.offer(length as c_uint);
     Ok(())

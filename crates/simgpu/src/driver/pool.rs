@@ -26,6 +26,8 @@ pub(crate) struct Pool {
     pub(crate) device: i32,
     pub(crate) max_bytes: u64,
     pub(crate) is_default: bool,
+    /// Whether its memory is the host's.
+    pub(crate) is_host: bool,
     /// Whether its memory can be given to other processes by address.
     pub(crate) exportable: bool,
     pub(crate) release_threshold: u64,
@@ -50,6 +52,7 @@ impl Pool {
             device,
             max_bytes,
             is_default,
+            is_host: false,
             exportable: false,
             release_threshold: 0,
             reuse: [1; 3],
@@ -249,10 +252,14 @@ fn grow(driver: &Driver, state: &mut State, key: u64, bytes: u64, total: u64) ->
     if pool.reserved() + step > pool.max_bytes || top + step > base + length {
         return Err(OUT_OF_MEMORY);
     }
-    let (device, reserved) = (pool.device, pool.reserved());
+    let (device, reserved, is_host) = (pool.device, pool.reserved(), pool.is_host);
     let piece = if pool.exportable { step } else { STEP_BYTES };
     let back = |state: &State| -> Answer<Vec<Arc<dyn Block>>> {
-        (0..step / piece).map(|_| driver.allocate(state, device, piece, Purpose::Data)).collect()
+        let one = |_| match is_host {
+            true => super::memory::host_block(piece),
+            false => driver.allocate(state, device, piece, Purpose::Data),
+        };
+        (0..step / piece).map(one).collect()
     };
     let blocks = match back(state) {
         Ok(blocks) => blocks,

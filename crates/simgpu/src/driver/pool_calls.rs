@@ -87,23 +87,30 @@ pub fn cuMemFreeAsync(call: Call, at: CUdeviceptr, stream: CUstream) -> Answer {
     }
 }
 
-fn pool_device(properties: &CUmemPoolProps) -> Answer<i32> {
-    if properties.allocType != CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED
-        || properties.location.type_ != CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE
-    {
+/// The device of a pool's properties, or none for a pool of the host's memory.
+fn pool_device(properties: &CUmemPoolProps) -> Answer<Option<i32>> {
+    if properties.allocType != CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED {
         return Err(INVALID_VALUE);
     }
-    Ok(location_id(&properties.location))
+    match properties.location.type_ {
+        CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE => {
+            Ok(Some(location_id(&properties.location)))
+        }
+        CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA => Ok(None),
+        _ => Err(INVALID_VALUE),
+    }
 }
 
 pub fn cuMemPoolCreate(_: Call, out: Out<CUmemoryPool>, properties: In<CUmemPoolProps>) -> Answer {
     let (_, mut state) = begin_free()?;
     out.check()?;
     let properties = properties.get()?;
-    let device = pool_device(&properties)?;
+    let place = pool_device(&properties)?;
+    let device = place.unwrap_or(0);
     state.device(device).map_err(|_| INVALID_VALUE)?;
     let max_bytes = if properties.maxSize == 0 { u64::MAX } else { properties.maxSize as u64 };
     let mut pool = Pool::new(device, max_bytes, false);
+    pool.is_host = place.is_none();
     pool.exportable = properties.handleTypes.0 != 0;
     let key = state.pools.insert(pool);
     out.put(CUmemoryPool::from_key(key))

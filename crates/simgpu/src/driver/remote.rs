@@ -102,6 +102,10 @@ impl Machine for Remote {
         Ok((self.block(range.block), range.offset_bytes, range.length_bytes))
     }
 
+    fn has_nvswitch(&self) -> bool {
+        self.shared.client.has_nvswitch()
+    }
+
     fn lane(&self) -> Arc<dyn Lane> {
         if self.shared.client.mode() == Mode::Calibrated {
             return Arc::new(RemoteLane {

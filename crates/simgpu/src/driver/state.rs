@@ -24,6 +24,7 @@ use super::library::{Kernel, Library};
 use super::linker::Link;
 use super::machine::{Block, Machine, Purpose};
 use super::module::{Function, Module};
+use super::multicast::Multicast;
 use super::pool::Pool;
 use super::space::Space;
 use super::stream::Stream;
@@ -41,6 +42,7 @@ pub(crate) struct State {
     pub(crate) space: Space,
     pub(crate) reservations: std::collections::BTreeMap<u64, u64>,
     pub(crate) physical: HashMap<u64, PhysicalHandle>,
+    pub(crate) multicasts: HashMap<u64, Multicast>,
     pub(crate) pools: Table<CUmemoryPool, Pool>,
     pub(crate) arrays: Table<CUarray, Array>,
     pub(crate) mipmaps: Table<CUmipmappedArray, Mipmap>,

@@ -1,8 +1,7 @@
 //! Virtual memory management: physical handles, reservations, mappings, access.
 //!
 //! Promises: physical memory lives while a handle or a mapping of it lives, in any process; a handle
-//! counts its holders; a range is reachable only after access was set. Multicast objects are not
-//! simulated.
+//! counts its holders; a range is reachable only after access was set.
 
 use core::ffi::{c_int, c_ulonglong};
 use std::os::fd::{AsFd, IntoRawFd};
@@ -59,8 +58,13 @@ pub fn cuMemGetAllocationGranularity(
     granularity.put(GRANULE_BYTES as usize)
 }
 
+/// A handle that no other object has.
+pub(crate) fn fresh_handle(state: &mut State) -> u64 {
+    0x5551_0000_0000 + (state.fresh_id() << 5)
+}
+
 fn insert(state: &mut State, block: Arc<dyn Block>, device: i32, handle_types: u32) -> u64 {
-    let key = 0x5551_0000_0000 + (state.fresh_id() << 5);
+    let key = fresh_handle(state);
     state.physical.insert(key, PhysicalHandle { block, device, handle_types, held: 1, mapped: 0 });
     key
 }
@@ -90,8 +94,17 @@ fn held(state: &mut State, handle: u64) -> Answer<&mut PhysicalHandle> {
     state.physical.get_mut(&handle).filter(|found| found.held > 0).ok_or(INVALID_VALUE)
 }
 
+/// The memory of a handle that is held, and its device.
+pub(crate) fn memory_of(state: &mut State, handle: u64) -> Answer<(Arc<dyn Block>, i32)> {
+    let found = held(state, handle)?;
+    Ok((Arc::clone(&found.block), found.device))
+}
+
 pub fn cuMemRelease(_: Call, handle: CUmemGenericAllocationHandle) -> Answer {
     let (_, mut state) = begin_free()?;
+    if state.multicasts.remove(&handle).is_some() {
+        return Ok(());
+    }
     held(&mut state, handle)?.held -= 1;
     forget_unused(&mut state, handle);
     Ok(())

@@ -9,10 +9,13 @@
 //! | `SIMGPU_MEMORY` | memory of each as NVML shows it; a comma-separated list gives each its own | 143771MiB |
 //! | `SIMGPU_NAME` | name of each | NVIDIA H200 |
 //! | `SIMGPU_UUID_<i>` | UUID of device i, `GPU-` and 32 hexadecimal digits with or without dashes | fixed by index |
+//! | `SIMGPU_NVSWITCH` | whether the devices lie behind an NVSwitch, which multicast needs: 0 or 1 | 0 |
+//! | `SIMGPU_NEIGHBOURS` | processes on device 0 that are no clients: see [`super::neighbours`] | none |
 //! | `SIMGPU_LINGER` | how long the machine outlives its last client: `0`, `100ms`, `2s`, `forever` | 0 |
 //!
 //! A value that cannot be understood is an error that names it; nothing is guessed.
 
+use super::neighbours::{self, Neighbour};
 use crate::calibration;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -65,6 +68,10 @@ pub struct Description {
     pub mode: Mode,
     /// How many times slower than the hardware it is.
     pub time_scale: u32,
+    /// Whether the devices lie behind an NVSwitch.
+    pub has_nvswitch: bool,
+    /// Processes on device 0 that are no clients.
+    pub neighbours: Vec<Neighbour>,
 }
 
 /// A setting of the environment that cannot be understood.
@@ -88,9 +95,10 @@ pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Every variable that describes a machine, its directory apart.
 pub fn variables() -> Vec<String> {
-    let mut names: Vec<String> = ["MODE", "TIME_SCALE", "DEVICES", "MEMORY", "NAME", "LINGER"]
-        .map(|name| format!("SIMGPU_{name}"))
-        .into();
+    let mut names: Vec<String> =
+        ["MODE", "TIME_SCALE", "DEVICES", "MEMORY", "NAME", "NVSWITCH", "NEIGHBOURS", "LINGER"]
+            .map(|name| format!("SIMGPU_{name}"))
+            .into();
     names.extend((0..MAX_DEVICES).map(|index| format!("SIMGPU_UUID_{index}")));
     names
 }
@@ -133,7 +141,17 @@ impl Description {
                 total_bytes: allocatable(nvml_total_bytes),
             });
         }
-        Ok(Self { devices, mode, time_scale })
+        let has_nvswitch = match lookup("SIMGPU_NVSWITCH").as_deref() {
+            None | Some("" | "0") => false,
+            Some("1") => true,
+            Some(other) => return Err(bad("SIMGPU_NVSWITCH", other, "give 0 or 1")),
+        };
+        let neighbours = match lookup("SIMGPU_NEIGHBOURS") {
+            None => Vec::new(),
+            Some(text) => neighbours::parse(&text, devices[0].total_bytes)
+                .ok_or_else(|| bad("SIMGPU_NEIGHBOURS", &text, neighbours::HINT))?,
+        };
+        Ok(Self { devices, mode, time_scale, has_nvswitch, neighbours })
     }
 }
 
@@ -332,6 +350,8 @@ mod tests {
             ("SIMGPU_TIME_SCALE", "1.5"),
             ("SIMGPU_UUID_0", "GPU-1"),
             ("SIMGPU_NAME", ""),
+            ("SIMGPU_NVSWITCH", "yes"),
+            ("SIMGPU_NEIGHBOURS", "graphics"),
         ] {
             let refusal = with(&[(name, value)]).unwrap_err();
             assert_eq!((refusal.name.as_str(), refusal.value.as_str()), (name, value));

@@ -8,6 +8,7 @@ pub mod clients;
 pub mod description;
 pub mod exports;
 pub mod memory;
+pub mod neighbours;
 pub mod peer;
 pub mod requests;
 pub mod server;

@@ -7,6 +7,7 @@ use super::clients::{Client, Clients, Context};
 use super::description::{Description, Device, Mode};
 use super::exports::{Exports, HandleRange, random};
 use super::memory::{FileRange, Memory};
+use super::neighbours::Neighbour;
 use super::peer::Peer;
 use super::usage::Usage;
 use crate::calibration::CONTEXT_BYTES;
@@ -63,8 +64,12 @@ impl Machine {
         let file = memfd_create("simgpu-memory", MemfdFlags::CLOEXEC)?;
         ftruncate(&file, Memory::file_bytes())?;
         let devices = description.devices.len();
+        let mut memory = Memory::new(&description.devices);
+        for neighbour in &description.neighbours {
+            memory.charge(0, neighbour.bytes).map_err(|_| Errno::NOMEM)?;
+        }
         Ok(Self {
-            memory: Memory::new(&description.devices),
+            memory,
             clients: Clients::default(),
             exports: Exports::default(),
             engines: (0..devices).map(|_| Engines::new(description.time_scale)).collect(),
@@ -111,7 +116,8 @@ impl Machine {
             .collect();
         let calibrated = u8::from(self.description.mode == Mode::Calibrated);
         let time_scale = self.description.time_scale;
-        let reply = Reply::Welcome { client, ticket, calibrated, time_scale, devices };
+        let nvswitch = u8::from(self.description.has_nvswitch);
+        let reply = Reply::Welcome { client, ticket, calibrated, time_scale, nvswitch, devices };
         (Answer { attach: Some(file), ..reply.into() }, Some(client))
     }
 
@@ -238,7 +244,8 @@ impl Machine {
         let mut rows: BTreeMap<u32, WireProcess> = BTreeMap::new();
         let mut add = |client: u64, contexts: u32, bytes: u64| {
             let pid = self.clients.pid(client);
-            let row = rows.entry(pid).or_insert(WireProcess { pid, contexts: 0, bytes: 0 });
+            let row =
+                rows.entry(pid).or_insert(WireProcess { pid, role: 0, contexts: 0, bytes: 0 });
             row.contexts += contexts;
             row.bytes += bytes;
         };
@@ -248,7 +255,20 @@ impl Machine {
         for (client, bytes) in self.memory.listed(device) {
             add(client, 0, bytes);
         }
-        Ok(Reply::Processes { processes: rows.into_values().take(3000).collect() })
+        let neighbours = self.neighbours(device).map(|one| WireProcess {
+            pid: one.pid,
+            role: one.role,
+            contexts: 1,
+            bytes: one.bytes,
+        });
+        Ok(Reply::Processes {
+            processes: neighbours.chain(rows.into_values()).take(2500).collect(),
+        })
+    }
+
+    /// Processes on a device that are no clients.
+    fn neighbours(&self, device: u32) -> impl Iterator<Item = &Neighbour> {
+        self.description.neighbours.iter().filter(move |_| device == 0)
     }
 
     fn process_utilisation(
@@ -264,6 +284,9 @@ impl Machine {
         let age_us = (now_ns - Usage::sampled_ns(now_ns)) / 1000;
         let timestamp_us = wall_us.saturating_sub(age_us);
         let mut rows: BTreeMap<u32, u32> = BTreeMap::new();
+        for one in self.neighbours(device).filter(|one| one.percent > 0) {
+            rows.insert(one.pid, one.percent);
+        }
         for (client, percent) in usage.clients(now_ns) {
             *rows.entry(self.clients.pid(client)).or_insert(0) += percent;
         }

@@ -32,9 +32,18 @@ impl Row for nvmlProcessInfo_v2_t {
     }
 }
 
-/// The processes with a context, as `nvmlDeviceGetComputeRunningProcesses` lists them.
-pub(super) fn compute<R: Row>(
+/// The lists of processes, by the number the detail list's mode has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    Compute = 0,
+    Graphics = 1,
+    Mps = 2,
+}
+
+/// The processes with a context, as `nvmlDeviceGetComputeRunningProcesses` and its like list them.
+pub(super) fn list<R: Row>(
     library: &Library,
+    role: Role,
     device: nvmlDevice_t,
     count: *mut c_uint,
     rows: *mut R,
@@ -46,7 +55,7 @@ pub(super) fn compute<R: Row>(
             .client
             .processes(handle.index)?
             .into_iter()
-            .filter(|process| process.contexts > 0)
+            .filter(|process| process.contexts > 0 && process.role == role as u8)
             .collect();
         let found = u32::try_from(processes.len()).map_err(|_| Failure::UNKNOWN)?;
         count.put(found)?;
@@ -63,11 +72,6 @@ pub(super) fn compute<R: Row>(
     })
 }
 
-/// A list with nobody on it: the machine draws no pictures and runs no MPS.
-pub(super) fn nobody(library: &Library, device: nvmlDevice_t, count: *mut c_uint) -> Answer {
-    library.device(device, |_| Ok(Out::of(count).put(0)?))
-}
-
 /// `nvmlDeviceGetRunningProcessDetailList`.
 pub(super) fn details(
     library: &Library,
@@ -80,14 +84,15 @@ pub(super) fn details(
         if list.version != version_of::<nvmlProcessDetailList_t>(1) {
             return Err(Failure::VERSION_MISMATCH);
         }
-        // Modes: compute, graphics, MPS; only the first has anybody.
-        let processes = match list.mode {
-            0 => handle.client.processes(handle.index)?,
-            1 | 2 => Vec::new(),
-            _ => return Err(Failure::INVALID_ARGUMENT),
-        };
-        let processes: Vec<_> =
-            processes.into_iter().filter(|process| process.contexts > 0).collect();
+        if list.mode > Role::Mps as u32 {
+            return Err(Failure::INVALID_ARGUMENT);
+        }
+        let processes: Vec<_> = handle
+            .client
+            .processes(handle.index)?
+            .into_iter()
+            .filter(|process| process.contexts > 0 && u32::from(process.role) == list.mode)
+            .collect();
         let room = list.numProcArrayEntries as usize;
         list.numProcArrayEntries = u32::try_from(processes.len()).map_err(|_| Failure::UNKNOWN)?;
         out.put(list)?;

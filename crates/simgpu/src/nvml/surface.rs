@@ -3,6 +3,7 @@
 //! [`Surface`] has every entry point of the table as a method that is not simulated; [`Library`]
 //! overrides those that are.
 
+use super::processes::Role;
 use super::{Answer, Failure, Library, Returned, card, device, processes, system};
 use crate::sys::driver::Out;
 use crate::unsimulated;
@@ -191,31 +192,31 @@ impl Surface for Library {
 
         nvmlDeviceGetComputeRunningProcesses(
             d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_v1_t
-        ) = processes::compute(self, d, n, at);
+        ) = processes::list(self, Role::Compute, d, n, at);
         nvmlDeviceGetComputeRunningProcesses_v2(
             d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_v2_t
-        ) = processes::compute(self, d, n, at);
+        ) = processes::list(self, Role::Compute, d, n, at);
         nvmlDeviceGetComputeRunningProcesses_v3(
             d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_t
-        ) = processes::compute(self, d, n, at);
+        ) = processes::list(self, Role::Compute, d, n, at);
         nvmlDeviceGetGraphicsRunningProcesses(
-            d: nvmlDevice_t, n: *mut c_uint, _at: *mut nvmlProcessInfo_v1_t
-        ) = processes::nobody(self, d, n);
+            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_v1_t
+        ) = processes::list(self, Role::Graphics, d, n, at);
         nvmlDeviceGetGraphicsRunningProcesses_v2(
-            d: nvmlDevice_t, n: *mut c_uint, _at: *mut nvmlProcessInfo_v2_t
-        ) = processes::nobody(self, d, n);
+            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_v2_t
+        ) = processes::list(self, Role::Graphics, d, n, at);
         nvmlDeviceGetGraphicsRunningProcesses_v3(
-            d: nvmlDevice_t, n: *mut c_uint, _at: *mut nvmlProcessInfo_t
-        ) = processes::nobody(self, d, n);
+            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_t
+        ) = processes::list(self, Role::Graphics, d, n, at);
         nvmlDeviceGetMPSComputeRunningProcesses(
-            d: nvmlDevice_t, n: *mut c_uint, _at: *mut nvmlProcessInfo_v1_t
-        ) = processes::nobody(self, d, n);
+            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_v1_t
+        ) = processes::list(self, Role::Mps, d, n, at);
         nvmlDeviceGetMPSComputeRunningProcesses_v2(
-            d: nvmlDevice_t, n: *mut c_uint, _at: *mut nvmlProcessInfo_v2_t
-        ) = processes::nobody(self, d, n);
+            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_v2_t
+        ) = processes::list(self, Role::Mps, d, n, at);
         nvmlDeviceGetMPSComputeRunningProcesses_v3(
-            d: nvmlDevice_t, n: *mut c_uint, _at: *mut nvmlProcessInfo_t
-        ) = processes::nobody(self, d, n);
+            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_t
+        ) = processes::list(self, Role::Mps, d, n, at);
         nvmlDeviceGetRunningProcessDetailList(
             d: nvmlDevice_t, at: *mut nvmlProcessDetailList_t
         ) = processes::details(self, d, at);

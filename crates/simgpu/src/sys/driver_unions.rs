@@ -96,3 +96,21 @@ pub fn external_descriptor(handle: &CUDA_EXTERNAL_MEMORY_HANDLE_DESC) -> i32 {
     // SAFETY: a plain integer.
     unsafe { handle.handle.fd }
 }
+
+/// The array a sparse mapping names, where in it (level, layer, offsets), and the memory; none for a
+/// mipmap or its tail.
+pub fn sparse_place(map: &CUarrayMapInfo) -> Option<(CUarray, [u32; 5], u64)> {
+    let is_level = CUarraySparseSubresourceType::CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_SPARSE_LEVEL;
+    if map.resourceType != CUresourcetype::CU_RESOURCE_TYPE_ARRAY || map.subresourceType != is_level
+    {
+        return None;
+    }
+    // SAFETY: a handle.
+    let array = unsafe { map.resource.array };
+    // SAFETY: plain integers.
+    let level = unsafe { map.subresource.sparseLevel };
+    // SAFETY: a plain integer.
+    let handle = unsafe { map.memHandle.memHandle };
+    let place = [level.level, level.layer, level.offsetX, level.offsetY, level.offsetZ];
+    Some((array, place, handle))
+}

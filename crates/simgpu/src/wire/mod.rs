@@ -149,6 +149,7 @@ messages! {
             ticket: [u8; 16],
             calibrated: u8,
             time_scale: u32,
+            nvswitch: u8,
             devices: Vec<WireDevice>,
         },
         /// Done, with nothing to say; a descriptor is attached where one was asked for.
@@ -201,6 +202,8 @@ codec::record! {
     pub struct WireProcess {
         /// Its pid as the daemon sees it, or as the process itself does if the daemon cannot.
         pub pid: u32,
+        /// What it does there: 0 computes, 1 draws, 2 computes under MPS, as NVML numbers its lists.
+        pub role: u8,
         /// How many contexts it has.
         pub contexts: u32,
         /// What it holds.
@@ -275,7 +278,7 @@ mod tests {
         ) {
             let processes = pids
                 .into_iter()
-                .map(|(pid, contexts, bytes)| WireProcess { pid, contexts, bytes })
+                .map(|(pid, contexts, bytes)| WireProcess { pid, role: 0, contexts, bytes })
                 .collect();
             let reply = Reply::Processes { processes };
             prop_assert_eq!(Reply::decode(&reply.encode()), Some(reply));
