@@ -77,6 +77,33 @@ static void mipmap_is_charged(void)
     IS(cuMipmappedArrayCreate(&pyramid, &cube, 1), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+static void memory_in_a_sparse_array_stays_charged(void)
+{
+    CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = 2048, .Height = 2048, .Format = CU_AD_FORMAT_FLOAT,
+                                     .NumChannels = 4, .Flags = CUDA_ARRAY3D_SPARSE};
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+                                .allocFlags = {.usage = CU_MEM_CREATE_USAGE_TILE_POOL}};
+    CUarrayMapInfo map = {
+        .resourceType = CU_RESOURCE_TYPE_ARRAY,
+        .subresourceType = CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_SPARSE_LEVEL,
+        .subresource.sparseLevel = {.extentWidth = 2048, .extentHeight = 2048, .extentDepth = 1},
+        .memOperationType = CU_MEM_OPERATION_TYPE_MAP,
+        .memHandleType = CU_MEM_HANDLE_TYPE_GENERIC,
+        .deviceBitMask = 1,
+    };
+    CUmemGenericAllocationHandle handle;
+    start();
+    size_t before = used();
+    OK(cuArray3DCreate(&map.resource.array, &shape));
+    EQUAL(used(), before);
+    OK(cuMemCreate(&handle, 64 * MIB, &prop, 0));
+    map.memHandle.memHandle = handle;
+    OK(cuMemMapArrayAsync(&map, 1, NULL));
+    OK(cuMemRelease(handle));
+    EQUAL(used() - before, 64 * MIB);
+}
+
 int main(int count, char **arguments)
 {
     static const struct scenario scenarios[] = {
@@ -85,6 +112,7 @@ int main(int count, char **arguments)
         {"small_arrays_share_granules", small_arrays_share_granules},
         {"too_large_an_array_is_refused", too_large_an_array_is_refused},
         {"mipmap_is_charged", mipmap_is_charged},
+        {"memory_in_a_sparse_array_stays_charged", memory_in_a_sparse_array_stays_charged},
         {NULL, NULL},
     };
     return play(scenarios, count, arguments);

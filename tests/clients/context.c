@@ -308,6 +308,90 @@ static void urgent_streams_are_charged(void)
     EQUAL(used() - before, 70 * MIB);
 }
 
+/* A green context of eight multiprocessors; the first of a device makes its primary context. */
+static CUgreenCtx green_context(CUdevice device)
+{
+    CUdevResource all, part;
+    CUdevResourceDesc description;
+    CUgreenCtx green;
+    unsigned groups = 1;
+    OK(cuDeviceGetDevResource(device, &all, CU_DEV_RESOURCE_TYPE_SM));
+    OK(cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, 8));
+    OK(cuDevResourceGenerateDesc(&description, &part, 1));
+    OK(cuGreenCtxCreate(&green, description, device, CU_GREEN_CTX_DEFAULT_STREAM));
+    return green;
+}
+
+static void green_view_takes_nothing(void)
+{
+    CUcontext view;
+    CUdeviceptr block;
+    CUgreenCtx green = green_context(start());
+    size_t before = used();
+    OK(cuCtxFromGreenCtx(&view, green));
+    OK(cuCtxSetCurrent(view));
+    OK(cuMemAlloc(&block, 64 * MIB));
+    EQUAL(used() - before, 64 * MIB);
+}
+
+static void last_green_context_ends_the_primary(void)
+{
+    CUdevice device;
+    CUcontext own;
+    OK(cuInit(0));
+    OK(cuDeviceGet(&device, 0));
+    OK(cuCtxCreate(&own, 0, device));
+    size_t before = used();
+    CUgreenCtx green = green_context(device);
+    EQUAL(used() - before, before + 6 * MIB);
+    OK(cuGreenCtxDestroy(green));
+    EQUAL(used(), before);
+}
+
+static void green_streams_are_charged(void)
+{
+    CUcontext primary;
+    CUgreenCtx green = green_context(start());
+    size_t before = used();
+    OK(cuCtxGetCurrent(&primary));
+    OK(cuCtxSetCurrent(NULL)); /* the green context says where its streams are */
+    for (int i = 0; i < STREAMS; i++)
+        OK(cuGreenCtxStreamCreate(&streams[i], green, CU_STREAM_NON_BLOCKING, 0));
+    OK(cuCtxSetCurrent(primary));
+    EQUAL(used() - before, 70 * MIB);
+}
+
+static void attached_context_keeps_its_blocks(void)
+{
+    CUcontext context;
+    CUdeviceptr block;
+    CUdevice device = start();
+    OK(cuCtxCreate(&context, 0, device));
+    OK(cuMemAlloc(&block, 64 * MIB));
+    size_t before = used();
+    OK(cuCtxAttach(&context, 0));
+    OK(cuCtxDetach(context)); /* one reference is left */
+    EQUAL(used(), before);
+}
+
+typedef CUresult (*create_fn)(CUcontext *, unsigned, CUdevice);
+typedef CUresult (*create_vdpau_fn)(CUcontext *, unsigned, CUdevice, unsigned, void *);
+
+static void no_graphics_context_fits_when_full(void)
+{
+    CUcontext context;
+    CUdevice device = start();
+    create_fn gl[] = {dlsym(RTLD_DEFAULT, "cuGLCtxCreate"), dlsym(RTLD_DEFAULT, "cuGLCtxCreate_v2")};
+    create_vdpau_fn vdpau[] = {dlsym(RTLD_DEFAULT, "cuVDPAUCtxCreate"),
+                               dlsym(RTLD_DEFAULT, "cuVDPAUCtxCreate_v2")};
+    fill_up(64 * MIB);
+    for (int i = 0; i < 2; i++) {
+        CHECK(gl[i] != NULL && vdpau[i] != NULL);
+        IS(gl[i](&context, 0, device), CUDA_ERROR_OUT_OF_MEMORY);
+        IS(vdpau[i](&context, 0, device, 1, NULL), CUDA_ERROR_OUT_OF_MEMORY);
+    }
+}
+
 static void heap_limit_is_charged(void)
 {
     start();
@@ -354,6 +438,11 @@ int main(int count, char **arguments)
         {"two_green_contexts_add_up", two_green_contexts_add_up},
         {"streams_are_charged", streams_are_charged},
         {"urgent_streams_are_charged", urgent_streams_are_charged},
+        {"green_view_takes_nothing", green_view_takes_nothing},
+        {"last_green_context_ends_the_primary", last_green_context_ends_the_primary},
+        {"green_streams_are_charged", green_streams_are_charged},
+        {"attached_context_keeps_its_blocks", attached_context_keeps_its_blocks},
+        {"no_graphics_context_fits_when_full", no_graphics_context_fits_when_full},
         {"heap_limit_is_charged", heap_limit_is_charged},
         {"stack_limit_is_charged", stack_limit_is_charged},
         {NULL, NULL},

@@ -97,6 +97,26 @@ static void frees_go_to_the_right_device(void)
     EQUAL(used_on(0), zero);
 }
 
+static void library_used_on_a_second_device(void)
+{
+    CUlibrary library;
+    CUmodule module;
+    OK(cuInit(0));
+    CUcontext second = context_of(1);
+    OK(cuCtxSetCurrent(context_of(0)));
+    size_t zero = used_on(0), one = used_on(1);
+    OK(cuLibraryLoadData(&library, PTX_HEAD PTX_EMPTY PTX_BIG("67108864"), NULL, NULL, 0, NULL,
+                         NULL, 0));
+    EQUAL(used_on(0) - zero, 64 * MIB);
+    EQUAL(used_on(1), one);
+    OK(cuCtxSetCurrent(second));
+    OK(cuLibraryGetModule(&module, library));
+    EQUAL(used_on(1) - one, 64 * MIB);
+    OK(cuLibraryUnload(library));
+    EQUAL(used_on(0), zero);
+    EQUAL(used_on(1), one);
+}
+
 static void nvml_and_driver_mean_the_same_device(void)
 {
     /* Played with CUDA_VISIBLE_DEVICES, which NVML does not follow. */
@@ -140,6 +160,7 @@ int main(int count, char **arguments)
         {"handles_are_charged_where_they_lie", handles_are_charged_where_they_lie},
         {"threads_without_a_context", threads_without_a_context},
         {"frees_go_to_the_right_device", frees_go_to_the_right_device},
+        {"library_used_on_a_second_device", library_used_on_a_second_device},
         {"nvml_and_driver_mean_the_same_device", nvml_and_driver_mean_the_same_device},
         {NULL, NULL},
     };

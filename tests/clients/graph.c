@@ -207,6 +207,32 @@ static void global_capture_survives_our_hooks(void)
     CHECK(graph != NULL);
 }
 
+/* Resident bytes of this process. */
+static long resident(void)
+{
+    long pages = 0, all = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file != NULL && fscanf(file, "%ld %ld", &all, &pages) == 2 && fclose(file) == 0);
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+static void destroyed_executables_leave_nothing(void)
+{
+    /* A program that makes its graphs anew for every request, for days. */
+    CUgraphExec exec;
+    CUdeviceptr block;
+    long first = 0;
+    ready();
+    CUgraph graph = taking(MIB, &block);
+    for (int i = 0; i < 140000; i++) {
+        OK(cuGraphInstantiate(&exec, graph, 0));
+        OK(cuGraphExecDestroy(exec));
+        if (i == 20000)
+            first = resident();
+    }
+    CHECK(resident() - first < 1536 * 1024);
+}
+
 int main(int count, char **arguments)
 {
     static const struct scenario scenarios[] = {
@@ -219,6 +245,7 @@ int main(int count, char **arguments)
         {"added_by_the_general_call", added_by_the_general_call},
         {"nodes_in_a_child_graph", nodes_in_a_child_graph},
         {"global_capture_survives_our_hooks", global_capture_survives_our_hooks},
+        {"destroyed_executables_leave_nothing", destroyed_executables_leave_nothing},
         {NULL, NULL},
     };
     return play(scenarios, count, arguments);

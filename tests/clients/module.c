@@ -1,6 +1,8 @@
-/* link: cuda */
+/* link: cuda dl */
 /* Globals of modules and libraries, and the local memory their functions need. */
 #include "scenario.h"
+
+#include <dlfcn.h>
 
 static const char WITH_GLOBAL[] = PTX_HEAD PTX_EMPTY PTX_BIG("67108864");
 static const char TOO_LARGE[] = PTX_HEAD PTX_EMPTY PTX_BIG("17179869184");
@@ -164,6 +166,99 @@ static void library_module_is_charged(void)
     EQUAL(used() - before, 64 * MIB);
 }
 
+/* `text` in a fat binary, packed as the compilers of today pack it (zstd, in one raw block): no
+ * limiter reads such an image, so its variables show when their addresses are asked for. */
+static const void *packed(const char *text)
+{
+    static unsigned char image[4096] __attribute__((aligned(8)));
+    size_t bytes = strlen(text) + 1, frame = 4 + 1 + 4 + 3 + bytes, body = (frame + 7) / 8 * 8;
+    struct {
+        unsigned magic;
+        unsigned short version, head_bytes;
+        unsigned long long bytes;
+        unsigned short kind, entry_version;
+        unsigned entry_head_bytes;
+        unsigned long long entry_bytes;
+        unsigned packed_bytes, unknown;
+        unsigned short minor, major;
+        unsigned architecture, name, name_bytes;
+        unsigned long long flags, zero, unpacked_bytes;
+    } head = {0xba55ed50, 1, 16, 64 + body, 1, 0x101, 64, body, frame, 0, 8, 7, 75, 0, 0, 0x8011, 0,
+              bytes};
+    unsigned magic = 0xfd2fb528, length = bytes, block = 1 | length << 3;
+    unsigned char *at = image + sizeof head;
+    CHECK(sizeof head == 80 && sizeof head + body <= sizeof image);
+    memcpy(image, &head, sizeof head);
+    memcpy(at, &magic, 4);
+    at[4] = 0xa0; /* one segment, its length in four bytes */
+    memcpy(at + 5, &length, 4);
+    memcpy(at + 9, &block, 3);
+    memcpy(at + 12, text, bytes);
+    return image;
+}
+
+static void skip_unless(int taken)
+{
+    if (!taken) {
+        printf("the driver does not take this image\n");
+        exit(77);
+    }
+}
+
+static void variables_of_a_packed_module_are_charged(void)
+{
+    CUmodule module;
+    CUdeviceptr global;
+    size_t bytes;
+    start();
+    skip_unless(cuModuleLoadData(&module, packed(WITH_GLOBAL)) == CUDA_SUCCESS);
+    TAKES(64 * MIB, cuModuleGetGlobal(&global, &bytes, module, "big"));
+    TAKES(0, cuModuleGetGlobal(&global, &bytes, module, "big"));
+    GIVES(64 * MIB, cuModuleUnload(module));
+}
+
+static void variables_by_the_first_call_are_charged(void)
+{
+    /* The first forms of the calls speak 32 bits; so do the contexts of their time. */
+    CUresult (*create)(CUcontext *, unsigned, CUdevice) = dlsym(RTLD_DEFAULT, "cuCtxCreate");
+    CUresult (*find)(unsigned *, unsigned *, CUmodule, const char *) =
+        dlsym(RTLD_DEFAULT, "cuModuleGetGlobal");
+    CUcontext context;
+    CUmodule module;
+    unsigned global, bytes;
+    CUdevice device = start();
+    CHECK(create != NULL && find != NULL);
+    skip_unless(create(&context, 0, device) == CUDA_SUCCESS);
+    skip_unless(cuModuleLoadData(&module, packed(WITH_GLOBAL)) == CUDA_SUCCESS);
+    TAKES(64 * MIB, find(&global, &bytes, module, "big"));
+    EQUAL(bytes, 64 * MIB);
+}
+
+static void variables_of_a_packed_library_are_charged(void)
+{
+    CUlibrary library;
+    CUdeviceptr global;
+    size_t bytes;
+    start();
+    skip_unless(cuLibraryLoadData(&library, packed(WITH_GLOBAL), NULL, NULL, 0, NULL, NULL, 0) ==
+                CUDA_SUCCESS);
+    TAKES(64 * MIB, cuLibraryGetGlobal(&global, &bytes, library, "big"));
+    GIVES(64 * MIB, cuLibraryUnload(library));
+}
+
+static void kernel_of_before_the_context_is_charged(void)
+{
+    /* A library needs no context, so its kernel says nothing of where it will run. */
+    CUkernel kernel;
+    CUfunction function;
+    OK(cuInit(0));
+    OK(cuLibraryGetKernel(&kernel, deep_library(), "deep"));
+    start();
+    size_t before = used();
+    OK(cuKernelGetFunction(&function, kernel));
+    CHECK(used() - before >= 7168 * resident());
+}
+
 int main(int count, char **arguments)
 {
     static const struct scenario scenarios[] = {
@@ -178,6 +273,10 @@ int main(int count, char **arguments)
         {"library_kernels_are_charged", library_kernels_are_charged},
         {"enumerated_kernels_are_charged", enumerated_kernels_are_charged},
         {"library_module_is_charged", library_module_is_charged},
+        {"variables_of_a_packed_module_are_charged", variables_of_a_packed_module_are_charged},
+        {"variables_by_the_first_call_are_charged", variables_by_the_first_call_are_charged},
+        {"variables_of_a_packed_library_are_charged", variables_of_a_packed_library_are_charged},
+        {"kernel_of_before_the_context_is_charged", kernel_of_before_the_context_is_charged},
         {NULL, NULL},
     };
     return play(scenarios, count, arguments);

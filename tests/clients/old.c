@@ -58,10 +58,11 @@ static void fat_binary_is_charged(void)
     GIVES(64 * MIB, cuModuleUnload(module));
 }
 
-static void second_add_node(void)
+typedef CUresult (*add_node)(CUgraphNode *, CUgraph, const CUgraphNode *, const CUgraphEdgeData *,
+                             size_t, CUgraphNodeParams *);
+
+static void node_is_charged_by(add_node add)
 {
-    CUresult (*add)(CUgraphNode *, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t,
-                    CUgraphNodeParams *) = named("cuGraphAddNode_v2");
     CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
     CUgraphNode node;
     CUgraph graph;
@@ -81,6 +82,21 @@ static void second_add_node(void)
     EQUAL(used() - before, 256 * MIB);
 }
 
+static void second_add_node(void)
+{
+    node_is_charged_by(named("cuGraphAddNode_v2"));
+}
+
+static void third_add_node(void)
+{
+    add_node add = dlsym(RTLD_DEFAULT, "cuGraphAddNode_v3");
+    if (add == NULL) {
+        printf("the driver is older than the call\n");
+        exit(77);
+    }
+    node_is_charged_by(add);
+}
+
 int main(int count, char **arguments)
 {
     static const struct scenario scenarios[] = {
@@ -89,6 +105,7 @@ int main(int count, char **arguments)
         {"first_arrays", first_arrays},
         {"fat_binary_is_charged", fat_binary_is_charged},
         {"second_add_node", second_add_node},
+        {"third_add_node", third_add_node},
         {NULL, NULL},
     };
     return play(scenarios, count, arguments);

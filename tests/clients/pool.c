@@ -208,6 +208,23 @@ static void per_thread_by_proc_address(void)
     EQUAL(used() - before, 64 * MIB);
 }
 
+static void host_pool_is_free(void)
+{
+    CUmemPoolProps props = {
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0},
+    };
+    CUmemoryPool pool;
+    CUdeviceptr block;
+    ready();
+    if (cuMemPoolCreate(&pool, &props) != CUDA_SUCCESS) {
+        printf("the driver has no pools of host memory\n");
+        exit(77);
+    }
+    TAKES(0, cuMemAllocFromPoolAsync(&block, 64 * MIB, pool, stream));
+    TAKES(0, cuMemFreeAsync(block, stream));
+}
+
 static void imported_pool_is_charged(void)
 {
     /* A pool shared by file descriptor, opened again in the same process. */
@@ -293,6 +310,7 @@ int main(int count, char **arguments)
         {"trim_gives_back", trim_gives_back},
         {"per_thread_variants_are_charged", per_thread_variants_are_charged},
         {"per_thread_by_proc_address", per_thread_by_proc_address},
+        {"host_pool_is_free", host_pool_is_free},
         {"imported_pool_is_charged", imported_pool_is_charged},
         {"slack_serves_at_the_limit", slack_serves_at_the_limit},
         {"idle_pools_give_way", idle_pools_give_way},

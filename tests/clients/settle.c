@@ -1,7 +1,9 @@
-/* link: cuda */
+/* link: cuda dl */
 /* Gives memory of pools and graphs back, and then asks nothing more: what the ledger says afterwards
  * was settled by the very call that gave back. The test reads it from outside. */
 #include "scenario.h"
+
+#include <dlfcn.h>
 
 static CUstream stream;
 
@@ -46,6 +48,13 @@ static void kept_by_the_pool(void)
     stay();
 }
 
+/* The start alone makes the process one of the tenant's. */
+static void started(void)
+{
+    OK(cuInit(0));
+    stay();
+}
+
 static void by_trimming(void)
 {
     CUmemoryPool pool = ready();
@@ -67,6 +76,32 @@ static void by_context_synchronisation(void)
     ready();
     take_96_mib();
     OK(cuCtxSynchronize());
+    stay();
+}
+
+static void by_synchronising_a_named_context(void)
+{
+    CUresult (*synchronise)(CUcontext) = dlsym(RTLD_DEFAULT, "cuCtxSynchronize_v2");
+    CUcontext context;
+    if (synchronise == NULL) {
+        printf("the driver is older than the call\n");
+        exit(77);
+    }
+    ready();
+    OK(cuCtxGetCurrent(&context));
+    take_96_mib();
+    OK(synchronise(context));
+    stay();
+}
+
+/* The driver gives up what is above the threshold at the next synchronisation. */
+static void by_lowering_the_threshold(void)
+{
+    cuuint64_t keep = 0;
+    CUmemoryPool pool = ready();
+    keep_96_mib(pool);
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    OK(cuStreamSynchronize(stream));
     stay();
 }
 
@@ -104,10 +139,13 @@ static void by_graph_trimming(void)
 int main(int count, char **arguments)
 {
     static const struct scenario scenarios[] = {
+        {"started", started},
         {"kept_by_the_pool", kept_by_the_pool},
         {"by_trimming", by_trimming},
         {"by_stream_synchronisation", by_stream_synchronisation},
         {"by_context_synchronisation", by_context_synchronisation},
+        {"by_synchronising_a_named_context", by_synchronising_a_named_context},
+        {"by_lowering_the_threshold", by_lowering_the_threshold},
         {"by_event_synchronisation", by_event_synchronisation},
         {"by_graph_trimming", by_graph_trimming},
         {NULL, NULL},

@@ -1,10 +1,12 @@
-/* link: cuda */
-/* Memory shared between processes by legacy IPC: charged once, while anybody holds it.
+/* link: cuda dl */
+/* Memory shared between processes: what legacy IPC opened is charged once, while anybody holds it;
+ * what came from another process's pool is charged to whoever holds it.
  *
  * A forked child has no driver, so partners are started by exec; they talk through pipes whose
  * numbers stand in the environment. */
 #include "scenario.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -35,7 +37,7 @@ static pid_t partner(const char *scenario, int pipes[2][2])
     return child;
 }
 
-static void import_is_charged_once(void)
+static void import_is_charged_once_by(const char *importer)
 {
     int pipes[2][2];
     struct offer offer;
@@ -47,7 +49,7 @@ static void import_is_charged_once(void)
     OK(cuMemsetD8(block, 0x5a, 64 * MIB));
     OK(cuIpcGetMemHandle(&offer.handle, block));
     EQUAL(used() - before, 64 * MIB);
-    pid_t child = partner("importer", pipes);
+    pid_t child = partner(importer, pipes);
     CHECK(write(pipes[0][1], &offer, sizeof offer) == sizeof offer);
     CHECK(read(pipes[1][0], &byte, 1) == 1); /* it has opened */
     /* The partner's own context, and not one byte for what it opened. */
@@ -65,7 +67,19 @@ static void import_is_charged_once(void)
     EQUAL(used(), before);
 }
 
-static void importer(void)
+static void import_is_charged_once(void)
+{
+    import_is_charged_once_by("importer");
+}
+
+static void import_by_the_first_call_is_charged_once(void)
+{
+    import_is_charged_once_by("old_importer");
+}
+
+typedef CUresult (*open_fn)(CUdeviceptr *, CUipcMemHandle, unsigned);
+
+static void import_by(open_fn open)
 {
     int in = numbered("FROM_PARTNER"), out = numbered("TO_PARTNER");
     struct offer offer;
@@ -74,7 +88,7 @@ static void importer(void)
     char word;
     start();
     CHECK(read(in, &offer, sizeof offer) == sizeof offer);
-    OK(cuIpcOpenMemHandle(&block, offer.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    OK(open(&block, offer.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
     OK(cuMemcpyDtoH(&byte, block + 4096, 1));
     EQUAL(byte, 0x5a);
     CHECK(write(out, "o", 1) == 1);
@@ -82,6 +96,61 @@ static void importer(void)
     OK(cuIpcCloseMemHandle(block));
     CHECK(write(out, "c", 1) == 1);
     CHECK(read(in, &word, 1) == 1);
+}
+
+static void importer(void)
+{
+    import_by(cuIpcOpenMemHandle);
+}
+
+static void old_importer(void)
+{
+    open_fn open = (open_fn)dlsym(RTLD_DEFAULT, "cuIpcOpenMemHandle");
+    CHECK(open != NULL);
+    import_by(open);
+}
+
+struct pool_offer {
+    CUmemPoolPtrExportData data;
+    int descriptor;
+};
+
+static void pointer_of_anothers_pool_is_charged(void)
+{
+    CUmemPoolProps props = {
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+    };
+    struct pool_offer offer;
+    CUmemoryPool pool;
+    CUdeviceptr block;
+    int pipes[2][2], status = 0;
+    start();
+    OK(cuMemPoolCreate(&pool, &props));
+    OK(cuMemAllocFromPoolAsync(&block, 64 * MIB, pool, NULL));
+    OK(cuStreamSynchronize(NULL));
+    OK(cuMemPoolExportToShareableHandle(&offer.descriptor, pool,
+                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    OK(cuMemPoolExportPointer(&offer.data, block));
+    offer.descriptor = dup(offer.descriptor); /* without close-on-exec */
+    pid_t child = partner("pool_importer", pipes);
+    CHECK(write(pipes[0][1], &offer, sizeof offer) == sizeof offer);
+    waitpid(child, &status, 0);
+    EQUAL(status, 0);
+}
+
+static void pool_importer(void)
+{
+    struct pool_offer offer;
+    CUmemoryPool pool;
+    CUdeviceptr block;
+    start();
+    CHECK(read(numbered("FROM_PARTNER"), &offer, sizeof offer) == sizeof offer);
+    OK(cuMemPoolImportFromShareableHandle(&pool, (void *)(long)offer.descriptor,
+                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    TAKES(64 * MIB, cuMemPoolImportPointer(&block, pool, &offer.data));
+    GIVES(64 * MIB, cuMemFree(block));
 }
 
 static void exporters_death_frees_no_charge(void)
@@ -129,6 +198,10 @@ int main(int count, char **arguments)
     static const struct scenario scenarios[] = {
         {"import_is_charged_once", import_is_charged_once},
         {"importer", importer},
+        {"import_by_the_first_call_is_charged_once", import_by_the_first_call_is_charged_once},
+        {"old_importer", old_importer},
+        {"pointer_of_anothers_pool_is_charged", pointer_of_anothers_pool_is_charged},
+        {"pool_importer", pool_importer},
         {"exporters_death_frees_no_charge", exporters_death_frees_no_charge},
         {"exporter", exporter},
         {NULL, NULL},

@@ -176,6 +176,90 @@ static void import_by_descriptor_is_charged(void)
     EQUAL(status, 0);
 }
 
+static void external_memory_is_charged(void)
+{
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC desc = {.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
+                                             .size = 64 * MIB};
+    CUmemGenericAllocationHandle handle;
+    CUexternalMemory memory;
+    start();
+    OK(cuMemCreate(&handle, 64 * MIB, &prop, 0));
+    OK(cuMemExportToShareableHandle(&desc.handle.fd, handle,
+                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    size_t before = used();
+    CUresult code = cuImportExternalMemory(&memory, &desc);
+    if (code != CUDA_SUCCESS && code != CUDA_ERROR_OUT_OF_MEMORY) {
+        printf("the driver takes only descriptors of other interfaces\n");
+        exit(77);
+    }
+    OK(code);
+    EQUAL(used() - before, 64 * MIB);
+    GIVES(64 * MIB, cuDestroyExternalMemory(memory));
+}
+
+/* A multicast object of this device alone. */
+static CUmemGenericAllocationHandle multicast(void)
+{
+    CUmulticastObjectProp wanted = {.numDevices = 1, .size = 64 * MIB,
+                                    .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
+    CUmemGenericAllocationHandle object;
+    start();
+    if (cuMulticastCreate(&object, &wanted) != CUDA_SUCCESS) {
+        printf("the device has no multicast\n");
+        exit(77);
+    }
+    OK(cuMulticastAddDevice(object, 0));
+    return object;
+}
+
+static void bound_handle_keeps_the_charge(void)
+{
+    CUmemGenericAllocationHandle object = multicast(), handle;
+    size_t before = used();
+    OK(cuMemCreate(&handle, 64 * MIB, &prop, 0));
+    OK(cuMulticastBindMem(object, 0, handle, 0, 64 * MIB, 0));
+    OK(cuMemRelease(handle));
+    EQUAL(used() - before, 64 * MIB);
+    OK(cuMulticastUnbind(object, 0, 0, 64 * MIB));
+    EQUAL(used(), before);
+}
+
+static void bound_mapping_keeps_the_charge(void)
+{
+    CUmemGenericAllocationHandle object = multicast(), handle;
+    size_t before = used();
+    CUdeviceptr range = mapped(&handle, 64 * MIB);
+    OK(cuMulticastBindAddr(object, 0, range, 64 * MIB, 0));
+    OK(cuMemUnmap(range, 64 * MIB));
+    OK(cuMemRelease(handle));
+    EQUAL(used() - before, 64 * MIB);
+    OK(cuMulticastUnbind(object, 0, 0, 64 * MIB));
+    EQUAL(used(), before);
+}
+
+static void bound_import_keeps_the_charge(void)
+{
+    CUmemGenericAllocationHandle object = multicast(), handle, imported;
+    CUdeviceptr range;
+    int fd = -1;
+    size_t before = used();
+    OK(cuMemCreate(&handle, 64 * MIB, &prop, 0));
+    OK(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    OK(cuMemImportFromShareableHandle(&imported, (void *)(long)fd,
+                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    OK(cuMulticastBindMem(object, 0, imported, 0, 64 * MIB, 0));
+    /* Its size shows while it is mapped. */
+    OK(cuMemAddressReserve(&range, 64 * MIB, 0, 0, 0));
+    OK(cuMemMap(range, 64 * MIB, 0, imported, 0));
+    OK(cuMemUnmap(range, 64 * MIB));
+    close(fd);
+    OK(cuMemRelease(imported));
+    OK(cuMemRelease(handle));
+    EQUAL(used() - before, 64 * MIB);
+    OK(cuMulticastUnbind(object, 0, 0, 64 * MIB));
+    EQUAL(used(), before);
+}
+
 static void plain_calls_on_a_range(void)
 {
     CUmemGenericAllocationHandle handle;
@@ -217,6 +301,10 @@ int main(int count, char **arguments)
         {"two_mappings_of_one_handle", two_mappings_of_one_handle},
         {"one_unmap_of_many_mappings", one_unmap_of_many_mappings},
         {"import_by_descriptor_is_charged", import_by_descriptor_is_charged},
+        {"external_memory_is_charged", external_memory_is_charged},
+        {"bound_handle_keeps_the_charge", bound_handle_keeps_the_charge},
+        {"bound_mapping_keeps_the_charge", bound_mapping_keeps_the_charge},
+        {"bound_import_keeps_the_charge", bound_import_keeps_the_charge},
         {"plain_calls_on_a_range", plain_calls_on_a_range},
         {"host_located_handles_are_free", host_located_handles_are_free},
         {NULL, NULL},

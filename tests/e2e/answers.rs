@@ -26,6 +26,9 @@ fn no_limit_is_the_cards_own() {
     }
 }
 
+/// Processes that draw and that run under MPS, neither of them the tenant's.
+const NEIGHBOURS: &str = "graphics:3000071:256MiB:40,mps:3000072:1GiB:30";
+
 /// A process outside the tenant that holds `bytes` until the value is dropped.
 struct Neighbour(Option<Running>);
 
@@ -62,7 +65,7 @@ fn free_never_exceeds_the_card() {
 
 #[test]
 fn lists_show_only_the_tenants_own() {
-    let machine = Machine::new().limited(3 * GIB);
+    let machine = Machine::new().limited(3 * GIB).with("SIMGPU_NEIGHBOURS", NEIGHBOURS);
     let _neighbour = Neighbour::holding(&machine, GIB);
     machine.plays("answer", "lists_show_only_the_tenants_own");
 }
@@ -76,7 +79,7 @@ fn detail_list_shows_only_the_tenants_own() {
 
 #[test]
 fn utilisation_shows_only_the_tenants_own() {
-    let machine = Machine::new().limited(3 * GIB);
+    let machine = Machine::new().limited(3 * GIB).with("SIMGPU_NEIGHBOURS", NEIGHBOURS);
     let _neighbour = Neighbour::holding(&machine, GIB);
     machine.plays("answer", "utilisation_shows_only_the_tenants_own");
 }

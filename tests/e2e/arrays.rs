@@ -8,4 +8,5 @@ scenarios! { "array", 4 * GIB;
     small_arrays_share_granules,
     too_large_an_array_is_refused,
     mipmap_is_charged,
+    memory_in_a_sparse_array_stays_charged,
 }

@@ -15,6 +15,11 @@ scenarios! { "context", 4 * GIB;
     two_green_contexts_add_up,
     streams_are_charged,
     urgent_streams_are_charged,
+    green_view_takes_nothing,
+    last_green_context_ends_the_primary,
+    green_streams_are_charged,
+    attached_context_keeps_its_blocks,
+    no_graphics_context_fits_when_full,
     heap_limit_is_charged,
     stack_limit_is_charged,
 }

@@ -12,4 +12,5 @@ scenarios! { "graph", 4 * GIB;
     added_by_the_general_call,
     nodes_in_a_child_graph,
     global_capture_survives_our_hooks,
+    destroyed_executables_leave_nothing,
 }

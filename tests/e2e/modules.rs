@@ -1,6 +1,6 @@
 //! Globals of modules and libraries, local memory of the functions obtained.
 
-use crate::harness::{GIB, scenarios};
+use crate::harness::{GIB, Machine, scenarios};
 
 scenarios! { "module", 6 * GIB;
     globals_are_charged,
@@ -14,4 +14,16 @@ scenarios! { "module", 6 * GIB;
     library_kernels_are_charged,
     enumerated_kernels_are_charged,
     library_module_is_charged,
+    variables_of_a_packed_module_are_charged,
+    variables_by_the_first_call_are_charged,
+    variables_of_a_packed_library_are_charged,
+    kernel_of_before_the_context_is_charged,
+}
+
+#[test]
+fn library_used_on_a_second_device() {
+    Machine::new()
+        .limited(2 * GIB)
+        .with("SIMGPU_DEVICES", 2)
+        .plays("devices", "library_used_on_a_second_device");
 }

@@ -14,6 +14,7 @@ scenarios! { "pool", 4 * GIB;
     trim_gives_back,
     per_thread_variants_are_charged,
     per_thread_by_proc_address,
+    host_pool_is_free,
     imported_pool_is_charged,
     slack_serves_at_the_limit,
     idle_pools_give_way,

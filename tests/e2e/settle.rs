@@ -54,6 +54,21 @@ fn by_context_synchronisation() {
 }
 
 #[test]
+fn by_synchronising_a_named_context() {
+    assert_eq!(reserved_after("by_synchronising_a_named_context"), 0);
+}
+
+#[test]
+fn by_lowering_the_threshold() {
+    assert_eq!(reserved_after("by_lowering_the_threshold"), 0);
+}
+
+#[test]
+fn the_start_alone_joins_the_tenant() {
+    assert_eq!(held_after("started"), 0);
+}
+
+#[test]
 fn by_event_synchronisation() {
     assert_eq!(reserved_after("by_event_synchronisation"), 0);
 }

@@ -310,11 +310,3 @@ pub(crate) fn cuLibraryEnumerateKernels(
     }
     result
 }
-
-/// Loads a function before its first launch.
-pub(crate) fn cuFuncLoad(real: real::cuFuncLoad, function: CUfunction) -> CUresult {
-    match obtained_function(Some(function)) {
-        SUCCESS => real.call(function),
-        code => code,
-    }
-}

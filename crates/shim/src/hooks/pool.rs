@@ -10,8 +10,8 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{
-    CUcontext, CUdeviceptr, CUevent, CUmemAllocationHandleType, CUmemLocationType,
-    CUmemPool_attribute, CUmemPoolProps, CUmemPoolPtrExportData, CUmemoryPool, CUresult, CUstream,
+    CUcontext, CUdeviceptr, CUevent, CUmemLocationType, CUmemPool_attribute, CUmemPoolProps,
+    CUmemPoolPtrExportData, CUmemoryPool, CUresult, CUstream,
 };
 use divvy_policy::charge;
 
@@ -28,7 +28,7 @@ use crate::tenant::device::Device;
 /// Allocations of the program's own pools: address → pool. Their pools may be destroyed before them.
 static POINTERS: Map = Map::new(5);
 
-/// Whether pools have been freed into since they were last settled.
+/// Whether pools have been freed into, or told to keep less, since they were last settled.
 static SLACK: AtomicBool = AtomicBool::new(false);
 
 /// Pools of one device looked at when memory is short.
@@ -165,12 +165,17 @@ fn owner_of(pool: CUmemoryPool) -> Option<&'static Device> {
     })
 }
 
-/// A pointer that is no plain block was freed: its pool may let go of memory at the next
-/// synchronisation.
-pub(crate) fn freed(address: u64) {
+/// The next synchronisation may let memory of pools go.
+fn expect_slack() {
     if !SLACK.load(Relaxed) {
         SLACK.store(true, Relaxed);
     }
+}
+
+/// A pointer that is no plain block was freed: its pool may let go of memory at the next
+/// synchronisation.
+pub(crate) fn freed(address: u64) {
+    expect_slack();
     if let Some([pool, _]) = POINTERS.take(address) {
         Reserve::Pool(reserve::pool_of(pool)).count_live(false);
     }
@@ -325,7 +330,7 @@ pub(crate) fn cuMemPoolTrimTo(
     result
 }
 
-/// A release threshold may let memory go.
+/// A lower release threshold lets memory go at the next synchronisation, not before.
 pub(crate) fn cuMemPoolSetAttribute(
     real: real::cuMemPoolSetAttribute,
     pool: CUmemoryPool,
@@ -333,25 +338,8 @@ pub(crate) fn cuMemPoolSetAttribute(
     value: Opaque,
 ) -> CUresult {
     let result = real.call(pool, attribute, value);
-    if result == SUCCESS {
-        settle(pool);
-    }
-    result
-}
-
-/// A pool of another process: what is opened from it is charged pointer by pointer.
-pub(crate) fn cuMemPoolImportFromShareableHandle(
-    real: real::cuMemPoolImportFromShareableHandle,
-    pool: Out<'_, CUmemoryPool>,
-    handle: Opaque,
-    handle_type: CUmemAllocationHandleType,
-    flags: u64,
-) -> CUresult {
-    let result = real.call(pool, handle, handle_type, flags);
-    if result == SUCCESS
-        && let Some(imported) = pool.get()
-    {
-        Reserve::Pool(imported).do_not_count();
+    if result == SUCCESS && attribute == CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD {
+        expect_slack();
     }
     result
 }

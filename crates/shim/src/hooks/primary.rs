@@ -11,7 +11,7 @@ use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{CUcontext, CUdevResourceDesc, CUdevice, CUgreenCtx, CUresult};
 
 use super::capture;
-use super::charge::{Next, SUCCESS, ask, at};
+use super::charge::{Next, Place, SUCCESS, ask, at, here};
 use super::context::{CONTEXTS, Record, forget, record_new};
 use crate::sys::map::Map;
 use crate::sys::{Out, driver, real};
@@ -173,6 +173,16 @@ pub(crate) fn cuGreenCtxCreate(
     });
     let _ = GREENS.insert(made.0.addr() as u64, [u64::from(dev.cast_unsigned()), 1]);
     result
+}
+
+/// Where a green context's memory is charged; the current place for one that nobody saw made.
+pub(super) fn place_of(green: CUgreenCtx) -> Next<Place> {
+    let Some([ordinal, _]) = GREENS.get(green.0.addr() as u64) else { return here() };
+    match at(CUdevice::try_from(ordinal).unwrap_or(0)) {
+        Next::Count(device) => Next::Count(Place { device, context: device.primary.load(SeqCst) }),
+        Next::Forward => Next::Forward,
+        Next::Refuse(code) => Next::Refuse(code),
+    }
 }
 
 /// Ends a green context, and the primary one if nothing else retained it.

@@ -29,7 +29,7 @@ struct Record {
     charged_granules: u64,
     provisional_granules: u64,
     ordinal: CUdevice,
-    /// Memory of the host or of another process: not counted here.
+    /// Memory of the host: not counted here.
     uncounted: bool,
     /// The program made it and may destroy it.
     own: bool,
@@ -175,7 +175,7 @@ impl Reserve {
         self.record().map_or(0, |record| record.charged_granules.saturating_mul(GRANULE_BYTES))
     }
 
-    /// Notes a pool that is not of a device, or of another process.
+    /// Notes a pool that is not of a device.
     pub(crate) fn do_not_count(self) {
         let record = Record { uncounted: true, ..Record::new(0) };
         let _ = RESERVES.insert(self.key(), record.pack());

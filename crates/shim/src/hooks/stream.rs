@@ -11,6 +11,7 @@ use divvy_driver_api::types::{CUgreenCtx, CUresult, CUstream};
 use divvy_policy::charge::GRANULE_BYTES;
 
 use super::charge::{Next, Place, SUCCESS, ask, here};
+use super::primary;
 use crate::sys::map::Map;
 use crate::sys::{Out, real};
 use crate::tenant::device::Device;
@@ -44,9 +45,9 @@ fn uncount_one(context: u64) {
     let _ = COUNTS.update(context, |old| old.map(|[alive, most]| [alive.saturating_sub(1), most]));
 }
 
-/// Makes a stream in the current context.
-fn create(out: Out<'_, CUstream>, call: impl FnOnce() -> CUresult) -> CUresult {
-    let Place { device, context } = match here() {
+/// Makes a stream in the context of `place`.
+fn create(place: Next<Place>, out: Out<'_, CUstream>, call: impl FnOnce() -> CUresult) -> CUresult {
+    let Place { device, context } = match place {
         Next::Count(place) => place,
         Next::Forward => return call(),
         Next::Refuse(code) => return code,
@@ -103,7 +104,7 @@ pub(crate) fn cuStreamCreate(
     stream: Out<'_, CUstream>,
     flags: c_uint,
 ) -> CUresult {
-    create(stream, || real.call(stream, flags))
+    create(here(), stream, || real.call(stream, flags))
 }
 
 /// Makes a stream of a priority.
@@ -113,10 +114,10 @@ pub(crate) fn cuStreamCreateWithPriority(
     flags: c_uint,
     priority: c_int,
 ) -> CUresult {
-    create(stream, || real.call(stream, flags, priority))
+    create(here(), stream, || real.call(stream, flags, priority))
 }
 
-/// Makes a stream of a green context.
+/// Makes a stream of a green context, whatever context is current.
 pub(crate) fn cuGreenCtxStreamCreate(
     real: real::cuGreenCtxStreamCreate,
     stream: Out<'_, CUstream>,
@@ -124,7 +125,7 @@ pub(crate) fn cuGreenCtxStreamCreate(
     flags: c_uint,
     priority: c_int,
 ) -> CUresult {
-    create(stream, || real.call(stream, green, flags, priority))
+    create(primary::place_of(green), stream, || real.call(stream, green, flags, priority))
 }
 
 /// Destroys a stream.
