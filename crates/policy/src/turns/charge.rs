@@ -1,0 +1,97 @@
+//! Charging: who pays for the time since the last step.
+//!
+//! Wall time, not claims, is what a turn costs: a tenant that says it used little has still kept the
+//! others out. The first moments of a turn that came from another tenant are the takeover's and
+//! nobody's, so that short turns of a small weight are not dearer than long ones.
+//!
+//! Promises: one device's time is charged once; a tenant never gains by what it writes.
+
+use super::TenantState;
+use super::domain::{Domain, Mode};
+
+impl Domain<'_> {
+    /// Charges the time since the last step.
+    pub(super) fn charge(&mut self) {
+        let now_ns = self.now_ns;
+        let from_ns = self.state.last_ns.min(now_ns);
+        self.state.last_ns = now_ns;
+        let wall_ns = now_ns.saturating_sub(from_ns);
+        if wall_ns == 0 {
+            return;
+        }
+        match self.state.mode {
+            Mode::Together => {
+                self.state.counters.together_ns =
+                    self.state.counters.together_ns.saturating_add(wall_ns);
+            }
+            Mode::Held | Mode::Drain | Mode::Lull => self.charge_each(from_ns),
+            Mode::Free | Mode::Counted => {}
+        }
+    }
+
+    fn charge_each(&mut self, from_ns: u64) {
+        let now_ns = self.now_ns;
+        let takeover_ns = self.tuning.takeover_ns;
+        for row in 0..self.tenants.len() {
+            let Some(tenant) = self.tenants.get(row) else { continue };
+            if tenant.seats & self.state.group == 0 {
+                continue;
+            }
+            let due_ns = due_ns(tenant, from_ns, now_ns, takeover_ns);
+            if due_ns == 0 {
+                continue;
+            }
+            let runs_beside = |t: &&TenantState| {
+                t.shares_device(tenant) && due_ns_at_all(t, from_ns, now_ns, takeover_ns)
+            };
+            let sharing = self.tenants.iter().filter(runs_beside).count();
+            let sharing = u64::try_from(sharing).unwrap_or(1).max(1);
+            if let Some(tenant) = self.tenants.get_mut(row) {
+                tenant.charge(due_ns / sharing);
+            }
+        }
+    }
+
+    /// Virtual time of the tenant furthest behind among those that want the device, and the credit a
+    /// sleeper may return with.
+    pub(super) fn wake_sleepers(&mut self) {
+        let now_ns = self.now_ns;
+        let tuning = self.tuning;
+        let credit_ns = self.round_step_ns();
+        let awake = |t: &&TenantState| {
+            t.asleep_since_ns == 0 || now_ns.saturating_sub(t.asleep_since_ns) < tuning.sleep_ns
+        };
+        if let Some(lowest) = self.demanders().filter(awake).map(|t| t.virtual_ns).min() {
+            self.state.floor_ns = self.state.floor_ns.max(lowest);
+        }
+        let start_ns = self.state.floor_ns.saturating_sub(credit_ns);
+        for tenant in self.members_mut() {
+            if tenant.demands(tuning, now_ns) {
+                if tenant.asleep_since_ns != 0
+                    && now_ns.saturating_sub(tenant.asleep_since_ns) >= tuning.sleep_ns
+                {
+                    tenant.virtual_ns = tenant.virtual_ns.max(start_ns);
+                }
+                tenant.asleep_since_ns = 0;
+                tenant.last_demand_ns = now_ns;
+            } else if tenant.asleep_since_ns == 0 {
+                tenant.asleep_since_ns = now_ns;
+            }
+        }
+    }
+}
+
+/// What a tenant owes for the time from `from_ns` on if nobody ran beside it.
+fn due_ns(tenant: &TenantState, from_ns: u64, now_ns: u64, takeover_ns: u64) -> u64 {
+    if tenant.holder {
+        return now_ns.saturating_sub(from_ns.max(tenant.opened_ns.saturating_add(takeover_ns)));
+    }
+    if tenant.lingering || tenant.open {
+        return tenant.busy_until_ns.min(now_ns).saturating_sub(from_ns);
+    }
+    0
+}
+
+fn due_ns_at_all(tenant: &TenantState, from_ns: u64, now_ns: u64, takeover_ns: u64) -> bool {
+    due_ns(tenant, from_ns, now_ns, takeover_ns) > 0
+}

@@ -1,0 +1,283 @@
+//! Domains: devices whose tenants must take their turns together, and the state of each.
+//!
+//! Two devices are of one domain when a tenant competes on both. The domain's state is kept with its
+//! lowest device, the root. A device with fewer than two tenants is in no domain.
+//!
+//! Promises: a change of a domain's devices or tenants forgets what was measured under turns, and
+//! nothing else.
+
+use divvy_abi::MAX_DEVICES;
+
+use super::{Gate, GateState, TenantState, Tuning};
+
+/// How a device's time is divided now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// At most one tenant: nothing to divide.
+    #[default]
+    Free,
+    /// Contexts of others use it too: everybody is open and counts.
+    Counted,
+    /// Several tenants, at most one of them at work: all are open.
+    Lull,
+    /// One holder.
+    Held,
+    /// Between two holders.
+    Drain,
+    /// All are open because nobody loses by it.
+    Together,
+}
+
+/// What has happened on a device since its state was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Turns begun.
+    pub turns: u64,
+    /// Turns that went to another tenant than the one before.
+    pub handovers: u64,
+    /// Drains given up after [`Tuning::drain_timeout_ns`].
+    pub drain_timeouts: u64,
+    /// Turns ended early for a tenant of higher priority, or one far behind.
+    pub preemptions: u64,
+    /// Trials of "everybody open".
+    pub trials: u64,
+    /// Time spent with everybody open because nobody loses by it.
+    pub together_ns: u64,
+}
+
+/// What the scheduler keeps of one device. Starts as `default()`.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceState {
+    pub(super) mode: Mode,
+    pub(super) counters: Counters,
+    /// Devices of the domain; 0 outside one.
+    pub(super) group: u32,
+    /// Who is in the domain, to notice a change.
+    signature: u64,
+    pub(super) last_ns: u64,
+    pub(super) since_ns: u64,
+    pub(super) turn: u64,
+    pub(super) turn_end_ns: u64,
+    /// Virtual time that the holders of the current round are taken to.
+    pub(super) round_ns: u64,
+    /// Virtual time of the tenant furthest behind; never falls.
+    pub(super) floor_ns: u64,
+    /// Moving mean of the time a device stood drained before the next gate opened.
+    pub(super) bubble_ns: u64,
+    pub(super) overlap_since_ns: u64,
+    /// The next step at which everybody's samples are fresh.
+    pub(super) full_step_ns: u64,
+    /// The next step needs fresh samples only of idle tenants that go first.
+    pub(super) light_step: bool,
+    /// How often such steps come; 0 when none are needed.
+    pub(super) light_poll_ns: u64,
+    /// Start of the running measurement, under turns or together.
+    pub(super) window_ns: u64,
+    pub(super) next_trial_ns: u64,
+    pub(super) retrial_ns: u64,
+    /// The running "together" is a trial.
+    pub(super) trial: bool,
+}
+
+impl DeviceState {
+    /// How the device's time is divided now.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// What has happened so far. A domain counts on its lowest device.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    pub(super) fn root(&self) -> usize {
+        self.group.trailing_zeros() as usize
+    }
+
+    pub(super) fn is_root(&self, device: usize) -> bool {
+        self.root() == device
+    }
+}
+
+/// The bit of a device in a set of devices.
+pub(super) fn bit(device: usize) -> u32 {
+    u32::try_from(device).ok().and_then(|d| 1_u32.checked_shl(d)).unwrap_or(0)
+}
+
+/// One domain for the time of a step.
+pub(super) struct Domain<'a> {
+    pub(super) tuning: &'a Tuning,
+    pub(super) now_ns: u64,
+    pub(super) state: &'a mut DeviceState,
+    pub(super) tenants: &'a mut [TenantState],
+}
+
+impl Domain<'_> {
+    pub(super) fn members(&self) -> impl Iterator<Item = &TenantState> {
+        let group = self.state.group;
+        self.tenants.iter().filter(move |t| t.seats & group != 0)
+    }
+
+    pub(super) fn members_mut(&mut self) -> impl Iterator<Item = &mut TenantState> {
+        let group = self.state.group;
+        self.tenants.iter_mut().filter(move |t| t.seats & group != 0)
+    }
+
+    pub(super) fn demanders(&self) -> impl Iterator<Item = &TenantState> {
+        self.members().filter(|t| t.demands(self.tuning, self.now_ns))
+    }
+}
+
+/// Finds the domains anew, and resets those whose devices or tenants have changed.
+pub(super) fn regroup(
+    now_ns: u64,
+    devices: &mut [DeviceState],
+    tenants: &mut [TenantState],
+    foreign: &[u32],
+) {
+    let width = devices.len().min(MAX_DEVICES);
+    let mut contended = 0_u32;
+    for device in 0..width {
+        let Some(state) = devices.get_mut(device) else { continue };
+        let users = tenants.iter().filter(|t| !t.paused && t.attached & bit(device) != 0).count();
+        if foreign.get(device).copied().unwrap_or(0) > 0 && users > 0 {
+            state.mode = Mode::Counted;
+        } else if users < 2 {
+            state.mode = Mode::Free;
+        } else {
+            contended |= bit(device);
+            continue;
+        }
+        state.group = 0;
+    }
+    let mut groups = [0_u32; MAX_DEVICES];
+    for (device, group) in groups.iter_mut().enumerate() {
+        *group = bit(device) & contended;
+    }
+    for tenant in tenants.iter_mut() {
+        tenant.seats = if tenant.paused { 0 } else { tenant.attached & contended };
+        if tenant.seats == 0 {
+            tenant.open = false;
+            tenant.holder = false;
+            tenant.lingering = false;
+        }
+        let joined = groups.iter().filter(|g| **g & tenant.seats != 0).fold(0, |all, g| all | *g);
+        for group in groups.iter_mut().filter(|g| **g & joined != 0) {
+            *group = joined;
+        }
+    }
+    for (device, state) in devices.iter_mut().enumerate().take(width) {
+        let group = groups.get(device).copied().unwrap_or(0);
+        if group == 0 {
+            continue;
+        }
+        if group.trailing_zeros() as usize != device {
+            state.group = group;
+            state.mode = Mode::Lull;
+            continue;
+        }
+        let signature = tenants
+            .iter()
+            .zip(0_u64..)
+            .filter(|(t, _)| t.seats & group != 0)
+            .fold(u64::from(group), |all, (t, row)| mix(all, row, t.seats));
+        if signature != state.signature || state.group != group {
+            reset(now_ns, group, signature, state, tenants);
+        }
+    }
+}
+
+/// Starts a domain over with everybody as they are, but no measurement and no turn.
+fn reset(
+    now_ns: u64,
+    group: u32,
+    signature: u64,
+    state: &mut DeviceState,
+    tenants: &mut [TenantState],
+) {
+    let same_devices = state.group == group;
+    let in_turns = same_devices && matches!(state.mode, Mode::Held | Mode::Drain);
+    state.group = group;
+    state.signature = signature;
+    state.window_ns = now_ns;
+    state.next_trial_ns = 0;
+    state.retrial_ns = 0;
+    state.trial = false;
+    let floor_ns = state.floor_ns;
+    for tenant in tenants.iter_mut().filter(|t| t.seats & group != 0) {
+        tenant.window_used_ns = tenant.used_ns;
+        tenant.usage_known = false;
+        if !same_devices || tenant.virtual_ns == 0 {
+            tenant.virtual_ns = floor_ns;
+        }
+    }
+    if in_turns {
+        return;
+    }
+    state.mode = Mode::Lull;
+    state.since_ns = now_ns;
+    state.last_ns = now_ns;
+    state.overlap_since_ns = 0;
+    for tenant in tenants.iter_mut().filter(|t| t.seats & group != 0) {
+        tenant.open_gate(now_ns);
+        tenant.holder = false;
+    }
+}
+
+fn mix(all: u64, row: u64, seats: u32) -> u64 {
+    (all ^ row.wrapping_add(1) ^ (u64::from(seats) << 32))
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(29)
+}
+
+/// The gate of a tenant on a device of a domain.
+pub(super) fn gate(
+    tuning: &Tuning,
+    now_ns: u64,
+    root: &DeviceState,
+    tenants: &[TenantState],
+    tenant: &TenantState,
+    device: u32,
+) -> Gate {
+    let mut active = 0_u32;
+    let mut highest = i32::MIN;
+    let mut latency_beside = false;
+    for other in tenants.iter().filter(|t| t.seats & device != 0) {
+        let may_run = other.holder || other.lingering || other.open && other.works(now_ns);
+        active = active.saturating_add(u32::from(may_run));
+        highest = highest.max(other.priority);
+        latency_beside |= other.latency;
+    }
+    let horizon_ns = if tenant.priority < highest {
+        tuning.low_horizon_ns
+    } else if latency_beside && !tenant.latency {
+        tuning.latency_horizon_ns
+    } else {
+        tuning.horizon_ns
+    };
+    let next = !tenant.open && matches!(root.mode, Mode::Held | Mode::Drain);
+    let holder_drains_ns = if next {
+        let before = tenants.iter().filter(|t| t.seats & device != 0 && (t.holder || t.lingering));
+        before.map(|t| t.busy_until_ns.min(now_ns.saturating_add(t.drain_ns))).max()
+    } else {
+        None
+    };
+    Gate {
+        state: if tenant.open { GateState::Timed } else { GateState::Closed },
+        active: active.max(1),
+        turn: root.turn,
+        turn_end_ns: if tenant.holder { root.turn_end_ns } else { 0 },
+        quantum_ns: root.quantum_ns(tuning),
+        horizon_ns,
+        t_open_ns: match (root.mode, holder_drains_ns) {
+            (Mode::Drain, Some(drained_ns)) if tenant.picked => drained_ns,
+            _ => 0,
+        },
+        watch: !root.light_step || goes_first(tenant, highest),
+    }
+}
+
+/// Tenants that are looked at more often than the others while they are idle.
+pub(super) fn goes_first(tenant: &TenantState, highest: i32) -> bool {
+    tenant.latency || tenant.priority >= highest
+}

@@ -1,0 +1,350 @@
+//! The phases of a domain: everybody open, one holder, the drain between two.
+//!
+//! Promises: every closed gate is opened again, by the next turn of its tenant or when nobody else
+//! works any more; a drain ends by its time-out; a higher priority takes over at once.
+
+use super::TenantState;
+use super::domain::{Domain, Mode};
+
+/// Longest time closed work is looked for on the device after a drain that timed out.
+const LINGER_NS: u64 = 1_000_000_000;
+
+/// How a turn is handed on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Handover {
+    /// Everybody chooses anew.
+    All,
+    /// Holders that still work keep their seats; the others' devices are filled.
+    Fill,
+    /// The last holders have drained, or have been waited for long enough.
+    Drained,
+}
+
+impl Domain<'_> {
+    /// One step: charges, moves on, and says when to look again.
+    pub(super) fn drive(&mut self) -> u64 {
+        self.charge();
+        self.settle_lingering();
+        self.count_beside();
+        if self.is_full_step() {
+            self.wake_sleepers();
+            match self.state.mode {
+                Mode::Lull => self.lull(),
+                Mode::Held => self.held(),
+                Mode::Drain => self.drain(),
+                Mode::Together => self.together(),
+                Mode::Free | Mode::Counted => self.begin_lull(),
+            }
+        }
+        self.next_wake_ns()
+    }
+
+    /// Somebody at work has a holder, or a worker, of lower priority beside it.
+    pub(super) fn overtaken(&self) -> bool {
+        let runs = |t: &&TenantState| t.open && (t.holder || self.state.mode != Mode::Held);
+        self.demanders().any(|high| {
+            let mut lower = self.members().filter(|t| t.priority < high.priority);
+            lower.any(|low| runs(&low) && low.shares_device(high))
+        })
+    }
+
+    /// Whether this step's samples are everybody's; a step between full ones only looks for work that
+    /// goes first.
+    pub(super) fn is_full_step(&self) -> bool {
+        !self.state.light_step || self.overtaken()
+    }
+
+    /// Notes for each tenant how many run at once with it.
+    fn count_beside(&mut self) {
+        let (now_ns, recent_ns) = (self.now_ns, self.tuning.sleep_ns);
+        let runs = |t: &&TenantState| {
+            t.lingering || t.open && now_ns.saturating_sub(t.last_launch_ns) < recent_ns
+        };
+        for row in 0..self.tenants.len() {
+            let Some(tenant) = self.tenants.get(row) else { continue };
+            let beside = self.members().filter(runs).filter(|t| t.shares_device(tenant)).count();
+            let Some(tenant) = self.tenants.get_mut(row) else { continue };
+            tenant.note_beside(u64::try_from(beside).unwrap_or(1));
+        }
+    }
+
+    fn settle_lingering(&mut self) {
+        let (now_ns, tuning) = (self.now_ns, self.tuning);
+        for tenant in self.members_mut() {
+            let over = now_ns.saturating_sub(tenant.closed_ns) > LINGER_NS;
+            let sliced = tenant.beside > 1 && tenant.drained_ns(tuning) > now_ns;
+            tenant.lingering &= (tenant.busy(now_ns) || sliced) && !over;
+        }
+    }
+
+    /// Opens everybody.
+    pub(super) fn begin_lull(&mut self) {
+        let (now_ns, takeover_ns) = (self.now_ns, self.tuning.takeover_ns);
+        for tenant in self.members_mut() {
+            tenant.end_turn(now_ns, takeover_ns, true);
+            tenant.open_gate(now_ns);
+            tenant.picked = false;
+        }
+        self.state.mode = Mode::Lull;
+        self.state.since_ns = now_ns;
+        self.state.turn_end_ns = 0;
+        self.state.overlap_since_ns = 0;
+    }
+
+    fn lull(&mut self) {
+        if self.overtaken() {
+            return self.hand_over(Handover::All);
+        }
+        if !self.any_pair(|_| true) {
+            self.state.overlap_since_ns = 0;
+        } else if self.state.overlap_since_ns == 0 {
+            self.state.overlap_since_ns = self.now_ns;
+            self.members_mut().for_each(TenantState::mark_overlap);
+        } else if self.lasted(self.state.overlap_since_ns, self.tuning.overlap_ns)
+            && self.any_pair(|t| t.keeps_on(self.now_ns))
+        {
+            return self.hand_over(Handover::All);
+        }
+        if self.trial_due() {
+            self.begin_trial();
+        }
+    }
+
+    /// Whether two that use one device at once are both as asked.
+    fn any_pair(&self, is: impl Fn(&TenantState) -> bool) -> bool {
+        let both = |a: &TenantState, b: &TenantState| {
+            !core::ptr::eq(a, b) && a.shares_device(b) && is(a) && is(b)
+        };
+        self.demanders().any(|a| self.demanders().any(|b| both(a, b)))
+    }
+
+    fn held(&mut self) {
+        if self.release_idle() {
+            return self.hand_over(Handover::Fill);
+        }
+        if self.overtaken() {
+            self.count_preemption();
+            return self.hand_over(Handover::All);
+        }
+        self.end_overlaps();
+        if self.trial_due() {
+            return self.begin_trial();
+        }
+        if self.may_lull() {
+            return self.begin_lull();
+        }
+        if self.members().any(|t| self.contends(t) && self.finds_room(t)) {
+            return self.hand_over(Handover::Fill);
+        }
+        if !self.members().any(|t| self.contends(t)) {
+            return;
+        }
+        if self.now_ns >= self.turn_end_ns() {
+            self.hand_over(Handover::All);
+        } else if self.left_behind() {
+            self.count_preemption();
+            self.hand_over(Handover::All);
+        }
+    }
+
+    fn drain(&mut self) {
+        if self.overtaken() {
+            return self.hand_over(Handover::All);
+        }
+        let since_ns = self.state.since_ns;
+        let opens_ns = self.now_ns.saturating_add(self.tuning.lead_ns);
+        let timed_out = self.lasted(since_ns, self.tuning.drain_timeout_ns);
+        let closed_now = |t: &&TenantState| t.closed_ns >= since_ns;
+        let busy = self.members().filter(closed_now).any(|t| t.lingering && t.busy(opens_ns));
+        if busy && !timed_out {
+            return;
+        }
+        if timed_out {
+            self.state.counters.drain_timeouts =
+                self.state.counters.drain_timeouts.saturating_add(1);
+        } else if let Some(end_ns) =
+            self.members().filter(closed_now).map(|t| t.busy_until_ns).max()
+        {
+            let bubble_ns = self.now_ns.saturating_sub(end_ns.max(since_ns)).min(1_000_000);
+            self.state.bubble_ns = super::tenant::mean(self.state.bubble_ns, bubble_ns);
+        }
+        let now_ns = self.now_ns;
+        for tenant in self.members_mut().filter(|t| t.closed_ns >= since_ns) {
+            let drain_ns = now_ns.saturating_sub(tenant.closed_ns);
+            tenant.drain_ns = super::tenant::mean(tenant.drain_ns, drain_ns);
+        }
+        self.hand_over(Handover::Drained);
+    }
+
+    /// Ends the current turns as `how` says and begins the next, or the drain before them.
+    pub(super) fn hand_over(&mut self, how: Handover) {
+        let Some(first) = self.pick(how != Handover::All) else { return self.begin_lull() };
+        if self.may_lull() {
+            return self.begin_lull();
+        }
+        let (now_ns, takeover_ns) = (self.now_ns, self.tuning.takeover_ns);
+        let mut must_drain = false;
+        for row in 0..self.tenants.len() {
+            let Some(tenant) = self.tenants.get(row) else { continue };
+            if tenant.seats & self.state.group == 0 || tenant.picked {
+                continue;
+            }
+            let stays_open = self.stays_open(tenant);
+            must_drain |= !stays_open && tenant.open && self.is_waited_for(tenant);
+            let Some(tenant) = self.tenants.get_mut(row) else { continue };
+            tenant.end_turn(now_ns, takeover_ns, false);
+            if !stays_open {
+                tenant.close_gate(now_ns);
+            } else if !tenant.open {
+                tenant.open_gate(now_ns);
+            }
+        }
+        if must_drain && how != Handover::Drained {
+            self.state.mode = Mode::Drain;
+            self.state.since_ns = now_ns;
+            return;
+        }
+        self.begin_turns(first, how == Handover::Fill);
+    }
+
+    fn begin_turns(&mut self, first: usize, fill: bool) {
+        let now_ns = self.now_ns;
+        let carries_on = fill && self.members().any(|t| t.picked && t.holder);
+        let owed_ns = self.turn_ns(first);
+        let mut handovers = 0_u64;
+        for tenant in self.members_mut().filter(|t| t.picked) {
+            handovers = handovers.saturating_add(u64::from(!tenant.holder));
+            tenant.begin_turn(now_ns);
+            tenant.picked = false;
+        }
+        self.state.mode = Mode::Held;
+        self.state.since_ns = now_ns;
+        self.state.turn = self.state.turn.wrapping_add(1);
+        self.state.counters.turns = self.state.counters.turns.saturating_add(1);
+        self.state.counters.handovers = self.state.counters.handovers.saturating_add(handovers);
+        if !carries_on {
+            let takeover_ns = if handovers > 0 { self.tuning.takeover_ns } else { 0 };
+            self.state.turn_end_ns = now_ns.saturating_add(takeover_ns).saturating_add(owed_ns);
+        }
+    }
+
+    /// Whether one that is not picked keeps an open gate beside those that are.
+    fn stays_open(&self, tenant: &TenantState) -> bool {
+        let mut beside = self.members().filter(|t| t.picked && t.shares_device(tenant)).peekable();
+        if beside.peek().is_none() {
+            return true;
+        }
+        let mut outranks_all = true;
+        for picked in beside {
+            if picked.priority > tenant.priority {
+                return false;
+            }
+            outranks_all &= picked.priority < tenant.priority;
+        }
+        let idle = !tenant.demands(self.tuning, self.now_ns);
+        let capped = tenant.cap_opens_ns(self.now_ns) != 0;
+        outranks_all || idle && !capped && (tenant.open || self.is_calm(tenant))
+    }
+
+    /// Whether the next turn waits until this tenant's work has drained.
+    fn is_waited_for(&self, tenant: &TenantState) -> bool {
+        let opens_ns = self.now_ns.saturating_add(self.tuning.lead_ns);
+        tenant.busy(opens_ns)
+            && self.members().any(|t| {
+                t.picked && !t.open && t.priority <= tenant.priority && t.shares_device(tenant)
+            })
+    }
+
+    /// Takes the turn from holders without work; they keep their open gate. True if any was.
+    fn release_idle(&mut self) -> bool {
+        let (tuning, now_ns) = (self.tuning, self.now_ns);
+        let mut released = !self.members().any(|t| t.holder);
+        for tenant in self.members_mut() {
+            if tenant.holder && !tenant.demands(tuning, now_ns) {
+                let by_cap = tenant.cap_opens_ns(now_ns) != 0;
+                tenant.end_turn(now_ns, tuning.takeover_ns, !by_cap);
+                released = true;
+            }
+        }
+        released
+    }
+
+    /// Closes those who have come back and work beside a holder for too long.
+    fn end_overlaps(&mut self) {
+        let (tuning, now_ns) = (self.tuning, self.now_ns);
+        for row in 0..self.tenants.len() {
+            let Some(tenant) = self.tenants.get(row) else { continue };
+            let in_domain = tenant.seats & self.state.group != 0;
+            if !in_domain || !tenant.open || tenant.holder {
+                continue;
+            }
+            let holder = self.members().find(|h| h.holder && h.shares_device(tenant));
+            let overlaps =
+                holder.is_some_and(|h| tenant.demands(tuning, now_ns) && h.demands(tuning, now_ns));
+            let Some(tenant) = self.tenants.get_mut(row) else { continue };
+            if !overlaps {
+                tenant.overlap_since_ns = 0;
+            } else if tenant.overlap_since_ns == 0 {
+                tenant.overlap_since_ns = now_ns;
+                tenant.mark_overlap();
+            } else if now_ns.saturating_sub(tenant.overlap_since_ns) >= tuning.overlap_ns
+                && tenant.keeps_on(now_ns)
+            {
+                tenant.close_gate(now_ns);
+            }
+        }
+    }
+
+    /// At most one member has been active of late and nobody must be kept out of its way.
+    fn may_lull(&self) -> bool {
+        let mut active = self.members().filter(|t| !self.is_calm(t));
+        let Some(only) = active.next() else { return true };
+        active.next().is_none() && !self.members().any(|t| t.priority < only.priority)
+    }
+
+    pub(super) fn is_calm(&self, tenant: &TenantState) -> bool {
+        !tenant.demands(self.tuning, self.now_ns)
+            && self.lasted(tenant.last_demand_ns, self.tuning.calm_ns)
+    }
+
+    /// Wants a turn and does not have it.
+    pub(super) fn contends(&self, tenant: &TenantState) -> bool {
+        !tenant.holder && tenant.demands(self.tuning, self.now_ns)
+    }
+
+    fn finds_room(&self, tenant: &TenantState) -> bool {
+        !self.members().any(|h| h.holder && h.shares_device(tenant))
+    }
+
+    /// End of the running turn; early when the latency class waits.
+    pub(super) fn turn_end_ns(&self) -> u64 {
+        let planned_ns = self.state.turn_end_ns;
+        if !self.members().any(|t| t.latency && self.contends(t)) {
+            return planned_ns;
+        }
+        planned_ns.min(self.state.since_ns.saturating_add(self.tuning.latency_quantum_ns))
+    }
+
+    /// A contender is a whole round behind the holder that keeps it out.
+    fn left_behind(&self) -> bool {
+        let step_ns = self.round_step_ns();
+        let held_long_enough = |h: &TenantState| self.lasted(h.opened_ns, self.tuning.min_hold_ns);
+        self.members().filter(|t| self.contends(t)).any(|waiting| {
+            self.members().any(|h| {
+                h.holder
+                    && h.shares_device(waiting)
+                    && h.priority == waiting.priority
+                    && held_long_enough(h)
+                    && waiting.virtual_ns.saturating_add(step_ns) <= h.virtual_ns
+            })
+        })
+    }
+
+    pub(super) fn lasted(&self, since_ns: u64, for_ns: u64) -> bool {
+        self.now_ns.saturating_sub(since_ns) >= for_ns
+    }
+
+    fn count_preemption(&mut self) {
+        self.state.counters.preemptions = self.state.counters.preemptions.saturating_add(1);
+    }
+}

@@ -1,0 +1,100 @@
+//! Who goes next, and for how long.
+//!
+//! Start-time fair queueing with rounds: each tenant is taken, turn by turn, to one common virtual
+//! time, so that a turn that ran over makes the next one of its tenant shorter by as much. Among those
+//! about equally far behind, the one that has waited longest goes first.
+//!
+//! Promises: higher priority first; a tenant on several devices is picked only if all of them are to
+//! be had; whoever is furthest behind is never passed over for one more than half a round ahead.
+
+use super::domain::{DeviceState, Domain};
+use super::{TenantState, Tuning, VIRTUAL_SCALE};
+
+impl DeviceState {
+    /// Mean length of a turn: long enough that takeovers cost little.
+    pub(super) fn quantum_ns(&self, tuning: &Tuning) -> u64 {
+        let handover_ns = tuning.takeover_ns.saturating_add(self.bubble_ns);
+        let long_enough = handover_ns.saturating_mul(1_000_000) / tuning.takeover_cost_ppm.max(1);
+        long_enough.clamp(tuning.min_quantum_ns, tuning.max_quantum_ns.max(tuning.min_quantum_ns))
+    }
+}
+
+impl Domain<'_> {
+    /// Mean length of a turn now.
+    pub(super) fn mean_turn_ns(&self) -> u64 {
+        if self.demanders().any(|t| t.latency) {
+            return self.tuning.latency_quantum_ns;
+        }
+        self.state.quantum_ns(self.tuning)
+    }
+
+    /// Virtual time each tenant advances by in one round.
+    pub(super) fn round_step_ns(&self) -> u64 {
+        let (count, weights) = self.demanders().fold((0_u64, 0_u64), |(count, weights), t| {
+            (count.saturating_add(1), weights.saturating_add(t.weight))
+        });
+        let mean_weight = (weights / count.max(1)).max(1);
+        (self.mean_turn_ns().saturating_mul(VIRTUAL_SCALE) / mean_weight).max(1)
+    }
+
+    /// Marks those that go next as picked; with `keep`, holders that still work keep their seats.
+    /// Returns the row of the first, which sets the length of the turn.
+    pub(super) fn pick(&mut self, keep: bool) -> Option<usize> {
+        let (tuning, now_ns) = (self.tuning, self.now_ns);
+        let mut taken = 0_u32;
+        let mut first = None;
+        let group = self.state.group;
+        for (row, tenant) in self.tenants.iter_mut().enumerate() {
+            if tenant.seats & group == 0 {
+                continue;
+            }
+            tenant.picked = keep && tenant.holder && tenant.demands(tuning, now_ns);
+            if tenant.picked {
+                taken |= tenant.seats;
+                first = first.or(Some(row));
+            }
+        }
+        let near_ns = self.round_step_ns() / 2;
+        while let Some(row) = self.best(taken, near_ns) {
+            let Some(tenant) = self.tenants.get_mut(row) else { break };
+            tenant.picked = true;
+            taken |= tenant.seats;
+            first = first.or(Some(row));
+        }
+        first
+    }
+
+    /// The tenant that goes first among those that want only devices not yet taken.
+    fn best(&self, taken: u32, near_ns: u64) -> Option<usize> {
+        let fits = |t: &TenantState| {
+            t.seats & self.state.group != 0
+                && t.seats & taken == 0
+                && !t.picked
+                && t.demands(self.tuning, self.now_ns)
+        };
+        let fitting = || self.tenants.iter().enumerate().filter(|(_, t)| fits(t));
+        let priority = fitting().map(|(_, t)| t.priority).max()?;
+        let level = || fitting().filter(|(_, t)| t.priority == priority);
+        let lowest_ns = level().map(|(_, t)| t.virtual_ns).min()?;
+        let near = level().filter(|(_, t)| t.virtual_ns <= lowest_ns.saturating_add(near_ns));
+        near.min_by_key(|(_, t)| t.served_ns).map(|(row, _)| row)
+    }
+
+    /// Length of the turn that `row` begins now; moves the round on when it is complete.
+    pub(super) fn turn_ns(&mut self, row: usize) -> u64 {
+        let step_ns = self.round_step_ns();
+        let Some(tenant) = self.tenants.get(row) else { return self.tuning.min_turn_ns };
+        let (virtual_ns, weight) = (tenant.virtual_ns, tenant.weight);
+        let round_ns = self.state.round_ns;
+        if virtual_ns.saturating_add(step_ns / 4) >= round_ns {
+            let next_ns = round_ns.saturating_add(step_ns);
+            let near = next_ns > virtual_ns.saturating_add(step_ns / 4);
+            self.state.round_ns = if near { next_ns } else { virtual_ns.saturating_add(step_ns) };
+        }
+        let full_ns = step_ns.saturating_mul(weight) / VIRTUAL_SCALE;
+        let owed_ns = self.state.round_ns.saturating_sub(virtual_ns).saturating_mul(weight);
+        let owed_ns = (owed_ns / VIRTUAL_SCALE).clamp(full_ns / 2, full_ns.saturating_mul(2));
+        let longest_ns = self.tuning.max_quantum_ns.max(self.tuning.min_turn_ns);
+        owed_ns.clamp(self.tuning.min_turn_ns.min(longest_ns), longest_ns)
+    }
+}

@@ -1,0 +1,262 @@
+//! One tenant's state: what its last samples say, and where it stands in the queue.
+//!
+//! Promises: samples only ever change the state of their own tenant; times from the future are cut
+//! to the present where the past is meant.
+
+use divvy_abi::MAX_DEVICES;
+
+use super::domain::bit;
+use super::{Sample, Tuning};
+
+/// Turns in a row without a pause after which a holder is taken to be steady.
+const STEADY_TURNS: u32 = 4;
+
+/// What the scheduler keeps of one tenant. Starts as `default()`; its fields are the scheduler's own.
+#[derive(Clone, Debug, Default)]
+pub struct TenantState {
+    /// Devices the tenant is attached to.
+    pub(super) attached: u32,
+    /// Those of them on which it takes turns with others.
+    pub(super) seats: u32,
+    pub(super) weight: u64,
+    pub(super) priority: i32,
+    pub(super) latency: bool,
+    pub(super) paused: bool,
+    pub(super) capped: bool,
+    wants: bool,
+    pub(super) busy_until_ns: u64,
+    pub(super) last_launch_ns: u64,
+    launches: u64,
+    closed_until_ns: u64,
+    /// Tenants whose work runs at once with its own, itself included: its own takes longer by that.
+    pub(super) beside: u64,
+    beside_launch_ns: u64,
+    /// Submissions when the overlap it is in was first seen.
+    pub(super) launches_at_overlap: u64,
+    /// Mean over its devices.
+    pub(super) used_ns: u64,
+
+    /// Virtual time: what it held, divided by its weight.
+    pub(super) virtual_ns: u64,
+    pub(super) open: bool,
+    /// Has the turn on all its seats.
+    pub(super) holder: bool,
+    /// Closed while its work was still in flight.
+    pub(super) lingering: bool,
+    /// Chosen for the turn that is about to begin.
+    pub(super) picked: bool,
+    /// Had no work at the last step.
+    pub(super) asleep_since_ns: u64,
+    pub(super) opened_ns: u64,
+    pub(super) closed_ns: u64,
+    /// End of its last turn: who has waited longest goes first.
+    pub(super) served_ns: u64,
+    /// Since when it works beside a holder that works too.
+    pub(super) overlap_since_ns: u64,
+    pub(super) last_demand_ns: u64,
+    steady_turns: u32,
+    used_at_open_ns: u64,
+    /// Part of its own turns it uses, in millionths; a moving mean.
+    pub(super) usage_ppm: u64,
+    pub(super) usage_known: bool,
+    pub(super) usage_at_trial_ppm: u64,
+    /// Moving mean of how long its work takes to drain after a turn.
+    pub(super) drain_ns: u64,
+    pub(super) window_used_ns: u64,
+    pub(super) gated_ppm: u64,
+    held_ns: u64,
+}
+
+impl TenantState {
+    /// Wall time the tenant was charged for while others shared its devices.
+    pub fn held_ns(&self) -> u64 {
+        self.held_ns
+    }
+
+    /// Takes the samples of one step, one for each device.
+    pub(super) fn observe(&mut self, now_ns: u64, row: &[Sample]) {
+        let mut seen = Self::default();
+        let mut used_ns = 0_u64;
+        let mut share_ppm = 0_u32;
+        let mut weight = 0_u32;
+        let mut priority = i32::MIN;
+        for (device, sample) in row.iter().enumerate().take(MAX_DEVICES) {
+            if !sample.attached {
+                continue;
+            }
+            seen.attached |= bit(device);
+            seen.wants |= sample.wants;
+            seen.paused |= sample.paused;
+            seen.latency |= sample.latency;
+            seen.busy_until_ns = seen.busy_until_ns.max(sample.busy_until_ns);
+            seen.last_launch_ns = seen.last_launch_ns.max(sample.last_launch_ns.min(now_ns));
+            seen.closed_until_ns = seen.closed_until_ns.max(sample.closed_until_ns);
+            seen.launches = seen.launches.wrapping_add(sample.launches);
+            used_ns = used_ns.saturating_add(sample.used_ns);
+            share_ppm = share_ppm.max(sample.share_ppm);
+            weight = weight.max(sample.weight);
+            priority = priority.max(sample.priority);
+        }
+        if seen.attached == 0 {
+            *self = Self::default();
+            return;
+        }
+        self.attached = seen.attached;
+        self.wants = seen.wants;
+        self.paused = seen.paused;
+        self.latency = seen.latency;
+        self.busy_until_ns = seen.busy_until_ns;
+        self.last_launch_ns = seen.last_launch_ns;
+        self.launches = seen.launches;
+        self.closed_until_ns = seen.closed_until_ns;
+        self.priority = priority;
+        self.used_ns = used_ns / u64::from(seen.attached.count_ones()).max(1);
+        self.capped = (1..1_000_000).contains(&share_ppm);
+        self.weight = match weight {
+            0 if self.capped => u64::from(share_ppm / 10_000).max(1),
+            0 => 100,
+            set => u64::from(set),
+        };
+    }
+
+    /// Work is in flight.
+    pub(super) fn busy(&self, now_ns: u64) -> bool {
+        self.busy_until_ns > now_ns
+    }
+
+    /// When it will count as idle if it launches nothing more.
+    pub(super) fn idle_at_ns(&self, tuning: &Tuning, now_ns: u64) -> u64 {
+        let worth_a_turn_ns = tuning.idle_ns.saturating_add(tuning.takeover_ns);
+        if self.closed_until_ns > now_ns.saturating_add(worth_a_turn_ns) {
+            // Its own cap keeps it from launching for a while: idle as soon as it has drained.
+            return self.busy_until_ns;
+        }
+        let last_ns = self.drained_ns(tuning).max(self.last_launch_ns).max(self.closed_until_ns);
+        let grace_ns = if self.holder { tuning.grace_ns } else { 0 };
+        last_ns.saturating_add(tuning.idle_ns).max(self.opened_ns.saturating_add(grace_ns))
+    }
+
+    /// Work is in flight, or was a moment ago.
+    pub(super) fn works(&self, now_ns: u64) -> bool {
+        !self.paused && (self.busy(now_ns) || self.last_launch_ns.saturating_add(200_000) > now_ns)
+    }
+
+    /// When its work in flight will have drained at the latest: the estimate may be wrong by a part of
+    /// itself, and is of work that runs alone.
+    pub(super) fn drained_ns(&self, tuning: &Tuning) -> u64 {
+        let alone_ns = self.busy_until_ns.saturating_sub(self.last_launch_ns);
+        let mut late_ns = alone_ns / 16;
+        if self.beside > 1 {
+            let others = self.beside.saturating_sub(1);
+            late_ns = late_ns
+                .saturating_add(alone_ns.saturating_mul(others))
+                .saturating_add(tuning.takeover_ns.saturating_mul(self.beside));
+        }
+        self.busy_until_ns.saturating_add(late_ns)
+    }
+
+    /// Takes how many run at once with it; what it launched before is delayed by the most there were.
+    pub(super) fn note_beside(&mut self, beside: u64) {
+        let launched = self.last_launch_ns != self.beside_launch_ns;
+        self.beside_launch_ns = self.last_launch_ns;
+        self.beside = if launched { beside } else { self.beside.max(beside) };
+    }
+
+    /// It uses its open gate, or waits at its closed one.
+    pub(super) fn demands(&self, tuning: &Tuning, now_ns: u64) -> bool {
+        if self.paused {
+            return false;
+        }
+        if self.open { self.idle_at_ns(tuning, now_ns) > now_ns } else { self.waits(now_ns) }
+    }
+
+    /// Begins to watch whether it keeps working beside others.
+    pub(super) fn mark_overlap(&mut self) {
+        self.launches_at_overlap = self.launches;
+    }
+
+    /// Has work in flight beyond doubt, or has launched since the overlap was first seen.
+    pub(super) fn keeps_on(&self, now_ns: u64) -> bool {
+        self.busy(now_ns) || self.launches != self.launches_at_overlap
+    }
+
+    fn waits(&self, now_ns: u64) -> bool {
+        self.wants && self.closed_until_ns <= now_ns
+    }
+
+    /// When its own cap will let it launch again; 0 when it does.
+    pub(super) fn cap_opens_ns(&self, now_ns: u64) -> u64 {
+        if self.closed_until_ns > now_ns { self.closed_until_ns } else { 0 }
+    }
+
+    pub(super) fn shares_device(&self, other: &Self) -> bool {
+        self.seats & other.seats != 0
+    }
+
+    pub(super) fn steady(&self) -> bool {
+        self.steady_turns >= STEADY_TURNS
+    }
+
+    pub(super) fn open_gate(&mut self, now_ns: u64) {
+        if !self.open {
+            self.open = true;
+            self.opened_ns = now_ns;
+        }
+        self.lingering = false;
+    }
+
+    pub(super) fn close_gate(&mut self, now_ns: u64) {
+        self.lingering = self.open && self.busy(now_ns);
+        if self.open {
+            self.closed_ns = now_ns;
+        }
+        self.open = false;
+        self.wants = false;
+        self.overlap_since_ns = 0;
+    }
+
+    pub(super) fn begin_turn(&mut self, now_ns: u64) {
+        self.open_gate(now_ns);
+        if !self.holder {
+            self.holder = true;
+            self.opened_ns = now_ns;
+            self.used_at_open_ns = self.used_ns;
+            self.overlap_since_ns = 0;
+        }
+    }
+
+    /// Ends a turn; `paused_work` when it ended because the holder had no work.
+    pub(super) fn end_turn(&mut self, now_ns: u64, takeover_ns: u64, paused_work: bool) {
+        if !self.holder {
+            return;
+        }
+        self.holder = false;
+        self.served_ns = now_ns;
+        self.steady_turns = if paused_work { 0 } else { self.steady_turns.saturating_add(1) };
+        let held_ns = now_ns.saturating_sub(self.opened_ns).saturating_sub(takeover_ns);
+        if held_ns < 1_000_000 {
+            return;
+        }
+        let used_ns = self.used_ns.saturating_sub(self.used_at_open_ns).min(held_ns);
+        let usage_ppm = rate_ppm(used_ns, held_ns);
+        self.usage_ppm = if self.usage_known { mean(self.usage_ppm, usage_ppm) } else { usage_ppm };
+        self.usage_known = true;
+    }
+
+    /// Charges wall time.
+    pub(super) fn charge(&mut self, wall_ns: u64) {
+        let cost = wall_ns.saturating_mul(super::VIRTUAL_SCALE) / self.weight.max(1);
+        self.virtual_ns = self.virtual_ns.saturating_add(cost);
+        self.held_ns = self.held_ns.saturating_add(wall_ns);
+    }
+}
+
+/// Moving mean: a quarter of the new value.
+pub(super) fn mean(old: u64, new: u64) -> u64 {
+    (old.saturating_mul(3).saturating_add(new)) / 4
+}
+
+/// `part` of `whole` in millionths, at most a million.
+pub(super) fn rate_ppm(part: u64, whole: u64) -> u64 {
+    (part.saturating_mul(1_000_000) / whole.max(1)).min(1_000_000)
+}

@@ -1,0 +1,92 @@
+//! When to look again: rarely while everything goes as expected, because each look costs the daemon.
+//!
+//! Promises: the end of a turn, of a drain and of an overlap are met exactly; an idle holder is
+//! noticed soon if it is known to pause, else within [`Tuning::steady_poll_ns`](super::Tuning).
+
+use super::domain::{Domain, Mode, goes_first};
+
+impl Domain<'_> {
+    /// Time of the next step, and whether it needs everybody's samples.
+    pub(super) fn next_wake_ns(&mut self) -> u64 {
+        let tuning = self.tuning;
+        let now_ns = self.now_ns;
+        if self.is_full_step() {
+            let full_ns = match self.state.mode {
+                Mode::Lull => self.lull_wake_ns(),
+                Mode::Held => self.held_wake_ns(),
+                Mode::Drain => self.drain_wake_ns(),
+                Mode::Together => self.together_wake_ns(),
+                Mode::Free | Mode::Counted => now_ns.saturating_add(tuning.lease_poll_ns),
+            };
+            self.state.full_step_ns = full_ns.max(now_ns.saturating_add(10_000));
+            self.state.light_poll_ns = self.first_poll_ns().unwrap_or(0);
+        }
+        let full_ns = self.state.full_step_ns;
+        let light_ns = now_ns.saturating_add(self.state.light_poll_ns);
+        self.state.light_step = self.state.light_poll_ns != 0 && light_ns < full_ns;
+        if self.state.light_step { light_ns } else { full_ns }
+    }
+
+    /// How often idle tenants that go first are looked at while others work.
+    fn first_poll_ns(&self) -> Option<u64> {
+        let highest = self.members().map(|t| t.priority).max()?;
+        let low_works = self.members().any(|t| t.priority < highest && !self.is_calm(t));
+        let idle = |latency: bool| {
+            self.members().any(|t| {
+                (if latency { t.latency } else { t.priority == highest })
+                    && goes_first(t, highest)
+                    && !t.demands(self.tuning, self.now_ns)
+            })
+        };
+        if low_works && idle(false) {
+            return Some(self.tuning.priority_poll_ns);
+        }
+        let others_work = self.members().any(|t| !t.latency && !self.is_calm(t));
+        (others_work && idle(true)).then_some(self.tuning.latency_poll_ns)
+    }
+
+    fn lull_wake_ns(&self) -> u64 {
+        let tuning = self.tuning;
+        let contended_of_late = self.members().filter(|t| !self.is_calm(t)).count() > 1;
+        let poll_ns = if contended_of_late { tuning.latency_poll_ns } else { tuning.calm_poll_ns };
+        let polled_ns = self.now_ns.saturating_add(poll_ns);
+        match self.state.overlap_since_ns {
+            0 => polled_ns,
+            since_ns => polled_ns.min(since_ns.saturating_add(tuning.overlap_ns)),
+        }
+    }
+
+    fn held_wake_ns(&self) -> u64 {
+        let tuning = self.tuning;
+        let now_ns = self.now_ns;
+        let contended = self.members().any(|t| self.contends(t));
+        let mut wake_ns = now_ns.saturating_add(tuning.steady_poll_ns);
+        for tenant in self.members() {
+            if tenant.holder {
+                let poll_ns =
+                    if tenant.steady() { tuning.steady_poll_ns } else { tuning.gappy_poll_ns };
+                let idle_ns = tenant.idle_at_ns(tuning, now_ns);
+                wake_ns = wake_ns.min(idle_ns.max(now_ns.saturating_add(poll_ns)));
+            } else if tenant.overlap_since_ns != 0 {
+                wake_ns = wake_ns.min(tenant.overlap_since_ns.saturating_add(tuning.overlap_ns));
+            }
+        }
+        if contended { wake_ns.min(self.turn_end_ns()) } else { wake_ns }
+    }
+
+    fn drain_wake_ns(&self) -> u64 {
+        let since_ns = self.state.since_ns;
+        let last_ns = self.members().filter(|t| t.lingering).map(|t| t.busy_until_ns).max();
+        let drained_ns = last_ns.unwrap_or(self.now_ns).saturating_sub(self.tuning.lead_ns);
+        // Looked at in between too: a synchronisation may have proved it drained.
+        let polled_ns = self.now_ns.saturating_add(self.tuning.gappy_poll_ns);
+        let timeout_ns = since_ns.saturating_add(self.tuning.drain_timeout_ns);
+        drained_ns.min(polled_ns).min(timeout_ns)
+    }
+
+    fn together_wake_ns(&self) -> u64 {
+        let step_ns =
+            if self.state.trial { self.tuning.trial_ns / 4 } else { self.tuning.calm_poll_ns };
+        self.now_ns.saturating_add(step_ns.max(1))
+    }
+}
