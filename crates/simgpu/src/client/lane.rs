@@ -12,8 +12,8 @@ use crate::sys::fork::ForkWord;
 use crate::wire::{Engine, PROTOCOL, Pace, Reply, Request, socket};
 use rustix::fd::AsFd;
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use std::cell::Cell;
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -183,16 +183,12 @@ impl Lane {
 }
 
 fn sleep_until(finished_ns: u64) {
-    thread_local! {
-        static IS_PRECISE: Cell<bool> = const { Cell::new(false) };
-    }
     if now_ns() >= finished_ns {
         return;
     }
-    if !IS_PRECISE.replace(true) {
-        // The stream's thread is the simulation's own: let its timers be exact.
-        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    }
+    // The thread may be the program's: its timers are exact for this sleep only.
+    let slack = rustix::thread::current_timer_slack().ok();
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let until = Timespec {
         tv_sec: (finished_ns / 1_000_000_000) as i64,
         tv_nsec: (finished_ns % 1_000_000_000) as i64,
@@ -201,6 +197,7 @@ fn sleep_until(finished_ns: u64) {
         let _ =
             rustix::thread::clock_nanosleep_absolute(rustix::thread::ClockId::Monotonic, &until);
     }
+    let _ = rustix::thread::set_current_timer_slack(slack.and_then(NonZeroU64::new));
 }
 
 /// The completion in a packet, which must be that of `sequence`.

@@ -12,6 +12,7 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::capture;
 use super::error::*;
+use super::host_clock;
 use super::state::{State, begin, begin_free};
 use super::stream::{Point, enqueue, enqueue_after, resolved, wait_for};
 use super::task::{Stamp, Task};
@@ -96,14 +97,13 @@ fn uncaptured(state: &mut State, event: CUevent) -> Answer {
 }
 
 pub fn cuEventQuery(_: Call, event: CUevent) -> Answer {
-    let (_, mut state) = begin_free()?;
+    let (driver, mut state) = begin_free()?;
     uncaptured(&mut state, event)?;
     let event = state.events.of(event)?;
     state.context(event.context)?;
-    match &event.mark {
-        Some((_, stamp)) if stamp.at().is_none() => Err(NOT_READY),
-        _ => Ok(()),
-    }
+    let Some((_, stamp)) = &event.mark else { return Ok(()) };
+    host_clock::looked(stamp.at(), driver.machine.time_scale());
+    if stamp.at().is_some() { Ok(()) } else { Err(NOT_READY) }
 }
 
 pub fn cuEventSynchronize(_: Call, event: CUevent) -> Answer {

@@ -4,7 +4,7 @@
 //! checked when this is compiled. An implementation receives its [`call::Call`] (which symbol, whose
 //! default stream) and typed arguments, and answers a `Result`; it is safe code. One lock guards the
 //! state of a process (`state`); physical memory and time come from a [`machine`]; work runs in
-//! one thread per stream (`stream`, `task`).
+//! one thread per stream (`queue`, `worker`, `task`).
 //!
 //! Not simulated, and refused as such: graphics interoperability, textures and surfaces, external
 //! semaphores, checkpoints, core dumps, tensor maps, conditional graph nodes, interprocess events.
@@ -44,6 +44,7 @@ mod pointer;
 mod pool;
 mod pool_calls;
 mod ptx;
+mod queue;
 mod remote;
 mod space;
 mod state;
@@ -53,6 +54,7 @@ mod task;
 mod track;
 mod versions;
 mod vmm;
+mod worker;
 
 #[cfg(test)]
 mod tests;

@@ -118,7 +118,10 @@ impl State {
 pub(crate) struct Driver {
     pub(crate) machine: Box<dyn Machine>,
     state: Mutex<State>,
+    /// Something completed.
     progress: Condvar,
+    /// A stream has something to look at.
+    work: Condvar,
 }
 
 static DRIVER: OnceLock<Driver> = OnceLock::new();
@@ -127,7 +130,7 @@ static NULL: AtomicBool = AtomicBool::new(false);
 impl Driver {
     /// A driver over a machine, with nothing in it.
     pub(crate) fn of(machine: Box<dyn Machine>) -> Self {
-        Self { machine, state: Mutex::default(), progress: Condvar::new() }
+        Self { machine, state: Mutex::default(), progress: Condvar::new(), work: Condvar::new() }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -139,9 +142,28 @@ impl Driver {
         self.progress.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Gives the lock up until a stream may have work; for engine threads.
+    pub(crate) fn wait_for_work<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.work.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tells every waiter to look again.
     pub(crate) fn progressed(&self) {
         self.progress.notify_all();
+        self.work.notify_all();
+    }
+
+    /// Tells engine threads of new work.
+    pub(crate) fn submitted(&self) {
+        self.work.notify_all();
+    }
+
+    /// Tells of an operation's end: engine threads too, if any has something left.
+    pub(crate) fn completed(&self, state: &State) {
+        self.progress.notify_all();
+        if state.streams.iter().any(|(_, stream)| stream.is_waited_for()) {
+            self.work.notify_all();
+        }
     }
 
     /// Takes physical memory of a visible device.

@@ -86,6 +86,8 @@ struct Lane {
     jobs: VecDeque<Job>,
     /// The last piece whose end has been told.
     told: Option<u64>,
+    /// When the first piece, which no engine has yet, is handed in.
+    due_ns: Option<u64>,
 }
 
 impl Engines {
@@ -102,9 +104,9 @@ impl Engines {
 
     /// Takes work in at `now_ns`; [`Engines::advance`] must have been called for that time.
     ///
-    /// A lane that had nothing left begins at the time its client handed the work in, even if that
-    /// was before `now_ns`, unless the engine has gone beyond it: how late the packet came takes no
-    /// simulated time.
+    /// A lane that had nothing left begins at the time its client says it handed the work in: before
+    /// `now_ns`, unless the engine has gone beyond it, since how late the packet came takes no
+    /// simulated time; or behind it, when launching takes longer on the hardware than here.
     pub fn submit(&mut self, lane: u64, mut job: Job, now_ns: u64, report: &mut Report) {
         // A spin watches the clock, which no scale slows down.
         if job.pace == Pace::Work {
@@ -115,7 +117,7 @@ impl Engines {
         jobs.push_back(job);
         if jobs.len() == 1 {
             let before = report.endings.len();
-            self.start(lane, job.submitted_ns.min(now_ns), report);
+            self.begin(lane, job.submitted_ns.min(now_ns), report);
             self.remember(report, before);
         }
     }
@@ -135,8 +137,11 @@ impl Engines {
             for lane in std::mem::take(&mut report.ended) {
                 if let Some(known) = self.lanes.get_mut(&lane) {
                     known.jobs.pop_front();
-                    self.start(lane, event_ns, report);
+                    self.begin(lane, event_ns, report);
                 }
+            }
+            while let Some(lane) = self.due(event_ns) {
+                self.begin(lane, event_ns, report);
             }
             self.compute.settle(report);
         }
@@ -146,7 +151,14 @@ impl Engines {
     /// The next time something happens by itself.
     pub fn next_event_ns(&self) -> Option<u64> {
         let copies = self.copies.iter().filter_map(Copies::next_event_ns).min();
-        [self.compute.next_event_ns(), copies].into_iter().flatten().min()
+        let due = self.lanes.values().filter_map(|lane| lane.due_ns).min();
+        [self.compute.next_event_ns(), copies, due].into_iter().flatten().min()
+    }
+
+    /// A lane whose first piece is handed in by now.
+    fn due(&self, now_ns: u64) -> Option<u64> {
+        let is_due = |known: &Lane| known.due_ns.is_some_and(|due_ns| due_ns <= now_ns);
+        self.lanes.iter().find(|(_, known)| is_due(known)).map(|(lane, _)| *lane)
     }
 
     /// Drops a lane and its work.
@@ -185,7 +197,7 @@ impl Engines {
             copies.forget(|lane| beheaded.contains(&lane));
         }
         for lane in beheaded {
-            self.start(lane, now_ns, report);
+            self.begin(lane, now_ns, report);
         }
         self.remember(report, before);
     }
@@ -199,11 +211,15 @@ impl Engines {
         }
     }
 
-    /// Hands the first work of a lane to its engine.
-    fn start(&mut self, lane: u64, at_ns: u64, report: &mut Report) {
-        let Some(job) = self.lanes.get(&lane).and_then(|known| known.jobs.front()).copied() else {
+    /// Hands the first work of a lane to its engine, or keeps it until it is handed in.
+    fn begin(&mut self, lane: u64, at_ns: u64, report: &mut Report) {
+        let Some(known) = self.lanes.get_mut(&lane) else { return };
+        known.due_ns = None;
+        let Some(job) = known.jobs.front().copied() else { return };
+        if job.submitted_ns > at_ns {
+            known.due_ns = Some(job.submitted_ns);
             return;
-        };
+        }
         match job.engine {
             Engine::Compute => self.compute.submit(lane, &job, at_ns, report),
             Engine::CopyIn => {

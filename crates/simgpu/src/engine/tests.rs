@@ -188,6 +188,29 @@ fn work_queued_ahead_runs_back_to_back_however_late_the_packets_come() {
 }
 
 #[test]
+fn work_handed_in_later_begins_later_and_holds_nobody_up() {
+    let mut engines = Engines::new(1);
+    let mut report = Report::default();
+    engines.submit(1, job(1, 1, 0, 0), 0, &mut report);
+    engines.advance(500_000, &mut report);
+    engines.submit(1, job(1, 2, 100_000, 507_000), 500_000, &mut report);
+    engines.submit(2, job(1, 1, 3_000, 500_000), 500_000, &mut report);
+    engines.advance(SECOND_NS, &mut report);
+    let times: Vec<(u64, u64)> = report
+        .endings
+        .iter()
+        .skip(1)
+        .map(|ending| (ending.started_ns, ending.finished_ns))
+        .collect();
+    assert_eq!(times, [(500_000, 503_000), (507_000, 607_000)]);
+    // Dropped before it was handed in, it never was.
+    engines.submit(1, job(1, 3, 100_000, 2 * SECOND_NS), SECOND_NS, &mut report);
+    engines.forget_context(1, SECOND_NS, &mut report);
+    assert_eq!(report.endings.last().map(|ending| ending.finished_ns), Some(SECOND_NS));
+    assert_eq!(engines.next_event_ns(), None);
+}
+
+#[test]
 fn a_turn_costs_the_dry_switch_whatever_ran_before() {
     for kernel_ns in [20_000, 100_000, 900_000] {
         let mut engines = Engines::new(1);
@@ -359,7 +382,7 @@ proptest! {
                     let engine = [Engine::Compute, Engine::CopyIn, Engine::CopyOut][usize::from(engine)];
                     let pace = if wall { Pace::Wall } else { Pace::Work };
                     let new = Job {
-                        engine, pace, width_permille: width, ..job(context, sequence, amount, now_ns)
+                        engine, pace, width_permille: width, ..job(context, sequence, amount, now_ns + amount % 1000)
                     };
                     engines.submit(lane, new, now_ns, &mut report);
                     submitted.entry(lane).or_default().push(sequence);

@@ -24,7 +24,7 @@ use std::time::Duration;
 const FIRST_CLIENT_NS: u64 = 2_000_000_000;
 /// How long until the end is tried again when somebody holds the lock.
 const RETRY_NS: u64 = 5_000_000;
-/// Packets read from a connection that has hung up before the others' turn.
+/// Packets read from a lane, or a connection that has hung up, before the others' turn.
 const BURST: usize = 64;
 /// Packets that may wait for a client that does not read.
 const BACKLOG: usize = 1 << 16;
@@ -212,17 +212,27 @@ impl Server {
         if flags.contains(epoll::EventFlags::OUT) {
             self.flush(token);
         }
-        // One request at a time: what came before the next one is then seen before it.
-        let packets = if flags.contains(epoll::EventFlags::HUP) { BURST } else { 1 };
-        for _ in 0..packets {
+        for turn in 0..BURST {
             let Some(connection) = self.connections.get(&token) else { return };
-            match socket::receive(&connection.socket) {
-                Ok(packet) if !packet.bytes.is_empty() => match Request::decode(&packet.bytes) {
-                    Some(request) => self.request(token, request, packet.attached),
-                    None => return self.hang_up(token),
-                },
+            let is_lane = matches!(connection.role, Role::Lane { .. });
+            // One request at a time: what came before the next one is then seen before it. The times
+            // of a lane's work come with it.
+            if turn > 0 && !is_lane && !flags.contains(epoll::EventFlags::HUP) {
+                return;
+            }
+            let received = if is_lane {
+                let mut space = [0; socket::SMALL_PACKET_BYTES];
+                socket::receive_small(&connection.socket, &mut space)
+                    .map(|packet| (Request::decode(packet), None))
+            } else {
+                socket::receive(&connection.socket)
+                    .map(|packet| (Request::decode(&packet.bytes), packet.attached))
+            };
+            match received {
+                Ok((Some(request), attached)) => self.request(token, request, attached),
                 Err(Errno::AGAIN) => return,
-                _ => return self.hang_up(token),
+                // Its end, or nothing this language knows.
+                Ok((None, _)) | Err(_) => return self.hang_up(token),
             }
         }
     }
