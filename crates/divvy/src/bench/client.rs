@@ -64,6 +64,11 @@ impl Client {
         input.write_all(b"g").and_then(|()| input.flush()).context("the client does not listen")
     }
 
+    /// Ends its input: it says what it has to say and ends.
+    pub(super) fn stop(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
     /// Its pid.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
@@ -71,7 +76,7 @@ impl Client {
 
     /// Ends its input and waits until it has ended; kills it after ten seconds.
     pub(super) fn finish(mut self) {
-        drop(self.child.stdin.take());
+        self.stop();
         let deadline = Instant::now() + Duration::from_secs(10);
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));

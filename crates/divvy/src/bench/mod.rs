@@ -4,20 +4,24 @@
 //! meanwhile meets all sides alike; medians are compared, samples are stored. The clients are the C
 //! programs of bench/clients, which know nothing of any side.
 
+mod busy;
 mod client;
 mod memory;
 mod overhead;
 mod report;
+mod series;
+mod share;
 mod side;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 
 use crate::stage::{Simulation, Stage, there_is_a_gpu};
 use crate::{failure, json};
-use report::Report;
+use report::{Line, Report};
 use side::Side;
 
 #[derive(Debug, clap::Args)]
@@ -42,20 +46,68 @@ enum What {
     /// 256 MiB at the same moment; one and four processes that take memory until refused, and what the
     /// ledger, the limit and NVML say then.
     Memory(Options),
+    /// How exactly a cap of device time is held
+    ///
+    /// On the machine's GPU where there is one, else on the simulated one. One program at a time: kernels
+    /// of fixed work of 5 us, 100 us, 5 ms and 500 ms, launched and synchronised, in a queue, as graphs,
+    /// by cuLaunchKernelEx, cooperatively, on four streams, paced, and after copies, under caps of 10, 30
+    /// and 70 %; and a cap that changes while the program runs. The share is what the device itself has
+    /// counted, read from outside. Peers are measured in six of the cells.
+    Share(Timed),
 }
 
 #[derive(Debug, clap::Args)]
 struct Options {
-    /// Another library to measure beside, preloaded: NAME=PATH; may be repeated
-    #[arg(long, value_name = "NAME=PATH")]
-    peer: Vec<String>,
+    #[command(flatten)]
+    common: Common,
 
     /// Rounds of every figure
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+}
 
-    /// Only figures whose name contains this
-    #[arg(long, value_name = "TEXT")]
+#[derive(Debug, clap::Args)]
+struct Timed {
+    #[command(flatten)]
+    common: Common,
+
+    /// Seconds that a measurement lasts
+    #[arg(long, default_value_t = 4.0, value_parser = seconds)]
+    seconds: f64,
+
+    /// Seconds that a measurement of kernels of 500 ms lasts
+    #[arg(long, default_value_t = 20.0, value_parser = seconds)]
+    long_seconds: f64,
+
+    /// A few figures, shortly: shows that everything works, and little else
+    #[arg(long)]
+    quick: bool,
+}
+
+/// How long measurements last.
+#[derive(Clone, Copy, Debug)]
+struct Timing {
+    seconds: f64,
+    long_seconds: f64,
+    quick: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
+    match (0.5..=3600.0).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err("write seconds from 0.5 to 3600".to_owned()),
+    }
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// Another library to measure beside, preloaded: NAME=PATH; may be repeated
+    #[arg(long, value_name = "NAME=PATH")]
+    peer: Vec<String>,
+
+    /// Only figures whose name contains this, or one of these with commas between
+    #[arg(long, value_name = "TEXT", visible_alias = "cells")]
     only: Option<String>,
 
     /// Measure on the machine's GPU, and fail where there is none
@@ -80,18 +132,23 @@ struct Options {
 }
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
-    let (options, name) = match &args.what {
-        What::Overhead(options) => (options, "overhead"),
-        What::Memory(options) => (options, "memory"),
+    let (common, name) = match &args.what {
+        What::Overhead(options) => (&options.common, "overhead"),
+        What::Memory(options) => (&options.common, "memory"),
+        What::Share(timed) => (&timed.common, "share"),
     };
-    let sides = side::all(&options.peer)?;
-    let on_gpu = options.gpu || (name == "memory" && !options.sim && there_is_a_gpu());
+    let rounds = match &args.what {
+        What::Overhead(options) | What::Memory(options) => options.rounds,
+        What::Share(_) => 1,
+    };
+    let sides = side::all(&common.peer)?;
+    let on_gpu = common.gpu || (name != "overhead" && !common.sim && there_is_a_gpu());
     let stage = if on_gpu {
         Stage::machine("bench")?
     } else {
         let simulation = match args.what {
             What::Overhead(_) => Simulation { mode: "null", memory: "2TiB" },
-            What::Memory(_) => Simulation { mode: "calibrated", memory: "140GiB" },
+            _ => Simulation { mode: "calibrated", memory: "140GiB" },
         };
         Stage::simulated("bench", simulation)?
     };
@@ -100,23 +157,36 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         report: Report::new(name, stage.driver(), names),
         stage,
         sides,
-        rounds: options.rounds,
-        only: options.only.clone(),
+        rounds,
+        only: common.only.clone(),
+        progress: None,
     };
-    match args.what {
+    match &args.what {
         What::Overhead(_) => overhead::measure(&mut bench)?,
         What::Memory(_) => memory::measure(&mut bench)?,
+        What::Share(timed) => share::measure(&mut bench, &timed.timing())?,
     }
     bench.say("");
-    let path = bench.report.store(&options.out)?;
-    if options.json {
+    let path = bench.report.store(&common.out)?;
+    if common.json {
         json::print(&bench.report)?;
     } else {
         println!("{} on {}, medians of one run\n", bench.report.benchmark, bench.report.driver);
         println!("{}\nstored in {}", bench.report.table(), path.display());
     }
-    let missed = options.check && bench.report.missed();
+    let missed = common.check && bench.report.missed();
     Ok(if missed { failure::NOT_AS_EXPECTED } else { 0 })
+}
+
+impl Timed {
+    fn timing(&self) -> Timing {
+        let most = if self.quick { 1.5 } else { f64::MAX };
+        Timing {
+            seconds: self.seconds.min(most),
+            long_seconds: self.long_seconds.min(most * 4.0),
+            quick: self.quick,
+        }
+    }
 }
 
 /// A benchmark that runs.
@@ -126,12 +196,20 @@ struct Bench {
     rounds: u32,
     only: Option<String>,
     report: Report,
+    progress: Option<Progress>,
+}
+
+/// How many measurements there will be, and were.
+struct Progress {
+    begun: Instant,
+    done: usize,
+    all: usize,
 }
 
 impl Bench {
     /// Whether figures called `name` are wanted.
     fn wants(&self, name: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
+        self.only.as_ref().is_none_or(|only| only.split(',').any(|part| name.contains(part.trim())))
     }
 
     /// The sides in the order of `round`: turned, so that no side is always the first.
@@ -153,6 +231,42 @@ impl Bench {
         } else {
             writeln!(err, "{what}")
         };
+    }
+
+    /// Says how many measurements there will be.
+    fn expect(&mut self, all: usize) {
+        self.progress = Some(Progress { begun: Instant::now(), done: 0, all });
+    }
+
+    /// Begins the next of the measurements, with a bar on a terminal.
+    fn step(&mut self, what: &str) {
+        let Some(progress) = &mut self.progress else { return self.say(what) };
+        let (done, all) = (progress.done.min(progress.all), progress.all.max(1));
+        let spent = progress.begun.elapsed().as_secs_f64();
+        progress.done += 1;
+        let filled = done * 20 / all;
+        let left = match done {
+            0 => String::new(),
+            _ => format!(", about {:.0} s left", spent / done as f64 * (all - done) as f64),
+        };
+        let bar = format!("{}{}", "#".repeat(filled), ".".repeat(20 - filled));
+        self.say(&format!("[{bar}] {}/{all} {what}{left}", done + 1));
+    }
+
+    /// The bare driver.
+    fn native(&self) -> Result<Side> {
+        let native = self.sides.iter().find(|side| side.is_native());
+        native.cloned().context("the bare driver is not among the sides")
+    }
+
+    /// Memory of each tenant, in the benchmarks of device time.
+    fn limit_bytes(&self) -> u64 {
+        16 << 30
+    }
+
+    /// Stores values for a plot.
+    fn line(&mut self, plot: &str, name: &str, points: Vec<(f64, f64)>) {
+        self.report.lines.push(Line { plot: plot.to_owned(), name: name.to_owned(), points });
     }
 
     /// A client program's path.

@@ -23,6 +23,12 @@ pub(super) enum Goal {
     AtLeast(f64),
     /// Divvy's median over native's.
     Ratio(f64),
+    /// Divvy's median over native's, from below.
+    Kept(f64),
+    /// How far Divvy's median may lie from a value: that value, and the distance.
+    Within(f64, f64),
+    /// Divvy's median less native's, at most the first value or the second times what nvshare adds.
+    AddedOrNvshare(f64, f64),
     /// Divvy's median less native's, within the span of native's own samples.
     Spread,
     /// None: the figure is shown.
@@ -34,6 +40,9 @@ pub(super) enum Goal {
 pub(super) struct Figure {
     /// Its name.
     pub(super) name: String,
+    /// The metric of GPU-Virt-Bench that asks the same question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<&'static str>,
     /// Unit of its values.
     pub(super) unit: &'static str,
     /// What Divvy must reach.
@@ -51,12 +60,18 @@ impl Figure {
     pub(super) fn new(name: impl Into<String>, unit: &'static str, goal: Goal) -> Self {
         Self {
             name: name.into(),
+            id: None,
             unit,
             goal,
             samples: BTreeMap::new(),
             medians: BTreeMap::new(),
             failures: BTreeMap::new(),
         }
+    }
+
+    /// The same with the id of GPU-Virt-Bench's metric.
+    pub(super) fn known_as(self, id: &'static str) -> Self {
+        Self { id: Some(id), ..self }
     }
 
     /// Adds what one sample of `side` gave.
@@ -80,6 +95,13 @@ impl Figure {
         self.failures.contains_key(side)
     }
 
+    /// Takes all values back: what they were measured by did not hold.
+    pub(super) fn void(&mut self, why: &str) {
+        for side in std::mem::take(&mut self.medians).into_keys() {
+            self.failures.insert(side, why.to_owned());
+        }
+    }
+
     fn added(&self, side: &str) -> Option<f64> {
         Some(self.medians.get(side)? - self.medians.get("native")?)
     }
@@ -92,6 +114,14 @@ impl Figure {
             Goal::AtMost(most) => Some(divvy <= most),
             Goal::AtLeast(least) => Some(divvy >= least),
             Goal::Ratio(most) => Some(divvy <= most * self.medians.get("native")?),
+            Goal::Kept(least) => Some(divvy >= least * self.medians.get("native")?),
+            Goal::Within(value, distance) => Some((divvy - value).abs() <= distance),
+            Goal::AddedOrNvshare(most, part) => {
+                let added = self.added("divvy")?;
+                Some(
+                    added <= most || self.added("nvshare").is_some_and(|peer| added <= part * peer),
+                )
+            }
             Goal::Spread => Some(self.added("divvy")? <= self.native_spread()?),
             Goal::None => None,
         }
@@ -132,6 +162,20 @@ pub(super) struct Report {
     pub(super) sides: Vec<String>,
     /// The figures.
     pub(super) figures: Vec<Figure>,
+    /// What figures were made of, and plots are made of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) lines: Vec<Line>,
+}
+
+/// Values over something, as a plot shows them.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(super) struct Line {
+    /// The plot it belongs to.
+    pub(super) plot: String,
+    /// Its name in the plot.
+    pub(super) name: String,
+    /// The values; a point that was not measured is absent.
+    pub(super) points: Vec<(f64, f64)>,
 }
 
 impl Report {
@@ -150,6 +194,7 @@ impl Report {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             sides,
             figures: Vec::new(),
+            lines: Vec::new(),
         }
     }
 
@@ -197,10 +242,12 @@ impl Report {
                 None if figure.has_failed(side) => "failed".to_owned(),
                 None => "-".to_owned(),
             };
-            let mut cells = vec![figure.name.clone(), figure.unit.to_owned()];
+            let id = figure.id.map(|id| format!(" ({id})")).unwrap_or_default();
+            let mut cells = vec![format!("{}{id}", figure.name), figure.unit.to_owned()];
             cells.extend(self.sides.iter().map(value));
             // Beside a bound on the figure itself the difference says nothing.
-            let is_bound = matches!(figure.goal, Goal::AtMost(_) | Goal::AtLeast(_));
+            let is_bound =
+                matches!(figure.goal, Goal::AtMost(_) | Goal::AtLeast(_) | Goal::Within(..));
             let added = figure.added("divvy").filter(|_| !is_bound);
             cells.push(added.map_or_else(|| "-".to_owned(), text));
             cells.push(match figure.goal {
@@ -208,6 +255,11 @@ impl Report {
                 Goal::AtMost(most) => format!("<= {}", text(most)),
                 Goal::AtLeast(least) => format!(">= {}", text(least)),
                 Goal::Ratio(most) => format!("<= {} x native", text(most)),
+                Goal::Kept(least) => format!(">= {} x native", text(least)),
+                Goal::Within(value, distance) => format!("{} +- {}", text(value), text(distance)),
+                Goal::AddedOrNvshare(most, part) => {
+                    format!("added <= {} or {} x nvshare's", text(most), text(part))
+                }
                 Goal::Spread => format!(
                     "added <= {} (native's spread)",
                     figure.native_spread().map_or_else(|| "-".to_owned(), text)
@@ -287,11 +339,19 @@ mod tests {
             (Goal::AtMost(5.0), 9.0, 5.0, Some(true)),
             (Goal::AtLeast(99.5), 0.0, 99.4, Some(false)),
             (Goal::Ratio(2.0), 4.0, 8.1, Some(false)),
+            (Goal::Kept(0.98), 100.0, 98.5, Some(true)),
+            (Goal::Kept(0.98), 100.0, 97.0, Some(false)),
+            (Goal::Within(30.0, 1.0), 99.0, 30.9, Some(true)),
+            (Goal::Within(30.0, 1.0), 99.0, 28.9, Some(false)),
+            (Goal::AddedOrNvshare(50.0, 0.8), 100.0, 160.0, Some(false)),
             (Goal::None, 4.0, 8.1, None),
         ] {
             assert_eq!(figure(goal, native, divvy).is_met(), met, "{goal:?}");
         }
         assert_eq!(Figure::new("x", "ns", Goal::AtMost(1.0)).is_met(), None);
+        let mut exec = figure(Goal::AddedOrNvshare(50.0, 0.8), 100.0, 160.0);
+        exec.take("nvshare", Ok(177.0));
+        assert_eq!(exec.is_met(), Some(true));
         let mut noisy = figure(Goal::Spread, 100.0, 108.0);
         assert_eq!(noisy.is_met(), Some(false));
         noisy.take("native", Ok(110.0));

@@ -1,0 +1,295 @@
+//! `divvy bench share`: one program under a cap of device time, for every length of kernel and road.
+//!
+//! A cell is a kernel's length, a way to submit it and a cap. Its target is the cap, or what the
+//! program reaches alone on the bare driver where that is less. The lengths are measured natively
+//! before and after their cells; cells between two measurements that differ have no figure.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::busy::{self, Kernel, Length, Work, text};
+use super::report::{Figure, Goal};
+use super::series::mean;
+use super::side::{Side, Terms};
+use super::{Bench, Timing};
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// Kernels of which every window of a second is judged.
+const SHORT_NS: u64 = 5_000_000;
+/// Points a cell may miss its target by, on average and in its worst window of a second.
+const MEAN_POINTS: f64 = 1.0;
+const WINDOW_POINTS: f64 = 3.0;
+
+/// Cells of one length.
+struct Group {
+    kernel_ns: u64,
+    modes: &'static [&'static str],
+    caps: &'static [u32],
+}
+
+const LONG: u64 = 500_000_000;
+const USUAL: &[&str] = &["sync", "async", "graph"];
+const GROUPS: [Group; 6] = [
+    Group { kernel_ns: 5_000, modes: USUAL, caps: &[10, 30, 70] },
+    Group { kernel_ns: 100_000, modes: USUAL, caps: &[10, 30, 70] },
+    Group { kernel_ns: SHORT_NS, modes: USUAL, caps: &[10, 30, 70] },
+    Group { kernel_ns: LONG, modes: USUAL, caps: &[30, 70] },
+    Group { kernel_ns: 100_000, modes: &["ex", "cooperative", "streams"], caps: &[30] },
+    Group { kernel_ns: 200_000, modes: &["copy"], caps: &[30] },
+];
+const PACED: Group = Group { kernel_ns: 5_000, modes: &["paced"], caps: &[10] };
+const QUICK: [Group; 1] = [Group { kernel_ns: 100_000, modes: &["sync", "async"], caps: &[30] }];
+
+/// Cells that peers are measured in.
+fn is_compared(kernel_ns: u64, mode: &str, cap: u32) -> bool {
+    [100_000, SHORT_NS].contains(&kernel_ns) && USUAL.contains(&mode) && cap == 30
+}
+
+fn name(kernel_ns: u64, mode: &str, cap: u32) -> String {
+    format!("{} {mode} at {cap} %", text(kernel_ns))
+}
+
+fn work(mode: &'static str, kernel: Kernel) -> Work {
+    let work = Work::new(mode, kernel);
+    if mode == "paced" { work.with("period", 20_000) } else { work }
+}
+
+pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
+    let groups: Vec<&Group> =
+        if timing.quick { QUICK.iter().collect() } else { GROUPS.iter().chain([&PACED]).collect() };
+    let wanted = |bench: &Bench, group: &Group, mode: &str, cap: u32| {
+        bench.wants(&name(group.kernel_ns, mode, cap))
+    };
+    let peers = bench.sides.iter().filter(|side| side.is_peer()).count();
+    let cells = groups.iter().flat_map(|group| {
+        group
+            .modes
+            .iter()
+            .flat_map(move |mode| group.caps.iter().map(move |cap| (*group, *mode, *cap)))
+    });
+    let cells = cells.filter(|(group, mode, cap)| wanted(bench, group, mode, *cap));
+    let steps = cells.map(
+        |(group, mode, cap)| {
+            if is_compared(group.kernel_ns, mode, cap) { 1 + peers } else { 1 }
+        },
+    );
+    bench.expect(steps.sum::<usize>() + usize::from(bench.wants(CHANGE)));
+    let mut summary = Summary::default();
+    for group in groups {
+        if group
+            .modes
+            .iter()
+            .any(|mode| group.caps.iter().any(|cap| wanted(bench, group, mode, *cap)))
+        {
+            measure_group(bench, timing, group, &mut summary)?;
+        }
+    }
+    summary.report(bench);
+    if bench.wants(CHANGE) {
+        measure_change(bench)?;
+    }
+    Ok(())
+}
+
+/// What all cells come to, by side.
+#[derive(Default)]
+struct Summary {
+    errors: Vec<(String, f64)>,
+    windows: Vec<(String, f64)>,
+}
+
+impl Summary {
+    fn report(&self, bench: &mut Bench) {
+        let mut error = Figure::new("share, mean error of all cells", "points", Goal::AtMost(1.0));
+        let mut largest =
+            Figure::new("share, largest error of a cell", "points", Goal::AtMost(1.0));
+        let mut worst = Figure::new(
+            "share, worst 1 s window, up to 5 ms",
+            "points",
+            Goal::AtMost(WINDOW_POINTS),
+        );
+        for side in bench.sides.iter().filter(|side| !side.is_native()) {
+            let of = |list: &[(String, f64)]| -> Vec<f64> {
+                list.iter()
+                    .filter(|(name, _)| *name == side.name)
+                    .map(|(_, value)| *value)
+                    .collect()
+            };
+            let (errors, windows) = (of(&self.errors), of(&self.windows));
+            let most = |values: &[f64]| values.iter().copied().reduce(f64::max);
+            for (figure, value) in [
+                (&mut error, mean(&errors)),
+                (&mut largest, most(&errors)),
+                (&mut worst, most(&windows)),
+            ] {
+                if let Some(value) = value {
+                    figure.take(&side.name, Ok(value));
+                }
+            }
+        }
+        let measured = |figure: &Figure| !figure.medians.is_empty();
+        let figures = [error.known_as("IS-003"), largest.known_as("IS-003"), worst];
+        bench.report.figures.extend(figures.into_iter().filter(measured));
+    }
+}
+
+fn measure_group(
+    bench: &mut Bench,
+    timing: &Timing,
+    group: &Group,
+    summary: &mut Summary,
+) -> Result<()> {
+    let kernel = Kernel::calibrate(bench, group.kernel_ns)?;
+    let mut figures = Vec::new();
+    let mut found = Summary::default();
+    for mode in group.modes {
+        let caps = group.caps.iter().copied();
+        let caps: Vec<u32> =
+            caps.filter(|cap| bench.wants(&name(group.kernel_ns, mode, *cap))).collect();
+        if caps.is_empty() {
+            continue;
+        }
+        let native = bench.native()?;
+        let alone = native.tenancy(&bench.stage, bench.limit_bytes())?;
+        bench.say(&format!("{} {mode}, alone on the bare driver", text(group.kernel_ns)));
+        let length = if group.kernel_ns >= LONG { 4.0 } else { timing.seconds.min(1.5) };
+        let reach = busy::run(bench, &[(&alone, work(mode, kernel))], Length::seconds(length))
+            .and_then(|ran| ran.shares()?.first().copied().context("nothing ran"));
+        for cap in caps {
+            let reach = match &reach {
+                Ok(reach) => *reach,
+                Err(error) => anyhow::bail!("natively: {error:#}"),
+            };
+            figures.extend(measure_cell(bench, timing, kernel, mode, cap, reach, &mut found)?);
+        }
+    }
+    // Windows are judged by a kernel's length that must still be the same.
+    if let Err(error) = kernel.check(bench) {
+        for figure in &mut figures {
+            figure.void(&format!("{error:#}"));
+        }
+        found = Summary::default();
+    }
+    summary.errors.extend(found.errors);
+    summary.windows.extend(found.windows);
+    bench.report.figures.extend(figures);
+    Ok(())
+}
+
+fn measure_cell(
+    bench: &mut Bench,
+    timing: &Timing,
+    kernel: Kernel,
+    mode: &'static str,
+    cap: u32,
+    reach: f64,
+    found: &mut Summary,
+) -> Result<Vec<Figure>> {
+    let name = name(kernel.nominal_ns, mode, cap);
+    let target = f64::from(cap).min(reach);
+    let mut reached = Figure::new(format!("share, {name}"), "%", Goal::Within(target, MEAN_POINTS))
+        .known_as("IS-003");
+    let mut worst =
+        Figure::new(format!("share, {name}, worst 1 s window off by"), "points", Goal::None);
+    if kernel.nominal_ns <= SHORT_NS {
+        worst.goal = Goal::AtMost(WINDOW_POINTS);
+    }
+    reached.take("native", Ok(reach));
+    let compared = is_compared(kernel.nominal_ns, mode, cap);
+    let sides: Vec<Side> = bench.sides.iter().filter(|side| !side.is_native()).cloned().collect();
+    for side in sides.into_iter().filter(|side| compared || !side.is_peer()) {
+        bench.step(&format!("share, {name} on {}", side.name));
+        let seconds = if kernel.nominal_ns >= LONG { timing.long_seconds } else { timing.seconds };
+        let mut length = Length::seconds(seconds);
+        // A long kernel is charged when it has ended; what follows is what holds from then on.
+        length.warm_up = length.warm_up.max(Duration::from_nanos(kernel.nominal_ns * 2));
+        let terms = Terms::memory(bench.limit_bytes()).share(cap);
+        let ran = side
+            .tenancy_of(&bench.stage, &terms)
+            .and_then(|tenancy| busy::run(bench, &[(&tenancy, work(mode, kernel))], length));
+        let ran = match ran {
+            Ok(ran) => ran,
+            Err(error) => {
+                reached.take(&side.name, Err(error));
+                continue;
+            }
+        };
+        let share = ran.shares()?.first().copied().context("nothing ran")?;
+        let windows = ran.windows(SECOND_NS).concat();
+        found.errors.push((side.name.clone(), (share - target).abs()));
+        reached.take(&side.name, Ok(share));
+        let off = windows.iter().map(|window| (window - target).abs()).reduce(f64::max);
+        if let Some(off) = off {
+            if kernel.nominal_ns <= SHORT_NS {
+                found.windows.push((side.name.clone(), off));
+            }
+            worst.take(&side.name, Ok(off));
+        }
+        let points = windows.iter().zip(1_u32..).map(|(window, at)| (f64::from(at), *window));
+        bench.line("share", &format!("{name}, {}", side.name), points.collect());
+    }
+    Ok(vec![reached, worst])
+}
+
+const CHANGE: &str = "30 to 70 % while it runs";
+
+/// A cap that changes while the program runs.
+fn measure_change(bench: &mut Bench) -> Result<()> {
+    const AT: Duration = Duration::from_millis(1000);
+    bench.step(CHANGE);
+    let kernel = Kernel::calibrate(bench, 100_000)?;
+    let mut after = Figure::new(
+        format!("share, {CHANGE}, from 20 ms to 1 s after"),
+        "%",
+        Goal::Within(70.0, 2.0),
+    );
+    let mut response =
+        Figure::new(format!("share, {CHANGE}, until within 5 points"), "ms", Goal::AtMost(20.0))
+            .known_as("IS-004");
+    for side in bench.sides.clone().into_iter().filter(|side| !side.is_native() && !side.is_peer())
+    {
+        let terms = Terms::memory(bench.limit_bytes()).share(30);
+        let mut tenancy = side.tenancy_of(&bench.stage, &terms)?;
+        let length =
+            Length { measured: AT * 2 + Duration::from_millis(200), ..Length::seconds(1.0) };
+        let limits = tenancy.limits()?;
+        let mut changed = None;
+        let ran = busy::run_with(bench, &[(&tenancy, work("async", kernel))], length, |since| {
+            if since >= AT && changed.is_none() {
+                super::side::change_share(limits.as_ref(), 70)?;
+                changed = Some(divvy_page::now_ns());
+            }
+            Ok(())
+        });
+        tenancy.expect_share(70);
+        let (ran, changed) = match ran.and_then(|ran| {
+            tenancy.check_share()?;
+            Ok((ran, changed.context("the run ended before the change")?))
+        }) {
+            Ok(both) => both,
+            Err(error) => {
+                after.take(&side.name, Err(error));
+                continue;
+            }
+        };
+        let Some(track) = ran.tracks.first() else { continue };
+        let ms = |ms: u64| changed + ms * 1_000_000;
+        let share = track.series.share(ms(20), ms(1000));
+        after.take(&side.name, share.context("nothing was sampled"));
+        // The first 50 ms that are right, looked for every 10 ms.
+        let is_right = |from: &u64| {
+            let share = track.series.share(ms(*from), ms(*from + 50));
+            share.is_some_and(|share| (share - 70.0).abs() <= 5.0)
+        };
+        let first = (0..=950).step_by(10).find(is_right);
+        response.take(&side.name, first.map(|ms| ms as f64).context("not within a second"));
+        let begin = changed.saturating_sub(500_000_000);
+        let windows = track.series.windows(begin, ms(1000), 20_000_000);
+        let points = windows.iter().zip(0_u32..);
+        let points = points.map(|(window, at)| (f64::from(at) * 20.0 - 500.0, *window)).collect();
+        bench.line("change", &side.name, points);
+    }
+    bench.report.figures.extend([after, response]);
+    Ok(())
+}
