@@ -1,7 +1,7 @@
 //! Every way to launch a kernel, and occupancy.
 //!
 //! Promises: a launch checks its shape as the driver does, takes the local memory of all resident
-//! threads before it is queued, and fails with CUDA_ERROR_NOT_SUPPORTED (recorded) when the kernel
+//! threads before it is queued, waits while the stream's queue is full, and fails with CUDA_ERROR_NOT_SUPPORTED (recorded) when the kernel
 //! is none that computes here.
 
 use core::ffi::{c_int, c_uint, c_void};
@@ -19,6 +19,7 @@ use super::ptx::Entry;
 use super::state::{State, begin, begin_free, is_null};
 use super::stream::{enqueue, resolve};
 use super::task::Task;
+use super::worker::wait_for_room;
 use crate::sys::driver::{
     Address, Answer, Handle, In, Out, call_block_size, launch_arguments, launch_buffer,
 };
@@ -119,8 +120,10 @@ fn launch(
             Ok(())
         };
     }
-    let (_, mut state, _) = begin()?;
+    let (driver, mut state, _) = begin()?;
     let launch = prepare(&mut state, function, shape, params, extra)?;
+    let key = resolve(call, &mut state, stream)?;
+    let mut state = wait_for_room(driver, state, key);
     submit(call, &mut state, stream, launch)
 }
 

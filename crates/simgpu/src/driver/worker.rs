@@ -14,6 +14,7 @@ use super::queue::{Point, ended_ns, enqueue, feed, place, reached, ready_ns};
 use super::state::{Driver, State};
 use super::task::{Place, Task};
 use super::track::Track;
+use crate::calibration::QUEUED_LAUNCHES;
 use crate::sys::driver::Answer;
 
 /// Host functions of all streams run one at a time; those that were ready when they were queued run
@@ -131,6 +132,19 @@ pub(crate) fn wait_for<'a>(
         host_clock::returned(called_ns, ended_ns, driver.machine.time_scale());
     }
     state
+}
+
+/// Waits until a stream's queue has room for another launch, as the driver's does.
+pub(crate) fn wait_for_room<'a>(
+    driver: &'static Driver,
+    state: MutexGuard<'a, State>,
+    key: u64,
+) -> MutexGuard<'a, State> {
+    let submitted = state.streams.get(key).map_or(0, |stream| stream.submitted);
+    match (submitted + 1).checked_sub(QUEUED_LAUNCHES) {
+        Some(first) if first > 0 => wait_for(driver, state, (key, first)),
+        _ => state,
+    }
 }
 
 /// Waits for everything submitted to a context.

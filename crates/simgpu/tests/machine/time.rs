@@ -48,6 +48,59 @@ fn a_kernel_takes_its_time_and_a_copy_the_links() {
 }
 
 #[test]
+fn a_queue_runs_back_to_back_whatever_the_host_does() {
+    let machine = Machine::new(&[]);
+    let client = machine.client();
+    let context = client.create_context(0).unwrap();
+    let lane = client.lane().unwrap();
+    for _ in 0..200 {
+        lane.submit(&kernel(context.id, 100_000)).unwrap();
+    }
+    let completions: Vec<_> = (0..200).map(|_| lane.wait().unwrap().unwrap()).collect();
+    assert!(lane.wait().unwrap().is_none());
+    assert!(completions.iter().all(|done| done.finished_ns - done.started_ns == 100_000));
+    assert!(completions.windows(2).all(|pair| pair[0].finished_ns == pair[1].started_ns));
+    assert!(completions.iter().all(|done| done.finished_ns <= now_ns()));
+    client.destroy_context(context).unwrap();
+}
+
+#[test]
+fn a_slower_machine_stretches_kernels_and_copies_but_no_spin() {
+    let machine = Machine::new(&[("SIMGPU_TIME_SCALE", "10")]);
+    let client = machine.client();
+    assert_eq!(client.time_scale(), 10);
+    let context = client.create_context(0).unwrap();
+    let lane = client.lane().unwrap();
+    let copy = Work { engine: Engine::CopyIn, amount: 55_500_000, ..kernel(context.id, 0) };
+    let spin = Work { pace: Pace::Wall, ..kernel(context.id, 1_000_000) };
+    let mut durations = Vec::new();
+    for work in [kernel(context.id, 1_000_000), copy, spin] {
+        lane.submit(&work).unwrap();
+        let done = lane.wait().unwrap().unwrap();
+        durations.push(done.finished_ns - done.started_ns);
+    }
+    assert_eq!(durations, [10_000_000, 10_000_000, 1_000_000]);
+    client.destroy_context(context).unwrap();
+}
+
+#[test]
+fn work_dated_back_begins_when_the_work_before_it_ended() {
+    let machine = Machine::new(&[]);
+    let client = machine.client();
+    let context = client.create_context(0).unwrap();
+    let lane = client.lane().unwrap();
+    lane.submit(&kernel(context.id, 1_000_000)).unwrap();
+    let first = lane.wait().unwrap().unwrap();
+    std::thread::sleep(Duration::from_millis(3));
+    // Said to be handed in 7 µs behind the first, 3 ms and more ago: it has ended already.
+    lane.submit_at(&kernel(context.id, 1_000_000), first.finished_ns + 7_000).unwrap();
+    let second = lane.wait().unwrap().unwrap();
+    assert_eq!(second.started_ns, first.finished_ns + 7_000);
+    assert_eq!(second.finished_ns - second.started_ns, 1_000_000);
+    client.destroy_context(context).unwrap();
+}
+
+#[test]
 fn a_lane_survives_a_program_that_closes_all_descriptors() {
     let machine = Machine::new(&[]);
     let mut program = machine.process();
