@@ -38,6 +38,8 @@ pub struct Tuning {
     /// Time between opening a gate and the first kernel of its tenant: not charged, and what the
     /// quantum is adapted to.
     pub takeover_ns: u64,
+    /// The driver's slice: how long one context's work keeps another's waiting.
+    pub slice_ns: u64,
     /// Part of the device's time that takeovers may cost, in millionths.
     pub takeover_cost_ppm: u64,
     /// Shortest mean turn.
@@ -100,7 +102,8 @@ impl Default for Tuning {
         const MS: u64 = 1_000_000;
         Self {
             takeover_ns: 155 * US,
-            takeover_cost_ppm: 20_000,
+            slice_ns: 1_024 * US,
+            takeover_cost_ppm: 16_000,
             min_quantum_ns: 5 * MS,
             max_quantum_ns: 50 * MS,
             latency_quantum_ns: 2 * MS,

@@ -149,7 +149,7 @@ impl TenantState {
         if self.beside > 1 {
             let others = self.beside.saturating_sub(1);
             late_ns = late_ns
-                .saturating_add(alone_ns.saturating_mul(others))
+                .saturating_add(alone_ns.max(tuning.slice_ns).saturating_mul(others))
                 .saturating_add(tuning.takeover_ns.saturating_mul(self.beside));
         }
         self.busy_until_ns.saturating_add(late_ns)

@@ -52,7 +52,7 @@ impl Domain<'_> {
         let polled_ns = self.now_ns.saturating_add(poll_ns);
         match self.state.overlap_since_ns {
             0 => polled_ns,
-            since_ns => polled_ns.min(since_ns.saturating_add(tuning.overlap_ns)),
+            since_ns => self.overlap_wake_ns(since_ns).min(polled_ns),
         }
     }
 
@@ -68,10 +68,19 @@ impl Domain<'_> {
                 let idle_ns = tenant.idle_at_ns(tuning, now_ns);
                 wake_ns = wake_ns.min(idle_ns.max(now_ns.saturating_add(poll_ns)));
             } else if tenant.overlap_since_ns != 0 {
-                wake_ns = wake_ns.min(tenant.overlap_since_ns.saturating_add(tuning.overlap_ns));
+                wake_ns = wake_ns.min(self.overlap_wake_ns(tenant.overlap_since_ns));
             }
         }
         if contended { wake_ns.min(self.turn_end_ns()) } else { wake_ns }
+    }
+
+    /// When an overlap has lasted too long; when it has but is not proved, some time later.
+    fn overlap_wake_ns(&self, since_ns: u64) -> u64 {
+        let over_ns = since_ns.saturating_add(self.tuning.overlap_ns);
+        if over_ns > self.now_ns {
+            return over_ns;
+        }
+        self.now_ns.saturating_add(self.tuning.latency_poll_ns)
     }
 
     fn drain_wake_ns(&self) -> u64 {
