@@ -5,10 +5,12 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use divvy_abi::config::Config;
+use divvy_abi::config::{Config, GateLine, gate};
 use divvy_abi::usage::Kind;
-use divvy_policy::limit::UuidText;
+use divvy_policy::limit::{self, UuidText};
+use divvy_policy::share;
 
+use crate::daemon::wire::View;
 use crate::snapshot::{self, DeviceSnapshot, ProcessSnapshot, Snapshot};
 
 /// A tenant at one moment.
@@ -22,10 +24,29 @@ pub(crate) struct Tenant {
     pub(crate) owner_alive: Option<bool>,
     /// What the owner runs.
     pub(crate) command: Vec<String>,
+    /// Weight against other tenants; 0 is the default: the share in percent, or 100.
+    pub(crate) weight: u32,
+    /// high, normal or low.
+    pub(crate) priority: &'static str,
+    /// latency or normal.
+    pub(crate) class: &'static str,
+    /// Whether it was stopped by `divvy set --pause`.
+    pub(crate) paused: bool,
+    /// Why its time is not divided by turns as it should be.
+    pub(crate) reasons: Vec<Note>,
     /// Devices its processes have used.
     pub(crate) devices: Vec<Device>,
     /// Its living processes.
     pub(crate) processes: Vec<Process>,
+}
+
+/// A reason code, and what it says here.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Note {
+    /// The code.
+    pub(crate) reason: String,
+    /// In words.
+    pub(crate) detail: String,
 }
 
 /// A tenant's use of one device.
@@ -51,6 +72,26 @@ pub(crate) struct Device {
     pub(crate) refusals: u64,
     /// Whether the numbers are of one instant.
     pub(crate) consistent: bool,
+    /// The cap on its time, in millionths; absent for none.
+    pub(crate) share_ppm: Option<u32>,
+    /// Device time charged. Nothing is counted while nothing needs a gate.
+    pub(crate) used_ns: u64,
+    /// Launches, copies and fills charged.
+    pub(crate) launches: u64,
+    /// Its longest kernel or graph.
+    pub(crate) longest_ns: u64,
+    /// Time its threads waited for its own cap.
+    pub(crate) throttled_ns: u64,
+    /// Time its threads waited for turns.
+    pub(crate) waited_ns: u64,
+    /// free, timed, closed or paused; "left" for one whose daemon is gone.
+    pub(crate) gate: &'static str,
+    /// Tenants whose work may run at once; 0 or 1 where only its own may.
+    pub(crate) active: u32,
+    /// How a daemon divides the device's time, as far as one answers.
+    pub(crate) mode: Option<String>,
+    /// Why it is not divided by turns.
+    pub(crate) reasons: Vec<Note>,
 }
 
 /// One living process.
@@ -94,12 +135,18 @@ pub(crate) fn read(directory: &Path) -> Result<Tenant> {
     let mut processes: Vec<Process> =
         snapshot.living().map(|process| self::process(process, &snapshot)).collect();
     processes.sort_by_key(|process| (process.pid_namespace, process.pid));
+    let config = snapshot.config.as_ref();
     Ok(Tenant {
         name: name.or(base).unwrap_or_default(),
         directory: directory.display().to_string(),
         owner_alive: owner.as_ref().map(|(_, alive)| *alive),
         command: owner.map(|(owner, _)| owner.command).unwrap_or_default(),
-        devices: snapshot.devices.iter().map(device).collect(),
+        weight: config.map_or(0, |config| config.weight),
+        priority: share::priority_word(config.map_or(0, |config| config.priority)),
+        class: share::class_word(config.map_or(0, |config| config.class)),
+        paused: config.is_some_and(|config| config.paused != 0),
+        reasons: Vec::new(),
+        devices: snapshot.devices.iter().map(|one| device(one, config)).collect(),
         processes,
     })
 }
@@ -111,15 +158,64 @@ pub(crate) fn write_config(directory: &Path, config: &Config) -> Result<()> {
         .with_context(|| format!("the limits cannot be written into {}", directory.display()))
 }
 
-fn device(device: &DeviceSnapshot) -> Device {
+/// Adds what the daemons see to the tenants they serve.
+pub(crate) fn add_views(tenants: &mut [Tenant], views: &[View]) {
+    let note = |reason: &Option<String>, detail: &Option<String>| {
+        reason.clone().map(|reason| Note { reason, detail: detail.clone().unwrap_or_default() })
+    };
+    for (view, seen) in views.iter().flat_map(|view| view.tenants.iter().map(move |t| (view, t))) {
+        let mut named = tenants.iter_mut().filter(|tenant| tenant.directory == seen.directory);
+        let Some(tenant) = named.next() else { continue };
+        tenant.reasons.extend(note(&seen.reason, &seen.detail));
+        if seen.reason.is_some() {
+            continue;
+        }
+        for device in &mut tenant.devices {
+            let known = view.devices.iter().find(|known| known.uuid == device.uuid);
+            device.mode = known.map(|known| known.mode.clone());
+            device.reasons.extend(known.and_then(|known| note(&known.reason, &known.detail)));
+        }
+    }
+}
+
+/// A gate in a word.
+fn gate_word(line: Option<&GateLine>, paused: bool) -> &'static str {
+    match line.map(|line| (line.gate, line.lease_ns)) {
+        _ if paused => "paused",
+        None | Some((gate::FREE, _)) => "free",
+        Some((gate::CLOSED, lease_ns)) if lease_ns > divvy_page::now_ns() => "closed",
+        Some((gate::CLOSED, _)) => "left",
+        Some(_) => "timed",
+    }
+}
+
+fn device(device: &DeviceSnapshot, config: Option<&Config>) -> Device {
     let totals = device.totals;
+    let time = device.time;
     let uuid = UuidText(&device.uuid).to_string();
+    let line = config.and_then(|config| config.gates.get(device.row));
+    // What the owner last wrote; a process notes its own later. Rules that make no sense are refused
+    // by the library, and its last word stands here.
+    let limit = config.map(|config| {
+        limit::resolve(config.rules(), device.index, &device.uuid, device.total_bytes)
+    });
+    let rules = config.map(Config::compute_rules).unwrap_or_default();
     Device {
+        share_ppm: share::resolve(rules, device.index, &device.uuid).ok().flatten(),
+        used_ns: time.used_ns,
+        launches: time.launches,
+        longest_ns: time.longest_ns,
+        throttled_ns: time.throttled_ns,
+        waited_ns: time.waited_ns,
+        gate: gate_word(line, config.is_some_and(|config| config.paused != 0)),
+        active: line.map_or(0, |line| line.active),
+        mode: None,
+        reasons: Vec::new(),
         index: device.index.or_else(|| crate::gpus::index_of(&uuid)),
         uuid,
         name: device.name.clone(),
         card_bytes: device.total_bytes,
-        limit_bytes: device.limit_bytes,
+        limit_bytes: limit.and_then(Result::ok).unwrap_or(device.limit_bytes),
         held_bytes: totals.used_bytes,
         shared_bytes: totals.shared_bytes,
         peak_bytes: totals.peak_bytes.max(totals.used_bytes),

@@ -1,30 +1,104 @@
-//! `--memory` in words, turned into the rules of a tenant's config.
+//! `--memory` and `--compute` in words, turned into the rules of a tenant's config.
 //!
-//! The grammar is `divvy_policy::limit`'s; this adds one convenience, a UUID cut short
+//! The grammars are `divvy_policy::limit`'s and `divvy_policy::share`'s; this adds one convenience, a UUID cut short
 //! (`GPU-01ab=8GiB`), which must name exactly one GPU. Every error is a usage error and comes before
 //! anything has been started.
 
 use anyhow::Result;
-use divvy_abi::config::{Config, FLAG_FAIL_OPEN, FLAG_STRICT, MAX_RULES, NAME_BYTES};
-use divvy_policy::limit::{Rules, parse_uuid};
+use divvy_abi::config::{
+    Config, FLAG_FAIL_OPEN, FLAG_STRICT, MAX_RULES, NAME_BYTES, Rule, quantity, selector,
+};
+use divvy_policy::limit::{Rules, UuidText, parse_uuid};
+use divvy_policy::share;
 
 use crate::failure::usage;
 use crate::gpus::Gpu;
 
-/// The rules that `specs` ask for on a machine with `gpus`.
+/// The rules that `--memory` asks for by `specs` on a machine with `gpus`.
 pub(crate) fn rules(specs: &[String], gpus: &[Gpu]) -> Result<Rules> {
+    collect("--memory", specs, gpus, |rules, part| {
+        rules.parse_into(part).map_err(|error| error.to_string())
+    })
+}
+
+/// The same of `--compute`.
+pub(crate) fn compute_rules(specs: &[String], gpus: &[Gpu]) -> Result<Rules> {
+    collect("--compute", specs, gpus, |rules, part| {
+        share::parse_into(rules, part).map_err(|error| error.to_string())
+    })
+}
+
+fn collect(
+    option: &str,
+    specs: &[String],
+    gpus: &[Gpu],
+    parse: impl Fn(&mut Rules, &str) -> Result<(), String>,
+) -> Result<Rules> {
     let mut rules = Rules::new();
     for spec in specs {
         for part in spec.split(',') {
-            let part = complete(part, gpus)?;
-            rules.parse_into(&part).map_err(|error| usage(format!("--memory {spec}: {error}")))?;
+            let part = complete(option, part, gpus)?;
+            parse(&mut rules, &part).map_err(|error| usage(format!("{option} {spec}: {error}")))?;
         }
     }
     Ok(rules)
 }
 
+/// Writes `rules` over the rules in `to`; how many count.
+pub(crate) fn put(to: &mut [Rule; MAX_RULES], rules: &[Rule]) -> u32 {
+    for (to, from) in to.iter_mut().zip(rules) {
+        *to = *from;
+    }
+    u32::try_from(rules.len().min(MAX_RULES)).unwrap_or(0)
+}
+
+/// `old` with each of `new` in place of the rule for the same devices, or after the others.
+///
+/// # Errors
+/// A usage error when there are more than a config holds.
+pub(crate) fn merged(old: &[Rule], new: &[Rule]) -> Result<Vec<Rule>> {
+    let devices = |rule: &Rule| (rule.selector, rule.index, rule.uuid);
+    let is_new = |rule: &Rule| new.iter().any(|one| devices(one) == devices(rule));
+    let kept = old.iter().filter(|rule| !is_new(rule)).copied();
+    let all: Vec<Rule> = kept.chain(new.iter().copied()).collect();
+    if all.len() > MAX_RULES {
+        return Err(usage(format!("more than {MAX_RULES} limits: keep one per device")));
+    }
+    Ok(all)
+}
+
+/// A rule as it could have been written.
+pub(crate) fn text(rule: &Rule) -> String {
+    let devices = match rule.selector {
+        selector::ALL => String::new(),
+        selector::INDEX => format!("{}=", rule.index),
+        _ => format!("{}=", UuidText(&rule.uuid)),
+    };
+    let value = match rule.quantity {
+        quantity::UNLIMITED => "0".to_owned(),
+        quantity::PPM => percent(rule.value),
+        _ => {
+            let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+            let whole = units.iter().find(|(_, shift)| {
+                rule.value >> shift > 0 && rule.value.trailing_zeros() >= *shift
+            });
+            match whole {
+                Some((unit, shift)) => format!("{}{unit}", rule.value >> shift),
+                None => format!("{}B", rule.value),
+            }
+        }
+    };
+    devices + &value
+}
+
+/// Millionths as a percentage without needless digits: `12.5%`.
+pub(crate) fn percent(ppm: u64) -> String {
+    let text = format!("{}.{:04}", ppm / 10_000, ppm % 10_000);
+    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// `part` with a shortened UUID written out.
-fn complete(part: &str, gpus: &[Gpu]) -> Result<String> {
+fn complete(option: &str, part: &str, gpus: &[Gpu]) -> Result<String> {
     let Some((name, size)) = part.split_once('=') else { return Ok(part.to_owned()) };
     if !name.starts_with("GPU-") || parse_uuid(name).is_some() {
         return Ok(part.to_owned());
@@ -36,15 +110,15 @@ fn complete(part: &str, gpus: &[Gpu]) -> Result<String> {
     match found.as_slice() {
         [one] => Ok(format!("{}={size}", one.uuid)),
         [] if gpus.is_empty() => Err(usage(format!(
-            "--memory {part}: \"{name}\" is not a whole UUID and no GPU is known here to complete \
+            "{option} {part}: \"{name}\" is not a whole UUID and no GPU is known here to complete \
              it from; write all 36 characters, or an index such as 0={size}"
         ))),
         [] => Err(usage(format!(
-            "--memory {part}: no GPU's UUID begins with \"{name}\"; there is {}",
+            "{option} {part}: no GPU's UUID begins with \"{name}\"; there is {}",
             known()
         ))),
         _ => Err(usage(format!(
-            "--memory {part}: \"{name}\" begins the UUID of {} GPUs; write more of it ({})",
+            "{option} {part}: \"{name}\" begins the UUID of {} GPUs; write more of it ({})",
             found.len(),
             known()
         ))),
@@ -63,11 +137,7 @@ pub(crate) fn config(name: &str, rules: &Rules, fail_open: bool, strict: bool) -
     for (to, from) in config.name.iter_mut().take(NAME_BYTES - 1).zip(name.bytes()) {
         *to = from;
     }
-    let list = rules.as_slice();
-    for (to, from) in config.rules.iter_mut().zip(list) {
-        *to = *from;
-    }
-    config.rule_count = u32::try_from(list.len().min(MAX_RULES)).unwrap_or(0);
+    config.rule_count = put(&mut config.rules, rules.as_slice());
     config
 }
 
@@ -116,6 +186,36 @@ mod tests {
             assert!(text.starts_with(&format!("--memory {spec}:")), "{text}");
         }
         assert_eq!(crate::failure::code_of(&rules(&["x".to_owned()], &[]).unwrap_err()), 2);
+    }
+
+    #[test]
+    fn a_share_names_itself_and_its_option() {
+        for spec in ["30", "0%", "x", "", "30%,", "GPU-zz=30%"] {
+            let error = compute_rules(&[spec.to_owned()], &machine()).unwrap_err();
+            assert_eq!(crate::failure::code_of(&error), 2);
+            assert!(error.to_string().starts_with("--compute "), "{error}");
+        }
+        let rules = compute_rules(&["30%,GPU-0B=50%".to_owned()], &machine()).unwrap();
+        let uuid = parse_uuid("GPU-0bbbbbbb-0000-0000-0000-000000000003").unwrap();
+        assert_eq!(share::resolve(rules.as_slice(), Some(2), &uuid), Ok(Some(500_000)));
+    }
+
+    #[test]
+    fn a_changed_limit_replaces_the_one_for_the_same_devices() {
+        let parse = |spec: &str| rules(&[spec.to_owned()], &[]).unwrap();
+        let old = parse("8GiB,1=50%");
+        let new = merged(old.as_slice(), parse("1500m,2=0").as_slice()).unwrap();
+        assert_eq!(new.iter().map(text).collect::<Vec<_>>(), ["1=50%", "1500MiB", "2=0"]);
+        let odd = parse("GPU-0bbbbbbb-0000-0000-0000-000000000003=12.5%,3=1025");
+        let words: Vec<_> = odd.as_slice().iter().map(text).collect();
+        assert_eq!(words, ["GPU-0bbbbbbb-0000-0000-0000-000000000003=12.5%", "3=1025B"]);
+        let many: Vec<Rule> =
+            (0..30).map(|i| Rule { uuid: [i; 16], selector: selector::UUID, ..new[0] }).collect();
+        assert!(merged(&many, &new).is_ok());
+        let more: Vec<Rule> =
+            (30..34).map(|i| Rule { uuid: [i; 16], selector: selector::UUID, ..new[0] }).collect();
+        assert_eq!(crate::failure::code_of(&merged(&many, &more).unwrap_err()), 2);
+        assert_eq!((percent(1), percent(1_000_000)), ("0.0001%".to_owned(), "100%".to_owned()));
     }
 
     #[test]

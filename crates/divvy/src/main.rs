@@ -8,9 +8,12 @@
 
 mod audit;
 mod bench;
+mod change;
 mod child;
 mod contexts;
+mod daemon;
 mod demo;
+mod discover;
 mod doctor;
 mod elf;
 mod failure;
@@ -21,6 +24,8 @@ mod ledger;
 mod limits;
 mod ps;
 mod run;
+mod set;
+mod share_args;
 mod sizes;
 mod snapshot;
 mod stage;
@@ -53,6 +58,8 @@ const EXIT_CODES: &str = "Exit codes:
 enum Command {
     Run(run::Args),
     Ps(ps::Args),
+    Set(set::Args),
+    Daemon(daemon::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),
     Bench(bench::Args),
@@ -73,6 +80,8 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Ps(args) => ps::run(&args),
+        Command::Set(args) => set::run(&args),
+        Command::Daemon(args) => daemon::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -3,16 +3,16 @@
 //! Reads tenant files by `pread`, never maps or locks them: looking at a tenant cannot disturb it,
 //! and a hostile tenant can only spoil its own row. Takes no part in any decision.
 
-use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::daemon::client;
 use crate::ledger::{self, Tenant};
 use crate::table::Table;
-use crate::{json, sizes, tenant_dir};
+use crate::{discover, json, limits, sizes};
 
 /// List tenants, their processes and what they hold.
 ///
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 
 fn list(extra: &[PathBuf]) -> Listing {
     let mut listing = Listing { tenants: Vec::new(), unreadable: Vec::new() };
-    for directory in directories(extra) {
+    for directory in discover::tenants(extra) {
         match ledger::read(&directory) {
             Ok(tenant) => listing.tenants.push(tenant),
             Err(error) => listing.unreadable.push(Unreadable {
@@ -90,42 +90,9 @@ fn list(extra: &[PathBuf]) -> Listing {
             }),
         }
     }
+    ledger::add_views(&mut listing.tenants, &client::views());
     listing.tenants.sort_by(|a, b| (&a.name, &a.directory).cmp(&(&b.name, &b.directory)));
     listing
-}
-
-/// Every tenant directory there is to see, each once.
-fn directories(extra: &[PathBuf]) -> BTreeSet<PathBuf> {
-    let uid = tenant_dir::uid();
-    let mut parents: Vec<PathBuf> =
-        tenant_dir::roots(uid).into_iter().map(|root| root.join("tenants")).collect();
-    parents.push(PathBuf::from(format!("/tmp/.divvy-{uid}")));
-    parents.extend(extra.iter().cloned());
-    if let Some(list) = std::env::var_os("DIVVY_TENANT_ROOT") {
-        parents.extend(std::env::split_paths(&list));
-    }
-    let mut found: BTreeSet<PathBuf> =
-        parents.iter().flat_map(|parent| tenants_in(parent)).collect();
-    if let Some(own) = std::env::var_os("DIVVY_TENANT") {
-        found.insert(PathBuf::from(own));
-    }
-    found
-}
-
-/// The tenants in `parent`: itself, its sub-directories, and those in a `.divvy` beside the files of it
-/// or of a sub-directory, where programs limited by HAMi-core's variables have theirs.
-fn tenants_in(parent: &Path) -> Vec<PathBuf> {
-    let inside = |path: &Path| -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect()
-    };
-    let children = inside(parent);
-    let hidden = std::iter::once(parent)
-        .chain(children.iter().map(PathBuf::as_path))
-        .flat_map(|path| inside(&path.join(".divvy")));
-    let is_tenant = |path: &PathBuf| path.join("config").exists() || path.join("usage").exists();
-    let all = std::iter::once(parent.to_owned()).chain(children.iter().cloned()).chain(hidden);
-    all.filter(is_tenant).collect()
 }
 
 fn render(listing: &Listing, with_processes: bool) -> String {
@@ -168,14 +135,76 @@ fn render(listing: &Listing, with_processes: bool) -> String {
     } else {
         text.push_str(&tenants.to_string());
     }
+    let times = times(&listing.tenants);
+    if !times.is_empty() {
+        text.push_str(&format!("\n{times}"));
+    }
     let processes = processes(&listing.tenants);
     if with_processes && !processes.is_empty() {
         text.push_str(&format!("\n{processes}"));
+    }
+    for tenant in &listing.tenants {
+        let of_devices = tenant.devices.iter().flat_map(|device| &device.reasons);
+        for note in tenant.reasons.iter().chain(of_devices) {
+            text.push_str(&format!("\n{}: {}: {}\n", tenant.name, note.reason, note.detail));
+        }
     }
     for one in &listing.unreadable {
         text.push_str(&format!("\n{}: {}\n", one.directory, one.reason));
     }
     text
+}
+
+/// The compute share, of tenants that have one or have been timed.
+fn times(tenants: &[Tenant]) -> Table {
+    let mut table = Table::new(&[
+        "TENANT",
+        "GPU",
+        ">SHARE",
+        ">WEIGHT",
+        "PRIORITY",
+        ">USED",
+        ">THROTTLED",
+        ">WAITED",
+        "GATE",
+        "MODE",
+    ]);
+    for tenant in tenants {
+        let is_plain = tenant.weight == 0 && tenant.priority == "normal" && !tenant.paused;
+        for device in &tenant.devices {
+            let is_free = device.share_ppm.is_none() && device.gate == "free";
+            if is_plain && is_free && device.used_ns == 0 {
+                continue;
+            }
+            let share = device.share_ppm.map(|ppm| limits::percent(u64::from(ppm)));
+            let weight = match tenant.weight {
+                0 => "-".to_owned(),
+                weight => weight.to_string(),
+            };
+            let class = if tenant.class == "latency" { ", latency" } else { "" };
+            let active = match device.active {
+                0 | 1 => String::new(),
+                active => format!(", {active} at once"),
+            };
+            table.row([
+                tenant.name.clone(),
+                gpu(device.index, &device.uuid),
+                share.unwrap_or_else(|| "-".to_owned()),
+                weight,
+                format!("{}{class}", tenant.priority),
+                seconds(device.used_ns),
+                seconds(device.throttled_ns),
+                seconds(device.waited_ns),
+                format!("{}{active}", device.gate),
+                device.mode.clone().unwrap_or_else(|| "-".to_owned()),
+            ]);
+        }
+    }
+    table
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{}.{:03} s", ns / 1_000_000_000, ns / 1_000_000 % 1000)
 }
 
 fn processes(tenants: &[Tenant]) -> Table {
@@ -230,6 +259,7 @@ fn shorten(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::wire::{DeviceView, TenantView, View};
     use crate::ledger::{Device, Process, Use};
 
     const UUID: &str = "GPU-0123abcd-0000-0000-0000-000000000000";
@@ -240,6 +270,11 @@ mod tests {
             directory: "/d/train-7".to_owned(),
             owner_alive: Some(true),
             command: vec!["python".to_owned(), "train.py".to_owned()],
+            weight: 0,
+            priority: "normal",
+            class: "normal",
+            paused: false,
+            reasons: Vec::new(),
             devices: vec![Device {
                 uuid: UUID.to_owned(),
                 index: Some(0),
@@ -251,6 +286,16 @@ mod tests {
                 peak_bytes: 2 << 30,
                 refusals: 3,
                 consistent: true,
+                share_ppm: None,
+                used_ns: 0,
+                launches: 0,
+                longest_ns: 0,
+                throttled_ns: 0,
+                waited_ns: 0,
+                gate: "free",
+                active: 0,
+                mode: None,
+                reasons: Vec::new(),
             }],
             processes: vec![Process {
                 pid: 42,
@@ -279,6 +324,42 @@ train   0    1.50 GiB  8 GiB  2 GiB        3          1  python train.py
 
 TENANT  PID  PROGRAM  GPU      HELD  REFUSED  LAST   OF IT
 train    42  python   0    1.50 GiB        3  DV201  blocks 1018 MiB, contexts 518 MiB
+"
+        );
+    }
+
+    #[test]
+    fn a_share_has_a_table_and_reasons_their_lines() {
+        let mut tenant = tenant();
+        tenant.class = "latency";
+        tenant.weight = 3;
+        let device = &mut tenant.devices[0];
+        device.share_ppm = Some(125_000);
+        device.used_ns = 61_234_567_890;
+        device.waited_ns = 1_000_000;
+        device.gate = "timed";
+        device.active = 2;
+        let devices = vec![DeviceView {
+            uuid: UUID.to_owned(),
+            mode: "counted".to_owned(),
+            reason: Some("DV061".to_owned()),
+            detail: Some("why".to_owned()),
+            ..DeviceView::default()
+        }];
+        let seen =
+            vec![TenantView { directory: tenant.directory.clone(), ..TenantView::default() }];
+        let view = View { devices, tenants: seen, ..View::default() };
+        let mut listing = Listing { tenants: vec![tenant], unreadable: Vec::new() };
+        ledger::add_views(&mut listing.tenants, &[view]);
+        let text = render(&listing, false);
+        let (_, after) = text.split_once("\n\n").unwrap();
+        assert_eq!(
+            after,
+            "\
+TENANT  GPU  SHARE  WEIGHT  PRIORITY             USED  THROTTLED   WAITED  GATE              MODE
+train   0    12.5%       3  normal, latency  61.234 s    0.000 s  0.001 s  timed, 2 at once  counted
+
+train: DV061: why
 "
         );
     }

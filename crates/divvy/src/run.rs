@@ -12,9 +12,12 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::audit::{Audit, Finding};
+use crate::daemon::place::Home;
+use crate::daemon::start;
 use crate::doctor::Reason;
 use crate::elf::{self, Elf};
 use crate::failure::{self, usage};
+use crate::share_args::ShareArgs;
 use crate::tenant_dir::{self, Owner, TenantDir};
 use crate::{contexts, gpus, install, ledger, limits};
 
@@ -36,6 +39,13 @@ pub(crate) struct Args {
     /// limit for a UUID beats one for an index, which beats the one for every device.
     #[arg(long, short, value_name = "SPEC", allow_hyphen_values = true)]
     memory: Vec<String>,
+
+    #[command(flatten)]
+    share: ShareArgs,
+
+    /// Start no daemon: a cap holds all the same, but tenants that compete share as the driver has it
+    #[arg(long)]
+    no_daemon: bool,
 
     /// Name of the tenant in `divvy ps`; by default the program's
     #[arg(long, short, allow_hyphen_values = true)]
@@ -68,6 +78,8 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "Examples:
   divvy run --memory 8GiB -- python train.py
+  divvy run --memory 8GiB --compute 30% -- python train.py
+  divvy run --priority high --class latency -- ./serve
   divvy run --memory 0=8GiB --memory 1=50% --name trainer -- ./train.sh
   divvy run --sim --memory 2GiB -- ./my_cuda_program";
 
@@ -88,6 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     tenant_dir::check_name(&name)?;
     let gpus = if args.sim { Vec::new() } else { gpus::list(Path::new(gpus::PROC)) };
     let rules = limits::rules(&args.memory, &gpus)?;
+    let share = args.share.read(&gpus)?;
     if let Some(outer) = std::env::var_os("DIVVY_TENANT") {
         return Err(usage(format!(
             "this shell already runs in the tenant {}: a second `divvy run` would leave its limits; \
@@ -95,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
             outer.display()
         )));
     }
-    check_program(program, args.fail, !rules.is_empty())?;
+    check_program(program, args.fail, !rules.is_empty() || share.caps())?;
     let library = install::library()?;
 
     let owner = Owner {
@@ -105,7 +118,11 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let tenant = TenantDir::make(&name, &owner)?;
     let mut config = limits::config(&name, &rules, args.fail == Fail::Open, args.strict);
     config.context_bytes = context_bytes(args.sim);
+    share.apply(&mut config);
     ledger::write_config(tenant.path(), &config)?;
+    if !args.no_daemon {
+        ensure_daemon(tenant.path());
+    }
 
     let preload = install::preload(&library, std::env::var_os("LD_PRELOAD").as_deref());
     let mut environment = vec![("DIVVY_TENANT", tenant.path().as_os_str().to_owned())];
@@ -133,6 +150,22 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         }
     }
     Ok(code)
+}
+
+/// Has a daemon run for the tenant, unless the machine's does; without one the program runs all the
+/// same.
+fn ensure_daemon(directory: &Path) {
+    let started = match Home::of_tenant(directory) {
+        Some(home) if !Home::of_system().is_served() => start::ensure(&home),
+        _ => Ok(()),
+    };
+    if let Err(error) = started {
+        eprintln!(
+            "divvy: {}: {error:#}; limits hold, but tenants that compete for time share it as the \
+             driver has it",
+            Reason::Daemon
+        );
+    }
 }
 
 /// What a context is to be charged, in bytes; 0 leaves it to the library's own table.
@@ -236,6 +269,11 @@ fn summary(
             "used_bytes": device.held_bytes,
             "peak_bytes": device.peak_bytes,
             "refusals": device.refusals,
+            "share_ppm": device.share_ppm,
+            "used_ns": device.used_ns,
+            "launches": device.launches,
+            "throttled_ns": device.throttled_ns,
+            "waited_ns": device.waited_ns,
         })
     };
     let devices: Vec<_> = used.iter().flat_map(|tenant| &tenant.devices).map(device).collect();

@@ -10,7 +10,7 @@ use std::path::Path;
 use divvy_abi::config::{Config, NAME_BYTES};
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_page::AttachError;
-use divvy_page::reader::{self, LineEntry, SlotEntry, Text, Totals, UsageFile};
+use divvy_page::reader::{self, GateEntry, LineEntry, SlotEntry, Text, Totals, UsageFile};
 
 /// A tenant at one moment.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub(crate) struct DeviceSnapshot {
     pub(crate) total_bytes: u64,
     pub(crate) limit_bytes: Option<u64>,
     pub(crate) totals: Totals,
+    /// The compute share: all its processes, living and ended, together.
+    pub(crate) time: GateEntry,
 }
 
 /// One process of a tenant.
@@ -64,6 +66,7 @@ impl Snapshot {
                     total_bytes: entry.total_bytes,
                     limit_bytes: entry.limit_bytes,
                     totals: file.totals(row),
+                    time: file.gate_sum(row),
                 })
             })
             .collect();
@@ -98,7 +101,8 @@ pub(crate) fn config_name(config: &Config) -> String {
     Text::<NAME_BYTES>::new(config.name).to_string()
 }
 
-fn c_path(path: &Path) -> Result<CString, AttachError> {
+/// `path` as the tenant's files are opened by.
+pub(crate) fn c_path(path: &Path) -> Result<CString, AttachError> {
     // A path with a NUL in it names nothing.
     CString::new(path.as_os_str().as_bytes())
         .map_err(|error| AttachError::PathTooLong { bytes: error.into_vec().len() })

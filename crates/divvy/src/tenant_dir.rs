@@ -131,7 +131,8 @@ impl TenantDir {
     }
 }
 
-fn make_private(path: &Path, uid: u32) -> Result<()> {
+/// Makes a directory for this user alone, or finds that it is one.
+pub(crate) fn make_private(path: &Path, uid: u32) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
             return Err(error).with_context(|| format!("{} cannot be made", path.display()));

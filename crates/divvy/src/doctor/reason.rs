@@ -61,6 +61,11 @@ reasons! {
     IgnoredVariable = 52, "an environment variable that has no effect";
     Setting = 53, "a DIVVY_ variable with a value that is not known";
     Tenant = 54, "the tenant this process belongs to";
+    Daemon = 60, "the daemon that divides devices by turns";
+    OtherDaemon = 61, "another daemon divides the device or writes the tenant's gates";
+    ForeignProcesses = 62, "processes of no tenant use the device";
+    DeviceLock = 63, "the lock by which one daemon divides a device cannot be used";
+    GatesNotHeld = 64, "a tenant's gates cannot be written by the daemon";
 }
 
 impl fmt::Display for Reason {

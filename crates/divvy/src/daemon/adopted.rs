@@ -1,0 +1,339 @@
+//! A tenant in the daemon's hands: its words read, its gates written.
+//!
+//! Nothing is registered: whatever lies in a tenant's directory is read anew every fraction of a
+//! second, so a daemon that was started again knows what the one before it knew. A lock on the
+//! directory keeps two daemons from writing one tenant's gates.
+//!
+//! Promises: no reading or writing waits for a tenant; what a tenant wrote is a claim and changes only
+//! its own row; files that are cut, replaced, garbled or another's give a [`Refusal`] with a reason
+//! code. Does not decide anything: that is `divvy_policy::turns`.
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use divvy_abi::config::{Config, GateLine};
+use divvy_abi::usage::SHARED_SLOT;
+use divvy_abi::{MAX_DEVICES, Uuid};
+use divvy_page::AttachError;
+use divvy_page::now_ns;
+use divvy_page::owner::Owner;
+use divvy_page::reader::{GateEntry, UsageFile};
+use divvy_policy::share;
+use divvy_policy::turns::{Gate, GateState, Sample};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+
+use super::place;
+use crate::doctor::Reason;
+use crate::snapshot::c_path;
+
+/// How long a closed gate stays closed without a word of its daemon.
+const LEASE_NS: u64 = 100_000_000;
+/// A lease that ends sooner is renewed.
+const RENEW_NS: u64 = 75_000_000;
+/// A wish that is older is none.
+const WANT_NS: u64 = 50_000_000;
+/// What a wish may lie in the future: clocks are one, but it was read after ours.
+const SKEW_NS: u64 = 5_000_000;
+/// How long nothing must need a gate before launches are freed from looking.
+const CALM_NS: u64 = 2_000_000_000;
+
+/// Why a tenant's gates are not in this daemon's hands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) reason: Reason,
+    pub(super) detail: String,
+}
+
+impl From<AttachError> for Refusal {
+    fn from(error: AttachError) -> Self {
+        Self { reason: Reason::GatesNotHeld, detail: error.to_string() }
+    }
+}
+
+/// What is known of one device row of a tenant.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    /// The device, as the tenant says.
+    pub(super) uuid: Option<Uuid>,
+    index: Option<u32>,
+    /// Whether a living process has a context there.
+    pub(super) is_attached: bool,
+    share_ppm: u32,
+    written: Option<Gate>,
+    lease_ns: u64,
+    closed_at_ns: u64,
+}
+
+/// A tenant whose gates this daemon writes.
+#[derive(Debug)]
+pub(super) struct Adopted {
+    pub(super) directory: PathBuf,
+    pub(super) uid: u32,
+    path: CString,
+    lock: Flock<File>,
+    owner: Owner,
+    config_inode: u64,
+    config: Config,
+    usage: Option<(UsageFile, u64)>,
+    slots_high: usize,
+    /// Slots that are somebody's, and whether that one lives.
+    slots: Vec<(usize, bool)>,
+    pub(super) rows: [Row; MAX_DEVICES],
+    unneeded_since_ns: u64,
+}
+
+impl Adopted {
+    /// Takes the tenant in `directory`; `uid` is whose it must be, anybody's for the machine's daemon.
+    pub(super) fn take(directory: &Path, uid: Option<u32>) -> Result<Self, Refusal> {
+        let path = c_path(directory)?;
+        let refuse = |detail: String| Refusal { reason: Reason::GatesNotHeld, detail };
+        let file = place::open(directory, OpenOptions::new().read(true))
+            .map_err(|error| refuse(format!("the directory cannot be opened: {error}")))?;
+        let status = file.metadata().map_err(|error| refuse(error.to_string()))?;
+        if !status.is_dir() {
+            return Err(refuse("it is no directory".to_owned()));
+        }
+        if uid.is_some_and(|uid| uid != status.uid()) {
+            return Err(refuse(format!(
+                "it belongs to uid {}; run `divvy daemon --system` as root to serve all users",
+                status.uid()
+            )));
+        }
+        let lock =
+            Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(
+                |(_, errno)| match errno {
+                    Errno::EWOULDBLOCK => Refusal {
+                        reason: Reason::OtherDaemon,
+                        detail: "another daemon writes this tenant's gates".to_owned(),
+                    },
+                    errno => refuse(format!("the directory cannot be locked: {errno}")),
+                },
+            )?;
+        let config_inode = inode(directory, "config");
+        let owner = Owner::open(&path)?;
+        let config = owner.read()?;
+        let mut adopted = Self {
+            directory: directory.to_owned(),
+            uid: status.uid(),
+            path,
+            lock,
+            owner,
+            config_inode: config_inode.unwrap_or(0),
+            config,
+            usage: None,
+            slots_high: 0,
+            slots: Vec::new(),
+            rows: std::array::from_fn(|_| Row::default()),
+            unneeded_since_ns: 0,
+        };
+        adopted.open_gates()?;
+        adopted.refresh()?;
+        Ok(adopted)
+    }
+
+    /// Whether the files are still those that are open.
+    pub(super) fn is_in_place(&self) -> bool {
+        let status = self.lock.metadata().map(|status| (status.dev(), status.ino()));
+        let there = std::fs::symlink_metadata(&self.directory);
+        let there = there.map(|status| (status.dev(), status.ino()));
+        matches!((status, there), (Ok(ours), Ok(there)) if ours == there)
+            && inode(&self.directory, "config") == Some(self.config_inode)
+    }
+
+    /// Whether somebody runs or is about to run in it.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.slots.iter().any(|(_, alive)| *alive) || is_owner_alive(&self.directory)
+    }
+
+    /// Reads limits, devices and processes anew.
+    pub(super) fn refresh(&mut self) -> Result<(), Refusal> {
+        self.config = self.owner.read()?;
+        let there = inode(&self.directory, "usage");
+        if self.usage.as_ref().map(|(_, inode)| *inode) != there {
+            self.usage = UsageFile::open(&self.path)?.zip(there);
+        }
+        let Some((usage, _)) = &self.usage else { return Ok(()) };
+        self.slots_high = usage.slots_high();
+        self.slots.clear();
+        let slots = (1..self.slots_high).filter_map(|at| Some((at, usage.slot(at)?.alive)));
+        self.slots.extend(slots);
+        let rules = self.config.compute_rules();
+        let mut seen = Vec::new();
+        for (at, row) in self.rows.iter_mut().enumerate() {
+            let device = usage.device(at).filter(|device| !seen.contains(&device.uuid));
+            row.uuid = device.map(|device| device.uuid);
+            seen.extend(row.uuid);
+            let Some(device) = device else {
+                row.is_attached = false;
+                continue;
+            };
+            row.index = device.index;
+            // Rules that make no sense are the library's to refuse.
+            let share = share::resolve(rules, device.index, &device.uuid).ok().flatten();
+            row.share_ppm = share.unwrap_or(0);
+            row.is_attached = self.slots.iter().any(|(slot, alive)| {
+                let works = |gate: GateEntry| gate.last_launch_ns != 0 || gate.want_ns != 0;
+                *alive && (usage.line(at, *slot).held_bytes != 0 || works(usage.gate(at, *slot)))
+            });
+        }
+        Ok(())
+    }
+
+    /// The processes that live, by pid namespace and pid.
+    pub(super) fn processes(&self) -> Vec<(u64, u32)> {
+        let Some((usage, _)) = &self.usage else { return Vec::new() };
+        let living = self.slots.iter().filter(|(_, alive)| *alive);
+        living
+            .filter_map(|(slot, _)| usage.slot(*slot))
+            .map(|slot| (slot.pid_namespace, slot.pid))
+            .collect()
+    }
+
+    /// What the tenant says of row `at`. Cost: two reads, and one for each of its processes.
+    pub(super) fn sample(&mut self, at: usize, now_ns: u64) -> Sample {
+        let is_new = |this: &Self| {
+            this.usage.as_ref().is_some_and(|(usage, _)| usage.slots_high() != this.slots_high)
+        };
+        if is_new(self) {
+            // A process has joined; what is wrong with the files is found at the next round.
+            let _ = self.refresh();
+        }
+        let (Some((usage, _)), Some(row)) = (&self.usage, self.rows.get(at)) else {
+            return Sample::default();
+        };
+        if !row.is_attached {
+            return Sample::default();
+        }
+        let mut sum = usage.gate(at, SHARED_SLOT);
+        for (slot, alive) in &self.slots {
+            let gate = usage.gate(at, *slot);
+            // Of a dead process the totals alone count, as they will when its slot is cleared.
+            sum = sum.with(if *alive {
+                gate
+            } else {
+                GateEntry { busy_until_ns: 0, want_ns: 0, last_launch_ns: 0, ..gate }
+            });
+        }
+        let is_closed = row.written.is_some_and(|gate| gate.state == GateState::Closed);
+        let wants = is_closed
+            && sum.want_ns > row.closed_at_ns
+            && sum.want_ns <= now_ns.saturating_add(SKEW_NS)
+            && now_ns.saturating_sub(sum.want_ns) < WANT_NS;
+        Sample {
+            attached: true,
+            wants,
+            paused: self.config.paused != 0,
+            latency: self.config.class == divvy_abi::config::class::LATENCY,
+            busy_until_ns: sum.busy_until_ns,
+            last_launch_ns: sum.last_launch_ns,
+            used_ns: sum.used_ns,
+            launches: sum.launches,
+            closed_until_ns: usage.cap(at).closed_until_ns,
+            longest_ns: sum.longest_ns,
+            weight: self.config.weight,
+            priority: self.config.priority,
+            share_ppm: row.share_ppm,
+        }
+    }
+
+    /// Writes `gate` to row `at` where it is not what stands there, and keeps its lease alive.
+    pub(super) fn put(&mut self, at: usize, gate: Gate, now_ns: u64) -> Result<(), Refusal> {
+        let Some(row) = self.rows.get_mut(at) else { return Ok(()) };
+        let gate = Gate { watch: false, ..gate };
+        let lease_ns = now_ns.saturating_add(LEASE_NS);
+        if row.written != Some(gate) {
+            let line = GateLine {
+                gate: gate.state as u32,
+                active: gate.active,
+                epoch: gate.turn,
+                lease_ns,
+                turn_end_ns: gate.turn_end_ns,
+                t_open_ns: gate.t_open_ns,
+                quantum_ns: gate.quantum_ns,
+                horizon_ns: gate.horizon_ns,
+                ..GateLine::default()
+            };
+            self.owner.set_gate(at, &line)?;
+            let is_closed = |gate: &Gate| gate.state == GateState::Closed;
+            if is_closed(&gate) && !row.written.as_ref().is_some_and(is_closed) {
+                row.closed_at_ns = self::now_ns();
+            }
+            row.written = Some(gate);
+            row.lease_ns = lease_ns;
+        } else if gate.state == GateState::Closed && now_ns.saturating_add(RENEW_NS) > row.lease_ns
+        {
+            self.owner.renew(at, lease_ns)?;
+            row.lease_ns = lease_ns;
+        }
+        Ok(())
+    }
+
+    /// Makes launches look at the gates as soon as one is not free, and not any more some time after
+    /// all are.
+    pub(super) fn put_any_gate(&mut self, now_ns: u64) -> Result<(), Refusal> {
+        let is_gate = |row: &Row| row.written.is_some_and(|gate| gate.state != GateState::Free);
+        let mut config = self.config.clone();
+        config.gates = [GateLine::default(); MAX_DEVICES];
+        let is_needed = self.rows.iter().any(is_gate) || share::needs_gate(&config);
+        match (is_needed, self.config.any_gate != 0) {
+            (true, false) => {
+                self.owner.set_any_gate(true)?;
+                self.config.any_gate = 1;
+            }
+            (false, true) if self.unneeded_since_ns == 0 => self.unneeded_since_ns = now_ns,
+            (false, true) if now_ns.saturating_sub(self.unneeded_since_ns) > CALM_NS => {
+                // Under the lock of those who change limits, so that a cap that was just set counts.
+                let change = |config: &mut Config| {
+                    config.any_gate = u32::from(share::needs_gate(config));
+                };
+                self.config = self.owner.update(change)?;
+                self.unneeded_since_ns = 0;
+            }
+            (false, true) => {}
+            _ => self.unneeded_since_ns = 0,
+        }
+        Ok(())
+    }
+
+    /// Opens every gate that stands, and lets launches pass without a look where nothing else needs
+    /// one: what a daemon leaves behind, and what it starts from.
+    pub(super) fn open_gates(&mut self) -> Result<(), Refusal> {
+        let before = self.owner.read()?;
+        for (at, line) in before.gates.iter().enumerate() {
+            if line.gate != divvy_abi::config::gate::FREE {
+                self.owner.set_gate(at, &GateLine::default())?;
+            }
+        }
+        for row in &mut self.rows {
+            row.written = Some(Gate::default());
+        }
+        if before.any_gate != 0 {
+            let change =
+                |config: &mut Config| config.any_gate = u32::from(share::needs_gate(config));
+            self.config = self.owner.update(change)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a `divvy run` holds the tenant. A tenant's file may be anything, so it is not read.
+fn is_owner_alive(directory: &Path) -> bool {
+    let Ok(file) = place::open(&directory.join("owner"), OpenOptions::new().read(true)) else {
+        return false;
+    };
+    // An empty one is just being made, and its maker must be able to lock it.
+    match file.metadata() {
+        Ok(status) if status.is_file() && status.len() > 0 => {
+            Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
+        }
+        Ok(status) => status.is_file(),
+        Err(_) => false,
+    }
+}
+
+fn inode(directory: &Path, name: &str) -> Option<u64> {
+    std::fs::symlink_metadata(directory.join(name)).ok().map(|status| status.ino())
+}

@@ -1,0 +1,75 @@
+//! `GET /metrics` for a collector, over TCP where `--metrics` names an address.
+//!
+//! One request a connection, answered by one thread, one after the other: a collector asks once in
+//! some seconds. A request must come within a second and in [`MOST_BYTES`]. Only what everybody on the
+//! machine may see is served, so name an address that only collectors reach.
+//!
+//! Holds no state: the page is written from the [`View`] that the socket shows.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::engine::Shared;
+use super::place::Home;
+use super::server;
+use super::wire::View;
+
+const MOST_BYTES: u64 = 8192;
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The page in OpenMetrics' text format.
+pub(super) fn text(view: &View) -> String {
+    format!(
+        "# TYPE divvy_daemon_wakes counter\n\
+         # HELP divvy_daemon_wakes Times the scheduling thread has woken.\n\
+         divvy_daemon_wakes_total {}\n\
+         # EOF\n",
+        view.wakes
+    )
+}
+
+/// Serves the page on `address`.
+pub(super) fn start(address: SocketAddr, home: &Home, shared: &Arc<Shared>) -> Result<()> {
+    let listener = TcpListener::bind(address)
+        .with_context(|| format!("--metrics {address}: it cannot be listened on"))?;
+    let (home, shared) = (home.clone(), Arc::clone(shared));
+    server::thread("divvy metrics", move || {
+        loop {
+            match listener.accept() {
+                // What goes wrong with a collector is its own.
+                Ok((stream, _)) => drop(serve(&stream, &shared, &home)),
+                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    })
+}
+
+fn serve(stream: &TcpStream, shared: &Shared, home: &Home) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut head = Vec::new();
+    let mut from = stream.take(MOST_BYTES);
+    let mut byte = [0_u8; 512];
+    while !head.windows(2).any(|two| two == b"\r\n") {
+        let read = from.read(&mut byte)?;
+        if read == 0 {
+            break;
+        }
+        head.extend_from_slice(byte.get(..read).unwrap_or_default());
+    }
+    let answer = if head.starts_with(b"GET /metrics ") {
+        let body = text(&server::view(shared, 0, home));
+        format!(
+            "HTTP/1.0 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0; \
+             charset=utf-8\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    } else {
+        "HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned()
+    };
+    (&mut &*stream).write_all(answer.as_bytes())
+}

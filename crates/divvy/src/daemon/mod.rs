@@ -1,0 +1,216 @@
+//! `divvy daemon`: divides the time of devices among tenants by turns.
+//!
+//! Nothing depends on it but the division: memory limits and caps are the library's own. It reads the
+//! tenants' files and writes their gates; nobody registers, so it can be killed and started again at
+//! any time. A closed gate opens by itself when its daemon has not renewed it for 100 ms.
+//!
+//! [`engine`] is the thread that schedules, [`adopted`] one tenant in its hands, [`scan`] finds them;
+//! [`owned`] keeps one daemon to a device, [`card`] asks NVML who else is there; [`server`] and
+//! [`client`] speak [`wire`] on a socket; [`place`] and [`start`] see to it that there is one daemon.
+
+mod adopted;
+mod card;
+pub(crate) mod client;
+mod engine;
+mod metrics;
+mod owned;
+pub(crate) mod place;
+mod scan;
+mod server;
+pub(crate) mod start;
+#[allow(unreachable_pub, reason = "fuzzed as a crate of its own")]
+pub(crate) mod wire;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use nix::sys::signal::{SigSet, Signal};
+
+use self::engine::{Engine, Shared};
+use self::owned::Locks;
+use self::place::Home;
+use self::scan::Scanner;
+use crate::failure::{NOT_AS_EXPECTED, usage, with_code};
+use crate::{discover, json, tenant_dir};
+
+/// Divide devices among tenants by turns.
+///
+/// Tenants that want one device at the same time get exclusive turns by their weights and priorities,
+/// which is exact and loses less of the device than the driver's own slicing. `divvy run` starts a
+/// daemon for its user on demand; it ends when no tenant has been left for a while. With --system one
+/// daemon serves all users of the machine, as root.
+///
+/// Runs in the foreground until SIGTERM or SIGINT; it then opens all gates. Without a daemon memory
+/// limits and caps hold all the same; shares of tenants that compete are then the driver's.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Serve all users of the machine, from /run/divvy
+    #[arg(long)]
+    system: bool,
+
+    /// Say what the running daemon sees, and end
+    #[arg(long)]
+    status: bool,
+
+    /// With --status: as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Another directory of tenants; may be repeated
+    #[arg(long, value_name = "DIR")]
+    root: Vec<PathBuf>,
+
+    /// Serve metrics for a collector at ADDRESS, such as 127.0.0.1:9400, under /metrics
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+
+    /// End when there has been no tenant for so many seconds; by default never
+    #[arg(long, value_name = "SECONDS")]
+    linger: Option<u64>,
+
+    /// Keep lock and socket in DIR, and serve the tenants in its directory `tenants`
+    #[arg(long, value_name = "DIR", conflicts_with = "system")]
+    home: Option<PathBuf>,
+
+    /// Start the daemon in the background and wait until it serves
+    #[arg(long, hide = true, conflicts_with = "on_demand")]
+    launch: bool,
+
+    /// Started for a program: end when no tenant has been left for a while
+    #[arg(long, hide = true)]
+    on_demand: bool,
+}
+
+/// How long a daemon that was started on demand stays without tenants.
+const LINGER: Duration = Duration::from_secs(15);
+
+pub(crate) fn run(args: &Args) -> Result<u8> {
+    let home = match (&args.home, args.system) {
+        (Some(directory), _) => Home::at(directory.clone())?,
+        (None, true) if args.status => Home::of_system(),
+        (None, true) => Home::make_system()?,
+        (None, false) => Home::of_user()?,
+    };
+    if args.status {
+        return status(&home, args.json);
+    }
+    if args.json {
+        return Err(usage("--json says what --status would: give both"));
+    }
+    if args.launch {
+        return start::launch(&home);
+    }
+    serve(args, &home)
+}
+
+fn serve(args: &Args, home: &Home) -> Result<u8> {
+    let Some(lock) = home.lock()? else {
+        let other = client::view(home).map(|view| format!(" (pid {})", view.pid));
+        return Err(with_code(
+            NOT_AS_EXPECTED,
+            format!(
+                "a daemon{} already runs in {}",
+                other.unwrap_or_default(),
+                home.directory().display()
+            ),
+        ));
+    };
+    // Before any thread: all inherit it, and the one that waits for signals gets them.
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        signals.add(signal);
+    }
+    signals.thread_block()?;
+    let shared = Arc::new(Shared::default());
+    if let Err(error) = server::start(home, &shared) {
+        // Turns need no socket.
+        eprintln!("divvy: {}: {error:#}", crate::doctor::Reason::Daemon);
+    }
+    if let Some(address) = args.metrics {
+        metrics::start(address, home, &shared)?;
+    }
+    let stopper = Arc::clone(&shared);
+    server::thread("divvy signals", move || {
+        while signals.wait().is_err() {}
+        stopper.stop.store(true, Relaxed);
+    })?;
+    let board = card::start(home.is_system()).ok();
+    let extra = args.root.iter().cloned().chain(discover::from_variable()).collect();
+    let scanner = Scanner::new(home.clone(), extra);
+    let mut engine = Engine::new(scanner, Locks::of(home), board, shared);
+    if args.on_demand {
+        start::say_ready()?;
+    }
+    let linger = args.linger.map(Duration::from_secs);
+    let linger = linger.or_else(|| args.on_demand.then_some(LINGER));
+    let mut ending = Ending { linger, last_use: Instant::now(), lock: None };
+    engine.run(|in_use| !lock.is_in_place() || ending.is_due(in_use, home));
+    // Others may start one from here on; the socket would lead them to nobody.
+    if lock.is_in_place() {
+        let _ = std::fs::remove_file(home.socket());
+    }
+    Ok(0)
+}
+
+/// When a daemon without tenants ends.
+struct Ending {
+    linger: Option<Duration>,
+    last_use: Instant,
+    /// Held from the last look for tenants to the end of the process.
+    lock: Option<place::Held>,
+}
+
+impl Ending {
+    fn is_due(&mut self, in_use: bool, home: &Home) -> bool {
+        let Some(linger) = self.linger else { return false };
+        if in_use {
+            self.last_use = Instant::now();
+            self.lock = None;
+            return false;
+        }
+        if self.lock.is_some() {
+            // Looked once more since nobody could start a program that counts on us.
+            return true;
+        }
+        if self.last_use.elapsed() >= linger {
+            self.lock = home.try_start_lock().ok().flatten();
+        }
+        false
+    }
+}
+
+fn status(home: &Home, as_json: bool) -> Result<u8> {
+    let Some(view) = client::view(home) else {
+        let directory = home.directory().display();
+        return Err(with_code(NOT_AS_EXPECTED, format!("no daemon answers in {directory}")));
+    };
+    if as_json {
+        json::print(&view)?;
+        return Ok(0);
+    }
+    println!("pid {}, {} tenants, uid {}", view.pid, view.tenants.len(), tenant_dir::uid());
+    for device in &view.devices {
+        let reason = device
+            .reason
+            .as_deref()
+            .map(|reason| format!("; {reason}: {}", device.detail.as_deref().unwrap_or_default()));
+        println!(
+            "{}: {}, {} turns{}",
+            device.uuid,
+            device.mode,
+            device.turns,
+            reason.unwrap_or_default()
+        );
+    }
+    for tenant in &view.tenants {
+        if let Some(reason) = &tenant.reason {
+            let detail = tenant.detail.as_deref().unwrap_or_default();
+            println!("{}: {reason}: {detail}", tenant.directory);
+        }
+    }
+    Ok(0)
+}

@@ -1,0 +1,226 @@
+//! Where a daemon keeps its lock and its socket, and how it is known to run.
+//!
+//! A user's daemon lives beside the tenants it serves, in the directory that `divvy run` made for this
+//! user alone; the machine's in /run/divvy. Its lock is the kernel's, so a daemon that was killed
+//! leaves nothing to clean up: the files it leaves behind mean nothing by themselves.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
+
+use crate::tenant_dir;
+
+/// The machine's daemon's directory.
+const SYSTEM: &str = "/run/divvy";
+
+/// Longest wait for another starter, which waits for the daemon it has started.
+const START_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A daemon's directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    directory: PathBuf,
+    is_system: bool,
+}
+
+/// A lock of a daemon's, held until dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    file: Flock<File>,
+    path: PathBuf,
+}
+
+impl Home {
+    /// This user's: the first place where tenants can be made.
+    pub(crate) fn of_user() -> Result<Self> {
+        let uid = tenant_dir::uid();
+        let mut last = None;
+        for root in tenant_dir::roots(uid) {
+            match tenant_dir::make_private(&root, uid) {
+                Ok(()) => return Ok(Self { directory: root, is_system: false }),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| anyhow::anyhow!("there is no /dev/shm and no /tmp"))).context(
+            "there is no place for the daemon; set XDG_RUNTIME_DIR to a directory of yours",
+        )
+    }
+
+    /// The machine's.
+    pub(crate) fn of_system() -> Self {
+        Self { directory: PathBuf::from(SYSTEM), is_system: true }
+    }
+
+    /// The same, made where it is missing.
+    pub(crate) fn make_system() -> Result<Self> {
+        let home = Self::of_system();
+        std::fs::create_dir_all(&home.directory)
+            .with_context(|| format!("{SYSTEM} cannot be made; run as root"))?;
+        Ok(home)
+    }
+
+    /// That in `directory`, which must be this user's alone.
+    pub(crate) fn at(directory: PathBuf) -> Result<Self> {
+        tenant_dir::make_private(&directory, tenant_dir::uid())?;
+        Ok(Self { directory, is_system: false })
+    }
+
+    /// That of the daemon that serves the tenant in `directory`, which `divvy run` made.
+    pub(crate) fn of_tenant(directory: &Path) -> Option<Self> {
+        let root = directory.parent().and_then(Path::parent)?;
+        Some(Self { directory: root.to_owned(), is_system: false })
+    }
+
+    /// Every one that this user's tenants may be served from.
+    pub(crate) fn all() -> Vec<Self> {
+        let users = tenant_dir::roots(tenant_dir::uid()).into_iter();
+        let users = users.map(|directory| Self { directory, is_system: false });
+        std::iter::once(Self::of_system()).chain(users).collect()
+    }
+
+    /// Whether it is the machine's.
+    pub(crate) fn is_system(&self) -> bool {
+        self.is_system
+    }
+
+    /// The directory.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Its socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.join("daemon.sock")
+    }
+
+    /// What a daemon that was started on demand says.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.directory.join("daemon.log")
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.directory.join("daemon.lock")
+    }
+
+    /// Becomes this home's daemon; `None` while another one is.
+    pub(crate) fn lock(&self) -> Result<Option<Held>> {
+        // Whoever looks whether a daemon runs has the lock for an instant.
+        for _ in 0..10 {
+            if let Some(mut held) = take(&self.lock_path())? {
+                held.file.set_len(0)?;
+                writeln!(held.file, "{}", std::process::id())?;
+                return Ok(Some(held));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(None)
+    }
+
+    /// Whether a daemon runs here.
+    pub(crate) fn is_served(&self) -> bool {
+        let Ok(file) = open(&self.lock_path(), OpenOptions::new().read(true)) else { return false };
+        Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
+    }
+
+    /// Takes the lock that whoever starts a daemon holds, and a daemon that ends of its own accord.
+    pub(crate) fn start_lock(&self) -> Result<Held> {
+        let give_up = Instant::now() + START_PATIENCE;
+        loop {
+            if let Some(held) = self.try_start_lock()? {
+                return Ok(held);
+            }
+            if Instant::now() >= give_up {
+                bail!(
+                    "somebody has been starting a daemon in {} for 5 s",
+                    self.directory.display()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The same without waiting.
+    pub(crate) fn try_start_lock(&self) -> Result<Option<Held>> {
+        take(&self.directory.join("daemon.start"))
+    }
+}
+
+impl Held {
+    /// Whether the file is still where others look for it.
+    pub(crate) fn is_in_place(&self) -> bool {
+        is_same(&self.file, &self.path)
+    }
+}
+
+/// Opens a file that may be another's: no link is followed, and a pipe does not block.
+pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
+    options.custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC).open(path)
+}
+
+/// Takes the lock of the file at `path`, making it where it is missing; `None` while another has it.
+pub(crate) fn take(path: &Path) -> Result<Option<Held>> {
+    let cannot = || format!("{} cannot be locked", path.display());
+    for _ in 0..3 {
+        // Another user's file can be locked too, and must not be opened for creation: the kernel
+        // forbids that in directories such as /tmp.
+        let opened = match open(path, OpenOptions::new().read(true).write(true)) {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                open(path, OpenOptions::new().read(true))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                open(path, OpenOptions::new().write(true).create_new(true).mode(0o644))
+            }
+            other => other,
+        };
+        let file = match opened {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
+            other => other.with_context(cannot)?,
+        };
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(file) if is_same(&file, path) => {
+                return Ok(Some(Held { file, path: path.to_owned() }));
+            }
+            // Removed or replaced meanwhile.
+            Ok(_) => {}
+            Err((_, Errno::EWOULDBLOCK)) => return Ok(None),
+            Err((_, errno)) => return Err(errno).with_context(cannot),
+        }
+    }
+    bail!("{} is replaced again and again", path.display())
+}
+
+fn is_same(file: &File, path: &Path) -> bool {
+    let ours = file.metadata().map(|status| (status.dev(), status.ino()));
+    let there = std::fs::symlink_metadata(path).map(|status| (status.dev(), status.ino()));
+    matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_has_one_daemon_and_a_replaced_lock_is_noticed() {
+        let directory = std::env::temp_dir().join(format!("divvy-home-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let home = Home { directory: directory.clone(), is_system: false };
+        assert!(!home.is_served());
+        let held = home.lock().unwrap().unwrap();
+        assert!(home.is_served() && held.is_in_place());
+        assert!(home.lock().unwrap().is_none());
+        std::fs::remove_file(home.lock_path()).unwrap();
+        assert!(!held.is_in_place());
+        drop(held);
+        assert!(home.lock().unwrap().is_some());
+        std::os::unix::fs::symlink("/etc/passwd", directory.join("link")).unwrap();
+        assert!(take(&directory.join("link")).is_err());
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -1,0 +1,304 @@
+//! What is said on the daemon's socket: frames, requests, answers.
+//!
+//! A frame is a length in bytes, a `u32` in little-endian order, and so many bytes of JSON. Both sides
+//! name [`VERSION`]; a request of another version is answered by an error that names both. A client
+//! may send several requests on one connection, one after the other.
+//!
+//! Promises: at most [`MAX_FRAME_BYTES`] are taken in for a frame, and nothing is reserved before it
+//! has come; whatever the bytes are, reading them ends in a value or a [`FrameError`]. Unknown fields
+//! are ignored, so that either side may be newer by a field.
+//!
+//! Stands alone but for serde, so that it is fuzzed as it is.
+
+use std::io::{ErrorKind, Read, Write};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Version of the requests and answers.
+pub const VERSION: u32 = 1;
+
+/// The longest frame. A list of some hundred tenants fits.
+pub const MAX_FRAME_BYTES: usize = 1 << 20;
+
+/// The longest request: a change with all its limits fits many times.
+pub const MAX_REQUEST_BYTES: usize = 64 << 10;
+
+/// Bytes read at once.
+const CHUNK_BYTES: usize = 4096;
+
+/// Why a frame could not be read.
+#[derive(Debug)]
+pub enum FrameError {
+    /// The other side has closed the connection, between two frames.
+    Closed,
+    /// The connection failed, was closed inside a frame, or nothing came in time.
+    Io(std::io::Error),
+    /// The frame is longer than allowed.
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// What is allowed.
+        most: usize,
+    },
+    /// The bytes are not what is expected.
+    Json(serde_json::Error),
+}
+
+impl std::fmt::Display for FrameError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the connection was closed"),
+            Self::Io(error) => write!(f, "the connection failed: {error}"),
+            Self::TooLong { bytes, most } => {
+                write!(f, "a frame of {bytes} bytes; at most {most} are read")
+            }
+            Self::Json(error) => write!(f, "a frame is not understood: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+/// Reads one frame of at most `most` bytes.
+///
+/// # Errors
+/// [`FrameError`], after which the connection is of no more use, [`FrameError::Json`] excepted.
+pub fn read<T: DeserializeOwned>(from: &mut impl Read, most: usize) -> Result<T, FrameError> {
+    let mut head = [0_u8; 4];
+    let first = loop {
+        match from.read(&mut head) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            other => break other.map_err(FrameError::Io)?,
+        }
+    };
+    if first == 0 {
+        return Err(FrameError::Closed);
+    }
+    let rest = head.get_mut(first..).unwrap_or_default();
+    from.read_exact(rest).map_err(FrameError::Io)?;
+    let bytes = usize::try_from(u32::from_le_bytes(head)).unwrap_or(usize::MAX);
+    if bytes > most {
+        return Err(FrameError::TooLong { bytes, most });
+    }
+    let mut body = Vec::with_capacity(bytes.min(CHUNK_BYTES));
+    let mut chunk = [0_u8; CHUNK_BYTES];
+    while body.len() < bytes {
+        let wanted = (bytes - body.len()).min(CHUNK_BYTES);
+        let part = chunk.get_mut(..wanted).unwrap_or_default();
+        from.read_exact(part).map_err(FrameError::Io)?;
+        body.extend_from_slice(part);
+    }
+    serde_json::from_slice(&body).map_err(FrameError::Json)
+}
+
+/// Writes one frame.
+///
+/// # Errors
+/// [`FrameError::TooLong`] or [`FrameError::Io`].
+pub fn write(to: &mut impl Write, value: &impl Serialize) -> Result<(), FrameError> {
+    let body = serde_json::to_vec(value).map_err(FrameError::Json)?;
+    let too_long = || FrameError::TooLong { bytes: body.len(), most: MAX_FRAME_BYTES };
+    if body.len() > MAX_FRAME_BYTES {
+        return Err(too_long());
+    }
+    let length = u32::try_from(body.len()).map_err(|_| too_long())?;
+    let mut frame = length.to_le_bytes().to_vec();
+    frame.extend_from_slice(&body);
+    to.write_all(&frame).and_then(|()| to.flush()).map_err(FrameError::Io)
+}
+
+/// What a client asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Request {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The question.
+    pub call: Call,
+}
+
+/// The questions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Call {
+    /// Who is there.
+    Hello,
+    /// Everything the daemon sees.
+    List,
+    /// Change a tenant's limits; only its owner and root may.
+    Set {
+        /// The tenant's directory.
+        tenant: String,
+        /// The change.
+        change: Change,
+    },
+    /// The metrics page.
+    Metrics,
+}
+
+/// A change of a tenant's limits, in the words of the command line; what is left out stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// As `--memory`.
+    #[serde(default)]
+    pub memory: Vec<String>,
+    /// As `--compute`.
+    #[serde(default)]
+    pub compute: Vec<String>,
+    /// As `--weight`.
+    #[serde(default)]
+    pub weight: Option<String>,
+    /// As `--priority`.
+    #[serde(default)]
+    pub priority: Option<String>,
+    /// As `--class`.
+    #[serde(default)]
+    pub class: Option<String>,
+    /// Paused or resumed.
+    #[serde(default)]
+    pub paused: Option<bool>,
+}
+
+/// What the daemon answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Response {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The answer.
+    pub answer: Answer,
+}
+
+/// The answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// To [`Call::Hello`].
+    Hello {
+        /// The daemon's process.
+        pid: u32,
+        /// The version of Divvy.
+        divvy: String,
+    },
+    /// To [`Call::List`].
+    List(Box<View>),
+    /// To [`Call::Set`]: done, with notes in words.
+    Done {
+        /// What is worth knowing about it.
+        notes: Vec<String>,
+    },
+    /// To [`Call::Metrics`].
+    Metrics {
+        /// The page's text.
+        text: String,
+    },
+    /// Not done.
+    Error {
+        /// Why, naming the value and the fix.
+        message: String,
+    },
+}
+
+/// What the daemon sees.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct View {
+    /// The daemon's process.
+    pub pid: u32,
+    /// Whether it serves the machine, not one user.
+    pub system: bool,
+    /// CLOCK_MONOTONIC when this was seen.
+    pub seen_ns: u64,
+    /// Times the scheduling thread has woken.
+    pub wakes: u64,
+    /// Devices that tenants use.
+    pub devices: Vec<DeviceView>,
+    /// Tenants whose gates this daemon holds, and those it cannot hold.
+    pub tenants: Vec<TenantView>,
+}
+
+/// One device, as the daemon sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceView {
+    /// As the driver's tools print it.
+    pub uuid: String,
+    /// How its time is divided: free, counted, lull, held, drain or together; mps.
+    pub mode: String,
+    /// Why it is not divided by turns: a reason code; absent where it is.
+    pub reason: Option<String>,
+    /// The reason in words.
+    pub detail: Option<String>,
+    /// Processes on it that belong to no tenant.
+    pub foreign: u32,
+    /// Turns begun.
+    pub turns: u64,
+    /// Turns that went to another tenant than the one before.
+    pub handovers: u64,
+    /// Drains given up.
+    pub drain_timeouts: u64,
+    /// Turns ended early for a tenant of higher priority.
+    pub preemptions: u64,
+    /// Trials of "everybody open".
+    pub trials: u64,
+    /// Time with everybody open because nobody loses by it.
+    pub together_ns: u64,
+}
+
+/// One tenant, as the daemon sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TenantView {
+    /// Its directory.
+    pub directory: String,
+    /// The directory's owner.
+    pub uid: u32,
+    /// Why its gates are not held by this daemon: a reason code; absent where they are.
+    pub reason: Option<String>,
+    /// The reason in words.
+    pub detail: Option<String>,
+    /// Time its turns were charged with.
+    pub held_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(body: &[u8]) -> Vec<u8> {
+        let mut frame = u32::try_from(body.len()).unwrap().to_le_bytes().to_vec();
+        frame.extend_from_slice(body);
+        frame
+    }
+
+    fn request(bytes: &[u8]) -> Result<Request, FrameError> {
+        read(&mut &*bytes, MAX_REQUEST_BYTES)
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let change = Change { weight: Some("2".to_owned()), ..Change::default() };
+        let call = Call::Set { tenant: "/d/é".to_owned(), change };
+        let mut bytes = Vec::new();
+        for call in [&call, &Call::Hello] {
+            write(&mut bytes, &Request { version: VERSION, call: call.clone() }).unwrap();
+        }
+        let mut from = bytes.as_slice();
+        assert_eq!(read::<Request>(&mut from, MAX_REQUEST_BYTES).unwrap().call, call);
+        assert_eq!(read::<Request>(&mut from, MAX_REQUEST_BYTES).unwrap().call, Call::Hello);
+        assert!(matches!(read::<Request>(&mut from, 9), Err(FrameError::Closed)));
+    }
+
+    #[test]
+    fn what_is_no_frame_is_an_error_and_reserves_nothing() {
+        assert!(matches!(request(&[0xff; 64]), Err(FrameError::TooLong { .. })));
+        assert!(matches!(request(&[3, 0, 0, 0, b'{']), Err(FrameError::Io(_))));
+        assert!(matches!(request(&[3, 0]), Err(FrameError::Io(_))));
+        for body in [&b""[..], b"{}", b"null", b"{\"version\":1,\"call\":\"fly\"}", &[b'['; 4000]] {
+            assert!(matches!(request(&frame(body)), Err(FrameError::Json(_))), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn a_newer_side_may_add_fields() {
+        let body = br#"{"version":1,"call":{"set":{"tenant":"t","change":{"new":1},"x":2}},"y":3}"#;
+        let call = request(&frame(body)).unwrap().call;
+        assert_eq!(call, Call::Set { tenant: "t".to_owned(), change: Change::default() });
+    }
+}
