@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_page::now_ns;
 use divvy_policy::limit::UuidText;
-use divvy_policy::turns::{DeviceState, Gate, Mode, Sample, TenantState, Tuning, Turns};
+use divvy_policy::turns::{DeviceState, Gate, GateState, Mode, Sample, TenantState, Tuning, Turns};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
@@ -286,7 +286,8 @@ impl Engine {
                 *seat = Seat::Left;
             }
         }
-        if is_quiet {
+        let is_closed = |gate: &Gate| gate.state == GateState::Closed;
+        if is_quiet && !self.gates.iter().any(is_closed) {
             // Until the next round: a tenant that starts to work is met by an open gate.
             next_ns = now.saturating_add(REFRESH_NS.1);
         }

@@ -1,0 +1,262 @@
+//! A root of a test's own, daemons in it, and tenants made with the library's own words.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use divvy_abi::config::{Config, GateLine, gate};
+use divvy_abi::usage::Kind;
+use divvy_page::owner::Owner;
+use divvy_page::reader::write_config;
+use divvy_page::{ConfigSource, Device, Row, Tenant, now_ns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+pub(crate) const MS: u64 = 1_000_000;
+const KERNEL: Duration = Duration::from_millis(1);
+
+/// The C library this process uses: preloading it changes nothing.
+fn harmless_library() -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|line| line.ends_with("/libc.so.6")).expect("a libc");
+    line.get(line.find('/').unwrap()..).unwrap().to_owned()
+}
+
+/// Waits until `is_so`; panics with `what` when it is not within ten seconds.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        assert!(Instant::now() < give_up, "not within ten seconds: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A directory of the test's own in place of XDG_RUNTIME_DIR, gone afterwards; and a device, which does
+/// one kernel at a time.
+pub(crate) struct Root(pub(crate) PathBuf, Arc<Mutex<()>>);
+
+impl Root {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("divvy-dm-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        let root = Self(path, Arc::default());
+        let mut builder = std::fs::DirBuilder::new();
+        builder.mode(0o700).recursive(true).create(root.tenants()).unwrap();
+        root
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.0.join(format!("divvy-{}", nix::unistd::geteuid()))
+    }
+
+    pub(crate) fn tenants(&self) -> PathBuf {
+        self.home().join("tenants")
+    }
+
+    pub(crate) fn divvy(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        command.args(arguments).env("XDG_RUNTIME_DIR", &self.0).stdin(Stdio::null());
+        command.env("DIVVY_LIBRARY", harmless_library());
+        command.env("DIVVY_DEVICE_LOCKS", self.0.join("locks"));
+        for name in ["DIVVY_TENANT", "DIVVY_TENANT_ROOT", "LD_PRELOAD"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.divvy(arguments).output().unwrap()
+    }
+
+    /// Starts a daemon in the foreground of a process of its own and waits until it answers.
+    pub(crate) fn daemon(&self, arguments: &[&str]) -> Daemon {
+        let child = self.divvy(&["daemon"]).args(arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let daemon = Daemon(child);
+        until("the daemon answers", || self.view().is_some_and(|v| v["pid"] == daemon.pid()));
+        daemon
+    }
+
+    /// What the daemon of this root sees.
+    pub(crate) fn view(&self) -> Option<serde_json::Value> {
+        let output = self.run(&["daemon", "--status", "--json"]);
+        serde_json::from_slice(&output.stdout).ok()
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A daemon, killed when the test ends.
+pub(crate) struct Daemon(pub(crate) Child);
+
+impl Daemon {
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), signal).unwrap();
+    }
+
+    pub(crate) fn ended(&mut self) -> i32 {
+        let mut code = None;
+        until("the daemon ends", || {
+            code = self.0.try_wait().unwrap();
+            code.is_some()
+        });
+        code.and_then(|code| code.code()).unwrap_or(-1)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A tenant of this process's, whose one thread launches as fast as its gate lets it.
+pub(crate) struct Fake {
+    pub(crate) directory: PathBuf,
+    pub(crate) tenant: Arc<Tenant>,
+    pub(crate) row: Row,
+    pub(crate) launches: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+pub(crate) fn c_path(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).unwrap()
+}
+
+pub(crate) fn named(name: &str) -> Config {
+    let mut config = Config::default();
+    for (to, from) in config.name.iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    config
+}
+
+impl Fake {
+    /// A tenant with a context on the device with this UUID, and nothing to do.
+    pub(crate) fn idle(root: &Root, name: &str, uuid: u8) -> Self {
+        let directory = root.tenants().join(name);
+        std::fs::create_dir(&directory).unwrap();
+        write_config(&c_path(&directory), &named(name)).unwrap();
+        let tenant = Tenant::attach(&c_path(&directory), &ConfigSource::Owner).unwrap();
+        let device = Device {
+            uuid: [uuid; 16],
+            index: Some(0),
+            total_bytes: 1 << 34,
+            limit_bytes: None,
+            name: b"card",
+        };
+        let row = tenant.device_row(&device).unwrap();
+        tenant.hold(row, 1 << 20, Kind::Context);
+        Self {
+            directory,
+            tenant: Arc::new(tenant),
+            row,
+            launches: Arc::default(),
+            stop: Arc::default(),
+            thread: None,
+        }
+    }
+
+    /// The same, launching all the time.
+    pub(crate) fn busy(root: &Root, name: &str, uuid: u8) -> Self {
+        let mut fake = Self::idle(root, name, uuid);
+        let (tenant, row) = (Arc::clone(&fake.tenant), fake.row);
+        let (launches, stop) = (Arc::clone(&fake.launches), Arc::clone(&fake.stop));
+        let device = Arc::clone(&root.1);
+        let body = move || work(&tenant, row, &launches, &stop, &device);
+        fake.thread = Some(std::thread::spawn(body));
+        fake
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        Owner::open(&c_path(&self.directory)).unwrap()
+    }
+
+    pub(crate) fn line(&self) -> GateLine {
+        self.tenant.share(self.row).unwrap().gate_line()
+    }
+
+    pub(crate) fn launches(&self) -> u64 {
+        self.launches.load(SeqCst)
+    }
+
+    /// Waits for more launches than there were.
+    pub(crate) fn goes_on(&self, what: &str) {
+        let before = self.launches();
+        until(what, || self.launches() > before + 5);
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.stop.store(true, SeqCst);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// The gate's rules in their simplest form: what the library does at each launch.
+fn work(tenant: &Tenant, row: Row, launches: &AtomicU64, stop: &AtomicBool, device: &Mutex<()>) {
+    let share = tenant.share(row).unwrap();
+    let (mut epoch, mut paused) = (0, false);
+    while !stop.load(SeqCst) {
+        let now = now_ns();
+        let any = tenant.any_gate().load(SeqCst) != 0;
+        if tenant.config_epoch() != epoch
+            && let Some(config) = tenant.live_config()
+        {
+            (epoch, paused) = (config.epoch, config.paused != 0);
+        }
+        if any && paused {
+            std::thread::sleep(KERNEL);
+            continue;
+        }
+        let line = share.gate_line();
+        if any && line.gate == gate::CLOSED && line.lease_ns > now {
+            share.busy_until_ns().store(now, SeqCst);
+            share.note_want(now);
+            share.wait(gate::CLOSED, line.lease_ns.min(now + 20 * MS));
+            continue;
+        }
+        if any {
+            share.note_launch(now);
+            // As with some kernels queued: what is late here is not an idle device.
+            share.busy_until_ns().store(now + 5 * MS, SeqCst);
+            share.add_launches(1);
+        }
+        let running = device.lock().unwrap();
+        let start_ns = now_ns();
+        std::thread::sleep(KERNEL);
+        if any {
+            share.add_used(i64::try_from(now_ns() - start_ns).unwrap());
+        }
+        drop(running);
+        launches.fetch_add(1, SeqCst);
+    }
+}
+
+/// Waits until the daemon makes the two take turns: each has been closed once while the other was open.
+pub(crate) fn take_turns(one: &Fake, two: &Fake) {
+    for fake in [one, two] {
+        until("a tenant is closed for the other", || fake.line().gate == gate::CLOSED);
+    }
+    one.goes_on("the first has its turn");
+    two.goes_on("the second has its turn");
+}

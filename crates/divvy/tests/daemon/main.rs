@@ -1,0 +1,6 @@
+//! The daemon as tenants and users meet it: real processes, real files, tenants made by hand.
+
+mod fake;
+mod hostile;
+mod life;
+mod set;

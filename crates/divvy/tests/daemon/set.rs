@@ -1,0 +1,109 @@
+//! `divvy set`: a change is in effect in a tenant that runs, with a daemon and without.
+
+use std::time::Duration;
+
+use divvy_abi::usage::Kind;
+use divvy_policy::limit;
+use serde_json::Value;
+
+use crate::fake::{Fake, Root, take_turns, until};
+
+fn json(root: &Root, arguments: &[&str]) -> Value {
+    let output = root.run(arguments);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn memory_below_what_is_held_is_set_and_said() {
+    let root = Root::new("memory");
+    let fake = Fake::idle(&root, "train", 1);
+    fake.tenant.hold(fake.row, 3 << 30, Kind::Block);
+    let epoch = fake.tenant.config_epoch();
+    let set = ["set", "train", "--memory", "2GiB", "--compute", "30%", "--json"];
+    let report = json(&root, &set);
+    assert_eq!((&report["memory"][0], &report["compute"][0]), (&"2GiB".into(), &"30%".into()));
+    let note = report["notes"][0].as_str().unwrap();
+    assert!(note.contains("stay held") && note.contains("2 GiB"), "{note}");
+    assert_ne!(fake.tenant.config_epoch(), epoch);
+    let config = fake.tenant.live_config().unwrap();
+    let limit = limit::resolve(config.rules(), Some(0), &[1; 16], 1 << 34);
+    assert_eq!((limit, config.any_gate), (Ok(Some(2 << 30)), 1));
+    let listing = json(&root, &["ps", "--json"]);
+    let device = &listing["tenants"][0]["devices"][0];
+    assert_eq!(
+        (&device["limit_bytes"], &device["share_ppm"]),
+        (&(2_u64 << 30).into(), &300_000.into())
+    );
+}
+
+#[test]
+fn a_weight_divides_the_time_anew() {
+    let root = Root::new("weight");
+    let (one, two) = (Fake::busy(&root, "heavy", 1), Fake::busy(&root, "light", 1));
+    let _daemon = root.daemon(&[]);
+    take_turns(&one, &two);
+    json(&root, &["set", "heavy", "--weight", "900", "--json"]);
+    std::thread::sleep(Duration::from_millis(500));
+    let before = (one.launches(), two.launches());
+    std::thread::sleep(Duration::from_secs(2));
+    let (heavy, light) = (one.launches() - before.0, two.launches() - before.1);
+    // 9 to 1 is meant; a loaded machine starves neither of our threads beyond this.
+    let view = root.view().unwrap();
+    assert!(heavy > 3 * light && light > 0, "{heavy} to {light}: {view}");
+}
+
+#[test]
+fn a_paused_tenant_stands_still_until_it_is_resumed() {
+    let root = Root::new("pause");
+    let (one, two) = (Fake::busy(&root, "a", 1), Fake::busy(&root, "b", 1));
+    for with_daemon in [false, true] {
+        let _daemon = with_daemon.then(|| root.daemon(&[]));
+        let report = json(&root, &["set", "a", "--pause", "--json"]);
+        assert_eq!(report["paused"], true);
+        std::thread::sleep(Duration::from_millis(300));
+        let before = one.launches();
+        two.goes_on("the other goes on");
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(one.launches(), before);
+        let listing = json(&root, &["ps", "--json"]);
+        assert_eq!(listing["tenants"][0]["devices"][0]["gate"], "paused");
+        json(&root, &["set", "a", "--resume", "--json"]);
+        one.goes_on("it goes on");
+    }
+}
+
+#[test]
+fn what_cannot_be_set_changes_nothing_and_is_named() {
+    let root = Root::new("refused");
+    let fake = Fake::idle(&root, "train", 1);
+    let epoch = fake.tenant.config_epoch();
+    for (arguments, word) in [
+        (&["set", "train", "--weight", "0"][..], "\"0\""),
+        (&["set", "train", "--compute", "30"], "--compute 30"),
+        (&["set", "train", "--memory", "abc"], "--memory abc"),
+        (&["set", "train"], "nothing to change"),
+        (&["set", "nobody", "--pause"], "train"),
+        (&["set", "/nowhere", "--pause"], "/nowhere"),
+        (&["set", "train", "--pause", "--resume"], "--resume"),
+    ] {
+        let output = root.run(arguments);
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(words.contains(word), "{words}");
+    }
+    assert_eq!(fake.tenant.config_epoch(), epoch);
+}
+
+#[test]
+fn a_cap_that_is_lifted_frees_launches_of_looking() {
+    let root = Root::new("lifted");
+    let fake = Fake::idle(&root, "train", 1);
+    let _daemon = root.daemon(&[]);
+    let any = || fake.tenant.any_gate().load(std::sync::atomic::Ordering::SeqCst);
+    json(&root, &["set", "train", "--compute", "30%", "--json"]);
+    assert_eq!(any(), 1);
+    json(&root, &["set", "train", "--compute", "0", "--json"]);
+    until("nothing is looked at any more", || any() == 0);
+}
