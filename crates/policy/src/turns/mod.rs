@@ -108,7 +108,7 @@ impl Default for Tuning {
             max_quantum_ns: 50 * MS,
             latency_quantum_ns: 2 * MS,
             min_turn_ns: 2 * MS,
-            min_hold_ns: 5 * MS,
+            min_hold_ns: 10 * MS,
             lead_ns: 0,
             idle_ns: 200 * US,
             grace_ns: 400 * US,

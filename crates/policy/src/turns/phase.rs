@@ -261,8 +261,7 @@ impl Domain<'_> {
         let mut released = !self.members().any(|t| t.holder);
         for tenant in self.members_mut() {
             if tenant.holder && !tenant.demands(tuning, now_ns) {
-                let by_cap = tenant.cap_opens_ns(now_ns) != 0;
-                tenant.end_turn(now_ns, tuning.takeover_ns, !by_cap);
+                tenant.end_turn(now_ns, tuning.takeover_ns, true);
                 released = true;
             }
         }
@@ -316,9 +315,14 @@ impl Domain<'_> {
         !self.members().any(|h| h.holder && h.shares_device(tenant))
     }
 
-    /// End of the running turn; early when the latency class waits.
+    /// End of the running turn; early when the latency class waits, late when only those wait that
+    /// their own caps will close again soon.
     pub(super) fn turn_end_ns(&self) -> u64 {
-        let planned_ns = self.state.turn_end_ns;
+        let mut planned_ns = self.state.turn_end_ns;
+        if self.members().filter(|t| self.contends(t)).all(|t| t.ended_by_cap) {
+            let full_ns = self.state.quantum_ns(self.tuning);
+            planned_ns = planned_ns.max(self.state.since_ns.saturating_add(full_ns));
+        }
         if !self.members().any(|t| t.latency && self.contends(t)) {
             return planned_ns;
         }

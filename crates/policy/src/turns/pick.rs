@@ -78,7 +78,8 @@ impl Domain<'_> {
         let lowest_ns = level().map(|(_, t)| t.virtual_ns).min()?;
         let near = level().filter(|(_, t)| t.virtual_ns <= lowest_ns.saturating_add(near_ns));
         // The holder's turn ends only after this choice: it has been served last.
-        near.min_by_key(|(_, t)| if t.holder { self.now_ns } else { t.served_ns }).map(|(row, _)| row)
+        near.min_by_key(|(_, t)| if t.holder { self.now_ns } else { t.served_ns })
+            .map(|(row, _)| row)
     }
 
     /// Length of the turn that `row` begins now; moves the round on when it is complete.

@@ -54,6 +54,8 @@ pub struct TenantState {
     /// Since when it works beside a holder that works too.
     pub(super) overlap_since_ns: u64,
     pub(super) last_demand_ns: u64,
+    /// Its own cap ended its last turn: it loses nothing by waiting for a full turn of the next.
+    pub(super) ended_by_cap: bool,
     steady_turns: u32,
     used_at_open_ns: u64,
     /// Part of its own turns it uses, in millionths; a moving mean.
@@ -230,6 +232,7 @@ impl TenantState {
         if !self.holder {
             return;
         }
+        self.ended_by_cap = self.cap_opens_ns(now_ns) != 0;
         self.holder = false;
         self.served_ns = now_ns;
         self.steady_turns = if paused_work { 0 } else { self.steady_turns.saturating_add(1) };

@@ -1,0 +1,84 @@
+//! What tenants do: endless programs of launches, synchronisations and pauses.
+
+/// One thing a program does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Op {
+    /// Submits a kernel.
+    Launch(u64),
+    /// Waits for everything submitted.
+    Sync,
+    /// Computes on the host.
+    Sleep(u64),
+    /// A request arrives now; its latency runs.
+    Arrive,
+    /// The request has been answered.
+    Answer,
+}
+
+/// An endless program.
+#[derive(Clone, Debug)]
+pub(crate) enum Program {
+    /// Launches, synchronises, pauses on the host.
+    Sync { kernel_ns: u64, gap_ns: u64 },
+    /// Launches without end.
+    Queue { kernel_ns: u64 },
+    /// `count` kernels, a synchronisation, a pause.
+    Burst { kernel_ns: u64, count: u64, pause_ns: u64 },
+    /// The same as requests at fixed times with some jitter.
+    Serve { kernel_ns: u64, count: u64, period_ns: u64 },
+    /// A synchronising program that works `on_ns` and sleeps `off_ns`.
+    Phases { kernel_ns: u64, on_ns: u64, off_ns: u64 },
+    /// Nothing ever.
+    Idle,
+}
+
+/// Where a program is.
+pub(crate) struct Run {
+    program: Program,
+    step: u64,
+    due_ns: u64,
+}
+
+impl Run {
+    pub(crate) fn new(program: Program, start_ns: u64) -> Self {
+        Self { program, step: 0, due_ns: start_ns }
+    }
+
+    /// The next thing it does, at `now_ns`; `noise` is uniform.
+    pub(crate) fn next(&mut self, now_ns: u64, noise: u64) -> Op {
+        let step = self.step;
+        self.step += 1;
+        match self.program {
+            Program::Sync { kernel_ns, gap_ns } => match step % 3 {
+                0 => Op::Launch(kernel_ns),
+                1 => Op::Sync,
+                _ => Op::Sleep(gap_ns),
+            },
+            Program::Queue { kernel_ns } => Op::Launch(kernel_ns),
+            Program::Burst { kernel_ns, count, pause_ns } => match step % (count + 2) {
+                n if n < count => Op::Launch(kernel_ns),
+                n if n == count => Op::Sync,
+                _ => Op::Sleep(pause_ns),
+            },
+            Program::Serve { kernel_ns, count, period_ns } => match step % (count + 4) {
+                0 => {
+                    self.due_ns += period_ns / 2 + noise % period_ns;
+                    Op::Sleep(self.due_ns.saturating_sub(now_ns))
+                }
+                1 => Op::Arrive,
+                n if n < count + 2 => Op::Launch(kernel_ns),
+                n if n == count + 2 => Op::Sync,
+                _ => Op::Answer,
+            },
+            Program::Phases { kernel_ns, on_ns, off_ns } => {
+                if now_ns >= self.due_ns + on_ns && step.is_multiple_of(2) {
+                    self.due_ns = now_ns + off_ns;
+                    self.step -= 1;
+                    return Op::Sleep(off_ns);
+                }
+                if step.is_multiple_of(2) { Op::Launch(kernel_ns) } else { Op::Sync }
+            }
+            Program::Idle => Op::Sleep(1_000_000_000),
+        }
+    }
+}
