@@ -420,17 +420,26 @@ static void tell_end(volatile uint64_t *mapped)
 
 /* ---- how long one takes ---- */
 
+static void launch_steps(uint64_t steps)
+{
+    uint64_t given = iterations;
+    iterations = steps;
+    plain();
+    iterations = given;
+}
+
 /* Nanoseconds of one kernel in a saturated queue of about `span_ns`, the middle of five batches. */
 static uint64_t saturated_ns(uint64_t about_ns, uint64_t span_ns)
 {
-    uint64_t batches[5], each = span_ns / about_ns > 2 ? span_ns / about_ns : 2;
+    uint64_t batches[5], each = span_ns / about_ns;
     handle_t start, end;
+    each = each < 2 ? 2 : each > 1000 ? 1000 : each;
     must(more.event_create(&start, 0), "cuEventCreate");
     must(more.event_create(&end, 0), "cuEventCreate");
     for (int batch = 0; batch < 5; batch++) {
         float ms = 0;
-        plain(); /* the start lies behind it, so that the queue never runs dry after it */
-        plain();
+        /* The batch queues up behind a long kernel, so that no slow launch is measured. */
+        launch_steps(about_ns < span_ns ? iterations * (span_ns / about_ns) : iterations);
         must(more.event_record(start, streams[0]), "cuEventRecord");
         for (uint64_t i = 0; i < each; i++)
             plain();
@@ -447,11 +456,8 @@ static void calibrate(uint64_t ns, uint64_t span_ns)
 {
     const uint64_t few = 20000, many = 60000;
     for (uint64_t until = now_ns() + 10 * span_ns; now_ns() < until;) {
-        uint64_t given = iterations;
-        iterations = many;
-        plain();
+        launch_steps(many);
         drain(); /* clocks come up */
-        iterations = given;
     }
     if (iterations == 0) {
         /* A kernel has a fixed part; its slope is what the steps cost. */

@@ -106,11 +106,6 @@ impl Work {
         self.more.push(format!("{key}={value}"));
         self
     }
-
-    /// Nanoseconds of one kernel.
-    pub(super) fn kernel_ns(&self) -> f64 {
-        self.kernel.ns
-    }
 }
 
 /// A program that is ready or runs.

@@ -6,8 +6,12 @@
 
 mod busy;
 mod client;
+mod daemon;
+mod fairness;
+mod latency;
 mod memory;
 mod overhead;
+mod plot;
 mod report;
 mod series;
 mod share;
@@ -54,6 +58,19 @@ enum What {
     /// and 70 %; and a cap that changes while the program runs. The share is what the device itself has
     /// counted, read from outside. Peers are measured in six of the cells.
     Share(Timed),
+    /// How several programs divide a card
+    ///
+    /// On the machine's GPU where there is one, else on the simulated one, with a daemon of its own: two
+    /// tenants capped at 30 and 70 % and at 20 and 80 %, with and without the daemon; two and three equal
+    /// tenants that synchronise; tenants that do not fill the card; fairness and steadiness of four and of
+    /// two; one beside three floods; one that idles half the time; and what the daemon itself takes.
+    Fairness(Timed),
+    /// How long requests take beside another program's flood
+    ///
+    /// On the machine's GPU where there is one, else on the simulated one, with a daemon of its own: a
+    /// program of high priority gets a request of 10 ms of work every 100 ms, alone and beside a program
+    /// that floods the card with kernels of 100 us and of 2 ms.
+    Latency(Timed),
 }
 
 #[derive(Debug, clap::Args)]
@@ -72,11 +89,11 @@ struct Timed {
     common: Common,
 
     /// Seconds that a measurement lasts
-    #[arg(long, default_value_t = 4.0, value_parser = seconds)]
+    #[arg(long, default_value_t = 3.0, value_parser = seconds)]
     seconds: f64,
 
     /// Seconds that a measurement of kernels of 500 ms lasts
-    #[arg(long, default_value_t = 20.0, value_parser = seconds)]
+    #[arg(long, default_value_t = 12.0, value_parser = seconds)]
     long_seconds: f64,
 
     /// A few figures, shortly: shows that everything works, and little else
@@ -136,10 +153,12 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         What::Overhead(options) => (&options.common, "overhead"),
         What::Memory(options) => (&options.common, "memory"),
         What::Share(timed) => (&timed.common, "share"),
+        What::Fairness(timed) => (&timed.common, "fairness"),
+        What::Latency(timed) => (&timed.common, "latency"),
     };
     let rounds = match &args.what {
         What::Overhead(options) | What::Memory(options) => options.rounds,
-        What::Share(_) => 1,
+        What::Share(_) | What::Fairness(_) | What::Latency(_) => 1,
     };
     let sides = side::all(&common.peer)?;
     let on_gpu = common.gpu || (name != "overhead" && !common.sim && there_is_a_gpu());
@@ -165,6 +184,8 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         What::Overhead(_) => overhead::measure(&mut bench)?,
         What::Memory(_) => memory::measure(&mut bench)?,
         What::Share(timed) => share::measure(&mut bench, &timed.timing())?,
+        What::Fairness(timed) => fairness::measure(&mut bench, &timed.timing())?,
+        What::Latency(timed) => latency::measure(&mut bench, &timed.timing())?,
     }
     bench.say("");
     let path = bench.report.store(&common.out)?;
@@ -264,7 +285,7 @@ impl Bench {
         16 << 30
     }
 
-    /// Stores values for a plot.
+    /// Stores values for a plot. Lines of one plot come one after the other.
     fn line(&mut self, plot: &str, name: &str, points: Vec<(f64, f64)>) {
         self.report.lines.push(Line { plot: plot.to_owned(), name: name.to_owned(), points });
     }

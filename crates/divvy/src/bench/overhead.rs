@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Bench;
 use super::client::{self, Client, number};
 use super::report::{Figure, Goal};
-use super::side::Side;
+use super::side::{Side, Terms};
 
 const TIB: u64 = 1 << 40;
 const GIB: u64 = 1 << 30;
@@ -30,6 +30,8 @@ struct Cost {
     live: u64,
     /// Processes of the tenant beside the one measured.
     others: u64,
+    /// Cap of device time in percent.
+    share: Option<u32>,
     goal: Goal,
     /// Whether a real card has room for it.
     on_gpu: bool,
@@ -37,17 +39,30 @@ struct Cost {
 
 const fn pair(name: &'static str, calls: u64, live: u64, others: u64, most_ns: f64) -> Cost {
     let goal = Goal::Added(most_ns);
-    Cost { name, what: "pair", calls, live, others, goal, on_gpu: live == 0 && others < 20 }
+    let on_gpu = live == 0 && others < 20;
+    Cost { name, what: "pair", calls, live, others, share: None, goal, on_gpu }
 }
 
-const COSTS: [Cost; 8] = [
+const COSTS: [Cost; 9] = [
     Cost {
         name: "cuLaunchKernel",
         what: "launch",
         calls: 2_000_000,
         live: 0,
         others: 0,
+        share: None,
         goal: Goal::Added(10.0),
+        on_gpu: true,
+    },
+    Cost {
+        // The null driver's kernels take no time, so the credit is never spent.
+        name: "cuLaunchKernel under a cap, credit left",
+        what: "launch",
+        calls: 2_000_000,
+        live: 0,
+        others: 0,
+        share: Some(90),
+        goal: Goal::Added(40.0),
         on_gpu: true,
     },
     Cost {
@@ -56,6 +71,7 @@ const COSTS: [Cost; 8] = [
         calls: 2_000_000,
         live: 0,
         others: 0,
+        share: None,
         // Nothing is added; a nanosecond is what two runs of one program differ by.
         goal: Goal::Added(1.0),
         on_gpu: true,
@@ -71,6 +87,7 @@ const COSTS: [Cost; 8] = [
         calls: 50_000,
         live: 0,
         others: 0,
+        share: None,
         goal: Goal::AtMost(5_000.0),
         on_gpu: true,
     },
@@ -104,6 +121,11 @@ fn measure_cost(bench: &mut Bench, cost: &Cost) -> Result<()> {
         goal => goal,
     };
     let mut time = Figure::new(cost.name, "ns", goal);
+    time.id = match (cost.what, cost.share) {
+        ("launch", None) => Some("OH-001"),
+        ("launch", Some(_)) => Some("OH-008"),
+        _ => None,
+    };
     let mut counted = Figure::new(format!("{}, instructions", cost.name), "", Goal::None);
     for round in 0..bench.rounds {
         for side in bench.turn(round) {
@@ -131,7 +153,8 @@ fn measure_cost(bench: &mut Bench, cost: &Cost) -> Result<()> {
 }
 
 fn one_cost(bench: &Bench, cost: &Cost, side: &Side, client: &Path, hold: &Path) -> Result<Value> {
-    let tenancy = side.tenancy(&bench.stage, limit(bench))?;
+    let terms = Terms { share_percent: cost.share, ..Terms::memory(limit(bench)) };
+    let tenancy = side.tenancy_of(&bench.stage, &terms)?;
     // On the bare driver other processes of this kind share nothing; the figure is the same.
     let others = if cost.others == 0 || (side.is_native() && bench.stage.is_simulated()) {
         None
@@ -158,7 +181,8 @@ fn one_cost(bench: &Bench, cost: &Cost, side: &Side, client: &Path, hold: &Path)
 /// A program that never uses the GPU, from before it is started until it has ended.
 fn measure_exec(bench: &mut Bench) -> Result<()> {
     let idle = bench.client("idle")?;
-    let mut figure = Figure::new("exec of a program without GPU", "us", Goal::Added(50.0));
+    let mut figure =
+        Figure::new("exec of a program without GPU", "us", Goal::AddedOrNvshare(50.0, 0.8));
     let tenancies = bench
         .sides
         .iter()

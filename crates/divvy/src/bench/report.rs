@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
+use super::plot::{self, Look};
 use crate::table::Table;
 
 /// What a figure's goal speaks of.
@@ -226,7 +227,31 @@ impl Report {
         let text = serde_json::to_string_pretty(self)? + "\n";
         std::fs::write(&path, text)
             .with_context(|| format!("{} cannot be written", path.display()))?;
+        self.draw(&path)?;
         Ok(path)
+    }
+
+    /// Stores the plots beside the report.
+    fn draw(&self, report: &Path) -> Result<()> {
+        let mut plots: Vec<&str> = self.lines.iter().map(|line| line.plot.as_str()).collect();
+        plots.dedup();
+        let stem = report.file_stem().unwrap_or_default().to_string_lossy();
+        for plot in plots {
+            let lines: Vec<_> = self.lines.iter().filter(|line| line.plot == plot).collect();
+            let (axes, dots) = match plot {
+                "share" => (["target, %", "share, %"], true),
+                "change" => (["ms since the change", "share, %"], false),
+                "latency" => (["ms", "of requests, %"], false),
+                _ => (["s", "share, %"], false),
+            };
+            let title = format!("{} on {}: {plot}", self.benchmark, self.driver);
+            let words = plot.split(|c: char| !c.is_ascii_alphanumeric());
+            let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+            let path = report.with_file_name(format!("{stem}-{}.svg", words.join("-")));
+            std::fs::write(&path, plot::svg(&Look { title: &title, axes, dots }, &lines))
+                .with_context(|| format!("{} cannot be written", path.display()))?;
+        }
+        Ok(())
     }
 
     /// The table.
@@ -239,8 +264,7 @@ impl Report {
         for figure in &self.figures {
             let value = |side: &String| match figure.medians.get(side) {
                 Some(median) => text(*median),
-                None if figure.has_failed(side) => "failed".to_owned(),
-                None => "-".to_owned(),
+                None => figure.failures.get(side).map_or("-".to_owned(), |why| failed(why)),
             };
             let id = figure.id.map(|id| format!(" ({id})")).unwrap_or_default();
             let mut cells = vec![format!("{}{id}", figure.name), figure.unit.to_owned()];
@@ -280,6 +304,15 @@ impl Report {
             }
         }
         if out.ends_with('\n') { out } else { out + "\n" }
+    }
+}
+
+/// A side without a value: a time that was not enough is one, of a kind.
+fn failed(why: &str) -> String {
+    match why.strip_prefix("no answer within ") {
+        Some(time) => format!("> {time}"),
+        None if why.starts_with("void: ") => "void".to_owned(),
+        None => "failed".to_owned(),
     }
 }
 
@@ -369,7 +402,7 @@ mod tests {
             report.table(),
             "\
 FIGURE  UNIT  native  divvy    hami  added  GOAL          MET
-pair    ns     1,200  1,400  failed    200  added <= 300  yes
+pair    ns     1,200  1,400  > 60 s    200  added <= 300  yes
 
 pair of hami failed: no answer within 60 s
 "

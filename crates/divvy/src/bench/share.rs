@@ -97,6 +97,8 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
 struct Summary {
     errors: Vec<(String, f64)>,
     windows: Vec<(String, f64)>,
+    /// Target and what was reached.
+    dots: Vec<(String, (f64, f64))>,
 }
 
 impl Summary {
@@ -127,6 +129,13 @@ impl Summary {
                     figure.take(&side.name, Ok(value));
                 }
             }
+        }
+        let mut names: Vec<&String> = self.dots.iter().map(|(name, _)| name).collect();
+        names.sort();
+        names.dedup();
+        for name in names {
+            let of = self.dots.iter().filter(|(one, _)| one == name);
+            bench.line("share", name, of.map(|(_, dot)| *dot).collect());
         }
         let measured = |figure: &Figure| !figure.medians.is_empty();
         let figures = [error.known_as("IS-003"), largest.known_as("IS-003"), worst];
@@ -173,6 +182,7 @@ fn measure_group(
     }
     summary.errors.extend(found.errors);
     summary.windows.extend(found.windows);
+    summary.dots.extend(found.dots);
     bench.report.figures.extend(figures);
     Ok(())
 }
@@ -226,8 +236,9 @@ fn measure_cell(
             }
             worst.take(&side.name, Ok(off));
         }
-        let points = windows.iter().zip(1_u32..).map(|(window, at)| (f64::from(at), *window));
-        bench.line("share", &format!("{name}, {}", side.name), points.collect());
+        found.dots.push((side.name.clone(), (target, share)));
+        let windows = windows.into_iter().map(|window| (target, window));
+        found.dots.extend(windows.map(|dot| (format!("{}, windows of 1 s", side.name), dot)));
     }
     Ok(vec![reached, worst])
 }

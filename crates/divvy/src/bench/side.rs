@@ -117,6 +117,11 @@ impl Side {
         matches!(self.kind, Kind::Native)
     }
 
+    /// Whether this is Divvy.
+    pub(super) fn is_ours(&self) -> bool {
+        matches!(self.kind, Kind::Divvy(_))
+    }
+
     /// Whether this is a peer.
     pub(super) fn is_peer(&self) -> bool {
         matches!(self.kind, Kind::Peer(_))

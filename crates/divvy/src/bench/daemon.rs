@@ -1,0 +1,113 @@
+//! A `divvy daemon` of the benchmark's own, and what it costs.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::stage::Stage;
+use crate::tenant_dir;
+
+/// A daemon that runs; it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Daemon {
+    child: Child,
+}
+
+/// What a process has used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Usage {
+    /// Time on processors.
+    pub(super) cpu: Duration,
+    /// Memory that is resident.
+    pub(super) resident_bytes: u64,
+}
+
+impl Daemon {
+    /// Starts one and waits until it answers.
+    pub(super) fn start(stage: &Stage) -> Result<Self> {
+        let home = stage.scratch().join("daemon");
+        let binary = std::env::current_exe().context("this program's own file is not known")?;
+        let command = |more: &[&str]| {
+            let mut command: Command = stage.command(&binary);
+            command.args(["daemon", "--home"]).arg(&home).args(more);
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+            command
+        };
+        let mut serve = command(&[]);
+        for root in tenants() {
+            serve.arg("--root").arg(root);
+        }
+        let mut child = serve.spawn().context("the daemon cannot be started")?;
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < deadline {
+            if let Some(status) = child.try_wait()? {
+                bail!("the daemon ended with {status}");
+            }
+            if command(&["--status"]).stderr(Stdio::null()).status()?.success() {
+                return Ok(Self { child });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        bail!("the daemon did not answer within 5 s")
+    }
+
+    /// What it has used up to now.
+    pub(super) fn usage(&self) -> Result<Usage> {
+        let read = |file: &str| {
+            let path = format!("/proc/{}/{file}", self.child.id());
+            std::fs::read_to_string(&path).with_context(|| format!("{path} cannot be read"))
+        };
+        usage(&read("stat")?, &read("statm")?).context("/proc says something else than expected")
+    }
+}
+
+/// Where the benchmark's tenants are.
+fn tenants() -> Vec<PathBuf> {
+    let roots = tenant_dir::roots(tenant_dir::uid());
+    roots.into_iter().map(|root| root.join("tenants")).filter(|path| path.is_dir()).collect()
+}
+
+/// Out of `/proc/PID/stat` and `/proc/PID/statm`. Linux counts a hundred ticks a second, whatever its
+/// timer, and in pages of 4 KiB on the machines this runs on.
+fn usage(stat: &str, statm: &str) -> Option<Usage> {
+    // The program's name may hold anything, and ends at the last parenthesis.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
+    Some(Usage { cpu: Duration::from_millis((user + system) * 10), resident_bytes: pages * 4096 })
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It opens all gates before it ends.
+        let _ = i32::try_from(self.child.id()).map(|pid| kill(Pid::from_raw(pid), Signal::SIGTERM));
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_is_read() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 100 0 0 0 25 17 0 0 20 0 3 0 99 1 2";
+        let usage = usage(stat, "5000 300 200 1 0 50 0\n").unwrap();
+        assert_eq!(usage.cpu, Duration::from_millis(420));
+        assert_eq!(usage.resident_bytes, 300 * 4096);
+        assert!(super::usage("7 (x", "1 2").is_none());
+    }
+}
