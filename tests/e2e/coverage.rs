@@ -152,7 +152,7 @@ mod tests {
         let hooked: BTreeSet<&str> = DRIVER
             .iter()
             .chain(NVML)
-            .filter(|entry| entry.effects.needs_memory_hook())
+            .filter(|entry| entry.effects.needs_hook())
             .map(|entry| entry.base)
             .collect();
         let proved: BTreeSet<&str> = COVERAGE.iter().map(|pair| pair.0).collect();

@@ -20,7 +20,7 @@ scenarios! { "reach", GIB;
 
 /// Names the library answers beside those the table marks: the ways to more addresses.
 fn is_hooked(name: &str) -> bool {
-    DRIVER.iter().any(|entry| entry.name == name && entry.effects.needs_memory_hook())
+    DRIVER.iter().any(|entry| entry.name == name && entry.effects.needs_hook())
 }
 
 #[test]

@@ -107,9 +107,8 @@ fn section(text: &mut String, title: &str, table: &[Entry], notes: &Notes) -> Re
     for entry in table {
         bases.entry(entry.base).or_default().push(entry);
     }
-    let (hooked, rest): (Vec<_>, Vec<_>) = bases
-        .into_iter()
-        .partition(|(_, entries)| entries.iter().any(|e| e.effects.needs_memory_hook()));
+    let (hooked, rest): (Vec<_>, Vec<_>) =
+        bases.into_iter().partition(|(_, entries)| entries.iter().any(|e| e.effects.needs_hook()));
     let (later, pass): (Vec<_>, Vec<_>) =
         rest.into_iter().partition(|(_, entries)| entries.iter().any(|e| !e.effects.is_pass()));
 

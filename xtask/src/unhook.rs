@@ -76,7 +76,7 @@ pub(crate) fn hooked() -> BTreeSet<&'static str> {
     DRIVER
         .iter()
         .chain(NVML)
-        .filter(|entry| entry.effects.needs_memory_hook())
+        .filter(|entry| entry.effects.needs_hook())
         .map(|entry| entry.base)
         .collect()
 }

@@ -18,12 +18,22 @@ pub enum Effect {
     Observe = 1 << 4,
     /// Cannot be made safe under a tenant's limits.
     Refuse = 1 << 5,
+    /// Moves data between host and device or makes a stream wait: it ends a span of work that is
+    /// being measured.
+    Span = 1 << 6,
 }
 
 impl Effect {
     /// All effects, in the order of their bits.
-    pub const ALL: [Self; 6] =
-        [Self::Account, Self::Answer, Self::Gate, Self::Touch, Self::Observe, Self::Refuse];
+    pub const ALL: [Self; 7] = [
+        Self::Account,
+        Self::Answer,
+        Self::Gate,
+        Self::Touch,
+        Self::Observe,
+        Self::Refuse,
+        Self::Span,
+    ];
 
     /// The word that stands for it in `effects.txt` and in the coverage page.
     pub const fn word(self) -> &'static str {
@@ -34,6 +44,7 @@ impl Effect {
             Self::Touch => "touch",
             Self::Observe => "observe",
             Self::Refuse => "refuse",
+            Self::Span => "span",
         }
     }
 }
@@ -57,14 +68,9 @@ impl Effects {
         self.0 == 0
     }
 
-    /// Whether the memory limit alone already needs a hook: everything but `gate` and `touch`,
-    /// whose hooks come with the compute share and the hand-over.
-    pub const fn needs_memory_hook(self) -> bool {
-        self.0
-            & (Effect::Account as u8
-                | Effect::Answer as u8
-                | Effect::Observe as u8
-                | Effect::Refuse as u8)
-            != 0
+    /// Whether the call is hooked: it has an effect other than `touch`, whose hooks come with the
+    /// hand-over.
+    pub const fn needs_hook(self) -> bool {
+        self.0 & !(Effect::Touch as u8) != 0
     }
 }

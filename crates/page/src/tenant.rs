@@ -157,6 +157,21 @@ impl Tenant {
         self.live.any_gate()
     }
 
+    /// The word that says whether the gate of a device is closed; see `divvy_abi::config::gate`.
+    pub fn gate_word(&self, row: Row) -> &'static AtomicU32 {
+        self.live.gate(row.index())
+    }
+
+    /// Notes the tenant's memory limit on a device, for display.
+    pub fn note_limit_bytes(&self, row: Row, limit_bytes: Option<u64>) {
+        let at = usage::device_at(row.index()) + device::LIMIT_BYTES;
+        let limit = limit_bytes.unwrap_or(0);
+        let word = self.usage.u64_at(at);
+        if word.load(SeqCst) != limit {
+            word.store(limit, SeqCst);
+        }
+    }
+
     /// This process's part in the compute share of a device; `None` where it can get no slot.
     pub fn share(&self, row: Row) -> Option<Share> {
         let slot = self.me().ok()?;
@@ -178,7 +193,7 @@ impl Tenant {
     /// Cost: a look at up to 16 rows; registering takes the admission lock and makes 256 KiB real.
     pub fn device_row(&self, device: &Device<'_>) -> Result<Row, AttachError> {
         if let Some(row) = self.find_row(&device.uuid) {
-            self.note_limit(row, device);
+            self.note_limit_bytes(row, device.limit_bytes);
             return Ok(row);
         }
         let fd = self.reopen()?;
@@ -203,15 +218,6 @@ impl Tenant {
         (0..MAX_DEVICES)
             .find(|row| self.usage.device_uuid(*row).as_ref() == Some(uuid))
             .map(|row| Row(u8::try_from(row).unwrap_or(0)))
-    }
-
-    fn note_limit(&self, row: Row, device: &Device<'_>) {
-        let at = usage::device_at(row.index()) + device::LIMIT_BYTES;
-        let limit = device.limit_bytes.unwrap_or(0);
-        let word = self.usage.u64_at(at);
-        if word.load(SeqCst) != limit {
-            word.store(limit, SeqCst);
-        }
     }
 
     fn write_device(&self, row: Row, device: &Device<'_>) {

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use divvy_driver_api::Effect;
+
 use crate::surface::{Known, Signature, Surface, Symbol};
 
 /// `tables.rs`: what `dlsym` and the address map search, in arrays without a pointer.
@@ -27,11 +29,11 @@ pub(crate) fn tables(surface: &Surface) -> String {
         text,
         "/// Names known.\npub(crate) const KNOWN: usize = {known};\n\
          /// Symbols hooked.\npub(crate) const HOOKED: usize = {hooked};\n\
-         pub(super) const NO_HOOK: u8 = {NO_HOOK};\n\
+         pub(super) const NO_HOOK: u16 = {NO_HOOK};\n\
          pub(super) static NAMES: [u8; {bytes}] = *b\"{blob}\";\n\
          pub(super) static NAME_ENDS: [u16; KNOWN] = {ends:?};\n\
          pub(super) static HASHES: [u32; KNOWN] = {hashes:?};\n\
-         pub(super) static HOOKS: [u8; KNOWN] = {hooks:?};",
+         pub(super) static HOOKS: [u16; KNOWN] = {hooks:?};",
         known = known.len(),
         hooked = surface.hooked.len(),
         bytes = blob.len(),
@@ -44,7 +46,7 @@ pub(crate) fn tables(surface: &Surface) -> String {
     text
 }
 
-const NO_HOOK: usize = 255;
+const NO_HOOK: usize = 65_535;
 
 /// `real.rs`: for each base symbol, the driver's function behind it, with a safe `call`.
 pub(crate) fn real(surface: &Surface) -> String {
@@ -94,8 +96,8 @@ pub(crate) fn exports(
 ) -> String {
     let mut text = String::new();
     for symbol in &surface.hooked {
-        let hook =
-            hooks.get(symbol.base).filter(|_| !unhooked(symbol.name) && !unhooked(symbol.base));
+        let is_unhooked = unhooked(symbol.name) || unhooked(symbol.base);
+        let hook = hooks.get(symbol.base).filter(|_| !is_unhooked);
         let Signature { name, arguments, result } = &symbol.signature;
         let path = signature_path(symbol);
         let declared = list(arguments, |name, ty| format!("{name}: {ty}"));
@@ -136,6 +138,14 @@ pub(crate) fn exports(
                  {promise}\x20       return {open}{module}::{base}(real, {wrapped}){close};\n\
                  \x20   }}",
             );
+        } else if let Some(general) = general_hook(symbol).filter(|_| !is_unhooked) {
+            let _ = writeln!(
+                text,
+                "    if mode::is_active() {{\n\
+                 \x20       // SAFETY: the caller's promise, passed on.\n\
+                 \x20       return {general} || unsafe {{ real_function({plain}) }});\n\
+                 \x20   }}",
+            );
         }
         let _ = writeln!(
             text,
@@ -145,6 +155,29 @@ pub(crate) fn exports(
     }
     text.push_str(&offsets(surface));
     text
+}
+
+/// The hook of a symbol that has none of its own but submits work or ends a measured span: its call up
+/// to the last argument.
+fn general_hook(symbol: &Symbol) -> Option<String> {
+    let Symbol { name, effects, signature, .. } = symbol;
+    if effects.has(Effect::Gate) {
+        let argument = |wanted: &[&str]| {
+            let found = signature.arguments.iter().filter(|(name, ty)| {
+                ty.ends_with("usize") && !ty.starts_with('*') && wanted.contains(name)
+            });
+            found.map(|(name, _)| format!(".saturating_mul({name})")).collect::<String>()
+        };
+        let stream = signature.arguments.iter().find(|(_, ty)| ty.ends_with("CUstream"));
+        let stream = stream.map_or("submit::NULL_STREAM", |(name, _)| *name);
+        let bytes = argument(&["ByteCount", "N", "Width", "Height"]);
+        Some(format!(
+            "submit::work({stream}, {}, || submit::copy_key(index::{name}, 1_usize{bytes} as u64),",
+            symbol.is_per_thread(),
+        ))
+    } else {
+        effects.has(Effect::Span).then(|| "submit::between(".to_owned())
+    }
 }
 
 /// The hooks' addresses, as distances from the table: nothing to relocate when the library loads.

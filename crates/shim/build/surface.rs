@@ -1,6 +1,6 @@
 //! The part of the driver's surface that the shim knows, with signatures as text.
 
-use divvy_driver_api::{DRIVER, Entry, NVML, UNDOCUMENTED};
+use divvy_driver_api::{DRIVER, Effects, Entry, NVML, UNDOCUMENTED};
 
 /// A function's declaration.
 pub(crate) struct Signature {
@@ -13,6 +13,7 @@ pub(crate) struct Signature {
 pub(crate) struct Symbol {
     pub(crate) name: &'static str,
     pub(crate) base: &'static str,
+    pub(crate) effects: Effects,
     pub(crate) signature: Signature,
 }
 
@@ -78,14 +79,15 @@ pub(crate) fn read(calls: &str) -> Surface {
         .into_iter()
         .filter_map(|signature| {
             let entry = row(signature.name)?;
-            let symbol = Symbol { name: entry.name, base: entry.base, signature };
-            entry.effects.needs_memory_hook().then_some(symbol)
+            let symbol =
+                Symbol { name: entry.name, base: entry.base, effects: entry.effects, signature };
+            entry.effects.needs_hook().then_some(symbol)
         })
         .collect();
     hooked.sort_by_key(|symbol| symbol.name);
 
     let is_used = |name: &str| {
-        row(name).is_some_and(|entry| entry.effects.needs_memory_hook())
+        row(name).is_some_and(|entry| entry.effects.needs_hook())
             || calls.contains(&format!("!({name}("))
     };
     let mut known: Vec<Known> = DRIVER

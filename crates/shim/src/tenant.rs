@@ -9,6 +9,9 @@
 pub(crate) mod device;
 mod limits;
 pub(crate) mod reason;
+pub(crate) mod share;
+
+use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::FLAG_FAIL_OPEN;
 use divvy_abi::config::FLAG_STRICT;
@@ -57,6 +60,17 @@ pub(crate) fn standing() -> Standing {
         Some(State::Open) => Standing::Open,
         None if limits::fails_open() => Standing::Open,
         None => Standing::Closed(Reason::NoTenant),
+    }
+}
+
+/// Whether launches must look at their gates.
+///
+/// Cost: three loads.
+#[inline(always)]
+pub(crate) fn is_gated() -> bool {
+    match STATE.get() {
+        Some(State::Member(tenant)) => tenant.any_gate().load(Relaxed) != 0,
+        _ => false,
     }
 }
 

@@ -197,7 +197,7 @@ fn exports(library: &Library) -> Finding {
     let wanted: BTreeSet<&str> = DRIVER
         .iter()
         .chain(NVML)
-        .filter(|entry| entry.effects.needs_memory_hook())
+        .filter(|entry| entry.effects.needs_hook())
         .map(|entry| entry.name)
         .chain(LOADER)
         .collect();

@@ -8,7 +8,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 /// The effects an entry point may have, in the order of the table's bits.
-pub(super) const EFFECTS: [&str; 6] = ["account", "answer", "gate", "touch", "observe", "refuse"];
+pub(super) const EFFECTS: [&str; 7] =
+    ["account", "answer", "gate", "touch", "observe", "refuse", "span"];
 
 /// All rules of one file.
 #[derive(Debug)]

@@ -226,7 +226,7 @@ fn coverage(hooks: &BTreeSet<String>, cuda: Option<&Path>) -> Vec<Finding> {
         ),
     )];
     let missing: Vec<&str> = table()
-        .filter(|entry| entry.effects.needs_memory_hook() && entry.in_driver_580 && !hooked(entry))
+        .filter(|entry| entry.effects.needs_hook() && entry.in_driver_580 && !hooked(entry))
         .map(|entry| entry.name)
         .collect();
     if !missing.is_empty() {

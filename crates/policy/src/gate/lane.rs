@@ -325,6 +325,28 @@ impl Lane {
         self.set_busy_until(world, now_ns.saturating_add(left_ns));
     }
 
+    /// Forgets all marks: their events are gone, with the context or in a forked child.
+    pub fn forget_marks(&self) {
+        let submitted_ns = self.submitted_ns();
+        self.ring.clear();
+        self.anchor.store(NONE, Relaxed);
+        for word in [&self.settled_ns, &self.marked_ns, &self.done_ns] {
+            word.store(submitted_ns, Relaxed);
+        }
+        self.unknown.store(0, Relaxed);
+        self.busy_until_ns.store(0, Relaxed);
+    }
+
+    /// When the work in flight will have ended, as far as this lane can tell.
+    pub fn busy_until_ns(&self) -> u64 {
+        self.busy_until_ns.load(Relaxed)
+    }
+
+    /// Whether launches came on one stream alone of late, so that its end is the end of all.
+    pub fn has_one_stream(&self) -> bool {
+        self.streams_mixed.load(Relaxed) == 0
+    }
+
     /// Something that is no work of the device's lies between the launches: the span ends here.
     pub fn break_span(&self) {
         self.broken.store(true, Relaxed);
@@ -370,13 +392,19 @@ impl Lane {
 
     fn begin_probe<W: World>(&self, world: &W, ticket: &mut Ticket) {
         let Some(_claim) = self.claim() else { return };
-        if self.ring.has_room() && world.record(self.ring.next_probe_event(), false) {
-            let now_ns = world.now_ns();
-            ticket.probed_at_ns = Some(now_ns);
-            let spread_ns = self.random() % PROBE_EVERY_NS;
-            let next_ns = now_ns.saturating_add(PROBE_EVERY_NS / 2).saturating_add(spread_ns);
-            self.probe_at_ns.store(next_ns, Relaxed);
+        let before_ns = world.now_ns();
+        if !self.ring.has_room() || !world.record(self.ring.next_probe_event(), false) {
+            return;
         }
+        let now_ns = world.now_ns();
+        // Held up within the call, nobody knows when the device saw it.
+        if now_ns.saturating_sub(before_ns) > USUAL_GAP_NS {
+            return;
+        }
+        ticket.probed_at_ns = Some(now_ns);
+        let spread_ns = self.random() % PROBE_EVERY_NS;
+        let next_ns = now_ns.saturating_add(PROBE_EVERY_NS / 2).saturating_add(spread_ns);
+        self.probe_at_ns.store(next_ns, Relaxed);
     }
 
     fn random(&self) -> u64 {

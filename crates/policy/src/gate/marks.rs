@@ -132,6 +132,11 @@ impl Ring {
         Some((event, Mark { submitted_ns, linked: flags & 1 != 0, probe }))
     }
 
+    /// Forgets all marks.
+    pub(super) fn clear(&self) {
+        self.tail.store(self.head.load(Relaxed), Relaxed);
+    }
+
     /// Settles the oldest mark.
     pub(super) fn pop(&self) {
         self.tail.store(self.tail.load(Relaxed).wrapping_add(1), Relaxed);

@@ -31,6 +31,11 @@ pub(crate) fn relaxed<T>(act: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Captures under way in the process, as far as they can be seen.
+pub(crate) fn captures() -> u64 {
+    CAPTURES.load(Relaxed)
+}
+
 /// Whether the stream is being captured.
 ///
 /// Cost: one load while the process captures nothing.

@@ -118,6 +118,7 @@ pub(super) fn forget(context: u64, record: Record) {
         heap::forget_context(context, device);
         ipc::forget_context(context);
         stream::forget_context(context, device);
+        crate::tenant::share::forget_context(context);
         device.give_back(record.bytes, Kind::Context);
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn cuInit(real: real::cuInit, flags: c_uint) -> CUresult {
 
 fn clamp(ordinal: CUdevice, bytes: u64) -> u64 {
     match at(ordinal) {
-        Next::Count(device) => device.limit_bytes.map_or(bytes, |limit| limit.min(bytes)),
+        Next::Count(device) => device.limit_bytes().map_or(bytes, |limit| limit.min(bytes)),
         Next::Forward | Next::Refuse(_) => bytes,
     }
 }

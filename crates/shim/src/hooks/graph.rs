@@ -20,6 +20,7 @@ use divvy_policy::charge;
 use super::capture::{is_capturing, relaxed};
 use super::charge::{Next, OUT_OF_MEMORY, SUCCESS, ask_quietly, at};
 use super::reserve::{Growth, Reserve};
+use super::submit;
 use crate::sys::map::Map;
 use crate::sys::{In, Out, driver, layout, real};
 use crate::tenant::device::Device;
@@ -195,7 +196,8 @@ pub(crate) fn cuGraphLaunch(
     exec: CUgraphExec,
     stream: CUstream,
 ) -> CUresult {
-    run(exec, stream, real.per_thread(), || real.call(exec, stream))
+    let launch = || submit::graph(exec, stream, real.per_thread(), || real.call(exec, stream));
+    run(exec, stream, real.per_thread(), launch)
 }
 
 /// Takes a graph's memory without running it.

@@ -451,10 +451,10 @@ pub(crate) fn cuMemGetInfo(
 fn story() -> Option<answer::Memory> {
     let Next::Count(place) = here() else { return None };
     let device = place.device;
-    device.limit_bytes?;
+    device.limit_bytes()?;
     pool::settle_all(device);
     vmm::sweep_descriptors();
     let (card_free_bytes, card_total_bytes) = driver::mem_info().ok()?;
     let used_bytes = device.used_bytes();
-    Some(answer::memory(device.limit_bytes, used_bytes, card_total_bytes, card_free_bytes))
+    Some(answer::memory(device.limit_bytes(), used_bytes, card_total_bytes, card_free_bytes))
 }

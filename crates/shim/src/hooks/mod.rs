@@ -35,4 +35,5 @@ pub(crate) mod nvml;
 pub(crate) mod pool;
 pub(crate) mod primary;
 pub(crate) mod stream;
+pub(crate) mod submit;
 pub(crate) mod vmm;

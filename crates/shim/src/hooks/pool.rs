@@ -21,6 +21,7 @@ use super::entry::Entry;
 use super::graph;
 use super::memory;
 use super::reserve::{self, Growth, Reserve};
+use super::submit;
 use crate::sys::map::Map;
 use crate::sys::{In, Opaque, Out, driver, layout, real};
 use crate::tenant::device::Device;
@@ -198,17 +199,17 @@ fn synchronised(result: CUresult) -> CUresult {
 
 /// Waits for the current context.
 pub(crate) fn cuCtxSynchronize(real: real::cuCtxSynchronize) -> CUresult {
-    synchronised(real.call())
+    synchronised(submit::synchronise(true, || real.call()))
 }
 
 /// Waits for a context.
 pub(crate) fn cuCtxSynchronize_v2(real: real::cuCtxSynchronize_v2, ctx: CUcontext) -> CUresult {
-    synchronised(real.call(ctx))
+    synchronised(submit::synchronise(false, || real.call(ctx)))
 }
 
 /// Waits for a stream.
 pub(crate) fn cuStreamSynchronize(real: real::cuStreamSynchronize, stream: CUstream) -> CUresult {
-    synchronised(real.call(stream))
+    synchronised(submit::synchronise(false, || real.call(stream)))
 }
 
 /// Waits for an event.

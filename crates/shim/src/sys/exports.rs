@@ -1,8 +1,8 @@
 //! The exported functions: what the dynamic linker and `dlsym` give to a program.
 //!
 //! Each finds the driver's function of its own name, and calls either that or the hook. Made by the
-//! build; a symbol is exported if and only if the table gives it an effect that a memory limit
-//! needs. Costs two loads and two branches before the hook or the driver.
+//! build; a symbol is exported if and only if the table gives it an effect that needs a
+//! hook. Costs two loads and two branches before the hook or the driver.
 
 #![allow(
     non_snake_case,
@@ -15,6 +15,7 @@
 use super::pointer::{In, Opaque, Out};
 use super::tables::{HOOKED, index};
 use super::{absent, mode, real, resolve};
+use crate::hooks::submit;
 use divvy_driver_api::nvml_types::*;
 use divvy_driver_api::types::*;
 use divvy_driver_api::{nvml_sig, sig};

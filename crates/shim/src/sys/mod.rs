@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "the shim's only room for it, see architecture.md")]
 
 mod absent;
+pub(crate) mod clock;
 pub(crate) mod descriptor;
 mod dlsym;
 pub(crate) mod driver;

@@ -52,6 +52,13 @@ fn is_ours(name: &[u8]) -> bool {
     match name {
         b"DIVVY_TENANT" => true,
         b"CUDA_DEVICE_MEMORY_SHARED_CACHE" => true,
-        _ => is_or_indexed(b"DIVVY_MEMORY") || is_or_indexed(b"CUDA_DEVICE_MEMORY_LIMIT"),
+        _ => [
+            &b"DIVVY_MEMORY"[..],
+            b"CUDA_DEVICE_MEMORY_LIMIT",
+            b"DIVVY_COMPUTE",
+            b"CUDA_DEVICE_SM_LIMIT",
+        ]
+        .into_iter()
+        .any(is_or_indexed),
     }
 }

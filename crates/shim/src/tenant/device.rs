@@ -6,13 +6,14 @@
 //!
 //! Does not decide what is charged.
 
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use divvy_abi::usage::Kind;
 use divvy_abi::{MAX_DEVICES, Uuid, config};
 use divvy_driver_api::types::{CUdevice, CUdevice_attribute as Attribute};
-use divvy_page::{self as page, Request, Row, Tenant};
-use divvy_policy::limit;
+use divvy_page::{self as page, Request, Row, Share, Tenant};
+use divvy_policy::gate::Terms;
+use divvy_policy::{limit, share};
 
 use super::reason::{self, Reason, Size};
 use super::{Standing, opens_on_failure, standing};
@@ -31,8 +32,6 @@ const CONTEXT_BYTES: &[(&str, u64)] = &[("NVIDIA H200", 518 << 20), ("NVIDIA H10
 pub(crate) struct Device {
     /// The driver's number for it in this process.
     pub(crate) ordinal: CUdevice,
-    /// The tenant's limit in bytes.
-    pub(crate) limit_bytes: Option<u64>,
     /// What a context takes, in bytes.
     pub(crate) context_bytes: u64,
     /// Threads that can be resident at once, all of which get local memory.
@@ -41,6 +40,15 @@ pub(crate) struct Device {
     pub(crate) primary: AtomicU64,
     /// Grows whenever graph memory may have been handed back to the driver.
     pub(crate) graph_epoch: AtomicU64,
+    uuid: Uuid,
+    total_bytes: u64,
+    /// The limits that were read when the tenant's config had this epoch.
+    epoch: AtomicU64,
+    /// The memory limit; `u64::MAX` for none.
+    limit_bytes: AtomicU64,
+    /// The cap on device time; 0 for none.
+    share_ppm: AtomicU64,
+    paused: AtomicBool,
     row: Row,
     tenant: &'static Tenant,
 }
@@ -80,6 +88,12 @@ pub(crate) fn look(ordinal: CUdevice) -> Look {
     }
 }
 
+/// The entry of a device this process has met.
+#[inline]
+pub(crate) fn met(ordinal: CUdevice) -> Option<&'static Device> {
+    DEVICES.get(usize::try_from(ordinal).ok()?)?.get()
+}
+
 fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
     let uuid = driver::device_uuid(ordinal).ok()?;
     let total_bytes = driver::device_total_bytes(ordinal).ok()?;
@@ -94,7 +108,13 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
         attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR).unwrap_or(0);
     Some(Device {
         ordinal,
-        limit_bytes,
+        uuid,
+        total_bytes,
+        // Read at the first use: nothing is known of the cap yet.
+        epoch: AtomicU64::new(u64::MAX),
+        limit_bytes: AtomicU64::new(limit_bytes.unwrap_or(u64::MAX)),
+        share_ppm: AtomicU64::new(0),
+        paused: AtomicBool::new(false),
         context_bytes: context_bytes(tenant, name),
         resident_threads: processors.saturating_mul(threads),
         primary: AtomicU64::new(0),
@@ -122,7 +142,8 @@ pub(crate) fn register<F>(tenant: &Tenant, seen: &Seen<'_, F>) -> Option<(Row, O
 where
     F: Fn() -> Option<u32>,
 {
-    let rules = tenant.config().rules();
+    let live = tenant.live_config();
+    let rules = live.as_ref().unwrap_or_else(|| tenant.config()).rules();
     let by_index = rules.iter().any(|rule| rule.selector == config::selector::INDEX);
     let index = if by_index { (seen.index)() } else { None };
     let limit_bytes = match limit::resolve(rules, index, &seen.uuid, seen.total_bytes) {
@@ -167,9 +188,66 @@ fn context_bytes(tenant: &Tenant, name: &[u8]) -> u64 {
 }
 
 impl Device {
+    /// The tenant's limit in bytes, as it is now.
+    pub(crate) fn limit_bytes(&self) -> Option<u64> {
+        self.follow();
+        let bytes = self.limit_bytes.load(Relaxed);
+        (bytes != u64::MAX).then_some(bytes)
+    }
+
+    /// What the share gate goes by, as it is now.
+    ///
+    /// Cost: four loads while the tenant's config stays as it is.
+    pub(crate) fn terms(&self) -> Terms {
+        self.follow();
+        Terms { share_ppm: self.share_ppm.load(Relaxed), paused: self.paused.load(Relaxed) }
+    }
+
+    /// Reads the limits anew if they have changed since they were read last.
+    #[inline]
+    fn follow(&self) {
+        if self.tenant.config_epoch() != self.epoch.load(Relaxed) {
+            self.read_limits();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_limits(&self) {
+        // While it is being written, what was read before holds.
+        let Some(config) = self.tenant.live_config() else { return };
+        let by_index = |rule: &config::Rule| rule.selector == config::selector::INDEX;
+        let mut rules = config.rules().iter().chain(config.compute_rules());
+        let index = if rules.any(by_index) { index_of(&self.uuid, self.ordinal) } else { None };
+        match limit::resolve(config.rules(), index, &self.uuid, self.total_bytes) {
+            Ok(limit) => {
+                self.limit_bytes.store(limit.unwrap_or(u64::MAX), Relaxed);
+                self.tenant.note_limit_bytes(self.row, limit);
+            }
+            Err(error) => reason::tell(Reason::BadLimit, format_args!("{error}")),
+        }
+        match share::resolve(config.compute_rules(), index, &self.uuid) {
+            Ok(share_ppm) => self.share_ppm.store(share_ppm.map_or(0, u64::from), Relaxed),
+            Err(error) => reason::tell(Reason::BadLimit, format_args!("{error}")),
+        }
+        self.paused.store(config.paused != 0, Relaxed);
+        self.epoch.store(config.epoch, Relaxed);
+    }
+
+    /// This process's words of the compute share; none where it can get no slot.
+    pub(crate) fn share(&self) -> Option<Share> {
+        self.tenant.share(self.row)
+    }
+
+    /// The state of the device's gate, one of `divvy_abi::config::gate`.
+    #[inline]
+    pub(crate) fn gate_state(&self) -> u32 {
+        self.tenant.gate_word(self.row).load(Relaxed)
+    }
+
     /// Asks the tenant for `bytes`; the error is a reason that has been written down.
     pub(crate) fn ask(&'static self, bytes: u64, kind: Kind) -> Result<Held, Refusal> {
-        match self.tenant.ask(self.row, bytes, kind, self.limit_bytes) {
+        match self.tenant.ask(self.row, bytes, kind, self.limit_bytes()) {
             Request::Granted => Ok(Held { device: self, bytes, kind }),
             Request::Refused { held_bytes } => Err(Refusal::OverLimit { held_bytes }),
             Request::Contended => Err(Refusal::Contended),
@@ -188,7 +266,7 @@ impl Device {
                     if kind == Kind::Context { Reason::Context } else { Reason::OverLimit };
                 self.tenant.note_reason(reason as u32);
                 let held = Size(held_bytes);
-                let limit = Size(self.limit_bytes.unwrap_or(0));
+                let limit = Size(self.limit_bytes().unwrap_or(0));
                 reason::tell(
                     reason,
                     format_args!(

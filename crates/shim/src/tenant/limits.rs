@@ -1,7 +1,7 @@
 //! The tenant's limits as this process's environment states them, and where the tenant's files lie.
 //!
 //! `DIVVY_MEMORY[_i]` wins over `CUDA_DEVICE_MEMORY_LIMIT[_i]` as a family: one of them set means
-//! that none of the other counts. A value that is not in the grammar is said once, in words, and
+//! that none of the other counts; what caps device time is read alike. A value that is not in the grammar is said once, in words, and
 //! fails the whole: a typing error never becomes "unlimited".
 //!
 //! Read once, when the process attaches. Touches no file.
@@ -10,6 +10,7 @@ use core::ffi::CStr;
 
 use divvy_abi::config::{self, Config};
 use divvy_policy::limit::Rules;
+use divvy_policy::share::Environment;
 use divvy_policy::size::{self, Limit};
 
 use super::reason::{self, Reason};
@@ -188,7 +189,16 @@ pub(crate) fn from_environment() -> Option<Config> {
     if fails_open() {
         config.flags |= config::FLAG_FAIL_OPEN;
     }
-    Some(config)
+    let mut found = Environment::new();
+    env::for_each(|name, value| {
+        let (Ok(name), Ok(value)) = (str::from_utf8(name), str::from_utf8(value)) else { return };
+        if let Err(error) = found.push(name, value) {
+            understood = false;
+            reason::tell(Reason::BadLimit, format_args!("{name}: {error}"));
+        }
+    });
+    found.apply(&mut config);
+    understood.then_some(config)
 }
 
 /// What a context is to be charged by `DIVVY_CONTEXT_MEMORY`, for cards that have not been measured;

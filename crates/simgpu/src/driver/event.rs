@@ -12,7 +12,6 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::capture;
 use super::error::*;
-use super::host_clock;
 use super::state::{State, begin, begin_free};
 use super::stream::{Point, enqueue, enqueue_after, resolved, wait_for};
 use super::task::{Stamp, Task};
@@ -97,12 +96,11 @@ fn uncaptured(state: &mut State, event: CUevent) -> Answer {
 }
 
 pub fn cuEventQuery(_: Call, event: CUevent) -> Answer {
-    let (driver, mut state) = begin_free()?;
+    let (_, mut state) = begin_free()?;
     uncaptured(&mut state, event)?;
     let event = state.events.of(event)?;
     state.context(event.context)?;
     let Some((_, stamp)) = &event.mark else { return Ok(()) };
-    host_clock::looked(stamp.at(), driver.machine.time_scale());
     if stamp.at().is_some() { Ok(()) } else { Err(NOT_READY) }
 }
 

@@ -5,7 +5,8 @@
 //! that lateness and dates the thread's next work back by it, so that a loop of launch and
 //! synchronise keeps the device as busy as on the hardware, whatever the host does. Lateness is
 //! forgiven to a thread that goes on at once, and up to a limit: a thread that does something else in
-//! between has lost that time on the hardware too.
+//! between has lost that time on the hardware too. So has one that asks again and again: nobody can
+//! tell whether it meant to ask sooner.
 //!
 //! Pure but for the thread's own copy; times are nanoseconds of the machine's clock.
 
@@ -56,11 +57,6 @@ thread_local! {
     };
 }
 
-thread_local! {
-    /// When the thread first found work not ended, in device time, and when it last did.
-    static LOOKS: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
-}
-
 /// When the calling thread's work of this moment was handed in.
 pub(crate) fn submission_ns() -> u64 {
     let now_ns = now_ns();
@@ -71,27 +67,6 @@ pub(crate) fn submission_ns() -> u64 {
 pub(crate) fn returned(called_ns: u64, ended_ns: u64, scale: u32) {
     let clock = HostClock::returned(called_ns, ended_ns, now_ns(), u64::from(scale));
     let _ = CLOCK.try_with(|own| own.set(clock));
-}
-
-/// The calling thread asked whether work had ended and was told: when, or not yet. One that asks again
-/// and again waits as much as one that sleeps.
-pub(crate) fn looked(ended_ns: Option<u64>, scale: u32) {
-    let now_ns = now_ns();
-    let patience_ns = FORGIVEN_NS * u64::from(scale);
-    let _ = LOOKS.try_with(|looks| {
-        let (first_ns, last_ns) = looks.get();
-        let goes_on = now_ns.saturating_sub(last_ns) < patience_ns;
-        match ended_ns {
-            None if goes_on => looks.set((first_ns, now_ns)),
-            None => looks.set((submission_ns(), now_ns)),
-            Some(ended_ns) => {
-                looks.set((0, 0));
-                if goes_on && ended_ns > 0 {
-                    returned(first_ns, ended_ns, scale);
-                }
-            }
-        }
-    });
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::capture;
 use super::error::*;
-use super::host_clock;
 use super::queue::implicit_order;
 pub(crate) use super::queue::{Point, Stream, enqueue, enqueue_after, is_all_idle};
 use super::state::{Driver, State, begin, begin_free, current};
@@ -114,14 +113,12 @@ pub fn cuStreamDestroy_v2(_: Call, stream: CUstream) -> Answer {
 }
 
 pub fn cuStreamQuery(call: Call, stream: CUstream) -> Answer {
-    let (driver, mut state, key) = resolved(call, stream)?;
+    let (_, mut state, key) = resolved(call, stream)?;
     capture::refuse_on_capturing(&mut state, key)?;
     let others = implicit_order(&state, key)?;
     let own = state.streams.get(key)?;
     let legacy_waits = own.is_legacy && !others.is_empty();
     let is_ready = own.is_idle() && !legacy_waits;
-    let ended_ns = is_ready.then(|| own.ended_ns(own.submitted));
-    host_clock::looked(ended_ns, driver.machine.time_scale());
     if is_ready { Ok(()) } else { Err(NOT_READY) }
 }
 

@@ -12,6 +12,7 @@
 
 mod context;
 mod device;
+mod event;
 mod graph;
 mod management;
 mod memory;
@@ -20,6 +21,7 @@ use divvy_driver_api::types::CUresult;
 
 pub(crate) use context::*;
 pub(crate) use device::*;
+pub(crate) use event::*;
 pub(crate) use graph::*;
 pub(crate) use management::*;
 pub(crate) use memory::*;

@@ -1,0 +1,354 @@
+//! Every way to give the device work: launches, graphs, fills and device-side copies.
+//!
+//! Each asks the share gate before the driver gets it. What moves data between host and device, or
+//! makes a stream wait, is no work: it only ends the span that is being measured. Entry points whose
+//! effect says `gate` or `observe` and that have no hook of their own come here by the build
+//! ([`work`], [`between`]).
+//!
+//! Promises: one load where no gate of the tenant is in use; what is being captured passes uncharged
+//! and is charged when its graph is launched; the driver's answer is the program's.
+
+use core::ffi::{c_int, c_uint};
+
+use divvy_abi::config::gate;
+use divvy_driver_api::types::*;
+use divvy_policy::cost;
+
+use super::capture::is_capturing;
+use super::charge::SUCCESS;
+use crate::sys::{In, Out, driver, real};
+use crate::tenant::device::Device;
+use crate::tenant::is_gated;
+use crate::tenant::share::{COSTS, Context, Here};
+
+/// The null stream.
+pub(crate) const NULL_STREAM: CUstream = CUstream(core::ptr::null_mut());
+
+/// Kinds of work that share no keys.
+const KERNEL: u64 = 1 << 56;
+const GRAPH: u64 = 2 << 56;
+const COPY: u64 = 3 << 56;
+
+/// A size up to an eighth: work of about the same size costs about the same.
+fn class(size: u64) -> u64 {
+    let octave = u64::from(size.max(1).ilog2());
+    let eighth = (size << 3).checked_shr(u32::try_from(octave).unwrap_or(0)).unwrap_or(0) & 7;
+    octave << 3 | eighth
+}
+
+/// The key of a fill or copy by entry point `symbol` of so many bytes.
+pub(crate) fn copy_key(symbol: usize, bytes: u64) -> u64 {
+    cost::key([COPY | symbol as u64, class(bytes), 0])
+}
+
+fn kernel_key(function: CUfunction, grid: [c_uint; 3], block: [c_uint; 3]) -> u64 {
+    let count = |sides: [c_uint; 3]| {
+        sides.into_iter().fold(1_u64, |product, side| product.saturating_mul(u64::from(side)))
+    };
+    cost::key([KERNEL ^ function.0.addr() as u64, class(count(grid)), count(block)])
+}
+
+/// Submits `call`, which is work for the device on `stream`, when the gate lets it.
+#[inline(always)]
+pub(crate) fn work(
+    stream: CUstream,
+    per_thread: bool,
+    key: impl FnOnce() -> u64,
+    call: impl FnOnce() -> CUresult,
+) -> CUresult {
+    if !is_gated() {
+        return call();
+    }
+    let Some((context, device)) = Context::current() else { return call() };
+    let terms = device.terms();
+    let state = device.gate_state();
+    if (state == gate::FREE && terms.share_ppm == 0 && !terms.paused)
+        || is_capturing(stream, per_thread)
+    {
+        return call();
+    }
+    let key = key();
+    if state != gate::CLOSED && !terms.paused && context.lane.take(&COSTS, key) {
+        return call();
+    }
+    let Some(ready) = admit(context, device, stream, per_thread, key) else { return call() };
+    let result = call();
+    let (here, ticket) = ready;
+    context.lane.launched(&here, ticket, result == SUCCESS);
+    result
+}
+
+#[inline(never)]
+fn admit(
+    context: &'static Context,
+    device: &'static Device,
+    stream: CUstream,
+    per_thread: bool,
+    key: u64,
+) -> Option<(Here, divvy_policy::gate::Ticket)> {
+    let here = Here { context, device, share: device.share()?, stream, per_thread };
+    let ticket = context.lane.admit(&here, &COSTS, key);
+    Some((here, ticket))
+}
+
+/// Something that is no work of the device's, on whatever stream.
+#[inline(always)]
+pub(crate) fn between(call: impl FnOnce() -> CUresult) -> CUresult {
+    if is_gated()
+        && let Some((context, _)) = Context::current()
+    {
+        context.lane.break_span();
+    }
+    call()
+}
+
+/// A synchronisation: when it has returned, what was submitted before it is known to have ended.
+/// `all`: it waits for the whole context, not for one stream of it.
+#[inline(always)]
+pub(crate) fn synchronise(all: bool, call: impl FnOnce() -> CUresult) -> CUresult {
+    if !is_gated() {
+        return call();
+    }
+    let Some((context, device)) = Context::current() else { return call() };
+    let submitted_ns = context.lane.submitted_ns();
+    let result = call();
+    if result == SUCCESS
+        && (all || context.lane.has_one_stream())
+        && let Some(share) = device.share()
+    {
+        let here = Here { context, device, share, stream: NULL_STREAM, per_thread: false };
+        context.lane.drained(&here, submitted_ns);
+    }
+    result
+}
+
+/// Launches a kernel.
+pub(crate) fn cuLaunchKernel(
+    real: real::cuLaunchKernel,
+    function: CUfunction,
+    gx: c_uint,
+    gy: c_uint,
+    gz: c_uint,
+    bx: c_uint,
+    by: c_uint,
+    bz: c_uint,
+    shared: c_uint,
+    stream: CUstream,
+    params: Out<'_, *mut core::ffi::c_void>,
+    extra: Out<'_, *mut core::ffi::c_void>,
+) -> CUresult {
+    work(
+        stream,
+        real.per_thread(),
+        || kernel_key(function, [gx, gy, gz], [bx, by, bz]),
+        || real.call(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra),
+    )
+}
+
+/// Launches a kernel with attributes.
+pub(crate) fn cuLaunchKernelEx(
+    real: real::cuLaunchKernelEx,
+    config: In<'_, CUlaunchConfig>,
+    function: CUfunction,
+    params: Out<'_, *mut core::ffi::c_void>,
+    extra: Out<'_, *mut core::ffi::c_void>,
+) -> CUresult {
+    let call = || real.call(config, function, params, extra);
+    let Some(launch) = config.get() else { return call() };
+    let grid = [launch.gridDimX, launch.gridDimY, launch.gridDimZ];
+    let block = [launch.blockDimX, launch.blockDimY, launch.blockDimZ];
+    let key = || kernel_key(function, grid, block);
+    work(launch.hStream, real.per_thread(), key, call)
+}
+
+/// Launches a kernel whose blocks meet.
+pub(crate) fn cuLaunchCooperativeKernel(
+    real: real::cuLaunchCooperativeKernel,
+    function: CUfunction,
+    gx: c_uint,
+    gy: c_uint,
+    gz: c_uint,
+    bx: c_uint,
+    by: c_uint,
+    bz: c_uint,
+    shared: c_uint,
+    stream: CUstream,
+    params: Out<'_, *mut core::ffi::c_void>,
+) -> CUresult {
+    work(
+        stream,
+        real.per_thread(),
+        || kernel_key(function, [gx, gy, gz], [bx, by, bz]),
+        || real.call(function, gx, gy, gz, bx, by, bz, shared, stream, params),
+    )
+}
+
+/// Launches kernels on several devices at once; the gate asked is that of the current context.
+pub(crate) fn cuLaunchCooperativeKernelMultiDevice(
+    real: real::cuLaunchCooperativeKernelMultiDevice,
+    list: Out<'_, CUDA_LAUNCH_PARAMS>,
+    count: c_uint,
+    flags: c_uint,
+) -> CUresult {
+    let call = || real.call(list, count, flags);
+    let Some(first) = list.get() else { return call() };
+    let grid = [first.gridDimX, first.gridDimY, first.gridDimZ];
+    let block = [first.blockDimX, first.blockDimY, first.blockDimZ];
+    work(first.hStream, false, || kernel_key(first.function, grid, block), call)
+}
+
+/// Launches one block, the oldest way.
+pub(crate) fn cuLaunch(real: real::cuLaunch, function: CUfunction) -> CUresult {
+    work(NULL_STREAM, false, || kernel_key(function, [1; 3], [0; 3]), || real.call(function))
+}
+
+/// Launches a grid, the oldest way.
+pub(crate) fn cuLaunchGrid(
+    real: real::cuLaunchGrid,
+    function: CUfunction,
+    width: c_int,
+    height: c_int,
+) -> CUresult {
+    let grid = [width.unsigned_abs(), height.unsigned_abs(), 1];
+    let key = || kernel_key(function, grid, [0; 3]);
+    work(NULL_STREAM, false, key, || real.call(function, width, height))
+}
+
+/// The same on a stream.
+pub(crate) fn cuLaunchGridAsync(
+    real: real::cuLaunchGridAsync,
+    function: CUfunction,
+    width: c_int,
+    height: c_int,
+    stream: CUstream,
+) -> CUresult {
+    let grid = [width.unsigned_abs(), height.unsigned_abs(), 1];
+    let key = || kernel_key(function, grid, [0; 3]);
+    work(stream, false, key, || real.call(function, width, height, stream))
+}
+
+/// Launches a graph: what was captured into it is charged now, as one.
+pub(super) fn graph(
+    exec: CUgraphExec,
+    stream: CUstream,
+    per_thread: bool,
+    call: impl FnOnce() -> CUresult,
+) -> CUresult {
+    work(stream, per_thread, || cost::key([GRAPH ^ exec.0.addr() as u64, 0, 0]), call)
+}
+
+/// A copy whose ends say what it is: work if both lie in the device's memory.
+fn copy(
+    stream: CUstream,
+    per_thread: bool,
+    symbol: u64,
+    bytes: u64,
+    is_device_side: impl FnOnce() -> bool,
+    call: impl FnOnce() -> CUresult,
+) -> CUresult {
+    if !is_gated() {
+        return call();
+    }
+    if is_device_side() {
+        work(stream, per_thread, || cost::key([COPY | symbol, class(bytes), 1]), call)
+    } else {
+        between(call)
+    }
+}
+
+fn both_device(a: CUdeviceptr, b: CUdeviceptr) -> bool {
+    driver::pointer_is_device(a) && driver::pointer_is_device(b)
+}
+
+/// Copies between any two addresses.
+pub(crate) fn cuMemcpy(
+    real: real::cuMemcpy,
+    to: CUdeviceptr,
+    from: CUdeviceptr,
+    bytes: usize,
+) -> CUresult {
+    let call = || real.call(to, from, bytes);
+    copy(NULL_STREAM, real.per_thread(), 0x1000, bytes as u64, || both_device(to, from), call)
+}
+
+/// The same on a stream.
+pub(crate) fn cuMemcpyAsync(
+    real: real::cuMemcpyAsync,
+    to: CUdeviceptr,
+    from: CUdeviceptr,
+    bytes: usize,
+    stream: CUstream,
+) -> CUresult {
+    let call = || real.call(to, from, bytes, stream);
+    copy(stream, real.per_thread(), 0x1000, bytes as u64, || both_device(to, from), call)
+}
+
+fn is_device_type(kind: CUmemorytype) -> bool {
+    matches!(kind, CUmemorytype::CU_MEMORYTYPE_DEVICE | CUmemorytype::CU_MEMORYTYPE_ARRAY)
+}
+
+/// A rectangle's copy: work if both ends lie in the device's memory by name.
+fn rectangle(
+    stream: CUstream,
+    per_thread: bool,
+    what: In<'_, CUDA_MEMCPY2D>,
+    call: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let ends = what.get();
+    let bytes = ends.as_ref().map_or(0, |ends| ends.WidthInBytes.saturating_mul(ends.Height));
+    let is_device_side =
+        || ends.is_some_and(|e| is_device_type(e.srcMemoryType) && is_device_type(e.dstMemoryType));
+    copy(stream, per_thread, 0x1001, bytes as u64, is_device_side, call)
+}
+
+/// Copies a rectangle.
+pub(crate) fn cuMemcpy2D_v2(real: real::cuMemcpy2D_v2, what: In<'_, CUDA_MEMCPY2D>) -> CUresult {
+    rectangle(NULL_STREAM, real.per_thread(), what, || real.call(what))
+}
+
+/// Copies a rectangle of any pitch.
+pub(crate) fn cuMemcpy2DUnaligned_v2(
+    real: real::cuMemcpy2DUnaligned_v2,
+    what: In<'_, CUDA_MEMCPY2D>,
+) -> CUresult {
+    rectangle(NULL_STREAM, real.per_thread(), what, || real.call(what))
+}
+
+/// Copies a rectangle on a stream.
+pub(crate) fn cuMemcpy2DAsync_v2(
+    real: real::cuMemcpy2DAsync_v2,
+    what: In<'_, CUDA_MEMCPY2D>,
+    stream: CUstream,
+) -> CUresult {
+    rectangle(stream, real.per_thread(), what, || real.call(what, stream))
+}
+
+/// A box's copy: work if both ends lie in the device's memory by name.
+fn cuboid(
+    stream: CUstream,
+    per_thread: bool,
+    what: In<'_, CUDA_MEMCPY3D>,
+    call: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let ends = what.get();
+    let bytes = ends
+        .as_ref()
+        .map_or(0, |ends| ends.WidthInBytes.saturating_mul(ends.Height).saturating_mul(ends.Depth));
+    let is_device_side =
+        || ends.is_some_and(|e| is_device_type(e.srcMemoryType) && is_device_type(e.dstMemoryType));
+    copy(stream, per_thread, 0x1002, bytes as u64, is_device_side, call)
+}
+
+/// Copies a box.
+pub(crate) fn cuMemcpy3D_v2(real: real::cuMemcpy3D_v2, what: In<'_, CUDA_MEMCPY3D>) -> CUresult {
+    cuboid(NULL_STREAM, real.per_thread(), what, || real.call(what))
+}
+
+/// Copies a box on a stream.
+pub(crate) fn cuMemcpy3DAsync_v2(
+    real: real::cuMemcpy3DAsync_v2,
+    what: In<'_, CUDA_MEMCPY3D>,
+    stream: CUstream,
+) -> CUresult {
+    cuboid(stream, real.per_thread(), what, || real.call(what, stream))
+}
