@@ -1,4 +1,5 @@
-//! `divvy`: run programs under GPU memory limits, watch them, check the machine, measure the cost.
+//! `divvy`: run programs under limits of GPU memory and time, divide devices among them, watch them,
+//! check the machine, measure the cost.
 //!
 //! Promises: every command has `--json` and a long help; an error names the value and the fix and
 //! comes before anything has been started; exit codes are those of [`failure`]. Holds no `unsafe`
@@ -36,7 +37,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Share an NVIDIA GPU among unmodified programs, each under a memory limit.
+/// Share an NVIDIA GPU among unmodified programs, each under limits of memory and time.
 #[derive(Debug, Parser)]
 #[command(name = "divvy", version, long_about = None, after_long_help = EXIT_CODES)]
 struct Cli {

@@ -77,8 +77,9 @@ pub(super) struct Adopted {
     owner: Owner,
     config_inode: u64,
     config: Config,
+    /// Whether a cap or a pause needs launches to look at their gates.
+    is_limited: bool,
     usage: Option<(UsageFile, u64)>,
-    slots_high: usize,
     /// Slots that are somebody's, and whether that one lives.
     slots: Vec<(usize, bool)>,
     pub(super) rows: [Row; MAX_DEVICES],
@@ -123,8 +124,8 @@ impl Adopted {
             owner,
             config_inode: config_inode.unwrap_or(0),
             config,
+            is_limited: false,
             usage: None,
-            slots_high: 0,
             slots: Vec::new(),
             rows: std::array::from_fn(|_| Row::default()),
             unneeded_since_ns: 0,
@@ -151,14 +152,21 @@ impl Adopted {
     /// Reads limits, devices and processes anew.
     pub(super) fn refresh(&mut self) -> Result<(), Refusal> {
         self.config = self.owner.read()?;
+        let limits = Config { gates: [GateLine::default(); MAX_DEVICES], ..self.config.clone() };
+        self.is_limited = share::needs_gate(&limits);
+        for (row, line) in self.rows.iter_mut().zip(&self.config.gates) {
+            // The first process of a tenant without an owner writes the whole file.
+            if row.written.is_some_and(|gate| gate.state as u32 != line.gate) {
+                row.written = None;
+            }
+        }
         let there = inode(&self.directory, "usage");
         if self.usage.as_ref().map(|(_, inode)| *inode) != there {
             self.usage = UsageFile::open(&self.path)?.zip(there);
         }
         let Some((usage, _)) = &self.usage else { return Ok(()) };
-        self.slots_high = usage.slots_high();
         self.slots.clear();
-        let slots = (1..self.slots_high).filter_map(|at| Some((at, usage.slot(at)?.alive)));
+        let slots = (1..usage.slots_high()).filter_map(|at| Some((at, usage.slot(at)?.alive)));
         self.slots.extend(slots);
         let rules = self.config.compute_rules();
         let mut seen = Vec::new();
@@ -193,14 +201,7 @@ impl Adopted {
     }
 
     /// What the tenant says of row `at`. Cost: two reads, and one for each of its processes.
-    pub(super) fn sample(&mut self, at: usize, now_ns: u64) -> Sample {
-        let is_new = |this: &Self| {
-            this.usage.as_ref().is_some_and(|(usage, _)| usage.slots_high() != this.slots_high)
-        };
-        if is_new(self) {
-            // A process has joined; what is wrong with the files is found at the next round.
-            let _ = self.refresh();
-        }
+    pub(super) fn sample(&self, at: usize, now_ns: u64) -> Sample {
         let (Some((usage, _)), Some(row)) = (&self.usage, self.rows.get(at)) else {
             return Sample::default();
         };
@@ -275,9 +276,7 @@ impl Adopted {
     /// all are.
     pub(super) fn put_any_gate(&mut self, now_ns: u64) -> Result<(), Refusal> {
         let is_gate = |row: &Row| row.written.is_some_and(|gate| gate.state != GateState::Free);
-        let mut config = self.config.clone();
-        config.gates = [GateLine::default(); MAX_DEVICES];
-        let is_needed = self.rows.iter().any(is_gate) || share::needs_gate(&config);
+        let is_needed = self.is_limited || self.rows.iter().any(is_gate);
         match (is_needed, self.config.any_gate != 0) {
             (true, false) => {
                 self.owner.set_any_gate(true)?;

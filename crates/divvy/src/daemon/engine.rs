@@ -76,6 +76,8 @@ pub(super) struct Engine {
     device_states: Vec<DeviceState>,
     samples: Vec<Sample>,
     gates: Vec<Gate>,
+    /// Tenants, devices or what is attached to what may have changed since the last step.
+    is_changed: bool,
     wakes: u64,
 }
 
@@ -98,6 +100,7 @@ impl Engine {
             device_states: Vec::new(),
             samples: Vec::new(),
             gates: Vec::new(),
+            is_changed: true,
             wakes: 0,
         }
     }
@@ -148,7 +151,8 @@ impl Engine {
         })
     }
 
-    /// Lets go of tenants that are gone and takes those that have come.
+    /// Lets go of tenants that are gone and takes those that have come. A round of [`Self::refresh`]
+    /// follows.
     fn scan(&mut self) {
         for seat in &mut self.seats {
             if matches!(seat, Seat::Taken(tenant) if !tenant.is_in_place()) {
@@ -173,6 +177,7 @@ impl Engine {
 
     /// Reads what changes rarely: limits, devices, processes, locks, foreign processes.
     fn refresh(&mut self, now: u64) {
+        self.is_changed = true;
         for seat in &mut self.seats {
             if let Seat::Taken(tenant) = seat
                 && let Err(refusal) = tenant.refresh()
@@ -246,21 +251,30 @@ impl Engine {
     fn step(&mut self) -> u64 {
         let now = now_ns();
         let width = self.devices.len();
-        self.samples.clear();
-        self.samples.resize(self.seats.len() * width, Sample::default());
-        self.gates.resize(self.seats.len() * width, Gate::default());
-        let mut is_quiet = true;
-        for (seat, row) in self.seats.iter_mut().zip(self.samples.chunks_mut(width.max(1))) {
+        if self.is_changed {
+            // Rows and columns may be others' now: everything is read.
+            self.is_changed = false;
+            self.samples.clear();
+            self.samples.resize(self.seats.len() * width, Sample::default());
+            self.gates.clear();
+            self.gates.resize(self.seats.len() * width, Gate { watch: true, ..Gate::default() });
+        }
+        let rows = self.samples.chunks_mut(width.max(1)).zip(self.gates.chunks(width.max(1)));
+        for (seat, (samples, gates)) in self.seats.iter_mut().zip(rows) {
             let Seat::Taken(tenant) = seat else { continue };
-            for (device, sample) in self.devices.iter().zip(row) {
-                if let Some(at) = row_of(tenant, device.as_ref()) {
+            for (device, (sample, gate)) in self.devices.iter().zip(samples.iter_mut().zip(gates)) {
+                if let Some(at) = row_of(tenant, device.as_ref())
+                    && gate.watch
+                {
                     *sample = tenant.sample(at, now);
-                    is_quiet &= !sample.wants
-                        && sample.busy_until_ns <= now
-                        && sample.last_launch_ns.saturating_add(QUIET_NS) < now;
                 }
             }
         }
+        let is_quiet = self.samples.iter().all(|sample| {
+            !sample.wants
+                && sample.busy_until_ns <= now
+                && sample.last_launch_ns.saturating_add(QUIET_NS) < now
+        });
         let foreign: Vec<u32> = self.devices.iter().map(|d| foreign(d.as_ref())).collect();
         let mut next_ns = Turns {
             tuning: &self.tuning,
@@ -284,6 +298,7 @@ impl Engine {
             if let Err(refusal) = done.and_then(|()| tenant.put_any_gate(now)) {
                 self.scanner.refuse(&tenant.directory, tenant.uid, refusal);
                 *seat = Seat::Left;
+                self.is_changed = true;
             }
         }
         let is_closed = |gate: &Gate| gate.state == GateState::Closed;

@@ -1,32 +1,34 @@
 //! Which devices are this daemon's: one daemon of a machine divides a device's time.
 //!
 //! A lock file for each device, named by its UUID, lies in a directory of the whole machine: that in
-//! `DIVVY_DEVICE_LOCKS`, else /tmp/.divvy-devices; the machine's daemon also holds one in /run/divvy.
-//! A daemon without the lock lets its tenants share the device by count, and tries again.
+//! `DIVVY_DEVICE_LOCKS`, else /tmp/.divvy-devices. A daemon without the lock lets its tenants share the
+//! device by count, and tries again.
 //!
-//! Does not defend the lock: any user can take it first, and what follows is less exact sharing, not
-//! none.
+//! The machine's daemon comes first: it replaces a file that another could lock by one that only root
+//! can, and a user's daemon then finds its own lock gone. Among users the lock is not defended: any of
+//! them can take it first, and what follows is less exact sharing, not none.
 
-use std::fs::{DirBuilder, Permissions};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::fs::{DirBuilder, Metadata, Permissions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::place::{Held, Home, take};
+use super::place::{Held, Home, PRIVATE, take};
 
 /// Where daemons of one machine meet.
 const MACHINE: &str = "/tmp/.divvy-devices";
 
-/// The directories of lock files.
+/// The directory of lock files.
 #[derive(Clone, Debug)]
 pub(super) struct Locks {
-    directories: Vec<PathBuf>,
+    directory: PathBuf,
+    is_system: bool,
 }
 
 /// What is known of one device's lock.
 #[derive(Debug)]
 pub(super) enum Ownership {
     /// Ours.
-    Ours(Vec<Held>),
+    Ours(Held),
     /// Another daemon's.
     Others(PathBuf),
     /// It cannot be had.
@@ -36,34 +38,39 @@ pub(super) enum Ownership {
 impl Locks {
     /// Those of the daemon in `home`.
     pub(super) fn of(home: &Home) -> Self {
-        let machine = std::env::var_os("DIVVY_DEVICE_LOCKS").filter(|value| !value.is_empty());
-        let mut directories = vec![machine.map_or_else(|| PathBuf::from(MACHINE), PathBuf::from)];
-        if home.is_system() {
-            directories.push(home.directory().join("devices"));
-        }
-        Self { directories }
+        let named = std::env::var_os("DIVVY_DEVICE_LOCKS").filter(|value| !value.is_empty());
+        let directory = named.map_or_else(|| PathBuf::from(MACHINE), PathBuf::from);
+        Self { directory, is_system: home.is_system() }
     }
 
     /// Tries to make the device with this UUID ours.
     pub(super) fn take(&self, uuid: &str) -> Ownership {
-        let mut held = Vec::new();
-        for directory in &self.directories {
-            make(directory);
-            let path = directory.join(format!("{uuid}.lock"));
-            match take(&path) {
-                Ok(Some(lock)) => held.push(lock),
-                Ok(None) => return Ownership::Others(path),
-                Err(error) => return Ownership::Unusable(format!("{error:#}")),
-            }
+        make(&self.directory);
+        let path = self.directory.join(format!("{uuid}.lock"));
+        let private = |status: &Metadata| status.uid() == 0 && status.mode() & 0o777 == PRIVATE;
+        if self.is_system && std::fs::symlink_metadata(&path).is_ok_and(|file| !private(&file)) {
+            // Where this fails the lock is taken, or not, as by a user.
+            let _ = std::fs::remove_file(&path);
         }
-        Ownership::Ours(held)
+        match take(&path, if self.is_system { PRIVATE } else { 0o644 }) {
+            Ok(Some(lock)) => Ownership::Ours(lock),
+            Ok(None) => Ownership::Others(path),
+            // Root's: the machine's daemon has made it.
+            Err(error) if is_denied(&error) => Ownership::Others(path),
+            Err(error) => Ownership::Unusable(format!("{error:#}")),
+        }
     }
+}
+
+fn is_denied(error: &anyhow::Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<std::io::Error>();
+    cause.is_some_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 impl Ownership {
     /// Whether it is ours, and its lock where others look for it.
     pub(super) fn is_ours(&self) -> bool {
-        matches!(self, Self::Ours(held) if held.iter().all(Held::is_in_place))
+        matches!(self, Self::Ours(held) if held.is_in_place())
     }
 }
 
@@ -83,19 +90,25 @@ mod tests {
     fn a_device_has_one_owner() {
         let base = std::env::temp_dir().join(format!("divvy-owned-{}", std::process::id()));
         std::fs::create_dir_all(&base).unwrap();
-        let locks = Locks { directories: vec![base.join("a"), base.join("b")] };
-        let first = locks.take("GPU-1");
+        let locks = |name: &str, is_system| Locks { directory: base.join(name), is_system };
+        let users = locks("a", false);
+        let first = users.take("GPU-1");
         assert!(first.is_ours());
-        assert!(matches!(locks.take("GPU-1"), Ownership::Others(_)));
-        assert!(locks.take("GPU-2").is_ours());
-        std::fs::remove_file(base.join("b/GPU-1.lock")).unwrap();
+        assert!(matches!(users.take("GPU-1"), Ownership::Others(_)));
+        assert!(users.take("GPU-2").is_ours());
+        std::fs::remove_file(base.join("a/GPU-1.lock")).unwrap();
         assert!(!first.is_ours());
-        drop(first);
-        assert!(locks.take("GPU-1").is_ours());
+        let second = users.take("GPU-1");
+        assert!(second.is_ours());
         let mode = std::fs::metadata(base.join("a")).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o1777);
-        let nowhere = Locks { directories: vec![base.join("no/such")] };
-        assert!(matches!(nowhere.take("GPU-1"), Ownership::Unusable(_)));
+        assert!(matches!(locks("no/such", false).take("GPU-1"), Ownership::Unusable(_)));
+        if crate::tenant_dir::uid() == 0 {
+            let machine = locks("a", true).take("GPU-1");
+            assert!(machine.is_ours() && !second.is_ours());
+            assert!(matches!(users.take("GPU-1"), Ownership::Others(_)));
+            assert!(machine.is_ours());
+        }
         std::fs::remove_dir_all(&base).unwrap();
     }
 }

@@ -7,6 +7,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,9 @@ use crate::tenant_dir;
 
 /// The machine's daemon's directory.
 const SYSTEM: &str = "/run/divvy";
+
+/// Mode of a file that only its owner may lock.
+pub(crate) const PRIVATE: u32 = 0o600;
 
 /// Longest wait for another starter, which waits for the daemon it has started.
 const START_PATIENCE: Duration = Duration::from_secs(5);
@@ -113,7 +117,7 @@ impl Home {
     pub(crate) fn lock(&self) -> Result<Option<Held>> {
         // Whoever looks whether a daemon runs has the lock for an instant.
         for _ in 0..10 {
-            if let Some(mut held) = take(&self.lock_path())? {
+            if let Some(mut held) = take(&self.lock_path(), PRIVATE)? {
                 held.file.set_len(0)?;
                 writeln!(held.file, "{}", std::process::id())?;
                 return Ok(Some(held));
@@ -125,6 +129,10 @@ impl Home {
 
     /// Whether a daemon runs here.
     pub(crate) fn is_served(&self) -> bool {
+        if self.is_system {
+            // The lock is root's alone to look at: else any user could hold it.
+            return UnixStream::connect(self.socket()).is_ok();
+        }
         let Ok(file) = open(&self.lock_path(), OpenOptions::new().read(true)) else { return false };
         Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
     }
@@ -148,7 +156,7 @@ impl Home {
 
     /// The same without waiting.
     pub(crate) fn try_start_lock(&self) -> Result<Option<Held>> {
-        take(&self.directory.join("daemon.start"))
+        take(&self.directory.join("daemon.start"), PRIVATE)
     }
 }
 
@@ -164,8 +172,9 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<Fi
     options.custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC).open(path)
 }
 
-/// Takes the lock of the file at `path`, making it where it is missing; `None` while another has it.
-pub(crate) fn take(path: &Path) -> Result<Option<Held>> {
+/// Takes the lock of the file at `path`, making it with `mode` where it is missing; `None` while
+/// another has it. Whoever may read the file may lock it.
+pub(crate) fn take(path: &Path, mode: u32) -> Result<Option<Held>> {
     let cannot = || format!("{} cannot be locked", path.display());
     for _ in 0..3 {
         // Another user's file can be locked too, and must not be opened for creation: the kernel
@@ -175,7 +184,7 @@ pub(crate) fn take(path: &Path) -> Result<Option<Held>> {
                 open(path, OpenOptions::new().read(true))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                open(path, OpenOptions::new().write(true).create_new(true).mode(0o644))
+                open(path, OpenOptions::new().write(true).create_new(true).mode(mode))
             }
             other => other,
         };
@@ -220,7 +229,7 @@ mod tests {
         drop(held);
         assert!(home.lock().unwrap().is_some());
         std::os::unix::fs::symlink("/etc/passwd", directory.join("link")).unwrap();
-        assert!(take(&directory.join("link")).is_err());
+        assert!(take(&directory.join("link"), PRIVATE).is_err());
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }
