@@ -1,20 +1,16 @@
-/* A program that keeps the GPU busy with kernels of fixed work: busy KEY=VALUE...
+/* A program that keeps the GPU busy with kernels of fixed work: busy mode=MODE file=PATH
+ * iterations=N kernel=NS [place=mirror|mapped] and what else the mode needs.
  *
- * mode=calibrate ns=T        finds how many iterations take T ns in a saturated queue
- * mode=MODE iterations=N     works until its standard input ends
- *
- * The kernel fills the card, does N dependent steps a thread (never a clock spin, so that being
- * switched out does not count as work) and counts itself when it is done. The count lies where
- * somebody else can read it: file=PATH is mapped, and registered with the driver. With place=mirror
+ * Works until its standard input ends. Each kernel counts itself when it is done, and the count lies
+ * where somebody else can read it: file=PATH is mapped, and registered with the driver. With place=mirror
  * the kernel counts in device memory and stores the count into the file; with place=mapped it counts
  * in the file itself. What is counted is therefore claimed by the device, not by this program.
  *
  * Modes: sync, async, graph, ex, cooperative, streams, paced, copy, request, half, gap; see `modes`.
  */
 #define _GNU_SOURCE
-#include "driver.h"
+#include "work.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -24,107 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    THREADS = 256,
-    BLOCKS_PER_SM = 8,
-    SMS = 16,             /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
-    MAPPED = 3,           /* portable and mapped */
-    NO_TIMING = 2,
-    NON_BLOCKING = 1,
-    CAPTURE_RELAXED = 2,
-    STREAMS = 4,
-    MOST_RING = 8,
-    COPY_BYTES = 4 << 20,
-    MOST_LATENCIES = 8192,
-};
+enum { MOST_RING = 8, COPY_BYTES = 4 << 20, MOST_LATENCIES = 8192 };
 static const uint64_t MS = 1000000;
 
-/* Words of the counter's block. */
-enum { COUNT, MIRROR, CHECKSUM, UNUSED, WORDS };
-
-static const char KERNEL[] =
-    ".version 7.0\n"
-    ".target sm_52\n"
-    ".address_size 64\n"
-    ".visible .entry share_work(\n"
-    "\t.param .u64 counter,\n"
-    "\t.param .u64 iterations\n"
-    ")\n"
-    ".maxntid 256, 1, 1\n"
-    ".minnctapersm 8\n"
-    "{\n"
-    "\t.reg .pred %p<6>;\n"
-    "\t.reg .b32 %r<8>;\n"
-    "\t.reg .b64 %d<10>;\n"
-    "\tld.param.u64 %d1, [counter];\n"
-    "\tld.param.u64 %d2, [iterations];\n"
-    "\tcvta.to.global.u64 %d3, %d1;\n"
-    "\tmov.u32 %r1, %tid.x;\n"
-    "\tmov.u32 %r2, %ctaid.x;\n"
-    "\tmov.u32 %r3, %ntid.x;\n"
-    "\tmad.lo.u32 %r4, %r2, %r3, %r1;\n"
-    "\tadd.u32 %r5, %r4, 1;\n"
-    "\tmov.u64 %d4, 0;\n"
-    "STEP:\n"
-    "\tsetp.ge.u64 %p1, %d4, %d2;\n"
-    "\t@%p1 bra DONE;\n"
-    "\tmad.lo.u32 %r5, %r5, %r5, 12345;\n"
-    "\tadd.u64 %d4, %d4, 1;\n"
-    "\tbra STEP;\n"
-    "DONE:\n"
-    /* Stores what no thread reaches by then, so that no thread's work can be left out. */
-    "\tsetp.eq.u32 %p2, %r5, 3735928559;\n"
-    "\t@%p2 st.global.u32 [%d3+24], %r5;\n"
-    "\tsetp.ne.u32 %p3, %r4, 0;\n"
-    "\t@%p3 ret;\n"
-    "\tcvt.u64.u32 %d5, %r5;\n"
-    "\tred.global.add.u64 [%d3+16], %d5;\n"
-    "\tatom.global.add.u64 %d6, [%d3], 1;\n"
-    "\tld.global.u64 %d7, [%d3+8];\n"
-    "\tsetp.eq.u64 %p4, %d7, 0;\n"
-    "\t@%p4 ret;\n"
-    "\tadd.u64 %d6, %d6, 1;\n"
-    "\tcvta.to.global.u64 %d8, %d7;\n"
-    "\tst.volatile.global.u64 [%d8], %d6;\n"
-    "\tret;\n"
-    "}\n";
-
-/* What the driver's headers call CUlaunchConfig. */
-struct launch_config {
-    unsigned grid[3], block[3], shared_bytes;
-    handle_t stream;
-    void *attributes;
-    unsigned attribute_count;
-};
-
-static struct {
-    result_t (*host_register)(void *at, size_t bytes, unsigned flags);
-    result_t (*host_pointer)(address_t *device, void *host, unsigned flags);
-    result_t (*host_alloc)(void **at, size_t bytes, unsigned flags);
-    result_t (*copy_in)(address_t to, const void *from, size_t bytes);
-    result_t (*copy_in_async)(address_t to, const void *from, size_t bytes, handle_t stream);
-    result_t (*stream_create)(handle_t *stream, unsigned flags);
-    result_t (*stream_synchronize)(handle_t stream);
-    result_t (*event_create)(handle_t *event, unsigned flags);
-    result_t (*event_record)(handle_t event, handle_t stream);
-    result_t (*event_synchronize)(handle_t event);
-    result_t (*event_elapsed)(float *ms, handle_t start, handle_t end);
-    result_t (*begin_capture)(handle_t stream, int mode);
-    result_t (*end_capture)(handle_t stream, handle_t *graph);
-    result_t (*instantiate)(handle_t *executable, handle_t graph, unsigned long long flags);
-    result_t (*graph_launch)(handle_t executable, handle_t stream);
-    result_t (*launch_ex)(const struct launch_config *config, handle_t function, void **arguments,
-                          void **extra);
-    result_t (*launch_cooperative)(handle_t function, unsigned gx, unsigned gy, unsigned gz,
-                                   unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes,
-                                   handle_t stream, void **arguments);
-} more;
-
-static struct driver driver;
-static handle_t function, executable, streams[STREAMS];
-static unsigned blocks;
-static uint64_t iterations, launched;
-static address_t counter, copied;
+static struct work work;
+static handle_t executable;
+static uint64_t launched;
+static address_t copied;
 static void *pinned;
 static volatile int stopped;
 
@@ -133,40 +35,6 @@ static struct {
     const char *mode, *file, *place;
     uint64_t kernel_ns, pause_ns, per_graph, per_request, period_ns;
 } wanted = {"sync", NULL, "mapped", 100000, 0, 20, 100, 100000000};
-
-static void find_more(void)
-{
-    const struct {
-        void *field;
-        const char *name;
-    } table[] = {
-        {&more.host_register, "cuMemHostRegister_v2"},
-        {&more.host_pointer, "cuMemHostGetDevicePointer_v2"},
-        {&more.host_alloc, "cuMemHostAlloc"},
-        {&more.copy_in, "cuMemcpyHtoD_v2"},
-        {&more.copy_in_async, "cuMemcpyHtoDAsync_v2"},
-        {&more.stream_create, "cuStreamCreate"},
-        {&more.stream_synchronize, "cuStreamSynchronize"},
-        {&more.event_create, "cuEventCreate"},
-        {&more.event_record, "cuEventRecord"},
-        {&more.event_synchronize, "cuEventSynchronize"},
-        {&more.event_elapsed, "cuEventElapsedTime"},
-        {&more.begin_capture, "cuStreamBeginCapture_v2"},
-        {&more.end_capture, "cuStreamEndCapture"},
-        {&more.instantiate, "cuGraphInstantiateWithFlags"},
-        {&more.graph_launch, "cuGraphLaunch"},
-        {&more.launch_ex, "cuLaunchKernelEx"},
-        {&more.launch_cooperative, "cuLaunchCooperativeKernel"},
-    };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        void *symbol = dlsym(driver.library, table[i].name);
-        if (!symbol) {
-            fprintf(stderr, "the driver has no %s\n", table[i].name);
-            exit(3);
-        }
-        memcpy(table[i].field, &symbol, sizeof symbol);
-    }
-}
 
 static void *watch_input(void *nothing)
 {
@@ -188,31 +56,29 @@ static void sleep_until(uint64_t ns)
 
 static void launch_on(handle_t stream)
 {
-    void *arguments[] = {&counter, &iterations};
-    must(driver.launch(function, blocks, 1, 1, THREADS, 1, 1, 0, stream, arguments, NULL),
-         "cuLaunchKernel");
+    work_launch(&work, stream);
     launched++;
 }
 
 static void plain(void)
 {
-    launch_on(streams[0]);
+    launch_on(work.streams[0]);
 }
 
 static void extended(void)
 {
-    void *arguments[] = {&counter, &iterations};
+    void *arguments[] = {&work.counter, &work.iterations};
     struct launch_config config = {
-        {blocks, 1, 1}, {THREADS, 1, 1}, 0, streams[0], NULL, 0,
+        {work.blocks, 1, 1}, {THREADS, 1, 1}, 0, work.streams[0], NULL, 0,
     };
-    must(more.launch_ex(&config, function, arguments, NULL), "cuLaunchKernelEx");
+    must(work.more.launch_ex(&config, work.function, arguments, NULL), "cuLaunchKernelEx");
     launched++;
 }
 
 static void cooperative(void)
 {
-    void *arguments[] = {&counter, &iterations};
-    must(more.launch_cooperative(function, blocks, 1, 1, THREADS, 1, 1, 0, streams[0], arguments),
+    void *arguments[] = {&work.counter, &work.iterations};
+    must(work.more.launch_cooperative(work.function, work.blocks, 1, 1, THREADS, 1, 1, 0, work.streams[0], arguments),
          "cuLaunchCooperativeKernel");
     launched++;
 }
@@ -220,23 +86,23 @@ static void cooperative(void)
 static void on_four(void)
 {
     for (int i = 0; i < STREAMS; i++)
-        launch_on(streams[i]);
+        launch_on(work.streams[i]);
 }
 
 static void graph(void)
 {
-    must(more.graph_launch(executable, streams[0]), "cuGraphLaunch");
+    must(work.more.graph_launch(executable, work.streams[0]), "cuGraphLaunch");
     launched += wanted.per_graph;
 }
 
 static void make_graph(void)
 {
     handle_t made;
-    must(more.begin_capture(streams[0], CAPTURE_RELAXED), "cuStreamBeginCapture");
+    must(work.more.begin_capture(work.streams[0], CAPTURE_RELAXED), "cuStreamBeginCapture");
     for (uint64_t i = 0; i < wanted.per_graph; i++)
-        launch_on(streams[0]);
-    must(more.end_capture(streams[0], &made), "cuStreamEndCapture");
-    must(more.instantiate(&executable, made, 0), "cuGraphInstantiateWithFlags");
+        launch_on(work.streams[0]);
+    must(work.more.end_capture(work.streams[0], &made), "cuStreamEndCapture");
+    must(work.more.instantiate(&executable, made, 0), "cuGraphInstantiateWithFlags");
     launched = 0;
 }
 
@@ -247,7 +113,7 @@ static uint64_t unit_ns;
 
 static void drain(void)
 {
-    must(driver.synchronize(), "cuCtxSynchronize");
+    must(work.driver.synchronize(), "cuCtxSynchronize");
 }
 
 /* Keeps about 10 ms of work, or two units, in the queue until `until_ns`. */
@@ -260,16 +126,16 @@ static void keep_queue(uint64_t until_ns)
     if (!events[0][0]) {
         for (uint64_t at = 0; at < ring; at++)
             for (int i = 0; i < used; i++)
-                must(more.event_create(&events[at][i], NO_TIMING), "cuEventCreate");
+                must(work.more.event_create(&events[at][i], NO_TIMING), "cuEventCreate");
     }
     for (uint64_t round = 0; !stopped && now_ns() < until_ns; round++) {
         handle_t *last = events[round % ring];
         for (int i = 0; round >= ring && i < used; i++)
-            must(more.event_synchronize(last[i]), "cuEventSynchronize");
+            must(work.more.event_synchronize(last[i]), "cuEventSynchronize");
         for (uint64_t i = 0; i < batch && !stopped; i++)
             submit();
         for (int i = 0; i < used; i++)
-            must(more.event_record(last[i], streams[i]), "cuEventRecord");
+            must(work.more.event_record(last[i], work.streams[i]), "cuEventRecord");
     }
 }
 
@@ -282,7 +148,7 @@ static void sync_each(void)
 {
     while (!stopped) {
         submit();
-        must(more.stream_synchronize(streams[0]), "cuStreamSynchronize");
+        must(work.more.stream_synchronize(work.streams[0]), "cuStreamSynchronize");
         if (wanted.pause_ns)
             sleep_until(now_ns() + wanted.pause_ns);
     }
@@ -306,9 +172,9 @@ static void paced(void)
 static void copy(void)
 {
     while (!stopped) {
-        must(more.copy_in_async(copied, pinned, COPY_BYTES, streams[0]), "cuMemcpyHtoDAsync");
+        must(work.more.copy_in_async(copied, pinned, COPY_BYTES, work.streams[0]), "cuMemcpyHtoDAsync");
         plain();
-        must(more.stream_synchronize(streams[0]), "cuStreamSynchronize");
+        must(work.more.stream_synchronize(work.streams[0]), "cuStreamSynchronize");
     }
 }
 
@@ -339,7 +205,7 @@ static void request(void)
             break;
         for (uint64_t i = 0; i < wanted.per_request; i++)
             plain();
-        must(more.stream_synchronize(streams[0]), "cuStreamSynchronize");
+        must(work.more.stream_synchronize(work.streams[0]), "cuStreamSynchronize");
         if (latency_count < MOST_LATENCIES)
             latencies[latency_count++] = now_ns() - arrival;
         arrival += wanted.period_ns;
@@ -377,13 +243,13 @@ static volatile uint64_t *map_counter(void)
         perror(wanted.file);
         exit(3);
     }
-    must(more.host_register(at, page, MAPPED), "cuMemHostRegister");
-    must(more.host_pointer(&address, at, 0), "cuMemHostGetDevicePointer");
-    counter = address;
+    must(work.more.host_register(at, page, MAPPED), "cuMemHostRegister");
+    must(work.more.host_pointer(&address, at, 0), "cuMemHostGetDevicePointer");
+    work.counter = address;
     if (!strcmp(wanted.place, "mirror")) {
         uint64_t words[WORDS] = {0, address, 0, 0};
-        must(driver.alloc(&counter, sizeof words), "cuMemAlloc");
-        must(more.copy_in(counter, words, sizeof words), "cuMemcpyHtoD");
+        must(work.driver.alloc(&work.counter, sizeof words), "cuMemAlloc");
+        must(work.more.copy_in(work.counter, words, sizeof words), "cuMemcpyHtoD");
     }
     return at;
 }
@@ -392,7 +258,7 @@ static volatile uint64_t *map_counter(void)
 static uint32_t expected_of_one(void)
 {
     uint32_t x = 1;
-    for (uint64_t i = 0; i < iterations; i++)
+    for (uint64_t i = 0; i < work.iterations; i++)
         x = x * x + 12345;
     return x;
 }
@@ -401,7 +267,7 @@ static void tell_end(volatile uint64_t *mapped)
 {
     uint64_t words[WORDS] = {0}, expected = 0;
     if (!strcmp(wanted.place, "mirror")) {
-        must(driver.copy_out(words, counter, sizeof words), "cuMemcpyDtoH");
+        must(work.driver.copy_out(words, work.counter, sizeof words), "cuMemcpyDtoH");
         expected = words[COUNT] * expected_of_one();
     } else {
         /* A device that counts in host memory is a simulated one, which has no checksum. */
@@ -415,72 +281,6 @@ static void tell_end(volatile uint64_t *mapped)
     for (size_t i = 0; i < latency_count; i++)
         printf("%s%llu", i ? "," : "", (unsigned long long)latencies[i]);
     printf("]}\n");
-    fflush(stdout);
-}
-
-/* ---- how long one takes ---- */
-
-static void launch_steps(uint64_t steps)
-{
-    uint64_t given = iterations;
-    iterations = steps;
-    plain();
-    iterations = given;
-}
-
-/* Nanoseconds of one kernel in a saturated queue of about `span_ns`, the middle of five batches. */
-static uint64_t saturated_ns(uint64_t about_ns, uint64_t span_ns)
-{
-    uint64_t batches[5], each = span_ns / about_ns;
-    handle_t start, end;
-    each = each < 2 ? 2 : each > 1000 ? 1000 : each;
-    must(more.event_create(&start, 0), "cuEventCreate");
-    must(more.event_create(&end, 0), "cuEventCreate");
-    for (int batch = 0; batch < 5; batch++) {
-        float ms = 0;
-        /* The batch queues up behind a long kernel, so that no slow launch is measured. */
-        launch_steps(about_ns < span_ns ? iterations * (span_ns / about_ns) : iterations);
-        must(more.event_record(start, streams[0]), "cuEventRecord");
-        for (uint64_t i = 0; i < each; i++)
-            plain();
-        must(more.event_record(end, streams[0]), "cuEventRecord");
-        must(more.event_synchronize(end), "cuEventSynchronize");
-        must(more.event_elapsed(&ms, start, end), "cuEventElapsedTime");
-        batches[batch] = (uint64_t)((double)ms * 1e6 / (double)each);
-    }
-    return median(batches, 5);
-}
-
-/* Says how many iterations a kernel of `ns` has, or how long one of the given iterations takes. */
-static void calibrate(uint64_t ns, uint64_t span_ns)
-{
-    const uint64_t few = 20000, many = 60000;
-    for (uint64_t until = now_ns() + 10 * span_ns; now_ns() < until;) {
-        launch_steps(many);
-        drain(); /* clocks come up */
-    }
-    if (iterations == 0) {
-        /* A kernel has a fixed part; its slope is what the steps cost. */
-        double slope;
-        iterations = few;
-        uint64_t low = saturated_ns(few * 16, span_ns);
-        iterations = many;
-        uint64_t high = saturated_ns(many * 16, span_ns);
-        slope = high > low ? (double)(high - low) / (double)(many - few) : 1;
-        /* Long kernels are scaled from shorter ones, to which they are proportional. */
-        uint64_t part = ns < span_ns / 4 ? ns : span_ns / 4;
-        double steps = (double)part / slope;
-        for (int again = 0; again < 3; again++) {
-            iterations = steps > 1 ? (uint64_t)steps : 1;
-            double least = steps / 2; /* a host that is too slow to fill the queue misleads no more */
-            steps += ((double)part - (double)saturated_ns(part, span_ns)) / slope;
-            steps = steps > least ? steps : least;
-        }
-        steps *= (double)ns / (double)part;
-        iterations = steps > 1 ? (uint64_t)steps : 1;
-    }
-    printf("{\"iterations\":%llu,\"ns\":%llu}\n", (unsigned long long)iterations,
-           (unsigned long long)saturated_ns(ns, span_ns));
     fflush(stdout);
 }
 
@@ -498,17 +298,13 @@ static int take(const char *text, const char *key, uint64_t *number_of, const ch
 
 int main(int argc, char **argv)
 {
-    uint64_t ns = 0, span_ns = 20 * MS;
     size_t total_bytes = 0, free_bytes = 0;
-    int sms = 0;
-    device_t device;
-    handle_t module;
     for (int i = 1; i < argc; i++) {
         const char *text = argv[i];
         if (!take(text, "mode", NULL, &wanted.mode) && !take(text, "file", NULL, &wanted.file) &&
             !take(text, "place", NULL, &wanted.place) &&
-            !take(text, "iterations", &iterations, NULL) && !take(text, "ns", &ns, NULL) &&
-            !take(text, "span", &span_ns, NULL) && !take(text, "kernel", &wanted.kernel_ns, NULL) &&
+            !take(text, "iterations", &work.iterations, NULL) &&
+            !take(text, "kernel", &wanted.kernel_ns, NULL) &&
             !take(text, "pause", &wanted.pause_ns, NULL) &&
             !take(text, "graph", &wanted.per_graph, NULL) &&
             !take(text, "requests", &wanted.per_request, NULL) &&
@@ -517,22 +313,6 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    driver_start(&driver);
-    find_more();
-    must(driver.device_get(&device, 0), "cuDeviceGet");
-    must(driver.device_attribute(&sms, SMS, device), "cuDeviceGetAttribute");
-    blocks = (unsigned)sms * BLOCKS_PER_SM;
-    must(driver.module_load(&module, KERNEL), "cuModuleLoadData");
-    must(driver.module_function(&function, module, "share_work"), "cuModuleGetFunction");
-    for (int i = 0; i < STREAMS; i++)
-        must(more.stream_create(&streams[i], NON_BLOCKING), "cuStreamCreate");
-    if (!strcmp(wanted.mode, "calibrate")) {
-        uint64_t words[WORDS] = {0};
-        must(driver.alloc(&counter, sizeof words), "cuMemAlloc");
-        must(more.copy_in(counter, words, sizeof words), "cuMemcpyHtoD");
-        calibrate(ns, span_ns);
-        return 0;
-    }
     void (*loop)(void) = NULL;
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         if (!strcmp(wanted.mode, modes[i].name)) {
@@ -540,10 +320,11 @@ int main(int argc, char **argv)
             loop = modes[i].loop;
         }
     }
-    if (!loop || !wanted.file || !iterations || !wanted.kernel_ns) {
+    if (!loop || !wanted.file || !work.iterations || !wanted.kernel_ns) {
         fprintf(stderr, "busy needs mode=, file=, iterations= and kernel=\n");
         return 2;
     }
+    work_start(&work);
     unit_ns = wanted.kernel_ns;
     volatile uint64_t *mapped = map_counter();
     if (submit == graph) {
@@ -553,14 +334,14 @@ int main(int argc, char **argv)
         unit_ns *= STREAMS;
     }
     if (loop == copy) {
-        must(more.host_alloc(&pinned, COPY_BYTES, 0), "cuMemHostAlloc");
-        must(driver.alloc(&copied, COPY_BYTES), "cuMemAlloc");
+        must(work.more.host_alloc(&pinned, COPY_BYTES, 0), "cuMemHostAlloc");
+        must(work.driver.alloc(&copied, COPY_BYTES), "cuMemAlloc");
     }
     /* One of the kind, so that what is made at first use is made before the clock runs. */
     submit();
     drain();
-    must(driver.memory_info(&free_bytes, &total_bytes), "cuMemGetInfo");
-    printf("{\"ready\":1,\"sms\":%d,\"total_bytes\":%zu}\n", sms, total_bytes);
+    must(work.driver.memory_info(&free_bytes, &total_bytes), "cuMemGetInfo");
+    printf("{\"ready\":1,\"sms\":%u,\"total_bytes\":%zu}\n", work.sms, total_bytes);
     fflush(stdout);
     wait_for_byte();
     pthread_t watcher;

@@ -65,12 +65,8 @@ impl Kernel {
 }
 
 fn measure(bench: &Bench, nominal_ns: u64, iterations: u64) -> Result<Value> {
-    let mut command = bench.stage.command(&bench.client("busy")?);
-    command.args([
-        "mode=calibrate".to_owned(),
-        format!("ns={nominal_ns}"),
-        format!("iterations={iterations}"),
-    ]);
+    let mut command = bench.stage.command(&bench.client("kernel_time")?);
+    command.args([nominal_ns.to_string(), iterations.to_string()]);
     client::run(command, PATIENCE).context("a kernel cannot be measured natively")
 }
 

@@ -319,7 +319,7 @@ fn failed(why: &str) -> String {
 /// A number as a table shows it: three figures, thousands separated.
 fn text(value: f64) -> String {
     if value.abs() < 100.0 && value.fract() != 0.0 {
-        let text = format!("{value:.2}");
+        let text = if value.abs() < 1.0 { format!("{value:.3}") } else { format!("{value:.2}") };
         return text.trim_end_matches('0').trim_end_matches('.').to_owned();
     }
     let digits = format!("{:.0}", value.abs());
@@ -419,9 +419,14 @@ pair of hami failed: no answer within 60 s
         assert_eq!(at(0), "1970-01-01T00:00:00Z");
         assert_eq!(at(951_827_696), "2000-02-29T12:34:56Z");
         assert_eq!(at(1_795_244_709), "2026-11-21T07:05:09Z");
-        for (value, words) in
-            [(0.0, "0"), (2.123, "2.12"), (-0.5, "-0.5"), (1234567.0, "1,234,567"), (300.0, "300")]
-        {
+        for (value, words) in [
+            (0.0, "0"),
+            (2.123, "2.12"),
+            (-0.5, "-0.5"),
+            (0.9994, "0.999"),
+            (1234567.0, "1,234,567"),
+            (300.0, "300"),
+        ] {
             assert_eq!(text(value), words);
         }
     }
