@@ -9,6 +9,7 @@
 
 mod audit;
 mod bench;
+mod cdi;
 mod change;
 mod child;
 mod contexts;
@@ -64,6 +65,7 @@ enum Command {
     Doctor(doctor::Args),
     Demo(demo::Args),
     Bench(bench::Args),
+    Cdi(cdi::Args),
     #[command(name = child::START, hide = true)]
     Start(child::StartArgs),
 }
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Cdi(args) => cdi::run(&args),
         Command::Start(args) => child::start(&args),
     };
     match done {
