@@ -2,6 +2,7 @@
 //!
 //! The field names are the JSON contract of `divvy ps`; they are only ever added to.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -12,6 +13,7 @@ use divvy_policy::share;
 
 use crate::daemon::wire::View;
 use crate::snapshot::{self, DeviceSnapshot, ProcessSnapshot, Snapshot};
+use crate::tenant_dir::Owner;
 
 /// A tenant at one moment.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -50,7 +52,7 @@ pub(crate) struct Note {
 }
 
 /// A tenant's use of one device.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Device {
     /// As the driver's tools print it.
     pub(crate) uuid: String,
@@ -72,6 +74,8 @@ pub(crate) struct Device {
     pub(crate) refusals: u64,
     /// Whether the numbers are of one instant.
     pub(crate) consistent: bool,
+    /// What its processes hold by kind; kinds without bytes are left out.
+    pub(crate) by_kind: BTreeMap<&'static str, u64>,
     /// The cap on its time, in millionths; absent for none.
     pub(crate) share_ppm: Option<u32>,
     /// Device time charged. Nothing is counted while nothing needs a gate.
@@ -84,6 +88,10 @@ pub(crate) struct Device {
     pub(crate) throttled_ns: u64,
     /// Time its threads waited for turns.
     pub(crate) waited_ns: u64,
+    /// Waits for work to drain that were given up.
+    pub(crate) drains_given_up: u64,
+    /// Work submitted and not ended, in device time, as far as its processes know.
+    pub(crate) queued_ns: u64,
     /// free, timed, closed or paused; "left" for one whose daemon is gone.
     pub(crate) gate: &'static str,
     /// Tenants whose work may run at once; 0 or 1 where only its own may.
@@ -121,22 +129,34 @@ pub(crate) struct Use {
     /// Requests refused.
     pub(crate) refusals: u64,
     /// Bytes by kind; kinds without bytes are left out.
-    pub(crate) by_kind: std::collections::BTreeMap<&'static str, u64>,
+    pub(crate) by_kind: BTreeMap<&'static str, u64>,
 }
 
 /// Reads the tenant in `directory`.
 pub(crate) fn read(directory: &Path) -> Result<Tenant> {
-    let snapshot = Snapshot::read(directory)
+    Ok(assemble(directory, &snapshot(directory)?, crate::tenant_dir::owner(directory)))
+}
+
+/// The same of a tenant that may be anybody's: of its files only those are opened that do not make
+/// the reader wait, so nothing is said of its owner.
+pub(crate) fn read_foreign(directory: &Path) -> Result<Tenant> {
+    Ok(assemble(directory, &snapshot(directory)?, None))
+}
+
+fn snapshot(directory: &Path) -> Result<Snapshot> {
+    Snapshot::read(directory)
         .map_err(|error| anyhow::anyhow!("{error}"))
-        .with_context(|| format!("{}", directory.display()))?;
-    let owner = crate::tenant_dir::owner(directory);
+        .with_context(|| format!("{}", directory.display()))
+}
+
+fn assemble(directory: &Path, snapshot: &Snapshot, owner: Option<(Owner, bool)>) -> Tenant {
     let base = directory.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = snapshot.config.as_ref().map(snapshot::config_name).filter(|name| !name.is_empty());
     let mut processes: Vec<Process> =
-        snapshot.living().map(|process| self::process(process, &snapshot)).collect();
+        snapshot.living().map(|process| self::process(process, snapshot)).collect();
     processes.sort_by_key(|process| (process.pid_namespace, process.pid));
     let config = snapshot.config.as_ref();
-    Ok(Tenant {
+    Tenant {
         name: name.or(base).unwrap_or_default(),
         directory: directory.display().to_string(),
         owner_alive: owner.as_ref().map(|(_, alive)| *alive),
@@ -146,9 +166,9 @@ pub(crate) fn read(directory: &Path) -> Result<Tenant> {
         class: share::class_word(config.map_or(0, |config| config.class)),
         paused: config.is_some_and(|config| config.paused != 0),
         reasons: Vec::new(),
-        devices: snapshot.devices.iter().map(|one| device(one, config)).collect(),
+        devices: snapshot.devices.iter().map(|one| device(one, snapshot)).collect(),
         processes,
-    })
+    }
 }
 
 /// Writes the limits of the tenant in `directory`.
@@ -189,7 +209,14 @@ fn gate_word(line: Option<&GateLine>, paused: bool) -> &'static str {
     }
 }
 
-fn device(device: &DeviceSnapshot, config: Option<&Config>) -> Device {
+fn device(device: &DeviceSnapshot, of: &Snapshot) -> Device {
+    let config = of.config.as_ref();
+    let lines = || of.processes.iter().flat_map(|process| &process.uses);
+    let bytes_of = |kind: Kind| {
+        let used = lines().filter(|(row, _)| *row == device.row);
+        used.fold(0_u64, |sum, (_, line)| sum.saturating_add(line.bytes_of(kind)))
+    };
+    let by_kind = Kind::ALL.into_iter().map(|kind| (kind.word(), bytes_of(kind)));
     let totals = device.totals;
     let time = device.time;
     let uuid = UuidText(&device.uuid).to_string();
@@ -207,6 +234,9 @@ fn device(device: &DeviceSnapshot, config: Option<&Config>) -> Device {
         longest_ns: time.longest_ns,
         throttled_ns: time.throttled_ns,
         waited_ns: time.waited_ns,
+        drains_given_up: time.drains_given_up,
+        queued_ns: time.busy_until_ns.saturating_sub(divvy_page::now_ns()),
+        by_kind: by_kind.filter(|(_, bytes)| *bytes != 0).collect(),
         gate: gate_word(line, config.is_some_and(|config| config.paused != 0)),
         active: line.map_or(0, |line| line.active),
         mode: None,

@@ -24,6 +24,7 @@ mod install;
 mod json;
 mod ledger;
 mod limits;
+mod metrics;
 mod ps;
 mod run;
 mod set;

@@ -10,7 +10,9 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::daemon::client;
+use crate::daemon::wire::View;
 use crate::ledger::{self, Tenant};
+use crate::metrics::{self, Sources};
 use crate::table::Table;
 use crate::{discover, json, limits, sizes};
 
@@ -25,6 +27,12 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+
+    /// Print the numbers in OpenMetrics' text format, as the daemon serves them
+    ///
+    /// What only a daemon knows, such as turns, is missing here.
+    #[arg(long, conflicts_with_all = ["json", "watch", "brief"])]
+    openmetrics: bool,
 
     /// Print anew every second until interrupted
     #[arg(long, short)]
@@ -49,13 +57,22 @@ struct Listing {
     unreadable: Vec<Unreadable>,
 }
 
+/// A tenant that cannot be shown.
 #[derive(Debug, serde::Serialize)]
-struct Unreadable {
+pub(crate) struct Unreadable {
     directory: String,
     reason: String,
 }
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
+    if args.openmetrics {
+        let Listing { tenants, unreadable } = list(&args.root);
+        let unreadable = unreadable.len();
+        let text = metrics::text(&Sources { tenants: &tenants, unreadable, view: None });
+        // A closed pipe is no error: the reader has seen enough.
+        let _ = std::io::stdout().write_all(text.as_bytes());
+        return Ok(0);
+    }
     loop {
         let listing = list(&args.root);
         if args.json && args.watch {
@@ -80,19 +97,26 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 }
 
 fn list(extra: &[PathBuf]) -> Listing {
-    let mut listing = Listing { tenants: Vec::new(), unreadable: Vec::new() };
+    let (tenants, unreadable) = tenants(extra, &client::views());
+    Listing { tenants, unreadable }
+}
+
+/// The tenants there are to see, by name, with what the daemons say of them; and those whose files
+/// cannot be read.
+pub(crate) fn tenants(extra: &[PathBuf], views: &[View]) -> (Vec<Tenant>, Vec<Unreadable>) {
+    let (mut tenants, mut unreadable) = (Vec::new(), Vec::new());
     for directory in discover::tenants(extra) {
         match ledger::read(&directory) {
-            Ok(tenant) => listing.tenants.push(tenant),
-            Err(error) => listing.unreadable.push(Unreadable {
+            Ok(tenant) => tenants.push(tenant),
+            Err(error) => unreadable.push(Unreadable {
                 directory: directory.display().to_string(),
                 reason: error.root_cause().to_string(),
             }),
         }
     }
-    ledger::add_views(&mut listing.tenants, &client::views());
-    listing.tenants.sort_by(|a, b| (&a.name, &a.directory).cmp(&(&b.name, &b.directory)));
-    listing
+    ledger::add_views(&mut tenants, views);
+    tenants.sort_by(|a, b| (&a.name, &a.directory).cmp(&(&b.name, &b.directory)));
+    (tenants, unreadable)
 }
 
 fn render(listing: &Listing, with_processes: bool) -> String {
@@ -259,7 +283,7 @@ fn shorten(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::wire::{DeviceView, TenantView, View};
+    use crate::daemon::wire::{DeviceView, TenantView};
     use crate::ledger::{Device, Process, Use};
 
     const UUID: &str = "GPU-0123abcd-0000-0000-0000-000000000000";
@@ -292,6 +316,9 @@ mod tests {
                 longest_ns: 0,
                 throttled_ns: 0,
                 waited_ns: 0,
+                drains_given_up: 0,
+                queued_ns: 0,
+                by_kind: [("blocks", 1018 << 20), ("contexts", 518 << 20)].into(),
                 gate: "free",
                 active: 0,
                 mode: None,

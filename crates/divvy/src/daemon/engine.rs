@@ -23,6 +23,7 @@ use super::owned::{Locks, Ownership};
 use super::scan::Scanner;
 use super::wire::{DeviceView, TenantView, View};
 use crate::doctor::Reason;
+use crate::metrics::Steady;
 
 /// Time between two rounds of reading limits, devices and processes: while tenants share a device, and
 /// while they do not.
@@ -42,6 +43,8 @@ pub(super) struct Shared {
     pub(super) stop: AtomicBool,
     /// What the daemon sees.
     pub(super) view: Mutex<View>,
+    /// What collectors were told last.
+    pub(super) steady: Mutex<Steady>,
 }
 
 /// One row of samples.
@@ -390,7 +393,7 @@ fn device_view(device: &Device, state: &DeviceState) -> DeviceView {
 }
 
 /// Sleeps until `deadline_ns`, a signal, or not at all where it has passed.
-fn sleep_until(deadline_ns: u64) {
+pub(crate) fn sleep_until(deadline_ns: u64) {
     let seconds = i64::try_from(deadline_ns / 1_000_000_000).unwrap_or(i64::MAX);
     let rest = i64::try_from(deadline_ns % 1_000_000_000).unwrap_or(0);
     let deadline = TimeSpec::new(seconds, rest);

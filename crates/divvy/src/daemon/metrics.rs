@@ -4,11 +4,13 @@
 //! some seconds. A request must come within a second and in [`MOST_BYTES`]. Only what everybody on the
 //! machine may see is served, so name an address that only collectors reach.
 //!
-//! Holds no state: the page is written from the [`View`] that the socket shows.
+//! The page is [`crate::metrics`]'s: written from the tenants' files, which are read anew for it, and
+//! from the [`View`] that the socket shows. The scheduling thread has no part in it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -17,19 +19,22 @@ use super::engine::Shared;
 use super::place::Home;
 use super::server;
 use super::wire::View;
+use crate::ledger;
+use crate::metrics::{self, Sources};
 
 const MOST_BYTES: u64 = 8192;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The page in OpenMetrics' text format.
-pub(super) fn text(view: &View) -> String {
-    format!(
-        "# TYPE divvy_daemon_wakes counter\n\
-         # HELP divvy_daemon_wakes Times the scheduling thread has woken.\n\
-         divvy_daemon_wakes_total {}\n\
-         # EOF\n",
-        view.wakes
-    )
+pub(super) fn text(view: &View, shared: &Shared) -> String {
+    let mut tenants = Vec::new();
+    for known in &view.tenants {
+        // Refused tenants too: what is wrong with their gates need not be wrong with their numbers.
+        tenants.extend(ledger::read_foreign(Path::new(&known.directory)));
+    }
+    let unreadable = view.tenants.len().saturating_sub(tenants.len());
+    shared.steady.lock().unwrap_or_else(PoisonError::into_inner).settle(&mut tenants);
+    metrics::text(&Sources { tenants: &tenants, unreadable, view: Some(view) })
 }
 
 /// Serves the page on `address`.
@@ -62,7 +67,7 @@ fn serve(stream: &TcpStream, shared: &Shared, home: &Home) -> std::io::Result<()
         head.extend_from_slice(byte.get(..read).unwrap_or_default());
     }
     let answer = if head.starts_with(b"GET /metrics ") {
-        let body = text(&server::view(shared, 0, home));
+        let body = text(&server::view(shared, 0, home), shared);
         format!(
             "HTTP/1.0 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0; \
              charset=utf-8\r\nContent-Length: {}\r\n\r\n{body}",

@@ -191,7 +191,7 @@ fn answer(call: &Call, uid: u32, home: &Home, shared: &Shared) -> Answer {
             Answer::Hello { pid: std::process::id(), divvy: env!("CARGO_PKG_VERSION").to_owned() }
         }
         Call::List => Answer::List(Box::new(view(shared, uid, home))),
-        Call::Metrics => Answer::Metrics { text: metrics::text(&view(shared, uid, home)) },
+        Call::Metrics => Answer::Metrics { text: metrics::text(&view(shared, uid, home), shared) },
         Call::Set { tenant, change } => {
             // Only what we serve and the asker may see: a path of the asker's choice is not opened.
             let view = view(shared, uid, home);

@@ -1,0 +1,411 @@
+//! The metrics page: tenants and devices in OpenMetrics' text format.
+//!
+//! [`METRICS`] is the one table of names: the page is written from it, `docs/metrics.md` is compared
+//! with it, and so are the expressions of the dashboard in `deploy/`. Names are only ever added.
+//!
+//! Promises: base units (bytes, seconds, parts of one); labels say what is measured, never how much; a
+//! family's samples stand together and no two have the same labels; a counter falls only when what it
+//! counts begins anew. What tenants write are claims: their texts are escaped, their numbers printed.
+//!
+//! Does not read anything: it gets tenants as `ledger` reads them and what a daemon sees.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::daemon::wire::{DeviceView, View};
+use crate::ledger::{Device, Tenant};
+
+/// One metric family.
+#[derive(Debug)]
+pub(crate) struct Metric {
+    /// Name of the family; a counter's samples have `_total` after it.
+    pub(crate) name: &'static str,
+    /// Base unit, the end of the name; empty for a plain number.
+    unit: &'static str,
+    /// What it means.
+    help: &'static str,
+    read: Read,
+}
+
+/// What a sample says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Value {
+    Count(u64),
+    Nanoseconds(u64),
+    Millionths(u32),
+}
+
+/// Where a family's samples come from, which also says their labels and whether they only grow.
+#[derive(Clone, Copy, Debug)]
+enum Read {
+    Tenant(fn(&Tenant) -> Value),
+    TenantDevice(fn(&Tenant, &Device) -> Option<Value>),
+    TenantCounter(fn(&Device) -> Value),
+    /// Bytes by kind.
+    Kinds,
+    /// Time held, as the daemon counts it.
+    Held,
+    Device(fn(&DeviceView) -> Value),
+    DeviceCounter(fn(&DeviceView) -> Value),
+    Daemon(fn(&View) -> Value),
+    DaemonCounter(fn(&View) -> Value),
+    /// Tenants whose files could not be read.
+    Unreadable,
+}
+
+impl Metric {
+    /// Whether it only grows.
+    pub(crate) fn is_counter(&self) -> bool {
+        matches!(
+            self.read,
+            Read::TenantCounter(_) | Read::Held | Read::DeviceCounter(_) | Read::DaemonCounter(_)
+        )
+    }
+
+    /// Its labels.
+    fn labels(&self) -> &'static [&'static str] {
+        match self.read {
+            Read::Tenant(_) | Read::Held => &["tenant", "directory"],
+            Read::TenantDevice(_) | Read::TenantCounter(_) => &["tenant", "directory", "gpu"],
+            Read::Kinds => &["tenant", "directory", "gpu", "kind"],
+            Read::Device(_) | Read::DeviceCounter(_) => &["gpu"],
+            Read::Daemon(_) | Read::DaemonCounter(_) | Read::Unreadable => &[],
+        }
+    }
+
+    /// The name its samples have.
+    #[cfg(test)]
+    pub(crate) fn sample_name(&self) -> String {
+        format!("{}{}", self.name, if self.is_counter() { "_total" } else { "" })
+    }
+}
+
+const fn metric(name: &'static str, unit: &'static str, read: Read, help: &'static str) -> Metric {
+    Metric { name, unit, help, read }
+}
+
+/// Every metric there is.
+pub(crate) const METRICS: &[Metric] = &[
+    metric(
+        "divvy_tenant_memory_held_bytes",
+        "bytes",
+        Read::TenantDevice(|_, device| Some(Value::Count(device.held_bytes))),
+        "Device memory the tenant holds.",
+    ),
+    metric(
+        "divvy_tenant_memory_kind_bytes",
+        "bytes",
+        Read::Kinds,
+        "The same by kind, as divvy ps names them; kinds without bytes are left out.",
+    ),
+    metric(
+        "divvy_tenant_memory_limit_bytes",
+        "bytes",
+        Read::TenantDevice(|_, device| device.limit_bytes.map(Value::Count)),
+        "Limit of device memory; absent without one.",
+    ),
+    metric(
+        "divvy_tenant_memory_peak_bytes",
+        "bytes",
+        Read::TenantDevice(|_, device| Some(Value::Count(device.peak_bytes))),
+        "The most device memory the tenant has held.",
+    ),
+    metric(
+        "divvy_tenant_memory_refusals",
+        "",
+        Read::TenantCounter(|device| Value::Count(device.refusals)),
+        "Requests answered with out-of-memory.",
+    ),
+    metric(
+        "divvy_tenant_audit_drift_bytes",
+        "bytes",
+        Read::TenantDevice(|_, device| {
+            Some(Value::Count(device.by_kind.get("other").copied().unwrap_or(0)))
+        }),
+        "What NVML says of the tenant beyond its ledger, charged as other.",
+    ),
+    metric(
+        "divvy_tenant_share_limit_ratio",
+        "ratio",
+        Read::TenantDevice(|_, device| device.share_ppm.map(Value::Millionths)),
+        "Cap of the device's time; absent without one.",
+    ),
+    metric(
+        "divvy_tenant_used_seconds",
+        "seconds",
+        Read::TenantCounter(|device| Value::Nanoseconds(device.used_ns)),
+        "Device time charged. Nothing is counted while no gate is needed: a tenant alone on its \
+         device and without a cap stands still.",
+    ),
+    metric(
+        "divvy_tenant_throttled_seconds",
+        "seconds",
+        Read::TenantCounter(|device| Value::Nanoseconds(device.throttled_ns)),
+        "Time threads waited for the tenant's own cap, summed over threads.",
+    ),
+    metric(
+        "divvy_tenant_waiting_seconds",
+        "seconds",
+        Read::TenantCounter(|device| Value::Nanoseconds(device.waited_ns)),
+        "Time threads waited for a turn, summed over threads.",
+    ),
+    metric(
+        "divvy_tenant_launches",
+        "",
+        Read::TenantCounter(|device| Value::Count(device.launches)),
+        "Launches, copies and fills charged.",
+    ),
+    metric(
+        "divvy_tenant_longest_work_seconds",
+        "seconds",
+        Read::TenantDevice(|_, device| Some(Value::Nanoseconds(device.longest_ns))),
+        "The longest kernel or graph seen.",
+    ),
+    metric(
+        "divvy_tenant_drains_given_up",
+        "",
+        Read::TenantCounter(|device| Value::Count(device.drains_given_up)),
+        "Waits for work to drain that the library gave up.",
+    ),
+    metric(
+        "divvy_tenant_gate_closed",
+        "",
+        Read::TenantDevice(|_, device| {
+            Some(Value::Count(u64::from(matches!(device.gate, "closed" | "paused"))))
+        }),
+        "1 while nothing may be submitted, else 0.",
+    ),
+    metric(
+        "divvy_tenant_held_seconds",
+        "seconds",
+        Read::Held,
+        "Time the tenant's turns were charged with; from a daemon only.",
+    ),
+    metric(
+        "divvy_tenant_processes",
+        "",
+        Read::Tenant(|tenant| Value::Count(tenant.processes.len() as u64)),
+        "Living processes of the tenant.",
+    ),
+    metric(
+        "divvy_tenant_weight",
+        "",
+        Read::Tenant(|tenant| Value::Count(u64::from(tenant.weight))),
+        "Weight against other tenants; 0 is the default.",
+    ),
+    metric(
+        "divvy_tenant_paused",
+        "",
+        Read::Tenant(|tenant| Value::Count(u64::from(tenant.paused))),
+        "1 while the tenant is paused, else 0.",
+    ),
+    metric(
+        "divvy_tenants_unreadable",
+        "",
+        Read::Unreadable,
+        "Tenants whose files could not be read.",
+    ),
+    metric(
+        "divvy_device_turns",
+        "",
+        Read::DeviceCounter(|device| Value::Count(device.turns)),
+        "Turns begun on the device.",
+    ),
+    metric(
+        "divvy_device_handovers",
+        "",
+        Read::DeviceCounter(|device| Value::Count(device.handovers)),
+        "Turns that went to another tenant than the one before.",
+    ),
+    metric(
+        "divvy_device_handover_bytes",
+        "bytes",
+        // Nothing moves memory yet; the name is there so that dashboards need no change.
+        Read::DeviceCounter(|_| Value::Count(0)),
+        "Memory moved between device and host at hand-overs. 0 in this version: tenants' memory \
+         stays on the device.",
+    ),
+    metric(
+        "divvy_device_drain_timeouts",
+        "",
+        Read::DeviceCounter(|device| Value::Count(device.drain_timeouts)),
+        "Turns that began before the work of the one before had ended.",
+    ),
+    metric(
+        "divvy_device_preemptions",
+        "",
+        Read::DeviceCounter(|device| Value::Count(device.preemptions)),
+        "Turns ended early for a tenant of higher priority.",
+    ),
+    metric(
+        "divvy_device_trials",
+        "",
+        Read::DeviceCounter(|device| Value::Count(device.trials)),
+        "Trials of letting every tenant run at once.",
+    ),
+    metric(
+        "divvy_device_together_seconds",
+        "seconds",
+        Read::DeviceCounter(|device| Value::Nanoseconds(device.together_ns)),
+        "Time with every tenant running at once because none loses by it.",
+    ),
+    metric(
+        "divvy_device_foreign_processes",
+        "",
+        Read::Device(|device| Value::Count(u64::from(device.foreign))),
+        "Processes on the device that belong to no tenant.",
+    ),
+    metric(
+        "divvy_device_undivided",
+        "",
+        Read::Device(|device| Value::Count(u64::from(device.reason.is_some()))),
+        "1 while the device's time is not divided by turns as it should be, else 0; divvy daemon \
+         --status says why.",
+    ),
+    metric(
+        "divvy_daemon_tenants",
+        "",
+        Read::Daemon(|view| {
+            let held = view.tenants.iter().filter(|tenant| tenant.reason.is_none()).count();
+            Value::Count(held as u64)
+        }),
+        "Tenants whose gates the daemon holds.",
+    ),
+    metric(
+        "divvy_daemon_wakes",
+        "",
+        Read::DaemonCounter(|view| Value::Count(view.wakes)),
+        "Times the scheduling thread has woken.",
+    ),
+];
+
+/// What the page is written from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sources<'a> {
+    /// The tenants that could be read; a directory once.
+    pub(crate) tenants: &'a [Tenant],
+    /// How many could not.
+    pub(crate) unreadable: usize,
+    /// What a daemon sees, where one writes the page.
+    pub(crate) view: Option<&'a View>,
+}
+
+/// The page's text.
+pub(crate) fn text(sources: &Sources<'_>) -> String {
+    let mut text = String::new();
+    for metric in METRICS {
+        let samples = samples(metric, sources);
+        if samples.is_empty() {
+            continue;
+        }
+        let kind = if metric.is_counter() { "counter" } else { "gauge" };
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "# TYPE {} {kind}", metric.name);
+        if !metric.unit.is_empty() {
+            let _ = writeln!(text, "# UNIT {} {}", metric.name, metric.unit);
+        }
+        let _ = writeln!(text, "# HELP {} {}", metric.name, escaped(metric.help));
+        let suffix = if metric.is_counter() { "_total" } else { "" };
+        for (values, value) in samples {
+            let pairs = metric.labels().iter().zip(&values);
+            let pairs: Vec<String> =
+                pairs.map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
+            let labels = match pairs.is_empty() {
+                true => String::new(),
+                false => format!("{{{}}}", pairs.join(",")),
+            };
+            let _ = writeln!(text, "{}{suffix}{labels} {value}", metric.name);
+        }
+    }
+    text.push_str("# EOF\n");
+    text
+}
+
+/// The samples of one family: the labels' values, and the number.
+fn samples<'a>(metric: &Metric, sources: &Sources<'a>) -> Vec<(Vec<&'a str>, Value)> {
+    let tenants = sources.tenants.iter();
+    let label = |tenant: &'a Tenant| [tenant.name.as_str(), tenant.directory.as_str()];
+    let of_device =
+        |tenant, device: &'a Device| [&label(tenant)[..], &[device.uuid.as_str()][..]].concat();
+    let each = || sources.tenants.iter().flat_map(|t| t.devices.iter().map(move |d| (t, d)));
+    let view = sources.view;
+    let devices = || view.into_iter().flat_map(|view| &view.devices);
+    match metric.read {
+        Read::Tenant(read) => tenants.map(|t| (label(t).to_vec(), read(t))).collect(),
+        Read::TenantDevice(read) => {
+            each().filter_map(|(t, d)| Some((of_device(t, d), read(t, d)?))).collect()
+        }
+        Read::TenantCounter(read) => each().map(|(t, d)| (of_device(t, d), read(d))).collect(),
+        Read::Kinds => each()
+            .flat_map(|(t, d)| {
+                let named = move |kind: &'a str| [of_device(t, d), vec![kind]].concat();
+                d.by_kind.iter().map(move |(kind, bytes)| (named(kind), Value::Count(*bytes)))
+            })
+            .collect(),
+        Read::Held => {
+            let held = |tenant: &Tenant| {
+                let mut seen = view?.tenants.iter();
+                let known = seen.find(|known| known.directory == tenant.directory)?;
+                known.reason.is_none().then_some(Value::Nanoseconds(known.held_ns))
+            };
+            tenants.filter_map(|t| Some((label(t).to_vec(), held(t)?))).collect()
+        }
+        Read::Device(read) | Read::DeviceCounter(read) => {
+            devices().map(|d| (vec![d.uuid.as_str()], read(d))).collect()
+        }
+        Read::Daemon(read) | Read::DaemonCounter(read) => {
+            view.into_iter().map(|view| (Vec::new(), read(view))).collect()
+        }
+        Read::Unreadable => vec![(Vec::new(), Value::Count(sources.unreadable as u64))],
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const SECOND_NS: u64 = 1_000_000_000;
+        match *self {
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Nanoseconds(ns) => write!(f, "{}.{:09}", ns / SECOND_NS, ns % SECOND_NS),
+            Self::Millionths(ppm) => write!(f, "{}.{:06}", ppm / 1_000_000, ppm % 1_000_000),
+        }
+    }
+}
+
+/// A text as it stands between the quotes of a label, or after HELP.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// Keeps device time from falling by the little that a corrected estimate takes back: a collector
+/// would take that for a counter that began anew, and count all of it again.
+#[derive(Debug, Default)]
+pub(crate) struct Steady {
+    highest: BTreeMap<(String, String), u64>,
+}
+
+/// Tenants and devices remembered; with more all are forgotten, which costs a corrected estimate that
+/// shows.
+const MOST_REMEMBERED: usize = 8192;
+
+impl Steady {
+    /// Puts the device time of `tenants` right.
+    pub(crate) fn settle(&mut self, tenants: &mut [Tenant]) {
+        if self.highest.len() > MOST_REMEMBERED {
+            self.highest.clear();
+        }
+        for tenant in tenants {
+            for device in &mut tenant.devices {
+                let key = (tenant.directory.clone(), device.uuid.clone());
+                let before_ns = self.highest.entry(key).or_default();
+                // Less than half is no correction: somebody made the tenant anew.
+                if device.used_ns >= *before_ns / 2 {
+                    device.used_ns = device.used_ns.max(*before_ns);
+                }
+                *before_ns = device.used_ns;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
