@@ -29,11 +29,13 @@ mod ps;
 mod run;
 mod set;
 mod share_args;
+mod signals;
 mod sizes;
 mod snapshot;
 mod stage;
 mod table;
 mod tenant_dir;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -62,6 +64,7 @@ enum Command {
     Run(run::Args),
     Ps(ps::Args),
     Set(set::Args),
+    Trace(trace::Args),
     Daemon(daemon::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Ps(args) => ps::run(&args),
         Command::Set(args) => set::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Daemon(args) => daemon::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Demo(args) => demo::run(&args),

@@ -78,15 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let paused = (args.pause || args.resume).then_some(args.pause);
     let change = Change { memory: args.memory.clone(), paused, ..args.share.change() };
     let (tenant, directory) = find(&args.tenant, &args.root)?;
-    let (config, notes) = match change::make(&directory, &change) {
-        Ok(made) => (made.config, made.notes),
-        Err(error) if is_denied(&error) => {
-            // Not ours to write; the machine's daemon may.
-            let notes = client::set(&directory, &change).unwrap_or(Err(error))?;
-            (read(&directory)?, notes)
-        }
-        Err(error) => return Err(error),
-    };
+    let (config, notes) = apply(&directory, &change)?;
     let report = report(tenant, directory, &config, notes);
     if args.json {
         json::print(&report)?;
@@ -94,6 +86,20 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         print!("{}", words(&report));
     }
     Ok(0)
+}
+
+/// Changes the tenant in `directory`, by the machine's daemon where it is not this user's to write: the
+/// limits that hold now, and notes.
+pub(crate) fn apply(directory: &Path, change: &Change) -> Result<(Config, Vec<String>)> {
+    match change::make(directory, change) {
+        Ok(made) => Ok((made.config, made.notes)),
+        Err(error) if is_denied(&error) => {
+            // Not ours to write; the machine's daemon may.
+            let notes = client::set(directory, change).unwrap_or(Err(error))?;
+            Ok((read(directory)?, notes))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn is_denied(error: &anyhow::Error) -> bool {
@@ -110,7 +116,10 @@ fn read(directory: &Path) -> Result<Config> {
 }
 
 /// The tenant that `name` names, and its directory.
-fn find(name: &str, roots: &[PathBuf]) -> Result<(String, PathBuf)> {
+///
+/// # Errors
+/// A usage error that names the choice, where it is none or several.
+pub(crate) fn find(name: &str, roots: &[PathBuf]) -> Result<(String, PathBuf)> {
     let known = discover::tenants(roots);
     if name.contains('/') {
         let directory = PathBuf::from(name);

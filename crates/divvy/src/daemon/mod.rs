@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use nix::sys::signal::{SigSet, Signal};
 
+pub(crate) use self::engine::sleep_until;
 use self::engine::{Engine, Shared};
 use self::owned::Locks;
 use self::place::Home;
