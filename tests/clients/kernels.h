@@ -40,6 +40,17 @@
     " mov.u64 %rd3, %globaltimer;\n sub.u64 %rd4, %rd3, %rd2;\n setp.lt.u64 %p1, %rd4, %rd1;\n"    \
     " @%p1 bra LOOP;\n ret;\n}\n"
 
+/* share_work(u64 counter, u64 iterations): works for so many turns of a loop, about a nanosecond each,
+ * then its first thread counts itself where there is a counter. */
+#define PTX_WORK                                                                                   \
+    ".visible .entry share_work(.param .u64 counter, .param .u64 iterations)\n{\n"                 \
+    " .reg .pred %p<3>;\n .reg .b32 %r<3>;\n .reg .b64 %rd<4>;\n"                                  \
+    " ld.param.u64 %rd1, [counter];\n ld.param.u64 %rd2, [iterations];\n mov.u64 %rd3, 0;\n"      \
+    "LOOP:\n add.u64 %rd3, %rd3, 1;\n setp.lt.u64 %p1, %rd3, %rd2;\n @%p1 bra LOOP;\n"            \
+    " mov.u32 %r1, %tid.x;\n mov.u32 %r2, %ctaid.x;\n or.b32 %r1, %r1, %r2;\n"                    \
+    " setp.ne.u32 %p2, %r1, 0;\n @%p2 bra DONE;\n setp.eq.u64 %p2, %rd1, 0;\n @%p2 bra DONE;\n"   \
+    " cvta.to.global.u64 %rd1, %rd1;\n red.global.add.u64 [%rd1], 1;\nDONE:\n ret;\n}\n"
+
 /* deep(u64 p): needs `bytes` (a literal) of local memory per thread. The address is data
  * dependent, so that no assembler can take the array away. */
 #define PTX_DEEP(bytes)                                                                            \

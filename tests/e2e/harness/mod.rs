@@ -7,12 +7,16 @@
 mod clients;
 mod process;
 mod stage;
+mod talk;
 
 pub(crate) use clients::{build_program, client};
 pub(crate) use process::{Finished, Running, finish};
 pub(crate) use stage::{root, stage};
+pub(crate) use talk::Talk;
 
+use std::ffi::CString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -79,6 +83,11 @@ impl Machine {
     /// Where the tenant's files lie, for a machine made by [`Machine::limited`].
     pub(crate) fn tenant(&self) -> PathBuf {
         self.home.join(".divvy/tenant")
+    }
+
+    /// The tenant's directory as the page's functions want it.
+    pub(crate) fn tenant_directory(&self) -> CString {
+        CString::new(self.tenant().as_os_str().as_bytes()).expect("no NUL inside")
     }
 
     /// A command with this machine's environment, the library under test preloaded.

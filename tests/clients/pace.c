@@ -1,0 +1,193 @@
+/* link: cuda */
+/* Programs that give the device work without end and say how far they are, and programs whose work
+ * waits for other work of theirs. */
+#include "scenario.h"
+
+#include <sys/wait.h>
+#include <time.h>
+
+enum { KERNEL_NS = 100 * 1000, QUEUE = 20, NODES = 5, COPY_BYTES = 1 << 20 };
+
+static CUstream stream;
+static CUfunction work;
+
+static unsigned long long now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+static void kernel_on(CUfunction function, CUstream on, unsigned long long iterations)
+{
+    unsigned long long counter = 0;
+    void *params[] = {&counter, &iterations};
+    OK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, on, params, NULL));
+}
+
+static void kernel(void) { kernel_on(work, stream, KERNEL_NS); }
+
+static void ready(void)
+{
+    start();
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    work = obtain(PTX_HEAD PTX_WORK, "share_work");
+}
+
+/* Says what was done so far, and when, every tenth of a second. */
+static void tell(unsigned long long done)
+{
+    static unsigned long long told_ns;
+    unsigned long long at_ns = now_ns();
+    if (at_ns - told_ns < 100 * 1000 * 1000)
+        return;
+    told_ns = at_ns;
+    printf("%llu %llu\n", done, at_ns);
+}
+
+/* A kernel, then a wait for it. */
+static void sync_loop(void)
+{
+    ready();
+    for (unsigned long long done = 0;; tell(++done)) {
+        kernel();
+        OK(cuStreamSynchronize(stream));
+    }
+}
+
+/* A queue of kernels, then a wait for all. */
+static void async_loop(void)
+{
+    ready();
+    for (unsigned long long done = 0;; tell(done += QUEUE)) {
+        for (int i = 0; i < QUEUE; i++)
+            kernel();
+        OK(cuStreamSynchronize(stream));
+    }
+}
+
+/* A graph of kernels, then a wait for it. */
+static void graph_loop(void)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    ready();
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    for (int i = 0; i < NODES; i++)
+        kernel();
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    for (unsigned long long done = 0;; tell(done += NODES)) {
+        OK(cuGraphLaunch(exec, stream));
+        OK(cuStreamSynchronize(stream));
+    }
+}
+
+/* Copies from the host and back. */
+static void copy_loop(void)
+{
+    CUdeviceptr block;
+    void *host;
+    ready();
+    OK(cuMemAlloc(&block, COPY_BYTES));
+    OK(cuMemHostAlloc(&host, COPY_BYTES, 0));
+    memset(host, 1, COPY_BYTES);
+    for (unsigned long long done = 0;; tell(++done)) {
+        OK(cuMemcpyHtoDAsync(block, host, COPY_BYTES, stream));
+        OK(cuMemcpyDtoHAsync(host, block, COPY_BYTES, stream));
+        OK(cuStreamSynchronize(stream));
+        OK(cuMemcpyHtoD(block, host, COPY_BYTES));
+        OK(cuMemcpyDtoH(host, block, COPY_BYTES));
+    }
+}
+
+/* Work on one stream that waits for a launch on another, which comes later. */
+static void a_stream_waits_for_a_later_launch(void)
+{
+    CUstream second;
+    CUdeviceptr flag;
+    ready();
+    OK(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&flag, 4096));
+    OK(cuMemsetD32(flag, 0, 1));
+    for (int i = 0; i < 10; i++) {
+        kernel();
+        OK(cuStreamSynchronize(stream));
+    }
+    OK(cuStreamWaitValue32(stream, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
+    for (int i = 0; i < 40; i++)
+        kernel();
+    OK(cuMemsetD32Async(flag, 1, 1, second));
+    OK(cuCtxSynchronize());
+}
+
+static void forked_between_launches(void)
+{
+    ready();
+    for (int i = 0; i < 10; i++) {
+        kernel();
+        pid_t child = fork();
+        if (child == 0) {
+            unsigned long long counter = 0, iterations = 1;
+            void *params[] = {&counter, &iterations};
+            CUresult code =
+                cuLaunchKernel(work, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL);
+            _exit(code == CUDA_SUCCESS);
+        }
+        int status;
+        CHECK(waitpid(child, &status, 0) == child);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    OK(cuCtxSynchronize());
+}
+
+static void contexts_destroyed_in_flight(void)
+{
+    CUdevice device = start();
+    for (int i = 0; i < 40; i++) {
+        CUcontext context;
+        OK(cuCtxCreate(&context, 0, device));
+        CUfunction function = obtain(PTX_HEAD PTX_WORK, "share_work");
+        for (int k = 0; k < 5; k++)
+            kernel_on(function, NULL, KERNEL_NS);
+        OK(cuCtxDestroy(context));
+    }
+}
+
+/* More contexts than the library keeps marks for, used in turn. */
+static void many_contexts_in_turn(void)
+{
+    enum { CONTEXTS = 36 };
+    CUcontext contexts[CONTEXTS];
+    CUfunction functions[CONTEXTS];
+    CUdevice device = start();
+    for (int i = 0; i < CONTEXTS; i++) {
+        OK(cuCtxCreate(&contexts[i], 0, device));
+        functions[i] = obtain(PTX_HEAD PTX_WORK, "share_work");
+    }
+    for (int round = 0; round < 4; round++)
+        for (int i = 0; i < CONTEXTS; i++) {
+            OK(cuCtxSetCurrent(contexts[i]));
+            kernel_on(functions[i], NULL, KERNEL_NS / 10);
+            if (round % 2 == 0)
+                OK(cuCtxSynchronize());
+        }
+    for (int i = 0; i < CONTEXTS; i++)
+        OK(cuCtxDestroy(contexts[i]));
+}
+
+int main(int count, char **arguments)
+{
+    static const struct scenario scenarios[] = {
+        {"sync_loop", sync_loop},
+        {"async_loop", async_loop},
+        {"graph_loop", graph_loop},
+        {"copy_loop", copy_loop},
+        {"a_stream_waits_for_a_later_launch", a_stream_waits_for_a_later_launch},
+        {"forked_between_launches", forked_between_launches},
+        {"contexts_destroyed_in_flight", contexts_destroyed_in_flight},
+        {"many_contexts_in_turn", many_contexts_in_turn},
+        {NULL, NULL},
+    };
+    return play(scenarios, count, arguments);
+}

@@ -1,0 +1,286 @@
+//! Every way to give the device work asks the share gate; what comes between ends what is measured.
+//!
+//! A paused tenant is the exact test of a gate: a call that asks does not return while the pause lasts,
+//! and one that does not ask returns at once.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use divvy_abi::config::{GateLine, gate};
+use divvy_page::now_ns;
+use divvy_page::owner::Owner;
+use divvy_page::reader::UsageFile;
+
+use crate::harness::{GIB, Machine, Talk, finish};
+
+/// A call that has not returned by then waits.
+const WAITS: Duration = Duration::from_millis(150);
+/// A process that is to end has ended by then.
+const ENDS: Duration = Duration::from_secs(20);
+const MS: u64 = 1_000_000;
+
+/// What the client takes its kernels to last.
+const SHORT_MS: u64 = 60;
+const LONG_MS: u64 = 120;
+
+fn owner(machine: &Machine) -> Owner {
+    Owner::open(&machine.tenant_directory()).expect("the first process wrote the limits")
+}
+
+fn pause(owner: &Owner, paused: bool) {
+    let change = |config: &mut divvy_abi::config::Config| {
+        config.paused = u32::from(paused);
+        config.any_gate = u32::from(paused);
+    };
+    owner.update(change).expect("the config can be changed");
+}
+
+fn set(owner: &Owner, line: &GateLine) {
+    owner.set_gate(0, line).expect("the config can be written");
+    owner.set_any_gate(true).expect("the config can be written");
+}
+
+/// Counted, with room for whatever the client has in flight.
+fn timed() -> GateLine {
+    GateLine { gate: gate::TIMED, active: 1, horizon_ns: 10_000 * MS, ..GateLine::default() }
+}
+
+fn used_ms(machine: &Machine) -> u64 {
+    let usage = UsageFile::open(&machine.tenant_directory()).expect("it can be read");
+    usage.expect("the tenant has a usage file").gate_sum(0).used_ns / MS
+}
+
+/// A client at the first call of `scenario`.
+fn ready(machine: &Machine, scenario: &str) -> Talk {
+    let client = Talk::start(&mut machine.scenario("gate", scenario));
+    client.expect("ready");
+    client
+}
+
+/// Lets the client make its next call; the call's name, none when it has made all.
+fn next_call(client: &mut Talk) -> Option<String> {
+    client.go();
+    let line = client.line();
+    if line == "end" {
+        return None;
+    }
+    Some(line.strip_prefix("calling ").unwrap_or_else(|| panic!("{line:?}")).to_owned())
+}
+
+/// Makes every call of `scenario` in a paused tenant: each must wait for the end of the pause, or, if
+/// not `wait`, none may.
+fn in_a_pause(scenario: &str, wait: bool) -> Machine {
+    let machine = Machine::new().limited(4 * GIB);
+    let mut client = ready(&machine, scenario);
+    let owner = owner(&machine);
+    let (mut calls, mut wrong) = (0, String::new());
+    loop {
+        pause(&owner, true);
+        let Some(call) = next_call(&mut client) else { break };
+        let patience = if wait { WAITS } else { ENDS };
+        let did = client.line_within(patience);
+        pause(&owner, false);
+        if did.is_some() == wait {
+            let _ = write!(wrong, " {call}");
+        }
+        let did = did.unwrap_or_else(|| client.line());
+        assert_eq!(did, format!("did {call}"));
+        calls += 1;
+    }
+    assert!(calls > 0, "{scenario} makes no calls");
+    let what = if wait { "not waited for the gate" } else { "waited, and should not have" };
+    assert!(wrong.is_empty(), "{scenario}: {what}:{wrong}");
+    client.ends_well();
+    machine
+}
+
+#[test]
+fn launches_wait() {
+    in_a_pause("launches", true).all_was_simulated();
+}
+
+#[test]
+fn fills_wait() {
+    in_a_pause("fills", true).all_was_simulated();
+}
+
+#[test]
+fn copies_within_the_device_wait() {
+    in_a_pause("copies", true).all_was_simulated();
+}
+
+/// The simulated driver refuses the call; the gate comes before it.
+#[test]
+fn decompression_waits() {
+    in_a_pause("unpacking", true);
+}
+
+#[test]
+fn copies_from_and_to_the_host_pass() {
+    in_a_pause("host_copies", false);
+}
+
+/// What is captured is submitted, and charged, when its graph is launched.
+#[test]
+fn captured_launches_pass() {
+    in_a_pause("captures", false).all_was_simulated();
+}
+
+#[test]
+fn nothing_is_asked_after_a_capture() {
+    let machine = Machine::new().limited(4 * GIB).with("DIVVY_COMPUTE", "50%");
+    let faults =
+        "cuStreamIsCapturing@*=kill-before;cuThreadExchangeStreamCaptureMode@*=kill-before";
+    machine.with("SIMGPU_FAULTS", faults).plays("gate", "nothing_is_asked_after_a_capture");
+}
+
+/// A machine that keeps time, and a client in a tenant whose launches are counted, and whose kernels
+/// have been measured: a probe that the host held up is none, so that may take more than one.
+fn learnt(scenario: &str) -> (Machine, Owner, Talk) {
+    let machine = Machine::new().limited(4 * GIB).with("SIMGPU_MODE", "calibrated");
+    let mut client = ready(&machine, scenario);
+    let owner = owner(&machine);
+    set(&owner, &timed());
+    for _ in 0..50 {
+        let before_ms = used_ms(&machine);
+        client.go();
+        client.expect("tried");
+        if used_ms(&machine) - before_ms >= SHORT_MS - 5 {
+            client.say("enough");
+            client.expect("learnt");
+            return (machine, owner, client);
+        }
+    }
+    panic!("{scenario}: no kernel was measured");
+}
+
+/// Charged for the client's next call and the kernels around it, in milliseconds.
+fn charged_ms(machine: &Machine, client: &mut Talk) -> Option<(String, u64)> {
+    let before_ms = used_ms(machine);
+    let call = next_call(client)?;
+    client.expect(&format!("did {call}"));
+    Some((call, used_ms(machine).saturating_sub(before_ms)))
+}
+
+/// Between two kernels of which the second takes longer than its like, each call ends the span that is
+/// measured: the second is charged what is known of it. Without the call, or if it did not end the
+/// span, it would be charged what it took.
+///
+/// A host that stops for longer than the first kernel takes spoils a trial; so the best of three counts.
+fn ends_the_span(scenario: &str) {
+    const TRIALS: usize = 3;
+    let mut wrong = String::new();
+    for trial in 0..TRIALS {
+        let (machine, _owner, mut client) = learnt(scenario);
+        wrong.clear();
+        while let Some((call, ms)) = charged_ms(&machine, &mut client) {
+            // 60 + 60 where the estimate stands, 60 + 120 where the span was measured.
+            if ms > SHORT_MS + (SHORT_MS + LONG_MS) / 2 {
+                let _ = write!(wrong, " {call} ({ms} ms)");
+            }
+        }
+        client.ends_well();
+        if wrong.is_empty() {
+            return;
+        }
+        println!("{scenario}, trial {trial}:{wrong}");
+    }
+    panic!("{scenario}: the span went on across{wrong}");
+}
+
+#[test]
+fn linear_host_copies_end_the_span() {
+    ends_the_span("between_copies");
+}
+
+#[test]
+fn shaped_host_copies_end_the_span() {
+    ends_the_span("between_shapes");
+}
+
+#[test]
+fn waits_and_host_functions_end_the_span() {
+    ends_the_span("between_waits");
+}
+
+/// Two kernels of 60 ms, and between them 100 ms in which the device has nothing to do.
+#[test]
+fn waiting_is_not_charged() {
+    let (machine, _owner, mut client) = learnt("long_waits");
+    while let Some((call, ms)) = charged_ms(&machine, &mut client) {
+        assert!((90..=170).contains(&ms), "{call}: {ms} ms charged for two kernels of 60 ms");
+    }
+    client.ends_well();
+    machine.all_was_simulated();
+}
+
+/// The work in flight is known to have ended, though it was expected to take another 60 ms.
+#[test]
+fn a_synchronisation_ends_the_work_in_flight() {
+    let (machine, _owner, mut client) = learnt("synchronisations");
+    let usage = UsageFile::open(&machine.tenant_directory()).expect("it can be read");
+    let usage = usage.expect("the tenant has a usage file");
+    while let Some(call) = next_call(&mut client) {
+        client.expect(&format!("did {call}"));
+        let (busy_ns, now) = (usage.gate_sum(0).busy_until_ns, now_ns());
+        let ahead_ms = busy_ns.saturating_sub(now) / MS;
+        assert!(ahead_ms < 20, "{call}: {ahead_ms} ms are said to be in flight");
+    }
+    client.ends_well();
+}
+
+#[test]
+fn a_closed_gate_lasts_as_long_as_its_lease() {
+    let machine = Machine::new().limited(4 * GIB);
+    let mut client = ready(&machine, "launches");
+    let owner = owner(&machine);
+    let lease_ns = now_ns() + 1_000 * MS;
+    set(&owner, &GateLine { gate: gate::CLOSED, lease_ns, ..GateLine::default() });
+    let call = next_call(&mut client).expect("a call");
+    client.expect(&format!("did {call}"));
+    let late_ms = now_ns().checked_sub(lease_ns).expect("it has waited for the lease") / MS;
+    assert!(late_ms < 100 + 900, "{late_ms} ms after the lease");
+    let usage = UsageFile::open(&machine.tenant_directory()).expect("it can be read");
+    let waited = usage.expect("the tenant has a usage file").gate_sum(0);
+    assert!(waited.waited_ns > 100 * MS && waited.want_ns > 0, "{waited:?}");
+}
+
+#[test]
+fn a_process_killed_at_the_gate_leaves_the_tenant_usable() {
+    let machine = Machine::new().limited(4 * GIB);
+    let mut client = ready(&machine, "launches");
+    let owner = owner(&machine);
+    pause(&owner, true);
+    next_call(&mut client).expect("a call");
+    assert_eq!(client.line_within(WAITS), None);
+    client.kill();
+    assert!(client.end_within(ENDS).is_some(), "a killed process ends");
+    pause(&owner, false);
+    machine.plays("graph", "launched_nodes_are_charged");
+}
+
+#[test]
+fn a_process_that_waits_at_the_gate_can_be_ended() {
+    let machine = Machine::new().limited(4 * GIB);
+    let mut client = ready(&machine, "launches");
+    let owner = owner(&machine);
+    pause(&owner, true);
+    next_call(&mut client).expect("a call");
+    assert_eq!(client.line_within(WAITS), None);
+    let pid = client.pid().to_string();
+    assert_eq!(finish(std::process::Command::new("kill").args(["-TERM", &pid])).code(), Some(0));
+    let status = client.end_within(ENDS).expect("it ends");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
+}
+
+#[test]
+fn exit_does_not_wait_for_a_thread_at_the_gate() {
+    let machine = Machine::new().limited(4 * GIB);
+    let mut client = ready(&machine, "left_by_another_thread");
+    let owner = owner(&machine);
+    pause(&owner, true);
+    next_call(&mut client).expect("a call");
+    assert_eq!(client.line_within(WAITS), None);
+    client.go();
+    assert_eq!(client.end_within(ENDS).and_then(|status| status.code()), Some(0));
+}

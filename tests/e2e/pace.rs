@@ -1,0 +1,187 @@
+//! How much of the device a tenant gets under a cap, and programs that a cap must not break.
+//!
+//! The simulated machine is slowed down tenfold, so that its times hold on a busy host; shares are
+//! judged within ten points.
+
+use std::time::Duration;
+
+use divvy_abi::config::{GateLine, gate};
+use divvy_page::owner::Owner;
+use divvy_page::reader::{GateEntry, UsageFile};
+
+use crate::harness::{Finished, GIB, Machine, Talk};
+
+const SCALE: u64 = 10;
+/// A kernel of the client, in time of the slowed machine.
+const KERNEL_NS: u64 = 100_000 * SCALE;
+const SETTLING: Duration = Duration::from_millis(1500);
+const WINDOW: Duration = Duration::from_millis(2500);
+
+fn machine() -> Machine {
+    let machine = Machine::new().limited(4 * GIB).with("SIMGPU_MODE", "calibrated");
+    machine.with("SIMGPU_TIME_SCALE", SCALE)
+}
+
+fn capped(percent: u32) -> Machine {
+    machine().with("DIVVY_COMPUTE", format!("{percent}%"))
+}
+
+fn usage(machine: &Machine) -> UsageFile {
+    let usage = UsageFile::open(&machine.tenant_directory()).expect("it can be read");
+    usage.expect("the tenant has a usage file")
+}
+
+fn running(machine: &Machine, scenario: &str) -> Talk {
+    Talk::start(&mut machine.scenario("pace", scenario))
+}
+
+/// What the client has done, and when, on its own clock.
+fn progress(client: &Talk) -> (u64, u64) {
+    let line = client.line();
+    let mut words = line.split(' ').map(|word| word.parse().expect("a number"));
+    (words.next().expect("a count"), words.next().expect("a time"))
+}
+
+/// Progress as soon as `time` has passed since `since_ns`.
+fn progress_after(client: &Talk, since_ns: u64, time: Duration) -> (u64, u64) {
+    let until_ns = since_ns + u64::try_from(time.as_nanos()).expect("short");
+    loop {
+        let (done, at_ns) = progress(client);
+        if at_ns >= until_ns {
+            return (done, at_ns);
+        }
+    }
+}
+
+/// Percent of the device's time that the client gets from now on, once it has settled.
+fn share_percent(client: &Talk) -> f64 {
+    let (_, now_ns) = progress(client);
+    let (first, from_ns) = progress_after(client, now_ns, SETTLING);
+    let (last, to_ns) = progress_after(client, from_ns, WINDOW);
+    let percent = 100.0 * ((last - first) * KERNEL_NS) as f64 / (to_ns - from_ns) as f64;
+    println!("{percent:.1} %");
+    percent
+}
+
+fn about(percent: f64, wanted: f64) {
+    assert!((percent - wanted).abs() <= 10.0, "{percent:.1} %, wanted {wanted} %");
+}
+
+#[test]
+fn cap_holds_for_single_kernels() {
+    about(share_percent(&running(&capped(30), "sync_loop")), 30.0);
+}
+
+#[test]
+fn cap_holds_for_queues() {
+    about(share_percent(&running(&capped(30), "async_loop")), 30.0);
+}
+
+#[test]
+fn cap_holds_for_graphs() {
+    about(share_percent(&running(&capped(30), "graph_loop")), 30.0);
+}
+
+#[test]
+fn cap_by_the_peers_variable_holds() {
+    let machine = machine().with("CUDA_DEVICE_SM_LIMIT", "30");
+    about(share_percent(&running(&machine, "sync_loop")), 30.0);
+}
+
+#[test]
+fn policy_disable_lifts_the_peers_cap() {
+    let machine = machine().with("CUDA_DEVICE_SM_LIMIT", "30");
+    let machine = machine.with("GPU_CORE_UTILIZATION_POLICY", "disable");
+    let percent = share_percent(&running(&machine, "async_loop"));
+    assert!(percent > 50.0, "{percent:.1} %");
+}
+
+/// The two take the device in turns, which costs time of its own: they may get less than the cap.
+#[test]
+fn processes_of_a_tenant_share_its_cap() {
+    let machine = capped(40);
+    let (first, second) = (running(&machine, "async_loop"), running(&machine, "async_loop"));
+    let sum = std::thread::scope(|scope| {
+        let other = scope.spawn(move || share_percent(&second));
+        share_percent(&first) + other.join().expect("it does not panic")
+    });
+    assert!((5.0..=50.0).contains(&sum), "{sum:.1} % together, of 40 %");
+}
+
+#[test]
+fn a_changed_cap_is_followed() {
+    let machine = capped(30);
+    let client = running(&machine, "async_loop");
+    about(share_percent(&client), 30.0);
+    let owner = Owner::open(&machine.tenant_directory()).expect("the limits were written");
+    owner.update(|config| config.compute_rules[0].value = 700_000).expect("it can be changed");
+    about(share_percent(&client), 70.0);
+}
+
+#[test]
+fn without_a_cap_nothing_is_counted() {
+    let machine = machine();
+    let client = running(&machine, "async_loop");
+    for _ in 0..3 {
+        progress(&client);
+    }
+    assert_eq!(usage(&machine).gate_sum(0), GateEntry::default());
+}
+
+#[test]
+fn copies_from_and_to_the_host_are_not_charged() {
+    let machine = capped(30);
+    let client = running(&machine, "copy_loop");
+    for _ in 0..5 {
+        progress(&client);
+    }
+    let sum = usage(&machine).gate_sum(0);
+    assert_eq!((sum.used_ns, sum.launches, sum.throttled_ns), (0, 0, 0));
+}
+
+/// Plays a scenario under a cap of 10 % in a machine like `machine`.
+fn plays_capped(machine: Machine, scenario: &str) -> (Machine, Finished) {
+    let machine = machine.with("DIVVY_COMPUTE", "10%");
+    let finished = machine.plays("pace", scenario);
+    (machine, finished)
+}
+
+/// The launch that releases the others comes when the wait for them has been given up.
+#[test]
+fn work_that_waits_for_later_work_is_let_go() {
+    let (machine, _) = plays_capped(machine(), "a_stream_waits_for_a_later_launch");
+    let sum = usage(&machine).gate_sum(0);
+    assert!(sum.drains_given_up > 0, "{sum:?}");
+}
+
+#[test]
+fn forked_between_launches() {
+    plays_capped(machine(), "forked_between_launches");
+}
+
+#[test]
+fn contexts_destroyed_in_flight() {
+    plays_capped(machine(), "contexts_destroyed_in_flight");
+}
+
+#[test]
+fn many_contexts_in_turn() {
+    let machine = machine().limited(64 * GIB).with("SIMGPU_MEMORY", "64GiB");
+    plays_capped(machine, "many_contexts_in_turn");
+}
+
+/// An owner that died while it had closed the gate keeps nobody waiting.
+#[test]
+fn a_gate_closed_long_ago_is_open() {
+    let machine = machine();
+    let client = running(&machine, "sync_loop");
+    progress(&client);
+    let owner = Owner::open(&machine.tenant_directory()).expect("the limits were written");
+    let lease_ns = divvy_page::now_ns().saturating_sub(1);
+    let line = GateLine { gate: gate::CLOSED, lease_ns, ..GateLine::default() };
+    owner.set_gate(0, &line).expect("the config can be written");
+    owner.set_any_gate(true).expect("the config can be written");
+    let (before, from_ns) = progress(&client);
+    let (after, _) = progress_after(&client, from_ns, Duration::from_secs(1));
+    assert!(after - before > 100, "{} kernels in a second", after - before);
+}
