@@ -6,6 +6,7 @@
 //! number reaches the README by hand; a missed goal and a side that failed are shown as such; a test
 //! fails when the committed table is not what the files give.
 
+mod goals;
 mod programs;
 
 use std::fmt::Write as _;
@@ -20,8 +21,15 @@ use crate::workspace::{root, shown};
 /// The tables stand between these lines of the README.
 const FIGURES: [&str; 2] =
     ["<!-- figures: made by `cargo xtask figures` from bench/results -->", "<!-- /figures -->"];
+const SHARES: [&str; 2] =
+    ["<!-- shares: made by `cargo xtask figures` from bench/results -->", "<!-- /shares -->"];
 const PROGRAMS: [&str; 2] =
     ["<!-- programs: made by `cargo xtask figures` from bench/results -->", "<!-- /programs -->"];
+
+/// Benchmarks of device time, which have a table of their own.
+const OF_TIME: [&str; 3] = ["share", "fairness", "latency"];
+/// A figure of this ending is shown with the one it ends.
+const WORST: &str = ", worst 1 s window off by";
 
 pub(crate) fn chore() -> Result<()> {
     let path = readme();
@@ -34,7 +42,8 @@ pub(crate) fn chore() -> Result<()> {
 /// The README with its tables made anew.
 fn renewed(text: &str) -> Result<String> {
     let results = root().join("bench/results");
-    let text = with_table(text, FIGURES, &table(&results)?)?;
+    let text = with_table(text, FIGURES, &table(&results, |name| !OF_TIME.contains(&name))?)?;
+    let text = with_table(&text, SHARES, &table(&results, |name| OF_TIME.contains(&name))?)?;
     with_table(&text, PROGRAMS, &programs::table(&results)?)
 }
 
@@ -54,17 +63,20 @@ struct Row {
     date: String,
     file: String,
     driver: String,
+    benchmark: String,
     figure: Value,
 }
 
-fn table(folder: &Path) -> Result<String> {
+/// The table of the benchmarks that `wanted` says yes to.
+fn table(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<String> {
     let mut files = Vec::new();
     collect(folder, &mut files)?;
     files.sort();
     let mut rows: Vec<Row> = Vec::new();
     for file in files {
-        for row in rows_of(&file)? {
-            let same = |known: &&mut Row| known.driver == row.driver && name(known) == name(&row);
+        for row in rows_of(&file)?.into_iter().filter(|row| wanted(&row.benchmark)) {
+            let same =
+                |known: &&mut Row| known.driver == row.driver && row_name(known) == row_name(&row);
             match rows.iter_mut().find(same) {
                 Some(known) if known.date > row.date => {}
                 Some(known) => *known = row,
@@ -81,26 +93,26 @@ fn table(folder: &Path) -> Result<String> {
         "| figure | unit | native | Divvy | peers | goal | met | driver | stored in |\n\
          |---|---|---|---|---|---|---|---|---|\n",
     );
-    for row in &rows {
+    for row in rows.iter().filter(|row| !row_name(row).ends_with(WORST)) {
         let word = |key: &str| row.figure.get(key).and_then(Value::as_str).unwrap_or("-");
-        let side = |side: &str| row.figure.get("medians")?.get(side)?.as_f64();
-        let (native, divvy) = (side("native"), side("divvy"));
-        let (goal, met) = match native_spread(&row.figure) {
-            Some(spread) if row.figure.get("goal").and_then(Value::as_str) == Some("spread") => {
-                let goal = serde_json::json!({ "added": spread });
-                let (words, met) = judged(Some(&goal), native, divvy);
-                (format!("{words} (native's own spread)"), met)
-            }
-            _ => judged(row.figure.get("goal"), native, divvy),
+        let (goal, met) = goals::judged(&row.figure);
+        let id = row.figure.get("id").and_then(Value::as_str);
+        let id = id.map(|id| format!(" ({id})")).unwrap_or_default();
+        let worst = row_name(row) + WORST;
+        let worst = rows.iter().find(|one| one.file == row.file && row_name(one) == worst);
+        let shown = |side: &str| {
+            let off = worst.and_then(|row| median(&row.figure, side));
+            let off = off.map(|off| format!(" (1 s: {} off)", number(off))).unwrap_or_default();
+            shown_side(&row.figure, side) + &off
         };
         let file = Path::new(&row.file).file_name().unwrap_or_default().to_string_lossy();
         writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {goal} | {met} | {} | [{file}]({}) |",
-            word("name").replace('|', "/"),
+            "| {}{id} | {} | {} | {} | {} | {goal} | {met} | {} | [{file}]({}) |",
+            row_name(row).replace('|', "/"),
             word("unit"),
-            shown_side(&row.figure, "native", native),
-            shown_side(&row.figure, "divvy", divvy),
+            shown("native"),
+            shown("divvy"),
             peers(&row.figure),
             row.driver,
             row.file
@@ -109,8 +121,16 @@ fn table(folder: &Path) -> Result<String> {
     Ok(text)
 }
 
-fn name(row: &Row) -> Option<&str> {
-    row.figure.get("name")?.as_str()
+/// The median of one side.
+fn median(figure: &Value, side: &str) -> Option<f64> {
+    figure.get("medians")?.get(side)?.as_f64()
+}
+
+/// What a row is called; a comparison with nvshare, on which a goal may rest, is a row of its own.
+fn row_name(row: &Row) -> String {
+    let name = row.figure.get("name").and_then(Value::as_str).unwrap_or("-");
+    let compared = median(&row.figure, "nvshare").is_some();
+    format!("{name}{}", if compared { ", beside nvshare" } else { "" })
 }
 
 /// The figures of `file`; none when it is raw data.
@@ -118,7 +138,7 @@ fn rows_of(file: &Path) -> Result<Vec<Row>> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let result: Value = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
     let word = |key: &str| result.get(key).and_then(Value::as_str).map(str::to_owned);
-    let (Some(_), Some(date), Some(driver), Some(figures)) = (
+    let (Some(benchmark), Some(date), Some(driver), Some(figures)) = (
         word("benchmark"),
         word("date"),
         word("driver"),
@@ -130,54 +150,23 @@ fn rows_of(file: &Path) -> Result<Vec<Row>> {
         date: date.clone(),
         file: shown(file).to_string(),
         driver: driver.clone(),
+        benchmark: benchmark.clone(),
         figure: figure.clone(),
     };
     Ok(figures.iter().map(row).collect())
 }
 
-/// How far apart native's own samples lie: what a real driver's calls differ by without us.
-fn native_spread(figure: &Value) -> Option<f64> {
-    let samples = figure.get("samples")?.get("native")?.as_array()?;
-    let values = || samples.iter().filter_map(Value::as_f64);
-    let most = values().reduce(f64::max)?;
-    Some(most - values().reduce(f64::min)?)
-}
-
-/// The goal in words, and whether Divvy's median reached it.
-fn judged(goal: Option<&Value>, native: Option<f64>, divvy: Option<f64>) -> (String, &'static str) {
-    let Some((kind, bound)) = goal.and_then(Value::as_object).and_then(|goal| {
-        let (kind, bound) = goal.iter().next()?;
-        Some((kind.as_str(), bound.as_f64()?))
-    }) else {
-        return ("-".to_owned(), "-");
-    };
-    let added = || Some(divvy? - native?);
-    let (words, met) = match kind {
-        "added" => (format!("added ≤ {}", number(bound)), added().map(|added| added <= bound)),
-        "at_most" => (format!("≤ {}", number(bound)), divvy.map(|divvy| divvy <= bound)),
-        "at_least" => (format!("≥ {}", number(bound)), divvy.map(|divvy| divvy >= bound)),
-        "ratio" => {
-            let met = divvy.zip(native).map(|(divvy, native)| divvy <= bound * native);
-            (format!("≤ {} × native", number(bound)), met)
-        }
-        other => (format!("{other} {}", number(bound)), None),
-    };
-    (
-        words,
-        match met {
-            Some(true) => "yes",
-            Some(false) => "**no**",
-            None => "-",
+/// A side's median, or what became of it.
+fn shown_side(figure: &Value, side: &str) -> String {
+    let why = figure.get("failures").and_then(|failures| failures.get(side)?.as_str());
+    match (median(figure, side), why) {
+        (Some(median), _) => number(median),
+        (None, Some(why)) => match why.strip_prefix("no answer within ") {
+            Some(time) => format!("> {time}"),
+            None if why.starts_with("void: ") => "void".to_owned(),
+            None => "failed".to_owned(),
         },
-    )
-}
-
-fn shown_side(figure: &Value, side: &str, median: Option<f64>) -> String {
-    let failed = figure.get("failures").and_then(|failures| failures.get(side)).is_some();
-    match median {
-        Some(median) => number(median),
-        None if failed => "failed".to_owned(),
-        None => "-".to_owned(),
+        (None, None) => "-".to_owned(),
     }
 }
 
@@ -191,19 +180,18 @@ fn peers(figure: &Value) -> String {
     names.retain(|name| name != "native" && name != "divvy");
     names.sort();
     names.dedup();
-    let shown: Vec<_> = names
-        .iter()
-        .map(|name| {
-            let median = figure.get("medians").and_then(|medians| medians.get(name)?.as_f64());
-            format!("{name}: {}", shown_side(figure, name, median))
-        })
-        .collect();
+    let shown: Vec<_> =
+        names.iter().map(|name| format!("{name}: {}", shown_side(figure, name))).collect();
     if shown.is_empty() { "-".to_owned() } else { shown.join(", ") }
 }
 
-/// Three digits that matter, and no more than two behind the point.
+/// Three digits that matter.
 fn number(value: f64) -> String {
-    let text = if value.abs() < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") };
+    let text = match value.abs() {
+        0.0..1.0 => format!("{value:.3}"),
+        1.0..100.0 => format!("{value:.2}"),
+        _ => format!("{value:.0}"),
+    };
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {
@@ -279,7 +267,7 @@ mod tests {
         folder.store("deeper/new.json", "2026-02-01", "simulated", &launch("4.5"));
         folder.store("card.json", "2026-01-01", "580", &launch("13.5"));
         fs::write(folder.0.join("raw.json"), r#"{"raw": []}"#).unwrap();
-        let table = table(&folder.0).unwrap();
+        let table = table(&folder.0, |_| true).unwrap();
         let row = "| a launch | ns | 3 | 4.5 | HAMi-core: 33.25 | added ≤ 10 | yes | simulated |";
         assert!(table.contains(row), "{table}");
         assert!(table.contains("| 3 | 13.5 | HAMi-core: 33.25 | added ≤ 10 | **no** | 580 |"));
@@ -292,12 +280,32 @@ mod tests {
         let figure = r#"{"name": "x", "unit": "ms", "goal": "none", "medians": {"native": 1234.5},
                          "failures": {"divvy": "no answer"}}"#;
         folder.store("a.json", "2026-01-01", "simulated", figure);
-        let table = table(&folder.0).unwrap();
+        let table = table(&folder.0, |_| true).unwrap();
         assert!(table.contains("| x | ms | 1234 | failed | - | - | - | simulated |"), "{table}");
     }
 
     #[test]
+    fn shares_have_a_table_of_their_own_with_their_worst_windows() {
+        let folder = Folder::new("shares");
+        let figures = r#"{"name": "share, 5 us", "id": "IS-003", "unit": "%", "goal": {"within": [30.0, 1.0]},
+                          "medians": {"native": 99.0, "divvy": 30.5},
+                          "failures": {"hami": "no answer within 60 s"}},
+                         {"name": "share, 5 us, worst 1 s window off by", "unit": "points",
+                          "goal": {"at_most": 3.0}, "medians": {"divvy": 1.25}}"#;
+        folder.store("a.json", "2026-01-01", "simulated", figures);
+        let text = fs::read_to_string(folder.0.join("a.json")).unwrap();
+        fs::write(folder.0.join("a.json"), text.replace("overhead", "share")).unwrap();
+        let shares = table(&folder.0, |name| OF_TIME.contains(&name)).unwrap();
+        let row = "| share, 5 us (IS-003) | % | 99 | 30.5 (1 s: 1.25 off) | hami: > 60 s | 30 ± 1 | yes |";
+        assert!(shares.contains(row), "{shares}");
+        assert_eq!(shares.lines().count(), 3, "{shares}");
+        assert!(table(&folder.0, |name| name == "overhead").unwrap().contains("No figure"));
+    }
+
+    #[test]
     fn without_results_the_readme_says_so() {
-        assert!(table(Path::new("/nonexistent")).unwrap().contains("No figure is stored"));
+        assert!(
+            table(Path::new("/nonexistent"), |_| true).unwrap().contains("No figure is stored")
+        );
     }
 }
