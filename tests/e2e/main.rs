@@ -8,6 +8,7 @@ mod harness;
 mod answers;
 mod arrays;
 mod audit;
+mod bench;
 mod blocks;
 mod conformance;
 mod containers;

@@ -1,0 +1,51 @@
+//! The benchmarks of device time run, and what they find is valid. How good it is, only a card shows.
+
+use serde_json::Value;
+
+use crate::harness::{Machine, finish, stage};
+
+/// The figures of `divvy bench NAME --quick` on the simulated card.
+fn figures(name: &str) -> Vec<Value> {
+    let machine = Machine::new();
+    let mut command = machine.command(stage().join("bin/divvy"));
+    command.args(["bench", name, "--sim", "--quick", "--json", "--out"]);
+    let finished = finish(command.arg(machine.home().join("results")));
+    let report: Value = serde_json::from_str(&finished.out)
+        .unwrap_or_else(|error| panic!("no report: {error}\n{finished}"));
+    let figures = report["figures"].as_array().expect("figures").clone();
+    assert!(!figures.is_empty(), "{finished}");
+    for figure in &figures {
+        let failures = figure["failures"].as_object().expect("failures");
+        // How fast a changed cap takes hold is a matter of how good it is.
+        let bad: Vec<_> = failures.values().filter(|why| *why != "not within a second").collect();
+        assert!(bad.is_empty(), "{}: {bad:?}", figure["name"]);
+    }
+    figures
+}
+
+/// Whether some figure of this name has a value of Divvy's.
+fn has(figures: &[Value], name: &str) -> bool {
+    let named = figures.iter().filter(|figure| figure["name"] == name);
+    named.into_iter().any(|figure| figure["medians"]["divvy"].is_f64())
+}
+
+#[test]
+fn a_capped_program_is_measured() {
+    let figures = figures("share");
+    for mode in ["sync", "async"] {
+        assert!(has(&figures, &format!("share, 100 us {mode} at 30 %")), "{figures:?}");
+    }
+}
+
+#[test]
+fn programs_that_divide_a_card_are_measured() {
+    let figures = figures("fairness");
+    assert!(has(&figures, "tenants of 30 and 70 %, 30 %'s share"), "{figures:?}");
+    assert!(has(&figures, "3 equal tenants, 100 us sync, sum of one alone"), "{figures:?}");
+}
+
+#[test]
+fn requests_beside_a_flood_are_measured() {
+    let figures = figures("latency");
+    assert!(has(&figures, "request beside a flood of 100 us, 99th percentile"), "{figures:?}");
+}
