@@ -35,6 +35,7 @@ mod snapshot;
 mod stage;
 mod table;
 mod tenant_dir;
+mod top;
 mod trace;
 
 use std::process::ExitCode;
@@ -63,6 +64,7 @@ const EXIT_CODES: &str = "Exit codes:
 enum Command {
     Run(run::Args),
     Ps(ps::Args),
+    Top(top::Args),
     Set(set::Args),
     Trace(trace::Args),
     Daemon(daemon::Args),
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Ps(args) => ps::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Daemon(args) => daemon::run(&args),

@@ -1,0 +1,159 @@
+//! `divvy top`: tenants and devices on a terminal, once a second, with keys to change them.
+//!
+//! [`model`] makes rows of two samples, [`app`] is what the keys do to them; both are pure. [`screen`]
+//! draws. This module takes samples, reads keys and makes the changes, by the same code as `divvy
+//! set`.
+//!
+//! Promises: the terminal is put back whatever ends the command, a panic and SIGTERM included. Looking
+//! disturbs no tenant: files are read, not mapped or locked.
+
+mod app;
+mod model;
+mod screen;
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use divvy_page::now_ns;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use self::app::{Action, App};
+use self::model::{Picture, Sample};
+use crate::daemon::client;
+use crate::failure::usage;
+use crate::{json, ps, set, signals};
+
+/// Watch tenants and devices, and change them by keys.
+///
+/// For each device: memory held, how its time is divided, turns a second. For each tenant on it: memory
+/// held and its limit, the share asked for (a cap, or a weight) and the share reached, time its threads
+/// were throttled by the cap and waited for turns, work queued on the device, and its gate. Shares are
+/// taken over the interval between two samples. Nothing is counted for a tenant alone on its device
+/// and without a cap: its share shows as `-`.
+///
+/// Keys: up and down choose a row, s sorts, p pauses and resumes, + and - change the cap by 5 %,
+/// e writes a cap, m a memory limit, q quits. Changes need the rights that `divvy set` needs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print one sample as JSON and end
+    #[arg(long)]
+    json: bool,
+
+    /// Print one frame as text and end
+    #[arg(long, conflicts_with = "json")]
+    once: bool,
+
+    /// Seconds between two samples
+    #[arg(long, short, default_value_t = 1.0, value_name = "N")]
+    interval: f64,
+
+    /// Another directory of tenants, as for `divvy ps`; may be repeated
+    #[arg(long, value_name = "DIR")]
+    root: Vec<PathBuf>,
+}
+
+/// Intervals that make sense.
+const INTERVALS: std::ops::RangeInclusive<f64> = 0.1..=60.0;
+/// How often the flag of an asked end is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub(crate) fn run(args: &Args) -> Result<u8> {
+    if !INTERVALS.contains(&args.interval) {
+        return Err(usage(format!(
+            "--interval {}: give {} to {} seconds",
+            args.interval,
+            INTERVALS.start(),
+            INTERVALS.end()
+        )));
+    }
+    let interval = Duration::from_secs_f64(args.interval);
+    if !args.json && !args.once {
+        if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+            return Err(usage("this is no terminal: give --once for one frame as text, or --json"));
+        }
+        return interactive(args, interval);
+    }
+    let before = sample(&args.root);
+    std::thread::sleep(interval);
+    let picture = Picture::of(Some(&before), &sample(&args.root));
+    if args.json {
+        json::print(&picture)?;
+    } else {
+        // A closed pipe is no error: the reader has seen enough.
+        let _ = std::io::stdout().write_all(screen::text(&App::new(picture)).as_bytes());
+    }
+    Ok(0)
+}
+
+fn sample(roots: &[PathBuf]) -> Sample {
+    let views = client::views();
+    let (tenants, unreadable) = ps::tenants(roots, &views);
+    Sample { at_ns: now_ns(), tenants, unreadable: unreadable.len(), views }
+}
+
+fn interactive(args: &Args, interval: Duration) -> Result<u8> {
+    let stop = signals::end_flag()?;
+    let mut before = sample(&args.root);
+    let mut app = App::new(Picture::of(None, &before));
+    // From here on the terminal is put back by a panic's hook and at every return.
+    let mut terminal = ratatui::try_init().context("the terminal cannot be taken")?;
+    let done = follow(&mut terminal, &mut app, &mut before, args, interval, &stop);
+    ratatui::restore();
+    done.map(|()| 0)
+}
+
+fn follow(
+    terminal: &mut ratatui::DefaultTerminal,
+    app: &mut App,
+    before: &mut Sample,
+    args: &Args,
+    interval: Duration,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let mut due = Instant::now() + interval;
+    let mut is_changed = true;
+    while !stop.load(Relaxed) {
+        if is_changed {
+            terminal.draw(|frame| screen::draw(frame, app)).context("the screen is gone")?;
+            is_changed = false;
+        }
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let now = sample(&args.root);
+            app.update(Picture::of(Some(before), &now));
+            *before = now;
+            due = Instant::now() + interval;
+            is_changed = true;
+            continue;
+        }
+        // Signals go to a thread of their own, so they do not end this wait.
+        if !event::poll(left.min(LOOK)).context("the keyboard is gone")? {
+            continue;
+        }
+        is_changed = true;
+        let Event::Key(key) = event::read().context("the keyboard is gone")? else { continue };
+        if key.kind == KeyEventKind::Release {
+            continue;
+        }
+        match app.key(key) {
+            Action::None => {}
+            Action::Quit => return Ok(()),
+            Action::Change(directory, change) => {
+                app.tell(match set::apply(Path::new(&directory), &change) {
+                    Ok((_, notes)) if notes.is_empty() => "changed".to_owned(),
+                    Ok((_, notes)) => notes.join("; "),
+                    Err(error) => format!("{error:#}"),
+                });
+                // The new limits are shown at once; rates wait for the next sample.
+                due = Instant::now();
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
