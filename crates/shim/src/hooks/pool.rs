@@ -21,7 +21,7 @@ use super::entry::Entry;
 use super::graph;
 use super::memory;
 use super::reserve::{self, Growth, Reserve};
-use super::submit;
+use super::submit::{self, Waited};
 use crate::sys::map::Map;
 use crate::sys::{In, Opaque, Out, driver, layout, real};
 use crate::tenant::device::Device;
@@ -199,17 +199,18 @@ fn synchronised(result: CUresult) -> CUresult {
 
 /// Waits for the current context.
 pub(crate) fn cuCtxSynchronize(real: real::cuCtxSynchronize) -> CUresult {
-    synchronised(submit::synchronise(true, || real.call()))
+    synchronised(submit::synchronise(Waited::Current, || real.call()))
 }
 
 /// Waits for a context.
 pub(crate) fn cuCtxSynchronize_v2(real: real::cuCtxSynchronize_v2, ctx: CUcontext) -> CUresult {
-    synchronised(submit::synchronise(false, || real.call(ctx)))
+    synchronised(submit::synchronise(Waited::Context(ctx), || real.call(ctx)))
 }
 
 /// Waits for a stream.
 pub(crate) fn cuStreamSynchronize(real: real::cuStreamSynchronize, stream: CUstream) -> CUresult {
-    synchronised(submit::synchronise(false, || real.call(stream)))
+    let waited = Waited::Stream(stream, real.per_thread());
+    synchronised(submit::synchronise(waited, || real.call(stream)))
 }
 
 /// Waits for an event.

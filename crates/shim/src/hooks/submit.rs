@@ -87,6 +87,7 @@ fn admit(
     key: u64,
 ) -> Option<(Here, divvy_policy::gate::Ticket)> {
     let here = Here { context, device, share: device.share()?, stream, per_thread };
+    context.note_stream(stream, per_thread);
     let ticket = context.lane.admit(&here, &COSTS, key);
     Some((here, ticket))
 }
@@ -102,10 +103,20 @@ pub(crate) fn between(call: impl FnOnce() -> CUresult) -> CUresult {
     call()
 }
 
-/// A synchronisation: when it has returned, what was submitted before it is known to have ended.
-/// `all`: it waits for the whole context, not for one stream of it.
+/// What a synchronisation waits for.
+pub(crate) enum Waited {
+    /// All work of the current context.
+    Current,
+    /// All work of a context.
+    Context(CUcontext),
+    /// A stream; whether the default stream is the calling thread's own.
+    Stream(CUstream, bool),
+}
+
+/// A synchronisation: when it has returned, what was submitted before it is known to have ended, if
+/// it waited for all of it.
 #[inline(always)]
-pub(crate) fn synchronise(all: bool, call: impl FnOnce() -> CUresult) -> CUresult {
+pub(crate) fn synchronise(waited: Waited, call: impl FnOnce() -> CUresult) -> CUresult {
     if !is_gated() {
         return call();
     }
@@ -113,7 +124,7 @@ pub(crate) fn synchronise(all: bool, call: impl FnOnce() -> CUresult) -> CUresul
     let submitted_ns = context.lane.submitted_ns();
     let result = call();
     if result == SUCCESS
-        && (all || context.lane.has_one_stream())
+        && context.is_all(&waited)
         && let Some(share) = device.share()
     {
         let here = Here { context, device, share, stream: NULL_STREAM, per_thread: false };

@@ -18,6 +18,7 @@ use divvy_policy::gate::{Lane, MARKS, Terms, World};
 
 use super::device::{self, Device, Look};
 use crate::hooks::capture::{captures, is_capturing, relaxed};
+use crate::hooks::submit::Waited;
 use crate::sys::{clock, driver};
 
 /// Contexts with marks of their own.
@@ -41,6 +42,8 @@ pub(crate) struct Context {
     /// The context's handle; 0 for a place nobody has.
     handle: AtomicU64,
     ordinal: AtomicI32,
+    /// Stream of the launch that asked the lane last, as [`stream_word`] says it.
+    stream: AtomicU64,
     pub(crate) lane: Lane,
     /// Handles of events, 0 where none was made.
     events: [AtomicU64; 2 * MARKS as usize],
@@ -51,6 +54,7 @@ impl Context {
         Self {
             handle: AtomicU64::new(0),
             ordinal: AtomicI32::new(-1),
+            stream: AtomicU64::new(0),
             lane: Lane::new(),
             events: [const { AtomicU64::new(0) }; 2 * MARKS as usize],
         }
@@ -88,6 +92,26 @@ impl Context {
         Some(place)
     }
 
+    /// Notes the stream of a launch that asks the lane.
+    pub(crate) fn note_stream(&self, stream: CUstream, per_thread: bool) {
+        self.stream.store(stream_word(stream, per_thread), Relaxed);
+    }
+
+    /// Whether who waited for that waited for all work of the context, as far as is known.
+    pub(crate) fn is_all(&self, waited: &Waited) -> bool {
+        match *waited {
+            Waited::Current => true,
+            Waited::Context(context) => self.handle.load(Relaxed) == context.0.addr() as u64,
+            Waited::Stream(stream, per_thread) => {
+                let word = stream_word(stream, per_thread);
+                // Other threads have default streams of their own.
+                word != OWN_STREAM
+                    && word == self.stream.load(Relaxed)
+                    && self.lane.has_one_stream()
+            }
+        }
+    }
+
     /// Event `index`, made if there is none.
     fn event(&self, index: u32) -> Option<CUevent> {
         let place = self.events.get(index as usize)?;
@@ -104,9 +128,21 @@ impl Context {
     }
 }
 
-/// A context is gone, and with it its events.
+/// The word of the calling thread's own default stream, whichever thread that is.
+const OWN_STREAM: u64 = 2;
+
+/// A stream in one word: its handle, by whichever name a default stream was called.
+fn stream_word(stream: CUstream, per_thread: bool) -> u64 {
+    match stream.0.addr() as u64 {
+        0 if per_thread => OWN_STREAM,
+        0 => 1,
+        handle => handle,
+    }
+}
+
+/// A context is gone, and with it its events. Two threads that met it at once gave it two places.
 pub(crate) fn forget_context(handle: u64) {
-    if let Some(place) = LANES.iter().find(|place| place.handle.load(Relaxed) == handle) {
+    for place in LANES.iter().filter(|place| place.handle.load(Relaxed) == handle) {
         place.lane.forget_marks();
         place.events.iter().for_each(|event| event.store(0, Relaxed));
         place.handle.store(0, SeqCst);
@@ -197,7 +233,7 @@ impl World for Here {
     }
 
     fn stream(&self) -> u64 {
-        (self.stream.0.addr() as u64) << 1 | u64::from(self.per_thread)
+        stream_word(self.stream, self.per_thread)
     }
     fn record(&self, event: u32, whole: bool) -> bool {
         let Some(event) = self.context.event(event) else { return false };

@@ -1,0 +1,329 @@
+/* link: cuda dl */
+/* What is no work of the device's, one call at a time, between kernels that are measured. */
+#include "calls.h"
+
+/* ---- what is no work: copies from and to the host, waits, host functions ---- */
+
+static void CUDA_CB nothing(void *data) { (void)data; }
+
+static CUresult in_first(void *entry)
+{
+    return TO(unsigned, const void *, unsigned)(low, host, BYTES);
+}
+static CUresult in(void *entry) { return LIKE(cuMemcpyHtoD)(to, host, BYTES); }
+static CUresult in_queued_first(void *entry)
+{
+    return TO(unsigned, const void *, unsigned, CUstream)(low, host, BYTES, other);
+}
+static CUresult in_queued(void *entry) { return LIKE(cuMemcpyHtoDAsync)(to, host, BYTES, other); }
+static CUresult out_first(void *entry)
+{
+    return TO(void *, unsigned, unsigned)(host, low, BYTES);
+}
+static CUresult out(void *entry) { return LIKE(cuMemcpyDtoH)(host, to, BYTES); }
+static CUresult out_queued_first(void *entry)
+{
+    return TO(void *, unsigned, unsigned, CUstream)(host, low, BYTES, other);
+}
+static CUresult out_queued(void *entry) { return LIKE(cuMemcpyDtoHAsync)(host, to, BYTES, other); }
+static CUresult array_in_first(void *entry)
+{
+    return TO(CUarray, unsigned, const void *, unsigned)(array, 0, host, 64);
+}
+static CUresult array_in(void *entry) { return LIKE(cuMemcpyHtoA)(array, 0, host, 64); }
+static CUresult array_in_queued_first(void *entry)
+{
+    return TO(CUarray, unsigned, const void *, unsigned, CUstream)(array, 0, host, 64, other);
+}
+static CUresult array_in_queued(void *entry)
+{
+    return LIKE(cuMemcpyHtoAAsync)(array, 0, host, 64, other);
+}
+static CUresult array_out_first(void *entry)
+{
+    return TO(void *, CUarray, unsigned, unsigned)(host, array, 0, 64);
+}
+static CUresult array_out(void *entry) { return LIKE(cuMemcpyAtoH)(host, array, 0, 64); }
+static CUresult array_out_queued_first(void *entry)
+{
+    return TO(void *, CUarray, unsigned, unsigned, CUstream)(host, array, 0, 64, other);
+}
+static CUresult array_out_queued(void *entry)
+{
+    return LIKE(cuMemcpyAtoHAsync)(host, array, 0, 64, other);
+}
+
+/* Shapes of no bytes: what they end does not depend on what they move. */
+static unsigned char no_shape[1024];
+
+static CUresult shape(void *entry) { return TO(const void *)(no_shape); }
+static CUresult shape_queued(void *entry) { return TO(const void *, CUstream)(no_shape, other); }
+static CUresult host_function(void *entry) { return LIKE(cuLaunchHostFunc)(other, nothing, NULL); }
+static CUresult await_event(void *entry) { return LIKE(cuStreamWaitEvent)(other, event, 0); }
+
+/* Of no bytes: within one device it would wait for the kernel. */
+static CUresult peer(void *entry)
+{
+    CUcontext context;
+    OK(cuCtxGetCurrent(&context));
+    return LIKE(cuMemcpyPeer)(to, context, from, context, 0);
+}
+static CUresult peer_queued(void *entry)
+{
+    CUcontext context;
+    OK(cuCtxGetCurrent(&context));
+    return LIKE(cuMemcpyPeerAsync)(to, context, from, context, BYTES, other);
+}
+static CUresult batch(void *entry)
+{
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    size_t bytes = BYTES, first = 0, failed = 0;
+    return TO(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, CUmemcpyAttributes *, size_t *, size_t,
+              size_t *, CUstream)(&to, &from, &bytes, 1, &attributes, &first, 1, &failed, other);
+}
+static CUresult batch_second(void *entry)
+{
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    size_t bytes = BYTES, first = 0;
+    return TO(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, CUmemcpyAttributes *, size_t *, size_t,
+              CUstream)(&to, &from, &bytes, 1, &attributes, &first, 1, other);
+}
+static CUresult cuboids(void *entry)
+{
+    size_t failed = 0;
+    return TO(size_t, void *, size_t *, unsigned long long, CUstream)(1, no_shape, &failed, 0, other);
+}
+static CUresult cuboids_second(void *entry)
+{
+    return TO(size_t, void *, unsigned long long, CUstream)(1, no_shape, 0, other);
+}
+static CUresult value32(void *entry) { return LIKE(cuStreamWriteValue32)(other, flag, 0, 0); }
+static CUresult value64(void *entry) { return LIKE(cuStreamWriteValue64)(other, flag + 8, 0, 0); }
+static CUresult operations(void *entry)
+{
+    CUstreamBatchMemOpParams params = {0};
+    params.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    params.waitValue.address = flag;
+    return TO(CUstream, unsigned, CUstreamBatchMemOpParams *, unsigned)(other, 1, &params, 0);
+}
+
+static const struct call BETWEEN_COPIES[] = {
+    {"cuMemcpyHtoD", in_first},
+    {"cuMemcpyHtoD_v2", in},
+    {"cuMemcpyHtoDAsync", in_queued_first},
+    {"cuMemcpyHtoDAsync_v2", in_queued},
+    {"cuMemcpyDtoH", out_first},
+    {"cuMemcpyDtoH_v2", out},
+    {"cuMemcpyDtoHAsync", out_queued_first},
+    {"cuMemcpyDtoHAsync_v2", out_queued},
+    {"cuMemcpyPeer", peer},
+    {"cuMemcpyPeerAsync", peer_queued},
+    {"cuMemcpyBatchAsync", batch},
+    {"cuMemcpyBatchAsync_v2", batch_second},
+    {NULL, NULL},
+};
+
+static const struct call BETWEEN_SHAPES[] = {
+    {"cuMemcpyHtoA", array_in_first},
+    {"cuMemcpyHtoA_v2", array_in},
+    {"cuMemcpyHtoAAsync", array_in_queued_first},
+    {"cuMemcpyHtoAAsync_v2", array_in_queued},
+    {"cuMemcpyAtoH", array_out_first},
+    {"cuMemcpyAtoH_v2", array_out},
+    {"cuMemcpyAtoHAsync", array_out_queued_first},
+    {"cuMemcpyAtoHAsync_v2", array_out_queued},
+    {"cuMemcpy2D", shape},
+    {"cuMemcpy2DUnaligned", shape},
+    {"cuMemcpy2DAsync", shape_queued},
+    {"cuMemcpy3D", shape},
+    {"cuMemcpy3DAsync", shape_queued},
+    {"cuMemcpy3DPeer", shape},
+    {"cuMemcpy3DPeerAsync", shape_queued},
+    {"cuMemcpy3DBatchAsync", cuboids},
+    {"cuMemcpy3DBatchAsync_v2", cuboids_second},
+    {NULL, NULL},
+};
+
+static const struct call BETWEEN_WAITS[] = {
+    {"cuLaunchHostFunc", host_function},
+    {"cuStreamWaitEvent", await_event},
+    {"cuStreamWaitValue32", value32},
+    {"cuStreamWaitValue32_v2", value32},
+    {"cuStreamWaitValue64", value64},
+    {"cuStreamWaitValue64_v2", value64},
+    {"cuStreamWriteValue32", value32},
+    {"cuStreamWriteValue32_v2", value32},
+    {"cuStreamWriteValue64", value64},
+    {"cuStreamWriteValue64_v2", value64},
+    {"cuStreamBatchMemOp", operations},
+    {"cuStreamBatchMemOp_v2", operations},
+    {NULL, NULL},
+};
+
+/* Kernels learnt to take SHORT; then one of them, the call, and one of LONG under the same name. */
+enum { SHORT = 60, LONG = 120 };
+
+static void between(const struct call *calls)
+{
+    for (; calls->name != NULL; calls++) {
+        void *entry = named(calls->name);
+        await_line();
+        printf("calling %s\n", calls->name);
+        kernel(stream, 1, SHORT * MS);
+        calls->make(entry);
+        kernel(stream, 1, LONG * MS);
+        OK(cuCtxSynchronize());
+        /* What has completed is put right at the next launch that asks for time. */
+        kernel(stream, 32, 1 * MS);
+        OK(cuCtxSynchronize());
+        printf("did %s\n", calls->name);
+    }
+    printf("end\n");
+}
+
+/* The kernel of SHORT, again until the test has seen it charged in full. By then the library has long
+ * seen launches on no stream but one. */
+static void learnt(void)
+{
+    ready();
+    while (await_line()) {
+        kernel(stream, 1, SHORT * MS);
+        OK(cuCtxSynchronize());
+        kernel(stream, 32, 1 * MS);
+        OK(cuCtxSynchronize());
+        printf("tried\n");
+    }
+    for (int i = 0; i < 80; i++)
+        kernel(stream, 32, 1 * MS);
+    OK(cuCtxSynchronize());
+    printf("learnt\n");
+}
+
+/* ---- waits that take long, in the stream of the kernels around them ---- */
+
+static void CUDA_CB sleeping(void *data)
+{
+    (void)data;
+    usleep(200 * 1000);
+}
+
+static CUresult long_function(void *entry) { return LIKE(cuLaunchHostFunc)(stream, sleeping, NULL); }
+
+static CUresult long_event(void *entry)
+{
+    OK(cuLaunchHostFunc(other, sleeping, NULL));
+    OK(cuEventRecord(event, other));
+    return LIKE(cuStreamWaitEvent)(stream, event, 0);
+}
+
+static void CUDA_CB release(void *data)
+{
+    usleep(200 * 1000);
+    *(volatile unsigned *)data = 1;
+}
+
+static CUresult long_value(void *entry)
+{
+    CUdeviceptr seen;
+    *(volatile unsigned *)host = 0;
+    OK(cuMemHostGetDevicePointer(&seen, host, 0));
+    OK(cuLaunchHostFunc(other, release, host));
+    return LIKE(cuStreamWaitValue32)(stream, seen, 1, CU_STREAM_WAIT_VALUE_EQ);
+}
+
+static const struct call LONG_WAITS[] = {
+    {"cuLaunchHostFunc", long_function},
+    {"cuStreamWaitEvent", long_event},
+    {"cuStreamWaitValue32_v2", long_value},
+    {NULL, NULL},
+};
+
+/* As `between`, with kernels that take what was learnt. */
+static void long_waits(void)
+{
+    learnt();
+    for (const struct call *calls = LONG_WAITS; calls->name != NULL; calls++) {
+        void *entry = named(calls->name);
+        await_line();
+        printf("calling %s\n", calls->name);
+        kernel(stream, 1, SHORT * MS);
+        OK(calls->make(entry));
+        kernel(stream, 1, SHORT * MS);
+        OK(cuCtxSynchronize());
+        kernel(stream, 32, 1 * MS);
+        OK(cuCtxSynchronize());
+        printf("did %s\n", calls->name);
+    }
+    printf("end\n");
+}
+
+/* ---- synchronisation ---- */
+
+static CUresult wait_stream(void *entry) { return LIKE(cuStreamSynchronize)(stream); }
+static CUresult wait_context(void *entry) { return TO(void)(); }
+static CUresult wait_named(void *entry)
+{
+    CUcontext context;
+    OK(cuCtxGetCurrent(&context));
+    return TO(CUcontext)(context);
+}
+
+/* A wait for a stream that has nothing to do, while another has. */
+static void idle_stream(void)
+{
+    void *entry = named("cuStreamSynchronize");
+    learnt();
+    await_line();
+    for (int i = 0; i < 4; i++)
+        kernel(stream, 1, SHORT * MS);
+    printf("calling cuStreamSynchronize\n");
+    OK(LIKE(cuStreamSynchronize)(other));
+    printf("did cuStreamSynchronize\n");
+    await_line();
+    OK(cuCtxSynchronize());
+    printf("end\n");
+}
+
+/* A kernel that ends long before what is known of its like says. */
+static void synchronisations(void)
+{
+    static const struct call calls[] = {
+        {"cuStreamSynchronize", wait_stream},
+        {"cuStreamSynchronize_ptsz", wait_stream},
+        {"cuCtxSynchronize", wait_context},
+        {"cuCtxSynchronize_v2", wait_named},
+        {NULL, NULL},
+    };
+    learnt();
+    for (const struct call *call = calls; call->name != NULL; call++) {
+        void *entry = named(call->name);
+        await_line();
+        kernel(stream, 1, 1 * MS);
+        printf("calling %s\n", call->name);
+        OK(call->make(entry));
+        printf("did %s\n", call->name);
+    }
+    printf("end\n");
+}
+
+static void between_copies(void) { learnt(), between(BETWEEN_COPIES); }
+static void between_shapes(void) { learnt(), between(BETWEEN_SHAPES); }
+static void between_waits(void) { learnt(), between(BETWEEN_WAITS); }
+
+/* What moves data to and from the host passes whatever the gate says. */
+static void host_copies(void) { ready(), offer(BETWEEN_COPIES); }
+
+int main(int count, char **arguments)
+{
+    static const struct scenario scenarios[] = {
+        {"host_copies", host_copies},
+        {"between_copies", between_copies},
+        {"between_shapes", between_shapes},
+        {"between_waits", between_waits},
+        {"long_waits", long_waits},
+        {"synchronisations", synchronisations},
+        {"idle_stream", idle_stream},
+        {NULL, NULL},
+    };
+    return play(scenarios, count, arguments);
+}
