@@ -1,0 +1,228 @@
+//! What is to be seen of tenants, as a user sees it: the metrics page, the trace, the screen.
+//!
+//! The tenant is made of files, with the library's own words; this process is its only member.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use divvy_abi::config::Config;
+use divvy_abi::usage::Kind;
+use divvy_page::reader::write_config;
+use divvy_page::{ConfigSource, Device, Request, Tenant};
+use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::termios::{LocalFlags, tcgetattr};
+use nix::unistd::Pid;
+
+const MIB: u64 = 1 << 20;
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A tenant that holds a block, and a place for what commands leave.
+struct Scene {
+    base: PathBuf,
+    _tenant: Tenant,
+}
+
+impl Scene {
+    fn new(name: &str) -> Self {
+        let base = std::env::temp_dir().join(format!("divvy-seen-{name}-{}", std::process::id()));
+        let directory = base.join("tenants/one");
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = std::ffi::CString::new(directory.as_os_str().as_bytes()).unwrap();
+        let mut config = Config::default();
+        for (to, from) in config.name.iter_mut().zip(b"seen-one") {
+            *to = *from;
+        }
+        write_config(&path, &config).unwrap();
+        let tenant = Tenant::attach(&path, &ConfigSource::Owner).unwrap();
+        let device = Device {
+            uuid: [9; 16],
+            index: Some(5),
+            total_bytes: 1 << 34,
+            limit_bytes: None,
+            name: b"card",
+        };
+        let row = tenant.device_row(&device).unwrap();
+        assert_eq!(tenant.ask(row, 3 * MIB, Kind::Block, None), Request::Granted);
+        tenant.share(row).unwrap().add_used(2_500_000_000);
+        Self { base, _tenant: tenant }
+    }
+
+    fn divvy(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        command.args(arguments).env("XDG_RUNTIME_DIR", &self.base).stdin(Stdio::null());
+        command.env("DIVVY_TENANT_ROOT", self.base.join("tenants"));
+        command.env("DIVVY_DEVICE_LOCKS", self.base.join("locks")).env_remove("DIVVY_TENANT");
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.divvy(arguments).output().unwrap()
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.base);
+    }
+}
+
+/// Ends a daemon with the test.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+}
+
+fn get(address: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+#[test]
+fn the_daemon_serves_what_ps_prints() {
+    let scene = Scene::new("metrics");
+    let printed = text(&scene.run(&["ps", "--openmetrics"]).stdout);
+    let held = "divvy_tenant_memory_held_bytes{tenant=\"seen-one\"";
+    let line = printed.lines().find(|line| line.starts_with(held)).expect("the tenant");
+    assert!(line.ends_with(" 3145728") && printed.ends_with("# EOF\n"), "{printed}");
+    // The port is free again when the daemon asks for it.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut daemon = scene.divvy(&["daemon", "--metrics", &address]);
+    let _daemon = Ends(daemon.stdout(Stdio::null()).spawn().unwrap());
+    let used = "divvy_tenant_used_seconds_total{tenant=\"seen-one\"";
+    let give_up = Instant::now() + PATIENCE;
+    let page = loop {
+        let page = get(&address, "/metrics").unwrap_or_default();
+        if page.contains(used) && page.contains("divvy_device_turns_total{") {
+            break page;
+        }
+        assert!(Instant::now() < give_up, "{page}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(page.starts_with("HTTP/1.0 200 OK\r\n"), "{page}");
+    assert!(page.contains("application/openmetrics-text; version=1.0.0"), "{page}");
+    assert!(page.lines().any(|l| l == line), "{page}");
+    let used = page.lines().find(|line| line.starts_with(used)).unwrap();
+    assert!(used.ends_with(" 2.500000000"), "{used}");
+    assert!(get(&address, "/other").unwrap().starts_with("HTTP/1.0 404 "));
+}
+
+#[test]
+fn an_interrupted_trace_keeps_what_it_has() {
+    let scene = Scene::new("trace");
+    let file = scene.base.join("trace.json");
+    let out = ["trace", "seen-one", "--seconds", "500", "--json", "--out"];
+    let mut command = scene.divvy(&[&out[..], &[file.to_str().unwrap()][..]].concat());
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    // From the file on an interrupt is waited for; a moment more, so that something is read.
+    while !file.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    signal(&child, Signal::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["readings"].as_u64().unwrap() > 0, "{report}");
+    let events: Vec<serde_json::Value> =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(events.len() as u64, report["events"].as_u64().unwrap());
+    assert!(events.iter().any(|event| event["args"]["name"] == "seen-one on GPU 5"), "{events:?}");
+    let wrong = scene.run(&["trace", "nobody"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("seen-one"), "{}", text(&wrong.stderr));
+}
+
+#[test]
+fn the_screen_without_a_terminal() {
+    let scene = Scene::new("once");
+    let once = text(&scene.run(&["top", "--once", "--interval", "0.1"]).stdout);
+    let words = |line: &str| line.split_whitespace().take(4).collect::<Vec<_>>().join(" ");
+    assert!(once.lines().any(|line| words(line) == "5 seen-one 3 MiB"), "{once}");
+    let json = scene.run(&["top", "--json", "--interval", "0.1"]).stdout;
+    let picture: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let rows = picture["rows"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["tenant"] == "seen-one" && row["index"] == 5), "{picture}");
+    let refused = scene.run(&["top"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("--once"), "{}", text(&refused.stderr));
+}
+
+/// What comes out of a terminal, read by a thread: a program that says nothing must not hold a test.
+fn output_of(terminal: &OwnedFd) -> Receiver<Vec<u8>> {
+    let mut terminal = std::fs::File::from(terminal.try_clone().unwrap());
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut chunk = [0_u8; 4096];
+        while let Ok(count @ 1..) = terminal.read(&mut chunk) {
+            if sender.send(chunk[..count].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// All that comes until `end` is in it.
+fn read_until(output: &Receiver<Vec<u8>>, end: &str) -> String {
+    let mut seen = Vec::new();
+    while !text(&seen).contains(end) {
+        match output.recv_timeout(PATIENCE) {
+            Ok(chunk) => seen.extend_from_slice(&chunk),
+            Err(error) => panic!("no {end:?} ({error}) in {:?}", text(&seen)),
+        }
+    }
+    text(&seen)
+}
+
+#[test]
+fn the_terminal_is_put_back_by_a_key_and_by_a_signal() {
+    let scene = Scene::new("terminal");
+    for by_key in [true, false] {
+        let size = Winsize { ws_row: 30, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(Some(&size), None).unwrap();
+        let slave = || Stdio::from(OwnedFd::try_clone(&pty.slave).unwrap());
+        let mut command = scene.divvy(&["top", "--interval", "0.2"]);
+        let mut child = command.stdin(slave()).stdout(slave()).stderr(slave()).spawn().unwrap();
+        let mut master = std::fs::File::from(OwnedFd::try_clone(&pty.master).unwrap());
+        let output = output_of(&pty.master);
+        let drawn = read_until(&output, "seen-one");
+        assert!(drawn.contains("\x1b[?1049h"), "the other screen: {drawn:?}");
+        let is_raw = |fd: &OwnedFd| {
+            let flags = tcgetattr(fd).unwrap().local_flags;
+            !flags.contains(LocalFlags::ICANON) && !flags.contains(LocalFlags::ECHO)
+        };
+        assert!(is_raw(&pty.slave));
+        match by_key {
+            true => master.write_all(b"q").unwrap(),
+            false => signal(&child, Signal::SIGTERM),
+        }
+        // Back to the first screen.
+        read_until(&output, "\x1b[?1049l");
+        assert!(child.wait().unwrap().success());
+        assert!(!is_raw(&pty.slave), "by key: {by_key}");
+    }
+}
