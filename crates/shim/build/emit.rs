@@ -138,14 +138,9 @@ pub(crate) fn exports(
                  {promise}\x20       return {open}{module}::{base}(real, {wrapped}){close};\n\
                  \x20   }}",
             );
-        } else if let Some(general) = general_hook(symbol).filter(|_| !is_unhooked) {
-            let _ = writeln!(
-                text,
-                "    if mode::is_active() {{\n\
-                 \x20       // SAFETY: the caller's promise, passed on.\n\
-                 \x20       return {general} || unsafe {{ real_function({plain}) }});\n\
-                 \x20   }}",
-            );
+        } else if let Some(general) = general_hook(symbol, &plain).filter(|_| !is_unhooked) {
+            let _ =
+                writeln!(text, "    if mode::is_active() && is_gated() {{\n{general}\x20   }}",);
         }
         let _ = writeln!(
             text,
@@ -157,27 +152,26 @@ pub(crate) fn exports(
     text
 }
 
-/// The hook of a symbol that has none of its own but submits work or ends a measured span: its call up
-/// to the last argument.
-fn general_hook(symbol: &Symbol) -> Option<String> {
+/// What a symbol without a hook of its own does in a tenant with gates, if it submits work or ends a
+/// measured span; `plain` are its arguments.
+fn general_hook(symbol: &Symbol, plain: &str) -> Option<String> {
     let Symbol { name, effects, signature, .. } = symbol;
-    if effects.has(Effect::Gate) {
-        let argument = |wanted: &[&str]| {
-            let found = signature.arguments.iter().filter(|(name, ty)| {
-                ty.ends_with("usize") && !ty.starts_with('*') && wanted.contains(name)
-            });
-            found.map(|(name, _)| format!(".saturating_mul({name})")).collect::<String>()
-        };
-        let stream = signature.arguments.iter().find(|(_, ty)| ty.ends_with("CUstream"));
-        let stream = stream.map_or("submit::NULL_STREAM", |(name, _)| *name);
-        let bytes = argument(&["ByteCount", "N", "Width", "Height"]);
-        Some(format!(
-            "submit::work({stream}, {}, || submit::copy_key(index::{name}, 1_usize{bytes} as u64),",
-            symbol.is_per_thread(),
-        ))
-    } else {
-        effects.has(Effect::Span).then(|| "submit::between(".to_owned())
+    if !effects.has(Effect::Gate) {
+        return effects.has(Effect::Span).then(|| "        submit::end_span();\n".to_owned());
     }
+    let stream = signature.arguments.iter().find(|(_, ty)| ty.ends_with("CUstream"));
+    let stream = stream.map_or("submit::NULL_STREAM", |(name, _)| *name);
+    let sides = ["ByteCount", "N", "Width", "Height"];
+    let is_side = |(name, ty): &&(&str, String)| ty == "usize" && sides.contains(name);
+    let bytes = signature.arguments.iter().filter(is_side);
+    let bytes: String = bytes.map(|(name, _)| format!(".saturating_mul({name})")).collect();
+    let per_thread = symbol.is_per_thread();
+    Some(format!(
+        "        let key = submit::copy_key(index::{name}, 1_usize{bytes} as u64);\n\
+         \x20       // SAFETY: the caller's promise, passed on.\n\
+         \x20       let call = || unsafe {{ real_function({plain}) }};\n\
+         \x20       return submit::gated({stream}, {per_thread}, key, &call);\n",
+    ))
 }
 
 /// The hooks' addresses, as distances from the table: nothing to relocate when the library loads.

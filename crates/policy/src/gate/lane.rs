@@ -6,7 +6,7 @@
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use divvy_abi::config::gate;
+use divvy_abi::config::{GateLine, gate};
 
 use super::marks::{Mark, Probe, Ring};
 use super::{
@@ -18,8 +18,14 @@ use crate::pace::{Admission, Cap};
 
 /// What the device spends on a drained stream between two events beside the launch and the host's gap,
 /// and on a busy one beside the launch. Measured on an H200: an empty burst shows 1,230 ns.
-const DRAINED_BIAS_NS: u64 = 650;
+const DRAINED_BIAS_NS: u64 = 800;
 const BUSY_BIAS_NS: u64 = 1_300;
+
+/// An estimate below this may grow at once; above it by half.
+const MOST_GROWTH_FROM_NS: u64 = 4_000;
+
+/// Below this a horizon counts the launch to come.
+const SHORT_HORIZON_NS: u64 = 1_000_000;
 
 /// Time after which work that should have ended is looked at.
 const SETTLE_NS: u64 = 20_000;
@@ -83,6 +89,8 @@ pub struct Ticket {
     /// Host time after the probe's first event was recorded.
     probed_at_ns: Option<u64>,
     active: u32,
+    /// The turn it is in.
+    epoch: u64,
 }
 
 impl Default for Lane {
@@ -139,39 +147,36 @@ impl Lane {
     /// Waits until a launch may go, takes the next chunk of credit, and begins a probe where one is due.
     pub fn admit<W: World>(&self, world: &W, costs: &Costs, key: u64) -> Ticket {
         let mut drain = Drain::default();
-        let (now_ns, terms, active) = loop {
+        let room_ns;
+        let (now_ns, terms, line) = loop {
             let now_ns = world.now_ns();
             let terms = world.terms();
             let line = world.line();
             let closed = line.gate == gate::CLOSED && now_ns < line.lease_ns;
             if terms.paused || closed {
-                self.wait_for_turn(world, costs, now_ns, terms, line.lease_ns, line.active);
+                self.wait_for_turn(world, costs, now_ns, terms, &line);
                 continue;
             }
-            self.settle(world, costs, line.active);
+            self.settle(world, costs, &line);
             if let Some(cap) = cap(terms, line.quantum_ns)
                 && let Admission::Closed { until_ns } = cap.admit(world.clock(), now_ns)
             {
-                self.wait_for_cap(world, costs, now_ns, line.gate, until_ns, line.active);
+                self.wait_for_cap(world, costs, now_ns, until_ns, &line);
                 continue;
             }
-            let horizon_ns = if line.horizon_ns == 0 { HORIZON_NS } else { line.horizon_ns };
-            if self.wait_for_horizon(
-                world,
-                now_ns,
-                horizon_ns,
-                costs.get(key).is_none(),
-                &mut drain,
-            ) {
+            let horizon_ns = horizon_ns(&line, now_ns);
+            let next = costs.get(key);
+            if self.wait_for_horizon(world, now_ns, horizon_ns, next, &mut drain) {
                 continue;
             }
-            break (now_ns, terms, line.active);
+            room_ns = horizon_ns;
+            break (now_ns, terms, line);
         };
         let known_ns = costs.get(key);
         let charged_ns = known_ns.unwrap_or(UNKNOWN_NS);
         // What was submitted since the last mark may still run.
         let all_marked = self.submitted_ns() <= self.marked_ns.load(Relaxed);
-        self.draw(world, terms, now_ns, charged_ns);
+        self.draw(world, terms, now_ns, charged_ns, room_ns);
         if known_ns.is_none() {
             self.unknown.fetch_add(1, Relaxed);
         }
@@ -181,20 +186,22 @@ impl Lane {
             is_unknown: known_ns.is_none(),
             mark: true,
             probed_at_ns: None,
-            active,
+            active: line.active,
+            epoch: line.epoch,
         };
-        if active <= 1 && self.is_probe_due(world, now_ns, known_ns, all_marked) {
+        if line.active <= 1 && self.is_probe_due(world, now_ns, known_ns, all_marked) {
             self.begin_probe(world, &mut ticket);
         }
         ticket
     }
 
-    /// Takes a chunk of credit that covers `charged_ns` and spends that.
-    fn draw<W: World>(&self, world: &W, terms: Terms, now_ns: u64, charged_ns: u64) {
+    /// Takes a chunk of credit that covers `charged_ns`, and no more than `room_ns` where that is more,
+    /// and spends `charged_ns`.
+    fn draw<W: World>(&self, world: &W, terms: Terms, now_ns: u64, charged_ns: u64, room_ns: u64) {
         let left_ns = u64::try_from(self.credit_ns.load(Relaxed)).unwrap_or(0);
         // Spread, so that chunks do not end at the same place of a loop each time.
         let spread_ns = CHUNK_NS / 2 + self.random() % CHUNK_NS;
-        let chunk_ns = charged_ns.max(spread_ns).saturating_sub(left_ns);
+        let chunk_ns = charged_ns.max(spread_ns.min(room_ns)).saturating_sub(left_ns);
         self.taken_ns.fetch_add(chunk_ns, Relaxed);
         let net_ns = signed(chunk_ns).saturating_sub(signed(charged_ns));
         self.credit_ns.fetch_add(net_ns, Relaxed);
@@ -218,19 +225,18 @@ impl Lane {
         costs: &Costs,
         now_ns: u64,
         terms: Terms,
-        lease_ns: u64,
-        active: u32,
+        line: &GateLine,
     ) {
-        self.close_burst(world, costs, active);
+        self.close_burst(world, costs, line);
         // Exact from here on: whatever was promised for the rest of a chunk is not submitted.
         self.narrow(world, now_ns);
         let mut deadline_ns = now_ns.saturating_add(WANT_EVERY_NS);
         if !terms.paused {
             world.note_want(now_ns);
-            deadline_ns = deadline_ns.min(lease_ns);
+            deadline_ns = deadline_ns.min(line.lease_ns);
         }
-        world.wait(world.line().gate, deadline_ns);
-        self.settle(world, costs, active);
+        world.wait(line.gate, deadline_ns);
+        self.settle(world, costs, line);
         world.add_waited(world.now_ns().saturating_sub(now_ns));
     }
 
@@ -239,11 +245,10 @@ impl Lane {
         world: &W,
         costs: &Costs,
         now_ns: u64,
-        state: u32,
         until_ns: u64,
-        active: u32,
+        line: &GateLine,
     ) {
-        self.close_burst(world, costs, active);
+        self.close_burst(world, costs, line);
         self.narrow(world, now_ns);
         // The owner wakes those who wait when it changes a limit.
         let mut deadline_ns = until_ns.min(now_ns.saturating_add(5 * WANT_EVERY_NS));
@@ -252,8 +257,8 @@ impl Lane {
             let drained_ns = self.busy_until_ns.load(Relaxed).max(now_ns);
             deadline_ns = deadline_ns.min(drained_ns.saturating_add(SETTLE_NS));
         }
-        world.wait(state, deadline_ns);
-        self.settle(world, costs, active);
+        world.wait(line.gate, deadline_ns);
+        self.settle(world, costs, &world.line());
         world.add_throttled(world.now_ns().saturating_sub(now_ns));
     }
 
@@ -263,12 +268,15 @@ impl Lane {
         world: &W,
         now_ns: u64,
         horizon_ns: u64,
-        is_unknown: bool,
+        next_ns: Option<u64>,
         drain: &mut Drain,
     ) -> bool {
-        let crowded = is_unknown && self.unknown.load(Relaxed) >= UNKNOWN_AT_ONCE;
+        let crowded = next_ns.is_none() && self.unknown.load(Relaxed) >= UNKNOWN_AT_ONCE;
         let ahead_ns = self.in_flight_ns(now_ns);
-        if ahead_ns <= horizon_ns && !crowded {
+        // A short horizon is there for somebody who waits: the launch to come counts as well.
+        let next_ns = if horizon_ns < SHORT_HORIZON_NS { next_ns.unwrap_or(0) } else { 0 };
+        let fits = ahead_ns == 0 || ahead_ns.saturating_add(next_ns) <= horizon_ns;
+        if fits && !crowded {
             return false;
         }
         if self.ring.pending() == 0 {
@@ -418,7 +426,7 @@ impl Lane {
 
     /// The driver has the launch; `submitted` is false when it refused.
     pub fn launched<W: World>(&self, world: &W, ticket: Ticket, submitted: bool) {
-        let Ticket { key, charged_ns, is_unknown, mark, probed_at_ns, active } = ticket;
+        let Ticket { key, charged_ns, is_unknown, mark, probed_at_ns, active, epoch } = ticket;
         if !submitted {
             if is_unknown {
                 let _ = self.unknown.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
@@ -434,11 +442,12 @@ impl Lane {
         let Some(_claim) = self.claim() else { return };
         let probe_event = self.ring.next_probe_event();
         let probe = after_ns.map(|gap_ns| Probe { key, charged_ns, gap_ns });
-        self.mark(world, probe.filter(|_| active <= 1).map(|probe| (probe_event, probe)));
+        let probe = probe.filter(|_| active <= 1).map(|probe| (probe_event, probe));
+        self.mark(world, probe, epoch);
     }
 
     /// Records a mark behind what the calling thread submitted last. The caller holds the claim.
-    fn mark<W: World>(&self, world: &W, probe: Option<(u32, Probe)>) {
+    fn mark<W: World>(&self, world: &W, probe: Option<(u32, Probe)>, epoch: u64) {
         let submitted_ns = self.submitted_ns();
         if !self.ring.has_room() {
             return;
@@ -461,31 +470,32 @@ impl Lane {
             Probe { gap_ns, ..probe }
         });
         let linked = busy && !self.broken.swap(false, Relaxed);
-        self.ring.push(Mark { submitted_ns, linked, probe });
+        self.ring.push(Mark { submitted_ns, epoch, linked, probe });
         self.marked_ns.store(submitted_ns, Relaxed);
     }
 
     /// Marks the end of a burst, so that its tail is measured while the gate is closed.
-    fn close_burst<W: World>(&self, world: &W, costs: &Costs, active: u32) {
+    fn close_burst<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) {
         if self.submitted_ns() > self.marked_ns.load(Relaxed)
             && let Some(_claim) = self.claim()
         {
-            self.mark(world, None);
+            self.mark(world, None, line.epoch);
         }
-        self.settle(world, costs, active);
+        self.settle(world, costs, line);
     }
 
     /// Puts right what completed marks show.
     ///
     /// Cost: an event query, and for each mark that has completed an elapsed time.
-    pub fn settle<W: World>(&self, world: &W, costs: &Costs, active: u32) {
+    pub fn settle<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) {
         let Some(_claim) = self.claim() else { return };
         let mut correction_ns = 0_i64;
         while let Some((event, mark)) = self.ring.oldest() {
             if !world.is_done(event) {
                 break;
             }
-            let alone = active <= 1;
+            // Behind the end of a turn another tenant's work lies between the events.
+            let alone = line.active <= 1 && line.gate != gate::CLOSED && line.epoch == mark.epoch;
             let measured_ns = self.settle_one(world, costs, event, &mark, alone);
             correction_ns = correction_ns.saturating_add(if alone { measured_ns } else { 0 });
             self.ring.pop();
@@ -527,7 +537,9 @@ impl Lane {
             };
             let took_ns = between_ns.saturating_sub(bias_ns).max(between_ns / 8).max(500);
             if alone {
-                costs.learn(probe.key, took_ns);
+                // What another context was given in between must not pass for the kernel's own.
+                let most_ns = costs.get(probe.key).map_or(u64::MAX, |ns| ns.saturating_mul(3) / 2);
+                costs.learn(probe.key, took_ns.min(most_ns.max(MOST_GROWTH_FROM_NS)));
                 world.note_length(took_ns);
             }
             Some((probe.charged_ns, took_ns))
@@ -542,6 +554,13 @@ impl Lane {
             _ => 0,
         }
     }
+}
+
+/// Work that may be in flight at `now_ns`: none beyond the end of a turn, as long as its owner lives.
+fn horizon_ns(line: &GateLine, now_ns: u64) -> u64 {
+    let horizon_ns = if line.horizon_ns == 0 { HORIZON_NS } else { line.horizon_ns };
+    let in_turn = line.gate == gate::TIMED && line.turn_end_ns != 0 && now_ns < line.lease_ns;
+    if in_turn { horizon_ns.min(line.turn_end_ns.saturating_sub(now_ns)) } else { horizon_ns }
 }
 
 /// Progress of one thread's wait for work to drain.
@@ -561,7 +580,8 @@ impl Drop for Claim<'_> {
 }
 
 fn cap(terms: Terms, quantum_ns: u64) -> Option<Cap> {
-    let quantum_ns = if quantum_ns == 0 { QUANTUM_NS } else { quantum_ns.min(QUANTUM_NS) };
+    // Who waits for its turn must not lose what its cap saves up meanwhile.
+    let quantum_ns = quantum_ns.max(QUANTUM_NS);
     (terms.share_ppm != 0).then_some(Cap { share_ppm: terms.share_ppm, quantum_ns })
 }
 

@@ -13,6 +13,8 @@ pub const MARKS: u32 = 32;
 pub struct Mark {
     /// Estimate of all work submitted before it, in nanoseconds, since the lane began.
     pub submitted_ns: u64,
+    /// The turn it was recorded in.
+    pub epoch: u64,
     /// An earlier mark was incomplete when it was recorded, and nothing came between.
     pub linked: bool,
     /// What its probe measures; `None` for a mark without one.
@@ -34,6 +36,7 @@ pub struct Probe {
 #[derive(Debug)]
 struct Place {
     submitted_ns: AtomicU64,
+    epoch: AtomicU64,
     /// 1 linked, 2 probed.
     flags: AtomicU32,
     key: AtomicU64,
@@ -45,6 +48,7 @@ impl Place {
     const fn new() -> Self {
         Self {
             submitted_ns: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
             flags: AtomicU32::new(0),
             key: AtomicU64::new(0),
             charged_ns: AtomicU64::new(0),
@@ -106,6 +110,7 @@ impl Ring {
         let event = self.next_event();
         let Some(place) = self.place(event) else { return };
         place.submitted_ns.store(mark.submitted_ns, Relaxed);
+        place.epoch.store(mark.epoch, Relaxed);
         place.flags.store(u32::from(mark.linked) | u32::from(mark.probe.is_some()) << 1, Relaxed);
         if let Some(probe) = mark.probe {
             place.key.store(probe.key, Relaxed);
@@ -129,7 +134,8 @@ impl Ring {
             gap_ns: place.gap_ns.load(Relaxed),
         });
         let submitted_ns = place.submitted_ns.load(Relaxed);
-        Some((event, Mark { submitted_ns, linked: flags & 1 != 0, probe }))
+        let epoch = place.epoch.load(Relaxed);
+        Some((event, Mark { submitted_ns, epoch, linked: flags & 1 != 0, probe }))
     }
 
     /// Forgets all marks.
@@ -156,7 +162,12 @@ mod tests {
                 assert_eq!(u64::from(ring.next_event()), pushed % u64::from(MARKS));
                 let probe = Probe { key: pushed, charged_ns: 1, gap_ns: round };
                 let probe = (pushed.is_multiple_of(3)).then_some(probe);
-                ring.push(Mark { submitted_ns: pushed, linked: pushed % 2 == 1, probe });
+                ring.push(Mark {
+                    submitted_ns: pushed,
+                    epoch: pushed / 7,
+                    linked: pushed % 2 == 1,
+                    probe,
+                });
                 pushed += 1;
             }
             let first = pushed - u64::from(ring.pending());

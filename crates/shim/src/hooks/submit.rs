@@ -3,7 +3,7 @@
 //! Each asks the share gate before the driver gets it. What moves data between host and device, or
 //! makes a stream wait, is no work: it only ends the span that is being measured. Entry points whose
 //! effect says `gate` or `observe` and that have no hook of their own come here by the build
-//! ([`work`], [`between`]).
+//! ([`gated`], [`end_span`]).
 //!
 //! Promises: one load where no gate of the tenant is in use; what is being captured passes uncharged
 //! and is charged when its graph is launched; the driver's answer is the program's.
@@ -54,11 +54,19 @@ pub(crate) fn work(
     stream: CUstream,
     per_thread: bool,
     key: impl FnOnce() -> u64,
-    call: impl FnOnce() -> CUresult,
+    call: impl Fn() -> CUresult,
 ) -> CUresult {
-    if !is_gated() {
-        return call();
-    }
+    if is_gated() { gated(stream, per_thread, key(), &call) } else { call() }
+}
+
+/// [`work`] of a tenant that has gates. Not inlined: some two hundred entry points come here.
+#[inline(never)]
+pub(crate) fn gated(
+    stream: CUstream,
+    per_thread: bool,
+    key: u64,
+    call: &dyn Fn() -> CUresult,
+) -> CUresult {
     let Some((context, device)) = Context::current() else { return call() };
     let terms = device.terms();
     let state = device.gate_state();
@@ -67,40 +75,25 @@ pub(crate) fn work(
     {
         return call();
     }
-    let key = key();
     if state != gate::CLOSED && !terms.paused && context.lane.take(&COSTS, key) {
         return call();
     }
-    let Some(ready) = admit(context, device, stream, per_thread, key) else { return call() };
+    let Some(share) = device.share() else { return call() };
+    let here = Here { context, device, share, stream, per_thread };
+    context.note_stream(stream, per_thread);
+    let ticket = context.lane.admit(&here, &COSTS, key);
     let result = call();
-    let (here, ticket) = ready;
     context.lane.launched(&here, ticket, result == SUCCESS);
     result
 }
 
+/// Something that is no work of the device's, on whatever stream: the span that is measured ends. For
+/// tenants that have gates.
 #[inline(never)]
-fn admit(
-    context: &'static Context,
-    device: &'static Device,
-    stream: CUstream,
-    per_thread: bool,
-    key: u64,
-) -> Option<(Here, divvy_policy::gate::Ticket)> {
-    let here = Here { context, device, share: device.share()?, stream, per_thread };
-    context.note_stream(stream, per_thread);
-    let ticket = context.lane.admit(&here, &COSTS, key);
-    Some((here, ticket))
-}
-
-/// Something that is no work of the device's, on whatever stream.
-#[inline(always)]
-pub(crate) fn between(call: impl FnOnce() -> CUresult) -> CUresult {
-    if is_gated()
-        && let Some((context, _)) = Context::current()
-    {
+pub(crate) fn end_span() {
+    if let Some((context, _)) = Context::current() {
         context.lane.break_span();
     }
-    call()
 }
 
 /// What a synchronisation waits for.
@@ -243,7 +236,7 @@ pub(super) fn graph(
     exec: CUgraphExec,
     stream: CUstream,
     per_thread: bool,
-    call: impl FnOnce() -> CUresult,
+    call: impl Fn() -> CUresult,
 ) -> CUresult {
     work(stream, per_thread, || cost::key([GRAPH ^ exec.0.addr() as u64, 0, 0]), call)
 }
@@ -255,16 +248,17 @@ fn copy(
     symbol: u64,
     bytes: u64,
     is_device_side: impl FnOnce() -> bool,
-    call: impl FnOnce() -> CUresult,
+    call: impl Fn() -> CUresult,
 ) -> CUresult {
     if !is_gated() {
         return call();
     }
     if is_device_side() {
-        work(stream, per_thread, || cost::key([COPY | symbol, class(bytes), 1]), call)
-    } else {
-        between(call)
+        let key = cost::key([COPY | symbol, class(bytes), 1]);
+        return gated(stream, per_thread, key, &call);
     }
+    end_span();
+    call()
 }
 
 fn both_device(a: CUdeviceptr, b: CUdeviceptr) -> bool {
@@ -303,7 +297,7 @@ fn rectangle(
     stream: CUstream,
     per_thread: bool,
     what: In<'_, CUDA_MEMCPY2D>,
-    call: impl FnOnce() -> CUresult,
+    call: impl Fn() -> CUresult,
 ) -> CUresult {
     let ends = what.get();
     let bytes = ends.as_ref().map_or(0, |ends| ends.WidthInBytes.saturating_mul(ends.Height));
@@ -339,7 +333,7 @@ fn cuboid(
     stream: CUstream,
     per_thread: bool,
     what: In<'_, CUDA_MEMCPY3D>,
-    call: impl FnOnce() -> CUresult,
+    call: impl Fn() -> CUresult,
 ) -> CUresult {
     let ends = what.get();
     let bytes = ends
