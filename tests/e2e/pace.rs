@@ -1,8 +1,11 @@
 //! How much of the device a tenant gets under a cap, and programs that a cap must not break.
 //!
 //! The simulated machine is slowed down tenfold, so that its times hold on a busy host; shares are
-//! judged within ten points.
+//! judged within ten points. A host that has no processor for the client for a while gives it less than
+//! its cap, never more: the lower bound is judged by the best of some windows, and the machines of this
+//! module run one at a time.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use divvy_abi::config::{GateLine, gate};
@@ -14,8 +17,16 @@ use crate::harness::{Finished, GIB, Machine, Talk};
 const SCALE: u64 = 10;
 /// A kernel of the client, in time of the slowed machine.
 const KERNEL_NS: u64 = 100_000 * SCALE;
-const SETTLING: Duration = Duration::from_millis(1500);
-const WINDOW: Duration = Duration::from_millis(2500);
+const SETTLING: Duration = Duration::from_millis(1000);
+const WINDOW: Duration = Duration::from_millis(1500);
+const WINDOWS: usize = 4;
+const POINTS: f64 = 10.0;
+
+/// The right to run a machine whose times matter.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn machine() -> Machine {
     let machine = Machine::new().limited(4 * GIB).with("SIMGPU_MODE", "calibrated");
@@ -63,33 +74,46 @@ fn share_percent(client: &Talk) -> f64 {
     percent
 }
 
-fn about(percent: f64, wanted: f64) {
-    assert!((percent - wanted).abs() <= 10.0, "{percent:.1} %, wanted {wanted} %");
+/// The client gets `wanted` percent: more in no window, as much in at least one.
+fn gets(client: &Talk, wanted: f64) {
+    for _ in 0..WINDOWS {
+        let percent = share_percent(client);
+        assert!(percent <= wanted + POINTS, "{percent:.1} %, wanted {wanted} %");
+        if percent >= wanted - POINTS {
+            return;
+        }
+    }
+    panic!("less than {wanted} % in each of {WINDOWS} windows");
 }
 
 #[test]
 fn cap_holds_for_single_kernels() {
-    about(share_percent(&running(&capped(30), "sync_loop")), 30.0);
+    let _alone = alone();
+    gets(&running(&capped(30), "sync_loop"), 30.0);
 }
 
 #[test]
 fn cap_holds_for_queues() {
-    about(share_percent(&running(&capped(30), "async_loop")), 30.0);
+    let _alone = alone();
+    gets(&running(&capped(30), "async_loop"), 30.0);
 }
 
 #[test]
 fn cap_holds_for_graphs() {
-    about(share_percent(&running(&capped(30), "graph_loop")), 30.0);
+    let _alone = alone();
+    gets(&running(&capped(30), "graph_loop"), 30.0);
 }
 
 #[test]
 fn cap_by_the_peers_variable_holds() {
+    let _alone = alone();
     let machine = machine().with("CUDA_DEVICE_SM_LIMIT", "30");
-    about(share_percent(&running(&machine, "sync_loop")), 30.0);
+    gets(&running(&machine, "sync_loop"), 30.0);
 }
 
 #[test]
 fn policy_disable_lifts_the_peers_cap() {
+    let _alone = alone();
     let machine = machine().with("CUDA_DEVICE_SM_LIMIT", "30");
     let machine = machine.with("GPU_CORE_UTILIZATION_POLICY", "disable");
     let percent = share_percent(&running(&machine, "async_loop"));
@@ -99,6 +123,7 @@ fn policy_disable_lifts_the_peers_cap() {
 /// The two take the device in turns, which costs time of its own: they may get less than the cap.
 #[test]
 fn processes_of_a_tenant_share_its_cap() {
+    let _alone = alone();
     let machine = capped(40);
     let (first, second) = (running(&machine, "async_loop"), running(&machine, "async_loop"));
     let sum = std::thread::scope(|scope| {
@@ -110,16 +135,18 @@ fn processes_of_a_tenant_share_its_cap() {
 
 #[test]
 fn a_changed_cap_is_followed() {
+    let _alone = alone();
     let machine = capped(30);
     let client = running(&machine, "async_loop");
-    about(share_percent(&client), 30.0);
+    gets(&client, 30.0);
     let owner = Owner::open(&machine.tenant_directory()).expect("the limits were written");
     owner.update(|config| config.compute_rules[0].value = 700_000).expect("it can be changed");
-    about(share_percent(&client), 70.0);
+    gets(&client, 70.0);
 }
 
 #[test]
 fn without_a_cap_nothing_is_counted() {
+    let _alone = alone();
     let machine = machine();
     let client = running(&machine, "async_loop");
     for _ in 0..3 {
@@ -130,6 +157,7 @@ fn without_a_cap_nothing_is_counted() {
 
 #[test]
 fn copies_from_and_to_the_host_are_not_charged() {
+    let _alone = alone();
     let machine = capped(30);
     let client = running(&machine, "copy_loop");
     for _ in 0..5 {
@@ -149,6 +177,7 @@ fn plays_capped(machine: Machine, scenario: &str) -> (Machine, Finished) {
 /// The launch that releases the others comes when the wait for them has been given up.
 #[test]
 fn work_that_waits_for_later_work_is_let_go() {
+    let _alone = alone();
     let (machine, _) = plays_capped(machine(), "a_stream_waits_for_a_later_launch");
     let sum = usage(&machine).gate_sum(0);
     assert!(sum.drains_given_up > 0, "{sum:?}");
@@ -156,16 +185,19 @@ fn work_that_waits_for_later_work_is_let_go() {
 
 #[test]
 fn forked_between_launches() {
+    let _alone = alone();
     plays_capped(machine(), "forked_between_launches");
 }
 
 #[test]
 fn contexts_destroyed_in_flight() {
+    let _alone = alone();
     plays_capped(machine(), "contexts_destroyed_in_flight");
 }
 
 #[test]
 fn many_contexts_in_turn() {
+    let _alone = alone();
     let machine = machine().limited(64 * GIB).with("SIMGPU_MEMORY", "64GiB");
     plays_capped(machine, "many_contexts_in_turn");
 }
@@ -173,6 +205,7 @@ fn many_contexts_in_turn() {
 /// An owner that died while it had closed the gate keeps nobody waiting.
 #[test]
 fn a_gate_closed_long_ago_is_open() {
+    let _alone = alone();
     let machine = machine();
     let client = running(&machine, "sync_loop");
     progress(&client);
