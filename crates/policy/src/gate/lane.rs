@@ -405,11 +405,9 @@ impl Lane {
             return;
         }
         let now_ns = world.now_ns();
-        // Held up within the call, nobody knows when the device saw it.
-        if now_ns.saturating_sub(before_ns) > USUAL_GAP_NS {
-            return;
-        }
-        ticket.probed_at_ns = Some(now_ns);
+        // Held up within the call, the device may have seen it as early as at its start.
+        let held_up = now_ns.saturating_sub(before_ns) > USUAL_GAP_NS;
+        ticket.probed_at_ns = Some(if held_up { before_ns } else { now_ns });
         let spread_ns = self.random() % PROBE_EVERY_NS;
         let next_ns = now_ns.saturating_add(PROBE_EVERY_NS / 2).saturating_add(spread_ns);
         self.probe_at_ns.store(next_ns, Relaxed);
@@ -527,8 +525,10 @@ impl Lane {
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let probed = mark.probe.and_then(|probe| {
             let between_ns = u64::try_from(world.elapsed_ns(super::MARKS + event, event)?).ok()?;
-            // The host was held up (a first launch loads code): its gap says nothing exact.
-            if probe.gap_ns > USUAL_GAP_NS && probe.gap_ns > between_ns / 16 {
+            // The host was held up (a first launch loads code): its gap says nothing exact. Of what is
+            // not known at all even that is worth having, or a slow host would pay for nothing.
+            let held_up = probe.gap_ns > USUAL_GAP_NS && probe.gap_ns > between_ns / 16;
+            if held_up && costs.get(probe.key).is_some() {
                 return None;
             }
             let bias_ns = match probe.gap_ns {

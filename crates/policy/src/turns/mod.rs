@@ -109,7 +109,7 @@ impl Default for Tuning {
             latency_quantum_ns: 2 * MS,
             min_turn_ns: 2 * MS,
             min_hold_ns: 10 * MS,
-            lead_ns: 150_000,
+            lead_ns: 0,
             idle_ns: 200 * US,
             grace_ns: 400 * US,
             drain_timeout_ns: 50 * MS,

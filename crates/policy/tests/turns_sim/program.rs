@@ -32,6 +32,20 @@ pub(crate) enum Program {
     Idle,
 }
 
+impl Program {
+    /// Length of its kernels.
+    pub(crate) fn kernel_ns(&self) -> u64 {
+        match *self {
+            Self::Sync { kernel_ns, .. }
+            | Self::Queue { kernel_ns }
+            | Self::Burst { kernel_ns, .. }
+            | Self::Serve { kernel_ns, .. }
+            | Self::Phases { kernel_ns, .. } => kernel_ns,
+            Self::Idle => 0,
+        }
+    }
+}
+
 /// Where a program is.
 pub(crate) struct Run {
     program: Program,
