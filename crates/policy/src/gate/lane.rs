@@ -33,8 +33,9 @@ const SETTLE_NS: u64 = 20_000;
 /// A launch call that takes longer than this was held up.
 const USUAL_GAP_NS: u64 = 20_000;
 
-/// No event.
-const NONE: u32 = u32::MAX;
+/// Where the generator starts. A lane is zeros at first, so that a table of them takes no room in a
+/// file.
+const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 /// Launches on one stream after which the others are forgotten.
 const MIXED_FOR: u32 = 64;
@@ -62,7 +63,7 @@ pub struct Lane {
     /// Held while marks are recorded or settled.
     claim: AtomicBool,
     ring: Ring,
-    /// Event of the settled mark that completed last; [`NONE`] at the start.
+    /// One more than the event of the settled mark that completed last; 0 for none.
     anchor: AtomicU32,
     /// What had been submitted before the mark that was settled last.
     settled_ns: AtomicU64,
@@ -112,13 +113,13 @@ impl Lane {
             broken: AtomicBool::new(false),
             claim: AtomicBool::new(false),
             ring: Ring::new(),
-            anchor: AtomicU32::new(NONE),
+            anchor: AtomicU32::new(0),
             settled_ns: AtomicU64::new(0),
             marked_ns: AtomicU64::new(0),
             stream: AtomicU64::new(0),
             streams_mixed: AtomicU32::new(0),
             probe_at_ns: AtomicU64::new(0),
-            random: AtomicU64::new(0x2545_f491_4f6c_dd1d),
+            random: AtomicU64::new(0),
         }
     }
 
@@ -337,7 +338,7 @@ impl Lane {
     pub fn forget_marks(&self) {
         let submitted_ns = self.submitted_ns();
         self.ring.clear();
-        self.anchor.store(NONE, Relaxed);
+        self.anchor.store(0, Relaxed);
         for word in [&self.settled_ns, &self.marked_ns, &self.done_ns] {
             word.store(submitted_ns, Relaxed);
         }
@@ -413,12 +414,16 @@ impl Lane {
         self.probe_at_ns.store(next_ns, Relaxed);
     }
 
+    fn anchor(&self) -> Option<u32> {
+        self.anchor.load(Relaxed).checked_sub(1)
+    }
+
     fn random(&self) -> u64 {
-        let mut x = self.random.load(Relaxed);
+        let mut x = self.random.load(Relaxed) ^ SEED;
         x ^= x << 13;
         x ^= x >> 7;
         x ^= x << 17;
-        self.random.store(x, Relaxed);
+        self.random.store(x ^ SEED, Relaxed);
         x
     }
 
@@ -451,8 +456,8 @@ impl Lane {
             return;
         }
         let event = self.ring.next_event();
-        if event == self.anchor.load(Relaxed) {
-            self.anchor.store(NONE, Relaxed);
+        if self.anchor() == Some(event) {
+            self.anchor.store(0, Relaxed);
         }
         let busy = self
             .ring
@@ -515,12 +520,11 @@ impl Lane {
         mark: &Mark,
         alone: bool,
     ) -> i64 {
-        let anchor = self.anchor.load(Relaxed);
-        let since_ns = if anchor == NONE { None } else { world.elapsed_ns(anchor, event) };
+        let since_ns = self.anchor().and_then(|anchor| world.elapsed_ns(anchor, event));
         let span_ns = since_ns.map(|ns| u64::try_from(ns).unwrap_or(0));
         // One that ended before another mark adds no time of its own and does not move the anchor.
         if since_ns.is_none_or(|ns| ns > 0) {
-            self.anchor.store(event, Relaxed);
+            self.anchor.store(event.saturating_add(1), Relaxed);
         }
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let probed = mark.probe.and_then(|probe| {

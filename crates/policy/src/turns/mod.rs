@@ -125,7 +125,7 @@ impl Default for Tuning {
             steady_poll_ns: 2 * MS,
             calm_poll_ns: 10 * MS,
             lease_poll_ns: 50 * MS,
-            fills_ppm: 900_000,
+            fills_ppm: 600_000,
             trial_ns: 20 * MS,
             baseline_ns: 100 * MS,
             retrial_ns: 1_000 * MS,

@@ -17,7 +17,6 @@ use divvy_policy::cost;
 use super::capture::is_capturing;
 use super::charge::SUCCESS;
 use crate::sys::{In, Out, driver, real};
-use crate::tenant::device::Device;
 use crate::tenant::is_gated;
 use crate::tenant::share::{COSTS, Context, Here};
 

@@ -53,7 +53,7 @@ impl Context {
     const fn new() -> Self {
         Self {
             handle: AtomicU64::new(0),
-            ordinal: AtomicI32::new(-1),
+            ordinal: AtomicI32::new(0),
             stream: AtomicU64::new(0),
             lane: Lane::new(),
             events: [const { AtomicU64::new(0) }; 2 * MARKS as usize],
