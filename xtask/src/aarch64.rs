@@ -79,12 +79,12 @@ fn stand_in(names: &BTreeSet<String>) -> Result<PathBuf> {
          #[panic_handler]\nfn panic(_: &core::panic::PanicInfo<'_>) -> ! { loop {} }\n",
     );
     for name in names {
-        writeln!(text, "#[unsafe(no_mangle)]\npub extern \"C\" fn {name}() {{}}")?;
+        writeln!(text, "#[no_mangle]\npub extern \"C\" fn {name}() {{}}")?;
     }
     let source = directory.join("libc.rs");
     std::fs::write(&source, text).with_context(|| source.display().to_string())?;
     let mut rustc = Command::new("rustc");
-    rustc.args(["--crate-type=cdylib", "--edition=2024", "-Cpanic=abort", "--target", TRIPLE]);
+    rustc.args(["--crate-type=cdylib", "--edition=2021", "-Cpanic=abort", "--target", TRIPLE]);
     rustc.args(LINKER).args(["-Clink-arg=-soname=libc.so.6", "-o"]);
     rustc.arg(directory.join("libc.so")).arg(&source);
     run(&mut rustc)?;

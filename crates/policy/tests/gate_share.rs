@@ -332,7 +332,7 @@ proptest! {
         let (mean, ..) = shares(percent, mode, &lengths, wall_ns);
         let target = alone.min(percent as f64);
         // A kernel measured beside other streams' takes their time too, until marks put it right.
-        let tolerance = if mode == Mode::Streams { 3.0 } else { 1.0 };
+        let tolerance = if mode == Mode::Streams { 5.0 } else { 1.0 };
         prop_assert!((mean - target).abs() <= tolerance, "{mean} of {target}");
     }
 }

@@ -113,7 +113,7 @@ fn a_handle_gives_hooks_for_what_the_driver_has_and_nothing_else() {
             ("cuInit", "libdivvy.so"),
             ("cuMemAlloc_v2", "libdivvy.so"),
             ("cuGetProcAddress_v2", "libdivvy.so"),
-            ("cuLaunchKernel", "libcuda.so.1"),
+            ("cuDeviceGetPCIBusId", "libcuda.so.1"),
             ("cuMemFromTheFuture", "libcuda.so.1"),
             ("cuMemCreate", "null error"),
             ("curl_easy_init", "null error"),
@@ -143,7 +143,7 @@ fn the_drivers_answers_are_mapped_by_address() {
     let (out, err) = run(command.arg("by_driver").env("DIVVY_LOG", "warn"));
     let wanted = "cuInit=libdivvy.so 0 0\n\
         cuMemAlloc=libdivvy.so 0 0\n\
-        cuLaunchKernel=libcuda.so.1 0 0\n\
+        cuDeviceGetPCIBusId=libcuda.so.1 0 0\n\
         cuMemFromTheFuture=libcuda.so.1 0 0\n\
         cuGetProcAddress=libdivvy.so 0 0\n\
         cuNothing=null 500 1\n";
@@ -188,7 +188,7 @@ fn searches_start_at_the_caller() {
 fn a_linked_program_meets_the_hooks_first() {
     for mut command in [program("linked"), limited("linked")] {
         let (out, _) = run(&mut command);
-        assert_eq!(out, "cuInit=libdivvy.so 777\ncuLaunchKernel=libcuda.so.1 0\n");
+        assert_eq!(out, "cuInit=libdivvy.so 777\ncuDeviceGetPCIBusId=libcuda.so.1 0\n");
     }
 }
 
@@ -248,9 +248,9 @@ fn of_two_copies_the_first_works_and_the_second_steps_aside() {
     std::fs::copy(&built.shim, &second).expect("a copy under HAMi-core's name");
     let both = format!("{}:{}", built.shim.display(), second.display());
     let answers = answers(limited("client").arg("by_handle").env("LD_PRELOAD", both));
-    expect(&answers, &[("cuInit", "libdivvy.so"), ("cuLaunchKernel", "libcuda.so.1")]);
+    expect(&answers, &[("cuInit", "libdivvy.so"), ("cuDeviceGetPCIBusId", "libcuda.so.1")]);
     let (out, _) = run(limited("linked").env("LD_PRELOAD", &second));
-    assert_eq!(out, "cuInit=libvgpu.so 777\ncuLaunchKernel=libcuda.so.1 0\n");
+    assert_eq!(out, "cuInit=libvgpu.so 777\ncuDeviceGetPCIBusId=libcuda.so.1 0\n");
 }
 
 #[test]

@@ -22,6 +22,7 @@
 
 mod lane;
 mod marks;
+mod measure;
 
 pub use lane::{Lane, Ticket};
 pub use marks::{MARKS, Mark};

@@ -17,8 +17,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// How long a new machine waits for its first client.
 const FIRST_CLIENT_NS: u64 = 2_000_000_000;

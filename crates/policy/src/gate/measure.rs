@@ -1,0 +1,240 @@
+//! What a lane's launches are worth: probes, marks, and what they put right.
+//!
+//! Only a thread that holds the lane's claim records or settles; see [`super::lane`].
+
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use divvy_abi::config::{GateLine, gate};
+
+use super::lane::{Lane, Ticket, charge, signed};
+use super::marks::{Mark, Probe};
+use super::{LONG_NS, PROBE_EVERY_NS, World};
+use crate::cost::Costs;
+
+/// What the device spends on a drained stream between two events beside the launch and the host's gap,
+/// and on a busy one beside the launch. Measured on an H200: an empty burst shows 1,230 ns.
+const DRAINED_BIAS_NS: u64 = 800;
+const BUSY_BIAS_NS: u64 = 1_300;
+
+/// An estimate below this may grow at once; above it by half.
+const MOST_GROWTH_FROM_NS: u64 = 4_000;
+
+/// A launch call that takes longer than this was held up.
+const USUAL_GAP_NS: u64 = 20_000;
+
+/// Where the generator starts. A lane is zeros at first, so that a table of them takes no room in a
+/// file.
+const SEED: u64 = 0x2545_f491_4f6c_dd1d;
+
+/// Launches on one stream after which the others are forgotten.
+const MIXED_FOR: u32 = 64;
+
+impl Lane {
+    pub(super) fn claim(&self) -> Option<Claim<'_>> {
+        self.claim
+            .compare_exchange(false, true, Acquire, Relaxed)
+            .is_ok()
+            .then_some(Claim(&self.claim))
+    }
+
+    /// Whether this launch is to be measured by itself.
+    pub(super) fn is_probe_due<W: World>(
+        &self,
+        world: &W,
+        now_ns: u64,
+        known_ns: Option<u64>,
+        all_marked: bool,
+    ) -> bool {
+        let is_mixed = self.is_mixed(world.stream());
+        let is_drained = || {
+            all_marked
+                && self.ring.newest_and_oldest().is_none_or(|(newest, _)| world.is_done(newest))
+        };
+        match known_ns {
+            None => true,
+            // In a queue that never drains, marks measure better.
+            Some(ns) if ns >= LONG_NS => is_drained(),
+            // Other streams' work would be measured with it.
+            Some(_) if now_ns >= self.probe_at_ns.load(Relaxed) => !is_mixed || is_drained(),
+            Some(_) => false,
+        }
+    }
+
+    /// Whether launches came on several streams of late.
+    pub(super) fn is_mixed(&self, stream: u64) -> bool {
+        if self.stream.swap(stream, Relaxed) != stream {
+            self.streams_mixed.store(MIXED_FOR, Relaxed);
+        }
+        self.streams_mixed.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+
+    pub(super) fn begin_probe<W: World>(&self, world: &W, ticket: &mut Ticket) {
+        let Some(_claim) = self.claim() else { return };
+        let before_ns = world.now_ns();
+        if !self.ring.has_room() || !world.record(self.ring.next_probe_event(), false) {
+            return;
+        }
+        let now_ns = world.now_ns();
+        // Held up within the call, the device may have seen it as early as at its start.
+        let held_up = now_ns.saturating_sub(before_ns) > USUAL_GAP_NS;
+        ticket.probed_at_ns = Some(if held_up { before_ns } else { now_ns });
+        let spread_ns = self.random() % PROBE_EVERY_NS;
+        let next_ns = now_ns.saturating_add(PROBE_EVERY_NS / 2).saturating_add(spread_ns);
+        self.probe_at_ns.store(next_ns, Relaxed);
+    }
+
+    pub(super) fn anchor(&self) -> Option<u32> {
+        self.anchor.load(Relaxed).checked_sub(1)
+    }
+
+    pub(super) fn random(&self) -> u64 {
+        let mut x = self.random.load(Relaxed) ^ SEED;
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        self.random.store(x ^ SEED, Relaxed);
+        x
+    }
+
+    /// The driver has the launch; `submitted` is false when it refused.
+    pub fn launched<W: World>(&self, world: &W, ticket: Ticket, submitted: bool) {
+        let Ticket { key, charged_ns, is_unknown, mark, probed_at_ns, active, epoch } = ticket;
+        if !submitted {
+            if is_unknown {
+                let _ = self.unknown.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
+            }
+            // Given back to the chunk: the next launch spends it.
+            self.credit_ns.fetch_add(signed(charged_ns), Relaxed);
+            return;
+        }
+        if !mark {
+            return;
+        }
+        let after_ns = probed_at_ns.map(|before_ns| world.now_ns().saturating_sub(before_ns));
+        let Some(_claim) = self.claim() else { return };
+        let probe_event = self.ring.next_probe_event();
+        let probe = after_ns.map(|gap_ns| Probe { key, charged_ns, gap_ns });
+        let probe = probe.filter(|_| active <= 1).map(|probe| (probe_event, probe));
+        self.mark(world, probe, epoch);
+    }
+
+    /// Records a mark behind what the calling thread submitted last. The caller holds the claim.
+    pub(super) fn mark<W: World>(&self, world: &W, probe: Option<(u32, Probe)>, epoch: u64) {
+        let submitted_ns = self.submitted_ns();
+        if !self.ring.has_room() {
+            return;
+        }
+        let event = self.ring.next_event();
+        if self.anchor() == Some(event) {
+            self.anchor.store(0, Relaxed);
+        }
+        let busy = self
+            .ring
+            .newest_and_oldest()
+            .is_some_and(|(newest, oldest)| !world.is_done(newest) || !world.is_done(oldest));
+        let whole = self.streams_mixed.load(Relaxed) != 0;
+        if !world.record(event, whole) {
+            return;
+        }
+        let probe = probe.map(|(first, probe)| {
+            // Its first event is still incomplete with the launch submitted: no gap lies between.
+            let gap_ns = if world.is_done(first) { probe.gap_ns.max(1) } else { 0 };
+            Probe { gap_ns, ..probe }
+        });
+        let linked = busy && !self.broken.swap(false, Relaxed);
+        self.ring.push(Mark { submitted_ns, epoch, linked, probe });
+        self.marked_ns.store(submitted_ns, Relaxed);
+    }
+
+    /// Marks the end of a burst, so that its tail is measured while the gate is closed.
+    pub(super) fn close_burst<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) {
+        if self.submitted_ns() > self.marked_ns.load(Relaxed)
+            && let Some(_claim) = self.claim()
+        {
+            self.mark(world, None, line.epoch);
+        }
+        self.settle(world, costs, line);
+    }
+
+    /// Puts right what completed marks show.
+    ///
+    /// Cost: an event query, and for each mark that has completed an elapsed time.
+    pub fn settle<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) {
+        let Some(_claim) = self.claim() else { return };
+        let mut correction_ns = 0_i64;
+        while let Some((event, mark)) = self.ring.oldest() {
+            if !world.is_done(event) {
+                break;
+            }
+            // Behind the end of a turn another tenant's work lies between the events.
+            let alone = line.active <= 1 && line.gate != gate::CLOSED && line.epoch == mark.epoch;
+            let measured_ns = self.settle_one(world, costs, event, &mark, alone);
+            correction_ns = correction_ns.saturating_add(if alone { measured_ns } else { 0 });
+            self.ring.pop();
+            self.settled_ns.store(mark.submitted_ns, Relaxed);
+            self.done_ns.fetch_max(mark.submitted_ns, Relaxed);
+            self.unknown.store(0, Relaxed);
+        }
+        if correction_ns != 0 {
+            charge(world, world.terms(), world.now_ns(), correction_ns);
+        }
+    }
+
+    /// What one completed mark adds to what was charged.
+    pub(super) fn settle_one<W: World>(
+        &self,
+        world: &W,
+        costs: &Costs,
+        event: u32,
+        mark: &Mark,
+        alone: bool,
+    ) -> i64 {
+        let since_ns = self.anchor().and_then(|anchor| world.elapsed_ns(anchor, event));
+        let span_ns = since_ns.map(|ns| u64::try_from(ns).unwrap_or(0));
+        // One that ended before another mark adds no time of its own and does not move the anchor.
+        if since_ns.is_none_or(|ns| ns > 0) {
+            self.anchor.store(event.saturating_add(1), Relaxed);
+        }
+        let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
+        let probed = mark.probe.and_then(|probe| {
+            let between_ns = u64::try_from(world.elapsed_ns(super::MARKS + event, event)?).ok()?;
+            // The host was held up (a first launch loads code): its gap says nothing exact. Of what is
+            // not known at all even that is worth having, or a slow host would pay for nothing.
+            let held_up = probe.gap_ns > USUAL_GAP_NS && probe.gap_ns > between_ns / 16;
+            if held_up && costs.get(probe.key).is_some() {
+                return None;
+            }
+            let bias_ns = match probe.gap_ns {
+                0 => BUSY_BIAS_NS,
+                gap_ns => gap_ns.saturating_add(DRAINED_BIAS_NS),
+            };
+            let took_ns = between_ns.saturating_sub(bias_ns).max(between_ns / 8).max(500);
+            if alone {
+                // What another context was given in between must not pass for the kernel's own.
+                let most_ns = costs.get(probe.key).map_or(u64::MAX, |ns| ns.saturating_mul(3) / 2);
+                costs.learn(probe.key, took_ns.min(most_ns.max(MOST_GROWTH_FROM_NS)));
+                world.note_length(took_ns);
+            }
+            Some((probe.charged_ns, took_ns))
+        });
+        match (mark.linked, span_ns, probed) {
+            (true, Some(span_ns), _) => signed(span_ns).saturating_sub(signed(charged_ns)),
+            (_, _, Some((guess_ns, took_ns))) => signed(took_ns).saturating_sub(signed(guess_ns)),
+            // Not continuous, but nothing before the anchor's end is in it: no more than that.
+            (false, Some(span_ns), None) if span_ns < charged_ns => {
+                signed(span_ns).saturating_sub(signed(charged_ns))
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// The right to change a lane's marks.
+pub(super) struct Claim<'a>(&'a AtomicBool);
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Release);
+    }
+}
