@@ -24,9 +24,12 @@ const SIZE_BYTES: u64 = 300_000;
 const GLIBC: (u32, u32) = (2, 17);
 /// Exported beside the hooked entry points.
 const LOADER: [&str; 2] = ["dlsym", "dlvsym"];
+/// The same of the arm64 file, whose instructions are all four bytes long.
+const ARM64_BYTES: u64 = 310_000;
 /// Most pointers the loader must move at each start. A table of hooks would have hundreds, so it holds
-/// offsets; what remains are the few tables of `core::fmt`.
-const MOVED_POINTERS: usize = 16;
+/// offsets; what remains are the few tables of `core::fmt`, and those of the calls that the share gate
+/// is handed.
+const MOVED_POINTERS: usize = 48;
 /// Sections in which such a pointer is the loader's own: its arrays, the linker's tables of addresses.
 const LOADER_SECTIONS: [&str; 5] = [".init_array", ".fini_array", ".got", ".got.plt", ".dynamic"];
 /// What a guest in another program must not call: memory of its allocator, threads, signals, its
@@ -114,9 +117,9 @@ pub(crate) fn check_aarch64() -> Result<Vec<Finding>> {
             holds: library.machine == object::elf::EM_AARCH64.0,
         },
         Finding {
-            what: "arm64: loaded part of the file (300 kB at most)",
+            what: "arm64: loaded part of the file (310 kB at most)",
             found: format!("{} bytes", library.loaded_bytes),
-            holds: library.loaded_bytes <= SIZE_BYTES,
+            holds: library.loaded_bytes <= ARM64_BYTES,
         },
         needed(&library).of("arm64: libraries needed (libc.so.6, ld-linux)"),
         exports(&library).of("arm64: exports (the hooked entries, dlsym, dlvsym)"),
@@ -125,7 +128,7 @@ pub(crate) fn check_aarch64() -> Result<Vec<Finding>> {
             found: some(&beyond),
             holds: beyond.is_empty(),
         },
-        pointers(&library).of("arm64: pointers the loader must move (16 at most)"),
+        pointers(&library).of("arm64: pointers the loader must move (48 at most)"),
         panics(&library).of("arm64: panic machinery linked in (none)"),
         thread_local(&library).of("arm64: thread-local bytes added to every thread (0)"),
         stays(&library).of("arm64: stays mapped when the program closes it"),
@@ -244,7 +247,7 @@ fn pointers(library: &Library) -> Finding {
         .collect();
     let sections: BTreeSet<&str> = elsewhere.iter().copied().collect();
     Finding {
-        what: "pointers the loader must move, outside its own tables (16 at most)",
+        what: "pointers the loader must move, outside its own tables (48 at most)",
         found: format!(
             "{} of {} in all; in {}",
             elsewhere.len(),
