@@ -57,6 +57,16 @@ fn ready(machine: &Machine, program: &str, scenario: &str) -> Talk {
     client
 }
 
+/// A client of a paused tenant, one of whose calls waits at the gate, and the tenant's owner.
+fn waiting(machine: &Machine, scenario: &str) -> (Talk, Owner) {
+    let mut client = ready(machine, "gate", scenario);
+    let owner = owner(machine);
+    pause(&owner, true);
+    next_call(&mut client).expect("a call");
+    assert_eq!(client.line_within(WAITS), None);
+    (client, owner)
+}
+
 /// Lets the client make its next call; the call's name, none when it has made all.
 fn next_call(client: &mut Talk) -> Option<String> {
     client.go();
@@ -265,11 +275,7 @@ fn a_closed_gate_lasts_as_long_as_its_lease() {
 #[test]
 fn a_process_killed_at_the_gate_leaves_the_tenant_usable() {
     let machine = Machine::new().limited(4 * GIB);
-    let mut client = ready(&machine, "gate", "launches");
-    let owner = owner(&machine);
-    pause(&owner, true);
-    next_call(&mut client).expect("a call");
-    assert_eq!(client.line_within(WAITS), None);
+    let (mut client, owner) = waiting(&machine, "launches");
     client.kill();
     assert!(client.end_within(ENDS).is_some(), "a killed process ends");
     pause(&owner, false);
@@ -279,11 +285,7 @@ fn a_process_killed_at_the_gate_leaves_the_tenant_usable() {
 #[test]
 fn a_process_that_waits_at_the_gate_can_be_ended() {
     let machine = Machine::new().limited(4 * GIB);
-    let mut client = ready(&machine, "gate", "launches");
-    let owner = owner(&machine);
-    pause(&owner, true);
-    next_call(&mut client).expect("a call");
-    assert_eq!(client.line_within(WAITS), None);
+    let (client, _owner) = waiting(&machine, "launches");
     let pid = client.pid().to_string();
     assert_eq!(finish(std::process::Command::new("kill").args(["-TERM", &pid])).code(), Some(0));
     let status = client.end_within(ENDS).expect("it ends");
@@ -293,11 +295,7 @@ fn a_process_that_waits_at_the_gate_can_be_ended() {
 #[test]
 fn exit_does_not_wait_for_a_thread_at_the_gate() {
     let machine = Machine::new().limited(4 * GIB);
-    let mut client = ready(&machine, "gate", "left_by_another_thread");
-    let owner = owner(&machine);
-    pause(&owner, true);
-    next_call(&mut client).expect("a call");
-    assert_eq!(client.line_within(WAITS), None);
+    let (mut client, _owner) = waiting(&machine, "left_by_another_thread");
     client.go();
     assert_eq!(client.end_within(ENDS).and_then(|status| status.code()), Some(0));
 }

@@ -5,14 +5,16 @@
 //! query 0.11 us, and the device twice 0.7 us where it follows work; a drained device starts a kernel 1 us after it was submitted;
 //! timers are late by up to 120 us, and now and then by a millisecond.
 
+mod words;
+
 use std::cell::{Cell, RefCell};
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_policy::cost::{self, Costs};
 use divvy_policy::gate::{Lane, MARKS, Terms, World};
-use divvy_policy::pace::Clock;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use words::Words;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -20,38 +22,6 @@ const S: u64 = 1_000_000_000;
 
 /// What the device spends before and after the time of an event that follows work.
 const EVENT_NS: u64 = 700;
-
-#[derive(Default)]
-struct Words {
-    paid_at: Cell<u64>,
-    share: Cell<u64>,
-    closed: Cell<u64>,
-}
-
-fn replace(cell: &Cell<u64>, old: u64, new: u64) -> Result<(), u64> {
-    (cell.get() == old).then(|| cell.set(new)).ok_or_else(|| cell.get())
-}
-
-impl Clock for Words {
-    fn paid_at_ns(&self) -> u64 {
-        self.paid_at.get()
-    }
-    fn replace_paid_at_ns(&self, old: u64, new: u64) -> Result<(), u64> {
-        replace(&self.paid_at, old, new)
-    }
-    fn share_ppm(&self) -> u64 {
-        self.share.get()
-    }
-    fn replace_share_ppm(&self, old: u64, new: u64) -> Result<(), u64> {
-        replace(&self.share, old, new)
-    }
-    fn closed_until_ns(&self) -> u64 {
-        self.closed.get()
-    }
-    fn set_closed_until_ns(&self, until_ns: u64) {
-        self.closed.set(until_ns);
-    }
-}
 
 /// A process with one context, and the card below it.
 struct Card {

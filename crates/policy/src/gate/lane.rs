@@ -67,10 +67,8 @@ pub struct Ticket {
     pub(super) key: u64,
     pub(super) charged_ns: u64,
     pub(super) is_unknown: bool,
-    pub(super) mark: bool,
     /// Host time after the probe's first event was recorded.
     pub(super) probed_at_ns: Option<u64>,
-    pub(super) active: u32,
     /// The turn it is in.
     pub(super) epoch: u64,
 }
@@ -158,7 +156,7 @@ impl Lane {
         let charged_ns = known_ns.unwrap_or(UNKNOWN_NS);
         // What was submitted since the last mark may still run.
         let all_marked = self.submitted_ns() <= self.marked_ns.load(Relaxed);
-        self.draw(world, terms, now_ns, charged_ns, room_ns);
+        self.draw(world, terms, &line, now_ns, charged_ns, room_ns);
         if known_ns.is_none() {
             self.unknown.fetch_add(1, Relaxed);
         }
@@ -166,9 +164,7 @@ impl Lane {
             key,
             charged_ns,
             is_unknown: known_ns.is_none(),
-            mark: true,
             probed_at_ns: None,
-            active: line.active,
             epoch: line.epoch,
         };
         if line.active <= 1 && self.is_probe_due(world, now_ns, known_ns, all_marked) {
@@ -179,7 +175,15 @@ impl Lane {
 
     /// Takes a chunk of credit that covers `charged_ns`, and no more than `room_ns` where that is more,
     /// and spends `charged_ns`.
-    fn draw<W: World>(&self, world: &W, terms: Terms, now_ns: u64, charged_ns: u64, room_ns: u64) {
+    fn draw<W: World>(
+        &self,
+        world: &W,
+        terms: Terms,
+        line: &GateLine,
+        now_ns: u64,
+        charged_ns: u64,
+        room_ns: u64,
+    ) {
         let left_ns = u64::try_from(self.credit_ns.load(Relaxed)).unwrap_or(0);
         // Spread, so that chunks do not end at the same place of a loop each time.
         let spread_ns = CHUNK_NS / 2 + self.random() % CHUNK_NS;
@@ -187,7 +191,7 @@ impl Lane {
         self.taken_ns.fetch_add(chunk_ns, Relaxed);
         let net_ns = signed(chunk_ns).saturating_sub(signed(charged_ns));
         self.credit_ns.fetch_add(net_ns, Relaxed);
-        charge(world, terms, now_ns, signed(chunk_ns));
+        charge(world, terms, line, now_ns, signed(chunk_ns));
         let ahead_ns = self.busy_until_ns.load(Relaxed).max(now_ns);
         self.set_busy_until(world, ahead_ns.saturating_add(chunk_ns));
         world.note_launch(now_ns);
@@ -265,8 +269,7 @@ impl Lane {
             // Nothing would show when it drains.
             self.unknown.store(0, Relaxed);
             if ahead_ns > horizon_ns {
-                self.done_ns.store(self.submitted_ns(), Relaxed);
-                self.set_busy_until(world, now_ns);
+                self.count_as_done(world, now_ns);
             }
             return false;
         }
@@ -279,14 +282,19 @@ impl Lane {
             // Kernels that wait for this very launch: it must go.
             world.count_drain_given_up();
             self.unknown.store(0, Relaxed);
-            self.done_ns.store(self.submitted_ns(), Relaxed);
-            self.set_busy_until(world, now_ns);
+            self.count_as_done(world, now_ns);
             *drain = Drain::default();
             return false;
         }
         let excess_ns = ahead_ns.saturating_sub(horizon_ns);
         world.sleep_until(now_ns.saturating_add(excess_ns.clamp(5_000, 1_000_000)));
         true
+    }
+
+    /// Takes all that was submitted for ended.
+    fn count_as_done<W: World>(&self, world: &W, now_ns: u64) {
+        self.done_ns.store(self.submitted_ns(), Relaxed);
+        self.set_busy_until(world, now_ns);
     }
 
     /// Work in flight: what the model says, bounded by what marks have shown.
@@ -364,9 +372,9 @@ fn cap(terms: Terms, quantum_ns: u64) -> Option<Cap> {
 }
 
 /// Charges the tenant, against its cap where it has one.
-pub(super) fn charge<W: World>(world: &W, terms: Terms, now_ns: u64, ns: i64) {
+pub(super) fn charge<W: World>(world: &W, terms: Terms, line: &GateLine, now_ns: u64, ns: i64) {
     world.add_used(ns);
-    if let Some(cap) = cap(terms, world.line().quantum_ns) {
+    if let Some(cap) = cap(terms, line.quantum_ns) {
         cap.charge(world.clock(), now_ns, ns);
     }
 }

@@ -99,7 +99,7 @@ impl Lane {
 
     /// The driver has the launch; `submitted` is false when it refused.
     pub fn launched<W: World>(&self, world: &W, ticket: Ticket, submitted: bool) {
-        let Ticket { key, charged_ns, is_unknown, mark, probed_at_ns, active, epoch } = ticket;
+        let Ticket { key, charged_ns, is_unknown, probed_at_ns, epoch } = ticket;
         if !submitted {
             if is_unknown {
                 let _ = self.unknown.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
@@ -108,19 +108,14 @@ impl Lane {
             self.credit_ns.fetch_add(signed(charged_ns), Relaxed);
             return;
         }
-        if !mark {
-            return;
-        }
         let after_ns = probed_at_ns.map(|before_ns| world.now_ns().saturating_sub(before_ns));
         let Some(_claim) = self.claim() else { return };
-        let probe_event = self.ring.next_probe_event();
         let probe = after_ns.map(|gap_ns| Probe { key, charged_ns, gap_ns });
-        let probe = probe.filter(|_| active <= 1).map(|probe| (probe_event, probe));
         self.mark(world, probe, epoch);
     }
 
     /// Records a mark behind what the calling thread submitted last. The caller holds the claim.
-    pub(super) fn mark<W: World>(&self, world: &W, probe: Option<(u32, Probe)>, epoch: u64) {
+    pub(super) fn mark<W: World>(&self, world: &W, probe: Option<Probe>, epoch: u64) {
         let submitted_ns = self.submitted_ns();
         if !self.ring.has_room() {
             return;
@@ -137,9 +132,10 @@ impl Lane {
         if !world.record(event, whole) {
             return;
         }
-        let probe = probe.map(|(first, probe)| {
+        let probe = probe.map(|probe| {
             // Its first event is still incomplete with the launch submitted: no gap lies between.
-            let gap_ns = if world.is_done(first) { probe.gap_ns.max(1) } else { 0 };
+            let gap_ns =
+                if world.is_done(self.ring.next_probe_event()) { probe.gap_ns.max(1) } else { 0 };
             Probe { gap_ns, ..probe }
         });
         let linked = busy && !self.broken.swap(false, Relaxed);
@@ -177,7 +173,7 @@ impl Lane {
             self.unknown.store(0, Relaxed);
         }
         if correction_ns != 0 {
-            charge(world, world.terms(), world.now_ns(), correction_ns);
+            charge(world, world.terms(), line, world.now_ns(), correction_ns);
         }
     }
 

@@ -2,10 +2,10 @@
 //!
 //! Each asks the share gate before the driver gets it. What moves data between host and device, or
 //! makes a stream wait, is no work: it only ends the span that is being measured. Entry points whose
-//! effect says `gate` or `observe` and that have no hook of their own come here by the build
-//! ([`gated`], [`end_span`]).
+//! effect says `gate` or `span` and that have no hook of their own come here by the build ([`gated`],
+//! [`end_span`]).
 //!
-//! Promises: one load where no gate of the tenant is in use; what is being captured passes uncharged
+//! Promises: three loads where no gate of the tenant is in use; what is being captured passes uncharged
 //! and is charged when its graph is launched; the driver's answer is the program's.
 
 use core::ffi::{c_int, c_uint};
@@ -157,11 +157,14 @@ pub(crate) fn cuLaunchKernelEx(
     extra: Out<'_, *mut core::ffi::c_void>,
 ) -> CUresult {
     let call = || real.call(config, function, params, extra);
+    // Read for the gate alone: an ungated launch copies nothing.
+    if !is_gated() {
+        return call();
+    }
     let Some(launch) = config.get() else { return call() };
     let grid = [launch.gridDimX, launch.gridDimY, launch.gridDimZ];
     let block = [launch.blockDimX, launch.blockDimY, launch.blockDimZ];
-    let key = || kernel_key(function, grid, block);
-    work(launch.hStream, real.per_thread(), key, call)
+    gated(launch.hStream, real.per_thread(), kernel_key(function, grid, block), &call)
 }
 
 /// Launches a kernel whose blocks meet.
@@ -240,28 +243,36 @@ pub(super) fn graph(
     work(stream, per_thread, || cost::key([GRAPH ^ exec.0.addr() as u64, 0, 0]), call)
 }
 
-/// A copy whose ends say what it is: work if both lie in the device's memory.
+/// A copy whose ends say what it is: `device_bytes` of work if both lie in the device's memory, else
+/// none. Asked only for tenants that have gates.
 fn copy(
     stream: CUstream,
     per_thread: bool,
     symbol: u64,
-    bytes: u64,
-    is_device_side: impl FnOnce() -> bool,
+    device_bytes: impl FnOnce() -> Option<usize>,
     call: impl Fn() -> CUresult,
 ) -> CUresult {
     if !is_gated() {
         return call();
     }
-    if is_device_side() {
-        let key = cost::key([COPY | symbol, class(bytes), 1]);
+    if let Some(bytes) = device_bytes() {
+        let key = cost::key([COPY | symbol, class(bytes as u64), 1]);
         return gated(stream, per_thread, key, &call);
     }
     end_span();
     call()
 }
 
-fn both_device(a: CUdeviceptr, b: CUdeviceptr) -> bool {
-    driver::pointer_is_device(a) && driver::pointer_is_device(b)
+/// A copy between two addresses.
+fn linear(
+    stream: CUstream,
+    per_thread: bool,
+    ends: [CUdeviceptr; 2],
+    bytes: usize,
+    call: impl Fn() -> CUresult,
+) -> CUresult {
+    let device_bytes = || ends.into_iter().all(driver::pointer_is_device).then_some(bytes);
+    copy(stream, per_thread, 0x1000, device_bytes, call)
 }
 
 /// Copies between any two addresses.
@@ -272,7 +283,7 @@ pub(crate) fn cuMemcpy(
     bytes: usize,
 ) -> CUresult {
     let call = || real.call(to, from, bytes);
-    copy(NULL_STREAM, real.per_thread(), 0x1000, bytes as u64, || both_device(to, from), call)
+    linear(NULL_STREAM, real.per_thread(), [to, from], bytes, call)
 }
 
 /// The same on a stream.
@@ -284,11 +295,14 @@ pub(crate) fn cuMemcpyAsync(
     stream: CUstream,
 ) -> CUresult {
     let call = || real.call(to, from, bytes, stream);
-    copy(stream, real.per_thread(), 0x1000, bytes as u64, || both_device(to, from), call)
+    linear(stream, real.per_thread(), [to, from], bytes, call)
 }
 
-fn is_device_type(kind: CUmemorytype) -> bool {
-    matches!(kind, CUmemorytype::CU_MEMORYTYPE_DEVICE | CUmemorytype::CU_MEMORYTYPE_ARRAY)
+/// Whether both ends lie in the device's memory by name.
+fn are_device_types(ends: [CUmemorytype; 2]) -> bool {
+    ends.into_iter().all(|kind| {
+        matches!(kind, CUmemorytype::CU_MEMORYTYPE_DEVICE | CUmemorytype::CU_MEMORYTYPE_ARRAY)
+    })
 }
 
 /// A rectangle's copy: work if both ends lie in the device's memory by name.
@@ -298,11 +312,12 @@ fn rectangle(
     what: In<'_, CUDA_MEMCPY2D>,
     call: impl Fn() -> CUresult,
 ) -> CUresult {
-    let ends = what.get();
-    let bytes = ends.as_ref().map_or(0, |ends| ends.WidthInBytes.saturating_mul(ends.Height));
-    let is_device_side =
-        || ends.is_some_and(|e| is_device_type(e.srcMemoryType) && is_device_type(e.dstMemoryType));
-    copy(stream, per_thread, 0x1001, bytes as u64, is_device_side, call)
+    let device_bytes = || {
+        let ends = what.get()?;
+        are_device_types([ends.srcMemoryType, ends.dstMemoryType])
+            .then(|| ends.WidthInBytes.saturating_mul(ends.Height))
+    };
+    copy(stream, per_thread, 0x1001, device_bytes, call)
 }
 
 /// Copies a rectangle.
@@ -334,13 +349,12 @@ fn cuboid(
     what: In<'_, CUDA_MEMCPY3D>,
     call: impl Fn() -> CUresult,
 ) -> CUresult {
-    let ends = what.get();
-    let bytes = ends
-        .as_ref()
-        .map_or(0, |ends| ends.WidthInBytes.saturating_mul(ends.Height).saturating_mul(ends.Depth));
-    let is_device_side =
-        || ends.is_some_and(|e| is_device_type(e.srcMemoryType) && is_device_type(e.dstMemoryType));
-    copy(stream, per_thread, 0x1002, bytes as u64, is_device_side, call)
+    let device_bytes = || {
+        let ends = what.get()?;
+        are_device_types([ends.srcMemoryType, ends.dstMemoryType])
+            .then(|| ends.WidthInBytes.saturating_mul(ends.Height).saturating_mul(ends.Depth))
+    };
+    copy(stream, per_thread, 0x1002, device_bytes, call)
 }
 
 /// Copies a box.

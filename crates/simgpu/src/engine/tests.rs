@@ -162,6 +162,12 @@ fn a_slower_machine_loses_the_same() {
     }
 }
 
+/// Beginnings and ends of all jobs but the first.
+fn times_after_first(report: &Report) -> Vec<(u64, u64)> {
+    let times = |ending: &Ending| (ending.started_ns, ending.finished_ns);
+    report.endings.iter().skip(1).map(times).collect()
+}
+
 #[test]
 fn work_queued_ahead_runs_back_to_back_however_late_the_packets_come() {
     let mut engines = Engines::new(1);
@@ -177,12 +183,7 @@ fn work_queued_ahead_runs_back_to_back_however_late_the_packets_come() {
     engines.advance(850_000, &mut report);
     engines.submit(1, job(1, 5, 100_000, 810_000), 850_000, &mut report);
     engines.advance(SECOND_NS, &mut report);
-    let times: Vec<(u64, u64)> = report
-        .endings
-        .iter()
-        .skip(1)
-        .map(|ending| (ending.started_ns, ending.finished_ns))
-        .collect();
+    let times = times_after_first(&report);
     let expected = [(501_000, 601_000), (601_000, 701_000), (701_000, 801_000), (810_000, 910_000)];
     assert_eq!(times, expected);
 }
@@ -196,12 +197,7 @@ fn work_handed_in_later_begins_later_and_holds_nobody_up() {
     engines.submit(1, job(1, 2, 100_000, 507_000), 500_000, &mut report);
     engines.submit(2, job(1, 1, 3_000, 500_000), 500_000, &mut report);
     engines.advance(SECOND_NS, &mut report);
-    let times: Vec<(u64, u64)> = report
-        .endings
-        .iter()
-        .skip(1)
-        .map(|ending| (ending.started_ns, ending.finished_ns))
-        .collect();
+    let times = times_after_first(&report);
     assert_eq!(times, [(500_000, 503_000), (507_000, 607_000)]);
     // Dropped before it was handed in, it never was.
     engines.submit(1, job(1, 3, 100_000, 2 * SECOND_NS), SECOND_NS, &mut report);
