@@ -15,6 +15,7 @@ mod containers;
 mod context_cost;
 mod contexts;
 mod coverage;
+mod daemon;
 mod escapes;
 mod gate;
 mod graphs;

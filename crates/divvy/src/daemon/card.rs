@@ -1,8 +1,10 @@
 //! Who else is on the cards: processes of no tenant, and MPS, as NVML tells.
 //!
-//! A thread of its own asks once a second, and only while tenants share a device, because NVML may take
-//! milliseconds and the scheduling thread must not wait. Both sides exchange what they know through a
-//! [`Board`], which the scheduling thread only ever tries to take.
+//! A thread of its own decides once a second whether to ask, and only while tenants share a device,
+//! because an answer takes milliseconds and the scheduling thread must not wait. NVML is asked anew
+//! when the tenants have changed or the driver has more or fewer users than before, which the kernel
+//! counts; else every [`LONGEST`]. Both sides exchange what they know through a [`Board`], which the
+//! scheduling thread only ever tries to take.
 //!
 //! Where the processes NVML names cannot be told from the tenants' (another pid namespace), nothing is
 //! said of foreign ones. Without NVML nothing happens.
@@ -13,12 +15,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nvml_wrapper::Nvml;
+use super::look::{self, Seen};
 
-/// Time between two looks.
+/// Time between two decisions.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Looks between two attempts to load NVML.
+/// Periods after which NVML is asked though nothing is known to have changed, and after it could not
+/// be asked.
+const LONGEST: u32 = 5;
 const RETRY: u32 = 30;
+/// Where the kernel counts the driver's users: open descriptors of its device files.
+const USES: [&str; 2] = ["/sys/module/nvidia/refcnt", "/sys/module/nvidia_uvm/refcnt"];
 
 /// A process: the inode of its pid namespace, and its pid there.
 pub(super) type Identity = (u64, u32);
@@ -42,6 +48,24 @@ pub(super) struct Found {
     pub(super) mps: bool,
 }
 
+/// What an answer depends on, as far as it costs nothing to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Circumstances {
+    asked: BTreeSet<String>,
+    known: BTreeSet<Identity>,
+    uses: [Option<String>; 2],
+}
+
+/// The last answer.
+#[derive(Debug, Default)]
+struct Last {
+    to: Circumstances,
+    /// Periods ago; `None` when there has been no answer yet.
+    age: Option<u32>,
+    /// `None` when NVML could not be asked.
+    found: Option<BTreeMap<String, Found>>,
+}
+
 /// Starts the thread.
 pub(super) fn start(is_system: bool) -> std::io::Result<Arc<Mutex<Board>>> {
     let board = Arc::new(Mutex::new(Board::default()));
@@ -54,37 +78,53 @@ pub(super) fn start(is_system: bool) -> std::io::Result<Arc<Mutex<Board>>> {
 }
 
 fn watch(board: &Mutex<Board>, is_system: bool) {
-    let mut nvml: Option<Nvml> = None;
-    let mut looks = 0_u32;
+    let mut last = Last::default();
     loop {
         std::thread::sleep(PERIOD);
         let (asked, known) = {
             let board = board.lock().unwrap_or_else(PoisonError::into_inner);
             (board.asked.clone(), board.known.clone())
         };
+        // Read before NVML is asked: whoever comes meanwhile makes it be asked again.
+        let uses = USES.map(|path| std::fs::read_to_string(path).ok());
+        let now = Circumstances { asked, known, uses };
         let mut found = BTreeMap::new();
-        if !asked.is_empty() {
-            if nvml.is_none() && looks.is_multiple_of(RETRY) {
-                nvml = Nvml::init().ok();
+        if now.asked.is_empty() {
+            last = Last::default();
+        } else {
+            if last.is_due(&now) {
+                let seen = look::ask(&now.asked);
+                let count = |(uuid, seen)| (uuid, found_in(&seen, &now.known));
+                last.found = seen.map(|seen| seen.into_iter().map(count).collect());
+                last.to = now.clone();
+                last.age = Some(0);
             }
-            looks = looks.wrapping_add(1);
             let mps = has_mps_pipe(is_system);
-            for uuid in asked {
-                let seen = nvml.as_ref().and_then(|nvml| look(nvml, &uuid, &known));
-                let seen = seen.unwrap_or_default();
-                found.insert(uuid, Found { mps: seen.mps || mps, ..seen });
+            for uuid in now.asked {
+                let told = last.found.as_ref().and_then(|found| found.get(&uuid).copied());
+                let told = told.unwrap_or_default();
+                found.insert(uuid, Found { mps: told.mps || mps, ..told });
             }
         }
         board.lock().unwrap_or_else(PoisonError::into_inner).found = found;
     }
 }
 
-fn look(nvml: &Nvml, uuid: &str, known: &BTreeSet<Identity>) -> Option<Found> {
-    let device = nvml.device_by_uuid(uuid).ok()?;
-    let processes = device.running_compute_processes().ok()?;
-    let identities: Vec<_> = processes.iter().map(|process| identity(process.pid)).collect();
-    let mps = device.mps_running_compute_processes().is_ok_and(|list| !list.is_empty());
-    Some(Found { foreign: foreign(&identities, known), mps })
+impl Last {
+    /// Whether NVML is to be asked under the circumstances of `now`. Called once a period.
+    fn is_due(&mut self, now: &Circumstances) -> bool {
+        let Some(age) = &mut self.age else { return true };
+        *age += 1;
+        match self.found {
+            Some(_) => *age >= LONGEST || self.to != *now,
+            None => *age >= RETRY,
+        }
+    }
+}
+
+fn found_in(seen: &Seen, known: &BTreeSet<Identity>) -> Found {
+    let identities: Vec<_> = seen.pids.iter().map(|pid| identity(*pid)).collect();
+    Found { foreign: foreign(&identities, known), mps: seen.mps }
 }
 
 /// How many are none of ours; 0 where none of ours is recognised, since then the names mean nothing.
@@ -126,6 +166,22 @@ mod tests {
         assert_eq!(foreign(&[Some((1, 10)), Some((1, 11))], &known), 0);
         assert_eq!(foreign(&[Some((2, 10)), None], &known), 0);
         assert_eq!(foreign(&[], &known), 0);
+    }
+
+    #[test]
+    fn nvml_is_asked_when_something_changed_and_now_and_then() {
+        let now =
+            Circumstances { uses: [Some("7\n".to_owned()), None], ..Circumstances::default() };
+        let mut last = Last::default();
+        assert!(last.is_due(&now));
+        last = Last { to: now.clone(), age: Some(0), found: Some(BTreeMap::new()) };
+        assert!(!last.is_due(&now) && !last.is_due(&now));
+        let more = Circumstances { uses: [Some("8\n".to_owned()), None], ..now.clone() };
+        let others = Circumstances { known: BTreeSet::from([(1, 2)]), ..now.clone() };
+        assert!(last.is_due(&more) && last.is_due(&others));
+        assert!(last.is_due(&now), "it is long ago");
+        last = Last { to: now.clone(), age: Some(0), found: None };
+        assert!((1..RETRY).all(|_| !last.is_due(&more)) && last.is_due(&more));
     }
 
     #[test]

@@ -5,13 +5,15 @@
 //! any time. A closed gate opens by itself when its daemon has not renewed it for 100 ms.
 //!
 //! [`engine`] is the thread that schedules, [`adopted`] one tenant in its hands, [`scan`] finds them;
-//! [`owned`] keeps one daemon to a device, [`card`] asks NVML who else is there; [`server`] and
-//! [`client`] speak [`wire`] on a socket; [`place`] and [`start`] see to it that there is one daemon.
+//! [`owned`] keeps one daemon to a device, [`card`] knows who else is there and
+//! [`look`] asks NVML for it; [`server`] and [`client`] speak [`wire`] on a socket; [`place`] and
+//! [`start`] see to it that there is one daemon.
 
 mod adopted;
 mod card;
 pub(crate) mod client;
 mod engine;
+mod look;
 mod metrics;
 mod owned;
 pub(crate) mod place;
@@ -84,12 +86,19 @@ pub(crate) struct Args {
     /// Started for a program: end when no tenant has been left for a while
     #[arg(long, hide = true)]
     on_demand: bool,
+
+    /// Say who uses the device, as JSON, and end
+    #[arg(long, hide = true, value_name = "UUID")]
+    look: Vec<String>,
 }
 
 /// How long a daemon that was started on demand stays without tenants.
 const LINGER: Duration = Duration::from_secs(15);
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
+    if !args.look.is_empty() {
+        return look::answer(&args.look);
+    }
     let home = match (&args.home, args.system) {
         (Some(directory), _) => Home::at(directory.clone())?,
         (None, true) if args.status => Home::of_system(),

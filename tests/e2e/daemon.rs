@@ -1,0 +1,78 @@
+//! The daemon beside the simulated driver's NVML: who else is on a card, and what asking costs.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::harness::{MIB, Machine, Running, client, finish, stage};
+
+/// A machine whose daemons and tenants are the test's own.
+fn machine() -> Machine {
+    let machine = Machine::new().native();
+    let runtime = machine.home().join("runtime");
+    std::fs::create_dir(&runtime).expect("a directory of the test's own");
+    let locks = machine.home().join("locks");
+    machine.with("XDG_RUNTIME_DIR", runtime.display()).with("DIVVY_DEVICE_LOCKS", locks.display())
+}
+
+fn divvy(machine: &Machine, arguments: &[&str]) -> std::process::Command {
+    let mut command = machine.command(stage().join("bin/divvy"));
+    command.args(arguments);
+    command
+}
+
+/// A program with a context, until it is killed.
+fn program(mut command: std::process::Command) -> Running {
+    let [hidden, asked, ms] = [MIB, MIB, 60_000].map(|number| number.to_string());
+    Running::start(command.args([hidden, asked, ms]))
+}
+
+/// Waits until what the daemon says of the one device is as `is_so` wants it.
+fn until(machine: &Machine, what: &str, is_so: impl Fn(&Value) -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(20);
+    loop {
+        let told = finish(&mut divvy(machine, &["daemon", "--status", "--json"]));
+        let view: Value = serde_json::from_str(&told.out).unwrap_or_default();
+        if is_so(&view["devices"][0]) {
+            return;
+        }
+        assert!(Instant::now() < give_up, "not within 20 s: {what}: {view}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_stranger_on_a_shared_card_is_named_without_nvml_in_the_daemon() {
+    let machine = machine();
+    let mut daemon = Running::start(&mut divvy(&machine, &["daemon"]));
+    let beyond = client("beyond");
+    let tenant = || {
+        let mut command = divvy(&machine, &["run", "--no-daemon", "--memory", "2GiB", "--"]);
+        command.arg(&beyond);
+        program(command)
+    };
+    let mut tenants = [tenant(), tenant()];
+    until(&machine, "the tenants share the card", |device| device["mode"].is_string());
+    let mut stranger = program(machine.command(&beyond));
+    until(&machine, "the stranger is seen", |device| device["reason"] == "DV062");
+
+    let smaps = std::fs::read_to_string(format!("/proc/{}/smaps", daemon.pid())).expect("smaps");
+    assert!(!smaps.contains("libnvidia-ml"), "NVML stays loaded:\n{smaps}");
+    let resident_kib: u64 = smaps
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("Rss:")?.split_whitespace().next()?.parse::<u64>().ok()
+        })
+        .sum();
+    println!("{resident_kib} KiB are resident");
+    assert!((100..20 << 10).contains(&resident_kib), "{resident_kib} KiB are resident");
+
+    stranger.kill();
+    until(&machine, "the stranger is gone", |device| device["reason"].is_null());
+    for running in tenants.iter_mut().chain([&mut daemon]) {
+        running.kill_with_children();
+    }
+    for running in tenants.into_iter().chain([daemon, stranger]) {
+        let _ = running.finish();
+    }
+}
