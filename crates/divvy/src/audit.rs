@@ -25,9 +25,10 @@ use divvy_abi::usage::Kind;
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_page::reader::UsageFile;
 use divvy_page::{ConfigSource, Device, Tenant};
-use nix::sys::signal::{SigSet, SigmaskHow};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enums::device::UsedGpuMemory;
+
+use crate::signals;
 
 /// Time between two samples.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -59,14 +60,8 @@ impl Audit {
         let directory = CString::new(directory.as_os_str().as_bytes()).ok()?;
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
-        // Signals are for the thread that runs the program: one that this thread took would be lost
-        // to it, and a lost SIGCHLD is an end that nobody notices. A thread inherits the mask.
-        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok()?;
-        let thread = std::thread::Builder::new()
-            .name("divvy audit".to_owned())
-            .spawn(move || watch(&directory, library, &seen));
-        let restored = mask.thread_set_mask();
-        Some(Self { stop, thread: thread.ok().filter(|_| restored.is_ok())? })
+        let body = move || watch(&directory, library, &seen);
+        Some(Self { stop, thread: signals::quiet_thread("divvy audit", body).ok()? })
     }
 
     /// Ends the audit; its charges go with it.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 
 use crate::audit::{Audit, Finding};
 use crate::daemon::place::Home;
-use crate::daemon::start;
+use crate::daemon::{keep, start};
 use crate::doctor::Reason;
 use crate::elf::{self, Elf};
 use crate::failure::{self, usage};
@@ -122,6 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     ledger::write_config(tenant.path(), &config)?;
     if !args.no_daemon {
         ensure_daemon(tenant.path());
+        keep::start(tenant.path());
     }
 
     let preload = install::preload(&library, std::env::var_os("LD_PRELOAD").as_deref());
@@ -156,7 +157,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 /// same.
 fn ensure_daemon(directory: &Path) {
     let started = match Home::of_tenant(directory) {
-        Some(home) if !Home::of_system().is_served() => start::ensure(&home),
+        Some(home) if !home.is_machines() => start::ensure(&home),
         _ => Ok(()),
     };
     if let Err(error) = started {

@@ -1,13 +1,32 @@
-//! Ending in good order: the signals that ask a command to end become a flag.
+//! Signals and threads: who takes which.
 //!
-//! For commands that have something to put right before they go: a terminal, a file half written. No
-//! handler runs; a thread waits for the signals, which all other threads block.
+//! Ending in good order: the signals that ask a command to end become a flag ([`end_flag`]), for
+//! commands that have something to put right before they go: a terminal, a file half written. No
+//! handler runs; a thread waits for the signals, which all other threads block. A thread beside a
+//! program that runs takes none ([`quiet_thread`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+
+/// Starts a thread that takes no signal: one that it took would be lost to the thread that runs a
+/// program, and a lost SIGCHLD is an end that nobody notices.
+///
+/// # Errors
+/// When no thread can be had, or signals cannot be blocked for it.
+pub(crate) fn quiet_thread<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    // A thread inherits the mask of the one that starts it.
+    let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    mask.thread_set_mask().context("signals cannot be opened again")?;
+    started.with_context(|| format!("no thread {name:?} can be had"))
+}
 
 /// A flag that is set when this process is asked to end. Called before any thread is started.
 pub(crate) fn end_flag() -> Result<Arc<AtomicBool>> {

@@ -6,13 +6,14 @@
 //!
 //! [`engine`] is the thread that schedules, [`adopted`] one tenant in its hands, [`scan`] finds them;
 //! [`owned`] keeps one daemon to a device, [`card`] knows who else is there and
-//! [`look`] asks NVML for it; [`server`] and [`client`] speak [`wire`] on a socket; [`place`] and
-//! [`start`] see to it that there is one daemon.
+//! [`look`] asks NVML for it; [`server`] and [`client`] speak [`wire`] on a socket; [`place`],
+//! [`start`] and [`keep`] see to it that there is one daemon.
 
 mod adopted;
 mod card;
 pub(crate) mod client;
 mod engine;
+pub(crate) mod keep;
 mod look;
 mod metrics;
 mod owned;
@@ -44,8 +45,9 @@ use crate::{discover, json, tenant_dir};
 ///
 /// Tenants that want one device at the same time get exclusive turns by their weights and priorities,
 /// which is exact and loses less of the device than the driver's own slicing. `divvy run` starts a
-/// daemon for its user on demand; it ends when no tenant has been left for a while. With --system one
-/// daemon serves all users of the machine, as root.
+/// daemon for its user on demand, and again while its program runs; it ends when no tenant has been
+/// left for a while. With --system one daemon serves all users of the machine, as root; a user's then
+/// ends.
 ///
 /// Runs in the foreground until SIGTERM or SIGINT; it then opens all gates. Without a daemon memory
 /// limits and caps hold all the same; shares of tenants that compete are then the driver's.
@@ -158,7 +160,11 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
     let linger = args.linger.map(Duration::from_secs);
     let linger = linger.or_else(|| args.on_demand.then_some(LINGER));
     let mut ending = Ending { linger, last_use: Instant::now(), lock: None };
-    engine.run(|in_use| !lock.is_in_place() || ending.is_due(in_use, home));
+    let is_users = args.on_demand || (args.home.is_none() && args.root.is_empty());
+    let yields = is_users && !home.is_system();
+    engine.run(|in_use| {
+        !lock.is_in_place() || (yields && home.is_machines()) || ending.is_due(in_use, home)
+    });
     // Others may start one from here on; the socket would lead them to nobody.
     if lock.is_in_place() {
         let _ = std::fs::remove_file(home.socket());

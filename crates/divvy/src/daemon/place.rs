@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
 
-use crate::tenant_dir;
+use crate::{discover, tenant_dir};
 
 /// The machine's daemon's directory.
 const SYSTEM: &str = "/run/divvy";
@@ -87,6 +87,12 @@ impl Home {
         let users = tenant_dir::roots(tenant_dir::uid()).into_iter();
         let users = users.map(|directory| Self { directory, is_system: false });
         std::iter::once(Self::of_system()).chain(users).collect()
+    }
+
+    /// Whether the machine's daemon serves the tenants of this home, so that no other is to.
+    pub(crate) fn is_machines(&self) -> bool {
+        Self::of_system().is_served()
+            && discover::of_every_user().contains(&self.directory.join("tenants"))
     }
 
     /// Whether it is the machine's.

@@ -14,6 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use nix::sys::signal::SigSet;
 
 use super::place::Home;
 
@@ -49,6 +50,8 @@ fn command(home: &Home, option: &str) -> Command {
 /// Between `divvy run` and the daemon: leaves the session, starts the daemon, waits until it serves.
 pub(super) fn launch(home: &Home) -> Result<u8> {
     close_inherited();
+    // Who keeps a daemon for its program blocks them all; the daemon waits for some.
+    SigSet::all().thread_unblock()?;
     let _ = nix::unistd::setsid();
     let log = File::create(home.log())
         .with_context(|| format!("{} cannot be made", home.log().display()))?;

@@ -1,7 +1,8 @@
 //! How a daemon starts, ends, dies, and comes back.
 
-use std::process::Stdio;
-use std::time::Duration;
+use std::io::Read;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_page::now_ns;
@@ -40,6 +41,67 @@ fn twenty_programs_at_once_start_one_daemon_which_ends_with_its_home() {
     assert_eq!(root.view().unwrap()["pid"], daemons(&root)[0]);
     std::fs::remove_dir_all(&root.0).unwrap();
     until("a daemon without its home ends", || daemons(&root).is_empty());
+}
+
+/// Ends a program of `divvy run` by SIGTERM: its exit code.
+fn end(mut program: Child) -> Option<i32> {
+    kill(Pid::from_raw(i32::try_from(program.id()).unwrap()), Signal::SIGTERM).unwrap();
+    let mut words = String::new();
+    program.stderr.take().unwrap().read_to_string(&mut words).unwrap();
+    assert_eq!(words, "");
+    program.wait().unwrap().code()
+}
+
+#[test]
+fn programs_that_run_start_a_killed_daemon_again() {
+    let root = Root::new("again");
+    let start = |arguments: &[&str]| {
+        root.divvy(arguments).args(["--", "sleep", "60"]).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let programs = [start(&["run"]), start(&["run"])];
+    let serves_both = || {
+        let view = root.view().unwrap_or_default();
+        let tenants = view["tenants"].as_array().map_or(0, |tenants| {
+            tenants.iter().filter(|tenant| tenant["reason"].is_null()).count()
+        });
+        (tenants == 2).then(|| view["pid"].as_u64()).flatten()
+    };
+    until("both are served", || serves_both().is_some());
+    for _ in 0..3 {
+        let old = daemons(&root);
+        assert_eq!(old.len(), 1);
+        kill(Pid::from_raw(i32::try_from(old[0]).unwrap()), Signal::SIGKILL).unwrap();
+        let dead = Instant::now();
+        until("both are served again", || {
+            serves_both().is_some_and(|pid| pid != u64::from(old[0]))
+        });
+        println!("served again after {:?}", dead.elapsed());
+    }
+    // Whoever noticed as well has had its turn by now.
+    std::thread::sleep(Duration::from_secs(1));
+    let daemon = daemons(&root);
+    assert_eq!(daemon.len(), 1);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon[0])).unwrap();
+    let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+    // SIGHUP, SIGINT and SIGTERM, which it waits for.
+    assert_eq!(u64::from_str_radix(blocked.trim(), 16), Ok(0x4003));
+    let sessions = [daemon[0], std::process::id()].map(session);
+    assert_ne!(sessions[0], sessions[1]);
+    for program in programs {
+        assert_eq!(end(program), Some(128 + 15));
+    }
+
+    kill(Pid::from_raw(i32::try_from(daemon[0]).unwrap()), Signal::SIGTERM).unwrap();
+    until("it ends", || daemons(&root).is_empty());
+    let without = start(&["run", "--no-daemon"]);
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(daemons(&root).is_empty());
+    assert_eq!(end(without), Some(128 + 15));
+}
+
+fn session(pid: u32) -> i32 {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap());
+    nix::unistd::getsid(Some(pid)).unwrap().as_raw()
 }
 
 #[test]
