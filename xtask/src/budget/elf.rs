@@ -9,6 +9,8 @@ use object::elf;
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
 
+const PAGE_BYTES: u64 = 4096;
+
 type Header = elf::FileHeader64<object::Endianness>;
 
 /// Facts of one shared object.
@@ -34,6 +36,9 @@ pub(super) struct Library {
     pub(super) has_symbol_table: bool,
     /// `e_machine`.
     pub(super) machine: u16,
+    /// Pages of 4 KiB of the file that a program may write to. Loading writes to each: relocations, or
+    /// the zeroes behind the last byte.
+    pub(super) written_pages: u64,
     /// Bytes of the file up to the end of what is loaded; a stripped file has little more.
     pub(super) loaded_bytes: u64,
 }
@@ -68,8 +73,14 @@ pub(super) fn read(path: &Path) -> Result<Library> {
     moved_pointers(&file, &mut library);
     for segment in file.elf_program_headers() {
         if segment.p_type(file.endian()) == elf::PT_LOAD {
-            let end = segment.p_offset(file.endian()) + segment.p_filesz(file.endian());
+            let in_file = segment.p_filesz(file.endian());
+            let end = segment.p_offset(file.endian()) + in_file;
             library.loaded_bytes = library.loaded_bytes.max(end);
+            if in_file > 0 && segment.p_flags(file.endian()).contains(elf::PF_W) {
+                let start = segment.p_vaddr(file.endian());
+                library.written_pages +=
+                    (start + in_file).div_ceil(PAGE_BYTES) - start / PAGE_BYTES;
+            }
         }
         if segment.p_type(file.endian()) == elf::PT_TLS {
             library.thread_local_bytes += segment.p_memsz(file.endian());
@@ -141,6 +152,7 @@ mod tests {
         assert!(library.imports.contains("malloc"));
         assert!(!library.panics.is_empty(), "a Rust test links core's panic machinery");
         assert!(library.thread_local_bytes > 0, "std keeps its thread in thread-local storage");
+        assert!(library.written_pages > 1, "std has more pointers to move than fit a page");
         assert!(!library.moved_pointers.is_empty(), "vtables hold pointers that must be moved");
         assert!(!library.stays);
     }

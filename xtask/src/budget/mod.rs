@@ -30,6 +30,9 @@ const ARM64_BYTES: u64 = 310_000;
 /// offsets; what remains are the few tables of `core::fmt`, and those of the calls that the share gate
 /// is handed.
 const MOVED_POINTERS: usize = 48;
+/// Most pages of the file that loading writes to: each is a fault and a copy at the start of every
+/// program. One, because the library has no initialised data beside those pointers.
+const WRITTEN_PAGES: u64 = 1;
 /// Sections in which such a pointer is the loader's own: its arrays, the linker's tables of addresses.
 const LOADER_SECTIONS: [&str; 5] = [".init_array", ".fini_array", ".got", ".got.plt", ".dynamic"];
 /// What a guest in another program must not call: memory of its allocator, threads, signals, its
@@ -97,6 +100,7 @@ pub(crate) fn check(path: &Path) -> Result<Vec<Finding>> {
         exports(&library),
         imports(&library),
         pointers(&library),
+        written_pages(&library),
         panics(&library),
         thread_local(&library),
         stays(&library),
@@ -255,6 +259,14 @@ fn pointers(library: &Library) -> Finding {
             some(&sections.into_iter().collect::<Vec<_>>())
         ),
         holds: elsewhere.len() <= MOVED_POINTERS,
+    }
+}
+
+fn written_pages(library: &Library) -> Finding {
+    Finding {
+        what: "pages of the file written to by loading it (1 at most)",
+        found: library.written_pages.to_string(),
+        holds: library.written_pages <= WRITTEN_PAGES,
     }
 }
 

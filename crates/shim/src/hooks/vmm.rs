@@ -35,8 +35,8 @@ static DESCRIPTORS: Map = Map::new(19);
 /// How many descriptors are remembered.
 static EXPORTED: AtomicU64 = AtomicU64::new(0);
 
-/// The next allocation's number.
-static NEXT: AtomicU64 = AtomicU64::new(1);
+/// The last allocation's number; the first has 1.
+static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// One reference more to an allocation; false when it is gone.
 pub(super) fn refer(number: u64) -> bool {
@@ -133,7 +133,7 @@ pub(super) fn ordinal_of(number: u64) -> Option<CUdevice> {
 
 /// Records an allocation with its first handle; false without memory for it.
 fn begin(handle: u64, entry: Entry) -> bool {
-    let number = NEXT.fetch_add(1, Relaxed);
+    let number = LAST.fetch_add(1, Relaxed).wrapping_add(1);
     if ALLOCATIONS.insert(number, Entry { owner: 1, ..entry }.pack()).is_err() {
         return false;
     }

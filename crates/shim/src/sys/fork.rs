@@ -15,7 +15,9 @@ const HEAD_WORDS: usize = 16;
 /// Locks that fit.
 pub(super) const LOCKS: usize = PAGE_BYTES / 4 - HEAD_WORDS;
 
-#[repr(C)]
+// Aligned as what the kernel maps is; and so zeroed data starts a page of its own, which the loader
+// has no reason to write to.
+#[repr(C, align(4096))]
 struct Page {
     generation: AtomicU64,
     _head: [AtomicU32; HEAD_WORDS - 2],
@@ -24,7 +26,7 @@ struct Page {
 const _: () = assert!(size_of::<Page>() == PAGE_BYTES);
 
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(core::ptr::null_mut());
-static NEXT: AtomicU64 = AtomicU64::new(1);
+static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// Stands in where no page can be had.
 static FALLBACK: Page = Page {
@@ -67,7 +69,7 @@ pub(crate) fn generation() -> u64 {
     let word = &page().generation;
     match word.load(SeqCst) {
         0 => {
-            let new = NEXT.fetch_add(1, SeqCst);
+            let new = LAST.fetch_add(1, SeqCst).wrapping_add(1);
             match word.compare_exchange(0, new, SeqCst, SeqCst) {
                 Ok(_) => new,
                 Err(other) => other,

@@ -25,17 +25,18 @@ pub(crate) enum Level {
     Debug = 4,
 }
 
-const UNREAD: u8 = u8::MAX;
-static LEVEL: AtomicU8 = AtomicU8::new(UNREAD);
+const UNREAD: u8 = 0;
+/// Levels below this one are written. Zero at first, as all our data: there is none to load.
+static BELOW: AtomicU8 = AtomicU8::new(UNREAD);
 
 /// Whether lines of `level` are written.
 pub(crate) fn is_on(level: Level) -> bool {
-    let mut most = LEVEL.load(Relaxed);
-    if most == UNREAD {
-        most = read();
-        LEVEL.store(most, Relaxed);
+    let mut below = BELOW.load(Relaxed);
+    if below == UNREAD {
+        below = read().saturating_add(1);
+        BELOW.store(below, Relaxed);
     }
-    level as u8 <= most
+    (level as u8) < below
 }
 
 fn read() -> u8 {

@@ -42,10 +42,14 @@ struct Shard(UnsafeCell<*mut Entry>);
 // SAFETY: the pointer and what it points to are used only under the shard's lock.
 unsafe impl Sync for Shard {}
 
+/// The shards of all maps, each at its lock's position. One array of zeroes in place of words beside
+/// each map's number: the library has no initialised data, so the loader copies no page for it.
+static TABLES: [Shard; fork::LOCKS] =
+    [const { Shard(UnsafeCell::new(core::ptr::null_mut())) }; fork::LOCKS];
+
 /// The map.
 pub(crate) struct Map {
     number: usize,
-    shards: [Shard; SHARDS],
 }
 
 impl core::fmt::Debug for Map {
@@ -56,10 +60,10 @@ impl core::fmt::Debug for Map {
 
 #[allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
 impl Map {
-    /// An empty map; `number` must be its own, below 62, for its locks.
+    /// The map of this number, below 63, empty at first. Two of one number are the same map.
     pub(crate) const fn new(number: usize) -> Self {
         assert!((number + 1) * SHARDS <= fork::LOCKS);
-        Self { number, shards: [const { Shard(UnsafeCell::new(core::ptr::null_mut())) }; SHARDS] }
+        Self { number }
     }
 
     /// Sets the value of `key` and returns the one before. `u64::MAX` is no key.
@@ -144,13 +148,13 @@ impl Map {
 
     #[inline]
     fn locked<R>(&self, shard: usize, act: impl FnOnce(Table<'_>) -> R) -> R {
-        let shard = shard % SHARDS;
-        let lock = fork::lock(self.number * SHARDS + shard);
+        let at = (self.number * SHARDS + shard % SHARDS) % fork::LOCKS;
+        let lock = fork::lock(at);
         if lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
             wait_for(lock);
         }
         // SAFETY: the lock is ours, and with it the shard.
-        let result = act(Table { base: unsafe { &mut *self.shards[shard].0.get() } });
+        let result = act(Table { base: unsafe { &mut *TABLES[at].0.get() } });
         lock.store(0, Release);
         result
     }
