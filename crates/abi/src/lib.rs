@@ -15,7 +15,7 @@ pub mod config;
 pub mod usage;
 
 /// Version of both layouts; a process refuses files of another one.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// GPUs one tenant can be limited on.
 pub const MAX_DEVICES: usize = 16;

@@ -144,19 +144,21 @@ pub mod gate {
     pub const WAITED_NS: usize = 56;
     /// Waits for work to drain that were given up.
     pub const DRAINS_GIVEN_UP: usize = 64;
+    /// Threads that sleep until work in flight has ended.
+    pub const SLEEPERS: usize = 72;
     /// Words that add up over processes, living and ended.
     pub const TOTALS: [usize; 5] = [USED_NS, LAUNCHES, THROTTLED_NS, WAITED_NS, DRAINS_GIVEN_UP];
     /// Words of a process's line.
-    pub const WORDS: usize = 9;
+    pub const WORDS: usize = 10;
 }
 /// Offsets of the tenant's own words in slot 0's line, after a process's.
 pub mod gate_tenant {
     /// The virtual clock of the cap: when all that was charged is paid.
-    pub const PAID_AT_NS: usize = 72;
+    pub const PAID_AT_NS: usize = 80;
     /// Until when the cap keeps the gate closed; 0 while it is open.
-    pub const CLOSED_UNTIL_NS: usize = 80;
+    pub const CLOSED_UNTIL_NS: usize = 88;
     /// The share, in millionths, that what is owed is valued at.
-    pub const SHARE_PPM: usize = 88;
+    pub const SHARE_PPM: usize = 96;
     /// Words of the tenant.
     pub const WORDS: usize = 3;
 }

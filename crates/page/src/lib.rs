@@ -43,6 +43,6 @@ mod usage;
 
 pub use error::{AttachError, File};
 pub use process::{effective_uid, pid_namespace};
-pub use share::Share;
+pub use share::{Share, Sleeper};
 pub use sys::{Errno, now_ns};
 pub use tenant::{ConfigSource, Device, ProcessUse, Request, Row, Tenant};

@@ -139,6 +139,8 @@ pub struct GateEntry {
     pub waited_ns: u64,
     /// Drains given up.
     pub drains_given_up: u64,
+    /// Threads that sleep until work in flight has ended.
+    pub sleepers: u64,
 }
 
 impl GateEntry {
@@ -155,6 +157,7 @@ impl GateEntry {
             throttled_ns: self.throttled_ns.wrapping_add(other.throttled_ns),
             waited_ns: self.waited_ns.wrapping_add(other.waited_ns),
             drains_given_up: self.drains_given_up.wrapping_add(other.drains_given_up),
+            sleepers: self.sleepers.saturating_add(other.sleepers),
         }
     }
 }
@@ -319,6 +322,7 @@ impl UsageFile {
             throttled_ns,
             waited_ns,
             drains_given_up,
+            sleepers,
         ] = self.words::<{ gate::WORDS }>(at);
         GateEntry {
             busy_until_ns,
@@ -330,6 +334,7 @@ impl UsageFile {
             throttled_ns,
             waited_ns,
             drains_given_up,
+            sleepers,
         }
     }
 
@@ -396,7 +401,7 @@ const _: () = assert!(line::HELD == 0 && line::ASKING == 8 && line::PEAK == 16);
 const _: () = assert!(gate::BUSY_UNTIL_NS == 0 && gate::WANT_NS == 8 && gate::LAST_LAUNCH_NS == 16);
 const _: () = assert!(gate::USED_NS == 24 && gate::LAUNCHES == 32 && gate::LONGEST_NS == 40);
 const _: () = assert!(gate::THROTTLED_NS == 48 && gate::WAITED_NS == 56);
-const _: () = assert!(gate::DRAINS_GIVEN_UP == 64 && gate::WORDS == 9);
-const _: () = assert!(gate_tenant::PAID_AT_NS == 72 && gate_tenant::CLOSED_UNTIL_NS == 80);
-const _: () = assert!(gate_tenant::SHARE_PPM == 88 && gate_tenant::WORDS == 3);
+const _: () = assert!(gate::SLEEPERS == 72 && gate::WORDS == 10);
+const _: () = assert!(gate_tenant::PAID_AT_NS == 80 && gate_tenant::CLOSED_UNTIL_NS == 88);
+const _: () = assert!(gate_tenant::SHARE_PPM == 96 && gate_tenant::WORDS == 3);
 const _: () = assert!(line::REFUSALS == 24 && line::KINDS == 32);

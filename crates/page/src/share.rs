@@ -66,9 +66,16 @@ impl Share {
         self.own(gate::USED_NS).fetch_add(ns.cast_unsigned(), Relaxed);
     }
 
-    /// Adds to the count of launches.
-    pub fn add_launches(&self, count: u64) {
-        self.own(gate::LAUNCHES).fetch_add(count, Relaxed);
+    /// Counts a launch.
+    pub fn count_launch(&self) {
+        self.own(gate::LAUNCHES).fetch_add(1, Relaxed);
+    }
+
+    /// Says, until the answer is dropped, that a thread sleeps until work in flight has ended.
+    pub fn sleeper(&self) -> Sleeper {
+        let word = self.own(gate::SLEEPERS);
+        word.fetch_add(1, Relaxed);
+        Sleeper(word)
     }
 
     /// Notes a kernel's or graph's length.
@@ -89,6 +96,17 @@ impl Share {
     /// Counts a drain that was given up.
     pub fn count_drain_given_up(&self) {
         self.own(gate::DRAINS_GIVEN_UP).fetch_add(1, Relaxed);
+    }
+}
+
+/// A thread that sleeps until work in flight has ended; see [`Share::sleeper`].
+#[derive(Debug)]
+#[must_use = "the thread counts as awake when this is dropped"]
+pub struct Sleeper(&'static AtomicU64);
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 

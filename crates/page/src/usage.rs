@@ -132,7 +132,8 @@ impl Usage {
         }
         let longest_ns = self.u64_at(at + gate::LONGEST_NS).swap(0, SeqCst);
         self.u64_at(kept + gate::LONGEST_NS).fetch_max(longest_ns, SeqCst);
-        for word in [gate::BUSY_UNTIL_NS, gate::WANT_NS, gate::LAST_LAUNCH_NS] {
+        let ended = [gate::BUSY_UNTIL_NS, gate::WANT_NS, gate::LAST_LAUNCH_NS, gate::SLEEPERS];
+        for word in ended {
             self.u64_at(at + word).store(0, SeqCst);
         }
     }

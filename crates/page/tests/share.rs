@@ -155,7 +155,7 @@ fn what_a_process_used_is_read_and_outlives_it() {
     let share = first.share(row(&first)).expect("a slot");
     share.add_used(5_000);
     share.add_used(-1_000);
-    share.add_launches(3);
+    (0..3).for_each(|_| share.count_launch());
     share.note_length(900);
     share.note_want(17);
     share.note_launch(18);

@@ -137,7 +137,7 @@ impl World for Card {
     fn add_used(&self, ns: i64) {
         self.used_ns.set(self.used_ns.get() + ns);
     }
-    fn add_launches(&self, _: u64) {}
+    fn count_launch(&self) {}
     fn note_length(&self, _: u64) {}
     fn add_throttled(&self, ns: u64) {
         self.throttled_ns.set(self.throttled_ns.get() + ns);

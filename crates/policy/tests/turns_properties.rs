@@ -6,7 +6,6 @@ mod turns_sim;
 
 use divvy_policy::turns::{DeviceState, Gate, GateState, Sample, TenantState, Tuning, Turns};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 use turns_sim::{MS, Node, Program, SEC, Tenant, US};
 
 const FROM: u64 = SEC;
@@ -28,9 +27,6 @@ fn quick() -> ProptestConfig {
         cases: 16,
         max_shrink_iters: 12,
         failure_persistence: None,
-        // The same cases each time: others are known to miss their bounds (kernels of several
-        // milliseconds that are sliced), and a bound that fails now and then says nothing.
-        rng_seed: RngSeed::Fixed(12),
         ..ProptestConfig::default()
     }
 }
@@ -70,8 +66,6 @@ proptest! {
         let all: Vec<Tenant> =
             tenants.iter().map(|(p, weight)| Tenant::new(p.clone()).weight(*weight)).collect();
         let node = run(&all, 1, seed);
-        // Longer ones look drained too early while they are sliced, and keep what they should not.
-        prop_assume!(tenants.iter().all(|(program, _)| program.kernel_ns() <= 1_000_000));
         for (row, (program, weight)) in tenants.iter().enumerate() {
             let due = f64::from(*weight) / f64::from(total);
             let got = node.ledger.share(row, FROM, TO) / solo(program);
@@ -117,7 +111,6 @@ proptest! {
     /// long to be bounded in flight: one that has begun shares the device until it ends.
     #[test]
     fn priorities_do_not_invert(high in busy(), low in any_program(), seed: u64) {
-        prop_assume!(low.kernel_ns() <= 1_000_000);
         let node =
             run(&[Tenant::new(high.clone()).priority(1), Tenant::new(low.clone())], 1, seed);
         let got = node.ledger.share(0, FROM, TO);
@@ -197,6 +190,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
                     last_launch_ns: times.1,
                     used_ns: times.2,
                     launches,
+                    sleeps: launches & 1 == 0,
                     closed_until_ns: times.3,
                     longest_ns: times.4,
                     weight,

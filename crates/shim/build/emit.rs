@@ -157,7 +157,17 @@ pub(crate) fn exports(
 fn general_hook(symbol: &Symbol, plain: &str) -> Option<String> {
     let Symbol { name, effects, signature, .. } = symbol;
     if !effects.has(Effect::Gate) {
-        return effects.has(Effect::Span).then(|| "        submit::end_span();\n".to_owned());
+        // A copy may return when it is done; the others do not wait.
+        let text = if name.starts_with("cuMemcpy") {
+            format!(
+                "        let _sleeper = submit::end_span();\n\
+                 \x20       // SAFETY: the caller's promise, passed on.\n\
+                 \x20       return unsafe {{ real_function({plain}) }};\n",
+            )
+        } else {
+            "        let _ = submit::end_span();\n".to_owned()
+        };
+        return effects.has(Effect::Span).then_some(text);
     }
     let stream = signature.arguments.iter().find(|(_, ty)| ty.ends_with("CUstream"));
     let stream = stream.map_or("submit::NULL_STREAM", |(name, _)| *name);

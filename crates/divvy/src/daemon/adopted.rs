@@ -215,7 +215,7 @@ impl Adopted {
             sum = sum.with(if *alive {
                 gate
             } else {
-                GateEntry { busy_until_ns: 0, want_ns: 0, last_launch_ns: 0, ..gate }
+                GateEntry { busy_until_ns: 0, want_ns: 0, last_launch_ns: 0, sleepers: 0, ..gate }
             });
         }
         let is_closed = row.written.is_some_and(|gate| gate.state == GateState::Closed);
@@ -232,6 +232,7 @@ impl Adopted {
             last_launch_ns: sum.last_launch_ns,
             used_ns: sum.used_ns,
             launches: sum.launches,
+            sleeps: sum.sleepers != 0,
             closed_until_ns: usage.cap(at).closed_until_ns,
             longest_ns: sum.longest_ns,
             weight: self.config.weight,

@@ -276,6 +276,7 @@ impl Engine {
         let is_quiet = self.samples.iter().all(|sample| {
             !sample.wants
                 && sample.busy_until_ns <= now
+                && !sample.sleeps
                 && sample.last_launch_ns.saturating_add(QUIET_NS) < now
         });
         let foreign: Vec<u32> = self.devices.iter().map(|d| foreign(d.as_ref())).collect();

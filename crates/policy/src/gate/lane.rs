@@ -21,6 +21,9 @@ const SHORT_HORIZON_NS: u64 = 1_000_000;
 /// Time after which work that should have ended is looked at.
 const SETTLE_NS: u64 = 20_000;
 
+/// What work that should have ended is given at a time.
+const OVERDUE_NS: u64 = 100_000;
+
 /// Launches of unknown length that may be in flight.
 const UNKNOWN_AT_ONCE: u32 = 2;
 
@@ -31,8 +34,6 @@ pub struct Lane {
     pub(super) credit_ns: AtomicI64,
     /// Credit ever taken.
     pub(super) taken_ns: AtomicU64,
-    /// Launches since they were last published.
-    pub(super) launches: AtomicU64,
     /// What was submitted before the newest point that is known to have completed.
     pub(super) done_ns: AtomicU64,
     /// When the work in flight will have ended.
@@ -85,7 +86,6 @@ impl Lane {
         Self {
             credit_ns: AtomicI64::new(0),
             taken_ns: AtomicU64::new(0),
-            launches: AtomicU64::new(0),
             done_ns: AtomicU64::new(0),
             busy_until_ns: AtomicU64::new(0),
             unknown: AtomicU32::new(0),
@@ -103,9 +103,9 @@ impl Lane {
     }
 
     /// Pays for a launch from the chunk in hand; false when there is not enough, or nothing is known
-    /// of the launch.
+    /// of the launch. The caller counts one that may go.
     ///
-    /// Cost: a look-up and two additions.
+    /// Cost: a look-up and an addition.
     #[inline]
     pub fn take(&self, costs: &Costs, key: u64) -> bool {
         let Some(cost_ns) = costs.get(key) else { return false };
@@ -114,7 +114,6 @@ impl Lane {
             self.credit_ns.fetch_add(cost_ns, Relaxed);
             return false;
         }
-        self.launches.fetch_add(1, Relaxed);
         true
     }
 
@@ -195,8 +194,7 @@ impl Lane {
         let ahead_ns = self.busy_until_ns.load(Relaxed).max(now_ns);
         self.set_busy_until(world, ahead_ns.saturating_add(chunk_ns));
         world.note_launch(now_ns);
-        let launches = self.launches.swap(0, Relaxed);
-        world.add_launches(launches.saturating_add(1));
+        world.count_launch();
     }
 
     fn set_busy_until<W: World>(&self, world: &W, until_ns: u64) {
@@ -216,7 +214,8 @@ impl Lane {
         self.close_burst(world, costs, line);
         // Exact from here on: whatever was promised for the rest of a chunk is not submitted.
         self.narrow(world, now_ns);
-        let mut deadline_ns = now_ns.saturating_add(WANT_EVERY_NS);
+        // Woken when the work in flight should have ended, to say so or for how much longer it runs.
+        let mut deadline_ns = now_ns.saturating_add(WANT_EVERY_NS).min(self.settled_at_ns(now_ns));
         if !terms.paused {
             world.note_want(now_ns);
             deadline_ns = deadline_ns.min(line.lease_ns);
@@ -238,14 +237,20 @@ impl Lane {
         self.narrow(world, now_ns);
         // The owner wakes those who wait when it changes a limit.
         let mut deadline_ns = until_ns.min(now_ns.saturating_add(5 * WANT_EVERY_NS));
-        if self.ring.pending() != 0 {
-            // What is still running may turn out to be worth less than it was charged.
-            let drained_ns = self.busy_until_ns.load(Relaxed).max(now_ns);
-            deadline_ns = deadline_ns.min(drained_ns.saturating_add(SETTLE_NS));
-        }
+        // What is still running may turn out to be worth less than it was charged.
+        deadline_ns = deadline_ns.min(self.settled_at_ns(now_ns));
         world.wait(line.gate, deadline_ns);
         self.settle(world, costs, &world.line());
         world.add_throttled(world.now_ns().saturating_sub(now_ns));
+    }
+
+    /// When the marks that have not completed are worth a look; never when there are none.
+    fn settled_at_ns(&self, now_ns: u64) -> u64 {
+        if self.ring.pending() == 0 {
+            return u64::MAX;
+        }
+        let left_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
+        now_ns.saturating_add(left_ns).saturating_add(SETTLE_NS)
     }
 
     /// Bounds the time in flight; true after a wait.
@@ -286,6 +291,8 @@ impl Lane {
             *drain = Drain::default();
             return false;
         }
+        // Beside others it takes longer than was expected, and is in flight for as long.
+        self.narrow(world, now_ns);
         let excess_ns = ahead_ns.saturating_sub(horizon_ns);
         world.sleep_until(now_ns.saturating_add(excess_ns.clamp(5_000, 1_000_000)));
         true
@@ -309,9 +316,14 @@ impl Lane {
         model_ns.min(upper_ns).max(lower_ns.min(upper_ns))
     }
 
-    /// Publishes how long the work in flight takes from now on, no more than was submitted.
+    /// Publishes how long the work in flight takes from now on, no more than was submitted; a moment
+    /// longer where a mark shows that it takes longer than was expected.
     fn narrow<W: World>(&self, world: &W, now_ns: u64) {
-        self.set_busy_until(world, now_ns.saturating_add(self.in_flight_ns(now_ns)));
+        let left_ns = match self.in_flight_ns(now_ns) {
+            0 if self.ring.pending() != 0 => OVERDUE_NS,
+            left_ns => left_ns,
+        };
+        self.set_busy_until(world, now_ns.saturating_add(left_ns));
     }
 
     /// What had been submitted before `submitted_ns` has completed: a synchronisation has returned.

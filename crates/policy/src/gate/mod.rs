@@ -66,8 +66,8 @@ pub trait World {
     fn note_launch(&self, now_ns: u64);
     /// Adds to the time charged.
     fn add_used(&self, ns: i64);
-    /// Adds to the launches charged.
-    fn add_launches(&self, count: u64);
+    /// Counts a launch.
+    fn count_launch(&self);
     /// Publishes a kernel's length.
     fn note_length(&self, ns: u64);
     /// Adds to the time waited for the cap.

@@ -73,6 +73,8 @@ pub struct DeviceState {
     pub(super) light_poll_ns: u64,
     /// Start of the running measurement, under turns or together.
     pub(super) window_ns: u64,
+    /// How many were active when it began.
+    pub(super) window_active: usize,
     pub(super) next_trial_ns: u64,
     pub(super) retrial_ns: u64,
     /// The running "together" is a trial.
@@ -206,7 +208,6 @@ fn reset(
     let floor_ns = state.floor_ns;
     for tenant in tenants.iter_mut().filter(|t| t.seats & group != 0) {
         tenant.window_used_ns = tenant.used_ns;
-        tenant.usage_known = false;
         if !same_devices || tenant.virtual_ns == 0 {
             tenant.virtual_ns = floor_ns;
         }

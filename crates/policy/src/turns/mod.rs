@@ -38,8 +38,6 @@ pub struct Tuning {
     /// Time between opening a gate and the first kernel of its tenant: not charged, and what the
     /// quantum is adapted to.
     pub takeover_ns: u64,
-    /// The driver's slice: how long one context's work keeps another's waiting.
-    pub slice_ns: u64,
     /// Part of the device's time that takeovers may cost, in millionths.
     pub takeover_cost_ppm: u64,
     /// Shortest mean turn.
@@ -76,6 +74,8 @@ pub struct Tuning {
     pub priority_poll_ns: u64,
     /// How often an idle tenant of the latency class is looked at.
     pub latency_poll_ns: u64,
+    /// How often work that should have drained is looked at.
+    pub overdue_poll_ns: u64,
     /// How often a holder that is known to pause is looked at.
     pub gappy_poll_ns: u64,
     /// How often a holder that never pauses is looked at.
@@ -84,7 +84,7 @@ pub struct Tuning {
     pub calm_poll_ns: u64,
     /// Longest time between two steps: the leases are renewed by then.
     pub lease_poll_ns: u64,
-    /// Below this use of its own turns, in millionths, a tenant is taken not to fill the device.
+    /// Below this use of the device under turns, in millionths, its tenants are taken not to fill it.
     pub fills_ppm: u64,
     /// Length of a trial of "everybody open".
     pub trial_ns: u64,
@@ -102,7 +102,6 @@ impl Default for Tuning {
         const MS: u64 = 1_000_000;
         Self {
             takeover_ns: 155 * US,
-            slice_ns: 1_024 * US,
             takeover_cost_ppm: 16_000,
             min_quantum_ns: 5 * MS,
             max_quantum_ns: 50 * MS,
@@ -111,7 +110,7 @@ impl Default for Tuning {
             min_hold_ns: 10 * MS,
             lead_ns: 0,
             idle_ns: 200 * US,
-            grace_ns: 400 * US,
+            grace_ns: MS,
             drain_timeout_ns: 50 * MS,
             overlap_ns: MS,
             calm_ns: 100 * MS,
@@ -121,12 +120,13 @@ impl Default for Tuning {
             low_horizon_ns: 200 * US,
             priority_poll_ns: 100 * US,
             latency_poll_ns: 500 * US,
+            overdue_poll_ns: 30 * US,
             gappy_poll_ns: 200 * US,
             steady_poll_ns: 2 * MS,
             calm_poll_ns: 10 * MS,
             lease_poll_ns: 50 * MS,
-            fills_ppm: 600_000,
-            trial_ns: 20 * MS,
+            fills_ppm: 800_000,
+            trial_ns: 100 * MS,
             baseline_ns: 100 * MS,
             retrial_ns: 1_000 * MS,
             max_retrial_ns: 10_000 * MS,
@@ -153,6 +153,8 @@ pub struct Sample {
     pub used_ns: u64,
     /// Submissions so far.
     pub launches: u64,
+    /// A thread sleeps until work in flight has ended.
+    pub sleeps: bool,
     /// Closed by its own cap until then; 0 when not.
     pub closed_until_ns: u64,
     /// Longest kernel or graph seen.

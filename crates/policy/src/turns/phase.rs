@@ -9,6 +9,10 @@ use super::domain::{Domain, Mode};
 /// Longest time closed work is looked for on the device after a drain that timed out.
 const LINGER_NS: u64 = 1_000_000_000;
 
+/// Part of the longest kernel of those who wait that an idle holder is waited for, and the most.
+const PATIENCE_PART: u64 = 16;
+const MOST_PATIENCE_NS: u64 = 5_000_000;
+
 /// How a turn is handed on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handover {
@@ -25,7 +29,6 @@ impl Domain<'_> {
     pub(super) fn drive(&mut self) -> u64 {
         self.charge();
         self.settle_lingering();
-        self.count_beside();
         if self.is_full_step() {
             self.wake_sleepers();
             match self.state.mode {
@@ -54,34 +57,19 @@ impl Domain<'_> {
         !self.state.light_step || self.overtaken()
     }
 
-    /// Notes for each tenant how many run at once with it.
-    fn count_beside(&mut self) {
-        let (now_ns, recent_ns) = (self.now_ns, self.tuning.sleep_ns);
-        let runs = |t: &&TenantState| {
-            t.lingering || t.open && now_ns.saturating_sub(t.last_launch_ns) < recent_ns
-        };
-        for row in 0..self.tenants.len() {
-            let Some(tenant) = self.tenants.get(row) else { continue };
-            let beside = self.members().filter(runs).filter(|t| t.shares_device(tenant)).count();
-            let Some(tenant) = self.tenants.get_mut(row) else { continue };
-            tenant.note_beside(u64::try_from(beside).unwrap_or(1));
-        }
-    }
-
     fn settle_lingering(&mut self) {
-        let (now_ns, tuning) = (self.now_ns, self.tuning);
+        let now_ns = self.now_ns;
         for tenant in self.members_mut() {
             let over = now_ns.saturating_sub(tenant.closed_ns) > LINGER_NS;
-            let sliced = tenant.beside > 1 && tenant.drained_ns(tuning) > now_ns;
-            tenant.lingering &= (tenant.busy(now_ns) || sliced) && !over;
+            tenant.lingering &= tenant.busy(now_ns) && !over;
         }
     }
 
     /// Opens everybody.
     pub(super) fn begin_lull(&mut self) {
-        let (now_ns, takeover_ns) = (self.now_ns, self.tuning.takeover_ns);
+        let now_ns = self.now_ns;
         for tenant in self.members_mut() {
-            tenant.end_turn(now_ns, takeover_ns, true);
+            tenant.end_turn(now_ns, true);
             tenant.open_gate(now_ns);
             tenant.picked = false;
         }
@@ -119,6 +107,9 @@ impl Domain<'_> {
     }
 
     fn held(&mut self) {
+        if self.trial_due() {
+            return self.begin_trial();
+        }
         if self.release_idle() {
             return self.hand_over(Handover::Fill);
         }
@@ -127,9 +118,6 @@ impl Domain<'_> {
             return self.hand_over(Handover::All);
         }
         self.end_overlaps();
-        if self.trial_due() {
-            return self.begin_trial();
-        }
         if self.may_lull() {
             return self.begin_lull();
         }
@@ -152,10 +140,11 @@ impl Domain<'_> {
             return self.hand_over(Handover::All);
         }
         let since_ns = self.state.since_ns;
-        let opens_ns = self.now_ns.saturating_add(self.tuning.lead_ns);
+        let (now_ns, lead_ns) = (self.now_ns, self.tuning.lead_ns);
         let timed_out = self.lasted(since_ns, self.tuning.drain_timeout_ns);
         let closed_now = |t: &&TenantState| t.closed_ns >= since_ns;
-        let busy = self.members().filter(closed_now).any(|t| t.lingering && t.busy(opens_ns));
+        let busy =
+            self.members().filter(closed_now).any(|t| t.lingering && t.busy_for(now_ns, lead_ns));
         if busy && !timed_out {
             return;
         }
@@ -168,7 +157,6 @@ impl Domain<'_> {
             let bubble_ns = self.now_ns.saturating_sub(end_ns.max(since_ns)).min(1_000_000);
             self.state.bubble_ns = super::tenant::mean(self.state.bubble_ns, bubble_ns);
         }
-        let now_ns = self.now_ns;
         for tenant in self.members_mut().filter(|t| t.closed_ns >= since_ns) {
             let drain_ns = now_ns.saturating_sub(tenant.closed_ns);
             tenant.drain_ns = super::tenant::mean(tenant.drain_ns, drain_ns);
@@ -182,7 +170,12 @@ impl Domain<'_> {
         if self.may_lull() {
             return self.begin_lull();
         }
-        let (now_ns, takeover_ns) = (self.now_ns, self.tuning.takeover_ns);
+        let now_ns = self.now_ns;
+        // A short lull is one of the pauses that turns leave unused.
+        let slept = self.lasted(self.state.since_ns, self.tuning.sleep_ns);
+        if self.state.mode == Mode::Lull && (slept || self.actives_changed()) {
+            self.begin_window();
+        }
         let mut must_drain = false;
         for row in 0..self.tenants.len() {
             let Some(tenant) = self.tenants.get(row) else { continue };
@@ -192,7 +185,7 @@ impl Domain<'_> {
             let stays_open = self.stays_open(tenant);
             must_drain |= !stays_open && tenant.open && self.is_waited_for(tenant);
             let Some(tenant) = self.tenants.get_mut(row) else { continue };
-            tenant.end_turn(now_ns, takeover_ns, false);
+            tenant.end_turn(now_ns, false);
             if !stays_open {
                 tenant.close_gate(now_ns);
             } else if !tenant.open {
@@ -248,8 +241,7 @@ impl Domain<'_> {
 
     /// Whether the next turn waits until this tenant's work has drained.
     fn is_waited_for(&self, tenant: &TenantState) -> bool {
-        let opens_ns = self.now_ns.saturating_add(self.tuning.lead_ns);
-        tenant.busy(opens_ns)
+        tenant.busy_for(self.now_ns, self.tuning.lead_ns)
             && self.members().any(|t| {
                 t.picked && !t.open && t.priority <= tenant.priority && t.shares_device(tenant)
             })
@@ -259,13 +251,29 @@ impl Domain<'_> {
     fn release_idle(&mut self) -> bool {
         let (tuning, now_ns) = (self.tuning, self.now_ns);
         let mut released = !self.members().any(|t| t.holder);
-        for tenant in self.members_mut() {
-            if tenant.holder && !tenant.demands(tuning, now_ns) {
-                tenant.end_turn(now_ns, tuning.takeover_ns, true);
+        for row in 0..self.tenants.len() {
+            let Some(tenant) = self.tenants.get(row) else { continue };
+            let in_domain = tenant.seats & self.state.group != 0;
+            let idle_at_ns = tenant.idle_at_ns(tuning, now_ns);
+            let kept_until_ns = idle_at_ns.saturating_add(self.patience_ns(tenant));
+            if in_domain && tenant.holder && kept_until_ns <= now_ns {
+                if let Some(tenant) = self.tenants.get_mut(row) {
+                    tenant.end_turn(now_ns, true);
+                }
                 released = true;
             }
         }
         released
+    }
+
+    /// How much longer an idle holder keeps its turn that has had less than those who wait: a kernel of
+    /// theirs would keep it out for much longer than its pause.
+    fn patience_ns(&self, holder: &TenantState) -> u64 {
+        let ahead = |t: &&TenantState| {
+            self.contends(t) && t.shares_device(holder) && t.virtual_ns > holder.virtual_ns
+        };
+        let longest_ns = self.members().filter(ahead).map(|t| t.longest_ns).max().unwrap_or(0);
+        (longest_ns / PATIENCE_PART).min(MOST_PATIENCE_NS)
     }
 
     /// Closes those who have come back and work beside a holder for too long.

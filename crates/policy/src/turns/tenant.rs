@@ -27,10 +27,10 @@ pub struct TenantState {
     pub(super) busy_until_ns: u64,
     pub(super) last_launch_ns: u64,
     launches: u64,
+    sleeps: bool,
+    /// The longest kernel it says it has had.
+    pub(super) longest_ns: u64,
     closed_until_ns: u64,
-    /// Tenants whose work runs at once with its own, itself included: its own takes longer by that.
-    pub(super) beside: u64,
-    beside_launch_ns: u64,
     /// Submissions when the overlap it is in was first seen.
     pub(super) launches_at_overlap: u64,
     /// Mean over its devices.
@@ -57,11 +57,6 @@ pub struct TenantState {
     /// Its own cap ended its last turn: it loses nothing by waiting for a full turn of the next.
     pub(super) ended_by_cap: bool,
     steady_turns: u32,
-    used_at_open_ns: u64,
-    /// Part of its own turns it uses, in millionths; a moving mean.
-    pub(super) usage_ppm: u64,
-    pub(super) usage_known: bool,
-    pub(super) usage_at_trial_ppm: u64,
     /// Moving mean of how long its work takes to drain after a turn.
     pub(super) drain_ns: u64,
     pub(super) window_used_ns: u64,
@@ -94,6 +89,8 @@ impl TenantState {
             seen.last_launch_ns = seen.last_launch_ns.max(sample.last_launch_ns.min(now_ns));
             seen.closed_until_ns = seen.closed_until_ns.max(sample.closed_until_ns);
             seen.launches = seen.launches.wrapping_add(sample.launches);
+            seen.sleeps |= sample.sleeps;
+            seen.longest_ns = seen.longest_ns.max(sample.longest_ns);
             used_ns = used_ns.saturating_add(sample.used_ns);
             share_ppm = share_ppm.max(sample.share_ppm);
             weight = weight.max(sample.weight);
@@ -108,8 +105,15 @@ impl TenantState {
         self.paused = seen.paused;
         self.latency = seen.latency;
         self.busy_until_ns = seen.busy_until_ns;
-        self.last_launch_ns = seen.last_launch_ns;
+        // A launch whose time was not written down was since the last look.
+        let launched = self.launches != seen.launches && self.attached != 0;
+        self.last_launch_ns = match launched {
+            true => now_ns,
+            false => self.last_launch_ns.max(seen.last_launch_ns),
+        };
         self.launches = seen.launches;
+        self.sleeps = seen.sleeps;
+        self.longest_ns = seen.longest_ns;
         self.closed_until_ns = seen.closed_until_ns;
         self.priority = priority;
         self.used_ns = used_ns / u64::from(seen.attached.count_ones()).max(1);
@@ -123,7 +127,15 @@ impl TenantState {
 
     /// Work is in flight.
     pub(super) fn busy(&self, now_ns: u64) -> bool {
-        self.busy_until_ns > now_ns
+        self.sleeps || self.busy_until_ns > now_ns
+    }
+
+    /// Work is in flight that will not have ended in `lead_ns`.
+    pub(super) fn busy_for(&self, now_ns: u64, lead_ns: u64) -> bool {
+        if self.busy_until_ns > now_ns {
+            return self.busy_until_ns > now_ns.saturating_add(lead_ns);
+        }
+        self.sleeps
     }
 
     /// When it will count as idle if it launches nothing more.
@@ -131,9 +143,13 @@ impl TenantState {
         let worth_a_turn_ns = tuning.idle_ns.saturating_add(tuning.takeover_ns);
         if self.closed_until_ns > now_ns.saturating_add(worth_a_turn_ns) {
             // Its own cap keeps it from launching for a while: idle as soon as it has drained.
-            return self.busy_until_ns;
+            return if self.sleeps { now_ns.saturating_add(1) } else { self.busy_until_ns };
         }
-        let last_ns = self.drained_ns(tuning).max(self.last_launch_ns).max(self.closed_until_ns);
+        // The estimate may be wrong by a part of itself.
+        let late_ns = self.busy_until_ns.saturating_sub(self.last_launch_ns) / 16;
+        let drained_ns = if self.sleeps { now_ns } else { self.busy_until_ns };
+        let drained_ns = drained_ns.max(self.busy_until_ns.saturating_add(late_ns));
+        let last_ns = drained_ns.max(self.last_launch_ns).max(self.closed_until_ns);
         let grace_ns = if self.holder { tuning.grace_ns } else { 0 };
         last_ns.saturating_add(tuning.idle_ns).max(self.opened_ns.saturating_add(grace_ns))
     }
@@ -141,27 +157,6 @@ impl TenantState {
     /// Work is in flight, or was a moment ago.
     pub(super) fn works(&self, now_ns: u64) -> bool {
         !self.paused && (self.busy(now_ns) || self.last_launch_ns.saturating_add(200_000) > now_ns)
-    }
-
-    /// When its work in flight will have drained at the latest: the estimate may be wrong by a part of
-    /// itself, and is of work that runs alone.
-    pub(super) fn drained_ns(&self, tuning: &Tuning) -> u64 {
-        let alone_ns = self.busy_until_ns.saturating_sub(self.last_launch_ns);
-        let mut late_ns = alone_ns / 16;
-        if self.beside > 1 {
-            let others = self.beside.saturating_sub(1);
-            late_ns = late_ns
-                .saturating_add(alone_ns.max(tuning.slice_ns).saturating_mul(others))
-                .saturating_add(tuning.takeover_ns.saturating_mul(self.beside));
-        }
-        self.busy_until_ns.saturating_add(late_ns)
-    }
-
-    /// Takes how many run at once with it; what it launched before is delayed by the most there were.
-    pub(super) fn note_beside(&mut self, beside: u64) {
-        let launched = self.last_launch_ns != self.beside_launch_ns;
-        self.beside_launch_ns = self.last_launch_ns;
-        self.beside = if launched { beside } else { self.beside.max(beside) };
     }
 
     /// It uses its open gate, or waits at its closed one.
@@ -222,13 +217,12 @@ impl TenantState {
         if !self.holder {
             self.holder = true;
             self.opened_ns = now_ns;
-            self.used_at_open_ns = self.used_ns;
             self.overlap_since_ns = 0;
         }
     }
 
     /// Ends a turn; `paused_work` when it ended because the holder had no work.
-    pub(super) fn end_turn(&mut self, now_ns: u64, takeover_ns: u64, paused_work: bool) {
+    pub(super) fn end_turn(&mut self, now_ns: u64, paused_work: bool) {
         if !self.holder {
             return;
         }
@@ -236,14 +230,11 @@ impl TenantState {
         self.holder = false;
         self.served_ns = now_ns;
         self.steady_turns = if paused_work { 0 } else { self.steady_turns.saturating_add(1) };
-        let held_ns = now_ns.saturating_sub(self.opened_ns).saturating_sub(takeover_ns);
-        if held_ns < 1_000_000 {
-            return;
-        }
-        let used_ns = self.used_ns.saturating_sub(self.used_at_open_ns).min(held_ns);
-        let usage_ppm = rate_ppm(used_ns, held_ns);
-        self.usage_ppm = if self.usage_known { mean(self.usage_ppm, usage_ppm) } else { usage_ppm };
-        self.usage_known = true;
+    }
+
+    /// Device time it says it has used since the running measurement began.
+    pub(super) fn window_used(&self) -> u64 {
+        self.used_ns.saturating_sub(self.window_used_ns)
     }
 
     /// Charges wall time.

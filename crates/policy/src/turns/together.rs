@@ -1,7 +1,7 @@
 //! Trials of "everybody open", for tenants that do not fill the device.
 //!
-//! Turns waste a device whose holder leaves it idle in gaps too short to hand over in. When some
-//! tenant uses little of its own turns, all are opened for a while and their progress is compared.
+//! Turns waste a device whose holder leaves it idle in gaps too short to hand over in. When much
+//! of its time is left unused, all are opened for a while and their progress is compared.
 //! Everybody open stays only if the sum is better and nobody is worse off, so that no claim of one
 //! tenant can talk another out of its turns.
 //!
@@ -12,6 +12,13 @@ use super::domain::{Domain, Mode};
 use super::phase::Handover;
 use super::tenant::rate_ppm;
 
+/// Turns of each tenant after which it is known how much they leave unused.
+const ROUNDS: u64 = 4;
+/// What a trial must bring in sum to be worth it, of the progress under turns.
+const GAIN_PERCENT: u64 = 105;
+/// What each must keep of its progress under turns; what is in flight makes the measure this rough.
+const KEEPS_PERCENT: u64 = 92;
+
 /// Progress per time over all tenants, in millionths, and whether none is worse off than under turns.
 struct Progress {
     sum_ppm: u64,
@@ -20,38 +27,36 @@ struct Progress {
 }
 
 impl Domain<'_> {
-    /// Whether everybody should be opened for a trial now.
+    /// Whether everybody should be opened for a trial now: under turns, and with nobody closed by a cap
+    /// of its own, part of the device is left unused.
     pub(super) fn trial_due(&self) -> bool {
-        let state = &*self.state;
-        if self.now_ns < state.next_trial_ns
-            || !self.lasted(state.window_ns, self.tuning.baseline_ns)
-        {
-            return false;
-        }
         let mut active = self.members().filter(|t| !self.is_calm(t));
         let Some(first) = active.next() else { return false };
-        let fills = |t: &super::TenantState| !t.usage_known || t.usage_ppm >= self.tuning.fills_ppm;
-        let mut all_fill = fills(first);
-        let mut others = 0_u32;
+        let (mut count, mut used_ns) = (1_u64, first.window_used());
+        let mut comparable = !first.ended_by_cap;
         for tenant in active {
-            if tenant.priority != first.priority {
-                return false;
-            }
-            all_fill &= fills(tenant);
-            others = others.saturating_add(1);
+            comparable &= !tenant.ended_by_cap && tenant.priority == first.priority;
+            used_ns = used_ns.saturating_add(tenant.window_used());
+            count = count.saturating_add(1);
         }
-        others > 0 && !all_fill
+        let rounds_ns = self.state.quantum_ns(self.tuning).saturating_mul(count * ROUNDS);
+        let since_ns = self.state.window_ns;
+        let window_ns = self.now_ns.saturating_sub(since_ns);
+        count > 1
+            && comparable
+            && self.now_ns >= self.state.next_trial_ns
+            && self.lasted(since_ns, self.tuning.baseline_ns.max(rounds_ns))
+            && !self.actives_changed()
+            && rate_ppm(used_ns, window_ns) < self.tuning.fills_ppm
     }
 
     /// Opens everybody and begins to measure.
     pub(super) fn begin_trial(&mut self) {
-        let (now_ns, takeover_ns) = (self.now_ns, self.tuning.takeover_ns);
+        let now_ns = self.now_ns;
         let window_ns = now_ns.saturating_sub(self.state.window_ns);
         for tenant in self.members_mut() {
-            let used_ns = tenant.used_ns.saturating_sub(tenant.window_used_ns);
-            tenant.gated_ppm = rate_ppm(used_ns, window_ns);
-            tenant.usage_at_trial_ppm = tenant.usage_ppm;
-            tenant.end_turn(now_ns, takeover_ns, false);
+            tenant.gated_ppm = rate_ppm(tenant.window_used(), window_ns);
+            tenant.end_turn(now_ns, false);
             tenant.open_gate(now_ns);
             tenant.picked = false;
         }
@@ -65,18 +70,19 @@ impl Domain<'_> {
     /// One step with everybody open.
     pub(super) fn together(&mut self) {
         let elapsed_ns = self.now_ns.saturating_sub(self.state.window_ns);
-        let active = self.members().filter(|t| !self.is_calm(t)).count();
-        if self.overtaken() || active < 2 {
+        if self.overtaken() || self.actives_changed() {
             return self.end_together();
         }
         let progress = self.progress(elapsed_ns);
         if self.state.trial {
             let hopeless = progress.sum_ppm < progress.gated_sum_ppm / 10 * 7;
-            if elapsed_ns < self.tuning.trial_ns && !(hopeless && self.trial_quarter(elapsed_ns)) {
+            if elapsed_ns < self.tuning.trial_ns
+                && !(hopeless && elapsed_ns >= self.trial_step_ns())
+            {
                 return;
             }
             self.schedule_trial();
-            let gains = progress.sum_ppm > progress.gated_sum_ppm / 100 * 102;
+            let gains = progress.sum_ppm > progress.gated_sum_ppm / 100 * GAIN_PERCENT;
             if !(gains && progress.none_loses) {
                 return self.end_together();
             }
@@ -93,18 +99,18 @@ impl Domain<'_> {
         }
     }
 
-    fn trial_quarter(&self, elapsed_ns: u64) -> bool {
-        elapsed_ns >= self.tuning.trial_ns / 4
+    /// How often a trial is looked at.
+    pub(super) fn trial_step_ns(&self) -> u64 {
+        self.tuning.trial_ns / 8
     }
 
     fn progress(&self, elapsed_ns: u64) -> Progress {
         let mut progress = Progress { sum_ppm: 0, gated_sum_ppm: 0, none_loses: true };
         for tenant in self.members() {
-            let used_ns = tenant.used_ns.saturating_sub(tenant.window_used_ns);
-            let rate = rate_ppm(used_ns, elapsed_ns);
+            let rate = rate_ppm(tenant.window_used(), elapsed_ns);
             progress.sum_ppm = progress.sum_ppm.saturating_add(rate);
             progress.gated_sum_ppm = progress.gated_sum_ppm.saturating_add(tenant.gated_ppm);
-            progress.none_loses &= rate >= tenant.gated_ppm / 100 * 97;
+            progress.none_loses &= rate >= tenant.gated_ppm / 100 * KEEPS_PERCENT;
         }
         progress
     }
@@ -130,8 +136,19 @@ impl Domain<'_> {
         self.hand_over(Handover::All);
     }
 
-    fn begin_window(&mut self) {
+    fn count_active(&self) -> usize {
+        self.members().filter(|t| !self.is_calm(t)).count()
+    }
+
+    /// Whether others are active than when the running measurement began.
+    pub(super) fn actives_changed(&self) -> bool {
+        self.count_active() != self.state.window_active
+    }
+
+    /// Begins to measure progress.
+    pub(super) fn begin_window(&mut self) {
         self.state.window_ns = self.now_ns;
+        self.state.window_active = self.count_active();
         for tenant in self.members_mut() {
             tenant.window_used_ns = tenant.used_ns;
         }

@@ -87,6 +87,7 @@ impl Domain<'_> {
         let since_ns = self.state.since_ns;
         let last_ns = self.members().filter(|t| t.lingering).map(|t| t.busy_until_ns).max();
         let drained_ns = last_ns.unwrap_or(self.now_ns).saturating_sub(self.tuning.lead_ns);
+        let drained_ns = drained_ns.max(self.now_ns.saturating_add(self.tuning.overdue_poll_ns));
         // Looked at in between too: a synchronisation may have proved it drained.
         let polled_ns = self.now_ns.saturating_add(self.tuning.gappy_poll_ns);
         let timeout_ns = since_ns.saturating_add(self.tuning.drain_timeout_ns);
@@ -95,7 +96,7 @@ impl Domain<'_> {
 
     fn together_wake_ns(&self) -> u64 {
         let step_ns =
-            if self.state.trial { self.tuning.trial_ns / 4 } else { self.tuning.calm_poll_ns };
+            if self.state.trial { self.trial_step_ns() } else { self.tuning.calm_poll_ns };
         self.now_ns.saturating_add(step_ns.max(1))
     }
 }

@@ -426,8 +426,14 @@ impl Shim {
             weight: tenant.weight,
             priority: tenant.priority,
             share_ppm: tenant.share_ppm,
+            sleeps: self.wait == Wait::Sync,
             ..self.sample
         };
+        // A thread at its gate sees that what it waits for takes longer than expected, and says so.
+        let at_gate = matches!(self.wait, Wait::Horizon | Wait::Gate);
+        let overdue_ns = if at_gate && self.outstanding_ns() > 0 { now_ns + 50 * US } else { 0 };
+        let busy_until_ns = kept.busy_until_ns.max(overdue_ns);
+        let kept = Sample { busy_until_ns, ..kept };
         if !tenant.hostile {
             let wants = self.want_ns > self.closed_ns && now_ns < self.want_ns + 50 * MS;
             return Sample { wants, ..kept };
@@ -439,6 +445,7 @@ impl Shim {
             last_launch_ns: b >> (a % 64),
             used_ns: a,
             launches: b,
+            sleeps: a & 8 == 0,
             closed_until_ns: if a & 4 == 0 { 0 } else { b >> (a % 31) },
             longest_ns: a,
             ..kept

@@ -215,7 +215,7 @@ pub(crate) fn cuStreamSynchronize(real: real::cuStreamSynchronize, stream: CUstr
 
 /// Waits for an event.
 pub(crate) fn cuEventSynchronize(real: real::cuEventSynchronize, event: CUevent) -> CUresult {
-    synchronised(real.call(event))
+    synchronised(submit::synchronise(Waited::Event, || real.call(event)))
 }
 
 /// Settles all reserves of the device: what the driver gave back unseen is free for others.

@@ -12,6 +12,7 @@ use core::ffi::{c_int, c_uint};
 
 use divvy_abi::config::gate;
 use divvy_driver_api::types::*;
+use divvy_page::Sleeper;
 use divvy_policy::cost;
 
 use super::capture::is_capturing;
@@ -74,10 +75,11 @@ pub(crate) fn gated(
     {
         return call();
     }
+    let Some(share) = device.share() else { return call() };
     if state != gate::CLOSED && !terms.paused && context.lane.take(&COSTS, key) {
+        share.count_launch();
         return call();
     }
-    let Some(share) = device.share() else { return call() };
     let here = Here { context, device, share, stream, per_thread };
     context.note_stream(stream, per_thread);
     let ticket = context.lane.admit(&here, &COSTS, key);
@@ -86,13 +88,14 @@ pub(crate) fn gated(
     result
 }
 
-/// Something that is no work of the device's, on whatever stream: the span that is measured ends. For
+/// Something that is no work of the device's, on whatever stream: the span that is measured ends, and
+/// until the answer is dropped the thread may sleep in the driver because of work in flight. For
 /// tenants that have gates.
 #[inline(never)]
-pub(crate) fn end_span() {
-    if let Some((context, _)) = Context::current() {
-        context.lane.break_span();
-    }
+pub(crate) fn end_span() -> Option<Sleeper> {
+    let (context, device) = Context::current()?;
+    context.lane.break_span();
+    Some(device.share()?.sleeper())
 }
 
 /// What a synchronisation waits for.
@@ -103,6 +106,8 @@ pub(crate) enum Waited {
     Context(CUcontext),
     /// A stream; whether the default stream is the calling thread's own.
     Stream(CUstream, bool),
+    /// An event: some part of what was submitted.
+    Event,
 }
 
 /// A synchronisation: when it has returned, what was submitted before it is known to have ended, if
@@ -113,15 +118,15 @@ pub(crate) fn synchronise(waited: Waited, call: impl FnOnce() -> CUresult) -> CU
         return call();
     }
     let Some((context, device)) = Context::current() else { return call() };
+    let Some(share) = device.share() else { return call() };
     let submitted_ns = context.lane.submitted_ns();
+    let sleeper = share.sleeper();
     let result = call();
-    if result == SUCCESS
-        && context.is_all(&waited)
-        && let Some(share) = device.share()
-    {
+    if result == SUCCESS && context.is_all(&waited) {
         let here = Here { context, device, share, stream: NULL_STREAM, per_thread: false };
         context.lane.drained(&here, submitted_ns);
     }
+    drop(sleeper);
     result
 }
 
@@ -259,7 +264,7 @@ fn copy(
         let key = cost::key([COPY | symbol, class(bytes as u64), 1]);
         return gated(stream, per_thread, key, &call);
     }
-    end_span();
+    let _sleeper = end_span();
     call()
 }
 

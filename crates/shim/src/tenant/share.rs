@@ -101,6 +101,7 @@ impl Context {
     pub(crate) fn is_all(&self, waited: &Waited) -> bool {
         match *waited {
             Waited::Current => true,
+            Waited::Event => false,
             Waited::Context(context) => self.handle.load(Relaxed) == context.0.addr() as u64,
             Waited::Stream(stream, per_thread) => {
                 let word = stream_word(stream, per_thread);
@@ -216,8 +217,8 @@ impl World for Here {
     fn add_used(&self, ns: i64) {
         self.share.add_used(ns);
     }
-    fn add_launches(&self, count: u64) {
-        self.share.add_launches(count);
+    fn count_launch(&self) {
+        self.share.count_launch();
     }
     fn note_length(&self, ns: u64) {
         self.share.note_length(ns);
