@@ -23,11 +23,15 @@ const FIGURES: [&str; 2] =
     ["<!-- figures: made by `cargo xtask figures` from bench/results -->", "<!-- /figures -->"];
 const SHARES: [&str; 2] =
     ["<!-- shares: made by `cargo xtask figures` from bench/results -->", "<!-- /shares -->"];
+const STEPS: [&str; 2] =
+    ["<!-- steps: made by `cargo xtask figures` from bench/results -->", "<!-- /steps -->"];
 const PROGRAMS: [&str; 2] =
     ["<!-- programs: made by `cargo xtask figures` from bench/results -->", "<!-- /programs -->"];
 
 /// Benchmarks of device time, which have a table of their own.
 const OF_TIME: [&str; 3] = ["share", "fairness", "latency"];
+/// What `tests/gpu/share.py` stores: time as unmodified programs have it, by their steps.
+const OF_STEPS: &str = "share-programs";
 /// A figure of this ending is shown with the one it ends.
 const WORST: &str = ", worst 1 s window off by";
 
@@ -42,8 +46,10 @@ pub(crate) fn chore() -> Result<()> {
 /// The README with its tables made anew.
 fn renewed(text: &str) -> Result<String> {
     let results = root().join("bench/results");
-    let text = with_table(text, FIGURES, &table(&results, |name| !OF_TIME.contains(&name))?)?;
+    let of_calls = |name: &str| !OF_TIME.contains(&name) && name != OF_STEPS;
+    let text = with_table(text, FIGURES, &table(&results, of_calls)?)?;
     let text = with_table(&text, SHARES, &table(&results, |name| OF_TIME.contains(&name))?)?;
+    let text = with_table(&text, STEPS, &table(&results, |name| name == OF_STEPS)?)?;
     with_table(&text, PROGRAMS, &programs::table(&results)?)
 }
 
@@ -96,6 +102,8 @@ fn table(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<String> {
     for row in rows.iter().filter(|row| !row_name(row).ends_with(WORST)) {
         let word = |key: &str| row.figure.get(key).and_then(Value::as_str).unwrap_or("-");
         let (goal, met) = goals::judged(&row.figure);
+        let note = row.figure.get("note").and_then(Value::as_str);
+        let note = note.map(|note| format!(", {note}")).unwrap_or_default();
         let id = row.figure.get("id").and_then(Value::as_str);
         let id = id.map(|id| format!(" ({id})")).unwrap_or_default();
         let worst = row_name(row) + WORST;
@@ -103,12 +111,12 @@ fn table(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<String> {
         let shown = |side: &str| {
             let off = worst.and_then(|row| median(&row.figure, side));
             let off = off.map(|off| format!(" (1 s: {} off)", number(off))).unwrap_or_default();
-            shown_side(&row.figure, side) + &off
+            shown_side(&row.figure, side) + &off + &spread(&row.figure, side)
         };
         let file = Path::new(&row.file).file_name().unwrap_or_default().to_string_lossy();
         writeln!(
             text,
-            "| {}{id} | {} | {} | {} | {} | {goal} | {met} | {} | [{file}]({}) |",
+            "| {}{id} | {} | {} | {} | {} | {goal} | {met}{note} | {} | [{file}]({}) |",
             row_name(row).replace('|', "/"),
             word("unit"),
             shown("native"),
@@ -124,6 +132,12 @@ fn table(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<String> {
 /// The median of one side.
 fn median(figure: &Value, side: &str) -> Option<f64> {
     figure.get("medians")?.get(side)?.as_f64()
+}
+
+/// How far apart a side's samples lie, where the result says so.
+fn spread(figure: &Value, side: &str) -> String {
+    let spread = figure.get("spreads_percent").and_then(|spreads| spreads.get(side)?.as_f64());
+    spread.map(|spread| format!(" (spread {} %)", number(spread))).unwrap_or_default()
 }
 
 /// What a row is called; a comparison with nvshare, on which a goal may rest, is a row of its own.
@@ -300,6 +314,29 @@ mod tests {
         assert!(shares.contains(row), "{shares}");
         assert_eq!(shares.lines().count(), 3, "{shares}");
         assert!(table(&folder.0, |name| name == "overhead").unwrap().contains("No figure"));
+    }
+
+    #[test]
+    fn steps_have_a_table_of_their_own_with_spreads_and_notes() {
+        let folder = Folder::new("steps");
+        let figures = r#"{"name": "training, no cap", "unit": "steps/s", "goal": "none",
+                          "medians": {"native": 21.5, "divvy": 21.4},
+                          "spreads_percent": {"native": 0.52, "divvy": 0.1}},
+                         {"name": "training, slower", "unit": "%", "goal": {"at_most": 0.3},
+                          "medians": {"divvy": 0.4}, "note": "native's own runs lie apart"},
+                         {"name": "training, cap of 50 %", "unit": "%", "goal": {"within": [50, 1]},
+                          "medians": {}, "failures": {"divvy": "void: native went away"}}"#;
+        folder.store("a.json", "2026-01-01", "580", figures);
+        let text = fs::read_to_string(folder.0.join("a.json")).unwrap();
+        fs::write(folder.0.join("a.json"), text.replace("overhead", OF_STEPS)).unwrap();
+        let steps = table(&folder.0, |name| name == OF_STEPS).unwrap();
+        for row in [
+            "| training, no cap | steps/s | 21.5 (spread 0.52 %) | 21.4 (spread 0.1 %) | - | - | - |",
+            "| training, slower | % | - | 0.4 | - | ≤ 0.3 | **no**, native's own runs lie apart |",
+            "| training, cap of 50 % | % | - | void | - | 50 ± 1 | - |",
+        ] {
+            assert!(steps.contains(row), "{steps}");
+        }
     }
 
     #[test]

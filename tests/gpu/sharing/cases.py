@@ -1,0 +1,236 @@
+"""What is measured: which programs run beside which, in which order, and what must come of it.
+
+Between any two runs of another kind stands one of the same program alone on the bare driver: what a
+run reached is compared with the native runs before and after it. Promises: where the first and the
+last of them differ by more than 2 %, the figures are void; so is a run whose program computed
+something else than natively. Starts nothing.
+"""
+
+import dataclasses
+import statistics
+import typing
+
+from .figures import Figure, spread
+from .processes import Failed, Run, Tenant
+
+DRIFT = 0.02
+ROUNDS = 3
+SLOWER_PERCENT = 0.3
+ALONE = "alone"
+NO_CAP = "no cap"
+HALF = "half"
+CAPPED = "capped"
+PAIR = "pair"
+
+
+@dataclasses.dataclass
+class Case:
+    """Runs in their order, and what makes figures of them."""
+
+    name: str
+    runs: list
+    judge: typing.Callable
+
+
+class Results:
+    """The runs of a case that were done, in order, each with what came of it."""
+
+    def __init__(self):
+        self.done = []
+
+    def add(self, run, outcome):
+        self.done.append((run, outcome))
+
+    def alone(self, program):
+        """Where this program ran alone and natively, and its rate."""
+        return [(at, self.rates(at)[0]) for at, (run, outcome) in enumerate(self.done)
+                if run.role == ALONE and run.tenants[0].program == program
+                and "failure" not in outcome]
+
+    def rates(self, at):
+        """Steps per second of each program of a run."""
+        tenants = self.done[at][1]["tenants"]
+        key = "steps_per_s" if len(tenants) == 1 else "within_per_s"
+        return [tenant[key] for tenant in tenants]
+
+    def native_beside(self, at, program):
+        """Native's rate before and after a run, their mean."""
+        before = [rate for place, rate in self.alone(program) if place < at]
+        after = [rate for place, rate in self.alone(program) if place > at]
+        if not before or not after:
+            raise Failed("there is no native run on both sides of it")
+        return statistics.fmean([before[-1], after[0]])
+
+    def shares(self, at):
+        """Rates of a run in percent of what each program reaches alone."""
+        programs = [tenant.program for tenant in self.done[at][0].tenants]
+        return [100 * rate / self.native_beside(at, program)
+                for rate, program in zip(self.rates(at), programs)]
+
+    def check(self, at):
+        """Fails a run that did not compute what the first native one did."""
+        run, outcome = self.done[at]
+        if "failure" in outcome:
+            raise Failed(outcome["failure"])
+        for tenant, said in zip(run.tenants, outcome["tenants"]):
+            places = self.alone(tenant.program)
+            native = self.done[places[0][0]][1]["tenants"][0]["check"] if places else said["check"]
+            if not abs(said["check"] - native) <= said["tolerance"] * abs(native):
+                raise Failed(f"void: {tenant.program} gave {said['check']}, native {native}")
+
+    def drifted(self, role):
+        """Why native runs of `role` cannot be compared with, or None."""
+        rates = {}
+        for at, (run, outcome) in enumerate(self.done):
+            if (run.side, run.role) == ("native", role) and "failure" not in outcome:
+                programs = " and ".join(tenant.program for tenant in run.tenants)
+                rates.setdefault(programs, []).append(sum(self.rates(at)))
+        for programs, (first, *rest) in rates.items():
+            if rest and abs(rest[-1] / first - 1) > DRIFT:
+                return f"native {programs} went from {first:.2f} to {rest[-1]:.2f} steps/s"
+        return None
+
+    def fill(self, figure, role, value):
+        """Adds `value` of each run of `role`, or why there is none."""
+        for at, (run, _) in enumerate(self.done):
+            if run.role == role:
+                try:
+                    self.check(at)
+                    figure.add(run.side, value(at))
+                    figure.note = figure.note or self.without_turns(at)
+                except Failed as failed:
+                    figure.fail(run.side, str(failed))
+
+    def without_turns(self, at):
+        """Why the daemon did not divide by turns, as it says itself; empty where it did."""
+        daemon = self.done[at][1]["daemon"] or {"devices": []}
+        why = [f"{device['reason']}: {device['detail']}" for device in daemon["devices"]
+               if device["reason"]]
+        return f"no turns were taken, {why[0]}" if why else ""
+
+    def first_rate(self, at):
+        return self.rates(at)[0]
+
+
+def between(references, runs):
+    """`runs`, with the native runs of `references` before, between and after them."""
+    alone = [Run("native", ALONE, (tenant,)) for tenant in references]
+    out = list(alone)
+    for run in runs:
+        out += [run, *alone]
+    return out
+
+
+def checked(results, figures, role=ALONE):
+    """The figures, void where the native runs they rest on have drifted."""
+    why = results.drifted(role)
+    for figure in figures if why else []:
+        figure.void(why)
+    return figures
+
+
+def slower(results, at):
+    return 100 * (1 - results.first_rate(at) / results.native_beside(at, program_at(results, at)))
+
+
+def program_at(results, at):
+    return results.done[at][0].tenants[0].program
+
+
+def training(name, title, program, peers):
+    """Training alone without a cap, with one of 50 %, and two together with 30 and 70 %."""
+    tenant = Tenant(program)
+    half = (Tenant(program, cap_percent=50),)
+    pair = (Tenant(program, cap_percent=30), Tenant(program, cap_percent=70))
+    runs = [Run("divvy", NO_CAP, (tenant,))] * ROUNDS
+    runs += [Run("divvy", HALF, half, windows=2), Run("divvy", PAIR, pair, windows=2)]
+    for peer in peers:
+        runs += [Run(peer, NO_CAP, (tenant,)), Run(peer, HALF, half, windows=2),
+                 Run(peer, PAIR, pair, windows=2)]
+
+    def judge(results):
+        rates = Figure(f"{title}, no cap", "steps/s")
+        added = Figure(f"{title}, no cap, slower than native", "%", ("at_most", SLOWER_PERCENT))
+        reached = Figure(f"{title}, cap of 50 %, of native", "%", ("within", [50, 1]))
+        caps = [Figure(f"{title}, two of 30 and 70 %, {cap} %'s of native", "%",
+                       ("within", [cap, 1])) for cap in (30, 70)]
+        both = Figure(f"{title}, two of 30 and 70 %, sum", "%", ("at_least", 97))
+        results.fill(rates, ALONE, results.first_rate)
+        results.fill(rates, NO_CAP, results.first_rate)
+        results.fill(added, NO_CAP, lambda at: slower(results, at))
+        results.fill(reached, HALF, lambda at: results.shares(at)[0])
+        for place, figure in enumerate(caps):
+            results.fill(figure, PAIR, lambda at, place=place: results.shares(at)[place])
+        results.fill(both, PAIR, lambda at: sum(results.shares(at)))
+        natives = rates.samples.get("native", [])
+        if len(natives) > 1 and spread(natives) > SLOWER_PERCENT:
+            added.note = (f"native's own runs lie {spread(natives):.2f} % apart, more than the "
+                          f"goal of {SLOWER_PERCENT} %")
+        return checked(results, [rates, added, reached, *caps, both])
+
+    return Case(name, between([tenant], runs), judge)
+
+
+def small(peers):
+    """A program that does not fill the card: alone under a cap above its need, and two of them."""
+    title, program = "PyTorch inference, eager, small batch", "infer_small"
+    capped = Tenant(program, cap_percent=90)
+    alone = [Run(side, CAPPED, (capped,)) for side in ["divvy", "divvy", *peers]]
+    native_pair = Run("native", PAIR, (Tenant(program),) * 2)
+    pairs = [native_pair]
+    for side in ["divvy", *peers]:
+        pairs += [Run(side, PAIR, (capped,) * 2), native_pair]
+
+    def judge(results):
+        kept = Figure(f"{title}, cap of 90 %", "steps/s", ("kept", 0.98))
+        both = Figure(f"{title}, two with caps of 90 %, sum", "steps/s", ("kept", 1.0))
+        least = Figure(f"{title}, two with caps of 90 %, the slower", "steps/s", ("kept", 1.0))
+        results.fill(kept, ALONE, results.first_rate)
+        results.fill(kept, CAPPED, results.first_rate)
+        results.fill(both, PAIR, lambda at: sum(results.rates(at)))
+        results.fill(least, PAIR, lambda at: min(results.rates(at)))
+        return checked(results, [kept]) + checked(results, [both, least], PAIR)
+
+    return Case("small", between([Tenant(program)], alone) + pairs, judge)
+
+
+def gang(name, title, tenants, words, peers):
+    """A job over two cards beside another tenant, on the bare driver and in turns."""
+    runs = [Run(side, PAIR, tenants, windows=2) for side in ["native", "divvy", *peers]]
+
+    def judge(results):
+        equal = Figure(f"{title}, furthest from equal", "points", ("at_most", 5))
+        both = Figure(f"{title}, sum", "%")
+        each = [Figure(f"{title}, {word}'s of alone", "%") for word in words]
+        results.fill(equal, PAIR, lambda at: uneven(results.shares(at)))
+        for place, figure in enumerate(each):
+            results.fill(figure, PAIR, lambda at, place=place: results.shares(at)[place])
+        results.fill(both, PAIR, lambda at: sum(results.shares(at)))
+        return checked(results, [equal, *each, both])
+
+    references = list(dict.fromkeys(tenants))
+    return Case(name, between(references, runs), judge)
+
+
+def uneven(shares):
+    """How far the furthest of them is from their mean."""
+    mean = statistics.fmean(shares)
+    return max(abs(share - mean) for share in shares)
+
+
+def cases(peers, cards):
+    """All that can be measured with so many cards, what matters most first."""
+    out = [
+        training("resnet", "PyTorch, ResNet-50-like training", "train_resnet", peers),
+        training("gpt", "PyTorch, GPT-2-like training by CUDA graphs", "train_gpt", peers),
+        small(peers),
+    ]
+    if cards > 1:
+        job = Tenant("allreduce", cards=2)
+        out += [
+            gang("gang-two", "two NCCL jobs over two cards", (job, job),
+                 ("the first", "the second"), peers),
+            gang("gang-one", "an NCCL job over two cards beside training on one",
+                 (job, Tenant("train_gpt")), ("the job", "the training"), peers),
+        ]
+    return out
