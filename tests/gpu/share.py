@@ -4,13 +4,14 @@
     python3 tests/gpu/share.py DIST OUT [--only CASE,…] [--seconds N] [--cards 2]
         [--peer NAME=LIBRARY]
 
-DIST is the folder `cargo xtask dist` makes; OUT receives `share-programs.json`, which `cargo xtask
-figures` shows once it lies under bench/results, and every program's errors. Each run starts its
-programs anew; runs under Divvy alternate with runs on the bare driver, and nothing else of ours is
-on the card meanwhile: the next run's programs have loaded, and do not touch the card. Promises: it
-ends, also when a program hangs; what fails is a row that says why; nothing is left running. What
-counts are a program's steps in a window; what the card itself counts, `divvy bench share` measures.
-The programs need PyTorch; this needs the standard library.
+DIST is the folder `cargo xtask dist` makes; OUT receives `share-programs.json`, which `cargo
+xtask figures` shows once it lies under bench/results, and every program's errors. Each run starts
+its programs anew; runs under Divvy alternate with runs on the bare driver, and nothing else of
+ours is on the card meanwhile: the next run's programs have loaded, and do not touch the card, so
+that a daemon may rest beside native runs. Promises: it ends, also when a program hangs; what
+fails is a row that says why; nothing is left running. What counts are a program's steps in a
+window; what the card itself counts, `divvy bench share` measures. The programs need PyTorch; this
+needs nothing beside the standard library.
 """
 
 import argparse

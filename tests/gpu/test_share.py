@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +27,7 @@ import json, os, pathlib, sys, time
 here, share = pathlib.Path(__file__), float(os.environ.get("PRETEND_SHARE", 100))
 divvy = "PRETEND_SHARE" in os.environ
 fault = here.with_suffix(".fault").read_text() if here.with_suffix(".fault").exists() else ""
+print("a library's own line")
 print(json.dumps({"phase": "loaded"}), flush=True)
 with (here.parent / "pids").open("a") as pids:
     print(os.getpid(), file=pids)
@@ -160,7 +162,7 @@ class Faults(Pretended):
         before, processes.WARM_S = processes.WARM_S, 1
         self.addCleanup(setattr, processes, "WARM_S", before)
         begin = time.monotonic()
-        self.assertEqual(self.failure("hang"), "not ready within 1 s")
+        self.assertEqual(self.failure("hang"), "no word of ready within 1 s")
         failures = [run["failure"] for run in self.result["runs"] if "failure" in run]
         self.assertEqual(failures[1], "not tried again after it had failed")
         self.assertLess(time.monotonic() - begin, 40)
@@ -181,6 +183,26 @@ class Faults(Pretended):
         pair = figures["PyTorch inference, eager, small batch, two with caps of 90 %, sum"]
         self.assertEqual(pair["note"], "no turns were taken, DV062: others")
         self.assertIn("DV062", printed)
+
+    def test_an_interrupt_keeps_what_was_measured(self):
+        self.fault("infer_small", "hang")
+        command = [sys.executable, str(HERE / "share.py"), str(self.folder / "dist"),
+                   str(self.folder / "out"), "--seconds", "0.05", "--programs", str(self.programs),
+                   "--only", "small"]
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        # The third program loads once the second, which hangs, has been told to go on.
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            pids = self.programs / "pids"
+            if pids.exists() and len(pids.read_text().split()) == 3:
+                break
+            time.sleep(0.05)
+        running.terminate()
+        running.communicate(timeout=30)
+        self.assertEqual(running.returncode, 143)
+        self.nothing_runs()
+        result = json.loads((self.folder / "out/share-programs.json").read_text())
+        self.assertEqual([run["side"] for run in result["runs"]], ["native"])
 
     def test_what_was_not_begun_says_so(self):
         code, figures, _ = self.play("--only", "gpt", "--limit-seconds", "0")

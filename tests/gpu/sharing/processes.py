@@ -85,9 +85,12 @@ class Program:
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
-        """Passes its lines on; None is their end."""
+        """Passes on what it says as agreed; libraries may print other lines. None is the end."""
         for line in self.process.stdout:
-            self.lines.put(line)
+            with contextlib.suppress(ValueError):
+                words = json.loads(line)
+                if isinstance(words, dict) and "phase" in words:
+                    self.lines.put(words)
         self.lines.put(None)
 
     def tell(self, line):
@@ -99,18 +102,15 @@ class Program:
     def expect(self, phase, patience_s):
         """What it says of `phase`."""
         try:
-            line = self.lines.get(timeout=patience_s)
+            words = self.lines.get(timeout=patience_s)
         except queue.Empty:
-            raise Failed(f"not {phase} within {patience_s:.0f} s") from None
-        if line is None:
+            raise Failed(f"no word of {phase} within {patience_s:.0f} s") from None
+        if words is None:
             code = self.wait(END_S)
-            raise Failed(f"ended with {code} before it was {phase}: {self.last_words()}")
-        try:
-            words = json.loads(line)
-        except ValueError:
-            words = {}
-        if not isinstance(words, dict) or words.pop("phase", None) != phase:
-            raise Failed(f"said {line.strip()!r} when it should be {phase}")
+            raise Failed(f"ended with {code} where {phase} was awaited: {self.last_words()}")
+        said = words.pop("phase")
+        if said != phase:
+            raise Failed(f"said {said} where {phase} was awaited")
         return words
 
     def end(self):
@@ -127,9 +127,9 @@ class Program:
         return f"nothing within {patience_s} s"
 
     def last_words(self):
-        """The last line of its errors."""
+        """The last line of its errors, of which the first is the command."""
         lines = self.log.read_text(errors="replace").strip().splitlines()
-        return lines[-1][:300] if lines else "nothing was said"
+        return lines[-1][:300] if len(lines) > 1 else "nothing was said"
 
     def kill(self):
         """Ends the whole group: asked first, so that `divvy run` takes its tenant away."""
