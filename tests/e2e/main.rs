@@ -32,4 +32,5 @@ mod reviews;
 mod settle;
 mod sharing;
 mod startup;
+mod system;
 mod vmm;

@@ -1,6 +1,7 @@
 //! The GPUs the kernel module knows, from `/proc/driver/nvidia`: no driver call, no library.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// One GPU.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -31,10 +32,20 @@ pub(crate) fn list(root: &Path) -> Vec<Gpu> {
     gpus
 }
 
-/// The index of the GPU with this UUID: NVML numbers by bus address.
+/// The index of the GPU with this UUID: NVML numbers by bus address. Cost: a list that is read once
+/// there is a kernel module, which may come after a daemon.
 pub(crate) fn index_of(uuid: &str) -> Option<u32> {
-    static GPUS: std::sync::OnceLock<Vec<Gpu>> = std::sync::OnceLock::new();
-    let gpus = GPUS.get_or_init(|| list(Path::new(PROC)));
+    static GPUS: OnceLock<Vec<Gpu>> = OnceLock::new();
+    let gpus = match GPUS.get() {
+        Some(gpus) => gpus,
+        None => {
+            let gpus = list(Path::new(PROC));
+            if gpus.is_empty() {
+                return None;
+            }
+            GPUS.get_or_init(|| gpus)
+        }
+    };
     let at = gpus.iter().position(|gpu| gpu.uuid.eq_ignore_ascii_case(uuid))?;
     u32::try_from(at).ok()
 }

@@ -105,8 +105,17 @@ fn list(extra: &[PathBuf]) -> Listing {
 /// cannot be read.
 pub(crate) fn tenants(extra: &[PathBuf], views: &[View]) -> (Vec<Tenant>, Vec<Unreadable>) {
     let (mut tenants, mut unreadable) = (Vec::new(), Vec::new());
-    for directory in discover::tenants(extra) {
-        match ledger::read(&directory) {
+    let own = discover::tenants(extra);
+    let others = client::of_others(views, &own).into_iter().map(|directory| {
+        let read = ledger::read_foreign(&directory);
+        (directory, read)
+    });
+    let own = own.into_iter().map(|directory| {
+        let read = ledger::read(&directory);
+        (directory, read)
+    });
+    for (directory, read) in own.chain(others) {
+        match read {
             Ok(tenant) => tenants.push(tenant),
             Err(error) => unreadable.push(Unreadable {
                 directory: directory.display().to_string(),

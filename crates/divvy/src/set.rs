@@ -120,7 +120,8 @@ fn read(directory: &Path) -> Result<Config> {
 /// # Errors
 /// A usage error that names the choice, where it is none or several.
 pub(crate) fn find(name: &str, roots: &[PathBuf]) -> Result<(String, PathBuf)> {
-    let known = discover::tenants(roots);
+    let mut known = discover::tenants(roots);
+    known.extend(client::of_others(&client::views(), &known));
     if name.contains('/') {
         let directory = PathBuf::from(name);
         if !directory.join("config").exists() {
@@ -128,12 +129,16 @@ pub(crate) fn find(name: &str, roots: &[PathBuf]) -> Result<(String, PathBuf)> {
                 "{name:?} is no tenant's directory: it has no config; see `divvy ps --json`"
             )));
         }
-        let tenant = ledger::read(&directory)?.name;
+        let tenant = ledger::read_foreign(&directory)?.name;
         return Ok((tenant, directory));
     }
     let named = known.into_iter().map(|directory| {
         let base = directory.file_name().is_some_and(|base| base == name);
-        (ledger::read(&directory).map(|tenant| tenant.name).unwrap_or_default(), directory, base)
+        (
+            ledger::read_foreign(&directory).map(|tenant| tenant.name).unwrap_or_default(),
+            directory,
+            base,
+        )
     });
     let (mut found, others): (Vec<_>, Vec<_>) =
         named.partition(|(tenant, _, base)| *base || tenant == name);

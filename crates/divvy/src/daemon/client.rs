@@ -1,7 +1,8 @@
 //! Asking a daemon: what `ps` and `set` do. A daemon that does not answer costs a moment, no more.
 
+use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -42,6 +43,14 @@ pub(crate) fn view(home: &Home) -> Option<View> {
 /// What all daemons see that may serve this user's tenants.
 pub(crate) fn views() -> Vec<View> {
     Home::all().iter().filter_map(view).collect()
+}
+
+/// The tenants that the machine's daemon tells this user of and that are not among `own`: for root,
+/// the other users'.
+pub(crate) fn of_others(views: &[View], own: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    let machines = views.iter().filter(|view| view.system).flat_map(|view| &view.tenants);
+    let directories = machines.map(|tenant| PathBuf::from(&tenant.directory));
+    directories.filter(|directory| !own.contains(directory)).collect()
 }
 
 /// Asks the machine's daemon for a change; `None` where there is no such daemon.

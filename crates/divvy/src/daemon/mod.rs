@@ -120,6 +120,14 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 }
 
 fn serve(args: &Args, home: &Home) -> Result<u8> {
+    let is_users = args.on_demand || (args.home.is_none() && args.root.is_empty());
+    let yields = is_users && !home.is_system();
+    if yields && home.is_machines() {
+        return Err(with_code(
+            NOT_AS_EXPECTED,
+            "the machine's daemon serves your tenants; see divvy daemon --system --status",
+        ));
+    }
     let Some(lock) = home.lock()? else {
         let other = client::view(home).map(|view| format!(" (pid {})", view.pid));
         return Err(with_code(
@@ -160,8 +168,6 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
     let linger = args.linger.map(Duration::from_secs);
     let linger = linger.or_else(|| args.on_demand.then_some(LINGER));
     let mut ending = Ending { linger, last_use: Instant::now(), lock: None };
-    let is_users = args.on_demand || (args.home.is_none() && args.root.is_empty());
-    let yields = is_users && !home.is_system();
     engine.run(|in_use| {
         !lock.is_in_place() || (yields && home.is_machines()) || ending.is_due(in_use, home)
     });

@@ -5,8 +5,9 @@
 //! device by count, and tries again.
 //!
 //! The machine's daemon comes first: it replaces a file that another could lock by one that only root
-//! can, and a user's daemon then finds its own lock gone. Among users the lock is not defended: any of
-//! them can take it first, and what follows is less exact sharing, not none.
+//! can, and a user's daemon then finds its own lock gone. It removes the file when it lets go, so that
+//! users' daemons can divide the device again. Among users the lock is not defended: any of them can
+//! take it first, and what follows is less exact sharing, not none.
 
 use std::fs::{DirBuilder, Metadata, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -24,11 +25,27 @@ pub(super) struct Locks {
     is_system: bool,
 }
 
+/// The lock of a device that is ours.
+#[derive(Debug)]
+pub(super) struct Lock {
+    held: Held,
+    /// Set for a file that nobody but root could lock after us.
+    is_system: bool,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if self.is_system {
+            self.held.remove();
+        }
+    }
+}
+
 /// What is known of one device's lock.
 #[derive(Debug)]
 pub(super) enum Ownership {
     /// Ours.
-    Ours(Held),
+    Ours(Lock),
     /// Another daemon's.
     Others(PathBuf),
     /// It cannot be had.
@@ -53,7 +70,7 @@ impl Locks {
             let _ = std::fs::remove_file(&path);
         }
         match take(&path, if self.is_system { PRIVATE } else { 0o644 }) {
-            Ok(Some(lock)) => Ownership::Ours(lock),
+            Ok(Some(held)) => Ownership::Ours(Lock { held, is_system: self.is_system }),
             Ok(None) => Ownership::Others(path),
             // Root's: the machine's daemon has made it.
             Err(error) if is_denied(&error) => Ownership::Others(path),
@@ -70,7 +87,7 @@ fn is_denied(error: &anyhow::Error) -> bool {
 impl Ownership {
     /// Whether it is ours, and its lock where others look for it.
     pub(super) fn is_ours(&self) -> bool {
-        matches!(self, Self::Ours(held) if held.is_in_place())
+        matches!(self, Self::Ours(lock) if lock.held.is_in_place())
     }
 }
 
@@ -108,6 +125,8 @@ mod tests {
             assert!(machine.is_ours() && !second.is_ours());
             assert!(matches!(users.take("GPU-1"), Ownership::Others(_)));
             assert!(machine.is_ours());
+            drop(machine);
+            assert!(users.take("GPU-1").is_ours(), "it leaves nothing that keeps users away");
         }
         std::fs::remove_dir_all(&base).unwrap();
     }

@@ -4,9 +4,9 @@
 //! user alone; the machine's in /run/divvy. Its lock is the kernel's, so a daemon that was killed
 //! leaves nothing to clean up: the files it leaves behind mean nothing by themselves.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -62,11 +62,20 @@ impl Home {
         Self { directory: PathBuf::from(SYSTEM), is_system: true }
     }
 
-    /// The same, made where it is missing.
+    /// The same, made where it is missing. Nobody but root may write there: users trust its socket.
     pub(crate) fn make_system() -> Result<Self> {
         let home = Self::of_system();
+        if tenant_dir::uid() != 0 {
+            bail!("the machine's daemon writes the tenants of all users: run it as root");
+        }
         std::fs::create_dir_all(&home.directory)
-            .with_context(|| format!("{SYSTEM} cannot be made; run as root"))?;
+            .with_context(|| format!("{SYSTEM} cannot be made"))?;
+        let status = std::fs::symlink_metadata(&home.directory)?;
+        if !status.is_dir() || status.uid() != 0 {
+            bail!("{SYSTEM} is not a directory of root's; remove it");
+        }
+        std::fs::set_permissions(&home.directory, Permissions::from_mode(0o755))
+            .with_context(|| format!("{SYSTEM} cannot be closed to others"))?;
         Ok(home)
     }
 
@@ -170,6 +179,13 @@ impl Held {
     /// Whether the file is still where others look for it.
     pub(crate) fn is_in_place(&self) -> bool {
         is_same(&self.file, &self.path)
+    }
+
+    /// Removes the file, where it is still the one that is locked.
+    pub(crate) fn remove(&self) {
+        if self.is_in_place() {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
