@@ -8,7 +8,7 @@ use std::path::Path;
 use divvy_abi::usage;
 use divvy_abi::{MAX_DEVICES, config};
 use divvy_page::reader::{self, UsageFile};
-use divvy_policy::limit;
+use divvy_policy::{limit, share};
 
 /// One input, as the files of a tenant in `directory`; panics where it must not.
 pub(crate) fn run(directory: &Path, data: &[u8]) {
@@ -32,6 +32,8 @@ pub(crate) fn run(directory: &Path, data: &[u8]) {
     match reader::read_config(&path) {
         Ok(Some(config)) => {
             let _ = limit::resolve(config.rules(), Some(0), &[1; 16], 1 << 36);
+            let _ = share::resolve(config.compute_rules(), Some(0), &[1; 16]);
+            let _ = share::needs_gate(&config);
         }
         Ok(None) => {}
         Err(error) => assert!(!error.to_string().is_empty()),
@@ -41,6 +43,7 @@ pub(crate) fn run(directory: &Path, data: &[u8]) {
             if let Some(device) = file.device(row) {
                 assert!(!device.name.to_string().chars().any(char::is_control));
                 let _ = (file.totals(row), file.line(row, 1));
+                let _ = (file.gate_sum(row), file.gate(row, 1), file.cap(row));
             }
         }
         for slot in 1..file.slots_high().min(8) {

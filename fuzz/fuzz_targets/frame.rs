@@ -1,25 +1,7 @@
-//! Any bytes on the daemon's socket: reading frames neither panics nor reserves what has not come, and
-//! a request that was understood reads back the same.
+//! `bodies/frame.rs` under libFuzzer.
 #![no_main]
 
-#[allow(dead_code, reason = "the daemon uses the rest")]
-#[path = "../../crates/divvy/src/daemon/wire.rs"]
-mod wire;
+#[path = "../bodies/frame.rs"]
+mod body;
 
-use wire::{FrameError, MAX_REQUEST_BYTES, Request};
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let mut from = data;
-    loop {
-        match wire::read::<Request>(&mut from, MAX_REQUEST_BYTES) {
-            Ok(request) => {
-                let mut again = Vec::new();
-                wire::write(&mut again, &request).expect("a request of at most 64 KiB");
-                let read = wire::read::<Request>(&mut again.as_slice(), wire::MAX_FRAME_BYTES);
-                assert_eq!(read.expect("our own frame").call, request.call);
-            }
-            Err(FrameError::Json(error)) => assert!(!error.to_string().is_empty()),
-            Err(FrameError::Closed | FrameError::Io(_) | FrameError::TooLong { .. }) => break,
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));

@@ -6,8 +6,12 @@
 
 #[path = "../../fuzz/bodies/files.rs"]
 mod files;
+#[path = "../../fuzz/bodies/frame.rs"]
+mod frame;
 #[path = "../../fuzz/bodies/rules.rs"]
 mod rules;
+#[path = "../../fuzz/bodies/share.rs"]
+mod share;
 #[path = "../../fuzz/bodies/size.rs"]
 mod size;
 
@@ -75,6 +79,51 @@ const RULE_WORDS: &[&str] = &[
     "é",
 ];
 
+const SHARE_WORDS: &[&str] = &[
+    "DIVVY_COMPUTE",
+    "DIVVY_WEIGHT",
+    "DIVVY_PRIORITY",
+    "DIVVY_CLASS",
+    "CUDA_DEVICE_SM_LIMIT",
+    "_",
+    "_0",
+    "_16",
+    "=",
+    "\n",
+    ",",
+    "0",
+    "30",
+    "100",
+    ".5",
+    "%",
+    "high",
+    "latency",
+    "GPU-00112233-4455-6677-8899-aabbccddeeff",
+    " ",
+    "é",
+];
+const FRAME_WORDS: &[&str] = &[
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"version\":",
+    "\"call\":",
+    "\"hello\"",
+    "\"list\"",
+    "\"metrics\"",
+    "{\"version\":1,\"call\":{\"set\":{\"tenant\":\"t\",\"change\":{",
+    "\"memory\":[\"8GiB\"]",
+    "\"weight\":\"2\"",
+    "\"paused\":true",
+    "null",
+    "\"",
+    "\\u0000",
+    ",",
+    "1",
+    "-1e999",
+];
+
 /// Runs `body` on `cases` values of `inputs`.
 fn drive<T: Debug>(cases: u32, inputs: impl Strategy<Value = T>, body: impl Fn(&T)) {
     // What fails is printed; a file beside the sources would be left by whoever runs the tests.
@@ -138,6 +187,30 @@ fn size_neither_panics_nor_guesses() {
 #[test]
 fn rules_drop_nothing_silently() {
     texts("rules", RULE_WORDS, rules::run);
+}
+
+#[test]
+fn shares_drop_nothing_silently() {
+    texts("share", SHARE_WORDS, share::run);
+}
+
+#[test]
+fn frames_of_any_bytes_are_answered_or_refused() {
+    let run = |bytes: &Vec<u8>| frame::run(bytes);
+    seeds("frame").iter().for_each(run);
+    drive(TEXTS, changed(seeds("frame")), run);
+    drive(TEXTS, vec(any::<u8>(), 0..256), run);
+    // Several frames, whose lengths are right or not.
+    let one =
+        (sentence(FRAME_WORDS), prop_oneof![8 => Just(None), 1 => any::<u32>().prop_map(Some)]);
+    let frames = vec(one, 0..4).prop_map(|frames| {
+        let bytes = frames.into_iter().flat_map(|(text, length)| {
+            let right = u32::try_from(text.len()).unwrap_or(u32::MAX);
+            [length.unwrap_or(right).to_le_bytes().to_vec(), text.into_bytes()].concat()
+        });
+        bytes.collect::<Vec<u8>>()
+    });
+    drive(TEXTS, frames, run);
 }
 
 #[test]
