@@ -131,6 +131,9 @@ impl World for Card {
     fn sleep_until(&self, deadline_ns: u64) {
         self.sleep(deadline_ns);
     }
+    fn spin_until(&self, deadline_ns: u64) {
+        self.sleep(deadline_ns);
+    }
     fn set_busy_until_ns(&self, _: u64) {}
     fn note_want(&self, _: u64) {}
     fn note_launch(&self, _: u64) {}

@@ -259,6 +259,11 @@ impl Adopted {
                 ..GateLine::default()
             };
             self.owner.set_gate(at, &line)?;
+            let expected_ns = row.written.map_or(0, |before| before.t_open_ns);
+            if gate.t_open_ns != 0 && gate.t_open_ns != expected_ns {
+                // It sleeps; once told, it will be awake by then.
+                self.owner.wake(at);
+            }
             let is_closed = |gate: &Gate| gate.state == GateState::Closed;
             if is_closed(&gate) && !row.written.as_ref().is_some_and(is_closed) {
                 row.closed_at_ns = self::now_ns();

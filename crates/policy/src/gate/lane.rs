@@ -18,8 +18,14 @@ use crate::pace::{Admission, Cap};
 /// Below this a horizon counts the launch to come.
 const SHORT_HORIZON_NS: u64 = 1_000_000;
 
+/// What a sleeper may take to be awake.
+const WAKE_NS: u64 = 150_000;
+
 /// Time after which work that should have ended is looked at.
 const SETTLE_NS: u64 = 20_000;
+
+/// A turn that its owner has not ended so long after its planned end goes on.
+const OVERTIME_NS: u64 = 500_000;
 
 /// What work that should have ended is given at a time.
 const OVERDUE_NS: u64 = 100_000;
@@ -293,8 +299,15 @@ impl Lane {
         }
         // Beside others it takes longer than was expected, and is in flight for as long.
         self.narrow(world, now_ns);
-        let excess_ns = ahead_ns.saturating_sub(horizon_ns);
-        world.sleep_until(now_ns.saturating_add(excess_ns.clamp(5_000, 1_000_000)));
+        let excess_ns = ahead_ns.saturating_add(next_ns).saturating_sub(horizon_ns);
+        let until_ns = now_ns.saturating_add(excess_ns.clamp(5_000, 1_000_000));
+        // So little is in flight under a short horizon that the device would be idle before a sleeper
+        // is awake.
+        if horizon_ns < SHORT_HORIZON_NS && excess_ns < WAKE_NS {
+            world.spin_until(until_ns);
+        } else {
+            world.sleep_until(until_ns);
+        }
         true
     }
 
@@ -363,10 +376,13 @@ impl Lane {
     }
 }
 
-/// Work that may be in flight at `now_ns`: none beyond the end of a turn, as long as its owner lives.
+/// Work that may be in flight at `now_ns`: none beyond the planned end of a turn, unless the owner lets
+/// it go on.
 fn horizon_ns(line: &GateLine, now_ns: u64) -> u64 {
     let horizon_ns = if line.horizon_ns == 0 { HORIZON_NS } else { line.horizon_ns };
-    let in_turn = line.gate == gate::TIMED && line.turn_end_ns != 0 && now_ns < line.lease_ns;
+    let in_turn = line.gate == gate::TIMED
+        && line.turn_end_ns != 0
+        && now_ns < line.turn_end_ns.saturating_add(OVERTIME_NS);
     if in_turn { horizon_ns.min(line.turn_end_ns.saturating_sub(now_ns)) } else { horizon_ns }
 }
 

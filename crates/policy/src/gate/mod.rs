@@ -57,6 +57,8 @@ pub trait World {
     fn wait(&self, state: u32, deadline_ns: u64);
     /// Sleeps until `deadline_ns`, whatever the gate does.
     fn sleep_until(&self, deadline_ns: u64);
+    /// The same awake, for a time shorter than a sleep can be.
+    fn spin_until(&self, deadline_ns: u64);
 
     /// Publishes when the work in flight will have ended.
     fn set_busy_until_ns(&self, until_ns: u64);

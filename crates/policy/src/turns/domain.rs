@@ -256,24 +256,24 @@ pub(super) fn gate(
     } else {
         tuning.horizon_ns
     };
-    let next = !tenant.open && matches!(root.mode, Mode::Held | Mode::Drain);
-    let holder_drains_ns = if next {
-        let before = tenants.iter().filter(|t| t.seats & device != 0 && (t.holder || t.lingering));
-        before.map(|t| t.busy_until_ns.min(now_ns.saturating_add(t.drain_ns))).max()
+    // When the holder's turn ends and what it has in flight by then has drained.
+    let t_open_ns = if tenant.next {
+        let before = tenants.iter().filter(|t| t.seats & device != 0 && t.holder);
+        let drain_ns = before.map(|t| t.drain_ns).max().unwrap_or(0);
+        root.turn_end_ns.saturating_add(drain_ns).saturating_sub(tuning.lead_ns)
     } else {
-        None
+        0
     };
+    // A turn that nobody waits for the end of has none.
+    let is_waited_for = tenants.iter().any(|t| t.seats & device != 0 && t.next);
     Gate {
         state: if tenant.open { GateState::Timed } else { GateState::Closed },
         active: active.max(1),
         turn: root.turn,
-        turn_end_ns: if tenant.holder { root.turn_end_ns } else { 0 },
+        turn_end_ns: if tenant.holder && is_waited_for { root.turn_end_ns } else { 0 },
         quantum_ns: root.quantum_ns(tuning),
         horizon_ns,
-        t_open_ns: match (root.mode, holder_drains_ns) {
-            (Mode::Drain, Some(drained_ns)) if tenant.picked => drained_ns,
-            _ => 0,
-        },
+        t_open_ns,
         watch: !root.light_step || goes_first(tenant, highest),
     }
 }

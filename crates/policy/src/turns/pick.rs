@@ -7,7 +7,7 @@
 //! Promises: higher priority first; a tenant on several devices is picked only if all of them are to
 //! be had; whoever is furthest behind is never passed over for one more than half a round ahead.
 
-use super::domain::{DeviceState, Domain};
+use super::domain::{DeviceState, Domain, Mode};
 use super::{TenantState, Tuning, VIRTUAL_SCALE};
 
 impl DeviceState {
@@ -54,8 +54,7 @@ impl Domain<'_> {
                 first = first.or(Some(row));
             }
         }
-        let near_ns = self.round_step_ns() / 2;
-        while let Some(row) = self.best(taken, near_ns) {
+        while let Some(row) = self.best(taken) {
             let Some(tenant) = self.tenants.get_mut(row) else { break };
             tenant.picked = true;
             taken |= tenant.seats;
@@ -64,14 +63,27 @@ impl Domain<'_> {
         first
     }
 
+    /// Marks who is expected to have the next turn.
+    pub(super) fn expect_next(&mut self) {
+        self.members_mut().for_each(|t| t.next = false);
+        if self.state.mode != Mode::Held {
+            return;
+        }
+        let next = self.first_of(|t| self.contends(t));
+        if let Some(tenant) = next.and_then(|row| self.tenants.get_mut(row)) {
+            tenant.next = true;
+        }
+    }
+
     /// The tenant that goes first among those that want only devices not yet taken.
-    fn best(&self, taken: u32, near_ns: u64) -> Option<usize> {
-        let fits = |t: &TenantState| {
-            t.seats & self.state.group != 0
-                && t.seats & taken == 0
-                && !t.picked
-                && t.demands(self.tuning, self.now_ns)
-        };
+    fn best(&self, taken: u32) -> Option<usize> {
+        self.first_of(|t| t.seats & taken == 0 && !t.picked && t.demands(self.tuning, self.now_ns))
+    }
+
+    /// The member that goes first among those that are as asked.
+    fn first_of(&self, is: impl Fn(&TenantState) -> bool) -> Option<usize> {
+        let near_ns = self.round_step_ns() / 2;
+        let fits = |t: &TenantState| t.seats & self.state.group != 0 && is(t);
         let fitting = || self.tenants.iter().enumerate().filter(|(_, t)| fits(t));
         let priority = fitting().map(|(_, t)| t.priority).max()?;
         let level = || fitting().filter(|(_, t)| t.priority == priority);

@@ -45,9 +45,13 @@ pub struct TenantState {
     pub(super) lingering: bool,
     /// Chosen for the turn that is about to begin.
     pub(super) picked: bool,
+    /// Expected to have the next turn.
+    pub(super) next: bool,
     /// Had no work at the last step.
     pub(super) asleep_since_ns: u64,
     pub(super) opened_ns: u64,
+    /// When its turn began to cost: the takeover before is nobody's.
+    pub(super) charged_from_ns: u64,
     pub(super) closed_ns: u64,
     /// End of its last turn: who has waited longest goes first.
     pub(super) served_ns: u64,
@@ -212,11 +216,12 @@ impl TenantState {
         self.overlap_since_ns = 0;
     }
 
-    pub(super) fn begin_turn(&mut self, now_ns: u64) {
+    pub(super) fn begin_turn(&mut self, now_ns: u64, charged_from_ns: u64) {
         self.open_gate(now_ns);
         if !self.holder {
             self.holder = true;
             self.opened_ns = now_ns;
+            self.charged_from_ns = charged_from_ns;
             self.overlap_since_ns = 0;
         }
     }

@@ -101,7 +101,7 @@ impl Domain<'_> {
 
     /// How often a trial is looked at.
     pub(super) fn trial_step_ns(&self) -> u64 {
-        self.tuning.trial_ns / 8
+        self.tuning.trial_ns / 16
     }
 
     fn progress(&self, elapsed_ns: u64) -> Progress {

@@ -92,6 +92,7 @@ struct Shim {
     sample: Sample,
     want_ns: u64,
     closed_ns: u64,
+    opens_ns: u64,
     paid_ns: u64,
     arrived_ns: u64,
     alive: bool,
@@ -128,6 +129,7 @@ impl Node {
             sample: Sample::default(),
             want_ns: 0,
             closed_ns: 0,
+            opens_ns: 0,
             paid_ns: 0,
             arrived_ns: 0,
             alive: true,
@@ -340,9 +342,17 @@ impl Node {
             });
             if closed && !was {
                 self.shims[row].closed_ns = now_ns;
+                self.shims[row].opens_ns = 0;
+            }
+            let announced = (0..width).map(|d| self.gates[row * width + d].t_open_ns).max();
+            if let Some(opens_ns) = announced.filter(|ns| *ns != 0) {
+                self.shims[row].opens_ns = opens_ns;
             }
             if !closed && was && self.shims[row].wait == Wait::Gate {
-                let late_ns = self.wake_latency();
+                // Who was told when it would open is awake around that time.
+                let announced_ns = self.shims[row].opens_ns;
+                let awake = now_ns.abs_diff(announced_ns) < 150 * US;
+                let late_ns = if awake { 2 * US } else { self.wake_latency() };
                 self.shims[row].wait = Wait::Until(now_ns + late_ns);
             }
         }

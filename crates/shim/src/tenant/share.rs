@@ -198,6 +198,11 @@ impl World for Here {
     fn sleep_until(&self, deadline_ns: u64) {
         clock::sleep_until(deadline_ns);
     }
+    fn spin_until(&self, deadline_ns: u64) {
+        while clock::now_ns() < deadline_ns {
+            core::hint::spin_loop();
+        }
+    }
 
     fn set_busy_until_ns(&self, until_ns: u64) {
         let same = |place: &&Context| {
