@@ -20,7 +20,7 @@ pub(super) struct Daemon {
 /// What a process has used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
-    /// Time on processors.
+    /// Time on processors, that of its children included.
     pub(super) cpu: Duration,
     /// Memory that is resident.
     pub(super) resident_bytes: u64,
@@ -79,10 +79,13 @@ fn usage(stat: &str, statm: &str) -> Option<Usage> {
     // The program's name may hold anything, and ends at the last parenthesis.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
+    // Of user and system, its own and its children's.
+    let mut ticks = 0_u64;
+    for _ in 0..4 {
+        ticks += fields.next()?.parse::<u64>().ok()?;
+    }
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
-    Some(Usage { cpu: Duration::from_millis((user + system) * 10), resident_bytes: pages * 4096 })
+    Some(Usage { cpu: Duration::from_millis(ticks * 10), resident_bytes: pages * 4096 })
 }
 
 impl Drop for Daemon {
@@ -104,9 +107,9 @@ mod tests {
 
     #[test]
     fn usage_is_read() {
-        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 100 0 0 0 25 17 0 0 20 0 3 0 99 1 2";
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 100 0 0 0 25 17 3 1 20 0 3 0 99 1 2";
         let usage = usage(stat, "5000 300 200 1 0 50 0\n").unwrap();
-        assert_eq!(usage.cpu, Duration::from_millis(420));
+        assert_eq!(usage.cpu, Duration::from_millis(460));
         assert_eq!(usage.resident_bytes, 300 * 4096);
         assert!(super::usage("7 (x", "1 2").is_none());
     }

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
@@ -17,6 +18,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::alarm;
 use nvml_wrapper::Nvml;
 
+use crate::gpus::{self, Gpu};
 use crate::json;
 
 /// The option of `divvy daemon` that names a device to ask about.
@@ -54,13 +56,17 @@ pub(super) fn answer(uuids: &[String]) -> Result<u8> {
     let _ = alarm::set(PATIENCE_S);
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
     let nvml = Nvml::init().context("NVML cannot be loaded")?;
-    let seen = uuids.iter().filter_map(|uuid| Some((uuid, look(&nvml, uuid)?)));
+    let gpus = gpus::list(Path::new(gpus::PROC));
+    let seen = uuids.iter().filter_map(|uuid| Some((uuid, look(&nvml, &gpus, uuid)?)));
     json::print(&seen.collect::<BTreeMap<_, _>>())?;
     Ok(0)
 }
 
-fn look(nvml: &Nvml, uuid: &str) -> Option<Seen> {
-    let device = nvml.device_by_uuid(uuid).ok()?;
+fn look(nvml: &Nvml, gpus: &[Gpu], uuid: &str) -> Option<Seen> {
+    // By its UUID, NVML may wake other cards on its way to this one, which can take a second each.
+    let bus = gpus.iter().find(|gpu| gpu.uuid.eq_ignore_ascii_case(uuid)).map(|gpu| &*gpu.bus);
+    let device = bus.and_then(|bus| nvml.device_by_pci_bus_id(bus).ok());
+    let device = device.or_else(|| nvml.device_by_uuid(uuid).ok())?;
     let processes = device.running_compute_processes().ok()?;
     let mps = device.mps_running_compute_processes().is_ok_and(|list| !list.is_empty());
     Some(Seen { pids: processes.iter().map(|process| process.pid).collect(), mps })
