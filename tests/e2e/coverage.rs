@@ -86,7 +86,7 @@ pub(crate) const COVERAGE: &[(&str, &str)] = &[
     ("cuMemFree_v2", "blocks::free_gives_back"),
     ("cuMemGetInfo", "answers::oldest_questions_are_answered"),
     ("cuMemGetInfo_v2", "answers::total_is_the_limit"),
-    ("cuMemImportFromShareableHandle", "vmm::bound_import_keeps_the_charge"),
+    ("cuMemImportFromShareableHandle", "sharing::descriptor_of_another_tenant"),
     ("cuMemMap", "vmm::mapping_keeps_the_charge"),
     ("cuMemMapArrayAsync", "arrays::memory_in_a_sparse_array_stays_charged"),
     ("cuMemPoolCreate", "pools::host_pool_is_free"),

@@ -11,7 +11,7 @@ scenarios! { "vmm", 4 * GIB;
     retained_handle_keeps_the_charge,
     two_mappings_of_one_handle,
     one_unmap_of_many_mappings,
-    import_by_descriptor_is_charged,
+    import_by_descriptor_is_charged_once,
     external_memory_is_charged,
     plain_calls_on_a_range,
     host_located_handles_are_free,

@@ -1,7 +1,7 @@
-//! Memory shared by legacy IPC: charged once, while any living process refers to it.
+//! Memory shared by legacy IPC or by descriptor: charged once, while any living process refers to it.
 //!
-//! An exporter's charge moves to the pseudo slot, with an entry keyed by the 64-byte handle and one
-//! bit for each slot that refers to it. When the last one lets go or dies, the charge goes.
+//! An exporter's charge moves to the pseudo slot, with an entry keyed by 64 bytes (legacy IPC's handle)
+//! and one bit for each slot that refers to it. When the last one lets go or dies, the charge goes.
 //!
 //! Entries and the pseudo slot change under the admission lock only, but for one thing: who clears a
 //! dead slot takes its bits away at once. The table alone is the truth; [`collect`] frees what nobody

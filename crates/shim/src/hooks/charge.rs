@@ -7,7 +7,7 @@
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{CUdevice, CUresult};
 
-use super::{context, pool, vmm};
+use super::{context, passed, pool};
 use crate::sys::driver;
 use crate::tenant::device::{self, Device, Held, Look, Refusal};
 use crate::tenant::reason::{self, Reason};
@@ -79,9 +79,8 @@ pub(crate) fn ask(device: &'static Device, bytes: u64, kind: Kind) -> Result<Hel
 /// Hands back what this process holds without using it; whether that made room.
 #[cold]
 fn reclaim(device: &'static Device) -> bool {
-    let before = device.own_bytes(Kind::Vmm);
-    vmm::sweep_descriptors();
-    pool::reclaim(device) || device.own_bytes(Kind::Vmm) < before
+    let swept = passed::sweep_descriptors();
+    pool::reclaim(device) || swept
 }
 
 /// As [`ask`], for callers that have another way when they are refused.

@@ -6,6 +6,7 @@ use divvy_driver_api::types::CUdevice;
 use crate::tenant::device::{self, Device, Look};
 
 const BYTES_MASK: u64 = (1 << 48) - 1;
+const SHARED: u64 = 1 << 61;
 
 /// A piece of memory the driver gave this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +33,7 @@ impl Entry {
             | ((self.kind as u64) << 48)
             | (ordinal << 56)
             | (u64::from(self.packed) << 60)
-            | (u64::from(self.shared) << 61);
+            | if self.shared { SHARED } else { 0 };
         [word, self.owner]
     }
 
@@ -44,9 +45,19 @@ impl Entry {
             kind,
             ordinal: CUdevice::try_from(word >> 56 & 0xf).unwrap_or(0),
             packed: word >> 60 & 1 != 0,
-            shared: word >> 61 & 1 != 0,
+            shared: word & SHARED != 0,
             owner,
         }
+    }
+
+    /// The two words with [`Entry::owner`], where it counts, one larger.
+    pub(crate) fn counted([word, owner]: [u64; 2]) -> [u64; 2] {
+        [word, owner.saturating_add(1)]
+    }
+
+    /// The two words with [`Entry::shared`] so.
+    pub(crate) fn with_shared([word, owner]: [u64; 2], shared: bool) -> [u64; 2] {
+        [if shared { word | SHARED } else { word & !SHARED }, owner]
     }
 
     /// Its device, which this process has met.

@@ -113,10 +113,21 @@ fn open(
     };
     let handle = bytes_of(handle);
     let is_ours = place.device.open_shared(&handle);
-    let result = call();
+    opened(place, &handle, dptr, is_ours, call())
+}
+
+/// Settles what the driver answered; `is_ours` when the tenant is charged for the block already.
+#[inline(never)]
+fn opened(
+    place: Place,
+    handle: &Handle,
+    dptr: Out<'_, CUdeviceptr>,
+    is_ours: bool,
+    result: CUresult,
+) -> CUresult {
     let Some(address) = dptr.get().filter(|_| result == SUCCESS) else {
-        if is_ours && !is_open(&handle) {
-            place.device.close_shared(&handle);
+        if is_ours && !is_open(handle) {
+            place.device.close_shared(handle);
         }
         return result;
     };
@@ -126,7 +137,7 @@ fn open(
     // Without memory for it the block is forgotten at its close only.
     let _ = CONTEXTS.insert(address, [place.context, 0]);
     if is_ours {
-        let kept = keep(&OPENED, address, &handle);
+        let kept = keep(&OPENED, address, handle);
         let entry = imported(place, 0);
         if !kept || IMPORTS.insert(address, entry.pack()).is_err() {
             // The reference stays until the process ends.
@@ -204,8 +215,7 @@ fn again(address: u64) -> bool {
     let mut known = false;
     let _ = IMPORTS.update(address, |old| {
         known = old.is_some();
-        old.map(Entry::unpack)
-            .map(|entry| Entry { owner: entry.owner.saturating_add(1), ..entry }.pack())
+        old.map(Entry::counted)
     });
     known
 }

@@ -18,7 +18,7 @@ use divvy_policy::{answer, charge};
 
 use super::charge::{Next, OUT_OF_MEMORY, Place, SUCCESS, ask, ask_quietly, here};
 use super::entry::Entry;
-use super::{ipc, pool, vmm};
+use super::{ipc, passed, pool};
 use crate::sys::map::Map;
 use crate::sys::{Out, driver, real};
 use crate::tenant::device::Device;
@@ -128,6 +128,20 @@ fn allocate(
         owner: place.context,
     };
     remember(address, entry, place.device)
+}
+
+/// Allocates by a call that is seldom made: one copy of [`allocate`] serves all of these.
+#[inline(never)]
+fn allocate_seldom(
+    bytes: u64,
+    kind: Kind,
+    call: &dyn Fn() -> Result<(u64, u64), CUresult>,
+) -> CUresult {
+    match here() {
+        Next::Count(place) => allocate(place, bytes, kind, call),
+        Next::Forward => call().err().unwrap_or(SUCCESS),
+        Next::Refuse(code) => code,
+    }
 }
 
 /// Records a block; without memory for it the block goes back.
@@ -244,7 +258,7 @@ pub(crate) fn mark_shared(address: u64) -> bool {
     let mut found = false;
     let _ = BLOCKS.update(address, |old| {
         found = old.is_some();
-        old.map(|words| Entry { shared: true, ..Entry::unpack(words) }.pack())
+        old.map(|words| Entry::with_shared(words, true))
     });
     found
 }
@@ -313,13 +327,8 @@ pub(crate) fn cuMemAlloc(
     dptr: Out<'_, CUdeviceptr_v1>,
     bytesize: c_uint,
 ) -> CUresult {
-    let place = match here() {
-        Next::Count(place) => place,
-        Next::Forward => return real.call(dptr, bytesize),
-        Next::Refuse(code) => return code,
-    };
     let bytes = u64::from(bytesize);
-    allocate(place, bytes, Kind::Block, || match real.call(dptr, bytesize) {
+    allocate_seldom(bytes, Kind::Block, &|| match real.call(dptr, bytesize) {
         SUCCESS => Ok((u64::from(dptr.get().unwrap_or(0)), bytes)),
         code => Err(code),
     })
@@ -335,14 +344,9 @@ pub(crate) fn cuMemAllocPitch_v2(
     element_bytes: c_uint,
 ) -> CUresult {
     let call = || real.call(dptr, pitch, width_bytes, height, element_bytes);
-    let place = match here() {
-        Next::Count(place) => place,
-        Next::Forward => return call(),
-        Next::Refuse(code) => return code,
-    };
     let rows = height as u64;
     let bytes = charge::pitched_bytes(width_bytes as u64, rows);
-    allocate(place, bytes, Kind::Block, || match call() {
+    allocate_seldom(bytes, Kind::Block, &|| match call() {
         SUCCESS => {
             let actual = pitch.get().map_or(bytes, |pitch| rows.saturating_mul(pitch as u64));
             Ok((dptr.get().unwrap_or(0), actual))
@@ -361,14 +365,9 @@ pub(crate) fn cuMemAllocPitch(
     element_bytes: c_uint,
 ) -> CUresult {
     let call = || real.call(dptr, pitch, width_bytes, height, element_bytes);
-    let place = match here() {
-        Next::Count(place) => place,
-        Next::Forward => return call(),
-        Next::Refuse(code) => return code,
-    };
     let rows = u64::from(height);
     let bytes = charge::pitched_bytes(u64::from(width_bytes), rows);
-    allocate(place, bytes, Kind::Block, || match call() {
+    allocate_seldom(bytes, Kind::Block, &|| match call() {
         SUCCESS => {
             let actual = pitch.get().map_or(bytes, |pitch| rows.saturating_mul(u64::from(pitch)));
             Ok((u64::from(dptr.get().unwrap_or(0)), actual))
@@ -384,13 +383,8 @@ pub(crate) fn cuMemAllocManaged(
     bytesize: usize,
     flags: c_uint,
 ) -> CUresult {
-    let place = match here() {
-        Next::Count(place) => place,
-        Next::Forward => return real.call(dptr, bytesize, flags),
-        Next::Refuse(code) => return code,
-    };
     let bytes = bytesize as u64;
-    allocate(place, bytes, Kind::Managed, || match real.call(dptr, bytesize, flags) {
+    allocate_seldom(bytes, Kind::Managed, &|| match real.call(dptr, bytesize, flags) {
         SUCCESS => Ok((dptr.get().unwrap_or(0), bytes)),
         code => Err(code),
     })
@@ -453,7 +447,7 @@ fn story() -> Option<answer::Memory> {
     let device = place.device;
     device.limit_bytes()?;
     pool::settle_all(device);
-    vmm::sweep_descriptors();
+    passed::sweep_descriptors();
     let (card_free_bytes, card_total_bytes) = driver::mem_info().ok()?;
     let used_bytes = device.used_bytes();
     Some(answer::memory(device.limit_bytes(), used_bytes, card_total_bytes, card_free_bytes))

@@ -32,6 +32,7 @@ pub(crate) mod memory;
 pub(crate) mod module;
 pub(crate) mod multicast;
 pub(crate) mod nvml;
+pub(crate) mod passed;
 pub(crate) mod pool;
 pub(crate) mod primary;
 pub(crate) mod stream;

@@ -2,25 +2,26 @@
 //! `cuMemCreate` until neither a handle nor a mapping refers to it.
 //!
 //! Handles, allocations and mappings are kept apart, since a handle's number may be given out again
-//! while a mapping keeps the memory it once named. Memory imported from a descriptor has no size of
-//! its own until it is mapped (the driver tells none, and maps a handle only in full); it is charged
-//! then, as imported. A descriptor exported here keeps the charge until it is closed, as it keeps the
-//! memory.
+//! while a mapping keeps the memory it once named. A descriptor exported here keeps the charge until
+//! it is closed, as it keeps the memory. What is imported from one is charged as [`passed`] says; where
+//! that knows no size, when it is mapped, since the driver tells none and maps a handle only in full.
 
 use core::ffi::c_uint;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{
-    CUarrayMapInfo, CUdevice, CUdeviceptr, CUmemAllocationHandleType, CUmemAllocationProp,
-    CUmemGenericAllocationHandle, CUmemOperationType, CUresult, CUstream,
+    CUarrayMapInfo, CUdevice, CUdeviceptr, CUmemAllocationProp, CUmemGenericAllocationHandle,
+    CUmemOperationType, CUresult, CUstream,
 };
 use divvy_policy::charge;
 
 use super::charge::{Next, OUT_OF_MEMORY, SUCCESS, ask, at};
 use super::entry::Entry;
+use super::passed;
+use crate::sys::descriptor::Mark;
 use crate::sys::map::Map;
-use crate::sys::{In, Opaque, Out, descriptor, driver, layout, real};
+use crate::sys::{In, Opaque, Out, driver, layout, real};
 
 /// Handles: number of the allocation, and how often the program holds the handle.
 static HANDLES: Map = Map::new(8);
@@ -28,12 +29,6 @@ static HANDLES: Map = Map::new(8);
 static ALLOCATIONS: Map = Map::new(9);
 /// Mappings by first address: bytes, and number of the allocation.
 static MAPPINGS: Map = Map::new(10);
-
-/// Descriptors the program exported: what file each is, and the allocation it keeps.
-static DESCRIPTORS: Map = Map::new(19);
-
-/// How many descriptors are remembered.
-static EXPORTED: AtomicU64 = AtomicU64::new(0);
 
 /// The last allocation's number; the first has 1.
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -43,8 +38,7 @@ pub(super) fn refer(number: u64) -> bool {
     let mut found = false;
     let _ = ALLOCATIONS.update(number, |old| {
         found = old.is_some();
-        old.map(Entry::unpack)
-            .map(|entry| Entry { owner: entry.owner.saturating_add(1), ..entry }.pack())
+        old.map(Entry::counted)
     });
     found
 }
@@ -61,64 +55,23 @@ pub(super) fn let_go(number: u64) {
         Some(Entry { owner: entry.owner.saturating_sub(1), ..entry }.pack())
     });
     if let Some(entry) = over {
-        entry.give_back();
+        passed::forget(number, entry);
     }
 }
 
-/// Lets go of allocations whose exported descriptors are closed.
-///
-/// Nobody tells us when a descriptor is closed, so this looks whenever memory is given back or
-/// short. A number that was closed and given to another file of the driver's counts as open.
-pub(crate) fn sweep_descriptors() {
-    if EXPORTED.load(Relaxed) == 0 {
-        return;
-    }
-    let mut closed = [0_u64; 32];
-    let mut count = 0_usize;
-    DESCRIPTORS.take_if(|descriptor, [file, number]| {
-        let Some(place) = closed.get_mut(count) else { return false };
-        let is_open = descriptor::file_of(i32::try_from(descriptor).unwrap_or(-1)) == Some(file);
-        if !is_open {
-            *place = number;
-            count = count.saturating_add(1);
-        }
-        !is_open
+/// What is known of an allocation.
+pub(super) fn entry_of(number: u64) -> Option<Entry> {
+    ALLOCATIONS.get(number).map(Entry::unpack)
+}
+
+/// Says whether an allocation's charge lies with the tenant's shared memory; what was known before.
+pub(super) fn set_shared(number: u64, shared: bool) -> Option<Entry> {
+    let mut before = None;
+    let _ = ALLOCATIONS.update(number, |old| {
+        before = old;
+        old.map(|words| Entry::with_shared(words, shared))
     });
-    EXPORTED.fetch_sub(count as u64, Relaxed);
-    for number in closed.iter().take(count) {
-        let_go(*number);
-    }
-}
-
-/// Exports a handle. A descriptor keeps the memory, so it keeps the charge while it is open here.
-pub(crate) fn cuMemExportToShareableHandle(
-    real: real::cuMemExportToShareableHandle,
-    shareable: Opaque,
-    handle: CUmemGenericAllocationHandle,
-    handle_type: CUmemAllocationHandleType,
-    flags: u64,
-) -> CUresult {
-    let result = real.call(shareable, handle, handle_type, flags);
-    let is_descriptor =
-        handle_type == CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    if result != SUCCESS || !is_descriptor {
-        return result;
-    }
-    sweep_descriptors();
-    let descriptor = shareable.as_out::<i32>().get().unwrap_or(-1);
-    let Some(file) = descriptor::file_of(descriptor) else { return result };
-    let Some([number, _]) = HANDLES.get(handle).filter(|[number, _]| refer(*number)) else {
-        return result;
-    };
-    match DESCRIPTORS.insert(u64::from(descriptor.cast_unsigned()), [file, number]) {
-        Ok(None) => {
-            EXPORTED.fetch_add(1, Relaxed);
-        }
-        Ok(Some([_, closed])) => let_go(closed),
-        // The reference stays until the process ends.
-        Err(_) => {}
-    }
-    result
+    before.map(Entry::unpack)
 }
 
 /// The allocation a handle names.
@@ -128,27 +81,25 @@ pub(super) fn allocation_of(handle: CUmemGenericAllocationHandle) -> Option<u64>
 
 /// The device an allocation lies on.
 pub(super) fn ordinal_of(number: u64) -> Option<CUdevice> {
-    ALLOCATIONS.get(number).map(|words| Entry::unpack(words).ordinal)
+    entry_of(number).map(|entry| entry.ordinal)
 }
 
-/// Records an allocation with its first handle; false without memory for it.
-fn begin(handle: u64, entry: Entry) -> bool {
+/// Records an allocation with its first handle, and numbers it; none without memory for it.
+fn begin(handle: u64, entry: Entry) -> Option<u64> {
     let number = LAST.fetch_add(1, Relaxed).wrapping_add(1);
     if ALLOCATIONS.insert(number, Entry { owner: 1, ..entry }.pack()).is_err() {
-        return false;
+        return None;
     }
     match HANDLES.insert(handle, [number, 1]) {
-        Ok(None) => true,
-        Ok(Some([stale, _])) => {
-            // The driver gave the number out anew: its allocation lost its handle unseen.
-            let_go(stale);
-            true
-        }
+        Ok(None) => {}
+        // The driver gave the number out anew: its allocation lost its handle unseen.
+        Ok(Some([stale, _])) => let_go(stale),
         Err(_) => {
             ALLOCATIONS.take(number);
-            false
+            return None;
         }
     }
+    Some(number)
 }
 
 fn entry(bytes: u64, kind: Kind, ordinal: CUdevice) -> Entry {
@@ -182,7 +133,7 @@ pub(crate) fn cuMemCreate(
     }
     let made = handle.get().unwrap_or(0);
     let bytes = held.keep();
-    if begin(made, entry(bytes, Kind::Vmm, ordinal)) {
+    if begin(made, entry(bytes, Kind::Vmm, ordinal)).is_some() {
         return SUCCESS;
     }
     device.tell_no_table();
@@ -206,7 +157,7 @@ pub(crate) fn cuMemRelease(
     let Some(number) = number else { return result };
     if result == SUCCESS {
         let_go(number);
-        sweep_descriptors();
+        passed::sweep_descriptors();
     } else {
         let _ = HANDLES.update(handle, |old| {
             let count = old.map_or(0, |[_, count]| count);
@@ -252,24 +203,11 @@ pub(super) fn allocation_at(address: u64) -> Option<u64> {
     found
 }
 
-/// A handle for another process's memory. Its size shows when it is mapped.
-pub(crate) fn cuMemImportFromShareableHandle(
-    real: real::cuMemImportFromShareableHandle,
-    handle: Out<'_, CUmemGenericAllocationHandle>,
-    os_handle: Opaque,
-    handle_type: CUmemAllocationHandleType,
-) -> CUresult {
-    let result = real.call(handle, os_handle, handle_type);
-    if result == SUCCESS
-        && let Some(imported) = handle.get()
-    {
-        note_import(imported);
-    }
-    result
-}
-
 /// Records a handle that came from elsewhere; its allocation's number.
-fn note_import(handle: CUmemGenericAllocationHandle) -> Option<u64> {
+pub(super) fn note_import(
+    handle: CUmemGenericAllocationHandle,
+    mark: Option<Mark>,
+) -> Result<Option<u64>, CUresult> {
     let mut known = None;
     let _ = HANDLES.update(handle, |old| {
         let [number, count] = old?;
@@ -278,19 +216,31 @@ fn note_import(handle: CUmemGenericAllocationHandle) -> Option<u64> {
     });
     if let Some(number) = known {
         refer(number);
-        return Some(number);
+        return Ok(Some(number));
     }
-    let properties = driver::handle_properties(handle).ok()?;
-    let ordinal = layout::device_of(&properties.location)?;
-    begin(handle, entry(0, Kind::Imported, ordinal));
-    HANDLES.get(handle).map(|[number, _]| number)
+    let properties = driver::handle_properties(handle).ok();
+    let Some(ordinal) = properties.and_then(|it| layout::device_of(&it.location)) else {
+        return Ok(None);
+    };
+    let Some(mark) = mark else {
+        return Ok(begin(handle, entry(0, Kind::Imported, ordinal)));
+    };
+    let entry = passed::import(mark, ordinal)?;
+    let Some(number) = begin(handle, entry) else {
+        passed::undo(mark, entry);
+        return Err(OUT_OF_MEMORY);
+    };
+    if entry.shared {
+        passed::keep(number, mark);
+    }
+    Ok(Some(number))
 }
 
 /// Charges imported memory up to `end`, as far as mappings have shown it to reach.
 fn reach(number: u64, end: u64) -> CUresult {
     let Some(entry) = ALLOCATIONS.get(number).map(Entry::unpack) else { return SUCCESS };
     let end = charge::whole_granules(end);
-    if entry.kind != Kind::Imported || end <= entry.bytes {
+    if entry.kind != Kind::Imported || entry.shared || end <= entry.bytes {
         return SUCCESS;
     }
     let Some(device) = entry.device() else { return SUCCESS };
@@ -320,7 +270,7 @@ pub(crate) fn cuMemMap(
     flags: u64,
 ) -> CUresult {
     let call = || real.call(ptr, size, offset, handle, flags);
-    let known = HANDLES.get(handle).map(|[number, _]| number).or_else(|| note_import(handle));
+    let known = allocation_of(handle).or_else(|| note_import(handle, None).ok()?);
     let Some(number) = known.filter(|number| refer(*number)) else { return call() };
     let end = (offset as u64).saturating_add(size as u64);
     let fits = reach(number, end);
@@ -363,7 +313,7 @@ pub(crate) fn cuMemUnmap(real: real::cuMemUnmap, ptr: CUdeviceptr, size: usize) 
         };
         at = at.saturating_add(step);
     }
-    sweep_descriptors();
+    passed::sweep_descriptors();
     result
 }
 
