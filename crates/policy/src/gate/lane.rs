@@ -74,6 +74,9 @@ pub struct Ticket {
     pub(super) key: u64,
     pub(super) charged_ns: u64,
     pub(super) is_unknown: bool,
+    /// Work is in flight whose end is to be seen. What follows a synchronisation is marked by the next
+    /// launch that comes here, if it has not been synchronised by then: a mark delays who waits.
+    pub(super) is_marked: bool,
     /// Host time after the probe's first event was recorded.
     pub(super) probed_at_ns: Option<u64>,
     /// The turn it is in.
@@ -159,8 +162,10 @@ impl Lane {
         };
         let known_ns = costs.get(key);
         let charged_ns = known_ns.unwrap_or(UNKNOWN_NS);
+        let submitted_ns = self.submitted_ns();
+        let is_drained = submitted_ns <= self.done_ns.load(Relaxed) && self.ring.pending() == 0;
         // What was submitted since the last mark may still run.
-        let all_marked = self.submitted_ns() <= self.marked_ns.load(Relaxed);
+        let all_marked = is_drained || submitted_ns <= self.marked_ns.load(Relaxed);
         self.draw(world, terms, &line, now_ns, charged_ns, room_ns);
         if known_ns.is_none() {
             self.unknown.fetch_add(1, Relaxed);
@@ -169,6 +174,7 @@ impl Lane {
             key,
             charged_ns,
             is_unknown: known_ns.is_none(),
+            is_marked: known_ns.is_none() || !is_drained,
             probed_at_ns: None,
             epoch: line.epoch,
         };

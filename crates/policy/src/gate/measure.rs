@@ -99,13 +99,16 @@ impl Lane {
 
     /// The driver has the launch; `submitted` is false when it refused.
     pub fn launched<W: World>(&self, world: &W, ticket: Ticket, submitted: bool) {
-        let Ticket { key, charged_ns, is_unknown, probed_at_ns, epoch } = ticket;
+        let Ticket { key, charged_ns, is_unknown, is_marked, probed_at_ns, epoch } = ticket;
         if !submitted {
             if is_unknown {
                 let _ = self.unknown.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
             }
             // Given back to the chunk: the next launch spends it.
             self.credit_ns.fetch_add(signed(charged_ns), Relaxed);
+            return;
+        }
+        if !is_marked && probed_at_ns.is_none() {
             return;
         }
         let after_ns = probed_at_ns.map(|before_ns| world.now_ns().saturating_sub(before_ns));
@@ -145,7 +148,8 @@ impl Lane {
 
     /// Marks the end of a burst, so that its tail is measured while the gate is closed.
     pub(super) fn close_burst<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) {
-        if self.submitted_ns() > self.marked_ns.load(Relaxed)
+        let seen_ns = self.marked_ns.load(Relaxed).max(self.done_ns.load(Relaxed));
+        if self.submitted_ns() > seen_ns
             && let Some(_claim) = self.claim()
         {
             self.mark(world, None, line.epoch);
