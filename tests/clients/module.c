@@ -248,15 +248,79 @@ static void variables_of_a_packed_library_are_charged(void)
 
 static void kernel_of_before_the_context_is_charged(void)
 {
-    /* A library needs no context, so its kernel says nothing of where it will run. */
+    /* A library needs no context. Whatever the driver tells of its kernel before there is one, the
+     * function of it is charged. */
     CUkernel kernel;
     CUfunction function;
     OK(cuInit(0));
     OK(cuLibraryGetKernel(&kernel, deep_library(), "deep"));
     start();
-    size_t before = used();
     OK(cuKernelGetFunction(&function, kernel));
+    CHECK(used() >= 7168 * resident());
+}
+
+static CUcontext another_context(void)
+{
+    CUcontext context;
+    CUdevice device;
+    OK(cuDeviceGet(&device, 0));
+    OK(cuCtxCreate(&context, 0, device));
+    return context;
+}
+
+/* The kernel's own handle passes for a function's: nothing is asked between it and the launch. */
+static void launch_by_handle(CUkernel kernel)
+{
+    CUdeviceptr block;
+    OK(cuMemAlloc(&block, 4096));
+    void *arguments[] = {&block};
+    OK(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 32, 1, 1, 0, NULL, arguments, NULL));
+    OK(cuCtxSynchronize());
+    CHECK(used() <= wanted_limit());
+}
+
+static void kernel_of_before_the_context_by_its_handle(void)
+{
+    CUkernel kernel;
+    OK(cuInit(0));
+    OK(cuLibraryGetKernel(&kernel, deep_library(), "deep"));
+    start();
+    CHECK(used() >= 7168 * resident());
+    launch_by_handle(kernel);
+}
+
+static void kernel_by_its_handle_in_another_context(void)
+{
+    CUkernel kernel;
+    start();
+    CUcontext early = another_context(), late;
+    size_t before = used();
+    OK(cuLibraryGetKernel(&kernel, deep_library(), "deep"));
+    /* In both, since it can be launched in both. */
+    CHECK(used() - before >= 2 * 7168 * resident());
+    launch_by_handle(kernel);
+    OK(cuCtxDestroy(early));
+    CHECK(used() < before + 8192 * resident());
+    before = used();
+    late = another_context();
     CHECK(used() - before >= 7168 * resident());
+    launch_by_handle(kernel);
+    OK(cuCtxDestroy(late));
+    EQUAL(used(), before);
+}
+
+static void kernel_of_before_a_context_that_does_not_fit(void)
+{
+    CUkernel kernel;
+    CUlibrary library;
+    CUcontext context;
+    CUdevice device;
+    OK(cuInit(0));
+    OK(cuLibraryLoadData(&library, DEEPER, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&kernel, library, "deep"));
+    OK(cuDeviceGet(&device, 0));
+    IS(cuDevicePrimaryCtxRetain(&context, device), CUDA_ERROR_OUT_OF_MEMORY);
+    IS(cuCtxCreate(&context, 0, device), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 int main(int count, char **arguments)
@@ -277,6 +341,10 @@ int main(int count, char **arguments)
         {"variables_by_the_first_call_are_charged", variables_by_the_first_call_are_charged},
         {"variables_of_a_packed_library_are_charged", variables_of_a_packed_library_are_charged},
         {"kernel_of_before_the_context_is_charged", kernel_of_before_the_context_is_charged},
+        {"kernel_of_before_the_context_by_its_handle", kernel_of_before_the_context_by_its_handle},
+        {"kernel_by_its_handle_in_another_context", kernel_by_its_handle_in_another_context},
+        {"kernel_of_before_a_context_that_does_not_fit",
+         kernel_of_before_a_context_that_does_not_fit},
         {NULL, NULL},
     };
     return play(scenarios, count, arguments);

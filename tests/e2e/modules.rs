@@ -17,7 +17,18 @@ scenarios! { "module", 6 * GIB;
     variables_of_a_packed_module_are_charged,
     variables_by_the_first_call_are_charged,
     variables_of_a_packed_library_are_charged,
-    kernel_of_before_the_context_is_charged,
+    kernel_of_before_the_context_by_its_handle,
+    kernel_by_its_handle_in_another_context,
+    kernel_of_before_a_context_that_does_not_fit,
+}
+
+/// Under a driver that tells nothing of a kernel while there is no context.
+#[test]
+fn kernel_of_before_the_context_is_charged() {
+    Machine::new()
+        .limited(6 * GIB)
+        .with("SIMGPU_FAULTS", "cuKernelGetAttribute@1=fail:201")
+        .plays("module", "kernel_of_before_the_context_is_charged");
 }
 
 #[test]

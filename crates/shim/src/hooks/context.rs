@@ -18,6 +18,7 @@ use super::charge::{Next, Place, SUCCESS, ask, at};
 use super::{array, capture, external, heap, ipc, memory, module, primary, stream};
 use crate::sys::map::Map;
 use crate::sys::{Out, driver, real};
+use crate::tenant::device::Device;
 
 /// Charged contexts by handle.
 pub(super) static CONTEXTS: Map = Map::new(2);
@@ -76,15 +77,11 @@ fn adopt(context: u64) -> Next<Place> {
         Next::Forward => return Next::Forward,
         Next::Refuse(code) => return Next::Refuse(code),
     };
-    let held = match ask(device, device.context_bytes, Kind::Context) {
-        Ok(held) => held,
+    let granted = match grant(device) {
+        Ok(granted) => granted,
         Err(code) => return Next::Refuse(code),
     };
-    let record = Record { ordinal, green: false, references: 1, bytes: device.context_bytes };
-    if !record_new(context, record) {
-        drop(held);
-    } else {
-        held.keep();
+    if granted.keep(context) {
         let is_primary = capture::relaxed(|| primary::handle_of(ordinal))
             .is_some_and(|primary| primary == context);
         if is_primary {
@@ -92,6 +89,49 @@ fn adopt(context: u64) -> Next<Place> {
         }
     }
     Next::Count(Place { device, context })
+}
+
+/// What a new context takes, granted before it is made: its constant, and local memory for the
+/// libraries' kernels. Goes back when dropped.
+#[derive(Debug)]
+pub(super) struct Granted {
+    device: &'static Device,
+    local_bytes: u32,
+}
+
+/// Asks for a new context.
+#[inline(never)]
+pub(super) fn grant(device: &'static Device) -> Result<Granted, CUresult> {
+    let local_bytes = heap::kernels_local_bytes();
+    let base = ask(device, device.context_bytes, Kind::Context)?;
+    ask(device, heap::bytes_of_local(device, local_bytes), Kind::Heap)?.keep();
+    base.keep();
+    Ok(Granted { device, local_bytes })
+}
+
+impl Granted {
+    /// The context was made: it is recorded and stays charged. False, and nothing is charged, if it
+    /// was known.
+    #[inline(never)]
+    pub(super) fn keep(self, context: u64) -> bool {
+        let device = self.device;
+        let bytes = device.context_bytes;
+        let record = Record { ordinal: device.ordinal, green: false, references: 1, bytes };
+        let is_new = record_new(context, record);
+        if is_new {
+            heap::begin_context(context, device, self.local_bytes);
+            core::mem::forget(self);
+        }
+        is_new
+    }
+}
+
+impl Drop for Granted {
+    #[inline(never)]
+    fn drop(&mut self) {
+        self.device.give_back(self.device.context_bytes, Kind::Context);
+        self.device.give_back(heap::bytes_of_local(self.device, self.local_bytes), Kind::Heap);
+    }
 }
 
 /// Records a context; false if it was known. Without memory for the record it counts as recorded:
@@ -125,28 +165,32 @@ pub(super) fn forget(context: u64, record: Record) {
 
 /// Makes a context of the program's own.
 fn create(ordinal: CUdevice, out: Out<'_, CUcontext>, call: impl FnOnce() -> CUresult) -> CUresult {
-    let device = match at(ordinal) {
-        Next::Count(device) => device,
-        Next::Forward => return call(),
-        Next::Refuse(code) => return code,
-    };
-    let held = match ask(device, device.context_bytes, Kind::Context) {
-        Ok(held) => held,
-        Err(code) => return code,
-    };
-    let result = call();
-    let made = out.get().filter(|context| !context.0.is_null());
-    if result == SUCCESS
-        && let Some(context) = made
-    {
-        let record = Record { ordinal, green: false, references: 1, bytes: device.context_bytes };
+    match announce(ordinal) {
+        Next::Count(granted) => created(granted, out, call()),
+        Next::Forward => call(),
+        Next::Refuse(code) => code,
+    }
+}
+
+#[inline(never)]
+fn announce(ordinal: CUdevice) -> Next<Granted> {
+    match at(ordinal) {
+        Next::Count(device) => grant(device).map_or_else(Next::Refuse, Next::Count),
+        Next::Forward => Next::Forward,
+        Next::Refuse(code) => Next::Refuse(code),
+    }
+}
+
+#[inline(never)]
+fn created(granted: Granted, out: Out<'_, CUcontext>, result: CUresult) -> CUresult {
+    let made = out.get().filter(|context| result == SUCCESS && !context.0.is_null());
+    if let Some(context) = made {
         // A handle that was used before belongs to a context that ended unseen.
         let context = context.0.addr() as u64;
         if let Some(stale) = CONTEXTS.take(context) {
             forget(context, Record::unpack(stale));
         }
-        record_new(context, record);
-        held.keep();
+        granted.keep(context);
     }
     result
 }

@@ -4,17 +4,27 @@
 //! The driver takes local memory when a kernel is launched: the largest need per thread, less 1 KiB
 //! that is part of every context, times all threads that can be resident; and it keeps it (measured:
 //! a kernel with 64 KiB per thread takes 16.5 GiB of an H200). So it is charged when a function is
-//! obtained, before it can be launched, and by the largest function a context has. Heap and printf
-//! buffer are charged when they are set above their defaults, though the driver may take them later.
+//! obtained, before it can be launched, and by the largest function a context has. A library's kernel
+//! can be launched by its own handle in every context, with no call before, so it counts in all there
+//! are and in all that come. Heap and printf buffer are charged when they are set above their defaults,
+//! though the driver may take them later.
+
+use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{CUlimit, CUresult};
 use divvy_policy::charge;
 
-use super::charge::{Next, Place, SUCCESS, ask, here};
+use super::charge::{Next, Place, SUCCESS, ask, at, here};
+use super::context::{CONTEXTS, Record};
 use crate::sys::map::Map;
 use crate::sys::real;
 use crate::tenant::device::Device;
+
+/// The largest local memory per thread of the libraries' kernels obtained; never less again.
+static KERNEL_BYTES: AtomicU32 = AtomicU32::new(0);
+/// Most contexts of a process that a kernel is charged in.
+const MOST_CONTEXTS: usize = 256;
 
 /// What contexts need beyond the default, by handle.
 static NEEDS: Map = Map::new(7);
@@ -119,6 +129,65 @@ pub(crate) fn note_local(place: Place, local_bytes: i32) -> CUresult {
     }
     let alter = |need: Need| Need { local_bytes: need.local_bytes.max(local_bytes), ..need };
     change(place, alter, || SUCCESS)
+}
+
+/// As [`note_local`] for a library's kernel, in every context of the process.
+pub(crate) fn note_kernel(local_bytes: i32) -> CUresult {
+    let local_bytes = u32::try_from(local_bytes).unwrap_or(0);
+    if local_bytes <= DEFAULT_STACK_BYTES {
+        return SUCCESS;
+    }
+    // Contexts made from now on are charged it at once; then those that there are.
+    let before = KERNEL_BYTES.fetch_max(local_bytes, SeqCst);
+    if before >= local_bytes {
+        return SUCCESS;
+    }
+    for _ in 0..MOST_CONTEXTS {
+        let mut short = None;
+        CONTEXTS.for_each(|context, words| {
+            let record = Record::unpack(words);
+            if !record.green && need_of(context).local_bytes < local_bytes {
+                short = Some((context, record.ordinal));
+            }
+        });
+        let Some((context, ordinal)) = short else { break };
+        let Next::Count(device) = at(ordinal) else { break };
+        let code = note_local(Place { device, context }, local_bytes.cast_signed());
+        if code != SUCCESS {
+            let _ = KERNEL_BYTES.compare_exchange(local_bytes, before, SeqCst, SeqCst);
+            return code;
+        }
+    }
+    SUCCESS
+}
+
+/// Local memory per thread that a new context needs from the start, for the libraries' kernels.
+pub(super) fn kernels_local_bytes() -> u32 {
+    KERNEL_BYTES.load(SeqCst)
+}
+
+/// What a context is charged for so much local memory per thread.
+pub(super) fn bytes_of_local(device: &Device, local_bytes: u32) -> u64 {
+    Need { local_bytes, ..Need::DEFAULT }.bytes(device)
+}
+
+/// A context was made, and is charged for so much local memory per thread.
+pub(super) fn begin_context(context: u64, device: &'static Device, local_bytes: u32) {
+    // A kernel that was obtained meanwhile counts here too, whether it fits or not.
+    let now_bytes = kernels_local_bytes().max(local_bytes);
+    if now_bytes <= DEFAULT_STACK_BYTES {
+        return;
+    }
+    let (asked, wanted) = (bytes_of_local(device, local_bytes), bytes_of_local(device, now_bytes));
+    device.hold(wanted.saturating_sub(asked), Kind::Heap);
+    // So may another thread have charged it since it was recorded: the larger one counts.
+    let mut twice = 0;
+    let _ = NEEDS.update(context, |old| {
+        let old = old.map_or(Need::DEFAULT, Need::unpack);
+        twice = old.local_bytes.min(now_bytes);
+        Some(Need { local_bytes: old.local_bytes.max(now_bytes), ..old }.pack())
+    });
+    device.give_back(bytes_of_local(device, twice), Kind::Heap);
 }
 
 /// A context is gone.

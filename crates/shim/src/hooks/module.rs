@@ -95,27 +95,32 @@ pub(crate) fn forget_context(context: u64, device: &'static Device) {
     LIBRARIES.forget_context(context, device);
 }
 
+const LOCAL_BYTES: CUfunction_attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
+
 /// A function was handed out: its local memory must fit before it can be launched.
-fn obtained(local: impl FnOnce(Place) -> Result<i32, CUresult>) -> CUresult {
+fn obtained_function(function: Option<CUfunction>) -> CUresult {
+    let Some(function) = function else { return SUCCESS };
     let place = match here() {
         Next::Count(place) => place,
         Next::Forward => return SUCCESS,
         Next::Refuse(code) => return code,
     };
     // A driver that does not tell is not one that we know to take it.
-    local(place).map_or(SUCCESS, |bytes| heap::note_local(place, bytes))
+    relaxed(|| driver::func_attribute(function, LOCAL_BYTES))
+        .map_or(SUCCESS, |bytes| heap::note_local(place, bytes))
 }
 
-fn obtained_function(function: Option<CUfunction>) -> CUresult {
-    let Some(function) = function else { return SUCCESS };
-    let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
-    obtained(|_| relaxed(|| driver::func_attribute(function, which)))
-}
-
+/// A library's kernel was handed out, of which it is not known where it will run. Its local memory is
+/// that on the current device, or on the first.
 fn obtained_kernel(kernel: Option<CUkernel>) -> CUresult {
     let Some(kernel) = kernel else { return SUCCESS };
-    let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
-    obtained(|place| relaxed(|| driver::kernel_attribute(kernel, which, place.device.ordinal)))
+    let ordinal = match here_or_first() {
+        Next::Count(place) => place.device.ordinal,
+        Next::Forward => return SUCCESS,
+        Next::Refuse(code) => return code,
+    };
+    relaxed(|| driver::kernel_attribute(kernel, LOCAL_BYTES, ordinal))
+        .map_or(SUCCESS, heap::note_kernel)
 }
 
 /// Loads a module from a file.

@@ -12,10 +12,9 @@ use divvy_driver_api::types::{CUcontext, CUdevResourceDesc, CUdevice, CUgreenCtx
 
 use super::capture;
 use super::charge::{Next, Place, SUCCESS, ask, at, here};
-use super::context::{CONTEXTS, Record, forget, record_new};
+use super::context::{CONTEXTS, Record, forget, grant, record_new};
 use crate::sys::map::Map;
 use crate::sys::{Out, driver, real};
-use crate::tenant::device::Device;
 
 /// Green contexts by handle: device and 1.
 static GREENS: Map = Map::new(3);
@@ -49,27 +48,19 @@ pub(crate) fn cuDevicePrimaryCtxRetain(
     if device.primary.load(SeqCst) != 0 {
         return real.call(pctx, dev);
     }
-    let held = match ask(device, device.context_bytes, Kind::Context) {
-        Ok(held) => held,
+    let granted = match grant(device) {
+        Ok(granted) => granted,
         Err(code) => return code,
     };
     let result = real.call(pctx, dev);
     if result == SUCCESS
         && let Some(context) = pctx.get()
-        && record_primary(device, context.0.addr() as u64)
     {
-        held.keep();
+        let context = context.0.addr() as u64;
+        granted.keep(context);
+        device.primary.store(context, SeqCst);
     }
     result
-}
-
-/// Records the primary context; false if it was known, so that its charge must not count twice.
-fn record_primary(device: &'static Device, context: u64) -> bool {
-    let ordinal = device.ordinal;
-    let record = Record { ordinal, green: false, references: 1, bytes: device.context_bytes };
-    let is_new = record_new(context, record);
-    device.primary.store(context, SeqCst);
-    is_new
 }
 
 /// The primary context may have ended: if so, its charges go.
@@ -147,10 +138,9 @@ pub(crate) fn cuGreenCtxCreate(
         Next::Forward => return real.call(green, desc, dev, flags),
         Next::Refuse(code) => return code,
     };
-    let first = device.primary.load(SeqCst) == 0;
-    let primary_bytes = if first { device.context_bytes } else { 0 };
-    let held = match ask(device, primary_bytes, Kind::Context) {
-        Ok(held) => held,
+    let is_first = device.primary.load(SeqCst) == 0;
+    let granted = match is_first.then(|| grant(device)).transpose() {
+        Ok(granted) => granted,
         Err(code) => return code,
     };
     let held_piece = match ask(device, GREEN_BYTES, Kind::Context) {
@@ -160,11 +150,11 @@ pub(crate) fn cuGreenCtxCreate(
     let result = real.call(green, desc, dev, flags);
     let made = green.get().filter(|handle| !handle.0.is_null());
     let Some(made) = made.filter(|_| result == SUCCESS) else { return result };
-    if first
+    if let Some(granted) = granted
         && let Some(primary) = capture::relaxed(|| handle_of(dev))
-        && record_primary(device, primary)
     {
-        held.keep();
+        granted.keep(primary);
+        device.primary.store(primary, SeqCst);
     }
     let piece = held_piece.keep();
     let primary = device.primary.load(SeqCst);
