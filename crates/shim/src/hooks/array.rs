@@ -152,10 +152,11 @@ impl From<CUDA_ARRAY3D_DESCRIPTOR_v1> for Shape {
     }
 }
 
+#[inline(never)]
 fn create_array(
     shape: Option<Shape>,
     handle: Out<'_, CUarray>,
-    call: impl FnOnce() -> CUresult,
+    call: &dyn Fn() -> CUresult,
 ) -> CUresult {
     let bytes = shape.filter(|shape| !shape.takes_nothing()).map_or(0, Shape::bytes);
     let made = || match call() {
@@ -180,7 +181,7 @@ pub(crate) fn cuArrayCreate_v2(
     handle: Out<'_, CUarray>,
     desc: In<'_, CUDA_ARRAY_DESCRIPTOR>,
 ) -> CUresult {
-    create_array(desc.get().map(Shape::from), handle, || real.call(handle, desc))
+    create_array(desc.get().map(Shape::from), handle, &|| real.call(handle, desc))
 }
 
 /// The 32-bit form.
@@ -189,7 +190,7 @@ pub(crate) fn cuArrayCreate(
     handle: Out<'_, CUarray>,
     desc: In<'_, CUDA_ARRAY_DESCRIPTOR_v1>,
 ) -> CUresult {
-    create_array(desc.get().map(Shape::from), handle, || real.call(handle, desc))
+    create_array(desc.get().map(Shape::from), handle, &|| real.call(handle, desc))
 }
 
 /// Makes an array of three dimensions, layers or cube faces.
@@ -198,7 +199,7 @@ pub(crate) fn cuArray3DCreate_v2(
     handle: Out<'_, CUarray>,
     desc: In<'_, CUDA_ARRAY3D_DESCRIPTOR>,
 ) -> CUresult {
-    create_array(desc.get().map(Shape::from), handle, || real.call(handle, desc))
+    create_array(desc.get().map(Shape::from), handle, &|| real.call(handle, desc))
 }
 
 /// The 32-bit form.
@@ -207,7 +208,7 @@ pub(crate) fn cuArray3DCreate(
     handle: Out<'_, CUarray>,
     desc: In<'_, CUDA_ARRAY3D_DESCRIPTOR_v1>,
 ) -> CUresult {
-    create_array(desc.get().map(Shape::from), handle, || real.call(handle, desc))
+    create_array(desc.get().map(Shape::from), handle, &|| real.call(handle, desc))
 }
 
 /// Destroys an array.

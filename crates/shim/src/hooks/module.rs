@@ -65,7 +65,8 @@ fn copy_key(handle: u64, ordinal: CUdevice) -> u64 {
     handle.rotate_left(16) | u64::from(ordinal.cast_unsigned() & 0xf)
 }
 
-fn load_module(bytes: u64, module: Out<'_, CUmodule>, call: impl Fn() -> CUresult) -> CUresult {
+#[inline(never)]
+fn load_module(bytes: u64, module: Out<'_, CUmodule>, call: &dyn Fn() -> CUresult) -> CUresult {
     let made = || match call() {
         SUCCESS => Ok(module.get().map_or(0, |module| module.0.addr() as u64)),
         code => Err(code),
@@ -77,7 +78,8 @@ fn load_module(bytes: u64, module: Out<'_, CUmodule>, call: impl Fn() -> CUresul
     })
 }
 
-fn load_library(bytes: u64, library: Out<'_, CUlibrary>, call: impl Fn() -> CUresult) -> CUresult {
+#[inline(never)]
+fn load_library(bytes: u64, library: Out<'_, CUlibrary>, call: &dyn Fn() -> CUresult) -> CUresult {
     let made = || match call() {
         SUCCESS => Ok(library.get().map_or(0, |library| library.0.addr() as u64)),
         code => Err(code),
@@ -129,7 +131,7 @@ pub(crate) fn cuModuleLoad(
     module: Out<'_, CUmodule>,
     path: In<'_, c_char>,
 ) -> CUresult {
-    load_module(image::globals_of_file(path), module, || real.call(module, path))
+    load_module(image::globals_of_file(path), module, &|| real.call(module, path))
 }
 
 /// Loads a module from memory.
@@ -138,7 +140,7 @@ pub(crate) fn cuModuleLoadData(
     module: Out<'_, CUmodule>,
     data: Opaque,
 ) -> CUresult {
-    load_module(image::globals_of(data), module, || real.call(module, data))
+    load_module(image::globals_of(data), module, &|| real.call(module, data))
 }
 
 /// With options for the compiler.
@@ -150,7 +152,9 @@ pub(crate) fn cuModuleLoadDataEx(
     options: Out<'_, CUjit_option>,
     values: Out<'_, *mut c_void>,
 ) -> CUresult {
-    load_module(image::globals_of(data), module, || real.call(module, data, count, options, values))
+    load_module(image::globals_of(data), module, &|| {
+        real.call(module, data, count, options, values)
+    })
 }
 
 /// Loads a module from a fat binary.
@@ -159,7 +163,7 @@ pub(crate) fn cuModuleLoadFatBinary(
     module: Out<'_, CUmodule>,
     data: Opaque,
 ) -> CUresult {
-    load_module(image::globals_of(data), module, || real.call(module, data))
+    load_module(image::globals_of(data), module, &|| real.call(module, data))
 }
 
 /// Unloads a module.
@@ -184,7 +188,7 @@ pub(crate) fn cuLibraryLoadData(
     values: Out<'_, *mut c_void>,
     count: c_uint,
 ) -> CUresult {
-    load_library(image::globals_of(data), library, || {
+    load_library(image::globals_of(data), library, &|| {
         real.call(library, data, jit_options, jit_values, jit_count, options, values, count)
     })
 }
@@ -201,7 +205,7 @@ pub(crate) fn cuLibraryLoadFromFile(
     values: Out<'_, *mut c_void>,
     count: c_uint,
 ) -> CUresult {
-    load_library(image::globals_of_file(path), library, || {
+    load_library(image::globals_of_file(path), library, &|| {
         real.call(library, path, jit_options, jit_values, jit_count, options, values, count)
     })
 }

@@ -47,10 +47,20 @@ fn uncount_one(context: u64) {
 
 /// Makes a stream in the context of `place`.
 fn create(place: Next<Place>, out: Out<'_, CUstream>, call: impl FnOnce() -> CUresult) -> CUresult {
+    match announce(place) {
+        Next::Count(context) => created(context, out, call()),
+        Next::Forward => call(),
+        Next::Refuse(code) => code,
+    }
+}
+
+/// Counts a stream that is about to be made; the context that is charged for it.
+#[inline(never)]
+fn announce(place: Next<Place>) -> Next<u64> {
     let Place { device, context } = match place {
         Next::Count(place) => place,
-        Next::Forward => return call(),
-        Next::Refuse(code) => return code,
+        Next::Forward => return Next::Forward,
+        Next::Refuse(code) => return Next::Refuse(code),
     };
     let (before, after) = count_one(context);
     let grown = bytes_for(after).saturating_sub(bytes_for(before));
@@ -64,11 +74,15 @@ fn create(place: Next<Place>, out: Out<'_, CUstream>, call: impl FnOnce() -> CUr
                 // The mark goes back to what is charged.
                 let _ = COUNTS
                     .update(context, |old| old.map(|[alive, _]| [alive.saturating_sub(1), before]));
-                return code;
+                return Next::Refuse(code);
             }
         }
     }
-    let result = call();
+    Next::Count(context)
+}
+
+#[inline(never)]
+fn created(context: u64, out: Out<'_, CUstream>, result: CUresult) -> CUresult {
     let made = out.get().filter(|_| result == SUCCESS);
     if made.is_none_or(|stream| OWNERS.insert(stream.0.addr() as u64, [context, 0]).is_err()) {
         uncount_one(context);
