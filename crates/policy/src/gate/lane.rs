@@ -61,8 +61,9 @@ pub struct Lane {
     /// count as having only that one.
     pub(super) stream: AtomicU64,
     pub(super) streams_mixed: AtomicU32,
-    /// When the next short kernel is probed.
+    /// When the next short kernel is probed, and how often that is done beyond the least.
     pub(super) probe_at_ns: AtomicU64,
+    pub(super) probe_later_ns: AtomicU64,
     /// State of the generator that spreads probes.
     pub(super) random: AtomicU64,
 }
@@ -107,6 +108,7 @@ impl Lane {
             stream: AtomicU64::new(0),
             streams_mixed: AtomicU32::new(0),
             probe_at_ns: AtomicU64::new(0),
+            probe_later_ns: AtomicU64::new(0),
             random: AtomicU64::new(0),
         }
     }

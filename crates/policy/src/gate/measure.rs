@@ -23,6 +23,11 @@ const MOST_GROWTH_FROM_NS: u64 = 4_000;
 /// A launch call that takes longer than this was held up.
 const USUAL_GAP_NS: u64 = 20_000;
 
+/// A probe that differs by less than this part from what is known shows nothing new.
+const KNOWN_PART: u64 = 16;
+/// Most time between two probes beyond the least.
+const MOST_LATER_NS: u64 = 9_000_000;
+
 /// Where the generator starts. A lane is zeros at first, so that a table of them takes no room in a
 /// file.
 const SEED: u64 = 0x2545_f491_4f6c_dd1d;
@@ -79,9 +84,21 @@ impl Lane {
         // Held up within the call, the device may have seen it as early as at its start.
         let held_up = now_ns.saturating_sub(before_ns) > USUAL_GAP_NS;
         ticket.probed_at_ns = Some(if held_up { before_ns } else { now_ns });
-        let spread_ns = self.random() % PROBE_EVERY_NS;
-        let next_ns = now_ns.saturating_add(PROBE_EVERY_NS / 2).saturating_add(spread_ns);
+        let every_ns = PROBE_EVERY_NS.saturating_add(self.probe_later_ns.load(Relaxed));
+        let spread_ns = self.random() % every_ns;
+        let next_ns = now_ns.saturating_add(every_ns / 2).saturating_add(spread_ns);
         self.probe_at_ns.store(next_ns, Relaxed);
+    }
+
+    /// Probes cost the device some microseconds each: they become rare while they show what is known.
+    fn pace_probes(&self, known_ns: Option<u64>, took_ns: u64) {
+        let is_known = known_ns.is_some_and(|ns| ns.abs_diff(took_ns) <= ns / KNOWN_PART);
+        let later_ns = self.probe_later_ns.load(Relaxed);
+        let later_ns = match is_known {
+            true => later_ns.saturating_add(PROBE_EVERY_NS / 2).min(MOST_LATER_NS),
+            false => 0,
+        };
+        self.probe_later_ns.store(later_ns, Relaxed);
     }
 
     pub(super) fn anchor(&self) -> Option<u32> {
@@ -213,6 +230,7 @@ impl Lane {
             if alone {
                 // What another context was given in between must not pass for the kernel's own.
                 let most_ns = costs.get(probe.key).map_or(u64::MAX, |ns| ns.saturating_mul(3) / 2);
+                self.pace_probes(costs.get(probe.key), took_ns);
                 costs.learn(probe.key, took_ns.min(most_ns.max(MOST_GROWTH_FROM_NS)));
                 world.note_length(took_ns);
             }

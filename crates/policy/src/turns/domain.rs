@@ -10,6 +10,9 @@ use divvy_abi::MAX_DEVICES;
 
 use super::{Gate, GateState, TenantState, Tuning};
 
+/// Of so many steps in a turn, those who wait for the next are looked at in one.
+const WAITING_EVERY: u32 = 4;
+
 /// How a device's time is divided now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
@@ -65,6 +68,8 @@ pub struct DeviceState {
     /// Moving mean of the time a device stood drained before the next gate opened.
     pub(super) bubble_ns: u64,
     pub(super) overlap_since_ns: u64,
+    /// Steps in the running turn.
+    pub(super) looks: u32,
     /// The next step at which everybody's samples are fresh.
     pub(super) full_step_ns: u64,
     /// The next step needs fresh samples only of idle tenants that go first.
@@ -266,15 +271,23 @@ pub(super) fn gate(
     };
     // A turn that nobody waits for the end of has none.
     let is_waited_for = tenants.iter().any(|t| t.seats & device != 0 && t.next);
+    // What is closed says nothing that changes with others' turns: each change is a write.
+    let (state, active, turn) = match tenant.open {
+        true => (GateState::Timed, active.max(1), root.turn),
+        false => (GateState::Closed, 1, 0),
+    };
+    // Who waits goes on waiting, as a rule.
+    let may_wait = !root.looks.is_multiple_of(WAITING_EVERY);
+    let is_known = may_wait && !tenant.open && tenant.demands(tuning, now_ns);
     Gate {
-        state: if tenant.open { GateState::Timed } else { GateState::Closed },
-        active: active.max(1),
-        turn: root.turn,
+        state,
+        active,
+        turn,
         turn_end_ns: if tenant.holder && is_waited_for { root.turn_end_ns } else { 0 },
-        quantum_ns: root.quantum_ns(tuning),
+        quantum_ns: root.quantum_ns(tuning) / 1_000_000 * 1_000_000,
         horizon_ns,
         t_open_ns,
-        watch: !root.light_step || goes_first(tenant, highest),
+        watch: if root.light_step { goes_first(tenant, highest) } else { !is_known },
     }
 }
 

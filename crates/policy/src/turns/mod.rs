@@ -101,7 +101,7 @@ impl Default for Tuning {
         const US: u64 = 1_000;
         const MS: u64 = 1_000_000;
         Self {
-            takeover_ns: 155 * US,
+            takeover_ns: 200 * US,
             takeover_cost_ppm: 16_000,
             min_quantum_ns: 5 * MS,
             max_quantum_ns: 50 * MS,
@@ -117,8 +117,8 @@ impl Default for Tuning {
             sleep_ns: 5 * MS,
             horizon_ns: 2 * MS,
             latency_horizon_ns: 500 * US,
-            low_horizon_ns: 200 * US,
-            priority_poll_ns: 100 * US,
+            low_horizon_ns: 150 * US,
+            priority_poll_ns: 80 * US,
             latency_poll_ns: 500 * US,
             overdue_poll_ns: 30 * US,
             gappy_poll_ns: 200 * US,

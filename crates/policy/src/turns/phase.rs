@@ -40,6 +40,10 @@ impl Domain<'_> {
             }
         }
         self.expect_next();
+        self.state.looks = match self.state.mode {
+            Mode::Held if self.state.since_ns != self.now_ns => self.state.looks.wrapping_add(1),
+            _ => 0,
+        };
         self.next_wake_ns()
     }
 
@@ -92,10 +96,7 @@ impl Domain<'_> {
         } else if self.lasted(self.state.overlap_since_ns, self.tuning.overlap_ns)
             && self.any_pair(|t| t.keeps_on(self.now_ns))
         {
-            return self.hand_over(Handover::All);
-        }
-        if self.trial_due() {
-            self.begin_trial();
+            self.hand_over(Handover::All);
         }
     }
 

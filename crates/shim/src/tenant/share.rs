@@ -8,7 +8,8 @@
 //!
 //! Does not decide: that is `divvy_policy::gate`.
 
-use core::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize};
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_driver_api::types::{CUcontext, CUevent, CUstream};
@@ -32,6 +33,13 @@ pub(crate) static COSTS: Costs = Costs::new();
 
 static LANES: [Context; CONTEXTS] = [const { Context::new() }; CONTEXTS];
 static BEYOND: Context = Context::new();
+
+/// Places that were ever taken: the others need not be looked at.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+fn lanes() -> impl Iterator<Item = &'static Context> {
+    LANES.iter().take(TAKEN.load(Relaxed))
+}
 
 /// A place that is being filled.
 const FILLING: u64 = 1;
@@ -64,7 +72,7 @@ impl Context {
     #[inline]
     pub(crate) fn current() -> Option<(&'static Self, &'static Device)> {
         let handle = driver::ctx_current().ok()?.0.addr() as u64;
-        let known = LANES.iter().find(|place| place.handle.load(Relaxed) == handle);
+        let known = lanes().find(|place| place.handle.load(Relaxed) == handle);
         let context = match known {
             Some(context) if handle > FILLING => context,
             _ => Self::enter(handle)?,
@@ -83,11 +91,12 @@ impl Context {
         let Look::Counted(_) = device::look(ordinal) else { return None };
         let take =
             |place: &&Context| place.handle.compare_exchange(0, FILLING, SeqCst, Relaxed).is_ok();
-        let Some(place) = LANES.iter().find(take) else {
+        let Some((at, place)) = LANES.iter().enumerate().find(|(_, place)| take(place)) else {
             BEYOND.ordinal.store(ordinal, Relaxed);
             return Some(&BEYOND);
         };
         place.ordinal.store(ordinal, Relaxed);
+        TAKEN.fetch_max(at.saturating_add(1), SeqCst);
         place.handle.store(handle, SeqCst);
         Some(place)
     }
@@ -143,7 +152,7 @@ fn stream_word(stream: CUstream, per_thread: bool) -> u64 {
 
 /// A context is gone, and with it its events. Two threads that met it at once gave it two places.
 pub(crate) fn forget_context(handle: u64) {
-    for place in LANES.iter().filter(|place| place.handle.load(Relaxed) == handle) {
+    for place in lanes().filter(|place| place.handle.load(Relaxed) == handle) {
         place.lane.forget_marks();
         place.events.iter().for_each(|event| event.store(0, Relaxed));
         place.handle.store(0, SeqCst);
@@ -210,7 +219,7 @@ impl World for Here {
                 && place.ordinal.load(Relaxed) == self.device.ordinal
                 && !core::ptr::eq(*place, self.context)
         };
-        let others_ns = LANES.iter().filter(same).map(|place| place.lane.busy_until_ns()).max();
+        let others_ns = lanes().filter(same).map(|place| place.lane.busy_until_ns()).max();
         self.share.busy_until_ns().store(until_ns.max(others_ns.unwrap_or(0)), Relaxed);
     }
     fn note_want(&self, now_ns: u64) {
