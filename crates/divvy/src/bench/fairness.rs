@@ -19,7 +19,11 @@ const US_100: u64 = 100_000;
 const CAPPED: [[u32; 2]; 2] = [[30, 70], [20, 80]];
 const EQUAL_NS: [u64; 3] = [20_000, US_100, MS];
 const NO_DAEMON: &str = ", without a daemon";
-const THIRD: &str = "that use a third";
+const LEAVES: &str = "that leave the card idle";
+const GAPS: [&str; 3] = [PAUSES, PACED, COPIES];
+const PAUSES: &str = "1 ms kernels and 2 ms pauses";
+const PACED: &str = "5 us kernels every 20 us";
+const COPIES: &str = "4 MiB copies and 200 us kernels";
 const FOUR: &str = "4 equal tenants";
 const TWO: &str = "2 equal tenants, variation";
 const NOISY: &str = "one that synchronises beside 3 floods";
@@ -62,7 +66,7 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
     }
     type Part<'a> = fn(&mut Hall<'a>) -> Result<()>;
     let parts: [(&str, Part<'_>); 6] = [
-        (THIRD, Hall::measure_thirds),
+        (LEAVES, Hall::measure_gaps),
         (FOUR, Hall::measure_four),
         (TWO, Hall::measure_two),
         (NOISY, Hall::measure_noisy),
@@ -85,7 +89,7 @@ fn runs(bench: &Bench, quick: bool, pairs: &[[u32; 2]], lengths: &[u64]) -> usiz
     all.extend(pairs.iter().map(|caps| (capped(*caps), 1 + sides)));
     all.extend(lengths.iter().flat_map(|ns| [2, 3].map(|tenants| (equal(tenants, *ns), 3))));
     if !quick {
-        let rest = [(THIRD, 4), (FOUR, 2), (TWO, 2), (NOISY, 3), (HALF, 3), (COST, 1)];
+        let rest = [(LEAVES, 12), (FOUR, 2), (TWO, 2), (NOISY, 3), (HALF, 3), (COST, 1)];
         all.extend(rest.map(|(name, runs)| (name.to_owned(), runs)));
     }
     all.iter().filter(|(name, _)| bench.wants(name)).map(|(_, runs)| runs).sum()
@@ -191,13 +195,16 @@ impl<'a> Hall<'a> {
         let alone = self.alone(&work)?;
         let name = format!("{}{how}", capped(caps));
         let judged = how.is_empty();
-        let goal = |goal: Goal| if judged { goal } else { Goal::None };
         let mut shares = caps.map(|cap| {
-            let within = goal(Goal::Within(f64::from(cap), 1.0));
-            Figure::new(format!("{name}, {cap} %'s share"), "%", within).known_as("IS-003")
+            Figure::new(format!("{name}, {cap} %'s share"), "%", Goal::None).known_as("IS-003")
         });
-        let mut sum =
-            Figure::new(format!("{name}, sum of one alone"), "%", goal(Goal::AtLeast(97.0)));
+        // Both together cannot reach all of the device: what was asked is a ratio.
+        let mut parts = caps.map(|cap| {
+            let goal = Goal::Within(f64::from(cap), if judged { 1.0 } else { 5.0 });
+            Figure::new(format!("{name}, {cap} %'s part of both"), "%", goal)
+        });
+        let goal = if judged { Goal::AtLeast(97.0) } else { Goal::None };
+        let mut sum = Figure::new(format!("{name}, sum of one alone"), "%", goal);
         for side in self.sides(judged) {
             // On the bare driver nobody is capped; it stands beside one of the two rows.
             if side.is_native() && !judged {
@@ -212,14 +219,15 @@ impl<'a> Hall<'a> {
                 }
             };
             let got = ran.shares()?;
-            for (figure, share) in shares.iter_mut().zip(&got) {
-                figure.take(&side.name, Ok(*share));
+            let both: f64 = got.iter().sum();
+            for ((share, part), got) in shares.iter_mut().zip(&mut parts).zip(&got) {
+                share.take(&side.name, Ok(*got));
+                part.take(&side.name, Ok(got / both * 100.0));
             }
-            sum.take(&side.name, Ok(got.iter().sum::<f64>() / alone * 100.0));
+            sum.take(&side.name, Ok(both / alone * 100.0));
             self.draw(&name, &side, &ran);
         }
-        let [one, other] = shares;
-        self.keep(US_100, [one, other, sum]);
+        self.keep(US_100, shares.into_iter().chain(parts).chain([sum]));
         Ok(())
     }
 
@@ -228,15 +236,17 @@ impl<'a> Hall<'a> {
         let alone = self.alone(&work)?;
         let name = equal(tenants, kernel_ns);
         let mut sum = Figure::new(format!("{name}, sum of one alone"), "%", Goal::AtLeast(95.0));
-        let mut off = Figure::new(format!("{name}, furthest from equal"), "%", Goal::AtMost(2.0));
+        let mut off = Figure::new(format!("{name}, furthest from equal"), "%", Goal::AtMost(1.0));
         for side in self.sides(false) {
             let programs = vec![(self.terms(), work.clone()); tenants];
             match self.together(&name, &side, &programs) {
                 Ok(ran) => {
                     let got = ran.shares()?;
-                    let each = mean(&got).filter(|each| *each > 0.0).context("nothing ran")?;
-                    sum.take(&side.name, Ok(got.iter().sum::<f64>() / alone * 100.0));
-                    let most = got.iter().map(|share| (share / each - 1.0).abs() * 100.0);
+                    let all = Some(got.iter().sum::<f64>()).filter(|all| *all > 0.0);
+                    let all = all.context("nothing ran")?;
+                    sum.take(&side.name, Ok(all / alone * 100.0));
+                    let equal = 100.0 / got.len() as f64;
+                    let most = got.iter().map(|share| (share / all * 100.0 - equal).abs());
                     off.take(&side.name, most.reduce(f64::max).context("nothing ran"));
                 }
                 Err(error) => sum.take(&side.name, Err(error)),
@@ -246,19 +256,36 @@ impl<'a> Hall<'a> {
         Ok(())
     }
 
-    /// Programs that pause twice as long as they work.
-    fn measure_thirds(&mut self) -> Result<()> {
-        let work = Work::new("gap", self.kernel(MS)?).with("pause", 2 * MS);
-        for tenants in [1, 2] {
-            let name = format!("{tenants} {THIRD} of the card, sum");
-            // A run differs from the next by about a percent.
-            let mut sum = Figure::new(&*name, "%", Goal::Kept(0.98));
-            for side in self.sides(false) {
-                let programs = vec![(self.terms(), work.clone()); tenants];
-                let ran = self.together(&name, &side, &programs);
-                sum.take(&side.name, ran.and_then(|ran| Ok(ran.shares()?.iter().sum())));
+    /// Programs that leave the card idle at times: one under a cap above its need, and two in turns.
+    fn measure_gaps(&mut self) -> Result<()> {
+        for what in GAPS {
+            let name = |tenants: usize| format!("{tenants} {LEAVES}: {what}, sum");
+            for tenants in [1, 2] {
+                let name = name(tenants);
+                if !self.bench.wants(&name) {
+                    continue;
+                }
+                let kernel_ns = match what {
+                    PAUSES => MS,
+                    PACED => 5_000,
+                    _ => 200_000,
+                };
+                let kernel = self.kernel(kernel_ns)?;
+                let work = match what {
+                    PAUSES => Work::new("gap", kernel).with("pause", 2 * MS),
+                    PACED => Work::new("paced", kernel).with("period", 20_000),
+                    _ => Work::new("copy", kernel),
+                };
+                let terms = if tenants == 1 { self.terms().share(90) } else { self.terms() };
+                // A run differs from the next by about a percent.
+                let mut sum = Figure::new(&*name, "%", Goal::Kept(0.98));
+                for side in self.sides(false) {
+                    let programs = vec![(terms, work.clone()); tenants];
+                    let ran = self.together(&name, &side, &programs);
+                    sum.take(&side.name, ran.and_then(|ran| Ok(ran.shares()?.iter().sum())));
+                }
+                self.keep(kernel_ns, [sum]);
             }
-            self.keep(MS, [sum]);
         }
         Ok(())
     }
