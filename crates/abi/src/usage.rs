@@ -9,7 +9,7 @@ use crate::{MAX_DEVICES, MAX_SLOTS, Uuid};
 /// First bytes of a usage file.
 pub const MAGIC: [u8; 8] = *b"DIVVYUSE";
 
-/// Slot 0 belongs to no process: its `held` is memory exported by legacy IPC.
+/// Slot 0 belongs to no process: its `held` is memory exported to other processes.
 pub const SHARED_SLOT: usize = 0;
 
 /// Bytes of the header.
@@ -77,7 +77,7 @@ pub mod state {
     pub const LIVE: u32 = 2;
 }
 
-/// Offset of the table of memory shared by legacy IPC.
+/// Offset of the table of memory shared by legacy IPC or by descriptor.
 pub const SHARED_AT: usize = SLOTS_AT + SLOT_BYTES * MAX_SLOTS;
 /// Entries of that table.
 pub const MAX_SHARED: usize = 256;

@@ -4,7 +4,7 @@
 //! sees; then [`Tenant::ask`] before the driver is called, [`Tenant::give_back`] after a free or a
 //! failure, [`Tenant::hold`] for what the driver took unasked; [`Tenant::used_bytes`] and
 //! [`Tenant::processes`] for answers; [`Tenant::export_shared`], [`Tenant::open_shared`],
-//! [`Tenant::close_shared`] for legacy IPC; [`Tenant::any_gate`] and [`Tenant::share`] for the compute
+//! [`Tenant::close_shared`] for memory that processes share; [`Tenant::any_gate`] and [`Tenant::share`] for the compute
 //! share. An owner: [`reader`] and [`owner`].
 //!
 //! Asking costs tens of nanoseconds and takes no lock until the limit is reached. Promises: a safe API; no allocation,
