@@ -67,6 +67,34 @@ impl Daemon {
     }
 }
 
+/// What a daemon uses while something runs.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    seen: Option<[(Duration, Usage); 2]>,
+}
+
+impl Watch {
+    /// Looks at it, `since` the run began.
+    pub(super) fn look(&mut self, daemon: &Daemon, since: Duration) -> Result<()> {
+        let now = (since, daemon.usage()?);
+        self.seen = Some([self.seen.map_or(now, |[first, _]| first), now]);
+        Ok(())
+    }
+
+    /// Time on processors between the first look and the last, in percent of one.
+    pub(super) fn cpu_percent(&self) -> Result<f64> {
+        let [(from, before), (until, after)] = self.seen.context("nothing ran")?;
+        let wall = until.saturating_sub(from).as_secs_f64();
+        Ok(after.cpu.saturating_sub(before.cpu).as_secs_f64() / wall.max(0.01) * 100.0)
+    }
+
+    /// Memory at the last look.
+    pub(super) fn resident_mib(&self) -> Result<f64> {
+        let [_, (_, after)] = self.seen.context("nothing ran")?;
+        Ok(after.resident_bytes as f64 / 1048576.0)
+    }
+}
+
 /// Where the benchmark's tenants are.
 fn tenants() -> Vec<PathBuf> {
     let roots = tenant_dir::roots(tenant_dir::uid());

@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, bail};
 
 use super::busy::{self, Kernel, Length, Ran, Work, text};
-use super::daemon::Daemon;
+use super::daemon::{Daemon, Watch};
 use super::report::{Figure, Goal};
 use super::series::{jain, mean, variation};
 use super::side::{Side, Tenancy, Terms};
@@ -390,23 +390,17 @@ impl<'a> Hall<'a> {
                 .collect::<Result<Vec<Tenancy>>>()?;
             let programs: Vec<_> =
                 tenancies.iter().map(|tenancy| (tenancy, work.clone())).collect();
-            let mut first = None;
-            let mut last = None;
+            let mut watch = Watch::default();
             let ran = busy::run_with(self.bench, &programs, self.length, |since| {
-                let now = (since, daemon.usage()?);
-                first.get_or_insert(now);
-                last = Some(now);
-                Ok(())
+                watch.look(daemon, since)
             });
-            if let Err(error) = ran {
-                cpu.take(&side.name, Err(error));
-                continue;
+            match ran {
+                Ok(_) => {
+                    cpu.take(&side.name, watch.cpu_percent());
+                    memory.take(&side.name, watch.resident_mib());
+                }
+                Err(error) => cpu.take(&side.name, Err(error)),
             }
-            let (Some((from, before)), Some((until, after))) = (first, last) else { continue };
-            let used = after.cpu.saturating_sub(before.cpu).as_secs_f64();
-            let wall = until.saturating_sub(from).as_secs_f64();
-            cpu.take(&side.name, Ok(used / wall.max(0.01) * 100.0));
-            memory.take(&side.name, Ok(after.resident_bytes as f64 / 1048576.0));
         }
         self.keep(US_100, [cpu, memory]);
         Ok(())

@@ -3,10 +3,12 @@
 //! Every 100 ms a request arrives that is 10 ms of work; its time counts from its arrival. Under
 //! Divvy its program has high priority. Beside it another program floods the card.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 
 use super::busy::{self, Kernel, Length, Work, text};
-use super::daemon::Daemon;
+use super::daemon::{Daemon, Watch};
 use super::report::{Figure, Goal};
 use super::series::percentile;
 use super::side::Terms;
@@ -84,11 +86,19 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
             "%",
             Goal::AtLeast(*kept_percent),
         );
+        let mut cost =
+            Figure::new(format!("{name}, daemon, of a processor"), "%", Goal::AtMost(10.0));
         for side in &sides {
             bench.step(&format!("{name} on {}", side.name));
+            let works = [request.clone(), flood.clone()];
+            let mut watch = Watch::default();
             let ran = match &daemon {
                 Err(error) if side.is_ours() => Err(anyhow::anyhow!("{error:#}")),
-                _ => beside(bench, side, &memory, [request.clone(), flood.clone()], length),
+                Ok(daemon) if side.is_ours() => {
+                    let look = |since| watch.look(daemon, since);
+                    beside(bench, side, &memory, works, length, look)
+                }
+                _ => beside(bench, side, &memory, works, length, |_| Ok(())),
             };
             let ran = match ran {
                 Ok(ran) => ran,
@@ -103,9 +113,12 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
             }
             let share = ran.shares()?.get(1).copied().context("nothing ran")?;
             kept.take(&side.name, Ok(share / flood_alone * 100.0));
+            if side.is_ours() {
+                cost.take(&side.name, watch.cpu_percent());
+            }
             draw(bench, &format!("beside {}, {}", text(*flood_ns), side.name), took);
         }
-        bench.report.figures.extend([middle, worst, kept]);
+        bench.report.figures.extend([middle, worst, kept, cost]);
     }
     for kernel in kernels {
         if let Err(error) = kernel.check(bench) {
@@ -122,10 +135,11 @@ fn beside(
     memory: &Terms,
     [request, flood]: [Work; 2],
     length: Length,
+    look: impl FnMut(Duration) -> Result<()>,
 ) -> Result<busy::Ran> {
     let first = side.tenancy_of(&bench.stage, &memory.first())?;
     let other = side.tenancy_of(&bench.stage, memory)?;
-    busy::run(bench, &[(&first, request), (&other, flood)], length)
+    busy::run_with(bench, &[(&first, request), (&other, flood)], length, look)
 }
 
 /// How many percent of the requests took at most so long.
