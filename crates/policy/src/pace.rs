@@ -13,6 +13,9 @@
 
 use divvy_abi::config::PPM;
 
+/// Device time that may be used at once when nothing was used before.
+const BEGIN_NS: u64 = 4_000_000;
+
 /// The words that all processes of a tenant share, on one device. Loads and exchanges are of single
 /// words; no order between two words is relied on.
 pub trait Clock {
@@ -71,7 +74,7 @@ impl Cap {
         let wall_ns = self.wall_ns(device_ns.unsigned_abs());
         let floor_ns = self.floor_ns(now_ns);
         update(clock, |paid_at_ns| {
-            let from_ns = paid_at_ns.max(floor_ns);
+            let from_ns = self.begun(paid_at_ns, now_ns).max(floor_ns);
             if device_ns < 0 {
                 from_ns.saturating_sub(wall_ns).max(floor_ns)
             } else {
@@ -84,7 +87,7 @@ impl Cap {
     pub fn admit(self, clock: &impl Clock, now_ns: u64) -> Admission {
         self.value_anew(clock, now_ns);
         let floor_ns = self.floor_ns(now_ns);
-        let paid_at_ns = update(clock, |paid_at_ns| paid_at_ns.max(floor_ns));
+        let paid_at_ns = update(clock, |paid_at_ns| self.begun(paid_at_ns, now_ns).max(floor_ns));
         let closed_until_ns = clock.closed_until_ns();
         // An open gate closes when its credit is spent; a closed one opens when a burst has grown.
         if closed_until_ns == 0 && paid_at_ns < now_ns {
@@ -97,6 +100,11 @@ impl Cap {
         }
         clock.set_closed_until_ns(opens_at_ns);
         Admission::Closed { until_ns: opens_at_ns }
+    }
+
+    /// `paid_at`, or where a clock begins that was never charged: nothing has been saved up.
+    fn begun(self, paid_at_ns: u64, now_ns: u64) -> u64 {
+        if paid_at_ns == 0 { now_ns.saturating_sub(self.wall_ns(BEGIN_NS)) } else { paid_at_ns }
     }
 
     /// The earliest `paid_at`: idleness has left a quantum of credit, and no more.

@@ -27,6 +27,9 @@ const SETTLE_NS: u64 = 20_000;
 /// A turn that its owner has not ended so long after its planned end goes on.
 const OVERTIME_NS: u64 = 500_000;
 
+/// Launches on the slow path after which a long one is half forgotten, and half as many again.
+const LONG_LASTS: u64 = 64;
+
 /// What work that should have ended is given at a time.
 const OVERDUE_NS: u64 = 100_000;
 
@@ -44,6 +47,8 @@ pub struct Lane {
     pub(super) done_ns: AtomicU64,
     /// When the work in flight will have ended.
     pub(super) busy_until_ns: AtomicU64,
+    /// What the longest launch of late costs.
+    pub(super) long_ns: AtomicU64,
     /// Launches of unknown length in flight.
     pub(super) unknown: AtomicU32,
     /// What ends a measured span happened since the last mark.
@@ -98,6 +103,7 @@ impl Lane {
             taken_ns: AtomicU64::new(0),
             done_ns: AtomicU64::new(0),
             busy_until_ns: AtomicU64::new(0),
+            long_ns: AtomicU64::new(0),
             unknown: AtomicU32::new(0),
             broken: AtomicBool::new(false),
             claim: AtomicBool::new(false),
@@ -137,21 +143,23 @@ impl Lane {
     /// Waits until a launch may go, takes the next chunk of credit, and begins a probe where one is due.
     pub fn admit<W: World>(&self, world: &W, costs: &Costs, key: u64) -> Ticket {
         let mut drain = Drain::default();
+        self.note_long(costs.get(key));
         let room_ns;
         let (now_ns, terms, line) = loop {
             let now_ns = world.now_ns();
             let terms = world.terms();
             let line = world.line();
-            let closed = line.gate == gate::CLOSED && now_ns < line.lease_ns;
-            if terms.paused || closed {
-                self.wait_for_turn(world, costs, now_ns, terms, &line);
-                continue;
-            }
             self.settle(world, costs, &line);
-            if let Some(cap) = cap(terms, line.quantum_ns)
+            // Before the turn: who may not use it must not be given it.
+            if let Some(cap) = self.cap(terms, &line)
                 && let Admission::Closed { until_ns } = cap.admit(world.clock(), now_ns)
             {
                 self.wait_for_cap(world, costs, now_ns, until_ns, &line);
+                continue;
+            }
+            let closed = line.gate == gate::CLOSED && now_ns < line.lease_ns;
+            if terms.paused || closed {
+                self.wait_for_turn(world, costs, now_ns, terms, &line);
                 continue;
             }
             let horizon_ns = horizon_ns(&line, now_ns);
@@ -204,7 +212,7 @@ impl Lane {
         self.taken_ns.fetch_add(chunk_ns, Relaxed);
         let net_ns = signed(chunk_ns).saturating_sub(signed(charged_ns));
         self.credit_ns.fetch_add(net_ns, Relaxed);
-        charge(world, terms, line, now_ns, signed(chunk_ns));
+        self.charge(world, terms, line, now_ns, signed(chunk_ns));
         let ahead_ns = self.busy_until_ns.load(Relaxed).max(now_ns);
         self.set_busy_until(world, ahead_ns.saturating_add(chunk_ns));
         world.note_launch(now_ns);
@@ -263,8 +271,9 @@ impl Lane {
         if self.ring.pending() == 0 {
             return u64::MAX;
         }
+        // Halfway, and halfway again: it may end earlier than was expected.
         let left_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
-        now_ns.saturating_add(left_ns).saturating_add(SETTLE_NS)
+        now_ns.saturating_add(left_ns / 2).saturating_add(SETTLE_NS)
     }
 
     /// Bounds the time in flight; true after a wait.
@@ -317,6 +326,38 @@ impl Lane {
             world.sleep_until(until_ns);
         }
         true
+    }
+
+    fn note_long(&self, cost_ns: Option<u64>) {
+        let before_ns = self.long_ns.load(Relaxed);
+        let faded_ns = before_ns.saturating_sub(before_ns / LONG_LASTS);
+        self.long_ns.store(faded_ns.max(cost_ns.unwrap_or(0)), Relaxed);
+    }
+
+    /// The tenant's cap. Who waits for its turn must not lose what its cap saves up meanwhile, up to
+    /// a launch as long as any of late and the next like it.
+    fn cap(&self, terms: Terms, line: &GateLine) -> Option<Cap> {
+        let saved_ns = match line.gate {
+            gate::FREE => 0,
+            _ => self.long_ns.load(Relaxed).saturating_mul(2),
+        };
+        let quantum_ns = line.quantum_ns.max(QUANTUM_NS).max(saved_ns);
+        (terms.share_ppm != 0).then_some(Cap { share_ppm: terms.share_ppm, quantum_ns })
+    }
+
+    /// Charges the tenant, against its cap where it has one.
+    pub(super) fn charge<W: World>(
+        &self,
+        world: &W,
+        terms: Terms,
+        line: &GateLine,
+        now_ns: u64,
+        ns: i64,
+    ) {
+        world.add_used(ns);
+        if let Some(cap) = self.cap(terms, line) {
+            cap.charge(world.clock(), now_ns, ns);
+        }
     }
 
     /// Takes all that was submitted for ended.
@@ -399,20 +440,6 @@ fn horizon_ns(line: &GateLine, now_ns: u64) -> u64 {
 struct Drain {
     deadline_ns: u64,
     done_ns: u64,
-}
-
-fn cap(terms: Terms, quantum_ns: u64) -> Option<Cap> {
-    // Who waits for its turn must not lose what its cap saves up meanwhile.
-    let quantum_ns = quantum_ns.max(QUANTUM_NS);
-    (terms.share_ppm != 0).then_some(Cap { share_ppm: terms.share_ppm, quantum_ns })
-}
-
-/// Charges the tenant, against its cap where it has one.
-pub(super) fn charge<W: World>(world: &W, terms: Terms, line: &GateLine, now_ns: u64, ns: i64) {
-    world.add_used(ns);
-    if let Some(cap) = cap(terms, line.quantum_ns) {
-        cap.charge(world.clock(), now_ns, ns);
-    }
 }
 
 pub(super) fn signed(ns: u64) -> i64 {

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use divvy_abi::config::{GateLine, gate};
 
-use super::lane::{Lane, Ticket, charge, signed};
+use super::lane::{Lane, Ticket, signed};
 use super::marks::{Mark, Probe};
 use super::{LONG_NS, PROBE_EVERY_NS, World};
 use crate::cost::Costs;
@@ -24,7 +24,7 @@ const MOST_GROWTH_FROM_NS: u64 = 4_000;
 const USUAL_GAP_NS: u64 = 20_000;
 
 /// A probe that differs by less than this part from what is known shows nothing new.
-const KNOWN_PART: u64 = 16;
+const KNOWN_PART: u64 = 32;
 /// Most time between two probes beyond the least.
 const MOST_LATER_NS: u64 = 9_000_000;
 
@@ -95,7 +95,7 @@ impl Lane {
         let is_known = known_ns.is_some_and(|ns| ns.abs_diff(took_ns) <= ns / KNOWN_PART);
         let later_ns = self.probe_later_ns.load(Relaxed);
         let later_ns = match is_known {
-            true => later_ns.saturating_add(PROBE_EVERY_NS / 2).min(MOST_LATER_NS),
+            true => later_ns.saturating_add(PROBE_EVERY_NS / 4).min(MOST_LATER_NS),
             false => 0,
         };
         self.probe_later_ns.store(later_ns, Relaxed);
@@ -194,7 +194,7 @@ impl Lane {
             self.unknown.store(0, Relaxed);
         }
         if correction_ns != 0 {
-            charge(world, world.terms(), line, world.now_ns(), correction_ns);
+            self.charge(world, world.terms(), line, world.now_ns(), correction_ns);
         }
     }
 

@@ -115,7 +115,7 @@ impl Default for Tuning {
             overlap_ns: MS,
             calm_ns: 100 * MS,
             sleep_ns: 5 * MS,
-            horizon_ns: MS,
+            horizon_ns: 4 * MS,
             latency_horizon_ns: 500 * US,
             low_horizon_ns: 150 * US,
             priority_poll_ns: 80 * US,
