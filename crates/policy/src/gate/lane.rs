@@ -27,6 +27,11 @@ const SETTLE_NS: u64 = 20_000;
 /// A turn that its owner has not ended so long after its planned end goes on.
 const OVERTIME_NS: u64 = 500_000;
 
+/// Part of itself that long work may take longer than was expected.
+const LATE_PART: u64 = 32;
+/// Work that ends so soon is looked at often.
+const OFTEN_NS: u64 = 1_000_000;
+
 /// Launches on the slow path after which a long one is half forgotten, and half as many again.
 const LONG_LASTS: u64 = 64;
 
@@ -214,7 +219,9 @@ impl Lane {
         self.credit_ns.fetch_add(net_ns, Relaxed);
         self.charge(world, terms, line, now_ns, signed(chunk_ns));
         let ahead_ns = self.busy_until_ns.load(Relaxed).max(now_ns);
-        self.set_busy_until(world, ahead_ns.saturating_add(chunk_ns));
+        // One long launch may take longer than was expected; who waits for it sees when it ends.
+        let late_ns = if charged_ns < OFTEN_NS { 0 } else { charged_ns / LATE_PART };
+        self.set_busy_until(world, ahead_ns.saturating_add(chunk_ns).saturating_add(late_ns));
         world.note_launch(now_ns);
         world.count_launch();
     }
@@ -271,9 +278,11 @@ impl Lane {
         if self.ring.pending() == 0 {
             return u64::MAX;
         }
-        // Halfway, and halfway again: it may end earlier than was expected.
+        // Halfway, and halfway again, then often: it may end earlier than was expected.
         let left_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
-        now_ns.saturating_add(left_ns / 2).saturating_add(SETTLE_NS)
+        let look_ns =
+            if left_ns < OFTEN_NS { (left_ns / 2).min(OFTEN_NS / 16) } else { left_ns / 2 };
+        now_ns.saturating_add(look_ns).saturating_add(SETTLE_NS)
     }
 
     /// Bounds the time in flight; true after a wait.

@@ -5,7 +5,7 @@
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use divvy_abi::config::{GateLine, gate};
+use divvy_abi::config::GateLine;
 
 use super::lane::{Lane, Ticket, signed};
 use super::marks::{Mark, Probe};
@@ -184,8 +184,8 @@ impl Lane {
             if !world.is_done(event) {
                 break;
             }
-            // Behind the end of a turn another tenant's work lies between the events.
-            let alone = line.active <= 1 && line.gate != gate::CLOSED && line.epoch == mark.epoch;
+            // Once another turn has begun, another tenant's work may lie between the events.
+            let alone = line.active <= 1 && line.epoch == mark.epoch;
             let measured_ns = self.settle_one(world, costs, event, &mark, alone);
             correction_ns = correction_ns.saturating_add(if alone { measured_ns } else { 0 });
             self.ring.pop();
@@ -227,7 +227,8 @@ impl Lane {
                 gap_ns => gap_ns.saturating_add(DRAINED_BIAS_NS),
             };
             let took_ns = between_ns.saturating_sub(bias_ns).max(between_ns / 8).max(500);
-            if alone {
+            // With others' work in it, it is still no more than that.
+            if alone || costs.get(probe.key).is_some_and(|ns| took_ns < ns) {
                 // What another context was given in between must not pass for the kernel's own.
                 let most_ns = costs.get(probe.key).map_or(u64::MAX, |ns| ns.saturating_mul(3) / 2);
                 self.pace_probes(costs.get(probe.key), took_ns);

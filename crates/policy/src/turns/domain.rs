@@ -10,6 +10,9 @@ use divvy_abi::MAX_DEVICES;
 
 use super::{Gate, GateState, TenantState, Tuning};
 
+/// Number of a turn that nobody has.
+const NO_TURN: u64 = u64::MAX;
+
 /// Of so many steps in a turn, those who wait for the next are looked at in one.
 const WAITING_EVERY: u32 = 4;
 
@@ -274,7 +277,9 @@ pub(super) fn gate(
     // What is closed says nothing that changes with others' turns: each change is a write.
     let (state, active, turn) = match tenant.open {
         true => (GateState::Timed, active.max(1), root.turn),
-        false => (GateState::Closed, 1, 0),
+        // While it drains the device is still its own.
+        false if tenant.lingering => (GateState::Closed, 1, root.turn),
+        false => (GateState::Closed, 1, NO_TURN),
     };
     // Who waits goes on waiting, as a rule.
     let may_wait = !root.looks.is_multiple_of(WAITING_EVERY);
