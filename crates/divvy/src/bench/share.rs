@@ -54,7 +54,12 @@ fn name(kernel_ns: u64, mode: &str, cap: u32) -> String {
 
 fn work(mode: &'static str, kernel: Kernel) -> Work {
     let work = Work::new(mode, kernel);
-    if mode == "paced" { work.with("period", 20_000) } else { work }
+    match mode {
+        "paced" => work.with("period", 20_000),
+        // A graph of many would be longer than the run.
+        "graph" if kernel.nominal_ns >= LONG => work.with("graph", 1),
+        _ => work,
+    }
 }
 
 pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
