@@ -1,4 +1,4 @@
-//! `cargo xtask figures`: the README's tables, out of stored results.
+//! `cargo xtask figures`: docs/figures.md's tables and the README's short one, out of stored results.
 //!
 //! A result is what `divvy bench` stores: JSON with `benchmark`, `date`, `driver` and `figures`, each
 //! with its `name`, `unit`, `goal` and the `medians` of its sides. Other JSON below bench/results is
@@ -18,7 +18,9 @@ use serde_json::Value;
 
 use crate::workspace::{root, shown};
 
-/// The tables stand between these lines of the README.
+/// The tables stand between these lines.
+const SUMMARY: [&str; 2] =
+    ["<!-- summary: made by `cargo xtask figures` from bench/results -->", "<!-- /summary -->"];
 const FIGURES: [&str; 2] =
     ["<!-- figures: made by `cargo xtask figures` from bench/results -->", "<!-- /figures -->"];
 const SHARES: [&str; 2] =
@@ -28,6 +30,26 @@ const STEPS: [&str; 2] =
 const PROGRAMS: [&str; 2] =
     ["<!-- programs: made by `cargo xtask figures` from bench/results -->", "<!-- /programs -->"];
 
+/// Figures that the README shows, by what their names begin with, beside all that miss their goal.
+const HEADLINES: [&str; 16] = [
+    "cuLaunchKernel",
+    "alloc+free, 1 process",
+    "8 x 256 MiB at once, longest",
+    "exec of a program without GPU",
+    "limit, reached",
+    "share, mean error of all cells",
+    "share, worst 1 s window, up to 5 ms",
+    "share, 30 to 70 % while it runs, from",
+    "tenants of 30 and 70 %, sum",
+    "2 equal tenants, 100 us sync, sum",
+    "2 equal tenants, 20 us sync, sum",
+    "4 equal tenants",
+    "request beside a flood of 100 us, 99th",
+    "request beside a flood of 2 ms, 99th",
+    "daemon with 8 busy tenants",
+    "PyTorch, ResNet-50-like training, no cap, slower",
+];
+
 /// Benchmarks of device time, which have a table of their own.
 const OF_TIME: [&str; 3] = ["share", "fairness", "latency"];
 /// What `tests/gpu/share.py` stores: time as unmodified programs have it, by their steps.
@@ -36,25 +58,67 @@ const OF_STEPS: &str = "share-programs";
 const WORST: &str = ", worst 1 s window off by";
 
 pub(crate) fn chore() -> Result<()> {
-    let path = readme();
-    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    fs::write(&path, renewed(&text)?).with_context(|| path.display().to_string())?;
-    println!("{}", shown(&path));
+    for page in Page::ALL {
+        let path = page.path();
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let text = page.renewed(&text)?;
+        fs::write(&path, text).with_context(|| path.display().to_string())?;
+        println!("{}", shown(&path));
+    }
     Ok(())
 }
 
-/// The README with its tables made anew.
-fn renewed(text: &str) -> Result<String> {
-    let results = root().join("bench/results");
-    let of_calls = |name: &str| !OF_TIME.contains(&name) && name != OF_STEPS;
-    let text = with_table(text, FIGURES, &table(&results, of_calls)?)?;
-    let text = with_table(&text, SHARES, &table(&results, |name| OF_TIME.contains(&name))?)?;
-    let text = with_table(&text, STEPS, &table(&results, |name| name == OF_STEPS)?)?;
-    with_table(&text, PROGRAMS, &programs::table(&results)?)
+/// A page with tables.
+#[derive(Clone, Copy, Debug)]
+enum Page {
+    Readme,
+    Figures,
 }
 
-fn readme() -> PathBuf {
-    root().join("README.md")
+impl Page {
+    const ALL: [Self; 2] = [Self::Readme, Self::Figures];
+
+    fn path(self) -> PathBuf {
+        root().join(match self {
+            Self::Readme => "README.md",
+            Self::Figures => "docs/figures.md",
+        })
+    }
+
+    /// The page with its tables made anew.
+    fn renewed(self, text: &str) -> Result<String> {
+        let results = root().join("bench/results");
+        if let Self::Readme = self {
+            return with_table(text, SUMMARY, &summary(&results)?);
+        }
+        let up = "../";
+        let of_calls = |row: &Row| !OF_TIME.contains(&&*row.benchmark) && row.benchmark != OF_STEPS;
+        let of_time = |row: &Row| OF_TIME.contains(&&*row.benchmark);
+        let of_steps = |row: &Row| row.benchmark == OF_STEPS;
+        let text = with_table(text, FIGURES, &table(&results, of_calls, up)?)?;
+        let text = with_table(&text, SHARES, &table(&results, of_time, up)?)?;
+        let text = with_table(&text, STEPS, &table(&results, of_steps, up)?)?;
+        with_table(&text, PROGRAMS, &programs::table(&results, up)?)
+    }
+}
+
+/// How many goals are met, the figures to look at first, and every goal that is missed.
+fn summary(results: &Path) -> Result<String> {
+    let all = rows(results)?;
+    let judged = |row: &&Row| goals::judged(&row.figure).1 != "-";
+    let missed = |row: &Row| goals::judged(&row.figure).1 == "**no**";
+    let goals = all.iter().filter(judged).count();
+    let lost = all.iter().filter(|row| missed(row)).count();
+    let is_shown = |row: &Row| {
+        let headline = HEADLINES.iter().any(|name| row_name(row).starts_with(name));
+        missed(row) || headline && goals::judged(&row.figure).1 == "yes"
+    };
+    Ok(format!(
+        "{} of {goals} figures with a goal meet it. [All figures](docs/figures.md); here those to look \
+         at first, and all that are missed:\n\n{}",
+        goals.saturating_sub(lost),
+        table(results, is_shown, "")?
+    ))
 }
 
 fn with_table(text: &str, [begin, end]: [&str; 2], table: &str) -> Result<String> {
@@ -73,14 +137,14 @@ struct Row {
     figure: Value,
 }
 
-/// The table of the benchmarks that `wanted` says yes to.
-fn table(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<String> {
+/// Of each figure and driver the newest result.
+fn rows(folder: &Path) -> Result<Vec<Row>> {
     let mut files = Vec::new();
     collect(folder, &mut files)?;
     files.sort();
     let mut rows: Vec<Row> = Vec::new();
     for file in files {
-        for row in rows_of(&file)?.into_iter().filter(|row| wanted(&row.benchmark)) {
+        for row in rows_of(&file)? {
             let same =
                 |known: &&mut Row| known.driver == row.driver && row_name(known) == row_name(&row);
             match rows.iter_mut().find(same) {
@@ -90,6 +154,13 @@ fn table(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<String> {
             }
         }
     }
+    Ok(rows)
+}
+
+/// The table of the rows that `wanted` says yes to, for a page from which `up` leads to the root.
+fn table(folder: &Path, wanted: impl Fn(&Row) -> bool, up: &str) -> Result<String> {
+    let mut rows = rows(folder)?;
+    rows.retain(|row| wanted(row));
     if rows.is_empty() {
         return Ok(
             "No figure is stored yet: bench/results holds no result of this version.\n".into()
@@ -116,7 +187,7 @@ fn table(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<String> {
         let file = Path::new(&row.file).file_name().unwrap_or_default().to_string_lossy();
         writeln!(
             text,
-            "| {}{id} | {} | {} | {} | {} | {goal} | {met}{note} | {} | [{file}]({}) |",
+            "| {}{id} | {} | {} | {} | {} | {goal} | {met}{note} | {} | [{file}]({up}{}) |",
             row_name(row).replace('|', "/"),
             word("unit"),
             shown("native"),
@@ -237,11 +308,13 @@ mod tests {
 
     #[test]
     fn the_committed_tables_are_what_the_stored_results_give() {
-        let text = fs::read_to_string(readme()).unwrap();
-        assert!(
-            text == renewed(&text).unwrap(),
-            "README.md does not show the stored results: run `cargo xtask figures`"
-        );
+        for page in Page::ALL {
+            let text = fs::read_to_string(page.path()).unwrap();
+            assert!(
+                text == page.renewed(&text).unwrap(),
+                "{page:?} does not show the stored results: run `cargo xtask figures`"
+            );
+        }
     }
 
     /// A folder of results that goes when the test ends.
@@ -281,7 +354,7 @@ mod tests {
         folder.store("deeper/new.json", "2026-02-01", "simulated", &launch("4.5"));
         folder.store("card.json", "2026-01-01", "580", &launch("13.5"));
         fs::write(folder.0.join("raw.json"), r#"{"raw": []}"#).unwrap();
-        let table = table(&folder.0, |_| true).unwrap();
+        let table = table(&folder.0, |_| true, "").unwrap();
         let row = "| a launch | ns | 3 | 4.5 | HAMi-core: 33.25 | added ≤ 10 | yes | simulated |";
         assert!(table.contains(row), "{table}");
         assert!(table.contains("| 3 | 13.5 | HAMi-core: 33.25 | added ≤ 10 | **no** | 580 |"));
@@ -294,7 +367,7 @@ mod tests {
         let figure = r#"{"name": "x", "unit": "ms", "goal": "none", "medians": {"native": 1234.5},
                          "failures": {"divvy": "no answer"}}"#;
         folder.store("a.json", "2026-01-01", "simulated", figure);
-        let table = table(&folder.0, |_| true).unwrap();
+        let table = table(&folder.0, |_| true, "").unwrap();
         assert!(table.contains("| x | ms | 1234 | failed | - | - | - | simulated |"), "{table}");
     }
 
@@ -309,11 +382,13 @@ mod tests {
         folder.store("a.json", "2026-01-01", "simulated", figures);
         let text = fs::read_to_string(folder.0.join("a.json")).unwrap();
         fs::write(folder.0.join("a.json"), text.replace("overhead", "share")).unwrap();
-        let shares = table(&folder.0, |name| OF_TIME.contains(&name)).unwrap();
+        let shares = table(&folder.0, |row| row.benchmark == "share", "").unwrap();
         let row = "| share, 5 us (IS-003) | % | 99 | 30.5 (1 s: 1.25 off) | hami: > 60 s | 30 ± 1 | yes |";
         assert!(shares.contains(row), "{shares}");
         assert_eq!(shares.lines().count(), 3, "{shares}");
-        assert!(table(&folder.0, |name| name == "overhead").unwrap().contains("No figure"));
+        assert!(
+            table(&folder.0, |row| row.benchmark == "overhead", "").unwrap().contains("No figure")
+        );
     }
 
     #[test]
@@ -329,7 +404,7 @@ mod tests {
         folder.store("a.json", "2026-01-01", "580", figures);
         let text = fs::read_to_string(folder.0.join("a.json")).unwrap();
         fs::write(folder.0.join("a.json"), text.replace("overhead", OF_STEPS)).unwrap();
-        let steps = table(&folder.0, |name| name == OF_STEPS).unwrap();
+        let steps = table(&folder.0, |row| row.benchmark == OF_STEPS, "").unwrap();
         for row in [
             "| training, no cap | steps/s | 21.5 (spread 0.52 %) | 21.4 (spread 0.1 %) | - | - | - |",
             "| training, slower | % | - | 0.4 | - | ≤ 0.3 | **no**, native's own runs lie apart |",
@@ -342,7 +417,7 @@ mod tests {
     #[test]
     fn without_results_the_readme_says_so() {
         assert!(
-            table(Path::new("/nonexistent"), |_| true).unwrap().contains("No figure is stored")
+            table(Path::new("/nonexistent"), |_| true, "").unwrap().contains("No figure is stored")
         );
     }
 }

@@ -14,8 +14,8 @@ use serde_json::Value;
 use super::collect;
 use crate::workspace::shown;
 
-/// The table.
-pub(super) fn table(folder: &Path) -> Result<String> {
+/// The table, for a page from which `up` leads to the root.
+pub(super) fn table(folder: &Path, up: &str) -> Result<String> {
     let mut files = Vec::new();
     collect(folder, &mut files)?;
     files.retain(|file| file.file_name().is_some_and(|name| name == "programs.json"));
@@ -44,7 +44,7 @@ pub(super) fn table(folder: &Path) -> Result<String> {
         let folder = Path::new(file).parent().and_then(Path::file_name).unwrap_or_default();
         writeln!(
             text,
-            "| {name} | {} | {} | {} | {} | {} | {} | [{}]({file}) |",
+            "| {name} | {} | {} | {} | {} | {} | {} | [{}]({up}{file}) |",
             mebibytes(program.get("limit_bytes")),
             mebibytes(of_divvy("ledger_peak_bytes")),
             mebibytes(of_divvy("nvml_peak_bytes")),
@@ -110,7 +110,7 @@ mod tests {
             {"name": "jax", "holds": {"output equal": false}}
         ]"#;
         fs::write(folder.join("h200-2026-01-01/programs.json"), text).unwrap();
-        let table = table(&folder).unwrap();
+        let table = table(&folder, "").unwrap();
         fs::remove_dir_all(&folder).unwrap();
         let torch =
             "| torch | 1024 | 1023 | 1027 | 1 | all | HAMi-core: failed | [h200-2026-01-01]";
