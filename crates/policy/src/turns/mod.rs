@@ -101,7 +101,7 @@ impl Default for Tuning {
         const US: u64 = 1_000;
         const MS: u64 = 1_000_000;
         Self {
-            takeover_ns: 200 * US,
+            takeover_ns: 240 * US,
             takeover_cost_ppm: 16_000,
             min_quantum_ns: 5 * MS,
             max_quantum_ns: 50 * MS,
