@@ -66,6 +66,31 @@ static void async_loop(void)
     }
 }
 
+/* A queue of kernels in each of two contexts at once. */
+static void two_contexts(void)
+{
+    CUdevice device = start();
+    CUcontext contexts[2];
+    CUstream streams[2];
+    CUfunction functions[2];
+    for (int i = 0; i < 2; i++) {
+        OK(cuCtxCreate(&contexts[i], 0, device));
+        OK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+        functions[i] = obtain(PTX_HEAD PTX_WORK, "share_work");
+    }
+    for (unsigned long long done = 0;; tell(done += 2 * QUEUE)) {
+        for (int i = 0; i < 2; i++) {
+            OK(cuCtxSetCurrent(contexts[i]));
+            for (int n = 0; n < QUEUE; n++)
+                kernel_on(functions[i], streams[i], KERNEL_NS);
+        }
+        for (int i = 0; i < 2; i++) {
+            OK(cuCtxSetCurrent(contexts[i]));
+            OK(cuStreamSynchronize(streams[i]));
+        }
+    }
+}
+
 /* A graph of kernels, then a wait for it. */
 static void graph_loop(void)
 {
@@ -181,6 +206,7 @@ int main(int count, char **arguments)
     static const struct scenario scenarios[] = {
         {"sync_loop", sync_loop},
         {"async_loop", async_loop},
+        {"two_contexts", two_contexts},
         {"graph_loop", graph_loop},
         {"copy_loop", copy_loop},
         {"a_stream_waits_for_a_later_launch", a_stream_waits_for_a_later_launch},

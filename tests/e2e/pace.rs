@@ -120,17 +120,99 @@ fn policy_disable_lifts_the_peers_cap() {
     assert!(percent > 50.0, "{percent:.1} %");
 }
 
-/// The two take the device in turns, which costs time of its own: they may get less than the cap.
+/// What two clients get from now on, in percent each.
+fn both_percent(first: &Talk, second: &mut Talk) -> (f64, f64) {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(move || share_percent(second));
+        (share_percent(first), other.join().expect("it does not panic"))
+    })
+}
+
+/// Makes the directory in which the machine's tenants meet.
+fn meeting(machine: &Machine) {
+    let beside = machine.tenant().with_file_name(".meet");
+    std::fs::create_dir_all(beside).expect("it can be made");
+}
+
+/// Two clients get `wanted` percent together: more in no window, as much in at least one.
+fn share_percents(first: &Talk, mut second: Talk, wanted: f64) {
+    for _ in 0..WINDOWS {
+        let (a, b) = both_percent(first, &mut second);
+        assert!(a + b <= wanted + POINTS, "{a:.1} + {b:.1} %, wanted {wanted} %");
+        if a + b >= wanted - POINTS {
+            return;
+        }
+    }
+    panic!("less than {wanted} % in each of {WINDOWS} windows");
+}
+
+/// The driver slices the two while they work at once, which costs time of its own: they may get less
+/// than the cap.
 #[test]
 fn processes_of_a_tenant_share_its_cap() {
     let _alone = alone();
     let machine = capped(40);
-    let (first, second) = (running(&machine, "async_loop"), running(&machine, "async_loop"));
-    let sum = std::thread::scope(|scope| {
-        let other = scope.spawn(move || share_percent(&second));
-        share_percent(&first) + other.join().expect("it does not panic")
-    });
-    assert!((5.0..=50.0).contains(&sum), "{sum:.1} % together, of 40 %");
+    let (first, mut second) = (running(&machine, "async_loop"), running(&machine, "async_loop"));
+    let (a, b) = both_percent(&first, &mut second);
+    assert!((5.0..=50.0).contains(&(a + b)), "{:.1} % together, of 40 %", a + b);
+}
+
+#[test]
+fn processes_of_a_tenant_that_meet_lose_nothing() {
+    let _alone = alone();
+    let machine = capped(40);
+    meeting(&machine);
+    share_percents(&running(&machine, "sync_loop"), running(&machine, "sync_loop"), 40.0);
+    share_percents(&running(&machine, "async_loop"), running(&machine, "async_loop"), 40.0);
+}
+
+#[test]
+fn contexts_of_a_process_share_its_cap() {
+    let _alone = alone();
+    gets(&running(&capped(40), "two_contexts"), 40.0);
+}
+
+/// Nobody makes turns for them: they meet, and take the device burst by burst.
+#[test]
+fn tenants_without_a_daemon_keep_their_caps() {
+    let _alone = alone();
+    for scenario in ["sync_loop", "async_loop"] {
+        let machine = capped(30);
+        meeting(&machine);
+        let first = running(&machine, scenario);
+        let cache = machine.home().join("second.cache");
+        let machine = machine
+            .with("DIVVY_COMPUTE", "70%")
+            .with("CUDA_DEVICE_MEMORY_SHARED_CACHE", cache.display());
+        let mut second = running(&machine, scenario);
+        let fits =
+            |(a, b): (f64, f64)| (a - 30.0).abs() <= POINTS && (b - 65.0).abs() <= 1.5 * POINTS;
+        let reached: Vec<_> = (0..WINDOWS).map(|_| both_percent(&first, &mut second)).collect();
+        assert!(reached.iter().any(|both| fits(*both)), "{scenario}: {reached:?}");
+    }
+}
+
+/// A board that is no file, or full of what nobody believes, keeps nobody waiting.
+#[test]
+fn a_board_that_cannot_be_used_changes_nothing() {
+    let _alone = alone();
+    let machine = capped(30);
+    meeting(&machine);
+    let board = || {
+        let beside = machine.tenant().with_file_name(".meet");
+        let mut files = std::fs::read_dir(beside).expect("it is there").flatten();
+        files.next().expect("a board").path()
+    };
+    let client = running(&machine, "async_loop");
+    gets(&client, 30.0);
+    std::fs::write(board(), vec![0xff; 4096]).expect("it can be written");
+    gets(&client, 30.0);
+    std::fs::write(board(), "short").expect("it can be written");
+    gets(&client, 30.0);
+    let path = board();
+    std::fs::remove_file(&path).expect("it can be removed");
+    std::fs::create_dir(&path).expect("it can be made");
+    gets(&client, 30.0);
 }
 
 #[test]

@@ -99,8 +99,8 @@ pub struct Rule {
 pub struct GateLine {
     /// One of [`gate`]; also the futex word.
     pub gate: u32,
-    /// Tenants whose work may be on the device at once. Above 1 the driver slices, measured times
-    /// are stretched, and work is charged by estimate.
+    /// Tenants whose work may be on the device at once. Above 1 the driver slices, and measured times
+    /// hold the others' slices too.
     pub active: u32,
     /// Number of the turn.
     pub epoch: u64,

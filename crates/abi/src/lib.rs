@@ -1,4 +1,4 @@
-//! Layouts that cross a process border: the two files of a tenant.
+//! Layouts that cross a process border: the two files of a tenant, and the file where tenants meet.
 //!
 //! `config` says what a tenant may have; only its owner writes it. `usage` says what its processes
 //! hold; they write it, each in lines of its own. Both start with a magic, a version and a size, so
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod meet;
 pub mod usage;
 
 /// Version of both layouts; a process refuses files of another one.

@@ -12,8 +12,9 @@ use divvy_policy::limit::{self, UuidText};
 use divvy_policy::share;
 
 use crate::daemon::wire::View;
+use crate::doctor::Reason;
 use crate::snapshot::{self, DeviceSnapshot, ProcessSnapshot, Snapshot};
-use crate::tenant_dir::Owner;
+use crate::tenant_dir::{self, Owner};
 
 /// A tenant at one moment.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -178,7 +179,8 @@ pub(crate) fn write_config(directory: &Path, config: &Config) -> Result<()> {
         .with_context(|| format!("the limits cannot be written into {}", directory.display()))
 }
 
-/// Adds what the daemons see to the tenants they serve.
+/// Adds what the daemons see to the tenants they serve, and to others with a cap that they have nowhere
+/// to meet.
 pub(crate) fn add_views(tenants: &mut [Tenant], views: &[View]) {
     let note = |reason: &Option<String>, detail: &Option<String>| {
         reason.clone().map(|reason| Note { reason, detail: detail.clone().unwrap_or_default() })
@@ -194,6 +196,18 @@ pub(crate) fn add_views(tenants: &mut [Tenant], views: &[View]) {
             let known = view.devices.iter().find(|known| known.uuid == device.uuid);
             device.mode = known.map(|known| known.mode.clone());
             device.reasons.extend(known.and_then(|known| note(&known.reason, &known.detail)));
+        }
+    }
+    let is_served = |tenant: &Tenant| {
+        let mut served = views.iter().flat_map(|view| &view.tenants);
+        served.any(|seen| seen.directory == tenant.directory)
+    };
+    for tenant in tenants.iter_mut().filter(|tenant| !is_served(tenant)) {
+        let is_capped = tenant.devices.iter().any(|device| device.share_ppm.is_some());
+        if is_capped && !tenant_dir::can_meet(Path::new(&tenant.directory)) {
+            let detail = "no daemon and no directory .meet: beside others the cap is best effort";
+            let reason = Reason::NoMeeting.to_string();
+            tenant.reasons.push(Note { reason, detail: detail.to_owned() });
         }
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     share: ShareArgs,
 
-    /// Start no daemon: a cap holds all the same, but tenants that compete share as the driver has it
+    /// Start no daemon: caps hold all the same, but weights and priorities do not
     #[arg(long)]
     no_daemon: bool,
 
@@ -162,8 +162,7 @@ fn ensure_daemon(directory: &Path) {
     };
     if let Err(error) = started {
         eprintln!(
-            "divvy: {}: {error:#}; limits hold, but tenants that compete for time share it as the \
-             driver has it",
+            "divvy: {}: {error:#}; limits hold, weights and priorities do not",
             Reason::Daemon
         );
     }

@@ -17,6 +17,8 @@ use crate::failure::usage;
 const PATH_BYTES: usize = 200;
 /// The file an owner keeps locked.
 const OWNER: &str = "owner";
+/// Where tenants meet that have no daemon, beside their directories; no tenant's name begins so.
+pub(crate) const MEETING: &str = ".meet";
 
 /// What `owner` says, for `divvy ps`.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -88,6 +90,8 @@ impl TenantDir {
         make_private(root, uid)?;
         let tenants = root.join("tenants");
         make_private(&tenants, uid)?;
+        // Without it tenants run all the same, beside each other.
+        let _ = make_private(&tenants.join(MEETING), uid);
         sweep(&tenants);
         let mut path = tenants.join(format!("{name}-{}", owner.pid));
         let mut builder = DirBuilder::new();
@@ -129,6 +133,11 @@ impl TenantDir {
         }
         std::fs::remove_dir_all(&self.path).is_ok()
     }
+}
+
+/// Whether the tenant in `path` has a directory in which it can meet others without a daemon.
+pub(crate) fn can_meet(path: &Path) -> bool {
+    path.join("..").join(MEETING).is_dir()
 }
 
 /// Makes a directory for this user alone, or finds that it is one.
@@ -198,6 +207,7 @@ mod tests {
         assert_ne!(first.path(), second.path());
         assert_eq!(std::fs::metadata(first.path()).unwrap().mode() & 0o777, 0o700);
         assert!(owner(first.path()).unwrap().1);
+        assert!(can_meet(first.path()) && !can_meet(&root));
         let orphan = first.path().to_owned();
         drop(first);
         assert!(!owner(&orphan).unwrap().1);

@@ -18,7 +18,7 @@ use crate::trust::Trust;
 const PATH_BYTES: usize = 200;
 
 /// Room for a file's name after the directory.
-const NAME_BYTES: usize = 24;
+const NAME_BYTES: usize = 32;
 
 /// A NUL-terminated path in a buffer of its own.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,8 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// `directory` followed by `name`.
+    /// `directory` followed by `name`. Not inlined: it is asked for seldom.
+    #[inline(never)]
     pub(crate) fn join(directory: &CStr, name: &[u8]) -> Result<Self, AttachError> {
         let from = directory.to_bytes();
         if from.len() > PATH_BYTES || from.len() + name.len() >= PATH_BYTES + NAME_BYTES {
@@ -51,6 +52,18 @@ impl Path {
             None => b".",
         };
         Self::join(c"", parent)
+    }
+
+    /// The same with its last bytes, as many as `END` has, replaced by `name`.
+    pub(crate) fn with_end<const END: usize>(mut self, name: &[u8]) -> Self {
+        let kept = self.as_c_str().count_bytes().saturating_sub(END);
+        // The last byte stays the path's end.
+        for (to, byte) in
+            self.bytes.iter_mut().take(PATH_BYTES + NAME_BYTES - 1).skip(kept).zip(name)
+        {
+            *to = *byte;
+        }
+        self
     }
 
     pub(crate) fn as_c_str(&self) -> &CStr {

@@ -4,8 +4,8 @@
 //! sees; then [`Tenant::ask`] before the driver is called, [`Tenant::give_back`] after a free or a
 //! failure, [`Tenant::hold`] for what the driver took unasked; [`Tenant::used_bytes`] and
 //! [`Tenant::processes`] for answers; [`Tenant::export_shared`], [`Tenant::open_shared`],
-//! [`Tenant::close_shared`] for memory that processes share; [`Tenant::any_gate`] and [`Tenant::share`] for the compute
-//! share. An owner: [`reader`] and [`owner`].
+//! [`Tenant::close_shared`] for memory that processes share; [`Tenant::any_gate`], [`Tenant::share`]
+//! and [`Tenant::meet_file`] for the compute share. An owner: [`reader`] and [`owner`].
 //!
 //! Asking costs tens of nanoseconds and takes no lock until the limit is reached. Promises: a safe API; no allocation,
 //! no panic, no libc call (system calls are made directly, so `errno` stays the program's and no
@@ -29,6 +29,7 @@ pub mod fault;
 mod fault;
 mod file;
 mod live;
+mod meet;
 pub mod owner;
 mod process;
 pub mod reader;
@@ -42,6 +43,7 @@ mod trust;
 mod usage;
 
 pub use error::{AttachError, File};
+pub use meet::MeetFile;
 pub use process::{effective_uid, pid_namespace};
 pub use share::{Share, Sleeper};
 pub use sys::{Errno, now_ns};

@@ -15,6 +15,12 @@ use crate::fault;
 use crate::live::Live;
 use crate::usage::Usage;
 
+/// Slots that are looked at for who is at work.
+const LOOKED_AT: usize = 64;
+
+/// A process that sleeps this long after its last launch may sleep for anything.
+const OVERDUE_NS: u64 = 5_000_000;
+
 /// The words of one device.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
@@ -48,6 +54,24 @@ impl Share {
     /// [`gate::BUSY_UNTIL_NS`].
     pub fn busy_until_ns(&self) -> &'static AtomicU64 {
         self.own(gate::BUSY_UNTIL_NS)
+    }
+
+    /// Other living processes of the tenant that have work on the device at `now_ns`, as far as their
+    /// lines tell: one that sleeps until its work has ended may have it for longer than was expected.
+    ///
+    /// Cost: a load or three for each slot that was ever in use, of the first [`LOOKED_AT`]: the lowest
+    /// free slot is the next to be taken.
+    pub fn others_at_work(&self, now_ns: u64) -> u32 {
+        let word = |slot, word: usize| {
+            self.usage.u64_at(usage::gate_at(self.row, slot) + word).load(Relaxed)
+        };
+        let is_at_work = |slot: &usize| {
+            word(*slot, gate::BUSY_UNTIL_NS) > now_ns
+                || (word(*slot, gate::SLEEPERS) != 0
+                    && word(*slot, gate::LAST_LAUNCH_NS).saturating_add(OVERDUE_NS) > now_ns)
+        };
+        let others = (1..self.usage.slots_high().min(LOOKED_AT)).filter(|slot| *slot != self.slot);
+        u32::try_from(others.filter(is_at_work).count()).unwrap_or(u32::MAX)
     }
 
     /// Notes that a thread waits for a turn at `now_ns`.

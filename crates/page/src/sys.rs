@@ -101,6 +101,7 @@ unsafe fn call(number: libc::c_long, a: [usize; 6]) -> Result<usize, Errno> {
 pub(crate) struct Fd(i32);
 
 impl Drop for Fd {
+    #[inline(never)]
     fn drop(&mut self) {
         // SAFETY: closing a number touches no memory; the number is ours since `open`.
         let _ = unsafe { call(libc::SYS_close, [as_arg(self.0), 0, 0, 0, 0, 0]) };
@@ -122,6 +123,7 @@ pub(crate) struct Stat {
 }
 
 /// Opens `path`, close-on-exec and never through a final symbolic link.
+#[inline(never)]
 pub(crate) fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd, Errno> {
     let flags = flags | libc::O_CLOEXEC | libc::O_NOFOLLOW;
     // SAFETY: `path` is a NUL-terminated string that lives through the call.

@@ -432,6 +432,10 @@ impl Tenant {
         Ok(act(me))
     }
 
+    pub(crate) fn usage_path(&self) -> Path {
+        self.path
+    }
+
     fn reopen(&self) -> Result<Fd, AttachError> {
         file::reopen_usage(self.path.as_c_str(), self.file.0, self.file.1)
     }

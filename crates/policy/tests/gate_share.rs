@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_policy::cost::{self, Costs};
-use divvy_policy::gate::{Lane, MARKS, Terms, World};
+use divvy_policy::gate::{CHUNK_NS, Lane, MARKS, Terms, World};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use words::Words;
@@ -134,6 +134,13 @@ impl World for Card {
     fn spin_until(&self, deadline_ns: u64) {
         self.sleep(deadline_ns);
     }
+    fn ask_device(&self, _: u64, _: u64) -> u64 {
+        0
+    }
+    fn chunk_ns(&self, _: u64) -> u64 {
+        CHUNK_NS
+    }
+    fn leave_device(&self) {}
     fn set_busy_until_ns(&self, _: u64) {}
     fn note_want(&self, _: u64) {}
     fn note_launch(&self, _: u64) {}

@@ -2,10 +2,12 @@
 //! them.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use divvy_policy::limit::Rules;
 
 use super::{Finding, Reason};
+use crate::tenant_dir;
 
 /// The two families, the first wins.
 const FAMILIES: [&str; 2] = ["DIVVY_MEMORY", "CUDA_DEVICE_MEMORY_LIMIT"];
@@ -56,7 +58,24 @@ pub(super) fn look(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec
         }
     }
     findings.extend(tenant(&variables));
+    findings.extend(meeting(&variables));
     findings
+}
+
+/// Where a tenant of this environment, if it is one, would meet others without a daemon.
+fn meeting(variables: &[(String, String)]) -> Option<Finding> {
+    let of = |wanted: &str| variables.iter().find(|(name, _)| name == wanted);
+    let directory = match (of("DIVVY_TENANT"), of("CUDA_DEVICE_MEMORY_SHARED_CACHE")) {
+        (Some((_, directory)), _) => PathBuf::from(directory),
+        (None, Some((_, file))) => Path::new(file).parent()?.join(".divvy").join("tenant"),
+        (None, None) => return None,
+    };
+    let beside = directory.parent()?.join(tenant_dir::MEETING);
+    (directory.parent()?.is_dir() && !beside.is_dir()).then(|| {
+        let found = format!("{} is missing", beside.display());
+        Finding::note(Reason::NoMeeting, found)
+            .with_fix("make it, mode 700, where tenants with caps share a device without a daemon")
+    })
 }
 
 fn limits(variables: &[(String, String)]) -> Vec<Finding> {
@@ -142,8 +161,12 @@ mod tests {
             [(LimitVariables, Level::Ok), (IgnoredVariable, Level::Note), (Setting, Level::Bad)]
         );
         assert_eq!(
-            look_at(&[("DIVVY_TENANT", "/nonexistent")]).last(),
+            look_at(&[("DIVVY_TENANT", "/nonexistent/tenant")]).last(),
             Some(&(Tenant, Level::Bad))
+        );
+        assert_eq!(
+            look_at(&[("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/nonexistent/x")]).last(),
+            Some(&(Tenant, Level::Ok))
         );
     }
 }

@@ -66,6 +66,7 @@ reasons! {
     ForeignProcesses = 62, "processes of no tenant use the device";
     DeviceLock = 63, "the lock by which one daemon divides a device cannot be used";
     GatesNotHeld = 64, "a tenant's gates cannot be written by the daemon";
+    NoMeeting = 65, "tenants without a daemon have no directory to meet in";
 }
 
 impl fmt::Display for Reason {

@@ -92,6 +92,8 @@ pub struct Ticket {
     pub(super) probed_at_ns: Option<u64>,
     /// The turn it is in.
     pub(super) epoch: u64,
+    /// Contexts that worked on the device when it was let go.
+    pub(super) sharers: u32,
 }
 
 impl Default for Lane {
@@ -159,20 +161,29 @@ impl Lane {
             if let Some(cap) = self.cap(terms, &line)
                 && let Admission::Closed { until_ns } = cap.admit(world.clock(), now_ns)
             {
-                self.wait_for_cap(world, costs, now_ns, until_ns, &line);
+                self.wait(world, costs, now_ns, Wait::Cap(until_ns), &line);
                 continue;
             }
             let closed = line.gate == gate::CLOSED && now_ns < line.lease_ns;
             if terms.paused || closed {
-                self.wait_for_turn(world, costs, now_ns, terms, &line);
+                let what = if terms.paused { Wait::Pause } else { Wait::Turn };
+                self.wait(world, costs, now_ns, what, &line);
                 continue;
+            }
+            // An owner that makes turns leaves no gate free.
+            if terms.share_ppm != 0 && line.gate == gate::FREE {
+                let again_ns = world.ask_device(now_ns, costs.get(key).unwrap_or(0));
+                if again_ns != 0 {
+                    self.wait(world, costs, now_ns, Wait::Device(again_ns), &line);
+                    continue;
+                }
             }
             let horizon_ns = horizon_ns(&line, now_ns);
             let next = costs.get(key);
             if self.wait_for_horizon(world, now_ns, horizon_ns, next, &mut drain) {
                 continue;
             }
-            room_ns = horizon_ns;
+            room_ns = horizon_ns.min(world.chunk_ns(now_ns));
             break (now_ns, terms, line);
         };
         let known_ns = costs.get(key);
@@ -192,8 +203,9 @@ impl Lane {
             is_marked: known_ns.is_none() || !is_drained,
             probed_at_ns: None,
             epoch: line.epoch,
+            sharers: line.active,
         };
-        if line.active <= 1 && self.is_probe_due(world, now_ns, known_ns, all_marked) {
+        if self.is_probe_due(world, now_ns, known_ns, all_marked) {
             self.begin_probe(world, &mut ticket);
         }
         ticket
@@ -231,46 +243,34 @@ impl Lane {
         world.set_busy_until_ns(until_ns);
     }
 
-    /// Waits at a gate the owner closed, or while the tenant is paused.
-    fn wait_for_turn<W: World>(
-        &self,
-        world: &W,
-        costs: &Costs,
-        now_ns: u64,
-        terms: Terms,
-        line: &GateLine,
-    ) {
+    /// Waits for the cap, for a turn or the end of a pause, or for others that have the device where
+    /// they share it among themselves.
+    fn wait<W: World>(&self, world: &W, costs: &Costs, now_ns: u64, what: Wait, line: &GateLine) {
         self.close_burst(world, costs, line);
         // Exact from here on: whatever was promised for the rest of a chunk is not submitted.
         self.narrow(world, now_ns);
-        // Woken when the work in flight should have ended, to say so or for how much longer it runs.
-        let mut deadline_ns = now_ns.saturating_add(WANT_EVERY_NS).min(self.settled_at_ns(now_ns));
-        if !terms.paused {
-            world.note_want(now_ns);
-            deadline_ns = deadline_ns.min(line.lease_ns);
-        }
-        world.wait(line.gate, deadline_ns);
+        let (until_ns, at_most_ns) = match what {
+            // The owner wakes those who wait when it changes a limit.
+            Wait::Cap(until_ns) => {
+                world.leave_device();
+                (until_ns, 5 * WANT_EVERY_NS)
+            }
+            Wait::Turn => {
+                world.note_want(now_ns);
+                (line.lease_ns, WANT_EVERY_NS)
+            }
+            Wait::Pause => (u64::MAX, WANT_EVERY_NS),
+            Wait::Device(until_ns) => (until_ns, WANT_EVERY_NS),
+        };
+        // Woken when the work in flight should have ended, to say so or for how much longer it runs; it
+        // may turn out to be worth less than it was charged.
+        let deadline_ns = until_ns.min(now_ns.saturating_add(at_most_ns));
+        world.wait(line.gate, deadline_ns.min(self.settled_at_ns(now_ns)));
+        let is_cap = matches!(what, Wait::Cap(_));
+        let line = if is_cap { &world.line() } else { line };
         self.settle(world, costs, line);
-        world.add_waited(world.now_ns().saturating_sub(now_ns));
-    }
-
-    fn wait_for_cap<W: World>(
-        &self,
-        world: &W,
-        costs: &Costs,
-        now_ns: u64,
-        until_ns: u64,
-        line: &GateLine,
-    ) {
-        self.close_burst(world, costs, line);
-        self.narrow(world, now_ns);
-        // The owner wakes those who wait when it changes a limit.
-        let mut deadline_ns = until_ns.min(now_ns.saturating_add(5 * WANT_EVERY_NS));
-        // What is still running may turn out to be worth less than it was charged.
-        deadline_ns = deadline_ns.min(self.settled_at_ns(now_ns));
-        world.wait(line.gate, deadline_ns);
-        self.settle(world, costs, &world.line());
-        world.add_throttled(world.now_ns().saturating_sub(now_ns));
+        let waited_ns = world.now_ns().saturating_sub(now_ns);
+        if is_cap { world.add_throttled(waited_ns) } else { world.add_waited(waited_ns) }
     }
 
     /// When the marks that have not completed are worth a look; never when there are none.
@@ -442,6 +442,15 @@ fn horizon_ns(line: &GateLine, now_ns: u64) -> u64 {
         && line.turn_end_ns != 0
         && now_ns < line.turn_end_ns.saturating_add(OVERTIME_NS);
     if in_turn { horizon_ns.min(line.turn_end_ns.saturating_sub(now_ns)) } else { horizon_ns }
+}
+
+/// What a launch waits for, and when it is to ask again.
+#[derive(Clone, Copy)]
+enum Wait {
+    Cap(u64),
+    Turn,
+    Pause,
+    Device(u64),
 }
 
 /// Progress of one thread's wait for work to drain.

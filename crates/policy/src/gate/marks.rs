@@ -17,6 +17,8 @@ pub struct Mark {
     pub epoch: u64,
     /// An earlier mark was incomplete when it was recorded, and nothing came between.
     pub linked: bool,
+    /// Contexts that worked on the device when it was recorded, at least 1.
+    pub sharers: u32,
     /// What its probe measures; `None` for a mark without one.
     pub probe: Option<Probe>,
 }
@@ -37,7 +39,7 @@ pub struct Probe {
 struct Place {
     submitted_ns: AtomicU64,
     epoch: AtomicU64,
-    /// 1 linked, 2 probed.
+    /// 1 linked, 2 probed; the sharers from the third bit on.
     flags: AtomicU32,
     key: AtomicU64,
     charged_ns: AtomicU64,
@@ -111,7 +113,8 @@ impl Ring {
         let Some(place) = self.place(event) else { return };
         place.submitted_ns.store(mark.submitted_ns, Relaxed);
         place.epoch.store(mark.epoch, Relaxed);
-        place.flags.store(u32::from(mark.linked) | u32::from(mark.probe.is_some()) << 1, Relaxed);
+        let flags = u32::from(mark.linked) | u32::from(mark.probe.is_some()) << 1;
+        place.flags.store(flags | mark.sharers << 2, Relaxed);
         if let Some(probe) = mark.probe {
             place.key.store(probe.key, Relaxed);
             place.charged_ns.store(probe.charged_ns, Relaxed);
@@ -135,7 +138,8 @@ impl Ring {
         });
         let submitted_ns = place.submitted_ns.load(Relaxed);
         let epoch = place.epoch.load(Relaxed);
-        Some((event, Mark { submitted_ns, epoch, linked: flags & 1 != 0, probe }))
+        let linked = flags & 1 != 0;
+        Some((event, Mark { submitted_ns, epoch, linked, sharers: flags >> 2, probe }))
     }
 
     /// Forgets all marks.
@@ -166,6 +170,7 @@ mod tests {
                     submitted_ns: pushed,
                     epoch: pushed / 7,
                     linked: pushed % 2 == 1,
+                    sharers: 3,
                     probe,
                 });
                 pushed += 1;
@@ -175,6 +180,7 @@ mod tests {
                 let (event, mark) = ring.oldest().expect("one");
                 assert_eq!(u64::from(event), expected % u64::from(MARKS));
                 assert_eq!((mark.submitted_ns, mark.linked), (expected, expected % 2 == 1));
+                assert_eq!(mark.sharers, 3);
                 assert_eq!(mark.probe.map(|p| p.key), (expected % 3 == 0).then_some(expected));
                 ring.pop();
             }

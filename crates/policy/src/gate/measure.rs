@@ -32,6 +32,9 @@ const MOST_LATER_NS: u64 = 9_000_000;
 /// file.
 const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
+/// What takes longer cannot lie within one slice of the driver's, which are 1 to 2 ms.
+const SLICED_FROM_NS: u64 = 2_000_000;
+
 /// Launches on one stream after which the others are forgotten.
 const MIXED_FOR: u32 = 64;
 
@@ -116,7 +119,8 @@ impl Lane {
 
     /// The driver has the launch; `submitted` is false when it refused.
     pub fn launched<W: World>(&self, world: &W, ticket: Ticket, submitted: bool) {
-        let Ticket { key, charged_ns, is_unknown, is_marked, probed_at_ns, epoch } = ticket;
+        let Ticket { key, charged_ns, is_unknown, is_marked, probed_at_ns, epoch, sharers } =
+            ticket;
         if !submitted {
             if is_unknown {
                 let _ = self.unknown.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
@@ -131,11 +135,11 @@ impl Lane {
         let after_ns = probed_at_ns.map(|before_ns| world.now_ns().saturating_sub(before_ns));
         let Some(_claim) = self.claim() else { return };
         let probe = after_ns.map(|gap_ns| Probe { key, charged_ns, gap_ns });
-        self.mark(world, probe, epoch);
+        self.mark(world, probe, epoch, sharers);
     }
 
     /// Records a mark behind what the calling thread submitted last. The caller holds the claim.
-    pub(super) fn mark<W: World>(&self, world: &W, probe: Option<Probe>, epoch: u64) {
+    pub(super) fn mark<W: World>(&self, world: &W, probe: Option<Probe>, epoch: u64, sharers: u32) {
         let submitted_ns = self.submitted_ns();
         if !self.ring.has_room() {
             return;
@@ -159,7 +163,7 @@ impl Lane {
             Probe { gap_ns, ..probe }
         });
         let linked = busy && !self.broken.swap(false, Relaxed);
-        self.ring.push(Mark { submitted_ns, epoch, linked, probe });
+        self.ring.push(Mark { submitted_ns, epoch, linked, sharers, probe });
         self.marked_ns.store(submitted_ns, Relaxed);
     }
 
@@ -169,7 +173,7 @@ impl Lane {
         if self.submitted_ns() > seen_ns
             && let Some(_claim) = self.claim()
         {
-            self.mark(world, None, line.epoch);
+            self.mark(world, None, line.epoch, line.active);
         }
         self.settle(world, costs, line);
     }
@@ -185,9 +189,10 @@ impl Lane {
                 break;
             }
             // Once another turn has begun, another tenant's work may lie between the events.
-            let alone = line.active <= 1 && line.epoch == mark.epoch;
-            let measured_ns = self.settle_one(world, costs, event, &mark, alone);
-            correction_ns = correction_ns.saturating_add(if alone { measured_ns } else { 0 });
+            let ours = line.epoch == mark.epoch;
+            let sharers = if ours { u64::from(line.active.max(mark.sharers).max(1)) } else { 0 };
+            let measured_ns = self.settle_one(world, costs, event, &mark, sharers);
+            correction_ns = correction_ns.saturating_add(if ours { measured_ns } else { 0 });
             self.ring.pop();
             self.settled_ns.store(mark.submitted_ns, Relaxed);
             self.done_ns.fetch_max(mark.submitted_ns, Relaxed);
@@ -198,14 +203,15 @@ impl Lane {
         }
     }
 
-    /// What one completed mark adds to what was charged.
+    /// What one completed mark adds to what was charged. `sharers` is how many contexts' slices may
+    /// lie between its events; 0 where that is not known, and nothing is learnt.
     pub(super) fn settle_one<W: World>(
         &self,
         world: &W,
         costs: &Costs,
         event: u32,
         mark: &Mark,
-        alone: bool,
+        sharers: u64,
     ) -> i64 {
         let since_ns = self.anchor().and_then(|anchor| world.elapsed_ns(anchor, event));
         let span_ns = since_ns.map(|ns| u64::try_from(ns).unwrap_or(0));
@@ -219,7 +225,8 @@ impl Lane {
             // The host was held up (a first launch loads code): its gap says nothing exact. Of what is
             // not known at all even that is worth having, or a slow host would pay for nothing.
             let held_up = probe.gap_ns > USUAL_GAP_NS && probe.gap_ns > between_ns / 16;
-            if held_up && costs.get(probe.key).is_some() {
+            let known_ns = costs.get(probe.key);
+            if held_up && known_ns.is_some() {
                 return None;
             }
             let bias_ns = match probe.gap_ns {
@@ -227,18 +234,32 @@ impl Lane {
                 gap_ns => gap_ns.saturating_add(DRAINED_BIAS_NS),
             };
             let took_ns = between_ns.saturating_sub(bias_ns).max(between_ns / 8).max(500);
+            let took_ns = match known_ns {
+                None if took_ns > SLICED_FROM_NS => took_ns / sharers.max(1),
+                _ => took_ns,
+            };
             // With others' work in it, it is still no more than that.
-            if alone || costs.get(probe.key).is_some_and(|ns| took_ns < ns) {
+            let is_new = known_ns.map_or(sharers != 0, |known_ns| took_ns < known_ns);
+            if sharers == 1 || is_new {
                 // What another context was given in between must not pass for the kernel's own.
-                let most_ns = costs.get(probe.key).map_or(u64::MAX, |ns| ns.saturating_mul(3) / 2);
-                self.pace_probes(costs.get(probe.key), took_ns);
+                let most_ns = known_ns.map_or(u64::MAX, |ns| ns.saturating_mul(3) / 2);
+                self.pace_probes(known_ns, took_ns);
                 costs.learn(probe.key, took_ns.min(most_ns.max(MOST_GROWTH_FROM_NS)));
                 world.note_length(took_ns);
+            }
+            if sharers > 1 && known_ns.is_some() {
+                // What is known stands.
+                return None;
             }
             Some((probe.charged_ns, took_ns))
         });
         match (mark.linked, span_ns, probed) {
-            (true, Some(span_ns), _) => signed(span_ns).saturating_sub(signed(charged_ns)),
+            (true, Some(span_ns), _) => {
+                // A sharer that does not use its slices leaves more than our part to us.
+                let least_ns = if sharers > 1 { charged_ns.min(span_ns) } else { 0 };
+                let own_ns = (span_ns / sharers.max(1)).max(least_ns);
+                signed(own_ns).saturating_sub(signed(charged_ns))
+            }
             (_, _, Some((guess_ns, took_ns))) => signed(took_ns).saturating_sub(signed(guess_ns)),
             // Not continuous, but nothing before the anchor's end is in it: no more than that.
             (false, Some(span_ns), None) if span_ns < charged_ns => {

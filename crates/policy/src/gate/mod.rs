@@ -15,17 +15,23 @@
 //! Promises: a launch returns only when it may go, and never fails because of the gate; every wait has
 //! an absolute deadline after which the gate is looked at again; work that does not drain (kernels that
 //! wait for others) is given up after 50 ms, counted, and charged; nobody ever waits for a lock: a
-//! thread that meets another one at the marks leaves them to it. While others' work may run at once
-//! (`active` above 1) times are stretched, and only estimates are charged.
+//! thread that meets another one at the marks leaves them to it.
+//!
+//! While others' work may run at once (`active` above 1) the driver gives each context its slice in
+//! turn: a linked span is worth its part of the time, and no less than the estimates, which are charged
+//! elsewhere. They do not grow then: of what is measured the shortest is the kernel's own.
+//! Who makes no turns for its tenants leaves it to them: they take the device burst by burst ([`meet`]).
 //!
 //! Does not call a driver or read a clock: that is its [`World`]'s.
 
 mod lane;
 mod marks;
 mod measure;
+mod meet;
 
 pub use lane::{Lane, Ticket};
 pub use marks::{MARKS, Mark};
+pub use meet::{Board, Meeting};
 
 use divvy_abi::config::GateLine;
 
@@ -55,6 +61,13 @@ pub trait World {
     fn clock(&self) -> &Self::Clock;
     /// Waits while the gate's word is `state`, at most until `deadline_ns`.
     fn wait(&self, state: u32, deadline_ns: u64);
+    /// Asks for the device where no owner makes turns, for what is in flight and a launch of `next_ns`:
+    /// 0 when it may be used, else when to ask again.
+    fn ask_device(&self, now_ns: u64, next_ns: u64) -> u64;
+    /// Credit to take at a time: while others wait for the device, a part of [`CHUNK_NS`].
+    fn chunk_ns(&self, now_ns: u64) -> u64;
+    /// Lets it go: nothing more will be submitted for a while.
+    fn leave_device(&self);
     /// Sleeps until `deadline_ns`, whatever the gate does.
     fn sleep_until(&self, deadline_ns: u64);
     /// The same awake, for a time shorter than a sleep can be.
@@ -97,6 +110,8 @@ pub const HORIZON_NS: u64 = 2_000_000;
 pub const QUANTUM_NS: u64 = 4_000_000;
 /// Credit taken at a time.
 pub const CHUNK_NS: u64 = 400_000;
+/// The same while others share the device: whoever has lost it stops soon.
+pub const SHARED_CHUNK_NS: u64 = 150_000;
 /// Length from which each launch of a kernel on a drained device is measured.
 pub const LONG_NS: u64 = 400_000;
 /// Time between two probes of short kernels, on average.

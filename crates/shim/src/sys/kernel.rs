@@ -90,7 +90,7 @@ pub(super) fn now_ns() -> u64 {
 }
 
 /// The calling thread.
-pub(super) fn thread() -> u32 {
+pub(crate) fn thread() -> u32 {
     // SAFETY: no arguments, cannot fail.
     let thread = unsafe { syscall(libc::SYS_gettid, [0; 6]) };
     u32::try_from(thread).unwrap_or(0)

@@ -31,6 +31,7 @@ mod resolve;
 pub(crate) mod scratch;
 mod tables;
 
+pub(crate) use kernel::thread;
 #[allow(unused_imports, reason = "one small vocabulary; which hooks use which word changes")]
 pub(crate) use log::{log, log_once};
 #[allow(unused_imports, reason = "one small vocabulary; which hooks use which word changes")]

@@ -12,7 +12,7 @@ use divvy_abi::usage::Kind;
 use divvy_abi::{MAX_DEVICES, Uuid, config};
 use divvy_driver_api::types::{CUdevice, CUdevice_attribute as Attribute};
 use divvy_page::{self as page, Request, Row, Share, Tenant};
-use divvy_policy::gate::Terms;
+use divvy_policy::gate::{Meeting, Terms};
 use divvy_policy::{limit, share};
 
 use super::reason::{self, Reason, Size};
@@ -51,6 +51,8 @@ pub(crate) struct Device {
     paused: AtomicBool,
     row: Row,
     tenant: &'static Tenant,
+    /// Who else works on it, where no daemon makes turns.
+    pub(crate) meeting: Meeting,
 }
 
 /// What is known of a device.
@@ -121,6 +123,7 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
         graph_epoch: AtomicU64::new(1),
         row,
         tenant,
+        meeting: Meeting::new(),
     })
 }
 
@@ -237,6 +240,11 @@ impl Device {
     /// This process's words of the compute share; none where it can get no slot.
     pub(crate) fn share(&self) -> Option<Share> {
         self.tenant.share(self.row)
+    }
+
+    /// The board where tenants meet on the device.
+    pub(crate) fn meet_file(&self) -> Option<page::MeetFile> {
+        self.tenant.meet_file(&self.uuid)
     }
 
     /// The state of the device's gate, one of `divvy_abi::config::gate`.

@@ -4,7 +4,9 @@
 //! events are recorded only on the stream the program launches on, or behind a whole context where
 //! several are in use and nothing is being captured; nothing is recorded on a stream that is being
 //! captured; events are made when they are first needed and go with their context. Beyond
-//! [`CONTEXTS`] contexts work is charged by estimate alone.
+//! [`CONTEXTS`] contexts work is charged by estimate alone. Who else works on the device is counted on the
+//! slow path: the process's contexts, the tenant's processes, and, where no daemon makes turns, those met
+//! at the device's board.
 //!
 //! Does not decide: that is `divvy_policy::gate`.
 
@@ -15,18 +17,21 @@ use divvy_abi::config::{GateLine, gate};
 use divvy_driver_api::types::{CUcontext, CUevent, CUstream};
 use divvy_page::Share;
 use divvy_policy::cost::Costs;
-use divvy_policy::gate::{Lane, MARKS, Terms, World};
+use divvy_policy::gate::{CHUNK_NS, Lane, MARKS, SHARED_CHUNK_NS, Terms, World};
 
 use super::device::{self, Device, Look};
 use crate::hooks::capture::{captures, is_capturing, relaxed};
 use crate::hooks::submit::Waited;
-use crate::sys::{clock, driver};
+use crate::sys::{clock, driver, thread};
 
 /// Contexts with marks of their own.
 const CONTEXTS: usize = 32;
 
 /// A waiter spins this long before its gate is expected to open.
 const SPIN_NS: u64 = 150_000;
+
+/// Device time of a turn of tenants that meet: switches cost time.
+const SHARED_QUANTUM_NS: u64 = 20_000_000;
 
 /// What launches cost, all contexts of the process.
 pub(crate) static COSTS: Costs = Costs::new();
@@ -113,10 +118,9 @@ impl Context {
             Waited::Event => false,
             Waited::Context(context) => self.handle.load(Relaxed) == context.0.addr() as u64,
             Waited::Stream(stream, per_thread) => {
-                let word = stream_word(stream, per_thread);
                 // Other threads have default streams of their own.
-                word != OWN_STREAM
-                    && word == self.stream.load(Relaxed)
+                !is_own(stream, per_thread)
+                    && stream_word(stream, per_thread) == self.stream.load(Relaxed)
                     && self.lane.has_one_stream()
             }
         }
@@ -138,13 +142,22 @@ impl Context {
     }
 }
 
-/// The word of the calling thread's own default stream, whichever thread that is.
-const OWN_STREAM: u64 = 2;
+/// Set in the word of a thread's own default stream, above what a handle has.
+const OWN_STREAM: u64 = 1 << 63;
 
-/// A stream in one word: its handle, by whichever name a default stream was called.
+/// Whether that is the calling thread's own default stream, by whichever name.
+fn is_own(stream: CUstream, per_thread: bool) -> bool {
+    let handle = stream.0.addr();
+    handle == PER_THREAD || (handle == 0 && per_thread)
+}
+
+/// `CU_STREAM_PER_THREAD`.
+const PER_THREAD: usize = 2;
+
+/// A stream in one word: its handle, or what it is. Not for fast paths: a thread is a system call.
 fn stream_word(stream: CUstream, per_thread: bool) -> u64 {
     match stream.0.addr() as u64 {
-        0 if per_thread => OWN_STREAM,
+        _ if is_own(stream, per_thread) => OWN_STREAM | u64::from(thread()),
         0 => 1,
         handle => handle,
     }
@@ -169,6 +182,25 @@ pub(crate) struct Here {
 }
 
 impl Here {
+    /// The process's other contexts that have work on the device after `now_ns`, and when the last of
+    /// it ends.
+    #[inline(never)]
+    fn siblings(&self, now_ns: u64) -> (u32, u64) {
+        let (mut count, mut until_ns) = (0_u32, 0);
+        for place in lanes() {
+            let ends_ns = place.lane.busy_until_ns();
+            if ends_ns > now_ns
+                && place.handle.load(Relaxed) > FILLING
+                && place.ordinal.load(Relaxed) == self.device.ordinal
+                && !core::ptr::eq(place, self.context)
+            {
+                count = count.saturating_add(1);
+                until_ns = ends_ns.max(until_ns);
+            }
+        }
+        (count, until_ns)
+    }
+
     /// Waits for the gate in short steps without sleeping, up to just after it should have opened.
     fn spin(&self, state: u32, t_open_ns: u64) {
         let end_ns = t_open_ns.saturating_add(SPIN_NS);
@@ -187,8 +219,18 @@ impl World for Here {
     fn terms(&self) -> Terms {
         self.device.terms()
     }
+    #[inline(never)]
     fn line(&self) -> GateLine {
-        self.share.gate_line()
+        let mut line = self.share.gate_line();
+        let now_ns = clock::now_ns();
+        let (contexts, _) = self.siblings(now_ns);
+        let others = contexts.saturating_add(self.share.others_at_work(now_ns));
+        let others = others.max(self.device.meeting.others());
+        line.active = line.active.max(others.saturating_add(1));
+        if !self.device.meeting.is_alone(now_ns) {
+            line.quantum_ns = line.quantum_ns.max(SHARED_QUANTUM_NS);
+        }
+        line
     }
     fn clock(&self) -> &Share {
         &self.share
@@ -213,14 +255,24 @@ impl World for Here {
         }
     }
 
+    #[inline(never)]
+    fn ask_device(&self, now_ns: u64, next_ns: u64) -> u64 {
+        let busy_until_ns = self.share.busy_until_ns().load(Relaxed);
+        self.device.meeting.ask(now_ns, busy_until_ns, next_ns, || self.device.meet_file())
+    }
+    fn chunk_ns(&self, now_ns: u64) -> u64 {
+        if self.device.meeting.is_alone(now_ns) { CHUNK_NS } else { SHARED_CHUNK_NS }
+    }
+    #[inline(never)]
+    fn leave_device(&self) {
+        let busy_until_ns = self.share.busy_until_ns().load(Relaxed);
+        self.device.meeting.leave(busy_until_ns, || self.device.meet_file());
+    }
+
+    #[inline(never)]
     fn set_busy_until_ns(&self, until_ns: u64) {
-        let same = |place: &&Context| {
-            place.handle.load(Relaxed) > FILLING
-                && place.ordinal.load(Relaxed) == self.device.ordinal
-                && !core::ptr::eq(*place, self.context)
-        };
-        let others_ns = lanes().filter(same).map(|place| place.lane.busy_until_ns()).max();
-        self.share.busy_until_ns().store(until_ns.max(others_ns.unwrap_or(0)), Relaxed);
+        let (_, others_ns) = self.siblings(0);
+        self.share.busy_until_ns().store(until_ns.max(others_ns), Relaxed);
     }
     fn note_want(&self, now_ns: u64) {
         self.share.note_want(now_ns);

@@ -1,0 +1,407 @@
+//! Who has the device where no daemon makes turns: processes that meet at a board.
+//!
+//! Two contexts that work at once are sliced by the driver, and each switch costs as much as a kernel
+//! may last: two programs that synchronise after each kernel of 0.1 ms get 42 % of an H200 together. So
+//! a process with a cap takes the device for a burst, says until when, and says so again while it goes
+//! on; who finds it taken waits. It lets go when its cap closes, or, where somebody waits, after
+//! [`TURN_NS`]. The one that has waited longest is next.
+//!
+//! Promises: a process that says nothing more (killed, stopped, or without work) has lost the device
+//! some milliseconds later; nobody waits longer than [`PATIENCE_NS`], whatever the board says, and goes
+//! then beside the others; a board that cannot be used changes nothing.
+//!
+//! Does not touch a file: that is its [`Board`]'s.
+
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+
+use divvy_abi::meet::{self, PLACES, Place};
+
+/// Time that a process keeps the device beyond what it has submitted.
+const HOLD_NS: u64 = 2_500_000;
+/// Time without others after which a process counts as alone: more than a cap keeps one closed.
+const ALONE_AFTER_NS: u64 = 1_000_000_000;
+/// Longest use of the device while others wait.
+const TURN_NS: u64 = 10_000_000;
+/// Time between two looks of a process that waits.
+const LOOK_NS: u64 = 150_000;
+/// What a process may begin before another's work has ended: it has a way to go to the device.
+const EARLY_NS: u64 = 100_000;
+/// A process that has not said so for this long does not wait any more.
+const WANTS_FOR_NS: u64 = 1_500_000;
+/// Time after which a process that waited begins to wait anew.
+const FORGETS_AFTER_NS: u64 = 10_000_000;
+/// Longest wait.
+const PATIENCE_NS: u64 = 60_000_000;
+/// Time after which a board that could not be used is tried again.
+const WITHOUT_NS: u64 = 1_000_000_000;
+/// No process says more than this ahead; what says more is not believed.
+const BELIEVED_NS: u64 = 1_000_000_000;
+/// A place whose times are older is anybody's; that which is believed ahead is part of it.
+const STALE_NS: u64 = 6_000_000_000;
+
+/// The places of a device.
+pub trait Board {
+    /// The process's number: a forked child finds what its parent knew.
+    fn process(&self) -> u32;
+    /// Reads all.
+    fn read(&self, into: &mut meet::Board) -> bool;
+    /// Writes one.
+    fn write(&self, at: usize, place: &Place) -> bool;
+}
+
+/// This process's part.
+#[derive(Debug)]
+pub struct Meeting {
+    /// Held by the thread that changes the rest; nobody waits for it.
+    claim: AtomicBool,
+    /// Drawn at the first look; a forked child finds its parent's, and by `owner` that it is.
+    id: AtomicU64,
+    owner: AtomicU32,
+    /// One more than the place's number; 0 for none.
+    place: AtomicU32,
+    since_ns: AtomicU64,
+    until_ns: AtomicU64,
+    waits_from_ns: AtomicU64,
+    wanted_ns: AtomicU64,
+    others_seen_ns: AtomicU64,
+    /// Others that had the device at the last look.
+    others: AtomicU32,
+}
+
+impl Default for Meeting {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What one look at the board showed.
+#[derive(Default)]
+struct Seen {
+    /// Others that have the device, or whose work still runs, before us.
+    before: u32,
+    /// When the last of them ends, as far as they say.
+    until_ns: u64,
+    /// Somebody waits.
+    is_wanted: bool,
+    /// Somebody has waited longer.
+    is_behind: bool,
+    /// Our place is another's.
+    is_lost: bool,
+}
+
+impl Meeting {
+    /// Nobody met yet.
+    pub const fn new() -> Self {
+        Self {
+            claim: AtomicBool::new(false),
+            id: AtomicU64::new(0),
+            owner: AtomicU32::new(0),
+            place: AtomicU32::new(0),
+            since_ns: AtomicU64::new(0),
+            until_ns: AtomicU64::new(0),
+            waits_from_ns: AtomicU64::new(0),
+            wanted_ns: AtomicU64::new(0),
+            others_seen_ns: AtomicU64::new(0),
+            others: AtomicU32::new(0),
+        }
+    }
+
+    /// Others that had the device when this process took it all the same.
+    pub fn others(&self) -> u32 {
+        self.others.load(Relaxed)
+    }
+
+    /// Whether others have been met of late.
+    pub fn is_alone(&self, now_ns: u64) -> bool {
+        now_ns >= self.others_seen_ns.load(Relaxed).saturating_add(ALONE_AFTER_NS)
+    }
+
+    /// Asks for the device, for a launch of `next_ns` behind work that ends at `busy_until_ns`: 0 when it may be used, else
+    /// when to ask again. `board` is opened only where it is needed.
+    ///
+    /// Cost: a few loads; once a burst or a millisecond, or while waiting, a read and a write or two.
+    pub fn ask<B: Board>(
+        &self,
+        now_ns: u64,
+        busy_until_ns: u64,
+        next_ns: u64,
+        board: impl FnOnce() -> Option<B>,
+    ) -> u64 {
+        let has_it = self.since_ns.load(Relaxed) != 0 && now_ns < self.until_ns.load(Relaxed);
+        let end_ns = busy_until_ns.max(now_ns).saturating_add(next_ns);
+        let ahead_ns = end_ns.saturating_add(HOLD_NS / 2);
+        if has_it && ahead_ns <= self.until_ns.load(Relaxed) {
+            return 0;
+        }
+        if self.claim.compare_exchange(false, true, Acquire, Relaxed).is_err() {
+            return if has_it { 0 } else { now_ns.saturating_add(LOOK_NS) };
+        }
+        let again_ns = match board() {
+            Some(board) => {
+                let until_ns = end_ns.saturating_add(HOLD_NS);
+                self.look(now_ns, busy_until_ns, until_ns, &board)
+            }
+            None => self.go_without(now_ns),
+        };
+        self.claim.store(false, Release);
+        again_ns
+    }
+
+    #[inline(never)]
+    fn look<B: Board>(&self, now_ns: u64, busy_until_ns: u64, until_ns: u64, board: &B) -> u64 {
+        let mut places = [Place::default(); PLACES];
+        self.begin(now_ns, board.process());
+        if self.place().is_none() && !(board.read(&mut places) && self.find(&places, now_ns)) {
+            return self.go_without(now_ns);
+        }
+        let Some(at) = self.place() else { return 0 };
+        // Said again within its time, or taken anew.
+        let since_ns = self.since_ns.load(Relaxed);
+        let is_new = since_ns == 0 || now_ns >= self.until_ns.load(Relaxed);
+        let since_ns = if is_new { now_ns } else { since_ns };
+        // Said before it is known: of two that take it at once each sees the other, and the first has it.
+        self.publish(board, at, since_ns, until_ns);
+        if !board.read(&mut places) {
+            return self.go_without(now_ns);
+        }
+        let seen = self.see(&places, at, now_ns, since_ns);
+        if seen.is_lost {
+            self.place.store(0, Relaxed);
+        }
+        let waits_from_ns = self.waits_from_ns.load(Relaxed);
+        let is_patient = waits_from_ns == 0 || now_ns.saturating_sub(waits_from_ns) < PATIENCE_NS;
+        let is_over = seen.is_wanted && now_ns.saturating_sub(since_ns) >= TURN_NS;
+        if is_patient && (is_over || seen.before != 0 || (is_new && seen.is_behind)) {
+            if waits_from_ns == 0 {
+                self.waits_from_ns.store(now_ns, Relaxed);
+            }
+            self.wanted_ns.store(now_ns, Relaxed);
+            // What was submitted before still runs.
+            self.publish(board, at, 0, busy_until_ns);
+            let next_ns = now_ns.saturating_add(LOOK_NS);
+            return if seen.until_ns > now_ns { next_ns.min(seen.until_ns) } else { next_ns };
+        }
+        self.waits_from_ns.store(0, Relaxed);
+        self.others.store(seen.before, Relaxed);
+        0
+    }
+
+    /// Lets the device go: the cap has closed, and what was submitted ends at `busy_until_ns`.
+    pub fn leave<B: Board>(&self, busy_until_ns: u64, board: impl FnOnce() -> Option<B>) {
+        if self.since_ns.load(Relaxed) == 0
+            || self.claim.compare_exchange(false, true, Acquire, Relaxed).is_err()
+        {
+            return;
+        }
+        if let (Some(at), Some(board)) = (self.place(), board()) {
+            self.publish(&board, at, 0, busy_until_ns);
+        }
+        self.claim.store(false, Release);
+    }
+
+    /// There is no board, or no place on it: looked for again after a while.
+    fn go_without(&self, now_ns: u64) -> u64 {
+        self.since_ns.store(now_ns, Relaxed);
+        self.until_ns.store(now_ns.saturating_add(WITHOUT_NS), Relaxed);
+        0
+    }
+
+    /// A process at its first look, or at its first after it waited for the last time.
+    fn begin(&self, now_ns: u64, owner: u32) {
+        let wanted_ns = self.wanted_ns.load(Relaxed);
+        let is_another = self.owner.swap(owner, Relaxed) != owner;
+        if is_another {
+            self.id.store(now_ns << 20 ^ u64::from(owner) | 1, Relaxed);
+            self.place.store(0, Relaxed);
+            self.since_ns.store(0, Relaxed);
+        }
+        // Its cap has closed meanwhile, or it had nothing more to do.
+        if is_another || now_ns > wanted_ns.saturating_add(FORGETS_AFTER_NS) {
+            self.waits_from_ns.store(0, Relaxed);
+        }
+    }
+
+    fn place(&self) -> Option<usize> {
+        self.place.load(Relaxed).checked_sub(1).map(|at| at as usize)
+    }
+
+    /// Takes a place that nobody uses.
+    fn find(&self, places: &meet::Board, now_ns: u64) -> bool {
+        let is_free = |place: &Place| {
+            let last_ns = place.until_ns.max(place.want_ns);
+            // Behind by some seconds, or so far ahead that it wraps.
+            place.id == 0 || now_ns.wrapping_add(BELIEVED_NS).wrapping_sub(last_ns) > STALE_NS
+        };
+        let Some(at) = places.iter().position(is_free) else { return false };
+        self.place.store(u32::try_from(at).unwrap_or(0).saturating_add(1), Relaxed);
+        true
+    }
+
+    #[inline(never)]
+    fn see(&self, places: &meet::Board, at: usize, now_ns: u64, since_ns: u64) -> Seen {
+        let mine = (since_ns, self.id.load(Relaxed));
+        let from_ns = match self.waits_from_ns.load(Relaxed) {
+            0 => now_ns,
+            from_ns => from_ns,
+        };
+        let mut seen = Seen::default();
+        let believed = |ns: u64| ns <= now_ns.saturating_add(BELIEVED_NS);
+        for (other, place) in places.iter().enumerate() {
+            if other == at {
+                seen.is_lost = place.id != mine.1;
+                continue;
+            }
+            let early_ns = if place.since_ns == 0 { EARLY_NS } else { 0 };
+            let until_ns = place.until_ns.saturating_sub(early_ns);
+            let has_it = until_ns > now_ns && believed(until_ns);
+            if has_it && (place.since_ns, place.id) < mine {
+                seen.before = seen.before.saturating_add(1);
+                seen.until_ns = seen.until_ns.max(until_ns);
+            }
+            let wants = place.want_ns.saturating_add(WANTS_FOR_NS) > now_ns
+                && believed(place.want_ns)
+                && place.waits_from_ns != 0;
+            seen.is_wanted |= wants;
+            seen.is_behind |= wants && (place.waits_from_ns, place.id) < (from_ns, mine.1);
+            if has_it || wants {
+                self.others_seen_ns.store(now_ns, Relaxed);
+            }
+        }
+        seen
+    }
+
+    #[inline(never)]
+    fn publish<B: Board>(&self, board: &B, at: usize, since_ns: u64, until_ns: u64) {
+        self.since_ns.store(since_ns, Relaxed);
+        self.until_ns.store(until_ns, Relaxed);
+        let place = Place {
+            id: self.id.load(Relaxed),
+            until_ns,
+            since_ns,
+            want_ns: self.wanted_ns.load(Relaxed),
+            waits_from_ns: self.waits_from_ns.load(Relaxed),
+            reserved: [0; 3],
+        };
+        board.write(at, &place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const START_NS: u64 = 77_000_000_000;
+
+    /// Places in memory, and the process that looks at them.
+    struct Table<'a>(&'a RefCell<meet::Board>, u32);
+
+    impl Board for Table<'_> {
+        fn process(&self) -> u32 {
+            self.1
+        }
+        fn read(&self, into: &mut meet::Board) -> bool {
+            *into = *self.0.borrow();
+            true
+        }
+        fn write(&self, at: usize, place: &Place) -> bool {
+            self.0.borrow_mut()[at] = *place;
+            true
+        }
+    }
+
+    fn empty() -> RefCell<meet::Board> {
+        RefCell::new([Place::default(); PLACES])
+    }
+
+    fn asks(one: &Meeting, now_ns: u64, board: &RefCell<meet::Board>, process: u32) -> bool {
+        one.ask(now_ns, now_ns, 0, || Some(Table(board, process))) == 0
+    }
+
+    #[test]
+    fn one_has_it_until_it_leaves_or_says_nothing_more() {
+        let (board, one, other) = (empty(), Meeting::new(), Meeting::new());
+        assert!(asks(&one, START_NS, &board, 1));
+        assert!(!asks(&other, START_NS + 1_000, &board, 2));
+        one.leave(START_NS + 2_000, || Some(Table(&board, 1)));
+        assert!(asks(&other, START_NS + 3_000, &board, 2));
+        assert!(!asks(&one, START_NS + 4_000, &board, 1));
+        assert!(!one.is_alone(START_NS + 4_000));
+        // The other is heard of no more.
+        assert!(asks(&one, START_NS + 4 * MS, &board, 1));
+    }
+
+    #[test]
+    fn who_has_waited_longest_is_next() {
+        let (board, one) = (empty(), Meeting::new());
+        let (first, second) = (Meeting::new(), Meeting::new());
+        let mut now_ns = START_NS;
+        assert!(asks(&one, now_ns, &board, 1));
+        let mut is_lent = false;
+        while !is_lent {
+            now_ns += MS;
+            is_lent = !asks(&one, now_ns, &board, 1);
+            if !is_lent {
+                assert!(!asks(&first, now_ns + 100, &board, 2));
+                assert!(!asks(&second, now_ns + 200, &board, 3));
+            }
+            assert!(now_ns < START_NS + 2 * TURN_NS);
+        }
+        assert!(!asks(&second, now_ns + 300, &board, 3));
+        assert!(asks(&first, now_ns + 400, &board, 2));
+    }
+
+    #[test]
+    fn nobody_waits_longer_than_the_patience_and_others_are_counted() {
+        let (board, one) = (empty(), Meeting::new());
+        let mut now_ns = START_NS;
+        let hostile = |now_ns| Place {
+            id: 9,
+            until_ns: now_ns + 100 * MS,
+            since_ns: 1,
+            want_ns: now_ns,
+            waits_from_ns: 1,
+            ..Place::default()
+        };
+        loop {
+            board.borrow_mut()[0..2].fill(hostile(now_ns));
+            if asks(&one, now_ns, &board, 1) {
+                break;
+            }
+            now_ns += MS;
+            assert!(now_ns <= START_NS + PATIENCE_NS + MS);
+        }
+        assert_eq!(one.others(), 2);
+    }
+
+    #[test]
+    fn what_is_not_believed_or_full_changes_nothing() {
+        let one = Meeting::new();
+        let garbage = Place {
+            id: u64::MAX,
+            until_ns: u64::MAX,
+            since_ns: u64::MAX,
+            want_ns: u64::MAX,
+            waits_from_ns: u64::MAX,
+            reserved: [u64::MAX; 3],
+        };
+        assert!(asks(&one, START_NS, &RefCell::new([garbage; PLACES]), 1));
+        let full = Place { id: 5, until_ns: START_NS, ..Place::default() };
+        let other = Meeting::new();
+        assert!(asks(&other, START_NS, &RefCell::new([full; PLACES]), 1));
+        assert_eq!(Meeting::new().ask(START_NS, 0, 0, || None::<Table<'_>>), 0);
+    }
+
+    #[test]
+    fn a_forked_child_takes_a_place_of_its_own() {
+        let (board, one) = (empty(), Meeting::new());
+        assert!(asks(&one, START_NS, &board, 1));
+        // The same words, found by another process.
+        assert!(!asks(&one, START_NS + 2 * MS, &board, 2));
+        assert_eq!(board.borrow().iter().filter(|place| place.id != 0).count(), 2);
+    }
+}
