@@ -47,6 +47,7 @@ impl Root {
         users
             .filter_map(|user| std::fs::read_dir(user.path().join("tenants")).ok())
             .flat_map(|tenants| tenants.flatten().map(|tenant| tenant.path()))
+            .filter(|path| !path.ends_with(".meet"))
             .collect()
     }
 }
