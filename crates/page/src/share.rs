@@ -59,7 +59,7 @@ impl Share {
     /// Other living processes of the tenant that have work on the device at `now_ns`, as far as their
     /// lines tell: one that sleeps until its work has ended may have it for longer than was expected.
     ///
-    /// Cost: a load or three for each slot that was ever in use, of the first [`LOOKED_AT`]: the lowest
+    /// Cost: a load or three for each slot that was ever in use, of the first 64: the lowest
     /// free slot is the next to be taken.
     pub fn others_at_work(&self, now_ns: u64) -> u32 {
         let word = |slot, word: usize| {

@@ -20,7 +20,7 @@
 //! While others' work may run at once (`active` above 1) the driver gives each context its slice in
 //! turn: a linked span is worth its part of the time, and no less than the estimates, which are charged
 //! elsewhere. They do not grow then: of what is measured the shortest is the kernel's own.
-//! Who makes no turns for its tenants leaves it to them: they take the device burst by burst ([`meet`]).
+//! Who makes no turns for its tenants leaves it to them: they take the device burst by burst (`meet`).
 //!
 //! Does not call a driver or read a clock: that is its [`World`]'s.
 

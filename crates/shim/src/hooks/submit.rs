@@ -41,11 +41,15 @@ pub(crate) fn copy_key(symbol: usize, bytes: u64) -> u64 {
     cost::key([COPY | symbol as u64, class(bytes), 0])
 }
 
-fn kernel_key(function: CUfunction, grid: [c_uint; 3], block: [c_uint; 3]) -> u64 {
-    let count = |sides: [c_uint; 3]| {
-        sides.into_iter().fold(1_u64, |product, side| product.saturating_mul(u64::from(side)))
-    };
-    cost::key([KERNEL ^ function.0.addr() as u64, class(count(grid)), count(block)])
+/// How many a grid or block of these sides has. Sides that the driver takes do not overflow it.
+#[inline(always)]
+fn volume(x: c_uint, y: c_uint, z: c_uint) -> u64 {
+    u64::from(x).wrapping_mul(u64::from(y)).wrapping_mul(u64::from(z))
+}
+
+/// The key of a kernel of so many blocks, of so many threads each.
+fn kernel_key(function: CUfunction, blocks: u64, threads: u64) -> u64 {
+    cost::key([KERNEL ^ function.0.addr() as u64, class(blocks), threads])
 }
 
 /// Submits `call`, which is work for the device on `stream`, when the gate lets it.
@@ -148,7 +152,7 @@ pub(crate) fn cuLaunchKernel(
     work(
         stream,
         real.per_thread(),
-        || kernel_key(function, [gx, gy, gz], [bx, by, bz]),
+        || kernel_key(function, volume(gx, gy, gz), volume(bx, by, bz)),
         || real.call(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra),
     )
 }
@@ -167,9 +171,9 @@ pub(crate) fn cuLaunchKernelEx(
         return call();
     }
     let Some(launch) = config.get() else { return call() };
-    let grid = [launch.gridDimX, launch.gridDimY, launch.gridDimZ];
-    let block = [launch.blockDimX, launch.blockDimY, launch.blockDimZ];
-    gated(launch.hStream, real.per_thread(), kernel_key(function, grid, block), &call)
+    let blocks = volume(launch.gridDimX, launch.gridDimY, launch.gridDimZ);
+    let threads = volume(launch.blockDimX, launch.blockDimY, launch.blockDimZ);
+    gated(launch.hStream, real.per_thread(), kernel_key(function, blocks, threads), &call)
 }
 
 /// Launches a kernel whose blocks meet.
@@ -189,7 +193,7 @@ pub(crate) fn cuLaunchCooperativeKernel(
     work(
         stream,
         real.per_thread(),
-        || kernel_key(function, [gx, gy, gz], [bx, by, bz]),
+        || kernel_key(function, volume(gx, gy, gz), volume(bx, by, bz)),
         || real.call(function, gx, gy, gz, bx, by, bz, shared, stream, params),
     )
 }
@@ -203,14 +207,14 @@ pub(crate) fn cuLaunchCooperativeKernelMultiDevice(
 ) -> CUresult {
     let call = || real.call(list, count, flags);
     let Some(first) = list.get() else { return call() };
-    let grid = [first.gridDimX, first.gridDimY, first.gridDimZ];
-    let block = [first.blockDimX, first.blockDimY, first.blockDimZ];
-    work(first.hStream, false, || kernel_key(first.function, grid, block), call)
+    let blocks = volume(first.gridDimX, first.gridDimY, first.gridDimZ);
+    let threads = volume(first.blockDimX, first.blockDimY, first.blockDimZ);
+    work(first.hStream, false, || kernel_key(first.function, blocks, threads), call)
 }
 
 /// Launches one block, the oldest way.
 pub(crate) fn cuLaunch(real: real::cuLaunch, function: CUfunction) -> CUresult {
-    work(NULL_STREAM, false, || kernel_key(function, [1; 3], [0; 3]), || real.call(function))
+    work(NULL_STREAM, false, || kernel_key(function, 1, 0), || real.call(function))
 }
 
 /// Launches a grid, the oldest way.
@@ -220,8 +224,7 @@ pub(crate) fn cuLaunchGrid(
     width: c_int,
     height: c_int,
 ) -> CUresult {
-    let grid = [width.unsigned_abs(), height.unsigned_abs(), 1];
-    let key = || kernel_key(function, grid, [0; 3]);
+    let key = || kernel_key(function, volume(width.unsigned_abs(), height.unsigned_abs(), 1), 0);
     work(NULL_STREAM, false, key, || real.call(function, width, height))
 }
 
@@ -233,8 +236,7 @@ pub(crate) fn cuLaunchGridAsync(
     height: c_int,
     stream: CUstream,
 ) -> CUresult {
-    let grid = [width.unsigned_abs(), height.unsigned_abs(), 1];
-    let key = || kernel_key(function, grid, [0; 3]);
+    let key = || kernel_key(function, volume(width.unsigned_abs(), height.unsigned_abs(), 1), 0);
     work(stream, false, key, || real.call(function, width, height, stream))
 }
 
