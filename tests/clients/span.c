@@ -306,6 +306,34 @@ static void synchronisations(void)
     printf("end\n");
 }
 
+static CUresult wait_event(void *entry) { return LIKE(cuEventSynchronize)(event); }
+static CUresult fetch(void *entry) { return LIKE(cuMemcpyDtoH)(host, from, 64); }
+static CUresult wait_default(void *entry) { return LIKE(cuStreamSynchronize)(NULL); }
+
+/* Calls that return when the kernel before them has ended. */
+static void sleeps(void)
+{
+    static const struct call calls[] = {
+        {"cuStreamSynchronize", wait_default},
+        {"cuCtxSynchronize", wait_context},
+        {"cuCtxSynchronize_v2", wait_named},
+        {"cuEventSynchronize", wait_event},
+        {"cuMemcpyDtoH_v2", fetch},
+        {NULL, NULL},
+    };
+    learnt();
+    for (const struct call *call = calls; call->name != NULL; call++) {
+        void *entry = named(call->name);
+        await_line();
+        kernel(NULL, 1, 400 * MS);
+        OK(cuEventRecord(event, NULL));
+        printf("calling %s\n", call->name);
+        OK(call->make(entry));
+        printf("did %s\n", call->name);
+    }
+    printf("end\n");
+}
+
 static void between_copies(void) { learnt(), between(BETWEEN_COPIES); }
 static void between_shapes(void) { learnt(), between(BETWEEN_SHAPES); }
 static void between_waits(void) { learnt(), between(BETWEEN_WAITS); }
@@ -323,6 +351,7 @@ int main(int count, char **arguments)
         {"long_waits", long_waits},
         {"synchronisations", synchronisations},
         {"idle_stream", idle_stream},
+        {"sleeps", sleeps},
         {NULL, NULL},
     };
     return play(scenarios, count, arguments);

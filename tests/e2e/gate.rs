@@ -242,6 +242,23 @@ fn a_synchronisation_ends_the_work_in_flight() {
     client.ends_well();
 }
 
+/// Whatever was expected, the tenant is seen to have work for as long as a thread sleeps for it.
+#[test]
+fn a_thread_that_sleeps_for_its_work_says_so() {
+    let (machine, _owner, mut client) = learnt("sleeps");
+    let usage = UsageFile::open(&machine.tenant_directory()).expect("it can be read");
+    let usage = usage.expect("the tenant has a usage file");
+    while let Some(call) = next_call(&mut client) {
+        while usage.gate_sum(0).sleepers == 0 {
+            let returned = client.line_within(Duration::from_millis(5));
+            assert_eq!(returned, None, "{call} slept and did not say so");
+        }
+        client.expect(&format!("did {call}"));
+        assert_eq!(usage.gate_sum(0).sleepers, 0, "{call} has returned");
+    }
+    client.ends_well();
+}
+
 /// Four kernels of 60 ms are in flight on one stream; another one, idle, was waited for.
 #[test]
 fn waiting_for_an_idle_stream_proves_nothing_of_others() {
