@@ -284,6 +284,20 @@ static void idle_stream(void)
     printf("end\n");
 }
 
+/* Makes each call behind a kernel of its own on `on`. */
+static void behind_kernels(const struct call *call, CUstream on, unsigned long long iterations)
+{
+    for (; call->name != NULL; call++) {
+        void *entry = named(call->name);
+        await_line();
+        kernel(on, 1, iterations);
+        printf("calling %s\n", call->name);
+        OK(call->make(entry));
+        printf("did %s\n", call->name);
+    }
+    printf("end\n");
+}
+
 /* A kernel that ends long before what is known of its like says. */
 static void synchronisations(void)
 {
@@ -295,18 +309,14 @@ static void synchronisations(void)
         {NULL, NULL},
     };
     learnt();
-    for (const struct call *call = calls; call->name != NULL; call++) {
-        void *entry = named(call->name);
-        await_line();
-        kernel(stream, 1, 1 * MS);
-        printf("calling %s\n", call->name);
-        OK(call->make(entry));
-        printf("did %s\n", call->name);
-    }
-    printf("end\n");
+    behind_kernels(calls, stream, 1 * MS);
 }
 
-static CUresult wait_event(void *entry) { return LIKE(cuEventSynchronize)(event); }
+static CUresult wait_event(void *entry)
+{
+    OK(cuEventRecord(event, NULL));
+    return LIKE(cuEventSynchronize)(event);
+}
 static CUresult fetch(void *entry) { return LIKE(cuMemcpyDtoH)(host, from, 64); }
 static CUresult wait_default(void *entry) { return LIKE(cuStreamSynchronize)(NULL); }
 
@@ -322,16 +332,7 @@ static void sleeps(void)
         {NULL, NULL},
     };
     learnt();
-    for (const struct call *call = calls; call->name != NULL; call++) {
-        void *entry = named(call->name);
-        await_line();
-        kernel(NULL, 1, 400 * MS);
-        OK(cuEventRecord(event, NULL));
-        printf("calling %s\n", call->name);
-        OK(call->make(entry));
-        printf("did %s\n", call->name);
-    }
-    printf("end\n");
+    behind_kernels(calls, NULL, 400 * MS);
 }
 
 static void between_copies(void) { learnt(), between(BETWEEN_COPIES); }
