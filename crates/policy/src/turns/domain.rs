@@ -268,7 +268,7 @@ pub(super) fn gate(
     let t_open_ns = if tenant.next {
         let before = tenants.iter().filter(|t| t.seats & device != 0 && t.holder);
         let drain_ns = before.map(|t| t.drain_ns).max().unwrap_or(0);
-        root.turn_end_ns.saturating_add(drain_ns).saturating_sub(tuning.lead_ns)
+        root.turn_end_ns.saturating_add(drain_ns)
     } else {
         0
     };

@@ -50,8 +50,6 @@ pub struct Tuning {
     pub min_turn_ns: u64,
     /// How long a turn lasts at least before a tenant that is far behind ends it.
     pub min_hold_ns: u64,
-    /// How long before the expected end of the drain the next gate opens.
-    pub lead_ns: u64,
     /// Drained and without a launch for so long: idle.
     pub idle_ns: u64,
     /// How long a tenant whose gate has opened may take to launch before it counts as idle.
@@ -108,7 +106,6 @@ impl Default for Tuning {
             latency_quantum_ns: 2 * MS,
             min_turn_ns: 2 * MS,
             min_hold_ns: 10 * MS,
-            lead_ns: 0,
             idle_ns: 200 * US,
             grace_ns: MS,
             drain_timeout_ns: 50 * MS,

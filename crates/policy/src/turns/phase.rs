@@ -142,11 +142,10 @@ impl Domain<'_> {
             return self.hand_over(Handover::All);
         }
         let since_ns = self.state.since_ns;
-        let (now_ns, lead_ns) = (self.now_ns, self.tuning.lead_ns);
+        let now_ns = self.now_ns;
         let timed_out = self.lasted(since_ns, self.tuning.drain_timeout_ns);
         let closed_now = |t: &&TenantState| t.closed_ns >= since_ns;
-        let busy =
-            self.members().filter(closed_now).any(|t| t.lingering && t.busy_for(now_ns, lead_ns));
+        let busy = self.members().filter(closed_now).any(|t| t.lingering && t.busy(now_ns));
         if busy && !timed_out {
             return;
         }
@@ -206,15 +205,10 @@ impl Domain<'_> {
         let now_ns = self.now_ns;
         let carries_on = fill && self.members().any(|t| t.picked && t.holder);
         let owed_ns = self.turn_ns(first);
-        // Opened early, it waits for what is still in flight.
-        let ahead = self.members().filter(|t| t.lingering && !t.picked).map(|t| t.busy_until_ns);
-        let most_ns = now_ns.saturating_add(self.tuning.lead_ns);
-        let starts_ns = ahead.max().map_or(now_ns, |end_ns| end_ns.clamp(now_ns, most_ns));
-        let charged_from_ns = starts_ns.saturating_add(self.tuning.takeover_ns);
         let mut handovers = 0_u64;
         for tenant in self.members_mut().filter(|t| t.picked) {
             handovers = handovers.saturating_add(u64::from(!tenant.holder));
-            tenant.begin_turn(now_ns, charged_from_ns);
+            tenant.begin_turn(now_ns);
             tenant.picked = false;
         }
         self.state.mode = Mode::Held;
@@ -223,8 +217,8 @@ impl Domain<'_> {
         self.state.counters.turns = self.state.counters.turns.saturating_add(1);
         self.state.counters.handovers = self.state.counters.handovers.saturating_add(handovers);
         if !carries_on {
-            let from_ns = if handovers > 0 { charged_from_ns } else { now_ns };
-            self.state.turn_end_ns = from_ns.saturating_add(owed_ns);
+            let takeover_ns = if handovers > 0 { self.tuning.takeover_ns } else { 0 };
+            self.state.turn_end_ns = now_ns.saturating_add(takeover_ns).saturating_add(owed_ns);
         }
     }
 
@@ -248,7 +242,7 @@ impl Domain<'_> {
 
     /// Whether the next turn waits until this tenant's work has drained.
     fn is_waited_for(&self, tenant: &TenantState) -> bool {
-        tenant.busy_for(self.now_ns, self.tuning.lead_ns)
+        tenant.busy(self.now_ns)
             && self.members().any(|t| {
                 t.picked && !t.open && t.priority <= tenant.priority && t.shares_device(tenant)
             })

@@ -50,8 +50,6 @@ pub struct TenantState {
     /// Had no work at the last step.
     pub(super) asleep_since_ns: u64,
     pub(super) opened_ns: u64,
-    /// When its turn began to cost: the takeover before is nobody's.
-    pub(super) charged_from_ns: u64,
     pub(super) closed_ns: u64,
     /// End of its last turn: who has waited longest goes first.
     pub(super) served_ns: u64,
@@ -134,14 +132,6 @@ impl TenantState {
         self.sleeps || self.busy_until_ns > now_ns
     }
 
-    /// Work is in flight that will not have ended in `lead_ns`.
-    pub(super) fn busy_for(&self, now_ns: u64, lead_ns: u64) -> bool {
-        if self.busy_until_ns > now_ns {
-            return self.busy_until_ns > now_ns.saturating_add(lead_ns);
-        }
-        self.sleeps
-    }
-
     /// When it will count as idle if it launches nothing more.
     pub(super) fn idle_at_ns(&self, tuning: &Tuning, now_ns: u64) -> u64 {
         let worth_a_turn_ns = tuning.idle_ns.saturating_add(tuning.takeover_ns);
@@ -216,12 +206,11 @@ impl TenantState {
         self.overlap_since_ns = 0;
     }
 
-    pub(super) fn begin_turn(&mut self, now_ns: u64, charged_from_ns: u64) {
+    pub(super) fn begin_turn(&mut self, now_ns: u64) {
         self.open_gate(now_ns);
         if !self.holder {
             self.holder = true;
             self.opened_ns = now_ns;
-            self.charged_from_ns = charged_from_ns;
             self.overlap_since_ns = 0;
         }
     }

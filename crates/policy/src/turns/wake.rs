@@ -86,7 +86,7 @@ impl Domain<'_> {
     fn drain_wake_ns(&self) -> u64 {
         let since_ns = self.state.since_ns;
         let last_ns = self.members().filter(|t| t.lingering).map(|t| t.busy_until_ns).max();
-        let drained_ns = last_ns.unwrap_or(self.now_ns).saturating_sub(self.tuning.lead_ns);
+        let drained_ns = last_ns.unwrap_or(self.now_ns);
         let drained_ns = drained_ns.max(self.now_ns.saturating_add(self.tuning.overdue_poll_ns));
         // Looked at in between too: a synchronisation may have proved it drained.
         let polled_ns = self.now_ns.saturating_add(self.tuning.gappy_poll_ns);
