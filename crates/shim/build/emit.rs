@@ -114,7 +114,7 @@ pub(crate) fn exports(
              \x20       return absent::Absent::absent();\n\
              \x20   }};\n\
              \x20   // SAFETY: the address is that of the driver's function of this name.\n\
-             \x20   let real_function = unsafe {{ core::mem::transmute::<usize, {path}>(address) }};",
+             \x20   let real_function = unsafe {{ core::mem::transmute::<usize, {path}>(address.get()) }};",
         );
         if let Some(module) = hook {
             let base = symbol.base;

@@ -7,7 +7,10 @@ fn place() -> *mut core::ffi::c_int {
 
 /// Puts `errno` back when dropped.
 #[derive(Debug)]
-pub(super) struct Keep(i32);
+pub(super) struct Keep {
+    place: *mut core::ffi::c_int,
+    value: core::ffi::c_int,
+}
 
 impl Keep {
     /// Notes the value.
@@ -15,15 +18,15 @@ impl Keep {
     pub(super) fn new() -> Self {
         let place = place();
         // SAFETY: valid as long as the thread runs.
-        Self(unsafe { place.read() })
+        Self { place, value: unsafe { place.read() } }
     }
 }
 
 impl Drop for Keep {
     #[inline]
     fn drop(&mut self) {
-        let place = place();
-        // SAFETY: valid as long as the thread runs.
-        unsafe { place.write(self.0) };
+        // SAFETY: valid as long as the thread runs, which is the one it was made by: a raw pointer
+        // keeps it from being sent.
+        unsafe { self.place.write(self.value) };
     }
 }

@@ -18,11 +18,8 @@ static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
 /// Whether hooks run in this process.
 #[inline(always)]
 pub(crate) fn is_active() -> bool {
-    match MODE.load(Relaxed) {
-        ACTIVE => true,
-        PASSIVE => false,
-        _ => decide(),
-    }
+    let mode = MODE.load(Relaxed);
+    mode == ACTIVE || (mode != PASSIVE && decide())
 }
 
 /// From now on every call goes to the driver; for a process that turns out to have no limit.

@@ -5,6 +5,7 @@
 //! addresses that are right, so threads may do it at once, and a child forked meanwhile may do it
 //! again. Never loads a library.
 
+use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::elf::{self, Object};
@@ -42,18 +43,20 @@ impl Library {
 
 /// The driver's function at `index`, or none if the driver lacks it or is not loaded.
 #[inline(always)]
-pub(super) fn function(index: usize) -> Option<usize> {
-    match REAL.get(index).map_or(0, |word| word.load(Relaxed)) {
-        0 => find(index),
-        address => Some(address),
-    }
+pub(super) fn function(index: usize) -> Option<NonZeroUsize> {
+    at(index).or_else(|| find(index))
+}
+
+#[inline(always)]
+fn at(index: usize) -> Option<NonZeroUsize> {
+    NonZeroUsize::new(REAL.get(index)?.load(Relaxed))
 }
 
 #[cold]
 #[inline(never)]
-fn find(index: usize) -> Option<usize> {
+fn find(index: usize) -> Option<NonZeroUsize> {
     fill(Library::of(index), None);
-    REAL.get(index).map(|word| word.load(Relaxed)).filter(|address| *address != 0)
+    at(index)
 }
 
 /// Whether `address`, just found by name, is the driver's function at `index`: then a hook may stand

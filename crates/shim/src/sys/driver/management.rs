@@ -15,7 +15,7 @@ macro_rules! ask_nvml {
                 let _errno = $crate::sys::errno::Keep::new();
                 // SAFETY: the address is that of NVML's function of this name.
                 let function = unsafe {
-                    core::mem::transmute::<usize, divvy_driver_api::nvml_sig::$name>(address)
+                    core::mem::transmute::<usize, divvy_driver_api::nvml_sig::$name>(address.get())
                 };
                 // SAFETY: the pointers among the arguments are to locals of the caller, as long as
                 // the call says; everything else is a value that NVML checks.

@@ -35,7 +35,7 @@ macro_rules! ask {
                 let _errno = $crate::sys::errno::Keep::new();
                 // SAFETY: the address is that of the driver's function of this name.
                 let function = unsafe {
-                    core::mem::transmute::<usize, divvy_driver_api::sig::$name>(address)
+                    core::mem::transmute::<usize, divvy_driver_api::sig::$name>(address.get())
                 };
                 // SAFETY: the pointers among the arguments are to locals of the caller, as long as
                 // the call says; everything else is a value that the driver checks.
