@@ -173,17 +173,24 @@ impl Tenant {
     }
 
     /// This process's part in the compute share of a device; `None` where it can get no slot.
+    #[inline(always)]
     pub fn share(&self, row: Row) -> Option<Share> {
         let slot = self.me().ok()?;
         Some(Share { usage: self.usage, live: self.live, row: row.index(), slot })
     }
 
     /// This process's slot, claiming one if it is a forked child that has none yet.
+    #[inline(always)]
     fn me(&self) -> Result<usize, AttachError> {
-        let slot = self.fork.slot();
-        if slot != 0 {
-            return Ok(slot);
+        match self.fork.slot() {
+            0 => self.claim(),
+            slot => Ok(slot),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn claim(&self) -> Result<usize, AttachError> {
         let path = self.path.as_c_str();
         crate::slot::claim(&self.fork, &self.usage, path, self.file, |_, _| Ok(()))
     }

@@ -9,10 +9,10 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Places of the table.
-const PLACES: usize = 4096;
 /// Places a key may lie in.
 const WAYS: usize = 4;
+/// Sets of so many places.
+const SETS: usize = 1024;
 /// A new sample counts for one part in so many.
 const WEIGHT: u64 = 8;
 
@@ -52,7 +52,7 @@ pub const fn key(parts: [u64; 3]) -> u64 {
 /// The table: 32 KiB, of which only pages that are used become real.
 #[derive(Debug)]
 pub struct Costs {
-    places: [AtomicU64; PLACES],
+    sets: [[AtomicU64; WAYS]; SETS],
 }
 
 impl Default for Costs {
@@ -64,12 +64,14 @@ impl Default for Costs {
 impl Costs {
     /// Nothing known.
     pub const fn new() -> Self {
-        Self { places: [const { AtomicU64::new(0) }; PLACES] }
+        Self { sets: [const { [const { AtomicU64::new(0) }; WAYS] }; SETS] }
     }
 
+    #[inline(always)]
     fn ways(&self, key: u64) -> impl Iterator<Item = &AtomicU64> {
-        let first = (key as usize / 2) & (PLACES - WAYS);
-        self.places.iter().skip(first).take(WAYS)
+        // The key's lowest bit is always set; a few above it are left, and a mask makes the offset.
+        let set = (key as usize / (2 * WAYS)) % SETS;
+        self.sets.get(set).into_iter().flatten()
     }
 
     /// The expected device time in nanoseconds; `None` for a key that is not known.

@@ -138,50 +138,42 @@ pub(crate) fn exports(
                  {promise}\x20       return {open}{module}::{base}(real, {wrapped}){close};\n\
                  \x20   }}",
             );
-        } else if let Some(general) = general_hook(symbol, &plain).filter(|_| !is_unhooked) {
-            let _ =
-                writeln!(text, "    if mode::is_active() && is_gated() {{\n{general}\x20   }}",);
         }
+        let general = hook.is_none() && !is_unhooked;
+        let (open, close) = if general { general_hook(symbol) } else { Default::default() };
         let _ = writeln!(
             text,
-            "    // SAFETY: the caller's promise, passed on.\n\
-             \x20   unsafe {{ real_function({plain}) }}\n}}",
+            "{open}    // SAFETY: the caller's promise, passed on.\n\
+             \x20   unsafe {{ real_function({plain}) }}\n{close}}}",
         );
     }
     text.push_str(&offsets(surface));
     text
 }
 
-/// What a symbol without a hook of its own does in a tenant with gates, if it submits work or ends a
-/// measured span; `plain` are its arguments.
-fn general_hook(symbol: &Symbol, plain: &str) -> Option<String> {
+/// What a symbol without a hook of its own does around the driver's call, if it submits work or ends a
+/// measured span.
+fn general_hook(symbol: &Symbol) -> (String, &'static str) {
     let Symbol { name, effects, signature, .. } = symbol;
-    if !effects.has(Effect::Gate) {
+    let close = "    })\n";
+    if effects.has(Effect::Gate) {
+        let stream = signature.arguments.iter().find(|(_, ty)| ty.ends_with("CUstream"));
+        let stream = stream.map_or("submit::NULL_STREAM", |(name, _)| *name);
+        let sides = ["ByteCount", "N", "Width", "Height"];
+        let is_side = |(name, ty): &&(&str, String)| ty == "usize" && sides.contains(name);
+        let bytes = signature.arguments.iter().filter(is_side);
+        let bytes: String = bytes.map(|(name, _)| format!(".saturating_mul({name})")).collect();
+        let per_thread = symbol.is_per_thread();
+        let key = format!("submit::copy_key(index::{name}, 1_usize{bytes} as u64)");
+        (format!("    submit::work({stream}, {per_thread}, || {key}, || {{\n"), close)
+    } else if !effects.has(Effect::Span) {
+        Default::default()
+    } else if name.starts_with("cuMemcpy") {
         // A copy may return when it is done; the others do not wait.
-        let text = if name.starts_with("cuMemcpy") {
-            format!(
-                "        let _sleeper = submit::end_span();\n\
-                 \x20       // SAFETY: the caller's promise, passed on.\n\
-                 \x20       return unsafe {{ real_function({plain}) }};\n",
-            )
-        } else {
-            "        let _ = submit::end_span();\n".to_owned()
-        };
-        return effects.has(Effect::Span).then_some(text);
+        ("    submit::transfer(|| {\n".to_owned(), close)
+    } else {
+        ("    submit::end_span();\n".to_owned(), "")
     }
-    let stream = signature.arguments.iter().find(|(_, ty)| ty.ends_with("CUstream"));
-    let stream = stream.map_or("submit::NULL_STREAM", |(name, _)| *name);
-    let sides = ["ByteCount", "N", "Width", "Height"];
-    let is_side = |(name, ty): &&(&str, String)| ty == "usize" && sides.contains(name);
-    let bytes = signature.arguments.iter().filter(is_side);
-    let bytes: String = bytes.map(|(name, _)| format!(".saturating_mul({name})")).collect();
-    let per_thread = symbol.is_per_thread();
-    Some(format!(
-        "        let key = submit::copy_key(index::{name}, 1_usize{bytes} as u64);\n\
-         \x20       // SAFETY: the caller's promise, passed on.\n\
-         \x20       let call = || unsafe {{ real_function({plain}) }};\n\
-         \x20       return submit::gated({stream}, {per_thread}, key, &call);\n",
-    ))
 }
 
 /// The hooks' addresses, as distances from the table: nothing to relocate when the library loads.

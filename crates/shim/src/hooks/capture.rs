@@ -39,8 +39,15 @@ pub(crate) fn captures() -> u64 {
 /// Whether the stream is being captured.
 ///
 /// Cost: one load while the process captures nothing.
+#[inline(always)]
 pub(crate) fn is_capturing(stream: CUstream, per_thread: bool) -> bool {
-    CAPTURES.load(Relaxed) != 0 && driver::stream_capturing(stream, per_thread).unwrap_or(false)
+    CAPTURES.load(Relaxed) != 0 && is_captured(stream, per_thread)
+}
+
+#[cold]
+#[inline(never)]
+fn is_captured(stream: CUstream, per_thread: bool) -> bool {
+    driver::stream_capturing(stream, per_thread).unwrap_or(false)
 }
 
 /// Counts a capture that began.

@@ -2,11 +2,14 @@
 //!
 //! Each asks the share gate before the driver gets it. What moves data between host and device, or
 //! makes a stream wait, is no work: it only ends the span that is being measured. Entry points whose
-//! effect says `gate` or `span` and that have no hook of their own come here by the build ([`gated`],
-//! [`end_span`]).
+//! effect says `gate` or `span` and that have no hook of their own come here by the build ([`work`],
+//! [`transfer`], [`end_span`]).
 //!
-//! Promises: three loads where no gate of the tenant is in use; what is being captured passes uncharged
+//! Promises: two loads where no gate of the tenant is in use; what is being captured passes uncharged
 //! and is charged when its graph is launched; the driver's answer is the program's.
+//!
+//! The driver's call stands once in each entry point, between [`ask`] and [`launched`]: passed on as a
+//! closure, it would send all arguments through memory, in some two hundred of them.
 
 use core::ffi::{c_int, c_uint};
 
@@ -14,6 +17,7 @@ use divvy_abi::config::gate;
 use divvy_driver_api::types::*;
 use divvy_page::Sleeper;
 use divvy_policy::cost;
+use divvy_policy::gate::Ticket;
 
 use super::capture::is_capturing;
 use super::charge::SUCCESS;
@@ -52,51 +56,99 @@ fn kernel_key(function: CUfunction, blocks: u64, threads: u64) -> u64 {
     cost::key([KERNEL ^ function.0.addr() as u64, class(blocks), threads])
 }
 
+/// A launch that the gate let go after a look at more than the credit in hand.
+struct Admitted {
+    here: Here,
+    ticket: Ticket,
+}
+
 /// Submits `call`, which is work for the device on `stream`, when the gate lets it.
 #[inline(always)]
 pub(crate) fn work(
     stream: CUstream,
     per_thread: bool,
     key: impl FnOnce() -> u64,
-    call: impl Fn() -> CUresult,
+    call: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    if is_gated() { gated(stream, per_thread, key(), &call) } else { call() }
+    submit(|| ask(stream, per_thread, key()), call)
 }
 
-/// [`work`] of a tenant that has gates. Not inlined: some two hundred entry points come here.
+/// [`work`] that is looked at for its stream and key only where the tenant has gates.
+#[inline(always)]
+fn submit(asked: impl FnOnce() -> Option<Admitted>, call: impl FnOnce() -> CUresult) -> CUresult {
+    let mut admitted = if is_gated() { asked() } else { None };
+    let result = call();
+    if admitted.is_some() {
+        launched(&mut admitted, result);
+    }
+    result
+}
+
+/// Returns when a launch may go, with what [`launched`] is to be told of it. That is nothing where the
+/// credit in hand pays.
 #[inline(never)]
-pub(crate) fn gated(
-    stream: CUstream,
-    per_thread: bool,
-    key: u64,
-    call: &dyn Fn() -> CUresult,
-) -> CUresult {
-    let Some((context, device)) = Context::current() else { return call() };
+fn ask(stream: CUstream, per_thread: bool, key: u64) -> Option<Admitted> {
+    let (context, device) = Context::current()?;
     let terms = device.terms();
     let state = device.gate_state();
     if (state == gate::FREE && terms.share_ppm == 0 && !terms.paused)
         || is_capturing(stream, per_thread)
     {
-        return call();
+        return None;
     }
-    let Some(share) = device.share() else { return call() };
+    let share = device.share()?;
     if state != gate::CLOSED && !terms.paused && context.lane.take(&COSTS, key) {
         share.count_launch();
-        return call();
+        return None;
     }
-    let here = Here { context, device, share, stream, per_thread };
-    context.note_stream(stream, per_thread);
-    let ticket = context.lane.admit(&here, &COSTS, key);
-    let result = call();
-    context.lane.launched(&here, ticket, result == SUCCESS);
-    result
+    Some(admit(Here { context, device, share, stream, per_thread }, key))
 }
 
-/// Something that is no work of the device's, on whatever stream: the span that is measured ends, and
-/// until the answer is dropped the thread may sleep in the driver because of work in flight. For
-/// tenants that have gates.
+/// [`ask`] where the credit in hand does not pay, or the gate is closed.
+#[cold]
 #[inline(never)]
-pub(crate) fn end_span() -> Option<Sleeper> {
+fn admit(here: Here, key: u64) -> Admitted {
+    here.context.note_stream(here.stream, here.per_thread);
+    let ticket = here.context.lane.admit(&here, &COSTS, key);
+    Admitted { here, ticket }
+}
+
+/// The driver has answered to a launch.
+#[cold]
+#[inline(never)]
+fn launched(admitted: &mut Option<Admitted>, result: CUresult) {
+    if let Some(Admitted { here, ticket }) = admitted.take() {
+        here.context.lane.launched(&here, ticket, result == SUCCESS);
+    }
+}
+
+/// Something that is no work of the device's, on whatever stream: where the tenant has gates, the span
+/// that is measured ends.
+#[inline(always)]
+pub(crate) fn end_span() {
+    if is_gated() {
+        break_span();
+    }
+}
+
+#[inline(never)]
+fn break_span() {
+    if let Some((context, _)) = Context::current() {
+        context.lane.break_span();
+    }
+}
+
+/// The same, for a `call` that may return only when work in flight has ended.
+#[inline(always)]
+pub(crate) fn transfer(call: impl FnOnce() -> CUresult) -> CUresult {
+    let _sleeper = if is_gated() { sleep() } else { None };
+    call()
+}
+
+/// Ends the span; until the answer is dropped the thread may sleep in the driver because of work in
+/// flight.
+#[inline(never)]
+fn sleep() -> Option<Sleeper> {
     let (context, device) = Context::current()?;
     context.lane.break_span();
     Some(device.share()?.sleeper())
@@ -135,6 +187,7 @@ pub(crate) fn synchronise(waited: Waited, call: impl FnOnce() -> CUresult) -> CU
 }
 
 /// Launches a kernel.
+#[inline(always)]
 pub(crate) fn cuLaunchKernel(
     real: real::cuLaunchKernel,
     function: CUfunction,
@@ -158,6 +211,7 @@ pub(crate) fn cuLaunchKernel(
 }
 
 /// Launches a kernel with attributes.
+#[inline(always)]
 pub(crate) fn cuLaunchKernelEx(
     real: real::cuLaunchKernelEx,
     config: In<'_, CUlaunchConfig>,
@@ -165,15 +219,14 @@ pub(crate) fn cuLaunchKernelEx(
     params: Out<'_, *mut core::ffi::c_void>,
     extra: Out<'_, *mut core::ffi::c_void>,
 ) -> CUresult {
-    let call = || real.call(config, function, params, extra);
     // Read for the gate alone: an ungated launch copies nothing.
-    if !is_gated() {
-        return call();
-    }
-    let Some(launch) = config.get() else { return call() };
-    let blocks = volume(launch.gridDimX, launch.gridDimY, launch.gridDimZ);
-    let threads = volume(launch.blockDimX, launch.blockDimY, launch.blockDimZ);
-    gated(launch.hStream, real.per_thread(), kernel_key(function, blocks, threads), &call)
+    let asked = || {
+        let launch = config.get()?;
+        let blocks = volume(launch.gridDimX, launch.gridDimY, launch.gridDimZ);
+        let threads = volume(launch.blockDimX, launch.blockDimY, launch.blockDimZ);
+        ask(launch.hStream, real.per_thread(), kernel_key(function, blocks, threads))
+    };
+    submit(asked, || real.call(config, function, params, extra))
 }
 
 /// Launches a kernel whose blocks meet.
@@ -245,7 +298,7 @@ pub(super) fn graph(
     exec: CUgraphExec,
     stream: CUstream,
     per_thread: bool,
-    call: impl Fn() -> CUresult,
+    call: impl FnOnce() -> CUresult,
 ) -> CUresult {
     work(stream, per_thread, || cost::key([GRAPH ^ exec.0.addr() as u64, 0, 0]), call)
 }
@@ -257,17 +310,19 @@ fn copy(
     per_thread: bool,
     symbol: u64,
     device_bytes: impl FnOnce() -> Option<usize>,
-    call: impl Fn() -> CUresult,
+    call: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    if !is_gated() {
-        return call();
-    }
-    if let Some(bytes) = device_bytes() {
-        let key = cost::key([COPY | symbol, class(bytes as u64), 1]);
-        return gated(stream, per_thread, key, &call);
-    }
-    let _sleeper = end_span();
-    call()
+    let mut sleeper = None;
+    let asked = || match device_bytes() {
+        Some(bytes) => ask(stream, per_thread, cost::key([COPY | symbol, class(bytes as u64), 1])),
+        None => {
+            sleeper = sleep();
+            None
+        }
+    };
+    let result = submit(asked, call);
+    drop(sleeper);
+    result
 }
 
 /// A copy between two addresses.
@@ -276,7 +331,7 @@ fn linear(
     per_thread: bool,
     ends: [CUdeviceptr; 2],
     bytes: usize,
-    call: impl Fn() -> CUresult,
+    call: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let device_bytes = || ends.into_iter().all(driver::pointer_is_device).then_some(bytes);
     copy(stream, per_thread, 0x1000, device_bytes, call)
@@ -317,7 +372,7 @@ fn rectangle(
     stream: CUstream,
     per_thread: bool,
     what: In<'_, CUDA_MEMCPY2D>,
-    call: impl Fn() -> CUresult,
+    call: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let device_bytes = || {
         let ends = what.get()?;
@@ -354,7 +409,7 @@ fn cuboid(
     stream: CUstream,
     per_thread: bool,
     what: In<'_, CUDA_MEMCPY3D>,
-    call: impl Fn() -> CUresult,
+    call: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let device_bytes = || {
         let ends = what.get()?;

@@ -16,7 +16,6 @@ use super::pointer::{In, Opaque, Out};
 use super::tables::{HOOKED, index};
 use super::{absent, mode, real, resolve};
 use crate::hooks::submit;
-use crate::tenant::is_gated;
 use divvy_driver_api::nvml_types::*;
 use divvy_driver_api::types::*;
 use divvy_driver_api::{nvml_sig, sig};

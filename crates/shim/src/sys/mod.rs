@@ -27,6 +27,7 @@ mod panic;
 mod pointer;
 mod proc_address;
 pub(crate) mod real;
+pub(crate) mod reference;
 mod resolve;
 pub(crate) mod scratch;
 mod tables;

@@ -6,7 +6,7 @@
 //!
 //! Does not decide what is charged.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use divvy_abi::usage::Kind;
 use divvy_abi::{MAX_DEVICES, Uuid, config};
@@ -51,6 +51,8 @@ pub(crate) struct Device {
     paused: AtomicBool,
     row: Row,
     tenant: &'static Tenant,
+    /// The state of its gate: one load, on every launch.
+    gate: &'static AtomicU32,
     /// Who else works on it, where no daemon makes turns.
     pub(crate) meeting: Meeting,
 }
@@ -90,12 +92,6 @@ pub(crate) fn look(ordinal: CUdevice) -> Look {
     }
 }
 
-/// The entry of a device this process has met.
-#[inline]
-pub(crate) fn met(ordinal: CUdevice) -> Option<&'static Device> {
-    DEVICES.get(usize::try_from(ordinal).ok()?)?.get()
-}
-
 fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
     let uuid = driver::device_uuid(ordinal).ok()?;
     let total_bytes = driver::device_total_bytes(ordinal).ok()?;
@@ -123,6 +119,7 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
         graph_epoch: AtomicU64::new(1),
         row,
         tenant,
+        gate: tenant.gate_word(row),
         meeting: Meeting::new(),
     })
 }
@@ -201,6 +198,7 @@ impl Device {
     /// What the share gate goes by, as it is now.
     ///
     /// Cost: four loads while the tenant's config stays as it is.
+    #[inline(always)]
     pub(crate) fn terms(&self) -> Terms {
         self.follow();
         Terms { share_ppm: self.share_ppm.load(Relaxed), paused: self.paused.load(Relaxed) }
@@ -238,6 +236,7 @@ impl Device {
     }
 
     /// This process's words of the compute share; none where it can get no slot.
+    #[inline(always)]
     pub(crate) fn share(&self) -> Option<Share> {
         self.tenant.share(self.row)
     }
@@ -250,7 +249,7 @@ impl Device {
     /// The state of the device's gate, one of `divvy_abi::config::gate`.
     #[inline]
     pub(crate) fn gate_state(&self) -> u32 {
-        self.tenant.gate_word(self.row).load(Relaxed)
+        self.gate.load(Relaxed)
     }
 
     /// Asks the tenant for `bytes`; the error is a reason that has been written down.

@@ -10,8 +10,8 @@
 //!
 //! Does not decide: that is `divvy_policy::gate`.
 
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use core::sync::atomic::{AtomicU64, AtomicUsize};
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_driver_api::types::{CUcontext, CUevent, CUstream};
@@ -22,6 +22,7 @@ use divvy_policy::gate::{CHUNK_NS, Lane, MARKS, SHARED_CHUNK_NS, Terms, World};
 use super::device::{self, Device, Look};
 use crate::hooks::capture::{captures, is_capturing, relaxed};
 use crate::hooks::submit::Waited;
+use crate::sys::reference::Reference;
 use crate::sys::{clock, driver, thread};
 
 /// Contexts with marks of their own.
@@ -54,7 +55,7 @@ const FILLING: u64 = 1;
 pub(crate) struct Context {
     /// The context's handle; 0 for a place nobody has.
     handle: AtomicU64,
-    ordinal: AtomicI32,
+    device: Reference<Device>,
     /// Stream of the launch that asked the lane last, as [`stream_word`] says it.
     stream: AtomicU64,
     pub(crate) lane: Lane,
@@ -66,7 +67,7 @@ impl Context {
     const fn new() -> Self {
         Self {
             handle: AtomicU64::new(0),
-            ordinal: AtomicI32::new(0),
+            device: Reference::none(),
             stream: AtomicU64::new(0),
             lane: Lane::new(),
             events: [const { AtomicU64::new(0) }; 2 * MARKS as usize],
@@ -74,36 +75,34 @@ impl Context {
     }
 
     /// The current context's gate and device; none where nothing is counted.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn current() -> Option<(&'static Self, &'static Device)> {
         let handle = driver::ctx_current().ok()?.0.addr() as u64;
-        let known = lanes().find(|place| place.handle.load(Relaxed) == handle);
-        let context = match known {
-            Some(context) if handle > FILLING => context,
-            _ => Self::enter(handle)?,
-        };
-        Some((context, device::met(context.ordinal.load(Relaxed))?))
+        // All places are looked at: a context that has one has it among the first.
+        match LANES.iter().find(|place| place.handle.load(Acquire) == handle) {
+            Some(context) if handle > FILLING => Some((context, context.device.get()?)),
+            _ => Self::enter(handle),
+        }
     }
 
     /// Takes a place for a context that is met first.
     #[cold]
     #[inline(never)]
-    fn enter(handle: u64) -> Option<&'static Self> {
+    fn enter(handle: u64) -> Option<(&'static Self, &'static Device)> {
         if handle <= FILLING {
             return None;
         }
         let ordinal = driver::ctx_device().ok()?;
-        let Look::Counted(_) = device::look(ordinal) else { return None };
+        let Look::Counted(device) = device::look(ordinal) else { return None };
         let take =
             |place: &&Context| place.handle.compare_exchange(0, FILLING, SeqCst, Relaxed).is_ok();
         let Some((at, place)) = LANES.iter().enumerate().find(|(_, place)| take(place)) else {
-            BEYOND.ordinal.store(ordinal, Relaxed);
-            return Some(&BEYOND);
+            return Some((&BEYOND, device));
         };
-        place.ordinal.store(ordinal, Relaxed);
+        place.device.set(device);
         TAKEN.fetch_max(at.saturating_add(1), SeqCst);
         place.handle.store(handle, SeqCst);
-        Some(place)
+        Some((place, device))
     }
 
     /// Notes the stream of a launch that asks the lane.
@@ -191,7 +190,7 @@ impl Here {
             let ends_ns = place.lane.busy_until_ns();
             if ends_ns > now_ns
                 && place.handle.load(Relaxed) > FILLING
-                && place.ordinal.load(Relaxed) == self.device.ordinal
+                && place.device.get().is_some_and(|device| core::ptr::eq(device, self.device))
                 && !core::ptr::eq(place, self.context)
             {
                 count = count.saturating_add(1);

@@ -15,6 +15,7 @@ pub(crate) fn ctx_device() -> Result<CUdevice, CUresult> {
 }
 
 /// The current context, null where there is none.
+#[inline(always)]
 pub(crate) fn ctx_current() -> Result<CUcontext, CUresult> {
     let mut context = CUcontext(core::ptr::null_mut());
     ask!(cuCtxGetCurrent(&mut context))?;
