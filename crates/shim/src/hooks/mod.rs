@@ -22,6 +22,7 @@ mod reserve;
 pub(crate) mod array;
 pub(crate) mod capture;
 pub(crate) mod context;
+pub(crate) mod copies;
 pub(crate) mod device;
 pub(crate) mod external;
 pub(crate) mod global;

@@ -1,4 +1,5 @@
-//! Every way to give the device work: launches, graphs, fills and device-side copies.
+//! Every way to give the device work: launches, graphs, fills and device-side copies; the hooks of
+//! copies that may have an end on the host are in `copies`.
 //!
 //! Each asks the share gate before the driver gets it. What moves data between host and device, or
 //! makes a stream wait, is no work: it only ends the span that is being measured. Entry points whose
@@ -21,7 +22,7 @@ use divvy_policy::gate::Ticket;
 
 use super::capture::is_capturing;
 use super::charge::SUCCESS;
-use crate::sys::{In, Out, driver, real};
+use crate::sys::{In, Out, real};
 use crate::tenant::is_gated;
 use crate::tenant::share::{COSTS, Context, Here};
 
@@ -305,7 +306,7 @@ pub(super) fn graph(
 
 /// A copy whose ends say what it is: `device_bytes` of work if both lie in the device's memory, else
 /// none. Asked only for tenants that have gates.
-fn copy(
+pub(super) fn copy(
     stream: CUstream,
     per_thread: bool,
     symbol: u64,
@@ -323,112 +324,4 @@ fn copy(
     let result = submit(asked, call);
     drop(sleeper);
     result
-}
-
-/// A copy between two addresses.
-fn linear(
-    stream: CUstream,
-    per_thread: bool,
-    ends: [CUdeviceptr; 2],
-    bytes: usize,
-    call: impl FnOnce() -> CUresult,
-) -> CUresult {
-    let device_bytes = || ends.into_iter().all(driver::pointer_is_device).then_some(bytes);
-    copy(stream, per_thread, 0x1000, device_bytes, call)
-}
-
-/// Copies between any two addresses.
-pub(crate) fn cuMemcpy(
-    real: real::cuMemcpy,
-    to: CUdeviceptr,
-    from: CUdeviceptr,
-    bytes: usize,
-) -> CUresult {
-    let call = || real.call(to, from, bytes);
-    linear(NULL_STREAM, real.per_thread(), [to, from], bytes, call)
-}
-
-/// The same on a stream.
-pub(crate) fn cuMemcpyAsync(
-    real: real::cuMemcpyAsync,
-    to: CUdeviceptr,
-    from: CUdeviceptr,
-    bytes: usize,
-    stream: CUstream,
-) -> CUresult {
-    let call = || real.call(to, from, bytes, stream);
-    linear(stream, real.per_thread(), [to, from], bytes, call)
-}
-
-/// Whether both ends lie in the device's memory by name.
-fn are_device_types(ends: [CUmemorytype; 2]) -> bool {
-    ends.into_iter().all(|kind| {
-        matches!(kind, CUmemorytype::CU_MEMORYTYPE_DEVICE | CUmemorytype::CU_MEMORYTYPE_ARRAY)
-    })
-}
-
-/// A rectangle's copy: work if both ends lie in the device's memory by name.
-fn rectangle(
-    stream: CUstream,
-    per_thread: bool,
-    what: In<'_, CUDA_MEMCPY2D>,
-    call: impl FnOnce() -> CUresult,
-) -> CUresult {
-    let device_bytes = || {
-        let ends = what.get()?;
-        are_device_types([ends.srcMemoryType, ends.dstMemoryType])
-            .then(|| ends.WidthInBytes.saturating_mul(ends.Height))
-    };
-    copy(stream, per_thread, 0x1001, device_bytes, call)
-}
-
-/// Copies a rectangle.
-pub(crate) fn cuMemcpy2D_v2(real: real::cuMemcpy2D_v2, what: In<'_, CUDA_MEMCPY2D>) -> CUresult {
-    rectangle(NULL_STREAM, real.per_thread(), what, || real.call(what))
-}
-
-/// Copies a rectangle of any pitch.
-pub(crate) fn cuMemcpy2DUnaligned_v2(
-    real: real::cuMemcpy2DUnaligned_v2,
-    what: In<'_, CUDA_MEMCPY2D>,
-) -> CUresult {
-    rectangle(NULL_STREAM, real.per_thread(), what, || real.call(what))
-}
-
-/// Copies a rectangle on a stream.
-pub(crate) fn cuMemcpy2DAsync_v2(
-    real: real::cuMemcpy2DAsync_v2,
-    what: In<'_, CUDA_MEMCPY2D>,
-    stream: CUstream,
-) -> CUresult {
-    rectangle(stream, real.per_thread(), what, || real.call(what, stream))
-}
-
-/// A box's copy: work if both ends lie in the device's memory by name.
-fn cuboid(
-    stream: CUstream,
-    per_thread: bool,
-    what: In<'_, CUDA_MEMCPY3D>,
-    call: impl FnOnce() -> CUresult,
-) -> CUresult {
-    let device_bytes = || {
-        let ends = what.get()?;
-        are_device_types([ends.srcMemoryType, ends.dstMemoryType])
-            .then(|| ends.WidthInBytes.saturating_mul(ends.Height).saturating_mul(ends.Depth))
-    };
-    copy(stream, per_thread, 0x1002, device_bytes, call)
-}
-
-/// Copies a box.
-pub(crate) fn cuMemcpy3D_v2(real: real::cuMemcpy3D_v2, what: In<'_, CUDA_MEMCPY3D>) -> CUresult {
-    cuboid(NULL_STREAM, real.per_thread(), what, || real.call(what))
-}
-
-/// Copies a box on a stream.
-pub(crate) fn cuMemcpy3DAsync_v2(
-    real: real::cuMemcpy3DAsync_v2,
-    what: In<'_, CUDA_MEMCPY3D>,
-    stream: CUstream,
-) -> CUresult {
-    cuboid(stream, real.per_thread(), what, || real.call(what, stream))
 }
