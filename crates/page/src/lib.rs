@@ -28,6 +28,7 @@ pub mod fault;
 #[cfg(not(debug_assertions))]
 mod fault;
 mod file;
+mod gates;
 mod live;
 mod meet;
 pub mod owner;

@@ -57,6 +57,21 @@ impl Owner {
         file::parse_config(&self.fd)?.ok_or(AttachError::NoConfig)
     }
 
+    /// The config, where its limits or [`Config::any_gate`] are not those of `known` any more.
+    ///
+    /// Cost: a `pread` of 44 bytes while they are. Gate lines may differ all the same.
+    ///
+    /// # Errors
+    /// As [`Owner::read`].
+    pub fn read_changed(&self, known: &Config) -> Result<Option<Config>, AttachError> {
+        let mut head = [0; HEAD_BYTES];
+        let got = sys::read_at(&self.fd, &mut head, 0).map_err(AttachError::System)?;
+        let same = got == head.len()
+            && known.epoch.is_multiple_of(2)
+            && known.as_bytes().get(..HEAD_BYTES) == Some(&head);
+        if same { Ok(None) } else { self.read().map(Some) }
+    }
+
     /// Changes the limits: `change` gets the config as it stands. Gate lines it changes are not
     /// written. Processes go by the new limits at their next request or launch that looks, and those
     /// that wait at a gate are woken.
@@ -109,14 +124,24 @@ impl Owner {
     /// # Errors
     /// [`AttachError::Open`] when the file cannot be written.
     pub fn set_gate(&self, row: usize, line: &GateLine) -> Result<(), AttachError> {
+        self.describe_gate(row, line)?;
         let at = config::gate_at(row.min(MAX_DEVICES - 1));
-        let body = line.as_bytes().get(4..LINE_USED_BYTES).unwrap_or(&[]);
-        self.put(body, at + 4)?;
         self.put(&line.gate.to_ne_bytes(), at)?;
         if line.gate != gate::CLOSED {
             self.wake(row);
         }
         Ok(())
+    }
+
+    /// Writes the gate line of device `row` but for its state, which stands there already.
+    ///
+    /// Cost: one write of 52 bytes.
+    ///
+    /// # Errors
+    /// [`AttachError::Open`] when the file cannot be written.
+    pub fn describe_gate(&self, row: usize, line: &GateLine) -> Result<(), AttachError> {
+        let at = config::gate_at(row.min(MAX_DEVICES - 1));
+        self.put(line.as_bytes().get(4..LINE_USED_BYTES).unwrap_or(&[]), at + 4)
     }
 
     /// Writes the lease of device `row` alone.
@@ -158,7 +183,10 @@ impl Drop for Owner {
 const FLAGS_AT: usize = core::mem::offset_of!(Config, flags);
 /// What follows `any_gate`.
 const RULES_AT: usize = config::ANY_GATE_AT + 4;
+/// The magic, the version, the epoch, `any_gate` and what lies between them.
+const HEAD_BYTES: usize = RULES_AT;
 const LINE_USED_BYTES: usize = core::mem::offset_of!(GateLine, reserved);
 
 const _: () = assert!(LINE_USED_BYTES == 56 && core::mem::offset_of!(GateLine, gate) == 0);
 const _: () = assert!(core::mem::offset_of!(Config, compute_rule_count) == RULES_AT);
+const _: () = assert!(config::EPOCH_AT + 8 == config::ANY_GATE_AT);

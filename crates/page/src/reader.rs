@@ -11,13 +11,17 @@ use core::ffi::CStr;
 use core::fmt;
 
 use divvy_abi::config::Config;
-use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, gate, gate_tenant, line, slot, state};
+use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, line, slot, state};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
 use divvy_policy::ledger::{changes, held_bytes};
 
 use crate::error::{AttachError, File};
 use crate::file::{self, Paths};
+pub use crate::gates::{CapEntry, GateEntry};
 use crate::sys::{self, Errno, Fd};
+
+/// Words from the count of slots to the end of the device table.
+const HEAD_WORDS: usize = (usage::device_at(MAX_DEVICES) - usage::SLOTS_HIGH_AT) / 8;
 
 /// Readings of a row before its totals are given out as inconsistent.
 const READINGS: usize = 16;
@@ -69,6 +73,24 @@ pub struct DeviceEntry {
     pub limit_bytes: Option<u64>,
 }
 
+/// What names a device in a tenant's table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceName {
+    /// The device.
+    pub uuid: Uuid,
+    /// Its index on the machine, where known.
+    pub index: Option<u32>,
+}
+
+/// What names the slots and devices of a tenant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// Slots to look at: 1 up to this.
+    pub slots_high: usize,
+    /// The device in each row, if any.
+    pub devices: [Option<DeviceName>; MAX_DEVICES],
+}
+
 /// A process of a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotEntry {
@@ -118,61 +140,6 @@ impl LineEntry {
     }
 }
 
-/// One process's part in the compute share of a device, or the totals of those that have ended.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct GateEntry {
-    /// When its work in flight will have ended, as far as it can tell; CLOCK_MONOTONIC.
-    pub busy_until_ns: u64,
-    /// When a thread of it was last waiting for a turn.
-    pub want_ns: u64,
-    /// When it last submitted work.
-    pub last_launch_ns: u64,
-    /// Device time charged.
-    pub used_ns: u64,
-    /// Launches, copies and fills charged.
-    pub launches: u64,
-    /// Its longest kernel or graph.
-    pub longest_ns: u64,
-    /// Time its threads waited for the cap.
-    pub throttled_ns: u64,
-    /// Time its threads waited for turns.
-    pub waited_ns: u64,
-    /// Drains given up.
-    pub drains_given_up: u64,
-    /// Threads that sleep until work in flight has ended.
-    pub sleepers: u64,
-}
-
-impl GateEntry {
-    /// This and another process's part together: the later of times, the sum of totals.
-    #[must_use]
-    pub fn with(self, other: Self) -> Self {
-        Self {
-            busy_until_ns: self.busy_until_ns.max(other.busy_until_ns),
-            want_ns: self.want_ns.max(other.want_ns),
-            last_launch_ns: self.last_launch_ns.max(other.last_launch_ns),
-            used_ns: self.used_ns.wrapping_add(other.used_ns),
-            launches: self.launches.wrapping_add(other.launches),
-            longest_ns: self.longest_ns.max(other.longest_ns),
-            throttled_ns: self.throttled_ns.wrapping_add(other.throttled_ns),
-            waited_ns: self.waited_ns.wrapping_add(other.waited_ns),
-            drains_given_up: self.drains_given_up.wrapping_add(other.drains_given_up),
-            sleepers: self.sleepers.saturating_add(other.sleepers),
-        }
-    }
-}
-
-/// The cap's clock of a tenant on one device.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct CapEntry {
-    /// When all that was charged is paid; CLOCK_MONOTONIC.
-    pub paid_at_ns: u64,
-    /// Until when the cap keeps the gate closed; 0 while it is open.
-    pub closed_until_ns: u64,
-    /// The share in force, in millionths; 0 before anything was charged.
-    pub share_ppm: u64,
-}
-
 /// What a whole tenant holds on one device.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Totals {
@@ -203,7 +170,15 @@ impl UsageFile {
         let paths = Paths::of(directory)?;
         sys::open(directory, libc::O_RDONLY | libc::O_DIRECTORY, 0)
             .map_err(AttachError::Directory)?;
-        match sys::open(paths.usage.as_c_str(), libc::O_RDONLY | libc::O_NONBLOCK, 0) {
+        let open =
+            |more| sys::open(paths.usage.as_c_str(), libc::O_RDONLY | libc::O_NONBLOCK | more, 0);
+        // A daemon reads it a thousand times a second, and each reading would be noted in the inode.
+        // Only the file's owner and root may ask for it not to be.
+        let opened = match open(libc::O_NOATIME) {
+            Err(Errno(libc::EPERM)) => open(0),
+            opened => opened,
+        };
+        match opened {
             Ok(fd) => {
                 file::judge_usage(&fd)?;
                 Ok(Some(Self { fd }))
@@ -216,7 +191,7 @@ impl UsageFile {
     /// Slots to look at: 1 up to this.
     pub fn slots_high(&self) -> usize {
         let [high] = self.words::<1>(usage::SLOTS_HIGH_AT);
-        (low(high) as usize).clamp(1, MAX_SLOTS)
+        slots_high(high)
     }
 
     /// The device in `row`, if any.
@@ -300,56 +275,35 @@ impl UsageFile {
         (totals, sum)
     }
 
-    /// The compute share of the device in `row`: all processes, living and ended, together.
+    /// What names the tenant's slots and devices.
     ///
-    /// Cost: one `pread` for each slot below [`UsageFile::slots_high`].
-    pub fn gate_sum(&self, row: usize) -> GateEntry {
-        (0..self.slots_high())
-            .map(|slot| self.gate(row, slot))
-            .fold(GateEntry::default(), GateEntry::with)
-    }
-
-    /// The part of `slot` in the compute share of the device in `row`.
-    pub fn gate(&self, row: usize, slot: usize) -> GateEntry {
-        let at = usage::gate_at(row.min(MAX_DEVICES - 1), slot.min(MAX_SLOTS - 1));
-        let [
-            busy_until_ns,
-            want_ns,
-            last_launch_ns,
-            used_ns,
-            launches,
-            longest_ns,
-            throttled_ns,
-            waited_ns,
-            drains_given_up,
-            sleepers,
-        ] = self.words::<{ gate::WORDS }>(at);
-        GateEntry {
-            busy_until_ns,
-            want_ns,
-            last_launch_ns,
-            used_ns,
-            launches,
-            longest_ns,
-            throttled_ns,
-            waited_ns,
-            drains_given_up,
-            sleepers,
-        }
-    }
-
-    /// The cap's clock of the device in `row`.
-    pub fn cap(&self, row: usize) -> CapEntry {
-        let at = usage::gate_at(row.min(MAX_DEVICES - 1), SHARED_SLOT) + gate_tenant::PAID_AT_NS;
-        let [paid_at_ns, closed_until_ns, share_ppm] = self.words::<{ gate_tenant::WORDS }>(at);
-        CapEntry { paid_at_ns, closed_until_ns, share_ppm }
+    /// Cost: one `pread` of 3 KiB.
+    pub fn head(&self) -> Head {
+        let words = self.words::<HEAD_WORDS>(usage::SLOTS_HIGH_AT);
+        let word = |at: usize| {
+            words.get(at.saturating_sub(usage::SLOTS_HIGH_AT) / 8).copied().unwrap_or(0)
+        };
+        let devices = core::array::from_fn(|row| {
+            let at = usage::device_at(row);
+            let head = word(at);
+            let uuid = [word(at + device::UUID), word(at + device::UUID + 8)];
+            let index = high(head);
+            let index = (index != u32::MAX).then_some(index);
+            (low(head) != 0).then(|| DeviceName { uuid: bytes_of(&uuid), index })
+        });
+        Head { slots_high: slots_high(word(usage::SLOTS_HIGH_AT)), devices }
     }
 
     /// `N` words at `offset`; what the file does not have is zero.
-    fn words<const N: usize>(&self, offset: usize) -> [u64; N] {
+    pub(crate) fn words<const N: usize>(&self, offset: usize) -> [u64; N] {
         let mut bytes = [[0_u8; 8]; N];
-        let _ = sys::read_at(&self.fd, bytes.as_flattened_mut(), offset as u64);
+        self.read(bytes.as_flattened_mut(), offset);
         bytes.map(u64::from_ne_bytes)
+    }
+
+    /// What lies at `offset`; what the file does not have stays as it is in `into`.
+    pub(crate) fn read(&self, into: &mut [u8], offset: usize) {
+        let _ = sys::read_at(&self.fd, into, offset as u64);
     }
 }
 
@@ -378,6 +332,10 @@ pub fn write_config(directory: &CStr, new: &Config) -> Result<(), AttachError> {
     file::replace_config(directory, &config)
 }
 
+fn slots_high(word: u64) -> usize {
+    (low(word) as usize).clamp(1, MAX_SLOTS)
+}
+
 /// The first half of a word, as it lies in the file.
 fn low(word: u64) -> u32 {
     u32::from_ne_bytes(word.to_ne_bytes().first_chunk().copied().unwrap_or_default())
@@ -398,10 +356,5 @@ const _: () = assert!(device::UUID == 8 && device::TOTAL_BYTES == 24 && device::
 const _: () = assert!(slot::START_TICKS == 8 && slot::PID_NAMESPACE == 16 && slot::COMM == 24);
 const _: () = assert!(slot::REASON == 40 && device::INDEX == 4 && slot::PID == 4);
 const _: () = assert!(line::HELD == 0 && line::ASKING == 8 && line::PEAK == 16);
-const _: () = assert!(gate::BUSY_UNTIL_NS == 0 && gate::WANT_NS == 8 && gate::LAST_LAUNCH_NS == 16);
-const _: () = assert!(gate::USED_NS == 24 && gate::LAUNCHES == 32 && gate::LONGEST_NS == 40);
-const _: () = assert!(gate::THROTTLED_NS == 48 && gate::WAITED_NS == 56);
-const _: () = assert!(gate::SLEEPERS == 72 && gate::WORDS == 10);
-const _: () = assert!(gate_tenant::PAID_AT_NS == 80 && gate_tenant::CLOSED_UNTIL_NS == 88);
-const _: () = assert!(gate_tenant::SHARE_PPM == 96 && gate_tenant::WORDS == 3);
 const _: () = assert!(line::REFUSALS == 24 && line::KINDS == 32);
+const _: () = assert!(usage::SLOTS_HIGH_AT < usage::DEVICES_AT);

@@ -125,9 +125,73 @@ fn a_process_waits_at_a_closed_gate_until_it_opens_or_its_time_is_up() {
         std::thread::sleep(std::time::Duration::from_millis(20));
         owner.renew(0, 11).expect("written");
         assert_eq!(share.gate_line().lease_ns, 11);
+        let other = GateLine { epoch: 5, lease_ns: 12, t_open_ns: 13, ..closed };
+        owner.describe_gate(0, &GateLine { gate: gate::FREE, ..other }).expect("written");
+        assert_eq!(share.gate_line(), other, "the state stays");
         owner.set_gate(0, &GateLine { gate: gate::TIMED, ..closed }).expect("written");
         waiter.join().expect("woken");
     });
+    std::fs::remove_dir_all(&path).expect("removed");
+}
+
+#[test]
+fn limits_are_read_again_only_when_they_are_others() {
+    let (path, at) = directory("changed");
+    write_config(&at, &Config::default()).expect("written");
+    let (owner, other) = (Owner::open(&at).expect("open"), Owner::open(&at).expect("open"));
+    let known = owner.read().expect("a config");
+    let changed = |known: &Config| owner.read_changed(known).expect("a config");
+    assert!(changed(&known).is_none());
+    other.set_gate(3, &GateLine { gate: gate::CLOSED, ..GateLine::default() }).expect("written");
+    assert!(changed(&known).is_none(), "gates are no limits");
+    let new = other.update(|config| config.weight = 9).expect("written");
+    assert_eq!(changed(&known).map(|config| config.weight), Some(9));
+    assert!(changed(&new).is_none());
+    // As the first process of a tenant without an owner leaves it.
+    other.set_any_gate(true).expect("written");
+    assert_eq!(changed(&new).map(|config| config.any_gate), Some(1));
+    // A writer that died half-way.
+    let odd = Config { epoch: new.epoch | 1, ..new };
+    std::fs::write(path.join("config"), zerocopy::IntoBytes::as_bytes(&odd)).expect("written");
+    assert!(changed(&odd).is_some());
+    std::fs::write(path.join("config"), "DIVVYCFG").expect("written");
+    assert!(owner.read_changed(&odd).is_err());
+    std::fs::remove_dir_all(&path).expect("removed");
+}
+
+#[test]
+fn the_lines_of_many_processes_are_read_in_blocks() {
+    let (path, at) = directory("blocks");
+    write_config(&at, &Config::default()).expect("written");
+    let tenants: Vec<Tenant> =
+        (0..21).map(|_| Tenant::attach(&at, &ConfigSource::Owner).expect("attached")).collect();
+    for (tenant, slot) in tenants.iter().zip(1..) {
+        let share = tenant.share(row(tenant)).expect("a slot");
+        share.add_used(slot);
+        share.set_closed_until_ns(77);
+    }
+    let file = UsageFile::open(&at).expect("readable").expect("there");
+    assert_eq!((file.slots_high(), file.gate_sum(0).used_ns), (22, (1..=21).sum()));
+    let head = file.head();
+    assert_eq!(head.slots_high, 22);
+    let named = |row: usize| file.device(row).map(|device| (device.uuid, device.index));
+    let in_head = head.devices.map(|device| device.map(|device| (device.uuid, device.index)));
+    assert_eq!(in_head, std::array::from_fn(named));
+    assert_eq!(in_head[0], Some(([7; 16], Some(0))));
+    for slots in
+        [vec![], vec![1], vec![3, 7, 8, 9, 20], vec![21], vec![15, 16, 4], vec![1023, 5000]]
+    {
+        let mut seen = Vec::new();
+        let cap =
+            file.gates(0, slots.iter().copied(), |slot, gate| seen.push((slot, gate.used_ns)));
+        assert_eq!(cap.closed_until_ns, 77);
+        let there = slots.iter().copied().filter(|slot| *slot < 1024);
+        let expected: Vec<_> = std::iter::once(0)
+            .chain(there)
+            .map(|slot| (slot, file.gate(0, slot).used_ns))
+            .collect();
+        assert_eq!(seen, expected);
+    }
     std::fs::remove_dir_all(&path).expect("removed");
 }
 
