@@ -4,6 +4,12 @@
 //! second, so a daemon that was started again knows what the one before it knew. A lock on the
 //! directory keeps two daemons from writing one tenant's gates.
 //!
+//! What is read is read twice over. A glance looks for what must be known soon, by some forty bytes of
+//! the limits, one reading of the tables of devices and slots, and the locks of those who live: other
+//! limits, processes that came or died, devices, contexts. A look at everything finds also what
+//! happens by accident or malice: files that were cut or replaced, gates that were overwritten,
+//! contexts that were given up.
+//!
 //! Promises: no reading or writing waits for a tenant; what a tenant wrote is a claim and changes only
 //! its own row; files that are cut, replaced, garbled or another's give a [`Refusal`] with a reason
 //! code. Does not decide anything: that is `divvy_policy::turns`.
@@ -17,14 +23,14 @@ use divvy_abi::config::{Config, GateLine};
 use divvy_abi::usage::SHARED_SLOT;
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_page::AttachError;
-use divvy_page::now_ns;
 use divvy_page::owner::Owner;
-use divvy_page::reader::{GateEntry, UsageFile};
+use divvy_page::reader::{GateEntry, Head, UsageFile};
 use divvy_policy::share;
 use divvy_policy::turns::{Gate, GateState, Sample};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
+use super::engine::now_ns;
 use super::place;
 use crate::doctor::Reason;
 use crate::snapshot::c_path;
@@ -51,6 +57,25 @@ impl From<AttachError> for Refusal {
     fn from(error: AttachError) -> Self {
         Self { reason: Reason::GatesNotHeld, detail: error.to_string() }
     }
+}
+
+/// How much of a tenant's files is read anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// What must be known soon.
+    Glance,
+    /// Everything.
+    Whole,
+}
+
+/// A slot that is somebody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Process {
+    slot: usize,
+    /// Whether that one lives.
+    alive: bool,
+    /// Its pid namespace, and its pid there.
+    identity: (u64, u32),
 }
 
 /// What is known of one device row of a tenant.
@@ -80,8 +105,9 @@ pub(super) struct Adopted {
     /// Whether a cap or a pause needs launches to look at their gates.
     is_limited: bool,
     usage: Option<(UsageFile, u64)>,
-    /// Slots that are somebody's, and whether that one lives.
-    slots: Vec<(usize, bool)>,
+    /// As the rows were named by it; `None` when they must be named anew.
+    head: Option<Head>,
+    processes: Vec<Process>,
     pub(super) rows: [Row; MAX_DEVICES],
     unneeded_since_ns: u64,
 }
@@ -126,12 +152,13 @@ impl Adopted {
             config,
             is_limited: false,
             usage: None,
-            slots: Vec::new(),
+            head: None,
+            processes: Vec::new(),
             rows: std::array::from_fn(|_| Row::default()),
             unneeded_since_ns: 0,
         };
         adopted.open_gates()?;
-        adopted.refresh()?;
+        adopted.refresh(Look::Whole)?;
         Ok(adopted)
     }
 
@@ -146,61 +173,110 @@ impl Adopted {
 
     /// Whether somebody runs or is about to run in it.
     pub(super) fn is_in_use(&self) -> bool {
-        self.slots.iter().any(|(_, alive)| *alive) || is_owner_alive(&self.directory)
+        self.processes.iter().any(|process| process.alive) || is_owner_alive(&self.directory)
     }
 
-    /// Reads limits, devices and processes anew.
-    pub(super) fn refresh(&mut self) -> Result<(), Refusal> {
-        self.config = self.owner.read()?;
-        let limits = Config { gates: [GateLine::default(); MAX_DEVICES], ..self.config.clone() };
-        self.is_limited = share::needs_gate(&limits);
-        for (row, line) in self.rows.iter_mut().zip(&self.config.gates) {
+    /// Reads limits, devices and processes anew; whether anything of it is not as it was.
+    pub(super) fn refresh(&mut self, look: Look) -> Result<bool, Refusal> {
+        let mut is_changed = self.refresh_limits(look)?;
+        if look == Look::Whole || self.usage.is_none() {
+            is_changed |= self.refresh_usage()?;
+        }
+        let Some((usage, _)) = &self.usage else { return Ok(is_changed) };
+        let head = usage.head();
+        let process = |slot| {
+            let entry = usage.slot(slot)?;
+            Some(Process { slot, alive: entry.alive, identity: (entry.pid_namespace, entry.pid) })
+        };
+        let processes: Vec<_> = (1..head.slots_high).filter_map(process).collect();
+        let is_other = self.processes != processes || self.head != Some(head);
+        self.processes = processes;
+        if is_changed || is_other {
+            self.head = Some(head);
+            self.name_rows(&head);
+        }
+        Ok(self.find_contexts(is_other || look == Look::Whole) || is_changed || is_other)
+    }
+
+    fn refresh_limits(&mut self, look: Look) -> Result<bool, Refusal> {
+        let config = match look {
+            Look::Whole => self.owner.read()?,
+            Look::Glance => match self.owner.read_changed(&self.config)? {
+                Some(config) => config,
+                None => return Ok(false),
+            },
+        };
+        let mut is_changed = config.epoch != self.config.epoch;
+        for (row, line) in self.rows.iter_mut().zip(&config.gates) {
             // The first process of a tenant without an owner writes the whole file.
             if row.written.is_some_and(|gate| gate.state as u32 != line.gate) {
                 row.written = None;
+                is_changed = true;
             }
         }
+        self.config = config;
+        self.take_limits();
+        Ok(is_changed)
+    }
+
+    fn take_limits(&mut self) {
+        let gates = [GateLine::default(); MAX_DEVICES];
+        self.is_limited = share::needs_gate(&Config { gates, ..self.config.clone() });
+    }
+
+    /// Opens the usage file where another lies there than the one that is open.
+    fn refresh_usage(&mut self) -> Result<bool, Refusal> {
         let there = inode(&self.directory, "usage");
-        if self.usage.as_ref().map(|(_, inode)| *inode) != there {
-            self.usage = UsageFile::open(&self.path)?.zip(there);
+        if self.usage.as_ref().map(|(_, inode)| *inode) == there {
+            return Ok(false);
         }
-        let Some((usage, _)) = &self.usage else { return Ok(()) };
-        self.slots.clear();
-        let slots = (1..usage.slots_high()).filter_map(|at| Some((at, usage.slot(at)?.alive)));
-        self.slots.extend(slots);
+        self.usage = UsageFile::open(&self.path)?.zip(there);
+        Ok(true)
+    }
+
+    /// Gives each row the device that it is of, and the share that the limits set there.
+    fn name_rows(&mut self, head: &Head) {
         let rules = self.config.compute_rules();
         let mut seen = Vec::new();
-        for (at, row) in self.rows.iter_mut().enumerate() {
-            let device = usage.device(at).filter(|device| !seen.contains(&device.uuid));
+        for (row, device) in self.rows.iter_mut().zip(head.devices) {
+            let device = device.filter(|device| !seen.contains(&device.uuid));
             row.uuid = device.map(|device| device.uuid);
+            row.index = device.and_then(|device| device.index);
             seen.extend(row.uuid);
-            let Some(device) = device else {
-                row.is_attached = false;
-                continue;
-            };
-            row.index = device.index;
             // Rules that make no sense are the library's to refuse.
-            let share = share::resolve(rules, device.index, &device.uuid).ok().flatten();
+            let share = row.uuid.and_then(|uuid| share::resolve(rules, row.index, &uuid).ok()?);
             row.share_ppm = share.unwrap_or(0);
-            row.is_attached = self.slots.iter().any(|(slot, alive)| {
-                let works = |gate: GateEntry| gate.last_launch_ns != 0 || gate.want_ns != 0;
-                *alive && (usage.line(at, *slot).held_bytes != 0 || works(usage.gate(at, *slot)))
-            });
         }
-        Ok(())
+    }
+
+    /// Finds the rows where a living process has a context, those that had one only if `all`; whether
+    /// any has changed.
+    fn find_contexts(&mut self, all: bool) -> bool {
+        let Some((usage, _)) = &self.usage else { return false };
+        let mut is_changed = false;
+        for (at, row) in self.rows.iter_mut().enumerate() {
+            if row.is_attached && !all {
+                continue;
+            }
+            let works = |gate: GateEntry| gate.last_launch_ns != 0 || gate.want_ns != 0;
+            let is_attached = row.uuid.is_some()
+                && self.processes.iter().filter(|process| process.alive).any(|process| {
+                    usage.line(at, process.slot).held_bytes != 0
+                        || works(usage.gate(at, process.slot))
+                });
+            is_changed |= row.is_attached != is_attached;
+            row.is_attached = is_attached;
+        }
+        is_changed
     }
 
     /// The processes that live, by pid namespace and pid.
-    pub(super) fn processes(&self) -> Vec<(u64, u32)> {
-        let Some((usage, _)) = &self.usage else { return Vec::new() };
-        let living = self.slots.iter().filter(|(_, alive)| *alive);
-        living
-            .filter_map(|(slot, _)| usage.slot(*slot))
-            .map(|slot| (slot.pid_namespace, slot.pid))
-            .collect()
+    pub(super) fn processes(&self) -> impl Iterator<Item = (u64, u32)> {
+        let living = self.processes.iter().filter(|process| process.alive);
+        living.map(|process| process.identity)
     }
 
-    /// What the tenant says of row `at`. Cost: two reads, and one for each of its processes.
+    /// What the tenant says of row `at`. Cost: one read for each eight of its processes.
     pub(super) fn sample(&self, at: usize, now_ns: u64) -> Sample {
         let (Some((usage, _)), Some(row)) = (&self.usage, self.rows.get(at)) else {
             return Sample::default();
@@ -208,16 +284,18 @@ impl Adopted {
         if !row.is_attached {
             return Sample::default();
         }
-        let mut sum = usage.gate(at, SHARED_SLOT);
-        for (slot, alive) in &self.slots {
-            let gate = usage.gate(at, *slot);
+        let mut sum = GateEntry::default();
+        let mut processes = self.processes.iter();
+        let slots = self.processes.iter().map(|process| process.slot);
+        let cap = usage.gates(at, slots, |slot, gate| {
+            let is_ended = slot != SHARED_SLOT && processes.next().is_none_or(|next| !next.alive);
             // Of a dead process the totals alone count, as they will when its slot is cleared.
-            sum = sum.with(if *alive {
-                gate
-            } else {
+            sum = sum.with(if is_ended {
                 GateEntry { busy_until_ns: 0, want_ns: 0, last_launch_ns: 0, sleepers: 0, ..gate }
+            } else {
+                gate
             });
-        }
+        });
         let is_closed = row.written.is_some_and(|gate| gate.state == GateState::Closed);
         let wants = is_closed
             && sum.want_ns > row.closed_at_ns
@@ -233,7 +311,7 @@ impl Adopted {
             used_ns: sum.used_ns,
             launches: sum.launches,
             sleeps: sum.sleepers != 0,
-            closed_until_ns: usage.cap(at).closed_until_ns,
+            closed_until_ns: cap.closed_until_ns,
             longest_ns: sum.longest_ns,
             weight: self.config.weight,
             priority: self.config.priority,
@@ -244,7 +322,12 @@ impl Adopted {
     /// Writes `gate` to row `at` where it is not what stands there, and keeps its lease alive.
     pub(super) fn put(&mut self, at: usize, gate: Gate, now_ns: u64) -> Result<(), Refusal> {
         let Some(row) = self.rows.get_mut(at) else { return Ok(()) };
-        let gate = Gate { watch: false, ..gate };
+        let is_closed = gate.state == GateState::Closed;
+        let gate = match is_closed {
+            // Nobody goes by these while nothing may be submitted, and each change is a write.
+            true => Gate { quantum_ns: 0, horizon_ns: 0, watch: false, ..gate },
+            false => Gate { watch: false, ..gate },
+        };
         let lease_ns = now_ns.saturating_add(LEASE_NS);
         if row.written != Some(gate) {
             let line = GateLine {
@@ -258,20 +341,22 @@ impl Adopted {
                 horizon_ns: gate.horizon_ns,
                 ..GateLine::default()
             };
-            self.owner.set_gate(at, &line)?;
+            if row.written.is_some_and(|before| before.state == gate.state) {
+                self.owner.describe_gate(at, &line)?;
+            } else {
+                self.owner.set_gate(at, &line)?;
+            }
             let expected_ns = row.written.map_or(0, |before| before.t_open_ns);
             if gate.t_open_ns != 0 && gate.t_open_ns != expected_ns {
                 // It sleeps; once told, it will be awake by then.
                 self.owner.wake(at);
             }
-            let is_closed = |gate: &Gate| gate.state == GateState::Closed;
-            if is_closed(&gate) && !row.written.as_ref().is_some_and(is_closed) {
+            if is_closed && row.written.is_none_or(|gate| gate.state != GateState::Closed) {
                 row.closed_at_ns = self::now_ns();
             }
             row.written = Some(gate);
             row.lease_ns = lease_ns;
-        } else if gate.state == GateState::Closed && now_ns.saturating_add(RENEW_NS) > row.lease_ns
-        {
+        } else if is_closed && now_ns.saturating_add(RENEW_NS) > row.lease_ns {
             self.owner.renew(at, lease_ns)?;
             row.lease_ns = lease_ns;
         }
@@ -295,6 +380,8 @@ impl Adopted {
                     config.any_gate = u32::from(share::needs_gate(config));
                 };
                 self.config = self.owner.update(change)?;
+                // Somebody may have changed the limits since they were read.
+                self.head = None;
                 self.unneeded_since_ns = 0;
             }
             (false, true) => {}

@@ -4,35 +4,43 @@
 //! writes the gates, and sleeps until the scheduler wants to be called again. It takes no lock that it
 //! could have to wait for; what the socket shows is left in a [`Shared`] that is only tried.
 //!
+//! What a daemon costs is paid by everybody, and that is mostly its steps. So a step touches what the
+//! scheduler asked for and what it changed, and nothing else: it reads the tenants that are watched,
+//! writes the gates that are not as before, and looks at the leases a few times in their length. Tenants
+//! that came, went or changed are chores between steps, done after the gates that somebody waits for.
+//!
 //! Promises: a tenant that vanishes, is garbled or hostile costs the others nothing but the time to
-//! read it; a row is seen empty once before another tenant has it; at the end every gate is opened.
+//! read it; a row is seen empty once before another tenant has it; at the end every gate is opened; a
+//! step allocates nothing unless tenants or devices have changed.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use divvy_abi::{MAX_DEVICES, Uuid};
-use divvy_page::now_ns;
-use divvy_policy::limit::UuidText;
-use divvy_policy::turns::{DeviceState, Gate, GateState, Mode, Sample, TenantState, Tuning, Turns};
+use divvy_policy::turns::{DeviceState, Gate, GateState, Sample, TenantState, Tuning, Turns};
 use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
+use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
-use super::adopted::Adopted;
-use super::card::{Board, Found};
-use super::owned::{Locks, Ownership};
+use super::adopted::{Adopted, Look, Refusal};
+use super::card::Board;
+use super::device::Device;
+use super::owned::Locks;
 use super::scan::Scanner;
-use super::wire::{DeviceView, TenantView, View};
-use crate::doctor::Reason;
+use super::wire::{TenantView, View};
 use crate::metrics::Steady;
 
-/// Time between two rounds of reading limits, devices and processes: while tenants share a device, and
-/// while they do not.
+/// Time between two glances at limits, devices and processes: while tenants share a device, and while
+/// they do not.
 const REFRESH_NS: (u64, u64) = (50_000_000, 200_000_000);
-/// Time between two looks for tenants.
+/// Time between two looks for tenants, and at all that is theirs.
 const SCAN_NS: u64 = 200_000_000;
-/// Time between two views for the socket, and two attempts at a device's lock.
+/// Chores that are due wait so long for the next step, which wakes us anyway.
+const CHORE_SLACK_NS: u64 = 5_000_000;
+/// Time between two looks at all gates, changed or not: a lease is renewed when a quarter of it has
+/// passed.
+const LEASES_NS: u64 = 12_500_000;
+/// Time between two views for the socket.
 const VIEW_NS: u64 = 100_000_000;
-const LOCK_NS: u64 = 1_000_000_000;
 /// Without a launch for so long, devices are looked at by the leases' period alone.
 const QUIET_NS: u64 = 500_000_000;
 
@@ -56,15 +64,6 @@ enum Seat {
     Taken(Box<Adopted>),
 }
 
-#[derive(Debug)]
-struct Device {
-    uuid: Uuid,
-    text: String,
-    ownership: Ownership,
-    tried_ns: u64,
-    found: Found,
-}
-
 /// The scheduler with all it holds.
 #[derive(Debug)]
 pub(super) struct Engine {
@@ -79,9 +78,28 @@ pub(super) struct Engine {
     device_states: Vec<DeviceState>,
     samples: Vec<Sample>,
     gates: Vec<Gate>,
+    /// The gates of the step before.
+    before: Vec<Gate>,
+    seated: Vec<Seated>,
+    foreign: Vec<u32>,
     /// Tenants, devices or what is attached to what may have changed since the last step.
     is_changed: bool,
+    /// The same since the card's thread was told.
+    is_news: bool,
+    leases_ns: u64,
     wakes: u64,
+}
+
+/// A tenant that has a row for a device.
+#[derive(Clone, Copy, Debug)]
+struct Seated {
+    seat: usize,
+    /// The tenant's own row for it.
+    row: usize,
+    /// Where their sample and gate are.
+    at: usize,
+    /// Whether an MPS daemon serves the device, so that no turns are taken.
+    mps: bool,
 }
 
 impl Engine {
@@ -103,7 +121,12 @@ impl Engine {
             device_states: Vec::new(),
             samples: Vec::new(),
             gates: Vec::new(),
+            before: Vec::new(),
+            seated: Vec::new(),
+            foreign: Vec::new(),
             is_changed: true,
+            is_news: true,
+            leases_ns: 0,
             wakes: 0,
         }
     }
@@ -116,28 +139,34 @@ impl Engine {
         let (mut scan_ns, mut refresh_ns, mut view_ns) = (0, 0, 0);
         while !self.shared.stop.load(Relaxed) {
             let now = now_ns();
+            let next_ns = self.step(now);
             if now >= scan_ns {
                 self.scan();
                 let in_use = self.tenants().any(|(_, tenant)| tenant.is_in_use());
                 if ends(in_use) {
                     break;
                 }
-                scan_ns = now.saturating_add(SCAN_NS);
-                refresh_ns = 0;
             }
-            if now >= refresh_ns {
-                self.refresh(now);
+            if now >= scan_ns.min(refresh_ns) {
+                self.refresh(now, if now >= scan_ns { Look::Whole } else { Look::Glance });
                 let is_shared = self.tenants().count() > 1;
                 let period_ns = if is_shared { REFRESH_NS.0 } else { REFRESH_NS.1 };
                 refresh_ns = now.saturating_add(period_ns);
             }
-            let next_ns = self.step();
-            if now >= view_ns {
-                self.show();
-                view_ns = now.saturating_add(VIEW_NS);
+            if now >= scan_ns {
+                scan_ns = now.saturating_add(SCAN_NS);
             }
             self.wakes += 1;
-            sleep_until(next_ns.min(scan_ns).min(refresh_ns));
+            // What has changed counts at once, and is shown when it does.
+            if !self.is_changed {
+                if now >= view_ns {
+                    self.show();
+                    view_ns = now.saturating_add(VIEW_NS);
+                }
+                let chores_ns = scan_ns.min(refresh_ns);
+                let may_wait = next_ns <= chores_ns.saturating_add(CHORE_SLACK_NS);
+                sleep_until(if may_wait { next_ns } else { chores_ns });
+            }
         }
         for seat in &mut self.seats {
             if let Seat::Taken(tenant) = seat {
@@ -160,10 +189,12 @@ impl Engine {
         for seat in &mut self.seats {
             if matches!(seat, Seat::Taken(tenant) if !tenant.is_in_place()) {
                 *seat = Seat::Left;
+                (self.is_changed, self.is_news) = (true, true);
             }
         }
         let known = self.tenants().map(|(_, tenant)| tenant.directory.clone()).collect();
         for tenant in self.scanner.new_tenants(&known) {
+            (self.is_changed, self.is_news) = (true, true);
             match self.seats.iter().position(|seat| matches!(seat, Seat::Empty)) {
                 Some(at) => {
                     if let Some(seat) = self.seats.get_mut(at) {
@@ -179,16 +210,31 @@ impl Engine {
     }
 
     /// Reads what changes rarely: limits, devices, processes, locks, foreign processes.
-    fn refresh(&mut self, now: u64) {
-        self.is_changed = true;
+    fn refresh(&mut self, now: u64, look: Look) {
+        let mut is_changed = self.is_changed;
         for seat in &mut self.seats {
-            if let Seat::Taken(tenant) = seat
-                && let Err(refusal) = tenant.refresh()
-            {
-                self.scanner.refuse(&tenant.directory, tenant.uid, refusal);
-                *seat = Seat::Left;
+            let Seat::Taken(tenant) = seat else { continue };
+            match tenant.refresh(look) {
+                Ok(is_other) => is_changed |= is_other,
+                Err(refusal) => {
+                    self.scanner.refuse(&tenant.directory, tenant.uid, refusal);
+                    *seat = Seat::Left;
+                    is_changed = true;
+                }
             }
         }
+        if is_changed {
+            (self.is_changed, self.is_news) = (true, true);
+            self.find_devices();
+        }
+        for device in self.devices.iter_mut().flatten() {
+            self.is_changed |= device.try_lock(&self.locks, now);
+        }
+        self.ask_the_card();
+    }
+
+    /// Lets go of devices that no tenant names any more and takes those that one has come to name.
+    fn find_devices(&mut self) {
         let uuids: Vec<Uuid> =
             self.tenants().flat_map(|(_, t)| t.rows.iter().filter_map(|row| row.uuid)).collect();
         for (slot, state) in self.devices.iter_mut().zip(&mut self.device_states) {
@@ -200,16 +246,6 @@ impl Engine {
         for uuid in uuids {
             self.add_device(uuid);
         }
-        for device in self.devices.iter_mut().flatten() {
-            let due = now >= device.tried_ns.saturating_add(LOCK_NS);
-            if due && !device.ownership.is_ours() {
-                device.ownership = self.locks.take(&device.text);
-            }
-            if due {
-                device.tried_ns = now;
-            }
-        }
-        self.ask_the_card();
     }
 
     fn add_device(&mut self, uuid: Uuid) {
@@ -218,9 +254,7 @@ impl Engine {
         {
             return;
         }
-        let text = UuidText(&uuid).to_string();
-        let ownership = self.locks.take(&text);
-        let device = Device { uuid, text, ownership, tried_ns: now_ns(), found: Found::default() };
+        let device = Device::new(uuid, &self.locks, now_ns());
         if let Some(slot) = self.devices.iter_mut().find(|slot| slot.is_none()) {
             *slot = Some(device);
         } else if self.devices.len() < MAX_DEVICES {
@@ -234,43 +268,39 @@ impl Engine {
     fn ask_the_card(&mut self) {
         let Some(board) = &self.board else { return };
         let Ok(mut board) = board.try_lock() else { return };
-        board.asked.clear();
-        for device in self.devices.iter().flatten() {
-            let uses = |row: &super::adopted::Row| row.is_attached && row.uuid == Some(device.uuid);
-            if self.tenants().filter(|(_, t)| t.rows.iter().any(uses)).count() > 1 {
-                board.asked.insert(device.text.clone());
+        if self.is_news {
+            self.is_news = false;
+            board.asked.clear();
+            for device in self.devices.iter().flatten() {
+                let uses =
+                    |row: &super::adopted::Row| row.is_attached && row.uuid == Some(device.uuid);
+                if self.tenants().filter(|(_, t)| t.rows.iter().any(uses)).count() > 1 {
+                    board.asked.insert(device.text.clone());
+                }
             }
+            board.known = match board.asked.is_empty() {
+                true => Default::default(),
+                false => self.tenants().flat_map(|(_, tenant)| tenant.processes()).collect(),
+            };
         }
-        board.known = match board.asked.is_empty() {
-            true => Default::default(),
-            false => self.tenants().flat_map(|(_, tenant)| tenant.processes()).collect(),
-        };
         for device in self.devices.iter_mut().flatten() {
-            device.found = board.found.get(&device.text).copied().unwrap_or_default();
+            let found = board.found.get(&device.text).copied().unwrap_or_default();
+            self.is_changed |= device.found != found;
+            device.found = found;
         }
     }
 
     /// One step of the scheduler; when it wants the next one.
-    fn step(&mut self) -> u64 {
-        let now = now_ns();
-        let width = self.devices.len();
-        if self.is_changed {
-            // Rows and columns may be others' now: everything is read.
-            self.is_changed = false;
-            self.samples.clear();
-            self.samples.resize(self.seats.len() * width, Sample::default());
-            self.gates.clear();
-            self.gates.resize(self.seats.len() * width, Gate { watch: true, ..Gate::default() });
+    fn step(&mut self, now: u64) -> u64 {
+        let is_changed = std::mem::take(&mut self.is_changed);
+        if is_changed {
+            self.seat();
         }
-        let rows = self.samples.chunks_mut(width.max(1)).zip(self.gates.chunks(width.max(1)));
-        for (seat, (samples, gates)) in self.seats.iter_mut().zip(rows) {
-            let Seat::Taken(tenant) = seat else { continue };
-            for (device, (sample, gate)) in self.devices.iter().zip(samples.iter_mut().zip(gates)) {
-                if let Some(at) = row_of(tenant, device.as_ref())
-                    && gate.watch
-                {
-                    *sample = tenant.sample(at, now);
-                }
+        for Seated { seat, row, at, .. } in &self.seated {
+            if let (Some(Seat::Taken(tenant)), Some(sample), Some(Gate { watch: true, .. })) =
+                (self.seats.get(*seat), self.samples.get_mut(*at), self.gates.get(*at))
+            {
+                *sample = tenant.sample(*row, now);
             }
         }
         let is_quiet = self.samples.iter().all(|sample| {
@@ -279,38 +309,85 @@ impl Engine {
                 && !sample.sleeps
                 && sample.last_launch_ns.saturating_add(QUIET_NS) < now
         });
-        let foreign: Vec<u32> = self.devices.iter().map(|d| foreign(d.as_ref())).collect();
+        self.before.clone_from(&self.gates);
         let mut next_ns = Turns {
             tuning: &self.tuning,
             tenants: &mut self.tenant_states,
             devices: &mut self.device_states,
         }
-        .step(now, &self.samples, &foreign, &mut self.gates);
-        for seat in self.seats.iter_mut().filter(|seat| matches!(seat, Seat::Left)) {
-            *seat = Seat::Empty;
-        }
-        for (seat, row) in self.seats.iter_mut().zip(self.gates.chunks(width.max(1))) {
-            let Seat::Taken(tenant) = seat else { continue };
-            let mut done = Ok(());
-            for (device, gate) in self.devices.iter().zip(row) {
-                if let Some(at) = row_of(tenant, device.as_ref()) {
-                    let has_turns = !device.as_ref().is_some_and(|device| device.found.mps);
-                    let gate = if has_turns { *gate } else { Gate::default() };
-                    done = done.and_then(|()| tenant.put(at, gate, now));
-                }
-            }
-            if let Err(refusal) = done.and_then(|()| tenant.put_any_gate(now)) {
-                self.scanner.refuse(&tenant.directory, tenant.uid, refusal);
-                *seat = Seat::Left;
-                self.is_changed = true;
+        .step(now, &self.samples, &self.foreign, &mut self.gates);
+        if is_changed {
+            for seat in self.seats.iter_mut().filter(|seat| matches!(seat, Seat::Left)) {
+                *seat = Seat::Empty;
             }
         }
+        self.put_gates(now, is_changed || now >= self.leases_ns);
         let is_closed = |gate: &Gate| gate.state == GateState::Closed;
         if is_quiet && !self.gates.iter().any(is_closed) {
             // Until the next round: a tenant that starts to work is met by an open gate.
             next_ns = now.saturating_add(REFRESH_NS.1);
         }
         next_ns
+    }
+
+    /// Finds anew who has which row, and has all of it read.
+    fn seat(&mut self) {
+        // Rows and columns may be others' now.
+        let width = self.devices.len();
+        self.samples.clear();
+        self.samples.resize(self.seats.len() * width, Sample::default());
+        self.gates.clear();
+        self.gates.resize(self.seats.len() * width, Gate { watch: true, ..Gate::default() });
+        self.seated.clear();
+        for (seat, taken) in self.seats.iter().enumerate() {
+            let Seat::Taken(tenant) = taken else { continue };
+            for (column, device) in self.devices.iter().enumerate() {
+                let Some(device) = device else { continue };
+                let is_of = |row: &super::adopted::Row| row.uuid == Some(device.uuid);
+                if let Some(row) = tenant.rows.iter().position(is_of) {
+                    let (at, mps) = (seat * width + column, device.found.mps);
+                    self.seated.push(Seated { seat, row, at, mps });
+                }
+            }
+        }
+        self.foreign.clear();
+        let devices = self.devices.iter();
+        self.foreign.extend(devices.map(|device| device.as_ref().map_or(0, Device::foreign)));
+    }
+
+    /// Writes the gates that are not as before, or looks at all, whose leases may be about to end.
+    fn put_gates(&mut self, now: u64, all: bool) {
+        for at in 0..self.seated.len() {
+            let Some(Seated { seat, row, at, mps }) = self.seated.get(at).copied() else {
+                continue;
+            };
+            let (Some(gate), Some(before)) = (self.gates.get(at), self.before.get(at)) else {
+                continue;
+            };
+            if all || (Gate { watch: before.watch, ..*gate }) != *before {
+                let gate = if mps { Gate::default() } else { *gate };
+                self.write(seat, |tenant| {
+                    tenant.put(row, gate, now)?;
+                    tenant.put_any_gate(now)
+                });
+            }
+        }
+        if all {
+            self.leases_ns = now.saturating_add(LEASES_NS);
+            // Those without a device too: a cap that was just set is to be met by the first launch.
+            (0..self.seats.len()).for_each(|seat| self.write(seat, |t| t.put_any_gate(now)));
+        }
+    }
+
+    /// Lets go of the tenant in `seat` where it cannot be written.
+    fn write(&mut self, seat: usize, write: impl FnOnce(&mut Adopted) -> Result<(), Refusal>) {
+        let Some(seat) = self.seats.get_mut(seat) else { return };
+        let Seat::Taken(tenant) = seat else { return };
+        if let Err(refusal) = write(tenant) {
+            self.scanner.refuse(&tenant.directory, tenant.uid, refusal);
+            *seat = Seat::Left;
+            (self.is_changed, self.is_news) = (true, true);
+        }
     }
 
     /// Leaves a view for the socket, unless somebody reads the last one just now.
@@ -320,8 +397,7 @@ impl Engine {
         view.seen_ns = now_ns();
         view.wakes = self.wakes;
         let devices = self.devices.iter().zip(&self.device_states);
-        view.devices =
-            devices.filter_map(|(d, state)| Some(device_view(d.as_ref()?, state))).collect();
+        view.devices = devices.filter_map(|(d, state)| Some(d.as_ref()?.view(state))).collect();
         view.tenants.clear();
         for (seat, state) in self.seats.iter().zip(&self.tenant_states) {
             if let Seat::Taken(tenant) = seat {
@@ -337,60 +413,12 @@ impl Engine {
     }
 }
 
-/// The row of `tenant` that is of `device`.
-fn row_of(tenant: &Adopted, device: Option<&Device>) -> Option<usize> {
-    let uuid = device?.uuid;
-    tenant.rows.iter().position(|row| row.uuid == Some(uuid))
-}
-
-/// Contexts that the scheduler must count on beside its own tenants'.
-fn foreign(device: Option<&Device>) -> u32 {
-    device.map_or(0, |device| match device.ownership {
-        Ownership::Ours(_) => device.found.foreign,
-        // At least those of whoever has the lock.
-        Ownership::Others(_) | Ownership::Unusable(_) => device.found.foreign.max(1),
-    })
-}
-
-fn device_view(device: &Device, state: &DeviceState) -> DeviceView {
-    let (reason, detail) = match (&device.ownership, device.found) {
-        (_, Found { mps: true, .. }) => {
-            (Some(Reason::Mps), Some("an MPS daemon serves it: no turns are taken".to_owned()))
-        }
-        (Ownership::Others(path), _) => (
-            Some(Reason::OtherDaemon),
-            Some(format!("another daemon divides it: {} is locked", path.display())),
-        ),
-        (Ownership::Unusable(why), _) => (Some(Reason::DeviceLock), Some(why.clone())),
-        (Ownership::Ours(_), Found { foreign: 1.., .. }) => (
-            Some(Reason::ForeignProcesses),
-            Some(format!("{} process(es) of no tenant use it", device.found.foreign)),
-        ),
-        (Ownership::Ours(_), _) => (None, None),
-    };
-    let counters = state.counters();
-    let mode = match state.mode() {
-        _ if device.found.mps => "mps",
-        Mode::Free => "free",
-        Mode::Counted => "counted",
-        Mode::Lull => "lull",
-        Mode::Held => "held",
-        Mode::Drain => "drain",
-        Mode::Together => "together",
-    };
-    DeviceView {
-        uuid: device.text.clone(),
-        mode: mode.to_owned(),
-        reason: reason.map(|reason| reason.to_string()),
-        detail,
-        foreign: device.found.foreign,
-        turns: counters.turns,
-        handovers: counters.handovers,
-        drain_timeouts: counters.drain_timeouts,
-        preemptions: counters.preemptions,
-        trials: counters.trials,
-        together_ns: counters.together_ns,
-    }
+/// CLOCK_MONOTONIC, without a system call where that can be: the C library's is fit for this process.
+pub(super) fn now_ns() -> u64 {
+    let Ok(now) = clock_gettime(ClockId::CLOCK_MONOTONIC) else { return divvy_page::now_ns() };
+    let [seconds, rest] =
+        [now.tv_sec(), now.tv_nsec()].map(|part| u64::try_from(part).unwrap_or(0));
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
 /// Sleeps until `deadline_ns`, a signal, or not at all where it has passed.

@@ -5,13 +5,14 @@
 //! any time. A closed gate opens by itself when its daemon has not renewed it for 100 ms.
 //!
 //! [`engine`] is the thread that schedules, [`adopted`] one tenant in its hands, [`scan`] finds them;
-//! [`owned`] keeps one daemon to a device, [`card`] knows who else is there and
+//! [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
 //! [`look`] asks NVML for it; [`server`] and [`client`] speak [`wire`] on a socket; [`place`],
 //! [`start`] and [`keep`] see to it that there is one daemon.
 
 mod adopted;
 mod card;
 pub(crate) mod client;
+mod device;
 mod engine;
 pub(crate) mod keep;
 mod look;

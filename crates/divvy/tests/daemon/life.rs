@@ -167,6 +167,35 @@ fn two_that_compete_take_turns_until_the_daemon_is_told_to_end() {
     }
 }
 
+/// Calls of `read` and its kin that process `pid` has made.
+fn reads(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
+    let calls = text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();
+    calls.parse().unwrap()
+}
+
+#[test]
+fn a_step_reads_a_tenant_once_and_the_rest_is_read_rarely() {
+    let root = Root::new("reads");
+    let (one, two) = (Fake::busy(&root, "a", 1), Fake::busy(&root, "b", 1));
+    let daemon = root.daemon(&[]);
+    take_turns(&one, &two);
+    let look = || {
+        let view = root.view().unwrap();
+        let tenants = view["tenants"].as_array().unwrap().len() as u64;
+        (Instant::now(), reads(daemon.pid()), view["wakes"].as_u64().unwrap(), tenants)
+    };
+    let (began, reads_before, wakes_before, _) = look();
+    std::thread::sleep(Duration::from_secs(1));
+    let (ended, reads_after, wakes_after, tenants) = look();
+    let (reads, wakes) = (reads_after - reads_before, wakes_after - wakes_before);
+    println!("{reads} reads, {wakes} steps");
+    // A glance at a tenant is three, twenty times a second; a look at all of it five or more.
+    let chores = (ended - began).as_millis() as u64 * 130 * tenants / 1000;
+    let most = 2 * wakes + chores + 100;
+    assert!(reads <= most, "{reads} reads in {wakes} steps, beside {tenants} tenants: over {most}");
+}
+
 #[test]
 fn a_killed_daemon_leaves_no_gate_closed_beyond_its_lease_and_the_next_goes_on() {
     let root = Root::new("killed");

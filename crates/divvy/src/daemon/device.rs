@@ -1,0 +1,100 @@
+//! A device that tenants use: whose it is to divide, who else is on it, and what people are told.
+//!
+//! Does not divide it: that is [`super::engine`].
+
+use divvy_abi::Uuid;
+use divvy_policy::limit::UuidText;
+use divvy_policy::turns::{DeviceState, Mode};
+
+use super::card::Found;
+use super::owned::{Locks, Ownership};
+use super::wire::DeviceView;
+use crate::doctor::Reason;
+
+/// Time between two attempts at a device's lock.
+const LOCK_NS: u64 = 1_000_000_000;
+
+/// A device.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) uuid: Uuid,
+    /// The same for people and files.
+    pub(super) text: String,
+    /// Who else is there.
+    pub(super) found: Found,
+    ownership: Ownership,
+    tried_ns: u64,
+}
+
+impl Device {
+    /// The device with this UUID, which is made ours where that can be.
+    pub(super) fn new(uuid: Uuid, locks: &Locks, now_ns: u64) -> Self {
+        let text = UuidText(&uuid).to_string();
+        let ownership = locks.take(&text);
+        Self { uuid, text, found: Found::default(), ownership, tried_ns: now_ns }
+    }
+
+    /// Tries now and then to make it ours where it is not; whether it may be another's now.
+    pub(super) fn try_lock(&mut self, locks: &Locks, now_ns: u64) -> bool {
+        if now_ns < self.tried_ns.saturating_add(LOCK_NS) {
+            return false;
+        }
+        self.tried_ns = now_ns;
+        if self.ownership.is_ours() {
+            return false;
+        }
+        self.ownership = locks.take(&self.text);
+        true
+    }
+
+    /// Contexts that the scheduler must count on beside its own tenants'.
+    pub(super) fn foreign(&self) -> u32 {
+        match self.ownership {
+            Ownership::Ours(_) => self.found.foreign,
+            // At least those of whoever has the lock.
+            Ownership::Others(_) | Ownership::Unusable(_) => self.found.foreign.max(1),
+        }
+    }
+
+    /// What people are told of it.
+    pub(super) fn view(&self, state: &DeviceState) -> DeviceView {
+        let (reason, detail) = match (&self.ownership, self.found) {
+            (_, Found { mps: true, .. }) => {
+                (Some(Reason::Mps), Some("an MPS daemon serves it: no turns are taken".to_owned()))
+            }
+            (Ownership::Others(path), _) => (
+                Some(Reason::OtherDaemon),
+                Some(format!("another daemon divides it: {} is locked", path.display())),
+            ),
+            (Ownership::Unusable(why), _) => (Some(Reason::DeviceLock), Some(why.clone())),
+            (Ownership::Ours(_), Found { foreign: 1.., .. }) => (
+                Some(Reason::ForeignProcesses),
+                Some(format!("{} process(es) of no tenant use it", self.found.foreign)),
+            ),
+            (Ownership::Ours(_), _) => (None, None),
+        };
+        let counters = state.counters();
+        let mode = match state.mode() {
+            _ if self.found.mps => "mps",
+            Mode::Free => "free",
+            Mode::Counted => "counted",
+            Mode::Lull => "lull",
+            Mode::Held => "held",
+            Mode::Drain => "drain",
+            Mode::Together => "together",
+        };
+        DeviceView {
+            uuid: self.text.clone(),
+            mode: mode.to_owned(),
+            reason: reason.map(|reason| reason.to_string()),
+            detail,
+            foreign: self.found.foreign,
+            turns: counters.turns,
+            handovers: counters.handovers,
+            drain_timeouts: counters.drain_timeouts,
+            preemptions: counters.preemptions,
+            trials: counters.trials,
+            together_ns: counters.together_ns,
+        }
+    }
+}
