@@ -1,13 +1,20 @@
 //! Who else is on the cards: processes of no tenant, and MPS, as NVML tells.
 //!
-//! A thread of its own decides once a second whether to ask, and only while tenants share a device,
-//! because an answer takes milliseconds and the scheduling thread must not wait. NVML is asked anew
-//! when the tenants have changed or the driver has more or fewer users than before, which the kernel
-//! counts; else every [`LONGEST`]. Both sides exchange what they know through a [`Board`], which the
-//! scheduling thread only ever tries to take.
+//! An answer takes milliseconds of waiting and, by the process that NVML is asked in, tens of
+//! milliseconds of a processor, which users pay for. So a thread of its own asks, only while tenants
+//! share a device, and only when there may be something new: the tenants' processes or devices have
+//! changed, or the driver has more or fewer users than before, which the kernel counts as open
+//! descriptors of its files. Nobody has a context without such descriptors.
 //!
-//! Where the processes NVML names cannot be told from the tenants' (another pid namespace), nothing is
-//! said of foreign ones. Without NVML nothing happens.
+//! Promises: what comes together is one question, asked when all has been still for [`SETTLE`], and at
+//! most one in [`GAP`]; so a context of a stranger counts, as a rule, half a second after it has come,
+//! and at most [`GAP`] and a tick after, however much else comes and goes. Where the kernel counts
+//! users, a question that nothing led to is asked every [`LONGEST`]: a stranger may come in the instant
+//! another goes. Where it does not (no such files), every [`UNCOUNTED`] and no sooner seen than that.
+//!
+//! Both sides exchange what they know through a [`Board`], which the scheduling thread only ever tries
+//! to take. Where the processes NVML names cannot be told from the tenants' (another pid namespace),
+//! nothing is said of foreign ones. Without NVML nothing happens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -17,12 +24,18 @@ use std::time::Duration;
 
 use super::look::{self, Seen};
 
-/// Time between two decisions.
-const PERIOD: Duration = Duration::from_secs(1);
-/// Periods after which NVML is asked though nothing is known to have changed, and after it could not
-/// be asked.
-const LONGEST: u32 = 5;
-const RETRY: u32 = 30;
+/// Time between two looks at what costs little.
+const TICK: Duration = Duration::from_millis(250);
+/// How long everything must have been as it is, and how long that is waited for.
+const SETTLE: Duration = TICK;
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Shortest time between two questions.
+const GAP: Duration = Duration::from_secs(3);
+/// Longest time between two questions: where the kernel counts users, where it does not, and after NVML
+/// could not be asked.
+const LONGEST: Duration = Duration::from_secs(60);
+const UNCOUNTED: Duration = Duration::from_secs(5);
+const RETRY: Duration = Duration::from_secs(30);
 /// Where the kernel counts the driver's users: open descriptors of its device files.
 const USES: [&str; 2] = ["/sys/module/nvidia/refcnt", "/sys/module/nvidia_uvm/refcnt"];
 
@@ -48,7 +61,7 @@ pub(super) struct Found {
     pub(super) mps: bool,
 }
 
-/// What an answer depends on, as far as it costs nothing to know.
+/// What an answer depends on, as far as it costs little to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Circumstances {
     asked: BTreeSet<String>,
@@ -56,12 +69,16 @@ struct Circumstances {
     uses: [Option<String>; 2],
 }
 
-/// The last answer.
+/// When NVML is asked, and what it said.
 #[derive(Debug, Default)]
-struct Last {
-    to: Circumstances,
-    /// Periods ago; `None` when there has been no answer yet.
-    age: Option<u32>,
+struct Asker {
+    /// As they were at the last tick, and for how long they have been.
+    now: Circumstances,
+    still: Duration,
+    /// How long they have not been those of the last answer.
+    new_for: Duration,
+    /// Under which it was asked last, and how long ago; `None` when it has not been.
+    last: Option<(Circumstances, Duration)>,
     /// `None` when NVML could not be asked.
     found: Option<BTreeMap<String, Found>>,
 }
@@ -78,47 +95,55 @@ pub(super) fn start(is_system: bool) -> std::io::Result<Arc<Mutex<Board>>> {
 }
 
 fn watch(board: &Mutex<Board>, is_system: bool) {
-    let mut last = Last::default();
+    let mut asker = Asker::default();
     loop {
-        std::thread::sleep(PERIOD);
+        std::thread::sleep(TICK);
         let (asked, known) = {
             let board = board.lock().unwrap_or_else(PoisonError::into_inner);
             (board.asked.clone(), board.known.clone())
         };
-        // Read before NVML is asked: whoever comes meanwhile makes it be asked again.
-        let uses = USES.map(|path| std::fs::read_to_string(path).ok());
-        let now = Circumstances { asked, known, uses };
         let mut found = BTreeMap::new();
-        if now.asked.is_empty() {
-            last = Last::default();
+        if asked.is_empty() {
+            asker = Asker::default();
         } else {
-            if last.is_due(&now) {
-                let seen = look::ask(&now.asked);
-                let count = |(uuid, seen)| (uuid, found_in(&seen, &now.known));
-                last.found = seen.map(|seen| seen.into_iter().map(count).collect());
-                last.to = now.clone();
-                last.age = Some(0);
+            // Read before NVML is asked: whoever comes meanwhile makes it be asked again.
+            let uses = USES.map(|path| std::fs::read_to_string(path).ok());
+            if asker.is_due(Circumstances { asked, known, uses }) {
+                asker.ask();
             }
             let mps = has_mps_pipe(is_system);
-            for uuid in now.asked {
-                let told = last.found.as_ref().and_then(|found| found.get(&uuid).copied());
+            for uuid in &asker.now.asked {
+                let told = asker.found.as_ref().and_then(|found| found.get(uuid).copied());
                 let told = told.unwrap_or_default();
-                found.insert(uuid, Found { mps: told.mps || mps, ..told });
+                found.insert(uuid.clone(), Found { mps: told.mps || mps, ..told });
             }
         }
         board.lock().unwrap_or_else(PoisonError::into_inner).found = found;
     }
 }
 
-impl Last {
-    /// Whether NVML is to be asked under the circumstances of `now`. Called once a period.
-    fn is_due(&mut self, now: &Circumstances) -> bool {
-        let Some(age) = &mut self.age else { return true };
-        *age += 1;
-        match self.found {
-            Some(_) => *age >= LONGEST || self.to != *now,
-            None => *age >= RETRY,
+impl Asker {
+    /// Whether NVML is to be asked under the circumstances of `now`. Called once a tick.
+    fn is_due(&mut self, now: Circumstances) -> bool {
+        self.still = if self.now == now { self.still + TICK } else { Duration::ZERO };
+        self.now = now;
+        let is_new = self.last.as_ref().is_none_or(|(then, _)| *then != self.now);
+        self.new_for = if is_new { self.new_for + TICK } else { Duration::ZERO };
+        let is_due = is_new && (self.still >= SETTLE || self.new_for >= PATIENCE);
+        let Some((_, ago)) = &mut self.last else { return is_due };
+        *ago += TICK;
+        match (&self.found, &self.now.uses) {
+            (None, _) => *ago >= RETRY,
+            (_, [None, None]) => *ago >= UNCOUNTED || is_due && *ago >= GAP,
+            _ => *ago >= LONGEST || is_due && *ago >= GAP,
         }
+    }
+
+    fn ask(&mut self) {
+        let seen = look::ask(&self.now.asked);
+        let count = |(uuid, seen)| (uuid, found_in(&seen, &self.now.known));
+        self.found = seen.map(|seen| seen.into_iter().map(count).collect());
+        self.last = Some((self.now.clone(), Duration::ZERO));
     }
 }
 
@@ -168,20 +193,63 @@ mod tests {
         assert_eq!(foreign(&[], &known), 0);
     }
 
+    /// Users of the driver, and a process of a tenant.
+    fn with(uses: Option<u32>, pid: u32) -> Circumstances {
+        let uses = [uses.map(|uses| format!("{uses}\n")), None];
+        Circumstances { known: BTreeSet::from([(1, pid)]), uses, ..Circumstances::default() }
+    }
+
+    /// An asker that was answered under `last` just now.
+    fn answered(last: &Circumstances) -> Asker {
+        Asker {
+            now: last.clone(),
+            still: SETTLE,
+            new_for: Duration::ZERO,
+            last: Some((last.clone(), Duration::ZERO)),
+            found: Some(BTreeMap::new()),
+        }
+    }
+
+    /// Time until it is due while the circumstances are those of `at`, by tick.
+    fn due_after(mut asker: Asker, at: impl Fn(u32) -> Circumstances) -> Duration {
+        let ticks = (1..1000).find(|tick| asker.is_due(at(*tick)));
+        TICK * ticks.expect("it is never due")
+    }
+
     #[test]
-    fn nvml_is_asked_when_something_changed_and_now_and_then() {
-        let now =
-            Circumstances { uses: [Some("7\n".to_owned()), None], ..Circumstances::default() };
-        let mut last = Last::default();
-        assert!(last.is_due(&now));
-        last = Last { to: now.clone(), age: Some(0), found: Some(BTreeMap::new()) };
-        assert!(!last.is_due(&now) && !last.is_due(&now));
-        let more = Circumstances { uses: [Some("8\n".to_owned()), None], ..now.clone() };
-        let others = Circumstances { known: BTreeSet::from([(1, 2)]), ..now.clone() };
-        assert!(last.is_due(&more) && last.is_due(&others));
-        assert!(last.is_due(&now), "it is long ago");
-        last = Last { to: now.clone(), age: Some(0), found: None };
-        assert!((1..RETRY).all(|_| !last.is_due(&more)) && last.is_due(&more));
+    fn what_comes_together_is_one_question() {
+        let comes = |tick: u32| with(Some(tick.min(3)), 7);
+        let mut asker = Asker::default();
+        let asked: Vec<u32> = (1..60)
+            .filter(|tick| {
+                let due = asker.is_due(comes(*tick));
+                if due {
+                    asker.last = Some((asker.now.clone(), Duration::ZERO));
+                    asker.found = Some(BTreeMap::new());
+                }
+                due
+            })
+            .collect();
+        assert_eq!(asked, [4], "once, when the last has come");
+    }
+
+    #[test]
+    fn what_is_new_is_asked_for_soon_and_not_too_often() {
+        let (before, more, others) = (with(Some(7), 1), with(Some(8), 1), with(Some(7), 2));
+        for new in [&more, &others] {
+            assert_eq!(due_after(answered(&before), |_| new.clone()), GAP);
+            let mut long_ago = answered(&before);
+            assert!((0..40).all(|_| !long_ago.is_due(before.clone())));
+            assert_eq!(due_after(long_ago, |_| new.clone()), 2 * TICK);
+        }
+        // Somebody comes or goes at every tick.
+        assert_eq!(due_after(answered(&before), |tick| with(Some(tick), 9)), GAP);
+        assert_eq!(due_after(Asker::default(), |tick| with(Some(tick), 9)), PATIENCE);
+        assert_eq!(due_after(answered(&before), |_| before.clone()), LONGEST);
+        let uncounted = with(None, 1);
+        assert_eq!(due_after(answered(&uncounted), |_| uncounted.clone()), UNCOUNTED);
+        let refused = Asker { found: None, ..answered(&before) };
+        assert_eq!(due_after(refused, |_| more.clone()), RETRY);
     }
 
     #[test]
