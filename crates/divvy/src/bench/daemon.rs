@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
+use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
 use crate::stage::Stage;
@@ -20,8 +21,10 @@ pub(super) struct Daemon {
 /// What a process has used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
-    /// Time on processors, that of its children included.
-    pub(super) cpu: Duration,
+    /// Time of all its threads on processors, to the nanosecond.
+    pub(super) own: Duration,
+    /// That of its children that have ended, in steps of 10 ms.
+    pub(super) children: Duration,
     /// Memory that is resident.
     pub(super) resident_bytes: u64,
 }
@@ -63,7 +66,11 @@ impl Daemon {
             let path = format!("/proc/{}/{file}", self.child.id());
             std::fs::read_to_string(&path).with_context(|| format!("{path} cannot be read"))
         };
-        usage(&read("stat")?, &read("statm")?).context("/proc says something else than expected")
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).context("a pid of another kind")?);
+        // Ticks of 10 ms would be half a percent of a run by themselves.
+        let own = clock_getcpuclockid(pid).and_then(|clock| clock.now()).context("no clock")?;
+        usage(own.into(), &read("stat")?, &read("statm")?)
+            .context("/proc says something else than expected")
     }
 }
 
@@ -81,11 +88,20 @@ impl Watch {
         Ok(())
     }
 
-    /// Time on processors between the first look and the last, in percent of one.
+    /// Time on processors between the first look and the last, its children's included, in percent of
+    /// one.
     pub(super) fn cpu_percent(&self) -> Result<f64> {
         let [(from, before), (until, after)] = self.seen.context("nothing ran")?;
         let wall = until.saturating_sub(from).as_secs_f64();
-        Ok(after.cpu.saturating_sub(before.cpu).as_secs_f64() / wall.max(0.01) * 100.0)
+        let own = after.own.saturating_sub(before.own);
+        let all = own + after.children.saturating_sub(before.children);
+        Ok(all.as_secs_f64() / wall.max(0.01) * 100.0)
+    }
+
+    /// What its children had used by the last look.
+    pub(super) fn children(&self) -> Result<Duration> {
+        let [_, (_, after)] = self.seen.context("nothing ran")?;
+        Ok(after.children)
     }
 
     /// Memory at the last look.
@@ -95,25 +111,27 @@ impl Watch {
     }
 }
 
-/// Where the benchmark's tenants are.
+/// Where the benchmark's tenants are, or will be: on a machine that never had one, the first makes the
+/// directory.
 fn tenants() -> Vec<PathBuf> {
     let roots = tenant_dir::roots(tenant_dir::uid());
-    roots.into_iter().map(|root| root.join("tenants")).filter(|path| path.is_dir()).collect()
+    roots.into_iter().map(|root| root.join("tenants")).collect()
 }
 
-/// Out of `/proc/PID/stat` and `/proc/PID/statm`. Linux counts a hundred ticks a second, whatever its
-/// timer, and in pages of 4 KiB on the machines this runs on.
-fn usage(stat: &str, statm: &str) -> Option<Usage> {
+/// `own`, and the rest out of `/proc/PID/stat` and `/proc/PID/statm`. Linux counts a hundred ticks a
+/// second, whatever its timer, and in pages of 4 KiB on the machines this runs on.
+fn usage(own: Duration, stat: &str, statm: &str) -> Option<Usage> {
     // The program's name may hold anything, and ends at the last parenthesis.
     let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_whitespace().skip(11);
-    // Of user and system, its own and its children's.
+    let mut fields = fields.split_whitespace().skip(13);
+    // Of user and system.
     let mut ticks = 0_u64;
-    for _ in 0..4 {
+    for _ in 0..2 {
         ticks += fields.next()?.parse::<u64>().ok()?;
     }
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
-    Some(Usage { cpu: Duration::from_millis(ticks * 10), resident_bytes: pages * 4096 })
+    let children = Duration::from_millis(ticks * 10);
+    Some(Usage { own, children, resident_bytes: pages * 4096 })
 }
 
 impl Drop for Daemon {
@@ -136,9 +154,10 @@ mod tests {
     #[test]
     fn usage_is_read() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 100 0 0 0 25 17 3 1 20 0 3 0 99 1 2";
-        let usage = usage(stat, "5000 300 200 1 0 50 0\n").unwrap();
-        assert_eq!(usage.cpu, Duration::from_millis(460));
+        let own = Duration::from_nanos(7);
+        let usage = usage(own, stat, "5000 300 200 1 0 50 0\n").unwrap();
+        assert_eq!((usage.own, usage.children), (own, Duration::from_millis(40)));
         assert_eq!(usage.resident_bytes, 300 * 4096);
-        assert!(super::usage("7 (x", "1 2").is_none());
+        assert!(super::usage(own, "7 (x", "1 2").is_none());
     }
 }

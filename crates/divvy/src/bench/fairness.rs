@@ -3,6 +3,8 @@
 //! On the bare driver they get what its time slices give; Divvy's daemon divides by turns. Every
 //! figure of ours is taken with a daemon of the benchmark's own, unless its name says otherwise.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail};
 
 use super::busy::{self, Kernel, Length, Ran, Work, text};
@@ -29,6 +31,10 @@ const TWO: &str = "2 equal tenants, variation";
 const NOISY: &str = "one that synchronises beside 3 floods";
 const HALF: &str = "one that idles half the time";
 const COST: &str = "daemon with 8 busy tenants";
+/// Tenants that come make the daemon ask NVML who else is there, some seconds after at the latest: that
+/// is a figure of its own, and no part of what the daemon takes while they run.
+const COME: Duration = Duration::from_secs(4);
+const ASKING: &str = "daemon asking NVML as 8 tenants come, of a processor";
 
 fn capped(caps: [u32; 2]) -> String {
     format!("tenants of {} and {} %", caps[0], caps[1])
@@ -378,6 +384,7 @@ impl<'a> Hall<'a> {
     fn measure_cost(&mut self) -> Result<()> {
         let work = Work::new("async", self.kernel(US_100)?);
         let mut cpu = Figure::new(format!("{COST}, of a processor"), "%", Goal::AtMost(2.0));
+        let mut asking = Figure::new(ASKING, "ms", Goal::None);
         let mut memory = Figure::new(format!("{COST}, resident"), "MiB", Goal::AtMost(20.0));
         for side in self.sides(false).into_iter().filter(Side::is_ours) {
             self.bench.step(COST);
@@ -391,18 +398,21 @@ impl<'a> Hall<'a> {
             let programs: Vec<_> =
                 tenancies.iter().map(|tenancy| (tenancy, work.clone())).collect();
             let mut watch = Watch::default();
-            let ran = busy::run_with(self.bench, &programs, self.length, |since| {
-                watch.look(daemon, since)
-            });
-            match ran {
+            let before = daemon.usage()?.children;
+            let length = Length { warm_up: COME, ..self.length };
+            let look = |since| watch.look(daemon, since);
+            match busy::run_with(self.bench, &programs, length, look) {
                 Ok(_) => {
                     cpu.take(&side.name, watch.cpu_percent());
+                    let after = watch.children();
+                    let ms = after.map(|after| after.saturating_sub(before).as_secs_f64() * 1e3);
+                    asking.take(&side.name, ms);
                     memory.take(&side.name, watch.resident_mib());
                 }
                 Err(error) => cpu.take(&side.name, Err(error)),
             }
         }
-        self.keep(US_100, [cpu, memory]);
+        self.keep(US_100, [cpu, asking, memory]);
         Ok(())
     }
 }
