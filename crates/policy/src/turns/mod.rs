@@ -44,7 +44,8 @@ pub struct Tuning {
     pub min_quantum_ns: u64,
     /// Longest mean turn, and longest turn of any weight.
     pub max_quantum_ns: u64,
-    /// Mean turn while a tenant of the latency class has work.
+    /// Longest turn of others while a tenant of the latency class waits. Its own are as long as any:
+    /// a request that fits is answered in one.
     pub latency_quantum_ns: u64,
     /// Shortest turn of any weight; a tenant of small weight has fewer turns instead.
     pub min_turn_ns: u64,
@@ -92,6 +93,10 @@ pub struct Tuning {
     pub retrial_ns: u64,
     /// Longest time between two trials.
     pub max_retrial_ns: u64,
+    /// Everybody open for so long is compared with turns anew, whatever is seen meanwhile.
+    pub renew_ns: u64,
+    /// A launch that found its gate open is with the driver so long after: an H200's takes 3 us.
+    pub launch_ns: u64,
 }
 
 impl Default for Tuning {
@@ -99,8 +104,8 @@ impl Default for Tuning {
         const US: u64 = 1_000;
         const MS: u64 = 1_000_000;
         Self {
-            takeover_ns: 240 * US,
-            takeover_cost_ppm: 16_000,
+            takeover_ns: 180 * US,
+            takeover_cost_ppm: 13_500,
             min_quantum_ns: 5 * MS,
             max_quantum_ns: 50 * MS,
             latency_quantum_ns: 2 * MS,
@@ -127,6 +132,8 @@ impl Default for Tuning {
             baseline_ns: 100 * MS,
             retrial_ns: 1_000 * MS,
             max_retrial_ns: 10_000 * MS,
+            renew_ns: 60_000 * MS,
+            launch_ns: 20 * US,
         }
     }
 }

@@ -59,22 +59,24 @@ impl Domain<'_> {
     /// Whether this step's samples are everybody's; a step between full ones only looks for work that
     /// goes first.
     pub(super) fn is_full_step(&self) -> bool {
-        !self.state.light_step || self.overtaken()
+        let hurries = |t: &TenantState| t.latency && self.contends(t);
+        !self.state.light_step || self.overtaken() || self.members().any(hurries)
     }
 
     fn settle_lingering(&mut self) {
-        let now_ns = self.now_ns;
+        let (tuning, now_ns) = (self.tuning, self.now_ns);
         for tenant in self.members_mut() {
             let over = now_ns.saturating_sub(tenant.closed_ns) > LINGER_NS;
-            tenant.lingering &= tenant.busy(now_ns) && !over;
+            let at_work = tenant.busy(now_ns) || tenant.may_be_launching(tuning, now_ns);
+            tenant.lingering &= at_work && !over;
         }
     }
 
     /// Opens everybody.
     pub(super) fn begin_lull(&mut self) {
-        let now_ns = self.now_ns;
+        let (now_ns, long_ns) = (self.now_ns, self.tuning.min_hold_ns);
         for tenant in self.members_mut() {
-            tenant.end_turn(now_ns, true);
+            tenant.end_turn(now_ns, true, long_ns);
             tenant.open_gate(now_ns);
             tenant.picked = false;
         }
@@ -145,7 +147,7 @@ impl Domain<'_> {
         let now_ns = self.now_ns;
         let timed_out = self.lasted(since_ns, self.tuning.drain_timeout_ns);
         let closed_now = |t: &&TenantState| t.closed_ns >= since_ns;
-        let busy = self.members().filter(closed_now).any(|t| t.lingering && t.busy(now_ns));
+        let busy = self.members().filter(closed_now).any(|t| t.lingering);
         if busy && !timed_out {
             return;
         }
@@ -186,7 +188,7 @@ impl Domain<'_> {
             let stays_open = self.stays_open(tenant);
             must_drain |= !stays_open && tenant.open && self.is_waited_for(tenant);
             let Some(tenant) = self.tenants.get_mut(row) else { continue };
-            tenant.end_turn(now_ns, false);
+            tenant.end_turn(now_ns, false, self.tuning.min_hold_ns);
             if !stays_open {
                 tenant.close_gate(now_ns);
             } else if !tenant.open {
@@ -235,14 +237,17 @@ impl Domain<'_> {
             }
             outranks_all &= picked.priority < tenant.priority;
         }
-        let idle = !tenant.demands(self.tuning, self.now_ns);
+        // What comes back with work for several turns would be sliced with the holder's until that is
+        // noticed, at six switches each time: it had better ask for its turn.
+        let idle = !tenant.demands(self.tuning, self.now_ns) && !tenant.works_long();
         let capped = tenant.cap_opens_ns(self.now_ns) != 0;
         outranks_all || idle && !capped && (tenant.open || self.is_calm(tenant))
     }
 
-    /// Whether the next turn waits until this tenant's work has drained.
+    /// Whether the next turn waits until this tenant's work has drained, were its gate closed now.
     fn is_waited_for(&self, tenant: &TenantState) -> bool {
-        tenant.busy(self.now_ns)
+        let launches = tenant.last_launch_ns.saturating_add(self.tuning.idle_ns) > self.now_ns;
+        (tenant.busy(self.now_ns) || launches)
             && self.members().any(|t| {
                 t.picked && !t.open && t.priority <= tenant.priority && t.shares_device(tenant)
             })
@@ -259,7 +264,7 @@ impl Domain<'_> {
             let kept_until_ns = idle_at_ns.saturating_add(self.patience_ns(tenant));
             if in_domain && tenant.holder && kept_until_ns <= now_ns {
                 if let Some(tenant) = self.tenants.get_mut(row) {
-                    tenant.end_turn(now_ns, true);
+                    tenant.end_turn(now_ns, true, tuning.min_hold_ns);
                 }
                 released = true;
             }

@@ -20,21 +20,13 @@ impl DeviceState {
 }
 
 impl Domain<'_> {
-    /// Mean length of a turn now.
-    pub(super) fn mean_turn_ns(&self) -> u64 {
-        if self.demanders().any(|t| t.latency) {
-            return self.tuning.latency_quantum_ns;
-        }
-        self.state.quantum_ns(self.tuning)
-    }
-
     /// Virtual time each tenant advances by in one round.
     pub(super) fn round_step_ns(&self) -> u64 {
         let (count, weights) = self.demanders().fold((0_u64, 0_u64), |(count, weights), t| {
             (count.saturating_add(1), weights.saturating_add(t.weight))
         });
         let mean_weight = (weights / count.max(1)).max(1);
-        (self.mean_turn_ns().saturating_mul(VIRTUAL_SCALE) / mean_weight).max(1)
+        (self.state.quantum_ns(self.tuning).saturating_mul(VIRTUAL_SCALE) / mean_weight).max(1)
     }
 
     /// Marks those that go next as picked; with `keep`, holders that still work keep their seats.

@@ -11,6 +11,9 @@ use super::{Sample, Tuning};
 /// Turns in a row without a pause after which a holder is taken to be steady.
 const STEADY_TURNS: u32 = 4;
 
+/// Pauses after short turns until a tenant is not taken any more to work for long.
+const LONG_TURNS: u32 = 2;
+
 /// What the scheduler keeps of one tenant. Starts as `default()`; its fields are the scheduler's own.
 #[derive(Clone, Debug, Default)]
 pub struct TenantState {
@@ -28,6 +31,8 @@ pub struct TenantState {
     pub(super) last_launch_ns: u64,
     launches: u64,
     sleeps: bool,
+    /// Its work has ended beyond doubt, not by an estimate.
+    drained: bool,
     /// The longest kernel it says it has had.
     pub(super) longest_ns: u64,
     closed_until_ns: u64,
@@ -59,10 +64,14 @@ pub struct TenantState {
     /// Its own cap ended its last turn: it loses nothing by waiting for a full turn of the next.
     pub(super) ended_by_cap: bool,
     steady_turns: u32,
+    /// Fades with each short turn that ended in a pause after one that was long.
+    long_turns: u32,
     /// Moving mean of how long its work takes to drain after a turn.
     pub(super) drain_ns: u64,
     pub(super) window_used_ns: u64,
+    /// Progress under turns, and in the trial of everybody open that followed.
     pub(super) gated_ppm: u64,
+    pub(super) tried_ppm: u64,
     held_ns: u64,
 }
 
@@ -107,8 +116,11 @@ impl TenantState {
         self.paused = seen.paused;
         self.latency = seen.latency;
         self.busy_until_ns = seen.busy_until_ns;
-        // A launch whose time was not written down was since the last look.
+        // Nothing was in flight when who slept for it woke.
         let launched = self.launches != seen.launches && self.attached != 0;
+        self.drained &= !launched && !seen.sleeps;
+        self.drained |= self.sleeps && !seen.sleeps && seen.busy_until_ns <= now_ns;
+        // A launch whose time was not written down was since the last look.
         self.last_launch_ns = match launched {
             true => now_ns,
             false => self.last_launch_ns.max(seen.last_launch_ns),
@@ -132,6 +144,12 @@ impl TenantState {
         self.sleeps || self.busy_until_ns > now_ns
     }
 
+    /// Since its gate was closed, work that had passed it may not have reached the driver yet: nobody
+    /// has come to the closed gate, and a call takes a moment.
+    pub(super) fn may_be_launching(&self, tuning: &Tuning, now_ns: u64) -> bool {
+        !self.wants && self.closed_ns.saturating_add(tuning.launch_ns) > now_ns
+    }
+
     /// When it will count as idle if it launches nothing more.
     pub(super) fn idle_at_ns(&self, tuning: &Tuning, now_ns: u64) -> u64 {
         let worth_a_turn_ns = tuning.idle_ns.saturating_add(tuning.takeover_ns);
@@ -140,11 +158,17 @@ impl TenantState {
             return if self.sleeps { now_ns.saturating_add(1) } else { self.busy_until_ns };
         }
         // The estimate may be wrong by a part of itself.
-        let late_ns = self.busy_until_ns.saturating_sub(self.last_launch_ns) / 16;
+        let late_ns = match self.drained {
+            true => 0,
+            false => self.busy_until_ns.saturating_sub(self.last_launch_ns) / 16,
+        };
         let drained_ns = if self.sleeps { now_ns } else { self.busy_until_ns };
         let drained_ns = drained_ns.max(self.busy_until_ns.saturating_add(late_ns));
         let last_ns = drained_ns.max(self.last_launch_ns).max(self.closed_until_ns);
-        let grace_ns = if self.holder { tuning.grace_ns } else { 0 };
+        // A short pause of who works little is no end; of who works for long it is one.
+        let may_go_on = !self.works_long() || !self.has_launched();
+        let is_awaited = self.holder && may_go_on;
+        let grace_ns = if is_awaited { tuning.grace_ns } else { 0 };
         last_ns.saturating_add(tuning.idle_ns).max(self.opened_ns.saturating_add(grace_ns))
     }
 
@@ -197,7 +221,7 @@ impl TenantState {
     }
 
     pub(super) fn close_gate(&mut self, now_ns: u64) {
-        self.lingering = self.open && self.busy(now_ns);
+        self.lingering = self.open;
         if self.open {
             self.closed_ns = now_ns;
         }
@@ -215,8 +239,19 @@ impl TenantState {
         }
     }
 
-    /// Ends a turn; `paused_work` when it ended because the holder had no work.
-    pub(super) fn end_turn(&mut self, now_ns: u64, paused_work: bool) {
+    /// It has launched since its gate was opened.
+    pub(super) fn has_launched(&self) -> bool {
+        self.last_launch_ns >= self.opened_ns
+    }
+
+    /// Whether it comes back from a pause with work for long, as it did of late.
+    pub(super) fn works_long(&self) -> bool {
+        self.long_turns > 0
+    }
+
+    /// Ends a turn; `paused_work` when it ended because the holder had no work. One of `long_ns` was
+    /// long.
+    pub(super) fn end_turn(&mut self, now_ns: u64, paused_work: bool, long_ns: u64) {
         if !self.holder {
             return;
         }
@@ -224,6 +259,10 @@ impl TenantState {
         self.holder = false;
         self.served_ns = now_ns;
         self.steady_turns = if paused_work { 0 } else { self.steady_turns.saturating_add(1) };
+        self.long_turns = match now_ns.saturating_sub(self.opened_ns) >= long_ns {
+            true => LONG_TURNS,
+            false => self.long_turns.saturating_sub(u32::from(paused_work)),
+        };
     }
 
     /// Device time it says it has used since the running measurement began.

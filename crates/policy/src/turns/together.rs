@@ -6,7 +6,9 @@
 //! tenant can talk another out of its turns.
 //!
 //! Promises: a trial that goes badly ends early; trials become rare when they keep failing; the state
-//! is left when progress falls back.
+//! is left at once when progress falls back, in time when it is no longer what the trial saw, and each
+//! minute. To go back and look costs what turns cost these tenants: up to half of the device for a
+//! tenth of a second.
 
 use super::domain::{Domain, Mode};
 use super::phase::Handover;
@@ -18,12 +20,20 @@ const ROUNDS: u64 = 4;
 const GAIN_PERCENT: u64 = 105;
 /// What each must keep of its progress under turns; what is in flight makes the measure this rough.
 const KEEPS_PERCENT: u64 = 92;
+/// Part of itself by which progress may differ from the trial's and count as the same.
+const SAME_PART: u64 = 8;
+/// Device time is charged by the chunk, so what was used of late is known no better than this.
+const ROUGH_NS: u64 = 600_000;
 
-/// Progress per time over all tenants, in millionths, and whether none is worse off than under turns.
+/// Progress per time over all tenants, in millionths; whether none is worse off than under turns, and
+/// whether each goes on as it did in the trial.
 struct Progress {
     sum_ppm: u64,
+    /// What the sum may be if the last chunks are not charged yet.
+    at_most_ppm: u64,
     gated_sum_ppm: u64,
     none_loses: bool,
+    as_tried: bool,
 }
 
 impl Domain<'_> {
@@ -52,11 +62,11 @@ impl Domain<'_> {
 
     /// Opens everybody and begins to measure.
     pub(super) fn begin_trial(&mut self) {
-        let now_ns = self.now_ns;
+        let (now_ns, long_ns) = (self.now_ns, self.tuning.min_hold_ns);
         let window_ns = now_ns.saturating_sub(self.state.window_ns);
         for tenant in self.members_mut() {
             tenant.gated_ppm = rate_ppm(tenant.window_used(), window_ns);
-            tenant.end_turn(now_ns, false);
+            tenant.end_turn(now_ns, false, long_ns);
             tenant.open_gate(now_ns);
             tenant.picked = false;
         }
@@ -75,7 +85,7 @@ impl Domain<'_> {
         }
         let progress = self.progress(elapsed_ns);
         if self.state.trial {
-            let hopeless = progress.sum_ppm < progress.gated_sum_ppm / 10 * 7;
+            let hopeless = progress.at_most_ppm < progress.gated_sum_ppm / 10 * 7;
             if elapsed_ns < self.tuning.trial_ns
                 && !(hopeless && elapsed_ns >= self.trial_step_ns())
             {
@@ -87,13 +97,19 @@ impl Domain<'_> {
                 return self.end_together();
             }
             self.state.trial = false;
+            self.state.since_ns = self.now_ns;
+            self.members_mut().for_each(|t| t.tried_ppm = rate_ppm(t.window_used(), elapsed_ns));
             self.begin_window();
-        } else if self.now_ns >= self.state.next_trial_ns {
-            self.state.next_trial_ns = 0;
-            self.end_together();
         } else if elapsed_ns >= self.tuning.baseline_ns {
             if progress.sum_ppm < progress.gated_sum_ppm || !progress.none_loses {
                 return self.end_together();
+            }
+            if self.now_ns >= self.state.next_trial_ns {
+                if !progress.as_tried || self.lasted(self.state.since_ns, self.tuning.renew_ns) {
+                    self.state.next_trial_ns = 0;
+                    return self.end_together();
+                }
+                self.schedule_trial();
             }
             self.begin_window();
         }
@@ -105,12 +121,23 @@ impl Domain<'_> {
     }
 
     fn progress(&self, elapsed_ns: u64) -> Progress {
-        let mut progress = Progress { sum_ppm: 0, gated_sum_ppm: 0, none_loses: true };
+        let rough_ppm = rate_ppm(ROUGH_NS, elapsed_ns);
+        let mut progress = Progress {
+            sum_ppm: 0,
+            at_most_ppm: 0,
+            gated_sum_ppm: 0,
+            none_loses: true,
+            as_tried: true,
+        };
         for tenant in self.members() {
             let rate = rate_ppm(tenant.window_used(), elapsed_ns);
+            let at_most = if tenant.gated_ppm > 0 { rate.saturating_add(rough_ppm) } else { rate };
             progress.sum_ppm = progress.sum_ppm.saturating_add(rate);
+            progress.at_most_ppm = progress.at_most_ppm.saturating_add(at_most);
             progress.gated_sum_ppm = progress.gated_sum_ppm.saturating_add(tenant.gated_ppm);
-            progress.none_loses &= rate >= tenant.gated_ppm / 100 * KEEPS_PERCENT;
+            progress.none_loses &= at_most >= tenant.gated_ppm / 100 * KEEPS_PERCENT;
+            let same_ppm = (tenant.tried_ppm / SAME_PART).max(rough_ppm);
+            progress.as_tried &= rate.abs_diff(tenant.tried_ppm) <= same_ppm;
         }
         progress
     }

@@ -66,7 +66,11 @@ impl Domain<'_> {
                 let poll_ns =
                     if tenant.steady() { tuning.steady_poll_ns } else { tuning.gappy_poll_ns };
                 let idle_ns = tenant.idle_at_ns(tuning, now_ns);
-                wake_ns = wake_ns.min(idle_ns.max(now_ns.saturating_add(poll_ns)));
+                // A pause of who works for long is an end: it is met exactly.
+                let has_ended = tenant.has_launched() && !tenant.busy(now_ns);
+                let ends = tenant.works_long() && has_ended;
+                let polled_ns = if ends { 0 } else { now_ns.saturating_add(poll_ns) };
+                wake_ns = wake_ns.min(idle_ns.max(polled_ns));
             } else if tenant.overlap_since_ns != 0 {
                 wake_ns = wake_ns.min(self.overlap_wake_ns(tenant.overlap_since_ns));
             }

@@ -20,6 +20,8 @@ pub(crate) const US: u64 = 1_000;
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SEC: u64 = 1_000_000_000;
 
+/// Device time is charged by so much at a time.
+const CHUNK_NS: u64 = 400 * US;
 /// Host time of a launch, and of the return from a synchronisation.
 const LAUNCH_NS: u64 = 3 * US;
 const RETURN_NS: u64 = 4 * US;
@@ -292,17 +294,21 @@ impl Node {
                     shim.pending = None;
                     let rang =
                         shim.tenant.doorbell && shim.sample.last_launch_ns + 200 * US < now_ns;
+                    shim.sample.launches += 1;
+                    shim.pending = Some(Op::Submit(kernel_ns));
+                    shim.wait = Wait::Until(now_ns + LAUNCH_NS);
+                    if rang {
+                        let late_ns = self.wake_latency();
+                        self.daemon_ns = self.daemon_ns.min(now_ns + late_ns);
+                    }
+                    return;
+                }
+                Op::Submit(kernel_ns) => {
                     let estimate_ns = kernel_ns * (970 + noise % 60) / 1000;
                     shim.launched(now_ns, kernel_ns, estimate_ns.max(1));
                     for device in shim.tenant.devices.clone() {
                         self.cards[device].launch(row, kernel_ns);
                     }
-                    if rang {
-                        let late_ns = self.wake_latency();
-                        self.daemon_ns = self.daemon_ns.min(now_ns + late_ns);
-                    }
-                    self.shims[row].wait = Wait::Until(now_ns + LAUNCH_NS);
-                    return;
                 }
             }
         }
@@ -423,7 +429,6 @@ impl Shim {
         sample.busy_until_ns = sample.busy_until_ns.max(now_ns) + estimate_ns;
         sample.last_launch_ns = now_ns;
         sample.used_ns += estimate_ns;
-        sample.launches += 1;
         sample.longest_ns = sample.longest_ns.max(estimate_ns);
     }
 
@@ -437,6 +442,7 @@ impl Shim {
             priority: tenant.priority,
             share_ppm: tenant.share_ppm,
             sleeps: self.wait == Wait::Sync,
+            used_ns: self.sample.used_ns.next_multiple_of(CHUNK_NS),
             ..self.sample
         };
         // A thread at its gate sees that what it waits for takes longer than expected, and says so.

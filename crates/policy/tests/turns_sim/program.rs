@@ -3,8 +3,10 @@
 /// One thing a program does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    /// Submits a kernel.
+    /// Asks to submit a kernel.
     Launch(u64),
+    /// The driver has it now: the gate was passed when the call began.
+    Submit(u64),
     /// Waits for everything submitted.
     Sync,
     /// Computes on the host.
@@ -28,6 +30,8 @@ pub(crate) enum Program {
     Serve { kernel_ns: u64, count: u64, period_ns: u64 },
     /// A synchronising program that works `on_ns` and sleeps `off_ns`.
     Phases { kernel_ns: u64, on_ns: u64, off_ns: u64 },
+    /// Launches without end for `on_ns`, drains, and sleeps as long again.
+    Half { kernel_ns: u64, on_ns: u64 },
     /// Nothing ever.
     Idle,
 }
@@ -40,6 +44,7 @@ impl Program {
             | Self::Queue { kernel_ns }
             | Self::Burst { kernel_ns, .. }
             | Self::Serve { kernel_ns, .. }
+            | Self::Half { kernel_ns, .. }
             | Self::Phases { kernel_ns, .. } => kernel_ns,
             Self::Idle => 0,
         }
@@ -92,6 +97,20 @@ impl Run {
                 }
                 if step.is_multiple_of(2) { Op::Launch(kernel_ns) } else { Op::Sync }
             }
+            Program::Half { kernel_ns, on_ns } => match step {
+                0 => {
+                    if now_ns < self.due_ns + on_ns {
+                        self.step = 0;
+                        return Op::Launch(kernel_ns);
+                    }
+                    Op::Sync
+                }
+                _ => {
+                    self.step = 0;
+                    self.due_ns = now_ns.max(self.due_ns + 2 * on_ns);
+                    Op::Sleep(self.due_ns - now_ns)
+                }
+            },
             Program::Idle => Op::Sleep(1_000_000_000),
         }
     }
