@@ -97,6 +97,16 @@ impl Work {
         Self { mode, kernel, more: vec![format!("graph={graph}")] }
     }
 
+    /// How the kernels are submitted.
+    pub(super) fn mode(&self) -> &'static str {
+        self.mode
+    }
+
+    /// How long one is meant to take.
+    pub(super) fn kernel_ns(&self) -> u64 {
+        self.kernel.nominal_ns
+    }
+
     /// The same with a further setting of the client.
     pub(super) fn with(mut self, key: &str, value: u64) -> Self {
         self.more.push(format!("{key}={value}"));
