@@ -282,8 +282,9 @@ pub(super) fn gate(
         false => (GateState::Closed, 1, NO_TURN),
     };
     // Who waits goes on waiting, as a rule.
-    let may_wait = !root.looks.is_multiple_of(WAITING_EVERY);
-    let is_known = may_wait && !tenant.open && tenant.demands(tuning, now_ns);
+    let may_wait = root.mode == Mode::Drain || !root.looks.is_multiple_of(WAITING_EVERY);
+    let waits = !tenant.open && !tenant.lingering && tenant.demands(tuning, now_ns);
+    let is_known = may_wait && waits;
     Gate {
         state,
         active,

@@ -124,7 +124,7 @@ impl Default for Tuning {
             latency_poll_ns: 500 * US,
             overdue_poll_ns: 30 * US,
             gappy_poll_ns: 200 * US,
-            steady_poll_ns: 2 * MS,
+            steady_poll_ns: 3 * MS,
             calm_poll_ns: 10 * MS,
             lease_poll_ns: 50 * MS,
             fills_ppm: 800_000,
