@@ -30,7 +30,6 @@ use divvy_policy::turns::{Gate, GateState, Sample};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
-use super::engine::now_ns;
 use super::place;
 use crate::doctor::Reason;
 use crate::snapshot::c_path;
@@ -358,7 +357,8 @@ impl Adopted {
                 self.owner.wake(at);
             }
             if is_closed && row.written.is_none_or(|gate| gate.state != GateState::Closed) {
-                row.closed_at_ns = self::now_ns();
+                // Before it was closed: who comes to it at once, before we are back here, waits too.
+                row.closed_at_ns = now_ns;
             }
             row.written = Some(gate);
             row.lease_ns = lease_ns;
