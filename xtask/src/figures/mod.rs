@@ -54,6 +54,14 @@ const HEADLINES: [&str; 16] = [
 const OF_TIME: [&str; 3] = ["share", "fairness", "latency"];
 /// What `tests/gpu/share.py` stores: time as unmodified programs have it, by their steps.
 const OF_STEPS: &str = "share-programs";
+/// What the cells of a run come to, and how many make it count: a run of some of them proves nothing of
+/// the others.
+const OF_ALL_CELLS: [&str; 3] = [
+    "share, mean error of all cells",
+    "share, largest error of a cell",
+    "share, worst 1 s window, up to 5 ms",
+];
+const MOST_CELLS: usize = 30;
 /// A figure of this ending is shown with the one it ends.
 const WORST: &str = ", worst 1 s window off by";
 
@@ -231,6 +239,12 @@ fn rows_of(file: &Path) -> Result<Vec<Row>> {
     ) else {
         return Ok(Vec::new());
     };
+    let is_cell = |figure: &&Value| figure["id"] == "IS-003" && benchmark == "share";
+    let are_few = figures.iter().filter(is_cell).count() < MOST_CELLS;
+    let figures = figures.iter().filter(|figure| {
+        let name = figure.get("name").and_then(Value::as_str).unwrap_or_default();
+        !(are_few && OF_ALL_CELLS.contains(&name))
+    });
     let row = |figure: &Value| Row {
         date: date.clone(),
         file: shown(file).to_string(),
@@ -238,7 +252,7 @@ fn rows_of(file: &Path) -> Result<Vec<Row>> {
         benchmark: benchmark.clone(),
         figure: figure.clone(),
     };
-    Ok(figures.iter().map(row).collect())
+    Ok(figures.map(row).collect())
 }
 
 /// A side's median, or what became of it.

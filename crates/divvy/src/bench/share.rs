@@ -79,15 +79,18 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
             .iter()
             .flat_map(move |mode| group.caps.iter().map(move |cap| (*group, *mode, *cap)))
     });
-    let cells = cells.filter(|(group, mode, cap)| wanted(bench, group, mode, *cap));
-    let steps = cells.map(
+    let cells: Vec<_> = cells.collect();
+    let asked = || cells.iter().filter(|(group, mode, cap)| wanted(bench, group, mode, *cap));
+    let steps = asked().map(
         |(group, mode, cap)| {
-            if is_compared(group.kernel_ns, mode, cap) { 1 + peers } else { 1 }
+            if is_compared(group.kernel_ns, mode, *cap) { 1 + peers } else { 1 }
         },
     );
+    // What some of them come to would pass for what all do.
+    let are_most = asked().count() * 10 >= cells.len() * 9;
     bench.expect(steps.sum::<usize>() + usize::from(bench.wants(CHANGE)));
     let mut summary = Summary::default();
-    for group in groups {
+    for group in &groups {
         if group
             .modes
             .iter()
@@ -96,7 +99,9 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
             measure_group(bench, timing, group, &mut summary)?;
         }
     }
-    summary.report(bench);
+    if are_most {
+        summary.report(bench);
+    }
     if bench.wants(CHANGE) {
         measure_change(bench)?;
     }
