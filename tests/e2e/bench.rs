@@ -2,14 +2,19 @@
 
 use serde_json::Value;
 
-use crate::harness::{Machine, finish, stage};
+use crate::harness::{Finished, Machine, finish, stage};
+
+/// `divvy bench NAME` on the simulated card, which stores its results in the machine's home.
+fn bench(machine: &Machine, name: &str, options: &[&str]) -> Finished {
+    let mut command = machine.command(stage().join("bin/divvy"));
+    command.args(["bench", name, "--sim"]).args(options);
+    finish(command.arg("--out").arg(machine.home().join("results")))
+}
 
 /// The figures of `divvy bench NAME --quick` on the simulated card.
 fn figures(name: &str) -> Vec<Value> {
     let machine = Machine::new();
-    let mut command = machine.command(stage().join("bin/divvy"));
-    command.args(["bench", name, "--sim", "--quick", "--json", "--out"]);
-    let finished = finish(command.arg(machine.home().join("results")));
+    let finished = bench(&machine, name, &["--quick", "--json"]);
     let report: Value = serde_json::from_str(&finished.out)
         .unwrap_or_else(|error| panic!("no report: {error}\n{finished}"));
     let figures = report["figures"].as_array().expect("figures").clone();
@@ -48,4 +53,15 @@ fn programs_that_divide_a_card_are_measured() {
 fn requests_beside_a_flood_are_measured() {
     let figures = figures("latency");
     assert!(has(&figures, "request beside a flood of 100 us, 99th percentile"), "{figures:?}");
+}
+
+#[test]
+fn what_is_not_measured_is_said_and_nothing_stored() {
+    let machine = Machine::new();
+    for name in ["share", "fairness", "latency", "overhead"] {
+        let finished = bench(&machine, name, &["--only", "noise,nothing"]);
+        assert!(!finished.status.success(), "{finished}");
+        assert!(finished.err.contains("--only noise,nothing: "), "{finished}");
+    }
+    assert!(!machine.home().join("results").exists());
 }

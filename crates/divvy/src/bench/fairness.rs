@@ -36,6 +36,12 @@ const COST: &str = "daemon with 8 busy tenants";
 const COME: Duration = Duration::from_secs(4);
 const ASKING: &str = "daemon asking NVML as 8 tenants come, of a processor";
 
+/// Programs that leave the card idle, one or two of them, each kind.
+fn gaps() -> impl Iterator<Item = (usize, &'static str, String)> {
+    let each = GAPS.into_iter().flat_map(|what| [1, 2].map(|tenants| (tenants, what)));
+    each.map(|(tenants, what)| (tenants, what, format!("{tenants} {LEAVES}: {what}, sum")))
+}
+
 fn capped(caps: [u32; 2]) -> String {
     format!("tenants of {} and {} %", caps[0], caps[1])
 }
@@ -71,8 +77,8 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
         return hall.end();
     }
     type Part<'a> = fn(&mut Hall<'a>) -> Result<()>;
-    let parts: [(&str, Part<'_>); 6] = [
-        (LEAVES, Hall::measure_gaps),
+    hall.measure_gaps()?;
+    let parts: [(&str, Part<'_>); 5] = [
         (FOUR, Hall::measure_four),
         (TWO, Hall::measure_two),
         (NOISY, Hall::measure_noisy),
@@ -95,8 +101,9 @@ fn runs(bench: &Bench, quick: bool, pairs: &[[u32; 2]], lengths: &[u64]) -> usiz
     all.extend(pairs.iter().map(|caps| (capped(*caps), 1 + sides)));
     all.extend(lengths.iter().flat_map(|ns| [2, 3].map(|tenants| (equal(tenants, *ns), 3))));
     if !quick {
-        let rest = [(LEAVES, 12), (FOUR, 2), (TWO, 2), (NOISY, 3), (HALF, 3), (COST, 1)];
+        let rest = [(FOUR, 2), (TWO, 2), (NOISY, 3), (HALF, 3), (COST, 1)];
         all.extend(rest.map(|(name, runs)| (name.to_owned(), runs)));
+        all.extend(gaps().map(|(_, _, name)| (name, 2)));
     }
     all.iter().filter(|(name, _)| bench.wants(name)).map(|(_, runs)| runs).sum()
 }
@@ -264,34 +271,30 @@ impl<'a> Hall<'a> {
 
     /// Programs that leave the card idle at times: one under a cap above its need, and two in turns.
     fn measure_gaps(&mut self) -> Result<()> {
-        for what in GAPS {
-            let name = |tenants: usize| format!("{tenants} {LEAVES}: {what}, sum");
-            for tenants in [1, 2] {
-                let name = name(tenants);
-                if !self.bench.wants(&name) {
-                    continue;
-                }
-                let kernel_ns = match what {
-                    PAUSES => MS,
-                    PACED => 5_000,
-                    _ => 200_000,
-                };
-                let kernel = self.kernel(kernel_ns)?;
-                let work = match what {
-                    PAUSES => Work::new("gap", kernel).with("pause", 2 * MS),
-                    PACED => Work::new("paced", kernel).with("period", 20_000),
-                    _ => Work::new("copy", kernel),
-                };
-                let terms = if tenants == 1 { self.terms().share(90) } else { self.terms() };
-                // A run differs from the next by about a percent.
-                let mut sum = Figure::new(&*name, "%", Goal::Kept(0.98));
-                for side in self.sides(false) {
-                    let programs = vec![(terms, work.clone()); tenants];
-                    let ran = self.together(&name, &side, &programs);
-                    sum.take(&side.name, ran.and_then(|ran| Ok(ran.shares()?.iter().sum())));
-                }
-                self.keep(kernel_ns, [sum]);
+        for (tenants, what, name) in gaps() {
+            if !self.bench.wants(&name) {
+                continue;
             }
+            let kernel_ns = match what {
+                PAUSES => MS,
+                PACED => 5_000,
+                _ => 200_000,
+            };
+            let kernel = self.kernel(kernel_ns)?;
+            let work = match what {
+                PAUSES => Work::new("gap", kernel).with("pause", 2 * MS),
+                PACED => Work::new("paced", kernel).with("period", 20_000),
+                _ => Work::new("copy", kernel),
+            };
+            let terms = if tenants == 1 { self.terms().share(90) } else { self.terms() };
+            // A run differs from the next by about a percent.
+            let mut sum = Figure::new(&*name, "%", Goal::Kept(0.98));
+            for side in self.sides(false) {
+                let programs = vec![(terms, work.clone()); tenants];
+                let ran = self.together(&name, &side, &programs);
+                sum.take(&side.name, ran.and_then(|ran| Ok(ran.shares()?.iter().sum())));
+            }
+            self.keep(kernel_ns, [sum]);
         }
         Ok(())
     }

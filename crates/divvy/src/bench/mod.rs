@@ -17,11 +17,12 @@ mod series;
 mod share;
 mod side;
 
+use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::stage::{Simulation, Stage, there_is_a_gpu};
 use crate::{failure, json};
@@ -177,7 +178,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         stage,
         sides,
         rounds,
-        only: common.only.clone(),
+        only: common.only.as_deref().map(Only::parse),
         progress: None,
     };
     match &args.what {
@@ -188,6 +189,16 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         What::Latency(timed) => latency::measure(&mut bench, &timed.timing())?,
     }
     bench.say("");
+    let unknown = bench.only.as_ref().map(Only::unknown).unwrap_or_default();
+    if bench.report.figures.is_empty() && !unknown.is_empty() {
+        bail!(
+            "--only {unknown}: nothing that is measured has that in its name, which is a figure's up \
+             to its last comma; leave --only out to measure all"
+        );
+    }
+    if !unknown.is_empty() {
+        eprintln!("divvy bench: --only {unknown}: nothing measured has that in its name");
+    }
     let path = bench.report.store(&common.out)?;
     if common.json {
         json::print(&bench.report)?;
@@ -210,12 +221,32 @@ impl Timed {
     }
 }
 
+/// Parts of names, one of which a figure's name must have; and whether any name had it.
+struct Only(Vec<(String, Cell<bool>)>);
+
+impl Only {
+    fn parse(text: &str) -> Self {
+        Self(text.split(',').map(|part| (part.trim().to_owned(), Cell::new(false))).collect())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let found = self.0.iter().filter(|(part, _)| name.contains(&**part));
+        found.map(|(_, is_known)| is_known.set(true)).count() > 0
+    }
+
+    /// Those that no name had, with commas between.
+    fn unknown(&self) -> String {
+        let unknown = self.0.iter().filter(|(_, is_known)| !is_known.get());
+        unknown.map(|(part, _)| &**part).collect::<Vec<_>>().join(",")
+    }
+}
+
 /// A benchmark that runs.
 struct Bench {
     stage: Stage,
     sides: Vec<Side>,
     rounds: u32,
-    only: Option<String>,
+    only: Option<Only>,
     report: Report,
     progress: Option<Progress>,
 }
@@ -230,7 +261,7 @@ struct Progress {
 impl Bench {
     /// Whether figures called `name` are wanted.
     fn wants(&self, name: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| only.split(',').any(|part| name.contains(part.trim())))
+        self.only.as_ref().is_none_or(|only| only.has(name))
     }
 
     /// The sides in the order of `round`: turned, so that no side is always the first.
