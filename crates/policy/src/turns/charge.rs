@@ -32,18 +32,17 @@ impl Domain<'_> {
     fn charge_each(&mut self, from_ns: u64) {
         let now_ns = self.now_ns;
         let takeover_ns = self.tuning.takeover_ns;
+        let owed_ns = |tenant: &TenantState| due_ns(tenant, from_ns, now_ns, takeover_ns);
         for row in 0..self.tenants.len() {
             let Some(tenant) = self.tenants.get(row) else { continue };
             if tenant.seats & self.state.group == 0 {
                 continue;
             }
-            let due_ns = due_ns(tenant, from_ns, now_ns, takeover_ns);
+            let due_ns = owed_ns(tenant);
             if due_ns == 0 {
                 continue;
             }
-            let runs_beside = |t: &&TenantState| {
-                t.shares_device(tenant) && due_ns_at_all(t, from_ns, now_ns, takeover_ns)
-            };
+            let runs_beside = |t: &&TenantState| t.shares_device(tenant) && owed_ns(t) > 0;
             let sharing = self.tenants.iter().filter(runs_beside).count();
             let sharing = u64::try_from(sharing).unwrap_or(1).max(1);
             if let Some(tenant) = self.tenants.get_mut(row) {
@@ -90,8 +89,4 @@ fn due_ns(tenant: &TenantState, from_ns: u64, now_ns: u64, takeover_ns: u64) -> 
         return tenant.busy_until_ns.min(now_ns).saturating_sub(from_ns);
     }
     0
-}
-
-fn due_ns_at_all(tenant: &TenantState, from_ns: u64, now_ns: u64, takeover_ns: u64) -> bool {
-    due_ns(tenant, from_ns, now_ns, takeover_ns) > 0
 }
