@@ -5,6 +5,7 @@
 //! query 0.11 us, and the device twice 0.7 us where it follows work; a drained device starts a kernel 1 us after it was submitted;
 //! timers are late by up to 120 us, and now and then by a millisecond.
 
+mod host;
 mod words;
 
 use std::cell::{Cell, RefCell};
@@ -12,6 +13,7 @@ use std::cell::{Cell, RefCell};
 use divvy_abi::config::{GateLine, gate};
 use divvy_policy::cost::{self, Costs};
 use divvy_policy::gate::{CHUNK_NS, Lane, MARKS, Terms, World};
+use host::Host;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use words::Words;
@@ -25,8 +27,7 @@ const EVENT_NS: u64 = 700;
 
 /// A process with one context, and the card below it.
 struct Card {
-    now_ns: Cell<u64>,
-    random: Cell<u64>,
+    host: Host,
     terms: Cell<Terms>,
     line: Cell<GateLine>,
     words: Words,
@@ -48,8 +49,7 @@ struct Card {
 impl Card {
     fn new(percent: u64) -> Self {
         Self {
-            now_ns: Cell::new(77 * S),
-            random: Cell::new(0x1234_5678_9abc_def1),
+            host: Host::new(77 * S, 0x1234_5678_9abc_def1),
             terms: Cell::new(Terms { share_ppm: percent * 10_000, paused: false }),
             line: Cell::new(GateLine { gate: gate::TIMED, ..GateLine::default() }),
             words: Words::default(),
@@ -64,30 +64,17 @@ impl Card {
         }
     }
 
-    fn random(&self) -> u64 {
-        let mut x = self.random.get();
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        self.random.set(x);
-        x
-    }
-
-    fn spend(&self, ns: u64) {
-        self.now_ns.set(self.now_ns.get() + ns);
-    }
-
     fn sleep(&self, until_ns: u64) {
-        let late_ns = 30 * US + self.random() % (90 * US);
-        let late_ns = if self.random().is_multiple_of(200) { MS } else { late_ns };
-        self.now_ns.set(self.now_ns.get().max(until_ns) + late_ns);
+        let late_ns = self.host.late_ns();
+        let late_ns = if self.host.random().is_multiple_of(200) { MS } else { late_ns };
+        self.host.now_ns.set(self.host.now_ns.get().max(until_ns) + late_ns);
     }
 
     /// Submits a kernel; the host's cost is part of it.
     fn submit(&self, length_ns: u64) {
-        self.spend(2_400 + self.random() % 800);
+        self.host.launch();
         let stream = self.stream.get();
-        let ready_ns = self.streams.borrow()[stream].max(self.now_ns.get() + US);
+        let ready_ns = self.streams.borrow()[stream].max(self.host.now_ns.get() + US);
         let start_ns = ready_ns.max(self.free_ns.get());
         let end_ns = start_ns + length_ns;
         self.free_ns.set(end_ns);
@@ -97,7 +84,7 @@ impl Card {
 
     fn synchronise(&self) {
         let end_ns = self.streams.borrow()[self.stream.get()];
-        self.now_ns.set(self.now_ns.get().max(end_ns) + 4 * US + self.random() % US);
+        self.host.now_ns.set(self.host.now_ns.get().max(end_ns) + 4 * US + self.host.random() % US);
     }
 
     /// Device time in use within a window.
@@ -112,8 +99,8 @@ impl Card {
 impl World for Card {
     type Clock = Words;
     fn now_ns(&self) -> u64 {
-        self.spend(25);
-        self.now_ns.get()
+        self.host.spend(25);
+        self.host.now_ns.get()
     }
     fn terms(&self) -> Terms {
         self.terms.get()
@@ -160,29 +147,29 @@ impl World for Card {
         self.stream.get() as u64
     }
     fn record(&self, event: u32, whole: bool) -> bool {
-        self.spend(760);
+        self.host.spend(760);
         if whole {
             let end_ns = self.streams.borrow().iter().copied().max().unwrap_or(0);
-            let at_ns = (end_ns + EVENT_NS).max(self.now_ns.get() + US);
+            let at_ns = (end_ns + EVENT_NS).max(self.host.now_ns.get() + US);
             self.events.borrow_mut()[event as usize] = at_ns;
             self.free_ns.set(self.free_ns.get().max(at_ns));
             return true;
         }
         let end_ns = self.streams.borrow()[self.stream.get()];
-        let idle_ns = self.now_ns.get() + US;
+        let idle_ns = self.host.now_ns.get() + US;
         let at_ns = if end_ns < idle_ns { idle_ns } else { end_ns + EVENT_NS };
         self.streams.borrow_mut()[self.stream.get()] = at_ns + EVENT_NS;
         self.events.borrow_mut()[event as usize] = at_ns;
         true
     }
     fn is_done(&self, event: u32) -> bool {
-        self.spend(110);
-        self.events.borrow()[event as usize] <= self.now_ns.get()
+        self.host.spend(110);
+        self.events.borrow()[event as usize] <= self.host.now_ns.get()
     }
     fn elapsed_ns(&self, from: u32, to: u32) -> Option<i64> {
-        self.spend(200);
+        self.host.spend(200);
         let events = self.events.borrow();
-        let noise_ns = self.random() as i64 % 300;
+        let noise_ns = self.host.random() as i64 % 300;
         Some(events[to as usize] as i64 - events[from as usize] as i64 + noise_ns)
     }
 }
@@ -203,21 +190,21 @@ enum Mode {
 fn run(card: &Card, mode: Mode, lengths: &[u64], wall_ns: u64) {
     let lane = Lane::new();
     let costs = Costs::new();
-    let end_ns = card.now_ns.get() + wall_ns;
-    let mut next_ns = card.now_ns.get();
+    let end_ns = card.host.now_ns.get() + wall_ns;
+    let mut next_ns = card.host.now_ns.get();
     for n in 0.. {
-        if card.now_ns.get() >= end_ns {
+        if card.host.now_ns.get() >= end_ns {
             break;
         }
         let kernel = n % lengths.len();
         let key = cost::key([0x5555_0000 + 64 * kernel as u64, 1056, 256]);
         // A tenth of variation.
-        let length_ns = lengths[kernel] * (950 + card.random() % 100) / 1000;
+        let length_ns = lengths[kernel] * (950 + card.host.random() % 100) / 1000;
         match mode {
             Mode::Streams => card.stream.set(n % 4),
             Mode::Paced(every_ns) => {
-                card.now_ns.set(card.now_ns.get().max(next_ns));
-                next_ns = card.now_ns.get() + every_ns;
+                card.host.go_to(next_ns);
+                next_ns = card.host.now_ns.get() + every_ns;
             }
             Mode::Sync | Mode::Async => {}
         }
@@ -235,9 +222,9 @@ fn run(card: &Card, mode: Mode, lengths: &[u64], wall_ns: u64) {
                 lane.drained(card, submitted_ns);
             }
             Mode::Async | Mode::Streams => {
-                let ahead_ns = card.free_ns.get().saturating_sub(card.now_ns.get());
+                let ahead_ns = card.free_ns.get().saturating_sub(card.host.now_ns.get());
                 if ahead_ns > 10 * MS + length_ns {
-                    card.now_ns.set(card.free_ns.get() - 10 * MS);
+                    card.host.now_ns.set(card.free_ns.get() - 10 * MS);
                 }
             }
             Mode::Paced(_) => {}
@@ -248,8 +235,8 @@ fn run(card: &Card, mode: Mode, lengths: &[u64], wall_ns: u64) {
 /// Share reached over the whole run but its first tenth, and the farthest window of a second, in points.
 fn shares(percent: u64, mode: Mode, lengths: &[u64], wall_ns: u64) -> (f64, f64, Card) {
     let card = Card::new(percent);
-    let from_ns = card.now_ns.get() + wall_ns / 10;
-    let to_ns = card.now_ns.get() + wall_ns;
+    let from_ns = card.host.now_ns.get() + wall_ns / 10;
+    let to_ns = card.host.now_ns.get() + wall_ns;
     run(&card, mode, lengths, wall_ns);
     let share = |from: u64, to: u64| 100.0 * card.busy_ns(from, to) as f64 / (to - from) as f64;
     let mean = share(from_ns, to_ns);

@@ -3,8 +3,9 @@
 #[path = "../turns_sim/card.rs"]
 #[allow(dead_code, reason = "nobody is killed here")]
 mod card;
+#[path = "../host/mod.rs"]
+mod host;
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex};
@@ -15,6 +16,7 @@ use divvy_abi::meet::{self, PLACES, Place};
 use divvy_policy::cost::{self, Costs};
 use divvy_policy::gate::{Board, CHUNK_NS, Lane, MARKS, Meeting, SHARED_CHUNK_NS, Terms, World};
 use divvy_policy::pace::Clock;
+use host::Host;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -125,14 +127,13 @@ struct Process<'a> {
     node: &'a Node,
     me: usize,
     program: Program,
-    now_ns: Cell<u64>,
-    random: Cell<u64>,
+    host: Host,
     meeting: Meeting,
 }
 
 impl Process<'_> {
     fn with<R>(&self, act: impl FnOnce(&mut Shared, u64) -> R) -> R {
-        let now_ns = self.now_ns.get();
+        let now_ns = self.host.now_ns.get();
         let mut shared = self.node.shared.lock().expect("no panic");
         shared.clocks[self.me] = now_ns;
         self.node.moved.notify_all();
@@ -145,26 +146,13 @@ impl Process<'_> {
         act(&mut shared, now_ns)
     }
 
-    fn random(&self) -> u64 {
-        let mut x = self.random.get();
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        self.random.set(x);
-        x
-    }
-
-    fn spend(&self, ns: u64) {
-        self.now_ns.set(self.now_ns.get() + ns);
-    }
-
     fn sleep(&self, until_ns: u64) {
-        let late_ns = 30 * US + self.random() % (90 * US);
-        self.now_ns.set(self.now_ns.get().max(until_ns) + late_ns);
+        let late_ns = self.host.late_ns();
+        self.host.now_ns.set(self.host.now_ns.get().max(until_ns) + late_ns);
     }
 
     fn submit(&self, length_ns: u64) {
-        self.spend(2_400 + self.random() % 800);
+        self.host.launch();
         self.with(|shared, _| {
             shared.queues[self.me].push_back(Item::Kernel(length_ns));
             shared.submitted[self.me] += 1;
@@ -180,8 +168,8 @@ impl Process<'_> {
                 (in_flight > left).then(|| shared.card.next_ns())
             });
             match next_ns {
-                None => return self.spend(4 * US + self.random() % US),
-                Some(next_ns) => self.now_ns.set(self.now_ns.get().max(next_ns)),
+                None => return self.host.spend(4 * US + self.host.random() % US),
+                Some(next_ns) => self.host.go_to(next_ns),
             }
         }
     }
@@ -190,8 +178,8 @@ impl Process<'_> {
         let (lane, costs) = (Lane::new(), Costs::new());
         let Program { mode, length_ns, .. } = self.program;
         let key = cost::key([0x5555_0000, 1056, 256]);
-        while self.now_ns.get() < end_ns {
-            let length_ns = length_ns * (950 + self.random() % 100) / 1000;
+        while self.host.now_ns.get() < end_ns {
+            let length_ns = length_ns * (950 + self.host.random() % 100) / 1000;
             if lane.take(&costs, key) {
                 self.submit(length_ns);
             } else {
@@ -208,7 +196,7 @@ impl Process<'_> {
                 Mode::Async => self.wait_for(10 * MS / length_ns + 1),
             }
         }
-        self.now_ns.set(u64::MAX);
+        self.host.now_ns.set(u64::MAX);
         let mut shared = self.node.shared.lock().expect("no panic");
         shared.clocks[self.me] = u64::MAX;
         self.node.moved.notify_all();
@@ -222,12 +210,12 @@ impl Board for At<'_> {
         7
     }
     fn read(&self, into: &mut meet::Board) -> bool {
-        self.0.spend(US);
+        self.0.host.spend(US);
         *into = self.0.with(|shared, _| shared.board);
         true
     }
     fn write(&self, at: usize, place: &Place) -> bool {
-        self.0.spend(US);
+        self.0.host.spend(US);
         self.0.with(|shared, _| shared.board[at] = *place);
         true
     }
@@ -236,14 +224,14 @@ impl Board for At<'_> {
 impl World for Process<'_> {
     type Clock = Words;
     fn now_ns(&self) -> u64 {
-        self.spend(25);
+        self.host.spend(25);
         self.with(|_, now_ns| now_ns)
     }
     fn terms(&self) -> Terms {
         Terms { share_ppm: self.program.percent * 10_000, paused: false }
     }
     fn line(&self) -> GateLine {
-        let now_ns = self.now_ns.get();
+        let now_ns = self.host.now_ns.get();
         // Other processes of the tenant are seen; other tenants' only on the board.
         let others = self.with(|shared, now_ns| {
             let is_at_work = |at: usize| at != self.me && shared.busy_until_ns[at] > now_ns;
@@ -266,7 +254,7 @@ impl World for Process<'_> {
         self.sleep(deadline_ns);
     }
     fn spin_until(&self, deadline_ns: u64) {
-        self.now_ns.set(self.now_ns.get().max(deadline_ns));
+        self.host.go_to(deadline_ns);
     }
     fn set_busy_until_ns(&self, until_ns: u64) {
         self.with(|shared, _| shared.busy_until_ns[self.me] = until_ns);
@@ -297,7 +285,7 @@ impl World for Process<'_> {
         1
     }
     fn record(&self, event: u32, _: bool) -> bool {
-        self.spend(760);
+        self.host.spend(760);
         self.with(|shared, _| {
             shared.events[self.me][event as usize] = 0;
             shared.queues[self.me].push_back(Item::Event(event));
@@ -306,11 +294,11 @@ impl World for Process<'_> {
         true
     }
     fn is_done(&self, event: u32) -> bool {
-        self.spend(110);
+        self.host.spend(110);
         self.with(|shared, _| shared.events[self.me][event as usize] != 0)
     }
     fn elapsed_ns(&self, from: u32, to: u32) -> Option<i64> {
-        self.spend(200);
+        self.host.spend(200);
         let events = self.with(|shared, _| shared.events[self.me]);
         Some(events[to as usize].cast_signed() - events[from as usize].cast_signed())
     }
@@ -342,13 +330,12 @@ pub(crate) fn run(programs: &[Program], wall_ns: u64) -> Vec<f64> {
         for (me, program) in programs.iter().enumerate() {
             let node = &node;
             scope.spawn(move || {
-                let random = 0x1234_5678_9abc_def1 + 977 * me as u64;
+                let seed = 0x1234_5678_9abc_def1 + 977 * me as u64;
                 Process {
                     node,
                     me,
                     program: *program,
-                    now_ns: Cell::new(START_NS + 300 * me as u64),
-                    random: Cell::new(random),
+                    host: Host::new(START_NS + 300 * me as u64, seed),
                     meeting: Meeting::new(),
                 }
                 .run(end_ns);
