@@ -141,6 +141,13 @@ fn figures() {
         }
     }
 
+    // One that leaves a quarter of its turns unused, beside a queue that fills all that it is given: a
+    // trial of everybody open is as good in sum, and only the queue's gain.
+    let (sync_20, queue_400) = (sync(20 * US), queue(400 * US));
+    let got = shares(&run(&[sync_20.clone().weight(95), queue_400.weight(33)], true), 2);
+    let kept = got[0] / solo(&sync_20) * 128.0 / 95.0;
+    table.at_least("20 us sync of weight 95 beside a queue of 33, of its part", kept, 0.98);
+
     // A request of 2 ms each 50 ms, of the latency class at equal priority; and one that never rests.
     let serve = Program::Serve { kernel_ns: 100 * US, count: 20, period_ns: 50 * MS };
     let (soon, flood) = (Tenant { latency: true, ..Tenant::new(serve) }, queue(100 * US));

@@ -33,6 +33,7 @@ struct Progress {
     at_most_ppm: u64,
     gated_sum_ppm: u64,
     none_loses: bool,
+    one_loses_much: bool,
     as_tried: bool,
 }
 
@@ -85,7 +86,8 @@ impl Domain<'_> {
         }
         let progress = self.progress(elapsed_ns);
         if self.state.trial {
-            let hopeless = progress.at_most_ppm < progress.gated_sum_ppm / 10 * 7;
+            let sum_is_low = progress.at_most_ppm < progress.gated_sum_ppm / 10 * 7;
+            let hopeless = sum_is_low || progress.one_loses_much;
             if elapsed_ns < self.tuning.trial_ns
                 && !(hopeless && elapsed_ns >= self.trial_step_ns())
             {
@@ -127,6 +129,7 @@ impl Domain<'_> {
             at_most_ppm: 0,
             gated_sum_ppm: 0,
             none_loses: true,
+            one_loses_much: false,
             as_tried: true,
         };
         for tenant in self.members() {
@@ -136,6 +139,7 @@ impl Domain<'_> {
             progress.at_most_ppm = progress.at_most_ppm.saturating_add(at_most);
             progress.gated_sum_ppm = progress.gated_sum_ppm.saturating_add(tenant.gated_ppm);
             progress.none_loses &= at_most >= tenant.gated_ppm / 100 * KEEPS_PERCENT;
+            progress.one_loses_much |= at_most < tenant.gated_ppm / 10 * 7;
             let same_ppm = (tenant.tried_ppm / SAME_PART).max(rough_ppm);
             progress.as_tried &= rate.abs_diff(tenant.tried_ppm) <= same_ppm;
         }
