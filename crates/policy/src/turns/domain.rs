@@ -64,6 +64,8 @@ pub struct DeviceState {
     pub(super) since_ns: u64,
     pub(super) turn: u64,
     pub(super) turn_end_ns: u64,
+    /// When those who are next are expected to have their turn.
+    pub(super) opens_ns: u64,
     /// Virtual time that the holders of the current round are taken to.
     pub(super) round_ns: u64,
     /// Virtual time of the tenant furthest behind; never falls.
@@ -264,14 +266,7 @@ pub(super) fn gate(
     } else {
         tuning.horizon_ns
     };
-    // When the holder's turn ends and what it has in flight by then has drained.
-    let t_open_ns = if tenant.next {
-        let before = tenants.iter().filter(|t| t.seats & device != 0 && t.holder);
-        let drain_ns = before.map(|t| t.drain_ns).max().unwrap_or(0);
-        root.turn_end_ns.saturating_add(drain_ns)
-    } else {
-        0
-    };
+    let t_open_ns = if tenant.next { root.opens_ns } else { 0 };
     // A turn that nobody waits for the end of has none.
     let is_waited_for = tenants.iter().any(|t| t.seats & device != 0 && t.next);
     // What is closed says nothing that changes with others' turns: each change is a write.

@@ -79,6 +79,8 @@ pub struct Tuning {
     pub gappy_poll_ns: u64,
     /// How often a holder that never pauses is looked at.
     pub steady_poll_ns: u64,
+    /// The same where everybody else waits already, so that nobody's coming is to be seen.
+    pub awaited_poll_ns: u64,
     /// How often devices without contention are looked at.
     pub calm_poll_ns: u64,
     /// Longest time between two steps: the leases are renewed by then.
@@ -125,6 +127,7 @@ impl Default for Tuning {
             overdue_poll_ns: 30 * US,
             gappy_poll_ns: 200 * US,
             steady_poll_ns: 3 * MS,
+            awaited_poll_ns: 6 * MS,
             calm_poll_ns: 10 * MS,
             lease_poll_ns: 50 * MS,
             fills_ppm: 800_000,

@@ -10,6 +10,9 @@
 use super::domain::{DeviceState, Domain, Mode};
 use super::{TenantState, Tuning, VIRTUAL_SCALE};
 
+/// Who is told when its gate opens is awake so long before and after.
+const NEAR_NS: u64 = 100_000;
+
 impl DeviceState {
     /// Mean length of a turn: long enough that takeovers cost little.
     pub(super) fn quantum_ns(&self, tuning: &Tuning) -> u64 {
@@ -55,15 +58,30 @@ impl Domain<'_> {
         first
     }
 
-    /// Marks who is expected to have the next turn.
+    /// Marks who is expected to have the next turn, and says when.
     pub(super) fn expect_next(&mut self) {
+        let next = match self.state.mode {
+            Mode::Held => self.first_of(|t| self.contends(t)),
+            Mode::Drain => return self.expect_drained(),
+            _ => None,
+        };
         self.members_mut().for_each(|t| t.next = false);
-        if self.state.mode != Mode::Held {
-            return;
-        }
-        let next = self.first_of(|t| self.contends(t));
         if let Some(tenant) = next.and_then(|row| self.tenants.get_mut(row)) {
             tenant.next = true;
+        }
+        // When the holders' turn ends and what they have in flight by then has drained.
+        let drain_ns = self.members().filter(|t| t.holder).map(|t| t.drain_ns).max().unwrap_or(0);
+        self.state.opens_ns = self.state.turn_end_ns.saturating_add(drain_ns);
+    }
+
+    /// The same while the last holders' work drains: who has been told a time near enough is not told
+    /// another.
+    fn expect_drained(&mut self) {
+        self.members_mut().for_each(|t| t.next = t.picked && !t.open);
+        let lingering = self.members().filter(|t| t.lingering);
+        let ends_ns = lingering.map(|t| t.busy_until_ns).max().unwrap_or(0).max(self.now_ns);
+        if ends_ns.abs_diff(self.state.opens_ns) > NEAR_NS {
+            self.state.opens_ns = ends_ns;
         }
     }
 

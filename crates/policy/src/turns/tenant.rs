@@ -224,9 +224,9 @@ impl TenantState {
         self.lingering = self.open;
         if self.open {
             self.closed_ns = now_ns;
+            self.wants = false;
         }
         self.open = false;
-        self.wants = false;
         self.overlap_since_ns = 0;
     }
 

@@ -60,11 +60,14 @@ impl Domain<'_> {
         let tuning = self.tuning;
         let now_ns = self.now_ns;
         let contended = self.members().any(|t| self.contends(t));
-        let mut wake_ns = now_ns.saturating_add(tuning.steady_poll_ns);
+        // Where all others wait already, and no cap ends work before its turn, only a holder that has
+        // never paused could change anything.
+        let all_wait = self.members().all(|t| !t.capped && (t.holder || self.contends(t)));
+        let steady_ns = if all_wait { tuning.awaited_poll_ns } else { tuning.steady_poll_ns };
+        let mut wake_ns = now_ns.saturating_add(steady_ns);
         for tenant in self.members() {
             if tenant.holder {
-                let poll_ns =
-                    if tenant.steady() { tuning.steady_poll_ns } else { tuning.gappy_poll_ns };
+                let poll_ns = if tenant.steady() { steady_ns } else { tuning.gappy_poll_ns };
                 let idle_ns = tenant.idle_at_ns(tuning, now_ns);
                 // A pause of who works for long is an end: it is met exactly.
                 let has_ended = tenant.has_launched() && !tenant.busy(now_ns);
