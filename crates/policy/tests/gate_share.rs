@@ -30,6 +30,10 @@ struct Card {
     host: Host,
     terms: Cell<Terms>,
     line: Cell<GateLine>,
+    /// Every other time of this length is the tenant's turn, the rest another's; 0 without turns.
+    turn_ns: Cell<u64>,
+    /// Events recorded in another's turn although all work had ended.
+    intrusions: Cell<u64>,
     words: Words,
     /// When all that was submitted on each stream has ended.
     streams: RefCell<Vec<u64>>,
@@ -52,6 +56,8 @@ impl Card {
             host: Host::new(77 * S, 0x1234_5678_9abc_def1),
             terms: Cell::new(Terms { share_ppm: percent * 10_000, paused: false }),
             line: Cell::new(GateLine { gate: gate::TIMED, ..GateLine::default() }),
+            turn_ns: Cell::new(0),
+            intrusions: Cell::new(0),
             words: Words::default(),
             streams: RefCell::new(vec![0; 8]),
             stream: Cell::new(0),
@@ -106,14 +112,28 @@ impl World for Card {
         self.terms.get()
     }
     fn line(&self) -> GateLine {
-        self.line.get()
+        let Some(turn) = self.host.now_ns.get().checked_div(self.turn_ns.get()) else {
+            return self.line.get();
+        };
+        let end_ns = (turn + 1) * self.turn_ns.get();
+        let open =
+            GateLine { epoch: turn, turn_end_ns: end_ns, horizon_ns: 4 * MS, ..self.line.get() };
+        let closed = GateLine { gate: gate::CLOSED, lease_ns: u64::MAX, ..GateLine::default() };
+        if turn % 2 == 0 { open } else { closed }
     }
     fn clock(&self) -> &Words {
         &self.words
     }
     fn wait(&self, state: u32, deadline_ns: u64) {
-        assert_eq!(state, self.line.get().gate);
-        self.sleep(deadline_ns);
+        let line = self.line();
+        if line.gate != state {
+            return;
+        }
+        let opens_ns = match self.host.now_ns.get().checked_div(self.turn_ns.get()) {
+            Some(turn) => (turn + 1) * self.turn_ns.get(),
+            None => u64::MAX,
+        };
+        self.sleep(deadline_ns.min(opens_ns));
     }
     fn sleep_until(&self, deadline_ns: u64) {
         self.sleep(deadline_ns);
@@ -148,6 +168,11 @@ impl World for Card {
     }
     fn record(&self, event: u32, whole: bool) -> bool {
         self.host.spend(760);
+        // So soon after the work ended nobody else's can have begun: switching takes 0.14 ms.
+        let is_over = self.free_ns.get() + 140 * US < self.host.now_ns.get();
+        if is_over && self.line().gate == gate::CLOSED {
+            self.intrusions.set(self.intrusions.get() + 1);
+        }
         if whole {
             let end_ns = self.streams.borrow().iter().copied().max().unwrap_or(0);
             let at_ns = (end_ns + EVENT_NS).max(self.host.now_ns.get() + US);
@@ -302,5 +327,30 @@ proptest! {
         // A kernel measured beside other streams' takes their time too, until marks put it right.
         let tolerance = if mode == Mode::Streams { 5.0 } else { 1.0 };
         prop_assert!((mean - target).abs() <= tolerance, "{mean} of {target}");
+    }
+}
+
+#[test]
+fn nothing_reaches_the_device_in_anothers_turn() {
+    for (mode, lengths) in [
+        (Mode::Async, &[100 * US][..]),
+        (Mode::Async, &[20 * US]),
+        (Mode::Async, &[5 * US, 900 * US]),
+        (Mode::Streams, &[100 * US]),
+        (Mode::Sync, &[100 * US]),
+        (Mode::Paced(150 * US), &[100 * US]),
+    ] {
+        let card = Card::new(0);
+        card.turn_ns.set(15 * MS);
+        let from_ns = card.host.now_ns.get();
+        run(&card, mode, lengths, 3 * S);
+        let use_ns = card.busy_ns(from_ns, from_ns + 3 * S) as f64 / (1.5 * S as f64);
+        println!(
+            "{mode:?} {lengths:?}: {} intrusions, {use_ns:.3} of its turns",
+            card.intrusions.get()
+        );
+        assert_eq!(card.intrusions.get(), 0, "{mode:?} {lengths:?}");
+        let least = if matches!(mode, Mode::Paced(_)) { 0.6 } else { 0.9 };
+        assert!(use_ns > least && use_ns < 1.04, "{mode:?} {lengths:?}: {use_ns}");
     }
 }

@@ -246,7 +246,13 @@ impl Lane {
     /// Waits for the cap, for a turn or the end of a pause, or for others that have the device where
     /// they share it among themselves.
     fn wait<W: World>(&self, world: &W, costs: &Costs, now_ns: u64, what: Wait, line: &GateLine) {
-        self.close_burst(world, costs, line);
+        // Behind work that has ended a mark would have the device to itself, which takes it from who
+        // has it now for two switches of contexts.
+        let is_alone = line.gate == gate::FREE && matches!(what, Wait::Cap(_) | Wait::Pause);
+        let ends_ns = self.busy_until_ns.load(Relaxed).saturating_add(SETTLE_NS);
+        if is_alone || self.ring.pending() != 0 || now_ns <= ends_ns {
+            self.close_burst(world, costs, line);
+        }
         // Exact from here on: whatever was promised for the rest of a chunk is not submitted.
         self.narrow(world, now_ns);
         let (until_ns, at_most_ns) = match what {
