@@ -18,6 +18,7 @@
 
 mod charge;
 mod domain;
+mod pauses;
 mod phase;
 mod pick;
 mod tenant;
@@ -237,7 +238,7 @@ impl Turns<'_> {
     ) -> u64 {
         let width = self.devices.len();
         for (row, tenant) in self.tenants.iter_mut().enumerate() {
-            tenant.observe(now_ns, row_of(samples, row, width));
+            tenant.observe(self.tuning, now_ns, row_of(samples, row, width));
         }
         domain::regroup(now_ns, self.devices, self.tenants, foreign);
         let mut next = now_ns.saturating_add(self.tuning.lease_poll_ns);

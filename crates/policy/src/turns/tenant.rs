@@ -6,13 +6,11 @@
 use divvy_abi::MAX_DEVICES;
 
 use super::domain::bit;
+use super::pauses::Pauses;
 use super::{Sample, Tuning};
 
 /// Turns in a row without a pause after which a holder is taken to be steady.
 const STEADY_TURNS: u32 = 4;
-
-/// Pauses after short turns until a tenant is not taken any more to work for long.
-const LONG_TURNS: u32 = 2;
 
 /// What the scheduler keeps of one tenant. Starts as `default()`; its fields are the scheduler's own.
 #[derive(Clone, Debug, Default)]
@@ -64,8 +62,7 @@ pub struct TenantState {
     /// Its own cap ended its last turn: it loses nothing by waiting for a full turn of the next.
     pub(super) ended_by_cap: bool,
     steady_turns: u32,
-    /// Fades with each short turn that ended in a pause after one that was long.
-    long_turns: u32,
+    pub(super) pauses: Pauses,
     /// Moving mean of how long its work takes to drain after a turn.
     pub(super) drain_ns: u64,
     pub(super) window_used_ns: u64,
@@ -82,7 +79,7 @@ impl TenantState {
     }
 
     /// Takes the samples of one step, one for each device.
-    pub(super) fn observe(&mut self, now_ns: u64, row: &[Sample]) {
+    pub(super) fn observe(&mut self, tuning: &Tuning, now_ns: u64, row: &[Sample]) {
         let mut seen = Self::default();
         let mut used_ns = 0_u64;
         let mut share_ppm = 0_u32;
@@ -118,6 +115,10 @@ impl TenantState {
         self.busy_until_ns = seen.busy_until_ns;
         // Nothing was in flight when who slept for it woke.
         let launched = self.launches != seen.launches && self.attached != 0;
+        if launched && self.holder && self.drained && self.has_launched() {
+            self.pauses.went_on();
+        }
+        self.pauses.look(tuning, now_ns, launched || seen.wants);
         self.drained &= !launched && !seen.sleeps;
         self.drained |= self.sleeps && !seen.sleeps && seen.busy_until_ns <= now_ns;
         // A launch whose time was not written down was since the last look.
@@ -169,7 +170,8 @@ impl TenantState {
         let may_go_on = !self.works_long() || !self.has_launched();
         let is_awaited = self.holder && may_go_on;
         let grace_ns = if is_awaited { tuning.grace_ns } else { 0 };
-        last_ns.saturating_add(tuning.idle_ns).max(self.opened_ns.saturating_add(grace_ns))
+        let idle_ns = if self.has_ended() { tuning.launch_ns } else { tuning.idle_ns };
+        last_ns.saturating_add(idle_ns).max(self.opened_ns.saturating_add(grace_ns))
     }
 
     /// Work is in flight, or was a moment ago.
@@ -246,7 +248,17 @@ impl TenantState {
 
     /// Whether it comes back from a pause with work for long, as it did of late.
     pub(super) fn works_long(&self) -> bool {
-        self.long_turns > 0
+        self.pauses.works_long()
+    }
+
+    /// Whether to look soon if a thread of it still sleeps: when it wakes, that is its end.
+    pub(super) fn nears_its_end(&self) -> bool {
+        self.sleeps && self.has_launched() && self.pauses.end_at_once()
+    }
+
+    /// Whether all it has launched is done, and that is the end of its work as a rule.
+    fn has_ended(&self) -> bool {
+        self.drained && self.has_launched() && self.pauses.end_at_once()
     }
 
     /// Ends a turn; `paused_work` when it ended because the holder had no work. One of `long_ns` was
@@ -259,10 +271,8 @@ impl TenantState {
         self.holder = false;
         self.served_ns = now_ns;
         self.steady_turns = if paused_work { 0 } else { self.steady_turns.saturating_add(1) };
-        self.long_turns = match now_ns.saturating_sub(self.opened_ns) >= long_ns {
-            true => LONG_TURNS,
-            false => self.long_turns.saturating_sub(u32::from(paused_work)),
-        };
+        let was_long = now_ns.saturating_sub(self.opened_ns) >= long_ns;
+        self.pauses.turn_ended(now_ns, was_long, paused_work, self.drained);
     }
 
     /// Device time it says it has used since the running measurement began.

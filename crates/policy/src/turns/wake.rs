@@ -74,11 +74,23 @@ impl Domain<'_> {
                 let ends = tenant.works_long() && has_ended;
                 let polled_ns = if ends { 0 } else { now_ns.saturating_add(poll_ns) };
                 wake_ns = wake_ns.min(idle_ns.max(polled_ns));
+                if tenant.nears_its_end() {
+                    wake_ns = wake_ns.min(self.overdue_ns(tenant.busy_until_ns));
+                }
             } else if tenant.overlap_since_ns != 0 {
                 wake_ns = wake_ns.min(self.overlap_wake_ns(tenant.overlap_since_ns));
             }
         }
+        let looks = self.members().filter_map(|t| t.pauses.look_ns(tuning));
+        let wake_ns = looks.filter(|ns| *ns > now_ns).fold(wake_ns, u64::min);
         if contended { wake_ns.min(self.turn_end_ns()) } else { wake_ns }
+    }
+
+    /// When to look whether work that should end at `end_ns` has: what is late by much is so for long.
+    fn overdue_ns(&self, end_ns: u64) -> u64 {
+        let late_ns = self.now_ns.saturating_sub(end_ns) / 4;
+        let again_ns = late_ns.clamp(self.tuning.overdue_poll_ns, self.tuning.gappy_poll_ns);
+        end_ns.max(self.now_ns.saturating_add(again_ns))
     }
 
     /// When an overlap has lasted too long; when it has but is not proved, some time later.
