@@ -1,9 +1,9 @@
 //! `divvy bench share`: one program under a cap of device time, for every length of kernel and road.
 //!
 //! A cell is a kernel's length, a way to submit it and a cap. Its target is the cap, or what the
-//! program reaches alone on the bare driver where that is less; then both are measured anew, by turns,
-//! and their middle rounds compared: how fast a host launches differs from process to process. The
-//! lengths are measured natively before and after their cells; cells between two measurements that
+//! program reaches alone on the bare driver where that is less. Where that is so, and where kernels are
+//! so short that processes differ, both are measured anew, by turns, and their middle rounds compared.
+//! The lengths are measured natively before and after their cells; cells between two measurements that
 //! differ have no figure.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::busy::{self, Kernel, Length, Work, text};
-use super::report::{Figure, Goal};
+use super::report::{Figure, Goal, median};
 use super::series::mean;
 use super::side::{Side, Terms};
 use super::{Bench, Timing};
@@ -22,8 +22,8 @@ const SHORT_NS: u64 = 5_000_000;
 /// Points a cell may miss its target by, on average and in its worst window of a second.
 const MEAN_POINTS: f64 = 1.0;
 const WINDOW_POINTS: f64 = 3.0;
-/// Rounds of a cell whose target is what the program reaches alone.
-const HOST_ROUNDS: usize = 3;
+/// Rounds of a cell in which processes of one program differ.
+const ROUNDS: usize = 3;
 
 /// Cells of one length.
 struct Group {
@@ -175,11 +175,8 @@ fn measure_group(
         if caps.is_empty() {
             continue;
         }
-        let reach = measure_alone(bench, timing, &work(mode, kernel))?;
-        // Graphs and streams overlap kernels, so a full card does more of them than one after another.
-        let full = if SATURATING.contains(mode) { reach } else { 100.0 };
+        let alone = measure_alone(bench, timing, &work(mode, kernel))?;
         for cap in caps {
-            let alone = Alone { reach: reach * 100.0 / full, full };
             figures.extend(measure_cell(bench, timing, kernel, mode, cap, alone, &mut found)?);
         }
     }
@@ -207,25 +204,15 @@ fn measure_alone(bench: &Bench, timing: &Timing, work: &Work) -> Result<f64> {
         .context("natively")
 }
 
-/// What a program reaches on the bare driver.
-#[derive(Clone, Copy)]
-struct Alone {
-    /// Of a full card, in percent.
-    reach: f64,
-    /// What a full card is in this way of submitting, in percent of kernels one after another.
-    full: f64,
-}
-
 fn measure_cell(
     bench: &mut Bench,
     timing: &Timing,
     kernel: Kernel,
     mode: &'static str,
     cap: u32,
-    alone: Alone,
+    alone: f64,
     found: &mut Summary,
 ) -> Result<Vec<Figure>> {
-    let Alone { reach, full } = alone;
     let name = name(kernel.nominal_ns, mode, cap);
     let work = work(mode, kernel);
     let mut reached = Figure::new(format!("share, {name}"), "%", Goal::None).known_as("IS-003");
@@ -234,15 +221,18 @@ fn measure_cell(
     if kernel.nominal_ns <= SHORT_NS {
         worst.goal = Goal::AtMost(WINDOW_POINTS);
     }
-    reached.take("native", Ok(reach));
     let compared = is_compared(kernel.nominal_ns, mode, cap);
     let sides: Vec<Side> = bench.sides.iter().filter(|side| !side.is_native()).cloned().collect();
     let sides: Vec<Side> = sides.into_iter().filter(|side| compared || !side.is_peer()).collect();
-    let rounds = if f64::from(cap) > reach { HOST_ROUNDS } else { 1 };
-    let mut windows: Vec<(&Side, f64)> = Vec::new();
+    // Graphs and streams overlap kernels, so a full card does more of them than one after another.
+    let saturates = SATURATING.contains(&mode);
+    let is_host_bound = !saturates && f64::from(cap) > alone;
+    let rounds = if is_host_bound || kernel.differs() { ROUNDS } else { 1 };
+    let mut natively = vec![alone];
+    let mut ran: Vec<(&Side, Outcome)> = Vec::new();
     for round in 0..rounds {
         if round > 0 {
-            reached.take("native", measure_alone(bench, timing, &work).map(|r| r * 100.0 / full));
+            natively.push(measure_alone(bench, timing, &work)?);
         }
         for side in &sides {
             let doing = format!("share, {name} on {}", side.name);
@@ -251,16 +241,20 @@ fn measure_cell(
             } else {
                 bench.say(&doing)
             }
-            match measure_once(bench, timing, side, &work, cap) {
-                Ok((share, seconds)) => {
-                    reached.take(&side.name, Ok(share * 100.0 / full));
-                    windows.extend(seconds.iter().map(|window| (side, window * 100.0 / full)));
-                }
-                Err(error) => reached.take(&side.name, Err(error)),
-            }
+            ran.push((side, measure_once(bench, timing, side, &work, cap)));
         }
     }
-    let alone = reached.medians.get("native").copied().unwrap_or(reach);
+    let full = if saturates { median(&natively).unwrap_or(alone) } else { 100.0 };
+    let of_full = |share: f64| share * 100.0 / full;
+    natively.into_iter().for_each(|share| reached.take("native", Ok(of_full(share))));
+    let mut windows: Vec<(&Side, f64)> = Vec::new();
+    for (side, outcome) in ran {
+        if let Ok((_, seconds)) = &outcome {
+            windows.extend(seconds.iter().map(|window| (side, of_full(*window))));
+        }
+        reached.take(&side.name, outcome.map(|(share, _)| of_full(share)));
+    }
+    let alone = reached.medians.get("native").copied().unwrap_or(of_full(alone));
     let target = f64::from(cap).min(alone);
     reached.goal = Goal::Within(target, MEAN_POINTS);
     for side in &sides {
@@ -280,14 +274,11 @@ fn measure_cell(
     Ok(vec![reached, worst])
 }
 
-/// The program's share under a cap, over the whole run and in each window of a second, in percent.
-fn measure_once(
-    bench: &Bench,
-    timing: &Timing,
-    side: &Side,
-    work: &Work,
-    cap: u32,
-) -> Result<(f64, Vec<f64>)> {
+/// A program's share over a whole run and in each window of a second, in percent.
+type Outcome = Result<(f64, Vec<f64>)>;
+
+/// The program's under a cap.
+fn measure_once(bench: &Bench, timing: &Timing, side: &Side, work: &Work, cap: u32) -> Outcome {
     let kernel_ns = work.kernel_ns();
     let seconds = if kernel_ns >= LONG { timing.long_seconds } else { timing.seconds };
     let mut length = Length::seconds(seconds);
