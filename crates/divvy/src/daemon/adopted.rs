@@ -42,8 +42,6 @@ const RENEW_NS: u64 = 75_000_000;
 const WANT_NS: u64 = 50_000_000;
 /// What a wish may lie in the future: clocks are one, but it was read after ours.
 const SKEW_NS: u64 = 5_000_000;
-/// Steps of the quantum that a closed gate names.
-const CLOSED_QUANTUM_NS: u64 = 10_000_000;
 /// How long nothing must need a gate before launches are freed from looking.
 const CALM_NS: u64 = 2_000_000_000;
 
@@ -324,15 +322,7 @@ impl Adopted {
     pub(super) fn put(&mut self, at: usize, gate: Gate, now_ns: u64) -> Result<(), Refusal> {
         let Some(row) = self.rows.get_mut(at) else { return Ok(()) };
         let is_closed = gate.state == GateState::Closed;
-        let gate = match is_closed {
-            // What a cap saves up for whoever waits goes by the quantum: no less than that of an open
-            // gate, and rarely another, since each change is a write. Nobody goes by the horizon.
-            true => {
-                let quantum_ns = gate.quantum_ns.next_multiple_of(CLOSED_QUANTUM_NS);
-                Gate { quantum_ns, horizon_ns: 0, watch: false, ..gate }
-            }
-            false => Gate { watch: false, ..gate },
-        };
+        let gate = Gate { watch: false, ..gate };
         let lease_ns = now_ns.saturating_add(LEASE_NS);
         if row.written != Some(gate) {
             let line = GateLine {

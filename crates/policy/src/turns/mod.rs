@@ -200,14 +200,32 @@ pub struct Gate {
     pub turn: u64,
     /// Planned end of the tenant's turn; 0 when none is planned.
     pub turn_end_ns: u64,
-    /// Length of the tenant's full turn.
+    /// Length of the tenant's full turn; of a closed gate no less, and rarely another.
     pub quantum_ns: u64,
-    /// Time in flight the tenant may have.
+    /// Time in flight the tenant may have; 0 while the gate is closed.
     pub horizon_ns: u64,
     /// When a closed gate is expected to open; 0 when unknown.
     pub t_open_ns: u64,
     /// The next step needs a fresh sample of this tenant and device.
     pub watch: bool,
+}
+
+/// What a cap saves up for whoever waits goes by the quantum, so a closed gate says one, in steps of
+/// this: each change of what is said is a write.
+const CLOSED_QUANTUM_NS: u64 = 10_000_000;
+
+impl Gate {
+    /// Without what nobody goes by while it is closed.
+    fn settled(self) -> Self {
+        match self.state {
+            GateState::Closed => {
+                let quantum_ns =
+                    self.quantum_ns.div_ceil(CLOSED_QUANTUM_NS).saturating_mul(CLOSED_QUANTUM_NS);
+                Self { quantum_ns, horizon_ns: 0, ..self }
+            }
+            GateState::Free | GateState::Timed => self,
+        }
+    }
 }
 
 /// The scheduler: its constants and the state its caller owns.
@@ -256,7 +274,7 @@ impl Turns<'_> {
         }
         for (row, line) in gates.chunks_mut(width.max(1)).enumerate() {
             for (device, gate) in line.iter_mut().enumerate() {
-                *gate = self.gate(now_ns, row, device, foreign);
+                *gate = self.gate(now_ns, row, device, foreign).settled();
             }
         }
         next.max(now_ns.saturating_add(1))
