@@ -1,19 +1,13 @@
 //! A tenant's life in one process and its forked children.
 
-use std::ffi::CString;
+mod scratch;
 
 use divvy_abi::config::Config;
 use divvy_abi::usage::Kind;
 use divvy_page::{ConfigSource, Device, Request, Tenant};
+use scratch::Scratch;
 
 const MIB: u64 = 1 << 20;
-
-fn directory(name: &str) -> CString {
-    let path = std::env::temp_dir().join(format!("divvy-page-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&path);
-    std::fs::create_dir(&path).unwrap();
-    CString::new(path.into_os_string().into_encoded_bytes()).unwrap()
-}
 
 fn device() -> Device<'static> {
     Device {
@@ -27,9 +21,9 @@ fn device() -> Device<'static> {
 
 #[test]
 fn asks_until_the_limit_and_gives_back() {
-    let directory = directory("limit");
+    let scratch = Scratch::new("attach-limit");
     let config = Config::default();
-    let tenant = Tenant::attach(&directory, &ConfigSource::FirstProcess(&config)).unwrap();
+    let tenant = Tenant::attach(&scratch.c_path(), &ConfigSource::FirstProcess(&config)).unwrap();
     let row = tenant.device_row(&device()).unwrap();
     let limit = Some(100 * MIB);
     assert_eq!(tenant.ask(row, 60 * MIB, Kind::Block, limit), Request::Granted);
@@ -44,11 +38,11 @@ fn asks_until_the_limit_and_gives_back() {
 
 #[test]
 fn two_attachments_of_one_directory_share_the_limit() {
-    let directory = directory("two");
+    let scratch = Scratch::new("attach-two");
     let config = Config::default();
     let source = ConfigSource::FirstProcess(&config);
-    let one = Tenant::attach(&directory, &source).unwrap();
-    let two = Tenant::attach(&directory, &source).unwrap();
+    let one = Tenant::attach(&scratch.c_path(), &source).unwrap();
+    let two = Tenant::attach(&scratch.c_path(), &source).unwrap();
     let row = one.device_row(&device()).unwrap();
     assert_eq!(two.device_row(&device()).unwrap(), row);
     let limit = Some(100 * MIB);

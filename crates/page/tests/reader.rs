@@ -1,31 +1,19 @@
 //! What an owner reads of a tenant, and writes for it.
 
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+mod scratch;
 
 use divvy_abi::config::{Config, Rule, quantity, selector};
 use divvy_abi::usage::Kind;
 use divvy_page::reader::{Text, UsageFile, read_config, write_config};
 use divvy_page::{AttachError, ConfigSource, Device, Request, Tenant};
+use scratch::Scratch;
 
 const MIB: u64 = 1 << 20;
 
-fn directory(name: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("divvy-reader-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&path);
-    std::fs::create_dir(&path).expect("a directory");
-    path
-}
-
-fn c_path(path: &Path) -> CString {
-    CString::new(path.as_os_str().as_bytes()).expect("no NUL")
-}
-
 #[test]
 fn an_owner_writes_limits_and_reads_what_was_used() {
-    let path = directory("use");
-    let at = c_path(&path);
+    let scratch = Scratch::new("reader-use");
+    let at = scratch.c_path();
     assert!(read_config(&at).expect("readable").is_none());
     let mut config = Config { rule_count: 1, ..Config::default() };
     config.rules[0] = Rule {
@@ -37,7 +25,11 @@ fn an_owner_writes_limits_and_reads_what_was_used() {
     write_config(&at, &config).expect("written");
     write_config(&at, &config).expect("written again");
     assert_eq!(read_config(&at).expect("readable").expect("there").epoch, 4);
-    assert_eq!(std::fs::read_dir(&path).expect("listed").count(), 1, "no temporary file is left");
+    assert_eq!(
+        std::fs::read_dir(scratch.path()).expect("listed").count(),
+        1,
+        "no temporary file is left"
+    );
 
     let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     assert_eq!(tenant.config().rules()[0].value, 100 * MIB);
@@ -71,7 +63,6 @@ fn an_owner_writes_limits_and_reads_what_was_used() {
     assert_eq!(file.device(MAX), None);
     assert_eq!(file.slot(MAX), None);
     assert!(file.line(MAX, MAX).is_empty());
-    std::fs::remove_dir_all(&path).expect("removed");
 }
 
 /// A row and a slot that cannot be.
@@ -79,24 +70,25 @@ const MAX: usize = usize::MAX;
 
 #[test]
 fn a_tenant_nobody_joined_reads_as_empty_and_a_missing_one_is_an_error() {
-    let path = directory("empty");
-    assert!(UsageFile::open(&c_path(&path)).expect("readable").is_none());
-    std::fs::remove_dir_all(&path).expect("removed");
-    assert!(matches!(UsageFile::open(&c_path(&path)), Err(AttachError::Directory(_))));
+    let scratch = Scratch::new("reader-empty");
+    let at = scratch.c_path();
+    assert!(UsageFile::open(&at).expect("readable").is_none());
+    drop(scratch);
+    assert!(matches!(UsageFile::open(&at), Err(AttachError::Directory(_))));
 }
 
 #[test]
 fn a_file_cut_short_harms_no_reader() {
-    let path = directory("cut");
-    let at = c_path(&path);
+    let scratch = Scratch::new("reader-cut");
+    let at = scratch.c_path();
     Tenant::attach(&at, &ConfigSource::FirstProcess(&Config::default())).expect("attached");
     let open = UsageFile::open(&at).expect("readable").expect("there");
-    let file = std::fs::File::options().write(true).open(path.join("usage")).expect("opened");
+    let file =
+        std::fs::File::options().write(true).open(scratch.path().join("usage")).expect("opened");
     file.set_len(5000).expect("cut");
     assert!(matches!(UsageFile::open(&at), Err(AttachError::ShortFile { bytes: 5000, .. })));
     assert_eq!(open.totals(15).used_bytes, 0);
     assert_eq!(open.slot(900), None);
-    std::fs::remove_dir_all(&path).expect("removed");
 }
 
 #[test]

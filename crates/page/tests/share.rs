@@ -1,9 +1,8 @@
 //! The compute share's words between an owner and a process: limits changed while a process runs,
 //! gates, waits, and what is left of those that ended.
 
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+mod scratch;
+
 use std::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::config::{Config, GateLine, Rule, gate, quantity, selector};
@@ -11,16 +10,9 @@ use divvy_page::owner::Owner;
 use divvy_page::reader::{CapEntry, UsageFile, read_config, write_config};
 use divvy_page::{AttachError, ConfigSource, Device, Row, Tenant, now_ns};
 use divvy_policy::pace::Clock as _;
+use scratch::Scratch;
 
 const MS: u64 = 1_000_000;
-
-fn directory(name: &str) -> (PathBuf, CString) {
-    let path = std::env::temp_dir().join(format!("divvy-share-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&path);
-    std::fs::create_dir(&path).expect("a directory");
-    let at = CString::new(path.as_os_str().as_bytes()).expect("no NUL");
-    (path, at)
-}
 
 fn row(tenant: &Tenant) -> Row {
     let device = Device {
@@ -35,7 +27,8 @@ fn row(tenant: &Tenant) -> Row {
 
 #[test]
 fn a_limit_changed_while_a_process_runs_is_seen_by_it() {
-    let (path, at) = directory("live");
+    let scratch = Scratch::new("share-live");
+    let at = scratch.c_path();
     assert_eq!(Owner::open(&at).err(), Some(AttachError::NoConfig));
     write_config(&at, &Config::default()).expect("written");
     let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
@@ -68,12 +61,12 @@ fn a_limit_changed_while_a_process_runs_is_seen_by_it() {
     assert_eq!(seen.gates[0], GateLine::default(), "gates are not written by an update");
     assert_eq!(tenant.config().compute_rules().len(), 0, "as it was at the start");
     assert_eq!(read_config(&at).expect("readable").expect("there").weight, 3);
-    std::fs::remove_dir_all(&path).expect("removed");
 }
 
 #[test]
 fn writers_of_limits_exclude_each_other_and_readers_see_whole_ones() {
-    let (path, at) = directory("writers");
+    let scratch = Scratch::new("share-writers");
+    let at = scratch.c_path();
     write_config(&at, &Config::default()).expect("written");
     let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     let owner = Owner::open(&at).expect("open");
@@ -97,12 +90,12 @@ fn writers_of_limits_exclude_each_other_and_readers_see_whole_ones() {
         }
     });
     assert_eq!(owner.read().expect("readable").weight, 400);
-    std::fs::remove_dir_all(&path).expect("removed");
 }
 
 #[test]
 fn a_process_waits_at_a_closed_gate_until_it_opens_or_its_time_is_up() {
-    let (path, at) = directory("gate");
+    let scratch = Scratch::new("share-gate");
+    let at = scratch.c_path();
     write_config(&at, &Config::default()).expect("written");
     let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     let share = tenant.share(row(&tenant)).expect("a slot");
@@ -131,12 +124,12 @@ fn a_process_waits_at_a_closed_gate_until_it_opens_or_its_time_is_up() {
         owner.set_gate(0, &GateLine { gate: gate::TIMED, ..closed }).expect("written");
         waiter.join().expect("woken");
     });
-    std::fs::remove_dir_all(&path).expect("removed");
 }
 
 #[test]
 fn limits_are_read_again_only_when_they_are_others() {
-    let (path, at) = directory("changed");
+    let scratch = Scratch::new("share-changed");
+    let at = scratch.c_path();
     write_config(&at, &Config::default()).expect("written");
     let (owner, other) = (Owner::open(&at).expect("open"), Owner::open(&at).expect("open"));
     let known = owner.read().expect("a config");
@@ -152,16 +145,17 @@ fn limits_are_read_again_only_when_they_are_others() {
     assert_eq!(changed(&new).map(|config| config.any_gate), Some(1));
     // A writer that died half-way.
     let odd = Config { epoch: new.epoch | 1, ..new };
-    std::fs::write(path.join("config"), zerocopy::IntoBytes::as_bytes(&odd)).expect("written");
+    std::fs::write(scratch.path().join("config"), zerocopy::IntoBytes::as_bytes(&odd))
+        .expect("written");
     assert!(changed(&odd).is_some());
-    std::fs::write(path.join("config"), "DIVVYCFG").expect("written");
+    std::fs::write(scratch.path().join("config"), "DIVVYCFG").expect("written");
     assert!(owner.read_changed(&odd).is_err());
-    std::fs::remove_dir_all(&path).expect("removed");
 }
 
 #[test]
 fn the_lines_of_many_processes_are_read_in_blocks() {
-    let (path, at) = directory("blocks");
+    let scratch = Scratch::new("share-blocks");
+    let at = scratch.c_path();
     write_config(&at, &Config::default()).expect("written");
     let tenants: Vec<Tenant> =
         (0..21).map(|_| Tenant::attach(&at, &ConfigSource::Owner).expect("attached")).collect();
@@ -192,28 +186,28 @@ fn the_lines_of_many_processes_are_read_in_blocks() {
             .collect();
         assert_eq!(seen, expected);
     }
-    std::fs::remove_dir_all(&path).expect("removed");
 }
 
 #[test]
 fn an_owner_survives_a_config_that_was_cut() {
-    let (path, at) = directory("cut");
+    let scratch = Scratch::new("share-cut");
+    let at = scratch.c_path();
     write_config(&at, &Config::default()).expect("written");
     let owner = Owner::open(&at).expect("open");
     std::fs::File::options()
         .write(true)
-        .open(path.join("config"))
+        .open(scratch.path().join("config"))
         .and_then(|file| file.set_len(0))
         .expect("cut");
     owner.wake(0);
     assert_eq!(owner.update(|_| {}).err(), Some(AttachError::NoConfig));
     assert!(owner.read().is_err());
-    std::fs::remove_dir_all(&path).expect("removed");
 }
 
 #[test]
 fn what_a_process_used_is_read_and_outlives_it() {
-    let (path, at) = directory("used");
+    let scratch = Scratch::new("share-used");
+    let at = scratch.c_path();
     write_config(&at, &Config::default()).expect("written");
     let first = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     let share = first.share(row(&first)).expect("a slot");
@@ -239,5 +233,4 @@ fn what_a_process_used_is_read_and_outlives_it() {
     assert_eq!((sum.waited_ns, sum.throttled_ns, sum.drains_given_up), (40, 50, 1));
     assert_eq!(sum, file.gate(0, 1));
     assert_eq!(file.cap(0), CapEntry { paid_at_ns: 23, closed_until_ns: 24, share_ppm: 25 });
-    std::fs::remove_dir_all(&path).expect("removed");
 }

@@ -4,15 +4,15 @@
 //! and sleeps), `fork` (one that only sleeps), `closeall`, `lowfds`, `killat N`, `ahead`, `pid`,
 //! `churn N` and `used_at_once N` (on four threads), `export MIB`, `open`, `close`, `shared`. Answers are one line each, after `@`.
 
-use std::ffi::CString;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use divvy_abi::config::Config;
 use divvy_abi::usage::Kind;
 use divvy_page::{ConfigSource, Device, Request, Row, Tenant};
+
+use crate::scratch::c_path;
 
 pub(crate) const MIB: u64 = 1 << 20;
 /// Every tenant here may hold this much.
@@ -29,39 +29,12 @@ pub(crate) fn device() -> Device<'static> {
     }
 }
 
-pub(crate) fn c_path(path: &Path) -> CString {
-    CString::new(path.as_os_str().as_bytes()).expect("no NUL in a path")
-}
-
 /// Joins the tenant in `path` as this process.
 pub(crate) fn join(path: &Path) -> (Tenant, Row) {
     let tenant =
         Tenant::attach(&c_path(path), &ConfigSource::FirstProcess(&Config::default())).expect("in");
     let row = tenant.device_row(&device()).expect("a row");
     (tenant, row)
-}
-
-/// An empty directory, removed at the end of the test.
-#[derive(Debug)]
-pub(crate) struct Scratch(pub(crate) PathBuf);
-
-impl Scratch {
-    pub(crate) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("divvy-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir(&path).expect("a directory");
-        Self(path)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// A running actor; killed when dropped.

@@ -4,7 +4,8 @@ use divvy_abi::usage::Kind;
 use divvy_page::Request;
 use divvy_page::reader::UsageFile;
 
-use crate::actor::{Actor, LIMIT, MIB, Scratch, c_path, join, kill_pid};
+use crate::actor::{Actor, LIMIT, MIB, join, kill_pid};
+use crate::scratch::{Scratch, c_path};
 
 /// Starts two processes in one directory; the first holds 600 MiB.
 fn two(scratch: &Scratch) -> (Actor, Actor) {

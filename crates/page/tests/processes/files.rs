@@ -10,7 +10,8 @@ use divvy_abi::config::{CONFIG_BYTES, Config};
 use divvy_abi::usage::USAGE_BYTES;
 use divvy_page::{AttachError, ConfigSource, File, Tenant};
 
-use crate::actor::{Scratch, c_path, join, skipped};
+use crate::actor::{join, skipped};
+use crate::scratch::{Scratch, c_path};
 
 fn attach(path: &Path) -> Result<Tenant, AttachError> {
     Tenant::attach(&c_path(path), &ConfigSource::FirstProcess(&Config::default()))

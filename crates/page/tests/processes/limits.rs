@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use divvy_abi::usage::Kind;
 use divvy_page::{AttachError, Request};
 
-use crate::actor::{Actor, Scratch, device, join};
+use crate::actor::{Actor, device, join};
+use crate::scratch::Scratch;
 
 /// A file system of so many KiB, in a mount namespace of the actor's own.
 fn on_a_disk_of(kib: u32, scratch: &Scratch) -> Actor {

@@ -13,3 +13,5 @@ mod deaths;
 mod files;
 mod limits;
 mod namespaces;
+#[path = "../scratch/mod.rs"]
+mod scratch;

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use crate::actor::{Actor, Scratch, skipped};
+use crate::actor::{Actor, skipped};
+use crate::scratch::Scratch;
 
 /// Prints and is true where this machine forbids new namespaces.
 pub(crate) fn cannot_unshare(test: &str) -> bool {
