@@ -77,6 +77,9 @@ pub enum Load {
     Work,
     /// Kernels that watch the clock; nanoseconds.
     Wall,
+    /// Being on the device at all: an event with nothing before it takes no time, but its context must
+    /// be switched in.
+    Touch,
 }
 
 /// A stream's way to the engines of a device, in order. Any thread hands work in; one at a time waits.

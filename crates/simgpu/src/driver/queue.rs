@@ -187,13 +187,19 @@ pub(crate) fn enqueue_after(
         return Ok(());
     }
     let submitted_ns = host_clock::submission_ns();
-    if let (true, Task::Mark(stamp)) = (is_ready, &task) {
-        // Nothing stands before it: it is reached now.
-        let at_ns = submitted_ns.max(stream.ended_ns(sequence));
-        stamp.mark_at(at_ns);
-        stream.complete(sequence, at_ns);
-        return Ok(());
-    }
+    let task = match task {
+        Task::Mark(stamp) if is_ready => {
+            let lane = stream.lane.clone().unwrap_or_else(|| driver.machine.lane());
+            if !lane.is_timed() {
+                // Nothing stands before it: it is reached now.
+                stamp.mark_at(submitted_ns);
+                stream.complete(sequence, submitted_ns);
+                return Ok(());
+            }
+            Task::LoneMark(stamp)
+        }
+        task => task,
+    };
     stream.queue.push_back(Operation { sequence, after, task, ticket, submitted_ns, ahead: 0 });
     state.host_tickets.extend(ticket);
     let stream = state.streams.get_mut(key)?;

@@ -277,7 +277,11 @@ fn asked(load: Load, amount: u64, multiprocessors: u32) -> Option<Work> {
             (Engine::Compute, u64::try_from(stretched).unwrap_or(u64::MAX), Pace::Work)
         }
         Load::Wall => (Engine::Compute, amount, Pace::Wall),
+        Load::Touch => (Engine::Compute, 0, Pace::Work),
     };
-    let width_permille = (width * 1000 / MULTIPROCESSORS).max(1);
+    let width_permille = match load {
+        Load::Touch => 0,
+        _ => (width * 1000 / MULTIPROCESSORS).max(1),
+    };
     Some(Work { context: 0, engine, amount, width_permille, pace })
 }

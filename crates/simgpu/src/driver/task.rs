@@ -99,6 +99,8 @@ pub(crate) enum Task {
     Host(CUhostFn, Address),
     Callback(CUstreamCallback, u64, Address),
     Mark(Arc<Stamp>),
+    /// A mark that nothing stands before.
+    LoneMark(Arc<Stamp>),
     WaitValue(MemoryValue),
     WriteValue(MemoryValue),
     /// Marks an event from inside a graph.
@@ -134,7 +136,7 @@ impl Task {
     /// What a task the null machine completed leaves behind.
     pub(crate) fn finish_instantly(&self, state: &mut State) {
         match self {
-            Self::Mark(stamp) => stamp.mark_at(now_ns()),
+            Self::Mark(stamp) | Self::LoneMark(stamp) => stamp.mark_at(now_ns()),
             Self::MarkEvent(event) => mark_event(state, *event, now_ns()),
             Self::Release(addresses) => release(state, addresses),
             Self::Series(tasks) => tasks.iter().for_each(|task| task.finish_instantly(state)),
@@ -145,7 +147,9 @@ impl Task {
     /// Marks that must be set even if the context broke before the task ran.
     pub(crate) fn finish(&self) {
         match self {
-            Self::Mark(stamp) if stamp.at().is_none() => stamp.mark_at(now_ns()),
+            Self::Mark(stamp) | Self::LoneMark(stamp) if stamp.at().is_none() => {
+                stamp.mark_at(now_ns());
+            }
             _ => {}
         }
     }
@@ -163,6 +167,7 @@ impl Task {
             | Self::Fill(_)
             | Self::Kernel(_)
             | Self::Mark(_)
+            | Self::LoneMark(_)
             | Self::WriteValue(_)
             | Self::MarkEvent(_)
             | Self::Release(_) => true,
@@ -181,6 +186,7 @@ impl Task {
     pub(crate) fn go_ahead(&self, lane: &dyn Lane, place: Place, ready_ns: u64) -> usize {
         let asked = match self {
             Self::Kernel(launch) => Some(launch.load()),
+            Self::LoneMark(_) => Some((Load::Touch, 0)),
             Self::Fill(shape) => Some((Load::Fill, shape.bytes())).filter(|(_, bytes)| *bytes > 0),
             Self::Series(tasks) => {
                 return tasks.iter().map(|task| task.go_ahead(lane, place, ready_ns)).sum();
@@ -218,6 +224,11 @@ impl Task {
                 Ok(())
             }
             Self::Mark(stamp) => {
+                stamp.mark_at(track.position_ns());
+                Ok(())
+            }
+            Self::LoneMark(stamp) => {
+                track.run(place, Load::Touch, 0, &mut || {})?;
                 stamp.mark_at(track.position_ns());
                 Ok(())
             }

@@ -74,7 +74,7 @@ impl Compute {
             lane,
             context: job.context,
             sequence: job.sequence,
-            width_permille: job.width_permille.clamp(1, 1000),
+            width_permille: job.width_permille.min(1000),
             pace: job.pace,
             remaining_ns: job.amount,
             started_ns: None,
@@ -259,8 +259,11 @@ impl Compute {
                 index += 1;
                 continue;
             }
-            if width + run.width_permille > 1000 {
-                break;
+            // What does not fit keeps out what comes after it, but for what needs no room.
+            if run.width_permille > 0 && width + run.width_permille > 1000 {
+                width = width.max(1000);
+                index += 1;
+                continue;
             }
             if let Some(mut run) = self.queued.remove(index) {
                 width += run.width_permille;
