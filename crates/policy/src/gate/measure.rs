@@ -255,6 +255,9 @@ impl Lane {
         });
         match (mark.linked, span_ns, probed) {
             (true, Some(span_ns), _) => {
+                // The mark's own event, and the one before a probed launch, are no work of the tenant's.
+                let events = 1 + u64::from(mark.probe.is_some());
+                let span_ns = span_ns.saturating_sub(events * BUSY_BIAS_NS).max(span_ns / 2);
                 // A sharer that does not use its slices leaves more than our part to us.
                 let least_ns = if sharers > 1 { charged_ns.min(span_ns) } else { 0 };
                 let own_ns = (span_ns / sharers.max(1)).max(least_ns);
