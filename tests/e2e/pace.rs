@@ -5,6 +5,9 @@
 //! its cap, never more: the lower bound is judged by the best of some windows, and the machines of this
 //! module run one at a time.
 
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -176,15 +179,36 @@ fn contexts_of_a_process_share_its_cap() {
 #[test]
 fn tenants_without_a_daemon_keep_their_caps() {
     let _alone = alone();
+    tenants_keep_their_caps(|_| ());
+}
+
+/// A daemon that died in the middle of turns leaves gates that are open but not free.
+#[test]
+fn tenants_whose_daemon_died_keep_their_caps() {
+    let _alone = alone();
+    tenants_keep_their_caps(|tenant| {
+        let tenant = CString::new(tenant.as_os_str().as_bytes()).expect("no NUL inside");
+        let owner = Owner::open(&tenant).expect("the limits were written");
+        let line = GateLine { gate: gate::TIMED, active: 1, lease_ns: 1, ..GateLine::default() };
+        owner.set_gate(0, &line).expect("it can be written");
+    });
+}
+
+/// Two tenants that meet; `leave` leaves in the directory of each what a daemon has.
+fn tenants_keep_their_caps(leave: impl Fn(&Path)) {
     for scenario in ["sync_loop", "async_loop"] {
         let machine = capped(30);
         meeting(&machine);
         let first = running(&machine, scenario);
+        progress(&first);
+        leave(&machine.tenant());
         let cache = machine.home().join("second.cache");
         let machine = machine
             .with("DIVVY_COMPUTE", "70%")
             .with("CUDA_DEVICE_MEMORY_SHARED_CACHE", cache.display());
         let mut second = running(&machine, scenario);
+        progress(&second);
+        leave(&machine.tenant().with_file_name("second"));
         let fits =
             |(a, b): (f64, f64)| (a - 30.0).abs() <= POINTS && (b - 65.0).abs() <= 1.5 * POINTS;
         let reached: Vec<_> = (0..WINDOWS).map(|_| both_percent(&first, &mut second)).collect();

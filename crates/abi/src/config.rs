@@ -104,8 +104,8 @@ pub struct GateLine {
     pub active: u32,
     /// Number of the turn.
     pub epoch: u64,
-    /// A closed gate whose lease has passed counts as open: an owner that died or stopped keeps
-    /// nobody waiting.
+    /// A gate whose lease has passed counts as free: an owner that died or stopped keeps nobody
+    /// waiting, and tenants with caps take turns among themselves.
     pub lease_ns: u64,
     /// Planned end of the running turn; 0 for none.
     pub turn_end_ns: u64,

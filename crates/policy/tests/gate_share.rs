@@ -55,7 +55,11 @@ impl Card {
         Self {
             host: Host::new(77 * S, 0x1234_5678_9abc_def1),
             terms: Cell::new(Terms { share_ppm: percent * 10_000, paused: false }),
-            line: Cell::new(GateLine { gate: gate::TIMED, ..GateLine::default() }),
+            line: Cell::new(GateLine {
+                gate: gate::TIMED,
+                lease_ns: u64::MAX,
+                ..GateLine::default()
+            }),
             turn_ns: Cell::new(0),
             intrusions: Cell::new(0),
             words: Words::default(),

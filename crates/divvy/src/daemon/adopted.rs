@@ -34,10 +34,11 @@ use super::place;
 use crate::doctor::Reason;
 use crate::snapshot::c_path;
 
-/// How long a closed gate stays closed without a word of its daemon.
-const LEASE_NS: u64 = 100_000_000;
-/// A lease that ends sooner is renewed.
-const RENEW_NS: u64 = 75_000_000;
+/// How long a closed gate stays closed without a word of its daemon; a lease that ends sooner than the
+/// second is renewed.
+const CLOSED_LEASE_NS: (u64, u64) = (100_000_000, 75_000_000);
+/// The same of an open one whose tenant does not look for others by itself.
+const OPEN_LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
 /// A wish that is older is none.
 const WANT_NS: u64 = 50_000_000;
 /// What a wish may lie in the future: clocks are one, but it was read after ours.
@@ -323,7 +324,8 @@ impl Adopted {
         let Some(row) = self.rows.get_mut(at) else { return Ok(()) };
         let is_closed = gate.state == GateState::Closed;
         let gate = Gate { watch: false, ..gate };
-        let lease_ns = now_ns.saturating_add(LEASE_NS);
+        let (lease_ns, renew_ns) = if is_closed { CLOSED_LEASE_NS } else { OPEN_LEASE_NS };
+        let lease_ns = now_ns.saturating_add(lease_ns);
         if row.written != Some(gate) {
             let line = GateLine {
                 gate: gate.state as u32,
@@ -352,7 +354,7 @@ impl Adopted {
             }
             row.written = Some(gate);
             row.lease_ns = lease_ns;
-        } else if is_closed && now_ns.saturating_add(RENEW_NS) > row.lease_ns {
+        } else if gate.state != GateState::Free && now_ns.saturating_add(renew_ns) > row.lease_ns {
             self.owner.renew(at, lease_ns)?;
             row.lease_ns = lease_ns;
         }

@@ -164,14 +164,16 @@ impl Lane {
                 self.wait(world, costs, now_ns, Wait::Cap(until_ns), &line);
                 continue;
             }
-            let closed = line.gate == gate::CLOSED && now_ns < line.lease_ns;
+            // What an owner has left behind is nobody's.
+            let is_owned = line.gate != gate::FREE && now_ns < line.lease_ns;
+            let closed = is_owned && line.gate == gate::CLOSED;
             if terms.paused || closed {
                 let what = if terms.paused { Wait::Pause } else { Wait::Turn };
                 self.wait(world, costs, now_ns, what, &line);
                 continue;
             }
             // An owner that makes turns leaves no gate free.
-            if terms.share_ppm != 0 && line.gate == gate::FREE {
+            if terms.share_ppm != 0 && !is_owned {
                 let again_ns = world.ask_device(now_ns, costs.get(key).unwrap_or(0));
                 if again_ns != 0 {
                     self.wait(world, costs, now_ns, Wait::Device(again_ns), &line);
