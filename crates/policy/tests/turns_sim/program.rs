@@ -32,6 +32,9 @@ pub(crate) enum Program {
     Phases { kernel_ns: u64, on_ns: u64, off_ns: u64 },
     /// Launches without end for `on_ns`, drains, and sleeps as long again.
     Half { kernel_ns: u64, on_ns: u64 },
+    /// Steps of an eager training that never synchronises: kernels that take longer than the host takes to
+    /// launch them, then `tail` that do not. Each: how many, a kernel, the host's time before it.
+    Eager { body: (u64, u64, u64), tail: (u64, u64, u64) },
     /// Nothing ever.
     Idle,
 }
@@ -46,6 +49,7 @@ impl Program {
             | Self::Serve { kernel_ns, .. }
             | Self::Half { kernel_ns, .. }
             | Self::Phases { kernel_ns, .. } => kernel_ns,
+            Self::Eager { body: (_, kernel_ns, _), .. } => kernel_ns,
             Self::Idle => 0,
         }
     }
@@ -111,6 +115,11 @@ impl Run {
                     Op::Sleep(self.due_ns - now_ns)
                 }
             },
+            Program::Eager { body, tail } => {
+                let nth = step / 2 % (body.0 + tail.0);
+                let (_, kernel_ns, host_ns) = if nth < body.0 { body } else { tail };
+                if step.is_multiple_of(2) { Op::Sleep(host_ns) } else { Op::Launch(kernel_ns) }
+            }
             Program::Idle => Op::Sleep(1_000_000_000),
         }
     }
