@@ -80,7 +80,7 @@ pub struct Tuning {
     pub gappy_poll_ns: u64,
     /// How often a holder that never pauses is looked at.
     pub steady_poll_ns: u64,
-    /// The same where everybody else waits already, so that nobody's coming is to be seen.
+    /// The same where everybody else waits already, and nobody ever pauses.
     pub awaited_poll_ns: u64,
     /// How often devices without contention are looked at.
     pub calm_poll_ns: u64,

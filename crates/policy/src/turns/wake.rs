@@ -3,6 +3,7 @@
 //! Promises: the end of a turn, of a drain and of an overlap are met exactly; an idle holder is
 //! noticed soon if it is known to pause, else within [`Tuning::steady_poll_ns`](super::Tuning).
 
+use super::TenantState;
 use super::domain::{Domain, Mode, goes_first};
 
 impl Domain<'_> {
@@ -60,9 +61,10 @@ impl Domain<'_> {
         let tuning = self.tuning;
         let now_ns = self.now_ns;
         let contended = self.members().any(|t| self.contends(t));
-        // Where all others wait already, and no cap ends work before its turn, only a holder that has
-        // never paused could change anything.
-        let all_wait = self.members().all(|t| !t.capped && (t.holder || self.contends(t)));
+        // Where all others wait already, nobody pauses, and no cap ends work before its turn, a look
+        // would change nothing. Who works little is behind, and has its turn sooner for a look.
+        let has_turns_alone = |t: &TenantState| t.steady() && !t.capped;
+        let all_wait = self.members().all(|t| has_turns_alone(t) && (t.holder || self.contends(t)));
         let steady_ns = if all_wait { tuning.awaited_poll_ns } else { tuning.steady_poll_ns };
         let mut wake_ns = now_ns.saturating_add(steady_ns);
         for tenant in self.members() {

@@ -53,8 +53,10 @@ fn a_queue_runs_back_to_back_whatever_the_host_does() {
     let client = machine.client();
     let context = client.create_context(0).unwrap();
     let lane = client.lane().unwrap();
+    // A host that is held up while it submits would leave the queue dry: nothing begins before.
+    let ready_ns = now_ns() + 200_000_000;
     for _ in 0..200 {
-        lane.submit(&kernel(context.id, 100_000)).unwrap();
+        lane.submit_at(&kernel(context.id, 100_000), ready_ns).unwrap();
     }
     let completions: Vec<_> = (0..200).map(|_| lane.wait().unwrap().unwrap()).collect();
     assert!(lane.wait().unwrap().is_none());
