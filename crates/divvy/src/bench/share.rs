@@ -228,11 +228,11 @@ fn measure_cell(
     let saturates = SATURATING.contains(&mode);
     let is_host_bound = !saturates && f64::from(cap) > alone;
     let rounds = if is_host_bound || kernel.differs() { ROUNDS } else { 1 };
-    let mut natively = vec![alone];
+    let mut natively = vec![Ok(alone)];
     let mut ran: Vec<(&Side, Outcome)> = Vec::new();
     for round in 0..rounds {
         if round > 0 {
-            natively.push(measure_alone(bench, timing, &work)?);
+            natively.push(measure_alone(bench, timing, &work));
         }
         for side in &sides {
             let doing = format!("share, {name} on {}", side.name);
@@ -244,9 +244,10 @@ fn measure_cell(
             ran.push((side, measure_once(bench, timing, side, &work, cap)));
         }
     }
-    let full = if saturates { median(&natively).unwrap_or(alone) } else { 100.0 };
+    let reaches: Vec<f64> = natively.iter().flatten().copied().collect();
+    let full = if saturates { median(&reaches).unwrap_or(alone) } else { 100.0 };
     let of_full = |share: f64| share * 100.0 / full;
-    natively.into_iter().for_each(|share| reached.take("native", Ok(of_full(share))));
+    natively.into_iter().for_each(|share| reached.take("native", share.map(of_full)));
     let mut windows: Vec<(&Side, f64)> = Vec::new();
     for (side, outcome) in ran {
         if let Ok((_, seconds)) = &outcome {
