@@ -129,15 +129,14 @@ impl World for Card {
         &self.words
     }
     fn wait(&self, state: u32, deadline_ns: u64) {
-        let line = self.line();
-        if line.gate != state {
-            return;
-        }
-        let opens_ns = match self.host.now_ns.get().checked_div(self.turn_ns.get()) {
-            Some(turn) => (turn + 1) * self.turn_ns.get(),
-            None => u64::MAX,
+        let Some(turn) = self.host.now_ns.get().checked_div(self.turn_ns.get()) else {
+            assert_eq!(state, self.line.get().gate);
+            return self.sleep(deadline_ns);
         };
-        self.sleep(deadline_ns.min(opens_ns));
+        // A turn may have begun or ended since the caller looked.
+        if self.line().gate == state {
+            self.sleep(deadline_ns.min((turn + 1) * self.turn_ns.get()));
+        }
     }
     fn sleep_until(&self, deadline_ns: u64) {
         self.sleep(deadline_ns);
