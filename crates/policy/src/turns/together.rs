@@ -86,8 +86,8 @@ impl Domain<'_> {
         }
         let progress = self.progress(elapsed_ns);
         if self.state.trial {
-            let sum_is_low = progress.at_most_ppm < progress.gated_sum_ppm / 10 * 7;
-            let hopeless = sum_is_low || progress.one_loses_much;
+            let all_lose_much = loses_much(progress.at_most_ppm, progress.gated_sum_ppm);
+            let hopeless = all_lose_much || progress.one_loses_much;
             if elapsed_ns < self.tuning.trial_ns
                 && !(hopeless && elapsed_ns >= self.trial_step_ns())
             {
@@ -139,7 +139,7 @@ impl Domain<'_> {
             progress.at_most_ppm = progress.at_most_ppm.saturating_add(at_most);
             progress.gated_sum_ppm = progress.gated_sum_ppm.saturating_add(tenant.gated_ppm);
             progress.none_loses &= at_most >= tenant.gated_ppm / 100 * KEEPS_PERCENT;
-            progress.one_loses_much |= at_most < tenant.gated_ppm / 10 * 7;
+            progress.one_loses_much |= loses_much(at_most, tenant.gated_ppm);
             let same_ppm = (tenant.tried_ppm / SAME_PART).max(rough_ppm);
             progress.as_tried &= rate.abs_diff(tenant.tried_ppm) <= same_ppm;
         }
@@ -184,4 +184,9 @@ impl Domain<'_> {
             tenant.window_used_ns = tenant.used_ns;
         }
     }
+}
+
+/// Whether progress that is at most this is so far below that under turns that a trial can end.
+fn loses_much(at_most_ppm: u64, gated_ppm: u64) -> bool {
+    at_most_ppm < gated_ppm / 10 * 7
 }

@@ -1,7 +1,8 @@
 //! When to look again: rarely while everything goes as expected, because each look costs the daemon.
 //!
 //! Promises: the end of a turn, of a drain and of an overlap are met exactly; an idle holder is
-//! noticed soon if it is known to pause, else within [`Tuning::steady_poll_ns`](super::Tuning).
+//! noticed soon if it is known to pause, else within [`Tuning::steady_poll_ns`](super::Tuning), or
+//! [`Tuning::awaited_poll_ns`](super::Tuning) where nobody ever pauses.
 
 use super::TenantState;
 use super::domain::{Domain, Mode, goes_first};

@@ -189,7 +189,7 @@ pub(crate) fn enqueue_after(
     let submitted_ns = host_clock::submission_ns();
     let task = match task {
         Task::Mark(stamp) if is_ready => {
-            let lane = stream.lane.clone().unwrap_or_else(|| driver.machine.lane());
+            let lane = stream.lane.get_or_insert_with(|| driver.machine.lane());
             if !lane.is_timed() {
                 // Nothing stands before it: it is reached now.
                 stamp.mark_at(submitted_ns);
@@ -205,8 +205,7 @@ pub(crate) fn enqueue_after(
     let stream = state.streams.get_mut(key)?;
     if !stream.has_engine {
         stream.has_engine = true;
-        let lane = driver.machine.lane();
-        stream.lane = Some(Arc::clone(&lane));
+        let lane = Arc::clone(stream.lane.get_or_insert_with(|| driver.machine.lane()));
         let name = "simgpu-stream".to_owned();
         let engine = std::thread::Builder::new().name(name).stack_size(256 << 10);
         if engine.spawn(move || worker::run(driver, key, &*lane)).is_err() {

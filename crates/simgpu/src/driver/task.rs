@@ -136,7 +136,7 @@ impl Task {
     /// What a task the null machine completed leaves behind.
     pub(crate) fn finish_instantly(&self, state: &mut State) {
         match self {
-            Self::Mark(stamp) | Self::LoneMark(stamp) => stamp.mark_at(now_ns()),
+            Self::Mark(stamp) => stamp.mark_at(now_ns()),
             Self::MarkEvent(event) => mark_event(state, *event, now_ns()),
             Self::Release(addresses) => release(state, addresses),
             Self::Series(tasks) => tasks.iter().for_each(|task| task.finish_instantly(state)),
