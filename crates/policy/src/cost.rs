@@ -41,12 +41,33 @@ const fn tag(key: u64) -> u64 {
     key >> NS_BITS | 1
 }
 
-/// Mixes the parts of what is launched into a key.
-pub const fn key(parts: [u64; 3]) -> u64 {
+/// What kind of work a key stands for. Kinds share no keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// One kernel.
+    Kernel = 1,
+    /// A graph: what was captured into it, as one.
+    Graph = 2,
+    /// A fill or a copy by the device.
+    Copy = 3,
+}
+
+/// Where a key holds its kind, above its lowest bit, which is always set. Neither chooses a key's place.
+const KIND_SHIFT: u32 = 1;
+const KIND_MASK: u64 = 0b11 << KIND_SHIFT;
+
+/// Mixes what is launched, of some kind, into a key.
+pub const fn key(kind: Kind, parts: [u64; 3]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let [a, b, c] = parts;
+    let a = a ^ (kind as u64) << 56;
     let mixed = (a ^ b.rotate_left(24) ^ c.rotate_left(47)).wrapping_mul(ODD);
-    (mixed ^ mixed >> 29).wrapping_mul(ODD) | 1
+    (mixed ^ mixed >> 29).wrapping_mul(ODD) & !KIND_MASK | (kind as u64) << KIND_SHIFT | 1
+}
+
+/// Whether a key is a graph's.
+pub const fn is_graph(key: u64) -> bool {
+    key & KIND_MASK == (Kind::Graph as u64) << KIND_SHIFT
 }
 
 /// The table: 32 KiB, of which only pages that are used become real.
@@ -69,7 +90,7 @@ impl Costs {
 
     #[inline(always)]
     fn ways(&self, key: u64) -> impl Iterator<Item = &AtomicU64> {
-        // The key's lowest bit is always set; a few above it are left, and a mask makes the offset.
+        // The lowest three bits are left out, so that a mask makes the offset.
         let set = (key as usize / (2 * WAYS)) % SETS;
         self.sets.get(set).into_iter().flatten()
     }
@@ -107,7 +128,7 @@ mod tests {
     #[test]
     fn what_is_learnt_is_found_and_follows_the_samples() {
         let costs = Costs::new();
-        let key = key([1, 2, 3]);
+        let key = key(Kind::Kernel, [1, 2, 3]);
         assert_eq!(costs.get(key), None);
         costs.learn(key, 80_000);
         assert_eq!(costs.get(key), Some(80_000));
@@ -130,7 +151,8 @@ mod tests {
     #[test]
     fn a_thousand_kernels_are_kept_apart() {
         let costs = Costs::new();
-        let keys: Vec<u64> = (0..1_000).map(|n| key([0x7f12_3456_0000 + 64 * n, 5, 9])).collect();
+        let keys: Vec<u64> =
+            (0..1_000).map(|n| key(Kind::Kernel, [0x7f12_3456_0000 + 64 * n, 5, 9])).collect();
         for (n, key) in keys.iter().enumerate() {
             costs.learn(*key, 1_000 + 8 * n as u64);
         }
@@ -140,6 +162,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_key_says_its_kind(parts: [u64; 3]) {
+            let keys = [Kind::Kernel, Kind::Graph, Kind::Copy].map(|kind| key(kind, parts));
+            prop_assert_eq!(keys.map(is_graph), [false, true, false]);
+            let [kernel, graph, copy] = keys;
+            prop_assert!(kernel != graph && graph != copy && kernel != copy);
+        }
+
         #[test]
         fn an_estimate_lies_among_the_samples(key: u64, samples in prop::collection::vec(8_u64..1 << 38, 1..40)) {
             let costs = Costs::new();

@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex};
 use card::Card;
 use divvy_abi::config::GateLine;
 use divvy_abi::meet::{self, PLACES, Place};
-use divvy_policy::cost::{self, Costs};
+use divvy_policy::cost::{self, Costs, Kind};
 use divvy_policy::gate::{Board, CHUNK_NS, Lane, MARKS, Meeting, SHARED_CHUNK_NS, Terms, World};
 use divvy_policy::pace::Clock;
 use host::Host;
@@ -177,7 +177,7 @@ impl Process<'_> {
     fn run(&self, end_ns: u64) {
         let (lane, costs) = (Lane::new(), Costs::new());
         let Program { mode, length_ns, .. } = self.program;
-        let key = cost::key([0x5555_0000, 1056, 256]);
+        let key = cost::key(Kind::Kernel, [0x5555_0000, 1056, 256]);
         while self.host.now_ns.get() < end_ns {
             let length_ns = length_ns * (950 + self.host.random() % 100) / 1000;
             if lane.take(&costs, key) {

@@ -17,7 +17,7 @@ use core::ffi::{c_int, c_uint};
 use divvy_abi::config::gate;
 use divvy_driver_api::types::*;
 use divvy_page::Sleeper;
-use divvy_policy::cost;
+use divvy_policy::cost::{self, Kind};
 use divvy_policy::gate::Ticket;
 
 use super::capture::is_capturing;
@@ -29,11 +29,6 @@ use crate::tenant::share::{COSTS, Context, Here};
 /// The null stream.
 pub(crate) const NULL_STREAM: CUstream = CUstream(core::ptr::null_mut());
 
-/// Kinds of work that share no keys.
-const KERNEL: u64 = 1 << 56;
-const GRAPH: u64 = 2 << 56;
-const COPY: u64 = 3 << 56;
-
 /// A size up to an eighth: work of about the same size costs about the same.
 fn class(size: u64) -> u64 {
     let octave = u64::from(size.max(1).ilog2());
@@ -43,7 +38,7 @@ fn class(size: u64) -> u64 {
 
 /// The key of a fill or copy by entry point `symbol` of so many bytes.
 pub(crate) fn copy_key(symbol: usize, bytes: u64) -> u64 {
-    cost::key([COPY | symbol as u64, class(bytes), 0])
+    cost::key(Kind::Copy, [symbol as u64, class(bytes), 0])
 }
 
 /// How many a grid or block of these sides has. Sides that the driver takes do not overflow it.
@@ -54,7 +49,7 @@ fn volume(x: c_uint, y: c_uint, z: c_uint) -> u64 {
 
 /// The key of a kernel of so many blocks, of so many threads each.
 fn kernel_key(function: CUfunction, blocks: u64, threads: u64) -> u64 {
-    cost::key([KERNEL ^ function.0.addr() as u64, class(blocks), threads])
+    cost::key(Kind::Kernel, [function.0.addr() as u64, class(blocks), threads])
 }
 
 /// A launch that the gate let go after a look at more than the credit in hand.
@@ -301,7 +296,7 @@ pub(super) fn graph(
     per_thread: bool,
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    work(stream, per_thread, || cost::key([GRAPH ^ exec.0.addr() as u64, 0, 0]), call)
+    work(stream, per_thread, || cost::key(Kind::Graph, [exec.0.addr() as u64, 0, 0]), call)
 }
 
 /// A copy whose ends say what it is: `device_bytes` of work if both lie in the device's memory, else
@@ -315,7 +310,9 @@ pub(super) fn copy(
 ) -> CUresult {
     let mut sleeper = None;
     let asked = || match device_bytes() {
-        Some(bytes) => ask(stream, per_thread, cost::key([COPY | symbol, class(bytes as u64), 1])),
+        Some(bytes) => {
+            ask(stream, per_thread, cost::key(Kind::Copy, [symbol, class(bytes as u64), 1]))
+        }
         None => {
             sleeper = sleep();
             None
