@@ -128,7 +128,7 @@ impl Default for Tuning {
             overdue_poll_ns: 30 * US,
             gappy_poll_ns: 200 * US,
             steady_poll_ns: 3 * MS,
-            awaited_poll_ns: 6 * MS,
+            awaited_poll_ns: 8 * MS,
             calm_poll_ns: 10 * MS,
             lease_poll_ns: 50 * MS,
             fills_ppm: 800_000,
