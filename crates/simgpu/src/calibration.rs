@@ -91,6 +91,14 @@ pub const CONTEXT_CREATE_NS: u64 = 114_000_000;
 /// CPU time of a launch of an empty kernel: row "2,700–3,000".
 pub const LAUNCH_NS: u64 = 2_850;
 
+/// CPU time of a launch of a graph on a drained stream: 43 to 91 µs for 1 to 3,000 like kernels, and the
+/// device begins as the call ends.
+pub const GRAPH_LAUNCH_NS: u64 = 50_000;
+
+/// The same of a training's step, of many kinds of kernels; the device begins in the midst of the call.
+pub const LONG_GRAPH_LAUNCH_NS: u64 = 406_000;
+pub const LONG_GRAPH_BEGINS_NS: u64 = 47_000;
+
 /// Operations a stream's queue holds before a launch waits. Not measured here: the figure CUDA's
 /// programmers know.
 pub const QUEUED_LAUNCHES: u64 = 1_024;
