@@ -95,8 +95,10 @@ pub const LAUNCH_NS: u64 = 2_850;
 /// device begins as the call ends.
 pub const GRAPH_LAUNCH_NS: u64 = 50_000;
 
-/// The same of a training's step, of many kinds of kernels; the device begins in the midst of the call.
+/// The same of a training's step, of many kinds of kernels.
 pub const LONG_GRAPH_LAUNCH_NS: u64 = 406_000;
+
+/// When the device begins such a step, after the call's beginning.
 pub const LONG_GRAPH_BEGINS_NS: u64 = 47_000;
 
 /// Operations a stream's queue holds before a launch waits. Not measured here: the figure CUDA's
