@@ -22,10 +22,8 @@ const MOST_GROWTH_FROM_NS: u64 = 4_000;
 
 /// A launch call that takes longer than this was held up.
 const USUAL_GAP_NS: u64 = 20_000;
-/// The same of a graph's: that of a training's step takes 406 us on an H200.
-const USUAL_GRAPH_GAP_NS: u64 = 500_000;
-/// A drained device begins a graph as its call ends, if that takes no more than the first; else after the
-/// second: 26 to 75 us of those 406.
+/// A drained device begins a graph as its call ends, if that takes no more than the first, or makes the
+/// graph ready first; else after the second: 26 to 75 us of a training's 406 on an H200.
 const GRAPH_AT_ONCE_NS: u64 = 100_000;
 const GRAPH_BEGINS_NS: u64 = 50_000;
 
@@ -228,20 +226,8 @@ impl Lane {
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let probed = mark.probe.and_then(|probe| {
             let between_ns = u64::try_from(world.elapsed_ns(super::MARKS + event, event)?).ok()?;
-            // The host was held up (a first launch loads code): its gap says nothing exact. Of what is
-            // not known at all even that is worth having, or a slow host would pay for nothing.
-            let is_graph = cost::is_graph(probe.key);
-            let usual_ns = if is_graph { USUAL_GRAPH_GAP_NS } else { USUAL_GAP_NS };
-            let held_up = probe.gap_ns > usual_ns && probe.gap_ns > between_ns / 16;
             let known_ns = costs.get(probe.key);
-            if held_up && known_ns.is_some() {
-                return None;
-            }
-            let goes_on = is_graph && !held_up && probe.gap_ns > GRAPH_AT_ONCE_NS;
-            let idle_ns = if goes_on { GRAPH_BEGINS_NS } else { probe.gap_ns };
-            let bias_ns =
-                if idle_ns == 0 { BUSY_BIAS_NS } else { idle_ns.saturating_add(DRAINED_BIAS_NS) };
-            let took_ns = between_ns.saturating_sub(bias_ns).max(between_ns / 8).max(500);
+            let took_ns = took_ns(&probe, between_ns, known_ns.is_some())?;
             let took_ns = match known_ns {
                 None if took_ns > SLICED_FROM_NS => took_ns / sharers.max(1),
                 _ => took_ns,
@@ -281,11 +267,64 @@ impl Lane {
     }
 }
 
+/// What a probe shows its launch to have taken, of the time between its events; `None` where it shows
+/// nothing better than what is known.
+fn took_ns(probe: &Probe, between_ns: u64, is_known: bool) -> Option<u64> {
+    let gap_ns = probe.gap_ns;
+    let goes_on = cost::is_graph(probe.key) && is_known && gap_ns > GRAPH_AT_ONCE_NS;
+    let shows_nothing = match cost::is_graph(probe.key) {
+        // It has ended before its call.
+        true => goes_on && between_ns < gap_ns.saturating_add(USUAL_GAP_NS),
+        // The host was held up (a first launch loads code): its gap says nothing exact. Of what is not
+        // known at all even that is worth having, or a slow host would pay for nothing.
+        false => is_known && gap_ns > USUAL_GAP_NS && gap_ns > between_ns / 16,
+    };
+    if shows_nothing {
+        return None;
+    }
+    let bias_ns = match gap_ns {
+        0 => BUSY_BIAS_NS,
+        _ if goes_on => GRAPH_BEGINS_NS + DRAINED_BIAS_NS,
+        _ => gap_ns.saturating_add(DRAINED_BIAS_NS),
+    };
+    Some(between_ns.saturating_sub(bias_ns).max(between_ns / 8).max(500))
+}
+
 /// The right to change a lane's marks.
 pub(super) struct Claim<'a>(&'a AtomicBool);
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         self.0.store(false, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::{Kind, key};
+
+    #[test]
+    fn what_a_call_takes_is_taken_off_as_far_as_the_device_waits_for_it() {
+        const US: u64 = 1_000;
+        for (kind, gap_us, between_us, is_known, took) in [
+            (Kind::Kernel, 3, 103, true, Some(103 * US - 3 * US - DRAINED_BIAS_NS)),
+            (Kind::Kernel, 0, 100, true, Some(100 * US - BUSY_BIAS_NS)),
+            // Held up: only of what is not known that is worth having, or where it is little of it.
+            (Kind::Kernel, 50, 150, true, None),
+            (Kind::Kernel, 50, 150, false, Some(100 * US - DRAINED_BIAS_NS)),
+            (Kind::Kernel, 50, 1_050, true, Some(1_000 * US - DRAINED_BIAS_NS)),
+            // A graph begins as a short call ends, as its first ends, and in the midst of a long one.
+            (Kind::Graph, 43, 143, true, Some(100 * US - DRAINED_BIAS_NS)),
+            (Kind::Graph, 406, 906, false, Some(500 * US - DRAINED_BIAS_NS)),
+            (Kind::Graph, 406, 20_050, true, Some(20_000 * US - DRAINED_BIAS_NS)),
+            (Kind::Graph, 406, 450, true, Some(400 * US - DRAINED_BIAS_NS)),
+            (Kind::Graph, 406, 416, true, None),
+        ] {
+            let key = key(kind, [1, 2, 3]);
+            let probe = Probe { key, charged_ns: 0, gap_ns: gap_us * US };
+            let got = took_ns(&probe, between_us * US, is_known);
+            assert_eq!(got, took, "{kind:?}, call of {gap_us} us, {between_us} us between");
+        }
     }
 }
