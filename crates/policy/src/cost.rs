@@ -17,28 +17,39 @@ const SETS: usize = 1024;
 const WEIGHT: u64 = 8;
 
 /// What is known of one key, in one word so that it cannot be torn: a tag of the key above, the
-/// estimate in 8 ns below.
+/// estimate in steps of 4 ns below it, and whether that is a rough one in the lowest bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Place(u64);
 
-const NS_BITS: u32 = 36;
-const NS_UNIT: u64 = 8;
+/// Bits below the tag.
+const BITS: u32 = 36;
+/// A fine one: of a moving mean a cut-off step is lost as often as a sample counts for one part.
+const STEP_NS: u64 = 4;
+const ROUGH: u64 = 1;
 
 impl Place {
     fn new(key: u64, ns: u64) -> Self {
-        let units = (ns / NS_UNIT).clamp(1, (1 << NS_BITS) - 1);
-        Self(tag(key) << NS_BITS | units)
+        let steps = (ns.saturating_add(STEP_NS / 2) / STEP_NS).clamp(1, (1 << (BITS - 1)) - 1);
+        Self(tag(key) << BITS | steps << 1)
+    }
+
+    fn rough(key: u64, ns: u64) -> Self {
+        Self(Self::new(key, ns).0 | ROUGH)
+    }
+
+    fn is_rough(self) -> bool {
+        self.0 & ROUGH != 0
     }
 
     fn ns_of(self, key: u64) -> Option<u64> {
-        (self.0 != 0 && self.0 >> NS_BITS == tag(key))
-            .then_some((self.0 & ((1 << NS_BITS) - 1)) * NS_UNIT)
+        (self.0 != 0 && self.0 >> BITS == tag(key))
+            .then_some(((self.0 & ((1 << BITS) - 1)) >> 1) * STEP_NS)
     }
 }
 
 /// The part of a key that is kept; never 0.
 const fn tag(key: u64) -> u64 {
-    key >> NS_BITS | 1
+    key >> BITS | 1
 }
 
 /// What kind of work a key stands for. Kinds share no keys.
@@ -95,26 +106,49 @@ impl Costs {
         self.sets.get(set).into_iter().flatten()
     }
 
+    #[inline(always)]
+    fn find(&self, key: u64) -> Option<(Place, u64)> {
+        self.ways(key).find_map(|place| {
+            let place = Place(place.load(Relaxed));
+            Some((place, place.ns_of(key)?))
+        })
+    }
+
     /// The expected device time in nanoseconds; `None` for a key that is not known.
     #[inline]
     pub fn get(&self, key: u64) -> Option<u64> {
-        self.ways(key).find_map(|place| Place(place.load(Relaxed)).ns_of(key))
+        self.find(key).map(|(_, ns)| ns)
     }
 
-    /// Learns that work of this key took `ns`.
+    /// The same; `None` also where all that is known is rough.
+    #[inline]
+    pub fn firm(&self, key: u64) -> Option<u64> {
+        self.find(key).filter(|(place, _)| !place.is_rough()).map(|(_, ns)| ns)
+    }
+
+    /// Learns that work of this key took `ns`. What was known roughly is forgotten.
     pub fn learn(&self, key: u64, ns: u64) {
-        let known = |place: &&AtomicU64| Place(place.load(Relaxed)).ns_of(key).is_some();
-        if let Some(place) = self.ways(key).find(known) {
-            let old_ns = Place(place.load(Relaxed)).ns_of(key).unwrap_or(ns);
-            let new_ns = (old_ns.saturating_mul(WEIGHT - 1).saturating_add(ns)) / WEIGHT;
-            place.store(Place::new(key, new_ns).0, Relaxed);
-            return;
+        let new_ns = match self.firm(key) {
+            Some(old_ns) => (old_ns.saturating_mul(WEIGHT - 1).saturating_add(ns)) / WEIGHT,
+            None => ns,
+        };
+        self.put(key, Place::new(key, new_ns));
+    }
+
+    /// Learns that work of this key took about `ns`, where nothing is known of it.
+    pub fn learn_roughly(&self, key: u64, ns: u64) {
+        if self.get(key).is_none() {
+            self.put(key, Place::rough(key, ns));
         }
-        let empty = self.ways(key).find(|place| place.load(Relaxed) == 0);
+    }
+
+    fn put(&self, key: u64, new: Place) {
+        let known = |place: &&AtomicU64| Place(place.load(Relaxed)).ns_of(key).is_some();
+        let empty = || self.ways(key).find(|place| place.load(Relaxed) == 0);
         // Whatever lies in the way its tag names is pushed out.
         let victim = || self.ways(key).nth((tag(key) >> 1) as usize % WAYS);
-        if let Some(place) = empty.or_else(victim) {
-            place.store(Place::new(key, ns).0, Relaxed);
+        if let Some(place) = self.ways(key).find(known).or_else(empty).or_else(victim) {
+            place.store(new.0, Relaxed);
         }
     }
 }
@@ -140,12 +174,25 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_a_cost_and_so_is_nothing() {
+    fn a_day_is_a_cost_of_two_minutes_and_nothing_one_of_a_step() {
         let costs = Costs::new();
         costs.learn(1, 0);
         costs.learn(3 << 40, 86_400_000_000_000);
-        assert_eq!(costs.get(1), Some(8));
-        assert!(costs.get(3 << 40).expect("known") > 500_000_000_000);
+        assert_eq!(costs.get(1), Some(4));
+        assert!(costs.get(3 << 40).expect("known") > 130_000_000_000);
+    }
+
+    #[test]
+    fn what_is_known_roughly_gives_way_to_what_is_measured() {
+        let (costs, key) = (Costs::new(), key(Kind::Kernel, [1, 2, 3]));
+        costs.learn_roughly(key, 400_000);
+        assert_eq!((costs.get(key), costs.firm(key)), (Some(400_000), None));
+        costs.learn_roughly(key, 100_000);
+        assert_eq!(costs.get(key), Some(400_000), "the first stands");
+        costs.learn(key, 80_000);
+        assert_eq!((costs.get(key), costs.firm(key)), (Some(80_000), Some(80_000)));
+        costs.learn_roughly(key, 400_000);
+        assert_eq!(costs.firm(key), Some(80_000));
     }
 
     #[test]
@@ -176,7 +223,8 @@ mod tests {
             samples.iter().for_each(|ns| costs.learn(key, *ns));
             let ns = costs.get(key).expect("known");
             let low = samples.iter().min().expect("some") - 64;
-            prop_assert!((low.min(ns)..=*samples.iter().max().expect("some")).contains(&ns));
+            let high = samples.iter().max().expect("some") + STEP_NS;
+            prop_assert!((low.min(ns)..=high).contains(&ns));
         }
     }
 }

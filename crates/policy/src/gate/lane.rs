@@ -126,13 +126,13 @@ impl Lane {
         }
     }
 
-    /// Pays for a launch from the chunk in hand; false when there is not enough, or nothing is known
-    /// of the launch. The caller counts one that may go.
+    /// Pays for a launch from the chunk in hand; false when there is not enough, or nothing or little is
+    /// known of the launch. The caller counts one that may go.
     ///
     /// Cost: a look-up and an addition.
     #[inline]
     pub fn take(&self, costs: &Costs, key: u64) -> bool {
-        let Some(cost_ns) = costs.get(key) else { return false };
+        let Some(cost_ns) = costs.firm(key) else { return false };
         let cost_ns = i64::try_from(cost_ns).unwrap_or(i64::MAX);
         if self.credit_ns.fetch_sub(cost_ns, Relaxed) < cost_ns {
             self.credit_ns.fetch_add(cost_ns, Relaxed);
@@ -207,7 +207,7 @@ impl Lane {
             epoch: line.epoch,
             sharers: line.active,
         };
-        if self.is_probe_due(world, now_ns, known_ns, all_marked) {
+        if self.is_probe_due(world, now_ns, costs.firm(key), all_marked) {
             self.begin_probe(world, &mut ticket);
         }
         ticket

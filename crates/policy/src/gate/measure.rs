@@ -50,7 +50,8 @@ impl Lane {
             .then_some(Claim(&self.claim))
     }
 
-    /// Whether this launch is to be measured by itself.
+    /// Whether this launch is to be measured by itself: each of which nothing firm is known, and of the
+    /// others some.
     pub(super) fn is_probe_due<W: World>(
         &self,
         world: &W,
@@ -226,11 +227,12 @@ impl Lane {
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let probed = mark.probe.and_then(|probe| {
             let between_ns = u64::try_from(world.elapsed_ns(super::MARKS + event, event)?).ok()?;
-            let known_ns = costs.get(probe.key);
-            let took_ns = took_ns(&probe, between_ns, known_ns.is_some())?;
+            // What is known roughly stands until the first probe after it.
+            let (rough_ns, known_ns) = (costs.get(probe.key), costs.firm(probe.key));
+            let shown = probe.shows(between_ns, rough_ns.is_some(), known_ns.is_some())?;
             let took_ns = match known_ns {
-                None if took_ns > SLICED_FROM_NS => took_ns / sharers.max(1),
-                _ => took_ns,
+                None if shown.took_ns > SLICED_FROM_NS => shown.took_ns / sharers.max(1),
+                _ => shown.took_ns,
             };
             // With others' work in it, it is still no more than that.
             let is_new = known_ns.map_or(sharers != 0, |known_ns| took_ns < known_ns);
@@ -238,7 +240,11 @@ impl Lane {
                 // What another context was given in between must not pass for the kernel's own.
                 let most_ns = known_ns.map_or(u64::MAX, |ns| ns.saturating_mul(3) / 2);
                 self.pace_probes(known_ns, took_ns);
-                costs.learn(probe.key, took_ns.min(most_ns.max(MOST_GROWTH_FROM_NS)));
+                if shown.is_rough {
+                    costs.learn_roughly(probe.key, took_ns);
+                } else {
+                    costs.learn(probe.key, took_ns.min(most_ns.max(MOST_GROWTH_FROM_NS)));
+                }
                 world.note_length(took_ns);
             }
             if sharers > 1 && known_ns.is_some() {
@@ -267,27 +273,41 @@ impl Lane {
     }
 }
 
-/// What a probe shows its launch to have taken, of the time between its events; `None` where it shows
-/// nothing better than what is known.
-fn took_ns(probe: &Probe, between_ns: u64, is_known: bool) -> Option<u64> {
-    let gap_ns = probe.gap_ns;
-    let goes_on = cost::is_graph(probe.key) && is_known && gap_ns > GRAPH_AT_ONCE_NS;
-    let shows_nothing = match cost::is_graph(probe.key) {
-        // It has ended before its call.
-        true => goes_on && between_ns < gap_ns.saturating_add(USUAL_GAP_NS),
-        // The host was held up (a first launch loads code): its gap says nothing exact. Of what is not
-        // known at all even that is worth having, or a slow host would pay for nothing.
-        false => is_known && gap_ns > USUAL_GAP_NS && gap_ns > between_ns / 16,
-    };
-    if shows_nothing {
-        return None;
+/// What a probe shows of its launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Shown {
+    took_ns: u64,
+    /// The host was in the way: the next probe will show more.
+    is_rough: bool,
+}
+
+impl Probe {
+    /// What the time between its events shows of a launch of which something `is_known`, and that firmly
+    /// if `is_firm`; `None` where that is nothing better.
+    ///
+    /// A first launch loads code, or makes a graph ready, and the device begins as its call ends. Else a
+    /// kernel's call that takes long was held up, and its gap says nothing exact, while a graph's may be
+    /// so long by itself; then the device begins in its midst.
+    fn shows(&self, between_ns: u64, is_known: bool, is_firm: bool) -> Option<Shown> {
+        let gap_ns = self.gap_ns;
+        let is_graph = cost::is_graph(self.key);
+        let is_long = match is_graph {
+            true => gap_ns > GRAPH_AT_ONCE_NS,
+            false => gap_ns > USUAL_GAP_NS && gap_ns > between_ns / 16,
+        };
+        // A graph that ended before its call shows no end.
+        let has_ended = between_ns < gap_ns.saturating_add(USUAL_GAP_NS);
+        if is_long && if is_graph { is_known && has_ended } else { is_firm } {
+            return None;
+        }
+        let bias_ns = match gap_ns {
+            0 => BUSY_BIAS_NS,
+            _ if is_graph && is_known && is_long => GRAPH_BEGINS_NS + DRAINED_BIAS_NS,
+            _ => gap_ns.saturating_add(DRAINED_BIAS_NS),
+        };
+        let took_ns = between_ns.saturating_sub(bias_ns).max(between_ns / 8).max(500);
+        Some(Shown { took_ns, is_rough: is_long && !is_known })
     }
-    let bias_ns = match gap_ns {
-        0 => BUSY_BIAS_NS,
-        _ if goes_on => GRAPH_BEGINS_NS + DRAINED_BIAS_NS,
-        _ => gap_ns.saturating_add(DRAINED_BIAS_NS),
-    };
-    Some(between_ns.saturating_sub(bias_ns).max(between_ns / 8).max(500))
 }
 
 /// The right to change a lane's marks.
@@ -307,24 +327,30 @@ mod tests {
     #[test]
     fn what_a_call_takes_is_taken_off_as_far_as_the_device_waits_for_it() {
         const US: u64 = 1_000;
-        for (kind, gap_us, between_us, is_known, took) in [
-            (Kind::Kernel, 3, 103, true, Some(103 * US - 3 * US - DRAINED_BIAS_NS)),
-            (Kind::Kernel, 0, 100, true, Some(100 * US - BUSY_BIAS_NS)),
-            // Held up: only of what is not known that is worth having, or where it is little of it.
-            (Kind::Kernel, 50, 150, true, None),
-            (Kind::Kernel, 50, 150, false, Some(100 * US - DRAINED_BIAS_NS)),
-            (Kind::Kernel, 50, 1_050, true, Some(1_000 * US - DRAINED_BIAS_NS)),
+        let firmly = |ns| Some(Shown { took_ns: ns, is_rough: false });
+        let roughly = |ns| Some(Shown { took_ns: ns, is_rough: true });
+        let (not, little, well) = ((false, false), (true, false), (true, true));
+        for (kind, gap_us, between_us, (is_known, is_firm), expected) in [
+            (Kind::Kernel, 3, 103, well, firmly(100 * US - DRAINED_BIAS_NS)),
+            (Kind::Kernel, 0, 100, well, firmly(100 * US - BUSY_BIAS_NS)),
+            // Held up: only of what is little known that is worth having, or where it is little of it.
+            (Kind::Kernel, 50, 150, well, None),
+            (Kind::Kernel, 50, 150, little, firmly(100 * US - DRAINED_BIAS_NS)),
+            (Kind::Kernel, 50, 150, not, roughly(100 * US - DRAINED_BIAS_NS)),
+            (Kind::Kernel, 3_000, 3_100, not, roughly(3_100 * US / 8)),
+            (Kind::Kernel, 50, 1_050, well, firmly(1_000 * US - DRAINED_BIAS_NS)),
             // A graph begins as a short call ends, as its first ends, and in the midst of a long one.
-            (Kind::Graph, 43, 143, true, Some(100 * US - DRAINED_BIAS_NS)),
-            (Kind::Graph, 406, 906, false, Some(500 * US - DRAINED_BIAS_NS)),
-            (Kind::Graph, 406, 20_050, true, Some(20_000 * US - DRAINED_BIAS_NS)),
-            (Kind::Graph, 406, 450, true, Some(400 * US - DRAINED_BIAS_NS)),
-            (Kind::Graph, 406, 416, true, None),
+            (Kind::Graph, 43, 143, well, firmly(100 * US - DRAINED_BIAS_NS)),
+            (Kind::Graph, 43, 143, not, firmly(100 * US - DRAINED_BIAS_NS)),
+            (Kind::Graph, 406, 906, not, roughly(500 * US - DRAINED_BIAS_NS)),
+            (Kind::Graph, 406, 20_050, little, firmly(20_000 * US - DRAINED_BIAS_NS)),
+            (Kind::Graph, 406, 450, well, firmly(400 * US - DRAINED_BIAS_NS)),
+            (Kind::Graph, 406, 416, well, None),
         ] {
             let key = key(kind, [1, 2, 3]);
             let probe = Probe { key, charged_ns: 0, gap_ns: gap_us * US };
-            let got = took_ns(&probe, between_us * US, is_known);
-            assert_eq!(got, took, "{kind:?}, call of {gap_us} us, {between_us} us between");
+            let shown = probe.shows(between_us * US, is_known, is_firm);
+            assert_eq!(shown, expected, "{kind:?}, call of {gap_us} us, {between_us} us between");
         }
     }
 }
