@@ -37,7 +37,7 @@ pub(crate) struct ShareArgs {
     #[arg(long, value_name = "LEVEL", allow_hyphen_values = true)]
     priority: Option<String>,
 
-    /// Class: latency for short turns, often; or normal
+    /// Class: latency, for requests (others keep the device 2 ms at most while one waits); or normal
     #[arg(long, value_name = "CLASS", allow_hyphen_values = true)]
     class: Option<String>,
 }
