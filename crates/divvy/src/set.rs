@@ -184,6 +184,7 @@ fn report(tenant: String, directory: PathBuf, config: &Config, notes: Vec<String
 fn words(report: &Report) -> String {
     let list = |specs: &[String]| match specs {
         [] => "no limit".to_owned(),
+        [all] if all == "0" => "no limit".to_owned(),
         specs => specs.join(", "),
     };
     let weight = match report.weight {
@@ -277,6 +278,11 @@ mod tests {
         let made = change::make(&one, &other).unwrap();
         assert!(made.notes[0].contains("--resume"), "{:?}", made.notes);
         assert_eq!((made.config.weight, made.config.compute_rules().len()), (3, 1));
+        // 100 % and more is no cap, and is called that.
+        let all = Change { compute: vec!["500%".to_owned()], ..Change::default() };
+        let made = change::make(&one, &all).unwrap();
+        let said = words(&report("train".to_owned(), one.clone(), &made.config, made.notes));
+        assert!(said.contains("; compute no limit;"), "{said}");
         let bad = Change { memory: vec!["abc".to_owned()], ..other };
         assert_eq!(crate::failure::code_of(&change::make(&one, &bad).unwrap_err()), 2);
         assert_eq!(
