@@ -23,7 +23,7 @@ struct Place(u64);
 
 /// Bits below the tag.
 const BITS: u32 = 36;
-/// A fine one: of a moving mean a cut-off step is lost as often as a sample counts for one part.
+/// Fine, and rounded to: a moving mean that cuts off half a step each time loses [`WEIGHT`] times that.
 const STEP_NS: u64 = 4;
 const ROUGH: u64 = 1;
 

@@ -24,6 +24,9 @@ const WAKE_NS: u64 = 150_000;
 /// Time after which work that should have ended is looked at.
 const SETTLE_NS: u64 = 20_000;
 
+/// How much sooner than expected all that is in flight may end.
+const UNSURE_NS: u64 = 200_000;
+
 /// A turn that its owner has not ended so long after its planned end goes on.
 const OVERTIME_NS: u64 = 500_000;
 
@@ -251,8 +254,8 @@ impl Lane {
         // Behind work that has ended a mark would have the device to itself, which takes it from who
         // has it now for two switches of contexts.
         let is_alone = line.gate == gate::FREE && matches!(what, Wait::Cap(_) | Wait::Pause);
-        let ends_ns = self.busy_until_ns.load(Relaxed).saturating_add(SETTLE_NS);
-        if is_alone || self.ring.pending() != 0 || now_ns <= ends_ns {
+        let surely_ns = self.busy_until_ns.load(Relaxed).saturating_sub(UNSURE_NS);
+        if is_alone || self.ring.pending() != 0 || now_ns <= surely_ns {
             self.close_burst(world, costs, line);
         }
         // Exact from here on: whatever was promised for the rest of a chunk is not submitted.

@@ -228,8 +228,8 @@ impl Lane {
         let probed = mark.probe.and_then(|probe| {
             let between_ns = u64::try_from(world.elapsed_ns(super::MARKS + event, event)?).ok()?;
             // What is known roughly stands until the first probe after it.
-            let (rough_ns, known_ns) = (costs.get(probe.key), costs.firm(probe.key));
-            let shown = probe.shows(between_ns, rough_ns.is_some(), known_ns.is_some())?;
+            let (any_ns, known_ns) = (costs.get(probe.key), costs.firm(probe.key));
+            let shown = probe.shows(between_ns, any_ns.is_some(), known_ns.is_some())?;
             let took_ns = match known_ns {
                 None if shown.took_ns > SLICED_FROM_NS => shown.took_ns / sharers.max(1),
                 _ => shown.took_ns,
@@ -297,7 +297,8 @@ impl Probe {
         };
         // A graph that ended before its call shows no end.
         let has_ended = between_ns < gap_ns.saturating_add(USUAL_GAP_NS);
-        if is_long && if is_graph { is_known && has_ended } else { is_firm } {
+        let shows_nothing = if is_graph { is_known && has_ended } else { is_firm };
+        if is_long && shows_nothing {
             return None;
         }
         let bias_ns = match gap_ns {
