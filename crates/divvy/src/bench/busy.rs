@@ -36,6 +36,10 @@ pub(super) struct Kernel {
     pub(super) ns: f64,
 }
 
+/// Rounds of what differs from process to process: native and ours are measured by turns, so often each,
+/// and their middles compared.
+pub(super) const ROUNDS: usize = 3;
+
 /// How far two native measurements of one kernel may lie apart, in percent.
 const DRIFT_PERCENT: f64 = 2.0;
 

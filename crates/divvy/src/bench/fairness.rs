@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::busy::{self, Kernel, Length, Ran, Work, text};
+use super::busy::{self, Kernel, Length, ROUNDS, Ran, Work, text};
 use super::daemon::{Daemon, Watch};
 use super::report::{Figure, Goal};
 use super::series::{jain, mean, variation};
@@ -31,9 +31,8 @@ const TWO: &str = "2 equal tenants, variation";
 const NOISY: &str = "one that synchronises beside 3 floods";
 const HALF: &str = "one that idles half the time";
 const COST: &str = "daemon with 8 busy tenants";
-/// How fast a program is that waits for each of its kernels is the host's doing too, and differs by some
-/// percent from process to process: alone, native and ours are measured by turns, so many of each.
-const ROUNDS: usize = 3;
+/// How fast a program is that waits for each of its kernels is the host's doing too where they are no
+/// longer than this, and differs by some percent from process to process.
 const HOST_BOUND_NS: u64 = US_100;
 
 fn rounds_of_sync(kernel_ns: u64) -> usize {

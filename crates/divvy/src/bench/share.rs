@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::busy::{self, Kernel, Length, Work, text};
+use super::busy::{self, Kernel, Length, ROUNDS, Work, text};
 use super::report::{Figure, Goal, median};
 use super::series::mean;
 use super::side::{Side, Terms};
@@ -22,8 +22,6 @@ const SHORT_NS: u64 = 5_000_000;
 /// Points a cell may miss its target by, on average and in its worst window of a second.
 const MEAN_POINTS: f64 = 1.0;
 const WINDOW_POINTS: f64 = 3.0;
-/// Rounds of a cell in which processes of one program differ.
-const ROUNDS: usize = 3;
 
 /// Cells of one length.
 struct Group {
