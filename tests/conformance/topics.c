@@ -4,6 +4,7 @@
 topic_fn starting, answers, plain_memory, freeing, pitch_and_managed, arrays, contexts, limits;
 topic_fn virtual_memory, pools, capture, stream_order, events, graphs, modules, libraries, busy;
 topic_fn sticky, forked, callbacks, nulls, addresses, sharing, copies, local_memory;
+topic_fn holders, ended_elsewhere, beside_captures;
 
 const struct topic TOPICS[] = {
     {"starting", starting, 3},
@@ -30,6 +31,9 @@ const struct topic TOPICS[] = {
     {"copies", copies, 1},
     {"sharing", sharing, 2},
     {"addresses", addresses, 1},
+    {"holders", holders, 3},
+    {"ended_elsewhere", ended_elsewhere, 2},
+    {"beside_captures", beside_captures, 3},
     {"nulls", nulls, 24},
     {NULL, NULL, 0},
 };

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use crate::harness::{Machine, build_program, finish, root};
 
-const PARTS: [&str; 9] =
-    ["topics", "memory", "contexts", "vmm", "pools", "streams", "code", "trouble", "edges"];
+const PARTS: [&str; 10] = [
+    "topics", "memory", "contexts", "vmm", "pools", "streams", "code", "trouble", "edges",
+    "threads",
+];
 
 /// The lines of each part of a transcript, in order.
 fn parts(text: &str) -> BTreeMap<String, Vec<String>> {

@@ -91,15 +91,19 @@ pub(crate) fn refuse_in_context(state: &mut State, context: u64) -> Answer {
     if state.captures.is_empty() {
         return Ok(());
     }
+    refuse_beside(state, context)?;
+    refuse_unsafe(state)
+}
+
+/// Refuses to join all work of a context in which a stream captures, in whatever mode that does and
+/// the thread is.
+pub(crate) fn refuse_beside(state: &mut State, context: u64) -> Answer {
     let own = state.streams.iter().filter(|(_, stream)| stream.context == context);
     let captures: Vec<u64> = own.map(|(_, s)| s.capture).filter(|id| *id != 0).collect();
-    if captures.is_empty() {
-        return refuse_unsafe(state);
+    for capture in &captures {
+        invalidate(state, *capture);
     }
-    for capture in captures {
-        invalidate(state, capture);
-    }
-    Err(CAPTURE_UNSUPPORTED)
+    if captures.is_empty() { Ok(()) } else { Err(CAPTURE_UNSUPPORTED) }
 }
 
 /// Refuses questions about, and waits for, a stream that captures.
@@ -280,7 +284,20 @@ pub fn cuStreamEndCapture(call: Call, stream: CUstream, graph: Out<CUgraph>) -> 
         return Err(CAPTURE_WRONG_THREAD);
     }
     let joined = is_joined(&state, capture);
-    let Some(capture) = state.captures.remove(&id) else { return Err(ILLEGAL_STATE) };
+    let Some(capture) = take_out(&mut state, id) else { return Err(ILLEGAL_STATE) };
+    if capture.is_invalid || !joined {
+        if capture.owns_graph {
+            destroy_graph(&mut state, capture.graph)?;
+        }
+        graph.put(CUgraph::from_key(0))?;
+        return Err(if capture.is_invalid { CAPTURE_INVALIDATED } else { CAPTURE_UNJOINED });
+    }
+    graph.put(CUgraph::from_key(capture.graph))
+}
+
+/// Takes a capture out of the streams and events that are in it.
+fn take_out(state: &mut State, id: u64) -> Option<Capture> {
+    let capture = state.captures.remove(&id)?;
     UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
     for (_, stream) in state.streams.iter_mut() {
         if stream.capture == id {
@@ -292,14 +309,20 @@ pub fn cuStreamEndCapture(call: Call, stream: CUstream, graph: Out<CUgraph>) -> 
             event.captured = None;
         }
     }
-    if capture.is_invalid || !joined {
-        if capture.owns_graph {
-            destroy_graph(&mut state, capture.graph)?;
-        }
-        graph.put(CUgraph::from_key(0))?;
-        return Err(if capture.is_invalid { CAPTURE_INVALIDATED } else { CAPTURE_UNJOINED });
+    Some(capture)
+}
+
+/// A stream is gone: a capture that began on it is over, one that it joined is invalid.
+pub(crate) fn abandon(state: &mut State, stream: u64) -> Answer {
+    let Ok(id) = state.streams.get(stream).map(|stream| stream.capture) else { return Ok(()) };
+    if state.captures.get(&id).is_none_or(|capture| capture.origin != stream) {
+        invalidate(state, id);
+        return Ok(());
     }
-    graph.put(CUgraph::from_key(capture.graph))
+    match take_out(state, id) {
+        Some(capture) if capture.owns_graph => destroy_graph(state, capture.graph),
+        _ => Ok(()),
+    }
 }
 
 fn status(state: &State, stream: u64) -> Answer<(u32, u64)> {

@@ -131,8 +131,14 @@ pub(crate) fn end(driver: &'static Driver, key: u64) -> Answer {
     context.per_thread.clear();
     let (origin, device) = (context.origin, context.device);
     let gone = state.space.remove_where(|range| range.context == key);
-    state.streams.extract(|_, stream| stream.context == key);
-    state.events.extract(|_, event| event.context == key);
+    let own = state.streams.iter().filter(|(_, stream)| stream.context == key);
+    for stream in own.map(|(stream, _)| stream).collect::<Vec<_>>() {
+        super::capture::abandon(&mut state, stream)?;
+    }
+    let streams = state.streams.extract(|_, stream| stream.context == key);
+    state.ended.extend(streams.into_iter().map(|(stream, _)| stream));
+    let events = state.events.extract(|_, event| event.context == key);
+    state.ended.extend(events.into_iter().map(|(event, _)| event));
     state.modules.extract(|_, module| module.context == key);
     state.functions.extract(|_, function| function.context == key);
     state.arrays.extract(|_, array| array.context == key);
@@ -144,7 +150,7 @@ pub(crate) fn end(driver: &'static Driver, key: u64) -> Answer {
         super::pool::reset_device(&mut state, device);
         super::green::reset_device(&mut state, device);
     } else {
-        state.contexts.remove(key)?;
+        state.contexts.recycle(key)?;
     }
     driver.progressed();
     drop(state);

@@ -2,7 +2,8 @@
 //!
 //! Promises: an event never recorded is complete; recording again replaces the mark; waiting on an
 //! event waits for the mark it had at the call. An event recorded in a capture belongs to it and
-//! cannot be queried. Does not simulate interprocess events.
+//! cannot be queried. An event that is used after its context has ended, which a driver answers by
+//! chance or by a crash, is recorded as not simulated. Does not simulate interprocess events.
 
 use core::ffi::c_uint;
 use std::sync::Arc;
@@ -40,6 +41,15 @@ pub fn cuEventCreate(_: Call, event: Out<CUevent>, flags: c_uint) -> Answer {
     event.put(CUevent::from_key(key))
 }
 
+/// An event, which must be of a context that lives.
+fn known(state: &State, event: CUevent) -> Answer<&Event> {
+    state.events.of(event).inspect_err(|_| {
+        if state.ended.contains(&event.key()) {
+            crate::unsimulated::record("an event of a context that has ended");
+        }
+    })
+}
+
 fn destroy(event: CUevent) -> Answer {
     let (_, mut state) = begin_free()?;
     state.events.remove(event.key()).map(|_| ())
@@ -64,7 +74,7 @@ pub fn cuEventRecordWithFlags(
     flags: c_uint,
 ) -> Answer {
     let (driver, mut state, key) = resolved(call, stream)?;
-    let context = state.events.of(event)?.context;
+    let context = known(&state, event)?.context;
     let (own, capture) = state.streams.get(key).map(|s| (s.context, s.capture))?;
     if context != own && state.contexts.get(context)?.device != state.contexts.get(own)?.device {
         return Err(INVALID_HANDLE);
@@ -85,7 +95,7 @@ pub fn cuEventRecordWithFlags(
 }
 
 fn uncaptured(state: &mut State, event: CUevent) -> Answer {
-    let captured = state.events.of(event)?.captured.as_ref().map(|(capture, _)| *capture);
+    let captured = known(state, event)?.captured.as_ref().map(|(capture, _)| *capture);
     match captured.filter(|capture| state.captures.contains_key(capture)) {
         Some(capture) => {
             capture::invalidate(state, capture);
@@ -98,6 +108,7 @@ fn uncaptured(state: &mut State, event: CUevent) -> Answer {
 pub fn cuEventQuery(_: Call, event: CUevent) -> Answer {
     let (_, mut state) = begin_free()?;
     uncaptured(&mut state, event)?;
+    capture::refuse_unsafe(&mut state)?;
     let event = state.events.of(event)?;
     state.context(event.context)?;
     let Some((_, stamp)) = &event.mark else { return Ok(()) };
@@ -175,6 +186,8 @@ fn context_points(state: &State, context: u64) -> Vec<Point> {
 pub fn cuCtxRecordEvent(call: Call, context: CUcontext, event: CUevent) -> Answer {
     let (driver, mut state) = begin_free()?;
     let legacy = state.context(context.key())?.legacy;
+    known(&state, event)?;
+    capture::refuse_beside(&mut state, context.key())?;
     let points = context_points(&state, context.key());
     let stamp = Arc::new(Stamp::default());
     let _ = call;
@@ -239,7 +252,7 @@ fn value(at: u64, value: u64, bytes: u64, flags: u32) -> Answer<super::task::Mem
     Ok(super::task::MemoryValue { at, value, bytes, comparison: flags & 3 })
 }
 
-fn known(state: &State, at: u64) -> Answer {
+fn is_memory(state: &State, at: u64) -> Answer {
     state.space.find(at).map(|_| ()).ok_or(INVALID_VALUE)
 }
 
@@ -250,7 +263,7 @@ fn submit_value(
     waits: bool,
 ) -> Answer {
     let (driver, mut state, key) = resolved(call, stream)?;
-    known(&state, value.at)?;
+    is_memory(&state, value.at)?;
     let task = if waits { Task::WaitValue(value) } else { Task::WriteValue(value) };
     enqueue(driver, &mut state, key, task)
 }
@@ -288,7 +301,7 @@ pub(crate) fn batch(state: &State, list: In<CUstreamBatchMemOpParams>, count: u3
             _ => return Err(INVALID_VALUE),
         });
         if kind != 3 && kind != 6 {
-            known(state, at)?;
+            is_memory(state, at)?;
         }
     }
     Ok(Task::Series(Arc::new(tasks)))

@@ -191,16 +191,12 @@ fn write(driver: &Driver, at: u64, length: u64, data: Vec<u8>) -> Answer {
     })
 }
 
-/// Adds to a counter of 64 bits, if there is one.
+/// Adds to a counter of 64 bits, if there is one, in one step: kernels of other streams add as well.
 fn add_to(driver: &Driver, counter: u64, more: u64) -> Answer {
     if counter == 0 {
         return Ok(());
     }
-    let before = read(driver, counter, 8)?;
-    let mut word = [0; 8];
-    word[..before.len()].copy_from_slice(&before);
-    let after = u64::from_le_bytes(word).wrapping_add(more);
-    write(driver, counter, 8, after.to_le_bytes().to_vec())
+    visit(driver, counter, 8, |span| bytes::add(span, more))
 }
 
 fn fill(driver: &Driver, at: u64, length: u64, value: &[u8]) -> Answer {

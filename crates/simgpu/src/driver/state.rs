@@ -39,6 +39,8 @@ pub(crate) struct State {
     pub(crate) contexts: Table<CUcontext, Context>,
     pub(crate) streams: Table<CUstream, Stream>,
     pub(crate) events: Table<CUevent, Event>,
+    /// Events and streams that ended with their contexts.
+    pub(crate) ended: std::collections::HashSet<u64>,
     pub(crate) space: Space,
     pub(crate) reservations: std::collections::BTreeMap<u64, u64>,
     pub(crate) physical: HashMap<u64, PhysicalHandle>,
@@ -220,7 +222,11 @@ pub(crate) fn begin() -> Answer<(&'static Driver, MutexGuard<'static, State>, u6
     let driver = driver()?;
     let key = current()?;
     let state = driver.lock();
-    state.context(key)?;
+    // What is current to a thread has been a context.
+    state.context(key).map_err(|error| match error {
+        INVALID_CONTEXT => CONTEXT_IS_DESTROYED,
+        other => other,
+    })?;
     Ok((driver, state, key))
 }
 

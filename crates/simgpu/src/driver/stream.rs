@@ -31,7 +31,9 @@ pub(crate) fn resolve(call: Call, state: &mut State, handle: CUstream) -> Answer
         1 => false,
         2 => true,
         key => {
-            let stream = state.streams.get(key)?;
+            let stream = state.streams.get(key).map_err(|error| {
+                if state.ended.contains(&key) { CONTEXT_IS_DESTROYED } else { error }
+            })?;
             if stream.doomed {
                 return Err(INVALID_HANDLE);
             }
@@ -94,7 +96,7 @@ fn destroy(handle: CUstream) -> Answer {
     if state.streams.get(key)?.doomed {
         return Err(INVALID_HANDLE);
     }
-    capture::invalidate_stream(&mut state, key);
+    capture::abandon(&mut state, key)?;
     let stream = state.streams.get_mut(key)?;
     stream.doomed = true;
     if !stream.has_engine {

@@ -1,6 +1,8 @@
 //! Tables of the driver's objects, keyed by the handles programs hold.
 //!
-//! Promises: a handle is never reused within a process, so a stale handle is always found out.
+//! Promises: a handle is never given again within a process, so that a stale one is always found out,
+//! but for those that were [`Table::recycle`]d: the next object gets the one that was freed last, as a
+//! driver gives out heap addresses.
 
 use std::collections::HashMap;
 
@@ -12,22 +14,32 @@ use crate::sys::driver::{Answer, Handle};
 pub(crate) struct Table<H: Handle, T> {
     entries: HashMap<u64, T>,
     next: u64,
+    free: Vec<u64>,
     kind: core::marker::PhantomData<fn() -> H>,
 }
 
 impl<H: Handle, T> Default for Table<H, T> {
     fn default() -> Self {
-        Self { entries: HashMap::new(), next: 1, kind: core::marker::PhantomData }
+        Self { entries: HashMap::new(), next: 1, free: Vec::new(), kind: core::marker::PhantomData }
     }
 }
 
 impl<H: Handle, T> Table<H, T> {
     /// Keeps `object` and makes its handle: a value that looks like a heap address.
     pub(crate) fn insert(&mut self, object: T) -> u64 {
-        let key = 0x5510_0000_0000 + (H::KIND << 36) + (self.next << 5);
-        self.next += 1;
+        let key = self.free.pop().unwrap_or_else(|| {
+            self.next += 1;
+            0x5510_0000_0000 + (H::KIND << 36) + ((self.next - 1) << 5)
+        });
         self.entries.insert(key, object);
         key
+    }
+
+    /// Takes an object out, whose handle is the next one's.
+    pub(crate) fn recycle(&mut self, key: u64) -> Answer<T> {
+        let object = self.remove(key)?;
+        self.free.push(key);
+        Ok(object)
     }
 
     pub(crate) fn get(&self, key: u64) -> Answer<&T> {

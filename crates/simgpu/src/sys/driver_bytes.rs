@@ -2,7 +2,8 @@
 //!
 //! Promises: device memory is reached only inside mappings that the caller keeps alive. Does not
 //! check the program's own host pointers: a copy from a bad host address faults, as it does with the
-//! driver. All accesses are plain byte copies; races between streams are the program's races.
+//! driver. All accesses but [`add`] are plain byte copies; races between streams are the
+//! program's races.
 #![allow(unsafe_code, reason = "copies bytes between mappings and program memory")]
 
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -57,6 +58,18 @@ pub fn read(span: Span) -> Vec<u8> {
 /// Writes `bytes` to the span's start.
 pub fn write(span: Span, bytes: &[u8]) {
     copy(span, Span { at: bytes.as_ptr().expose_provenance(), bytes: bytes.len() });
+}
+
+/// Adds to the number at the span's start in one step, as `red.add.u64` does; nothing where the span is
+/// shorter or not aligned.
+pub fn add(span: Span, more: u64) {
+    let target = core::ptr::with_exposed_provenance_mut::<u64>(span.at);
+    if span.bytes < 8 || !target.is_aligned() {
+        return;
+    }
+    // SAFETY: eight aligned bytes of a live mapping, as in `copy`.
+    let number = unsafe { core::sync::atomic::AtomicU64::from_ptr(target) };
+    number.fetch_add(more, core::sync::atomic::Ordering::Relaxed);
 }
 
 /// A shared mapping of a memory file, or of anonymous memory when there is no file.
