@@ -90,9 +90,9 @@ impl Share {
         self.own(gate::USED_NS).fetch_add(ns.cast_unsigned(), Relaxed);
     }
 
-    /// Counts a launch.
-    pub fn count_launch(&self) {
-        self.own(gate::LAUNCHES).fetch_add(1, Relaxed);
+    /// Counts launches.
+    pub fn count_launches(&self, launches: u64) {
+        self.own(gate::LAUNCHES).fetch_add(launches, Relaxed);
     }
 
     /// Says, until the answer is dropped, that a thread sleeps until work in flight has ended.

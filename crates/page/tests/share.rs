@@ -213,7 +213,7 @@ fn what_a_process_used_is_read_and_outlives_it() {
     let share = first.share(row(&first)).expect("a slot");
     share.add_used(5_000);
     share.add_used(-1_000);
-    (0..3).for_each(|_| share.count_launch());
+    share.count_launches(3);
     share.note_length(900);
     share.note_want(17);
     share.note_launch(18);

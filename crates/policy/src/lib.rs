@@ -5,10 +5,11 @@
 //! arguments, so that the same code runs over a mapped file in production and over a model checker
 //! in tests.
 
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, shuttle)), no_std)]
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod atomic;
 pub mod charge;
 pub mod cost;
 pub mod gate;

@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_policy::cost::{self, Costs, Kind};
-use divvy_policy::gate::{CHUNK_NS, Lane, MARKS, Terms, World};
+use divvy_policy::gate::{CHUNK_NS, EVENTS, Lane, Terms, World};
 use host::Host;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -72,7 +72,7 @@ impl Card {
             kind: Cell::new(Kind::Kernel),
             calls: Cell::new(None),
             free_ns: Cell::new(0),
-            events: RefCell::new(vec![0; 2 * MARKS as usize]),
+            events: RefCell::new(vec![0; EVENTS as usize]),
             work: RefCell::default(),
             used_ns: Cell::new(0),
             throttled_ns: Cell::new(0),
@@ -176,7 +176,13 @@ impl World for Card {
     fn add_used(&self, ns: i64) {
         self.used_ns.set(self.used_ns.get() + ns);
     }
-    fn count_launch(&self) {}
+    fn count_launches(&self, _: u64) {}
+    fn life(&self) -> u64 {
+        0
+    }
+    fn stripe(&self) -> usize {
+        0
+    }
     fn note_length(&self, _: u64) {}
     fn add_throttled(&self, ns: u64) {
         self.throttled_ns.set(self.throttled_ns.get() + ns);
@@ -255,7 +261,7 @@ fn run(card: &Card, mode: Mode, lengths: &[u64], wall_ns: u64) {
             }
             Mode::Sync | Mode::Async => {}
         }
-        if lane.take(&costs, key) {
+        if lane.take(&costs, key, 0) {
             card.submit(length_ns);
         } else {
             let ticket = lane.admit(card, &costs, key);

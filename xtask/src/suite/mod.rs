@@ -89,13 +89,16 @@ fn workspace(tally: &mut Tally) -> Result<()> {
     run_tests(tally, &mut tests, Some(&stage))
 }
 
-/// The ledger's protocol over all interleavings.
+/// The ledger's protocol over all interleavings, and the gate's threads over many.
 fn model(tally: &mut Tally) -> Result<()> {
-    let mut tests = cargo();
-    tests.args(["test", "--release", "--package", "divvy-policy", "--test", "ledger_model"]);
-    tests.arg("--target-dir").arg(target().join("loom"));
-    tests.env("RUSTFLAGS", "--cfg loom");
-    run_tests(tally, &mut tests, None)
+    for (checker, test) in [("loom", "ledger_model"), ("shuttle", "lane_model")] {
+        let mut tests = cargo();
+        tests.args(["test", "--release", "--package", "divvy-policy", "--test", test]);
+        tests.arg("--target-dir").arg(target().join(checker));
+        tests.env("RUSTFLAGS", format!("--cfg {checker}"));
+        run_tests(tally, &mut tests, None)?;
+    }
+    Ok(())
 }
 
 fn rustdoc(tally: &mut Tally) -> Result<()> {

@@ -131,8 +131,8 @@ fn a_tenant_of_files_is_traced_from_outside() {
             for _ in 0..20 {
                 std::thread::sleep(std::time::Duration::from_millis(3));
                 share.add_used(1_000_000);
-                share.count_launch();
-                share.count_launch();
+                share.count_launches(1);
+                share.count_launches(1);
             }
             stop.store(true, Relaxed);
         });

@@ -239,7 +239,7 @@ fn work(tenant: &Tenant, row: Row, launches: &AtomicU64, stop: &AtomicBool, devi
             share.note_launch(now);
             // As with some kernels queued: what is late here is not an idle device.
             share.busy_until_ns().store(now + 5 * MS, SeqCst);
-            share.count_launch();
+            share.count_launches(1);
         }
         let running = device.lock().unwrap();
         let start_ns = now_ns();

@@ -1,17 +1,20 @@
 //! One context's launches: credit, marks, and the waits before a launch.
 //!
-//! A thread that records or settles marks holds the lane's claim, a flag that nobody waits for: whoever
-//! finds it taken goes on without marks, and what it submits is measured by the next mark of another.
-//! What marks and probes are is `measure`'s.
+//! A thread that records or settles marks holds the lane's claim ([`super::claim`]), which nobody waits
+//! for: whoever finds it taken goes on without marks, and what it submits is measured by the next mark
+//! of another. What marks and probes are is `measure`'s.
 
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::{GateLine, gate};
 
-use super::marks::Ring;
+use super::claim::Claims;
+use super::credit::{Credit, signed};
+use super::marks::{Probes, Ring};
 use super::{
     CHUNK_NS, DRAIN_PATIENCE_NS, HORIZON_NS, QUANTUM_NS, Terms, UNKNOWN_NS, WANT_EVERY_NS, World,
 };
+use crate::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use crate::cost::Costs;
 use crate::pace::{Admission, Cap};
 
@@ -47,10 +50,8 @@ const UNKNOWN_AT_ONCE: u32 = 2;
 /// The launches of one context.
 #[derive(Debug)]
 pub struct Lane {
-    /// Credit taken and not spent.
-    pub(super) credit_ns: AtomicI64,
-    /// Credit ever taken.
-    pub(super) taken_ns: AtomicU64,
+    /// Credit in hand.
+    pub(super) credit: Credit,
     /// What was submitted before the newest point that is known to have completed.
     pub(super) done_ns: AtomicU64,
     /// When the work in flight will have ended.
@@ -62,8 +63,9 @@ pub struct Lane {
     /// What ends a measured span happened since the last mark.
     pub(super) broken: AtomicBool,
     /// Held while marks are recorded or settled.
-    pub(super) claim: AtomicBool,
+    pub(super) claims: Claims,
     pub(super) ring: Ring,
+    pub(super) probes: Probes,
     /// One more than the event of the settled mark that completed last; 0 for none.
     pub(super) anchor: AtomicU32,
     /// What had been submitted before the mark that was settled last.
@@ -91,12 +93,19 @@ pub struct Ticket {
     /// Work is in flight whose end is to be seen. What follows a synchronisation is marked by the next
     /// launch that comes here, if it has not been synchronised by then: a mark delays who waits.
     pub(super) is_marked: bool,
-    /// Host time after the probe's first event was recorded.
-    pub(super) probed_at_ns: Option<u64>,
+    /// The event recorded before it, and the host's time after that.
+    pub(super) probed: Option<Probed>,
     /// The turn it is in.
     pub(super) epoch: u64,
     /// Contexts that worked on the device when it was let go.
     pub(super) sharers: u32,
+}
+
+/// The first half of a probe. The event is the ticket's until it is a mark's, or given back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probed {
+    pub(super) event: u32,
+    pub(super) at_ns: u64,
 }
 
 impl Default for Lane {
@@ -109,15 +118,15 @@ impl Lane {
     /// Nothing submitted yet.
     pub const fn new() -> Self {
         Self {
-            credit_ns: AtomicI64::new(0),
-            taken_ns: AtomicU64::new(0),
+            credit: Credit::new(),
             done_ns: AtomicU64::new(0),
             busy_until_ns: AtomicU64::new(0),
             long_ns: AtomicU64::new(0),
             unknown: AtomicU32::new(0),
             broken: AtomicBool::new(false),
-            claim: AtomicBool::new(false),
+            claims: Claims::new(),
             ring: Ring::new(),
+            probes: Probes::new(),
             anchor: AtomicU32::new(0),
             settled_ns: AtomicU64::new(0),
             marked_ns: AtomicU64::new(0),
@@ -129,25 +138,23 @@ impl Lane {
         }
     }
 
-    /// Pays for a launch from the chunk in hand; false when there is not enough, or nothing or little is
-    /// known of the launch. The caller counts one that may go.
+    /// Pays for a launch from the chunk in hand, and counts it; false when there is not enough, or
+    /// nothing or little is known of the launch.
     ///
-    /// Cost: a look-up and an addition.
+    /// Cost: a look-up and two additions in a line of the calling thread's own.
     #[inline]
-    pub fn take(&self, costs: &Costs, key: u64) -> bool {
-        let Some(cost_ns) = costs.firm(key) else { return false };
-        let cost_ns = i64::try_from(cost_ns).unwrap_or(i64::MAX);
-        if self.credit_ns.fetch_sub(cost_ns, Relaxed) < cost_ns {
-            self.credit_ns.fetch_add(cost_ns, Relaxed);
-            return false;
-        }
-        true
+    pub fn take(&self, costs: &Costs, key: u64, stripe: usize) -> bool {
+        costs.firm(key).is_some_and(|cost_ns| self.credit.spend(stripe, signed(cost_ns)))
     }
 
     /// Estimate of all that was submitted, in nanoseconds, since the lane began.
     pub fn submitted_ns(&self) -> u64 {
-        let left_ns = u64::try_from(self.credit_ns.load(Relaxed)).unwrap_or(0);
-        self.taken_ns.load(Relaxed).saturating_sub(left_ns)
+        self.credit.submitted_ns()
+    }
+
+    /// The launches paid from a stripe's credit since this was asked last, or since [`Lane::admit`].
+    pub fn take_launches(&self, stripe: usize) -> u64 {
+        self.credit.take_launches(stripe)
     }
 
     /// Waits until a launch may go, takes the next chunk of credit, and begins a probe where one is due.
@@ -206,13 +213,11 @@ impl Lane {
             charged_ns,
             is_unknown: known_ns.is_none(),
             is_marked: known_ns.is_none() || !is_drained,
-            probed_at_ns: None,
+            probed: None,
             epoch: line.epoch,
             sharers: line.active,
         };
-        if self.is_probe_due(world, now_ns, costs.firm(key), all_marked) {
-            self.begin_probe(world, &mut ticket);
-        }
+        ticket.probed = self.probe(world, now_ns, costs.firm(key), all_marked);
         ticket
     }
 
@@ -227,20 +232,22 @@ impl Lane {
         charged_ns: u64,
         room_ns: u64,
     ) {
-        let left_ns = u64::try_from(self.credit_ns.load(Relaxed)).unwrap_or(0);
+        let stripe = world.stripe();
+        let left_ns = self.credit.left_ns(stripe);
+        // What others have in hand is in advance already; who finds much there takes less.
+        let others_ns = self.credit.all_left_ns().saturating_sub(left_ns);
+        let room_ns = room_ns.saturating_sub(others_ns).max(room_ns / 4);
         // Spread, so that chunks do not end at the same place of a loop each time.
         let spread_ns = CHUNK_NS / 2 + self.random() % CHUNK_NS;
         let chunk_ns = charged_ns.max(spread_ns.min(room_ns)).saturating_sub(left_ns);
-        self.taken_ns.fetch_add(chunk_ns, Relaxed);
-        let net_ns = signed(chunk_ns).saturating_sub(signed(charged_ns));
-        self.credit_ns.fetch_add(net_ns, Relaxed);
+        self.credit.take(stripe, chunk_ns, charged_ns);
         self.charge(world, terms, line, now_ns, signed(chunk_ns));
         let ahead_ns = self.busy_until_ns.load(Relaxed).max(now_ns);
         // One long launch may take longer than was expected; who waits for it sees when it ends.
         let late_ns = if charged_ns < OFTEN_NS { 0 } else { charged_ns / LATE_PART };
         self.set_busy_until(world, ahead_ns.saturating_add(chunk_ns).saturating_add(late_ns));
         world.note_launch(now_ns);
-        world.count_launch();
+        world.count_launches(self.credit.take_launches(stripe).saturating_add(1));
     }
 
     fn set_busy_until<W: World>(&self, world: &W, until_ns: u64) {
@@ -324,7 +331,8 @@ impl Lane {
         let done_ns = self.done_ns.load(Relaxed);
         if drain.deadline_ns == 0 || drain.done_ns != done_ns {
             let patience_ns = ahead_ns.saturating_add(DRAIN_PATIENCE_NS);
-            *drain = Drain { deadline_ns: now_ns.saturating_add(patience_ns), done_ns };
+            let deadline_ns = now_ns.saturating_add(patience_ns);
+            *drain = Drain { since_ns: now_ns, deadline_ns, done_ns };
         }
         if now_ns >= drain.deadline_ns {
             // Kernels that wait for this very launch: it must go.
@@ -337,7 +345,10 @@ impl Lane {
         // Beside others it takes longer than was expected, and is in flight for as long.
         self.narrow(world, now_ns);
         let excess_ns = ahead_ns.saturating_add(next_ns).saturating_sub(horizon_ns);
-        let until_ns = now_ns.saturating_add(excess_ns.clamp(5_000, 1_000_000));
+        // What has not drained for long is looked at more rarely.
+        let waited_ns = now_ns.saturating_sub(drain.since_ns);
+        let look_ns = excess_ns.max(waited_ns / 8).clamp(5_000, 1_000_000);
+        let until_ns = now_ns.saturating_add(look_ns);
         // So little is in flight under a short horizon that the device would be idle before a sleeper
         // is awake.
         if horizon_ns < SHORT_HORIZON_NS && excess_ns < WAKE_NS {
@@ -417,8 +428,8 @@ impl Lane {
         self.set_busy_until(world, now_ns.saturating_add(left_ns));
     }
 
-    /// Forgets all marks: their events are gone, with the context or in a forked child.
-    pub fn forget_marks(&self) {
+    /// Forgets all marks: their events are gone with the context. The caller has the claim.
+    pub(super) fn forget_marks(&self) {
         let submitted_ns = self.submitted_ns();
         self.ring.clear();
         self.anchor.store(0, Relaxed);
@@ -467,10 +478,7 @@ enum Wait {
 /// Progress of one thread's wait for work to drain.
 #[derive(Clone, Copy, Default)]
 struct Drain {
+    since_ns: u64,
     deadline_ns: u64,
     done_ns: u64,
-}
-
-pub(super) fn signed(ns: u64) -> i64 {
-    i64::try_from(ns).unwrap_or(i64::MAX)
 }

@@ -1,12 +1,17 @@
 //! Marks of one lane: a ring of timing events and what was submitted before each.
 //!
 //! Only the thread that holds the lane's claim changes the ring; the words are atomic so that the rest
-//! may look. A mark's probe, if it has one, uses the event of the same place in the second half.
+//! may look. A probe's first event is none of the ring's: other threads may mark between its two.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use crate::atomic::{AtomicU32, AtomicU64};
 
 /// Places of the ring.
-pub const MARKS: u32 = 32;
+pub(super) const MARKS: u32 = 32;
+
+/// Events of a lane: one for each place of the ring, behind them those that begin probes.
+pub const EVENTS: u32 = 2 * MARKS;
 
 /// One mark.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -30,6 +35,8 @@ pub struct Probe {
     pub key: u64,
     /// What it was charged.
     pub charged_ns: u64,
+    /// The event before it.
+    pub event: u32,
     /// Host time between the two submissions, which a drained device spent waiting; 0 where the
     /// device had work meanwhile, so that nothing but the launch lies between the events.
     pub gap_ns: u64,
@@ -44,6 +51,7 @@ struct Place {
     key: AtomicU64,
     charged_ns: AtomicU64,
     gap_ns: AtomicU64,
+    probe_event: AtomicU32,
 }
 
 impl Place {
@@ -55,6 +63,7 @@ impl Place {
             key: AtomicU64::new(0),
             charged_ns: AtomicU64::new(0),
             gap_ns: AtomicU64::new(0),
+            probe_event: AtomicU32::new(0),
         }
     }
 }
@@ -76,9 +85,12 @@ impl Ring {
         }
     }
 
-    /// Marks that have not been settled.
+    /// Marks that have not been settled; to a thread without the claim, as many as there were a moment
+    /// ago, or more.
     pub(super) fn pending(&self) -> u32 {
-        self.head.load(Relaxed).wrapping_sub(self.tail.load(Relaxed))
+        // In this order: the head that is read then is no older than the tail.
+        let tail = self.tail.load(Acquire);
+        self.head.load(Acquire).wrapping_sub(tail)
     }
 
     /// Whether one more mark can be recorded without losing the one measured from.
@@ -89,11 +101,6 @@ impl Ring {
     /// The event of the next mark.
     pub(super) fn next_event(&self) -> u32 {
         self.head.load(Relaxed) % MARKS
-    }
-
-    /// The event of the next mark's probe.
-    pub(super) fn next_probe_event(&self) -> u32 {
-        MARKS + self.next_event()
     }
 
     /// The events of the newest and of the oldest mark that are not settled.
@@ -119,8 +126,9 @@ impl Ring {
             place.key.store(probe.key, Relaxed);
             place.charged_ns.store(probe.charged_ns, Relaxed);
             place.gap_ns.store(probe.gap_ns, Relaxed);
+            place.probe_event.store(probe.event, Relaxed);
         }
-        self.head.store(self.head.load(Relaxed).wrapping_add(1), Relaxed);
+        self.head.store(self.head.load(Relaxed).wrapping_add(1), Release);
     }
 
     /// The oldest mark that is not settled, and its event.
@@ -135,6 +143,7 @@ impl Ring {
             key: place.key.load(Relaxed),
             charged_ns: place.charged_ns.load(Relaxed),
             gap_ns: place.gap_ns.load(Relaxed),
+            event: place.probe_event.load(Relaxed),
         });
         let submitted_ns = place.submitted_ns.load(Relaxed);
         let epoch = place.epoch.load(Relaxed);
@@ -144,16 +153,69 @@ impl Ring {
 
     /// Forgets all marks.
     pub(super) fn clear(&self) {
-        self.tail.store(self.head.load(Relaxed), Relaxed);
+        self.tail.store(self.head.load(Relaxed), Release);
     }
 
     /// Settles the oldest mark.
     pub(super) fn pop(&self) {
-        self.tail.store(self.tail.load(Relaxed).wrapping_add(1), Relaxed);
+        self.tail.store(self.tail.load(Relaxed).wrapping_add(1), Release);
     }
 }
 
-#[cfg(test)]
+/// Which events that begin probes are in use: from the first event's recording until the launch between
+/// the two is measured, or cannot be.
+///
+/// A bit for each, below the end of the number of the lane's life: a thread that comes back from the
+/// driver with a probe of an earlier life gives nothing back.
+#[derive(Debug)]
+pub(super) struct Probes {
+    word: AtomicU64,
+}
+
+const BITS: u32 = u64::BITS / 2;
+const _: () = assert!(MARKS == BITS);
+
+impl Probes {
+    pub(super) const fn new() -> Self {
+        Self { word: AtomicU64::new(0) }
+    }
+
+    /// The bits that a word holds for a life.
+    fn bits(word: u64, life: u64) -> u32 {
+        let is_of_it = (word ^ life << BITS) >> BITS == 0;
+        if is_of_it { low(word) } else { 0 }
+    }
+
+    /// An event that nobody uses. Asked for with the claim of this life.
+    #[inline(never)]
+    pub(super) fn take(&self, life: u64) -> Option<u32> {
+        let take = |word: u64| {
+            let bits = Self::bits(word, life);
+            let taken = bits | bits.checked_add(1)?;
+            Some(life << BITS | u64::from(taken))
+        };
+        let before = self.word.fetch_update(AcqRel, Acquire, take).ok()?;
+        Some(MARKS.wrapping_add(Self::bits(before, life).trailing_ones()))
+    }
+
+    /// Gives one back.
+    #[inline(never)]
+    pub(super) fn give_back(&self, life: u64, event: u32) {
+        let bit = 1_u32.checked_shl(event.wrapping_sub(MARKS)).unwrap_or(0);
+        let less = |word: u64| {
+            let bits = Self::bits(word, life);
+            (bits & bit != 0).then_some(word & !u64::from(bit))
+        };
+        let _ = self.word.fetch_update(AcqRel, Acquire, less);
+    }
+}
+
+/// The second half of a word.
+const fn low(word: u64) -> u32 {
+    (word & 0xffff_ffff) as u32
+}
+
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 
@@ -164,7 +226,7 @@ mod tests {
         for round in 0..5 {
             while ring.has_room() {
                 assert_eq!(u64::from(ring.next_event()), pushed % u64::from(MARKS));
-                let probe = Probe { key: pushed, charged_ns: 1, gap_ns: round };
+                let probe = Probe { key: pushed, charged_ns: 1, event: 33, gap_ns: round };
                 let probe = (pushed.is_multiple_of(3)).then_some(probe);
                 ring.push(Mark {
                     submitted_ns: pushed,
@@ -186,5 +248,21 @@ mod tests {
             }
             assert!(ring.oldest().is_none() && ring.newest_and_oldest().is_none());
         }
+    }
+
+    #[test]
+    fn a_probe_has_its_event_until_it_gives_it_back() {
+        let probes = Probes::new();
+        let all: Vec<_> = (0..MARKS).map(|_| probes.take(0).expect("one")).collect();
+        assert_eq!(all, (MARKS..EVENTS).collect::<Vec<_>>());
+        assert_eq!(probes.take(0), None);
+        probes.give_back(0, MARKS + 7);
+        assert_eq!(probes.take(0), Some(MARKS + 7));
+        // Another life has all of them, and nobody of the last can take one from it.
+        assert_eq!(probes.take(1), Some(MARKS));
+        probes.give_back(0, MARKS);
+        assert_eq!(probes.take(1), Some(MARKS + 1));
+        probes.give_back(1, MARKS);
+        assert_eq!(probes.take(1), Some(MARKS));
     }
 }

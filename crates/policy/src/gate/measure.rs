@@ -2,12 +2,13 @@
 //!
 //! Only a thread that holds the lane's claim records or settles; see [`super::lane`].
 
-use core::sync::atomic::AtomicBool;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::GateLine;
 
-use super::lane::{Lane, Ticket, signed};
+use super::claim::Claim;
+use super::credit::signed;
+use super::lane::{Lane, Probed, Ticket};
 use super::marks::{Mark, Probe};
 use super::{LONG_NS, PROBE_EVERY_NS, World};
 use crate::cost::{self, Costs};
@@ -43,35 +44,34 @@ const SLICED_FROM_NS: u64 = 2_000_000;
 const MIXED_FOR: u32 = 64;
 
 impl Lane {
-    pub(super) fn claim(&self) -> Option<Claim<'_>> {
-        self.claim
-            .compare_exchange(false, true, Acquire, Relaxed)
-            .is_ok()
-            .then_some(Claim(&self.claim))
-    }
-
-    /// Whether this launch is to be measured by itself: each of which nothing firm is known, and of the
-    /// others some.
-    pub(super) fn is_probe_due<W: World>(
+    /// Begins to measure this launch by itself where that is due: each of which nothing firm is known,
+    /// and of the others some.
+    pub(super) fn probe<W: World>(
         &self,
         world: &W,
         now_ns: u64,
         known_ns: Option<u64>,
         all_marked: bool,
-    ) -> bool {
+    ) -> Option<Probed> {
         let is_mixed = self.is_mixed(world.stream());
-        let is_drained = || {
-            all_marked
-                && self.ring.newest_and_oldest().is_none_or(|(newest, _)| world.is_done(newest))
-        };
-        match known_ns {
-            None => true,
+        let only_drained = match known_ns {
+            None => false,
             // In a queue that never drains, marks measure better.
-            Some(ns) if ns >= LONG_NS => is_drained(),
+            Some(ns) if ns >= LONG_NS => true,
             // Other streams' work would be measured with it.
-            Some(_) if now_ns >= self.probe_at_ns.load(Relaxed) => !is_mixed || is_drained(),
-            Some(_) => false,
+            Some(_) if now_ns >= self.probe_at_ns.load(Relaxed) => is_mixed,
+            Some(_) => return None,
+        };
+        if only_drained && !all_marked {
+            return None;
         }
+        let _claim = self.claim(world.life())?;
+        if only_drained
+            && self.ring.newest_and_oldest().is_some_and(|(newest, _)| !world.is_done(newest))
+        {
+            return None;
+        }
+        self.begin_probe(world)
     }
 
     /// Whether launches came on several streams of late.
@@ -82,20 +82,25 @@ impl Lane {
         self.streams_mixed.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
-    pub(super) fn begin_probe<W: World>(&self, world: &W, ticket: &mut Ticket) {
-        let Some(_claim) = self.claim() else { return };
+    /// Records the first event of a probe. The caller holds the claim.
+    fn begin_probe<W: World>(&self, world: &W) -> Option<Probed> {
+        if !self.ring.has_room() {
+            return None;
+        }
         let before_ns = world.now_ns();
-        if !self.ring.has_room() || !world.record(self.ring.next_probe_event(), false) {
-            return;
+        let event = self.probes.take(world.life())?;
+        if !world.record(event, false) {
+            self.probes.give_back(world.life(), event);
+            return None;
         }
         let now_ns = world.now_ns();
         // Held up within the call, the device may have seen it as early as at its start.
         let held_up = now_ns.saturating_sub(before_ns) > USUAL_GAP_NS;
-        ticket.probed_at_ns = Some(if held_up { before_ns } else { now_ns });
         let every_ns = PROBE_EVERY_NS.saturating_add(self.probe_later_ns.load(Relaxed));
         let spread_ns = self.random() % every_ns;
         let next_ns = now_ns.saturating_add(every_ns / 2).saturating_add(spread_ns);
         self.probe_at_ns.store(next_ns, Relaxed);
+        Some(Probed { event, at_ns: if held_up { before_ns } else { now_ns } })
     }
 
     /// Probes cost the device some microseconds each: they become rare while they show what is known.
@@ -124,30 +129,49 @@ impl Lane {
 
     /// The driver has the launch; `submitted` is false when it refused.
     pub fn launched<W: World>(&self, world: &W, ticket: Ticket, submitted: bool) {
-        let Ticket { key, charged_ns, is_unknown, is_marked, probed_at_ns, epoch, sharers } =
-            ticket;
+        let after_ns = ticket.probed.map(|probed| world.now_ns().saturating_sub(probed.at_ns));
+        let is_measured = submitted && self.mark_launch(world, &ticket, after_ns);
+        if let Some(probed) = ticket.probed
+            && !is_measured
+        {
+            self.probes.give_back(world.life(), probed.event);
+        }
         if !submitted {
-            if is_unknown {
+            if ticket.is_unknown {
                 let _ = self.unknown.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
             }
             // Given back to the chunk: the next launch spends it.
-            self.credit_ns.fetch_add(signed(charged_ns), Relaxed);
-            return;
+            self.credit.give_back(world.stripe(), ticket.charged_ns);
         }
-        if !is_marked && probed_at_ns.is_none() {
-            return;
-        }
-        let after_ns = probed_at_ns.map(|before_ns| world.now_ns().saturating_sub(before_ns));
-        let Some(_claim) = self.claim() else { return };
-        let probe = after_ns.map(|gap_ns| Probe { key, charged_ns, gap_ns });
-        self.mark(world, probe, epoch, sharers);
     }
 
-    /// Records a mark behind what the calling thread submitted last. The caller holds the claim.
-    pub(super) fn mark<W: World>(&self, world: &W, probe: Option<Probe>, epoch: u64, sharers: u32) {
+    /// Marks a launch that is to be; whether there is a mark behind it.
+    fn mark_launch<W: World>(&self, world: &W, ticket: &Ticket, after_ns: Option<u64>) -> bool {
+        if !ticket.is_marked && ticket.probed.is_none() {
+            return false;
+        }
+        let probe = ticket.probed.zip(after_ns).map(|(probed, gap_ns)| Probe {
+            key: ticket.key,
+            charged_ns: ticket.charged_ns,
+            event: probed.event,
+            gap_ns,
+        });
+        let Some(claim) = self.claim(world.life()) else { return false };
+        self.mark(world, &claim, probe, ticket.epoch, ticket.sharers)
+    }
+
+    /// Records a mark behind what the calling thread submitted last; false where that cannot be.
+    pub(super) fn mark<W: World>(
+        &self,
+        world: &W,
+        claim: &Claim<'_>,
+        probe: Option<Probe>,
+        epoch: u64,
+        sharers: u32,
+    ) -> bool {
         let submitted_ns = self.submitted_ns();
-        if !self.ring.has_room() {
-            return;
+        if !self.ring.has_room() || claim.is_closing() {
+            return false;
         }
         let event = self.ring.next_event();
         if self.anchor() == Some(event) {
@@ -158,27 +182,27 @@ impl Lane {
             .newest_and_oldest()
             .is_some_and(|(newest, oldest)| !world.is_done(newest) || !world.is_done(oldest));
         let whole = self.streams_mixed.load(Relaxed) != 0;
-        if !world.record(event, whole) {
-            return;
+        if claim.is_closing() || !world.record(event, whole) {
+            return false;
         }
         let probe = probe.map(|probe| {
             // Its first event is still incomplete with the launch submitted: no gap lies between.
-            let gap_ns =
-                if world.is_done(self.ring.next_probe_event()) { probe.gap_ns.max(1) } else { 0 };
+            let gap_ns = if world.is_done(probe.event) { probe.gap_ns.max(1) } else { 0 };
             Probe { gap_ns, ..probe }
         });
         let linked = busy && !self.broken.swap(false, Relaxed);
         self.ring.push(Mark { submitted_ns, epoch, linked, sharers, probe });
         self.marked_ns.store(submitted_ns, Relaxed);
+        true
     }
 
     /// Marks the end of a burst, so that its tail is measured while the gate is closed.
     pub(super) fn close_burst<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) {
         let seen_ns = self.marked_ns.load(Relaxed).max(self.done_ns.load(Relaxed));
         if self.submitted_ns() > seen_ns
-            && let Some(_claim) = self.claim()
+            && let Some(claim) = self.claim(world.life())
         {
-            self.mark(world, None, line.epoch, line.active);
+            self.mark(world, &claim, None, line.epoch, line.active);
         }
         self.settle(world, costs, line);
     }
@@ -187,10 +211,10 @@ impl Lane {
     ///
     /// Cost: an event query, and for each mark that has completed an elapsed time.
     pub fn settle<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) {
-        let Some(_claim) = self.claim() else { return };
+        let Some(claim) = self.claim(world.life()) else { return };
         let mut correction_ns = 0_i64;
         while let Some((event, mark)) = self.ring.oldest() {
-            if !world.is_done(event) {
+            if claim.is_closing() || !world.is_done(event) {
                 break;
             }
             // Once another turn has begun, another tenant's work may lie between the events.
@@ -199,6 +223,9 @@ impl Lane {
             let measured_ns = self.settle_one(world, costs, event, &mark, sharers);
             correction_ns = correction_ns.saturating_add(if ours { measured_ns } else { 0 });
             self.ring.pop();
+            if let Some(probe) = mark.probe {
+                self.probes.give_back(world.life(), probe.event);
+            }
             self.settled_ns.store(mark.submitted_ns, Relaxed);
             self.done_ns.fetch_max(mark.submitted_ns, Relaxed);
             self.unknown.store(0, Relaxed);
@@ -226,7 +253,7 @@ impl Lane {
         }
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let probed = mark.probe.and_then(|probe| {
-            let between_ns = u64::try_from(world.elapsed_ns(super::MARKS + event, event)?).ok()?;
+            let between_ns = u64::try_from(world.elapsed_ns(probe.event, event)?).ok()?;
             // What is known roughly stands until the first probe after it.
             let (any_ns, known_ns) = (costs.get(probe.key), costs.firm(probe.key));
             let shown = probe.shows(between_ns, any_ns.is_some(), known_ns.is_some())?;
@@ -311,16 +338,7 @@ impl Probe {
     }
 }
 
-/// The right to change a lane's marks.
-pub(super) struct Claim<'a>(&'a AtomicBool);
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Release);
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
     use crate::cost::{Kind, key};
@@ -349,7 +367,7 @@ mod tests {
             (Kind::Graph, 406, 416, well, None),
         ] {
             let key = key(kind, [1, 2, 3]);
-            let probe = Probe { key, charged_ns: 0, gap_ns: gap_us * US };
+            let probe = Probe { key, charged_ns: 0, event: 0, gap_ns: gap_us * US };
             let shown = probe.shows(between_us * US, is_known, is_firm);
             assert_eq!(shown, expected, "{kind:?}, call of {gap_us} us, {between_us} us between");
         }

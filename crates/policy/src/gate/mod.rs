@@ -24,13 +24,18 @@
 //!
 //! Does not call a driver or read a clock: that is its [`World`]'s.
 
+mod captures;
+mod claim;
+mod credit;
 mod lane;
 mod marks;
 mod measure;
 mod meet;
 
+pub use captures::{Captures, Undisturbed};
+pub use claim::NO_LIFE;
 pub use lane::{Lane, Ticket};
-pub use marks::{MARKS, Mark};
+pub use marks::{EVENTS, Mark};
 pub use meet::{Board, Meeting};
 
 use divvy_abi::config::GateLine;
@@ -81,8 +86,8 @@ pub trait World {
     fn note_launch(&self, now_ns: u64);
     /// Adds to the time charged.
     fn add_used(&self, ns: i64);
-    /// Counts a launch.
-    fn count_launch(&self);
+    /// Counts launches.
+    fn count_launches(&self, launches: u64);
     /// Publishes a kernel's length.
     fn note_length(&self, ns: u64);
     /// Adds to the time waited for the cap.
@@ -92,6 +97,11 @@ pub trait World {
     /// Counts a drain that was given up.
     fn count_drain_given_up(&self);
 
+    /// The life of the lane in which the calling thread found its context; [`NO_LIFE`] where it cannot
+    /// tell. With another one it neither marks nor measures.
+    fn life(&self) -> u64;
+    /// The calling thread's stripe of credit: threads that launch at once should have different ones.
+    fn stripe(&self) -> usize;
     /// The stream of the calling thread's launch.
     fn stream(&self) -> u64;
     /// Records event `event` behind all that the calling thread's launch follows on its stream, or,

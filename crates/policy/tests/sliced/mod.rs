@@ -14,7 +14,7 @@ use card::Card;
 use divvy_abi::config::GateLine;
 use divvy_abi::meet::{self, PLACES, Place};
 use divvy_policy::cost::{self, Costs, Kind};
-use divvy_policy::gate::{Board, CHUNK_NS, Lane, MARKS, Meeting, SHARED_CHUNK_NS, Terms, World};
+use divvy_policy::gate::{Board, CHUNK_NS, EVENTS, Lane, Meeting, SHARED_CHUNK_NS, Terms, World};
 use divvy_policy::pace::Clock;
 use host::Host;
 
@@ -81,7 +81,7 @@ struct Shared {
     card: Card,
     queues: Vec<VecDeque<Item>>,
     /// When events completed; 0 while they have not.
-    events: Vec<[u64; 2 * MARKS as usize]>,
+    events: Vec<[u64; EVENTS as usize]>,
     ended: Vec<u64>,
     submitted: Vec<u64>,
     /// Kernels run: end and length.
@@ -180,7 +180,7 @@ impl Process<'_> {
         let key = cost::key(Kind::Kernel, [0x5555_0000, 1056, 256]);
         while self.host.now_ns.get() < end_ns {
             let length_ns = length_ns * (950 + self.host.random() % 100) / 1000;
-            if lane.take(&costs, key) {
+            if lane.take(&costs, key, 0) {
                 self.submit(length_ns);
             } else {
                 let ticket = lane.admit(self, &costs, key);
@@ -276,7 +276,13 @@ impl World for Process<'_> {
     fn note_want(&self, _: u64) {}
     fn note_launch(&self, _: u64) {}
     fn add_used(&self, _: i64) {}
-    fn count_launch(&self) {}
+    fn count_launches(&self, _: u64) {}
+    fn life(&self) -> u64 {
+        0
+    }
+    fn stripe(&self) -> usize {
+        0
+    }
     fn note_length(&self, _: u64) {}
     fn add_throttled(&self, _: u64) {}
     fn add_waited(&self, _: u64) {}
@@ -314,7 +320,7 @@ pub(crate) fn run(programs: &[Program], wall_ns: u64) -> Vec<f64> {
             clocks: vec![START_NS; count],
             card,
             queues: (0..count).map(|_| VecDeque::new()).collect(),
-            events: vec![[0; 2 * MARKS as usize]; count],
+            events: vec![[0; EVENTS as usize]; count],
             ended: vec![0; count],
             submitted: vec![0; count],
             work: vec![Vec::new(); count],

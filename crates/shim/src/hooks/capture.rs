@@ -1,10 +1,13 @@
 //! Captures: while a stream is captured, its allocations are nodes of a graph and take nothing.
 //!
 //! Some queries would invalidate a capture that is under way in the process (measured: asking a pool
-//! for an attribute); [`relaxed`] lets ours through without harm. Captures are counted as far as they
-//! can be seen; a count that is off costs a query more, or an allocation asked for and given back.
+//! for an attribute); [`relaxed`] lets ours through without harm. An event behind a whole context
+//! invalidates any, in whatever mode, so it is recorded only while captures are kept out
+//! ([`keep_out`]): one that begins is counted before the driver begins it, and waits for those that
+//! have not seen it. Captures are known by their streams; one that ends unseen (with a stream of a
+//! context that is gone, say) costs a query more, or marks of single streams.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use divvy_policy::gate::{Captures, Undisturbed};
 
 use divvy_driver_api::types::{
     CUgraph, CUgraphEdgeData, CUgraphNode, CUgraphRecaptureCallback, CUresult, CUstream,
@@ -12,14 +15,28 @@ use divvy_driver_api::types::{
 };
 
 use super::charge::SUCCESS;
-use crate::sys::{In, Opaque, Out, driver, real};
+use crate::sys::map::Map;
+use crate::sys::{In, Opaque, Out, clock, driver, real};
+use crate::tenant::share::stream_word;
 
-/// Captures under way in the process, as far as they can be seen.
-static CAPTURES: AtomicU64 = AtomicU64::new(0);
+/// Captures under way in the process.
+static CAPTURES: Captures = Captures::new();
+
+/// The streams that capture; the context that was current when each began.
+static STREAMS: Map = Map::new(30);
+
+/// Longest wait of a capture for calls of ours that it must not meet: they take microseconds.
+const PATIENCE_NS: u64 = 100_000_000;
+const LOOK_NS: u64 = 5_000;
+
+/// Keeps captures from beginning while the answer lives; none where one is under way.
+pub(crate) fn keep_out() -> Option<Undisturbed<'static>> {
+    CAPTURES.keep_out()
+}
 
 /// Runs `act` so that no capture of this process is disturbed by the driver calls in it.
 pub(crate) fn relaxed<T>(act: impl FnOnce() -> T) -> T {
-    if CAPTURES.load(Relaxed) == 0 {
+    if let Some(_undisturbed) = keep_out() {
         return act();
     }
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -31,17 +48,12 @@ pub(crate) fn relaxed<T>(act: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Captures under way in the process, as far as they can be seen.
-pub(crate) fn captures() -> u64 {
-    CAPTURES.load(Relaxed)
-}
-
 /// Whether the stream is being captured.
 ///
 /// Cost: one load while the process captures nothing.
 #[inline(always)]
 pub(crate) fn is_capturing(stream: CUstream, per_thread: bool) -> bool {
-    CAPTURES.load(Relaxed) != 0 && is_captured(stream, per_thread)
+    CAPTURES.any() && is_captured(stream, per_thread)
 }
 
 #[cold]
@@ -50,16 +62,42 @@ fn is_captured(stream: CUstream, per_thread: bool) -> bool {
     driver::stream_capturing(stream, per_thread).unwrap_or(false)
 }
 
-/// Counts a capture that began.
-fn begun(result: CUresult) -> CUresult {
-    if result == SUCCESS {
-        CAPTURES.fetch_add(1, Relaxed);
-    }
+/// A capture of the stream begins by `call`.
+#[inline(always)]
+fn begin(stream: CUstream, per_thread: bool, call: impl FnOnce() -> CUresult) -> CUresult {
+    announce();
+    let result = call();
+    begun(stream, per_thread, result);
     result
 }
 
-/// Counts a capture that ended; one that was invalidated ends with an error.
-fn ended(result: CUresult) -> CUresult {
+/// Counts a capture that is about to begin, and waits for calls of ours that it must not meet.
+#[inline(never)]
+fn announce() {
+    CAPTURES.begin();
+    let give_up_ns = clock::now_ns().saturating_add(PATIENCE_NS);
+    while !CAPTURES.quiet() && clock::now_ns() < give_up_ns {
+        clock::sleep_until(clock::now_ns().saturating_add(LOOK_NS));
+    }
+}
+
+/// It has begun, or the driver has refused.
+#[inline(never)]
+fn begun(stream: CUstream, per_thread: bool, result: CUresult) {
+    let context = driver::ctx_current().map_or(0, |context| context.0.addr() as u64);
+    // Of a stream that was known to capture the end was not seen. Without room for one more it stays
+    // counted.
+    let is_known = || {
+        STREAMS.insert(stream_word(stream, per_thread), [context, 0]).is_ok_and(|old| old.is_some())
+    };
+    if result != SUCCESS || is_known() {
+        CAPTURES.end(1);
+    }
+}
+
+/// A capture of the stream ends; one that was invalidated ends with an error.
+#[inline(never)]
+fn end(stream: CUstream, per_thread: bool, result: CUresult) -> CUresult {
     let over = matches!(
         result,
         SUCCESS
@@ -67,9 +105,29 @@ fn ended(result: CUresult) -> CUresult {
             | CUresult::CUDA_ERROR_STREAM_CAPTURE_UNJOINED
     );
     if over {
-        let _ = CAPTURES.try_update(Relaxed, Relaxed, |count| count.checked_sub(1));
+        forget_stream(stream, per_thread);
     }
     result
+}
+
+/// The stream captures no more: its capture has ended, or it was destroyed.
+#[inline(never)]
+pub(super) fn forget_stream(stream: CUstream, per_thread: bool) {
+    if CAPTURES.any() && STREAMS.take(stream_word(stream, per_thread)).is_some() {
+        CAPTURES.end(1);
+    }
+}
+
+/// A context is gone, and with it its streams.
+pub(super) fn forget_context(context: u64) {
+    if CAPTURES.any() {
+        let mut ended = 0_u32;
+        STREAMS.take_if(|_, [of, _]| {
+            ended = ended.saturating_add(u32::from(of == context));
+            of == context
+        });
+        CAPTURES.end(ended);
+    }
 }
 
 /// A capture begins.
@@ -78,12 +136,12 @@ pub(crate) fn cuStreamBeginCapture_v2(
     stream: CUstream,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    begun(real.call(stream, mode))
+    begin(stream, real.per_thread(), || real.call(stream, mode))
 }
 
 /// The first form.
 pub(crate) fn cuStreamBeginCapture(real: real::cuStreamBeginCapture, stream: CUstream) -> CUresult {
-    begun(real.call(stream))
+    begin(stream, real.per_thread(), || real.call(stream))
 }
 
 /// A capture into a graph that exists.
@@ -96,7 +154,7 @@ pub(crate) fn cuStreamBeginCaptureToGraph(
     count: usize,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    begun(real.call(stream, graph, dependencies, edges, count, mode))
+    begin(stream, real.per_thread(), || real.call(stream, graph, dependencies, edges, count, mode))
 }
 
 /// A capture that updates a graph.
@@ -108,7 +166,7 @@ pub(crate) fn cuStreamBeginRecaptureToGraph(
     callback: CUgraphRecaptureCallback,
     data: Opaque,
 ) -> CUresult {
-    begun(real.call(stream, mode, graph, callback, data))
+    begin(stream, real.per_thread(), || real.call(stream, mode, graph, callback, data))
 }
 
 /// A capture for a graphics context.
@@ -117,7 +175,7 @@ pub(crate) fn cuStreamBeginCaptureToCig(
     stream: CUstream,
     params: Out<'_, CUstreamCigCaptureParams>,
 ) -> CUresult {
-    begun(real.call(stream, params))
+    begin(stream, real.per_thread(), || real.call(stream, params))
 }
 
 /// A capture ends.
@@ -126,7 +184,7 @@ pub(crate) fn cuStreamEndCapture(
     stream: CUstream,
     graph: Out<'_, CUgraph>,
 ) -> CUresult {
-    ended(real.call(stream, graph))
+    end(stream, real.per_thread(), real.call(stream, graph))
 }
 
 /// A capture for a graphics context ends.
@@ -134,5 +192,5 @@ pub(crate) fn cuStreamEndCaptureToCig(
     real: real::cuStreamEndCaptureToCig,
     stream: CUstream,
 ) -> CUresult {
-    ended(real.call(stream))
+    end(stream, real.per_thread(), real.call(stream))
 }

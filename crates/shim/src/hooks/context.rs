@@ -19,6 +19,7 @@ use super::{array, capture, external, heap, ipc, memory, module, primary, stream
 use crate::sys::map::Map;
 use crate::sys::{Out, driver, real};
 use crate::tenant::device::Device;
+use crate::tenant::share::retire;
 
 /// Charged contexts by handle.
 pub(super) static CONTEXTS: Map = Map::new(2);
@@ -158,7 +159,7 @@ pub(super) fn forget(context: u64, record: Record) {
         heap::forget_context(context, device);
         ipc::forget_context(context);
         stream::forget_context(context, device);
-        crate::tenant::share::forget_context(context);
+        capture::forget_context(context);
         device.give_back(record.bytes, Kind::Context);
     }
 }
@@ -187,6 +188,7 @@ fn created(granted: Granted, out: Out<'_, CUcontext>, result: CUresult) -> CUres
     if let Some(context) = made {
         // A handle that was used before belongs to a context that ended unseen.
         let context = context.0.addr() as u64;
+        retire(&|handle| handle == context).gone();
         if let Some(stale) = CONTEXTS.take(context) {
             forget(context, Record::unpack(stale));
         }
@@ -195,11 +197,16 @@ fn created(granted: Granted, out: Out<'_, CUcontext>, result: CUresult) -> CUres
     result
 }
 
-/// Ends a context: the record is taken out, the driver called, and put back if it refused.
+/// Ends a context: the record is taken out, its events are let go, the driver called, and the record put
+/// back if it refused.
 fn destroy(context: CUcontext, call: impl FnOnce() -> CUresult) -> CUresult {
     let handle = context.0.addr() as u64;
     let taken = CONTEXTS.take(handle);
+    let retiring = retire(&|retired| retired == handle);
     let result = call();
+    if result == SUCCESS {
+        retiring.gone();
+    }
     match taken {
         Some(words) if result == SUCCESS => forget(handle, Record::unpack(words)),
         Some(words) => {
@@ -327,9 +334,10 @@ pub(crate) fn cuCtxAttach(
 
 /// One reference less; the last one ends the context.
 pub(crate) fn cuCtxDetach(real: real::cuCtxDetach, ctx: CUcontext) -> CUresult {
+    let handle = ctx.0.addr() as u64;
+    let retiring = retire(&|retired| retired == handle);
     let result = real.call(ctx);
     if result == SUCCESS {
-        let handle = ctx.0.addr() as u64;
         let mut ended = None;
         let _ = CONTEXTS.update(handle, |old| {
             let record = Record::unpack(old?);
@@ -340,6 +348,7 @@ pub(crate) fn cuCtxDetach(real: real::cuCtxDetach, ctx: CUcontext) -> CUresult {
             Some(Record { references: record.references.saturating_sub(1), ..record }.pack())
         });
         if let Some(record) = ended {
+            retiring.gone();
             forget(handle, record);
         }
     }

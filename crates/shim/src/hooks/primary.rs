@@ -15,6 +15,7 @@ use super::charge::{Next, Place, SUCCESS, ask, at, here};
 use super::context::{CONTEXTS, Record, forget, grant, record_new};
 use crate::sys::map::Map;
 use crate::sys::{Out, driver, real};
+use crate::tenant::share::{Retiring, retire};
 
 /// Green contexts by handle: device and 1.
 static GREENS: Map = Map::new(3);
@@ -63,13 +64,33 @@ pub(crate) fn cuDevicePrimaryCtxRetain(
     result
 }
 
+/// The handle of a device's primary context while it is charged, else 0.
+fn charged(ordinal: CUdevice) -> u64 {
+    match at(ordinal) {
+        Next::Count(device) => device.primary.load(SeqCst),
+        Next::Forward | Next::Refuse(_) => 0,
+    }
+}
+
+/// A `call` that may end the primary context: nobody is at its events meanwhile.
+fn may_end(ordinal: CUdevice, call: impl FnOnce() -> CUresult) -> CUresult {
+    let primary = charged(ordinal);
+    let retiring = retire(&|retired| retired == primary);
+    let result = call();
+    if result == SUCCESS {
+        end_primary(ordinal, retiring);
+    }
+    result
+}
+
 /// The primary context may have ended: if so, its charges go.
-fn end_primary(ordinal: CUdevice) {
+fn end_primary(ordinal: CUdevice, retiring: Retiring) {
     let Next::Count(device) = at(ordinal) else { return };
     let context = device.primary.load(SeqCst);
     if context == 0 || driver::primary_ctx_state(ordinal).is_ok_and(|(_, active)| active) {
         return;
     }
+    retiring.gone();
     if device.primary.compare_exchange(context, 0, SeqCst, SeqCst).is_ok()
         && let Some(words) = CONTEXTS.take(context)
     {
@@ -82,11 +103,7 @@ pub(crate) fn cuDevicePrimaryCtxRelease_v2(
     real: real::cuDevicePrimaryCtxRelease_v2,
     dev: CUdevice,
 ) -> CUresult {
-    let result = real.call(dev);
-    if result == SUCCESS {
-        end_primary(dev);
-    }
-    result
+    may_end(dev, || real.call(dev))
 }
 
 /// The first form.
@@ -94,11 +111,7 @@ pub(crate) fn cuDevicePrimaryCtxRelease(
     real: real::cuDevicePrimaryCtxRelease,
     dev: CUdevice,
 ) -> CUresult {
-    let result = real.call(dev);
-    if result == SUCCESS {
-        end_primary(dev);
-    }
-    result
+    may_end(dev, || real.call(dev))
 }
 
 /// Destroys all state of the primary context.
@@ -106,11 +119,7 @@ pub(crate) fn cuDevicePrimaryCtxReset_v2(
     real: real::cuDevicePrimaryCtxReset_v2,
     dev: CUdevice,
 ) -> CUresult {
-    let result = real.call(dev);
-    if result == SUCCESS {
-        end_primary(dev);
-    }
-    result
+    may_end(dev, || real.call(dev))
 }
 
 /// The first form.
@@ -118,11 +127,7 @@ pub(crate) fn cuDevicePrimaryCtxReset(
     real: real::cuDevicePrimaryCtxReset,
     dev: CUdevice,
 ) -> CUresult {
-    let result = real.call(dev);
-    if result == SUCCESS {
-        end_primary(dev);
-    }
-    result
+    may_end(dev, || real.call(dev))
 }
 
 /// A green context: it retains the primary one, which is charged with it if it is the first.
@@ -179,17 +184,23 @@ pub(super) fn place_of(green: CUgreenCtx) -> Next<Place> {
 pub(crate) fn cuGreenCtxDestroy(real: real::cuGreenCtxDestroy, green: CUgreenCtx) -> CUresult {
     let handle = green.0.addr() as u64;
     let taken = GREENS.take(handle);
-    let result = real.call(green);
-    let Some([ordinal, one]) = taken else { return result };
-    if result != SUCCESS {
-        let _ = GREENS.insert(handle, [ordinal, one]);
-        return result;
-    }
-    CONTEXTS.take_if(|_, words| {
+    let Some([ordinal, one]) = taken else { return real.call(green) };
+    let ordinal = CUdevice::try_from(ordinal).unwrap_or(0);
+    let is_view = |words| {
         let record = Record::unpack(words);
         record.green && record.bytes == handle
-    });
-    end_primary(CUdevice::try_from(ordinal).unwrap_or(0));
+    };
+    let primary = charged(ordinal);
+    let views = retire(&|retired| CONTEXTS.get(retired).is_some_and(is_view));
+    let retiring = retire(&|retired| retired == primary);
+    let result = real.call(green);
+    if result != SUCCESS {
+        let _ = GREENS.insert(handle, [u64::from(ordinal.cast_unsigned()), one]);
+        return result;
+    }
+    views.gone();
+    CONTEXTS.take_if(|_, words| is_view(words));
+    end_primary(ordinal, retiring);
     result
 }
 

@@ -11,7 +11,7 @@ use divvy_driver_api::types::{CUgreenCtx, CUresult, CUstream};
 use divvy_policy::charge::GRANULE_BYTES;
 
 use super::charge::{Next, Place, SUCCESS, ask, here};
-use super::primary;
+use super::{capture, primary};
 use crate::sys::map::Map;
 use crate::sys::{Out, real};
 use crate::tenant::device::Device;
@@ -94,6 +94,9 @@ fn destroy(stream: CUstream, call: impl FnOnce() -> CUresult) -> CUresult {
     let handle = stream.0.addr() as u64;
     let taken = OWNERS.take(handle);
     let result = call();
+    if result == SUCCESS {
+        capture::forget_stream(stream, false);
+    }
     if let Some([context, rest]) = taken {
         if result == SUCCESS {
             uncount_one(context);

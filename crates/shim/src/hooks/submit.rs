@@ -16,15 +16,16 @@ use core::ffi::{c_int, c_uint};
 
 use divvy_abi::config::gate;
 use divvy_driver_api::types::*;
-use divvy_page::Sleeper;
+use divvy_page::{Share, Sleeper};
 use divvy_policy::cost::{self, Kind};
 use divvy_policy::gate::Ticket;
 
 use super::capture::is_capturing;
 use super::charge::SUCCESS;
 use crate::sys::{In, Out, real};
+use crate::tenant::device::Device;
 use crate::tenant::is_gated;
-use crate::tenant::share::{COSTS, Context, Here};
+use crate::tenant::share::{COSTS, Context, Here, stripe};
 
 /// The null stream.
 pub(crate) const NULL_STREAM: CUstream = CUstream(core::ptr::null_mut());
@@ -84,7 +85,8 @@ fn submit(asked: impl FnOnce() -> Option<Admitted>, call: impl FnOnce() -> CUres
 /// credit in hand pays.
 #[inline(never)]
 fn ask(stream: CUstream, per_thread: bool, key: u64) -> Option<Admitted> {
-    let (context, device) = Context::current()?;
+    let current = Context::current()?;
+    let (context, device) = current;
     let terms = device.terms();
     let state = device.gate_state();
     if (state == gate::FREE && terms.share_ppm == 0 && !terms.paused)
@@ -92,21 +94,26 @@ fn ask(stream: CUstream, per_thread: bool, key: u64) -> Option<Admitted> {
     {
         return None;
     }
-    let share = device.share()?;
-    if state != gate::CLOSED && !terms.paused && context.lane.take(&COSTS, key) {
-        share.count_launch();
+    if state != gate::CLOSED && !terms.paused && context.lane.take(&COSTS, key, stripe()) {
         return None;
     }
-    Some(admit(Here { context, device, share, stream, per_thread }, key))
+    admit(current, stream, per_thread, key)
 }
 
 /// [`ask`] where the credit in hand does not pay, or the gate is closed.
 #[cold]
 #[inline(never)]
-fn admit(here: Here, key: u64) -> Admitted {
-    here.context.note_stream(here.stream, here.per_thread);
-    let ticket = here.context.lane.admit(&here, &COSTS, key);
-    Admitted { here, ticket }
+fn admit(
+    current: (&'static Context, &'static Device),
+    stream: CUstream,
+    per_thread: bool,
+    key: u64,
+) -> Option<Admitted> {
+    let (context, device) = current;
+    let here = Here::new(current, device.share()?, stream, per_thread);
+    context.note_stream(stream, per_thread);
+    let ticket = context.lane.admit(&here, &COSTS, key);
+    Some(Admitted { here, ticket })
 }
 
 /// The driver has answered to a launch.
@@ -147,7 +154,17 @@ pub(crate) fn transfer(call: impl FnOnce() -> CUresult) -> CUresult {
 fn sleep() -> Option<Sleeper> {
     let (context, device) = Context::current()?;
     context.lane.break_span();
-    Some(device.share()?.sleeper())
+    let share = device.share()?;
+    count_launches(context, &share);
+    Some(share.sleeper())
+}
+
+/// Hands on what the calling thread has launched from its credit.
+fn count_launches(context: &Context, share: &Share) {
+    let launches = context.lane.take_launches(stripe());
+    if launches != 0 {
+        share.count_launches(launches);
+    }
 }
 
 /// What a synchronisation waits for.
@@ -169,14 +186,16 @@ pub(crate) fn synchronise(waited: Waited, call: impl FnOnce() -> CUresult) -> CU
     if !is_gated() {
         return call();
     }
-    let Some((context, device)) = Context::current() else { return call() };
+    let Some(current) = Context::current() else { return call() };
+    let (context, device) = current;
     let Some(share) = device.share() else { return call() };
+    // Whoever looks at this process while the thread sleeps sees what it has launched.
+    count_launches(context, &share);
     let submitted_ns = context.lane.submitted_ns();
     let sleeper = share.sleeper();
     let result = call();
     if result == SUCCESS && context.is_all(&waited) {
-        let here = Here { context, device, share, stream: NULL_STREAM, per_thread: false };
-        context.lane.drained(&here, submitted_ns);
+        context.lane.drained(&Here::new(current, share, NULL_STREAM, false), submitted_ns);
     }
     drop(sleeper);
     result

@@ -3,7 +3,8 @@
 //! Promises: a launch that may go is one look-up of the current context and one of its cost; our own
 //! events are recorded only on the stream the program launches on, or behind a whole context where
 //! several are in use and nothing is being captured; nothing is recorded on a stream that is being
-//! captured; events are made when they are first needed and go with their context. Beyond
+//! captured; events are made when they are first needed and go with their context, before whose end
+//! every thread has let go of them ([`retire`]). Beyond
 //! [`CONTEXTS`] contexts work is charged by estimate alone. Who else works on the device is counted on the
 //! slow path: the process's contexts, the tenant's processes, and, where no daemon makes turns, those met
 //! at the device's board.
@@ -17,10 +18,10 @@ use divvy_abi::config::{GateLine, gate};
 use divvy_driver_api::types::{CUcontext, CUevent, CUstream};
 use divvy_page::Share;
 use divvy_policy::cost::Costs;
-use divvy_policy::gate::{CHUNK_NS, Lane, MARKS, SHARED_CHUNK_NS, Terms, World};
+use divvy_policy::gate::{CHUNK_NS, EVENTS, Lane, NO_LIFE, SHARED_CHUNK_NS, Terms, World};
 
 use super::device::{self, Device, Look};
-use crate::hooks::capture::{captures, is_capturing, relaxed};
+use crate::hooks::capture::{is_capturing, keep_out, relaxed};
 use crate::hooks::submit::Waited;
 use crate::sys::reference::Reference;
 use crate::sys::{clock, driver, thread};
@@ -49,28 +50,39 @@ fn lanes() -> impl Iterator<Item = &'static Context> {
 
 /// A place that is being filled.
 const FILLING: u64 = 1;
+/// One whose context is gone while a thread still was at its events: free as soon as that lets go.
+const GONE: u64 = 2;
+
+/// Longest wait for a thread that is at the events of a context that is about to go. It is in the
+/// driver for microseconds; one that is stuck there meets what it would have met without us.
+const RETIRE_PATIENCE_NS: u64 = 100_000_000;
+const RETIRE_LOOK_NS: u64 = 20_000;
 
 /// One context's gate.
 #[derive(Debug)]
 pub(crate) struct Context {
     /// The context's handle; 0 for a place nobody has.
     handle: AtomicU64,
+    /// Its number, which no other context has: the driver gives handles again. 0 where the driver
+    /// does not number them.
+    id: AtomicU64,
     device: Reference<Device>,
     /// Stream of the launch that asked the lane last, as [`stream_word`] says it.
     stream: AtomicU64,
     pub(crate) lane: Lane,
     /// Handles of events, 0 where none was made.
-    events: [AtomicU64; 2 * MARKS as usize],
+    events: [AtomicU64; EVENTS as usize],
 }
 
 impl Context {
     const fn new() -> Self {
         Self {
             handle: AtomicU64::new(0),
+            id: AtomicU64::new(0),
             device: Reference::none(),
             stream: AtomicU64::new(0),
             lane: Lane::new(),
-            events: [const { AtomicU64::new(0) }; 2 * MARKS as usize],
+            events: [const { AtomicU64::new(0) }; EVENTS as usize],
         }
     }
 
@@ -80,7 +92,7 @@ impl Context {
         let handle = driver::ctx_current().ok()?.0.addr() as u64;
         // All places are looked at: a context that has one has it among the first.
         match LANES.iter().find(|place| place.handle.load(Acquire) == handle) {
-            Some(context) if handle > FILLING => Some((context, context.device.get()?)),
+            Some(context) if handle > GONE => Some((context, context.device.get()?)),
             _ => Self::enter(handle),
         }
     }
@@ -89,20 +101,42 @@ impl Context {
     #[cold]
     #[inline(never)]
     fn enter(handle: u64) -> Option<(&'static Self, &'static Device)> {
-        if handle <= FILLING {
+        if handle <= GONE {
             return None;
         }
         let ordinal = driver::ctx_device().ok()?;
         let Look::Counted(device) = device::look(ordinal) else { return None };
-        let take =
-            |place: &&Context| place.handle.compare_exchange(0, FILLING, SeqCst, Relaxed).is_ok();
-        let Some((at, place)) = LANES.iter().enumerate().find(|(_, place)| take(place)) else {
-            return Some((&BEYOND, device));
-        };
+        let taken = LANES.iter().enumerate().find(|(_, place)| place.take());
+        let Some((at, place)) = taken else { return Some((&BEYOND, device)) };
+        place.events.iter().for_each(|event| event.store(0, Relaxed));
+        place.id.store(current_id(), Relaxed);
         place.device.set(device);
         TAKEN.fetch_max(at.saturating_add(1), SeqCst);
         place.handle.store(handle, SeqCst);
         Some((place, device))
+    }
+
+    /// Takes a place that nobody has.
+    #[inline(never)]
+    fn take(&self) -> bool {
+        let take = |free| self.handle.compare_exchange(free, FILLING, SeqCst, Relaxed).is_ok();
+        take(0) || (!self.lane.is_closed() && take(GONE))
+    }
+
+    /// The life of its lane, where the calling thread's context is still the one that has it.
+    #[inline(never)]
+    fn life(&self) -> u64 {
+        let life = self.lane.life();
+        let handle = self.handle.load(SeqCst);
+        if !driver::ctx_current().is_ok_and(|current| current.0.addr() as u64 == handle) {
+            return NO_LIFE;
+        }
+        if self.id.load(Relaxed) != current_id() {
+            // It ended where nobody looked, and its handle is another's by now.
+            retire(&|retired| retired == handle).gone();
+            return NO_LIFE;
+        }
+        life
     }
 
     /// Notes the stream of a launch that asks the lane.
@@ -125,20 +159,37 @@ impl Context {
         }
     }
 
-    /// Event `index`, made if there is none.
+    /// Event `index`, if it was made.
     fn event(&self, index: u32) -> Option<CUevent> {
-        let place = self.events.get(index as usize)?;
-        let handle = match place.load(Relaxed) {
-            0 if self.handle.load(Relaxed) <= FILLING => return None,
-            0 => {
-                let event = driver::event_create().ok()?;
-                place.store(event.0.expose_provenance() as u64, Relaxed);
-                return Some(event);
-            }
-            handle => handle,
-        };
-        Some(CUevent(core::ptr::with_exposed_provenance_mut(usize::try_from(handle).ok()?)))
+        let handle = usize::try_from(self.events.get(index as usize)?.load(Relaxed)).ok()?;
+        (handle != 0).then(|| CUevent(core::ptr::with_exposed_provenance_mut(handle)))
     }
+
+    /// The same, made if there is none. The caller has the lane's claim, in the life of its context.
+    fn make_event(&self, index: u32) -> Option<CUevent> {
+        if let Some(event) = self.event(index) {
+            return Some(event);
+        }
+        let event = driver::event_create().ok()?;
+        let place = self.events.get(index as usize)?;
+        place.store(event.0.expose_provenance() as u64, Relaxed);
+        Some(event)
+    }
+}
+
+/// The number of the calling thread's context; 0 where the driver does not say.
+fn current_id() -> u64 {
+    driver::ctx_current().and_then(driver::ctx_id).unwrap_or(0)
+}
+
+/// The calling thread's stripe of credit, by where its stack lies: those of a process lie one behind the
+/// other, some megabytes each.
+#[inline(always)]
+pub(crate) fn stripe() -> usize {
+    let here = 0_u8;
+    let stack = core::ptr::from_ref(&here).addr() >> 17;
+    // Fibonacci's hashing spreads what follows upon each other.
+    stack.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - 6)
 }
 
 /// Set in the word of a thread's own default stream, above what a handle has.
@@ -154,7 +205,7 @@ fn is_own(stream: CUstream, per_thread: bool) -> bool {
 const PER_THREAD: usize = 2;
 
 /// A stream in one word: its handle, or what it is. Not for fast paths: a thread is a system call.
-fn stream_word(stream: CUstream, per_thread: bool) -> u64 {
+pub(crate) fn stream_word(stream: CUstream, per_thread: bool) -> u64 {
     match stream.0.addr() as u64 {
         _ if is_own(stream, per_thread) => OWN_STREAM | u64::from(thread()),
         0 => 1,
@@ -162,12 +213,57 @@ fn stream_word(stream: CUstream, per_thread: bool) -> u64 {
     }
 }
 
-/// A context is gone, and with it its events. Two threads that met it at once gave it two places.
-pub(crate) fn forget_context(handle: u64) {
-    for place in lanes().filter(|place| place.handle.load(Relaxed) == handle) {
-        place.lane.forget_marks();
-        place.events.iter().for_each(|event| event.store(0, Relaxed));
-        place.handle.store(0, SeqCst);
+/// Contexts that may be about to go: no thread is at their events, and none comes to them, until it is
+/// said that they went, or this is dropped.
+#[derive(Debug)]
+#[must_use = "the contexts' marks go on when this is dropped"]
+pub(crate) struct Retiring {
+    /// The life in which each place was closed.
+    lives: [u64; CONTEXTS],
+}
+
+/// Closes the lanes of the contexts that are `retired` and waits until no thread is at their events: to
+/// be called before the driver is asked to end a context, whose events must not be used after that.
+///
+/// Cost: a look at each context that has marks; where a thread is at an event, until it has returned.
+#[inline(never)]
+pub(crate) fn retire(retired: &dyn Fn(u64) -> bool) -> Retiring {
+    let mut lives = [NO_LIFE; CONTEXTS];
+    let give_up_ns = clock::now_ns().saturating_add(RETIRE_PATIENCE_NS);
+    for (place, life) in lanes().zip(&mut lives) {
+        let handle = place.handle.load(SeqCst);
+        if handle <= GONE || !retired(handle) {
+            continue;
+        }
+        *life = place.lane.close();
+        while place.lane.is_claimed() && clock::now_ns() < give_up_ns {
+            clock::sleep_until(clock::now_ns().saturating_add(RETIRE_LOOK_NS));
+        }
+    }
+    Retiring { lives }
+}
+
+impl Retiring {
+    fn closed(&self) -> impl Iterator<Item = (&'static Context, u64)> {
+        LANES.iter().zip(self.lives).filter(|(_, life)| *life != NO_LIFE)
+    }
+
+    /// They are gone, and with them their events.
+    #[inline(never)]
+    pub(crate) fn gone(self) {
+        for (place, life) in self.closed() {
+            // First, so that nobody finds the next life under the handle of this one.
+            place.handle.store(GONE, SeqCst);
+            place.lane.end_life(life);
+        }
+    }
+}
+
+impl Drop for Retiring {
+    #[inline(never)]
+    fn drop(&mut self) {
+        // Where a life has ended there is nothing to open.
+        self.closed().for_each(|(place, life)| place.lane.reopen(life));
     }
 }
 
@@ -176,11 +272,22 @@ pub(crate) struct Here {
     pub(crate) context: &'static Context,
     pub(crate) device: &'static Device,
     pub(crate) share: Share,
-    pub(crate) stream: CUstream,
-    pub(crate) per_thread: bool,
+    stream: CUstream,
+    per_thread: bool,
+    life: u64,
 }
 
 impl Here {
+    /// The calling thread at its current context, as [`Context::current`] found it.
+    pub(crate) fn new(
+        (context, device): (&'static Context, &'static Device),
+        share: Share,
+        stream: CUstream,
+        per_thread: bool,
+    ) -> Self {
+        Self { context, device, share, stream, per_thread, life: context.life() }
+    }
+
     /// The process's other contexts that have work on the device after `now_ns`, and when the last of
     /// it ends.
     #[inline(never)]
@@ -189,7 +296,7 @@ impl Here {
         for place in lanes() {
             let ends_ns = place.lane.busy_until_ns();
             if ends_ns > now_ns
-                && place.handle.load(Relaxed) > FILLING
+                && place.handle.load(Relaxed) > GONE
                 && place.device.get().is_some_and(|device| core::ptr::eq(device, self.device))
                 && !core::ptr::eq(place, self.context)
             {
@@ -282,8 +389,8 @@ impl World for Here {
     fn add_used(&self, ns: i64) {
         self.share.add_used(ns);
     }
-    fn count_launch(&self) {
-        self.share.count_launch();
+    fn count_launches(&self, launches: u64) {
+        self.share.count_launches(launches);
     }
     fn note_length(&self, ns: u64) {
         self.share.note_length(ns);
@@ -298,22 +405,24 @@ impl World for Here {
         self.share.count_drain_given_up();
     }
 
+    fn life(&self) -> u64 {
+        self.life
+    }
+    fn stripe(&self) -> usize {
+        stripe()
+    }
     fn stream(&self) -> u64 {
         stream_word(self.stream, self.per_thread)
     }
     fn record(&self, event: u32, whole: bool) -> bool {
-        let Some(event) = self.context.event(event) else { return false };
-        if is_capturing(self.stream, self.per_thread) {
-            return false;
-        }
-        if whole && captures() == 0 {
-            let handle = usize::try_from(self.context.handle.load(Relaxed)).unwrap_or(0);
-            let context = CUcontext(core::ptr::with_exposed_provenance_mut(handle));
-            if driver::ctx_record_event(context, event).is_ok() {
-                return true;
-            }
-        }
-        relaxed(|| driver::event_record(event, self.stream, self.per_thread)).is_ok()
+        let Some(event) = self.context.make_event(event) else { return false };
+        let record = || driver::event_record(event, self.stream, self.per_thread).is_ok();
+        let Some(_undisturbed) = keep_out() else {
+            return !is_capturing(self.stream, self.per_thread) && relaxed(record);
+        };
+        let handle = usize::try_from(self.context.handle.load(Relaxed)).unwrap_or(0);
+        let context = CUcontext(core::ptr::with_exposed_provenance_mut(handle));
+        (whole && driver::ctx_record_event(context, event).is_ok()) || record()
     }
     fn is_done(&self, event: u32) -> bool {
         self.context.event(event).is_none_or(|event| relaxed(|| driver::event_is_done(event)))

@@ -1,0 +1,10 @@
+//! The atomic types of this crate: core's, or under `cfg(shuttle)` those of a scheduler that tries
+//! interleavings.
+//!
+//! What several threads of a process change is built of these, so that `tests/lane_model.rs` runs the
+//! shipped code. Holds no code of its own.
+
+#[cfg(not(shuttle))]
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};

@@ -1,0 +1,179 @@
+//! Who may touch a lane's marks and events: one thread at a time, within one life of its context.
+//!
+//! Events are the driver's. They end with their context, and a handle that is used after that ends the
+//! program (an H200's driver reads freed memory). So the thread that is about to destroy a context
+//! closes its lane first, waits until the claim is let go, and only then calls the driver; a lane that
+//! is closed gives no claim. When the context is gone its lane begins another life: whoever still
+//! carries a ticket of the life before is refused the claim, whatever context has the lane by then.
+//!
+//! Promises: nobody waits in here; a claim excludes every other; what is to be forgotten with a life is
+//! forgotten by a thread that has the claim, whichever that is. Two threads that close the same lane
+//! need both to open it, or one to end its life.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use super::lane::Lane;
+use crate::atomic::AtomicU64;
+
+/// A life that no lane has: its owner is given no claim.
+pub const NO_LIFE: u64 = u64::MAX;
+
+/// The claim's word: flags and closers below the number of the life.
+#[derive(Debug)]
+pub(super) struct Claims {
+    word: AtomicU64,
+}
+
+/// A thread has the claim.
+const HELD: u64 = 1;
+/// The life is over as soon as the claim is let go.
+const ENDED: u64 = 1 << 1;
+/// One thread that keeps the lane closed.
+const CLOSER: u64 = 1 << 2;
+const CLOSERS: u64 = LIFE - CLOSER;
+/// One life.
+const LIFE: u64 = 1 << 16;
+
+const fn life_of(word: u64) -> u64 {
+    word / LIFE
+}
+
+impl Claims {
+    pub(super) const fn new() -> Self {
+        Self { word: AtomicU64::new(0) }
+    }
+
+    fn change(&self, change: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+        self.word.fetch_update(AcqRel, Acquire, change)
+    }
+}
+
+/// The right to change a lane's marks, and to use its events.
+pub(super) struct Claim<'a>(&'a Lane);
+
+impl Claim<'_> {
+    /// Whether somebody is about to destroy the context: no more of its events are to be used.
+    pub(super) fn is_closing(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
+impl Drop for Claim<'_> {
+    #[inline(never)]
+    fn drop(&mut self) {
+        // A life that ended meanwhile is cleared before anybody else can have the claim.
+        let let_go = |word: u64| (word & ENDED == 0).then_some(word & !HELD);
+        if self.0.claims.change(let_go).is_err() {
+            self.0.begin_life();
+        }
+    }
+}
+
+impl Lane {
+    /// The number of the lane's life.
+    pub fn life(&self) -> u64 {
+        life_of(self.claims.word.load(Acquire))
+    }
+
+    /// Takes the claim if nobody has it, the lane is open, and this is its `life`.
+    #[inline(never)]
+    pub(super) fn claim(&self, life: u64) -> Option<Claim<'_>> {
+        let free = life.checked_mul(LIFE)?;
+        let taken = self.claims.word.compare_exchange(free, free | HELD, Acquire, Relaxed);
+        // Made only where it was taken: a claim that is dropped is let go.
+        taken.is_ok().then(|| Claim(self))
+    }
+
+    /// Keeps threads from the claim until [`Lane::reopen`] or [`Lane::end_life`]. What is refused is
+    /// charged by estimate.
+    pub fn close(&self) -> u64 {
+        // As many closers as a process has threads: the count has room for sixteen thousand.
+        life_of(self.claims.word.fetch_add(CLOSER, AcqRel))
+    }
+
+    /// Whether a thread has the claim.
+    pub fn is_claimed(&self) -> bool {
+        self.claims.word.load(Acquire) & HELD != 0
+    }
+
+    /// Whether somebody keeps the lane closed, or its life is about to end.
+    pub fn is_closed(&self) -> bool {
+        self.claims.word.load(Acquire) & (CLOSERS | ENDED) != 0
+    }
+
+    /// The context lives on: takes one [`Lane::close`] back, if that was in this life.
+    pub fn reopen(&self, life: u64) {
+        let one_less =
+            |word: u64| (life_of(word) == life && word & CLOSERS != 0).then(|| word - CLOSER);
+        let _ = self.claims.change(one_less);
+    }
+
+    /// The context of this life, whose lane the caller has closed, is gone: its marks are forgotten, at
+    /// once or by the thread that has the claim. True if the lane has begun another life.
+    pub fn end_life(&self, life: u64) -> bool {
+        let end =
+            |word: u64| (life_of(word) == life && word & ENDED == 0).then_some(word | ENDED | HELD);
+        match self.claims.change(end) {
+            Ok(before) if before & HELD != 0 => false,
+            Ok(_) => {
+                self.begin_life();
+                true
+            }
+            Err(now) => life_of(now) != life,
+        }
+    }
+
+    /// Clears what belongs to the life that has ended, and begins the next. The caller has the claim.
+    #[inline(never)]
+    fn begin_life(&self) {
+        self.forget_marks();
+        let next = |word: u64| Some((word | (LIFE - 1)).wrapping_add(1));
+        let _ = self.claims.change(next);
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_that_fails_frees_nobodys() {
+        let lane = Lane::new();
+        let held = lane.claim(0).expect("free");
+        assert!(lane.claim(0).is_none() && lane.is_claimed());
+        assert!(lane.claim(0).is_none(), "the failed one has not let go");
+        drop(held);
+        assert!(lane.claim(0).is_some());
+    }
+
+    #[test]
+    fn a_closed_lane_gives_no_claim_until_all_have_reopened() {
+        let lane = Lane::new();
+        let (first, second) = (lane.close(), lane.close());
+        assert!(lane.claim(0).is_none());
+        lane.reopen(first);
+        assert!(lane.claim(0).is_none());
+        lane.reopen(second);
+        assert!(lane.claim(0).is_some());
+    }
+
+    #[test]
+    fn a_life_ends_at_once_or_with_its_last_claim() {
+        let lane = Lane::new();
+        let life = lane.close();
+        assert!(lane.end_life(life));
+        assert_eq!(lane.life(), life + 1);
+        assert!(lane.claim(life).is_none() && lane.claim(life + 1).is_some());
+        // Who closed it too finds another life, and leaves it alone.
+        lane.reopen(life);
+
+        let held = lane.claim(life + 1).expect("free");
+        let life = lane.close();
+        assert!(held.is_closing() && !lane.end_life(life) && lane.life() == life);
+        drop(held);
+        assert_eq!(lane.life(), life + 1);
+        assert!(lane.end_life(life), "it has ended");
+        assert!(lane.claim(life + 1).is_some());
+        assert!(lane.claim(NO_LIFE).is_none());
+    }
+}
