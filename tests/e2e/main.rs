@@ -33,4 +33,5 @@ mod settle;
 mod sharing;
 mod startup;
 mod system;
+mod threads;
 mod vmm;
