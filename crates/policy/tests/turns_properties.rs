@@ -153,6 +153,29 @@ proptest! {
         }
     }
 
+    /// Nobody gets more of a device by opening and closing contexts on another one: what it owes the
+    /// others, and whose turn it is, stays as it was.
+    #[test]
+    fn contexts_opened_and_closed_elsewhere_pay_no_debts(
+        long in prop::sample::select(vec![5 * MS, 20 * MS, 40 * MS]),
+        short in busy(), every_ms in 5_u64..200, seed: u64,
+    ) {
+        let every_ns = every_ms * MS;
+        let visits = move |now_ns: u64| (now_ns / every_ns).is_multiple_of(2);
+        let tenants = [
+            Tenant::new(Program::Queue { kernel_ns: long }),
+            Tenant::new(short.clone()),
+            Tenant::new(short.clone()).on(&[1]),
+        ];
+        let mut node = Node::new(&tenants, 2, seed);
+        for at_ns in (0..TO).step_by(MS as usize) {
+            node.tenant_mut(0).visits = if visits(at_ns) { Some(1) } else { None };
+            node.run_until(at_ns + MS);
+        }
+        let got = node.ledger.share(1, FROM, TO) / solo(&short);
+        prop_assert!(got > 0.45, "{got:.3} of a half, {short:?} beside {long}, each {every_ms} ms");
+    }
+
     /// Tenants that come and die leave the device to those that stay.
     #[test]
     fn the_dead_leave_nothing_closed(
@@ -240,4 +263,55 @@ proptest! {
             }
         }
     }
+}
+
+/// One that used the device for much longer than its turn, closes its contexts and comes back, still has
+/// to wait as long as it would have had to.
+#[test]
+fn who_leaves_comes_back_with_its_debt() {
+    let tuning = Tuning::default();
+    // Time that the second gets of the first 250 ms after the first has left for 10 ms, or has not.
+    let second_gets = |leaves: bool| {
+        let (mut tenants, mut devices) =
+            (vec![TenantState::default(); 2], vec![DeviceState::default()]);
+        let mut gates = vec![Gate::default(); 2];
+        let mut samples = [Sample { attached: true, ..Sample::default() }; 2];
+        let (mut now_ns, mut long_until_ns, mut left_ns, mut got_ns) = (SEC, 0, 0, 0);
+        while left_ns == 0 || now_ns < left_ns + 250 * MS {
+            for (row, sample) in samples.iter_mut().enumerate() {
+                let is_open = gates[row].state != GateState::Closed;
+                let away = row == 0 && leaves && left_ns != 0 && now_ns < left_ns + 10 * MS;
+                *sample = Sample { attached: !away, wants: !is_open && !away, ..*sample };
+                if row == 0 && is_open && now_ns > SEC + 500 * MS && long_until_ns == 0 {
+                    // Within a turn of its own.
+                    long_until_ns = now_ns + 300 * MS;
+                }
+                if is_open && !away {
+                    let until_ns = if row == 0 { long_until_ns } else { 0 };
+                    sample.busy_until_ns = until_ns.max(now_ns + MS);
+                    sample.last_launch_ns = now_ns;
+                    sample.launches += 1;
+                }
+            }
+            if long_until_ns != 0 && now_ns > long_until_ns && left_ns == 0 {
+                left_ns = now_ns;
+            }
+            let holds = |row: usize| gates[row].state != GateState::Closed;
+            if left_ns != 0 && holds(1) && !holds(0) {
+                got_ns += MS / 4;
+            }
+            Turns { tuning: &tuning, tenants: &mut tenants, devices: &mut devices }.step(
+                now_ns,
+                &samples,
+                &[0],
+                &mut gates,
+            );
+            now_ns += MS / 4;
+        }
+        got_ns
+    };
+    let (stayed_ns, left_ns) = (second_gets(false), second_gets(true));
+    println!("{} and {} ms of 250", stayed_ns / MS, left_ns / MS);
+    assert!(stayed_ns > 100 * MS, "it owes for 300 ms: {stayed_ns}");
+    assert!(left_ns + 20 * MS > stayed_ns, "{left_ns} of {stayed_ns}");
 }

@@ -10,7 +10,7 @@
 //! that came, went or changed are chores between steps, done after the gates that somebody waits for.
 //!
 //! Promises: a tenant that vanishes, is garbled or hostile costs the others nothing but the time to
-//! read it; a row is seen empty once before another tenant has it; at the end every gate is opened; a
+//! read it; a row is seen empty once before another tenant has it, of whom nothing is known then; at the end every gate is opened; a
 //! step allocates nothing unless tenants or devices have changed.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -317,8 +317,11 @@ impl Engine {
         }
         .step(now, &self.samples, &self.foreign, &mut self.gates);
         if is_changed {
-            for seat in self.seats.iter_mut().filter(|seat| matches!(seat, Seat::Left)) {
-                *seat = Seat::Empty;
+            for (seat, state) in self.seats.iter_mut().zip(&mut self.tenant_states) {
+                if matches!(seat, Seat::Left) {
+                    *seat = Seat::Empty;
+                    *state = TenantState::default();
+                }
             }
         }
         self.put_gates(now, is_changed || now >= self.leases_ns);

@@ -4,7 +4,8 @@
 //! lowest device, the root. A device with fewer than two tenants is in no domain.
 //!
 //! Promises: a change of a domain's devices or tenants forgets what was measured under turns, and
-//! nothing else.
+//! nothing else: who was ahead of the others stays ahead by as much, in whatever domain it is, so that
+//! nobody loses a debt by opening or closing a context.
 
 use divvy_abi::MAX_DEVICES;
 
@@ -62,6 +63,8 @@ pub struct DeviceState {
     signature: u64,
     pub(super) last_ns: u64,
     pub(super) since_ns: u64,
+    /// Its devices or tenants are others than at the last step.
+    pub(super) is_another: bool,
     pub(super) turn: u64,
     pub(super) turn_end_ns: u64,
     /// When those who are next are expected to have their turn.
@@ -142,6 +145,7 @@ impl Domain<'_> {
 
 /// Finds the domains anew, and resets those whose devices or tenants have changed.
 pub(super) fn regroup(
+    tuning: &Tuning,
     now_ns: u64,
     devices: &mut [DeviceState],
     tenants: &mut [TenantState],
@@ -178,6 +182,8 @@ pub(super) fn regroup(
             *group = joined;
         }
     }
+    let before: [Standing; MAX_DEVICES] =
+        core::array::from_fn(|device| devices.get(device).map(Standing::of).unwrap_or_default());
     for (device, state) in devices.iter_mut().enumerate().take(width) {
         let group = groups.get(device).copied().unwrap_or(0);
         if group == 0 {
@@ -193,39 +199,107 @@ pub(super) fn regroup(
             .zip(0_u64..)
             .filter(|(t, _)| t.seats & group != 0)
             .fold(u64::from(group), |all, (t, row)| mix(all, row, t.seats));
-        if signature != state.signature || state.group != group {
-            reset(now_ns, group, signature, state, tenants);
+        if signature == state.signature && state.group == group {
+            continue;
         }
+        if state.group != group {
+            Standing::of_group(&before, group).hand_to(state);
+        }
+        let is_another = state.group != group;
+        (state.group, state.signature) = (group, signature);
+        reset(tuning, now_ns, state, tenants, is_another);
     }
 }
 
-/// Starts a domain over with everybody as they are, but no measurement and no turn.
-fn reset(
-    now_ns: u64,
+/// Where a device's turns stand, and what goes on with them when its domain becomes another.
+#[derive(Clone, Copy, Default)]
+struct Standing {
+    mode: Mode,
     group: u32,
-    signature: u64,
+    last_ns: u64,
+    since_ns: u64,
+    turn: u64,
+    turn_end_ns: u64,
+    opens_ns: u64,
+    round_ns: u64,
+    floor_ns: u64,
+    bubble_ns: u64,
+}
+
+impl Standing {
+    fn of(state: &DeviceState) -> Self {
+        Self {
+            mode: state.mode,
+            group: state.group,
+            last_ns: state.last_ns,
+            since_ns: state.since_ns,
+            turn: state.turn,
+            turn_end_ns: state.turn_end_ns,
+            opens_ns: state.opens_ns,
+            round_ns: state.round_ns,
+            floor_ns: state.floor_ns,
+            bubble_ns: state.bubble_ns,
+        }
+    }
+
+    fn is_in_turns(self) -> bool {
+        matches!(self.mode, Mode::Held | Mode::Drain)
+    }
+
+    /// That of the domain which `group` goes on from: one of those its devices were in, in turns if any
+    /// was.
+    fn of_group(before: &[Self; MAX_DEVICES], group: u32) -> Self {
+        let roots =
+            (0..MAX_DEVICES).filter(|device| group & bit(*device) != 0).filter_map(|device| {
+                let own = before.get(device)?;
+                before
+                    .get(own.group.trailing_zeros() as usize)
+                    .filter(|root| root.group == own.group)
+            });
+        let found = roots.clone().find(|root| root.is_in_turns()).or_else(|| roots.clone().next());
+        // No turn of the new domain has the number of one that a tenant may still have marks of.
+        let turn = roots.map(|root| root.turn).max().unwrap_or(0);
+        Self { turn: turn.wrapping_add(1), ..found.copied().unwrap_or_default() }
+    }
+
+    /// Makes it that of the domain's root.
+    fn hand_to(self, state: &mut DeviceState) {
+        state.mode = self.mode;
+        state.last_ns = self.last_ns;
+        state.since_ns = self.since_ns;
+        state.turn = self.turn.max(state.turn.wrapping_add(1));
+        state.turn_end_ns = self.turn_end_ns;
+        state.opens_ns = self.opens_ns;
+        state.round_ns = self.round_ns;
+        state.floor_ns = self.floor_ns;
+        state.bubble_ns = self.bubble_ns;
+    }
+}
+
+/// Starts the measurements of a domain over; its turns go on, and everybody keeps their place.
+fn reset(
+    tuning: &Tuning,
+    now_ns: u64,
     state: &mut DeviceState,
     tenants: &mut [TenantState],
+    is_another: bool,
 ) {
-    let same_devices = state.group == group;
-    let in_turns = same_devices && matches!(state.mode, Mode::Held | Mode::Drain);
-    state.group = group;
-    state.signature = signature;
+    let group = state.group;
     state.window_ns = now_ns;
-    state.next_trial_ns = 0;
+    // A change gives a trial sooner, but not one after the other.
+    state.next_trial_ns = state.next_trial_ns.min(now_ns.saturating_add(tuning.retrial_ns));
     state.retrial_ns = 0;
     state.trial = false;
     let floor_ns = state.floor_ns;
     for tenant in tenants.iter_mut().filter(|t| t.seats & group != 0) {
         tenant.window_used_ns = tenant.used_ns;
-        if !same_devices || tenant.virtual_ns == 0 {
-            tenant.virtual_ns = floor_ns;
-        }
+        tenant.rank(tuning, now_ns, floor_ns, is_another);
     }
-    if in_turns {
+    if matches!(state.mode, Mode::Held | Mode::Drain) {
         return;
     }
     state.mode = Mode::Lull;
+    state.is_another = true;
     state.since_ns = now_ns;
     state.last_ns = now_ns;
     state.overlap_since_ns = 0;

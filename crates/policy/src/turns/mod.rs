@@ -98,6 +98,8 @@ pub struct Tuning {
     pub max_retrial_ns: u64,
     /// Everybody open for so long is compared with turns anew, whatever is seen meanwhile.
     pub renew_ns: u64,
+    /// How long a tenant that left its domain is remembered to be ahead of the others.
+    pub lag_kept_ns: u64,
     /// A launch that found its gate open is with the driver so long after: an H200's takes 3 us.
     pub launch_ns: u64,
 }
@@ -137,6 +139,7 @@ impl Default for Tuning {
             retrial_ns: 1_000 * MS,
             max_retrial_ns: 10_000 * MS,
             renew_ns: 60_000 * MS,
+            lag_kept_ns: 60_000 * MS,
             launch_ns: 20 * US,
         }
     }
@@ -233,7 +236,8 @@ impl Gate {
 pub struct Turns<'a> {
     /// Constants.
     pub tuning: &'a Tuning,
-    /// One for each row of samples. A row must be seen unattached once before another tenant has it.
+    /// One for each row of samples. Another tenant's begins as `default()`; one that is unattached for a
+    /// while is remembered.
     pub tenants: &'a mut [TenantState],
     /// One for each device; beyond [`MAX_DEVICES`] they are not gated.
     pub devices: &'a mut [DeviceState],
@@ -258,7 +262,7 @@ impl Turns<'_> {
         for (row, tenant) in self.tenants.iter_mut().enumerate() {
             tenant.observe(self.tuning, now_ns, row_of(samples, row, width));
         }
-        domain::regroup(now_ns, self.devices, self.tenants, foreign);
+        domain::regroup(self.tuning, now_ns, self.devices, self.tenants, foreign);
         let mut next = now_ns.saturating_add(self.tuning.lease_poll_ns);
         for device in 0..width.min(MAX_DEVICES) {
             let Some(state) = self.devices.get_mut(device) else { continue };

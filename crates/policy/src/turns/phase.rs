@@ -39,12 +39,18 @@ impl Domain<'_> {
                 Mode::Free | Mode::Counted => self.begin_lull(),
             }
         }
+        self.note_lags();
         self.expect_next();
         self.state.looks = match self.state.mode {
             Mode::Held if self.state.since_ns != self.now_ns => self.state.looks.wrapping_add(1),
             _ => 0,
         };
         self.next_wake_ns()
+    }
+
+    fn note_lags(&mut self) {
+        let (now_ns, floor_ns) = (self.now_ns, self.state.floor_ns);
+        self.members_mut().for_each(|t| t.note_lag(now_ns, floor_ns));
     }
 
     /// Somebody at work has a holder, or a worker, of lower priority beside it.
@@ -87,7 +93,9 @@ impl Domain<'_> {
     }
 
     fn lull(&mut self) {
-        if self.overtaken() {
+        // Who comes back to others at work after a moment goes on as it would have after a pause.
+        let comes_back = core::mem::take(&mut self.state.is_another) && self.count_active() > 1;
+        if comes_back || self.overtaken() {
             return self.hand_over(Handover::All);
         }
         if !self.any_pair(|_| true) {

@@ -41,6 +41,11 @@ pub struct TenantState {
 
     /// Virtual time: what it held, divided by its weight.
     pub(super) virtual_ns: u64,
+    /// How far that was ahead of the one furthest behind, when it last was in a domain, and when that was.
+    lag_ns: u64,
+    lag_seen_ns: u64,
+    /// It has a place in a domain's order.
+    is_ranked: bool,
     pub(super) open: bool,
     /// Has the turn on all its seats.
     pub(super) holder: bool,
@@ -105,7 +110,7 @@ impl TenantState {
             priority = priority.max(sample.priority);
         }
         if seen.attached == 0 {
-            *self = Self::default();
+            self.detach();
             return;
         }
         self.attached = seen.attached;
@@ -138,6 +143,35 @@ impl TenantState {
             0 => 100,
             set => u64::from(set),
         };
+    }
+
+    /// It uses no device any more. It is known when it comes back: what it owes the others it still owes,
+    /// and how it works it will work.
+    fn detach(&mut self) {
+        self.attached = 0;
+        self.wants = false;
+        self.busy_until_ns = 0;
+        self.closed_until_ns = 0;
+        self.sleeps = false;
+        self.drained = true;
+    }
+
+    /// Notes how far it is ahead in its domain, whose one furthest behind is at `floor_ns`.
+    pub(super) fn note_lag(&mut self, now_ns: u64, floor_ns: u64) {
+        self.lag_ns = self.virtual_ns.saturating_sub(floor_ns);
+        self.lag_seen_ns = now_ns;
+    }
+
+    /// Takes its place in a domain whose one furthest behind is at `floor_ns`: as far ahead as it was in
+    /// the last one, wherever that was, unless that is long ago. In the same domain it has its place.
+    pub(super) fn rank(&mut self, tuning: &Tuning, now_ns: u64, floor_ns: u64, is_another: bool) {
+        if self.is_ranked && !is_another {
+            return;
+        }
+        let away_ns = now_ns.saturating_sub(self.lag_seen_ns);
+        let lag_ns = if away_ns < tuning.lag_kept_ns { self.lag_ns } else { 0 };
+        self.virtual_ns = floor_ns.saturating_add(lag_ns);
+        self.is_ranked = true;
     }
 
     /// Work is in flight.

@@ -167,7 +167,7 @@ impl Domain<'_> {
         self.hand_over(Handover::All);
     }
 
-    fn count_active(&self) -> usize {
+    pub(super) fn count_active(&self) -> usize {
         self.members().filter(|t| !self.is_calm(t)).count()
     }
 

@@ -44,6 +44,8 @@ pub(crate) struct Tenant {
     pub(crate) hostile: bool,
     /// Rings the daemon when it launches after idleness.
     pub(crate) doorbell: bool,
+    /// A device on which it has a context and no work.
+    pub(crate) visits: Option<usize>,
 }
 
 impl Tenant {
@@ -59,6 +61,7 @@ impl Tenant {
             stop_ns: u64::MAX,
             hostile: false,
             doorbell: false,
+            visits: None,
         }
     }
     pub(crate) fn weight(self, weight: u32) -> Self {
@@ -69,6 +72,9 @@ impl Tenant {
     }
     pub(crate) fn priority(self, priority: i32) -> Self {
         Self { priority, ..self }
+    }
+    fn is_attached(&self, device: usize) -> bool {
+        self.devices.contains(&device) || self.visits == Some(device)
     }
     pub(crate) fn on(self, devices: &[usize]) -> Self {
         Self { devices: devices.to_vec(), ..self }
@@ -323,7 +329,7 @@ impl Node {
                 let index = row * width + device;
                 let attached = self.shims[row].alive
                     && now_ns >= self.shims[row].tenant.start_ns
-                    && self.shims[row].tenant.devices.contains(&device);
+                    && self.shims[row].tenant.is_attached(device);
                 if !attached {
                     self.samples[index] = Sample::default();
                 } else if self.gates[index].watch || !self.samples[index].attached {
