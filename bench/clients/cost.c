@@ -1,16 +1,20 @@
-/* What one call costs: cost launch|pass|pair|refuse CALLS [LIVE BLOCKS | BYTES].
+/* What one call costs: cost launch|pass|pair|refuse CALLS [THREADS | LIVE BLOCKS | BYTES].
  *
- * A refusal is measured where it is decided: BYTES are taken until none are given, then asked for again.
+ * Launches by several threads at once are timed by each thread's own processor time, so that more threads
+ * than processors show what a launch costs and not who had to wait. A refusal is measured where it is decided: BYTES are taken until none are given, then asked for again.
  * Calls are timed in batches; the result is the middle batch, in picoseconds per call so that no
  * fraction is lost, and user-space instructions per call in thousandths.
  */
+#define _GNU_SOURCE
 #include "driver.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { BATCHES = 21 };
+enum { BATCHES = 21, MOST_THREADS = 64 };
 static const size_t BLOCK_BYTES = 2u << 20;
 static const char EMPTY_KERNEL[] =
     ".version 7.0\n.target sm_52\n.address_size 64\n.visible .entry nothing()\n{\n\tret;\n}\n";
@@ -77,22 +81,76 @@ static void measure(void (*call)(void), uint64_t calls)
            (unsigned long long)median(counted, BATCHES));
 }
 
+static handle_t context;
+static uint64_t launches_each, of_threads[MOST_THREADS];
+static pthread_barrier_t together;
+
+static uint64_t thread_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static void *launches(void *number)
+{
+    uint64_t picoseconds[BATCHES];
+    must(driver.set_current(context), "cuCtxSetCurrent");
+    for (int batch = -2; batch < BATCHES; batch++) {
+        pthread_barrier_wait(&together);
+        uint64_t before = thread_ns();
+        for (uint64_t i = 0; i < launches_each; i++)
+            launch();
+        if (batch >= 0)
+            picoseconds[batch] = (thread_ns() - before) * 1000 / launches_each;
+    }
+    of_threads[(size_t)number] = median(picoseconds, BATCHES);
+    return NULL;
+}
+
+static void measure_threads(uint64_t calls, size_t threads)
+{
+    pthread_t started[MOST_THREADS];
+    launches_each = calls / BATCHES / threads ? calls / BATCHES / threads : 1;
+    pthread_barrier_init(&together, NULL, (unsigned)threads);
+    for (size_t i = 0; i < threads; i++)
+        if (pthread_create(&started[i], NULL, launches, (void *)i) != 0) {
+            fprintf(stderr, "no thread %zu can be had\n", i);
+            exit(3);
+        }
+    for (size_t i = 0; i < threads; i++)
+        pthread_join(started[i], NULL);
+    uint64_t middle = median(of_threads, threads);
+    printf("{\"ps\":%llu,\"ps_min\":%llu}\n", (unsigned long long)middle,
+           (unsigned long long)of_threads[0]);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fprintf(stderr, "usage: cost launch|pass|pair|refuse CALLS [LIVE BLOCKS | BYTES]\n");
+        fprintf(stderr,
+                "usage: cost launch|pass|pair|refuse CALLS [THREADS | LIVE BLOCKS | BYTES]\n");
         return 2;
     }
     const char *what = argv[1];
     uint64_t calls = number(argv[2], "CALLS");
-    uint64_t more = argc > 3 ? number(argv[3], "LIVE BLOCKS or BYTES") : 0;
+    uint64_t more = argc > 3 ? number(argv[3], "THREADS, LIVE BLOCKS or BYTES") : 0;
     driver_start(&driver);
     must(driver.device_get(&device, 0), "cuDeviceGet");
     if (!strcmp(what, "launch")) {
         handle_t module;
         must(driver.module_load(&module, EMPTY_KERNEL), "cuModuleLoadData");
         must(driver.module_function(&function, module, "nothing"), "cuModuleGetFunction");
-        measure(launch, calls);
+        if (more > MOST_THREADS) {
+            fprintf(stderr, "cost: %llu threads; at most %d\n", (unsigned long long)more, MOST_THREADS);
+            return 2;
+        }
+        if (more > 1) {
+            must(driver.primary_retain(&context, device), "cuDevicePrimaryCtxRetain");
+            measure_threads(calls, (size_t)more);
+        } else {
+            measure(launch, calls);
+        }
     } else if (!strcmp(what, "pass")) {
         measure(pass, calls);
     } else if (!strcmp(what, "pair")) {
