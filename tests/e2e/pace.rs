@@ -1,9 +1,9 @@
 //! How much of the device a tenant gets under a cap, and programs that a cap must not break.
 //!
-//! The simulated machine is slowed down tenfold, so that its times hold on a busy host; shares are
-//! judged within ten points. A host that has no processor for the client for a while gives it less than
-//! its cap, never more: the lower bound is judged by the best of some windows, and the machines of this
-//! module run one at a time.
+//! The simulated machine is slowed down tenfold, so that its times hold on a busy host. More than its
+//! share, but for some points, a client gets in no window. Less, on average, only as far as the host was
+//! late with waking it and the simulated device: that is measured, and on an idle host it is less than a
+//! point. The machines of this module run one at a time.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -15,14 +15,14 @@ use divvy_abi::config::{GateLine, gate};
 use divvy_page::owner::Owner;
 use divvy_page::reader::{GateEntry, UsageFile};
 
-use crate::harness::{Finished, GIB, Machine, Talk};
+use crate::harness::{Finished, GIB, Host, Machine, Talk};
 
 const SCALE: u64 = 10;
 /// A kernel of the client, in time of the slowed machine.
 const KERNEL_NS: u64 = 100_000 * SCALE;
 const SETTLING: Duration = Duration::from_millis(1000);
 const WINDOW: Duration = Duration::from_millis(1500);
-const WINDOWS: usize = 4;
+const WINDOWS: usize = 3;
 const POINTS: f64 = 10.0;
 
 /// The right to run a machine whose times matter.
@@ -67,51 +67,90 @@ fn progress_after(client: &Talk, since_ns: u64, time: Duration) -> (u64, u64) {
     }
 }
 
-/// Percent of the device's time that the client gets from now on, once it has settled.
-fn share_percent(client: &Talk) -> f64 {
-    let (_, now_ns) = progress(client);
-    let (first, from_ns) = progress_after(client, now_ns, SETTLING);
-    let (last, to_ns) = progress_after(client, from_ns, WINDOW);
-    let percent = 100.0 * ((last - first) * KERNEL_NS) as f64 / (to_ns - from_ns) as f64;
-    println!("{percent:.1} %");
-    percent
+/// A client of a scenario, and how often it and the device must be woken for each of its kernels.
+struct Client {
+    talk: Talk,
+    wakes: f64,
 }
 
-/// The client gets `wanted` percent: more in no window, as much in at least one.
-fn gets(client: &Talk, wanted: f64) {
-    for _ in 0..WINDOWS {
-        let percent = share_percent(client);
-        assert!(percent <= wanted + POINTS, "{percent:.1} %, wanted {wanted} %");
-        if percent >= wanted - POINTS {
-            return;
-        }
+fn client(machine: &Machine, scenario: &str) -> Client {
+    // Twice for each wait: the device for the work, the client for its end. Queues and graphs wait once
+    // for so many.
+    let wakes = match scenario {
+        "async_loop" | "two_contexts" => 2.0 / 20.0,
+        "graph_loop" => 2.0 / 5.0,
+        _ => 2.0,
+    };
+    Client { talk: running(machine, scenario), wakes }
+}
+
+/// What a client got in a window, in percent of the device's time, and what the host can have cost it.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    percent: f64,
+    late_percent: f64,
+}
+
+/// The client's share from now on, once it has settled, window by window.
+fn shares(client: &Client) -> Vec<Share> {
+    let (_, now_ns) = progress(&client.talk);
+    let mut from = progress_after(&client.talk, now_ns, SETTLING);
+    let window = |_| {
+        let host = Host::watch();
+        let to = progress_after(&client.talk, from.1, WINDOW);
+        let (done, wall_ns) = ((to.0 - from.0) as f64, (to.1 - from.1) as f64);
+        from = to;
+        let percent = 100.0 * done * KERNEL_NS as f64 / wall_ns;
+        // At its full share it would have waited more often than it did.
+        let late_percent = 100.0 * done * client.wakes * host.late_ns() as f64 / wall_ns;
+        println!("{percent:.1} %, less {late_percent:.1} % that the host was late");
+        Share { percent, late_percent }
+    };
+    (0..WINDOWS).map(window).collect()
+}
+
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = values.len() as f64;
+    values.sum::<f64>() / count
+}
+
+/// They are `wanted` percent: no more in any window, and no less on average but for the host.
+fn are(shares: &[Share], wanted: f64, points: f64) {
+    for share in shares {
+        assert!(share.percent <= wanted + points, "of {wanted} %: {shares:?}");
     }
-    panic!("less than {wanted} % in each of {WINDOWS} windows");
+    let reached = mean(shares.iter().map(|share| share.percent + share.late_percent));
+    assert!(reached >= wanted - points, "{reached:.1} of {wanted} %: {shares:?}");
+}
+
+/// The client gets `wanted` percent.
+fn gets(client: &Client, wanted: f64) {
+    are(&shares(client), wanted, POINTS);
 }
 
 #[test]
 fn cap_holds_for_single_kernels() {
     let _alone = alone();
-    gets(&running(&capped(30), "sync_loop"), 30.0);
+    gets(&client(&capped(30), "sync_loop"), 30.0);
 }
 
 #[test]
 fn cap_holds_for_queues() {
     let _alone = alone();
-    gets(&running(&capped(30), "async_loop"), 30.0);
+    gets(&client(&capped(30), "async_loop"), 30.0);
 }
 
 #[test]
 fn cap_holds_for_graphs() {
     let _alone = alone();
-    gets(&running(&capped(30), "graph_loop"), 30.0);
+    gets(&client(&capped(30), "graph_loop"), 30.0);
 }
 
 #[test]
 fn cap_by_the_peers_variable_holds() {
     let _alone = alone();
     let machine = machine().with("CUDA_DEVICE_SM_LIMIT", "30");
-    gets(&running(&machine, "sync_loop"), 30.0);
+    gets(&client(&machine, "sync_loop"), 30.0);
 }
 
 #[test]
@@ -119,15 +158,14 @@ fn policy_disable_lifts_the_peers_cap() {
     let _alone = alone();
     let machine = machine().with("CUDA_DEVICE_SM_LIMIT", "30");
     let machine = machine.with("GPU_CORE_UTILIZATION_POLICY", "disable");
-    let percent = share_percent(&running(&machine, "async_loop"));
-    assert!(percent > 50.0, "{percent:.1} %");
+    are(&shares(&client(&machine, "async_loop")), 95.0, POINTS);
 }
 
-/// What two clients get from now on, in percent each.
-fn both_percent(first: &Talk, second: &mut Talk) -> (f64, f64) {
+/// What two clients get from now on.
+fn both_shares(first: &Client, mut second: Client) -> [Vec<Share>; 2] {
     std::thread::scope(|scope| {
-        let other = scope.spawn(move || share_percent(second));
-        (share_percent(first), other.join().expect("it does not panic"))
+        let other = scope.spawn(move || shares(&second));
+        [shares(first), other.join().expect("it does not panic")]
     })
 }
 
@@ -137,27 +175,23 @@ fn meeting(machine: &Machine) {
     std::fs::create_dir_all(beside).expect("it can be made");
 }
 
-/// Two clients get `wanted` percent together: more in no window, as much in at least one.
-fn share_percents(first: &Talk, mut second: Talk, wanted: f64) {
-    for _ in 0..WINDOWS {
-        let (a, b) = both_percent(first, &mut second);
-        assert!(a + b <= wanted + POINTS, "{a:.1} + {b:.1} %, wanted {wanted} %");
-        if a + b >= wanted - POINTS {
-            return;
-        }
-    }
-    panic!("less than {wanted} % in each of {WINDOWS} windows");
+/// Two clients get `wanted` percent together.
+fn share_percents(machine: &Machine, scenario: &str, wanted: f64) {
+    let (first, second) = (client(machine, scenario), client(machine, scenario));
+    let [first, second] = both_shares(&first, second);
+    let sums = first.iter().zip(&second).map(|(a, b)| Share {
+        percent: a.percent + b.percent,
+        late_percent: a.late_percent + b.late_percent,
+    });
+    are(&sums.collect::<Vec<_>>(), wanted, POINTS);
 }
 
-/// The driver slices the two while they work at once, which costs time of its own: they may get less
-/// than the cap.
+/// The driver slices the two while they work at once, which costs each slice two switches: of a cap of
+/// 40 % they lose a few points, not a half.
 #[test]
 fn processes_of_a_tenant_share_its_cap() {
     let _alone = alone();
-    let machine = capped(40);
-    let (first, mut second) = (running(&machine, "async_loop"), running(&machine, "async_loop"));
-    let (a, b) = both_percent(&first, &mut second);
-    assert!((5.0..=50.0).contains(&(a + b)), "{:.1} % together, of 40 %", a + b);
+    share_percents(&capped(40), "async_loop", 38.0);
 }
 
 #[test]
@@ -165,14 +199,14 @@ fn processes_of_a_tenant_that_meet_lose_nothing() {
     let _alone = alone();
     let machine = capped(40);
     meeting(&machine);
-    share_percents(&running(&machine, "sync_loop"), running(&machine, "sync_loop"), 40.0);
-    share_percents(&running(&machine, "async_loop"), running(&machine, "async_loop"), 40.0);
+    share_percents(&machine, "sync_loop", 40.0);
+    share_percents(&machine, "async_loop", 40.0);
 }
 
 #[test]
 fn contexts_of_a_process_share_its_cap() {
     let _alone = alone();
-    gets(&running(&capped(40), "two_contexts"), 40.0);
+    gets(&client(&capped(40), "two_contexts"), 40.0);
 }
 
 /// Nobody makes turns for them: they meet, and take the device burst by burst.
@@ -199,20 +233,20 @@ fn tenants_keep_their_caps(leave: impl Fn(&Path)) {
     for scenario in ["sync_loop", "async_loop"] {
         let machine = capped(30);
         meeting(&machine);
-        let first = running(&machine, scenario);
-        progress(&first);
+        let first = client(&machine, scenario);
+        progress(&first.talk);
         leave(&machine.tenant());
         let cache = machine.home().join("second.cache");
         let machine = machine
             .with("DIVVY_COMPUTE", "70%")
             .with("CUDA_DEVICE_MEMORY_SHARED_CACHE", cache.display());
-        let mut second = running(&machine, scenario);
-        progress(&second);
+        let second = client(&machine, scenario);
+        progress(&second.talk);
         leave(&machine.tenant().with_file_name("second"));
-        let fits =
-            |(a, b): (f64, f64)| (a - 30.0).abs() <= POINTS && (b - 65.0).abs() <= 1.5 * POINTS;
-        let reached: Vec<_> = (0..WINDOWS).map(|_| both_percent(&first, &mut second)).collect();
-        assert!(reached.iter().any(|both| fits(*both)), "{scenario}: {reached:?}");
+        let [small, large] = both_shares(&first, second);
+        are(&small, 30.0, POINTS);
+        // What it takes to change over is lost to the larger.
+        are(&large, 65.0, 1.5 * POINTS);
     }
 }
 
@@ -227,7 +261,7 @@ fn a_board_that_cannot_be_used_changes_nothing() {
         let mut files = std::fs::read_dir(beside).expect("it is there").flatten();
         files.next().expect("a board").path()
     };
-    let client = running(&machine, "async_loop");
+    let client = client(&machine, "async_loop");
     gets(&client, 30.0);
     std::fs::write(board(), vec![0xff; 4096]).expect("it can be written");
     gets(&client, 30.0);
@@ -245,7 +279,7 @@ fn a_board_that_cannot_be_used_changes_nothing() {
 fn a_changed_cap_is_followed() {
     let _alone = alone();
     let machine = capped(30);
-    let client = running(&machine, "async_loop");
+    let client = client(&machine, "async_loop");
     gets(&client, 30.0);
     let owner = Owner::open(&machine.tenant_directory()).expect("the limits were written");
     owner.update(|config| config.compute_rules[0].value = 700_000).expect("it can be changed");

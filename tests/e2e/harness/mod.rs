@@ -5,11 +5,13 @@
 //! here is printed as `SKIPPED <what>: <reason>`. Holds no expectations of its own.
 
 mod clients;
+mod host;
 mod process;
 mod stage;
 mod talk;
 
 pub(crate) use clients::{build_program, client};
+pub(crate) use host::Host;
 pub(crate) use process::{Finished, Running, finish};
 pub(crate) use stage::{root, stage};
 pub(crate) use talk::Talk;
