@@ -162,7 +162,7 @@ fn policy_disable_lifts_the_peers_cap() {
 }
 
 /// What two clients get from now on.
-fn both_shares(first: &Client, mut second: Client) -> [Vec<Share>; 2] {
+fn both_shares(first: &Client, second: Client) -> [Vec<Share>; 2] {
     std::thread::scope(|scope| {
         let other = scope.spawn(move || shares(&second));
         [shares(first), other.join().expect("it does not panic")]
