@@ -9,7 +9,6 @@
 //! wrong with a limit is found first. Does not hand out the GPU itself: that is the vendor's spec.
 
 use std::fs::{DirBuilder, Permissions};
-use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +18,7 @@ use divvy_policy::share;
 
 use crate::failure::usage;
 use crate::share_args::ShareArgs;
-use crate::{gpus, install, json, limits, tenant_dir};
+use crate::{gpus, install, json, limits, out, tenant_dir};
 
 /// The version of the specification: the oldest that all three runtimes of today read.
 const CDI_VERSION: &str = "0.6.0";
@@ -151,19 +150,18 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         Wanted { name: args.name.clone(), environment, library, host_dir: args.host_dir.clone() };
     let text = wanted.text()?;
     let Some(file) = &args.out else {
-        // A closed pipe is no error: the reader has seen enough.
-        let _ = std::io::stdout().write_all(text.as_bytes());
+        out::text(&text)?;
         return Ok(0);
     };
     check_file(file)?;
     wanted.make_directories()?;
     write_whole(file, &text)?;
     let report = Report { device: format!("{KIND}={}", args.name), file, tenant: wanted.tenant() };
-    if args.json {
-        json::print(&report)?;
-    } else {
-        println!("{} in {}", report.device, file.display());
-    }
+    let line = format!("{} in {}\n", report.device, file.display());
+    out::after(&format!("{} was written", file.display()), || match args.json {
+        true => json::print(&report),
+        false => out::text(&line),
+    })?;
     Ok(0)
 }
 

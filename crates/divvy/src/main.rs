@@ -2,10 +2,13 @@
 //! check the machine, measure the cost.
 //!
 //! Promises: every command has `--json` and a long help; an error names the value and the fix and
-//! comes before anything has been started; exit codes are those of [`failure`]. Holds no `unsafe`
-//! and loads no driver: what must speak to one runs as a client program of its own.
+//! comes before anything has been started; exit codes are those of [`failure`]; standard output is
+//! written by [`out`] alone. Holds no `unsafe`. Of the driver's libraries it loads NVML only, in
+//! processes of its own ([`daemon`]) or beside a program that uses the GPU ([`audit`], [`contexts`],
+//! [`doctor`]); what must make a context runs as a client program.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod audit;
 mod bench;
@@ -19,12 +22,15 @@ mod discover;
 mod doctor;
 mod elf;
 mod failure;
+#[cfg(test)]
+mod golden;
 mod gpus;
 mod install;
 mod json;
 mod ledger;
 mod limits;
 mod metrics;
+mod out;
 mod ps;
 mod run;
 mod set;
@@ -40,24 +46,16 @@ mod trace;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 /// Share an NVIDIA GPU among unmodified programs, each under limits of memory and time.
 #[derive(Debug, Parser)]
-#[command(name = "divvy", version, long_about = None, after_long_help = EXIT_CODES)]
+#[command(name = "divvy", version, long_about = None, after_long_help = failure::help())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
-
-const EXIT_CODES: &str = "Exit codes:
-  0    done, and everything was as it should be
-  1    done, and something was not: a check failed, a measurement went wrong
-  2    the command line or a limit cannot be understood; nothing was started
-  125  Divvy itself failed before the program was started
-  126  the program is there but cannot be executed
-  127  the program was not found
-  else (divvy run) the program's own code, or 128 + n when signal n ended it";
 
 // What each does stands at its `Args`.
 #[derive(Debug, Subcommand)]
@@ -77,16 +75,36 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            // A closed pipe is the only way this fails; there is nobody left to tell.
-            let _ = error.print();
-            let code = if error.use_stderr() { failure::USAGE } else { 0 };
-            return ExitCode::from(code);
-        }
+    let done = match Cli::try_parse() {
+        Ok(cli) => dispatch(cli.command),
+        Err(error) => explain(&error),
     };
-    let done = match cli.command {
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            let is_quiet = error.downcast_ref::<out::Lost>().is_some_and(out::Lost::is_quiet);
+            if !is_quiet {
+                out::warn(&format!("{error:#}"));
+            }
+            ExitCode::from(failure::code_of(&error))
+        }
+    }
+}
+
+/// Prints what clap has to say: help and versions on standard output, errors on standard error.
+fn explain(error: &clap::Error) -> Result<u8> {
+    let printed = error.print();
+    if error.use_stderr() {
+        return Ok(failure::USAGE);
+    }
+    out::checked(printed)?;
+    // Some of it may still be in the buffer.
+    out::text("")?;
+    Ok(0)
+}
+
+fn dispatch(command: Command) -> Result<u8> {
+    match command {
         Command::Run(args) => run::run(&args),
         Command::Ps(args) => ps::run(&args),
         Command::Top(args) => top::run(&args),
@@ -98,13 +116,6 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Cdi(args) => cdi::run(&args),
         Command::Start(args) => child::start(&args),
-    };
-    match done {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            eprintln!("divvy: {error:#}");
-            ExitCode::from(failure::code_of(&error))
-        }
     }
 }
 

@@ -3,7 +3,6 @@
 //! Reads tenant files by `pread`, never maps or locks them: looking at a tenant cannot disturb it,
 //! and a hostile tenant can only spoil its own row. Takes no part in any decision.
 
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::daemon::wire::View;
 use crate::ledger::{self, Tenant};
 use crate::metrics::{self, Sources};
 use crate::table::Table;
-use crate::{discover, json, limits, sizes};
+use crate::{discover, json, limits, out, sizes};
 
 /// List tenants, their processes and what they hold.
 ///
@@ -68,26 +67,22 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     if args.openmetrics {
         let Listing { tenants, unreadable } = list(&args.root);
         let unreadable = unreadable.len();
-        let text = metrics::text(&Sources { tenants: &tenants, unreadable, view: None });
-        // A closed pipe is no error: the reader has seen enough.
-        let _ = std::io::stdout().write_all(text.as_bytes());
+        out::text(&metrics::text(&Sources { tenants: &tenants, unreadable, view: None }))?;
         return Ok(0);
     }
     loop {
         let listing = list(&args.root);
         if args.json && args.watch {
             // One line a second, for programs that follow.
-            println!("{}", serde_json::to_string(&listing)?);
+            out::text(&format!("{}\n", serde_json::to_string(&listing)?))?;
         } else if args.json {
             json::print(&listing)?;
         } else {
             let mut text = render(&listing, !args.brief);
-            if args.watch && std::io::stdout().is_terminal() {
+            if args.watch && out::is_terminal() {
                 text.insert_str(0, "\x1b[H\x1b[2J");
             }
-            if std::io::stdout().write_all(text.as_bytes()).is_err() {
-                return Ok(0);
-            }
+            out::text(&text)?;
         }
         if !args.watch {
             return Ok(0);

@@ -19,7 +19,7 @@ use crate::elf::{self, Elf};
 use crate::failure::{self, usage};
 use crate::share_args::ShareArgs;
 use crate::tenant_dir::{self, Owner, TenantDir};
-use crate::{contexts, gpus, install, ledger, limits};
+use crate::{contexts, gpus, install, ledger, limits, out};
 
 /// Run a program under limits.
 ///
@@ -141,13 +141,13 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     if args.json || args.report.is_some() {
         let summary = summary(&name, code, used.as_ref(), &findings, &path, removed)?;
         if args.json {
-            eprintln!("{summary}");
+            out::error_text(&format!("{summary}\n"));
         }
         if let Some(file) = &args.report
             && let Err(error) = std::fs::write(file, summary + "\n")
         {
             // The program has ended and its exit code is what counts.
-            eprintln!("divvy: the report {} cannot be written: {error}", file.display());
+            out::warn(&format!("the report {} cannot be written: {error}", file.display()));
         }
     }
     Ok(code)
@@ -161,10 +161,10 @@ fn ensure_daemon(directory: &Path) {
         _ => Ok(()),
     };
     if let Err(error) = started {
-        eprintln!(
-            "divvy: {}: {error:#}; limits hold, weights and priorities do not",
+        out::warn(&format!(
+            "{}: {error:#}; limits hold, weights and priorities do not",
             Reason::Daemon
-        );
+        ));
     }
 }
 
@@ -175,7 +175,7 @@ fn context_bytes(sim: bool) -> u64 {
         return 0;
     }
     contexts::bytes_here().unwrap_or_else(|error| {
-        eprintln!("divvy: {}: {error:#}", Reason::ContextCost);
+        out::warn(&format!("{}: {error:#}", Reason::ContextCost));
         0
     })
 }
@@ -221,14 +221,14 @@ fn check_program(program: &std::ffi::OsStr, fail: Fail, limited: bool) -> Result
     match (&elf, fail) {
         // It cannot load a driver either, but what it starts can, and is limited.
         (Elf { is_dynamic: false, .. }, _) => {
-            eprintln!(
-                "divvy: {reason}: {shown} is statically linked, so the library cannot be loaded into \
-                 it; the programs it starts are limited"
-            );
+            out::warn(&format!(
+                "{reason}: {shown} is statically linked, so the library cannot be loaded into it; \
+                 the programs it starts are limited"
+            ));
             Ok(())
         }
         (_, Fail::Open) => {
-            eprintln!("divvy: {reason}: {shown} will run without limits (--fail open)");
+            out::warn(&format!("{reason}: {shown} will run without limits (--fail open)"));
             Ok(())
         }
         (_, Fail::Closed) => Err(failure::with_code(

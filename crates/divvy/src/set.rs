@@ -14,7 +14,7 @@ use crate::daemon::client;
 use crate::daemon::wire::Change;
 use crate::failure::usage;
 use crate::share_args::ShareArgs;
-use crate::{change, discover, json, ledger, limits};
+use crate::{change, discover, json, ledger, limits, out};
 
 /// Change a running tenant's limits.
 ///
@@ -80,11 +80,11 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let (tenant, directory) = find(&args.tenant, &args.root)?;
     let (config, notes) = apply(&directory, &change)?;
     let report = report(tenant, directory, &config, notes);
-    if args.json {
-        json::print(&report)?;
-    } else {
-        print!("{}", words(&report));
-    }
+    let done = format!("the limits of {} were changed", report.tenant);
+    out::after(&done, || match args.json {
+        true => json::print(&report),
+        false => out::text(&words(&report)),
+    })?;
     Ok(0)
 }
 

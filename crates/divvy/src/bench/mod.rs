@@ -25,7 +25,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::stage::{Simulation, Stage, there_is_a_gpu};
-use crate::{failure, json};
+use crate::{failure, json, out};
 use report::{Line, Report};
 use side::Side;
 
@@ -197,15 +197,19 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         );
     }
     if !unknown.is_empty() {
-        eprintln!("divvy bench: --only {unknown}: nothing measured has that in its name");
+        out::warn(&format!("bench: --only {unknown}: nothing measured has that in its name"));
     }
     let path = bench.report.store(&common.out)?;
-    if common.json {
-        json::print(&bench.report)?;
-    } else {
-        println!("{} on {}, medians of one run\n", bench.report.benchmark, bench.report.driver);
-        println!("{}\nstored in {}", bench.report.table(), path.display());
-    }
+    out::after(&format!("the figures were stored in {}", path.display()), || match common.json {
+        true => json::print(&bench.report),
+        false => out::text(&format!(
+            "{} on {}, medians of one run\n\n{}\nstored in {}\n",
+            bench.report.benchmark,
+            bench.report.driver,
+            bench.report.table(),
+            path.display()
+        )),
+    })?;
     let missed = common.check && bench.report.missed();
     Ok(if missed { failure::NOT_AS_EXPECTED } else { 0 })
 }

@@ -40,7 +40,7 @@ use self::owned::Locks;
 use self::place::Home;
 use self::scan::Scanner;
 use crate::failure::{NOT_AS_EXPECTED, usage, with_code};
-use crate::{discover, json, tenant_dir};
+use crate::{discover, json, out, tenant_dir};
 
 /// Divide devices among tenants by turns.
 ///
@@ -149,7 +149,7 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
     let shared = Arc::new(Shared::default());
     if let Err(error) = server::start(home, &shared) {
         // Turns need no socket.
-        eprintln!("divvy: {}: {error:#}", crate::doctor::Reason::Daemon);
+        out::warn(&format!("{}: {error:#}", crate::doctor::Reason::Daemon));
     }
     if let Some(address) = args.metrics {
         metrics::start(address, home, &shared)?;
@@ -215,25 +215,27 @@ fn status(home: &Home, as_json: bool) -> Result<u8> {
         json::print(&view)?;
         return Ok(0);
     }
-    println!("pid {}, {} tenants, uid {}", view.pid, view.tenants.len(), tenant_dir::uid());
+    let mut text =
+        format!("pid {}, {} tenants, uid {}\n", view.pid, view.tenants.len(), tenant_dir::uid());
     for device in &view.devices {
         let reason = device
             .reason
             .as_deref()
             .map(|reason| format!("; {reason}: {}", device.detail.as_deref().unwrap_or_default()));
-        println!(
-            "{}: {}, {} turns{}",
+        text.push_str(&format!(
+            "{}: {}, {} turns{}\n",
             device.uuid,
             device.mode,
             device.turns,
             reason.unwrap_or_default()
-        );
+        ));
     }
     for tenant in &view.tenants {
         if let Some(reason) = &tenant.reason {
             let detail = tenant.detail.as_deref().unwrap_or_default();
-            println!("{}: {reason}: {detail}", tenant.directory);
+            text.push_str(&format!("{}: {reason}: {detail}\n", tenant.directory));
         }
     }
+    out::text(&text)?;
     Ok(0)
 }

@@ -17,6 +17,7 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::SigSet;
 
 use super::place::Home;
+use crate::out;
 
 /// The option by which this binary starts the daemon and ends.
 pub(super) const LAUNCH: &str = "--launch";
@@ -69,9 +70,7 @@ pub(super) fn launch(home: &Home) -> Result<u8> {
 
 /// Tells the starter that the daemon serves, and lets go of its pipe.
 pub(super) fn say_ready() -> Result<()> {
-    use std::io::Write;
-    std::io::stdout().write_all(b"\n")?;
-    std::io::stdout().flush()?;
+    out::text("\n")?;
     let null = File::options().write(true).open("/dev/null")?;
     nix::unistd::dup2_stdout(&null)?;
     Ok(())

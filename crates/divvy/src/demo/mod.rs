@@ -5,14 +5,13 @@
 
 mod part;
 
-use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
 use crate::stage::{Simulation, Stage, there_is_a_gpu};
 use crate::table::Table;
-use crate::{failure, install, json, sizes};
+use crate::{failure, install, json, out, sizes};
 use part::{Part, Role, Seen};
 
 /// Show two tenants sharing a GPU, one of them greedy.
@@ -66,13 +65,14 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     };
     let kind = if stage.is_simulated() { "a SIMULATED GPU" } else { "this machine's GPU" };
     if !args.json {
-        println!("Two tenants share {kind} (driver: {}).", stage.driver());
-        println!(
-            "steady may have {}, greedy {}; greedy tries to take {}.\n",
+        out::text(&format!(
+            "Two tenants share {kind} (driver: {}).\n\
+             steady may have {}, greedy {}; greedy tries to take {}.\n\n",
+            stage.driver(),
             STEADY.limit,
             GREEDY.limit,
             sizes::text(GREEDY.wanted_bytes)
-        );
+        ))?;
     }
     let milliseconds = args.seconds * 1000;
     let mut steady = Part::start(&stage, &library, &STEADY, milliseconds)?;
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         if rounds_at_refusal.is_none() && !greedy.seen.codes.is_empty() {
             rounds_at_refusal = Some(steady.seen.rounds);
         }
-        screen.show(&[&steady.seen, &greedy.seen]);
+        screen.show(&[&steady.seen, &greedy.seen])?;
         if running == [false, false] || Instant::now() > deadline {
             break;
         }
@@ -105,18 +105,19 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
             "as_expected": good,
         }))?;
     } else {
-        println!();
-        for seen in [&steady, &greedy] {
-            for line in &seen.said {
-                println!("{} heard: {line}", seen.name);
-            }
-        }
-        println!();
-        for check in &checks {
-            println!("{}  {}", if check.happened { "yes" } else { "NO " }, check.expected);
-        }
+        let heard = |seen: &Seen| -> String {
+            seen.said.iter().map(|line| format!("{} heard: {line}\n", seen.name)).collect()
+        };
+        let answer = |check: &Check| {
+            format!("{}  {}\n", if check.happened { "yes" } else { "NO " }, check.expected)
+        };
         let verdict = if good { "Everything expected happened" } else { "NOT as expected" };
-        println!("\n{verdict}, on {kind}.");
+        out::text(&format!(
+            "\n{}{}\n{}\n{verdict}, on {kind}.\n",
+            heard(&steady),
+            heard(&greedy),
+            checks.iter().map(answer).collect::<String>()
+        ))?;
     }
     Ok(if good { 0 } else { failure::NOT_AS_EXPECTED })
 }
@@ -158,35 +159,28 @@ struct Screen {
 
 impl Screen {
     fn new(quiet: bool) -> Self {
-        Self {
-            quiet,
-            in_place: std::io::stdout().is_terminal(),
-            drawn_lines: 0,
-            next: Instant::now(),
-        }
+        Self { quiet, in_place: out::is_terminal(), drawn_lines: 0, next: Instant::now() }
     }
 
-    fn show(&mut self, seen: &[&Seen]) {
+    fn show(&mut self, seen: &[&Seen]) -> Result<()> {
         if self.quiet || (!self.in_place && Instant::now() < self.next) {
-            return;
+            return Ok(());
         }
         self.next = Instant::now() + Duration::from_secs(1);
-        let text = table(seen);
-        if self.in_place && self.drawn_lines > 0 {
-            print!("\x1b[{}A\x1b[J", self.drawn_lines);
-        }
+        let mut text = table(seen);
         if self.in_place {
-            print!("{text}");
-            self.drawn_lines = text.lines().count();
+            let lines = text.lines().count();
+            if self.drawn_lines > 0 {
+                text.insert_str(0, &format!("\x1b[{}A\x1b[J", self.drawn_lines));
+            }
+            self.drawn_lines = lines;
         } else {
             // Without its head after the first time: a log, not a screen.
             let skip = usize::from(self.drawn_lines > 0);
-            for line in text.lines().skip(skip) {
-                println!("{line}");
-            }
+            text = text.lines().skip(skip).map(|line| format!("{line}\n")).collect();
             self.drawn_lines = 1;
         }
-        let _ = std::io::stdout().flush();
+        out::text(&text)
     }
 }
 

@@ -109,12 +109,14 @@ pub(crate) struct Role {
 /// Bytes a tenant takes at once.
 const BLOCK_BYTES: u64 = 256 << 20;
 
-/// A tenant that runs.
+/// A tenant that runs. Dropped, its program is ended and its directory removed, so that a demonstration
+/// that nobody reads to its end leaves nothing.
 #[derive(Debug)]
 pub(crate) struct Part {
     /// What has been seen of it so far.
     pub(crate) seen: Seen,
-    tenant: TenantDir,
+    /// Taken when this is dropped.
+    tenant: Option<TenantDir>,
     child: Child,
     events: Receiver<Event>,
 }
@@ -166,7 +168,7 @@ impl Part {
             anyhow::bail!("a role's limit is a number of bytes")
         };
         let seen = Seen { name: role.name.to_owned(), limit_bytes, ..Seen::default() };
-        Ok(Self { seen, tenant, child, events })
+        Ok(Self { seen, tenant: Some(tenant), child, events })
     }
 
     /// Takes what has happened since; says whether the program still runs.
@@ -175,7 +177,9 @@ impl Part {
         while let Ok(event) = self.events.try_recv() {
             self.seen.take(event);
         }
-        if let Some(device) = ledger::read(self.tenant.path())?.devices.first() {
+        if let Some(tenant) = &self.tenant
+            && let Some(device) = ledger::read(tenant.path())?.devices.first()
+        {
             self.seen.take_ledger(device);
         }
         if let Some(status) = status {
@@ -195,7 +199,16 @@ impl Part {
         while let Ok(event) = self.events.recv() {
             self.seen.take(event);
         }
-        self.tenant.remove();
-        self.seen
+        std::mem::take(&mut self.seen)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(tenant) = self.tenant.take() {
+            tenant.remove();
+        }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) use driver::find_library;
 pub(crate) use reason::Reason;
 
 use crate::table::Table;
-use crate::{elf, failure, json, run};
+use crate::{elf, failure, json, out, run};
 
 /// Say what Divvy finds on this machine, and what would not be limited.
 ///
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     if args.json {
         json::print(&report)?;
     } else {
-        print!("{}", render(&report));
+        out::text(&render(&report))?;
     }
     Ok(if worst == Some(Level::Bad) { failure::NOT_AS_EXPECTED } else { 0 })
 }

@@ -1,10 +1,10 @@
 //! The page against OpenMetrics' rules, its document and its dashboard.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use super::*;
 use crate::daemon::wire::TenantView;
+use crate::golden;
 
 fn device(uuid: &str) -> Device {
     Device {
@@ -129,10 +129,6 @@ fn a_corrected_estimate_takes_nothing_back_and_a_new_tenant_begins_anew() {
     assert_eq!([settled(100), settled(90), settled(101), settled(3)], [100, 100, 101, 3]);
 }
 
-fn repository() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
-
 /// The table of docs/metrics.md. `DIVVY_GOLDEN=write` writes it anew.
 #[test]
 fn every_name_is_documented() {
@@ -143,22 +139,13 @@ fn every_name_is_documented() {
         let name = metric.sample_name();
         table.push_str(&format!("| `{name}` | {kind} | {labels} | {} |\n", metric.help));
     }
-    let path = repository().join("docs/metrics.md");
-    let page = std::fs::read_to_string(&path).unwrap();
-    let at = page.find("| name |").expect("a table");
-    let end = page.get(at..).unwrap().find("\n\n").map_or(page.len(), |end| at + end + 1);
-    if std::env::var_os("DIVVY_GOLDEN").is_some_and(|value| value == "write") {
-        let text = format!("{}{table}{}", page.get(..at).unwrap(), page.get(end..).unwrap());
-        std::fs::write(&path, text).unwrap();
-        return;
-    }
-    assert_eq!(page.get(at..end), Some(table.as_str()), "DIVVY_GOLDEN=write writes it anew");
+    golden::table("docs/metrics.md", &table);
 }
 
 /// Every expression of the dashboard is about metrics that exist, and every label about theirs.
 #[test]
 fn the_dashboard_asks_for_metrics_that_exist() {
-    let path = repository().join("deploy/grafana-dashboard.json");
+    let path = golden::repository().join("deploy/grafana-dashboard.json");
     let text = std::fs::read_to_string(path).unwrap();
     let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
     let mut found = Vec::new();

@@ -11,7 +11,7 @@ mod app;
 mod model;
 mod screen;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use self::app::{Action, App};
 use self::model::{Picture, Sample};
 use crate::daemon::client;
 use crate::failure::usage;
-use crate::{json, ps, set, signals};
+use crate::{json, out, ps, set, signals};
 
 /// Watch tenants and devices, and change them by keys.
 ///
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     }
     let interval = Duration::from_secs_f64(args.interval);
     if !args.json && !args.once {
-        if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        if !out::is_terminal() || !std::io::stdin().is_terminal() {
             return Err(usage("this is no terminal: give --once for one frame as text, or --json"));
         }
         return interactive(args, interval);
@@ -82,8 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     if args.json {
         json::print(&picture)?;
     } else {
-        // A closed pipe is no error: the reader has seen enough.
-        let _ = std::io::stdout().write_all(screen::text(&App::new(picture)).as_bytes());
+        out::text(&screen::text(&App::new(picture)))?;
     }
     Ok(0)
 }

@@ -23,7 +23,7 @@ use divvy_policy::limit::UuidText;
 
 use self::recorder::{Reading, Recorder};
 use crate::failure::usage;
-use crate::{daemon, gpus, json, set, signals, snapshot};
+use crate::{daemon, gpus, json, out, set, signals, snapshot};
 
 /// Record what the gates of tenants do, for chrome://tracing or ui.perfetto.dev.
 ///
@@ -121,19 +121,20 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         late: taken.late,
         events,
     };
-    if args.json {
-        json::print(&report)?;
-    } else {
-        println!(
-            "{}: {} events of {:.1} s, {} readings, {} late; open it in ui.perfetto.dev",
-            report.file.display(),
-            report.events,
-            report.seconds,
-            report.readings,
-            report.late
-        );
-    }
+    out::after(&format!("{} was written", report.file.display()), || match args.json {
+        true => json::print(&report),
+        false => out::text(&words(&report)),
+    })?;
     Ok(0)
+}
+
+fn words(report: &Report) -> String {
+    let Report { file, events, seconds, readings, late, tenants: _ } = report;
+    format!(
+        "{}: {events} events of {seconds:.1} s, {readings} readings, {late} late; open it in \
+         ui.perfetto.dev\n",
+        file.display()
+    )
 }
 
 /// How a recording went.
