@@ -17,6 +17,8 @@ pub(crate) const DIVVY: u8 = 125;
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// The program was not found.
 pub(crate) const NOT_FOUND: u8 = 127;
+/// The terminal went away: what a shell reports of a program that SIGHUP ended.
+pub(crate) const HANGUP: u8 = 129;
 /// The reader of standard output went away: what a shell reports of a program that SIGPIPE ended.
 pub(crate) const CLOSED_PIPE: u8 = 141;
 
@@ -32,6 +34,7 @@ pub(crate) const CODES: &[(&str, &str)] = &[
     ),
     ("126", "`divvy run`: the program is there but cannot be executed"),
     ("127", "`divvy run`: the program was not found"),
+    ("129", "`divvy top`: its terminal went away"),
     (
         "141",
         "whoever read standard output closed it; a change made before that is named on standard error",
@@ -107,8 +110,8 @@ mod tests {
         }
         crate::golden::table("docs/guide/exit-codes.md", &table);
         assert!(help.lines().all(|line| line.chars().count() <= 90), "{help}");
-        let named = [0, NOT_AS_EXPECTED, USAGE, DIVVY, NOT_EXECUTABLE, NOT_FOUND, CLOSED_PIPE];
-        for code in named {
+        let named = [0, NOT_AS_EXPECTED, USAGE, DIVVY, NOT_EXECUTABLE, NOT_FOUND, HANGUP];
+        for code in named.into_iter().chain([CLOSED_PIPE]) {
             assert!(CODES.iter().any(|(known, _)| *known == code.to_string()), "{code}");
         }
     }

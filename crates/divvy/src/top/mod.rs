@@ -1,30 +1,31 @@
 //! `divvy top`: tenants and devices on a terminal, once a second, with keys to change them.
 //!
 //! [`model`] makes rows of two samples, [`app`] is what the keys do to them; both are pure. [`screen`]
-//! draws. This module takes samples, reads keys and makes the changes, by the same code as `divvy
-//! set`.
+//! draws, on the terminal that [`terminal`] takes and gives back. This module takes samples and makes
+//! the changes, by the same code as `divvy set`.
 //!
-//! Promises: the terminal is put back whatever ends the command, a panic and SIGTERM included. Looking
-//! disturbs no tenant: files are read, not mapped or locked.
+//! Promises: the command ends with its terminal, and when it is asked to. Looking disturbs no tenant:
+//! files are read, not mapped or locked.
 
 mod app;
 mod model;
 mod screen;
+mod terminal;
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use divvy_page::now_ns;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use nix::sys::signal::Signal;
+use ratatui::crossterm::event::{Event, KeyEventKind};
 
 use self::app::{Action, App};
 use self::model::{Picture, Sample};
+use self::terminal::{Next, Terminal};
 use crate::daemon::client;
-use crate::failure::usage;
-use crate::{json, out, ps, set, signals};
+use crate::failure::{HANGUP, usage};
+use crate::{json, out, ps, set};
 
 /// Watch tenants and devices, and change them by keys.
 ///
@@ -57,8 +58,6 @@ pub(crate) struct Args {
 
 /// Intervals that make sense.
 const INTERVALS: std::ops::RangeInclusive<f64> = 0.1..=60.0;
-/// How often the flag of an asked end is looked at.
-const LOOK: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
     if !INTERVALS.contains(&args.interval) {
@@ -71,9 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     }
     let interval = Duration::from_secs_f64(args.interval);
     if !args.json && !args.once {
-        if !out::is_terminal() || !std::io::stdin().is_terminal() {
-            return Err(usage("this is no terminal: give --once for one frame as text, or --json"));
-        }
+        Terminal::check()?;
         return interactive(args, interval);
     }
     let before = sample(&args.root);
@@ -94,46 +91,30 @@ fn sample(roots: &[PathBuf]) -> Sample {
 }
 
 fn interactive(args: &Args, interval: Duration) -> Result<u8> {
-    let stop = signals::end_flag()?;
-    let mut before = sample(&args.root);
-    let mut app = App::new(Picture::of(None, &before));
-    // From here on the terminal is put back by a panic's hook and at every return.
-    let mut terminal = ratatui::try_init().context("the terminal cannot be taken")?;
-    let done = follow(&mut terminal, &mut app, &mut before, args, interval, &stop);
-    ratatui::restore();
-    done.map(|()| 0)
+    let mut terminal = Terminal::take()?;
+    follow(&mut terminal, args, interval)?;
+    Ok(if terminal.signal() == Some(Signal::SIGHUP) { HANGUP } else { 0 })
 }
 
-fn follow(
-    terminal: &mut ratatui::DefaultTerminal,
-    app: &mut App,
-    before: &mut Sample,
-    args: &Args,
-    interval: Duration,
-    stop: &AtomicBool,
-) -> Result<()> {
+/// Shows samples and follows keys until one of them, a signal or the terminal's end ends it.
+fn follow(terminal: &mut Terminal, args: &Args, interval: Duration) -> Result<()> {
+    let mut before = sample(&args.root);
+    let mut app = App::new(Picture::of(None, &before));
     let mut due = Instant::now() + interval;
-    let mut is_changed = true;
-    while !stop.load(Relaxed) {
-        if is_changed {
-            terminal.draw(|frame| screen::draw(frame, app)).context("the screen is gone")?;
-            is_changed = false;
-        }
-        let left = due.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            let now = sample(&args.root);
-            app.update(Picture::of(Some(before), &now));
-            *before = now;
-            due = Instant::now() + interval;
-            is_changed = true;
-            continue;
-        }
-        // Signals go to a thread of their own, so they do not end this wait.
-        if !event::poll(left.min(LOOK)).context("the keyboard is gone")? {
-            continue;
-        }
-        is_changed = true;
-        let Event::Key(key) = event::read().context("the keyboard is gone")? else { continue };
+    loop {
+        terminal.draw(&app)?;
+        let event = match terminal.next(due)? {
+            Next::End => return Ok(()),
+            Next::Nothing => {
+                let now = sample(&args.root);
+                app.update(Picture::of(Some(&before), &now));
+                before = now;
+                due = Instant::now() + interval;
+                continue;
+            }
+            Next::Event(event) => event,
+        };
+        let Event::Key(key) = event else { continue };
         if key.kind == KeyEventKind::Release {
             continue;
         }
@@ -151,7 +132,6 @@ fn follow(
             }
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
