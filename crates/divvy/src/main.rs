@@ -146,4 +146,42 @@ mod tests {
         command.clone().debug_assert();
         walk(&command, "divvy");
     }
+
+    /// Every command names an option that it does not know, and the one that was meant.
+    #[test]
+    fn a_mistyped_option_is_named_with_the_one_that_was_meant() {
+        fn walk(command: &clap::Command, path: &[&str], asked: &mut usize) {
+            for option in command.get_arguments().filter_map(clap::Arg::get_long) {
+                // Its last letter twice. What follows makes the rest of the line right.
+                let typed = format!("--{option}{}", &option[option.len() - 1..]);
+                let line = path.iter().copied().chain([&*typed, "x", "--", "true"]);
+                let error = Cli::try_parse_from(line).unwrap_err();
+                let words = error.to_string();
+                assert_eq!(error.kind(), clap::error::ErrorKind::UnknownArgument, "{words}");
+                let is_told = [format!("'{typed}'"), format!("'--{option}'")];
+                assert!(is_told.iter().all(|name| words.contains(name)), "{path:?}: {words}");
+                *asked += 1;
+            }
+            for next in command.get_subcommands().filter(|next| !next.is_hide_set()) {
+                walk(next, &[path, &[next.get_name()]].concat(), asked);
+            }
+        }
+        let mut asked = 0;
+        walk(&Cli::command(), &["divvy"], &mut asked);
+        assert!(asked > 50, "{asked}");
+        let error = Cli::try_parse_from(["divvy", "ruun", "--", "true"]).unwrap_err();
+        assert!(error.to_string().contains("'run'"), "{error}");
+    }
+
+    #[test]
+    fn options_after_the_program_are_its_own() {
+        for line in [
+            &["run", "--strict", "prog", "--memory", "x", "--", "-n"][..],
+            &["run", "--strict", "--", "prog", "--memory", "x", "--", "-n"],
+        ] {
+            let cli = Cli::try_parse_from([&["divvy"], line].concat()).unwrap();
+            let Command::Run(args) = cli.command else { panic!("{line:?}") };
+            assert_eq!(args.program(), ["prog", "--memory", "x", "--", "-n"], "{line:?}");
+        }
+    }
 }

@@ -71,9 +71,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    /// The program and its arguments; options after its name, or after `--`, are the program's
+    #[arg(required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
+}
+
+#[cfg(test)]
+impl Args {
+    /// The program and its arguments.
+    pub(crate) fn program(&self) -> &[OsString] {
+        &self.command
+    }
 }
 
 const EXAMPLES: &str = "Examples:

@@ -54,10 +54,12 @@ pub(crate) fn uid() -> u32 {
 /// A tenant's name must be a file's name and readable in a table.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    if name.is_empty() || name.len() > 40 || name.starts_with('.') || !name.chars().all(plain) {
+    // One that begins with '-' is an option that took this one's place, and `divvy set` could not name it.
+    let begins_badly = name.starts_with(['.', '-']);
+    if name.is_empty() || name.len() > 40 || begins_badly || !name.chars().all(plain) {
         return Err(usage(format!(
             "--name {name:?}: write 1 to 40 of the letters a-z, A-Z, 0-9, '.', '_' and '-', not \
-             beginning with '.'"
+             beginning with '.' or '-'"
         )));
     }
     Ok(())
@@ -68,7 +70,11 @@ pub(crate) fn name_of(program: &str) -> String {
     let base = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let name: String = base.unwrap_or_default().chars().take(40).map(plain).collect();
-    if name.is_empty() { "tenant".to_owned() } else { name }
+    match name.strip_prefix('-') {
+        Some(rest) => format!("_{rest}"),
+        None if name.is_empty() => "tenant".to_owned(),
+        None => name,
+    }
 }
 
 impl TenantDir {
@@ -186,14 +192,17 @@ mod tests {
         for good in ["a", "train-1", "A.b_c"] {
             assert!(check_name(good).is_ok(), "{good}");
         }
-        for bad in ["", ".", "..", "a/b", "a b", "é", ".hidden", &"x".repeat(41)] {
+        for bad in ["", ".", "..", "a/b", "a b", "é", ".hidden", "--memory", "-", &"x".repeat(41)]
+        {
             let error = check_name(bad).unwrap_err();
             assert_eq!(crate::failure::code_of(&error), 2);
             assert!(error.to_string().contains(&format!("{bad:?}")), "{error}");
         }
         assert_eq!(name_of("/usr/bin/python3.11"), "python3_11");
         assert_eq!(name_of("/"), "tenant");
-        assert!(check_name(&name_of("weird name é")).is_ok());
+        for program in ["weird name é", "-bash", "--", "."] {
+            assert!(check_name(&name_of(program)).is_ok(), "{program}");
+        }
     }
 
     #[test]

@@ -88,6 +88,26 @@ fn a_bad_limit_stops_everything_before_it_starts() {
 }
 
 #[test]
+fn an_option_that_is_mistyped_starts_nothing() {
+    let root = Root::new("options");
+    let mark = root.0.join("started");
+    let mark = mark.to_str().unwrap();
+    for (line, named) in [
+        (&["run", "--memroy", "8GiB", "--", "touch", mark][..], ["'--memroy'", "'--memory'"]),
+        (&["run", "--memroy=8GiB", "touch", mark], ["'--memroy'", "'--memory'"]),
+        (&["ruun", "--", "touch", mark], ["'ruun'", "'run'"]),
+        // An option in the place of another's value.
+        (&["run", "--name", "--memory", "8GiB", "touch", mark], ["\"--memory\"", "--name"]),
+    ] {
+        let output = root.run(line);
+        let said = words(&output);
+        assert_eq!(output.status.code(), Some(2), "{line:?}: {said}");
+        assert!(named.iter().all(|name| said.contains(name)), "{line:?}: {said}");
+    }
+    assert!(!Path::new(mark).exists() && root.tenants().is_empty());
+}
+
+#[test]
 fn the_program_finds_its_tenant_and_what_was_preloaded_stays() {
     let root = Root::new("environment");
     let script =
