@@ -40,7 +40,7 @@ fn sizes_mean_what_they_say() {
 
 #[test]
 fn nonsense_is_refused_in_words() {
-    for text in ["abc", "-1", "010g", "1x", "1 g", "", "99999999999999999999g", "1e3"] {
+    for text in ["abc", "-1", "010g", "1x", "1 g", "", "99999999999999999999g", "1e3", "1,5g"] {
         let machine = hami(text).with("EXPECT_LIMIT", GIB);
         let finished = finish(&mut machine.scenario("under", "trouble"));
         assert_eq!(finished.code(), Some(0), "{text}\n{finished}");
@@ -67,6 +67,25 @@ fn our_own_variable_comes_first() {
     let machine = hami("3g").with("DIVVY_MEMORY", "1g").with("EXPECT_LIMIT", GIB);
     let finished = finish(&mut machine.scenario("answer", "total_is_the_limit"));
     assert_eq!(finished.code(), Some(0), "{finished}");
+}
+
+#[test]
+fn a_variable_that_only_begins_as_ours_is_another() {
+    // It neither limits nor takes the limit of the peer's variable away.
+    let machine = hami("3g").with("DIVVY_MEMORYS", "1g").with("EXPECT_LIMIT", 3 * GIB);
+    let finished = finish(&mut machine.scenario("answer", "total_is_the_limit"));
+    assert_eq!(finished.code(), Some(0), "{finished}");
+}
+
+#[test]
+fn a_forgotten_unit_is_refused_in_our_own_variable() {
+    let machine = hami("3g").with("DIVVY_MEMORY", "8").with("EXPECT_LIMIT", GIB);
+    let finished = finish(&mut machine.scenario("under", "trouble"));
+    assert_eq!((finished.code(), finished.out.trim()), (Some(0), "refused"), "{finished}");
+    assert!(
+        finished.err.contains("DIVVY_MEMORY: \"8\"") && finished.err.contains("8GiB"),
+        "{finished}"
+    );
 }
 
 #[test]

@@ -206,7 +206,7 @@ mod tests {
         let old = parse("8GiB,1=50%");
         let new = merged(old.as_slice(), parse("1500m,2=0").as_slice()).unwrap();
         assert_eq!(new.iter().map(text).collect::<Vec<_>>(), ["1=50%", "1500MiB", "2=0"]);
-        let odd = parse("GPU-0bbbbbbb-0000-0000-0000-000000000003=12.5%,3=1025");
+        let odd = parse("GPU-0bbbbbbb-0000-0000-0000-000000000003=12.5%,3=1025B");
         let words: Vec<_> = odd.as_slice().iter().map(text).collect();
         assert_eq!(words, ["GPU-0bbbbbbb-0000-0000-0000-000000000003=12.5%", "3=1025B"]);
         let many: Vec<Rule> =

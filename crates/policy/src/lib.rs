@@ -1,5 +1,6 @@
-//! Pure decisions: the ledger protocol, the limit and share grammars, what a block is charged, what a query is
-//! answered.
+//! Pure decisions: the ledger protocol; the limit and share grammars and which
+//! variables hold them; what a block is charged, what a query is answered; what a launch costs, when
+//! it may go and which tenant has its turn.
 //!
 //! Promises: no I/O, no clock, no allocation, no unsafe, no panic; time, bytes and slots come in as
 //! arguments, so that the same code runs over a mapped file in production and over a model checker
@@ -19,3 +20,4 @@ pub mod pace;
 pub mod share;
 pub mod size;
 pub mod turns;
+pub mod variables;

@@ -2,22 +2,25 @@
 //!
 //! One rule is `[selector "="] size`; the selector is a device index (`0`) or a UUID (`GPU-` and 36
 //! characters, as the driver prints it), none means every device. Several rules are separated by
-//! commas. Rules of the compute share have a share in place of the size: see [`crate::share`]. An environment variable names its device by a suffix: `DIVVY_MEMORY`, `DIVVY_MEMORY_1`;
-//! the same for `CUDA_DEVICE_MEMORY_LIMIT`.
+//! commas. Rules of the compute share have a share in place of the size: see [`crate::share`]. An
+//! environment variable names its device by a suffix: `DIVVY_MEMORY`, `DIVVY_MEMORY_1`; the same for
+//! `CUDA_DEVICE_MEMORY_LIMIT`, whose numbers without a unit are bytes however small.
 //!
 //! Promises: UUID beats index beats "every device", whatever the order; two rules for one selector,
-//! an index out of range or an unknown selector are errors; a rule read from a file that no version
-//! of this code would write is an error too, never "no limit"; storage is fixed, nothing panics.
+//! a comma that was meant as a decimal point, an index out of range or an unknown selector are errors; a
+//! rule read from a file that no version of this code would write is an error too, never "no limit";
+//! storage is fixed, nothing panics.
 //!
 //! Does not: read any environment itself, nor know which devices exist.
 
-use core::fmt;
+use core::fmt::{self, Write as _};
 
 use divvy_abi::config::{MAX_RULES, Rule, quantity, selector};
 use divvy_abi::{MAX_DEVICES, Uuid};
 
 use crate::share::ShareError;
 use crate::size::{self, Limit, SizeError};
+use crate::variables::PEER_MEMORY;
 
 /// Which devices a rule is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub enum RuleError<'a> {
     Share(ShareError<'a>),
     /// The part before `=` is neither an index below 16 nor a UUID.
     Selector(&'a str),
+    /// A comma between digits that was meant as a decimal point: "1,5g".
+    DecimalComma(&'a str),
     /// Another rule names the same devices.
     Twice(Selector),
     /// More than [`MAX_RULES`] rules.
@@ -56,6 +61,10 @@ impl fmt::Display for RuleError<'_> {
                  GPU-00112233-4455-6677-8899-aabbccddeeff",
                 MAX_DEVICES - 1
             ),
+            RuleError::DecimalComma(text) => {
+                write!(f, "\"{text}\" has a decimal comma, and a comma separates limits: write ")?;
+                text.chars().try_for_each(|c| f.write_char(if c == ',' { '.' } else { c }))
+            }
             RuleError::Twice(selector) => write!(f, "two limits for {selector}: keep one"),
             RuleError::TooMany => write!(f, "more than {MAX_RULES} limits: keep one per device"),
         }
@@ -139,23 +148,66 @@ pub fn parse_rule(text: &str) -> Result<Rule, RuleError<'_>> {
 /// How the part after `=` is read.
 pub(crate) type Value = for<'a> fn(&'a str) -> Result<Limit, RuleError<'a>>;
 
-fn memory(text: &str) -> Result<Limit, RuleError<'_>> {
+pub(crate) fn memory(text: &str) -> Result<Limit, RuleError<'_>> {
+    size::parse_written(text).map_err(RuleError::Size)
+}
+
+fn peer_memory(text: &str) -> Result<Limit, RuleError<'_>> {
     size::parse(text).map_err(RuleError::Size)
+}
+
+/// The number at the head of a list whose first comma is a decimal one: what stands before it is too small
+/// to be a limit of its own, and what stands after it names no device.
+fn decimal_comma(list: &str) -> Option<&str> {
+    let (first, after) = cut(list, b',')?;
+    let second = cut(after, b',').map_or(after, |(second, _)| second);
+    let value = cut(first, b'=').map_or(first, |(_, value)| value);
+    let number = size::digits_to_u64(value).filter(|_| size::is_plain(value))?;
+    // "1=0,50%" is no limit on one device, and one on the others.
+    let is_list = number == 0 && value.len() != first.len();
+    let goes_on = second.as_bytes().first().is_some_and(u8::is_ascii_digit)
+        && second.bytes().all(|byte| byte != b'=');
+    if number >= size::MIN_PLAIN_BYTES || is_list || !goes_on {
+        return None;
+    }
+    let from = first.len().checked_sub(value.len())?;
+    list.get(from..first.len().checked_add(1)?.checked_add(second.len())?)
 }
 
 /// Reads one rule whose values are read by `value`.
 pub(crate) fn parse_rule_of(text: &str, value: Value) -> Result<Rule, RuleError<'_>> {
-    let (selector, value_text) = match cut(text, b'=') {
-        None => (Selector::All, text),
-        Some((name, value_text)) => {
-            let selector = parse_uuid(name)
-                .map(Selector::Uuid)
-                .or_else(|| parse_index(name).map(Selector::Index))
-                .ok_or(RuleError::Selector(name))?;
-            (selector, value_text)
-        }
-    };
+    let (selector, value_text) = parse_selector(text)?;
     Ok(rule(selector, value(value_text)?))
+}
+
+/// The devices of a rule, and the text of its value.
+pub(crate) fn parse_selector(text: &str) -> Result<(Selector, &str), RuleError<'_>> {
+    let Some((name, value_text)) = cut(text, b'=') else { return Ok((Selector::All, text)) };
+    let selector = parse_uuid(name)
+        .map(Selector::Uuid)
+        .or_else(|| parse_index(name).map(Selector::Index))
+        .ok_or(RuleError::Selector(name))?;
+    Ok((selector, value_text))
+}
+
+/// Calls `take` with every part of a comma-separated list.
+pub(crate) fn each<'a>(
+    text: &'a str,
+    mut take: impl FnMut(&'a str) -> Result<(), RuleError<'a>>,
+) -> Result<(), RuleError<'a>> {
+    let mut rest = Some(text);
+    while let Some(text) = rest {
+        if let Some(number) = decimal_comma(text) {
+            return Err(RuleError::DecimalComma(number));
+        }
+        let (one, after) = match cut(text, b',') {
+            Some((one, after)) => (one, Some(after)),
+            None => (text, None),
+        };
+        take(one)?;
+        rest = after;
+    }
+    Ok(())
 }
 
 /// The rule that limits `devices` to `limit`.
@@ -174,7 +226,7 @@ pub const fn rule(devices: Selector, limit: Limit) -> Rule {
 }
 
 /// A rule's devices; `None` for one no version of this code writes.
-fn selector_of(rule: &Rule) -> Option<Selector> {
+pub fn selector_of(rule: &Rule) -> Option<Selector> {
     match rule.selector {
         selector::ALL => Some(Selector::All),
         selector::INDEX => Some(Selector::Index(rule.index)),
@@ -184,7 +236,7 @@ fn selector_of(rule: &Rule) -> Option<Selector> {
 }
 
 /// A rule's limit; `None` for one no version of this code writes.
-fn limit_of(rule: &Rule) -> Option<Limit> {
+pub(crate) fn limit_of(rule: &Rule) -> Option<Limit> {
     match (rule.quantity, rule.value) {
         (quantity::UNLIMITED, 0) => Some(Limit::Unlimited),
         (quantity::BYTES, bytes @ 1..=size::MAX_BYTES) => Some(Limit::Bytes(bytes)),
@@ -275,6 +327,16 @@ impl Rules {
         Self { rules: [rule(Selector::All, Limit::Unlimited); MAX_RULES], count: 0 }
     }
 
+    /// The same rules.
+    ///
+    /// # Errors
+    /// Those of [`Rules::push`].
+    pub fn copy_of(rules: &[Rule]) -> Result<Self, RuleError<'static>> {
+        let mut copy = Self::new();
+        rules.iter().try_for_each(|rule| copy.push(*rule))?;
+        Ok(copy)
+    }
+
     /// The rules in the order they came.
     pub fn as_slice(&self) -> &[Rule] {
         self.rules.get(..self.count).unwrap_or(&[])
@@ -313,16 +375,7 @@ impl Rules {
         text: &'a str,
         value: Value,
     ) -> Result<(), RuleError<'a>> {
-        let mut rest = Some(text);
-        while let Some(text) = rest {
-            let (one, after) = match cut(text, b',') {
-                Some((one, after)) => (one, Some(after)),
-                None => (text, None),
-            };
-            self.push(parse_rule_of(one, value)?)?;
-            rest = after;
-        }
-        Ok(())
+        each(text, |one| self.push(parse_rule_of(one, value)?))
     }
 
     /// Adds one environment variable of the family `base`; false when `name` is not of it.
@@ -337,7 +390,7 @@ impl Rules {
         name: &'a str,
         value: &'a str,
     ) -> Result<bool, RuleError<'a>> {
-        self.push_env_of(base, name, value, memory)
+        self.push_env_of(base, name, value, if base == PEER_MEMORY { peer_memory } else { memory })
     }
 
     pub(crate) fn push_env_of<'a>(

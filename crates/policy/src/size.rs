@@ -9,7 +9,9 @@
 //!
 //! Promises: a zero without a fraction and without `%` is "no limit" (device plugins write `0` and
 //! `0m`); everything that is not in the grammar is an error that names the text; nothing is trimmed,
-//! guessed or clamped, so a typing error can never become "unlimited". No allocation, no panic.
+//! guessed or clamped, so a typing error can never become "unlimited". Where a person writes
+//! ([`parse_written`]) a number without a unit that is below [`MIN_PLAIN_BYTES`] is an error too: `8` is
+//! `8GiB` with its unit forgotten, not eight bytes. No allocation, no panic.
 //!
 //! Does not: know any card. A percentage stays one until [`Limit::resolve`] is given the card's size.
 
@@ -17,6 +19,9 @@ use core::fmt;
 
 /// The largest size that can be written: 64 TiB, which the ledger's words can count.
 pub const MAX_BYTES: u64 = 1 << 46;
+
+/// The smallest number of bytes that may be written without a unit where a person writes.
+pub const MIN_PLAIN_BYTES: u64 = 1 << 20;
 
 /// A whole, in millionths.
 const PPM: u64 = 1_000_000;
@@ -79,6 +84,8 @@ pub enum SizeReason {
     TooSmall,
     /// A percentage that is 0, above 100, or finer than a millionth of the card.
     BadPercent,
+    /// A number without a unit, and too small to be meant in bytes.
+    NoUnit,
 }
 
 impl fmt::Display for SizeError<'_> {
@@ -96,6 +103,13 @@ impl fmt::Display for SizeError<'_> {
             SizeReason::BadPercent => {
                 "a percentage must be above 0%, at most 100%, with at most four decimals; for no limit write 0"
             }
+            SizeReason::NoUnit => {
+                let text = self.text;
+                return write!(
+                    f,
+                    "a number alone is bytes, and so few hold nothing; write {text}GiB or {text}MiB"
+                );
+            }
         })
     }
 }
@@ -108,6 +122,25 @@ impl core::error::Error for SizeError<'_> {}
 /// [`SizeError`] for everything outside the grammar in the module's head.
 pub fn parse(text: &str) -> Result<Limit, SizeError<'_>> {
     parse_inner(text).map_err(|reason| SizeError { text, reason })
+}
+
+/// Reads one size where a person writes it: [`parse`], but for a number without a unit that is too small
+/// to be meant in bytes. HAMi-core's variables are read by [`parse`] alone, since programs write them.
+///
+/// # Errors
+/// Those of [`parse`], and [`SizeReason::NoUnit`].
+pub fn parse_written(text: &str) -> Result<Limit, SizeError<'_>> {
+    match parse(text) {
+        Ok(Limit::Bytes(..MIN_PLAIN_BYTES)) if is_plain(text) => {
+            Err(SizeError { text, reason: SizeReason::NoUnit })
+        }
+        parsed => parsed,
+    }
+}
+
+/// Whether `text` is digits and nothing else.
+pub(crate) fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
 fn parse_inner(text: &str) -> Result<Limit, SizeReason> {
@@ -291,5 +324,19 @@ mod tests {
             let words = SizeError { text, reason }.to_string();
             assert!(words.contains(&format!("\"{text}\"")), "{words}");
         }
+    }
+
+    #[test]
+    fn a_forgotten_unit_is_not_bytes() {
+        for text in ["1", "8", "1024", "1048575"] {
+            let error = parse_written(text).unwrap_err();
+            assert_eq!(error.reason, SizeReason::NoUnit, "{text}");
+            assert!(error.to_string().contains(&format!("write {text}GiB or")), "{error}");
+            assert!(parse(text).is_ok(), "{text}");
+        }
+        for text in ["0", "1048576", "2147483648", "8B", "8k", "8m", "8%", "1.5g", "0m"] {
+            assert_eq!(parse_written(text), parse(text), "{text}");
+        }
+        assert_eq!(parse_written("x"), parse("x"));
     }
 }

@@ -59,6 +59,38 @@ fn a_typing_error_is_never_unlimited() {
 }
 
 #[test]
+fn a_decimal_comma_is_not_two_limits() {
+    for (text, number) in [
+        ("1,5g", "1,5g"),
+        ("8,16GiB", "8,16GiB"),
+        ("0,5g", "0,5g"),
+        ("0=1,5g,1=2g", "1,5g"),
+        ("1=2g,0=1,5g", "1,5g"),
+    ] {
+        let error = Rules::new().parse_into(text).unwrap_err();
+        assert_eq!(error, RuleError::DecimalComma(number), "{text}");
+        let words = error.to_string();
+        assert!(words.ends_with(&format!("write {}", number.replace(',', "."))), "{words}");
+    }
+    for text in ["2147483648,1=5g", "0=2147483648,5g", "8g,0=1g", "1=0,50%", "50%,0=1g"] {
+        assert!(Rules::new().parse_into(text).is_ok(), "{text}");
+    }
+    let share = crate::share::parse_into(&mut Rules::new(), "12,5%").unwrap_err().to_string();
+    assert!(share.ends_with("write 12.5%"), "{share}");
+}
+
+#[test]
+fn a_forgotten_unit_is_bytes_in_the_peers_variables_alone() {
+    let peer = "CUDA_DEVICE_MEMORY_LIMIT";
+    assert_eq!(Rules::new().push_env(peer, peer, "8"), Ok(true));
+    assert_eq!(Rules::new().push_env(peer, "CUDA_DEVICE_MEMORY_LIMIT_1", "8"), Ok(true));
+    for name in ["DIVVY_MEMORY", "DIVVY_MEMORY_1"] {
+        let error = Rules::new().push_env("DIVVY_MEMORY", name, "8").unwrap_err();
+        assert!(error.to_string().contains("write 8GiB"), "{error}");
+    }
+}
+
+#[test]
 fn errors_name_value_and_fix() {
     let text = parse_rule("0=abc").unwrap_err().to_string();
     assert!(text.contains("\"abc\"") && text.contains("8GiB"), "{text}");

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::limit::{RuleError, Rules};
 use crate::size::digits_to_u64;
+use crate::variables;
 
 /// What was found so far.
 #[derive(Clone, Debug, Default)]
@@ -47,22 +48,22 @@ impl Environment {
     /// without the limit that was meant.
     pub fn push<'a>(&mut self, name: &'a str, text: &'a str) -> Result<bool, RuleError<'a>> {
         match name {
-            "DIVVY_WEIGHT" => self.weight = parse_weight(text).map_err(RuleError::Share)?,
-            "DIVVY_PRIORITY" => {
+            variables::WEIGHT => self.weight = parse_weight(text).map_err(RuleError::Share)?,
+            variables::PRIORITY => {
                 self.priority = Some(parse_priority(text).map_err(RuleError::Share)?);
             }
-            "DIVVY_CLASS" => self.class = Some(parse_class(text).map_err(RuleError::Share)?),
-            "CUDA_TASK_PRIORITY" => {
+            variables::CLASS => self.class = Some(parse_class(text).map_err(RuleError::Share)?),
+            variables::PEER_PRIORITY => {
                 self.peer_priority = Some(task_priority(text).map_err(RuleError::Share)?);
             }
-            "GPU_CORE_UTILIZATION_POLICY" => {
+            variables::PEER_POLICY => {
                 self.is_peer_off = is_disabled(text).map_err(RuleError::Share)?;
             }
             _ => {
-                let is_own = self.own.push_env_of("DIVVY_COMPUTE", name, text, value)?;
+                let is_own = self.own.push_env_of(variables::COMPUTE, name, text, value)?;
                 self.is_own |= is_own;
                 return Ok(is_own
-                    || self.peer.push_env_of("CUDA_DEVICE_SM_LIMIT", name, text, peer_value)?);
+                    || self.peer.push_env_of(variables::PEER_COMPUTE, name, text, peer_value)?);
             }
         }
         Ok(true)

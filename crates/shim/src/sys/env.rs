@@ -50,6 +50,13 @@ pub(crate) fn for_each(mut visit: impl FnMut(&[u8], &[u8])) {
     });
 }
 
+/// Whether a variable of this name is `base`, or `base` for one device (`_0`). What only begins as `base`
+/// does is another variable.
+pub(crate) fn is_of(name: &[u8], base: &str) -> bool {
+    let rest = name.strip_prefix(base.as_bytes());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"_"))
+}
+
 /// Copies the value of `name`; none if it is not set or longer than `into`.
 pub(crate) fn copy<'a>(name: &[u8], into: &'a mut [u8]) -> Option<&'a [u8]> {
     let mut length = None;

@@ -8,6 +8,8 @@
 use core::fmt::{self, Write as _};
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
+use divvy_policy::variables::{LOG, PEER_LOG};
+
 use super::{env, errno, kernel};
 
 /// How much a line matters.
@@ -41,7 +43,7 @@ pub(crate) fn is_on(level: Level) -> bool {
 
 fn read() -> u8 {
     let mut text = [0_u8; 8];
-    if let Some(word) = env::copy(b"DIVVY_LOG", &mut text) {
+    if let Some(word) = env::copy(LOG.as_bytes(), &mut text) {
         return match word {
             b"off" => 0,
             b"warn" => 2,
@@ -50,7 +52,7 @@ fn read() -> u8 {
             _ => 1,
         };
     }
-    match env::copy(b"LIBCUDA_LOG_LEVEL", &mut text) {
+    match env::copy(PEER_LOG.as_bytes(), &mut text) {
         Some(b"0") => 0,
         Some(b"2") => 2,
         Some(b"3") => 3,

@@ -7,6 +7,8 @@
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
+use divvy_policy::variables::{COMPUTE, MEMORY, PEER_COMPUTE, PEER_MEMORY, PEER_TENANT, TENANT};
+
 use super::{env, resolve};
 
 const UNDECIDED: u8 = 0;
@@ -43,19 +45,7 @@ fn decide() -> bool {
 
 /// Whether a variable of this name gives the process a tenant or a limit.
 fn is_ours(name: &[u8]) -> bool {
-    let is_or_indexed = |word: &[u8]| {
-        name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"_"))
-    };
-    match name {
-        b"DIVVY_TENANT" => true,
-        b"CUDA_DEVICE_MEMORY_SHARED_CACHE" => true,
-        _ => [
-            &b"DIVVY_MEMORY"[..],
-            b"CUDA_DEVICE_MEMORY_LIMIT",
-            b"DIVVY_COMPUTE",
-            b"CUDA_DEVICE_SM_LIMIT",
-        ]
-        .into_iter()
-        .any(is_or_indexed),
-    }
+    let families = [MEMORY, PEER_MEMORY, COMPUTE, PEER_COMPUTE];
+    [TENANT, PEER_TENANT].into_iter().any(|word| name == word.as_bytes())
+        || families.into_iter().any(|base| env::is_of(name, base))
 }

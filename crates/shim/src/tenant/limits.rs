@@ -1,8 +1,8 @@
 //! The tenant's limits as this process's environment states them, and where the tenant's files lie.
 //!
-//! `DIVVY_MEMORY[_i]` wins over `CUDA_DEVICE_MEMORY_LIMIT[_i]` as a family: one of them set means
-//! that none of the other counts; what caps device time is read alike. A value that is not in the grammar is said once, in words, and
-//! fails the whole: a typing error never becomes "unlimited".
+//! `DIVVY_MEMORY[_i]` wins over `CUDA_DEVICE_MEMORY_LIMIT[_i]` as a family: where one of the first is set,
+//! the second is ignored; caps of device time are read alike. A value that is not in the grammar is logged
+//! once and rejects the whole: a typing error never becomes "unlimited".
 //!
 //! Read once, when the process attaches. Touches no file.
 
@@ -12,15 +12,13 @@ use divvy_abi::config::{self, Config};
 use divvy_policy::limit::Rules;
 use divvy_policy::share::Environment;
 use divvy_policy::size::{self, Limit};
+use divvy_policy::variables::{CONTEXT, FAIL, MEMORY, PEER_MEMORY, PEER_TENANT, TENANT};
 
 use super::reason::{self, Reason};
 use crate::sys::env;
 
 /// Longest path of a tenant directory, with its end.
 pub(crate) const PATH_BYTES: usize = 256;
-
-const OWN: &str = "DIVVY_MEMORY";
-const PEER: &str = "CUDA_DEVICE_MEMORY_LIMIT";
 
 /// A directory's path, NUL-terminated, in storage of its own.
 #[derive(Clone, Copy, Debug)]
@@ -87,19 +85,19 @@ pub(crate) enum Place {
 /// Finds the tenant's directory.
 pub(crate) fn place() -> Place {
     let mut buffer = [0_u8; PATH_BYTES];
-    match env_path("DIVVY_TENANT", &mut buffer) {
+    match env_path(TENANT, &mut buffer) {
         EnvPath::Set(path) => {
             let mut directory = Directory::new();
             return match directory.push(path) {
                 true => Place::Owned(directory),
-                false => Place::TooLong("DIVVY_TENANT"),
+                false => Place::TooLong(TENANT),
             };
         }
-        EnvPath::TooLong => return Place::TooLong("DIVVY_TENANT"),
+        EnvPath::TooLong => return Place::TooLong(TENANT),
         EnvPath::Unset => {}
     }
     let mut directory = Directory::new();
-    let fits = match env_path("CUDA_DEVICE_MEMORY_SHARED_CACHE", &mut buffer) {
+    let fits = match env_path(PEER_TENANT, &mut buffer) {
         EnvPath::Set(path) => beside(path, &mut directory),
         EnvPath::TooLong => false,
         EnvPath::Unset => {
@@ -110,7 +108,7 @@ pub(crate) fn place() -> Place {
     };
     match fits {
         true => Place::Shared(directory),
-        false => Place::TooLong("CUDA_DEVICE_MEMORY_SHARED_CACHE"),
+        false => Place::TooLong(PEER_TENANT),
     }
 }
 
@@ -158,13 +156,12 @@ fn beside(path: &[u8], directory: &mut Directory) -> bool {
 /// The limits of the environment as a config; `None` when one of them cannot be understood, which
 /// has been said then.
 pub(crate) fn from_environment() -> Option<Config> {
-    let mut own = false;
-    env::for_each(|name, _| own |= name.starts_with(OWN.as_bytes()));
-    let base = if own { OWN } else { PEER };
+    let own = env::any(|name, _| env::is_of(name, MEMORY));
+    let base = if own { MEMORY } else { PEER_MEMORY };
     let mut rules = Rules::new();
     let mut understood = true;
     env::for_each(|name, value| {
-        if !name.starts_with(base.as_bytes()) {
+        if !env::is_of(name, base) {
             return;
         }
         let (Ok(name), Ok(value)) = (str::from_utf8(name), str::from_utf8(value)) else {
@@ -201,25 +198,23 @@ pub(crate) fn from_environment() -> Option<Config> {
     understood.then_some(config)
 }
 
-/// What a context is to be charged by `DIVVY_CONTEXT_MEMORY`, for cards that have not been measured;
-/// 0 leaves it to the built-in table. `None`, said once, for what is no size in bytes.
+/// What a context is to be charged by [`CONTEXT`], for cards that have not been measured; 0 leaves it to
+/// the built-in table. `None`, logged once, for what is no size in bytes.
 fn context_bytes() -> Option<u64> {
     let mut text = [0_u8; 24];
-    let Some(value) = env::copy(b"DIVVY_CONTEXT_MEMORY", &mut text) else { return Some(0) };
+    let Some(value) = env::copy(CONTEXT.as_bytes(), &mut text) else { return Some(0) };
     let value = str::from_utf8(value).unwrap_or("(not text)");
-    match size::parse(value) {
+    match size::parse_written(value) {
         Ok(Limit::Bytes(bytes)) => Some(bytes),
         Ok(Limit::Unlimited | Limit::Ppm(_)) => {
             reason::tell(
                 Reason::BadLimit,
-                format_args!(
-                    "DIVVY_CONTEXT_MEMORY: \"{value}\" is no amount; write for example 500MiB"
-                ),
+                format_args!("{CONTEXT}: \"{value}\" is no amount; write for example 500MiB"),
             );
             None
         }
         Err(error) => {
-            reason::tell(Reason::BadLimit, format_args!("DIVVY_CONTEXT_MEMORY: {error}"));
+            reason::tell(Reason::BadLimit, format_args!("{CONTEXT}: {error}"));
             None
         }
     }
@@ -229,12 +224,12 @@ fn context_bytes() -> Option<u64> {
 pub(crate) fn fails_open() -> bool {
     let mut open = false;
     env::for_each(|name, value| {
-        if name == b"DIVVY_FAIL" {
+        if name == FAIL.as_bytes() {
             open = value == b"open";
             if !open && value != b"closed" && !value.is_empty() {
                 reason::tell(
                     Reason::BadLimit,
-                    format_args!("DIVVY_FAIL is neither open nor closed; closed is assumed"),
+                    format_args!("{FAIL} is neither open nor closed; closed is assumed"),
                 );
             }
         }

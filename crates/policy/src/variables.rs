@@ -1,0 +1,236 @@
+//! Every environment variable that Divvy reads, once: its name, who reads it, how its value is judged.
+//!
+//! The parsers name their variables by the constants here. [`VARIABLES`] is what `divvy doctor` judges
+//! and what `docs/guide/environment.md` lists; tests compare them, and look for a name that is read and
+//! not here. Holds texts and decides nothing: what is not used is not linked.
+
+/// Limits of memory; `_<i>` for one device.
+pub const MEMORY: &str = "DIVVY_MEMORY";
+/// The same in HAMi-core's names.
+pub const PEER_MEMORY: &str = "CUDA_DEVICE_MEMORY_LIMIT";
+/// Caps of device time; `_<i>` for one device.
+pub const COMPUTE: &str = "DIVVY_COMPUTE";
+/// The same in HAMi-core's names.
+pub const PEER_COMPUTE: &str = "CUDA_DEVICE_SM_LIMIT";
+/// HAMi-core's switch for its caps.
+pub const PEER_POLICY: &str = "GPU_CORE_UTILIZATION_POLICY";
+/// The weight.
+pub const WEIGHT: &str = "DIVVY_WEIGHT";
+/// The priority.
+pub const PRIORITY: &str = "DIVVY_PRIORITY";
+/// The same in HAMi-core's numbers.
+pub const PEER_PRIORITY: &str = "CUDA_TASK_PRIORITY";
+/// The class.
+pub const CLASS: &str = "DIVVY_CLASS";
+/// The tenant's directory.
+pub const TENANT: &str = "DIVVY_TENANT";
+/// HAMi-core's file, which names the tenant.
+pub const PEER_TENANT: &str = "CUDA_DEVICE_MEMORY_SHARED_CACHE";
+/// What happens when Divvy fails.
+pub const FAIL: &str = "DIVVY_FAIL";
+/// What a context is charged.
+pub const CONTEXT: &str = "DIVVY_CONTEXT_MEMORY";
+/// What the library says.
+pub const LOG: &str = "DIVVY_LOG";
+/// The same in HAMi-core's numbers.
+pub const PEER_LOG: &str = "LIBCUDA_LOG_LEVEL";
+/// The library that is preloaded.
+pub const LIBRARY: &str = "DIVVY_LIBRARY";
+/// The simulated driver.
+pub const SIM: &str = "DIVVY_SIM";
+/// The small client programs.
+pub const CLIENTS: &str = "DIVVY_CLIENTS";
+/// Further directories of tenants.
+pub const TENANT_ROOT: &str = "DIVVY_TENANT_ROOT";
+/// Where daemons lock devices.
+pub const DEVICE_LOCKS: &str = "DIVVY_DEVICE_LOCKS";
+
+/// Who reads a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// The preloaded library, in programs.
+    Library,
+    /// The command `divvy`.
+    Command,
+    /// Nobody: HAMi-core does, and Divvy needs it not.
+    Nobody,
+}
+
+/// How a value is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// By [`crate::limit::Rules::push_env`].
+    Memory,
+    /// By [`crate::share::Environment::push`].
+    Share,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// An amount, by [`crate::size::parse_written`].
+    Amount,
+    /// A tenant's directory.
+    Tenant,
+    /// A path from which the tenant's directory is made.
+    TenantPath,
+    /// A file that is there.
+    File,
+    /// A directory that is there.
+    Directory,
+    /// Directories, separated by colons.
+    Directories,
+    /// A directory that is made where it is missing.
+    Place,
+    /// Not read, and why.
+    Ignored(&'static str),
+}
+
+/// One variable.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether `NAME_<i>` is the same for device i.
+    pub per_device: bool,
+    /// Who reads it.
+    pub reader: Reader,
+    /// How its value is judged.
+    pub value: Value,
+    /// What it means, for the page; Markdown.
+    pub meaning: &'static str,
+}
+
+const fn library(name: &'static str, value: Value, meaning: &'static str) -> Variable {
+    Variable { name, per_device: false, reader: Reader::Library, value, meaning }
+}
+
+const fn command(name: &'static str, value: Value, meaning: &'static str) -> Variable {
+    Variable { name, per_device: false, reader: Reader::Command, value, meaning }
+}
+
+const fn ignored(name: &'static str, why: &'static str) -> Variable {
+    let value = Value::Ignored(why);
+    Variable { name, per_device: false, reader: Reader::Nobody, value, meaning: why }
+}
+
+const fn each_device(variable: Variable) -> Variable {
+    Variable { per_device: true, ..variable }
+}
+
+/// All of them, as the page lists them.
+pub const VARIABLES: &[Variable] = &[
+    each_device(library(
+        MEMORY,
+        Value::Memory,
+        "the limit of every device, of device i; a [size](limits.md)",
+    )),
+    each_device(library(
+        PEER_MEMORY,
+        Value::Memory,
+        "the same in HAMi-core's names, where a number without a unit is bytes; read if there is no \
+         `DIVVY_MEMORY`",
+    )),
+    each_device(library(
+        COMPUTE,
+        Value::Share,
+        "the cap on every device's time, on device i's; a [share](limits.md#time)",
+    )),
+    library(WEIGHT, Value::Share, "as `--weight` of `divvy run`"),
+    library(PRIORITY, Value::Share, "as `--priority`"),
+    library(CLASS, Value::Share, "as `--class`"),
+    each_device(library(
+        PEER_COMPUTE,
+        Value::Share,
+        "a cap in percent, in HAMi-core's names; 0, and 100 or more, is none. Read if there is no \
+         `DIVVY_COMPUTE`",
+    )),
+    library(
+        PEER_POLICY,
+        Value::Share,
+        "`disable` lifts the caps of `CUDA_DEVICE_SM_LIMIT`; `default` and `force` keep them",
+    ),
+    library(
+        PEER_PRIORITY,
+        Value::Share,
+        "0 is high, 1 and more is low. Read if there is no `DIVVY_PRIORITY`",
+    ),
+    library(
+        TENANT,
+        Value::Tenant,
+        "the tenant's directory; `divvy run` sets it. Its limits come before the variables above",
+    ),
+    library(
+        PEER_TENANT,
+        Value::TenantPath,
+        "names the tenant by a path: for `/a/b/x.cache` the tenant is `/a/b/.divvy/x`",
+    ),
+    library(
+        FAIL,
+        Value::Word(&["closed", "open"]),
+        "`closed` (default): whatever Divvy cannot do means that memory is refused; `open`: the program \
+         then runs without limits",
+    ),
+    library(
+        CONTEXT,
+        Value::Amount,
+        "what each context is charged, such as `500MiB`; for cards that are not in the built-in table",
+    ),
+    library(
+        LOG,
+        Value::Word(&["off", "error", "warn", "info", "debug"]),
+        "`off`, `error` (default), `warn`, `info`, `debug`: what the library says on standard error",
+    ),
+    library(
+        PEER_LOG,
+        Value::Word(&["0", "1", "2", "3", "4"]),
+        "0 to 4, the same in HAMi-core's numbers. Read if there is no `DIVVY_LOG`",
+    ),
+    command(LIBRARY, Value::File, "the library to preload"),
+    command(SIM, Value::Directory, "the directory of the simulated driver"),
+    command(
+        CLIENTS,
+        Value::Directory,
+        "the directory of the clients of demonstration and benchmarks",
+    ),
+    command(
+        TENANT_ROOT,
+        Value::Directories,
+        "more directories of tenants for `divvy ps`, `set`, `top`, `trace` and the daemon, separated by \
+         colons",
+    ),
+    command(
+        DEVICE_LOCKS,
+        Value::Place,
+        "where [daemons](daemon.md) of one machine lock the devices they divide; else \
+         `/tmp/.divvy-devices`",
+    ),
+    command(
+        "XDG_RUNTIME_DIR",
+        Value::Directory,
+        "where tenants are made; else `/dev/shm`, else `/tmp`",
+    ),
+    command(
+        "XDG_CACHE_HOME",
+        Value::Place,
+        "where `divvy doctor` keeps what a context takes, and `divvy run` looks for it; else `~/.cache`",
+    ),
+    command(
+        "CUDA_MPS_PIPE_DIRECTORY",
+        Value::Place,
+        "where `divvy doctor` and the daemon look for an [MPS](../reason-codes.md) daemon; else \
+         `/tmp/nvidia-mps`",
+    ),
+    ignored("ACTIVE_OOM_KILLER", "Divvy refuses memory and kills nobody"),
+    ignored("CUDA_REDIRECT", "Divvy does not load itself a second time"),
+    ignored("RECORD_KERNEL_INTERVAL", "Divvy measures the time of kernels and notes no last one"),
+    ignored(
+        "CUDA_OVERSUBSCRIBE",
+        "Divvy moves no device memory to the host, and neither does HAMi-core",
+    ),
+];
+
+/// The variable that `name` is, with or without a device's number.
+pub fn find(name: &str) -> Option<&'static Variable> {
+    let base = name.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('_');
+    VARIABLES.iter().find(|known| {
+        known.name == name || (known.per_device && base.is_some_and(|base| base == known.name))
+    })
+}
