@@ -16,9 +16,10 @@ use anyhow::{Context, Result, bail};
 use divvy_abi::config::{Rule, selector};
 use divvy_policy::share;
 
+use crate::cards::Cards;
 use crate::failure::usage;
 use crate::share_args::ShareArgs;
-use crate::{gpus, install, json, limits, out, tenant_dir};
+use crate::{install, json, limits, out, tenant_dir};
 
 /// The version of the specification: the oldest that all three runtimes of today read.
 const CDI_VERSION: &str = "0.6.0";
@@ -191,9 +192,10 @@ fn write_whole(file: &Path, text: &str) -> Result<()> {
 
 /// The limits as variables: what the library in a container reads.
 fn environment(args: &Args) -> Result<Vec<String>> {
-    let gpus = gpus::list(Path::new(gpus::PROC));
-    let memory = limits::rules(&args.memory, &gpus)?;
-    let share = args.share.read(&gpus)?;
+    // A shortened UUID is completed only to be refused by its whole name.
+    let uuids: Vec<String> = Cards::of_kernel().into_iter().map(|card| card.uuid).collect();
+    let memory = limits::rules(&args.memory, &uuids)?;
+    let share = args.share.read(&uuids)?;
     if memory.is_empty() && share.is_empty() {
         return Err(usage(
             "a device without a limit would do nothing: give --memory, --compute, --weight, \

@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use divvy_abi::config::{Config, GateLine, gate};
+use divvy_abi::config::{Config, GateLine, Rule, gate};
 use divvy_abi::usage::Kind;
 use divvy_policy::limit::{self, UuidText};
 use divvy_policy::share;
 
 use crate::daemon::wire::View;
 use crate::doctor::Reason;
+use crate::limits;
 use crate::snapshot::{self, DeviceSnapshot, ProcessSnapshot, Snapshot};
 use crate::tenant_dir::{self, Owner};
 
@@ -35,6 +36,16 @@ pub(crate) struct Tenant {
     pub(crate) class: &'static str,
     /// Whether it was stopped by `divvy set --pause`.
     pub(crate) paused: bool,
+    /// Its limits of memory, as `divvy set` would write them.
+    pub(crate) memory: Vec<String>,
+    /// Its caps of device time, alike.
+    pub(crate) compute: Vec<String>,
+    /// The limits of memory, understood.
+    #[serde(skip)]
+    pub(crate) rules: Vec<Rule>,
+    /// The caps, understood.
+    #[serde(skip)]
+    pub(crate) compute_rules: Vec<Rule>,
     /// Why its time is not divided by turns as it should be.
     pub(crate) reasons: Vec<Note>,
     /// Devices its processes have used.
@@ -157,7 +168,13 @@ fn assemble(directory: &Path, snapshot: &Snapshot, owner: Option<(Owner, bool)>)
         snapshot.living().map(|process| self::process(process, snapshot)).collect();
     processes.sort_by_key(|process| (process.pid_namespace, process.pid));
     let config = snapshot.config.as_ref();
+    let rules = config.map(Config::rules).unwrap_or_default();
+    let compute = config.map(Config::compute_rules).unwrap_or_default();
     Tenant {
+        memory: rules.iter().map(limits::text).collect(),
+        compute: compute.iter().map(limits::text).collect(),
+        rules: rules.to_vec(),
+        compute_rules: compute.to_vec(),
         name: name.or(base).unwrap_or_default(),
         directory: directory.display().to_string(),
         owner_alive: owner.as_ref().map(|(_, alive)| *alive),

@@ -1,47 +1,77 @@
-//! `--memory` and `--compute` in words, turned into the rules of a tenant's config.
+//! `--memory` and `--compute` in words, turned into the rules of a tenant's config or into a change of them.
 //!
-//! The grammars are `divvy_policy::limit`'s and `divvy_policy::share`'s; this adds one convenience, a UUID cut short
-//! (`GPU-01ab=8GiB`), which must name exactly one GPU. Every error is a usage error and comes before
+//! The grammars are `divvy_policy`'s (`limit`, `share`, `change`); this adds one convenience, a UUID cut
+//! short (`GPU-01ab=8GiB`), which must name exactly one GPU. Every error is a usage error and comes before
 //! anything has been started.
 
 use anyhow::Result;
 use divvy_abi::config::{
     Config, FLAG_FAIL_OPEN, FLAG_STRICT, MAX_RULES, NAME_BYTES, Rule, quantity, selector,
 };
+use divvy_policy::change::Steps;
 use divvy_policy::limit::{Rules, UuidText, parse_uuid};
 use divvy_policy::share;
 
 use crate::failure::usage;
-use crate::gpus::Gpu;
+use crate::sizes;
 
-/// The rules that `--memory` asks for by `specs` on a machine with `gpus`.
-pub(crate) fn rules(specs: &[String], gpus: &[Gpu]) -> Result<Rules> {
-    collect("--memory", specs, gpus, |rules, part| {
-        rules.parse_into(part).map_err(|error| error.to_string())
-    })
+/// The option for memory.
+pub(crate) const MEMORY: &str = "--memory";
+/// The option for device time.
+pub(crate) const COMPUTE: &str = "--compute";
+
+/// The rules that `--memory` asks for by `specs` where devices have these UUIDs.
+pub(crate) fn rules(specs: &[String], uuids: &[String]) -> Result<Rules> {
+    let mut rules = Rules::new();
+    each(MEMORY, specs, uuids, |text| rules.parse_into(text).map_err(|error| error.to_string()))?;
+    Ok(rules)
 }
 
 /// The same of `--compute`.
-pub(crate) fn compute_rules(specs: &[String], gpus: &[Gpu]) -> Result<Rules> {
-    collect("--compute", specs, gpus, |rules, part| {
-        share::parse_into(rules, part).map_err(|error| error.to_string())
-    })
+pub(crate) fn compute_rules(specs: &[String], uuids: &[String]) -> Result<Rules> {
+    let mut rules = Rules::new();
+    each(COMPUTE, specs, uuids, |text| {
+        share::parse_into(&mut rules, text).map_err(|error| error.to_string())
+    })?;
+    Ok(rules)
 }
 
-fn collect(
+/// The change of a running tenant's limits that `--memory` asks for.
+pub(crate) fn steps(specs: &[String], uuids: &[String]) -> Result<Steps> {
+    let mut steps = Steps::new();
+    each(MEMORY, specs, uuids, |text| steps.parse_into(text).map_err(|error| error.to_string()))?;
+    Ok(steps)
+}
+
+/// The same of `--compute`.
+pub(crate) fn compute_steps(specs: &[String], uuids: &[String]) -> Result<Steps> {
+    let mut steps = Steps::new();
+    each(COMPUTE, specs, uuids, |text| {
+        share::parse_steps(&mut steps, text).map_err(|error| error.to_string())
+    })?;
+    Ok(steps)
+}
+
+fn each(
     option: &str,
     specs: &[String],
-    gpus: &[Gpu],
-    parse: impl Fn(&mut Rules, &str) -> Result<(), String>,
-) -> Result<Rules> {
-    let mut rules = Rules::new();
+    uuids: &[String],
+    mut parse: impl FnMut(&str) -> Result<(), String>,
+) -> Result<()> {
     for spec in specs {
-        for part in spec.split(',') {
-            let part = complete(option, part, gpus)?;
-            parse(&mut rules, &part).map_err(|error| usage(format!("{option} {spec}: {error}")))?;
-        }
+        let text = complete(option, spec, uuids)?;
+        parse(&text).map_err(|error| usage(format!("{option} {spec}: {error}")))?;
     }
-    Ok(rules)
+    Ok(())
+}
+
+/// `spec`, a list of limits of `option`, with its shortened UUIDs written out.
+///
+/// # Errors
+/// A usage error where one names no device, or several.
+pub(crate) fn complete(option: &str, spec: &str, uuids: &[String]) -> Result<String> {
+    let parts = spec.split(',').map(|part| complete_one(option, part, uuids));
+    Ok(parts.collect::<Result<Vec<_>>>()?.join(","))
 }
 
 /// Writes `rules` over the rules in `to`; how many count.
@@ -50,21 +80,6 @@ pub(crate) fn put(to: &mut [Rule; MAX_RULES], rules: &[Rule]) -> u32 {
         *to = *from;
     }
     u32::try_from(rules.len().min(MAX_RULES)).unwrap_or(0)
-}
-
-/// `old` with each of `new` in place of the rule for the same devices, or after the others.
-///
-/// # Errors
-/// A usage error when there are more than a config holds.
-pub(crate) fn merged(old: &[Rule], new: &[Rule]) -> Result<Vec<Rule>> {
-    let devices = |rule: &Rule| (rule.selector, rule.index, rule.uuid);
-    let is_new = |rule: &Rule| new.iter().any(|one| devices(one) == devices(rule));
-    let kept = old.iter().filter(|rule| !is_new(rule)).copied();
-    let all: Vec<Rule> = kept.chain(new.iter().copied()).collect();
-    if all.len() > MAX_RULES {
-        return Err(usage(format!("more than {MAX_RULES} limits: keep one per device")));
-    }
-    Ok(all)
 }
 
 /// A rule as it could have been written.
@@ -91,6 +106,23 @@ pub(crate) fn text(rule: &Rule) -> String {
     devices + &value
 }
 
+/// A rule in a table: its device, and its limit.
+pub(crate) fn cells(rule: &Rule) -> (String, String) {
+    let text = text(rule);
+    let (device, limit) = text.split_once('=').unwrap_or(("all", &text));
+    let limit = match rule.quantity {
+        quantity::UNLIMITED => "-".to_owned(),
+        quantity::BYTES => sizes::text(rule.value),
+        _ => limit.to_owned(),
+    };
+    (short(device), limit)
+}
+
+/// A device's name in a table: the beginning of a UUID, which `divvy set` completes again.
+pub(crate) fn short(device: &str) -> String {
+    device.chars().take(12).collect()
+}
+
 /// Millionths as a percentage without needless digits: `12.5%`.
 pub(crate) fn percent(ppm: u64) -> String {
     let text = format!("{}.{:04}", ppm / 10_000, ppm % 10_000);
@@ -98,18 +130,19 @@ pub(crate) fn percent(ppm: u64) -> String {
 }
 
 /// `part` with a shortened UUID written out.
-fn complete(option: &str, part: &str, gpus: &[Gpu]) -> Result<String> {
+fn complete_one(option: &str, part: &str, uuids: &[String]) -> Result<String> {
     let Some((name, size)) = part.split_once('=') else { return Ok(part.to_owned()) };
-    if !name.starts_with("GPU-") || parse_uuid(name).is_some() {
+    let is_uuid = ["GPU-", "MIG-"].iter().any(|prefix| name.starts_with(prefix));
+    if !is_uuid || parse_uuid(name).is_some() {
         return Ok(part.to_owned());
     }
     let lower = name.to_ascii_lowercase();
-    let found: Vec<&Gpu> =
-        gpus.iter().filter(|gpu| gpu.uuid.to_ascii_lowercase().starts_with(&lower)).collect();
-    let known = || gpus.iter().map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>().join(", ");
+    let found: Vec<&String> =
+        uuids.iter().filter(|uuid| uuid.to_ascii_lowercase().starts_with(&lower)).collect();
+    let known = || uuids.join(", ");
     match found.as_slice() {
-        [one] => Ok(format!("{}={size}", one.uuid)),
-        [] if gpus.is_empty() => Err(usage(format!(
+        [one] => Ok(format!("{one}={size}")),
+        [] if uuids.is_empty() => Err(usage(format!(
             "{option} {part}: \"{name}\" is not a whole UUID and no GPU is known here to complete \
              it from; write all 36 characters, or an index such as 0={size}"
         ))),
@@ -147,16 +180,15 @@ mod tests {
 
     use super::*;
 
-    fn gpu(uuid: &str) -> Gpu {
-        Gpu { uuid: uuid.to_owned(), name: String::new(), bus: String::new() }
-    }
-
-    fn machine() -> Vec<Gpu> {
-        vec![
-            gpu("GPU-0aaaaaaa-0000-0000-0000-000000000001"),
-            gpu("GPU-0aaaaaaa-0000-0000-0000-000000000002"),
-            gpu("GPU-0bbbbbbb-0000-0000-0000-000000000003"),
+    fn machine() -> Vec<String> {
+        [
+            "GPU-0aaaaaaa-0000-0000-0000-000000000001",
+            "GPU-0aaaaaaa-0000-0000-0000-000000000002",
+            "GPU-0bbbbbbb-0000-0000-0000-000000000003",
+            "MIG-0ccccccc-0000-0000-0000-000000000004",
         ]
+        .map(str::to_owned)
+        .to_vec()
     }
 
     fn words(spec: &str) -> String {
@@ -165,10 +197,14 @@ mod tests {
 
     #[test]
     fn a_short_uuid_names_one_gpu() {
-        let rules = rules(&["GPU-0B=2GiB".to_owned(), "8GiB".to_owned()], &machine()).unwrap();
-        let uuid = parse_uuid("GPU-0bbbbbbb-0000-0000-0000-000000000003").unwrap();
-        assert_eq!(resolve(rules.as_slice(), Some(2), &uuid, 1 << 40), Ok(Some(2 << 30)));
-        assert_eq!(resolve(rules.as_slice(), Some(0), &[0; 16], 1 << 40), Ok(Some(8 << 30)));
+        let specs = ["GPU-0B=2GiB", "8GiB,MIG-0=1GiB"].map(str::to_owned);
+        let rules = rules(&specs, &machine()).unwrap();
+        let limit = |index, uuid: &str| {
+            resolve(rules.as_slice(), Some(index), &parse_uuid(uuid).unwrap(), 1 << 40)
+        };
+        assert_eq!(limit(2, &machine()[2]), Ok(Some(2 << 30)));
+        assert_eq!(limit(0, &machine()[0]), Ok(Some(8 << 30)));
+        assert_eq!(limit(3, &machine()[3]), Ok(Some(1 << 30)));
     }
 
     #[test]
@@ -181,10 +217,13 @@ mod tests {
 
     #[test]
     fn a_bad_limit_names_itself() {
-        for spec in ["abc", "-1", "010g", "", "0=", "8GiB,,"] {
+        for spec in ["abc", "-1", "010g", "", "0=", "8GiB,,", "8", "0=8", "1,5g"] {
             let text = words(spec);
             assert!(text.starts_with(&format!("--memory {spec}:")), "{text}");
         }
+        assert!(
+            words("8").ends_with("write 8GiB or 8MiB") && words("1,5g").ends_with("write 1.5g")
+        );
         assert_eq!(crate::failure::code_of(&rules(&["x".to_owned()], &[]).unwrap_err()), 2);
     }
 
@@ -201,21 +240,26 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_limit_replaces_the_one_for_the_same_devices() {
-        let parse = |spec: &str| rules(&[spec.to_owned()], &[]).unwrap();
-        let old = parse("8GiB,1=50%");
-        let new = merged(old.as_slice(), parse("1500m,2=0").as_slice()).unwrap();
-        assert_eq!(new.iter().map(text).collect::<Vec<_>>(), ["1=50%", "1500MiB", "2=0"]);
-        let odd = parse("GPU-0bbbbbbb-0000-0000-0000-000000000003=12.5%,3=1025B");
-        let words: Vec<_> = odd.as_slice().iter().map(text).collect();
-        assert_eq!(words, ["GPU-0bbbbbbb-0000-0000-0000-000000000003=12.5%", "3=1025B"]);
-        let many: Vec<Rule> =
-            (0..30).map(|i| Rule { uuid: [i; 16], selector: selector::UUID, ..new[0] }).collect();
-        assert!(merged(&many, &new).is_ok());
-        let more: Vec<Rule> =
-            (30..34).map(|i| Rule { uuid: [i; 16], selector: selector::UUID, ..new[0] }).collect();
-        assert_eq!(crate::failure::code_of(&merged(&many, &more).unwrap_err()), 2);
+    fn rules_read_as_they_are_written() {
+        let odd = "GPU-0bbbbbbb-0000-0000-0000-000000000003=12.5%,3=1025B";
+        for spec in ["8GiB", "1500MiB,2=0", odd] {
+            let rules = rules(&[spec.to_owned()], &[]).unwrap();
+            let words: Vec<_> = rules.as_slice().iter().map(text).collect();
+            assert_eq!(words.join(","), spec);
+        }
         assert_eq!((percent(1), percent(1_000_000)), ("0.0001%".to_owned(), "100%".to_owned()));
+    }
+
+    #[test]
+    fn a_change_may_give_back() {
+        let steps = steps(&["8GiB,GPU-0B=default".to_owned()], &machine()).unwrap();
+        assert_eq!(
+            steps.iter().map(|step| step.limit.is_none()).collect::<Vec<_>>(),
+            [false, true]
+        );
+        let share = compute_steps(&["default".to_owned()], &[]).unwrap();
+        assert!(share.gives_back());
+        assert!(rules(&["default".to_owned()], &[]).is_err(), "nothing is started with it");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 mod audit;
 mod bench;
+mod cards;
 mod cdi;
 mod change;
 mod child;
@@ -31,6 +32,7 @@ mod ledger;
 mod limits;
 mod metrics;
 mod out;
+mod promised;
 mod ps;
 mod run;
 mod set;
@@ -39,6 +41,7 @@ mod signals;
 mod sizes;
 mod snapshot;
 mod stage;
+mod started;
 mod table;
 mod tenant_dir;
 mod top;
@@ -72,6 +75,8 @@ enum Command {
     Cdi(cdi::Args),
     #[command(name = child::START, hide = true)]
     Start(child::StartArgs),
+    #[command(name = cards::LIST, hide = true)]
+    ListDevices(cards::ListArgs),
 }
 
 fn main() -> ExitCode {
@@ -116,6 +121,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Bench(args) => bench::run(&args),
         Command::Cdi(args) => cdi::run(&args),
         Command::Start(args) => child::start(&args),
+        Command::ListDevices(args) => cards::answer(&args),
     }
 }
 
@@ -132,13 +138,14 @@ mod tests {
             for argument in command.get_arguments() {
                 assert!(argument.get_help().is_some(), "{path} {} has no help", argument.get_id());
             }
-            let inner: Vec<_> = command.get_subcommands().collect();
+            let inner: Vec<_> =
+                command.get_subcommands().filter(|next| !next.is_hide_set()).collect();
             if inner.is_empty() {
                 let json = command.get_arguments().any(|a| a.get_long() == Some("json"));
                 assert!(json, "{path} has no --json");
                 assert!(command.get_long_about().is_some(), "{path} has no long help");
             }
-            for next in inner.into_iter().filter(|next| !next.is_hide_set()) {
+            for next in inner {
                 walk(next, &format!("{path} {}", next.get_name()));
             }
         }

@@ -7,11 +7,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
+use divvy_abi::config::Rule;
 
 use crate::daemon::client;
 use crate::daemon::wire::View;
 use crate::ledger::{self, Tenant};
 use crate::metrics::{self, Sources};
+use crate::promised::{self, Claim};
 use crate::table::Table;
 use crate::{discover, json, limits, out, sizes};
 
@@ -50,10 +52,12 @@ pub(crate) struct Args {
 }
 
 /// What `--json` prints.
-#[derive(Debug, serde::Serialize)]
+#[derive(Debug, Default, serde::Serialize)]
 struct Listing {
     tenants: Vec<Tenant>,
     unreadable: Vec<Unreadable>,
+    /// What limits add up to where that is more than a device has.
+    notes: Vec<String>,
 }
 
 /// A tenant that cannot be shown.
@@ -65,7 +69,7 @@ pub(crate) struct Unreadable {
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
     if args.openmetrics {
-        let Listing { tenants, unreadable } = list(&args.root);
+        let Listing { tenants, unreadable, notes: _ } = list(&args.root);
         let unreadable = unreadable.len();
         out::text(&metrics::text(&Sources { tenants: &tenants, unreadable, view: None }))?;
         return Ok(0);
@@ -93,7 +97,8 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 
 fn list(extra: &[PathBuf]) -> Listing {
     let (tenants, unreadable) = tenants(extra, &client::views());
-    Listing { tenants, unreadable }
+    let notes = promised::notes(&Claim::of_all(&tenants), &promised::cards(&tenants));
+    Listing { tenants, unreadable, notes }
 }
 
 /// The tenants there are to see, by name, with what the daemons say of them; and those whose files
@@ -138,12 +143,10 @@ fn render(listing: &Listing, with_processes: bool) -> String {
     for tenant in &listing.tenants {
         let command = shorten(&tenant.command.join(" "));
         let count = tenant.processes.len().to_string();
-        if tenant.devices.is_empty() {
-            let dash = || "-".to_owned();
-            let cells =
-                [tenant.name.clone(), dash(), dash(), dash(), dash(), dash(), count, command];
-            tenants.row(cells);
-            continue;
+        for (gpu, limit) in before_use(tenant, &tenant.rules) {
+            let [held, peak, refused] = ["-"; 3].map(str::to_owned);
+            let (count, command) = (count.clone(), command.clone());
+            tenants.row([tenant.name.clone(), gpu, held, limit, peak, refused, count, command]);
         }
         for device in &tenant.devices {
             tenants.row([
@@ -177,10 +180,23 @@ fn render(listing: &Listing, with_processes: bool) -> String {
             text.push_str(&format!("\n{}: {}: {}\n", tenant.name, note.reason, note.detail));
         }
     }
+    for note in &listing.notes {
+        text.push_str(&format!("\nnote: {note}\n"));
+    }
     for one in &listing.unreadable {
         text.push_str(&format!("\n{}: {}\n", one.directory, one.reason));
     }
     text
+}
+
+/// The limits of a tenant that has not called the driver yet, and so has no device: what is in the columns
+/// of the device and of the limit.
+fn before_use(tenant: &Tenant, rules: &[Rule]) -> Vec<(String, String)> {
+    match (tenant.devices.as_slice(), rules) {
+        ([], []) => vec![("-".to_owned(), "-".to_owned())],
+        ([], rules) => rules.iter().map(limits::cells).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// The compute share, of tenants that have one or have been timed.
@@ -199,17 +215,23 @@ fn times(tenants: &[Tenant]) -> Table {
     ]);
     for tenant in tenants {
         let is_plain = tenant.weight == 0 && tenant.priority == "normal" && !tenant.paused;
+        let weight = match tenant.weight {
+            0 => "-".to_owned(),
+            weight => weight.to_string(),
+        };
+        let class = if tenant.class == "latency" { ", latency" } else { "" };
+        let priority = format!("{}{class}", tenant.priority);
+        for (gpu, share) in before_use(tenant, &tenant.compute_rules) {
+            if !is_plain || !tenant.compute_rules.is_empty() {
+                table.row([tenant.name.clone(), gpu, share, weight.clone(), priority.clone()]);
+            }
+        }
         for device in &tenant.devices {
             let is_free = device.share_ppm.is_none() && device.gate == "free";
             if is_plain && is_free && device.used_ns == 0 {
                 continue;
             }
             let share = device.share_ppm.map(|ppm| limits::percent(u64::from(ppm)));
-            let weight = match tenant.weight {
-                0 => "-".to_owned(),
-                weight => weight.to_string(),
-            };
-            let class = if tenant.class == "latency" { ", latency" } else { "" };
             let active = match device.active {
                 0 | 1 => String::new(),
                 active => format!(", {active} at once"),
@@ -218,8 +240,8 @@ fn times(tenants: &[Tenant]) -> Table {
                 tenant.name.clone(),
                 gpu(device.index, &device.uuid),
                 share.unwrap_or_else(|| "-".to_owned()),
-                weight,
-                format!("{}{class}", tenant.priority),
+                weight.clone(),
+                priority.clone(),
                 seconds(device.used_ns),
                 seconds(device.throttled_ns),
                 seconds(device.waited_ns),
@@ -271,9 +293,9 @@ fn reason(code: u32) -> String {
     if code == 0 { "-".to_owned() } else { format!("DV{code:03}") }
 }
 
-/// The index where it is known, else as much of the UUID as tells cards apart.
+/// The index where it is known, else the beginning of the UUID, by which `divvy set` knows it too.
 fn gpu(index: Option<u32>, uuid: &str) -> String {
-    index.map_or_else(|| uuid.chars().take(12).collect(), |index| index.to_string())
+    index.map_or_else(|| limits::short(uuid), |index| index.to_string())
 }
 
 fn shorten(text: &str) -> String {
@@ -302,6 +324,10 @@ mod tests {
             priority: "normal",
             class: "normal",
             paused: false,
+            memory: Vec::new(),
+            compute: Vec::new(),
+            rules: Vec::new(),
+            compute_rules: Vec::new(),
             reasons: Vec::new(),
             devices: vec![Device {
                 uuid: UUID.to_owned(),
@@ -346,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_tenant_reads_as_a_table() {
-        let listing = Listing { tenants: vec![tenant()], unreadable: Vec::new() };
+        let listing = Listing { tenants: vec![tenant()], ..Listing::default() };
         assert_eq!(
             render(&listing, true),
             "\
@@ -380,7 +406,7 @@ train    42  python   0    1.50 GiB        3  DV201  blocks 1018 MiB, contexts 5
         let seen =
             vec![TenantView { directory: tenant.directory.clone(), ..TenantView::default() }];
         let view = View { devices, tenants: seen, ..View::default() };
-        let mut listing = Listing { tenants: vec![tenant], unreadable: Vec::new() };
+        let mut listing = Listing { tenants: vec![tenant], ..Listing::default() };
         ledger::add_views(&mut listing.tenants, &[view]);
         let text = render(&listing, false);
         let (_, after) = text.split_once("\n\n").unwrap();
@@ -396,10 +422,45 @@ train: DV061: why
     }
 
     #[test]
+    fn a_tenant_that_has_not_called_the_driver_has_its_limits() {
+        let rules = |specs: &[&str]| {
+            let specs: Vec<String> = specs.iter().map(|spec| (*spec).to_owned()).collect();
+            limits::rules(&specs, &[]).unwrap().as_slice().to_vec()
+        };
+        let idle = |specs: &[&str]| Tenant {
+            devices: Vec::new(),
+            processes: Vec::new(),
+            rules: rules(specs),
+            ..tenant()
+        };
+        let uuid = format!("{UUID}=0");
+        let with_share = Tenant { compute_rules: rules(&["30%"]), weight: 3, ..idle(&[]) };
+        let tenants = vec![idle(&["8GiB", "1=50%", &uuid]), with_share];
+        let notes = vec!["the limits add up".to_owned()];
+        let listing = Listing { tenants, notes, ..Listing::default() };
+        assert_eq!(
+            render(&listing, true),
+            "\
+TENANT  GPU           HELD  LIMIT  PEAK  REFUSED  PROCESSES  COMMAND
+train   all              -  8 GiB     -        -          0  python train.py
+train   1                -    50%     -        -          0  python train.py
+train   GPU-0123abcd     -      -     -        -          0  python train.py
+train   -                -      -     -        -          0  python train.py
+
+TENANT  GPU  SHARE  WEIGHT  PRIORITY  USED  THROTTLED  WAITED  GATE  MODE
+train   all    30%       3  normal
+
+note: the limits add up
+"
+        );
+    }
+
+    #[test]
     fn what_cannot_be_read_is_named() {
         let unreadable =
             Unreadable { directory: "/d/x".to_owned(), reason: "it is short".to_owned() };
-        let text = render(&Listing { tenants: Vec::new(), unreadable: vec![unreadable] }, true);
+        let listing = Listing { unreadable: vec![unreadable], ..Listing::default() };
+        let text = render(&listing, true);
         assert!(text.contains("No tenants") && text.contains("/d/x: it is short"), "{text}");
     }
 

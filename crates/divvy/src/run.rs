@@ -10,16 +10,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use divvy_policy::limit::Rules;
+use divvy_policy::variables::TENANT;
 
 use crate::audit::{Audit, Finding};
+use crate::cards::{Cards, Driver};
 use crate::daemon::place::Home;
 use crate::daemon::{keep, start};
 use crate::doctor::Reason;
 use crate::elf::{self, Elf};
 use crate::failure::{self, usage};
-use crate::share_args::ShareArgs;
+use crate::promised::Claim;
+use crate::share_args::{Share, ShareArgs};
+use crate::stage::Scratch;
 use crate::tenant_dir::{self, Owner, TenantDir};
-use crate::{contexts, gpus, install, ledger, limits, out};
+use crate::{contexts, install, ledger, limits, out, promised, ps};
 
 /// Run a program under limits.
 ///
@@ -106,18 +111,17 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         None => tenant_dir::name_of(&program.to_string_lossy()),
     };
     tenant_dir::check_name(&name)?;
-    let gpus = if args.sim { Vec::new() } else { gpus::list(Path::new(gpus::PROC)) };
-    let rules = limits::rules(&args.memory, &gpus)?;
-    let share = args.share.read(&gpus)?;
-    if let Some(outer) = std::env::var_os("DIVVY_TENANT") {
+    if let Some(outer) = std::env::var_os(TENANT) {
         return Err(usage(format!(
             "this shell already runs in the tenant {}: a second `divvy run` would leave its limits; \
              run the program without `divvy run`",
             outer.display()
         )));
     }
+    let Limits { rules, share, notes } = limits_here(args)?;
     check_program(program, args.fail, !rules.is_empty() || share.caps())?;
     let library = install::library()?;
+    notes.iter().for_each(|note| out::warn(&format!("note: {note}")));
 
     let owner = Owner {
         pid: std::process::id(),
@@ -134,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     }
 
     let preload = install::preload(&library, std::env::var_os("LD_PRELOAD").as_deref());
-    let mut environment = vec![("DIVVY_TENANT", tenant.path().as_os_str().to_owned())];
+    let mut environment = vec![(TENANT, tenant.path().as_os_str().to_owned())];
     let mut audit = None;
     let started = simulated(args.sim, tenant.path()).and_then(|(simulated, nvml)| {
         environment.extend(simulated);
@@ -147,7 +151,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let removed = tenant.remove();
     let code = started?;
     if args.json || args.report.is_some() {
-        let summary = summary(&name, code, used.as_ref(), &findings, &path, removed)?;
+        let summary = summary(&name, code, used.as_ref(), &findings, &notes, &path, removed)?;
         if args.json {
             out::error_text(&format!("{summary}\n"));
         }
@@ -159,6 +163,44 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         }
     }
     Ok(code)
+}
+
+/// The limits of a tenant, and what is worth knowing of them.
+struct Limits {
+    rules: Rules,
+    share: Share,
+    notes: Vec<String>,
+}
+
+/// Reads the limits and compares them with the devices there are, where they speak of any.
+///
+/// # Errors
+/// Usage errors for what is not understood, and for devices that are not there.
+fn limits_here(args: &Args) -> Result<Limits> {
+    let asked = Cards::are_needed(&args.memory, args.share.compute());
+    let cards = if asked { cards(args.sim)? } else { Cards::default() };
+    let rules = limits::rules(&args.memory, &cards.uuids())?;
+    let share = args.share.read(&cards.uuids())?;
+    let mut notes = cards.judge(limits::MEMORY, rules.as_slice())?;
+    cards.judge(limits::COMPUTE, &share.rules)?;
+    notes.extend(cards.caveat());
+    if !rules.is_empty() && !args.sim {
+        let (others, _) = ps::tenants(&[], &[]);
+        let mut claims = Claim::of_all(&others);
+        claims.push(Claim::new(rules.as_slice()));
+        notes.extend(promised::notes(&claims, &cards.list));
+    }
+    Ok(Limits { rules, share, notes })
+}
+
+/// The devices of the machine, or of the simulated one.
+fn cards(sim: bool) -> Result<Cards> {
+    if !sim {
+        return Ok(Cards::of(&Driver::default()));
+    }
+    let links = Scratch::make("devices")?;
+    let (environment, library) = simulated(sim, links.path())?;
+    Ok(Cards::of(&Driver { library, environment }))
 }
 
 /// Has a daemon run for the tenant, unless the machine's does; without one the program runs all the
@@ -190,7 +232,7 @@ fn context_bytes(sim: bool) -> u64 {
 
 /// Makes a client of demo or bench part of the tenant in `directory`.
 pub(crate) fn join_tenant(command: &mut Command, library: &Path, directory: &Path) {
-    command.env("DIVVY_TENANT", directory).env("LD_PRELOAD", library);
+    command.env(TENANT, directory).env("LD_PRELOAD", library);
 }
 
 /// Variables for the program, and a library.
@@ -264,6 +306,7 @@ fn summary(
     code: u8,
     used: Option<&ledger::Tenant>,
     findings: &[Finding],
+    notes: &[String],
     path: &Path,
     removed: bool,
 ) -> Result<String> {
@@ -289,6 +332,7 @@ fn summary(
         "tenant": name,
         "exit_code": code,
         "audit": findings,
+        "notes": notes,
         "directory": path,
         "directory_removed": removed,
         "devices": devices,

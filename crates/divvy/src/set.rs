@@ -1,26 +1,35 @@
 //! `divvy set`: changes a tenant's limits while it runs.
 //!
 //! Works on the tenant's directory, with a daemon and without. Where this user may not write it, the
-//! machine's daemon is asked, which changes only what belongs to whoever asks.
+//! machine's daemon is asked, which changes only what belongs to whoever asks. What the words mean is
+//! [`change`]'s; this finds the tenant, compares what is asked with the devices there are, before anything
+//! is written, and says what holds afterwards on each of them.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use divvy_abi::config::Config;
 use divvy_page::AttachError;
+use divvy_policy::limit::parse_uuid;
 use divvy_policy::share;
 
+use crate::cards::{Card, Cards, Driver};
+use crate::change::Asked;
 use crate::daemon::client;
 use crate::daemon::wire::Change;
 use crate::failure::usage;
+use crate::promised::{self, Claim};
 use crate::share_args::ShareArgs;
-use crate::{change, discover, json, ledger, limits, out};
+use crate::snapshot::Snapshot;
+use crate::{change, discover, json, ledger, limits, out, ps, sizes};
 
 /// Change a running tenant's limits.
 ///
 /// The tenant's processes go by the new limits at their next request for memory and their next launch;
-/// those that wait are woken. A limit replaces the one for the same devices; the others stay. Memory
-/// that is held beyond a lowered limit stays held, and more is refused until it is below.
+/// those that wait are woken. A limit without a device holds on every device, whatever was set before; one
+/// for a device holds there and leaves the others. `default` in the place of a value gives back what the
+/// tenant was started with. Memory that is held beyond a lowered limit stays held, and more is refused
+/// until it is below.
 ///
 /// TENANT is a name as `divvy ps` shows it, or the tenant's directory where several have one name.
 #[derive(Debug, clap::Args)]
@@ -29,7 +38,7 @@ pub(crate) struct Args {
     /// The tenant: its name, or its directory
     tenant: String,
 
-    /// Memory limit, as for `divvy run`; may be repeated
+    /// Memory limit, as for `divvy run`, or default, or 0=default; may be repeated
     #[arg(long, short, value_name = "SPEC", allow_hyphen_values = true)]
     memory: Vec<String>,
 
@@ -56,6 +65,8 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "Examples:
   divvy set train --compute 50% --memory 12GiB
   divvy set train --priority high --class latency
+  divvy set train --memory 0=8GiB
+  divvy set train --memory 0=default --weight default
   divvy set train --pause
   divvy set /dev/shm/divvy-1000/tenants/train-4711 --weight 2";
 
@@ -71,15 +82,43 @@ struct Report {
     priority: &'static str,
     class: &'static str,
     paused: bool,
+    /// What holds now on each device that is known here.
+    devices: Vec<Holds>,
     notes: Vec<String>,
+}
+
+/// What holds on one device.
+#[derive(Debug, serde::Serialize)]
+struct Holds {
+    #[serde(flatten)]
+    card: Card,
+    /// Absent for none.
+    limit_bytes: Option<u64>,
+    /// The cap, in millionths; absent for none.
+    share_ppm: Option<u32>,
+}
+
+/// A change that was made.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    /// The limits that hold now.
+    pub(crate) config: Config,
+    /// What is worth knowing about it.
+    pub(crate) notes: Vec<String>,
+    /// The devices known here.
+    pub(crate) cards: Cards,
 }
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
     let paused = (args.pause || args.resume).then_some(args.pause);
     let change = Change { memory: args.memory.clone(), paused, ..args.share.change() };
     let (tenant, directory) = find(&args.tenant, &args.root)?;
-    let (config, notes) = apply(&directory, &change)?;
-    let report = report(tenant, directory, &config, notes);
+    let mut applied = apply(&directory, &change)?;
+    if !change.memory.is_empty() {
+        let (tenants, _) = ps::tenants(&args.root, &client::views());
+        applied.notes.extend(promised::notes(&Claim::of_all(&tenants), &applied.cards.list));
+    }
+    let report = report(tenant, directory, applied);
     let done = format!("the limits of {} were changed", report.tenant);
     out::after(&done, || match args.json {
         true => json::print(&report),
@@ -88,18 +127,44 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     Ok(0)
 }
 
-/// Changes the tenant in `directory`, by the machine's daemon where it is not this user's to write: the
-/// limits that hold now, and notes.
-pub(crate) fn apply(directory: &Path, change: &Change) -> Result<(Config, Vec<String>)> {
-    match change::make(directory, change) {
-        Ok(made) => Ok((made.config, made.notes)),
+/// Changes the tenant in `directory`, by the machine's daemon where it is not this user's to write.
+///
+/// # Errors
+/// Usage errors for what is not understood, and for devices that are not there; nothing is changed then.
+pub(crate) fn apply(directory: &Path, change: &Change) -> Result<Applied> {
+    // Another's files may not be this user's to read.
+    let mut cards = Snapshot::read(directory)
+        .map_or_else(|_| Cards::default(), |files| change::devices(&files));
+    if Cards::are_needed(&change.memory, &change.compute) {
+        let machines = Cards::of(&Driver::default());
+        cards.unknown = machines.unknown;
+        cards.add(machines.list);
+    }
+    let uuids = cards.uuids();
+    let complete = |option, specs: &[String]| -> Result<Vec<String>> {
+        specs.iter().map(|spec| limits::complete(option, spec, &uuids)).collect()
+    };
+    let change = Change {
+        memory: complete(limits::MEMORY, &change.memory)?,
+        compute: complete(limits::COMPUTE, &change.compute)?,
+        ..change.clone()
+    };
+    let asked = Asked::read(&change, &uuids)?;
+    let mut notes = cards.judge(limits::MEMORY, asked.memory.rules())?;
+    cards.judge(limits::COMPUTE, asked.compute.rules())?;
+    if !asked.memory.is_empty() {
+        notes.extend(cards.caveat());
+    }
+    let made = match change::make(directory, &change) {
         Err(error) if is_denied(&error) => {
             // Not ours to write; the machine's daemon may.
-            let notes = client::set(directory, change).unwrap_or(Err(error))?;
-            Ok((read(directory)?, notes))
+            let notes = client::set(directory, &change).unwrap_or(Err(error))?;
+            change::Made { config: read(directory)?, notes }
         }
-        Err(error) => Err(error),
-    }
+        made => made?,
+    };
+    notes.extend(made.notes);
+    Ok(Applied { config: made.config, notes, cards })
 }
 
 fn is_denied(error: &anyhow::Error) -> bool {
@@ -167,7 +232,8 @@ pub(crate) fn find(name: &str, roots: &[PathBuf]) -> Result<(String, PathBuf)> {
     }
 }
 
-fn report(tenant: String, directory: PathBuf, config: &Config, notes: Vec<String>) -> Report {
+fn report(tenant: String, directory: PathBuf, applied: Applied) -> Report {
+    let Applied { config, notes, cards } = applied;
     Report {
         tenant,
         directory,
@@ -177,7 +243,42 @@ fn report(tenant: String, directory: PathBuf, config: &Config, notes: Vec<String
         priority: share::priority_word(config.priority),
         class: share::class_word(config.class),
         paused: config.paused != 0,
+        devices: cards.list.into_iter().map(|card| Holds::of(card, &config)).collect(),
         notes,
+    }
+}
+
+impl Holds {
+    fn of(card: Card, config: &Config) -> Self {
+        let uuid = parse_uuid(&card.uuid).unwrap_or_default();
+        let share = share::resolve(config.compute_rules(), card.index, &uuid);
+        let limit_bytes = card.limit_bytes(config.rules());
+        // A part of a card whose memory is not known is no number.
+        let limit_bytes = limit_bytes.filter(|bytes| *bytes > 0);
+        Self { limit_bytes, share_ppm: share.ok().flatten(), card }
+    }
+
+    fn words(&self) -> String {
+        let Self { card, limit_bytes, share_ppm } = self;
+        let size = match card.total_bytes {
+            0 => String::new(),
+            bytes => format!(" of {}", sizes::text(bytes)),
+        };
+        let memory = limit_bytes.map_or_else(|| "no limit".to_owned(), sizes::text);
+        let share = share_ppm.map(|ppm| limits::percent(u64::from(ppm)));
+        let device = card.index.map_or_else(|| card.uuid.clone(), |index| index.to_string());
+        format!(
+            "device {device}: memory {memory}{size}; compute {}",
+            share.unwrap_or("no limit".to_owned())
+        )
+    }
+}
+
+impl Applied {
+    /// What holds now on the device with this UUID, in words.
+    pub(crate) fn words(&self, uuid: &str) -> Option<String> {
+        let card = self.cards.list.iter().find(|card| card.uuid.eq_ignore_ascii_case(uuid))?;
+        Some(Holds::of(card.clone(), &self.config).words())
     }
 }
 
@@ -200,6 +301,9 @@ fn words(report: &Report) -> String {
         report.class,
         if report.paused { "; paused" } else { "" },
     );
+    for device in &report.devices {
+        text.push_str(&format!("{}\n", device.words()));
+    }
     for note in &report.notes {
         text.push_str(&format!("note: {note}\n"));
     }
@@ -256,33 +360,54 @@ mod tests {
         assert!(find("/nonexistent", &roots).is_err());
     }
 
+    /// Two devices that nobody has.
+    fn cards() -> Cards {
+        let card = |index: u32| Card {
+            index: Some(index),
+            uuid: format!("GPU-{index:08}-0000-0000-0000-000000000000"),
+            name: "H200".to_owned(),
+            total_bytes: (1 - u64::from(index)) * (140 << 30),
+        };
+        Cards { list: vec![card(0), card(1)], unknown: None }
+    }
+
+    /// What is said of a change of the tenant in `directory`.
+    fn said(directory: &Path, change: &Change) -> String {
+        let change::Made { config, notes } = change::make(directory, change).unwrap();
+        words(&report(
+            "train".to_owned(),
+            directory.to_owned(),
+            Applied { config, notes, cards: cards() },
+        ))
+    }
+
     #[test]
     fn a_change_stands_in_the_config_and_in_words() {
         let base = Base::new("change");
         let one = base.tenant("one-1", "train", "8GiB,1=50%");
         let change = Change {
-            memory: vec!["12GiB".to_owned()],
+            memory: vec!["1=12GiB".to_owned()],
             compute: vec!["50%".to_owned()],
             weight: Some("2".to_owned()),
             priority: Some("high".to_owned()),
             class: Some("latency".to_owned()),
             paused: Some(true),
         };
-        let made = change::make(&one, &change).unwrap();
-        assert_eq!((made.config.any_gate, read(&one).unwrap().paused), (1, 1));
         assert_eq!(
-            words(&report("train".to_owned(), one.clone(), &made.config, made.notes)),
-            "train: memory 1=50%, 12GiB; compute 50%; weight 2; priority high; class latency; paused\n"
+            said(&one, &change),
+            "train: memory 8GiB, 1=12GiB; compute 50%; weight 2; priority high; class latency; paused\n\
+             device 0: memory 8 GiB of 140 GiB; compute 50%\n\
+             device 1: memory 12 GiB; compute 50%\n"
         );
+        let config = read(&one).unwrap();
+        assert_eq!((config.any_gate, config.paused), (1, 1));
         let other = Change { weight: Some("3".to_owned()), ..Change::default() };
         let made = change::make(&one, &other).unwrap();
         assert!(made.notes[0].contains("--resume"), "{:?}", made.notes);
         assert_eq!((made.config.weight, made.config.compute_rules().len()), (3, 1));
         // 100 % and more is no cap, and is called that.
         let all = Change { compute: vec!["500%".to_owned()], ..Change::default() };
-        let made = change::make(&one, &all).unwrap();
-        let said = words(&report("train".to_owned(), one.clone(), &made.config, made.notes));
-        assert!(said.contains("; compute no limit;"), "{said}");
+        assert!(said(&one, &all).contains("; compute no limit;"));
         let bad = Change { memory: vec!["abc".to_owned()], ..other };
         assert_eq!(crate::failure::code_of(&change::make(&one, &bad).unwrap_err()), 2);
         assert_eq!(
@@ -290,5 +415,43 @@ mod tests {
             2
         );
         assert_eq!(read(&one).unwrap().weight, 3);
+    }
+
+    #[test]
+    fn default_gives_back_what_the_tenant_was_started_with() {
+        let base = Base::new("default");
+        let one = base.tenant("one-1", "train", "8GiB,1=4GiB");
+        let change = |memory: &str, weight: &str| Change {
+            memory: vec![memory.to_owned()],
+            compute: vec![if memory == "default" { "default" } else { "30%" }.to_owned()],
+            weight: Some(weight.to_owned()),
+            ..Change::default()
+        };
+        let now = |change: &Change| {
+            let Config { rule_count, weight, .. } = change::make(&one, change).unwrap().config;
+            let config = read(&one).unwrap();
+            let memory: Vec<_> = config.rules().iter().map(limits::text).collect();
+            assert_eq!((rule_count as usize, weight), (memory.len(), config.weight));
+            (memory.join(","), config.compute_rules().len(), weight)
+        };
+        assert_eq!(now(&change("2GiB", "9")), ("2GiB".to_owned(), 1, 9));
+        assert_eq!(now(&change("0=1GiB", "8")), ("2GiB,0=1GiB".to_owned(), 1, 8));
+        assert_eq!(now(&change("0=default,1=default", "8")), ("2GiB,1=4GiB".to_owned(), 1, 8));
+        assert_eq!(now(&change("default", "default")), ("8GiB,1=4GiB".to_owned(), 0, 0));
+    }
+
+    #[test]
+    fn what_was_changed_by_another_version_has_no_default() {
+        let base = Base::new("unknown");
+        let one = base.tenant("one-1", "train", "8GiB");
+        let change = |weight: &str| Change { weight: Some(weight.to_owned()), ..Change::default() };
+        change::make(&one, &change("9")).unwrap();
+        std::fs::remove_file(one.join("started")).unwrap();
+        let error = change::make(&one, &change("default")).unwrap_err();
+        assert_eq!(crate::failure::code_of(&error), 2);
+        assert!(error.to_string().contains("another version"), "{error}");
+        // A device has the limit for every device back, which is known.
+        let one_device = Change { memory: vec!["0=default".to_owned()], ..Change::default() };
+        assert!(change::make(&one, &one_device).is_ok());
     }
 }

@@ -9,7 +9,6 @@ use divvy_policy::share;
 
 use crate::daemon::wire::Change;
 use crate::failure::usage;
-use crate::gpus::Gpu;
 use crate::limits;
 
 /// What a command says of the compute share; what it leaves out stays as it is.
@@ -62,26 +61,34 @@ impl ShareArgs {
         Change { compute, weight, priority, class, ..Change::default() }
     }
 
-    /// The words of a change.
-    pub(crate) fn of(change: &Change) -> Self {
-        let Change { compute, weight, priority, class, memory: _, paused: _ } = change.clone();
-        Self { compute, weight, priority, class }
+    /// The caps as they are written.
+    pub(crate) fn compute(&self) -> &[String] {
+        &self.compute
     }
 
-    /// Reads the words on a machine with `gpus`.
-    pub(crate) fn read(&self, gpus: &[Gpu]) -> Result<Share> {
-        let word = |option: &str, error: share::ShareError<'_>| usage(format!("{option}: {error}"));
-        let parse = share::parse_weight;
-        let weight = self.weight.as_deref().map(parse).transpose();
-        let priority = self.priority.as_deref().map(share::parse_priority).transpose();
-        let class = self.class.as_deref().map(share::parse_class).transpose();
+    /// Reads the words where devices have these UUIDs.
+    pub(crate) fn read(&self, uuids: &[String]) -> Result<Share> {
+        let Self { compute, weight, priority, class } = self;
         Ok(Share {
-            rules: limits::compute_rules(&self.compute, gpus)?.as_slice().to_vec(),
-            weight: weight.map_err(|error| word("--weight", error))?,
-            priority: priority.map_err(|error| word("--priority", error))?,
-            class: class.map_err(|error| word("--class", error))?,
+            rules: limits::compute_rules(compute, uuids)?.as_slice().to_vec(),
+            weight: word("--weight", weight, share::parse_weight)?,
+            priority: word("--priority", priority, share::parse_priority)?,
+            class: word("--class", class, share::parse_class)?,
         })
     }
+}
+
+/// Reads the word of `option`, where there is one.
+///
+/// # Errors
+/// A usage error that names both.
+pub(crate) fn word<T>(
+    option: &str,
+    text: &Option<String>,
+    parse: impl Fn(&str) -> Result<T, share::ShareError<'_>>,
+) -> Result<Option<T>> {
+    let word = |text: &String| parse(text).map_err(|error| usage(format!("{option}: {error}")));
+    text.as_ref().map(word).transpose()
 }
 
 impl Share {

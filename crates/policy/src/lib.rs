@@ -1,5 +1,5 @@
-//! Pure decisions: the ledger protocol; the limit and share grammars and which
-//! variables hold them; what a block is charged, what a query is answered; what a launch costs, when
+//! Pure decisions: the ledger protocol; the limit and share grammars, how a change of limits adds up and
+//! which variables hold them; what a block is charged, what a query is answered; what a launch costs, when
 //! it may go and which tenant has its turn.
 //!
 //! Promises: no I/O, no clock, no allocation, no unsafe, no panic; time, bytes and slots come in as
@@ -11,6 +11,7 @@
 
 pub mod answer;
 mod atomic;
+pub mod change;
 pub mod charge;
 pub mod cost;
 pub mod gate;

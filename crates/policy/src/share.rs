@@ -25,6 +25,7 @@ use core::fmt;
 use divvy_abi::Uuid;
 use divvy_abi::config::{Config, Rule, class, gate, priority, quantity};
 
+use crate::change::Steps;
 use crate::limit::{self, BadRule, RuleError, Rules};
 use crate::size::{Limit, digits_to_u64};
 
@@ -188,6 +189,14 @@ fn peer_value(text: &str) -> Result<Limit, RuleError<'_>> {
 /// [`RuleError`], those of sizes excepted.
 pub fn parse_into<'a>(rules: &mut Rules, text: &'a str) -> Result<(), RuleError<'a>> {
     rules.parse_into_of(text, value)
+}
+
+/// Adds every step of a comma-separated list of shares: `30%,0=default`.
+///
+/// # Errors
+/// [`RuleError`], those of sizes excepted.
+pub fn parse_steps<'a>(steps: &mut Steps, text: &'a str) -> Result<(), RuleError<'a>> {
+    steps.parse_into_of(text, value)
 }
 
 /// Reads a weight.

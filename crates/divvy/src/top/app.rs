@@ -28,8 +28,8 @@ pub(super) enum Field {
 impl Field {
     pub(super) fn prompt(self) -> &'static str {
         match self {
-            Self::Compute => "compute share (30%, or 0 for no cap)",
-            Self::Memory => "memory limit (8GiB, 50%, or 0 for none)",
+            Self::Compute => "compute share (30%, 0 for no cap, or default)",
+            Self::Memory => "memory limit (8GiB, 50%, 0 for none, or default)",
         }
     }
 }

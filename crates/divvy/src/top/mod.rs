@@ -122,9 +122,12 @@ fn follow(terminal: &mut Terminal, args: &Args, interval: Duration) -> Result<()
             Action::None => {}
             Action::Quit => return Ok(()),
             Action::Change(directory, change) => {
+                let gpu = app.row().map(|row| row.gpu.clone()).unwrap_or_default();
                 app.tell(match set::apply(Path::new(&directory), &change) {
-                    Ok((_, notes)) if notes.is_empty() => "changed".to_owned(),
-                    Ok((_, notes)) => notes.join("; "),
+                    Ok(applied) => {
+                        let holds = applied.words(&gpu).unwrap_or_else(|| "changed".to_owned());
+                        [&[holds], &*applied.notes].concat().join("; ")
+                    }
                     Err(error) => format!("{error:#}"),
                 });
                 // The new limits are shown at once; rates wait for the next sample.

@@ -36,6 +36,10 @@ fn tenant(name: &str, gpu: u32, used_ns: u64) -> Tenant {
         priority: "normal",
         class: "normal",
         paused: false,
+        memory: Vec::new(),
+        compute: Vec::new(),
+        rules: Vec::new(),
+        compute_rules: Vec::new(),
         reasons: Vec::new(),
         devices: vec![device],
         processes: Vec::new(),
@@ -228,7 +232,10 @@ q quit  s sort  p pause/resume  +/- cap  e set cap  m set memory"
     assert!(screen::text(&app).starts_with(&lines[..4].join("\n")));
     key(&mut app, KeyCode::Char('e'));
     key(&mut app, KeyCode::Char('7'));
-    assert!(screen_of(&app, 130, 14)[13].starts_with("compute share (30%, or 0 for no cap): 7_"));
+    assert!(
+        screen_of(&app, 130, 14)[13]
+            .starts_with("compute share (30%, 0 for no cap, or default): 7_")
+    );
     key(&mut app, KeyCode::Esc);
     app.tell("it is not yours".to_owned());
     assert_eq!(screen_of(&app, 130, 14)[13], "it is not yours");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use divvy_abi::usage::Kind;
-use divvy_policy::limit;
+use divvy_policy::{limit, share};
 use serde_json::Value;
 
 use crate::fake::{Fake, Root, take_turns, until};
@@ -74,6 +74,90 @@ fn a_paused_tenant_stands_still_until_it_is_resumed() {
         json(&root, &["set", "a", "--resume", "--json"]);
         one.goes_on("it goes on");
     }
+}
+
+/// The tenant's limit and cap on its one device.
+fn holds(fake: &Fake) -> (Option<u64>, Option<u32>) {
+    let config = fake.tenant.live_config().unwrap();
+    let limit = limit::resolve(config.rules(), Some(0), &[1; 16], 1 << 34);
+    (limit.unwrap(), share::resolve(config.compute_rules(), Some(0), &[1; 16]).unwrap())
+}
+
+#[test]
+fn a_limit_for_every_device_holds_whatever_was_set_before() {
+    let root = Root::new("every");
+    let fake = Fake::idle(&root, "train", 1);
+    // As `divvy top` writes it, which knows the device by its UUID.
+    let uuid = limit::UuidText(&[1; 16]).to_string();
+    for spec in [format!("{uuid}=2GiB"), "0=3GiB".to_owned()] {
+        json(&root, &["set", "train", "--memory", &spec, "--json"]);
+    }
+    assert_eq!(holds(&fake).0, Some(3 << 30), "the last word about a device counts");
+    let report = json(&root, &["set", "train", "--memory", "8GiB", "--compute", "30%", "--json"]);
+    assert_eq!(holds(&fake), (Some(8 << 30), Some(300_000)));
+    let device = &report["devices"][0];
+    assert_eq!(
+        (&device["limit_bytes"], &device["share_ppm"]),
+        (&(8_u64 << 30).into(), &300_000.into())
+    );
+    assert_eq!((&device["index"], &device["total_bytes"]), (&0.into(), &(1_u64 << 34).into()));
+}
+
+#[test]
+fn an_override_and_a_weight_are_taken_back() {
+    let root = Root::new("back");
+    let fake = Fake::idle(&root, "train", 1);
+    json(&root, &["set", "train", "--memory", "8GiB,0=2GiB", "--compute", "40%", "--json"]);
+    json(
+        &root,
+        &["set", "train", "--weight", "9", "--priority", "high", "--class", "latency", "--json"],
+    );
+    assert_eq!(holds(&fake), (Some(2 << 30), Some(400_000)));
+    json(&root, &["set", "train", "--memory", "0=default", "--json"]);
+    assert_eq!(holds(&fake).0, Some(8 << 30));
+    let words = ["--weight", "--priority", "--class"].map(|option| [option, "default"]);
+    let all = [
+        &["set", "train", "--memory", "default", "--compute", "default", "--json"],
+        words.as_flattened(),
+    ];
+    let report = json(&root, &all.concat());
+    // It was started without any limit.
+    assert_eq!(holds(&fake), (None, None));
+    let shown = ["weight", "priority", "class"].map(|name| report[name].to_string());
+    assert_eq!(shown, ["0", "\"normal\"", "\"normal\""]);
+}
+
+#[test]
+fn a_device_is_named_as_ps_prints_it() {
+    let root = Root::new("short");
+    let fake = Fake::idle(&root, "train", 1);
+    json(&root, &["set", "train", "--memory", "GPU-01010101=3GiB", "--json"]);
+    assert_eq!(holds(&fake).0, Some(3 << 30));
+    let output = root.run(&["set", "train", "--memory", "GPU-02=3GiB"]);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    assert!(words.contains("GPU-01010101-0101-"), "{words}");
+}
+
+#[test]
+fn a_limit_above_the_device_and_limits_above_it_in_sum_are_said() {
+    let root = Root::new("above");
+    let fakes = [Fake::idle(&root, "train", 1), Fake::idle(&root, "infer", 1)];
+    let notes = |arguments: &[&str]| json(&root, arguments)["notes"].to_string();
+    let above = notes(&["set", "train", "--memory", "500GiB", "--json"]);
+    assert!(above.contains("500 GiB is above the 16 GiB of device 0"), "{above}");
+    let sum = notes(&["set", "infer", "--memory", "1GiB", "--json"]);
+    assert!(
+        sum.contains("limits of 2 tenants add up to 17 GiB of the 16 GiB of device 0"),
+        "{sum}"
+    );
+    let listing = String::from_utf8(root.run(&["ps"]).stdout).unwrap();
+    assert!(listing.contains("note: the limits of 2 tenants add up to 17 GiB"), "{listing}");
+    let listing = json(&root, &["ps", "--json"]);
+    assert!(listing["notes"][0].as_str().unwrap().contains("add up"), "{listing}");
+    let fits = notes(&["set", "train", "--memory", "15GiB", "--json"]);
+    assert_eq!(fits, "[]");
+    drop(fakes);
 }
 
 #[test]
