@@ -133,7 +133,7 @@ struct Wanted {
 }
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
-    tenant_dir::check_name(&args.name)?;
+    check_name(&args.name)?;
     if !args.host_dir.is_absolute() {
         return Err(usage(format!(
             "--host-dir {}: a runtime mounts absolute paths only; write it from / on",
@@ -164,6 +164,20 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         false => out::text(&line),
     })?;
     Ok(0)
+}
+
+/// The name is a tenant's and a CDI device's, which begins and ends with a letter or a digit.
+fn check_name(name: &str) -> Result<()> {
+    tenant_dir::check_name(name)?;
+    let ends = [name.chars().next(), name.chars().next_back()];
+    if ends.iter().flatten().all(char::is_ascii_alphanumeric) {
+        return Ok(());
+    }
+    Err(usage(format!(
+        "--name {name:?}: the name of a CDI device begins and ends with a letter or a digit, and \
+         runtimes refuse a spec where it does not; write for example {:?}",
+        name.trim_matches(|c: char| !c.is_ascii_alphanumeric())
+    )))
 }
 
 /// A runtime reads only files that are named so.
@@ -397,6 +411,10 @@ mod tests {
         }
         for (words, part) in [
             (vec!["-n", "a/b", "-m", "1g"], "\"a/b\""),
+            (vec!["-n", "_a", "-m", "1g"], "\"_a\""),
+            (vec!["-n", "a-", "-m", "1g"], "write for example \"a\""),
+            (vec!["-n", "a.", "-m", "1g"], "a letter or a digit"),
+            (vec!["-n", "_", "-m", "1g"], "\"_\""),
             (vec!["-n", "x", "-m", "1g", "--host-dir", "here"], "--host-dir here"),
         ] {
             let error = run(&args(&words)).unwrap_err();

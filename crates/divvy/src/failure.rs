@@ -25,8 +25,16 @@ pub(crate) const CLOSED_PIPE: u8 = 141;
 /// Every exit code and what it means.
 pub(crate) const CODES: &[(&str, &str)] = &[
     ("0", "done, and everything was as it should be"),
-    ("1", "done, and something was not: a check failed, a goal was missed, no daemon answers"),
-    ("2", "the command line or a limit cannot be understood; nothing was started or changed"),
+    (
+        "1",
+        "done, and something was not: a check failed, a goal was missed, no daemon answers, the \
+         report of a program that ended with 0 could not be written",
+    ),
+    (
+        "2",
+        "the command line or a limit cannot be understood, or cannot be on this machine; nothing was \
+         started or changed",
+    ),
     (
         "125",
         "Divvy itself failed: something it needs is missing, or a file or standard output cannot be \

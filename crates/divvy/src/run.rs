@@ -5,13 +5,17 @@
 //! none of its processes is left.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 use divvy_policy::limit::Rules;
 use divvy_policy::variables::TENANT;
+use nix::libc::O_NONBLOCK;
 
 use crate::audit::{Audit, Finding};
 use crate::cards::{Cards, Driver};
@@ -19,7 +23,7 @@ use crate::daemon::place::Home;
 use crate::daemon::{keep, start};
 use crate::doctor::Reason;
 use crate::elf::{self, Elf};
-use crate::failure::{self, usage};
+use crate::failure::{self, NOT_AS_EXPECTED, usage};
 use crate::promised::Claim;
 use crate::share_args::{Share, ShareArgs};
 use crate::stage::Scratch;
@@ -121,6 +125,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let Limits { rules, share, notes } = limits_here(args)?;
     check_program(program, args.fail, !rules.is_empty() || share.caps())?;
     let library = install::library()?;
+    let report = args.report.as_deref().map(Report::open).transpose()?;
     notes.iter().for_each(|note| out::warn(&format!("note: {note}")));
 
     let owner = Owner {
@@ -155,11 +160,10 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         if args.json {
             out::error_text(&format!("{summary}\n"));
         }
-        if let Some(file) = &args.report
-            && let Err(error) = std::fs::write(file, summary + "\n")
-        {
-            // The program has ended and its exit code is what counts.
-            out::warn(&format!("the report {} cannot be written: {error}", file.display()));
+        if let Some(Err(error)) = report.map(|report| report.write(&summary)) {
+            out::warn(&format!("{error:#}"));
+            // The program's own code counts before ours.
+            return Ok(if code == 0 { NOT_AS_EXPECTED } else { code });
         }
     }
     Ok(code)
@@ -201,6 +205,35 @@ fn cards(sim: bool) -> Result<Cards> {
     let links = Scratch::make("devices")?;
     let (environment, library) = simulated(sim, links.path())?;
     Ok(Cards::of(&Driver { library, environment }))
+}
+
+/// The file of `--report`, open before the program starts: what cannot be written is known then.
+struct Report {
+    file: File,
+    path: PathBuf,
+}
+
+impl Report {
+    fn open(path: &Path) -> Result<Self> {
+        // A pipe that nobody reads must not hold the program up.
+        let mut options = File::options();
+        let options = options.write(true).create(true).truncate(false).custom_flags(O_NONBLOCK);
+        let file = options.open(path).with_context(|| Self::cannot(path))?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    fn cannot(path: &Path) -> String {
+        format!("--report {} cannot be written", path.display())
+    }
+
+    /// Writes the report in place of what is there.
+    fn write(mut self, text: &str) -> Result<()> {
+        let is_file = self.file.metadata().is_ok_and(|status| status.is_file());
+        let emptied = if is_file { self.file.set_len(0) } else { Ok(()) };
+        emptied
+            .and_then(|()| self.file.write_all(format!("{text}\n").as_bytes()))
+            .with_context(|| Self::cannot(&self.path))
+    }
 }
 
 /// Has a daemon run for the tenant, unless the machine's does; without one the program runs all the

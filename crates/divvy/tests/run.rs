@@ -140,6 +140,34 @@ fn a_missing_library_is_named() {
     assert!(words(&output).contains("/no.so"), "{}", words(&output));
 }
 
+#[test]
+fn a_report_that_cannot_be_written_is_said_before_the_program_runs() {
+    let root = Root::new("report");
+    let mark = root.0.join("started");
+    let mark = mark.to_str().unwrap();
+    let folder = root.0.to_str().unwrap();
+    for report in ["/nonexistent/report.json", folder] {
+        let output = root.run(&["run", "--report", report, "--", "touch", mark]);
+        assert_eq!(output.status.code(), Some(125), "{}", words(&output));
+        let said = format!("--report {report} cannot be written");
+        assert!(words(&output).contains(&said), "{}", words(&output));
+    }
+    assert!(!Path::new(mark).exists() && root.tenants().is_empty());
+    // A disk that fills up meanwhile is not known before.
+    for (script, code) in [("exit 0", 1), ("exit 7", 7)] {
+        let output = root.run(&["run", "--report", "/dev/full", "--", "sh", "-c", script]);
+        assert_eq!(output.status.code(), Some(code), "{}", words(&output));
+        assert!(words(&output).contains("No space left on device"), "{}", words(&output));
+    }
+    // What was there before is replaced as a whole.
+    let report = root.0.join("report.json");
+    std::fs::write(&report, "x".repeat(100_000)).unwrap();
+    root.run(&["run", "--report", report.to_str().unwrap(), "--", "true"]);
+    let text = std::fs::read_to_string(&report).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(summary["exit_code"], 0);
+}
+
 /// Starts a script under `divvy run` and waits until it says "ready".
 fn start(root: &Root, script: &str) -> (std::process::Child, BufReader<impl Read + use<>>) {
     let mut child =

@@ -2,8 +2,8 @@
 //!
 //! The tenant is made of files, with the library's own words; this process is its only member.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -112,10 +112,7 @@ fn the_daemon_serves_what_ps_prints() {
     let held = "divvy_tenant_memory_held_bytes{tenant=\"seen-one\"";
     let line = printed.lines().find(|line| line.starts_with(held)).expect("the tenant");
     assert!(line.ends_with(" 3145728") && printed.ends_with("# EOF\n"), "{printed}");
-    // The port is free again when the daemon asks for it.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let mut daemon = scene.divvy(&["daemon", "--metrics", &address]);
-    let _daemon = Ends(daemon.stdout(Stdio::null()).spawn().unwrap());
+    let (_daemon, address) = collected(&scene);
     let used = "divvy_tenant_used_seconds_total{tenant=\"seen-one\"";
     let give_up = Instant::now() + PATIENCE;
     let page = loop {
@@ -132,6 +129,54 @@ fn the_daemon_serves_what_ps_prints() {
     let used = page.lines().find(|line| line.starts_with(used)).unwrap();
     assert!(used.ends_with(" 2.500000000"), "{used}");
     assert!(get(&address, "/other").unwrap().starts_with("HTTP/1.0 404 "));
+}
+
+/// A daemon that serves metrics, and where it says that it does.
+fn collected(scene: &Scene) -> (Ends, String) {
+    let mut command = scene.divvy(&["daemon", "--metrics", "127.0.0.1:0"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    // It may say more, and must find somebody who listens.
+    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+    let address = line.trim().strip_prefix("divvy: metrics are served at http://");
+    let address = address.and_then(|rest| rest.strip_suffix("/metrics"));
+    (Ends(child), address.unwrap_or_else(|| panic!("{line:?}")).to_owned())
+}
+
+#[test]
+fn metrics_join_a_daemon_that_runs_and_go_on_when_it_ends() {
+    let scene = Scene::new("join");
+    let first = scene.divvy(&["daemon"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let first = Ends(first.unwrap());
+    let pid = || -> serde_json::Value {
+        let view = scene.run(&["daemon", "--status", "--json"]).stdout;
+        serde_json::from_slice::<serde_json::Value>(&view).unwrap_or_default()["pid"].take()
+    };
+    let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        let give_up = Instant::now() + PATIENCE;
+        while !is_so() {
+            assert!(Instant::now() < give_up, "not in time: {what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    until("the first answers", &|| pid() == first.0.id());
+    let (second, address) = collected(&scene);
+    let has_page = || {
+        let page = get(&address, "/metrics").unwrap_or_default();
+        page.starts_with("HTTP/1.0 200 OK") && page.contains("{tenant=\"seen-one\"")
+    };
+    until("the first's page is served", &has_page);
+    assert_eq!(pid(), first.0.id());
+    drop(first);
+    until("the second takes over", &|| pid() == second.0.id());
+    until("its own page is served", &has_page);
+    // One that stands by ends when it is asked to.
+    let (mut third, _) = collected(&scene);
+    signal(&third.0, Signal::SIGTERM);
+    assert_eq!(ended(&mut third.0).code(), Some(0));
+    assert_eq!(pid(), second.0.id());
 }
 
 #[test]

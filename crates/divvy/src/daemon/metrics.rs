@@ -5,11 +5,13 @@
 //! machine may see is served, so name an address that only collectors reach.
 //!
 //! The page is [`crate::metrics`]'s: written from the tenants' files, which are read anew for it, and
-//! from the [`View`] that the socket shows. The scheduling thread has no part in it.
+//! from the [`View`] that the socket shows. The scheduling thread has no part in it. While another
+//! process is the daemon of this home, such as one that was started on demand, it is asked for its page.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -17,10 +19,10 @@ use anyhow::{Context, Result};
 
 use super::engine::Shared;
 use super::place::Home;
-use super::server;
-use super::wire::View;
-use crate::ledger;
+use super::wire::{Answer, Call, View};
+use super::{client, server};
 use crate::metrics::{self, Sources};
+use crate::{ledger, out};
 
 const MOST_BYTES: u64 = 8192;
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -37,23 +39,49 @@ pub(super) fn text(view: &View, shared: &Shared) -> String {
     metrics::text(&Sources { tenants: &tenants, unreadable, view: Some(view) })
 }
 
-/// Serves the page on `address`.
-pub(super) fn start(address: SocketAddr, home: &Home, shared: &Arc<Shared>) -> Result<()> {
-    let listener = TcpListener::bind(address)
-        .with_context(|| format!("--metrics {address}: it cannot be listened on"))?;
+/// Where the page comes from.
+#[derive(Debug)]
+pub(super) struct Page {
+    home: Home,
+    shared: Arc<Shared>,
+    /// Whether this process is the home's daemon.
+    pub(super) is_ours: AtomicBool,
+}
+
+impl Page {
+    fn text(&self) -> Option<String> {
+        if self.is_ours.load(Relaxed) {
+            return Some(text(&server::view(&self.shared, 0, &self.home), &self.shared));
+        }
+        match client::ask(&self.home, Call::Metrics) {
+            Ok(Answer::Metrics { text }) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// Serves the page on `address`, and says where, since the port may have been left open.
+pub(super) fn start(address: SocketAddr, home: &Home, shared: &Arc<Shared>) -> Result<Arc<Page>> {
+    let cannot = || format!("--metrics {address}: it cannot be listened on");
+    let listener = TcpListener::bind(address).with_context(cannot)?;
+    let address = listener.local_addr().with_context(cannot)?;
+    out::warn(&format!("metrics are served at http://{address}/metrics"));
     let (home, shared) = (home.clone(), Arc::clone(shared));
+    let page = Arc::new(Page { home, shared, is_ours: AtomicBool::new(false) });
+    let served = Arc::clone(&page);
     server::thread("divvy metrics", move || {
         loop {
             match listener.accept() {
                 // What goes wrong with a collector is its own.
-                Ok((stream, _)) => drop(serve(&stream, &shared, &home)),
+                Ok((stream, _)) => drop(serve(&stream, &served)),
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),
             }
         }
-    })
+    })?;
+    Ok(page)
 }
 
-fn serve(stream: &TcpStream, shared: &Shared, home: &Home) -> std::io::Result<()> {
+fn serve(stream: &TcpStream, page: &Page) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut head = Vec::new();
@@ -66,15 +94,16 @@ fn serve(stream: &TcpStream, shared: &Shared, home: &Home) -> std::io::Result<()
         }
         head.extend_from_slice(byte.get(..read).unwrap_or_default());
     }
-    let answer = if head.starts_with(b"GET /metrics ") {
-        let body = text(&server::view(shared, 0, home), shared);
-        format!(
+    let is_asked = head.starts_with(b"GET /metrics ");
+    let answer = match is_asked.then(|| page.text()) {
+        Some(Some(body)) => format!(
             "HTTP/1.0 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0; \
              charset=utf-8\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
-        )
-    } else {
-        "HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned()
+        ),
+        // Between two daemons.
+        Some(None) => "HTTP/1.0 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n".to_owned(),
+        None => "HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned(),
     };
     (&mut &*stream).write_all(answer.as_bytes())
 }

@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long)]
     system: bool,
 
-    /// Say what the running daemon sees, and end
+    /// Say what the running daemon sees, and end; with exit code 1 where none answers
     #[arg(long)]
     status: bool,
 
@@ -71,6 +71,9 @@ pub(crate) struct Args {
     root: Vec<PathBuf>,
 
     /// Serve metrics for a collector at ADDRESS, such as 127.0.0.1:9400, under /metrics
+    ///
+    /// Where a daemon runs already, as one that `divvy run` has started, its metrics are served until it ends;
+    /// this one then takes over.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
 
@@ -97,6 +100,8 @@ pub(crate) struct Args {
 
 /// How long a daemon that was started on demand stays without tenants.
 const LINGER: Duration = Duration::from_secs(15);
+/// How often a daemon that stands by tries to take over.
+const STAND_BY: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
     if !args.look.is_empty() {
@@ -129,17 +134,6 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
             "the machine's daemon serves your tenants; see divvy daemon --system --status",
         ));
     }
-    let Some(lock) = home.lock()? else {
-        let other = client::view(home).map(|view| format!(" (pid {})", view.pid));
-        return Err(with_code(
-            NOT_AS_EXPECTED,
-            format!(
-                "a daemon{} already runs in {}",
-                other.unwrap_or_default(),
-                home.directory().display()
-            ),
-        ));
-    };
     // Before any thread: all inherit it, and the one that waits for signals gets them.
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
@@ -147,18 +141,30 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
     }
     signals.thread_block()?;
     let shared = Arc::new(Shared::default());
-    if let Err(error) = server::start(home, &shared) {
-        // Turns need no socket.
-        out::warn(&format!("{}: {error:#}", crate::doctor::Reason::Daemon));
-    }
-    if let Some(address) = args.metrics {
-        metrics::start(address, home, &shared)?;
-    }
     let stopper = Arc::clone(&shared);
     server::thread("divvy signals", move || {
         while signals.wait().is_err() {}
         stopper.stop.store(true, Relaxed);
     })?;
+    let mut lock = home.lock()?;
+    if lock.is_none() && args.metrics.is_none() {
+        return Err(with_code(NOT_AS_EXPECTED, already_runs(home)));
+    }
+    let address = args.metrics;
+    let page = address.map(|address| metrics::start(address, home, &shared)).transpose()?;
+    if lock.is_none() {
+        out::warn(&format!("{}; this one takes over when it ends", already_runs(home)));
+        lock = stand_by(home, &shared)?;
+    }
+    // Asked to end before there was anything to put right.
+    let Some(lock) = lock else { return Ok(0) };
+    if let Some(page) = page {
+        page.is_ours.store(true, Relaxed);
+    }
+    if let Err(error) = server::start(home, &shared) {
+        // Turns need no socket.
+        out::warn(&format!("{}: {error:#}", crate::doctor::Reason::Daemon));
+    }
     let board = card::start(home.is_system()).ok();
     let extra = args.root.iter().cloned().chain(discover::from_variable()).collect();
     let scanner = Scanner::new(home.clone(), extra);
@@ -177,6 +183,23 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
         let _ = std::fs::remove_file(home.socket());
     }
     Ok(0)
+}
+
+fn already_runs(home: &Home) -> String {
+    let other = client::view(home).map(|view| format!(" (pid {})", view.pid));
+    format!("a daemon{} already runs in {}", other.unwrap_or_default(), home.directory().display())
+}
+
+/// Waits until another daemon of this home has ended, as one that was started on demand does; its lock, or
+/// `None` when this one was asked to end before.
+fn stand_by(home: &Home, shared: &Shared) -> Result<Option<place::Held>> {
+    while !shared.stop.load(Relaxed) {
+        std::thread::sleep(STAND_BY);
+        if let Some(lock) = home.lock()? {
+            return Ok(Some(lock));
+        }
+    }
+    Ok(None)
 }
 
 /// When a daemon without tenants ends.
@@ -208,8 +231,11 @@ impl Ending {
 
 fn status(home: &Home, as_json: bool) -> Result<u8> {
     let Some(view) = client::view(home) else {
-        let directory = home.directory().display();
-        return Err(with_code(NOT_AS_EXPECTED, format!("no daemon answers in {directory}")));
+        let words = format!("no daemon answers in {}", home.directory().display());
+        if as_json {
+            json::print(&serde_json::json!({ "pid": null, "error": words }))?;
+        }
+        return Err(with_code(NOT_AS_EXPECTED, words));
     };
     if as_json {
         json::print(&view)?;

@@ -86,7 +86,8 @@ impl Root {
     /// What the daemon of this root sees.
     pub(crate) fn view(&self) -> Option<serde_json::Value> {
         let output = self.run(&["daemon", "--status", "--json"]);
-        serde_json::from_slice(&output.stdout).ok()
+        let view: Option<serde_json::Value> = serde_json::from_slice(&output.stdout).ok();
+        view.filter(|view| !view["pid"].is_null())
     }
 }
 

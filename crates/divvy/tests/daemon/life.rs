@@ -158,6 +158,22 @@ fn a_second_daemon_in_one_home_says_who_the_first_is() {
 }
 
 #[test]
+fn where_no_daemon_answers_the_status_says_so_in_json_too() {
+    let root = Root::new("status");
+    for arguments in [&["daemon", "--status"][..], &["daemon", "--status", "--json"]] {
+        let output = root.run(arguments);
+        assert_eq!(output.status.code(), Some(1));
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(words.contains("no daemon answers in"), "{words}");
+        let view: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        if arguments.contains(&"--json") {
+            assert!(view["pid"].is_null() && view.get("pid").is_some(), "{view}");
+            assert!(words.contains(view["error"].as_str().unwrap()), "{view}");
+        }
+    }
+}
+
+#[test]
 fn a_lone_tenant_is_free_and_the_daemon_sleeps() {
     let root = Root::new("lone");
     let fake = Fake::busy(&root, "a", 1);
