@@ -2,8 +2,10 @@
 //!
 //! Promises: the page says of each entry point what the table says and no more; a test fails when
 //! the committed page is not what the table gives. The column of hooks comes from the shim's
-//! sources, read by the rule its build script has; the column of tests from `tests/e2e/coverage.rs`.
-//! Whether each test really depends on its hook is what `cargo xtask unhook` finds out.
+//! sources, read by the rule its build script has, and from the effects for which the build script makes
+//! a hook itself; a test fails when one of the table has neither. The column of tests comes from
+//! `tests/e2e/coverage.rs`. Whether each test really depends on its hook is what `cargo xtask unhook`
+//! finds out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,20 +30,30 @@ fn path() -> PathBuf {
 }
 
 /// What each effect means to a reader.
-const MEANINGS: [(Effect, &str); 6] = [
+const MEANINGS: [(Effect, &str); Effect::ALL.len()] = [
     (Effect::Account, "takes or returns device memory: charged to the tenant"),
     (Effect::Answer, "its answer becomes the tenant's instead of the card's"),
     (Effect::Observe, "forwarded, and our state follows it"),
     (Effect::Refuse, "cannot be made safe under a limit: a documented CUDA error"),
     (
         Effect::Gate,
-        "submits GPU work: intercepted once there is a compute share, not in this version",
+        "submits GPU work: under a cap or in turns its time is measured, and it waits until it may go",
+    ),
+    (
+        Effect::Span,
+        "copies between host and device, or makes a stream wait: ends the span of work that is measured",
     ),
     (
         Effect::Touch,
-        "may touch device memory: intercepted once memory is handed over, not in this version",
+        "may touch device memory: not intercepted for that, since memory is not handed over yet",
     ),
 ];
+
+/// The hook that the shim's build script makes for an entry point without one of its own.
+fn general_hook(entries: &[&Entry]) -> Option<&'static str> {
+    let has = |effect| entries.iter().any(|entry| entry.effects.has(effect));
+    (has(Effect::Gate) || has(Effect::Span)).then_some("general")
+}
 
 /// What is known of a base symbol beside its row: the file of its hook and the test that proves it.
 #[derive(Debug)]
@@ -75,7 +87,7 @@ fn page() -> Result<String> {
     writeln!(text, "| none | never ours | {} | {} |", passed(DRIVER), passed(NVML))?;
     writeln!(text, "| all | | {} | {} |\n", DRIVER.len(), NVML.len())?;
     let wanted = unhook::hooked();
-    let written = wanted.iter().filter(|name| notes.hooks.contains_key(**name)).count();
+    let own = wanted.iter().filter(|name| notes.hooks.contains_key(**name)).count();
     let tested = wanted
         .iter()
         .filter(|name| notes.tests.get(**name).is_some_and(|test| unhook::is_test(test)))
@@ -84,10 +96,13 @@ fn page() -> Result<String> {
         text,
         "Counts are of exported symbols: every version (`_v2` …) and default-stream variant (`_ptds`,\n\
          `_ptsz`) is one. Below, variants stand with their base, which has one hook for all of them.\n\n\
-         Of {} base symbols to intercept, {written} have a hook and {tested} a named end-to-end test, which\n\
-         must fail when the hook is taken out (`cargo xtask unhook`). A call without a hook is forwarded\n\
-         unchanged, and what it takes is not counted.",
-        wanted.len()
+         {} base symbols are intercepted: {own} by a hook of their own, {} by the general one, which does what\n\
+         their effects say around the driver's call. {tested} of them have a named end-to-end test, which must fail\n\
+         when the hook is taken out (`cargo xtask unhook`); for the others the reason stands in its place.\n\n\
+         In a process without a limit and without a tenant nothing is intercepted: it is given the driver's own\n\
+         addresses.",
+        wanted.len(),
+        wanted.len() - own
     )?;
     section(&mut text, "Driver", DRIVER, &notes)?;
     section(&mut text, "NVML", NVML, &notes)?;
@@ -117,8 +132,9 @@ fn section(text: &mut String, title: &str, table: &[Entry], notes: &Notes) -> Re
         "\n## {title}: intercepted\n\n| entry point | headers | effects | hook | test |\n|---|---|---|---|---|"
     )?;
     for (base, entries) in &hooked {
-        let hook =
-            notes.hooks.get(*base).map_or_else(|| "-".to_owned(), |file| format!("`{file}`"));
+        let own = notes.hooks.get(*base).map(|file| format!("`{file}`"));
+        let hook = own.or_else(|| general_hook(entries).map(str::to_owned));
+        let hook = hook.unwrap_or_else(|| "-".to_owned());
         let test = match notes.tests.get(*base) {
             Some(test) if unhook::is_test(test) => format!("`{test}`"),
             Some(reason) => format!("none: {reason}"),
@@ -130,7 +146,7 @@ fn section(text: &mut String, title: &str, table: &[Entry], notes: &Notes) -> Re
     if !later.is_empty() {
         writeln!(
             text,
-            "\n## {title}: forwarded now, intercepted later\n\n| entry point | headers | effects |\n|---|---|---|"
+            "\n## {title}: forwarded, and may touch device memory\n\n| entry point | headers | effects |\n|---|---|---|"
         )?;
         for (base, entries) in &later {
             let (name, headers, effects) =
@@ -235,6 +251,23 @@ mod tests {
             committed == page().unwrap(),
             "docs/coverage.md is not what the table gives: run `cargo xtask docs`"
         );
+    }
+
+    #[test]
+    fn every_entry_point_to_intercept_has_a_hook() {
+        let own = hooks().unwrap();
+        for base in unhook::hooked() {
+            let entries: Vec<&Entry> =
+                DRIVER.iter().chain(NVML).filter(|entry| entry.base == base).collect();
+            assert!(own.contains_key(base) || general_hook(&entries).is_some(), "{base}");
+        }
+    }
+
+    #[test]
+    fn every_effect_is_explained() {
+        for effect in Effect::ALL {
+            assert!(MEANINGS.iter().any(|(known, _)| *known == effect), "{effect:?}");
+        }
     }
 
     #[test]

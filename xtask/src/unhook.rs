@@ -71,7 +71,7 @@ pub(crate) fn chore(only: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The base symbols that a memory limit needs hooked, by the table.
+/// The base symbols that the table wants hooked.
 pub(crate) fn hooked() -> BTreeSet<&'static str> {
     DRIVER
         .iter()
