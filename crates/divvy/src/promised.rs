@@ -30,15 +30,17 @@ impl<'a> Claim<'a> {
         Self { rules, used: Vec::new() }
     }
 
+    /// A tenant.
+    pub(crate) fn of(tenant: &'a Tenant) -> Self {
+        let used = tenant.devices.iter().map(|device| device.uuid.as_str()).collect();
+        Self { rules: &tenant.rules, used }
+    }
+
     /// Those of `tenants` that run.
     pub(crate) fn of_all(tenants: &'a [Tenant]) -> Vec<Self> {
         let runs =
             |tenant: &&Tenant| tenant.owner_alive == Some(true) || !tenant.processes.is_empty();
-        let claim = |tenant: &'a Tenant| Self {
-            rules: &tenant.rules,
-            used: tenant.devices.iter().map(|device| device.uuid.as_str()).collect(),
-        };
-        tenants.iter().filter(runs).map(claim).collect()
+        tenants.iter().filter(runs).map(Self::of).collect()
     }
 
     /// Whether it counts on `card`, which is the machine's only one where `is_only`.
@@ -69,12 +71,17 @@ pub(crate) fn cards(tenants: &[Tenant]) -> Vec<Card> {
     cards.list
 }
 
-/// A line for each of `cards` whose memory the limits of several tenants exceed in sum.
-pub(crate) fn notes(claims: &[Claim<'_>], cards: &[Card]) -> Vec<String> {
+/// A line for each of `cards` whose memory the limits of several tenants exceed in sum; for a tenant
+/// `one`, of those on which its limit counts.
+pub(crate) fn notes(claims: &[Claim<'_>], cards: &[Card], one: Option<&Claim<'_>>) -> Vec<String> {
+    let is_only = cards.len() == 1;
+    let is_meant = |card: &&Card| {
+        one.is_none_or(|one| one.counts_on(card, is_only) && card.limit_bytes(one.rules).is_some())
+    };
     let note = |card: &Card| {
         let limits: Vec<u64> = claims
             .iter()
-            .filter(|claim| claim.counts_on(card, cards.len() == 1))
+            .filter(|claim| claim.counts_on(card, is_only))
             .filter_map(|claim| Some(card.limit_bytes(claim.rules)?.min(card.total_bytes)))
             .collect();
         let sum_bytes = limits.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
@@ -90,7 +97,7 @@ pub(crate) fn notes(claims: &[Claim<'_>], cards: &[Card]) -> Vec<String> {
             )
         })
     };
-    cards.iter().filter_map(note).collect()
+    cards.iter().filter(is_meant).filter_map(note).collect()
 }
 
 #[cfg(test)]
@@ -117,15 +124,15 @@ mod tests {
         let (most, half, none) = (rules("80GiB"), rules("50%"), Rules::new());
         let only = [card(0, UUID)];
         let claims = [Claim::new(most.as_slice()), Claim::new(half.as_slice())];
-        let found = notes(&claims, &only);
+        let found = notes(&claims, &only, None);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("the limits of 2 tenants add up to 150 GiB of the 140 GiB"));
-        assert!(notes(&claims[..1], &only).is_empty());
+        assert!(notes(&claims[..1], &only, None).is_empty());
         let with_none = [claims[1].clone(), claims[1].clone(), Claim::new(none.as_slice())];
-        assert!(notes(&with_none, &only).is_empty());
+        assert!(notes(&with_none, &only, None).is_empty());
         // Far above the card is the card.
         let large = rules("500GiB");
-        let found = notes(&[Claim::new(large.as_slice()), claims[0].clone()], &only);
+        let found = notes(&[Claim::new(large.as_slice()), claims[0].clone()], &only, None);
         assert!(found[0].contains("220 GiB"), "{found:?}");
     }
 
@@ -135,12 +142,15 @@ mod tests {
         let two = [card(0, UUID), card(1, other)];
         let all = rules("100GiB");
         let idle = [Claim::new(all.as_slice()), Claim::new(all.as_slice())];
-        assert!(notes(&idle, &two).is_empty(), "they may use different ones");
+        assert!(notes(&idle, &two, None).is_empty(), "they may use different ones");
         let named = rules("1=100GiB");
         let used = Claim { rules: all.as_slice(), used: vec![other] };
-        let found = notes(&[used.clone(), Claim::new(named.as_slice())], &two);
+        let both = [used.clone(), Claim::new(named.as_slice())];
+        let found = notes(&both, &two, None);
         assert!(found.len() == 1 && found[0].contains("device 1"), "{found:?}");
         let elsewhere = Claim { rules: all.as_slice(), used: vec![UUID] };
-        assert!(notes(&[used, elsewhere], &two).is_empty());
+        assert_eq!(notes(&both, &two, Some(&used)), found);
+        assert!(notes(&both, &two, Some(&elsewhere)).is_empty(), "that is no matter of this one");
+        assert!(notes(&[used, elsewhere], &two, None).is_empty());
     }
 }

@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 
 fn list(extra: &[PathBuf]) -> Listing {
     let (tenants, unreadable) = tenants(extra, &client::views());
-    let notes = promised::notes(&Claim::of_all(&tenants), &promised::cards(&tenants));
+    let notes = promised::notes(&Claim::of_all(&tenants), &promised::cards(&tenants), None);
     Listing { tenants, unreadable, notes }
 }
 

@@ -190,9 +190,10 @@ fn limits_here(args: &Args) -> Result<Limits> {
     notes.extend(cards.caveat());
     if !rules.is_empty() && !args.sim {
         let (others, _) = ps::tenants(&[], &[]);
+        let new = Claim::new(rules.as_slice());
         let mut claims = Claim::of_all(&others);
-        claims.push(Claim::new(rules.as_slice()));
-        notes.extend(promised::notes(&claims, &cards.list));
+        claims.push(new.clone());
+        notes.extend(promised::notes(&claims, &cards.list, Some(&new)));
     }
     Ok(Limits { rules, share, notes })
 }

@@ -116,7 +116,10 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let mut applied = apply(&directory, &change)?;
     if !change.memory.is_empty() {
         let (tenants, _) = ps::tenants(&args.root, &client::views());
-        applied.notes.extend(promised::notes(&Claim::of_all(&tenants), &applied.cards.list));
+        let named = directory.display().to_string();
+        let one = tenants.iter().find(|tenant| tenant.directory == named).map(Claim::of);
+        let claims = Claim::of_all(&tenants);
+        applied.notes.extend(promised::notes(&claims, &applied.cards.list, one.as_ref()));
     }
     let report = report(tenant, directory, applied);
     let done = format!("the limits of {} were changed", report.tenant);
