@@ -5,25 +5,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use divvy_policy::variables::{self, LOG, PEER_LOG, Reader, Variable};
 
 use crate::doctor::find_library;
 use crate::install::{self, Simulator};
 use crate::{gpus, tenant_dir};
 
-/// Variables that would make a client part of some tenant, or of some other library's.
-const CLEARED: [&str; 8] = [
-    "LD_PRELOAD",
-    "DIVVY_TENANT",
-    "DIVVY_FAIL",
-    "CUDA_REDIRECT",
-    "CUDA_DEVICE_MEMORY_SHARED_CACHE",
-    "SIMGPU_FAULTS",
-    "SIMGPU_DEVICES",
-    "SIMGPU_LINGER",
-];
-/// The same, with or without a device's number.
-const CLEARED_FAMILIES: [&str; 3] =
-    ["DIVVY_MEMORY", "CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT"];
+/// Variables that would make a client another one's, or another simulated machine's.
+const CLEARED: [&str; 4] = ["LD_PRELOAD", "SIMGPU_FAULTS", "SIMGPU_DEVICES", "SIMGPU_LINGER"];
+
+/// Whether a client on a stage must not have the variable: it would make it part of some tenant, limit it, or
+/// is some other library's.
+fn is_cleared(name: &str) -> bool {
+    let is_limit = |known: &Variable| {
+        known.reader != Reader::Command && ![LOG, PEER_LOG].contains(&known.name)
+    };
+    CLEARED.contains(&name) || variables::find(name).is_some_and(is_limit)
+}
 
 /// A directory that goes when it is dropped.
 #[derive(Debug)]
@@ -115,8 +113,7 @@ impl Stage {
     pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
-            let text = name.to_string_lossy();
-            if CLEARED.contains(&&*text) || CLEARED_FAMILIES.iter().any(|f| text.starts_with(f)) {
+            if is_cleared(&name.to_string_lossy()) {
                 command.env_remove(&name);
             }
         }
@@ -136,4 +133,22 @@ impl Stage {
 pub(crate) fn there_is_a_gpu() -> bool {
     let device = ["/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg"];
     device.iter().any(|path| Path::new(path).exists()) && find_library("libcuda.so.1").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_limits_a_client_is_taken_from_it_and_nothing_else() {
+        for name in
+            ["DIVVY_TENANT", "DIVVY_MEMORY_1", "DIVVY_COMPUTE", "CUDA_TASK_PRIORITY", "LD_PRELOAD"]
+        {
+            assert!(is_cleared(name), "{name}");
+        }
+        for name in ["DIVVY_LOG", "LIBCUDA_LOG_LEVEL", "DIVVY_SIM", "CUDA_VISIBLE_DEVICES", "PATH"]
+        {
+            assert!(!is_cleared(name), "{name}");
+        }
+    }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use divvy_driver_api::{DRIVER, NVML, UNDOCUMENTED, find};
+use divvy_driver_api::{DRIVER, Effect, NVML, UNDOCUMENTED, find};
 
 use super::{Finding, Reason};
 use crate::{elf, gpus, install};
@@ -25,6 +25,12 @@ const SENSITIVE: [&str; 10] = [
     "cuLogicalEndpoint",
 ];
 
+/// What a limit of memory needs hooked.
+const MEMORY_EFFECTS: [Effect; 4] =
+    [Effect::Account, Effect::Answer, Effect::Observe, Effect::Refuse];
+/// What a share of device time needs hooked.
+const TIME_EFFECTS: [Effect; 2] = [Effect::Gate, Effect::Span];
+
 /// Names shown before a list is cut.
 const SHOWN: usize = 6;
 
@@ -37,10 +43,6 @@ pub(super) fn look() -> Vec<Finding> {
     findings.push(library(Reason::NvmlLibrary, "libnvidia-ml.so.1", nvml.as_deref()));
     findings.extend(versions(module.as_deref(), cuda.as_deref()));
     findings.extend(shim(cuda.as_deref()));
-    findings.push(Finding::note(
-        Reason::ComputeShare,
-        "computing time is not limited by this version; tenants share it as the driver decides",
-    ));
     findings
 }
 
@@ -90,6 +92,32 @@ fn device_files() -> Finding {
     }
 }
 
+/// What of a driver is here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Driver {
+    /// Its library, and a GPU that it may find.
+    Ready,
+    /// Its library, and no GPU.
+    NoGpu,
+    /// Nothing.
+    None,
+}
+
+pub(super) fn driver() -> Driver {
+    let Some(cuda) = find_library("libcuda.so.1") else { return Driver::None };
+    let simulated = cuda.canonicalize().is_ok_and(|real| is_simulated(&real));
+    let devices = ["/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg"];
+    let has_gpu = simulated || devices.iter().any(|path| Path::new(path).exists());
+    if has_gpu { Driver::Ready } else { Driver::NoGpu }
+}
+
+/// Whether a driver's library is the simulated one: its NVML knows no kernel module, its file no version.
+fn is_simulated(real: &Path) -> bool {
+    real.to_string_lossy().contains("libsim")
+        || real.parent().is_some_and(|folder| folder.join("simgpud").exists())
+}
+
 /// Where the loader would find `name`: LD_LIBRARY_PATH, the loader's cache, its built-in places.
 pub(crate) fn find_library(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
@@ -130,8 +158,7 @@ fn library(code: Reason, name: &str, path: Option<&Path>) -> Finding {
             let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
             let version =
                 file_version(&real).map_or_else(String::new, |v| format!(", version {v}"));
-            let simulated = real.to_string_lossy().contains("libsim");
-            let kind = if simulated { " (Divvy's simulated driver)" } else { "" };
+            let kind = if is_simulated(&real) { " (Divvy's simulated driver)" } else { "" };
             Finding::ok(code, format!("{}{version}{kind}", path.display()))
         }
     }
@@ -225,21 +252,38 @@ fn coverage(hooks: &BTreeSet<String>, cuda: Option<&Path>) -> Vec<Finding> {
             NVML.len()
         ),
     )];
-    let missing: Vec<&str> = table()
-        .filter(|entry| entry.effects.needs_hook() && entry.in_driver_580 && !hooked(entry))
-        .map(|entry| entry.name)
-        .collect();
-    if !missing.is_empty() {
+    let missing = |effects: &[Effect]| -> Vec<&str> {
+        let wanted = |entry: &&divvy_driver_api::Entry| {
+            effects.iter().any(|effect| entry.effects.has(*effect)) && entry.in_driver_580
+        };
+        table().filter(wanted).filter(|entry| !hooked(entry)).map(|entry| entry.name).collect()
+    };
+    let together = "use a libdivvy.so of this version; the library and the binary belong together";
+    let memory = missing(&MEMORY_EFFECTS);
+    if !memory.is_empty() {
         findings.push(Finding::bad(
             Reason::NotHooked,
             format!(
                 "{} entry points of memory families are not hooked: {}",
-                missing.len(),
-                cut(&missing)
+                memory.len(),
+                cut(&memory)
             ),
-            "use a libdivvy.so of this version; the library and the binary belong together",
+            together,
         ));
     }
+    let time = missing(&TIME_EFFECTS);
+    findings.push(if time.is_empty() {
+        Finding::ok(
+            Reason::ComputeShare,
+            "device time is measured and held to caps and turns: all entry points it takes are hooked",
+        )
+    } else {
+        Finding::bad(
+            Reason::ComputeShare,
+            format!("{} entry points that submit work are not hooked: {}", time.len(), cut(&time)),
+            together,
+        )
+    });
     if let Some(exported) = cuda.and_then(|path| elf::exports(path).ok()) {
         findings.push(uncovered(&exported));
     }
@@ -303,8 +347,10 @@ mod tests {
     #[test]
     fn a_library_without_its_hooks_is_bad() {
         let findings = coverage(&set(&["cuMemAlloc_v2"]), None);
-        let missing = findings.iter().find(|finding| finding.code == Reason::NotHooked).unwrap();
-        assert_eq!(missing.level, Level::Bad);
+        for code in [Reason::NotHooked, Reason::ComputeShare] {
+            let missing = findings.iter().find(|finding| finding.code == code).unwrap();
+            assert_eq!(missing.level, Level::Bad);
+        }
         let all = DRIVER.iter().chain(NVML).map(|entry| entry.name.to_owned()).collect();
         assert!(coverage(&all, None).iter().all(|finding| finding.level == Level::Ok));
     }

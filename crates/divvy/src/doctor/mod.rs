@@ -16,6 +16,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use driver::Driver;
 pub(crate) use driver::find_library;
 pub(crate) use reason::Reason;
 
@@ -89,6 +90,7 @@ impl Finding {
 #[derive(Debug, serde::Serialize)]
 struct Report {
     version: &'static str,
+    driver: Driver,
     findings: Vec<Finding>,
 }
 
@@ -100,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     findings.extend(environment::look(std::env::vars_os()));
     findings.extend(args.program.first().map(|program| program_finding(program)));
     let worst = findings.iter().map(|finding| finding.level).max();
-    let report = Report { version: env!("CARGO_PKG_VERSION"), findings };
+    let report = Report { version: env!("CARGO_PKG_VERSION"), driver: driver::driver(), findings };
     if args.json {
         json::print(&report)?;
     } else {
@@ -153,6 +155,9 @@ fn interpreter_of_script(path: &Path) -> Option<std::path::PathBuf> {
     Some(first.into())
 }
 
+/// What a machine without a GPU comes to.
+const NOTHING: &str = "programs find nothing to use, and there is nothing to limit.\nThe simulated GPU is: divvy run --sim.";
+
 fn render(report: &Report) -> String {
     let mut table = Table::new(&["CODE", "", "FOUND"]);
     for finding in &report.findings {
@@ -167,12 +172,20 @@ fn render(report: &Report) -> String {
         }
     }
     let bad = report.findings.iter().filter(|finding| finding.level == Level::Bad).count();
-    let end = match bad {
-        0 => "Nothing stands in the way of the limits.".to_owned(),
-        1 => "One thing stands in the way; docs/reason-codes.md explains its code.".to_owned(),
-        _ => format!("{bad} things stand in the way; docs/reason-codes.md explains their codes."),
+    let way = match bad {
+        0 if report.driver == Driver::Ready => {
+            "Nothing stands in the way of the limits.\n".to_owned()
+        }
+        0 => String::new(),
+        1 => "One thing stands in the way; docs/reason-codes.md explains its code.\n".to_owned(),
+        _ => format!("{bad} things stand in the way; docs/reason-codes.md explains their codes.\n"),
     };
-    format!("{table}\n{end}\n")
+    let here = match report.driver {
+        Driver::Ready => String::new(),
+        Driver::NoGpu => format!("The driver's library is here and no GPU: {NOTHING}\n"),
+        Driver::None => format!("There is no NVIDIA driver here: {NOTHING}\n"),
+    };
+    format!("{table}\n{way}{here}")
 }
 
 #[cfg(test)]
@@ -185,7 +198,7 @@ mod tests {
             Finding::ok(Reason::Kernel, "Linux 6.1"),
             Finding::bad(Reason::DriverLibrary, "no libcuda.so.1", "install the driver"),
         ];
-        let text = render(&Report { version: "0", findings });
+        let text = render(&Report { version: "0", driver: Driver::Ready, findings });
         assert_eq!(
             text,
             "\
@@ -197,6 +210,22 @@ DV002  BAD  no libcuda.so.1
 One thing stands in the way; docs/reason-codes.md explains its code.
 "
         );
+    }
+
+    #[test]
+    fn without_a_driver_it_says_so() {
+        let end = |driver| {
+            let findings = vec![Finding::ok(Reason::Kernel, "Linux 6.1")];
+            render(&Report { version: "0", driver, findings })
+        };
+        assert!(end(Driver::Ready).ends_with("\nNothing stands in the way of the limits.\n"));
+        for (driver, words) in
+            [(Driver::None, "There is no NVIDIA driver"), (Driver::NoGpu, "no GPU:")]
+        {
+            let text = end(driver);
+            assert!(text.contains(words) && !text.contains("Nothing stands"), "{text}");
+            assert!(text.contains("divvy run --sim"), "{text}");
+        }
     }
 
     #[test]

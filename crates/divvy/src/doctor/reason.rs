@@ -46,7 +46,7 @@ reasons! {
     Hooks = 30, "entry points of the driver that Divvy follows";
     Uncovered = 31, "entry points of the driver that this version does not know";
     NotHooked = 32, "entry points that take or give memory and are not hooked";
-    ComputeShare = 33, "the share of computing time, which this version does not limit";
+    ComputeShare = 33, "the share of device time, and the entry points it is kept by";
     Addresses = 34, "the addresses that the driver gives to programs that ask for entry points";
     ContextCost = 35, "what a context takes on a card";
     Kernel = 40, "the Linux kernel";
@@ -59,8 +59,9 @@ reasons! {
     LimitVariables = 50, "limits in environment variables";
     LimitNotUnderstood = 51, "a limit in an environment variable cannot be understood";
     IgnoredVariable = 52, "an environment variable that has no effect";
-    Setting = 53, "a DIVVY_ variable with a value that is not known";
+    Setting = 53, "a setting in an environment variable";
     Tenant = 54, "the tenant this process belongs to";
+    UnknownVariable = 55, "an environment variable that begins as Divvy's do and is none";
     Daemon = 60, "the daemon that divides devices by turns";
     OtherDaemon = 61, "another daemon divides the device or writes the tenant's gates";
     ForeignProcesses = 62, "processes of no tenant use the device";
@@ -99,8 +100,34 @@ mod tests {
         let ours = Reason::ALL.iter().map(ToString::to_string);
         let known: BTreeSet<String> = ours.chain(refusals()).collect();
         assert_eq!(known, documented);
+        let index: BTreeSet<String> = page.lines().flat_map(range).collect();
+        assert_eq!(known, index, "the index at the head of the page");
         let ours: BTreeSet<u16> = Reason::ALL.iter().map(|reason| *reason as u16).collect();
         assert!(ours.len() == Reason::ALL.len() && ours.iter().all(|code| *code < 200));
+    }
+
+    /// The codes of a row of the page's index, `| DV001 to DV005 | the driver |`: those documented in it.
+    /// Each must begin and end with one.
+    fn range(row: &str) -> Vec<String> {
+        let number = |text: &str| text.strip_prefix("DV")?.parse::<u16>().ok();
+        let Some(ends) = row.strip_prefix("| ").and_then(|row| row.split(" |").next()) else {
+            return Vec::new();
+        };
+        let Some((Some(first), Some(last))) =
+            ends.split_once(" to ").map(|(first, last)| (number(first), number(last)))
+        else {
+            return Vec::new();
+        };
+        let refusals = refusals();
+        let ours = Reason::ALL.iter().map(ToString::to_string);
+        let known: BTreeSet<String> = ours.chain(refusals).collect();
+        for end in [first, last] {
+            assert!(known.contains(&format!("DV{end:03}")), "{row}");
+        }
+        (first..=last)
+            .map(|code| format!("DV{code:03}"))
+            .filter(|code| known.contains(code))
+            .collect()
     }
 
     /// The codes of the library's refusals: 200 and above, each on a line `Name = 201,` of its list.
