@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{Finished, GIB, MIB, Machine, Running, finish};
+use crate::harness::{Finished, GIB, MIB, Machine, Running, finish, stage};
 use crate::life::wait_for;
 
 /// A machine limited by HAMi's variables alone.
@@ -140,6 +140,30 @@ fn limits_are_read_again_when_the_tenant_starts_anew() {
 }
 
 #[test]
+fn a_changed_limit_goes_back_to_what_the_variables_say_now() {
+    let machine = hami("1g").native();
+    let tenant = machine.home().join(".divvy/pod_container");
+    let set = |memory: &str| {
+        let mut command = machine.command(stage().join("bin/divvy"));
+        finish(command.arg("set").arg(&tenant).args(["--memory", memory]))
+    };
+    // The second time the tenant starts anew, in the same files.
+    for (limit, words) in [("1g", "memory 1GiB;"), ("2g", "memory 2GiB;")] {
+        let mut command = machine.scenario("answer", "stay");
+        command.env("LD_PRELOAD", stage().join("lib/libdivvy.so"));
+        command.env("CUDA_DEVICE_MEMORY_LIMIT", limit).env("STAY_BYTES", (64 * MIB).to_string());
+        let mut program = Running::start(&mut command);
+        wait_for(&machine, 64 * MIB);
+        for (memory, now) in [("4g", "memory 4GiB;"), ("0=3g", "0=3GiB;"), ("default", words)] {
+            let said = set(memory);
+            assert!(said.code() == Some(0) && said.out.contains(now), "{limit}: {said}");
+        }
+        program.kill();
+        let _ = program.finish();
+    }
+}
+
+#[test]
 fn log_levels_are_hamis() {
     // Level 0 is errors alone; a working program has none, and is told of nothing.
     let machine = hami("2g").with("LIBCUDA_LOG_LEVEL", 0).with("EXPECT_LIMIT", 2 * GIB);
@@ -174,8 +198,7 @@ fn visible_devices_are_the_drivers_business() {
 fn a_user_replaces_the_file_and_nothing_else() {
     let machine = hami("2g").with("EXPECT_LIMIT", 2 * GIB);
     let library = machine.home().join("libvgpu.so");
-    fs::copy(crate::harness::stage().join("lib/libdivvy.so"), &library)
-        .expect("the library can be copied");
+    fs::copy(stage().join("lib/libdivvy.so"), &library).expect("the library can be copied");
     let mut command = machine.scenario("blocks", "limit_is_exact");
     let finished = finish(command.env("LD_PRELOAD", &library).env("CUDA_REDIRECT", &library));
     assert_eq!(finished.code(), Some(0), "{finished}");

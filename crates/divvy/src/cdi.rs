@@ -200,8 +200,11 @@ fn write_whole(file: &Path, text: &str) -> Result<()> {
     if let Some(parent) = file.parent() {
         std::fs::create_dir_all(parent).with_context(cannot)?;
     }
-    std::fs::write(&new, text).with_context(cannot)?;
-    std::fs::rename(&new, file).with_context(cannot)
+    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&new);
+    }
+    written.with_context(cannot)
 }
 
 /// The limits as variables: what the library in a container reads.

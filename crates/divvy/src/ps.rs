@@ -96,7 +96,12 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 }
 
 fn list(extra: &[PathBuf]) -> Listing {
-    let (tenants, unreadable) = tenants(extra, &client::views());
+    let (tenants, mut unreadable) = tenants(extra, &client::views());
+    let absent = extra.iter().filter(|root| !root.is_dir()).map(|root| Unreadable {
+        directory: root.display().to_string(),
+        reason: "--root names no directory".to_owned(),
+    });
+    unreadable.extend(absent);
     let notes = promised::notes(&Claim::of_all(&tenants), &promised::cards(&tenants), None);
     Listing { tenants, unreadable, notes }
 }
@@ -483,7 +488,9 @@ note: the limits add up
         ledger::write_config(&hami, &config).unwrap();
         std::fs::create_dir_all(base.join("bad")).unwrap();
         std::fs::write(base.join("bad/usage"), "nonsense").unwrap();
-        let listing = list(std::slice::from_ref(&base));
+        let listing = list(&[base.clone(), base.join("absent")]);
+        let absent = listing.unreadable.iter().find(|u| u.directory.ends_with("/absent")).unwrap();
+        assert_eq!(absent.reason, "--root names no directory");
         let name = |t: &&Tenant| t.directory.starts_with(base.to_str().unwrap());
         assert_eq!(listing.tenants.iter().filter(name).count(), 2);
         assert!(listing.unreadable.iter().any(|u| u.directory.ends_with("/bad")));

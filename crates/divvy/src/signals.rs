@@ -1,9 +1,9 @@
 //! Signals and threads: who takes which.
 //!
-//! Ending in good order: the signals that ask a command to end become a flag ([`end_flag`]), for
-//! commands that have something to put right before they go: a terminal, a file half written. No
-//! handler runs; a thread waits for the signals, which all other threads block. A thread beside a
-//! program that runs takes none ([`quiet_thread`]).
+//! Ending in good order: the signals that ask a command to end become a flag ([`end_flag`]), for a
+//! command that has a file half written. No handler runs; a thread waits for the signals, which all other
+//! threads block. A command with a terminal to put back has a thread of its own for them
+//! (`top::terminal`). A thread beside a program that runs takes none ([`quiet_thread`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -8,9 +8,10 @@
 //! limits are understood. A tenant whose first change kept nothing (an older Divvy, a full disk) has no
 //! start that is known.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -121,9 +122,11 @@ fn write(directory: &impl AsFd, start: &Start) -> Result<()> {
     // Left by a process of that number that was killed.
     let _ = unlinkat(directory, new.as_str(), UnlinkatFlags::NoRemoveDir);
     let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
-    let mode = Mode::S_IRUSR | Mode::S_IWUSR | Mode::S_IRGRP | Mode::S_IROTH;
+    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
     let written = (|| {
         let mut file = File::from(openat(directory, new.as_str(), flags | OFlag::O_CLOEXEC, mode)?);
+        // What the machine's daemon wrote is the tenant's owner's to read, whatever the umask.
+        file.set_permissions(Permissions::from_mode(0o644))?;
         file.write_all(&serde_json::to_vec(&kept)?)?;
         renameat(directory, new.as_str(), directory, FILE)?;
         anyhow::Ok(())

@@ -1,8 +1,8 @@
 //! `GET /metrics` for a collector, over TCP where `--metrics` names an address.
 //!
 //! One request a connection, answered by one thread, one after the other: a collector asks once in
-//! some seconds. A request must come within a second and in [`MOST_BYTES`]. Only what everybody on the
-//! machine may see is served, so name an address that only collectors reach.
+//! some seconds. A request must come within a second and in [`MOST_BYTES`]. Whoever reaches the address is
+//! told of all tenants of the daemon, so name one that only collectors reach.
 //!
 //! The page is [`crate::metrics`]'s: written from the tenants' files, which are read anew for it, and
 //! from the [`View`] that the socket shows. The scheduling thread has no part in it. While another
