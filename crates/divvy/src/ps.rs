@@ -3,6 +3,8 @@
 //! Reads tenant files by `pread`, never maps or locks them: looking at a tenant cannot disturb it,
 //! and a hostile tenant can only spoil its own row. Takes no part in any decision.
 
+mod times;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -171,7 +173,7 @@ fn render(listing: &Listing, with_processes: bool) -> String {
     } else {
         text.push_str(&tenants.to_string());
     }
-    let times = times(&listing.tenants);
+    let times = times::table(&listing.tenants);
     if !times.is_empty() {
         text.push_str(&format!("\n{times}"));
     }
@@ -202,64 +204,6 @@ fn before_use(tenant: &Tenant, rules: &[Rule]) -> Vec<(String, String)> {
         ([], rules) => rules.iter().map(limits::cells).collect(),
         _ => Vec::new(),
     }
-}
-
-/// The compute share, of tenants that have one or have been timed.
-fn times(tenants: &[Tenant]) -> Table {
-    let mut table = Table::new(&[
-        "TENANT",
-        "GPU",
-        ">SHARE",
-        ">WEIGHT",
-        "PRIORITY",
-        ">USED",
-        ">THROTTLED",
-        ">WAITED",
-        "GATE",
-        "MODE",
-    ]);
-    for tenant in tenants {
-        let is_plain = tenant.weight == 0 && tenant.priority == "normal" && !tenant.paused;
-        let weight = match tenant.weight {
-            0 => "-".to_owned(),
-            weight => weight.to_string(),
-        };
-        let class = if tenant.class == "latency" { ", latency" } else { "" };
-        let priority = format!("{}{class}", tenant.priority);
-        for (gpu, share) in before_use(tenant, &tenant.compute_rules) {
-            if !is_plain || !tenant.compute_rules.is_empty() {
-                table.row([tenant.name.clone(), gpu, share, weight.clone(), priority.clone()]);
-            }
-        }
-        for device in &tenant.devices {
-            let is_free = device.share_ppm.is_none() && device.gate == "free";
-            if is_plain && is_free && device.used_ns == 0 {
-                continue;
-            }
-            let share = device.share_ppm.map(|ppm| limits::percent(u64::from(ppm)));
-            let active = match device.active {
-                0 | 1 => String::new(),
-                active => format!(", {active} at once"),
-            };
-            table.row([
-                tenant.name.clone(),
-                gpu(device.index, &device.uuid),
-                share.unwrap_or_else(|| "-".to_owned()),
-                weight.clone(),
-                priority.clone(),
-                seconds(device.used_ns),
-                seconds(device.throttled_ns),
-                seconds(device.waited_ns),
-                format!("{}{active}", device.gate),
-                device.mode.clone().unwrap_or_else(|| "-".to_owned()),
-            ]);
-        }
-    }
-    table
-}
-
-fn seconds(ns: u64) -> String {
-    format!("{}.{:03} s", ns / 1_000_000_000, ns / 1_000_000 % 1000)
 }
 
 fn processes(tenants: &[Tenant]) -> Table {
