@@ -75,11 +75,8 @@ impl Terminal {
     pub(super) fn draw(&mut self, app: &App) -> Result<()> {
         let Some(inner) = &mut self.inner else { return Ok(()) };
         match inner.draw(|frame| screen::draw(frame, app)) {
-            Err(error) if error.raw_os_error() == Some(Errno::EIO as i32) => {
-                self.lose();
-                Ok(())
-            }
-            drawn => drawn.map(|_| ()).context("the screen cannot be written"),
+            Ok(_) => Ok(()),
+            Err(error) => self.lost_by(error).context("the screen cannot be written"),
         }
     }
 
@@ -91,8 +88,14 @@ impl Terminal {
                 break;
             }
             // Of several keys that were read at once some may be kept there.
-            if event::poll(Duration::ZERO).context("the keyboard cannot be read")? {
-                return Ok(Next::Event(event::read().context("the keyboard cannot be read")?));
+            let polled = event::poll(Duration::ZERO);
+            match polled.and_then(|is_some| is_some.then(event::read).transpose()) {
+                Ok(Some(event)) => return Ok(Next::Event(event)),
+                Ok(None) => {}
+                Err(error) => {
+                    self.lost_by(error).context("the keyboard cannot be read")?;
+                    break;
+                }
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -107,6 +110,18 @@ impl Terminal {
     pub(super) fn signal(&self) -> Option<Signal> {
         let asked = Signal::try_from(self.asked.load(Relaxed)).ok();
         asked.or_else(|| self.inner.is_none().then_some(Signal::SIGHUP))
+    }
+
+    /// Takes an error of the terminal for its end where it has hung up: what fails then, and how, depends on
+    /// what was asked of it.
+    fn lost_by(&mut self, error: std::io::Error) -> std::io::Result<()> {
+        match wait_for_input(&stdin(), Duration::ZERO) {
+            Ok(Input::HungUp) => {
+                self.lose();
+                Ok(())
+            }
+            _ => Err(error),
+        }
     }
 
     /// Lets go of a terminal that is gone: there is nothing to put back, and its drop would say so on a
