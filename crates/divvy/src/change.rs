@@ -14,7 +14,7 @@ use anyhow::{Context, Result, anyhow};
 use divvy_abi::config::Config;
 use divvy_page::AttachError;
 use divvy_page::owner::Owner;
-use divvy_policy::{limit, share};
+use divvy_policy::limit;
 
 use crate::daemon::wire::Change;
 use crate::failure::usage;
@@ -62,9 +62,6 @@ pub(crate) fn make(directory: &Path, change: &Change) -> Result<Made> {
                     config.priority = share.priority.unwrap_or(config.priority);
                     config.class = share.class.unwrap_or(config.class);
                     config.paused = change.paused.map_or(config.paused, u32::from);
-                    // A daemon writes its gates without this lock, so what they need is not taken
-                    // from them here: it says so itself when no gate is left.
-                    config.any_gate |= u32::from(share::needs_gate(config));
                 }
                 (Err(error), _) | (_, Err(error)) => failed = Some(error),
             }

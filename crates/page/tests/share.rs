@@ -49,7 +49,6 @@ fn a_limit_changed_while_a_process_runs_is_seen_by_it() {
             config.compute_rules[0] = cap;
             config.compute_rule_count = 1;
             config.weight = 3;
-            config.any_gate = 1;
             config.gates[0].gate = 77;
         })
         .expect("updated");
@@ -126,6 +125,64 @@ fn a_process_waits_at_a_closed_gate_until_it_opens_or_its_time_is_up() {
     });
 }
 
+/// A daemon sets the word without a lock, while a command changes limits: the command must not write
+/// back what it read before.
+#[test]
+fn a_change_of_limits_never_takes_back_that_gates_are_looked_at() {
+    let scratch = Scratch::new("share-any");
+    let at = scratch.c_path();
+    write_config(&at, &Config::default()).expect("written");
+    let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
+    let (daemon, command) = (Owner::open(&at).expect("open"), Owner::open(&at).expect("open"));
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let (mut taken_back, mut changes) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..2_000 {
+                // At any instant of a change.
+                let begin_ns = now_ns();
+                while now_ns() < begin_ns + 97 * (round % 1_031) {}
+                daemon.raise_any_gate().expect("written");
+                let raised_ns = now_ns();
+                while now_ns() < raised_ns + 50_000 {
+                    taken_back += u32::from(tenant.any_gate().load(SeqCst) == 0);
+                }
+                // Waits for nobody; so it may have to come back.
+                while daemon.lower_any_gate().expect("written").is_none() {
+                    std::thread::yield_now();
+                }
+                assert_eq!(tenant.any_gate().load(SeqCst), 0);
+            }
+            is_done.store(true, SeqCst);
+        });
+        while !is_done.load(SeqCst) {
+            command.update(|config| config.weight += 1).expect("changed");
+            changes += 1;
+        }
+    });
+    assert_eq!((taken_back, command.read().expect("a config").weight), (0, changes));
+}
+
+#[test]
+fn what_needs_a_gate_keeps_launches_looking() {
+    let scratch = Scratch::new("share-lower");
+    let at = scratch.c_path();
+    write_config(&at, &Config::default()).expect("written");
+    let owner = Owner::open(&at).expect("open");
+    let any = |config: Option<Config>| config.expect("nobody else writes").any_gate;
+    let paused = owner.update(|config| config.paused = 1).expect("written");
+    assert_eq!((paused.any_gate, any(owner.lower_any_gate().expect("written"))), (1, 1));
+    let resumed = owner.update(|config| config.paused = 0).expect("written");
+    assert_eq!((resumed.any_gate, any(owner.lower_any_gate().expect("written"))), (1, 0));
+    owner.set_gate(2, &GateLine { gate: gate::TIMED, ..GateLine::default() }).expect("written");
+    assert_eq!(any(owner.lower_any_gate().expect("written")), 1);
+    // A tenant that keeps the lock of its own file makes nobody wait.
+    let other = Owner::open(&at).expect("open");
+    let mut inner = None;
+    owner.update(|_| inner = Some(other.lower_any_gate())).expect("written");
+    assert!(matches!(inner, Some(Ok(None))), "{inner:?}");
+}
+
 #[test]
 fn limits_are_read_again_only_when_they_are_others() {
     let scratch = Scratch::new("share-changed");
@@ -137,11 +194,12 @@ fn limits_are_read_again_only_when_they_are_others() {
     assert!(changed(&known).is_none());
     other.set_gate(3, &GateLine { gate: gate::CLOSED, ..GateLine::default() }).expect("written");
     assert!(changed(&known).is_none(), "gates are no limits");
+    other.set_gate(3, &GateLine::default()).expect("written");
     let new = other.update(|config| config.weight = 9).expect("written");
     assert_eq!(changed(&known).map(|config| config.weight), Some(9));
     assert!(changed(&new).is_none());
     // As the first process of a tenant without an owner leaves it.
-    other.set_any_gate(true).expect("written");
+    other.raise_any_gate().expect("written");
     assert_eq!(changed(&new).map(|config| config.any_gate), Some(1));
     // A writer that died half-way.
     let odd = Config { epoch: new.epoch | 1, ..new };

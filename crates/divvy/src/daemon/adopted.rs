@@ -368,19 +368,19 @@ impl Adopted {
         let is_needed = self.is_limited || self.rows.iter().any(is_gate);
         match (is_needed, self.config.any_gate != 0) {
             (true, false) => {
-                self.owner.set_any_gate(true)?;
+                self.owner.raise_any_gate()?;
                 self.config.any_gate = 1;
             }
             (false, true) if self.unneeded_since_ns == 0 => self.unneeded_since_ns = now_ns,
             (false, true) if now_ns.saturating_sub(self.unneeded_since_ns) > CALM_NS => {
-                // Under the lock of those who change limits, so that a cap that was just set counts.
-                let change = |config: &mut Config| {
-                    config.any_gate = u32::from(share::needs_gate(config));
-                };
-                self.config = self.owner.update(change)?;
-                // Somebody may have changed the limits since they were read.
-                self.head = None;
-                self.unneeded_since_ns = 0;
+                // Under the lock of those who change limits, so that a cap that was just set counts. A
+                // tenant may keep that lock: then it looks at its gates for longer, and nobody waits.
+                if let Some(config) = self.owner.lower_any_gate()? {
+                    self.config = config;
+                    // Somebody may have changed the limits since they were read.
+                    self.head = None;
+                    self.unneeded_since_ns = 0;
+                }
             }
             (false, true) => {}
             _ => self.unneeded_since_ns = 0,
@@ -400,10 +400,10 @@ impl Adopted {
         for row in &mut self.rows {
             row.written = Some(Gate::default());
         }
-        if before.any_gate != 0 {
-            let change =
-                |config: &mut Config| config.any_gate = u32::from(share::needs_gate(config));
-            self.config = self.owner.update(change)?;
+        if before.any_gate != 0
+            && let Some(config) = self.owner.lower_any_gate()?
+        {
+            self.config = config;
         }
         Ok(())
     }
