@@ -154,7 +154,7 @@ fn assemble(directory: &Path, snapshot: &Snapshot, owner: Option<(Owner, bool)>)
     let base = directory.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = snapshot.config.as_ref().map(snapshot::config_name).filter(|name| !name.is_empty());
     let mut processes: Vec<Process> =
-        snapshot.living().map(|process| self::process(process, snapshot)).collect();
+        snapshot.processes.iter().map(|process| self::process(process, snapshot)).collect();
     processes.sort_by_key(|process| (process.pid_namespace, process.pid));
     let config = snapshot.config.as_ref();
     Tenant {

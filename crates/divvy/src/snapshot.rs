@@ -19,7 +19,7 @@ pub(crate) struct Snapshot {
     pub(crate) config: Option<Config>,
     /// Devices its processes have seen.
     pub(crate) devices: Vec<DeviceSnapshot>,
-    /// Its processes: the living, and the dead that still hold something.
+    /// Its living processes.
     pub(crate) processes: Vec<ProcessSnapshot>,
 }
 
@@ -71,23 +71,13 @@ impl Snapshot {
             })
             .collect();
         let process = |index| {
-            let slot = file.slot(index)?;
+            let slot = file.slot(index).filter(|slot| slot.alive)?;
             let lines = devices.iter().map(|device| (device.row, file.line(device.row, index)));
             let uses: Vec<_> = lines.filter(|(_, line)| !line.is_empty()).collect();
-            let holds = uses.iter().any(|(_, line)| line.held_bytes != 0);
-            (slot.alive || holds).then(|| ProcessSnapshot {
-                comm: slot.comm.to_string(),
-                slot,
-                uses,
-            })
+            Some(ProcessSnapshot { comm: slot.comm.to_string(), slot, uses })
         };
         let processes = (1..file.slots_high()).filter_map(process).collect();
         Ok(Self { config, devices, processes })
-    }
-
-    /// The processes that live.
-    pub(crate) fn living(&self) -> impl Iterator<Item = &ProcessSnapshot> {
-        self.processes.iter().filter(|process| process.slot.alive)
     }
 }
 

@@ -11,7 +11,7 @@ use core::ffi::CStr;
 use core::fmt;
 
 use divvy_abi::config::Config;
-use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, line, slot, state};
+use divvy_abi::usage::{self, Kind, MAX_SHARED, SHARED_SLOT, device, line, shared, slot, state};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
 use divvy_policy::ledger::{changes, held_bytes};
 
@@ -94,8 +94,8 @@ pub struct Head {
 /// A process of a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotEntry {
-    /// Whether its liveness lock is held. What a dead process held is freed by the next process
-    /// that joins, asks at the limit or asks how much is used.
+    /// Whether its liveness lock is held. What a dead process held stands in its lines until the next
+    /// process joins, asks at the limit or asks how much is used.
     pub alive: bool,
     /// Whether it is still attaching.
     pub starting: bool,
@@ -143,9 +143,10 @@ impl LineEntry {
 /// What a whole tenant holds on one device.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Totals {
-    /// Held by all, the dead and the shared included.
+    /// Held by the living, what they share included. What the dead held is the card's again, though it
+    /// stands in the file until somebody asks for memory.
     pub used_bytes: u64,
-    /// Of these, memory exported by legacy IPC.
+    /// Of these, memory exported by legacy IPC that a living process refers to.
     pub shared_bytes: u64,
     /// The largest total any process has seen.
     pub peak_bytes: u64,
@@ -240,9 +241,11 @@ impl UsageFile {
         LineEntry { held_bytes: held_bytes(held), asking_bytes, peak_bytes, refusals, kind_bytes }
     }
 
-    /// What all hold of the device in `row`: read until two readings have the same change counters.
+    /// What the living hold of the device in `row`: read until two readings have the same change
+    /// counters.
     ///
-    /// Cost: at least two `pread`s for each slot below [`UsageFile::slots_high`].
+    /// Cost: at least two `pread`s for each slot below [`UsageFile::slots_high`], a look at the lock of
+    /// each that holds something, and 64 KiB more where memory is shared.
     pub fn totals(&self, row: usize) -> Totals {
         let (mut totals, mut before) = self.sum(row);
         for _ in 0..READINGS {
@@ -260,10 +263,16 @@ impl UsageFile {
     fn sum(&self, row: usize) -> (Totals, u64) {
         let row = row.min(MAX_DEVICES - 1);
         let mut totals = Totals::default();
+        let mut living = Living::of(self);
         let mut sum = 0_u64;
         for slot in 0..self.slots_high() {
             let [held, _, peak_bytes, refusals] = self.words::<4>(usage::line_at(row, slot));
-            let bytes = held_bytes(held);
+            let bytes = match (held_bytes(held), slot) {
+                (0, _) => 0,
+                (bytes, SHARED_SLOT) => bytes.min(self.shared_bytes(row, &mut living)),
+                (bytes, _) if living.has(slot) => bytes,
+                _ => 0,
+            };
             totals.used_bytes = totals.used_bytes.saturating_add(bytes);
             totals.peak_bytes = totals.peak_bytes.max(peak_bytes);
             totals.refusals = totals.refusals.saturating_add(refusals);
@@ -273,6 +282,30 @@ impl UsageFile {
             sum = sum.wrapping_add(changes(held));
         }
         (totals, sum)
+    }
+
+    /// The memory of the device in `row` that is shared and that a living process refers to.
+    fn shared_bytes(&self, row: usize, living: &mut Living<'_>) -> u64 {
+        /// Entries that are read at once.
+        const AT_ONCE: usize = 8;
+        const WORDS: usize = usage::SHARED_BYTES / 8;
+        let mut sum = 0_u64;
+        for first in (0..MAX_SHARED).step_by(AT_ONCE) {
+            let entries = self.words::<{ WORDS * AT_ONCE }>(usage::shared_at(first));
+            for entry in entries.chunks_exact(WORDS) {
+                let word = |at: usize| entry.get(at / 8).copied().unwrap_or(0);
+                let head = word(shared::STATE);
+                if low(head) == 0 || high(head) as usize != row {
+                    continue;
+                }
+                let refers =
+                    |slot: &usize| word(shared::USERS + 8 * (slot / 64)) & (1 << (slot % 64)) != 0;
+                if (0..MAX_SLOTS).filter(refers).any(|slot| living.has(slot)) {
+                    sum = sum.saturating_add(word(shared::BYTES));
+                }
+            }
+        }
+        sum
     }
 
     /// What names the tenant's slots and devices.
@@ -304,6 +337,31 @@ impl UsageFile {
     /// What lies at `offset`; what the file does not have stays as it is in `into`.
     pub(crate) fn read(&self, into: &mut [u8], offset: usize) {
         let _ = sys::read_at(&self.fd, into, offset as u64);
+    }
+}
+
+/// Which slots are held by living processes, each asked for once.
+#[derive(Debug)]
+pub(crate) struct Living<'a> {
+    file: &'a UsageFile,
+    asked: [u64; MAX_SLOTS / 64],
+    alive: [u64; MAX_SLOTS / 64],
+}
+
+impl<'a> Living<'a> {
+    pub(crate) fn of(file: &'a UsageFile) -> Self {
+        Self { file, asked: [0; MAX_SLOTS / 64], alive: [0; MAX_SLOTS / 64] }
+    }
+
+    pub(crate) fn has(&mut self, slot: usize) -> bool {
+        let bit = 1 << (slot % 64);
+        let words = (self.asked.get_mut(slot / 64), self.alive.get_mut(slot / 64));
+        let (Some(asked), Some(alive)) = words else { return false };
+        if *asked & bit == 0 {
+            *asked |= bit;
+            *alive |= if file::is_alive(&self.file.fd, slot) { bit } else { 0 };
+        }
+        *alive & bit != 0
     }
 }
 
@@ -356,5 +414,7 @@ const _: () = assert!(device::UUID == 8 && device::TOTAL_BYTES == 24 && device::
 const _: () = assert!(slot::START_TICKS == 8 && slot::PID_NAMESPACE == 16 && slot::COMM == 24);
 const _: () = assert!(slot::REASON == 40 && device::INDEX == 4 && slot::PID == 4);
 const _: () = assert!(line::HELD == 0 && line::ASKING == 8 && line::PEAK == 16);
+const _: () = assert!(shared::STATE == 0 && shared::ROW == 4);
+const _: () = assert!(MAX_SHARED.is_multiple_of(8) && MAX_SLOTS.is_multiple_of(64));
 const _: () = assert!(line::REFUSALS == 24 && line::KINDS == 32);
 const _: () = assert!(usage::SLOTS_HIGH_AT < usage::DEVICES_AT);

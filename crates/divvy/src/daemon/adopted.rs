@@ -289,12 +289,8 @@ impl Adopted {
         let slots = self.processes.iter().map(|process| process.slot);
         let cap = usage.gates(at, slots, |slot, gate| {
             let is_ended = slot != SHARED_SLOT && processes.next().is_none_or(|next| !next.alive);
-            // Of a dead process the totals alone count, as they will when its slot is cleared.
-            sum = sum.with(if is_ended {
-                GateEntry { busy_until_ns: 0, want_ns: 0, last_launch_ns: 0, sleepers: 0, ..gate }
-            } else {
-                gate
-            });
+            // As it will be when its slot is cleared.
+            sum = sum.with(if is_ended { gate.ended() } else { gate });
         });
         let is_closed = row.written.is_some_and(|gate| gate.state == GateState::Closed);
         let wants = is_closed
