@@ -17,9 +17,10 @@ use divvy_page::owner::Owner;
 use divvy_policy::limit;
 
 use crate::daemon::wire::Change;
+use crate::dir::Dir;
 use crate::failure::usage;
 use crate::share_args::ShareArgs;
-use crate::snapshot::{self, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::{gpus, limits, sizes};
 
 /// A change that was made.
@@ -36,6 +37,28 @@ pub(crate) struct Made {
 /// # Errors
 /// Usage errors for words that are not understood; else what is wrong with the tenant's files.
 pub(crate) fn make(directory: &Path, change: &Change) -> Result<Made> {
+    let opened = || {
+        let dir = Dir::open(directory)?;
+        Ok((Owner::within(&dir.tenant()?)?, dir))
+    };
+    let (owner, dir) = opened().map_err(|error| cannot(directory, error))?;
+    make_open(&dir, &owner, directory, change)
+}
+
+fn cannot(directory: &Path, error: AttachError) -> anyhow::Error {
+    anyhow!(error).context(format!("{} cannot be changed", directory.display()))
+}
+
+/// The same where directory and limits are open; `directory` names them.
+///
+/// # Errors
+/// As [`make`].
+pub(crate) fn make_open(
+    dir: &Dir,
+    owner: &Owner,
+    directory: &Path,
+    change: &Change,
+) -> Result<Made> {
     let gpus = gpus::list(Path::new(gpus::PROC));
     let memory = limits::rules(&change.memory, &gpus)?;
     let share = ShareArgs::of(change).read(&gpus)?;
@@ -45,10 +68,6 @@ pub(crate) fn make(directory: &Path, change: &Change) -> Result<Made> {
              --pause and --resume",
         ));
     }
-    let words = |error: AttachError| {
-        anyhow!(error).context(format!("{} cannot be changed", directory.display()))
-    };
-    let owner = Owner::open(&snapshot::c_path(directory).map_err(words)?).map_err(words)?;
     let mut failed = None;
     let config = owner
         .update(|config| {
@@ -66,17 +85,17 @@ pub(crate) fn make(directory: &Path, change: &Change) -> Result<Made> {
                 (Err(error), _) | (_, Err(error)) => failed = Some(error),
             }
         })
-        .map_err(words)?;
+        .map_err(|error| cannot(directory, error))?;
     match failed {
         Some(error) => Err(error),
-        None => Ok(Made { notes: notes(directory, &config, change)?, config }),
+        None => Ok(Made { notes: notes(dir, &config, change)?, config }),
     }
 }
 
 /// What the change does not do.
-fn notes(directory: &Path, config: &Config, change: &Change) -> Result<Vec<String>> {
+fn notes(dir: &Dir, config: &Config, change: &Change) -> Result<Vec<String>> {
     let mut notes = Vec::new();
-    let snapshot = Snapshot::read(directory).map_err(|error| anyhow!(error)).context("changed")?;
+    let snapshot = Snapshot::of(dir).map_err(|error| anyhow!(error)).context("changed")?;
     if !change.memory.is_empty() {
         for device in &snapshot.devices {
             let limit =

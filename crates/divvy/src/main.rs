@@ -15,6 +15,7 @@ mod child;
 mod contexts;
 mod daemon;
 mod demo;
+mod dir;
 mod discover;
 mod doctor;
 mod elf;

@@ -105,7 +105,11 @@ fn list(extra: &[PathBuf]) -> Listing {
 /// cannot be read.
 pub(crate) fn tenants(extra: &[PathBuf], views: &[View]) -> (Vec<Tenant>, Vec<Unreadable>) {
     let (mut tenants, mut unreadable) = (Vec::new(), Vec::new());
-    let own = discover::tenants(extra);
+    let (own, wrong) = discover::tenants(extra);
+    unreadable.extend(wrong.into_iter().map(|(place, why)| Unreadable {
+        directory: place.display().to_string(),
+        reason: why.to_string(),
+    }));
     let others = client::of_others(views, &own).into_iter().map(|directory| {
         let read = ledger::read_foreign(&directory);
         (directory, read)

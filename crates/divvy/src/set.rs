@@ -111,8 +111,8 @@ fn is_denied(error: &anyhow::Error) -> bool {
 }
 
 fn read(directory: &Path) -> Result<Config> {
-    let path = crate::snapshot::c_path(directory)?;
-    Ok(divvy_page::reader::read_config(&path)?.unwrap_or_default())
+    let dir = crate::dir::Dir::open(directory)?.tenant()?;
+    Ok(divvy_page::reader::read_config(&dir)?.unwrap_or_default())
 }
 
 /// The tenant that `name` names, and its directory.
@@ -120,7 +120,7 @@ fn read(directory: &Path) -> Result<Config> {
 /// # Errors
 /// A usage error that names the choice, where it is none or several.
 pub(crate) fn find(name: &str, roots: &[PathBuf]) -> Result<(String, PathBuf)> {
-    let mut known = discover::tenants(roots);
+    let (mut known, _) = discover::tenants(roots);
     known.extend(client::of_others(&client::views(), &known));
     if name.contains('/') {
         let directory = PathBuf::from(name);
@@ -208,8 +208,6 @@ fn words(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use divvy_page::reader::write_config;
-
     use super::*;
 
     struct Base(PathBuf);
@@ -227,7 +225,7 @@ mod tests {
             std::fs::create_dir_all(&path).unwrap();
             let rules = limits::rules(&[memory.to_owned()], &[]).unwrap();
             let config = limits::config(name, &rules, false, false);
-            write_config(&crate::snapshot::c_path(&path).unwrap(), &config).unwrap();
+            ledger::write_config(&path, &config).unwrap();
             path
         }
     }

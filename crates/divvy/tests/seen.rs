@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use divvy_abi::config::Config;
 use divvy_abi::usage::Kind;
 use divvy_page::reader::write_config;
-use divvy_page::{ConfigSource, Device, Request, Tenant};
+use divvy_page::{ConfigSource, Device, Directory, Request, Tenant};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{LocalFlags, tcgetattr};
@@ -40,7 +40,7 @@ impl Scene {
         for (to, from) in config.name.iter_mut().zip(b"seen-one") {
             *to = *from;
         }
-        write_config(&path, &config).unwrap();
+        write_config(&Directory::open(&path).unwrap(), &config).unwrap();
         let tenant = Tenant::attach(&path, &ConfigSource::Owner).unwrap();
         let device = Device {
             uuid: [9; 16],

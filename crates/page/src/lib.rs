@@ -22,6 +22,8 @@
 extern crate std;
 
 mod admission;
+mod at;
+mod directory;
 mod error;
 #[cfg(debug_assertions)]
 pub mod fault;
@@ -43,6 +45,7 @@ mod tenant;
 mod trust;
 mod usage;
 
+pub use directory::Directory;
 pub use error::{AttachError, File};
 pub use meet::MeetFile;
 pub use process::{effective_uid, pid_namespace};

@@ -16,9 +16,10 @@ use divvy_policy::share;
 use zerocopy::IntoBytes;
 
 use crate::admission::PATIENCE_NS;
+use crate::directory::Directory;
 use crate::error::{AttachError, File};
-use crate::file::{self, Paths};
-use crate::sys::{self, Errno, Fd, Lock};
+use crate::file;
+use crate::sys::{self, Fd, Lock};
 
 /// Byte of the config file whose lock a writer of limits holds, beyond the data.
 const WRITER_LOCK_AT: u64 = 1 << 40;
@@ -39,20 +40,35 @@ unsafe impl Send for Owner {}
 unsafe impl Sync for Owner {}
 
 impl Owner {
-    /// Opens the config of the tenant in `directory`, which must have been written before.
+    /// Opens the config of the tenant in the directory at `path`, which must have been written before.
     ///
     /// # Errors
     /// [`AttachError`] naming what is wrong with the file; [`AttachError::NoConfig`] without one.
-    pub fn open(directory: &CStr) -> Result<Self, AttachError> {
-        let path = Paths::of(directory)?.config;
-        let fd = match sys::open(path.as_c_str(), libc::O_RDWR | libc::O_NONBLOCK, 0) {
-            Err(Errno(libc::ENOENT)) => return Err(AttachError::NoConfig),
-            opened => opened.map_err(|errno| AttachError::Open(File::Config, errno))?,
-        };
+    pub fn open(path: &CStr) -> Result<Self, AttachError> {
+        Self::within(&Directory::open(path)?)
+    }
+
+    /// The same in a directory that is open. What is changed by this value later is this file, whatever
+    /// lies in the directory then.
+    ///
+    /// # Errors
+    /// As [`Owner::open`].
+    pub fn within(directory: &Directory) -> Result<Self, AttachError> {
+        let opened = directory.open_judged(File::Config, libc::O_RDWR)?;
+        let fd = opened.ok_or(AttachError::NoConfig)?;
         file::parse_config(&fd)?.ok_or(AttachError::NoConfig)?;
         let base = sys::map_shared(&fd, config::CONFIG_BYTES, libc::PROT_READ)
             .map_err(AttachError::System)?;
         Ok(Self { fd, base, writing: AtomicBool::new(false) })
+    }
+
+    /// Device and inode of the file.
+    ///
+    /// # Errors
+    /// [`AttachError::System`].
+    pub fn identity(&self) -> Result<(u64, u64), AttachError> {
+        let stat = sys::stat(&self.fd).map_err(AttachError::System)?;
+        Ok((stat.device, stat.inode))
     }
 
     /// The config as it stands.

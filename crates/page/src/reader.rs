@@ -15,8 +15,9 @@ use divvy_abi::usage::{self, Kind, MAX_SHARED, SHARED_SLOT, device, line, shared
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
 use divvy_policy::ledger::{changes, held_bytes};
 
+use crate::directory::Directory;
 use crate::error::{AttachError, File};
-use crate::file::{self, Paths};
+use crate::file;
 pub use crate::gates::{CapEntry, GateEntry};
 use crate::sys::{self, Errno, Fd};
 
@@ -42,13 +43,24 @@ impl<const N: usize> Text<N> {
     }
 }
 
+/// Whether a terminal shows `c` as a character in its place. Not so: control characters, which it obeys,
+/// and those that nobody sees and that change how others are shown (direction, joining, tags).
+pub fn is_shown(c: char) -> bool {
+    let is_hidden = matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
+    !c.is_control() && !is_hidden
+}
+
 impl<const N: usize> fmt::Display for Text<N> {
-    /// Control characters, which a terminal obeys, and what is no UTF-8 become `?`.
+    /// What is not shown ([`is_shown`]) and what is no UTF-8 become `?`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
         for chunk in text.utf8_chunks() {
             for c in chunk.valid().chars() {
-                fmt::Write::write_char(f, if c.is_control() { '?' } else { c })?;
+                fmt::Write::write_char(f, if is_shown(c) { c } else { '?' })?;
             }
             if !chunk.invalid().is_empty() {
                 f.write_str("?")?;
@@ -163,30 +175,30 @@ pub struct UsageFile {
 }
 
 impl UsageFile {
-    /// Opens the file of the tenant in `directory`; `None` when no process has joined it yet.
+    /// Opens the file of the tenant in the directory at `path`; `None` when no process has joined it yet.
     ///
     /// # Errors
     /// [`AttachError`] naming what is wrong with the directory or the file.
-    pub fn open(directory: &CStr) -> Result<Option<Self>, AttachError> {
-        let paths = Paths::of(directory)?;
-        sys::open(directory, libc::O_RDONLY | libc::O_DIRECTORY, 0)
-            .map_err(AttachError::Directory)?;
-        let open =
-            |more| sys::open(paths.usage.as_c_str(), libc::O_RDONLY | libc::O_NONBLOCK | more, 0);
+    pub fn open(path: &CStr) -> Result<Option<Self>, AttachError> {
+        Self::within(&Directory::open(path)?)
+    }
+
+    /// The same in a directory that is open.
+    ///
+    /// # Errors
+    /// As [`UsageFile::open`].
+    pub fn within(directory: &Directory) -> Result<Option<Self>, AttachError> {
         // A daemon reads it a thousand times a second, and each reading would be noted in the inode.
         // Only the file's owner and root may ask for it not to be.
-        let opened = match open(libc::O_NOATIME) {
-            Err(Errno(libc::EPERM)) => open(0),
+        let opened = match directory.open_judged(File::Usage, libc::O_RDONLY | libc::O_NOATIME) {
+            Err(AttachError::Open(_, Errno(libc::EPERM))) => {
+                directory.open_judged(File::Usage, libc::O_RDONLY)
+            }
             opened => opened,
         };
-        match opened {
-            Ok(fd) => {
-                file::judge_usage(&fd)?;
-                Ok(Some(Self { fd }))
-            }
-            Err(Errno(libc::ENOENT)) => Ok(None),
-            Err(errno) => Err(AttachError::Open(File::Usage, errno)),
-        }
+        let Some(fd) = opened? else { return Ok(None) };
+        file::judge_usage(&fd)?;
+        Ok(Some(Self { fd }))
     }
 
     /// Slots to look at: 1 up to this.
@@ -369,12 +381,10 @@ impl<'a> Living<'a> {
 ///
 /// # Errors
 /// [`AttachError`] naming what is wrong with the file.
-pub fn read_config(directory: &CStr) -> Result<Option<Config>, AttachError> {
-    let paths = Paths::of(directory)?;
-    match sys::open(paths.config.as_c_str(), libc::O_RDONLY | libc::O_NONBLOCK, 0) {
-        Ok(fd) => file::parse_config(&fd),
-        Err(Errno(libc::ENOENT)) => Ok(None),
-        Err(errno) => Err(AttachError::Open(File::Config, errno)),
+pub fn read_config(directory: &Directory) -> Result<Option<Config>, AttachError> {
+    match directory.open_judged(File::Config, libc::O_RDONLY)? {
+        Some(fd) => file::parse_config(&fd),
+        None => Ok(None),
     }
 }
 
@@ -383,8 +393,8 @@ pub fn read_config(directory: &CStr) -> Result<Option<Config>, AttachError> {
 /// processes have this file mapped. `epoch` is counted up from the file there was.
 ///
 /// # Errors
-/// [`AttachError::NoSpace`], [`AttachError::Open`] or [`AttachError::PathTooLong`].
-pub fn write_config(directory: &CStr, new: &Config) -> Result<(), AttachError> {
+/// [`AttachError::NoSpace`] or [`AttachError::Open`].
+pub fn write_config(directory: &Directory, new: &Config) -> Result<(), AttachError> {
     let before = read_config(directory).ok().flatten().map_or(0, |config| config.epoch & !1);
     let config = Config { epoch: before.wrapping_add(2), ..new.clone() };
     file::replace_config(directory, &config)

@@ -30,7 +30,7 @@ fn a_limit_changed_while_a_process_runs_is_seen_by_it() {
     let scratch = Scratch::new("share-live");
     let at = scratch.c_path();
     assert_eq!(Owner::open(&at).err(), Some(AttachError::NoConfig));
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     let before = tenant.config_epoch();
     assert_eq!(tenant.any_gate().load(SeqCst), 0);
@@ -59,14 +59,14 @@ fn a_limit_changed_while_a_process_runs_is_seen_by_it() {
     assert_eq!((seen.compute_rules(), seen.weight), (&[cap][..], 3));
     assert_eq!(seen.gates[0], GateLine::default(), "gates are not written by an update");
     assert_eq!(tenant.config().compute_rules().len(), 0, "as it was at the start");
-    assert_eq!(read_config(&at).expect("readable").expect("there").weight, 3);
+    assert_eq!(read_config(&scratch.directory()).expect("readable").expect("there").weight, 3);
 }
 
 #[test]
 fn writers_of_limits_exclude_each_other_and_readers_see_whole_ones() {
     let scratch = Scratch::new("share-writers");
     let at = scratch.c_path();
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     let owner = Owner::open(&at).expect("open");
     let other = Owner::open(&at).expect("open");
@@ -95,7 +95,7 @@ fn writers_of_limits_exclude_each_other_and_readers_see_whole_ones() {
 fn a_process_waits_at_a_closed_gate_until_it_opens_or_its_time_is_up() {
     let scratch = Scratch::new("share-gate");
     let at = scratch.c_path();
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     let share = tenant.share(row(&tenant)).expect("a slot");
     let owner = Owner::open(&at).expect("open");
@@ -131,7 +131,7 @@ fn a_process_waits_at_a_closed_gate_until_it_opens_or_its_time_is_up() {
 fn a_change_of_limits_never_takes_back_that_gates_are_looked_at() {
     let scratch = Scratch::new("share-any");
     let at = scratch.c_path();
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     let (daemon, command) = (Owner::open(&at).expect("open"), Owner::open(&at).expect("open"));
     let is_done = std::sync::atomic::AtomicBool::new(false);
@@ -167,7 +167,7 @@ fn a_change_of_limits_never_takes_back_that_gates_are_looked_at() {
 fn what_needs_a_gate_keeps_launches_looking() {
     let scratch = Scratch::new("share-lower");
     let at = scratch.c_path();
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let owner = Owner::open(&at).expect("open");
     let any = |config: Option<Config>| config.expect("nobody else writes").any_gate;
     let paused = owner.update(|config| config.paused = 1).expect("written");
@@ -187,7 +187,7 @@ fn what_needs_a_gate_keeps_launches_looking() {
 fn limits_are_read_again_only_when_they_are_others() {
     let scratch = Scratch::new("share-changed");
     let at = scratch.c_path();
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let (owner, other) = (Owner::open(&at).expect("open"), Owner::open(&at).expect("open"));
     let known = owner.read().expect("a config");
     let changed = |known: &Config| owner.read_changed(known).expect("a config");
@@ -214,7 +214,7 @@ fn limits_are_read_again_only_when_they_are_others() {
 fn the_lines_of_many_processes_are_read_in_blocks() {
     let scratch = Scratch::new("share-blocks");
     let at = scratch.c_path();
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let tenants: Vec<Tenant> =
         (0..21).map(|_| Tenant::attach(&at, &ConfigSource::Owner).expect("attached")).collect();
     for (tenant, slot) in tenants.iter().zip(1..) {
@@ -250,7 +250,7 @@ fn the_lines_of_many_processes_are_read_in_blocks() {
 fn an_owner_survives_a_config_that_was_cut() {
     let scratch = Scratch::new("share-cut");
     let at = scratch.c_path();
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let owner = Owner::open(&at).expect("open");
     std::fs::File::options()
         .write(true)
@@ -266,7 +266,7 @@ fn an_owner_survives_a_config_that_was_cut() {
 fn what_a_process_used_is_read_and_outlives_it() {
     let scratch = Scratch::new("share-used");
     let at = scratch.c_path();
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let first = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     let share = first.share(row(&first)).expect("a slot");
     share.add_used(5_000);

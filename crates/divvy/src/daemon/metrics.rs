@@ -5,36 +5,46 @@
 //! machine may see is served, so name an address that only collectors reach.
 //!
 //! The page is [`crate::metrics`]'s: written from the tenants' files, which are read anew for it, and
-//! from the [`View`] that the socket shows. The scheduling thread has no part in it.
+//! from what the socket shows. The files are those that the daemon has open. The scheduling thread has no part in it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::engine::Shared;
+use super::engine::{Seen, Shared};
 use super::place::Home;
 use super::server;
-use super::wire::View;
-use crate::ledger;
+use crate::dir::Dir;
 use crate::metrics::{self, Sources};
+use crate::{gpus, ledger};
 
 const MOST_BYTES: u64 = 8192;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The page in OpenMetrics' text format.
-pub(super) fn text(view: &View, shared: &Shared) -> String {
+pub(super) fn text(seen: &Seen, shared: &Shared) -> String {
     let mut tenants = Vec::new();
-    for known in &view.tenants {
-        // Refused tenants too: what is wrong with their gates need not be wrong with their numbers.
-        tenants.extend(ledger::read_foreign(Path::new(&known.directory)));
+    for hand in &seen.hands {
+        tenants.extend(ledger::read_open(&hand.dir, &hand.path));
     }
-    let unreadable = view.tenants.len().saturating_sub(tenants.len());
+    // Refused tenants too: what is wrong with their gates need not be wrong with their numbers.
+    for spot in &seen.spots {
+        let dir = Dir::open(&spot.path).ok();
+        let same = dir.filter(|dir| (dir.identity(), dir.uid()) == (spot.identity, spot.uid));
+        tenants.extend(same.and_then(|dir| ledger::read_open(&dir, &spot.path).ok()));
+    }
+    let unreadable = seen.view.tenants.len().saturating_sub(tenants.len());
+    if seen.view.system {
+        // A tenant may claim any device, and as many as its table has room for.
+        for tenant in &mut tenants {
+            tenant.devices.retain(|device| gpus::index_of(&device.uuid).is_some());
+        }
+    }
     shared.steady.lock().unwrap_or_else(PoisonError::into_inner).settle(&mut tenants);
-    metrics::text(&Sources { tenants: &tenants, unreadable, view: Some(view) })
+    metrics::text(&Sources { tenants: &tenants, unreadable, view: Some(&seen.view) })
 }
 
 /// Serves the page on `address`.
@@ -67,7 +77,7 @@ fn serve(stream: &TcpStream, shared: &Shared, home: &Home) -> std::io::Result<()
         head.extend_from_slice(byte.get(..read).unwrap_or_default());
     }
     let answer = if head.starts_with(b"GET /metrics ") {
-        let body = text(&server::view(shared, 0, home), shared);
+        let body = text(&server::seen(shared, 0, home), shared);
         format!(
             "HTTP/1.0 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0; \
              charset=utf-8\r\nContent-Length: {}\r\n\r\n{body}",

@@ -4,7 +4,8 @@
 //! tenants' files and writes their gates; nobody registers, so it can be killed and started again at
 //! any time. A closed gate opens by itself when its daemon has not renewed it for 100 ms.
 //!
-//! [`engine`] is the thread that schedules, [`adopted`] one tenant in its hands, [`scan`] finds them;
+//! [`engine`] is the thread that schedules, [`adopted`] one tenant in its hands, [`scan`] finds them and
+//! [`quota`] says how many of a user's are served;
 //! [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
 //! [`look`] asks NVML for it; [`server`] and [`client`] speak [`wire`] on a socket; [`place`],
 //! [`start`] and [`keep`] see to it that there is one daemon.
@@ -19,6 +20,7 @@ mod look;
 mod metrics;
 mod owned;
 pub(crate) mod place;
+mod quota;
 mod scan;
 mod server;
 pub(crate) mod start;
@@ -32,6 +34,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 
 pub(crate) use self::engine::sleep_until;
@@ -140,6 +143,10 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
             ),
         ));
     };
+    // A tenant takes four descriptors; who started this may have a bound for other purposes.
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
     // Before any thread: all inherit it, and the one that waits for signals gets them.
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
@@ -160,7 +167,7 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
         stopper.stop.store(true, Relaxed);
     })?;
     let board = card::start(home.is_system()).ok();
-    let extra = args.root.iter().cloned().chain(discover::from_variable()).collect();
+    let extra = args.root.iter().cloned().chain(discover::from_variable());
     let scanner = Scanner::new(home.clone(), extra);
     let mut engine = Engine::new(scanner, Locks::of(home), board, shared);
     if args.on_demand {

@@ -6,24 +6,24 @@
 //!
 //! Who may what: a user's daemon answers that user and root. The machine's answers everybody, of their
 //! own tenants; root, of all. A tenant's limits are changed for the owner of its directory and for
-//! root, and only if the daemon serves it.
+//! root, only if the daemon serves it, and through what the daemon holds of it: the name in a request is
+//! compared and never opened.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
-use super::engine::Shared;
+use super::engine::{Seen, Shared};
 use super::metrics;
 use super::place::Home;
 use super::wire::{
-    self, Answer, Call, FrameError, MAX_REQUEST_BYTES, Request, Response, VERSION, View,
+    self, Answer, Call, Change, FrameError, MAX_REQUEST_BYTES, Request, Response, VERSION,
 };
 
 /// Connections at once, and those of one user other than root.
@@ -190,33 +190,44 @@ fn answer(call: &Call, uid: u32, home: &Home, shared: &Shared) -> Answer {
         Call::Hello => {
             Answer::Hello { pid: std::process::id(), divvy: env!("CARGO_PKG_VERSION").to_owned() }
         }
-        Call::List => Answer::List(Box::new(view(shared, uid, home))),
-        Call::Metrics => Answer::Metrics { text: metrics::text(&view(shared, uid, home), shared) },
-        Call::Set { tenant, change } => {
-            // Only what we serve and the asker may see: a path of the asker's choice is not opened.
-            let view = view(shared, uid, home);
-            let Some(known) = view.tenants.iter().find(|known| known.directory == *tenant) else {
-                return error(format!("{tenant:?} is no tenant this daemon serves for uid {uid}"));
-            };
-            if uid != 0 && uid != known.uid {
-                return error(format!("{tenant:?} belongs to uid {}; ask as that user", known.uid));
-            }
-            match crate::change::make(Path::new(&known.directory), change) {
-                Ok(made) => Answer::Done { notes: made.notes },
-                Err(wrong) => error(format!("{wrong:#}")),
-            }
-        }
+        Call::List => Answer::List(Box::new(seen(shared, uid, home).view)),
+        Call::Metrics => Answer::Metrics { text: metrics::text(&seen(shared, uid, home), shared) },
+        Call::Set { tenant, change } => set(&seen(shared, uid, home), uid, tenant, change),
+    }
+}
+
+/// Changes the limits of the tenant that is `seen` by the name of its directory.
+fn set(seen: &Seen, uid: u32, tenant: &str, change: &Change) -> Answer {
+    let mut named = seen.view.tenants.iter().filter(|known| known.directory == tenant);
+    let Some(known) = named.next() else {
+        return error(format!("{tenant:?} is no tenant this daemon serves for uid {uid}"));
+    };
+    if let Some(reason) = &known.reason {
+        let detail = known.detail.as_deref().unwrap_or_default();
+        return error(format!("{tenant:?} is not in this daemon's hands: {reason}: {detail}"));
+    }
+    let hand = seen.hands.iter().find(|hand| hand.path.to_str() == Some(tenant));
+    let Some(hand) = hand else { return error(format!("{tenant:?} has just gone")) };
+    if uid != 0 && uid != hand.uid {
+        return error(format!("{tenant:?} belongs to uid {}; ask as that user", hand.uid));
+    }
+    match crate::change::make_open(&hand.dir, &hand.owner, &hand.path, change) {
+        Ok(made) if hand.has_its_config() => Answer::Done { notes: made.notes },
+        Ok(_) => error(format!("{tenant:?} has other limits since a moment; try again")),
+        Err(wrong) => error(format!("{wrong:#}")),
     }
 }
 
 /// What `uid` may see.
-pub(super) fn view(shared: &Shared, uid: u32, home: &Home) -> View {
-    let mut view = shared.view.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    view.system = home.is_system();
-    if uid != 0 {
-        view.tenants.retain(|tenant| tenant.uid == uid);
+pub(super) fn seen(shared: &Shared, uid: u32, home: &Home) -> Seen {
+    let mut seen = shared.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    seen.view.system = home.is_system();
+    if uid != 0 && home.is_system() {
+        seen.view.tenants.retain(|tenant| tenant.uid == uid);
+        seen.hands.retain(|hand| hand.uid == uid);
+        seen.spots.retain(|spot| spot.uid == uid);
     }
-    view
+    seen
 }
 
 #[cfg(test)]

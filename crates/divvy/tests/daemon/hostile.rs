@@ -5,10 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use divvy_page::reader::write_config;
 use nix::sys::stat::Mode;
 
-use crate::fake::{Fake, Root, c_path, named, take_turns, until};
+use crate::fake::{Fake, Root, limit, named, take_turns, until};
 
 fn cut(path: &Path, bytes: u64) {
     std::fs::File::options().write(true).open(path).unwrap().set_len(bytes).unwrap();
@@ -23,7 +22,7 @@ fn bad_files_are_named_and_the_others_take_their_turns() {
         std::fs::create_dir(&path).unwrap();
         path
     };
-    let good = |path: &Path| write_config(&c_path(path), &named("x")).unwrap();
+    let good = |path: &Path| limit(path, &named("x"));
     let fifo = |path: &Path| nix::unistd::mkfifo(path, Mode::S_IRWXU).unwrap();
 
     std::fs::write(tenant("garbage").join("config"), [0x55; 9000]).unwrap();
@@ -90,15 +89,15 @@ fn files_that_change_under_the_daemon_cost_their_tenant_alone() {
     // One that no process has mapped is cut while it is served.
     let plain = root.tenants().join("plain");
     std::fs::create_dir(&plain).unwrap();
-    write_config(&c_path(&plain), &named("plain")).unwrap();
+    limit(&plain, &named("plain"));
     until("it is adopted", || adopted("plain"));
     cut(&plain.join("config"), 0);
 
     until("they are let go", || !["c", "d", "f", "plain"].iter().any(|name| adopted(name)));
     take_turns(&one, &two);
     // Put right, they come back.
-    write_config(&c_path(&others[0].directory), &named("c")).unwrap();
-    write_config(&c_path(&plain), &named("plain")).unwrap();
+    limit(&others[0].directory, &named("c"));
+    limit(&plain, &named("plain"));
     until("they are served again", || adopted("c") && adopted("plain"));
     others.clear();
 }
