@@ -130,6 +130,49 @@ fn the_daemon_serves_what_ps_prints() {
     assert!(get(&address, "/other").unwrap().starts_with("HTTP/1.0 404 "));
 }
 
+/// Whoever is silent, slow or endless keeps no collector waiting.
+#[test]
+fn a_collector_is_served_beside_slow_and_silent_ones() {
+    let scene = Scene::new("slow");
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut daemon = scene.divvy(&["daemon", "--metrics", &address]);
+    let _daemon = Ends(daemon.stdout(Stdio::null()).spawn().unwrap());
+    let give_up = Instant::now() + PATIENCE;
+    while get(&address, "/metrics").is_none() {
+        assert!(Instant::now() < give_up);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let silent: Vec<_> = (0..40).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                // A byte of a request at a time, for as long as anybody reads, and again.
+                while !is_over.load(std::sync::atomic::Ordering::SeqCst) {
+                    let Ok(mut stream) = TcpStream::connect(&address) else { continue };
+                    while stream.write_all(b"x").is_ok()
+                        && !is_over.load(std::sync::atomic::Ordering::SeqCst)
+                    {
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                }
+            });
+        }
+        for _ in 0..20 {
+            let page = get(&address, "/metrics").unwrap_or_default();
+            assert!(page.starts_with("HTTP/1.0 200 OK\r\n") && page.ends_with("# EOF\n"), "{page}");
+        }
+        is_over.store(true, std::sync::atomic::Ordering::SeqCst);
+    });
+    drop(silent);
+    let mut endless = TcpStream::connect(&address).unwrap();
+    endless.set_read_timeout(Some(PATIENCE)).unwrap();
+    endless.write_all(&[b'x'; 8192]).unwrap();
+    let mut answer = String::new();
+    endless.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.0 431 "), "{answer}");
+}
+
 #[test]
 fn an_interrupted_trace_keeps_what_it_has() {
     let scene = Scene::new("trace");

@@ -1,28 +1,38 @@
 //! `GET /metrics` for a collector, over TCP where `--metrics` names an address.
 //!
-//! One request a connection, answered by one thread, one after the other: a collector asks once in
-//! some seconds. A request must come within a second and in [`MOST_BYTES`]. Only what everybody on the
-//! machine may see is served, so name an address that only collectors reach.
+//! One request a connection, a thread each, and a bound on them: whoever is slow or silent leaves when
+//! others come ([`Crowd`]), and has [`PATIENCE`] for all of it, answer included. A request must come in
+//! [`MOST_BYTES`]. Only what everybody on the machine may see is served, so name an address that only
+//! collectors reach.
 //!
-//! The page is [`crate::metrics`]'s: written from the tenants' files, which are read anew for it, and
-//! from what the socket shows. The files are those that the daemon has open. The scheduling thread has no part in it.
+//! The page is [`crate::metrics`]'s: written from the tenants' files, which are read anew for it unless
+//! that was done within [`FRESH`], and from what the socket shows. The files are those that the daemon
+//! has open. The scheduling thread has no part in it.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::crowd::{Crowd, Place};
 use super::engine::{Seen, Shared};
 use super::place::Home;
+use super::quota::Quota;
 use super::server;
+use super::timed::Timed;
 use crate::dir::Dir;
 use crate::metrics::{self, Sources};
 use crate::{gpus, ledger};
 
-const MOST_BYTES: u64 = 8192;
-const PATIENCE: Duration = Duration::from_secs(1);
+const MOST_BYTES: usize = 8192;
+/// Connections at once: collectors are few, and often come from one address.
+const CONNECTIONS: Quota = Quota { most: 8, most_of_one: 8 };
+/// How long a request and its answer may take together.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How old a page may be: whoever asks often costs no more for it.
+const FRESH: Duration = Duration::from_millis(250);
 
 /// The page in OpenMetrics' text format.
 pub(super) fn text(seen: &Seen, shared: &Shared) -> String {
@@ -47,44 +57,78 @@ pub(super) fn text(seen: &Seen, shared: &Shared) -> String {
     metrics::text(&Sources { tenants: &tenants, unreadable, view: Some(&seen.view) })
 }
 
+/// What all that ask share.
+struct Pages {
+    home: Home,
+    shared: Arc<Shared>,
+    last: Mutex<Option<(Instant, Arc<str>)>>,
+}
+
+impl Pages {
+    fn page(&self) -> Arc<str> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, page)) = &*last
+            && at.elapsed() < FRESH
+        {
+            return Arc::clone(page);
+        }
+        let page: Arc<str> = text(&server::seen(&self.shared, 0, &self.home), &self.shared).into();
+        *last = Some((Instant::now(), Arc::clone(&page)));
+        page
+    }
+}
+
 /// Serves the page on `address`.
 pub(super) fn start(address: SocketAddr, home: &Home, shared: &Arc<Shared>) -> Result<()> {
     let listener = TcpListener::bind(address)
         .with_context(|| format!("--metrics {address}: it cannot be listened on"))?;
     let (home, shared) = (home.clone(), Arc::clone(shared));
-    server::thread("divvy metrics", move || {
-        loop {
-            match listener.accept() {
-                // What goes wrong with a collector is its own.
-                Ok((stream, _)) => drop(serve(&stream, &shared, &home)),
-                Err(_) => std::thread::sleep(Duration::from_millis(100)),
-            }
-        }
-    })
+    let pages = Arc::new(Pages { home, shared, last: Mutex::new(None) });
+    server::thread("divvy metrics", move || accept(&listener, &pages))
 }
 
-fn serve(stream: &TcpStream, shared: &Shared, home: &Home) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+fn accept(listener: &TcpListener, pages: &Arc<Pages>) {
+    let crowd: Arc<Crowd<IpAddr>> = Crowd::new(CONNECTIONS);
+    loop {
+        let Ok((stream, from)) = listener.accept() else {
+            std::thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        let stream = Arc::new(stream);
+        // Without a place or a thread it is closed, which the collector sees.
+        let Some(place) = crowd.enter(from.ip(), Arc::clone(&stream) as _) else { continue };
+        let pages = Arc::clone(pages);
+        let _ = server::thread("divvy collector", move || {
+            // What goes wrong with a collector is its own.
+            let _ = serve(&stream, &place, &pages);
+        });
+    }
+}
+
+fn serve(stream: &TcpStream, place: &Place<IpAddr>, pages: &Pages) -> std::io::Result<()> {
+    let mut timed = Timed::until(stream, Instant::now() + PATIENCE);
     let mut head = Vec::new();
-    let mut from = stream.take(MOST_BYTES);
-    let mut byte = [0_u8; 512];
-    while !head.windows(2).any(|two| two == b"\r\n") {
-        let read = from.read(&mut byte)?;
+    let mut chunk = [0_u8; 512];
+    let is_whole = |head: &[u8]| head.windows(4).any(|four| four == b"\r\n\r\n");
+    while !is_whole(&head) && head.len() < MOST_BYTES {
+        let read = timed.read(&mut chunk)?;
         if read == 0 {
             break;
         }
-        head.extend_from_slice(byte.get(..read).unwrap_or_default());
+        head.extend_from_slice(chunk.get(..read).unwrap_or_default());
     }
-    let answer = if head.starts_with(b"GET /metrics ") {
-        let body = text(&server::seen(shared, 0, home), shared);
+    let empty = |status: &str| format!("HTTP/1.0 {status}\r\nContent-Length: 0\r\n\r\n");
+    let answer = if !is_whole(&head) {
+        empty("431 Request Header Fields Too Large")
+    } else if head.starts_with(b"GET /metrics ") {
+        let body = place.answer(|| pages.page());
         format!(
             "HTTP/1.0 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0; \
              charset=utf-8\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         )
     } else {
-        "HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned()
+        empty("404 Not Found")
     };
-    (&mut &*stream).write_all(answer.as_bytes())
+    timed.write_all(answer.as_bytes())
 }

@@ -7,12 +7,14 @@
 //! [`engine`] is the thread that schedules, [`adopted`] one tenant in its hands, [`scan`] finds them and
 //! [`quota`] says how many of a user's are served;
 //! [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
-//! [`look`] asks NVML for it; [`server`] and [`client`] speak [`wire`] on a socket; [`place`],
+//! [`look`] asks NVML for it; [`server`] and [`client`] speak [`wire`] on a socket, of which a [`crowd`] may
+//! be open, all [`timed`]; [`place`],
 //! [`start`] and [`keep`] see to it that there is one daemon.
 
 mod adopted;
 mod card;
 pub(crate) mod client;
+mod crowd;
 mod device;
 mod engine;
 pub(crate) mod keep;
@@ -24,6 +26,7 @@ mod quota;
 mod scan;
 mod server;
 pub(crate) mod start;
+mod timed;
 #[allow(unreachable_pub, reason = "fuzzed as a crate of its own")]
 pub(crate) mod wire;
 

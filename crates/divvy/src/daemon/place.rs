@@ -7,7 +7,6 @@
 use std::fs::{File, Permissions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag, openat};
 use nix::sys::stat::Mode;
 
+use super::client;
 use crate::dir::Dir;
 use crate::{discover, tenant_dir};
 
@@ -25,7 +25,7 @@ const SYSTEM: &str = "/run/divvy";
 /// The lock in it of whoever serves.
 const LOCK: &str = "daemon.lock";
 /// The socket in it.
-const SOCKET: &str = "daemon.sock";
+pub(super) const SOCKET: &str = "daemon.sock";
 
 /// Mode of a file that only its owner may lock.
 pub(crate) const PRIVATE: u32 = 0o600;
@@ -151,7 +151,7 @@ impl Home {
     pub(crate) fn is_served(&self) -> bool {
         if self.is_system {
             // The lock is root's alone to look at: else any user could hold it.
-            return UnixStream::connect(self.socket()).is_ok();
+            return client::is_answered(self);
         }
         let file = Dir::open(&self.directory).map(|dir| dir.file(LOCK));
         let Ok(Ok(Some(file))) = file else { return false };

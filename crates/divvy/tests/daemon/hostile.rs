@@ -167,6 +167,10 @@ fn no_frame_stops_the_turns_or_the_socket() {
         })
         .collect();
     take_turns(&one, &two);
+    // Whoever asks something is answered beside them.
+    for _ in 0..20 {
+        assert!(answer(&root, &hello).contains("\"hello\""));
+    }
     drop(crowd);
     until("it answers again", || answer(&root, &hello).contains("\"hello\""));
     take_turns(&one, &two);
