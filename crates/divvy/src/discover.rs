@@ -58,6 +58,8 @@ pub(crate) enum Unusable {
     Closed(AttachError),
     /// It is not the user's whose it should be.
     Foreign { path: PathBuf, uid: u32, expected: u32 },
+    /// Another file system is mounted there, which may be a server of the user's own.
+    Mounted,
     /// More lies in it than is looked at.
     Crowded { most: usize },
 }
@@ -71,6 +73,9 @@ impl std::fmt::Display for Unusable {
                 "{} belongs to uid {uid}, not to uid {expected}: what lies there is left alone",
                 path.display()
             ),
+            Self::Mounted => {
+                f.write_str("another file system is mounted there: it is not looked into")
+            }
             Self::Crowded { most } => {
                 write!(f, "more than {most} names lie in it: the others are not looked at")
             }
@@ -82,7 +87,10 @@ impl std::error::Error for Unusable {}
 
 impl From<AttachError> for Unusable {
     fn from(error: AttachError) -> Self {
-        Self::Closed(error)
+        match error {
+            AttachError::Directory(Errno(EXDEV)) => Self::Mounted,
+            error => Self::Closed(error),
+        }
     }
 }
 
@@ -252,8 +260,8 @@ pub(crate) fn tenants(extra: &[PathBuf]) -> (BTreeSet<PathBuf>, BTreeMap<PathBuf
     (found, wrong)
 }
 
-/// There is nothing of that name.
 const ENOENT: i32 = nix::errno::Errno::ENOENT as i32;
+const EXDEV: i32 = nix::errno::Errno::EXDEV as i32;
 
 /// The directories in `DIVVY_TENANT_ROOT`.
 pub(crate) fn from_variable() -> Vec<PathBuf> {

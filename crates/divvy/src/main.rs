@@ -26,6 +26,7 @@ mod json;
 mod ledger;
 mod limits;
 mod metrics;
+mod plain;
 mod ps;
 mod run;
 mod set;
@@ -103,7 +104,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("divvy: {error:#}");
+            eprintln!("divvy: {}", plain::lines(&format!("{error:#}")));
             ExitCode::from(failure::code_of(&error))
         }
     }

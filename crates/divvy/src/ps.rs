@@ -14,7 +14,7 @@ use crate::daemon::wire::View;
 use crate::ledger::{self, Tenant};
 use crate::metrics::{self, Sources};
 use crate::table::Table;
-use crate::{discover, json, limits, sizes};
+use crate::{discover, json, limits, plain, sizes};
 
 /// List tenants, their processes and what they hold.
 ///
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         let listing = list(&args.root);
         if args.json && args.watch {
             // One line a second, for programs that follow.
-            println!("{}", serde_json::to_string(&listing)?);
+            println!("{}", json::exact(&serde_json::to_string(&listing)?));
         } else if args.json {
             json::print(&listing)?;
         } else {
@@ -183,11 +183,13 @@ fn render(listing: &Listing, with_processes: bool) -> String {
     for tenant in &listing.tenants {
         let of_devices = tenant.devices.iter().flat_map(|device| &device.reasons);
         for note in tenant.reasons.iter().chain(of_devices) {
-            text.push_str(&format!("\n{}: {}: {}\n", tenant.name, note.reason, note.detail));
+            let words = format!("{}: {}: {}", tenant.name, note.reason, note.detail);
+            text.push_str(&format!("\n{}\n", plain::line(&words)));
         }
     }
     for one in &listing.unreadable {
-        text.push_str(&format!("\n{}: {}\n", one.directory, one.reason));
+        let words = format!("{}: {}", one.directory, one.reason);
+        text.push_str(&format!("\n{}\n", plain::line(&words)));
     }
     text
 }

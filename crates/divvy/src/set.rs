@@ -14,7 +14,7 @@ use crate::daemon::client;
 use crate::daemon::wire::Change;
 use crate::failure::usage;
 use crate::share_args::ShareArgs;
-use crate::{change, discover, json, ledger, limits};
+use crate::{change, discover, json, ledger, limits, plain};
 
 /// Change a running tenant's limits.
 ///
@@ -157,7 +157,7 @@ pub(crate) fn find(name: &str, roots: &[PathBuf]) -> Result<(String, PathBuf)> {
         (Some(last), rest) => {
             let all = rest.iter().chain([&last]).map(|(_, directory, _)| directory);
             let list: Vec<_> =
-                all.map(|directory| format!("\n  {}", directory.display())).collect();
+                all.map(|dir| format!("\n  {}", plain::line(&dir.display().to_string()))).collect();
             Err(usage(format!(
                 "{} tenants are called {name:?}; name one by its directory:{}",
                 list.len(),
@@ -193,7 +193,7 @@ fn words(report: &Report) -> String {
     };
     let mut text = format!(
         "{}: memory {}; compute {}; weight {weight}; priority {}; class {}{}\n",
-        report.tenant,
+        plain::line(&report.tenant),
         list(&report.memory),
         list(&report.compute),
         report.priority,
@@ -201,7 +201,7 @@ fn words(report: &Report) -> String {
         if report.paused { "; paused" } else { "" },
     );
     for note in &report.notes {
-        text.push_str(&format!("note: {note}\n"));
+        text.push_str(&format!("note: {}\n", plain::line(note)));
     }
     text
 }

@@ -46,7 +46,7 @@ use self::owned::Locks;
 use self::place::Home;
 use self::scan::Scanner;
 use crate::failure::{NOT_AS_EXPECTED, usage, with_code};
-use crate::{discover, json, tenant_dir};
+use crate::{discover, json, plain, tenant_dir};
 
 /// Divide devices among tenants by turns.
 ///
@@ -231,18 +231,19 @@ fn status(home: &Home, as_json: bool) -> Result<u8> {
             .reason
             .as_deref()
             .map(|reason| format!("; {reason}: {}", device.detail.as_deref().unwrap_or_default()));
-        println!(
+        let words = format!(
             "{}: {}, {} turns{}",
             device.uuid,
             device.mode,
             device.turns,
             reason.unwrap_or_default()
         );
+        println!("{}", plain::line(&words));
     }
     for tenant in &view.tenants {
         if let Some(reason) = &tenant.reason {
             let detail = tenant.detail.as_deref().unwrap_or_default();
-            println!("{}: {reason}: {detail}", tenant.directory);
+            println!("{}", plain::line(&format!("{}: {reason}: {detail}", tenant.directory)));
         }
     }
     Ok(0)
