@@ -253,6 +253,23 @@ impl UsageFile {
         LineEntry { held_bytes: held_bytes(held), asking_bytes, peak_bytes, refusals, kind_bytes }
     }
 
+    /// Whether one of `slots` holds something of the device in `row`.
+    ///
+    /// Cost: one `pread` for each eight slots in order.
+    pub fn holds_any(&self, row: usize, slots: impl IntoIterator<Item = usize>) -> bool {
+        const AT_ONCE: usize = 8;
+        const WORDS: usize = usage::LINE_BYTES / 8;
+        let row = row.min(MAX_DEVICES - 1);
+        let (mut first, mut lines) = (MAX_SLOTS, [0; WORDS * AT_ONCE]);
+        slots.into_iter().filter(|slot| *slot < MAX_SLOTS).any(|slot| {
+            if slot - slot % AT_ONCE != first {
+                first = slot - slot % AT_ONCE;
+                lines = self.words(usage::line_at(row, first));
+            }
+            lines.get((slot - first) * WORDS).is_some_and(|held| held_bytes(*held) != 0)
+        })
+    }
+
     /// What the living hold of the device in `row`: read until two readings have the same change
     /// counters.
     ///

@@ -45,6 +45,11 @@ const SKEW_NS: u64 = 5_000_000;
 /// How long nothing must need a gate before launches are freed from looking.
 const CALM_NS: u64 = 2_000_000_000;
 
+/// Slots that are looked at of every tenant, and of all of one user's together where a daemon serves
+/// several: a tenant may claim a thousand, and each look at one is two calls.
+pub(super) const LEAST_SLOTS: usize = 33;
+pub(super) const MOST_SLOTS: usize = 2048;
+
 /// Why a tenant's gates are not in this daemon's hands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
@@ -118,6 +123,8 @@ pub(super) struct Adopted {
     processes: Vec<Process>,
     pub(super) rows: [Row; MAX_DEVICES],
     unneeded_since_ns: u64,
+    /// Slots that are looked at.
+    pub(super) most_slots: usize,
 }
 
 impl Adopted {
@@ -142,6 +149,7 @@ impl Adopted {
             processes: Vec::new(),
             rows: std::array::from_fn(|_| Row::default()),
             unneeded_since_ns: 0,
+            most_slots: LEAST_SLOTS,
         };
         adopted.open_gates()?;
         adopted.refresh(Look::Whole)?;
@@ -174,7 +182,8 @@ impl Adopted {
             let entry = usage.slot(slot)?;
             Some(Process { slot, alive: entry.alive, identity: (entry.pid_namespace, entry.pid) })
         };
-        let processes: Vec<_> = (1..head.slots_high).filter_map(process).collect();
+        let most = head.slots_high.min(self.most_slots);
+        let processes: Vec<_> = (1..most).filter_map(process).collect();
         let is_other = self.processes != processes || self.head != Some(head);
         self.processes = processes;
         if is_changed || is_other {
@@ -245,10 +254,14 @@ impl Adopted {
                 continue;
             }
             let works = |gate: GateEntry| gate.last_launch_ns != 0 || gate.want_ns != 0;
+            let living = || self.processes.iter().filter(|one| one.alive).map(|one| one.slot);
             let is_attached = row.uuid.is_some()
-                && self.processes.iter().filter(|process| process.alive).any(|process| {
-                    usage.line(at, process.slot).held_bytes != 0
-                        || works(usage.gate(at, process.slot))
+                && (usage.holds_any(at, living()) || {
+                    let mut is_any = false;
+                    usage.gates(at, living(), |slot, gate| {
+                        is_any |= slot != SHARED_SLOT && works(gate);
+                    });
+                    is_any
                 });
             is_changed |= row.is_attached != is_attached;
             row.is_attached = is_attached;

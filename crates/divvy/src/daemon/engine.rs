@@ -16,15 +16,16 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use divvy_abi::{MAX_DEVICES, Uuid};
+use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
 use divvy_policy::turns::{DeviceState, Gate, GateState, Sample, TenantState, Tuning, Turns};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
-use super::adopted::{Adopted, Hand, Look, Refusal};
+use super::adopted::{Adopted, Hand, LEAST_SLOTS, Look, MOST_SLOTS, Refusal};
 use super::card::Board;
 use super::device::Device;
 use super::owned::Locks;
+use super::quota;
 use super::scan::{self, Scanner, Spot};
 use super::wire::{TenantView, View};
 use crate::metrics::Steady;
@@ -53,6 +54,8 @@ pub(super) struct Shared {
     pub(super) seen: Mutex<Seen>,
     /// What collectors were told last.
     pub(super) steady: Mutex<Steady>,
+    /// Held while the page of metrics is written for a user.
+    pub(super) rendering: Mutex<()>,
 }
 
 /// What the daemon sees, and what it has open of it.
@@ -226,6 +229,19 @@ impl Engine {
                     self.tenant_states.push(TenantState::default());
                 }
             }
+        }
+        self.share_slots();
+    }
+
+    /// Divides among a user's tenants how many slots are looked at, so that none takes the others' time.
+    fn share_slots(&mut self) {
+        let held = quota::count(self.tenants().map(|(_, tenant)| tenant.hand.uid));
+        let is_shared = self.scanner.serves_all();
+        for seat in &mut self.seats {
+            let Seat::Taken(tenant, _) = seat else { continue };
+            let own = held.get(&tenant.hand.uid).copied().unwrap_or(1);
+            let part = MOST_SLOTS.checked_div(own).unwrap_or(0).clamp(LEAST_SLOTS, MAX_SLOTS);
+            tenant.most_slots = if is_shared { part } else { MAX_SLOTS };
         }
     }
 

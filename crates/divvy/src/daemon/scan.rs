@@ -166,6 +166,11 @@ impl Scanner {
         })
     }
 
+    /// Whether tenants of all users are served.
+    pub(super) fn serves_all(&self) -> bool {
+        self.home.is_system()
+    }
+
     /// Whether a device is to be divided. For the machine's daemon only cards that the machine has, so
     /// that no user fills the table with others.
     pub(super) fn accepts(&self, uuid: &Uuid) -> bool {

@@ -11,7 +11,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -129,7 +129,13 @@ fn answer(call: &Call, uid: u32, home: &Home, shared: &Shared) -> Answer {
             Answer::Hello { pid: std::process::id(), divvy: env!("CARGO_PKG_VERSION").to_owned() }
         }
         Call::List => Answer::List(Box::new(seen(shared, uid, home).view)),
-        Call::Metrics => Answer::Metrics { text: metrics::text(&seen(shared, uid, home), shared) },
+        // All files are read for it: by one thread at a time, whoever asks how often.
+        Call::Metrics => match shared.rendering.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                error("the page is being written; ask again".to_owned())
+            }
+            _guard => Answer::Metrics { text: metrics::text(&seen(shared, uid, home), shared) },
+        },
         Call::Set { tenant, change } => set(&seen(shared, uid, home), uid, tenant, change),
     }
 }

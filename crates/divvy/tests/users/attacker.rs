@@ -5,6 +5,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use divvy_abi::MAX_SLOTS;
+use divvy_abi::usage;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -22,6 +24,7 @@ pub(crate) fn act(way: &str, words: &[&str]) {
         ("crowd", [count]) => crowd(count.parse().unwrap()),
         ("forge", [socket, how]) => forge(Path::new(socket), how),
         ("lock", configs) => lock(configs),
+        ("claim", usages) => claim(usages),
         _ => panic!("no way: {way} {words:?}"),
     }
 }
@@ -222,4 +225,22 @@ fn lock(configs: &[&str]) {
         }
         println!("\nlocked");
     });
+}
+
+/// Claims every place of a process in its own tenants, for ever.
+fn claim(usages: &[&str]) {
+    let open = |path: &&str| std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let files: Vec<std::fs::File> = usages.iter().map(open).collect();
+    let all = nix::libc::flock {
+        l_type: nix::libc::F_WRLCK as i16,
+        l_whence: nix::libc::SEEK_SET as i16,
+        l_start: usage::SLOT_LOCKS_AT.cast_signed(),
+        l_len: MAX_SLOTS as i64,
+        l_pid: 0,
+    };
+    for file in &files {
+        nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_OFD_SETLK(&all)).unwrap();
+    }
+    println!("\nclaimed");
+    std::thread::park();
 }

@@ -56,6 +56,21 @@ pub(crate) fn forgeries() {
         std::fs::remove_dir_all(&home).unwrap();
     }
     verdict("a forged answer believed or waited for", believed, tries);
+
+    // All the places of a user who has never been here: nothing is put into another's hands.
+    let newcomer = VICTIM + 1;
+    let taken = ["/dev/shm", "/tmp"].map(|base| format!("{base}/divvy-{newcomer}"));
+    taken.iter().for_each(|place| directory(&Path::new(place).join("tenants"), ATTACKER));
+    taken.iter().for_each(|place| open_to_all(Path::new(place)));
+    for arguments in [&["run", "--", "true"][..], &["demo", "--sim"]] {
+        let mut command = divvy(newcomer, arguments);
+        command.env("DIVVY_LIBRARY", harmless_library());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (code, told) = finish(child, Duration::from_secs(60));
+        assert!(code == Some(125) && told.contains("is not a directory of uid"), "{told}");
+    }
+    let left = taken.iter().flat_map(|place| std::fs::read_dir(place).unwrap()).flatten();
+    verdict("a user's files in another's place", left.count().saturating_sub(2), 4);
 }
 
 pub(crate) fn files() {
@@ -94,6 +109,13 @@ pub(crate) fn files() {
     let told = run(0, &root).1;
     assert!(told.contains("DV067") && told.contains("is not a regular file"), "{told}");
     sweeps();
+}
+
+fn open_to_all(place: &Path) {
+    for path in [place.to_owned(), place.join("tenants")] {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(path, mode).unwrap();
+    }
 }
 
 /// Root starts programs while XDG_RUNTIME_DIR is still that of the user it was: what it removes there of

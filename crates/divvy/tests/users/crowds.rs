@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use divvy_abi::MAX_SLOTS;
+use divvy_abi::usage;
 use serde_json::json;
 
 use crate::world::{
@@ -73,6 +75,46 @@ pub(crate) fn places() {
     // Longer than a daemon leaves a word that is not needed.
     std::thread::sleep(Duration::from_secs(3));
     until("their owner's tenants are served", || served(ATTACKER + 6).len() == kept.len());
+}
+
+/// Whoever claims a thousand processes in each of its tenants takes no more of the daemon's time.
+pub(crate) fn processes() {
+    // As a process lays it out; then with all its places taken.
+    let path = tenant_in(Path::new("/run"), 0, "template", 1);
+    let name = std::ffi::CString::new(word(&path)).unwrap();
+    divvy_page::Tenant::attach(&name, &divvy_page::ConfigSource::Owner).unwrap();
+    let mut head = std::fs::read(path.join("usage")).unwrap();
+    head.truncate(usage::SHARED_AT);
+    let mut put = |at: usize, word: u32| head[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+    put(usage::SLOTS_HIGH_AT, u32::try_from(MAX_SLOTS).unwrap());
+    (1..MAX_SLOTS).for_each(|slot| put(usage::slot_at(slot), usage::state::LIVE));
+    std::fs::remove_dir_all(&path).unwrap();
+    let usages: Vec<String> = (0..MOST_OF_ONE)
+        .map(|at| {
+            let file = tenant(ATTACKER, &format!("full-{at}")).join("usage");
+            std::fs::write(&file, &head).unwrap();
+            let opened = std::fs::File::options().write(true).open(&file).unwrap();
+            opened.set_len(usage::USAGE_BYTES as u64).unwrap();
+            std::os::unix::fs::chown(&file, Some(ATTACKER), Some(ATTACKER)).unwrap();
+            word(&file).to_owned()
+        })
+        .collect();
+    let words: Vec<&str> = ["claim"].into_iter().chain(usages.iter().map(String::as_str)).collect();
+    let _claimer = Ends(attack(ATTACKER, &words));
+    let daemon = world::daemon(&[]);
+    until("they are served", || served(ATTACKER).len() == MOST_OF_ONE);
+    let reads = || {
+        let text = std::fs::read_to_string(format!("/proc/{}/io", daemon.0.id())).unwrap();
+        let calls = text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();
+        calls.parse::<u64>().unwrap()
+    };
+    let (before, since) = (reads(), std::time::Instant::now());
+    std::thread::sleep(Duration::from_secs(2));
+    let (calls, ms) = (reads() - before, since.elapsed().as_millis() as u64);
+    // Two thousand places are looked at twenty times a second, five times more closely.
+    let most = 150 * ms;
+    println!("{calls} reads in {ms} ms");
+    verdict("reads beyond a user's part", calls.saturating_sub(most) as usize, most as usize);
 }
 
 pub(crate) fn aliases() {

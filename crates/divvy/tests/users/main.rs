@@ -35,6 +35,7 @@ fn referee(play: &str) {
         "readings" => changes::readings(),
         "garbage" => changes::garbage(),
         "places" => crowds::places(),
+        "processes" => crowds::processes(),
         "aliases" => crowds::aliases(),
         "connections" => crowds::connections(),
         "forgeries" => clients::forgeries(),
@@ -62,6 +63,11 @@ fn files_that_change_all_the_time_harm_their_owner_alone() {
 #[test]
 fn nobody_takes_all_places() {
     world::play("places");
+}
+
+#[test]
+fn nobody_takes_a_daemons_time_by_claims() {
+    world::play("processes");
 }
 
 #[test]
