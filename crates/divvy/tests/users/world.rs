@@ -57,6 +57,7 @@ pub(crate) fn play(play: &str) {
         println!("SKIPPED users: {play}: only root with mounts of its own can play two users");
         return;
     }
+    // Another version of the program, in the same folder, shows what each way did there.
     let divvy = std::env::var("DIVVY_USERS_BINARY");
     let divvy = PathBuf::from(divvy.as_deref().unwrap_or(env!("CARGO_BIN_EXE_divvy")));
     let programs = Path::new(env!("CARGO_BIN_EXE_divvy")).parent().unwrap();
