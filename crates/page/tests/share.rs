@@ -135,12 +135,26 @@ fn a_change_of_limits_never_takes_back_that_gates_are_looked_at() {
     write_config(&scratch.directory(), &Config::default()).expect("written");
     let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     let (daemon, command) = (Owner::open(&at).expect("open"), Owner::open(&at).expect("open"));
+    let clear = || while daemon.lower_any_gate().expect("written").is_none() {};
+    // In the middle of a change, between what it reads and what it writes.
+    for weight in 1..=100 {
+        let raise = || daemon.raise_any_gate().expect("written");
+        let changed = command.update(|config| {
+            std::thread::scope(|scope| scope.spawn(raise).join().expect("raised"));
+            config.weight = weight;
+        });
+        assert_eq!(changed.expect("changed").weight, weight);
+        assert_eq!(tenant.any_gate().load(SeqCst), 1);
+        clear();
+        assert_eq!(tenant.any_gate().load(SeqCst), 0);
+    }
+    // And at any instant.
+    command.update(|config| config.weight = 0).expect("changed");
     let is_done = std::sync::atomic::AtomicBool::new(false);
     let (mut taken_back, mut changes) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for round in 0..1_000 {
-                // At any instant of a change.
                 let begin_ns = now_ns();
                 while now_ns() < begin_ns + 97 * (round % 1_031) {}
                 daemon.raise_any_gate().expect("written");
@@ -149,9 +163,7 @@ fn a_change_of_limits_never_takes_back_that_gates_are_looked_at() {
                     taken_back += u32::from(tenant.any_gate().load(SeqCst) == 0);
                 }
                 // Waits for nobody; so it may have to come back.
-                while daemon.lower_any_gate().expect("written").is_none() {
-                    std::thread::yield_now();
-                }
+                clear();
                 assert_eq!(tenant.any_gate().load(SeqCst), 0);
             }
             is_done.store(true, SeqCst);
