@@ -117,15 +117,19 @@ impl Dir {
     /// # Errors
     /// [`AttachError::Directory`].
     pub(crate) fn below(&self, name: &OsStr) -> Result<Dir, AttachError> {
-        let resolve = ResolveFlag::RESOLVE_NO_XDEV | ResolveFlag::RESOLVE_NO_SYMLINKS;
-        let how = OpenHow::new().flags(reading()).resolve(resolve);
-        let opened = match openat2(self, name, how) {
-            // Linux before 5.6, or a filter of system calls that does not know this one.
-            Err(Errno::ENOSYS | Errno::EPERM) => openat(self, name, reading(), Mode::empty()),
-            opened => opened,
-        };
-        let dir = opened.and_then(Dir::of).map_err(wrong)?;
+        let dir = self.here(name, reading()).and_then(Dir::of).map_err(wrong)?;
         if dir.identity.0 == self.identity.0 { Ok(dir) } else { Err(wrong(Errno::EXDEV)) }
+    }
+
+    /// Opens what is called `name` in it, through no link and nothing that is mounted there.
+    fn here(&self, name: &OsStr, flags: OFlag) -> nix::Result<OwnedFd> {
+        let resolve = ResolveFlag::RESOLVE_NO_XDEV | ResolveFlag::RESOLVE_NO_SYMLINKS;
+        let how = OpenHow::new().flags(flags).resolve(resolve);
+        match openat2(self, name, how) {
+            // Linux before 5.6, or a filter of system calls that does not know this one.
+            Err(Errno::ENOSYS | Errno::EPERM) => openat(self, name, flags, Mode::empty()),
+            opened => opened,
+        }
     }
 
     /// The same where another file system may be mounted on it, as in a place that an operator has named.
@@ -136,8 +140,14 @@ impl Dir {
         openat(self, name, reading(), Mode::empty()).and_then(Dir::of).map_err(wrong)
     }
 
-    /// What is called `name` in it, itself where it is a link.
+    /// What is called `name` in it, itself where it is a link; nothing that is mounted there.
     pub(crate) fn status(&self, name: &OsStr) -> Option<FileStat> {
+        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        fstat(self.here(name, flags).ok()?).ok()
+    }
+
+    /// The same where another file system may be mounted on it.
+    pub(crate) fn mounted_status(&self, name: &OsStr) -> Option<FileStat> {
         fstatat(self, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()
     }
 
@@ -176,7 +186,7 @@ impl Dir {
     /// In words.
     pub(crate) fn file(&self, name: &str) -> std::io::Result<Option<File>> {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-        let file = match openat(self, name, flags, Mode::empty()) {
+        let file = match self.here(OsStr::new(name), flags) {
             Ok(fd) => File::from(fd),
             Err(Errno::ENOENT) => return Ok(None),
             Err(Errno::ELOOP) => return Err(no_file("a link")),

@@ -38,6 +38,9 @@ pub(crate) struct Place {
     uid: Option<u32>,
 }
 
+/// Names that are looked at besides those that a listing comes to, by the directory they lie in.
+pub(crate) type Names = BTreeMap<PathBuf, Vec<OsString>>;
+
 /// A directory that may be a tenant's.
 #[derive(Debug)]
 pub(crate) struct Candidate<'a> {
@@ -144,19 +147,20 @@ impl Place {
     }
 
     /// Calls `each` with every directory that may be a tenant's: those in it and, where an operator has
-    /// named it, itself and those in a `.divvy` in it or in one of those; `most` of a directory. Whether
-    /// these are all.
+    /// named it, itself and those in a `.divvy` in it or in one of those; `most` of a directory, and those
+    /// of `known`. Whether these are all.
     ///
     /// # Errors
     /// As [`Place::open`].
     pub(crate) fn each(
         &self,
         most: usize,
+        known: &Names,
         mut each: impl FnMut(Candidate<'_>),
     ) -> Result<bool, Unusable> {
         let dir = self.open()?;
         let path = self.path();
-        let mut is_all = children(&dir, &path, self.uid, most, &mut each)?;
+        let mut is_all = children(&dir, &path, self.uid, most, known, &mut each)?;
         if self.uid.is_some() {
             return Ok(is_all);
         }
@@ -176,7 +180,7 @@ impl Place {
             let Ok(hidden) = hidden.and_then(|inner| inner.mounted_below(HIDDEN.as_ref())) else {
                 continue;
             };
-            is_all &= children(&hidden, &inner.join(HIDDEN), None, most, &mut each)?;
+            is_all &= children(&hidden, &inner.join(HIDDEN), None, most, known, &mut each)?;
         }
         Ok(is_all)
     }
@@ -218,11 +222,18 @@ fn children(
     path: &Path,
     uid: Option<u32>,
     most: usize,
+    known: &Names,
     each: &mut impl FnMut(Candidate<'_>),
 ) -> Result<bool, AttachError> {
     let (names, is_all) = dir.names(most)?;
-    for name in &names {
-        let Some(status) = dir.status(name).filter(dir::is_dir) else { continue };
+    // Those that are known may lie behind what is listed; twice is once for whoever compares identities.
+    let known = known.get(path).filter(|_| !is_all).into_iter().flatten();
+    for name in names.iter().chain(known) {
+        let status = match uid {
+            Some(_) => dir.status(name),
+            None => dir.mounted_status(name),
+        };
+        let Some(status) = status.filter(dir::is_dir) else { continue };
         let (identity, owner) = (dir::identity(&status), status.st_uid);
         each(Candidate { within: dir, name, uid, path: path.join(name), identity, owner });
     }
@@ -239,7 +250,7 @@ pub(crate) fn tenants(extra: &[PathBuf]) -> (BTreeSet<PathBuf>, BTreeMap<PathBuf
     places.extend(extra.iter().cloned().chain(from_variable()).map(Place::named));
     let (mut found, mut seen, mut wrong) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
     for place in &places {
-        let each = place.each(MOST_NAMES, |candidate| {
+        let each = place.each(MOST_NAMES, &Names::new(), |candidate| {
             if matches!(candidate.open(), Ok(Some(_))) && seen.insert(candidate.identity) {
                 found.insert(candidate.path);
             }
@@ -356,7 +367,7 @@ mod tests {
 
     fn below(place: &Place) -> BTreeSet<PathBuf> {
         let mut found = BTreeSet::new();
-        let each = place.each(9, |candidate| {
+        let each = place.each(9, &Names::new(), |candidate| {
             if candidate.open().unwrap().is_some() {
                 found.insert(candidate.path);
             }

@@ -75,7 +75,7 @@ impl Directory {
 
     /// Opens a file in it, on the owner's side; `None` where there is none.
     pub(crate) fn open_judged(&self, file: File, flags: i32) -> Result<Option<Fd>, AttachError> {
-        let fd = match self.open_file(file.name(), flags, 0) {
+        let fd = match at::open_here(&self.fd, file.name(), flags | libc::O_NONBLOCK) {
             Ok(fd) => fd,
             Err(Errno(libc::ENOENT)) => return Ok(None),
             Err(errno) => return Err(AttachError::Open(file, errno)),

@@ -15,7 +15,6 @@
 //! code. Does not decide anything: that is `divvy_policy::turns`.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -154,14 +153,6 @@ impl Adopted {
         adopted.open_gates()?;
         adopted.refresh(Look::Whole)?;
         Ok(adopted)
-    }
-
-    /// Whether the files are still those that are open, and where they were found.
-    pub(super) fn is_in_place(&self) -> bool {
-        // The path's answer is only compared: whatever it leads to, this is its place or it is not.
-        let there = std::fs::symlink_metadata(&self.hand.path);
-        there.is_ok_and(|status| (status.dev(), status.ino()) == self.hand.dir.identity())
-            && self.hand.has_its_config()
     }
 
     /// Whether somebody runs or is about to run in it.

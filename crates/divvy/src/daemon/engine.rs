@@ -16,17 +16,17 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
+use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_policy::turns::{DeviceState, Gate, GateState, Sample, TenantState, Tuning, Turns};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
-use super::adopted::{Adopted, Hand, LEAST_SLOTS, Look, MOST_SLOTS, Refusal};
+use super::adopted::{Adopted, Hand, Look, Refusal};
 use super::card::Board;
 use super::device::Device;
 use super::owned::Locks;
-use super::quota;
 use super::scan::{self, Scanner, Spot};
+use super::seat::{self, Seat};
 use super::wire::{TenantView, View};
 use crate::metrics::Steady;
 
@@ -66,16 +66,6 @@ pub(super) struct Seen {
     pub(super) hands: Vec<Arc<Hand>>,
     /// Those that it does not.
     pub(super) spots: Vec<Spot>,
-}
-
-/// One row of samples.
-#[derive(Debug)]
-enum Seat {
-    Empty,
-    /// Left since the last step.
-    Left,
-    /// With the number of its arrival.
-    Taken(Box<Adopted>, u64),
 }
 
 /// The scheduler with all it holds.
@@ -159,7 +149,7 @@ impl Engine {
             let next_ns = self.step(now);
             if now >= scan_ns {
                 self.scan();
-                let in_use = self.tenants().any(|(_, tenant)| tenant.is_in_use());
+                let in_use = self.tenants().any(|tenant| tenant.is_in_use());
                 if ends(in_use) {
                     break;
                 }
@@ -193,25 +183,23 @@ impl Engine {
         }
     }
 
-    fn tenants(&self) -> impl Iterator<Item = (usize, &Adopted)> {
-        self.seats.iter().enumerate().filter_map(|(at, seat)| match seat {
-            Seat::Taken(tenant, _) => Some((at, tenant.as_ref())),
-            Seat::Empty | Seat::Left => None,
-        })
+    fn tenants(&self) -> impl Iterator<Item = &Adopted> {
+        self.seats.iter().filter_map(Seat::tenant)
     }
 
     /// Lets go of tenants that are gone and takes those that have come. A round of [`Self::refresh`]
     /// follows.
     fn scan(&mut self) {
-        for seat in &mut self.seats {
-            if matches!(seat, Seat::Taken(tenant, _) if !tenant.is_in_place()) {
-                *seat = Seat::Left;
-                (self.is_changed, self.is_news) = (true, true);
-            }
-        }
-        let known = self.tenants().map(|(_, tenant)| (tenant.hand.dir.identity(), tenant.hand.uid));
-        let known = known.collect();
-        for arrival in self.scanner.arrivals(&known) {
+        // With other limits than those that are open it is another tenant.
+        let mut is_gone = seat::keep(&mut self.seats, Hand::has_its_config);
+        let known = self.tenants().map(|tenant| Arc::clone(&tenant.hand));
+        let known = known.map(|hand| (hand.dir.identity(), hand)).collect();
+        let found = self.scanner.look(&known);
+        is_gone |=
+            seat::keep(&mut self.seats, |hand| found.in_place.contains(&hand.dir.identity()));
+        self.is_changed |= is_gone;
+        self.is_news |= is_gone;
+        for arrival in found.arrivals {
             (self.is_changed, self.is_news) = (true, true);
             if let Some(uid) = arrival.instead {
                 self.let_go_of_one(uid);
@@ -230,38 +218,16 @@ impl Engine {
                 }
             }
         }
-        self.share_slots();
+        seat::share_slots(&mut self.seats, self.scanner.serves_all());
     }
 
-    /// Divides among a user's tenants how many slots are looked at, so that none takes the others' time.
-    fn share_slots(&mut self) {
-        let held = quota::count(self.tenants().map(|(_, tenant)| tenant.hand.uid));
-        let is_shared = self.scanner.serves_all();
-        for seat in &mut self.seats {
-            let Seat::Taken(tenant, _) = seat else { continue };
-            let own = held.get(&tenant.hand.uid).copied().unwrap_or(1);
-            let part = MOST_SLOTS.checked_div(own).unwrap_or(0).clamp(LEAST_SLOTS, MAX_SLOTS);
-            tenant.most_slots = if is_shared { part } else { MAX_SLOTS };
-        }
-    }
-
-    /// Takes the place of one of a user's tenants: of one that nobody runs in, or the last to come.
+    /// Has one of a user's tenants leave for another's.
     fn let_go_of_one(&mut self, uid: u32) {
-        let own = self.seats.iter_mut().filter_map(|seat| match seat {
-            Seat::Taken(tenant, at) if tenant.hand.uid == uid => {
-                Some(((!tenant.is_in_use(), *at), seat))
-            }
-            _ => None,
-        });
-        let own: Vec<_> = own.collect();
-        let served = own.len().saturating_sub(1);
-        let Some((_, seat)) = own.into_iter().max_by_key(|(key, _)| *key) else { return };
-        let Seat::Taken(tenant, _) = std::mem::replace(seat, Seat::Left) else { return };
-        let mut tenant = tenant;
+        let Some((mut tenant, others)) = seat::leave_one(&mut self.seats, uid) else { return };
         // Where this fails the leases end.
         let _ = tenant.open_gates();
         let Hand { path, dir, .. } = tenant.hand.as_ref();
-        self.scanner.refuse(path, dir.identity(), uid, scan::too_many(served));
+        self.scanner.refuse(path, dir.identity(), uid, scan::too_many(others));
     }
 
     /// Reads what changes rarely: limits, devices, processes, locks, foreign processes.
@@ -292,7 +258,7 @@ impl Engine {
     /// Lets go of devices that no tenant names any more and takes those that one has come to name.
     fn find_devices(&mut self) {
         let uuids: Vec<Uuid> =
-            self.tenants().flat_map(|(_, t)| t.rows.iter().filter_map(|row| row.uuid)).collect();
+            self.tenants().flat_map(|t| t.rows.iter().filter_map(|row| row.uuid)).collect();
         for (slot, state) in self.devices.iter_mut().zip(&mut self.device_states) {
             if slot.as_ref().is_some_and(|device| !uuids.contains(&device.uuid)) {
                 *slot = None;
@@ -330,13 +296,13 @@ impl Engine {
             for device in self.devices.iter().flatten() {
                 let uses =
                     |row: &super::adopted::Row| row.is_attached && row.uuid == Some(device.uuid);
-                if self.tenants().filter(|(_, t)| t.rows.iter().any(uses)).count() > 1 {
+                if self.tenants().filter(|t| t.rows.iter().any(uses)).count() > 1 {
                     board.asked.insert(device.text.clone());
                 }
             }
             board.known = match board.asked.is_empty() {
                 true => Default::default(),
-                false => self.tenants().flat_map(|(_, tenant)| tenant.processes()).collect(),
+                false => self.tenants().flat_map(|tenant| tenant.processes()).collect(),
             };
         }
         for device in self.devices.iter_mut().flatten() {

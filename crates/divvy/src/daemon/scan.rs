@@ -7,16 +7,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use divvy_abi::Uuid;
 use divvy_policy::limit::UuidText;
 
-use super::adopted::{Adopted, Refusal};
+use super::adopted::{Adopted, Hand, Refusal};
 use super::place::Home;
 use super::quota::{self, Quota, Verdict};
 use super::wire::TenantView;
 use crate::dir::{Dir, Identity};
-use crate::discover::{Candidate, Place, Unusable, Users};
+use crate::discover::{Candidate, Names, Place, Unusable, Users};
 use crate::doctor::Reason;
 use crate::{gpus, tenant_dir};
 
@@ -74,14 +75,23 @@ pub(super) struct Arrival {
     pub(super) instead: Option<u32>,
 }
 
+/// What a look has found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) arrivals: Vec<Arrival>,
+    /// Of those that are served, the ones that lie where they were found.
+    pub(super) in_place: BTreeSet<Identity>,
+}
+
 /// One look for tenants.
 struct Round<'a> {
     scanner: &'a mut Scanner,
+    known: &'a BTreeMap<Identity, Arc<Hand>>,
     /// Those that are served, and those that have come.
     held: BTreeMap<u32, usize>,
     seen: BTreeSet<Identity>,
     tried: BTreeMap<u32, usize>,
-    arrivals: Vec<Arrival>,
+    found: Found,
 }
 
 impl Scanner {
@@ -103,8 +113,19 @@ impl Scanner {
         }
     }
 
-    /// The tenants that have come since those of `known`, by directory and owner.
-    pub(super) fn arrivals(&mut self, known: &BTreeMap<Identity, u32>) -> Vec<Arrival> {
+    /// The tenants that have come since those of `known`, and which of those lie where they did.
+    pub(super) fn look(&mut self, known: &BTreeMap<Identity, Arc<Hand>>) -> Found {
+        if Dir::open(Path::new("/")).is_err() {
+            // No descriptor is left, or no memory: nothing can be looked at, and nobody loses by it.
+            let in_place = known.keys().copied().collect();
+            return Found { in_place, ..Found::default() };
+        }
+        let mut names = Names::new();
+        for hand in known.values() {
+            if let (Some(parent), Some(name)) = (hand.path.parent(), hand.path.file_name()) {
+                names.entry(parent.to_owned()).or_default().push(name.to_owned());
+            }
+        }
         let mut places = self.places.clone();
         if self.home.is_system() {
             places.extend(self.users.places());
@@ -112,23 +133,24 @@ impl Scanner {
         self.refused.values_mut().for_each(|refused| refused.is_there = false);
         self.crowded.clear();
         let mut round = Round {
-            held: quota::count(known.values().copied()),
+            held: quota::count(known.values().map(|hand| hand.uid)),
             seen: known.keys().copied().collect(),
             tried: BTreeMap::new(),
-            arrivals: Vec::new(),
+            found: Found::default(),
+            known,
             scanner: self,
         };
         for place in &places {
             // What is not there, or another user's, has no tenants.
-            let all = place.each(MOST_NAMES, |candidate| round.look(&candidate));
+            let all = place.each(MOST_NAMES, &names, |candidate| round.look(&candidate));
             if all == Ok(false) {
                 let uid = place.uid().unwrap_or_else(tenant_dir::uid);
                 round.scanner.crowded.insert(place.path(), uid);
             }
         }
-        let arrivals = round.arrivals;
+        let found = round.found;
         self.refused.retain(|_, refused| refused.is_there);
-        arrivals
+        found
     }
 
     /// Notes why the tenant at `path` is not in our hands.
@@ -191,6 +213,9 @@ fn view(directory: String, uid: u32, refusal: &Refusal) -> TenantView {
 impl Round<'_> {
     fn look(&mut self, candidate: &Candidate<'_>) {
         let (what, uid) = (candidate.identity, candidate.user());
+        if self.known.get(&what).is_some_and(|hand| hand.path == candidate.path) {
+            self.found.in_place.insert(what);
+        }
         if !self.seen.insert(what) {
             return;
         }
@@ -240,7 +265,7 @@ impl Round<'_> {
                     *count = count.saturating_sub(1);
                 }
                 *self.held.entry(uid).or_default() += 1;
-                self.arrivals.push(Arrival { tenant, instead });
+                self.found.arrivals.push(Arrival { tenant, instead });
             }
             Err(refusal) => self.scanner.refuse(path, what, uid, refusal),
         }
