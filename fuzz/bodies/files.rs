@@ -7,6 +7,7 @@ use std::path::Path;
 
 use divvy_abi::usage;
 use divvy_abi::{MAX_DEVICES, config};
+use divvy_page::Directory;
 use divvy_page::reader::{self, UsageFile};
 use divvy_policy::{limit, share};
 
@@ -29,7 +30,8 @@ pub(crate) fn run(directory: &Path, data: &[u8]) {
     };
     std::fs::write(directory.join("config"), config).expect("written");
     std::fs::write(directory.join("usage"), usage).expect("written");
-    match reader::read_config(&path) {
+    let opened = Directory::open(&path).expect("a directory");
+    match reader::read_config(&opened) {
         Ok(Some(config)) => {
             let _ = limit::resolve(config.rules(), Some(0), &[1; 16], 1 << 36);
             let _ = share::resolve(config.compute_rules(), Some(0), &[1; 16]);
@@ -41,14 +43,14 @@ pub(crate) fn run(directory: &Path, data: &[u8]) {
     if let Ok(Some(file)) = UsageFile::open(&path) {
         for row in 0..MAX_DEVICES {
             if let Some(device) = file.device(row) {
-                assert!(!device.name.to_string().chars().any(char::is_control));
+                assert!(device.name.to_string().chars().all(reader::is_shown));
                 let _ = (file.totals(row), file.line(row, 1));
                 let _ = (file.gate_sum(row), file.gate(row, 1), file.cap(row));
             }
         }
         for slot in 1..file.slots_high().min(8) {
             if let Some(slot) = file.slot(slot) {
-                assert!(!slot.comm.to_string().chars().any(char::is_control));
+                assert!(slot.comm.to_string().chars().all(reader::is_shown));
             }
         }
     }

@@ -30,14 +30,16 @@ fn owner(machine: &Machine) -> Owner {
 fn pause(owner: &Owner, paused: bool) {
     let change = |config: &mut divvy_abi::config::Config| {
         config.paused = u32::from(paused);
-        config.any_gate = u32::from(paused);
     };
     owner.update(change).expect("the config can be changed");
+    if !paused {
+        owner.lower_any_gate().expect("the config can be written").expect("nobody else writes");
+    }
 }
 
 fn set(owner: &Owner, line: &GateLine) {
     owner.set_gate(0, line).expect("the config can be written");
-    owner.set_any_gate(true).expect("the config can be written");
+    owner.raise_any_gate().expect("the config can be written");
 }
 
 /// Counted, with room for whatever the client has in flight.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{GIB, Machine, Running, client, finish};
+use crate::harness::{GIB, MIB, Machine, Running, client, finish, stage};
 
 /// Calls at which a process is killed, before and after the driver has done its work.
 const MOMENTS: [(&str, &str, &str); 22] = [
@@ -45,6 +45,51 @@ fn killed_at_every_call_leaves_nothing() {
                 after.took
             );
         }
+    }
+}
+
+/// What `divvy ps` says the tenant of `machine` holds, as JSON and on the metrics page.
+fn shown_bytes(machine: &Machine) -> (u64, String) {
+    let home = machine.home().display().to_string();
+    let told = |as_what: &str| {
+        let mut command = machine.command(stage().join("bin/divvy"));
+        command.env_remove("LD_PRELOAD").args(["ps", "--root", &home, as_what]);
+        finish(&mut command).out
+    };
+    let listing: serde_json::Value = serde_json::from_str(&told("--json")).expect("JSON");
+    let tenants = listing["tenants"].as_array().expect("a list");
+    let ours = |tenant: &&serde_json::Value| {
+        tenant["directory"].as_str().is_some_and(|directory| directory.starts_with(&home))
+    };
+    let tenant = tenants.iter().find(ours).expect("the tenant");
+    let page = told("--openmetrics");
+    let held = "divvy_tenant_memory_held_bytes{";
+    let line = page.lines().find(|line| line.starts_with(held) && line.contains(&home));
+    let line = line.unwrap_or_default().rsplit(' ').next().unwrap_or_default().to_owned();
+    (tenant["devices"][0]["held_bytes"].as_u64().unwrap_or(0), line)
+}
+
+/// Nobody of the tenant asks for memory after the kill, so nobody has freed what the dead held.
+#[test]
+fn what_the_killed_held_is_shown_no_more() {
+    let context = 518 * MIB;
+    let machine = Machine::new().limited(8 * GIB);
+    let start = |bytes: u64| {
+        let mut command = machine.scenario("under", "stay");
+        Running::start(command.env("STAY_BYTES", bytes.to_string()))
+    };
+    let (mut first, mut second) = (start(3 * GIB), start(GIB));
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while !machine.tenant().exists() || shown_bytes(&machine).0 < 4 * GIB + 2 * context {
+        assert!(Instant::now() < give_up, "both are there: {:?}", shown_bytes(&machine));
+    }
+    for (killed, left) in [(&mut first, GIB + context), (&mut second, 0)] {
+        killed.kill();
+        while !killed.ended() {}
+        assert_eq!(shown_bytes(&machine), (left, left.to_string()));
+    }
+    for ended in [first, second] {
+        let _ = ended.finish();
     }
 }
 

@@ -21,9 +21,10 @@ use divvy_policy::share;
 
 use crate::cards::{Card, Cards};
 use crate::daemon::wire::Change;
+use crate::dir::Dir;
 use crate::failure::usage;
 use crate::share_args::word;
-use crate::snapshot::{self, DeviceSnapshot, Snapshot};
+use crate::snapshot::{DeviceSnapshot, Snapshot};
 use crate::started::{self, Start};
 use crate::{limits, sizes};
 
@@ -122,9 +123,6 @@ impl Asked {
         config.priority = self.priority.map_or(config.priority, |word| word.value(start.priority));
         config.class = self.class.map_or(config.class, |word| word.value(start.class));
         config.paused = self.paused.map_or(config.paused, u32::from);
-        // A daemon writes its gates without this lock, so what they need is not taken from them here: it
-        // says so itself when no gate is left.
-        config.any_gate |= u32::from(share::needs_gate(config));
         Ok(())
     }
 }
@@ -134,22 +132,40 @@ impl Asked {
 /// # Errors
 /// Usage errors for words that are not understood; else what is wrong with the tenant's files.
 pub(crate) fn make(directory: &Path, change: &Change) -> Result<Made> {
-    let words = |error: AttachError| {
-        anyhow!(error).context(format!("{} cannot be changed", directory.display()))
+    let opened = || {
+        let dir = Dir::open(directory)?;
+        Ok((Owner::within(&dir.tenant()?)?, dir))
     };
-    let owner = Owner::open(&snapshot::c_path(directory).map_err(words)?).map_err(words)?;
-    let snapshot = Snapshot::read(directory).map_err(words)?;
+    let (owner, dir) = opened().map_err(|error| cannot(directory, error))?;
+    make_open(&dir, &owner, directory, change)
+}
+
+fn cannot(directory: &Path, error: AttachError) -> anyhow::Error {
+    anyhow!(error).context(format!("{} cannot be changed", directory.display()))
+}
+
+/// The same where directory and limits are open; `directory` names them.
+///
+/// # Errors
+/// As [`make`].
+pub(crate) fn make_open(
+    dir: &Dir,
+    owner: &Owner,
+    directory: &Path,
+    change: &Change,
+) -> Result<Made> {
+    let words = |error: AttachError| cannot(directory, error);
+    let snapshot = Snapshot::of(dir).map_err(words)?;
     let devices = devices(&snapshot);
     let known = devices.list.as_slice();
     let asked = Asked::read(change, &devices.uuids())?;
 
     let before = owner.read().map_err(words)?;
     let mut notes = Vec::new();
-    let folder = started::directory(directory)?;
-    if let Err(error) = started::keep(&folder, &before) {
+    if let Err(error) = started::keep(dir, &before) {
         notes.push(format!("{error:#}: a later {DEFAULT:?} will not know it"));
     }
-    let start = started::read(&folder, &before);
+    let start = started::read(dir, &before);
     if start.is_none() && asked.gives_back() {
         return Err(usage(format!(
             "{DEFAULT:?}: what {} was started with is not known, since it was changed by another version of \

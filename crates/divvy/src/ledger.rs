@@ -12,10 +12,11 @@ use divvy_policy::limit::{self, UuidText};
 use divvy_policy::share;
 
 use crate::daemon::wire::View;
+use crate::dir::Dir;
 use crate::doctor::Reason;
 use crate::limits;
 use crate::snapshot::{self, DeviceSnapshot, ProcessSnapshot, Snapshot};
-use crate::tenant_dir::{self, Owner};
+use crate::tenant_dir;
 
 /// A tenant at one moment.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -144,28 +145,41 @@ pub(crate) struct Use {
     pub(crate) by_kind: BTreeMap<&'static str, u64>,
 }
 
-/// Reads the tenant in `directory`.
-pub(crate) fn read(directory: &Path) -> Result<Tenant> {
-    Ok(assemble(directory, &snapshot(directory)?, crate::tenant_dir::owner(directory)))
+/// Reads the tenant in the directory at `path`.
+pub(crate) fn read(path: &Path) -> Result<Tenant> {
+    let dir = Dir::open(path).with_context(|| format!("{}", path.display()))?;
+    let mut tenant = read_open(&dir, path)?;
+    match tenant_dir::owner(&dir) {
+        Ok(None) => {}
+        Ok(Some((owner, alive))) => {
+            tenant.owner_alive = Some(alive);
+            tenant.command = owner.command;
+        }
+        Err(error) => tenant
+            .reasons
+            .push(Note { reason: Reason::TenantsOwner.to_string(), detail: format!("{error:#}") }),
+    }
+    Ok(tenant)
 }
 
-/// The same of a tenant that may be anybody's: of its files only those are opened that do not make
-/// the reader wait, so nothing is said of its owner.
-pub(crate) fn read_foreign(directory: &Path) -> Result<Tenant> {
-    Ok(assemble(directory, &snapshot(directory)?, None))
+/// The same without a word of its owner.
+pub(crate) fn read_foreign(path: &Path) -> Result<Tenant> {
+    read_open(&Dir::open(path).with_context(|| format!("{}", path.display()))?, path)
 }
 
-fn snapshot(directory: &Path) -> Result<Snapshot> {
-    Snapshot::read(directory)
+/// The same of a directory that is open and was found at `path`.
+pub(crate) fn read_open(dir: &Dir, path: &Path) -> Result<Tenant> {
+    let snapshot = Snapshot::of(dir)
         .map_err(|error| anyhow::anyhow!("{error}"))
-        .with_context(|| format!("{}", directory.display()))
+        .with_context(|| format!("{}", path.display()))?;
+    Ok(assemble(path, &snapshot))
 }
 
-fn assemble(directory: &Path, snapshot: &Snapshot, owner: Option<(Owner, bool)>) -> Tenant {
+fn assemble(directory: &Path, snapshot: &Snapshot) -> Tenant {
     let base = directory.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = snapshot.config.as_ref().map(snapshot::config_name).filter(|name| !name.is_empty());
     let mut processes: Vec<Process> =
-        snapshot.living().map(|process| self::process(process, snapshot)).collect();
+        snapshot.processes.iter().map(|process| self::process(process, snapshot)).collect();
     processes.sort_by_key(|process| (process.pid_namespace, process.pid));
     let config = snapshot.config.as_ref();
     let rules = config.map(Config::rules).unwrap_or_default();
@@ -177,8 +191,8 @@ fn assemble(directory: &Path, snapshot: &Snapshot, owner: Option<(Owner, bool)>)
         compute_rules: compute.to_vec(),
         name: name.or(base).unwrap_or_default(),
         directory: directory.display().to_string(),
-        owner_alive: owner.as_ref().map(|(_, alive)| *alive),
-        command: owner.map(|(owner, _)| owner.command).unwrap_or_default(),
+        owner_alive: None,
+        command: Vec::new(),
         weight: config.map_or(0, |config| config.weight),
         priority: share::priority_word(config.map_or(0, |config| config.priority)),
         class: share::class_word(config.map_or(0, |config| config.class)),

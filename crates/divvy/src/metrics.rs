@@ -5,15 +5,17 @@
 //!
 //! Promises: base units (bytes, seconds, parts of one); labels say what is measured, never how much; a
 //! family's samples stand together and no two have the same labels; a counter falls only when what it
-//! counts begins anew. What tenants write are claims: their texts are escaped, their numbers printed.
+//! counts begins anew. What tenants write are claims: their texts are escaped, their numbers printed; one
+//! whose directory is not shown as it is called counts as unreadable.
 //!
 //! Does not read anything: it gets tenants as `ledger` reads them and what a daemon sees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::daemon::wire::{DeviceView, View};
 use crate::ledger::{Device, Tenant};
+use crate::plain;
 
 /// One metric family.
 #[derive(Debug)]
@@ -293,8 +295,18 @@ pub(crate) struct Sources<'a> {
 /// The page's text.
 pub(crate) fn text(sources: &Sources<'_>) -> String {
     let mut text = String::new();
+    // Names that read as each other, as what is no UTF-8 does, would make one series twice, and a
+    // collector throws such a page away.
+    let mut seen = BTreeSet::new();
+    let tenants: Vec<&Tenant> = sources
+        .tenants
+        .iter()
+        .filter(|tenant| tenant.directory.chars().all(plain::is_shown))
+        .filter(|tenant| seen.insert(&tenant.directory))
+        .collect();
+    let hidden = sources.tenants.len() - tenants.len();
     for metric in METRICS {
-        let samples = samples(metric, sources);
+        let samples = samples(metric, sources, &tenants, sources.unreadable + hidden);
         if samples.is_empty() {
             continue;
         }
@@ -322,12 +334,17 @@ pub(crate) fn text(sources: &Sources<'_>) -> String {
 }
 
 /// The samples of one family: the labels' values, and the number.
-fn samples<'a>(metric: &Metric, sources: &Sources<'a>) -> Vec<(Vec<&'a str>, Value)> {
-    let tenants = sources.tenants.iter();
+fn samples<'a>(
+    metric: &Metric,
+    sources: &Sources<'a>,
+    shown: &[&'a Tenant],
+    unreadable: usize,
+) -> Vec<(Vec<&'a str>, Value)> {
+    let tenants = shown.iter().copied();
     let label = |tenant: &'a Tenant| [tenant.name.as_str(), tenant.directory.as_str()];
     let of_device =
         |tenant, device: &'a Device| [&label(tenant)[..], &[device.uuid.as_str()][..]].concat();
-    let each = || sources.tenants.iter().flat_map(|t| t.devices.iter().map(move |d| (t, d)));
+    let each = || shown.iter().flat_map(|t| t.devices.iter().map(move |d| (*t, d)));
     let view = sources.view;
     let devices = || view.into_iter().flat_map(|view| &view.devices);
     match metric.read {
@@ -356,7 +373,7 @@ fn samples<'a>(metric: &Metric, sources: &Sources<'a>) -> Vec<(Vec<&'a str>, Val
         Read::Daemon(read) | Read::DaemonCounter(read) => {
             view.into_iter().map(|view| (Vec::new(), read(view))).collect()
         }
-        Read::Unreadable => vec![(Vec::new(), Value::Count(sources.unreadable as u64))],
+        Read::Unreadable => vec![(Vec::new(), Value::Count(unreadable as u64))],
     }
 }
 

@@ -15,7 +15,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use anyhow::Result;
 
-use crate::failure;
+use crate::{failure, plain};
 
 /// Standard output that could not be written.
 #[derive(Debug)]
@@ -88,9 +88,9 @@ pub(crate) fn is_terminal() -> bool {
     stdout().is_terminal()
 }
 
-/// Writes a line `divvy: text` to standard error.
+/// Writes a line `divvy: text` to standard error; what it tells of elsewhere is made fit for a terminal.
 pub(crate) fn warn(text: &str) {
-    error_text(&format!("divvy: {text}\n"));
+    error_text(&format!("divvy: {}\n", plain::lines(text)));
 }
 
 /// Writes `text` to standard error.

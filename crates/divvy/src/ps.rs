@@ -17,7 +17,7 @@ use crate::ledger::{self, Tenant};
 use crate::metrics::{self, Sources};
 use crate::promised::{self, Claim};
 use crate::table::Table;
-use crate::{discover, json, limits, out, sizes};
+use crate::{discover, json, limits, out, plain, sizes};
 
 /// List tenants, their processes and what they hold.
 ///
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         let listing = list(&args.root);
         if args.json && args.watch {
             // One line a second, for programs that follow.
-            out::text(&format!("{}\n", serde_json::to_string(&listing)?))?;
+            out::text(&format!("{}\n", json::exact(&serde_json::to_string(&listing)?)))?;
         } else if args.json {
             json::print(&listing)?;
         } else {
@@ -112,7 +112,11 @@ fn list(extra: &[PathBuf]) -> Listing {
 /// cannot be read.
 pub(crate) fn tenants(extra: &[PathBuf], views: &[View]) -> (Vec<Tenant>, Vec<Unreadable>) {
     let (mut tenants, mut unreadable) = (Vec::new(), Vec::new());
-    let own = discover::tenants(extra);
+    let (own, wrong) = discover::tenants(extra);
+    unreadable.extend(wrong.into_iter().map(|(place, why)| Unreadable {
+        directory: place.display().to_string(),
+        reason: why.to_string(),
+    }));
     let others = client::of_others(views, &own).into_iter().map(|directory| {
         let read = ledger::read_foreign(&directory);
         (directory, read)
@@ -184,14 +188,16 @@ fn render(listing: &Listing, with_processes: bool) -> String {
     for tenant in &listing.tenants {
         let of_devices = tenant.devices.iter().flat_map(|device| &device.reasons);
         for note in tenant.reasons.iter().chain(of_devices) {
-            text.push_str(&format!("\n{}: {}: {}\n", tenant.name, note.reason, note.detail));
+            let words = format!("{}: {}: {}", tenant.name, note.reason, note.detail);
+            text.push_str(&format!("\n{}\n", plain::line(&words)));
         }
     }
     for note in &listing.notes {
-        text.push_str(&format!("\nnote: {note}\n"));
+        text.push_str(&format!("\nnote: {}\n", plain::line(note)));
     }
     for one in &listing.unreadable {
-        text.push_str(&format!("\n{}: {}\n", one.directory, one.reason));
+        let words = format!("{}: {}", one.directory, one.reason);
+        text.push_str(&format!("\n{}\n", plain::line(&words)));
     }
     text
 }

@@ -17,11 +17,12 @@ use crate::cards::{Card, Cards, Driver};
 use crate::change::Asked;
 use crate::daemon::client;
 use crate::daemon::wire::Change;
+use crate::dir::Dir;
 use crate::failure::usage;
 use crate::promised::{self, Claim};
 use crate::share_args::ShareArgs;
 use crate::snapshot::Snapshot;
-use crate::{change, discover, json, ledger, limits, out, ps, sizes};
+use crate::{change, discover, json, ledger, limits, out, plain, ps, sizes};
 
 /// Change a running tenant's limits.
 ///
@@ -136,7 +137,8 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 /// Usage errors for what is not understood, and for devices that are not there; nothing is changed then.
 pub(crate) fn apply(directory: &Path, change: &Change) -> Result<Applied> {
     // Another's files may not be this user's to read.
-    let mut cards = Snapshot::read(directory)
+    let mut cards = Dir::open(directory)
+        .and_then(|dir| Snapshot::of(&dir))
         .map_or_else(|_| Cards::default(), |files| change::devices(&files));
     if Cards::are_needed(&change.memory, &change.compute) {
         let machines = Cards::of(&Driver::default());
@@ -179,8 +181,8 @@ fn is_denied(error: &anyhow::Error) -> bool {
 }
 
 fn read(directory: &Path) -> Result<Config> {
-    let path = crate::snapshot::c_path(directory)?;
-    Ok(divvy_page::reader::read_config(&path)?.unwrap_or_default())
+    let dir = Dir::open(directory)?.tenant()?;
+    Ok(divvy_page::reader::read_config(&dir)?.unwrap_or_default())
 }
 
 /// The tenant that `name` names, and its directory.
@@ -188,7 +190,7 @@ fn read(directory: &Path) -> Result<Config> {
 /// # Errors
 /// A usage error that names the choice, where it is none or several.
 pub(crate) fn find(name: &str, roots: &[PathBuf]) -> Result<(String, PathBuf)> {
-    let mut known = discover::tenants(roots);
+    let (mut known, _) = discover::tenants(roots);
     known.extend(client::of_others(&client::views(), &known));
     if name.contains('/') {
         let directory = PathBuf::from(name);
@@ -225,7 +227,7 @@ pub(crate) fn find(name: &str, roots: &[PathBuf]) -> Result<(String, PathBuf)> {
         (Some(last), rest) => {
             let all = rest.iter().chain([&last]).map(|(_, directory, _)| directory);
             let list: Vec<_> =
-                all.map(|directory| format!("\n  {}", directory.display())).collect();
+                all.map(|dir| format!("\n  {}", plain::line(&dir.display().to_string()))).collect();
             Err(usage(format!(
                 "{} tenants are called {name:?}; name one by its directory:{}",
                 list.len(),
@@ -297,7 +299,7 @@ fn words(report: &Report) -> String {
     };
     let mut text = format!(
         "{}: memory {}; compute {}; weight {weight}; priority {}; class {}{}\n",
-        report.tenant,
+        plain::line(&report.tenant),
         list(&report.memory),
         list(&report.compute),
         report.priority,
@@ -305,18 +307,16 @@ fn words(report: &Report) -> String {
         if report.paused { "; paused" } else { "" },
     );
     for device in &report.devices {
-        text.push_str(&format!("{}\n", device.words()));
+        text.push_str(&format!("{}\n", plain::line(&device.words())));
     }
     for note in &report.notes {
-        text.push_str(&format!("note: {note}\n"));
+        text.push_str(&format!("note: {}\n", plain::line(note)));
     }
     text
 }
 
 #[cfg(test)]
 mod tests {
-    use divvy_page::reader::write_config;
-
     use super::*;
 
     struct Base(PathBuf);
@@ -334,7 +334,7 @@ mod tests {
             std::fs::create_dir_all(&path).unwrap();
             let rules = limits::rules(&[memory.to_owned()], &[]).unwrap();
             let config = limits::config(name, &rules, false, false);
-            write_config(&crate::snapshot::c_path(&path).unwrap(), &config).unwrap();
+            ledger::write_config(&path, &config).unwrap();
             path
         }
     }

@@ -3,14 +3,14 @@
 //! Reading never maps the files, so a tenant that garbles them harms nobody but itself. Texts come
 //! without control characters.
 
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use divvy_abi::config::{Config, NAME_BYTES};
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_page::AttachError;
 use divvy_page::reader::{self, GateEntry, LineEntry, SlotEntry, Text, Totals, UsageFile};
+
+use crate::dir::Dir;
 
 /// A tenant at one moment.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Snapshot {
     pub(crate) config: Option<Config>,
     /// Devices its processes have seen.
     pub(crate) devices: Vec<DeviceSnapshot>,
-    /// Its processes: the living, and the dead that still hold something.
+    /// Its living processes.
     pub(crate) processes: Vec<ProcessSnapshot>,
 }
 
@@ -48,16 +48,22 @@ pub(crate) struct ProcessSnapshot {
 }
 
 impl Snapshot {
-    /// Reads the tenant in `directory`; one that nobody has joined yet reads as empty.
-    pub(crate) fn read(directory: &Path) -> Result<Self, AttachError> {
-        let path = c_path(directory)?;
-        let config = reader::read_config(&path)?;
-        let Some(file) = UsageFile::open(&path)? else {
+    /// Reads the tenant in a directory that is open; one that nobody has joined yet reads as empty.
+    pub(crate) fn of(dir: &Dir) -> Result<Self, AttachError> {
+        let dir = dir.tenant()?;
+        let config = reader::read_config(&dir)?;
+        let Some(file) = UsageFile::within(&dir)? else {
             return Ok(Self { config, devices: Vec::new(), processes: Vec::new() });
         };
+        let mut seen = Vec::new();
         let devices: Vec<_> = (0..MAX_DEVICES)
             .filter_map(|row| {
                 let entry = file.device(row)?;
+                // A tenant may write anything; a device twice would be one series twice.
+                if seen.contains(&entry.uuid) {
+                    return None;
+                }
+                seen.push(entry.uuid);
                 Some(DeviceSnapshot {
                     row,
                     uuid: entry.uuid,
@@ -71,39 +77,22 @@ impl Snapshot {
             })
             .collect();
         let process = |index| {
-            let slot = file.slot(index)?;
+            let slot = file.slot(index).filter(|slot| slot.alive)?;
             let lines = devices.iter().map(|device| (device.row, file.line(device.row, index)));
             let uses: Vec<_> = lines.filter(|(_, line)| !line.is_empty()).collect();
-            let holds = uses.iter().any(|(_, line)| line.held_bytes != 0);
-            (slot.alive || holds).then(|| ProcessSnapshot {
-                comm: slot.comm.to_string(),
-                slot,
-                uses,
-            })
+            Some(ProcessSnapshot { comm: slot.comm.to_string(), slot, uses })
         };
         let processes = (1..file.slots_high()).filter_map(process).collect();
         Ok(Self { config, devices, processes })
     }
-
-    /// The processes that live.
-    pub(crate) fn living(&self) -> impl Iterator<Item = &ProcessSnapshot> {
-        self.processes.iter().filter(|process| process.slot.alive)
-    }
 }
 
 /// Writes a tenant's limits as their owner, in one step.
-pub(crate) fn write_config(directory: &Path, config: &Config) -> Result<(), AttachError> {
-    reader::write_config(&c_path(directory)?, config)
+pub(crate) fn write_config(path: &Path, config: &Config) -> Result<(), AttachError> {
+    reader::write_config(&Dir::open(path)?.tenant()?, config)
 }
 
 /// A config's name, safe to print.
 pub(crate) fn config_name(config: &Config) -> String {
     Text::<NAME_BYTES>::new(config.name).to_string()
-}
-
-/// `path` as the tenant's files are opened by.
-pub(crate) fn c_path(path: &Path) -> Result<CString, AttachError> {
-    // A path with a NUL in it names nothing.
-    CString::new(path.as_os_str().as_bytes())
-        .map_err(|error| AttachError::PathTooLong { bytes: error.into_vec().len() })
 }

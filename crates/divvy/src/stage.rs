@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use divvy_policy::variables::{self, LOG, PEER_LOG, Reader, Variable};
 
 use crate::doctor::find_library;
@@ -30,12 +30,18 @@ pub(crate) struct Scratch(PathBuf);
 impl Scratch {
     /// Makes one on the tmpfs that tenants lie on.
     pub(crate) fn make(purpose: &str) -> Result<Self> {
-        let roots = tenant_dir::roots(tenant_dir::uid());
-        let root = roots.first().context("there is no /dev/shm and no /tmp")?;
-        let path = root.join(format!("{purpose}-{}", std::process::id()));
-        std::fs::create_dir_all(&path)
-            .with_context(|| format!("{} cannot be made", path.display()))?;
-        Ok(Self(path))
+        // Libraries of programs lie in it: it must be this user's, and so must what it lies in.
+        let uid = tenant_dir::uid();
+        let mut last = None;
+        for root in tenant_dir::roots(uid) {
+            let path = root.join(format!("{purpose}-{}", std::process::id()));
+            let made = tenant_dir::make_private(&root, uid);
+            match made.and_then(|_| tenant_dir::make_private(&path, uid)) {
+                Ok(_) => return Ok(Self(path)),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| anyhow::anyhow!("there is no /dev/shm and no /tmp")))
     }
 
     /// Its path.

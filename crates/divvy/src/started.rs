@@ -10,14 +10,13 @@
 
 use std::fs::{File, Permissions};
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use divvy_abi::config::{Config, Rule};
 use divvy_policy::share;
-use nix::fcntl::{OFlag, open, openat, renameat};
+use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use serde::{Deserialize, Serialize};
@@ -51,15 +50,6 @@ struct Kept {
     weight: u32,
     priority: String,
     class: String,
-}
-
-/// The directory of a tenant, for the functions here.
-///
-/// # Errors
-/// When it cannot be opened, or is a link.
-pub(crate) fn directory(path: &Path) -> Result<OwnedFd> {
-    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    open(path, flags, Mode::empty()).with_context(|| format!("{} cannot be opened", path.display()))
 }
 
 /// Keeps what `config` says where it was not changed yet; called before the first change is written.
@@ -152,11 +142,12 @@ impl Start {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dir::Dir;
 
-    fn base(name: &str) -> (std::path::PathBuf, OwnedFd) {
+    fn base(name: &str) -> (std::path::PathBuf, Dir) {
         let path = std::env::temp_dir().join(format!("divvy-start-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
-        let directory = directory(&path).unwrap();
+        let directory = Dir::open(&path).unwrap();
         (path, directory)
     }
 

@@ -3,6 +3,8 @@
 //! Text columns are aligned left, columns named in `right` to the right. No colour, no borders: the
 //! output is read by people and by `awk`.
 
+use crate::plain;
+
 /// A table under construction.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -21,9 +23,9 @@ impl Table {
         }
     }
 
-    /// Adds a row; missing cells are empty.
+    /// Adds a row; missing cells are empty. What a terminal would obey is taken out.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push(cells.into_iter().map(|cell| plain::line(&cell).into_owned()).collect());
     }
 
     /// Whether there is no row.
@@ -63,6 +65,13 @@ impl std::fmt::Display for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_is_one_cell_whatever_is_in_it() {
+        let mut table = Table::new(&["TENANT", "NOTE"]);
+        table.row(["a\x1b]0;x\x07\nb  DV000".to_owned(), "c".to_owned()]);
+        assert_eq!(table.to_string(), "TENANT            NOTE\na?]0;x??b  DV000  c\n");
+    }
 
     #[test]
     fn columns_line_up() {

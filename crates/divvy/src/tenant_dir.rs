@@ -2,16 +2,22 @@
 //!
 //! `divvy run` makes one directory for each program it starts and keeps `owner` in it locked while it
 //! runs, so that a directory whose owner was killed is told from one in use. Directories lie on a
-//! tmpfs where there is one: XDG_RUNTIME_DIR, else /dev/shm, else /tmp.
+//! tmpfs where there is one: XDG_RUNTIME_DIR, else /dev/shm, else /tmp. What is in a directory is reached
+//! through it ([`crate::dir`]), and so is what is removed.
 
+use std::ffi::OsString;
 use std::fs::{DirBuilder, File};
+use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
+use crate::dir::{self, Dir};
 use crate::failure::usage;
+use crate::snapshot::Snapshot;
 
 /// Longest path the shim accepts.
 const PATH_BYTES: usize = 200;
@@ -29,21 +35,39 @@ pub(crate) struct Owner {
     pub(crate) command: Vec<String>,
 }
 
+/// The longest text of an owner that is read: a command line may have megabytes.
+const MOST_OWNER_BYTES: u64 = 4 << 20;
+
 /// A directory of ours, and the lock that says so.
 #[derive(Debug)]
 pub(crate) struct TenantDir {
     path: PathBuf,
+    dir: Dir,
+    /// What it lies in, and its name there.
+    tenants: Dir,
+    name: OsString,
     _lock: Flock<File>,
 }
 
-/// Where tenants of `uid` may lie: the first is where new ones are made.
-pub(crate) fn roots(uid: u32) -> Vec<PathBuf> {
+/// Directories in which tenants of `uid` may lie; new ones are made in the first.
+///
+/// XDG_RUNTIME_DIR is one where it is this user's or root's: a program that was started for another user
+/// may have kept the variable of the one who started it.
+pub(crate) fn bases(uid: u32) -> Vec<PathBuf> {
+    let is_ours = |path: &PathBuf| {
+        std::fs::metadata(path).is_ok_and(|status| [0, uid].contains(&status.uid()))
+    };
     let bases = std::env::var_os("XDG_RUNTIME_DIR")
         .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
+        .filter(|path| path.is_absolute() && is_ours(path))
         .into_iter()
         .chain(["/dev/shm", "/tmp"].map(PathBuf::from));
-    bases.filter(|base| base.is_dir()).map(|base| base.join(format!("divvy-{uid}"))).collect()
+    bases.filter(|base| base.is_dir()).collect()
+}
+
+/// This user's directories in them.
+pub(crate) fn roots(uid: u32) -> Vec<PathBuf> {
+    bases(uid).iter().map(|base| base.join(format!("divvy-{uid}"))).collect()
 }
 
 /// This user.
@@ -93,37 +117,37 @@ impl TenantDir {
     }
 
     fn make_in(root: &Path, uid: u32, name: &str, owner: &Owner) -> Result<Self> {
-        make_private(root, uid)?;
-        let tenants = root.join("tenants");
-        make_private(&tenants, uid)?;
+        let tenants = make_private(root, uid).and_then(|root| private(&root, "tenants"))?;
         // Without it tenants run all the same, beside each other.
-        let _ = make_private(&tenants.join(MEETING), uid);
+        let _ = private(&tenants, MEETING);
         sweep(&tenants);
-        let mut path = tenants.join(format!("{name}-{}", owner.pid));
-        let mut builder = DirBuilder::new();
-        builder.mode(0o700);
+        let parent = root.join("tenants");
+        let mut name_of = format!("{name}-{}", owner.pid);
         let mut attempt = 0;
-        while let Err(error) = builder.create(&path) {
+        while let Err(errno) = tenants.make(name_of.as_ref()) {
             // Left by a process of another pid namespace that had the same number, or by threads.
-            if error.kind() != std::io::ErrorKind::AlreadyExists || attempt == 100 {
-                return Err(error).with_context(|| format!("{} cannot be made", path.display()));
+            if errno != Errno::EEXIST || attempt == 100 {
+                let path = parent.join(&name_of);
+                return Err(errno).with_context(|| format!("{} cannot be made", path.display()));
             }
             attempt += 1;
-            path = tenants.join(format!("{name}-{}.{attempt}", owner.pid));
+            name_of = format!("{name}-{}.{attempt}", owner.pid);
         }
+        let (path, name) = (parent.join(&name_of), OsString::from(name_of));
         let bytes = path.as_os_str().len();
         if bytes > PATH_BYTES {
-            let _ = std::fs::remove_dir(&path);
+            let _ = tenants.remove_all(&name);
             bail!("{} has {bytes} bytes, more than {PATH_BYTES}", path.display());
         }
-        let file = path.join(OWNER);
-        let lock =
-            File::create(&file).with_context(|| format!("{} cannot be made", file.display()))?;
+        let dir = tenants.below(&name)?;
+        let lock = dir
+            .make_file(OWNER)
+            .with_context(|| format!("{} cannot be made", path.join(OWNER).display()))?;
         let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
             .map_err(|(_, errno)| errno)
-            .with_context(|| format!("{} cannot be locked", file.display()))?;
+            .with_context(|| format!("{} cannot be locked", path.join(OWNER).display()))?;
         serde_json::to_writer(&*lock, owner)?;
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, dir, tenants, name, _lock: lock })
     }
 
     /// The directory.
@@ -134,10 +158,11 @@ impl TenantDir {
     /// Removes the directory, unless processes of the tenant still run in it (a program may leave
     /// some behind); the next `divvy run` then removes it. Says whether it is gone.
     pub(crate) fn remove(self) -> bool {
-        if anybody_lives(&self.path) {
+        if anybody_lives(&self.dir) {
             return false;
         }
-        std::fs::remove_dir_all(&self.path).is_ok()
+        let there = self.tenants.status(&self.name).map(|status| dir::identity(&status));
+        there == Some(self.dir.identity()) && self.tenants.remove_all(&self.name).is_ok()
     }
 }
 
@@ -147,38 +172,69 @@ pub(crate) fn can_meet(path: &Path) -> bool {
 }
 
 /// Makes a directory for this user alone, or finds that it is one.
-pub(crate) fn make_private(path: &Path, uid: u32) -> Result<()> {
+pub(crate) fn make_private(path: &Path, uid: u32) -> Result<Dir> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
             return Err(error).with_context(|| format!("{} cannot be made", path.display()));
         }
         _ => {}
     }
-    let status = std::fs::symlink_metadata(path)?;
-    if !status.is_dir() || status.uid() != uid {
-        bail!("{} is not a directory of uid {uid}; remove it", path.display());
+    let is_ours = |dir: &Dir| dir.uid() == uid;
+    match Dir::open(path) {
+        Ok(dir) if is_ours(&dir) => Ok(dir),
+        _ => bail!("{} is not a directory of uid {uid}; remove it", path.display()),
     }
-    Ok(())
 }
 
-/// Who made the tenant in `path`, and whether that `divvy run` still runs.
-pub(crate) fn owner(path: &Path) -> Option<(Owner, bool)> {
-    let file = File::open(path.join(OWNER)).ok()?;
-    let owner = serde_json::from_reader(&file).ok()?;
-    Some((owner, Flock::lock(file, FlockArg::LockSharedNonblock).is_err()))
+/// The same in a directory that is open.
+fn private(within: &Dir, name: &str) -> Result<Dir> {
+    match within.make(name.as_ref()) {
+        Ok(()) | Err(Errno::EEXIST) => {}
+        Err(errno) => return Err(errno).with_context(|| format!("{name} cannot be made")),
+    }
+    let dir = within.below(name.as_ref()).with_context(|| format!("{name} cannot be used"))?;
+    match dir.uid() == within.uid() {
+        true => Ok(dir),
+        false => bail!("{name} belongs to uid {}; remove it", dir.uid()),
+    }
 }
 
-fn anybody_lives(path: &Path) -> bool {
-    crate::ledger::read(path).is_ok_and(|tenant| !tenant.processes.is_empty())
+/// Who made the tenant in `dir`, and whether that `divvy run` still runs; `None` where nobody says so.
+///
+/// # Errors
+/// In words, where the file that should say it is none, or says something else.
+pub(crate) fn owner(dir: &Dir) -> Result<Option<(Owner, bool)>> {
+    let wrong = || format!("the tenant's {OWNER} file cannot be read");
+    let Some(file) = dir.file(OWNER).with_context(wrong)? else { return Ok(None) };
+    let mut text = Vec::new();
+    (&file).take(MOST_OWNER_BYTES).read_to_end(&mut text).with_context(wrong)?;
+    if text.is_empty() {
+        // It is just being made.
+        return Ok(None);
+    }
+    let owner = serde_json::from_slice(&text).with_context(wrong)?;
+    Ok(Some((owner, Flock::lock(file, FlockArg::LockSharedNonblock).is_err())))
+}
+
+/// Whether a `divvy run` holds the tenant in `dir`. Whatever the file says is not read.
+pub(crate) fn is_owner_alive(dir: &Dir) -> bool {
+    let Ok(Some(file)) = dir.file(OWNER) else { return false };
+    // An empty one is just being made, and its maker must be able to lock it.
+    file.metadata().is_ok_and(|status| status.len() == 0)
+        || Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
+}
+
+fn anybody_lives(dir: &Dir) -> bool {
+    Snapshot::of(dir).is_ok_and(|tenant| !tenant.processes.is_empty())
 }
 
 /// Removes the directories whose owner is gone and in which nobody lives.
-fn sweep(tenants: &Path) {
-    for entry in std::fs::read_dir(tenants).into_iter().flatten().flatten() {
-        let path = entry.path();
+fn sweep(tenants: &Dir) {
+    for name in tenants.names(usize::MAX).map(|(names, _)| names).unwrap_or_default() {
+        let Ok(dir) = tenants.below(&name) else { continue };
         // No readable owner: it is just being made.
-        if matches!(owner(&path), Some((_, false))) && !anybody_lives(&path) {
-            let _ = std::fs::remove_dir_all(&path);
+        if matches!(owner(&dir), Ok(Some((_, false)))) && !anybody_lives(&dir) {
+            let _ = tenants.remove_all(&name);
         }
     }
 }
@@ -215,11 +271,12 @@ mod tests {
         let second = TenantDir::make_in(&root, uid(), "a", &me).unwrap();
         assert_ne!(first.path(), second.path());
         assert_eq!(std::fs::metadata(first.path()).unwrap().mode() & 0o777, 0o700);
-        assert!(owner(first.path()).unwrap().1);
+        let owner = |path: &Path| owner(&Dir::open(path).unwrap()).unwrap().unwrap();
+        assert!(owner(first.path()).1);
         assert!(can_meet(first.path()) && !can_meet(&root));
         let orphan = first.path().to_owned();
         drop(first);
-        assert!(!owner(&orphan).unwrap().1);
+        assert!(!owner(&orphan).1);
         let third = TenantDir::make_in(&root, uid(), "b", &me).unwrap();
         assert!(!orphan.exists() && second.path().exists());
         assert!(third.remove());

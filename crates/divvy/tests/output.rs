@@ -11,6 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use divvy_abi::config::Config;
+use divvy_page::Directory;
 use divvy_page::reader::{read_config, write_config};
 
 /// Longer than any command here takes on a busy machine.
@@ -59,7 +60,7 @@ impl Scene {
         for (to, from) in config.name.iter_mut().zip(b"lost") {
             *to = *from;
         }
-        write_config(&c_path(&tenant), &config).unwrap();
+        write_config(&opened(&tenant), &config).unwrap();
         let mut daemon = divvy(&base, &["daemon"]);
         let daemon = daemon.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let scene = Self { base, daemon };
@@ -90,8 +91,8 @@ impl Drop for Scene {
     }
 }
 
-fn c_path(path: &Path) -> std::ffi::CString {
-    std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap()
+fn opened(path: &Path) -> Directory {
+    Directory::open(&std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap()).unwrap()
 }
 
 fn divvy(base: &Path, arguments: &[&str]) -> Command {
@@ -177,7 +178,7 @@ fn a_full_disk_is_an_error_of_every_command() {
 fn a_change_that_nobody_is_told_of_was_made() {
     let scene = Scene::new("change");
     scene.run(&["set", "lost", "--pause"], closed_pipe());
-    let tenant = c_path(&scene.base.join("tenants/lost"));
+    let tenant = opened(&scene.base.join("tenants/lost"));
     assert_eq!(read_config(&tenant).unwrap().unwrap().paused, 1);
 }
 

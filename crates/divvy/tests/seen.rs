@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use divvy_abi::config::Config;
 use divvy_abi::usage::Kind;
 use divvy_page::reader::write_config;
-use divvy_page::{ConfigSource, Device, Request, Tenant};
+use divvy_page::{ConfigSource, Device, Directory, Request, Tenant};
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
@@ -44,7 +44,7 @@ impl Scene {
         for (to, from) in config.name.iter_mut().zip(b"seen-one") {
             *to = *from;
         }
-        write_config(&path, &config).unwrap();
+        write_config(&Directory::open(&path).unwrap(), &config).unwrap();
         let tenant = Tenant::attach(&path, &ConfigSource::Owner).unwrap();
         let device = Device {
             uuid: [9; 16],
@@ -177,6 +177,47 @@ fn metrics_join_a_daemon_that_runs_and_go_on_when_it_ends() {
     signal(&third.0, Signal::SIGTERM);
     assert_eq!(ended(&mut third.0).code(), Some(0));
     assert_eq!(pid(), second.0.id());
+}
+
+/// Whoever is silent, slow or endless keeps no collector waiting.
+#[test]
+fn a_collector_is_served_beside_slow_and_silent_ones() {
+    let scene = Scene::new("slow");
+    let (_daemon, address) = collected(&scene);
+    let give_up = Instant::now() + PATIENCE;
+    while get(&address, "/metrics").is_none() {
+        assert!(Instant::now() < give_up);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let silent: Vec<_> = (0..40).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                // A byte of a request at a time, for as long as anybody reads, and again.
+                while !is_over.load(std::sync::atomic::Ordering::SeqCst) {
+                    let Ok(mut stream) = TcpStream::connect(&address) else { continue };
+                    while stream.write_all(b"x").is_ok()
+                        && !is_over.load(std::sync::atomic::Ordering::SeqCst)
+                    {
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                }
+            });
+        }
+        for _ in 0..20 {
+            let page = get(&address, "/metrics").unwrap_or_default();
+            assert!(page.starts_with("HTTP/1.0 200 OK\r\n") && page.ends_with("# EOF\n"), "{page}");
+        }
+        is_over.store(true, std::sync::atomic::Ordering::SeqCst);
+    });
+    drop(silent);
+    let mut endless = TcpStream::connect(&address).unwrap();
+    endless.set_read_timeout(Some(PATIENCE)).unwrap();
+    endless.write_all(&[b'x'; 8192]).unwrap();
+    let mut answer = String::new();
+    endless.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.0 431 "), "{answer}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Why a process could not join its tenant, in words that name the value and the fix.
 
+use core::ffi::CStr;
 use core::fmt;
 
 use crate::Errno;
@@ -13,12 +14,19 @@ pub enum File {
     Usage,
 }
 
+impl File {
+    /// Its name in the directory.
+    pub(crate) const fn name(self) -> &'static CStr {
+        match self {
+            Self::Config => c"config",
+            Self::Usage => c"usage",
+        }
+    }
+}
+
 impl fmt::Display for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Config => "config",
-            Self::Usage => "usage",
-        })
+        f.write_str(self.name().to_str().unwrap_or_default())
     }
 }
 

@@ -10,6 +10,8 @@ use core::ffi::CStr;
 use divvy_abi::{ABI_VERSION, config, usage};
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::at;
+use crate::directory::Directory;
 use crate::error::{AttachError, File};
 use crate::sys::{self, Errno, Fd, Lock};
 use crate::trust::Trust;
@@ -71,30 +73,14 @@ impl Path {
     }
 }
 
-/// The paths of a tenant's files.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Paths {
-    pub(crate) config: Path,
-    pub(crate) usage: Path,
-}
-
-impl Paths {
-    pub(crate) fn of(directory: &CStr) -> Result<Self, AttachError> {
-        Ok(Self {
-            config: Path::join(directory, b"/config")?,
-            usage: Path::join(directory, b"/usage")?,
-        })
-    }
-}
-
 /// Opens the usage file, making and initialising it when it is new.
-pub(crate) fn open_usage(paths: &Paths, trust: &Trust) -> Result<Fd, AttachError> {
+pub(crate) fn open_usage(trust: &Trust) -> Result<Fd, AttachError> {
     let open = |errno| AttachError::Open(File::Usage, errno);
-    let path = paths.usage.as_c_str();
-    let fd = match sys::open(path, libc::O_RDWR | libc::O_NONBLOCK, 0) {
+    let name = File::Usage.name();
+    let fd = match trust.directory().open_file(name, libc::O_RDWR, 0) {
         Err(Errno(libc::ENOENT)) => {
             let flags = libc::O_RDWR | libc::O_CREAT;
-            let fd = sys::open(path, flags, 0o600).map_err(room_or(open))?;
+            let fd = trust.directory().open_file(name, flags, 0o600).map_err(room_or(open))?;
             // At once: containers with other uids may share the directory, whose mode says who gets
             // in. It fails where another was faster, who does the same.
             let _ = sys::chmod(&fd, trust.file_mode());
@@ -113,7 +99,21 @@ pub(crate) fn open_usage(paths: &Paths, trust: &Trust) -> Result<Fd, AttachError
 
 /// Opens the usage file again, for a lock of its own; it must still be the file we mapped.
 pub(crate) fn reopen_usage(path: &CStr, device: u64, inode: u64) -> Result<Fd, AttachError> {
-    let fd = sys::open(path, libc::O_RDWR, 0).map_err(|e| AttachError::Open(File::Usage, e))?;
+    let flags = libc::O_RDWR | libc::O_NONBLOCK;
+    same(at::open(None, path, flags, 0), device, inode)
+}
+
+/// The same in a directory that is open.
+pub(crate) fn reopen_usage_in(
+    directory: &Directory,
+    device: u64,
+    inode: u64,
+) -> Result<Fd, AttachError> {
+    same(directory.open_file(File::Usage.name(), libc::O_RDWR, 0), device, inode)
+}
+
+fn same(fd: Result<Fd, Errno>, device: u64, inode: u64) -> Result<Fd, AttachError> {
+    let fd = fd.map_err(|errno| AttachError::Open(File::Usage, errno))?;
     let stat = sys::stat(&fd).map_err(AttachError::System)?;
     if (stat.device, stat.inode) == (device, inode) {
         Ok(fd)
@@ -196,8 +196,8 @@ fn judge_head(file: File, head: &[u8; 16], got: usize, magic: [u8; 8]) -> Result
 }
 
 /// Opens the config and judges its owner; `None` when there is none.
-pub(crate) fn open_config(paths: &Paths, trust: &Trust) -> Result<Option<Fd>, AttachError> {
-    let fd = match sys::open(paths.config.as_c_str(), libc::O_RDONLY | libc::O_NONBLOCK, 0) {
+pub(crate) fn open_config(trust: &Trust) -> Result<Option<Fd>, AttachError> {
+    let fd = match trust.directory().open_file(File::Config.name(), libc::O_RDONLY, 0) {
         Ok(fd) => fd,
         Err(Errno(libc::ENOENT)) => return Ok(None),
         Err(errno) => return Err(AttachError::Open(File::Config, errno)),
@@ -208,11 +208,8 @@ pub(crate) fn open_config(paths: &Paths, trust: &Trust) -> Result<Option<Fd>, At
 }
 
 /// Reads and judges the config; `None` when there is none or it is empty.
-pub(crate) fn read_config(
-    paths: &Paths,
-    trust: &Trust,
-) -> Result<Option<config::Config>, AttachError> {
-    match open_config(paths, trust)? {
+pub(crate) fn read_config(trust: &Trust) -> Result<Option<config::Config>, AttachError> {
+    match open_config(trust)? {
         Some(fd) => parse_config(&fd),
         None => Ok(None),
     }
@@ -243,14 +240,10 @@ pub(crate) fn parse_config(fd: &Fd) -> Result<Option<config::Config>, AttachErro
 
 /// Writes the config in place. Called under the admission lock by the first process of a tenant
 /// without an owner; an owner replaces the whole file instead.
-pub(crate) fn write_config(
-    paths: &Paths,
-    trust: &Trust,
-    config: &config::Config,
-) -> Result<(), AttachError> {
-    let path = paths.config.as_c_str();
+pub(crate) fn write_config(trust: &Trust, config: &config::Config) -> Result<(), AttachError> {
     let room = room_or(|errno| AttachError::Open(File::Config, errno));
-    let fd = sys::open(path, libc::O_RDWR | libc::O_CREAT, 0o600).map_err(&room)?;
+    let flags = libc::O_RDWR | libc::O_CREAT;
+    let fd = trust.directory().open_file(File::Config.name(), flags, 0o600).map_err(&room)?;
     let stat = sys::stat(&fd).map_err(AttachError::System)?;
     trust.judge(File::Config, &stat)?;
     // Fails where another uid made the file, who has then set its mode.
@@ -261,25 +254,29 @@ pub(crate) fn write_config(
 /// Writes the config as the tenant's owner: a new file under another name, then renamed over the old
 /// one, so that a process reads all of the old limits or all of the new ones, and a full disk or a
 /// kill leaves the old ones.
-pub(crate) fn replace_config(directory: &CStr, config: &config::Config) -> Result<(), AttachError> {
-    let mut name = *b"/.config.00000000";
-    let digits = name.iter_mut().rev().take(8).enumerate();
+pub(crate) fn replace_config(
+    directory: &Directory,
+    config: &config::Config,
+) -> Result<(), AttachError> {
+    let mut name = *b".config.00000000\0";
+    let digits = name.iter_mut().rev().skip(1).take(8).enumerate();
     for (place, to) in digits {
         let digit = (sys::pid() >> (4 * place)) & 15;
         *to = char::from_digit(digit, 16).map_or(b'0', |c| c as u8);
     }
-    let new = Path::join(directory, &name)?;
-    let paths = Paths::of(directory)?;
+    let new = CStr::from_bytes_with_nul(&name).unwrap_or(c".config");
+    // What a process of the same number left, or whatever else has the name: it is not written into.
+    at::unlink(directory.fd(), new);
     let written = (|| {
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
-        let fd = sys::open(new.as_c_str(), flags, 0o644)?;
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+        let fd = directory.open_file(new, flags, 0o644)?;
         // Processes of other uids read it; they must not write it, whatever the umask said.
         sys::chmod(&fd, 0o644)?;
         sys::write_at(&fd, config.as_bytes(), 0)?;
-        sys::rename(new.as_c_str(), paths.config.as_c_str())
+        at::rename(directory.fd(), new, File::Config.name())
     })();
     written.map_err(|errno| {
-        sys::unlink(new.as_c_str());
+        at::unlink(directory.fd(), new);
         room_or(|errno| AttachError::Open(File::Config, errno))(errno)
     })
 }

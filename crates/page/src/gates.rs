@@ -6,7 +6,7 @@
 use divvy_abi::usage::{self, GATE_BYTES, SHARED_SLOT, gate, gate_tenant};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
 
-use crate::reader::UsageFile;
+use crate::reader::{Living, UsageFile};
 
 /// Words of a line.
 const LINE_WORDS: usize = GATE_BYTES / 8;
@@ -40,6 +40,12 @@ pub struct GateEntry {
 }
 
 impl GateEntry {
+    /// What is left of it when its process has ended: the totals.
+    #[must_use]
+    pub fn ended(self) -> Self {
+        Self { busy_until_ns: 0, want_ns: 0, last_launch_ns: 0, sleepers: 0, ..self }
+    }
+
     /// This and another process's part together: the later of times, the sum of totals.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
@@ -111,10 +117,16 @@ impl CapEntry {
 impl UsageFile {
     /// The compute share of the device in `row`: all processes, living and ended, together.
     ///
-    /// Cost: one `pread` for each eight slots below [`UsageFile::slots_high`].
+    /// Of the dead the totals alone count.
+    ///
+    /// Cost: one `pread` for each eight slots below [`UsageFile::slots_high`], and a look at the lock of
+    /// each process that has worked.
     pub fn gate_sum(&self, row: usize) -> GateEntry {
-        let mut sum = GateEntry::default();
-        self.gates(row, 1..self.slots_high(), |_, gate| sum = sum.with(gate));
+        let (mut sum, mut living) = (GateEntry::default(), Living::of(self));
+        self.gates(row, 1..self.slots_high(), |slot, gate| {
+            let is_ended = gate != gate.ended() && slot != SHARED_SLOT && !living.has(slot);
+            sum = sum.with(if is_ended { gate.ended() } else { gate });
+        });
         sum
     }
 

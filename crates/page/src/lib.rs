@@ -5,7 +5,8 @@
 //! failure, [`Tenant::hold`] for what the driver took unasked; [`Tenant::used_bytes`] and
 //! [`Tenant::processes`] for answers; [`Tenant::export_shared`], [`Tenant::open_shared`],
 //! [`Tenant::close_shared`] for memory that processes share; [`Tenant::any_gate`], [`Tenant::share`]
-//! and [`Tenant::meet_file`] for the compute share. An owner: [`reader`] and [`owner`].
+//! and [`Tenant::meet_file`] for the compute share. An owner: [`reader`] and [`owner`], in a
+//! [`Directory`] that was opened once.
 //!
 //! Asking costs tens of nanoseconds and takes no lock until the limit is reached. Promises: a safe API; no allocation,
 //! no panic, no libc call (system calls are made directly, so `errno` stays the program's and no
@@ -22,6 +23,8 @@
 extern crate std;
 
 mod admission;
+mod at;
+mod directory;
 mod error;
 #[cfg(debug_assertions)]
 pub mod fault;
@@ -43,6 +46,7 @@ mod tenant;
 mod trust;
 mod usage;
 
+pub use directory::Directory;
 pub use error::{AttachError, File};
 pub use meet::MeetFile;
 pub use process::{effective_uid, pid_namespace};

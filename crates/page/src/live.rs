@@ -12,7 +12,7 @@ use divvy_abi::config::{self, Config, GateLine};
 use zerocopy::FromBytes;
 
 use crate::error::AttachError;
-use crate::file::{self, Paths};
+use crate::file;
 use crate::sys;
 use crate::trust::Trust;
 
@@ -32,8 +32,8 @@ unsafe impl Sync for Live {}
 
 impl Live {
     /// Maps the config of a tenant; it has been judged by [`file::read_config`] or is judged now.
-    pub(crate) fn map(paths: &Paths, trust: &Trust) -> Result<Self, AttachError> {
-        let fd = file::open_config(paths, trust)?.ok_or(AttachError::NoConfig)?;
+    pub(crate) fn map(trust: &Trust) -> Result<Self, AttachError> {
+        let fd = file::open_config(trust)?.ok_or(AttachError::NoConfig)?;
         file::parse_config(&fd)?.ok_or(AttachError::NoConfig)?;
         let base = sys::map_shared(&fd, config::CONFIG_BYTES, libc::PROT_READ)
             .map_err(AttachError::System)?;

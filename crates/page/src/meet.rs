@@ -10,6 +10,7 @@ use divvy_abi::meet::{Board as Places, Place};
 use divvy_policy::gate::Board;
 use zerocopy::IntoBytes;
 
+use crate::at;
 use crate::sys::{self, Fd};
 use crate::tenant::Tenant;
 
@@ -39,7 +40,7 @@ impl Tenant {
     pub fn meet_file(&self, uuid: &Uuid) -> Option<MeetFile> {
         let path = self.usage_path().with_end::<{ b"/usage".len() }>(&name(uuid));
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_NONBLOCK;
-        sys::open(path.as_c_str(), flags, 0o600).ok().map(MeetFile)
+        at::open(None, path.as_c_str(), flags, 0o600).ok().map(MeetFile)
     }
 }
 

@@ -8,15 +8,18 @@
 //! Does not decide which gate is open: that is `divvy_policy::turns`.
 
 use core::ffi::CStr;
+use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use divvy_abi::MAX_DEVICES;
 use divvy_abi::config::{self, Config, GateLine, gate};
+use divvy_policy::share;
 use zerocopy::IntoBytes;
 
 use crate::admission::PATIENCE_NS;
+use crate::directory::Directory;
 use crate::error::{AttachError, File};
-use crate::file::{self, Path, Paths};
-use crate::sys::{self, Errno, Fd, Lock};
+use crate::file;
+use crate::sys::{self, Fd, Lock};
 
 /// Byte of the config file whose lock a writer of limits holds, beyond the data.
 const WRITER_LOCK_AT: u64 = 1 << 40;
@@ -25,8 +28,10 @@ const WRITER_LOCK_AT: u64 = 1 << 40;
 #[derive(Debug)]
 pub struct Owner {
     fd: Fd,
-    path: Path,
     base: *mut u8,
+    /// Whether a thread of this process writes limits by this value. Its descriptor's lock keeps all
+    /// others out.
+    writing: AtomicBool,
 }
 
 // SAFETY: the mapping is this value's own until it is dropped, and is only named to the kernel.
@@ -35,18 +40,35 @@ unsafe impl Send for Owner {}
 unsafe impl Sync for Owner {}
 
 impl Owner {
-    /// Opens the config of the tenant in `directory`, which must have been written before.
+    /// Opens the config of the tenant in the directory at `path`, which must have been written before.
     ///
     /// # Errors
     /// [`AttachError`] naming what is wrong with the file; [`AttachError::NoConfig`] without one.
-    pub fn open(directory: &CStr) -> Result<Self, AttachError> {
-        let paths = Paths::of(directory)?;
-        let path = paths.config.as_c_str();
-        let fd = open(path)?;
+    pub fn open(path: &CStr) -> Result<Self, AttachError> {
+        Self::within(&Directory::open(path)?)
+    }
+
+    /// The same in a directory that is open. What is changed by this value later is this file, whatever
+    /// lies in the directory then.
+    ///
+    /// # Errors
+    /// As [`Owner::open`].
+    pub fn within(directory: &Directory) -> Result<Self, AttachError> {
+        let opened = directory.open_judged(File::Config, libc::O_RDWR)?;
+        let fd = opened.ok_or(AttachError::NoConfig)?;
         file::parse_config(&fd)?.ok_or(AttachError::NoConfig)?;
         let base = sys::map_shared(&fd, config::CONFIG_BYTES, libc::PROT_READ)
             .map_err(AttachError::System)?;
-        Ok(Self { fd, path: paths.config, base })
+        Ok(Self { fd, base, writing: AtomicBool::new(false) })
+    }
+
+    /// Device and inode of the file.
+    ///
+    /// # Errors
+    /// [`AttachError::System`].
+    pub fn identity(&self) -> Result<(u64, u64), AttachError> {
+        let stat = sys::stat(&self.fd).map_err(AttachError::System)?;
+        Ok((stat.device, stat.inode))
     }
 
     /// The config as it stands.
@@ -72,49 +94,84 @@ impl Owner {
         if same { Ok(None) } else { self.read().map(Some) }
     }
 
-    /// Changes the limits: `change` gets the config as it stands. Gate lines it changes are not
-    /// written. Processes go by the new limits at their next request or launch that looks, and those
-    /// that wait at a gate are woken.
+    /// Changes the limits: `change` gets the config as it stands. Gate lines and
+    /// [`Config::any_gate`] that it changes are not written; the word is set where the new limits need
+    /// it. Processes go by the new limits at their next request or launch that looks, and those that
+    /// wait at a gate are woken.
     ///
     /// # Errors
     /// [`AttachError`] when the file is not a config any more, cannot be written, or another writer
     /// kept its lock for 100 ms.
     pub fn update(&self, change: impl FnOnce(&mut Config)) -> Result<Config, AttachError> {
-        // A description of its own: two threads of one process must exclude each other as well.
-        let fd = open(self.path.as_c_str())?;
-        let deadline_ns = sys::now_ns().saturating_add(PATIENCE_NS);
-        while !sys::set_lock(&fd, WRITER_LOCK_AT, Lock::Write).map_err(AttachError::System)? {
+        let _writer = self.writer(PATIENCE_NS)?;
+        let mut new = self.read()?;
+        // Odd where a writer died half-way: what it wrote is overwritten now.
+        let before = new.epoch & !1;
+        change(&mut new);
+        new.epoch = before.wrapping_add(2);
+        let bytes = new.as_bytes();
+        let part = |from: usize, to: usize| bytes.get(from..to).unwrap_or(&[]);
+        self.put(&before.wrapping_add(1).to_ne_bytes(), config::EPOCH_AT)?;
+        self.put(part(FLAGS_AT, config::EPOCH_AT), FLAGS_AT)?;
+        self.put(part(RULES_AT, config::gate_at(0)), RULES_AT)?;
+        self.put(&new.epoch.to_ne_bytes(), config::EPOCH_AT)?;
+        // Never cleared here: a daemon sets it without the lock, and what was read is older than that.
+        if share::needs_gate(&new) {
+            self.raise_any_gate()?;
+            new.any_gate = 1;
+        }
+        (0..MAX_DEVICES).for_each(|row| self.wake(row));
+        Ok(new)
+    }
+
+    /// Makes launches look at their gates. Needs no lock: nobody clears the word but a daemon, by
+    /// [`Owner::lower_any_gate`], and a tenant has one daemon.
+    ///
+    /// # Errors
+    /// [`AttachError::Open`] when the file cannot be written.
+    pub fn raise_any_gate(&self) -> Result<(), AttachError> {
+        self.put(&1_u32.to_ne_bytes(), config::ANY_GATE_AT)
+    }
+
+    /// Lets launches pass without a look at their gates, unless limits or gates that stand need one;
+    /// the config as it is then. For the tenant's daemon, which must wait for nobody: `None` while
+    /// somebody changes limits, and nothing is changed.
+    ///
+    /// # Errors
+    /// As [`Owner::update`], but for the lock.
+    pub fn lower_any_gate(&self) -> Result<Option<Config>, AttachError> {
+        let _writer = match self.writer(0) {
+            Err(AttachError::LockTimeout) => return Ok(None),
+            writer => writer?,
+        };
+        if !share::needs_gate(&self.read()?) {
+            self.put(&0_u32.to_ne_bytes(), config::ANY_GATE_AT)?;
+        }
+        // The first process of a tenant without an owner writes its limits under another lock.
+        let now = self.read()?;
+        if share::needs_gate(&now) {
+            self.raise_any_gate()?;
+            return Ok(Some(Config { any_gate: 1, ..now }));
+        }
+        Ok(Some(now))
+    }
+
+    /// Becomes the one writer of limits, within `patience_ns`.
+    fn writer(&self, patience_ns: u64) -> Result<Writer<'_>, AttachError> {
+        let deadline_ns = sys::now_ns().saturating_add(patience_ns);
+        loop {
+            if !self.writing.swap(true, SeqCst) {
+                let writer = Writer(self);
+                let lock = sys::set_lock(&self.fd, WRITER_LOCK_AT, Lock::Write);
+                if lock.map_err(AttachError::System)? {
+                    return Ok(writer);
+                }
+            }
             if sys::now_ns() >= deadline_ns {
                 return Err(AttachError::LockTimeout);
             }
             sys::sleep_ns(100_000);
         }
-        let mut new = file::parse_config(&fd)?.ok_or(AttachError::NoConfig)?;
-        // Odd where a writer died half-way: what it wrote is overwritten now.
-        let before = new.epoch & !1;
-        change(&mut new);
-        new.epoch = before.wrapping_add(2);
-        let put = |bytes: &[u8], at: usize| {
-            sys::write_at(&fd, bytes, at as u64)
-                .map_err(|errno| AttachError::Open(File::Config, errno))
-        };
-        let bytes = new.as_bytes();
-        let part = |from: usize, to: usize| bytes.get(from..to).unwrap_or(&[]);
-        put(&before.wrapping_add(1).to_ne_bytes(), config::EPOCH_AT)?;
-        put(part(FLAGS_AT, config::EPOCH_AT), FLAGS_AT)?;
-        put(part(RULES_AT, config::gate_at(0)), RULES_AT)?;
-        put(&new.epoch.to_ne_bytes(), config::EPOCH_AT)?;
-        put(&new.any_gate.to_ne_bytes(), config::ANY_GATE_AT)?;
-        (0..MAX_DEVICES).for_each(|row| self.wake(row));
-        Ok(new)
-    }
-
-    /// Writes the word that says whether launches look at their gates at all.
-    ///
-    /// # Errors
-    /// [`AttachError::Open`] when the file cannot be written.
-    pub fn set_any_gate(&self, any: bool) -> Result<(), AttachError> {
-        self.put(&u32::from(any).to_ne_bytes(), config::ANY_GATE_AT)
     }
 
     /// Writes the gate line of device `row`, its state last, and wakes those who wait when it opens.
@@ -165,11 +222,13 @@ impl Owner {
     }
 }
 
-fn open(path: &CStr) -> Result<Fd, AttachError> {
-    match sys::open(path, libc::O_RDWR | libc::O_NONBLOCK, 0) {
-        Ok(fd) => Ok(fd),
-        Err(Errno(libc::ENOENT)) => Err(AttachError::NoConfig),
-        Err(errno) => Err(AttachError::Open(File::Config, errno)),
+/// The right to write limits, until dropped.
+struct Writer<'a>(&'a Owner);
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        let _ = sys::set_lock(&self.0.fd, WRITER_LOCK_AT, Lock::None);
+        self.0.writing.store(false, SeqCst);
     }
 }
 

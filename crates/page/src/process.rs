@@ -2,7 +2,7 @@
 //!
 //! None of it decides anything; liveness is the slot's lock.
 
-use crate::sys;
+use crate::{at, sys};
 
 /// This process, for display.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ impl Identity {
 }
 
 fn start_ticks() -> Option<u64> {
-    let fd = sys::open(c"/proc/self/stat", libc::O_RDONLY, 0).ok()?;
+    let fd = at::open(None, c"/proc/self/stat", libc::O_RDONLY, 0).ok()?;
     let mut bytes = [0_u8; 512];
     let got = sys::read_all(&fd, &mut bytes).ok()?;
     start_ticks_in(bytes.get(..got)?)
@@ -41,7 +41,7 @@ fn start_ticks_in(stat: &[u8]) -> Option<u64> {
 
 /// Inode of the calling process's pid namespace; `None` where /proc is missing.
 pub fn pid_namespace() -> Option<u64> {
-    sys::link_inode(c"/proc/self/ns/pid").ok()
+    at::link_inode(c"/proc/self/ns/pid").ok()
 }
 
 /// The calling process's effective user.

@@ -11,12 +11,13 @@ use core::ffi::CStr;
 use core::fmt;
 
 use divvy_abi::config::Config;
-use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, line, slot, state};
+use divvy_abi::usage::{self, Kind, MAX_SHARED, SHARED_SLOT, device, line, shared, slot, state};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
 use divvy_policy::ledger::{changes, held_bytes};
 
+use crate::directory::Directory;
 use crate::error::{AttachError, File};
-use crate::file::{self, Paths};
+use crate::file;
 pub use crate::gates::{CapEntry, GateEntry};
 use crate::sys::{self, Errno, Fd};
 
@@ -42,13 +43,24 @@ impl<const N: usize> Text<N> {
     }
 }
 
+/// Whether a terminal shows `c` as a character in its place. Not so: control characters, which it obeys,
+/// and those that nobody sees and that change how others are shown (direction, joining, tags).
+pub fn is_shown(c: char) -> bool {
+    let is_hidden = matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
+    !c.is_control() && !is_hidden
+}
+
 impl<const N: usize> fmt::Display for Text<N> {
-    /// Control characters, which a terminal obeys, and what is no UTF-8 become `?`.
+    /// What is not shown ([`is_shown`]) and what is no UTF-8 become `?`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
         for chunk in text.utf8_chunks() {
             for c in chunk.valid().chars() {
-                fmt::Write::write_char(f, if c.is_control() { '?' } else { c })?;
+                fmt::Write::write_char(f, if is_shown(c) { c } else { '?' })?;
             }
             if !chunk.invalid().is_empty() {
                 f.write_str("?")?;
@@ -94,8 +106,8 @@ pub struct Head {
 /// A process of a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotEntry {
-    /// Whether its liveness lock is held. What a dead process held is freed by the next process
-    /// that joins, asks at the limit or asks how much is used.
+    /// Whether its liveness lock is held. What a dead process held stands in its lines until the next
+    /// process joins, asks at the limit or asks how much is used.
     pub alive: bool,
     /// Whether it is still attaching.
     pub starting: bool,
@@ -143,9 +155,10 @@ impl LineEntry {
 /// What a whole tenant holds on one device.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Totals {
-    /// Held by all, the dead and the shared included.
+    /// Held by the living, what they share included. What the dead held is the card's again, though it
+    /// stands in the file until somebody asks for memory.
     pub used_bytes: u64,
-    /// Of these, memory exported by legacy IPC.
+    /// Of these, memory exported by legacy IPC that a living process refers to.
     pub shared_bytes: u64,
     /// The largest total any process has seen.
     pub peak_bytes: u64,
@@ -162,30 +175,30 @@ pub struct UsageFile {
 }
 
 impl UsageFile {
-    /// Opens the file of the tenant in `directory`; `None` when no process has joined it yet.
+    /// Opens the file of the tenant in the directory at `path`; `None` when no process has joined it yet.
     ///
     /// # Errors
     /// [`AttachError`] naming what is wrong with the directory or the file.
-    pub fn open(directory: &CStr) -> Result<Option<Self>, AttachError> {
-        let paths = Paths::of(directory)?;
-        sys::open(directory, libc::O_RDONLY | libc::O_DIRECTORY, 0)
-            .map_err(AttachError::Directory)?;
-        let open =
-            |more| sys::open(paths.usage.as_c_str(), libc::O_RDONLY | libc::O_NONBLOCK | more, 0);
+    pub fn open(path: &CStr) -> Result<Option<Self>, AttachError> {
+        Self::within(&Directory::open(path)?)
+    }
+
+    /// The same in a directory that is open.
+    ///
+    /// # Errors
+    /// As [`UsageFile::open`].
+    pub fn within(directory: &Directory) -> Result<Option<Self>, AttachError> {
         // A daemon reads it a thousand times a second, and each reading would be noted in the inode.
         // Only the file's owner and root may ask for it not to be.
-        let opened = match open(libc::O_NOATIME) {
-            Err(Errno(libc::EPERM)) => open(0),
+        let opened = match directory.open_judged(File::Usage, libc::O_RDONLY | libc::O_NOATIME) {
+            Err(AttachError::Open(_, Errno(libc::EPERM))) => {
+                directory.open_judged(File::Usage, libc::O_RDONLY)
+            }
             opened => opened,
         };
-        match opened {
-            Ok(fd) => {
-                file::judge_usage(&fd)?;
-                Ok(Some(Self { fd }))
-            }
-            Err(Errno(libc::ENOENT)) => Ok(None),
-            Err(errno) => Err(AttachError::Open(File::Usage, errno)),
-        }
+        let Some(fd) = opened? else { return Ok(None) };
+        file::judge_usage(&fd)?;
+        Ok(Some(Self { fd }))
     }
 
     /// Slots to look at: 1 up to this.
@@ -240,9 +253,28 @@ impl UsageFile {
         LineEntry { held_bytes: held_bytes(held), asking_bytes, peak_bytes, refusals, kind_bytes }
     }
 
-    /// What all hold of the device in `row`: read until two readings have the same change counters.
+    /// Whether one of `slots` holds something of the device in `row`.
     ///
-    /// Cost: at least two `pread`s for each slot below [`UsageFile::slots_high`].
+    /// Cost: one `pread` for each eight slots in order.
+    pub fn holds_any(&self, row: usize, slots: impl IntoIterator<Item = usize>) -> bool {
+        const AT_ONCE: usize = 8;
+        const WORDS: usize = usage::LINE_BYTES / 8;
+        let row = row.min(MAX_DEVICES - 1);
+        let (mut first, mut lines) = (MAX_SLOTS, [0; WORDS * AT_ONCE]);
+        slots.into_iter().filter(|slot| *slot < MAX_SLOTS).any(|slot| {
+            if slot - slot % AT_ONCE != first {
+                first = slot - slot % AT_ONCE;
+                lines = self.words(usage::line_at(row, first));
+            }
+            lines.get((slot - first) * WORDS).is_some_and(|held| held_bytes(*held) != 0)
+        })
+    }
+
+    /// What the living hold of the device in `row`: read until two readings have the same change
+    /// counters.
+    ///
+    /// Cost: at least two `pread`s for each slot below [`UsageFile::slots_high`], a look at the lock of
+    /// each that holds something, and 64 KiB more where memory is shared.
     pub fn totals(&self, row: usize) -> Totals {
         let (mut totals, mut before) = self.sum(row);
         for _ in 0..READINGS {
@@ -260,10 +292,16 @@ impl UsageFile {
     fn sum(&self, row: usize) -> (Totals, u64) {
         let row = row.min(MAX_DEVICES - 1);
         let mut totals = Totals::default();
+        let mut living = Living::of(self);
         let mut sum = 0_u64;
         for slot in 0..self.slots_high() {
             let [held, _, peak_bytes, refusals] = self.words::<4>(usage::line_at(row, slot));
-            let bytes = held_bytes(held);
+            let bytes = match (held_bytes(held), slot) {
+                (0, _) => 0,
+                (bytes, SHARED_SLOT) => bytes.min(self.shared_bytes(row, &mut living)),
+                (bytes, _) if living.has(slot) => bytes,
+                _ => 0,
+            };
             totals.used_bytes = totals.used_bytes.saturating_add(bytes);
             totals.peak_bytes = totals.peak_bytes.max(peak_bytes);
             totals.refusals = totals.refusals.saturating_add(refusals);
@@ -273,6 +311,30 @@ impl UsageFile {
             sum = sum.wrapping_add(changes(held));
         }
         (totals, sum)
+    }
+
+    /// The memory of the device in `row` that is shared and that a living process refers to.
+    fn shared_bytes(&self, row: usize, living: &mut Living<'_>) -> u64 {
+        /// Entries that are read at once.
+        const AT_ONCE: usize = 8;
+        const WORDS: usize = usage::SHARED_BYTES / 8;
+        let mut sum = 0_u64;
+        for first in (0..MAX_SHARED).step_by(AT_ONCE) {
+            let entries = self.words::<{ WORDS * AT_ONCE }>(usage::shared_at(first));
+            for entry in entries.chunks_exact(WORDS) {
+                let word = |at: usize| entry.get(at / 8).copied().unwrap_or(0);
+                let head = word(shared::STATE);
+                if low(head) == 0 || high(head) as usize != row {
+                    continue;
+                }
+                let refers =
+                    |slot: &usize| word(shared::USERS + 8 * (slot / 64)) & (1 << (slot % 64)) != 0;
+                if (0..MAX_SLOTS).filter(refers).any(|slot| living.has(slot)) {
+                    sum = sum.saturating_add(word(shared::BYTES));
+                }
+            }
+        }
+        sum
     }
 
     /// What names the tenant's slots and devices.
@@ -307,16 +369,39 @@ impl UsageFile {
     }
 }
 
+/// Which slots are held by living processes, each asked for once.
+#[derive(Debug)]
+pub(crate) struct Living<'a> {
+    file: &'a UsageFile,
+    asked: [u64; MAX_SLOTS / 64],
+    alive: [u64; MAX_SLOTS / 64],
+}
+
+impl<'a> Living<'a> {
+    pub(crate) fn of(file: &'a UsageFile) -> Self {
+        Self { file, asked: [0; MAX_SLOTS / 64], alive: [0; MAX_SLOTS / 64] }
+    }
+
+    pub(crate) fn has(&mut self, slot: usize) -> bool {
+        let bit = 1 << (slot % 64);
+        let words = (self.asked.get_mut(slot / 64), self.alive.get_mut(slot / 64));
+        let (Some(asked), Some(alive)) = words else { return false };
+        if *asked & bit == 0 {
+            *asked |= bit;
+            *alive |= if file::is_alive(&self.file.fd, slot) { bit } else { 0 };
+        }
+        *alive & bit != 0
+    }
+}
+
 /// Reads the limits of the tenant in `directory`; `None` when nobody has written any.
 ///
 /// # Errors
 /// [`AttachError`] naming what is wrong with the file.
-pub fn read_config(directory: &CStr) -> Result<Option<Config>, AttachError> {
-    let paths = Paths::of(directory)?;
-    match sys::open(paths.config.as_c_str(), libc::O_RDONLY | libc::O_NONBLOCK, 0) {
-        Ok(fd) => file::parse_config(&fd),
-        Err(Errno(libc::ENOENT)) => Ok(None),
-        Err(errno) => Err(AttachError::Open(File::Config, errno)),
+pub fn read_config(directory: &Directory) -> Result<Option<Config>, AttachError> {
+    match directory.open_judged(File::Config, libc::O_RDONLY)? {
+        Some(fd) => file::parse_config(&fd),
+        None => Ok(None),
     }
 }
 
@@ -325,8 +410,8 @@ pub fn read_config(directory: &CStr) -> Result<Option<Config>, AttachError> {
 /// processes have this file mapped. `epoch` is counted up from the file there was.
 ///
 /// # Errors
-/// [`AttachError::NoSpace`], [`AttachError::Open`] or [`AttachError::PathTooLong`].
-pub fn write_config(directory: &CStr, new: &Config) -> Result<(), AttachError> {
+/// [`AttachError::NoSpace`] or [`AttachError::Open`].
+pub fn write_config(directory: &Directory, new: &Config) -> Result<(), AttachError> {
     let before = read_config(directory).ok().flatten().map_or(0, |config| config.epoch & !1);
     let config = Config { epoch: before.wrapping_add(2), ..new.clone() };
     file::replace_config(directory, &config)
@@ -356,5 +441,7 @@ const _: () = assert!(device::UUID == 8 && device::TOTAL_BYTES == 24 && device::
 const _: () = assert!(slot::START_TICKS == 8 && slot::PID_NAMESPACE == 16 && slot::COMM == 24);
 const _: () = assert!(slot::REASON == 40 && device::INDEX == 4 && slot::PID == 4);
 const _: () = assert!(line::HELD == 0 && line::ASKING == 8 && line::PEAK == 16);
+const _: () = assert!(shared::STATE == 0 && shared::ROW == 4);
+const _: () = assert!(MAX_SHARED.is_multiple_of(8) && MAX_SLOTS.is_multiple_of(64));
 const _: () = assert!(line::REFUSALS == 24 && line::KINDS == 32);
 const _: () = assert!(usage::SLOTS_HIGH_AT < usage::DEVICES_AT);

@@ -9,7 +9,7 @@ use divvy_abi::usage::state;
 
 use crate::admission::Held;
 use crate::error::AttachError;
-use crate::file::{self, Paths};
+use crate::file;
 use crate::sys::{self, Fd};
 use crate::tenant::ConfigSource;
 use crate::trust::Trust;
@@ -17,7 +17,6 @@ use crate::usage::Usage;
 
 /// Reads the config, or writes it where this is the first process of a tenant without an owner.
 pub(crate) fn config(
-    paths: &Paths,
     trust: &Trust,
     source: &ConfigSource<'_>,
     fd: &Fd,
@@ -25,25 +24,25 @@ pub(crate) fn config(
     me: usize,
 ) -> Result<Config, AttachError> {
     let ConfigSource::FirstProcess(own) = source else {
-        return file::read_config(paths, trust)?.ok_or(AttachError::NoConfig);
+        return file::read_config(trust)?.ok_or(AttachError::NoConfig);
     };
     if crate::slot::others_live(fd, usage, me)
-        && let Some(config) = file::read_config(paths, trust)?
+        && let Some(config) = file::read_config(trust)?
     {
         return Ok(config);
     }
     // A description of its own: closing it must not end the slot's lock.
     let lock_fd = {
         let stat = sys::stat(fd).map_err(AttachError::System)?;
-        file::reopen_usage(paths.usage.as_c_str(), stat.device, stat.inode)?
+        file::reopen_usage_in(trust.directory(), stat.device, stat.inode)?
     };
     let _held = Held::on(&lock_fd)?;
     // Read in any case: what is no config of ours is somebody's, and is not written over.
-    let before = file::read_config(paths, trust)?;
+    let before = file::read_config(trust)?;
     if let Some(config) = before.filter(|_| crate::slot::others_live(fd, usage, me)) {
         return Ok(config);
     }
-    file::write_config(paths, trust, own)?;
+    file::write_config(trust, own)?;
     // From here on others may use what was written, so this process counts as the one that did.
     usage.set_slot_state(me, state::LIVE);
     Ok((*own).clone())

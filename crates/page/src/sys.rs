@@ -4,7 +4,6 @@
 //! a debugger interposes, and must load on old C libraries, whose versions of `fstat` and its kin
 //! differ. So the kernel is asked directly. Nothing here waits without a bound.
 
-use core::ffi::CStr;
 use core::fmt;
 use core::sync::atomic::AtomicU32;
 
@@ -85,7 +84,7 @@ unsafe fn syscall6(number: libc::c_long, a: [usize; 6]) -> isize {
 
 /// # Safety
 /// As [`syscall6`].
-unsafe fn call(number: libc::c_long, a: [usize; 6]) -> Result<usize, Errno> {
+pub(crate) unsafe fn call(number: libc::c_long, a: [usize; 6]) -> Result<usize, Errno> {
     crate::fault::point();
     // SAFETY: passed on to our caller.
     let result = unsafe { syscall6(number, a) };
@@ -100,6 +99,18 @@ unsafe fn call(number: libc::c_long, a: [usize; 6]) -> Result<usize, Errno> {
 #[derive(Debug)]
 pub(crate) struct Fd(i32);
 
+impl Fd {
+    /// Of what a call that opens something has answered, which nobody else has.
+    pub(crate) fn of_answer(answer: usize) -> Self {
+        Self(i32::try_from(answer).unwrap_or(-1))
+    }
+
+    /// As an argument of a call, for as long as this lives.
+    pub(crate) fn arg(&self) -> usize {
+        as_arg(self.0)
+    }
+}
+
 impl Drop for Fd {
     #[inline(never)]
     fn drop(&mut self) {
@@ -108,7 +119,7 @@ impl Drop for Fd {
     }
 }
 
-fn as_arg(value: i32) -> usize {
+pub(crate) fn as_arg(value: i32) -> usize {
     (value as isize).cast_unsigned()
 }
 
@@ -119,49 +130,8 @@ pub(crate) struct Stat {
     pub(crate) inode: u64,
     pub(crate) uid: u32,
     pub(crate) mode: u32,
+    pub(crate) links: u64,
     pub(crate) size_bytes: u64,
-}
-
-/// Opens `path`, close-on-exec and never through a final symbolic link.
-#[inline(never)]
-pub(crate) fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd, Errno> {
-    let flags = flags | libc::O_CLOEXEC | libc::O_NOFOLLOW;
-    // SAFETY: `path` is a NUL-terminated string that lives through the call.
-    let fd = unsafe {
-        call(
-            libc::SYS_openat,
-            [
-                as_arg(libc::AT_FDCWD),
-                path.as_ptr().expose_provenance(),
-                as_arg(flags),
-                mode as usize,
-                0,
-                0,
-            ],
-        )
-    }?;
-    Ok(Fd(i32::try_from(fd).unwrap_or(-1)))
-}
-
-/// Opens `path`, close-on-exec; a final symbolic link is followed.
-pub(crate) fn open_any(path: &CStr, flags: i32) -> Result<Fd, Errno> {
-    let flags = as_arg(flags | libc::O_CLOEXEC);
-    let path = path.as_ptr().expose_provenance();
-    // SAFETY: `path` is a NUL-terminated string that lives through the call.
-    let fd = unsafe { call(libc::SYS_openat, [as_arg(libc::AT_FDCWD), path, flags, 0, 0, 0]) }?;
-    Ok(Fd(i32::try_from(fd).unwrap_or(-1)))
-}
-
-/// Makes a directory with `mode`, less the umask.
-pub(crate) fn mkdir(path: &CStr, mode: u32) -> Result<(), Errno> {
-    // SAFETY: `path` is a NUL-terminated string that lives through the call.
-    unsafe {
-        call(
-            libc::SYS_mkdirat,
-            [as_arg(libc::AT_FDCWD), path.as_ptr().expose_provenance(), mode as usize, 0, 0, 0],
-        )
-    }?;
-    Ok(())
 }
 
 /// Sets the mode of an open file, whatever the umask was.
@@ -184,29 +154,10 @@ pub(crate) fn stat(fd: &Fd) -> Result<Stat, Errno> {
         inode: raw.st_ino,
         uid: raw.st_uid,
         mode: raw.st_mode,
+        #[allow(clippy::useless_conversion, reason = "a u32 on arm64")]
+        links: u64::from(raw.st_nlink),
         size_bytes: raw.st_size.cast_unsigned(),
     })
-}
-
-/// Inode of what `path` leads to, links followed.
-pub(crate) fn link_inode(path: &CStr) -> Result<u64, Errno> {
-    let mut raw = core::mem::MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: `path` is NUL-terminated; the kernel writes one `struct stat` into `raw`.
-    unsafe {
-        call(
-            libc::SYS_newfstatat,
-            [
-                as_arg(libc::AT_FDCWD),
-                path.as_ptr().expose_provenance(),
-                raw.as_mut_ptr().expose_provenance(),
-                0,
-                0,
-                0,
-            ],
-        )
-    }?;
-    // SAFETY: zeroed is a valid `stat`, and the kernel filled it.
-    Ok(unsafe { raw.assume_init() }.st_ino)
 }
 
 /// Reads at `offset` until `into` is full or the file ends; the count of bytes read.
@@ -446,22 +397,6 @@ pub(crate) fn sleep_ns(ns: u32) {
     let _ = unsafe {
         call(libc::SYS_nanosleep, [(&raw const time).expose_provenance(), 0, 0, 0, 0, 0])
     };
-}
-
-/// Gives a file another name in one step, over what has that name.
-pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
-    let here = as_arg(libc::AT_FDCWD);
-    let (from, to) = (from.as_ptr().expose_provenance(), to.as_ptr().expose_provenance());
-    // SAFETY: both are NUL-terminated strings that live through the call.
-    unsafe { call(libc::SYS_renameat2, [here, from, here, to, 0, 0]) }?;
-    Ok(())
-}
-
-/// Removes a file's name.
-pub(crate) fn unlink(path: &CStr) {
-    let path = path.as_ptr().expose_provenance();
-    // SAFETY: a NUL-terminated string that lives through the call.
-    let _ = unsafe { call(libc::SYS_unlinkat, [as_arg(libc::AT_FDCWD), path, 0, 0, 0, 0]) };
 }
 
 pub(crate) fn effective_uid() -> u32 {

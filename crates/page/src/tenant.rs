@@ -14,7 +14,7 @@ use divvy_policy::ledger::{self, Outcome, held_bytes};
 
 use crate::admission::{Held, World};
 use crate::error::AttachError;
-use crate::file::{self, Path, Paths};
+use crate::file::{self, Path};
 use crate::live::Live;
 use crate::settle;
 use crate::share::Share;
@@ -103,8 +103,8 @@ impl Tenant {
     pub fn attach(directory: &CStr, source: &ConfigSource<'_>) -> Result<Self, AttachError> {
         let own = matches!(source, ConfigSource::FirstProcess(_));
         let trust = Trust::of(directory, own)?;
-        let paths = Paths::of(directory)?;
-        let fd = file::open_usage(&paths, &trust)?;
+        let path = Path::join(directory, b"/usage")?;
+        let fd = file::open_usage(&trust)?;
         let stat = sys::stat(&fd).map_err(AttachError::System)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let base =
@@ -115,15 +115,14 @@ impl Tenant {
         let fork = ForkPage::new()?;
         let identity = (stat.device, stat.inode);
         let mut config = None;
-        let claimed =
-            crate::slot::claim(&fork, &usage, paths.usage.as_c_str(), identity, |fd, me| {
-                let read = settle::config(&paths, &trust, source, fd, &usage, me)?;
-                config = Some((read, Live::map(&paths, &trust)?));
-                Ok(())
-            });
+        let claimed = crate::slot::claim(&fork, &usage, path.as_c_str(), identity, |fd, me| {
+            let read = settle::config(&trust, source, fd, &usage, me)?;
+            config = Some((read, Live::map(&trust)?));
+            Ok(())
+        });
         match (claimed, config) {
             (Ok(_), Some((config, live))) => {
-                Ok(Self { usage, fork, path: paths.usage, file: identity, config, live })
+                Ok(Self { usage, fork, path, file: identity, config, live })
             }
             (result, _) => {
                 fork.discard();

@@ -14,6 +14,8 @@
 
 use core::ffi::CStr;
 
+use crate::at;
+use crate::directory::Directory;
 use crate::error::{AttachError, File};
 use crate::file::Path;
 use crate::sys::{self, Errno, Fd, Stat};
@@ -22,31 +24,38 @@ use crate::sys::{self, Errno, Fd, Stat};
 const ABOVE: u32 = 2;
 
 /// Who may own the files, learnt from the directory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Trust {
     me: u32,
-    directory: Stat,
+    directory: Directory,
 }
 
 impl Trust {
-    /// Judges `directory`; makes it, and its parent, where they are missing and `make` says so.
-    pub(crate) fn of(directory: &CStr, make: bool) -> Result<Self, AttachError> {
+    /// Judges the directory at `path`; makes it, and its parent, where they are missing and `make` says
+    /// so.
+    pub(crate) fn of(path: &CStr, make: bool) -> Result<Self, AttachError> {
         let me = sys::effective_uid();
-        let fd = match open(directory) {
-            Err(Errno(libc::ENOENT)) if make => make_one(directory, me, 1),
+        let fd = match Directory::open_raw(path) {
+            Err(Errno(libc::ENOENT)) if make => make_one(path, me, 1),
             other => other.map_err(AttachError::Directory),
         }?;
-        let stat = sys::stat(&fd).map_err(AttachError::Directory)?;
-        if is_trusted(directory, &stat, me, ABOVE) {
-            Ok(Self { me, directory: stat })
+        let directory = Directory::of(fd).map_err(AttachError::Directory)?;
+        if is_trusted(directory.fd(), directory.stat(), me, ABOVE) {
+            Ok(Self { me, directory })
         } else {
-            Err(AttachError::ForeignDirectory { uid: stat.uid })
+            Err(AttachError::ForeignDirectory { uid: directory.stat().uid })
         }
+    }
+
+    /// The directory that was judged.
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
     }
 
     /// The mode of a file made here: readable and writable for those whom the directory lets in.
     pub(crate) fn file_mode(&self) -> u32 {
-        if is_sticky(&self.directory) { 0o600 } else { self.directory.mode & 0o666 | 0o600 }
+        let directory = self.directory.stat();
+        if is_sticky(directory) { 0o600 } else { directory.mode & 0o666 | 0o600 }
     }
 
     /// Judges a file of the directory by its kind and owner.
@@ -54,8 +63,9 @@ impl Trust {
         if stat.mode & libc::S_IFMT != libc::S_IFREG {
             return Err(AttachError::NotAFile(file));
         }
-        let known = [self.me, 0, self.directory.uid].contains(&stat.uid);
-        if known || !is_sticky(&self.directory) {
+        let directory = self.directory.stat();
+        let known = [self.me, 0, directory.uid].contains(&stat.uid);
+        if known || !is_sticky(directory) {
             Ok(())
         } else {
             Err(AttachError::ForeignFile { file, uid: stat.uid })
@@ -63,26 +73,22 @@ impl Trust {
     }
 }
 
-fn open(directory: &CStr) -> Result<Fd, Errno> {
-    sys::open(directory, libc::O_RDONLY | libc::O_DIRECTORY, 0)
-}
-
 fn is_sticky(stat: &Stat) -> bool {
     stat.mode & libc::S_ISVTX != 0
 }
 
-fn is_trusted(path: &CStr, stat: &Stat, me: u32, above: u32) -> bool {
+/// Whether an open directory is trusted: by its owner, or by what it lies in now, whatever its path
+/// leads to meanwhile.
+fn is_trusted(fd: &Fd, stat: &Stat, me: u32, above: u32) -> bool {
     if stat.uid == me || stat.uid == 0 {
         return true;
     }
     let Some(above) = above.checked_sub(1) else { return false };
-    let Ok(parent) = Path::parent(path) else { return false };
-    // A link above is followed: what it leads to is judged.
-    let Ok(fd) = sys::open_any(parent.as_c_str(), libc::O_RDONLY | libc::O_DIRECTORY) else {
+    let Ok(parent) = at::open(Some(fd), c"..", libc::O_RDONLY | libc::O_DIRECTORY, 0) else {
         return false;
     };
-    sys::stat(&fd).is_ok_and(|parent_stat| {
-        !is_sticky(&parent_stat) && is_trusted(parent.as_c_str(), &parent_stat, me, above)
+    sys::stat(&parent).is_ok_and(|parent_stat| {
+        !is_sticky(&parent_stat) && is_trusted(&parent, &parent_stat, me, above)
     })
 }
 
@@ -90,22 +96,22 @@ fn is_trusted(path: &CStr, stat: &Stat, me: u32, above: u32) -> bool {
 fn make_one(directory: &CStr, me: u32, parents: u32) -> Result<Fd, AttachError> {
     let parent = Path::parent(directory)?;
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-    let parent_fd = match sys::open_any(parent.as_c_str(), flags) {
+    let parent_fd = match at::open_any(parent.as_c_str(), flags) {
         Err(Errno(libc::ENOENT)) if parents > 0 => make_one(parent.as_c_str(), me, parents - 1),
         other => other.map_err(AttachError::Directory),
     }?;
     let stat = sys::stat(&parent_fd).map_err(AttachError::Directory)?;
-    if !is_trusted(parent.as_c_str(), &stat, me, ABOVE) {
+    if !is_trusted(&parent_fd, &stat, me, ABOVE) {
         return Err(AttachError::ForeignDirectory { uid: stat.uid });
     }
     let mode = if is_sticky(&stat) { 0o700 } else { stat.mode & 0o777 | 0o700 };
-    let made = match sys::mkdir(directory, mode) {
+    let made = match at::mkdir(None, directory, mode) {
         Ok(()) => true,
         // Another process was faster.
         Err(Errno(libc::EEXIST)) => false,
         Err(errno) => return Err(AttachError::Directory(errno)),
     };
-    let fd = open(directory).map_err(AttachError::Directory)?;
+    let fd = Directory::open_raw(directory).map_err(AttachError::Directory)?;
     if made {
         // The umask is the program's; who shares the parent shares this.
         sys::chmod(&fd, mode).map_err(AttachError::Directory)?;

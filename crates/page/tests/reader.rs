@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 fn an_owner_writes_limits_and_reads_what_was_used() {
     let scratch = Scratch::new("reader-use");
     let at = scratch.c_path();
-    assert!(read_config(&at).expect("readable").is_none());
+    assert!(read_config(&scratch.directory()).expect("readable").is_none());
     let mut config = Config { rule_count: 1, ..Config::default() };
     config.rules[0] = Rule {
         selector: selector::ALL,
@@ -22,9 +22,9 @@ fn an_owner_writes_limits_and_reads_what_was_used() {
         value: 100 * MIB,
         ..config.rules[0]
     };
-    write_config(&at, &config).expect("written");
-    write_config(&at, &config).expect("written again");
-    assert_eq!(read_config(&at).expect("readable").expect("there").epoch, 4);
+    write_config(&scratch.directory(), &config).expect("written");
+    write_config(&scratch.directory(), &config).expect("written again");
+    assert_eq!(read_config(&scratch.directory()).expect("readable").expect("there").epoch, 4);
     assert_eq!(
         std::fs::read_dir(scratch.path()).expect("listed").count(),
         1,

@@ -6,6 +6,7 @@ mod scratch;
 use std::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::config::{Config, GateLine, Rule, gate, quantity, selector};
+use divvy_abi::usage::Kind;
 use divvy_page::owner::Owner;
 use divvy_page::reader::{CapEntry, UsageFile, read_config, write_config};
 use divvy_page::{AttachError, ConfigSource, Device, Row, Tenant, now_ns};
@@ -30,7 +31,7 @@ fn a_limit_changed_while_a_process_runs_is_seen_by_it() {
     let scratch = Scratch::new("share-live");
     let at = scratch.c_path();
     assert_eq!(Owner::open(&at).err(), Some(AttachError::NoConfig));
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     let before = tenant.config_epoch();
     assert_eq!(tenant.any_gate().load(SeqCst), 0);
@@ -49,7 +50,6 @@ fn a_limit_changed_while_a_process_runs_is_seen_by_it() {
             config.compute_rules[0] = cap;
             config.compute_rule_count = 1;
             config.weight = 3;
-            config.any_gate = 1;
             config.gates[0].gate = 77;
         })
         .expect("updated");
@@ -60,14 +60,14 @@ fn a_limit_changed_while_a_process_runs_is_seen_by_it() {
     assert_eq!((seen.compute_rules(), seen.weight), (&[cap][..], 3));
     assert_eq!(seen.gates[0], GateLine::default(), "gates are not written by an update");
     assert_eq!(tenant.config().compute_rules().len(), 0, "as it was at the start");
-    assert_eq!(read_config(&at).expect("readable").expect("there").weight, 3);
+    assert_eq!(read_config(&scratch.directory()).expect("readable").expect("there").weight, 3);
 }
 
 #[test]
 fn writers_of_limits_exclude_each_other_and_readers_see_whole_ones() {
     let scratch = Scratch::new("share-writers");
     let at = scratch.c_path();
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     let owner = Owner::open(&at).expect("open");
     let other = Owner::open(&at).expect("open");
@@ -96,7 +96,7 @@ fn writers_of_limits_exclude_each_other_and_readers_see_whole_ones() {
 fn a_process_waits_at_a_closed_gate_until_it_opens_or_its_time_is_up() {
     let scratch = Scratch::new("share-gate");
     let at = scratch.c_path();
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     let share = tenant.share(row(&tenant)).expect("a slot");
     let owner = Owner::open(&at).expect("open");
@@ -126,22 +126,95 @@ fn a_process_waits_at_a_closed_gate_until_it_opens_or_its_time_is_up() {
     });
 }
 
+/// A daemon sets the word without a lock, while a command changes limits: the command must not write
+/// back what it read before.
+#[test]
+fn a_change_of_limits_never_takes_back_that_gates_are_looked_at() {
+    let scratch = Scratch::new("share-any");
+    let at = scratch.c_path();
+    write_config(&scratch.directory(), &Config::default()).expect("written");
+    let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
+    let (daemon, command) = (Owner::open(&at).expect("open"), Owner::open(&at).expect("open"));
+    let clear = || while daemon.lower_any_gate().expect("written").is_none() {};
+    // In the middle of a change, between what it reads and what it writes.
+    for weight in 1..=100 {
+        let raise = || daemon.raise_any_gate().expect("written");
+        let changed = command.update(|config| {
+            std::thread::scope(|scope| scope.spawn(raise).join().expect("raised"));
+            config.weight = weight;
+        });
+        assert_eq!(changed.expect("changed").weight, weight);
+        assert_eq!(tenant.any_gate().load(SeqCst), 1);
+        clear();
+        assert_eq!(tenant.any_gate().load(SeqCst), 0);
+    }
+    // And at any instant.
+    command.update(|config| config.weight = 0).expect("changed");
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let (mut taken_back, mut changes) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..1_000 {
+                let begin_ns = now_ns();
+                while now_ns() < begin_ns + 97 * (round % 1_031) {}
+                daemon.raise_any_gate().expect("written");
+                let raised_ns = now_ns();
+                while now_ns() < raised_ns + 50_000 {
+                    taken_back += u32::from(tenant.any_gate().load(SeqCst) == 0);
+                }
+                // Waits for nobody; so it may have to come back.
+                clear();
+                assert_eq!(tenant.any_gate().load(SeqCst), 0);
+            }
+            is_done.store(true, SeqCst);
+        });
+        while !is_done.load(SeqCst) {
+            command.update(|config| config.weight += 1).expect("changed");
+            changes += 1;
+            // The daemon's next clearing finds the lock free now and then.
+            std::thread::yield_now();
+        }
+    });
+    assert_eq!((taken_back, command.read().expect("a config").weight), (0, changes));
+}
+
+#[test]
+fn what_needs_a_gate_keeps_launches_looking() {
+    let scratch = Scratch::new("share-lower");
+    let at = scratch.c_path();
+    write_config(&scratch.directory(), &Config::default()).expect("written");
+    let owner = Owner::open(&at).expect("open");
+    let any = |config: Option<Config>| config.expect("nobody else writes").any_gate;
+    let paused = owner.update(|config| config.paused = 1).expect("written");
+    assert_eq!((paused.any_gate, any(owner.lower_any_gate().expect("written"))), (1, 1));
+    let resumed = owner.update(|config| config.paused = 0).expect("written");
+    assert_eq!((resumed.any_gate, any(owner.lower_any_gate().expect("written"))), (1, 0));
+    owner.set_gate(2, &GateLine { gate: gate::TIMED, ..GateLine::default() }).expect("written");
+    assert_eq!(any(owner.lower_any_gate().expect("written")), 1);
+    // A tenant that keeps the lock of its own file makes nobody wait.
+    let other = Owner::open(&at).expect("open");
+    let mut inner = None;
+    owner.update(|_| inner = Some(other.lower_any_gate())).expect("written");
+    assert!(matches!(inner, Some(Ok(None))), "{inner:?}");
+}
+
 #[test]
 fn limits_are_read_again_only_when_they_are_others() {
     let scratch = Scratch::new("share-changed");
     let at = scratch.c_path();
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let (owner, other) = (Owner::open(&at).expect("open"), Owner::open(&at).expect("open"));
     let known = owner.read().expect("a config");
     let changed = |known: &Config| owner.read_changed(known).expect("a config");
     assert!(changed(&known).is_none());
     other.set_gate(3, &GateLine { gate: gate::CLOSED, ..GateLine::default() }).expect("written");
     assert!(changed(&known).is_none(), "gates are no limits");
+    other.set_gate(3, &GateLine::default()).expect("written");
     let new = other.update(|config| config.weight = 9).expect("written");
     assert_eq!(changed(&known).map(|config| config.weight), Some(9));
     assert!(changed(&new).is_none());
     // As the first process of a tenant without an owner leaves it.
-    other.set_any_gate(true).expect("written");
+    other.raise_any_gate().expect("written");
     assert_eq!(changed(&new).map(|config| config.any_gate), Some(1));
     // A writer that died half-way.
     let odd = Config { epoch: new.epoch | 1, ..new };
@@ -156,7 +229,7 @@ fn limits_are_read_again_only_when_they_are_others() {
 fn the_lines_of_many_processes_are_read_in_blocks() {
     let scratch = Scratch::new("share-blocks");
     let at = scratch.c_path();
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let tenants: Vec<Tenant> =
         (0..21).map(|_| Tenant::attach(&at, &ConfigSource::Owner).expect("attached")).collect();
     for (tenant, slot) in tenants.iter().zip(1..) {
@@ -164,6 +237,8 @@ fn the_lines_of_many_processes_are_read_in_blocks() {
         share.add_used(slot);
         share.set_closed_until_ns(77);
     }
+    let last = tenants.last().expect("some");
+    last.hold(row(last), 1 << 20, Kind::Block);
     let file = UsageFile::open(&at).expect("readable").expect("there");
     assert_eq!((file.slots_high(), file.gate_sum(0).used_ns), (22, (1..=21).sum()));
     let head = file.head();
@@ -185,6 +260,8 @@ fn the_lines_of_many_processes_are_read_in_blocks() {
             .map(|slot| (slot, file.gate(0, slot).used_ns))
             .collect();
         assert_eq!(seen, expected);
+        // The last of them holds something.
+        assert_eq!(file.holds_any(0, slots.iter().copied()), slots.contains(&21));
     }
 }
 
@@ -192,7 +269,7 @@ fn the_lines_of_many_processes_are_read_in_blocks() {
 fn an_owner_survives_a_config_that_was_cut() {
     let scratch = Scratch::new("share-cut");
     let at = scratch.c_path();
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let owner = Owner::open(&at).expect("open");
     std::fs::File::options()
         .write(true)
@@ -208,7 +285,7 @@ fn an_owner_survives_a_config_that_was_cut() {
 fn what_a_process_used_is_read_and_outlives_it() {
     let scratch = Scratch::new("share-used");
     let at = scratch.c_path();
-    write_config(&at, &Config::default()).expect("written");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
     let first = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     let share = first.share(row(&first)).expect("a slot");
     share.add_used(5_000);

@@ -14,10 +14,9 @@
 //! its own row; files that are cut, replaced, garbled or another's give a [`Refusal`] with a reason
 //! code. Does not decide anything: that is `divvy_policy::turns`.
 
-use std::ffi::CString;
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use divvy_abi::config::{Config, GateLine};
 use divvy_abi::usage::SHARED_SLOT;
@@ -27,12 +26,11 @@ use divvy_page::owner::Owner;
 use divvy_page::reader::{GateEntry, Head, UsageFile};
 use divvy_policy::share;
 use divvy_policy::turns::{Gate, GateState, Sample};
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::Flock;
 
-use super::place;
+use crate::dir::{Dir, Identity};
 use crate::doctor::Reason;
-use crate::snapshot::c_path;
+use crate::tenant_dir;
 
 /// How long a closed gate stays closed without a word of its daemon; a lease that ends sooner than the
 /// second is renewed.
@@ -45,6 +43,11 @@ const WANT_NS: u64 = 50_000_000;
 const SKEW_NS: u64 = 5_000_000;
 /// How long nothing must need a gate before launches are freed from looking.
 const CALM_NS: u64 = 2_000_000_000;
+
+/// Slots that are looked at of every tenant, and of all of one user's together where a daemon serves
+/// several: a tenant may claim a thousand, and each look at one is two calls.
+pub(super) const LEAST_SLOTS: usize = 33;
+pub(super) const MOST_SLOTS: usize = 2048;
 
 /// Why a tenant's gates are not in this daemon's hands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,63 +95,52 @@ pub(super) struct Row {
     closed_at_ns: u64,
 }
 
+/// A tenant's directory and limits, open: by this the daemon's other threads read and change a tenant
+/// too, so that all mean the one that was judged.
+#[derive(Debug)]
+pub(super) struct Hand {
+    /// Where it lies; nothing is opened by it.
+    pub(super) path: PathBuf,
+    /// The directory's owner.
+    pub(super) uid: u32,
+    pub(super) dir: Dir,
+    pub(super) owner: Owner,
+}
+
 /// A tenant whose gates this daemon writes.
 #[derive(Debug)]
 pub(super) struct Adopted {
-    pub(super) directory: PathBuf,
-    pub(super) uid: u32,
-    path: CString,
-    lock: Flock<File>,
-    owner: Owner,
-    config_inode: u64,
+    pub(super) hand: Arc<Hand>,
+    /// No other daemon writes its gates; let go of with this, whoever still has the hand.
+    _lock: Flock<File>,
     config: Config,
     /// Whether a cap or a pause needs launches to look at their gates.
     is_limited: bool,
-    usage: Option<(UsageFile, u64)>,
+    usage: Option<(UsageFile, Identity)>,
     /// As the rows were named by it; `None` when they must be named anew.
     head: Option<Head>,
     processes: Vec<Process>,
     pub(super) rows: [Row; MAX_DEVICES],
     unneeded_since_ns: u64,
+    /// Slots that are looked at.
+    pub(super) most_slots: usize,
 }
 
 impl Adopted {
-    /// Takes the tenant in `directory`; `uid` is whose it must be, anybody's for the machine's daemon.
-    pub(super) fn take(directory: &Path, uid: Option<u32>) -> Result<Self, Refusal> {
-        let path = c_path(directory)?;
-        let refuse = |detail: String| Refusal { reason: Reason::GatesNotHeld, detail };
-        let file = place::open(directory, OpenOptions::new().read(true))
-            .map_err(|error| refuse(format!("the directory cannot be opened: {error}")))?;
-        let status = file.metadata().map_err(|error| refuse(error.to_string()))?;
-        if !status.is_dir() {
-            return Err(refuse("it is no directory".to_owned()));
-        }
-        if uid.is_some_and(|uid| uid != status.uid()) {
-            return Err(refuse(format!(
-                "it belongs to uid {}; run `divvy daemon --system` as root to serve all users",
-                status.uid()
-            )));
-        }
-        let lock =
-            Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(
-                |(_, errno)| match errno {
-                    Errno::EWOULDBLOCK => Refusal {
-                        reason: Reason::OtherDaemon,
-                        detail: "another daemon writes this tenant's gates".to_owned(),
-                    },
-                    errno => refuse(format!("the directory cannot be locked: {errno}")),
-                },
-            )?;
-        let config_inode = inode(directory, "config");
-        let owner = Owner::open(&path)?;
+    /// Takes the tenant whose directory is open and was found at `path`.
+    pub(super) fn take(path: PathBuf, dir: Dir) -> Result<Self, Refusal> {
+        let uid = dir.uid();
+        let Some(lock) = dir.lock()? else {
+            return Err(Refusal {
+                reason: Reason::OtherDaemon,
+                detail: "another daemon writes this tenant's gates".to_owned(),
+            });
+        };
+        let owner = Owner::within(&dir.tenant()?)?;
         let config = owner.read()?;
         let mut adopted = Self {
-            directory: directory.to_owned(),
-            uid: status.uid(),
-            path,
-            lock,
-            owner,
-            config_inode: config_inode.unwrap_or(0),
+            hand: Arc::new(Hand { path, uid, dir, owner }),
+            _lock: lock,
             config,
             is_limited: false,
             usage: None,
@@ -156,24 +148,17 @@ impl Adopted {
             processes: Vec::new(),
             rows: std::array::from_fn(|_| Row::default()),
             unneeded_since_ns: 0,
+            most_slots: LEAST_SLOTS,
         };
         adopted.open_gates()?;
         adopted.refresh(Look::Whole)?;
         Ok(adopted)
     }
 
-    /// Whether the files are still those that are open.
-    pub(super) fn is_in_place(&self) -> bool {
-        let status = self.lock.metadata().map(|status| (status.dev(), status.ino()));
-        let there = std::fs::symlink_metadata(&self.directory);
-        let there = there.map(|status| (status.dev(), status.ino()));
-        matches!((status, there), (Ok(ours), Ok(there)) if ours == there)
-            && inode(&self.directory, "config") == Some(self.config_inode)
-    }
-
     /// Whether somebody runs or is about to run in it.
     pub(super) fn is_in_use(&self) -> bool {
-        self.processes.iter().any(|process| process.alive) || is_owner_alive(&self.directory)
+        self.processes.iter().any(|process| process.alive)
+            || tenant_dir::is_owner_alive(&self.hand.dir)
     }
 
     /// Reads limits, devices and processes anew; whether anything of it is not as it was.
@@ -188,7 +173,8 @@ impl Adopted {
             let entry = usage.slot(slot)?;
             Some(Process { slot, alive: entry.alive, identity: (entry.pid_namespace, entry.pid) })
         };
-        let processes: Vec<_> = (1..head.slots_high).filter_map(process).collect();
+        let most = head.slots_high.min(self.most_slots);
+        let processes: Vec<_> = (1..most).filter_map(process).collect();
         let is_other = self.processes != processes || self.head != Some(head);
         self.processes = processes;
         if is_changed || is_other {
@@ -200,8 +186,8 @@ impl Adopted {
 
     fn refresh_limits(&mut self, look: Look) -> Result<bool, Refusal> {
         let config = match look {
-            Look::Whole => self.owner.read()?,
-            Look::Glance => match self.owner.read_changed(&self.config)? {
+            Look::Whole => self.hand.owner.read()?,
+            Look::Glance => match self.hand.owner.read_changed(&self.config)? {
                 Some(config) => config,
                 None => return Ok(false),
             },
@@ -226,11 +212,11 @@ impl Adopted {
 
     /// Opens the usage file where another lies there than the one that is open.
     fn refresh_usage(&mut self) -> Result<bool, Refusal> {
-        let there = inode(&self.directory, "usage");
-        if self.usage.as_ref().map(|(_, inode)| *inode) == there {
+        let there = self.hand.dir.identity_of("usage");
+        if self.usage.as_ref().map(|(_, identity)| *identity) == there {
             return Ok(false);
         }
-        self.usage = UsageFile::open(&self.path)?.zip(there);
+        self.usage = UsageFile::within(&self.hand.dir.tenant()?)?.zip(there);
         Ok(true)
     }
 
@@ -259,10 +245,14 @@ impl Adopted {
                 continue;
             }
             let works = |gate: GateEntry| gate.last_launch_ns != 0 || gate.want_ns != 0;
+            let living = || self.processes.iter().filter(|one| one.alive).map(|one| one.slot);
             let is_attached = row.uuid.is_some()
-                && self.processes.iter().filter(|process| process.alive).any(|process| {
-                    usage.line(at, process.slot).held_bytes != 0
-                        || works(usage.gate(at, process.slot))
+                && (usage.holds_any(at, living()) || {
+                    let mut is_any = false;
+                    usage.gates(at, living(), |slot, gate| {
+                        is_any |= slot != SHARED_SLOT && works(gate);
+                    });
+                    is_any
                 });
             is_changed |= row.is_attached != is_attached;
             row.is_attached = is_attached;
@@ -289,12 +279,8 @@ impl Adopted {
         let slots = self.processes.iter().map(|process| process.slot);
         let cap = usage.gates(at, slots, |slot, gate| {
             let is_ended = slot != SHARED_SLOT && processes.next().is_none_or(|next| !next.alive);
-            // Of a dead process the totals alone count, as they will when its slot is cleared.
-            sum = sum.with(if is_ended {
-                GateEntry { busy_until_ns: 0, want_ns: 0, last_launch_ns: 0, sleepers: 0, ..gate }
-            } else {
-                gate
-            });
+            // As it will be when its slot is cleared.
+            sum = sum.with(if is_ended { gate.ended() } else { gate });
         });
         let is_closed = row.written.is_some_and(|gate| gate.state == GateState::Closed);
         let wants = is_closed
@@ -339,14 +325,14 @@ impl Adopted {
                 ..GateLine::default()
             };
             if row.written.is_some_and(|before| before.state == gate.state) {
-                self.owner.describe_gate(at, &line)?;
+                self.hand.owner.describe_gate(at, &line)?;
             } else {
-                self.owner.set_gate(at, &line)?;
+                self.hand.owner.set_gate(at, &line)?;
             }
             let expected_ns = row.written.map_or(0, |before| before.t_open_ns);
             if gate.t_open_ns != 0 && gate.t_open_ns != expected_ns {
                 // It sleeps; once told, it will be awake by then.
-                self.owner.wake(at);
+                self.hand.owner.wake(at);
             }
             if is_closed && row.written.is_none_or(|gate| gate.state != GateState::Closed) {
                 // Before it was closed: who comes to it at once, before we are back here, waits too.
@@ -355,7 +341,7 @@ impl Adopted {
             row.written = Some(gate);
             row.lease_ns = lease_ns;
         } else if gate.state != GateState::Free && now_ns.saturating_add(renew_ns) > row.lease_ns {
-            self.owner.renew(at, lease_ns)?;
+            self.hand.owner.renew(at, lease_ns)?;
             row.lease_ns = lease_ns;
         }
         Ok(())
@@ -368,19 +354,19 @@ impl Adopted {
         let is_needed = self.is_limited || self.rows.iter().any(is_gate);
         match (is_needed, self.config.any_gate != 0) {
             (true, false) => {
-                self.owner.set_any_gate(true)?;
+                self.hand.owner.raise_any_gate()?;
                 self.config.any_gate = 1;
             }
             (false, true) if self.unneeded_since_ns == 0 => self.unneeded_since_ns = now_ns,
             (false, true) if now_ns.saturating_sub(self.unneeded_since_ns) > CALM_NS => {
-                // Under the lock of those who change limits, so that a cap that was just set counts.
-                let change = |config: &mut Config| {
-                    config.any_gate = u32::from(share::needs_gate(config));
-                };
-                self.config = self.owner.update(change)?;
-                // Somebody may have changed the limits since they were read.
-                self.head = None;
-                self.unneeded_since_ns = 0;
+                // Under the lock of those who change limits, so that a cap that was just set counts. A
+                // tenant may keep that lock: then it looks at its gates for longer, and nobody waits.
+                if let Some(config) = self.hand.owner.lower_any_gate()? {
+                    self.config = config;
+                    // Somebody may have changed the limits since they were read.
+                    self.head = None;
+                    self.unneeded_since_ns = 0;
+                }
             }
             (false, true) => {}
             _ => self.unneeded_since_ns = 0,
@@ -391,39 +377,27 @@ impl Adopted {
     /// Opens every gate that stands, and lets launches pass without a look where nothing else needs
     /// one: what a daemon leaves behind, and what it starts from.
     pub(super) fn open_gates(&mut self) -> Result<(), Refusal> {
-        let before = self.owner.read()?;
+        let before = self.hand.owner.read()?;
         for (at, line) in before.gates.iter().enumerate() {
             if line.gate != divvy_abi::config::gate::FREE {
-                self.owner.set_gate(at, &GateLine::default())?;
+                self.hand.owner.set_gate(at, &GateLine::default())?;
             }
         }
         for row in &mut self.rows {
             row.written = Some(Gate::default());
         }
-        if before.any_gate != 0 {
-            let change =
-                |config: &mut Config| config.any_gate = u32::from(share::needs_gate(config));
-            self.config = self.owner.update(change)?;
+        if before.any_gate != 0
+            && let Some(config) = self.hand.owner.lower_any_gate()?
+        {
+            self.config = config;
         }
         Ok(())
     }
 }
 
-/// Whether a `divvy run` holds the tenant. A tenant's file may be anything, so it is not read.
-fn is_owner_alive(directory: &Path) -> bool {
-    let Ok(file) = place::open(&directory.join("owner"), OpenOptions::new().read(true)) else {
-        return false;
-    };
-    // An empty one is just being made, and its maker must be able to lock it.
-    match file.metadata() {
-        Ok(status) if status.is_file() && status.len() > 0 => {
-            Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
-        }
-        Ok(status) => status.is_file(),
-        Err(_) => false,
+impl Hand {
+    /// Whether the limits that are open are those that the tenant's processes find.
+    pub(super) fn has_its_config(&self) -> bool {
+        self.owner.identity().ok() == self.dir.identity_of("config")
     }
-}
-
-fn inode(directory: &Path, name: &str) -> Option<u64> {
-    std::fs::symlink_metadata(directory.join(name)).ok().map(|status| status.ino())
 }

@@ -17,12 +17,14 @@
 //! nothing is said of foreign ones. Without NVML nothing happens.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::look::{self, Seen};
+use crate::dir::Dir;
 
 /// Time between two looks at what costs little.
 const TICK: Duration = Duration::from_millis(250);
@@ -174,10 +176,17 @@ fn identity(pid: u32) -> Option<Identity> {
 /// root's, so that no user can take the others' turns away.
 fn has_mps_pipe(is_system: bool) -> bool {
     let place = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").map(PathBuf::from);
-    let control = place.unwrap_or_else(|| PathBuf::from("/tmp/nvidia-mps")).join("control");
+    let place = place.unwrap_or_else(|| PathBuf::from("/tmp/nvidia-mps"));
     let uid = crate::tenant_dir::uid();
-    std::fs::symlink_metadata(control)
-        .is_ok_and(|status| status.uid() == 0 || (status.uid() == uid && !is_system))
+    is_pipe_of(&place, &[0, if is_system { 0 } else { uid }])
+}
+
+/// Whether the pipe in `place` is one of `uids`', and so is the directory, which no link of another's
+/// leads to.
+fn is_pipe_of(place: &Path, uids: &[u32]) -> bool {
+    let dir = Dir::open_through(place).ok().filter(|dir| uids.contains(&dir.uid()));
+    let status = dir.and_then(|dir| dir.status(OsStr::new("control")));
+    status.is_some_and(|status| uids.contains(&status.st_uid))
 }
 
 #[cfg(test)]
@@ -257,5 +266,25 @@ mod tests {
         let (namespace, pid) = identity(std::process::id()).unwrap();
         assert_eq!((Some(namespace), pid), (divvy_page::pid_namespace(), std::process::id()));
         assert_eq!(identity(u32::MAX), None);
+    }
+
+    #[test]
+    fn a_pipe_is_believed_of_its_user_in_its_users_place() {
+        let base = std::env::temp_dir().join(format!("divvy-mps-{}", std::process::id()));
+        let (own, link) = (base.join("own"), base.join("link"));
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::write(own.join("control"), "").unwrap();
+        std::os::unix::fs::symlink("own", &link).unwrap();
+        let me = crate::tenant_dir::uid();
+        assert!(is_pipe_of(&own, &[me]) && is_pipe_of(&link, &[me]));
+        assert!(!is_pipe_of(&own, &[me + 1]) && !is_pipe_of(&base, &[me]));
+        if me == 0 {
+            // Another's link to what is root's, and another's directory with something of root's in it.
+            std::os::unix::fs::lchown(&link, Some(65534), None).unwrap();
+            assert!(!is_pipe_of(&link, &[0]));
+            std::os::unix::fs::chown(&own, Some(65534), None).unwrap();
+            assert!(!is_pipe_of(&own, &[0]));
+        }
+        std::fs::remove_dir_all(&base).unwrap();
     }
 }

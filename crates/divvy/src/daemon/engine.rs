@@ -21,11 +21,12 @@ use divvy_policy::turns::{DeviceState, Gate, GateState, Sample, TenantState, Tun
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
-use super::adopted::{Adopted, Look, Refusal};
+use super::adopted::{Adopted, Hand, Look, Refusal};
 use super::card::Board;
 use super::device::Device;
 use super::owned::Locks;
-use super::scan::Scanner;
+use super::scan::{self, Scanner, Spot};
+use super::seat::{self, Seat};
 use super::wire::{TenantView, View};
 use crate::metrics::Steady;
 
@@ -50,18 +51,21 @@ pub(super) struct Shared {
     /// Set to end the daemon.
     pub(super) stop: AtomicBool,
     /// What the daemon sees.
-    pub(super) view: Mutex<View>,
+    pub(super) seen: Mutex<Seen>,
     /// What collectors were told last.
     pub(super) steady: Mutex<Steady>,
+    /// Held while the page of metrics is written for a user.
+    pub(super) rendering: Mutex<()>,
 }
 
-/// One row of samples.
-#[derive(Debug)]
-enum Seat {
-    Empty,
-    /// Left since the last step.
-    Left,
-    Taken(Box<Adopted>),
+/// What the daemon sees, and what it has open of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) view: View,
+    /// The tenants that it serves.
+    pub(super) hands: Vec<Arc<Hand>>,
+    /// Those that it does not.
+    pub(super) spots: Vec<Spot>,
 }
 
 /// The scheduler with all it holds.
@@ -88,6 +92,8 @@ pub(super) struct Engine {
     is_news: bool,
     leases_ns: u64,
     wakes: u64,
+    /// Tenants that have come so far.
+    arrived: u64,
 }
 
 /// A tenant that has a row for a device.
@@ -128,6 +134,7 @@ impl Engine {
             is_news: true,
             leases_ns: 0,
             wakes: 0,
+            arrived: 0,
         }
     }
 
@@ -142,7 +149,7 @@ impl Engine {
             let next_ns = self.step(now);
             if now >= scan_ns {
                 self.scan();
-                let in_use = self.tenants().any(|(_, tenant)| tenant.is_in_use());
+                let in_use = self.tenants().any(|tenant| tenant.is_in_use());
                 if ends(in_use) {
                     break;
                 }
@@ -169,55 +176,70 @@ impl Engine {
             }
         }
         for seat in &mut self.seats {
-            if let Seat::Taken(tenant) = seat {
+            if let Seat::Taken(tenant, _) = seat {
                 // Where this fails the leases end.
                 let _ = tenant.open_gates();
             }
         }
     }
 
-    fn tenants(&self) -> impl Iterator<Item = (usize, &Adopted)> {
-        self.seats.iter().enumerate().filter_map(|(at, seat)| match seat {
-            Seat::Taken(tenant) => Some((at, tenant.as_ref())),
-            Seat::Empty | Seat::Left => None,
-        })
+    fn tenants(&self) -> impl Iterator<Item = &Adopted> {
+        self.seats.iter().filter_map(Seat::tenant)
     }
 
     /// Lets go of tenants that are gone and takes those that have come. A round of [`Self::refresh`]
     /// follows.
     fn scan(&mut self) {
-        for seat in &mut self.seats {
-            if matches!(seat, Seat::Taken(tenant) if !tenant.is_in_place()) {
-                *seat = Seat::Left;
-                (self.is_changed, self.is_news) = (true, true);
-            }
-        }
-        let known = self.tenants().map(|(_, tenant)| tenant.directory.clone()).collect();
-        for tenant in self.scanner.new_tenants(&known) {
+        // With other limits than those that are open it is another tenant.
+        let mut is_gone = seat::keep(&mut self.seats, Hand::has_its_config);
+        let known = self.tenants().map(|tenant| Arc::clone(&tenant.hand));
+        let known = known.map(|hand| (hand.dir.identity(), hand)).collect();
+        let found = self.scanner.look(&known);
+        is_gone |=
+            seat::keep(&mut self.seats, |hand| found.in_place.contains(&hand.dir.identity()));
+        self.is_changed |= is_gone;
+        self.is_news |= is_gone;
+        for arrival in found.arrivals {
             (self.is_changed, self.is_news) = (true, true);
+            if let Some(uid) = arrival.instead {
+                self.let_go_of_one(uid);
+            }
+            self.arrived += 1;
+            let taken = Seat::Taken(Box::new(arrival.tenant), self.arrived);
             match self.seats.iter().position(|seat| matches!(seat, Seat::Empty)) {
                 Some(at) => {
                     if let Some(seat) = self.seats.get_mut(at) {
-                        *seat = Seat::Taken(Box::new(tenant));
+                        *seat = taken;
                     }
                 }
                 None => {
-                    self.seats.push(Seat::Taken(Box::new(tenant)));
+                    self.seats.push(taken);
                     self.tenant_states.push(TenantState::default());
                 }
             }
         }
+        seat::share_slots(&mut self.seats, self.scanner.serves_all());
+    }
+
+    /// Has one of a user's tenants leave for another's.
+    fn let_go_of_one(&mut self, uid: u32) {
+        let Some((mut tenant, others)) = seat::leave_one(&mut self.seats, uid) else { return };
+        // Where this fails the leases end.
+        let _ = tenant.open_gates();
+        let Hand { path, dir, .. } = tenant.hand.as_ref();
+        self.scanner.refuse(path, dir.identity(), uid, scan::too_many(others));
     }
 
     /// Reads what changes rarely: limits, devices, processes, locks, foreign processes.
     fn refresh(&mut self, now: u64, look: Look) {
         let mut is_changed = self.is_changed;
         for seat in &mut self.seats {
-            let Seat::Taken(tenant) = seat else { continue };
+            let Seat::Taken(tenant, _) = seat else { continue };
             match tenant.refresh(look) {
                 Ok(is_other) => is_changed |= is_other,
                 Err(refusal) => {
-                    self.scanner.refuse(&tenant.directory, tenant.uid, refusal);
+                    let Hand { path, uid, dir, .. } = tenant.hand.as_ref();
+                    self.scanner.refuse(path, dir.identity(), *uid, refusal);
                     *seat = Seat::Left;
                     is_changed = true;
                 }
@@ -236,7 +258,7 @@ impl Engine {
     /// Lets go of devices that no tenant names any more and takes those that one has come to name.
     fn find_devices(&mut self) {
         let uuids: Vec<Uuid> =
-            self.tenants().flat_map(|(_, t)| t.rows.iter().filter_map(|row| row.uuid)).collect();
+            self.tenants().flat_map(|t| t.rows.iter().filter_map(|row| row.uuid)).collect();
         for (slot, state) in self.devices.iter_mut().zip(&mut self.device_states) {
             if slot.as_ref().is_some_and(|device| !uuids.contains(&device.uuid)) {
                 *slot = None;
@@ -274,13 +296,13 @@ impl Engine {
             for device in self.devices.iter().flatten() {
                 let uses =
                     |row: &super::adopted::Row| row.is_attached && row.uuid == Some(device.uuid);
-                if self.tenants().filter(|(_, t)| t.rows.iter().any(uses)).count() > 1 {
+                if self.tenants().filter(|t| t.rows.iter().any(uses)).count() > 1 {
                     board.asked.insert(device.text.clone());
                 }
             }
             board.known = match board.asked.is_empty() {
                 true => Default::default(),
-                false => self.tenants().flat_map(|(_, tenant)| tenant.processes()).collect(),
+                false => self.tenants().flat_map(|tenant| tenant.processes()).collect(),
             };
         }
         for device in self.devices.iter_mut().flatten() {
@@ -297,7 +319,7 @@ impl Engine {
             self.seat();
         }
         for Seated { seat, row, at, .. } in &self.seated {
-            if let (Some(Seat::Taken(tenant)), Some(sample), Some(Gate { watch: true, .. })) =
+            if let (Some(Seat::Taken(tenant, _)), Some(sample), Some(Gate { watch: true, .. })) =
                 (self.seats.get(*seat), self.samples.get_mut(*at), self.gates.get(*at))
             {
                 *sample = tenant.sample(*row, now);
@@ -343,7 +365,7 @@ impl Engine {
         self.gates.resize(self.seats.len() * width, Gate { watch: true, ..Gate::default() });
         self.seated.clear();
         for (seat, taken) in self.seats.iter().enumerate() {
-            let Seat::Taken(tenant) = taken else { continue };
+            let Seat::Taken(tenant, _) = taken else { continue };
             for (column, device) in self.devices.iter().enumerate() {
                 let Some(device) = device else { continue };
                 let is_of = |row: &super::adopted::Row| row.uuid == Some(device.uuid);
@@ -385,9 +407,10 @@ impl Engine {
     /// Lets go of the tenant in `seat` where it cannot be written.
     fn write(&mut self, seat: usize, write: impl FnOnce(&mut Adopted) -> Result<(), Refusal>) {
         let Some(seat) = self.seats.get_mut(seat) else { return };
-        let Seat::Taken(tenant) = seat else { return };
+        let Seat::Taken(tenant, _) = seat else { return };
         if let Err(refusal) = write(tenant) {
-            self.scanner.refuse(&tenant.directory, tenant.uid, refusal);
+            let Hand { path, uid, dir, .. } = tenant.hand.as_ref();
+            self.scanner.refuse(path, dir.identity(), *uid, refusal);
             *seat = Seat::Left;
             (self.is_changed, self.is_news) = (true, true);
         }
@@ -395,24 +418,29 @@ impl Engine {
 
     /// Leaves a view for the socket, unless somebody reads the last one just now.
     fn show(&mut self) {
-        let Ok(mut view) = self.shared.view.try_lock() else { return };
+        let Ok(mut seen) = self.shared.seen.try_lock() else { return };
+        let Seen { view, hands, spots } = &mut *seen;
         view.pid = std::process::id();
         view.seen_ns = now_ns();
         view.wakes = self.wakes;
         let devices = self.devices.iter().zip(&self.device_states);
         view.devices = devices.filter_map(|(d, state)| Some(d.as_ref()?.view(state))).collect();
         view.tenants.clear();
+        hands.clear();
+        spots.clear();
         for (seat, state) in self.seats.iter().zip(&self.tenant_states) {
-            if let Seat::Taken(tenant) = seat {
+            if let Seat::Taken(tenant, _) = seat {
+                hands.push(Arc::clone(&tenant.hand));
                 view.tenants.push(TenantView {
-                    directory: tenant.directory.display().to_string(),
-                    uid: tenant.uid,
+                    directory: tenant.hand.path.display().to_string(),
+                    uid: tenant.hand.uid,
                     held_ns: state.held_ns(),
                     ..TenantView::default()
                 });
             }
         }
         view.tenants.extend(self.scanner.refused());
+        spots.extend(self.scanner.spots());
     }
 }
 

@@ -1,42 +1,63 @@
 //! `GET /metrics` for a collector, over TCP where `--metrics` names an address.
 //!
-//! One request a connection, answered by one thread, one after the other: a collector asks once in
-//! some seconds. A request must come within a second and in [`MOST_BYTES`]. Whoever reaches the address is
-//! told of all tenants of the daemon, so name one that only collectors reach.
+//! One request a connection, a thread each, and a bound on them: whoever is slow or silent leaves when
+//! others come ([`Crowd`]), and has [`PATIENCE`] for all of it, answer included. A request must come in
+//! [`MOST_BYTES`]. Only what everybody on the machine may see is served, so name an address that only
+//! collectors reach.
 //!
-//! The page is [`crate::metrics`]'s: written from the tenants' files, which are read anew for it, and
-//! from the [`View`] that the socket shows. The scheduling thread has no part in it. While another
-//! process is the daemon of this home, such as one that was started on demand, it is asked for its page.
+//! The page is [`crate::metrics`]'s: written from the tenants' files, which are read anew for it unless
+//! that was done within [`FRESH`], and from what the socket shows. The files are those that the daemon
+//! has open. The scheduling thread has no part in it. While another process is the daemon of this home,
+//! such as one that was started on demand, it is asked for its page.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::engine::Shared;
+use super::crowd::{Crowd, Place};
+use super::engine::{Seen, Shared};
 use super::place::Home;
-use super::wire::{Answer, Call, View};
+use super::quota::Quota;
+use super::timed::Timed;
+use super::wire::{Answer, Call};
 use super::{client, server};
+use crate::dir::Dir;
 use crate::metrics::{self, Sources};
-use crate::{ledger, out};
+use crate::{gpus, ledger, out};
 
-const MOST_BYTES: u64 = 8192;
-const PATIENCE: Duration = Duration::from_secs(1);
+const MOST_BYTES: usize = 8192;
+/// Connections at once: collectors are few, and often come from one address.
+const CONNECTIONS: Quota = Quota { most: 8, most_of_one: 8 };
+/// How long a request and its answer may take together.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How old a page may be: whoever asks often costs no more for it.
+const FRESH: Duration = Duration::from_millis(250);
 
 /// The page in OpenMetrics' text format.
-pub(super) fn text(view: &View, shared: &Shared) -> String {
+pub(super) fn text(seen: &Seen, shared: &Shared) -> String {
     let mut tenants = Vec::new();
-    for known in &view.tenants {
-        // Refused tenants too: what is wrong with their gates need not be wrong with their numbers.
-        tenants.extend(ledger::read_foreign(Path::new(&known.directory)));
+    for hand in &seen.hands {
+        tenants.extend(ledger::read_open(&hand.dir, &hand.path));
     }
-    let unreadable = view.tenants.len().saturating_sub(tenants.len());
+    // Refused tenants too: what is wrong with their gates need not be wrong with their numbers.
+    for spot in &seen.spots {
+        let dir = Dir::open(&spot.path).ok();
+        let same = dir.filter(|dir| (dir.identity(), dir.uid()) == (spot.identity, spot.uid));
+        tenants.extend(same.and_then(|dir| ledger::read_open(&dir, &spot.path).ok()));
+    }
+    let unreadable = seen.view.tenants.len().saturating_sub(tenants.len());
+    if seen.view.system {
+        // A tenant may claim any device, and as many as its table has room for.
+        for tenant in &mut tenants {
+            tenant.devices.retain(|device| gpus::index_of(&device.uuid).is_some());
+        }
+    }
     shared.steady.lock().unwrap_or_else(PoisonError::into_inner).settle(&mut tenants);
-    metrics::text(&Sources { tenants: &tenants, unreadable, view: Some(view) })
+    metrics::text(&Sources { tenants: &tenants, unreadable, view: Some(&seen.view) })
 }
 
 /// Where the page comes from.
@@ -46,17 +67,27 @@ pub(super) struct Page {
     shared: Arc<Shared>,
     /// Whether this process is the home's daemon.
     pub(super) is_ours: AtomicBool,
+    last: Mutex<Option<(Instant, Arc<str>)>>,
 }
 
 impl Page {
-    fn text(&self) -> Option<String> {
-        if self.is_ours.load(Relaxed) {
-            return Some(text(&server::view(&self.shared, 0, &self.home), &self.shared));
+    fn text(&self) -> Option<Arc<str>> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, page)) = &*last
+            && at.elapsed() < FRESH
+        {
+            return Some(Arc::clone(page));
         }
-        match client::ask(&self.home, Call::Metrics) {
-            Ok(Answer::Metrics { text }) => Some(text),
-            _ => None,
-        }
+        let page: Arc<str> = if self.is_ours.load(Relaxed) {
+            text(&server::seen(&self.shared, 0, &self.home), &self.shared).into()
+        } else {
+            match client::ask(&self.home, Call::Metrics) {
+                Ok(Answer::Metrics { text }) => text.into(),
+                _ => return None,
+            }
+        };
+        *last = Some((Instant::now(), Arc::clone(&page)));
+        Some(page)
     }
 }
 
@@ -66,44 +97,61 @@ pub(super) fn start(address: SocketAddr, home: &Home, shared: &Arc<Shared>) -> R
     let listener = TcpListener::bind(address).with_context(cannot)?;
     let address = listener.local_addr().with_context(cannot)?;
     out::warn(&format!("metrics are served at http://{address}/metrics"));
-    let (home, shared) = (home.clone(), Arc::clone(shared));
-    let page = Arc::new(Page { home, shared, is_ours: AtomicBool::new(false) });
+    let page = Arc::new(Page {
+        home: home.clone(),
+        shared: Arc::clone(shared),
+        is_ours: AtomicBool::new(false),
+        last: Mutex::new(None),
+    });
     let served = Arc::clone(&page);
-    server::thread("divvy metrics", move || {
-        loop {
-            match listener.accept() {
-                // What goes wrong with a collector is its own.
-                Ok((stream, _)) => drop(serve(&stream, &served)),
-                Err(_) => std::thread::sleep(Duration::from_millis(100)),
-            }
-        }
-    })?;
+    server::thread("divvy metrics", move || accept(&listener, &served))?;
     Ok(page)
 }
 
-fn serve(stream: &TcpStream, page: &Page) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+fn accept(listener: &TcpListener, page: &Arc<Page>) {
+    let crowd: Arc<Crowd<IpAddr>> = Crowd::new(CONNECTIONS);
+    loop {
+        let Ok((stream, from)) = listener.accept() else {
+            std::thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        let stream = Arc::new(stream);
+        // Without a place or a thread it is closed, which the collector sees.
+        let Some(place) = crowd.enter(from.ip(), Arc::clone(&stream) as _) else { continue };
+        let page = Arc::clone(page);
+        let _ = server::thread("divvy collector", move || {
+            // What goes wrong with a collector is its own.
+            let _ = serve(&stream, &place, &page);
+        });
+    }
+}
+
+fn serve(stream: &TcpStream, place: &Place<IpAddr>, page: &Page) -> std::io::Result<()> {
+    let mut timed = Timed::until(stream, Instant::now() + PATIENCE);
     let mut head = Vec::new();
-    let mut from = stream.take(MOST_BYTES);
-    let mut byte = [0_u8; 512];
-    while !head.windows(2).any(|two| two == b"\r\n") {
-        let read = from.read(&mut byte)?;
+    let mut chunk = [0_u8; 512];
+    let is_whole = |head: &[u8]| head.windows(4).any(|four| four == b"\r\n\r\n");
+    while !is_whole(&head) && head.len() < MOST_BYTES {
+        let read = timed.read(&mut chunk)?;
         if read == 0 {
             break;
         }
-        head.extend_from_slice(byte.get(..read).unwrap_or_default());
+        head.extend_from_slice(chunk.get(..read).unwrap_or_default());
     }
-    let is_asked = head.starts_with(b"GET /metrics ");
-    let answer = match is_asked.then(|| page.text()) {
-        Some(Some(body)) => format!(
+    let empty = |status: &str| format!("HTTP/1.0 {status}\r\nContent-Length: 0\r\n\r\n");
+    let answer = if !is_whole(&head) {
+        empty("431 Request Header Fields Too Large")
+    } else if !head.starts_with(b"GET /metrics ") {
+        empty("404 Not Found")
+    } else if let Some(body) = place.answer(|| page.text()) {
+        format!(
             "HTTP/1.0 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0; \
              charset=utf-8\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
-        ),
+        )
+    } else {
         // Between two daemons.
-        Some(None) => "HTTP/1.0 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n".to_owned(),
-        None => "HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned(),
+        empty("503 Service Unavailable")
     };
-    (&mut &*stream).write_all(answer.as_bytes())
+    timed.write_all(answer.as_bytes())
 }

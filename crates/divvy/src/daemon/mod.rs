@@ -4,14 +4,17 @@
 //! tenants' files and writes their gates; nobody registers, so it can be killed and started again at
 //! any time. A closed gate opens by itself when its daemon has not renewed it for 100 ms.
 //!
-//! [`engine`] is the thread that schedules, [`adopted`] one tenant in its hands, [`scan`] finds them;
+//! [`engine`] is the thread that schedules, [`adopted`] one tenant in its hands, [`scan`] finds them,
+//! [`quota`] says how many of a user's are served and [`seat`] who leaves;
 //! [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
-//! [`look`] asks NVML for it; [`server`] and [`client`] speak [`wire`] on a socket; [`place`],
+//! [`look`] asks NVML for it; [`server`] and [`client`] speak [`wire`] on a socket, of which a [`crowd`] may
+//! be open, all [`timed`]; [`place`],
 //! [`start`] and [`keep`] see to it that there is one daemon.
 
 mod adopted;
 mod card;
 pub(crate) mod client;
+mod crowd;
 mod device;
 mod engine;
 pub(crate) mod keep;
@@ -19,9 +22,12 @@ mod look;
 mod metrics;
 mod owned;
 pub(crate) mod place;
+mod quota;
 mod scan;
+mod seat;
 mod server;
 pub(crate) mod start;
+mod timed;
 #[allow(unreachable_pub, reason = "fuzzed as a crate of its own")]
 pub(crate) mod wire;
 
@@ -32,6 +38,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 
 pub(crate) use self::engine::sleep_until;
@@ -40,7 +47,7 @@ use self::owned::Locks;
 use self::place::Home;
 use self::scan::Scanner;
 use crate::failure::{NOT_AS_EXPECTED, usage, with_code};
-use crate::{discover, json, out, tenant_dir};
+use crate::{discover, json, out, plain, tenant_dir};
 
 /// Divide devices among tenants by turns.
 ///
@@ -134,6 +141,10 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
             "the machine's daemon serves your tenants; see divvy daemon --system --status",
         ));
     }
+    // A tenant takes four descriptors; who started this may have a bound for other purposes.
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
     // Before any thread: all inherit it, and the one that waits for signals gets them.
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
@@ -166,7 +177,7 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
         out::warn(&format!("{}: {error:#}", crate::doctor::Reason::Daemon));
     }
     let board = card::start(home.is_system()).ok();
-    let extra = args.root.iter().cloned().chain(discover::from_variable()).collect();
+    let extra = args.root.iter().cloned().chain(discover::from_variable());
     let scanner = Scanner::new(home.clone(), extra);
     let mut engine = Engine::new(scanner, Locks::of(home), board, shared);
     if args.on_demand {
@@ -248,18 +259,20 @@ fn status(home: &Home, as_json: bool) -> Result<u8> {
             .reason
             .as_deref()
             .map(|reason| format!("; {reason}: {}", device.detail.as_deref().unwrap_or_default()));
-        text.push_str(&format!(
-            "{}: {}, {} turns{}\n",
+        let words = format!(
+            "{}: {}, {} turns{}",
             device.uuid,
             device.mode,
             device.turns,
             reason.unwrap_or_default()
-        ));
+        );
+        text.push_str(&format!("{}\n", plain::line(&words)));
     }
     for tenant in &view.tenants {
         if let Some(reason) = &tenant.reason {
             let detail = tenant.detail.as_deref().unwrap_or_default();
-            text.push_str(&format!("{}: {reason}: {detail}\n", tenant.directory));
+            let words = format!("{}: {reason}: {detail}", tenant.directory);
+            text.push_str(&format!("{}\n", plain::line(&words)));
         }
     }
     out::text(&text)?;

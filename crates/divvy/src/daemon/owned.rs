@@ -6,8 +6,9 @@
 //!
 //! The machine's daemon comes first: it replaces a file that another could lock by one that only root
 //! can, and a user's daemon then finds its own lock gone. It removes the file when it lets go, so that
-//! users' daemons can divide the device again. Among users the lock is not defended: any of them can
-//! take it first, and what follows is less exact sharing, not none.
+//! users' daemons can divide the device again. Whoever owns the directory can remove what lies in it, so
+//! the machine's daemon moves one that a user has made aside and makes its own. Among users the lock is
+//! not defended: any of them can take it first, and what follows is less exact sharing, not none.
 
 use std::fs::{DirBuilder, Metadata, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -63,6 +64,9 @@ impl Locks {
     /// Tries to make the device with this UUID ours.
     pub(super) fn take(&self, uuid: &str) -> Ownership {
         make(&self.directory);
+        if self.is_system {
+            make_roots(&self.directory);
+        }
         let path = self.directory.join(format!("{uuid}.lock"));
         let private = |status: &Metadata| status.uid() == 0 && status.mode() & 0o777 == PRIVATE;
         if self.is_system && std::fs::symlink_metadata(&path).is_ok_and(|file| !private(&file)) {
@@ -99,6 +103,19 @@ fn make(directory: &Path) {
     }
 }
 
+/// Puts a directory of root's in the place of a user's. Where that fails the user's serves as well as it
+/// can; a link of a user's is never followed ([`take`]).
+fn make_roots(directory: &Path) {
+    let is_users = |status: &Metadata| status.uid() != 0;
+    if !std::fs::symlink_metadata(directory).is_ok_and(|status| is_users(&status)) {
+        return;
+    }
+    let aside = format!("{}.{}", directory.display(), divvy_page::now_ns());
+    if std::fs::rename(directory, aside).is_ok() {
+        make(directory);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,6 +142,17 @@ mod tests {
             assert!(machine.is_ours() && !second.is_ours());
             assert!(matches!(users.take("GPU-1"), Ownership::Others(_)));
             assert!(machine.is_ours());
+            // A directory that is a user's, or leads where a user likes.
+            let at = base.join("a");
+            std::os::unix::fs::chown(&at, Some(65534), None).unwrap();
+            assert!(locks("a", true).take("GPU-3").is_ours() && !machine.is_ours());
+            assert_eq!(std::fs::metadata(&at).unwrap().uid(), 0);
+            std::fs::rename(&at, base.join("aside")).unwrap();
+            std::os::unix::fs::symlink("aside", &at).unwrap();
+            std::os::unix::fs::lchown(&at, Some(65534), None).unwrap();
+            assert!(matches!(users.take("GPU-4"), Ownership::Unusable(_)));
+            assert!(locks("a", true).take("GPU-4").is_ours());
+            assert!(!base.join("aside/GPU-4.lock").exists());
             drop(machine);
             assert!(users.take("GPU-1").is_ours(), "it leaves nothing that keeps users away");
         }

@@ -4,22 +4,28 @@
 //! user alone; the machine's in /run/divvy. Its lock is the kernel's, so a daemon that was killed
 //! leaves nothing to clean up: the files it leaves behind mean nothing by themselves.
 
-use std::fs::{File, OpenOptions, Permissions};
-use std::io::Write;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
+use std::fs::{File, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
-use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
+use nix::fcntl::{Flock, FlockArg, OFlag, openat};
+use nix::sys::stat::Mode;
 
+use super::client;
+use crate::dir::Dir;
 use crate::{discover, tenant_dir};
 
 /// The machine's daemon's directory.
 const SYSTEM: &str = "/run/divvy";
+
+/// The lock in it of whoever serves.
+const LOCK: &str = "daemon.lock";
+/// The socket in it.
+pub(super) const SOCKET: &str = "daemon.sock";
 
 /// Mode of a file that only its owner may lock.
 pub(crate) const PRIVATE: u32 = 0o600;
@@ -48,7 +54,7 @@ impl Home {
         let mut last = None;
         for root in tenant_dir::roots(uid) {
             match tenant_dir::make_private(&root, uid) {
-                Ok(()) => return Ok(Self { directory: root, is_system: false }),
+                Ok(_) => return Ok(Self { directory: root, is_system: false }),
                 Err(error) => last = Some(error),
             }
         }
@@ -100,8 +106,7 @@ impl Home {
 
     /// Whether the machine's daemon serves the tenants of this home, so that no other is to.
     pub(crate) fn is_machines(&self) -> bool {
-        Self::of_system().is_served()
-            && discover::of_every_user().contains(&self.directory.join("tenants"))
+        discover::is_users(&self.directory, tenant_dir::uid()) && Self::of_system().is_served()
     }
 
     /// Whether it is the machine's.
@@ -116,7 +121,7 @@ impl Home {
 
     /// Its socket.
     pub(crate) fn socket(&self) -> PathBuf {
-        self.directory.join("daemon.sock")
+        self.directory.join(SOCKET)
     }
 
     /// What a daemon that was started on demand says.
@@ -125,7 +130,7 @@ impl Home {
     }
 
     fn lock_path(&self) -> PathBuf {
-        self.directory.join("daemon.lock")
+        self.directory.join(LOCK)
     }
 
     /// Becomes this home's daemon; `None` while another one is.
@@ -146,9 +151,10 @@ impl Home {
     pub(crate) fn is_served(&self) -> bool {
         if self.is_system {
             // The lock is root's alone to look at: else any user could hold it.
-            return UnixStream::connect(self.socket()).is_ok();
+            return client::is_answered(self);
         }
-        let Ok(file) = open(&self.lock_path(), OpenOptions::new().read(true)) else { return false };
+        let file = Dir::open(&self.directory).map(|dir| dir.file(LOCK));
+        let Ok(Ok(Some(file))) = file else { return false };
         Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
     }
 
@@ -189,29 +195,31 @@ impl Held {
     }
 }
 
-/// Opens a file that may be another's: no link is followed, and a pipe does not block.
-pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
-    options.custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC).open(path)
-}
-
 /// Takes the lock of the file at `path`, making it with `mode` where it is missing; `None` while
-/// another has it. Whoever may read the file may lock it.
+/// another has it. Whoever may read the file may lock it. Of links in the directory's place root's and
+/// this user's own are followed, of one in the file's none.
 pub(crate) fn take(path: &Path, mode: u32) -> Result<Option<Held>> {
     let cannot = || format!("{} cannot be locked", path.display());
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        bail!("{} names no file", path.display())
+    };
+    let dir = Dir::open_through(directory).with_context(cannot)?;
+    let open = |flags: OFlag| -> std::io::Result<File> {
+        let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        Ok(File::from(openat(&dir, name, flags, Mode::from_bits_truncate(mode))?))
+    };
     for _ in 0..3 {
         // Another user's file can be locked too, and must not be opened for creation: the kernel
         // forbids that in directories such as /tmp.
-        let opened = match open(path, OpenOptions::new().read(true).write(true)) {
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                open(path, OpenOptions::new().read(true))
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                open(path, OpenOptions::new().write(true).create_new(true).mode(mode))
+        let opened = match open(OFlag::O_RDWR) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => open(OFlag::O_RDONLY),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                open(OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL)
             }
             other => other,
         };
         let file = match opened {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
             other => other.with_context(cannot)?,
         };
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {

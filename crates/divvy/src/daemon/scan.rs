@@ -1,18 +1,38 @@
 //! Which tenants there are for a daemon, and why some are not in its hands.
+//!
+//! The machine's daemon looks into directories of all users, and each of them can make as many as it
+//! likes. So everything here has a bound by user: names looked at, directories opened, refusals kept, and
+//! tenants served ([`Quota`]). A tenant is what its directory is, not what it is called: another name of
+//! one that is served is passed over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use divvy_abi::Uuid;
 use divvy_policy::limit::UuidText;
 
-use super::adopted::{Adopted, Refusal};
+use super::adopted::{Adopted, Hand, Refusal};
 use super::place::Home;
+use super::quota::{self, Quota, Verdict};
 use super::wire::TenantView;
-use crate::{discover, gpus, tenant_dir};
+use crate::dir::{Dir, Identity};
+use crate::discover::{Candidate, Names, Place, Unusable, Users};
+use crate::doctor::Reason;
+use crate::{gpus, tenant_dir};
 
 /// Tenants of one daemon. A scheduler's step costs their number, squared for those in turns.
 const MOST: usize = 256;
+/// Of one user, where a daemon serves several.
+const MOST_OF_ONE: usize = 64;
+/// Names looked at in one directory of tenants.
+const MOST_NAMES: usize = 512;
+/// The part of a user's places that is tried in one look.
+const TRIED: usize = 4;
+/// Refusals that are kept: of one user, and in all. An answer that names them all fits its frame.
+const MOST_REFUSED: (usize, usize) = (32, 256);
+/// The longest path that a program can join a tenant by.
+const MOST_PATH_BYTES: usize = 200;
 
 /// Rounds after which a refused tenant is tried again.
 const RETRY: u32 = 10;
@@ -21,62 +41,156 @@ const RETRY: u32 = 10;
 #[derive(Debug)]
 pub(super) struct Scanner {
     home: Home,
-    extra: Vec<PathBuf>,
-    refused: BTreeMap<PathBuf, (u32, Refusal, u32)>,
+    places: Vec<Place>,
+    users: Users,
+    quota: Quota,
+    refused: BTreeMap<Identity, Refused>,
+    /// Places with more in them than is looked at, and whose they are.
+    crowded: BTreeMap<PathBuf, u32>,
+}
+
+/// A tenant that is not served.
+#[derive(Debug)]
+struct Refused {
+    path: String,
+    uid: u32,
+    refusal: Refusal,
+    wait: u32,
+    is_there: bool,
+}
+
+/// Where a tenant lies that is not served, and what its directory is and whose.
+#[derive(Clone, Debug)]
+pub(super) struct Spot {
+    pub(super) path: PathBuf,
+    pub(super) identity: Identity,
+    pub(super) uid: u32,
+}
+
+/// A tenant that has come.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    pub(super) tenant: Adopted,
+    /// Whose tenant leaves for it.
+    pub(super) instead: Option<u32>,
+}
+
+/// What a look has found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) arrivals: Vec<Arrival>,
+    /// Of those that are served, the ones that lie where they were found.
+    pub(super) in_place: BTreeSet<Identity>,
+}
+
+/// One look for tenants.
+struct Round<'a> {
+    scanner: &'a mut Scanner,
+    known: &'a BTreeMap<Identity, Arc<Hand>>,
+    /// Those that are served, and those that have come.
+    held: BTreeMap<u32, usize>,
+    seen: BTreeSet<Identity>,
+    tried: BTreeMap<u32, usize>,
+    found: Found,
 }
 
 impl Scanner {
-    pub(super) fn new(home: Home, extra: Vec<PathBuf>) -> Self {
-        Self { home, extra, refused: BTreeMap::new() }
+    pub(super) fn new(home: Home, extra: impl Iterator<Item = PathBuf>) -> Self {
+        let mut places = vec![Place::of_home(home.directory())];
+        places.extend(extra.map(Place::named));
+        let mut most_of_one = MOST_OF_ONE;
+        if !home.is_system() {
+            places.push(Place::without_owner(Path::new("/tmp"), tenant_dir::uid()));
+            most_of_one = MOST;
+        }
+        Self {
+            home,
+            places,
+            users: Users::default(),
+            quota: Quota { most: MOST, most_of_one },
+            refused: BTreeMap::new(),
+            crowded: BTreeMap::new(),
+        }
     }
 
-    /// The tenants that have come since `known`.
-    pub(super) fn new_tenants(&mut self, known: &BTreeSet<PathBuf>) -> Vec<Adopted> {
-        let uid = tenant_dir::uid();
-        let mut parents = vec![self.home.directory().join("tenants")];
-        parents.extend(self.extra.iter().cloned());
+    /// The tenants that have come since those of `known`, and which of those lie where they did.
+    pub(super) fn look(&mut self, known: &BTreeMap<Identity, Arc<Hand>>) -> Found {
+        if Dir::open(Path::new("/")).is_err() {
+            // No descriptor is left, or no memory: nothing can be looked at, and nobody loses by it.
+            let in_place = known.keys().copied().collect();
+            return Found { in_place, ..Found::default() };
+        }
+        let mut names = Names::new();
+        for hand in known.values() {
+            if let (Some(parent), Some(name)) = (hand.path.parent(), hand.path.file_name()) {
+                names.entry(parent.to_owned()).or_default().push(name.to_owned());
+            }
+        }
+        let mut places = self.places.clone();
         if self.home.is_system() {
-            parents.extend(discover::of_every_user());
-        } else {
-            parents.push(discover::without_owner(uid));
+            places.extend(self.users.places());
         }
-        let there = discover::below(&parents);
-        self.refused.retain(|directory, _| there.contains(directory));
-        let mut taken = Vec::new();
-        for directory in there.difference(known) {
-            if let Some((_, _, wait @ 1..)) = self.refused.get_mut(directory) {
-                *wait -= 1;
-                continue;
-            }
-            if known.len() + taken.len() >= MOST {
-                break;
-            }
-            let is_ours = (!self.home.is_system()).then_some(uid);
-            match Adopted::take(directory, is_ours) {
-                Ok(tenant) => {
-                    self.refused.remove(directory);
-                    taken.push(tenant);
-                }
-                Err(refusal) => self.refuse(directory, uid, refusal),
+        self.refused.values_mut().for_each(|refused| refused.is_there = false);
+        self.crowded.clear();
+        let mut round = Round {
+            held: quota::count(known.values().map(|hand| hand.uid)),
+            seen: known.keys().copied().collect(),
+            tried: BTreeMap::new(),
+            found: Found::default(),
+            known,
+            scanner: self,
+        };
+        for place in &places {
+            // What is not there, or another user's, has no tenants.
+            let all = place.each(MOST_NAMES, &names, |candidate| round.look(&candidate));
+            if all == Ok(false) {
+                let uid = place.uid().unwrap_or_else(tenant_dir::uid);
+                round.scanner.crowded.insert(place.path(), uid);
             }
         }
-        taken
+        let found = round.found;
+        self.refused.retain(|_, refused| refused.is_there);
+        found
     }
 
-    /// Notes why the tenant in `directory` is not in our hands.
-    pub(super) fn refuse(&mut self, directory: &Path, uid: u32, refusal: Refusal) {
-        self.refused.insert(directory.to_owned(), (uid, refusal, RETRY));
+    /// Notes why the tenant at `path` is not in our hands.
+    pub(super) fn refuse(&mut self, path: &Path, what: Identity, uid: u32, refusal: Refusal) {
+        let own = self.refused.values().filter(|refused| refused.uid == uid).count();
+        if !self.refused.contains_key(&what)
+            && (own >= MOST_REFUSED.0 || self.refused.len() >= MOST_REFUSED.1)
+        {
+            return;
+        }
+        let path = path.display().to_string();
+        let refused = Refused { path, uid, refusal, wait: RETRY, is_there: true };
+        self.refused.insert(what, refused);
     }
 
     /// Those that are not in our hands.
     pub(super) fn refused(&self) -> impl Iterator<Item = TenantView> {
-        self.refused.iter().map(|(directory, (uid, refusal, _))| TenantView {
-            directory: directory.display().to_string(),
-            uid: *uid,
-            reason: Some(refusal.reason.to_string()),
-            detail: Some(refusal.detail.clone()),
-            held_ns: 0,
+        let crowded = self.crowded.iter().take(MOST_REFUSED.0).map(|(place, uid)| {
+            let refusal = Refusal {
+                reason: Reason::TooMany,
+                detail: Unusable::Crowded { most: MOST_NAMES }.to_string(),
+            };
+            view(place.display().to_string(), *uid, &refusal)
+        });
+        let refused = self.refused.values();
+        refused.map(|one| view(one.path.clone(), one.uid, &one.refusal)).chain(crowded)
+    }
+
+    /// The same as directories.
+    pub(super) fn spots(&self) -> impl Iterator<Item = Spot> {
+        self.refused.iter().map(|(identity, refused)| Spot {
+            path: PathBuf::from(&refused.path),
+            identity: *identity,
+            uid: refused.uid,
         })
+    }
+
+    /// Whether tenants of all users are served.
+    pub(super) fn serves_all(&self) -> bool {
+        self.home.is_system()
     }
 
     /// Whether a device is to be divided. For the machine's daemon only cards that the machine has, so
@@ -84,4 +198,105 @@ impl Scanner {
     pub(super) fn accepts(&self, uuid: &Uuid) -> bool {
         !self.home.is_system() || gpus::index_of(&UuidText(uuid).to_string()).is_some()
     }
+}
+
+fn view(directory: String, uid: u32, refusal: &Refusal) -> TenantView {
+    TenantView {
+        directory,
+        uid,
+        reason: Some(refusal.reason.to_string()),
+        detail: Some(refusal.detail.clone()),
+        held_ns: 0,
+    }
+}
+
+impl Round<'_> {
+    fn look(&mut self, candidate: &Candidate<'_>) {
+        let (what, uid) = (candidate.identity, candidate.user());
+        if self.known.get(&what).is_some_and(|hand| hand.path == candidate.path) {
+            self.found.in_place.insert(what);
+        }
+        if !self.seen.insert(what) {
+            return;
+        }
+        if let Some(refused) = self.scanner.refused.get_mut(&what) {
+            refused.is_there = true;
+            if let Some(wait) = refused.wait.checked_sub(1) {
+                refused.wait = wait;
+                return;
+            }
+        } else {
+            let own = self.scanner.refused.values().filter(|refused| refused.uid == uid);
+            if own.count() >= MOST_REFUSED.0 {
+                return;
+            }
+        }
+        let tried = self.tried.entry(uid).or_default();
+        if *tried >= self.scanner.quota.most_of_one / TRIED {
+            return;
+        }
+        *tried += 1;
+        match candidate.open() {
+            Ok(Some(dir)) if (dir.identity(), dir.uid()) == (what, candidate.owner) => {
+                self.take(&candidate.path, what, dir);
+            }
+            // It is another by now, which the next look meets.
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                self.scanner.refused.remove(&what);
+            }
+            Err(error) => {
+                let refusal = Refusal { reason: Reason::GatesNotHeld, detail: error.to_string() };
+                self.scanner.refuse(&candidate.path, what, uid, refusal);
+            }
+        }
+    }
+
+    fn take(&mut self, path: &Path, what: Identity, dir: Dir) {
+        let uid = dir.uid();
+        let instead = match self.check(path, uid) {
+            Ok(instead) => instead,
+            Err(refusal) => return self.scanner.refuse(path, what, uid, refusal),
+        };
+        match Adopted::take(path.to_owned(), dir) {
+            Ok(tenant) => {
+                self.scanner.refused.remove(&what);
+                if let Some(count) = instead.and_then(|other| self.held.get_mut(&other)) {
+                    *count = count.saturating_sub(1);
+                }
+                *self.held.entry(uid).or_default() += 1;
+                self.found.arrivals.push(Arrival { tenant, instead });
+            }
+            Err(refusal) => self.scanner.refuse(path, what, uid, refusal),
+        }
+    }
+
+    /// Whether a tenant of `uid` at `path` can be served, and whose leaves for it.
+    fn check(&self, path: &Path, uid: u32) -> Result<Option<u32>, Refusal> {
+        let refusal = |reason, detail: String| Err(Refusal { reason, detail });
+        if !self.scanner.home.is_system() && uid != tenant_dir::uid() {
+            let detail = format!(
+                "it belongs to uid {uid}; run `divvy daemon --system` as root to serve all users"
+            );
+            return refusal(Reason::GatesNotHeld, detail);
+        }
+        let bytes = path.as_os_str().len();
+        if bytes > MOST_PATH_BYTES || path.to_str().is_none() {
+            let detail = format!("its path must be UTF-8 of at most {MOST_PATH_BYTES} bytes");
+            return refusal(Reason::GatesNotHeld, detail);
+        }
+        match self.scanner.quota.judge(&self.held, uid) {
+            Verdict::Free => Ok(None),
+            Verdict::Instead(other) => Ok(Some(other)),
+            Verdict::None => Err(too_many(self.held.get(&uid).copied().unwrap_or(0))),
+        }
+    }
+}
+
+/// The refusal of a user's tenant where `served` of its others have places.
+pub(super) fn too_many(served: usize) -> Refusal {
+    let detail = format!(
+        "the daemon serves {served} tenants of this user and has no place for more; it has {MOST} in all"
+    );
+    Refusal { reason: Reason::TooMany, detail }
 }

@@ -68,6 +68,8 @@ reasons! {
     DeviceLock = 63, "the lock by which one daemon divides a device cannot be used";
     GatesNotHeld = 64, "a tenant's gates cannot be written by the daemon";
     NoMeeting = 65, "tenants without a daemon have no directory to meet in";
+    TooMany = 66, "a user has more tenants, or directories of tenants, than a daemon has room for";
+    TenantsOwner = 67, "the file by which a tenant says who made it is none";
 }
 
 impl fmt::Display for Reason {

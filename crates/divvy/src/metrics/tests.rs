@@ -122,6 +122,25 @@ fn a_page_without_tenants_is_a_page() {
 }
 
 #[test]
+fn no_tenants_name_spoils_the_page() {
+    let tenants = [
+        tenant("one", "/d/one"),
+        tenant("esc", "/d/\x1b]0;x\x07"),
+        tenant("line", "/d/x\ny"),
+        // Two names that are no UTF-8.
+        tenant("lossy", "/d/\u{fffd}"),
+        tenant("lossy", "/d/\u{fffd}"),
+        tenant("quoted", "/d/\"\\"),
+    ];
+    let page = text(&Sources { tenants: &tenants, unreadable: 2, view: None });
+    let processes: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("divvy_tenant_processes{")).collect();
+    assert_eq!(processes.len(), 3, "{processes:?}");
+    assert!(page.contains(r#"directory="/d/\"\\""#) && !page.contains('\x1b'), "{page}");
+    assert!(page.contains("divvy_tenants_unreadable 5\n"), "{page}");
+}
+
+#[test]
 fn a_corrected_estimate_takes_nothing_back_and_a_new_tenant_begins_anew() {
     let mut steady = Steady::default();
     let mut settled = |used_ns: u64| {

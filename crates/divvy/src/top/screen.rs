@@ -12,7 +12,7 @@ use ratatui::widgets::Paragraph;
 use super::app::App;
 use super::model::{Gpu, Row};
 use crate::table::Table;
-use crate::{limits, sizes};
+use crate::{limits, plain, sizes};
 
 const KEYS: &str = "q quit  s sort  p pause/resume  +/- cap  e set cap  m set memory";
 
@@ -78,7 +78,7 @@ fn title(app: &App) -> String {
 fn foot(app: &App) -> String {
     match &app.input {
         Some((field, text)) => format!("{}: {text}_   (Enter sets, Esc leaves)", field.prompt()),
-        None if !app.message.is_empty() => app.message.clone(),
+        None if !app.message.is_empty() => plain::line(&app.message).into_owned(),
         None => KEYS.to_owned(),
     }
 }
@@ -106,7 +106,8 @@ fn gpus(app: &App) -> Table {
 fn notes(app: &App) -> String {
     let note = |gpu: &Gpu| {
         let name = gpu_name(gpu.index, &gpu.uuid);
-        gpu.reason.as_ref().map(|reason| format!("GPU {name}: {reason}\n"))
+        let words = gpu.reason.as_ref().map(|reason| format!("GPU {name}: {reason}"));
+        words.map(|words| format!("{}\n", plain::line(&words)))
     };
     app.picture.gpus.iter().filter_map(note).collect()
 }

@@ -9,7 +9,6 @@
 
 mod recorder;
 
-use std::ffi::CString;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,13 +16,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use anyhow::{Context, Result};
 use divvy_abi::MAX_DEVICES;
 use divvy_abi::config::Config;
-use divvy_page::now_ns;
 use divvy_page::reader::{UsageFile, read_config};
+use divvy_page::{AttachError, Directory, now_ns};
 use divvy_policy::limit::UuidText;
 
 use self::recorder::{Reading, Recorder};
+use crate::dir::Dir;
 use crate::failure::usage;
-use crate::{daemon, gpus, json, out, set, signals, snapshot};
+use crate::{daemon, gpus, json, out, set, signals};
 
 /// Record what the gates of tenants do, for chrome://tracing or ui.perfetto.dev.
 ///
@@ -201,7 +201,7 @@ fn write(to: &mut impl Write, traced: &[Traced]) -> Result<()> {
 #[derive(Debug)]
 struct Traced {
     name: String,
-    path: CString,
+    dir: Directory,
     usage: Option<UsageFile>,
     rows: Vec<usize>,
     looked_ns: u64,
@@ -210,11 +210,14 @@ struct Traced {
 
 impl Traced {
     fn open(name: String, directory: &Path) -> Result<Self> {
-        let path = snapshot::c_path(directory)?;
         let recorder = Recorder::default();
-        let usage = UsageFile::open(&path)
-            .with_context(|| format!("{} cannot be read", directory.display()))?;
-        Ok(Self { name, path, usage, rows: Vec::new(), looked_ns: 0, recorder })
+        let opened = || {
+            let dir = Dir::open(directory)?.tenant()?;
+            Ok::<_, AttachError>((UsageFile::within(&dir)?, dir))
+        };
+        let (usage, dir) =
+            opened().with_context(|| format!("{} cannot be read", directory.display()))?;
+        Ok(Self { name, dir, usage, rows: Vec::new(), looked_ns: 0, recorder })
     }
 
     /// Takes one reading. Cost: the config, and for each device a `pread` a process and one more.
@@ -225,7 +228,7 @@ impl Traced {
             self.look();
         }
         // A tenant that is gone is traced no further; what was recorded stays.
-        let (Ok(Some(config)), Some(usage)) = (read_config(&self.path), &self.usage) else {
+        let (Ok(Some(config)), Some(usage)) = (read_config(&self.dir), &self.usage) else {
             return;
         };
         for row in &self.rows {
@@ -237,7 +240,7 @@ impl Traced {
     /// Finds devices that have come.
     fn look(&mut self) {
         if self.usage.is_none() {
-            self.usage = UsageFile::open(&self.path).ok().flatten();
+            self.usage = UsageFile::within(&self.dir).ok().flatten();
         }
         let Some(usage) = &self.usage else { return };
         for row in 0..MAX_DEVICES {

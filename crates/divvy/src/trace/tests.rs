@@ -1,5 +1,8 @@
 //! Recorded events of known readings, and a trace of a tenant made of files.
 
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+
 use divvy_abi::config::{GateLine, gate};
 use divvy_page::owner::Owner;
 use divvy_page::reader::{GateEntry, write_config};
@@ -112,8 +115,8 @@ fn a_tenant_of_files_is_traced_from_outside() {
     let base = std::env::temp_dir().join(format!("divvy-trace-{}", std::process::id()));
     let directory = base.join("one");
     std::fs::create_dir_all(&directory).unwrap();
-    let path = snapshot::c_path(&directory).unwrap();
-    write_config(&path, &Config::default()).unwrap();
+    let path = CString::new(directory.as_os_str().as_bytes()).unwrap();
+    write_config(&Directory::open(&path).unwrap(), &Config::default()).unwrap();
     let tenant = Tenant::attach(&path, &ConfigSource::Owner).unwrap();
     let mut traced = [Traced::open("one".to_owned(), &directory).unwrap()];
     let device = Device {

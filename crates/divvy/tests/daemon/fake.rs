@@ -14,7 +14,7 @@ use divvy_abi::config::{Config, GateLine, gate};
 use divvy_abi::usage::Kind;
 use divvy_page::owner::Owner;
 use divvy_page::reader::write_config;
-use divvy_page::{ConfigSource, Device, Row, Tenant, now_ns};
+use divvy_page::{ConfigSource, Device, Directory, Row, Tenant, now_ns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -140,6 +140,11 @@ pub(crate) fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).unwrap()
 }
 
+/// Writes the limits of the tenant in `directory`.
+pub(crate) fn limit(directory: &Path, config: &Config) {
+    write_config(&Directory::open(&c_path(directory)).unwrap(), config).unwrap();
+}
+
 pub(crate) fn named(name: &str) -> Config {
     let mut config = Config::default();
     for (to, from) in config.name.iter_mut().zip(name.bytes()) {
@@ -153,7 +158,7 @@ impl Fake {
     pub(crate) fn idle(root: &Root, name: &str, uuid: u8) -> Self {
         let directory = root.tenants().join(name);
         std::fs::create_dir(&directory).unwrap();
-        write_config(&c_path(&directory), &named(name)).unwrap();
+        limit(&directory, &named(name));
         let tenant = Tenant::attach(&c_path(&directory), &ConfigSource::Owner).unwrap();
         let device = Device {
             uuid: [uuid; 16],

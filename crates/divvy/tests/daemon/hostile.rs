@@ -3,12 +3,12 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
-use divvy_page::reader::write_config;
 use nix::sys::stat::Mode;
 
-use crate::fake::{Fake, Root, c_path, named, take_turns, until};
+use crate::fake::{Daemon, Fake, Root, limit, named, take_turns, until};
 
 fn cut(path: &Path, bytes: u64) {
     std::fs::File::options().write(true).open(path).unwrap().set_len(bytes).unwrap();
@@ -23,7 +23,7 @@ fn bad_files_are_named_and_the_others_take_their_turns() {
         std::fs::create_dir(&path).unwrap();
         path
     };
-    let good = |path: &Path| write_config(&c_path(path), &named("x")).unwrap();
+    let good = |path: &Path| limit(path, &named("x"));
     let fifo = |path: &Path| nix::unistd::mkfifo(path, Mode::S_IRWXU).unwrap();
 
     std::fs::write(tenant("garbage").join("config"), [0x55; 9000]).unwrap();
@@ -62,6 +62,78 @@ fn bad_files_are_named_and_the_others_take_their_turns() {
     }
 }
 
+/// A command's output, which must end by itself.
+fn ends(root: &Root, arguments: &[&str]) -> String {
+    let mut command = root.divvy(arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Ended with the test where it does not.
+    let mut child = Daemon(child);
+    let (mut out, mut err) = (child.0.stdout.take().unwrap(), child.0.stderr.take().unwrap());
+    until(&format!("{arguments:?} ends"), || child.0.try_wait().unwrap().is_some());
+    let mut text = Vec::new();
+    out.read_to_end(&mut text).unwrap();
+    err.read_to_end(&mut text).unwrap();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[test]
+fn nothing_that_lies_there_is_waited_for_or_obeyed_by_a_terminal() {
+    let root = Root::new("shown");
+    let tenant = |name: &str| {
+        let path = root.tenants().join(name);
+        std::fs::create_dir(&path).unwrap();
+        limit(&path, &divvy_abi::config::Config::default());
+        path
+    };
+    let fifo = |path: &Path| nix::unistd::mkfifo(path, Mode::S_IRWXU).unwrap();
+    fifo(&tenant("pipe-owner").join("owner"));
+    std::fs::create_dir(tenant("directory-owner").join("owner")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", tenant("link-owner").join("owner")).unwrap();
+    std::fs::write(tenant("garbled-owner").join("owner"), "\x1b[31m").unwrap();
+    let pipes = tenant("pipes");
+    std::fs::remove_file(pipes.join("config")).unwrap();
+    fifo(&pipes.join("config"));
+    fifo(&tenant("pipe-usage").join("usage"));
+    let command = r#"{"pid":1,"command":["\u001b]0;title\u0007","\u009b31m","\u202e","a\nb"]}"#;
+    std::fs::write(tenant("command").join("owner"), command).unwrap();
+    tenant("name\x1b[31m\nforged: DV000: x");
+    tenant("bidi\u{202e}\u{9b}31m");
+    let _daemon = root.daemon(&[]);
+    let directories = std::fs::read_dir(root.tenants()).unwrap().count();
+    until("all are seen", || {
+        root.view().unwrap()["tenants"].as_array().unwrap().len() == directories
+    });
+
+    let is_plain = |c: char| c == '\n' || divvy_page::reader::is_shown(c);
+    for arguments in [
+        &["ps"][..],
+        &["ps", "--brief"],
+        &["ps", "--json"],
+        &["ps", "--openmetrics"],
+        &["daemon", "--status"],
+        &["daemon", "--status", "--json"],
+        &["set", "nobody", "--pause"],
+        &["set", "name\x1b[31m\nforged: DV000: x", "--weight", "2"],
+        &["top", "--once", "--interval", "0.1"],
+        &["top", "--json", "--interval", "0.1"],
+    ] {
+        let told = ends(&root, arguments);
+        assert!(told.chars().all(is_plain), "{arguments:?}: {told:?}");
+        assert!(!told.lines().any(|line| line.starts_with("forged")), "{arguments:?}: {told}");
+    }
+    let listing = ends(&root, &["ps"]);
+    for name in ["pipe-owner", "directory-owner", "link-owner", "garbled-owner"] {
+        assert!(listing.lines().any(|l| l.starts_with(&format!("{name}: DV067: "))), "{listing}");
+    }
+    for (name, why) in [("pipes", "config is not a regular file"), ("pipe-usage", "usage is not a")]
+    {
+        assert!(
+            listing.lines().any(|l| l.contains(&format!("/{name}: ")) && l.contains(why)),
+            "{listing}"
+        );
+    }
+}
+
 #[test]
 fn files_that_change_under_the_daemon_cost_their_tenant_alone() {
     let root = Root::new("changing");
@@ -90,15 +162,15 @@ fn files_that_change_under_the_daemon_cost_their_tenant_alone() {
     // One that no process has mapped is cut while it is served.
     let plain = root.tenants().join("plain");
     std::fs::create_dir(&plain).unwrap();
-    write_config(&c_path(&plain), &named("plain")).unwrap();
+    limit(&plain, &named("plain"));
     until("it is adopted", || adopted("plain"));
     cut(&plain.join("config"), 0);
 
     until("they are let go", || !["c", "d", "f", "plain"].iter().any(|name| adopted(name)));
     take_turns(&one, &two);
     // Put right, they come back.
-    write_config(&c_path(&others[0].directory), &named("c")).unwrap();
-    write_config(&c_path(&plain), &named("plain")).unwrap();
+    limit(&others[0].directory, &named("c"));
+    limit(&plain, &named("plain"));
     until("they are served again", || adopted("c") && adopted("plain"));
     others.clear();
 }
@@ -168,6 +240,10 @@ fn no_frame_stops_the_turns_or_the_socket() {
         })
         .collect();
     take_turns(&one, &two);
+    // Whoever asks something is answered beside them.
+    for _ in 0..20 {
+        assert!(answer(&root, &hello).contains("\"hello\""));
+    }
     drop(crowd);
     until("it answers again", || answer(&root, &hello).contains("\"hello\""));
     take_turns(&one, &two);

@@ -273,7 +273,7 @@ fn what_a_dead_daemon_left_closed_is_opened() {
     let closed = GateLine { gate: gate::CLOSED, lease_ns: far_ns, ..GateLine::default() };
     fake.owner().set_gate(0, &closed).unwrap();
     fake.owner().set_gate(9, &closed).unwrap();
-    fake.owner().set_any_gate(true).unwrap();
+    fake.owner().raise_any_gate().unwrap();
     let _daemon = root.daemon(&[]);
     until("all gates are open", || {
         let config = fake.owner().read().unwrap();

@@ -26,6 +26,34 @@ fn what_a_killed_process_held_is_free() {
     two.expect("ask 1000", "granted");
 }
 
+/// Whoever looks judges for itself who lives: nobody need ask for memory first.
+#[test]
+fn a_reader_counts_what_the_living_hold() {
+    let scratch = Scratch::new("readers");
+    let (mut one, mut two, mut three) = (Actor::start(), Actor::start(), Actor::start());
+    for (actor, mib) in [(&mut one, 600), (&mut two, 100), (&mut three, 50)] {
+        actor.join(scratch.path());
+        actor.expect(&format!("ask {mib}"), "granted");
+    }
+    one.expect("export 200", "true");
+    two.expect("open", "true");
+    let file = UsageFile::open(&c_path(scratch.path())).expect("readable").expect("there");
+    let totals = || {
+        let totals = file.totals(0);
+        assert!(totals.consistent);
+        (totals.used_bytes / MIB, totals.shared_bytes / MIB)
+    };
+    assert_eq!(totals(), (750, 200));
+    // It held 400 beside what it shares, which another refers to.
+    one.kill();
+    assert_eq!(totals(), (350, 200));
+    two.kill();
+    assert_eq!(totals(), (50, 0));
+    assert_eq!(file.totals(0).peak_bytes, 750 * MIB, "what was stays");
+    three.expect("used", "50");
+    assert_eq!(totals(), (50, 0));
+}
+
 #[test]
 fn parent_killed_while_its_forked_child_lives() {
     let scratch = Scratch::new("fork");

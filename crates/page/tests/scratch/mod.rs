@@ -5,6 +5,8 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use divvy_page::Directory;
+
 /// A path as system calls take it.
 pub(crate) fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).expect("no NUL")
@@ -28,6 +30,11 @@ impl Scratch {
 
     pub(crate) fn c_path(&self) -> CString {
         c_path(&self.0)
+    }
+
+    /// The same, open.
+    pub(crate) fn directory(&self) -> Directory {
+        Directory::open(&self.c_path()).expect("a directory")
     }
 }
 

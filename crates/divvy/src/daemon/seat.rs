@@ -1,0 +1,68 @@
+//! The rows of a scheduler: who sits where, and who leaves for others.
+
+use divvy_abi::MAX_SLOTS;
+
+use super::adopted::{Adopted, Hand, LEAST_SLOTS, MOST_SLOTS};
+use super::quota;
+
+/// One row of samples.
+#[derive(Debug)]
+pub(super) enum Seat {
+    /// Nobody's.
+    Empty,
+    /// Left since the last step.
+    Left,
+    /// A tenant's, with the number of its arrival.
+    Taken(Box<Adopted>, u64),
+}
+
+impl Seat {
+    /// Who sits there.
+    pub(super) fn tenant(&self) -> Option<&Adopted> {
+        match self {
+            Self::Taken(tenant, _) => Some(tenant),
+            Self::Empty | Self::Left => None,
+        }
+    }
+}
+
+/// Lets go of tenants that `stays` does not keep; whether there were any.
+pub(super) fn keep(seats: &mut [Seat], stays: impl Fn(&Hand) -> bool) -> bool {
+    let mut is_any = false;
+    for seat in seats {
+        if seat.tenant().is_some_and(|tenant| !stays(&tenant.hand)) {
+            *seat = Seat::Left;
+            is_any = true;
+        }
+    }
+    is_any
+}
+
+/// Divides among a user's tenants how many slots are looked at, where tenants of all users sit here, so
+/// that none takes the others' time.
+pub(super) fn share_slots(seats: &mut [Seat], is_of_all: bool) {
+    let uids = seats.iter().filter_map(|seat| Some(seat.tenant()?.hand.uid));
+    let held = quota::count(uids);
+    for seat in seats {
+        let Seat::Taken(tenant, _) = seat else { continue };
+        let own = held.get(&tenant.hand.uid).copied().unwrap_or(1);
+        let part = MOST_SLOTS.checked_div(own).unwrap_or(0).clamp(LEAST_SLOTS, MAX_SLOTS);
+        tenant.most_slots = if is_of_all { part } else { MAX_SLOTS };
+    }
+}
+
+/// Takes the seat of one of a user's tenants: of one that nobody runs in, or of the last to come. The
+/// tenant, and how many others of the user sit here.
+pub(super) fn leave_one(seats: &mut [Seat], uid: u32) -> Option<(Box<Adopted>, usize)> {
+    let of_user = |seat: &&mut Seat| seat.tenant().is_some_and(|tenant| tenant.hand.uid == uid);
+    let mut own: Vec<&mut Seat> = seats.iter_mut().filter(of_user).collect();
+    let others = own.len().saturating_sub(1);
+    let last = own.iter_mut().max_by_key(|seat| match &***seat {
+        Seat::Taken(tenant, at) => (!tenant.is_in_use(), *at),
+        Seat::Empty | Seat::Left => (false, 0),
+    })?;
+    match std::mem::replace(&mut **last, Seat::Left) {
+        Seat::Taken(tenant, _) => Some((tenant, others)),
+        Seat::Empty | Seat::Left => None,
+    }
+}
