@@ -38,7 +38,7 @@ fn occupy(address: u64, bytes: u64) -> Option<u64> {
     let mut fresh = 0_u64;
     for granule in first..=last {
         let mut is_new = false;
-        let marked = GRANULES.update(granule, |old| {
+        let marked = GRANULES.update_inline(granule, |old| {
             is_new = old.is_none();
             let count = old.map_or(0, |[count, _]| count);
             Some([count.saturating_add(1), 0])
@@ -60,7 +60,7 @@ fn leave(first: u64, count: u64) -> u64 {
     let mut empty = 0_u64;
     for granule in first..first.saturating_add(count) {
         // Removing needs no memory, so this cannot fail.
-        let _ = GRANULES.update(granule, |old| match old {
+        let _ = GRANULES.update_inline(granule, |old| match old {
             Some([many, rest]) if many > 1 => Some([many.saturating_sub(1), rest]),
             Some(_) => {
                 empty = empty.saturating_add(1);
