@@ -85,7 +85,7 @@ unsafe fn syscall6(number: libc::c_long, a: [usize; 6]) -> isize {
 
 /// # Safety
 /// As [`syscall6`].
-unsafe fn call(number: libc::c_long, a: [usize; 6]) -> Result<usize, Errno> {
+pub(crate) unsafe fn call(number: libc::c_long, a: [usize; 6]) -> Result<usize, Errno> {
     crate::fault::point();
     // SAFETY: passed on to our caller.
     let result = unsafe { syscall6(number, a) };
@@ -98,7 +98,7 @@ unsafe fn call(number: libc::c_long, a: [usize; 6]) -> Result<usize, Errno> {
 
 /// An open descriptor of ours; closed when dropped.
 #[derive(Debug)]
-pub(crate) struct Fd(i32);
+pub(crate) struct Fd(pub(crate) i32);
 
 impl Drop for Fd {
     #[inline(never)]
@@ -108,7 +108,7 @@ impl Drop for Fd {
     }
 }
 
-fn as_arg(value: i32) -> usize {
+pub(crate) fn as_arg(value: i32) -> usize {
     (value as isize).cast_unsigned()
 }
 

@@ -8,7 +8,6 @@
 
 mod absent;
 pub(crate) mod clock;
-pub(crate) mod descriptor;
 mod dlsym;
 pub(crate) mod driver;
 mod elf;
