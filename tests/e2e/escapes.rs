@@ -85,6 +85,8 @@ roads! { GIB;
     descriptors_of_forked_children,
     exported_twice,
     kept_by_a_mapping,
+    detached_primary,
+    destroyed_primary,
 }
 
 roads! { 2 * GIB;
@@ -95,6 +97,10 @@ roads! { 2 * GIB;
     dead_exporters_descriptors,
     executed_with_a_descriptor,
     refused_import,
+    detached_primary_that_was_retained_twice,
+    detached_and_attached,
+    detached_by_two_threads,
+    reset_beside_green_contexts,
 }
 
 #[test]

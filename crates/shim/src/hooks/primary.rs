@@ -64,7 +64,7 @@ pub(crate) fn cuDevicePrimaryCtxRetain(
 }
 
 /// The primary context may have ended: if so, its charges go.
-fn end_primary(ordinal: CUdevice) {
+pub(super) fn end(ordinal: CUdevice) {
     let Next::Count(device) = at(ordinal) else { return };
     let context = device.primary.load(SeqCst);
     if context == 0 || driver::primary_ctx_state(ordinal).is_ok_and(|(_, active)| active) {
@@ -74,7 +74,26 @@ fn end_primary(ordinal: CUdevice) {
         && let Some(words) = CONTEXTS.take(context)
     {
         forget(context, Record::unpack(words));
+        forget_views(|record| record.ordinal == ordinal);
     }
+}
+
+/// The device whose active primary context has this handle: one of those that this process has met.
+pub(super) fn is_of(handle: u64) -> Option<CUdevice> {
+    let record = Record::unpack(CONTEXTS.get(handle)?);
+    let is_known = match at(record.ordinal) {
+        Next::Count(device) => device.primary.load(SeqCst) == handle,
+        Next::Forward | Next::Refuse(_) => false,
+    };
+    (is_known && !record.green).then_some(record.ordinal)
+}
+
+/// Forgets views through green contexts that are gone.
+fn forget_views(which: impl Fn(Record) -> bool) {
+    CONTEXTS.take_if(|_, words| {
+        let record = Record::unpack(words);
+        record.green && which(record)
+    });
 }
 
 /// Releases the primary context.
@@ -84,7 +103,7 @@ pub(crate) fn cuDevicePrimaryCtxRelease_v2(
 ) -> CUresult {
     let result = real.call(dev);
     if result == SUCCESS {
-        end_primary(dev);
+        end(dev);
     }
     result
 }
@@ -96,7 +115,7 @@ pub(crate) fn cuDevicePrimaryCtxRelease(
 ) -> CUresult {
     let result = real.call(dev);
     if result == SUCCESS {
-        end_primary(dev);
+        end(dev);
     }
     result
 }
@@ -108,7 +127,7 @@ pub(crate) fn cuDevicePrimaryCtxReset_v2(
 ) -> CUresult {
     let result = real.call(dev);
     if result == SUCCESS {
-        end_primary(dev);
+        end(dev);
     }
     result
 }
@@ -120,7 +139,7 @@ pub(crate) fn cuDevicePrimaryCtxReset(
 ) -> CUresult {
     let result = real.call(dev);
     if result == SUCCESS {
-        end_primary(dev);
+        end(dev);
     }
     result
 }
@@ -185,11 +204,8 @@ pub(crate) fn cuGreenCtxDestroy(real: real::cuGreenCtxDestroy, green: CUgreenCtx
         let _ = GREENS.insert(handle, [ordinal, one]);
         return result;
     }
-    CONTEXTS.take_if(|_, words| {
-        let record = Record::unpack(words);
-        record.green && record.bytes == handle
-    });
-    end_primary(CUdevice::try_from(ordinal).unwrap_or(0));
+    forget_views(|record| record.bytes == handle);
+    end(CUdevice::try_from(ordinal).unwrap_or(0));
     result
 }
 
@@ -204,13 +220,9 @@ pub(crate) fn cuCtxFromGreenCtx(
         && let Some(context) = pctx.get()
         && let Some([ordinal, _]) = GREENS.get(green.0.addr() as u64)
     {
-        let record = Record {
-            ordinal: CUdevice::try_from(ordinal).unwrap_or(0),
-            green: true,
-            references: 1,
-            bytes: green.0.addr() as u64,
-        };
-        record_new(context.0.addr() as u64, record);
+        let ordinal = CUdevice::try_from(ordinal).unwrap_or(0);
+        let view = Record { green: true, ..Record::new(ordinal, green.0.addr() as u64) };
+        record_new(context.0.addr() as u64, view);
     }
     result
 }
