@@ -3,11 +3,15 @@
 //! other processes, descriptors and contexts, where the program's own account proves nothing: there the
 //! card is asked, from a process that nobody limits.
 
+use std::path::PathBuf;
 use std::process::Command;
 
-use divvy_page::reader::UsageFile;
+use divvy_abi::config::{Config, FLAG_STRICT};
+use divvy_page::reader::{UsageFile, read_config, write_config};
 
-use crate::harness::{GIB, MIB, Machine, Talk, scenarios};
+use crate::harness::{
+    Finished, GIB, MIB, Machine, Talk, build_program, finish, root, scenarios, stage,
+};
 
 scenarios! { "escape", 2 * GIB;
     own_pool,
@@ -126,4 +130,80 @@ fn what_a_descriptor_keeps_is_shown_as_shared() {
         road.go();
     }
     road.ends_well();
+}
+
+/// The plugin that takes memory, which finds the driver as `how` says.
+fn plugin(how: &str) -> PathBuf {
+    let name = format!("libtaker-{}.so", how.to_lowercase());
+    let define = format!("-D{how}");
+    let source = root().join("tests/clients/plugins/taker.c");
+    let driver = stage().join("sim/libcuda.so.1");
+    let mut flags = vec!["-shared", "-fPIC", &define, "-Wl,--no-as-needed"];
+    if how != "OPENED" {
+        flags.push(driver.to_str().expect("a path in UTF-8"));
+    }
+    build_program(&name, &source, &[], &flags)
+}
+
+/// Every way to load a plugin, with every way of the plugin's to find the driver.
+#[track_caller]
+fn plugins_are_limited(scenario: &str, ways: &[&str]) {
+    for how in ways {
+        let machine = Machine::new().limited(GIB);
+        let mut host = machine.scenario("host", scenario);
+        is_closed(&machine, GIB, host.env("PLUGIN", plugin(how)));
+    }
+}
+
+#[test]
+fn plugins() {
+    plugins_are_limited("opened", &["LINKED", "OPENED"]);
+}
+
+#[test]
+fn namespaces() {
+    for scenario in ["in_a_namespace", "in_a_second_namespace", "in_a_used_namespace"] {
+        plugins_are_limited(scenario, &["LINKED", "OPENED"]);
+    }
+}
+
+#[test]
+fn the_driver_in_a_namespace() {
+    let machine = Machine::new().limited(GIB);
+    is_closed(&machine, GIB, &mut machine.scenario("host", "drivers_own_handle"));
+}
+
+/// Plays a scenario of `host` in a strict tenant.
+fn in_a_strict_tenant(machine: Machine, scenario: &str) -> Finished {
+    machine.plays("blocks", "alloc_is_charged");
+    let directory = machine.tenant_directory();
+    let config = read_config(&directory).expect("a config").expect("one was written");
+    let strict = Config { flags: config.flags | FLAG_STRICT, ..config };
+    write_config(&directory, &strict).expect("it can be written");
+    let tenant = machine.tenant();
+    let machine = machine.without("DIVVY_MEMORY").with("DIVVY_TENANT", tenant.display());
+    finish(machine.scenario("host", scenario).env("PLUGIN", plugin("LINKED")))
+}
+
+#[test]
+fn deep_binding_is_refused_in_a_strict_tenant() {
+    let finished = in_a_strict_tenant(Machine::new().limited(GIB), "bound_deeply");
+    assert!(finished.out.contains("refused: DV210"), "{finished}");
+    assert!(finished.err.contains("DV210"), "{finished}");
+}
+
+#[test]
+fn a_namespace_that_cannot_be_limited_is_refused_in_a_strict_tenant_and_told_elsewhere() {
+    let machine = || {
+        let machine = Machine::new().limited(2 * GIB);
+        let copy = machine.home().join("libdivvy.so");
+        std::fs::copy(stage().join("lib/libdivvy.so"), &copy).expect("it can be copied");
+        machine.with("LD_PRELOAD", copy.display())
+    };
+    let refused = in_a_strict_tenant(machine(), "without_the_library");
+    assert!(refused.out.contains("refused: DV210"), "{refused}");
+    let machine = machine();
+    let mut host = machine.scenario("host", "without_the_library");
+    let passed = finish(host.env("PLUGIN", plugin("LINKED")));
+    assert!(passed.err.contains("DV210"), "{passed}");
 }

@@ -44,6 +44,10 @@ fn built() -> &'static Built {
         let versioned = ["-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic", &script];
         library("driver.c", "versioned/libcuda.so.1", &versioned);
         library("second.c", "libsecond.so", &[]);
+        std::fs::create_dir_all(folder.join("deeper")).expect("a folder");
+        library("second.c", "deeper/libneighbour.so", &[]);
+        library("auditor.c", "libauditor.so", &[]);
+        library("caller.c", "deeper/libcaller.so", &["-Wl,-rpath,$ORIGIN", "-ldl"]);
         let place = folder.to_str().expect("a path in UTF-8").to_owned();
         let search = format!("-L{place}");
         library("first.c", "libfirst.so", &["-Wl,--no-as-needed", &search, "-lsecond"]);
@@ -182,6 +186,52 @@ fn searches_start_at_the_caller() {
             ("own", "1"),
         ],
     );
+}
+
+#[test]
+fn a_new_namespace_meets_the_hooks_first() {
+    let answers = answers(limited("client").arg("spaces"));
+    expect(
+        &answers,
+        &[
+            ("thing", "2"),
+            ("cuInit", "libdivvy.so"),
+            ("same", "0"),
+            ("cuDeviceGetPCIBusId", "libcuda.so.1"),
+            ("null", "1"),
+            ("global", "1"),
+            ("closed", "64"),
+        ],
+    );
+    let objects = answers.get("objects").expect("a list");
+    assert!(objects.starts_with("libdivvy.so libc.so.6"), "{objects}");
+    assert!(objects.trim_end().ends_with("libsecond.so libcuda.so.1"), "{objects}");
+}
+
+#[test]
+fn a_namespace_of_a_program_without_a_limit_is_its_own() {
+    let answers = answers(program("client").arg("spaces"));
+    expect(&answers, &[("cuInit", "libcuda.so.1"), ("null", "1"), ("closed", "64")]);
+    let objects = answers.get("objects").expect("a list");
+    assert!(!objects.contains("libdivvy"), "{objects}");
+}
+
+#[test]
+fn auditors_are_left_alone() {
+    let auditor = built().folder.join("libauditor.so");
+    for act in ["by_handle", "searched", "spaces", "found_by_caller"] {
+        let mut audited = limited("client");
+        audited.arg(act).env("LD_AUDIT", &auditor);
+        assert_eq!(run(&mut audited).0, run(limited("client").arg(act)).0, "{act}");
+    }
+}
+
+#[test]
+fn libraries_are_found_by_who_loads_them() {
+    for mut command in [program("client"), limited("client")] {
+        let answers = answers(command.arg("found_by_caller"));
+        expect(&answers, &[("found", "8"), ("main", "1")]);
+    }
 }
 
 #[test]

@@ -11,13 +11,13 @@ use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::{exports, mode, resolve, tables};
+use super::{exports, loader, mode, resolve, tables};
 
 /// The C library's `dlsym` and `dlvsym`, 0 before the first use.
 static REAL_DLSYM: AtomicUsize = AtomicUsize::new(0);
 static REAL_DLVSYM: AtomicUsize = AtomicUsize::new(0);
 
-type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+pub(super) type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
 
 /// The name `cu[A-Z]…` or `nvml…` goes to `$route`, which returns where to jump; all others jump to
@@ -162,14 +162,7 @@ extern "C" fn route_dlvsym(handle: *mut c_void, name: *const c_char) -> usize {
 }
 
 fn real(word: &AtomicUsize, name: &[u8]) -> usize {
-    match word.load(Relaxed) {
-        0 => {
-            let found = resolve::c_library(name).unwrap_or(0);
-            word.store(found, Relaxed);
-            found
-        }
-        address => address,
-    }
+    resolve::in_c_library(word, name).unwrap_or(0)
 }
 
 /// Without a dynamic linker's interface in the process, no name is found.
@@ -183,14 +176,21 @@ fn or_nothing(real: usize) -> usize {
 /// The position of `name`, if it is hooked in this process and the handle names a library.
 fn hooked(handle: *mut c_void, name: *const c_char) -> Option<usize> {
     // RTLD_DEFAULT and RTLD_NEXT search from the caller, and find our export where it should be.
-    if matches!(handle.addr(), 0 | usize::MAX) || name.is_null() {
+    if matches!(handle.addr(), 0 | usize::MAX) {
+        return None;
+    }
+    position(name).filter(|_| mode::is_active())
+}
+
+/// The position of `name`, if there is a hook for it.
+fn position(name: *const c_char) -> Option<usize> {
+    if name.is_null() {
         return None;
     }
     // SAFETY: the program's name for `dlsym`, which reads it too.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     let index = tables::position(tables::hash(name), name)?;
-    tables::hook(index)?;
-    mode::is_active().then_some(index)
+    tables::hook(index).map(|_| index)
 }
 
 unsafe extern "C" fn answer_dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
@@ -213,14 +213,19 @@ unsafe extern "C" fn answer_dlvsym(
     instead_of(found, handle, name)
 }
 
-/// Our hook where `found` is the driver's function of that name, else `found`.
+/// Our hook where `found` is the driver's function of that name, that of our copy where the driver is in
+/// another namespace, else `found`.
 fn instead_of(found: *mut c_void, handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    if found.is_null() {
+    let Some(index) = hooked(handle, name).filter(|_| !found.is_null()) else { return found };
+    if resolve::is_drivers(index, found.addr()) {
+        let hook = tables::hook(index).and_then(exports::address);
+        return hook.map_or(found, core::ptr::with_exposed_provenance_mut);
+    }
+    let real = real(&REAL_DLSYM, b"dlsym");
+    if real == 0 {
         return found;
     }
-    hooked(handle, name)
-        .filter(|index| resolve::is_drivers(*index, found.addr()))
-        .and_then(tables::hook)
-        .and_then(exports::address)
-        .map_or(found, core::ptr::with_exposed_provenance_mut)
+    // SAFETY: the C library's function of that name.
+    let real = unsafe { core::mem::transmute::<usize, Dlsym>(real) };
+    loader::hook_elsewhere(real, (handle, name), (index, found)).unwrap_or(found)
 }

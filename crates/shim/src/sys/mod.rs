@@ -17,6 +17,7 @@ mod exports;
 pub(crate) mod fork;
 mod kernel;
 pub(crate) mod layout;
+mod loader;
 pub(crate) mod log;
 pub(crate) mod map;
 pub(crate) mod mode;
