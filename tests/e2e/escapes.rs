@@ -157,13 +157,13 @@ fn plugins_are_limited(scenario: &str, ways: &[&str]) {
 
 #[test]
 fn plugins() {
-    plugins_are_limited("opened", &["LINKED", "OPENED"]);
+    plugins_are_limited("opened", &["LINKED", "OPENED", "BEHIND"]);
 }
 
 #[test]
 fn namespaces() {
     for scenario in ["in_a_namespace", "in_a_second_namespace", "in_a_used_namespace"] {
-        plugins_are_limited(scenario, &["LINKED", "OPENED"]);
+        plugins_are_limited(scenario, &["LINKED", "OPENED", "BEHIND"]);
     }
 }
 

@@ -82,6 +82,21 @@ pub(super) fn is_drivers(index: usize, address: usize) -> bool {
     known()
 }
 
+/// Whether RTLD_NEXT, asked for the function at `index` by code that comes behind this library, means the
+/// driver's: nothing behind the caller but the driver has one.
+pub(super) fn is_next_for(index: usize, name: &[u8], caller: usize) -> bool {
+    let own = (&raw const REAL).addr();
+    let (mut behind_us, mut behind_caller, mut is_others) = (false, false, false);
+    elf::walk(|object| {
+        let library = Library::of(index);
+        is_others = behind_caller && !library.is(object) && object.function(name).is_some();
+        behind_us |= object.contains(own);
+        behind_caller |= object.contains(caller);
+        is_others || (behind_caller && !behind_us)
+    });
+    behind_us && behind_caller && !is_others && function(index).is_some()
+}
+
 /// Takes the functions of the first library of this kind, or of the one that holds `address`.
 fn fill(library: Library, address: Option<usize>) {
     elf::walk(|object| {
