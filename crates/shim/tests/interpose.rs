@@ -4,9 +4,14 @@
 //! addresses lie that they were given. What hooks then do is tested end to end elsewhere.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+
+use divvy_abi::config::{Config, FLAG_STRICT};
 
 /// Where the library, the driver and the clients lie.
 struct Built {
@@ -154,6 +159,26 @@ fn the_drivers_answers_are_mapped_by_address() {
     assert_eq!(out, wanted);
     let told = err.lines().filter(|line| line.contains("UNCOVERED: cuMemFromTheFuture")).count();
     assert_eq!(told, 1, "named once: {err}");
+}
+
+#[test]
+fn a_strict_tenant_refuses_names_of_memory_families_that_are_not_known() {
+    let directory = built().folder.join("strict");
+    std::fs::create_dir_all(&directory).expect("a folder");
+    std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o700)).expect("a mode");
+    let name = CString::new(directory.as_os_str().as_bytes()).expect("no NUL");
+    let config = Config { flags: FLAG_STRICT, ..Config::default() };
+    divvy_page::reader::write_config(&name, &config).expect("a config");
+    let mut command = program("client");
+    let answers = answers(command.arg("newer").env("DIVVY_TENANT", &directory));
+    expect(
+        &answers,
+        &[
+            ("cuMemFromTheFuture", "null 500 1"),
+            ("cuIpcFromTheFuture", "null 500 1"),
+            ("cuSurfFromTheFuture", "libcuda.so.1 0 0"),
+        ],
+    );
 }
 
 #[test]
