@@ -100,6 +100,7 @@ static struct partner partner(const char *scenario)
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     made.pid = fork();
     if (made.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* it outlives no failed check */
         snprintf(number, sizeof number, "%d", dup(ends[1]));
         setenv("SOCKET", number, 1);
         execl("/proc/self/exe", "road", scenario, NULL);
@@ -510,7 +511,6 @@ static void idler(void)
 {
     int socket = numbered("SOCKET");
     start();
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     CHECK(write(socket, "y", 1) == 1);
     for (;;)
         pause();
