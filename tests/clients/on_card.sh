@@ -33,6 +33,8 @@ answer 3072 total_is_the_limit total_before_any_context oldest_questions_are_ans
 reach 2048 by_explicit_handle by_version by_default_and_next names_that_only_begin_alike by_proc_address hooked_call_by_found_address closed_and_opened_again looked_up_by_many_threads
 life 4096 forked_before_any_call forked_after_start vforked_and_spawned executed_anew many_threads calls_from_destructors no_memory_left
 escape 3072 own_pool dropped_handles per_thread_entry_points graph_nodes captured_allocations arrays mipmaps module_globals library_globals device_heap further_contexts oldest_allocation rounding next_symbol resets exported_descriptors managed_pools
+road 1024 own_handles handles_of_one_address copied_descriptors imported_and_exported_again descriptors_in_flight descriptors_of_forked_children exported_twice kept_by_a_mapping detached_primary destroyed_primary
+road 2048 opener_of_a_dead_exporters exports_beside_frees more_than_the_table_holds dead_exporters_descriptors executed_with_a_descriptor detached_primary_that_was_retained_twice detached_and_attached detached_by_two_threads reset_beside_green_contexts
 old 3072 first_alloc_and_free first_pitched_alloc first_arrays fat_binary_is_charged second_add_node third_add_node
 hot 4096 many_live_blocks refusals_do_not_wait
 PLAN
@@ -54,7 +56,7 @@ play() {
     log=$out/$client-$scenario.txt
     env LD_PRELOAD="$library" DIVVY_MEMORY=$bytes EXPECT_LIMIT=$bytes TMPDIR="$home" DIVVY_LOG=warn \
         CUDA_DEVICE_MEMORY_SHARED_CACHE="$home/tenant.cache" \
-        timeout -k 2 40 "$out/bin/$client" "$scenario" >"$log" 2>&1
+        timeout -k 2 40 "$out/bin/$client" "$scenario" < <(yes) >"$log" 2>&1
     code=$?
     rm -rf "$home"
     case $code in

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -35,6 +36,7 @@ static pid_t partner(const char *scenario, int pipes[2][2])
     setenv("TO_PARTNER", number, 1);
     pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* it outlives no failed check */
         execl("/proc/self/exe", "share", scenario, NULL);
         _exit(127);
     }
@@ -261,6 +263,7 @@ static pid_t connected(const char *scenario, int *socket)
     setenv("SOCKET", number, 1);
     pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(ends[0]);
         execl("/proc/self/exe", "share", scenario, NULL);
         _exit(127);

@@ -91,7 +91,7 @@ pub mod shared {
     pub const ROW: usize = 4;
     /// `u64`: charged bytes.
     pub const BYTES: usize = 8;
-    /// 64 bytes: the IPC handle.
+    /// 64 bytes: the IPC handle, or a descriptor's mark.
     pub const HANDLE: usize = 16;
     /// 128 bytes: one bit for each slot that refers to it.
     pub const USERS: usize = 80;

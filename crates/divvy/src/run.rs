@@ -64,7 +64,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Fail::Closed)]
     fail: Fail,
 
-    /// Refuse driver functions of the memory families that this version does not know
+    /// Refuse driver functions of the memory families that this version does not know, and libraries
+    /// loaded where Divvy is not met first (RTLD_DEEPBIND)
     #[arg(long)]
     strict: bool,
 

@@ -9,6 +9,7 @@ use divvy_abi::usage::SHARED_SLOT;
 use divvy_policy::ledger::{Admission, Slots as _, held_bytes};
 
 use crate::error::AttachError;
+use crate::slot::ForkPage;
 use crate::sys::{self, Fd, Lock};
 use crate::usage::Usage;
 
@@ -56,15 +57,22 @@ pub(crate) struct World<'a> {
     /// A description for reaping, whose admission lock is held.
     fd: Option<&'a Fd>,
     usage: Usage,
+    fork: ForkPage,
     me: usize,
     row: usize,
     deadline_ns: u64,
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(fd: Option<&'a Fd>, usage: Usage, me: usize, row: usize) -> Self {
+    pub(crate) fn new(
+        fd: Option<&'a Fd>,
+        usage: Usage,
+        fork: ForkPage,
+        me: usize,
+        row: usize,
+    ) -> Self {
         let deadline_ns = sys::now_ns().saturating_add(PATIENCE_NS);
-        Self { fd, usage, me, row, deadline_ns }
+        Self { fd, usage, fork, me, row, deadline_ns }
     }
 }
 
@@ -73,7 +81,7 @@ impl Admission for World<'_> {
         if let Some(fd) = self.fd {
             crate::slot::reap(fd, &self.usage, self.me, self.row);
             if held_bytes(self.usage.line(self.row).held_word(SHARED_SLOT)) != 0 {
-                crate::shared::collect(&self.usage);
+                crate::shared::settle(&self.usage, &self.fork, self.me);
             }
         }
     }

@@ -4,9 +4,9 @@
 //! sees; then [`Tenant::ask`] before the driver is called, [`Tenant::give_back`] after a free or a
 //! failure, [`Tenant::hold`] for what the driver took unasked; [`Tenant::used_bytes`] and
 //! [`Tenant::processes`] for answers; [`Tenant::export_shared`], [`Tenant::open_shared`],
-//! [`Tenant::close_shared`] for memory that processes share; [`Tenant::any_gate`], [`Tenant::share`]
-//! and [`Tenant::meet_file`] for the compute share. An owner: [`reader`] and [`owner`], in a
-//! [`Directory`] that was opened once.
+//! [`Tenant::close_shared`] and [`mark`] for memory that processes share; [`Tenant::any_gate`],
+//! [`Tenant::share`] and [`Tenant::meet_file`] for the compute share. An owner: [`reader`] and [`owner`],
+//! in a [`Directory`] that was opened once.
 //!
 //! Asking costs tens of nanoseconds and takes no lock until the limit is reached. Promises: a safe API; no allocation,
 //! no panic, no libc call (system calls are made directly, so `errno` stays the program's and no
@@ -33,6 +33,7 @@ mod fault;
 mod file;
 mod gates;
 mod live;
+pub mod mark;
 mod meet;
 pub mod owner;
 mod process;
@@ -51,5 +52,6 @@ pub use error::{AttachError, File};
 pub use meet::MeetFile;
 pub use process::{effective_uid, pid_namespace};
 pub use share::{Share, Sleeper};
+pub use shared::SharedEntry;
 pub use sys::{Errno, now_ns};
 pub use tenant::{ConfigSource, Device, ProcessUse, Request, Row, Tenant};

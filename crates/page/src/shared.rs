@@ -1,60 +1,148 @@
-//! Memory shared by legacy IPC or by descriptor: charged once, while any living process refers to it.
+//! Memory shared by legacy IPC or by descriptor: charged once, while any living process refers to it or
+//! a descriptor keeps it.
 //!
-//! An exporter's charge moves to the pseudo slot, with an entry keyed by 64 bytes (legacy IPC's handle)
-//! and one bit for each slot that refers to it. When the last one lets go or dies, the charge goes.
+//! An exporter's charge moves to the pseudo slot, with an entry keyed by 64 bytes (legacy IPC's handle,
+//! or a [`mark`]'s) and one bit for each slot that refers to it. A process counts what it refers to, in
+//! words that a forked child finds zero, and its bit stands while it counts any: letting go of what was
+//! opened never takes away what was exported. When the last one lets go or dies, the charge goes, unless
+//! the entry has a mark that is held: then a descriptor keeps the memory, whoever has it.
 //!
 //! Entries and the pseudo slot change under the admission lock only, but for one thing: who clears a
 //! dead slot takes its bits away at once. The table alone is the truth; [`collect`] frees what nobody
 //! refers to and sets the pseudo slot to the sum of the rest, so a process killed between two steps
 //! leaves nothing that the next one does not mend.
 
+use core::ffi::CStr;
 use core::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::usage::{self, Kind, MAX_SHARED, SHARED_SLOT, shared};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
 use divvy_policy::ledger::{self, Slots as _, held_bytes};
 
-use crate::fault;
+use crate::admission::Held;
+use crate::mark::{self, Asker};
+use crate::slot::ForkPage;
+use crate::sys::Fd;
+use crate::tenant::{Row, Tenant};
 use crate::usage::Usage;
+use crate::{fault, file};
 
 /// The 64 bytes of a `CUipcMemHandle`, as words.
-pub(crate) type Handle = [u64; 8];
+type Handle = [u64; 8];
 
-pub(crate) fn handle(bytes: &[u8; 64]) -> Handle {
+/// An entry that this process refers to; it stays what it is until [`Tenant::close_shared`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharedEntry(u16);
+
+impl SharedEntry {
+    /// Its number, below [`MAX_SHARED`].
+    pub fn number(self) -> u64 {
+        u64::from(self.0)
+    }
+
+    /// The entry that had this number.
+    pub fn of(number: u64) -> Self {
+        Self((number % MAX_SHARED as u64) as u16)
+    }
+}
+
+impl Tenant {
+    /// Moves the charge of memory that this process exports to where all who refer to it share it.
+    /// `None` when the handle is known already or there is no room: the charge then stays.
+    pub fn export_shared(
+        &self,
+        handle: &[u8; 64],
+        row: Row,
+        bytes: u64,
+        kind: Kind,
+    ) -> Option<SharedEntry> {
+        let handle = words(handle);
+        self.with_lock(|usage, fork, me| {
+            settle(usage, fork, me);
+            if find(usage, &handle).is_some() {
+                return None;
+            }
+            let entry = (0..MAX_SHARED).find(|entry| !is_in_use(usage, *entry))?;
+            fork.references(entry).store(1, SeqCst);
+            export(usage, entry, &handle, (row.index(), me), bytes, kind);
+            Some(SharedEntry::of(entry as u64))
+        })
+        .ok()
+        .flatten()
+    }
+
+    /// Refers to memory that a process of this tenant exported; `None` when none did. Call it before
+    /// the driver opens the handle, so that the charge cannot go meanwhile.
+    pub fn open_shared(&self, handle: &[u8; 64]) -> Option<SharedEntry> {
+        let handle = words(handle);
+        self.with_lock(|usage, fork, me| {
+            let entry = find(usage, &handle)?;
+            fork.references(entry).fetch_add(1, SeqCst);
+            let (word, bit) = usage.shared_user(entry, me);
+            word.fetch_or(bit, SeqCst);
+            // The exporter may have died between its entry and the charge.
+            collect(usage);
+            Some(SharedEntry::of(entry as u64))
+        })
+        .ok()
+        .flatten()
+    }
+
+    /// Takes back one [`Tenant::export_shared`] or [`Tenant::open_shared`]. Without the lock the charge
+    /// goes a moment late, with this process's next one.
+    pub fn close_shared(&self, entry: SharedEntry) {
+        let less = |count: u32| count.checked_sub(1);
+        let references = self.references(usize::from(entry.0));
+        let before = references.fetch_update(SeqCst, SeqCst, less);
+        if before == Ok(1) {
+            let _ = self.with_lock(settle);
+        }
+    }
+
+    /// Bytes of exported memory that is still referred to or kept by a descriptor.
+    pub fn shared_bytes(&self, row: Row) -> u64 {
+        held_bytes(self.usage().line(row.index()).held_word(SHARED_SLOT))
+    }
+}
+
+fn words(bytes: &[u8; 64]) -> Handle {
     core::array::from_fn(|index| {
         let part = bytes.get(8 * index..8 * index + 8).and_then(|part| part.first_chunk());
         u64::from_ne_bytes(part.copied().unwrap_or_default())
     })
 }
 
+fn handle_of(usage: &Usage, entry: usize) -> Handle {
+    usage.read_words::<8>(usage::shared_at(entry) + shared::HANDLE)
+}
+
 fn find(usage: &Usage, handle: &Handle) -> Option<usize> {
-    (0..MAX_SHARED).find(|entry| {
-        let at = usage::shared_at(*entry);
-        is_in_use(usage, *entry) && usage.read_words::<8>(at + shared::HANDLE) == *handle
-    })
+    in_use(usage).find(|entry| handle_of(usage, *entry) == *handle)
 }
 
 fn is_in_use(usage: &Usage, entry: usize) -> bool {
     usage.u32_at(usage::shared_at(entry) + shared::STATE).load(SeqCst) != 0
 }
 
-/// Enters `handle` with `user` as its first referrer and moves `bytes` from the user's charge to the
-/// pseudo slot. False when it was there already or the table is full: the charge then stays.
-pub(crate) fn export(
+fn in_use(usage: &Usage) -> impl Iterator<Item = usize> {
+    (0..MAX_SHARED).filter(|entry| is_in_use(usage, *entry))
+}
+
+fn free(usage: &Usage, entry: usize) {
+    fault::point();
+    usage.u32_at(usage::shared_at(entry) + shared::STATE).store(0, SeqCst);
+}
+
+/// Enters `handle` with its user as the first referrer and moves `bytes` from the user's charge to the
+/// pseudo slot.
+fn export(
     usage: &Usage,
+    entry: usize,
     handle: &Handle,
-    row: usize,
-    user: usize,
+    (row, user): (usize, usize),
     bytes: u64,
     kind: Kind,
-) -> bool {
-    collect(usage);
-    if find(usage, handle).is_some() {
-        return false;
-    }
-    let Some(entry) = (0..MAX_SHARED).find(|entry| !is_in_use(usage, *entry)) else {
-        return false;
-    };
+) {
     let at = usage::shared_at(entry);
     usage.u32_at(at + shared::ROW).store(u32::try_from(row).unwrap_or(0), SeqCst);
     usage.u64_at(at + shared::BYTES).store(bytes, SeqCst);
@@ -68,31 +156,20 @@ pub(crate) fn export(
     collect(usage);
     ledger::give_back(&usage.line(row), user, bytes);
     usage.take_kind(row, user, kind, bytes);
-    true
 }
 
-/// Adds `user` to the referrers of `handle`; false when nobody of this tenant exported it.
-pub(crate) fn open(usage: &Usage, handle: &Handle, user: usize) -> bool {
-    let Some(entry) = find(usage, handle) else { return false };
-    let (word, bit) = usage.shared_user(entry, user);
-    word.fetch_or(bit, SeqCst);
-    // The exporter may have died between its entry and the charge.
+/// Lets go of what this process counts no reference to any more, and [`collect`]s. The caller holds the
+/// admission lock.
+pub(crate) fn settle(usage: &Usage, fork: &ForkPage, me: usize) {
+    in_use(usage)
+        .filter(|entry| fork.references(*entry).load(SeqCst) == 0)
+        .for_each(|entry| drop_user(usage, entry, me));
     collect(usage);
-    true
-}
-
-/// Takes `user` from the referrers of `handle`; [`collect`] takes the charge with the last one.
-pub(crate) fn close(usage: &Usage, handle: &Handle, user: usize) {
-    if let Some(entry) = find(usage, handle) {
-        drop_user(usage, entry, user);
-    }
 }
 
 /// Takes a dead process's slot from every entry. The caller holds the slot's lock.
 pub(crate) fn forget_user(usage: &Usage, user: usize) {
-    (0..MAX_SHARED)
-        .filter(|entry| is_in_use(usage, *entry))
-        .for_each(|entry| drop_user(usage, entry, user));
+    in_use(usage).for_each(|entry| drop_user(usage, entry, user));
 }
 
 fn drop_user(usage: &Usage, entry: usize, user: usize) {
@@ -101,16 +178,50 @@ fn drop_user(usage: &Usage, entry: usize, user: usize) {
     word.fetch_and(!bit, SeqCst);
 }
 
+/// A process has joined. Where nobody else lives, entries that no mark keeps are over, also those whose
+/// mark this process can never ask for: of a container that is gone, with device files of its own.
+pub(crate) fn begin(fd: &Fd, usage: &Usage, me: usize, path: &CStr, identity: (u64, u64)) {
+    if in_use(usage).next().is_none() || crate::slot::others_live(fd, usage, me) {
+        return;
+    }
+    // A description of its own: closing it must not end the slot's lock.
+    let Ok(lock_fd) = file::reopen_usage(path, identity.0, identity.1) else { return };
+    let Ok(_held) = Held::on(&lock_fd) else { return };
+    if crate::slot::others_live(fd, usage, me) {
+        return;
+    }
+    let mut is_kept = [false; MAX_SHARED];
+    for _ in 0..2 {
+        mark::for_each_listed(|key| {
+            let is_its = |entry: &usize| {
+                mark::in_handle(&handle_of(usage, *entry)).is_some_and(|mark| mark.1 == key)
+            };
+            if let Some(kept) = in_use(usage).find(is_its).and_then(|it| is_kept.get_mut(it)) {
+                *kept = true;
+            }
+        });
+    }
+    in_use(usage)
+        .filter(|entry| is_kept.get(*entry) == Some(&false))
+        .for_each(|entry| free(usage, entry));
+    collect(usage);
+}
+
 /// Frees the entries nobody refers to and sets what the pseudo slot holds to the sum of the others.
 /// The caller holds the admission lock.
-pub(crate) fn collect(usage: &Usage) {
+fn collect(usage: &Usage) {
     let mut sums = [0_u64; MAX_DEVICES];
-    for entry in (0..MAX_SHARED).filter(|entry| is_in_use(usage, *entry)) {
+    let mut asker = Asker::default();
+    // Where nobody can tell, the memory may live.
+    let mut is_kept = |entry: usize| {
+        mark::in_handle(&handle_of(usage, entry))
+            .is_some_and(|(file, key)| asker.is_held(file, key) != Some(false))
+    };
+    for entry in in_use(usage) {
         let at = usage::shared_at(entry);
         let users = usage.read_words::<{ MAX_SLOTS / 64 }>(at + shared::USERS);
-        if users.iter().all(|word| *word == 0) {
-            fault::point();
-            usage.u32_at(at + shared::STATE).store(0, SeqCst);
+        if users.iter().all(|word| *word == 0) && !is_kept(entry) {
+            free(usage, entry);
             continue;
         }
         let row = usage.u32_at(at + shared::ROW).load(SeqCst) as usize;

@@ -10,7 +10,7 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use divvy_abi::MAX_SLOTS;
-use divvy_abi::usage::{self, SHARED_SLOT, slot, state};
+use divvy_abi::usage::{self, MAX_SHARED, SHARED_SLOT, slot, state};
 use divvy_policy::ledger::{Slots as _, held_bytes};
 
 use crate::admission::PATIENCE_NS;
@@ -52,9 +52,14 @@ impl ForkPage {
     }
 
     fn word(&self, index: usize) -> &'static AtomicU32 {
-        // SAFETY: `index` is 0 or 1 (private callers below), inside the page, aligned; the page is
-        // never taken down and only accessed atomically.
-        unsafe { AtomicU32::from_ptr(self.0.wrapping_add(4 * (index & 1)).cast()) }
+        // SAFETY: the word is one of the page's 1,024, so inside it and aligned; the page is never taken
+        // down and only accessed atomically.
+        unsafe { AtomicU32::from_ptr(self.0.wrapping_add(4 * (index % 1024)).cast()) }
+    }
+
+    /// How often this process refers to an entry of the table of shared memory.
+    pub(crate) fn references(&self, entry: usize) -> &'static AtomicU32 {
+        self.word(2 + entry % MAX_SHARED)
     }
 
     /// This process's slot; 0 when it has none yet.
@@ -112,6 +117,7 @@ pub(crate) fn claim(
         }
         usage.set_slot_state(index, state::LIVE);
         fork.set_slot(index);
+        crate::shared::begin(&fd, usage, index, path, identity);
         Ok(index)
     })
 }

@@ -97,7 +97,7 @@ pub(crate) unsafe fn call(number: libc::c_long, a: [usize; 6]) -> Result<usize, 
 
 /// An open descriptor of ours; closed when dropped.
 #[derive(Debug)]
-pub(crate) struct Fd(i32);
+pub(crate) struct Fd(pub(crate) i32);
 
 impl Fd {
     /// Of what a call that opens something has answered, which nobody else has.

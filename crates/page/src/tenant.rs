@@ -302,7 +302,7 @@ impl Tenant {
             }
         }
         let _held = fd.as_ref().map(Held::on).transpose()?;
-        let mut world = World::new(fd.as_ref(), self.usage, me, row.index());
+        let mut world = World::new(fd.as_ref(), self.usage, self.fork, me, row.index());
         Ok(ledger::admit(line, me, bytes, limit, &mut world))
     }
 
@@ -345,7 +345,7 @@ impl Tenant {
             if held_bytes(line.held_word(SHARED_SLOT)) != 0
                 && let Some(_held) = Held::at_once(&fd)
             {
-                crate::shared::collect(&self.usage);
+                crate::shared::settle(&self.usage, &self.fork, me);
             }
         }
         ledger::used_bytes(&line)
@@ -400,42 +400,23 @@ impl Tenant {
         count
     }
 
-    /// Moves the charge of memory exported by legacy IPC to where all who refer to it share it.
-    pub fn export_shared(&self, handle: &[u8; 64], row: Row, bytes: u64, kind: Kind) -> bool {
-        self.with_lock(|me| {
-            let handle = crate::shared::handle(handle);
-            crate::shared::export(&self.usage, &handle, row.index(), me, bytes, kind)
-        })
-        .unwrap_or(false)
-    }
-
-    /// Refers to memory that a process of this tenant exported; false when none did. Call it before
-    /// the driver opens the handle, so that the charge cannot go meanwhile.
-    pub fn open_shared(&self, handle: &[u8; 64]) -> bool {
-        self.with_lock(|me| crate::shared::open(&self.usage, &crate::shared::handle(handle), me))
-            .unwrap_or(false)
-    }
-
-    /// Lets go of exported memory; the last one's charge goes with it.
-    pub fn close_shared(&self, handle: &[u8; 64]) {
-        let handle = crate::shared::handle(handle);
-        let close = |me| {
-            crate::shared::close(&self.usage, &handle, me);
-            crate::shared::collect(&self.usage);
-        };
-        if self.with_lock(close).is_err()
-            && let Ok(me) = self.me()
-        {
-            // Without the lock the charge goes a moment late, with the next one who has it.
-            crate::shared::close(&self.usage, &handle, me);
-        }
-    }
-
-    fn with_lock<T>(&self, act: impl FnOnce(usize) -> T) -> Result<T, AttachError> {
+    /// Runs `act` with this process's slot, under the admission lock.
+    pub(crate) fn with_lock<T>(
+        &self,
+        act: impl FnOnce(&Usage, &ForkPage, usize) -> T,
+    ) -> Result<T, AttachError> {
         let me = self.me()?;
         let fd = self.reopen()?;
         let _held = Held::on(&fd)?;
-        Ok(act(me))
+        Ok(act(&self.usage, &self.fork, me))
+    }
+
+    pub(crate) fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    pub(crate) fn references(&self, entry: usize) -> &'static AtomicU32 {
+        self.fork.references(entry)
     }
 
     pub(crate) fn usage_path(&self) -> Path {
@@ -456,11 +437,5 @@ impl Tenant {
     fn count_refusal(&self, row: Row, me: usize) {
         let at = usage::line_at(row.index(), me) + line::REFUSALS;
         self.usage.u64_at(at).fetch_add(1, Relaxed);
-    }
-
-    /// Bytes of memory exported by this tenant's processes that are still referred to.
-    pub fn shared_bytes(&self, row: Row) -> u64 {
-        use divvy_policy::ledger::Slots as _;
-        held_bytes(self.usage.line(row.index()).held_word(SHARED_SLOT))
     }
 }

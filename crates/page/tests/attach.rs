@@ -51,11 +51,11 @@ fn two_attachments_of_one_directory_share_the_limit() {
     assert_eq!(two.ask(row, 40 * MIB, Kind::Block, limit), refused);
     assert_eq!(two.ask(row, 30 * MIB, Kind::Block, limit), Request::Granted);
     let handle = [9; 64];
-    assert!(one.export_shared(&handle, row, 70 * MIB, Kind::Block));
-    assert!(two.open_shared(&handle));
+    let exported = one.export_shared(&handle, row, 70 * MIB, Kind::Block).unwrap();
+    let opened = two.open_shared(&handle).unwrap();
     assert_eq!((one.own_bytes(row), one.shared_bytes(row)), (0, 70 * MIB));
-    one.close_shared(&handle);
+    one.close_shared(exported);
     assert_eq!(one.shared_bytes(row), 70 * MIB);
-    two.close_shared(&handle);
+    two.close_shared(opened);
     assert_eq!(two.used_bytes(row), 30 * MIB);
 }

@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::FLAG_FAIL_OPEN;
 use divvy_abi::config::FLAG_STRICT;
-use divvy_page::{AttachError, ConfigSource, Tenant};
+use divvy_page::{AttachError, ConfigSource, SharedEntry, Tenant};
 
 use self::limits::Place;
 use self::reason::Reason;
@@ -83,6 +83,21 @@ pub(crate) fn is_strict() -> bool {
     match standing() {
         Standing::Member(tenant) => tenant.config().flags & FLAG_STRICT != 0,
         Standing::Closed(_) | Standing::Open => false,
+    }
+}
+
+/// Refers to memory another process of the tenant exported; see [`Tenant::open_shared`].
+pub(crate) fn open_shared(handle: &[u8; 64]) -> Option<SharedEntry> {
+    match standing() {
+        Standing::Member(tenant) => tenant.open_shared(handle),
+        Standing::Closed(_) | Standing::Open => None,
+    }
+}
+
+/// Lets go of exported memory.
+pub(crate) fn close_shared(entry: SharedEntry) {
+    if let Standing::Member(tenant) = standing() {
+        tenant.close_shared(entry);
     }
 }
 

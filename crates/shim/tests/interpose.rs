@@ -4,9 +4,14 @@
 //! addresses lie that they were given. What hooks then do is tested end to end elsewhere.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+
+use divvy_abi::config::{Config, FLAG_STRICT};
 
 /// Where the library, the driver and the clients lie.
 struct Built {
@@ -44,6 +49,10 @@ fn built() -> &'static Built {
         let versioned = ["-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic", &script];
         library("driver.c", "versioned/libcuda.so.1", &versioned);
         library("second.c", "libsecond.so", &[]);
+        std::fs::create_dir_all(folder.join("deeper")).expect("a folder");
+        library("second.c", "deeper/libneighbour.so", &[]);
+        library("auditor.c", "libauditor.so", &[]);
+        library("caller.c", "deeper/libcaller.so", &["-Wl,-rpath,$ORIGIN", "-ldl"]);
         let place = folder.to_str().expect("a path in UTF-8").to_owned();
         let search = format!("-L{place}");
         library("first.c", "libfirst.so", &["-Wl,--no-as-needed", &search, "-lsecond"]);
@@ -153,6 +162,27 @@ fn the_drivers_answers_are_mapped_by_address() {
 }
 
 #[test]
+fn a_strict_tenant_refuses_names_of_memory_families_that_are_not_known() {
+    let directory = built().folder.join("strict");
+    std::fs::create_dir_all(&directory).expect("a folder");
+    std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o700)).expect("a mode");
+    let name = CString::new(directory.as_os_str().as_bytes()).expect("no NUL");
+    let config = Config { flags: FLAG_STRICT, ..Config::default() };
+    let opened = divvy_page::Directory::open(&name).expect("it was made");
+    divvy_page::reader::write_config(&opened, &config).expect("a config");
+    let mut command = program("client");
+    let answers = answers(command.arg("newer").env("DIVVY_TENANT", &directory));
+    expect(
+        &answers,
+        &[
+            ("cuMemFromTheFuture", "null 500 1"),
+            ("cuIpcFromTheFuture", "null 500 1"),
+            ("cuSurfFromTheFuture", "libcuda.so.1 0 0"),
+        ],
+    );
+}
+
+#[test]
 fn the_passive_driver_answers_for_itself() {
     let (out, err) = run(program("client").arg("by_driver").env("DIVVY_LOG", "debug"));
     assert!(!out.contains("libdivvy"), "{out}");
@@ -182,6 +212,52 @@ fn searches_start_at_the_caller() {
             ("own", "1"),
         ],
     );
+}
+
+#[test]
+fn a_new_namespace_meets_the_hooks_first() {
+    let answers = answers(limited("client").arg("spaces"));
+    expect(
+        &answers,
+        &[
+            ("thing", "2"),
+            ("cuInit", "libdivvy.so"),
+            ("same", "0"),
+            ("cuDeviceGetPCIBusId", "libcuda.so.1"),
+            ("null", "1"),
+            ("global", "1"),
+            ("closed", "64"),
+        ],
+    );
+    let objects = answers.get("objects").expect("a list");
+    assert!(objects.starts_with("libdivvy.so libc.so.6"), "{objects}");
+    assert!(objects.trim_end().ends_with("libsecond.so libcuda.so.1"), "{objects}");
+}
+
+#[test]
+fn a_namespace_of_a_program_without_a_limit_is_its_own() {
+    let answers = answers(program("client").arg("spaces"));
+    expect(&answers, &[("cuInit", "libcuda.so.1"), ("null", "1"), ("closed", "64")]);
+    let objects = answers.get("objects").expect("a list");
+    assert!(!objects.contains("libdivvy"), "{objects}");
+}
+
+#[test]
+fn auditors_are_left_alone() {
+    let auditor = built().folder.join("libauditor.so");
+    for act in ["by_handle", "searched", "spaces", "found_by_caller"] {
+        let mut audited = limited("client");
+        audited.arg(act).env("LD_AUDIT", &auditor);
+        assert_eq!(run(&mut audited).0, run(limited("client").arg(act)).0, "{act}");
+    }
+}
+
+#[test]
+fn libraries_are_found_by_who_loads_them() {
+    for mut command in [program("client"), limited("client")] {
+        let answers = answers(command.arg("found_by_caller"));
+        expect(&answers, &[("found", "8"), ("main", "1")]);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// How long any one line may take before the process counts as hung.
@@ -61,6 +61,15 @@ impl Talk {
     /// The next line.
     pub(crate) fn line(&self) -> String {
         self.line_within(PATIENCE).unwrap_or_else(|| panic!("{}: no further line", self.what))
+    }
+
+    /// The next line; none when its output has ended.
+    pub(crate) fn next_line(&self) -> Option<String> {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("{}: no further line", self.what),
+        }
     }
 
     /// The next line, which must be `wanted`.

@@ -23,7 +23,7 @@ const SIZE_BYTES: u64 = 300_000;
 /// Newest glibc symbol version it may ask for on x86-64.
 const GLIBC: (u32, u32) = (2, 17);
 /// Exported beside the hooked entry points.
-const LOADER: [&str; 2] = ["dlsym", "dlvsym"];
+const LOADER: [&str; 4] = ["dlmopen", "dlopen", "dlsym", "dlvsym"];
 /// The same of the arm64 file, whose instructions are all four bytes long.
 const ARM64_BYTES: u64 = 310_000;
 /// Most pointers the loader must move at each start. A table of hooks would have hundreds, so it holds
@@ -126,7 +126,7 @@ pub(crate) fn check_aarch64() -> Result<Vec<Finding>> {
             holds: library.loaded_bytes <= ARM64_BYTES,
         },
         needed(&library).of("arm64: libraries needed (libc.so.6, ld-linux)"),
-        exports(&library).of("arm64: exports (the hooked entries, dlsym, dlvsym)"),
+        exports(&library).of("arm64: exports (the hooked entries, dlmopen, dlopen, dlsym, dlvsym)"),
         Finding {
             what: "arm64: imports beyond those of x86-64 and getauxval (none)",
             found: some(&beyond),
@@ -212,7 +212,7 @@ fn exports(library: &Library) -> Finding {
     let surplus: Vec<_> = found.difference(&wanted).copied().collect();
     let missing: Vec<_> = wanted.difference(&found).copied().collect();
     Finding {
-        what: "exports (the hooked entries, dlsym, dlvsym)",
+        what: "exports (the hooked entries, dlmopen, dlopen, dlsym, dlvsym)",
         found: format!(
             "{} of {}; surplus: {}; missing: {}",
             found.intersection(&wanted).count(),

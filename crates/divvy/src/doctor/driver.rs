@@ -12,17 +12,22 @@ use super::{Finding, Reason};
 use crate::{elf, gpus, install};
 
 /// Families in which an unknown name may take memory or work past the limits.
-const SENSITIVE: [&str; 10] = [
-    "cuMem",
+const SENSITIVE: [&str; 15] = [
     "cuArray",
-    "cuGraph",
-    "cuLibrary",
-    "cuModule",
     "cuCtx",
+    "cuDevicePrimaryCtx",
+    "cuGraph",
     "cuGreen",
+    "cuImport",
+    "cuIpc",
+    "cuKernel",
     "cuLaunch",
-    "cuMulticast",
+    "cuLibrary",
     "cuLogicalEndpoint",
+    "cuMem",
+    "cuMipmappedArray",
+    "cuModule",
+    "cuMulticast",
 ];
 
 /// What a limit of memory needs hooked.

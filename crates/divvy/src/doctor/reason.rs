@@ -38,6 +38,7 @@ reasons! {
     ShimNeeds = 11, "what libdivvy.so itself needs in order to load";
     Preload = 12, "LD_PRELOAD and /etc/ld.so.preload";
     OtherSharer = 13, "another library that limits GPUs is preloaded";
+    Auditors = 14, "LD_AUDIT, whose libraries the loader keeps apart from what is preloaded";
     StaticProgram = 20, "the program is statically linked, and nothing can be preloaded into it";
     MuslProgram = 21, "the program uses musl, and the driver and libdivvy.so need glibc";
     SetUserId = 22, "the program changes its user at start, and the loader then ignores LD_PRELOAD";

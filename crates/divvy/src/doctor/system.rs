@@ -18,6 +18,7 @@ pub(super) fn look() -> Vec<Finding> {
         &std::env::var("LD_PRELOAD").unwrap_or_default(),
         &read("/etc/ld.so.preload"),
     ));
+    findings.extend(auditors(&std::env::var("LD_AUDIT").unwrap_or_default()));
     findings.push(mps());
     findings.extend(mig());
     findings
@@ -145,6 +146,16 @@ fn other_sharer(path: &str) -> Option<&'static str> {
     }
 }
 
+/// The loader gives each of its auditors a namespace of its own, without what is preloaded.
+fn auditors(variable: &str) -> Option<Finding> {
+    (!variable.is_empty()).then(|| {
+        Finding::note(
+            Reason::Auditors,
+            format!("LD_AUDIT={variable}: what auditors themselves ask of a driver is not limited"),
+        )
+    })
+}
+
 fn preload(variable: &str, file: &str) -> Vec<Finding> {
     let ours = install::library().ok();
     let text = file.lines().filter(|line| !line.trim_start().starts_with('#'));
@@ -260,6 +271,14 @@ mod tests {
         let from_file = preload("", "# comment\n/nonexistent/y.so\n");
         assert_eq!(from_file.len(), 1);
         assert!(from_file[0].found.contains("/etc/ld.so.preload"));
+    }
+
+    #[test]
+    fn auditors_are_named() {
+        assert!(auditors("").is_none());
+        let found = auditors("/opt/trace.so").unwrap();
+        assert_eq!(found.level, Level::Note);
+        assert!(found.found.contains("/opt/trace.so"));
     }
 
     #[test]

@@ -2,15 +2,19 @@
 //!
 //! `attach DIR`, `row`, `ask MIB`, `give MIB`, `used`, `own`, `child` (fork one that claims a slot
 //! and sleeps), `fork` (one that only sleeps), `closeall`, `lowfds`, `killat N`, `ahead`, `pid`,
-//! `churn N` and `used_at_once N` (on four threads), `export MIB`, `open`, `close`, `shared`. Answers are one line each, after `@`.
+//! `churn N` and `used_at_once N` (on four threads), `export MIB`, `open`, `close`, `shared`, `mark FILE` (share 600 MiB
+//! that a marked descriptor keeps), `have FILE` (open it). Answers are one line each, after `@`.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use divvy_abi::config::Config;
 use divvy_abi::usage::Kind;
-use divvy_page::{ConfigSource, Device, Request, Row, Tenant};
+use divvy_page::mark::{draw_key, set};
+use divvy_page::{ConfigSource, Device, Request, Row, SharedEntry, Tenant};
 
 use crate::scratch::c_path;
 
@@ -164,6 +168,8 @@ fn act() {
 struct Stage {
     tenant: Option<Tenant>,
     row: Option<Row>,
+    opened: Option<SharedEntry>,
+    files: Vec<File>,
 }
 
 impl Stage {
@@ -251,13 +257,34 @@ impl Stage {
             }
             #[cfg(debug_assertions)]
             "ahead" => divvy_page::fault::is_ahead().to_string(),
-            "export" => self
-                .tenant()
-                .export_shared(&[7; 64], self.row(), number() * MIB, Kind::Block)
-                .to_string(),
-            "open" => self.tenant().open_shared(&[7; 64]).to_string(),
+            "export" => {
+                let bytes = number() * MIB;
+                let shared = self.tenant().export_shared(&[7; 64], self.row(), bytes, Kind::Block);
+                self.opened = shared.or(self.opened);
+                shared.is_some().to_string()
+            }
+            "open" => {
+                self.opened = self.tenant().open_shared(&[7; 64]);
+                self.opened.is_some().to_string()
+            }
             "close" => {
-                self.tenant().close_shared(&[7; 64]);
+                self.opened.take().into_iter().for_each(|it| self.tenant().close_shared(it));
+                "ok".to_owned()
+            }
+            "mark" => {
+                let open = || File::options().read(true).write(true).open(argument);
+                let (own, marked) = (open().expect("a file"), open().expect("a file"));
+                let key = draw_key().expect("noise");
+                let mark = set(marked.as_raw_fd(), key, 300).expect("a lock");
+                let bytes = 600 * MIB;
+                let shared =
+                    self.tenant().export_shared(&mark.handle(), self.row(), bytes, Kind::Vmm);
+                self.opened = shared;
+                self.files = vec![own, marked];
+                shared.is_some().to_string()
+            }
+            "have" => {
+                self.files.push(File::open(argument).expect("a file"));
                 "ok".to_owned()
             }
             "shared" => (self.tenant().shared_bytes(self.row()) / MIB).to_string(),

@@ -79,7 +79,7 @@ pub(crate) fn ask(device: &'static Device, bytes: u64, kind: Kind) -> Result<Hel
 /// Hands back what this process holds without using it; whether that made room.
 #[cold]
 fn reclaim(device: &'static Device) -> bool {
-    let swept = passed::sweep_descriptors();
+    let swept = passed::sweep();
     pool::reclaim(device) || swept
 }
 

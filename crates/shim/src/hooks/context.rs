@@ -6,7 +6,7 @@
 //! it. Primary and green contexts are in [`super::primary`].
 
 use core::ffi::{c_int, c_uint};
-use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{
@@ -33,16 +33,26 @@ pub(super) struct Record {
     pub(super) green: bool,
     /// `cuCtxCreate` and `cuCtxAttach` less `cuCtxDetach`.
     pub(super) references: u32,
+    /// Tells it from an earlier one of the same handle.
+    pub(super) generation: u16,
     /// Bytes charged; for a view, the green context's handle.
     pub(super) bytes: u64,
 }
 
 impl Record {
+    /// A context with one reference.
+    pub(super) fn new(ordinal: CUdevice, bytes: u64) -> Self {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        let generation = LAST.fetch_add(1, SeqCst) as u16;
+        Self { ordinal, green: false, references: 1, generation, bytes }
+    }
+
     /// The two words a map holds.
     pub(super) fn pack(self) -> [u64; 2] {
         let ordinal = u64::from(self.ordinal.cast_unsigned() & 0xf);
-        let word = ordinal | u64::from(self.green) << 8 | u64::from(self.references) << 16;
-        [word, self.bytes]
+        let generation = u64::from(self.generation) << 48;
+        let references = u64::from(self.references) << 16;
+        [ordinal | u64::from(self.green) << 8 | references | generation, self.bytes]
     }
 
     /// Reads the two words.
@@ -51,6 +61,7 @@ impl Record {
             ordinal: CUdevice::try_from(word & 0xf).unwrap_or(0),
             green: word >> 8 & 1 != 0,
             references: u32::try_from(word >> 16 & 0xffff_ffff).unwrap_or(u32::MAX),
+            generation: (word >> 48) as u16,
             bytes,
         }
     }
@@ -117,7 +128,7 @@ impl Granted {
     pub(super) fn keep(self, context: u64) -> bool {
         let device = self.device;
         let bytes = device.context_bytes;
-        let record = Record { ordinal: device.ordinal, green: false, references: 1, bytes };
+        let record = Record::new(device.ordinal, bytes);
         let is_new = record_new(context, record);
         if is_new {
             heap::begin_context(context, device, self.local_bytes);
@@ -198,9 +209,12 @@ fn created(granted: Granted, out: Out<'_, CUcontext>, result: CUresult) -> CUres
 }
 
 /// Ends a context: the record is taken out, its events are let go, the driver called, and the record put
-/// back if it refused.
+/// back if it refused. Of the primary one only the driver says whether it has ended.
 fn destroy(context: CUcontext, call: impl FnOnce() -> CUresult) -> CUresult {
     let handle = context.0.addr() as u64;
+    if let Some(ordinal) = primary::is_of(handle) {
+        return primary::may_end(ordinal, call);
+    }
     let taken = CONTEXTS.take(handle);
     let retiring = retire(&|retired| retired == handle);
     let result = call();
@@ -332,25 +346,37 @@ pub(crate) fn cuCtxAttach(
     result
 }
 
-/// One reference less; the last one ends the context.
+/// One reference less; the last one ends the context. A driver takes it of the primary one as well,
+/// which lives on: there it alone says what has ended.
 pub(crate) fn cuCtxDetach(real: real::cuCtxDetach, ctx: CUcontext) -> CUresult {
     let handle = ctx.0.addr() as u64;
+    if let Some(ordinal) = primary::is_of(handle) {
+        return primary::may_end(ordinal, || real.call(ctx));
+    }
+    let before = CONTEXTS.get(handle).map(Record::unpack);
     let retiring = retire(&|retired| retired == handle);
     let result = real.call(ctx);
-    if result == SUCCESS {
-        let mut ended = None;
-        let _ = CONTEXTS.update(handle, |old| {
-            let record = Record::unpack(old?);
-            if record.references <= 1 {
-                ended = Some(record);
-                return None;
-            }
-            Some(Record { references: record.references.saturating_sub(1), ..record }.pack())
-        });
-        if let Some(record) = ended {
-            retiring.gone();
-            forget(handle, record);
-        }
+    if let Some(before) = before.filter(|record| result == SUCCESS && !record.green)
+        && let Some(record) = detached(handle, before)
+    {
+        retiring.gone();
+        forget(handle, record);
     }
     result
+}
+
+/// Takes a reference of a context that was `before`; what it was, where that was the last one.
+fn detached(handle: u64, before: Record) -> Option<Record> {
+    let mut ended = None;
+    let _ = CONTEXTS.update(handle, |old| {
+        let record = Record::unpack(old?);
+        // The driver may have given the handle to another thread's new context meanwhile.
+        if record.generation == before.generation && record.references <= 1 {
+            ended = Some(record);
+            return None;
+        }
+        let less = u32::from(record.generation == before.generation);
+        Some(Record { references: record.references.saturating_sub(less), ..record }.pack())
+    });
+    ended
 }

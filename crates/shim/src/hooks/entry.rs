@@ -2,16 +2,22 @@
 
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::CUdevice;
+use divvy_page::SharedEntry;
 
+use crate::sys::map::Map;
+use crate::tenant;
 use crate::tenant::device::{self, Device, Look};
 
 const BYTES_MASK: u64 = (1 << 48) - 1;
 const SHARED: u64 = 1 << 61;
+/// In place of a shared entry's number, while a thread moves the charge.
+const NOT_YET: u64 = BYTES_MASK;
 
 /// A piece of memory the driver gave this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
-    /// Bytes charged; for [`Entry::packed`] blocks, bytes of the block.
+    /// Bytes charged; for [`Entry::packed`] blocks, bytes of the block; for [`Entry::shared`] ones, the
+    /// number of the tenant's shared entry, or [`NOT_YET`].
     pub(crate) bytes: u64,
     /// What it is.
     pub(crate) kind: Kind,
@@ -55,11 +61,6 @@ impl Entry {
         [word, owner.saturating_add(1)]
     }
 
-    /// The two words with [`Entry::shared`] so.
-    pub(crate) fn with_shared([word, owner]: [u64; 2], shared: bool) -> [u64; 2] {
-        [if shared { word | SHARED } else { word & !SHARED }, owner]
-    }
-
     /// Its device, which this process has met.
     pub(crate) fn device(self) -> Option<&'static Device> {
         match device::look(self.ordinal) {
@@ -68,10 +69,41 @@ impl Entry {
         }
     }
 
-    /// Gives its bytes back; not for packed or shared ones.
+    /// Gives back what it is charged, its own bytes or a reference to the tenant's shared entry; not for
+    /// packed ones.
     pub(crate) fn give_back(self) {
-        if let Some(device) = self.device() {
+        if self.shared {
+            if self.bytes != NOT_YET {
+                tenant::close_shared(SharedEntry::of(self.bytes));
+            }
+        } else if let Some(device) = self.device() {
             device.give_back(self.bytes, self.kind);
         }
     }
+}
+
+/// The first step of moving the charge of `key` to the tenant's shared table, for one thread: what it
+/// was. None when it is there or on its way, or gone.
+pub(super) fn begin_shared(map: &Map, key: u64) -> Option<Entry> {
+    let mut before = None;
+    let _ = map.update(key, |old| {
+        let entry = Entry::unpack(old?);
+        before = (!entry.shared).then_some(entry);
+        Some(Entry { shared: true, bytes: before.map_or(entry.bytes, |_| NOT_YET), ..entry }.pack())
+    });
+    before
+}
+
+/// The last step: the charge lies with `shared`, or stays what it was. False when the memory was given
+/// back meanwhile.
+pub(super) fn end_shared(map: &Map, key: u64, before: Entry, shared: Option<SharedEntry>) -> bool {
+    let bytes = shared.map_or(before.bytes, SharedEntry::number);
+    let mut found = false;
+    let _ = map.update(key, |old| {
+        let entry = Entry::unpack(old?);
+        found = entry.shared && entry.bytes == NOT_YET;
+        let ended = Entry { shared: shared.is_some(), bytes, ..entry };
+        Some(if found { ended } else { entry }.pack())
+    });
+    found
 }

@@ -14,13 +14,15 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{CUdeviceptr, CUdeviceptr_v1, CUresult, CUstream};
+use divvy_page::SharedEntry;
 use divvy_policy::{answer, charge};
 
 use super::charge::{Next, OUT_OF_MEMORY, Place, SUCCESS, ask, ask_quietly, here};
-use super::entry::Entry;
-use super::{ipc, passed, pool};
+use super::entry::{self, Entry};
+use super::{passed, pool};
 use crate::sys::map::Map;
 use crate::sys::{Out, driver, real};
+use crate::tenant;
 use crate::tenant::device::Device;
 
 /// Blocks by address.
@@ -38,7 +40,7 @@ fn occupy(address: u64, bytes: u64) -> Option<u64> {
     let mut fresh = 0_u64;
     for granule in first..=last {
         let mut is_new = false;
-        let marked = GRANULES.update(granule, |old| {
+        let marked = GRANULES.update_inline(granule, |old| {
             is_new = old.is_none();
             let count = old.map_or(0, |[count, _]| count);
             Some([count.saturating_add(1), 0])
@@ -60,7 +62,7 @@ fn leave(first: u64, count: u64) -> u64 {
     let mut empty = 0_u64;
     for granule in first..first.saturating_add(count) {
         // Removing needs no memory, so this cannot fail.
-        let _ = GRANULES.update(granule, |old| match old {
+        let _ = GRANULES.update_inline(granule, |old| match old {
             Some([many, rest]) if many > 1 => Some([many.saturating_sub(1), rest]),
             Some(_) => {
                 empty = empty.saturating_add(1);
@@ -222,8 +224,6 @@ fn release(address: u64, entry: Entry) {
         if let Some(device) = entry.device() {
             device.give_back(freed_bytes, entry.kind);
         }
-    } else if entry.shared {
-        ipc::let_go(address, entry);
     } else {
         entry.give_back();
     }
@@ -253,14 +253,17 @@ pub(crate) fn block(address: u64) -> Option<Entry> {
     BLOCKS.get(address).map(Entry::unpack)
 }
 
-/// Marks a block as shared with other processes; false when it is gone.
-pub(crate) fn mark_shared(address: u64) -> bool {
-    let mut found = false;
-    let _ = BLOCKS.update(address, |old| {
-        found = old.is_some();
-        old.map(|words| Entry::with_shared(words, true))
-    });
-    found
+/// Moves a block's charge to the tenant's shared table: `export` does, and says where it lies then.
+pub(crate) fn share(address: u64, export: impl FnOnce(Entry) -> Option<SharedEntry>) {
+    let Some(before) = entry::begin_shared(&BLOCKS, address) else { return };
+    let shared = export(before);
+    if !entry::end_shared(&BLOCKS, address, before, shared) {
+        // The block was freed meanwhile, and nothing given back for it.
+        match shared {
+            Some(shared) => tenant::close_shared(shared),
+            None => before.give_back(),
+        }
+    }
 }
 
 /// Records memory that came by another way and is freed as a block is.
@@ -287,7 +290,8 @@ pub(crate) fn forget_context(context: u64, device: &'static Device) {
     let mut imported_bytes = 0_u64;
     BLOCKS.take_if(|address, words| {
         let entry = Entry::unpack(words);
-        if entry.owner != context {
+        // A block that another thread exports meanwhile is that one's to give back.
+        if entry.owner != context || entry.shared {
             return false;
         }
         let bytes = if entry.packed { vacate(address, entry.bytes) } else { entry.bytes };
@@ -447,7 +451,7 @@ fn story() -> Option<answer::Memory> {
     let device = place.device;
     device.limit_bytes()?;
     pool::settle_all(device);
-    passed::sweep_descriptors();
+    passed::sweep();
     let (card_free_bytes, card_total_bytes) = driver::mem_info().ok()?;
     let used_bytes = device.used_bytes();
     Some(answer::memory(device.limit_bytes(), used_bytes, card_total_bytes, card_free_bytes))

@@ -25,9 +25,12 @@ fn bind(
     number: Option<u64>,
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
+    // Referred to before the driver is called: another thread may release the handle meanwhile.
+    let number = number.filter(|number| vmm::refer(*number));
     let result = call();
-    let number = number.filter(|number| result == SUCCESS && vmm::refer(*number));
-    if let Some(number) = number {
+    if let Some(number) = number.filter(|_| result != SUCCESS) {
+        vmm::let_go(number);
+    } else if let Some(number) = number {
         let ordinal = vmm::ordinal_of(number).unwrap_or(0);
         let key = key(object, ordinal, charge::first_granule(offset as u64));
         if let Ok(Some([stale, _])) = BOUND.insert(key, [number, 0]) {

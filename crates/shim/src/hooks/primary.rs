@@ -13,7 +13,7 @@ use divvy_driver_api::types::{CUcontext, CUdevResourceDesc, CUdevice, CUgreenCtx
 use super::capture;
 use super::charge::{Next, Place, SUCCESS, ask, at, here};
 use super::context::{CONTEXTS, Record, forget, grant, record_new};
-use crate::sys::map::Map;
+use crate::sys::map::{Map, Pair};
 use crate::sys::{Out, driver, real};
 use crate::tenant::share::{Retiring, retire};
 
@@ -64,27 +64,29 @@ pub(crate) fn cuDevicePrimaryCtxRetain(
     result
 }
 
-/// The handle of a device's primary context while it is charged, else 0.
-fn charged(ordinal: CUdevice) -> u64 {
-    match at(ordinal) {
-        Next::Count(device) => device.primary.load(SeqCst),
-        Next::Forward | Next::Refuse(_) => 0,
-    }
-}
-
-/// A `call` that may end the primary context: nobody is at its events meanwhile.
-fn may_end(ordinal: CUdevice, call: impl FnOnce() -> CUresult) -> CUresult {
-    let primary = charged(ordinal);
-    let retiring = retire(&|retired| retired == primary);
+/// A `call` that may end the primary context, and with it its views through green ones: nobody is at
+/// their events meanwhile.
+#[inline(always)]
+pub(super) fn may_end(ordinal: CUdevice, call: impl FnOnce() -> CUresult) -> CUresult {
+    let retiring = retire_all(ordinal);
     let result = call();
-    if result == SUCCESS {
-        end_primary(ordinal, retiring);
-    }
+    end(ordinal, retiring);
     result
 }
 
-/// The primary context may have ended: if so, its charges go.
-fn end_primary(ordinal: CUdevice, retiring: Retiring) {
+#[inline(never)]
+fn retire_all(ordinal: CUdevice) -> Retiring {
+    let primary = match at(ordinal) {
+        Next::Count(device) => device.primary.load(SeqCst),
+        Next::Forward | Next::Refuse(_) => 0,
+    };
+    let is_view = |words| is_view(words, |record| record.ordinal == ordinal);
+    retire(&|context| context == primary || CONTEXTS.get(context).is_some_and(is_view))
+}
+
+/// Where the driver says that the primary context has ended, its charges go.
+#[inline(never)]
+fn end(ordinal: CUdevice, retiring: Retiring) {
     let Next::Count(device) = at(ordinal) else { return };
     let context = device.primary.load(SeqCst);
     if context == 0 || driver::primary_ctx_state(ordinal).is_ok_and(|(_, active)| active) {
@@ -95,7 +97,29 @@ fn end_primary(ordinal: CUdevice, retiring: Retiring) {
         && let Some(words) = CONTEXTS.take(context)
     {
         forget(context, Record::unpack(words));
+        forget_views(|record| record.ordinal == ordinal);
     }
+}
+
+/// The device whose active primary context has this handle: one of those that this process has met.
+pub(super) fn is_of(handle: u64) -> Option<CUdevice> {
+    let record = Record::unpack(CONTEXTS.get(handle)?);
+    let is_known = match at(record.ordinal) {
+        Next::Count(device) => device.primary.load(SeqCst) == handle,
+        Next::Forward | Next::Refuse(_) => false,
+    };
+    (is_known && !record.green).then_some(record.ordinal)
+}
+
+/// Whether a record is of a view through a green context as asked.
+fn is_view(words: Pair, which: impl Fn(Record) -> bool) -> bool {
+    let record = Record::unpack(words);
+    record.green && which(record)
+}
+
+/// Forgets views through green contexts that are gone.
+fn forget_views(which: impl Fn(Record) -> bool) {
+    CONTEXTS.take_if(|_, words| is_view(words, &which));
 }
 
 /// Releases the primary context.
@@ -186,21 +210,15 @@ pub(crate) fn cuGreenCtxDestroy(real: real::cuGreenCtxDestroy, green: CUgreenCtx
     let taken = GREENS.take(handle);
     let Some([ordinal, one]) = taken else { return real.call(green) };
     let ordinal = CUdevice::try_from(ordinal).unwrap_or(0);
-    let is_view = |words| {
-        let record = Record::unpack(words);
-        record.green && record.bytes == handle
-    };
-    let primary = charged(ordinal);
-    let views = retire(&|retired| CONTEXTS.get(retired).is_some_and(is_view));
-    let retiring = retire(&|retired| retired == primary);
-    let result = real.call(green);
+    let is_its = |record: Record| record.bytes == handle;
+    let views = retire(&|view| CONTEXTS.get(view).is_some_and(|words| is_view(words, is_its)));
+    let result = may_end(ordinal, || real.call(green));
     if result != SUCCESS {
         let _ = GREENS.insert(handle, [u64::from(ordinal.cast_unsigned()), one]);
         return result;
     }
     views.gone();
-    CONTEXTS.take_if(|_, words| is_view(words));
-    end_primary(ordinal, retiring);
+    forget_views(is_its);
     result
 }
 
@@ -215,13 +233,9 @@ pub(crate) fn cuCtxFromGreenCtx(
         && let Some(context) = pctx.get()
         && let Some([ordinal, _]) = GREENS.get(green.0.addr() as u64)
     {
-        let record = Record {
-            ordinal: CUdevice::try_from(ordinal).unwrap_or(0),
-            green: true,
-            references: 1,
-            bytes: green.0.addr() as u64,
-        };
-        record_new(context.0.addr() as u64, record);
+        let ordinal = CUdevice::try_from(ordinal).unwrap_or(0);
+        let view = Record { green: true, ..Record::new(ordinal, green.0.addr() as u64) };
+        record_new(context.0.addr() as u64, view);
     }
     result
 }

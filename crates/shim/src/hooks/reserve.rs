@@ -148,7 +148,7 @@ impl Reserve {
         .ok()
     }
 
-    fn change(self, device: &Device, change: impl FnOnce(Record) -> Record) {
+    fn change(self, device: &Device, change: impl Fn(Record) -> Record) {
         // Without memory for the record the charge only errs upwards.
         let _ = RESERVES.update(self.key(), |old| {
             let record = old.map_or(Record::new(device.ordinal), Record::unpack);

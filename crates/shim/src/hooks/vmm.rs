@@ -2,9 +2,9 @@
 //! `cuMemCreate` until neither a handle nor a mapping refers to it.
 //!
 //! Handles, allocations and mappings are kept apart, since a handle's number may be given out again
-//! while a mapping keeps the memory it once named. A descriptor exported here keeps the charge until
-//! it is closed, as it keeps the memory. What is imported from one is charged as [`passed`] says; where
-//! that knows no size, when it is mapped, since the driver tells none and maps a handle only in full.
+//! while a mapping keeps the memory it once named. What is exported as a descriptor, or imported from
+//! one, is charged as [`passed`] says; where that knows no size, when it is mapped, since the driver
+//! tells none and maps a handle only in full.
 
 use core::ffi::c_uint;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,14 +14,16 @@ use divvy_driver_api::types::{
     CUarrayMapInfo, CUdevice, CUdeviceptr, CUmemAllocationProp, CUmemGenericAllocationHandle,
     CUmemOperationType, CUresult, CUstream,
 };
+use divvy_page::SharedEntry;
+use divvy_page::mark::Mark;
 use divvy_policy::charge;
 
 use super::charge::{Next, OUT_OF_MEMORY, SUCCESS, ask, at};
-use super::entry::Entry;
+use super::entry::{self, Entry};
 use super::passed;
-use crate::sys::descriptor::Mark;
 use crate::sys::map::Map;
 use crate::sys::{In, Opaque, Out, driver, layout, real};
+use crate::tenant;
 
 /// Handles: number of the allocation, and how often the program holds the handle.
 static HANDLES: Map = Map::new(8);
@@ -64,14 +66,16 @@ pub(super) fn entry_of(number: u64) -> Option<Entry> {
     ALLOCATIONS.get(number).map(Entry::unpack)
 }
 
-/// Says whether an allocation's charge lies with the tenant's shared memory; what was known before.
-pub(super) fn set_shared(number: u64, shared: bool) -> Option<Entry> {
-    let mut before = None;
-    let _ = ALLOCATIONS.update(number, |old| {
-        before = old;
-        old.map(|words| Entry::with_shared(words, shared))
-    });
-    before.map(Entry::unpack)
+/// Moves an allocation's charge to the tenant's shared table: `export` does, and says where it lies
+/// then. Whether it was moved; none when it lies there already. The caller holds a reference.
+pub(super) fn share(
+    number: u64,
+    export: impl FnOnce(Entry) -> Option<SharedEntry>,
+) -> Option<bool> {
+    let before = entry::begin_shared(&ALLOCATIONS, number)?;
+    let shared = export(before);
+    entry::end_shared(&ALLOCATIONS, number, before, shared);
+    Some(shared.is_some())
 }
 
 /// The allocation a handle names.
@@ -102,7 +106,7 @@ fn begin(handle: u64, entry: Entry) -> Option<u64> {
     Some(number)
 }
 
-fn entry(bytes: u64, kind: Kind, ordinal: CUdevice) -> Entry {
+fn new_entry(bytes: u64, kind: Kind, ordinal: CUdevice) -> Entry {
     Entry { bytes, kind, ordinal, packed: false, shared: false, owner: 1 }
 }
 
@@ -133,7 +137,7 @@ pub(crate) fn cuMemCreate(
     }
     let made = handle.get().unwrap_or(0);
     let bytes = held.keep();
-    if begin(made, entry(bytes, Kind::Vmm, ordinal)).is_some() {
+    if begin(made, new_entry(bytes, Kind::Vmm, ordinal)).is_some() {
         return SUCCESS;
     }
     device.tell_no_table();
@@ -157,7 +161,6 @@ pub(crate) fn cuMemRelease(
     let Some(number) = number else { return result };
     if result == SUCCESS {
         let_go(number);
-        passed::sweep_descriptors();
     } else {
         let _ = HANDLES.update(handle, |old| {
             let count = old.map_or(0, |[_, count]| count);
@@ -203,10 +206,12 @@ pub(super) fn allocation_at(address: u64) -> Option<u64> {
     found
 }
 
-/// Records a handle that came from elsewhere; its allocation's number.
+/// Records a handle that came from elsewhere; its allocation's number. It is charged by `shared`, a
+/// reference to the tenant's shared entry that goes over to it, else by its mark, else when it is mapped.
 pub(super) fn note_import(
     handle: CUmemGenericAllocationHandle,
     mark: Option<Mark>,
+    shared: Option<SharedEntry>,
 ) -> Result<Option<u64>, CUresult> {
     let mut known = None;
     let _ = HANDLES.update(handle, |old| {
@@ -214,24 +219,29 @@ pub(super) fn note_import(
         known = Some(number);
         Some([number, count.saturating_add(1)])
     });
-    if let Some(number) = known {
-        refer(number);
-        return Ok(Some(number));
-    }
-    let properties = driver::handle_properties(handle).ok();
-    let Some(ordinal) = properties.and_then(|it| layout::device_of(&it.location)) else {
-        return Ok(None);
+    let is_known = known.is_some_and(refer);
+    let ordinal = match is_known {
+        true => None,
+        false => driver::handle_properties(handle).ok(),
     };
-    let Some(mark) = mark else {
-        return Ok(begin(handle, entry(0, Kind::Imported, ordinal)));
+    let Some(ordinal) = ordinal.and_then(|it| layout::device_of(&it.location)) else {
+        // Known, or not on a device.
+        shared.into_iter().for_each(tenant::close_shared);
+        return Ok(known);
     };
-    let entry = passed::import(mark, ordinal)?;
+    let entry = match (shared, mark) {
+        (Some(shared), _) => {
+            Entry { shared: true, ..new_entry(shared.number(), Kind::Imported, ordinal) }
+        }
+        (None, Some(mark)) => passed::charge_import(mark, ordinal)?,
+        (None, None) => new_entry(0, Kind::Imported, ordinal),
+    };
     let Some(number) = begin(handle, entry) else {
-        passed::undo(mark, entry);
+        entry.give_back();
         return Err(OUT_OF_MEMORY);
     };
-    if entry.shared {
-        passed::keep(number, mark);
+    if let Some(mark) = mark.filter(|_| entry.shared) {
+        passed::remember(number, mark);
     }
     Ok(Some(number))
 }
@@ -270,7 +280,7 @@ pub(crate) fn cuMemMap(
     flags: u64,
 ) -> CUresult {
     let call = || real.call(ptr, size, offset, handle, flags);
-    let known = allocation_of(handle).or_else(|| note_import(handle, None).ok()?);
+    let known = allocation_of(handle).or_else(|| note_import(handle, None, None).ok()?);
     let Some(number) = known.filter(|number| refer(*number)) else { return call() };
     let end = (offset as u64).saturating_add(size as u64);
     let fits = reach(number, end);
@@ -313,7 +323,6 @@ pub(crate) fn cuMemUnmap(real: real::cuMemUnmap, ptr: CUdeviceptr, size: usize) 
         };
         at = at.saturating_add(step);
     }
-    passed::sweep_descriptors();
     result
 }
 

@@ -1,7 +1,8 @@
 //! `dlsym` and `dlvsym`: a tail-jump to the C library's, or the address of a hook.
 //!
 //! What the C library answers for RTLD_NEXT and RTLD_DEFAULT depends on who calls it, so we jump and
-//! never call: the program's return address stays where it was. A name that cannot be ours is told by
+//! never call: the program's return address stays where it was. The search finds our export where the
+//! caller stands before us; a caller behind us, a library that wraps the driver, is given the hook. A name that cannot be ours is told by
 //! its first bytes, without leaving this file's assembly. For an explicit handle and a name that we
 //! hook, the C library is asked first, and a hook is answered only in place of the driver's own
 //! function: a program that probes for a function the driver lacks finds none, and sees the right
@@ -11,17 +12,17 @@ use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::{exports, mode, resolve, tables};
+use super::{exports, loader, mode, resolve, tables};
 
 /// The C library's `dlsym` and `dlvsym`, 0 before the first use.
 static REAL_DLSYM: AtomicUsize = AtomicUsize::new(0);
 static REAL_DLVSYM: AtomicUsize = AtomicUsize::new(0);
 
-type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+pub(super) type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
 
-/// The name `cu[A-Z]…` or `nvml…` goes to `$route`, which returns where to jump; all others jump to
-/// `$real` at once. Names are read byte by byte: they may end anywhere.
+/// The name `cu[A-Z]…` or `nvml…` goes to `$route`, which is told the caller too and returns where to
+/// jump; all others jump to `$real` at once. Names are read byte by byte: they may end anywhere.
 #[cfg(target_arch = "x86_64")]
 macro_rules! tail_jump {
     ($real:ident, $route:ident) => {
@@ -56,6 +57,7 @@ macro_rules! tail_jump {
             "push rdi",
             "push rsi",
             "push rdx",
+            "mov rdx, qword ptr [rsp + 24]",
             "call {route}",
             "pop rdx",
             "pop rsi",
@@ -107,6 +109,7 @@ macro_rules! tail_jump {
             "mov x29, sp",
             "stp x0, x1, [sp, #16]",
             "str x2, [sp, #32]",
+            "mov x2, x30",
             "bl {route}",
             "mov x16, x0",
             "ldp x0, x1, [sp, #16]",
@@ -143,33 +146,40 @@ unsafe extern "C" fn dlvsym(
     tail_jump!(REAL_DLVSYM, route_dlvsym)
 }
 
-extern "C" fn route_dlsym(handle: *mut c_void, name: *const c_char) -> usize {
+extern "C" fn route_dlsym(handle: *mut c_void, name: *const c_char, caller: usize) -> usize {
     let real = real(&REAL_DLSYM, b"dlsym");
     if real != 0 && hooked(handle, name).is_some() {
         (answer_dlsym as Dlsym) as usize
     } else {
-        or_nothing(real)
+        next(handle, name, caller).unwrap_or_else(|| or_nothing(real))
     }
 }
 
-extern "C" fn route_dlvsym(handle: *mut c_void, name: *const c_char) -> usize {
+extern "C" fn route_dlvsym(handle: *mut c_void, name: *const c_char, caller: usize) -> usize {
     let real = real(&REAL_DLVSYM, b"dlvsym");
     if real != 0 && hooked(handle, name).is_some() {
         (answer_dlvsym as Dlvsym) as usize
     } else {
-        or_nothing(real)
+        next(handle, name, caller).unwrap_or_else(|| or_nothing(real))
     }
 }
 
-fn real(word: &AtomicUsize, name: &[u8]) -> usize {
-    match word.load(Relaxed) {
-        0 => {
-            let found = resolve::c_library(name).unwrap_or(0);
-            word.store(found, Relaxed);
-            found
-        }
-        address => address,
+/// Where to jump for RTLD_NEXT from a library behind ours, whose search would pass us by and meet the
+/// driver: a wrapper's.
+fn next(handle: *mut c_void, name: *const c_char, caller: usize) -> Option<usize> {
+    unsafe extern "C" fn answer(_: *mut c_void, name: *const c_char) -> *mut c_void {
+        let hook = position(name).and_then(tables::hook).and_then(exports::address);
+        core::ptr::with_exposed_provenance_mut(hook.unwrap_or(0))
     }
+    let index = position(name).filter(|_| handle.addr() == usize::MAX)?;
+    // SAFETY: the program's name for `dlsym`, which reads it too.
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    (mode::is_active() && resolve::is_next_for(index, name, caller))
+        .then_some((answer as Dlsym) as usize)
+}
+
+fn real(word: &AtomicUsize, name: &[u8]) -> usize {
+    resolve::in_c_library(word, name).unwrap_or(0)
 }
 
 /// Without a dynamic linker's interface in the process, no name is found.
@@ -183,14 +193,21 @@ fn or_nothing(real: usize) -> usize {
 /// The position of `name`, if it is hooked in this process and the handle names a library.
 fn hooked(handle: *mut c_void, name: *const c_char) -> Option<usize> {
     // RTLD_DEFAULT and RTLD_NEXT search from the caller, and find our export where it should be.
-    if matches!(handle.addr(), 0 | usize::MAX) || name.is_null() {
+    if matches!(handle.addr(), 0 | usize::MAX) {
+        return None;
+    }
+    position(name).filter(|_| mode::is_active())
+}
+
+/// The position of `name`, if there is a hook for it.
+fn position(name: *const c_char) -> Option<usize> {
+    if name.is_null() {
         return None;
     }
     // SAFETY: the program's name for `dlsym`, which reads it too.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     let index = tables::position(tables::hash(name), name)?;
-    tables::hook(index)?;
-    mode::is_active().then_some(index)
+    tables::hook(index).map(|_| index)
 }
 
 unsafe extern "C" fn answer_dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
@@ -213,14 +230,19 @@ unsafe extern "C" fn answer_dlvsym(
     instead_of(found, handle, name)
 }
 
-/// Our hook where `found` is the driver's function of that name, else `found`.
+/// Our hook where `found` is the driver's function of that name, that of our copy where the driver is in
+/// another namespace, else `found`.
 fn instead_of(found: *mut c_void, handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    if found.is_null() {
+    let Some(index) = hooked(handle, name).filter(|_| !found.is_null()) else { return found };
+    if resolve::is_drivers(index, found.addr()) {
+        let hook = tables::hook(index).and_then(exports::address);
+        return hook.map_or(found, core::ptr::with_exposed_provenance_mut);
+    }
+    let real = real(&REAL_DLSYM, b"dlsym");
+    if real == 0 {
         return found;
     }
-    hooked(handle, name)
-        .filter(|index| resolve::is_drivers(*index, found.addr()))
-        .and_then(tables::hook)
-        .and_then(exports::address)
-        .map_or(found, core::ptr::with_exposed_provenance_mut)
+    // SAFETY: the C library's function of that name.
+    let real = unsafe { core::mem::transmute::<usize, Dlsym>(real) };
+    loader::hook_elsewhere(real, (handle, name), (index, found)).unwrap_or(found)
 }

@@ -58,6 +58,11 @@ pub(super) fn walk<F: FnMut(&Object<'_>) -> bool>(mut visit: F) {
     unsafe { libc::dl_iterate_phdr(Some(one::<F>), (&raw mut visit).cast()) };
 }
 
+/// The last part of a path.
+pub(super) fn last_part(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
+}
+
 impl<'a> Object<'a> {
     /// # Safety
     /// `info` must come from the dynamic linker, during its call.
@@ -131,10 +136,14 @@ impl<'a> Object<'a> {
         self.file_name()
     }
 
+    /// Its path, which lies where it does while the object is loaded.
+    pub(super) fn path(&self) -> *const c_char {
+        self.path.as_ptr()
+    }
+
     /// The last part of its path.
     pub(super) fn file_name(&self) -> &[u8] {
-        let path = self.path.to_bytes();
-        path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
+        last_part(self.path.to_bytes())
     }
 
     /// Whether `address` lies in it.

@@ -148,14 +148,6 @@ impl File {
         }
         true
     }
-
-    /// Reads its first bytes in one go, as many as there are; how many.
-    pub(super) fn read_start(&self, into: &mut [u8]) -> usize {
-        let place = into.as_mut_ptr().expose_provenance();
-        // SAFETY: the kernel writes at most `into.len()` bytes into `into`.
-        let got = unsafe { syscall(libc::SYS_read, [self.0, place, into.len(), 0, 0, 0]) };
-        worked(got).unwrap_or(0)
-    }
 }
 
 impl Drop for File {
@@ -163,41 +155,4 @@ impl Drop for File {
         // SAFETY: closing a number touches no memory; the number is ours since `open`.
         unsafe { syscall(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]) };
     }
-}
-
-/// Device and inode of the file behind a descriptor.
-pub(super) fn identity(descriptor: i32) -> Option<(u64, u64)> {
-    let mut stat = core::mem::MaybeUninit::<libc::stat>::zeroed();
-    let place = stat.as_mut_ptr().expose_provenance();
-    // SAFETY: the kernel writes one `struct stat` of this architecture into `stat`.
-    worked(unsafe { syscall(libc::SYS_fstat, [as_arg(descriptor), place, 0, 0, 0, 0]) })?;
-    // SAFETY: zeroed is a valid `stat`, and the kernel filled it.
-    let stat = unsafe { stat.assume_init() };
-    Some((stat.st_dev, stat.st_ino))
-}
-
-/// Locks bytes of a descriptor's open file description, for as long as that is open.
-pub(crate) fn lock_range(descriptor: i32, start: u64, bytes: u64) -> bool {
-    let (Ok(start), Ok(bytes)) = (i64::try_from(start), i64::try_from(bytes)) else { return false };
-    let lock = libc::flock {
-        l_type: libc::F_WRLCK as i16,
-        l_whence: libc::SEEK_SET as i16,
-        l_start: start,
-        l_len: bytes,
-        l_pid: 0,
-    };
-    let place = (&raw const lock).expose_provenance();
-    let arguments = [as_arg(descriptor), as_arg(libc::F_OFD_SETLK), place, 0, 0, 0];
-    // SAFETY: the kernel reads one `struct flock`.
-    worked(unsafe { syscall(libc::SYS_fcntl, arguments) }).is_some()
-}
-
-/// A random number; none before the kernel has enough noise, or before Linux 3.17.
-pub(super) fn random() -> Option<u64> {
-    let mut number = 0_u64;
-    let place = (&raw mut number).expose_provenance();
-    let flags = libc::GRND_NONBLOCK as usize;
-    // SAFETY: the kernel writes at most eight bytes into `number`.
-    let got = unsafe { syscall(libc::SYS_getrandom, [place, 8, flags, 0, 0, 0]) };
-    (worked(got)? == 8).then_some(number)
 }

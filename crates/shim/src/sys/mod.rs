@@ -8,7 +8,6 @@
 
 mod absent;
 pub(crate) mod clock;
-pub(crate) mod descriptor;
 mod dlsym;
 pub(crate) mod driver;
 mod elf;
@@ -18,6 +17,7 @@ mod exports;
 pub(crate) mod fork;
 mod kernel;
 pub(crate) mod layout;
+mod loader;
 pub(crate) mod log;
 pub(crate) mod map;
 pub(crate) mod mode;

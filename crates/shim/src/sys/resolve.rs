@@ -5,6 +5,7 @@
 //! addresses that are right, so threads may do it at once, and a child forked meanwhile may do it
 //! again. Never loads a library.
 
+use core::ffi::CStr;
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -32,13 +33,24 @@ impl Library {
         if tables::is_nvml(index) { Self::Nvml } else { Self::Cuda }
     }
 
-    fn is(self, object: &Object<'_>) -> bool {
-        let (soname, stem): (&[u8], &[u8]) = match self {
-            Self::Cuda => (b"libcuda.so.1", b"libcuda.so"),
-            Self::Nvml => (b"libnvidia-ml.so.1", b"libnvidia-ml.so"),
-        };
-        object.name() == soname || object.file_name().starts_with(stem)
+    /// How its file's name begins.
+    fn stem(self) -> &'static [u8] {
+        match self {
+            Self::Cuda => b"libcuda.so",
+            Self::Nvml => b"libnvidia-ml.so",
+        }
     }
+
+    fn is(self, object: &Object<'_>) -> bool {
+        let stem = self.stem();
+        let is_soname = object.name().strip_prefix(stem) == Some(b".1");
+        is_soname || object.file_name().starts_with(stem)
+    }
+}
+
+/// Whether an object with this path is the library that the function at `index` is of.
+pub(super) fn is_path_of(index: usize, path: &CStr) -> bool {
+    elf::last_part(path.to_bytes()).starts_with(Library::of(index).stem())
 }
 
 /// The driver's function at `index`, or none if the driver lacks it or is not loaded.
@@ -68,6 +80,21 @@ pub(super) fn is_drivers(index: usize, address: usize) -> bool {
     }
     fill(Library::of(index), Some(address));
     known()
+}
+
+/// Whether RTLD_NEXT, asked for the function at `index` by code that comes behind this library, means the
+/// driver's: nothing behind the caller but the driver has one.
+pub(super) fn is_next_for(index: usize, name: &[u8], caller: usize) -> bool {
+    let own = (&raw const REAL).addr();
+    let (mut behind_us, mut behind_caller, mut is_others) = (false, false, false);
+    elf::walk(|object| {
+        let library = Library::of(index);
+        is_others = behind_caller && !library.is(object) && object.function(name).is_some();
+        behind_us |= object.contains(own);
+        behind_caller |= object.contains(caller);
+        is_others || (behind_caller && !behind_us)
+    });
+    behind_us && behind_caller && !is_others && function(index).is_some()
 }
 
 /// Takes the functions of the first library of this kind, or of the one that holds `address`.
@@ -150,6 +177,28 @@ pub(super) fn c_library(name: &[u8]) -> Option<usize> {
         found.is_some()
     });
     found
+}
+
+/// The C library's own function `name`, remembered in `word`.
+pub(super) fn in_c_library(word: &AtomicUsize, name: &[u8]) -> Option<usize> {
+    if word.load(Relaxed) == 0 {
+        word.store(c_library(name).unwrap_or(0), Relaxed);
+    }
+    Some(word.load(Relaxed)).filter(|address| *address != 0)
+}
+
+/// The file this library was loaded from, as the dynamic linker has it. It is never unloaded.
+pub(super) fn own_path() -> Option<&'static CStr> {
+    let own = (&raw const REAL).addr();
+    let mut path = None;
+    elf::walk(|object| {
+        if object.contains(own) {
+            path = Some(object.path());
+        }
+        path.is_some()
+    });
+    // SAFETY: the dynamic linker's string, which lives as long as this library is loaded.
+    path.map(|path| unsafe { CStr::from_ptr(path) })
 }
 
 /// Whether another copy of this library stands before us among the loaded objects.

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use divvy_abi::usage::Kind;
 use divvy_abi::{MAX_DEVICES, Uuid, config};
 use divvy_driver_api::types::{CUdevice, CUdevice_attribute as Attribute};
-use divvy_page::{self as page, Request, Row, Share, Tenant};
+use divvy_page::{self as page, Request, Row, Share, SharedEntry, Tenant};
 use divvy_policy::gate::{Meeting, Terms};
 use divvy_policy::{limit, share};
 
@@ -341,18 +341,13 @@ impl Device {
     }
 
     /// Moves a charge to where all processes that open `handle` share it.
-    pub(crate) fn export_shared(&self, handle: &[u8; 64], bytes: u64, kind: Kind) -> bool {
+    pub(crate) fn export_shared(
+        &self,
+        handle: &[u8; 64],
+        bytes: u64,
+        kind: Kind,
+    ) -> Option<SharedEntry> {
         self.tenant.export_shared(handle, self.row, bytes, kind)
-    }
-
-    /// Refers to memory another process of the tenant exported.
-    pub(crate) fn open_shared(&self, handle: &[u8; 64]) -> bool {
-        self.tenant.open_shared(handle)
-    }
-
-    /// Lets go of exported memory.
-    pub(crate) fn close_shared(&self, handle: &[u8; 64]) {
-        self.tenant.close_shared(handle);
     }
 }
 

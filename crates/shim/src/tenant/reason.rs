@@ -30,10 +30,12 @@ pub(crate) enum Reason {
     NoSlot = 208,
     /// More was taken than could be foreseen; it was handed back.
     Grown = 209,
+    /// A library was to be loaded where this one is not met first.
+    OutOfReach = 210,
 }
 
 impl Reason {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::OverLimit,
         Self::Contended,
         Self::BadLimit,
@@ -43,6 +45,7 @@ impl Reason {
         Self::NoTable,
         Self::NoSlot,
         Self::Grown,
+        Self::OutOfReach,
     ];
 
     /// Whether this is the first time in this process that the reason is given.

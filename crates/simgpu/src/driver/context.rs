@@ -16,6 +16,7 @@ use super::call::Call;
 use super::device::RESIDENT_THREADS;
 use super::error::*;
 use super::machine::{Block, Purpose};
+use super::space::Range;
 use super::state::{Driver, State, begin, begin_free, current, with_stack};
 use super::stream::{Stream, drain_context};
 use crate::sys::driver::{Answer, Handle, In, Out};
@@ -130,10 +131,25 @@ pub(crate) fn end(driver: &'static Driver, key: u64) -> Answer {
     context.green_charges.clear();
     context.per_thread.clear();
     let (origin, device) = (context.origin, context.device);
-    let gone = state.space.remove_where(|range| range.context == key);
+    let mut gone = forget_contents(&mut state, key);
+    if origin == Origin::Primary {
+        super::pool::reset_device(&mut state, device);
+        gone.extend(super::green::reset_device(&mut state, device));
+    } else {
+        state.contexts.recycle(key)?;
+    }
+    driver.progressed();
+    drop(state);
+    drop(gone);
+    Ok(())
+}
+
+/// Takes out everything made in a context; its memory is the caller's to drop, without the lock.
+pub(crate) fn forget_contents(state: &mut State, key: u64) -> Vec<Range> {
     let own = state.streams.iter().filter(|(_, stream)| stream.context == key);
     for stream in own.map(|(stream, _)| stream).collect::<Vec<_>>() {
-        super::capture::abandon(&mut state, stream)?;
+        // A capture whose graph is gone is over all the same.
+        let _ = super::capture::abandon(state, stream);
     }
     let streams = state.streams.extract(|_, stream| stream.context == key);
     state.ended.extend(streams.into_iter().map(|(stream, _)| stream));
@@ -146,16 +162,7 @@ pub(crate) fn end(driver: &'static Driver, key: u64) -> Answer {
     for (_, library) in state.libraries.iter_mut() {
         library.loaded.remove(&key);
     }
-    if origin == Origin::Primary {
-        super::pool::reset_device(&mut state, device);
-        super::green::reset_device(&mut state, device);
-    } else {
-        state.contexts.recycle(key)?;
-    }
-    driver.progressed();
-    drop(state);
-    drop(gone);
-    Ok(())
+    state.space.remove_where(|range| range.context == key)
 }
 
 /// Makes sure that every resident thread has `bytes_per_thread` of local memory.

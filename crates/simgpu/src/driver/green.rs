@@ -13,6 +13,7 @@ use super::context::{Context, Origin, activate, retain_primary};
 use super::device::MULTIPROCESSORS;
 use super::error::*;
 use super::machine::Purpose;
+use super::space::Range;
 use super::state::{State, begin_free};
 use super::stream::Stream;
 use crate::sys::driver::{Answer, Handle, In, Out};
@@ -34,12 +35,14 @@ pub(crate) struct Resources {
     multiprocessors: u32,
 }
 
-/// Forgets the green contexts of a device whose primary context ended.
-pub(crate) fn reset_device(state: &mut State, device: i32) {
+/// Forgets the green contexts of a device whose primary context ended, and what was made in them.
+pub(crate) fn reset_device(state: &mut State, device: i32) -> Vec<Range> {
+    let mut gone = Vec::new();
     for (_, green) in state.greens.extract(|_, green| green.device == device) {
+        gone.extend(super::context::forget_contents(state, green.context));
         let _ = state.contexts.remove(green.context);
-        state.streams.extract(|_, stream| stream.context == green.context);
     }
+    gone
 }
 
 fn resource(multiprocessors: u32) -> CUdevResource {

@@ -1,15 +1,16 @@
 //! Descriptors that keep a block, and the handles of legacy IPC.
 //!
-//! An exported descriptor is the writing end of a pipe of which the daemon keeps the reading end: it
-//! is known by the pipe's inode when it comes back, and when the last copy of it is closed, in whatever
-//! process or in flight, the reading end hangs up. Nobody writes into it.
+//! An exported descriptor is a description of its own of the machine's one memory file, as the driver's
+//! are of one device file that every client has open too. Where it stands in the file says which export
+//! it is; a lock on that byte says that a copy of it is open, in whatever process or in flight. Nobody
+//! reads or writes through it.
 //!
 //! A legacy handle is a random number with the range it was made for; it is good while the block lives.
 
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::fstat;
+use crate::sys::descriptor::{is_locked, lock, reopen};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{SeekFrom, fstat, seek};
 use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, pipe_with};
 use std::collections::BTreeMap;
 
 /// The range of a block a legacy handle names.
@@ -23,16 +24,12 @@ pub struct HandleRange {
     pub length_bytes: u64,
 }
 
-#[derive(Debug)]
-struct Export {
-    block: u64,
-    reading_end: OwnedFd,
-}
-
 /// All exported descriptors and legacy handles.
 #[derive(Debug, Default)]
 pub struct Exports {
-    by_inode: BTreeMap<u64, Export>,
+    /// Blocks by number of the export, which begin at 1.
+    blocks: BTreeMap<u64, u64>,
+    last: u64,
     handles: BTreeMap<[u8; 16], HandleRange>,
 }
 
@@ -40,31 +37,37 @@ pub struct Exports {
 const MAGIC: [u8; 8] = *b"simgpu\x01\0";
 
 impl Exports {
-    /// Makes a descriptor for a block; answers it and the inode the daemon is to watch it by.
-    pub fn export(&mut self, block: u64) -> Result<(OwnedFd, u64), Errno> {
-        let (reading_end, writing_end) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let inode = fstat(&reading_end)?.st_ino;
-        self.by_inode.insert(inode, Export { block, reading_end });
-        Ok((writing_end, inode))
-    }
-
-    /// What to watch for the hang-up of this export.
-    pub fn reading_end(&self, inode: u64) -> Option<BorrowedFd<'_>> {
-        self.by_inode.get(&inode).map(|export| export.reading_end.as_fd())
+    /// Makes a descriptor of `file` for a block.
+    pub fn export(&mut self, file: BorrowedFd<'_>, block: u64) -> Result<OwnedFd, Errno> {
+        let number = self.last + 1;
+        let descriptor = reopen(file)?;
+        seek(&descriptor, SeekFrom::Start(number))?;
+        lock(&descriptor, number)?;
+        self.last = number;
+        self.blocks.insert(number, block);
+        Ok(descriptor)
     }
 
     /// The block a descriptor was made for.
-    pub fn block_of(&self, descriptor: BorrowedFd<'_>) -> Option<u64> {
-        let inode = fstat(descriptor).ok()?.st_ino;
-        let export = self.by_inode.get(&inode)?;
-        // Inodes are unique within a file system only: the device number must be the pipe's too.
-        let same = fstat(&export.reading_end).ok()?.st_dev == fstat(descriptor).ok()?.st_dev;
-        same.then_some(export.block)
+    pub fn block_of(&self, file: BorrowedFd<'_>, descriptor: BorrowedFd<'_>) -> Option<u64> {
+        let identity = |of| fstat(of).ok().map(|stat| (stat.st_dev, stat.st_ino));
+        if identity(descriptor)? != identity(file)? {
+            return None;
+        }
+        self.blocks.get(&seek(descriptor, SeekFrom::Current(0)).ok()?).copied()
     }
 
-    /// The last copy of an exported descriptor is closed; answers its block.
-    pub fn closed(&mut self, inode: u64) -> Option<u64> {
-        self.by_inode.remove(&inode).map(|export| export.block)
+    /// Takes out the exports whose last copy is closed; answers their blocks.
+    pub fn closed(&mut self, file: BorrowedFd<'_>) -> Vec<u64> {
+        let mut closed = Vec::new();
+        self.blocks.retain(|number, block| {
+            let is_open = is_locked(file, *number).unwrap_or(true);
+            if !is_open {
+                closed.push(*block);
+            }
+            is_open
+        });
+        closed
     }
 
     /// A legacy handle for a range. The same range has one handle.

@@ -40,15 +40,13 @@ pub struct Answer {
     pub reply: Reply,
     /// The descriptor to attach.
     pub attach: Option<OwnedFd>,
-    /// The export to watch from now on, by inode.
-    pub watch: Option<u64>,
     /// What the engines have to report.
     pub report: Report,
 }
 
 impl From<Reply> for Answer {
     fn from(reply: Reply) -> Self {
-        Self { reply, attach: None, watch: None, report: Report::default() }
+        Self { reply, attach: None, report: Report::default() }
     }
 }
 
@@ -129,6 +127,7 @@ impl Machine {
         attached: Option<OwnedFd>,
         now_ns: u64,
     ) -> Answer {
+        self.settle_exports();
         self.carry_out(client, request, attached, now_ns).unwrap_or_else(Answer::from)
     }
 
@@ -161,15 +160,15 @@ impl Machine {
             }
             Request::Export { block } => {
                 self.memory.held(client, block)?;
-                let (writing_end, inode) =
-                    self.exports.export(block).map_err(|_| Refusal::Exhausted)?;
+                let made = self.exports.export(self.file.as_fd(), block);
+                let descriptor = made.map_err(|_| Refusal::Exhausted)?;
                 self.memory.export(block);
-                let watch = Some(inode);
-                Ok(Answer { attach: Some(writing_end), watch, ..Reply::Done {}.into() })
+                Ok(Answer { attach: Some(descriptor), ..Reply::Done {}.into() })
             }
             Request::Import {} => {
                 let descriptor = attached.ok_or(Refusal::Invalid)?;
-                let block = self.exports.block_of(descriptor.as_fd()).ok_or(Refusal::Unknown)?;
+                let block = self.exports.block_of(self.file.as_fd(), descriptor.as_fd());
+                let block = block.ok_or(Refusal::Unknown)?;
                 self.memory.hold(client, block)?;
                 self.block_reply(block, None)
             }
@@ -317,9 +316,9 @@ impl Machine {
         report
     }
 
-    /// The last copy of an exported descriptor is closed.
-    pub fn export_closed(&mut self, inode: u64) {
-        if let Some(block) = self.exports.closed(inode) {
+    /// Lets go of what exported descriptors kept whose last copy is closed by now.
+    fn settle_exports(&mut self) {
+        for block in self.exports.closed(self.file.as_fd()) {
             let freed = self.memory.unexport(block);
             self.punch(freed);
         }

@@ -1,9 +1,9 @@
 //! The daemon's one thread: connections, deaths and time.
 //!
-//! It waits for packets, for the end of processes, for exported descriptors to be closed, and for the
-//! engines' next event. It never waits for a client: what cannot be sent at once is kept, and a client
-//! that lets too much of it pile up is cut off. It ends with its last client, under the lock that
-//! starting takes, so no client can connect to a machine that is gone.
+//! It waits for packets, for the end of processes, and for the engines' next event. It never waits for
+//! a client: what cannot be sent at once is kept, and a client that lets too much of it pile up is cut
+//! off. It ends with its last client, under the lock that starting takes, so no client can connect to a
+//! machine that is gone.
 
 use super::description::Description;
 use super::peer::Peer;
@@ -33,7 +33,6 @@ enum Watch {
     Listener,
     Connection,
     Process(u64),
-    Export(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +122,7 @@ impl Server {
             // What freed memory first: whoever saw a process end or a descriptor closed, and asks
             // then, is to be told so.
             events.sort_by_key(|(token, flags)| match self.watches.get(token) {
-                Some(Watch::Process(_) | Watch::Export(_)) => 0,
+                Some(Watch::Process(_)) => 0,
                 _ if flags.contains(epoll::EventFlags::HUP) => 1,
                 _ => 2,
             });
@@ -131,7 +130,7 @@ impl Server {
                 match self.watches.get(&token).copied() {
                     Some(Watch::Listener) => self.accept(),
                     Some(Watch::Connection) => self.connection(token, flags),
-                    Some(Watch::Process(_) | Watch::Export(_)) => self.freed(token),
+                    Some(Watch::Process(_)) => self.freed(token),
                     None => {}
                 }
             }
@@ -141,22 +140,20 @@ impl Server {
         }
     }
 
-    /// A process has ended, or the last copy of a descriptor is closed.
+    /// A process has ended.
     fn freed(&mut self, token: u64) {
-        match self.watches.remove(&token) {
-            Some(Watch::Process(client)) => self.end_client(client),
-            Some(Watch::Export(inode)) => self.machine.export_closed(inode),
-            _ => {}
+        if let Some(Watch::Process(client)) = self.watches.remove(&token) {
+            self.end_client(client);
         }
     }
 
     /// Lets go of what was freed before the request at hand was sent.
     ///
-    /// The wait that named the request may not have: while it collects, a descriptor's closing is set
-    /// aside until it is done, and a request that came after the closing is still found. So what is
-    /// ready by now is asked for again.
+    /// The wait that named the request may not have: while it collects, the end of a process is set
+    /// aside until it is done, and a request that came after it is still found. So what is ready by now
+    /// is asked for again.
     fn settle(&mut self) {
-        let watched = |watch: &Watch| matches!(watch, Watch::Process(_) | Watch::Export(_));
+        let watched = |watch: &Watch| matches!(watch, Watch::Process(_));
         if !self.watches.values().any(watched) {
             return;
         }
@@ -355,16 +352,6 @@ impl Server {
     }
 
     fn reply(&mut self, token: u64, answer: Answer) {
-        if let Some(inode) = answer.watch {
-            let export = self.token(Watch::Export(inode));
-            let flags = epoll::EventFlags::HUP;
-            let reading_end = self.machine.exports.reading_end(inode);
-            let watched =
-                reading_end.is_some_and(|fd| watch(&self.epoll, fd, export, flags).is_ok());
-            if !watched {
-                self.watches.remove(&export);
-            }
-        }
         self.send(token, answer.reply.encode(), answer.attach.as_ref());
         self.deliver(answer.report);
     }

@@ -1,6 +1,7 @@
 //! Descriptors a program names by number.
 
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 /// A new descriptor for whatever the program calls `number`.
@@ -35,5 +36,46 @@ pub fn close_inherited() {
             // directory's own, closed by now, was left out by the check.
             unsafe { rustix::io::close(number) };
         }
+    }
+}
+
+/// Another open file description of the file behind a descriptor.
+pub fn reopen(file: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn on_byte(at: u64) -> Result<libc::flock, Errno> {
+    Ok(libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: i64::try_from(at).map_err(|_| Errno::INVAL)?,
+        l_len: 1,
+        l_pid: 0,
+    })
+}
+
+fn errno() -> Errno {
+    let code = std::io::Error::last_os_error().raw_os_error();
+    Errno::from_raw_os_error(code.unwrap_or(libc::EIO))
+}
+
+/// Locks a byte for as long as a copy of this open file description is open.
+pub fn lock(file: impl AsFd, at: u64) -> Result<(), Errno> {
+    let record = on_byte(at)?;
+    // SAFETY: the descriptor is open through the call, which reads one `struct flock`.
+    match unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_OFD_SETLK, &raw const record) } {
+        0 => Ok(()),
+        _ => Err(errno()),
+    }
+}
+
+/// Whether another open file description of the same file has a lock on a byte.
+pub fn is_locked(file: impl AsFd, at: u64) -> Result<bool, Errno> {
+    let mut record = on_byte(at)?;
+    // SAFETY: the descriptor is open through the call, which reads and writes one `struct flock`.
+    match unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_OFD_GETLK, &raw mut record) } {
+        0 => Ok(i32::from(record.l_type) != libc::F_UNLCK),
+        _ => Err(errno()),
     }
 }

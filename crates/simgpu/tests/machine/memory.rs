@@ -5,6 +5,7 @@ use simgpu::client::ClientError;
 use simgpu::sys::mapping::Mapping;
 use simgpu::wire::Charge;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 
 const MIB: u64 = 1 << 20;
 
@@ -121,6 +122,32 @@ fn an_exported_descriptor_keeps_the_block_until_it_is_closed() {
     assert_eq!(machine.free_bytes(&two), 1022 * MIB);
     drop(copy);
     eventually("the last copy frees", || machine.free_bytes(&two) == 1024 * MIB);
+}
+
+#[test]
+fn exported_descriptors_are_all_of_one_file() {
+    let machine = machine();
+    let client = machine.client();
+    let block = client.allocate(0, 2 * MIB, Charge::Handle).unwrap();
+    let (one, two) = (client.export(&block).unwrap(), client.export(&block).unwrap());
+    let identity = |number: i32| {
+        let stat = std::fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
+        Some((stat.dev(), stat.ino()))
+    };
+    assert_eq!(identity(one.as_raw_fd()), identity(two.as_raw_fd()));
+    // Each client has it open, as a program has the driver's device file.
+    let own = (0..4096)
+        .filter(|number| ![one.as_raw_fd(), two.as_raw_fd()].contains(number))
+        .find(|number| identity(*number) == identity(one.as_raw_fd()));
+    assert!(own.is_some());
+    assert!(matches!(client.import(own.unwrap()), Err(ClientError::Unknown)), "it is no export");
+    drop(one);
+    let imported = client.import(two.as_raw_fd()).unwrap();
+    client.release(block).unwrap();
+    client.release(imported).unwrap();
+    assert_eq!(machine.free_bytes(&client), 1022 * MIB);
+    drop(two);
+    eventually("the last copy frees", || machine.free_bytes(&client) == 1024 * MIB);
 }
 
 #[test]
