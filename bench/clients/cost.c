@@ -1,7 +1,8 @@
 /* What one call costs: cost launch|pass|pair|refuse CALLS [THREADS | LIVE BLOCKS | BYTES].
  *
  * Launches by several threads at once are timed by each thread's own processor time, so that more threads
- * than processors show what a launch costs and not who had to wait. A refusal is measured where it is decided: BYTES are taken until none are given, then asked for again.
+ * than processors show what a launch costs and not who had to wait; in rounds with a pause, since a cap
+ * takes the shortest launch for half a microsecond of the device's time and would run out. A refusal is measured where it is decided: BYTES are taken until none are given, then asked for again.
  * Calls are timed in batches; the result is the middle batch, in picoseconds per call so that no
  * fraction is lost, and user-space instructions per call in thousandths.
  */
@@ -13,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { BATCHES = 21, MOST_THREADS = 64 };
+enum { BATCHES = 21, MOST_THREADS = 64, ROUND = 100, PAUSE_US = 2000, MOST_ROUNDS = 2000 };
 static const size_t BLOCK_BYTES = 2u << 20;
 static const char EMPTY_KERNEL[] =
     ".version 7.0\n.target sm_52\n.address_size 64\n.visible .entry nothing()\n{\n\tret;\n}\n";
@@ -82,7 +84,8 @@ static void measure(void (*call)(void), uint64_t calls)
 }
 
 static handle_t context;
-static uint64_t launches_each, of_threads[MOST_THREADS];
+static size_t rounds;
+static uint64_t of_threads[MOST_THREADS];
 static pthread_barrier_t together;
 
 static uint64_t thread_ns(void)
@@ -94,24 +97,27 @@ static uint64_t thread_ns(void)
 
 static void *launches(void *number)
 {
-    uint64_t picoseconds[BATCHES];
+    uint64_t *picoseconds = calloc(rounds, sizeof *picoseconds);
+    must(picoseconds ? SUCCESS : OUT_OF_MEMORY, "calloc");
     must(driver.set_current(context), "cuCtxSetCurrent");
-    for (int batch = -2; batch < BATCHES; batch++) {
+    for (size_t round = 0; round < rounds; round++) {
+        usleep(PAUSE_US);
         pthread_barrier_wait(&together);
         uint64_t before = thread_ns();
-        for (uint64_t i = 0; i < launches_each; i++)
+        for (int i = 0; i < ROUND; i++)
             launch();
-        if (batch >= 0)
-            picoseconds[batch] = (thread_ns() - before) * 1000 / launches_each;
+        picoseconds[round] = (thread_ns() - before) * 1000 / ROUND;
     }
-    of_threads[(size_t)number] = median(picoseconds, BATCHES);
+    of_threads[(size_t)number] = median(picoseconds, rounds);
+    free(picoseconds);
     return NULL;
 }
 
 static void measure_threads(uint64_t calls, size_t threads)
 {
     pthread_t started[MOST_THREADS];
-    launches_each = calls / BATCHES / threads ? calls / BATCHES / threads : 1;
+    rounds = calls / ROUND / threads;
+    rounds = rounds < 1 ? 1 : rounds > MOST_ROUNDS ? MOST_ROUNDS : rounds;
     pthread_barrier_init(&together, NULL, (unsigned)threads);
     for (size_t i = 0; i < threads; i++)
         if (pthread_create(&started[i], NULL, launches, (void *)i) != 0) {

@@ -19,8 +19,13 @@ pub struct Captures {
     /// Captures that have begun or are about to.
     begun: AtomicU32,
     /// Threads whose calls no capture may meet.
-    acting: AtomicU32,
+    acting: Acting,
 }
+
+/// Apart from what every launch looks at.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Acting(AtomicU32);
 
 /// A thread that has seen no capture: none begins until this is dropped.
 #[derive(Debug)]
@@ -42,7 +47,7 @@ impl Default for Captures {
 impl Captures {
     /// None under way.
     pub const fn new() -> Self {
-        Self { begun: AtomicU32::new(0), acting: AtomicU32::new(0) }
+        Self { begun: AtomicU32::new(0), acting: Acting(AtomicU32::new(0)) }
     }
 
     /// Whether a capture is under way.
@@ -53,8 +58,8 @@ impl Captures {
 
     /// Keeps captures from beginning while the answer lives; `None` where one is under way.
     pub fn keep_out(&self) -> Option<Undisturbed<'_>> {
-        self.acting.fetch_add(1, SeqCst);
-        let undisturbed = Undisturbed(&self.acting);
+        self.acting.0.fetch_add(1, SeqCst);
+        let undisturbed = Undisturbed(&self.acting.0);
         (!self.any()).then_some(undisturbed)
     }
 
@@ -65,7 +70,7 @@ impl Captures {
 
     /// Whether nobody is at a call that a capture must not meet.
     pub fn quiet(&self) -> bool {
-        self.acting.load(SeqCst) == 0
+        self.acting.0.load(SeqCst) == 0
     }
 
     /// Counts captures that have ended, or did not begin.

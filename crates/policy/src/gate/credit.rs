@@ -5,8 +5,8 @@
 //! the others counts as not submitted.
 //!
 //! Promises: what was taken is the sum of what was spent and what is left, but for the instants in
-//! which a thread is at it; then less counts as submitted, never more. Launches are counted in the
-//! stripe and handed on when it is looked at.
+//! which a thread is at it; then less counts as submitted, never more. A launch is counted by the same
+//! addition that pays for it, and handed on when the stripe is looked at.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -15,17 +15,26 @@ use crate::atomic::{AtomicI64, AtomicU64};
 /// Stripes of a lane; a thread's number is taken around.
 pub(super) const STRIPES: usize = 64;
 
+/// Credit in nanoseconds above so many bits of launches. A chunk pays for less than a million.
+const LAUNCH_BITS: u32 = 20;
+const LAUNCHES: i64 = (1 << LAUNCH_BITS) - 1;
+/// Credit that a word holds: two hours and a half of the device's time.
+const MOST_NS: i64 = i64::MAX >> LAUNCH_BITS;
+
 /// A pair of cache lines, which processors fetch together.
 #[repr(align(128))]
 #[derive(Debug)]
 struct Stripe {
-    left_ns: AtomicI64,
-    launches: AtomicU64,
+    word: AtomicI64,
 }
 
 impl Stripe {
     const fn new() -> Self {
-        Self { left_ns: AtomicI64::new(0), launches: AtomicU64::new(0) }
+        Self { word: AtomicI64::new(0) }
+    }
+
+    fn add(&self, ns: i64) {
+        self.word.fetch_add(ns.clamp(-MOST_NS, MOST_NS) << LAUNCH_BITS, Relaxed);
     }
 }
 
@@ -56,18 +65,19 @@ impl Credit {
     /// Spends `cost_ns` of the stripe's credit and counts a launch; false where there is less.
     #[inline(always)]
     pub(super) fn spend(&self, stripe: usize, cost_ns: i64) -> bool {
-        let stripe = self.stripe(stripe);
-        if stripe.left_ns.fetch_sub(cost_ns, Relaxed) < cost_ns {
-            stripe.left_ns.fetch_add(cost_ns, Relaxed);
+        let word = &self.stripe(stripe).word;
+        let spent = (cost_ns.min(MOST_NS) << LAUNCH_BITS) - 1;
+        if word.fetch_sub(spent, Relaxed) >> LAUNCH_BITS < cost_ns {
+            word.fetch_add(spent, Relaxed);
             return false;
         }
-        stripe.launches.fetch_add(1, Relaxed);
         true
     }
 
     /// What is left in a stripe; nothing where it is overdrawn for an instant.
     pub(super) fn left_ns(&self, stripe: usize) -> u64 {
-        u64::try_from(self.stripe(stripe).left_ns.load(Relaxed)).unwrap_or(0)
+        let left_ns = self.stripe(stripe).word.load(Relaxed) >> LAUNCH_BITS;
+        u64::try_from(left_ns).unwrap_or(0)
     }
 
     /// What is left in all of them.
@@ -90,13 +100,13 @@ impl Credit {
             self.filled.fetch_or(bit, Relaxed);
         }
         let net_ns = signed(taken_ns).saturating_sub(signed(spent_ns));
-        self.stripe(stripe).left_ns.fetch_add(net_ns, Relaxed);
+        self.stripe(stripe).add(net_ns);
         self.taken_ns.fetch_add(taken_ns, Relaxed);
     }
 
     /// Gives back what a launch was charged that the driver refused.
     pub(super) fn give_back(&self, stripe: usize, charged_ns: u64) {
-        self.stripe(stripe).left_ns.fetch_add(signed(charged_ns), Relaxed);
+        self.stripe(stripe).add(signed(charged_ns));
     }
 
     /// Estimate of all that was submitted, in nanoseconds.
@@ -108,8 +118,9 @@ impl Credit {
 
     /// The launches counted in a stripe since this was asked last.
     pub(super) fn take_launches(&self, stripe: usize) -> u64 {
-        let launches = &self.stripe(stripe).launches;
-        if launches.load(Relaxed) == 0 { 0 } else { launches.swap(0, Relaxed) }
+        let none = |word: i64| (word & LAUNCHES != 0).then_some(word & !LAUNCHES);
+        let word = self.stripe(stripe).word.fetch_update(Relaxed, Relaxed, none).unwrap_or(0);
+        (word & LAUNCHES).unsigned_abs()
     }
 }
 

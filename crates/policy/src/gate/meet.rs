@@ -51,8 +51,9 @@ pub trait Board {
     fn write(&self, at: usize, place: &Place) -> bool;
 }
 
-/// This process's part.
+/// This process's part. Apart from what lies beside it, which launches look at.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Meeting {
     /// Held by the thread that changes the rest; nobody waits for it.
     claim: AtomicBool,

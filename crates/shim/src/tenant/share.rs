@@ -58,15 +58,28 @@ const GONE: u64 = 2;
 const RETIRE_PATIENCE_NS: u64 = 100_000_000;
 const RETIRE_LOOK_NS: u64 = 20_000;
 
-/// One context's gate.
+/// What every launch looks at, and what changes with the context alone: in cache lines of its own.
 #[derive(Debug)]
-pub(crate) struct Context {
+#[repr(align(128))]
+struct Known {
     /// The context's handle; 0 for a place nobody has.
     handle: AtomicU64,
     /// Its number, which no other context has: the driver gives handles again. 0 where the driver
     /// does not number them.
     id: AtomicU64,
     device: Reference<Device>,
+}
+
+impl Known {
+    const fn new() -> Self {
+        Self { handle: AtomicU64::new(0), id: AtomicU64::new(0), device: Reference::none() }
+    }
+}
+
+/// One context's gate.
+#[derive(Debug)]
+pub(crate) struct Context {
+    known: Known,
     /// Stream of the launch that asked the lane last, as [`stream_word`] says it.
     stream: AtomicU64,
     pub(crate) lane: Lane,
@@ -77,9 +90,7 @@ pub(crate) struct Context {
 impl Context {
     const fn new() -> Self {
         Self {
-            handle: AtomicU64::new(0),
-            id: AtomicU64::new(0),
-            device: Reference::none(),
+            known: Known::new(),
             stream: AtomicU64::new(0),
             lane: Lane::new(),
             events: [const { AtomicU64::new(0) }; EVENTS as usize],
@@ -91,8 +102,8 @@ impl Context {
     pub(crate) fn current() -> Option<(&'static Self, &'static Device)> {
         let handle = driver::ctx_current().ok()?.0.addr() as u64;
         // All places are looked at: a context that has one has it among the first.
-        match LANES.iter().find(|place| place.handle.load(Acquire) == handle) {
-            Some(context) if handle > GONE => Some((context, context.device.get()?)),
+        match LANES.iter().find(|place| place.known.handle.load(Acquire) == handle) {
+            Some(context) if handle > GONE => Some((context, context.known.device.get()?)),
             _ => Self::enter(handle),
         }
     }
@@ -109,17 +120,18 @@ impl Context {
         let taken = LANES.iter().enumerate().find(|(_, place)| place.take());
         let Some((at, place)) = taken else { return Some((&BEYOND, device)) };
         place.events.iter().for_each(|event| event.store(0, Relaxed));
-        place.id.store(current_id(), Relaxed);
-        place.device.set(device);
+        place.known.id.store(current_id(), Relaxed);
+        place.known.device.set(device);
         TAKEN.fetch_max(at.saturating_add(1), SeqCst);
-        place.handle.store(handle, SeqCst);
+        place.known.handle.store(handle, SeqCst);
         Some((place, device))
     }
 
     /// Takes a place that nobody has.
     #[inline(never)]
     fn take(&self) -> bool {
-        let take = |free| self.handle.compare_exchange(free, FILLING, SeqCst, Relaxed).is_ok();
+        let take =
+            |free| self.known.handle.compare_exchange(free, FILLING, SeqCst, Relaxed).is_ok();
         take(0) || (!self.lane.is_closed() && take(GONE))
     }
 
@@ -127,11 +139,11 @@ impl Context {
     #[inline(never)]
     fn life(&self) -> u64 {
         let life = self.lane.life();
-        let handle = self.handle.load(SeqCst);
+        let handle = self.known.handle.load(SeqCst);
         if !driver::ctx_current().is_ok_and(|current| current.0.addr() as u64 == handle) {
             return NO_LIFE;
         }
-        if self.id.load(Relaxed) != current_id() {
+        if self.known.id.load(Relaxed) != current_id() {
             // It ended where nobody looked, and its handle is another's by now.
             retire(&|retired| retired == handle).gone();
             return NO_LIFE;
@@ -149,7 +161,7 @@ impl Context {
         match *waited {
             Waited::Current => true,
             Waited::Event => false,
-            Waited::Context(context) => self.handle.load(Relaxed) == context.0.addr() as u64,
+            Waited::Context(context) => self.known.handle.load(Relaxed) == context.0.addr() as u64,
             Waited::Stream(stream, per_thread) => {
                 // Other threads have default streams of their own.
                 !is_own(stream, per_thread)
@@ -231,7 +243,7 @@ pub(crate) fn retire(retired: &dyn Fn(u64) -> bool) -> Retiring {
     let mut lives = [NO_LIFE; CONTEXTS];
     let give_up_ns = clock::now_ns().saturating_add(RETIRE_PATIENCE_NS);
     for (place, life) in lanes().zip(&mut lives) {
-        let handle = place.handle.load(SeqCst);
+        let handle = place.known.handle.load(SeqCst);
         if handle <= GONE || !retired(handle) {
             continue;
         }
@@ -253,7 +265,7 @@ impl Retiring {
     pub(crate) fn gone(self) {
         for (place, life) in self.closed() {
             // First, so that nobody finds the next life under the handle of this one.
-            place.handle.store(GONE, SeqCst);
+            place.known.handle.store(GONE, SeqCst);
             place.lane.end_life(life);
         }
     }
@@ -296,8 +308,8 @@ impl Here {
         for place in lanes() {
             let ends_ns = place.lane.busy_until_ns();
             if ends_ns > now_ns
-                && place.handle.load(Relaxed) > GONE
-                && place.device.get().is_some_and(|device| core::ptr::eq(device, self.device))
+                && place.known.handle.load(Relaxed) > GONE
+                && place.known.device.get().is_some_and(|device| core::ptr::eq(device, self.device))
                 && !core::ptr::eq(place, self.context)
             {
                 count = count.saturating_add(1);
@@ -420,7 +432,7 @@ impl World for Here {
         let Some(_undisturbed) = keep_out() else {
             return !is_capturing(self.stream, self.per_thread) && relaxed(record);
         };
-        let handle = usize::try_from(self.context.handle.load(Relaxed)).unwrap_or(0);
+        let handle = usize::try_from(self.context.known.handle.load(Relaxed)).unwrap_or(0);
         let context = CUcontext(core::ptr::with_exposed_provenance_mut(handle));
         (whole && driver::ctx_record_event(context, event).is_ok()) || record()
     }
