@@ -2,7 +2,8 @@
  *
  * Launches by several threads at once are timed by each thread's own processor time, so that more threads
  * than processors show what a launch costs and not who had to wait; in rounds with a pause, since a cap
- * takes the shortest launch for half a microsecond of the device's time and would run out. A refusal is measured where it is decided: BYTES are taken until none are given, then asked for again.
+ * takes the shortest launch for half a microsecond of the device's time and would run out. A refusal is
+ * measured where it is decided: BYTES are taken until none are given, then asked for again.
  * Calls are timed in batches; the result is the middle batch, in picoseconds per call so that no
  * fraction is lost, and user-space instructions per call in thousandths.
  */
@@ -16,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCHES = 21, MOST_THREADS = 64, ROUND = 100, PAUSE_US = 2000, MOST_ROUNDS = 2000 };
+enum { BATCHES = 21, MOST_THREADS = 64, ROUND = 400, PAUSE_US = 5000, MOST_ROUNDS = 2000 };
 static const size_t BLOCK_BYTES = 2u << 20;
 static const char EMPTY_KERNEL[] =
     ".version 7.0\n.target sm_52\n.address_size 64\n.visible .entry nothing()\n{\n\tret;\n}\n";

@@ -307,6 +307,15 @@ static const char SPIN[] =
     " mov.u64 %rd3, %globaltimer;\n sub.u64 %rd4, %rd3, %rd2;\n setp.lt.u64 %p1, %rd4, %rd1;\n"
     " @%p1 bra L;\n ret;\n}\n";
 
+static void reserve(const char *when, pool_t pool, int code)
+{
+    unsigned long long reserved = 0, in_use = 0;
+    int known = C(cuMemPoolGetAttribute, (pool_t, int, void *))(pool, 5, &reserved);
+    C(cuMemPoolGetAttribute, (pool_t, int, void *))(pool, 7, &in_use);
+    printf("  %s (%d): attributes %d, reserved %llu, in use %llu, used %ld\n", when, code, known,
+           reserved / MIB, in_use / MIB, used());
+}
+
 static void pools(void)
 {
     pool_prop_t prop = {.type = 1, .handles = 1, .place = {1, 0}};
@@ -345,12 +354,49 @@ static void pools(void)
         C(cuMemPoolCreate, (pool_t *, void *))(&pool, &prop);
         C(cuMemAllocFromPoolAsync, (ptr_t *, size_t, pool_t, stream_t))(&made, 256 * MIB, pool, stream);
         C(cuMemFreeAsync, (ptr_t, stream_t))(made, stream);
+        reserve("freed behind a kernel of 3 s", pool, 0);
+        reserve("then trimmed", pool, C(cuMemPoolTrimTo, (pool_t, size_t))(pool, 0));
         C(cuMemPoolDestroy, (pool_t))(pool);
     }
     printf("four pools of 256 MiB, freed and destroyed behind a kernel of 3 s: used %ld\n", used() - before);
     C(cuStreamSynchronize, (stream_t))(stream);
     printf("  when it has ended: used %ld\n", used() - before);
+
+    before = used();
+    C(cuMemPoolCreate, (pool_t *, void *))(&pool, &prop);
+    C(cuMemAllocFromPoolAsync, (ptr_t *, size_t, pool_t, stream_t))(&made, 256 * MIB, pool, stream);
+    C(cuStreamSynchronize, (stream_t))(stream);
+    C(cuMemPoolDestroy, (pool_t))(pool);
+    printf("pool destroyed before its block of 256 MiB: used %ld\n", used() - before);
+    code = C(cuMemFree_v2, (ptr_t))(made);
+    printf("  block freed %d: used %ld\n", code, used() - before);
+
+    pool_t now = NULL, own = NULL;
+    C(cuDeviceGetDefaultMemPool, (pool_t *, int))(&own, 0);
+    C(cuMemPoolCreate, (pool_t *, void *))(&pool, &prop);
+    C(cuDeviceSetMemPool, (int, pool_t))(0, pool);
+    code = C(cuMemPoolDestroy, (pool_t))(pool);
+    C(cuDeviceGetMemPool, (pool_t *, int))(&now, 0);
+    printf("the device's current pool destroyed %d: its default is current %d\n", code, now == own);
     release();
+}
+
+static void pools_of_a_reset(void)
+{
+    pool_prop_t prop = {.type = 1, .place = {1, 0}};
+    pool_t pool = NULL;
+    ptr_t made = 0;
+    stream_t stream = NULL;
+    retain();
+    C(cuStreamCreate, (stream_t *, unsigned))(&stream, 1);
+    C(cuMemPoolCreate, (pool_t *, void *))(&pool, &prop);
+    C(cuMemAllocFromPoolAsync, (ptr_t *, size_t, pool_t, stream_t))(&made, 256 * MIB, pool, stream);
+    C(cuStreamSynchronize, (stream_t))(stream);
+    int code = C(cuDevicePrimaryCtxReset_v2, (int))(0);
+    printf("primary context reset %d beside a pool with 256 MiB: used %ld\n", code, used());
+    reserve("pool", pool, 0);
+    printf("  destroyed %d: used %ld\n", C(cuMemPoolDestroy, (pool_t))(pool), used());
+    printf("  and again %d\n", C(cuMemPoolDestroy, (pool_t))(pool));
 }
 
 /* ---- buffers for other devices ---- */
@@ -369,6 +415,21 @@ static void buffers(void)
     if (code == 0) {
         describe("dma-buf", fd);
         printf("  read lock on it %d\n", mark(fd, F_RDLCK, F_OFD_SETLK));
+        int next = -1, again = -1;
+        ptr_t other = block(256);
+        C(cuMemGetHandleForAddressRange, (void *, ptr_t, size_t, int, unsigned long long))(&next, other, 256 * MIB, 1, 0);
+        C(cuMemGetHandleForAddressRange, (void *, ptr_t, size_t, int, unsigned long long))(&again, made, 256 * MIB, 1, 0);
+        describe("of another block", next);
+        describe("of the first again", again);
+        printf("  asked through the other's %d, through the first's other %d\n",
+               mark(next, F_WRLCK, F_OFD_GETLK), mark(again, F_WRLCK, F_OFD_GETLK));
+        FILE *locks = fopen("/proc/locks", "r");
+        char line[256];
+        while (locks != NULL && fgets(line, sizeof line, locks) != NULL)
+            printf("  /proc/locks: %s", line);
+        close(next);
+        close(again);
+        drop(other);
         drop(made);
         printf("  block freed: used %ld\n", used() - before);
         close(fd);
@@ -437,6 +498,7 @@ int main(void)
     asked("legacy handles", handles);
     asked("green contexts", greens);
     asked("pools", pools);
+    asked("pools of a context that is reset", pools_of_a_reset);
     asked("buffers for other devices", buffers);
     asked("a namespace", namespaces);
     return 0;

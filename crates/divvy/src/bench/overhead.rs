@@ -68,7 +68,7 @@ const COSTS: [Cost; 10] = [
     Cost {
         name: "cuLaunchKernel by 16 threads under a cap, credit left",
         what: "launch",
-        calls: 800_000,
+        calls: 1_280_000,
         live: 16,
         others: 0,
         share: Some(90),
