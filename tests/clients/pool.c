@@ -3,6 +3,9 @@
 #include "scenario.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <unistd.h>
 
 static CUstream stream;
 
@@ -120,6 +123,60 @@ static void destroyed_pool_gives_back(void)
     OK(cuStreamSynchronize(stream));
     EQUAL(used() - before, 64 * MIB);
     OK(cuMemPoolDestroy(pool));
+    EQUAL(used() - before, 0);
+}
+
+static atomic_bool go_on;
+
+static void wait_until_told(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&go_on))
+        usleep(100);
+}
+
+/* What is freed behind work that goes on is the pool's until that has ended, destroyed or not. */
+static void pools_destroyed_behind_work_stay_charged(void)
+{
+    CUmemPoolProps props = on_card();
+    CUmemoryPool pool, own, now;
+    CUdeviceptr block, large;
+    own = ready();
+    size_t before = used();
+    OK(cuLaunchHostFunc(stream, wait_until_told, NULL));
+    for (size_t made = 1; made <= 4; made++) {
+        OK(cuMemPoolCreate(&pool, &props));
+        OK(cuDeviceSetMemPool(0, pool));
+        OK(cuMemAllocAsync(&block, 64 * MIB, stream));
+        OK(cuMemFreeAsync(block, stream));
+        OK(cuMemPoolDestroy(pool));
+        IS(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
+        IS(cuMemAllocFromPoolAsync(&block, 1, pool, stream), CUDA_ERROR_INVALID_VALUE);
+        OK(cuDeviceGetMemPool(&now, 0));
+        CHECK(now == own);
+        EQUAL(used() - before, made * 64 * MIB);
+    }
+    size_t rest = wanted_limit() - before;
+    IS(cuMemAlloc(&large, rest - 128 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+    atomic_store(&go_on, true);
+    OK(cuStreamSynchronize(stream));
+    EQUAL(used() - before, 0);
+    OK(cuMemAlloc(&large, rest - 128 * MIB));
+}
+
+static void pool_destroyed_before_its_block(void)
+{
+    CUmemPoolProps props = on_card();
+    CUmemoryPool pool;
+    CUdeviceptr block;
+    ready();
+    size_t before = used();
+    OK(cuMemPoolCreate(&pool, &props));
+    OK(cuMemAllocFromPoolAsync(&block, 64 * MIB, pool, stream));
+    OK(cuMemPoolDestroy(pool));
+    OK(cuStreamSynchronize(stream));
+    EQUAL(used() - before, 64 * MIB);
+    OK(cuMemFree(block));
     EQUAL(used() - before, 0);
 }
 
@@ -305,6 +362,8 @@ int main(int count, char **arguments)
         {"over_the_limit_is_out_of_memory", over_the_limit_is_out_of_memory},
         {"own_pool_is_charged", own_pool_is_charged},
         {"destroyed_pool_gives_back", destroyed_pool_gives_back},
+        {"pools_destroyed_behind_work_stay_charged", pools_destroyed_behind_work_stay_charged},
+        {"pool_destroyed_before_its_block", pool_destroyed_before_its_block},
         {"kept_memory_stays_charged", kept_memory_stays_charged},
         {"lowered_threshold_gives_back", lowered_threshold_gives_back},
         {"trim_gives_back", trim_gives_back},

@@ -9,6 +9,8 @@ scenarios! { "pool", 4 * GIB;
     over_the_limit_is_out_of_memory,
     own_pool_is_charged,
     destroyed_pool_gives_back,
+    pools_destroyed_behind_work_stay_charged,
+    pool_destroyed_before_its_block,
     kept_memory_stays_charged,
     lowered_threshold_gives_back,
     trim_gives_back,

@@ -234,7 +234,7 @@ pub(crate) fn free(address: u64, call: impl FnOnce() -> CUresult) -> CUresult {
     let Some(words) = BLOCKS.take(address) else {
         let result = call();
         if result == SUCCESS {
-            pool::freed(address);
+            pool::freed();
         }
         return result;
     };

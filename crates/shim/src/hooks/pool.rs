@@ -5,8 +5,13 @@
 //! all pools and graphs goes back to the driver. While its stream is being captured an allocation is
 //! a graph node and takes nothing. What was freed goes back to the card when the program
 //! synchronises, which is why those calls are watched once something was freed.
+//!
+//! A pool that is destroyed while work or allocations use its memory keeps that until they end, and
+//! then nobody can be asked how much it is. So the driver's pool is destroyed when it holds nothing:
+//! until then it is nobody's but ours, trimmed and asked whenever pools are settled.
 
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{
@@ -22,15 +27,19 @@ use super::graph;
 use super::memory;
 use super::reserve::{self, Growth, Reserve};
 use super::submit::{self, Waited};
-use crate::sys::map::Map;
 use crate::sys::{In, Opaque, Out, driver, layout, real};
 use crate::tenant::device::Device;
 
-/// Allocations of the program's own pools: address → pool. Their pools may be destroyed before them.
-static POINTERS: Map = Map::new(5);
-
 /// Whether pools have been freed into, or told to keep less, since they were last settled.
 static SLACK: AtomicBool = AtomicBool::new(false);
+
+/// Pools that the program has destroyed and the driver has not yet.
+static ENDED: AtomicU32 = AtomicU32::new(0);
+
+/// Whether a thread is at one of them: no other may name it to the driver as it is destroyed.
+static AT_ENDED: AtomicBool = AtomicBool::new(false);
+
+const INVALID_VALUE: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 
 /// Pools of one device looked at when memory is short.
 const MOST_POOLS: usize = 64;
@@ -110,6 +119,9 @@ fn allocate(
     // A driver without pools refuses by itself.
     let Ok(pool) = known else { return call() };
     let reserve = Reserve::Pool(pool);
+    if reserve.is_ended() {
+        return INVALID_VALUE;
+    }
     if reserve.ordinal().is_none() && lies_elsewhere(pool) {
         reserve.do_not_count();
     }
@@ -129,8 +141,8 @@ fn allocate(
     if result != SUCCESS {
         return result;
     }
-    let address = dptr.get().unwrap_or(0);
     if let Err(over_bytes) = settled {
+        let address = dptr.get().unwrap_or(0);
         device.tell_grown(over_bytes, Kind::Pool);
         relaxed(|| {
             let _ = driver::mem_free_async(address, stream, per_thread);
@@ -138,9 +150,6 @@ fn allocate(
         });
         reserve.settle_or_hold(device, Growth::NONE);
         return OUT_OF_MEMORY;
-    }
-    if reserve.count_live(true) {
-        let _ = POINTERS.insert(address, [pool.0.addr() as u64, 0]);
     }
     SUCCESS
 }
@@ -174,11 +183,13 @@ fn expect_slack() {
 }
 
 /// A pointer that is no plain block was freed: its pool may let go of memory at the next
-/// synchronisation.
-pub(crate) fn freed(address: u64) {
+/// synchronisation, and one that was destroyed before it at once.
+pub(crate) fn freed() {
     expect_slack();
-    if let Some([pool, _]) = POINTERS.take(address) {
-        Reserve::Pool(reserve::pool_of(pool)).count_live(false);
+    if ENDED.load(Relaxed) != 0
+        && let Next::Count(place) = here()
+    {
+        settle_all(place.device);
     }
 }
 
@@ -226,8 +237,40 @@ pub(crate) fn settle_all(device: &'static Device) {
     let mut reserves = [None; MOST_POOLS];
     reserve::of_device(device.ordinal, &mut reserves);
     for reserve in reserves.into_iter().flatten() {
-        reserve.settle_or_hold(device, Growth::NONE);
+        match reserve {
+            Reserve::Pool(pool) if reserve.is_ended() => trim_ended(device, pool),
+            _ => reserve.settle_or_hold(device, Growth::NONE),
+        }
     }
+    if ENDED.load(Relaxed) != 0 {
+        expect_slack();
+    }
+}
+
+/// Has a pool let go of what is not in use.
+fn trim(device: &'static Device, pool: CUmemoryPool) {
+    relaxed(|| {
+        let _ = driver::pool_trim(pool, 0);
+    });
+    Reserve::Pool(pool).settle_or_hold(device, Growth::NONE);
+}
+
+/// The same for a pool that the program has destroyed; where nothing is left, the driver does too.
+fn trim_ended(device: &'static Device, pool: CUmemoryPool) {
+    if AT_ENDED.swap(true, Acquire) {
+        return;
+    }
+    let reserve = Reserve::Pool(pool);
+    if reserve.is_ended() {
+        trim(device, pool);
+        if reserve.bury() {
+            relaxed(|| {
+                let _ = driver::pool_destroy(pool);
+            });
+            let _ = ENDED.fetch_update(Relaxed, Relaxed, |ended| ended.checked_sub(1));
+        }
+    }
+    AT_ENDED.store(false, Release);
 }
 
 /// Hands unused memory of pools and graphs back to the driver; whether that made room.
@@ -242,12 +285,8 @@ pub(crate) fn reclaim(device: &'static Device) -> bool {
     reserve::of_device(device.ordinal, &mut reserves);
     for reserve in reserves.into_iter().flatten() {
         match reserve {
-            Reserve::Pool(pool) => {
-                relaxed(|| {
-                    let _ = driver::pool_trim(pool, 0);
-                });
-                reserve.settle_or_hold(device, Growth::NONE);
-            }
+            Reserve::Pool(pool) if reserve.is_ended() => trim_ended(device, pool),
+            Reserve::Pool(pool) => trim(device, pool),
             Reserve::Graphs(_) => graph::trim(device),
         }
     }
@@ -309,12 +348,32 @@ pub(crate) fn cuMemPoolCreate(
     result
 }
 
-/// Destroys a pool.
+/// Destroys a pool: for the program, and for the driver when nothing uses its memory.
 pub(crate) fn cuMemPoolDestroy(real: real::cuMemPoolDestroy, pool: CUmemoryPool) -> CUresult {
-    settle(pool);
+    let reserve = Reserve::Pool(pool);
+    if reserve.is_ended() {
+        return INVALID_VALUE;
+    }
+    if reserve.is_own()
+        && let Some(Next::Count(device)) = reserve.ordinal().map(at)
+    {
+        trim(device, pool);
+        if reserve.charged_bytes() != 0 {
+            // As the driver does with a device's current pool.
+            if driver::current_pool(device.ordinal).is_ok_and(|current| current.0 == pool.0)
+                && let Ok(default) = driver::default_pool(device.ordinal)
+            {
+                let _ = driver::set_current_pool(device.ordinal, default);
+            }
+            reserve.outlive(device);
+            ENDED.fetch_add(1, Relaxed);
+            expect_slack();
+            return SUCCESS;
+        }
+    }
     let result = real.call(pool);
     if result == SUCCESS {
-        Reserve::Pool(pool).end();
+        reserve.end();
     }
     result
 }

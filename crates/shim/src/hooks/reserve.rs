@@ -33,12 +33,10 @@ struct Record {
     uncounted: bool,
     /// The program made it and may destroy it.
     own: bool,
-    /// Destroyed, while allocations of it live.
+    /// Destroyed by the program, while memory of it is in use.
     ended: bool,
     /// Changes of this record.
     epoch: u32,
-    /// Allocations alive, counted for the program's own pools.
-    live: u32,
 }
 
 impl Record {
@@ -51,7 +49,6 @@ impl Record {
             own: false,
             ended: false,
             epoch: 0,
-            live: 0,
         }
     }
 
@@ -62,7 +59,7 @@ impl Record {
             | u64::from(self.uncounted) << 60
             | u64::from(self.own) << 61
             | u64::from(self.ended) << 62;
-        [word, u64::from(self.epoch) | u64::from(self.live) << 32]
+        [word, u64::from(self.epoch)]
     }
 
     fn unpack([word, rest]: [u64; 2]) -> Self {
@@ -73,8 +70,7 @@ impl Record {
             uncounted: word >> 60 & 1 != 0,
             own: word >> 61 & 1 != 0,
             ended: word >> 62 & 1 != 0,
-            epoch: u32::try_from(rest & 0xffff_ffff).unwrap_or(0),
-            live: u32::try_from(rest >> 32).unwrap_or(0),
+            epoch: u32::try_from(rest).unwrap_or(0),
         }
     }
 
@@ -276,67 +272,55 @@ impl Reserve {
         }
     }
 
-    /// One allocation more or less of a pool of the program's own; true for such a pool.
-    pub(crate) fn count_live(self, more: bool) -> bool {
-        let mut is_own = false;
-        let mut over = None;
-        let _ = RESERVES.update(self.key(), |old| {
-            let record = Record::unpack(old?);
-            is_own = record.own;
-            if !is_own {
-                return Some(record.pack());
-            }
-            let live = match more {
-                true => record.live.saturating_add(1),
-                false => record.live.saturating_sub(1),
-            };
-            if record.ended && live == 0 {
-                over = Some(record);
-                return None;
-            }
-            Some(Record { live, ..record }.pack())
-        });
-        if let Some(record) = over {
-            self.give_up(record);
-        }
-        is_own
+    /// Whether the program made it, and it is counted.
+    pub(crate) fn is_own(self) -> bool {
+        self.record().is_some_and(|record| record.own && !record.uncounted)
     }
 
-    fn give_up(self, record: Record) {
+    /// Whether the program has destroyed it, and something of it is in use.
+    pub(crate) fn is_ended(self) -> bool {
+        self.record().is_some_and(|record| record.ended)
+    }
+
+    /// The program has destroyed it, and something of it is in use.
+    pub(crate) fn outlive(self, device: &Device) {
+        self.change(device, |record| Record { ended: true, ..record });
+    }
+
+    /// Forgets what the program has destroyed if nothing is charged for it any more; true for the one
+    /// thread that is to destroy it.
+    pub(crate) fn bury(self) -> bool {
+        let mut is_over = false;
+        let _ = RESERVES.update(self.key(), |old| {
+            let record = Record::unpack(old?);
+            is_over =
+                record.ended && record.charged_granules == 0 && record.provisional_granules == 0;
+            (!is_over).then(|| record.pack())
+        });
+        is_over
+    }
+
+    /// The driver has destroyed it.
+    pub(crate) fn end(self) {
+        let Some(record) = RESERVES.take(self.key()).map(Record::unpack) else { return };
         let granules = record.charged_granules.saturating_add(record.provisional_granules);
         if let super::charge::Next::Count(device) = super::charge::at(record.ordinal) {
             device.give_back(granules.saturating_mul(GRANULE_BYTES), self.kind());
         }
     }
-
-    /// The program destroyed the pool; what it holds goes with its last allocation.
-    pub(crate) fn end(self) {
-        let mut over = None;
-        let _ = RESERVES.update(self.key(), |old| {
-            let record = Record::unpack(old?);
-            if record.live == 0 {
-                over = Some(record);
-                return None;
-            }
-            Some(Record { ended: true, ..record }.pack())
-        });
-        if let Some(record) = over {
-            self.give_up(record);
-        }
-    }
 }
 
 /// The pool with this handle.
-pub(crate) fn pool_of(handle: u64) -> CUmemoryPool {
+fn pool_of(handle: u64) -> CUmemoryPool {
     CUmemoryPool(core::ptr::with_exposed_provenance_mut(usize::try_from(handle).unwrap_or(0)))
 }
 
-/// Writes the device's living reserves into `into`; how many there are.
+/// Writes the device's reserves into `into`; how many there are.
 pub(crate) fn of_device(ordinal: CUdevice, into: &mut [Option<Reserve>]) -> usize {
     let mut count = 0_usize;
     RESERVES.for_each(|key, words| {
         let record = Record::unpack(words);
-        if record.ordinal != ordinal || record.uncounted || record.ended {
+        if record.ordinal != ordinal || record.uncounted {
             return;
         }
         let reserve = match key {

@@ -114,6 +114,17 @@ impl Pool {
         Some(at)
     }
 
+    /// What was freed behind work that has not ended, by stream.
+    pub(crate) fn held_by_streams(&self) -> Vec<(u64, Vec<Arc<dyn Block>>)> {
+        let within = |at: u64, bytes: u64| {
+            let ends = |start: &u64, block: &Arc<dyn Block>| {
+                *start < at + bytes && *start + block.bytes() > at
+            };
+            self.chunks.iter().filter(|(s, b)| ends(s, b)).map(|(_, b)| Arc::clone(b)).collect()
+        };
+        self.pending.iter().map(|(at, bytes, (stream, _))| (*stream, within(*at, *bytes))).collect()
+    }
+
     /// Gives back chunks without a used byte until `keep` bytes are reserved.
     pub(crate) fn shrink(&mut self, keep: u64) {
         let keep = keep.checked_next_multiple_of(STEP_BYTES).unwrap_or(u64::MAX);
@@ -140,10 +151,15 @@ impl Pool {
     }
 }
 
-/// Forgets everything of a device's pools: its primary context ended.
+/// Forgets everything of the pools that a device has by itself: its primary context ended. The
+/// program's own keep what they hold.
 pub(crate) fn reset_device(state: &mut State, device: i32) {
-    let keys: Vec<u64> =
-        state.pools.iter().filter(|(_, p)| p.device == device).map(|(k, _)| k).collect();
+    let keys: Vec<u64> = state
+        .pools
+        .iter()
+        .filter(|(_, p)| p.device == device && p.is_default)
+        .map(|(k, _)| k)
+        .collect();
     for key in keys {
         state.space.remove_where(|range| {
             matches!(range.kind, Kind::Pool | Kind::Graph) && range.owner == key

@@ -117,18 +117,24 @@ pub fn cuMemPoolCreate(_: Call, out: Out<CUmemoryPool>, properties: In<CUmemPool
 }
 
 pub fn cuMemPoolDestroy(_: Call, pool: CUmemoryPool) -> Answer {
-    let (_, mut state) = begin_free()?;
+    let (driver, mut state) = begin_free()?;
     let found = state.pools.of(pool).map_err(|_| INVALID_VALUE)?;
     if found.is_default {
         return Err(INVALID_VALUE);
     }
     let device = found.device;
-    // A pool with memory in use lives on, without its handle, until that is freed: the ranges hold
-    // their chunks.
+    settle(&mut state, pool.key())?;
+    // A pool with memory in use lives on, without its handle, until that is freed and the work before
+    // the free has ended: ranges hold their chunks, and so do the streams.
     let gone = state.pools.remove(pool.key())?;
     let record = state.device_mut(device)?;
     if record.pool == pool.key() {
         record.pool = record.default_pool;
+    }
+    for (stream, blocks) in gone.held_by_streams() {
+        if state.streams.get(stream).is_ok() {
+            enqueue(driver, &mut state, stream, Task::Hold(Arc::new(blocks)))?;
+        }
     }
     drop(state);
     drop(gone);

@@ -11,7 +11,7 @@ use divvy_driver_api::types::*;
 use super::call::in_host_function;
 use super::error::*;
 use super::kernels::Launch;
-use super::machine::{Lane, Load, Purpose};
+use super::machine::{Block, Lane, Load, Purpose};
 use super::space::{Piece, part};
 use super::state::{Driver, State, is_null};
 use super::track::Track;
@@ -109,6 +109,9 @@ pub(crate) enum Task {
     AwaitEvent(u64),
     /// Gives graph allocations back, by address.
     Release(Arc<Vec<u64>>),
+    /// Nothing, but memory is there until it has run.
+    #[expect(dead_code, reason = "it is held, not read")]
+    Hold(Arc<Vec<Arc<dyn Block>>>),
     Series(Arc<Vec<Task>>),
 }
 
@@ -170,7 +173,8 @@ impl Task {
             | Self::LoneMark(_)
             | Self::WriteValue(_)
             | Self::MarkEvent(_)
-            | Self::Release(_) => true,
+            | Self::Release(_)
+            | Self::Hold(_) => true,
             // A copy's engine depends on where its addresses lie when it runs.
             Self::Copy(_)
             | Self::Host(..)
@@ -255,6 +259,7 @@ impl Task {
                 release(&mut driver.lock(), addresses);
                 Ok(())
             }
+            Self::Hold(_) => Ok(()),
             Self::Series(tasks) => run_series(driver, track, place, tasks),
         }
     }

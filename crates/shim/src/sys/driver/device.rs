@@ -73,6 +73,11 @@ pub(crate) fn default_pool(device: CUdevice) -> Result<CUmemoryPool, CUresult> {
     Ok(pool)
 }
 
+/// Has `cuMemAllocAsync` take from a pool on the device.
+pub(crate) fn set_current_pool(device: CUdevice, pool: CUmemoryPool) -> Result<(), CUresult> {
+    ask!(cuDeviceSetMemPool(device, pool))
+}
+
 /// The pool that `cuMemAllocAsync` takes from on the device.
 pub(crate) fn current_pool(device: CUdevice) -> Result<CUmemoryPool, CUresult> {
     let mut pool = CUmemoryPool(core::ptr::null_mut());
