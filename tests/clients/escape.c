@@ -4,6 +4,7 @@
 #include "scenario.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 static CUstream stream;
 
@@ -86,6 +87,82 @@ static void exported_descriptors(void)
 {
     ready();
     never_past(64 * MIB, take_and_export);
+}
+
+/* A buffer for other devices; -1 where the driver makes none. */
+static int buffer_of(CUdeviceptr address, size_t bytes)
+{
+    int fd = -1;
+    CUresult code =
+        cuMemGetHandleForAddressRange(&fd, address, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    if (code == CUDA_ERROR_NOT_SUPPORTED) {
+        puts("the driver makes no buffers for other devices");
+        exit(77);
+    }
+    EQUAL(code, CUDA_SUCCESS);
+    return fd;
+}
+
+static CUresult take_into_a_buffer(size_t bytes)
+{
+    CUdeviceptr block;
+    CUresult code = cuMemAlloc(&block, bytes);
+    if (code != CUDA_SUCCESS)
+        return code;
+    buffer_of(block, bytes);
+    return cuMemFree(block); /* the open descriptor keeps the memory */
+}
+
+static void exported_buffers(void)
+{
+    ready();
+    never_past(64 * MIB, take_into_a_buffer);
+}
+
+static CUresult take_mapped_into_a_buffer(size_t bytes)
+{
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr range;
+    CUresult code = cuMemCreate(&handle, bytes, &on_card, 0);
+    if (code != CUDA_SUCCESS)
+        return code;
+    CUmemAccessDesc access = {.location = on_card.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    OK(cuMemAddressReserve(&range, bytes, 0, 0, 0));
+    OK(cuMemMap(range, bytes, 0, handle, 0));
+    OK(cuMemSetAccess(range, bytes, &access, 1));
+    buffer_of(range, bytes);
+    OK(cuMemUnmap(range, bytes));
+    return cuMemRelease(handle);
+}
+
+static void exported_mapped_buffers(void)
+{
+    ready();
+    never_past(64 * MIB, take_mapped_into_a_buffer);
+}
+
+/* Of one block twice: it is given back with the last. */
+static void closed_buffers_give_back(void)
+{
+    CUdeviceptr block, filled;
+    ready();
+    size_t before = used();
+    for (int round = 0; round < 3; round++) {
+        OK(cuMemAlloc(&block, 64 * MIB));
+        int first = buffer_of(block, 64 * MIB), second = buffer_of(block, 64 * MIB);
+        int copy = dup(second);
+        EQUAL(used() - before, 64 * MIB);
+        OK(cuMemFree(block));
+        EQUAL(used() - before, 64 * MIB);
+        close(first);
+        close(second);
+        IS(cuMemAlloc(&filled, wanted_limit() - before), CUDA_ERROR_OUT_OF_MEMORY);
+        EQUAL(used() - before, 64 * MIB);
+        close(copy);
+        OK(cuMemAlloc(&filled, wanted_limit() - before));
+        OK(cuMemFree(filled));
+        EQUAL(used() - before, 0);
+    }
 }
 
 static CUresult take_per_thread(size_t bytes)
@@ -322,6 +399,9 @@ int main(int count, char **arguments)
         {"own_pool", own_pool},
         {"dropped_handles", dropped_handles},
         {"exported_descriptors", exported_descriptors},
+        {"exported_buffers", exported_buffers},
+        {"exported_mapped_buffers", exported_mapped_buffers},
+        {"closed_buffers_give_back", closed_buffers_give_back},
         {"per_thread_entry_points", per_thread_entry_points},
         {"graph_nodes", graph_nodes},
         {"captured_allocations", captured_allocations},

@@ -84,6 +84,7 @@ pub(crate) const COVERAGE: &[(&str, &str)] = &[
     ("cuMemFree", "old::first_alloc_and_free"),
     ("cuMemFreeAsync", "pools::free_async_gives_back"),
     ("cuMemFree_v2", "blocks::free_gives_back"),
+    ("cuMemGetHandleForAddressRange", "escapes::exported_buffers"),
     ("cuMemGetInfo", "answers::oldest_questions_are_answered"),
     ("cuMemGetInfo_v2", "answers::total_is_the_limit"),
     ("cuMemImportFromShareableHandle", "sharing::descriptor_of_another_tenant"),

@@ -31,6 +31,9 @@ scenarios! { "escape", 2 * GIB;
     next_symbol,
     resets,
     exported_descriptors,
+    exported_buffers,
+    exported_mapped_buffers,
+    closed_buffers_give_back,
     managed_pools,
 }
 

@@ -9,7 +9,8 @@
 //!
 //! A mark can be read through the descriptor itself, and asked for through any other description of the
 //! same file. The driver's descriptors are all of its device files, which each process that uses the
-//! driver has open.
+//! driver has open. A buffer for other devices (dma-buf) is a file of its own, which nobody else has
+//! open: whether its mark is held says the kernel's list of all locks.
 
 use core::ffi::CStr;
 use core::mem::ManuallyDrop;
@@ -26,8 +27,10 @@ const MOST_GRANULES: u64 = 1 << 20;
 const MOST_DESCRIPTORS: i32 = 4096;
 /// Numbers of our copies begin here, where a process may have so many.
 const OUT_OF_THE_WAY: usize = 512;
-/// First bytes of a mark's key in the table of shared memory, unlike any handle of legacy IPC.
+/// First bytes of a mark's key in the table of shared memory, unlike any handle of legacy IPC: of one that
+/// can be asked for, and of one that is listed only.
 const TAG: [u8; 16] = *b"vmm memory, key ";
+const TAG_LISTED: [u8; 16] = *b"dma-buf of, key ";
 
 /// Device and inode of a file.
 pub type FileIdentity = (u64, u64);
@@ -44,23 +47,53 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// The memory's name in the tenant's table of shared memory.
+    /// The memory's name in the tenant's table of shared memory, where its descriptors are of one file.
     pub fn handle(&self) -> [u8; 64] {
-        let mut handle = [0; 64];
-        let words = [self.file.0, self.file.1, self.key];
-        let bytes = TAG.into_iter().chain(words.into_iter().flat_map(u64::to_ne_bytes));
-        for (to, byte) in handle.iter_mut().zip(bytes) {
-            *to = byte;
-        }
-        handle
+        name(TAG, [self.file.0, self.file.1, self.key])
+    }
+
+    /// Its name there where each descriptor is of a file of its own.
+    pub fn listed_handle(&self) -> [u8; 64] {
+        name(TAG_LISTED, [0, 0, self.key])
     }
 }
 
-/// The file and the key of a name made by [`Mark::handle`].
-pub(crate) fn in_handle(handle: &[u64; 8]) -> Option<(FileIdentity, u64)> {
+fn name(tag: [u8; 16], words: [u64; 3]) -> [u8; 64] {
+    let mut name = [0; 64];
+    let bytes = tag.into_iter().chain(words.into_iter().flat_map(u64::to_ne_bytes));
+    for (to, byte) in name.iter_mut().zip(bytes) {
+        *to = byte;
+    }
+    name
+}
+
+/// The mark that a name in the table of shared memory speaks of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Named {
+    /// By [`Mark::handle`]: its file and key, to ask an [`Asker`].
+    OfFile(FileIdentity, u64),
+    /// By [`Mark::listed_handle`]: its key, to look for with [`for_each_listed`].
+    Listed(u64),
+}
+
+impl Named {
+    pub(crate) fn key(self) -> u64 {
+        let (Self::OfFile(_, key) | Self::Listed(key)) = self;
+        key
+    }
+}
+
+/// The mark that keeps what has this name; none for a handle of legacy IPC.
+pub(crate) fn in_handle(handle: &[u64; 8]) -> Option<Named> {
     let [tag_low, tag_high, device, inode, key, ..] = *handle;
-    let tag = TAG.as_chunks::<8>().0.iter().map(|half| u64::from_ne_bytes(*half));
-    tag.eq([tag_low, tag_high]).then_some(((device, inode), key))
+    let is = |tag: [u8; 16]| {
+        tag.as_chunks::<8>().0.iter().map(|half| u64::from_ne_bytes(*half)).eq([tag_low, tag_high])
+    };
+    match (is(TAG), is(TAG_LISTED)) {
+        (true, _) => Some(Named::OfFile((device, inode), key)),
+        (_, true) => Some(Named::Listed(key)),
+        _ => None,
+    }
 }
 
 /// A key that no other process has drawn; none before the kernel has enough noise.
@@ -169,8 +202,8 @@ fn duplicate(descriptor: i32, lowest: usize) -> Option<Fd> {
     Some(Fd(i32::try_from(copy).ok()?))
 }
 
-/// Calls `visit` with the key of each mark that anybody has, by the kernel's list of all locks: for those
-/// who cannot ask an [`Asker`]. False without such a list.
+/// Calls `visit` with the key of each mark that anybody has, by the kernel's list of all locks: for what
+/// no [`Asker`] can be asked. False without such a list.
 ///
 /// The list is read in pieces, and what stands at the edge of one can be missed while others let go of
 /// their locks: read it twice before anything is given back. Cost: some ten milliseconds.

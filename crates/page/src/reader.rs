@@ -341,10 +341,10 @@ impl UsageFile {
                     continue;
                 }
                 let handle = core::array::from_fn(|at| word(shared::HANDLE + 8 * at));
-                if let (Some((_, key)), Some(orphan)) =
+                if let (Some(mark), Some(orphan)) =
                     (mark::in_handle(&handle), orphans.get_mut(count))
                 {
-                    *orphan = (key, word(shared::BYTES));
+                    *orphan = (mark.key(), word(shared::BYTES));
                     count += 1;
                 }
             }

@@ -20,7 +20,7 @@ use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
 use divvy_policy::ledger::{self, Slots as _, held_bytes};
 
 use crate::admission::Held;
-use crate::mark::{self, Asker};
+use crate::mark::{self, Asker, Named};
 use crate::slot::ForkPage;
 use crate::sys::Fd;
 use crate::tenant::{Row, Tenant};
@@ -86,6 +86,11 @@ impl Tenant {
         })
         .ok()
         .flatten()
+    }
+
+    /// Refers to an entry once more that this process refers to already.
+    pub fn refer_again(&self, entry: SharedEntry) {
+        self.references(usize::from(entry.0)).fetch_add(1, SeqCst);
     }
 
     /// Takes back one [`Tenant::export_shared`] or [`Tenant::open_shared`]. Without the lock the charge
@@ -190,21 +195,30 @@ pub(crate) fn begin(fd: &Fd, usage: &Usage, me: usize, path: &CStr, identity: (u
     if crate::slot::others_live(fd, usage, me) {
         return;
     }
+    let is_kept = listed(usage).unwrap_or([false; MAX_SHARED]);
+    in_use(usage)
+        .filter(|entry| is_kept.get(*entry) == Some(&false))
+        .for_each(|entry| free(usage, entry));
+    collect(usage);
+}
+
+/// Which entries have marks that the kernel lists; none without such a list.
+fn listed(usage: &Usage) -> Option<[bool; MAX_SHARED]> {
     let mut is_kept = [false; MAX_SHARED];
     for _ in 0..2 {
-        mark::for_each_listed(|key| {
+        let is_listed = mark::for_each_listed(|key| {
             let is_its = |entry: &usize| {
-                mark::in_handle(&handle_of(usage, *entry)).is_some_and(|mark| mark.1 == key)
+                mark::in_handle(&handle_of(usage, *entry)).is_some_and(|mark| mark.key() == key)
             };
             if let Some(kept) = in_use(usage).find(is_its).and_then(|it| is_kept.get_mut(it)) {
                 *kept = true;
             }
         });
+        if !is_listed {
+            return None;
+        }
     }
-    in_use(usage)
-        .filter(|entry| is_kept.get(*entry) == Some(&false))
-        .for_each(|entry| free(usage, entry));
-    collect(usage);
+    Some(is_kept)
 }
 
 /// Frees the entries nobody refers to and sets what the pseudo slot holds to the sum of the others.
@@ -212,10 +226,15 @@ pub(crate) fn begin(fd: &Fd, usage: &Usage, me: usize, path: &CStr, identity: (u
 fn collect(usage: &Usage) {
     let mut sums = [0_u64; MAX_DEVICES];
     let mut asker = Asker::default();
+    let mut in_list = None;
     // Where nobody can tell, the memory may live.
-    let mut is_kept = |entry: usize| {
-        mark::in_handle(&handle_of(usage, entry))
-            .is_some_and(|(file, key)| asker.is_held(file, key) != Some(false))
+    let mut is_kept = |entry: usize| match mark::in_handle(&handle_of(usage, entry)) {
+        None => false,
+        Some(Named::OfFile(file, key)) => asker.is_held(file, key) != Some(false),
+        Some(Named::Listed(_)) => {
+            let list = in_list.get_or_insert_with(|| listed(usage));
+            list.as_ref().is_none_or(|kept| kept.get(entry) != Some(&false))
+        }
     };
     for entry in in_use(usage) {
         let at = usage::shared_at(entry);

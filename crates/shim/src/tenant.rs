@@ -94,6 +94,13 @@ pub(crate) fn open_shared(handle: &[u8; 64]) -> Option<SharedEntry> {
     }
 }
 
+/// Keeps exported memory charged for as long as this process lives.
+pub(crate) fn keep_shared(entry: SharedEntry) {
+    if let Standing::Member(tenant) = standing() {
+        tenant.refer_again(entry);
+    }
+}
+
 /// Lets go of exported memory.
 pub(crate) fn close_shared(entry: SharedEntry) {
     if let Standing::Member(tenant) = standing() {

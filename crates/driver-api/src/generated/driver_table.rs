@@ -394,7 +394,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
     Entry::new("cuMemGetAllocationGranularity", "cuMemGetAllocationGranularity", 11080, 13050, 0x00, true),
     Entry::new("cuMemGetAllocationPropertiesFromHandle", "cuMemGetAllocationPropertiesFromHandle", 11080, 13050, 0x00, true),
     Entry::new("cuMemGetDefaultMemPool", "cuMemGetDefaultMemPool", 13000, 13050, 0x00, true),
-    Entry::new("cuMemGetHandleForAddressRange", "cuMemGetHandleForAddressRange", 11080, 13050, 0x00, true),
+    Entry::new("cuMemGetHandleForAddressRange", "cuMemGetHandleForAddressRange", 11080, 13050, 0x10, true),
     Entry::new("cuMemGetInfo", "cuMemGetInfo", 11080, 13050, 0x02, true),
     Entry::new("cuMemGetInfo_v2", "cuMemGetInfo_v2", 11080, 13050, 0x02, true),
     Entry::new("cuMemGetLocationInfo", "cuMemGetLocationInfo", 13040, 13050, 0x00, false),

@@ -225,6 +225,9 @@ fn release(address: u64, entry: Entry) {
             device.give_back(freed_bytes, entry.kind);
         }
     } else {
+        if entry.shared {
+            passed::forget_buffer(address);
+        }
         entry.give_back();
     }
 }

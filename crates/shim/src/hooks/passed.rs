@@ -7,20 +7,27 @@
 //! tenant that imports it refers to that entry; a process of another tenant finds no such entry and is
 //! charged the size. Both at the import, mapped or not.
 //!
+//! A buffer for other devices (dma-buf) keeps its memory as well, freed or not, and is marked likewise.
+//! Of a range of several allocations the first one's charge goes with the mark, the others' stays until
+//! the process ends; so does that of a block which legacy IPC shares already, and a granule for each
+//! small block.
+//!
 //! Where the table is full the exporter stays charged, while it lives and a copy is open. Not known: the
 //! size of what was exported without this library, or by another kind of handle than a descriptor. That
 //! is charged when a mapping shows it.
 
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{
-    CUdevice, CUmemAllocationHandleType, CUmemGenericAllocationHandle, CUresult,
+    CUdevice, CUdeviceptr, CUmemAllocationHandleType, CUmemGenericAllocationHandle,
+    CUmemRangeHandleType, CUresult,
 };
+use divvy_page::SharedEntry;
 use divvy_page::mark::{self, Asker, Mark};
 use divvy_policy::charge::GRANULE_BYTES;
 
 use super::charge::{Next, SUCCESS, ask, at};
 use super::entry::Entry;
-use super::vmm;
+use super::{memory, vmm};
 use crate::sys::map::Map;
 use crate::sys::{Opaque, Out, driver, real};
 use crate::tenant;
@@ -31,6 +38,9 @@ static MARKS: Map = Map::new(28);
 /// Allocations that the table had no room for, by number: device and inode of the descriptors that keep
 /// them. Each is a reference to the allocation.
 static LEFT_OUT: Map = Map::new(19);
+
+/// Marks of blocks that were exported as buffers for other devices, by their address: key and granules.
+static BUFFERS: Map = Map::new(5);
 
 /// Lets go of left out allocations that only closed descriptors kept; true when there were any.
 ///
@@ -76,9 +86,10 @@ pub(crate) fn cuMemExportToShareableHandle(
     let number = vmm::allocation_of(handle).filter(|number| vmm::refer(*number));
     let result = real.call(shareable, handle, handle_type, flags);
     let Some(number) = number else { return result };
+    let descriptor = shareable.as_out::<i32>().get();
     let is_kept_by_mark = result != SUCCESS
         || !is_descriptor(handle_type)
-        || shareable.as_out::<i32>().get().is_none_or(|descriptor| export(number, descriptor));
+        || descriptor.is_none_or(|descriptor| export(number, descriptor, Mark::handle, true));
     // Memory behind a descriptor without a mark may live for ever: the reference stays.
     if is_kept_by_mark {
         vmm::let_go(number);
@@ -87,20 +98,21 @@ pub(crate) fn cuMemExportToShareableHandle(
 }
 
 /// Marks an exported descriptor and sees to it that the charge lasts as long as the mark. False where
-/// that cannot be.
-fn export(number: u64, descriptor: i32) -> bool {
+/// that cannot be. The mark's `name` in the table is that of its kind; where it `is_asked` for, the charge
+/// can wait for its end here too.
+fn export(number: u64, descriptor: i32, name: fn(&Mark) -> [u8; 64], is_asked: bool) -> bool {
     let Some((entry, device)) = vmm::entry_of(number).and_then(|it| Some((it, it.device()?)))
     else {
         return false;
     };
-    let Some([key, granules]) = mark_of(number, entry) else { return false };
+    let Some([key, granules]) = mark_of(&MARKS, number, entry) else { return false };
     let Some(mark) = mark::set(descriptor, key, granules) else { return false };
-    let handle = mark.handle();
+    let handle = name(&mark);
     let moved = vmm::share(number, |entry| device.export_shared(&handle, entry.bytes, entry.kind));
     match moved {
         Some(true) => true,
         // Without room in the table the charge stays here.
-        Some(false) => leave_out(number, mark),
+        Some(false) => is_asked && leave_out(number, mark),
         // Known to the table: by this name, unless its descriptors are of different files.
         None => {
             let shared = tenant::open_shared(&handle);
@@ -110,12 +122,88 @@ fn export(number: u64, descriptor: i32) -> bool {
     }
 }
 
-/// The mark that all descriptors of an allocation get.
-fn mark_of(number: u64, entry: Entry) -> Option<[u64; 2]> {
+/// Exports memory as a buffer for other devices, which keeps it.
+pub(crate) fn cuMemGetHandleForAddressRange(
+    real: real::cuMemGetHandleForAddressRange,
+    handle: Opaque,
+    dptr: CUdeviceptr,
+    size: usize,
+    handle_type: CUmemRangeHandleType,
+    flags: u64,
+) -> CUresult {
+    // Referred to before the driver is called: another thread may unmap it meanwhile.
+    let number = vmm::allocation_at(dptr).filter(|number| vmm::refer(*number));
+    let result = real.call(handle, dptr, size, handle_type, flags);
+    let is_buffer = handle_type == CUmemRangeHandleType::CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
+    let descriptor = handle.as_out::<i32>().get().filter(|_| result == SUCCESS && is_buffer);
+    match (number, descriptor) {
+        (Some(number), Some(descriptor)) => {
+            if export(number, descriptor, Mark::listed_handle, false) {
+                vmm::let_go(number);
+            }
+            refer_to_others(dptr, size as u64, number);
+        }
+        (Some(number), None) => vmm::let_go(number),
+        (None, Some(descriptor)) => export_block(dptr, descriptor),
+        (None, None) => {}
+    }
+    result
+}
+
+/// Refers to the allocations of a mapped range but for its first one.
+fn refer_to_others(start: u64, bytes: u64, first: u64) {
+    let mut last = first;
+    for offset in (0..bytes).step_by(GRANULE_BYTES as usize) {
+        if let Some(number) = vmm::allocation_at(start.saturating_add(offset))
+            && number != last
+        {
+            vmm::refer(number);
+            last = number;
+        }
+    }
+}
+
+fn export_block(address: u64, descriptor: i32) {
+    let found = memory::block(address).map(|entry| (address, entry)).or_else(|| {
+        let (base, _) = driver::address_range(address).ok()?;
+        memory::block(base).map(|entry| (base, entry))
+    });
+    let Some((base, entry)) = found else { return };
+    let Some(device) = entry.device() else { return };
+    if entry.packed {
+        // Its granule goes to other blocks when it is freed, and stays here.
+        device.hold(GRANULE_BYTES, entry.kind);
+        return;
+    }
+    let known = BUFFERS.get(base);
+    if entry.shared && known.is_none() {
+        tenant::keep_shared(SharedEntry::of(entry.bytes));
+        return;
+    }
+    let mark = match known {
+        Some(mark) => Some(mark),
+        None => mark_of(&BUFFERS, base, entry),
+    };
+    let mark = mark.and_then(|[key, granules]| mark::set(descriptor, key, granules));
+    match mark {
+        Some(mark) => memory::share(base, |entry| {
+            device.export_shared(&mark.listed_handle(), entry.bytes, entry.kind)
+        }),
+        None => device.hold(entry.bytes, entry.kind),
+    }
+}
+
+/// A block that is shared was freed: its address is another's soon.
+pub(super) fn forget_buffer(address: u64) {
+    BUFFERS.take(address);
+}
+
+/// The mark that all descriptors of an allocation or block get.
+fn mark_of(marks: &Map, number: u64, entry: Entry) -> Option<[u64; 2]> {
     let new = [mark::draw_key()?, entry.bytes / GRANULE_BYTES];
     let mut mark = new;
     // Without memory for it there is none.
-    MARKS
+    marks
         .update(number, |old| {
             mark = old.unwrap_or(new);
             Some(mark)

@@ -168,10 +168,10 @@ pub use super::linker::{
 pub use super::memory::{
     cuMemAdvise, cuMemAdvise_v2, cuMemAlloc, cuMemAlloc_v2, cuMemAllocHost, cuMemAllocHost_v2,
     cuMemAllocManaged, cuMemAllocPitch, cuMemAllocPitch_v2, cuMemFree, cuMemFree_v2, cuMemFreeHost,
-    cuMemGetAddressRange, cuMemGetAddressRange_v2, cuMemGetInfo, cuMemGetInfo_v2, cuMemHostAlloc,
-    cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, cuMemHostGetFlags, cuMemHostRegister,
-    cuMemHostRegister_v2, cuMemHostUnregister, cuMemPrefetchAsync,
-    cuMemPrefetchAsync as cuMemPrefetchAsync_ptsz, cuMemPrefetchAsync_v2,
+    cuMemGetAddressRange, cuMemGetAddressRange_v2, cuMemGetHandleForAddressRange, cuMemGetInfo,
+    cuMemGetInfo_v2, cuMemHostAlloc, cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2,
+    cuMemHostGetFlags, cuMemHostRegister, cuMemHostRegister_v2, cuMemHostUnregister,
+    cuMemPrefetchAsync, cuMemPrefetchAsync as cuMemPrefetchAsync_ptsz, cuMemPrefetchAsync_v2,
     cuMemPrefetchAsync_v2 as cuMemPrefetchAsync_v2_ptsz, cuMemRangeGetAttribute,
 };
 pub use super::memset::{
@@ -396,7 +396,6 @@ not_simulated! {
     cuMemDiscardAndPrefetchBatchAsync_ptsz
     cuMemDiscardBatchAsync
     cuMemDiscardBatchAsync_ptsz
-    cuMemGetHandleForAddressRange
     cuMemGetLocationInfo
     cuMemPrefetchBatchAsync
     cuMemPrefetchBatchAsync_ptsz

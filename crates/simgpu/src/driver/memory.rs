@@ -4,8 +4,8 @@
 //! memory; a managed pointer and pinned host memory are readable by the program itself. Managed
 //! memory is on the host until the device touches it, and stays on the device from then on.
 
-use core::ffi::{c_int, c_uint, c_void};
-use std::os::fd::{AsFd, OwnedFd};
+use core::ffi::{c_int, c_uint, c_ulonglong, c_void};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +16,7 @@ use super::capture::refuse_unsafe;
 use super::error::*;
 use super::machine::{Block, Purpose};
 use super::space::{Kind, Range, Space};
-use super::state::{begin, begin_free, current, driver, is_null};
+use super::state::{State, begin, begin_free, current, driver, is_null};
 use super::stream::drain_context;
 use crate::sys::driver::{Address, Answer, Out};
 use crate::sys::driver_bytes::{Mapping, Span, memory_file};
@@ -250,6 +250,44 @@ pub fn cuMemGetAddressRange_v2(
     base.offer(at);
     size.offer(bytes as usize);
     Ok(())
+}
+
+/// A buffer for other devices, a file of its own: a pipe, of which we see when nobody has the end any more
+/// that the program was given.
+pub fn cuMemGetHandleForAddressRange(
+    _: Call,
+    out: Address,
+    address: CUdeviceptr,
+    bytes: usize,
+    kind: CUmemRangeHandleType,
+    flags: c_ulonglong,
+) -> Answer {
+    let (_, mut state) = begin_free()?;
+    let page_bytes = rustix::param::page_size() as u64;
+    let range = state.space.at(address).ok_or(INVALID_VALUE)?;
+    let end = range.base + range.bytes;
+    let is_whole = address.is_multiple_of(page_bytes) && (bytes as u64).is_multiple_of(page_bytes);
+    if out.is_null() || bytes == 0 || !is_whole || address + bytes as u64 > end {
+        return Err(INVALID_VALUE);
+    }
+    if kind != CUmemRangeHandleType::CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags > 1 {
+        return Err(INVALID_VALUE);
+    }
+    let block = range.block.clone().ok_or(NOT_SUPPORTED)?;
+    let (theirs, ours) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
+    state.buffers.push((ours, block));
+    out.put::<c_int>(theirs.into_raw_fd())
+}
+
+/// Lets go of memory behind buffers that nobody has open any more.
+pub(crate) fn drop_closed_buffers(state: &mut State) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    state.buffers.retain(|(ours, _)| {
+        let mut asked = [PollFd::new(ours, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut asked, Some(&now)).is_err() || !asked[0].revents().contains(PollFlags::ERR)
+    });
 }
 
 pub fn cuMemGetAddressRange(

@@ -6,6 +6,7 @@
 
 use core::cell::RefCell;
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -71,6 +72,8 @@ pub(crate) struct State {
     /// Host functions that were ready when they were queued, in that order.
     pub(crate) host_function_runs: bool,
     pub(crate) host_tickets: std::collections::BTreeSet<u64>,
+    /// Buffers for other devices, and the other end of each.
+    pub(crate) buffers: Vec<(OwnedFd, Arc<dyn Block>)>,
     /// What legacy handles opened: where, and how often.
     pub(crate) ipc_opened: HashMap<[u8; 64], (u64, u32)>,
 }
@@ -221,7 +224,8 @@ pub(crate) fn current() -> Answer<u64> {
 pub(crate) fn begin() -> Answer<(&'static Driver, MutexGuard<'static, State>, u64)> {
     let driver = driver()?;
     let key = current()?;
-    let state = driver.lock();
+    let mut state = driver.lock();
+    super::memory::drop_closed_buffers(&mut state);
     // What is current to a thread has been a context.
     state.context(key).map_err(|error| match error {
         INVALID_CONTEXT => CONTEXT_IS_DESTROYED,
@@ -233,5 +237,7 @@ pub(crate) fn begin() -> Answer<(&'static Driver, MutexGuard<'static, State>, u6
 /// The driver and its locked state, where no context is needed.
 pub(crate) fn begin_free() -> Answer<(&'static Driver, MutexGuard<'static, State>)> {
     let driver = driver()?;
-    Ok((driver, driver.lock()))
+    let mut state = driver.lock();
+    super::memory::drop_closed_buffers(&mut state);
+    Ok((driver, state))
 }
