@@ -60,7 +60,7 @@ play() {
     code=$?
     rm -rf "$home"
     case $code in
-    0) echo "ok       $client $scenario" && rm -f "$log" ;;
+    0) echo "ok       $client $scenario$(sed -n 's/^note//p' "$log" | head -1)" && rm -f "$log" ;;
     77) echo "skipped  $client $scenario: $(tail -1 "$log")" ;;
     *) echo "FAILED   $client $scenario ($code): $(grep -m1 'does not hold\|wanted\|took' "$log")" ;;
     esac
