@@ -219,16 +219,12 @@ static void variables_of_a_packed_module_are_charged(void)
 
 static void variables_by_the_first_call_are_charged(void)
 {
-    /* The first forms of the calls speak 32 bits; so do the contexts of their time. */
-    CUresult (*create)(CUcontext *, unsigned, CUdevice) = dlsym(RTLD_DEFAULT, "cuCtxCreate");
     CUresult (*find)(unsigned *, unsigned *, CUmodule, const char *) =
         dlsym(RTLD_DEFAULT, "cuModuleGetGlobal");
-    CUcontext context;
     CUmodule module;
     unsigned global, bytes;
-    CUdevice device = start();
-    CHECK(create != NULL && find != NULL);
-    skip_unless(create(&context, 0, device) == CUDA_SUCCESS);
+    CHECK(find != NULL);
+    start_first();
     skip_unless(cuModuleLoadData(&module, packed(WITH_GLOBAL)) == CUDA_SUCCESS);
     TAKES(64 * MIB, find(&global, &bytes, module, "big"));
     EQUAL(bytes, 64 * MIB);

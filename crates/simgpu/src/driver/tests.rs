@@ -152,6 +152,15 @@ fn what_is_handed_over_ends_with_its_new_context() {
     assert_eq!(used(&driver), 0);
 }
 
+#[test]
+fn a_context_that_is_gone_and_current_is_destroyed_and_named_is_none() {
+    let (_, state) = driver();
+    let gone = 0x5510_0000_0040;
+    let code = |answer: Answer<&_>| answer.err().map(|error| error.0);
+    assert_eq!(code(state.current_context(gone)), Some(super::error::CONTEXT_IS_DESTROYED.0));
+    assert_eq!(code(state.context(gone)), Some(super::error::INVALID_CONTEXT.0));
+}
+
 fn run(driver: &Driver, body: Body, arguments: Vec<Vec<u8>>) {
     let launch =
         Launch { function: 0, body, arguments, grid: [1; 3], block: [1; 3], shared_bytes: 0 };
