@@ -101,7 +101,8 @@ static void second_add_node(void)
 
 static void third_add_node(void)
 {
-    add_node add = dlsym(RTLD_DEFAULT, "cuGraphAddNode_v3");
+    /* Asked of the driver itself: a library before it may have the name and no such call behind it. */
+    add_node add = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGraphAddNode_v3");
     if (add == NULL) {
         printf("the driver is older than the call\n");
         exit(77);
