@@ -268,6 +268,41 @@ static void two_green_contexts_add_up(void)
     EQUAL(used() - before, 12 * MIB); /* the card keeps it as long as the primary lives */
 }
 
+static CUcontext ending;
+static pthread_barrier_t ended;
+
+static void *asks_of_the_ended(void *unused)
+{
+    CUcontext current = NULL;
+    unsigned long long id = 0;
+    OK(cuCtxSetCurrent(ending));
+    OK(cuCtxGetId(NULL, &id));
+    pthread_barrier_wait(&ended);
+    pthread_barrier_wait(&ended);
+    OK(cuCtxGetCurrent(&current));
+    CHECK(current == ending);
+    IS(cuCtxGetId(NULL, &id), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    return unused;
+}
+
+static void context_ends_while_it_is_anothers(void)
+{
+    pthread_t thread;
+    CUcontext primary;
+    CUdevice device = start();
+    size_t before = used();
+    OK(cuCtxGetCurrent(&primary));
+    pthread_barrier_init(&ended, NULL, 2);
+    OK(cuCtxCreate(&ending, 0, device));
+    OK(cuCtxSetCurrent(primary));
+    pthread_create(&thread, NULL, asks_of_the_ended, NULL);
+    pthread_barrier_wait(&ended);
+    OK(cuCtxDestroy(ending));
+    pthread_barrier_wait(&ended);
+    pthread_join(thread, NULL);
+    EQUAL(used(), before);
+}
+
 /* A context keeps 70 MiB for 128 streams, which later streams use again. */
 enum { STREAMS = 128 };
 static CUstream streams[STREAMS];
@@ -436,6 +471,7 @@ int main(int count, char **arguments)
         {"two_threads_at_a_full_limit", two_threads_at_a_full_limit},
         {"green_contexts_are_charged", green_contexts_are_charged},
         {"two_green_contexts_add_up", two_green_contexts_add_up},
+        {"context_ends_while_it_is_anothers", context_ends_while_it_is_anothers},
         {"streams_are_charged", streams_are_charged},
         {"urgent_streams_are_charged", urgent_streams_are_charged},
         {"green_view_takes_nothing", green_view_takes_nothing},

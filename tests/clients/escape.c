@@ -324,7 +324,7 @@ static CUresult take_oldest(size_t bytes)
 
 static void oldest_allocation(void)
 {
-    ready();
+    start_first();
     never_past(64 * MIB, take_oldest);
 }
 

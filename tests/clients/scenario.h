@@ -9,6 +9,7 @@
 
 #define _GNU_SOURCE
 #include <cuda.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,31 @@ LOCAL CUdevice start(void)
     OK(cuDevicePrimaryCtxRetain(&context, device));
     OK(cuCtxSetCurrent(context));
     return device;
+}
+
+/* A context of the first version, made current: its pointers have 32 bits, and only in it do the calls of
+ * its time work. A driver of today has no room for it. */
+LOCAL CUresult first_context(void)
+{
+    CUresult (*create)(CUcontext *, unsigned, CUdevice) =
+        (CUresult(*)(CUcontext *, unsigned, CUdevice))dlsym(RTLD_DEFAULT, "cuCtxCreate");
+    CUcontext context;
+    CHECK(create != NULL);
+    return create(&context, 0, 0);
+}
+
+/* The same for a scenario that has nothing to say without it. */
+LOCAL void start_first(void)
+{
+    size_t free = 0, all = 0;
+    start();
+    CUresult code = first_context();
+    if (code == CUDA_SUCCESS)
+        code = cuMemGetInfo(&free, &all); /* `used()` is of today: it may be refused there in turn */
+    if (code != CUDA_SUCCESS) {
+        printf("this driver plays no context of the first version (%d)\n", (int)code);
+        exit(77);
+    }
 }
 
 LOCAL CUfunction obtain(const char *ptx, const char *name)

@@ -130,9 +130,8 @@ static void *after_its_end(void *unused)
     SAY(cuCtxGetCurrent(&current));
     state("it stays current", current == ending);
     SAY(cuCtxGetId(NULL, &id));
+    /* Its own stream and events are freed memory by now: an H200's driver dies of their use. */
     SAY(cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
-    SAY(cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
-    SAY(cuStreamSynchronize(stream));
     SAY(cuStreamSynchronize(NULL));
     SAY(cuCtxSynchronize());
     SAY(cuEventCreate(&event, 0));

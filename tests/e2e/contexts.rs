@@ -13,6 +13,7 @@ scenarios! { "context", 4 * GIB;
     no_version_fits_when_full,
     green_contexts_are_charged,
     two_green_contexts_add_up,
+    context_ends_while_it_is_anothers,
     streams_are_charged,
     urgent_streams_are_charged,
     green_view_takes_nothing,

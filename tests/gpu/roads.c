@@ -451,6 +451,28 @@ static void namespaces(void)
     printf("the driver in a namespace of its own: cuInit %d, retain %d, used %ld\n", init, code, used());
 }
 
+/* ---- orphans ---- */
+
+static void orphaned(void)
+{
+    retain();
+    block(256);
+    printf("a context and 256 MiB: used %ld; it dies, and a child of its, which makes no call, 3 s later\n",
+           used());
+    if (fork() == 0) {
+        sleep(3);
+        _exit(0);
+    }
+    kill(getpid(), SIGKILL);
+}
+
+static void orphans(void)
+{
+    printf("what it held is in what was used before, if the child keeps it");
+    sleep(5);
+    printf("; without the child: used %ld more than that\n", used());
+}
+
 static void detached_once(void)
 {
     detaches(1);
@@ -501,5 +523,7 @@ int main(void)
     asked("pools of a context that is reset", pools_of_a_reset);
     asked("buffers for other devices", buffers);
     asked("a namespace", namespaces);
+    asked("a process that dies before its child", orphaned);
+    asked("the child of one that has died", orphans);
     return 0;
 }

@@ -191,7 +191,7 @@ impl Context {
 
 /// The number of the calling thread's context; 0 where the driver does not say.
 fn current_id() -> u64 {
-    driver::ctx_current().and_then(driver::ctx_id).unwrap_or(0)
+    driver::current_ctx_id().unwrap_or(0)
 }
 
 /// The calling thread's stripe of credit, by where its stack lies: those of a process lie one behind the

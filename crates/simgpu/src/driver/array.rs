@@ -16,7 +16,7 @@ use super::capture::refuse_unsafe;
 use super::error::*;
 use super::machine::{Block, Purpose};
 use super::space::{GRANULE_BYTES, Kind, Range, round_up};
-use super::state::{begin, begin_free};
+use super::state::{Begun, begin, begin_free, begin_old};
 use super::vmm::memory_of;
 use crate::sys::driver::{Answer, Handle, In, Out};
 use crate::sys::driver_unions::sparse_place;
@@ -75,7 +75,14 @@ fn check(descriptor: &CUDA_ARRAY3D_DESCRIPTOR) -> Answer<u64> {
 }
 
 fn create(out: Out<CUarray>, descriptor: CUDA_ARRAY3D_DESCRIPTOR) -> Answer {
-    let (driver, mut state, context) = begin()?;
+    create_in(begin()?, out, descriptor)
+}
+
+fn create_in(
+    (driver, mut state, context): Begun,
+    out: Out<CUarray>,
+    descriptor: CUDA_ARRAY3D_DESCRIPTOR,
+) -> Answer {
     out.check()?;
     let element = check(&descriptor)?;
     refuse_unsafe(&mut state)?;
@@ -121,7 +128,7 @@ pub fn cuArrayCreate_v2(_: Call, out: Out<CUarray>, wanted: In<CUDA_ARRAY_DESCRI
 pub fn cuArrayCreate(_: Call, out: Out<CUarray>, wanted: In<CUDA_ARRAY_DESCRIPTOR_v1>) -> Answer {
     let wanted = wanted.get()?;
     let (width, height) = (wanted.Width as usize, wanted.Height as usize);
-    create(out, flat(width, height, wanted.Format, wanted.NumChannels))
+    create_in(begin_old()?, out, flat(width, height, wanted.Format, wanted.NumChannels))
 }
 
 pub fn cuArray3DCreate_v2(
@@ -142,7 +149,8 @@ pub fn cuArray3DCreate(
     wanted: In<CUDA_ARRAY3D_DESCRIPTOR_v1>,
 ) -> Answer {
     let wanted = wanted.get()?;
-    create(
+    create_in(
+        begin_old()?,
         out,
         CUDA_ARRAY3D_DESCRIPTOR {
             Depth: wanted.Depth as usize,

@@ -253,6 +253,9 @@ fn reset_primary(device: CUdevice) -> Answer {
     let (driver, state) = begin_free()?;
     let key = state.device(device)?.primary;
     let alive = state.contexts.get(key)?.alive;
+    if super::green::is_any_on(&state, device) {
+        return Err(NOT_PERMITTED);
+    }
     drop(state);
     // Holders keep their count; the next retain brings it to life again.
     if alive { end(driver, key) } else { Ok(()) }

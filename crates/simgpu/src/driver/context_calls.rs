@@ -5,9 +5,9 @@ use core::ffi::{c_int, c_uint, c_ulonglong};
 use divvy_driver_api::types::*;
 
 use super::call::Call;
-use super::context::{MOST_LOCAL_BYTES, set_local};
+use super::context::{Context, MOST_LOCAL_BYTES, set_local};
 use super::error::*;
-use super::state::{begin, begin_free, current, driver, with_stack};
+use super::state::{State, begin, begin_free, current, driver, with_stack};
 use super::stream::synchronize_context;
 use crate::sys::driver::{Answer, Handle, Out};
 
@@ -75,6 +75,15 @@ fn chosen(context: CUcontext) -> Answer<u64> {
     if context.key() == 0 { current() } else { Ok(context.key()) }
 }
 
+/// The live context of a question: the one that is named, or the current one.
+fn asked(state: &State, context: CUcontext) -> Answer<&Context> {
+    if context.key() == 0 {
+        state.current_context(current()?)
+    } else {
+        state.context(context.key())
+    }
+}
+
 pub fn cuCtxGetDevice(_: Call, device: Out<CUdevice>) -> Answer {
     let (_, state) = begin_free()?;
     let context = state.contexts.get(current()?).map_err(|_| INVALID_CONTEXT)?;
@@ -100,12 +109,12 @@ pub fn cuCtxSetFlags(_: Call, flags: c_uint) -> Answer {
 
 pub fn cuCtxGetId(_: Call, context: CUcontext, id: Out<c_ulonglong>) -> Answer {
     let (_, state) = begin_free()?;
-    id.put(state.context(chosen(context)?)?.id)
+    id.put(asked(&state, context)?.id)
 }
 
 pub fn cuCtxGetApiVersion(_: Call, context: CUcontext, version: Out<c_uint>) -> Answer {
     let (_, state) = begin_free()?;
-    version.put(state.context(chosen(context)?)?.version)
+    version.put(asked(&state, context)?.version)
 }
 
 pub fn cuCtxGetLimit(_: Call, value: Out<usize>, limit: CUlimit) -> Answer {

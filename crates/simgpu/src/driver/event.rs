@@ -121,6 +121,7 @@ pub fn cuEventSynchronize(_: Call, event: CUevent) -> Answer {
         CAPTURED_EVENT => INVALID_VALUE,
         other => other,
     })?;
+    capture::refuse_unsafe(&mut state)?;
     let found = state.events.of(event)?;
     let context = found.context;
     if let Some((point, _)) = found.mark {

@@ -1,8 +1,9 @@
 //! Green contexts: a part of a device's multiprocessors, in the memory of the primary context.
 //!
 //! Promises: 132 multiprocessors split in groups of at least 8, in steps of 8; each green context
-//! takes 6 MiB that stay until the primary context ends, as measured. A kernel's time grows by the
-//! share of multiprocessors its stream may use.
+//! takes 6 MiB that stay until the primary context ends, as does what was allocated in its view,
+//! and while one lives the primary context cannot be reset, as measured. A kernel's time grows by
+//! the share of multiprocessors its stream may use.
 
 use core::ffi::{c_int, c_uint, c_ulonglong};
 
@@ -33,6 +34,11 @@ pub(crate) struct Green {
 /// What a resource descriptor stands for.
 pub(crate) struct Resources {
     multiprocessors: u32,
+}
+
+/// Whether a device has a green context.
+pub(crate) fn is_any_on(state: &State, device: i32) -> bool {
+    state.greens.iter().any(|(_, green)| green.device == device)
 }
 
 /// Forgets the green contexts of a device whose primary context ended, and what was made in them.
@@ -194,6 +200,7 @@ pub fn cuGreenCtxDestroy(_: Call, green: CUgreenCtx) -> Answer {
     let record = state.device_mut(gone.device)?;
     record.retained = record.retained.saturating_sub(1);
     let (left, primary) = (record.retained, record.primary);
+    state.space.hand_over(gone.context, primary);
     drop(state);
     super::context::end(driver, gone.context)?;
     if left == 0 { super::context::end(driver, primary) } else { Ok(()) }

@@ -1,7 +1,9 @@
 //! Legacy interprocess memory handles.
 //!
 //! Promises: one handle per block and always the same 64 bytes; what a handle opened stays while it
-//! is open, even after the exporter freed it or died. Interprocess events are not simulated.
+//! is open, even after the exporter freed it or died, and it can be opened again then. Of an
+//! opening's flags only the one that is documented is looked at: an H200's driver opens with more.
+//! Interprocess events are not simulated.
 
 use core::ffi::{c_char, c_uint};
 
@@ -49,7 +51,7 @@ pub fn cuIpcOpenMemHandle_v2(
 ) -> Answer {
     let (driver, mut state, context) = begin()?;
     out.check()?;
-    if flags != 1 {
+    if flags & 1 == 0 {
         return Err(INVALID_VALUE);
     }
     let packed = handle.reserved.map(|byte| byte.to_ne_bytes()[0]);

@@ -16,7 +16,7 @@ use super::capture::refuse_unsafe;
 use super::error::*;
 use super::machine::{Block, Purpose};
 use super::space::{Kind, Range, Space};
-use super::state::{State, begin, begin_free, current, driver, is_null};
+use super::state::{Begun, State, begin, begin_free, begin_old, current, driver, is_null};
 use super::stream::drain_context;
 use crate::sys::driver::{Address, Answer, Out};
 use crate::sys::driver_bytes::{Mapping, Span, memory_file};
@@ -50,7 +50,7 @@ pub(crate) fn host_block(bytes: u64) -> Answer<Arc<dyn Block>> {
 }
 
 fn allocate(bytes: u64, is_low: bool) -> Answer<u64> {
-    let (driver, mut state, context) = begin()?;
+    let (driver, mut state, context) = if is_low { begin_old()? } else { begin()? };
     refuse_unsafe(&mut state)?;
     if bytes == 0 {
         return Err(INVALID_VALUE);
@@ -209,7 +209,7 @@ pub fn cuMemFree(_: Call, address: CUdeviceptr_v1) -> Answer {
     free(u64::from(address))
 }
 
-fn info() -> Answer<(u64, u64)> {
+fn info(begin: impl FnOnce() -> Answer<Begun>) -> Answer<(u64, u64)> {
     let (driver, state, context) = begin()?;
     let device = state.context(context)?.device;
     let index = state.device(device)?.machine_index;
@@ -218,14 +218,14 @@ fn info() -> Answer<(u64, u64)> {
 }
 
 pub fn cuMemGetInfo_v2(_: Call, free: Out<usize>, total: Out<usize>) -> Answer {
-    let (free_bytes, total_bytes) = info()?;
+    let (free_bytes, total_bytes) = info(begin)?;
     free.offer(free_bytes as usize);
     total.offer(total_bytes as usize);
     Ok(())
 }
 
 pub fn cuMemGetInfo(_: Call, free: Out<c_uint>, total: Out<c_uint>) -> Answer {
-    let (free_bytes, total_bytes) = info()?;
+    let (free_bytes, total_bytes) = info(begin_old)?;
     free.offer(c_uint::try_from(free_bytes).unwrap_or(c_uint::MAX));
     total.offer(c_uint::try_from(total_bytes).unwrap_or(c_uint::MAX));
     Ok(())

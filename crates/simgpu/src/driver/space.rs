@@ -322,6 +322,19 @@ impl Space {
         Ok(range)
     }
 
+    /// What lies in one context is another's from now on, and ends with that.
+    pub(crate) fn hand_over(&mut self, from: u64, to: u64) {
+        let own = self.ranges.values_mut().filter(|range| range.context == from);
+        own.for_each(|range| range.context = to);
+        for low in [0, 1] {
+            let open = self.open.range((from | low, 0)..=(from | low, u64::MAX));
+            for (key, granule) in open.copied().collect::<Vec<_>>() {
+                self.open.remove(&(key, granule));
+                self.open.insert((to | low, granule));
+            }
+        }
+    }
+
     /// The range that holds `at`.
     pub(crate) fn find(&self, at: u64) -> Option<&Range> {
         let range = self.ranges.range(..=at).next_back()?.1;

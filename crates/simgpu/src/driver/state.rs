@@ -97,6 +97,14 @@ impl State {
         }
     }
 
+    /// The same for what is current to a thread, which has been a context whatever the tables say.
+    pub(crate) fn current_context(&self, key: u64) -> Answer<&Context> {
+        self.context(key).map_err(|error| match error {
+            INVALID_CONTEXT => CONTEXT_IS_DESTROYED,
+            other => other,
+        })
+    }
+
     pub(crate) fn context_mut(&mut self, key: u64) -> Answer<&mut Context> {
         self.context(key)?;
         self.contexts.get_mut(key)
@@ -220,18 +228,25 @@ pub(crate) fn current() -> Answer<u64> {
     with_stack(|stack| stack.last().copied())?.filter(|key| *key != 0).ok_or(INVALID_CONTEXT)
 }
 
-/// The driver, its locked state and the healthy current context: how most calls begin.
-pub(crate) fn begin() -> Answer<(&'static Driver, MutexGuard<'static, State>, u64)> {
+/// The driver, its locked state and the healthy current context.
+pub(crate) type Begun = (&'static Driver, MutexGuard<'static, State>, u64);
+
+/// How most calls begin.
+pub(crate) fn begin() -> Answer<Begun> {
     let driver = driver()?;
     let key = current()?;
     let mut state = driver.lock();
     super::memory::drop_closed_buffers(&mut state);
-    // What is current to a thread has been a context.
-    state.context(key).map_err(|error| match error {
-        INVALID_CONTEXT => CONTEXT_IS_DESTROYED,
-        other => other,
-    })?;
+    state.current_context(key)?;
     Ok((driver, state, key))
+}
+
+/// As [`begin`], for a call whose pointers have 32 bits: a context that was made by today's calls
+/// refuses it.
+pub(crate) fn begin_old() -> Answer<Begun> {
+    let begun = begin()?;
+    let version = begun.1.context(begun.2)?.version;
+    if version < 3020 { Ok(begun) } else { Err(INVALID_CONTEXT) }
 }
 
 /// The driver and its locked state, where no context is needed.

@@ -3,7 +3,8 @@
 //! Promises: work of one stream runs in order; the legacy default stream waits for, and is waited
 //! for by, every blocking stream of its context; a per-thread default stream is a blocking stream of
 //! its own. An order is a set of (stream, sequence) pairs that must have completed first, so nothing
-//! else is needed for events. A destroyed stream finishes its work.
+//! else is needed for events. A destroyed stream finishes its work. A stream that is used after its
+//! context has ended, which an H200's driver answers by a crash, is recorded as not simulated.
 //!
 //! Queues are in [`super::queue`]; what runs them is in [`super::worker`].
 
@@ -32,7 +33,11 @@ pub(crate) fn resolve(call: Call, state: &mut State, handle: CUstream) -> Answer
         2 => true,
         key => {
             let stream = state.streams.get(key).map_err(|error| {
-                if state.ended.contains(&key) { CONTEXT_IS_DESTROYED } else { error }
+                if !state.ended.contains(&key) {
+                    return error;
+                }
+                crate::unsimulated::record("a stream of a context that has ended");
+                CONTEXT_IS_DESTROYED
             })?;
             if stream.doomed {
                 return Err(INVALID_HANDLE);
@@ -117,6 +122,7 @@ pub fn cuStreamDestroy_v2(_: Call, stream: CUstream) -> Answer {
 pub fn cuStreamQuery(call: Call, stream: CUstream) -> Answer {
     let (_, mut state, key) = resolved(call, stream)?;
     capture::refuse_on_capturing(&mut state, key)?;
+    capture::refuse_unsafe(&mut state)?;
     let others = implicit_order(&state, key)?;
     let own = state.streams.get(key)?;
     let legacy_waits = own.is_legacy && !others.is_empty();
@@ -127,6 +133,7 @@ pub fn cuStreamQuery(call: Call, stream: CUstream) -> Answer {
 pub fn cuStreamSynchronize(call: Call, stream: CUstream) -> Answer {
     let (driver, mut state, key) = resolved(call, stream)?;
     capture::refuse_on_capturing(&mut state, key)?;
+    capture::refuse_unsafe(&mut state)?;
     let mut points = vec![(key, state.streams.get(key)?.submitted)];
     if state.streams.get(key)?.is_legacy {
         points.extend(implicit_order(&state, key)?);

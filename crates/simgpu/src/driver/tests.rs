@@ -133,6 +133,34 @@ fn a_full_card_refuses_and_loses_nothing() {
     assert_eq!(used(&driver), 0);
 }
 
+#[test]
+fn what_is_handed_over_ends_with_its_new_context() {
+    let (driver, mut state) = driver();
+    let blocks = [4096, 100 * MIB].map(|size| place(&driver, &mut state, size));
+    state.space.hand_over(32, 64);
+    assert!(state.space.remove_where(|range| range.context == 32).is_empty());
+    assert_eq!(used(&driver), 102 * MIB);
+    let range = Range::new(0, 4096, Kind::Device, 64, 0);
+    let take = |bytes| driver.machine.allocate(0, bytes, Purpose::Data);
+    let beside = state.space.place(range, take).must("room");
+    assert_eq!(
+        beside & !(2 * MIB - 1),
+        blocks[0] & !(2 * MIB - 1),
+        "its granule has room for that"
+    );
+    assert_eq!(state.space.remove_where(|range| range.context == 64).len(), 3);
+    assert_eq!(used(&driver), 0);
+}
+
+#[test]
+fn a_context_that_is_gone_and_current_is_destroyed_and_named_is_none() {
+    let (_, state) = driver();
+    let gone = 0x5510_0000_0040;
+    let code = |answer: Answer<&_>| answer.err().map(|error| error.0);
+    assert_eq!(code(state.current_context(gone)), Some(super::error::CONTEXT_IS_DESTROYED.0));
+    assert_eq!(code(state.context(gone)), Some(super::error::INVALID_CONTEXT.0));
+}
+
 fn run(driver: &Driver, body: Body, arguments: Vec<Vec<u8>>) {
     let launch =
         Launch { function: 0, body, arguments, grid: [1; 3], block: [1; 3], shared_bytes: 0 };

@@ -1,7 +1,8 @@
 //! Virtual memory management: physical handles, reservations, mappings, access.
 //!
 //! Promises: physical memory lives while a handle or a mapping of it lives, in any process; a handle
-//! counts its holders; a range is reachable only after access was set.
+//! counts its holders; a range is reachable only after access was set; what was imported cannot be
+//! exported again, as an H200's driver has it.
 
 use core::ffi::{c_int, c_ulonglong};
 use std::os::fd::{AsFd, IntoRawFd};
@@ -24,6 +25,7 @@ pub(crate) struct PhysicalHandle {
     block: Arc<dyn Block>,
     device: i32,
     handle_types: u32,
+    is_imported: bool,
     /// Times the program must release it.
     held: u32,
     /// Mappings of it.
@@ -63,9 +65,10 @@ pub(crate) fn fresh_handle(state: &mut State) -> u64 {
     0x5551_0000_0000 + (state.fresh_id() << 5)
 }
 
-fn insert(state: &mut State, block: Arc<dyn Block>, device: i32, handle_types: u32) -> u64 {
+/// Keeps a handle that its maker holds.
+fn insert(state: &mut State, handle: PhysicalHandle) -> u64 {
     let key = fresh_handle(state);
-    state.physical.insert(key, PhysicalHandle { block, device, handle_types, held: 1, mapped: 0 });
+    state.physical.insert(key, handle);
     key
 }
 
@@ -85,8 +88,10 @@ pub fn cuMemCreate(
     }
     refuse_unsafe(&mut state)?;
     let block = driver.allocate(&state, device, bytes as u64, Purpose::Data)?;
-    let key = insert(&mut state, block, device, properties.requestedHandleTypes.0);
-    out.put(key)
+    let handle_types = properties.requestedHandleTypes.0;
+    let made =
+        PhysicalHandle { block, device, handle_types, is_imported: false, held: 1, mapped: 0 };
+    out.put(insert(&mut state, made))
 }
 
 /// The key of the handle, if it is held.
@@ -160,7 +165,8 @@ pub fn cuMemExportToShareableHandle(
 ) -> Answer {
     let (_, mut state) = begin_free()?;
     let found = held(&mut state, handle)?;
-    if out.is_null() || flags != 0 || kind.0 != 1 || found.handle_types & 1 == 0 {
+    let is_exportable = found.handle_types & 1 != 0 && !found.is_imported;
+    if out.is_null() || flags != 0 || kind.0 != 1 || !is_exportable {
         return Err(INVALID_VALUE);
     }
     out.put::<c_int>(found.block.export()?.into_raw_fd())
@@ -183,8 +189,10 @@ pub fn cuMemImportFromShareableHandle(
     let index = block.device();
     let device =
         state.devices.iter().position(|d| d.machine_index == index).ok_or(INVALID_DEVICE)?;
-    let key = insert(&mut state, block, device as i32, 1);
-    out.put(key)
+    let device = device as i32;
+    let made =
+        PhysicalHandle { block, device, handle_types: 1, is_imported: true, held: 1, mapped: 0 };
+    out.put(insert(&mut state, made))
 }
 
 pub fn cuMemAddressReserve(

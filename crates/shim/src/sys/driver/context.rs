@@ -22,10 +22,11 @@ pub(crate) fn ctx_current() -> Result<CUcontext, CUresult> {
     Ok(context)
 }
 
-/// A number that no other context of the process has ever had.
-pub(crate) fn ctx_id(context: CUcontext) -> Result<u64, CUresult> {
+/// The current context's number, which no other context of the process has ever had. The context is not
+/// named: the handle of one that has ended is freed memory, while asked without one the driver says so.
+pub(crate) fn current_ctx_id() -> Result<u64, CUresult> {
     let mut id = 0;
-    ask!(cuCtxGetId(context, &mut id))?;
+    ask!(cuCtxGetId(CUcontext(core::ptr::null_mut()), &mut id))?;
     Ok(id)
 }
 
