@@ -9,12 +9,14 @@ mod host;
 mod process;
 mod stage;
 mod talk;
+mod trial;
 
 pub(crate) use clients::{build_program, client};
 pub(crate) use host::Host;
 pub(crate) use process::{Finished, Running, finish};
 pub(crate) use stage::{root, stage};
 pub(crate) use talk::Talk;
+pub(crate) use trial::{PATIENCE, best_of_three, until};
 
 use std::ffi::CString;
 use std::fs;
