@@ -1,5 +1,8 @@
 //! The benchmarks of device time run, and what they find is valid. How good it is, only a card shows.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::Value;
 
 use crate::harness::{Finished, Machine, finish, stage};
@@ -53,6 +56,44 @@ fn programs_that_divide_a_card_are_measured() {
 fn requests_beside_a_flood_are_measured() {
     let figures = figures("latency");
     assert!(has(&figures, "request beside a flood of 100 us, 99th percentile"), "{figures:?}");
+}
+
+/// A machine whose benchmarks' program of kernels fails where one of its arguments is `mode`.
+fn failing(mode: &str) -> Machine {
+    let machine = Machine::new();
+    let clients = machine.home().join("clients");
+    std::fs::create_dir(&clients).expect("a directory of the test's own");
+    let (path, busy) = (clients.join("busy"), stage().join("clients/busy"));
+    let script = format!(
+        "#!/bin/sh\ncase $1 in {mode}) echo spoilt >&2; exit 3;; esac\nexec {} \"$@\"\n",
+        busy.display()
+    );
+    std::fs::write(&path, script).expect("it can be written");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("modes can be set");
+    machine.with("DIVVY_CLIENTS", clients.display())
+}
+
+#[test]
+fn what_fails_natively_costs_no_other_figure() {
+    let options = ["--seconds", "0.5", "--only", "us ex,us cooperative,us streams", "--json"];
+    let machine = failing("mode=cooperative");
+    let finished = bench(&machine, "share", &options);
+    assert_eq!(finished.code(), Some(0), "{finished}");
+    let report: Value = serde_json::from_str(&finished.out).expect("a report");
+    let figures = report["figures"].as_array().expect("figures");
+    for mode in ["ex", "streams"] {
+        assert!(has(figures, &format!("share, 100 us {mode} at 30 %")), "{finished}");
+    }
+    let spoilt = figures.iter().find(|figure| figure["name"] == "share, 100 us cooperative");
+    let why = &spoilt.expect("it is named")["failures"]["native"];
+    assert!(why.as_str().is_some_and(|why| !why.is_empty()), "{finished}");
+    let stored = std::fs::read_dir(machine.home().join("results")).expect("it was stored");
+    assert!(stored.flatten().any(|file| file.path().extension().is_some_and(|e| e == "json")));
+
+    let machine = failing("mode=*");
+    let finished = bench(&machine, "share", &options);
+    assert!(finished.code() == Some(125) && finished.err.contains("spoilt"), "{finished}");
+    assert!(!machine.home().join("results").exists(), "nothing was measured");
 }
 
 #[test]
