@@ -137,6 +137,18 @@ impl Machine {
         assert!(reached.trim().is_empty(), "reached, but not simulated:\n{reached}");
     }
 
+    /// The process that is the simulated machine, once a client has started it.
+    pub(crate) fn simgpud(&self) -> Option<u32> {
+        let ours = format!("SIMGPU_DIR={}", self.home.join("sim").display()).into_bytes();
+        let is_ours = |process: &fs::DirEntry| {
+            let read = |name: &str| fs::read(process.path().join(name)).unwrap_or_default();
+            read("comm").starts_with(b"simgpud")
+                && read("environ").split(|byte| *byte == 0).any(|setting| setting == ours)
+        };
+        let found = fs::read_dir("/proc").ok()?.flatten().find(is_ours)?;
+        found.file_name().to_str()?.parse().ok()
+    }
+
     /// Device memory taken on the whole card, as a program without limits sees it, in bytes;
     /// its own context is left out.
     pub(crate) fn card_used_bytes(&self) -> u64 {
