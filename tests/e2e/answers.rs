@@ -1,6 +1,7 @@
 //! Driver and NVML tell one story: total is the limit, used the tenant's, free never more than there is.
 
-use crate::harness::{GIB, Machine, Running, finish, scenarios};
+use crate::harness::{GIB, Machine, Running, finish, scenarios, until};
+use crate::life::wait_for;
 
 scenarios! { "answer", 3 * GIB;
     total_is_the_limit,
@@ -38,10 +39,7 @@ impl Neighbour {
         let mut command = machine.scenario("answer", "stay");
         command.env_remove("LD_PRELOAD").env("STAY_BYTES", bytes.to_string());
         let running = Running::start(&mut command);
-        let since = std::time::Instant::now();
-        while machine.card_used_bytes() < bytes {
-            assert!(since.elapsed().as_secs() < 20, "the neighbour did not start");
-        }
+        wait_for(machine, bytes);
         drop(ready);
         Self(Some(running))
     }
@@ -89,15 +87,12 @@ fn lists_show_every_process_of_the_tenant() {
     let machine = Machine::new().limited(4 * GIB);
     let mut first =
         Running::start(machine.scenario("answer", "stay").env("STAY_BYTES", "67108864"));
-    let since = std::time::Instant::now();
-    loop {
+    let pid = format!("{} ", first.pid());
+    until("it is listed", || {
         let listed = finish(&mut machine.scenario("listing", "compute"));
         assert_eq!(listed.code(), Some(0), "{listed}");
-        if listed.out.lines().any(|line| line.starts_with(&format!("{} ", first.pid()))) {
-            break;
-        }
-        assert!(since.elapsed().as_secs() < 20, "never listed:\n{listed}");
-    }
+        listed.out.lines().any(|line| line.starts_with(&pid))
+    });
     first.kill();
     let _ = first.finish();
     let listed = finish(&mut machine.scenario("listing", "compute"));

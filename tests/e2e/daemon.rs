@@ -1,10 +1,8 @@
 //! The daemon beside the simulated driver's NVML: who else is on a card, and what asking costs.
 
-use std::time::{Duration, Instant};
-
 use serde_json::Value;
 
-use crate::harness::{MIB, Machine, Running, client, finish, stage};
+use crate::harness::{MIB, Machine, Running, client, finish, stage, until};
 
 /// A machine whose daemons and tenants are the test's own.
 fn machine() -> Machine {
@@ -28,17 +26,12 @@ fn program(mut command: std::process::Command) -> Running {
 }
 
 /// Waits until what the daemon says of the one device is as `is_so` wants it.
-fn until(machine: &Machine, what: &str, is_so: impl Fn(&Value) -> bool) {
-    let give_up = Instant::now() + Duration::from_secs(20);
-    loop {
+fn until_device(machine: &Machine, what: &str, is_so: impl Fn(&Value) -> bool) {
+    until(what, || {
         let told = finish(&mut divvy(machine, &["daemon", "--status", "--json"]));
         let view: Value = serde_json::from_str(&told.out).unwrap_or_default();
-        if is_so(&view["devices"][0]) {
-            return;
-        }
-        assert!(Instant::now() < give_up, "not within 20 s: {what}: {view}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        is_so(&view["devices"][0])
+    });
 }
 
 #[test]
@@ -52,9 +45,9 @@ fn a_stranger_on_a_shared_card_is_named_without_nvml_in_the_daemon() {
         program(command)
     };
     let mut tenants = [tenant(), tenant()];
-    until(&machine, "the tenants share the card", |device| device["mode"].is_string());
+    until_device(&machine, "the tenants share the card", |device| device["mode"].is_string());
     let mut stranger = program(machine.command(&beyond));
-    until(&machine, "the stranger is seen", |device| device["reason"] == "DV062");
+    until_device(&machine, "the stranger is seen", |device| device["reason"] == "DV062");
 
     let smaps = std::fs::read_to_string(format!("/proc/{}/smaps", daemon.pid())).expect("smaps");
     assert!(!smaps.contains("libnvidia-ml"), "NVML stays loaded:\n{smaps}");
@@ -68,7 +61,7 @@ fn a_stranger_on_a_shared_card_is_named_without_nvml_in_the_daemon() {
     assert!((100..20 << 10).contains(&resident_kib), "{resident_kib} KiB are resident");
 
     stranger.kill();
-    until(&machine, "the stranger is gone", |device| device["reason"].is_null());
+    until_device(&machine, "the stranger is gone", |device| device["reason"].is_null());
     for running in tenants.iter_mut().chain([&mut daemon]) {
         running.kill_with_children();
     }

@@ -1,7 +1,7 @@
 //! Processes: forks, execs, threads, closed descriptors, ends of every kind. What a process held is
 //! free when it is gone, however it went, and not before.
 
-use crate::harness::{GIB, MIB, Machine, Running, finish, scenarios};
+use crate::harness::{GIB, MIB, Machine, Running, finish, scenarios, until};
 
 scenarios! { "life", 4 * GIB;
     forked_before_any_call,
@@ -15,12 +15,10 @@ scenarios! { "life", 4 * GIB;
     no_memory_left,
 }
 
-/// Waits until a client has printed that it is there: until its tenant holds `bytes`.
+/// Waits until clients are there: until so much of the card is taken.
 pub(crate) fn wait_for(machine: &Machine, bytes: u64) {
-    let since = std::time::Instant::now();
-    while machine.card_used_bytes() < bytes {
-        assert!(since.elapsed().as_secs() < 20, "the process did not start");
-    }
+    let what = format_args!("{bytes} bytes of the card are taken");
+    until(what, || machine.card_used_bytes() >= bytes);
 }
 
 #[test]
@@ -45,10 +43,7 @@ fn parents_death_frees_its_charge_while_its_child_lives() {
     wait_for(&machine, GIB + 518 * MIB);
     parent.kill();
     // The child keeps the pipes open; do not wait for their end.
-    let since = std::time::Instant::now();
-    while !parent.ended() {
-        assert!(since.elapsed().as_secs() < 5);
-    }
+    until("the parent ends", || parent.ended());
     machine.plays("life", "nothing_but_a_context");
 }
 

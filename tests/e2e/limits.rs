@@ -3,11 +3,10 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Finished, MIB, Machine, Running, client, finish, stage};
+use crate::harness::{Finished, MIB, Machine, Running, client, finish, stage, until};
 
 /// The simulated cards.
 const CARDS: [&str; 2] =
@@ -44,14 +43,6 @@ fn tenant(machine: &Machine, name: &str, memory: &str) -> Running {
         divvy(machine, &["run", "--no-daemon", "--name", name, "--memory", memory, "--"]);
     let [hidden, asked, ms] = [MIB, MIB, 60_000].map(|number| number.to_string());
     Running::start(command.arg(client("beyond")).args([hidden, asked, ms]))
-}
-
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let give_up = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < give_up, "not within 60 s: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -104,9 +95,11 @@ fn limits_above_a_card_in_sum_are_said() {
     let machine = machine();
     let mut first = tenant(&machine, "first", "12GiB");
     let listing = || finish(&mut divvy(&machine, &["ps"])).out;
-    until("the first uses the card", || listing().contains("beyond"));
+    // Its process is listed before it has used any device.
+    let on_the_card = || listing().matches("contexts").count();
+    until("the first uses the card", || on_the_card() == 1);
     let mut second = tenant(&machine, "second", "0=6GiB");
-    until("both use the card", || listing().matches("contexts").count() == 2);
+    until("both use the card", || on_the_card() == 2);
     let note = "the limits of 2 tenants add up to 18 GiB of the 16 GiB of device 0";
     assert!(listing().contains(note), "{}", listing());
     let set = finish(&mut divvy(&machine, &["set", "second", "--memory", "5GiB"]));

@@ -3,21 +3,19 @@
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
-use std::time::{Duration, Instant};
 
 use divvy_page::reader::UsageFile;
 
-use crate::harness::{GIB, MIB, Machine, Running};
+use crate::harness::{GIB, MIB, Machine, Running, until};
 
 /// What the tenant of `scenario` holds once it has done its work.
 fn held_after(scenario: &str) -> u64 {
     let machine = Machine::new().limited(4 * GIB);
     let mut client = Running::start(&mut machine.scenario("settle", scenario));
-    let since = Instant::now();
-    while !machine.home().join("settled").exists() {
-        assert!(since.elapsed() < Duration::from_secs(20) && !client.ended(), "{scenario} failed");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    until(scenario, || {
+        assert!(!client.ended(), "{scenario} failed");
+        machine.home().join("settled").exists()
+    });
     let directory = CString::new(machine.tenant().as_os_str().as_bytes()).expect("no NUL inside");
     let usage = UsageFile::open(&directory)
         .unwrap_or_else(|error| panic!("{scenario}: {error}"))

@@ -5,11 +5,10 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Finished, MIB, Machine, Running, client, finish, root, stage};
+use crate::harness::{Finished, MIB, Machine, Running, client, finish, root, stage, until};
 use crate::hostile::{can_unshare, is_root};
 
 const USERS: [u32; 2] = [1001, 1002];
@@ -184,14 +183,6 @@ fn unit(name: &str) -> String {
     let text = fs::read_to_string(root().join("deploy/divvy.service")).expect("the unit file");
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     line.unwrap_or_else(|| panic!("the unit has no {name}")).to_owned()
-}
-
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let give_up = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < give_up, "not within 20 s: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn signal(name: &str, pid: u32) {

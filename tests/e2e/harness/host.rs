@@ -4,6 +4,9 @@
 //! that is some tens of microseconds, beside a compiler that has all processors it may be milliseconds,
 //! and a program that waits for each of its kernels loses as much of the device at each of them. So a
 //! lower bound is judged less the time that the host can have lost; an upper bound is not.
+//!
+//! One thread's luck is not another's: a process that is let wait for half a second need not be late on
+//! average. How long processes were ready and had no processor the kernel counts, where it is built so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -19,16 +22,28 @@ struct Sums {
     ended: AtomicBool,
 }
 
+/// Time for which the threads of a process were ready to run and had no processor, since they began.
+fn starved_ns(pid: u32) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let waited = threads.filter_map(|thread| {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    waited.sum()
+}
+
 /// Measures from when it is made to when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Host {
     sums: Arc<Sums>,
     thread: Option<JoinHandle<()>>,
+    pids: Vec<u32>,
+    starved_ns: u64,
 }
 
 impl Host {
-    /// Begins to measure.
-    pub(crate) fn watch() -> Self {
+    /// Begins to measure, and to watch these processes.
+    pub(crate) fn watch(pids: &[u32]) -> Self {
         let sums = Arc::new(Sums::default());
         let napping = Arc::clone(&sums);
         let thread = std::thread::spawn(move || {
@@ -41,7 +56,14 @@ impl Host {
                 napping.naps.fetch_add(1, Relaxed);
             }
         });
-        Self { sums, thread: Some(thread) }
+        let starved_ns = pids.iter().copied().map(starved_ns).sum();
+        Self { sums, thread: Some(thread), pids: pids.to_vec(), starved_ns }
+    }
+
+    /// Time for which the processes watched were ready and had no processor so far, all together.
+    pub(crate) fn starved_ns(&self) -> u64 {
+        let all: u64 = self.pids.iter().copied().map(starved_ns).sum();
+        all.saturating_sub(self.starved_ns)
     }
 
     /// Time overslept at a wake-up so far, on average.

@@ -9,12 +9,14 @@ mod host;
 mod process;
 mod stage;
 mod talk;
+mod trial;
 
 pub(crate) use clients::{build_program, client};
 pub(crate) use host::Host;
 pub(crate) use process::{Finished, Running, finish};
 pub(crate) use stage::{root, stage};
 pub(crate) use talk::Talk;
+pub(crate) use trial::{PATIENCE, best_of_three, until};
 
 use std::ffi::CString;
 use std::fs;
@@ -133,6 +135,18 @@ impl Machine {
         let log = self.home.join("sim/unsimulated.log");
         let reached = fs::read_to_string(log).unwrap_or_default();
         assert!(reached.trim().is_empty(), "reached, but not simulated:\n{reached}");
+    }
+
+    /// The process that is the simulated machine, once a client has started it.
+    pub(crate) fn simgpud(&self) -> Option<u32> {
+        let ours = format!("SIMGPU_DIR={}", self.home.join("sim").display()).into_bytes();
+        let is_ours = |process: &fs::DirEntry| {
+            let read = |name: &str| fs::read(process.path().join(name)).unwrap_or_default();
+            read("comm").starts_with(b"simgpud")
+                && read("environ").split(|byte| *byte == 0).any(|setting| setting == ours)
+        };
+        let found = fs::read_dir("/proc").ok()?.flatten().find(is_ours)?;
+        found.file_name().to_str()?.parse().ok()
     }
 
     /// Device memory taken on the whole card, as a program without limits sees it, in bytes;

@@ -65,19 +65,21 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
     let mut hall = Hall::new(bench, timing)?;
     for caps in pairs {
         if hall.bench.wants(&(capped(*caps) + NO_DAEMON)) {
-            hall.measure_capped(*caps, NO_DAEMON)?;
+            let name = capped(*caps) + NO_DAEMON;
+            hall.attempt(&name, |hall| hall.measure_capped(*caps, NO_DAEMON));
         }
     }
     hall.start_daemon();
     for caps in pairs {
         if hall.bench.wants(&capped(*caps)) {
-            hall.measure_capped(*caps, "")?;
+            hall.attempt(&capped(*caps), |hall| hall.measure_capped(*caps, ""));
         }
     }
     for kernel_ns in lengths {
         for tenants in [2, 3] {
             if hall.bench.wants(&equal(tenants, *kernel_ns)) {
-                hall.measure_equal(tenants, *kernel_ns)?;
+                let name = equal(tenants, *kernel_ns);
+                hall.attempt(&name, |hall| hall.measure_equal(tenants, *kernel_ns));
             }
         }
     }
@@ -85,7 +87,7 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
         return hall.end();
     }
     type Part<'a> = fn(&mut Hall<'a>) -> Result<()>;
-    hall.measure_gaps()?;
+    hall.measure_gaps();
     let parts: [(&str, Part<'_>); 5] = [
         (FOUR, Hall::measure_four),
         (TWO, Hall::measure_two),
@@ -95,7 +97,7 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
     ];
     for (name, part) in parts {
         if hall.bench.wants(name) {
-            part(&mut hall)?;
+            hall.attempt(name, part);
         }
     }
     hall.end()
@@ -133,6 +135,13 @@ impl<'a> Hall<'a> {
     fn new(bench: &'a mut Bench, timing: &Timing) -> Result<Self> {
         let length = Length::seconds(timing.seconds);
         Ok(Self { bench, length, kernels: Vec::new(), daemon: None, made_with: Vec::new() })
+    }
+
+    /// Measures one thing, which may fail for itself.
+    fn attempt(&mut self, name: &str, measure: impl FnOnce(&mut Self) -> Result<()>) {
+        if let Err(error) = measure(self) {
+            self.bench.fails(name, error);
+        }
     }
 
     fn start_daemon(&mut self) {
@@ -283,32 +292,35 @@ impl<'a> Hall<'a> {
     }
 
     /// Programs that leave the card idle at times: one under a cap above its need, and two in turns.
-    fn measure_gaps(&mut self) -> Result<()> {
+    fn measure_gaps(&mut self) {
         for (tenants, what, name) in gaps() {
-            if !self.bench.wants(&name) {
-                continue;
+            if self.bench.wants(&name) {
+                self.attempt(&name, |hall| hall.measure_gap(tenants, what, &name));
             }
-            let kernel_ns = match what {
-                PAUSES => MS,
-                PACED => 5_000,
-                _ => 200_000,
-            };
-            let kernel = self.kernel(kernel_ns)?;
-            let work = match what {
-                PAUSES => Work::new("gap", kernel).with("pause", 2 * MS),
-                PACED => Work::new("paced", kernel).with("period", 20_000),
-                _ => Work::new("copy", kernel),
-            };
-            let terms = if tenants == 1 { self.terms().share(90) } else { self.terms() };
-            // A run differs from the next by about a percent.
-            let mut sum = Figure::new(&*name, "%", Goal::Kept(0.98));
-            for side in self.sides(false) {
-                let programs = vec![(terms, work.clone()); tenants];
-                let ran = self.together(&name, &side, &programs);
-                sum.take(&side.name, ran.and_then(|ran| Ok(ran.shares()?.iter().sum())));
-            }
-            self.keep(kernel_ns, [sum]);
         }
+    }
+
+    fn measure_gap(&mut self, tenants: usize, what: &str, name: &str) -> Result<()> {
+        let kernel_ns = match what {
+            PAUSES => MS,
+            PACED => 5_000,
+            _ => 200_000,
+        };
+        let kernel = self.kernel(kernel_ns)?;
+        let work = match what {
+            PAUSES => Work::new("gap", kernel).with("pause", 2 * MS),
+            PACED => Work::new("paced", kernel).with("period", 20_000),
+            _ => Work::new("copy", kernel),
+        };
+        let terms = if tenants == 1 { self.terms().share(90) } else { self.terms() };
+        // A run differs from the next by about a percent.
+        let mut sum = Figure::new(name, "%", Goal::Kept(0.98));
+        for side in self.sides(false) {
+            let programs = vec![(terms, work.clone()); tenants];
+            let ran = self.together(name, &side, &programs);
+            sum.take(&side.name, ran.and_then(|ran| Ok(ran.shares()?.iter().sum())));
+        }
+        self.keep(kernel_ns, [sum]);
         Ok(())
     }
 

@@ -26,7 +26,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::stage::{Simulation, Stage, there_is_a_gpu};
 use crate::{failure, json, out};
-use report::{Line, Report};
+use report::{Figure, Line, Report};
 use side::Side;
 
 #[derive(Debug, clap::Args)]
@@ -180,6 +180,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         rounds,
         only: common.only.as_deref().map(Only::parse),
         progress: None,
+        failure: None,
     };
     match &args.what {
         What::Overhead(_) => overhead::measure(&mut bench)?,
@@ -198,6 +199,12 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     }
     if !unknown.is_empty() {
         out::warn(&format!("bench: --only {unknown}: nothing measured has that in its name"));
+    }
+    // Where nothing at all has a value, there is nothing to store, and the first reason is all there is.
+    if bench.report.figures.iter().all(|figure| figure.medians.is_empty())
+        && let Some(error) = bench.failure
+    {
+        return Err(error);
     }
     let path = bench.report.store(&common.out)?;
     out::after(&format!("the figures were stored in {}", path.display()), || match common.json {
@@ -253,6 +260,8 @@ struct Bench {
     only: Option<Only>,
     report: Report,
     progress: Option<Progress>,
+    /// Why the first measurement that failed as a whole did.
+    failure: Option<anyhow::Error>,
 }
 
 /// How many measurements there will be, and were.
@@ -307,6 +316,14 @@ impl Bench {
         };
         let bar = format!("{}{}", "#".repeat(filled), ".".repeat(20 - filled));
         self.say(&format!("[{bar}] {}/{all} {what}{left}", done + 1));
+    }
+
+    /// Stores why there is no figure of `name`. A measurement that fails as a whole ends no other: what
+    /// a busy machine spoils of one must not cost the minutes that the rest took.
+    fn fails(&mut self, name: &str, error: anyhow::Error) {
+        self.say(&format!("{name}: {error:#}"));
+        self.report.figures.push(Figure::without_value(name, &error));
+        self.failure.get_or_insert(error);
     }
 
     /// The bare driver.

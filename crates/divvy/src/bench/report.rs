@@ -70,6 +70,13 @@ impl Figure {
         }
     }
 
+    /// What could not be measured, because the bare driver's own part could not: nothing stands beside it.
+    pub(super) fn without_value(name: &str, why: &anyhow::Error) -> Self {
+        let mut figure = Self::new(name, "", Goal::None);
+        figure.failures.insert("native".to_owned(), format!("{why:#}"));
+        figure
+    }
+
     /// The same with the id of GPU-Virt-Bench's metric.
     pub(super) fn known_as(self, id: &'static str) -> Self {
         Self { id: Some(id), ..self }

@@ -94,14 +94,19 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
             .iter()
             .any(|mode| group.caps.iter().any(|cap| wanted(bench, group, mode, *cap)))
         {
-            measure_group(bench, timing, group, &mut summary)?;
+            let measured = measure_group(bench, timing, group, &mut summary);
+            if let Err(error) = measured {
+                bench.fails(&format!("share, kernels of {}", text(group.kernel_ns)), error);
+            }
         }
     }
     if are_most {
         summary.report(bench);
     }
-    if bench.wants(CHANGE) {
-        measure_change(bench)?;
+    if bench.wants(CHANGE)
+        && let Err(error) = measure_change(bench)
+    {
+        bench.fails(&format!("share, {CHANGE}"), error);
     }
     Ok(())
 }
@@ -173,7 +178,13 @@ fn measure_group(
         if caps.is_empty() {
             continue;
         }
-        let alone = measure_alone(bench, timing, &work(mode, kernel))?;
+        let alone = match measure_alone(bench, timing, &work(mode, kernel)) {
+            Ok(alone) => alone,
+            Err(error) => {
+                bench.fails(&format!("share, {} {mode}", text(group.kernel_ns)), error);
+                continue;
+            }
+        };
         for cap in caps {
             figures.extend(measure_cell(bench, timing, kernel, mode, cap, alone, &mut found)?);
         }
@@ -199,7 +210,6 @@ fn measure_alone(bench: &Bench, timing: &Timing, work: &Work) -> Result<f64> {
     let length = if work.kernel_ns() >= LONG { 4.0 } else { timing.seconds.min(1.5) };
     busy::run(bench, &[(&tenancy, work.clone())], Length::seconds(length))
         .and_then(|ran| ran.shares()?.first().copied().context("nothing ran"))
-        .context("natively")
 }
 
 fn measure_cell(

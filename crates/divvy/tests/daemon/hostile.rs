@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::sys::stat::Mode;
 
-use crate::fake::{Daemon, Fake, Root, limit, named, take_turns, until};
+use crate::fake::{Daemon, Fake, PATIENCE, Root, limit, named, take_turns, until};
 
 fn cut(path: &Path, bytes: u64) {
     std::fs::File::options().write(true).open(path).unwrap().set_len(bytes).unwrap();
@@ -196,7 +196,7 @@ fn frame(body: &[u8]) -> Vec<u8> {
 /// What is answered to `bytes`, until the daemon closes or has answered once.
 fn answer(root: &Root, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(root.home().join("daemon.sock")).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     // It may close before it has read all.
     let _ = stream.write_all(bytes);
     let mut head = [0; 4];

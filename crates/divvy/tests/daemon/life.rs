@@ -86,8 +86,8 @@ fn programs_that_run_start_a_killed_daemon_again() {
     };
     until("both are served", || serves_both().is_some());
     for _ in 0..3 {
+        until("one is left", || daemons(&root).len() == 1);
         let old = daemons(&root);
-        assert_eq!(old.len(), 1);
         kill(Pid::from_raw(i32::try_from(old[0]).unwrap()), Signal::SIGKILL).unwrap();
         let dead = Instant::now();
         until("both are served again", || {
@@ -95,10 +95,10 @@ fn programs_that_run_start_a_killed_daemon_again() {
         });
         println!("served again after {:?}", dead.elapsed());
     }
-    // Whoever noticed as well has had its turn by now.
+    // Whoever noticed as well has had its turn by now, or sees soon that it is not needed.
     std::thread::sleep(Duration::from_secs(1));
+    until("one is left", || daemons(&root).len() == 1);
     let daemon = daemons(&root);
-    assert_eq!(daemon.len(), 1);
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon[0])).unwrap();
     let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
     // SIGHUP, SIGINT and SIGTERM, which it waits for.
@@ -179,10 +179,12 @@ fn a_lone_tenant_is_free_and_the_daemon_sleeps() {
     let fake = Fake::busy(&root, "a", 1);
     let _daemon = root.daemon(&[]);
     until("it is adopted", || root.view().unwrap()["devices"][0]["mode"] == "free");
-    let before = root.view().unwrap()["wakes"].as_u64().unwrap();
+    let wakes = || root.view().unwrap()["wakes"].as_u64().unwrap();
+    let (began, before) = (Instant::now(), wakes());
     std::thread::sleep(Duration::from_secs(2));
-    let wakes = root.view().unwrap()["wakes"].as_u64().unwrap() - before;
-    assert!(wakes <= 2 * 20, "{wakes} wake-ups in two seconds");
+    let wakes = wakes() - before;
+    let most = began.elapsed().as_secs_f64() * 20.0;
+    assert!(wakes as f64 <= most, "{wakes} wake-ups in {:?}", began.elapsed());
     assert_eq!((fake.line().gate, fake.tenant.any_gate().load(SEQ)), (gate::FREE, 0));
 }
 

@@ -301,7 +301,8 @@ impl Stage {
             Request::Refused { held_bytes } => format!("refused {}", held_bytes / MIB),
             other => format!("{other:?}"),
         };
-        assert!(start.elapsed().as_millis() < 400, "waited {:?}", start.elapsed());
+        // Longer than a contended request waits, on a host that is busy.
+        assert!(start.elapsed().as_secs() < 10, "waited {:?}", start.elapsed());
         answer
     }
 

@@ -33,8 +33,11 @@ fn equal_pids_in_two_pid_namespaces() {
     two.expect("ask 400", "granted");
     one.kill();
     // `unshare` is killed first and takes its child with it a moment later.
-    std::thread::sleep(std::time::Duration::from_millis(100));
-    two.expect("used", "400");
+    let since = std::time::Instant::now();
+    while two.say("used") != "400" {
+        assert!(since.elapsed().as_secs() < 60, "the dead one's charge stays");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
     two.expect("ask 600", "granted");
     two.expect("own", "1000");
 }

@@ -47,8 +47,9 @@ fn sigkill_frees_memory_and_contexts_at_once() {
     assert_eq!(victim.tell("allocate 100"), "ok");
     assert_eq!(machine.free_bytes(&witness), (1024 - 518 - 100) * MIB);
     victim.kill();
-    let took = eventually("death frees", || machine.free_bytes(&witness) == 1024 * MIB);
-    assert!(took.as_millis() < 100, "took {took:?}");
+    // The machine sees the end before, or with, the next questions of others.
+    let looks = eventually("death frees", || machine.free_bytes(&witness) == 1024 * MIB);
+    assert!(looks < 50, "{looks} questions were answered before");
 }
 
 #[test]
@@ -60,8 +61,9 @@ fn a_fork_that_lives_keeps_nothing_of_its_dead_parent() {
     let copies = parent.descriptors();
     assert!(copies.len() >= 2);
     parent.kill();
-    let took = eventually("death frees", || machine.free_bytes(&witness) == 1024 * MIB);
-    assert!(took.as_millis() < 100, "took {took:?}");
+    // The machine sees the end before, or with, the next questions of others.
+    let looks = eventually("death frees", || machine.free_bytes(&witness) == 1024 * MIB);
+    assert!(looks < 50, "{looks} questions were answered before");
 }
 
 #[test]

