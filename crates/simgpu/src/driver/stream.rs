@@ -47,7 +47,7 @@ pub(crate) fn resolve(call: Call, state: &mut State, handle: CUstream) -> Answer
         }
     };
     let context_key = current()?;
-    let context = state.context(context_key)?;
+    let context = state.current_context(context_key)?;
     if !own {
         return Ok(context.legacy);
     }
