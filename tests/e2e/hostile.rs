@@ -76,18 +76,27 @@ fn an_owners_tenant_is_obeyed() {
     assert!(told.out.contains("limited"), "{told}");
 }
 
+/// A tenant of an owner's with another byte at `at` of one file.
+fn with_another_byte(file: &str, at: usize) -> Machine {
+    let (machine, _) = owned(file, |path| {
+        let mut bytes = fs::read(path).expect("the tenant has its files");
+        bytes[at] ^= 0x5a;
+        fs::write(path, bytes).expect("its files can be written");
+    });
+    machine
+}
+
 #[test]
-fn another_version_or_magic_is_an_exact_error() {
-    for file in ["usage", "config"] {
-        for at in [0, 8] {
-            let (machine, _) = owned(file, |path| {
-                let mut bytes = fs::read(path).expect("the tenant has its files");
-                bytes[at] ^= 0x5a;
-                fs::write(path, bytes).expect("its files can be written");
-            });
-            refused(&machine, file);
-        }
+fn another_magic_and_limits_of_an_unknown_version_are_exact_errors() {
+    for (file, at) in [("usage", 0), ("config", 0), ("config", 8)] {
+        refused(&with_another_byte(file, at), file);
     }
+}
+
+#[test]
+fn a_ledger_of_another_version_in_which_nobody_lives_gives_way_under_the_same_limits() {
+    let told = lives(&with_another_byte("usage", 8), "another version");
+    assert!(told.out.contains("limited"), "{told}");
 }
 
 #[test]

@@ -36,4 +36,5 @@ mod sharing;
 mod startup;
 mod system;
 mod threads;
+mod upgrade;
 mod vmm;

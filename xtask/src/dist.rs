@@ -42,11 +42,23 @@ pub(crate) fn chore(out: Option<PathBuf>) -> Result<()> {
     for file in FILES {
         place(&root().join(file), &out.join(file))?;
     }
-    for library in ["lib/libdivvy.so", "sim/libcuda.so.1", "sim/libnvidia-ml.so.1"] {
+    for library in ["sim/libcuda.so.1", "sim/libnvidia-ml.so.1"] {
         run(Command::new("strip").arg("--strip-unneeded").arg(out.join(library)))?;
     }
+    library(stage.path(), &out)?;
     println!("{}", out.display());
     Ok(())
+}
+
+/// Installs the staged library, stripped: its name says what it holds, so it is stripped before. Those of
+/// earlier builds, which the staged tree keeps, stay behind.
+fn library(stage: &Path, out: &Path) -> Result<()> {
+    fs::remove_dir_all(out.join("lib"))?;
+    let stripped = target().join("libdivvy.dist.so");
+    let staged = stage.join("lib/libdivvy.so");
+    run(Command::new("strip").arg("--strip-unneeded").arg("-o").arg(&stripped).arg(staged))?;
+    stage::install_shim(out, &stripped)?;
+    stage::link_parts(out)
 }
 
 /// Compiles the conformance programs, so that the machine with the GPU needs no compiler.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! bin/divvy
-//! lib/libdivvy.so, lib/libvgpu.so -> libdivvy.so
+//! lib/divvy/libdivvy-VERSION-CONTENT.so, lib/divvy/libdivvy.so -> the newest of them
+//! lib/libdivvy.so, lib/libvgpu.so   links to that
 //! sim/libcuda.so.1, sim/libnvidia-ml.so.1, sim/simgpud
 //! clients/<name>                    C programs of tests/clients and bench/clients
 //! lib/divvy/{sim,clients}           links: where an installed `divvy` looks for them
@@ -14,7 +15,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
@@ -49,7 +50,7 @@ pub(crate) fn build(programs: &[&str]) -> Result<Stage> {
     place(&built.join("simgpud"), &stage.0.join("sim/simgpud"))?;
     place(&built.join("libsimcuda.so"), &stage.0.join("sim/libcuda.so.1"))?;
     place(&built.join("libsimnvml.so"), &stage.0.join("sim/libnvidia-ml.so.1"))?;
-    place_shim(&stage.0, &built)?;
+    install_shim(&stage.0, &built.join("libdivvy.so"))?;
     link_parts(&stage.0)?;
     clients::build(&stage.0, programs)?;
     Ok(stage)
@@ -81,7 +82,7 @@ pub(crate) fn build_without(whole: &Stage, symbol: &str) -> Result<Stage> {
     link_parts(&stage.0)?;
     // A hook that nothing calls is dead code here, and meant to be.
     run(shim(&own).env("DIVVY_UNHOOK", symbol).env("RUSTFLAGS", "-Adead_code"))?;
-    place_shim(&stage.0, &own.join("release"))?;
+    install_shim(&stage.0, &own.join("release/libdivvy.so"))?;
     Ok(stage)
 }
 
@@ -102,12 +103,15 @@ fn others() -> Command {
     build
 }
 
-fn place_shim(stage: &Path, built: &Path) -> Result<()> {
-    place(&built.join("libdivvy.so"), &stage.join("lib/libdivvy.so"))?;
-    link("libdivvy.so", &stage.join("lib/libvgpu.so"))
+/// Installs `library` as users do: beside those that may still be mapped.
+pub(crate) fn install_shim(stage: &Path, library: &Path) -> Result<()> {
+    let mut install = Command::new(stage.join("bin/divvy"));
+    install.arg("install").arg(stage).env("DIVVY_LIBRARY", library);
+    run(install.stdout(Stdio::null()))
 }
 
-fn link_parts(stage: &Path) -> Result<()> {
+/// Links to where an installed `divvy` looks for them.
+pub(crate) fn link_parts(stage: &Path) -> Result<()> {
     link("../../sim", &stage.join("lib/divvy/sim"))?;
     link("../../clients", &stage.join("lib/divvy/clients"))
 }

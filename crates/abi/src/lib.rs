@@ -12,11 +12,15 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod layout;
 pub mod meet;
 pub mod usage;
 
-/// Version of both layouts; a process refuses files of another one.
-pub const ABI_VERSION: u32 = 3;
+/// Version of both layouts. A process knows files of this one alone; see [`layout`] for who knows others,
+/// and for what to do when one changes.
+///
+/// 4: what the shared table holds by a mark stands without a referrer.
+pub const ABI_VERSION: u32 = 4;
 
 /// GPUs one tenant can be limited on.
 pub const MAX_DEVICES: usize = 16;

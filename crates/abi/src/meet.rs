@@ -3,6 +3,9 @@
 //! One file per device in a directory that tenants share. It is a board of places, one for each
 //! process, read and written by `pread` and `pwrite` and never mapped: whatever lies in it, and however
 //! short it is, is only numbers. What is missing reads as zeros.
+//!
+//! It has no head and no version, since tenants of several versions meet in it: a board of another
+//! layout lies in a directory of another name.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -142,10 +142,11 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     }
     let environment = environment(args)?;
     let library = match &args.library {
-        Some(path) => path.canonicalize().with_context(|| {
+        Some(path) => install::link(path).with_context(|| {
             format!("--library {} is not there; name libdivvy.so", path.display())
         })?,
-        None => install::library()?,
+        // By the link: a container gets the library that is installed when it starts.
+        None => install::library_link()?,
     };
     let wanted =
         Wanted { name: args.name.clone(), environment, library, host_dir: args.host_dir.clone() };

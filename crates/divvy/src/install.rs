@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// Names the shim may have; the second is for HAMi-core's paths.
+/// What the library is called.
 const LIBRARY: &str = "libdivvy.so";
 
 /// The directories searched, in order, for a part that lies in `inner`.
@@ -30,29 +30,65 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     path.canonicalize().with_context(|| format!("{} cannot be resolved", path.display()))
 }
 
-/// The library to preload.
+/// Whether a file of this name may be the library: as it is called, in any version, or HAMi-core's.
+pub(crate) fn is_library_name(name: &str) -> bool {
+    let is_one = |stem: &str| {
+        let rest = name.strip_prefix(stem);
+        rest.is_some_and(|rest| rest.starts_with(['.', '-']) && rest.contains(".so"))
+    };
+    is_one("libdivvy") || is_one("libvgpu")
+}
+
+/// The library to preload, by the file's own name: where that is a link, the version it leads to now, which
+/// a program's children get too when the link leads elsewhere.
 ///
 /// # Errors
 /// Names every place searched.
 pub(crate) fn library() -> Result<PathBuf> {
-    let path = if let Some(path) = named("DIVVY_LIBRARY") {
+    preloadable(&absolute(&library_found()?)?)
+}
+
+/// The same by the name that it was found under: for what gets the version that is installed by then.
+///
+/// # Errors
+/// As [`library`].
+pub(crate) fn library_link() -> Result<PathBuf> {
+    link(&library_found()?)
+}
+
+/// `path` with its directory resolved, and the last name as it is.
+pub(crate) fn link(path: &Path) -> Result<PathBuf> {
+    // That it leads somewhere is seen now.
+    absolute(path)?;
+    match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => {
+            let folder = if folder == Path::new("") { Path::new(".") } else { folder };
+            Ok(absolute(folder)?.join(name))
+        }
+        _ => absolute(path),
+    }
+}
+
+fn library_found() -> Result<PathBuf> {
+    if let Some(path) = named("DIVVY_LIBRARY") {
         if !path.is_file() {
             bail!("DIVVY_LIBRARY names {}, which is no file; correct or unset it", path.display());
         }
-        path
-    } else {
-        let places = places("");
-        let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
-        found.with_context(|| {
-            let list: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
-            format!(
-                "{LIBRARY} was not found in {}; build it (cargo build --release -p divvy-shim) or \
-                 name it by DIVVY_LIBRARY",
-                list.join(", ")
-            )
-        })?
-    };
-    let path = absolute(&path)?;
+        return Ok(path);
+    }
+    let places = places("");
+    let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
+    found.with_context(|| {
+        let list: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
+        format!(
+            "{LIBRARY} was not found in {}; build it (cargo build --release -p divvy-shim) or name it \
+             by DIVVY_LIBRARY",
+            list.join(", ")
+        )
+    })
+}
+
+fn preloadable(path: &Path) -> Result<PathBuf> {
     let text = path.to_str().unwrap_or("");
     if text.is_empty() || text.contains([' ', ':', '\t', '\n']) {
         bail!(
@@ -60,7 +96,7 @@ pub(crate) fn library() -> Result<PathBuf> {
             path.display()
         );
     }
-    Ok(path)
+    Ok(path.to_owned())
 }
 
 /// `LD_PRELOAD` with `library` first, keeping what was there.
@@ -154,6 +190,21 @@ pub(crate) fn client(name: &str) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_are_followed_for_programs_and_kept_for_what_starts_later() {
+        let base = std::env::temp_dir().join(format!("divvy-links-{}", std::process::id()));
+        std::fs::create_dir_all(base.join("real")).unwrap();
+        std::fs::write(base.join("real/libdivvy-1.so"), "").unwrap();
+        std::os::unix::fs::symlink("libdivvy-1.so", base.join("real/libdivvy.so")).unwrap();
+        std::os::unix::fs::symlink("real", base.join("lib")).unwrap();
+        let (asked, real) =
+            (base.join("lib/libdivvy.so"), base.canonicalize().unwrap().join("real"));
+        assert_eq!(absolute(&asked).unwrap(), real.join("libdivvy-1.so"));
+        assert_eq!(link(&asked).unwrap(), real.join("libdivvy.so"));
+        assert!(link(&base.join("lib/absent.so")).is_err());
+        std::fs::remove_dir_all(&base).unwrap();
+    }
 
     #[test]
     fn what_was_preloaded_stays_and_we_are_first_once() {

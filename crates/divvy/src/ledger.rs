@@ -37,6 +37,9 @@ pub(crate) struct Tenant {
     pub(crate) class: &'static str,
     /// Whether it was stopped by `divvy set --pause`.
     pub(crate) paused: bool,
+    /// The version of its files' layout, by which libraries are told that cannot share a tenant; `None`
+    /// before a process has joined.
+    pub(crate) layout: Option<u32>,
     /// Its limits of memory, as `divvy set` would write them.
     pub(crate) memory: Vec<String>,
     /// Its caps of device time, alike.
@@ -197,6 +200,7 @@ fn assemble(directory: &Path, snapshot: &Snapshot) -> Tenant {
         priority: share::priority_word(config.map_or(0, |config| config.priority)),
         class: share::class_word(config.map_or(0, |config| config.class)),
         paused: config.is_some_and(|config| config.paused != 0),
+        layout: snapshot.layout,
         reasons: Vec::new(),
         devices: snapshot.devices.iter().map(|one| device(one, snapshot)).collect(),
         processes,

@@ -48,6 +48,7 @@ mod table;
 mod tenant_dir;
 mod top;
 mod trace;
+mod upgrade;
 
 use std::process::ExitCode;
 
@@ -75,6 +76,7 @@ enum Command {
     Demo(demo::Args),
     Bench(bench::Args),
     Cdi(cdi::Args),
+    Install(upgrade::Args),
     #[command(name = child::START, hide = true)]
     Start(child::StartArgs),
     #[command(name = cards::LIST, hide = true)]
@@ -122,6 +124,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Cdi(args) => cdi::run(&args),
+        Command::Install(args) => upgrade::run(&args),
         Command::Start(args) => child::start(&args),
         Command::ListDevices(args) => cards::answer(&args),
     }

@@ -278,6 +278,7 @@ mod tests {
             weight: 0,
             priority: "normal",
             class: "normal",
+            layout: None,
             paused: false,
             memory: Vec::new(),
             compute: Vec::new(),

@@ -17,6 +17,8 @@ use crate::dir::Dir;
 pub(crate) struct Snapshot {
     /// Its limits; `None` when nobody has written any.
     pub(crate) config: Option<Config>,
+    /// The version of the layout its processes use; `None` before the first has joined.
+    pub(crate) layout: Option<u32>,
     /// Devices its processes have seen.
     pub(crate) devices: Vec<DeviceSnapshot>,
     /// Its living processes.
@@ -53,7 +55,8 @@ impl Snapshot {
         let dir = dir.tenant()?;
         let config = reader::read_config(&dir)?;
         let Some(file) = UsageFile::within(&dir)? else {
-            return Ok(Self { config, devices: Vec::new(), processes: Vec::new() });
+            let (devices, processes) = (Vec::new(), Vec::new());
+            return Ok(Self { config, layout: None, devices, processes });
         };
         let mut seen = Vec::new();
         let devices: Vec<_> = (0..MAX_DEVICES)
@@ -83,7 +86,7 @@ impl Snapshot {
             Some(ProcessSnapshot { comm: slot.comm.to_string(), slot, uses })
         };
         let processes = (1..file.slots_high()).filter_map(process).collect();
-        Ok(Self { config, devices, processes })
+        Ok(Self { config, layout: Some(file.version()), devices, processes })
     }
 }
 

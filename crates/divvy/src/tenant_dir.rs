@@ -17,7 +17,6 @@ use nix::fcntl::{Flock, FlockArg};
 
 use crate::dir::{self, Dir};
 use crate::failure::usage;
-use crate::snapshot::Snapshot;
 
 /// Longest path the shim accepts.
 const PATH_BYTES: usize = 200;
@@ -224,8 +223,9 @@ pub(crate) fn is_owner_alive(dir: &Dir) -> bool {
         || Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
 }
 
+/// Whatever version its files have: what lives in a directory that this version cannot read is not removed.
 fn anybody_lives(dir: &Dir) -> bool {
-    Snapshot::of(dir).is_ok_and(|tenant| !tenant.processes.is_empty())
+    dir.tenant().is_ok_and(|tenant| tenant.is_inhabited())
 }
 
 /// Removes the directories whose owner is gone and in which nobody lives.

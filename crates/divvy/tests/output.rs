@@ -38,6 +38,8 @@ const COMMANDS: &[&[&str]] = &[
     &["daemon", "--status", "--json"],
     &["doctor"],
     &["doctor", "--json"],
+    &["install", "OUT/prefix"],
+    &["install", "OUT/prefix", "--json"],
     &["cdi", "-n", "x", "-m", "1GiB"],
     &["cdi", "-n", "x", "-m", "1GiB", "--host-dir", "OUT/host", "--out", "OUT/x.json"],
     &["cdi", "-n", "x", "-m", "1GiB", "--host-dir", "OUT/host", "--out", "OUT/x.json", "--json"],
@@ -142,6 +144,7 @@ fn done(arguments: &[&str]) -> &'static str {
     match arguments {
         ["set", ..] => "the limits of lost were changed",
         ["trace", ..] => "trace.json was written",
+        ["install", ..] => ".so was installed",
         ["cdi", rest @ ..] if rest.contains(&"--out") => "x.json was written",
         _ => "",
     }

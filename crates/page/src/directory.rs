@@ -13,6 +13,8 @@
 
 use core::ffi::CStr;
 
+use divvy_abi::{layout, usage};
+
 use crate::at;
 use crate::error::{AttachError, File};
 use crate::sys::{self, Errno, Fd, Stat};
@@ -83,6 +85,16 @@ impl Directory {
         let stat = sys::stat(&fd).map_err(AttachError::System)?;
         self.judge(file, &stat, sys::effective_uid())?;
         Ok(Some(fd))
+    }
+
+    /// Whether a process of the tenant lives, of whatever version its library and the tenant's files are.
+    ///
+    /// Cost: three system calls.
+    pub fn is_inhabited(&self) -> bool {
+        let usage = self.open_judged(File::Usage, libc::O_RDONLY).ok().flatten();
+        usage.is_some_and(|fd| {
+            sys::are_locked(&fd, usage::SLOT_LOCKS_AT, layout::SLOT_LOCKS).unwrap_or(true)
+        })
     }
 
     /// Judges a file of this directory for a reader or writer of user `me`.

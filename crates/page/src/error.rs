@@ -3,6 +3,8 @@
 use core::ffi::CStr;
 use core::fmt;
 
+use divvy_abi::ABI_VERSION;
+
 use crate::Errno;
 
 /// Which of the tenant's two files an error speaks of.
@@ -65,10 +67,18 @@ pub enum AttachError {
         /// What it starts with.
         found: [u8; 8],
     },
-    /// A file is of another version.
+    /// A file is of a version that is not served.
     Version {
         /// The file.
         file: File,
+        /// Its version.
+        found: u32,
+        /// The oldest version that is served; the newest is [`divvy_abi::ABI_VERSION`].
+        oldest: u32,
+    },
+    /// Processes of the tenant run with a library of another version, which cannot share its files with
+    /// ours, or does not know what is to be changed.
+    OtherLibrary {
         /// Its version.
         found: u32,
     },
@@ -109,6 +119,7 @@ impl AttachError {
             | Self::NotAFile(_)
             | Self::BadMagic { .. }
             | Self::Version { .. }
+            | Self::OtherLibrary { .. }
             | Self::ShortFile { .. }
             | Self::NoDeviceRow
             | Self::NoConfig => false,
@@ -146,11 +157,15 @@ impl fmt::Display for AttachError {
                 f,
                 "the tenant's {file} file starts with {found:02x?}, which is not Divvy's; remove it"
             ),
-            Self::Version { file, found } => write!(
+            Self::Version { file, found, oldest } => write!(
                 f,
-                "the tenant's {file} file has version {found}, this library {}; use one version of \
-                 Divvy, or remove the file when the tenant's processes have ended",
-                divvy_abi::ABI_VERSION
+                "the tenant's {file} file has version {found}, served are {oldest} to {ABI_VERSION}; \
+                 use the Divvy that wrote it, or remove it when the tenant's processes have ended"
+            ),
+            Self::OtherLibrary { found } => write!(
+                f,
+                "processes of the tenant run with a library of version {found}, and this needs \
+                 version {ABI_VERSION}; end them first, or use another tenant"
             ),
             Self::ShortFile { file, bytes, expected_bytes } => write!(
                 f,

@@ -7,14 +7,42 @@
 
 use core::ffi::CStr;
 
+use divvy_abi::layout::{self, Layout};
 use divvy_abi::{ABI_VERSION, config, usage};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::at;
 use crate::directory::Directory;
 use crate::error::{AttachError, File};
+use crate::renew;
 use crate::sys::{self, Errno, Fd, Lock};
+use crate::tenant::ConfigSource;
 use crate::trust::Trust;
+
+/// Layouts that a process of a tenant knows: today's.
+pub(crate) const OURS_USAGE: &[Layout] = &[layout::USAGE[0]];
+pub(crate) const OURS_CONFIG: &[Layout] = &[layout::CONFIG[0]];
+
+/// What our config begins with: magic, version and size.
+pub(crate) const CONFIG_HEAD: [u8; 16] = head(config::MAGIC, config::CONFIG_BYTES);
+/// What follows a usage file's magic.
+const VERSION_AND_SIZE: [u8; 8] = {
+    let [.., a, b, c, d, e, f, g, h] = head(usage::MAGIC, usage::USAGE_BYTES);
+    [a, b, c, d, e, f, g, h]
+};
+
+const fn head(magic: [u8; 8], bytes: usize) -> [u8; 16] {
+    let [a, b, c, d, e, f, g, h] = magic;
+    let [v0, v1, v2, v3] = ABI_VERSION.to_ne_bytes();
+    let [s0, s1, s2, s3] = (bytes as u32).to_ne_bytes();
+    [a, b, c, d, e, f, g, h, v0, v1, v2, v3, s0, s1, s2, s3]
+}
+
+/// How often a usage file that others lay out anew is opened again.
+const ATTEMPTS: u32 = 8;
+
+/// How often a config that is read in pieces is read until no other was written meanwhile.
+const READINGS: u32 = 16;
 
 /// Longest path of a tenant directory, in bytes.
 const PATH_BYTES: usize = 200;
@@ -74,13 +102,27 @@ impl Path {
 }
 
 /// Opens the usage file, making and initialising it when it is new.
-pub(crate) fn open_usage(trust: &Trust) -> Result<Fd, AttachError> {
+#[inline(never)]
+pub(crate) fn open_usage(trust: &Trust, source: &ConfigSource<'_>) -> Result<Fd, AttachError> {
+    // What another lays out meanwhile is opened again; each time it is of our version, or refused.
+    for _ in 0..ATTEMPTS {
+        let fd = make_usage(trust)?;
+        match judge_usage(&fd, OURS_USAGE) {
+            Err(AttachError::Version { found, .. }) => renew::usage(trust, source, &fd, found)?,
+            judged => return judged.map(|_| fd),
+        }
+    }
+    Err(AttachError::LockTimeout)
+}
+
+fn make_usage(trust: &Trust) -> Result<Fd, AttachError> {
     let open = |errno| AttachError::Open(File::Usage, errno);
     let name = File::Usage.name();
     let fd = match trust.directory().open_file(name, libc::O_RDWR, 0) {
         Err(Errno(libc::ENOENT)) => {
             let flags = libc::O_RDWR | libc::O_CREAT;
-            let fd = trust.directory().open_file(name, flags, 0o600).map_err(room_or(open))?;
+            let fd =
+                trust.directory().open_file(name, flags, 0o600).map_err(cannot(File::Usage))?;
             // At once: containers with other uids may share the directory, whose mode says who gets
             // in. It fails where another was faster, who does the same.
             let _ = sys::chmod(&fd, trust.file_mode());
@@ -93,7 +135,6 @@ pub(crate) fn open_usage(trust: &Trust) -> Result<Fd, AttachError> {
     if stat.size_bytes == 0 || !header_is_written(&fd)? {
         initialise(&fd)?;
     }
-    judge_usage(&fd)?;
     Ok(fd)
 }
 
@@ -122,11 +163,17 @@ fn same(fd: Result<Fd, Errno>, device: u64, inode: u64) -> Result<Fd, AttachErro
     }
 }
 
-fn room_or(other: impl Fn(Errno) -> AttachError) -> impl Fn(Errno) -> AttachError {
-    move |errno| match errno.0 {
+/// The error of a call that may have found the disk full, and is otherwise `other`.
+#[inline(never)]
+pub(crate) fn no_room_or(errno: Errno, other: AttachError) -> AttachError {
+    match errno.0 {
         libc::ENOSPC | libc::EDQUOT | libc::EFBIG => AttachError::NoSpace(errno),
-        _ => other(errno),
+        _ => other,
     }
+}
+
+fn cannot(file: File) -> impl Fn(Errno) -> AttachError {
+    move |errno| no_room_or(errno, AttachError::Open(file, errno))
 }
 
 fn header_is_written(fd: &Fd) -> Result<bool, AttachError> {
@@ -142,62 +189,92 @@ fn initialise(fd: &Fd) -> Result<(), AttachError> {
     if header_is_written(fd)? {
         return Ok(());
     }
-    let room = room_or(AttachError::System);
     // What lies there has no magic, so nobody has mapped it; its bytes must not become a ledger.
-    sys::set_len(fd, 0).map_err(&room)?;
-    sys::set_len(fd, usage::USAGE_BYTES).map_err(&room)?;
-    // The rows of the ledger and of the gates follow when a device is seen: 128 KiB each.
-    sys::allocate(fd, 0, usage::LEDGER_AT).map_err(&room)?;
-    let mut head = [0_u8; 16];
-    let words = [ABI_VERSION, usage::USAGE_BYTES as u32];
-    for (to, byte) in head.iter_mut().skip(8).zip(words.iter().flat_map(|w| w.to_ne_bytes())) {
-        *to = byte;
-    }
-    sys::write_at(fd, head.get(8..).unwrap_or(&[]), 8).map_err(&room)?;
-    sys::write_at(fd, &usage::MAGIC, 0).map_err(&room)?;
+    let laid_out = lay_out(fd);
     drop(lock);
-    Ok(())
+    laid_out.map_err(|errno| no_room_or(errno, AttachError::System(errno)))
 }
 
-/// Judges an open usage file by its kind, head and length.
-pub(crate) fn judge_usage(fd: &Fd) -> Result<(), AttachError> {
+/// Lays out a file that nobody has mapped.
+pub(crate) fn lay_out(fd: &Fd) -> Result<(), Errno> {
+    sys::set_len(fd, 0)?;
+    sys::set_len(fd, usage::USAGE_BYTES)?;
+    // The rows of the ledger and of the gates follow when a device is seen: 128 KiB each.
+    sys::allocate(fd, 0, usage::LEDGER_AT)?;
+    sys::write_at(fd, &VERSION_AND_SIZE, usage::VERSION_AT as u64)?;
+    sys::write_at(fd, &usage::MAGIC, 0)
+}
+
+/// Judges an open usage file by its kind, head and length; which of the layouts that are served it has.
+pub(crate) fn judge_usage(
+    fd: &Fd,
+    served: &'static [Layout],
+) -> Result<&'static Layout, AttachError> {
+    judge(File::Usage, fd, served)?.ok_or(AttachError::ShortFile {
+        file: File::Usage,
+        bytes: 0,
+        expected_bytes: layout::HEAD_BYTES as u64,
+    })
+}
+
+/// The same of either file; `None` for one without any bytes.
+pub(crate) fn judge(
+    file: File,
+    fd: &Fd,
+    served: &'static [Layout],
+) -> Result<Option<&'static Layout>, AttachError> {
     let stat = sys::stat(fd).map_err(AttachError::System)?;
     if stat.mode & libc::S_IFMT != libc::S_IFREG {
-        return Err(AttachError::NotAFile(File::Usage));
+        return Err(AttachError::NotAFile(file));
     }
-    let mut head = [0_u8; 16];
-    let got = sys::read_at(fd, &mut head, 0).map_err(AttachError::System)?;
-    judge_head(File::Usage, &head, got, usage::MAGIC)?;
-    let expected_bytes = usage::USAGE_BYTES as u64;
-    if stat.size_bytes < expected_bytes {
-        return Err(AttachError::ShortFile {
-            file: File::Usage,
-            bytes: stat.size_bytes,
-            expected_bytes,
-        });
+    let mut head = [0_u8; layout::HEAD_BYTES];
+    let short = |bytes: u64, expected: usize| {
+        Err(AttachError::ShortFile { file, bytes, expected_bytes: expected as u64 })
+    };
+    match sys::read_at(fd, &mut head, 0).map_err(AttachError::System)? {
+        0 => return Ok(None),
+        got if got < head.len() => return short(got as u64, head.len()),
+        _ => {}
     }
-    Ok(())
-}
-
-fn judge_head(file: File, head: &[u8; 16], got: usize, magic: [u8; 8]) -> Result<(), AttachError> {
-    let found: [u8; 8] = head.first_chunk().copied().unwrap_or_default();
-    if got < head.len() {
-        let short = AttachError::ShortFile { file, bytes: got as u64, expected_bytes: 16 };
-        return Err(short);
-    }
-    if found != magic {
+    let magic = match file {
+        File::Usage => usage::MAGIC,
+        File::Config => config::MAGIC,
+    };
+    let (found_magic, rest) = head.split_at(magic.len());
+    if found_magic != magic {
+        let found = found_magic.first_chunk().copied().unwrap_or_default();
         return Err(AttachError::BadMagic { file, found });
     }
-    let version = head.get(8..12).and_then(|b| b.first_chunk().copied()).unwrap_or_default();
-    match u32::from_ne_bytes(version) {
-        ABI_VERSION => Ok(()),
-        found => Err(AttachError::Version { file, found }),
+    let found = u32::from_ne_bytes(rest.first_chunk().copied().unwrap_or_default());
+    let Some(layout) = layout::of(found, served) else {
+        let oldest = served.last().map_or(ABI_VERSION, |layout| layout.version);
+        return Err(AttachError::Version { file, found, oldest });
+    };
+    if stat.size_bytes < layout.bytes as u64 {
+        return short(stat.size_bytes, layout.bytes);
     }
+    Ok(Some(layout))
+}
+
+/// Reads what lies at `offset` in today's layout; what the file does not have stays as it is in `into`.
+/// Whether all reading succeeded.
+pub(crate) fn read_through(fd: &Fd, layout: &Layout, into: &mut [u8], offset: usize) -> bool {
+    let (mut done, mut is_read) = (0, true);
+    while let Some(rest) = into.get_mut(done..)
+        && !rest.is_empty()
+    {
+        let run = layout.run(offset.saturating_add(done), rest.len());
+        if let (Some(at), Some(part)) = (run.at, rest.get_mut(..run.bytes)) {
+            is_read &= sys::read_at(fd, part, at as u64).is_ok();
+        }
+        done += run.bytes.max(1);
+    }
+    is_read
 }
 
 /// Opens the config and judges its owner; `None` when there is none.
-pub(crate) fn open_config(trust: &Trust) -> Result<Option<Fd>, AttachError> {
-    let fd = match trust.directory().open_file(File::Config.name(), libc::O_RDONLY, 0) {
+pub(crate) fn open_config(trust: &Trust, flags: i32) -> Result<Option<Fd>, AttachError> {
+    let fd = match trust.directory().open_file(File::Config.name(), flags, 0) {
         Ok(fd) => fd,
         Err(Errno(libc::ENOENT)) => return Ok(None),
         Err(errno) => return Err(AttachError::Open(File::Config, errno)),
@@ -209,39 +286,59 @@ pub(crate) fn open_config(trust: &Trust) -> Result<Option<Fd>, AttachError> {
 
 /// Reads and judges the config; `None` when there is none or it is empty.
 pub(crate) fn read_config(trust: &Trust) -> Result<Option<config::Config>, AttachError> {
-    match open_config(trust)? {
-        Some(fd) => parse_config(&fd),
+    match open_config(trust, libc::O_RDONLY)? {
+        Some(fd) => parse_config(&fd, OURS_CONFIG),
         None => Ok(None),
     }
 }
 
-/// Reads an open config file; `None` when it is empty.
-pub(crate) fn parse_config(fd: &Fd) -> Result<Option<config::Config>, AttachError> {
-    let stat = sys::stat(fd).map_err(AttachError::System)?;
-    if stat.mode & libc::S_IFMT != libc::S_IFREG {
-        return Err(AttachError::NotAFile(File::Config));
+/// Reads an open config file; `None` when it is empty. Its version stays the file's.
+pub(crate) fn parse_config(
+    fd: &Fd,
+    served: &'static [Layout],
+) -> Result<Option<config::Config>, AttachError> {
+    match judge(File::Config, fd, served)? {
+        Some(layout) => whole_config(fd, layout).map(Some),
+        None => Ok(None),
     }
+}
+
+/// Reads a config that was judged.
+fn whole_config(fd: &Fd, layout: &Layout) -> Result<config::Config, AttachError> {
     let mut bytes = [0_u8; config::CONFIG_BYTES];
-    let got = sys::read_at(fd, &mut bytes, 0).map_err(AttachError::System)?;
-    if got == 0 {
-        return Ok(None);
+    let failed = AttachError::Open(File::Config, Errno(libc::EIO));
+    if !read_through(fd, layout, &mut bytes, 0) {
+        return Err(failed);
     }
-    let head = bytes.first_chunk::<16>().copied().unwrap_or([0; 16]);
-    judge_head(File::Config, &head, got, config::MAGIC)?;
-    if got < bytes.len() {
-        return Err(AttachError::ShortFile {
-            file: File::Config,
-            bytes: got as u64,
-            expected_bytes: bytes.len() as u64,
-        });
+    config::Config::read_from_bytes(&bytes).map_err(|_| failed)
+}
+
+/// The same on the owner's side, of the layouts that are served there: what has to be read in pieces is
+/// read again where limits were changed between two of them.
+pub(crate) fn parse_served(
+    fd: &Fd,
+    served: &'static [Layout],
+) -> Result<Option<config::Config>, AttachError> {
+    let Some(layout) = judge(File::Config, fd, served)? else { return Ok(None) };
+    let mut config = whole_config(fd, layout)?;
+    for _ in 0..READINGS {
+        let mut epoch = [0; 8];
+        let is_one = layout.parts.len() == 1;
+        if is_one || !read_through(fd, layout, &mut epoch, config::EPOCH_AT) {
+            break;
+        }
+        if config.epoch.to_ne_bytes() == epoch {
+            break;
+        }
+        config = whole_config(fd, layout)?;
     }
-    Ok(config::Config::read_from_bytes(&bytes).ok())
+    Ok(Some(config))
 }
 
 /// Writes the config in place. Called under the admission lock by the first process of a tenant
 /// without an owner; an owner replaces the whole file instead.
 pub(crate) fn write_config(trust: &Trust, config: &config::Config) -> Result<(), AttachError> {
-    let room = room_or(|errno| AttachError::Open(File::Config, errno));
+    let room = cannot(File::Config);
     let flags = libc::O_RDWR | libc::O_CREAT;
     let fd = trust.directory().open_file(File::Config.name(), flags, 0o600).map_err(&room)?;
     let stat = sys::stat(&fd).map_err(AttachError::System)?;
@@ -258,6 +355,11 @@ pub(crate) fn replace_config(
     directory: &Directory,
     config: &config::Config,
 ) -> Result<(), AttachError> {
+    let config = config::Config {
+        version: ABI_VERSION,
+        size: config::CONFIG_BYTES as u32,
+        ..config.clone()
+    };
     let mut name = *b".config.00000000\0";
     let digits = name.iter_mut().rev().skip(1).take(8).enumerate();
     for (place, to) in digits {
@@ -277,7 +379,7 @@ pub(crate) fn replace_config(
     })();
     written.map_err(|errno| {
         at::unlink(directory.fd(), new);
-        room_or(|errno| AttachError::Open(File::Config, errno))(errno)
+        cannot(File::Config)(errno)
     })
 }
 

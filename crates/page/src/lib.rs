@@ -38,6 +38,7 @@ mod meet;
 pub mod owner;
 mod process;
 pub mod reader;
+mod renew;
 mod settle;
 mod share;
 mod shared;

@@ -33,8 +33,8 @@ unsafe impl Sync for Live {}
 impl Live {
     /// Maps the config of a tenant; it has been judged by [`file::read_config`] or is judged now.
     pub(crate) fn map(trust: &Trust) -> Result<Self, AttachError> {
-        let fd = file::open_config(trust)?.ok_or(AttachError::NoConfig)?;
-        file::parse_config(&fd)?.ok_or(AttachError::NoConfig)?;
+        let fd = file::open_config(trust, libc::O_RDONLY)?.ok_or(AttachError::NoConfig)?;
+        file::parse_config(&fd, file::OURS_CONFIG)?.ok_or(AttachError::NoConfig)?;
         let base = sys::map_shared(&fd, config::CONFIG_BYTES, libc::PROT_READ)
             .map_err(AttachError::System)?;
         Ok(Self { base })

@@ -10,8 +10,9 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use divvy_abi::MAX_DEVICES;
 use divvy_abi::config::{self, Config, GateLine, gate};
+use divvy_abi::layout::{self, Layout};
+use divvy_abi::{MAX_DEVICES, usage};
 use divvy_policy::share;
 use zerocopy::IntoBytes;
 
@@ -19,16 +20,19 @@ use crate::admission::PATIENCE_NS;
 use crate::directory::Directory;
 use crate::error::{AttachError, File};
 use crate::file;
-use crate::sys::{self, Fd, Lock};
+use crate::sys::{self, Errno, Fd, Lock};
 
-/// Byte of the config file whose lock a writer of limits holds, beyond the data.
-const WRITER_LOCK_AT: u64 = 1 << 40;
+/// Byte of the config file whose lock a writer of limits holds, beyond the data: the same as that of the
+/// usage file's lock, so that one type holds either.
+const WRITER_LOCK_AT: u64 = usage::ADMISSION_LOCK_AT;
 
 /// A tenant's config, open for its owner.
 #[derive(Debug)]
 pub struct Owner {
     fd: Fd,
     base: *mut u8,
+    /// Where things lie in this file: it keeps its version, and another one gets another file.
+    layout: &'static Layout,
     /// Whether a thread of this process writes limits by this value. Its descriptor's lock keeps all
     /// others out.
     writing: AtomicBool,
@@ -54,12 +58,29 @@ impl Owner {
     /// # Errors
     /// As [`Owner::open`].
     pub fn within(directory: &Directory) -> Result<Self, AttachError> {
+        Self::within_of(directory, &layout::CONFIG)
+    }
+
+    /// The same where files of these layouts are served.
+    ///
+    /// # Errors
+    /// As [`Owner::open`].
+    pub fn within_of(
+        directory: &Directory,
+        served: &'static [Layout],
+    ) -> Result<Self, AttachError> {
         let opened = directory.open_judged(File::Config, libc::O_RDWR)?;
         let fd = opened.ok_or(AttachError::NoConfig)?;
-        file::parse_config(&fd)?.ok_or(AttachError::NoConfig)?;
-        let base = sys::map_shared(&fd, config::CONFIG_BYTES, libc::PROT_READ)
-            .map_err(AttachError::System)?;
-        Ok(Self { fd, base, writing: AtomicBool::new(false) })
+        let config = file::parse_served(&fd, served)?.ok_or(AttachError::NoConfig)?;
+        let layout = layout::of(config.version, served).ok_or(AttachError::NoConfig)?;
+        let base =
+            sys::map_shared(&fd, layout.bytes, libc::PROT_READ).map_err(AttachError::System)?;
+        Ok(Self { fd, base, layout, writing: AtomicBool::new(false) })
+    }
+
+    /// The version of the file's layout.
+    pub fn version(&self) -> u32 {
+        self.layout.version
     }
 
     /// Device and inode of the file.
@@ -76,7 +97,8 @@ impl Owner {
     /// # Errors
     /// [`AttachError`] when it was replaced by something else.
     pub fn read(&self) -> Result<Config, AttachError> {
-        file::parse_config(&self.fd)?.ok_or(AttachError::NoConfig)
+        file::parse_served(&self.fd, core::slice::from_ref(self.layout))?
+            .ok_or(AttachError::NoConfig)
     }
 
     /// The config, where its limits or [`Config::any_gate`] are not those of `known` any more.
@@ -87,8 +109,7 @@ impl Owner {
     /// As [`Owner::read`].
     pub fn read_changed(&self, known: &Config) -> Result<Option<Config>, AttachError> {
         let mut head = [0; HEAD_BYTES];
-        let got = sys::read_at(&self.fd, &mut head, 0).map_err(AttachError::System)?;
-        let same = got == head.len()
+        let same = file::read_through(&self.fd, self.layout, &mut head, 0)
             && known.epoch.is_multiple_of(2)
             && known.as_bytes().get(..HEAD_BYTES) == Some(&head);
         if same { Ok(None) } else { self.read().map(Some) }
@@ -111,6 +132,8 @@ impl Owner {
         new.epoch = before.wrapping_add(2);
         let bytes = new.as_bytes();
         let part = |from: usize, to: usize| bytes.get(from..to).unwrap_or(&[]);
+        self.has_place_for(part(FLAGS_AT, config::EPOCH_AT), FLAGS_AT)?;
+        self.has_place_for(part(RULES_AT, config::gate_at(0)), RULES_AT)?;
         self.put(&before.wrapping_add(1).to_ne_bytes(), config::EPOCH_AT)?;
         self.put(part(FLAGS_AT, config::EPOCH_AT), FLAGS_AT)?;
         self.put(part(RULES_AT, config::gate_at(0)), RULES_AT)?;
@@ -164,7 +187,10 @@ impl Owner {
                 let writer = Writer(self);
                 let lock = sys::set_lock(&self.fd, WRITER_LOCK_AT, Lock::Write);
                 if lock.map_err(AttachError::System)? {
-                    return Ok(writer);
+                    // Another file has its name now, and nobody goes by this one.
+                    let stat = sys::stat(&self.fd).map_err(AttachError::System)?;
+                    let gone = AttachError::Open(File::Config, Errno(libc::ENOENT));
+                    return if stat.links == 0 { Err(gone) } else { Ok(writer) };
                 }
             }
             if sys::now_ns() >= deadline_ns {
@@ -212,13 +238,46 @@ impl Owner {
 
     /// Wakes all who wait at the gate of device `row`.
     pub fn wake(&self, row: usize) {
-        let at = config::gate_at(row.min(MAX_DEVICES - 1));
-        sys::futex_wake_all(self.base.wrapping_add(at));
+        if let Some(at) = self.layout.place(config::gate_at(row.min(MAX_DEVICES - 1))) {
+            sys::futex_wake_all(self.base.wrapping_add(at));
+        }
     }
 
+    /// Whether the file has a place for all of `bytes` that say something.
+    fn has_place_for(&self, bytes: &[u8], at: usize) -> Result<(), AttachError> {
+        self.runs(bytes, at, |place, part| match place {
+            None if part.iter().any(|byte| *byte != 0) => {
+                Err(AttachError::OtherLibrary { found: self.layout.version })
+            }
+            _ => Ok(()),
+        })
+    }
+
+    /// Writes what lies at `at` in today's layout; what the file has no place for is nothing that its
+    /// readers know.
     fn put(&self, bytes: &[u8], at: usize) -> Result<(), AttachError> {
-        sys::write_at(&self.fd, bytes, at as u64)
-            .map_err(|errno| AttachError::Open(File::Config, errno))
+        self.runs(bytes, at, |place, part| match place {
+            Some(place) => sys::write_at(&self.fd, part, place as u64)
+                .map_err(|errno| AttachError::Open(File::Config, errno)),
+            None => Ok(()),
+        })
+    }
+
+    /// Calls `each` with the parts of `bytes` that lie together in the file.
+    fn runs(
+        &self,
+        mut bytes: &[u8],
+        mut at: usize,
+        mut each: impl FnMut(Option<usize>, &[u8]) -> Result<(), AttachError>,
+    ) -> Result<(), AttachError> {
+        while !bytes.is_empty() {
+            let run = self.layout.run(at, bytes.len());
+            let (part, rest) = bytes.split_at_checked(run.bytes.max(1)).unwrap_or((bytes, &[]));
+            each(run.at, part)?;
+            at = at.saturating_add(part.len());
+            bytes = rest;
+        }
+        Ok(())
     }
 }
 
@@ -235,7 +294,7 @@ impl Drop for Writer<'_> {
 impl Drop for Owner {
     fn drop(&mut self) {
         // SAFETY: mapped by `open`; no reference into it was ever made, and `self` ends here.
-        unsafe { sys::unmap(self.base, config::CONFIG_BYTES) };
+        unsafe { sys::unmap(self.base, self.layout.bytes) };
     }
 }
 

@@ -4,6 +4,8 @@
 //! short read is an exact error or zeros, a text loses its control characters before it is printed,
 //! and every number is a claim of the tenant. Nothing is allocated: callers walk rows and slots.
 //!
+//! Files of the version before are read as today's are: what lies where is [`divvy_abi::layout`]'s.
+//!
 //! Does not judge who owns the files (the reader named the directory), wait for a lock, change the
 //! usage file, or say whether a process is who it says it is.
 
@@ -11,6 +13,7 @@ use core::ffi::CStr;
 use core::fmt;
 
 use divvy_abi::config::Config;
+use divvy_abi::layout::{self, Layout};
 use divvy_abi::usage::{self, Kind, MAX_SHARED, SHARED_SLOT, device, line, shared, slot, state};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
 use divvy_policy::ledger::{changes, held_bytes};
@@ -20,7 +23,7 @@ use crate::error::{AttachError, File};
 use crate::file;
 pub use crate::gates::{CapEntry, GateEntry};
 use crate::mark;
-use crate::sys::{self, Errno, Fd};
+use crate::sys::{Errno, Fd};
 
 /// Words from the count of slots to the end of the device table.
 const HEAD_WORDS: usize = (usage::device_at(MAX_DEVICES) - usage::SLOTS_HIGH_AT) / 8;
@@ -173,6 +176,7 @@ pub struct Totals {
 #[derive(Debug)]
 pub struct UsageFile {
     fd: Fd,
+    layout: &'static Layout,
 }
 
 impl UsageFile {
@@ -189,6 +193,17 @@ impl UsageFile {
     /// # Errors
     /// As [`UsageFile::open`].
     pub fn within(directory: &Directory) -> Result<Option<Self>, AttachError> {
+        Self::within_of(directory, &layout::USAGE)
+    }
+
+    /// The same where files of these layouts are served.
+    ///
+    /// # Errors
+    /// As [`UsageFile::open`].
+    pub fn within_of(
+        directory: &Directory,
+        served: &'static [Layout],
+    ) -> Result<Option<Self>, AttachError> {
         // A daemon reads it a thousand times a second, and each reading would be noted in the inode.
         // Only the file's owner and root may ask for it not to be.
         let opened = match directory.open_judged(File::Usage, libc::O_RDONLY | libc::O_NOATIME) {
@@ -198,8 +213,13 @@ impl UsageFile {
             opened => opened,
         };
         let Some(fd) = opened? else { return Ok(None) };
-        file::judge_usage(&fd)?;
-        Ok(Some(Self { fd }))
+        let layout = file::judge_usage(&fd, served)?;
+        Ok(Some(Self { fd, layout }))
+    }
+
+    /// The version of its layout.
+    pub fn version(&self) -> u32 {
+        self.layout.version
     }
 
     /// Slots to look at: 1 up to this.
@@ -380,7 +400,7 @@ impl UsageFile {
 
     /// What lies at `offset`; what the file does not have stays as it is in `into`.
     pub(crate) fn read(&self, into: &mut [u8], offset: usize) {
-        let _ = sys::read_at(&self.fd, into, offset as u64);
+        file::read_through(&self.fd, self.layout, into, offset);
     }
 }
 
@@ -415,7 +435,7 @@ impl<'a> Living<'a> {
 /// [`AttachError`] naming what is wrong with the file.
 pub fn read_config(directory: &Directory) -> Result<Option<Config>, AttachError> {
     match directory.open_judged(File::Config, libc::O_RDONLY)? {
-        Some(fd) => file::parse_config(&fd),
+        Some(fd) => file::parse_served(&fd, &layout::CONFIG),
         None => Ok(None),
     }
 }

@@ -9,11 +9,11 @@ use divvy_abi::usage::state;
 
 use crate::admission::Held;
 use crate::error::AttachError;
-use crate::file;
 use crate::sys::{self, Fd};
 use crate::tenant::ConfigSource;
 use crate::trust::Trust;
 use crate::usage::Usage;
+use crate::{file, renew};
 
 /// Reads the config, or writes it where this is the first process of a tenant without an owner.
 pub(crate) fn config(
@@ -23,13 +23,19 @@ pub(crate) fn config(
     usage: &Usage,
     me: usize,
 ) -> Result<Config, AttachError> {
-    let ConfigSource::FirstProcess(own) = source else {
-        return file::read_config(trust)?.ok_or(AttachError::NoConfig);
+    let own = match source {
+        ConfigSource::FirstProcess(own) => Some(own),
+        ConfigSource::Owner => None,
     };
-    if crate::slot::others_live(fd, usage, me)
-        && let Some(config) = file::read_config(trust)?
-    {
-        return Ok(config);
+    match file::read_config(trust) {
+        // Nobody of another version lives in a ledger of ours: its limits are carried over, below.
+        Err(AttachError::Version { .. }) => {}
+        Err(error) => return Err(error),
+        Ok(None) if own.is_none() => return Err(AttachError::NoConfig),
+        Ok(Some(config)) if own.is_none() || crate::slot::others_live(fd, usage, me) => {
+            return Ok(config);
+        }
+        Ok(_) => {}
     }
     // A description of its own: closing it must not end the slot's lock.
     let lock_fd = {
@@ -37,8 +43,10 @@ pub(crate) fn config(
         file::reopen_usage_in(trust.directory(), stat.device, stat.inode)?
     };
     let _held = Held::on(&lock_fd)?;
+    renew::limits(trust, source)?;
     // Read in any case: what is no config of ours is somebody's, and is not written over.
     let before = file::read_config(trust)?;
+    let Some(own) = own else { return before.ok_or(AttachError::NoConfig) };
     if let Some(config) = before.filter(|_| crate::slot::others_live(fd, usage, me)) {
         return Ok(config);
     }

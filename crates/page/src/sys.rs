@@ -141,6 +141,12 @@ pub(crate) fn chmod(fd: &Fd, mode: u32) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Gives an open file to a user, where this process may.
+pub(crate) fn chown(fd: &Fd, uid: u32) {
+    // SAFETY: numbers only; the group stays.
+    let _ = unsafe { call(libc::SYS_fchown, [as_arg(fd.0), uid as usize, as_arg(-1), 0, 0, 0]) };
+}
+
 pub(crate) fn stat(fd: &Fd) -> Result<Stat, Errno> {
     let mut raw = core::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: the kernel writes one `struct stat` of this architecture into `raw`.
@@ -244,19 +250,19 @@ pub(crate) fn allocate(fd: &Fd, offset: usize, bytes: usize) -> Result<(), Errno
     }
 }
 
-/// One-byte lock of an open file description (not of the process).
+/// Lock of an open file description (not of the process).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lock {
     Write,
     None,
 }
 
-fn flock(kind: i32, at: u64) -> libc::flock {
+fn flock(kind: i32, at: u64, bytes: u64) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: at.cast_signed(),
-        l_len: 1,
+        l_len: bytes.cast_signed(),
         l_pid: 0,
     }
 }
@@ -264,11 +270,16 @@ fn flock(kind: i32, at: u64) -> libc::flock {
 /// Takes or drops the lock of byte `at` without waiting: `Ok(false)` when another description has
 /// it.
 pub(crate) fn set_lock(fd: &Fd, at: u64, lock: Lock) -> Result<bool, Errno> {
+    set_locks(fd, at, 1, lock)
+}
+
+/// The same of `bytes` bytes from `at` on: of all, or of none.
+pub(crate) fn set_locks(fd: &Fd, at: u64, bytes: u64, lock: Lock) -> Result<bool, Errno> {
     let kind = match lock {
         Lock::Write => libc::F_WRLCK,
         Lock::None => libc::F_UNLCK,
     };
-    let mut record = flock(kind, at);
+    let mut record = flock(kind, at, bytes);
     // SAFETY: F_OFD_SETLK reads one `struct flock`.
     let result = unsafe {
         call(
@@ -292,7 +303,12 @@ pub(crate) fn set_lock(fd: &Fd, at: u64, lock: Lock) -> Result<bool, Errno> {
 
 /// Whether another description holds the lock of byte `at`.
 pub(crate) fn is_locked(fd: &Fd, at: u64) -> Result<bool, Errno> {
-    let mut record = flock(libc::F_WRLCK, at);
+    are_locked(fd, at, 1)
+}
+
+/// Whether another description holds the lock of any of `bytes` bytes from `at` on.
+pub(crate) fn are_locked(fd: &Fd, at: u64, bytes: u64) -> Result<bool, Errno> {
+    let mut record = flock(libc::F_WRLCK, at, bytes);
     // SAFETY: F_OFD_GETLK reads and writes one `struct flock`.
     unsafe {
         call(

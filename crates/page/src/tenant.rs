@@ -104,7 +104,7 @@ impl Tenant {
         let own = matches!(source, ConfigSource::FirstProcess(_));
         let trust = Trust::of(directory, own)?;
         let path = Path::join(directory, b"/usage")?;
-        let fd = file::open_usage(&trust)?;
+        let fd = file::open_usage(&trust, source)?;
         let stat = sys::stat(&fd).map_err(AttachError::System)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let base =

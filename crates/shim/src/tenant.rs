@@ -1,7 +1,8 @@
 //! This process's standing: under which limits it runs, learnt once, at its first driver call.
 //!
 //! Promises: nothing happens before that call; whatever fails here, the program lives: it is refused
-//! memory with CUDA's own code, or runs unlimited if its operator chose so. What was learnt is kept,
+//! memory with CUDA's own code, or runs unlimited if its operator chose so (but never for meeting
+//! another version of us). What was learnt is kept,
 //! but for failures that may pass (no slot free, a lock not to be had).
 //!
 //! Does not know devices ([`device`]) nor what is charged (the hooks).
@@ -142,7 +143,13 @@ fn settle(attached: Result<Tenant, AttachError>, directory: &str) -> Option<Stat
         }
         Err(error) => {
             reason::tell(Reason::NoTenant, format_args!("tenant {directory}: {error}"));
-            (!error.may_pass()).then(|| failed(Reason::NoTenant))
+            match error {
+                // Nothing has failed: it would be without limits in a tenant whose others have them.
+                AttachError::OtherLibrary { .. } | AttachError::Version { .. } => {
+                    Some(State::Closed(Reason::NoTenant))
+                }
+                _ => (!error.may_pass()).then(|| failed(Reason::NoTenant)),
+            }
         }
     }
 }

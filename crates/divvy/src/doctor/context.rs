@@ -57,10 +57,10 @@ fn look_at_all() -> Result<Vec<Finding>> {
 }
 
 /// The preloaded library, when this process has it.
-fn inside_a_tenant() -> Option<&'static str> {
+fn inside_a_tenant() -> Option<String> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let has = |name: &&str| maps.lines().any(|line| line.ends_with(&format!("/{name}")));
-    ["libdivvy.so", "libvgpu.so"].into_iter().find(has)
+    let names = maps.lines().filter_map(|line| Some(line.rsplit_once('/')?.1));
+    names.into_iter().find(|name| install::is_library_name(name)).map(str::to_owned)
 }
 
 fn card(nvml: &Nvml, index: u32, driver: &str, found: &mut Found, file: &Path) -> Finding {

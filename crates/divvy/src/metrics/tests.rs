@@ -31,6 +31,7 @@ fn tenant(name: &str, directory: &str) -> Tenant {
         weight: 7,
         priority: "normal",
         class: "normal",
+        layout: None,
         paused: false,
         memory: Vec::new(),
         compute: Vec::new(),

@@ -35,6 +35,7 @@ fn tenant(name: &str, gpu: u32, used_ns: u64) -> Tenant {
         weight: 0,
         priority: "normal",
         class: "normal",
+        layout: None,
         paused: false,
         memory: Vec::new(),
         compute: Vec::new(),

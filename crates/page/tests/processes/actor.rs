@@ -1,6 +1,6 @@
 //! The actor: a process that does to a tenant what lines on its standard input say.
 //!
-//! `attach DIR`, `row`, `ask MIB`, `give MIB`, `used`, `own`, `child` (fork one that claims a slot
+//! `attach DIR`, `join DIR` (as a process of a tenant with an owner), `row`, `ask MIB`, `give MIB`, `used`, `own`, `child` (fork one that claims a slot
 //! and sleeps), `fork` (one that only sleeps), `closeall`, `lowfds`, `killat N`, `ahead`, `pid`,
 //! `churn N` and `used_at_once N` (on four threads), `export MIB`, `open`, `close`, `shared`, `mark FILE` (share 600 MiB
 //! that a marked descriptor keeps), `have FILE` (open it). Answers are one line each, after `@`.
@@ -195,6 +195,14 @@ impl Stage {
                     Err(error) => format!("{error:?} {error}"),
                 }
             }
+            "join" => match Tenant::attach(&c_path(Path::new(argument)), &ConfigSource::Owner) {
+                Ok(tenant) => {
+                    let value = tenant.config().rules().first().map_or(0, |rule| rule.value);
+                    self.tenant = Some(tenant);
+                    format!("ok {value}")
+                }
+                Err(error) => format!("{error:?} {error}"),
+            },
             "row" => match self.tenant().device_row(&device()) {
                 Ok(row) => {
                     self.row = Some(row);

@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 
-use divvy_abi::ABI_VERSION;
 use divvy_abi::config::{CONFIG_BYTES, Config};
 use divvy_abi::usage::USAGE_BYTES;
 use divvy_page::{AttachError, ConfigSource, File, Tenant};
@@ -105,20 +104,6 @@ fn a_short_file_says_how_short() {
     let (bytes, expected_bytes) = (100, CONFIG_BYTES as u64);
     let short = AttachError::ShortFile { file: File::Config, bytes, expected_bytes };
     assert_eq!(attach(scratch.path()).expect_err("short"), short);
-}
-
-#[test]
-fn another_version_is_named() {
-    for (name, file) in [("usage", File::Usage), ("config", File::Config)] {
-        let scratch = Scratch::new(&format!("version-{name}"));
-        let path = scratch.path().join(name);
-        let mut bytes = laid_out(scratch.path(), name);
-        bytes[8..12].copy_from_slice(&(ABI_VERSION + 7).to_ne_bytes());
-        fs::write(&path, &bytes).expect("written");
-        let error = attach(scratch.path()).expect_err("another version");
-        assert_eq!(error, AttachError::Version { file, found: ABI_VERSION + 7 });
-        assert!(error.to_string().contains(&(ABI_VERSION + 7).to_string()), "{error}");
-    }
 }
 
 #[test]

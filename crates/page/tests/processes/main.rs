@@ -15,3 +15,4 @@ mod limits;
 mod namespaces;
 #[path = "../scratch/mod.rs"]
 mod scratch;
+mod versions;
