@@ -2,7 +2,8 @@
 # Plays the clients on a real card, each scenario in a tenant of its own:
 #   on_card.sh LIBDIVVY CUDA_HOME OUT [client …]
 # Needs gcc and the toolkit's headers and stubs, nothing of Rust. Scenarios that ask for more memory
-# than 32 GiB or for faults of the simulated driver are left out. Prints one line each and a count;
+# than 32 GiB or for faults of the simulated driver are left out, and road's detached_by_two_threads, at
+# which driver 580 itself crashed in 5 of 12 runs without any library. Prints one line each and a count;
 # what a failed one said lies in OUT. Ends with 1 if any failed.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -34,7 +35,7 @@ reach 2048 by_explicit_handle by_version by_default_and_next names_that_only_beg
 life 4096 forked_before_any_call forked_after_start vforked_and_spawned executed_anew many_threads calls_from_destructors no_memory_left
 escape 3072 own_pool dropped_handles per_thread_entry_points graph_nodes captured_allocations arrays mipmaps module_globals library_globals device_heap further_contexts oldest_allocation rounding next_symbol resets exported_descriptors exported_buffers exported_mapped_buffers closed_buffers_give_back managed_pools
 road 1024 own_handles handles_of_one_address copied_descriptors imported_and_exported_again descriptors_in_flight descriptors_of_forked_children exported_twice kept_by_a_mapping detached_primary destroyed_primary
-road 2048 opener_of_a_dead_exporters exports_beside_frees more_than_the_table_holds dead_exporters_descriptors executed_with_a_descriptor detached_primary_that_was_retained_twice detached_and_attached detached_by_two_threads reset_beside_green_contexts
+road 2048 opener_of_a_dead_exporters exports_beside_frees more_than_the_table_holds dead_exporters_descriptors executed_with_a_descriptor detached_primary_that_was_retained_twice detached_and_attached reset_beside_green_contexts
 old 3072 first_alloc_and_free first_pitched_alloc first_arrays fat_binary_is_charged second_add_node third_add_node
 hot 4096 many_live_blocks refusals_do_not_wait
 PLAN

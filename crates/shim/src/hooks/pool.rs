@@ -94,54 +94,69 @@ fn prepare(device: &'static Device, reserve: Reserve, bytes: u64) -> Result<Grow
     )
 }
 
-/// Allocates from `pool`, or from the device's current pool.
-fn allocate(
+/// What an allocation may add, asked for before the driver is called.
+struct Asked {
+    device: &'static Device,
+    pool: CUmemoryPool,
+    growth: Growth,
+}
+
+/// Asks for an allocation from `pool`, or from the device's current pool. None where nothing is counted.
+#[inline(never)]
+fn ask(
     stream: CUstream,
     per_thread: bool,
     pool: Option<CUmemoryPool>,
-    bytes: usize,
-    dptr: Out<'_, CUdeviceptr>,
-    call: impl FnOnce() -> CUresult,
-) -> CUresult {
+    bytes: u64,
+) -> Result<Option<Asked>, CUresult> {
     if is_capturing(stream, per_thread) {
         graph::expect_nodes();
-        return call();
+        return Ok(None);
     }
     let device = match device_of(stream, per_thread) {
         Next::Count(device) => device,
-        Next::Forward => return call(),
-        Next::Refuse(code) => return code,
+        Next::Forward => return Ok(None),
+        Next::Refuse(code) => return Err(code),
     };
     let known = match pool {
         Some(pool) => Ok(pool),
         None => driver::current_pool(device.ordinal),
     };
     // A driver without pools refuses by itself.
-    let Ok(pool) = known else { return call() };
+    let Ok(pool) = known else { return Ok(None) };
     let reserve = Reserve::Pool(pool);
     if reserve.is_ended() {
-        return INVALID_VALUE;
+        return Err(INVALID_VALUE);
     }
     if reserve.ordinal().is_none() && lies_elsewhere(pool) {
         reserve.do_not_count();
     }
     if reserve.is_uncounted() {
-        return call();
+        return Ok(None);
     }
     let device = match reserve.ordinal().map(at) {
         Some(Next::Count(owner)) => owner,
         _ => owner_of(pool).unwrap_or(device),
     };
-    let growth = match prepare(device, reserve, bytes as u64) {
-        Ok(growth) => growth,
-        Err(code) => return code,
-    };
-    let result = call();
+    let growth = prepare(device, reserve, bytes)?;
+    Ok(Some(Asked { device, pool, growth }))
+}
+
+/// Settles what the driver answered to an allocation.
+#[inline(never)]
+fn settle_asked(
+    asked: Asked,
+    result: CUresult,
+    dptr: Out<'_, CUdeviceptr>,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    let Asked { device, pool, growth } = asked;
+    let reserve = Reserve::Pool(pool);
     let settled = reserve.settle(device, growth);
-    if result != SUCCESS {
-        return result;
-    }
-    if let Err(over_bytes) = settled {
+    if result == SUCCESS
+        && let Err(over_bytes) = settled
+    {
         let address = dptr.get().unwrap_or(0);
         device.tell_grown(over_bytes, Kind::Pool);
         relaxed(|| {
@@ -151,7 +166,23 @@ fn allocate(
         reserve.settle_or_hold(device, Growth::NONE);
         return OUT_OF_MEMORY;
     }
-    SUCCESS
+    result
+}
+
+/// Allocates from `pool`, or from the device's current pool.
+fn allocate(
+    stream: CUstream,
+    per_thread: bool,
+    pool: Option<CUmemoryPool>,
+    bytes: usize,
+    dptr: Out<'_, CUdeviceptr>,
+    call: impl FnOnce() -> CUresult,
+) -> CUresult {
+    match ask(stream, per_thread, pool, bytes as u64) {
+        Ok(None) => call(),
+        Ok(Some(asked)) => settle_asked(asked, call(), dptr, stream, per_thread),
+        Err(code) => code,
+    }
 }
 
 /// Whether the driver says that a pool is of no device's memory; older drivers have no other pools.
@@ -198,14 +229,20 @@ pub(crate) fn freed() {
 ///
 /// Cost: one load while nothing was freed.
 fn synchronised(result: CUresult) -> CUresult {
-    if SLACK.load(Relaxed)
-        && result == SUCCESS
-        && SLACK.swap(false, Relaxed)
+    if SLACK.load(Relaxed) && result == SUCCESS {
+        settle_slack();
+    }
+    result
+}
+
+#[cold]
+#[inline(never)]
+fn settle_slack() {
+    if SLACK.swap(false, Relaxed)
         && let Next::Count(place) = here()
     {
         settle_all(place.device);
     }
-    result
 }
 
 /// Waits for the current context.
@@ -231,14 +268,36 @@ pub(crate) fn cuEventSynchronize(real: real::cuEventSynchronize, event: CUevent)
 
 /// Settles all reserves of the device: what the driver gave back unseen is free for others.
 pub(crate) fn settle_all(device: &'static Device) {
-    if device.own_bytes(Kind::Pool) == 0 && device.own_bytes(Kind::Graph) == 0 {
-        return;
+    if reserved(device) != 0 {
+        settle_each(device, false);
     }
+}
+
+/// Hands unused memory of pools and graphs back to the driver; whether that made room.
+#[cold]
+pub(crate) fn reclaim(device: &'static Device) -> bool {
+    let before = reserved(device);
+    if before != 0 {
+        settle_each(device, true);
+    }
+    reserved(device) < before
+}
+
+/// What pools and graphs of this process have in reserve.
+fn reserved(device: &Device) -> u64 {
+    device.own_bytes(Kind::Pool).saturating_add(device.own_bytes(Kind::Graph))
+}
+
+/// Settles all reserves of the device, which give back what is unused if they are to `shrink`.
+#[inline(never)]
+fn settle_each(device: &'static Device, shrink: bool) {
     let mut reserves = [None; MOST_POOLS];
     reserve::of_device(device.ordinal, &mut reserves);
     for reserve in reserves.into_iter().flatten() {
         match reserve {
             Reserve::Pool(pool) if reserve.is_ended() => trim_ended(device, pool),
+            Reserve::Pool(pool) if shrink => trim(device, pool),
+            Reserve::Graphs(_) if shrink => graph::trim(device),
             _ => reserve.settle_or_hold(device, Growth::NONE),
         }
     }
@@ -271,26 +330,6 @@ fn trim_ended(device: &'static Device, pool: CUmemoryPool) {
         }
     }
     AT_ENDED.store(false, Release);
-}
-
-/// Hands unused memory of pools and graphs back to the driver; whether that made room.
-#[cold]
-pub(crate) fn reclaim(device: &'static Device) -> bool {
-    let held = || device.own_bytes(Kind::Pool).saturating_add(device.own_bytes(Kind::Graph));
-    let before = held();
-    if before == 0 {
-        return false;
-    }
-    let mut reserves = [None; MOST_POOLS];
-    reserve::of_device(device.ordinal, &mut reserves);
-    for reserve in reserves.into_iter().flatten() {
-        match reserve {
-            Reserve::Pool(pool) if reserve.is_ended() => trim_ended(device, pool),
-            Reserve::Pool(pool) => trim(device, pool),
-            Reserve::Graphs(_) => graph::trim(device),
-        }
-    }
-    held() < before
 }
 
 /// Settles a pool after a call that may have shrunk it.
