@@ -11,6 +11,7 @@
 //!
 //! Does not decide: that is `divvy_policy::gate`.
 
+use core::cell::Cell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU64, AtomicUsize};
 
@@ -286,8 +287,13 @@ pub(crate) struct Here {
     pub(crate) share: Share,
     stream: CUstream,
     per_thread: bool,
-    life: u64,
+    /// [`Context::life`], asked for by the first who needs it: it takes two calls of the driver's, and a
+    /// synchronisation that has returned needs none. [`UNASKED`] before.
+    life: Cell<u64>,
 }
+
+/// No life: they are counted from 0.
+const UNASKED: u64 = u64::MAX - 1;
 
 impl Here {
     /// The calling thread at its current context, as [`Context::current`] found it.
@@ -297,7 +303,7 @@ impl Here {
         stream: CUstream,
         per_thread: bool,
     ) -> Self {
-        Self { context, device, share, stream, per_thread, life: context.life() }
+        Self { context, device, share, stream, per_thread, life: Cell::new(UNASKED) }
     }
 
     /// The process's other contexts that have work on the device after `now_ns`, and when the last of
@@ -418,7 +424,10 @@ impl World for Here {
     }
 
     fn life(&self) -> u64 {
-        self.life
+        if self.life.get() == UNASKED {
+            self.life.set(self.context.life());
+        }
+        self.life.get()
     }
     fn stripe(&self) -> usize {
         stripe()
