@@ -75,7 +75,15 @@ pub fn cuMemFreeAsync(call: Call, at: CUdeviceptr, stream: CUstream) -> Answer {
         Kind::Graph => enqueue(driver, &mut state, key, Task::Release(Arc::new(vec![at]))),
         Kind::Pool => {
             let submitted = state.streams.get(key)?.submitted;
-            free_at(&mut state, at, Some((key, submitted)))
+            let range = state.space.at(at).ok_or(INVALID_VALUE)?;
+            // Of a pool that is gone only the memory itself is left to wait for the stream.
+            let orphan = state.pools.get(range.owner).is_err();
+            let blocks = range.chunks.iter().map(|(_, block)| Arc::clone(block)).collect();
+            free_at(&mut state, at, Some((key, submitted)))?;
+            if orphan {
+                enqueue(driver, &mut state, key, Task::Hold(Arc::new(blocks)))?;
+            }
+            Ok(())
         }
         // Plain memory may be freed in stream order too; here it waits for the stream.
         Kind::Device | Kind::Managed => {
