@@ -46,11 +46,7 @@ pub(crate) fn cuIpcGetMemHandle(
     let result = real.call(handle, dptr);
     let Some(handle) = handle.get().filter(|_| result == SUCCESS) else { return result };
     // The handle is of the whole block, whatever address inside it was named.
-    let block = memory::block(dptr).map(|entry| (dptr, entry)).or_else(|| {
-        let (base, _) = driver::address_range(dptr).ok()?;
-        memory::block(base).map(|entry| (base, entry))
-    });
-    if let Some((base, entry)) = block
+    if let Some((base, entry)) = memory::block_around(dptr)
         && !entry.packed
         && entry.kind == Kind::Block
         && let Some(device) = entry.device()

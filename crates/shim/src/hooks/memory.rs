@@ -256,6 +256,14 @@ pub(crate) fn block(address: u64) -> Option<Entry> {
     BLOCKS.get(address).map(Entry::unpack)
 }
 
+/// What is known of the block in which `address` lies, and where it begins.
+pub(crate) fn block_around(address: u64) -> Option<(u64, Entry)> {
+    block(address).map(|entry| (address, entry)).or_else(|| {
+        let (base, _) = driver::address_range(address).ok()?;
+        block(base).map(|entry| (base, entry))
+    })
+}
+
 /// Moves a block's charge to the tenant's shared table: `export` does, and says where it lies then.
 pub(crate) fn share(address: u64, export: impl FnOnce(Entry) -> Option<SharedEntry>) {
     let Some(before) = entry::begin_shared(&BLOCKS, address) else { return };

@@ -164,11 +164,7 @@ fn refer_to_others(start: u64, bytes: u64, first: u64) {
 }
 
 fn export_block(address: u64, descriptor: i32) {
-    let found = memory::block(address).map(|entry| (address, entry)).or_else(|| {
-        let (base, _) = driver::address_range(address).ok()?;
-        memory::block(base).map(|entry| (base, entry))
-    });
-    let Some((base, entry)) = found else { return };
+    let Some((base, entry)) = memory::block_around(address) else { return };
     let Some(device) = entry.device() else { return };
     if entry.packed {
         // Its granule goes to other blocks when it is freed, and stays here.
@@ -180,11 +176,9 @@ fn export_block(address: u64, descriptor: i32) {
         tenant::keep_shared(SharedEntry::of(entry.bytes));
         return;
     }
-    let mark = match known {
-        Some(mark) => Some(mark),
-        None => mark_of(&BUFFERS, base, entry),
-    };
-    let mark = mark.and_then(|[key, granules]| mark::set(descriptor, key, granules));
+    let mark = known
+        .or_else(|| mark_of(&BUFFERS, base, entry))
+        .and_then(|[key, granules]| mark::set(descriptor, key, granules));
     match mark {
         Some(mark) => memory::share(base, |entry| {
             device.export_shared(&mark.listed_handle(), entry.bytes, entry.kind)
