@@ -114,6 +114,11 @@ impl Pool {
         Some(at)
     }
 
+    /// Its addresses, where nothing lies in them any more.
+    pub(crate) fn unused_region(&self) -> Option<(u64, u64)> {
+        (self.used == 0 && self.pending.is_empty() && self.region.1 != 0).then_some(self.region)
+    }
+
     /// What was freed behind work that has not ended, by stream.
     pub(crate) fn held_by_streams(&self) -> Vec<(u64, Vec<Arc<dyn Block>>)> {
         let within = |at: u64, bytes: u64| {

@@ -139,6 +139,9 @@ pub fn cuMemPoolDestroy(_: Call, pool: CUmemoryPool) -> Answer {
     if record.pool == pool.key() {
         record.pool = record.default_pool;
     }
+    if let Some((base, bytes)) = gone.unused_region() {
+        state.space.give_back(base, bytes);
+    }
     for (stream, blocks) in gone.held_by_streams() {
         if state.streams.get(stream).is_ok() {
             enqueue(driver, &mut state, stream, Task::Hold(Arc::new(blocks)))?;
