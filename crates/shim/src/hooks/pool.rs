@@ -207,6 +207,7 @@ fn owner_of(pool: CUmemoryPool) -> Option<&'static Device> {
 }
 
 /// The next synchronisation may let memory of pools go.
+#[inline(never)]
 fn expect_slack() {
     if !SLACK.load(Relaxed) {
         SLACK.store(true, Relaxed);
@@ -216,12 +217,10 @@ fn expect_slack() {
 /// A pointer that is no plain block was freed: its pool may let go of memory at the next
 /// synchronisation, and one that was destroyed before it at once.
 pub(crate) fn freed() {
-    expect_slack();
-    if ENDED.load(Relaxed) != 0
-        && let Next::Count(place) = here()
-    {
-        settle_all(place.device);
+    if ENDED.load(Relaxed) != 0 {
+        settle_slack();
     }
+    expect_slack();
 }
 
 /// The program synchronised: pools that were freed into have let memory go, which is free for the
@@ -307,6 +306,7 @@ fn settle_each(device: &'static Device, shrink: bool) {
 }
 
 /// Has a pool let go of what is not in use.
+#[inline(never)]
 fn trim(device: &'static Device, pool: CUmemoryPool) {
     relaxed(|| {
         let _ = driver::pool_trim(pool, 0);
@@ -315,6 +315,7 @@ fn trim(device: &'static Device, pool: CUmemoryPool) {
 }
 
 /// The same for a pool that the program has destroyed; where nothing is left, the driver does too.
+#[inline(never)]
 fn trim_ended(device: &'static Device, pool: CUmemoryPool) {
     if AT_ENDED.swap(true, Acquire) {
         return;
@@ -326,7 +327,7 @@ fn trim_ended(device: &'static Device, pool: CUmemoryPool) {
             relaxed(|| {
                 let _ = driver::pool_destroy(pool);
             });
-            let _ = ENDED.fetch_update(Relaxed, Relaxed, |ended| ended.checked_sub(1));
+            ENDED.fetch_sub(1, Relaxed);
         }
     }
     AT_ENDED.store(false, Release);

@@ -200,6 +200,10 @@ impl Reserve {
     /// that was not asked for and does not fit: the caller must undo, and settle again.
     pub(crate) fn settle(self, device: &'static Device, growth: Growth) -> Result<(), u64> {
         let Growth { granules: done } = growth;
+        // A pool that another thread has just destroyed stays forgotten.
+        if self.record().is_none() && matches!(self, Self::Pool(_)) {
+            return Ok(());
+        }
         self.change(device, |record| record);
         for round in 0..8_u32 {
             let Some(before) = self.record() else {
