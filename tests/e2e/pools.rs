@@ -22,3 +22,15 @@ scenarios! { "pool", 4 * GIB;
     idle_pools_give_way,
     capture_takes_nothing,
 }
+
+/// Pools that threads make and destroy: 1 GiB is too little for all of them at once.
+mod made_and_destroyed {
+    use crate::harness::{GIB, scenarios};
+
+    scenarios! { "pools", GIB;
+        of_one_thread,
+        of_eight_threads,
+        of_sixteen_threads,
+        of_eight_threads_beside_forks,
+    }
+}

@@ -1,0 +1,136 @@
+/* link: cuda */
+/* Threads that make, use and destroy pools of their own under one limit, while work of theirs runs, while
+ * other threads are short of memory and have all pools trimmed, and while children are forked: at the end
+ * nothing is charged that is not there, and all of the limit can be had. */
+#include "scenario.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+
+enum { MOST = 16, ROUNDS = 320 };
+
+static CUcontext context;
+static CUdevice device;
+static CUstream streams[MOST];
+static int threads;
+static atomic_int rounds_left, refusals;
+
+static void CUDA_CB nap(void *microseconds)
+{
+    usleep((useconds_t)(size_t)microseconds);
+}
+
+/* One pool, from its creation to its destruction; which of the two ends comes first varies. */
+static void one_pool(CUstream stream, unsigned *seed)
+{
+    CUmemPoolProps props = {
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+    };
+    CUmemoryPool pool;
+    CUdeviceptr block = 0;
+    OK(cuMemPoolCreate(&pool, &props));
+    if (rand_r(seed) % 3 != 0)
+        OK(cuLaunchHostFunc(stream, nap, (void *)(size_t)(rand_r(seed) % 3000)));
+    CUresult code = cuMemAllocFromPoolAsync(&block, (1 + rand_r(seed) % 90) * MIB, pool, stream);
+    if (code == CUDA_ERROR_OUT_OF_MEMORY) {
+        atomic_fetch_add(&refusals, 1);
+        OK(cuMemPoolDestroy(pool));
+        return;
+    }
+    OK(code);
+    OK(cuMemsetD8Async(block, 1, 4 * KIB, stream));
+    if (rand_r(seed) % 2 == 0) {
+        OK(cuMemFreeAsync(block, stream));
+        OK(cuMemPoolDestroy(pool));
+    } else {
+        OK(cuMemPoolDestroy(pool));
+        OK(cuMemFreeAsync(block, stream));
+    }
+}
+
+static void *makes_pools(void *number)
+{
+    int thread = (int)(size_t)number;
+    unsigned seed = (unsigned)thread * 7919 + 1;
+    CUstream stream = streams[thread];
+    OK(cuCtxSetCurrent(context));
+    while (atomic_fetch_sub(&rounds_left, 1) > 0) {
+        CUdeviceptr plain;
+        one_pool(stream, &seed);
+        if (rand_r(&seed) % 4 == 0)
+            OK(cuStreamSynchronize(stream));
+        /* At the limit this has the pools of all threads trimmed. */
+        if (cuMemAlloc(&plain, (1 + rand_r(&seed) % 64) * MIB) == CUDA_SUCCESS)
+            OK(cuMemFree(plain));
+        else
+            atomic_fetch_add(&refusals, 1);
+    }
+    OK(cuStreamSynchronize(stream));
+    return NULL;
+}
+
+static void play_threads(int count, int forks)
+{
+    pthread_t ids[MOST];
+    device = start();
+    OK(cuCtxGetCurrent(&context));
+    threads = count;
+    atomic_store(&rounds_left, ROUNDS);
+    for (int i = 0; i < threads; i++)
+        OK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+    size_t before = used();
+    for (long i = 0; i < threads; i++)
+        EQUAL(pthread_create(&ids[i], NULL, makes_pools, (void *)i), 0);
+    for (int i = 0; i < forks; i++) {
+        int status;
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            usleep(20 * 1000);
+            _exit(0);
+        }
+        EQUAL(waitpid(child, &status, 0), child);
+        EQUAL(status, 0);
+    }
+    for (int i = 0; i < threads; i++)
+        EQUAL(pthread_join(ids[i], NULL), 0);
+    OK(cuCtxSynchronize());
+    EQUAL(used(), before);
+    CUdeviceptr rest;
+    OK(cuMemAlloc(&rest, (wanted_limit() - before) / (2 * MIB) * (2 * MIB)));
+    printf("note %d rounds, %d refused\n", ROUNDS, atomic_load(&refusals));
+}
+
+static void of_one_thread(void)
+{
+    play_threads(1, 0);
+}
+
+static void of_eight_threads(void)
+{
+    play_threads(8, 0);
+}
+
+static void of_sixteen_threads(void)
+{
+    play_threads(16, 0);
+}
+
+static void of_eight_threads_beside_forks(void)
+{
+    play_threads(8, 10);
+}
+
+int main(int count, char **arguments)
+{
+    static const struct scenario scenarios[] = {
+        {"of_one_thread", of_one_thread},
+        {"of_eight_threads", of_eight_threads},
+        {"of_sixteen_threads", of_sixteen_threads},
+        {"of_eight_threads_beside_forks", of_eight_threads_beside_forks},
+        {NULL, NULL},
+    };
+    return play(scenarios, count, arguments);
+}
