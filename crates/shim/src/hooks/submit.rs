@@ -179,25 +179,46 @@ pub(crate) enum Waited {
     Event,
 }
 
+/// What a synchronisation knows before it begins to wait.
+struct Waiting {
+    current: (&'static Context, &'static Device),
+    share: Share,
+    submitted_ns: u64,
+    _sleeper: Sleeper,
+}
+
+/// Hands on what the thread has launched, so that whoever looks at this process while it sleeps sees
+/// it, and reads how far the work has come that the wait is for.
+#[inline(never)]
+fn begin_wait() -> Option<Waiting> {
+    let current = Context::current()?;
+    let (context, device) = current;
+    let share = device.share()?;
+    count_launches(context, &share);
+    let submitted_ns = context.lane.submitted_ns();
+    Some(Waiting { current, share, submitted_ns, _sleeper: share.sleeper() })
+}
+
+#[inline(never)]
+fn end_wait(waiting: &Waiting, waited: &Waited) {
+    let Waiting { current, share, submitted_ns, .. } = *waiting;
+    let (context, _) = current;
+    if context.is_all(waited) {
+        context.lane.drained(&Here::new(current, share, NULL_STREAM, false), submitted_ns);
+    }
+}
+
 /// A synchronisation: when it has returned, what was submitted before it is known to have ended, if
 /// it waited for all of it.
 #[inline(always)]
 pub(crate) fn synchronise(waited: Waited, call: impl FnOnce() -> CUresult) -> CUresult {
-    if !is_gated() {
-        return call();
-    }
-    let Some(current) = Context::current() else { return call() };
-    let (context, device) = current;
-    let Some(share) = device.share() else { return call() };
-    // Whoever looks at this process while the thread sleeps sees what it has launched.
-    count_launches(context, &share);
-    let submitted_ns = context.lane.submitted_ns();
-    let sleeper = share.sleeper();
+    let waiting = if is_gated() { begin_wait() } else { None };
     let result = call();
-    if result == SUCCESS && context.is_all(&waited) {
-        context.lane.drained(&Here::new(current, share, NULL_STREAM, false), submitted_ns);
+    if let Some(waiting) = waiting
+        && result == SUCCESS
+    {
+        end_wait(&waiting, &waited);
     }
-    drop(sleeper);
     result
 }
 
