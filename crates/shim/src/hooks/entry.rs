@@ -69,13 +69,16 @@ impl Entry {
         }
     }
 
+    /// Where its charge lies with the tenant's shared memory.
+    pub(crate) fn shared_entry(self) -> Option<SharedEntry> {
+        (self.shared && self.bytes != NOT_YET).then(|| SharedEntry::of(self.bytes))
+    }
+
     /// Gives back what it is charged, its own bytes or a reference to the tenant's shared entry; not for
     /// packed ones.
     pub(crate) fn give_back(self) {
         if self.shared {
-            if self.bytes != NOT_YET {
-                tenant::close_shared(SharedEntry::of(self.bytes));
-            }
+            self.shared_entry().into_iter().for_each(tenant::close_shared);
         } else if let Some(device) = self.device() {
             device.give_back(self.bytes, self.kind);
         }

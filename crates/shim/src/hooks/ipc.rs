@@ -52,7 +52,7 @@ pub(crate) fn cuIpcGetMemHandle(
         && let Some(device) = entry.device()
     {
         // Without room for it in the table the charge stays here, and ends with this process.
-        memory::share(base, |entry| {
+        memory::share(base, false, |entry| {
             device.export_shared(&bytes_of(&handle), entry.bytes, Kind::Block)
         });
     }

@@ -264,17 +264,27 @@ pub(crate) fn block_around(address: u64) -> Option<(u64, Entry)> {
     })
 }
 
-/// Moves a block's charge to the tenant's shared table: `export` does, and says where it lies then.
-pub(crate) fn share(address: u64, export: impl FnOnce(Entry) -> Option<SharedEntry>) {
-    let Some(before) = entry::begin_shared(&BLOCKS, address) else { return };
+/// Moves a block's charge to the tenant's shared table: `export` does, and says where it lies then. The
+/// charge that finds no room there stays the block's, or ends with the process if something else may
+/// keep the memory when the block is freed. False for a block that another moves or has moved, or that is
+/// gone.
+pub(crate) fn share(
+    address: u64,
+    is_kept_when_freed: bool,
+    export: impl FnOnce(Entry) -> Option<SharedEntry>,
+) -> bool {
+    let Some(before) = entry::begin_shared(&BLOCKS, address) else { return false };
     let shared = export(before);
-    if !entry::end_shared(&BLOCKS, address, before, shared) {
+    if (shared.is_some() || !is_kept_when_freed)
+        && !entry::end_shared(&BLOCKS, address, before, shared)
+    {
         // The block was freed meanwhile, and nothing given back for it.
         match shared {
             Some(shared) => tenant::close_shared(shared),
             None => before.give_back(),
         }
     }
+    true
 }
 
 /// Records memory that came by another way and is freed as a block is.

@@ -12,18 +12,17 @@
 //! the process ends; so does that of a block which legacy IPC shares already, and a granule for each
 //! small block.
 //!
-//! Where the table is full the exporter stays charged, while it lives and a copy is open. Not known: the
-//! size of what was exported without this library, or by another kind of handle than a descriptor. That
-//! is charged when a mapping shows it.
+//! Where the table is full the exporter of a handle stays charged, while it lives and a copy is open, and
+//! that of a block's buffer until it ends. Not known: the size of what was exported without this library,
+//! or by another kind of handle than a descriptor. That is charged when a mapping shows it.
 
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{
     CUdevice, CUdeviceptr, CUmemAllocationHandleType, CUmemGenericAllocationHandle,
     CUmemRangeHandleType, CUresult,
 };
-use divvy_page::SharedEntry;
 use divvy_page::mark::{self, Asker, Mark};
-use divvy_policy::charge::GRANULE_BYTES;
+use divvy_policy::charge::{GRANULE_BYTES, whole_granules};
 
 use super::charge::{Next, SUCCESS, ask, at};
 use super::entry::Entry;
@@ -171,19 +170,30 @@ fn export_block(address: u64, descriptor: i32) {
         device.hold(GRANULE_BYTES, entry.kind);
         return;
     }
-    let known = BUFFERS.get(base);
-    if entry.shared && known.is_none() {
-        tenant::keep_shared(SharedEntry::of(entry.bytes));
+    if let Some([key, granules]) = BUFFERS.get(base)
+        && mark::set(descriptor, key, granules).is_some()
+    {
         return;
     }
-    let mark = known
-        .or_else(|| mark_of(&BUFFERS, base, entry))
-        .and_then(|[key, granules]| mark::set(descriptor, key, granules));
-    match mark {
-        Some(mark) => memory::share(base, |entry| {
-            device.export_shared(&mark.listed_handle(), entry.bytes, entry.kind)
-        }),
-        None => device.hold(entry.bytes, entry.kind),
+    let is_moved = memory::share(base, true, |entry| {
+        let [key, granules] = mark_of(&BUFFERS, base, entry)?;
+        let mark = mark::set(descriptor, key, granules)?;
+        device.export_shared(&mark.listed_handle(), entry.bytes, entry.kind)
+    });
+    if is_moved {
+        return;
+    }
+    match memory::block(base).and_then(Entry::shared_entry) {
+        // Legacy IPC shares it: one more reference, which nobody takes back.
+        Some(shared) => tenant::keep_shared(shared),
+        // Another thread exports or frees it at this moment.
+        None => {
+            let bytes = match entry.shared {
+                true => driver::address_range(base).map_or(0, |(_, bytes)| bytes),
+                false => entry.bytes,
+            };
+            device.hold(whole_granules(bytes), entry.kind);
+        }
     }
 }
 
