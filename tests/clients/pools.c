@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-enum { MOST = 16, ROUNDS = 320 };
+enum { MOST = 16, ROUNDS = 1200 };
 
 static CUcontext context;
 static CUdevice device;

@@ -10,7 +10,7 @@
 //! then nobody can be asked how much it is. So the driver's pool is destroyed when it holds nothing:
 //! until then it is nobody's but ours, trimmed and asked whenever pools are settled.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use divvy_abi::usage::Kind;
@@ -35,9 +35,6 @@ static SLACK: AtomicBool = AtomicBool::new(false);
 
 /// Pools that the program has destroyed and the driver has not yet.
 static ENDED: AtomicU32 = AtomicU32::new(0);
-
-/// Whether a thread is at one of them: no other may name it to the driver as it is destroyed.
-static AT_ENDED: AtomicBool = AtomicBool::new(false);
 
 const INVALID_VALUE: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 
@@ -294,7 +291,14 @@ fn settle_each(device: &'static Device, shrink: bool) {
     reserve::of_device(device.ordinal, &mut reserves);
     for reserve in reserves.into_iter().flatten() {
         match reserve {
-            Reserve::Pool(pool) if reserve.is_ended() => trim_ended(device, pool),
+            Reserve::Pool(pool) if reserve.is_ended() => {
+                trim(device, pool);
+                if bury(reserve) {
+                    relaxed(|| {
+                        let _ = driver::pool_destroy(pool);
+                    });
+                }
+            }
             Reserve::Pool(pool) if shrink => trim(device, pool),
             Reserve::Graphs(_) if shrink => graph::trim(device),
             _ => reserve.settle_or_hold(device, Growth::NONE),
@@ -308,29 +312,21 @@ fn settle_each(device: &'static Device, shrink: bool) {
 /// Has a pool let go of what is not in use.
 #[inline(never)]
 fn trim(device: &'static Device, pool: CUmemoryPool) {
+    let reserve = Reserve::Pool(pool);
+    let Some(_look) = reserve.look(device) else { return };
     relaxed(|| {
         let _ = driver::pool_trim(pool, 0);
     });
-    Reserve::Pool(pool).settle_or_hold(device, Growth::NONE);
+    reserve.settle_or_hold(device, Growth::NONE);
 }
 
-/// The same for a pool that the program has destroyed; where nothing is left, the driver does too.
-#[inline(never)]
-fn trim_ended(device: &'static Device, pool: CUmemoryPool) {
-    if AT_ENDED.swap(true, Acquire) {
-        return;
+/// Whether nothing is left of a pool that the program has destroyed, and the caller is to destroy it.
+fn bury(reserve: Reserve) -> bool {
+    let is_over = reserve.bury();
+    if is_over {
+        ENDED.fetch_sub(1, Relaxed);
     }
-    let reserve = Reserve::Pool(pool);
-    if reserve.is_ended() {
-        trim(device, pool);
-        if reserve.bury() {
-            relaxed(|| {
-                let _ = driver::pool_destroy(pool);
-            });
-            ENDED.fetch_sub(1, Relaxed);
-        }
-    }
-    AT_ENDED.store(false, Release);
+    is_over
 }
 
 /// Settles a pool after a call that may have shrunk it.
@@ -391,29 +387,34 @@ pub(crate) fn cuMemPoolCreate(
 /// Destroys a pool: for the program, and for the driver when nothing uses its memory.
 pub(crate) fn cuMemPoolDestroy(real: real::cuMemPoolDestroy, pool: CUmemoryPool) -> CUresult {
     let reserve = Reserve::Pool(pool);
-    if reserve.is_ended() {
-        return INVALID_VALUE;
-    }
     if reserve.is_own()
         && let Some(Next::Count(device)) = reserve.ordinal().map(at)
     {
-        trim(device, pool);
-        if reserve.charged_bytes() != 0 {
-            // As the driver does with a device's current pool.
-            if driver::current_pool(device.ordinal).is_ok_and(|current| current.0 == pool.0)
-                && let Ok(default) = driver::default_pool(device.ordinal)
-            {
-                let _ = driver::set_current_pool(device.ordinal, default);
-            }
-            reserve.outlive(device);
-            ENDED.fetch_add(1, Relaxed);
-            expect_slack();
-            return SUCCESS;
+        if !reserve.outlive() {
+            return INVALID_VALUE;
         }
+        ENDED.fetch_add(1, Relaxed);
+        trim(device, pool);
+        if bury(reserve) {
+            return real.call(pool);
+        }
+        // As the driver does with a device's current pool.
+        if reserve.is_ended()
+            && driver::current_pool(device.ordinal).is_ok_and(|current| current.0 == pool.0)
+            && let Ok(default) = driver::default_pool(device.ordinal)
+        {
+            let _ = driver::set_current_pool(device.ordinal, default);
+        }
+        expect_slack();
+        return SUCCESS;
     }
+    let is_uncounted = reserve.forget_uncounted();
     let result = real.call(pool);
-    if result == SUCCESS {
-        reserve.end();
+    match result {
+        SUCCESS if !is_uncounted => reserve.end(),
+        SUCCESS => {}
+        _ if is_uncounted => reserve.do_not_count(),
+        _ => {}
     }
     result
 }

@@ -6,6 +6,8 @@
 //! *provisional*; after it the driver is asked what is reserved and the charge settles to that.
 //! Several threads may do so at once without a lock: the sum of settled and provisional bytes never
 //! falls below what is reserved, and a reading is used only if nobody changed the record since.
+//! The driver is asked about a pool only under a [`Look`], and a pool that the program has destroyed
+//! goes to the driver only when nobody looks: no thread names it after that.
 //!
 //! Does not allocate or free.
 
@@ -37,6 +39,8 @@ struct Record {
     ended: bool,
     /// Changes of this record.
     epoch: u32,
+    /// Threads that name it to the driver.
+    lookers: u32,
 }
 
 impl Record {
@@ -49,6 +53,7 @@ impl Record {
             own: false,
             ended: false,
             epoch: 0,
+            lookers: 0,
         }
     }
 
@@ -59,7 +64,7 @@ impl Record {
             | u64::from(self.uncounted) << 60
             | u64::from(self.own) << 61
             | u64::from(self.ended) << 62;
-        [word, u64::from(self.epoch)]
+        [word, u64::from(self.epoch) | u64::from(self.lookers) << 32]
     }
 
     fn unpack([word, rest]: [u64; 2]) -> Self {
@@ -70,7 +75,8 @@ impl Record {
             uncounted: word >> 60 & 1 != 0,
             own: word >> 61 & 1 != 0,
             ended: word >> 62 & 1 != 0,
-            epoch: u32::try_from(rest).unwrap_or(0),
+            epoch: rest as u32,
+            lookers: (rest >> 32) as u32,
         }
     }
 
@@ -144,12 +150,26 @@ impl Reserve {
         .ok()
     }
 
-    fn change(self, device: &Device, change: impl Fn(Record) -> Record) {
-        // Without memory for the record the charge only errs upwards.
+    /// Changes what is known; a pool that was destroyed meanwhile stays forgotten.
+    fn change(self, mut change: impl FnMut(Record) -> Record) {
+        let _ =
+            RESERVES.update(self.key(), |old| Some(change(Record::unpack(old?)).changed().pack()));
+    }
+
+    /// Begins to look at it. None for a pool that is not known (any more).
+    pub(crate) fn look(self, device: &Device) -> Option<Look> {
+        let mut is_known = false;
         let _ = RESERVES.update(self.key(), |old| {
-            let record = old.map_or(Record::new(device.ordinal), Record::unpack);
-            Some(change(record).changed().pack())
+            let record = match (old, self) {
+                (Some(words), _) => Record::unpack(words),
+                (None, Self::Graphs(_)) => Record::new(device.ordinal),
+                (None, Self::Pool(_)) => return None,
+            };
+            is_known = true;
+            let lookers = record.lookers.saturating_add(1);
+            Some(Record { lookers, ..record }.changed().pack())
         });
+        is_known.then_some(Look(self))
     }
 
     fn record(self) -> Option<Record> {
@@ -189,9 +209,11 @@ impl Reserve {
     /// Notes granted growth before the driver is called.
     pub(crate) fn expect(self, device: &Device, held: Held) -> Growth {
         let granules = held.keep() / GRANULE_BYTES;
-        self.change(device, |record| Record {
-            provisional_granules: record.provisional_granules.saturating_add(granules),
-            ..record
+        // Without memory for the record the charge only errs upwards.
+        let _ = RESERVES.update(self.key(), |old| {
+            let record = old.map_or(Record::new(device.ordinal), Record::unpack);
+            let provisional_granules = record.provisional_granules.saturating_add(granules);
+            Some(Record { provisional_granules, ..record }.changed().pack())
         });
         Growth { granules }
     }
@@ -200,16 +222,10 @@ impl Reserve {
     /// that was not asked for and does not fit: the caller must undo, and settle again.
     pub(crate) fn settle(self, device: &'static Device, growth: Growth) -> Result<(), u64> {
         let Growth { granules: done } = growth;
-        // A pool that another thread has just destroyed stays forgotten.
-        if self.record().is_none() && matches!(self, Self::Pool(_)) {
-            return Ok(());
-        }
-        self.change(device, |record| record);
+        // Without a record, what was asked for was given back with the pool, or stays charged.
+        let Some(_look) = self.look(device) else { return Ok(()) };
         for round in 0..8_u32 {
-            let Some(before) = self.record() else {
-                // No record could be made: what was asked for stays charged.
-                return Ok(());
-            };
+            let Some(before) = self.record() else { return Ok(()) };
             let reserved = self.reserved_bytes();
             let (mut grown, mut shrunk) = (0_u64, 0_u64);
             let mut settled = false;
@@ -251,7 +267,7 @@ impl Reserve {
                 }
                 Err(_) => {
                     // The ledger does not hold it, so the record must not either.
-                    self.change(device, |record| Record {
+                    self.change(|record| Record {
                         charged_granules: record.charged_granules.saturating_sub(grown),
                         ..record
                     });
@@ -264,10 +280,11 @@ impl Reserve {
 
     /// Settles; growth that does not fit is counted all the same, since it cannot be undone.
     pub(crate) fn settle_or_hold(self, device: &'static Device, growth: Growth) {
+        let _look = self.look(device);
         if let Err(bytes) = self.settle(device, growth) {
             device.tell_grown(bytes, self.kind());
             device.hold(bytes, self.kind());
-            self.change(device, |record| Record {
+            self.change(|record| Record {
                 charged_granules: record
                     .charged_granules
                     .saturating_add(bytes.div_ceil(GRANULE_BYTES)),
@@ -286,22 +303,38 @@ impl Reserve {
         self.record().is_some_and(|record| record.ended)
     }
 
-    /// The program has destroyed it, and something of it is in use.
-    pub(crate) fn outlive(self, device: &Device) {
-        self.change(device, |record| Record { ended: true, ..record });
+    /// Has the program's own, counted pool with everything in use outlive its destruction; false where
+    /// another thread has destroyed it before.
+    pub(crate) fn outlive(self) -> bool {
+        let mut is_first = false;
+        self.change(|record| {
+            is_first = !record.ended;
+            Record { ended: true, ..record }
+        });
+        is_first
     }
 
-    /// Forgets what the program has destroyed if nothing is charged for it any more; true for the one
-    /// thread that is to destroy it.
+    /// Forgets what the program has destroyed if nothing is charged for it and nobody looks at it; true
+    /// for the one thread that is to destroy it.
     pub(crate) fn bury(self) -> bool {
         let mut is_over = false;
         let _ = RESERVES.update(self.key(), |old| {
             let record = Record::unpack(old?);
-            is_over =
-                record.ended && record.charged_granules == 0 && record.provisional_granules == 0;
+            let is_empty = record.charged_granules == 0 && record.provisional_granules == 0;
+            is_over = record.ended && is_empty && record.lookers == 0;
             (!is_over).then(|| record.pack())
         });
         is_over
+    }
+
+    /// Forgets a pool that is not counted, before it is destroyed: its handle may be another's at once.
+    pub(crate) fn forget_uncounted(self) -> bool {
+        let mut is_uncounted = false;
+        let _ = RESERVES.update(self.key(), |old| {
+            is_uncounted = Record::unpack(old?).uncounted;
+            old.filter(|_| !is_uncounted)
+        });
+        is_uncounted
     }
 
     /// The driver has destroyed it.
@@ -311,6 +344,19 @@ impl Reserve {
         if let super::charge::Next::Count(device) = super::charge::at(record.ordinal) {
             device.give_back(granules.saturating_mul(GRANULE_BYTES), self.kind());
         }
+    }
+}
+
+/// While it lives a pool is not destroyed for the driver, and may be named to it.
+#[must_use = "the pool may be gone when this is dropped"]
+pub(crate) struct Look(Reserve);
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        let _ = RESERVES.update(self.0.key(), |old| {
+            let record = Record::unpack(old?);
+            Some(Record { lookers: record.lookers.saturating_sub(1), ..record }.pack())
+        });
     }
 }
 

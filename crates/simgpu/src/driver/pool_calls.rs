@@ -10,7 +10,7 @@ use super::capture;
 use super::error::*;
 use super::pool::{Pool, allocate, free_at, settle};
 use super::space::Kind;
-use super::state::begin_free;
+use super::state::{State, begin_free};
 use super::stream::{enqueue, resolved};
 use super::task::Task;
 use crate::sys::driver::{Address, Answer, Handle, In, Out};
@@ -135,6 +135,7 @@ pub fn cuMemPoolDestroy(_: Call, pool: CUmemoryPool) -> Answer {
     // A pool with memory in use lives on, without its handle, until that is freed and the work before
     // the free has ended: ranges hold their chunks, and so do the streams.
     let gone = state.pools.remove(pool.key())?;
+    state.ended.insert(pool.key());
     let record = state.device_mut(device)?;
     if record.pool == pool.key() {
         record.pool = record.default_pool;
@@ -206,10 +207,18 @@ pub fn cuMemSetMemPool(
     cuDeviceSetMemPool(call, location_device(place)?, pool)
 }
 
+/// What a call says of a pool that is not there. To name one that was destroyed is undefined.
+fn unknown(state: &State, pool: CUmemoryPool) -> CUresult {
+    if state.ended.contains(&pool.key()) {
+        crate::unsimulated::record("a pool that was destroyed");
+    }
+    INVALID_VALUE
+}
+
 pub fn cuMemPoolTrimTo(_: Call, pool: CUmemoryPool, keep: usize) -> Answer {
     let (_, mut state) = begin_free()?;
     capture::refuse_unsafe(&mut state)?;
-    settle(&mut state, pool.key()).map_err(|_| INVALID_VALUE)?;
+    settle(&mut state, pool.key()).map_err(|_| unknown(&state, pool))?;
     let found = state.pools.of_mut(pool)?;
     let keep = (keep as u64).max(found.used);
     found.shrink(keep);
@@ -224,7 +233,7 @@ pub fn cuMemPoolGetAttribute(
 ) -> Answer {
     let (_, mut state) = begin_free()?;
     capture::refuse_unsafe(&mut state)?;
-    let found = state.pools.of(pool).map_err(|_| INVALID_VALUE)?;
+    let found = state.pools.of(pool).map_err(|_| unknown(&state, pool))?;
     match which.0 {
         id @ 1..=3 => value.put::<c_int>(found.reuse[id as usize - 1]),
         4 => value.put(found.release_threshold),

@@ -40,7 +40,7 @@ pub(crate) struct State {
     pub(crate) contexts: Table<CUcontext, Context>,
     pub(crate) streams: Table<CUstream, Stream>,
     pub(crate) events: Table<CUevent, Event>,
-    /// Events and streams that ended with their contexts.
+    /// Events and streams that ended with their contexts, and pools that were destroyed.
     pub(crate) ended: std::collections::HashSet<u64>,
     pub(crate) space: Space,
     pub(crate) reservations: std::collections::BTreeMap<u64, u64>,
