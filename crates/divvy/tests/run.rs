@@ -3,6 +3,8 @@
 //! The library that is preloaded here is the C library itself, which changes nothing: this is about
 //! the launcher. What the real library does is the end-to-end tests' business.
 
+mod typed;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -10,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use typed::as_typed;
 
 /// The C library this process uses.
 fn harmless_library() -> String {
@@ -171,27 +174,12 @@ fn a_report_that_cannot_be_written_is_said_before_the_program_runs() {
 /// Starts a script under `divvy run` and waits until it says "ready".
 fn start(root: &Root, script: &str) -> (std::process::Child, BufReader<impl Read + use<>>) {
     let divvy = root.divvy(&["run", "--", "sh", "-c", script]);
-    // A shell cannot trap what it finds ignored, as the tests' own caller may leave it (`nohup`).
-    let mut child = as_signals_are_by_default(&divvy).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = as_typed(&divvy).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
     (child, out)
-}
-
-/// The command, started with no signal ignored.
-fn as_signals_are_by_default(command: &Command) -> Command {
-    let mut env = Command::new("env");
-    env.arg("--default-signal").arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => env.env(name, value),
-            None => env.env_remove(name),
-        };
-    }
-    env.stdin(Stdio::null());
-    env
 }
 
 fn pid(child: &std::process::Child) -> Pid {

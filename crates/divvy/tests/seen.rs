@@ -2,6 +2,8 @@
 //!
 //! The tenant is made of files, with the library's own words; this process is its only member.
 
+mod typed;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,6 +25,7 @@ use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{FlowArg, LocalFlags, tcflow, tcgetattr};
 use nix::unistd::Pid;
+use typed::as_typed;
 
 const MIB: u64 = 1 << 20;
 /// Longer than anything here takes on a busy machine.
@@ -332,7 +335,7 @@ impl Top {
     fn start(scene: &Scene) -> Self {
         let (master, slave) = terminal();
         let stdio = || Stdio::from(slave.try_clone().unwrap());
-        let mut command = scene.divvy(&["top", "--interval", "0.2"]);
+        let mut command = as_typed(&scene.divvy(&["top", "--interval", "0.2"]));
         let child = command.stdin(stdio()).stdout(stdio()).stderr(stdio()).spawn().unwrap();
         let output = output_of(&master);
         let top = Self { master, slave, output, child: Ends(child) };

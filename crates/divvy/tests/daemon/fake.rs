@@ -99,6 +99,18 @@ impl Root {
         };
         (0..5).find_map(|_| ask())
     }
+
+    /// The tenants of this root that a view has, if it is one. A view shows the user's others too, of
+    /// programs that run under limits by environment variables alone.
+    pub(crate) fn own_tenants<'a>(
+        &self,
+        view: &'a serde_json::Value,
+    ) -> Vec<&'a serde_json::Value> {
+        let is_own = |tenant: &&serde_json::Value| {
+            tenant["directory"].as_str().is_some_and(|path| Path::new(path).starts_with(&self.0))
+        };
+        view["tenants"].as_array().into_iter().flatten().filter(is_own).collect()
+    }
 }
 
 impl Drop for Root {

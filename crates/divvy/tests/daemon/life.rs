@@ -79,10 +79,8 @@ fn programs_that_run_start_a_killed_daemon_again() {
     let programs = [start(&["run"]), start(&["run"])];
     let serves_both = || {
         let view = root.view().unwrap_or_default();
-        let tenants = view["tenants"].as_array().map_or(0, |tenants| {
-            tenants.iter().filter(|tenant| tenant["reason"].is_null()).count()
-        });
-        (tenants == 2).then(|| view["pid"].as_u64()).flatten()
+        let served = root.own_tenants(&view).iter().filter(|t| t["reason"].is_null()).count();
+        (served == 2).then(|| view["pid"].as_u64()).flatten()
     };
     until("both are served", || serves_both().is_some());
     for _ in 0..3 {

@@ -105,7 +105,9 @@ fn a_paused_tenant_stands_still_until_it_is_resumed() {
         // One may have been under way.
         assert!(one.launches() <= before + 1, "{} and {before}", one.launches());
         let listing = json(&root, &["ps", "--json"]);
-        assert_eq!(listing["tenants"][0]["devices"][0]["gate"], "paused");
+        let tenants = listing["tenants"].as_array().unwrap();
+        let listed = tenants.iter().find(|tenant| tenant["name"] == "a").unwrap();
+        assert_eq!(listed["devices"][0]["gate"], "paused");
         json(&root, &["set", "a", "--resume", "--json"]);
         one.goes_on("it goes on");
     }
