@@ -207,18 +207,23 @@ pub fn cuMemSetMemPool(
     cuDeviceSetMemPool(call, location_device(place)?, pool)
 }
 
-/// What a call says of a pool that is not there. To name one that was destroyed is undefined.
-fn unknown(state: &State, pool: CUmemoryPool) -> CUresult {
-    if state.ended.contains(&pool.key()) {
+/// Whether a pool is not there any more. To name one is undefined: an H200's driver then answers a
+/// question by nothing and a request by an error.
+fn is_destroyed(state: &State, pool: CUmemoryPool) -> bool {
+    let is_destroyed = state.ended.contains(&pool.key());
+    if is_destroyed {
         crate::unsimulated::record("a pool that was destroyed");
     }
-    INVALID_VALUE
+    is_destroyed
 }
 
 pub fn cuMemPoolTrimTo(_: Call, pool: CUmemoryPool, keep: usize) -> Answer {
     let (_, mut state) = begin_free()?;
     capture::refuse_unsafe(&mut state)?;
-    settle(&mut state, pool.key()).map_err(|_| unknown(&state, pool))?;
+    if is_destroyed(&state, pool) {
+        return Err(INVALID_VALUE);
+    }
+    settle(&mut state, pool.key()).map_err(|_| INVALID_VALUE)?;
     let found = state.pools.of_mut(pool)?;
     let keep = (keep as u64).max(found.used);
     found.shrink(keep);
@@ -233,7 +238,13 @@ pub fn cuMemPoolGetAttribute(
 ) -> Answer {
     let (_, mut state) = begin_free()?;
     capture::refuse_unsafe(&mut state)?;
-    let found = state.pools.of(pool).map_err(|_| unknown(&state, pool))?;
+    if is_destroyed(&state, pool) {
+        return match which.0 {
+            1..=3 => value.put::<c_int>(0),
+            _ => value.put(0_u64),
+        };
+    }
+    let found = state.pools.of(pool).map_err(|_| INVALID_VALUE)?;
     match which.0 {
         id @ 1..=3 => value.put::<c_int>(found.reuse[id as usize - 1]),
         4 => value.put(found.release_threshold),
