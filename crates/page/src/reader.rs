@@ -337,7 +337,7 @@ impl UsageFile {
     /// The memory of the device in `row` that is shared and that somebody keeps: a living process that
     /// refers to it, or a descriptor that is open somewhere, a copy of one by which it was exported.
     ///
-    /// Cost: where nobody refers to some of it, the kernel's list of locks is read once, some ten
+    /// Cost: where nobody refers to some of it, the kernel's list of locks is read, some ten
     /// milliseconds.
     fn shared_bytes(&self, row: usize, living: &mut Living<'_>) -> u64 {
         /// Entries that are read at once.

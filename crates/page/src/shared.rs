@@ -205,20 +205,15 @@ pub(crate) fn begin(fd: &Fd, usage: &Usage, me: usize, path: &CStr, identity: (u
 /// Which entries have marks that the kernel lists; none without such a list.
 fn listed(usage: &Usage) -> Option<[bool; MAX_SHARED]> {
     let mut is_kept = [false; MAX_SHARED];
-    for _ in 0..2 {
-        let is_listed = mark::for_each_listed(|key| {
-            let is_its = |entry: &usize| {
-                mark::in_handle(&handle_of(usage, *entry)).is_some_and(|mark| mark.key() == key)
-            };
-            if let Some(kept) = in_use(usage).find(is_its).and_then(|it| is_kept.get_mut(it)) {
-                *kept = true;
-            }
-        });
-        if !is_listed {
-            return None;
+    let is_listed = mark::for_each_listed(|key| {
+        let is_its = |entry: &usize| {
+            mark::in_handle(&handle_of(usage, *entry)).is_some_and(|mark| mark.key() == key)
+        };
+        if let Some(kept) = in_use(usage).find(is_its).and_then(|it| is_kept.get_mut(it)) {
+            *kept = true;
         }
-    }
-    Some(is_kept)
+    });
+    is_listed.then_some(is_kept)
 }
 
 /// Frees the entries nobody refers to and sets what the pseudo slot holds to the sum of the others.

@@ -262,3 +262,51 @@ fn opening_what_one_exported_takes_nothing_away() {
     other.close_shared(second);
     assert_eq!(other.used_bytes(row), 0);
 }
+
+/// Takes and lets go of locks, as databases do, until it is told to stop; a lock that ends moves all behind
+/// it in the kernel's list.
+fn churn(path: &std::path::Path, stop: &std::sync::atomic::AtomicBool) {
+    let open = || File::options().write(true).create(true).truncate(false).open(path).unwrap();
+    let mut files: Vec<File> = Vec::new();
+    for round in 0_i64.. {
+        if stop.load(std::sync::atomic::Ordering::Relaxed) {
+            return;
+        }
+        let file = open();
+        lock(file.as_raw_fd(), round, 1);
+        files.push(file);
+        if files.len() > 100 {
+            files.swap_remove(round as usize * 37 % 100);
+        }
+    }
+}
+
+#[test]
+fn what_is_listed_only_is_not_missed_while_other_locks_come_and_go() {
+    const COUNT: u64 = 200;
+    let scratch = Scratch::new("marks-listed");
+    let (tenant, row) = join(&scratch);
+    let pipes: Vec<_> = (0..COUNT).map(|_| std::io::pipe().unwrap()).collect();
+    for (end, _) in &pipes {
+        let mark = set(end.as_raw_fd(), draw_key().unwrap(), 1).unwrap();
+        assert_eq!(tenant.ask(row, MIB, Kind::Block, None), Request::Granted);
+        let handle = mark.listed_handle();
+        tenant.close_shared(tenant.export_shared(&handle, row, MIB, Kind::Block).unwrap());
+    }
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let paths = ["one", "two"].map(|name| scratch.path().join(name));
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        for path in &paths {
+            scope.spawn(|| churn(path, &stop));
+        }
+        let answers = (0..15).map(|_| tenant.ask(row, 1 << 30, Kind::Block, Some(1 << 30)));
+        let answers = answers.collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        answers
+    });
+    assert_eq!(answers, [Request::Refused { held_bytes: COUNT * MIB }; 15]);
+    drop(pipes);
+    eventually("the last copies are closed", || {
+        tenant.ask(row, 1 << 30, Kind::Block, Some(1 << 30)) == Request::Granted
+    });
+}
