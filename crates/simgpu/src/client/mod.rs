@@ -219,6 +219,14 @@ impl Client {
         }
     }
 
+    /// Has the block live for as long as somebody has the other end of the pipe whose writing end this is.
+    pub fn keep(&self, block: &Block, pipe: BorrowedFd<'_>) -> Result<(), ClientError> {
+        match self.call(&Request::Export { block: block.id }, Some(pipe))? {
+            (Reply::Done {}, None) => Ok(()),
+            (reply, _) => Err(ClientError::from_reply(&reply)),
+        }
+    }
+
     /// Takes a hold on the block that the program's descriptor `number` was exported for. The
     /// descriptor stays the program's.
     pub fn import(&self, number: i32) -> Result<Block, ClientError> {

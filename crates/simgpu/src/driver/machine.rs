@@ -43,6 +43,11 @@ pub trait Block: Send + Sync {
     fn span(&self) -> Answer<Option<Span>>;
     /// A descriptor by which another process can import it.
     fn export(&self) -> Answer<OwnedFd>;
+    /// Keeps it for as long as somebody has the other end of the pipe whose writing end this is.
+    fn keep(&self, pipe: OwnedFd) -> Answer {
+        drop(pipe);
+        Err(CUresult::CUDA_ERROR_NOT_SUPPORTED)
+    }
     /// The legacy IPC handle of a part of it: always the same for the same part.
     fn publish(&self, offset: u64, bytes: u64) -> Answer<[u8; 64]>;
     /// The machine's name for the context it stands for, when it is one.

@@ -16,7 +16,7 @@ use super::capture::refuse_unsafe;
 use super::error::*;
 use super::machine::{Block, Purpose};
 use super::space::{Kind, Range, Space};
-use super::state::{Begun, State, begin, begin_free, begin_old, current, driver, is_null};
+use super::state::{Begun, begin, begin_free, begin_old, current, driver, is_null};
 use super::stream::drain_context;
 use crate::sys::driver::{Address, Answer, Out};
 use crate::sys::driver_bytes::{Mapping, Span, memory_file};
@@ -252,8 +252,7 @@ pub fn cuMemGetAddressRange_v2(
     Ok(())
 }
 
-/// A buffer for other devices, a file of its own: a pipe, of which we see when nobody has the end any more
-/// that the program was given.
+/// A buffer for other devices: the end of a pipe, of which the machine sees when nobody has it any more.
 pub fn cuMemGetHandleForAddressRange(
     _: Call,
     out: Address,
@@ -262,7 +261,7 @@ pub fn cuMemGetHandleForAddressRange(
     kind: CUmemRangeHandleType,
     flags: c_ulonglong,
 ) -> Answer {
-    let (_, mut state) = begin_free()?;
+    let (_, state) = begin_free()?;
     let page_bytes = rustix::param::page_size() as u64;
     let range = state.space.at(address).ok_or(INVALID_VALUE)?;
     let end = range.base + range.bytes;
@@ -276,18 +275,8 @@ pub fn cuMemGetHandleForAddressRange(
     let block = range.block.clone().ok_or(NOT_SUPPORTED)?;
     let (theirs, ours) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
-    state.buffers.push((ours, block));
+    block.keep(ours)?;
     out.put::<c_int>(theirs.into_raw_fd())
-}
-
-/// Lets go of memory behind buffers that nobody has open any more.
-pub(crate) fn drop_closed_buffers(state: &mut State) {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    state.buffers.retain(|(ours, _)| {
-        let mut asked = [PollFd::new(ours, PollFlags::empty())];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut asked, Some(&now)).is_err() || !asked[0].revents().contains(PollFlags::ERR)
-    });
 }
 
 pub fn cuMemGetAddressRange(

@@ -3,7 +3,7 @@
 //! Promises: the last `Arc` of a block or context gives it back to the machine; in a forked child it
 //! gives nothing back, since nothing there is the child's. In null mode the connection is none, and the
 //! same code costs a few counters.
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use divvy_driver_api::types::*;
@@ -170,6 +170,10 @@ impl Block for RemoteBlock {
 
     fn export(&self) -> Answer<OwnedFd> {
         self.shared.client.export(self.hold()?).map_err(refused)
+    }
+
+    fn keep(&self, pipe: OwnedFd) -> Answer {
+        self.shared.client.keep(self.hold()?, pipe.as_fd()).map_err(refused)
     }
 
     fn publish(&self, offset: u64, bytes: u64) -> Answer<[u8; 64]> {

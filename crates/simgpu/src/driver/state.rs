@@ -6,7 +6,6 @@
 
 use core::cell::RefCell;
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -72,8 +71,6 @@ pub(crate) struct State {
     /// Host functions that were ready when they were queued, in that order.
     pub(crate) host_function_runs: bool,
     pub(crate) host_tickets: std::collections::BTreeSet<u64>,
-    /// Buffers for other devices, and the other end of each.
-    pub(crate) buffers: Vec<(OwnedFd, Arc<dyn Block>)>,
     /// What legacy handles opened: where, and how often.
     pub(crate) ipc_opened: HashMap<[u8; 64], (u64, u32)>,
 }
@@ -235,8 +232,7 @@ pub(crate) type Begun = (&'static Driver, MutexGuard<'static, State>, u64);
 pub(crate) fn begin() -> Answer<Begun> {
     let driver = driver()?;
     let key = current()?;
-    let mut state = driver.lock();
-    super::memory::drop_closed_buffers(&mut state);
+    let state = driver.lock();
     state.current_context(key)?;
     Ok((driver, state, key))
 }
@@ -252,7 +248,5 @@ pub(crate) fn begin_old() -> Answer<Begun> {
 /// The driver and its locked state, where no context is needed.
 pub(crate) fn begin_free() -> Answer<(&'static Driver, MutexGuard<'static, State>)> {
     let driver = driver()?;
-    let mut state = driver.lock();
-    super::memory::drop_closed_buffers(&mut state);
-    Ok((driver, state))
+    Ok((driver, driver.lock()))
 }

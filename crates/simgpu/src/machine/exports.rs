@@ -5,9 +5,13 @@
 //! it is; a lock on that byte says that a copy of it is open, in whatever process or in flight. Nobody
 //! reads or writes through it.
 //!
+//! A buffer for other devices is a file of its own: a pipe, of which the machine has the writing end and
+//! sees when nobody has the other one any more.
+//!
 //! A legacy handle is a random number with the range it was made for; it is good while the block lives.
 
 use crate::sys::descriptor::{is_locked, lock, reopen};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{SeekFrom, fstat, seek};
 use rustix::io::Errno;
@@ -30,6 +34,8 @@ pub struct Exports {
     /// Blocks by number of the export, which begin at 1.
     blocks: BTreeMap<u64, u64>,
     last: u64,
+    /// The writing ends of the buffers' pipes, and the blocks that they keep.
+    buffers: Vec<(OwnedFd, u64)>,
     handles: BTreeMap<[u8; 16], HandleRange>,
 }
 
@@ -48,6 +54,11 @@ impl Exports {
         Ok(descriptor)
     }
 
+    /// Keeps a block while somebody has the other end of `pipe`.
+    pub fn keep(&mut self, pipe: OwnedFd, block: u64) {
+        self.buffers.push((pipe, block));
+    }
+
     /// The block a descriptor was made for.
     pub fn block_of(&self, file: BorrowedFd<'_>, descriptor: BorrowedFd<'_>) -> Option<u64> {
         let identity = |of| fstat(of).ok().map(|stat| (stat.st_dev, stat.st_ino));
@@ -57,11 +68,21 @@ impl Exports {
         self.blocks.get(&seek(descriptor, SeekFrom::Current(0)).ok()?).copied()
     }
 
-    /// Takes out the exports whose last copy is closed; answers their blocks.
+    /// Takes out the exports and buffers whose last copy is closed; answers their blocks.
     pub fn closed(&mut self, file: BorrowedFd<'_>) -> Vec<u64> {
         let mut closed = Vec::new();
         self.blocks.retain(|number, block| {
             let is_open = is_locked(file, *number).unwrap_or(true);
+            if !is_open {
+                closed.push(*block);
+            }
+            is_open
+        });
+        self.buffers.retain(|(pipe, block)| {
+            let mut asked = [PollFd::new(pipe, PollFlags::empty())];
+            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let is_polled = poll(&mut asked, Some(&at_once)).is_ok();
+            let is_open = !is_polled || !asked[0].revents().contains(PollFlags::ERR);
             if !is_open {
                 closed.push(*block);
             }

@@ -160,10 +160,18 @@ impl Machine {
             }
             Request::Export { block } => {
                 self.memory.held(client, block)?;
-                let made = self.exports.export(self.file.as_fd(), block);
-                let descriptor = made.map_err(|_| Refusal::Exhausted)?;
+                let attach = match attached {
+                    Some(pipe) => {
+                        self.exports.keep(pipe, block);
+                        None
+                    }
+                    None => {
+                        let made = self.exports.export(self.file.as_fd(), block);
+                        Some(made.map_err(|_| Refusal::Exhausted)?)
+                    }
+                };
                 self.memory.export(block);
-                Ok(Answer { attach: Some(descriptor), ..Reply::Done {}.into() })
+                Ok(Answer { attach, ..Reply::Done {}.into() })
             }
             Request::Import {} => {
                 let descriptor = attached.ok_or(Refusal::Invalid)?;
