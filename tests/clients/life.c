@@ -300,6 +300,7 @@ static void ends(void)
         abort();
     if (strcmp(how, "crash") == 0)
         raise(SIGSEGV);
+    signal(atoi(how), SIG_DFL); /* whoever started this may have it ignored */
     raise(atoi(how));
 }
 

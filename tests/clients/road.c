@@ -341,6 +341,31 @@ static CUresult take_by_descriptor(void)
     return cuMemRelease(handle);
 }
 
+/* A block that is freed at once, and kept by a buffer for other devices. */
+static CUresult take_by_buffer_of(size_t bytes)
+{
+    CUdeviceptr block;
+    int fd = -1;
+    CUresult code = cuMemAlloc(&block, bytes);
+    if (code != CUDA_SUCCESS)
+        return code;
+    code =
+        cuMemGetHandleForAddressRange(&fd, block, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    if (code == CUDA_ERROR_NOT_SUPPORTED) {
+        fputs("the driver makes no buffers for other devices\n", stderr);
+        exit(77);
+    }
+    EQUAL(code, CUDA_SUCCESS);
+    kept[count++] = keep(fd);
+    close(fd);
+    return cuMemFree(block);
+}
+
+static CUresult take_by_buffer(void)
+{
+    return take_by_buffer_of(BLOCK * MIB);
+}
+
 /* Takes what there is twice over, lets go of it, and takes it again. */
 static void kept_by(int (*by)(int fd), void (*let_go)(void))
 {
@@ -480,9 +505,10 @@ static void kept_by_a_mapping(void)
     EXACT();
 }
 
+enum { COUNT = 300 }; /* the table has 256 places */
+
 static void more_than_the_table_holds(void)
 {
-    enum { COUNT = 300 };
     CUmemGenericAllocationHandle handle;
     start();
     size_t before = used();
@@ -500,6 +526,23 @@ static void more_than_the_table_holds(void)
     EXACT();
 }
 
+static void more_buffers_than_the_table_holds(void)
+{
+    CUdeviceptr block;
+    start();
+    size_t before = used();
+    keep = dup;
+    for (int i = 0; i < COUNT; i++)
+        OK(take_by_buffer_of(2 * MIB));
+    EQUAL(used() - before, COUNT * 2 * MIB);
+    EXACT();
+    close_all();
+    /* What had a place is given back; what had none ends with the process. */
+    OK(cuMemAlloc(&block, wanted_limit() - before - (COUNT - 256) * 2 * MIB));
+    IS(cuMemAlloc(&block, 2 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+    COVERED();
+}
+
 /* Exports, leaves the descriptors to a child that is no program of the driver's, and is killed. */
 static void dying_exporter(void)
 {
@@ -507,7 +550,7 @@ static void dying_exporter(void)
     start();
     keep = dup;
     for (int i = 0; i < 4; i++)
-        OK(take_by_descriptor());
+        OK(getenv("BUFFERS") != NULL ? take_by_buffer() : take_by_descriptor());
     pid_t child = forked(1);
     CHECK(write(socket, &child, sizeof child) == sizeof child);
     for (;;)
@@ -537,6 +580,28 @@ static void dead_exporters_descriptors(void)
     kill(heir, SIGKILL);
     CHECK(waitpid(heir, NULL, 0) == heir);
     for (int i = 0; i < 4; i++)
+        OK(cuMemAlloc(&block, BLOCK * MIB));
+    EXACT();
+}
+
+static void dead_exporters_buffers(void)
+{
+    setenv("BUFFERS", "1", 1);
+    dead_exporters_descriptors();
+}
+
+static void buffers_of_forked_children(void)
+{
+    CUdeviceptr block;
+    start();
+    size_t before = used();
+    keep = in_a_child;
+    EQUAL(take_all(take_by_buffer), 7);
+    EXACT();
+    EQUAL(take_all(take_by_buffer), 0);
+    EQUAL(used() - before, 7 * BLOCK * MIB);
+    kill_all();
+    for (int i = 0; i < 7; i++)
         OK(cuMemAlloc(&block, BLOCK * MIB));
     EXACT();
 }
@@ -802,6 +867,9 @@ int main(int words, char **arguments)
         {"more_than_the_table_holds", more_than_the_table_holds},
         {"dying_exporter", dying_exporter},
         {"dead_exporters_descriptors", dead_exporters_descriptors},
+        {"dead_exporters_buffers", dead_exporters_buffers},
+        {"buffers_of_forked_children", buffers_of_forked_children},
+        {"more_buffers_than_the_table_holds", more_buffers_than_the_table_holds},
         {"idler", idler},
         {"executed_with_a_descriptor", executed_with_a_descriptor},
         {"importer", importer},
