@@ -178,6 +178,11 @@ fn expect(talk: &mut Talk, line: &str, answer: &str) {
 }
 
 /// Repeats `act` until it is true.
+fn send(signal: &str, to: u32) {
+    let line = format!("kill -{signal} {to}");
+    assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success(), "{line}");
+}
+
 fn until(what: &str, mut act: impl FnMut() -> bool) {
     let since = Instant::now();
     while !act() {
@@ -275,13 +280,16 @@ fn a_new_program_does_not_join_an_old_one_and_takes_over_its_limits_once_it_has_
         "processes of the tenant run with a library of version {BEFORE_VERSION}, and this needs \
          version {ABI_VERSION}; end them first"
     );
-    for fail in ["closed", "open"] {
+    // One that is stopped lives, and nobody waits for it.
+    for (signal, fail) in [("CONT", "closed"), ("CONT", "open"), ("STOP", "closed")] {
+        send(signal, old.pid());
         let mut refused = upgraded.process(&ours);
         let refused = finish(refused.env("DIVVY_FAIL", fail).stdin(Stdio::null()));
         assert_ne!(refused.code(), Some(0), "{refused}");
         assert!(refused.err.contains(&words), "{refused}");
         assert_eq!(inodes(), before);
     }
+    send("CONT", old.pid());
     expect(&mut old, "total", "total 2048");
     expect(&mut old, "alloc 2000", "alloc 2");
 
