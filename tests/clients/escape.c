@@ -89,20 +89,6 @@ static void exported_descriptors(void)
     never_past(64 * MIB, take_and_export);
 }
 
-/* A buffer for other devices; -1 where the driver makes none. */
-static int buffer_of(CUdeviceptr address, size_t bytes)
-{
-    int fd = -1;
-    CUresult code =
-        cuMemGetHandleForAddressRange(&fd, address, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
-    if (code == CUDA_ERROR_NOT_SUPPORTED) {
-        puts("the driver makes no buffers for other devices");
-        exit(77);
-    }
-    EQUAL(code, CUDA_SUCCESS);
-    return fd;
-}
-
 static CUresult take_into_a_buffer(size_t bytes)
 {
     CUdeviceptr block;

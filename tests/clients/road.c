@@ -345,17 +345,10 @@ static CUresult take_by_descriptor(void)
 static CUresult take_by_buffer_of(size_t bytes)
 {
     CUdeviceptr block;
-    int fd = -1;
     CUresult code = cuMemAlloc(&block, bytes);
     if (code != CUDA_SUCCESS)
         return code;
-    code =
-        cuMemGetHandleForAddressRange(&fd, block, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
-    if (code == CUDA_ERROR_NOT_SUPPORTED) {
-        fputs("the driver makes no buffers for other devices\n", stderr);
-        exit(77);
-    }
-    EQUAL(code, CUDA_SUCCESS);
+    int fd = buffer_of(block, bytes);
     kept[count++] = keep(fd);
     close(fd);
     return cuMemFree(block);

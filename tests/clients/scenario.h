@@ -90,6 +90,20 @@ LOCAL CUdevice start(void)
     return device;
 }
 
+/* A buffer for other devices; a driver that makes none cannot play the scenario. */
+LOCAL int buffer_of(CUdeviceptr address, size_t bytes)
+{
+    int fd = -1;
+    CUresult code =
+        cuMemGetHandleForAddressRange(&fd, address, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    if (code == CUDA_ERROR_NOT_SUPPORTED) {
+        puts("the driver makes no buffers for other devices");
+        exit(77);
+    }
+    EQUAL(code, CUDA_SUCCESS);
+    return fd;
+}
+
 /* A context of the first version, made current: its pointers have 32 bits, and only in it do the calls of
  * its time work. A driver of today has no room for it. */
 LOCAL CUresult first_context(void)

@@ -177,12 +177,12 @@ fn expect(talk: &mut Talk, line: &str, answer: &str) {
     assert_eq!(ask(talk, line), answer, "to {line:?}");
 }
 
-/// Repeats `act` until it is true.
 fn send(signal: &str, to: u32) {
     let line = format!("kill -{signal} {to}");
     assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success(), "{line}");
 }
 
+/// Repeats `act` until it is true.
 fn until(what: &str, mut act: impl FnMut() -> bool) {
     let since = Instant::now();
     while !act() {

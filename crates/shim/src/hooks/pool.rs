@@ -410,11 +410,10 @@ pub(crate) fn cuMemPoolDestroy(real: real::cuMemPoolDestroy, pool: CUmemoryPool)
     }
     let is_uncounted = reserve.forget_uncounted();
     let result = real.call(pool);
-    match result {
-        SUCCESS if !is_uncounted => reserve.end(),
-        SUCCESS => {}
-        _ if is_uncounted => reserve.do_not_count(),
-        _ => {}
+    match (result, is_uncounted) {
+        (SUCCESS, false) => reserve.end(),
+        (SUCCESS, true) | (_, false) => {}
+        (_, true) => reserve.do_not_count(),
     }
     result
 }

@@ -6,8 +6,8 @@
 //! *provisional*; after it the driver is asked what is reserved and the charge settles to that.
 //! Several threads may do so at once without a lock: the sum of settled and provisional bytes never
 //! falls below what is reserved, and a reading is used only if nobody changed the record since.
-//! The driver is asked about a pool only under a [`Look`], and a pool that the program has destroyed
-//! goes to the driver only when nobody looks: no thread names it after that.
+//! A thread whose program does not name a pool asks the driver about it only under a [`Look`], and a
+//! pool that the program has destroyed goes to the driver only when nobody looks.
 //!
 //! Does not allocate or free.
 
