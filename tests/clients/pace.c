@@ -108,6 +108,19 @@ static void graph_loop(void)
     }
 }
 
+/* A short kernel each time it is told to, not waited for until it is told again. */
+static void one_at_a_time(void)
+{
+    char line[16];
+    ready();
+    printf("0\n");
+    for (unsigned long long launched = 1; fgets(line, sizeof line, stdin); launched++) {
+        OK(cuStreamSynchronize(stream));
+        kernel_on(work, stream, KERNEL_NS / 20);
+        printf("%llu\n", launched);
+    }
+}
+
 /* Copies from the host and back. */
 static void copy_loop(void)
 {
@@ -208,6 +221,7 @@ int main(int count, char **arguments)
         {"async_loop", async_loop},
         {"two_contexts", two_contexts},
         {"graph_loop", graph_loop},
+        {"one_at_a_time", one_at_a_time},
         {"copy_loop", copy_loop},
         {"a_stream_waits_for_a_later_launch", a_stream_waits_for_a_later_launch},
         {"forked_between_launches", forked_between_launches},

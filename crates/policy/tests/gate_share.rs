@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_policy::cost::{self, Costs, Kind};
-use divvy_policy::gate::{CHUNK_NS, EVENTS, Lane, Terms, World};
+use divvy_policy::gate::{CHUNK_NS, EVENTS, Lane, Paid, Terms, World};
 use host::Host;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -261,7 +261,7 @@ fn run(card: &Card, mode: Mode, lengths: &[u64], wall_ns: u64) {
             }
             Mode::Sync | Mode::Async => {}
         }
-        if lane.take(&costs, key, 0) {
+        if lane.take(&costs, key, 0) != Paid::Not {
             card.submit(length_ns);
         } else {
             let ticket = lane.admit(card, &costs, key);

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64 as Ghost, Ordering::SeqCst};
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_policy::cost::{Costs, Kind, key};
-use divvy_policy::gate::{CHUNK_NS, Captures, EVENTS, Lane, Terms, World};
+use divvy_policy::gate::{CHUNK_NS, Captures, EVENTS, Lane, Paid, Terms, World};
 use divvy_policy::pace::{Admission, Cap, Clock};
 use shuttle::rand::Rng;
 use shuttle::sync::atomic::AtomicU64;
@@ -132,8 +132,10 @@ impl Thread {
     fn launch(&self, key: u64) {
         let lane = &self.of.lane;
         self.of.launches.fetch_add(1, SeqCst);
-        if lane.take(&self.of.costs, key, self.stripe()) {
-            return;
+        match lane.take(&self.of.costs, key, self.stripe()) {
+            Paid::Not => {}
+            Paid::First => return self.count_launches(1),
+            Paid::Next => return,
         }
         let ticket = lane.admit(self, &self.of.costs, key);
         // The driver has it, or refuses it because the context is gone.

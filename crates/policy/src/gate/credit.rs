@@ -5,8 +5,9 @@
 //! the others counts as not submitted.
 //!
 //! Promises: what was taken is the sum of what was spent and what is left, but for the instants in
-//! which a thread is at it; then less counts as submitted, never more. A launch is counted by the same
-//! addition that pays for it, and handed on when the stripe is looked at.
+//! which a thread takes more; then less counts as submitted, never more. A launch is counted by the same
+//! change that pays for it. The first after a look is handed on at once, so that whoever watches sees
+//! that work has begun; the others when the stripe is looked at again.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -20,6 +21,17 @@ const LAUNCH_BITS: u32 = 20;
 const LAUNCHES: i64 = (1 << LAUNCH_BITS) - 1;
 /// Credit that a word holds: two hours and a half of the device's time.
 const MOST_NS: i64 = i64::MAX >> LAUNCH_BITS;
+
+/// What became of a launch that was to be paid from the credit in hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paid {
+    /// Nothing: there is less than it costs.
+    Not,
+    /// It is paid, and the first since launches were handed on: the caller hands this one on.
+    First,
+    /// It is paid, and handed on with those that follow.
+    Next,
+}
 
 /// A pair of cache lines, which processors fetch together.
 #[repr(align(128))]
@@ -62,16 +74,17 @@ impl Credit {
         self.stripes.get(stripe % STRIPES).unwrap_or(first)
     }
 
-    /// Spends `cost_ns` of the stripe's credit and counts a launch; false where there is less.
+    /// Spends `cost_ns` of the stripe's credit and counts a launch, where there is as much.
     #[inline(always)]
-    pub(super) fn spend(&self, stripe: usize, cost_ns: i64) -> bool {
-        let word = &self.stripe(stripe).word;
-        let spent = (cost_ns.min(MOST_NS) << LAUNCH_BITS) - 1;
-        if word.fetch_sub(spent, Relaxed) >> LAUNCH_BITS < cost_ns {
-            word.fetch_add(spent, Relaxed);
-            return false;
+    pub(super) fn spend(&self, stripe: usize, cost_ns: i64) -> Paid {
+        let spend = |word: i64| {
+            (word >> LAUNCH_BITS >= cost_ns).then(|| word - (cost_ns << LAUNCH_BITS) + 1)
+        };
+        match self.stripe(stripe).word.fetch_update(Relaxed, Relaxed, spend) {
+            Ok(before) if before & LAUNCHES == 0 => Paid::First,
+            Ok(_) => Paid::Next,
+            Err(_) => Paid::Not,
         }
-        true
     }
 
     /// What is left in a stripe; nothing where it is overdrawn for an instant.
@@ -116,14 +129,39 @@ impl Credit {
         taken_ns.saturating_sub(self.all_left_ns())
     }
 
-    /// The launches counted in a stripe since this was asked last.
+    /// The launches counted in a stripe since this was asked last, but for the first, which was handed
+    /// on.
     pub(super) fn take_launches(&self, stripe: usize) -> u64 {
         let none = |word: i64| (word & LAUNCHES != 0).then_some(word & !LAUNCHES);
         let word = self.stripe(stripe).word.fetch_update(Relaxed, Relaxed, none).unwrap_or(0);
-        (word & LAUNCHES).unsigned_abs()
+        (word & LAUNCHES).unsigned_abs().saturating_sub(1)
     }
 }
 
 pub(super) fn signed(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_launch_after_a_look_is_handed_on_at_once_and_only_once() {
+        let credit = Credit::new();
+        credit.take(3, 1_000, 200);
+        assert_eq!(credit.spend(3, 100), Paid::First);
+        assert_eq!(
+            [100, 300, 701].map(|ns| credit.spend(3, ns)),
+            [Paid::Next, Paid::Next, Paid::Not]
+        );
+        assert_eq!((credit.take_launches(3), credit.take_launches(3)), (2, 0));
+        // What could not be paid has left nothing behind, and another stripe has its own first.
+        assert_eq!(credit.spend(3, 301), Paid::Not);
+        assert_eq!((credit.left_ns(3), credit.take_launches(3)), (300, 0));
+        credit.take(4, 1_000, 0);
+        assert_eq!((credit.spend(4, 1), credit.spend(3, 300)), (Paid::First, Paid::First));
+        assert_eq!((credit.take_launches(3), credit.take_launches(4)), (0, 0));
+        assert_eq!(credit.submitted_ns(), 1_001);
+    }
 }

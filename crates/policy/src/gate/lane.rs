@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use divvy_abi::config::{GateLine, gate};
 
 use super::claim::Claims;
-use super::credit::{Credit, signed};
+use super::credit::{Credit, Paid, signed};
 use super::marks::{Probes, Ring};
 use super::{
     CHUNK_NS, DRAIN_PATIENCE_NS, HORIZON_NS, QUANTUM_NS, Terms, UNKNOWN_NS, WANT_EVERY_NS, World,
@@ -138,13 +138,16 @@ impl Lane {
         }
     }
 
-    /// Pays for a launch from the chunk in hand, and counts it; false when there is not enough, or
-    /// nothing or little is known of the launch.
+    /// Pays for a launch from the chunk in hand, and counts it; [`Paid::Not`] when there is not enough,
+    /// or nothing or little is known of the launch.
     ///
-    /// Cost: a look-up and two additions in a line of the calling thread's own.
+    /// Cost: a look-up and a change of a word in a line of the calling thread's own.
     #[inline]
-    pub fn take(&self, costs: &Costs, key: u64, stripe: usize) -> bool {
-        costs.firm(key).is_some_and(|cost_ns| self.credit.spend(stripe, signed(cost_ns)))
+    pub fn take(&self, costs: &Costs, key: u64, stripe: usize) -> Paid {
+        match costs.firm(key) {
+            Some(cost_ns) => self.credit.spend(stripe, signed(cost_ns)),
+            None => Paid::Not,
+        }
     }
 
     /// Estimate of all that was submitted, in nanoseconds, since the lane began.
@@ -152,7 +155,8 @@ impl Lane {
         self.credit.submitted_ns()
     }
 
-    /// The launches paid from a stripe's credit since this was asked last, or since [`Lane::admit`].
+    /// The launches paid from a stripe's credit since this was asked last, or since [`Lane::admit`], but
+    /// for a [`Paid::First`].
     pub fn take_launches(&self, stripe: usize) -> u64 {
         self.credit.take_launches(stripe)
     }

@@ -14,7 +14,9 @@ use card::Card;
 use divvy_abi::config::GateLine;
 use divvy_abi::meet::{self, PLACES, Place};
 use divvy_policy::cost::{self, Costs, Kind};
-use divvy_policy::gate::{Board, CHUNK_NS, EVENTS, Lane, Meeting, SHARED_CHUNK_NS, Terms, World};
+use divvy_policy::gate::{
+    Board, CHUNK_NS, EVENTS, Lane, Meeting, Paid, SHARED_CHUNK_NS, Terms, World,
+};
 use divvy_policy::pace::Clock;
 use host::Host;
 
@@ -180,7 +182,7 @@ impl Process<'_> {
         let key = cost::key(Kind::Kernel, [0x5555_0000, 1056, 256]);
         while self.host.now_ns.get() < end_ns {
             let length_ns = length_ns * (950 + self.host.random() % 100) / 1000;
-            if lane.take(&costs, key, 0) {
+            if lane.take(&costs, key, 0) != Paid::Not {
                 self.submit(length_ns);
             } else {
                 let ticket = lane.admit(self, &costs, key);

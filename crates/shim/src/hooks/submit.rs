@@ -18,7 +18,7 @@ use divvy_abi::config::gate;
 use divvy_driver_api::types::*;
 use divvy_page::{Share, Sleeper};
 use divvy_policy::cost::{self, Kind};
-use divvy_policy::gate::Ticket;
+use divvy_policy::gate::{Paid, Ticket};
 
 use super::capture::is_capturing;
 use super::charge::SUCCESS;
@@ -94,10 +94,18 @@ fn ask(stream: CUstream, per_thread: bool, key: u64) -> Option<Admitted> {
     {
         return None;
     }
-    if state != gate::CLOSED && !terms.paused && context.lane.take(&COSTS, key, stripe()) {
-        return None;
+    let paid = match state != gate::CLOSED && !terms.paused {
+        true => context.lane.take(&COSTS, key, stripe()),
+        false => Paid::Not,
+    };
+    match paid {
+        Paid::Next => None,
+        Paid::First => {
+            device.share()?.count_launches(1);
+            None
+        }
+        Paid::Not => admit(current, stream, per_thread, key),
     }
-    admit(current, stream, per_thread, key)
 }
 
 /// [`ask`] where the credit in hand does not pay, or the gate is closed.
