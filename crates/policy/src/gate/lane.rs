@@ -165,8 +165,7 @@ impl Lane {
     pub fn admit<W: World>(&self, world: &W, costs: &Costs, key: u64) -> Ticket {
         let mut drain = Drain::default();
         self.note_long(costs.get(key));
-        let room_ns;
-        let (now_ns, terms, line) = loop {
+        let (now_ns, terms, line, room_ns, submitted_ns) = loop {
             let now_ns = world.now_ns();
             let terms = world.terms();
             let line = world.line();
@@ -196,18 +195,21 @@ impl Lane {
             }
             let horizon_ns = horizon_ns(&line, now_ns);
             let next = costs.get(key);
-            if self.wait_for_horizon(world, now_ns, horizon_ns, next, &mut drain) {
+            // Once: all threads' stripes are read, and each of them misses its own once for that.
+            let submitted_ns = self.submitted_ns();
+            if self.wait_for_horizon(world, now_ns, submitted_ns, horizon_ns, next, &mut drain) {
                 continue;
             }
-            room_ns = horizon_ns.min(world.chunk_ns(now_ns));
-            break (now_ns, terms, line);
+            break (now_ns, terms, line, horizon_ns.min(world.chunk_ns(now_ns)), submitted_ns);
         };
         let known_ns = costs.get(key);
         let charged_ns = known_ns.unwrap_or(UNKNOWN_NS);
-        let submitted_ns = self.submitted_ns();
         let is_drained = submitted_ns <= self.done_ns.load(Relaxed) && self.ring.pending() == 0;
         // What was submitted since the last mark may still run.
         let all_marked = is_drained || submitted_ns <= self.marked_ns.load(Relaxed);
+        // What others have in hand is in advance already; who finds much there takes less.
+        let others_ns = self.credit.others_left_ns(world.stripe(), submitted_ns);
+        let room_ns = room_ns.saturating_sub(others_ns).max(room_ns / 4);
         self.draw(world, terms, &line, now_ns, charged_ns, room_ns);
         if known_ns.is_none() {
             self.unknown.fetch_add(1, Relaxed);
@@ -238,9 +240,6 @@ impl Lane {
     ) {
         let stripe = world.stripe();
         let left_ns = self.credit.left_ns(stripe);
-        // What others have in hand is in advance already; who finds much there takes less.
-        let others_ns = self.credit.all_left_ns().saturating_sub(left_ns);
-        let room_ns = room_ns.saturating_sub(others_ns).max(room_ns / 4);
         // Spread, so that chunks do not end at the same place of a loop each time.
         let spread_ns = CHUNK_NS / 2 + self.random() % CHUNK_NS;
         let chunk_ns = charged_ns.max(spread_ns.min(room_ns)).saturating_sub(left_ns);
@@ -312,12 +311,13 @@ impl Lane {
         &self,
         world: &W,
         now_ns: u64,
+        submitted_ns: u64,
         horizon_ns: u64,
         next_ns: Option<u64>,
         drain: &mut Drain,
     ) -> bool {
         let crowded = next_ns.is_none() && self.unknown.load(Relaxed) >= UNKNOWN_AT_ONCE;
-        let ahead_ns = self.in_flight_ns(now_ns);
+        let ahead_ns = self.in_flight_ns(now_ns, submitted_ns);
         // A short horizon is there for somebody who waits: the launch to come counts as well.
         let next_ns = if horizon_ns < SHORT_HORIZON_NS { next_ns.unwrap_or(0) } else { 0 };
         let fits = ahead_ns == 0 || ahead_ns.saturating_add(next_ns) <= horizon_ns;
@@ -402,12 +402,12 @@ impl Lane {
     }
 
     /// Work in flight: what the model says, bounded by what marks have shown.
-    fn in_flight_ns(&self, now_ns: u64) -> u64 {
-        let upper_ns = self.submitted_ns().saturating_sub(self.done_ns.load(Relaxed));
+    fn in_flight_ns(&self, now_ns: u64, submitted_ns: u64) -> u64 {
+        let upper_ns = submitted_ns.saturating_sub(self.done_ns.load(Relaxed));
         let model_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
         let lower_ns = match self.ring.oldest() {
             // The oldest mark has not completed: what came after it is in flight at least.
-            Some((_, mark)) => self.submitted_ns().saturating_sub(mark.submitted_ns),
+            Some((_, mark)) => submitted_ns.saturating_sub(mark.submitted_ns),
             None => 0,
         };
         model_ns.min(upper_ns).max(lower_ns.min(upper_ns))
@@ -416,7 +416,7 @@ impl Lane {
     /// Publishes how long the work in flight takes from now on, no more than was submitted; a moment
     /// longer where a mark shows that it takes longer than was expected.
     fn narrow<W: World>(&self, world: &W, now_ns: u64) {
-        let left_ns = match self.in_flight_ns(now_ns) {
+        let left_ns = match self.in_flight_ns(now_ns, self.submitted_ns()) {
             0 if self.ring.pending() != 0 => OVERDUE_NS,
             left_ns => left_ns,
         };

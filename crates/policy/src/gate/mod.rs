@@ -34,7 +34,7 @@ mod meet;
 
 pub use captures::{Captures, Undisturbed};
 pub use claim::NO_LIFE;
-pub use credit::Paid;
+pub use credit::{Paid, stripe_of};
 pub use lane::{Lane, Ticket};
 pub use marks::{EVENTS, Mark};
 pub use meet::{Board, Meeting};

@@ -19,7 +19,9 @@ use divvy_abi::config::{GateLine, gate};
 use divvy_driver_api::types::{CUcontext, CUevent, CUstream};
 use divvy_page::Share;
 use divvy_policy::cost::Costs;
-use divvy_policy::gate::{CHUNK_NS, EVENTS, Lane, NO_LIFE, SHARED_CHUNK_NS, Terms, World};
+use divvy_policy::gate::{
+    CHUNK_NS, EVENTS, Lane, NO_LIFE, SHARED_CHUNK_NS, Terms, World, stripe_of,
+};
 
 use super::device::{self, Device, Look};
 use crate::hooks::capture::{is_capturing, keep_out, relaxed};
@@ -200,9 +202,7 @@ fn current_id() -> u64 {
 #[inline(always)]
 pub(crate) fn stripe() -> usize {
     let here = 0_u8;
-    let stack = core::ptr::from_ref(&here).addr() >> 17;
-    // Fibonacci's hashing spreads what follows upon each other.
-    stack.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - 6)
+    stripe_of(core::ptr::from_ref(&here).addr())
 }
 
 /// Set in the word of a thread's own default stream, above what a handle has.
