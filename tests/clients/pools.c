@@ -1,11 +1,13 @@
 /* link: cuda */
 /* Threads that make, use and destroy pools of their own under one limit, while work of theirs runs, while
- * other threads are short of memory and have all pools trimmed, and while children are forked: at the end
- * nothing is charged that is not there, and all of the limit can be had. */
+ * other threads are short of memory and have all pools trimmed, while children are forked and streams are
+ * captured: at the end nothing is charged that is not there, and all of the limit can be had. And pools that
+ * are destroyed behind work whose context ends. */
 #include "scenario.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/wait.h>
 
 enum { MOST = 16, ROUNDS = 1200 };
@@ -15,6 +17,7 @@ static CUdevice device;
 static CUstream streams[MOST];
 static int threads;
 static atomic_int rounds_left, refusals;
+static atomic_bool is_over;
 
 static void CUDA_CB nap(void *microseconds)
 {
@@ -71,16 +74,42 @@ static void *makes_pools(void *number)
     return NULL;
 }
 
-static void play_threads(int count, int forks)
+/* Captures, one after the other, that no look at a pool by another thread may invalidate. */
+static void *captures(void *stream)
 {
-    pthread_t ids[MOST];
+    CUdeviceptr block;
+    OK(cuCtxSetCurrent(context));
+    OK(cuMemAlloc(&block, MIB));
+    int captured = 0;
+    for (; !atomic_load(&is_over); captured++) {
+        CUgraph graph;
+        CUdeviceptr node;
+        OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        for (int i = 0; i < 20; i++)
+            OK(cuMemsetD8Async(block, 1, 4 * KIB, stream));
+        OK(cuMemAllocAsync(&node, MIB, stream));
+        usleep(500);
+        OK(cuMemFreeAsync(node, stream));
+        OK(cuStreamEndCapture(stream, &graph));
+        OK(cuGraphDestroy(graph));
+    }
+    CHECK(captured > 0);
+    OK(cuMemFree(block));
+    return NULL;
+}
+
+static void play_threads(int count, int forks, int capturing)
+{
+    pthread_t ids[MOST], others[MOST];
     device = start();
     OK(cuCtxGetCurrent(&context));
     threads = count;
     atomic_store(&rounds_left, ROUNDS);
-    for (int i = 0; i < threads; i++)
+    for (int i = 0; i < threads + capturing; i++)
         OK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
     size_t before = used();
+    for (int i = 0; i < capturing; i++)
+        EQUAL(pthread_create(&others[i], NULL, captures, streams[threads + i]), 0);
     for (long i = 0; i < threads; i++)
         EQUAL(pthread_create(&ids[i], NULL, makes_pools, (void *)i), 0);
     for (int i = 0; i < forks; i++) {
@@ -96,6 +125,9 @@ static void play_threads(int count, int forks)
     }
     for (int i = 0; i < threads; i++)
         EQUAL(pthread_join(ids[i], NULL), 0);
+    atomic_store(&is_over, true);
+    for (int i = 0; i < capturing; i++)
+        EQUAL(pthread_join(others[i], NULL), 0);
     OK(cuCtxSynchronize());
     EQUAL(used(), before);
     CUdeviceptr rest;
@@ -105,22 +137,66 @@ static void play_threads(int count, int forks)
 
 static void of_one_thread(void)
 {
-    play_threads(1, 0);
+    play_threads(1, 0, 0);
 }
 
 static void of_eight_threads(void)
 {
-    play_threads(8, 0);
+    play_threads(8, 0, 0);
 }
 
 static void of_sixteen_threads(void)
 {
-    play_threads(16, 0);
+    play_threads(16, 0, 0);
 }
 
 static void of_eight_threads_beside_forks(void)
 {
-    play_threads(8, 10);
+    play_threads(8, 10, 0);
+}
+
+static void of_eight_threads_beside_captures(void)
+{
+    play_threads(8, 0, 2);
+}
+
+enum end { RESET, RELEASED, FREED_AND_RELEASED };
+
+/* The primary context ends while work of a pool runs that was destroyed. */
+static void of_contexts_that_end(void)
+{
+    CUmemPoolProps props = {
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+    };
+    device = start();
+    size_t before = used();
+    OK(cuDevicePrimaryCtxRelease(device));
+    for (int i = 0; i < 60; i++) {
+        enum end end = i % 3;
+        CUstream stream;
+        CUmemoryPool pool;
+        CUdeviceptr block, plain;
+        start();
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuMemPoolCreate(&pool, &props));
+        OK(cuLaunchHostFunc(stream, nap, (void *)(size_t)2000));
+        OK(cuMemAllocFromPoolAsync(&block, 64 * MIB, pool, stream));
+        if (end != FREED_AND_RELEASED)
+            OK(cuMemFreeAsync(block, stream));
+        OK(cuMemPoolDestroy(pool));
+        if (end == FREED_AND_RELEASED)
+            OK(cuMemFreeAsync(block, stream));
+        OK(end == RESET ? cuDevicePrimaryCtxReset(device) : cuDevicePrimaryCtxRelease(device));
+        start();
+        OK(cuMemAlloc(&plain, 200 * MIB));
+        OK(cuMemFree(plain));
+        OK(cuCtxSynchronize());
+        EQUAL(used(), before);
+        OK(cuDevicePrimaryCtxRelease(device));
+        if (end == RESET)
+            OK(cuDevicePrimaryCtxRelease(device));
+    }
 }
 
 int main(int count, char **arguments)
@@ -130,6 +206,8 @@ int main(int count, char **arguments)
         {"of_eight_threads", of_eight_threads},
         {"of_sixteen_threads", of_sixteen_threads},
         {"of_eight_threads_beside_forks", of_eight_threads_beside_forks},
+        {"of_eight_threads_beside_captures", of_eight_threads_beside_captures},
+        {"of_contexts_that_end", of_contexts_that_end},
         {NULL, NULL},
     };
     return play(scenarios, count, arguments);

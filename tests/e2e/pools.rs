@@ -32,5 +32,7 @@ mod made_and_destroyed {
         of_eight_threads,
         of_sixteen_threads,
         of_eight_threads_beside_forks,
+        of_eight_threads_beside_captures,
+        of_contexts_that_end,
     }
 }
