@@ -306,21 +306,54 @@ static void imported_pool_is_charged(void)
     OK(cuMemFree(block));
 }
 
-static void slack_serves_at_the_limit(void)
+static void slack_serves_near_the_limit(void)
 {
-    /* A pool that holds unused bytes may hand them out though the limit is reached. */
-    CUdeviceptr block, plain, again;
+    /* Whether a pool serves an allocation from what it holds unused is known only afterwards: so at the
+     * limit it is not asked to, and with room for one more piece of its own it is. */
+    CUdeviceptr block, plain, again, room;
     cuuint64_t keep = ~0ULL;
     CUmemoryPool pool = ready();
     OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
     OK(cuMemAllocAsync(&block, 8 * MIB, stream)); /* the pool reserves 32 MiB */
     OK(cuStreamSynchronize(stream));
+    OK(cuMemAlloc(&room, 32 * MIB));
     while (cuMemAlloc(&plain, 64 * MIB) == CUDA_SUCCESS)
         ;
     while (cuMemAlloc(&plain, 2 * MIB) == CUDA_SUCCESS)
         ;
+    EQUAL(cuMemAllocAsync(&again, 8 * MIB, stream), CUDA_ERROR_OUT_OF_MEMORY);
+    OK(cuMemFree(room));
+    size_t before = used();
     OK(cuMemAllocAsync(&again, 8 * MIB, stream));
+    EQUAL(used(), before);
+}
+
+enum { PIECES = 64 };
+
+static void slack_in_pieces_is_no_room(void)
+{
+    /* Half of what fills the limit is freed, each second piece: there is as much as is asked for, but
+     * nowhere in one piece, and no pool may grow for it. */
+    CUdeviceptr blocks[PIECES], large;
+    cuuint64_t keep = ~0ULL, most = 0;
+    CUmemoryPool pool = ready();
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    int count = 0;
+    while (count < PIECES && cuMemAllocAsync(&blocks[count], 20 * MIB, stream) == CUDA_SUCCESS)
+        count++;
+    size_t room = wanted_limit() - used();
+    for (int i = 0; i < count; i += 2)
+        OK(cuMemFreeAsync(blocks[i], stream));
+    OK(cuStreamSynchronize(stream));
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &most));
+    while (cuMemAllocAsync(&large, 31 * MIB, stream) == CUDA_SUCCESS)
+        ;
+    OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &most));
+    OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &keep));
+    printf("note %d pieces, %zu MiB left, the pool held %zu MiB at most, %zu now\n", count, room / MIB,
+           (size_t)most / MIB, (size_t)keep / MIB);
     CHECK(used() <= wanted_limit());
+    EQUAL(most, keep);
 }
 
 static void idle_pools_give_way(void)
@@ -371,7 +404,8 @@ int main(int count, char **arguments)
         {"per_thread_by_proc_address", per_thread_by_proc_address},
         {"host_pool_is_free", host_pool_is_free},
         {"imported_pool_is_charged", imported_pool_is_charged},
-        {"slack_serves_at_the_limit", slack_serves_at_the_limit},
+        {"slack_serves_near_the_limit", slack_serves_near_the_limit},
+        {"slack_in_pieces_is_no_room", slack_in_pieces_is_no_room},
         {"idle_pools_give_way", idle_pools_give_way},
         {"capture_takes_nothing", capture_takes_nothing},
         {NULL, NULL},

@@ -160,6 +160,57 @@ static void of_eight_threads_beside_captures(void)
     play_threads(8, 0, 2);
 }
 
+enum { LIVE = 24 };
+
+/* Blocks of all lengths, in no order, from the device's own pool. */
+static void *fills_one_pool(void *number)
+{
+    int thread = (int)(size_t)number;
+    unsigned seed = (unsigned)thread * 104729 + 1;
+    CUdeviceptr blocks[LIVE] = {0};
+    OK(cuCtxSetCurrent(context));
+    while (atomic_fetch_sub(&rounds_left, 1) > 0) {
+        CUdeviceptr *block = &blocks[rand_r(&seed) % LIVE];
+        if (*block) {
+            OK(cuMemFreeAsync(*block, streams[thread]));
+            *block = 0;
+        } else if (cuMemAllocAsync(block, (1 + rand_r(&seed) % 40) * MIB, streams[thread]) !=
+                   CUDA_SUCCESS) {
+            *block = 0;
+            atomic_fetch_add(&refusals, 1);
+        }
+    }
+    for (int i = 0; i < LIVE; i++)
+        if (blocks[i])
+            OK(cuMemFreeAsync(blocks[i], streams[thread]));
+    OK(cuStreamSynchronize(streams[thread]));
+    return NULL;
+}
+
+/* What the driver says that the pool has held at most is no more than the limit leaves. */
+static void of_four_threads_at_one_pool(void)
+{
+    enum { FOUR = 4 };
+    pthread_t ids[FOUR];
+    CUmemoryPool pool;
+    cuuint64_t most = 0;
+    device = start();
+    OK(cuCtxGetCurrent(&context));
+    OK(cuDeviceGetDefaultMemPool(&pool, device));
+    for (int i = 0; i < FOUR; i++)
+        OK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+    size_t before = used();
+    atomic_store(&rounds_left, 20 * ROUNDS);
+    for (long i = 0; i < FOUR; i++)
+        EQUAL(pthread_create(&ids[i], NULL, fills_one_pool, (void *)i), 0);
+    for (int i = 0; i < FOUR; i++)
+        EQUAL(pthread_join(ids[i], NULL), 0);
+    OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &most));
+    printf("note %d refused, the pool held %zu MiB at most\n", atomic_load(&refusals),
+           (size_t)most / MIB);
+    CHECK(before + most <= wanted_limit());
+}
+
 enum end { RESET, RELEASED, FREED_AND_RELEASED };
 
 /* The primary context ends while work of a pool runs that was destroyed. */
@@ -207,6 +258,7 @@ int main(int count, char **arguments)
         {"of_sixteen_threads", of_sixteen_threads},
         {"of_eight_threads_beside_forks", of_eight_threads_beside_forks},
         {"of_eight_threads_beside_captures", of_eight_threads_beside_captures},
+        {"of_four_threads_at_one_pool", of_four_threads_at_one_pool},
         {"of_contexts_that_end", of_contexts_that_end},
         {NULL, NULL},
     };

@@ -18,7 +18,8 @@ scenarios! { "pool", 4 * GIB;
     per_thread_by_proc_address,
     host_pool_is_free,
     imported_pool_is_charged,
-    slack_serves_at_the_limit,
+    slack_serves_near_the_limit,
+    slack_in_pieces_is_no_room,
     idle_pools_give_way,
     capture_takes_nothing,
 }
@@ -33,6 +34,7 @@ mod made_and_destroyed {
         of_sixteen_threads,
         of_eight_threads_beside_forks,
         of_eight_threads_beside_captures,
+        of_four_threads_at_one_pool,
         of_contexts_that_end,
     }
 }

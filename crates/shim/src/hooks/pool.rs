@@ -1,8 +1,8 @@
 //! Stream-ordered memory: charged by what the pools reserve (see [`super::reserve`]).
 //!
-//! An allocation asks for the largest growth of its pool, calls, and settles. At the limit it may
-//! still be served from what its pool holds unused; and before anything is refused, unused memory of
-//! all pools and graphs goes back to the driver. While its stream is being captured an allocation is
+//! An allocation asks for the largest growth of its pool, calls, and settles: whether the driver serves it
+//! from what the pool holds unused or reserves more is known only afterwards. Before anything is refused,
+//! unused memory of all pools and graphs goes back to the driver. While its stream is being captured an allocation is
 //! a graph node and takes nothing. What was freed goes back to the card when the program
 //! synchronises, which is why those calls are watched once something was freed.
 //!
@@ -27,7 +27,7 @@ use super::graph;
 use super::memory;
 use super::reserve::{self, Growth, Reserve};
 use super::submit::{self, Waited};
-use crate::sys::{In, Opaque, Out, driver, layout, real};
+use crate::sys::{In, Opaque, Out, clock, driver, layout, real};
 use crate::tenant::device::Device;
 
 /// Whether pools have been freed into, or told to keep less, since they were last settled.
@@ -65,30 +65,43 @@ fn device_of(stream: CUstream, per_thread: bool) -> Next<&'static Device> {
     }
 }
 
-/// Asks for what an allocation of `bytes` may add to the pool.
-fn prepare(device: &'static Device, reserve: Reserve, bytes: u64) -> Result<Growth, CUresult> {
+/// Longest wait for work that keeps memory of a pool.
+const PATIENCE_NS: u64 = 1_000_000_000;
+const LOOK_NS: u64 = 50_000;
+
+/// Waits until the stream's work has ended, or for as long as is worth it: what was freed behind it is
+/// there for nobody before.
+#[inline(never)]
+fn wait_for(stream: CUstream, per_thread: bool) {
+    let give_up_ns = clock::now_ns().saturating_add(PATIENCE_NS);
+    relaxed(|| {
+        while !driver::stream_is_done(stream, per_thread) && clock::now_ns() < give_up_ns {
+            clock::sleep_until(clock::now_ns().saturating_add(LOOK_NS));
+        }
+    });
+}
+
+/// Asks for what an allocation of `bytes` may add to the pool, whether or not the pool has as much that is
+/// unused: that may lie in pieces, or be another thread's by then.
+fn prepare(
+    device: &'static Device,
+    reserve: Reserve,
+    bytes: u64,
+    wait: impl FnOnce(),
+) -> Result<Growth, CUresult> {
     let steps = charge::pool_reserve(bytes);
-    if let Ok(held) = device.ask(steps, Kind::Pool) {
-        return Ok(reserve.expect(device, held));
+    let mut asked = ask_quietly(device, steps, Kind::Pool);
+    if asked.is_err() && reserve.charged_bytes() != 0 {
+        wait();
+        asked = ask_quietly(device, steps, Kind::Pool);
     }
-    // At the limit: the pool may have what is needed.
-    let _ = reserve.settle(device, Growth::NONE);
-    let likely_growth = |reserve: Reserve| {
-        let charged = reserve.charged_bytes();
-        reserve.used_bytes().map_or(steps, |used| {
-            charge::pool_reserve(used.saturating_add(bytes)).saturating_sub(charged)
-        })
-    };
-    let growth = likely_growth(reserve);
-    if growth == 0 {
-        return Ok(Growth::NONE);
+    match asked {
+        Ok(held) => Ok(reserve.expect(device, held)),
+        Err(refusal) => {
+            device.tell(steps, Kind::Pool, refusal);
+            Err(OUT_OF_MEMORY)
+        }
     }
-    ask_quietly(device, growth, Kind::Pool).map(|held| reserve.expect(device, held)).map_err(
-        |refusal| {
-            device.tell(growth, Kind::Pool, refusal);
-            OUT_OF_MEMORY
-        },
-    )
 }
 
 /// What an allocation may add, asked for before the driver is called.
@@ -135,7 +148,7 @@ fn ask(
         Some(Next::Count(owner)) => owner,
         _ => owner_of(pool).unwrap_or(device),
     };
-    let growth = prepare(device, reserve, bytes)?;
+    let growth = prepare(device, reserve, bytes, || wait_for(stream, per_thread))?;
     Ok(Some(Asked { device, pool, growth }))
 }
 

@@ -98,6 +98,8 @@ fn end(ordinal: CUdevice, retiring: Retiring) {
     {
         forget(context, Record::unpack(words));
         forget_views(|record| record.ordinal == ordinal);
+        // What the device's own pool and its graphs kept went with it.
+        super::pool::settle_all(device);
     }
 }
 

@@ -136,20 +136,6 @@ impl Reserve {
         .ok()
     }
 
-    /// What of it is in use, in bytes.
-    pub(crate) fn used_bytes(self) -> Option<u64> {
-        match self {
-            Self::Pool(pool) => relaxed(|| {
-                driver::pool_u64(pool, CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
-            }),
-            Self::Graphs(ordinal) => driver::graph_mem_u64(
-                ordinal,
-                CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT,
-            ),
-        }
-        .ok()
-    }
-
     /// Changes what is known; a pool that was destroyed meanwhile stays forgotten.
     fn change(self, mut change: impl FnMut(Record) -> Record) {
         let _ =

@@ -83,6 +83,13 @@ pub(crate) fn stream_capturing(stream: CUstream, per_thread: bool) -> Result<boo
     Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
 }
 
+/// Whether all work of a stream has ended. It breaks a capture that watches the calling thread.
+pub(crate) fn stream_is_done(stream: CUstream, per_thread: bool) -> bool {
+    let asked =
+        if per_thread { ask!(cuStreamQuery_ptsz(stream)) } else { ask!(cuStreamQuery(stream)) };
+    asked != Err(CUresult::CUDA_ERROR_NOT_READY)
+}
+
 /// An attribute of a function.
 pub(crate) fn func_attribute(
     function: CUfunction,
