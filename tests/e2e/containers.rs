@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Finished, GIB, MIB, Machine, Running, client, finish, stage};
+use crate::harness::{Finished, GIB, MIB, Machine, Running, client, finish, stage, until};
 use crate::hostile::{can_unshare, is_root};
 use crate::life::wait_for;
 
@@ -156,14 +156,24 @@ fn kills_in_containers_leave_nothing() {
     let machine = shared_machine(4 * GIB);
     let keeper = keeper(&machine);
     for _ in 0..5 {
-        let both: Vec<Running> = [(1, 1001), (2, 1002)]
+        let mut both: Vec<Running> = [(1, 1001), (2, 1002)]
             .into_iter()
             .map(|(number, uid)| {
                 let mut command = inside(&machine, number, uid, "under", "stay");
                 Running::start(command.env("STAY_BYTES", GIB.to_string()))
             })
             .collect();
-        wait_for(&machine, KEEPER_BYTES + 2 * (GIB + 518 * MIB));
+        let bytes = KEEPER_BYTES + 2 * (GIB + 518 * MIB);
+        let is_there = || machine.card_used_bytes() >= bytes;
+        let mut has_ended = || both.iter_mut().any(Running::ended);
+        until("both hold a block, or one has ended", || is_there() || has_ended());
+        if !is_there() {
+            both.iter_mut().for_each(Running::kill_with_children);
+            panic!(
+                "one has ended: {}",
+                both.into_iter().map(|one| one.finish().to_string()).collect::<String>()
+            );
+        }
         both.into_iter().for_each(end);
         let after = finish(&mut inside(&machine, 2, 1002, "life", "nothing_but_a_context"));
         passed(&after, "after both were killed");

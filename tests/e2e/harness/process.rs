@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::trial::until;
+
 /// How long any one process may take before it counts as hung: a benchmark takes some ten seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -78,14 +80,17 @@ impl Running {
         let _ = self.child.kill();
     }
 
-    /// Ends it and its children: what `unshare` started, which outlives it under another user.
+    /// Ends it and its children: what `unshare` started, which outlives it under another user. They are gone
+    /// when this returns: a process that was killed holds what it has until it has had a processor for its end.
     pub(crate) fn kill_with_children(&mut self) {
         let pid = self.pid();
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        for child in children.unwrap_or_default().split_whitespace() {
+        let children = children.unwrap_or_default();
+        for child in children.split_whitespace() {
             let _ = Command::new("kill").args(["-KILL", child]).status();
         }
         self.kill();
+        until("the children have ended", || !children.split_whitespace().any(lives));
     }
 
     /// Whether it has ended.
@@ -111,6 +116,13 @@ impl Running {
         let took = self.since.elapsed();
         Finished { status, out: self.out.text(), err: self.err.text(), took, hung, what: self.what }
     }
+}
+
+/// Whether a process has not ended, or not given back all it had.
+fn lives(pid: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
 }
 
 /// Runs `command` to its end.
