@@ -69,8 +69,7 @@ fn device_of(stream: CUstream, per_thread: bool) -> Next<&'static Device> {
 const PATIENCE_NS: u64 = 1_000_000_000;
 const LOOK_NS: u64 = 50_000;
 
-/// Waits until the stream's work has ended, or for as long as is worth it: what was freed behind it is
-/// there for nobody before.
+/// Waits until the stream's work has ended, behind which memory was freed, or for as long as is worth it.
 #[inline(never)]
 fn wait_for(stream: CUstream, per_thread: bool) {
     let give_up_ns = clock::now_ns().saturating_add(PATIENCE_NS);
@@ -81,8 +80,7 @@ fn wait_for(stream: CUstream, per_thread: bool) {
     });
 }
 
-/// Asks for what an allocation of `bytes` may add to the pool, whether or not the pool has as much that is
-/// unused: that may lie in pieces, or be another thread's by then.
+/// Asks for what an allocation of `bytes` may add, whatever the pool has unused: that may lie in pieces.
 fn prepare(
     device: &'static Device,
     reserve: Reserve,

@@ -223,12 +223,14 @@ impl Reserve {
                 settled = true;
                 let provisional = record.provisional_granules.saturating_sub(done);
                 let needed = match reserved {
-                    Some(bytes) => bytes.div_ceil(GRANULE_BYTES),
-                    None => record.charged_granules.saturating_add(record.provisional_granules),
+                    Some(bytes) if record.epoch == before.epoch => bytes.div_ceil(GRANULE_BYTES),
+                    // What was read is of another time.
+                    _ => record.charged_granules.saturating_add(record.provisional_granules),
                 };
-                let charged = needed.saturating_sub(provisional);
-                let sum = charged.saturating_add(provisional);
                 let old_sum = record.charged_granules.saturating_add(record.provisional_granules);
+                // What others have asked for may be in the reading, or come after it: it stays charged.
+                let sum = needed.saturating_add(provisional).min(old_sum).max(needed);
+                let charged = sum.saturating_sub(provisional);
                 grown = sum.saturating_sub(old_sum);
                 shrunk = old_sum.saturating_sub(sum);
                 let next = Record {
@@ -236,7 +238,7 @@ impl Reserve {
                     provisional_granules: provisional,
                     ..record
                 };
-                Some(next.pack())
+                Some(next.changed().pack())
             });
             if !settled {
                 continue;
