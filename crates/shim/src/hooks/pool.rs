@@ -1,8 +1,8 @@
 //! Stream-ordered memory: charged by what the pools reserve (see [`super::reserve`]).
 //!
-//! An allocation asks for the largest growth of its pool, calls, and settles: whether the driver serves it
-//! from what the pool holds unused or reserves more is known only afterwards. Before anything is refused,
-//! unused memory of all pools and graphs goes back to the driver. While its stream is being captured an allocation is
+//! An allocation asks for the largest growth of its pool, calls, and settles: whether the driver serves
+//! it from what the pool holds unused or reserves more is known only afterwards. Before anything is
+//! refused, unused memory of all pools and graphs goes back to the driver. Captured, an allocation is
 //! a graph node and takes nothing. What was freed goes back to the card when the program
 //! synchronises, which is why those calls are watched once something was freed.
 //!
@@ -68,7 +68,6 @@ fn device_of(stream: CUstream, per_thread: bool) -> Next<&'static Device> {
 /// Longest wait for work that keeps memory of a pool.
 const PATIENCE_NS: u64 = 1_000_000_000;
 const LOOK_NS: u64 = 50_000;
-
 /// Waits until the stream's work has ended, behind which memory was freed, or for as long as is worth it.
 #[inline(never)]
 fn wait_for(stream: CUstream, per_thread: bool) {
@@ -85,12 +84,13 @@ fn prepare(
     device: &'static Device,
     reserve: Reserve,
     bytes: u64,
-    wait: impl FnOnce(),
+    stream: CUstream,
+    per_thread: bool,
 ) -> Result<Growth, CUresult> {
     let steps = charge::pool_reserve(bytes);
     let mut asked = ask_quietly(device, steps, Kind::Pool);
     if asked.is_err() && reserve.charged_bytes() != 0 {
-        wait();
+        wait_for(stream, per_thread);
         asked = ask_quietly(device, steps, Kind::Pool);
     }
     match asked {
@@ -146,7 +146,7 @@ fn ask(
         Some(Next::Count(owner)) => owner,
         _ => owner_of(pool).unwrap_or(device),
     };
-    let growth = prepare(device, reserve, bytes, || wait_for(stream, per_thread))?;
+    let growth = prepare(device, reserve, bytes, stream, per_thread)?;
     Ok(Some(Asked { device, pool, growth }))
 }
 

@@ -222,12 +222,12 @@ impl Reserve {
                 }
                 settled = true;
                 let provisional = record.provisional_granules.saturating_sub(done);
+                let old_sum = record.charged_granules.saturating_add(record.provisional_granules);
                 let needed = match reserved {
                     Some(bytes) if record.epoch == before.epoch => bytes.div_ceil(GRANULE_BYTES),
                     // What was read is of another time.
-                    _ => record.charged_granules.saturating_add(record.provisional_granules),
+                    _ => old_sum,
                 };
-                let old_sum = record.charged_granules.saturating_add(record.provisional_granules);
                 // What others have asked for may be in the reading, or come after it: it stays charged.
                 let sum = needed.saturating_add(provisional).min(old_sum).max(needed);
                 let charged = sum.saturating_sub(provisional);
