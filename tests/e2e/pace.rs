@@ -51,7 +51,10 @@ fn running(machine: &Machine, scenario: &str) -> Talk {
 
 /// What the client has done, and when, on its own clock.
 fn progress(client: &Talk) -> (u64, u64) {
-    let line = client.line();
+    read(&client.line())
+}
+
+fn read(line: &str) -> (u64, u64) {
     let mut words = line.split(' ').map(|word| word.parse().expect("a number"));
     (words.next().expect("a count"), words.next().expect("a time"))
 }
@@ -101,7 +104,8 @@ struct Share {
 /// The client's share from now on, once it has settled, window by window; whoever of `pids` is starved, it
 /// is the client's loss.
 fn shares(client: &Client, pids: &[u32]) -> Vec<Share> {
-    let (_, now_ns) = progress(&client.talk);
+    // What it has said while another started is of a time in which it was alone.
+    let (_, now_ns) = read(&client.talk.newest_line());
     let mut from = progress_after(&client.talk, now_ns, SETTLING);
     let window = |_| {
         let host = Host::watch(pids);

@@ -58,6 +58,11 @@ impl Talk {
         self.lines.recv_timeout(time).ok()
     }
 
+    /// The newest line it has printed, waited for if there is none that nobody has read.
+    pub(crate) fn newest_line(&self) -> String {
+        self.lines.try_iter().last().unwrap_or_else(|| self.line())
+    }
+
     /// The next line.
     pub(crate) fn line(&self) -> String {
         self.line_within(PATIENCE).unwrap_or_else(|| panic!("{}: no further line", self.what))
