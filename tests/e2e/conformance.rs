@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use crate::harness::{Machine, build_program, finish, root};
 
-const PARTS: [&str; 10] = [
-    "topics", "memory", "contexts", "vmm", "pools", "streams", "code", "trouble", "edges",
-    "threads",
+const PARTS: [&str; 11] = [
+    "topics", "memory", "contexts", "vmm", "pools", "streams", "code", "graphs", "trouble",
+    "edges", "threads",
 ];
 
 /// The lines of each part of a transcript, in order.

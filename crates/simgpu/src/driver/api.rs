@@ -124,17 +124,18 @@ pub use super::graph_node::{
     cuGraphAddBatchMemOpNode, cuGraphAddChildGraphNode, cuGraphAddEmptyNode,
     cuGraphAddEventRecordNode, cuGraphAddEventWaitNode, cuGraphAddHostNode, cuGraphAddKernelNode,
     cuGraphAddKernelNode_v2, cuGraphAddMemAllocNode, cuGraphAddMemFreeNode, cuGraphAddMemcpyNode,
-    cuGraphAddMemsetNode, cuGraphAddNode, cuGraphAddNode_v2, cuGraphChildGraphNodeGetGraph,
-    cuGraphHostNodeGetParams, cuGraphHostNodeSetParams, cuGraphKernelNodeGetParams,
-    cuGraphKernelNodeGetParams_v2, cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams_v2,
-    cuGraphMemcpyNodeSetParams, cuGraphMemsetNodeGetParams, cuGraphMemsetNodeSetParams,
+    cuGraphAddMemsetNode, cuGraphAddNode, cuGraphAddNode_v2, cuGraphHostNodeGetParams,
+    cuGraphHostNodeSetParams, cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams_v2,
+    cuGraphKernelNodeSetParams, cuGraphKernelNodeSetParams_v2, cuGraphMemcpyNodeSetParams,
+    cuGraphMemsetNodeGetParams, cuGraphMemsetNodeSetParams,
 };
 pub use super::graph_query::{
-    cuGraphAddDependencies, cuGraphAddDependencies_v2, cuGraphDebugDotPrint, cuGraphDestroyNode,
-    cuGraphGetEdges, cuGraphGetEdges_v2, cuGraphGetNodes, cuGraphGetRootNodes,
-    cuGraphMemAllocNodeGetParams, cuGraphMemFreeNodeGetParams, cuGraphNodeGetDependencies,
-    cuGraphNodeGetDependencies_v2, cuGraphNodeGetDependentNodes, cuGraphNodeGetDependentNodes_v2,
-    cuGraphNodeGetType, cuGraphRemoveDependencies, cuGraphRemoveDependencies_v2,
+    cuGraphAddDependencies, cuGraphAddDependencies_v2, cuGraphChildGraphNodeGetGraph,
+    cuGraphDebugDotPrint, cuGraphDestroyNode, cuGraphGetEdges, cuGraphGetEdges_v2, cuGraphGetNodes,
+    cuGraphGetRootNodes, cuGraphMemAllocNodeGetParams, cuGraphMemFreeNodeGetParams,
+    cuGraphNodeGetDependencies, cuGraphNodeGetDependencies_v2, cuGraphNodeGetDependentNodes,
+    cuGraphNodeGetDependentNodes_v2, cuGraphNodeGetType, cuGraphRemoveDependencies,
+    cuGraphRemoveDependencies_v2,
 };
 pub use super::green::{
     cuCtxFromGreenCtx, cuCtxGetDevResource, cuDevResourceGenerateDesc, cuDevSmResourceSplitByCount,

@@ -169,8 +169,9 @@ pub(crate) fn record_allocation(
     device: i32,
     bytes: u64,
 ) -> Answer<u64> {
-    of_stream(state, stream)?;
-    let address = super::graph::reserve_allocation(state, bytes)?;
+    let (graph, after) = (of_stream(state, stream)?.graph, dependencies(state, stream)?);
+    let spot = super::graph::Spot { graph, after: &after };
+    let address = super::graph_memory::place(state, spot, device, bytes)?;
     append(state, stream, NodeKind::Allocate { device, bytes, address })?;
     Ok(address)
 }

@@ -134,6 +134,7 @@ pub(crate) fn end(driver: &'static Driver, key: u64) -> Answer {
     let mut gone = forget_contents(&mut state, key);
     if origin == Origin::Primary {
         super::pool::reset_device(&mut state, device);
+        super::graph_memory::reset_device(&mut state, device);
         gone.extend(super::green::reset_device(&mut state, device));
     } else {
         state.contexts.recycle(key)?;

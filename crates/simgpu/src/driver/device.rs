@@ -10,6 +10,7 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::context::{Context, Origin};
 use super::error::*;
+use super::graph_memory::GraphMemory;
 use super::machine::{DeviceInfo, Local, Machine};
 use super::pool::Pool;
 use super::state::{State, begin_free, driver, start};
@@ -35,7 +36,7 @@ pub(crate) struct Device {
     pub(crate) default_pool: u64,
     pub(crate) pool: u64,
     /// Memory behind graphs' allocation nodes, a pool of its own.
-    pub(crate) graph_pool: u64,
+    pub(crate) graphs: GraphMemory,
 }
 
 /// Values of the attributes 1, 2, …, as an H200 under driver 580 gives them.
@@ -220,11 +221,6 @@ pub(crate) fn add_device(state: &mut State, index: usize, machine_index: usize, 
     let ordinal = i32::try_from(index).unwrap_or(i32::MAX);
     let primary = state.contexts.insert(Context::new(ordinal, Origin::Primary));
     let default_pool = state.pools.insert(Pool::new(ordinal, u64::MAX, true));
-    let graph_pool = state.pools.insert(Pool::new(ordinal, u64::MAX, true));
-    if let Ok(pool) = state.pools.get_mut(graph_pool) {
-        // Graph memory stays reserved until it is trimmed.
-        pool.release_threshold = u64::MAX;
-    }
     state.devices.push(Device {
         info,
         machine_index,
@@ -233,7 +229,7 @@ pub(crate) fn add_device(state: &mut State, index: usize, machine_index: usize, 
         retained: 0,
         default_pool,
         pool: default_pool,
-        graph_pool,
+        graphs: GraphMemory::default(),
     });
 }
 

@@ -13,8 +13,8 @@ use super::call::Call;
 use super::capture;
 use super::error::*;
 use super::graph::{Exec, NodeKind, clone_graph, destroy_graph, in_order};
+use super::graph_memory;
 use super::graph_node::{host, kernel_v1, kernel_v2, memcpy, memset};
-use super::pool;
 use super::state::{Driver, State, begin_free};
 use super::stream::{enqueue, resolved};
 use super::task::Task;
@@ -48,7 +48,8 @@ fn instantiate(out: Out<CUgraphExec>, graph: CUgraph, flags: u64) -> Answer<u64>
         return Err(NOT_SUPPORTED);
     }
     let graph = graph.key();
-    let key = state.execs.insert(Exec { graph, graph_nodes, disabled: Vec::new(), flags });
+    let memory = graph_memory::mappings(&state.graphs.get(graph)?.memory);
+    let key = state.execs.insert(Exec { graph, graph_nodes, memory, disabled: Vec::new(), flags });
     out.put(CUgraphExec::from_key(key))?;
     Ok(key)
 }
@@ -127,22 +128,6 @@ pub fn cuGraphExecGetFlags(_: Call, exec: CUgraphExec, flags: Out<cuuint64_t>) -
     flags.put(state.execs.of(exec)?.flags)
 }
 
-/// Takes the memory of the allocation nodes; all or nothing.
-fn take_memory(driver: &Driver, state: &mut State, nodes: &[(u64, NodeKind)]) -> Answer<Vec<u64>> {
-    let mut taken: Vec<u64> = Vec::new();
-    for (_, kind) in nodes {
-        let NodeKind::Allocate { device, bytes, address } = kind else { continue };
-        if let Err(error) = pool::allocate_at(driver, state, *device, *address, *bytes) {
-            for address in taken {
-                pool::free_at(state, address, None)?;
-            }
-            return Err(error);
-        }
-        taken.push(*address);
-    }
-    Ok(taken)
-}
-
 /// Local memory of the graph's kernels.
 fn reserve_local(
     driver: &Driver,
@@ -172,43 +157,60 @@ pub fn cuGraphLaunch(call: Call, exec: CUgraphExec, stream: CUstream) -> Answer 
         let tasks = tasks(&nodes, &disabled);
         return capture::record(&mut state, key, Task::Series(Arc::new(tasks))).map(|_| ());
     }
-    for (_, kind) in &nodes {
-        let NodeKind::Allocate { address, .. } = kind else { continue };
+    let ends = ends(&nodes);
+    for (_, address, _) in &ends.left {
         if state.space.at(*address).is_none() {
             continue;
         }
-        // The last run, or a free behind it, may still be under way.
+        // A free behind the last run may still be under way.
         let submitted = state.streams.get(key)?.submitted;
         state = super::stream::wait_for(driver, state, (key, submitted));
         if state.space.at(*address).is_some() {
-            if flags & AUTO_FREE_ON_LAUNCH == 0 && !frees(&nodes).contains(address) {
+            if flags & AUTO_FREE_ON_LAUNCH == 0 {
                 return Err(INVALID_VALUE);
             }
-            pool::free_at(&mut state, *address, None)?;
+            graph_memory::free(&mut state, *address)?;
         }
     }
     reserve_local(driver, &mut state, context, &nodes)?;
-    let taken = take_memory(driver, &mut state, &nodes)?;
-    let work = Task::Series(Arc::new(tasks(&nodes, &disabled)));
-    if let Err(error) = enqueue(driver, &mut state, key, work) {
-        for address in taken {
-            pool::free_at(&mut state, address, None)?;
-        }
-        return Err(error);
+    graph_memory::attach(driver, &mut state, exec.key(), key)?;
+    enqueue(driver, &mut state, key, Task::Series(Arc::new(tasks(&nodes, &disabled))))?;
+    graph_memory::occupy(&mut state, exec.key(), key)?;
+    for (device, address, bytes) in ends.left {
+        graph_memory::hold(&mut state, exec.key(), device, address, bytes)?;
     }
-    let freed = frees(&nodes);
-    if freed.is_empty() {
+    if ends.freed.is_empty() {
         return Ok(());
     }
-    enqueue(driver, &mut state, key, Task::Release(Arc::new(freed)))
+    enqueue(driver, &mut state, key, Task::Release(Arc::new(ends.freed)))
 }
 
-fn frees(nodes: &[(u64, NodeKind)]) -> Vec<u64> {
-    let freed = |kind: &NodeKind| match kind {
-        NodeKind::Free { address } => Some(*address),
-        _ => None,
-    };
-    nodes.iter().filter_map(|(_, kind)| freed(kind)).collect()
+/// What a graph's nodes leave behind.
+#[derive(Default)]
+struct Ends {
+    /// Its own that it does not free: device, address and bytes.
+    left: Vec<(i32, u64, u64)>,
+    /// Others' that it frees.
+    freed: Vec<u64>,
+}
+
+fn ends(nodes: &[(u64, NodeKind)]) -> Ends {
+    let mut ends = Ends::default();
+    for (_, kind) in nodes {
+        match kind {
+            NodeKind::Allocate { device, bytes, address } => {
+                ends.left.push((*device, *address, *bytes));
+            }
+            NodeKind::Free { address } => {
+                match ends.left.iter().position(|(_, left, _)| left == address) {
+                    Some(index) => drop(ends.left.swap_remove(index)),
+                    None => ends.freed.push(*address),
+                }
+            }
+            _ => {}
+        }
+    }
+    ends
 }
 
 fn tasks(nodes: &[(u64, NodeKind)], disabled: &[u64]) -> Vec<Task> {
@@ -225,19 +227,9 @@ pub fn cuGraphUpload(call: Call, exec: CUgraphExec, stream: CUstream) -> Answer 
         capture::invalidate_stream(&mut state, key);
         return Err(CAPTURE_UNSUPPORTED);
     }
-    let nodes = state.execs.of(exec)?.graph_nodes.clone();
-    let in_use = nodes.iter().any(|(_, kind)| match kind {
-        NodeKind::Allocate { address, .. } => state.space.at(*address).is_some(),
-        _ => false,
-    });
-    if in_use {
-        return Ok(());
-    }
-    // Taken and put back, the memory stays reserved for the launch.
-    for address in take_memory(driver, &mut state, &nodes)? {
-        pool::free_at(&mut state, address, None)?;
-    }
-    enqueue(driver, &mut state, key, Task::Empty)
+    graph_memory::attach(driver, &mut state, exec.key(), key)?;
+    enqueue(driver, &mut state, key, Task::Empty)?;
+    graph_memory::occupy(&mut state, exec.key(), key)
 }
 
 // ---- changing an executable ----

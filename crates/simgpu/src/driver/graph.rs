@@ -10,7 +10,7 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::error::*;
-use super::space::{GRANULE_BYTES, round_up};
+use super::graph_memory::{self, Arena, Mapping};
 use super::state::{State, begin_free};
 use super::task::Task;
 use crate::sys::driver::{Address, Answer, Handle, Out, call_host};
@@ -34,10 +34,19 @@ pub(crate) struct Node {
     pub(crate) original: u64,
 }
 
+/// Where in which graph a node is to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot<'a> {
+    pub(crate) graph: u64,
+    pub(crate) after: &'a [u64],
+}
+
 /// A graph.
 #[derive(Default)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<u64>,
+    /// Addresses of its allocation nodes.
+    pub(crate) memory: Vec<Arena>,
     /// Child graphs belong to their nodes.
     is_child: bool,
     user_objects: Vec<(u64, u32)>,
@@ -47,6 +56,7 @@ pub(crate) struct Graph {
 pub(crate) struct Exec {
     pub(crate) graph: u64,
     pub(crate) graph_nodes: Vec<(u64, NodeKind)>,
+    pub(crate) memory: Vec<Mapping>,
     pub(crate) disabled: Vec<u64>,
     pub(crate) flags: u64,
 }
@@ -71,20 +81,16 @@ pub(crate) fn add_node(
             return Err(INVALID_VALUE);
         }
     }
+    let freed = match kind {
+        NodeKind::Free { address } => Some(address),
+        _ => None,
+    };
     let node = state.nodes.insert(Node { graph, kind, after, original: 0 });
+    if let Some(address) = freed {
+        graph_memory::freed(state, graph, address, node);
+    }
     state.graphs.get_mut(graph)?.nodes.push(node);
     Ok(node)
-}
-
-/// Addresses for an allocation node.
-pub(crate) fn reserve_allocation(state: &mut State, bytes: u64) -> Answer<u64> {
-    if bytes == 0 {
-        return Err(INVALID_VALUE);
-    }
-    let reserved = round_up(bytes, GRANULE_BYTES)?;
-    let address = state.space.reserve(reserved, 0, 0)?;
-    state.graph_memory.insert(address, bytes);
-    Ok(address)
 }
 
 /// A graph's nodes, each after those it depends on.

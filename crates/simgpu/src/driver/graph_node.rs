@@ -10,7 +10,8 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::error::*;
-use super::graph::{NodeKind, add_node, clone_graph, reserve_allocation};
+use super::graph::{NodeKind, Spot, add_node, clone_graph};
+use super::graph_memory;
 use super::kernels::Launch;
 use super::launch::{Shape, prepare};
 use super::state::{State, begin_free};
@@ -25,13 +26,13 @@ fn add(
     graph: CUgraph,
     after: After,
     count: usize,
-    make: impl FnOnce(&mut State) -> Answer<NodeKind>,
+    make: impl FnOnce(&mut State, Spot<'_>) -> Answer<NodeKind>,
 ) -> Answer {
     let (_, mut state) = begin_free()?;
     out.check()?;
     state.graphs.of(graph).map_err(|_| INVALID_VALUE)?;
-    let after = after.list(count)?.into_iter().map(Handle::key).collect();
-    let kind = make(&mut state)?;
+    let after: Vec<u64> = after.list(count)?.into_iter().map(Handle::key).collect();
+    let kind = make(&mut state, Spot { graph: graph.key(), after: &after })?;
     let node = add_node(&mut state, graph.key(), after, kind)?;
     out.put(CUgraphNode::from_key(node))
 }
@@ -122,10 +123,15 @@ fn event(state: &State, event: CUevent, waits: bool) -> Answer<NodeKind> {
     Ok(NodeKind::Work(if waits { Task::AwaitEvent(key) } else { Task::MarkEvent(key) }))
 }
 
-fn allocation(state: &mut State, properties: &CUmemPoolProps, bytes: usize) -> Answer<NodeKind> {
+fn allocation(
+    state: &mut State,
+    spot: Spot<'_>,
+    properties: &CUmemPoolProps,
+    bytes: usize,
+) -> Answer<NodeKind> {
     let device = unions::location_id(&properties.location);
     state.device(device).map_err(|_| INVALID_VALUE)?;
-    let address = reserve_allocation(state, bytes as u64)?;
+    let address = graph_memory::place(state, spot, device, bytes as u64)?;
     Ok(NodeKind::Allocate { device, bytes: bytes as u64, address })
 }
 
@@ -136,7 +142,7 @@ pub fn cuGraphAddEmptyNode(
     after: After,
     count: usize,
 ) -> Answer {
-    add(out, graph, after, count, |_| Ok(NodeKind::Empty))
+    add(out, graph, after, count, |_, _| Ok(NodeKind::Empty))
 }
 
 pub fn cuGraphAddKernelNode(
@@ -147,7 +153,7 @@ pub fn cuGraphAddKernelNode(
     count: usize,
     params: In<CUDA_KERNEL_NODE_PARAMS_v1>,
 ) -> Answer {
-    add(out, graph, after, count, |state| kernel_v1(state, params))
+    add(out, graph, after, count, |state, _| kernel_v1(state, params))
 }
 
 pub fn cuGraphAddKernelNode_v2(
@@ -158,7 +164,7 @@ pub fn cuGraphAddKernelNode_v2(
     count: usize,
     params: In<CUDA_KERNEL_NODE_PARAMS>,
 ) -> Answer {
-    add(out, graph, after, count, |state| kernel_v2(state, params))
+    add(out, graph, after, count, |state, _| kernel_v2(state, params))
 }
 
 pub fn cuGraphAddMemcpyNode(
@@ -170,7 +176,7 @@ pub fn cuGraphAddMemcpyNode(
     params: In<CUDA_MEMCPY3D>,
     _: CUcontext,
 ) -> Answer {
-    add(out, graph, after, count, |state| memcpy(state, params))
+    add(out, graph, after, count, |state, _| memcpy(state, params))
 }
 
 pub fn cuGraphAddMemsetNode(
@@ -182,7 +188,7 @@ pub fn cuGraphAddMemsetNode(
     params: In<CUDA_MEMSET_NODE_PARAMS>,
     _: CUcontext,
 ) -> Answer {
-    add(out, graph, after, count, |state| memset(state, &params.get()?))
+    add(out, graph, after, count, |state, _| memset(state, &params.get()?))
 }
 
 pub fn cuGraphAddHostNode(
@@ -193,7 +199,7 @@ pub fn cuGraphAddHostNode(
     count: usize,
     params: In<CUDA_HOST_NODE_PARAMS>,
 ) -> Answer {
-    add(out, graph, after, count, |_| {
+    add(out, graph, after, count, |_, _| {
         let params = params.get()?;
         host(params.fn_, params.userData)
     })
@@ -207,7 +213,7 @@ pub fn cuGraphAddChildGraphNode(
     count: usize,
     child: CUgraph,
 ) -> Answer {
-    add(out, graph, after, count, |state| {
+    add(out, graph, after, count, |state, _| {
         Ok(NodeKind::Child { graph: clone_graph(state, child.key(), true)? })
     })
 }
@@ -220,7 +226,7 @@ pub fn cuGraphAddEventRecordNode(
     count: usize,
     which: CUevent,
 ) -> Answer {
-    add(out, graph, after, count, |state| event(state, which, false))
+    add(out, graph, after, count, |state, _| event(state, which, false))
 }
 
 pub fn cuGraphAddEventWaitNode(
@@ -231,7 +237,7 @@ pub fn cuGraphAddEventWaitNode(
     count: usize,
     which: CUevent,
 ) -> Answer {
-    add(out, graph, after, count, |state| event(state, which, true))
+    add(out, graph, after, count, |state, _| event(state, which, true))
 }
 
 pub fn cuGraphAddMemAllocNode(
@@ -242,9 +248,9 @@ pub fn cuGraphAddMemAllocNode(
     count: usize,
     params_out: Out<CUDA_MEM_ALLOC_NODE_PARAMS>,
 ) -> Answer {
-    add(out, graph, after, count, |state| {
+    add(out, graph, after, count, |state, spot| {
         let mut params = params_out.get()?;
-        let kind = allocation(state, &params.poolProps, params.bytesize)?;
+        let kind = allocation(state, spot, &params.poolProps, params.bytesize)?;
         if let NodeKind::Allocate { address, .. } = &kind {
             params.dptr = *address;
         }
@@ -261,7 +267,7 @@ pub fn cuGraphAddMemFreeNode(
     count: usize,
     address: CUdeviceptr,
 ) -> Answer {
-    add(out, graph, after, count, |_| Ok(NodeKind::Free { address }))
+    add(out, graph, after, count, |_, _| Ok(NodeKind::Free { address }))
 }
 
 pub fn cuGraphAddBatchMemOpNode(
@@ -272,7 +278,7 @@ pub fn cuGraphAddBatchMemOpNode(
     count: usize,
     params: In<CUDA_BATCH_MEM_OP_NODE_PARAMS>,
 ) -> Answer {
-    add(out, graph, after, count, |state| {
+    add(out, graph, after, count, |state, _| {
         let params = params.get()?;
         let list = In::of(params.paramArray);
         Ok(NodeKind::Work(super::event::batch(state, list, params.count)?))
@@ -287,7 +293,7 @@ pub fn cuGraphAddNode(
     count: usize,
     params_out: Out<CUgraphNodeParams>,
 ) -> Answer {
-    add(out, graph, after, count, |state| generic(state, params_out))
+    add(out, graph, after, count, |state, spot| generic(state, spot, params_out))
 }
 
 pub fn cuGraphAddNode_v2(
@@ -299,11 +305,15 @@ pub fn cuGraphAddNode_v2(
     count: usize,
     params_out: Out<CUgraphNodeParams>,
 ) -> Answer {
-    add(out, graph, after, count, |state| generic(state, params_out))
+    add(out, graph, after, count, |state, spot| generic(state, spot, params_out))
 }
 
 /// A node of the parameters that name their own type.
-pub(crate) fn generic(state: &mut State, params_out: Out<CUgraphNodeParams>) -> Answer<NodeKind> {
+pub(crate) fn generic(
+    state: &mut State,
+    spot: Spot<'_>,
+    params_out: Out<CUgraphNodeParams>,
+) -> Answer<NodeKind> {
     let mut params = params_out.get()?;
     match params.type_.0 {
         0 => {
@@ -318,10 +328,8 @@ pub(crate) fn generic(state: &mut State, params_out: Out<CUgraphNodeParams>) -> 
             let p = unions::node_memset(&params);
             let (dst, pitch, value) = (p.dst, p.pitch, p.value);
             let (elementSize, width, height) = (p.elementSize, p.width, p.height);
-            memset(
-                state,
-                &CUDA_MEMSET_NODE_PARAMS { dst, pitch, value, elementSize, width, height },
-            )
+            let p = CUDA_MEMSET_NODE_PARAMS { dst, pitch, value, elementSize, width, height };
+            memset(state, &p)
         }
         3 => {
             let p = unions::node_host(&params);
@@ -336,7 +344,7 @@ pub(crate) fn generic(state: &mut State, params_out: Out<CUgraphNodeParams>) -> 
         7 => event(state, unions::node_event(&params), false),
         10 => {
             let mut p = unions::node_alloc(&params);
-            let kind = allocation(state, &p.poolProps, p.bytesize)?;
+            let kind = allocation(state, spot, &p.poolProps, p.bytesize)?;
             if let NodeKind::Allocate { address, .. } = &kind {
                 p.dptr = *address;
             }
@@ -482,12 +490,4 @@ pub fn cuGraphHostNodeGetParams(
         return Err(INVALID_VALUE);
     };
     out.put(CUDA_HOST_NODE_PARAMS { fn_, userData: data.pointer() })
-}
-
-pub fn cuGraphChildGraphNodeGetGraph(_: Call, node: CUgraphNode, out: Out<CUgraph>) -> Answer {
-    let (_, state) = begin_free()?;
-    match state.nodes.of(node)?.kind {
-        NodeKind::Child { graph } => out.put(CUgraph::from_key(graph)),
-        _ => Err(INVALID_VALUE),
-    }
 }

@@ -260,3 +260,11 @@ pub fn cuGraphDebugDotPrint(_: Call, graph: CUgraph, path: In<c_char>, _flags: c
     let path = Address(path.address()).text()?;
     std::fs::write(path, text).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)
 }
+
+pub fn cuGraphChildGraphNodeGetGraph(_: Call, node: CUgraphNode, out: Out<CUgraph>) -> Answer {
+    let (_, state) = begin_free()?;
+    match state.nodes.of(node)?.kind {
+        NodeKind::Child { graph } => out.put(CUgraph::from_key(graph)),
+        _ => Err(INVALID_VALUE),
+    }
+}

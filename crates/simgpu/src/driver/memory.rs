@@ -186,7 +186,10 @@ fn free(at: u64) -> Answer {
     drain_context(driver, own);
     let mut state = driver.lock();
     if is_pooled {
-        super::pool::free_at(&mut state, at, None)?;
+        match kind {
+            Kind::Graph => super::graph_memory::free(&mut state, at)?,
+            _ => super::pool::free_at(&mut state, at, None)?,
+        }
         super::pool::release_unused(&mut state);
         return Ok(());
     }

@@ -27,6 +27,7 @@ mod event;
 mod exec;
 mod external;
 mod graph;
+mod graph_memory;
 mod graph_node;
 mod graph_query;
 mod green;

@@ -2,8 +2,7 @@
 //!
 //! Promises: reserved memory grows in steps of 32 MiB of what is used, as measured; freed memory is
 //! used again only by work ordered after the free; above the release threshold, unused memory goes
-//! back at a synchronisation. Graph memory lives in a pool of its own, which keeps what it reserved
-//! until it is trimmed.
+//! back at a synchronisation. Memory of graphs is another room's (see [`super::graph_memory`]).
 
 use core::ffi::c_int;
 use std::collections::BTreeMap;
@@ -166,9 +165,7 @@ pub(crate) fn reset_device(state: &mut State, device: i32) {
         .map(|(k, _)| k)
         .collect();
     for key in keys {
-        state.space.remove_where(|range| {
-            matches!(range.kind, Kind::Pool | Kind::Graph) && range.owner == key
-        });
+        state.space.remove_where(|range| range.kind == Kind::Pool && range.owner == key);
         if let Ok(pool) = state.pools.get_mut(key) {
             pool.chunks.clear();
             pool.free.clear();
@@ -239,24 +236,6 @@ pub(crate) fn allocate(
     Ok(state.space.add(range))
 }
 
-/// Allocates from a device's graph memory, to appear at `address`.
-pub(crate) fn allocate_at(
-    driver: &Driver,
-    state: &mut State,
-    device: i32,
-    address: u64,
-    bytes: u64,
-) -> Answer {
-    let key = state.device(device)?.graph_pool;
-    let (at, chunks) = take(driver, state, key, 0, bytes)?;
-    let mut range = Range::new(address, bytes, Kind::Graph, 0, device);
-    let moved = |start: u64| start.wrapping_sub(at).wrapping_add(address);
-    range.chunks = chunks.into_iter().map(|(start, block)| (moved(start), block)).collect();
-    (range.owner, range.offset) = (key, at);
-    state.space.add(range);
-    Ok(())
-}
-
 /// Backs more of the region, so that `bytes` fit behind what is free at its end.
 fn grow(driver: &Driver, state: &mut State, key: u64, bytes: u64, total: u64) -> Answer<u64> {
     if state.pools.get(key)?.region.1 == 0 {
@@ -292,6 +271,7 @@ fn grow(driver: &Driver, state: &mut State, key: u64, bytes: u64, total: u64) ->
                 settle(state, other)?;
                 state.pools.get_mut(other)?.shrink(0);
             }
+            super::graph_memory::trim(state, device)?;
             if state.pools.get(key)?.reserved() != reserved {
                 return grow(driver, state, key, bytes, total);
             }
@@ -312,13 +292,11 @@ fn grow(driver: &Driver, state: &mut State, key: u64, bytes: u64, total: u64) ->
 /// Frees pool memory; usable again once `after` is reached (at once when there is no point).
 pub(crate) fn free_at(state: &mut State, at: u64, after: Option<Point>) -> Answer {
     let kind = state.space.at(at).ok_or(INVALID_VALUE)?.kind;
-    if !matches!(kind, Kind::Pool | Kind::Graph) {
+    if kind != Kind::Pool {
         return Err(INVALID_VALUE);
     }
     let range = state.space.remove(at)?;
     let rounded = round_up(range.bytes, ALIGN_BYTES)?;
-    // Where it lies in the pool's region; graph memory appears elsewhere.
-    let at = range.offset;
     let Ok(pool) = state.pools.get_mut(range.owner) else { return Ok(()) };
     pool.used = pool.used.saturating_sub(range.bytes);
     match after {

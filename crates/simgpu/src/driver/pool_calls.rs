@@ -395,11 +395,12 @@ pub fn cuDeviceGetGraphMemAttribute(
     value: Address,
 ) -> Answer {
     let (_, state) = begin_free()?;
-    let pool = state.pools.get(state.device(device)?.graph_pool)?;
+    let memory = &state.device(device)?.graphs;
     value.put::<u64>(match which.0 {
-        // What graphs used stays theirs until it is trimmed, so both figures follow each other.
-        0 | 2 => pool.reserved(),
-        1 | 3 => pool.reserved_high,
+        0 => memory.used(),
+        1 => memory.used_high,
+        2 => memory.reserved(),
+        3 => memory.reserved_high,
         _ => return Err(INVALID_VALUE),
     })
 }
@@ -411,10 +412,10 @@ pub fn cuDeviceSetGraphMemAttribute(
     value: Address,
 ) -> Answer {
     let (_, mut state) = begin_free()?;
-    let key = state.device(device)?.graph_pool;
-    let pool = state.pools.get_mut(key)?;
+    let memory = &mut state.device_mut(device)?.graphs;
     match (which.0, value.get::<u64>()?) {
-        (1 | 3, 0) => pool.reserved_high = pool.reserved(),
+        (1, 0) => memory.used_high = memory.used(),
+        (3, 0) => memory.reserved_high = memory.reserved(),
         _ => return Err(INVALID_VALUE),
     }
     Ok(())
@@ -422,9 +423,5 @@ pub fn cuDeviceSetGraphMemAttribute(
 
 pub fn cuDeviceGraphMemTrim(_: Call, device: CUdevice) -> Answer {
     let (_, mut state) = begin_free()?;
-    let key = state.device(device)?.graph_pool;
-    settle(&mut state, key)?;
-    let pool = state.pools.get_mut(key)?;
-    pool.shrink(pool.used);
-    Ok(())
+    super::graph_memory::trim(&mut state, device)
 }

@@ -311,7 +311,7 @@ fn mark_event(state: &mut State, event: u64, at_ns: u64) {
 fn release(state: &mut State, addresses: &[u64]) {
     for address in addresses {
         // Freed by the program meanwhile, or by the end of its context.
-        let _ = super::pool::free_at(state, *address, None);
+        let _ = super::graph_memory::free(state, *address);
     }
 }
 
