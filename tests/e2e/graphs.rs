@@ -14,3 +14,16 @@ scenarios! { "graph", 4 * GIB;
     global_capture_survives_our_hooks,
     destroyed_executables_leave_nothing,
 }
+
+/// Graphs that share memory: 1 GiB is too little for all of them at once.
+mod that_share {
+    use crate::harness::{GIB, scenarios};
+
+    scenarios! { "graphs", GIB;
+        nodes_that_share_addresses,
+        of_one_stream,
+        of_two_streams,
+        of_destroyed_executables,
+        of_four_threads,
+    }
+}

@@ -1,16 +1,15 @@
 //! Graphs with memory nodes.
 //!
-//! Adding, capturing and instantiating take no device memory: the first launch or upload of an
-//! executable graph does (measured), and it stays until it is trimmed. So that launch asks for the
-//! sum of its nodes' sizes. Where that does not fit although nodes may share memory, the graph is
-//! uploaded first, which takes what it needs without running it, and trimmed again if that is too
-//! much. Launches of graphs without memory nodes cost one load.
+//! Adding, capturing and instantiating take no device memory: a launch or an upload of an executable
+//! graph does, and it stays reserved until it is trimmed. How much a graph takes is known beforehand
+//! ([`charge::GraphNeed`]). Graphs that run one after another share it, and get memory of their own
+//! when they meet, at any launch: so each asks for all that its graph takes, unless as much is
+//! reserved as all graphs together can take. Launches of graphs without memory nodes cost one load.
 
 use core::ffi::{c_char, c_ulonglong};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use divvy_abi::MAX_DEVICES;
-use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{
     CUDA_GRAPH_INSTANTIATE_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS, CUdevice, CUgraph, CUgraphEdgeData,
     CUgraphExec, CUgraphNode, CUgraphNodeParams, CUresult, CUstream,
@@ -18,15 +17,15 @@ use divvy_driver_api::types::{
 use divvy_policy::charge;
 
 use super::capture::{is_capturing, relaxed};
-use super::charge::{Next, OUT_OF_MEMORY, SUCCESS, ask_quietly, at};
+use super::charge::{Next, SUCCESS, at};
+use super::pool;
 use super::reserve::{Growth, Reserve};
 use super::submit;
 use crate::sys::map::Map;
 use crate::sys::{In, Out, driver, layout, real};
 use crate::tenant::device::Device;
 
-/// Executable graphs with memory nodes, by handle and device: bytes, and the device's epoch when the
-/// memory was last known to be there.
+/// Executable graphs with memory nodes, by handle and device: what their memory takes, in bytes.
 static EXECS: Map = Map::new(6);
 
 /// Whether any graph of the process may have memory nodes.
@@ -47,11 +46,26 @@ pub(crate) fn expect_nodes() {
 
 /// Hands unused graph memory of a device back to the driver.
 pub(crate) fn trim(device: &'static Device) {
-    relaxed(|| {
-        let _ = driver::graph_mem_trim(device.ordinal);
+    trimmed(device, || {
+        relaxed(|| {
+            let _ = driver::graph_mem_trim(device.ordinal);
+        });
+        SUCCESS
     });
-    device.graph_epoch.fetch_add(1, SeqCst);
-    Reserve::Graphs(device.ordinal).settle_or_hold(device, Growth::NONE);
+}
+
+/// Settles what `trim` leaves: memory in use, that of destroyed graphs too.
+fn trimmed(device: &'static Device, trim: impl FnOnce() -> CUresult) -> CUresult {
+    let ended = device.ended_graph_needs.load(SeqCst);
+    let result = trim();
+    let reserve = Reserve::Graphs(device.ordinal);
+    reserve.settle_or_hold(device, Growth::NONE);
+    let left = ended.min(reserve.charged_bytes());
+    // Another thread's trim, or a graph destroyed meanwhile, leaves it for the next.
+    if device.ended_graph_needs.compare_exchange(ended, left, SeqCst, SeqCst).is_ok() {
+        device.graph_needs.fetch_sub(ended.saturating_sub(left), SeqCst);
+    }
+    result
 }
 
 fn key(exec: CUgraphExec, ordinal: CUdevice) -> u64 {
@@ -59,103 +73,108 @@ fn key(exec: CUgraphExec, ordinal: CUdevice) -> u64 {
     (exec.0.addr() as u64) ^ u64::from(ordinal.cast_unsigned() & 0xf)
 }
 
-/// Bytes of a graph's memory nodes by device.
+/// What graphs' memory takes by device, in bytes.
 type Needs = [u64; MAX_DEVICES];
 
+/// None: it takes none.
 fn needs_of(graph: CUgraph) -> Option<Needs> {
     if !NODES.load(Relaxed) {
         return None;
     }
-    let mut needs = [0_u64; MAX_DEVICES];
-    let _ = driver::graph_allocs(graph, &mut |ordinal, bytes| {
-        if let Some(sum) = usize::try_from(ordinal).ok().and_then(|index| needs.get_mut(index)) {
-            *sum = sum.saturating_add(charge::whole_granules(bytes));
+    let mut needs = [charge::GraphNeed::NONE; MAX_DEVICES];
+    let _ = driver::graph_allocs(graph, &mut |ordinal, address, bytes| {
+        if let Some(need) = usize::try_from(ordinal).ok().and_then(|index| needs.get_mut(index)) {
+            *need = need.with(address, bytes);
         }
     });
+    let needs = needs.map(charge::GraphNeed::bytes);
     needs.iter().any(|bytes| *bytes != 0).then_some(needs)
 }
 
-fn each(needs: &Needs, mut act: impl FnMut(CUdevice, u64)) {
-    for (index, bytes) in needs.iter().enumerate().filter(|(_, bytes)| **bytes != 0) {
-        act(CUdevice::try_from(index).unwrap_or(0), *bytes);
-    }
+/// The devices whose memory is taken, and how much.
+fn each(needs: &Needs) -> impl Iterator<Item = (CUdevice, u64)> {
+    let numbered = needs.iter().zip(0..).filter(|(bytes, _)| **bytes != 0);
+    numbered.map(|(bytes, ordinal)| (ordinal, *bytes))
 }
 
 /// Notes an executable graph's memory nodes.
 fn instantiated(exec: Out<'_, CUgraphExec>, graph: CUgraph) {
     let (Some(exec), Some(needs)) = (exec.get(), needs_of(graph)) else { return };
     WITH_MEMORY.fetch_add(1, Relaxed);
-    each(&needs, |ordinal, bytes| {
+    for (ordinal, bytes) in each(&needs) {
+        if let Next::Count(device) = at(ordinal) {
+            device.graph_needs.fetch_add(bytes, SeqCst);
+        }
         let _ = EXECS.insert(key(exec, ordinal), [bytes, 0]);
-    });
-}
-
-/// Growth asked for on each device before a launch.
-struct Asked([Option<(&'static Device, Growth)>; MAX_DEVICES]);
-
-/// Asks for the memory a graph may take when it is launched or uploaded now.
-fn prepare(exec: CUgraphExec, upload: impl Fn() -> CUresult) -> Result<Asked, CUresult> {
-    let mut asked = Asked([const { None }; MAX_DEVICES]);
-    let mut outcome = Ok(());
-    for (index, place) in asked.0.iter_mut().enumerate() {
-        let ordinal = CUdevice::try_from(index).unwrap_or(0);
-        let Some([bytes, epoch]) = EXECS.get(key(exec, ordinal)) else { continue };
-        let device = match at(ordinal) {
-            Next::Count(device) => device,
-            Next::Forward => continue,
-            Next::Refuse(code) => {
-                outcome = Err(code);
-                break;
-            }
-        };
-        if epoch == device.graph_epoch.load(SeqCst) {
-            continue;
-        }
-        match ask_growth(device, bytes, &upload) {
-            Ok(growth) => *place = Some((device, growth)),
-            Err(code) => {
-                outcome = Err(code);
-                break;
-            }
-        }
-    }
-    match outcome {
-        Ok(()) => Ok(asked),
-        Err(code) => {
-            settle(asked);
-            Err(code)
-        }
     }
 }
 
-fn ask_growth(
-    device: &'static Device,
+/// Has `call` with all that it may take charged; `is_known` if that counts among the device's already.
+fn charged(
+    needs: &Needs,
+    is_known: bool,
+    stream: CUstream,
+    per_thread: bool,
+    call: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let (asked, mut result) = ask_each(needs, is_known, stream, per_thread);
+    if result == SUCCESS {
+        result = call();
+    }
+    settle(needs, asked);
+    result
+}
+
+/// Asks on each device; how many were asked with success, and how the last answered.
+#[inline(never)]
+fn ask_each(
+    needs: &Needs,
+    is_known: bool,
+    stream: CUstream,
+    per_thread: bool,
+) -> (usize, CUresult) {
+    for (asked, (ordinal, bytes)) in each(needs).enumerate() {
+        let code = ask(ordinal, bytes, is_known, stream, per_thread);
+        if code != SUCCESS {
+            return (asked, code);
+        }
+    }
+    (MAX_DEVICES, SUCCESS)
+}
+
+#[inline(never)]
+fn settle(needs: &Needs, asked: usize) {
+    for (ordinal, bytes) in each(needs).take(asked) {
+        if let Next::Count(device) = at(ordinal) {
+            Reserve::Graphs(ordinal).settle_or_hold(device, Growth::of(bytes));
+        }
+    }
+}
+
+/// Asks for what a graph takes on a device when it is launched or uploaded.
+fn ask(
+    ordinal: CUdevice,
     bytes: u64,
-    upload: &impl Fn() -> CUresult,
-) -> Result<Growth, CUresult> {
-    let reserve = Reserve::Graphs(device.ordinal);
-    let refusal = match ask_quietly(device, charge::pool_reserve(bytes), Kind::Graph) {
-        Ok(held) => return Ok(reserve.expect(device, held)),
-        Err(refusal) => refusal,
+    is_known: bool,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    let device = match at(ordinal) {
+        Next::Count(device) => device,
+        Next::Forward => return SUCCESS,
+        Next::Refuse(code) => return code,
     };
-    // The nodes may share memory: what they really need shows when they are uploaded.
-    let uploaded = upload();
-    let fits = reserve.settle(device, Growth::NONE);
-    if uploaded == SUCCESS && fits.is_ok() {
-        return Ok(Growth::NONE);
+    let reserve = Reserve::Graphs(ordinal);
+    if is_known && reserve.claim(bytes, device.graph_needs.load(SeqCst)) {
+        return SUCCESS;
     }
-    trim(device);
-    device.tell(bytes, Kind::Graph, refusal);
-    Err(OUT_OF_MEMORY)
-}
-
-fn settle(asked: Asked) {
-    for (device, growth) in asked.0.into_iter().flatten() {
-        Reserve::Graphs(device.ordinal).settle_or_hold(device, growth);
+    match pool::prepare(device, reserve, bytes, stream, per_thread) {
+        Ok(_) => SUCCESS,
+        Err(code) => code,
     }
 }
 
-/// Launches or uploads: `call` is the program's, `upload` ours.
+/// Launches or uploads.
 fn run(
     exec: CUgraphExec,
     stream: CUstream,
@@ -165,29 +184,18 @@ fn run(
     if WITH_MEMORY.load(Relaxed) == 0 || is_capturing(stream, per_thread) {
         return call();
     }
-    let upload = || match driver::graph_upload(exec, stream, per_thread) {
-        Ok(()) => SUCCESS,
-        Err(code) => code,
-    };
-    let asked = match prepare(exec, upload) {
-        Ok(asked) => asked,
-        Err(code) => return code,
-    };
-    let result = call();
-    settle(asked);
-    if result == SUCCESS {
-        for index in 0..MAX_DEVICES {
-            let ordinal = CUdevice::try_from(index).unwrap_or(0);
-            let key = key(exec, ordinal);
-            if EXECS.get(key).is_some()
-                && let Next::Count(device) = at(ordinal)
-            {
-                let epoch = device.graph_epoch.load(SeqCst);
-                let _ = EXECS.update(key, |old| old.map(|[bytes, _]| [bytes, epoch]));
-            }
-        }
+    let needs = known(exec, |key| EXECS.get(key));
+    charged(&needs, true, stream, per_thread, call)
+}
+
+/// What an executable graph takes, as far as `find` knows it.
+#[inline(never)]
+fn known(exec: CUgraphExec, find: fn(u64) -> Option<[u64; 2]>) -> Needs {
+    let mut needs = [0; MAX_DEVICES];
+    for (place, ordinal) in needs.iter_mut().zip(0..) {
+        *place = find(key(exec, ordinal)).map_or(0, |[bytes, _]| bytes);
     }
-    result
+    needs
 }
 
 /// Launches a graph.
@@ -262,59 +270,35 @@ pub(crate) fn cuGraphInstantiateWithParams(
     graph: CUgraph,
     params: Out<'_, CUDA_GRAPH_INSTANTIATE_PARAMS>,
 ) -> CUresult {
-    let uploads = params.get().is_some_and(|params| params.flags & UPLOAD != 0);
-    let mut asked = Asked([const { None }; MAX_DEVICES]);
-    if uploads && let Some(needs) = needs_of(graph) {
-        let mut refused = None;
-        each(&needs, |ordinal, bytes| {
-            let Next::Count(device) = at(ordinal) else { return };
-            let steps = charge::pool_reserve(bytes);
-            let place = usize::try_from(ordinal).ok().and_then(|index| asked.0.get_mut(index));
-            match ask_quietly(device, steps, Kind::Graph) {
-                Ok(held) => {
-                    let growth = Reserve::Graphs(ordinal).expect(device, held);
-                    if let Some(place) = place {
-                        *place = Some((device, growth));
-                    }
-                }
-                Err(refusal) => {
-                    device.tell(steps, Kind::Graph, refusal);
-                    refused = Some(OUT_OF_MEMORY);
-                }
-            }
-        });
-        if let Some(code) = refused {
-            settle(asked);
-            return code;
+    let upload = params.get().filter(|params| params.flags & UPLOAD != 0);
+    let result = match (upload, needs_of(graph)) {
+        (Some(upload), Some(needs)) => {
+            let call = || real.call(exec, graph, params);
+            charged(&needs, false, upload.hUploadStream, real.per_thread(), call)
         }
-    }
-    let result = real.call(exec, graph, params);
-    settle(asked);
+        _ => real.call(exec, graph, params),
+    };
     if result == SUCCESS {
         instantiated(exec, graph);
     }
     result
 }
 
-/// Destroys an executable graph; its memory stays until it is trimmed.
+/// Destroys an executable graph; its memory stays until it is trimmed, or longer if that is in use.
 pub(crate) fn cuGraphExecDestroy(real: real::cuGraphExecDestroy, exec: CUgraphExec) -> CUresult {
-    let mut taken = [None; MAX_DEVICES];
-    if WITH_MEMORY.load(Relaxed) != 0 {
-        for (index, place) in taken.iter_mut().enumerate() {
-            *place = EXECS.take(key(exec, CUdevice::try_from(index).unwrap_or(0)));
-        }
+    if WITH_MEMORY.load(Relaxed) == 0 {
+        return real.call(exec);
     }
+    let needs = known(exec, |key| EXECS.take(key));
     let result = real.call(exec);
-    let had_memory = taken.iter().any(Option::is_some);
-    if result == SUCCESS {
-        if had_memory {
-            WITH_MEMORY.fetch_sub(1, Relaxed);
-        }
-        return result;
+    if each(&needs).next().is_some() && result == SUCCESS {
+        WITH_MEMORY.fetch_sub(1, Relaxed);
     }
-    for (index, words) in taken.iter().enumerate() {
-        if let Some(words) = words {
-            let _ = EXECS.insert(key(exec, CUdevice::try_from(index).unwrap_or(0)), *words);
+    for (ordinal, bytes) in each(&needs) {
+        if result != SUCCESS {
+            let _ = EXECS.insert(key(exec, ordinal), [bytes, 0]);
+        } else if let Next::Count(device) = at(ordinal) {
+            device.ended_graph_needs.fetch_add(bytes, SeqCst);
         }
     }
     result
@@ -322,14 +306,10 @@ pub(crate) fn cuGraphExecDestroy(real: real::cuGraphExecDestroy, exec: CUgraphEx
 
 /// Hands unused graph memory back.
 pub(crate) fn cuDeviceGraphMemTrim(real: real::cuDeviceGraphMemTrim, dev: CUdevice) -> CUresult {
-    let result = real.call(dev);
-    if result == SUCCESS
-        && let Next::Count(device) = at(dev)
-    {
-        device.graph_epoch.fetch_add(1, SeqCst);
-        Reserve::Graphs(dev).settle_or_hold(device, Growth::NONE);
+    match at(dev) {
+        Next::Count(device) => trimmed(device, || real.call(dev)),
+        _ => real.call(dev),
     }
-    result
 }
 
 /// A memory node is added.

@@ -79,24 +79,24 @@ fn wait_for(stream: CUstream, per_thread: bool) {
     });
 }
 
-/// Asks for what an allocation of `bytes` may add, whatever the pool has unused: that may lie in pieces.
-fn prepare(
+/// Asks for `steps` bytes that a call on `stream` may add, whatever the reserve has unused: that may lie
+/// in pieces, or be another stream's.
+pub(crate) fn prepare(
     device: &'static Device,
     reserve: Reserve,
-    bytes: u64,
+    steps: u64,
     stream: CUstream,
     per_thread: bool,
 ) -> Result<Growth, CUresult> {
-    let steps = charge::pool_reserve(bytes);
-    let mut asked = ask_quietly(device, steps, Kind::Pool);
+    let mut asked = ask_quietly(device, steps, reserve.kind());
     if asked.is_err() && reserve.charged_bytes() != 0 {
         wait_for(stream, per_thread);
-        asked = ask_quietly(device, steps, Kind::Pool);
+        asked = ask_quietly(device, steps, reserve.kind());
     }
     match asked {
         Ok(held) => Ok(reserve.expect(device, held)),
         Err(refusal) => {
-            device.tell(steps, Kind::Pool, refusal);
+            device.tell(steps, reserve.kind(), refusal);
             Err(OUT_OF_MEMORY)
         }
     }
@@ -146,7 +146,7 @@ fn ask(
         Some(Next::Count(owner)) => owner,
         _ => owner_of(pool).unwrap_or(device),
     };
-    let growth = prepare(device, reserve, bytes, stream, per_thread)?;
+    let growth = prepare(device, reserve, charge::pool_reserve(bytes), stream, per_thread)?;
     Ok(Some(Asked { device, pool, growth }))
 }
 

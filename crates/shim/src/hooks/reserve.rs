@@ -57,6 +57,10 @@ impl Record {
         }
     }
 
+    fn whole_granules(self) -> u64 {
+        self.charged_granules.saturating_add(self.provisional_granules)
+    }
+
     fn pack(self) -> [u64; 2] {
         let word = (self.charged_granules & FIELD)
             | (self.provisional_granules & FIELD) << 28
@@ -104,6 +108,11 @@ pub(crate) struct Growth {
 impl Growth {
     /// None at all.
     pub(crate) const NONE: Self = Self { granules: 0 };
+
+    /// What was claimed or expected of a graph.
+    pub(crate) const fn of(bytes: u64) -> Self {
+        Self { granules: bytes / GRANULE_BYTES }
+    }
 }
 
 impl Reserve {
@@ -115,7 +124,7 @@ impl Reserve {
         }
     }
 
-    fn kind(self) -> Kind {
+    pub(crate) fn kind(self) -> Kind {
         match self {
             Self::Pool(_) => Kind::Pool,
             Self::Graphs(_) => Kind::Graph,
@@ -172,9 +181,9 @@ impl Reserve {
         self.record().map(|record| record.ordinal)
     }
 
-    /// Bytes charged for it now.
+    /// Bytes charged for it now, what is asked for included.
     pub(crate) fn charged_bytes(self) -> u64 {
-        self.record().map_or(0, |record| record.charged_granules.saturating_mul(GRANULE_BYTES))
+        self.record().map_or(0, |record| record.whole_granules().saturating_mul(GRANULE_BYTES))
     }
 
     /// Notes a pool that is not of a device.
@@ -204,6 +213,24 @@ impl Reserve {
         Growth { granules }
     }
 
+    /// Sets aside `bytes` of what is charged for a call that may take as much, if that is there, and the
+    /// reserve is `whole_bytes` at least. Until it is over nobody who finds less reserved gives it back.
+    pub(crate) fn claim(self, bytes: u64, whole_bytes: u64) -> bool {
+        let granules = bytes / GRANULE_BYTES;
+        let mut is_there = false;
+        self.change(|record| {
+            is_there = record.charged_granules >= granules
+                && record.whole_granules() >= whole_bytes / GRANULE_BYTES;
+            let moved = if is_there { granules } else { 0 };
+            Record {
+                charged_granules: record.charged_granules.saturating_sub(moved),
+                provisional_granules: record.provisional_granules.saturating_add(moved),
+                ..record
+            }
+        });
+        is_there
+    }
+
     /// Settles the charge to what is reserved, with `growth` over. The error is growth in bytes
     /// that was not asked for and does not fit: the caller must undo, and settle again.
     pub(crate) fn settle(self, device: &'static Device, growth: Growth) -> Result<(), u64> {
@@ -222,7 +249,7 @@ impl Reserve {
                 }
                 settled = true;
                 let provisional = record.provisional_granules.saturating_sub(done);
-                let old_sum = record.charged_granules.saturating_add(record.provisional_granules);
+                let old_sum = record.whole_granules();
                 let needed = match reserved {
                     Some(bytes) if record.epoch == before.epoch => bytes.div_ceil(GRANULE_BYTES),
                     // What was read is of another time.

@@ -38,8 +38,11 @@ pub(crate) struct Device {
     pub(crate) resident_threads: u64,
     /// Handle of the primary context while it is charged, else 0.
     pub(crate) primary: AtomicU64,
-    /// Grows whenever graph memory may have been handed back to the driver.
-    pub(crate) graph_epoch: AtomicU64,
+    /// What executable graphs with memory nodes take if each has memory of its own, in bytes: those alive,
+    /// and those destroyed that may have some yet.
+    pub(crate) graph_needs: AtomicU64,
+    /// Of that, what those destroyed have at most.
+    pub(crate) ended_graph_needs: AtomicU64,
     uuid: Uuid,
     total_bytes: u64,
     /// The limits that were read when the tenant's config had this epoch.
@@ -116,7 +119,8 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
         context_bytes: context_bytes(tenant, name),
         resident_threads: processors.saturating_mul(threads),
         primary: AtomicU64::new(0),
-        graph_epoch: AtomicU64::new(1),
+        graph_needs: AtomicU64::new(0),
+        ended_graph_needs: AtomicU64::new(0),
         row,
         tenant,
         gate: tenant.gate_word(row),

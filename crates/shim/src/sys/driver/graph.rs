@@ -8,19 +8,20 @@ use crate::sys::{kernel, layout};
 /// Child graphs are followed this deep.
 const DEPTH: u32 = 8;
 
-/// Calls `visit` with device and bytes of every allocation node of a graph and its child graphs.
+/// Calls `visit` with device, address and bytes of every allocation node of a graph and its child
+/// graphs, in the order they were made.
 ///
 /// Cost: one call to the driver for each node; a large graph's list lies in a mapping meanwhile.
 pub(crate) fn graph_allocs<F>(graph: CUgraph, visit: &mut F) -> Result<(), CUresult>
 where
-    F: FnMut(CUdevice, u64),
+    F: FnMut(CUdevice, u64, u64),
 {
     allocs_below(graph, visit, DEPTH)
 }
 
 fn allocs_below<F>(graph: CUgraph, visit: &mut F, depth: u32) -> Result<(), CUresult>
 where
-    F: FnMut(CUdevice, u64),
+    F: FnMut(CUdevice, u64, u64),
 {
     let count = graph_node_count(graph)?;
     if count == 0 || depth == 0 {
@@ -49,13 +50,13 @@ where
 
 fn alloc_of_node<F>(node: CUgraphNode, visit: &mut F, depth: u32) -> Result<(), CUresult>
 where
-    F: FnMut(CUdevice, u64),
+    F: FnMut(CUdevice, u64, u64),
 {
     match node_type(node)? {
         CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
             let params = node_allocation(node)?;
             if let Some(device) = layout::device_of(&params.poolProps.location) {
-                visit(device, params.bytesize as u64);
+                visit(device, params.dptr, params.bytesize as u64);
             }
             Ok(())
         }
