@@ -108,15 +108,25 @@ static void graph_loop(void)
     }
 }
 
-/* A short kernel each time it is told to, not waited for until it is told again. */
+/* Waits, and launches a short kernel, from a frame that ends `above` bytes above an address of a round number. */
+static __attribute__((noinline)) void once_at(size_t above)
+{
+    enum { ROUND = 128 * 1024 };
+    size_t here = (size_t)__builtin_frame_address(0) % ROUND;
+    volatile char *down = __builtin_alloca(here + ROUND - above);
+    down[0] = 0;
+    OK(cuStreamSynchronize(stream));
+    kernel_on(work, stream, KERNEL_NS / 20);
+}
+
+/* A short kernel each time it is told to, not waited for until it is told again, from stacks of all depths. */
 static void one_at_a_time(void)
 {
     char line[16];
     ready();
     printf("0\n");
     for (unsigned long long launched = 1; fgets(line, sizeof line, stdin); launched++) {
-        OK(cuStreamSynchronize(stream));
-        kernel_on(work, stream, KERNEL_NS / 20);
+        once_at(launched % 64 * 64);
         printf("%llu\n", launched);
     }
 }

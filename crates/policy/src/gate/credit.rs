@@ -17,10 +17,11 @@ use crate::atomic::{AtomicI64, AtomicU64};
 pub(super) const STRIPES: usize = 1 << STRIPE_BITS;
 const STRIPE_BITS: u32 = 6;
 
-/// Depth of a stack that keeps its stripe, in bits of an address: 128 KiB.
+/// The smallest stacks that are told apart, in bits of an address: 128 KiB.
 const STACK_BITS: u32 = 17;
 
-/// The stripe of a thread with an address of its stack.
+/// The stripe of a thread with the address of the end of its stack: of any place that is always the same,
+/// since one inside the stack may lie on either side of a border.
 ///
 /// Stacks of a process lie one behind the other, as far apart as they are large. By this factor no two
 /// of sixteen that are 128 KiB to 256 MiB large and no two of thirty-two of the usual sizes have one

@@ -47,6 +47,25 @@ fn as_arg(value: i32) -> usize {
     (value as isize).cast_unsigned()
 }
 
+/// Where the calling thread's control block lies: its own for as long as it lives, at the end of its stack
+/// but for the first thread's.
+#[inline(always)]
+pub(crate) fn thread_pointer() -> usize {
+    let pointer: usize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads one word; by the ABI for thread-local storage the first of the control block is its
+    // own address, in every thread.
+    unsafe {
+        core::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads a register that the ABI keeps for this.
+    unsafe {
+        core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, preserves_flags, nomem));
+    }
+    pointer
+}
+
 /// `bytes` of private zeroed memory.
 pub(super) fn map(bytes: usize) -> Option<*mut u8> {
     let protection = as_arg(libc::PROT_READ | libc::PROT_WRITE);

@@ -32,7 +32,7 @@ mod resolve;
 pub(crate) mod scratch;
 mod tables;
 
-pub(crate) use kernel::thread;
+pub(crate) use kernel::{thread, thread_pointer};
 #[allow(unused_imports, reason = "one small vocabulary; which hooks use which word changes")]
 pub(crate) use log::{log, log_once};
 #[allow(unused_imports, reason = "one small vocabulary; which hooks use which word changes")]

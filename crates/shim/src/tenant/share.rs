@@ -27,7 +27,7 @@ use super::device::{self, Device, Look};
 use crate::hooks::capture::{is_capturing, keep_out, relaxed};
 use crate::hooks::submit::Waited;
 use crate::sys::reference::Reference;
-use crate::sys::{clock, driver, thread};
+use crate::sys::{clock, driver, thread, thread_pointer};
 
 /// Contexts with marks of their own.
 const CONTEXTS: usize = 32;
@@ -197,12 +197,10 @@ fn current_id() -> u64 {
     driver::current_ctx_id().unwrap_or(0)
 }
 
-/// The calling thread's stripe of credit, by where its stack lies: those of a process lie one behind the
-/// other, some megabytes each.
+/// The calling thread's stripe of credit, the same at each call.
 #[inline(always)]
 pub(crate) fn stripe() -> usize {
-    let here = 0_u8;
-    stripe_of(core::ptr::from_ref(&here).addr())
+    stripe_of(thread_pointer())
 }
 
 /// Set in the word of a thread's own default stream, above what a handle has.
