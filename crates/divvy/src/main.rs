@@ -53,6 +53,7 @@ mod upgrade;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 
 /// Share an NVIDIA GPU among unmodified programs, each under limits of memory and time.
@@ -86,7 +87,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::try_parse() {
         Ok(cli) => dispatch(cli.command),
-        Err(error) => explain(&error),
+        Err(error) => explain(&suggesting_known(error)),
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -98,6 +99,22 @@ fn main() -> ExitCode {
             ExitCode::from(failure::code_of(&error))
         }
     }
+}
+
+/// Leaves commands that are ours alone out of what is suggested for one that there is not.
+fn suggesting_known(mut error: clap::Error) -> clap::Error {
+    let kind = ContextKind::SuggestedSubcommand;
+    let suggested = match error.remove(kind) {
+        Some(ContextValue::Strings(names)) => names,
+        Some(ContextValue::String(name)) => vec![name],
+        _ => return error,
+    };
+    let is_known = |name: &String| ![child::START, cards::LIST].contains(&name.as_str());
+    let known: Vec<_> = suggested.into_iter().filter(is_known).collect();
+    if !known.is_empty() {
+        error.insert(kind, ContextValue::Strings(known));
+    }
+    error
 }
 
 /// Prints what clap has to say: help and versions on standard output, errors on standard error.
@@ -157,6 +174,21 @@ mod tests {
         let command = Cli::command();
         command.clone().debug_assert();
         walk(&command, "divvy");
+    }
+
+    #[test]
+    fn a_mistyped_command_is_answered_with_those_there_are() {
+        let said = |command: &str| {
+            let error = Cli::try_parse_from(["divvy", command]).expect_err("there is none");
+            suggesting_known(error).render().to_string()
+        };
+        assert!(said("st").contains("'install'"), "{}", said("st"));
+        assert!(said("ru").contains("'run'"), "{}", said("ru"));
+        for command in ["st", "lst", "list-device", "start-in-tenan"] {
+            let said = said(command);
+            assert!(said.contains(&format!("unrecognized subcommand '{command}'")), "{said}");
+            assert!(!said.contains("list-devices") && !said.contains("start-in-tenant"), "{said}");
+        }
     }
 
     /// Every command names an option that it does not know, and the one that was meant.

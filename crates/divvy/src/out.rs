@@ -96,7 +96,15 @@ pub(crate) fn warn(text: &str) {
 /// Writes `text` to standard error.
 pub(crate) fn error_text(text: &str) {
     // Whoever cannot be told why a command fails sees its exit code.
-    let _ = io::stderr().write_all(text.as_bytes());
+    let _ = error_report(text);
+}
+
+/// Writes what somebody has asked for to standard error, where it has a reader.
+///
+/// # Errors
+/// As the system gives them.
+pub(crate) fn error_report(text: &str) -> io::Result<()> {
+    io::stderr().write_all(text.as_bytes())
 }
 
 #[allow(clippy::disallowed_methods, reason = "the one place that the rule leads to")]

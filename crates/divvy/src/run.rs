@@ -158,13 +158,14 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let code = started?;
     if args.json || args.report.is_some() {
         let summary = summary(&name, code, used.as_ref(), &findings, &notes, &path, removed)?;
-        if args.json {
-            out::error_text(&format!("{summary}\n"));
-        }
-        if let Some(Err(error)) = report.map(|report| report.write(&summary)) {
+        let is_said = !args.json || out::error_report(&format!("{summary}\n")).is_ok();
+        let written = report.map_or(Ok(()), |report| report.write(&summary));
+        if let Err(error) = &written {
             out::warn(&format!("{error:#}"));
-            // The program's own code counts before ours.
-            return Ok(if code == 0 { NOT_AS_EXPECTED } else { code });
+        }
+        // The program's own code counts before ours.
+        if code == 0 && !(is_said && written.is_ok()) {
+            return Ok(NOT_AS_EXPECTED);
         }
     }
     Ok(code)

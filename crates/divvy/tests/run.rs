@@ -171,6 +171,21 @@ fn a_report_that_cannot_be_written_is_said_before_the_program_runs() {
     assert_eq!(summary["exit_code"], 0);
 }
 
+#[test]
+fn a_summary_that_nobody_can_read_is_no_success() {
+    let root = Root::new("summary");
+    for (script, code) in [("exit 0", 1), ("exit 7", 7)] {
+        let (reader, closed) = std::io::pipe().unwrap();
+        drop(reader);
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        for err in [std::process::Stdio::from(closed), full.into()] {
+            let mut command = as_typed(&root.divvy(&["run", "--json", "--", "sh", "-c", script]));
+            let status = command.stderr(err).status().unwrap();
+            assert_eq!(status.code(), Some(code), "{script}: {status:?}");
+        }
+    }
+}
+
 /// Starts a script under `divvy run` and waits until it says "ready".
 fn start(root: &Root, script: &str) -> (std::process::Child, BufReader<impl Read + use<>>) {
     let divvy = root.divvy(&["run", "--", "sh", "-c", script]);
