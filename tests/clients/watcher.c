@@ -2,6 +2,8 @@
 /* What the card says to a program that nobody limits. */
 #include "scenario.h"
 
+#include <poll.h>
+
 /* Bytes taken on the card by everybody else. */
 static void used_by_others(void)
 {
@@ -16,8 +18,24 @@ static void used_by_others(void)
     printf("%zu\n", mine > cost ? mine - cost : 0);
 }
 
+/* The most bytes that everybody else has taken at once, from the first line on until the input ends. */
+static void most_used_by_others(void)
+{
+    struct pollfd input = {.fd = 0, .events = POLLIN};
+    size_t most = 0;
+    start();
+    size_t mine = used();
+    puts("watching");
+    while (poll(&input, 1, 0) == 0) {
+        size_t all = used();
+        most = all > most ? all : most;
+    }
+    printf("%zu\n", most > mine ? most - mine : 0);
+}
+
 int main(int count, char **arguments)
 {
-    static const struct scenario scenarios[] = {{"used", used_by_others}, {NULL, NULL}};
+    static const struct scenario scenarios[] = {
+        {"used", used_by_others}, {"most", most_used_by_others}, {NULL, NULL}};
     return play(scenarios, count, arguments);
 }

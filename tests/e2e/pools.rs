@@ -1,6 +1,6 @@
 //! Stream-ordered memory: pools are charged by what they reserve, in every variant of the calls.
 
-use crate::harness::{GIB, scenarios};
+use crate::harness::{GIB, Machine, Talk, finish, scenarios};
 
 scenarios! { "pool", 4 * GIB;
     async_alloc_is_charged_by_reserve,
@@ -22,6 +22,27 @@ scenarios! { "pool", 4 * GIB;
     slack_in_pieces_is_no_room,
     idle_pools_give_way,
     capture_takes_nothing,
+}
+
+/// Workers of one program, each with threads and a pool of its own, which one limit is too little for.
+#[test]
+fn of_two_processes_stay_below_their_limit() {
+    let limit = 2 * GIB;
+    let machine = Machine::new().limited(limit);
+    let mut watcher = machine.scenario("watcher", "most");
+    let mut watcher = Talk::start(watcher.env_remove("LD_PRELOAD"));
+    watcher.expect("watching");
+    let worker = || machine.scenario("pools", "of_a_worker");
+    std::thread::scope(|scope| {
+        let workers = [worker(), worker()].map(|mut it| scope.spawn(move || finish(&mut it)));
+        for worker in workers {
+            let finished = worker.join().expect("it does not panic");
+            assert_eq!(finished.code(), Some(0), "{finished}");
+        }
+    });
+    watcher.say("enough");
+    let most: u64 = watcher.line().parse().expect("a number of bytes");
+    assert!((GIB..=limit).contains(&most), "{most} of {limit}");
 }
 
 /// Pools that threads make and destroy: 1 GiB is too little for all of them at once.
