@@ -94,6 +94,12 @@ static void nothing_but_a_context(void)
     EQUAL(count, (int)((wanted_limit() - mine) / (64 * MIB)));
 }
 
+static void joins_the_tenant(void)
+{
+    start();
+    EQUAL(total(), wanted_limit());
+}
+
 static void vforked_and_spawned(void)
 {
     char *const arguments[] = {"true", NULL};
@@ -311,6 +317,7 @@ int main(int count, char **arguments)
         {"forked_after_start", forked_after_start},
         {"leaves_a_forked_child", leaves_a_forked_child},
         {"nothing_but_a_context", nothing_but_a_context},
+        {"joins_the_tenant", joins_the_tenant},
         {"vforked_and_spawned", vforked_and_spawned},
         {"executed_anew", executed_anew},
         {"many_threads", many_threads},

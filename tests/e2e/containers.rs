@@ -148,6 +148,30 @@ fn the_same_suite_passes_inside() {
     end(keeper);
 }
 
+/// The first processes of two users make one tenant: what one of them makes lets the other in only when its
+/// mode is set, a moment later.
+#[test]
+fn first_processes_of_two_users_make_one_tenant() {
+    if !possible("first_processes_of_two_users_make_one_tenant") {
+        return;
+    }
+    let machine = shared_machine(4 * GIB);
+    let keeper = keeper(&machine);
+    for round in 0..20 {
+        let folder = machine.home().join(format!("vgpu/{round}"));
+        fs::create_dir(&folder).expect("a directory can be made");
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("modes can be set");
+        let both = [(1, 1001), (2, 1002)].map(|(number, uid)| {
+            let mut command = inside(&machine, number, uid, "life", "joins_the_tenant");
+            Running::start(command.env("CUDA_DEVICE_MEMORY_SHARED_CACHE", folder.join("pod.cache")))
+        });
+        for one in both {
+            passed(&one.finish(), "both users' first");
+        }
+    }
+    end(keeper);
+}
+
 #[test]
 fn kills_in_containers_leave_nothing() {
     if !possible("kills_in_containers_leave_nothing") {
