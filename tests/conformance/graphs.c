@@ -258,6 +258,73 @@ static void shared_memory(CUstream one)
     marks("trimmed");
 }
 
+/* Graphs that share memory in one stream, and move to others while they run. */
+static void moved(CUstream one)
+{
+    CUstream two = NULL, three = NULL;
+    MUST(cuStreamCreate(&two, CU_STREAM_NON_BLOCKING));
+    MUST(cuStreamCreate(&three, CU_STREAM_NON_BLOCKING));
+    CUgraphExec first = running(100, 60), second = running(100, 60);
+    MUST(cuGraphLaunch(first, one));
+    MUST(cuGraphLaunch(second, one));
+    marks("in one stream");
+    MUST(cuGraphLaunch(first, two));
+    marks("the first in another");
+    MUST(cuGraphLaunch(second, three));
+    marks("the second in a third");
+    MUST(cuGraphLaunch(first, three));
+    marks("the first behind it");
+    MUST(cuCtxSynchronize());
+    MUST(cuDeviceGraphMemTrim(0));
+    marks("trimmed");
+}
+
+/* Uploads and launches of a graph whose memory of the last launch is there yet. */
+static void uploaded_alive(CUstream stream)
+{
+    CUgraph graph = NULL;
+    CUgraphNode last = NULL;
+    CUgraphExec exec = NULL;
+    MUST(cuGraphCreate(&graph, 0));
+    CUdeviceptr block = allocates(graph, &last, 200 * MIB);
+    MUST(cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH));
+    MUST(cuGraphLaunch(exec, stream));
+    MUST(cuStreamSynchronize(stream));
+    marks("launched");
+    SAY(cuGraphUpload(exec, stream));
+    SAY(cuStreamSynchronize(stream));
+    marks("uploaded");
+    SAY(cuMemsetD8(block, 1, 4096));
+    SAY(cuGraphLaunch(exec, stream));
+    SAY(cuStreamSynchronize(stream));
+    marks("launched again");
+    SAY(cuDeviceGraphMemTrim(0));
+    marks("trimmed");
+    SAY(cuMemFree(block));
+    SAY(cuDeviceGraphMemTrim(0));
+    marks("freed and trimmed");
+}
+
+/* What cannot be changed once a graph has memory. */
+static void kept_nodes(CUstream stream)
+{
+    CUgraph graph = NULL;
+    CUgraphNode last = NULL, first, second;
+    (void)stream;
+    MUST(cuGraphCreate(&graph, 0));
+    CUdeviceptr block = allocates(graph, &last, MIB);
+    first = last;
+    waits(graph, &last, 1);
+    second = last;
+    SAY(cuGraphRemoveDependencies(graph, &first, &second, 1));
+    frees(graph, &last, block);
+    SAY(cuGraphDestroyNode(second));
+    SAY(cuGraphDestroyNode(first));
+    size_t count = 0;
+    MUST(cuGraphGetNodes(graph, NULL, &count));
+    state("nodes", (long long)count);
+}
+
 /* What a graph leaves behind, under others. */
 static void left_behind(CUstream stream)
 {
@@ -292,7 +359,8 @@ void graphs(int part)
 {
     CUstream stream = NULL;
     void (*const parts[])(CUstream) = {
-        memory_nodes, never_freed, kernel_nodes, shared_addresses, shared_memory, left_behind,
+        memory_nodes, never_freed, kernel_nodes, shared_addresses, shared_memory, left_behind, moved,
+        kept_nodes, uploaded_alive,
     };
     start();
     MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));

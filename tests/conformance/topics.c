@@ -20,7 +20,7 @@ const struct topic TOPICS[] = {
     {"capture", capture, 6},
     {"stream_order", stream_order, 3},
     {"events", events, 1},
-    {"graphs", graphs, 6},
+    {"graphs", graphs, 9},
     {"modules", modules, 2},
     {"libraries", libraries, 1},
     {"local_memory", local_memory, 1},

@@ -227,7 +227,11 @@ pub fn cuGraphUpload(call: Call, exec: CUgraphExec, stream: CUstream) -> Answer 
         capture::invalidate_stream(&mut state, key);
         return Err(CAPTURE_UNSUPPORTED);
     }
-    graph_memory::attach(driver, &mut state, exec.key(), key)?;
+    // What the last launch has left is there.
+    let left = ends(&state.execs.of(exec)?.graph_nodes).left;
+    if left.iter().all(|(_, address, _)| state.space.at(*address).is_none()) {
+        graph_memory::attach(driver, &mut state, exec.key(), key)?;
+    }
     enqueue(driver, &mut state, key, Task::Empty)?;
     graph_memory::occupy(&mut state, exec.key(), key)
 }

@@ -186,12 +186,12 @@ fn is_over(state: &State, (stream, sequence): Point) -> bool {
     state.streams.get(stream).map_or(true, |stream| stream.completed >= sequence)
 }
 
-/// Whether a launch of `exec` on `stream` may have a piece.
+/// Whether a launch of `exec` on `stream` may have a piece: launches of one executable run in order, and with
+/// them what its last one came after.
 fn is_usable(state: &State, piece: &Piece, exec: u64, stream: u64) -> bool {
-    let is_clear = |(point, owner): &(Point, u64)| {
-        point.0 == stream || *owner == exec || is_over(state, *point)
-    };
-    piece.live == 0 && piece.busy.iter().all(is_clear)
+    let is_clear = |(point, _): &(Point, u64)| point.0 == stream || is_over(state, *point);
+    let is_last = piece.busy.last().is_some_and(|(_, owner)| *owner == exec);
+    piece.live == 0 && (is_last || piece.busy.iter().all(is_clear))
 }
 
 /// Has a piece behind each of an executable's addresses, for a launch on `stream`; all or nothing.

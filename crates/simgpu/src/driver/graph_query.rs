@@ -7,7 +7,7 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::error::*;
 use super::graph::NodeKind;
-use super::state::begin_free;
+use super::state::{State, begin_free};
 use super::task::Task;
 use crate::sys::driver::{Address, Answer, Handle, In, Out};
 use crate::sys::driver_unions as unions;
@@ -181,8 +181,15 @@ pub fn cuGraphMemFreeNodeGetParams(_: Call, node: CUgraphNode, out: Out<CUdevice
     }
 }
 
+/// Nodes and edges of a graph with memory nodes are there to stay.
+fn refuse_kept(state: &State, node: CUgraphNode) -> Answer {
+    let graph = state.graphs.get(state.nodes.of(node)?.graph)?;
+    if graph.memory.is_empty() { Ok(()) } else { Err(NOT_SUPPORTED) }
+}
+
 pub fn cuGraphDestroyNode(_: Call, node: CUgraphNode) -> Answer {
     let (_, mut state) = begin_free()?;
+    refuse_kept(&state, node)?;
     let gone = state.nodes.remove(node.key())?;
     let key = node.key();
     state.graphs.get_mut(gone.graph)?.nodes.retain(|other| *other != key);
@@ -196,6 +203,9 @@ fn edges(from: In<CUgraphNode>, to: In<CUgraphNode>, count: usize, add: bool) ->
     let (_, mut state) = begin_free()?;
     for (before, node) in from.list(count)?.into_iter().zip(to.list(count)?) {
         state.nodes.of(before)?;
+        if !add {
+            refuse_kept(&state, node)?;
+        }
         let after = &mut state.nodes.of_mut(node)?.after;
         match (add, after.contains(&before.key())) {
             (true, false) => after.push(before.key()),
