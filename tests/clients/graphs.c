@@ -135,6 +135,25 @@ static void of_two_streams(void)
     stays_below();
 }
 
+/* What a graph has left in the stream before is in use there by others. */
+static void of_moved_executables(void)
+{
+    int moved = 0;
+    ready();
+    CUgraphExec one = chain(1, room / 2, 3000), two = chain(1, room / 2, 3000);
+    for (int i = 0; i < 20; i++) {
+        OK(cuGraphLaunch(one, streams[0]));
+        OK(cuGraphLaunch(two, streams[0]));
+        moved += fits(cuGraphLaunch(one, streams[1]));
+        moved += fits(cuGraphLaunch(two, streams[2]));
+        OK(cuCtxSynchronize());
+        if (i % 4 == 3)
+            OK(cuDeviceGraphMemTrim(0));
+    }
+    printf("note %d of 40 moved\n", moved);
+    stays_below();
+}
+
 /* A graph runs on after its end, and what it leaves behind outlives it. */
 static void of_destroyed_executables(void)
 {
@@ -240,6 +259,7 @@ int main(int count, char **arguments)
         {"nodes_that_share_addresses", nodes_that_share_addresses},
         {"of_one_stream", of_one_stream},
         {"of_two_streams", of_two_streams},
+        {"of_moved_executables", of_moved_executables},
         {"of_destroyed_executables", of_destroyed_executables},
         {"of_four_threads", of_four_threads},
         {NULL, NULL},

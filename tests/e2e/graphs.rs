@@ -23,6 +23,7 @@ mod that_share {
         nodes_that_share_addresses,
         of_one_stream,
         of_two_streams,
+        of_moved_executables,
         of_destroyed_executables,
         of_four_threads,
     }

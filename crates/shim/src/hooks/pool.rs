@@ -89,7 +89,7 @@ pub(crate) fn prepare(
     per_thread: bool,
 ) -> Result<Growth, CUresult> {
     let mut asked = ask_quietly(device, steps, reserve.kind());
-    if asked.is_err() && reserve.charged_bytes() != 0 {
+    if asked.is_err() && reserved(device) != 0 {
         wait_for(stream, per_thread);
         asked = ask_quietly(device, steps, reserve.kind());
     }

@@ -11,6 +11,8 @@
 //!
 //! Does not allocate or free.
 
+use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{CUdevice, CUgraphMem_attribute, CUmemPool_attribute, CUmemoryPool};
 use divvy_policy::charge::GRANULE_BYTES;
@@ -214,13 +216,19 @@ impl Reserve {
     }
 
     /// Sets aside `bytes` of what is charged for a call that may take as much, if that is there, and the
-    /// reserve is `whole_bytes` at least. Until it is over nobody who finds less reserved gives it back.
-    pub(crate) fn claim(self, bytes: u64, whole_bytes: u64) -> bool {
+    /// reserve is `whole_bytes` at least, while `is_valid`. Until it is over nobody who finds less reserved gives it back.
+    pub(crate) fn claim(
+        self,
+        bytes: u64,
+        whole_bytes: &AtomicU64,
+        is_valid: impl Fn() -> bool,
+    ) -> bool {
         let granules = bytes / GRANULE_BYTES;
         let mut is_there = false;
         self.change(|record| {
-            is_there = record.charged_granules >= granules
-                && record.whole_granules() >= whole_bytes / GRANULE_BYTES;
+            is_there = is_valid()
+                && record.charged_granules >= granules
+                && record.whole_granules() >= whole_bytes.load(SeqCst) / GRANULE_BYTES;
             let moved = if is_there { granules } else { 0 };
             Record {
                 charged_granules: record.charged_granules.saturating_sub(moved),

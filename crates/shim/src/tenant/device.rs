@@ -38,11 +38,13 @@ pub(crate) struct Device {
     pub(crate) resident_threads: u64,
     /// Handle of the primary context while it is charged, else 0.
     pub(crate) primary: AtomicU64,
-    /// What executable graphs with memory nodes take if each has memory of its own, in bytes: those alive,
-    /// and those destroyed that may have some yet.
+    /// What the graphs with memory nodes that have run take if each has memory of its own, in bytes; what a
+    /// trim has shown to be gone is taken off.
     pub(crate) graph_needs: AtomicU64,
-    /// Of that, what those destroyed have at most.
-    pub(crate) ended_graph_needs: AtomicU64,
+    /// Of that, what the next trim may take off.
+    pub(crate) aged_graph_needs: AtomicU64,
+    /// Trims begun, and one.
+    pub(crate) graph_epoch: AtomicU64,
     uuid: Uuid,
     total_bytes: u64,
     /// The limits that were read when the tenant's config had this epoch.
@@ -120,7 +122,8 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
         resident_threads: processors.saturating_mul(threads),
         primary: AtomicU64::new(0),
         graph_needs: AtomicU64::new(0),
-        ended_graph_needs: AtomicU64::new(0),
+        aged_graph_needs: AtomicU64::new(0),
+        graph_epoch: AtomicU64::new(1),
         row,
         tenant,
         gate: tenant.gate_word(row),
