@@ -276,9 +276,13 @@ impl Tenant {
             Err(error) => return Request::Detached(error),
         };
         let line = self.usage.line(row.index());
-        let Some(limit) = limit_bytes else {
-            self.hold_as(row, me, bytes, kind);
-            return Request::Granted;
+        let limit = match limit_bytes {
+            None if bytes <= ledger::MAX_REQUEST_BYTES => {
+                self.hold_as(row, me, bytes, kind);
+                return Request::Granted;
+            }
+            // No word of ours holds more, and no card.
+            limit => limit.unwrap_or(0),
         };
         let outcome = match ledger::ask(&line, me, bytes, limit) {
             Some(total_bytes) => Outcome::Granted { total_bytes },

@@ -19,6 +19,23 @@ fn device() -> Device<'static> {
     }
 }
 
+/// What no card has is refused without a limit too: granted, it would not fit into the ledger's words, and give
+/// back more than was held.
+#[test]
+fn nobody_is_granted_more_than_the_ledger_can_hold() {
+    let scratch = Scratch::new("attach-absurd");
+    let config = Config::default();
+    let tenant = Tenant::attach(&scratch.c_path(), &ConfigSource::FirstProcess(&config)).unwrap();
+    let row = tenant.device_row(&device()).unwrap();
+    assert_eq!(tenant.ask(row, 60 * MIB, Kind::Block, None), Request::Granted);
+    for bytes in [u64::MAX, u64::MAX - 32 * MIB, 1 << 47] {
+        let refused = Request::Refused { held_bytes: 60 * MIB };
+        assert_eq!(tenant.ask(row, bytes, Kind::Pool, None), refused, "{bytes}");
+    }
+    assert_eq!(tenant.used_bytes(row), 60 * MIB);
+    assert_eq!(tenant.ask(row, 1 << 40, Kind::Block, None), Request::Granted);
+}
+
 #[test]
 fn asks_until_the_limit_and_gives_back() {
     let scratch = Scratch::new("attach-limit");
