@@ -30,6 +30,8 @@ pub(crate) fn config(
     match file::read_config(trust) {
         // Nobody of another version lives in a ledger of ours: its limits are carried over, below.
         Err(AttachError::Version { .. }) => {}
+        // Another first process may be writing it: under the lock it is whole.
+        Err(_) if own.is_some() => {}
         Err(error) => return Err(error),
         Ok(None) if own.is_none() => return Err(AttachError::NoConfig),
         Ok(Some(config)) if own.is_none() || crate::slot::others_live(fd, usage, me) => {

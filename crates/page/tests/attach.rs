@@ -36,6 +36,26 @@ fn nobody_is_granted_more_than_the_ledger_can_hold() {
     assert_eq!(tenant.ask(row, 1 << 40, Kind::Block, None), Request::Granted);
 }
 
+/// Whoever comes while the first process writes the limits sees a part of them, until it holds the lock.
+#[test]
+fn first_processes_that_come_at_once_all_join() {
+    let config = Config::default();
+    for round in 0..300 {
+        let scratch = Scratch::new(&format!("attach-at-once-{round}"));
+        let (path, start) = (scratch.c_path(), std::sync::Barrier::new(4));
+        let join = || {
+            start.wait();
+            Tenant::attach(&path, &ConfigSource::FirstProcess(&config)).map(|_| ())
+        };
+        std::thread::scope(|scope| {
+            let all: Vec<_> = (0..4).map(|_| scope.spawn(join)).collect();
+            for one in all {
+                assert_eq!(one.join().unwrap(), Ok(()), "round {round}");
+            }
+        });
+    }
+}
+
 #[test]
 fn asks_until_the_limit_and_gives_back() {
     let scratch = Scratch::new("attach-limit");
