@@ -53,9 +53,13 @@ impl Trust {
     }
 
     /// The mode of a file made here: readable and writable for those whom the directory lets in.
+    #[inline(never)]
     pub(crate) fn file_mode(&self) -> u32 {
-        let directory = self.directory.stat();
-        if is_sticky(directory) { 0o600 } else { directory.mode & 0o666 | 0o600 }
+        // As it is now: who opened it while it was being made has seen another mode.
+        match sys::stat(self.directory.fd()) {
+            Ok(directory) if !is_sticky(&directory) => directory.mode & 0o666 | 0o600,
+            _ => 0o600,
+        }
     }
 
     /// Judges a file of the directory by its kind and owner.

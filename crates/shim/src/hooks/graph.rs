@@ -121,7 +121,7 @@ fn note(exec: CUgraphExec, graph: CUgraph) -> Result<(), CUresult> {
             WITH_MEMORY.fetch_add(1, Relaxed);
         }
         EXECS.insert(key(exec, index), [word, 0]).map_err(|_| OUT_OF_MEMORY)?;
-        index = index.saturating_add(1);
+        index = index.wrapping_add(1);
     }
     Ok(())
 }
@@ -198,7 +198,7 @@ fn prepare(exec: CUgraphExec, stream: CUstream, per_thread: bool) -> (u64, CUres
         if code != SUCCESS {
             return (asked, code);
         }
-        asked = asked.saturating_add(1);
+        asked = asked.wrapping_add(1);
     }
     (asked, SUCCESS)
 }
