@@ -181,12 +181,9 @@ static CUresult run(CUgraph graph)
 
 static CUresult take_by_graph(size_t bytes)
 {
-    CUDA_MEM_ALLOC_NODE_PARAMS params = {0};
+    CUDA_MEM_ALLOC_NODE_PARAMS params = wanting(bytes);
     CUgraphNode node;
     CUgraph graph;
-    params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    params.bytesize = bytes;
     OK(cuGraphCreate(&graph, 0));
     OK(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params));
     return run(graph);

@@ -14,15 +14,6 @@ static void ready(void)
     before = used();
 }
 
-static CUDA_MEM_ALLOC_NODE_PARAMS wanting(size_t bytes)
-{
-    CUDA_MEM_ALLOC_NODE_PARAMS params = {0};
-    params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    params.bytesize = bytes;
-    return params;
-}
-
 /* A graph that takes `bytes` and never gives them back. */
 static CUgraph taking(size_t bytes, CUdeviceptr *block)
 {

@@ -36,11 +36,8 @@ static void stays_below(void)
 
 static CUgraphNode allocates(CUgraph graph, CUgraphNode after, size_t bytes, CUdeviceptr *block)
 {
-    CUDA_MEM_ALLOC_NODE_PARAMS params = {0};
+    CUDA_MEM_ALLOC_NODE_PARAMS params = wanting(bytes);
     CUgraphNode node;
-    params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    params.bytesize = bytes;
     OK(cuGraphAddMemAllocNode(&node, graph, after ? &after : NULL, after != NULL, &params));
     *block = params.dptr;
     return node;

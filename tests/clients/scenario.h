@@ -90,6 +90,16 @@ LOCAL CUdevice start(void)
     return device;
 }
 
+/* What a graph's allocation node is to be. */
+LOCAL CUDA_MEM_ALLOC_NODE_PARAMS wanting(size_t bytes)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS params = {0};
+    params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    params.bytesize = bytes;
+    return params;
+}
+
 /* A buffer for other devices; a driver that makes none cannot play the scenario. */
 LOCAL int buffer_of(CUdeviceptr address, size_t bytes)
 {

@@ -118,14 +118,11 @@ static void by_event_synchronisation(void)
 
 static void by_graph_trimming(void)
 {
-    CUDA_MEM_ALLOC_NODE_PARAMS params = {0};
+    CUDA_MEM_ALLOC_NODE_PARAMS params = wanting(96 * MIB);
     CUgraphNode node, release;
     CUgraph graph;
     CUgraphExec exec;
     ready();
-    params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    params.bytesize = 96 * MIB;
     OK(cuGraphCreate(&graph, 0));
     OK(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params));
     OK(cuGraphAddMemFreeNode(&release, graph, &node, 1, params.dptr));

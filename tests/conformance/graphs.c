@@ -10,12 +10,18 @@ static void marks(const char *what)
            (unsigned long long)reserved);
 }
 
-static CUdeviceptr add_alloc(CUgraph graph, CUgraphNode *node, size_t bytes)
+static CUDA_MEM_ALLOC_NODE_PARAMS wanting(size_t bytes)
 {
     CUDA_MEM_ALLOC_NODE_PARAMS params = {0};
     params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
     params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     params.bytesize = bytes;
+    return params;
+}
+
+static CUdeviceptr add_alloc(CUgraph graph, CUgraphNode *node, size_t bytes)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS params = wanting(bytes);
     SAY(cuGraphAddMemAllocNode(node, graph, NULL, 0, &params));
     return params.dptr;
 }
@@ -134,11 +140,8 @@ static void kernel_nodes(CUstream stream)
 /* Adds a node behind `*last`, and makes it the last. */
 static CUdeviceptr allocates(CUgraph graph, CUgraphNode *last, size_t bytes)
 {
-    CUDA_MEM_ALLOC_NODE_PARAMS params = {0};
+    CUDA_MEM_ALLOC_NODE_PARAMS params = wanting(bytes);
     CUgraphNode node = NULL;
-    params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    params.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    params.bytesize = bytes;
     MUST(cuGraphAddMemAllocNode(&node, graph, *last ? last : NULL, *last != NULL, &params));
     *last = node;
     return params.dptr;
@@ -220,12 +223,17 @@ static CUgraphExec running(size_t mib, long ms)
     return exec;
 }
 
+static CUstream another(void)
+{
+    CUstream stream = NULL;
+    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return stream;
+}
+
 /* Graphs that run one after another, and at once. */
 static void shared_memory(CUstream one)
 {
-    CUstream two = NULL, three = NULL;
-    MUST(cuStreamCreate(&two, CU_STREAM_NON_BLOCKING));
-    MUST(cuStreamCreate(&three, CU_STREAM_NON_BLOCKING));
+    CUstream two = another(), three = another();
     CUgraphExec small = running(300, 60), large = running(400, 60);
     MUST(cuGraphLaunch(small, one));
     MUST(cuGraphLaunch(large, one));
@@ -261,9 +269,7 @@ static void shared_memory(CUstream one)
 /* Graphs that share memory in one stream, and move to others while they run. */
 static void moved(CUstream one)
 {
-    CUstream two = NULL, three = NULL;
-    MUST(cuStreamCreate(&two, CU_STREAM_NON_BLOCKING));
-    MUST(cuStreamCreate(&three, CU_STREAM_NON_BLOCKING));
+    CUstream two = another(), three = another();
     CUgraphExec first = running(100, 60), second = running(100, 60);
     MUST(cuGraphLaunch(first, one));
     MUST(cuGraphLaunch(second, one));

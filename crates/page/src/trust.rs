@@ -53,7 +53,6 @@ impl Trust {
     }
 
     /// The mode of a file made here: readable and writable for those whom the directory lets in.
-    #[inline(never)]
     pub(crate) fn file_mode(&self) -> u32 {
         // As it is now: who opened it while it was being made has seen another mode.
         match sys::stat(self.directory.fd()) {

@@ -216,7 +216,8 @@ impl Reserve {
     }
 
     /// Sets aside `bytes` of what is charged for a call that may take as much, if that is there, and the
-    /// reserve is `whole_bytes` at least, while `is_valid`. Until it is over nobody who finds less reserved gives it back.
+    /// reserve is `whole_bytes` at least, while `is_valid`. Until the call is settled nobody who finds less
+    /// reserved gives it back.
     pub(crate) fn claim(
         self,
         bytes: u64,

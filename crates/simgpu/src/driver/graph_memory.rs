@@ -212,7 +212,7 @@ pub(crate) fn attach(driver: &Driver, state: &mut State, exec: u64, stream: u64)
         chosen.extend(memory.pieces.keys().filter(|k| !own.contains(k) && usable(k)));
         chosen.truncate(wanted);
         let new = (chosen.len()..wanted)
-            .map(|_| take(driver, state, device))
+            .map(|_| driver.allocate(state, device, PIECE_BYTES, Purpose::Data))
             .collect::<Answer<Vec<_>>>()?;
         let starts: Vec<(u64, bool)> =
             mapping.arena.starts().map(|start| (start, mapping.arena.is_used(start))).collect();
@@ -240,17 +240,13 @@ pub(crate) fn attach(driver: &Driver, state: &mut State, exec: u64, stream: u64)
     Ok(())
 }
 
-fn take(driver: &Driver, state: &State, device: i32) -> Answer<Arc<dyn Block>> {
-    driver.allocate(state, device, PIECE_BYTES, Purpose::Data)
-}
-
 /// Work of `exec` that was queued on `stream` uses its pieces until it has ended.
 pub(crate) fn occupy(state: &mut State, exec: u64, stream: u64) -> Answer {
     let point = (stream, state.streams.get(stream)?.submitted);
     for (device, key) in pieces_of(state, exec)? {
-        let ended = |state: &State, point: &(Point, u64)| is_over(state, point.0);
         let Some(piece) = state.device(device)?.graphs.pieces.get(&key) else { continue };
-        let mut busy: Vec<_> = piece.busy.iter().filter(|p| !ended(state, p)).copied().collect();
+        let mut busy: Vec<_> =
+            piece.busy.iter().filter(|(point, _)| !is_over(state, *point)).copied().collect();
         busy.push((point, exec));
         if let Some(piece) = state.device_mut(device)?.graphs.pieces.get_mut(&key) {
             piece.busy = busy;
