@@ -218,10 +218,16 @@ static void of_four_threads_at_one_pool(void)
     CHECK(before + most <= wanted_limit());
 }
 
-/* The same beside another of its kind in the tenant: what the limit leaves it is for others to say. */
+/* The same beside another of its kind in the tenant, when it is told that both have their contexts: what the limit
+ * leaves it is for others to say. */
 static void of_a_worker(void)
 {
     size_t before;
+    char line[16];
+    start();
+    puts("ready");
+    fflush(stdout);
+    CHECK(fgets(line, sizeof line, stdin) != NULL);
     filled_by_four(&before);
 }
 

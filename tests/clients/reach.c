@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "scenario.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -201,6 +202,46 @@ static void looked_up_by_many_threads(void)
 }
 
 /* What a program can see of the library before its first driver call: nothing. */
+/* How many entries a directory has; the descriptor that reads it counts in its own. */
+static size_t entries(const char *path)
+{
+    size_t count = 0;
+    DIR *directory = opendir(path);
+    CHECK(directory != NULL);
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(directory);
+    return count;
+}
+
+/* What the main thread blocks, and what the process ignores and catches. Read by itself: whoever starts another
+ * program for that has all signals blocked while that begins. */
+static void print_signals(void)
+{
+    char line[256];
+    FILE *status = fopen("/proc/self/status", "r");
+    CHECK(status != NULL);
+    while (fgets(line, sizeof line, status) != NULL)
+        if (strncmp(line, "SigBlk", 6) == 0 || strncmp(line, "SigIgn", 6) == 0 || strncmp(line, "SigCgt", 6) == 0)
+            fputs(line, stdout);
+    fclose(status);
+}
+
+static int by_text(const void *one, const void *other)
+{
+    return strcmp(*(char *const *)one, *(char *const *)other);
+}
+
+static void print_environment(void)
+{
+    size_t count = 0;
+    while (environ[count] != NULL)
+        count++;
+    qsort(environ, count, sizeof *environ, by_text);
+    for (size_t i = 0; i < count; i++)
+        puts(environ[i]);
+}
+
 static void before_the_first_call(void)
 {
     dlsym(RTLD_DEFAULT, "cuMemAlloc_v2");
@@ -208,14 +249,10 @@ static void before_the_first_call(void)
     dlvsym(RTLD_DEFAULT, "getpid", "GLIBC_2.2.5");
     if (getenv("OPEN_DRIVER") != NULL)
         dlsym(driver(), "cuMemAlloc_v2");
-    char command[256];
-    snprintf(command, sizeof command,
-             "grep -c . /proc/%d/task/*/comm | wc -l; ls /proc/%d/fd | wc -l; "
-             "grep -E 'Sig(Cgt|Ign|Blk)' /proc/%d/status; env | grep -v '^_=' | sort",
-             getpid(), getpid(), getpid());
     unsetenv("LD_PRELOAD");
-    fflush(stdout);
-    CHECK(system(command) == 0);
+    printf("%zu threads, %zu descriptors\n", entries("/proc/self/task"), entries("/proc/self/fd"));
+    print_signals();
+    print_environment();
     umask(umask(0));
     printf("umask %o\n", umask(0));
 }

@@ -1,6 +1,6 @@
 //! Stream-ordered memory: pools are charged by what they reserve, in every variant of the calls.
 
-use crate::harness::{GIB, Machine, Talk, finish, scenarios};
+use crate::harness::{GIB, Machine, Talk, scenarios};
 
 scenarios! { "pool", 4 * GIB;
     async_alloc_is_charged_by_reserve,
@@ -32,14 +32,12 @@ fn of_two_processes_stay_below_their_limit() {
     let mut watcher = machine.scenario("watcher", "most");
     let mut watcher = Talk::start(watcher.env_remove("LD_PRELOAD"));
     watcher.expect("watching");
-    let worker = || machine.scenario("pools", "of_a_worker");
-    std::thread::scope(|scope| {
-        let workers = [worker(), worker()].map(|mut it| scope.spawn(move || finish(&mut it)));
-        for worker in workers {
-            let finished = worker.join().expect("it does not panic");
-            assert_eq!(finished.code(), Some(0), "{finished}");
-        }
-    });
+    let worker = || Talk::start(&mut machine.scenario("pools", "of_a_worker"));
+    let mut workers = [worker(), worker()];
+    // The first would leave no room for the second's context.
+    workers.iter().for_each(|worker| worker.expect("ready"));
+    workers.iter_mut().for_each(Talk::go);
+    workers.into_iter().for_each(Talk::ends_well);
     watcher.say("enough");
     let most: u64 = watcher.line().parse().expect("a number of bytes");
     assert!((GIB..=limit).contains(&most), "{most} of {limit}");

@@ -201,7 +201,20 @@ pub(crate) fn garbage() {
         spoilt.iter().map(|tenant| Ends(attack(ATTACKER, &["spoil", word(tenant)]))).collect();
     let mut missed = 0;
     for _ in 0..TRIES {
-        missed += usize::from(served(VICTIM) != [word(&own)]);
+        let mut view = world::view();
+        // A busy daemon may have no connection left: its view without the victim is what counts.
+        until("the daemon answers", || {
+            let has_answered = view.as_ref().is_some_and(|view| view["tenants"].is_array());
+            if !has_answered {
+                println!("no view: {view:?}");
+                view = world::view();
+            }
+            has_answered
+        });
+        if world::served_in(&view, VICTIM) != [word(&own)] {
+            println!("without the victim: {view:?}");
+            missed += 1;
+        }
         std::thread::sleep(Duration::from_millis(3));
     }
     verdict("the victim left alone", missed, TRIES);

@@ -207,8 +207,13 @@ pub(crate) fn view() -> Option<Value> {
 
 /// The directories of the tenants of `uid` that the daemon serves.
 pub(crate) fn served(uid: u32) -> Vec<String> {
-    let view = view().unwrap_or_default();
-    let tenants = view["tenants"].as_array().cloned().unwrap_or_default();
+    served_in(&view(), uid)
+}
+
+/// The same by a view of its own; none without one.
+pub(crate) fn served_in(view: &Option<Value>, uid: u32) -> Vec<String> {
+    let tenants = view.as_ref().and_then(|view| view["tenants"].as_array());
+    let tenants = tenants.cloned().unwrap_or_default();
     let of_user = tenants.iter().filter(|t| t["uid"] == uid && t["reason"].is_null());
     of_user.filter_map(|tenant| Some(tenant["directory"].as_str()?.to_owned())).collect()
 }
