@@ -217,7 +217,7 @@ pub(crate) fn judge_usage(
     })
 }
 
-/// The same of either file; `None` for one without any bytes.
+/// The same of either file; `None` for one whose head is not written.
 pub(crate) fn judge(
     file: File,
     fd: &Fd,
@@ -231,10 +231,13 @@ pub(crate) fn judge(
     let short = |bytes: u64, expected: usize| {
         Err(AttachError::ShortFile { file, bytes, expected_bytes: expected as u64 })
     };
-    match sys::read_at(fd, &mut head, 0).map_err(AttachError::System)? {
-        0 => return Ok(None),
-        got if got < head.len() => return short(got as u64, head.len()),
-        _ => {}
+    let got = sys::read_at(fd, &mut head, 0).map_err(AttachError::System)?;
+    // None is written yet, or whoever began to write has died.
+    if head == [0; layout::HEAD_BYTES] {
+        return Ok(None);
+    }
+    if got < head.len() {
+        return short(got as u64, head.len());
     }
     let magic = match file {
         File::Usage => usage::MAGIC,
@@ -284,7 +287,7 @@ pub(crate) fn open_config(trust: &Trust, flags: i32) -> Result<Option<Fd>, Attac
     Ok(Some(fd))
 }
 
-/// Reads and judges the config; `None` when there is none or it is empty.
+/// Reads and judges the config; `None` when there is none or its head is not written.
 pub(crate) fn read_config(trust: &Trust) -> Result<Option<config::Config>, AttachError> {
     match open_config(trust, libc::O_RDONLY)? {
         Some(fd) => parse_config(&fd, OURS_CONFIG),
@@ -292,7 +295,7 @@ pub(crate) fn read_config(trust: &Trust) -> Result<Option<config::Config>, Attac
     }
 }
 
-/// Reads an open config file; `None` when it is empty. Its version stays the file's.
+/// Reads an open config file; `None` when its head is not written. Its version stays the file's.
 pub(crate) fn parse_config(
     fd: &Fd,
     served: &'static [Layout],
@@ -345,7 +348,12 @@ pub(crate) fn write_config(trust: &Trust, config: &config::Config) -> Result<(),
     trust.judge(File::Config, &stat)?;
     // Fails where another uid made the file, who has then set its mode.
     let _ = sys::chmod(&fd, trust.file_mode());
-    sys::write_at(&fd, config.as_bytes(), 0).map_err(&room)
+    // The head last: who is killed half-way, or finds the disk full, leaves a file that says nothing.
+    let (head, rest) = config.as_bytes().split_at(layout::HEAD_BYTES);
+    sys::write_at(&fd, &[0; layout::HEAD_BYTES], 0)
+        .and_then(|()| sys::write_at(&fd, rest, layout::HEAD_BYTES as u64))
+        .and_then(|()| sys::write_at(&fd, head, 0))
+        .map_err(&room)
 }
 
 /// Writes the config as the tenant's owner: a new file under another name, then renamed over the old

@@ -4,7 +4,7 @@ mod scratch;
 
 use divvy_abi::config::Config;
 use divvy_abi::usage::Kind;
-use divvy_page::{ConfigSource, Device, Request, Tenant};
+use divvy_page::{AttachError, ConfigSource, Device, Request, Tenant};
 use scratch::Scratch;
 
 const MIB: u64 = 1 << 20;
@@ -53,6 +53,31 @@ fn first_processes_that_come_at_once_all_join() {
                 assert_eq!(one.join().unwrap(), Ok(()), "round {round}");
             }
         });
+    }
+}
+
+/// The head of the limits is written last: a first process that was killed before, or had no room for all
+/// of it, has left nothing that the next one must not write over.
+#[test]
+fn limits_without_a_head_are_written_anew() {
+    let config = Config::default();
+    for bytes in [1, 16, 4096, divvy_abi::config::CONFIG_BYTES] {
+        let scratch = Scratch::new(&format!("attach-headless-{bytes}"));
+        let file = scratch.path().join("config");
+        let mut left = vec![0x55; bytes];
+        left.iter_mut().take(divvy_abi::layout::HEAD_BYTES).for_each(|byte| *byte = 0);
+        std::fs::write(&file, left).unwrap();
+        let join = |source: &ConfigSource<'_>| Tenant::attach(&scratch.c_path(), source).err();
+        assert_eq!(join(&ConfigSource::Owner), Some(AttachError::NoConfig), "{bytes} bytes");
+        assert_eq!(join(&ConfigSource::FirstProcess(&config)), None, "{bytes} bytes");
+        assert_eq!(join(&ConfigSource::Owner), None, "{bytes} bytes");
+        // What has a head of another kind, or ours without the rest, is somebody's.
+        for cut in [b"mine".to_vec(), std::fs::read(&file).unwrap()[..4096].to_vec()] {
+            std::fs::write(&file, &cut).unwrap();
+            let refused = join(&ConfigSource::FirstProcess(&config));
+            assert!(matches!(refused, Some(AttachError::ShortFile { .. })), "{refused:?}");
+            assert_eq!(std::fs::read(&file).unwrap(), cut);
+        }
     }
 }
 

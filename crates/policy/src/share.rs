@@ -73,21 +73,21 @@ pub enum ShareReason {
 
 impl fmt::Display for ShareError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\" is not ", self.text)?;
+        use ShareReason as Why;
+        let is_share = matches!(
+            self.reason,
+            Why::NotAShare | Why::NoPercent | Why::LeadingZero | Why::BadFraction | Why::Zero
+        );
+        let what = if is_share { "a share of time: " } else { "" };
+        write!(f, "\"{}\" is not {what}", self.text)?;
         f.write_str(match self.reason {
-            ShareReason::NotAShare => {
-                "a share of time: it must begin with a digit; write for example 30%, or 0 for no cap"
-            }
-            ShareReason::NoPercent => {
-                "a share of time: it must end in %; write for example 30%, or 0 for no cap"
-            }
-            ShareReason::LeadingZero => "a share of time: drop the leading zero",
-            ShareReason::BadFraction => {
-                "a share of time: write 1 to 4 digits after the point, as in 12.5%"
-            }
+            ShareReason::NotAShare => "write for example 30%, or 0 for no cap",
+            ShareReason::NoPercent => "it must end in %; write for example 30%, or 0 for no cap",
+            ShareReason::LeadingZero => "drop the leading zero",
+            ShareReason::BadFraction => "write 1 to 4 digits after the point, as in 12.5%",
             ShareReason::Zero => {
-                "a share of time: it must be above 0%; write 0 for no cap, and use \
-                 `divvy set TENANT --pause` to stop a tenant"
+                "it must be above 0%; write 0 for no cap, and use `divvy set TENANT --pause` to \
+                 stop a tenant"
             }
             ShareReason::NotWhole => "a whole percentage: write digits such as 30, or 0 for no cap",
             ShareReason::BadWeight => "a weight: write a whole number from 1 to 10000",
