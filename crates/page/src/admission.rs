@@ -13,8 +13,12 @@ use crate::slot::ForkPage;
 use crate::sys::{self, Fd, Lock};
 use crate::usage::Usage;
 
-/// Longest wait for the lock, in nanoseconds.
-pub(crate) const PATIENCE_NS: u64 = 100_000_000;
+/// Longest wait for the lock, in nanoseconds. Its holder is at it for microseconds, but may be kept from a
+/// processor for long where many processes start at once, and who gives up is refused all memory.
+pub(crate) const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// Longest wait for others that ask at the limit, in nanoseconds: they may ask for ever.
+const ASKERS_NS: u64 = 100_000_000;
 
 /// The lock, held until dropped.
 #[derive(Debug)]
@@ -71,7 +75,7 @@ impl<'a> World<'a> {
         me: usize,
         row: usize,
     ) -> Self {
-        let deadline_ns = sys::now_ns().saturating_add(PATIENCE_NS);
+        let deadline_ns = sys::now_ns().saturating_add(ASKERS_NS);
         Self { fd, usage, fork, me, row, deadline_ns }
     }
 }

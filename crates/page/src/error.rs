@@ -99,7 +99,7 @@ pub enum AttachError {
     NoSlot,
     /// All device rows are taken.
     NoDeviceRow,
-    /// Another process held the admission lock for 100 ms.
+    /// Another process held the admission lock for a second.
     LockTimeout,
     /// The owner has not written limits, and there is nobody else to.
     NoConfig,
@@ -187,7 +187,7 @@ impl fmt::Display for AttachError {
             }
             Self::LockTimeout => write!(
                 f,
-                "another process held the tenant's admission lock for 100 ms; is the machine \
+                "another process held the tenant's admission lock for a second; is the machine \
                  stopped or the file system hung?"
             ),
             Self::NoConfig => {

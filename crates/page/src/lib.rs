@@ -11,7 +11,7 @@
 //! Asking costs tens of nanoseconds and takes no lock until the limit is reached. Promises: a safe API; no allocation,
 //! no panic, no libc call (system calls are made directly, so `errno` stays the program's and no
 //! interposed function is met); a file that is not what it should be gives an exact [`AttachError`];
-//! no wait is longer than 100 ms, and each ends at an absolute deadline of its own.
+//! no wait is longer than three seconds, and each ends at an absolute deadline of its own.
 //!
 //! Does not decide (that is `policy`), call a driver, log, or read the environment.
 

@@ -122,7 +122,7 @@ impl Owner {
     ///
     /// # Errors
     /// [`AttachError`] when the file is not a config any more, cannot be written, or another writer
-    /// kept its lock for 100 ms.
+    /// kept its lock for a second.
     pub fn update(&self, change: impl FnOnce(&mut Config)) -> Result<Config, AttachError> {
         let _writer = self.writer(PATIENCE_NS)?;
         let mut new = self.read()?;

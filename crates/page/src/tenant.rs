@@ -1,7 +1,7 @@
 //! A process's view of its tenant: what the shim calls.
 //!
 //! Everything but the slow path of [`Tenant::ask`] is a few atomic operations; the slow path takes
-//! the admission lock for at most 100 ms and never while a driver is called.
+//! the admission lock, within a second, for at most 100 ms and never while a driver is called.
 
 use core::ffi::CStr;
 use core::sync::atomic::AtomicU32;
@@ -68,7 +68,7 @@ pub enum Request {
         /// Bytes the tenant holds on the device.
         held_bytes: u64,
     },
-    /// Other askers did not settle, or the lock was not to be had, within 100 ms.
+    /// Other askers did not settle within 100 ms, or the lock was not to be had within a second.
     Contended,
     /// This process has no slot and could not get one.
     Detached(AttachError),

@@ -176,7 +176,7 @@ impl StuckLock {
 }
 
 #[test]
-fn a_stopped_lock_holder_costs_100_ms_each_time_and_nothing_once_gone() {
+fn a_stopped_lock_holder_costs_a_second_each_time_and_nothing_once_gone() {
     let scratch = Scratch::new("stuck");
     let (one, row) = join(scratch.path());
     let (two, _) = join(scratch.path());
@@ -194,7 +194,7 @@ fn a_stopped_lock_holder_costs_100_ms_each_time_and_nothing_once_gone() {
         let waited_ms = ms(&|| {
             assert_eq!(one.device_row(&another), Err(AttachError::LockTimeout));
         });
-        assert!((95..200).contains(&waited_ms), "{waited_ms} ms");
+        assert!((995..1_900).contains(&waited_ms), "{waited_ms} ms");
     }
     // What fits needs no lock, nor does a refusal, and joining needs none.
     let waited_ms = ms(&|| {
@@ -203,7 +203,7 @@ fn a_stopped_lock_holder_costs_100_ms_each_time_and_nothing_once_gone() {
         one.give_back(row, 100 << 20, Kind::Block);
         join(scratch.path());
     });
-    assert!(waited_ms < 50, "{waited_ms} ms");
+    assert!(waited_ms < 900, "{waited_ms} ms");
     drop(stuck.0);
-    assert!(ms(&|| assert!(one.device_row(&another).is_ok())) < 20);
+    assert!(ms(&|| assert!(one.device_row(&another).is_ok())) < 900);
 }
