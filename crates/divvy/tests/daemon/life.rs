@@ -181,7 +181,8 @@ fn a_lone_tenant_is_free_and_the_daemon_sleeps() {
     let (began, before) = (Instant::now(), wakes());
     std::thread::sleep(Duration::from_secs(2));
     let wakes = wakes() - before;
-    let most = began.elapsed().as_secs_f64() * 20.0;
+    // Twenty a second renew the leases; each of the two views may be of a tenth of a second ago.
+    let most = (began.elapsed().as_secs_f64() + 0.2) * 20.0;
     assert!(wakes as f64 <= most, "{wakes} wake-ups in {:?}", began.elapsed());
     assert_eq!((fake.line().gate, fake.tenant.any_gate().load(SEQ)), (gate::FREE, 0));
 }
