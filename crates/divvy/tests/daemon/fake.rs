@@ -156,6 +156,8 @@ pub(crate) struct Fake {
     pub(crate) launches: Arc<AtomicU64>,
     /// Time for which the host let it lie when what it had said to be in flight was over.
     pub(crate) late_ns: Arc<AtomicU64>,
+    /// Time that it had beyond the planned ends of its turns: its daemon was late.
+    pub(crate) over_ns: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -199,6 +201,7 @@ impl Fake {
             row,
             launches: Arc::default(),
             late_ns: Arc::default(),
+            over_ns: Arc::default(),
             stop: Arc::default(),
             thread: None,
         }
@@ -208,9 +211,9 @@ impl Fake {
     pub(crate) fn busy(root: &Root, name: &str, uuid: u8) -> Self {
         let mut fake = Self::idle(root, name, uuid);
         let (tenant, row) = (Arc::clone(&fake.tenant), fake.row);
-        let (launches, late_ns) = (Arc::clone(&fake.launches), Arc::clone(&fake.late_ns));
+        let counts = [&fake.launches, &fake.late_ns, &fake.over_ns].map(Arc::clone);
         let (stop, device) = (Arc::clone(&fake.stop), Arc::clone(&root.1));
-        let body = move || work(&tenant, row, [&launches, &late_ns], &stop, &device);
+        let body = move || work(&tenant, row, counts.each_ref().map(|one| &**one), &stop, &device);
         fake.thread = Some(std::thread::spawn(body));
         fake
     }
@@ -253,7 +256,7 @@ impl Drop for Fake {
 fn work(
     tenant: &Tenant,
     row: Row,
-    [launches, late_ns]: [&AtomicU64; 2],
+    [launches, late_ns, over_ns]: [&AtomicU64; 3],
     stop: &AtomicBool,
     device: &Mutex<()>,
 ) {
@@ -288,6 +291,10 @@ fn work(
         std::thread::sleep(KERNEL);
         let took_ns = now_ns() - start_ns;
         late_ns.fetch_add(took_ns.saturating_sub(QUEUED_NS), SeqCst);
+        if any && line.turn_end_ns != 0 {
+            let from_ns = line.turn_end_ns.max(start_ns);
+            over_ns.fetch_add((start_ns + took_ns).saturating_sub(from_ns), SeqCst);
+        }
         if any {
             share.add_used(i64::try_from(took_ns).unwrap());
         }
