@@ -19,6 +19,7 @@ use divvy_abi::config::Config;
 use divvy_abi::usage::Kind;
 use divvy_page::reader::write_config;
 use divvy_page::{ConfigSource, Device, Directory, Request, Tenant};
+use divvy_policy::gate::Words as _;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};

@@ -52,7 +52,7 @@ pub use directory::Directory;
 pub use error::{AttachError, File};
 pub use meet::MeetFile;
 pub use process::{effective_uid, pid_namespace};
-pub use share::{Share, Sleeper};
+pub use share::Share;
 pub use shared::SharedEntry;
 pub use sys::{Errno, now_ns};
 pub use tenant::{ConfigSource, Device, ProcessUse, Request, Row, Tenant};

@@ -10,6 +10,7 @@ use divvy_abi::usage::Kind;
 use divvy_page::owner::Owner;
 use divvy_page::reader::{CapEntry, UsageFile, read_config, write_config};
 use divvy_page::{AttachError, ConfigSource, Device, Row, Tenant, now_ns};
+use divvy_policy::gate::Words as _;
 use divvy_policy::pace::Clock as _;
 use scratch::Scratch;
 

@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_policy::cost::{self, Costs, Kind};
-use divvy_policy::gate::{CHUNK_NS, EVENTS, Lane, Paid, Terms, World};
+use divvy_policy::gate::{Access, CHUNK_NS, EVENTS, Lane, Marks, Paid, Published, Terms, Time};
 use host::Host;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -125,12 +125,23 @@ impl Card {
     }
 }
 
-impl World for Card {
-    type Clock = Words;
+impl Time for Card {
     fn now_ns(&self) -> u64 {
         self.host.spend(25);
         self.host.now_ns.get()
     }
+    fn sleep_until(&self, deadline_ns: u64) {
+        self.sleep(deadline_ns);
+    }
+    fn spin_until(&self, deadline_ns: u64) {
+        self.sleep(deadline_ns);
+    }
+    fn spin(&self) {
+        self.host.spend(40);
+    }
+}
+
+impl Access for Card {
     fn terms(&self) -> Terms {
         self.terms.get()
     }
@@ -144,9 +155,6 @@ impl World for Card {
         let closed = GateLine { gate: gate::CLOSED, lease_ns: u64::MAX, ..GateLine::default() };
         if turn % 2 == 0 { open } else { closed }
     }
-    fn clock(&self) -> &Words {
-        &self.words
-    }
     fn wait(&self, state: u32, deadline_ns: u64) {
         let Some(turn) = self.host.now_ns.get().checked_div(self.turn_ns.get()) else {
             assert_eq!(state, self.line.get().gate);
@@ -157,12 +165,6 @@ impl World for Card {
             self.sleep(deadline_ns.min((turn + 1) * self.turn_ns.get()));
         }
     }
-    fn sleep_until(&self, deadline_ns: u64) {
-        self.sleep(deadline_ns);
-    }
-    fn spin_until(&self, deadline_ns: u64) {
-        self.sleep(deadline_ns);
-    }
     fn ask_device(&self, _: u64, _: u64) -> u64 {
         0
     }
@@ -170,26 +172,14 @@ impl World for Card {
         CHUNK_NS
     }
     fn leave_device(&self) {}
-    fn set_busy_until_ns(&self, _: u64) {}
-    fn note_want(&self, _: u64) {}
-    fn note_launch(&self, _: u64) {}
-    fn add_used(&self, ns: i64) {
-        self.used_ns.set(self.used_ns.get() + ns);
-    }
-    fn count_launches(&self, _: u64) {}
+}
+
+impl Marks for Card {
     fn life(&self) -> u64 {
         0
     }
     fn stripe(&self) -> usize {
         0
-    }
-    fn note_length(&self, _: u64) {}
-    fn add_throttled(&self, ns: u64) {
-        self.throttled_ns.set(self.throttled_ns.get() + ns);
-    }
-    fn add_waited(&self, _: u64) {}
-    fn count_drain_given_up(&self) {
-        self.given_up.set(self.given_up.get() + 1);
     }
     fn stream(&self) -> u64 {
         self.stream.get() as u64
@@ -224,6 +214,28 @@ impl World for Card {
         let events = self.events.borrow();
         let noise_ns = self.host.random() as i64 % 300;
         Some(events[to as usize] as i64 - events[from as usize] as i64 + noise_ns)
+    }
+}
+
+impl Published for Card {
+    type Clock = Words;
+    fn clock(&self) -> &Words {
+        &self.words
+    }
+    fn set_busy_until_ns(&self, _: u64) {}
+    fn note_want(&self, _: u64) {}
+    fn note_launch(&self, _: u64) {}
+    fn add_used(&self, ns: i64) {
+        self.used_ns.set(self.used_ns.get() + ns);
+    }
+    fn count_launches(&self, _: u64) {}
+    fn note_length(&self, _: u64) {}
+    fn add_throttled(&self, ns: u64) {
+        self.throttled_ns.set(self.throttled_ns.get() + ns);
+    }
+    fn add_waited(&self, _: u64) {}
+    fn count_drain_given_up(&self) {
+        self.given_up.set(self.given_up.get() + 1);
     }
 }
 

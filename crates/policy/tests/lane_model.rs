@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicU64 as Ghost, Ordering::SeqCst};
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_policy::cost::{Costs, Kind, key};
-use divvy_policy::gate::{CHUNK_NS, Captures, EVENTS, Lane, Paid, Terms, World};
+use divvy_policy::gate::{
+    Access, CHUNK_NS, Captures, EVENTS, Lane, Marks, Paid, Published, Terms, Time,
+};
 use divvy_policy::pace::{Admission, Cap, Clock};
 use shuttle::rand::Rng;
 use shuttle::sync::atomic::AtomicU64;
@@ -148,20 +150,28 @@ impl Thread {
     }
 }
 
-impl World for Thread {
-    type Clock = Context;
-
+impl Time for Thread {
     fn now_ns(&self) -> u64 {
         self.of.now_ns.fetch_add(3 * US, SeqCst)
     }
+    fn sleep_until(&self, deadline_ns: u64) {
+        self.of.now_ns.fetch_max(deadline_ns, SeqCst);
+        thread::yield_now();
+    }
+    fn spin_until(&self, deadline_ns: u64) {
+        self.sleep_until(deadline_ns);
+    }
+    fn spin(&self) {
+        thread::yield_now();
+    }
+}
+
+impl Access for Thread {
     fn terms(&self) -> Terms {
         Terms { share_ppm: 500_000, paused: false }
     }
     fn line(&self) -> GateLine {
         GateLine { gate: gate::TIMED, lease_ns: u64::MAX, active: 1, ..GateLine::default() }
-    }
-    fn clock(&self) -> &Context {
-        &self.of
     }
     fn wait(&self, _: u32, deadline_ns: u64) {
         self.sleep_until(deadline_ns);
@@ -173,26 +183,9 @@ impl World for Thread {
         CHUNK_NS
     }
     fn leave_device(&self) {}
-    fn sleep_until(&self, deadline_ns: u64) {
-        self.of.now_ns.fetch_max(deadline_ns, SeqCst);
-        thread::yield_now();
-    }
-    fn spin_until(&self, deadline_ns: u64) {
-        self.sleep_until(deadline_ns);
-    }
-    fn set_busy_until_ns(&self, _: u64) {}
-    fn note_want(&self, _: u64) {}
-    fn note_launch(&self, _: u64) {}
-    fn add_used(&self, ns: i64) {
-        self.of.used_ns.fetch_add(ns.cast_unsigned(), SeqCst);
-    }
-    fn count_launches(&self, launches: u64) {
-        self.of.launches.fetch_sub(launches, SeqCst);
-    }
-    fn note_length(&self, _: u64) {}
-    fn add_throttled(&self, _: u64) {}
-    fn add_waited(&self, _: u64) {}
-    fn count_drain_given_up(&self) {}
+}
+
+impl Marks for Thread {
     fn life(&self) -> u64 {
         self.life
     }
@@ -230,6 +223,26 @@ impl World for Thread {
         self.at_event(to, false);
         Some(40_000)
     }
+}
+
+impl Published for Thread {
+    type Clock = Context;
+    fn clock(&self) -> &Context {
+        &self.of
+    }
+    fn set_busy_until_ns(&self, _: u64) {}
+    fn note_want(&self, _: u64) {}
+    fn note_launch(&self, _: u64) {}
+    fn add_used(&self, ns: i64) {
+        self.of.used_ns.fetch_add(ns.cast_unsigned(), SeqCst);
+    }
+    fn count_launches(&self, launches: u64) {
+        self.of.launches.fetch_sub(launches, SeqCst);
+    }
+    fn note_length(&self, _: u64) {}
+    fn add_throttled(&self, _: u64) {}
+    fn add_waited(&self, _: u64) {}
+    fn count_drain_given_up(&self) {}
 }
 
 fn kernel(number: u64) -> u64 {

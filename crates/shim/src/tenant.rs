@@ -10,7 +10,6 @@
 pub(crate) mod device;
 mod limits;
 pub(crate) mod reason;
-pub(crate) mod share;
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;

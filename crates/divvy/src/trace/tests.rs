@@ -7,6 +7,7 @@ use divvy_abi::config::{GateLine, gate};
 use divvy_page::owner::Owner;
 use divvy_page::reader::{GateEntry, write_config};
 use divvy_page::{ConfigSource, Device, Tenant};
+use divvy_policy::gate::Words as _;
 use serde_json::Value;
 
 use super::*;

@@ -15,6 +15,7 @@ use divvy_abi::usage::Kind;
 use divvy_page::owner::Owner;
 use divvy_page::reader::{UsageFile, write_config};
 use divvy_page::{ConfigSource, Device, Directory, Row, Tenant, now_ns};
+use divvy_policy::gate::Words as _;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

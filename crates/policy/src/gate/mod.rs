@@ -22,98 +22,36 @@
 //! elsewhere. They do not grow then: of what is measured the shortest is the kernel's own.
 //! Who makes no turns for its tenants leaves it to them: they take the device burst by burst (`meet`).
 //!
-//! Does not call a driver or read a clock: that is its [`World`]'s.
+//! A lane decides for one context. Above it, generic over the driver, stands what every process does
+//! ([`Gates`]): which context and device a thread is at, what it tells of itself, what it does around a
+//! call. The preloaded library adds the entry points and the driver; nothing of the share is decided
+//! there.
+//!
+//! Does not call a driver or read a clock: that is its [`Driver`]'s.
 
 mod captures;
 mod claim;
 mod credit;
+mod driver;
+mod here;
 mod lane;
+mod launch;
 mod marks;
 mod measure;
 mod meet;
+mod process;
+mod world;
 
 pub use captures::{Captures, Undisturbed};
 pub use claim::NO_LIFE;
 pub use credit::{Paid, stripe_of};
+pub use driver::{Device, Driver, Home, Sleeper, Stream, Words};
 pub use lane::{Lane, Ticket};
+pub use launch::{Admitted, Waited, Waiting};
 pub use marks::{EVENTS, Mark};
 pub use meet::{Board, Meeting};
-
-use divvy_abi::config::GateLine;
-
-use crate::pace::Clock;
-
-/// The limits of this tenant on this device that the gate goes by.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Terms {
-    /// Cap in millionths; 0 for none.
-    pub share_ppm: u64,
-    /// Nothing may be submitted.
-    pub paused: bool,
-}
-
-/// What the gate asks of the process it runs in.
-pub trait World {
-    /// The cap's shared words.
-    type Clock: Clock;
-
-    /// CLOCK_MONOTONIC.
-    fn now_ns(&self) -> u64;
-    /// The limits as they are now.
-    fn terms(&self) -> Terms;
-    /// The owner's line as it is now.
-    fn line(&self) -> GateLine;
-    /// The cap's shared words.
-    fn clock(&self) -> &Self::Clock;
-    /// Waits while the gate's word is `state`, at most until `deadline_ns`.
-    fn wait(&self, state: u32, deadline_ns: u64);
-    /// Asks for the device where no owner makes turns, for what is in flight and a launch of `next_ns`:
-    /// 0 when it may be used, else when to ask again.
-    fn ask_device(&self, now_ns: u64, next_ns: u64) -> u64;
-    /// Credit to take at a time: while others wait for the device, a part of [`CHUNK_NS`].
-    fn chunk_ns(&self, now_ns: u64) -> u64;
-    /// Lets it go: nothing more will be submitted for a while.
-    fn leave_device(&self);
-    /// Sleeps until `deadline_ns`, whatever the gate does.
-    fn sleep_until(&self, deadline_ns: u64);
-    /// The same awake, for a time shorter than a sleep can be.
-    fn spin_until(&self, deadline_ns: u64);
-
-    /// Publishes when the work in flight will have ended.
-    fn set_busy_until_ns(&self, until_ns: u64);
-    /// Publishes that a thread waits for a turn.
-    fn note_want(&self, now_ns: u64);
-    /// Publishes that work is submitted.
-    fn note_launch(&self, now_ns: u64);
-    /// Adds to the time charged.
-    fn add_used(&self, ns: i64);
-    /// Counts launches.
-    fn count_launches(&self, launches: u64);
-    /// Publishes a kernel's length.
-    fn note_length(&self, ns: u64);
-    /// Adds to the time waited for the cap.
-    fn add_throttled(&self, ns: u64);
-    /// Adds to the time waited for turns.
-    fn add_waited(&self, ns: u64);
-    /// Counts a drain that was given up.
-    fn count_drain_given_up(&self);
-
-    /// The life of the lane in which the calling thread found its context; [`NO_LIFE`] where it cannot
-    /// tell. With another one it neither marks nor measures.
-    fn life(&self) -> u64;
-    /// The calling thread's stripe of credit: threads that launch at once should have different ones.
-    fn stripe(&self) -> usize;
-    /// The stream of the calling thread's launch.
-    fn stream(&self) -> u64;
-    /// Records event `event` behind all that the calling thread's launch follows on its stream, or,
-    /// `whole`, behind all of the context's work where the driver can; false where it refuses, or the
-    /// stream is being captured.
-    fn record(&self, event: u32, whole: bool) -> bool;
-    /// Whether the event has completed. An error counts as completed.
-    fn is_done(&self, event: u32) -> bool;
-    /// Device time from one completed event to another, negative if it came first.
-    fn elapsed_ns(&self, from: u32, to: u32) -> Option<i64>;
-}
+pub use process::{Gates, Retiring};
+pub use world::{Access, Marks, Published, Terms, Time, World};
 
 /// Work in flight that is allowed where the owner says nothing.
 pub const HORIZON_NS: u64 = 2_000_000;

@@ -15,7 +15,8 @@ use divvy_abi::config::GateLine;
 use divvy_abi::meet::{self, PLACES, Place};
 use divvy_policy::cost::{self, Costs, Kind};
 use divvy_policy::gate::{
-    Board, CHUNK_NS, EVENTS, Lane, Meeting, Paid, SHARED_CHUNK_NS, Terms, World,
+    Access, Board, CHUNK_NS, EVENTS, Lane, Marks, Meeting, Paid, Published, SHARED_CHUNK_NS, Terms,
+    Time,
 };
 use divvy_policy::pace::Clock;
 use host::Host;
@@ -223,12 +224,23 @@ impl Board for At<'_> {
     }
 }
 
-impl World for Process<'_> {
-    type Clock = Words;
+impl Time for Process<'_> {
     fn now_ns(&self) -> u64 {
         self.host.spend(25);
         self.with(|_, now_ns| now_ns)
     }
+    fn sleep_until(&self, deadline_ns: u64) {
+        self.sleep(deadline_ns);
+    }
+    fn spin_until(&self, deadline_ns: u64) {
+        self.host.go_to(deadline_ns);
+    }
+    fn spin(&self) {
+        self.host.spend(40);
+    }
+}
+
+impl Access for Process<'_> {
     fn terms(&self) -> Terms {
         Terms { share_ppm: self.program.percent * 10_000, paused: false }
     }
@@ -246,20 +258,8 @@ impl World for Process<'_> {
         let active = 1 + others.max(self.meeting.others());
         GateLine { active, quantum_ns, ..GateLine::default() }
     }
-    fn clock(&self) -> &Words {
-        &self.node.words[self.program.tenant]
-    }
     fn wait(&self, _: u32, deadline_ns: u64) {
         self.sleep(deadline_ns);
-    }
-    fn sleep_until(&self, deadline_ns: u64) {
-        self.sleep(deadline_ns);
-    }
-    fn spin_until(&self, deadline_ns: u64) {
-        self.host.go_to(deadline_ns);
-    }
-    fn set_busy_until_ns(&self, until_ns: u64) {
-        self.with(|shared, _| shared.busy_until_ns[self.me] = until_ns);
     }
     fn ask_device(&self, now_ns: u64, next_ns: u64) -> u64 {
         if !self.program.meets {
@@ -275,20 +275,15 @@ impl World for Process<'_> {
         let busy_until_ns = self.with(|shared, _| shared.busy_until_ns[self.me]);
         self.meeting.leave(busy_until_ns, || Some(At(self)));
     }
-    fn note_want(&self, _: u64) {}
-    fn note_launch(&self, _: u64) {}
-    fn add_used(&self, _: i64) {}
-    fn count_launches(&self, _: u64) {}
+}
+
+impl Marks for Process<'_> {
     fn life(&self) -> u64 {
         0
     }
     fn stripe(&self) -> usize {
         0
     }
-    fn note_length(&self, _: u64) {}
-    fn add_throttled(&self, _: u64) {}
-    fn add_waited(&self, _: u64) {}
-    fn count_drain_given_up(&self) {}
     fn stream(&self) -> u64 {
         1
     }
@@ -310,6 +305,24 @@ impl World for Process<'_> {
         let events = self.with(|shared, _| shared.events[self.me]);
         Some(events[to as usize].cast_signed() - events[from as usize].cast_signed())
     }
+}
+
+impl Published for Process<'_> {
+    type Clock = Words;
+    fn clock(&self) -> &Words {
+        &self.node.words[self.program.tenant]
+    }
+    fn set_busy_until_ns(&self, until_ns: u64) {
+        self.with(|shared, _| shared.busy_until_ns[self.me] = until_ns);
+    }
+    fn note_want(&self, _: u64) {}
+    fn note_launch(&self, _: u64) {}
+    fn add_used(&self, _: i64) {}
+    fn count_launches(&self, _: u64) {}
+    fn note_length(&self, _: u64) {}
+    fn add_throttled(&self, _: u64) {}
+    fn add_waited(&self, _: u64) {}
+    fn count_drain_given_up(&self) {}
 }
 
 /// Runs programs side by side; the percent of the device's time that each got but in the first quarter.

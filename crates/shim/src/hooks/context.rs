@@ -16,10 +16,10 @@ use divvy_driver_api::types::{
 
 use super::charge::{Next, Place, SUCCESS, ask, at};
 use super::{array, capture, external, heap, ipc, memory, module, primary, stream};
+use crate::gate::{GATES, relaxed};
 use crate::sys::map::Map;
 use crate::sys::{Out, driver, real};
 use crate::tenant::device::Device;
-use crate::tenant::share::retire;
 
 /// Charged contexts by handle.
 pub(super) static CONTEXTS: Map = Map::new(2);
@@ -94,8 +94,8 @@ fn adopt(context: u64) -> Next<Place> {
         Err(code) => return Next::Refuse(code),
     };
     if granted.keep(context) {
-        let is_primary = capture::relaxed(|| primary::handle_of(ordinal))
-            .is_some_and(|primary| primary == context);
+        let is_primary =
+            relaxed(|| primary::handle_of(ordinal)).is_some_and(|primary| primary == context);
         if is_primary {
             device.primary.store(context, SeqCst);
         }
@@ -199,7 +199,7 @@ fn created(granted: Granted, out: Out<'_, CUcontext>, result: CUresult) -> CUres
     if let Some(context) = made {
         // A handle that was used before belongs to a context that ended unseen.
         let context = context.0.addr() as u64;
-        retire(&|handle| handle == context).gone();
+        GATES.retire(&|handle| handle == context).gone();
         if let Some(stale) = CONTEXTS.take(context) {
             forget(context, Record::unpack(stale));
         }
@@ -216,7 +216,7 @@ fn destroy(context: CUcontext, call: impl FnOnce() -> CUresult) -> CUresult {
         return primary::may_end(ordinal, call);
     }
     let taken = CONTEXTS.take(handle);
-    let retiring = retire(&|retired| retired == handle);
+    let retiring = GATES.retire(&|retired| retired == handle);
     let result = call();
     if result == SUCCESS {
         retiring.gone();
@@ -354,7 +354,7 @@ pub(crate) fn cuCtxDetach(real: real::cuCtxDetach, ctx: CUcontext) -> CUresult {
         return primary::may_end(ordinal, || real.call(ctx));
     }
     let before = CONTEXTS.get(handle).map(Record::unpack);
-    let retiring = retire(&|retired| retired == handle);
+    let retiring = GATES.retire(&|retired| retired == handle);
     let result = real.call(ctx);
     if let Some(before) = before.filter(|record| result == SUCCESS && !record.green)
         && let Some(record) = detached(handle, before)

@@ -19,11 +19,11 @@ use divvy_driver_api::types::{
 };
 use divvy_policy::charge;
 
-use super::capture::{is_capturing, relaxed};
 use super::charge::{Next, OUT_OF_MEMORY, SUCCESS, at};
 use super::pool;
 use super::reserve::{Growth, Reserve};
 use super::submit;
+use crate::gate::{is_capturing, relaxed};
 use crate::sys::map::Map;
 use crate::sys::{In, Out, driver, layout, real};
 use crate::tenant::device::Device;

@@ -14,10 +14,10 @@ use divvy_driver_api::types::{
     CUmodule, CUresult,
 };
 
-use super::capture::relaxed;
 use super::charge::{Next, Place, SUCCESS, at, here};
 use super::holdings::Holdings;
 use super::{global, heap, image};
+use crate::gate::relaxed;
 use crate::sys::{In, Opaque, Out, driver, real};
 use crate::tenant::device::Device;
 

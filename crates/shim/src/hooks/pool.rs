@@ -18,15 +18,15 @@ use divvy_driver_api::types::{
     CUcontext, CUdeviceptr, CUevent, CUmemLocationType, CUmemPool_attribute, CUmemPoolProps,
     CUmemPoolPtrExportData, CUmemoryPool, CUresult, CUstream,
 };
-use divvy_policy::charge;
+use divvy_policy::{charge, gate::Waited};
 
-use super::capture::{is_capturing, relaxed};
 use super::charge::{Next, OUT_OF_MEMORY, Place, SUCCESS, ask_quietly, at, here};
 use super::entry::Entry;
 use super::graph;
 use super::memory;
 use super::reserve::{self, Growth, Reserve};
-use super::submit::{self, Waited};
+use super::submit;
+use crate::gate::{self, is_capturing, relaxed};
 use crate::sys::{In, Opaque, Out, clock, driver, layout, real};
 use crate::tenant::device::Device;
 
@@ -259,12 +259,12 @@ pub(crate) fn cuCtxSynchronize(real: real::cuCtxSynchronize) -> CUresult {
 
 /// Waits for a context.
 pub(crate) fn cuCtxSynchronize_v2(real: real::cuCtxSynchronize_v2, ctx: CUcontext) -> CUresult {
-    synchronised(submit::synchronise(Waited::Context(ctx), || real.call(ctx)))
+    synchronised(submit::synchronise(Waited::Context(ctx.0.addr() as u64), || real.call(ctx)))
 }
 
 /// Waits for a stream.
 pub(crate) fn cuStreamSynchronize(real: real::cuStreamSynchronize, stream: CUstream) -> CUresult {
-    let waited = Waited::Stream(stream, real.per_thread());
+    let waited = Waited::Stream(gate::stream(stream, real.per_thread()));
     synchronised(submit::synchronise(waited, || real.call(stream)))
 }
 

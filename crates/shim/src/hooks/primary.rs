@@ -10,12 +10,11 @@ use core::sync::atomic::Ordering::SeqCst;
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{CUcontext, CUdevResourceDesc, CUdevice, CUgreenCtx, CUresult};
 
-use super::capture;
 use super::charge::{Next, Place, SUCCESS, ask, at, here};
 use super::context::{CONTEXTS, Record, forget, grant, record_new};
+use crate::gate::{GATES, Retiring, relaxed};
 use crate::sys::map::{Map, Pair};
 use crate::sys::{Out, driver, real};
-use crate::tenant::share::{Retiring, retire};
 
 /// Green contexts by handle: device and 1.
 static GREENS: Map = Map::new(3);
@@ -81,7 +80,7 @@ fn retire_all(ordinal: CUdevice) -> Retiring {
         Next::Forward | Next::Refuse(_) => 0,
     };
     let is_view = |words| is_view(words, |record| record.ordinal == ordinal);
-    retire(&|context| context == primary || CONTEXTS.get(context).is_some_and(is_view))
+    GATES.retire(&|context| context == primary || CONTEXTS.get(context).is_some_and(is_view))
 }
 
 /// Where the driver says that the primary context has ended, its charges go.
@@ -182,7 +181,7 @@ pub(crate) fn cuGreenCtxCreate(
     let made = green.get().filter(|handle| !handle.0.is_null());
     let Some(made) = made.filter(|_| result == SUCCESS) else { return result };
     if let Some(granted) = granted
-        && let Some(primary) = capture::relaxed(|| handle_of(dev))
+        && let Some(primary) = relaxed(|| handle_of(dev))
     {
         granted.keep(primary);
         device.primary.store(primary, SeqCst);
@@ -213,7 +212,8 @@ pub(crate) fn cuGreenCtxDestroy(real: real::cuGreenCtxDestroy, green: CUgreenCtx
     let Some([ordinal, one]) = taken else { return real.call(green) };
     let ordinal = CUdevice::try_from(ordinal).unwrap_or(0);
     let is_its = |record: Record| record.bytes == handle;
-    let views = retire(&|view| CONTEXTS.get(view).is_some_and(|words| is_view(words, is_its)));
+    let views =
+        GATES.retire(&|view| CONTEXTS.get(view).is_some_and(|words| is_view(words, is_its)));
     let result = may_end(ordinal, || real.call(green));
     if result != SUCCESS {
         let _ = GREENS.insert(handle, [u64::from(ordinal.cast_unsigned()), one]);

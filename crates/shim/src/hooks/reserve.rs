@@ -17,7 +17,7 @@ use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{CUdevice, CUgraphMem_attribute, CUmemPool_attribute, CUmemoryPool};
 use divvy_policy::charge::GRANULE_BYTES;
 
-use super::capture::relaxed;
+use crate::gate::relaxed;
 use crate::sys::driver;
 use crate::sys::map::Map;
 use crate::tenant::device::{Device, Held};

@@ -9,23 +9,19 @@
 //! Promises: two loads where no gate of the tenant is in use; what is being captured passes uncharged
 //! and is charged when its graph is launched; the driver's answer is the program's.
 //!
-//! The driver's call stands once in each entry point, between [`ask`] and [`launched`]: passed on as a
-//! closure, it would send all arguments through memory, in some two hundred of them.
+//! The driver's call stands once in each entry point, between the gate's `ask` and `launched`: passed on
+//! as a closure, it would send all arguments through memory, in some two hundred of them.
 
 use core::ffi::{c_int, c_uint};
 
-use divvy_abi::config::gate;
 use divvy_driver_api::types::*;
-use divvy_page::{Share, Sleeper};
 use divvy_policy::cost::{self, Kind};
-use divvy_policy::gate::{Paid, Ticket};
+use divvy_policy::gate::Waited;
 
-use super::capture::is_capturing;
 use super::charge::SUCCESS;
+use crate::gate::{self, Admitted, GATES};
 use crate::sys::{In, Out, real};
-use crate::tenant::device::Device;
 use crate::tenant::is_gated;
-use crate::tenant::share::{COSTS, Context, Here, stripe};
 
 /// The null stream.
 pub(crate) const NULL_STREAM: CUstream = CUstream(core::ptr::null_mut());
@@ -53,12 +49,6 @@ fn kernel_key(function: CUfunction, blocks: u64, threads: u64) -> u64 {
     cost::key(Kind::Kernel, [function.0.addr() as u64, class(blocks), threads])
 }
 
-/// A launch that the gate let go after a look at more than the credit in hand.
-struct Admitted {
-    here: Here,
-    ticket: Ticket,
-}
-
 /// Submits `call`, which is work for the device on `stream`, when the gate lets it.
 #[inline(always)]
 pub(crate) fn work(
@@ -67,7 +57,7 @@ pub(crate) fn work(
     key: impl FnOnce() -> u64,
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    submit(|| ask(stream, per_thread, key()), call)
+    submit(|| GATES.ask(gate::stream(stream, per_thread), key()), call)
 }
 
 /// [`work`] that is looked at for its stream and key only where the tenant has gates.
@@ -81,55 +71,12 @@ fn submit(asked: impl FnOnce() -> Option<Admitted>, call: impl FnOnce() -> CUres
     result
 }
 
-/// Returns when a launch may go, with what [`launched`] is to be told of it. That is nothing where the
-/// credit in hand pays.
-#[inline(never)]
-fn ask(stream: CUstream, per_thread: bool, key: u64) -> Option<Admitted> {
-    let current = Context::current()?;
-    let (context, device) = current;
-    let terms = device.terms();
-    let state = device.gate_state();
-    if (state == gate::FREE && terms.share_ppm == 0 && !terms.paused)
-        || is_capturing(stream, per_thread)
-    {
-        return None;
-    }
-    let paid = match state != gate::CLOSED && !terms.paused {
-        true => context.lane.take(&COSTS, key, stripe()),
-        false => Paid::Not,
-    };
-    match paid {
-        Paid::Next => None,
-        Paid::First => {
-            device.share()?.count_launches(1);
-            None
-        }
-        Paid::Not => admit(current, stream, per_thread, key),
-    }
-}
-
-/// [`ask`] where the credit in hand does not pay, or the gate is closed.
-#[cold]
-#[inline(never)]
-fn admit(
-    current: (&'static Context, &'static Device),
-    stream: CUstream,
-    per_thread: bool,
-    key: u64,
-) -> Option<Admitted> {
-    let (context, device) = current;
-    let here = Here::new(current, device.share()?, stream, per_thread);
-    context.note_stream(stream, per_thread);
-    let ticket = context.lane.admit(&here, &COSTS, key);
-    Some(Admitted { here, ticket })
-}
-
 /// The driver has answered to a launch.
 #[cold]
 #[inline(never)]
 fn launched(admitted: &mut Option<Admitted>, result: CUresult) {
-    if let Some(Admitted { here, ticket }) = admitted.take() {
-        here.context.lane.launched(&here, ticket, result == SUCCESS);
+    if let Some(admitted) = admitted.take() {
+        admitted.launched(result == SUCCESS);
     }
 }
 
@@ -138,94 +85,27 @@ fn launched(admitted: &mut Option<Admitted>, result: CUresult) {
 #[inline(always)]
 pub(crate) fn end_span() {
     if is_gated() {
-        break_span();
-    }
-}
-
-#[inline(never)]
-fn break_span() {
-    if let Some((context, _)) = Context::current() {
-        context.lane.break_span();
+        GATES.break_span();
     }
 }
 
 /// The same, for a `call` that may return only when work in flight has ended.
 #[inline(always)]
 pub(crate) fn transfer(call: impl FnOnce() -> CUresult) -> CUresult {
-    let _sleeper = if is_gated() { sleep() } else { None };
+    let _sleeper = if is_gated() { GATES.sleep() } else { None };
     call()
-}
-
-/// Ends the span; until the answer is dropped the thread may sleep in the driver because of work in
-/// flight.
-#[inline(never)]
-fn sleep() -> Option<Sleeper> {
-    let (context, device) = Context::current()?;
-    context.lane.break_span();
-    let share = device.share()?;
-    count_launches(context, &share);
-    Some(share.sleeper())
-}
-
-/// Hands on what the calling thread has launched from its credit.
-fn count_launches(context: &Context, share: &Share) {
-    let launches = context.lane.take_launches(stripe());
-    if launches != 0 {
-        share.count_launches(launches);
-    }
-}
-
-/// What a synchronisation waits for.
-pub(crate) enum Waited {
-    /// All work of the current context.
-    Current,
-    /// All work of a context.
-    Context(CUcontext),
-    /// A stream; whether the default stream is the calling thread's own.
-    Stream(CUstream, bool),
-    /// An event: some part of what was submitted.
-    Event,
-}
-
-/// What a synchronisation knows before it begins to wait.
-struct Waiting {
-    current: (&'static Context, &'static Device),
-    share: Share,
-    submitted_ns: u64,
-    _sleeper: Sleeper,
-}
-
-/// Hands on what the thread has launched, so that whoever looks at this process while it sleeps sees
-/// it, and reads how far the work has come that the wait is for.
-#[inline(never)]
-fn begin_wait() -> Option<Waiting> {
-    let current = Context::current()?;
-    let (context, device) = current;
-    let share = device.share()?;
-    count_launches(context, &share);
-    let submitted_ns = context.lane.submitted_ns();
-    Some(Waiting { current, share, submitted_ns, _sleeper: share.sleeper() })
-}
-
-#[inline(never)]
-fn end_wait(waiting: &Waiting, waited: &Waited) {
-    let Waiting { current, share, submitted_ns, .. } = *waiting;
-    let (context, _) = current;
-    if context.is_all(waited) {
-        context.lane.drained(&Here::new(current, share, NULL_STREAM, false), submitted_ns);
-    }
 }
 
 /// A synchronisation: when it has returned, what was submitted before it is known to have ended, if
 /// it waited for all of it.
 #[inline(always)]
 pub(crate) fn synchronise(waited: Waited, call: impl FnOnce() -> CUresult) -> CUresult {
-    let waiting = if is_gated() { begin_wait() } else { None };
+    let waiting = if is_gated() { GATES.begin_wait() } else { None };
     let result = call();
     if let Some(waiting) = waiting
         && result == SUCCESS
     {
-        end_wait(&waiting, &waited);
+        GATES.end_wait(&waiting, &waited);
     }
     result
 }
@@ -268,7 +148,8 @@ pub(crate) fn cuLaunchKernelEx(
         let launch = config.get()?;
         let blocks = volume(launch.gridDimX, launch.gridDimY, launch.gridDimZ);
         let threads = volume(launch.blockDimX, launch.blockDimY, launch.blockDimZ);
-        ask(launch.hStream, real.per_thread(), kernel_key(function, blocks, threads))
+        let stream = gate::stream(launch.hStream, real.per_thread());
+        GATES.ask(stream, kernel_key(function, blocks, threads))
     };
     submit(asked, || real.call(config, function, params, extra))
 }
@@ -359,10 +240,11 @@ pub(super) fn copy(
     let mut sleeper = None;
     let asked = || match device_bytes() {
         Some(bytes) => {
-            ask(stream, per_thread, cost::key(Kind::Copy, [symbol, class(bytes as u64), 1]))
+            let key = cost::key(Kind::Copy, [symbol, class(bytes as u64), 1]);
+            GATES.ask(gate::stream(stream, per_thread), key)
         }
         None => {
-            sleeper = sleep();
+            sleeper = GATES.sleep();
             None
         }
     };

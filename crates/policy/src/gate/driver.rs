@@ -1,0 +1,214 @@
+//! What the gates of a process stand on: the driver, a device of the tenant, and the words of the
+//! tenant's files.
+//!
+//! The preloaded library implements these over the driver's entry points and the mapped files; the
+//! searcher over a simulated card, simulated files and virtual time. What lies above is the same code.
+//!
+//! Promises: handles are plain words, 0 for none. Does not decide: that is [`super::process`].
+
+use core::fmt::Debug;
+use core::sync::atomic::Ordering::Relaxed;
+
+use divvy_abi::config::GateLine;
+use divvy_abi::usage::gate;
+
+use super::meet::{Board, Meeting};
+use super::world::{Terms, Time};
+use crate::atomic::AtomicU64;
+use crate::pace::Clock;
+
+/// A stream as the program names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stream {
+    /// The driver's handle; 0 for the default stream.
+    pub handle: u64,
+    /// Whether the default stream is the calling thread's own.
+    pub per_thread: bool,
+}
+
+impl Stream {
+    /// The default stream of a context.
+    pub const NULL: Self = Self { handle: 0, per_thread: false };
+
+    /// `CU_STREAM_PER_THREAD`.
+    const PER_THREAD: u64 = 2;
+
+    /// Whether that is the calling thread's own default stream, by whichever name.
+    pub(super) fn is_own(self) -> bool {
+        self.handle == Self::PER_THREAD || (self.handle == 0 && self.per_thread)
+    }
+}
+
+/// The driver as the calling thread finds it.
+pub trait Driver: Time + Debug {
+    /// A device of the tenant.
+    type Device: Device;
+    /// Where a context keeps its device.
+    type Home: Home<Device = Self::Device>;
+
+    /// The current context.
+    fn context(&self) -> u64;
+    /// Its number, which no other context ever has; 0 where the driver does not say.
+    fn context_id(&self) -> u64;
+    /// The current context's device, where it is counted.
+    fn device(&self) -> Option<Self::Device>;
+    /// The number of the calling thread. May be a system call.
+    fn thread(&self) -> u32;
+    /// The stripe of credit of the calling thread, the same at each call.
+    fn stripe(&self) -> usize;
+    /// Makes an event that keeps the time, in the current context.
+    fn create_event(&self) -> u64;
+    /// Records an event on a stream.
+    fn record(&self, event: u64, stream: Stream) -> bool;
+    /// Records an event behind all work of a context; false where the driver cannot.
+    fn record_context(&self, context: u64, event: u64) -> bool;
+    /// Whether the event has completed. An error counts as completed.
+    fn is_done(&self, event: u64) -> bool;
+    /// Device time from one completed event to another, negative if it came first.
+    fn elapsed_ns(&self, from: u64, to: u64) -> Option<i64>;
+    /// Whether the stream is being captured.
+    fn is_captured(&self, stream: Stream) -> bool;
+    /// Runs `act` with the calling thread's mode of capture relaxed.
+    fn relaxed<T>(&self, act: impl FnOnce() -> T) -> T;
+}
+
+/// A place for a device, empty at first.
+pub trait Home: Debug {
+    /// The device.
+    type Device;
+    /// An empty one.
+    const NONE: Self;
+
+    /// The device that was put in last.
+    fn get(&self) -> Option<Self::Device>;
+    /// Puts it in.
+    fn set(&self, device: Self::Device);
+}
+
+/// A device of the tenant as this process sees it.
+pub trait Device: Copy + Debug {
+    /// Its words in the tenant's files.
+    type Words: Words;
+    /// The board where tenants meet on it.
+    type Board: Board;
+
+    /// The limits as they are now.
+    fn terms(&self) -> Terms;
+    /// The state of its gate, one of [`divvy_abi::config::gate`].
+    fn state(&self) -> u32;
+    /// Who else works on it, where no owner makes turns.
+    fn meeting(&self) -> &Meeting;
+    /// This process's words; none where it can get no slot.
+    fn words(&self) -> Option<Self::Words>;
+    /// The board, opened; none where there is none.
+    fn board(&self) -> Option<Self::Board>;
+    /// Whether that is the same device.
+    fn is(&self, other: Self) -> bool;
+}
+
+/// Slots that are looked at for who is at work.
+const LOOKED_AT: usize = 64;
+
+/// A process that sleeps this long after its last launch may sleep for anything.
+const OVERDUE_NS: u64 = 5_000_000;
+
+/// The words of one device in the tenant's files: a line for each process, the tenant's, the owner's.
+///
+/// A process's line is written by it alone, with plain loads and stores of atomic words.
+pub trait Words: Clock + Copy + Debug {
+    /// The slot of this process.
+    fn slot(&self) -> usize;
+    /// One more than the highest slot that was ever in use.
+    fn slots_high(&self) -> usize;
+    /// A word of a slot's line, by the numbers of [`divvy_abi::usage::gate`].
+    fn word(&self, slot: usize, word: usize) -> &'static AtomicU64;
+    /// The owner's line.
+    fn gate_line(&self) -> GateLine;
+    /// Waits while the gate's word is `state`, at most until `deadline_ns` on CLOCK_MONOTONIC.
+    fn wait(&self, state: u32, deadline_ns: u64);
+
+    /// A word of this process's line.
+    fn own(&self, word: usize) -> &'static AtomicU64 {
+        self.word(self.slot(), word)
+    }
+
+    /// [`gate::BUSY_UNTIL_NS`].
+    fn busy_until_ns(&self) -> &'static AtomicU64 {
+        self.own(gate::BUSY_UNTIL_NS)
+    }
+
+    /// Other living processes of the tenant that have work on the device at `now_ns`, as far as their
+    /// lines tell: one that sleeps until its work has ended may have it for longer than was expected.
+    ///
+    /// Cost: a load or three for each slot that was ever in use, of the first 64: the lowest
+    /// free slot is the next to be taken.
+    fn others_at_work(&self, now_ns: u64) -> u32 {
+        let word = |slot, word| self.word(slot, word).load(Relaxed);
+        let is_at_work = |slot: &usize| {
+            word(*slot, gate::BUSY_UNTIL_NS) > now_ns
+                || (word(*slot, gate::SLEEPERS) != 0
+                    && word(*slot, gate::LAST_LAUNCH_NS).saturating_add(OVERDUE_NS) > now_ns)
+        };
+        let others = (1..self.slots_high().min(LOOKED_AT)).filter(|slot| *slot != self.slot());
+        u32::try_from(others.filter(is_at_work).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Notes that a thread waits for a turn at `now_ns`.
+    fn note_want(&self, now_ns: u64) {
+        self.own(gate::WANT_NS).store(now_ns, Relaxed);
+    }
+
+    /// Notes work submitted at `now_ns`.
+    fn note_launch(&self, now_ns: u64) {
+        self.own(gate::LAST_LAUNCH_NS).store(now_ns, Relaxed);
+    }
+
+    /// Adds to the device time charged; a correction may be negative.
+    fn add_used(&self, ns: i64) {
+        // Wrapping: a negative correction is added as its complement.
+        self.own(gate::USED_NS).fetch_add(ns.cast_unsigned(), Relaxed);
+    }
+
+    /// Counts launches.
+    fn count_launches(&self, launches: u64) {
+        self.own(gate::LAUNCHES).fetch_add(launches, Relaxed);
+    }
+
+    /// Says, until the answer is dropped, that a thread sleeps until work in flight has ended.
+    fn sleeper(&self) -> Sleeper {
+        let word = self.own(gate::SLEEPERS);
+        word.fetch_add(1, Relaxed);
+        Sleeper(word)
+    }
+
+    /// Notes a kernel's or graph's length.
+    fn note_length(&self, ns: u64) {
+        self.own(gate::LONGEST_NS).fetch_max(ns, Relaxed);
+    }
+
+    /// Adds to the time threads waited for the cap.
+    fn add_throttled(&self, ns: u64) {
+        self.own(gate::THROTTLED_NS).fetch_add(ns, Relaxed);
+    }
+
+    /// Adds to the time threads waited for turns.
+    fn add_waited(&self, ns: u64) {
+        self.own(gate::WAITED_NS).fetch_add(ns, Relaxed);
+    }
+
+    /// Counts a drain that was given up.
+    fn count_drain_given_up(&self) {
+        self.own(gate::DRAINS_GIVEN_UP).fetch_add(1, Relaxed);
+    }
+}
+
+/// A thread that sleeps until work in flight has ended; see [`Words::sleeper`].
+#[derive(Debug)]
+#[must_use = "the thread counts as awake when this is dropped"]
+pub struct Sleeper(&'static AtomicU64);
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}

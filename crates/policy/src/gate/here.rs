@@ -1,0 +1,195 @@
+//! A thread at the gate of its current context: what a lane asks is asked of the driver and of the
+//! tenant's words.
+//!
+//! Promises: our own events are recorded only on the stream the program launches on, or behind a whole
+//! context where several are in use and nothing is being captured; nothing is recorded on a stream that
+//! is being captured; events are made when they are first needed. Who else works on the device is
+//! counted on the slow path: the process's contexts, the tenant's processes, and, where no daemon makes
+//! turns, those met at the device's board.
+
+use core::cell::Cell;
+use core::sync::atomic::Ordering::Relaxed;
+
+use divvy_abi::config::{GateLine, gate};
+
+use super::driver::{Device, Driver, Stream, Words};
+use super::process::{Current, Gates};
+use super::world::{Access, Marks, Published, Terms, Time};
+use super::{CHUNK_NS, SHARED_CHUNK_NS};
+
+/// A waiter spins this long before its gate is expected to open.
+const SPIN_NS: u64 = 150_000;
+
+/// Device time of a turn of tenants that meet: switches cost time.
+const SHARED_QUANTUM_NS: u64 = 20_000_000;
+
+/// No life: they are counted from 0.
+const UNASKED: u64 = u64::MAX - 1;
+
+/// The words of a driver's devices.
+pub(super) type WordsOf<D> = <<D as Driver>::Device as Device>::Words;
+
+/// A launch on a stream of a context.
+#[derive(Debug)]
+pub(super) struct Here<'a, D: Driver> {
+    pub(super) gates: &'a Gates<D>,
+    pub(super) current: Current<'a, D>,
+    words: WordsOf<D>,
+    stream: Stream,
+    /// The lane's life, asked for by the first who needs it: it takes two calls of the driver's, and a
+    /// synchronisation that has returned needs none. [`UNASKED`] before.
+    life: Cell<u64>,
+}
+
+impl<'a, D: Driver> Here<'a, D> {
+    /// The calling thread at its current context, as [`Gates::current`] found it.
+    pub(super) fn new(
+        gates: &'a Gates<D>,
+        current: Current<'a, D>,
+        words: WordsOf<D>,
+        stream: Stream,
+    ) -> Self {
+        Self { gates, current, words, stream, life: Cell::new(UNASKED) }
+    }
+
+    fn device(&self) -> D::Device {
+        self.current.1
+    }
+
+    fn is_alone(&self, now_ns: u64) -> bool {
+        self.device().meeting().is_alone(now_ns)
+    }
+}
+
+impl<D: Driver> Time for Here<'_, D> {
+    fn now_ns(&self) -> u64 {
+        self.gates.driver.now_ns()
+    }
+    fn sleep_until(&self, deadline_ns: u64) {
+        self.gates.driver.sleep_until(deadline_ns);
+    }
+    fn spin(&self) {
+        self.gates.driver.spin();
+    }
+}
+
+impl<D: Driver> Access for Here<'_, D> {
+    fn terms(&self) -> Terms {
+        self.device().terms()
+    }
+    #[inline(never)]
+    fn line(&self) -> GateLine {
+        let mut line = self.words.gate_line();
+        let now_ns = self.now_ns();
+        let (contexts, _) = self.gates.siblings(self.current, now_ns);
+        let others = contexts.saturating_add(self.words.others_at_work(now_ns));
+        let others = others.max(self.device().meeting().others());
+        line.active = line.active.max(others.saturating_add(1));
+        if !self.is_alone(now_ns) {
+            line.quantum_ns = line.quantum_ns.max(SHARED_QUANTUM_NS);
+        }
+        line
+    }
+    fn wait(&self, state: u32, deadline_ns: u64) {
+        let t_open_ns = if state == gate::CLOSED { self.line().t_open_ns } else { 0 };
+        let now_ns = self.now_ns();
+        let open_ns = t_open_ns.saturating_add(SPIN_NS);
+        if t_open_ns > now_ns.saturating_add(SPIN_NS) {
+            self.words.wait(state, deadline_ns.min(t_open_ns.saturating_sub(SPIN_NS)));
+        } else if open_ns > now_ns {
+            // In short steps without sleeping, up to just after it should have opened.
+            while self.device().state() == state && self.now_ns() < open_ns {
+                self.spin();
+            }
+        } else {
+            self.words.wait(state, deadline_ns);
+        }
+    }
+    #[inline(never)]
+    fn ask_device(&self, now_ns: u64, next_ns: u64) -> u64 {
+        let busy_until_ns = self.words.busy_until_ns().load(Relaxed);
+        let device = self.device();
+        device.meeting().ask(now_ns, busy_until_ns, next_ns, || device.board())
+    }
+    fn chunk_ns(&self, now_ns: u64) -> u64 {
+        if self.is_alone(now_ns) { CHUNK_NS } else { SHARED_CHUNK_NS }
+    }
+    #[inline(never)]
+    fn leave_device(&self) {
+        let busy_until_ns = self.words.busy_until_ns().load(Relaxed);
+        let device = self.device();
+        device.meeting().leave(busy_until_ns, || device.board());
+    }
+}
+
+impl<D: Driver> Published for Here<'_, D> {
+    type Clock = WordsOf<D>;
+
+    fn clock(&self) -> &Self::Clock {
+        &self.words
+    }
+    #[inline(never)]
+    fn set_busy_until_ns(&self, until_ns: u64) {
+        let (_, others_ns) = self.gates.siblings(self.current, 0);
+        self.words.busy_until_ns().store(until_ns.max(others_ns), Relaxed);
+    }
+    fn note_want(&self, now_ns: u64) {
+        self.words.note_want(now_ns);
+    }
+    fn note_launch(&self, now_ns: u64) {
+        self.words.note_launch(now_ns);
+    }
+    fn add_used(&self, ns: i64) {
+        self.words.add_used(ns);
+    }
+    fn count_launches(&self, launches: u64) {
+        self.words.count_launches(launches);
+    }
+    fn note_length(&self, ns: u64) {
+        self.words.note_length(ns);
+    }
+    fn add_throttled(&self, ns: u64) {
+        self.words.add_throttled(ns);
+    }
+    fn add_waited(&self, ns: u64) {
+        self.words.add_waited(ns);
+    }
+    fn count_drain_given_up(&self) {
+        self.words.count_drain_given_up();
+    }
+}
+
+impl<D: Driver> Marks for Here<'_, D> {
+    fn life(&self) -> u64 {
+        if self.life.get() == UNASKED {
+            self.life.set(self.gates.life(self.current.0));
+        }
+        self.life.get()
+    }
+    fn stripe(&self) -> usize {
+        self.gates.driver.stripe()
+    }
+    fn stream(&self) -> u64 {
+        self.gates.stream_word(self.stream)
+    }
+    fn record(&self, event: u32, whole: bool) -> bool {
+        let (gates, (context, _)) = (self.gates, self.current);
+        let driver = &gates.driver;
+        let Some(event) = context.make_event(event, || driver.create_event()) else { return false };
+        let record = || driver.record(event, self.stream);
+        let Some(_undisturbed) = gates.keep_out() else {
+            return !gates.is_capturing(self.stream) && gates.relaxed(record);
+        };
+        (whole && driver.record_context(context.handle(), event)) || record()
+    }
+    fn is_done(&self, event: u32) -> bool {
+        let gates = self.gates;
+        let event = self.current.0.event(event);
+        event.is_none_or(|event| gates.relaxed(|| gates.driver.is_done(event)))
+    }
+    fn elapsed_ns(&self, from: u32, to: u32) -> Option<i64> {
+        let (gates, (context, _)) = (self.gates, self.current);
+        let (from, to) = (context.event(from)?, context.event(to)?);
+        gates.relaxed(|| gates.driver.elapsed_ns(from, to))
+    }
+}

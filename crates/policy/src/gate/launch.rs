@@ -1,0 +1,167 @@
+//! A launch and a wait of a program's thread at the gates of its process.
+//!
+//! [`Gates::ask`] stands before the driver's call and [`Admitted::launched`] behind it; around a call that
+//! may block because of work in flight stand [`Gates::sleep`], or [`Gates::begin_wait`] and
+//! [`Gates::end_wait`] where its return says what has ended.
+//!
+//! Promises: two loads where no gate of the tenant is in use are the caller's ([`Gates::ask`] is one
+//! look-up of the context more); what is being captured passes uncharged. Does not call the driver for
+//! the program.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use divvy_abi::config::gate;
+
+use super::credit::Paid;
+use super::driver::{Device, Driver, Sleeper, Stream, Words};
+use super::here::{Here, WordsOf};
+use super::lane::Ticket;
+use super::process::{Context, Current, Gates};
+
+/// A launch that the gate let go after a look at more than the credit in hand.
+#[derive(Debug)]
+#[must_use = "what the driver answered is to be told by `Admitted::launched`"]
+pub struct Admitted<'a, D: Driver> {
+    here: Here<'a, D>,
+    ticket: Ticket,
+}
+
+/// What a synchronisation waits for.
+#[derive(Clone, Copy, Debug)]
+pub enum Waited {
+    /// All work of the current context.
+    Current,
+    /// All work of the context with this handle.
+    Context(u64),
+    /// A stream.
+    Stream(Stream),
+    /// An event: some part of what was submitted.
+    Event,
+}
+
+/// What a synchronisation knows before it begins to wait.
+#[derive(Debug)]
+#[must_use = "the thread counts as awake when this is dropped"]
+pub struct Waiting<'a, D: Driver> {
+    current: Current<'a, D>,
+    words: WordsOf<D>,
+    submitted_ns: u64,
+    _sleeper: Sleeper,
+}
+
+impl<D: Driver> Gates<D> {
+    /// Returns when a launch of `key` on `stream` may go, with what [`Admitted::launched`] is to be told of
+    /// it. That is nothing where the credit in hand pays.
+    #[inline(never)]
+    pub fn ask(&self, stream: Stream, key: u64) -> Option<Admitted<'_, D>> {
+        let current = self.current()?;
+        let (context, device) = current;
+        let terms = device.terms();
+        let state = device.state();
+        if (state == gate::FREE && terms.share_ppm == 0 && !terms.paused)
+            || self.is_capturing(stream)
+        {
+            return None;
+        }
+        let paid = match state != gate::CLOSED && !terms.paused {
+            true => context.lane.take(&self.costs, key, self.driver.stripe()),
+            false => Paid::Not,
+        };
+        match paid {
+            Paid::Next => None,
+            Paid::First => {
+                device.words()?.count_launches(1);
+                None
+            }
+            Paid::Not => self.admit(current, stream, key),
+        }
+    }
+
+    /// [`Gates::ask`] where the credit in hand does not pay, or the gate is closed.
+    #[cold]
+    #[inline(never)]
+    fn admit<'a>(
+        &'a self,
+        current: Current<'a, D>,
+        stream: Stream,
+        key: u64,
+    ) -> Option<Admitted<'a, D>> {
+        let (context, device) = current;
+        let here = Here::new(self, current, device.words()?, stream);
+        context.stream.store(self.stream_word(stream), Relaxed);
+        let ticket = context.lane.admit(&here, &self.costs, key);
+        Some(Admitted { here, ticket })
+    }
+
+    /// Something that is no work of the device's, on whatever stream: the span that is measured ends.
+    #[inline(never)]
+    pub fn break_span(&self) {
+        if let Some((context, _)) = self.current() {
+            context.lane.break_span();
+        }
+    }
+
+    /// Ends the span; until the answer is dropped the thread may sleep in the driver because of work in
+    /// flight.
+    #[inline(never)]
+    pub fn sleep(&self) -> Option<Sleeper> {
+        let (context, device) = self.current()?;
+        context.lane.break_span();
+        let words = device.words()?;
+        self.count_launches(context, &words);
+        Some(words.sleeper())
+    }
+
+    /// Hands on what the calling thread has launched from its credit.
+    fn count_launches(&self, context: &Context<D::Home>, words: &WordsOf<D>) {
+        let launches = context.lane.take_launches(self.driver.stripe());
+        if launches != 0 {
+            words.count_launches(launches);
+        }
+    }
+
+    /// A synchronisation begins. Hands on what the thread has launched, so that whoever looks at this
+    /// process while it sleeps sees it, and reads how far the work has come that the wait is for.
+    #[inline(never)]
+    pub fn begin_wait(&self) -> Option<Waiting<'_, D>> {
+        let current = self.current()?;
+        let (context, device) = current;
+        let words = device.words()?;
+        self.count_launches(context, &words);
+        let submitted_ns = context.lane.submitted_ns();
+        Some(Waiting { current, words, submitted_ns, _sleeper: words.sleeper() })
+    }
+
+    /// It has returned: what was submitted before it is known to have ended, if it waited for all of it.
+    #[inline(never)]
+    pub fn end_wait(&self, waiting: &Waiting<'_, D>, waited: &Waited) {
+        let Waiting { current, words, submitted_ns, .. } = *waiting;
+        let (context, _) = current;
+        if self.is_all(context, waited) {
+            context.lane.drained(&Here::new(self, current, words, Stream::NULL), submitted_ns);
+        }
+    }
+
+    /// Whether who waited for that waited for all work of the context, as far as is known.
+    fn is_all(&self, context: &Context<D::Home>, waited: &Waited) -> bool {
+        match *waited {
+            Waited::Current => true,
+            Waited::Event => false,
+            Waited::Context(handle) => context.handle() == handle,
+            Waited::Stream(stream) => {
+                // Other threads have default streams of their own.
+                !stream.is_own()
+                    && self.stream_word(stream) == context.stream.load(Relaxed)
+                    && context.lane.has_one_stream()
+            }
+        }
+    }
+}
+
+impl<D: Driver> Admitted<'_, D> {
+    /// The driver has answered to the launch; `submitted` is false when it refused.
+    pub fn launched(self, submitted: bool) {
+        let Self { here, ticket } = self;
+        here.current.0.lane.launched(&here, ticket, submitted);
+    }
+}

@@ -1,0 +1,310 @@
+//! The gates of a process: one for each context that it launches in, and what they share.
+//!
+//! Promises: a launch that may go is one look-up of the current context and one of its cost
+//! ([`super::launch`]); events go with their context, before whose end every thread has let go of them
+//! ([`Gates::retire`]). Beyond [`CONTEXTS`] contexts work is charged by estimate alone. Does not decide
+//! what may go: that is [`super::lane`]; does not call a driver but by [`Driver`].
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+
+use super::captures::{Captures, Undisturbed};
+use super::claim::NO_LIFE;
+use super::driver::{Driver, Home, Stream};
+use super::lane::Lane;
+use super::marks::EVENTS;
+use crate::atomic::{AtomicU32, AtomicU64};
+use crate::cost::Costs;
+
+/// Contexts with marks of their own.
+const CONTEXTS: usize = 32;
+
+/// A place that is being filled.
+const FILLING: u64 = 1;
+/// One whose context is gone while a thread still was at its events: free as soon as that lets go.
+const GONE: u64 = 2;
+
+/// Longest wait for a thread that is at the events of a context that is about to go. It is in the
+/// driver for microseconds; one that is stuck there meets what it would have met without us.
+const RETIRE_PATIENCE_NS: u64 = 100_000_000;
+const RETIRE_LOOK_NS: u64 = 20_000;
+
+/// Longest wait of a capture for calls of ours that it must not meet: they take microseconds.
+const CAPTURE_PATIENCE_NS: u64 = 100_000_000;
+const CAPTURE_LOOK_NS: u64 = 5_000;
+
+/// The gates of a process.
+#[derive(Debug)]
+pub struct Gates<D: Driver> {
+    /// What they stand on.
+    pub driver: D,
+    /// What launches cost, all contexts of the process.
+    pub(super) costs: Costs,
+    /// Captures under way in the process.
+    captures: Captures,
+    places: [Context<D::Home>; CONTEXTS],
+    beyond: Context<D::Home>,
+    /// Places that were ever taken: the others need not be looked at.
+    taken: AtomicU32,
+}
+
+/// What every launch looks at, and what changes with the context alone: in cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Known<H> {
+    /// The context's handle; 0 for a place nobody has.
+    handle: AtomicU64,
+    /// Its number, which no other context has: the driver gives handles again. 0 where the driver
+    /// does not number them.
+    id: AtomicU64,
+    device: H,
+}
+
+/// One context's gate.
+#[derive(Debug)]
+pub(super) struct Context<H> {
+    known: Known<H>,
+    /// Stream of the launch that asked the lane last, as [`Gates::stream_word`] says it.
+    pub(super) stream: AtomicU64,
+    pub(super) lane: Lane,
+    /// Handles of events, 0 where none was made.
+    events: [AtomicU64; EVENTS as usize],
+}
+
+impl<H: Home> Context<H> {
+    const fn new() -> Self {
+        let (handle, id) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self {
+            known: Known { handle, id, device: H::NONE },
+            stream: AtomicU64::new(0),
+            lane: Lane::new(),
+            events: [const { AtomicU64::new(0) }; EVENTS as usize],
+        }
+    }
+
+    /// The context's handle.
+    pub(super) fn handle(&self) -> u64 {
+        self.known.handle.load(Relaxed)
+    }
+
+    /// Takes a place that nobody has.
+    #[inline(never)]
+    fn take(&self) -> bool {
+        let take =
+            |free| self.known.handle.compare_exchange(free, FILLING, SeqCst, Relaxed).is_ok();
+        take(0) || (!self.lane.is_closed() && take(GONE))
+    }
+
+    /// Event `index`, if it was made.
+    pub(super) fn event(&self, index: u32) -> Option<u64> {
+        let event = self.events.get(index as usize)?.load(Relaxed);
+        (event != 0).then_some(event)
+    }
+
+    /// The same, made by `make` if there is none. The caller has the lane's claim, in the life of its
+    /// context.
+    pub(super) fn make_event(&self, index: u32, make: impl FnOnce() -> u64) -> Option<u64> {
+        if let Some(event) = self.event(index) {
+            return Some(event);
+        }
+        let event = make();
+        self.events.get(index as usize)?.store(event, Relaxed);
+        (event != 0).then_some(event)
+    }
+}
+
+/// A context's gate, and the context's device.
+pub(super) type Current<'a, D> = (&'a Context<<D as Driver>::Home>, <D as Driver>::Device);
+
+impl<D: Driver> Gates<D> {
+    /// Those of a process that has launched nothing.
+    pub const fn new(driver: D) -> Self {
+        Self {
+            driver,
+            costs: Costs::new(),
+            captures: Captures::new(),
+            places: [const { Context::new() }; CONTEXTS],
+            beyond: Context::new(),
+            taken: AtomicU32::new(0),
+        }
+    }
+
+    fn met(&self) -> impl Iterator<Item = &Context<D::Home>> {
+        self.places.iter().take(self.taken.load(Relaxed) as usize)
+    }
+
+    /// The current context's gate and device; none where nothing is counted.
+    #[inline(always)]
+    pub(super) fn current(&self) -> Option<Current<'_, D>> {
+        let handle = self.driver.context();
+        // All places are looked at: a context that has one has it among the first.
+        match self.places.iter().find(|place| place.known.handle.load(Acquire) == handle) {
+            Some(context) if handle > GONE => Some((context, context.known.device.get()?)),
+            _ => self.enter(handle),
+        }
+    }
+
+    /// Takes a place for a context that is met first.
+    #[cold]
+    #[inline(never)]
+    fn enter(&self, handle: u64) -> Option<Current<'_, D>> {
+        if handle <= GONE {
+            return None;
+        }
+        let device = self.driver.device()?;
+        let taken = self.places.iter().zip(1..).find(|(place, _)| place.take());
+        let Some((place, count)) = taken else { return Some((&self.beyond, device)) };
+        place.events.iter().for_each(|event| event.store(0, Relaxed));
+        place.known.id.store(self.driver.context_id(), Relaxed);
+        place.known.device.set(device);
+        self.taken.fetch_max(count, SeqCst);
+        place.known.handle.store(handle, SeqCst);
+        Some((place, device))
+    }
+
+    /// The life of its lane, where the calling thread's context is still the one that has it.
+    #[inline(never)]
+    pub(super) fn life(&self, context: &Context<D::Home>) -> u64 {
+        let life = context.lane.life();
+        let handle = context.known.handle.load(SeqCst);
+        if self.driver.context() != handle || handle == 0 {
+            return NO_LIFE;
+        }
+        if context.known.id.load(Relaxed) != self.driver.context_id() {
+            // It ended where nobody looked, and its handle is another's by now.
+            self.retire(&|retired| retired == handle).gone();
+            return NO_LIFE;
+        }
+        life
+    }
+
+    /// The process's other contexts that have work on the device after `now_ns`, and when the last of
+    /// it ends.
+    #[inline(never)]
+    pub(super) fn siblings(&self, (context, device): Current<'_, D>, now_ns: u64) -> (u32, u64) {
+        use super::driver::Device;
+        let (mut count, mut until_ns) = (0_u32, 0);
+        for place in self.met() {
+            let ends_ns = place.lane.busy_until_ns();
+            if ends_ns > now_ns
+                && place.handle() > GONE
+                && place.known.device.get().is_some_and(|other| other.is(device))
+                && !core::ptr::eq(place, context)
+            {
+                count = count.saturating_add(1);
+                until_ns = ends_ns.max(until_ns);
+            }
+        }
+        (count, until_ns)
+    }
+
+    /// Closes the lanes of the contexts that are `retired` and waits until no thread is at their events:
+    /// to be called before the driver is asked to end a context, whose events must not be used after
+    /// that.
+    ///
+    /// Cost: a look at each context that has marks; where a thread is at an event, until it has returned.
+    #[inline(never)]
+    pub fn retire(&self, retired: &dyn Fn(u64) -> bool) -> Retiring<'_, D> {
+        let mut lives = [NO_LIFE; CONTEXTS];
+        let give_up_ns = self.driver.now_ns().saturating_add(RETIRE_PATIENCE_NS);
+        for (place, life) in self.met().zip(&mut lives) {
+            let handle = place.known.handle.load(SeqCst);
+            if handle <= GONE || !retired(handle) {
+                continue;
+            }
+            *life = place.lane.close();
+            while place.lane.is_claimed() && self.driver.now_ns() < give_up_ns {
+                let look_ns = self.driver.now_ns().saturating_add(RETIRE_LOOK_NS);
+                self.driver.sleep_until(look_ns);
+            }
+        }
+        Retiring { gates: self, lives }
+    }
+
+    /// A stream in one word: its handle, or what it is. Not for fast paths: a thread is a system call.
+    #[inline(never)]
+    pub fn stream_word(&self, stream: Stream) -> u64 {
+        match stream.handle {
+            _ if stream.is_own() => OWN_STREAM | u64::from(self.driver.thread()),
+            0 => 1,
+            handle => handle,
+        }
+    }
+
+    /// Whether the stream is being captured.
+    ///
+    /// Cost: one load while the process captures nothing.
+    #[inline(always)]
+    pub fn is_capturing(&self, stream: Stream) -> bool {
+        self.captures.any() && self.driver.is_captured(stream)
+    }
+
+    /// Whether a capture is under way in the process.
+    pub fn captures(&self) -> bool {
+        self.captures.any()
+    }
+
+    /// Keeps captures from beginning while the answer lives; none where one is under way.
+    pub(super) fn keep_out(&self) -> Option<Undisturbed<'_>> {
+        self.captures.keep_out()
+    }
+
+    /// Runs `act` so that no capture of this process is disturbed by the driver calls in it.
+    pub fn relaxed<T>(&self, act: impl FnOnce() -> T) -> T {
+        match self.keep_out() {
+            Some(_undisturbed) => act(),
+            None => self.driver.relaxed(act),
+        }
+    }
+
+    /// Counts a capture that is about to begin, and waits for calls of ours that it must not meet.
+    #[inline(never)]
+    pub fn capture_begins(&self) {
+        self.captures.begin();
+        let give_up_ns = self.driver.now_ns().saturating_add(CAPTURE_PATIENCE_NS);
+        while !self.captures.quiet() && self.driver.now_ns() < give_up_ns {
+            self.driver.sleep_until(self.driver.now_ns().saturating_add(CAPTURE_LOOK_NS));
+        }
+    }
+
+    /// Counts captures that have ended, or did not begin.
+    pub fn captures_ended(&self, captures: u32) {
+        self.captures.end(captures);
+    }
+}
+
+/// Set in the word of a thread's own default stream, above what a handle has.
+const OWN_STREAM: u64 = 1 << 63;
+
+/// Contexts that may be about to go: no thread is at their events, and none comes to them, until it is
+/// said that they went, or this is dropped.
+#[derive(Debug)]
+#[must_use = "the contexts' marks go on when this is dropped"]
+pub struct Retiring<'a, D: Driver> {
+    gates: &'a Gates<D>,
+    /// The life in which each place was closed.
+    lives: [u64; CONTEXTS],
+}
+
+impl<'a, D: Driver> Retiring<'a, D> {
+    fn closed(&self) -> impl Iterator<Item = (&'a Context<D::Home>, u64)> {
+        self.gates.places.iter().zip(self.lives).filter(|(_, life)| *life != NO_LIFE)
+    }
+
+    /// They are gone, and with them their events.
+    #[inline(never)]
+    pub fn gone(self) {
+        for (place, life) in self.closed() {
+            // First, so that nobody finds the next life under the handle of this one.
+            place.known.handle.store(GONE, SeqCst);
+            place.lane.end_life(life);
+        }
+    }
+}
+
+impl<D: Driver> Drop for Retiring<'_, D> {
+    #[inline(never)]
+    fn drop(&mut self) {
+        // Where a life has ended there is nothing to open.
+        self.closed().for_each(|(place, life)| place.lane.reopen(life));
+    }
+}
