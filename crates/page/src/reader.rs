@@ -17,11 +17,11 @@ use divvy_abi::layout::{self, Layout};
 use divvy_abi::usage::{self, Kind, MAX_SHARED, SHARED_SLOT, device, line, shared, slot, state};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
 use divvy_policy::ledger::{changes, held_bytes};
+pub use divvy_policy::turns::{CapEntry, GateEntry};
 
 use crate::directory::Directory;
 use crate::error::{AttachError, File};
 use crate::file;
-pub use crate::gates::{CapEntry, GateEntry};
 use crate::mark;
 use crate::sys::{Errno, Fd};
 

@@ -13,14 +13,22 @@
 //! until) change only the claimant's own treatment: turns are charged by wall time, and a shared mode
 //! is entered only if nobody loses by it.
 //!
-//! Does not: enforce caps (a tenant closed by its own cap merely does not want), read files, wake
-//! anybody.
+//! Around it, as pure, the step of the thread that calls it: [`Round`], over tenants ([`Served`]) whose
+//! files are a trait ([`Files`]).
+//!
+//! Does not: enforce caps (a tenant closed by its own cap merely does not want), open files, find
+//! tenants.
 
 mod charge;
 mod domain;
+mod entry;
+mod files;
+mod line;
 mod pauses;
 mod phase;
 mod pick;
+mod round;
+mod served;
 mod tenant;
 mod together;
 mod wake;
@@ -28,6 +36,11 @@ mod wake;
 use divvy_abi::MAX_DEVICES;
 
 pub use self::domain::{Counters, DeviceState, Mode};
+pub use self::entry::{CapEntry, GateEntry, LINE_WORDS};
+pub use self::files::Files;
+pub use self::line::{Line, WANT_NS};
+pub use self::round::{REST_NS, Round, Seated, Tenants};
+pub use self::served::Served;
 pub use self::tenant::TenantState;
 
 /// Virtual time of one nanosecond held at weight 1. Weights divide it.

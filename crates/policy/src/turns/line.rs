@@ -1,0 +1,150 @@
+//! One device row of a tenant in its daemon's hands: what its words say, and what is written to its gate.
+//!
+//! Promises: a gate is written when it is not as before, and else only its lease, before that ends; what a
+//! tenant wrote is a claim and changes only its own row. No clock, no allocation.
+//!
+//! Does not decide what the gate is: that is [`super::Turns`].
+
+use divvy_abi::Uuid;
+use divvy_abi::config::{Config, GateLine, class};
+use divvy_abi::usage::SHARED_SLOT;
+
+use super::entry::GateEntry;
+use super::files::Files;
+use super::{Gate, GateState, Sample};
+
+/// How long a closed gate stays closed without a word of its daemon; a lease that ends sooner than the
+/// second is renewed.
+const CLOSED_LEASE_NS: (u64, u64) = (100_000_000, 75_000_000);
+/// The same of an open one; while it lasts, a tenant with a cap leaves turns to the daemon.
+const OPEN_LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
+/// A wish that is older is none.
+pub const WANT_NS: u64 = 50_000_000;
+/// What a wish may lie in the future: clocks are one, but it was read after ours.
+const SKEW_NS: u64 = 5_000_000;
+
+/// What is known of one device row of a tenant.
+#[derive(Clone, Debug, Default)]
+pub struct Line {
+    /// The device, as the tenant says.
+    pub uuid: Option<Uuid>,
+    /// Whether a living process has a context there.
+    pub is_attached: bool,
+    /// The share that the limits set there, in millionths; 0 for none.
+    pub share_ppm: u32,
+    /// The gate as it stands, where that is known.
+    pub(super) written: Option<Gate>,
+    lease_ns: u64,
+    closed_at_ns: u64,
+}
+
+impl Line {
+    /// Whether the gate that stands is none that launches pass without a look.
+    pub(super) fn is_gate(&self) -> bool {
+        self.written.is_some_and(|gate| gate.state != GateState::Free)
+    }
+
+    /// Whether a living process of the tenant has a context on device `row`.
+    pub(super) fn finds_context<F: Files>(&self, files: &F, row: usize) -> bool {
+        let works = |gate: GateEntry| gate.last_launch_ns != 0 || gate.want_ns != 0;
+        let living = || files.processes().filter(|(_, alive)| *alive).map(|(slot, _)| slot);
+        self.uuid.is_some()
+            && (files.holds_any(row, living()) || {
+                let mut is_any = false;
+                files.gates(row, living(), |slot, gate| {
+                    is_any |= slot != SHARED_SLOT && works(gate);
+                });
+                is_any
+            })
+    }
+
+    /// What the tenant, whose limits are `config`, says of device `row`. Cost: one reading of its lines.
+    pub(super) fn sample<F: Files>(
+        &self,
+        files: &F,
+        row: usize,
+        config: &Config,
+        now_ns: u64,
+    ) -> Sample {
+        if !self.is_attached {
+            return Sample::default();
+        }
+        let mut sum = GateEntry::default();
+        let mut processes = files.processes();
+        let slots = files.processes().map(|(slot, _)| slot);
+        let cap = files.gates(row, slots, |slot, gate| {
+            let is_ended = slot != SHARED_SLOT && processes.next().is_none_or(|(_, alive)| !alive);
+            // As it will be when its slot is cleared.
+            sum = sum.with(if is_ended { gate.ended() } else { gate });
+        });
+        let Some(cap) = cap else { return Sample::default() };
+        let is_closed = self.written.is_some_and(|gate| gate.state == GateState::Closed);
+        let wants = is_closed
+            && sum.want_ns > self.closed_at_ns
+            && sum.want_ns <= now_ns.saturating_add(SKEW_NS)
+            && now_ns.saturating_sub(sum.want_ns) < WANT_NS;
+        Sample {
+            attached: true,
+            wants,
+            paused: config.paused != 0,
+            latency: config.class == class::LATENCY,
+            busy_until_ns: sum.busy_until_ns,
+            last_launch_ns: sum.last_launch_ns,
+            used_ns: sum.used_ns,
+            launches: sum.launches,
+            sleeps: sum.sleepers != 0,
+            closed_until_ns: cap.closed_until_ns,
+            longest_ns: sum.longest_ns,
+            weight: config.weight,
+            priority: config.priority,
+            share_ppm: self.share_ppm,
+        }
+    }
+
+    /// Writes `gate` to device `row` where it is not what stands there, and keeps its lease alive.
+    pub(super) fn put<F: Files>(
+        &mut self,
+        files: &mut F,
+        row: usize,
+        gate: Gate,
+        now_ns: u64,
+    ) -> Result<(), F::Error> {
+        let is_closed = gate.state == GateState::Closed;
+        let gate = Gate { watch: false, ..gate };
+        let (lease_ns, renew_ns) = if is_closed { CLOSED_LEASE_NS } else { OPEN_LEASE_NS };
+        let lease_ns = now_ns.saturating_add(lease_ns);
+        if self.written != Some(gate) {
+            let line = GateLine {
+                gate: gate.state as u32,
+                active: gate.active,
+                epoch: gate.turn,
+                lease_ns,
+                turn_end_ns: gate.turn_end_ns,
+                t_open_ns: gate.t_open_ns,
+                quantum_ns: gate.quantum_ns,
+                horizon_ns: gate.horizon_ns,
+                ..GateLine::default()
+            };
+            if self.written.is_some_and(|before| before.state == gate.state) {
+                files.describe_gate(row, &line)?;
+            } else {
+                files.set_gate(row, &line)?;
+            }
+            let expected_ns = self.written.map_or(0, |before| before.t_open_ns);
+            if gate.t_open_ns != 0 && gate.t_open_ns != expected_ns {
+                // It sleeps; once told, it will be awake by then.
+                files.wake(row);
+            }
+            if is_closed && self.written.is_none_or(|gate| gate.state != GateState::Closed) {
+                // Before it was closed: who comes to it at once, before we are back here, waits too.
+                self.closed_at_ns = now_ns;
+            }
+            self.written = Some(gate);
+            self.lease_ns = lease_ns;
+        } else if gate.state != GateState::Free && now_ns.saturating_add(renew_ns) > self.lease_ns {
+            files.renew(row, lease_ns)?;
+            self.lease_ns = lease_ns;
+        }
+        Ok(())
+    }
+}
