@@ -1,13 +1,12 @@
 //! The scheduling thread: samples of all tenants in, gates out, on absolute deadlines.
 //!
-//! One plain thread does all of it: looks for tenants, reads their words, steps `divvy_policy::turns`,
-//! writes the gates, and sleeps until the scheduler wants to be called again. It takes no lock that it
-//! could have to wait for; what the socket shows is left in a [`Shared`] that is only tried.
+//! One plain thread does all of it: looks for tenants, takes the steps of `divvy_policy::turns`, which
+//! read their words and write their gates, and sleeps until the scheduler wants to be called again. It
+//! takes no lock that it could have to wait for; what the socket shows is left in a [`Shared`] that is only
+//! tried.
 //!
-//! What a daemon costs is paid by everybody, and that is mostly its steps. So a step touches what the
-//! scheduler asked for and what it changed, and nothing else: it reads the tenants that are watched,
-//! writes the gates that are not as before, and looks at the leases a few times in their length. Tenants
-//! that came, went or changed are chores between steps, done after the gates that somebody waits for.
+//! What a step does is [`Round`]'s. Tenants that came, went or changed are chores between steps, done
+//! after the gates that somebody waits for.
 //!
 //! Promises: a tenant that vanishes, is garbled or hostile costs the others nothing but the time to
 //! read it; a row is seen empty once before another tenant has it, of whom nothing is known then; at the end every gate is opened; a
@@ -17,33 +16,30 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use divvy_abi::{MAX_DEVICES, Uuid};
-use divvy_policy::turns::{DeviceState, Gate, GateState, Sample, TenantState, Tuning, Turns};
+use divvy_policy::turns::{
+    DeviceState, Gate, Line, REST_NS, Round, Sample, Seated, TenantState, Tuning,
+};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
-use super::adopted::{Adopted, Hand, Look, Refusal};
+use super::adopted::{Adopted, Hand, Look};
 use super::card::Board;
 use super::device::Device;
 use super::owned::Locks;
 use super::scan::{self, Scanner, Spot};
-use super::seat::{self, Seat};
+use super::seat::{self, Seat, Seats};
 use super::wire::{TenantView, View};
 use crate::metrics::Steady;
 
 /// Time between two glances at limits, devices and processes: while tenants share a device, and while
 /// they do not.
-const REFRESH_NS: (u64, u64) = (50_000_000, 200_000_000);
+const REFRESH_NS: (u64, u64) = (50_000_000, REST_NS);
 /// Time between two looks for tenants, and at all that is theirs.
 const SCAN_NS: u64 = 200_000_000;
 /// Chores that are due wait so long for the next step, which wakes us anyway.
 const CHORE_SLACK_NS: u64 = 5_000_000;
-/// Time between two looks at all gates, changed or not: a lease is renewed when a quarter of it has
-/// passed.
-const LEASES_NS: u64 = 12_500_000;
 /// Time between two views for the socket.
 const VIEW_NS: u64 = 100_000_000;
-/// Without a launch for so long, devices are looked at by the leases' period alone.
-const QUIET_NS: u64 = 500_000_000;
 
 /// What the scheduling thread and the others share.
 #[derive(Debug, Default)]
@@ -94,18 +90,6 @@ pub(super) struct Engine {
     wakes: u64,
     /// Tenants that have come so far.
     arrived: u64,
-}
-
-/// A tenant that has a row for a device.
-#[derive(Clone, Copy, Debug)]
-struct Seated {
-    seat: usize,
-    /// The tenant's own row for it.
-    row: usize,
-    /// Where their sample and gate are.
-    at: usize,
-    /// Whether an MPS daemon serves the device, so that no turns are taken.
-    mps: bool,
 }
 
 impl Engine {
@@ -178,7 +162,7 @@ impl Engine {
         for seat in &mut self.seats {
             if let Seat::Taken(tenant, _) = seat {
                 // Where this fails the leases end.
-                let _ = tenant.open_gates();
+                let _ = tenant.served.open_gates();
             }
         }
     }
@@ -192,7 +176,7 @@ impl Engine {
     fn scan(&mut self) {
         // With other limits than those that are open it is another tenant.
         let mut is_gone = seat::keep(&mut self.seats, Hand::has_its_config);
-        let known = self.tenants().map(|tenant| Arc::clone(&tenant.hand));
+        let known = self.tenants().map(|tenant| Arc::clone(tenant.hand()));
         let known = known.map(|hand| (hand.dir.identity(), hand)).collect();
         let found = self.scanner.look(&known);
         is_gone |=
@@ -225,8 +209,8 @@ impl Engine {
     fn let_go_of_one(&mut self, uid: u32) {
         let Some((mut tenant, others)) = seat::leave_one(&mut self.seats, uid) else { return };
         // Where this fails the leases end.
-        let _ = tenant.open_gates();
-        let Hand { path, dir, .. } = tenant.hand.as_ref();
+        let _ = tenant.served.open_gates();
+        let Hand { path, dir, .. } = tenant.hand().as_ref();
         self.scanner.refuse(path, dir.identity(), uid, scan::too_many(others));
     }
 
@@ -238,9 +222,7 @@ impl Engine {
             match tenant.refresh(look) {
                 Ok(is_other) => is_changed |= is_other,
                 Err(refusal) => {
-                    let Hand { path, uid, dir, .. } = tenant.hand.as_ref();
-                    self.scanner.refuse(path, dir.identity(), *uid, refusal);
-                    *seat = Seat::Left;
+                    seat.refuse(&mut self.scanner, refusal);
                     is_changed = true;
                 }
             }
@@ -258,7 +240,7 @@ impl Engine {
     /// Lets go of devices that no tenant names any more and takes those that one has come to name.
     fn find_devices(&mut self) {
         let uuids: Vec<Uuid> =
-            self.tenants().flat_map(|t| t.rows.iter().filter_map(|row| row.uuid)).collect();
+            self.tenants().flat_map(|t| t.served.lines().iter().filter_map(|l| l.uuid)).collect();
         for (slot, state) in self.devices.iter_mut().zip(&mut self.device_states) {
             if slot.as_ref().is_some_and(|device| !uuids.contains(&device.uuid)) {
                 *slot = None;
@@ -294,15 +276,14 @@ impl Engine {
             self.is_news = false;
             board.asked.clear();
             for device in self.devices.iter().flatten() {
-                let uses =
-                    |row: &super::adopted::Row| row.is_attached && row.uuid == Some(device.uuid);
-                if self.tenants().filter(|t| t.rows.iter().any(uses)).count() > 1 {
+                let uses = |line: &Line| line.is_attached && line.uuid == Some(device.uuid);
+                if self.tenants().filter(|t| t.served.lines().iter().any(uses)).count() > 1 {
                     board.asked.insert(device.text.clone());
                 }
             }
             board.known = match board.asked.is_empty() {
                 true => Default::default(),
-                false => self.tenants().flat_map(|tenant| tenant.processes()).collect(),
+                false => self.tenants().flat_map(|tenant| tenant.living()).collect(),
             };
         }
         for device in self.devices.iter_mut().flatten() {
@@ -318,58 +299,39 @@ impl Engine {
         if is_changed {
             self.seat();
         }
-        for Seated { seat, row, at, .. } in &self.seated {
-            if let (Some(Seat::Taken(tenant, _)), Some(sample), Some(Gate { watch: true, .. })) =
-                (self.seats.get(*seat), self.samples.get_mut(*at), self.gates.get(*at))
-            {
-                *sample = tenant.sample(*row, now);
-            }
-        }
-        let is_quiet = self.samples.iter().all(|sample| {
-            !sample.wants
-                && sample.busy_until_ns <= now
-                && !sample.sleeps
-                && sample.last_launch_ns.saturating_add(QUIET_NS) < now
-        });
-        self.before.clone_from(&self.gates);
-        let mut next_ns = Turns {
+        let (seats, scanner) = (&mut *self.seats, &mut self.scanner);
+        let mut tenants = Seats { seats, scanner, is_any_refused: false };
+        let next_ns = Round {
             tuning: &self.tuning,
             tenants: &mut self.tenant_states,
             devices: &mut self.device_states,
+            seated: &self.seated,
+            foreign: &self.foreign,
+            samples: &mut self.samples,
+            gates: &mut self.gates,
+            before: &mut self.before,
+            leases_ns: &mut self.leases_ns,
         }
-        .step(now, &self.samples, &self.foreign, &mut self.gates);
-        if is_changed {
-            for (seat, state) in self.seats.iter_mut().zip(&mut self.tenant_states) {
-                if matches!(seat, Seat::Left) {
-                    *seat = Seat::Empty;
-                    *state = TenantState::default();
-                }
-            }
-        }
-        self.put_gates(now, is_changed || now >= self.leases_ns);
-        let is_closed = |gate: &Gate| gate.state == GateState::Closed;
-        if is_quiet && !self.gates.iter().any(is_closed) {
-            // Until the next round: a tenant that starts to work is met by an open gate.
-            next_ns = now.saturating_add(REFRESH_NS.1);
+        .step(&mut tenants, now, is_changed);
+        if tenants.is_any_refused {
+            (self.is_changed, self.is_news) = (true, true);
         }
         next_ns
     }
 
-    /// Finds anew who has which row, and has all of it read.
+    /// Finds anew who has which row.
     fn seat(&mut self) {
-        // Rows and columns may be others' now.
         let width = self.devices.len();
-        self.samples.clear();
-        self.samples.resize(self.seats.len() * width, Sample::default());
-        self.gates.clear();
-        self.gates.resize(self.seats.len() * width, Gate { watch: true, ..Gate::default() });
+        let rows = self.seats.len() * width;
+        self.samples.resize(rows, Sample::default());
+        self.gates.resize(rows, Gate::default());
+        self.before.resize(rows, Gate::default());
         self.seated.clear();
         for (seat, taken) in self.seats.iter().enumerate() {
             let Seat::Taken(tenant, _) = taken else { continue };
             for (column, device) in self.devices.iter().enumerate() {
                 let Some(device) = device else { continue };
-                let is_of = |row: &super::adopted::Row| row.uuid == Some(device.uuid);
-                if let Some(row) = tenant.rows.iter().position(is_of) {
+                if let Some(row) = tenant.served.row_of(&device.uuid) {
                     let (at, mps) = (seat * width + column, device.found.mps);
                     self.seated.push(Seated { seat, row, at, mps });
                 }
@@ -378,42 +340,6 @@ impl Engine {
         self.foreign.clear();
         let devices = self.devices.iter();
         self.foreign.extend(devices.map(|device| device.as_ref().map_or(0, Device::foreign)));
-    }
-
-    /// Writes the gates that are not as before, or looks at all, whose leases may be about to end.
-    fn put_gates(&mut self, now: u64, all: bool) {
-        for at in 0..self.seated.len() {
-            let Some(Seated { seat, row, at, mps }) = self.seated.get(at).copied() else {
-                continue;
-            };
-            let (Some(gate), Some(before)) = (self.gates.get(at), self.before.get(at)) else {
-                continue;
-            };
-            if all || (Gate { watch: before.watch, ..*gate }) != *before {
-                let gate = if mps { Gate::default() } else { *gate };
-                self.write(seat, |tenant| {
-                    tenant.put(row, gate, now)?;
-                    tenant.put_any_gate(now)
-                });
-            }
-        }
-        if all {
-            self.leases_ns = now.saturating_add(LEASES_NS);
-            // Those without a device too: a cap that was just set is to be met by the first launch.
-            (0..self.seats.len()).for_each(|seat| self.write(seat, |t| t.put_any_gate(now)));
-        }
-    }
-
-    /// Lets go of the tenant in `seat` where it cannot be written.
-    fn write(&mut self, seat: usize, write: impl FnOnce(&mut Adopted) -> Result<(), Refusal>) {
-        let Some(seat) = self.seats.get_mut(seat) else { return };
-        let Seat::Taken(tenant, _) = seat else { return };
-        if let Err(refusal) = write(tenant) {
-            let Hand { path, uid, dir, .. } = tenant.hand.as_ref();
-            self.scanner.refuse(path, dir.identity(), *uid, refusal);
-            *seat = Seat::Left;
-            (self.is_changed, self.is_news) = (true, true);
-        }
     }
 
     /// Leaves a view for the socket, unless somebody reads the last one just now.
@@ -430,10 +356,10 @@ impl Engine {
         spots.clear();
         for (seat, state) in self.seats.iter().zip(&self.tenant_states) {
             if let Seat::Taken(tenant, _) = seat {
-                hands.push(Arc::clone(&tenant.hand));
+                hands.push(Arc::clone(tenant.hand()));
                 view.tenants.push(TenantView {
-                    directory: tenant.hand.path.display().to_string(),
-                    uid: tenant.hand.uid,
+                    directory: tenant.hand().path.display().to_string(),
+                    uid: tenant.hand().uid,
                     held_ns: state.held_ns(),
                     ..TenantView::default()
                 });

@@ -4,8 +4,8 @@
 //! tenants' files and writes their gates; nobody registers, so it can be killed and started again at
 //! any time. A closed gate opens by itself when its daemon has not renewed it for 100 ms.
 //!
-//! [`engine`] is the thread that schedules, [`adopted`] one tenant in its hands, [`scan`] finds them,
-//! [`quota`] says how many of a user's are served and [`seat`] who leaves;
+//! [`engine`] is the thread that schedules, by `divvy_policy::turns`; [`adopted`] one tenant in its hands,
+//! [`scan`] finds them, [`quota`] says how many of a user's are served and [`seat`] who leaves;
 //! [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
 //! [`look`] asks NVML for it; [`server`] and [`client`] speak [`wire`] on a socket, of which a [`crowd`] may
 //! be open, all [`timed`]; [`place`],

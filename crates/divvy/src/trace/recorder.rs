@@ -9,12 +9,11 @@ use std::collections::BTreeMap;
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_page::reader::GateEntry;
+use divvy_policy::turns::WANT_NS;
 use serde_json::{Value, json};
 
 /// Time over which rates are taken.
 const RATE_NS: u64 = 10_000_000;
-/// A wish for a turn that is older is none.
-const WANT_NS: u64 = 50_000_000;
 /// What a wish may be older than the closing as it was seen.
 const SEEN_NS: u64 = 1_000_000;
 
