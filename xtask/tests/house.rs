@@ -11,11 +11,12 @@ use std::process::Command;
 const LONGEST: usize = 500;
 
 /// Folders and files in which `unsafe` may stand; all else is safe Rust.
-const UNSAFE_ROOMS: [&str; 7] = [
+const UNSAFE_ROOMS: [&str; 8] = [
     "crates/page/",
     "crates/shim/src/sys/",
     "crates/shim/tests/sys/",
-    "crates/shim/build", // writes the export layer, which is part of sys
+    "crates/searcher/src/fiber.rs", // leaves bodies in the middle
+    "crates/shim/build",            // writes the export layer, which is part of sys
     "crates/simgpu/src/sys/",
     "crates/simgpu/cuda/",
     "crates/simgpu/nvml/",
@@ -93,7 +94,7 @@ fn unsafe_stays_in_its_rooms() {
             }
         }
     }
-    none("unsafe outside page, sys and the exporting libraries", &broken);
+    none("unsafe outside page, sys, fibers and the exporting libraries", &broken);
 }
 
 #[test]

@@ -1,0 +1,318 @@
+//! One device as the driver runs it, in virtual time.
+//!
+//! A context has streams; what is in a stream runs in order, streams of one context overlap. One context
+//! has the device at a time, for a slice while others have work, and each change costs idle time. A kernel
+//! says which part of the device it fills: small ones run side by side, full ones take turns, but for the
+//! ends of those of several streams. Copies have engines of their own, host functions and waits need no
+//! device.
+//!
+//! Promises: what each context had the device for is exact, in integer nanoseconds, as the union of the
+//! times in which any of its kernels was resident and not switched out; busy, events, switches and idleness
+//! add up to the time that passed ([`Books`]). An error of a context that is gone counts as done.
+//!
+//! Does not model memory bandwidth, caches, clocks and power: kernels side by side do not slow each other.
+
+mod books;
+mod engine;
+mod model;
+
+use std::collections::VecDeque;
+
+pub use books::{Books, Had};
+pub use model::CardModel;
+
+/// All of a device, in the unit of a kernel's width.
+pub const FULL_PPM: u32 = 1_000_000;
+
+/// Number of a context of the card; never given twice.
+pub type ContextId = usize;
+/// Number of a stream in its context.
+pub type StreamId = usize;
+/// Number of an event of the card.
+pub type EventId = usize;
+
+/// A place in a stream: what was submitted there as the how many-th.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Position {
+    /// Of which context.
+    pub context: ContextId,
+    /// Of which stream.
+    pub stream: StreamId,
+    /// From 0.
+    pub seq: u64,
+}
+
+/// Which way a copy goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub enum Direction {
+    /// From the host to the device.
+    In,
+    /// From the device to the host.
+    Out,
+}
+
+/// What can be in a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// A kernel, or a graph as one.
+    Kernel {
+        /// Time alone on the device.
+        length_ns: u64,
+        /// Part of the device that it fills, at most [`FULL_PPM`].
+        width_ppm: u32,
+    },
+    /// An event.
+    Event {
+        /// Which.
+        event: EventId,
+        /// It notes the time.
+        is_timed: bool,
+    },
+    /// A copy between host and device.
+    Copy {
+        /// Which way.
+        direction: Direction,
+        /// How much.
+        bytes: u64,
+    },
+    /// A function on the host.
+    HostFunction {
+        /// How long.
+        length_ns: u64,
+    },
+    /// Nothing but what it comes after.
+    Join,
+}
+
+/// What has been completed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Done {
+    /// When.
+    pub at_ns: u64,
+    /// Where it was.
+    pub position: Position,
+    /// What it was.
+    pub what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Progress {
+    Waits,
+    /// On the device; the time it still needs there.
+    Runs {
+        left_ns: u64,
+    },
+    /// Elsewhere.
+    Ends {
+        at_ns: u64,
+    },
+}
+
+#[derive(Debug)]
+struct Item {
+    what: What,
+    ready_ns: u64,
+    order: u64,
+    after: Vec<Position>,
+    progress: Progress,
+}
+
+#[derive(Default, Debug)]
+struct Stream {
+    items: VecDeque<Item>,
+    /// What has been completed; the number of the first item.
+    done: u64,
+}
+
+impl Stream {
+    fn next(&self) -> u64 {
+        self.done + self.items.len() as u64
+    }
+}
+
+#[derive(Debug)]
+struct Context {
+    streams: Vec<Stream>,
+    had: Had,
+    is_alive: bool,
+}
+
+#[derive(Default, Debug)]
+struct Event {
+    recorded: Option<Position>,
+    done_ns: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Switch {
+    to: ContextId,
+    until_ns: u64,
+}
+
+/// The device.
+#[derive(Debug)]
+pub struct Card {
+    model: CardModel,
+    now_ns: u64,
+    contexts: Vec<Context>,
+    events: Vec<Event>,
+    /// Who has the device, or had it last.
+    resident: Option<ContextId>,
+    slice_end_ns: u64,
+    /// Somebody else wanted the device when that was looked at last.
+    is_contended: bool,
+    switch: Option<Switch>,
+    copying: [Option<Position>; 2],
+    orders: u64,
+    done: Vec<Done>,
+    books: Books,
+}
+
+impl Card {
+    /// An idle one.
+    pub fn new(model: CardModel) -> Self {
+        Self {
+            model,
+            now_ns: 0,
+            contexts: Vec::new(),
+            events: Vec::new(),
+            resident: None,
+            slice_end_ns: 0,
+            is_contended: false,
+            switch: None,
+            copying: [None; 2],
+            orders: 0,
+            done: Vec::new(),
+            books: Books::default(),
+        }
+    }
+
+    /// Its figures.
+    pub fn model(&self) -> &CardModel {
+        &self.model
+    }
+
+    /// How far it has come.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// A context with one stream.
+    pub fn create_context(&mut self) -> ContextId {
+        let streams = vec![Stream::default()];
+        self.contexts.push(Context { streams, had: Had::default(), is_alive: true });
+        self.contexts.len() - 1
+    }
+
+    /// Another stream.
+    pub fn create_stream(&mut self, context: ContextId) -> StreamId {
+        let streams = &mut self.contexts[context].streams;
+        streams.push(Stream::default());
+        streams.len() - 1
+    }
+
+    /// An event that was never recorded.
+    pub fn create_event(&mut self) -> EventId {
+        self.events.push(Event::default());
+        self.events.len() - 1
+    }
+
+    /// Drops a context, with what it has queued and what runs.
+    pub fn drop_context(&mut self, context: ContextId) {
+        for copying in &mut self.copying {
+            *copying = copying.filter(|position| position.context != context);
+        }
+        let one = &mut self.contexts[context];
+        one.is_alive = false;
+        for stream in &mut one.streams {
+            stream.done = stream.next();
+            stream.items.clear();
+        }
+        self.settle();
+    }
+
+    /// Whether a context is there.
+    pub fn is_alive(&self, context: ContextId) -> bool {
+        self.contexts.get(context).is_some_and(|context| context.is_alive)
+    }
+
+    /// Submits at the card's time what may begin at `ready_ns`, behind what is in its stream and `after`.
+    pub fn submit(
+        &mut self,
+        context: ContextId,
+        stream: StreamId,
+        what: What,
+        ready_ns: u64,
+        after: Vec<Position>,
+    ) -> Position {
+        self.orders += 1;
+        let order = self.orders;
+        let queue = &mut self.contexts[context].streams[stream];
+        let position = Position { context, stream, seq: queue.next() };
+        queue.items.push_back(Item { what, ready_ns, order, after, progress: Progress::Waits });
+        if let What::Event { event, .. } = what
+            && let Some(event) = self.events.get_mut(event)
+        {
+            *event = Event { recorded: Some(position), done_ns: None };
+        }
+        self.settle();
+        position
+    }
+
+    /// Whether what was submitted there has been completed.
+    pub fn is_done(&self, position: Position) -> bool {
+        let stream = self.contexts.get(position.context).map(|one| &one.streams[position.stream]);
+        stream.is_none_or(|stream| stream.done > position.seq)
+    }
+
+    /// When an event was completed that was recorded last; 0 where it never was.
+    pub fn event_done_ns(&self, event: EventId) -> Option<u64> {
+        match self.events.get(event)? {
+            Event { recorded: None, .. } => Some(0),
+            Event { done_ns: Some(ns), .. } => Some(*ns),
+            // Dropped with its context.
+            Event { recorded: Some(at), .. } => self.is_done(*at).then_some(0),
+        }
+    }
+
+    /// Where an event was recorded last.
+    pub fn recorded(&self, event: EventId) -> Option<Position> {
+        self.events.get(event)?.recorded
+    }
+
+    /// The last thing in a stream, where it has not been completed.
+    pub fn tail(&self, context: ContextId, stream: StreamId) -> Option<Position> {
+        let queue = self.contexts.get(context)?.streams.get(stream)?;
+        let seq = queue.next().checked_sub(1)?;
+        (seq >= queue.done).then_some(Position { context, stream, seq })
+    }
+
+    /// The same of all of a context's streams.
+    pub fn tails(&self, context: ContextId) -> Vec<Position> {
+        let streams = self.contexts.get(context).map_or(0, |context| context.streams.len());
+        (0..streams).filter_map(|stream| self.tail(context, stream)).collect()
+    }
+
+    /// How much a stream holds.
+    pub fn queued(&self, context: ContextId, stream: StreamId) -> u64 {
+        self.contexts[context].streams[stream].items.len() as u64
+    }
+
+    /// What was completed since this was asked last, in order.
+    pub fn take_done(&mut self) -> Vec<Done> {
+        std::mem::take(&mut self.done)
+    }
+
+    /// The books up to now.
+    pub fn books(&self) -> Books {
+        self.books
+    }
+
+    /// What a context has had so far.
+    pub fn had(&self, context: ContextId) -> Had {
+        self.contexts.get(context).map(|context| context.had).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;
