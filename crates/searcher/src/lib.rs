@@ -1,19 +1,25 @@
 //! The searcher: simulated programs, threads, processes and a card, on one thread and in virtual time.
 //!
-//! Each simulated thread is a fiber with a clock of its own ([`fiber`], [`sched`]), beside a card whose true
-//! device time is known to the nanosecond ([`card`]). A run replays to the same [`trace`].
+//! What the gates promise is between threads of a process, processes of a tenant, tenants and a device.
+//! Here all of them run in one thread of the host, each simulated thread as a fiber with a clock of its
+//! own ([`fiber`], [`sched`]), against a card whose true device time is known to the nanosecond
+//! ([`card`]). What programs do is data ([`program`]); a run is data too ([`case`]), and replayed to the same [`trace`].
 //!
-//! Promises: no address, no wall clock and no order of a hash map enters. Integer nanoseconds everywhere;
-//! a card's books add up.
+//! Promises: the same case gives the same trace, on any machine: no address, no wall clock and no order
+//! of a hash map enters. Integer nanoseconds everywhere; a card's books add up.
 //!
-//! Does not hold a copy of the gate.
+//! Does not hold a copy of the gate: `world::Shim` is the place where the shipped code is hung in.
 
 pub mod card;
+pub mod case;
 pub mod choice;
 pub mod fiber;
+pub mod program;
 pub mod sched;
 pub mod site;
 pub mod trace;
+pub mod words;
+pub mod world;
 
 /// A microsecond in nanoseconds.
 pub const US: u64 = 1_000;

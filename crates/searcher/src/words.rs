@@ -1,0 +1,382 @@
+//! A tenant's words on a device, as its processes and the daemon see them: what the two mapped files hold.
+//!
+//! Processes write lines of their own and the tenant's shared words; the owner writes the gate's line.
+//! Each look is a site, the owner's line one word at a time, so that a line can be read torn.
+//!
+//! Promises: the words live as long as the host's thread, so that what is left on the stacks of killed
+//! fibers may still name them; runs use them again, cleared.
+//!
+//! Names and forms are those of the gate's traits, so that [`SimDevice`] and [`SimWords`] can be made to
+//! implement them. Does not know what the words mean.
+
+use std::cell::RefCell;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use divvy_abi::config::GateLine;
+use divvy_abi::meet::{self, Place};
+use divvy_abi::usage::{gate, gate_tenant};
+use divvy_policy::gate::{Board, Terms};
+use divvy_policy::pace::Clock;
+
+use crate::choice::mix;
+use crate::sched::{self, point};
+use crate::site::{Actor, Fault, Site};
+use crate::world::{self, SimDriver, World};
+
+/// Slots of a tenant: slot 0 is the tenant's own.
+pub const SLOTS: usize = 64;
+/// Words of a line.
+const LINE: usize = 16;
+
+/// A tenant's words on one device.
+#[derive(Debug)]
+pub struct Row {
+    lines: [[AtomicU64; LINE]; SLOTS],
+    /// The owner's line, in the order of [`GateLine`].
+    gate: [AtomicU64; LINE],
+}
+
+/// A tenant's files.
+#[derive(Debug)]
+pub struct Files {
+    rows: Vec<Row>,
+    /// Processes that have a slot, by number: slot n + 1 is the n-th's.
+    slots: AtomicU64,
+}
+
+impl Files {
+    fn new(devices: usize) -> Self {
+        let line = || [const { AtomicU64::new(0) }; LINE];
+        let row =
+            || Row { lines: [const { [const { AtomicU64::new(0) }; LINE] }; SLOTS], gate: line() };
+        Self { rows: (0..devices).map(|_| row()).collect(), slots: AtomicU64::new(1) }
+    }
+
+    fn clear(&self) {
+        for row in &self.rows {
+            row.lines.iter().flatten().chain(&row.gate).for_each(|word| word.store(0, Relaxed));
+        }
+        self.slots.store(1, Relaxed);
+    }
+
+    /// A device's words.
+    pub fn row(&self, device: usize) -> Option<&Row> {
+        self.rows.get(device)
+    }
+
+    /// One more than the highest slot in use.
+    pub fn slots_high(&self) -> usize {
+        usize::try_from(self.slots.load(Acquire)).unwrap_or(SLOTS).min(SLOTS)
+    }
+}
+
+impl Row {
+    /// A word of a slot's line, by the offset that `divvy_abi::usage` names it by.
+    pub fn word(&self, slot: usize, offset: usize) -> &AtomicU64 {
+        let [first, ..] = &self.lines;
+        let line = self.lines.get(slot).unwrap_or(first);
+        let [word, ..] = line;
+        line.get(offset / 8).unwrap_or(word)
+    }
+
+    /// Writes the owner's line, a word at a time, the gate's own last; no site.
+    pub fn put_gate(&self, line: &GateLine) {
+        let first = u64::from(line.active) << 32 | u64::from(line.gate);
+        let words = [
+            first,
+            line.epoch,
+            line.lease_ns,
+            line.turn_end_ns,
+            line.t_open_ns,
+            line.quantum_ns,
+            line.horizon_ns,
+        ];
+        for (at, word) in self.gate.iter().zip(words).skip(1) {
+            at.store(word, Relaxed);
+        }
+        self.gate[0].store(first, Relaxed);
+    }
+
+    /// The gate's word.
+    pub fn state(&self) -> u32 {
+        (self.gate[0].load(Acquire) & 0xffff_ffff) as u32
+    }
+}
+
+thread_local! {
+    /// Files of runs that have ended.
+    static FREE: RefCell<Vec<&'static Files>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Cleared files for so many devices.
+pub(crate) fn take_files(devices: usize) -> &'static Files {
+    let free = FREE.with_borrow_mut(|free| {
+        let at = free.iter().position(|files| files.rows.len() == devices)?;
+        Some(free.swap_remove(at))
+    });
+    let files = free.unwrap_or_else(|| Box::leak(Box::new(Files::new(devices))));
+    files.clear();
+    files
+}
+
+/// Gives them to the next run. Nothing of this one uses them any more.
+pub(crate) fn give_back_files(files: &'static Files) {
+    FREE.with_borrow_mut(|free| free.push(files));
+}
+
+/// What a gate's word is waited for by.
+pub fn gate_key(tenant: u32, device: usize) -> u64 {
+    mix(u64::from(tenant) << 32 | device as u64).max(1)
+}
+
+/// The owner writes a tenant's gate and wakes who waits for its word to change.
+pub fn open_or_close(world: &mut World, tenant: u32, device: usize, line: &GateLine, at_ns: u64) {
+    let Some(row) = world.tenant(tenant).and_then(|tenant| tenant.files.row(device)) else {
+        return;
+    };
+    let was = row.state();
+    row.put_gate(line);
+    if was == row.state() {
+        return;
+    }
+    world.note(at_ns, "gate", u64::from(tenant), u64::from(line.gate));
+    let key = gate_key(tenant, device);
+    let [least, most] = world.card(device).map_or([0; 2], |card| card.model().wake_late_ns);
+    for (nth, thread) in sched::waiting(key).into_iter().enumerate() {
+        // By time and order: a choice that no thread's own choices move.
+        let late_ns = least + mix(at_ns ^ mix(nth as u64)) % (most.saturating_sub(least) + 1);
+        sched::wake(thread, key, at_ns + late_ns);
+    }
+}
+
+/// A device of the tenant, as a process sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct SimDevice {
+    actor: Actor,
+    device: usize,
+    files: &'static Files,
+}
+
+impl SimDevice {
+    pub(crate) fn of(world: &mut World, actor: Actor, device: usize) -> Option<Self> {
+        let files = world.tenant(actor.tenant)?.files;
+        files.row(device).map(|_| Self { actor, device, files })
+    }
+
+    /// The device's number.
+    pub fn number(&self) -> usize {
+        self.device
+    }
+
+    /// Cap and pause, as they are now.
+    pub fn terms(&self) -> Terms {
+        point(Site::Terms);
+        if !crate::fiber::is_inside() {
+            return Terms::default();
+        }
+        world::with(|world| {
+            let tenant = world.tenant(self.actor.tenant);
+            tenant.map(|one| Terms { share_ppm: one.plan.share_ppm, paused: one.paused })
+        })
+        .unwrap_or_default()
+    }
+
+    /// The gate's word.
+    pub fn state(&self) -> u32 {
+        point(Site::State);
+        self.files.row(self.device).map_or(0, Row::state)
+    }
+
+    /// Its words; none where the process can get no slot.
+    pub fn words(&self) -> Option<SimWords> {
+        if point(Site::Slot) == Some(Fault::Refuse) {
+            return None;
+        }
+        // The n-th process has slot n + 1; those that come when all are taken have none.
+        let slot = self.actor.process as usize + 1;
+        if slot >= SLOTS {
+            return None;
+        }
+        self.files.slots.fetch_max(slot as u64 + 1, AcqRel);
+        Some(SimWords { row: self.files.row(self.device)?, device: *self, slot })
+    }
+
+    /// Where tenants meet without a daemon.
+    pub fn board(&self) -> Option<SimBoard> {
+        let is_there =
+            crate::fiber::is_inside() && world::with(|world| world.board(self.device).is_some());
+        is_there.then_some(SimBoard { actor: self.actor, device: self.device })
+    }
+
+    /// Whether both are one.
+    pub fn is(&self, other: Self) -> bool {
+        self.actor.is_beside(other.actor) && self.device == other.device
+    }
+}
+
+/// One device's words in the tenant's files, as one process sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct SimWords {
+    row: &'static Row,
+    device: SimDevice,
+    slot: usize,
+}
+
+impl SimWords {
+    /// The process's slot.
+    pub fn slot(&self) -> usize {
+        self.slot
+    }
+
+    /// One more than the highest slot in use.
+    pub fn slots_high(&self) -> usize {
+        point(Site::Slot);
+        self.device.files.slots_high()
+    }
+
+    /// A word of a slot's line, by the offset that `divvy_abi::usage::gate` names it by. To come here is
+    /// the site; what is done with the word happens at the same time.
+    pub fn word(&self, slot: usize, word: usize) -> &'static AtomicU64 {
+        let fault = point(Site::Word);
+        let word = self.row.word(slot, word);
+        if let Some(Fault::Garbage(garbage)) = fault {
+            word.store(garbage, Relaxed);
+        }
+        word
+    }
+
+    /// The owner's line, read a word at a time.
+    pub fn gate_line(&self) -> GateLine {
+        let mut words = [0; LINE];
+        for (word, at) in words.iter_mut().zip(&self.row.gate).take(7) {
+            let fault = point(Site::Line);
+            *word = at.load(Acquire);
+            if let Some(Fault::Garbage(garbage)) = fault {
+                *word = garbage;
+            }
+        }
+        let [first, epoch, lease_ns, turn_end_ns, t_open_ns, quantum_ns, horizon_ns, ..] = words;
+        GateLine {
+            gate: (first & 0xffff_ffff) as u32,
+            active: (first >> 32) as u32,
+            epoch,
+            lease_ns,
+            turn_end_ns,
+            t_open_ns,
+            quantum_ns,
+            horizon_ns,
+            reserved: [0; 9],
+        }
+    }
+
+    /// Waits while the gate's word is `state`, at most until a time.
+    pub fn wait(&self, state: u32, deadline_ns: u64) {
+        point(Site::Wait);
+        if !crate::fiber::is_inside() || self.row.state() != state {
+            return;
+        }
+        let now_ns = sched::now_ns();
+        if deadline_ns <= now_ns {
+            return;
+        }
+        let late_ns = SimDriver.late_ns(|model| model.sleep_late_ns);
+        let key = gate_key(self.device.actor.tenant, self.device.device);
+        sched::block(key, deadline_ns.saturating_add(late_ns));
+    }
+
+    fn tenant_word(&self, offset: usize) -> &'static AtomicU64 {
+        self.word(0, offset)
+    }
+}
+
+impl Clock for SimWords {
+    fn paid_at_ns(&self) -> u64 {
+        self.tenant_word(gate_tenant::PAID_AT_NS).load(Relaxed)
+    }
+    fn replace_paid_at_ns(&self, old: u64, new: u64) -> Result<(), u64> {
+        let word = self.tenant_word(gate_tenant::PAID_AT_NS);
+        word.compare_exchange(old, new, Relaxed, Relaxed).map(|_| ())
+    }
+    fn share_ppm(&self) -> u64 {
+        self.tenant_word(gate_tenant::SHARE_PPM).load(Relaxed)
+    }
+    fn replace_share_ppm(&self, old: u64, new: u64) -> Result<(), u64> {
+        let word = self.tenant_word(gate_tenant::SHARE_PPM);
+        word.compare_exchange(old, new, Relaxed, Relaxed).map(|_| ())
+    }
+    fn closed_until_ns(&self) -> u64 {
+        self.tenant_word(gate_tenant::CLOSED_UNTIL_NS).load(Relaxed)
+    }
+    fn set_closed_until_ns(&self, until_ns: u64) {
+        self.tenant_word(gate_tenant::CLOSED_UNTIL_NS).store(until_ns, Relaxed);
+    }
+}
+
+/// Words of a process's line that there are.
+pub const WORDS: usize = gate::WORDS + gate_tenant::WORDS;
+
+/// The places of a device, as a process finds them.
+#[derive(Clone, Copy, Debug)]
+pub struct SimBoard {
+    actor: Actor,
+    device: usize,
+}
+
+impl Board for SimBoard {
+    fn process(&self) -> u32 {
+        (self.actor.tenant + 1) << 16 | (self.actor.process + 1)
+    }
+    fn read(&self, into: &mut meet::Board) -> bool {
+        if point(Site::BoardRead) == Some(Fault::Refuse) || !crate::fiber::is_inside() {
+            return false;
+        }
+        world::with(|world| world.board(self.device).map(|board| *into = *board).is_some())
+    }
+    fn write(&self, at: usize, place: &Place) -> bool {
+        if point(Site::BoardWrite) == Some(Fault::Refuse) || !crate::fiber::is_inside() {
+            return false;
+        }
+        world::with(|world| {
+            let board = world.board(self.device);
+            board.and_then(|board| board.get_mut(at)).map(|one| *one = *place).is_some()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_comes_back_and_cleared_files_are_used_again() {
+        let files = take_files(2);
+        let row = files.row(1).expect("two");
+        let line = GateLine {
+            gate: 2,
+            active: 3,
+            epoch: 4,
+            lease_ns: 5,
+            turn_end_ns: 6,
+            t_open_ns: 7,
+            quantum_ns: 8,
+            horizon_ns: 9,
+            reserved: [0; 9],
+        };
+        row.put_gate(&line);
+        let actor = Actor { tenant: 0, process: 0, thread: 0 };
+        let device = SimDevice { actor, device: 1, files };
+        let words = device.words().expect("a slot");
+        assert_eq!((words.gate_line(), device.state()), (line, 2));
+        assert_eq!((words.slot(), words.slots_high()), (1, 2));
+        words.word(1, gate::LAUNCHES).store(5, Relaxed);
+        words.replace_paid_at_ns(0, 11).expect("it was 0");
+        assert_eq!((words.paid_at_ns(), words.replace_paid_at_ns(0, 1)), (11, Err(11)));
+        assert_eq!(row.word(1, gate::LAUNCHES).load(Relaxed), 5);
+        let none = SimDevice { actor: Actor { process: 99, ..actor }, ..device };
+        assert!(none.words().is_none() && !none.is(device) && device.is(device));
+        give_back_files(files);
+        let again = take_files(2);
+        assert_eq!(again.row(1).expect("two").word(1, gate::LAUNCHES).load(Relaxed), 0);
+    }
+}

@@ -1,0 +1,288 @@
+//! The driver as the gate finds it on a simulated thread.
+//!
+//! Names and forms are those of the gate's own traits, so that [`SimDriver`] can be made to implement
+//! them. Each call is a site: it is charged, may meet what the case has planned, and happens at the
+//! thread's time. What programs call lies in `calls`.
+//!
+//! Promises: nothing that is called while a fiber is unwound changes anything.
+
+use super::{Process, Thread, is_refused, with};
+use crate::card::{Position, StreamId, What};
+use crate::fiber;
+use crate::sched::{self, ThreadId, point};
+use crate::site::{Fault, Site};
+use crate::words::SimDevice;
+
+/// A stream as the program names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stream {
+    /// Its handle; 0 is the default one.
+    pub handle: u64,
+    /// The calling thread's own default one.
+    pub per_thread: bool,
+}
+
+/// The driver, the clock and the processor, as the calling thread finds them.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct SimDriver;
+
+/// A key that nobody wakes.
+const NO_KEY: u64 = 0;
+
+/// What a thread works with: the place of a stream on its device.
+pub(super) struct Place {
+    pub(super) device: usize,
+    pub(super) context: usize,
+    pub(super) stream: StreamId,
+}
+
+/// The calling thread's part of the world. `None` while it is unwound, or without a context.
+pub(super) fn here<T>(act: impl FnOnce(&mut super::World, ThreadId) -> Option<T>) -> Option<T> {
+    fiber::is_inside().then(sched::thread).and_then(|thread| with(|world| act(world, thread)))
+}
+
+impl super::World {
+    pub(super) fn thread(&mut self, thread: ThreadId) -> Option<&mut Thread> {
+        self.threads.get_mut(&thread)
+    }
+
+    pub(super) fn process_of(&mut self, thread: ThreadId) -> Option<&mut Process> {
+        let process = self.threads.get(&thread)?.process;
+        self.processes.get_mut(process)
+    }
+
+    /// Where a stream is, which is made when it is first named.
+    pub(super) fn place(&mut self, thread: ThreadId, stream: Stream) -> Option<Place> {
+        let handle = self.threads.get(&thread)?.context;
+        let at = usize::try_from(handle.checked_sub(1)?).ok()?;
+        let context = self.contexts.get_mut(at)?;
+        let card = self.cards.get_mut(context.device)?;
+        let key = (stream.handle, stream.per_thread.then_some(thread));
+        let id = context.id;
+        let stream = *context.streams.entry(key).or_insert_with(|| card.create_stream(id));
+        Some(Place { device: context.device, context: at, stream })
+    }
+
+    pub(super) fn stream_key(thread: ThreadId, stream: Stream) -> (u64, Option<ThreadId>) {
+        (stream.handle, stream.per_thread.then_some(thread))
+    }
+
+    pub(super) fn is_capturing(&mut self, thread: ThreadId, stream: Stream) -> bool {
+        let key = Self::stream_key(thread, stream);
+        let process = self.process_of(thread);
+        process.is_some_and(|one| one.captures.iter().any(|capture| capture.stream == key))
+    }
+
+    /// Submits at `now_ns`, in the order that the legacy stream makes.
+    pub(super) fn submit(&mut self, place: &Place, what: What, now_ns: u64, after: Vec<Position>) {
+        let context = &mut self.contexts[place.context];
+        let card = &mut self.cards[place.device];
+        let ready_ns = now_ns + card.model().start_ns;
+        let mut after = after;
+        let is_legacy = place.stream == 0;
+        if is_legacy {
+            let marks = context.marks;
+            after.extend(card.tails(context.id).into_iter().filter(|at| at.stream != marks));
+        } else if let Some(legacy) = context.legacy.filter(|at| !card.is_done(*at)) {
+            after.push(legacy);
+        }
+        let position = card.submit(context.id, place.stream, what, ready_ns, after);
+        if is_legacy {
+            context.legacy = Some(position);
+        }
+        let who = sched::actor().word();
+        let (name, value) = match what {
+            What::Kernel { length_ns, .. } => ("kernel", length_ns),
+            What::Event { event, .. } => ("event", event as u64),
+            What::Copy { bytes, .. } => ("copy", bytes),
+            What::HostFunction { length_ns } => ("function", length_ns),
+            What::Join => ("join", 0),
+        };
+        self.note(now_ns, name, who, value);
+        self.look(place.device);
+    }
+
+    /// What no thread may do while a capture in the global mode is under way.
+    pub(super) fn unsafe_call(&mut self, thread: ThreadId, what: &str) {
+        let is_relaxed = self.threads.get(&thread).is_some_and(|one| one.relaxed != 0);
+        let Some(process) = self.process_of(thread) else { return };
+        let is_global = process.captures.iter().any(|capture| capture.is_global);
+        if is_global && !is_relaxed {
+            self.violated(sched::actor(), sched::now_ns(), format!("{what} broke a capture"));
+        }
+    }
+}
+
+/// As the gate's driver.
+impl SimDriver {
+    /// CLOCK_MONOTONIC.
+    pub fn now_ns(&self) -> u64 {
+        point(Site::Now);
+        sched::now_ns()
+    }
+
+    /// Sleeps, and is late.
+    pub fn sleep_until(&self, deadline_ns: u64) {
+        point(Site::SleepUntil);
+        if !fiber::is_inside() || deadline_ns <= sched::now_ns() {
+            return;
+        }
+        let late_ns = self.late_ns(|model| model.sleep_late_ns);
+        sched::block(NO_KEY, deadline_ns.saturating_add(late_ns));
+    }
+
+    /// One turn of a loop that waits awake.
+    pub fn spin(&self) {
+        point(Site::Spin);
+    }
+
+    /// The current context's handle; 0 for none.
+    pub fn context(&self) -> u64 {
+        point(Site::Context);
+        here(|world, thread| Some(world.thread(thread)?.context)).unwrap_or(0)
+    }
+
+    /// Its number, never given twice.
+    pub fn context_id(&self) -> u64 {
+        point(Site::ContextId);
+        // Handles of this world are never given twice either.
+        here(|world, thread| Some(world.thread(thread)?.context)).unwrap_or(0)
+    }
+
+    /// The current context's device, where it is counted.
+    pub fn device(&self) -> Option<SimDevice> {
+        point(Site::Device);
+        here(|world, thread| {
+            let process = world.process_of(thread)?;
+            let (actor, device) = (process.actor, process.device);
+            SimDevice::of(world, actor, device)
+        })
+    }
+
+    /// The calling thread's number.
+    pub fn thread(&self) -> u32 {
+        if fiber::is_inside() { u32::try_from(sched::thread() + 1).unwrap_or(u32::MAX) } else { 0 }
+    }
+
+    /// The calling thread's stripe of credit.
+    pub fn stripe(&self) -> usize {
+        if fiber::is_inside() { sched::actor().thread as usize } else { 0 }
+    }
+
+    /// Makes a timing event.
+    pub fn create_event(&self) -> u64 {
+        if is_refused(point(Site::CreateEvent)) {
+            return 0;
+        }
+        here(|world, thread| {
+            let device = world.process_of(thread)?.device;
+            let event = world.cards.get_mut(device)?.create_event();
+            world.events.push((device, event));
+            Some(world.events.len() as u64)
+        })
+        .unwrap_or(0)
+    }
+
+    /// Records an event behind what is in a stream.
+    pub fn record(&self, event: u64, stream: Stream) -> bool {
+        self.recorded(Site::Record, event, stream, true)
+    }
+
+    pub(super) fn recorded(&self, site: Site, event: u64, stream: Stream, is_timed: bool) -> bool {
+        let fault = point(site);
+        if is_refused(fault) {
+            return false;
+        }
+        here(|world, thread| {
+            if world.is_capturing(thread, stream) {
+                // It would be a part of the graph, and never be complete.
+                world.violated(sched::actor(), sched::now_ns(), "an event on a capturing stream");
+                return None;
+            }
+            let (_, event) = *world.events.get(usize::try_from(event.checked_sub(1)?).ok()?)?;
+            let place = world.place(thread, stream)?;
+            world.submit(&place, What::Event { event, is_timed }, sched::now_ns(), Vec::new());
+            Some(())
+        })
+        .is_some()
+    }
+
+    /// Records an event behind all of a context's work.
+    pub fn record_context(&self, context: u64, event: u64) -> bool {
+        if is_refused(point(Site::RecordContext)) {
+            return false;
+        }
+        here(|world, thread| {
+            if world.process_of(thread).is_some_and(|process| !process.captures.is_empty()) {
+                let what = "an event behind a context broke a capture";
+                world.violated(sched::actor(), sched::now_ns(), what);
+            }
+            let at = usize::try_from(context.checked_sub(1)?).ok()?;
+            let (_, event) = *world.events.get(usize::try_from(event.checked_sub(1)?).ok()?)?;
+            let one = world.contexts.get(at)?;
+            let (device, stream) = (one.device, one.marks);
+            let card = world.cards.get(device).filter(|card| card.is_alive(one.id))?;
+            let after = card.tails(one.id);
+            let place = Place { device, context: at, stream };
+            world.submit(&place, What::Event { event, is_timed: true }, sched::now_ns(), after);
+            Some(())
+        })
+        .is_some()
+    }
+
+    /// Whether an event has been completed. An error counts as done.
+    pub fn is_done(&self, event: u64) -> bool {
+        if point(Site::IsDone) == Some(Fault::Busy) {
+            return false;
+        }
+        here(|world, thread| {
+            world.unsafe_call(thread, "a query");
+            let (device, event) =
+                *world.events.get(usize::try_from(event.checked_sub(1)?).ok()?)?;
+            let card = world.cards.get(device)?;
+            let Some(done_ns) = card.event_done_ns(event) else { return Some(false) };
+            Some(done_ns == 0 || done_ns + card.model().visible_ns <= sched::now_ns())
+        })
+        .unwrap_or(true)
+    }
+
+    /// Device time between two completed events.
+    pub fn elapsed_ns(&self, from: u64, to: u64) -> Option<i64> {
+        if is_refused(point(Site::Elapsed)) {
+            return None;
+        }
+        here(|world, _| {
+            let at_ns = |event: u64| {
+                let at = usize::try_from(event.checked_sub(1)?).ok()?;
+                let (device, event) = *world.events.get(at)?;
+                let card = world.cards.get(device)?;
+                let tick_ns = card.model().event_tick_ns.max(1);
+                let done_ns = card.event_done_ns(event).filter(|ns| *ns != 0)?;
+                i64::try_from(done_ns / tick_ns * tick_ns).ok()
+            };
+            Some(at_ns(to)? - at_ns(from)?)
+        })
+    }
+
+    /// Whether a stream is being captured.
+    pub fn is_captured(&self, stream: Stream) -> bool {
+        point(Site::IsCaptured);
+        here(|world, thread| Some(world.is_capturing(thread, stream))).unwrap_or(false)
+    }
+
+    /// Does something with the thread's mode of captures relaxed.
+    pub fn relaxed<T>(&self, act: impl FnOnce() -> T) -> T {
+        let change = |by: i32| {
+            here(|world, thread| {
+                let one = world.thread(thread)?;
+                one.relaxed = one.relaxed.saturating_add_signed(by);
+                Some(())
+            })
+        };
+        point(Site::Relaxed);
+        change(1);
+        let answer = act();
+        change(-1);
+        answer
+    }
+}

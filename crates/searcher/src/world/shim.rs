@@ -1,0 +1,88 @@
+//! What stands between a simulated program and the driver.
+//!
+//! The shipped gate is hung in here, one a process, as the preloaded library's hooks are around the
+//! driver's calls: each method gets the call itself and makes it. Programs of strangers, and native runs,
+//! have [`Native`], which adds nothing.
+
+use std::rc::Rc;
+
+use super::driver::{SimDriver, Stream};
+use crate::site::Actor;
+
+/// What a synchronisation waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waited {
+    /// All of the current context.
+    Context,
+    /// One stream.
+    Stream(Stream),
+    /// One event of the program's.
+    Event,
+}
+
+/// What a call does to the span that is measured, where it is neither a launch nor a synchronisation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Other {
+    /// A copy whose call returns at once.
+    Copy,
+    /// A copy that the thread waits for.
+    BlockingCopy,
+    /// A host function.
+    HostFunction,
+    /// A stream waits for an event.
+    StreamWait,
+    /// An event of the program's is recorded.
+    Record,
+}
+
+/// The hooks of one process. All are called inside a fiber.
+pub trait Shim {
+    /// A launch of a kernel; the call says whether the driver took it.
+    fn launch(&self, _stream: Stream, _key: u64, call: &mut dyn FnMut() -> bool) -> bool {
+        call()
+    }
+    /// The launch of a graph.
+    fn graph(&self, _stream: Stream, _key: u64, call: &mut dyn FnMut() -> bool) -> bool {
+        call()
+    }
+    /// A synchronisation.
+    fn synchronise(&self, _waited: Waited, call: &mut dyn FnMut()) {
+        call();
+    }
+    /// A question whether a stream is done.
+    fn query(&self, _stream: Stream, call: &mut dyn FnMut() -> bool) -> bool {
+        call()
+    }
+    /// Anything else that a stream may hold.
+    fn other(&self, _what: Other, call: &mut dyn FnMut()) {
+        call();
+    }
+    /// A capture begins.
+    fn begin_capture(&self, _stream: Stream, call: &mut dyn FnMut()) {
+        call();
+    }
+    /// A capture ends.
+    fn end_capture(&self, _stream: Stream, call: &mut dyn FnMut()) {
+        call();
+    }
+    /// A context, which is current, is destroyed.
+    fn destroy_context(&self, _context: u64, call: &mut dyn FnMut()) {
+        call();
+    }
+    /// The process ends of itself.
+    fn exit(&self) {}
+}
+
+/// Nothing between a program and the driver.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Native;
+
+impl Shim for Native {}
+
+/// What makes the hooks of a process, inside its first thread's fiber.
+pub type Shims = Rc<dyn Fn(Actor, SimDriver) -> Rc<dyn Shim>>;
+
+/// Native programs.
+pub fn native() -> Shims {
+    Rc::new(|_, _| Rc::new(Native))
+}

@@ -1,0 +1,161 @@
+//! Native programs on the simulated card get what they got on the real one.
+//!
+//! Each row names the stored result that it is compared with; all lie under bench/results and are of one
+//! H200. Shares are of the wall, by the lengths of the kernels that were completed, as the real ones are.
+//! No row's figure is fitted to that row alone: the card has fewer figures than there are rows.
+
+use divvy_searcher::case::{Case, TenantPlan};
+use divvy_searcher::program::{Ops, named};
+use divvy_searcher::world::{self, Report};
+use divvy_searcher::{MS, SECOND, US};
+
+fn run(programs: &[Ops], run_ns: u64) -> Report {
+    let report = world::run(&Case::beside(programs, run_ns), &world::native());
+    assert_eq!(report.books[0].wall_ns(), run_ns, "the books add up");
+    let had = report.had.iter().map(|had| had[0].busy_ns).sum::<u64>();
+    assert_eq!(had, report.books[0].busy_ns);
+    report
+}
+
+/// The sum of all tenants' work, in percent of the wall.
+fn sum(programs: &[Ops], run_ns: u64) -> f64 {
+    let report = run(programs, run_ns);
+    (0..programs.len()).map(|tenant| report.work_percent(tenant)).sum()
+}
+
+struct Rows(Vec<String>);
+
+impl Rows {
+    fn add(&mut self, what: &str, stored: f64, within: f64, reached: f64) {
+        println!("{what:60} stored {stored:7.2} reached {reached:7.2}");
+        if (stored - reached).abs() > within {
+            self.0.push(format!("{what}: {reached:.2}, stored {stored}, may differ by {within}"));
+        }
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking() || self.0.is_empty(), "{:#?}", self.0);
+    }
+}
+
+/// gate-facts.txt, B and G; share-nvidia-*.json of both days.
+#[test]
+fn one_alone() {
+    let mut rows = Rows(Vec::new());
+    for (us, stored, within) in
+        [(5, 43.0, 1.5), (20, 75.0, 1.5), (100, 93.4, 0.7), (1_000, 99.1, 0.7), (5_000, 99.7, 0.7)]
+    {
+        // So long that a kernel cut off at the end does not matter.
+        let reached = sum(&[named::sync(us * US)], (SECOND / 4).max(500 * us * US));
+        rows.add(&format!("1 x {us} us sync"), stored, within, reached);
+    }
+    rows.add("1 x 100 us queue", 100.0, 0.5, sum(&[named::flood(100 * US)], SECOND / 4));
+    rows.add("1 x 5 us queue", 100.0, 0.5, sum(&[named::flood(5 * US)], SECOND / 8));
+    // A, 2,803 ns a launch of an empty kernel: the host is the limit.
+    rows.add("1 x 2 us queue", 71.4, 1.0, sum(&[named::flood(2 * US)], SECOND / 8));
+    // E: 110.0 on four streams.
+    rows.add("4 streams of 100 us", 110.0, 1.0, sum(&[four_streams()], SECOND / 4));
+}
+
+fn four_streams() -> Ops {
+    let kernels = (1..=4).map(|stream| {
+        named::launch_on(1, divvy_searcher::program::Length::Fixed(100 * US), stream)
+    });
+    let burst = divvy_searcher::program::Op::Repeat { times: 25, ops: kernels.collect() };
+    named::forever(vec![burst, divvy_searcher::program::Op::StreamSync { stream: 1 }])
+}
+
+/// gate-facts.txt, G; fairness-nvidia-*.json.
+#[test]
+fn several_beside_each_other() {
+    let mut rows = Rows(Vec::new());
+    let of = |count: usize, ops: Ops| vec![ops; count];
+    for (count, us, stored) in [
+        (2, 20, 12.8),
+        (3, 20, 12.8),
+        (2, 100, 42.3),
+        (3, 100, 42.3),
+        (2, 1_000, 87.9),
+        (3, 1_000, 88.2),
+    ] {
+        let reached = sum(&of(count, named::sync(us * US)), SECOND / 2);
+        rows.add(&format!("{count} x {us} us sync"), stored, 1.0, reached);
+    }
+    for count in [2, 3] {
+        let reached = sum(&of(count, named::flood(100 * US)), SECOND);
+        rows.add(&format!("{count} x 100 us queue"), 90.3, 1.0, reached);
+    }
+    // Nobody gets more than another.
+    let report = run(&of(3, named::sync(100 * US)), SECOND / 2);
+    let shares: Vec<_> = (0..3).map(|tenant| report.work_percent(tenant)).collect();
+    assert!(shares.iter().all(|share| (share - shares[0]).abs() < 0.3), "{shares:?}");
+}
+
+/// fairness-nvidia-*.json, native: what leaves the card idle, the victim of floods, who idles by halves.
+#[test]
+fn others_beside_each_other() {
+    let mut rows = Rows(Vec::new());
+    let pausing = named::pausing(MS, 2 * MS);
+    rows.add("1 x 1 ms and 2 ms of pause", 32.1, 0.7, sum(std::slice::from_ref(&pausing), SECOND));
+    rows.add("2 x 1 ms and 2 ms of pause", 61.2, 2.0, sum(&[pausing.clone(), pausing], SECOND));
+    let paced = named::paced(5 * US, 20 * US);
+    rows.add("1 x 5 us every 20 us", 25.0, 0.5, sum(std::slice::from_ref(&paced), SECOND / 2));
+    rows.add("2 x 5 us every 20 us", 50.1, 1.0, sum(&[paced.clone(), paced], SECOND / 2));
+    let copying = named::copying(4 << 20, 200 * US);
+    rows.add("1 x 4 MiB and 200 us", 69.8, 1.0, sum(std::slice::from_ref(&copying), SECOND / 2));
+    rows.add("2 x 4 MiB and 200 us", 59.5, 1.0, sum(&[copying.clone(), copying], SECOND / 2));
+    let flood = named::flood(100 * US);
+    let sync = named::sync(100 * US);
+    let alone = run(std::slice::from_ref(&sync), SECOND).work_percent(0);
+    let beside = run(&[sync, flood.clone(), flood.clone(), flood.clone()], 2 * SECOND);
+    let of_quarter = beside.work_percent(0) / alone * 400.0;
+    rows.add("100 us sync beside 3 floods, of a quarter", 6.07, 0.4, of_quarter);
+    let half = sum(&[flood, named::half(100 * US, 100 * MS)], 2 * SECOND);
+    rows.add("a flood and one that idles by halves", 92.6, 1.5, half);
+}
+
+/// latency-nvidia-*.json and gate-facts.txt, H: what gave the slice its length.
+#[test]
+fn a_request_beside_a_flood() {
+    let mut rows = Rows(Vec::new());
+    // The period and the slice have no common measure that matters: requests meet all places of a slice.
+    let requests = || named::requests(100, 100 * US, 100_300 * US);
+    let alone = latencies(&[requests()]);
+    rows.add("request alone, middle, ms", 10.17, 0.2, middle(&alone));
+    for ns in [100 * US, 2 * MS] {
+        let beside = latencies(&[requests(), named::flood(ns)]);
+        let what = format!("request beside a flood of {} us", ns / US);
+        rows.add(&format!("{what}, middle, ms"), 21.1, 0.6, middle(&beside));
+        let most = beside.last().copied().unwrap_or(0.0);
+        rows.add(&format!("{what}, longest, ms"), 22.4, 0.6, most);
+    }
+    let report = run(&[requests(), named::flood(100 * US)], 6 * SECOND);
+    rows.add("the flood's throughput beside it", 87.9, 0.7, report.work_percent(1));
+}
+
+fn middle(of: &[f64]) -> f64 {
+    of.get(of.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// Latencies of the first program's requests in ms, shortest first, from their arrival by the clock.
+fn latencies(programs: &[Ops]) -> Vec<f64> {
+    const PERIOD_NS: u64 = 100_300 * US;
+    let tenants = programs.iter().map(|ops| TenantPlan::of(ops.clone())).collect();
+    let knobs = Case::beside(&[], 6 * SECOND).knobs;
+    let case = Case { knobs, tenants, devs: Vec::new() };
+    let mut ends = Vec::new();
+    let mut kernels = 0;
+    world::run_with(&case, &world::native(), |world, now_ns| {
+        let had = world.had(0, 0);
+        if had.kernels != kernels {
+            kernels = had.kernels;
+            if kernels.is_multiple_of(100) {
+                ends.push((now_ns % PERIOD_NS) as f64 / MS as f64);
+            }
+        }
+    });
+    ends.sort_by(f64::total_cmp);
+    ends
+}
