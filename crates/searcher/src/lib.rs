@@ -3,7 +3,8 @@
 //! What the gates promise is between threads of a process, processes of a tenant, tenants and a device.
 //! Here all of them run in one thread of the host, each simulated thread as a fiber with a clock of its
 //! own ([`fiber`], [`sched`]), against a card whose true device time is known to the nanosecond
-//! ([`card`]). What programs do is data ([`program`]); a run is data too ([`case`]), and replayed to the same [`trace`].
+//! ([`card`]). What programs do is data ([`program`]); a run is data too ([`case`]), drawn from a seed
+//! ([`draw`]), made smaller by [`shrink`], and replayed to the same [`trace`].
 //!
 //! Promises: the same case gives the same trace, on any machine: no address, no wall clock and no order
 //! of a hash map enters. Integer nanoseconds everywhere; a card's books add up.
@@ -13,9 +14,11 @@
 pub mod card;
 pub mod case;
 pub mod choice;
+pub mod draw;
 pub mod fiber;
 pub mod program;
 pub mod sched;
+pub mod shrink;
 pub mod site;
 pub mod trace;
 pub mod words;
