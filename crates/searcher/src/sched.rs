@@ -211,37 +211,57 @@ pub fn point(site: Site) -> Option<Fault> {
     if !fiber::is_inside() {
         return None;
     }
-    let (fault, behind) = with(|scheduler| {
+    let fault = with(|scheduler| {
         let cost_ns = scheduler.costs[site.index()];
         let thread = scheduler.running();
         thread.clock_ns += cost_ns;
         let nth = thread.visits[site.index()];
         thread.visits[site.index()] += 1;
-        let mut fault = None;
-        if !thread.planned.is_empty()
-            && let Some(what) = thread.planned.remove(&(site, nth))
-        {
-            fault = Some(what);
-            let (actor, now_ns) = (thread.actor, thread.clock_ns);
-            match what {
-                Fault::Delay(ns) => thread.clock_ns = now_ns.saturating_add(ns),
-                Fault::Stop(ns) => scheduler.stop(actor, now_ns.saturating_add(ns)),
-                Fault::Kill => {
-                    scheduler.end(actor, State::Killed);
-                    scheduler.killed.push(actor);
-                }
-                _ => {}
-            }
-            scheduler.met.push(Dev { who: actor, site, nth, what });
+        if thread.planned.is_empty() {
+            return None;
         }
-        let bound_ns = scheduler.bound_ns;
-        let thread = scheduler.running();
-        (fault, thread.state != State::Ready || thread.next_ns() >= bound_ns)
+        let what = thread.planned.remove(&(site, nth))?;
+        if let Fault::Delay(ns) = what {
+            thread.clock_ns = thread.clock_ns.saturating_add(ns);
+        }
+        let who = thread.actor;
+        scheduler.met.push(Dev { who, site, nth, what });
+        Some(what)
     });
-    if behind {
+    leave_if_behind();
+    // What concerns others too happens behind all that comes before it.
+    match fault? {
+        Fault::Delay(_) => None,
+        Fault::Stop(ns) => {
+            with(|scheduler| {
+                let thread = scheduler.running();
+                let (actor, until_ns) = (thread.actor, thread.clock_ns.saturating_add(ns));
+                scheduler.stop(actor, until_ns);
+            });
+            leave_if_behind();
+            None
+        }
+        Fault::Kill => {
+            with(|scheduler| {
+                let actor = scheduler.running().actor;
+                scheduler.end(actor, State::Killed);
+                scheduler.killed.push(actor);
+            });
+            fiber::suspend();
+            None
+        }
+        other => Some(other),
+    }
+}
+
+fn leave_if_behind() {
+    let is_behind = with(|scheduler| {
+        let bound_ns = scheduler.bound_ns;
+        scheduler.running().next_ns() >= bound_ns
+    });
+    if is_behind {
         fiber::suspend();
     }
-    fault.filter(|what| !matches!(what, Fault::Delay(_) | Fault::Stop(_) | Fault::Kill))
 }
 
 /// The running thread's clock; 0 outside a thread.
@@ -367,3 +387,6 @@ pub fn visits() -> Visits {
         visits
     })
 }
+
+#[cfg(test)]
+mod tests;

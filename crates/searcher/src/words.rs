@@ -9,14 +9,14 @@
 //! Names and forms are those of the gate's traits, so that [`SimDevice`] and [`SimWords`] can be made to
 //! implement them. Does not know what the words mean.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use divvy_abi::config::GateLine;
 use divvy_abi::meet::{self, Place};
 use divvy_abi::usage::{gate, gate_tenant};
-use divvy_policy::gate::{Board, Terms};
+use divvy_policy::gate::{Board, Meeting, Terms};
 use divvy_policy::pace::Clock;
 
 use crate::choice::mix;
@@ -156,12 +156,34 @@ pub struct SimDevice {
     actor: Actor,
     device: usize,
     files: &'static Files,
+    meeting: &'static Meeting,
+}
+
+/// A cell that holds a device: the place of a context.
+#[derive(Default, Debug)]
+pub struct SimHome(Cell<Option<SimDevice>>);
+
+impl SimHome {
+    /// Nothing in it.
+    #[allow(clippy::declare_interior_mutable_const, reason = "each use is to be a cell of its own")]
+    pub const NONE: Self = Self(Cell::new(None));
+
+    /// What it holds.
+    pub fn get(&self) -> Option<SimDevice> {
+        self.0.get()
+    }
+
+    /// Puts a device in.
+    pub fn set(&self, device: SimDevice) {
+        self.0.set(Some(device));
+    }
 }
 
 impl SimDevice {
     pub(crate) fn of(world: &mut World, actor: Actor, device: usize) -> Option<Self> {
+        let meeting = world.meeting(actor, device)?;
         let files = world.tenant(actor.tenant)?.files;
-        files.row(device).map(|_| Self { actor, device, files })
+        files.row(device).map(|_| Self { actor, device, files, meeting })
     }
 
     /// The device's number.
@@ -186,6 +208,11 @@ impl SimDevice {
     pub fn state(&self) -> u32 {
         point(Site::State);
         self.files.row(self.device).map_or(0, Row::state)
+    }
+
+    /// The process's part in the device's meetings.
+    pub fn meeting(&self) -> &'static Meeting {
+        self.meeting
     }
 
     /// Its words; none where the process can get no slot.
@@ -365,7 +392,12 @@ mod tests {
         };
         row.put_gate(&line);
         let actor = Actor { tenant: 0, process: 0, thread: 0 };
-        let device = SimDevice { actor, device: 1, files };
+        let meeting = Box::leak(Box::new(Meeting::new()));
+        let device = SimDevice { actor, device: 1, files, meeting };
+        let home = SimHome::NONE;
+        assert!(home.get().is_none());
+        home.set(device);
+        assert!(home.get().is_some_and(|one| one.is(device)));
         let words = device.words().expect("a slot");
         assert_eq!((words.gate_line(), device.state()), (line, 2));
         assert_eq!((words.slot(), words.slots_high()), (1, 2));

@@ -12,6 +12,7 @@
 mod calls;
 pub mod driver;
 mod play;
+mod report;
 pub mod shim;
 
 use std::cell::RefCell;
@@ -19,14 +20,17 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 pub use driver::{SimDriver, Stream};
-pub use shim::{Native, Other, Shim, Shims, Waited, native};
+pub use report::{End, Report, Violation};
+pub use shim::{Code, Daemon, Native, Other, Shim, Shims, Waited, native};
 
-use crate::card::{Books, Card, ContextId, Done, EventId, Had, Position, StreamId};
+use divvy_policy::gate::Meeting;
+
+use crate::card::{Card, ContextId, Done, EventId, Had, Position, StreamId};
 use crate::case::{Case, TenantPlan};
 use crate::choice::mix;
 use crate::program::Ops;
-use crate::sched::{self, NEVER_NS, ThreadId, Visits};
-use crate::site::{Actor, Dev, Fault, Site};
+use crate::sched::{self, NEVER_NS, ThreadId};
+use crate::site::{Actor, Fault, Site};
 use crate::trace::{Event, Trace};
 use crate::words::{self, Files};
 
@@ -91,17 +95,6 @@ pub struct Tenant {
     processes: u32,
 }
 
-/// What was promised and not kept, or a thing no program may see.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Violation {
-    /// When.
-    pub at_ns: u64,
-    /// By whom.
-    pub who: Actor,
-    /// What.
-    pub what: String,
-}
-
 /// Everything there is in a run.
 pub struct World {
     cards: Vec<Card>,
@@ -111,6 +104,8 @@ pub struct World {
     threads: BTreeMap<ThreadId, Thread>,
     tenants: Vec<Tenant>,
     boards: Vec<divvy_abi::meet::Board>,
+    /// Of each process and device; as long as the host's thread, since gates keep them.
+    meetings: BTreeMap<(usize, usize), &'static Meeting>,
     has_board: bool,
     waiters: Vec<Waiter>,
     keys: u64,
@@ -122,58 +117,6 @@ pub struct World {
 impl std::fmt::Debug for World {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         to.debug_struct("World").field("cards", &self.cards).finish_non_exhaustive()
-    }
-}
-
-/// How a run ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
-    /// Its time was over.
-    InTime,
-    /// Every thread had ended.
-    AllEnded,
-    /// Threads are left that nothing will wake.
-    Deadlock,
-}
-
-/// What came of a run.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// How it ended.
-    pub end: End,
-    /// Virtual time that passed.
-    pub wall_ns: u64,
-    /// The hash of its events, and how many there were.
-    pub hash: u64,
-    /// How many events there were.
-    pub events: u64,
-    /// The last events.
-    pub last: Vec<Event>,
-    /// Of each device.
-    pub books: Vec<Books>,
-    /// Of each tenant and device.
-    pub had: Vec<Vec<Had>>,
-    /// What was not kept.
-    pub violations: Vec<Violation>,
-    /// How often whom came where.
-    pub visits: Visits,
-    /// The deviations that happened; the others' sites were not come to so often.
-    pub met: Vec<Dev>,
-}
-
-impl Report {
-    /// Part of the wall in which a tenant had the first device, in percent.
-    pub fn busy_percent(&self, tenant: usize) -> f64 {
-        self.percent(self.had.get(tenant).and_then(|had| had.first()).map_or(0, |had| had.busy_ns))
-    }
-
-    /// The same by the lengths of the kernels that were completed.
-    pub fn work_percent(&self, tenant: usize) -> f64 {
-        self.percent(self.had.get(tenant).and_then(|had| had.first()).map_or(0, |had| had.work_ns))
-    }
-
-    fn percent(&self, ns: u64) -> f64 {
-        100.0 * ns as f64 / self.wall_ns.max(1) as f64
     }
 }
 
@@ -207,6 +150,7 @@ impl World {
             threads: BTreeMap::new(),
             tenants: case.tenants.iter().map(tenant).collect(),
             boards: vec![[divvy_abi::meet::Place::default(); divvy_abi::meet::PLACES]; devices],
+            meetings: BTreeMap::new(),
             has_board: knobs.has_board,
             waiters: Vec::new(),
             keys: 0,
@@ -235,6 +179,13 @@ impl World {
     /// The board of a device, where there is one.
     pub fn board(&mut self, device: usize) -> Option<&mut divvy_abi::meet::Board> {
         self.boards.get_mut(device).filter(|_| self.has_board)
+    }
+
+    /// A process's part in a device's meetings.
+    pub(crate) fn meeting(&mut self, actor: Actor, device: usize) -> Option<&'static Meeting> {
+        let process = self.processes.iter().position(|one| one.actor.is_beside(actor))?;
+        let meeting = self.meetings.entry((process, device));
+        Some(meeting.or_insert_with(|| Box::leak(Box::new(Meeting::new()))))
     }
 
     /// The truth about a tenant: what its contexts had of a device so far.
@@ -380,10 +331,10 @@ fn spawn(process: usize, ops: Rc<Ops>, at_ns: u64, shim: Option<Rc<dyn Shim>>) -
 ///
 /// # Panics
 /// What a fiber's body panics with.
-pub fn run_with(case: &Case, shims: &Shims, mut each: impl FnMut(&mut World, u64)) -> Report {
+pub fn run_with(case: &Case, code: &Code, mut each: impl FnMut(&mut World, u64)) -> Report {
     let _ended = Ended;
     sched::begin(case.knobs.seed, Site::costs(&case.knobs.card), &case.devs);
-    WORLD.with_borrow_mut(|world| *world = Some(World::new(case, Rc::clone(shims))));
+    WORLD.with_borrow_mut(|world| *world = Some(World::new(case, Rc::clone(&code.shims))));
     for (tenant, plan) in case.tenants.iter().enumerate() {
         for one in &plan.processes {
             let process = with(|world| {
@@ -394,6 +345,9 @@ pub fn run_with(case: &Case, shims: &Shims, mut each: impl FnMut(&mut World, u64
             });
             spawn(process, Rc::new(one.ops.clone()), one.start_ns, None);
         }
+    }
+    if let Some(daemon) = code.daemon.clone().filter(|_| case.knobs.has_daemon) {
+        sched::spawn(Actor::DAEMON, 0, move || daemon(SimDriver));
     }
     let run_ns = case.knobs.run_ns;
     let mut now_ns = 0;
@@ -444,8 +398,8 @@ pub fn run_with(case: &Case, shims: &Shims, mut each: impl FnMut(&mut World, u64
 }
 
 /// Runs a case.
-pub fn run(case: &Case, shims: &Shims) -> Report {
-    run_with(case, shims, |_, _| {})
+pub fn run(case: &Case, code: &Code) -> Report {
+    run_with(case, code, |_, _| {})
 }
 
 /// Takes the world down, also behind a panic.

@@ -82,7 +82,26 @@ impl Shim for Native {}
 /// What makes the hooks of a process, inside its first thread's fiber.
 pub type Shims = Rc<dyn Fn(Actor, SimDriver) -> Rc<dyn Shim>>;
 
+/// The daemon's only thread, from its beginning on, inside a fiber.
+pub type Daemon = Rc<dyn Fn(SimDriver)>;
+
+/// The code that a run tries.
+#[derive(Clone)]
+pub struct Code {
+    /// Around the drivers of all processes but strangers'.
+    pub shims: Shims,
+    /// The daemon of cases that have one.
+    pub daemon: Option<Daemon>,
+}
+
+impl std::fmt::Debug for Code {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let daemon = if self.daemon.is_some() { "with" } else { "without" };
+        write!(to, "Code {{ {daemon} a daemon }}")
+    }
+}
+
 /// Native programs.
-pub fn native() -> Shims {
-    Rc::new(|_, _| Rc::new(Native))
+pub fn native() -> Code {
+    Code { shims: Rc::new(|_, _| Rc::new(Native)), daemon: None }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::card::Direction;
 use crate::program::{Length, Op, named};
+use crate::site::Dev;
 use crate::{MS, US};
 
 fn native_run(programs: &[Ops], run_ns: u64) -> Report {
@@ -120,6 +121,52 @@ fn contexts_come_and_go_and_captures_launch_nothing() {
     let kernels = report.had[0][0].kernels;
     assert!(kernels.abs_diff(2 * u64::from(turns)) <= 2, "{kernels} in {turns}");
     assert_eq!(report.violations, []);
+}
+
+/// Waits at each launch while the gate is closed, as the least of a shim.
+struct Waits(SimDriver, std::cell::Cell<u32>);
+
+impl Shim for Waits {
+    fn launch(&self, _: Stream, _: u64, call: &mut dyn FnMut() -> bool) -> bool {
+        let device = self.0.device().expect("it is counted");
+        let words = device.words().expect("a slot");
+        while words.gate_line().gate == 2 {
+            words.wait(2, self.0.now_ns() + 50 * MS);
+            self.1.set(self.1.get() + 1);
+        }
+        call()
+    }
+}
+
+#[test]
+fn a_daemon_closes_gates_and_wakes_who_waits() {
+    let line = |gate| divvy_abi::config::GateLine { gate, ..Default::default() };
+    // Open for 3 ms of each 10.
+    let daemon: Daemon = Rc::new(move |driver| {
+        for (gate, ns) in [(0, 3 * MS), (2, 7 * MS)].into_iter().cycle() {
+            sched::point(Site::DaemonWrite);
+            let now_ns = sched::now_ns();
+            with(|world| words::open_or_close(world, 0, 0, &line(gate), now_ns));
+            driver.sleep_until(now_ns + ns);
+        }
+    });
+    let shims: Shims = Rc::new(|_, driver| Rc::new(Waits(driver, std::cell::Cell::new(0))));
+    let code = Code { shims, daemon: Some(daemon) };
+    let mut case = Case::beside(&[named::sync(50 * US), named::sync(50 * US)], 200 * MS);
+    case.tenants[1].is_stranger = true;
+    case.tenants[1].processes[0].start_ns = 190 * MS;
+    case.knobs.has_daemon = true;
+    let report = run(&case, &code);
+    assert_eq!(report.hash, run(&case, &code).hash);
+    assert!((22.0..32.0).contains(&report.busy_percent(0)), "{}", report.busy_percent(0));
+    let waits = report.visits[&(Actor { tenant: 0, process: 0, thread: 0 }, Site::Wait)];
+    assert!((15..30).contains(&waits), "{waits}");
+    // A daemon that is killed leaves the gate as it was.
+    let kill = |nth| Dev { who: Actor::DAEMON, site: Site::DaemonWrite, nth, what: Fault::Kill };
+    case.devs = vec![kill(2)];
+    assert!(run(&case, &code).busy_percent(0) < 3.0);
+    case.devs = vec![kill(3)];
+    assert!(run(&case, &code).busy_percent(0) > 75.0);
 }
 
 #[test]
