@@ -66,7 +66,7 @@ struct Scheduler {
     running: Option<ThreadId>,
     /// The running thread is left when its clock comes here.
     bound_ns: u64,
-    killed: Vec<Actor>,
+    killed: Vec<(Actor, u64)>,
     met: Vec<Dev>,
 }
 
@@ -243,9 +243,10 @@ pub fn point(site: Site) -> Option<Fault> {
         }
         Fault::Kill => {
             with(|scheduler| {
-                let actor = scheduler.running().actor;
+                let thread = scheduler.running();
+                let (actor, at_ns) = (thread.actor, thread.clock_ns);
                 scheduler.end(actor, State::Killed);
-                scheduler.killed.push(actor);
+                scheduler.killed.push((actor, at_ns));
             });
             fiber::suspend();
             None
@@ -357,8 +358,9 @@ pub fn leave() {
     fiber::suspend();
 }
 
-/// Processes that a deviation has killed since this was asked last, each named by the thread it hit.
-pub fn take_killed() -> Vec<Actor> {
+/// Processes that a deviation has killed since this was asked last, each named by the thread it hit, and
+/// when.
+pub fn take_killed() -> Vec<(Actor, u64)> {
     with(|scheduler| std::mem::take(&mut scheduler.killed))
 }
 

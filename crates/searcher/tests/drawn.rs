@@ -32,7 +32,7 @@ fn holds(seed: u64, case: &Case, report: &Report) {
 #[test]
 fn small_cases_replay_and_differ() {
     let (mut hashes, mut met, mut launched) = (BTreeSet::new(), 0, 0);
-    for seed in 0..200 {
+    for seed in 0..120 {
         let (case, report) = drawn(seed, Size::Micro, None);
         holds(seed, &case, &report);
         met += report.met.len();
@@ -40,20 +40,20 @@ fn small_cases_replay_and_differ() {
         hashes.insert(report.hash);
     }
     // Some launch nothing and end at once, all alike.
-    assert!(hashes.len() > 195, "{}", hashes.len());
-    assert!(met > 100, "{met} deviations happened");
-    assert!(launched > 180, "{launched} runs launched anything");
+    assert!(hashes.len() > 115, "{}", hashes.len());
+    assert!(met > 60, "{met} deviations happened");
+    assert!(launched > 105, "{launched} runs launched anything");
 }
 
 #[test]
 fn larger_cases_replay_and_get_on() {
     let mut in_time = 0;
-    for seed in 1_000..1_040 {
+    for seed in 1_000..1_020 {
         let (case, report) = drawn(seed, Size::Meso, Some(200 * MS));
         holds(seed, &case, &report);
         in_time += usize::from(report.end == End::InTime);
     }
-    assert!(in_time > 20, "{in_time} runs came to their end");
+    assert!(in_time > 10, "{in_time} runs came to their end");
 }
 
 /// From a drawn failure of a whole run to the deviation that it needs.

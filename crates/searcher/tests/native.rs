@@ -4,9 +4,12 @@
 //! H200. Shares are of the wall, by the lengths of the kernels that were completed, as the real ones are.
 //! No row's figure is fitted to that row alone: the card has fewer figures than there are rows.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use divvy_searcher::case::{Case, TenantPlan};
 use divvy_searcher::program::{Ops, named};
-use divvy_searcher::world::{self, Report};
+use divvy_searcher::world::{self, Code, Report, Shim, SimDriver, Stream, Waited};
 use divvy_searcher::{MS, SECOND, US};
 
 fn run(programs: &[Ops], run_ns: u64) -> Report {
@@ -158,4 +161,48 @@ fn latencies(programs: &[Ops]) -> Vec<f64> {
     });
     ends.sort_by(f64::total_cmp);
     ends
+}
+
+/// Two timing events around each launch, and what they show.
+struct Timed {
+    driver: SimDriver,
+    events: [u64; 2],
+    shown_ns: Rc<RefCell<Vec<i64>>>,
+}
+
+impl Shim for Timed {
+    fn launch(&self, stream: Stream, _: u64, call: &mut dyn FnMut() -> bool) -> bool {
+        let [before, behind] = self.events;
+        self.driver.record(before, stream) && call() && self.driver.record(behind, stream)
+    }
+
+    fn synchronise(&self, _: Waited, call: &mut dyn FnMut()) {
+        call();
+        let [before, behind] = self.events;
+        self.shown_ns.borrow_mut().extend(self.driver.elapsed_ns(before, behind));
+    }
+}
+
+/// gate-facts.txt, C ("drained", one kernel, in the middle) and B ("+2 timing events+elapsed").
+#[test]
+fn events_around_launches() {
+    let mut rows = Rows(Vec::new());
+    for (us, beyond_ns, loops) in
+        [(5, 2_980.0, 70_868.0), (20, 3_000.0, 34_190.0), (100, 3_140.0, 9_155.0)]
+    {
+        let shown_ns = Rc::new(RefCell::new(Vec::new()));
+        let to = Rc::clone(&shown_ns);
+        let shims: world::Shims = Rc::new(move |_, driver| {
+            let events = [driver.create_event(), driver.create_event()];
+            Rc::new(Timed { driver, events, shown_ns: Rc::clone(&to) })
+        });
+        let case = Case::beside(&[named::sync(us * US)], SECOND / 10);
+        let report = world::run(&case, &Code { shims, daemon: None });
+        let mut shown: Vec<_> = shown_ns.borrow().iter().map(|ns| *ns as f64).collect();
+        shown.sort_by(f64::total_cmp);
+        let beyond = middle(&shown) - (us * US) as f64;
+        rows.add(&format!("events around {us} us, beyond it, ns"), beyond_ns, 300.0, beyond);
+        let turns = report.had[0][0].kernels as f64 * 10.0;
+        rows.add(&format!("turns a second with events, {us} us"), loops, loops / 25.0, turns);
+    }
 }

@@ -141,6 +141,8 @@ struct Context {
 struct Event {
     recorded: Option<Position>,
     done_ns: Option<u64>,
+    /// A kernel was before it in its stream.
+    is_behind: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -247,13 +249,14 @@ impl Card {
     ) -> Position {
         self.orders += 1;
         let order = self.orders;
+        let is_behind = !self.is_drained(context, stream);
         let queue = &mut self.contexts[context].streams[stream];
         let position = Position { context, stream, seq: queue.next() };
         queue.items.push_back(Item { what, ready_ns, order, after, progress: Progress::Waits });
         if let What::Event { event, .. } = what
             && let Some(event) = self.events.get_mut(event)
         {
-            *event = Event { recorded: Some(position), done_ns: None };
+            *event = Event { recorded: Some(position), done_ns: None, is_behind };
         }
         self.settle();
         position
@@ -273,6 +276,15 @@ impl Card {
             // Dropped with its context.
             Event { recorded: Some(at), .. } => self.is_done(*at).then_some(0),
         }
+    }
+
+    /// Whether a query says then that an event is done.
+    pub fn is_seen_done(&self, event: EventId, now_ns: u64) -> bool {
+        let Some(done_ns) = self.event_done_ns(event) else { return false };
+        let is_behind = self.events.get(event).is_some_and(|event| event.is_behind);
+        let model = &self.model;
+        let visible_ns = if is_behind { model.visible_behind_ns } else { model.visible_ns };
+        done_ns == 0 || done_ns + visible_ns <= now_ns
     }
 
     /// Where an event was recorded last.
@@ -296,6 +308,12 @@ impl Card {
     /// How much a stream holds.
     pub fn queued(&self, context: ContextId, stream: StreamId) -> u64 {
         self.contexts[context].streams[stream].items.len() as u64
+    }
+
+    /// Whether a stream holds no kernel that has not been completed.
+    pub fn is_drained(&self, context: ContextId, stream: StreamId) -> bool {
+        let mut items = self.contexts[context].streams[stream].items.iter();
+        !items.any(|item| matches!(item.what, What::Kernel { .. }))
     }
 
     /// What was completed since this was asked last, in order.

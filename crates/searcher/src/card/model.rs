@@ -23,6 +23,8 @@ pub struct CardModel {
     pub switch_preempted_ns: u64,
     /// From the end of a launch call to when the device may begin it.
     pub start_ns: u64,
+    /// The same of an event.
+    pub event_start_ns: u64,
     /// Part of a kernel that fills the device, at its end, in which another stream's runs beside it, in
     /// millionths of its length.
     pub tail_ppm: u64,
@@ -32,8 +34,10 @@ pub struct CardModel {
     pub plain_event_ns: u64,
     /// Steps of an event's time.
     pub event_tick_ns: u64,
-    /// How long after its completion a query says so.
+    /// How long after its completion a query says so, of an event behind no kernel.
     pub visible_ns: u64,
+    /// The same behind a kernel.
+    pub visible_behind_ns: u64,
     /// From the end of the last work to the return of a synchronisation that spins.
     pub return_ns: u64,
     /// By how much the return may be later.
@@ -48,8 +52,10 @@ pub struct CardModel {
     pub host_function_ns: u64,
     /// Launches that a stream holds before the next one waits.
     pub queue: u64,
-    /// A launch call, from and to.
+    /// A launch call behind others, from and to.
     pub launch_call_ns: [u64; 2],
+    /// The same on a drained stream.
+    pub launch_drained_call_ns: [u64; 2],
     /// A graph's launch call on a drained stream.
     pub graph_drained_call_ns: u64,
     /// The same on a busy one.
@@ -112,10 +118,12 @@ impl Default for CardModel {
             switch_dry_ns: 136_000,
             // G, "2x 100us queue ungated 90.3": 2,048 of 2,268 us.
             switch_preempted_ns: 220_000,
-            // C, "drained" with one kernel: 3.0 to 3.3 us beyond the kernel's length, of which the call
-            // is 2.75 and the second event's end 1.3 less the first one's; with B, 5 us native: 11.45 us
-            // a turn of the loop, 5 of them the kernel, 2.8 the call, so 3.65 for this and `return_ns`.
-            start_ns: 1_000,
+            // B, 5 us native: 11.45 us a turn of the loop, of which the kernel takes 5, the call 2.35 and
+            // the return 2.6.
+            start_ns: 1_500,
+            // C, "drained" with one kernel: 3.0 to 3.2 us beyond its length in the middle, of which the
+            // call is 2.35: so much later than an event a kernel begins.
+            event_start_ns: 800,
             // E, four streams: 0.9088 of the sum of the lengths.
             tail_ppm: 91_200,
             // C, "held": 1.38 to 1.48 us beyond one kernel's length, 1.23 beyond none.
@@ -124,11 +132,14 @@ impl Default for CardModel {
             plain_event_ns: 1,
             // C: percentiles are multiples of 32 ns.
             event_tick_ns: 32,
+            // not stored yet: bounded by what the gate was charged for 5 us kernels (share-5us-*.json, within
+            // a point): 3.1 us after a first event on a drained stream a query says that it is done.
+            visible_ns: 700,
             // A: launch + record + spinning on the query takes 7,686 ns in the middle, launch and
-            // synchronisation 7,676: no later than a synchronisation returns.
-            visible_ns: 1_300,
+            // synchronisation 7,676: as late as a synchronisation returns.
+            visible_behind_ns: 2_250,
             // See `start_ns`; A, "launch+cuStreamSynchronize": 7.68 us with an empty kernel.
-            return_ns: 2_400,
+            return_ns: 2_350,
             // turn-timelines.txt of h200-2026-11-21, "native sync20", launch..synced: 24.0 at the 5th
             // percentile, 24.2 in the middle, 24.5 at the 95th.
             return_spread_ns: 500,
@@ -144,8 +155,10 @@ impl Default for CardModel {
             host_function_ns: 10_000,
             // not stored yet: what CUDA's programmers know.
             queue: 1_022,
-            // A: 2,803 ±84, 2,804 in the middle and 3,124 at the 99th percentile; B's loops fit 2.8.
+            // A, back to back: 2,803 ±84, 2,804 in the middle and 3,124 at the 99th percentile.
             launch_call_ns: [2_500, 3_100],
+            // J, the call alone without idleness: 2.35 us in the middle.
+            launch_drained_call_ns: [2_150, 2_550],
             // graphs.txt, graphs of 1 to 3,000 kernels: 43 to 91 us on a drained stream.
             graph_drained_call_ns: 53_000,
             // graphs.txt: 7 to 15 us on a busy one. (I: 1.06 us for one of twenty kernels in a row.)
@@ -208,9 +221,11 @@ impl CardModel {
             switch_dry_ns: of("dry").between(50_000, 300_000),
             switch_preempted_ns: of("preempted").between(50_000, 300_000),
             start_ns: of("start").between(200, 3_000),
+            event_start_ns: of("event start").between(200, 3_000),
             tail_ppm: if of("tail").is(500_000) { 0 } else { of("tail to").below(150_000) },
             timing_event_ns: of("event").between(300, 4_000),
             visible_ns: of("visible").spread(100, 50_000),
+            visible_behind_ns: of("visible behind").spread(100, 50_000),
             return_ns: half_to_double("return", usual.return_ns),
             return_spread_ns: of("spread").spread(100, 20_000),
             copy_bytes_per_us: of("copy").spread(5_000, 60_000),
@@ -218,6 +233,10 @@ impl CardModel {
             launch_call_ns: {
                 let least = of("call").between(1_500, 6_000);
                 [least, least + of("call to").spread(100, 30_000)]
+            },
+            launch_drained_call_ns: {
+                let least = of("drained call").between(1_500, 6_000);
+                [least, least + of("drained call to").spread(100, 30_000)]
             },
             graph_drained_call_ns: half_to_double("graph", usual.graph_drained_call_ns),
             record_call_ns: half_to_double("record", usual.record_call_ns),

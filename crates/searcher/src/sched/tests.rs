@@ -72,7 +72,7 @@ fn who_is_killed_is_never_gone_on_with_and_unwound_at_the_end() {
     let count = |who| said.borrow().iter().filter(|(_, thread)| *thread == who).count();
     // The whole process is gone at that time, and nobody else.
     assert_eq!([count(0), count(1), count(2), count(99)], [2, 2, 9, 0]);
-    assert_eq!((take_killed(), take_killed()), (vec![actor(0, 0)], Vec::new()));
+    assert_eq!((take_killed(), take_killed()), (vec![(actor(0, 0), 30)], Vec::new()));
     assert!(!lives(first) && !lives(beside));
     assert_eq!((met(), visits()[&(actor(0, 0), Site::Begin)]), (vec![kill], 3));
     end();

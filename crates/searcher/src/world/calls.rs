@@ -44,8 +44,12 @@ impl SimDriver {
             let place = world.place(thread, stream)?;
             let one = world.thread(thread)?;
             let idle_ns = now_ns - one.last_call_ns.min(now_ns);
-            let model = world.cards.get(place.device)?.model();
-            let [least, most] = model.launch_call_ns;
+            let card = world.cards.get(place.device)?;
+            let context = world.contexts.get(place.context)?.id;
+            let is_drained = card.is_drained(context, place.stream);
+            let model = card.model();
+            let drained_ns = model.launch_drained_call_ns;
+            let [least, most] = if is_drained { drained_ns } else { model.launch_call_ns };
             Some(sched::choice().between(least, most) + model.idle_call_ns(idle_ns))
         });
         self.launched(Site::Launch, stream, length_ns, width_ppm, call_ns.unwrap_or(FAILED_NS))
@@ -56,8 +60,8 @@ impl SimDriver {
         let usual_ns = here(|world, thread| {
             let place = world.place(thread, stream)?;
             let card = world.cards.get(place.device)?;
-            let is_drained =
-                card.tail(world.contexts.get(place.context)?.id, place.stream).is_none();
+            let context = world.contexts.get(place.context)?.id;
+            let is_drained = card.is_drained(context, place.stream);
             let model = card.model();
             let begins_ns = model.graph_begins_ns;
             let drained_ns = model.graph_drained_call_ns;
@@ -272,6 +276,7 @@ impl SimDriver {
             for one in world.threads.values_mut().filter(|one| one.context == handle) {
                 one.context = next;
             }
+            world.cards[device].advance(sched::now_ns());
             world.cards[device].drop_context(id);
             world.note(sched::now_ns(), "destroyed", handle, 0);
             world.look(device);

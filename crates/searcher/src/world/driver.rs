@@ -77,7 +77,10 @@ impl super::World {
     pub(super) fn submit(&mut self, place: &Place, what: What, now_ns: u64, after: Vec<Position>) {
         let context = &mut self.contexts[place.context];
         let card = &mut self.cards[place.device];
-        let ready_ns = now_ns + card.model().start_ns;
+        card.advance(now_ns);
+        let model = card.model();
+        let is_event = matches!(what, What::Event { .. });
+        let ready_ns = now_ns + if is_event { model.event_start_ns } else { model.start_ns };
         let mut after = after;
         let is_legacy = place.stream == 0;
         if is_legacy {
@@ -240,8 +243,7 @@ impl SimDriver {
             let (device, event) =
                 *world.events.get(usize::try_from(event.checked_sub(1)?).ok()?)?;
             let card = world.cards.get(device)?;
-            let Some(done_ns) = card.event_done_ns(event) else { return Some(false) };
-            Some(done_ns == 0 || done_ns + card.model().visible_ns <= sched::now_ns())
+            Some(card.is_seen_done(event, sched::now_ns()))
         })
         .unwrap_or(true)
     }

@@ -287,6 +287,7 @@ impl World {
             let context = &self.contexts[at];
             if context.process.is_beside(actor) {
                 let (device, id) = (context.device, context.id);
+                self.cards[device].advance(at_ns);
                 self.cards[device].drop_context(id);
                 self.look(device);
             }
@@ -352,8 +353,8 @@ pub fn run_with(case: &Case, code: &Code, mut each: impl FnMut(&mut World, u64))
     let run_ns = case.knobs.run_ns;
     let mut now_ns = 0;
     let end = loop {
-        for actor in sched::take_killed() {
-            with(|world| world.bury(actor, now_ns));
+        for (actor, at_ns) in sched::take_killed() {
+            with(|world| world.bury(actor, at_ns));
         }
         let card_ns = with(|world| world.next_card_ns());
         let thread = sched::earliest();
@@ -368,14 +369,19 @@ pub fn run_with(case: &Case, code: &Code, mut each: impl FnMut(&mut World, u64))
         }
         now_ns = next_ns;
         match thread {
-            Some((_, thread)) if thread_ns < card_ns => sched::resume(thread, card_ns),
+            Some((_, thread)) if thread_ns < card_ns => {
+                // Nothing happens behind the run's end.
+                sched::resume(thread, card_ns.min(run_ns.saturating_add(1)));
+            }
             _ => with(|world| {
                 world.advance(card_ns);
                 each(world, card_ns);
             }),
         }
     };
-    let wall_ns = if end == End::InTime { run_ns } else { now_ns };
+    // The last thread may have gone on for a while behind the last look.
+    let last_ns = with(|world| world.cards.iter().map(Card::now_ns).max().unwrap_or(0));
+    let wall_ns = if end == End::InTime { run_ns } else { now_ns.max(last_ns) };
     with(|world| {
         world.advance(wall_ns);
         each(world, wall_ns);

@@ -92,6 +92,17 @@ fn streams_events_and_the_legacy_stream_keep_their_order() {
 }
 
 #[test]
+fn what_a_process_had_until_its_death_is_counted_to_the_nanosecond() {
+    // Its only kernel runs when it exits, and nothing happens on the device meanwhile.
+    let program = vec![named::launch(1, 50 * MS), Op::Compute { ns: 20 * MS }, Op::Exit];
+    let report = native_run(&[program], 100 * MS);
+    let had = report.had[0][0];
+    assert_eq!((had.kernels, had.work_ns), (0, 0));
+    let start_ns = crate::card::CardModel::default().start_ns;
+    assert_eq!(had.busy_ns, 20 * MS - start_ns);
+}
+
+#[test]
 fn a_full_queue_makes_the_call_wait() {
     let mut case = Case::beside(&[named::queue(100, 100 * US)], 100 * MS);
     case.knobs.card.queue = 4;
