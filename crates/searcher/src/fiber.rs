@@ -18,8 +18,9 @@ use std::ptr;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-/// Bytes of a stack: the gate's slow path in a build that is not optimised takes a tenth of it.
-const STACK_BYTES: usize = 256 << 10;
+/// Bytes of a stack, which are taken as they are used: the gates of a process are made on one, half a megabyte,
+/// before they are moved to where they stay.
+const STACK_BYTES: usize = 2 << 20;
 
 thread_local! {
     /// What the fiber that runs on this thread is left by; null while none runs.

@@ -9,13 +9,16 @@
 //! Promises: the same case gives the same trace, on any machine: no address, no wall clock and no order
 //! of a hash map enters. Integer nanoseconds everywhere; a card's books add up.
 //!
-//! Does not hold a copy of the gate: `world::Shim` is the place where the shipped code is hung in.
+//! Does not hold a copy of the gate: the shipped code runs over the simulated driver and files ([`gated`],
+//! [`daemon`]).
 
 pub mod card;
 pub mod case;
 pub mod choice;
+pub mod daemon;
 pub mod draw;
 pub mod fiber;
+pub mod gated;
 pub mod program;
 pub mod sched;
 pub mod shrink;

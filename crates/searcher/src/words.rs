@@ -80,6 +80,18 @@ impl Row {
         line.get(offset / 8).unwrap_or(word)
     }
 
+    /// A slot's line, as it is; no site.
+    pub fn line(&self, slot: usize) -> [u64; LINE] {
+        let [first, ..] = &self.lines;
+        let line = self.lines.get(slot).unwrap_or(first);
+        std::array::from_fn(|at| line.get(at).map_or(0, |word| word.load(Relaxed)))
+    }
+
+    /// The owner's line, as it is; no site.
+    pub fn gate_line(&self) -> GateLine {
+        line_of(std::array::from_fn(|at| self.gate.get(at).map_or(0, |word| word.load(Acquire))))
+    }
+
     /// Writes the owner's line, a word at a time, the gate's own last; no site.
     pub fn put_gate(&self, line: &GateLine) {
         let first = u64::from(line.active) << 32 | u64::from(line.gate);
@@ -101,6 +113,21 @@ impl Row {
     /// The gate's word.
     pub fn state(&self) -> u32 {
         (self.gate[0].load(Acquire) & 0xffff_ffff) as u32
+    }
+}
+
+fn line_of(words: [u64; LINE]) -> GateLine {
+    let [first, epoch, lease_ns, turn_end_ns, t_open_ns, quantum_ns, horizon_ns, ..] = words;
+    GateLine {
+        gate: (first & 0xffff_ffff) as u32,
+        active: (first >> 32) as u32,
+        epoch,
+        lease_ns,
+        turn_end_ns,
+        t_open_ns,
+        quantum_ns,
+        horizon_ns,
+        reserved: [0; 9],
     }
 }
 
@@ -141,6 +168,11 @@ pub fn open_or_close(world: &mut World, tenant: u32, device: usize, line: &GateL
         return;
     }
     world.note(at_ns, "gate", u64::from(tenant), u64::from(line.gate));
+    wake(world, tenant, device, at_ns);
+}
+
+/// Wakes all who wait at a tenant's gate.
+pub fn wake(world: &mut World, tenant: u32, device: usize, at_ns: u64) {
     let key = gate_key(tenant, device);
     let [least, most] = world.card(device).map_or([0; 2], |card| card.model().wake_late_ns);
     for (nth, thread) in sched::waiting(key).into_iter().enumerate() {
@@ -283,18 +315,7 @@ impl SimWords {
                 *word = garbage;
             }
         }
-        let [first, epoch, lease_ns, turn_end_ns, t_open_ns, quantum_ns, horizon_ns, ..] = words;
-        GateLine {
-            gate: (first & 0xffff_ffff) as u32,
-            active: (first >> 32) as u32,
-            epoch,
-            lease_ns,
-            turn_end_ns,
-            t_open_ns,
-            quantum_ns,
-            horizon_ns,
-            reserved: [0; 9],
-        }
+        line_of(words)
     }
 
     /// Waits while the gate's word is `state`, at most until a time.

@@ -4,7 +4,9 @@
 //! a synchronisation returns some time after what it waited for. See [`super::driver`] for what holds for
 //! every call.
 
-use super::driver::{SimDriver, Stream, here};
+use divvy_policy::gate::Stream;
+
+use super::driver::{SimDriver, here};
 use super::{Capture, Waiter, exit_key, is_refused, spawn, with};
 use crate::card::{FULL_PPM, Position, What};
 use crate::fiber;

@@ -6,21 +6,14 @@
 //!
 //! Promises: nothing that is called while a fiber is unwound changes anything.
 
+use divvy_policy::gate::Stream;
+
 use super::{Process, Thread, is_refused, with};
 use crate::card::{Position, StreamId, What};
 use crate::fiber;
 use crate::sched::{self, ThreadId, point};
 use crate::site::{Fault, Site};
 use crate::words::SimDevice;
-
-/// A stream as the program names it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stream {
-    /// Its handle; 0 is the default one.
-    pub handle: u64,
-    /// The calling thread's own default one.
-    pub per_thread: bool,
-}
 
 /// The driver, the clock and the processor, as the calling thread finds them.
 #[derive(Clone, Copy, Default, Debug)]

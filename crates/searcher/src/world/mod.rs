@@ -19,7 +19,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-pub use driver::{SimDriver, Stream};
+pub use divvy_policy::gate::Stream;
+pub use driver::SimDriver;
 pub use report::{End, Report, Violation};
 pub use shim::{Code, Daemon, Native, Other, Shim, Shims, Waited, native};
 
@@ -90,6 +91,10 @@ pub struct Tenant {
     pub plan: TenantPlan,
     /// Nothing may be submitted.
     pub paused: bool,
+    /// Launches look at their gates.
+    pub any_gate: bool,
+    /// How often its limits were changed.
+    pub changes: u64,
     /// Its words.
     pub files: &'static Files,
     processes: u32,
@@ -139,6 +144,8 @@ impl World {
         let tenant = |plan: &TenantPlan| Tenant {
             plan: plan.clone(),
             paused: false,
+            any_gate: plan.share_ppm != 0,
+            changes: 0,
             files: words::take_files(devices),
             processes: 0,
         };
@@ -194,6 +201,41 @@ impl World {
         let of_it = of_it.filter(|one| one.process.tenant == tenant && one.device == device);
         let all = of_it.map(|context| self.cards[device].had(context.id));
         all.fold(Had::default(), Had::and)
+    }
+
+    /// How many devices there are.
+    pub fn devices(&self) -> usize {
+        self.cards.len()
+    }
+
+    /// The tenants that a daemon has, by their numbers; none for a stranger's.
+    pub fn served(&self) -> Vec<Option<(u32, &'static Files)>> {
+        let all = self.tenants.iter().zip(0..);
+        all.map(|(one, number)| (!one.plan.is_stranger).then_some((number, one.files))).collect()
+    }
+
+    /// Has a tenant's launches look at their gates, or pass.
+    pub fn set_any_gate(&mut self, tenant: u32, any_gate: bool) {
+        if let Some(one) = self.tenant(tenant) {
+            one.any_gate = any_gate;
+        }
+    }
+
+    /// The slots of a tenant that were ever taken, and whether their processes live.
+    pub fn slots(&self, tenant: u32) -> Vec<(usize, bool)> {
+        let high = self.tenants.get(tenant as usize).map_or(1, |one| one.files.slots_high());
+        let of_it = self.processes.iter().filter(|one| one.actor.tenant == tenant);
+        let slots = of_it.map(|one| (one.actor.process as usize + 1, one.is_alive));
+        slots.filter(|(slot, _)| *slot < high).collect()
+    }
+
+    /// Whether the process of a slot has a context on a device.
+    pub fn has_context(&self, tenant: u32, slot: usize, device: usize) -> bool {
+        let of = |one: &Process| {
+            one.actor.tenant == tenant && one.actor.process as usize + 1 == slot && one.is_alive
+        };
+        let live = |handle: &u64| self.context(*handle).is_some_and(|one| one.device == device);
+        self.processes.iter().any(|one| of(one) && one.contexts.iter().any(live))
     }
 
     /// A device, to look at.

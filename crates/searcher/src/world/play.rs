@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::driver::{SimDriver, Stream};
+use divvy_policy::gate::Stream;
+
+use super::driver::SimDriver;
 use super::shim::{Native, Other, Shim, Waited};
 use super::with;
 use crate::card::What;

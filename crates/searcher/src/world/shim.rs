@@ -6,7 +6,9 @@
 
 use std::rc::Rc;
 
-use super::driver::{SimDriver, Stream};
+use divvy_policy::gate::Stream;
+
+use super::driver::SimDriver;
 use crate::site::Actor;
 
 /// What a synchronisation waits for.
