@@ -1,79 +1,107 @@
-//! Shares of the shipped gates on the simulated card, beside what was measured on the real one.
+//! Acceptance zero: what ships gets on the simulated card what it got on a real one, where it is right and
+//! where it is not.
+//!
+//! The right ones are cells of `divvy bench share` and `fairness` (bench/results), within 1.5 points. The
+//! wrong ones are programs whose kernels vary, caps of 30 %, alone on an H200 with the library of 4b21155:
+//! within 5 points of what was measured there. They are here to fail when a cure comes, and be written anew.
 
 use divvy_searcher::case::{Case, Knobs, ProcessPlan, TenantPlan};
 use divvy_searcher::program::{Ops, named};
 use divvy_searcher::world::{self, Report};
 use divvy_searcher::{MS, SECOND, US, gated};
 
-fn capped(percent: u64, processes: Vec<Ops>) -> TenantPlan {
+fn of(processes: Vec<Ops>) -> TenantPlan {
     let processes = processes.into_iter().map(|ops| ProcessPlan { ops, ..ProcessPlan::default() });
-    TenantPlan {
-        share_ppm: percent * 10_000,
-        processes: processes.collect(),
-        ..TenantPlan::default()
-    }
+    TenantPlan { processes: processes.collect(), ..TenantPlan::default() }
+}
+
+fn capped(percent: u64, ops: Ops) -> TenantPlan {
+    TenantPlan { share_ppm: percent * 10_000, ..of(vec![ops]) }
 }
 
 fn run(tenants: Vec<TenantPlan>, has_daemon: bool, run_ns: u64) -> Report {
     let knobs = Knobs { run_ns, heal_ns: run_ns, has_daemon, ..Knobs::default() };
-    world::run(&Case { knobs, tenants, devs: Vec::new() }, &gated::shipped())
+    let report = world::run(&Case { knobs, tenants, devs: Vec::new() }, &gated::shipped());
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    report
+}
+
+/// Percent of the device that tenants had.
+fn shares(tenants: Vec<TenantPlan>, has_daemon: bool, run_ns: u64) -> Vec<f64> {
+    let report = run(tenants, has_daemon, run_ns);
+    (0..report.had.len()).map(|tenant| report.busy_percent(tenant)).collect()
+}
+
+/// Rows of a table that is judged as a whole.
+#[derive(Default)]
+struct Rows(Vec<String>);
+
+impl Rows {
+    fn row(&mut self, what: &str, wanted: f64, within: f64, reached: f64) {
+        println!("{what:40} {wanted:7.2} reached {reached:7.2}");
+        if (wanted - reached).abs() > within {
+            self.0.push(format!("{what}: {reached:.2}, not within {within} of {wanted}"));
+        }
+    }
+
+    fn judge(self) {
+        assert!(self.0.is_empty(), "{:#?}", self.0);
+    }
 }
 
 #[test]
-fn table() {
-    let alone = |what: &str, ops: Ops, seconds: u64| {
-        let start = std::time::Instant::now();
-        let report = run(vec![capped(30, vec![ops])], false, seconds * SECOND);
-        println!(
-            "{what:20} {:6.2} % of 30, {:?}, {} events, {:.1?}",
-            report.busy_percent(0),
-            report.end,
-            report.events,
-            start.elapsed()
-        );
-    };
-    for us in [5, 20, 100, 1_000, 5_000] {
-        alone(&format!("sync {us}"), named::sync(us * US), 5);
-        alone(&format!("flood {us}"), named::flood(us * US), 5);
+fn caps_of_alike_kernels_hold() {
+    let mut rows = Rows::default();
+    for cap in [10, 30, 50, 70] {
+        for us in [20, 100, 1_000, 5_000] {
+            for (how, ops) in [("sync", named::sync(us * US)), ("queue", named::flood(us * US))] {
+                let reached = shares(vec![capped(cap, ops)], false, 3 * SECOND)[0];
+                rows.row(&format!("{how} {us} us, cap {cap} %"), cap as f64, 1.5, reached);
+            }
+        }
+        let graph = shares(vec![capped(cap, named::graph(20, 100 * US))], false, 3 * SECOND)[0];
+        rows.row(&format!("graphs of 100 us, cap {cap} %"), cap as f64, 1.5, graph);
     }
-    alone("mix2", named::mix2(), 10);
-    alone("liar", named::liar(), 10);
-    alone("mixq", named::mixq(), 10);
-    alone("graphupd", named::graphupd(), 10);
-    alone("newproc", named::newproc(), 10);
-    alone("grow", named::grow(10 * SECOND), 10);
-    alone("threads4", named::threads(4, 200 * US), 10);
-    alone("threads16", named::threads(16, 200 * US), 10);
-    for (daemon, count) in [(false, 2), (true, 2), (true, 4)] {
-        let report =
-            run(vec![capped(50, vec![named::queue(2, 5 * MS); count])], daemon, 5 * SECOND);
-        println!(
-            "{count} processes 50 % daemon {daemon}: {:.2} {:?}",
-            report.busy_percent(0),
-            report.end
-        );
+    rows.judge();
+}
+
+#[test]
+fn caps_against_each_other_hold() {
+    let mut rows = Rows::default();
+    for (what, ops, sum) in
+        [("queues of 5 ms", named::flood(5 * MS), 98.0), ("queues of 1 ms", named::flood(MS), 98.0)]
+    {
+        let pair = vec![capped(30, ops.clone()), capped(70, ops)];
+        let reached = shares(pair, true, 8 * SECOND);
+        rows.row(&format!("{what}, the 30"), 30.0, 1.5, reached[0]);
+        rows.row(&format!("{what}, both"), sum, 1.5, reached.iter().sum());
     }
-    for (what, a, b) in [
-        ("100us sync", named::sync(100 * US), named::sync(100 * US)),
-        ("5 ms flood", named::flood(5 * MS), named::flood(5 * MS)),
+    rows.judge();
+}
+
+/// Varied kernels pass a cap of 30 %: the estimate is the only witness.
+#[test]
+fn caps_of_varied_kernels_do_not_hold_yet() {
+    let mut rows = Rows::default();
+    for (what, ops, measured) in [
+        ("liar", named::liar(), 93.5),
+        ("mixq", named::mixq(), 66.5),
+        ("graphupd", named::graphupd(), 99.0),
+        ("newproc", named::newproc(), 66.0),
     ] {
-        let report = run(vec![capped(30, vec![a]), capped(70, vec![b])], true, 5 * SECOND);
-        println!(
-            "30/70 {what}: {:.2} {:.2} {:?}",
-            report.busy_percent(0),
-            report.busy_percent(1),
-            report.end
-        );
+        let reached = shares(vec![capped(30, ops)], false, 10 * SECOND)[0];
+        rows.row(what, measured, 7.0, reached);
     }
-    let weigh = |weight, ops| TenantPlan { weight, ..TenantPlan::of(ops) };
-    let report = run(
-        vec![weigh(100, named::flood(5 * MS)), weigh(300, named::flood(5 * MS))],
-        true,
-        10 * SECOND,
-    );
-    println!(
-        "weights 1:3 floods of 5 ms: {:.2} {:.2}",
-        report.busy_percent(0),
-        report.busy_percent(1)
-    );
+    rows.judge();
+}
+
+/// "Everybody open" is kept although it breaks the weights: 46 and 46 on an H200.
+#[test]
+fn weights_do_not_hold_yet_where_everybody_is_open() {
+    let weigh = |weight, ops| TenantPlan { weight, ..of(vec![ops]) };
+    let queue = || named::flood(5 * MS);
+    let reached = shares(vec![weigh(100, queue()), weigh(300, queue())], true, 10 * SECOND);
+    let mut rows = Rows::default();
+    reached.iter().for_each(|reached| rows.row("weights 1:3", 46.0, 1.5, *reached));
+    rows.judge();
 }
