@@ -372,6 +372,7 @@ fn captures_begin_beside_marks() {
                     thread::yield_now();
                 }
                 captured.capturing.store(1, SeqCst);
+                captured.captures.begun(true);
                 thread::yield_now();
                 captured.capturing.store(0, SeqCst);
                 captured.captures.end(1);

@@ -6,7 +6,6 @@
 //!
 //! Does not decide: that is `divvy_policy::gate`.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 
@@ -137,8 +136,6 @@ impl gate::Words for SimWords {
 struct Gated {
     gates: Gates<SimDriver>,
     tenant: u32,
-    /// Captures that have begun.
-    captures: Cell<u32>,
 }
 
 impl Gated {
@@ -192,29 +189,29 @@ impl Shim for Gated {
             Other::Record => call(),
         }
     }
-    fn begin_capture(&self, _: Stream, call: &mut dyn FnMut()) {
+    fn begin_capture(&self, _: Stream, call: &mut dyn FnMut() -> bool) -> bool {
         self.gates.capture_begins();
-        self.captures.set(self.captures.get() + 1);
-        call();
+        let has_begun = call();
+        self.gates.capture_begun(has_begun);
+        has_begun
     }
-    fn end_capture(&self, _: Stream, call: &mut dyn FnMut()) {
-        call();
-        if let Some(left) = self.captures.get().checked_sub(1) {
-            self.captures.set(left);
+    fn end_capture(&self, _: Stream, call: &mut dyn FnMut() -> bool) {
+        if call() {
             self.gates.captures_ended(1);
         }
     }
-    fn destroy_context(&self, context: u64, call: &mut dyn FnMut()) {
+    fn destroy_context(&self, context: u64, call: &mut dyn FnMut() -> u32) {
         let retiring = self.gates.retire(&|retired| retired == context + FIRST_HANDLE);
-        call();
+        let captures = call();
         retiring.gone();
+        self.gates.captures_ended(captures);
     }
 }
 
 /// What ships: the gates of each process, and the daemon's steps.
 pub fn shipped() -> Code {
     let gated = |actor: Actor, driver: SimDriver| -> Rc<dyn Shim> {
-        Rc::new(Gated { gates: Gates::new(driver), tenant: actor.tenant, captures: Cell::new(0) })
+        Rc::new(Gated { gates: Gates::new(driver), tenant: actor.tenant })
     };
     Code { shims: Rc::new(gated), daemon: Some(Rc::new(crate::daemon::run)) }
 }

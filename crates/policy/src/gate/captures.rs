@@ -16,11 +16,14 @@ use crate::atomic::AtomicU32;
 /// The counts.
 #[derive(Debug)]
 pub struct Captures {
-    /// Captures that have begun or are about to.
-    begun: AtomicU32,
+    /// Captures that are about to begin, and above [`BEGUN`] those that have.
+    counts: AtomicU32,
     /// Threads whose calls no capture may meet.
     acting: Acting,
 }
+
+/// One capture that has begun.
+const BEGUN: u32 = 1 << 16;
 
 /// Apart from what every launch looks at.
 #[derive(Debug)]
@@ -47,25 +50,46 @@ impl Default for Captures {
 impl Captures {
     /// None under way.
     pub const fn new() -> Self {
-        Self { begun: AtomicU32::new(0), acting: Acting(AtomicU32::new(0)) }
+        Self { counts: AtomicU32::new(0), acting: Acting(AtomicU32::new(0)) }
     }
 
-    /// Whether a capture is under way.
+    /// Whether a capture is under way, or about to be.
     #[inline(always)]
     pub fn any(&self) -> bool {
-        self.begun.load(SeqCst) != 0
+        self.counts.load(SeqCst) != 0
+    }
+
+    /// Whether a capture is about to begin: which stream's is not known yet.
+    pub fn is_any_about_to_begin(&self) -> bool {
+        !self.counts.load(SeqCst).is_multiple_of(BEGUN)
     }
 
     /// Keeps captures from beginning while the answer lives; `None` where one is under way.
     pub fn keep_out(&self) -> Option<Undisturbed<'_>> {
-        self.acting.0.fetch_add(1, SeqCst);
-        let undisturbed = Undisturbed(&self.acting.0);
+        let undisturbed = self.hold();
         (!self.any()).then_some(undisturbed)
     }
 
-    /// Counts a capture that is about to begin. It may when [`Captures::quiet`] says so.
+    /// Keeps captures from beginning while the answer lives, but for those that are about to: where none
+    /// is, what is not captured now is not before that.
+    pub fn hold(&self) -> Undisturbed<'_> {
+        self.acting.0.fetch_add(1, SeqCst);
+        Undisturbed(&self.acting.0)
+    }
+
+    /// Counts a capture that is about to begin. It may when [`Captures::quiet`] says so, and
+    /// [`Captures::begun`] is told what came of it.
     pub fn begin(&self) {
-        self.begun.fetch_add(1, SeqCst);
+        self.counts.fetch_add(1, SeqCst);
+    }
+
+    /// A capture that was about to begin has begun, or has not.
+    pub fn begun(&self, has_begun: bool) {
+        let more = if has_begun { BEGUN } else { 0 };
+        let _ = self.counts.fetch_update(SeqCst, SeqCst, |counts| match counts % BEGUN {
+            0 => None,
+            _ => Some(counts.wrapping_add(more).wrapping_sub(1)),
+        });
     }
 
     /// Whether nobody is at a call that a capture must not meet.
@@ -73,9 +97,34 @@ impl Captures {
         self.acting.0.load(SeqCst) == 0
     }
 
-    /// Counts captures that have ended, or did not begin.
+    /// Counts captures that have ended.
     pub fn end(&self, captures: u32) {
-        let less = |begun: u32| Some(begun.saturating_sub(captures));
-        let _ = self.begun.fetch_update(SeqCst, SeqCst, less);
+        let less = |counts: u32| {
+            let ended = captures.min(counts / BEGUN);
+            Some(counts.wrapping_sub(ended.wrapping_mul(BEGUN)))
+        };
+        let _ = self.counts.fetch_update(SeqCst, SeqCst, less);
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_capture_counts_from_before_it_begins_until_it_has_ended() {
+        let captures = Captures::new();
+        let held = captures.keep_out().expect("none is under way");
+        captures.begin();
+        assert!(captures.any() && captures.is_any_about_to_begin() && !captures.quiet());
+        drop(held);
+        assert!(captures.quiet() && captures.keep_out().is_none() && captures.quiet());
+        captures.begun(true);
+        assert!(captures.any() && !captures.is_any_about_to_begin());
+        captures.begin();
+        captures.begun(false);
+        captures.begun(true);
+        captures.end(7);
+        assert!(!captures.any(), "what never began is not counted, nor what ended twice");
     }
 }

@@ -177,9 +177,14 @@ impl<D: Driver> Marks for Here<'_, D> {
         let driver = &gates.driver;
         let Some(event) = context.make_event(event, || driver.create_event()) else { return false };
         let record = || driver.record(event, self.stream);
-        let Some(_undisturbed) = gates.keep_out() else {
-            return !gates.is_capturing(self.stream) && gates.relaxed(record);
-        };
+        // Captures that another thread is about to begin wait; one that does not any more may be this
+        // stream's.
+        let _held = gates.hold_captures();
+        if gates.captures() {
+            return !gates.is_any_about_to_begin()
+                && !gates.is_capturing(self.stream)
+                && gates.relaxed(record);
+        }
         (whole && driver.record_context(context.handle(), event)) || record()
     }
     fn is_done(&self, event: u32) -> bool {

@@ -244,8 +244,18 @@ impl<D: Driver> Gates<D> {
     }
 
     /// Keeps captures from beginning while the answer lives; none where one is under way.
-    pub(super) fn keep_out(&self) -> Option<Undisturbed<'_>> {
+    fn keep_out(&self) -> Option<Undisturbed<'_>> {
         self.captures.keep_out()
+    }
+
+    /// Keeps captures from beginning while the answer lives, but for those that are about to.
+    pub(super) fn hold_captures(&self) -> Undisturbed<'_> {
+        self.captures.hold()
+    }
+
+    /// Whether a capture is about to begin, of a stream that nobody knows yet.
+    pub(super) fn is_any_about_to_begin(&self) -> bool {
+        self.captures.is_any_about_to_begin()
     }
 
     /// Runs `act` so that no capture of this process is disturbed by the driver calls in it.
@@ -266,7 +276,12 @@ impl<D: Driver> Gates<D> {
         }
     }
 
-    /// Counts captures that have ended, or did not begin.
+    /// The driver has answered to a capture that was about to begin.
+    pub fn capture_begun(&self, has_begun: bool) {
+        self.captures.begun(has_begun);
+    }
+
+    /// Counts captures that have ended.
     pub fn captures_ended(&self, captures: u32) {
         self.captures.end(captures);
     }

@@ -190,7 +190,7 @@ impl SimDriver {
         point(Site::Synchronise);
         let called_ns = sched::now_ns();
         here(|world, thread| {
-            world.unsafe_call(thread, "a synchronisation");
+            world.unsafe_call(thread, "a synchronisation", false);
             Some(())
         });
         let waited = wait_for(of);
@@ -223,7 +223,7 @@ impl SimDriver {
             return false;
         }
         here(|world, thread| {
-            world.unsafe_call(thread, "a query");
+            world.unsafe_call(thread, "a query", false);
             let place = world.place(thread, stream)?;
             let context = world.contexts.get(place.context)?.id;
             Some(world.cards[place.device].tail(context, place.stream).is_none())
@@ -232,23 +232,33 @@ impl SimDriver {
     }
 
     /// Begins a capture.
-    pub fn begin_capture(&self, stream: Stream, is_global: bool) {
+    ///
+    /// False where it captures already.
+    pub fn begin_capture(&self, stream: Stream, is_global: bool) -> bool {
         point(Site::Capture);
         here(|world, thread| {
+            let context = world.threads.get(&thread)?.context;
             let stream = super::World::stream_key(thread, stream);
-            world.process_of(thread)?.captures.push(Capture { stream, is_global });
-            Some(())
-        });
+            let captures = &mut world.process_of(thread)?.captures;
+            let is_free = captures.iter().all(|capture| capture.stream != stream);
+            is_free.then(|| captures.push(Capture { context, stream, is_global }))
+        })
+        .is_some()
     }
 
     /// Ends it.
-    pub fn end_capture(&self, stream: Stream) {
+    ///
+    /// False where there was none.
+    pub fn end_capture(&self, stream: Stream) -> bool {
         point(Site::Capture);
         here(|world, thread| {
             let stream = super::World::stream_key(thread, stream);
-            world.process_of(thread)?.captures.retain(|capture| capture.stream != stream);
-            Some(())
-        });
+            let captures = &mut world.process_of(thread)?.captures;
+            let before = captures.len();
+            captures.retain(|capture| capture.stream != stream);
+            (captures.len() != before).then_some(())
+        })
+        .is_some()
     }
 
     /// Makes a context current, a new one.
@@ -267,13 +277,17 @@ impl SimDriver {
     }
 
     /// Destroys the current context, for all threads; the process's last other one is current then.
-    pub fn destroy_context(&self) {
+    /// How many captures ended with it.
+    pub fn destroy_context(&self) -> u32 {
         point(Site::DestroyContext);
         here(|world, thread| {
             let handle = world.threads.get(&thread)?.context;
             let (device, id) = world.context(handle).map(|one| (one.device, one.id))?;
             let process = world.process_of(thread)?;
             process.contexts.retain(|one| *one != handle);
+            let captures = process.captures.len();
+            process.captures.retain(|capture| capture.context != handle);
+            let ended = u32::try_from(captures - process.captures.len()).unwrap_or(0);
             let next = process.contexts.last().copied().unwrap_or(0);
             for one in world.threads.values_mut().filter(|one| one.context == handle) {
                 one.context = next;
@@ -292,8 +306,9 @@ impl SimDriver {
                 }
                 !is_over
             });
-            Some(())
-        });
+            Some(ended)
+        })
+        .unwrap_or(0)
     }
 
     /// Another thread of the process.

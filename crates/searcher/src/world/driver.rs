@@ -98,13 +98,21 @@ impl super::World {
         self.look(place.device);
     }
 
-    /// What no thread may do while a capture in the global mode is under way.
-    pub(super) fn unsafe_call(&mut self, thread: ThreadId, what: &str) {
+    /// What no thread may do while a capture in the global mode is under way. A program may break its
+    /// own, the gates no other's.
+    pub(super) fn unsafe_call(&mut self, thread: ThreadId, what: &str, is_gates: bool) {
         let is_relaxed = self.threads.get(&thread).is_some_and(|one| one.relaxed != 0);
         let Some(process) = self.process_of(thread) else { return };
         let is_global = process.captures.iter().any(|capture| capture.is_global);
         if is_global && !is_relaxed {
-            self.violated(sched::actor(), sched::now_ns(), format!("{what} broke a capture"));
+            match is_gates {
+                true => self.violated(
+                    sched::actor(),
+                    sched::now_ns(),
+                    format!("{what} broke a capture"),
+                ),
+                false => self.faults += 1,
+            }
         }
     }
 }
@@ -191,6 +199,9 @@ impl SimDriver {
         }
         here(|world, thread| {
             if world.is_capturing(thread, stream) {
+                if !is_timed {
+                    return Some(());
+                }
                 // It would be a part of the graph, and never be complete.
                 world.violated(sched::actor(), sched::now_ns(), "an event on a capturing stream");
                 return None;
@@ -232,7 +243,7 @@ impl SimDriver {
             return false;
         }
         here(|world, thread| {
-            world.unsafe_call(thread, "a query");
+            world.unsafe_call(thread, "a query", true);
             let (device, event) =
                 *world.events.get(usize::try_from(event.checked_sub(1)?).ok()?)?;
             let card = world.cards.get(device)?;

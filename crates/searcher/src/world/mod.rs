@@ -64,6 +64,7 @@ struct Process {
 
 #[derive(Debug)]
 struct Capture {
+    context: u64,
     stream: (u64, Option<ThreadId>),
     is_global: bool,
 }
@@ -116,6 +117,8 @@ pub struct World {
     keys: u64,
     trace: Trace,
     violations: Vec<Violation>,
+    /// Calls by which programs broke captures of their own.
+    faults: u64,
     shims: Shims,
 }
 
@@ -163,6 +166,7 @@ impl World {
             keys: 0,
             trace: Trace::default(),
             violations: Vec::new(),
+            faults: 0,
             shims,
         }
     }
@@ -439,6 +443,7 @@ pub fn run_with(case: &Case, code: &Code, mut each: impl FnMut(&mut World, u64))
             books: world.cards.iter().map(Card::books).collect(),
             had: tenants.map(of).collect(),
             violations: world.violations.clone(),
+            faults: world.faults,
             visits: sched::visits(),
             met: sched::met(),
         }

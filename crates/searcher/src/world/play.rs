@@ -206,7 +206,9 @@ impl Player {
 
     fn capture(&mut self, on: Stream, launches: u32, is_global: bool) {
         let (driver, shim) = (self.driver, Rc::clone(&self.shim));
-        shim.begin_capture(on, &mut || driver.begin_capture(on, is_global));
+        if !shim.begin_capture(on, &mut || driver.begin_capture(on, is_global)) {
+            return;
+        }
         for key in 0..launches {
             shim.launch(on, u64::from(key), &mut || driver.launch(on, 1, 1));
         }

@@ -46,6 +46,8 @@ pub struct Report {
     pub had: Vec<Vec<Had>>,
     /// What was not kept.
     pub violations: Vec<Violation>,
+    /// Calls by which programs broke captures of their own.
+    pub faults: u64,
     /// How often whom came where.
     pub visits: Visits,
     /// The deviations that happened; the others' sites were not come to so often.

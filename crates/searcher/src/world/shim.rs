@@ -59,16 +59,16 @@ pub trait Shim {
     fn other(&self, _what: Other, call: &mut dyn FnMut()) {
         call();
     }
-    /// A capture begins.
-    fn begin_capture(&self, _stream: Stream, call: &mut dyn FnMut()) {
+    /// A capture begins; the call says whether it does.
+    fn begin_capture(&self, _stream: Stream, call: &mut dyn FnMut() -> bool) -> bool {
+        call()
+    }
+    /// A capture ends; the call says whether there was one.
+    fn end_capture(&self, _stream: Stream, call: &mut dyn FnMut() -> bool) {
         call();
     }
-    /// A capture ends.
-    fn end_capture(&self, _stream: Stream, call: &mut dyn FnMut()) {
-        call();
-    }
-    /// A context, which is current, is destroyed.
-    fn destroy_context(&self, _context: u64, call: &mut dyn FnMut()) {
+    /// A context, which is current, is destroyed; the call says how many captures end with it.
+    fn destroy_context(&self, _context: u64, call: &mut dyn FnMut() -> u32) {
         call();
     }
     /// The process ends of itself.

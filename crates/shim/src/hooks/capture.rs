@@ -39,9 +39,7 @@ fn begun(stream: CUstream, per_thread: bool, result: CUresult) {
             .insert(GATES.stream_word(named(stream, per_thread)), [context, 0])
             .is_ok_and(|old| old.is_some())
     };
-    if result != SUCCESS || is_known() {
-        GATES.captures_ended(1);
-    }
+    GATES.capture_begun(result == SUCCESS && !is_known());
 }
 
 /// A capture of the stream ends; one that was invalidated ends with an error.
