@@ -141,7 +141,7 @@ impl Files for Opened {
 
     fn set_gate(&mut self, row: usize, line: &GateLine) -> Result<(), Never> {
         // Two writes: what describes it, then its state.
-        self.write(row, |there| *there = GateLine { gate: there.gate, ..*line });
+        self.describe_gate(row, line)?;
         self.write(row, |there| there.gate = line.gate);
         Ok(())
     }

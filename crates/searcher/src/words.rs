@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use divvy_abi::config::GateLine;
 use divvy_abi::meet::{self, Place};
-use divvy_abi::usage::{gate, gate_tenant};
+use divvy_abi::usage::gate_tenant;
 use divvy_policy::gate::{Board, Meeting, Terms};
 use divvy_policy::pace::Clock;
 
@@ -361,9 +361,6 @@ impl Clock for SimWords {
     }
 }
 
-/// Words of a process's line that there are.
-pub const WORDS: usize = gate::WORDS + gate_tenant::WORDS;
-
 /// The places of a device, as a process finds them.
 #[derive(Clone, Copy, Debug)]
 pub struct SimBoard {
@@ -394,6 +391,8 @@ impl Board for SimBoard {
 
 #[cfg(test)]
 mod tests {
+    use divvy_abi::usage::gate;
+
     use super::*;
 
     #[test]

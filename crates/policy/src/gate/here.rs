@@ -179,9 +179,9 @@ impl<D: Driver> Marks for Here<'_, D> {
         let record = || driver.record(event, self.stream);
         // Captures that another thread is about to begin wait; one that does not any more may be this
         // stream's.
-        let _held = gates.hold_captures();
-        if gates.captures() {
-            return !gates.is_any_about_to_begin()
+        let _held = gates.captures.hold();
+        if gates.captures.any() {
+            return !gates.captures.is_any_about_to_begin()
                 && !gates.is_capturing(self.stream)
                 && gates.relaxed(record);
         }

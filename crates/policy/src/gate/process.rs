@@ -7,9 +7,9 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
-use super::captures::{Captures, Undisturbed};
+use super::captures::Captures;
 use super::claim::NO_LIFE;
-use super::driver::{Driver, Home, Stream};
+use super::driver::{Device, Driver, Home, Stream};
 use super::lane::Lane;
 use super::marks::EVENTS;
 use crate::atomic::{AtomicU32, AtomicU64};
@@ -40,7 +40,7 @@ pub struct Gates<D: Driver> {
     /// What launches cost, all contexts of the process.
     pub(super) costs: Costs,
     /// Captures under way in the process.
-    captures: Captures,
+    pub(super) captures: Captures,
     places: [Context<D::Home>; CONTEXTS],
     beyond: Context<D::Home>,
     /// Places that were ever taken: the others need not be looked at.
@@ -181,7 +181,6 @@ impl<D: Driver> Gates<D> {
     /// it ends.
     #[inline(never)]
     pub(super) fn siblings(&self, (context, device): Current<'_, D>, now_ns: u64) -> (u32, u64) {
-        use super::driver::Device;
         let (mut count, mut until_ns) = (0_u32, 0);
         for place in self.met() {
             let ends_ns = place.lane.busy_until_ns();
@@ -243,24 +242,9 @@ impl<D: Driver> Gates<D> {
         self.captures.any()
     }
 
-    /// Keeps captures from beginning while the answer lives; none where one is under way.
-    fn keep_out(&self) -> Option<Undisturbed<'_>> {
-        self.captures.keep_out()
-    }
-
-    /// Keeps captures from beginning while the answer lives, but for those that are about to.
-    pub(super) fn hold_captures(&self) -> Undisturbed<'_> {
-        self.captures.hold()
-    }
-
-    /// Whether a capture is about to begin, of a stream that nobody knows yet.
-    pub(super) fn is_any_about_to_begin(&self) -> bool {
-        self.captures.is_any_about_to_begin()
-    }
-
     /// Runs `act` so that no capture of this process is disturbed by the driver calls in it.
     pub fn relaxed<T>(&self, act: impl FnOnce() -> T) -> T {
-        match self.keep_out() {
+        match self.captures.keep_out() {
             Some(_undisturbed) => act(),
             None => self.driver.relaxed(act),
         }
