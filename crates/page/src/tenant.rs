@@ -96,9 +96,11 @@ pub struct Tenant {
     live: Live,
 }
 
-/// Looks at a directory or file that denies access, and the time between them, until it is believed.
-const MODE_LOOKS: u32 = 50;
+/// Looks at a directory or file that denies access, and the time between them, until it is believed: for as
+/// long as the admission lock is waited for, since who is to set the mode may have lost its processor.
+const MODE_LOOKS: u32 = 500;
 const MODE_LOOK_NS: u32 = 2_000_000;
+const _: () = assert!(MODE_LOOKS as u64 * MODE_LOOK_NS as u64 == crate::admission::PATIENCE_NS);
 const EACCES: Errno = Errno(libc::EACCES);
 
 impl Tenant {
