@@ -6,7 +6,7 @@
 
 use core::ffi::CStr;
 
-use crate::sys::{Errno, Fd, as_arg, call};
+use crate::sys::{self, Errno, Fd, as_arg, call};
 
 /// The directory that names are relative to; without one they are paths of this process.
 pub(crate) type At<'a> = Option<&'a Fd>;
@@ -55,7 +55,7 @@ pub(crate) fn open_any(path: &CStr, flags: i32) -> Result<Fd, Errno> {
 }
 
 /// Makes a directory with `mode`, less the umask.
-pub(crate) fn mkdir(at: At<'_>, name: &CStr, mode: u32) -> Result<(), Errno> {
+fn mkdir(at: At<'_>, name: &CStr, mode: u32) -> Result<(), Errno> {
     // SAFETY: `name` is a NUL-terminated string that lives through the call.
     unsafe { call(libc::SYS_mkdirat, [at_arg(at), name_arg(name), mode as usize, 0, 0, 0]) }?;
     Ok(())
@@ -71,9 +71,46 @@ pub(crate) fn link_inode(path: &CStr) -> Result<u64, Errno> {
     Ok(unsafe { raw.assume_init() }.st_ino)
 }
 
-/// Gives a file of the directory another name there in one step, over what has that name.
-pub(crate) fn rename(at: &Fd, from: &CStr, to: &CStr) -> Result<(), Errno> {
-    let arguments = [at.arg(), name_arg(from), at.arg(), name_arg(to), 0, 0];
+/// Makes a directory with `mode`, whatever the umask says: under another name, so that nobody finds it under its
+/// own with less. Who is killed meanwhile leaves an empty directory of that name.
+///
+/// # Errors
+/// `EEXIST` where something has the name.
+pub(crate) fn make_directory(at: &Fd, name: &CStr, mode: u32) -> Result<(), Errno> {
+    let number = sys::now_ns() ^ u64::from(sys::pid()).rotate_left(16);
+    let new = numbered(*b".making.00000000\0", number);
+    let new = CStr::from_bytes_with_nul(&new).unwrap_or(c".making");
+    mkdir(Some(at), new, 0o700)?;
+    let made = open(Some(at), new, libc::O_RDONLY | libc::O_DIRECTORY, 0)
+        .and_then(|fd| sys::chmod(&fd, mode))
+        .and_then(|()| rename(at, new, name, libc::RENAME_NOREPLACE));
+    if made.is_err() {
+        remove(at, new, libc::AT_REMOVEDIR);
+    }
+    match made {
+        // A file system that knows no such step: who looks before the mode is set looks again.
+        Err(Errno(libc::EINVAL | libc::ENOSYS)) => {
+            mkdir(Some(at), name, mode)?;
+            let fd = open(Some(at), name, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
+            sys::chmod(&fd, mode)
+        }
+        made => made,
+    }
+}
+
+/// A name whose last eight characters, before the end, are a number's.
+pub(crate) fn numbered<const BYTES: usize>(mut name: [u8; BYTES], number: u64) -> [u8; BYTES] {
+    let digits = name.iter_mut().rev().skip(1).take(8).enumerate();
+    for (place, to) in digits {
+        let digit = u32::try_from((number >> (4 * place)) & 15).unwrap_or(0);
+        *to = char::from_digit(digit, 16).map_or(b'0', |c| c as u8);
+    }
+    name
+}
+
+/// Gives what is in the directory another name there in one step: with no flags over what has that name.
+pub(crate) fn rename(at: &Fd, from: &CStr, to: &CStr, flags: u32) -> Result<(), Errno> {
+    let arguments = [at.arg(), name_arg(from), at.arg(), name_arg(to), flags as usize, 0];
     // SAFETY: both are NUL-terminated strings that live through the call.
     unsafe { call(libc::SYS_renameat2, arguments) }?;
     Ok(())
@@ -81,8 +118,13 @@ pub(crate) fn rename(at: &Fd, from: &CStr, to: &CStr) -> Result<(), Errno> {
 
 /// Removes a file's name.
 pub(crate) fn unlink(at: &Fd, name: &CStr) {
+    remove(at, name, 0);
+}
+
+fn remove(at: &Fd, name: &CStr, flags: i32) {
+    let arguments = [at.arg(), name_arg(name), as_arg(flags), 0, 0, 0];
     // SAFETY: a NUL-terminated string that lives through the call.
-    let _ = unsafe { call(libc::SYS_unlinkat, [at.arg(), name_arg(name), 0, 0, 0, 0]) };
+    let _ = unsafe { call(libc::SYS_unlinkat, arguments) };
 }
 
 /// Another descriptor of what this process has open as `number`.

@@ -71,6 +71,12 @@ impl Path {
         Ok(path)
     }
 
+    /// The name of `path` in the directory that it lies in.
+    pub(crate) fn last(path: &CStr) -> Result<Self, AttachError> {
+        let mut parts = path.to_bytes().rsplit(|b| *b == b'/').filter(|part| !part.is_empty());
+        Self::join(c"", parts.next().unwrap_or(b"."))
+    }
+
     /// The directory that `path` lies in.
     pub(crate) fn parent(path: &CStr) -> Result<Self, AttachError> {
         let bytes = path.to_bytes();
@@ -368,12 +374,7 @@ pub(crate) fn replace_config(
         size: config::CONFIG_BYTES as u32,
         ..config.clone()
     };
-    let mut name = *b".config.00000000\0";
-    let digits = name.iter_mut().rev().skip(1).take(8).enumerate();
-    for (place, to) in digits {
-        let digit = (sys::pid() >> (4 * place)) & 15;
-        *to = char::from_digit(digit, 16).map_or(b'0', |c| c as u8);
-    }
+    let name = at::numbered(*b".config.00000000\0", sys::pid().into());
     let new = CStr::from_bytes_with_nul(&name).unwrap_or(c".config");
     // What a process of the same number left, or whatever else has the name: it is not written into.
     at::unlink(directory.fd(), new);
@@ -383,7 +384,7 @@ pub(crate) fn replace_config(
         // Processes of other uids read it; they must not write it, whatever the umask said.
         sys::chmod(&fd, 0o644)?;
         sys::write_at(&fd, config.as_bytes(), 0)?;
-        at::rename(directory.fd(), new, File::Config.name())
+        at::rename(directory.fd(), new, File::Config.name(), 0)
     })();
     written.map_err(|errno| {
         at::unlink(directory.fd(), new);

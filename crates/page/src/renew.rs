@@ -62,7 +62,7 @@ fn replace(trust: &Trust, file: File, like: &Fd, bytes: Option<&[u8]>) -> Result
             Some(bytes) => sys::write_at(&new, bytes, 0),
             None => file::lay_out(&new),
         }?;
-        at::rename(directory.fd(), NEW, file.name())
+        at::rename(directory.fd(), NEW, file.name(), 0)
     })();
     made.map_err(|errno| {
         at::unlink(directory.fd(), NEW);

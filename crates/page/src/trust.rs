@@ -108,16 +108,12 @@ fn make_one(directory: &CStr, me: u32, parents: u32) -> Result<Fd, AttachError> 
         return Err(AttachError::ForeignDirectory { uid: stat.uid });
     }
     let mode = if is_sticky(&stat) { 0o700 } else { stat.mode & 0o777 | 0o700 };
-    let made = match at::mkdir(None, directory, mode) {
-        Ok(()) => true,
+    // The umask is the program's; who shares the parent shares this, from when it has its name: a directory that
+    // is made in it takes its mode.
+    match at::make_directory(&parent_fd, Path::last(directory)?.as_c_str(), mode) {
         // Another process was faster.
-        Err(Errno(libc::EEXIST)) => false,
+        Ok(()) | Err(Errno(libc::EEXIST)) => {}
         Err(errno) => return Err(AttachError::Directory(errno)),
-    };
-    let fd = Directory::open_raw(directory).map_err(AttachError::Directory)?;
-    if made {
-        // The umask is the program's; who shares the parent shares this.
-        sys::chmod(&fd, mode).map_err(AttachError::Directory)?;
     }
-    Ok(fd)
+    Directory::open_raw(directory).map_err(AttachError::Directory)
 }

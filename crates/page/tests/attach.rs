@@ -56,6 +56,39 @@ fn first_processes_that_come_at_once_all_join() {
     }
 }
 
+/// What is made in a directory takes its mode, so nobody may find one that has not got all of its own yet: the
+/// tenant made then would keep other users out for ever.
+#[test]
+fn a_directory_has_its_mode_when_it_has_its_name() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new("attach-modes");
+    let open_to_all = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(scratch.path(), open_to_all).unwrap();
+    let config = Config::default();
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let (mut looks, mut names) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..400 {
+                let path = scratch::c_path(&scratch.path().join(format!("{round}/pod")));
+                Tenant::attach(&path, &ConfigSource::FirstProcess(&config)).unwrap();
+            }
+            is_done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        let mut round = 0;
+        while !is_done.load(std::sync::atomic::Ordering::Acquire) {
+            looks += 1;
+            if let Ok(found) = std::fs::metadata(scratch.path().join(round.to_string())) {
+                assert_eq!(found.permissions().mode() & 0o777, 0o777, "round {round}");
+                (round, names) = (round + 1, names + 1);
+            }
+        }
+    });
+    assert!(names > 100, "{names} directories seen in {looks} looks");
+    let left = std::fs::read_dir(scratch.path()).unwrap();
+    assert_eq!(left.count(), 400, "and nothing under another name");
+}
+
 /// The head of the limits is written last: a first process that was killed before, or had no room for all
 /// of it, has left nothing that the next one must not write over.
 #[test]
