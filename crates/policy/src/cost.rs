@@ -7,7 +7,12 @@
 //! Does not measure, and promises no more than an estimate: what was charged by it is put right by
 //! what is measured.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+mod uneven;
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+pub use uneven::Moments;
+use uneven::{Uneven, is_far};
 
 /// Places a key may lie in.
 const WAYS: usize = 4;
@@ -22,15 +27,20 @@ const WEIGHT: u64 = 8;
 struct Place(u64);
 
 /// Bits below the tag.
-const BITS: u32 = 38;
+const BITS: u32 = 39;
 /// Fine, and rounded to: a moving mean that cuts off half a step each time loses [`WEIGHT`] times that.
 const STEP_NS: u64 = 4;
 const ROUGH: u64 = 1;
+/// Its lengths differ by so much that each is to be measured.
+const UNEVEN: u64 = 1 << 1;
+/// Bits below the estimate.
+const FLAG_BITS: u32 = 2;
 
 impl Place {
     fn new(key: u64, ns: u64) -> Self {
-        let steps = (ns.saturating_add(STEP_NS / 2) / STEP_NS).clamp(1, (1 << (BITS - 1)) - 1);
-        Self(tag(key) << BITS | steps << 1)
+        let steps =
+            (ns.saturating_add(STEP_NS / 2) / STEP_NS).clamp(1, (1 << (BITS - FLAG_BITS)) - 1);
+        Self(tag(key) << BITS | steps << FLAG_BITS)
     }
 
     fn rough(key: u64, ns: u64) -> Self {
@@ -43,7 +53,7 @@ impl Place {
 
     fn ns_of(self, key: u64) -> Option<u64> {
         (self.0 != 0 && self.0 >> BITS == tag(key))
-            .then_some(((self.0 & ((1 << BITS) - 1)) >> 1) * STEP_NS)
+            .then_some(((self.0 & ((1 << BITS) - 1)) >> FLAG_BITS) * STEP_NS)
     }
 }
 
@@ -85,6 +95,20 @@ pub const fn is_graph(key: u64) -> bool {
 #[derive(Debug)]
 pub struct Costs {
     sets: [[AtomicU64; WAYS]; SETS],
+    uneven: Uneven,
+    /// Launches that are still to be measured one by one, whatever is known of them.
+    hunted: AtomicU32,
+}
+
+/// How long work is expected to take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Length {
+    /// Nothing is known.
+    Unknown,
+    /// About so long each time.
+    Even(u64),
+    /// Sometimes much longer than at others.
+    Uneven(Moments),
 }
 
 impl Default for Costs {
@@ -96,7 +120,8 @@ impl Default for Costs {
 impl Costs {
     /// Nothing known.
     pub const fn new() -> Self {
-        Self { sets: [const { [const { AtomicU64::new(0) }; WAYS] }; SETS] }
+        let sets = [const { [const { AtomicU64::new(0) }; WAYS] }; SETS];
+        Self { sets, uneven: Uneven::new(), hunted: AtomicU32::new(0) }
     }
 
     #[inline(always)]
@@ -120,19 +145,73 @@ impl Costs {
         self.find(key).map(|(_, ns)| ns)
     }
 
-    /// The same; `None` also where all that is known is rough.
+    /// The same; `None` also where all that is known is rough, where its lengths differ, and while
+    /// launches are measured one by one.
     #[inline]
     pub fn firm(&self, key: u64) -> Option<u64> {
-        self.find(key).filter(|(place, _)| !place.is_rough()).map(|(_, ns)| ns)
+        let (place, ns) = self.find(key)?;
+        (place.0 & (ROUGH | UNEVEN) == 0 && self.hunted.load(Relaxed) == 0).then_some(ns)
+    }
+
+    /// Counts work of this key as even again, whatever was seen of it.
+    pub fn forget_uneven(&self, key: u64) {
+        if let Some((place, _)) = self.find(key).filter(|(place, _)| place.0 & UNEVEN != 0) {
+            self.put(key, Place(place.0 & !UNEVEN));
+        }
+    }
+
+    /// How long work of this key is expected to take.
+    pub fn expect(&self, key: u64, now_ns: u64) -> Length {
+        match self.find(key) {
+            None => Length::Unknown,
+            Some((place, ns)) if place.0 & UNEVEN != 0 => match self.uneven.get(key, now_ns) {
+                Some(moments) => Length::Uneven(moments),
+                None => {
+                    self.forget_uneven(key);
+                    Length::Even(ns)
+                }
+            },
+            Some((_, ns)) => Length::Even(ns),
+        }
+    }
+
+    /// Has so many launches measured one by one.
+    pub fn hunt(&self, launches: u32) {
+        self.hunted.fetch_max(launches, Relaxed);
+    }
+
+    /// One of them was made.
+    pub fn hunted(&self) {
+        if self.hunted.load(Relaxed) != 0 {
+            let _ = self.hunted.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        }
     }
 
     /// Learns that work of this key took `ns`. What was known roughly is forgotten.
     pub fn learn(&self, key: u64, ns: u64) {
-        let new_ns = match self.firm(key) {
-            Some(old_ns) => (old_ns.saturating_mul(WEIGHT - 1).saturating_add(ns)) / WEIGHT,
-            None => ns,
+        let (new_ns, uneven) = match self.find(key).filter(|(place, _)| !place.is_rough()) {
+            Some((place, old_ns)) => {
+                let mean_ns = old_ns.saturating_mul(WEIGHT - 1).saturating_add(ns) / WEIGHT;
+                (mean_ns, place.0 & UNEVEN)
+            }
+            None => (ns, 0),
         };
-        self.put(key, Place::new(key, new_ns));
+        self.put(key, Place(Place::new(key, new_ns).0 | uneven));
+    }
+
+    /// The same of a launch that ran alone, so that how far it was from what was expected is the kernel's doing:
+    /// by much, and its lengths count as uneven for a while.
+    pub fn learn_alone(&self, key: u64, ns: u64, now_ns: u64) {
+        if let Some((place, expected_ns)) = self.find(key).filter(|(place, _)| !place.is_rough()) {
+            let is_far = is_far(expected_ns, ns);
+            if is_far || place.0 & UNEVEN != 0 {
+                self.uneven.learn(key, ns, is_far, now_ns);
+            }
+            if is_far {
+                self.put(key, Place(place.0 | UNEVEN));
+            }
+        }
+        self.learn(key, ns);
     }
 
     /// Learns that work of this key took about `ns`, where nothing is known of it.

@@ -47,6 +47,9 @@ pub struct Cap {
     /// Most credit that idleness leaves, in device time. A burst is half of it, so that who wakes late
     /// loses nothing.
     pub quantum_ns: u64,
+    /// Since when there is work whose charge may be wrong; `u64::MAX` for none. What wall time has paid for
+    /// since then is kept, however much it is, until that is put right.
+    pub unsettled_since_ns: u64,
 }
 
 /// Whether work may be submitted.
@@ -109,7 +112,7 @@ impl Cap {
 
     /// The earliest `paid_at`: idleness has left a quantum of credit, and no more.
     fn floor_ns(self, now_ns: u64) -> u64 {
-        now_ns.saturating_sub(self.wall_ns(self.quantum_ns))
+        now_ns.min(self.unsettled_since_ns).saturating_sub(self.wall_ns(self.quantum_ns))
     }
 
     /// Values what is owed at this share, where it was valued at another.

@@ -10,7 +10,7 @@ use sliced::{Mode, Program, run};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
-const WALL_NS: u64 = 2_000_000_000;
+const WALL_NS: u64 = 3_000_000_000;
 const POINTS: f64 = 5.0;
 
 const CELLS: [(Mode, u64); 6] = [

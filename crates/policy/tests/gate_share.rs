@@ -142,6 +142,9 @@ impl Time for Card {
 }
 
 impl Access for Card {
+    fn is_alone_since(&self, _: u64) -> bool {
+        true
+    }
     fn terms(&self) -> Terms {
         self.terms.get()
     }
@@ -286,9 +289,9 @@ fn run(card: &Card, mode: Mode, lengths: &[u64], wall_ns: u64) {
         }
         match mode {
             Mode::Sync => {
-                let submitted_ns = lane.submitted_ns();
+                let begun = lane.begin_wait(card.host.now_ns.get());
                 card.synchronise();
-                lane.drained(card, submitted_ns);
+                lane.drained(card, &costs, begun);
             }
             Mode::Async | Mode::Streams => {
                 let ahead_ns = card.free_ns.get().saturating_sub(card.host.now_ns.get());

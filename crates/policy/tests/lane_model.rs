@@ -167,6 +167,9 @@ impl Time for Thread {
 }
 
 impl Access for Thread {
+    fn is_alone_since(&self, _: u64) -> bool {
+        true
+    }
     fn terms(&self) -> Terms {
         Terms { share_ppm: 500_000, paused: false }
     }
@@ -271,8 +274,8 @@ fn threads_launch(threads: usize, each: u64) {
         for _ in 0..200 {
             context.lane.settle(&last, &context.costs, &last.line());
         }
-        let submitted_ns = context.lane.submitted_ns();
-        context.lane.drained(&last, submitted_ns);
+        let begun = context.lane.begin_wait(context.now_ns.load(SeqCst));
+        context.lane.drained(&last, &context.costs, begun);
         assert!(!context.lane.is_claimed());
         (0..threads).for_each(|n| last.count_launches(context.lane.take_launches(n)));
         assert_eq!(context.launches.load(SeqCst), 0, "launches counted twice or never");
@@ -388,7 +391,7 @@ fn captures_begin_beside_marks() {
 fn charges_of_two_threads_add_up() {
     explore(|| {
         let context = Arc::new(Context::new());
-        let cap = Cap { share_ppm: 250_000, quantum_ns: 4_000_000 };
+        let cap = Cap { share_ppm: 250_000, quantum_ns: 4_000_000, unsettled_since_ns: u64::MAX };
         let now_ns = context.now_ns.load(SeqCst);
         assert_eq!(cap.admit(&*context, now_ns), Admission::Open);
         cap.charge(&*context, now_ns, 4_000_000);

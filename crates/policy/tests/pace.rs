@@ -9,7 +9,7 @@ use words::Words;
 const MS: u64 = 1_000_000;
 
 fn cap(percent: u64) -> Cap {
-    Cap { share_ppm: percent * 10_000, quantum_ns: 4 * MS }
+    Cap { share_ppm: percent * 10_000, quantum_ns: 4 * MS, unsettled_since_ns: u64::MAX }
 }
 
 /// Device time run within `wall_ns` by a program that always has a kernel of `kernel_ns` ready.
@@ -95,10 +95,31 @@ proptest! {
         share_ppm: u64, quantum_ns: u64, now_ns: u64, ns: i64, paid: u64, old: u64, closed: u64,
     ) {
         let words = Words { paid_at: paid.into(), share: old.into(), closed: closed.into() };
-        let cap = Cap { share_ppm, quantum_ns };
+        let cap = Cap { share_ppm, quantum_ns, unsettled_since_ns: u64::MAX };
         cap.charge(&words, now_ns, ns);
         if let Admission::Closed { until_ns } = cap.admit(&words, now_ns) {
             prop_assert!(until_ns > now_ns);
         }
     }
+}
+
+/// A long kernel that was admitted as a short one: the wall time in which it ran pays for it, however much that
+/// is, once it is charged.
+#[test]
+fn wall_time_pays_for_work_that_is_charged_late() {
+    let clock = Words::default();
+    let now_ns = 100_000 * MS;
+    let cap = Cap { share_ppm: 300_000, quantum_ns: 4 * MS, unsettled_since_ns: u64::MAX };
+    cap.charge(&clock, now_ns, 1_000);
+    // It takes 300 ms, in which others look at the gate.
+    let unsettled = Cap { unsettled_since_ns: now_ns, ..cap };
+    for ms in [1, 50, 299] {
+        assert_eq!(unsettled.admit(&clock, now_ns + ms * MS), Admission::Open);
+    }
+    let end_ns = now_ns + 300 * MS;
+    unsettled.charge(&clock, end_ns, 300 * MS as i64);
+    let Admission::Closed { until_ns } = cap.admit(&clock, end_ns) else { panic!("a debt") };
+    // A second of wall time for 300 ms, from when it began, and the burst's part.
+    let owed_ns = until_ns - now_ns;
+    assert!((980 * MS..1_010 * MS).contains(&owed_ns), "{owed_ns}");
 }

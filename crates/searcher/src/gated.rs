@@ -163,14 +163,14 @@ impl Shim for Gated {
         self.submit(stream, cost::key(Kind::Graph, [key, 0, 0]), call)
     }
     fn synchronise(&self, waited: Waited, call: &mut dyn FnMut()) {
-        let waiting = if self.is_gated() { self.gates.begin_wait() } else { None };
+        let waited = match waited {
+            Waited::Context => gate::Waited::Current,
+            Waited::Stream(stream) => gate::Waited::Stream(stream),
+            Waited::Event => gate::Waited::Event,
+        };
+        let waiting = if self.is_gated() { self.gates.begin_wait(&waited) } else { None };
         call();
         if let Some(waiting) = waiting {
-            let waited = match waited {
-                Waited::Context => gate::Waited::Current,
-                Waited::Stream(stream) => gate::Waited::Stream(stream),
-                Waited::Event => gate::Waited::Event,
-            };
             self.gates.end_wait(&waiting, &waited);
         }
     }

@@ -19,6 +19,8 @@ pub mod daemon;
 pub mod draw;
 pub mod fiber;
 pub mod gated;
+pub mod lone;
+pub mod oracle;
 pub mod program;
 pub mod sched;
 pub mod shrink;

@@ -22,6 +22,7 @@ use divvy_policy::pace::Clock;
 use crate::choice::mix;
 use crate::sched::{self, point};
 use crate::site::{Actor, Fault, Site};
+use crate::world::driver::in_run_ns;
 use crate::world::{self, SimDriver, World};
 
 /// Slots of a tenant: slot 0 is the tenant's own.
@@ -85,6 +86,13 @@ impl Row {
         let [first, ..] = &self.lines;
         let line = self.lines.get(slot).unwrap_or(first);
         std::array::from_fn(|at| line.get(at).map_or(0, |word| word.load(Relaxed)))
+    }
+
+    /// What all of the tenant's processes were charged, in device time; no site.
+    pub fn charged_ns(&self) -> u64 {
+        let all =
+            (1..SLOTS).map(|slot| self.word(slot, divvy_abi::usage::gate::USED_NS).load(Relaxed));
+        all.fold(0, u64::wrapping_add)
     }
 
     /// The owner's line, as it is; no site.
@@ -324,13 +332,13 @@ impl SimWords {
         if !crate::fiber::is_inside() || self.row.state() != state {
             return;
         }
-        let now_ns = sched::now_ns();
-        if deadline_ns <= now_ns {
+        let until_ns = in_run_ns(deadline_ns);
+        if until_ns <= sched::now_ns() {
             return;
         }
         let late_ns = SimDriver.late_ns(|model| model.sleep_late_ns);
         let key = gate_key(self.device.actor.tenant, self.device.device);
-        sched::block(key, deadline_ns.saturating_add(late_ns));
+        sched::block(key, until_ns.saturating_add(late_ns));
     }
 
     fn tenant_word(&self, offset: usize) -> &'static AtomicU64 {

@@ -36,6 +36,8 @@ pub(super) struct Here<'a, D: Driver> {
     pub(super) current: Current<'a, D>,
     words: WordsOf<D>,
     stream: Stream,
+    /// Marks stand behind all streams of the context, or nowhere.
+    behind_all: bool,
     /// The lane's life, asked for by the first who needs it: it takes two calls of the driver's, and a
     /// synchronisation that has returned needs none. [`UNASKED`] before.
     life: Cell<u64>,
@@ -49,7 +51,16 @@ impl<'a, D: Driver> Here<'a, D> {
         words: WordsOf<D>,
         stream: Stream,
     ) -> Self {
-        Self { gates, current, words, stream, life: Cell::new(UNASKED) }
+        Self { gates, current, words, stream, behind_all: false, life: Cell::new(UNASKED) }
+    }
+
+    /// The same, on no stream.
+    pub(super) fn behind_all(
+        gates: &'a Gates<D>,
+        current: Current<'a, D>,
+        words: WordsOf<D>,
+    ) -> Self {
+        Self { behind_all: true, ..Self::new(gates, current, words, Stream::NULL) }
     }
 
     fn device(&self) -> D::Device {
@@ -89,6 +100,11 @@ impl<D: Driver> Access for Here<'_, D> {
             line.quantum_ns = line.quantum_ns.max(SHARED_QUANTUM_NS);
         }
         line
+    }
+    fn is_alone_since(&self, since_ns: u64) -> bool {
+        self.is_alone(self.now_ns())
+            && self.gates.siblings(self.current, since_ns).0 == 0
+            && self.words.others_at_work(since_ns) == 0
     }
     fn wait(&self, state: u32, deadline_ns: u64) {
         let t_open_ns = if state == gate::CLOSED { self.line().t_open_ns } else { 0 };
@@ -181,11 +197,16 @@ impl<D: Driver> Marks for Here<'_, D> {
         // stream's.
         let _held = gates.captures.hold();
         if gates.captures.any() {
-            return !gates.captures.is_any_about_to_begin()
+            return !self.behind_all
+                && !gates.captures.is_any_about_to_begin()
                 && !gates.is_capturing(self.stream)
                 && gates.relaxed(record);
         }
-        (whole && driver.record_context(context.handle(), event)) || record()
+        let behind_all = || driver.record_context(context.handle(), event);
+        match self.behind_all {
+            true => behind_all(),
+            false => (whole && behind_all()) || record(),
+        }
     }
     fn is_done(&self, event: u32) -> bool {
         let gates = self.gates;

@@ -11,41 +11,24 @@ use divvy_abi::config::{GateLine, gate};
 use super::claim::Claims;
 use super::credit::{Credit, Paid, signed};
 use super::marks::{Probes, Ring};
-use super::{
-    CHUNK_NS, DRAIN_PATIENCE_NS, HORIZON_NS, QUANTUM_NS, Terms, UNKNOWN_NS, WANT_EVERY_NS, World,
-};
+use super::sample::Sample;
+use super::wait::{Drain, OFTEN_NS, Wait, horizon_ns};
+use super::{CHUNK_NS, LONG_NS, QUANTUM_NS, Terms, UNKNOWN_NS, World};
 use crate::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use crate::cost::Costs;
+use crate::cost::{Costs, Length};
 use crate::pace::{Admission, Cap};
 
-/// Below this a horizon counts the launch to come.
-const SHORT_HORIZON_NS: u64 = 1_000_000;
-
-/// What a sleeper may take to be awake.
-const WAKE_NS: u64 = 150_000;
-
-/// Time after which work that should have ended is looked at.
-const SETTLE_NS: u64 = 20_000;
-
-/// How much sooner than expected all that is in flight may end.
-const UNSURE_NS: u64 = 200_000;
-
-/// A turn that its owner has not ended so long after its planned end goes on.
-const OVERTIME_NS: u64 = 500_000;
+/// Shorter launches are not marked one by one: an event takes the device 1.3 us.
+const FOLLOWED_FROM_NS: u64 = 40_000;
 
 /// Part of itself that long work may take longer than was expected.
 const LATE_PART: u64 = 32;
-/// Work that ends so soon is looked at often.
-const OFTEN_NS: u64 = 1_000_000;
 
 /// Launches on the slow path after which a long one is half forgotten, and half as many again.
 const LONG_LASTS: u64 = 64;
 
 /// What work that should have ended is given at a time.
 const OVERDUE_NS: u64 = 100_000;
-
-/// Launches of unknown length that may be in flight.
-const UNKNOWN_AT_ONCE: u32 = 2;
 
 /// The launches of one context.
 #[derive(Debug)]
@@ -62,6 +45,9 @@ pub struct Lane {
     pub(super) unknown: AtomicU32,
     /// What ends a measured span happened since the last mark.
     pub(super) broken: AtomicBool,
+    /// How often that has happened, and how often before all that has been waited for.
+    pub(super) breaks: AtomicU32,
+    pub(super) breaks_done: AtomicU32,
     /// Held while marks are recorded or settled.
     pub(super) claims: Claims,
     pub(super) ring: Ring,
@@ -76,11 +62,17 @@ pub struct Lane {
     /// count as having only that one.
     pub(super) stream: AtomicU64,
     pub(super) streams_mixed: AtomicU32,
-    /// When the next short kernel is probed, and how often that is done beyond the least.
-    pub(super) probe_at_ns: AtomicU64,
-    pub(super) probe_later_ns: AtomicU64,
+    /// How many more launches of this burst are marked one by one.
+    pub(super) followed: AtomicU32,
+    /// Which short launches are measured.
+    pub(super) sample: Sample,
     /// State of the generator that spreads probes.
     pub(super) random: AtomicU64,
+    /// When the oldest work that is not settled was submitted, or earlier.
+    pub(super) since_ns: AtomicU64,
+    /// The turn of the launch that was admitted last, and when it was first seen.
+    pub(super) epoch: AtomicU64,
+    pub(super) epoch_at_ns: AtomicU64,
 }
 
 /// A launch that may go: what is to be done once the driver has it.
@@ -93,6 +85,8 @@ pub struct Ticket {
     /// Work is in flight whose end is to be seen. What follows a synchronisation is marked by the next
     /// launch that comes here, if it has not been synchronised by then: a mark delays who waits.
     pub(super) is_marked: bool,
+    /// It is one of a burst whose launches are marked one by one.
+    pub(super) is_followed: bool,
     /// The event recorded before it, and the host's time after that.
     pub(super) probed: Option<Probed>,
     /// The turn it is in.
@@ -106,6 +100,8 @@ pub struct Ticket {
 pub(super) struct Probed {
     pub(super) event: u32,
     pub(super) at_ns: u64,
+    /// What of all that was charged the launch stands for.
+    pub(super) stands_ns: u64,
 }
 
 impl Default for Lane {
@@ -124,6 +120,8 @@ impl Lane {
             long_ns: AtomicU64::new(0),
             unknown: AtomicU32::new(0),
             broken: AtomicBool::new(false),
+            breaks: AtomicU32::new(0),
+            breaks_done: AtomicU32::new(0),
             claims: Claims::new(),
             ring: Ring::new(),
             probes: Probes::new(),
@@ -132,9 +130,12 @@ impl Lane {
             marked_ns: AtomicU64::new(0),
             stream: AtomicU64::new(0),
             streams_mixed: AtomicU32::new(0),
-            probe_at_ns: AtomicU64::new(0),
-            probe_later_ns: AtomicU64::new(0),
+            followed: AtomicU32::new(0),
+            sample: Sample::new(),
             random: AtomicU64::new(0),
+            since_ns: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
+            epoch_at_ns: AtomicU64::new(0),
         }
     }
 
@@ -165,7 +166,7 @@ impl Lane {
     pub fn admit<W: World>(&self, world: &W, costs: &Costs, key: u64) -> Ticket {
         let mut drain = Drain::default();
         self.note_long(costs.get(key));
-        let (now_ns, terms, line, room_ns, submitted_ns) = loop {
+        let (now_ns, line, next, room_ns, submitted_ns) = loop {
             let now_ns = world.now_ns();
             let terms = world.terms();
             let line = world.line();
@@ -194,37 +195,80 @@ impl Lane {
                 }
             }
             let horizon_ns = horizon_ns(&line, now_ns);
-            let next = costs.get(key);
+            if line.gate != gate::FREE && has_rivals(&line) {
+                // Their work may have been in what was seen before turns began.
+                costs.forget_uneven(key);
+            }
+            let next = costs.expect(key, now_ns);
             // Once: all threads' stripes are read, and each of them misses its own once for that.
             let submitted_ns = self.submitted_ns();
             if self.wait_for_horizon(world, now_ns, submitted_ns, horizon_ns, next, &mut drain) {
                 continue;
             }
-            break (now_ns, terms, line, horizon_ns.min(world.chunk_ns(now_ns)), submitted_ns);
+            let room_ns = horizon_ns.min(world.chunk_ns(now_ns));
+            break (now_ns, line, next, room_ns, submitted_ns);
         };
-        let known_ns = costs.get(key);
-        let charged_ns = known_ns.unwrap_or(UNKNOWN_NS);
+        costs.hunted();
+        let (is_unknown, charged_ns) = match next {
+            Length::Unknown => (true, UNKNOWN_NS),
+            Length::Even(ns) => (false, ns),
+            Length::Uneven(moments) => (false, moments.mean_ns.min(UNKNOWN_NS)),
+        };
         let is_drained = submitted_ns <= self.done_ns.load(Relaxed) && self.ring.pending() == 0;
+        if is_drained {
+            self.since_ns.store(now_ns, Relaxed);
+            self.followed.store(0, Relaxed);
+        }
+        let follow = |left: u32| left.checked_sub(1);
+        let is_followed = self.followed.fetch_update(Relaxed, Relaxed, follow).is_ok()
+            && charged_ns >= FOLLOWED_FROM_NS;
+        if self.epoch.swap(line.epoch, Relaxed) != line.epoch {
+            self.epoch_at_ns.store(now_ns, Relaxed);
+        }
         // What was submitted since the last mark may still run.
         let all_marked = is_drained || submitted_ns <= self.marked_ns.load(Relaxed);
         // What others have in hand is in advance already; who finds much there takes less.
         let others_ns = self.credit.others_left_ns(world.stripe(), submitted_ns);
         let room_ns = room_ns.saturating_sub(others_ns).max(room_ns / 4);
-        self.draw(world, terms, &line, now_ns, charged_ns, room_ns);
-        if known_ns.is_none() {
+        let known_ns = costs.firm(key);
+        if known_ns.is_none_or(|ns| ns >= LONG_NS) {
+            self.sample.set_apart(charged_ns);
+        }
+        let due_ns = match self.has_one_stream() {
+            true => self.sample.due_in_ns(submitted_ns),
+            false if is_followed || self.sample.is_due_among(now_ns) => 0,
+            false => u64::MAX,
+        };
+        let room_ns = room_ns.min(due_ns);
+        self.draw(world, &line, now_ns, charged_ns, room_ns);
+        if is_unknown {
             self.unknown.fetch_add(1, Relaxed);
         }
         let mut ticket = Ticket {
             key,
             charged_ns,
-            is_unknown: known_ns.is_none(),
-            is_marked: known_ns.is_none() || !is_drained,
+            is_unknown,
+            is_marked: !matches!(next, Length::Even(_)) || !is_drained,
+            is_followed,
             probed: None,
             epoch: line.epoch,
             sharers: line.active,
         };
-        ticket.probed = self.probe(world, now_ns, costs.firm(key), all_marked);
+        ticket.probed = self.probe(world, submitted_ns, known_ns, all_marked);
         ticket
+    }
+
+    /// Whether nobody else's work has been on the device since then, as far as is known: another's that had the
+    /// turn before may run on at the beginning of ours.
+    pub(super) fn is_quiet_since<W: World>(
+        &self,
+        world: &W,
+        line: &GateLine,
+        since_ns: u64,
+    ) -> bool {
+        !has_rivals(line)
+            && (line.gate == gate::FREE || self.epoch_at_ns.load(Relaxed) <= since_ns)
+            && world.is_alone_since(since_ns)
     }
 
     /// Takes a chunk of credit that covers `charged_ns`, and no more than `room_ns` where that is more,
@@ -232,7 +276,6 @@ impl Lane {
     fn draw<W: World>(
         &self,
         world: &W,
-        terms: Terms,
         line: &GateLine,
         now_ns: u64,
         charged_ns: u64,
@@ -244,7 +287,7 @@ impl Lane {
         let spread_ns = CHUNK_NS / 2 + self.random() % CHUNK_NS;
         let chunk_ns = charged_ns.max(spread_ns.min(room_ns)).saturating_sub(left_ns);
         self.credit.take(stripe, chunk_ns, charged_ns);
-        self.charge(world, terms, line, now_ns, signed(chunk_ns));
+        self.charge(world, line, self.unsettled_since_ns(), signed(chunk_ns));
         let ahead_ns = self.busy_until_ns.load(Relaxed).max(now_ns);
         // One long launch may take longer than was expected; who waits for it sees when it ends.
         let late_ns = if charged_ns < OFTEN_NS { 0 } else { charged_ns / LATE_PART };
@@ -253,114 +296,9 @@ impl Lane {
         world.count_launches(self.credit.take_launches(stripe).saturating_add(1));
     }
 
-    fn set_busy_until<W: World>(&self, world: &W, until_ns: u64) {
+    pub(super) fn set_busy_until<W: World>(&self, world: &W, until_ns: u64) {
         self.busy_until_ns.store(until_ns, Relaxed);
         world.set_busy_until_ns(until_ns);
-    }
-
-    /// Waits for the cap, for a turn or the end of a pause, or for others that have the device where
-    /// they share it among themselves.
-    fn wait<W: World>(&self, world: &W, costs: &Costs, now_ns: u64, what: Wait, line: &GateLine) {
-        // Behind work that has ended a mark would have the device to itself, which takes it from who
-        // has it now for two switches of contexts.
-        let is_alone = line.gate == gate::FREE && matches!(what, Wait::Cap(_) | Wait::Pause);
-        let surely_ns = self.busy_until_ns.load(Relaxed).saturating_sub(UNSURE_NS);
-        if is_alone || self.ring.pending() != 0 || now_ns <= surely_ns {
-            self.close_burst(world, costs, line);
-        }
-        // Exact from here on: whatever was promised for the rest of a chunk is not submitted.
-        self.narrow(world, now_ns);
-        let (until_ns, at_most_ns) = match what {
-            // The owner wakes those who wait when it changes a limit.
-            Wait::Cap(until_ns) => {
-                world.leave_device();
-                (until_ns, 5 * WANT_EVERY_NS)
-            }
-            Wait::Turn => {
-                world.note_want(now_ns);
-                (line.lease_ns, WANT_EVERY_NS)
-            }
-            Wait::Pause => (u64::MAX, WANT_EVERY_NS),
-            Wait::Device(until_ns) => (until_ns, WANT_EVERY_NS),
-        };
-        // Woken when the work in flight should have ended, to say so or for how much longer it runs; it
-        // may turn out to be worth less than it was charged.
-        let deadline_ns = until_ns.min(now_ns.saturating_add(at_most_ns));
-        world.wait(line.gate, deadline_ns.min(self.settled_at_ns(now_ns)));
-        let is_cap = matches!(what, Wait::Cap(_));
-        let line = if is_cap { &world.line() } else { line };
-        self.settle(world, costs, line);
-        let waited_ns = world.now_ns().saturating_sub(now_ns);
-        if is_cap { world.add_throttled(waited_ns) } else { world.add_waited(waited_ns) }
-    }
-
-    /// When the marks that have not completed are worth a look; never when there are none.
-    fn settled_at_ns(&self, now_ns: u64) -> u64 {
-        if self.ring.pending() == 0 {
-            return u64::MAX;
-        }
-        // Halfway, and halfway again, then often: it may end earlier than was expected.
-        let left_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
-        let look_ns =
-            if left_ns < OFTEN_NS { (left_ns / 2).min(OFTEN_NS / 16) } else { left_ns / 2 };
-        now_ns.saturating_add(look_ns).saturating_add(SETTLE_NS)
-    }
-
-    /// Bounds the time in flight; true after a wait.
-    fn wait_for_horizon<W: World>(
-        &self,
-        world: &W,
-        now_ns: u64,
-        submitted_ns: u64,
-        horizon_ns: u64,
-        next_ns: Option<u64>,
-        drain: &mut Drain,
-    ) -> bool {
-        let crowded = next_ns.is_none() && self.unknown.load(Relaxed) >= UNKNOWN_AT_ONCE;
-        let ahead_ns = self.in_flight_ns(now_ns, submitted_ns);
-        // A short horizon is there for somebody who waits: the launch to come counts as well.
-        let next_ns = if horizon_ns < SHORT_HORIZON_NS { next_ns.unwrap_or(0) } else { 0 };
-        let fits = ahead_ns == 0 || ahead_ns.saturating_add(next_ns) <= horizon_ns;
-        if fits && !crowded {
-            return false;
-        }
-        if self.ring.pending() == 0 {
-            // Nothing would show when it drains.
-            self.unknown.store(0, Relaxed);
-            if ahead_ns > horizon_ns {
-                self.count_as_done(world, now_ns);
-            }
-            return false;
-        }
-        let done_ns = self.done_ns.load(Relaxed);
-        if drain.deadline_ns == 0 || drain.done_ns != done_ns {
-            let patience_ns = ahead_ns.saturating_add(DRAIN_PATIENCE_NS);
-            let deadline_ns = now_ns.saturating_add(patience_ns);
-            *drain = Drain { since_ns: now_ns, deadline_ns, done_ns };
-        }
-        if now_ns >= drain.deadline_ns {
-            // Kernels that wait for this very launch: it must go.
-            world.count_drain_given_up();
-            self.unknown.store(0, Relaxed);
-            self.count_as_done(world, now_ns);
-            *drain = Drain::default();
-            return false;
-        }
-        // Beside others it takes longer than was expected, and is in flight for as long.
-        self.narrow(world, now_ns);
-        let excess_ns = ahead_ns.saturating_add(next_ns).saturating_sub(horizon_ns);
-        // What has not drained for long is looked at more rarely.
-        let waited_ns = now_ns.saturating_sub(drain.since_ns);
-        let look_ns = excess_ns.max(waited_ns / 8).clamp(5_000, 1_000_000);
-        let until_ns = now_ns.saturating_add(look_ns);
-        // So little is in flight under a short horizon that the device would be idle before a sleeper
-        // is awake.
-        if horizon_ns < SHORT_HORIZON_NS && excess_ns < WAKE_NS {
-            world.spin_until(until_ns);
-        } else {
-            world.sleep_until(until_ns);
-        }
-        true
     }
 
     fn note_long(&self, cost_ns: Option<u64>) {
@@ -377,32 +315,42 @@ impl Lane {
             _ => self.long_ns.load(Relaxed).saturating_mul(2),
         };
         let quantum_ns = line.quantum_ns.max(QUANTUM_NS).max(saved_ns);
-        (terms.share_ppm != 0).then_some(Cap { share_ppm: terms.share_ppm, quantum_ns })
+        let (share_ppm, unsettled_since_ns) = (terms.share_ppm, self.unsettled_since_ns());
+        (share_ppm != 0).then_some(Cap { share_ppm, quantum_ns, unsettled_since_ns })
     }
 
-    /// Charges the tenant, against its cap where it has one.
+    /// Since when there is work whose charge may be wrong; `u64::MAX` for none.
+    pub(super) fn unsettled_since_ns(&self) -> u64 {
+        let is_settled = self.done_ns.load(Relaxed) >= self.submitted_ns();
+        match is_settled && self.ring.pending() == 0 {
+            true => u64::MAX,
+            false => self.since_ns.load(Relaxed),
+        }
+    }
+
+    /// Charges the tenant, against its cap where it has one, for work of which the oldest was not settled
+    /// since then.
     pub(super) fn charge<W: World>(
         &self,
         world: &W,
-        terms: Terms,
         line: &GateLine,
-        now_ns: u64,
+        unsettled_since_ns: u64,
         ns: i64,
     ) {
         world.add_used(ns);
-        if let Some(cap) = self.cap(terms, line) {
-            cap.charge(world.clock(), now_ns, ns);
+        if let Some(cap) = self.cap(world.terms(), line) {
+            Cap { unsettled_since_ns, ..cap }.charge(world.clock(), world.now_ns(), ns);
         }
     }
 
     /// Takes all that was submitted for ended.
-    fn count_as_done<W: World>(&self, world: &W, now_ns: u64) {
+    pub(super) fn count_as_done<W: World>(&self, world: &W, now_ns: u64) {
         self.done_ns.store(self.submitted_ns(), Relaxed);
         self.set_busy_until(world, now_ns);
     }
 
     /// Work in flight: what the model says, bounded by what marks have shown.
-    fn in_flight_ns(&self, now_ns: u64, submitted_ns: u64) -> u64 {
+    pub(super) fn in_flight_ns(&self, now_ns: u64, submitted_ns: u64) -> u64 {
         let upper_ns = submitted_ns.saturating_sub(self.done_ns.load(Relaxed));
         let model_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
         let lower_ns = match self.ring.oldest() {
@@ -415,20 +363,11 @@ impl Lane {
 
     /// Publishes how long the work in flight takes from now on, no more than was submitted; a moment
     /// longer where a mark shows that it takes longer than was expected.
-    fn narrow<W: World>(&self, world: &W, now_ns: u64) {
+    pub(super) fn narrow<W: World>(&self, world: &W, now_ns: u64) {
         let left_ns = match self.in_flight_ns(now_ns, self.submitted_ns()) {
             0 if self.ring.pending() != 0 => OVERDUE_NS,
             left_ns => left_ns,
         };
-        self.set_busy_until(world, now_ns.saturating_add(left_ns));
-    }
-
-    /// What had been submitted before `submitted_ns` has completed: a synchronisation has returned.
-    pub fn drained<W: World>(&self, world: &W, submitted_ns: u64) {
-        self.done_ns.fetch_max(submitted_ns, Relaxed);
-        self.unknown.store(0, Relaxed);
-        let now_ns = world.now_ns();
-        let left_ns = self.submitted_ns().saturating_sub(self.done_ns.load(Relaxed));
         self.set_busy_until(world, now_ns.saturating_add(left_ns));
     }
 
@@ -456,33 +395,12 @@ impl Lane {
 
     /// Something that is no work of the device's lies between the launches: the span ends here.
     pub fn break_span(&self) {
+        self.breaks.fetch_add(1, Relaxed);
         self.broken.store(true, Relaxed);
     }
 }
 
-/// Work that may be in flight at `now_ns`: none beyond the planned end of a turn, unless the owner lets
-/// it go on.
-fn horizon_ns(line: &GateLine, now_ns: u64) -> u64 {
-    let horizon_ns = if line.horizon_ns == 0 { HORIZON_NS } else { line.horizon_ns };
-    let in_turn = line.gate == gate::TIMED
-        && line.turn_end_ns != 0
-        && now_ns < line.turn_end_ns.saturating_add(OVERTIME_NS);
-    if in_turn { horizon_ns.min(line.turn_end_ns.saturating_sub(now_ns)) } else { horizon_ns }
-}
-
-/// What a launch waits for, and when it is to ask again.
-#[derive(Clone, Copy)]
-enum Wait {
-    Cap(u64),
-    Turn,
-    Pause,
-    Device(u64),
-}
-
-/// Progress of one thread's wait for work to drain.
-#[derive(Clone, Copy, Default)]
-struct Drain {
-    since_ns: u64,
-    deadline_ns: u64,
-    done_ns: u64,
+/// Whether others use the device in turn, or at once.
+fn has_rivals(line: &GateLine) -> bool {
+    line.active > 1 || line.gate == gate::CLOSED || line.turn_end_ns != 0
 }

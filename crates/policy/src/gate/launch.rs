@@ -13,10 +13,12 @@ use core::sync::atomic::Ordering::Relaxed;
 use divvy_abi::config::gate;
 
 use super::credit::Paid;
+use super::drain::Begun;
 use super::driver::{Device, Driver, Sleeper, Stream, Words};
 use super::here::{Here, WordsOf};
 use super::lane::Ticket;
 use super::process::{Context, Current, Gates};
+use super::world::Access;
 
 /// A launch that the gate let go after a look at more than the credit in hand.
 #[derive(Debug)]
@@ -45,7 +47,7 @@ pub enum Waited {
 pub struct Waiting<'a, D: Driver> {
     current: Current<'a, D>,
     words: WordsOf<D>,
-    submitted_ns: u64,
+    begun: Begun,
     _sleeper: Sleeper,
 }
 
@@ -123,22 +125,41 @@ impl<D: Driver> Gates<D> {
     /// A synchronisation begins. Hands on what the thread has launched, so that whoever looks at this
     /// process while it sleeps sees it, and reads how far the work has come that the wait is for.
     #[inline(never)]
-    pub fn begin_wait(&self) -> Option<Waiting<'_, D>> {
+    pub fn begin_wait(&self, waited: &Waited) -> Option<Waiting<'_, D>> {
         let current = self.current()?;
         let (context, device) = current;
         let words = device.words()?;
         self.count_launches(context, &words);
-        let submitted_ns = context.lane.submitted_ns();
-        Some(Waiting { current, words, submitted_ns, _sleeper: words.sleeper() })
+        if context.lane.has_open_end() && device.state() != gate::CLOSED {
+            self.mark_end(current, words, waited);
+        }
+        let begun = context.lane.begin_wait(self.driver.now_ns());
+        Some(Waiting { current, words, begun, _sleeper: words.sleeper() })
+    }
+
+    /// Marks the end of what a synchronisation waits for.
+    #[cold]
+    #[inline(never)]
+    fn mark_end(&self, current: Current<'_, D>, words: WordsOf<D>, waited: &Waited) {
+        let (context, _) = current;
+        if self.is_all(context, waited) {
+            let here = match *waited {
+                Waited::Stream(stream) => Here::new(self, current, words, stream),
+                // A stream that was launched on may be no more.
+                _ => Here::behind_all(self, current, words),
+            };
+            context.lane.close_burst(&here, &self.costs, &here.line());
+        }
     }
 
     /// It has returned: what was submitted before it is known to have ended, if it waited for all of it.
     #[inline(never)]
     pub fn end_wait(&self, waiting: &Waiting<'_, D>, waited: &Waited) {
-        let Waiting { current, words, submitted_ns, .. } = *waiting;
+        let Waiting { current, words, begun, .. } = *waiting;
         let (context, _) = current;
         if self.is_all(context, waited) {
-            context.lane.drained(&Here::new(self, current, words, Stream::NULL), submitted_ns);
+            let here = Here::new(self, current, words, Stream::NULL);
+            context.lane.drained(&here, &self.costs, begun);
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Mark {
     pub sharers: u32,
     /// What its probe measures; `None` for a mark without one.
     pub probe: Option<Probe>,
+    /// Key and charge of the launch before it, where that is followed launch by launch; not beside a probe.
+    pub followed: Option<(u64, u64)>,
 }
 
 /// The launch between a probe's two events.
@@ -35,6 +37,10 @@ pub struct Probe {
     pub key: u64,
     /// What it was charged.
     pub charged_ns: u64,
+    /// What it stands for of what was charged: no less than itself.
+    pub stands_ns: u64,
+    /// When it was begun, by the host's clock.
+    pub at_ns: u64,
     /// The event before it.
     pub event: u32,
     /// Host time between the two submissions, which a drained device spent waiting; 0 where the
@@ -46,10 +52,12 @@ pub struct Probe {
 struct Place {
     submitted_ns: AtomicU64,
     epoch: AtomicU64,
-    /// 1 linked, 2 probed; the sharers from the third bit on.
+    /// 1 linked, 2 probed, 4 followed; the sharers from the fourth bit on.
     flags: AtomicU32,
     key: AtomicU64,
     charged_ns: AtomicU64,
+    stands_ns: AtomicU64,
+    at_ns: AtomicU64,
     gap_ns: AtomicU64,
     probe_event: AtomicU32,
 }
@@ -62,6 +70,8 @@ impl Place {
             flags: AtomicU32::new(0),
             key: AtomicU64::new(0),
             charged_ns: AtomicU64::new(0),
+            stands_ns: AtomicU64::new(0),
+            at_ns: AtomicU64::new(0),
             gap_ns: AtomicU64::new(0),
             probe_event: AtomicU32::new(0),
         }
@@ -120,11 +130,19 @@ impl Ring {
         let Some(place) = self.place(event) else { return };
         place.submitted_ns.store(mark.submitted_ns, Relaxed);
         place.epoch.store(mark.epoch, Relaxed);
-        let flags = u32::from(mark.linked) | u32::from(mark.probe.is_some()) << 1;
-        place.flags.store(flags | mark.sharers << 2, Relaxed);
+        let flags = u32::from(mark.linked)
+            | u32::from(mark.probe.is_some()) << 1
+            | u32::from(mark.followed.is_some()) << 2;
+        place.flags.store(flags | mark.sharers << 3, Relaxed);
+        if let Some((key, charged_ns)) = mark.followed {
+            place.key.store(key, Relaxed);
+            place.charged_ns.store(charged_ns, Relaxed);
+        }
         if let Some(probe) = mark.probe {
             place.key.store(probe.key, Relaxed);
             place.charged_ns.store(probe.charged_ns, Relaxed);
+            place.stands_ns.store(probe.stands_ns, Relaxed);
+            place.at_ns.store(probe.at_ns, Relaxed);
             place.gap_ns.store(probe.gap_ns, Relaxed);
             place.probe_event.store(probe.event, Relaxed);
         }
@@ -142,13 +160,17 @@ impl Ring {
         let probe = (flags & 2 != 0).then(|| Probe {
             key: place.key.load(Relaxed),
             charged_ns: place.charged_ns.load(Relaxed),
+            stands_ns: place.stands_ns.load(Relaxed),
+            at_ns: place.at_ns.load(Relaxed),
             gap_ns: place.gap_ns.load(Relaxed),
             event: place.probe_event.load(Relaxed),
         });
+        let followed =
+            (flags & 4 != 0).then(|| (place.key.load(Relaxed), place.charged_ns.load(Relaxed)));
         let submitted_ns = place.submitted_ns.load(Relaxed);
         let epoch = place.epoch.load(Relaxed);
         let linked = flags & 1 != 0;
-        Some((event, Mark { submitted_ns, epoch, linked, sharers: flags >> 2, probe }))
+        Some((event, Mark { submitted_ns, epoch, linked, sharers: flags >> 3, probe, followed }))
     }
 
     /// Forgets all marks.
@@ -226,7 +248,14 @@ mod tests {
         for round in 0..5 {
             while ring.has_room() {
                 assert_eq!(u64::from(ring.next_event()), pushed % u64::from(MARKS));
-                let probe = Probe { key: pushed, charged_ns: 1, event: 33, gap_ns: round };
+                let probe = Probe {
+                    key: pushed,
+                    charged_ns: 1,
+                    stands_ns: 1,
+                    at_ns: 0,
+                    event: 33,
+                    gap_ns: round,
+                };
                 let probe = (pushed.is_multiple_of(3)).then_some(probe);
                 ring.push(Mark {
                     submitted_ns: pushed,
@@ -234,6 +263,7 @@ mod tests {
                     linked: pushed % 2 == 1,
                     sharers: 3,
                     probe,
+                    followed: (probe.is_none() && pushed.is_multiple_of(5)).then_some((pushed, 9)),
                 });
                 pushed += 1;
             }
@@ -244,6 +274,8 @@ mod tests {
                 assert_eq!((mark.submitted_ns, mark.linked), (expected, expected % 2 == 1));
                 assert_eq!(mark.sharers, 3);
                 assert_eq!(mark.probe.map(|p| p.key), (expected % 3 == 0).then_some(expected));
+                let is_followed = expected % 3 != 0 && expected % 5 == 0;
+                assert_eq!(mark.followed, is_followed.then_some((expected, 9)));
                 ring.pop();
             }
             assert!(ring.oldest().is_none() && ring.newest_and_oldest().is_none());

@@ -10,8 +10,9 @@ use super::claim::Claim;
 use super::credit::signed;
 use super::lane::{Lane, Probed, Ticket};
 use super::marks::{Mark, Probe};
-use super::{LONG_NS, PROBE_EVERY_NS, World};
-use crate::cost::{self, Costs};
+use super::sample::correction_ns;
+use super::{LONG_NS, QUIET_NS, World};
+use crate::cost::{self, Costs, Length};
 
 /// What the device spends on a drained stream between two events beside the launch and the host's gap,
 /// and on a busy one beside the launch. Measured on an H200: an empty burst shows 1,230 ns.
@@ -28,11 +29,6 @@ const USUAL_GAP_NS: u64 = 20_000;
 const GRAPH_AT_ONCE_NS: u64 = 100_000;
 const GRAPH_BEGINS_NS: u64 = 50_000;
 
-/// A probe that differs by less than this part from what is known shows nothing new.
-const KNOWN_PART: u64 = 32;
-/// Most time between two probes beyond the least.
-const MOST_LATER_NS: u64 = 9_000_000;
-
 /// Where the generator starts. A lane is zeros at first, so that a table of them takes no room in a
 /// file.
 const SEED: u64 = 0x2545_f491_4f6c_dd1d;
@@ -40,6 +36,13 @@ const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 /// What takes longer cannot lie within one slice of the driver's, which are 1 to 2 ms.
 const SLICED_FROM_NS: u64 = 2_000_000;
 
+/// Of the measured beginnings of several streams' bursts, one in so many is followed for so many launches, each of
+/// which is marked: what it adds to the burst is what it is worth there, whatever it takes alone.
+const FOLLOWED_PART: u64 = 4;
+const FOLLOWED: u32 = 32;
+
+/// No stream's word.
+const NO_STREAM: u64 = 0;
 /// Launches on one stream after which the others are forgotten.
 const MIXED_FOR: u32 = 64;
 
@@ -49,26 +52,51 @@ impl Lane {
     pub(super) fn probe<W: World>(
         &self,
         world: &W,
-        now_ns: u64,
+        submitted_ns: u64,
         known_ns: Option<u64>,
         all_marked: bool,
     ) -> Option<Probed> {
         let is_mixed = self.is_mixed(world.stream());
-        let only_drained = match known_ns {
-            None => false,
-            // In a queue that never drains, marks measure better.
-            Some(ns) if ns >= LONG_NS => true,
+        let is_long = known_ns.is_some_and(|ns| ns >= LONG_NS);
+        if known_ns.is_none() || is_long {
+            // In a queue that never drains, marks measure long ones better.
+            return self.begin_where(world, is_long, all_marked);
+        }
+        if is_mixed {
             // Other streams' work would be measured with it.
-            Some(_) if now_ns >= self.probe_at_ns.load(Relaxed) => is_mixed,
-            Some(_) => return None,
-        };
+            let now_ns = world.now_ns();
+            let is_due = self.sample.is_due_among(now_ns);
+            let probed = is_due.then(|| self.begin_where(world, true, all_marked))?;
+            // What is not marked yet is by this launch, and the next one comes here too.
+            if probed.is_some() || all_marked {
+                let random = self.random();
+                self.sample.measured_among(now_ns, random);
+                let is_followed = probed.is_some() && random.is_multiple_of(FOLLOWED_PART);
+                self.followed.store(if is_followed { FOLLOWED } else { 0 }, Relaxed);
+            }
+            return probed;
+        }
+        if self.sample.due_in_ns(submitted_ns) != 0 {
+            return None;
+        }
+        let probed = self.begin_where(world, false, all_marked);
+        let stands_ns = self.sample.draw(submitted_ns, self.random());
+        Some(Probed { stands_ns, ..probed? })
+    }
+
+    /// Begins a probe, `only_drained` where the device has nothing to do.
+    fn begin_where<W: World>(
+        &self,
+        world: &W,
+        only_drained: bool,
+        all_marked: bool,
+    ) -> Option<Probed> {
         if only_drained && !all_marked {
             return None;
         }
         let _claim = self.claim(world.life())?;
-        if only_drained
-            && self.ring.newest_and_oldest().is_some_and(|(newest, _)| !world.is_done(newest))
-        {
+        let newest = self.ring.newest_and_oldest();
+        if only_drained && newest.is_some_and(|(newest, _)| !world.is_done(newest)) {
             return None;
         }
         self.begin_probe(world)
@@ -76,7 +104,8 @@ impl Lane {
 
     /// Whether launches came on several streams of late.
     pub(super) fn is_mixed(&self, stream: u64) -> bool {
-        if self.stream.swap(stream, Relaxed) != stream {
+        let before = self.stream.swap(stream, Relaxed);
+        if before != stream && before != NO_STREAM {
             self.streams_mixed.store(MIXED_FOR, Relaxed);
         }
         self.streams_mixed.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
@@ -96,22 +125,7 @@ impl Lane {
         let now_ns = world.now_ns();
         // Held up within the call, the device may have seen it as early as at its start.
         let held_up = now_ns.saturating_sub(before_ns) > USUAL_GAP_NS;
-        let every_ns = PROBE_EVERY_NS.saturating_add(self.probe_later_ns.load(Relaxed));
-        let spread_ns = self.random() % every_ns;
-        let next_ns = now_ns.saturating_add(every_ns / 2).saturating_add(spread_ns);
-        self.probe_at_ns.store(next_ns, Relaxed);
-        Some(Probed { event, at_ns: if held_up { before_ns } else { now_ns } })
-    }
-
-    /// Probes cost the device some microseconds each: they become rare while they show what is known.
-    fn pace_probes(&self, known_ns: Option<u64>, took_ns: u64) {
-        let is_known = known_ns.is_some_and(|ns| ns.abs_diff(took_ns) <= ns / KNOWN_PART);
-        let later_ns = self.probe_later_ns.load(Relaxed);
-        let later_ns = match is_known {
-            true => later_ns.saturating_add(PROBE_EVERY_NS / 4).min(MOST_LATER_NS),
-            false => 0,
-        };
-        self.probe_later_ns.store(later_ns, Relaxed);
+        Some(Probed { event, at_ns: if held_up { before_ns } else { now_ns }, stands_ns: 0 })
     }
 
     pub(super) fn anchor(&self) -> Option<u32> {
@@ -151,13 +165,17 @@ impl Lane {
             return false;
         }
         let probe = ticket.probed.zip(after_ns).map(|(probed, gap_ns)| Probe {
+            stands_ns: probed.stands_ns.max(ticket.charged_ns),
+            at_ns: probed.at_ns,
             key: ticket.key,
             charged_ns: ticket.charged_ns,
             event: probed.event,
             gap_ns,
         });
         let Some(claim) = self.claim(world.life()) else { return false };
-        self.mark(world, &claim, probe, ticket.epoch, ticket.sharers)
+        let launch =
+            (ticket.is_followed && probe.is_none()).then_some((ticket.key, ticket.charged_ns));
+        self.mark(world, &claim, probe, launch, ticket.epoch, ticket.sharers)
     }
 
     /// Records a mark behind what the calling thread submitted last; false where that cannot be.
@@ -166,6 +184,7 @@ impl Lane {
         world: &W,
         claim: &Claim<'_>,
         probe: Option<Probe>,
+        followed: Option<(u64, u64)>,
         epoch: u64,
         sharers: u32,
     ) -> bool {
@@ -191,7 +210,7 @@ impl Lane {
             Probe { gap_ns, ..probe }
         });
         let linked = busy && !self.broken.swap(false, Relaxed);
-        self.ring.push(Mark { submitted_ns, epoch, linked, sharers, probe });
+        self.ring.push(Mark { submitted_ns, epoch, linked, sharers, probe, followed });
         self.marked_ns.store(submitted_ns, Relaxed);
         true
     }
@@ -202,17 +221,17 @@ impl Lane {
         if self.submitted_ns() > seen_ns
             && let Some(claim) = self.claim(world.life())
         {
-            self.mark(world, &claim, None, line.epoch, line.active);
+            self.mark(world, &claim, None, None, line.epoch, line.active);
         }
         self.settle(world, costs, line);
     }
 
-    /// Puts right what completed marks show.
+    /// Puts right what completed marks show; by how much.
     ///
     /// Cost: an event query, and for each mark that has completed an elapsed time.
-    pub fn settle<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) {
-        let Some(claim) = self.claim(world.life()) else { return };
-        let mut correction_ns = 0_i64;
+    pub fn settle<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) -> i64 {
+        let Some(claim) = self.claim(world.life()) else { return 0 };
+        let (mut correction_ns, since_ns) = (0_i64, self.unsettled_since_ns());
         while let Some((event, mark)) = self.ring.oldest() {
             if claim.is_closing() || !world.is_done(event) {
                 break;
@@ -220,7 +239,10 @@ impl Lane {
             // Once another turn has begun, another tenant's work may lie between the events.
             let ours = line.epoch == mark.epoch;
             let sharers = if ours { u64::from(line.active.max(mark.sharers).max(1)) } else { 0 };
-            let measured_ns = self.settle_one(world, costs, event, &mark, sharers);
+            let quiet_ns = world.now_ns().saturating_sub(QUIET_NS);
+            let quiet_ns = mark.probe.map_or(quiet_ns, |probe| quiet_ns.min(probe.at_ns));
+            let is_alone = sharers == 1 && self.is_quiet_since(world, line, quiet_ns);
+            let measured_ns = self.settle_one(world, costs, event, &mark, (sharers, is_alone));
             correction_ns = correction_ns.saturating_add(if ours { measured_ns } else { 0 });
             self.ring.pop();
             if let Some(probe) = mark.probe {
@@ -231,19 +253,24 @@ impl Lane {
             self.unknown.store(0, Relaxed);
         }
         if correction_ns != 0 {
-            self.charge(world, world.terms(), line, world.now_ns(), correction_ns);
+            self.charge(world, line, since_ns, correction_ns);
         }
+        if self.ring.pending() == 0 {
+            self.since_ns.store(world.now_ns(), Relaxed);
+        }
+        correction_ns
     }
 
     /// What one completed mark adds to what was charged. `sharers` is how many contexts' slices may
-    /// lie between its events; 0 where that is not known, and nothing is learnt.
+    /// lie between its events; 0 where that is not known, and nothing is learnt. With it, whether surely nothing of
+    /// others does.
     pub(super) fn settle_one<W: World>(
         &self,
         world: &W,
         costs: &Costs,
         event: u32,
         mark: &Mark,
-        sharers: u64,
+        (sharers, is_alone): (u64, bool),
     ) -> i64 {
         let since_ns = self.anchor().and_then(|anchor| world.elapsed_ns(anchor, event));
         let span_ns = since_ns.map(|ns| u64::try_from(ns).unwrap_or(0));
@@ -252,11 +279,20 @@ impl Lane {
             self.anchor.store(event.saturating_add(1), Relaxed);
         }
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
+        let is_mixed = self.streams_mixed.load(Relaxed) != 0;
+        let now_ns = world.now_ns();
+        let is_lone = is_alone && !is_mixed;
         let probed = mark.probe.and_then(|probe| {
             let between_ns = u64::try_from(world.elapsed_ns(probe.event, event)?).ok()?;
             // What is known roughly stands until the first probe after it.
-            let (any_ns, known_ns) = (costs.get(probe.key), costs.firm(probe.key));
-            let shown = probe.shows(between_ns, any_ns.is_some(), known_ns.is_some())?;
+            let known_ns = costs.firm(probe.key);
+            let expected = costs.expect(probe.key, now_ns);
+            let is_firm = known_ns.is_some() || matches!(expected, Length::Uneven(_));
+            let Some(shown) = probe.shows(between_ns, expected != Length::Unknown, is_firm) else {
+                // It shows no end, but the launch lies between its events.
+                let most_ns = probe.charged_ns.min(between_ns);
+                return is_lone.then_some((probe.charged_ns, most_ns, 0));
+            };
             let took_ns = match known_ns {
                 None if shown.took_ns > SLICED_FROM_NS => shown.took_ns / sharers.max(1),
                 _ => shown.took_ns,
@@ -265,10 +301,17 @@ impl Lane {
             let is_new = known_ns.map_or(sharers != 0, |known_ns| took_ns < known_ns);
             if sharers == 1 || is_new {
                 // What another context was given in between must not pass for the kernel's own.
-                let most_ns = known_ns.map_or(u64::MAX, |ns| ns.saturating_mul(3) / 2);
-                self.pace_probes(known_ns, took_ns);
+                let most_ns = match known_ns {
+                    Some(ns) if !is_lone => ns.saturating_mul(3) / 2,
+                    _ => u64::MAX,
+                };
+                if let Some(known_ns) = known_ns.filter(|_| is_lone) {
+                    self.sample.learn(known_ns, took_ns, probe.stands_ns);
+                }
                 if shown.is_rough {
                     costs.learn_roughly(probe.key, took_ns);
+                } else if is_lone {
+                    costs.learn_alone(probe.key, took_ns, now_ns);
                 } else {
                     costs.learn(probe.key, took_ns.min(most_ns.max(MOST_GROWTH_FROM_NS)));
                 }
@@ -278,7 +321,7 @@ impl Lane {
                 // What is known stands.
                 return None;
             }
-            Some((probe.charged_ns, took_ns))
+            Some((probe.charged_ns, took_ns, if is_lone { probe.stands_ns } else { 0 }))
         });
         match (mark.linked, span_ns, probed) {
             (true, Some(span_ns), _) => {
@@ -288,12 +331,30 @@ impl Lane {
                 // A sharer that does not use its slices leaves more than our part to us.
                 let least_ns = if sharers > 1 { charged_ns.min(span_ns) } else { 0 };
                 let own_ns = (span_ns / sharers.max(1)).max(least_ns);
+                // Where the probed launch was the only one, the device may have waited for the host before it.
+                let own_ns = match probed {
+                    Some((guess_ns, took_ns, _)) if is_lone && guess_ns == charged_ns => {
+                        own_ns.min(took_ns)
+                    }
+                    _ => own_ns,
+                };
+                if let Some((key, guess_ns)) = mark.followed.filter(|_| is_alone)
+                    && guess_ns == charged_ns
+                {
+                    costs.learn(key, own_ns);
+                }
                 signed(own_ns).saturating_sub(signed(charged_ns))
             }
-            (_, _, Some((guess_ns, took_ns))) => signed(took_ns).saturating_sub(signed(guess_ns)),
+            (_, _, Some((guess_ns, took_ns, stands_ns))) if is_lone => {
+                correction_ns(guess_ns, took_ns, stands_ns)
+            }
             // Not continuous, but nothing before the anchor's end is in it: no more than that.
-            (false, Some(span_ns), None) if span_ns < charged_ns => {
-                signed(span_ns).saturating_sub(signed(charged_ns))
+            (_, span_ns, probed) if !is_lone => {
+                let put_right = probed.map_or(0, |(guess_ns, took_ns, _)| {
+                    signed(took_ns).saturating_sub(signed(guess_ns))
+                });
+                let most = span_ns.map_or(i64::MAX, signed).saturating_sub(signed(charged_ns));
+                put_right.min(most)
             }
             _ => 0,
         }
@@ -367,7 +428,8 @@ mod tests {
             (Kind::Graph, 406, 416, well, None),
         ] {
             let key = key(kind, [1, 2, 3]);
-            let probe = Probe { key, charged_ns: 0, event: 0, gap_ns: gap_us * US };
+            let probe =
+                Probe { key, charged_ns: 0, stands_ns: 0, at_ns: 0, event: 0, gap_ns: gap_us * US };
             let shown = probe.shows(between_us * US, is_known, is_firm);
             assert_eq!(shown, expected, "{kind:?}, call of {gap_us} us, {between_us} us between");
         }

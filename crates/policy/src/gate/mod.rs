@@ -10,7 +10,9 @@
 //! then the device was busy from that one's end to this one's, on whatever streams, and the time
 //! between their ends replaces the estimates. Spans that a copy, a wait or a host function breaks, or
 //! that begin on a drained device, are not linked: waiting is never charged as work. There the
-//! estimates stand, which probes keep right: a probe's two events enclose one launch.
+//! estimates stand, which probes put right: a probe's two events enclose one launch, drawn by chance, which
+//! stands for those since the last one (`sample`). Kernels whose lengths differ by much are measured launch by
+//! launch, and a synchronisation that blocks for longer than was charged shows what no estimate knew (`drain`).
 //!
 //! Promises: a launch returns only when it may go, and never fails because of the gate; every wait has
 //! an absolute deadline after which the gate is looked at again; work that does not drain (kernels that
@@ -32,6 +34,7 @@
 mod captures;
 mod claim;
 mod credit;
+mod drain;
 mod driver;
 mod here;
 mod lane;
@@ -40,11 +43,14 @@ mod marks;
 mod measure;
 mod meet;
 mod process;
+mod sample;
+mod wait;
 mod world;
 
 pub use captures::{Captures, Undisturbed};
 pub use claim::NO_LIFE;
 pub use credit::{Paid, stripe_of};
+pub use drain::Begun;
 pub use driver::{Device, Driver, Home, Sleeper, Stream, Words};
 pub use lane::{Lane, Ticket};
 pub use launch::{Admitted, Waited, Waiting};
@@ -63,8 +69,8 @@ pub const CHUNK_NS: u64 = 400_000;
 pub const SHARED_CHUNK_NS: u64 = 150_000;
 /// Length from which each launch of a kernel on a drained device is measured.
 pub const LONG_NS: u64 = 400_000;
-/// Time between two probes of short kernels, on average.
-pub const PROBE_EVERY_NS: u64 = 1_000_000;
+/// Others' work that ended less than this ago may lie within what is measured now.
+const QUIET_NS: u64 = 10_000_000;
 /// Longest wait for work to drain beyond what it was expected to take.
 pub const DRAIN_PATIENCE_NS: u64 = 50_000_000;
 /// A waiting thread says so at least this often.

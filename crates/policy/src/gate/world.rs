@@ -39,6 +39,9 @@ pub trait Access {
     fn terms(&self) -> Terms;
     /// The owner's line as it is now.
     fn line(&self) -> GateLine;
+    /// Whether no other context of the process, process of the tenant or tenant that is met has had work on the
+    /// device since then, as far as is known.
+    fn is_alone_since(&self, since_ns: u64) -> bool;
     /// Waits while the gate's word is `state`, at most until `deadline_ns`.
     fn wait(&self, state: u32, deadline_ns: u64);
     /// Asks for the device where no owner makes turns, for what is in flight and a launch of `next_ns`:

@@ -177,6 +177,16 @@ impl Process<'_> {
         }
     }
 
+    /// Other processes of the tenant are seen; other tenants' only on the board.
+    fn others_since(&self, since_ns: u64) -> usize {
+        self.with(|shared, _| {
+            let is_at_work = |at: usize| at != self.me && shared.busy_until_ns[at] > since_ns;
+            let of_tenant = self.node.tenants.iter().enumerate();
+            let of_tenant = of_tenant.filter(|(_, tenant)| **tenant == self.program.tenant);
+            of_tenant.filter(|(at, _)| is_at_work(*at)).count()
+        })
+    }
+
     fn run(&self, end_ns: u64) {
         let (lane, costs) = (Lane::new(), Costs::new());
         let Program { mode, length_ns, .. } = self.program;
@@ -192,9 +202,9 @@ impl Process<'_> {
             }
             match mode {
                 Mode::Sync => {
-                    let submitted_ns = lane.submitted_ns();
+                    let begun = lane.begin_wait(self.host.now_ns.get());
                     self.wait_for(0);
-                    lane.drained(self, submitted_ns);
+                    lane.drained(self, &costs, begun);
                 }
                 Mode::Async => self.wait_for(10 * MS / length_ns + 1),
             }
@@ -241,19 +251,15 @@ impl Time for Process<'_> {
 }
 
 impl Access for Process<'_> {
+    fn is_alone_since(&self, since_ns: u64) -> bool {
+        self.meeting.is_alone(self.host.now_ns.get()) && self.others_since(since_ns) == 0
+    }
     fn terms(&self) -> Terms {
         Terms { share_ppm: self.program.percent * 10_000, paused: false }
     }
     fn line(&self) -> GateLine {
         let now_ns = self.host.now_ns.get();
-        // Other processes of the tenant are seen; other tenants' only on the board.
-        let others = self.with(|shared, now_ns| {
-            let is_at_work = |at: usize| at != self.me && shared.busy_until_ns[at] > now_ns;
-            let of_tenant = self.node.tenants.iter().enumerate();
-            let of_tenant = of_tenant.filter(|(_, tenant)| **tenant == self.program.tenant);
-            of_tenant.filter(|(at, _)| is_at_work(*at)).count()
-        });
-        let others = u32::try_from(others).expect("few");
+        let others = u32::try_from(self.others_since(now_ns)).expect("few");
         let quantum_ns = if self.meeting.is_alone(now_ns) { 0 } else { 20 * MS };
         let active = 1 + others.max(self.meeting.others());
         GateLine { active, quantum_ns, ..GateLine::default() }

@@ -265,6 +265,38 @@ impl Op {
     }
 }
 
+/// Calls `act` with every operation, those of inner lists among them.
+pub fn each<'a>(ops: &'a [Op], act: &mut impl FnMut(&'a Op)) {
+    for op in ops {
+        act(op);
+        if let Some(inner) = op.inner() {
+            each(inner, act);
+        }
+    }
+}
+
+/// The longest kernel or graph.
+pub fn longest_ns(ops: &[Op]) -> u64 {
+    let mut longest_ns = 0;
+    each(ops, &mut |op| {
+        if let Op::Launch { length, .. } | Op::Graph { length, .. } = op {
+            longest_ns = longest_ns.max(length.range_ns().1);
+        }
+    });
+    longest_ns
+}
+
+/// Whether all kernels and graphs are launched on one stream.
+pub fn has_one_stream(ops: &[Op]) -> bool {
+    let mut streams = std::collections::BTreeSet::new();
+    each(ops, &mut |op| {
+        if let Op::Launch { stream, .. } | Op::Graph { stream, .. } = op {
+            streams.insert(*stream);
+        }
+    });
+    streams.len() <= 1
+}
+
 /// How many operations there are, those of inner lists among them.
 pub fn count(ops: &[Op]) -> usize {
     ops.iter().map(|op| 1 + op.inner().map_or(0, |inner| count(inner))).sum()

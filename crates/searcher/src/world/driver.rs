@@ -9,6 +9,7 @@
 use divvy_policy::gate::Stream;
 
 use super::{Process, Thread, is_refused, with};
+use crate::SECOND;
 use crate::card::{Position, StreamId, What};
 use crate::fiber;
 use crate::sched::{self, ThreadId, point};
@@ -18,6 +19,15 @@ use crate::words::SimDevice;
 /// The driver, the clock and the processor, as the calling thread finds them.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SimDriver;
+
+/// How long the machine has been up when a run begins: a clock near 0 would be a machine that nobody has
+/// worked on, and what is compared with a second ago would be of no time at all.
+const BOOT_NS: u64 = 3_600 * SECOND;
+
+/// The run's time at a time of the clock.
+pub(crate) fn in_run_ns(clock_ns: u64) -> u64 {
+    clock_ns.saturating_sub(BOOT_NS)
+}
 
 /// A key that nobody wakes.
 const NO_KEY: u64 = 0;
@@ -122,17 +132,22 @@ impl SimDriver {
     /// CLOCK_MONOTONIC.
     pub fn now_ns(&self) -> u64 {
         point(Site::Now);
-        sched::now_ns()
+        sched::now_ns() + BOOT_NS
     }
 
-    /// Sleeps, and is late.
+    /// Sleeps until a time of [`SimDriver::now_ns`], and is late.
     pub fn sleep_until(&self, deadline_ns: u64) {
+        self.sleep_in_run(in_run_ns(deadline_ns));
+    }
+
+    /// The same until so long after the run's beginning.
+    pub(super) fn sleep_in_run(&self, until_ns: u64) {
         point(Site::SleepUntil);
-        if !fiber::is_inside() || deadline_ns <= sched::now_ns() {
+        if !fiber::is_inside() || until_ns <= sched::now_ns() {
             return;
         }
         let late_ns = self.late_ns(|model| model.sleep_late_ns);
-        sched::block(NO_KEY, deadline_ns.saturating_add(late_ns));
+        sched::block(NO_KEY, until_ns.saturating_add(late_ns));
     }
 
     /// One turn of a loop that waits awake.

@@ -207,6 +207,12 @@ impl World {
         all.fold(Had::default(), Had::and)
     }
 
+    /// What a tenant was charged for its use of a device so far.
+    pub fn charged_ns(&self, tenant: u32, device: usize) -> u64 {
+        let row = self.tenants.get(tenant as usize).and_then(|one| one.files.row(device));
+        row.map_or(0, words::Row::charged_ns)
+    }
+
     /// How many devices there are.
     pub fn devices(&self) -> usize {
         self.cards.len()

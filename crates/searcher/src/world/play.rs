@@ -61,8 +61,12 @@ pub(super) fn body(ops: &Rc<Ops>, process: usize, shim: Option<Rc<dyn Shim>>) {
     }
 }
 
+/// Handles of streams that are made are addresses; small ones are the driver's names of default streams.
+const FIRST_STREAM: u64 = 0x1000;
+
 fn stream(number: u32) -> Stream {
-    Stream { handle: u64::from(number), per_thread: false }
+    let handle = if number == 0 { 0 } else { FIRST_STREAM + u64::from(number) };
+    Stream { handle, per_thread: false }
 }
 
 impl Player {
@@ -163,8 +167,8 @@ impl Player {
             Op::Capture { stream: on, launches, is_global } => {
                 self.capture(stream(*on), *launches, *is_global);
             }
-            Op::Pause { ns } => driver.sleep_until(sched::now_ns().saturating_add(*ns)),
-            Op::PauseUntil { period_ns } => driver.sleep_until(self.next_ns(*period_ns)),
+            Op::Pause { ns } => driver.sleep_in_run(sched::now_ns().saturating_add(*ns)),
+            Op::PauseUntil { period_ns } => driver.sleep_in_run(self.next_ns(*period_ns)),
             Op::Compute { ns } => self.compute_until(sched::now_ns().saturating_add(*ns)),
             Op::Pace { ns } => self.compute_until(self.next_ns(*ns)),
             Op::Repeat { times, ops } => {

@@ -158,7 +158,7 @@ fn a_daemon_closes_gates_and_wakes_who_waits() {
             sched::point(Site::DaemonWrite);
             let now_ns = sched::now_ns();
             with(|world| words::open_or_close(world, 0, 0, &line(gate), now_ns));
-            driver.sleep_until(now_ns + ns);
+            driver.sleep_until(driver.now_ns() + ns);
         }
     });
     let shims: Shims = Rc::new(|_, driver| Rc::new(Waits(driver, std::cell::Cell::new(0))));

@@ -100,7 +100,7 @@ pub(crate) fn transfer(call: impl FnOnce() -> CUresult) -> CUresult {
 /// it waited for all of it.
 #[inline(always)]
 pub(crate) fn synchronise(waited: Waited, call: impl FnOnce() -> CUresult) -> CUresult {
-    let waiting = if is_gated() { GATES.begin_wait() } else { None };
+    let waiting = if is_gated() { GATES.begin_wait(&waited) } else { None };
     let result = call();
     if let Some(waiting) = waiting
         && result == SUCCESS

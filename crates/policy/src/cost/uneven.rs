@@ -1,0 +1,173 @@
+//! Kernels whose lengths differ by so much that samples of them would not do: each launch is measured.
+//!
+//! A small table beside that of costs, of what was seen of each: the mean, and the root of the mean of
+//! squares. Both fade with time, not with the number of launches: a long run of short ones does not make a
+//! kernel a short one.
+//!
+//! Promises: a look-up is a few loads; two threads that learn at once lose a sample. What another kernel pushes
+//! out of the table has its mean alone until it is learnt anew.
+//!
+//! Does not say which kernels are uneven: that is a flag of the costs' own.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// How long a kernel counts as uneven after a launch that showed it.
+const LASTS_NS: u64 = 5_000_000_000;
+/// Time after which what was seen is forgotten.
+const FADES_NS: u64 = 2_000_000_000;
+/// Kernels in the table.
+const PLACES: usize = 64;
+/// What one sample counts.
+const SAMPLE: u64 = 1 << 12;
+
+/// What is known of a kernel whose lengths differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moments {
+    /// The mean of what was seen of late.
+    pub mean_ns: u64,
+    /// The root of the mean of squares.
+    pub rms_ns: u64,
+}
+
+#[derive(Debug)]
+struct Place {
+    key: AtomicU64,
+    /// Until when it counts as uneven.
+    until_ns: AtomicU64,
+    /// When it was learnt last.
+    at_ns: AtomicU64,
+    /// Samples, [`SAMPLE`] each as long as they are fresh; their sum, and that of squares of microseconds.
+    samples: AtomicU64,
+    sum_ns: AtomicU64,
+    squares: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(super) struct Uneven {
+    places: [Place; PLACES],
+}
+
+impl Uneven {
+    pub(super) const fn new() -> Self {
+        let places = [const {
+            Place {
+                key: AtomicU64::new(0),
+                until_ns: AtomicU64::new(0),
+                at_ns: AtomicU64::new(0),
+                samples: AtomicU64::new(0),
+                sum_ns: AtomicU64::new(0),
+                squares: AtomicU64::new(0),
+            }
+        }; PLACES];
+        Self { places }
+    }
+
+    fn place(&self, key: u64) -> Option<&Place> {
+        self.places.get((key >> 32) as usize % PLACES)
+    }
+
+    /// What is known of a key; `None` where it counts as uneven no more.
+    pub(super) fn get(&self, key: u64, now_ns: u64) -> Option<Moments> {
+        let place = self.place(key).filter(|place| place.key.load(Relaxed) == key)?;
+        if now_ns >= place.until_ns.load(Relaxed) {
+            return None;
+        }
+        let samples = place.samples.load(Relaxed).max(1);
+        let (sum_ns, squares) = (place.sum_ns.load(Relaxed), place.squares.load(Relaxed));
+        let mean_ns = sum_ns.saturating_mul(SAMPLE) / samples;
+        let rms_us = (squares.saturating_mul(SAMPLE) / samples).isqrt();
+        Some(Moments { mean_ns, rms_ns: rms_us.saturating_mul(1_000).max(mean_ns) })
+    }
+
+    /// Learns that work of this key took so long; `is_far` from what was expected, it counts as uneven from
+    /// now on.
+    pub(super) fn learn(&self, key: u64, ns: u64, is_far: bool, now_ns: u64) {
+        let Some(place) = self.place(key) else { return };
+        if place.key.load(Relaxed) != key {
+            place.key.store(key, Relaxed);
+            place.until_ns.store(0, Relaxed);
+            place.at_ns.store(0, Relaxed);
+        }
+        let age_ns = now_ns.saturating_sub(place.at_ns.load(Relaxed));
+        let left_ns = FADES_NS.saturating_sub(age_ns);
+        let add = |word: &AtomicU64, more: u64| {
+            // No overflow: sums are saturated far below.
+            let left = u128::from(word.load(Relaxed)) * u128::from(left_ns) / u128::from(FADES_NS);
+            word.store(u64::try_from(left).unwrap_or(0).saturating_add(more), Relaxed);
+        };
+        let us = ns / 1_000;
+        add(&place.samples, SAMPLE);
+        add(&place.sum_ns, ns);
+        add(&place.squares, us.saturating_mul(us));
+        place.at_ns.store(now_ns, Relaxed);
+        if is_far {
+            place.until_ns.store(now_ns.saturating_add(LASTS_NS), Relaxed);
+        }
+    }
+}
+
+/// Whether a length is so far from what was expected that samples do not do: where all were so, what they
+/// make of a second would be wrong by more than 5 ms.
+pub(super) fn is_far(expected_ns: u64, took_ns: u64) -> bool {
+    let off_ns = expected_ns.abs_diff(took_ns);
+    off_ns.saturating_mul(off_ns) > expected_ns.max(1_000).saturating_mul(400_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_long_run_of_short_ones_does_not_make_it_short() {
+        let uneven = Uneven::new();
+        let mut now_ns = 5_000 * MS;
+        for _ in 0..20 {
+            for _ in 0..200 {
+                now_ns += 5_000;
+                uneven.learn(7, 5_000, false, now_ns);
+            }
+            for _ in 0..4 {
+                now_ns += 40 * MS;
+                uneven.learn(7, 40 * MS, true, now_ns);
+            }
+        }
+        for _ in 0..200 {
+            now_ns += 5_000;
+            uneven.learn(7, 5_000, false, now_ns);
+        }
+        let known = uneven.get(7, now_ns).expect("uneven");
+        // 4 of 204 are 40 ms.
+        assert!((700_000..900_000).contains(&known.mean_ns), "{known:?}");
+        assert!((5_000_000..6_200_000).contains(&known.rms_ns), "{known:?}");
+    }
+
+    #[test]
+    fn it_fades_with_time_and_another_kernel_has_the_place() {
+        let uneven = Uneven::new();
+        uneven.learn(7, 4_000, true, 100 * MS);
+        assert_eq!(uneven.get(7, 100 * MS), Some(Moments { mean_ns: 4_000, rms_ns: 4_000 }));
+        assert_eq!(uneven.get(7, 5_101 * MS), None, "nothing has shown it for long");
+        uneven.learn(7, 80_000, true, 5_200 * MS);
+        let known = uneven.get(7, 5_200 * MS);
+        assert_eq!(known, Some(Moments { mean_ns: 80_000, rms_ns: 80_000 }));
+        uneven.learn(9, 1_000, true, 5_200 * MS);
+        assert_eq!(uneven.get(7, 5_200 * MS), None);
+        assert!(uneven.get(9, 5_200 * MS).is_some());
+    }
+
+    #[test]
+    fn far_is_what_would_make_a_second_wrong() {
+        // Alternately 50 us and 2 ms; 5 us and rarely 530; 15 and 50 us; anything up to twice 100 us.
+        for (expected_us, took_us, expected) in [
+            (1_000, 2_000, true),
+            (11, 530, true),
+            (25, 50, false),
+            (100, 200, false),
+            (5, 1, false),
+        ] {
+            assert_eq!(is_far(expected_us * 1_000, took_us * 1_000), expected, "{took_us}");
+        }
+    }
+}

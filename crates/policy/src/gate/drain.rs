@@ -1,0 +1,91 @@
+//! What a synchronisation shows of a lane: that what was submitted before it has ended, and that it was charged too
+//! little where the thread was blocked for longer than that.
+//!
+//! Promises: only time blocked inside a synchronisation of all work stands for device time, only where nothing but
+//! the tenant's own work can have been waited for, and only as far as it is longer than what was charged. What the
+//! host is late by in waking is in it, so it leads to measurements, not to estimates.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::credit::signed;
+use super::lane::Lane;
+use super::{QUIET_NS, World};
+use crate::cost::Costs;
+
+/// A synchronisation that takes longer than this may show work that was charged too little.
+const LATE_NS: u64 = 100_000;
+/// What a thread may take to return from a synchronisation whose work has ended.
+const WAKE_LATE_NS: u64 = 10_000;
+/// What a host that is held up makes of a wait is less, most times.
+const HUNT_FROM_NS: u64 = 500_000;
+/// Launches that are measured one by one once work was charged too little.
+const HUNT: u32 = 512;
+
+/// How far a lane's work had come when a synchronisation began.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    submitted_ns: u64,
+    done_ns: u64,
+    at_ns: u64,
+    /// Breaks of spans until then.
+    breaks: u32,
+}
+
+impl Lane {
+    /// A synchronisation begins at `now_ns`.
+    pub fn begin_wait(&self, now_ns: u64) -> Begun {
+        let (submitted_ns, done_ns) = (self.submitted_ns(), self.done_ns.load(Relaxed));
+        Begun { submitted_ns, done_ns, at_ns: now_ns, breaks: self.breaks.load(Relaxed) }
+    }
+
+    /// Whether a mark of ours is in flight, and work behind it that none covers.
+    pub(super) fn has_open_end(&self) -> bool {
+        self.ring.pending() != 0 && self.submitted_ns() > self.marked_ns.load(Relaxed)
+    }
+
+    /// The synchronisation has returned: what had been submitted before it has completed.
+    pub fn drained<W: World>(&self, world: &W, costs: &Costs, begun: Begun) {
+        let now_ns = world.now_ns();
+        let blocked_ns = now_ns.saturating_sub(begun.at_ns);
+        if blocked_ns >= LATE_NS || self.ring.pending() != 0 {
+            self.long_wait(world, costs, begun, blocked_ns);
+        }
+        self.done_ns.fetch_max(begun.submitted_ns, Relaxed);
+        self.breaks_done.store(begun.breaks, Relaxed);
+        self.unknown.store(0, Relaxed);
+        let left_ns = self.submitted_ns().saturating_sub(self.done_ns.load(Relaxed));
+        self.set_busy_until(world, now_ns.saturating_add(left_ns));
+    }
+
+    /// A synchronisation took long: what ran meanwhile is worth no less than the time for which the
+    /// thread was blocked, if nothing but work was waited for.
+    #[cold]
+    #[inline(never)]
+    fn long_wait<W: World>(&self, world: &W, costs: &Costs, begun: Begun, blocked_ns: u64) {
+        let line = world.line();
+        let since_ns = self.unsettled_since_ns();
+        let put_right_ns = self.settle(world, costs, &line);
+        let now_ns = world.now_ns();
+        // Another's work may lie in it.
+        let quiet_ns = begun.at_ns.min(now_ns.saturating_sub(QUIET_NS));
+        let is_others =
+            line.epoch != self.epoch.load(Relaxed) || !self.is_quiet_since(world, &line, quiet_ns);
+        // A copy, a wait or a host function since the last synchronisation may be what was waited for. And what
+        // another thread is about to settle is not charged twice.
+        let is_broken = self.breaks.load(Relaxed) != self.breaks_done.load(Relaxed);
+        if is_others || is_broken || self.ring.pending() != 0 {
+            return;
+        }
+        let charged_ns = signed(begun.submitted_ns.saturating_sub(begun.done_ns));
+        let charged_ns = charged_ns.saturating_add(put_right_ns);
+        let charged_ns = u64::try_from(charged_ns).unwrap_or(0);
+        let ran_ns = blocked_ns.saturating_sub(WAKE_LATE_NS);
+        let more_ns = ran_ns.saturating_sub(charged_ns);
+        if more_ns > LATE_NS.max(charged_ns / 8) {
+            self.charge(world, &line, since_ns, signed(more_ns));
+            if more_ns >= HUNT_FROM_NS {
+                costs.hunt(HUNT);
+            }
+        }
+    }
+}

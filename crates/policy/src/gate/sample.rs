@@ -1,0 +1,225 @@
+//! Which short launches are measured, and what one that is measured stands for.
+//!
+//! A launch is drawn before anything is known of how long it takes, by what was charged: launches of a kernel
+//! are charged alike, so each is as likely to be drawn. It stands for all that was charged since the one drawn
+//! before, and what it shows is charged that many times over: what estimates are wrong by comes out right in
+//! sum, whatever pattern lengths have.
+//!
+//! Draws are as rare as what is seen allows: their spacing is such that by chance a second of device time is
+//! wrong by no more than 15 ms, one standard deviation. Kernels of which each takes what the one before took are
+//! measured each 10 ms.
+//!
+//! Promises: no launch stands for more than was charged since the last draw; nothing charged for it is more than
+//! 20 ms beyond what it took. What is measured anyway (unknown, long, uneven) is neither drawn nor stood for.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::credit::signed;
+
+/// Variance that sampling may add to a second, in squares of nanoseconds a nanosecond: (15 ms)².
+const VARIANCE_NS: u64 = 225_000;
+/// Time between draws, in what is charged: the most, and where it begins.
+const MOST_APART_NS: u64 = 10_000_000;
+const APART_AT_FIRST_NS: u64 = 1_000_000;
+/// Time between two measured bursts of several streams, on average.
+const AMONG_APART_NS: u64 = 1_000_000;
+/// Charged time after which what was seen is forgotten.
+const FADES_NS: u64 = 1_000_000_000;
+/// One, in the steps of [`Sample::spread`].
+const ONE: u64 = 1 << 32;
+/// No length counts as farther from what was expected than so many times that.
+const MOST_OFF: u64 = 1 << 10;
+/// Most that is charged for launches that were not measured, at a time.
+const MOST_NS: u64 = 20_000_000;
+
+/// Draws of one lane. Only the thread that holds the lane's claim draws and learns.
+#[derive(Debug)]
+pub(super) struct Sample {
+    /// What was charged for launches that are not drawn from.
+    apart_ns: AtomicU64,
+    /// What had been charged, without those, at the last draw, and what will have been at the next.
+    last_ns: AtomicU64,
+    next_ns: AtomicU64,
+    /// When the next launch of several streams' is measured, by the clock.
+    among_at_ns: AtomicU64,
+    /// The mean square of how far lengths are from what is expected, in parts of that; less what is told at
+    /// first, so that a lane may begin as zeros.
+    spread: AtomicU64,
+}
+
+/// What is taken for the spread before anything was seen.
+const SPREAD_AT_FIRST: u64 = VARIANCE_NS * ONE / APART_AT_FIRST_NS;
+
+impl Sample {
+    pub(super) const fn new() -> Self {
+        const fn word() -> AtomicU64 {
+            AtomicU64::new(0)
+        }
+        Self {
+            apart_ns: word(),
+            last_ns: word(),
+            next_ns: word(),
+            among_at_ns: word(),
+            spread: word(),
+        }
+    }
+
+    /// A launch was charged so much that is measured anyway.
+    pub(super) fn set_apart(&self, charged_ns: u64) {
+        self.apart_ns.fetch_add(charged_ns, Relaxed);
+    }
+
+    fn clock_ns(&self, submitted_ns: u64) -> u64 {
+        submitted_ns.saturating_sub(self.apart_ns.load(Relaxed))
+    }
+
+    /// How much may be charged before the next draw.
+    pub(super) fn due_in_ns(&self, submitted_ns: u64) -> u64 {
+        self.next_ns.load(Relaxed).saturating_sub(self.clock_ns(submitted_ns))
+    }
+
+    /// Whether one launch of several streams' is to be measured that begins a burst, so that marks behind it show
+    /// how long the burst takes. It stands for itself alone: which launch finds the device drained is not by
+    /// chance.
+    pub(super) fn is_due_among(&self, now_ns: u64) -> bool {
+        now_ns >= self.among_at_ns.load(Relaxed)
+    }
+
+    /// It is measured, or will not be. `random` spreads the next one.
+    pub(super) fn measured_among(&self, now_ns: u64, random: u64) {
+        let next_ns = AMONG_APART_NS / 2 + random % AMONG_APART_NS;
+        self.among_at_ns.store(now_ns.saturating_add(next_ns), Relaxed);
+    }
+
+    /// Draws the launch that comes next; what it stands for. `random` spreads the draw after it. Where it cannot
+    /// be measured, what it would have stood for is lost.
+    pub(super) fn draw(&self, submitted_ns: u64, random: u64) -> u64 {
+        let now_ns = self.clock_ns(submitted_ns);
+        let stands_ns = now_ns.saturating_sub(self.last_ns.swap(now_ns, Relaxed));
+        let apart_ns = self.apart_by_ns();
+        let next_ns = apart_ns / 2 + random.checked_rem(apart_ns).unwrap_or(0);
+        self.next_ns.store(now_ns.saturating_add(next_ns), Relaxed);
+        stands_ns
+    }
+
+    /// Time between draws, on average.
+    fn apart_by_ns(&self) -> u64 {
+        let spread = self.spread.load(Relaxed) ^ SPREAD_AT_FIRST;
+        (VARIANCE_NS * ONE / spread.max(1)).min(MOST_APART_NS)
+    }
+
+    /// Learns how far a launch that stands for `stands_ns` was from what was expected.
+    pub(super) fn learn(&self, expected_ns: u64, took_ns: u64, stands_ns: u64) {
+        let off = took_ns.abs_diff(expected_ns).saturating_mul(1 << 16) / expected_ns.max(1);
+        let off = u128::from(off.min(MOST_OFF << 16));
+        let before = u128::from(self.spread.load(Relaxed) ^ SPREAD_AT_FIRST);
+        let part = stands_ns.min(FADES_NS);
+        let after = before * u128::from(FADES_NS - part) + off * off * u128::from(part);
+        let after = u64::try_from(after / u128::from(FADES_NS)).unwrap_or(u64::MAX);
+        self.spread.store(after ^ SPREAD_AT_FIRST, Relaxed);
+    }
+}
+
+/// What is to be added to what was charged, where a launch that was charged `charged_ns` took `took_ns` and
+/// stands for `stands_ns` of what was charged.
+pub(super) fn correction_ns(charged_ns: u64, took_ns: u64, stands_ns: u64) -> i64 {
+    let off_ns = took_ns.abs_diff(charged_ns);
+    let all = u128::from(off_ns) * u128::from(stands_ns.max(charged_ns));
+    let all_ns = u64::try_from(all / u128::from(charged_ns.max(1))).unwrap_or(u64::MAX);
+    match took_ns < charged_ns {
+        true => -signed(all_ns),
+        false => signed(all_ns.min(off_ns.saturating_add(MOST_NS))),
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    const US: u64 = 1_000;
+
+    /// What is charged in all for so many launches whose lengths `of` says, and what they took. The prediction is a
+    /// moving mean of those drawn, which is wrong most of the time.
+    fn charged(launches: u64, of: impl Fn(u64) -> u64) -> (u64, u64) {
+        let sample = Sample::new();
+        let (mut submitted_ns, mut predicted_ns) = (0_u64, of(0));
+        let (mut all_ns, mut took_ns, mut random) = (0_i64, 0_u64, 0x2545_f491_4f6c_dd1d_u64);
+        for n in 0..launches {
+            let length_ns = of(n);
+            took_ns += length_ns;
+            all_ns += i64::try_from(predicted_ns).unwrap();
+            if sample.due_in_ns(submitted_ns) == 0 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let stands_ns = sample.draw(submitted_ns, random).max(predicted_ns);
+                all_ns += correction_ns(predicted_ns, length_ns, stands_ns);
+                sample.learn(predicted_ns, length_ns, stands_ns);
+                submitted_ns += predicted_ns;
+                predicted_ns = (predicted_ns * 7 + length_ns) / 8;
+            } else {
+                submitted_ns += predicted_ns;
+            }
+        }
+        (u64::try_from(all_ns).unwrap(), took_ns)
+    }
+
+    #[test]
+    fn whatever_pattern_lengths_have_the_sum_is_right() {
+        let runs = |n: u64| if n % 340 < 40 { 5_600 } else { 28_400 };
+        let alternately = |n: u64| if n.is_multiple_of(2) { 50 * US } else { 150 * US };
+        let rarely = |n: u64| if n.wrapping_mul(0x9e37_79b9) % 100 < 5 { 95 * US } else { 5 * US };
+        let growing = |n: u64| 20 * US + n / 4;
+        let patterns: [&dyn Fn(u64) -> u64; 5] =
+            [&runs, &alternately, &rarely, &growing, &|n| 5 * US + n % 3 * 8 * US];
+        for (at, of) in patterns.into_iter().enumerate() {
+            let (charged_ns, took_ns) = charged(400_000, of);
+            let off = charged_ns as f64 / took_ns as f64 - 1.0;
+            assert!(off.abs() < 0.02, "pattern {at}: {off:+.4}");
+        }
+    }
+
+    #[test]
+    fn what_is_alike_is_measured_rarely_and_what_is_not_often() {
+        let apart_ns = |off_ns: u64| {
+            let sample = Sample::new();
+            let mut took_ns = 0;
+            for _ in 0..4_000 {
+                took_ns = if took_ns == 100 * US - off_ns {
+                    100 * US + off_ns
+                } else {
+                    100 * US - off_ns
+                };
+                sample.learn(100 * US, took_ns, MOST_APART_NS / 10);
+            }
+            sample.apart_by_ns()
+        };
+        assert_eq!(apart_ns(0), MOST_APART_NS);
+        assert_eq!(apart_ns(US), MOST_APART_NS);
+        // Half of its length: 225 us over a quarter.
+        assert!((850 * US..950 * US).contains(&apart_ns(50 * US)), "{}", apart_ns(50 * US));
+        assert!((240 * US..320 * US).contains(&apart_ns(90 * US)), "{}", apart_ns(90 * US));
+    }
+
+    #[test]
+    fn what_is_measured_anyway_is_not_stood_for() {
+        let sample = Sample::new();
+        assert_eq!(sample.due_in_ns(0), 0);
+        assert_eq!(sample.draw(0, 0), 0);
+        // 5 ms of a long kernel, each of which is measured, and 300 us of a short one.
+        sample.set_apart(5_000 * US);
+        let left_ns = sample.due_in_ns(5_300 * US);
+        assert_eq!(left_ns, APART_AT_FIRST_NS / 2 - 300 * US);
+        assert_eq!(sample.draw(5_500 * US, 0), 500 * US);
+    }
+
+    #[test]
+    fn one_launch_is_charged_for_others_within_bounds() {
+        assert_eq!(correction_ns(10 * US, 12 * US, 10 * US), 2_000, "itself");
+        assert_eq!(correction_ns(10 * US, 12 * US, 1_000 * US), 200_000, "and 99 others");
+        assert_eq!(correction_ns(10 * US, 5 * US, 1_000 * US), -500_000);
+        let most = i64::try_from(MOST_NS).unwrap();
+        assert_eq!(correction_ns(10 * US, 10_010 * US, 10_000 * US), 10_000_000 + most);
+        assert_eq!(correction_ns(10 * US, 0, 10_000 * US), -10_000_000, "what was charged");
+    }
+}

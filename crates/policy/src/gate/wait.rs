@@ -1,0 +1,183 @@
+//! How a launch waits before it may go: for its cap, for a turn, for the end of a pause, for others that have the
+//! device, and for work in flight to become less.
+//!
+//! Promises: every wait has a deadline after which the gate is looked at again; work that does not drain is given
+//! up after [`DRAIN_PATIENCE_NS`], counted, and charged.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use divvy_abi::config::{GateLine, gate};
+
+use super::lane::Lane;
+use super::{DRAIN_PATIENCE_NS, HORIZON_NS, WANT_EVERY_NS, World};
+use crate::cost::{Costs, Length, Moments};
+
+/// Below this a horizon counts the launch to come.
+const SHORT_HORIZON_NS: u64 = 1_000_000;
+
+/// What a sleeper may take to be awake.
+const WAKE_NS: u64 = 150_000;
+
+/// Time after which work that should have ended is looked at.
+const SETTLE_NS: u64 = 20_000;
+
+/// How much sooner than expected all that is in flight may end.
+const UNSURE_NS: u64 = 200_000;
+
+/// A turn that its owner has not ended so long after its planned end goes on.
+const OVERTIME_NS: u64 = 500_000;
+
+/// Work that ends so soon is looked at often.
+pub(super) const OFTEN_NS: u64 = 1_000_000;
+
+/// Launches of unknown length that may be in flight.
+const UNKNOWN_AT_ONCE: u32 = 2;
+
+impl Lane {
+    /// Waits for the cap, for a turn or the end of a pause, or for others that have the device where
+    /// they share it among themselves.
+    pub(super) fn wait<W: World>(
+        &self,
+        world: &W,
+        costs: &Costs,
+        now_ns: u64,
+        what: Wait,
+        line: &GateLine,
+    ) {
+        // Behind work that has ended a mark would have the device to itself, which takes it from who
+        // has it now for two switches of contexts.
+        let is_alone = line.gate == gate::FREE && matches!(what, Wait::Cap(_) | Wait::Pause);
+        let surely_ns = self.busy_until_ns.load(Relaxed).saturating_sub(UNSURE_NS);
+        if is_alone || self.ring.pending() != 0 || now_ns <= surely_ns {
+            self.close_burst(world, costs, line);
+        }
+        // Exact from here on: whatever was promised for the rest of a chunk is not submitted.
+        self.narrow(world, now_ns);
+        let (until_ns, at_most_ns) = match what {
+            // The owner wakes those who wait when it changes a limit.
+            Wait::Cap(until_ns) => {
+                world.leave_device();
+                (until_ns, 5 * WANT_EVERY_NS)
+            }
+            Wait::Turn => {
+                world.note_want(now_ns);
+                (line.lease_ns, WANT_EVERY_NS)
+            }
+            Wait::Pause => (u64::MAX, WANT_EVERY_NS),
+            Wait::Device(until_ns) => (until_ns, WANT_EVERY_NS),
+        };
+        // Woken when the work in flight should have ended, to say so or for how much longer it runs; it
+        // may turn out to be worth less than it was charged.
+        let deadline_ns = until_ns.min(now_ns.saturating_add(at_most_ns));
+        world.wait(line.gate, deadline_ns.min(self.settled_at_ns(now_ns)));
+        let is_cap = matches!(what, Wait::Cap(_));
+        let line = if is_cap { &world.line() } else { line };
+        self.settle(world, costs, line);
+        let waited_ns = world.now_ns().saturating_sub(now_ns);
+        if is_cap { world.add_throttled(waited_ns) } else { world.add_waited(waited_ns) }
+    }
+
+    /// When the marks that have not completed are worth a look; never when there are none.
+    fn settled_at_ns(&self, now_ns: u64) -> u64 {
+        if self.ring.pending() == 0 {
+            return u64::MAX;
+        }
+        // Halfway, and halfway again, then often: it may end earlier than was expected.
+        let left_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
+        let look_ns =
+            if left_ns < OFTEN_NS { (left_ns / 2).min(OFTEN_NS / 16) } else { left_ns / 2 };
+        now_ns.saturating_add(look_ns).saturating_add(SETTLE_NS)
+    }
+
+    /// Bounds the time in flight; true after a wait.
+    pub(super) fn wait_for_horizon<W: World>(
+        &self,
+        world: &W,
+        now_ns: u64,
+        submitted_ns: u64,
+        horizon_ns: u64,
+        next: Length,
+        drain: &mut Drain,
+    ) -> bool {
+        let (crowded, next_ns) = match next {
+            Length::Unknown => (self.unknown.load(Relaxed) >= UNKNOWN_AT_ONCE, 0),
+            Length::Even(ns) => (false, ns),
+            // Each is marked: as many as are unlikely to take longer than that.
+            Length::Uneven(Moments { mean_ns, rms_ns }) => {
+                let at_once = horizon_ns / rms_ns.max(1);
+                (u64::from(self.ring.pending()) >= at_once.max(UNKNOWN_AT_ONCE.into()), mean_ns)
+            }
+        };
+        let ahead_ns = self.in_flight_ns(now_ns, submitted_ns);
+        // A short horizon is there for somebody who waits: the launch to come counts as well.
+        let next_ns = if horizon_ns < SHORT_HORIZON_NS { next_ns } else { 0 };
+        let fits = ahead_ns == 0 || ahead_ns.saturating_add(next_ns) <= horizon_ns;
+        if fits && !crowded {
+            return false;
+        }
+        if self.ring.pending() == 0 {
+            // Nothing would show when it drains.
+            self.unknown.store(0, Relaxed);
+            if ahead_ns > horizon_ns {
+                self.count_as_done(world, now_ns);
+            }
+            return false;
+        }
+        let done_ns = self.done_ns.load(Relaxed);
+        if drain.deadline_ns == 0 || drain.done_ns != done_ns {
+            let patience_ns = ahead_ns.saturating_add(DRAIN_PATIENCE_NS);
+            let deadline_ns = now_ns.saturating_add(patience_ns);
+            *drain = Drain { since_ns: now_ns, deadline_ns, done_ns };
+        }
+        if now_ns >= drain.deadline_ns {
+            // Kernels that wait for this very launch: it must go.
+            world.count_drain_given_up();
+            self.unknown.store(0, Relaxed);
+            self.count_as_done(world, now_ns);
+            *drain = Drain::default();
+            return false;
+        }
+        // Beside others it takes longer than was expected, and is in flight for as long.
+        self.narrow(world, now_ns);
+        let excess_ns = ahead_ns.saturating_add(next_ns).saturating_sub(horizon_ns);
+        // What has not drained for long is looked at more rarely.
+        let waited_ns = now_ns.saturating_sub(drain.since_ns);
+        let look_ns = excess_ns.max(waited_ns / 8).clamp(5_000, 1_000_000);
+        let until_ns = now_ns.saturating_add(look_ns);
+        // So little is in flight under a short horizon that the device would be idle before a sleeper
+        // is awake.
+        if horizon_ns < SHORT_HORIZON_NS && excess_ns < WAKE_NS {
+            world.spin_until(until_ns);
+        } else {
+            world.sleep_until(until_ns);
+        }
+        true
+    }
+}
+
+/// Work that may be in flight at `now_ns`: none beyond the planned end of a turn, unless the owner lets
+/// it go on.
+pub(super) fn horizon_ns(line: &GateLine, now_ns: u64) -> u64 {
+    let horizon_ns = if line.horizon_ns == 0 { HORIZON_NS } else { line.horizon_ns };
+    let in_turn = line.gate == gate::TIMED
+        && line.turn_end_ns != 0
+        && now_ns < line.turn_end_ns.saturating_add(OVERTIME_NS);
+    if in_turn { horizon_ns.min(line.turn_end_ns.saturating_sub(now_ns)) } else { horizon_ns }
+}
+
+/// What a launch waits for, and when it is to ask again.
+#[derive(Clone, Copy)]
+pub(super) enum Wait {
+    Cap(u64),
+    Turn,
+    Pause,
+    Device(u64),
+}
+
+/// Progress of one thread's wait for work to drain.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Drain {
+    since_ns: u64,
+    deadline_ns: u64,
+    done_ns: u64,
+}
