@@ -5,6 +5,6 @@
 //! shipped code. Holds no code of its own.
 
 #[cfg(not(shuttle))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
+pub(crate) use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
+pub(crate) use shuttle::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};

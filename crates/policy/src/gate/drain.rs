@@ -63,7 +63,7 @@ impl Lane {
     #[inline(never)]
     fn long_wait<W: World>(&self, world: &W, costs: &Costs, begun: Begun, blocked_ns: u64) {
         let line = world.line();
-        let since_ns = self.unsettled_since_ns();
+        let since_ns = self.unsettled_since_ns(self.submitted_ns());
         let put_right_ns = self.settle(world, costs, &line);
         let now_ns = world.now_ns();
         // Another's work may lie in it.

@@ -14,7 +14,7 @@ use super::marks::{Probes, Ring};
 use super::sample::Sample;
 use super::wait::{Drain, OFTEN_NS, Wait, horizon_ns};
 use super::{CHUNK_NS, LONG_NS, QUANTUM_NS, Terms, UNKNOWN_NS, World};
-use crate::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use crate::atomic::{AtomicU32, AtomicU64};
 use crate::cost::{Costs, Length};
 use crate::pace::{Admission, Cap};
 
@@ -43,10 +43,10 @@ pub struct Lane {
     pub(super) long_ns: AtomicU64,
     /// Launches of unknown length in flight.
     pub(super) unknown: AtomicU32,
-    /// What ends a measured span happened since the last mark.
-    pub(super) broken: AtomicBool,
-    /// How often that has happened, and how often before all that has been waited for.
+    /// How often what ends a measured span has happened; how often before the last mark whose span it could end,
+    /// and before all that has been waited for.
     pub(super) breaks: AtomicU32,
+    pub(super) breaks_marked: AtomicU32,
     pub(super) breaks_done: AtomicU32,
     /// Held while marks are recorded or settled.
     pub(super) claims: Claims,
@@ -119,8 +119,8 @@ impl Lane {
             busy_until_ns: AtomicU64::new(0),
             long_ns: AtomicU64::new(0),
             unknown: AtomicU32::new(0),
-            broken: AtomicBool::new(false),
             breaks: AtomicU32::new(0),
+            breaks_marked: AtomicU32::new(0),
             breaks_done: AtomicU32::new(0),
             claims: Claims::new(),
             ring: Ring::new(),
@@ -171,8 +171,10 @@ impl Lane {
             let terms = world.terms();
             let line = world.line();
             self.settle(world, costs, &line);
+            // Once: all threads' stripes are read, and each of them misses its own once for that.
+            let submitted_ns = self.submitted_ns();
             // Before the turn: who may not use it must not be given it.
-            if let Some(cap) = self.cap(terms, &line)
+            if let Some(cap) = self.cap(terms, &line, self.unsettled_since_ns(submitted_ns))
                 && let Admission::Closed { until_ns } = cap.admit(world.clock(), now_ns)
             {
                 self.wait(world, costs, now_ns, Wait::Cap(until_ns), &line);
@@ -200,8 +202,6 @@ impl Lane {
                 costs.forget_uneven(key);
             }
             let next = costs.expect(key, now_ns);
-            // Once: all threads' stripes are read, and each of them misses its own once for that.
-            let submitted_ns = self.submitted_ns();
             if self.wait_for_horizon(world, now_ns, submitted_ns, horizon_ns, next, &mut drain) {
                 continue;
             }
@@ -287,7 +287,8 @@ impl Lane {
         let spread_ns = CHUNK_NS / 2 + self.random() % CHUNK_NS;
         let chunk_ns = charged_ns.max(spread_ns.min(room_ns)).saturating_sub(left_ns);
         self.credit.take(stripe, chunk_ns, charged_ns);
-        self.charge(world, line, self.unsettled_since_ns(), signed(chunk_ns));
+        // The launch itself is not settled.
+        self.charge(world, line, self.since_ns.load(Relaxed), signed(chunk_ns));
         let ahead_ns = self.busy_until_ns.load(Relaxed).max(now_ns);
         // One long launch may take longer than was expected; who waits for it sees when it ends.
         let late_ns = if charged_ns < OFTEN_NS { 0 } else { charged_ns / LATE_PART };
@@ -309,19 +310,19 @@ impl Lane {
 
     /// The tenant's cap. Who waits for its turn must not lose what its cap saves up meanwhile, up to
     /// a launch as long as any of late and the next like it.
-    fn cap(&self, terms: Terms, line: &GateLine) -> Option<Cap> {
+    fn cap(&self, terms: Terms, line: &GateLine, unsettled_since_ns: u64) -> Option<Cap> {
         let saved_ns = match line.gate {
             gate::FREE => 0,
             _ => self.long_ns.load(Relaxed).saturating_mul(2),
         };
         let quantum_ns = line.quantum_ns.max(QUANTUM_NS).max(saved_ns);
-        let (share_ppm, unsettled_since_ns) = (terms.share_ppm, self.unsettled_since_ns());
+        let share_ppm = terms.share_ppm;
         (share_ppm != 0).then_some(Cap { share_ppm, quantum_ns, unsettled_since_ns })
     }
 
-    /// Since when there is work whose charge may be wrong; `u64::MAX` for none.
-    pub(super) fn unsettled_since_ns(&self) -> u64 {
-        let is_settled = self.done_ns.load(Relaxed) >= self.submitted_ns();
+    /// Since when there is work whose charge may be wrong, where so much was submitted; `u64::MAX` for none.
+    pub(super) fn unsettled_since_ns(&self, submitted_ns: u64) -> u64 {
+        let is_settled = self.done_ns.load(Relaxed) >= submitted_ns;
         match is_settled && self.ring.pending() == 0 {
             true => u64::MAX,
             false => self.since_ns.load(Relaxed),
@@ -338,8 +339,8 @@ impl Lane {
         ns: i64,
     ) {
         world.add_used(ns);
-        if let Some(cap) = self.cap(world.terms(), line) {
-            Cap { unsettled_since_ns, ..cap }.charge(world.clock(), world.now_ns(), ns);
+        if let Some(cap) = self.cap(world.terms(), line, unsettled_since_ns) {
+            cap.charge(world.clock(), world.now_ns(), ns);
         }
     }
 
@@ -396,7 +397,6 @@ impl Lane {
     /// Something that is no work of the device's lies between the launches: the span ends here.
     pub fn break_span(&self) {
         self.breaks.fetch_add(1, Relaxed);
-        self.broken.store(true, Relaxed);
     }
 }
 

@@ -209,7 +209,8 @@ impl Lane {
             let gap_ns = if world.is_done(probe.event) { probe.gap_ns.max(1) } else { 0 };
             Probe { gap_ns, ..probe }
         });
-        let linked = busy && !self.broken.swap(false, Relaxed);
+        let breaks = self.breaks.load(Relaxed);
+        let linked = busy && self.breaks_marked.swap(breaks, Relaxed) == breaks;
         self.ring.push(Mark { submitted_ns, epoch, linked, sharers, probe, followed });
         self.marked_ns.store(submitted_ns, Relaxed);
         true
@@ -231,7 +232,8 @@ impl Lane {
     /// Cost: an event query, and for each mark that has completed an elapsed time.
     pub fn settle<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) -> i64 {
         let Some(claim) = self.claim(world.life()) else { return 0 };
-        let (mut correction_ns, since_ns) = (0_i64, self.unsettled_since_ns());
+        // Where nothing is pending nothing is charged below.
+        let (mut correction_ns, since_ns) = (0_i64, self.since_ns.load(Relaxed));
         while let Some((event, mark)) = self.ring.oldest() {
             if claim.is_closing() || !world.is_done(event) {
                 break;
@@ -321,7 +323,7 @@ impl Lane {
                 // What is known stands.
                 return None;
             }
-            Some((probe.charged_ns, took_ns, if is_lone { probe.stands_ns } else { 0 }))
+            Some((probe.charged_ns, took_ns, probe.stands_ns))
         });
         match (mark.linked, span_ns, probed) {
             (true, Some(span_ns), _) => {
