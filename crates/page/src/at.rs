@@ -71,31 +71,73 @@ pub(crate) fn link_inode(path: &CStr) -> Result<u64, Errno> {
     Ok(unsafe { raw.assume_init() }.st_ino)
 }
 
-/// Makes a directory with `mode`, whatever the umask says: under another name, so that nobody finds it under its
-/// own with less. Who is killed meanwhile leaves an empty directory of that name.
+/// Names [`make`] tries.
+const MAKING_NAMES: u64 = 64;
+
+/// What [`make`] makes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum New {
+    Directory,
+    /// A file without bytes.
+    File,
+}
+
+impl New {
+    /// Makes it under that name, which nothing has, and opens it.
+    fn open(self, at: &Fd, name: &CStr, mode: u32) -> Result<Fd, Errno> {
+        match self {
+            Self::Directory => {
+                mkdir(Some(at), name, mode)?;
+                open(Some(at), name, libc::O_RDONLY | libc::O_DIRECTORY, 0)
+            }
+            Self::File => open(Some(at), name, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, mode),
+        }
+    }
+
+    const fn removal(self) -> i32 {
+        match self {
+            Self::Directory => libc::AT_REMOVEDIR,
+            Self::File => 0,
+        }
+    }
+}
+
+/// Makes something with `mode`, whatever the umask says: under another name, so that nobody finds it under its
+/// own with less, and who is killed meanwhile keeps nobody out. What he leaves has that other name.
 ///
 /// # Errors
-/// `EEXIST` where something has the name.
-pub(crate) fn make_directory(at: &Fd, name: &CStr, mode: u32) -> Result<(), Errno> {
+/// `EEXIST` where something has the name, `EBUSY` where the names it could be made under are all taken.
+#[inline(never)]
+pub(crate) fn make(at: &Fd, name: &CStr, what: New, mode: u32) -> Result<Fd, Errno> {
     let number = sys::now_ns() ^ u64::from(sys::pid()).rotate_left(16);
-    let new = numbered(*b".making.00000000\0", number);
-    let new = CStr::from_bytes_with_nul(&new).unwrap_or(c".making");
-    mkdir(Some(at), new, 0o700)?;
-    let made = open(Some(at), new, libc::O_RDONLY | libc::O_DIRECTORY, 0)
-        .and_then(|fd| sys::chmod(&fd, mode))
-        .and_then(|()| rename(at, new, name, libc::RENAME_NOREPLACE));
-    if made.is_err() {
-        remove(at, new, libc::AT_REMOVEDIR);
-    }
-    match made {
-        // A file system that knows no such step: who looks before the mode is set looks again.
-        Err(Errno(libc::EINVAL | libc::ENOSYS)) => {
-            mkdir(Some(at), name, mode)?;
-            let fd = open(Some(at), name, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
-            sys::chmod(&fd, mode)
+    make_under(at, name, what, mode, number)
+}
+
+/// The same, under the first free one of the names with `number` and those behind it: another thread may have begun
+/// in the same nanosecond, and another machine's process of the same number may share the directory.
+fn make_under(at: &Fd, name: &CStr, what: New, mode: u32, number: u64) -> Result<Fd, Errno> {
+    for number in (0..MAKING_NAMES).map(|step| number.wrapping_add(step)) {
+        let new = numbered(*b".making.00000000\0", number);
+        let new = CStr::from_bytes_with_nul(&new).unwrap_or(c".making");
+        let fd = match what.open(at, new, 0o700) {
+            Err(Errno(libc::EEXIST)) => continue,
+            opened => opened?,
+        };
+        let made =
+            sys::chmod(&fd, mode).and_then(|()| rename(at, new, name, libc::RENAME_NOREPLACE));
+        if made.is_err() {
+            remove(at, new, what.removal());
         }
-        made => made,
+        return match made {
+            // A file system that knows no such step: who looks before the mode is set looks again.
+            Err(Errno(libc::EINVAL | libc::ENOSYS)) => {
+                let fd = what.open(at, name, mode)?;
+                sys::chmod(&fd, mode).map(|()| fd)
+            }
+            made => made.map(|()| fd),
+        };
     }
+    Err(Errno(libc::EBUSY))
 }
 
 /// A name whose last eight characters, before the end, are a number's.
@@ -133,4 +175,75 @@ pub(crate) fn duplicate(number: i32) -> Result<Fd, Errno> {
     // SAFETY: numbers only; a number that is no descriptor is an error.
     let fd = unsafe { call(libc::SYS_fcntl, arguments) }?;
     Ok(Fd::of_answer(fd))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::format;
+    use std::string::String;
+    use std::vec::Vec;
+
+    use super::*;
+
+    /// A directory of the test's own, removed with all that is in it.
+    struct Scratch(std::path::PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("divvy-at-{name}-{}", std::process::id()));
+            std::fs::create_dir(&path).unwrap();
+            Self(path)
+        }
+
+        fn open(&self) -> Fd {
+            use std::os::unix::ffi::OsStrExt;
+            let path = std::ffi::CString::new(self.0.as_os_str().as_bytes()).unwrap();
+            open(None, &path, libc::O_RDONLY | libc::O_DIRECTORY, 0).unwrap()
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = std::fs::read_dir(&self.0).unwrap();
+            let mut names: Vec<_> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    /// Two threads that made one tenant in the same nanosecond took the other's name for a tenant that was there,
+    /// and found none.
+    #[test]
+    fn a_name_that_another_is_making_is_left_to_it() {
+        let scratch = Scratch::new("making");
+        let at = scratch.open();
+        for (what, theirs) in [(New::File, 7), (New::Directory, 0x1_ffff_ffff_u64)] {
+            let begun = numbered(*b".making.00000000\0", theirs);
+            let begun = CStr::from_bytes_with_nul(&begun).unwrap();
+            what.open(&at, begun, 0o700).unwrap();
+            let name = if what == New::File { c"file" } else { c"directory" };
+            make_under(&at, name, what, 0o755, theirs).unwrap();
+            let again = make_under(&at, name, what, 0o755, theirs).map(|_| ());
+            assert_eq!(again, Err(Errno(libc::EEXIST)), "{name:?}");
+        }
+        let left = [".making.00000007", ".making.ffffffff", "directory", "file"];
+        assert_eq!(scratch.names(), left);
+    }
+
+    #[test]
+    fn names_that_are_all_taken_are_said_to_be() {
+        let scratch = Scratch::new("making-all");
+        let at = scratch.open();
+        for number in 0..MAKING_NAMES {
+            let name = numbered(*b".making.00000000\0", number);
+            New::File.open(&at, CStr::from_bytes_with_nul(&name).unwrap(), 0o700).unwrap();
+        }
+        let made = make_under(&at, c"file", New::File, 0o644, 0).map(|_| ());
+        assert_eq!(made, Err(Errno(libc::EBUSY)));
+    }
 }

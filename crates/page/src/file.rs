@@ -11,7 +11,7 @@ use divvy_abi::layout::{self, Layout};
 use divvy_abi::{ABI_VERSION, config, usage};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::at;
+use crate::at::{self, New};
 use crate::directory::Directory;
 use crate::error::{AttachError, File};
 use crate::renew;
@@ -122,26 +122,30 @@ pub(crate) fn open_usage(trust: &Trust, source: &ConfigSource<'_>) -> Result<Fd,
 }
 
 fn make_usage(trust: &Trust) -> Result<Fd, AttachError> {
-    let open = |errno| AttachError::Open(File::Usage, errno);
-    let name = File::Usage.name();
-    let fd = match trust.directory().open_file(name, libc::O_RDWR, 0) {
-        Err(Errno(libc::ENOENT)) => {
-            let flags = libc::O_RDWR | libc::O_CREAT;
-            let fd =
-                trust.directory().open_file(name, flags, 0o600).map_err(cannot(File::Usage))?;
-            // At once: containers with other uids may share the directory, whose mode says who gets
-            // in. It fails where another was faster, who does the same.
-            let _ = sys::chmod(&fd, trust.file_mode());
-            fd
-        }
-        other => other.map_err(open)?,
-    };
+    let fd = open_or_make(trust, File::Usage)?;
     let stat = sys::stat(&fd).map_err(AttachError::System)?;
     trust.judge(File::Usage, &stat)?;
     if stat.size_bytes == 0 || !header_is_written(&fd)? {
         initialise(&fd)?;
     }
     Ok(fd)
+}
+
+/// Opens a file for reading and writing; makes it where there is none. Containers with other uids may share the
+/// directory, whose mode says who gets in.
+fn open_or_make(trust: &Trust, file: File) -> Result<Fd, AttachError> {
+    let open = || trust.directory().open_file(file.name(), libc::O_RDWR, 0);
+    let fd = match open() {
+        Err(Errno(libc::ENOENT)) => {
+            match at::make(trust.directory().fd(), file.name(), New::File, trust.file_mode()) {
+                // Another process was faster.
+                Err(Errno(libc::EEXIST)) => open(),
+                made => return made.map_err(cannot(file)),
+            }
+        }
+        other => other,
+    };
+    fd.map_err(|errno| AttachError::Open(file, errno))
 }
 
 /// Opens the usage file again, for a lock of its own; it must still be the file we mapped.
@@ -348,12 +352,9 @@ pub(crate) fn parse_served(
 /// without an owner; an owner replaces the whole file instead.
 pub(crate) fn write_config(trust: &Trust, config: &config::Config) -> Result<(), AttachError> {
     let room = cannot(File::Config);
-    let flags = libc::O_RDWR | libc::O_CREAT;
-    let fd = trust.directory().open_file(File::Config.name(), flags, 0o600).map_err(&room)?;
+    let fd = open_or_make(trust, File::Config)?;
     let stat = sys::stat(&fd).map_err(AttachError::System)?;
     trust.judge(File::Config, &stat)?;
-    // Fails where another uid made the file, who has then set its mode.
-    let _ = sys::chmod(&fd, trust.file_mode());
     // The head last: who is killed half-way, or finds the disk full, leaves a file that says nothing.
     let (head, rest) = config.as_bytes().split_at(layout::HEAD_BYTES);
     sys::write_at(&fd, &[0; layout::HEAD_BYTES], 0)

@@ -108,7 +108,8 @@ impl Tenant {
     ///
     /// Cost: about a dozen system calls; a new tenant's first process also lays the file out.
     pub fn attach(directory: &CStr, source: &ConfigSource<'_>) -> Result<Self, AttachError> {
-        // What another user's first process makes lets us in a moment later: the mode comes after the name.
+        // What another user's first process makes may let us in a moment later: the mode comes after the name where
+        // the file system knows no renaming that replaces nothing, and with libraries before.
         let mut looks = MODE_LOOKS;
         loop {
             let attached = Self::attach_once(directory, source);

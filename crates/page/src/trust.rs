@@ -14,7 +14,7 @@
 
 use core::ffi::CStr;
 
-use crate::at;
+use crate::at::{self, New};
 use crate::directory::Directory;
 use crate::error::{AttachError, File};
 use crate::file::Path;
@@ -110,9 +110,9 @@ fn make_one(directory: &CStr, me: u32, parents: u32) -> Result<Fd, AttachError> 
     let mode = if is_sticky(&stat) { 0o700 } else { stat.mode & 0o777 | 0o700 };
     // The umask is the program's; who shares the parent shares this, from when it has its name: a directory that
     // is made in it takes its mode.
-    match at::make_directory(&parent_fd, Path::last(directory)?.as_c_str(), mode) {
+    match at::make(&parent_fd, Path::last(directory)?.as_c_str(), New::Directory, mode) {
         // Another process was faster.
-        Ok(()) | Err(Errno(libc::EEXIST)) => {}
+        Ok(_) | Err(Errno(libc::EEXIST)) => {}
         Err(errno) => return Err(AttachError::Directory(errno)),
     }
     Directory::open_raw(directory).map_err(AttachError::Directory)

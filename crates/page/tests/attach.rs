@@ -57,15 +57,17 @@ fn first_processes_that_come_at_once_all_join() {
 }
 
 /// What is made in a directory takes its mode, so nobody may find one that has not got all of its own yet: the
-/// tenant made then would keep other users out for ever.
+/// tenant made then would keep other users out for ever. So would a file whose maker is killed before it has its
+/// mode.
 #[test]
-fn a_directory_has_its_mode_when_it_has_its_name() {
+fn what_a_first_process_makes_has_its_mode_when_it_has_its_name() {
     use std::os::unix::fs::PermissionsExt;
     let scratch = Scratch::new("attach-modes");
     let open_to_all = std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(scratch.path(), open_to_all).unwrap();
     let config = Config::default();
     let is_done = std::sync::atomic::AtomicBool::new(false);
+    let made = [("", 0o777), ("pod", 0o777), ("pod/usage", 0o666), ("pod/config", 0o666)];
     let (mut looks, mut names) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -78,15 +80,19 @@ fn a_directory_has_its_mode_when_it_has_its_name() {
         let mut round = 0;
         while !is_done.load(std::sync::atomic::Ordering::Acquire) {
             looks += 1;
-            if let Ok(found) = std::fs::metadata(scratch.path().join(round.to_string())) {
-                assert_eq!(found.permissions().mode() & 0o777, 0o777, "round {round}");
-                (round, names) = (round + 1, names + 1);
+            let (name, mode) = made[names % made.len()];
+            let path = scratch.path().join(round.to_string()).join(name);
+            if let Ok(found) = std::fs::metadata(&path) {
+                assert_eq!(found.permissions().mode() & 0o777, mode, "{path:?}");
+                names += 1;
+                round = names / made.len();
             }
         }
     });
-    assert!(names > 100, "{names} directories seen in {looks} looks");
-    let left = std::fs::read_dir(scratch.path()).unwrap();
-    assert_eq!(left.count(), 400, "and nothing under another name");
+    assert!(names > 400, "{names} names seen in {looks} looks");
+    let left = |path| std::fs::read_dir(path).unwrap().count();
+    assert_eq!(left(scratch.path()), 400, "and nothing under another name");
+    assert_eq!(left(&scratch.path().join("7/pod")), 2, "the ledger and the limits");
 }
 
 /// The head of the limits is written last: a first process that was killed before, or had no room for all
