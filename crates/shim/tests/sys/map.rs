@@ -192,14 +192,18 @@ fn costs_the_same_with_many_entries() {
             map.insert(key << 9, [key, 0]).expect("memory");
         }
         let mut numbers = Numbers(99);
-        let rounds = 200_000_u32;
-        let start = Instant::now();
-        for _ in 0..rounds {
-            let key = numbers.next() | 1;
-            map.insert(key, [1, 1]).expect("memory");
-            assert!(map.take(key).is_some());
-        }
-        start.elapsed() / rounds
+        let rounds = 2_000_u32;
+        let mut batch = |_| {
+            let start = Instant::now();
+            for _ in 0..rounds {
+                let key = numbers.next() | 1;
+                map.insert(key, [1, 1]).expect("memory");
+                assert!(map.take(key).is_some());
+            }
+            start.elapsed() / rounds
+        };
+        // What the host does beside it is in the others.
+        (0..100).map(&mut batch).min().unwrap_or_default()
     };
     let (few, many) = (price(&FEW, 100), price(&MANY, 200_000));
     println!("insert and take: {few:?} with 100 entries, {many:?} with 200,000");
