@@ -343,7 +343,9 @@ fn every_cell_reaches_its_cap_or_what_it_reaches_alone() {
                     100.0 * card.used_ns.get() as f64 / wall_ns as f64,
                     card.given_up.get()
                 );
-                assert!((mean - target).abs() <= 1.0, "{name} {us} us {percent} %: {mean}");
+                // One unit of work more or less is within what can be had of the run.
+                let points = 1.0 + 100.0 * length_ns as f64 / wall_ns as f64;
+                assert!((mean - target).abs() <= points, "{name} {us} us {percent} %: {mean}");
                 if length_ns <= 5 * MS {
                     assert!((worst - target).abs() <= 3.0, "{name} {us} us {percent} %: {worst}");
                 }

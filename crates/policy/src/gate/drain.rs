@@ -3,7 +3,8 @@
 //!
 //! Promises: only time blocked inside a synchronisation of all work stands for device time, only where nothing but
 //! the tenant's own work can have been waited for, and only as far as it is longer than what was charged. What the
-//! host is late by in waking is in it, so it leads to measurements, not to estimates.
+//! host is late by in waking is in it, so it leads to measurements, not to estimates; and the time for which a
+//! process is stopped in it, so there is a most.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -18,6 +19,9 @@ const LATE_NS: u64 = 100_000;
 const WAKE_LATE_NS: u64 = 10_000;
 /// What a host that is held up makes of a wait is less, most times.
 const HUNT_FROM_NS: u64 = 500_000;
+/// No wait is charged more than this beyond what was expected: what is longer may be a process that was stopped.
+/// Kernels of such lengths are measured from then on.
+const MOST_NS: u64 = 200_000_000;
 /// Launches that are measured one by one once work was charged too little.
 const HUNT: u32 = 512;
 
@@ -80,7 +84,7 @@ impl Lane {
         let charged_ns = charged_ns.saturating_add(put_right_ns);
         let charged_ns = u64::try_from(charged_ns).unwrap_or(0);
         let ran_ns = blocked_ns.saturating_sub(WAKE_LATE_NS);
-        let more_ns = ran_ns.saturating_sub(charged_ns);
+        let more_ns = ran_ns.saturating_sub(charged_ns).min(MOST_NS);
         if more_ns > LATE_NS.max(charged_ns / 8) {
             self.charge(world, &line, since_ns, signed(more_ns));
             if more_ns >= HUNT_FROM_NS {

@@ -21,6 +21,12 @@ use crate::pace::{Admission, Cap};
 /// Shorter launches are not marked one by one: an event takes the device 1.3 us.
 const FOLLOWED_FROM_NS: u64 = 40_000;
 
+/// What a cap saves up for whoever waits for its turn, at least.
+const BESIDE_NS: u64 = 30_000_000;
+
+/// How long after others were seen it counts as if they were there.
+const RIVALS_NS: u64 = 1_000_000_000;
+
 /// Part of itself that long work may take longer than was expected.
 const LATE_PART: u64 = 32;
 
@@ -28,7 +34,7 @@ const LATE_PART: u64 = 32;
 const LONG_LASTS: u64 = 64;
 
 /// What work that should have ended is given at a time.
-const OVERDUE_NS: u64 = 100_000;
+pub(super) const OVERDUE_NS: u64 = 300_000;
 
 /// The launches of one context.
 #[derive(Debug)]
@@ -39,6 +45,10 @@ pub struct Lane {
     pub(super) done_ns: AtomicU64,
     /// When the work in flight will have ended.
     pub(super) busy_until_ns: AtomicU64,
+    /// The same of work that is charged when it has ended.
+    pub(super) uneven_until_ns: AtomicU64,
+    /// Not 0 while work in flight takes longer than was expected.
+    pub(super) is_overdue: AtomicU32,
     /// What the longest launch of late costs.
     pub(super) long_ns: AtomicU64,
     /// Launches of unknown length in flight.
@@ -73,6 +83,8 @@ pub struct Lane {
     /// The turn of the launch that was admitted last, and when it was first seen.
     pub(super) epoch: AtomicU64,
     pub(super) epoch_at_ns: AtomicU64,
+    /// When others were last seen to use the device in turn, or at once.
+    pub(super) rivals_ns: AtomicU64,
 }
 
 /// A launch that may go: what is to be done once the driver has it.
@@ -117,6 +129,8 @@ impl Lane {
             credit: Credit::new(),
             done_ns: AtomicU64::new(0),
             busy_until_ns: AtomicU64::new(0),
+            uneven_until_ns: AtomicU64::new(0),
+            is_overdue: AtomicU32::new(0),
             long_ns: AtomicU64::new(0),
             unknown: AtomicU32::new(0),
             breaks: AtomicU32::new(0),
@@ -136,6 +150,7 @@ impl Lane {
             since_ns: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             epoch_at_ns: AtomicU64::new(0),
+            rivals_ns: AtomicU64::new(0),
         }
     }
 
@@ -174,7 +189,7 @@ impl Lane {
             // Once: all threads' stripes are read, and each of them misses its own once for that.
             let submitted_ns = self.submitted_ns();
             // Before the turn: who may not use it must not be given it.
-            if let Some(cap) = self.cap(terms, &line, self.unsettled_since_ns(submitted_ns))
+            if let Some(cap) = self.cap(terms, &line, now_ns, self.unsettled_since_ns(submitted_ns))
                 && let Admission::Closed { until_ns } = cap.admit(world.clock(), now_ns)
             {
                 self.wait(world, costs, now_ns, Wait::Cap(until_ns), &line);
@@ -197,7 +212,7 @@ impl Lane {
                 }
             }
             let horizon_ns = horizon_ns(&line, now_ns);
-            if line.gate != gate::FREE && has_rivals(&line) {
+            if line.active > 1 {
                 // Their work may have been in what was seen before turns began.
                 costs.forget_uneven(key);
             }
@@ -209,10 +224,10 @@ impl Lane {
             break (now_ns, line, next, room_ns, submitted_ns);
         };
         costs.hunted();
-        let (is_unknown, charged_ns) = match next {
-            Length::Unknown => (true, UNKNOWN_NS),
-            Length::Even(ns) => (false, ns),
-            Length::Uneven(moments) => (false, moments.mean_ns.min(UNKNOWN_NS)),
+        let (is_unknown, charged_ns, longer_ns) = match next {
+            Length::Unknown => (true, UNKNOWN_NS, 0),
+            Length::Even(ns) => (false, ns, 0),
+            Length::Uneven(moments) => (false, moments.mean_ns.min(UNKNOWN_NS), moments.rms_ns),
         };
         let is_drained = submitted_ns <= self.done_ns.load(Relaxed) && self.ring.pending() == 0;
         if is_drained {
@@ -240,7 +255,7 @@ impl Lane {
             false => u64::MAX,
         };
         let room_ns = room_ns.min(due_ns);
-        self.draw(world, &line, now_ns, charged_ns, room_ns);
+        self.draw(world, &line, now_ns, charged_ns, longer_ns, room_ns);
         if is_unknown {
             self.unknown.fetch_add(1, Relaxed);
         }
@@ -258,17 +273,17 @@ impl Lane {
         ticket
     }
 
-    /// Whether nobody else's work has been on the device since then, as far as is known: another's that had the
-    /// turn before may run on at the beginning of ours.
+    /// Whether nobody else's work has been on the device since then, as far as is known: where an owner makes turns,
+    /// since the beginning of ours.
     pub(super) fn is_quiet_since<W: World>(
         &self,
         world: &W,
         line: &GateLine,
         since_ns: u64,
     ) -> bool {
-        !has_rivals(line)
-            && (line.gate == gate::FREE || self.epoch_at_ns.load(Relaxed) <= since_ns)
-            && world.is_alone_since(since_ns)
+        let began_ns = self.epoch_at_ns.load(Relaxed);
+        let is_ours = line.gate == gate::FREE || began_ns <= since_ns;
+        line.active <= 1 && is_ours && world.is_alone_since(since_ns)
     }
 
     /// Takes a chunk of credit that covers `charged_ns`, and no more than `room_ns` where that is more,
@@ -279,6 +294,7 @@ impl Lane {
         line: &GateLine,
         now_ns: u64,
         charged_ns: u64,
+        longer_ns: u64,
         room_ns: u64,
     ) {
         let stripe = world.stripe();
@@ -291,8 +307,13 @@ impl Lane {
         self.charge(world, line, self.since_ns.load(Relaxed), signed(chunk_ns));
         let ahead_ns = self.busy_until_ns.load(Relaxed).max(now_ns);
         // One long launch may take longer than was expected; who waits for it sees when it ends.
-        let late_ns = if charged_ns < OFTEN_NS { 0 } else { charged_ns / LATE_PART };
-        self.set_busy_until(world, ahead_ns.saturating_add(chunk_ns).saturating_add(late_ns));
+        let late_ns = if charged_ns < OFTEN_NS { longer_ns } else { charged_ns / LATE_PART };
+        let until_ns = ahead_ns.saturating_add(chunk_ns).saturating_add(late_ns);
+        self.is_overdue.store(0, Relaxed);
+        if longer_ns != 0 {
+            self.uneven_until_ns.store(until_ns, Relaxed);
+        }
+        self.set_busy_until(world, until_ns);
         world.note_launch(now_ns);
         world.count_launches(self.credit.take_launches(stripe).saturating_add(1));
     }
@@ -310,10 +331,23 @@ impl Lane {
 
     /// The tenant's cap. Who waits for its turn must not lose what its cap saves up meanwhile, up to
     /// a launch as long as any of late and the next like it.
-    fn cap(&self, terms: Terms, line: &GateLine, unsettled_since_ns: u64) -> Option<Cap> {
+    fn cap(
+        &self,
+        terms: Terms,
+        line: &GateLine,
+        now_ns: u64,
+        unsettled_since_ns: u64,
+    ) -> Option<Cap> {
+        if has_rivals(line) {
+            self.rivals_ns.store(now_ns, Relaxed);
+        }
+        let had_rivals = now_ns.saturating_sub(self.rivals_ns.load(Relaxed)) < RIVALS_NS;
+        let long_ns = self.long_ns.load(Relaxed).saturating_mul(2);
         let saved_ns = match line.gate {
             gate::FREE => 0,
-            _ => self.long_ns.load(Relaxed).saturating_mul(2),
+            // A burst fills a turn: who gets one kernel into each would wait for another's behind it.
+            _ if had_rivals => long_ns.saturating_mul(2).max(BESIDE_NS),
+            _ => long_ns,
         };
         let quantum_ns = line.quantum_ns.max(QUANTUM_NS).max(saved_ns);
         let share_ppm = terms.share_ppm;
@@ -339,8 +373,9 @@ impl Lane {
         ns: i64,
     ) {
         world.add_used(ns);
-        if let Some(cap) = self.cap(world.terms(), line, unsettled_since_ns) {
-            cap.charge(world.clock(), world.now_ns(), ns);
+        let now_ns = world.now_ns();
+        if let Some(cap) = self.cap(world.terms(), line, now_ns, unsettled_since_ns) {
+            cap.charge(world.clock(), now_ns, ns);
         }
     }
 
@@ -365,9 +400,21 @@ impl Lane {
     /// Publishes how long the work in flight takes from now on, no more than was submitted; a moment
     /// longer where a mark shows that it takes longer than was expected.
     pub(super) fn narrow<W: World>(&self, world: &W, now_ns: u64) {
-        let left_ns = match self.in_flight_ns(now_ns, self.submitted_ns()) {
-            0 if self.ring.pending() != 0 => OVERDUE_NS,
-            left_ns => left_ns,
+        let left_ns = self.in_flight_ns(now_ns, self.submitted_ns());
+        let left_ns = match self.ring.pending() {
+            0 => {
+                self.is_overdue.store(0, Relaxed);
+                left_ns
+            }
+            _ => {
+                // Once overdue, it is until a mark shows its end.
+                if left_ns == 0 {
+                    self.is_overdue.store(1, Relaxed);
+                }
+                let overdue_ns = OVERDUE_NS * u64::from(self.is_overdue.load(Relaxed));
+                let uneven_ns = self.uneven_until_ns.load(Relaxed).saturating_sub(now_ns);
+                left_ns.max(overdue_ns).max(uneven_ns)
+            }
         };
         self.set_busy_until(world, now_ns.saturating_add(left_ns));
     }

@@ -4,7 +4,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use divvy_abi::config::GateLine;
+use divvy_abi::config::{GateLine, gate};
 
 use super::claim::Claim;
 use super::credit::signed;
@@ -40,6 +40,9 @@ const SLICED_FROM_NS: u64 = 2_000_000;
 /// which is marked: what it adds to the burst is what it is worth there, whatever it takes alone.
 const FOLLOWED_PART: u64 = 4;
 const FOLLOWED: u32 = 32;
+
+/// Work that ends behind its turn is charged no more than so many of what such work takes.
+const LEFT_MOST: u64 = 4;
 
 /// No stream's word.
 const NO_STREAM: u64 = 0;
@@ -241,11 +244,17 @@ impl Lane {
             // Once another turn has begun, another tenant's work may lie between the events.
             let ours = line.epoch == mark.epoch;
             let sharers = if ours { u64::from(line.active.max(mark.sharers).max(1)) } else { 0 };
-            let quiet_ns = world.now_ns().saturating_sub(QUIET_NS);
+            let now_ns = world.now_ns();
+            let quiet_ns = match line.gate {
+                gate::FREE => now_ns.saturating_sub(QUIET_NS),
+                _ => now_ns,
+            };
             let quiet_ns = mark.probe.map_or(quiet_ns, |probe| quiet_ns.min(probe.at_ns));
             let is_alone = sharers == 1 && self.is_quiet_since(world, line, quiet_ns);
             let measured_ns = self.settle_one(world, costs, event, &mark, (sharers, is_alone));
-            correction_ns = correction_ns.saturating_add(if ours { measured_ns } else { 0 });
+            let measured_ns =
+                if ours { measured_ns } else { self.left_ns(costs, &mark, measured_ns, now_ns) };
+            correction_ns = correction_ns.saturating_add(measured_ns);
             self.ring.pop();
             if let Some(probe) = mark.probe {
                 self.probes.give_back(world.life(), probe.event);
@@ -261,6 +270,19 @@ impl Lane {
             self.since_ns.store(world.now_ns(), Relaxed);
         }
         correction_ns
+    }
+
+    /// What a mark of an earlier turn adds to what was charged, where it shows so much: others' work may be in it.
+    /// What was charged by an estimate has been paid for; what is too uneven for one has not.
+    fn left_ns(&self, costs: &Costs, mark: &Mark, measured_ns: i64, now_ns: u64) -> i64 {
+        let Some(probe) = mark.probe.filter(|_| mark.sharers <= 1) else { return 0 };
+        match costs.expect(probe.key, now_ns) {
+            Length::Uneven(moments) => {
+                let most_ns = moments.rms_ns.saturating_mul(LEFT_MOST);
+                measured_ns.clamp(0, signed(most_ns))
+            }
+            _ => 0,
+        }
     }
 
     /// What one completed mark adds to what was charged. `sharers` is how many contexts' slices may
@@ -291,9 +313,13 @@ impl Lane {
             let expected = costs.expect(probe.key, now_ns);
             let is_firm = known_ns.is_some() || matches!(expected, Length::Uneven(_));
             let Some(shown) = probe.shows(between_ns, expected != Length::Unknown, is_firm) else {
-                // It shows no end, but the launch lies between its events.
-                let most_ns = probe.charged_ns.min(between_ns);
-                return is_lone.then_some((probe.charged_ns, most_ns, 0));
+                // It shows no end, but the launch lies between its events; no estimate was charged for one that is
+                // uneven, and the host's part is all that is not its own.
+                let took_ns = match expected {
+                    Length::Uneven(_) => between_ns.saturating_sub(probe.gap_ns),
+                    _ => probe.charged_ns.min(between_ns),
+                };
+                return is_lone.then_some((probe.charged_ns, took_ns, 0));
             };
             let took_ns = match known_ns {
                 None if shown.took_ns > SLICED_FROM_NS => shown.took_ns / sharers.max(1),

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::{GateLine, gate};
 
-use super::lane::Lane;
+use super::lane::{Lane, OVERDUE_NS};
 use super::{DRAIN_PATIENCE_NS, HORIZON_NS, WANT_EVERY_NS, World};
 use crate::cost::{Costs, Length, Moments};
 
@@ -84,8 +84,8 @@ impl Lane {
         }
         // Halfway, and halfway again, then often: it may end earlier than was expected.
         let left_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
-        let look_ns =
-            if left_ns < OFTEN_NS { (left_ns / 2).min(OFTEN_NS / 16) } else { left_ns / 2 };
+        let is_soon = left_ns < OFTEN_NS || self.uneven_until_ns.load(Relaxed) > now_ns;
+        let look_ns = if is_soon { (left_ns / 2).min(OFTEN_NS / 16) } else { left_ns / 2 };
         now_ns.saturating_add(look_ns).saturating_add(SETTLE_NS)
     }
 
@@ -144,6 +144,11 @@ impl Lane {
         let waited_ns = now_ns.saturating_sub(drain.since_ns);
         let look_ns = excess_ns.max(waited_ns / 8).clamp(5_000, 1_000_000);
         let until_ns = now_ns.saturating_add(look_ns);
+        if matches!(next, Length::Uneven(_)) {
+            // Nobody knows when it ends, but it has not ended.
+            let busy_ns = self.busy_until_ns.load(Relaxed);
+            self.set_busy_until(world, busy_ns.max(until_ns.saturating_add(OVERDUE_NS)));
+        }
         // So little is in flight under a short horizon that the device would be idle before a sleeper
         // is awake.
         if horizon_ns < SHORT_HORIZON_NS && excess_ns < WAKE_NS {

@@ -32,7 +32,16 @@ impl Domain<'_> {
     fn charge_each(&mut self, from_ns: u64) {
         let now_ns = self.now_ns;
         let takeover_ns = self.tuning.takeover_ns;
-        let owed_ns = |tenant: &TenantState| due_ns(tenant, from_ns, now_ns, takeover_ns);
+        let drains = self.state.mode == Mode::Drain;
+        let owed_ns = |tenant: &TenantState| match drains && tenant.lingering {
+            // The device is kept for it, whatever it has said of when it will have ended.
+            true => {
+                let said_ns = tenant.busy_until_ns.saturating_add(self.tuning.takeover_ns);
+                due_ns(tenant, from_ns, now_ns, takeover_ns)
+                    .max(now_ns.saturating_sub(from_ns.max(said_ns)))
+            }
+            false => due_ns(tenant, from_ns, now_ns, takeover_ns),
+        };
         for row in 0..self.tenants.len() {
             let Some(tenant) = self.tenants.get(row) else { continue };
             if tenant.seats & self.state.group == 0 {
