@@ -28,6 +28,7 @@ impl Domain<'_> {
     /// One step: charges, moves on, and says when to look again.
     pub(super) fn drive(&mut self) -> u64 {
         self.charge();
+        self.change_levels();
         self.settle_lingering();
         if self.is_full_step() {
             self.wake_sleepers();

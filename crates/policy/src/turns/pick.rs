@@ -32,6 +32,33 @@ impl Domain<'_> {
         (self.state.quantum_ns(self.tuning).saturating_mul(VIRTUAL_SCALE) / mean_weight).max(1)
     }
 
+    /// Gives those whose priority has changed their place among the others of it.
+    pub(super) fn change_levels(&mut self) {
+        for row in 0..self.tenants.len() {
+            let Some(tenant) = self.tenants.get(row) else { continue };
+            let (is_member, level) = (tenant.seats & self.state.group != 0, tenant.priority);
+            let Some(before) = tenant.level_before().filter(|_| is_member) else { continue };
+            let (here_ns, there_ns) = (self.lowest_of(level, row), self.lowest_of(before, row));
+            let step_ns = self.round_step_ns();
+            if let Some(tenant) = self.tenants.get_mut(row) {
+                tenant.change_level(here_ns, there_ns, step_ns);
+            }
+        }
+    }
+
+    /// Where the one furthest behind is of those whose place is among a priority, but for one row: of those that
+    /// want the device, or of all where nobody does.
+    fn lowest_of(&self, level: i32, row: usize) -> Option<u64> {
+        let all = self.tenants.iter().enumerate();
+        let is_other = |(at, t): &(usize, &TenantState)| {
+            *at != row && t.seats & self.state.group != 0 && t.level() == level
+        };
+        let others = all.filter(is_other).map(|(_, t)| t);
+        let wanting = others.clone().filter(|t| t.demands(self.tuning, self.now_ns));
+        let lowest = wanting.map(|t| t.virtual_ns).min();
+        lowest.or_else(|| others.map(|t| t.virtual_ns).min())
+    }
+
     /// Marks those that go next as picked; with `keep`, holders that still work keep their seats.
     /// Returns the row of the first, which sets the length of the turn.
     pub(super) fn pick(&mut self, keep: bool) -> Option<usize> {

@@ -46,6 +46,10 @@ pub struct TenantState {
     lag_seen_ns: u64,
     /// It has a place in a domain's order.
     is_ranked: bool,
+    /// The priority that its place is among.
+    level: i32,
+    /// The one it was at before, and how far ahead of the others there it was when it left.
+    left: Option<(i32, i64)>,
     pub(super) open: bool,
     /// Has the turn on all its seats.
     pub(super) holder: bool,
@@ -169,9 +173,43 @@ impl TenantState {
             return;
         }
         let away_ns = now_ns.saturating_sub(self.lag_seen_ns);
+        if !self.is_ranked {
+            self.level = self.priority;
+        }
         let lag_ns = if away_ns < tuning.lag_kept_ns { self.lag_ns } else { 0 };
         self.virtual_ns = floor_ns.saturating_add(lag_ns);
         self.is_ranked = true;
+    }
+
+    /// The priority that its place is among.
+    pub(super) fn level(&self) -> i32 {
+        self.level
+    }
+
+    /// The same, where it is not the one it has now.
+    pub(super) fn level_before(&self) -> Option<i32> {
+        (self.level != self.priority).then_some(self.level)
+    }
+
+    /// Takes its place among those of its priority, of whom the one furthest behind is at `here_ns`; `there_ns`
+    /// is the same of those it was among. What it was ahead of others it is when it comes back to them; what it
+    /// was behind, up to `step_ns`. Nothing it had at one priority counts at another.
+    pub(super) fn change_level(
+        &mut self,
+        here_ns: Option<u64>,
+        there_ns: Option<u64>,
+        step_ns: u64,
+    ) {
+        let ahead = |of_ns: u64| signed(self.virtual_ns).saturating_sub(signed(of_ns));
+        let left = (self.level, there_ns.map_or(0, ahead));
+        let (_, ahead_ns) =
+            self.left.filter(|(level, _)| *level == self.priority).unwrap_or((0, 0));
+        if let Some(here_ns) = here_ns {
+            let place_ns = signed(here_ns).saturating_add(ahead_ns.max(-signed(step_ns)));
+            self.virtual_ns = u64::try_from(place_ns).unwrap_or(0);
+        }
+        self.left = Some(left);
+        self.level = self.priority;
     }
 
     /// Work is in flight.
@@ -320,6 +358,10 @@ impl TenantState {
         self.virtual_ns = self.virtual_ns.saturating_add(cost);
         self.held_ns = self.held_ns.saturating_add(wall_ns);
     }
+}
+
+fn signed(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
 /// Moving mean: a quarter of the new value.
