@@ -63,11 +63,14 @@ enum Chore {
         /// Only these symbols; by default all that the table maps to a test.
         symbols: Vec<String>,
     },
-    /// Kill processes at random for long, and store what was seen.
+    /// Kill processes at random for long, and store what was seen; or search for shares that are off.
+    #[command(args_conflicts_with_subcommands = true)]
     Soak {
         /// How many processes to kill.
         #[arg(long, default_value_t = 10_000)]
         kills: u32,
+        #[command(subcommand)]
+        of: Option<soak::Of>,
     },
     /// Check the shipped library's size, dependencies, exports and relocations.
     Budget,
@@ -90,7 +93,8 @@ fn main() -> ExitCode {
         Chore::Dist { out } => dist::chore(out),
         Chore::Regen => regenerate::chore(),
         Chore::Unhook { symbols } => unhook::chore(&symbols),
-        Chore::Soak { kills } => soak::chore(kills),
+        Chore::Soak { kills, of: None } => soak::chore(kills),
+        Chore::Soak { of: Some(soak::Of::Share(range)), .. } => soak::share(&range),
         Chore::Budget => budget::chore(),
         Chore::Docs => coverage_page::chore(),
         Chore::Figures => figures::chore(),

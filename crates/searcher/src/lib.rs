@@ -12,6 +12,7 @@
 //! Does not hold a copy of the gate: the shipped code runs over the simulated driver and files ([`gated`],
 //! [`daemon`]).
 
+pub mod beside;
 pub mod card;
 pub mod case;
 pub mod choice;
@@ -19,6 +20,7 @@ pub mod daemon;
 pub mod draw;
 pub mod fiber;
 pub mod gated;
+pub mod judge;
 pub mod lone;
 pub mod oracle;
 pub mod program;

@@ -21,3 +21,75 @@ pub fn lone_points(longest_ns: u64, run_ns: u64) -> f64 {
 pub fn first_ns(longest_ns: u64) -> u64 {
     2 * SECOND + 100 * longest_ns
 }
+
+/// Of a tenant that would use all of a device: its weight, its cap in percent where it has one, and what it reaches
+/// alone.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Claim {
+    /// Among the others'.
+    pub weight: u32,
+    /// In percent.
+    pub cap: Option<f64>,
+    /// In percent.
+    pub alone: f64,
+}
+
+impl Claim {
+    /// The part of the time that it can use.
+    fn most(self) -> f64 {
+        self.cap.map_or(1.0, |cap| (cap / self.alone).min(1.0))
+    }
+}
+
+/// What each is due beside the others, in percent: time by weight, what a cap leaves to the others by theirs, and of
+/// that time what it uses of time alone.
+pub fn due(claims: &[Claim]) -> Vec<f64> {
+    let mut parts: Vec<Option<f64>> = vec![None; claims.len()];
+    loop {
+        let open = || claims.iter().zip(&parts).filter(|(_, part)| part.is_none());
+        let weights: f64 = open().map(|(claim, _)| f64::from(claim.weight)).sum();
+        let left = 1.0 - parts.iter().flatten().sum::<f64>();
+        let part = |claim: &Claim| left * f64::from(claim.weight) / weights;
+        let is_full = |(claim, given): &(&Claim, &Option<f64>)| {
+            given.is_none() && claim.most() <= part(claim)
+        };
+        let full: Vec<bool> = claims.iter().zip(&parts).map(|pair| is_full(&pair)).collect();
+        if !full.contains(&true) {
+            let all = claims.iter().zip(&parts);
+            return all
+                .map(|(claim, given)| claim.alone * given.unwrap_or_else(|| part(claim)))
+                .collect();
+        }
+        for ((given, claim), is_full) in parts.iter_mut().zip(claims).zip(full) {
+            if is_full {
+                *given = Some(claim.most());
+            }
+        }
+    }
+}
+
+/// What hand-overs may take of what a tenant is due, in parts of it: 180 us of 13 ms and what drains early.
+pub const HANDED_OVER: f64 = 0.03;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_by_weight_and_what_a_cap_leaves_is_too() {
+        let claim = |weight, cap, alone| Claim { weight, cap, alone };
+        let near = |claims: &[Claim], wanted: &[f64]| {
+            for (due, wanted) in due(claims).iter().zip(wanted) {
+                assert!((due - wanted).abs() < 0.01, "{due} for {wanted}: {claims:?}");
+            }
+        };
+        near(&[claim(100, None, 100.0), claim(300, None, 100.0)], &[25.0, 75.0]);
+        near(&[claim(100, None, 50.0), claim(300, None, 100.0)], &[12.5, 75.0]);
+        near(&[claim(900, Some(30.0), 100.0), claim(100, None, 100.0)], &[30.0, 70.0]);
+        // A cap above what it reaches alone is none.
+        near(&[claim(100, Some(70.0), 60.0), claim(100, None, 100.0)], &[30.0, 50.0]);
+        let three =
+            [claim(200, Some(10.0), 100.0), claim(100, None, 100.0), claim(200, None, 90.0)];
+        near(&three, &[10.0, 30.0, 54.0]);
+    }
+}

@@ -238,7 +238,8 @@ pub fn point(site: Site) -> Option<Fault> {
                 let (actor, until_ns) = (thread.actor, thread.clock_ns.saturating_add(ns));
                 scheduler.stop(actor, until_ns);
             });
-            leave_if_behind();
+            // Its clock is what it is when it goes on.
+            fiber::suspend();
             None
         }
         Fault::Kill => {

@@ -66,6 +66,17 @@ impl Files {
         self.rows.get(device)
     }
 
+    /// A process takes its slot, as it does when it joins the tenant: the n-th has slot n + 1; those that come
+    /// when all are taken have none.
+    pub fn take_slot(&self, process: u32) -> Option<usize> {
+        let slot = process as usize + 1;
+        if slot >= SLOTS {
+            return None;
+        }
+        self.slots.fetch_max(slot as u64 + 1, AcqRel);
+        Some(slot)
+    }
+
     /// One more than the highest slot in use.
     pub fn slots_high(&self) -> usize {
         usize::try_from(self.slots.load(Acquire)).unwrap_or(SLOTS).min(SLOTS)
@@ -260,12 +271,7 @@ impl SimDevice {
         if point(Site::Slot) == Some(Fault::Refuse) {
             return None;
         }
-        // The n-th process has slot n + 1; those that come when all are taken have none.
-        let slot = self.actor.process as usize + 1;
-        if slot >= SLOTS {
-            return None;
-        }
-        self.files.slots.fetch_max(slot as u64 + 1, AcqRel);
+        let slot = self.files.take_slot(self.actor.process)?;
         Some(SimWords { row: self.files.row(self.device)?, device: *self, slot })
     }
 

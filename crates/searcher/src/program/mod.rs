@@ -80,6 +80,19 @@ fn grown(from: u64, to: u64, part: u64, whole: u64) -> u64 {
     u64::try_from(ns).unwrap_or(to).min(to)
 }
 
+/// A change of a tenant's limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Change {
+    /// The higher one goes first.
+    Priority(i32),
+    /// Share of contended time against others'.
+    Weight(u32),
+    /// Cap in millionths; 0 for none.
+    Cap(u64),
+    /// Nothing may be submitted, or all again.
+    Pause(bool),
+}
+
 /// One thing a program does.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Op {
@@ -220,6 +233,13 @@ pub enum Op {
     NewContext,
     /// The current context is destroyed; the one before it is current again, or a new one.
     DestroyContext,
+    /// Changes a tenant's limits, as its operator does.
+    Set {
+        /// Whose.
+        tenant: u32,
+        /// To what.
+        change: Change,
+    },
     /// The process ends.
     Exit,
 }

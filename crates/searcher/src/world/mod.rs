@@ -10,6 +10,7 @@
 //! [`with`], and nobody may be left while it is held.
 
 mod calls;
+mod change;
 pub mod driver;
 mod play;
 mod report;
@@ -297,6 +298,9 @@ impl World {
         let one = &mut self.tenants[tenant as usize];
         let actor = Actor { tenant, process: one.processes, thread: 0 };
         one.processes += 1;
+        if !one.plan.is_stranger {
+            one.files.take_slot(actor.process);
+        }
         self.processes.push(Process {
             actor,
             start_ns: 0,

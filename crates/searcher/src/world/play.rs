@@ -203,6 +203,11 @@ impl Player {
                     driver.create_context();
                 }
             }
+            Op::Set { tenant, change } => {
+                point(Site::DaemonWrite);
+                let at_ns = sched::now_ns();
+                super::with(|world| world.set(*tenant, *change, at_ns));
+            }
             Op::Exit => return Flow::Exit,
         }
         Flow::On

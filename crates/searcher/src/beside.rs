@@ -1,0 +1,57 @@
+//! Tenants beside each other on a device under a daemon, by seed: two or three that would each use all they can get.
+//!
+//! Queues that never drain, loops that synchronise each kernel or so many, kernels of one length or two by turns;
+//! weights, and caps where they are asked for; they begin at different times.
+//!
+//! Promises: nobody pauses, so what each is due follows from what it reaches alone ([`crate::oracle::due`]).
+
+use crate::case::{Case, Knobs, ProcessPlan, TenantPlan};
+use crate::choice::Choices;
+use crate::program::{Length, Op, Ops, named};
+use crate::{MS, SECOND, US};
+
+/// When the last of them has begun, at the latest.
+pub const BEGUN_NS: u64 = 400 * MS;
+
+/// The case of a seed; with caps for some of the tenants, or for none.
+pub fn case(seed: u64, has_caps: bool) -> Case {
+    let choices = Choices::new(seed).named("beside");
+    let tenants = choices.named("tenants").between(2, 3);
+    let tenants = (0..tenants).map(|at| tenant(choices.named("tenant").of(at), at, has_caps));
+    let run_ns = 6 * SECOND;
+    let seed = choices.named("environment").word();
+    let knobs = Knobs { seed, run_ns, heal_ns: run_ns, has_daemon: true, ..Knobs::default() };
+    Case { knobs, tenants: tenants.collect(), devs: Vec::new() }
+}
+
+/// The first begins at once.
+fn tenant(choices: Choices, at: u64, has_caps: bool) -> TenantPlan {
+    let of = |name: &str| choices.named(name);
+    let late_ns = of("start").below(BEGUN_NS / MS) * MS;
+    let plan = ProcessPlan {
+        ops: load(choices),
+        start_ns: if at == 0 { 0 } else { late_ns },
+        is_blocking: of("blocking").is(300_000),
+        ..ProcessPlan::default()
+    };
+    let caps = [0, 100_000, 300_000, 500_000, 700_000];
+    let share_ppm = of("cap").one_of(&caps).copied().filter(|_| has_caps).unwrap_or(0);
+    let weight = of("weight").one_of(&[100, 200, 300, 900]).copied().unwrap_or(100);
+    TenantPlan { share_ppm, weight, processes: vec![plan], ..TenantPlan::default() }
+}
+
+fn load(choices: Choices) -> Ops {
+    let of = |name: &str| choices.named(name);
+    let ns = of("ns").spread(20 * US, 10 * MS);
+    match of("kind").below(6) {
+        0 | 1 => named::flood(ns),
+        2 | 3 => named::sync(ns),
+        4 => named::queue(of("count").spread(2, 200) as u32, ns),
+        _ => {
+            let lengths = ["a", "b"].map(|name| of(name).spread(20 * US, 5 * MS));
+            let launch = named::launch_on(1, Length::List(lengths.to_vec()), 0);
+            let times = of("count").spread(1, 50) as u32;
+            named::forever(vec![Op::Repeat { times, ops: vec![launch] }, Op::Sync])
+        }
+    }
+}

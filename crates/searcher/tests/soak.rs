@@ -1,0 +1,87 @@
+//! The searcher for long: `cargo xtask soak share`.
+//!
+//! Of each seed a lone tenant, two or three beside each other without caps and with them, and a hundred short
+//! cases. What it saw is written as JSON to the file that `DIVVY_RESULT` names, with the worst of each kind. Without
+//! that variable it does nothing: what CI searches is in the other tests.
+
+mod workers;
+
+use std::time::{Duration, Instant};
+
+use divvy_searcher::judge::{self, Verdict};
+use serde_json::{Value, json};
+
+/// Short cases to each long one.
+const SHORT: u64 = 100;
+/// Seeds between two looks at the clock.
+const AT_ONCE: u64 = 20;
+/// How many of the worst are kept of each kind.
+const WORST: usize = 20;
+
+/// What was seen of one kind of case.
+struct Kind {
+    name: &'static str,
+    run: u64,
+    broken: u64,
+    far: u64,
+    worst: Vec<Verdict>,
+}
+
+impl Kind {
+    fn new(name: &'static str) -> Self {
+        Self { name, run: 0, broken: 0, far: 0, worst: Vec::new() }
+    }
+
+    fn add(&mut self, verdicts: Vec<Verdict>) {
+        for verdict in &verdicts {
+            self.run += 1;
+            self.broken += u64::from(verdict.off.is_infinite());
+            self.far += u64::from(verdict.off > 1.0);
+        }
+        self.worst.extend(verdicts.into_iter().filter(|verdict| verdict.off > 0.0));
+        self.worst.sort_by(|a, b| b.off.total_cmp(&a.off));
+        self.worst.truncate(WORST);
+    }
+
+    fn json(&self) -> Value {
+        let worst = self.worst.iter().map(|one| {
+            json!({ "seed": one.seed, "tolerances": one.off, "points": one.points, "text": one.text })
+        });
+        json!({
+            "kind": self.name, "cases": self.run, "broken": self.broken, "beyond_tolerance": self.far,
+            "worst": worst.collect::<Vec<_>>(),
+        })
+    }
+}
+
+#[test]
+fn for_as_long_as_is_asked() {
+    let Some(result) = std::env::var_os("DIVVY_RESULT") else { return };
+    let seconds = std::env::var("DIVVY_SECONDS").ok().map(|text| text.parse().expect("seconds"));
+    let last = seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+    let seeds = workers::chosen(u64::MAX / 1_000);
+    let mut kinds = ["lone", "beside", "beside, caps", "short"].map(Kind::new);
+    let mut from = seeds.start;
+    let begun = Instant::now();
+    while from < seeds.end && last.is_none_or(|last| Instant::now() < last) {
+        let to = seeds.end.min(from + AT_ONCE);
+        let [lone, beside, capped, short] = &mut kinds;
+        lone.add(workers::of_seeds(from..to, judge::alone));
+        beside.add(workers::of_seeds(from..to, |seed| judge::together(seed, false)));
+        capped.add(workers::of_seeds(from..to, |seed| judge::together(seed, true)));
+        short.add(workers::of_seeds(from * SHORT..to * SHORT, judge::short));
+        from = to;
+        let seen = kinds.iter().map(|kind| format!("{} {} ({})", kind.name, kind.run, kind.far));
+        let seen = seen.collect::<Vec<_>>().join(", ");
+        eprintln!("{:5.0} s: {seen} beyond their tolerance", begun.elapsed().as_secs_f64());
+        let kinds: Vec<_> = kinds.iter().map(Kind::json).collect();
+        let all = json!({
+            "benchmark": "soak share", "version": env!("CARGO_PKG_VERSION"),
+            "from": seeds.start, "to": to, "seconds": begun.elapsed().as_secs(), "kinds": kinds,
+        });
+        let text = serde_json::to_string_pretty(&all).expect("plain data has a form");
+        std::fs::write(&result, text).expect("the result can be written");
+    }
+    let broken: u64 = kinds.iter().map(|kind| kind.broken).sum();
+    assert_eq!(broken, 0, "cases that hang or break a capture: see {}", result.display());
+}
