@@ -146,12 +146,25 @@ pub mod gate {
     pub const DRAINS_GIVEN_UP: usize = 64;
     /// Threads that sleep until work in flight has ended.
     pub const SLEEPERS: usize = 72;
+    /// Until when this process keeps the tenant's turn, where its work does not keep it longer; or, while it is not
+    /// its turn, its place in the queue for it.
+    pub const LEASE_NS: usize = 80;
+    /// [`USED_NS`] when its turn began, or when it was counted last.
+    pub const TURN_FROM_NS: usize = 88;
+    /// Device time it was served among the tenant's processes; raised when it comes back.
+    pub const SERVED_NS: usize = 96;
+    /// The turn it had last, as [`super::gate_tenant::TURN`] was then.
+    pub const TURN: usize = 104;
+    /// Since when it has work whose charge may be wrong; 0 for none.
+    pub const UNSETTLED_NS: usize = 112;
+    /// Not 0 once its work may wait for another process's: memory or events are shared with one.
+    pub const JOINED: usize = 120;
     /// Words that add up over processes, living and ended.
     pub const TOTALS: [usize; 5] = [USED_NS, LAUNCHES, THROTTLED_NS, WAITED_NS, DRAINS_GIVEN_UP];
     /// Words of a process's line.
-    pub const WORDS: usize = 10;
+    pub const WORDS: usize = 16;
 }
-/// Offsets of the tenant's own words in slot 0's line, after a process's.
+/// Offsets of the tenant's own words in slot 0's line, in the place of those that no total is of.
 pub mod gate_tenant {
     /// The virtual clock of the cap: when all that was charged is paid.
     pub const PAID_AT_NS: usize = 80;
@@ -159,8 +172,16 @@ pub mod gate_tenant {
     pub const CLOSED_UNTIL_NS: usize = 88;
     /// The share, in millionths, that what is owed is valued at.
     pub const SHARE_PPM: usize = 96;
+    /// Whose turn it is among the tenant's processes: a slot below bit 16, which says that it is handed on, and
+    /// a count of turns above. The lower half is also a futex word.
+    pub const TURN: usize = 104;
+    /// What the cap saves up while it is not used: microseconds below bit 24, and when that was said above, in
+    /// milliseconds.
+    pub const SAVES: usize = 112;
+    /// Until when the tenant's processes take no turns: work of one has waited for another's.
+    pub const TOGETHER_NS: usize = 120;
     /// Words of the tenant.
-    pub const WORDS: usize = 3;
+    pub const WORDS: usize = 6;
 }
 
 /// Bytes of the whole file.

@@ -102,6 +102,6 @@ impl Live {
 
     /// Waits while the gate word of `row` is `state`, at most until `deadline_ns`.
     pub(crate) fn wait(self, row: usize, state: u32, deadline_ns: u64) {
-        sys::futex_wait(self.gate(row), state, deadline_ns);
+        sys::futex_wait(self.gate(row), state, deadline_ns, u32::MAX);
     }
 }

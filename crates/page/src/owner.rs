@@ -239,7 +239,7 @@ impl Owner {
     /// Wakes all who wait at the gate of device `row`.
     pub fn wake(&self, row: usize) {
         if let Some(at) = self.layout.place(config::gate_at(row.min(MAX_DEVICES - 1))) {
-            sys::futex_wake_all(self.base.wrapping_add(at));
+            sys::futex_wake(self.base.wrapping_add(at), u32::MAX);
         }
     }
 

@@ -5,7 +5,7 @@
 //!
 //! Does not decide when to wait, nor what is charged or told: that is `divvy_policy`'s gate and pace.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use divvy_abi::config::GateLine;
 use divvy_abi::usage::{self, SHARED_SLOT, gate_tenant};
@@ -14,6 +14,7 @@ use divvy_policy::pace::Clock;
 
 use crate::fault;
 use crate::live::Live;
+use crate::sys;
 use crate::usage::Usage;
 
 /// The words of one device.
@@ -29,6 +30,16 @@ impl Share {
     fn tenant(&self, word: usize) -> &'static AtomicU64 {
         self.word(SHARED_SLOT, word)
     }
+
+    /// The lower half of the turn's word, which holds all of it that a wait goes by.
+    fn turn(&self) -> &'static AtomicU32 {
+        self.usage.u32_at(usage::gate_at(self.row, SHARED_SLOT) + gate_tenant::TURN)
+    }
+}
+
+/// By which a process's waiting threads are woken.
+fn bit_of(slot: usize) -> u32 {
+    1 << (slot % 32)
 }
 
 impl Words for Share {
@@ -47,6 +58,12 @@ impl Words for Share {
     }
     fn wait(&self, state: u32, deadline_ns: u64) {
         self.live.wait(self.row, state, deadline_ns);
+    }
+    fn wait_for_turn(&self, turn: u64, deadline_ns: u64) {
+        sys::futex_wait(self.turn(), turn as u32, deadline_ns, bit_of(self.slot));
+    }
+    fn wake_for_turn(&self, slot: usize) {
+        sys::futex_wake(self.turn().as_ptr().cast(), bit_of(slot));
     }
 }
 
@@ -75,5 +92,11 @@ impl Clock for Share {
     fn set_closed_until_ns(&self, until_ns: u64) {
         fault::point();
         self.tenant(gate_tenant::CLOSED_UNTIL_NS).store(until_ns, Relaxed);
+    }
+    fn saves(&self) -> u64 {
+        self.tenant(gate_tenant::SAVES).load(Relaxed)
+    }
+    fn set_saves(&self, word: u64) {
+        self.tenant(gate_tenant::SAVES).store(word, Relaxed);
     }
 }

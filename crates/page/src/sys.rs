@@ -362,30 +362,31 @@ pub(crate) fn advise(address: *mut u8, bytes: usize, advice: i32) -> Result<(), 
     Ok(())
 }
 
-/// Waits while `word` is `value`, until it is woken, a signal comes, or CLOCK_MONOTONIC reaches
-/// `deadline_ns`. The word's mapping may be read-only.
-pub(crate) fn futex_wait(word: &AtomicU32, value: u32, deadline_ns: u64) {
+/// Waits while `word` is `value`, until it is woken by one of `bits`, a signal comes, or CLOCK_MONOTONIC
+/// reaches `deadline_ns`. The word's mapping may be read-only.
+pub(crate) fn futex_wait(word: &AtomicU32, value: u32, deadline_ns: u64, bits: u32) {
     let time = libc::timespec {
         tv_sec: i64::try_from(deadline_ns / 1_000_000_000).unwrap_or(i64::MAX),
         tv_nsec: i64::try_from(deadline_ns % 1_000_000_000).unwrap_or(0),
     };
-    // FUTEX_WAIT_BITSET takes an absolute time; all bits.
+    // FUTEX_WAIT_BITSET takes an absolute time.
     let arguments = [
         word.as_ptr().expose_provenance(),
         as_arg(libc::FUTEX_WAIT_BITSET),
         value as usize,
         (&raw const time).expose_provenance(),
         0,
-        u32::MAX as usize,
+        bits as usize,
     ];
     // SAFETY: the word lives for ever and is only read; the kernel reads one timespec.
     let _ = unsafe { call(libc::SYS_futex, arguments) };
 }
 
-/// Wakes all that wait for the word at `address`, which the kernel alone looks at.
-pub(crate) fn futex_wake_all(address: *mut u8) {
+/// Wakes all that wait for the word at `address`, which the kernel alone looks at, by one of `bits`.
+pub(crate) fn futex_wake(address: *mut u8, bits: u32) {
+    let all = i32::MAX as usize;
     let arguments =
-        [address.expose_provenance(), as_arg(libc::FUTEX_WAKE), i32::MAX as usize, 0, 0, 0];
+        [address.expose_provenance(), as_arg(libc::FUTEX_WAKE_BITSET), all, 0, 0, bits as usize];
     // SAFETY: the kernel takes the address as a name; it neither reads nor writes through it.
     let _ = unsafe { call(libc::SYS_futex, arguments) };
 }

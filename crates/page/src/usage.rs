@@ -132,7 +132,18 @@ impl Usage {
         }
         let longest_ns = self.u64_at(at + gate::LONGEST_NS).swap(0, SeqCst);
         self.u64_at(kept + gate::LONGEST_NS).fetch_max(longest_ns, SeqCst);
-        let ended = [gate::BUSY_UNTIL_NS, gate::WANT_NS, gate::LAST_LAUNCH_NS, gate::SLEEPERS];
+        let ended = [
+            gate::BUSY_UNTIL_NS,
+            gate::WANT_NS,
+            gate::LAST_LAUNCH_NS,
+            gate::SLEEPERS,
+            gate::LEASE_NS,
+            gate::TURN_FROM_NS,
+            gate::SERVED_NS,
+            gate::TURN,
+            gate::UNSETTLED_NS,
+            gate::JOINED,
+        ];
         for word in ended {
             self.u64_at(at + word).store(0, SeqCst);
         }

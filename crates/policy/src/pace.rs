@@ -37,6 +37,31 @@ pub trait Clock {
     fn closed_until_ns(&self) -> u64;
     /// Says so.
     fn set_closed_until_ns(&self, until_ns: u64);
+    /// What [`agreed_ns`] keeps.
+    fn saves(&self) -> u64;
+    /// Says so.
+    fn set_saves(&self, word: u64);
+}
+
+/// How long the most that any process saves up binds the others.
+const AGREED_MS: u64 = 1_000;
+/// Bits of [`Clock::saves`] that say how much, in microseconds; the others say when, in milliseconds.
+const SAVES_BITS: u32 = 24;
+
+/// The most that any process of the tenant has had its cap save up of late, where this one wants `own_ns`: one that
+/// keeps less would take what another has saved.
+pub fn agreed_ns(clock: &impl Clock, now_ns: u64, own_ns: u64) -> u64 {
+    const MOST_US: u64 = (1 << SAVES_BITS) - 1;
+    let (now_ms, own_us) = (now_ns / 1_000_000, own_ns.div_ceil(1_000).min(MOST_US));
+    let said = clock.saves();
+    let (said_ms, said_us) = (said >> SAVES_BITS, said & MOST_US);
+    // A time to come is nobody's.
+    let age_ms = (now_ms & (u64::MAX >> SAVES_BITS)).wrapping_sub(said_ms);
+    let holds = age_ms < AGREED_MS;
+    if !holds || own_us > said_us || (own_us == said_us && age_ms > AGREED_MS / 10) {
+        clock.set_saves(now_ms << SAVES_BITS | own_us);
+    }
+    if holds { own_ns.max(said_us.saturating_mul(1_000)) } else { own_ns }
 }
 
 /// A cap on a tenant's device time.

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64 as Ghost, Ordering::SeqCst};
 use divvy_abi::config::{GateLine, gate};
 use divvy_policy::cost::{Costs, Kind, key};
 use divvy_policy::gate::{
-    Access, CHUNK_NS, Captures, EVENTS, Lane, Marks, Paid, Published, Terms, Time,
+    Access, CHUNK_NS, Captures, EVENTS, Lane, Marks, Paid, Published, Queued, Terms, Time,
 };
 use divvy_policy::pace::{Admission, Cap, Clock};
 use shuttle::rand::Rng;
@@ -46,6 +46,7 @@ struct Context {
     paid_at: AtomicU64,
     share: AtomicU64,
     closed: AtomicU64,
+    saves: AtomicU64,
     used_ns: Ghost,
     launches: Ghost,
     /// Threads that are at the lane's events.
@@ -69,6 +70,7 @@ impl Context {
             paid_at: AtomicU64::new(0),
             share: AtomicU64::new(0),
             closed: AtomicU64::new(0),
+            saves: AtomicU64::new(0),
             used_ns: Ghost::new(0),
             launches: Ghost::new(0),
             at_events: Ghost::new(0),
@@ -99,6 +101,12 @@ impl Clock for Context {
     }
     fn set_closed_until_ns(&self, until_ns: u64) {
         self.closed.store(until_ns, SeqCst);
+    }
+    fn saves(&self) -> u64 {
+        self.saves.load(SeqCst)
+    }
+    fn set_saves(&self, word: u64) {
+        self.saves.store(word, SeqCst);
     }
 }
 
@@ -179,6 +187,17 @@ impl Access for Thread {
     fn wait(&self, _: u32, deadline_ns: u64) {
         self.sleep_until(deadline_ns);
     }
+    fn ask_turn(&self, _: u64) -> Result<bool, Queued> {
+        Ok(false)
+    }
+    fn wait_for_turn(&self, _: Queued, _: u64) {}
+    fn has_turns(&self) -> bool {
+        false
+    }
+    fn unsettled_since_ns(&self, own_ns: u64, _: u64) -> u64 {
+        own_ns
+    }
+    fn keep_turn(&self, _: u64) {}
     fn ask_device(&self, _: u64, _: u64) -> u64 {
         0
     }

@@ -94,7 +94,7 @@ proptest! {
     fn no_argument_panics(
         share_ppm: u64, quantum_ns: u64, now_ns: u64, ns: i64, paid: u64, old: u64, closed: u64,
     ) {
-        let words = Words { paid_at: paid.into(), share: old.into(), closed: closed.into() };
+        let words = Words { paid_at: paid.into(), share: old.into(), closed: closed.into(), ..Words::default() };
         let cap = Cap { share_ppm, quantum_ns, unsettled_since_ns: u64::MAX };
         cap.charge(&words, now_ns, ns);
         if let Admission::Closed { until_ns } = cap.admit(&words, now_ns) {

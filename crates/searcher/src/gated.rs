@@ -130,6 +130,12 @@ impl gate::Words for SimWords {
     fn wait(&self, state: u32, deadline_ns: u64) {
         self.wait(state, deadline_ns);
     }
+    fn wait_for_turn(&self, turn: u64, deadline_ns: u64) {
+        self.wait_for_turn(turn, deadline_ns);
+    }
+    fn wake_for_turn(&self, slot: usize) {
+        self.wake_for_turn(slot);
+    }
 }
 
 /// A process with the library in it.

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use divvy_abi::config::GateLine;
 use divvy_abi::meet::{self, Place};
-use divvy_abi::usage::gate_tenant;
+use divvy_abi::usage::{SHARED_SLOT, gate_tenant};
 use divvy_policy::gate::{Board, Meeting, Terms};
 use divvy_policy::pace::Clock;
 
@@ -192,12 +192,23 @@ pub fn open_or_close(world: &mut World, tenant: u32, device: usize, line: &GateL
 
 /// Wakes all who wait at a tenant's gate.
 pub fn wake(world: &mut World, tenant: u32, device: usize, at_ns: u64) {
-    let key = gate_key(tenant, device);
+    wake_all(world, device, gate_key(tenant, device), at_ns);
+}
+
+fn wake_all(world: &mut World, device: usize, key: u64, at_ns: u64) {
     let [least, most] = world.card(device).map_or([0; 2], |card| card.model().wake_late_ns);
     for (nth, thread) in sched::waiting(key).into_iter().enumerate() {
         // By time and order: a choice that no thread's own choices move.
         let late_ns = least + mix(at_ns ^ mix(nth as u64)) % (most.saturating_sub(least) + 1);
         sched::wake(thread, key, at_ns + late_ns);
+    }
+}
+
+fn sleep(key: u64, deadline_ns: u64) {
+    let until_ns = in_run_ns(deadline_ns);
+    if until_ns > sched::now_ns() {
+        let late_ns = SimDriver.late_ns(|model| model.sleep_late_ns);
+        sched::block(key, until_ns.saturating_add(late_ns));
     }
 }
 
@@ -338,13 +349,29 @@ impl SimWords {
         if !crate::fiber::is_inside() || self.row.state() != state {
             return;
         }
-        let until_ns = in_run_ns(deadline_ns);
-        if until_ns <= sched::now_ns() {
-            return;
+        sleep(gate_key(self.device.actor.tenant, self.device.device), deadline_ns);
+    }
+
+    /// Waits for the tenant's turn while its word is as it was seen, at most until a time.
+    pub fn wait_for_turn(&self, turn: u64, deadline_ns: u64) {
+        point(Site::Wait);
+        let now = self.row.word(SHARED_SLOT, gate_tenant::TURN).load(Acquire);
+        if crate::fiber::is_inside() && now & 0xffff_ffff == turn & 0xffff_ffff {
+            sleep(self.turn_key(self.slot), deadline_ns);
         }
-        let late_ns = SimDriver.late_ns(|model| model.sleep_late_ns);
-        let key = gate_key(self.device.actor.tenant, self.device.device);
-        sched::block(key, until_ns.saturating_add(late_ns));
+    }
+
+    /// Wakes a slot's threads that wait so.
+    pub fn wake_for_turn(&self, slot: usize) {
+        point(Site::Wake);
+        if crate::fiber::is_inside() {
+            let key = self.turn_key(slot);
+            world::with(|world| wake_all(world, self.device.device, key, sched::now_ns()));
+        }
+    }
+
+    fn turn_key(&self, slot: usize) -> u64 {
+        mix(gate_key(self.device.actor.tenant, self.device.device) ^ (slot as u64 % 32 + 1)).max(1)
     }
 
     fn tenant_word(&self, offset: usize) -> &'static AtomicU64 {
@@ -372,6 +399,12 @@ impl Clock for SimWords {
     }
     fn set_closed_until_ns(&self, until_ns: u64) {
         self.tenant_word(gate_tenant::CLOSED_UNTIL_NS).store(until_ns, Relaxed);
+    }
+    fn saves(&self) -> u64 {
+        self.tenant_word(gate_tenant::SAVES).load(Relaxed)
+    }
+    fn set_saves(&self, word: u64) {
+        self.tenant_word(gate_tenant::SAVES).store(word, Relaxed);
     }
 }
 

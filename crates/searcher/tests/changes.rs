@@ -1,5 +1,5 @@
-//! A change of priority, weight, cap or pause, there and back: from a tenth of a second after it the share is what
-//! it was asked to be, and nobody pays for what was right while it held.
+//! A change of priority, weight, cap or pause, there and back: from a tenth of a second after it each second's share is
+//! what it was asked to be, no half second is less than half of it, and nobody pays for what was right while it held.
 
 use divvy_searcher::case::{Case, Knobs, TenantPlan};
 use divvy_searcher::program::{Change, Op, Ops, named};
@@ -11,6 +11,9 @@ const BACK_NS: u64 = 5 * SECOND;
 const END_NS: u64 = 8 * SECOND;
 /// What is not judged behind a change: the daemon sees it within 50 ms, and a turn ends.
 const SOON_NS: u64 = 100 * MS;
+
+/// How far a second's share may be off, in points: a turn of 23 ms more or less lies in it.
+const TURN_POINTS: f64 = 2.5;
 
 /// What each of two had of each stretch of half a second, with one who changes the first's limits.
 fn halves(ops: &[Ops; 2], there: Change, back: Change) -> Vec<[f64; 2]> {
@@ -45,17 +48,26 @@ fn judge(what: &str, ops: &[Ops; 2], there: Change, back: Change, due: f64) {
     println!("{what}: {parts:.1?}");
     let at = |ns: u64| usize::try_from(ns / (SECOND / 2)).expect("a few");
     let (there, back) = (at(THERE_NS), at(BACK_NS));
+    let due = |nth: usize| match nth {
+        // The stretch in which a change comes, but for its last tenth, is of neither.
+        _ if nth < 2 || nth + 1 == there || nth + 1 == back => None,
+        _ if (there..back).contains(&nth) => Some(due),
+        _ => Some(50.0),
+    };
     let mut wrong = Vec::new();
     for (nth, [first, second]) in parts.iter().enumerate() {
-        // The stretch in which a change comes, but for its last tenth, is of neither.
-        let due = match nth {
-            _ if nth < 2 || nth + 1 == there || nth + 1 == back => continue,
-            _ if (there..back).contains(&nth) => due,
-            _ => 50.0,
-        };
+        let Some(due) = due(nth) else { continue };
+        let (least, least_other) = (due / 2.0, (100.0 - due) / 2.0);
+        if *first < least || *second < least_other || first + second < 90.0 {
+            wrong.push(format!("from {} ms on {first:.1} and {second:.1}", nth * 500 + 100));
+        }
+    }
+    for (nth, pair) in parts.windows(2).enumerate() {
+        let (Some(due), true) = (due(nth), due(nth) == due(nth + 1)) else { continue };
+        let [first, second] = [0, 1].map(|at| pair[0][at] + pair[1][at]);
         let reached = 100.0 * first / (first + second);
-        if (reached - due).abs() > 4.0 || first + second < 90.0 {
-            wrong.push(format!("from {} ms on {reached:.1} of {due}", nth * 500 + 100));
+        if (reached - due).abs() > TURN_POINTS {
+            wrong.push(format!("second from {} ms on {reached:.1} of {due}", nth * 500 + 100));
         }
     }
     assert!(wrong.is_empty(), "{what}: {wrong:#?}");

@@ -9,7 +9,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::credit::signed;
-use super::lane::Lane;
+use super::lane::{Lane, in_turns};
 use super::{QUIET_NS, World};
 use crate::cost::Costs;
 
@@ -22,6 +22,9 @@ const HUNT_FROM_NS: u64 = 500_000;
 /// No wait is charged more than this beyond what was expected: what is longer may be a process that was stopped.
 /// Kernels of such lengths are measured from then on.
 const MOST_NS: u64 = 200_000_000;
+/// What the device may take to be switched to a turn's first work, which it is within that time.
+const SWITCH_NS: u64 = 500_000;
+
 /// Launches that are measured one by one once work was charged too little.
 const HUNT: u32 = 512;
 
@@ -71,7 +74,10 @@ impl Lane {
         let put_right_ns = self.settle(world, costs, &line);
         let now_ns = world.now_ns();
         // Another's work may lie in it.
-        let quiet_ns = begun.at_ns.min(now_ns.saturating_sub(QUIET_NS));
+        let quiet_ns = match in_turns(world, &line) {
+            true => begun.at_ns,
+            false => begun.at_ns.min(now_ns.saturating_sub(QUIET_NS)),
+        };
         let is_others =
             line.epoch != self.epoch.load(Relaxed) || !self.is_quiet_since(world, &line, quiet_ns);
         // A copy, a wait or a host function since the last synchronisation may be what was waited for. And what
@@ -83,7 +89,10 @@ impl Lane {
         let charged_ns = signed(begun.submitted_ns.saturating_sub(begun.done_ns));
         let charged_ns = charged_ns.saturating_add(put_right_ns);
         let charged_ns = u64::try_from(charged_ns).unwrap_or(0);
-        let ran_ns = blocked_ns.saturating_sub(WAKE_LATE_NS);
+        let is_first = now_ns.saturating_sub(blocked_ns)
+            < self.epoch_at_ns.load(Relaxed).saturating_add(SWITCH_NS);
+        let switch_ns = if in_turns(world, &line) && is_first { SWITCH_NS } else { 0 };
+        let ran_ns = blocked_ns.saturating_sub(WAKE_LATE_NS).saturating_sub(switch_ns);
         let more_ns = ran_ns.saturating_sub(charged_ns).min(MOST_NS);
         if more_ns > LATE_NS.max(charged_ns / 8) {
             self.charge(world, &line, since_ns, signed(more_ns));

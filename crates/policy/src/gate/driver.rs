@@ -107,7 +107,7 @@ pub trait Device: Copy + Debug {
 }
 
 /// Slots that are looked at for who is at work.
-const LOOKED_AT: usize = 64;
+pub(super) const LOOKED_AT: usize = 64;
 
 /// A process that sleeps this long after its last launch may sleep for anything.
 const OVERDUE_NS: u64 = 5_000_000;
@@ -126,6 +126,11 @@ pub trait Words: Clock + Copy + Debug {
     fn gate_line(&self) -> GateLine;
     /// Waits while the gate's word is `state`, at most until `deadline_ns` on CLOCK_MONOTONIC.
     fn wait(&self, state: u32, deadline_ns: u64);
+    /// Waits while the lower half of [`divvy_abi::usage::gate_tenant::TURN`] is that of `turn`, until this
+    /// process's slot is woken, at most until `deadline_ns`.
+    fn wait_for_turn(&self, turn: u64, deadline_ns: u64);
+    /// Wakes the threads of a slot that wait so; those of another may wake too.
+    fn wake_for_turn(&self, slot: usize);
 
     /// A word of this process's line.
     fn own(&self, word: usize) -> &'static AtomicU64 {
@@ -137,20 +142,26 @@ pub trait Words: Clock + Copy + Debug {
         self.own(gate::BUSY_UNTIL_NS)
     }
 
-    /// Other living processes of the tenant that have work on the device at `now_ns`, as far as their
-    /// lines tell: one that sleeps until its work has ended may have it for longer than was expected.
+    /// Other living processes of the tenant, but for that of a slot, that have work on the device at `now_ns`, as
+    /// far as their lines tell: one that sleeps until its work has ended may have it for longer than was expected.
     ///
     /// Cost: a load or three for each slot that was ever in use, of the first 64: the lowest
     /// free slot is the next to be taken.
-    fn others_at_work(&self, now_ns: u64) -> u32 {
-        let word = |slot, word| self.word(slot, word).load(Relaxed);
-        let is_at_work = |slot: &usize| {
-            word(*slot, gate::BUSY_UNTIL_NS) > now_ns
-                || (word(*slot, gate::SLEEPERS) != 0
-                    && word(*slot, gate::LAST_LAUNCH_NS).saturating_add(OVERDUE_NS) > now_ns)
-        };
-        let others = (1..self.slots_high().min(LOOKED_AT)).filter(|slot| *slot != self.slot());
-        u32::try_from(others.filter(is_at_work).count()).unwrap_or(u32::MAX)
+    fn others_at_work(&self, now_ns: u64, but: usize) -> u32 {
+        let others = (1..self.slots_high().min(LOOKED_AT))
+            .filter(|slot| *slot != self.slot() && *slot != but);
+        let at_work = others.filter(|slot| self.works_until_ns(*slot) > now_ns);
+        u32::try_from(at_work.count()).unwrap_or(u32::MAX)
+    }
+
+    /// When a process's work will have ended, as far as its line tells.
+    fn works_until_ns(&self, slot: usize) -> u64 {
+        let word = |word| self.word(slot, word).load(Relaxed);
+        let busy_ns = word(gate::BUSY_UNTIL_NS);
+        match word(gate::SLEEPERS) {
+            0 => busy_ns,
+            _ => busy_ns.max(word(gate::LAST_LAUNCH_NS).saturating_add(OVERDUE_NS)),
+        }
     }
 
     /// Notes that a thread waits for a turn at `now_ns`.

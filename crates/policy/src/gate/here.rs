@@ -11,10 +11,12 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::{GateLine, gate};
+use divvy_abi::usage::SHARED_SLOT;
 
 use super::driver::{Device, Driver, Stream, Words};
+use super::inside::Inside;
 use super::process::{Current, Gates};
-use super::world::{Access, Marks, Published, Terms, Time};
+use super::world::{Access, Marks, Published, Queued, Terms, Time};
 use super::{CHUNK_NS, SHARED_CHUNK_NS};
 
 /// A waiter spins this long before its gate is expected to open.
@@ -67,6 +69,18 @@ impl<'a, D: Driver> Here<'a, D> {
         self.current.1
     }
 
+    /// The tenant's turns, where a cap has its processes take them.
+    fn inside(&self) -> Option<Inside<WordsOf<D>>> {
+        let is_capped = self.device().terms().share_ppm != 0;
+        if is_capped { Inside::of(self.words, || self.now_ns()) } else { None }
+    }
+
+    /// Processes of the tenant whose work is beside this one's after then.
+    fn others_beside(&self, inside: Option<Inside<WordsOf<D>>>, since_ns: u64) -> u32 {
+        let but = inside.map_or(SHARED_SLOT, |inside| inside.next());
+        self.words.others_at_work(since_ns, but)
+    }
+
     fn is_alone(&self, now_ns: u64) -> bool {
         self.device().meeting().is_alone(now_ns)
     }
@@ -93,7 +107,9 @@ impl<D: Driver> Access for Here<'_, D> {
         let mut line = self.words.gate_line();
         let now_ns = self.now_ns();
         let (contexts, _) = self.gates.siblings(self.current, now_ns);
-        let others = contexts.saturating_add(self.words.others_at_work(now_ns));
+        let inside = self.inside();
+        line.epoch ^= inside.map_or(0, |inside| inside.last() << 32);
+        let others = contexts.saturating_add(self.others_beside(inside, now_ns));
         let others = others.max(self.device().meeting().others());
         line.active = line.active.max(others.saturating_add(1));
         if !self.is_alone(now_ns) {
@@ -104,7 +120,10 @@ impl<D: Driver> Access for Here<'_, D> {
     fn is_alone_since(&self, since_ns: u64) -> bool {
         self.is_alone(self.now_ns())
             && self.gates.siblings(self.current, since_ns).0 == 0
-            && self.words.others_at_work(since_ns) == 0
+            && self.others_beside(self.inside(), since_ns) == 0
+    }
+    fn has_turns(&self) -> bool {
+        self.inside().is_some()
     }
     fn wait(&self, state: u32, deadline_ns: u64) {
         let t_open_ns = if state == gate::CLOSED { self.line().t_open_ns } else { 0 };
@@ -119,6 +138,22 @@ impl<D: Driver> Access for Here<'_, D> {
             }
         } else {
             self.words.wait(state, deadline_ns);
+        }
+    }
+    #[inline(never)]
+    fn ask_turn(&self, now_ns: u64) -> Result<bool, Queued> {
+        self.inside().map_or(Ok(false), |inside| inside.ask(now_ns))
+    }
+    fn wait_for_turn(&self, queued: Queued, deadline_ns: u64) {
+        self.words.wait_for_turn(queued.turn, deadline_ns);
+    }
+    fn unsettled_since_ns(&self, own_ns: u64, now_ns: u64) -> u64 {
+        self.inside().map_or(own_ns, |inside| inside.unsettled_since_ns(own_ns, now_ns))
+    }
+    #[inline(never)]
+    fn keep_turn(&self, until_ns: u64) {
+        if let Some(inside) = self.inside() {
+            inside.keep(until_ns);
         }
     }
     #[inline(never)]
@@ -172,6 +207,9 @@ impl<D: Driver> Published for Here<'_, D> {
     }
     fn count_drain_given_up(&self) {
         self.words.count_drain_given_up();
+        if let Some(inside) = self.inside() {
+            inside.keep_together(self.now_ns());
+        }
     }
 }
 

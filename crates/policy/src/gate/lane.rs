@@ -16,7 +16,7 @@ use super::wait::{Drain, OFTEN_NS, Wait, horizon_ns};
 use super::{CHUNK_NS, LONG_NS, QUANTUM_NS, Terms, UNKNOWN_NS, World};
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::cost::{Costs, Length};
-use crate::pace::{Admission, Cap};
+use crate::pace::{Admission, Cap, agreed_ns};
 
 /// Shorter launches are not marked one by one: an event takes the device 1.3 us.
 const FOLLOWED_FROM_NS: u64 = 40_000;
@@ -24,8 +24,14 @@ const FOLLOWED_FROM_NS: u64 = 40_000;
 /// What a cap saves up for whoever waits for its turn, at least.
 const BESIDE_NS: u64 = 30_000_000;
 
-/// How long after others were seen it counts as if they were there.
+/// After so long without work a context counts as one that was away.
+const AWAY_NS: u64 = 5_000_000;
+
+/// How long after others were seen they may come back.
 const RIVALS_NS: u64 = 1_000_000_000;
+
+/// For so long its owner may not have seen that it is back.
+const UNSEEN_NS: u64 = 10_000_000;
 
 /// Part of itself that long work may take longer than was expected.
 const LATE_PART: u64 = 32;
@@ -80,11 +86,14 @@ pub struct Lane {
     pub(super) random: AtomicU64,
     /// When the oldest work that is not settled was submitted, or earlier.
     pub(super) since_ns: AtomicU64,
+    /// By how much our parts of spans with others' slices are less than what was charged; not above 0.
+    pub(super) shared_ns: AtomicU64,
+    /// When work came that followed on none for a while, and when others were last seen to use the device.
+    pub(super) back_ns: AtomicU64,
+    pub(super) rivals_ns: AtomicU64,
     /// The turn of the launch that was admitted last, and when it was first seen.
     pub(super) epoch: AtomicU64,
     pub(super) epoch_at_ns: AtomicU64,
-    /// When others were last seen to use the device in turn, or at once.
-    pub(super) rivals_ns: AtomicU64,
 }
 
 /// A launch that may go: what is to be done once the driver has it.
@@ -148,9 +157,11 @@ impl Lane {
             sample: Sample::new(),
             random: AtomicU64::new(0),
             since_ns: AtomicU64::new(0),
+            shared_ns: AtomicU64::new(0),
+            back_ns: AtomicU64::new(0),
+            rivals_ns: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             epoch_at_ns: AtomicU64::new(0),
-            rivals_ns: AtomicU64::new(0),
         }
     }
 
@@ -184,12 +195,25 @@ impl Lane {
         let (now_ns, line, next, room_ns, submitted_ns) = loop {
             let now_ns = world.now_ns();
             let terms = world.terms();
-            let line = world.line();
+            let mut line = world.line();
+            if has_rivals(world, &line) {
+                self.rivals_ns.store(now_ns, Relaxed);
+            }
             self.settle(world, costs, &line);
             // Once: all threads' stripes are read, and each of them misses its own once for that.
             let submitted_ns = self.submitted_ns();
+            match world.ask_turn(now_ns) {
+                Ok(false) => {}
+                // Of this turn from here on.
+                Ok(true) => line = world.line(),
+                Err(queued) => {
+                    self.wait(world, costs, now_ns, Wait::Inside(queued), &line);
+                    continue;
+                }
+            }
             // Before the turn: who may not use it must not be given it.
-            if let Some(cap) = self.cap(terms, &line, now_ns, self.unsettled_since_ns(submitted_ns))
+            let unsettled_since_ns = self.unsettled_since_ns(submitted_ns);
+            if let Some(cap) = self.cap(world, terms, &line, now_ns, unsettled_since_ns)
                 && let Admission::Closed { until_ns } = cap.admit(world.clock(), now_ns)
             {
                 self.wait(world, costs, now_ns, Wait::Cap(until_ns), &line);
@@ -282,8 +306,16 @@ impl Lane {
         since_ns: u64,
     ) -> bool {
         let began_ns = self.epoch_at_ns.load(Relaxed);
-        let is_ours = line.gate == gate::FREE || began_ns <= since_ns;
+        let is_ours = !in_turns(world, line) || began_ns <= since_ns;
         line.active <= 1 && is_ours && world.is_alone_since(since_ns)
+    }
+
+    /// Whether this context has had no work for a while, and its owner, who makes turns where others have, may not have
+    /// seen yet that it does again.
+    pub(super) fn is_just_back(&self, line: &GateLine, now_ns: u64) -> bool {
+        let is_open = line.gate != gate::FREE && line.turn_end_ns == 0;
+        let is_within = |at: &AtomicU64, ns| now_ns.saturating_sub(at.load(Relaxed)) < ns;
+        is_open && is_within(&self.back_ns, UNSEEN_NS) && is_within(&self.rivals_ns, RIVALS_NS)
     }
 
     /// Takes a chunk of credit that covers `charged_ns`, and no more than `room_ns` where that is more,
@@ -305,7 +337,11 @@ impl Lane {
         self.credit.take(stripe, chunk_ns, charged_ns);
         // The launch itself is not settled.
         self.charge(world, line, self.since_ns.load(Relaxed), signed(chunk_ns));
-        let ahead_ns = self.busy_until_ns.load(Relaxed).max(now_ns);
+        let before_ns = self.busy_until_ns.load(Relaxed);
+        if now_ns > before_ns.saturating_add(AWAY_NS) {
+            self.back_ns.store(now_ns, Relaxed);
+        }
+        let ahead_ns = before_ns.max(now_ns);
         // One long launch may take longer than was expected; who waits for it sees when it ends.
         let late_ns = if charged_ns < OFTEN_NS { longer_ns } else { charged_ns / LATE_PART };
         let until_ns = ahead_ns.saturating_add(chunk_ns).saturating_add(late_ns);
@@ -331,27 +367,28 @@ impl Lane {
 
     /// The tenant's cap. Who waits for its turn must not lose what its cap saves up meanwhile, up to
     /// a launch as long as any of late and the next like it.
-    fn cap(
+    fn cap<W: World>(
         &self,
+        world: &W,
         terms: Terms,
         line: &GateLine,
         now_ns: u64,
         unsettled_since_ns: u64,
     ) -> Option<Cap> {
-        if has_rivals(line) {
-            self.rivals_ns.store(now_ns, Relaxed);
-        }
-        let had_rivals = now_ns.saturating_sub(self.rivals_ns.load(Relaxed)) < RIVALS_NS;
         let long_ns = self.long_ns.load(Relaxed).saturating_mul(2);
         let saved_ns = match line.gate {
             gate::FREE => 0,
             // A burst fills a turn: who gets one kernel into each would wait for another's behind it.
-            _ if had_rivals => long_ns.saturating_mul(2).max(BESIDE_NS),
+            _ if has_rivals(world, line) => long_ns.saturating_mul(2).max(BESIDE_NS),
             _ => long_ns,
         };
         let quantum_ns = line.quantum_ns.max(QUANTUM_NS).max(saved_ns);
         let share_ppm = terms.share_ppm;
-        (share_ppm != 0).then_some(Cap { share_ppm, quantum_ns, unsettled_since_ns })
+        (share_ppm != 0).then(|| {
+            let unsettled_since_ns = world.unsettled_since_ns(unsettled_since_ns, now_ns);
+            let quantum_ns = agreed_ns(world.clock(), now_ns, quantum_ns);
+            Cap { share_ppm, quantum_ns, unsettled_since_ns }
+        })
     }
 
     /// Since when there is work whose charge may be wrong, where so much was submitted; `u64::MAX` for none.
@@ -374,7 +411,7 @@ impl Lane {
     ) {
         world.add_used(ns);
         let now_ns = world.now_ns();
-        if let Some(cap) = self.cap(world.terms(), line, now_ns, unsettled_since_ns) {
+        if let Some(cap) = self.cap(world, world.terms(), line, now_ns, unsettled_since_ns) {
             cap.charge(world.clock(), now_ns, ns);
         }
     }
@@ -447,7 +484,14 @@ impl Lane {
     }
 }
 
+/// Whether this process has the device in turn with others.
+pub(super) fn in_turns<W: World>(world: &W, line: &GateLine) -> bool {
+    line.gate != gate::FREE || world.has_turns()
+}
+
 /// Whether others use the device in turn, or at once.
-fn has_rivals(line: &GateLine) -> bool {
-    line.active > 1 || line.gate == gate::CLOSED || line.turn_end_ns != 0
+fn has_rivals<W: World>(world: &W, line: &GateLine) -> bool {
+    // Those of a tenant that takes turns within itself are not meant.
+    let beside = line.active > 1 && !world.has_turns();
+    beside || line.gate == gate::CLOSED || line.turn_end_ns != 0
 }

@@ -4,11 +4,11 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use divvy_abi::config::{GateLine, gate};
+use divvy_abi::config::GateLine;
 
 use super::claim::Claim;
 use super::credit::signed;
-use super::lane::{Lane, Probed, Ticket};
+use super::lane::{Lane, Probed, Ticket, in_turns};
 use super::marks::{Mark, Probe};
 use super::sample::correction_ns;
 use super::{LONG_NS, QUIET_NS, World};
@@ -43,6 +43,12 @@ const FOLLOWED: u32 = 32;
 
 /// Work that ends behind its turn is charged no more than so many of what such work takes.
 const LEFT_MOST: u64 = 4;
+
+/// Launches that took so many times as long as was expected hold one that took almost all of it.
+const LONGER: u64 = 4;
+
+/// What is remembered of spans with others' slices in which more was charged than our part.
+const SHARED_MOST_NS: i64 = 10_000_000;
 
 /// No stream's word.
 const NO_STREAM: u64 = 0;
@@ -176,8 +182,8 @@ impl Lane {
             gap_ns,
         });
         let Some(claim) = self.claim(world.life()) else { return false };
-        let launch =
-            (ticket.is_followed && probe.is_none()).then_some((ticket.key, ticket.charged_ns));
+        let is_single = ticket.is_followed || self.streams_mixed.load(Relaxed) == 0;
+        let launch = (is_single && probe.is_none()).then_some((ticket.key, ticket.charged_ns));
         self.mark(world, &claim, probe, launch, ticket.epoch, ticket.sharers)
     }
 
@@ -242,12 +248,12 @@ impl Lane {
                 break;
             }
             // Once another turn has begun, another tenant's work may lie between the events.
-            let ours = line.epoch == mark.epoch;
+            let ours = line.epoch == mark.epoch && !self.is_just_back(line, world.now_ns());
             let sharers = if ours { u64::from(line.active.max(mark.sharers).max(1)) } else { 0 };
             let now_ns = world.now_ns();
-            let quiet_ns = match line.gate {
-                gate::FREE => now_ns.saturating_sub(QUIET_NS),
-                _ => now_ns,
+            let quiet_ns = match in_turns(world, line) {
+                true => now_ns,
+                false => now_ns.saturating_sub(QUIET_NS),
             };
             let quiet_ns = mark.probe.map_or(quiet_ns, |probe| quiet_ns.min(probe.at_ns));
             let is_alone = sharers == 1 && self.is_quiet_since(world, line, quiet_ns);
@@ -270,6 +276,19 @@ impl Lane {
             self.since_ns.store(world.now_ns(), Relaxed);
         }
         correction_ns
+    }
+
+    /// What a span adds in which others had slices: what our parts of such spans are in sum beyond what was charged.
+    /// A slice of another lies in few of them, and is in those the most of it.
+    fn shared_ns(&self, span_ns: u64, part_ns: u64, charged_ns: u64) -> i64 {
+        // A sharer that does not use its slices leaves more than our part to us.
+        if charged_ns > span_ns {
+            return signed(span_ns).saturating_sub(signed(charged_ns));
+        }
+        let before_ns = self.shared_ns.load(Relaxed).cast_signed();
+        let sum_ns = before_ns.saturating_add(signed(part_ns)).saturating_sub(signed(charged_ns));
+        self.shared_ns.store(sum_ns.clamp(-SHARED_MOST_NS, 0).cast_unsigned(), Relaxed);
+        sum_ns.max(0)
     }
 
     /// What a mark of an earlier turn adds to what was charged, where it shows so much: others' work may be in it.
@@ -356,9 +375,11 @@ impl Lane {
                 // The mark's own event, and the one before a probed launch, are no work of the tenant's.
                 let events = 1 + u64::from(mark.probe.is_some());
                 let span_ns = span_ns.saturating_sub(events * BUSY_BIAS_NS).max(span_ns / 2);
-                // A sharer that does not use its slices leaves more than our part to us.
-                let least_ns = if sharers > 1 { charged_ns.min(span_ns) } else { 0 };
-                let own_ns = (span_ns / sharers.max(1)).max(least_ns);
+                if sharers > 1 {
+                    return self.shared_ns(span_ns, span_ns / sharers, charged_ns);
+                }
+                self.shared_ns.store(0, Relaxed);
+                let own_ns = span_ns;
                 // Where the probed launch was the only one, the device may have waited for the host before it.
                 let own_ns = match probed {
                     Some((guess_ns, took_ns, _)) if is_lone && guess_ns == charged_ns => {
@@ -366,6 +387,10 @@ impl Lane {
                     }
                     _ => own_ns,
                 };
+                if is_alone && own_ns > charged_ns.saturating_mul(LONGER) {
+                    // One of them, most likely.
+                    world.note_length(own_ns.saturating_sub(charged_ns));
+                }
                 if let Some((key, guess_ns)) = mark.followed.filter(|_| is_alone)
                     && guess_ns == charged_ns
                 {

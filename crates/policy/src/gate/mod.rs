@@ -37,6 +37,7 @@ mod credit;
 mod drain;
 mod driver;
 mod here;
+mod inside;
 mod lane;
 mod launch;
 mod marks;
@@ -57,7 +58,7 @@ pub use launch::{Admitted, Waited, Waiting};
 pub use marks::{EVENTS, Mark};
 pub use meet::{Board, Meeting};
 pub use process::{Gates, Retiring};
-pub use world::{Access, Marks, Published, Terms, Time, World};
+pub use world::{Access, Marks, Published, Queued, Terms, Time, World};
 
 /// Work in flight that is allowed where the owner says nothing.
 pub const HORIZON_NS: u64 = 2_000_000;

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use divvy_abi::config::{GateLine, gate};
 
 use super::lane::{Lane, OVERDUE_NS};
-use super::{DRAIN_PATIENCE_NS, HORIZON_NS, WANT_EVERY_NS, World};
+use super::{DRAIN_PATIENCE_NS, HORIZON_NS, Queued, WANT_EVERY_NS, World};
 use crate::cost::{Costs, Length, Moments};
 
 /// Below this a horizon counts the launch to come.
@@ -65,11 +65,23 @@ impl Lane {
             }
             Wait::Pause => (u64::MAX, WANT_EVERY_NS),
             Wait::Device(until_ns) => (until_ns, WANT_EVERY_NS),
+            Wait::Inside(queued) => {
+                world.leave_device();
+                world.note_want(now_ns);
+                (queued.until_ns, WANT_EVERY_NS)
+            }
         };
         // Woken when the work in flight should have ended, to say so or for how much longer it runs; it
         // may turn out to be worth less than it was charged.
         let deadline_ns = until_ns.min(now_ns.saturating_add(at_most_ns));
-        world.wait(line.gate, deadline_ns.min(self.settled_at_ns(now_ns)));
+        let look_ns = deadline_ns.min(self.settled_at_ns(now_ns));
+        match what {
+            Wait::Inside(queued) => world.wait_for_turn(queued, look_ns),
+            _ => {
+                world.keep_turn(look_ns);
+                world.wait(line.gate, look_ns);
+            }
+        }
         let is_cap = matches!(what, Wait::Cap(_));
         let line = if is_cap { &world.line() } else { line };
         self.settle(world, costs, line);
@@ -177,6 +189,7 @@ pub(super) enum Wait {
     Turn,
     Pause,
     Device(u64),
+    Inside(Queued),
 }
 
 /// Progress of one thread's wait for work to drain.

@@ -17,6 +17,15 @@ pub struct Terms {
     pub paused: bool,
 }
 
+/// A place among a tenant's processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Queued {
+    /// The turn as it was seen.
+    pub turn: u64,
+    /// When to ask again, if nobody wakes before.
+    pub until_ns: u64,
+}
+
 /// The clock, and the processor that the calling thread runs on.
 pub trait Time {
     /// CLOCK_MONOTONIC.
@@ -42,8 +51,22 @@ pub trait Access {
     /// Whether no other context of the process, process of the tenant or tenant that is met has had work on the
     /// device since then, as far as is known.
     fn is_alone_since(&self, since_ns: u64) -> bool;
+    /// Whether the tenant's processes take turns.
+    fn has_turns(&self) -> bool;
     /// Waits while the gate's word is `state`, at most until `deadline_ns`.
     fn wait(&self, state: u32, deadline_ns: u64);
+    /// Asks for the tenant's turn among its processes: whether it has just begun, when this one has it.
+    ///
+    /// # Errors
+    /// A place in the queue for it.
+    fn ask_turn(&self, now_ns: u64) -> Result<bool, Queued>;
+    /// Waits in the tenant's queue, at most until `deadline_ns`.
+    fn wait_for_turn(&self, queued: Queued, deadline_ns: u64);
+    /// Since when any process of the tenant has work whose charge may be wrong, where the calling one has since
+    /// `own_ns`; `u64::MAX` for none.
+    fn unsettled_since_ns(&self, own_ns: u64, now_ns: u64) -> u64;
+    /// Keeps it while the calling thread waits for something else until then.
+    fn keep_turn(&self, until_ns: u64);
     /// Asks for the device where no owner makes turns, for what is in flight and a launch of `next_ns`:
     /// 0 when it may be used, else when to ask again.
     fn ask_device(&self, now_ns: u64, next_ns: u64) -> u64;

@@ -109,7 +109,7 @@ impl CapEntry {
 const _: () = assert!(gate::BUSY_UNTIL_NS == 0 && gate::WANT_NS == 8 && gate::LAST_LAUNCH_NS == 16);
 const _: () = assert!(gate::USED_NS == 24 && gate::LAUNCHES == 32 && gate::LONGEST_NS == 40);
 const _: () = assert!(gate::THROTTLED_NS == 48 && gate::WAITED_NS == 56);
-const _: () = assert!(gate::SLEEPERS == 72 && gate::WORDS == 10);
+const _: () = assert!(gate::SLEEPERS == 72 && gate::WORDS == 16);
 const _: () = assert!(gate_tenant::PAID_AT_NS == 80 && gate_tenant::CLOSED_UNTIL_NS == 88);
-const _: () = assert!(gate_tenant::SHARE_PPM == 96 && gate_tenant::WORDS == 3);
+const _: () = assert!(gate_tenant::SHARE_PPM == 96 && gate_tenant::WORDS == 6);
 const _: () = assert!(LINE_WORDS == 16);

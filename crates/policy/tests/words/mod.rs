@@ -10,6 +10,7 @@ pub(crate) struct Words {
     pub(crate) paid_at: Cell<u64>,
     pub(crate) share: Cell<u64>,
     pub(crate) closed: Cell<u64>,
+    pub(crate) saves: Cell<u64>,
 }
 
 fn replace(cell: &Cell<u64>, old: u64, new: u64) -> Result<(), u64> {
@@ -38,5 +39,11 @@ impl Clock for Words {
     }
     fn set_closed_until_ns(&self, until_ns: u64) {
         self.closed.set(until_ns);
+    }
+    fn saves(&self) -> u64 {
+        self.saves.get()
+    }
+    fn set_saves(&self, word: u64) {
+        self.saves.set(word);
     }
 }

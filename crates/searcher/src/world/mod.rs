@@ -208,6 +208,17 @@ impl World {
         all.fold(Had::default(), Had::and)
     }
 
+    /// What each process of a tenant has had of a device so far, in the order in which they began.
+    pub fn had_by_process(&self, tenant: u32, device: usize) -> Vec<Had> {
+        let of_tenant = self.processes.iter().filter(|process| process.actor.tenant == tenant);
+        let of_process = |process: &Process| {
+            let of_it = self.contexts.iter().filter(|one| one.process.is_beside(process.actor));
+            let of_it = of_it.filter(|one| one.device == device);
+            of_it.map(|one| self.cards[device].had(one.id)).fold(Had::default(), Had::and)
+        };
+        of_tenant.map(of_process).collect()
+    }
+
     /// What a tenant was charged for its use of a device so far.
     pub fn charged_ns(&self, tenant: u32, device: usize) -> u64 {
         let row = self.tenants.get(tenant as usize).and_then(|one| one.files.row(device));

@@ -1,0 +1,330 @@
+//! Turns inside a tenant: which of its processes is at the gate, where a cap binds all of them.
+//!
+//! Contexts of several processes are sliced by the driver, and each switch costs as much as a kernel may last; and
+//! of those that wait for one cap whoever wakes first has what it opens for. So processes of a tenant with a cap
+//! queue: one has the tenant's turn on the device until it has used [`TURN_NS`] of device time or has nothing to
+//! do, then it is the one's that was served least. The words lie in the tenant's usage file, with a daemon and
+//! without; a daemon sees one tenant.
+//!
+//! Processes whose work may wait for one another's, since they share memory or events, are one *unit*: the turn is
+//! theirs together, and they go at once. Where work has waited for another's all the same, nobody takes turns for a
+//! minute.
+//!
+//! Promises: a place is a lease. A process that is killed or stopped, or has nothing to do, has lost the turn
+//! [`IDLE_NS`] after its work should have ended, and is passed over [`STEP_NS`] after it could have been next. Who
+//! comes back was served as much as those that waited, less a turn: absence saves nothing up. No word of another
+//! process makes one wait longer than [`BELIEVED_NS`] at a time. A process that is alone in its tenant pays one
+//! load.
+//!
+//! Does not wait, and does not know of caps: that is the lane's.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use divvy_abi::usage::{SHARED_SLOT, gate, gate_tenant};
+
+use super::driver::{LOOKED_AT, Words};
+use super::world::Queued;
+
+/// Device time of a turn while others of the tenant wait; less where many do, so that all are served within
+/// [`ROUND_NS`].
+const TURN_NS: u64 = 10_000_000;
+/// Device time in which all that wait are served.
+const ROUND_NS: u64 = 40_000_000;
+/// The shortest turn: a switch of contexts takes some 0.2 ms.
+const LEAST_TURN_NS: u64 = 2_500_000;
+/// Time that a process keeps the turn without work in flight.
+const IDLE_NS: u64 = 1_000_000;
+/// How much later each that was served more may take what nobody has taken.
+const STEP_NS: u64 = 1_000_000;
+/// Time that a place in the queue lasts; it is said anew at each look.
+const PLACE_NS: u64 = 60_000_000;
+/// Longest time between two looks of a process that waits.
+const LOOK_NS: u64 = 20_000_000;
+/// No process says more than this ahead; what says more is not believed.
+const BELIEVED_NS: u64 = 1_000_000_000;
+/// How long nobody takes turns once work has waited for another process's.
+const TOGETHER_NS: u64 = 60_000_000_000;
+/// How long behind its end work may not be settled yet.
+const UNSETTLED_NS: u64 = 5_000_000;
+
+/// What a look at the tenant's other processes shows.
+#[derive(Default)]
+struct Queue {
+    /// Others that wait, and how many of them were served less.
+    waiting: u64,
+    ahead: u64,
+    /// The one that was served least: how much, and its slot.
+    next: Option<(u64, usize)>,
+}
+
+/// A process's part in its tenant's turns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Inside<W>(W);
+
+impl<W: Words> Inside<W> {
+    /// That of the process whose words these are, where its tenant has others and they take turns.
+    pub(super) fn of(words: W, now_ns: impl FnOnce() -> u64) -> Option<Self> {
+        if words.slots_high() <= FIRST_SLOT + 1 {
+            return None;
+        }
+        let together_ns = words.word(SHARED_SLOT, gate_tenant::TOGETHER_NS).load(Relaxed);
+        // A time too far ahead is no time.
+        let takes_turns =
+            together_ns == 0 || together_ns.wrapping_sub(now_ns().wrapping_add(1)) >= TOGETHER_NS;
+        takes_turns.then_some(Self(words))
+    }
+
+    /// Work has waited for another process's, as far as can be told.
+    pub(super) fn keep_together(&self, now_ns: u64) {
+        let until_ns = now_ns.saturating_add(TOGETHER_NS);
+        self.0.word(SHARED_SLOT, gate_tenant::TOGETHER_NS).store(until_ns, Relaxed);
+    }
+
+    fn load(&self, slot: usize, word: usize) -> u64 {
+        self.0.word(slot, word).load(Relaxed)
+    }
+
+    fn own(&self, word: usize) -> u64 {
+        self.0.own(word).load(Relaxed)
+    }
+
+    fn set(&self, word: usize, value: u64) {
+        self.0.own(word).store(value, Relaxed);
+    }
+
+    fn turn(&self) -> Turn {
+        Turn(self.0.word(SHARED_SLOT, gate_tenant::TURN).load(Acquire))
+    }
+
+    /// Whether the turn is another now, as it was to become.
+    fn change(&self, from: Turn, to: Turn) -> bool {
+        let word = self.0.word(SHARED_SLOT, gate_tenant::TURN);
+        word.compare_exchange(from.0, to.0, AcqRel, Relaxed).is_ok()
+    }
+
+    /// The others' slots that are looked at.
+    fn others(&self) -> impl Iterator<Item = usize> {
+        let me = self.0.slot();
+        (FIRST_SLOT..self.0.slots_high().min(LOOKED_AT)).filter(move |slot| *slot != me)
+    }
+
+    /// By what a turn names a process: its slot, or that it is one of those that share.
+    fn unit(&self, slot: usize) -> usize {
+        if self.load(slot, gate::JOINED) == 0 { slot } else { JOINED }
+    }
+
+    /// Asks for the tenant's turn: whether it has just begun, when this process has it.
+    ///
+    /// Cost: four loads while the turn goes on; else a look at the lines of the first slots, and while waiting again
+    /// some 20 ms later, or when the holder's lease ends.
+    ///
+    /// # Errors
+    /// A place in the queue for it.
+    pub(super) fn ask(&self, now_ns: u64) -> Result<bool, Queued> {
+        let unit = self.unit(self.0.slot());
+        let mut turn = self.turn();
+        let has_turn = turn.is_held() && turn.unit() == unit;
+        // Another of the unit has taken it.
+        let is_new = has_turn && self.own(gate::TURN) != turn.0;
+        if is_new {
+            self.begin(turn);
+        }
+        let used_ns = u64::try_from(self.used_ns()).unwrap_or(0);
+        if has_turn && used_ns < LEAST_TURN_NS {
+            self.go_on(now_ns);
+            return Ok(is_new);
+        }
+        let mut queue = self.look(unit, now_ns);
+        if has_turn {
+            let turn_ns = ROUND_NS / queue.waiting.saturating_add(1);
+            if used_ns < turn_ns.clamp(LEAST_TURN_NS, TURN_NS) {
+                self.go_on(now_ns);
+                return Ok(false);
+            }
+            self.count();
+            let Some((_, next)) = queue.next else {
+                self.go_on(now_ns);
+                return Ok(false);
+            };
+            // It is the last in the queue, whatever it was served.
+            queue.ahead = queue.waiting;
+            if self.change(turn, turn.handed_on()) {
+                turn = turn.handed_on();
+                self.0.wake_for_turn(next);
+            }
+        } else {
+            self.count();
+            self.queue_up(now_ns, &mut queue);
+        }
+        self.set(gate::LEASE_NS, now_ns.saturating_add(PLACE_NS));
+        let later_ns = STEP_NS.saturating_mul(queue.ahead);
+        let free_ns = self.held_until_ns(turn, now_ns).saturating_add(later_ns);
+        if now_ns < free_ns {
+            let until_ns = free_ns.min(now_ns.saturating_add(LOOK_NS));
+            return Err(Queued { turn: turn.0, until_ns });
+        }
+        let mine = turn.taken_by(unit);
+        if !self.change(turn, mine) {
+            return Err(Queued { turn: turn.0, until_ns: now_ns.saturating_add(STEP_NS) });
+        }
+        self.begin(mine);
+        self.go_on(now_ns);
+        Ok(true)
+    }
+
+    /// Keeps the turn while a thread of this process, which has it, waits for something else until then.
+    pub(super) fn keep(&self, until_ns: u64) {
+        self.set(gate::LEASE_NS, until_ns.saturating_add(IDLE_NS));
+    }
+
+    fn go_on(&self, now_ns: u64) {
+        self.set(gate::LEASE_NS, now_ns.saturating_add(IDLE_NS));
+    }
+
+    /// What was used since a turn began, or since it was counted last. Less than nothing where a charge of before was
+    /// put right.
+    fn used_ns(&self) -> i64 {
+        self.own(gate::USED_NS).wrapping_sub(self.own(gate::TURN_FROM_NS)).cast_signed()
+    }
+
+    /// Adds what was used since the last time to what this process was served.
+    fn count(&self) {
+        let served_ns = self.own(gate::SERVED_NS).saturating_add_signed(self.used_ns());
+        self.set(gate::TURN_FROM_NS, self.own(gate::USED_NS));
+        self.set(gate::SERVED_NS, served_ns);
+    }
+
+    fn begin(&self, turn: Turn) {
+        self.count();
+        self.set(gate::TURN, turn.0);
+    }
+
+    /// Takes a place in the queue where this process has none.
+    fn queue_up(&self, now_ns: u64, queue: &mut Queue) {
+        if self.own(gate::LEASE_NS) > now_ns {
+            return;
+        }
+        let floor_ns = queue.next.map_or(0, |(least_ns, _)| least_ns.saturating_sub(TURN_NS));
+        if self.own(gate::SERVED_NS) < floor_ns {
+            self.set(gate::SERVED_NS, floor_ns);
+            queue.ahead = 0;
+        }
+    }
+
+    /// When the turn's holder loses it, as far as it says.
+    fn held_until_ns(&self, turn: Turn, now_ns: u64) -> u64 {
+        // Another's work is what the next one waits for anyhow.
+        let held_ns = |slot: usize| {
+            let busy_ns = self.works_until_ns(slot);
+            match turn.is_held() {
+                false => busy_ns,
+                true => self.load(slot, gate::LEASE_NS).max(busy_ns.saturating_add(IDLE_NS)),
+            }
+        };
+        let held_ns = match turn.unit() {
+            SHARED_SLOT => 0,
+            JOINED => {
+                let all = self.others().filter(|slot| self.unit(*slot) == JOINED);
+                all.map(held_ns).max().unwrap_or(0)
+            }
+            slot => held_ns(slot),
+        };
+        if held_ns > now_ns.saturating_add(BELIEVED_NS) { 0 } else { held_ns }
+    }
+
+    /// When a process's work will have ended, as far as its line tells: who sleeps until it has may have as long a
+    /// launch as any before in flight, and another behind it.
+    fn works_until_ns(&self, slot: usize) -> u64 {
+        let works_ns = self.0.works_until_ns(slot);
+        if self.load(slot, gate::SLEEPERS) == 0 {
+            return works_ns;
+        }
+        let longest_ns = self.load(slot, gate::LONGEST_NS).min(BELIEVED_NS / 4);
+        let launched_ns = self.load(slot, gate::LAST_LAUNCH_NS);
+        works_ns.max(launched_ns.saturating_add(2 * longest_ns))
+    }
+
+    fn look(&self, unit: usize, now_ns: u64) -> Queue {
+        let mine = (self.own(gate::SERVED_NS), self.0.slot());
+        let turn = self.turn();
+        let mut queue = Queue::default();
+        for slot in self.others() {
+            let lease_ns = self.load(slot, gate::LEASE_NS);
+            let is_there = lease_ns > now_ns && lease_ns <= now_ns.saturating_add(BELIEVED_NS);
+            let other_unit = self.unit(slot);
+            let has_turn = turn.is_held() && turn.unit() == other_unit;
+            if !is_there || has_turn || other_unit == unit {
+                continue;
+            }
+            let other = (self.load(slot, gate::SERVED_NS), slot);
+            queue.waiting = queue.waiting.saturating_add(1);
+            queue.ahead = queue.ahead.saturating_add(u64::from(other < mine));
+            queue.next = Some(queue.next.map_or(other, |next| next.min(other)));
+        }
+        queue
+    }
+
+    /// A number of this process's last turn.
+    pub(super) fn last(&self) -> u64 {
+        self.own(gate::TURN) / Turn::ONE
+    }
+
+    /// Who had the turn behind this process's last one: its work began when ours had ended. None, by
+    /// [`SHARED_SLOT`], while it is ours, and where it is several's.
+    pub(super) fn next(&self) -> usize {
+        match self.turn().unit() {
+            JOINED => SHARED_SLOT,
+            slot if slot == self.0.slot() => SHARED_SLOT,
+            slot => slot,
+        }
+    }
+
+    /// Since when any process of the tenant has work whose charge may be wrong, where this one has since `own_ns`;
+    /// `u64::MAX` for none.
+    pub(super) fn unsettled_since_ns(&self, own_ns: u64, now_ns: u64) -> u64 {
+        self.set(gate::UNSETTLED_NS, if own_ns == u64::MAX { 0 } else { own_ns });
+        let since_ns = |slot: usize| {
+            let at_work = self.works_until_ns(slot).saturating_add(UNSETTLED_NS) > now_ns;
+            let since_ns = self.load(slot, gate::UNSETTLED_NS);
+            let is_told = since_ns != 0 && since_ns.saturating_add(BELIEVED_NS) > now_ns;
+            (at_work && is_told).then_some(since_ns)
+        };
+        self.others().filter_map(since_ns).fold(own_ns, u64::min)
+    }
+}
+
+/// The first slot of a process.
+const FIRST_SLOT: usize = SHARED_SLOT + 1;
+/// By what a turn names those that share memory or events.
+const JOINED: usize = Turn::UNIT as usize;
+
+/// [`gate_tenant::TURN`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Turn(u64);
+
+impl Turn {
+    /// Bits that name the unit.
+    const UNIT: u64 = (1 << 16) - 1;
+    /// Set where its holder has handed it on, and nobody has taken it yet.
+    const HANDED_ON: u64 = 1 << 16;
+    /// Counted from here on.
+    const ONE: u64 = 1 << 17;
+
+    /// Whose it is, or was last.
+    fn unit(self) -> usize {
+        usize::try_from(self.0 & Self::UNIT).unwrap_or(SHARED_SLOT)
+    }
+
+    fn is_held(self) -> bool {
+        self.0 & Self::HANDED_ON == 0
+    }
+
+    fn handed_on(self) -> Self {
+        Self(self.0 | Self::HANDED_ON)
+    }
+
+    fn taken_by(self, unit: usize) -> Self {
+        let count = (self.0 & !(Self::ONE - 1)).wrapping_add(Self::ONE);
+        Self(count | (unit as u64 & Self::UNIT))
+    }
+}

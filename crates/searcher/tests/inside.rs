@@ -1,0 +1,225 @@
+//! Processes of one tenant under a cap: together they have it, and each as much as another that wants as much,
+//! whatever they do and whoever of them is killed or stopped.
+//!
+//! Each with and without a daemon. Rows are printed: `--nocapture` shows them.
+
+use divvy_searcher::case::{Actor, Case, Dev, Fault, Knobs, ProcessPlan, Site, TenantPlan};
+use divvy_searcher::program::{Ops, longest_ns, named};
+use divvy_searcher::world::Report;
+use divvy_searcher::{MS, SECOND, US, gated, world};
+
+/// What is not judged at the beginning: kernels are met for the first time.
+const FIRST_NS: u64 = SECOND;
+/// How long is judged at least, and how many units of work of each process.
+const JUDGED_NS: u64 = 6 * SECOND;
+const UNITS: u64 = 100;
+/// Device time of a turn, of which what is due to each is made.
+const TURN_NS: u64 = 10 * MS;
+
+/// What came of a tenant's processes.
+struct Came {
+    report: Report,
+    /// Percent of the device that each had.
+    each: Vec<f64>,
+    /// What all were charged of what they had, since the run began.
+    charged: f64,
+    /// The longest time in which one of them had none.
+    longest_ns: u64,
+}
+
+impl Came {
+    fn sum(&self) -> f64 {
+        self.each.iter().sum()
+    }
+
+    /// What the one that had least had of what the one that had most had.
+    fn least_of_most(&self) -> f64 {
+        let most = self.each.iter().copied().fold(0.0, f64::max);
+        self.each.iter().copied().fold(f64::MAX, f64::min) / most
+    }
+}
+
+/// As long as the units that a process submits at once take under its part of its tenant's cap.
+fn run(tenants: Vec<TenantPlan>, devs: Vec<Dev>, has_daemon: bool) -> Vec<Came> {
+    let units_ns = tenants.iter().map(|tenant| {
+        let lengths = tenant.processes.iter().map(|process| longest_ns(&process.ops));
+        let unit_ns = lengths.max().unwrap_or(0) * tenant.processes.len() as u64;
+        UNITS * unit_ns * 1_000_000 / tenant.share_ppm.max(1)
+    });
+    let run_ns = FIRST_NS + units_ns.max().unwrap_or(0).max(JUDGED_NS);
+    let knobs = Knobs { run_ns, heal_ns: run_ns, has_daemon, ..Knobs::default() };
+    let counts: Vec<usize> = tenants.iter().map(|tenant| tenant.processes.len()).collect();
+    // Of each tenant and process: what it had, what it had when the judged time began, and when it had some last.
+    let mut had: Vec<Vec<[u64; 3]>> = counts.iter().map(|count| vec![[0; 3]; *count]).collect();
+    let mut longest_ns = vec![0; counts.len()];
+    let (mut begun_ns, mut charged) = (0, vec![0.0; counts.len()]);
+    let case = Case { knobs, tenants, devs };
+    let report = world::run_with(&case, &gated::shipped(), |world, now_ns| {
+        if now_ns < FIRST_NS {
+            return;
+        }
+        let is_first = begun_ns == 0;
+        if is_first {
+            begun_ns = now_ns;
+        }
+        for ((tenant, had), charged) in (0..).zip(&mut had).zip(&mut charged) {
+            let busy_ns = world.had(tenant, 0).busy_ns.max(1);
+            *charged = world.charged_ns(tenant, 0) as f64 / busy_ns as f64;
+            for (of, [now, first, last_ns]) in world.had_by_process(tenant, 0).iter().zip(had) {
+                let is_over = now_ns + MS > run_ns;
+                if is_first {
+                    (*first, *last_ns) = (of.busy_ns, now_ns);
+                }
+                if of.busy_ns != *now || is_over {
+                    let longest_ns = &mut longest_ns[tenant as usize];
+                    *longest_ns = (now_ns - *last_ns).max(*longest_ns);
+                    (*now, *last_ns) = (of.busy_ns, now_ns);
+                }
+            }
+        }
+    });
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    let percent = |ns: u64| 100.0 * ns as f64 / (report.wall_ns - begun_ns) as f64;
+    let came = |((had, longest_ns), charged): ((Vec<[u64; 3]>, u64), f64)| Came {
+        report: report.clone(),
+        each: had.iter().map(|[now, first, _]| percent(now - first)).collect(),
+        charged,
+        longest_ns,
+    };
+    had.into_iter().zip(longest_ns).zip(charged).map(came).collect()
+}
+
+/// Processes that begin one after the other.
+fn tenant(cap: u64, programs: impl IntoIterator<Item = Ops>) -> TenantPlan {
+    let plan = |(start_ns, ops)| ProcessPlan { ops, start_ns, ..ProcessPlan::default() };
+    let processes = (0..).step_by(7 * MS as usize).zip(programs).map(plan).collect();
+    TenantPlan { share_ppm: cap * 10_000, processes, ..TenantPlan::default() }
+}
+
+/// Rows of a table that is judged as a whole.
+#[derive(Default)]
+struct Rows(Vec<String>);
+
+impl Rows {
+    /// Together within a point of `due`, and none below 0.9 of another.
+    fn row(&mut self, what: &str, due: f64, came: &Came) {
+        let (sum, parts) = (came.sum(), came.least_of_most());
+        let longest_ms = came.longest_ns / MS;
+        let charged = came.charged;
+        let row =
+            format!("{what}: {sum:.2} of {due}, {parts:.2}, charged {charged:.3}, {longest_ms} ms");
+        println!("{row}");
+        if (sum - due).abs() > 1.0 || parts < 0.9 {
+            self.0.push(row);
+        }
+    }
+
+    fn judge(self) {
+        assert!(self.0.is_empty(), "{:#?}", self.0);
+    }
+}
+
+fn with(has_daemon: bool) -> &'static str {
+    if has_daemon { ", daemon" } else { "" }
+}
+
+#[test]
+fn workers_alike_have_alike() {
+    let mut rows = Rows::default();
+    for has_daemon in [false, true] {
+        for cap in [25, 50] {
+            for count in [2_u64, 4, 8, 16] {
+                for us in [20, 100, 1_000, 5_000] {
+                    for (how, ops) in
+                        [("sync", named::sync(us * US)), ("queue", named::flood(us * US))]
+                    {
+                        let all = tenant(cap, vec![ops; count as usize]);
+                        let came = &run(vec![all], Vec::new(), has_daemon)[0];
+                        let what = format!("{count} {how} {us} us, {cap} %{}", with(has_daemon));
+                        rows.row(&what, cap as f64, came);
+                        let due_ns = (2 * count * TURN_NS * 100 / cap).max(SECOND / 2);
+                        assert!(came.longest_ns <= due_ns, "{what}: {} ms", came.longest_ns / MS);
+                    }
+                }
+            }
+        }
+    }
+    rows.judge();
+}
+
+#[test]
+fn workers_of_uneven_kernels_have_alike() {
+    let mut rows = Rows::default();
+    for has_daemon in [false, true] {
+        for (what, ops) in
+            [("mix2", named::mix2()), ("mixq", named::mixq()), ("graphupd", named::graphupd())]
+        {
+            for cap in [25, 50] {
+                let came = &run(vec![tenant(cap, vec![ops.clone(); 4])], Vec::new(), has_daemon)[0];
+                rows.row(&format!("4 {what}, {cap} %{}", with(has_daemon)), cap as f64, came);
+            }
+        }
+    }
+    rows.judge();
+}
+
+/// Who could have more than its part leaves nobody less.
+#[test]
+fn workers_unlike_have_alike() {
+    let mut rows = Rows::default();
+    let unlike = || {
+        vec![
+            named::flood(5 * MS),
+            named::sync(100 * US),
+            named::sync(MS),
+            named::queue(20, 50 * US),
+            named::graph(20, 100 * US),
+        ]
+    };
+    for has_daemon in [false, true] {
+        for cap in [25, 50] {
+            let came = &run(vec![tenant(cap, unlike())], Vec::new(), has_daemon)[0];
+            rows.row(&format!("five kinds, {cap} %{}", with(has_daemon)), cap as f64, came);
+        }
+    }
+    rows.judge();
+}
+
+#[test]
+fn tenants_of_workers_hold_beside_each_other() {
+    let mut rows = Rows::default();
+    for (what, ops) in [("sync 1 ms", named::sync(MS)), ("queues of 5 ms", named::flood(5 * MS))] {
+        let tenants = [30, 50].map(|cap| tenant(cap, vec![ops.clone(); 4]));
+        for (came, cap) in run(tenants.to_vec(), Vec::new(), true).iter().zip([30.0, 50.0]) {
+            rows.row(&format!("4 {what} beside 4, {cap} %"), cap, came);
+        }
+    }
+    rows.judge();
+}
+
+/// Whoever has the turn may be killed, or stopped: the others go on.
+#[test]
+fn the_dead_and_the_stopped_keep_nobody_waiting() {
+    for has_daemon in [false, true] {
+        for (what, fault) in [("killed", Fault::Kill), ("stopped", Fault::Stop(4 * SECOND))] {
+            for nth in 400..420 {
+                let who = Actor { tenant: 0, process: 1, thread: 0 };
+                let devs = vec![Dev { who, site: Site::Word, nth: nth * 37, what: fault }];
+                let all = tenant(50, vec![named::sync(MS); 4]);
+                let mut came = run(vec![all], devs, has_daemon).remove(0);
+                assert_eq!(came.report.met.len(), 1, "it was {what}");
+                let gone = came.each.remove(1);
+                let row = format!(
+                    "{what} at {nth}{}: {:.1?}, and {gone:.1}",
+                    with(has_daemon),
+                    came.each
+                );
+                println!("{row}");
+                assert!(
+                    (came.sum() + gone - 50.0).abs() <= 1.0 && came.least_of_most() > 0.9,
+                    "{row}"
+                );
+            }
+        }
+    }
+}
