@@ -186,7 +186,8 @@ fn cannot(file: File) -> impl Fn(Errno) -> AttachError {
     move |errno| no_room_or(errno, AttachError::Open(file, errno))
 }
 
-fn header_is_written(fd: &Fd) -> Result<bool, AttachError> {
+/// Whether the file has a head; one that is being laid out, or never was, has none.
+pub(crate) fn header_is_written(fd: &Fd) -> Result<bool, AttachError> {
     let mut magic = [0_u8; 8];
     sys::read_at(fd, &mut magic, usage::MAGIC_AT as u64).map_err(AttachError::System)?;
     Ok(magic != [0; 8])

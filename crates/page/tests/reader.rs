@@ -77,6 +77,22 @@ fn a_tenant_nobody_joined_reads_as_empty_and_a_missing_one_is_an_error() {
     assert!(matches!(UsageFile::open(&at), Err(AttachError::Directory(_))));
 }
 
+/// Whoever looks while the first process lays the file out: its head comes last.
+#[test]
+fn a_file_that_is_being_laid_out_reads_as_empty() {
+    let scratch = Scratch::new("reader-early");
+    let (at, name) = (scratch.c_path(), scratch.path().join("usage"));
+    let mut begun = vec![0; 4_096];
+    begun[8..16].fill(1);
+    for bytes in [&begun[..0], &begun[..8], &begun[..12], &begun[..16], &begun] {
+        std::fs::write(&name, bytes).expect("written");
+        assert!(UsageFile::open(&at).expect("readable").is_none(), "{} bytes", bytes.len());
+    }
+    begun[0] = 1;
+    std::fs::write(&name, &begun).expect("written");
+    assert!(UsageFile::open(&at).is_err(), "another's head");
+}
+
 #[test]
 fn a_file_cut_short_harms_no_reader() {
     let scratch = Scratch::new("reader-cut");
