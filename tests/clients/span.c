@@ -59,6 +59,16 @@ static unsigned char no_shape[1024];
 static CUresult shape(void *entry) { return TO(const void *)(no_shape); }
 static CUresult shape_queued(void *entry) { return TO(const void *, CUstream)(no_shape, other); }
 static CUresult host_function(void *entry) { return LIKE(cuLaunchHostFunc)(other, nothing, NULL); }
+static void CUDA_CB called(CUstream stream, CUresult status, void *data)
+{
+    (void)stream;
+    (void)status;
+    (void)data;
+}
+static CUresult callback(void *entry)
+{
+    return LIKE(cuStreamAddCallback)(other, called, NULL, 0);
+}
 static CUresult await_event(void *entry) { return LIKE(cuStreamWaitEvent)(other, event, 0); }
 
 /* Of no bytes: within one device it would wait for the kernel. */
@@ -107,6 +117,26 @@ static CUresult operations(void *entry)
     return TO(CUstream, unsigned, CUstreamBatchMemOpParams *, unsigned)(other, 1, &params, 0);
 }
 
+static CUresult prefetch(void *entry) { return TO(CUdeviceptr, size_t, CUdevice, CUstream)(to, BYTES, 0, other); }
+static CUresult prefetch_second(void *entry)
+{
+    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
+    return TO(CUdeviceptr, size_t, CUmemLocation, unsigned, CUstream)(to, BYTES, here, 0, other);
+}
+static CUresult prefetch_batch(void *entry)
+{
+    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
+    size_t bytes = BYTES, first = 0;
+    return TO(CUdeviceptr *, size_t *, size_t, CUmemLocation *, size_t *, size_t, unsigned long long,
+              CUstream)(&to, &bytes, 1, &here, &first, 1, 0, other);
+}
+/* None: what they end does not depend on how many there are. */
+static CUresult semaphores(void *entry)
+{
+    return TO(const void *, const void *, unsigned, CUstream)(no_shape, no_shape, 0, other);
+}
+static CUresult resources(void *entry) { return TO(unsigned, void *, CUstream)(0, no_shape, other); }
+
 static const struct call BETWEEN_COPIES[] = {
     {"cuMemcpyHtoD", in_first},
     {"cuMemcpyHtoD_v2", in},
@@ -120,6 +150,10 @@ static const struct call BETWEEN_COPIES[] = {
     {"cuMemcpyPeerAsync", peer_queued},
     {"cuMemcpyBatchAsync", batch},
     {"cuMemcpyBatchAsync_v2", batch_second},
+    {"cuMemPrefetchAsync", prefetch},
+    {"cuMemPrefetchAsync_v2", prefetch_second},
+    {"cuMemPrefetchBatchAsync", prefetch_batch},
+    {"cuMemDiscardAndPrefetchBatchAsync", prefetch_batch},
     {NULL, NULL},
 };
 
@@ -146,6 +180,7 @@ static const struct call BETWEEN_SHAPES[] = {
 
 static const struct call BETWEEN_WAITS[] = {
     {"cuLaunchHostFunc", host_function},
+    {"cuStreamAddCallback", callback},
     {"cuStreamWaitEvent", await_event},
     {"cuStreamWaitValue32", value32},
     {"cuStreamWaitValue32_v2", value32},
@@ -157,6 +192,10 @@ static const struct call BETWEEN_WAITS[] = {
     {"cuStreamWriteValue64_v2", value64},
     {"cuStreamBatchMemOp", operations},
     {"cuStreamBatchMemOp_v2", operations},
+    {"cuSignalExternalSemaphoresAsync", semaphores},
+    {"cuWaitExternalSemaphoresAsync", semaphores},
+    {"cuGraphicsMapResources", resources},
+    {"cuGraphicsUnmapResources", resources},
     {NULL, NULL},
 };
 
@@ -266,6 +305,48 @@ static void long_waits(void)
     printf("end\n");
 }
 
+/* ---- what makes processes one unit ---- */
+
+static CUresult event_out(void *entry)
+{
+    CUipcEventHandle handle;
+    return LIKE(cuIpcGetEventHandle)(&handle, event);
+}
+static CUresult event_in(void *entry)
+{
+    CUipcEventHandle handle = {{0}};
+    CUevent opened;
+    return LIKE(cuIpcOpenEventHandle)(&opened, handle);
+}
+static CUresult memory_out(void *entry)
+{
+    CUipcMemHandle handle;
+    CUdeviceptr block;
+    OK(cuMemAlloc(&block, 2 << 20));
+    return LIKE(cuIpcGetMemHandle)(&handle, block);
+}
+
+static const struct call SHARING[] = {
+    {"cuIpcGetEventHandle", event_out},
+    {"cuIpcOpenEventHandle", event_in},
+    {"cuIpcGetMemHandle", memory_out},
+    {NULL, NULL},
+};
+
+static void sharing(void)
+{
+    ready();
+    for (const struct call *calls = SHARING; calls->name != NULL; calls++) {
+        void *entry = named(calls->name);
+        await_line();
+        printf("calling %s\n", calls->name);
+        calls->make(entry);
+        printf("did %s\n", calls->name);
+    }
+    await_line();
+    printf("end\n");
+}
+
 /* ---- synchronisation ---- */
 
 static CUresult wait_stream(void *entry) { return LIKE(cuStreamSynchronize)(stream); }
@@ -359,6 +440,7 @@ int main(int count, char **arguments)
         {"between_shapes", between_shapes},
         {"between_waits", between_waits},
         {"long_waits", long_waits},
+    {"sharing", sharing},
         {"synchronisations", synchronisations},
         {"idle_stream", idle_stream},
         {"sleeps", sleeps},

@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::RangeInclusive;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use divvy_abi::config::{GateLine, gate};
+use divvy_abi::usage;
 use divvy_page::now_ns;
 use divvy_page::owner::Owner;
 use divvy_page::reader::UsageFile;
@@ -77,6 +79,33 @@ fn next_call(client: &mut Talk) -> Option<String> {
         return None;
     }
     Some(line.strip_prefix("calling ").unwrap_or_else(|| panic!("{line:?}")).to_owned())
+}
+
+/// Processes that share memory or events take no turns between them: each says so in its line of the usage file, when
+/// it exports or opens any.
+#[test]
+fn processes_that_share_are_one_unit() {
+    let machine = Machine::new().limited(4 * GIB).with("DIVVY_COMPUTE", "50%");
+    let mut client = ready(&machine, "span", "sharing");
+    let usage =
+        std::fs::File::options().read(true).write(true).open(machine.tenant().join("usage"));
+    let usage = usage.expect("the first process wrote it");
+    let at = (usage::gate_at(0, 1) + usage::gate::JOINED) as u64;
+    let joined = || {
+        let mut word = [0; 8];
+        usage.read_exact_at(&mut word, at).expect("the word can be read");
+        u64::from_ne_bytes(word)
+    };
+    let mut calls = 0;
+    while let Some(call) = next_call(&mut client) {
+        client.expect(&format!("did {call}"));
+        assert_eq!(joined(), 1, "{call}");
+        usage.write_all_at(&[0; 8], at).expect("the word can be written");
+        assert_eq!(joined(), 0);
+        calls += 1;
+    }
+    assert_eq!(calls, 3);
+    client.ends_well();
 }
 
 /// Makes every call of `scenario` in a paused tenant: each must wait for the end of the pause, or, if

@@ -89,9 +89,10 @@ fn workspace(tally: &mut Tally) -> Result<()> {
     run_tests(tally, &mut tests, Some(&stage))
 }
 
-/// The ledger's protocol over all interleavings, and the gate's threads over many.
+/// The ledger's protocol over all interleavings, and the gate's threads and a tenant's turns over many.
 fn model(tally: &mut Tally) -> Result<()> {
-    for (checker, test) in [("loom", "ledger_model"), ("shuttle", "lane_model")] {
+    let models = [("loom", "ledger_model"), ("shuttle", "lane_model"), ("shuttle", "inside_model")];
+    for (checker, test) in models {
         let mut tests = cargo();
         tests.args(["test", "--release", "--package", "divvy-policy", "--test", test]);
         tests.arg("--target-dir").arg(target().join(checker));

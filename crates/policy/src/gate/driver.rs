@@ -192,6 +192,11 @@ pub trait Words: Clock + Copy + Debug {
         Sleeper(word)
     }
 
+    /// Notes that this process's work may wait for another process's.
+    fn join(&self) {
+        self.own(gate::JOINED).store(1, Relaxed);
+    }
+
     /// Notes a kernel's or graph's length.
     fn note_length(&self, ns: u64) {
         self.own(gate::LONGEST_NS).fetch_max(ns, Relaxed);

@@ -59,11 +59,11 @@ struct Queue {
 
 /// A process's part in its tenant's turns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Inside<W>(W);
+pub struct Inside<W>(W);
 
 impl<W: Words> Inside<W> {
     /// That of the process whose words these are, where its tenant has others and they take turns.
-    pub(super) fn of(words: W, now_ns: impl FnOnce() -> u64) -> Option<Self> {
+    pub fn of(words: W, now_ns: impl FnOnce() -> u64) -> Option<Self> {
         if words.slots_high() <= FIRST_SLOT + 1 {
             return None;
         }
@@ -75,7 +75,7 @@ impl<W: Words> Inside<W> {
     }
 
     /// Work has waited for another process's, as far as can be told.
-    pub(super) fn keep_together(&self, now_ns: u64) {
+    pub fn keep_together(&self, now_ns: u64) {
         let until_ns = now_ns.saturating_add(TOGETHER_NS);
         self.0.word(SHARED_SLOT, gate_tenant::TOGETHER_NS).store(until_ns, Relaxed);
     }
@@ -105,7 +105,12 @@ impl<W: Words> Inside<W> {
     /// The others' slots that are looked at.
     fn others(&self) -> impl Iterator<Item = usize> {
         let me = self.0.slot();
-        (FIRST_SLOT..self.0.slots_high().min(LOOKED_AT)).filter(move |slot| *slot != me)
+        (FIRST_SLOT..self.looked_at()).filter(move |slot| *slot != me)
+    }
+
+    /// One more than the highest slot that is looked at.
+    fn looked_at(&self) -> usize {
+        self.0.slots_high().min(LOOKED_AT)
     }
 
     /// By what a turn names a process: its slot, or that it is one of those that share.
@@ -120,7 +125,7 @@ impl<W: Words> Inside<W> {
     ///
     /// # Errors
     /// A place in the queue for it.
-    pub(super) fn ask(&self, now_ns: u64) -> Result<bool, Queued> {
+    pub fn ask(&self, now_ns: u64) -> Result<bool, Queued> {
         let unit = self.unit(self.0.slot());
         let mut turn = self.turn();
         let has_turn = turn.is_held() && turn.unit() == unit;
@@ -134,6 +139,9 @@ impl<W: Words> Inside<W> {
             self.go_on(now_ns);
             return Ok(is_new);
         }
+        if !has_turn {
+            self.count();
+        }
         let mut queue = self.look(unit, now_ns);
         if has_turn {
             let turn_ns = ROUND_NS / queue.waiting.saturating_add(1);
@@ -146,14 +154,14 @@ impl<W: Words> Inside<W> {
                 self.go_on(now_ns);
                 return Ok(false);
             };
-            // It is the last in the queue, whatever it was served.
+            // It is the last in the queue, whatever it was served; those before it count from now on.
             queue.ahead = queue.waiting;
+            self.0.busy_until_ns().fetch_max(now_ns, Relaxed);
             if self.change(turn, turn.handed_on()) {
                 turn = turn.handed_on();
                 self.0.wake_for_turn(next);
             }
         } else {
-            self.count();
             self.queue_up(now_ns, &mut queue);
         }
         self.set(gate::LEASE_NS, now_ns.saturating_add(PLACE_NS));
@@ -173,7 +181,7 @@ impl<W: Words> Inside<W> {
     }
 
     /// Keeps the turn while a thread of this process, which has it, waits for something else until then.
-    pub(super) fn keep(&self, until_ns: u64) {
+    pub fn keep(&self, until_ns: u64) {
         self.set(gate::LEASE_NS, until_ns.saturating_add(IDLE_NS));
     }
 
@@ -224,9 +232,11 @@ impl<W: Words> Inside<W> {
         let held_ns = match turn.unit() {
             SHARED_SLOT => 0,
             JOINED => {
-                let all = self.others().filter(|slot| self.unit(*slot) == JOINED);
+                let all = (FIRST_SLOT..self.looked_at()).filter(|slot| self.unit(*slot) == JOINED);
                 all.map(held_ns).max().unwrap_or(0)
             }
+            // Nobody's.
+            slot if slot >= self.0.slots_high() => 0,
             slot => held_ns(slot),
         };
         if held_ns > now_ns.saturating_add(BELIEVED_NS) { 0 } else { held_ns }
@@ -281,7 +291,7 @@ impl<W: Words> Inside<W> {
 
     /// Since when any process of the tenant has work whose charge may be wrong, where this one has since `own_ns`;
     /// `u64::MAX` for none.
-    pub(super) fn unsettled_since_ns(&self, own_ns: u64, now_ns: u64) -> u64 {
+    pub fn unsettled_since_ns(&self, own_ns: u64, now_ns: u64) -> u64 {
         self.set(gate::UNSETTLED_NS, if own_ns == u64::MAX { 0 } else { own_ns });
         let since_ns = |slot: usize| {
             let at_work = self.works_until_ns(slot).saturating_add(UNSETTLED_NS) > now_ns;

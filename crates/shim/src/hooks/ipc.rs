@@ -13,7 +13,7 @@
 use core::ffi::c_uint;
 
 use divvy_abi::usage::Kind;
-use divvy_driver_api::types::{CUdeviceptr, CUipcMemHandle, CUresult};
+use divvy_driver_api::types::{CUdeviceptr, CUevent, CUipcEventHandle, CUipcMemHandle, CUresult};
 use divvy_page::SharedEntry;
 use divvy_policy::charge;
 
@@ -109,6 +109,7 @@ fn opened(
             }
         }
     };
+    place.device.join();
     // Without memory for it the block is forgotten at its close only.
     let _ = CONTEXTS.insert(address, [place.context, 0]);
     match IMPORTS.insert(address, entry.pack()) {
@@ -119,6 +120,33 @@ fn opened(
         Err(_) => place.device.tell_no_table(),
     }
     result
+}
+
+/// Exports an event.
+pub(crate) fn cuIpcGetEventHandle(
+    real: real::cuIpcGetEventHandle,
+    handle: Out<'_, CUipcEventHandle>,
+    event: CUevent,
+) -> CUresult {
+    join();
+    real.call(handle, event)
+}
+
+/// Opens another process's event.
+pub(crate) fn cuIpcOpenEventHandle(
+    real: real::cuIpcOpenEventHandle,
+    event: Out<'_, CUevent>,
+    handle: CUipcEventHandle,
+) -> CUresult {
+    join();
+    real.call(event, handle)
+}
+
+/// Work on the current device may wait for another process's.
+pub(super) fn join() {
+    if let Next::Count(place) = here() {
+        place.device.join();
+    }
 }
 
 /// A context is gone, and with it what was opened in it.

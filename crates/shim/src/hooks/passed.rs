@@ -26,7 +26,7 @@ use divvy_policy::charge::{GRANULE_BYTES, whole_granules};
 
 use super::charge::{Next, SUCCESS, ask, at};
 use super::entry::Entry;
-use super::{memory, vmm};
+use super::{ipc, memory, vmm};
 use crate::sys::map::Map;
 use crate::sys::{Opaque, Out, driver, real};
 use crate::tenant;
@@ -244,6 +244,9 @@ pub(crate) fn cuMemImportFromShareableHandle(
     let result = real.call(handle, os_handle, handle_type);
     let imported = handle.get().filter(|_| result == SUCCESS);
     let noted = imported.map(|imported| (imported, vmm::note_import(imported, mark, shared)));
+    if noted.is_some() {
+        ipc::join();
+    }
     match noted {
         Some((_, Ok(_))) => result,
         Some((imported, Err(code))) => {

@@ -347,6 +347,14 @@ impl Device {
         self.tenant.own_kind_bytes(self.row, kind)
     }
 
+    /// The process shares memory or events with another: their work may wait for one another's, so they take no
+    /// turns between them.
+    pub(crate) fn join(&self) {
+        if let Some(share) = self.share() {
+            divvy_policy::gate::Words::join(&share);
+        }
+    }
+
     /// Moves a charge to where all processes that open `handle` share it.
     pub(crate) fn export_shared(
         &self,
@@ -354,6 +362,7 @@ impl Device {
         bytes: u64,
         kind: Kind,
     ) -> Option<SharedEntry> {
+        self.join();
         self.tenant.export_shared(handle, self.row, bytes, kind)
     }
 }

@@ -1,0 +1,279 @@
+//! A tenant's processes at its turn, step by step: who is next, and what nobody's death, pause or words may do.
+#![cfg(not(shuttle))]
+
+use std::cell::Cell;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use divvy_abi::config::GateLine;
+use divvy_abi::usage::{gate, gate_tenant};
+use divvy_policy::gate::{Inside, Words};
+use divvy_policy::pace::Clock;
+
+const MS: u64 = 1_000_000;
+const START_NS: u64 = 9_000_000 * MS;
+
+/// The lines of a tenant, of which the first is its own.
+#[derive(Debug)]
+struct Table {
+    lines: Vec<[AtomicU64; 16]>,
+    woken: Cell<usize>,
+}
+
+/// One process's words.
+#[derive(Clone, Copy, Debug)]
+struct One(&'static Table, usize);
+
+impl Words for One {
+    fn slot(&self) -> usize {
+        self.1
+    }
+    fn slots_high(&self) -> usize {
+        self.0.lines.len()
+    }
+    fn word(&self, slot: usize, word: usize) -> &'static AtomicU64 {
+        &self.0.lines[slot][word / 8]
+    }
+    fn gate_line(&self) -> GateLine {
+        GateLine::default()
+    }
+    fn wait(&self, _: u32, _: u64) {}
+    fn wait_for_turn(&self, _: u64, _: u64) {}
+    fn wake_for_turn(&self, slot: usize) {
+        self.0.woken.set(slot);
+    }
+}
+
+impl Clock for One {
+    fn paid_at_ns(&self) -> u64 {
+        0
+    }
+    fn replace_paid_at_ns(&self, _: u64, _: u64) -> Result<(), u64> {
+        Ok(())
+    }
+    fn share_ppm(&self) -> u64 {
+        0
+    }
+    fn replace_share_ppm(&self, _: u64, _: u64) -> Result<(), u64> {
+        Ok(())
+    }
+    fn closed_until_ns(&self) -> u64 {
+        0
+    }
+    fn set_closed_until_ns(&self, _: u64) {}
+    fn saves(&self) -> u64 {
+        0
+    }
+    fn set_saves(&self, _: u64) {}
+}
+
+fn tenant(processes: usize) -> Vec<One> {
+    let line = || [const { AtomicU64::new(0) }; 16];
+    let lines = (0..=processes).map(|_| line()).collect();
+    let table = Box::leak(Box::new(Table { lines, woken: Cell::new(0) }));
+    (1..=processes).map(|slot| One(table, slot)).collect()
+}
+
+impl One {
+    fn inside(self, now_ns: u64) -> Option<Inside<Self>> {
+        Inside::of(self, || now_ns)
+    }
+
+    /// Whether it may go at that time.
+    fn goes(self, now_ns: u64) -> bool {
+        self.inside(now_ns).expect("there are others").ask(now_ns).is_ok()
+    }
+
+    fn uses(self, ms: u64) {
+        self.add_used((ms * MS).cast_signed());
+    }
+
+    fn set(self, word: usize, value: u64) {
+        self.own(word).store(value, Relaxed);
+    }
+}
+
+#[test]
+fn who_is_alone_takes_no_turns() {
+    assert!(tenant(1)[0].inside(START_NS).is_none());
+}
+
+#[test]
+fn the_one_that_was_served_least_is_next_and_is_woken() {
+    let all = tenant(3);
+    let [one, two, three] = [all[0], all[1], all[2]];
+    two.set(gate::SERVED_NS, 5 * MS);
+    assert!(one.goes(START_NS));
+    assert!(!two.goes(START_NS) && !three.goes(START_NS));
+    one.uses(9);
+    assert!(one.goes(START_NS + MS / 2), "less than a turn");
+    one.uses(2);
+    assert!(!one.goes(START_NS + MS), "a turn, and others wait");
+    assert_eq!(one.0.woken.get(), 3);
+    // The other may take it a step later, if the third does not come.
+    assert!(!two.goes(START_NS + MS + 1));
+    assert!(three.goes(START_NS + MS + 2));
+    assert!(!one.goes(START_NS + MS + 3) && !two.goes(START_NS + MS + 3));
+}
+
+#[test]
+fn nobody_hands_on_to_nobody() {
+    let all = tenant(2);
+    for turn in 0..20 {
+        all[0].uses(30);
+        assert!(all[0].goes(START_NS + turn * 30 * MS));
+    }
+}
+
+#[test]
+fn who_says_nothing_more_has_lost_it_a_moment_after_its_work() {
+    let all = tenant(2);
+    assert!(all[0].goes(START_NS));
+    all[0].set(gate::BUSY_UNTIL_NS, START_NS + 3 * MS);
+    assert!(!all[1].goes(START_NS + 3 * MS));
+    let queued = all[1].inside(0).expect("two").ask(START_NS + 3 * MS);
+    let until_ns = queued.expect_err("it is held").until_ns;
+    assert_eq!(until_ns, START_NS + 4 * MS);
+    assert!(all[1].goes(until_ns));
+    // What it kept while it waited for its cap is kept for so long.
+    assert!(!all[0].goes(until_ns));
+    all[1].inside(0).expect("two").keep(until_ns + 50 * MS);
+    assert!(!all[0].goes(until_ns + 50 * MS));
+    assert!(all[0].goes(until_ns + 51 * MS));
+}
+
+#[test]
+fn who_sleeps_until_its_work_ends_keeps_it_for_as_long_as_its_longest() {
+    let all = tenant(2);
+    assert!(all[0].goes(START_NS));
+    let sleeper = all[0].sleeper();
+    all[0].note_launch(START_NS);
+    all[0].note_length(40 * MS);
+    assert!(!all[1].goes(START_NS + 80 * MS));
+    drop(sleeper);
+    assert!(all[1].goes(START_NS + 80 * MS));
+}
+
+#[test]
+fn the_next_that_does_not_come_is_passed_over() {
+    let all = tenant(3);
+    assert!(all[0].goes(START_NS));
+    all[1].set(gate::SERVED_NS, MS);
+    all[2].set(gate::SERVED_NS, 2 * MS);
+    assert!(!all[1].goes(START_NS) && !all[2].goes(START_NS));
+    all[0].uses(20);
+    assert!(!all[0].goes(START_NS));
+    // The second is stopped.
+    assert!(!all[2].goes(START_NS + MS / 2));
+    assert!(all[2].goes(START_NS + MS));
+}
+
+#[test]
+fn absence_saves_nothing_up() {
+    let all = tenant(3);
+    all[0].set(gate::SERVED_NS, 5_000 * MS);
+    all[1].set(gate::SERVED_NS, 5_000 * MS);
+    assert!(all[0].goes(START_NS) && !all[1].goes(START_NS));
+    // It comes from nowhere, and is due one turn more than they are.
+    assert!(!all[2].goes(START_NS));
+    assert_eq!(all[2].own(gate::SERVED_NS).load(Relaxed), 4_990 * MS);
+}
+
+#[test]
+fn a_charge_that_is_put_right_is_served_no_more() {
+    let all = tenant(2);
+    assert!(all[0].goes(START_NS) && !all[1].goes(START_NS));
+    all[0].uses(60);
+    assert!(!all[0].goes(START_NS));
+    assert_eq!(all[0].own(gate::SERVED_NS).load(Relaxed), 60 * MS);
+    all[0].add_used(-(55 * MS).cast_signed());
+    assert!(!all[0].goes(START_NS));
+    assert_eq!(all[0].own(gate::SERVED_NS).load(Relaxed), 5 * MS);
+}
+
+#[test]
+fn those_that_share_have_it_together() {
+    let all = tenant(3);
+    all[0].join();
+    all[1].join();
+    assert!(all[0].goes(START_NS) && all[1].goes(START_NS), "at once");
+    assert!(!all[2].goes(START_NS));
+    // Who has used a turn hands it on for both.
+    all[0].uses(8);
+    all[1].uses(15);
+    assert!(!all[1].goes(START_NS + MS / 2));
+    assert!(!all[0].goes(START_NS + MS / 2));
+    assert!(all[2].goes(START_NS + MS / 2));
+    // The one that holds it lets both wait; then both are next.
+    assert!(!all[0].goes(START_NS + MS) && !all[1].goes(START_NS + MS));
+    all[2].uses(15);
+    assert!(!all[2].goes(START_NS + MS));
+    assert!(all[0].goes(START_NS + MS) && all[1].goes(START_NS + MS));
+}
+
+#[test]
+fn work_that_waited_for_anothers_ends_turns_for_a_minute() {
+    let all = tenant(2);
+    all[0].inside(START_NS).expect("two").keep_together(START_NS);
+    assert!(all[1].inside(START_NS).is_none());
+    assert!(all[1].inside(START_NS + 59_999 * MS).is_none());
+    assert!(all[1].inside(START_NS + 60_000 * MS).is_some());
+    // A time that nobody can have written.
+    all[0].word(0, gate_tenant::TOGETHER_NS).store(u64::MAX, Relaxed);
+    assert!(all[1].inside(START_NS).is_some());
+}
+
+/// The tenant's own processes may write anything into its file: it may cost the tenant its share, and nothing more.
+#[test]
+fn no_words_make_anybody_wait_for_long() {
+    let all = tenant(3);
+    for seed in 0..20_000_u64 {
+        for (at, word) in all[0].0.lines.iter().flatten().enumerate() {
+            let mixed = (seed * 977 + at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let near = START_NS.wrapping_add(mixed % (4_000 * MS)).wrapping_sub(2_000 * MS);
+            word.store([mixed, near, u64::MAX, 0][(mixed >> 61) as usize & 3], Relaxed);
+        }
+        for word in [gate::LEASE_NS, gate::SERVED_NS] {
+            all[0].set(word, 0);
+        }
+        let Some(inside) = all[0].inside(START_NS) else { continue };
+        if let Err(queued) = inside.ask(START_NS) {
+            assert!(queued.until_ns <= START_NS + 20 * MS, "{queued:?}");
+            assert!(queued.until_ns > START_NS, "{queued:?}");
+        }
+        let since_ns = inside.unsettled_since_ns(u64::MAX, START_NS);
+        assert!(since_ns == u64::MAX || since_ns + 1_000 * MS > START_NS, "{since_ns}");
+    }
+}
+
+/// Every process that goes on asking is served, as much as each other.
+#[test]
+fn all_are_served_alike() {
+    for (processes, kernel_ms) in [(2, 1), (5, 3), (16, 1), (16, 7)] {
+        let all = tenant(processes);
+        let mut now_ns = START_NS;
+        let mut held = 0;
+        while now_ns < START_NS + 60_000 * MS {
+            let mut goes = None;
+            for one in &all {
+                if one.goes(now_ns) {
+                    assert!(goes.is_none(), "two at once");
+                    goes = Some(*one);
+                }
+            }
+            if let Some(one) = goes {
+                one.uses(kernel_ms);
+                one.set(gate::BUSY_UNTIL_NS, now_ns + kernel_ms * MS);
+                now_ns += kernel_ms * MS;
+                held += 1;
+            } else {
+                now_ns += MS / 4;
+            }
+        }
+        let used: Vec<u64> =
+            all.iter().map(|one| one.own(gate::USED_NS).load(Relaxed) / MS).collect();
+        let (least, most) = (used.iter().min().expect("some"), used.iter().max().expect("some"));
+        assert!(most - least <= 30, "{processes} of {kernel_ms} ms: {used:?}");
+        assert!(held * kernel_ms > 50_000, "{processes} of {kernel_ms} ms: {held}");
+    }
+}

@@ -1,0 +1,113 @@
+//! A tenant's turns under three processes at once, by a scheduler that tries interleavings: the shipped code over
+//! shuttle's atomics, some tens of thousands of schedules, by chance and by priorities that change.
+//!
+//! Run by `RUSTFLAGS="--cfg shuttle" cargo test -p divvy-policy --release --test inside_model`.
+//!
+//! Time stands still, so that no lease ends: whoever has the turn has it until it hands it on. Then no two may
+//! have it at once, and each that asks must get it. A schedule in which a process never does is cut off and fails.
+//!
+//! Does not model weak memory: shuttle's atomics are sequentially consistent.
+#![cfg(shuttle)]
+
+use std::sync::atomic::{AtomicU64 as Ghost, Ordering::SeqCst};
+
+use divvy_abi::config::GateLine;
+use divvy_policy::gate::{Inside, Words};
+use divvy_policy::pace::Clock;
+use shuttle::sync::atomic::AtomicU64;
+use shuttle::{Config, MaxSteps, Runner, thread};
+
+const SCHEDULES: usize = 10_000;
+const NOW_NS: u64 = 1_000_000_000_000;
+/// More than a turn.
+const USED_NS: i64 = 11_000_000;
+const TURNS: usize = 2;
+
+#[derive(Debug)]
+struct Table {
+    lines: [[AtomicU64; 16]; 4],
+    /// Who has the turn; 0 for nobody.
+    holder: Ghost,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct One(&'static Table, usize);
+
+impl Words for One {
+    fn slot(&self) -> usize {
+        self.1
+    }
+    fn slots_high(&self) -> usize {
+        self.0.lines.len()
+    }
+    fn word(&self, slot: usize, word: usize) -> &'static AtomicU64 {
+        &self.0.lines[slot][word / 8]
+    }
+    fn gate_line(&self) -> GateLine {
+        GateLine::default()
+    }
+    fn wait(&self, _: u32, _: u64) {}
+    fn wait_for_turn(&self, _: u64, _: u64) {}
+    fn wake_for_turn(&self, _: usize) {}
+}
+
+impl Clock for One {
+    fn paid_at_ns(&self) -> u64 {
+        0
+    }
+    fn replace_paid_at_ns(&self, _: u64, _: u64) -> Result<(), u64> {
+        Ok(())
+    }
+    fn share_ppm(&self) -> u64 {
+        0
+    }
+    fn replace_share_ppm(&self, _: u64, _: u64) -> Result<(), u64> {
+        Ok(())
+    }
+    fn closed_until_ns(&self) -> u64 {
+        0
+    }
+    fn set_closed_until_ns(&self, _: u64) {}
+    fn saves(&self) -> u64 {
+        0
+    }
+    fn set_saves(&self, _: u64) {}
+}
+
+fn plays(one: One) {
+    for _ in 0..TURNS {
+        let inside = Inside::of(one, || NOW_NS).expect("there are others");
+        while inside.ask(NOW_NS).is_err() {
+            thread::yield_now();
+        }
+        assert_eq!(one.0.holder.swap(one.1 as u64, SeqCst), 0, "beside {}", one.1);
+        thread::yield_now();
+        one.0.holder.store(0, SeqCst);
+        one.add_used(USED_NS);
+    }
+    // Hands it on: nobody is kept waiting by one that has ended, whose lease would end if time went on.
+    let inside = Inside::of(one, || NOW_NS).expect("there are others");
+    let _ = inside.ask(NOW_NS);
+    one.own(divvy_abi::usage::gate::LEASE_NS).store(0, std::sync::atomic::Ordering::SeqCst);
+}
+
+fn explore() {
+    let model = move || {
+        let lines = std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0)));
+        let table: &'static Table = Box::leak(Box::new(Table { lines, holder: Ghost::new(0) }));
+        let all = (1..=3).map(|slot| thread::spawn(move || plays(One(table, slot))));
+        all.collect::<Vec<_>>().into_iter().for_each(|one| one.join().expect("no panic"));
+    };
+    let mut config = Config::new();
+    config.max_steps = MaxSteps::FailAfter(100_000);
+    config.stack_size = 1 << 18;
+    let random = shuttle::scheduler::RandomScheduler::new_from_seed(5, SCHEDULES);
+    Runner::new(random, config.clone()).run(model);
+    let priorities = shuttle::scheduler::PctScheduler::new_from_seed(13, 3, SCHEDULES);
+    Runner::new(priorities, config).run(model);
+}
+
+#[test]
+fn one_has_the_turn_at_a_time_and_each_gets_it() {
+    explore();
+}
