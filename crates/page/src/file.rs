@@ -186,8 +186,7 @@ fn cannot(file: File) -> impl Fn(Errno) -> AttachError {
     move |errno| no_room_or(errno, AttachError::Open(file, errno))
 }
 
-/// Whether the file has a head; one that is being laid out, or never was, has none.
-pub(crate) fn header_is_written(fd: &Fd) -> Result<bool, AttachError> {
+fn header_is_written(fd: &Fd) -> Result<bool, AttachError> {
     let mut magic = [0_u8; 8];
     sys::read_at(fd, &mut magic, usage::MAGIC_AT as u64).map_err(AttachError::System)?;
     Ok(magic != [0; 8])
@@ -214,6 +213,15 @@ pub(crate) fn lay_out(fd: &Fd) -> Result<(), Errno> {
     sys::allocate(fd, 0, usage::LEDGER_AT)?;
     sys::write_at(fd, &VERSION_AND_SIZE, usage::VERSION_AT as u64)?;
     sys::write_at(fd, &usage::MAGIC, 0)
+}
+
+/// The layout of an open usage file; `None` for one without a head, which is written last: nobody has joined by it, and
+/// the next process lays it out anew.
+pub(crate) fn laid_out(
+    fd: &Fd,
+    served: &'static [Layout],
+) -> Result<Option<&'static Layout>, AttachError> {
+    if header_is_written(fd)? { judge_usage(fd, served).map(Some) } else { Ok(None) }
 }
 
 /// Judges an open usage file by its kind, head and length; which of the layouts that are served it has.

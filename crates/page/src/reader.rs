@@ -213,12 +213,7 @@ impl UsageFile {
             opened => opened,
         };
         let Some(fd) = opened? else { return Ok(None) };
-        // The head is written last: nobody has joined by a file without one, and the next process lays it out anew.
-        if !file::header_is_written(&fd)? {
-            return Ok(None);
-        }
-        let layout = file::judge_usage(&fd, served)?;
-        Ok(Some(Self { fd, layout }))
+        Ok(file::laid_out(&fd, served)?.map(|layout| Self { fd, layout }))
     }
 
     /// The version of its layout.
