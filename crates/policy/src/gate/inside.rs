@@ -80,23 +80,28 @@ impl<W: Words> Inside<W> {
         self.0.word(SHARED_SLOT, gate_tenant::TOGETHER_NS).store(until_ns, Relaxed);
     }
 
+    /// A word of a slot. Not for fast paths: small.
+    #[inline(never)]
     fn load(&self, slot: usize, word: usize) -> u64 {
         self.0.word(slot, word).load(Relaxed)
     }
 
     fn own(&self, word: usize) -> u64 {
-        self.0.own(word).load(Relaxed)
+        self.load(self.0.slot(), word)
     }
 
+    #[inline(never)]
     fn set(&self, word: usize, value: u64) {
         self.0.own(word).store(value, Relaxed);
     }
 
+    #[inline(never)]
     fn turn(&self) -> Turn {
         Turn(self.0.word(SHARED_SLOT, gate_tenant::TURN).load(Acquire))
     }
 
     /// Whether the turn is another now, as it was to become.
+    #[inline(never)]
     fn change(&self, from: Turn, to: Turn) -> bool {
         let word = self.0.word(SHARED_SLOT, gate_tenant::TURN);
         word.compare_exchange(from.0, to.0, AcqRel, Relaxed).is_ok()
@@ -219,26 +224,22 @@ impl<W: Words> Inside<W> {
         }
     }
 
-    /// When the turn's holder loses it, as far as it says.
+    /// When the turn's holder loses it, as far as it says; 0 where that is nobody.
     fn held_until_ns(&self, turn: Turn, now_ns: u64) -> u64 {
-        // Another's work is what the next one waits for anyhow.
-        let held_ns = |slot: usize| {
+        let slots = match turn.unit() {
+            JOINED => FIRST_SLOT..self.looked_at(),
+            slot => slot..self.0.slots_high().min(slot.saturating_add(1)),
+        };
+        let holders = slots.filter(|slot| *slot != SHARED_SLOT && self.unit(*slot) == turn.unit());
+        let held_ns = holders.map(|slot| {
+            // Another's work is what the next one waits for anyhow.
             let busy_ns = self.works_until_ns(slot);
             match turn.is_held() {
                 false => busy_ns,
                 true => self.load(slot, gate::LEASE_NS).max(busy_ns.saturating_add(IDLE_NS)),
             }
-        };
-        let held_ns = match turn.unit() {
-            SHARED_SLOT => 0,
-            JOINED => {
-                let all = (FIRST_SLOT..self.looked_at()).filter(|slot| self.unit(*slot) == JOINED);
-                all.map(held_ns).max().unwrap_or(0)
-            }
-            // Nobody's.
-            slot if slot >= self.0.slots_high() => 0,
-            slot => held_ns(slot),
-        };
+        });
+        let held_ns = held_ns.fold(0, u64::max);
         if held_ns > now_ns.saturating_add(BELIEVED_NS) { 0 } else { held_ns }
     }
 
