@@ -123,13 +123,6 @@ static CUresult prefetch_second(void *entry)
     CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
     return TO(CUdeviceptr, size_t, CUmemLocation, unsigned, CUstream)(to, BYTES, here, 0, other);
 }
-static CUresult prefetch_batch(void *entry)
-{
-    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
-    size_t bytes = BYTES, first = 0;
-    return TO(CUdeviceptr *, size_t *, size_t, CUmemLocation *, size_t *, size_t, unsigned long long,
-              CUstream)(&to, &bytes, 1, &here, &first, 1, 0, other);
-}
 /* None: what they end does not depend on how many there are. */
 static CUresult semaphores(void *entry)
 {
@@ -152,8 +145,6 @@ static const struct call BETWEEN_COPIES[] = {
     {"cuMemcpyBatchAsync_v2", batch_second},
     {"cuMemPrefetchAsync", prefetch},
     {"cuMemPrefetchAsync_v2", prefetch_second},
-    {"cuMemPrefetchBatchAsync", prefetch_batch},
-    {"cuMemDiscardAndPrefetchBatchAsync", prefetch_batch},
     {NULL, NULL},
 };
 

@@ -12,9 +12,7 @@ use std::cell::{Cell, RefCell};
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_policy::cost::{self, Costs, Kind};
-use divvy_policy::gate::{
-    Access, CHUNK_NS, EVENTS, Lane, Marks, Paid, Published, Queued, Terms, Time,
-};
+use divvy_policy::gate::{Access, CHUNK_NS, EVENTS, Lane, Marks, Paid, Published, Terms, Time};
 use host::Host;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -170,17 +168,6 @@ impl Access for Card {
             self.sleep(deadline_ns.min((turn + 1) * self.turn_ns.get()));
         }
     }
-    fn ask_turn(&self, _: u64) -> Result<bool, Queued> {
-        Ok(false)
-    }
-    fn wait_for_turn(&self, _: Queued, _: u64) {}
-    fn has_turns(&self) -> bool {
-        false
-    }
-    fn unsettled_since_ns(&self, own_ns: u64, _: u64) -> u64 {
-        own_ns
-    }
-    fn keep_turn(&self, _: u64) {}
     fn ask_device(&self, _: u64, _: u64) -> u64 {
         0
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::GateLine;
 use divvy_abi::usage::{gate, gate_tenant};
-use divvy_policy::gate::{Inside, Words};
+use divvy_policy::gate::{Inside, Patience, Words};
 use divvy_policy::pace::Clock;
 
 const MS: u64 = 1_000_000;
@@ -81,7 +81,10 @@ impl One {
 
     /// Whether it may go at that time.
     fn goes(self, now_ns: u64) -> bool {
-        self.inside(now_ns).expect("there are others").ask(now_ns).is_ok()
+        self.inside(now_ns)
+            .expect("there are others")
+            .ask(now_ns, 0, &mut Patience::default())
+            .is_ok()
     }
 
     fn uses(self, ms: u64) {
@@ -102,7 +105,11 @@ fn who_is_alone_takes_no_turns() {
 fn the_one_that_was_served_least_is_next_and_is_woken() {
     let all = tenant(3);
     let [one, two, three] = [all[0], all[1], all[2]];
-    two.set(gate::SERVED_NS, 5 * MS);
+    for (one, served_ms) in [(one, 0), (two, 5), (three, 0)] {
+        one.set(gate::SERVED_NS, served_ms * MS);
+        one.set(gate::TURN, 1 << 18);
+        one.set(gate::LEASE_NS, START_NS + 60 * MS);
+    }
     assert!(one.goes(START_NS));
     assert!(!two.goes(START_NS) && !three.goes(START_NS));
     one.uses(9);
@@ -131,13 +138,15 @@ fn who_says_nothing_more_has_lost_it_a_moment_after_its_work() {
     assert!(all[0].goes(START_NS));
     all[0].set(gate::BUSY_UNTIL_NS, START_NS + 3 * MS);
     assert!(!all[1].goes(START_NS + 3 * MS));
-    let queued = all[1].inside(0).expect("two").ask(START_NS + 3 * MS);
+    let queued = all[1].inside(0).expect("two").ask(START_NS + 3 * MS, 0, &mut Patience::default());
     let until_ns = queued.expect_err("it is held").until_ns;
     assert_eq!(until_ns, START_NS + 4 * MS);
     assert!(all[1].goes(until_ns));
-    // What it kept while it waited for its cap is kept for so long.
+    // It idled while another waited: others may go beside whoever has the turn, until the cap binds them.
+    assert!(all[0].goes(until_ns));
+    all[1].inside(0).expect("two").keep(until_ns + 50 * MS, true);
     assert!(!all[0].goes(until_ns));
-    all[1].inside(0).expect("two").keep(until_ns + 50 * MS);
+    // What it kept while it waited for its cap is kept for so long.
     assert!(!all[0].goes(until_ns + 50 * MS));
     assert!(all[0].goes(until_ns + 51 * MS));
 }
@@ -174,9 +183,18 @@ fn absence_saves_nothing_up() {
     all[0].set(gate::SERVED_NS, 5_000 * MS);
     all[1].set(gate::SERVED_NS, 5_000 * MS);
     assert!(all[0].goes(START_NS) && !all[1].goes(START_NS));
-    // It comes from nowhere, and is due one turn more than they are.
+    all[1].set(gate::SERVED_NS, 5_004 * MS);
+    // It comes anew, and is behind them.
     assert!(!all[2].goes(START_NS));
-    assert_eq!(all[2].own(gate::SERVED_NS).load(Relaxed), 4_990 * MS);
+    assert_eq!(all[2].own(gate::SERVED_NS).load(Relaxed), 5_004 * MS);
+    // It comes back, and is where the one is that was served least; where the most is, but for a turn.
+    for (before_ms, after_ms) in [(3, 5_000), (5_002, 5_002), (70_000, 5_014)] {
+        all[2].set(gate::TURN, 1 << 18);
+        all[2].set(gate::LEASE_NS, 0);
+        all[2].set(gate::SERVED_NS, before_ms * MS);
+        assert!(!all[2].goes(START_NS));
+        assert_eq!(all[2].own(gate::SERVED_NS).load(Relaxed), after_ms * MS);
+    }
 }
 
 #[test]
@@ -189,6 +207,75 @@ fn a_charge_that_is_put_right_is_served_no_more() {
     all[0].add_used(-(55 * MS).cast_signed());
     assert!(!all[0].goes(START_NS));
     assert_eq!(all[0].own(gate::SERVED_NS).load(Relaxed), 5 * MS);
+}
+
+/// A kernel that waits for another process's: its marks show no end, and its process says so again and again.
+#[test]
+fn work_that_does_not_end_behind_a_turn_is_given_up() {
+    let all = tenant(3);
+    let mut patience = [Patience::default(); 3];
+    assert!(all[0].goes(START_NS) && !all[1].goes(START_NS) && !all[2].goes(START_NS));
+    all[0].uses(20);
+    let mut now_ns = START_NS;
+    let went = loop {
+        all[0].set(gate::BUSY_UNTIL_NS, now_ns + MS / 3);
+        let goes = |(one, patience): (&One, &mut Patience)| {
+            let inside = one.inside(now_ns).expect("three");
+            inside.ask(now_ns, 0, patience).is_ok()
+        };
+        let went: Vec<bool> = all.iter().zip(&mut patience).map(goes).collect();
+        if went.contains(&true) {
+            break went;
+        }
+        now_ns += MS / 4;
+        assert!(now_ns < START_NS + 60 * MS, "nobody goes");
+    };
+    assert_eq!(went.iter().filter(|goes| **goes).count(), 1, "{went:?}");
+    assert!(now_ns >= START_NS + 50 * MS, "{} us", (now_ns - START_NS) / 1_000);
+}
+
+/// A thread in a synchronisation seems to have work for as long as its longest launch; it returns at once, and says
+/// nothing.
+#[test]
+fn the_next_looks_again_soon_and_who_handed_on_comes_late() {
+    let all = tenant(2);
+    all[0].note_length(40 * MS);
+    assert!(all[0].goes(START_NS) && !all[1].goes(START_NS));
+    all[0].note_launch(START_NS);
+    let sleeper = all[0].sleeper();
+    all[0].uses(20);
+    assert!(!all[0].goes(START_NS));
+    let queued = all[1].inside(0).expect("two").ask(START_NS, 0, &mut Patience::default());
+    assert_eq!(queued.expect_err("it seems busy").until_ns, START_NS + MS / 2);
+    drop(sleeper);
+    assert!(!all[0].goes(START_NS + 4 * MS), "before the other has looked");
+    assert!(all[1].goes(START_NS + 4 * MS));
+}
+
+#[test]
+fn work_of_seconds_is_waited_for() {
+    let all = tenant(2);
+    assert!(all[0].goes(START_NS));
+    all[0].set(gate::BUSY_UNTIL_NS, START_NS + 3_000 * MS);
+    assert!(!all[1].goes(START_NS + 2_999 * MS));
+    assert!(all[1].goes(START_NS + 3_001 * MS));
+}
+
+/// Once its holder leaves most of the device to nobody, the others go beside it, until the cap binds them.
+#[test]
+fn a_turn_that_is_little_used_is_shared() {
+    let all = tenant(3);
+    let ask = |one: One, now_ns: u64| {
+        let inside = one.inside(now_ns).expect("three");
+        inside.ask(now_ns, START_NS, &mut Patience::default()).is_ok()
+    };
+    assert!(all[0].goes(START_NS) && !all[1].goes(START_NS));
+    all[0].uses(2);
+    assert!(ask(all[0], START_NS + 4 * MS) && !ask(all[1], START_NS + 4 * MS));
+    assert!(ask(all[0], START_NS + 6 * MS));
+    assert!(ask(all[1], START_NS + 6 * MS) && ask(all[2], START_NS + 6 * MS));
+    all[2].inside(0).expect("three").keep(START_NS + 9 * MS, true);
+    assert!(!ask(all[1], START_NS + 6 * MS));
 }
 
 #[test]
@@ -214,7 +301,13 @@ fn those_that_share_have_it_together() {
 #[test]
 fn work_that_waited_for_anothers_ends_turns_for_a_minute() {
     let all = tenant(2);
-    all[0].inside(START_NS).expect("two").keep_together(START_NS);
+    assert!(all[0].goes(START_NS) && !all[1].goes(START_NS));
+    let given_up = |at_ns| all[0].inside(at_ns).expect("two").drain_given_up(at_ns);
+    given_up(START_NS - 3_000 * MS);
+    assert!(all[1].inside(START_NS).is_some(), "it seemed so once");
+    given_up(START_NS - 30 * MS);
+    assert!(all[1].inside(START_NS).is_some(), "long ago");
+    given_up(START_NS);
     assert!(all[1].inside(START_NS).is_none());
     assert!(all[1].inside(START_NS + 59_999 * MS).is_none());
     assert!(all[1].inside(START_NS + 60_000 * MS).is_some());
@@ -237,7 +330,7 @@ fn no_words_make_anybody_wait_for_long() {
             all[0].set(word, 0);
         }
         let Some(inside) = all[0].inside(START_NS) else { continue };
-        if let Err(queued) = inside.ask(START_NS) {
+        if let Err(queued) = inside.ask(START_NS, 0, &mut Patience::default()) {
             assert!(queued.until_ns <= START_NS + 20 * MS, "{queued:?}");
             assert!(queued.until_ns > START_NS, "{queued:?}");
         }

@@ -3,8 +3,8 @@
 //!
 //! Run by `RUSTFLAGS="--cfg shuttle" cargo test -p divvy-policy --release --test inside_model`.
 //!
-//! Time stands still, so that no lease ends: whoever has the turn has it until it hands it on. Then no two may
-//! have it at once, and each that asks must get it. A schedule in which a process never does is cut off and fails.
+//! Time stands still while anybody has something to do, so that no lease ends: whoever has the turn has it until it
+//! hands it on. Then no two may have it at once, and each that asks must get it. A schedule in which a process never does is cut off and fails.
 //!
 //! Does not model weak memory: shuttle's atomics are sequentially consistent.
 #![cfg(shuttle)]
@@ -12,13 +12,14 @@
 use std::sync::atomic::{AtomicU64 as Ghost, Ordering::SeqCst};
 
 use divvy_abi::config::GateLine;
-use divvy_policy::gate::{Inside, Words};
+use divvy_policy::gate::{Inside, Patience, Words};
 use divvy_policy::pace::Clock;
 use shuttle::sync::atomic::AtomicU64;
 use shuttle::{Config, MaxSteps, Runner, thread};
 
 const SCHEDULES: usize = 10_000;
 const NOW_NS: u64 = 1_000_000_000_000;
+const MS: u64 = 1_000_000;
 /// More than a turn.
 const USED_NS: i64 = 11_000_000;
 const TURNS: usize = 2;
@@ -28,6 +29,10 @@ struct Table {
     lines: [[AtomicU64; 16]; 4],
     /// Who has the turn; 0 for nobody.
     holder: Ghost,
+    now_ns: Ghost,
+    /// Those that have not ended, and those of them that were refused at this time, by a bit of their slot.
+    alive: Ghost,
+    refused: Ghost,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -74,27 +79,52 @@ impl Clock for One {
     fn set_saves(&self, _: u64) {}
 }
 
+/// Whether it may go. Once all that are left were refused, time goes on.
+fn asks(one: One) -> bool {
+    one.0.refused.fetch_and(!(1 << one.1), SeqCst);
+    let now_ns = one.0.now_ns.load(SeqCst);
+    let inside = Inside::of(one, || now_ns).expect("there are others");
+    if inside.ask(now_ns, 0, &mut Patience::default()).is_ok() {
+        return true;
+    }
+    let refused = one.0.refused.fetch_or(1 << one.1, SeqCst) | 1 << one.1;
+    let alive = one.0.alive.load(SeqCst);
+    if refused & alive == alive {
+        one.0.refused.store(0, SeqCst);
+        one.0.now_ns.fetch_add(MS, SeqCst);
+    }
+    thread::yield_now();
+    false
+}
+
 fn plays(one: One) {
+    // Asleep until its work ends, so that a turn that lapses is not one that was left unused.
+    let _sleeper = one.sleeper();
     for _ in 0..TURNS {
-        let inside = Inside::of(one, || NOW_NS).expect("there are others");
-        while inside.ask(NOW_NS).is_err() {
-            thread::yield_now();
-        }
+        while !asks(one) {}
+        one.0.refused.store(0, SeqCst);
         assert_eq!(one.0.holder.swap(one.1 as u64, SeqCst), 0, "beside {}", one.1);
         thread::yield_now();
         one.0.holder.store(0, SeqCst);
         one.add_used(USED_NS);
     }
-    // Hands it on: nobody is kept waiting by one that has ended, whose lease would end if time went on.
-    let inside = Inside::of(one, || NOW_NS).expect("there are others");
-    let _ = inside.ask(NOW_NS);
-    one.own(divvy_abi::usage::gate::LEASE_NS).store(0, std::sync::atomic::Ordering::SeqCst);
+    one.0.alive.fetch_and(!(1 << one.1), SeqCst);
+    one.0.refused.store(0, SeqCst);
+    // Nobody is kept waiting by one that has ended: its lease would end if time went on.
+    asks(one);
+    one.own(divvy_abi::usage::gate::LEASE_NS).store(0, SeqCst);
 }
 
 fn explore() {
     let model = move || {
         let lines = std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0)));
-        let table: &'static Table = Box::leak(Box::new(Table { lines, holder: Ghost::new(0) }));
+        let table: &'static Table = Box::leak(Box::new(Table {
+            lines,
+            holder: Ghost::new(0),
+            now_ns: Ghost::new(NOW_NS),
+            alive: Ghost::new(0b1110),
+            refused: Ghost::new(0),
+        }));
         let all = (1..=3).map(|slot| thread::spawn(move || plays(One(table, slot))));
         all.collect::<Vec<_>>().into_iter().for_each(|one| one.join().expect("no panic"));
     };

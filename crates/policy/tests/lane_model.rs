@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64 as Ghost, Ordering::SeqCst};
 use divvy_abi::config::{GateLine, gate};
 use divvy_policy::cost::{Costs, Kind, key};
 use divvy_policy::gate::{
-    Access, CHUNK_NS, Captures, EVENTS, Lane, Marks, Paid, Published, Queued, Terms, Time,
+    Access, CHUNK_NS, Captures, EVENTS, Lane, Marks, Paid, Published, Terms, Time,
 };
 use divvy_policy::pace::{Admission, Cap, Clock};
 use shuttle::rand::Rng;
@@ -187,17 +187,6 @@ impl Access for Thread {
     fn wait(&self, _: u32, deadline_ns: u64) {
         self.sleep_until(deadline_ns);
     }
-    fn ask_turn(&self, _: u64) -> Result<bool, Queued> {
-        Ok(false)
-    }
-    fn wait_for_turn(&self, _: Queued, _: u64) {}
-    fn has_turns(&self) -> bool {
-        false
-    }
-    fn unsettled_since_ns(&self, own_ns: u64, _: u64) -> u64 {
-        own_ns
-    }
-    fn keep_turn(&self, _: u64) {}
     fn ask_device(&self, _: u64, _: u64) -> u64 {
         0
     }

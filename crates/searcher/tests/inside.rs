@@ -4,7 +4,7 @@
 //! Each with and without a daemon. Rows are printed: `--nocapture` shows them.
 
 use divvy_searcher::case::{Actor, Case, Dev, Fault, Knobs, ProcessPlan, Site, TenantPlan};
-use divvy_searcher::program::{Ops, longest_ns, named};
+use divvy_searcher::program::{Op, Ops, longest_ns, named};
 use divvy_searcher::world::Report;
 use divvy_searcher::{MS, SECOND, US, gated, world};
 
@@ -44,7 +44,8 @@ fn run(tenants: Vec<TenantPlan>, devs: Vec<Dev>, has_daemon: bool) -> Vec<Came> 
     let units_ns = tenants.iter().map(|tenant| {
         let lengths = tenant.processes.iter().map(|process| longest_ns(&process.ops));
         let unit_ns = lengths.max().unwrap_or(0) * tenant.processes.len() as u64;
-        UNITS * unit_ns * 1_000_000 / tenant.share_ppm.max(1)
+        let share_ppm = if tenant.share_ppm == 0 { 1_000_000 } else { tenant.share_ppm };
+        UNITS * unit_ns * 1_000_000 / share_ppm
     });
     let run_ns = FIRST_NS + units_ns.max().unwrap_or(0).max(JUDGED_NS);
     let knobs = Knobs { run_ns, heal_ns: run_ns, has_daemon, ..Knobs::default() };
@@ -195,6 +196,77 @@ fn tenants_of_workers_hold_beside_each_other() {
         }
     }
     rows.judge();
+}
+
+/// Who comes later does not make up for the time in which the first was alone.
+#[test]
+fn who_was_there_first_is_not_kept_waiting_for_it() {
+    let mut rows = Rows::default();
+    for has_daemon in [false, true] {
+        let mut all = tenant(50, vec![named::sync(MS); 4]);
+        for (process, start_ms) in all.processes.iter_mut().zip([0, 900, 907, 990]) {
+            process.start_ns = start_ms * MS;
+        }
+        let came = &run(vec![all], Vec::new(), has_daemon)[0];
+        rows.row(&format!("one 0.9 s before three{}", with(has_daemon)), 50.0, came);
+    }
+    rows.judge();
+}
+
+/// A thread that returns from a wait behind a turn that was handed on does not take it back. Longer kernels of several
+/// streams are charged more than they have (decision 14), and nobody starves for that.
+#[test]
+fn threads_of_a_worker_have_no_more_than_one() {
+    let mut rows = Rows::default();
+    for has_daemon in [false, true] {
+        for us in [20, 100, 1_000, 5_000] {
+            for threads in [2, 4] {
+                let all = tenant(
+                    50,
+                    [named::threads(threads, us * US), named::sync(us * US), named::sync(us * US)],
+                );
+                let came = &run(vec![all], Vec::new(), has_daemon)[0];
+                let what = format!("{threads} threads of {us} us beside two{}", with(has_daemon));
+                match us {
+                    20 | 100 => rows.row(&what, 50.0, came),
+                    _ => assert!(came.least_of_most() > 0.5, "{what}: {:.1?}", came.each),
+                }
+            }
+        }
+    }
+    rows.judge();
+}
+
+/// Workers that leave the device idle between their kernels have together what they would have without turns, up to
+/// the cap. Without a daemon each has the device to itself for a while where tenants meet (decision 6).
+#[test]
+fn workers_with_gaps_lose_nothing_to_turns() {
+    let gaps = |kernel_ns, gap_ns| {
+        let ops = vec![named::launch(1, kernel_ns), Op::Sync, Op::Pause { ns: gap_ns }];
+        vec![Op::Repeat { times: 0, ops }]
+    };
+    let mut wrong = Vec::new();
+    for (kernel_us, gap_us) in [(100, 300), (100, 1_000), (1_000, 2_000), (1_000, 5_000)] {
+        for count in [2, 4, 8] {
+            let ops = gaps(kernel_us * US, gap_us * US);
+            let all = || vec![tenant(50, vec![ops.clone(); count])];
+            let came = &run(all(), Vec::new(), true)[0];
+            let mut open = all();
+            open[0].share_ppm = 0;
+            let native = run(open, Vec::new(), false)[0].sum().min(50.0);
+            let row = format!(
+                "{count} of {kernel_us} us each {gap_us} us: {:.1} of {native:.1}, {:.2}, {} ms",
+                came.sum(),
+                came.least_of_most(),
+                came.longest_ns / MS
+            );
+            println!("{row}");
+            if came.sum() < 0.8 * native || came.sum() > 51.0 || came.least_of_most() < 0.8 {
+                wrong.push(row);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Whoever has the turn may be killed, or stopped: the others go on.

@@ -14,7 +14,7 @@ use divvy_abi::config::{GateLine, gate};
 use divvy_abi::usage::SHARED_SLOT;
 
 use super::driver::{Device, Driver, Stream, Words};
-use super::inside::Inside;
+use super::inside::{Inside, Patience};
 use super::process::{Current, Gates};
 use super::world::{Access, Marks, Published, Queued, Terms, Time};
 use super::{CHUNK_NS, SHARED_CHUNK_NS};
@@ -141,8 +141,13 @@ impl<D: Driver> Access for Here<'_, D> {
         }
     }
     #[inline(never)]
-    fn ask_turn(&self, now_ns: u64) -> Result<bool, Queued> {
-        self.inside().map_or(Ok(false), |inside| inside.ask(now_ns))
+    fn ask_turn(
+        &self,
+        now_ns: u64,
+        since_ns: u64,
+        patience: &mut Patience,
+    ) -> Result<bool, Queued> {
+        self.inside().map_or(Ok(false), |inside| inside.ask(now_ns, since_ns, patience))
     }
     fn wait_for_turn(&self, queued: Queued, deadline_ns: u64) {
         self.words.wait_for_turn(queued.turn, deadline_ns);
@@ -151,9 +156,9 @@ impl<D: Driver> Access for Here<'_, D> {
         self.inside().map_or(own_ns, |inside| inside.unsettled_since_ns(own_ns, now_ns))
     }
     #[inline(never)]
-    fn keep_turn(&self, until_ns: u64) {
+    fn keep_turn(&self, until_ns: u64, is_cap: bool) {
         if let Some(inside) = self.inside() {
-            inside.keep(until_ns);
+            inside.keep(until_ns, is_cap);
         }
     }
     #[inline(never)]
@@ -208,7 +213,7 @@ impl<D: Driver> Published for Here<'_, D> {
     fn count_drain_given_up(&self) {
         self.words.count_drain_given_up();
         if let Some(inside) = self.inside() {
-            inside.keep_together(self.now_ns());
+            inside.drain_given_up(self.now_ns());
         }
     }
 }

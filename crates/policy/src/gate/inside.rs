@@ -12,8 +12,8 @@
 //!
 //! Promises: a place is a lease. A process that is killed or stopped, or has nothing to do, has lost the turn
 //! [`IDLE_NS`] after its work should have ended, and is passed over [`STEP_NS`] after it could have been next. Who
-//! comes back was served as much as those that waited, less a turn: absence saves nothing up. No word of another
-//! process makes one wait longer than [`BELIEVED_NS`] at a time. A process that is alone in its tenant pays one
+//! comes back was served as much as those that are there: neither absence nor a time alone counts. Work
+//! that does not end is waited for [`PATIENCE_NS`] beyond what was said of it first, whatever is said then. A process that is alone in its tenant pays one
 //! load.
 //!
 //! Does not wait, and does not know of caps: that is the lane's.
@@ -22,7 +22,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use divvy_abi::usage::{SHARED_SLOT, gate, gate_tenant};
 
-use super::driver::{LOOKED_AT, Words};
+use super::driver::Words;
 use super::world::Queued;
 
 /// Device time of a turn while others of the tenant wait; less where many do, so that all are served within
@@ -38,12 +38,25 @@ const IDLE_NS: u64 = 1_000_000;
 const STEP_NS: u64 = 1_000_000;
 /// Time that a place in the queue lasts; it is said anew at each look.
 const PLACE_NS: u64 = 60_000_000;
-/// Longest time between two looks of a process that waits.
+/// How much later than all others the one that handed it on may take it back.
+const AGAIN_NS: u64 = 4_000_000;
+/// Longest time between two looks of a process that waits, and of the next one once it is handed on: its holder's last
+/// synchronisation may return sooner than could be told.
 const LOOK_NS: u64 = 20_000_000;
-/// No process says more than this ahead; what says more is not believed.
+const NEXT_LOOK_NS: u64 = 500_000;
+/// No process says more than this ahead, of its place or of its work; what says more is not believed.
 const BELIEVED_NS: u64 = 1_000_000_000;
-/// How long nobody takes turns once work has waited for another process's.
+const WORK_BELIEVED_NS: u64 = 10_000_000_000;
+/// Longest wait for work that was handed on with, beyond what was said of it first.
+const PATIENCE_NS: u64 = 50_000_000;
+/// Turns in wall time: so many times what they are in device time.
+const WALL_PARTS: u64 = 2;
+/// Wall time after which a turn is judged by what was used of it.
+const JUDGED_NS: u64 = 5_000_000;
+/// How long nobody takes turns once work has waited for another process's, which is when that seems so twice within
+/// the other time.
 const TOGETHER_NS: u64 = 60_000_000_000;
+const SUSPECTED_NS: u64 = 2_000_000_000;
 /// How long behind its end work may not be settled yet.
 const UNSETTLED_NS: u64 = 5_000_000;
 
@@ -55,6 +68,15 @@ struct Queue {
     ahead: u64,
     /// The one that was served least: how much, and its slot.
     next: Option<(u64, usize)>,
+    /// The least and the most that any was served of those that wait or have the turn.
+    served_ns: Option<(u64, u64)>,
+}
+
+/// How long a launch has waited for the work of a turn that is handed on.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Patience {
+    turn: u64,
+    deadline_ns: u64,
 }
 
 /// A process's part in its tenant's turns.
@@ -74,10 +96,21 @@ impl<W: Words> Inside<W> {
         takes_turns.then_some(Self(words))
     }
 
-    /// Work has waited for another process's, as far as can be told.
-    pub fn keep_together(&self, now_ns: u64) {
-        let until_ns = now_ns.saturating_add(TOGETHER_NS);
-        self.0.word(SHARED_SLOT, gate_tenant::TOGETHER_NS).store(until_ns, Relaxed);
+    /// Work of this process has not ended in time. Where others wait it may have waited for theirs.
+    pub fn drain_given_up(&self, now_ns: u64) {
+        if self.look(self.unit(self.0.slot()), now_ns).waiting != 0 {
+            self.suspect(now_ns);
+        }
+    }
+
+    /// Work has waited for another process's, as it seems.
+    #[inline(never)]
+    fn suspect(&self, now_ns: u64) {
+        let word = self.0.word(SHARED_SLOT, gate_tenant::TOGETHER_NS);
+        // A time that has passed is when that seemed so last.
+        let is_again = now_ns.wrapping_sub(word.load(Relaxed)) < SUSPECTED_NS;
+        let until_ns = if is_again { now_ns.saturating_add(TOGETHER_NS) } else { now_ns };
+        word.store(until_ns, Relaxed);
     }
 
     /// A word of a slot. Not for fast paths: small.
@@ -110,37 +143,39 @@ impl<W: Words> Inside<W> {
     /// The others' slots that are looked at.
     fn others(&self) -> impl Iterator<Item = usize> {
         let me = self.0.slot();
-        (FIRST_SLOT..self.looked_at()).filter(move |slot| *slot != me)
-    }
-
-    /// One more than the highest slot that is looked at.
-    fn looked_at(&self) -> usize {
-        self.0.slots_high().min(LOOKED_AT)
+        (FIRST_SLOT..self.0.slots_high()).filter(move |slot| *slot != me)
     }
 
     /// By what a turn names a process: its slot, or that it is one of those that share.
+    #[inline(never)]
     fn unit(&self, slot: usize) -> usize {
         if self.load(slot, gate::JOINED) == 0 { slot } else { JOINED }
     }
 
-    /// Asks for the tenant's turn: whether it has just begun, when this process has it.
+    /// Asks for the tenant's turn, which this process has had since `since_ns` without a wait for anything else, or 0:
+    /// whether it has just begun, when this process may go.
     ///
-    /// Cost: four loads while the turn goes on; else a look at the lines of the first slots, and while waiting again
-    /// some 20 ms later, or when the holder's lease ends.
+    /// Cost: five loads while the turn goes on; else a look at the lines of all slots, and while waiting again some
+    /// 20 ms later, or when the holder's lease ends.
     ///
     /// # Errors
     /// A place in the queue for it.
-    pub fn ask(&self, now_ns: u64) -> Result<bool, Queued> {
+    pub fn ask(&self, now_ns: u64, since_ns: u64, patience: &mut Patience) -> Result<bool, Queued> {
         let unit = self.unit(self.0.slot());
         let mut turn = self.turn();
         let has_turn = turn.is_held() && turn.unit() == unit;
         // Another of the unit has taken it.
-        let is_new = has_turn && self.own(gate::TURN) != turn.0;
+        let is_new = has_turn && self.own(gate::TURN) != turn.number();
         if is_new {
             self.begin(turn);
         }
         let used_ns = u64::try_from(self.used_ns()).unwrap_or(0);
-        if has_turn && used_ns < LEAST_TURN_NS {
+        let wall_ns = if is_new || since_ns == 0 { 0 } else { now_ns.saturating_sub(since_ns) };
+        let is_short = used_ns < LEAST_TURN_NS && wall_ns < JUDGED_NS;
+        if turn.is_loose() && !has_turn {
+            return Ok(false);
+        }
+        if has_turn && (is_short || turn.is_loose()) {
             self.go_on(now_ns);
             return Ok(is_new);
         }
@@ -148,19 +183,29 @@ impl<W: Words> Inside<W> {
             self.count();
         }
         let mut queue = self.look(unit, now_ns);
+        let (mut later_ns, is_last) = (0, has_turn);
         if has_turn {
             let turn_ns = ROUND_NS / queue.waiting.saturating_add(1);
-            if used_ns < turn_ns.clamp(LEAST_TURN_NS, TURN_NS) {
+            let turn_ns = turn_ns.clamp(LEAST_TURN_NS, TURN_NS);
+            let goes_on = used_ns < turn_ns && wall_ns < WALL_PARTS * turn_ns;
+            let next = queue.next.filter(|_| !goes_on);
+            if queue.waiting != 0 && wall_ns >= JUDGED_NS && used_ns < wall_ns / WALL_PARTS {
+                // Alone it leaves most of the device to nobody.
+                self.change(turn, turn.loosened());
+                queue.next.into_iter().for_each(|(_, next)| self.0.wake_for_turn(next));
                 self.go_on(now_ns);
                 return Ok(false);
             }
-            self.count();
-            let Some((_, next)) = queue.next else {
+            let Some((_, next)) = next else {
+                if !goes_on {
+                    self.count();
+                }
                 self.go_on(now_ns);
                 return Ok(false);
             };
+            self.count();
             // It is the last in the queue, whatever it was served; those before it count from now on.
-            queue.ahead = queue.waiting;
+            (queue.ahead, later_ns) = (queue.waiting, AGAIN_NS);
             self.0.busy_until_ns().fetch_max(now_ns, Relaxed);
             if self.change(turn, turn.handed_on()) {
                 turn = turn.handed_on();
@@ -168,15 +213,25 @@ impl<W: Words> Inside<W> {
             }
         } else {
             self.queue_up(now_ns, &mut queue);
+            if !turn.is_held() && self.own(gate::TURN) == turn.number() {
+                (queue.ahead, later_ns) = (queue.waiting, AGAIN_NS);
+            }
         }
+        let has_waited = self.own(gate::LEASE_NS) > now_ns;
         self.set(gate::LEASE_NS, now_ns.saturating_add(PLACE_NS));
-        let later_ns = STEP_NS.saturating_mul(queue.ahead);
-        let free_ns = self.held_until_ns(turn, now_ns).saturating_add(later_ns);
+        let later_ns = STEP_NS.saturating_mul(queue.ahead).saturating_add(later_ns);
+        let held_ns = self.awaited_until_ns(turn, now_ns, patience);
+        let free_ns = held_ns.saturating_add(later_ns);
         if now_ns < free_ns {
-            let until_ns = free_ns.min(now_ns.saturating_add(LOOK_NS));
+            let is_next = !turn.is_held() && queue.ahead == 0 && !is_last;
+            let look_ns = if is_next { NEXT_LOOK_NS } else { LOOK_NS };
+            let until_ns = free_ns.min(now_ns.saturating_add(look_ns));
             return Err(Queued { turn: turn.0, until_ns });
         }
+        // Nobody used the device while we waited.
+        let is_loose = has_waited && turn.is_held() && self.is_idle(turn.unit());
         let mine = turn.taken_by(unit);
+        let mine = if is_loose { mine.loosened() } else { mine };
         if !self.change(turn, mine) {
             return Err(Queued { turn: turn.0, until_ns: now_ns.saturating_add(STEP_NS) });
         }
@@ -185,17 +240,46 @@ impl<W: Words> Inside<W> {
         Ok(true)
     }
 
-    /// Keeps the turn while a thread of this process, which has it, waits for something else until then.
-    pub fn keep(&self, until_ns: u64) {
-        self.set(gate::LEASE_NS, until_ns.saturating_add(IDLE_NS));
+    /// Whether a process has nothing in flight, whose turn has lapsed; those that share are not asked.
+    fn is_idle(&self, slot: usize) -> bool {
+        let is_one = (FIRST_SLOT..self.0.slots_high()).contains(&slot);
+        is_one && self.load(slot, gate::SLEEPERS) == 0
     }
 
+    /// When the turn's holder loses it, as far as it says; of one that is handed on no later than was said first.
+    fn awaited_until_ns(&self, turn: Turn, now_ns: u64, patience: &mut Patience) -> u64 {
+        let held_ns = self.held_until_ns(turn, now_ns);
+        if turn.is_held() || held_ns <= now_ns {
+            return held_ns;
+        }
+        if patience.turn != turn.0 {
+            *patience = Patience { turn: turn.0, deadline_ns: held_ns.saturating_add(PATIENCE_NS) };
+        }
+        if now_ns < patience.deadline_ns {
+            return held_ns;
+        }
+        self.suspect(now_ns);
+        0
+    }
+
+    /// Keeps the turn while a thread of this process, which has it, waits for something else until then; for the
+    /// tenant's cap, which binds them all again.
+    pub fn keep(&self, until_ns: u64, is_cap: bool) {
+        let turn = self.turn();
+        if is_cap && turn.is_loose() {
+            self.change(turn, turn.fastened());
+        }
+        self.go_on(until_ns);
+    }
+
+    #[inline(never)]
     fn go_on(&self, now_ns: u64) {
         self.set(gate::LEASE_NS, now_ns.saturating_add(IDLE_NS));
     }
 
     /// What was used since a turn began, or since it was counted last. Less than nothing where a charge of before was
     /// put right.
+    #[inline(never)]
     fn used_ns(&self) -> i64 {
         self.own(gate::USED_NS).wrapping_sub(self.own(gate::TURN_FROM_NS)).cast_signed()
     }
@@ -207,27 +291,36 @@ impl<W: Words> Inside<W> {
         self.set(gate::SERVED_NS, served_ns);
     }
 
+    #[inline(never)]
     fn begin(&self, turn: Turn) {
         self.count();
-        self.set(gate::TURN, turn.0);
+        self.set(gate::TURN, turn.number());
     }
 
     /// Takes a place in the queue where this process has none.
+    #[inline(never)]
     fn queue_up(&self, now_ns: u64, queue: &mut Queue) {
         if self.own(gate::LEASE_NS) > now_ns {
             return;
         }
-        let floor_ns = queue.next.map_or(0, |(least_ns, _)| least_ns.saturating_sub(TURN_NS));
-        if self.own(gate::SERVED_NS) < floor_ns {
-            self.set(gate::SERVED_NS, floor_ns);
-            queue.ahead = 0;
+        let Some((least_ns, most_ns)) = queue.served_ns else { return };
+        let before_ns = self.own(gate::SERVED_NS);
+        // A new one is behind all: a program that is executed again and again gains nothing.
+        let served_ns = match self.own(gate::TURN) {
+            0 => most_ns,
+            // Between the two; not `clamp`, which may panic.
+            _ => most_ns.saturating_add(TURN_NS).min(before_ns.max(least_ns)),
+        };
+        if served_ns != before_ns {
+            self.set(gate::SERVED_NS, served_ns);
+            queue.ahead = self.look(self.unit(self.0.slot()), now_ns).ahead;
         }
     }
 
     /// When the turn's holder loses it, as far as it says; 0 where that is nobody.
     fn held_until_ns(&self, turn: Turn, now_ns: u64) -> u64 {
         let slots = match turn.unit() {
-            JOINED => FIRST_SLOT..self.looked_at(),
+            JOINED => FIRST_SLOT..self.0.slots_high(),
             slot => slot..self.0.slots_high().min(slot.saturating_add(1)),
         };
         let holders = slots.filter(|slot| *slot != SHARED_SLOT && self.unit(*slot) == turn.unit());
@@ -240,7 +333,7 @@ impl<W: Words> Inside<W> {
             }
         });
         let held_ns = held_ns.fold(0, u64::max);
-        if held_ns > now_ns.saturating_add(BELIEVED_NS) { 0 } else { held_ns }
+        if held_ns > now_ns.saturating_add(WORK_BELIEVED_NS) { 0 } else { held_ns }
     }
 
     /// When a process's work will have ended, as far as its line tells: who sleeps until it has may have as long a
@@ -264,10 +357,14 @@ impl<W: Words> Inside<W> {
             let is_there = lease_ns > now_ns && lease_ns <= now_ns.saturating_add(BELIEVED_NS);
             let other_unit = self.unit(slot);
             let has_turn = turn.is_held() && turn.unit() == other_unit;
+            let other = (self.load(slot, gate::SERVED_NS), slot);
+            if is_there || has_turn {
+                let (least_ns, most_ns) = queue.served_ns.unwrap_or((other.0, other.0));
+                queue.served_ns = Some((least_ns.min(other.0), most_ns.max(other.0)));
+            }
             if !is_there || has_turn || other_unit == unit {
                 continue;
             }
-            let other = (self.load(slot, gate::SERVED_NS), slot);
             queue.waiting = queue.waiting.saturating_add(1);
             queue.ahead = queue.ahead.saturating_add(u64::from(other < mine));
             queue.next = Some(queue.next.map_or(other, |next| next.min(other)));
@@ -283,7 +380,9 @@ impl<W: Words> Inside<W> {
     /// Who had the turn behind this process's last one: its work began when ours had ended. None, by
     /// [`SHARED_SLOT`], while it is ours, and where it is several's.
     pub(super) fn next(&self) -> usize {
-        match self.turn().unit() {
+        let turn = self.turn();
+        match turn.unit() {
+            _ if turn.is_loose() => SHARED_SLOT,
             JOINED => SHARED_SLOT,
             slot if slot == self.0.slot() => SHARED_SLOT,
             slot => slot,
@@ -318,8 +417,10 @@ impl Turn {
     const UNIT: u64 = (1 << 16) - 1;
     /// Set where its holder has handed it on, and nobody has taken it yet.
     const HANDED_ON: u64 = 1 << 16;
+    /// Set where others may go beside its holder, which leaves most of the device to nobody.
+    const LOOSE: u64 = 1 << 17;
     /// Counted from here on.
-    const ONE: u64 = 1 << 17;
+    const ONE: u64 = 1 << 18;
 
     /// Whose it is, or was last.
     fn unit(self) -> usize {
@@ -330,8 +431,25 @@ impl Turn {
         self.0 & Self::HANDED_ON == 0
     }
 
+    fn is_loose(self) -> bool {
+        self.0 & Self::LOOSE != 0
+    }
+
+    /// Which it is, and whose.
+    fn number(self) -> u64 {
+        self.0 & !(Self::HANDED_ON | Self::LOOSE)
+    }
+
     fn handed_on(self) -> Self {
-        Self(self.0 | Self::HANDED_ON)
+        Self(self.number() | Self::HANDED_ON)
+    }
+
+    fn loosened(self) -> Self {
+        Self(self.0 | Self::LOOSE)
+    }
+
+    fn fastened(self) -> Self {
+        Self(self.0 & !Self::LOOSE)
     }
 
     fn taken_by(self, unit: usize) -> Self {

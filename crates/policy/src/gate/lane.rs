@@ -10,6 +10,7 @@ use divvy_abi::config::{GateLine, gate};
 
 use super::claim::Claims;
 use super::credit::{Credit, Paid, signed};
+use super::inside::Patience;
 use super::marks::{Probes, Ring};
 use super::sample::Sample;
 use super::wait::{Drain, OFTEN_NS, Wait, horizon_ns};
@@ -24,14 +25,11 @@ const FOLLOWED_FROM_NS: u64 = 40_000;
 /// What a cap saves up for whoever waits for its turn, at least.
 const BESIDE_NS: u64 = 30_000_000;
 
-/// After so long without work a context counts as one that was away.
+/// After so long without work a context counts as one that was away; for so long its owner may not have seen that it
+/// is back; and for so long others that were seen may come back.
 const AWAY_NS: u64 = 5_000_000;
-
-/// How long after others were seen they may come back.
-const RIVALS_NS: u64 = 1_000_000_000;
-
-/// For so long its owner may not have seen that it is back.
 const UNSEEN_NS: u64 = 10_000_000;
+const RIVALS_NS: u64 = 1_000_000_000;
 
 /// Part of itself that long work may take longer than was expected.
 const LATE_PART: u64 = 32;
@@ -88,6 +86,8 @@ pub struct Lane {
     pub(super) since_ns: AtomicU64,
     /// By how much our parts of spans with others' slices are less than what was charged; not above 0.
     pub(super) shared_ns: AtomicU64,
+    /// When the process's turn in its tenant began, or what kept it waiting in it ended last.
+    pub(super) turn_from_ns: AtomicU64,
     /// When work came that followed on none for a while, and when others were last seen to use the device.
     pub(super) back_ns: AtomicU64,
     pub(super) rivals_ns: AtomicU64,
@@ -158,6 +158,7 @@ impl Lane {
             random: AtomicU64::new(0),
             since_ns: AtomicU64::new(0),
             shared_ns: AtomicU64::new(0),
+            turn_from_ns: AtomicU64::new(0),
             back_ns: AtomicU64::new(0),
             rivals_ns: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
@@ -190,22 +191,25 @@ impl Lane {
 
     /// Waits until a launch may go, takes the next chunk of credit, and begins a probe where one is due.
     pub fn admit<W: World>(&self, world: &W, costs: &Costs, key: u64) -> Ticket {
-        let mut drain = Drain::default();
+        let (mut drain, mut patience) = (Drain::default(), Patience::default());
         self.note_long(costs.get(key));
         let (now_ns, line, next, room_ns, submitted_ns) = loop {
             let now_ns = world.now_ns();
             let terms = world.terms();
             let mut line = world.line();
-            if has_rivals(world, &line) {
+            if has_rivals(&line) {
                 self.rivals_ns.store(now_ns, Relaxed);
             }
             self.settle(world, costs, &line);
             // Once: all threads' stripes are read, and each of them misses its own once for that.
             let submitted_ns = self.submitted_ns();
-            match world.ask_turn(now_ns) {
+            match world.ask_turn(now_ns, self.turn_from_ns.load(Relaxed), &mut patience) {
                 Ok(false) => {}
-                // Of this turn from here on.
-                Ok(true) => line = world.line(),
+                Ok(true) => {
+                    // Of this turn from here on.
+                    line = world.line();
+                    self.turn_from_ns.store(now_ns, Relaxed);
+                }
                 Err(queued) => {
                     self.wait(world, costs, now_ns, Wait::Inside(queued), &line);
                     continue;
@@ -312,8 +316,9 @@ impl Lane {
 
     /// Whether this context has had no work for a while, and its owner, who makes turns where others have, may not have
     /// seen yet that it does again.
-    pub(super) fn is_just_back(&self, line: &GateLine, now_ns: u64) -> bool {
-        let is_open = line.gate != gate::FREE && line.turn_end_ns == 0;
+    pub(super) fn is_just_back<W: World>(&self, world: &W, line: &GateLine, now_ns: u64) -> bool {
+        // Between turns inside the tenant it is not the tenant that was away.
+        let is_open = line.gate != gate::FREE && line.turn_end_ns == 0 && !world.has_turns();
         let is_within = |at: &AtomicU64, ns| now_ns.saturating_sub(at.load(Relaxed)) < ns;
         is_open && is_within(&self.back_ns, UNSEEN_NS) && is_within(&self.rivals_ns, RIVALS_NS)
     }
@@ -379,7 +384,7 @@ impl Lane {
         let saved_ns = match line.gate {
             gate::FREE => 0,
             // A burst fills a turn: who gets one kernel into each would wait for another's behind it.
-            _ if has_rivals(world, line) => long_ns.saturating_mul(2).max(BESIDE_NS),
+            _ if has_rivals(line) => long_ns.saturating_mul(2).max(BESIDE_NS),
             _ => long_ns,
         };
         let quantum_ns = line.quantum_ns.max(QUANTUM_NS).max(saved_ns);
@@ -490,8 +495,6 @@ pub(super) fn in_turns<W: World>(world: &W, line: &GateLine) -> bool {
 }
 
 /// Whether others use the device in turn, or at once.
-fn has_rivals<W: World>(world: &W, line: &GateLine) -> bool {
-    // Those of a tenant that takes turns within itself are not meant.
-    let beside = line.active > 1 && !world.has_turns();
-    beside || line.gate == gate::CLOSED || line.turn_end_ns != 0
+fn has_rivals(line: &GateLine) -> bool {
+    line.active > 1 || line.gate == gate::CLOSED || line.turn_end_ns != 0
 }

@@ -248,7 +248,7 @@ impl Lane {
                 break;
             }
             // Once another turn has begun, another tenant's work may lie between the events.
-            let ours = line.epoch == mark.epoch && !self.is_just_back(line, world.now_ns());
+            let ours = line.epoch == mark.epoch && !self.is_just_back(world, line, world.now_ns());
             let sharers = if ours { u64::from(line.active.max(mark.sharers).max(1)) } else { 0 };
             let now_ns = world.now_ns();
             let quiet_ns = match in_turns(world, line) {

@@ -53,7 +53,7 @@ pub use claim::NO_LIFE;
 pub use credit::{Paid, stripe_of};
 pub use drain::Begun;
 pub use driver::{Device, Driver, Home, Sleeper, Stream, Words};
-pub use inside::Inside;
+pub use inside::{Inside, Patience};
 pub use lane::{Lane, Ticket};
 pub use launch::{Admitted, Waited, Waiting};
 pub use marks::{EVENTS, Mark};

@@ -78,11 +78,14 @@ impl Lane {
         match what {
             Wait::Inside(queued) => world.wait_for_turn(queued, look_ns),
             _ => {
-                world.keep_turn(look_ns);
+                world.keep_turn(look_ns, matches!(what, Wait::Cap(_)));
                 world.wait(line.gate, look_ns);
             }
         }
         let is_cap = matches!(what, Wait::Cap(_));
+        if !matches!(what, Wait::Inside(_)) {
+            self.turn_from_ns.store(world.now_ns(), Relaxed);
+        }
         let line = if is_cap { &world.line() } else { line };
         self.settle(world, costs, line);
         let waited_ns = world.now_ns().saturating_sub(now_ns);

@@ -2,10 +2,11 @@
 //!
 //! [`Time`] is the host's, [`Access`] says what the limits, the owner and other tenants allow,
 //! [`Marks`] are the driver's events, and [`Published`] is what others read of this process. Holds no
-//! code of its own; the shipped implementation is [`super::here`].
+//! code of its own but for a process that is alone in its tenant; the shipped implementation is [`super::here`].
 
 use divvy_abi::config::GateLine;
 
+use super::inside::Patience;
 use crate::pace::Clock;
 
 /// The limits of this tenant on this device that the gate goes by.
@@ -52,21 +53,32 @@ pub trait Access {
     /// device since then, as far as is known.
     fn is_alone_since(&self, since_ns: u64) -> bool;
     /// Whether the tenant's processes take turns.
-    fn has_turns(&self) -> bool;
+    fn has_turns(&self) -> bool {
+        false
+    }
     /// Waits while the gate's word is `state`, at most until `deadline_ns`.
     fn wait(&self, state: u32, deadline_ns: u64);
-    /// Asks for the tenant's turn among its processes: whether it has just begun, when this one has it.
+    /// Asks for the tenant's turn among its processes, as [`super::Inside::ask`].
     ///
     /// # Errors
     /// A place in the queue for it.
-    fn ask_turn(&self, now_ns: u64) -> Result<bool, Queued>;
+    fn ask_turn(
+        &self,
+        _now_ns: u64,
+        _since_ns: u64,
+        _patience: &mut Patience,
+    ) -> Result<bool, Queued> {
+        Ok(false)
+    }
     /// Waits in the tenant's queue, at most until `deadline_ns`.
-    fn wait_for_turn(&self, queued: Queued, deadline_ns: u64);
+    fn wait_for_turn(&self, _queued: Queued, _deadline_ns: u64) {}
     /// Since when any process of the tenant has work whose charge may be wrong, where the calling one has since
     /// `own_ns`; `u64::MAX` for none.
-    fn unsettled_since_ns(&self, own_ns: u64, now_ns: u64) -> u64;
-    /// Keeps it while the calling thread waits for something else until then.
-    fn keep_turn(&self, until_ns: u64);
+    fn unsettled_since_ns(&self, own_ns: u64, _now_ns: u64) -> u64 {
+        own_ns
+    }
+    /// Keeps it while the calling thread waits for something else until then, the cap or another thing.
+    fn keep_turn(&self, _until_ns: u64, _is_cap: bool) {}
     /// Asks for the device where no owner makes turns, for what is in flight and a launch of `next_ns`:
     /// 0 when it may be used, else when to ask again.
     fn ask_device(&self, now_ns: u64, next_ns: u64) -> u64;

@@ -15,8 +15,8 @@ use divvy_abi::config::GateLine;
 use divvy_abi::meet::{self, PLACES, Place};
 use divvy_policy::cost::{self, Costs, Kind};
 use divvy_policy::gate::{
-    Access, Board, CHUNK_NS, EVENTS, Lane, Marks, Meeting, Paid, Published, Queued,
-    SHARED_CHUNK_NS, Terms, Time,
+    Access, Board, CHUNK_NS, EVENTS, Lane, Marks, Meeting, Paid, Published, SHARED_CHUNK_NS, Terms,
+    Time,
 };
 use divvy_policy::pace::Clock;
 use host::Host;
@@ -273,17 +273,6 @@ impl Access for Process<'_> {
     fn wait(&self, _: u32, deadline_ns: u64) {
         self.sleep(deadline_ns);
     }
-    fn ask_turn(&self, _: u64) -> Result<bool, Queued> {
-        Ok(false)
-    }
-    fn wait_for_turn(&self, _: Queued, _: u64) {}
-    fn has_turns(&self) -> bool {
-        false
-    }
-    fn unsettled_since_ns(&self, own_ns: u64, _: u64) -> u64 {
-        own_ns
-    }
-    fn keep_turn(&self, _: u64) {}
     fn ask_device(&self, now_ns: u64, next_ns: u64) -> u64 {
         if !self.program.meets {
             return 0;

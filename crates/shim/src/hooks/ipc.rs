@@ -45,6 +45,8 @@ pub(crate) fn cuIpcGetMemHandle(
 ) -> CUresult {
     let result = real.call(handle, dptr);
     let Some(handle) = handle.get().filter(|_| result == SUCCESS) else { return result };
+    // Also where its charge stays here.
+    join();
     // The handle is of the whole block, whatever address inside it was named.
     if let Some((base, entry)) = memory::block_around(dptr)
         && !entry.packed
