@@ -151,7 +151,7 @@ pub mod gate {
     pub const LEASE_NS: usize = 80;
     /// [`USED_NS`] when its turn began, or when it was counted last.
     pub const TURN_FROM_NS: usize = 88;
-    /// Device time it was served among the tenant's processes; raised when it comes back.
+    /// Device time it was served among the tenant's processes; set to theirs when it comes back.
     pub const SERVED_NS: usize = 96;
     /// The turn it had last, as [`super::gate_tenant::TURN`] was then.
     pub const TURN: usize = 104;
@@ -172,13 +172,14 @@ pub mod gate_tenant {
     pub const CLOSED_UNTIL_NS: usize = 88;
     /// The share, in millionths, that what is owed is valued at.
     pub const SHARE_PPM: usize = 96;
-    /// Whose turn it is among the tenant's processes: a slot below bit 16, which says that it is handed on, and
-    /// a count of turns above. The lower half is also a futex word.
+    /// Whose turn it is among the tenant's processes: a slot below bit 16, which says that it is handed on, then a
+    /// bit that says that others may go beside, and a count of turns. The lower half is also a futex word.
     pub const TURN: usize = 104;
     /// What the cap saves up while it is not used: microseconds below bit 24, and when that was said above, in
     /// milliseconds.
     pub const SAVES: usize = 112;
-    /// Until when the tenant's processes take no turns: work of one has waited for another's.
+    /// Until when the tenant's processes take no turns, since work of one has waited for another's; a time that has
+    /// passed is when that seemed so last.
     pub const TOGETHER_NS: usize = 120;
     /// Words of the tenant.
     pub const WORDS: usize = 6;

@@ -1,85 +1,38 @@
 //! A tenant's processes at its turn, step by step: who is next, and what nobody's death, pause or words may do.
 #![cfg(not(shuttle))]
 
-use std::cell::Cell;
-use std::sync::atomic::AtomicU64;
+mod lines;
+
 use std::sync::atomic::Ordering::Relaxed;
 
-use divvy_abi::config::GateLine;
 use divvy_abi::usage::{gate, gate_tenant};
 use divvy_policy::gate::{Inside, Patience, Words};
-use divvy_policy::pace::Clock;
+
+/// A process with nothing kept beside its words.
+type One = lines::One<()>;
 
 const MS: u64 = 1_000_000;
 const START_NS: u64 = 9_000_000 * MS;
 
-/// The lines of a tenant, of which the first is its own.
-#[derive(Debug)]
-struct Table {
-    lines: Vec<[AtomicU64; 16]>,
-    woken: Cell<usize>,
-}
-
-/// One process's words.
-#[derive(Clone, Copy, Debug)]
-struct One(&'static Table, usize);
-
-impl Words for One {
-    fn slot(&self) -> usize {
-        self.1
-    }
-    fn slots_high(&self) -> usize {
-        self.0.lines.len()
-    }
-    fn word(&self, slot: usize, word: usize) -> &'static AtomicU64 {
-        &self.0.lines[slot][word / 8]
-    }
-    fn gate_line(&self) -> GateLine {
-        GateLine::default()
-    }
-    fn wait(&self, _: u32, _: u64) {}
-    fn wait_for_turn(&self, _: u64, _: u64) {}
-    fn wake_for_turn(&self, slot: usize) {
-        self.0.woken.set(slot);
-    }
-}
-
-impl Clock for One {
-    fn paid_at_ns(&self) -> u64 {
-        0
-    }
-    fn replace_paid_at_ns(&self, _: u64, _: u64) -> Result<(), u64> {
-        Ok(())
-    }
-    fn share_ppm(&self) -> u64 {
-        0
-    }
-    fn replace_share_ppm(&self, _: u64, _: u64) -> Result<(), u64> {
-        Ok(())
-    }
-    fn closed_until_ns(&self) -> u64 {
-        0
-    }
-    fn set_closed_until_ns(&self, _: u64) {}
-    fn saves(&self) -> u64 {
-        0
-    }
-    fn set_saves(&self, _: u64) {}
-}
-
 fn tenant(processes: usize) -> Vec<One> {
-    let line = || [const { AtomicU64::new(0) }; 16];
-    let lines = (0..=processes).map(|_| line()).collect();
-    let table = Box::leak(Box::new(Table { lines, woken: Cell::new(0) }));
-    (1..=processes).map(|slot| One(table, slot)).collect()
+    let table = lines::Table::new(processes, ());
+    (1..=processes).map(|slot| lines::One(table, slot)).collect()
 }
 
-impl One {
+/// What tests ask of a process.
+trait Acts: Sized {
+    fn inside(self, now_ns: u64) -> Option<Inside<Self>>;
+    /// Whether it may go at that time.
+    fn goes(self, now_ns: u64) -> bool;
+    fn uses(self, ms: u64);
+    fn set(self, word: usize, value: u64);
+}
+
+impl Acts for One {
     fn inside(self, now_ns: u64) -> Option<Inside<Self>> {
         Inside::of(self, || now_ns)
     }
 
-    /// Whether it may go at that time.
     fn goes(self, now_ns: u64) -> bool {
         self.inside(now_ns)
             .expect("there are others")
@@ -116,7 +69,7 @@ fn the_one_that_was_served_least_is_next_and_is_woken() {
     assert!(one.goes(START_NS + MS / 2), "less than a turn");
     one.uses(2);
     assert!(!one.goes(START_NS + MS), "a turn, and others wait");
-    assert_eq!(one.0.woken.get(), 3);
+    assert_eq!(one.0.woken.load(Relaxed), 3);
     // The other may take it a step later, if the third does not come.
     assert!(!two.goes(START_NS + MS + 1));
     assert!(three.goes(START_NS + MS + 2));

@@ -9,12 +9,11 @@
 //! Does not model weak memory: shuttle's atomics are sequentially consistent.
 #![cfg(shuttle)]
 
+mod lines;
+
 use std::sync::atomic::{AtomicU64 as Ghost, Ordering::SeqCst};
 
-use divvy_abi::config::GateLine;
 use divvy_policy::gate::{Inside, Patience, Words};
-use divvy_policy::pace::Clock;
-use shuttle::sync::atomic::AtomicU64;
 use shuttle::{Config, MaxSteps, Runner, thread};
 
 const SCHEDULES: usize = 10_000;
@@ -24,9 +23,9 @@ const MS: u64 = 1_000_000;
 const USED_NS: i64 = 11_000_000;
 const TURNS: usize = 2;
 
+/// What the checker knows.
 #[derive(Debug)]
-struct Table {
-    lines: [[AtomicU64; 16]; 4],
+struct Checked {
     /// Who has the turn; 0 for nobody.
     holder: Ghost,
     now_ns: Ghost,
@@ -35,63 +34,21 @@ struct Table {
     refused: Ghost,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct One(&'static Table, usize);
-
-impl Words for One {
-    fn slot(&self) -> usize {
-        self.1
-    }
-    fn slots_high(&self) -> usize {
-        self.0.lines.len()
-    }
-    fn word(&self, slot: usize, word: usize) -> &'static AtomicU64 {
-        &self.0.lines[slot][word / 8]
-    }
-    fn gate_line(&self) -> GateLine {
-        GateLine::default()
-    }
-    fn wait(&self, _: u32, _: u64) {}
-    fn wait_for_turn(&self, _: u64, _: u64) {}
-    fn wake_for_turn(&self, _: usize) {}
-}
-
-impl Clock for One {
-    fn paid_at_ns(&self) -> u64 {
-        0
-    }
-    fn replace_paid_at_ns(&self, _: u64, _: u64) -> Result<(), u64> {
-        Ok(())
-    }
-    fn share_ppm(&self) -> u64 {
-        0
-    }
-    fn replace_share_ppm(&self, _: u64, _: u64) -> Result<(), u64> {
-        Ok(())
-    }
-    fn closed_until_ns(&self) -> u64 {
-        0
-    }
-    fn set_closed_until_ns(&self, _: u64) {}
-    fn saves(&self) -> u64 {
-        0
-    }
-    fn set_saves(&self, _: u64) {}
-}
+type One = lines::One<Checked>;
 
 /// Whether it may go. Once all that are left were refused, time goes on.
 fn asks(one: One) -> bool {
-    one.0.refused.fetch_and(!(1 << one.1), SeqCst);
-    let now_ns = one.0.now_ns.load(SeqCst);
+    one.0.beside.refused.fetch_and(!(1 << one.1), SeqCst);
+    let now_ns = one.0.beside.now_ns.load(SeqCst);
     let inside = Inside::of(one, || now_ns).expect("there are others");
     if inside.ask(now_ns, 0, &mut Patience::default()).is_ok() {
         return true;
     }
-    let refused = one.0.refused.fetch_or(1 << one.1, SeqCst) | 1 << one.1;
-    let alive = one.0.alive.load(SeqCst);
+    let refused = one.0.beside.refused.fetch_or(1 << one.1, SeqCst) | 1 << one.1;
+    let alive = one.0.beside.alive.load(SeqCst);
     if refused & alive == alive {
-        one.0.refused.store(0, SeqCst);
-        one.0.now_ns.fetch_add(MS, SeqCst);
+        one.0.beside.refused.store(0, SeqCst);
+        one.0.beside.now_ns.fetch_add(MS, SeqCst);
     }
     thread::yield_now();
     false
@@ -102,14 +59,14 @@ fn plays(one: One) {
     let _sleeper = one.sleeper();
     for _ in 0..TURNS {
         while !asks(one) {}
-        one.0.refused.store(0, SeqCst);
-        assert_eq!(one.0.holder.swap(one.1 as u64, SeqCst), 0, "beside {}", one.1);
+        one.0.beside.refused.store(0, SeqCst);
+        assert_eq!(one.0.beside.holder.swap(one.1 as u64, SeqCst), 0, "beside {}", one.1);
         thread::yield_now();
-        one.0.holder.store(0, SeqCst);
+        one.0.beside.holder.store(0, SeqCst);
         one.add_used(USED_NS);
     }
-    one.0.alive.fetch_and(!(1 << one.1), SeqCst);
-    one.0.refused.store(0, SeqCst);
+    one.0.beside.alive.fetch_and(!(1 << one.1), SeqCst);
+    one.0.beside.refused.store(0, SeqCst);
     // Nobody is kept waiting by one that has ended: its lease would end if time went on.
     asks(one);
     one.own(divvy_abi::usage::gate::LEASE_NS).store(0, SeqCst);
@@ -117,15 +74,10 @@ fn plays(one: One) {
 
 fn explore() {
     let model = move || {
-        let lines = std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0)));
-        let table: &'static Table = Box::leak(Box::new(Table {
-            lines,
-            holder: Ghost::new(0),
-            now_ns: Ghost::new(NOW_NS),
-            alive: Ghost::new(0b1110),
-            refused: Ghost::new(0),
-        }));
-        let all = (1..=3).map(|slot| thread::spawn(move || plays(One(table, slot))));
+        let (holder, refused) = (Ghost::new(0), Ghost::new(0));
+        let (now_ns, alive) = (Ghost::new(NOW_NS), Ghost::new(0b1110));
+        let table = lines::Table::new(3, Checked { holder, now_ns, alive, refused });
+        let all = (1..=3).map(|slot| thread::spawn(move || plays(lines::One(table, slot))));
         all.collect::<Vec<_>>().into_iter().for_each(|one| one.join().expect("no panic"));
     };
     let mut config = Config::new();

@@ -7,14 +7,15 @@
 //! without; a daemon sees one tenant.
 //!
 //! Processes whose work may wait for one another's, since they share memory or events, are one *unit*: the turn is
-//! theirs together, and they go at once. Where work has waited for another's all the same, nobody takes turns for a
-//! minute.
+//! theirs together, and they go at once. Where work seems to have waited for another's all the same, twice within 2 s,
+//! nobody takes turns for a minute. A turn of which little is used is *loose*: others go beside its holder, until the
+//! cap closes.
 //!
 //! Promises: a place is a lease. A process that is killed or stopped, or has nothing to do, has lost the turn
 //! [`IDLE_NS`] after its work should have ended, and is passed over [`STEP_NS`] after it could have been next. Who
-//! comes back was served as much as those that are there: neither absence nor a time alone counts. Work
-//! that does not end is waited for [`PATIENCE_NS`] beyond what was said of it first, whatever is said then. A process that is alone in its tenant pays one
-//! load.
+//! comes back was served as much as those that are there: neither absence nor a time alone counts. Work that does
+//! not end is waited for [`PATIENCE_NS`] beyond what was said of it first, whatever is said then. A process that is
+//! alone in its tenant pays one load.
 //!
 //! Does not wait, and does not know of caps: that is the lane's.
 
@@ -183,7 +184,7 @@ impl<W: Words> Inside<W> {
             self.count();
         }
         let mut queue = self.look(unit, now_ns);
-        let (mut later_ns, is_last) = (0, has_turn);
+        let mut later_ns = 0;
         if has_turn {
             let turn_ns = ROUND_NS / queue.waiting.saturating_add(1);
             let turn_ns = turn_ns.clamp(LEAST_TURN_NS, TURN_NS);
@@ -223,7 +224,7 @@ impl<W: Words> Inside<W> {
         let held_ns = self.awaited_until_ns(turn, now_ns, patience);
         let free_ns = held_ns.saturating_add(later_ns);
         if now_ns < free_ns {
-            let is_next = !turn.is_held() && queue.ahead == 0 && !is_last;
+            let is_next = !turn.is_held() && queue.ahead == 0 && !has_turn;
             let look_ns = if is_next { NEXT_LOOK_NS } else { LOOK_NS };
             let until_ns = free_ns.min(now_ns.saturating_add(look_ns));
             return Err(Queued { turn: turn.0, until_ns });
