@@ -153,10 +153,11 @@ impl fmt::Display for AttachError {
             Self::NotAFile(file) => {
                 write!(f, "the tenant's {file} is not a regular file; remove it")
             }
-            Self::BadMagic { file, found } => write!(
-                f,
-                "the tenant's {file} file starts with {found:02x?}, which is not Divvy's; remove it"
-            ),
+            Self::BadMagic { file, found } => {
+                write!(f, "the tenant's {file} file starts with 0x")?;
+                found.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                f.write_str(", which is not Divvy's; remove it")
+            }
             Self::Version { file, found, oldest } => write!(
                 f,
                 "the tenant's {file} file has version {found}, served are {oldest} to {ABI_VERSION}; \
