@@ -53,6 +53,8 @@ pub mod gate {
     pub const TIMED: u32 = 1;
     /// Nothing may be submitted while the line's lease lasts.
     pub const CLOSED: u32 = 2;
+    /// As [`TIMED`], and the tenant's processes take turns among themselves while the line's lease lasts.
+    pub const TURNS: u32 = 3;
 }
 
 /// How a tenant's turns are made.

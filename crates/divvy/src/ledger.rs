@@ -108,7 +108,8 @@ pub(crate) struct Device {
     pub(crate) drains_given_up: u64,
     /// Work submitted and not ended, in device time, as far as its processes know.
     pub(crate) queued_ns: u64,
-    /// free, timed, closed or paused; "left" for one whose daemon is gone.
+    /// free, timed, turns (timed, and the tenant's processes take turns), closed or paused; "left" for one whose daemon
+    /// is gone.
     pub(crate) gate: &'static str,
     /// Tenants whose work may run at once; 0 or 1 where only its own may.
     pub(crate) active: u32,
@@ -254,6 +255,7 @@ fn gate_word(line: Option<&GateLine>, paused: bool) -> &'static str {
         None | Some((gate::FREE, _)) => "free",
         Some((gate::CLOSED, lease_ns)) if lease_ns > divvy_page::now_ns() => "closed",
         Some((gate::CLOSED, _)) => "left",
+        Some((gate::TURNS, lease_ns)) if lease_ns > divvy_page::now_ns() => "turns",
         Some(_) => "timed",
     }
 }

@@ -30,7 +30,7 @@ trait Acts: Sized {
 
 impl Acts for One {
     fn inside(self, now_ns: u64) -> Option<Inside<Self>> {
-        Inside::of(self, || now_ns)
+        Inside::of(self, true, || now_ns)
     }
 
     fn goes(self, now_ns: u64) -> bool {
@@ -229,6 +229,35 @@ fn a_turn_that_is_little_used_is_shared() {
     assert!(ask(all[1], START_NS + 6 * MS) && ask(all[2], START_NS + 6 * MS));
     all[2].inside(0).expect("three").keep(START_NS + 9 * MS, true);
     assert!(!ask(all[1], START_NS + 6 * MS));
+}
+
+/// Where no cap binds them again, a turn is one process's: whether turns are worth it is the owner's to find out.
+#[test]
+fn without_a_cap_no_turn_is_shared() {
+    let all = tenant(2);
+    let ask = |one: One, now_ns: u64, is_capped: bool| {
+        let inside = Inside::of(one, is_capped, || now_ns).expect("two");
+        inside.ask(now_ns, START_NS, &mut Patience::default()).is_ok()
+    };
+    assert!(ask(all[0], START_NS, true) && !ask(all[1], START_NS, true));
+    assert!(ask(all[0], START_NS + 6 * MS, true), "little was used");
+    assert!(ask(all[1], START_NS + 6 * MS, true), "so it is shared");
+    // The cap is lifted.
+    assert!(!ask(all[1], START_NS + 6 * MS, false));
+    assert!(ask(all[0], START_NS + 6 * MS, false));
+    assert!(ask(all[0], START_NS + 12 * MS, false) && !ask(all[1], START_NS + 12 * MS, false));
+}
+
+/// The last holder may have been served least, and yet nobody waits for it.
+#[test]
+fn who_has_handed_on_is_waited_for_by_nobody() {
+    let all = tenant(2);
+    assert!(all[0].goes(START_NS));
+    all[1].set(gate::SERVED_NS, 90 * MS);
+    assert!(!all[1].goes(START_NS));
+    all[0].uses(10);
+    assert!(!all[0].goes(START_NS + 10 * MS), "handed on");
+    assert!(all[1].goes(START_NS + 10 * MS + 1));
 }
 
 #[test]

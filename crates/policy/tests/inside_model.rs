@@ -40,7 +40,7 @@ type One = lines::One<Checked>;
 fn asks(one: One) -> bool {
     one.0.beside.refused.fetch_and(!(1 << one.1), SeqCst);
     let now_ns = one.0.beside.now_ns.load(SeqCst);
-    let inside = Inside::of(one, || now_ns).expect("there are others");
+    let inside = Inside::of(one, true, || now_ns).expect("there are others");
     if inside.ask(now_ns, 0, &mut Patience::default()).is_ok() {
         return true;
     }

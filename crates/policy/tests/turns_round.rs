@@ -10,6 +10,69 @@ use divvy_abi::config::{GateLine, gate};
 use divvy_policy::turns::{Gate, GateEntry, GateState, REST_NS, Served, Tenants};
 use turns_memory::{CARD, Daemon, MS, Memory, SEC, Seat, Write, served};
 
+/// Two tenants that each would use all of the card.
+trait Contend {
+    fn readings(&mut self, seat: usize) -> usize;
+    fn writes(&mut self, seat: usize) -> Vec<Write>;
+    /// Each tenant's process has a deep queue, or waits where its gate is closed.
+    fn work(&mut self, now_ns: u64);
+    /// Steps when asked to, with work, until `is_done` says so of the step that was just taken; its time.
+    fn run(&mut self, from_ns: u64, is_done: impl FnMut(&mut Self, u64) -> bool) -> u64;
+    /// The time at which turns have begun: one gate is closed and the other open.
+    fn take_turns(&mut self) -> u64;
+    /// Of two tenants in turns, the one whose gate is closed.
+    fn closed_seat(&mut self) -> usize;
+}
+
+impl Contend for Daemon {
+    fn readings(&mut self, seat: usize) -> usize {
+        self.files(seat).readings.take()
+    }
+
+    fn writes(&mut self, seat: usize) -> Vec<Write> {
+        std::mem::take(&mut self.files(seat).writes)
+    }
+
+    fn work(&mut self, now_ns: u64) {
+        for seat in 0..self.seats.0.len() {
+            let is_closed = self.line(seat).gate == gate::CLOSED;
+            let entry = &mut self.files(seat).slots[0].0;
+            if is_closed {
+                entry.want_ns = now_ns;
+            } else {
+                entry.last_launch_ns = now_ns;
+                entry.busy_until_ns = now_ns + 4 * MS;
+                entry.launches += 1;
+                entry.used_ns += MS / 10;
+            }
+        }
+    }
+
+    fn run(&mut self, from_ns: u64, mut is_done: impl FnMut(&mut Self, u64) -> bool) -> u64 {
+        let mut now_ns = from_ns;
+        for _ in 0..100_000 {
+            self.work(now_ns);
+            let next_ns = self.step(now_ns);
+            if is_done(self, now_ns) {
+                return now_ns;
+            }
+            now_ns = next_ns;
+        }
+        panic!("it never comes");
+    }
+
+    fn take_turns(&mut self) -> u64 {
+        self.run(SEC, |daemon, _| {
+            let lines = [daemon.line(0).gate, daemon.line(1).gate];
+            lines.contains(&gate::CLOSED) && lines.contains(&gate::TIMED)
+        })
+    }
+
+    fn closed_seat(&mut self) -> usize {
+        usize::from(self.line(1).gate == gate::CLOSED)
+    }
+}
+
 fn closed(t_open_ns: u64) -> Gate {
     Gate { state: GateState::Closed, t_open_ns, ..Gate::default() }
 }

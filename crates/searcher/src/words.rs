@@ -195,7 +195,7 @@ pub fn wake(world: &mut World, tenant: u32, device: usize, at_ns: u64) {
     wake_all(world, device, gate_key(tenant, device), at_ns);
 }
 
-fn wake_all(world: &mut World, device: usize, key: u64, at_ns: u64) {
+pub(crate) fn wake_all(world: &mut World, device: usize, key: u64, at_ns: u64) {
     let [least, most] = world.card(device).map_or([0; 2], |card| card.model().wake_late_ns);
     for (nth, thread) in sched::waiting(key).into_iter().enumerate() {
         // By time and order: a choice that no thread's own choices move.

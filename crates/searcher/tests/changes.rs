@@ -12,8 +12,8 @@ const END_NS: u64 = 8 * SECOND;
 /// What is not judged behind a change: the daemon sees it within 50 ms, and a turn ends.
 const SOON_NS: u64 = 100 * MS;
 
-/// How far a second's share may be off, in points: a turn of 23 ms more or less lies in it.
-const TURN_POINTS: f64 = 2.5;
+/// How far a second's share may be off, in points: a turn of 23 ms more or less lies in it, and what may be in flight.
+const TURN_POINTS: f64 = 2.3 + 0.4;
 
 /// What each of two had of each stretch of half a second, with one who changes the first's limits.
 fn halves(ops: &[Ops; 2], there: Change, back: Change) -> Vec<[f64; 2]> {

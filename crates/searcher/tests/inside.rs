@@ -295,3 +295,102 @@ fn the_dead_and_the_stopped_keep_nobody_waiting() {
         }
     }
 }
+
+/// Workers whose kernels are in each other's way have together what one of them has alone, where a daemon sees them: after
+/// two seconds at most.
+#[test]
+fn workers_without_a_cap_take_turns_where_that_gains() {
+    let mut wrong = Vec::new();
+    for us in [20, 100] {
+        let alone = run(vec![tenant(0, [named::sync(us * US)])], Vec::new(), true)[0].sum();
+        for count in [2, 4, 8] {
+            let all = tenant(0, vec![named::sync(us * US); count]);
+            let native = run(vec![all.clone()], Vec::new(), false)[0].sum();
+            let came = &run(vec![all], Vec::new(), true)[0];
+            let (sum, parts, longest_ms) = (came.sum(), came.least_of_most(), came.longest_ns / MS);
+            let row = format!(
+                "{count} of {us} us: {sum:.1}, alone {alone:.1}, sliced {native:.1}, {parts:.2}, {longest_ms} ms"
+            );
+            println!("{row}");
+            if sum < 0.94 * alone || parts < 0.9 {
+                wrong.push(row);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Two that hand work to each other on the host: after each `kernels` of so many nanoseconds the other goes on.
+fn ping_pong(ns: u64, kernels: usize) -> Vec<Ops> {
+    let body = |hears, tells| {
+        let mut ops = vec![Op::Hear { number: hears }];
+        ops.extend((0..kernels).flat_map(|_| [named::launch(1, ns), Op::Sync]));
+        ops.push(Op::Tell { number: tells });
+        Op::Repeat { times: 0, ops }
+    };
+    vec![vec![Op::Tell { number: 1 }, body(0, 1)], vec![body(1, 0)]]
+}
+
+/// Stages of a pipeline, each with so much to do; no more than two pieces between each other.
+fn pipeline(stages_ns: &[u64]) -> Vec<Ops> {
+    let last = stages_ns.len() as u32 - 1;
+    let stage = |(at, ns): (u32, &u64)| {
+        let room = 100 + at;
+        let mut ops = Vec::new();
+        if at > 0 {
+            ops.push(Op::Hear { number: at });
+        }
+        ops.extend([named::launch(u64::from(at), *ns), Op::Sync]);
+        if at > 0 {
+            ops.push(Op::Tell { number: room });
+        }
+        if at < last {
+            ops.extend([Op::Hear { number: room + 1 }, Op::Tell { number: at + 1 }]);
+        }
+        let first = (at < last).then(|| vec![Op::Tell { number: room + 1 }; 2]);
+        let mut all = first.unwrap_or_default();
+        all.push(Op::Repeat { times: 0, ops });
+        all
+    };
+    (0..).zip(stages_ns).map(stage).collect()
+}
+
+/// Where turns gain nothing, workers have what the driver gives them.
+#[test]
+fn workers_without_a_cap_lose_nothing_to_trials() {
+    let gaps = |kernel_ns, gap_ns| {
+        let ops = vec![named::launch(1, kernel_ns), Op::Sync, Op::Pause { ns: gap_ns }];
+        vec![Op::Repeat { times: 0, ops }]
+    };
+    let cases: Vec<(&str, Vec<Ops>)> = vec![
+        ("ping-pong 20 us", ping_pong(20 * US, 1)),
+        ("ping-pong 10 of 100 us", ping_pong(100 * US, 10)),
+        ("ping-pong 2 ms", ping_pong(2 * MS, 1)),
+        ("pipeline 50, 80 us", pipeline(&[50 * US, 80 * US])),
+        ("pipeline 1, 2, 1 ms", pipeline(&[MS, 2 * MS, MS])),
+        ("4 queues of 100 us", vec![named::flood(100 * US); 4]),
+        ("4 queues of 5 ms", vec![named::flood(5 * MS); 4]),
+        ("2 of 5 ms", vec![named::sync(5 * MS); 2]),
+        ("4 of 100 us each 1 ms", vec![gaps(100 * US, MS); 4]),
+        ("4 of 1 ms each 2 ms", vec![gaps(MS, 2 * MS); 4]),
+        ("8 of 20 us each 500 us", vec![gaps(20 * US, 500 * US); 8]),
+        ("flood and 20 us", vec![named::flood(MS), named::sync(20 * US)]),
+        ("one of 20 us and one that rests", vec![named::sync(20 * US), gaps(MS, 900 * MS)]),
+    ];
+    let mut wrong = Vec::new();
+    for (what, programs) in cases {
+        let native = &run(vec![tenant(0, programs.clone())], Vec::new(), false)[0];
+        let came = &run(vec![tenant(0, programs)], Vec::new(), true)[0];
+        let (sum, before) = (came.sum(), native.sum());
+        let row = format!(
+            "{what}: {sum:.2}, natively {before:.2}, {:.1?} {:.1?}",
+            came.each, native.each
+        );
+        println!("{row}");
+        let one_loses = came.each.iter().zip(&native.each).any(|(now, was)| *now < 0.9 * was);
+        if sum < 0.98 * before || one_loses {
+            wrong.push(row);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -82,7 +82,7 @@ pub(super) struct Row {
     pub(super) launches_per_second: Option<f64>,
     /// Work submitted and not ended, in nanoseconds of device time, as far as its processes know.
     pub(super) queued_ns: u64,
-    /// free, timed, closed, paused or left.
+    /// free, timed, turns, closed, paused or left.
     pub(super) gate: &'static str,
     pub(super) paused: bool,
 }

@@ -69,10 +69,14 @@ impl<'a, D: Driver> Here<'a, D> {
         self.current.1
     }
 
-    /// The tenant's turns, where a cap has its processes take them.
+    /// The tenant's turns, where a cap or the owner has its processes take them.
     fn inside(&self) -> Option<Inside<WordsOf<D>>> {
-        let is_capped = self.device().terms().share_ppm != 0;
-        if is_capped { Inside::of(self.words, || self.now_ns()) } else { None }
+        let device = self.device();
+        let owned =
+            || device.state() == gate::TURNS && self.words.gate_line().lease_ns > self.now_ns();
+        let is_capped = device.terms().share_ppm != 0;
+        let takes_turns = is_capped || owned();
+        if takes_turns { Inside::of(self.words, is_capped, || self.now_ns()) } else { None }
     }
 
     /// Processes of the tenant whose work is beside this one's after then.

@@ -82,11 +82,15 @@ pub struct Patience {
 
 /// A process's part in its tenant's turns.
 #[derive(Clone, Copy, Debug)]
-pub struct Inside<W>(W);
+pub struct Inside<W> {
+    words: W,
+    /// A cap closes again and again, and binds those that go beside a holder.
+    is_capped: bool,
+}
 
 impl<W: Words> Inside<W> {
     /// That of the process whose words these are, where its tenant has others and they take turns.
-    pub fn of(words: W, now_ns: impl FnOnce() -> u64) -> Option<Self> {
+    pub fn of(words: W, is_capped: bool, now_ns: impl FnOnce() -> u64) -> Option<Self> {
         if words.slots_high() <= FIRST_SLOT + 1 {
             return None;
         }
@@ -94,12 +98,12 @@ impl<W: Words> Inside<W> {
         // A time too far ahead is no time.
         let takes_turns =
             together_ns == 0 || together_ns.wrapping_sub(now_ns().wrapping_add(1)) >= TOGETHER_NS;
-        takes_turns.then_some(Self(words))
+        takes_turns.then_some(Self { words, is_capped })
     }
 
     /// Work of this process has not ended in time. Where others wait it may have waited for theirs.
     pub fn drain_given_up(&self, now_ns: u64) {
-        if self.look(self.unit(self.0.slot()), now_ns).waiting != 0 {
+        if self.look(self.unit(self.words.slot()), now_ns).waiting != 0 {
             self.suspect(now_ns);
         }
     }
@@ -107,7 +111,7 @@ impl<W: Words> Inside<W> {
     /// Work has waited for another process's, as it seems.
     #[inline(never)]
     fn suspect(&self, now_ns: u64) {
-        let word = self.0.word(SHARED_SLOT, gate_tenant::TOGETHER_NS);
+        let word = self.words.word(SHARED_SLOT, gate_tenant::TOGETHER_NS);
         // A time that has passed is when that seemed so last.
         let is_again = now_ns.wrapping_sub(word.load(Relaxed)) < SUSPECTED_NS;
         let until_ns = if is_again { now_ns.saturating_add(TOGETHER_NS) } else { now_ns };
@@ -117,34 +121,34 @@ impl<W: Words> Inside<W> {
     /// A word of a slot. Not for fast paths: small.
     #[inline(never)]
     fn load(&self, slot: usize, word: usize) -> u64 {
-        self.0.word(slot, word).load(Relaxed)
+        self.words.word(slot, word).load(Relaxed)
     }
 
     fn own(&self, word: usize) -> u64 {
-        self.load(self.0.slot(), word)
+        self.load(self.words.slot(), word)
     }
 
     #[inline(never)]
     fn set(&self, word: usize, value: u64) {
-        self.0.own(word).store(value, Relaxed);
+        self.words.own(word).store(value, Relaxed);
     }
 
     #[inline(never)]
     fn turn(&self) -> Turn {
-        Turn(self.0.word(SHARED_SLOT, gate_tenant::TURN).load(Acquire))
+        Turn(self.words.word(SHARED_SLOT, gate_tenant::TURN).load(Acquire))
     }
 
     /// Whether the turn is another now, as it was to become.
     #[inline(never)]
     fn change(&self, from: Turn, to: Turn) -> bool {
-        let word = self.0.word(SHARED_SLOT, gate_tenant::TURN);
+        let word = self.words.word(SHARED_SLOT, gate_tenant::TURN);
         word.compare_exchange(from.0, to.0, AcqRel, Relaxed).is_ok()
     }
 
     /// The others' slots that are looked at.
     fn others(&self) -> impl Iterator<Item = usize> {
-        let me = self.0.slot();
-        (FIRST_SLOT..self.0.slots_high()).filter(move |slot| *slot != me)
+        let me = self.words.slot();
+        (FIRST_SLOT..self.words.slots_high()).filter(move |slot| *slot != me)
     }
 
     /// By what a turn names a process: its slot, or that it is one of those that share.
@@ -162,7 +166,7 @@ impl<W: Words> Inside<W> {
     /// # Errors
     /// A place in the queue for it.
     pub fn ask(&self, now_ns: u64, since_ns: u64, patience: &mut Patience) -> Result<bool, Queued> {
-        let unit = self.unit(self.0.slot());
+        let unit = self.unit(self.words.slot());
         let mut turn = self.turn();
         let has_turn = turn.is_held() && turn.unit() == unit;
         // Another of the unit has taken it.
@@ -173,10 +177,11 @@ impl<W: Words> Inside<W> {
         let used_ns = u64::try_from(self.used_ns()).unwrap_or(0);
         let wall_ns = if is_new || since_ns == 0 { 0 } else { now_ns.saturating_sub(since_ns) };
         let is_short = used_ns < LEAST_TURN_NS && wall_ns < JUDGED_NS;
-        if turn.is_loose() && !has_turn {
+        let is_loose = turn.is_loose() && self.is_capped;
+        if is_loose && !has_turn {
             return Ok(false);
         }
-        if has_turn && (is_short || turn.is_loose()) {
+        if has_turn && (is_short || is_loose) {
             self.go_on(now_ns);
             return Ok(is_new);
         }
@@ -190,10 +195,11 @@ impl<W: Words> Inside<W> {
             let turn_ns = turn_ns.clamp(LEAST_TURN_NS, TURN_NS);
             let goes_on = used_ns < turn_ns && wall_ns < WALL_PARTS * turn_ns;
             let next = queue.next.filter(|_| !goes_on);
-            if queue.waiting != 0 && wall_ns >= JUDGED_NS && used_ns < wall_ns / WALL_PARTS {
+            let is_little = wall_ns >= JUDGED_NS && used_ns < wall_ns / WALL_PARTS;
+            if self.is_capped && queue.waiting != 0 && is_little {
                 // Alone it leaves most of the device to nobody.
                 self.change(turn, turn.loosened());
-                queue.next.into_iter().for_each(|(_, next)| self.0.wake_for_turn(next));
+                queue.next.into_iter().for_each(|(_, next)| self.words.wake_for_turn(next));
                 self.go_on(now_ns);
                 return Ok(false);
             }
@@ -207,10 +213,10 @@ impl<W: Words> Inside<W> {
             self.count();
             // It is the last in the queue, whatever it was served; those before it count from now on.
             (queue.ahead, later_ns) = (queue.waiting, AGAIN_NS);
-            self.0.busy_until_ns().fetch_max(now_ns, Relaxed);
+            self.words.busy_until_ns().fetch_max(now_ns, Relaxed);
             if self.change(turn, turn.handed_on()) {
                 turn = turn.handed_on();
-                self.0.wake_for_turn(next);
+                self.words.wake_for_turn(next);
             }
         } else {
             self.queue_up(now_ns, &mut queue);
@@ -230,7 +236,7 @@ impl<W: Words> Inside<W> {
             return Err(Queued { turn: turn.0, until_ns });
         }
         // Nobody used the device while we waited.
-        let is_loose = has_waited && turn.is_held() && self.is_idle(turn.unit());
+        let is_loose = self.is_capped && has_waited && turn.is_held() && self.is_idle(turn.unit());
         let mine = turn.taken_by(unit);
         let mine = if is_loose { mine.loosened() } else { mine };
         if !self.change(turn, mine) {
@@ -243,7 +249,7 @@ impl<W: Words> Inside<W> {
 
     /// Whether a process has nothing in flight, whose turn has lapsed; those that share are not asked.
     fn is_idle(&self, slot: usize) -> bool {
-        let is_one = (FIRST_SLOT..self.0.slots_high()).contains(&slot);
+        let is_one = (FIRST_SLOT..self.words.slots_high()).contains(&slot);
         is_one && self.load(slot, gate::SLEEPERS) == 0
     }
 
@@ -314,15 +320,15 @@ impl<W: Words> Inside<W> {
         };
         if served_ns != before_ns {
             self.set(gate::SERVED_NS, served_ns);
-            queue.ahead = self.look(self.unit(self.0.slot()), now_ns).ahead;
+            queue.ahead = self.look(self.unit(self.words.slot()), now_ns).ahead;
         }
     }
 
     /// When the turn's holder loses it, as far as it says; 0 where that is nobody.
     fn held_until_ns(&self, turn: Turn, now_ns: u64) -> u64 {
         let slots = match turn.unit() {
-            JOINED => FIRST_SLOT..self.0.slots_high(),
-            slot => slot..self.0.slots_high().min(slot.saturating_add(1)),
+            JOINED => FIRST_SLOT..self.words.slots_high(),
+            slot => slot..self.words.slots_high().min(slot.saturating_add(1)),
         };
         let holders = slots.filter(|slot| *slot != SHARED_SLOT && self.unit(*slot) == turn.unit());
         let held_ns = holders.map(|slot| {
@@ -340,7 +346,7 @@ impl<W: Words> Inside<W> {
     /// When a process's work will have ended, as far as its line tells: who sleeps until it has may have as long a
     /// launch as any before in flight, and another behind it.
     fn works_until_ns(&self, slot: usize) -> u64 {
-        let works_ns = self.0.works_until_ns(slot);
+        let works_ns = self.words.works_until_ns(slot);
         if self.load(slot, gate::SLEEPERS) == 0 {
             return works_ns;
         }
@@ -350,7 +356,7 @@ impl<W: Words> Inside<W> {
     }
 
     fn look(&self, unit: usize, now_ns: u64) -> Queue {
-        let mine = (self.own(gate::SERVED_NS), self.0.slot());
+        let mine = (self.own(gate::SERVED_NS), self.words.slot());
         let turn = self.turn();
         let mut queue = Queue::default();
         for slot in self.others() {
@@ -367,7 +373,9 @@ impl<W: Words> Inside<W> {
                 continue;
             }
             queue.waiting = queue.waiting.saturating_add(1);
-            queue.ahead = queue.ahead.saturating_add(u64::from(other < mine));
+            // Who has handed it on is behind all, whatever it was served.
+            let is_last = !turn.is_held() && self.load(slot, gate::TURN) == turn.number();
+            queue.ahead = queue.ahead.saturating_add(u64::from(!is_last && other < mine));
             queue.next = Some(queue.next.map_or(other, |next| next.min(other)));
         }
         queue
@@ -385,7 +393,7 @@ impl<W: Words> Inside<W> {
         match turn.unit() {
             _ if turn.is_loose() => SHARED_SLOT,
             JOINED => SHARED_SLOT,
-            slot if slot == self.0.slot() => SHARED_SLOT,
+            slot if slot == self.words.slot() => SHARED_SLOT,
             slot => slot,
         }
     }

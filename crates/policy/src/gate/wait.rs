@@ -179,7 +179,7 @@ impl Lane {
 /// it go on.
 pub(super) fn horizon_ns(line: &GateLine, now_ns: u64) -> u64 {
     let horizon_ns = if line.horizon_ns == 0 { HORIZON_NS } else { line.horizon_ns };
-    let in_turn = line.gate == gate::TIMED
+    let in_turn = line.gate != gate::CLOSED
         && line.turn_end_ns != 0
         && now_ns < line.turn_end_ns.saturating_add(OVERTIME_NS);
     if in_turn { horizon_ns.min(line.turn_end_ns.saturating_sub(now_ns)) } else { horizon_ns }

@@ -11,6 +11,7 @@ use divvy_abi::usage::SHARED_SLOT;
 
 use super::entry::GateEntry;
 use super::files::Files;
+use super::workers::{Inner, TRIAL_LOOK_NS, Workers};
 use super::{Gate, GateState, Sample};
 
 /// How long a closed gate stays closed without a word of its daemon; a lease that ends sooner than the
@@ -36,6 +37,7 @@ pub struct Line {
     pub(super) written: Option<Gate>,
     lease_ns: u64,
     closed_at_ns: u64,
+    workers: Workers,
 }
 
 impl Line {
@@ -60,7 +62,7 @@ impl Line {
 
     /// What the tenant, whose limits are `config`, says of device `row`. Cost: one reading of its lines.
     pub(super) fn sample<F: Files>(
-        &self,
+        &mut self,
         files: &F,
         row: usize,
         config: &Config,
@@ -72,8 +74,13 @@ impl Line {
         let mut sum = GateEntry::default();
         let mut processes = files.processes();
         let slots = files.processes().map(|(slot, _)| slot);
+        let workers = &mut self.workers;
+        workers.begin();
         let cap = files.gates(row, slots, |slot, gate| {
             let is_ended = slot != SHARED_SLOT && processes.next().is_none_or(|(_, alive)| !alive);
+            if slot != SHARED_SLOT && !is_ended {
+                workers.see(slot, &gate);
+            }
             // As it will be when its slot is cleared.
             sum = sum.with(if is_ended { gate.ended() } else { gate });
         });
@@ -99,6 +106,21 @@ impl Line {
             priority: config.priority,
             share_ppm: self.share_ppm,
         }
+    }
+
+    /// Lets the tenant's processes take turns among themselves, by trial, where no cap binds them; when to look again.
+    pub(super) fn put_turns(&mut self, gate: &mut Gate, now_ns: u64) -> u64 {
+        let is_open = matches!(gate.state, GateState::Free | GateState::Timed);
+        if self.share_ppm != 0 || !self.is_attached {
+            return u64::MAX;
+        }
+        let inner = self.workers.step(now_ns, gate.state == GateState::Free && gate.active <= 1);
+        gate.state = match inner {
+            Inner::Counted if gate.state == GateState::Free => GateState::Timed,
+            Inner::Turns | Inner::Trial if is_open => GateState::Turns,
+            _ => gate.state,
+        };
+        if inner == Inner::Trial { now_ns.saturating_add(TRIAL_LOOK_NS) } else { u64::MAX }
     }
 
     /// Writes `gate` to device `row` where it is not what stands there, and keeps its lease alive.

@@ -32,6 +32,7 @@ mod served;
 mod tenant;
 mod together;
 mod wake;
+mod workers;
 
 use divvy_abi::MAX_DEVICES;
 
@@ -203,6 +204,8 @@ pub enum GateState {
     Timed = 1,
     /// Nothing may be submitted.
     Closed = 2,
+    /// As [`GateState::Timed`], and the tenant's processes take turns among themselves.
+    Turns = 3,
 }
 
 /// What one tenant is told about one device.
@@ -239,7 +242,7 @@ impl Gate {
                     self.quantum_ns.div_ceil(CLOSED_QUANTUM_NS).saturating_mul(CLOSED_QUANTUM_NS);
                 Self { quantum_ns, horizon_ns: 0, ..self }
             }
-            GateState::Free | GateState::Timed => self,
+            GateState::Free | GateState::Timed | GateState::Turns => self,
         }
     }
 }

@@ -91,7 +91,7 @@ impl Round<'_> {
         }
         for Seated { seat, row, at, .. } in self.seated {
             if let (Some(tenant), Some(sample), Some(Gate { watch: true, .. })) =
-                (who.get(*seat), self.samples.get_mut(*at), self.gates.get(*at))
+                (who.get_mut(*seat), self.samples.get_mut(*at), self.gates.get(*at))
             {
                 *sample = tenant.sample(*row, now_ns);
             }
@@ -100,8 +100,18 @@ impl Round<'_> {
         for (before, gate) in self.before.iter_mut().zip(&*self.gates) {
             *before = *gate;
         }
-        let next_ns = Turns { tuning: self.tuning, tenants: self.tenants, devices: self.devices }
-            .step(now_ns, self.samples, self.foreign, self.gates);
+        let mut next_ns =
+            Turns { tuning: self.tuning, tenants: self.tenants, devices: self.devices }.step(
+                now_ns,
+                self.samples,
+                self.foreign,
+                self.gates,
+            );
+        for Seated { seat, row, at, .. } in self.seated.iter().filter(|seated| !seated.mps) {
+            if let (Some(tenant), Some(gate)) = (who.get_mut(*seat), self.gates.get_mut(*at)) {
+                next_ns = next_ns.min(tenant.put_turns(*row, gate, now_ns));
+            }
+        }
         if is_changed {
             for (seat, state) in self.tenants.iter_mut().enumerate() {
                 if who.vacate(seat) {

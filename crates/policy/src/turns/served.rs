@@ -112,9 +112,15 @@ impl<F: Files> Served<F> {
     }
 
     /// What the tenant says of device `row`. Cost: one reading of its lines there.
-    pub fn sample(&self, row: usize, now_ns: u64) -> Sample {
-        let line = self.lines.get(row);
+    pub fn sample(&mut self, row: usize, now_ns: u64) -> Sample {
+        let line = self.lines.get_mut(row);
         line.map(|line| line.sample(&self.files, row, &self.config, now_ns)).unwrap_or_default()
+    }
+
+    /// Lets the tenant's processes take turns among themselves on device `row`, by trial, where no cap binds them; when
+    /// to look again.
+    pub fn put_turns(&mut self, row: usize, gate: &mut Gate, now_ns: u64) -> u64 {
+        self.lines.get_mut(row).map_or(u64::MAX, |line| line.put_turns(gate, now_ns))
     }
 
     /// Writes `gate` to device `row` where it is not what stands there, and keeps its lease alive.

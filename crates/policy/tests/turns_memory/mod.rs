@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use divvy_abi::Uuid;
-use divvy_abi::config::{Config, GateLine, gate};
+use divvy_abi::config::{Config, GateLine};
 use divvy_policy::share;
 use divvy_policy::turns::{
     CapEntry, DeviceState, Files, Gate, GateEntry, Round, Sample, Seated, Served, TenantState,
@@ -230,60 +230,5 @@ impl Daemon {
 
     pub(crate) fn line(&mut self, seat: usize) -> GateLine {
         *self.files(seat).line(0)
-    }
-
-    pub(crate) fn readings(&mut self, seat: usize) -> usize {
-        self.files(seat).readings.take()
-    }
-
-    pub(crate) fn writes(&mut self, seat: usize) -> Vec<Write> {
-        std::mem::take(&mut self.files(seat).writes)
-    }
-
-    /// Each tenant's process has a deep queue, or waits where its gate is closed.
-    pub(crate) fn work(&mut self, now_ns: u64) {
-        for seat in 0..self.seats.0.len() {
-            let is_closed = self.line(seat).gate == gate::CLOSED;
-            let entry = &mut self.files(seat).slots[0].0;
-            if is_closed {
-                entry.want_ns = now_ns;
-            } else {
-                entry.last_launch_ns = now_ns;
-                entry.busy_until_ns = now_ns + 4 * MS;
-                entry.launches += 1;
-                entry.used_ns += MS / 10;
-            }
-        }
-    }
-
-    /// Steps when asked to, with work, until `is_done` says so of the step that was just taken; its time.
-    pub(crate) fn run(
-        &mut self,
-        from_ns: u64,
-        mut is_done: impl FnMut(&mut Self, u64) -> bool,
-    ) -> u64 {
-        let mut now_ns = from_ns;
-        for _ in 0..100_000 {
-            self.work(now_ns);
-            let next_ns = self.step(now_ns);
-            if is_done(self, now_ns) {
-                return now_ns;
-            }
-            now_ns = next_ns;
-        }
-        panic!("it never comes");
-    }
-
-    /// The time at which turns have begun: one gate is closed and the other open.
-    pub(crate) fn take_turns(&mut self) -> u64 {
-        self.run(SEC, |daemon, _| {
-            let lines = [daemon.line(0).gate, daemon.line(1).gate];
-            lines.contains(&gate::CLOSED) && lines.contains(&gate::TIMED)
-        })
-    }
-
-    /// Of two tenants in turns, the one whose gate is closed.
-    pub(crate) fn closed_seat(&mut self) -> usize {
-        usize::from(self.line(1).gate == gate::CLOSED)
     }
 }

@@ -240,6 +240,16 @@ pub enum Op {
         /// To what.
         change: Change,
     },
+    /// Tells the tenant's other processes something, by way of a pipe.
+    Tell {
+        /// Which.
+        number: u32,
+    },
+    /// Waits until one of them has told something.
+    Hear {
+        /// By way of which pipe.
+        number: u32,
+    },
     /// The process ends.
     Exit,
 }

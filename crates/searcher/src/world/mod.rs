@@ -12,6 +12,7 @@
 mod calls;
 mod change;
 pub mod driver;
+mod message;
 mod play;
 mod report;
 pub mod shim;
@@ -118,6 +119,7 @@ pub struct World {
     keys: u64,
     trace: Trace,
     violations: Vec<Violation>,
+    messages: message::Boxes,
     /// Calls by which programs broke captures of their own.
     faults: u64,
     shims: Shims,
@@ -167,20 +169,10 @@ impl World {
             keys: 0,
             trace: Trace::default(),
             violations: Vec::new(),
+            messages: message::Boxes::default(),
             faults: 0,
             shims,
         }
-    }
-
-    /// Adds an event to the trace.
-    pub fn note(&mut self, at_ns: u64, what: &'static str, who: u64, value: u64) {
-        self.trace.add(Event { at_ns, what, who, value });
-    }
-
-    /// Something was seen that must not be.
-    pub fn violated(&mut self, who: Actor, at_ns: u64, what: impl Into<String>) {
-        self.note(at_ns, "violation", who.word(), 0);
-        self.violations.push(Violation { at_ns, who, what: what.into() });
     }
 
     /// A tenant.

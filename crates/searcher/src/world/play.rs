@@ -7,7 +7,7 @@ use divvy_policy::gate::Stream;
 
 use super::driver::SimDriver;
 use super::shim::{Native, Other, Shim, Waited};
-use super::with;
+use super::{message, with};
 use crate::card::What;
 use crate::program::{Op, Ops};
 use crate::sched::{self, point};
@@ -30,6 +30,7 @@ struct Player {
     driver: SimDriver,
     shim: Rc<dyn Shim>,
     start_ns: u64,
+    tenant: u32,
     /// Launches of each key.
     launches: BTreeMap<u64, u64>,
     /// The program's own events.
@@ -53,7 +54,8 @@ pub(super) fn body(ops: &Rc<Ops>, process: usize, shim: Option<Rc<dyn Shim>>) {
     });
     let start_ns = driver.start_ns();
     let events = BTreeMap::new();
-    let mut player = Player { driver, shim, start_ns, launches: BTreeMap::new(), events };
+    let (tenant, launches) = (actor.tenant, BTreeMap::new());
+    let mut player = Player { driver, shim, start_ns, tenant, launches, events };
     let flow = player.play(ops);
     if is_first || flow == Flow::Exit {
         player.shim.exit();
@@ -208,6 +210,8 @@ impl Player {
                 let at_ns = sched::now_ns();
                 super::with(|world| world.set(*tenant, *change, at_ns));
             }
+            Op::Tell { number } => message::tell(self.tenant, *number),
+            Op::Hear { number } => message::hear(self.tenant, *number),
             Op::Exit => return Flow::Exit,
         }
         Flow::On

@@ -1,5 +1,6 @@
 //! What came of a run.
 
+use super::World;
 use crate::card::{Books, Had};
 use crate::sched::Visits;
 use crate::site::{Actor, Dev};
@@ -67,5 +68,18 @@ impl Report {
 
     fn percent(&self, ns: u64) -> f64 {
         100.0 * ns as f64 / self.wall_ns.max(1) as f64
+    }
+}
+
+impl World {
+    /// Adds an event to the trace.
+    pub fn note(&mut self, at_ns: u64, what: &'static str, who: u64, value: u64) {
+        self.trace.add(Event { at_ns, what, who, value });
+    }
+
+    /// Something was seen that must not be.
+    pub fn violated(&mut self, who: Actor, at_ns: u64, what: impl Into<String>) {
+        self.note(at_ns, "violation", who.word(), 0);
+        self.violations.push(Violation { at_ns, who, what: what.into() });
     }
 }

@@ -1,0 +1,245 @@
+//! Whether the processes of a tenant without a cap gain by taking turns among themselves: found out by trial.
+//!
+//! Contexts that work at once are sliced by the driver. Four workers that synchronise after each kernel of 20 us have
+//! 13 % of an H200 between them by that, where one alone has 65; four with deep queues have all of it. So where
+//! processes of a tenant are at work beside each other, what they get done is counted for a while, then they take turns
+//! ([`crate::gate::Inside`]) for a while, and turns stay while they are worth it. Work is valued at what it cost in turns,
+//! when nobody else's slices were in it.
+//!
+//! Promises: turns stay only where all get a twentieth more done and none less; a trial that goes badly ends at the
+//! next look; trials become rare where they fail; what was found is looked at anew each half minute. What a process claims
+//! of itself decides for its own tenant alone.
+//!
+//! Does not look at tenants that share the device: what was found before they came holds.
+
+use super::entry::GateEntry;
+
+/// Processes that are looked at; of more, the first.
+const MOST: usize = 16;
+/// Length of what is compared: work beside each other, and in turns.
+const WINDOW_NS: u64 = 200_000_000;
+/// What is left out when turns begin: launches from before are still under way.
+const SETTLES_NS: u64 = 20_000_000;
+/// Time between two looks at a trial.
+pub(super) const TRIAL_LOOK_NS: u64 = 10_000_000;
+/// Time between two looks at whether processes work beside each other.
+const LOOK_NS: u64 = 600_000_000;
+/// Time between two trials, at first and at most; it doubles while they fail.
+const RETRIAL_NS: (u64, u64) = (2_000_000_000, 60_000_000_000);
+/// Time after which turns that stay are compared anew.
+const RENEW_NS: u64 = 30_000_000_000;
+/// Part of a window that must have been used for its processes to be in each other's way.
+const USED_PART: u64 = 32;
+/// What turns must get done, of what was done without them, in percent; and what each process must.
+const GAIN_PERCENT: u64 = 105;
+const KEEPS_PERCENT: u64 = 92;
+/// Below so much of what was done without them, turns end at once.
+const HOPELESS_PERCENT: u64 = 95;
+
+/// What is done with a tenant's processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Stage {
+    /// The driver slices them, and nothing is counted.
+    #[default]
+    Rest,
+    /// The driver slices them, and what they do is counted.
+    Beside,
+    /// They take turns, on trial.
+    Trial,
+    /// They take turns.
+    Turns,
+}
+
+/// One process, as its line said last.
+#[derive(Clone, Copy, Default, Debug)]
+struct Worker {
+    slot: usize,
+    launches: u64,
+    used_ns: u64,
+    /// The same when the window began.
+    from: (u64, u64),
+    /// Launches of a window beside the others.
+    beside: u64,
+}
+
+impl Worker {
+    fn launched(&self) -> u64 {
+        self.launches.wrapping_sub(self.from.0)
+    }
+
+    fn used_ns(&self) -> u64 {
+        // Charges of before may be put right.
+        u64::try_from(self.used_ns.wrapping_sub(self.from.1).cast_signed()).unwrap_or(0)
+    }
+}
+
+/// What a tenant's processes may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Inner {
+    /// Anything.
+    Free,
+    /// Anything, counted.
+    Counted,
+    /// Take turns.
+    Turns,
+    /// Take turns on trial, which is looked at again within [`TRIAL_LOOK_NS`].
+    Trial,
+}
+
+/// The processes of a tenant on one device.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Workers {
+    stage: Stage,
+    /// When the stage is over, and its window began.
+    until_ns: u64,
+    from_ns: u64,
+    /// How long was rested after the last trial that failed.
+    rested_ns: u64,
+    workers: [Worker; MOST],
+    count: usize,
+    seen: usize,
+    is_other: bool,
+}
+
+/// Device time of work that was done in a window.
+#[derive(Clone, Copy, Default)]
+struct Compared {
+    turns_ns: u64,
+    beside_ns: u64,
+    /// What a launch of each is worth: no more is known.
+    rough_ns: u64,
+    one_loses: bool,
+}
+
+impl Workers {
+    /// A reading of the tenant's lines begins.
+    pub(super) fn begin(&mut self) {
+        self.seen = 0;
+    }
+
+    /// A living process's line; in the order of slots.
+    pub(super) fn see(&mut self, slot: usize, entry: &GateEntry) {
+        let Some(worker) = self.workers.get_mut(self.seen) else { return };
+        self.seen = self.seen.saturating_add(1);
+        if worker.slot != slot {
+            *worker = Worker { slot, ..Worker::default() };
+            worker.from = (entry.launches, entry.used_ns);
+            self.is_other = true;
+        }
+        (worker.launches, worker.used_ns) = (entry.launches, entry.used_ns);
+    }
+
+    /// What they may do from now on, where the tenant has the device to itself or not.
+    pub(super) fn step(&mut self, now_ns: u64, is_alone: bool) -> Inner {
+        let is_other = core::mem::take(&mut self.is_other) || self.seen != self.count;
+        self.count = self.seen;
+        if is_other {
+            self.rested_ns = 0;
+        }
+        if self.count < 2 {
+            self.rest(now_ns, 0);
+        } else if is_alone {
+            self.go_on(now_ns, is_other);
+        } else if self.stage != Stage::Turns {
+            self.rest(now_ns, LOOK_NS);
+        }
+        match self.stage {
+            Stage::Rest => Inner::Free,
+            Stage::Beside => Inner::Counted,
+            Stage::Trial => Inner::Trial,
+            Stage::Turns => Inner::Turns,
+        }
+    }
+
+    fn go_on(&mut self, now_ns: u64, is_other: bool) {
+        let is_over = now_ns >= self.until_ns;
+        match self.stage {
+            Stage::Rest | Stage::Turns if is_over => self.enter(Stage::Beside, now_ns, WINDOW_NS),
+            Stage::Rest | Stage::Turns => {}
+            // Who has come or gone was there for a part of the window only.
+            _ if is_other => self.rest(now_ns, 0),
+            Stage::Beside if is_over => {
+                let elapsed_ns = now_ns.saturating_sub(self.from_ns);
+                if !self.are_in_the_way(elapsed_ns) {
+                    return self.rest(now_ns, LOOK_NS);
+                }
+                self.known().for_each(|w| {
+                    w.beside = scaled(w.launched(), WINDOW_NS, elapsed_ns);
+                });
+                self.enter(Stage::Trial, now_ns, SETTLES_NS.saturating_add(WINDOW_NS));
+            }
+            Stage::Beside => {}
+            Stage::Trial => self.judge(now_ns, is_over),
+        }
+    }
+
+    /// One look at a trial.
+    fn judge(&mut self, now_ns: u64, is_over: bool) {
+        let elapsed_ns = now_ns.saturating_sub(self.from_ns);
+        if now_ns < self.until_ns.saturating_sub(WINDOW_NS) {
+            // Counted from the last look before that on.
+            return self.count_from(now_ns);
+        }
+        let Compared { turns_ns, beside_ns, rough_ns, one_loses } = self.compare(elapsed_ns);
+        let least_ns = scaled(beside_ns, GAIN_PERCENT, 100).saturating_add(rough_ns);
+        let hopeless_ns = scaled(beside_ns, HOPELESS_PERCENT, 100);
+        if is_over && turns_ns > least_ns && !one_loses {
+            self.rested_ns = 0;
+            self.enter(Stage::Turns, now_ns, RENEW_NS);
+        } else if is_over || turns_ns.saturating_add(rough_ns) < hopeless_ns {
+            let (first_ns, most_ns) = RETRIAL_NS;
+            self.rested_ns = self.rested_ns.saturating_mul(2).max(first_ns).min(most_ns);
+            self.rest(now_ns, self.rested_ns);
+        }
+    }
+
+    /// Whether two and more have used the device in the window, and much of it.
+    fn are_in_the_way(&mut self, elapsed_ns: u64) -> bool {
+        let at_work = self.known().filter(|w| w.launched() != 0).count();
+        let used_ns = self.known().fold(0, |sum: u64, w| sum.saturating_add(w.used_ns()));
+        at_work > 1 && used_ns > elapsed_ns / USED_PART
+    }
+
+    fn compare(&mut self, elapsed_ns: u64) -> Compared {
+        let mut sum = Compared::default();
+        for worker in self.known() {
+            let (launched, used_ns) = (worker.launched(), worker.used_ns());
+            let beside = scaled(worker.beside, elapsed_ns, WINDOW_NS);
+            let each_ns = used_ns.checked_div(launched).unwrap_or(0);
+            let worth_ns = each_ns.saturating_mul(beside);
+            let least = scaled(beside, KEEPS_PERCENT, 100);
+            sum.turns_ns = sum.turns_ns.saturating_add(used_ns);
+            sum.beside_ns = sum.beside_ns.saturating_add(worth_ns);
+            sum.rough_ns = sum.rough_ns.saturating_add(each_ns);
+            sum.one_loses |= launched.saturating_add(1) < least;
+        }
+        sum
+    }
+
+    fn known(&mut self) -> impl Iterator<Item = &mut Worker> {
+        self.workers.iter_mut().take(self.count)
+    }
+
+    fn rest(&mut self, now_ns: u64, for_ns: u64) {
+        if self.stage != Stage::Rest || for_ns == 0 {
+            self.enter(Stage::Rest, now_ns, for_ns);
+        }
+    }
+
+    fn enter(&mut self, stage: Stage, now_ns: u64, for_ns: u64) {
+        self.stage = stage;
+        self.until_ns = now_ns.saturating_add(for_ns);
+        self.count_from(now_ns);
+    }
+
+    fn count_from(&mut self, now_ns: u64) {
+        self.from_ns = now_ns;
+        self.known().for_each(|w| w.from = (w.launches, w.used_ns));
+    }
+}
+
+/// `count` of `of` in `parts`.
+fn scaled(count: u64, parts: u64, of: u64) -> u64 {
+    let scaled = u128::from(count).saturating_mul(parts.into()).checked_div(of.into());
+    scaled.and_then(|count| u64::try_from(count).ok()).unwrap_or(u64::MAX)
+}
