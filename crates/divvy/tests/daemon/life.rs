@@ -110,6 +110,11 @@ fn programs_that_run_start_a_killed_daemon_again() {
     kill(Pid::from_raw(i32::try_from(daemon[0]).unwrap()), Signal::SIGTERM).unwrap();
     until("it ends", || daemons(&root).is_empty());
     let without = start(&["run", "--no-daemon"]);
+    // Before that a signal ends the command itself.
+    let children = format!("/proc/{0}/task/{0}/children", without.id());
+    until("the program runs", || {
+        std::fs::read_to_string(&children).is_ok_and(|all| !all.is_empty())
+    });
     std::thread::sleep(Duration::from_secs(1));
     assert!(daemons(&root).is_empty());
     assert_eq!(end(without), Some(128 + 15));
