@@ -55,6 +55,18 @@ static void sync_loop(void)
     }
 }
 
+/* A kernel and one that takes 19 times as long, by turns, with a wait for each. */
+static void uneven_loop(void)
+{
+    ready();
+    for (unsigned long long done = 0;; tell(done += QUEUE)) {
+        kernel();
+        OK(cuStreamSynchronize(stream));
+        kernel_on(work, stream, (QUEUE - 1) * KERNEL_NS);
+        OK(cuStreamSynchronize(stream));
+    }
+}
+
 /* A queue of kernels, then a wait for all. */
 static void async_loop(void)
 {
@@ -228,6 +240,7 @@ int main(int count, char **arguments)
 {
     static const struct scenario scenarios[] = {
         {"sync_loop", sync_loop},
+        {"uneven_loop", uneven_loop},
         {"async_loop", async_loop},
         {"two_contexts", two_contexts},
         {"graph_loop", graph_loop},

@@ -117,8 +117,10 @@ pub struct GateLine {
     pub quantum_ns: u64,
     /// Work allowed in flight; 0 for the default.
     pub horizon_ns: u64,
+    /// Contexts of no tenant that may work on the device: how much of it they take nobody knows.
+    pub strangers: u64,
     /// Zero, to two cache lines.
-    pub reserved: [u64; 9],
+    pub reserved: [u64; 8],
 }
 
 /// The whole file.

@@ -28,8 +28,10 @@ pub struct Place {
     pub want_ns: u64,
     /// Since when it has been waiting.
     pub waits_from_ns: u64,
+    /// What all processes of its tenant say, and no others; 0 where that is not said.
+    pub tenant: u64,
     /// Zero, to a cache line.
-    pub reserved: [u64; 3],
+    pub reserved: [u64; 2],
 }
 
 /// All places.

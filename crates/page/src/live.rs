@@ -95,8 +95,9 @@ impl Live {
             t_open_ns: word(core::mem::offset_of!(GateLine, t_open_ns)),
             quantum_ns: word(core::mem::offset_of!(GateLine, quantum_ns)),
             horizon_ns: word(core::mem::offset_of!(GateLine, horizon_ns)),
+            strangers: word(core::mem::offset_of!(GateLine, strangers)),
             gate: self.gate(row).load(SeqCst),
-            reserved: [0; 9],
+            reserved: [0; 8],
         }
     }
 

@@ -16,7 +16,10 @@ use crate::tenant::Tenant;
 
 /// A device's board, open.
 #[derive(Debug)]
-pub struct MeetFile(Fd);
+pub struct MeetFile {
+    fd: Fd,
+    tenant: u64,
+}
 
 /// From the tenant's directory: a name of 16 characters, `@` to `O`, that stand for digits.
 const NAME: [u8; 26] = *b"/../.meet/@@@@@@@@@@@@@@@@";
@@ -34,13 +37,20 @@ fn name(uuid: &Uuid) -> [u8; NAME.len()] {
 }
 
 impl Tenant {
+    /// A number that its processes have alike, in whatever directory it is mounted; never 0.
+    fn identity(&self) -> u64 {
+        let (device, inode) = self.file;
+        inode ^ device.rotate_left(32) | 1
+    }
+
     /// The board of a device; none where nobody made the directory.
     ///
     /// Cost: a system call, and one when it is dropped.
     pub fn meet_file(&self, uuid: &Uuid) -> Option<MeetFile> {
         let path = self.usage_path().with_end::<{ b"/usage".len() }>(&name(uuid));
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_NONBLOCK;
-        at::open(None, path.as_c_str(), flags, 0o600).ok().map(MeetFile)
+        let fd = at::open(None, path.as_c_str(), flags, 0o600).ok()?;
+        Some(MeetFile { fd, tenant: self.identity() })
     }
 }
 
@@ -48,12 +58,15 @@ impl Board for MeetFile {
     fn process(&self) -> u32 {
         sys::pid()
     }
+    fn tenant(&self) -> u64 {
+        self.tenant
+    }
     fn read(&self, into: &mut Places) -> bool {
-        sys::read_at(&self.0, into.as_mut_bytes(), 0).is_ok()
+        sys::read_at(&self.fd, into.as_mut_bytes(), 0).is_ok()
     }
     fn write(&self, at: usize, place: &Place) -> bool {
         let at = at.saturating_mul(size_of::<Place>()) as u64;
-        sys::write_at(&self.0, place.as_bytes(), at).is_ok()
+        sys::write_at(&self.fd, place.as_bytes(), at).is_ok()
     }
 }
 

@@ -305,6 +305,6 @@ const RULES_AT: usize = config::ANY_GATE_AT + 4;
 const HEAD_BYTES: usize = RULES_AT;
 const LINE_USED_BYTES: usize = core::mem::offset_of!(GateLine, reserved);
 
-const _: () = assert!(LINE_USED_BYTES == 56 && core::mem::offset_of!(GateLine, gate) == 0);
+const _: () = assert!(LINE_USED_BYTES == 64 && core::mem::offset_of!(GateLine, gate) == 0);
 const _: () = assert!(core::mem::offset_of!(Config, compute_rule_count) == RULES_AT);
 const _: () = assert!(config::EPOCH_AT + 8 == config::ANY_GATE_AT);

@@ -91,7 +91,7 @@ pub struct Tenant {
     usage: Usage,
     fork: ForkPage,
     path: Path,
-    file: (u64, u64),
+    pub(crate) file: (u64, u64),
     config: Config,
     live: Live,
 }

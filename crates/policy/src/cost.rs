@@ -7,10 +7,12 @@
 //! Does not measure, and promises no more than an estimate: what was charged by it is put right by
 //! what is measured.
 
+mod before;
 mod uneven;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use before::Before;
 pub use uneven::Moments;
 use uneven::{Uneven, is_far};
 
@@ -96,6 +98,7 @@ pub const fn is_graph(key: u64) -> bool {
 pub struct Costs {
     sets: [[AtomicU64; WAYS]; SETS],
     uneven: Uneven,
+    before: Before,
     /// Launches that are still to be measured one by one, whatever is known of them.
     hunted: AtomicU32,
 }
@@ -121,7 +124,7 @@ impl Costs {
     /// Nothing known.
     pub const fn new() -> Self {
         let sets = [const { [const { AtomicU64::new(0) }; WAYS] }; SETS];
-        Self { sets, uneven: Uneven::new(), hunted: AtomicU32::new(0) }
+        Self { sets, uneven: Uneven::new(), before: Before::new(), hunted: AtomicU32::new(0) }
     }
 
     #[inline(always)]
@@ -212,6 +215,32 @@ impl Costs {
             }
         }
         self.learn(key, ns);
+        self.seen_alone(key, ns, now_ns);
+    }
+
+    /// The longest that work of this key took alone, before others may have come that nobody has noticed yet.
+    pub fn longest_alone(&self, key: u64) -> Option<u64> {
+        self.before.get(key)
+    }
+
+    /// Work of this key took so long alone, which has been learnt: beside strangers no more than what is known now is
+    /// charged for it, or than this where its lengths differ.
+    pub fn seen_alone(&self, key: u64, ns: u64, now_ns: u64) {
+        if let Some((place, known_ns)) = self.find(key) {
+            let ns = if place.0 & UNEVEN == 0 { known_ns } else { ns };
+            self.before.learn(key, ns, now_ns);
+        }
+    }
+
+    /// What is known of work of this key stands, beside others: as even or uneven, of which the longest alone was so long.
+    pub fn keep(&self, key: u64, longest_ns: u64, now_ns: u64) {
+        let Some((place, known_ns)) = self.find(key) else { return };
+        if place.0 & UNEVEN != 0 && known_ns < longest_ns {
+            self.uneven.keep(key, now_ns);
+        } else {
+            // It counts as uneven only since others' slices were in it.
+            self.put(key, Place::new(key, known_ns.min(longest_ns)));
+        }
     }
 
     /// Learns that work of this key took about `ns`, where nothing is known of it.

@@ -18,6 +18,7 @@ pub mod gate;
 pub mod ledger;
 pub mod limit;
 pub mod pace;
+mod scaled;
 pub mod share;
 pub mod size;
 pub mod turns;

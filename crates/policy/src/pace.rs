@@ -13,6 +13,8 @@
 
 use divvy_abi::config::PPM;
 
+use crate::scaled::scaled;
+
 /// Device time that may be used at once when nothing was used before.
 const BEGIN_NS: u64 = 4_000_000;
 
@@ -92,8 +94,7 @@ pub enum Admission {
 impl Cap {
     /// Wall time that pays for `device_ns`.
     pub fn wall_ns(self, device_ns: u64) -> u64 {
-        let wall = u128::from(device_ns) * u128::from(PPM) / u128::from(self.share_ppm.max(1));
-        u64::try_from(wall).unwrap_or(u64::MAX)
+        scaled(device_ns, PPM, self.share_ppm.max(1))
     }
 
     /// Charges `device_ns`; a negative amount puts an estimate right.
@@ -150,11 +151,11 @@ impl Cap {
             return;
         }
         update(clock, |paid_at_ns| {
-            let owed_ns = u128::from(paid_at_ns.saturating_sub(now_ns));
-            let owed_ns = owed_ns * u128::from(before_ppm) / u128::from(self.share_ppm.max(1));
+            let owed_ns = paid_at_ns.saturating_sub(now_ns);
+            let owed_ns = scaled(owed_ns, before_ppm, self.share_ppm.max(1));
             match owed_ns {
                 0 => paid_at_ns,
-                owed_ns => now_ns.saturating_add(u64::try_from(owed_ns).unwrap_or(u64::MAX)),
+                owed_ns => now_ns.saturating_add(owed_ns),
             }
         });
     }

@@ -6,13 +6,15 @@ mod lines;
 use std::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::usage::{gate, gate_tenant};
-use divvy_policy::gate::{Inside, Patience, Words};
+use divvy_policy::gate::{Had, Inside, Patience, Words};
 
 /// A process with nothing kept beside its words.
 type One = lines::One<()>;
 
 const MS: u64 = 1_000_000;
 const START_NS: u64 = 9_000_000 * MS;
+/// The turn is had since the beginning.
+const SINCE: Had = Had { began_ns: START_NS, since_ns: START_NS };
 
 fn tenant(processes: usize) -> Vec<One> {
     let table = lines::Table::new(processes, ());
@@ -36,7 +38,7 @@ impl Acts for One {
     fn goes(self, now_ns: u64) -> bool {
         self.inside(now_ns)
             .expect("there are others")
-            .ask(now_ns, 0, &mut Patience::default())
+            .ask(now_ns, Had::default(), &mut Patience::default())
             .is_ok()
     }
 
@@ -91,7 +93,11 @@ fn who_says_nothing_more_has_lost_it_a_moment_after_its_work() {
     assert!(all[0].goes(START_NS));
     all[0].set(gate::BUSY_UNTIL_NS, START_NS + 3 * MS);
     assert!(!all[1].goes(START_NS + 3 * MS));
-    let queued = all[1].inside(0).expect("two").ask(START_NS + 3 * MS, 0, &mut Patience::default());
+    let queued = all[1].inside(0).expect("two").ask(
+        START_NS + 3 * MS,
+        Had::default(),
+        &mut Patience::default(),
+    );
     let until_ns = queued.expect_err("it is held").until_ns;
     assert_eq!(until_ns, START_NS + 4 * MS);
     assert!(all[1].goes(until_ns));
@@ -174,7 +180,7 @@ fn work_that_does_not_end_behind_a_turn_is_given_up() {
         all[0].set(gate::BUSY_UNTIL_NS, now_ns + MS / 3);
         let goes = |(one, patience): (&One, &mut Patience)| {
             let inside = one.inside(now_ns).expect("three");
-            inside.ask(now_ns, 0, patience).is_ok()
+            inside.ask(now_ns, Had::default(), patience).is_ok()
         };
         let went: Vec<bool> = all.iter().zip(&mut patience).map(goes).collect();
         if went.contains(&true) {
@@ -198,7 +204,8 @@ fn the_next_looks_again_soon_and_who_handed_on_comes_late() {
     let sleeper = all[0].sleeper();
     all[0].uses(20);
     assert!(!all[0].goes(START_NS));
-    let queued = all[1].inside(0).expect("two").ask(START_NS, 0, &mut Patience::default());
+    let queued =
+        all[1].inside(0).expect("two").ask(START_NS, Had::default(), &mut Patience::default());
     assert_eq!(queued.expect_err("it seems busy").until_ns, START_NS + MS / 2);
     drop(sleeper);
     assert!(!all[0].goes(START_NS + 4 * MS), "before the other has looked");
@@ -220,7 +227,7 @@ fn a_turn_that_is_little_used_is_shared() {
     let all = tenant(3);
     let ask = |one: One, now_ns: u64| {
         let inside = one.inside(now_ns).expect("three");
-        inside.ask(now_ns, START_NS, &mut Patience::default()).is_ok()
+        inside.ask(now_ns, SINCE, &mut Patience::default()).is_ok()
     };
     assert!(all[0].goes(START_NS) && !all[1].goes(START_NS));
     all[0].uses(2);
@@ -237,7 +244,7 @@ fn without_a_cap_no_turn_is_shared() {
     let all = tenant(2);
     let ask = |one: One, now_ns: u64, is_capped: bool| {
         let inside = Inside::of(one, is_capped, || now_ns).expect("two");
-        inside.ask(now_ns, START_NS, &mut Patience::default()).is_ok()
+        inside.ask(now_ns, SINCE, &mut Patience::default()).is_ok()
     };
     assert!(ask(all[0], START_NS, true) && !ask(all[1], START_NS, true));
     assert!(ask(all[0], START_NS + 6 * MS, true), "little was used");
@@ -258,6 +265,39 @@ fn who_has_handed_on_is_waited_for_by_nobody() {
     all[0].uses(10);
     assert!(!all[0].goes(START_NS + 10 * MS), "handed on");
     assert!(all[1].goes(START_NS + 10 * MS + 1));
+}
+
+/// Now and then each is alone, so that what it uses is measured.
+#[test]
+fn a_turn_is_shared_for_a_tenth_of_a_second() {
+    let all = tenant(2);
+    let ask = |one: One, ms: u64, had: Had| {
+        let inside = one.inside(START_NS + ms * MS).expect("two");
+        inside.ask(START_NS + ms * MS, had, &mut Patience::default())
+    };
+    assert!(all[0].goes(START_NS) && !all[1].goes(START_NS));
+    assert!(ask(all[0], 6, SINCE).is_ok() && ask(all[1], 6, SINCE).is_ok(), "shared");
+    // What its holder waited for in between does not make the time less.
+    let late = Had { since_ns: START_NS + 98 * MS, ..SINCE };
+    assert!(matches!(ask(all[0], 99, late), Ok(false)));
+    assert!(ask(all[1], 99, SINCE).is_ok());
+    assert!(matches!(ask(all[0], 100, late), Ok(true)), "it begins anew");
+    assert!(ask(all[1], 100, SINCE).is_err());
+}
+
+/// Nobody binds them again where its holder is gone.
+#[test]
+fn a_turn_that_is_shared_lapses_with_its_holder() {
+    let all = tenant(3);
+    let ask = |one: One, ms: u64| {
+        let inside = one.inside(START_NS + ms * MS).expect("three");
+        inside.ask(START_NS + ms * MS, SINCE, &mut Patience::default()).is_ok()
+    };
+    assert!(all[0].goes(START_NS) && !all[1].goes(START_NS));
+    assert!(ask(all[0], 6) && ask(all[1], 6) && ask(all[2], 6), "shared");
+    assert!(ask(all[1], 9), "taken, since the holder says nothing more");
+    all[1].inside(START_NS + 9 * MS).expect("three").keep(START_NS + 9 * MS, true);
+    assert!(ask(all[1], 9) && !ask(all[2], 9), "it is the second's");
 }
 
 #[test]
@@ -312,7 +352,7 @@ fn no_words_make_anybody_wait_for_long() {
             all[0].set(word, 0);
         }
         let Some(inside) = all[0].inside(START_NS) else { continue };
-        if let Err(queued) = inside.ask(START_NS, 0, &mut Patience::default()) {
+        if let Err(queued) = inside.ask(START_NS, Had::default(), &mut Patience::default()) {
             assert!(queued.until_ns <= START_NS + 20 * MS, "{queued:?}");
             assert!(queued.until_ns > START_NS, "{queued:?}");
         }

@@ -13,7 +13,7 @@ mod lines;
 
 use std::sync::atomic::{AtomicU64 as Ghost, Ordering::SeqCst};
 
-use divvy_policy::gate::{Inside, Patience, Words};
+use divvy_policy::gate::{Had, Inside, Patience, Words};
 use shuttle::{Config, MaxSteps, Runner, thread};
 
 const SCHEDULES: usize = 10_000;
@@ -41,7 +41,7 @@ fn asks(one: One) -> bool {
     one.0.beside.refused.fetch_and(!(1 << one.1), SeqCst);
     let now_ns = one.0.beside.now_ns.load(SeqCst);
     let inside = Inside::of(one, true, || now_ns).expect("there are others");
-    if inside.ask(now_ns, 0, &mut Patience::default()).is_ok() {
+    if inside.ask(now_ns, Had::default(), &mut Patience::default()).is_ok() {
         return true;
     }
     let refused = one.0.beside.refused.fetch_or(1 << one.1, SeqCst) | 1 << one.1;

@@ -1,10 +1,10 @@
 //! The daemon's scheduling thread in the simulated world: the shipped step over the tenants' simulated files.
 //!
 //! What is the daemon's own stands here once more: when it looks at what changes rarely, who sits where,
-//! and how it sleeps. Times are those of `divvy`'s engine.
+//! and how it sleeps. Times are those of `divvy`'s engine, and of the thread that asks NVML for strangers.
 //!
 //! Promises: reading a tenant's lines is one site for each eight of its processes, and each write is one, as
-//! each is a system call of the daemon's. Does not find strangers: nobody tells it of them.
+//! each is a system call of the daemon's. What NVML answers costs nobody anything.
 
 use divvy_abi::Uuid;
 use divvy_abi::config::{Config, GateLine, Rule, class, quantity, selector};
@@ -24,6 +24,9 @@ use crate::world::{self, SimDriver};
 const REFRESH_NS: (u64, u64) = (50_000_000, 200_000_000);
 /// Time between two looks for tenants.
 const SCAN_NS: u64 = 200_000_000;
+/// How long strangers must have been as they are before NVML is asked, and the shortest time between two questions.
+const STILL_NS: u64 = 250_000_000;
+const GAP_NS: u64 = 3_000_000_000;
 /// Chores that are due wait so long for the next step.
 const CHORE_SLACK_NS: u64 = 5_000_000;
 
@@ -209,7 +212,8 @@ pub fn run(driver: SimDriver) {
     let mut tenants: Vec<_> = seats.0.iter().map(|_| TenantState::default()).collect();
     let mut states: Vec<_> = (0..devices).map(|_| DeviceState::default()).collect();
     let (mut samples, mut gates) = (vec![Sample::default(); rows], vec![Gate::default(); rows]);
-    let (mut before, foreign) = (vec![Gate::default(); rows], vec![0; devices]);
+    let (mut before, mut foreign) = (vec![Gate::default(); rows], vec![0; devices]);
+    let mut strangers = Strangers::default();
     let mut seated = Vec::new();
     let (mut scan_ns, mut refresh_ns, mut leases_ns, mut is_changed) = (0, 0, 0, true);
     loop {
@@ -242,6 +246,7 @@ pub fn run(driver: SimDriver) {
             for one in seats.0.iter_mut().flatten() {
                 is_changed |= refresh(one, devices, is_whole);
             }
+            is_changed |= strangers.look(&mut foreign, now_ns);
             let is_shared = seats.0.iter().flatten().count() > 1;
             refresh_ns = now_ns + if is_shared { REFRESH_NS.0 } else { REFRESH_NS.1 };
             if is_whole {
@@ -253,6 +258,34 @@ pub fn run(driver: SimDriver) {
             let may_wait = next_ns <= chores_ns.saturating_add(CHORE_SLACK_NS);
             driver.sleep_until(if may_wait { next_ns } else { chores_ns });
         }
+    }
+}
+
+/// When NVML is asked for processes of no tenant.
+#[derive(Default)]
+struct Strangers {
+    there: Vec<u32>,
+    still_since_ns: u64,
+    asked_ns: u64,
+}
+
+impl Strangers {
+    /// Whether there are others than before.
+    fn look(&mut self, foreign: &mut Vec<u32>, now_ns: u64) -> bool {
+        let devices = foreign.len();
+        let there = |at| world::with(|world| world.strangers(at, sched::now_ns()));
+        let there = (0..devices).map(there).collect();
+        if there != self.there {
+            (self.there, self.still_since_ns) = (there, now_ns);
+        }
+        let is_still = now_ns.saturating_sub(self.still_since_ns) >= STILL_NS;
+        let is_due = self.asked_ns == 0 || now_ns.saturating_sub(self.asked_ns) >= GAP_NS;
+        let is_other = is_still && is_due && *foreign != self.there;
+        if is_other {
+            self.asked_ns = now_ns;
+            foreign.clone_from(&self.there);
+        }
+        is_other
     }
 }
 

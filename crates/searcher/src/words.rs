@@ -29,6 +29,8 @@ use crate::world::{self, SimDriver, World};
 pub const SLOTS: usize = 64;
 /// Words of a line.
 const LINE: usize = 16;
+/// Those of the owner's line that say something.
+const LINE_USED: usize = 8;
 
 /// A tenant's words on one device.
 #[derive(Debug)]
@@ -122,6 +124,7 @@ impl Row {
             line.t_open_ns,
             line.quantum_ns,
             line.horizon_ns,
+            line.strangers,
         ];
         for (at, word) in self.gate.iter().zip(words).skip(1) {
             at.store(word, Relaxed);
@@ -136,7 +139,8 @@ impl Row {
 }
 
 fn line_of(words: [u64; LINE]) -> GateLine {
-    let [first, epoch, lease_ns, turn_end_ns, t_open_ns, quantum_ns, horizon_ns, ..] = words;
+    let [first, epoch, lease_ns, turn_end_ns, t_open_ns, quantum_ns, horizon_ns, strangers, ..] =
+        words;
     GateLine {
         gate: (first & 0xffff_ffff) as u32,
         active: (first >> 32) as u32,
@@ -146,7 +150,8 @@ fn line_of(words: [u64; LINE]) -> GateLine {
         t_open_ns,
         quantum_ns,
         horizon_ns,
-        reserved: [0; 9],
+        strangers,
+        reserved: [0; 8],
     }
 }
 
@@ -333,7 +338,7 @@ impl SimWords {
     /// The owner's line, read a word at a time.
     pub fn gate_line(&self) -> GateLine {
         let mut words = [0; LINE];
-        for (word, at) in words.iter_mut().zip(&self.row.gate).take(7) {
+        for (word, at) in words.iter_mut().zip(&self.row.gate).take(LINE_USED) {
             let fault = point(Site::Line);
             *word = at.load(Acquire);
             if let Some(Fault::Garbage(garbage)) = fault {
@@ -419,6 +424,9 @@ impl Board for SimBoard {
     fn process(&self) -> u32 {
         (self.actor.tenant + 1) << 16 | (self.actor.process + 1)
     }
+    fn tenant(&self) -> u64 {
+        u64::from(self.actor.tenant) + 1
+    }
     fn read(&self, into: &mut meet::Board) -> bool {
         if point(Site::BoardRead) == Some(Fault::Refuse) || !crate::fiber::is_inside() {
             return false;
@@ -455,7 +463,8 @@ mod tests {
             t_open_ns: 7,
             quantum_ns: 8,
             horizon_ns: 9,
-            reserved: [0; 9],
+            strangers: 10,
+            reserved: [0; 8],
         };
         row.put_gate(&line);
         let actor = Actor { tenant: 0, process: 0, thread: 0 };

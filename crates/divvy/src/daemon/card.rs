@@ -1,9 +1,9 @@
 //! Who else is on the cards: processes of no tenant, and MPS, as NVML tells.
 //!
 //! An answer takes milliseconds of waiting and, by the process that NVML is asked in, tens of
-//! milliseconds of a processor, which users pay for. So a thread of its own asks, only while tenants
-//! share a device, and only when there may be something new: the tenants' processes or devices have
-//! changed, or the driver has more or fewer users than before, which the kernel counts as open
+//! milliseconds of a processor, which users pay for. So a thread of its own asks, only while tenants share a
+//! device or one with a cap has it, and only when there may be something new: the tenants' processes or
+//! devices have changed, or the driver has more or fewer users than before, which the kernel counts as open
 //! descriptors of its files. Nobody has a context without such descriptors.
 //!
 //! Promises: what comes together is one question, asked when all has been still for [`SETTLE`], and at
@@ -47,7 +47,7 @@ pub(super) type Identity = (u64, u32);
 /// What the two threads tell each other.
 #[derive(Debug, Default)]
 pub(super) struct Board {
-    /// Devices that tenants share, and the processes of all tenants; from the scheduling thread.
+    /// Devices that tenants share or one has a cap on, and the processes of all tenants; from the scheduling thread.
     pub(super) asked: BTreeSet<String>,
     pub(super) known: BTreeSet<Identity>,
     /// What was found, by device.

@@ -276,8 +276,10 @@ impl Engine {
             self.is_news = false;
             board.asked.clear();
             for device in self.devices.iter().flatten() {
-                let uses = |line: &Line| line.is_attached && line.uuid == Some(device.uuid);
-                if self.tenants().filter(|t| t.served.lines().iter().any(uses)).count() > 1 {
+                let uses = |line: &&Line| line.is_attached && line.uuid == Some(device.uuid);
+                let lines = || self.tenants().filter_map(|t| t.served.lines().iter().find(uses));
+                // A cap must not be charged for what a stranger does.
+                if lines().count() > 1 || lines().any(|line| line.share_ppm != 0) {
                     board.asked.insert(device.text.clone());
                 }
             }

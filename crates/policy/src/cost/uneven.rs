@@ -11,6 +11,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::scaled::scaled;
+
 /// How long a kernel counts as uneven after a launch that showed it.
 const LASTS_NS: u64 = 5_000_000_000;
 /// Time after which what was seen is forgotten.
@@ -75,8 +77,17 @@ impl Uneven {
         let samples = place.samples.load(Relaxed).max(1);
         let (sum_ns, squares) = (place.sum_ns.load(Relaxed), place.squares.load(Relaxed));
         let mean_ns = sum_ns.saturating_mul(SAMPLE) / samples;
-        let rms_us = (squares.saturating_mul(SAMPLE) / samples).isqrt();
+        let rms_us = root(squares.saturating_mul(SAMPLE) / samples);
         Some(Moments { mean_ns, rms_ns: rms_us.saturating_mul(1_000).max(mean_ns) })
+    }
+
+    /// What is known of a key stays as it is for as long as after a launch.
+    pub(super) fn keep(&self, key: u64, now_ns: u64) {
+        let Some(place) = self.place(key).filter(|place| place.key.load(Relaxed) == key) else {
+            return;
+        };
+        place.at_ns.store(now_ns, Relaxed);
+        place.until_ns.store(now_ns.saturating_add(LASTS_NS), Relaxed);
     }
 
     /// Learns that work of this key took so long; `is_far` from what was expected, it counts as uneven from
@@ -91,9 +102,8 @@ impl Uneven {
         let age_ns = now_ns.saturating_sub(place.at_ns.load(Relaxed));
         let left_ns = FADES_NS.saturating_sub(age_ns);
         let add = |word: &AtomicU64, more: u64| {
-            // No overflow: sums are saturated far below.
-            let left = u128::from(word.load(Relaxed)) * u128::from(left_ns) / u128::from(FADES_NS);
-            word.store(u64::try_from(left).unwrap_or(0).saturating_add(more), Relaxed);
+            let left = scaled(word.load(Relaxed), left_ns, FADES_NS);
+            word.store(left.saturating_add(more), Relaxed);
         };
         let us = ns / 1_000;
         add(&place.samples, SAMPLE);
@@ -104,6 +114,16 @@ impl Uneven {
             place.until_ns.store(now_ns.saturating_add(LASTS_NS), Relaxed);
         }
     }
+}
+
+/// The square root, rounded down or up: small, since the standard library's is as long as all the rest of a look-up.
+fn root(square: u64) -> u64 {
+    let mut root = 1 << (u64::BITS - square.leading_zeros()).div_ceil(2);
+    // Each step about doubles the digits that are right.
+    for _ in 0..5 {
+        root = u64::midpoint(root, square / root.max(1));
+    }
+    root
 }
 
 /// Whether a length is so far from what was expected that samples do not do: where all were so, what they
@@ -155,6 +175,15 @@ mod tests {
         uneven.learn(9, 1_000, true, 5_200 * MS);
         assert_eq!(uneven.get(7, 5_200 * MS), None);
         assert!(uneven.get(9, 5_200 * MS).is_some());
+    }
+
+    #[test]
+    fn roots_are_right_to_the_last_digit() {
+        let squares = (0..64).flat_map(|bit| [(1_u64 << bit) - 1, 1 << bit, 3 << bit.min(62)]);
+        for square in squares.chain([u64::MAX, 10_000_000_000]) {
+            let (root, exact) = (root(square), square.isqrt());
+            assert!(root.abs_diff(exact) <= 1 + exact / 1_000_000, "{square}: {root} for {exact}");
+        }
     }
 
     #[test]

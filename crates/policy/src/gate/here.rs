@@ -14,7 +14,7 @@ use divvy_abi::config::{GateLine, gate};
 use divvy_abi::usage::SHARED_SLOT;
 
 use super::driver::{Device, Driver, Stream, Words};
-use super::inside::{Inside, Patience};
+use super::inside::{Had, Inside, Patience};
 use super::process::{Current, Gates};
 use super::world::{Access, Marks, Published, Queued, Terms, Time};
 use super::{CHUNK_NS, SHARED_CHUNK_NS};
@@ -72,11 +72,13 @@ impl<'a, D: Driver> Here<'a, D> {
     /// The tenant's turns, where a cap or the owner has its processes take them.
     fn inside(&self) -> Option<Inside<WordsOf<D>>> {
         let device = self.device();
-        let owned =
-            || device.state() == gate::TURNS && self.words.gate_line().lease_ns > self.now_ns();
+        let state = device.state();
+        let owned = || state == gate::TURNS && self.words.gate_line().lease_ns > self.now_ns();
         let is_capped = device.terms().share_ppm != 0;
         let takes_turns = is_capped || owned();
-        if takes_turns { Inside::of(self.words, is_capped, || self.now_ns()) } else { None }
+        // Without an owner who shares a turn would meet the others at the board, as if they were tenants.
+        let may_share = is_capped && state != gate::FREE;
+        if takes_turns { Inside::of(self.words, may_share, || self.now_ns()) } else { None }
     }
 
     /// Processes of the tenant whose work is beside this one's after then.
@@ -145,13 +147,8 @@ impl<D: Driver> Access for Here<'_, D> {
         }
     }
     #[inline(never)]
-    fn ask_turn(
-        &self,
-        now_ns: u64,
-        since_ns: u64,
-        patience: &mut Patience,
-    ) -> Result<bool, Queued> {
-        self.inside().map_or(Ok(false), |inside| inside.ask(now_ns, since_ns, patience))
+    fn ask_turn(&self, now_ns: u64, had: Had, patience: &mut Patience) -> Result<bool, Queued> {
+        self.inside().map_or(Ok(false), |inside| inside.ask(now_ns, had, patience))
     }
     fn wait_for_turn(&self, queued: Queued, deadline_ns: u64) {
         self.words.wait_for_turn(queued.turn, deadline_ns);

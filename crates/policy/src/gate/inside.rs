@@ -8,8 +8,8 @@
 //!
 //! Processes whose work may wait for one another's, since they share memory or events, are one *unit*: the turn is
 //! theirs together, and they go at once. Where work seems to have waited for another's all the same, twice within 2 s,
-//! nobody takes turns for a minute. A turn of which little is used is *loose*: others go beside its holder, until the
-//! cap closes.
+//! nobody takes turns for a minute. Under an owner a turn of which little is used is *loose*: others go beside its
+//! holder, until the cap closes, and for 100 ms at most, so that what each uses is measured alone now and then.
 //!
 //! Promises: a place is a lease. A process that is killed or stopped, or has nothing to do, has lost the turn
 //! [`IDLE_NS`] after its work should have ended, and is passed over [`STEP_NS`] after it could have been next. Who
@@ -54,6 +54,8 @@ const PATIENCE_NS: u64 = 50_000_000;
 const WALL_PARTS: u64 = 2;
 /// Wall time after which a turn is judged by what was used of it.
 const JUDGED_NS: u64 = 5_000_000;
+/// How long others may go beside a turn's holder before it is judged anew.
+const LOOSE_NS: u64 = 100_000_000;
 /// How long nobody takes turns once work has waited for another process's, which is when that seems so twice within
 /// the other time.
 const TOGETHER_NS: u64 = 60_000_000_000;
@@ -73,6 +75,15 @@ struct Queue {
     served_ns: Option<(u64, u64)>,
 }
 
+/// Since when a process has had the turn.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Had {
+    /// When it took it.
+    pub began_ns: u64,
+    /// When a wait for something else ended last; 0 for never.
+    pub since_ns: u64,
+}
+
 /// How long a launch has waited for the work of a turn that is handed on.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Patience {
@@ -84,13 +95,13 @@ pub struct Patience {
 #[derive(Clone, Copy, Debug)]
 pub struct Inside<W> {
     words: W,
-    /// A cap closes again and again, and binds those that go beside a holder.
-    is_capped: bool,
+    /// Whether a turn of which little is used is shared.
+    may_share: bool,
 }
 
 impl<W: Words> Inside<W> {
     /// That of the process whose words these are, where its tenant has others and they take turns.
-    pub fn of(words: W, is_capped: bool, now_ns: impl FnOnce() -> u64) -> Option<Self> {
+    pub fn of(words: W, may_share: bool, now_ns: impl FnOnce() -> u64) -> Option<Self> {
         if words.slots_high() <= FIRST_SLOT + 1 {
             return None;
         }
@@ -98,7 +109,7 @@ impl<W: Words> Inside<W> {
         // A time too far ahead is no time.
         let takes_turns =
             together_ns == 0 || together_ns.wrapping_sub(now_ns().wrapping_add(1)) >= TOGETHER_NS;
-        takes_turns.then_some(Self { words, is_capped })
+        takes_turns.then_some(Self { words, may_share })
     }
 
     /// Work of this process has not ended in time. Where others wait it may have waited for theirs.
@@ -157,15 +168,15 @@ impl<W: Words> Inside<W> {
         if self.load(slot, gate::JOINED) == 0 { slot } else { JOINED }
     }
 
-    /// Asks for the tenant's turn, which this process has had since `since_ns` without a wait for anything else, or 0:
-    /// whether it has just begun, when this process may go.
+    /// Asks for the tenant's turn, which this process has had for so long: whether it has just begun, when this process
+    /// may go.
     ///
     /// Cost: five loads while the turn goes on; else a look at the lines of all slots, and while waiting again some
     /// 20 ms later, or when the holder's lease ends.
     ///
     /// # Errors
     /// A place in the queue for it.
-    pub fn ask(&self, now_ns: u64, since_ns: u64, patience: &mut Patience) -> Result<bool, Queued> {
+    pub fn ask(&self, now_ns: u64, had: Had, patience: &mut Patience) -> Result<bool, Queued> {
         let unit = self.unit(self.words.slot());
         let mut turn = self.turn();
         let has_turn = turn.is_held() && turn.unit() == unit;
@@ -175,11 +186,19 @@ impl<W: Words> Inside<W> {
             self.begin(turn);
         }
         let used_ns = u64::try_from(self.used_ns()).unwrap_or(0);
+        let Had { began_ns, since_ns } = had;
         let wall_ns = if is_new || since_ns == 0 { 0 } else { now_ns.saturating_sub(since_ns) };
         let is_short = used_ns < LEAST_TURN_NS && wall_ns < JUDGED_NS;
-        let is_loose = turn.is_loose() && self.is_capped;
-        if is_loose && !has_turn {
+        let is_loose = turn.is_loose() && self.may_share;
+        if is_loose && !has_turn && self.held_until_ns(turn, now_ns) > now_ns {
             return Ok(false);
+        }
+        let is_over = now_ns.saturating_sub(began_ns) >= LOOSE_NS;
+        if is_loose && is_over && self.change(turn, turn.fastened()) {
+            // Alone for a while, so that what it uses is measured without the others' slices.
+            self.begin(turn);
+            self.go_on(now_ns);
+            return Ok(true);
         }
         if has_turn && (is_short || is_loose) {
             self.go_on(now_ns);
@@ -196,7 +215,7 @@ impl<W: Words> Inside<W> {
             let goes_on = used_ns < turn_ns && wall_ns < WALL_PARTS * turn_ns;
             let next = queue.next.filter(|_| !goes_on);
             let is_little = wall_ns >= JUDGED_NS && used_ns < wall_ns / WALL_PARTS;
-            if self.is_capped && queue.waiting != 0 && is_little {
+            if self.may_share && queue.waiting != 0 && is_little {
                 // Alone it leaves most of the device to nobody.
                 self.change(turn, turn.loosened());
                 queue.next.into_iter().for_each(|(_, next)| self.words.wake_for_turn(next));
@@ -236,7 +255,7 @@ impl<W: Words> Inside<W> {
             return Err(Queued { turn: turn.0, until_ns });
         }
         // Nobody used the device while we waited.
-        let is_loose = self.is_capped && has_waited && turn.is_held() && self.is_idle(turn.unit());
+        let is_loose = self.may_share && has_waited && turn.is_held() && self.is_idle(turn.unit());
         let mine = turn.taken_by(unit);
         let mine = if is_loose { mine.loosened() } else { mine };
         if !self.change(turn, mine) {

@@ -8,10 +8,12 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::{GateLine, gate};
 
+use super::beside::Beside;
 use super::claim::Claims;
 use super::credit::{Credit, Paid, signed};
 use super::inside::Patience;
 use super::marks::{Probes, Ring};
+use super::measure::Probed;
 use super::sample::Sample;
 use super::wait::{Drain, OFTEN_NS, Wait, horizon_ns};
 use super::{CHUNK_NS, LONG_NS, QUANTUM_NS, Terms, UNKNOWN_NS, World};
@@ -84,9 +86,10 @@ pub struct Lane {
     pub(super) random: AtomicU64,
     /// When the oldest work that is not settled was submitted, or earlier.
     pub(super) since_ns: AtomicU64,
-    /// By how much our parts of spans with others' slices are less than what was charged; not above 0.
-    pub(super) shared_ns: AtomicU64,
-    /// When the process's turn in its tenant began, or what kept it waiting in it ended last.
+    /// What is known of work with others' slices in it.
+    pub(super) beside: Beside,
+    /// When the process's turn in its tenant began, and when that or what kept it waiting in it ended last.
+    pub(super) turn_ns: AtomicU64,
     pub(super) turn_from_ns: AtomicU64,
     /// When work came that followed on none for a while, and when others were last seen to use the device.
     pub(super) back_ns: AtomicU64,
@@ -114,15 +117,6 @@ pub struct Ticket {
     pub(super) epoch: u64,
     /// Contexts that worked on the device when it was let go.
     pub(super) sharers: u32,
-}
-
-/// The first half of a probe. The event is the ticket's until it is a mark's, or given back.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Probed {
-    pub(super) event: u32,
-    pub(super) at_ns: u64,
-    /// What of all that was charged the launch stands for.
-    pub(super) stands_ns: u64,
 }
 
 impl Default for Lane {
@@ -157,7 +151,8 @@ impl Lane {
             sample: Sample::new(),
             random: AtomicU64::new(0),
             since_ns: AtomicU64::new(0),
-            shared_ns: AtomicU64::new(0),
+            beside: Beside::new(),
+            turn_ns: AtomicU64::new(0),
             turn_from_ns: AtomicU64::new(0),
             back_ns: AtomicU64::new(0),
             rivals_ns: AtomicU64::new(0),
@@ -203,11 +198,12 @@ impl Lane {
             self.settle(world, costs, &line);
             // Once: all threads' stripes are read, and each of them misses its own once for that.
             let submitted_ns = self.submitted_ns();
-            match world.ask_turn(now_ns, self.turn_from_ns.load(Relaxed), &mut patience) {
+            match world.ask_turn(now_ns, self.had_turn(), &mut patience) {
                 Ok(false) => {}
                 Ok(true) => {
                     // Of this turn from here on.
                     line = world.line();
+                    self.turn_ns.store(now_ns, Relaxed);
                     self.turn_from_ns.store(now_ns, Relaxed);
                 }
                 Err(queued) => {
@@ -240,8 +236,8 @@ impl Lane {
                 }
             }
             let horizon_ns = horizon_ns(&line, now_ns);
-            if line.active > 1 {
-                // Their work may have been in what was seen before turns began.
+            if line.active > 1 && terms.share_ppm == 0 {
+                // Their work may have been in what was seen before turns began. A cap needs the true lengths.
                 costs.forget_uneven(key);
             }
             let next = costs.expect(key, now_ns);
@@ -274,7 +270,9 @@ impl Lane {
         let others_ns = self.credit.others_left_ns(world.stripe(), submitted_ns);
         let room_ns = room_ns.saturating_sub(others_ns).max(room_ns / 4);
         let known_ns = costs.firm(key);
-        if known_ns.is_none_or(|ns| ns >= LONG_NS) {
+        // Beside strangers what is known stands, and an event behind a kernel may be a slice later.
+        let long_ns = if line.strangers == 0 { LONG_NS } else { u64::MAX };
+        if known_ns.is_none_or(|ns| ns >= long_ns) {
             self.sample.set_apart(charged_ns);
         }
         let due_ns = match self.has_one_stream() {
@@ -297,7 +295,7 @@ impl Lane {
             epoch: line.epoch,
             sharers: line.active,
         };
-        ticket.probed = self.probe(world, submitted_ns, known_ns, all_marked);
+        ticket.probed = self.probe(world, submitted_ns, (known_ns, long_ns), all_marked);
         ticket
     }
 

@@ -8,16 +8,16 @@ use divvy_abi::config::GateLine;
 
 use super::claim::Claim;
 use super::credit::signed;
-use super::lane::{Lane, Probed, Ticket, in_turns};
+use super::lane::{Lane, Ticket, in_turns};
 use super::marks::{Mark, Probe};
 use super::sample::correction_ns;
-use super::{LONG_NS, QUIET_NS, World};
+use super::{QUIET_NS, World};
 use crate::cost::{self, Costs, Length};
 
 /// What the device spends on a drained stream between two events beside the launch and the host's gap,
 /// and on a busy one beside the launch. Measured on an H200: an empty burst shows 1,230 ns.
 const DRAINED_BIAS_NS: u64 = 800;
-const BUSY_BIAS_NS: u64 = 1_300;
+pub(super) const BUSY_BIAS_NS: u64 = 1_300;
 
 /// An estimate below this may grow at once; above it by half.
 const MOST_GROWTH_FROM_NS: u64 = 4_000;
@@ -41,19 +41,22 @@ const SLICED_FROM_NS: u64 = 2_000_000;
 const FOLLOWED_PART: u64 = 4;
 const FOLLOWED: u32 = 32;
 
-/// Work that ends behind its turn is charged no more than so many of what such work takes.
-const LEFT_MOST: u64 = 4;
-
 /// Launches that took so many times as long as was expected hold one that took almost all of it.
 const LONGER: u64 = 4;
-
-/// What is remembered of spans with others' slices in which more was charged than our part.
-const SHARED_MOST_NS: i64 = 10_000_000;
 
 /// No stream's word.
 const NO_STREAM: u64 = 0;
 /// Launches on one stream after which the others are forgotten.
 const MIXED_FOR: u32 = 64;
+
+/// The first half of a probe. The event is the ticket's until it is a mark's, or given back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probed {
+    pub(super) event: u32,
+    pub(super) at_ns: u64,
+    /// What of all that was charged the launch stands for.
+    pub(super) stands_ns: u64,
+}
 
 impl Lane {
     /// Begins to measure this launch by itself where that is due: each of which nothing firm is known,
@@ -62,11 +65,11 @@ impl Lane {
         &self,
         world: &W,
         submitted_ns: u64,
-        known_ns: Option<u64>,
+        (known_ns, long_ns): (Option<u64>, u64),
         all_marked: bool,
     ) -> Option<Probed> {
         let is_mixed = self.is_mixed(world.stream());
-        let is_long = known_ns.is_some_and(|ns| ns >= LONG_NS);
+        let is_long = known_ns.is_some_and(|ns| ns >= long_ns);
         if known_ns.is_none() || is_long {
             // In a queue that never drains, marks measure long ones better.
             return self.begin_where(world, is_long, all_marked);
@@ -248,7 +251,8 @@ impl Lane {
                 break;
             }
             // Once another turn has begun, another tenant's work may lie between the events.
-            let ours = line.epoch == mark.epoch && !self.is_just_back(world, line, world.now_ns());
+            let is_just_back = self.is_just_back(world, line, world.now_ns());
+            let ours = line.epoch == mark.epoch && (line.strangers != 0 || !is_just_back);
             let sharers = if ours { u64::from(line.active.max(mark.sharers).max(1)) } else { 0 };
             let now_ns = world.now_ns();
             let quiet_ns = match in_turns(world, line) {
@@ -257,9 +261,15 @@ impl Lane {
             };
             let quiet_ns = mark.probe.map_or(quiet_ns, |probe| quiet_ns.min(probe.at_ns));
             let is_alone = sharers == 1 && self.is_quiet_since(world, line, quiet_ns);
-            let measured_ns = self.settle_one(world, costs, event, &mark, (sharers, is_alone));
-            let measured_ns =
-                if ours { measured_ns } else { self.left_ns(costs, &mark, measured_ns, now_ns) };
+            // No estimate was charged for what is uneven: whoever was there meanwhile, it is charged now.
+            let is_uneven = mark.is_uneven(costs, now_ns);
+            let measured_ns = if line.strangers != 0 || (is_uneven && sharers != 1) {
+                let others = line.strangers.max(sharers.saturating_sub(1)).max(1);
+                self.settle_beside(world, costs, event, &mark, others)
+            } else {
+                self.settle_one(world, costs, event, &mark, (sharers, is_alone))
+            };
+            let measured_ns = if ours || is_uneven { measured_ns } else { 0 };
             correction_ns = correction_ns.saturating_add(measured_ns);
             self.ring.pop();
             if let Some(probe) = mark.probe {
@@ -278,30 +288,14 @@ impl Lane {
         correction_ns
     }
 
-    /// What a span adds in which others had slices: what our parts of such spans are in sum beyond what was charged.
-    /// A slice of another lies in few of them, and is in those the most of it.
-    fn shared_ns(&self, span_ns: u64, part_ns: u64, charged_ns: u64) -> i64 {
-        // A sharer that does not use its slices leaves more than our part to us.
-        if charged_ns > span_ns {
-            return signed(span_ns).saturating_sub(signed(charged_ns));
+    /// Device time since the mark before this one, from which the next is measured.
+    pub(super) fn span_ns<W: World>(&self, world: &W, event: u32) -> Option<u64> {
+        let since_ns = self.anchor().and_then(|anchor| world.elapsed_ns(anchor, event));
+        // One that ended before another mark adds no time of its own and does not move the anchor.
+        if since_ns.is_none_or(|ns| ns > 0) {
+            self.anchor.store(event.saturating_add(1), Relaxed);
         }
-        let before_ns = self.shared_ns.load(Relaxed).cast_signed();
-        let sum_ns = before_ns.saturating_add(signed(part_ns)).saturating_sub(signed(charged_ns));
-        self.shared_ns.store(sum_ns.clamp(-SHARED_MOST_NS, 0).cast_unsigned(), Relaxed);
-        sum_ns.max(0)
-    }
-
-    /// What a mark of an earlier turn adds to what was charged, where it shows so much: others' work may be in it.
-    /// What was charged by an estimate has been paid for; what is too uneven for one has not.
-    fn left_ns(&self, costs: &Costs, mark: &Mark, measured_ns: i64, now_ns: u64) -> i64 {
-        let Some(probe) = mark.probe.filter(|_| mark.sharers <= 1) else { return 0 };
-        match costs.expect(probe.key, now_ns) {
-            Length::Uneven(moments) => {
-                let most_ns = moments.rms_ns.saturating_mul(LEFT_MOST);
-                measured_ns.clamp(0, signed(most_ns))
-            }
-            _ => 0,
-        }
+        since_ns.map(|ns| u64::try_from(ns).unwrap_or(0))
     }
 
     /// What one completed mark adds to what was charged. `sharers` is how many contexts' slices may
@@ -315,12 +309,7 @@ impl Lane {
         mark: &Mark,
         (sharers, is_alone): (u64, bool),
     ) -> i64 {
-        let since_ns = self.anchor().and_then(|anchor| world.elapsed_ns(anchor, event));
-        let span_ns = since_ns.map(|ns| u64::try_from(ns).unwrap_or(0));
-        // One that ended before another mark adds no time of its own and does not move the anchor.
-        if since_ns.is_none_or(|ns| ns > 0) {
-            self.anchor.store(event.saturating_add(1), Relaxed);
-        }
+        let span_ns = self.span_ns(world, event);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let is_mixed = self.streams_mixed.load(Relaxed) != 0;
         let now_ns = world.now_ns();
@@ -376,9 +365,9 @@ impl Lane {
                 let events = 1 + u64::from(mark.probe.is_some());
                 let span_ns = span_ns.saturating_sub(events * BUSY_BIAS_NS).max(span_ns / 2);
                 if sharers > 1 {
-                    return self.shared_ns(span_ns, span_ns / sharers, charged_ns);
+                    return self.beside.part_ns(span_ns, span_ns / sharers, charged_ns);
                 }
-                self.shared_ns.store(0, Relaxed);
+                self.beside.forget();
                 let own_ns = span_ns;
                 // Where the probed launch was the only one, the device may have waited for the host before it.
                 let own_ns = match probed {
@@ -395,6 +384,7 @@ impl Lane {
                     && guess_ns == charged_ns
                 {
                     costs.learn(key, own_ns);
+                    costs.seen_alone(key, own_ns, now_ns);
                 }
                 signed(own_ns).saturating_sub(signed(charged_ns))
             }
@@ -416,8 +406,8 @@ impl Lane {
 
 /// What a probe shows of its launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Shown {
-    took_ns: u64,
+pub(super) struct Shown {
+    pub(super) took_ns: u64,
     /// The host was in the way: the next probe will show more.
     is_rough: bool,
 }
@@ -429,7 +419,7 @@ impl Probe {
     /// A first launch loads code, or makes a graph ready, and the device begins as its call ends. Else a
     /// kernel's call that takes long was held up, and its gap says nothing exact, while a graph's may be
     /// so long by itself; then the device begins in its midst.
-    fn shows(&self, between_ns: u64, is_known: bool, is_firm: bool) -> Option<Shown> {
+    pub(super) fn shows(&self, between_ns: u64, is_known: bool, is_firm: bool) -> Option<Shown> {
         let gap_ns = self.gap_ns;
         let is_graph = cost::is_graph(self.key);
         let is_long = match is_graph {

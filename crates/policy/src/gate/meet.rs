@@ -4,7 +4,8 @@
 //! may last: two programs that synchronise after each kernel of 0.1 ms get 42 % of an H200 together. So
 //! a process with a cap takes the device for a burst, says until when, and says so again while it goes
 //! on; who finds it taken waits. It lets go when its cap closes, or, where somebody waits, after
-//! [`TURN_NS`]. The one that has waited longest is next.
+//! [`TURN_NS`]. The one that has waited longest is next. Processes of one tenant do not wait for each other here: their
+//! order is the tenant's own ([`super::Inside`]).
 //!
 //! Promises: a process that says nothing more (killed, stopped, or without work) has lost the device
 //! some milliseconds later; nobody waits longer than [`PATIENCE_NS`], whatever the board says, and goes
@@ -45,6 +46,10 @@ const STALE_NS: u64 = 6_000_000_000;
 pub trait Board {
     /// The process's number: a forked child finds what its parent knew.
     fn process(&self) -> u32;
+    /// What all processes of the tenant have alike, and no others; 0 where that is not known.
+    fn tenant(&self) -> u64 {
+        0
+    }
     /// Reads all.
     fn read(&self, into: &mut meet::Board) -> bool;
     /// Writes one.
@@ -167,7 +172,7 @@ impl Meeting {
         if !board.read(&mut places) {
             return self.go_without(now_ns);
         }
-        let seen = self.see(&places, at, now_ns, since_ns);
+        let seen = self.see(&places, (at, board.tenant()), now_ns, since_ns);
         if seen.is_lost {
             self.place.store(0, Relaxed);
         }
@@ -241,7 +246,13 @@ impl Meeting {
     }
 
     #[inline(never)]
-    fn see(&self, places: &meet::Board, at: usize, now_ns: u64, since_ns: u64) -> Seen {
+    fn see(
+        &self,
+        places: &meet::Board,
+        (at, tenant): (usize, u64),
+        now_ns: u64,
+        since_ns: u64,
+    ) -> Seen {
         let mine = (since_ns, self.id.load(Relaxed));
         let from_ns = match self.waits_from_ns.load(Relaxed) {
             0 => now_ns,
@@ -252,6 +263,10 @@ impl Meeting {
         for (other, place) in places.iter().enumerate() {
             if other == at {
                 seen.is_lost = place.id != mine.1;
+                continue;
+            }
+            // Its order is the tenant's own.
+            if tenant != 0 && place.tenant == tenant {
                 continue;
             }
             let early_ns = if place.since_ns == 0 { EARLY_NS } else { 0 };
@@ -283,7 +298,8 @@ impl Meeting {
             since_ns,
             want_ns: self.wanted_ns.load(Relaxed),
             waits_from_ns: self.waits_from_ns.load(Relaxed),
-            reserved: [0; 3],
+            tenant: board.tenant(),
+            reserved: [0; 2],
         };
         board.write(at, &place);
     }
@@ -334,6 +350,36 @@ mod tests {
         assert!(!one.is_alone(START_NS + 4_000));
         // The other is heard of no more.
         assert!(asks(&one, START_NS + 4 * MS, &board, 1));
+    }
+
+    /// A process of a tenant that says which it is.
+    struct Of<'a>(Table<'a>, u64);
+
+    impl Board for Of<'_> {
+        fn process(&self) -> u32 {
+            self.0.process()
+        }
+        fn tenant(&self) -> u64 {
+            self.1
+        }
+        fn read(&self, into: &mut meet::Board) -> bool {
+            self.0.read(into)
+        }
+        fn write(&self, at: usize, place: &Place) -> bool {
+            self.0.write(at, place)
+        }
+    }
+
+    #[test]
+    fn processes_of_a_tenant_do_not_wait_for_each_other_here() {
+        let (board, now_ns) = (empty(), START_NS);
+        let asks = |one: &Meeting, process, tenant| {
+            one.ask(now_ns, now_ns, 0, || Some(Of(Table(&board, process), tenant))) == 0
+        };
+        let (one, two, other) = (Meeting::new(), Meeting::new(), Meeting::new());
+        assert!(asks(&one, 1, 7) && asks(&two, 2, 7));
+        assert!(one.is_alone(now_ns) && two.is_alone(now_ns) && two.others() == 0);
+        assert!(!asks(&other, 3, 9) && !other.is_alone(now_ns));
     }
 
     #[test]
@@ -388,7 +434,8 @@ mod tests {
             since_ns: u64::MAX,
             want_ns: u64::MAX,
             waits_from_ns: u64::MAX,
-            reserved: [u64::MAX; 3],
+            tenant: u64::MAX,
+            reserved: [u64::MAX; 2],
         };
         assert!(asks(&one, START_NS, &RefCell::new([garbage; PLACES]), 1));
         let full = Place { id: 5, until_ns: START_NS, ..Place::default() };

@@ -21,7 +21,8 @@
 //!
 //! While others' work may run at once (`active` above 1) the driver gives each context its slice in
 //! turn: a linked span is worth its part of the time, and no less than the estimates, which are charged
-//! elsewhere. They do not grow then: of what is measured the shortest is the kernel's own.
+//! elsewhere. They do not grow then: of what is measured the shortest is the kernel's own. Where strangers
+//! are among them, of whom nobody knows how much they do, what is known of kernels stands (`beside`).
 //! Who makes no turns for its tenants leaves it to them: they take the device burst by burst (`meet`).
 //!
 //! A lane decides for one context. Above it, generic over the driver, stands what every process does
@@ -31,6 +32,7 @@
 //!
 //! Does not call a driver or read a clock: that is its [`Driver`]'s.
 
+mod beside;
 mod captures;
 mod claim;
 mod credit;
@@ -53,7 +55,7 @@ pub use claim::NO_LIFE;
 pub use credit::{Paid, stripe_of};
 pub use drain::Begun;
 pub use driver::{Device, Driver, Home, Sleeper, Stream, Words};
-pub use inside::{Inside, Patience};
+pub use inside::{Had, Inside, Patience};
 pub use lane::{Lane, Ticket};
 pub use launch::{Admitted, Waited, Waiting};
 pub use marks::{EVENTS, Mark};

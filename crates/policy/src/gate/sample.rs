@@ -15,6 +15,7 @@
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::credit::signed;
+use crate::scaled::scaled;
 
 /// Variance that sampling may add to a second, in squares of nanoseconds a nanosecond: (15 ms)².
 const VARIANCE_NS: u64 = 225_000;
@@ -111,11 +112,12 @@ impl Sample {
     /// Learns how far a launch that stands for `stands_ns` was from what was expected.
     pub(super) fn learn(&self, expected_ns: u64, took_ns: u64, stands_ns: u64) {
         let off = took_ns.abs_diff(expected_ns).saturating_mul(1 << 16) / expected_ns.max(1);
-        let off = u128::from(off.min(MOST_OFF << 16));
-        let before = u128::from(self.spread.load(Relaxed) ^ SPREAD_AT_FIRST);
+        let off = off.min(MOST_OFF << 16);
+        let before = self.spread.load(Relaxed) ^ SPREAD_AT_FIRST;
         let part = stands_ns.min(FADES_NS);
-        let after = before * u128::from(FADES_NS - part) + off * off * u128::from(part);
-        let after = u64::try_from(after / u128::from(FADES_NS)).unwrap_or(u64::MAX);
+        let [before, more] = [(before, FADES_NS - part), (off.saturating_mul(off), part)]
+            .map(|(square, part)| scaled(square, part, FADES_NS));
+        let after = before.saturating_add(more);
         self.spread.store(after ^ SPREAD_AT_FIRST, Relaxed);
     }
 }
@@ -124,8 +126,10 @@ impl Sample {
 /// stands for `stands_ns` of what was charged.
 pub(super) fn correction_ns(charged_ns: u64, took_ns: u64, stands_ns: u64) -> i64 {
     let off_ns = took_ns.abs_diff(charged_ns);
-    let all = u128::from(off_ns) * u128::from(stands_ns.max(charged_ns));
-    let all_ns = u64::try_from(all / u128::from(charged_ns.max(1))).unwrap_or(u64::MAX);
+    let all_ns = match stands_ns <= charged_ns {
+        true => off_ns,
+        false => scaled(off_ns, stands_ns, charged_ns.max(1)),
+    };
     match took_ns < charged_ns {
         true => -signed(all_ns),
         false => signed(all_ns.min(off_ns.saturating_add(MOST_NS))),

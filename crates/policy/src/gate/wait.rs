@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::{GateLine, gate};
 
+use super::inside::Had;
 use super::lane::{Lane, OVERDUE_NS};
 use super::{DRAIN_PATIENCE_NS, HORIZON_NS, Queued, WANT_EVERY_NS, World};
 use crate::cost::{Costs, Length, Moments};
@@ -90,6 +91,12 @@ impl Lane {
         self.settle(world, costs, line);
         let waited_ns = world.now_ns().saturating_sub(now_ns);
         if is_cap { world.add_throttled(waited_ns) } else { world.add_waited(waited_ns) }
+    }
+
+    /// Since when the process has had its turn in its tenant.
+    pub(super) fn had_turn(&self) -> Had {
+        let [began_ns, since_ns] = [&self.turn_ns, &self.turn_from_ns].map(|at| at.load(Relaxed));
+        Had { began_ns, since_ns }
     }
 
     /// When the marks that have not completed are worth a look; never when there are none.

@@ -6,7 +6,7 @@
 
 use divvy_abi::config::GateLine;
 
-use super::inside::Patience;
+use super::inside::{Had, Patience};
 use crate::pace::Clock;
 
 /// The limits of this tenant on this device that the gate goes by.
@@ -62,12 +62,7 @@ pub trait Access {
     ///
     /// # Errors
     /// A place in the queue for it.
-    fn ask_turn(
-        &self,
-        _now_ns: u64,
-        _since_ns: u64,
-        _patience: &mut Patience,
-    ) -> Result<bool, Queued> {
+    fn ask_turn(&self, _now_ns: u64, _had: Had, _patience: &mut Patience) -> Result<bool, Queued> {
         Ok(false)
     }
     /// Waits in the tenant's queue, at most until `deadline_ns`.

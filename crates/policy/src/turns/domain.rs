@@ -357,6 +357,7 @@ pub(super) fn gate(
     Gate {
         state,
         active,
+        strangers: 0,
         turn,
         turn_end_ns: if tenant.holder && is_waited_for { root.turn_end_ns } else { 0 },
         quantum_ns: root.quantum_ns(tuning) / 1_000_000 * 1_000_000,

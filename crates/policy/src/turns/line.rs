@@ -145,6 +145,7 @@ impl Line {
                 t_open_ns: gate.t_open_ns,
                 quantum_ns: gate.quantum_ns,
                 horizon_ns: gate.horizon_ns,
+                strangers: gate.strangers.into(),
                 ..GateLine::default()
             };
             if self.written.is_some_and(|before| before.state == gate.state) {

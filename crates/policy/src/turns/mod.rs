@@ -215,6 +215,8 @@ pub struct Gate {
     pub state: GateState,
     /// Tenants whose work may run on the device at once; above 1 measured times are stretched.
     pub active: u32,
+    /// Contexts of no tenant beside it.
+    pub strangers: u32,
     /// Number of the running turn.
     pub turn: u64,
     /// Planned end of the tenant's turn; 0 when none is planned.
@@ -326,7 +328,9 @@ impl Turns<'_> {
                 let own = self.tenants.iter().filter(|t| t.attached & bit != 0 && t.works(now_ns));
                 let own = u32::try_from(own.count()).unwrap_or(u32::MAX);
                 let others = foreign.get(device).copied().unwrap_or(0);
-                Gate { active: own.saturating_add(others).max(1), ..timed }
+                // Who asks is at work by then.
+                let active = own.max(1).saturating_add(others);
+                Gate { active, strangers: others, ..timed }
             }
             _ => {
                 let Some(root) = self.devices.get(state.root()) else { return timed };

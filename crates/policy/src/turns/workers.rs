@@ -13,6 +13,7 @@
 //! Does not look at tenants that share the device: what was found before they came holds.
 
 use super::entry::GateEntry;
+use crate::scaled::scaled;
 
 /// Processes that are looked at; of more, the first.
 const MOST: usize = 16;
@@ -236,10 +237,4 @@ impl Workers {
         self.from_ns = now_ns;
         self.known().for_each(|w| w.from = (w.launches, w.used_ns));
     }
-}
-
-/// `count` of `of` in `parts`.
-fn scaled(count: u64, parts: u64, of: u64) -> u64 {
-    let scaled = u128::from(count).saturating_mul(parts.into()).checked_div(of.into());
-    scaled.and_then(|count| u64::try_from(count).ok()).unwrap_or(u64::MAX)
 }

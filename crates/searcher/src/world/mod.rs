@@ -28,10 +28,10 @@ pub use shim::{Code, Daemon, Native, Other, Shim, Shims, Waited, native};
 
 use divvy_policy::gate::Meeting;
 
-use crate::card::{Card, ContextId, Done, EventId, Had, Position, StreamId};
-use crate::case::{Case, TenantPlan};
+use crate::card::{Card, ContextId, Done, EventId, Position, StreamId};
+use crate::case::{Case, ProcessPlan, TenantPlan};
 use crate::choice::mix;
-use crate::program::Ops;
+use crate::program::{self, Ops};
 use crate::sched::{self, NEVER_NS, ThreadId};
 use crate::site::{Actor, Fault, Site};
 use crate::trace::{Event, Trace};
@@ -192,31 +192,6 @@ impl World {
         Some(meeting.or_insert_with(|| Box::leak(Box::new(Meeting::new()))))
     }
 
-    /// The truth about a tenant: what its contexts had of a device so far.
-    pub fn had(&self, tenant: u32, device: usize) -> Had {
-        let of_it = self.contexts.iter();
-        let of_it = of_it.filter(|one| one.process.tenant == tenant && one.device == device);
-        let all = of_it.map(|context| self.cards[device].had(context.id));
-        all.fold(Had::default(), Had::and)
-    }
-
-    /// What each process of a tenant has had of a device so far, in the order in which they began.
-    pub fn had_by_process(&self, tenant: u32, device: usize) -> Vec<Had> {
-        let of_tenant = self.processes.iter().filter(|process| process.actor.tenant == tenant);
-        let of_process = |process: &Process| {
-            let of_it = self.contexts.iter().filter(|one| one.process.is_beside(process.actor));
-            let of_it = of_it.filter(|one| one.device == device);
-            of_it.map(|one| self.cards[device].had(one.id)).fold(Had::default(), Had::and)
-        };
-        of_tenant.map(of_process).collect()
-    }
-
-    /// What a tenant was charged for its use of a device so far.
-    pub fn charged_ns(&self, tenant: u32, device: usize) -> u64 {
-        let row = self.tenants.get(tenant as usize).and_then(|one| one.files.row(device));
-        row.map_or(0, words::Row::charged_ns)
-    }
-
     /// How many devices there are.
     pub fn devices(&self) -> usize {
         self.cards.len()
@@ -250,6 +225,20 @@ impl World {
         };
         let live = |handle: &u64| self.context(*handle).is_some_and(|one| one.device == device);
         self.processes.iter().any(|one| of(one) && one.contexts.iter().any(live))
+    }
+
+    /// Living processes of no tenant that have a context on a device at a time, as NVML tells.
+    pub fn strangers(&self, device: usize, now_ns: u64) -> u32 {
+        let is_one = |one: &&Process| {
+            let of = self.tenants.get(one.actor.tenant as usize).filter(|of| of.plan.is_stranger);
+            // Who launches nothing makes no context: an operator.
+            let works = |plan: &ProcessPlan| program::longest_ns(&plan.ops) != 0;
+            of.is_some_and(|of| of.plan.processes.iter().any(works))
+                && one.is_alive
+                && one.start_ns <= now_ns
+        };
+        let there = self.processes.iter().filter(is_one).filter(|one| one.device == device);
+        u32::try_from(there.count()).unwrap_or(u32::MAX)
     }
 
     /// A device, to look at.

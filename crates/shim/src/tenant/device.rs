@@ -271,7 +271,7 @@ impl Device {
 
     /// Says why `bytes` were refused: one line, and the reason in the tenant's files.
     pub(crate) fn tell(&self, bytes: u64, kind: Kind, refusal: Refusal) {
-        let device = self.ordinal;
+        let device = self.ordinal.unsigned_abs();
         let what = kind.word();
         let size = Size(bytes);
         match refusal {
@@ -310,7 +310,11 @@ impl Device {
         let size = Size(bytes);
         reason::tell(
             Reason::Grown,
-            format_args!("device {}: {size} more for {} did not fit", self.ordinal, kind.word()),
+            format_args!(
+                "device {}: {size} more for {} did not fit",
+                self.ordinal.unsigned_abs(),
+                kind.word()
+            ),
         );
     }
 
@@ -319,7 +323,10 @@ impl Device {
         self.tenant.note_reason(Reason::NoTable as u32);
         reason::tell(
             Reason::NoTable,
-            format_args!("device {}: the process has no memory left to keep count", self.ordinal),
+            format_args!(
+                "device {}: the process has no memory left to keep count",
+                self.ordinal.unsigned_abs()
+            ),
         );
     }
 

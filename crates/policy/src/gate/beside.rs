@@ -1,0 +1,133 @@
+//! What work is worth that has others' slices in it.
+//!
+//! Of tenants it is known that they use their slices: a span is worth their parts. A stranger, a process of no tenant,
+//! may have a context and do nothing, or fill the device: NVML says only that it is there. So beside one what was known
+//! of a kernel stands, and one whose lengths differ is charged what it took, up to the longest that was seen of it alone;
+//! the latter beside whomever.
+//!
+//! Promises: nothing is charged more than was measured; beside strangers nothing less than its part if all of them
+//! filled the device, but for a slice of theirs. Does not ask who is there.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::World;
+use super::credit::signed;
+use super::lane::Lane;
+use super::marks::Mark;
+use super::measure::BUSY_BIAS_NS;
+use crate::atomic::AtomicU64;
+use crate::cost::{Costs, Length, Moments};
+
+/// What is remembered of spans in which more was charged than our part.
+const MOST_OVER_NS: i64 = 10_000_000;
+/// A slice of others and the switches around it: what more than a stretched kernel takes is the kernel's.
+const SLICE_NS: u64 = 5_000_000;
+
+/// What a lane knows of work with others' slices in it.
+#[derive(Debug)]
+pub(super) struct Beside {
+    /// By how much our parts of spans are less than what was charged; not above 0.
+    over_ns: AtomicU64,
+}
+
+impl Beside {
+    pub(super) const fn new() -> Self {
+        Self { over_ns: AtomicU64::new(0) }
+    }
+
+    /// A span was nobody else's.
+    pub(super) fn forget(&self) {
+        self.over_ns.store(0, Relaxed);
+    }
+
+    /// What a span adds in which others had slices: what our parts of such spans are in sum beyond what was charged.
+    /// A slice of another lies in few of them, and is in those the most of it.
+    pub(super) fn part_ns(&self, span_ns: u64, part_ns: u64, charged_ns: u64) -> i64 {
+        // A sharer that does not use its slices leaves more than our part to us.
+        if charged_ns > span_ns {
+            return signed(span_ns).saturating_sub(signed(charged_ns));
+        }
+        let before_ns = self.over_ns.load(Relaxed).cast_signed();
+        let sum_ns = before_ns.saturating_add(signed(part_ns)).saturating_sub(signed(charged_ns));
+        self.over_ns.store(sum_ns.clamp(-MOST_OVER_NS, 0).cast_unsigned(), Relaxed);
+        sum_ns.max(0)
+    }
+}
+
+impl Mark {
+    /// Whether the launch before it is known to be of a kernel whose lengths differ.
+    pub(super) fn is_uneven(&self, costs: &Costs, now_ns: u64) -> bool {
+        let probed = self.probe.map(|probe| probe.key);
+        let key = probed.or(self.followed.map(|(key, _)| key));
+        key.is_some_and(|key| matches!(costs.expect(key, now_ns), Length::Uneven(_)))
+    }
+}
+
+impl Lane {
+    /// What one completed mark adds to what was charged, with so many others beside that may use their slices or not.
+    #[inline(never)]
+    pub(super) fn settle_beside<W: World>(
+        &self,
+        world: &W,
+        costs: &Costs,
+        event: u32,
+        mark: &Mark,
+        others: u64,
+    ) -> i64 {
+        let span_ns = self.span_ns(world, event);
+        let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
+        let now_ns = world.now_ns();
+        let own_by_span_ns = span_ns.map(|ns| ns.saturating_sub(BUSY_BIAS_NS).max(ns / 2));
+        let probed = mark.probe.and_then(|probe| {
+            let between_ns = u64::try_from(world.elapsed_ns(probe.event, event)?).ok()?;
+            let is_known = costs.get(probe.key).is_some();
+            let took_ns = match probe.shows(between_ns, is_known, is_known) {
+                Some(shown) => shown.took_ns,
+                // It shows no end, but the launch lies between its events.
+                None => between_ns.saturating_sub(probe.gap_ns),
+            };
+            Some((probe.key, probe.charged_ns, took_ns))
+        });
+        let followed = || {
+            let (key, guess_ns) =
+                mark.followed.filter(|(_, ns)| mark.linked && *ns == charged_ns)?;
+            Some((key, guess_ns, own_by_span_ns?))
+        };
+        let least_ns = |took_ns: u64| took_ns.saturating_sub(SLICE_NS) / others.saturating_add(1);
+        let Some((key, guess_ns, took_ns)) = probed.or_else(followed) else {
+            // What is known stands, as far as it can be so.
+            let Some(span_ns) = own_by_span_ns else { return 0 };
+            let least_ns = if mark.linked { least_ns(span_ns) } else { 0 };
+            return signed(charged_ns.max(least_ns).min(span_ns))
+                .saturating_sub(signed(charged_ns));
+        };
+        let longest_ns = costs.longest_alone(key).map(|ns| ns.max(least_ns(took_ns)));
+        let own_ns = match (costs.expect(key, now_ns), longest_ns) {
+            (Length::Even(known_ns), Some(longest_ns)) => {
+                let own_ns = known_ns.min(longest_ns).max(least_ns(took_ns)).min(took_ns);
+                if let Some(probe) = mark.probe {
+                    // How far it is off is the stranger's doing.
+                    self.sample.learn(known_ns, known_ns, probe.stands_ns);
+                }
+                costs.keep(key, longest_ns, now_ns);
+                own_ns
+            }
+            (Length::Uneven(_), Some(longest_ns)) => {
+                costs.keep(key, longest_ns, now_ns);
+                took_ns.min(longest_ns)
+            }
+            // Never seen alone: slices lie in few of its launches, as a rule.
+            (Length::Even(known_ns) | Length::Uneven(Moments { mean_ns: known_ns, .. }), None) => {
+                let own_ns = took_ns.min(known_ns.saturating_mul(3) / 2).max(least_ns(took_ns));
+                costs.learn(key, own_ns);
+                own_ns
+            }
+            (Length::Unknown, _) => {
+                costs.learn(key, took_ns);
+                world.note_length(took_ns);
+                took_ns
+            }
+        };
+        signed(own_ns).saturating_sub(signed(guess_ns))
+    }
+}

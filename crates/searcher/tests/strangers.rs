@@ -1,0 +1,82 @@
+//! A cap beside a process of no tenant: whatever the stranger does, the tenant has what its cap allows and the driver
+//! gives it, from three seconds after it came. Rows are printed.
+
+use divvy_searcher::case::{Case, Knobs, ProcessPlan, TenantPlan};
+use divvy_searcher::program::{Op, Ops, named};
+use divvy_searcher::{MS, SECOND, US, gated, world};
+
+/// When the stranger comes; what is judged.
+const COMES_NS: u64 = 2 * SECOND;
+const FROM_NS: u64 = 5 * SECOND;
+const UNTIL_NS: u64 = 10 * SECOND;
+
+/// Percent of the device that the tenant had, and what it was charged of that, while it was judged.
+fn share(cap: u64, ops: &Ops, stranger: &Ops, is_library: bool) -> (f64, f64) {
+    let tenant = TenantPlan {
+        share_ppm: cap * 10_000,
+        is_stranger: !is_library,
+        ..TenantPlan::of(ops.clone())
+    };
+    let plan = ProcessPlan { ops: stranger.clone(), start_ns: COMES_NS, ..ProcessPlan::default() };
+    let stranger = TenantPlan { is_stranger: true, processes: vec![plan], ..tenant.clone() };
+    let knobs = Knobs { run_ns: UNTIL_NS, heal_ns: UNTIL_NS, has_daemon: true, ..Knobs::default() };
+    let mut from = None;
+    let (mut had_ns, mut charged) = (0, 0.0);
+    let case = Case { knobs, tenants: vec![tenant, stranger], devs: Vec::new() };
+    let report = world::run_with(&case, &gated::shipped(), |world, now_ns| {
+        if now_ns < FROM_NS {
+            return;
+        }
+        let now = (world.had(0, 0).busy_ns, world.charged_ns(0, 0));
+        let from = *from.get_or_insert(now);
+        had_ns = now.0 - from.0;
+        charged = (now.1 as f64 - from.1 as f64) / had_ns.max(1) as f64;
+    });
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    (100.0 * had_ns as f64 / (UNTIL_NS - FROM_NS) as f64, charged)
+}
+
+fn every(period_ns: u64, kernel_ns: u64) -> Ops {
+    let ops = vec![named::launch(1, kernel_ns), Op::Sync, Op::PauseUntil { period_ns }];
+    vec![Op::Repeat { times: 0, ops }]
+}
+
+#[test]
+fn a_cap_holds_beside_whatever_a_stranger_does() {
+    let strangers = [
+        ("queue of 1 ms", named::flood(MS)),
+        ("queue of 5 ms", named::flood(5 * MS)),
+        ("sync 100 us", named::sync(100 * US)),
+        ("2 ms of 10", every(10 * MS, 2 * MS)),
+        ("20 ms of 100", every(100 * MS, 20 * MS)),
+        ("idle", every(900 * MS, 20 * US)),
+    ];
+    let tenants = [
+        ("queue of 1 ms", named::flood(MS)),
+        ("queue of 5 ms", named::flood(5 * MS)),
+        ("queue of 100 us", named::flood(100 * US)),
+        ("sync 100 us", named::sync(100 * US)),
+        ("sync 1 ms", named::sync(MS)),
+        ("sync 5 ms", named::sync(5 * MS)),
+        ("50 us and 2 ms", named::mix2()),
+        ("20 of 50 us", named::queue(20, 50 * US)),
+        ("graphs of 2 ms", named::graph(20, 100 * US)),
+    ];
+    let mut wrong = Vec::new();
+    for (what, stranger) in &strangers {
+        for (who, ops) in &tenants {
+            for cap in [50, 20] {
+                let (native, _) = share(0, ops, stranger, false);
+                let (had, charged) = share(cap, ops, stranger, true);
+                let due = native.min(cap as f64);
+                let row = format!(
+                    "{who} at {cap} beside {what}: {had:.1} of {due:.1}, charged {charged:.2}"
+                );
+                let is_wrong = had > cap as f64 + 1.0 || had < due - 2.0;
+                println!("{row}{}", if is_wrong { " !" } else { "" });
+                wrong.extend(is_wrong.then_some(row));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
