@@ -1,22 +1,18 @@
 /* A program that keeps the GPU busy with kernels of fixed work: busy mode=MODE file=PATH
  * iterations=N kernel=NS [place=mirror|mapped] and what else the mode needs.
  *
- * Works until its standard input ends. Each kernel counts itself when it is done, and the count lies
- * where somebody else can read it: file=PATH is mapped, and registered with the driver. With place=mirror
- * the kernel counts in device memory and stores the count into the file; with place=mapped it counts
- * in the file itself. What is counted is therefore claimed by the device, not by this program.
+ * Works until its standard input ends. Each kernel counts itself when it is done, in file=PATH or, with
+ * place=mirror, in device memory and from there: see counts.h.
  *
  * Modes: sync, async, graph, ex, cooperative, streams, paced, copy, request, half, gap; see `modes`.
  */
 #define _GNU_SOURCE
-#include "work.h"
+#include "counts.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,8 +20,8 @@ enum { MOST_RING = 8, COPY_BYTES = 4 << 20, MOST_LATENCIES = 8192 };
 static const uint64_t MS = 1000000;
 
 static struct work work;
+static struct counts counts = {.lengths = 1};
 static handle_t executable;
-static uint64_t launched;
 static address_t copied;
 static void *pinned;
 static volatile int stopped;
@@ -56,8 +52,7 @@ static void sleep_until(uint64_t ns)
 
 static void launch_on(handle_t stream)
 {
-    work_launch(&work, stream);
-    launched++;
+    counts_launch(&counts, &work, 0, stream);
 }
 
 static void plain(void)
@@ -67,20 +62,20 @@ static void plain(void)
 
 static void extended(void)
 {
-    void *arguments[] = {&work.counter, &work.iterations};
+    void *arguments[] = {&counts.at[0], &counts.iterations[0]};
     struct launch_config config = {
         {work.blocks, 1, 1}, {THREADS, 1, 1}, 0, work.streams[0], NULL, 0,
     };
     must(work.more.launch_ex(&config, work.function, arguments, NULL), "cuLaunchKernelEx");
-    launched++;
+    counts.launched[0]++;
 }
 
 static void cooperative(void)
 {
-    void *arguments[] = {&work.counter, &work.iterations};
+    void *arguments[] = {&counts.at[0], &counts.iterations[0]};
     must(work.more.launch_cooperative(work.function, work.blocks, 1, 1, THREADS, 1, 1, 0, work.streams[0], arguments),
          "cuLaunchCooperativeKernel");
-    launched++;
+    counts.launched[0]++;
 }
 
 static void on_four(void)
@@ -92,7 +87,7 @@ static void on_four(void)
 static void graph(void)
 {
     must(work.more.graph_launch(executable, work.streams[0]), "cuGraphLaunch");
-    launched += wanted.per_graph;
+    counts.launched[0] += wanted.per_graph;
 }
 
 static void make_graph(void)
@@ -103,7 +98,7 @@ static void make_graph(void)
         launch_on(work.streams[0]);
     must(work.more.end_capture(work.streams[0], &made), "cuStreamEndCapture");
     must(work.more.instantiate(&executable, made, 0), "cuGraphInstantiateWithFlags");
-    launched = 0;
+    counts.launched[0] = 0;
 }
 
 /* ---- loops ---- */
@@ -230,54 +225,11 @@ static const struct {
     {"gap", plain, sync_each},              /* launch, synchronise, pause `pause` ns */
 };
 
-/* ---- what the count lies in ---- */
-
-static volatile uint64_t *map_counter(void)
+static void tell_end(void)
 {
-    int file = open(wanted.file, O_RDWR | O_CLOEXEC);
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    void *at = file < 0 ? MAP_FAILED
-                        : mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    address_t address = 0;
-    if (at == MAP_FAILED) {
-        perror(wanted.file);
-        exit(3);
-    }
-    must(work.more.host_register(at, page, MAPPED), "cuMemHostRegister");
-    must(work.more.host_pointer(&address, at, 0), "cuMemHostGetDevicePointer");
-    work.counter = address;
-    if (!strcmp(wanted.place, "mirror")) {
-        uint64_t words[WORDS] = {0, address, 0, 0};
-        must(work.driver.alloc(&work.counter, sizeof words), "cuMemAlloc");
-        must(work.more.copy_in(work.counter, words, sizeof words), "cuMemcpyHtoD");
-    }
-    return at;
-}
-
-/* What the kernel's first thread arrives at. */
-static uint32_t expected_of_one(void)
-{
-    uint32_t x = 1;
-    for (uint64_t i = 0; i < work.iterations; i++)
-        x = x * x + 12345;
-    return x;
-}
-
-static void tell_end(volatile uint64_t *mapped)
-{
-    uint64_t words[WORDS] = {0}, expected = 0;
-    if (!strcmp(wanted.place, "mirror")) {
-        must(work.driver.copy_out(words, work.counter, sizeof words), "cuMemcpyDtoH");
-        expected = words[COUNT] * expected_of_one();
-    } else {
-        /* A device that counts in host memory is a simulated one, which has no checksum. */
-        words[COUNT] = mapped[COUNT];
-    }
-    printf("{\"launched\":%llu,\"count\":%llu,\"shown\":%llu,\"checksum\":%llu,\"expected\":%llu,"
-           "\"latencies_ns\":[",
-           (unsigned long long)launched, (unsigned long long)words[COUNT],
-           (unsigned long long)mapped[COUNT], (unsigned long long)words[CHECKSUM],
-           (unsigned long long)expected);
+    printf("{");
+    counts_print(&counts);
+    printf(",\"latencies_ns\":[");
     for (size_t i = 0; i < latency_count; i++)
         printf("%s%llu", i ? "," : "", (unsigned long long)latencies[i]);
     printf("]}\n");
@@ -303,7 +255,7 @@ int main(int argc, char **argv)
         const char *text = argv[i];
         if (!take(text, "mode", NULL, &wanted.mode) && !take(text, "file", NULL, &wanted.file) &&
             !take(text, "place", NULL, &wanted.place) &&
-            !take(text, "iterations", &work.iterations, NULL) &&
+            !take(text, "iterations", &counts.iterations[0], NULL) &&
             !take(text, "kernel", &wanted.kernel_ns, NULL) &&
             !take(text, "pause", &wanted.pause_ns, NULL) &&
             !take(text, "graph", &wanted.per_graph, NULL) &&
@@ -320,13 +272,15 @@ int main(int argc, char **argv)
             loop = modes[i].loop;
         }
     }
-    if (!loop || !wanted.file || !work.iterations || !wanted.kernel_ns) {
+    if (!loop || !wanted.file || !counts.iterations[0] || !wanted.kernel_ns) {
         fprintf(stderr, "busy needs mode=, file=, iterations= and kernel=\n");
         return 2;
     }
     work_start(&work);
     unit_ns = wanted.kernel_ns;
-    volatile uint64_t *mapped = map_counter();
+    counts.file = wanted.file;
+    counts.is_mirrored = !strcmp(wanted.place, "mirror");
+    counts_open(&counts, &work);
     if (submit == graph) {
         make_graph();
         unit_ns *= wanted.per_graph;
@@ -351,6 +305,7 @@ int main(int argc, char **argv)
     }
     loop();
     drain();
-    tell_end(mapped);
+    counts_close(&counts, &work);
+    tell_end();
     return 0;
 }

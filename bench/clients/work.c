@@ -113,10 +113,15 @@ void work_start(struct work *work)
         must(work->more.stream_create(&work->streams[i], NON_BLOCKING), "cuStreamCreate");
 }
 
-void work_launch(struct work *work, handle_t stream)
+void work_launch_as(struct work *work, address_t counter, uint64_t iterations, handle_t stream)
 {
-    void *arguments[] = {&work->counter, &work->iterations};
+    void *arguments[] = {&counter, &iterations};
     must(work->driver.launch(work->function, work->blocks, 1, 1, THREADS, 1, 1, 0, stream,
                              arguments, NULL),
          "cuLaunchKernel");
+}
+
+void work_launch(struct work *work, handle_t stream)
+{
+    work_launch_as(work, work->counter, work->iterations, stream);
 }

@@ -56,4 +56,7 @@ void work_start(struct work *work);
 /* One kernel on `stream`. */
 void work_launch(struct work *work, handle_t stream);
 
+/* The same with another counter and length. */
+void work_launch_as(struct work *work, address_t counter, uint64_t iterations, handle_t stream);
+
 #endif
