@@ -1,9 +1,8 @@
 //! Programs that keep the GPU busy, and a look at their work from outside.
 //!
-//! A program's kernels count themselves into a file (bench/clients/busy.c); this reads the files all
-//! 10 ms while the programs run. Promises: how long a kernel takes is found natively and is the same
-//! for every side; a run whose counts, checksums or limits are not what they should be has no figure,
-//! but an error that says what was wrong.
+//! A program's kernels count themselves into a file, each length for itself (bench/clients/busy.c); this reads the files all 10 ms while the programs run. Promises: what a kernel is worth was
+//! found natively and is the same for every side; a run whose counts, checksums or limits are not what they
+//! should be has no figure, but an error that says what was wrong.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,8 +13,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::Bench;
-use super::client::{self, Client, number};
-use super::report::median;
+use super::client::{Client, number};
+use super::kernel::Kernel;
 use super::series::Series;
 use super::side::Tenancy;
 
@@ -26,117 +25,46 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Words of the file.
 const FILE_BYTES: u64 = 4096;
 
-/// A kernel of fixed work.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Kernel {
-    /// What was asked for.
-    pub(super) nominal_ns: u64,
-    iterations: u64,
-    /// What one takes in a saturated queue.
-    pub(super) ns: f64,
-}
-
-/// Rounds of what differs from process to process: native and ours are measured by turns, so often each,
-/// and their middles compared.
-pub(super) const ROUNDS: usize = 3;
-
-/// How far two native measurements of one kernel may lie apart, in percent.
-const DRIFT_PERCENT: f64 = 2.0;
-
-/// Below this, what a kernel takes differs by some percent from process to process.
-const DIFFERING_BELOW_NS: u64 = 20_000;
-/// Processes that measure such a kernel; their middle counts.
-const PROCESSES: usize = 5;
-
-impl Kernel {
-    /// Finds the work that takes `nominal_ns`, natively.
-    pub(super) fn calibrate(bench: &Bench, nominal_ns: u64) -> Result<Self> {
-        bench.say(&format!("finding a kernel of {}", text(nominal_ns)));
-        let answer = measure(bench, nominal_ns, 0)?;
-        let iterations = number(&answer, "iterations")? as u64;
-        let mut kernel = Self { nominal_ns, iterations, ns: number(&answer, "ns")? };
-        if kernel.differs() {
-            kernel.ns = kernel.measure(bench)?;
-        }
-        Ok(kernel)
-    }
-
-    /// Whether processes differ in what one takes by more than is asked of a figure.
-    pub(super) fn differs(&self) -> bool {
-        self.nominal_ns < DIFFERING_BELOW_NS
-    }
-
-    fn measure(&self, bench: &Bench) -> Result<f64> {
-        let processes = if self.differs() { PROCESSES } else { 1 };
-        let once = |_| number(&measure(bench, self.nominal_ns, self.iterations)?, "ns");
-        let all: Vec<f64> = (0..processes).map(once).collect::<Result<_>>()?;
-        median(&all).context("nothing was measured")
-    }
-
-    /// Measures it again.
-    ///
-    /// # Errors
-    /// When the machine is not as fast as it was.
-    pub(super) fn check(&self, bench: &Bench) -> Result<()> {
-        bench.say(&format!("measuring the kernel of {} again", text(self.nominal_ns)));
-        let again = self.measure(bench)?;
-        let drift = (again / self.ns - 1.0) * 100.0;
-        ensure!(
-            drift.abs() <= DRIFT_PERCENT,
-            "void: natively, its kernel took {:.0} ns before and {again:.0} ns after ({drift:+.1} %)",
-            self.ns
-        );
-        Ok(())
-    }
-}
-
-fn measure(bench: &Bench, nominal_ns: u64, iterations: u64) -> Result<Value> {
-    let mut command = bench.stage.command(&bench.client("kernel_time")?);
-    command.args([nominal_ns.to_string(), iterations.to_string()]);
-    client::run(command, PATIENCE).context("a kernel cannot be measured natively")
-}
-
-/// A length of time as people write it.
-pub(super) fn text(ns: u64) -> String {
-    match ns {
-        0..1_000_000 => format!("{} us", ns / 1000),
-        _ => format!("{} ms", ns / 1_000_000),
-    }
-}
-
 /// What a program does.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
-    mode: &'static str,
-    kernel: Kernel,
-    more: Vec<String>,
+    program: &'static str,
+    /// The kernels, by the word they count in.
+    kernels: Vec<Kernel>,
+    unit_ns: f64,
+    arguments: Vec<String>,
 }
 
 impl Work {
-    /// Kernels of this kind, in the client's `mode`.
-    pub(super) fn new(mode: &'static str, kernel: Kernel) -> Self {
+    /// Kernels of this kind, in the mode of bench/clients/busy.c.
+    pub(super) fn new(mode: &str, kernel: Kernel) -> Self {
         let graph = match kernel.nominal_ns {
             0..=100_000 => 20,
             100_001..=10_000_000 => 4,
             _ => 2,
         };
-        Self { mode, kernel, more: vec![format!("graph={graph}")] }
-    }
-
-    /// How the kernels are submitted.
-    pub(super) fn mode(&self) -> &'static str {
-        self.mode
-    }
-
-    /// How long one is meant to take.
-    pub(super) fn kernel_ns(&self) -> u64 {
-        self.kernel.nominal_ns
+        Self {
+            program: "busy",
+            kernels: vec![kernel],
+            unit_ns: kernel.ns,
+            arguments: vec![
+                format!("mode={mode}"),
+                format!("iterations={}", kernel.iterations),
+                format!("kernel={}", kernel.ns as u64),
+                format!("graph={graph}"),
+            ],
+        }
     }
 
     /// The same with a further setting of the client.
     pub(super) fn with(mut self, key: &str, value: u64) -> Self {
-        self.more.push(format!("{key}={value}"));
+        self.arguments.push(format!("{key}={value}"));
         self
+    }
+
+    /// Whether it differs from process to process by more than is asked of a figure.
+    pub(super) fn differs(&self) -> bool {
+        self.kernels.iter().any(Kernel::differs)
     }
 }
 
@@ -146,7 +74,7 @@ struct Program {
     client: Client,
     counter: File,
     path: PathBuf,
-    kernel_ns: f64,
+    work: Work,
     limit_bytes: Option<u64>,
     total_bytes: u64,
 }
@@ -158,30 +86,27 @@ impl Program {
             File::options().read(true).write(true).create(true).truncate(true).open(&path);
         let counter = counter.with_context(|| format!("{} cannot be made", path.display()))?;
         counter.set_len(FILE_BYTES)?;
-        let mut command = tenancy.command(&bench.stage, &bench.client("busy")?);
+        let mut command = tenancy.command(&bench.stage, &bench.client(work.program)?);
         let place = if bench.stage.is_simulated() { "mapped" } else { "mirror" };
-        command.args([
-            format!("mode={}", work.mode),
-            format!("file={}", path.display()),
-            format!("place={place}"),
-            format!("iterations={}", work.kernel.iterations),
-            format!("kernel={}", work.kernel.ns as u64),
-        ]);
-        command.args(&work.more);
+        command.args(&work.arguments);
+        command.args([format!("file={}", path.display()), format!("place={place}")]);
         Ok(Self {
             client: Client::start(command)?,
             counter,
             path,
-            kernel_ns: work.kernel.ns,
+            work: work.clone(),
             limit_bytes: tenancy.limit_bytes(),
             total_bytes: 0,
         })
     }
 
-    fn count(&self) -> Result<u64> {
-        let mut word = [0; 8];
-        self.counter.read_exact_at(&mut word, 0).context("the counter cannot be read")?;
-        Ok(u64::from_le_bytes(word))
+    /// The work that its kernels say is done.
+    fn work_ns(&self) -> Result<f64> {
+        let mut words = vec![[0; 8]; self.work.kernels.len()];
+        let bytes = words.as_flattened_mut();
+        self.counter.read_exact_at(bytes, 0).context("the counter cannot be read")?;
+        let counts = words.into_iter().map(u64::from_le_bytes);
+        Ok(counts.zip(&self.work.kernels).map(|(count, kernel)| count as f64 * kernel.ns).sum())
     }
 
     /// Whether the end is what the run should have led to.
@@ -297,8 +222,8 @@ pub(super) fn run_with(
     let mut next = begun;
     loop {
         for (program, samples) in started.iter().zip(&mut samples) {
-            let count = program.count()?;
-            samples.push((divvy_page::now_ns(), count));
+            let work_ns = program.work_ns()?;
+            samples.push((divvy_page::now_ns(), work_ns));
         }
         let now = divvy_page::now_ns();
         if now >= until {
@@ -320,7 +245,7 @@ pub(super) fn run_with(
         program.judge(&end)?;
         let latencies = end.get("latencies_ns").and_then(Value::as_array).into_iter().flatten();
         tracks.push(Track {
-            series: Series { samples, kernel_ns: program.kernel_ns },
+            series: Series { samples, unit_ns: program.work.unit_ns },
             latencies_ms: latencies.filter_map(Value::as_f64).map(|ns| ns / 1e6).collect(),
         });
     }

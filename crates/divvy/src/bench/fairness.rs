@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::busy::{self, Kernel, Length, ROUNDS, Ran, Work, text};
+use super::busy::{self, Length, Ran, Work};
 use super::daemon::{Daemon, Watch};
+use super::kernel::{Kernel, Kernels, ROUNDS, text};
 use super::report::{Figure, Goal};
 use super::series::{jain, mean, variation};
 use super::side::{Side, Tenancy, Terms};
@@ -125,16 +126,14 @@ fn runs(bench: &Bench, quick: bool, pairs: &[[u32; 2]], lengths: &[u64]) -> usiz
 struct Hall<'a> {
     bench: &'a mut Bench,
     length: Length,
-    kernels: Vec<Kernel>,
+    kernels: Kernels,
     daemon: Option<Result<Daemon>>,
-    /// Figures, by index, and the kernel each was measured with.
-    made_with: Vec<(usize, u64)>,
 }
 
 impl<'a> Hall<'a> {
     fn new(bench: &'a mut Bench, timing: &Timing) -> Result<Self> {
         let length = Length::seconds(timing.seconds);
-        Ok(Self { bench, length, kernels: Vec::new(), daemon: None, made_with: Vec::new() })
+        Ok(Self { bench, length, kernels: Kernels::default(), daemon: None })
     }
 
     /// Measures one thing, which may fail for itself.
@@ -149,24 +148,12 @@ impl<'a> Hall<'a> {
     }
 
     fn kernel(&mut self, nominal_ns: u64) -> Result<Kernel> {
-        if let Some(kernel) = self.kernels.iter().find(|kernel| kernel.nominal_ns == nominal_ns) {
-            return Ok(*kernel);
-        }
-        let kernel = Kernel::calibrate(self.bench, nominal_ns)?;
-        self.kernels.push(kernel);
-        Ok(kernel)
+        self.kernels.get(self.bench, nominal_ns)
     }
 
     /// All kernels must still be as long as they were.
     fn end(self) -> Result<()> {
-        for kernel in &self.kernels {
-            let Err(error) = kernel.check(self.bench) else { continue };
-            for (at, _) in self.made_with.iter().filter(|(_, ns)| *ns == kernel.nominal_ns) {
-                if let Some(figure) = self.bench.report.figures.get_mut(*at) {
-                    figure.void(&format!("{error:#}"));
-                }
-            }
-        }
+        self.kernels.check(self.bench);
         Ok(())
     }
 
@@ -207,12 +194,7 @@ impl<'a> Hall<'a> {
 
     /// Keeps the figures that have something to say.
     fn keep(&mut self, kernel_ns: u64, figures: impl IntoIterator<Item = Figure>) {
-        for figure in figures {
-            if !figure.medians.is_empty() || !figure.failures.is_empty() {
-                self.made_with.push((self.bench.report.figures.len(), kernel_ns));
-                self.bench.report.figures.push(figure);
-            }
-        }
+        self.kernels.keep(self.bench, &[kernel_ns], figures);
     }
 
     fn draw(&mut self, plot: &str, side: &Side, ran: &Ran) {

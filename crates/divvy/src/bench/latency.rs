@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::busy::{self, Kernel, Length, Work, text};
+use super::busy::{self, Length, Work};
 use super::daemon::{Daemon, Watch};
+use super::kernel::{Kernel, text};
 use super::report::{Figure, Goal};
 use super::series::percentile;
 use super::side::Terms;

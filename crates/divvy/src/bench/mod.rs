@@ -5,9 +5,11 @@
 //! programs of bench/clients, which know nothing of any side.
 
 mod busy;
+mod cell;
 mod client;
 mod daemon;
 mod fairness;
+mod kernel;
 mod latency;
 mod memory;
 mod overhead;
@@ -28,6 +30,9 @@ use crate::stage::{Simulation, Stage, there_is_a_gpu};
 use crate::{failure, json, out};
 use report::{Figure, Line, Report};
 use side::Side;
+
+/// Windows in which shares are judged.
+const SECOND_NS: u64 = 1_000_000_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -3,36 +3,44 @@
 //! Pure: the samples come from [`super::busy`]. A share is work completed, at what it takes in a
 //! saturated queue, over wall time.
 
-/// A counter of completed kernels, read again and again.
+/// A counter of completed work, read again and again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Series {
-    /// CLOCK_MONOTONIC nanoseconds and the count, ascending.
-    pub(super) samples: Vec<(u64, u64)>,
-    /// Saturated time of one kernel.
-    pub(super) kernel_ns: f64,
+    /// CLOCK_MONOTONIC nanoseconds, and what the work done by then takes in a saturated queue, ascending.
+    pub(super) samples: Vec<(u64, f64)>,
+    /// Work of one kernel, or of a round of several.
+    pub(super) unit_ns: f64,
 }
 
-/// Kernels at least this long are measured from completion to completion: cut in the middle, one of
-/// them would be a large part of what is measured.
+/// Units at least this long are measured from completion to completion: cut in the middle, one of them
+/// would be a large part of what is measured.
 const LONG_NS: f64 = 50e6;
 
 impl Series {
+    /// Units done by then. Sums of fractions may fall short of a whole by their last digits.
+    fn units(&self, work_ns: f64) -> f64 {
+        (work_ns / self.unit_ns + 1e-6).floor()
+    }
+
+    fn within(&self, from_ns: u64, until_ns: u64) -> Vec<(u64, f64)> {
+        let is_within = |(at, _): &(u64, f64)| (from_ns..=until_ns).contains(at);
+        self.samples.iter().copied().filter(is_within).collect()
+    }
+
     /// Share in percent between two times, by the samples nearest to them.
     pub(super) fn share(&self, from_ns: u64, until_ns: u64) -> Option<f64> {
-        let within: Vec<_> = self
-            .samples
-            .iter()
-            .copied()
-            .filter(|(at, _)| (from_ns..=until_ns).contains(at))
-            .collect();
+        let within = self.within(from_ns, until_ns);
         let (mut first, mut last) = (*within.first()?, *within.last()?);
-        if self.kernel_ns >= LONG_NS {
-            let completions: Vec<_> =
-                within.windows(2).filter(|w| w[0].1 != w[1].1).map(|w| w[1]).collect();
+        if self.unit_ns >= LONG_NS {
+            let completions: Vec<_> = within
+                .windows(2)
+                .filter(|w| self.units(w[0].1) != self.units(w[1].1))
+                .map(|w| w[1])
+                .collect();
             if let (Some(one), Some(other)) = (completions.first(), completions.last())
-                && other.1 > one.1
+                && self.units(other.1) > self.units(one.1)
             {
-                let period = (other.0 - one.0) as f64 / (other.1 - one.1) as f64;
+                let period = (other.0 - one.0) as f64 / (self.units(other.1) - self.units(one.1));
                 // A program that stopped half-way must not look as if it had gone on.
                 if (last.0 - other.0) as f64 <= 3.0 * period {
                     (first, last) = (*one, *other);
@@ -40,7 +48,7 @@ impl Series {
             }
         }
         let wall = last.0.checked_sub(first.0).filter(|wall| *wall > 0)?;
-        Some(last.1.saturating_sub(first.1) as f64 * self.kernel_ns / wall as f64 * 100.0)
+        Some((last.1 - first.1) / wall as f64 * 100.0)
     }
 
     /// Shares of whole windows of `width_ns` between two times.
@@ -54,8 +62,7 @@ impl Series {
             if let (Some(first), Some(last)) = (nearest(at), nearest(at + width_ns))
                 && last.0 > first.0
             {
-                let work = last.1.saturating_sub(first.1) as f64 * self.kernel_ns;
-                shares.push(work / (last.0 - first.0) as f64 * 100.0);
+                shares.push((last.1 - first.1) / (last.0 - first.0) as f64 * 100.0);
             }
             at += width_ns;
         }
@@ -97,8 +104,9 @@ mod tests {
 
     /// A counter that moves every `period_ms`, read every 10 ms.
     fn steady(period_ms: u64, kernel_ns: f64, length_ms: u64) -> Series {
-        let samples = (0..=length_ms / 10).map(|i| (i * 10 * MS, i * 10 / period_ms)).collect();
-        Series { samples, kernel_ns }
+        let done = |i: u64| (i * 10 / period_ms) as f64 * kernel_ns;
+        let samples = (0..=length_ms / 10).map(|i| (i * 10 * MS, done(i))).collect();
+        Series { samples, unit_ns: kernel_ns }
     }
 
     #[test]
@@ -121,9 +129,21 @@ mod tests {
     #[test]
     fn a_program_that_stopped_is_measured_to_the_end() {
         let mut series = steady(500, 450e6, 10_000);
-        series.samples.iter_mut().for_each(|(_, count)| *count = (*count).min(4));
+        series.samples.iter_mut().for_each(|(_, work)| *work = work.min(4.0 * 450e6));
         let share = series.share(0, 10_000 * MS).unwrap();
         assert!(share < 20.0, "{share}");
+    }
+
+    #[test]
+    fn rounds_are_measured_whole() {
+        // Two of 300 ms, one after the other, every two seconds: cut anywhere, 24 to 36 %.
+        let done = |ms: u64| ms / 2000 * 2 + [0, 1, 2][(ms % 2000 / 300).min(2) as usize];
+        let samples = (0..1001).map(|i| (i * 10 * MS, done(i * 10) as f64 * 300e6)).collect();
+        let series = Series { samples, unit_ns: 600e6 };
+        for from in [0, 350, 700, 1500] {
+            let share = series.share(from * MS, (from + 8_300) * MS).unwrap();
+            assert!((share - 30.0).abs() < 0.3, "{share} from {from}");
+        }
     }
 
     #[test]

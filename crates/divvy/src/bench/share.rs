@@ -1,22 +1,21 @@
 //! `divvy bench share`: one program under a cap of device time, for every length of kernel and road.
 //!
-//! A cell is a kernel's length, a way to submit it and a cap. Its target is the cap, or what the
-//! program reaches alone on the bare driver where that is less. Where that is so, and where kernels are
-//! so short that processes differ, both are measured anew, by turns, and their middle rounds compared.
-//! The lengths are measured natively before and after their cells; cells between two measurements that
-//! differ have no figure.
+//! A cell is a kernel's length, a way to submit it and a cap (see [`super::cell`]). The lengths are measured
+//! natively before and after their cells; cells between two measurements that differ have no figure. The
+//! other families, of kernels that differ and of several processes, are not here.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::busy::{self, Kernel, Length, ROUNDS, Work, text};
-use super::report::{Figure, Goal, median};
+use super::busy::{self, Length, Work};
+use super::cell::{Cell, Found, Full};
+use super::kernel::{Kernel, text};
+use super::report::{Figure, Goal};
 use super::series::mean;
-use super::side::{Side, Terms};
+use super::side::Terms;
 use super::{Bench, Timing};
 
-const SECOND_NS: u64 = 1_000_000_000;
 /// Kernels of which every window of a second is judged.
 const SHORT_NS: u64 = 5_000_000;
 /// Points a cell may miss its target by, on average and in its worst window of a second.
@@ -121,6 +120,23 @@ struct Summary {
 }
 
 impl Summary {
+    /// Adds what a cell gave, and says what of it is shown.
+    fn take(&mut self, found: Found, judges_windows: bool) -> [Figure; 2] {
+        let target = found.target;
+        for (side, share) in &found.shares {
+            self.errors.push((side.clone(), (share - target).abs()));
+            self.dots.push((side.clone(), (target, *share)));
+        }
+        if judges_windows {
+            self.windows.extend(found.off());
+        }
+        let windows = found.windows.into_iter();
+        self.dots.extend(
+            windows.map(|(side, window)| (format!("{side}, windows of 1 s"), (target, window))),
+        );
+        [found.reached.known_as("IS-003"), found.worst]
+    }
+
     fn report(&self, bench: &mut Bench) {
         let mut error = Figure::new("share, mean error of all cells", "points", Goal::AtMost(1.0));
         let mut largest =
@@ -172,21 +188,18 @@ fn measure_group(
     let mut figures = Vec::new();
     let mut found = Summary::default();
     for mode in group.modes {
-        let caps = group.caps.iter().copied();
-        let caps: Vec<u32> =
-            caps.filter(|cap| bench.wants(&name(group.kernel_ns, mode, *cap))).collect();
-        if caps.is_empty() {
-            continue;
-        }
-        let alone = match measure_alone(bench, timing, &work(mode, kernel)) {
+        let cells = group.caps.iter().map(|cap| cell(timing, kernel, mode, *cap));
+        let cells: Vec<Cell> = cells.filter(|cell| bench.wants(&cell.name)).collect();
+        let Some(first) = cells.first() else { continue };
+        let alone = match first.measure_alone(bench) {
             Ok(alone) => alone,
             Err(error) => {
                 bench.fails(&format!("share, {} {mode}", text(group.kernel_ns)), error);
                 continue;
             }
         };
-        for cap in caps {
-            figures.extend(measure_cell(bench, timing, kernel, mode, cap, alone, &mut found)?);
+        for cell in cells {
+            figures.extend(found.take(cell.measure(bench, alone), group.kernel_ns <= SHORT_NS));
         }
     }
     // Windows are judged by a kernel's length that must still be the same.
@@ -203,101 +216,24 @@ fn measure_group(
     Ok(())
 }
 
-/// What a program reaches alone on the bare driver, in percent.
-fn measure_alone(bench: &Bench, timing: &Timing, work: &Work) -> Result<f64> {
-    let tenancy = bench.native()?.tenancy(&bench.stage, bench.limit_bytes())?;
-    bench.say(&format!("{} {}, alone on the bare driver", text(work.kernel_ns()), work.mode()));
-    let length = if work.kernel_ns() >= LONG { 4.0 } else { timing.seconds.min(1.5) };
-    busy::run(bench, &[(&tenancy, work.clone())], Length::seconds(length))
-        .and_then(|ran| ran.shares()?.first().copied().context("nothing ran"))
-}
-
-fn measure_cell(
-    bench: &mut Bench,
-    timing: &Timing,
-    kernel: Kernel,
-    mode: &'static str,
-    cap: u32,
-    alone: f64,
-    found: &mut Summary,
-) -> Result<Vec<Figure>> {
-    let name = name(kernel.nominal_ns, mode, cap);
-    let work = work(mode, kernel);
-    let mut reached = Figure::new(format!("share, {name}"), "%", Goal::None).known_as("IS-003");
-    let mut worst =
-        Figure::new(format!("share, {name}, worst 1 s window off by"), "points", Goal::None);
-    if kernel.nominal_ns <= SHORT_NS {
-        worst.goal = Goal::AtMost(WINDOW_POINTS);
-    }
-    let compared = is_compared(kernel.nominal_ns, mode, cap);
-    let sides: Vec<Side> = bench.sides.iter().filter(|side| !side.is_native()).cloned().collect();
-    let sides: Vec<Side> = sides.into_iter().filter(|side| compared || !side.is_peer()).collect();
-    // Graphs and streams overlap kernels, so a full card does more of them than one after another.
-    let saturates = SATURATING.contains(&mode);
-    let is_host_bound = !saturates && f64::from(cap) > alone;
-    let rounds = if is_host_bound || kernel.differs() { ROUNDS } else { 1 };
-    let mut natively = vec![Ok(alone)];
-    let mut ran: Vec<(&Side, Outcome)> = Vec::new();
-    for round in 0..rounds {
-        if round > 0 {
-            natively.push(measure_alone(bench, timing, &work));
-        }
-        for side in &sides {
-            let doing = format!("share, {name} on {}", side.name);
-            if round == 0 {
-                bench.step(&doing)
-            } else {
-                bench.say(&doing)
-            }
-            ran.push((side, measure_once(bench, timing, side, &work, cap)));
-        }
-    }
-    let reaches: Vec<f64> = natively.iter().flatten().copied().collect();
-    let full = if saturates { median(&reaches).unwrap_or(alone) } else { 100.0 };
-    let of_full = |share: f64| share * 100.0 / full;
-    natively.into_iter().for_each(|share| reached.take("native", share.map(of_full)));
-    let mut windows: Vec<(&Side, f64)> = Vec::new();
-    for (side, outcome) in ran {
-        if let Ok((_, seconds)) = &outcome {
-            windows.extend(seconds.iter().map(|window| (side, of_full(*window))));
-        }
-        reached.take(&side.name, outcome.map(|(share, _)| of_full(share)));
-    }
-    let alone = reached.medians.get("native").copied().unwrap_or(of_full(alone));
-    let target = f64::from(cap).min(alone);
-    reached.goal = Goal::Within(target, MEAN_POINTS);
-    for side in &sides {
-        let Some(share) = reached.medians.get(&side.name).copied() else { continue };
-        found.errors.push((side.name.clone(), (share - target).abs()));
-        found.dots.push((side.name.clone(), (target, share)));
-        let own = || windows.iter().filter(|(of, _)| of.name == side.name).map(|(_, share)| *share);
-        if let Some(off) = own().map(|window| (window - target).abs()).reduce(f64::max) {
-            if kernel.nominal_ns <= SHORT_NS {
-                found.windows.push((side.name.clone(), off));
-            }
-            worst.take(&side.name, Ok(off));
-        }
-        let dots = own().map(|window| (target, window));
-        found.dots.extend(dots.map(|dot| (format!("{}, windows of 1 s", side.name), dot)));
-    }
-    Ok(vec![reached, worst])
-}
-
-/// A program's share over a whole run and in each window of a second, in percent.
-type Outcome = Result<(f64, Vec<f64>)>;
-
-/// The program's under a cap.
-fn measure_once(bench: &Bench, timing: &Timing, side: &Side, work: &Work, cap: u32) -> Outcome {
-    let kernel_ns = work.kernel_ns();
-    let seconds = if kernel_ns >= LONG { timing.long_seconds } else { timing.seconds };
-    let mut length = Length::seconds(seconds);
+fn cell(timing: &Timing, kernel: Kernel, mode: &'static str, cap: u32) -> Cell {
+    let kernel_ns = kernel.nominal_ns;
+    let is_long = kernel_ns >= LONG;
+    let mut length = Length::seconds(if is_long { timing.long_seconds } else { timing.seconds });
     // A long kernel is charged when it has ended; what follows is what holds from then on.
     length.warm_up = length.warm_up.max(Duration::from_nanos(kernel_ns * 2));
-    let terms = Terms::memory(bench.limit_bytes()).share(cap);
-    let tenancy = side.tenancy_of(&bench.stage, &terms)?;
-    let ran = busy::run(bench, &[(&tenancy, work.clone())], length)?;
-    let share = ran.shares()?.first().copied().context("nothing ran")?;
-    Ok((share, ran.windows(SECOND_NS).concat()))
+    Cell {
+        name: name(kernel_ns, mode, cap),
+        work: work(mode, kernel),
+        cap,
+        length,
+        alone: Length::seconds(if is_long { 4.0 } else { timing.seconds.min(1.5) }),
+        // Graphs and streams overlap kernels, so a full card does more of them than one after another.
+        full: if SATURATING.contains(&mode) { Full::Alone } else { Full::Wall },
+        compared: is_compared(kernel_ns, mode, cap),
+        mean_points: MEAN_POINTS,
+        window_points: (kernel_ns <= SHORT_NS).then_some(WINDOW_POINTS),
+    }
 }
 
 const CHANGE: &str = "30 to 70 % while it runs";
