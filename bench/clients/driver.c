@@ -56,13 +56,23 @@ void driver_open(struct driver *driver)
 
 void driver_start(struct driver *driver)
 {
-    device_t device;
-    handle_t context;
     driver_open(driver);
     must(driver->init(0), "cuInit");
+    driver_join(driver);
+}
+
+void driver_join(struct driver *driver)
+{
+    device_t device;
+    handle_t context;
     must(driver->device_get(&device, 0), "cuDeviceGet");
     must(driver->primary_retain(&context, device), "cuDevicePrimaryCtxRetain");
     must(driver->set_current(context), "cuCtxSetCurrent");
+}
+
+void *driver_find(struct driver *driver, const char *name)
+{
+    return find(driver->library, name);
 }
 
 void must(result_t result, const char *what)

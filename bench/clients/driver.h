@@ -47,6 +47,12 @@ void driver_open(struct driver *driver);
 /* driver_open, cuInit and the primary context of device 0, made current. */
 void driver_start(struct driver *driver);
 
+/* Makes the primary context of device 0 current in a further thread. */
+void driver_join(struct driver *driver);
+
+/* The entry point `name`; ends the program with a message when there is none. */
+void *driver_find(struct driver *driver, const char *name);
+
 /* Ends the program with `what` and the code unless `result` is SUCCESS. */
 void must(result_t result, const char *what);
 

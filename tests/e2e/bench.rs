@@ -33,11 +33,16 @@ fn missing(figures: &[Value], names: &[&str]) -> BTreeMap<String, String> {
     names.iter().filter_map(missing).collect()
 }
 
-/// `divvy bench NAME --quick` on the simulated card measures these, and all else it speaks of. A host
-/// that is another one before and after makes what was measured between void.
+/// `divvy bench NAME --quick` on the simulated card measures these, and all else it speaks of.
 fn measures(name: &str, names: &[&str]) {
+    measures_with(name, &["--quick"], names);
+}
+
+/// The same with other options. A host that is another one before and after makes what was measured between
+/// void.
+fn measures_with(name: &str, options: &[&str], names: &[&str]) {
     best_of_three(name, || {
-        let finished = bench(&Machine::new(), name, &["--quick", "--json"]);
+        let finished = bench(&Machine::new(), name, &[options, &["--json"]].concat());
         let figures = figures(&finished);
         let mut wrong = missing(&figures, names);
         for figure in &figures {
@@ -55,6 +60,36 @@ fn measures(name: &str, names: &[&str]) {
 #[test]
 fn a_capped_program_is_measured() {
     measures("share", &["share, 100 us sync at 30 %", "share, 100 us async at 30 %"]);
+}
+
+#[test]
+fn kernels_that_differ_are_measured() {
+    let names = [
+        "share, liar: 200 of 5 us then 4 of 40 ms at 30 %",
+        "share, graphupd: one graph of 5 us and 20 ms by turns at 30 %",
+        "share, newproc: a process for each two of 300 ms at 30 %",
+        "share, poll: 100 and 700 us by turns and polled at 30 %",
+    ];
+    measures_with("share", &["--quick", "--family", "varied"], &names);
+}
+
+#[test]
+fn kernels_that_differ_are_measured_by_name() {
+    let only =
+        "us and 2 ms by turns at 30 %,20 us to 2 ms over the run at 30 %,on two streams at 30 %";
+    let names = [
+        "share, mix2: 50 us and 2 ms by turns at 30 %",
+        "share, grow: 20 us to 2 ms over the run at 30 %",
+        "share, two: 60 and 200 us on two streams at 30 %",
+    ];
+    let options = ["--family", "varied", "--seconds", "0.5", "--only", only];
+    measures_with("share", &options, &names);
+}
+
+#[test]
+fn threads_are_measured() {
+    let names = ["share, 4 threads of 200 us at 30 %"];
+    measures_with("share", &["--quick", "--family", "threads"], &names);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Programs that keep the GPU busy, and a look at their work from outside.
 //!
-//! A program's kernels count themselves into a file, each length for itself (bench/clients/busy.c); this reads the files all 10 ms while the programs run. Promises: what a kernel is worth was
+//! A program's kernels count themselves into a file, each length for itself (bench/clients/busy.c and
+//! varied.c); this reads the files all 10 ms while the programs run. Promises: what a kernel is worth was
 //! found natively and is the same for every side; a run whose counts, checksums or limits are not what they
 //! should be has no figure, but an error that says what was wrong.
 
@@ -25,6 +26,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Words of the file.
 const FILE_BYTES: u64 = 4096;
 
+/// Kernels below this part of a round's work may have become longer or shorter: it does not show.
+const SLIGHT_PART: f64 = 0.05;
+
 /// What a program does.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
@@ -32,6 +36,8 @@ pub(super) struct Work {
     /// The kernels, by the word they count in.
     kernels: Vec<Kernel>,
     unit_ns: f64,
+    /// Nominal lengths of the kernels that its figures stand or fall with.
+    lengths_ns: Vec<u64>,
     arguments: Vec<String>,
 }
 
@@ -47,6 +53,7 @@ impl Work {
             program: "busy",
             kernels: vec![kernel],
             unit_ns: kernel.ns,
+            lengths_ns: vec![kernel.nominal_ns],
             arguments: vec![
                 format!("mode={mode}"),
                 format!("iterations={}", kernel.iterations),
@@ -56,15 +63,56 @@ impl Work {
         }
     }
 
+    /// Rounds of so many kernels of each length, in the mode of bench/clients/varied.c.
+    pub(super) fn varied(mode: &str, round: &[(Kernel, u64)]) -> Self {
+        let list = |number: fn(&(Kernel, u64)) -> u64| {
+            round.iter().map(|one| number(one).to_string()).collect::<Vec<_>>().join(",")
+        };
+        let work = |(kernel, times): &(Kernel, u64)| kernel.ns * *times as f64;
+        let unit_ns = round.iter().map(work).sum();
+        let judged = round.iter().filter(|one| work(one) >= SLIGHT_PART * unit_ns);
+        Self {
+            program: "varied",
+            kernels: round.iter().map(|(kernel, _)| *kernel).collect(),
+            unit_ns,
+            lengths_ns: judged.map(|(kernel, _)| kernel.nominal_ns).collect(),
+            arguments: vec![
+                format!("mode={mode}"),
+                format!("lengths={}", list(|(kernel, _)| kernel.iterations)),
+                format!("times={}", list(|(_, times)| *times)),
+            ],
+        }
+    }
+
+    /// Kernels that grow from one length to another in `steps`, over `over_ns`.
+    pub(super) fn growing([from, to]: [Kernel; 2], steps: u32, over_ns: u64) -> Self {
+        let last = f64::from(steps.max(2) - 1);
+        let lengths = (0..steps).map(|step| (from.between(&to, f64::from(step) / last), 1));
+        let work = Self::varied("grow", &lengths.collect::<Vec<_>>());
+        let lengths_ns = vec![from.nominal_ns, to.nominal_ns];
+        Self { unit_ns: to.ns, lengths_ns, ..work }.with("over", over_ns)
+    }
+
     /// The same with a further setting of the client.
     pub(super) fn with(mut self, key: &str, value: u64) -> Self {
         self.arguments.push(format!("{key}={value}"));
         self
     }
 
+    /// What it does between two moments at which it may be looked at, in work: a kernel, or a round.
+    pub(super) fn unit_ns(&self) -> f64 {
+        self.unit_ns
+    }
+
+    /// Nominal lengths of its kernels, less those that are too little of it to show.
+    pub(super) fn lengths_ns(&self) -> &[u64] {
+        &self.lengths_ns
+    }
+
     /// Whether it differs from process to process by more than is asked of a figure.
     pub(super) fn differs(&self) -> bool {
-        self.kernels.iter().any(Kernel::differs)
+        let judged = |kernel: &&Kernel| self.lengths_ns.contains(&kernel.nominal_ns);
+        self.kernels.iter().filter(judged).any(Kernel::differs)
     }
 }
 
@@ -250,4 +298,30 @@ pub(super) fn run_with(
         });
     }
     Ok(Ran { tracks, span_ns: (from, until) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(nominal_ns: u64) -> Kernel {
+        Kernel { nominal_ns, iterations: nominal_ns / 2, ns: nominal_ns as f64 }
+    }
+
+    #[test]
+    fn a_round_is_told_to_the_client_and_stands_by_what_shows_in_it() {
+        let work = Work::varied("burst", &[(kernel(5_000), 200), (kernel(40_000_000), 4)]);
+        assert_eq!(work.arguments, ["mode=burst", "lengths=2500,20000000", "times=200,4"]);
+        assert_eq!(work.unit_ns(), 161e6);
+        assert_eq!(work.lengths_ns(), [40_000_000]);
+        assert!(!work.differs() && Work::new("sync", kernel(5_000)).differs());
+    }
+
+    #[test]
+    fn kernels_that_grow_are_between_those_that_were_measured() {
+        let work = Work::growing([kernel(20_000), kernel(2_000_000)], 3, 7);
+        let lengths = "lengths=10000,505000,1000000";
+        assert_eq!(work.arguments, ["mode=grow", lengths, "times=1,1,1", "over=7"]);
+        assert_eq!((work.unit_ns(), work.lengths_ns()), (2e6, &[20_000, 2_000_000][..]));
+    }
 }

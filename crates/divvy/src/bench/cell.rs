@@ -19,6 +19,8 @@ pub(super) enum Full {
     Wall,
     /// What the program reaches alone, which keeps the card full: where kernels overlap it does more of them.
     Alone,
+    /// The same where that is more, of a program that need not keep the card full.
+    More,
 }
 
 /// What is measured.
@@ -108,6 +110,7 @@ impl Cell {
         let full = match self.full {
             Full::Wall => 100.0,
             Full::Alone => middle,
+            Full::More => middle.max(100.0),
         };
         let of_full = |share: f64| share * 100.0 / full;
         natively.into_iter().for_each(|share| reached.take("native", share.map(of_full)));

@@ -57,6 +57,21 @@ impl Kernel {
         self.nominal_ns < DIFFERING_BELOW_NS
     }
 
+    /// One between this and a longer one, at `part` of the way; the further steps of a kernel take as long as
+    /// the first.
+    pub(super) fn between(&self, longer: &Self, part: f64) -> Self {
+        let at = |from: f64, to: f64| from + (to - from) * part;
+        let iterations = at(self.iterations as f64, longer.iterations as f64).round();
+        // What the rounding left out of the steps is left out of the time.
+        let steps = longer.iterations as f64 - self.iterations as f64;
+        let exact = if steps > 0.0 { (iterations - self.iterations as f64) / steps } else { part };
+        Self {
+            nominal_ns: at(self.nominal_ns as f64, longer.nominal_ns as f64) as u64,
+            iterations: iterations as u64,
+            ns: self.ns + (longer.ns - self.ns) * exact,
+        }
+    }
+
     fn measure(&self, bench: &Bench) -> Result<f64> {
         let processes = if self.differs() { PROCESSES } else { 1 };
         let once = |_| number(&measure(bench, self.nominal_ns, self.iterations)?, "ns");
@@ -139,6 +154,27 @@ impl Kernels {
                     figure.void(&format!("{error:#}"));
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_between_two_takes_as_long_as_its_steps_say() {
+        let short = Kernel { nominal_ns: 20_000, iterations: 8_000, ns: 21_000.0 };
+        let long = Kernel { nominal_ns: 2_000_000, iterations: 888_000, ns: 2_001_000.0 };
+        let middle = short.between(&long, 0.5);
+        assert_eq!((middle.nominal_ns, middle.iterations), (1_010_000, 448_000));
+        assert!((middle.ns - 1_011_000.0).abs() < 0.01, "{middle:?}");
+        // A whole number of steps: the time is that of the steps there are.
+        let third = short.between(&long, 1.0 / 3.0);
+        assert_eq!(third.iterations, 301_333);
+        assert!((third.ns - (21_000.0 + 293_333.0 * 2.25)).abs() < 0.01, "{third:?}");
+        for (end, part) in [(short, 0.0), (long, 1.0)] {
+            assert_eq!(short.between(&long, part).iterations, end.iterations);
         }
     }
 }

@@ -18,6 +18,7 @@ mod report;
 mod series;
 mod share;
 mod side;
+mod varied;
 
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
@@ -63,7 +64,10 @@ enum What {
     /// by cuLaunchKernelEx, cooperatively, on four streams, paced, and after copies, under caps of 10, 30
     /// and 70 %; and a cap that changes while the program runs. The share is what the device itself has
     /// counted, read from outside. Peers are measured in six of the cells.
-    Share(Timed),
+    ///
+    /// --family asks for others: programs whose kernels take now this long, now that, under one name and
+    /// grid, and programs of several threads. There peers are measured everywhere.
+    Share(Shares),
     /// How several programs divide a card
     ///
     /// On the machine's GPU where there is one, else on the simulated one, with a daemon of its own: two
@@ -90,13 +94,34 @@ struct Options {
 }
 
 #[derive(Debug, clap::Args)]
+struct Shares {
+    #[command(flatten)]
+    timed: Timed,
+
+    /// What programs are measured; may be several with commas between
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "uniform")]
+    family: Vec<Family>,
+}
+
+/// Programs under a cap.
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
+enum Family {
+    /// One program, whose kernels are alike
+    Uniform,
+    /// One program, whose kernels differ in length under one name and grid
+    Varied,
+    /// One program of 2, 4 and 16 threads
+    Threads,
+}
+
+#[derive(Debug, clap::Args)]
 struct Timed {
     #[command(flatten)]
     common: Common,
 
-    /// Seconds that a measurement lasts
-    #[arg(long, default_value_t = 3.0, value_parser = seconds)]
-    seconds: f64,
+    /// Seconds that a measurement lasts: 3, of the families varied and threads 10
+    #[arg(long, value_parser = seconds)]
+    seconds: Option<f64>,
 
     /// Seconds that a measurement of kernels of 500 ms lasts
     #[arg(long, default_value_t = 12.0, value_parser = seconds)]
@@ -113,7 +138,18 @@ struct Timing {
     seconds: f64,
     long_seconds: f64,
     quick: bool,
+    asked: Option<f64>,
 }
+
+impl Timing {
+    /// Seconds of what usually lasts `usual`.
+    fn seconds_or(&self, usual: f64) -> f64 {
+        self.asked.unwrap_or(usual).min(if self.quick { QUICK_SECONDS } else { f64::MAX })
+    }
+}
+
+/// What measurements last that only show that everything works.
+const QUICK_SECONDS: f64 = 1.5;
 
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
@@ -158,7 +194,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let (common, name) = match &args.what {
         What::Overhead(options) => (&options.common, "overhead"),
         What::Memory(options) => (&options.common, "memory"),
-        What::Share(timed) => (&timed.common, "share"),
+        What::Share(shares) => (&shares.timed.common, "share"),
         What::Fairness(timed) => (&timed.common, "fairness"),
         What::Latency(timed) => (&timed.common, "latency"),
     };
@@ -190,16 +226,17 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     match &args.what {
         What::Overhead(_) => overhead::measure(&mut bench)?,
         What::Memory(_) => memory::measure(&mut bench)?,
-        What::Share(timed) => share::measure(&mut bench, &timed.timing())?,
+        What::Share(shares) => shares.measure(&mut bench)?,
         What::Fairness(timed) => fairness::measure(&mut bench, &timed.timing())?,
         What::Latency(timed) => latency::measure(&mut bench, &timed.timing())?,
     }
     bench.say("");
     let unknown = bench.only.as_ref().map(Only::unknown).unwrap_or_default();
     if bench.report.figures.is_empty() && !unknown.is_empty() {
+        let more = if name == "share" { ", or name its --family" } else { "" };
         bail!(
             "--only {unknown}: nothing that is measured has that in its name, which is a figure's up \
-             to its last comma; leave --only out to measure all"
+             to its last comma; leave --only out to measure all{more}"
         );
     }
     if !unknown.is_empty() {
@@ -226,13 +263,28 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     Ok(if missed { failure::NOT_AS_EXPECTED } else { 0 })
 }
 
+impl Shares {
+    fn measure(&self, bench: &mut Bench) -> Result<()> {
+        let timing = self.timed.timing();
+        for family in &self.family {
+            match family {
+                Family::Uniform => share::measure(bench, &timing)?,
+                Family::Varied => varied::measure(bench, &timing)?,
+                Family::Threads => varied::measure_threads(bench, &timing)?,
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Timed {
     fn timing(&self) -> Timing {
-        let most = if self.quick { 1.5 } else { f64::MAX };
+        let most = if self.quick { QUICK_SECONDS } else { f64::MAX };
         Timing {
-            seconds: self.seconds.min(most),
+            seconds: self.seconds.unwrap_or(3.0).min(most),
             long_seconds: self.long_seconds.min(most * 4.0),
             quick: self.quick,
+            asked: self.seconds,
         }
     }
 }
