@@ -87,9 +87,15 @@ fn kernels_that_differ_are_measured_by_name() {
 }
 
 #[test]
-fn threads_are_measured() {
-    let names = ["share, 4 threads of 200 us at 30 %"];
-    measures_with("share", &["--quick", "--family", "threads"], &names);
+fn threads_and_processes_of_one_tenant_are_measured() {
+    let names = [
+        "share, 4 threads of 200 us at 30 %",
+        "share, 2 processes of 100 us sync at 50 %, sum",
+        "share, 2 processes of 100 us sync at 50 %, least of most",
+        "share, 4 processes of 5 ms async at 50 %, longest without progress",
+        "share, 4 processes of 100 us sync under a daemon, sum of one alone",
+    ];
+    measures_with("share", &["--quick", "--family", "threads,processes"], &names);
 }
 
 #[test]

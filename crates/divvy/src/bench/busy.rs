@@ -212,6 +212,13 @@ impl Ran {
         shares.collect::<Option<_>>().context("nothing was sampled")
     }
 
+    /// The longest time that one of the programs made no progress, from its first moment on.
+    pub(super) fn longest_gap_ms(&self) -> Result<f64> {
+        let gaps = self.tracks.iter().map(|track| track.series.longest_gap_ns(0, self.span_ns.1));
+        let longest = gaps.flatten().max().context("nothing was sampled")?;
+        Ok(longest as f64 / 1e6)
+    }
+
     /// Shares of all programs in each window.
     pub(super) fn windows(&self, width_ns: u64) -> Vec<Vec<f64>> {
         let (from, until) = self.span_ns;

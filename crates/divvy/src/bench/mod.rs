@@ -14,6 +14,7 @@ mod latency;
 mod memory;
 mod overhead;
 mod plot;
+mod processes;
 mod report;
 mod series;
 mod share;
@@ -66,7 +67,8 @@ enum What {
     /// counted, read from outside. Peers are measured in six of the cells.
     ///
     /// --family asks for others: programs whose kernels take now this long, now that, under one name and
-    /// grid, and programs of several threads. There peers are measured everywhere.
+    /// grid; programs of several threads; tenants of several processes, some of them under a daemon of the
+    /// benchmark's own. There peers are measured in all but caps under a daemon.
     Share(Shares),
     /// How several programs divide a card
     ///
@@ -112,6 +114,8 @@ enum Family {
     Varied,
     /// One program of 2, 4 and 16 threads
     Threads,
+    /// A tenant of 2 to 16 processes
+    Processes,
 }
 
 #[derive(Debug, clap::Args)]
@@ -119,7 +123,7 @@ struct Timed {
     #[command(flatten)]
     common: Common,
 
-    /// Seconds that a measurement lasts: 3, of the families varied and threads 10
+    /// Seconds that a measurement lasts: 3, of the families varied and threads 10, of processes 5
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
 
@@ -271,6 +275,7 @@ impl Shares {
                 Family::Uniform => share::measure(bench, &timing)?,
                 Family::Varied => varied::measure(bench, &timing)?,
                 Family::Threads => varied::measure_threads(bench, &timing)?,
+                Family::Processes => processes::measure(bench, &timing)?,
             }
         }
         Ok(())

@@ -51,6 +51,15 @@ impl Series {
         Some((last.1 - first.1) / wall as f64 * 100.0)
     }
 
+    /// The longest time without progress between two times.
+    pub(super) fn longest_gap_ns(&self, from_ns: u64, until_ns: u64) -> Option<u64> {
+        let within = self.within(from_ns, until_ns);
+        let (first, last) = (within.first()?, within.last()?);
+        let progress = within.windows(2).filter(|w| w[0].1 != w[1].1).map(|w| w[1].0);
+        let moments: Vec<u64> = [first.0].into_iter().chain(progress).chain([last.0]).collect();
+        moments.windows(2).map(|w| w[1] - w[0]).max()
+    }
+
     /// Shares of whole windows of `width_ns` between two times.
     pub(super) fn windows(&self, from_ns: u64, until_ns: u64, width_ns: u64) -> Vec<f64> {
         let mut shares = Vec::new();
@@ -132,6 +141,9 @@ mod tests {
         series.samples.iter_mut().for_each(|(_, work)| *work = work.min(4.0 * 450e6));
         let share = series.share(0, 10_000 * MS).unwrap();
         assert!(share < 20.0, "{share}");
+        assert_eq!(series.longest_gap_ns(0, 10_000 * MS), Some(8_000 * MS));
+        assert_eq!(series.longest_gap_ns(0, 1_900 * MS), Some(500 * MS));
+        assert_eq!(series.longest_gap_ns(20_000 * MS, 30_000 * MS), None);
     }
 
     #[test]
