@@ -236,8 +236,8 @@ impl Lane {
                 }
             }
             let horizon_ns = horizon_ns(&line, now_ns);
-            if line.active > 1 && terms.share_ppm == 0 {
-                // Their work may have been in what was seen before turns began. A cap needs the true lengths.
+            if line.active > 1 && line.strangers == 0 && !world.has_turns() {
+                // Their work may have been in what was seen before turns began.
                 costs.forget_uneven(key);
             }
             let next = costs.expect(key, now_ns);
