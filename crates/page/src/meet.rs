@@ -36,13 +36,13 @@ fn name(uuid: &Uuid) -> [u8; NAME.len()] {
     name
 }
 
-impl Tenant {
-    /// A number that its processes have alike, in whatever directory it is mounted; never 0.
-    fn identity(&self) -> u64 {
-        let (device, inode) = self.file;
-        inode ^ device.rotate_left(32) | 1
-    }
+/// A number that a tenant's processes have alike, in whatever directory its files are mounted, and two tenants of a
+/// file system never: of its usage file's device and inode.
+fn identity((device, inode): (u64, u64)) -> u64 {
+    inode ^ device.rotate_left(32)
+}
 
+impl Tenant {
     /// The board of a device; none where nobody made the directory.
     ///
     /// Cost: a system call, and one when it is dropped.
@@ -50,7 +50,7 @@ impl Tenant {
         let path = self.usage_path().with_end::<{ b"/usage".len() }>(&name(uuid));
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_NONBLOCK;
         let fd = at::open(None, path.as_c_str(), flags, 0o600).ok()?;
-        Some(MeetFile { fd, tenant: self.identity() })
+        Some(MeetFile { fd, tenant: identity(self.file) })
     }
 }
 
@@ -73,6 +73,15 @@ impl Board for MeetFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tenants_that_were_made_one_after_the_other_are_two() {
+        for inode in 12_000..12_100 {
+            assert_ne!(identity((27, inode)), identity((27, inode + 1)));
+            assert_ne!(identity((27, inode)), 0, "that is nobody's");
+        }
+        assert_ne!(identity((27, 12_000)), identity((28, 12_000)));
+    }
 
     #[test]
     fn devices_have_files_of_their_own() {
