@@ -300,6 +300,21 @@ fn a_turn_that_is_shared_lapses_with_its_holder() {
     assert!(ask(all[1], 9) && !ask(all[2], 9), "it is the second's");
 }
 
+/// Who had a turn of its own long ago is no holder for that.
+#[test]
+fn a_turn_that_is_shared_begins_anew_for_its_holder_alone() {
+    let all = tenant(2);
+    let ask = |one: One, ms: u64, had: Had| {
+        let inside = one.inside(START_NS + ms * MS).expect("two");
+        inside.ask(START_NS + ms * MS, had, &mut Patience::default())
+    };
+    assert!(all[0].goes(START_NS) && !all[1].goes(START_NS));
+    assert!(ask(all[0], 6, SINCE).is_ok() && ask(all[1], 6, SINCE).is_ok(), "shared");
+    // Its holder says nothing more.
+    assert!(matches!(ask(all[1], 10, Had::default()), Ok(true)), "it takes the turn");
+    assert_ne!(all[1].own(gate::TURN).load(Relaxed), all[0].own(gate::TURN).load(Relaxed));
+}
+
 #[test]
 fn those_that_share_have_it_together() {
     let all = tenant(3);

@@ -194,7 +194,7 @@ impl<W: Words> Inside<W> {
             return Ok(false);
         }
         let is_over = now_ns.saturating_sub(began_ns) >= LOOSE_NS;
-        if is_loose && is_over && self.change(turn, turn.fastened()) {
+        if has_turn && is_loose && is_over && self.change(turn, turn.fastened()) {
             // Alone for a while, so that what it uses is measured without the others' slices.
             self.begin(turn);
             self.go_on(now_ns);
