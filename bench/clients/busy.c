@@ -34,9 +34,7 @@ static struct {
 
 static void *watch_input(void *nothing)
 {
-    char byte;
-    while (read(0, &byte, 1) > 0)
-        ;
+    wait_for_end_of_input();
     stopped = 1;
     return nothing;
 }

@@ -2,7 +2,7 @@
 
 /// `value` times `by`, divided by `of` and rounded down; [`u64::MAX`] beyond, and where `of` is 0.
 ///
-/// Exact while `of` times `by` fits into 64 bits; else no less than one part in `of` below.
+/// Exact while `of` times `by` fits into 64 bits; else less by no more than `by`.
 #[inline(never)]
 pub(crate) fn scaled(value: u64, by: u64, of: u64) -> u64 {
     let (Some(whole), Some(rest)) = (value.checked_div(of), value.checked_rem(of)) else {

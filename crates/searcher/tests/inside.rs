@@ -241,14 +241,10 @@ fn threads_of_a_worker_have_no_more_than_one() {
 /// the cap. Without a daemon each has the device to itself for a while where tenants meet (decision 6).
 #[test]
 fn workers_with_gaps_lose_nothing_to_turns() {
-    let gaps = |kernel_ns, gap_ns| {
-        let ops = vec![named::launch(1, kernel_ns), Op::Sync, Op::Pause { ns: gap_ns }];
-        vec![Op::Repeat { times: 0, ops }]
-    };
     let mut wrong = Vec::new();
     for (kernel_us, gap_us) in [(100, 300), (100, 1_000), (1_000, 2_000), (1_000, 5_000)] {
         for count in [2, 4, 8] {
-            let ops = gaps(kernel_us * US, gap_us * US);
+            let ops = named::pausing(kernel_us * US, gap_us * US);
             let all = || vec![tenant(50, vec![ops.clone(); count])];
             let came = &run(all(), Vec::new(), true)[0];
             let mut open = all();
@@ -358,10 +354,6 @@ fn pipeline(stages_ns: &[u64]) -> Vec<Ops> {
 /// Where turns gain nothing, workers have what the driver gives them.
 #[test]
 fn workers_without_a_cap_lose_nothing_to_trials() {
-    let gaps = |kernel_ns, gap_ns| {
-        let ops = vec![named::launch(1, kernel_ns), Op::Sync, Op::Pause { ns: gap_ns }];
-        vec![Op::Repeat { times: 0, ops }]
-    };
     let cases: Vec<(&str, Vec<Ops>)> = vec![
         ("ping-pong 20 us", ping_pong(20 * US, 1)),
         ("ping-pong 10 of 100 us", ping_pong(100 * US, 10)),
@@ -371,11 +363,14 @@ fn workers_without_a_cap_lose_nothing_to_trials() {
         ("4 queues of 100 us", vec![named::flood(100 * US); 4]),
         ("4 queues of 5 ms", vec![named::flood(5 * MS); 4]),
         ("2 of 5 ms", vec![named::sync(5 * MS); 2]),
-        ("4 of 100 us each 1 ms", vec![gaps(100 * US, MS); 4]),
-        ("4 of 1 ms each 2 ms", vec![gaps(MS, 2 * MS); 4]),
-        ("8 of 20 us each 500 us", vec![gaps(20 * US, 500 * US); 8]),
+        ("4 of 100 us each 1 ms", vec![named::pausing(100 * US, MS); 4]),
+        ("4 of 1 ms each 2 ms", vec![named::pausing(MS, 2 * MS); 4]),
+        ("8 of 20 us each 500 us", vec![named::pausing(20 * US, 500 * US); 8]),
         ("flood and 20 us", vec![named::flood(MS), named::sync(20 * US)]),
-        ("one of 20 us and one that rests", vec![named::sync(20 * US), gaps(MS, 900 * MS)]),
+        (
+            "one of 20 us and one that rests",
+            vec![named::sync(20 * US), named::pausing(MS, 900 * MS)],
+        ),
     ];
     let mut wrong = Vec::new();
     for (what, programs) in cases {

@@ -37,8 +37,7 @@ fn share(cap: u64, ops: &Ops, stranger: &Ops, is_library: bool) -> (f64, f64) {
 }
 
 fn every(period_ns: u64, kernel_ns: u64) -> Ops {
-    let ops = vec![named::launch(1, kernel_ns), Op::Sync, Op::PauseUntil { period_ns }];
-    vec![Op::Repeat { times: 0, ops }]
+    named::forever(vec![named::launch(1, kernel_ns), Op::Sync, Op::PauseUntil { period_ns }])
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl<'a, D: Driver> Here<'a, D> {
         let owned = || state == gate::TURNS && self.words.gate_line().lease_ns > self.now_ns();
         let is_capped = device.terms().share_ppm != 0;
         let takes_turns = is_capped || owned();
-        // Without an owner who shares a turn would meet the others at the board, as if they were tenants.
+        // Without an owner turns are never shared: nobody has tried that since processes of a tenant do not meet.
         let may_share = is_capped && state != gate::FREE;
         if takes_turns { Inside::of(self.words, may_share, || self.now_ns()) } else { None }
     }

@@ -262,8 +262,8 @@ impl Lane {
             let quiet_ns = mark.probe.map_or(quiet_ns, |probe| quiet_ns.min(probe.at_ns));
             let is_alone = sharers == 1 && self.is_quiet_since(world, line, quiet_ns);
             // No estimate was charged for what is uneven: whoever was there meanwhile, it is charged now.
-            let is_uneven = mark.is_uneven(costs, now_ns);
-            let measured_ns = if line.strangers != 0 || (is_uneven && sharers != 1) {
+            let is_uneven = sharers != 1 && mark.is_uneven(costs, now_ns);
+            let measured_ns = if line.strangers != 0 || is_uneven {
                 let others = line.strangers.max(sharers.saturating_sub(1)).max(1);
                 self.settle_beside(world, costs, event, &mark, others)
             } else {
