@@ -157,6 +157,8 @@ pub(crate) struct Fake {
     pub(crate) launches: Arc<AtomicU64>,
     /// Time for which the host let it lie when what it had said to be in flight was over.
     pub(crate) late_ns: Arc<AtomicU64>,
+    /// Time for which its thread was given no processor: a turn that comes and goes meanwhile is lost.
+    pub(crate) starved_ns: Arc<AtomicU64>,
     /// Time that it had beyond the planned ends of its turns: its daemon was late.
     pub(crate) over_ns: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -202,6 +204,7 @@ impl Fake {
             row,
             launches: Arc::default(),
             late_ns: Arc::default(),
+            starved_ns: Arc::default(),
             over_ns: Arc::default(),
             stop: Arc::default(),
             thread: None,
@@ -212,7 +215,8 @@ impl Fake {
     pub(crate) fn busy(root: &Root, name: &str, uuid: u8) -> Self {
         let mut fake = Self::idle(root, name, uuid);
         let (tenant, row) = (Arc::clone(&fake.tenant), fake.row);
-        let counts = [&fake.launches, &fake.late_ns, &fake.over_ns].map(Arc::clone);
+        let counts = [&fake.launches, &fake.late_ns, &fake.over_ns, &fake.starved_ns];
+        let counts = counts.map(Arc::clone);
         let (stop, device) = (Arc::clone(&fake.stop), Arc::clone(&root.1));
         let body = move || work(&tenant, row, counts.each_ref().map(|one| &**one), &stop, &device);
         fake.thread = Some(std::thread::spawn(body));
@@ -253,17 +257,24 @@ impl Drop for Fake {
     }
 }
 
+/// How long the calling thread has waited for a processor in all; 0 where the kernel does not say.
+fn thread_starved_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
 /// The gate's rules in their simplest form: what the library does at each launch.
 fn work(
     tenant: &Tenant,
     row: Row,
-    [launches, late_ns, over_ns]: [&AtomicU64; 3],
+    [launches, late_ns, over_ns, starved_ns]: [&AtomicU64; 4],
     stop: &AtomicBool,
     device: &Mutex<()>,
 ) {
     let share = tenant.share(row).unwrap();
     let (mut epoch, mut paused) = (0, false);
     while !stop.load(SeqCst) {
+        starved_ns.store(thread_starved_ns(), SeqCst);
         let now = now_ns();
         let any = tenant.any_gate().load(SeqCst) != 0;
         if tenant.config_epoch() != epoch

@@ -79,22 +79,22 @@ fn a_weight_divides_the_time_anew() {
     let before = time_ms(&root, fakes, [[0.0; 2]; 2]);
     passed(before, 500.0);
     let host_ms = || {
-        let all = [&one.late_ns, &two.late_ns, &two.over_ns];
+        let all = [&one.late_ns, &two.starved_ns, &two.over_ns];
         all.map(|one| one.load(SeqCst) as f64 / MS as f64)
     };
     let (before, host_before) = (time_ms(&root, fakes, [[0.0; 2]; 2]), host_ms());
     let times = passed(before, 4000.0);
     let host = host_ms();
-    let [heavy_late, light_late, light_over] = [0, 1, 2].map(|at| host[at] - host_before[at]);
+    let [heavy_late, light_starved, light_over] = [0, 1, 2].map(|at| host[at] - host_before[at]);
     let seen = format!(
-        "held and used {times:?} ms, late {heavy_late} and {light_late} ms, the light's turns over by \
+        "held and used {times:?} ms, late {heavy_late} and starved {light_starved} ms, the light's turns over by \
          {light_over} ms"
     );
     println!("{seen}");
     for [heavy, light] in times {
         let all = heavy + light;
         let due = all - light_over;
-        assert!((heavy + heavy_late) / due > 0.84 && (heavy - light_late) / all < 0.94, "{seen}");
+        assert!((heavy + heavy_late) / due > 0.84 && (heavy - light_starved) / all < 0.94, "{seen}");
     }
 }
 
