@@ -196,9 +196,9 @@ impl Marks for Card {
         }
         if whole {
             let end_ns = self.streams.borrow().iter().copied().max().unwrap_or(0);
+            // It delays no kernel: bench/results/h200-2026-11-23/context-marks.jsonl.
             let at_ns = (end_ns + EVENT_NS).max(self.host.now_ns.get() + US);
             self.events.borrow_mut()[event as usize] = at_ns;
-            self.free_ns.set(self.free_ns.get().max(at_ns));
             return true;
         }
         let end_ns = self.streams.borrow()[self.stream.get()];

@@ -1,8 +1,7 @@
 //! A tenant alone under a cap has its cap, or what it can have without one, whatever its kernels' lengths do.
 //!
 //! Programs are drawn (`divvy_searcher::lone`); of each, what it had over the run but its beginning. On one stream
-//! all but one in thirty are within their tolerance, and those within twice that. On several the share of most is:
-//! what is asserted there is that it does not get worse. `FROM` and `SEEDS` choose others; each row is printed.
+//! all but one in thirty are within their tolerance, and those within twice that; on several, all but one in fifteen. `FROM` and `SEEDS` choose others; each row is printed.
 
 mod workers;
 
@@ -28,7 +27,7 @@ fn a_lone_tenant_has_its_cap_whatever_its_kernels_do() {
     let mean = rows.iter().map(|row| row.points.abs()).sum::<f64>() / rows.len() as f64;
     println!("{} rows, {mean:.3} points on average; {several} of several streams", rows.len());
     assert!(
-        far(false).count() * 4 <= several,
+        far(false).count() * 15 <= several,
         "of several streams: {:#?}",
         far(false).collect::<Vec<_>>()
     );

@@ -81,9 +81,9 @@ impl Lane {
         let is_others =
             line.epoch != self.epoch.load(Relaxed) || !self.is_quiet_since(world, &line, quiet_ns);
         // A copy, a wait or a host function since the last synchronisation may be what was waited for. And what
-        // another thread is about to settle is not charged twice.
+        // another thread is about to settle is not charged twice, nor is what windows are measured for (`among`).
         let is_broken = self.breaks.load(Relaxed) != self.breaks_done.load(Relaxed);
-        if is_others || is_broken || self.ring.pending() != 0 {
+        if is_others || is_broken || self.ring.pending() != 0 || !self.has_one_stream() {
             return;
         }
         let charged_ns = signed(begun.submitted_ns.saturating_sub(begun.done_ns));

@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::{GateLine, gate};
 
+use super::among::{self, Begun, Window};
 use super::beside::Beside;
 use super::claim::Claims;
 use super::credit::{Credit, Paid, signed};
@@ -20,9 +21,6 @@ use super::{CHUNK_NS, LONG_NS, QUANTUM_NS, Terms, UNKNOWN_NS, World};
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::cost::{Costs, Length};
 use crate::pace::{Admission, Cap, agreed_ns};
-
-/// Shorter launches are not marked one by one: an event takes the device 1.3 us.
-const FOLLOWED_FROM_NS: u64 = 40_000;
 
 /// What a cap saves up for whoever waits for its turn, at least.
 const BESIDE_NS: u64 = 30_000_000;
@@ -39,14 +37,13 @@ const LATE_PART: u64 = 32;
 /// Launches on the slow path after which a long one is half forgotten, and half as many again.
 const LONG_LASTS: u64 = 64;
 
-/// What work that should have ended is given at a time.
-pub(super) const OVERDUE_NS: u64 = 300_000;
-
 /// The launches of one context.
 #[derive(Debug)]
 pub struct Lane {
     /// Credit in hand.
     pub(super) credit: Credit,
+    /// What was charged for launches that the driver has not been given yet, of those that came here.
+    pub(super) coming_ns: AtomicU64,
     /// What was submitted before the newest point that is known to have completed.
     pub(super) done_ns: AtomicU64,
     /// When the work in flight will have ended.
@@ -78,8 +75,9 @@ pub struct Lane {
     /// count as having only that one.
     pub(super) stream: AtomicU64,
     pub(super) streams_mixed: AtomicU32,
-    /// How many more launches of this burst are marked one by one.
-    pub(super) followed: AtomicU32,
+    /// The windows in which several streams are measured, and what the next mark measures from.
+    pub(super) window: Window,
+    pub(super) begun: Begun,
     /// Which short launches are measured.
     pub(super) sample: Sample,
     /// State of the generator that spreads probes.
@@ -109,8 +107,6 @@ pub struct Ticket {
     /// Work is in flight whose end is to be seen. What follows a synchronisation is marked by the next
     /// launch that comes here, if it has not been synchronised by then: a mark delays who waits.
     pub(super) is_marked: bool,
-    /// It is one of a burst whose launches are marked one by one.
-    pub(super) is_followed: bool,
     /// The event recorded before it, and the host's time after that.
     pub(super) probed: Option<Probed>,
     /// The turn it is in.
@@ -130,6 +126,7 @@ impl Lane {
     pub const fn new() -> Self {
         Self {
             credit: Credit::new(),
+            coming_ns: AtomicU64::new(0),
             done_ns: AtomicU64::new(0),
             busy_until_ns: AtomicU64::new(0),
             uneven_until_ns: AtomicU64::new(0),
@@ -147,7 +144,8 @@ impl Lane {
             marked_ns: AtomicU64::new(0),
             stream: AtomicU64::new(0),
             streams_mixed: AtomicU32::new(0),
-            followed: AtomicU32::new(0),
+            window: Window::new(),
+            begun: Begun::new(),
             sample: Sample::new(),
             random: AtomicU64::new(0),
             since_ns: AtomicU64::new(0),
@@ -162,20 +160,27 @@ impl Lane {
     }
 
     /// Pays for a launch from the chunk in hand, and counts it; [`Paid::Not`] when there is not enough,
-    /// or nothing or little is known of the launch.
+    /// nothing or little is known of the launch, or it is one of several streams' that are measured.
     ///
     /// Cost: a look-up and a change of a word in a line of the calling thread's own.
     #[inline]
     pub fn take(&self, costs: &Costs, key: u64, stripe: usize) -> Paid {
         match costs.firm(key) {
-            Some(cost_ns) => self.credit.spend(stripe, signed(cost_ns)),
-            None => Paid::Not,
+            Some(cost_ns) if !self.is_watched() => self.credit.spend(stripe, signed(cost_ns)),
+            _ => Paid::Not,
         }
     }
 
     /// Estimate of all that was submitted, in nanoseconds, since the lane began.
     pub fn submitted_ns(&self) -> u64 {
         self.credit.submitted_ns()
+    }
+
+    /// The same of what the driver has been given, or is about to be by who paid from the credit in hand.
+    pub(super) fn launched_ns(&self) -> u64 {
+        // In this order: what comes meanwhile is in both.
+        let coming_ns = self.coming_ns.load(Relaxed);
+        self.submitted_ns().saturating_sub(coming_ns)
     }
 
     /// The launches paid from a stripe's credit since this was asked last, or since [`Lane::admit`], but
@@ -186,6 +191,9 @@ impl Lane {
 
     /// Waits until a launch may go, takes the next chunk of credit, and begins a probe where one is due.
     pub fn admit<W: World>(&self, world: &W, costs: &Costs, key: u64) -> Ticket {
+        if let Some(ticket) = self.take_watched(world, costs, key) {
+            return ticket;
+        }
         let (mut drain, mut patience) = (Drain::default(), Patience::default());
         self.note_long(costs.get(key));
         let (now_ns, line, next, room_ns, submitted_ns) = loop {
@@ -240,6 +248,10 @@ impl Lane {
                 // Their work may have been in what was seen before turns began.
                 costs.forget_uneven(key);
             }
+            if !self.has_one_stream() {
+                // Windows measure it, whatever its lengths do.
+                costs.forget_uneven(key);
+            }
             let next = costs.expect(key, now_ns);
             if self.wait_for_horizon(world, now_ns, submitted_ns, horizon_ns, next, &mut drain) {
                 continue;
@@ -256,11 +268,7 @@ impl Lane {
         let is_drained = submitted_ns <= self.done_ns.load(Relaxed) && self.ring.pending() == 0;
         if is_drained {
             self.since_ns.store(now_ns, Relaxed);
-            self.followed.store(0, Relaxed);
         }
-        let follow = |left: u32| left.checked_sub(1);
-        let is_followed = self.followed.fetch_update(Relaxed, Relaxed, follow).is_ok()
-            && charged_ns >= FOLLOWED_FROM_NS;
         if self.epoch.swap(line.epoch, Relaxed) != line.epoch {
             self.epoch_at_ns.store(now_ns, Relaxed);
         }
@@ -272,16 +280,20 @@ impl Lane {
         let known_ns = costs.firm(key);
         // Beside strangers what is known stands, and an event behind a kernel may be a slice later.
         let long_ns = if line.strangers == 0 { LONG_NS } else { u64::MAX };
-        if known_ns.is_none_or(|ns| ns >= long_ns) {
+        let is_mixed = self.is_mixed(world.stream(), submitted_ns);
+        if !is_mixed && known_ns.is_none_or(|ns| ns >= long_ns) {
             self.sample.set_apart(charged_ns);
         }
-        let due_ns = match self.has_one_stream() {
-            true => self.sample.due_in_ns(submitted_ns),
-            false if is_followed || self.sample.is_due_among(now_ns) => 0,
-            false => u64::MAX,
+        if is_mixed {
+            self.open_window(world, &line, charged_ns);
+        }
+        let due_ns = match is_mixed {
+            true => self.window.due_in_ns(submitted_ns),
+            false => self.sample.due_in_ns(submitted_ns),
         };
         let room_ns = room_ns.min(due_ns);
         self.draw(world, &line, now_ns, charged_ns, longer_ns, room_ns);
+        self.coming_ns.fetch_add(charged_ns, Relaxed);
         if is_unknown {
             self.unknown.fetch_add(1, Relaxed);
         }
@@ -290,12 +302,15 @@ impl Lane {
             charged_ns,
             is_unknown,
             is_marked: !matches!(next, Length::Even(_)) || !is_drained,
-            is_followed,
             probed: None,
             epoch: line.epoch,
             sharers: line.active,
         };
-        ticket.probed = self.probe(world, submitted_ns, (known_ns, long_ns), all_marked);
+        if is_mixed {
+            ticket.is_marked |= self.begin_among(world, (key, charged_ns), is_unknown);
+        } else {
+            ticket.probed = self.probe(world, submitted_ns, (known_ns, long_ns), all_marked);
+        }
         ticket
     }
 
@@ -357,11 +372,6 @@ impl Lane {
         world.count_launches(self.credit.take_launches(stripe).saturating_add(1));
     }
 
-    pub(super) fn set_busy_until<W: World>(&self, world: &W, until_ns: u64) {
-        self.busy_until_ns.store(until_ns, Relaxed);
-        world.set_busy_until_ns(until_ns);
-    }
-
     fn note_long(&self, cost_ns: Option<u64>) {
         let before_ns = self.long_ns.load(Relaxed);
         let faded_ns = before_ns.saturating_sub(before_ns / LONG_LASTS);
@@ -378,6 +388,10 @@ impl Lane {
         now_ns: u64,
         unsettled_since_ns: u64,
     ) -> Option<Cap> {
+        let unsettled_since_ns = match self.has_one_stream() {
+            true => unsettled_since_ns,
+            false => unsettled_since_ns.min(now_ns.saturating_sub(among::KEPT_NS)),
+        };
         let long_ns = self.long_ns.load(Relaxed).saturating_mul(2);
         let saved_ns = match line.gate {
             gate::FREE => 0,
@@ -419,51 +433,13 @@ impl Lane {
         }
     }
 
-    /// Takes all that was submitted for ended.
-    pub(super) fn count_as_done<W: World>(&self, world: &W, now_ns: u64) {
-        self.done_ns.store(self.submitted_ns(), Relaxed);
-        self.set_busy_until(world, now_ns);
-    }
-
-    /// Work in flight: what the model says, bounded by what marks have shown.
-    pub(super) fn in_flight_ns(&self, now_ns: u64, submitted_ns: u64) -> u64 {
-        let upper_ns = submitted_ns.saturating_sub(self.done_ns.load(Relaxed));
-        let model_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
-        let lower_ns = match self.ring.oldest() {
-            // The oldest mark has not completed: what came after it is in flight at least.
-            Some((_, mark)) => submitted_ns.saturating_sub(mark.submitted_ns),
-            None => 0,
-        };
-        model_ns.min(upper_ns).max(lower_ns.min(upper_ns))
-    }
-
-    /// Publishes how long the work in flight takes from now on, no more than was submitted; a moment
-    /// longer where a mark shows that it takes longer than was expected.
-    pub(super) fn narrow<W: World>(&self, world: &W, now_ns: u64) {
-        let left_ns = self.in_flight_ns(now_ns, self.submitted_ns());
-        let left_ns = match self.ring.pending() {
-            0 => {
-                self.is_overdue.store(0, Relaxed);
-                left_ns
-            }
-            _ => {
-                // Once overdue, it is until a mark shows its end.
-                if left_ns == 0 {
-                    self.is_overdue.store(1, Relaxed);
-                }
-                let overdue_ns = OVERDUE_NS * u64::from(self.is_overdue.load(Relaxed));
-                let uneven_ns = self.uneven_until_ns.load(Relaxed).saturating_sub(now_ns);
-                left_ns.max(overdue_ns).max(uneven_ns)
-            }
-        };
-        self.set_busy_until(world, now_ns.saturating_add(left_ns));
-    }
-
     /// Forgets all marks: their events are gone with the context. The caller has the claim.
     pub(super) fn forget_marks(&self) {
         let submitted_ns = self.submitted_ns();
         self.ring.clear();
         self.anchor.store(0, Relaxed);
+        self.begun.forget();
+        self.window.restart(submitted_ns);
         for word in [&self.settled_ns, &self.marked_ns, &self.done_ns] {
             word.store(submitted_ns, Relaxed);
         }

@@ -26,8 +26,26 @@ pub struct Mark {
     pub sharers: u32,
     /// What its probe measures; `None` for a mark without one.
     pub probe: Option<Probe>,
-    /// Key and charge of the launch before it, where that is followed launch by launch; not beside a probe.
+    /// Key and charge of the launch before it, where that is the mark's own; not beside a probe.
     pub followed: Option<(u64, u64)>,
+    /// Where it stands in a window of several streams'.
+    pub edge: Edge,
+}
+
+/// Where a mark stands in a window in which several streams are measured together.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Edge {
+    /// In none.
+    #[default]
+    Outside,
+    /// What was submitted since the mark before it is in one.
+    Within,
+    /// The same, and it is the last.
+    Last,
+    /// What was submitted since the mark before it is measured by itself, and teaches.
+    Teaches,
+    /// The same, and does not.
+    After,
 }
 
 /// The launch between a probe's two events.
@@ -46,13 +64,16 @@ pub struct Probe {
     /// Host time between the two submissions, which a drained device spent waiting; 0 where the
     /// device had work meanwhile, so that nothing but the launch lies between the events.
     pub gap_ns: u64,
+    /// The device had work when the event was recorded, so that it may not have waited for all of that.
+    pub is_behind: bool,
 }
 
 #[derive(Debug)]
 struct Place {
     submitted_ns: AtomicU64,
     epoch: AtomicU64,
-    /// 1 linked, 2 probed, 4 followed; the sharers from the fourth bit on.
+    /// 1 linked, 2 probed, 4 followed, its edge from the fourth bit on, 64 behind, the
+    /// sharers from the eighth.
     flags: AtomicU32,
     key: AtomicU64,
     charged_ns: AtomicU64,
@@ -132,8 +153,10 @@ impl Ring {
         place.epoch.store(mark.epoch, Relaxed);
         let flags = u32::from(mark.linked)
             | u32::from(mark.probe.is_some()) << 1
-            | u32::from(mark.followed.is_some()) << 2;
-        place.flags.store(flags | mark.sharers << 3, Relaxed);
+            | u32::from(mark.followed.is_some()) << 2
+            | (mark.edge as u32) << 3;
+        let is_behind = mark.probe.is_some_and(|probe| probe.is_behind);
+        place.flags.store(flags | u32::from(is_behind) << 6 | mark.sharers << 7, Relaxed);
         if let Some((key, charged_ns)) = mark.followed {
             place.key.store(key, Relaxed);
             place.charged_ns.store(charged_ns, Relaxed);
@@ -164,13 +187,21 @@ impl Ring {
             at_ns: place.at_ns.load(Relaxed),
             gap_ns: place.gap_ns.load(Relaxed),
             event: place.probe_event.load(Relaxed),
+            is_behind: flags & 64 != 0,
         });
         let followed =
             (flags & 4 != 0).then(|| (place.key.load(Relaxed), place.charged_ns.load(Relaxed)));
         let submitted_ns = place.submitted_ns.load(Relaxed);
         let epoch = place.epoch.load(Relaxed);
-        let linked = flags & 1 != 0;
-        Some((event, Mark { submitted_ns, epoch, linked, sharers: flags >> 3, probe, followed }))
+        let (linked, sharers) = (flags & 1 != 0, flags >> 7);
+        let edge = match flags >> 3 & 7 {
+            0 => Edge::Outside,
+            1 => Edge::Within,
+            2 => Edge::Last,
+            3 => Edge::Teaches,
+            _ => Edge::After,
+        };
+        Some((event, Mark { submitted_ns, epoch, linked, sharers, probe, followed, edge }))
     }
 
     /// Forgets all marks.
@@ -244,6 +275,13 @@ mod tests {
     #[test]
     fn marks_come_back_in_order_and_a_full_ring_says_so() {
         let ring = Ring::new();
+        let edge = |nth| match nth % 5 {
+            0 => Edge::Last,
+            1 => Edge::Within,
+            2 => Edge::After,
+            3 => Edge::Teaches,
+            _ => Edge::Outside,
+        };
         let mut pushed = 0_u64;
         for round in 0..5 {
             while ring.has_room() {
@@ -255,6 +293,7 @@ mod tests {
                     at_ns: 0,
                     event: 33,
                     gap_ns: round,
+                    is_behind: pushed.is_multiple_of(2),
                 };
                 let probe = (pushed.is_multiple_of(3)).then_some(probe);
                 ring.push(Mark {
@@ -264,6 +303,7 @@ mod tests {
                     sharers: 3,
                     probe,
                     followed: (probe.is_none() && pushed.is_multiple_of(5)).then_some((pushed, 9)),
+                    edge: edge(pushed),
                 });
                 pushed += 1;
             }
@@ -272,8 +312,11 @@ mod tests {
                 let (event, mark) = ring.oldest().expect("one");
                 assert_eq!(u64::from(event), expected % u64::from(MARKS));
                 assert_eq!((mark.submitted_ns, mark.linked), (expected, expected % 2 == 1));
-                assert_eq!(mark.sharers, 3);
-                assert_eq!(mark.probe.map(|p| p.key), (expected % 3 == 0).then_some(expected));
+                assert_eq!((mark.sharers, mark.edge), (3, edge(expected)));
+                assert_eq!(
+                    mark.probe.map(|p| (p.key, p.is_behind)),
+                    (expected % 3 == 0).then_some((expected, expected % 2 == 0))
+                );
                 let is_followed = expected % 3 != 0 && expected % 5 == 0;
                 assert_eq!(mark.followed, is_followed.then_some((expected, 9)));
                 ring.pop();

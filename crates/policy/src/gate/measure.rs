@@ -9,7 +9,7 @@ use divvy_abi::config::GateLine;
 use super::claim::Claim;
 use super::credit::signed;
 use super::lane::{Lane, Ticket, in_turns};
-use super::marks::{Mark, Probe};
+use super::marks::{Edge, Mark, Probe};
 use super::sample::correction_ns;
 use super::{QUIET_NS, World};
 use crate::cost::{self, Costs, Length};
@@ -36,18 +36,8 @@ const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 /// What takes longer cannot lie within one slice of the driver's, which are 1 to 2 ms.
 const SLICED_FROM_NS: u64 = 2_000_000;
 
-/// Of the measured beginnings of several streams' bursts, one in so many is followed for so many launches, each of
-/// which is marked: what it adds to the burst is what it is worth there, whatever it takes alone.
-const FOLLOWED_PART: u64 = 4;
-const FOLLOWED: u32 = 32;
-
 /// Launches that took so many times as long as was expected hold one that took almost all of it.
 const LONGER: u64 = 4;
-
-/// No stream's word.
-const NO_STREAM: u64 = 0;
-/// Launches on one stream after which the others are forgotten.
-const MIXED_FOR: u32 = 64;
 
 /// The first half of a probe. The event is the ticket's until it is a mark's, or given back.
 #[derive(Clone, Copy, Debug)]
@@ -68,25 +58,10 @@ impl Lane {
         (known_ns, long_ns): (Option<u64>, u64),
         all_marked: bool,
     ) -> Option<Probed> {
-        let is_mixed = self.is_mixed(world.stream());
         let is_long = known_ns.is_some_and(|ns| ns >= long_ns);
         if known_ns.is_none() || is_long {
             // In a queue that never drains, marks measure long ones better.
             return self.begin_where(world, is_long, all_marked);
-        }
-        if is_mixed {
-            // Other streams' work would be measured with it.
-            let now_ns = world.now_ns();
-            let is_due = self.sample.is_due_among(now_ns);
-            let probed = is_due.then(|| self.begin_where(world, true, all_marked))?;
-            // What is not marked yet is by this launch, and the next one comes here too.
-            if probed.is_some() || all_marked {
-                let random = self.random();
-                self.sample.measured_among(now_ns, random);
-                let is_followed = probed.is_some() && random.is_multiple_of(FOLLOWED_PART);
-                self.followed.store(if is_followed { FOLLOWED } else { 0 }, Relaxed);
-            }
-            return probed;
         }
         if self.sample.due_in_ns(submitted_ns) != 0 {
             return None;
@@ -111,26 +86,17 @@ impl Lane {
         if only_drained && newest.is_some_and(|(newest, _)| !world.is_done(newest)) {
             return None;
         }
-        self.begin_probe(world)
+        self.begin_probe(world, false)
     }
 
-    /// Whether launches came on several streams of late.
-    pub(super) fn is_mixed(&self, stream: u64) -> bool {
-        let before = self.stream.swap(stream, Relaxed);
-        if before != stream && before != NO_STREAM {
-            self.streams_mixed.store(MIXED_FOR, Relaxed);
-        }
-        self.streams_mixed.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
-    }
-
-    /// Records the first event of a probe. The caller holds the claim.
-    fn begin_probe<W: World>(&self, world: &W) -> Option<Probed> {
+    /// Records the first event of a probe, `whole` behind all of the context's work. The caller holds the claim.
+    pub(super) fn begin_probe<W: World>(&self, world: &W, whole: bool) -> Option<Probed> {
         if !self.ring.has_room() {
             return None;
         }
         let before_ns = world.now_ns();
         let event = self.probes.take(world.life())?;
-        if !world.record(event, false) {
+        if !world.record(event, whole) {
             self.probes.give_back(world.life(), event);
             return None;
         }
@@ -155,6 +121,7 @@ impl Lane {
 
     /// The driver has the launch; `submitted` is false when it refused.
     pub fn launched<W: World>(&self, world: &W, ticket: Ticket, submitted: bool) {
+        self.coming_ns.fetch_sub(ticket.charged_ns, Relaxed);
         let after_ns = ticket.probed.map(|probed| world.now_ns().saturating_sub(probed.at_ns));
         let is_measured = submitted && self.mark_launch(world, &ticket, after_ns);
         if let Some(probed) = ticket.probed
@@ -183,10 +150,10 @@ impl Lane {
             charged_ns: ticket.charged_ns,
             event: probed.event,
             gap_ns,
+            is_behind: false,
         });
         let Some(claim) = self.claim(world.life()) else { return false };
-        let is_single = ticket.is_followed || self.streams_mixed.load(Relaxed) == 0;
-        let launch = (is_single && probe.is_none()).then_some((ticket.key, ticket.charged_ns));
+        let launch = probe.is_none().then_some((ticket.key, ticket.charged_ns));
         self.mark(world, &claim, probe, launch, ticket.epoch, ticket.sharers)
     }
 
@@ -200,7 +167,7 @@ impl Lane {
         epoch: u64,
         sharers: u32,
     ) -> bool {
-        let submitted_ns = self.submitted_ns();
+        let submitted_ns = self.launched_ns();
         if !self.ring.has_room() || claim.is_closing() {
             return false;
         }
@@ -216,6 +183,7 @@ impl Lane {
         if claim.is_closing() || !world.record(event, whole) {
             return false;
         }
+        let probe = probe.or_else(|| self.begun.take(|| world.now_ns(), submitted_ns));
         let probe = probe.map(|probe| {
             // Its first event is still incomplete with the launch submitted: no gap lies between.
             let gap_ns = if world.is_done(probe.event) { probe.gap_ns.max(1) } else { 0 };
@@ -223,7 +191,12 @@ impl Lane {
         });
         let breaks = self.breaks.load(Relaxed);
         let linked = busy && self.breaks_marked.swap(breaks, Relaxed) == breaks;
-        self.ring.push(Mark { submitted_ns, epoch, linked, sharers, probe, followed });
+        let followed = followed.filter(|_| probe.is_none());
+        let edge = match whole {
+            true => self.window.mark(submitted_ns, self.random()),
+            false => Edge::Outside,
+        };
+        self.ring.push(Mark { submitted_ns, epoch, linked, sharers, probe, followed, edge });
         self.marked_ns.store(submitted_ns, Relaxed);
         true
     }
@@ -231,7 +204,7 @@ impl Lane {
     /// Marks the end of a burst, so that its tail is measured while the gate is closed.
     pub(super) fn close_burst<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) {
         let seen_ns = self.marked_ns.load(Relaxed).max(self.done_ns.load(Relaxed));
-        if self.submitted_ns() > seen_ns
+        if self.launched_ns() > seen_ns
             && let Some(claim) = self.claim(world.life())
         {
             self.mark(world, &claim, None, None, line.epoch, line.active);
@@ -266,11 +239,14 @@ impl Lane {
             let measured_ns = if line.strangers != 0 || is_uneven {
                 let others = line.strangers.max(sharers.saturating_sub(1)).max(1);
                 self.settle_beside(world, costs, event, &mark, others)
+            } else if sharers == 1 && (mark.edge != Edge::Outside || !self.has_one_stream()) {
+                self.settle_among(world, costs, event, &mark, is_alone)
             } else {
                 self.settle_one(world, costs, event, &mark, (sharers, is_alone))
             };
             let measured_ns = if ours || is_uneven { measured_ns } else { 0 };
             correction_ns = correction_ns.saturating_add(measured_ns);
+            self.window.settled(mark.edge);
             self.ring.pop();
             if let Some(probe) = mark.probe {
                 self.probes.give_back(world.life(), probe.event);
@@ -471,8 +447,15 @@ mod tests {
             (Kind::Graph, 406, 416, well, None),
         ] {
             let key = key(kind, [1, 2, 3]);
-            let probe =
-                Probe { key, charged_ns: 0, stands_ns: 0, at_ns: 0, event: 0, gap_ns: gap_us * US };
+            let probe = Probe {
+                key,
+                charged_ns: 0,
+                stands_ns: 0,
+                at_ns: 0,
+                event: 0,
+                gap_ns: gap_us * US,
+                is_behind: false,
+            };
             let shown = probe.shows(between_us * US, is_known, is_firm);
             assert_eq!(shown, expected, "{kind:?}, call of {gap_us} us, {between_us} us between");
         }

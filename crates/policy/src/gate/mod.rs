@@ -13,6 +13,7 @@
 //! estimates stand, which probes put right: a probe's two events enclose one launch, drawn by chance, which
 //! stands for those since the last one (`sample`). Kernels whose lengths differ by much are measured launch by
 //! launch, and a synchronisation that blocks for longer than was charged shows what no estimate knew (`drain`).
+//! Several streams are measured together, some milliseconds in a row (`among`).
 //!
 //! Promises: a launch returns only when it may go, and never fails because of the gate; every wait has
 //! an absolute deadline after which the gate is looked at again; work that does not drain (kernels that
@@ -32,6 +33,7 @@
 //!
 //! Does not call a driver or read a clock: that is its [`Driver`]'s.
 
+mod among;
 mod beside;
 mod captures;
 mod claim;

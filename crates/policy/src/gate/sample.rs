@@ -10,7 +10,8 @@
 //! measured each 10 ms.
 //!
 //! Promises: no launch stands for more than was charged since the last draw; nothing charged for it is more than
-//! 20 ms beyond what it took. What is measured anyway (unknown, long, uneven) is neither drawn nor stood for.
+//! 20 ms beyond what it took. What is measured anyway (unknown, long, uneven) is neither drawn nor stood for, nor is
+//! what came while several streams were used (`among`).
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -22,8 +23,6 @@ const VARIANCE_NS: u64 = 225_000;
 /// Time between draws, in what is charged: the most, and where it begins.
 const MOST_APART_NS: u64 = 10_000_000;
 const APART_AT_FIRST_NS: u64 = 1_000_000;
-/// Time between two measured bursts of several streams, on average.
-const AMONG_APART_NS: u64 = 1_000_000;
 /// Charged time after which what was seen is forgotten.
 const FADES_NS: u64 = 1_000_000_000;
 /// One, in the steps of [`Sample::spread`].
@@ -41,8 +40,6 @@ pub(super) struct Sample {
     /// What had been charged, without those, at the last draw, and what will have been at the next.
     last_ns: AtomicU64,
     next_ns: AtomicU64,
-    /// When the next launch of several streams' is measured, by the clock.
-    among_at_ns: AtomicU64,
     /// The mean square of how far lengths are from what is expected, in parts of that; less what is told at
     /// first, so that a lane may begin as zeros.
     spread: AtomicU64,
@@ -56,13 +53,7 @@ impl Sample {
         const fn word() -> AtomicU64 {
             AtomicU64::new(0)
         }
-        Self {
-            apart_ns: word(),
-            last_ns: word(),
-            next_ns: word(),
-            among_at_ns: word(),
-            spread: word(),
-        }
+        Self { apart_ns: word(), last_ns: word(), next_ns: word(), spread: word() }
     }
 
     /// A launch was charged so much that is measured anyway.
@@ -79,17 +70,9 @@ impl Sample {
         self.next_ns.load(Relaxed).saturating_sub(self.clock_ns(submitted_ns))
     }
 
-    /// Whether one launch of several streams' is to be measured that begins a burst, so that marks behind it show
-    /// how long the burst takes. It stands for itself alone: which launch finds the device drained is not by
-    /// chance.
-    pub(super) fn is_due_among(&self, now_ns: u64) -> bool {
-        now_ns >= self.among_at_ns.load(Relaxed)
-    }
-
-    /// It is measured, or will not be. `random` spreads the next one.
-    pub(super) fn measured_among(&self, now_ns: u64, random: u64) {
-        let next_ns = AMONG_APART_NS / 2 + random % AMONG_APART_NS;
-        self.among_at_ns.store(now_ns.saturating_add(next_ns), Relaxed);
+    /// The launches to come are the first of one stream's.
+    pub(super) fn restart(&self, submitted_ns: u64) {
+        self.last_ns.store(self.clock_ns(submitted_ns), Relaxed);
     }
 
     /// Draws the launch that comes next; what it stands for. `random` spreads the draw after it. Where it cannot

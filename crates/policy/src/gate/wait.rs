@@ -1,6 +1,8 @@
 //! How a launch waits before it may go: for its cap, for a turn, for the end of a pause, for others that have the
 //! device, and for work in flight to become less.
 //!
+//! How much is in flight is known from what was charged, and bounded by what marks have shown.
+//!
 //! Promises: every wait has a deadline after which the gate is looked at again; work that does not drain is given
 //! up after [`DRAIN_PATIENCE_NS`], counted, and charged.
 
@@ -9,7 +11,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use divvy_abi::config::{GateLine, gate};
 
 use super::inside::Had;
-use super::lane::{Lane, OVERDUE_NS};
+use super::lane::Lane;
 use super::{DRAIN_PATIENCE_NS, HORIZON_NS, Queued, WANT_EVERY_NS, World};
 use crate::cost::{Costs, Length, Moments};
 
@@ -28,6 +30,8 @@ const UNSURE_NS: u64 = 200_000;
 /// A turn that its owner has not ended so long after its planned end goes on.
 const OVERTIME_NS: u64 = 500_000;
 
+/// What work that should have ended is given at a time.
+const OVERDUE_NS: u64 = 300_000;
 /// Work that ends so soon is looked at often.
 pub(super) const OFTEN_NS: u64 = 1_000_000;
 
@@ -91,6 +95,51 @@ impl Lane {
         self.settle(world, costs, line);
         let waited_ns = world.now_ns().saturating_sub(now_ns);
         if is_cap { world.add_throttled(waited_ns) } else { world.add_waited(waited_ns) }
+    }
+
+    pub(super) fn set_busy_until<W: World>(&self, world: &W, until_ns: u64) {
+        self.busy_until_ns.store(until_ns, Relaxed);
+        world.set_busy_until_ns(until_ns);
+    }
+
+    /// Takes all that was submitted for ended.
+    pub(super) fn count_as_done<W: World>(&self, world: &W, now_ns: u64) {
+        self.done_ns.store(self.submitted_ns(), Relaxed);
+        self.set_busy_until(world, now_ns);
+    }
+
+    /// Work in flight: what the model says, bounded by what marks have shown.
+    pub(super) fn in_flight_ns(&self, now_ns: u64, submitted_ns: u64) -> u64 {
+        let upper_ns = submitted_ns.saturating_sub(self.done_ns.load(Relaxed));
+        let model_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
+        let lower_ns = match self.ring.oldest() {
+            // The oldest mark has not completed: what came after it is in flight at least.
+            Some((_, mark)) => submitted_ns.saturating_sub(mark.submitted_ns),
+            None => 0,
+        };
+        model_ns.min(upper_ns).max(lower_ns.min(upper_ns))
+    }
+
+    /// Publishes how long the work in flight takes from now on, no more than was submitted; a moment
+    /// longer where a mark shows that it takes longer than was expected.
+    pub(super) fn narrow<W: World>(&self, world: &W, now_ns: u64) {
+        let left_ns = self.in_flight_ns(now_ns, self.submitted_ns());
+        let left_ns = match self.ring.pending() {
+            0 => {
+                self.is_overdue.store(0, Relaxed);
+                left_ns
+            }
+            _ => {
+                // Once overdue, it is until a mark shows its end.
+                if left_ns == 0 {
+                    self.is_overdue.store(1, Relaxed);
+                }
+                let overdue_ns = OVERDUE_NS * u64::from(self.is_overdue.load(Relaxed));
+                let uneven_ns = self.uneven_until_ns.load(Relaxed).saturating_sub(now_ns);
+                left_ns.max(overdue_ns).max(uneven_ns)
+            }
+        };
+        self.set_busy_until(world, now_ns.saturating_add(left_ns));
     }
 
     /// Since when the process has had its turn in its tenant.

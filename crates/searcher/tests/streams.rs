@@ -1,0 +1,101 @@
+//! A tenant alone under a cap that uses several streams has its cap in device time, whatever its streams do at once.
+//!
+//! Rows are printed: `--nocapture` shows them.
+
+use divvy_searcher::case::{Case, Knobs, ProcessPlan, TenantPlan};
+use divvy_searcher::program::{Length, Op, Ops, named};
+use divvy_searcher::{MS, SECOND, US, gated, world};
+
+const CAPS: [u64; 3] = [10, 30, 70];
+const RUN_NS: u64 = 8 * SECOND;
+
+/// Percent of the device that the program had, and without a cap, from the second second on.
+fn share(cap: u64, ops: &Ops, has_daemon: bool) -> f64 {
+    let plan = ProcessPlan { ops: ops.clone(), ..ProcessPlan::default() };
+    let share_ppm = cap * 10_000;
+    let tenants = vec![TenantPlan { share_ppm, processes: vec![plan], ..TenantPlan::default() }];
+    let knobs = Knobs { run_ns: RUN_NS, heal_ns: RUN_NS, has_daemon, ..Knobs::default() };
+    let mut begun = (0, 0);
+    let case = Case { knobs, tenants, devs: Vec::new() };
+    let report = world::run_with(&case, &gated::shipped(), |world, now_ns| {
+        if begun.0 == 0 && now_ns >= SECOND {
+            begun = (now_ns, world.had(0, 0).busy_ns);
+        }
+    });
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    let busy_ns: u64 = report.had.iter().map(|had| had[0].busy_ns).sum();
+    100.0 * (busy_ns - begun.1) as f64 / (report.wall_ns - begun.0) as f64
+}
+
+fn launch(stream: u32, ns: u64, width_ppm: u32) -> Op {
+    Op::Launch { key: 1, length: Length::Fixed(ns), stream, width_ppm }
+}
+
+/// Kernels of such lengths on a stream each, then a synchronisation of each.
+fn side_by_side(lengths_ns: &[u64], width_ppm: u32) -> Ops {
+    let launches = (1..).zip(lengths_ns).map(|(stream, ns)| launch(stream, *ns, width_ppm));
+    let waits = (1..).zip(lengths_ns).map(|(stream, _)| Op::StreamSync { stream });
+    named::forever(launches.chain(waits).collect())
+}
+
+/// Threads that launch kernels of a part of the device.
+fn narrow_threads(count: u32, ns: u64, width_ppm: u32) -> Ops {
+    let of =
+        |stream| named::forever(vec![launch(stream, ns, width_ppm), Op::StreamSync { stream }]);
+    let others = (2..=count).map(|stream| Op::Thread { ops: of(stream) });
+    others.chain(of(1)).collect()
+}
+
+fn judge(programs: &[(String, Ops)], within: f64) {
+    let mut wrong = Vec::new();
+    for (what, ops) in programs {
+        for cap in CAPS {
+            for has_daemon in [false, true] {
+                let had = share(cap, ops, has_daemon);
+                let could = share(0, ops, has_daemon);
+                let due = could.min(cap as f64);
+                let daemon = if has_daemon { ", daemon" } else { "" };
+                let row = format!("{what}, cap {cap} %{daemon}: {had:.2} of {due:.2}");
+                println!("{row}");
+                if had > cap as f64 + within || had < due - within {
+                    wrong.push(row);
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn threads_have_their_cap() {
+    let lengths = [20 * US, 200 * US, 5 * MS];
+    let cells = lengths.iter().flat_map(|ns| [2, 4, 16].map(|threads| (threads, *ns)));
+    let programs = cells.map(|(threads, ns)| {
+        (format!("{threads} threads of {} us", ns / US), named::threads(threads, ns))
+    });
+    judge(&programs.collect::<Vec<_>>(), 1.0);
+}
+
+#[test]
+fn streams_side_by_side_have_their_cap() {
+    let programs = [
+        ("60 and 200 us", side_by_side(&[60 * US, 200 * US], 1_000_000)),
+        ("200 and 60 us", side_by_side(&[200 * US, 60 * US], 1_000_000)),
+        ("20 us and 2 ms", side_by_side(&[20 * US, 2 * MS], 1_000_000)),
+        ("60 and 200 us of a third", side_by_side(&[60 * US, 200 * US], 300_000)),
+        ("4 threads of 200 us of a fifth", narrow_threads(4, 200 * US, 200_000)),
+        ("4 threads of 5 ms of a fifth", narrow_threads(4, 5 * MS, 200_000)),
+    ];
+    judge(&programs.map(|(what, ops)| (what.to_owned(), ops)), 1.0);
+}
+
+/// Marking a launch takes the host 1 us, by which the next begins later than it would: what runs at once for 100 us
+/// takes three of them more while it is measured.
+#[test]
+fn kernels_at_once_have_their_cap() {
+    let programs = [
+        ("four of 100 us of a fifth", side_by_side(&[100 * US; 4], 200_000)),
+        ("four of 1 ms of a fifth", side_by_side(&[MS; 4], 200_000)),
+    ];
+    judge(&programs.map(|(what, ops)| (what.to_owned(), ops)), 2.0);
+}
