@@ -94,7 +94,10 @@ fn a_weight_divides_the_time_anew() {
     for [heavy, light] in times {
         let all = heavy + light;
         let due = all - light_over;
-        assert!((heavy + heavy_late) / due > 0.84 && (heavy - light_starved) / all < 0.94, "{seen}");
+        assert!(
+            (heavy + heavy_late) / due > 0.84 && (heavy - light_starved) / all < 0.94,
+            "{seen}"
+        );
     }
 }
 
