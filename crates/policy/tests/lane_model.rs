@@ -57,6 +57,8 @@ struct Context {
     /// The context each event is of, one more than its number, and the thread that recorded it last.
     events: [Ghost; EVENTS as usize],
     recorders: [Ghost; EVENTS as usize],
+    /// 1 for each that was recorded behind the whole context last.
+    wholes: [Ghost; EVENTS as usize],
     capturing: Ghost,
 }
 
@@ -78,6 +80,7 @@ impl Context {
             gone: AtomicU64::new(0),
             events: core::array::from_fn(|_| Ghost::new(0)),
             recorders: core::array::from_fn(|_| Ghost::new(0)),
+            wholes: core::array::from_fn(|_| Ghost::new(0)),
             capturing: Ghost::new(0),
         }
     }
@@ -211,6 +214,7 @@ impl Marks for Thread {
         if whole {
             let Some(_undisturbed) = self.of.captures.keep_out() else { return false };
             self.at_event(event, true);
+            self.of.wholes[event as usize].store(1, SeqCst);
             assert_eq!(
                 self.of.capturing.load(SeqCst),
                 0,
@@ -219,13 +223,16 @@ impl Marks for Thread {
             return true;
         }
         self.at_event(event, true);
+        self.of.wholes[event as usize].store(0, SeqCst);
         true
     }
     fn is_done(&self, event: u32) -> bool {
         self.at_event(event, false);
-        // Asked of a probe's first event by the thread that marks behind its launch.
+        // Asked of a probe's first event by the thread that marks behind its launch; of one behind the whole context,
+        // which several streams' burst began with, by whoever marks first.
         let recorder = self.of.recorders[event as usize].load(SeqCst);
-        let is_ours = event < EVENTS / 2 || recorder == self.number as u64;
+        let is_all = self.of.wholes[event as usize].load(SeqCst) != 0;
+        let is_ours = event < EVENTS / 2 || is_all || recorder == self.number as u64;
         assert!(is_ours, "thread {} measures from what {recorder} recorded", self.number);
         shuttle::rand::thread_rng().gen_bool(0.6)
     }
