@@ -187,3 +187,48 @@ fn every_decision_says_why() {
     }
     none("decision records that miss a part", &broken);
 }
+
+/// Source files that use the share's rules and that the searcher does not run, with what is in them: the driver and the
+/// files below its traits, and what people are told. What decides is `divvy-policy`, all of which it runs.
+const NOT_SEARCHED: [(&str, &str); 13] = [
+    ("crates/divvy/src/daemon/adopted.rs", "a tenant's files, opened"),
+    ("crates/divvy/src/daemon/device.rs", "asks NVML who else is there"),
+    ("crates/divvy/src/daemon/engine.rs", "finds tenants, takes the steps, sleeps in between"),
+    ("crates/divvy/src/daemon/seat.rs", "who has which row of the scheduler"),
+    ("crates/divvy/src/trace/recorder.rs", "tells"),
+    ("crates/page/src/gates.rs", "words in the mapped files, the owner's side"),
+    ("crates/page/src/meet.rs", "words in the mapped file of a device"),
+    ("crates/page/src/reader.rs", "tells"),
+    ("crates/page/src/share.rs", "words in the mapped files, the tenant's side"),
+    ("crates/shim/src/gate.rs", "calls of the driver"),
+    ("crates/shim/src/hooks/submit.rs", "entry points, and the keys of what they launch"),
+    ("crates/shim/src/tenant/device.rs", "a device's place in the files"),
+    ("crates/searcher/", "the searcher itself"),
+];
+
+#[test]
+fn what_of_the_share_the_searcher_does_not_run_is_listed() {
+    let Some(files) = tracked("searched", &[".rs"]) else { return };
+    let words = ["gate", "turns", "pace", "cost"];
+    let uses = |text: &str| {
+        text.lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+            .any(|line| words.iter().any(|word| line.contains(&format!("divvy_policy::{word}"))))
+    };
+    let is_listed = |name: &str| NOT_SEARCHED.iter().any(|(listed, _)| name.starts_with(listed));
+    let mut broken: Vec<_> = files
+        .iter()
+        .filter(|(name, text)| name.contains("/src/") && !name.contains("tests") && uses(text))
+        .map(|(name, _)| name.clone())
+        .filter(|name| !is_listed(name))
+        .collect();
+    let is_there =
+        |listed: &str| files.iter().any(|(name, text)| name.starts_with(listed) && uses(text));
+    broken.extend(
+        NOT_SEARCHED
+            .iter()
+            .filter(|(name, _)| !is_there(name))
+            .map(|(name, _)| format!("{name} is listed and uses none of it")),
+    );
+    none("files that use the share's rules and are not listed as unsearched", &broken);
+}

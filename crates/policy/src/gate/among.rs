@@ -7,20 +7,9 @@
 //! began. In a window every launch goes as it would outside of one, from the same chunk of credit: what is
 //! measured is what is done.
 //!
-//! A window has 24 marks that measure: by what the device took for what was charged, all is put right that was charged
-//! since the window before. Eight more teach what kernels are worth, and as many as it takes until those are settled
-//! follow: what is known must not change between what is measured and what that stands for. What the latter
-//! cover is charged what it took, no more and no less.
-//!
-//! The pause between windows is in what is charged, spread, and so long that marks take no more than one part in 64 of
-//! the device's time: kernels of more than some 200 us, and deep queues, which need few marks, are measured
-//! throughout.
-//!
-//! Promises: a window begins by what was charged and a draw, whatever the program does; what it shows stands for no
-//! more than was charged since the last one, and for no more than 20 ms beyond what it took. Does not say what a stream is
-//! worth by itself, and sees no overlap where others share the device: there estimates stand, and parts of spans (`beside`).
+//! Promises: what a window shows is what was done, on whatever streams. Does not say what a stream is worth by itself, and
+//! sees no overlap where others share the device: there estimates stand, and parts of spans (`beside`).
 
-use core::cmp::Ordering;
 use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::{GateLine, gate};
@@ -30,16 +19,11 @@ use super::credit::{Paid, signed};
 use super::lane::{Lane, Ticket};
 use super::marks::{Edge, Mark, Probe};
 use super::measure::Probed;
-use super::sample::correction_ns;
+use super::window::{MARKS, Took};
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::cost::{Costs, is_graph};
 use crate::scaled::scaled;
 
-/// Marks of a window, and those of them that teach.
-const MARKS: u32 = 32;
-const TEACHING: u32 = 8;
-/// What must be charged for each mark: 64 times what a mark takes.
-const MARKED_NS: u64 = 64 * 3_000;
 /// For so long what was charged may turn out wrong: what a cap has saved since then is kept.
 pub(super) const KEPT_NS: u64 = 50_000_000;
 /// What took so many times as long as was charged, and so much longer, is late.
@@ -47,206 +31,16 @@ const LONGER: u64 = 4;
 const LATE_NS: u64 = 500_000;
 /// What takes less in sum with others' does not say what it takes.
 const LEAST_NS: u64 = 500;
-/// Most that is charged from one window to the next.
-const MOST_APART_NS: u64 = 20_000_000;
 /// In a deep queue a mark stands for this part of it.
 const QUEUE_PART: u64 = 8;
 /// With less in flight the device may be drained before a kernel, or a graph, reaches it.
 const NEAR_NS: u64 = 50_000;
 const NEAR_GRAPH_NS: u64 = 200_000;
-/// A mark counts for this part of what marks have shown of late.
-const LATE_PART: u64 = 16;
 
 /// No stream's word.
 const NO_STREAM: u64 = 0;
 /// Launches on one stream after which the others are forgotten.
 const MIXED_FOR: u32 = 1_024;
-
-/// Whether launches are marked, in lines of their own: every launch looks.
-#[repr(align(128))]
-#[derive(Debug)]
-struct Open(AtomicU32);
-
-/// The windows of one lane.
-#[derive(Debug)]
-pub(super) struct Window {
-    open: Open,
-    /// What had been submitted when this one began, and what will have been when the next does.
-    began_ns: AtomicU64,
-    next_ns: AtomicU64,
-    /// Marks of this one, and those that are still to come.
-    marks: AtomicU32,
-    left: AtomicU32,
-    /// Marks that teach and are not settled.
-    teaching: AtomicU32,
-    /// What had been submitted before the last mark that all before it was put right by.
-    last_ns: AtomicU64,
-    /// What was charged for what has been measured of the one that is being settled, and what it took.
-    charged_ns: AtomicU64,
-    took_ns: AtomicU64,
-    /// The same of late.
-    charged_of_late_ns: AtomicU64,
-    took_of_late_ns: AtomicU64,
-}
-
-/// What a mark shows.
-#[derive(Clone, Copy, Debug)]
-struct Took {
-    took_ns: u64,
-    /// What was charged for it.
-    charged_ns: u64,
-}
-
-impl Took {
-    fn more_ns(self) -> i64 {
-        signed(self.took_ns).saturating_sub(signed(self.charged_ns))
-    }
-}
-
-impl Window {
-    pub(super) const fn new() -> Self {
-        const fn word() -> AtomicU64 {
-            AtomicU64::new(0)
-        }
-        Self {
-            open: Open(AtomicU32::new(0)),
-            began_ns: word(),
-            next_ns: word(),
-            marks: AtomicU32::new(0),
-            left: AtomicU32::new(0),
-            teaching: AtomicU32::new(0),
-            last_ns: word(),
-            charged_ns: word(),
-            took_ns: word(),
-            charged_of_late_ns: word(),
-            took_of_late_ns: word(),
-        }
-    }
-
-    /// Nothing of what was submitted is to be put right, and the next begins at once.
-    pub(super) fn restart(&self, submitted_ns: u64) {
-        self.open.0.store(0, Relaxed);
-        self.teaching.store(0, Relaxed);
-        for word in [&self.last_ns, &self.next_ns] {
-            word.store(submitted_ns, Relaxed);
-        }
-        for word in [&self.charged_ns, &self.took_ns] {
-            word.store(0, Relaxed);
-        }
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        self.open.0.load(Relaxed) != 0
-    }
-
-    /// How much may be charged before the next begins.
-    pub(super) fn due_in_ns(&self, submitted_ns: u64) -> u64 {
-        match self.is_open() {
-            true => u64::MAX,
-            false => self.next_ns.load(Relaxed).saturating_sub(submitted_ns),
-        }
-    }
-
-    fn open(&self, submitted_ns: u64, marks: u32) {
-        self.began_ns.store(submitted_ns, Relaxed);
-        for word in [&self.marks, &self.left, &self.open.0] {
-            word.store(marks, Relaxed);
-        }
-    }
-
-    /// A mark is recorded behind what was submitted; `random` spreads what follows.
-    pub(super) fn mark(&self, submitted_ns: u64, random: u64) -> Edge {
-        if !self.is_open() {
-            return Edge::Outside;
-        }
-        if let Some(left) = self.left.load(Relaxed).checked_sub(1) {
-            self.left.store(left, Relaxed);
-            return match left.cmp(&TEACHING) {
-                Ordering::Greater => Edge::Within,
-                Ordering::Equal => Edge::Last,
-                Ordering::Less => {
-                    self.teaching.fetch_add(1, Relaxed);
-                    Edge::Teaches
-                }
-            };
-        }
-        if self.teaching.load(Relaxed) == 0 {
-            self.close(submitted_ns, random);
-        }
-        Edge::After
-    }
-
-    fn close(&self, submitted_ns: u64, random: u64) {
-        // In what is charged, for which the device takes longer or shorter.
-        let [charged_ns, took_ns] =
-            [&self.charged_of_late_ns, &self.took_of_late_ns].map(|word| word.load(Relaxed));
-        let marked_ns = u64::from(self.marks.load(Relaxed)) * MARKED_NS;
-        let apart_ns = scaled(marked_ns, charged_ns, took_ns).min(MOST_APART_NS);
-        let within_ns = submitted_ns.saturating_sub(self.began_ns.load(Relaxed));
-        let pause_ns = apart_ns.saturating_sub(within_ns);
-        match random.checked_rem(pause_ns) {
-            // Without a pause nothing is to be put right but by what shows it: all that follows teaches.
-            None => self.open(submitted_ns, TEACHING),
-            Some(spread_ns) => {
-                let next_ns = submitted_ns.saturating_add(pause_ns / 2).saturating_add(spread_ns);
-                self.next_ns.store(next_ns, Relaxed);
-                self.open.0.store(0, Relaxed);
-            }
-        }
-    }
-
-    /// A mark behind `submitted_ns` is settled; what is to be added to what was charged for what it shows, and for
-    /// what that stands for.
-    fn settle(&self, edge: Edge, submitted_ns: u64, took: Option<Took>) -> i64 {
-        let shown_ns = took.map_or(0, Took::more_ns);
-        if let (Edge::Within | Edge::Last, Some(took)) = (edge, took) {
-            self.charged_ns.fetch_add(took.charged_ns, Relaxed);
-            self.took_ns.fetch_add(took.took_ns, Relaxed);
-        }
-        match edge {
-            Edge::Outside => 0,
-            Edge::Within => shown_ns,
-            Edge::Last => shown_ns.saturating_add(self.end(submitted_ns)),
-            Edge::Teaches | Edge::After => {
-                if let Some(took) = took {
-                    self.note(took);
-                }
-                self.last_ns.store(submitted_ns, Relaxed);
-                shown_ns
-            }
-        }
-    }
-
-    /// A mark is settled, whatever it showed.
-    pub(super) fn settled(&self, edge: Edge) {
-        if edge == Edge::Teaches {
-            let _ = self.teaching.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
-        }
-    }
-
-    fn note(&self, took: Took) {
-        let both =
-            [(&self.charged_of_late_ns, took.charged_ns), (&self.took_of_late_ns, took.took_ns)];
-        for (word, ns) in both {
-            let before_ns = word.load(Relaxed);
-            word.store(before_ns.saturating_sub(before_ns / LATE_PART).saturating_add(ns), Relaxed);
-        }
-    }
-
-    /// What is to be added for what was not measured since the window before.
-    fn end(&self, submitted_ns: u64) -> i64 {
-        let stands_ns = submitted_ns.saturating_sub(self.last_ns.swap(submitted_ns, Relaxed));
-        let [charged_ns, took_ns] =
-            [&self.charged_ns, &self.took_ns].map(|word| word.swap(0, Relaxed));
-        if charged_ns == 0 {
-            return 0;
-        }
-        self.charged_of_late_ns.store(charged_ns, Relaxed);
-        self.took_of_late_ns.store(took_ns, Relaxed);
-        let own = Took { took_ns, charged_ns };
-        correction_ns(charged_ns, took_ns, stands_ns).saturating_sub(own.more_ns())
-    }
-}
 
 /// The event before a launch that may find the device drained, until a mark behind it is recorded.
 #[derive(Debug)]
@@ -487,115 +281,5 @@ impl Lane {
             _ => probe.shows(between_ns, is_known, costs.firm(probe.key).is_some())?.took_ns,
         };
         Some(Took { took_ns, charged_ns: probe.stands_ns })
-    }
-}
-
-#[cfg(all(test, not(shuttle)))]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const US: u64 = 1_000;
-
-    /// What is charged in all for launches on a device that is always busy, each marked in windows, and what they took;
-    /// marks are settled `behind` marks later. What is known of the launches is one moving mean.
-    fn charged(launches: u64, behind: usize, of: impl Fn(u64) -> u64) -> (u64, u64) {
-        let window = Window::new();
-        let (mut known_ns, mut submitted_ns, mut all_ns, mut truth_ns) = (50 * US, 0, 0_i64, 0);
-        let (mut pending, mut random) = (Vec::new(), 0x2545_f491_4f6c_dd1d_u64);
-        for nth in 0..launches {
-            let took_ns = of(nth);
-            truth_ns += took_ns;
-            if window.due_in_ns(submitted_ns) < known_ns {
-                window.open(submitted_ns, MARKS);
-            }
-            submitted_ns += known_ns;
-            all_ns += signed(known_ns);
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            match window.mark(submitted_ns, random) {
-                Edge::Outside => {}
-                edge => pending.push((edge, submitted_ns, Took { took_ns, charged_ns: known_ns })),
-            }
-            while pending.len() > behind {
-                let (edge, submitted_ns, took) = pending.remove(0);
-                if edge == Edge::Teaches {
-                    known_ns = (known_ns * 7 + took.took_ns) / 8;
-                }
-                all_ns += window.settle(edge, submitted_ns, Some(took));
-                window.settled(edge);
-            }
-        }
-        (u64::try_from(all_ns).unwrap(), truth_ns)
-    }
-
-    #[test]
-    fn whatever_pattern_lengths_have_the_sum_is_right() {
-        let alternately = |n: u64| if n.is_multiple_of(2) { 50 * US } else { 150 * US };
-        let rarely = |n: u64| if n.wrapping_mul(0x9e37_79b9) % 100 < 5 { 95 * US } else { 5 * US };
-        let runs = |n: u64| if n % 340 < 40 { 5_600 } else { 28_400 };
-        let growing = |n: u64| 20 * US + n / 4;
-        let overlapping = |n: u64| if n.is_multiple_of(16) { 200 * US } else { US };
-        let patterns: [&dyn Fn(u64) -> u64; 5] =
-            [&alternately, &rarely, &runs, &growing, &overlapping];
-        for (at, of) in patterns.into_iter().enumerate() {
-            for behind in [0, 5, 20] {
-                let (charged_ns, truth_ns) = charged(400_000, behind, of);
-                let off = charged_ns as f64 / truth_ns as f64 - 1.0;
-                // Runs that are some times as long as a window come out the least exact.
-                let most = if at == 2 { 0.08 } else { 0.03 };
-                assert!(off.abs() < most, "pattern {at}, {behind} behind: {off:+.4}");
-            }
-        }
-    }
-
-    #[test]
-    fn marks_are_few_of_short_launches_and_all_of_long_ones() {
-        let marked = |took_ns: u64| {
-            let window = Window::new();
-            let (mut submitted_ns, mut marks) = (0, 0);
-            for _ in 0..20_000 {
-                if window.due_in_ns(submitted_ns) == 0 {
-                    window.open(submitted_ns, MARKS);
-                }
-                submitted_ns += took_ns;
-                let edge = window.mark(submitted_ns, submitted_ns);
-                marks += u64::from(edge != Edge::Outside);
-                let took = Took { took_ns, charged_ns: took_ns };
-                window.settle(edge, submitted_ns, Some(took));
-                window.settled(edge);
-            }
-            100 * marks / 20_000
-        };
-        assert!((2..5).contains(&marked(5 * US)), "{}", marked(5 * US));
-        assert!((40..60).contains(&marked(100 * US)), "{}", marked(100 * US));
-        assert_eq!(marked(250 * US), 100);
-    }
-
-    proptest! {
-        /// Nothing is charged for marks that another window, or none, is to put right.
-        #[test]
-        fn what_a_window_stands_for_is_bounded(
-            marks in prop::collection::vec((1_u64..1 << 32, 1_u64..1 << 32, any::<u64>()), 1..200),
-        ) {
-            let window = Window::new();
-            let mut submitted_ns = 0;
-            for (charged_ns, took_ns, random) in marks {
-                if window.due_in_ns(submitted_ns) == 0 {
-                    window.open(submitted_ns, MARKS);
-                }
-                let last_ns = window.last_ns.load(Relaxed);
-                submitted_ns += charged_ns;
-                let edge = window.mark(submitted_ns, random);
-                let took = Took { took_ns, charged_ns };
-                let more_ns = window.settle(edge, submitted_ns, Some(took));
-                window.settled(edge);
-                // No less than nothing, no more than what was measured and 20 ms.
-                prop_assert!(more_ns >= -signed(submitted_ns - last_ns), "{more_ns}");
-                prop_assert!(more_ns <= signed(32 << 32) + 20_000_000, "{more_ns}");
-            }
-        }
     }
 }

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::{GateLine, gate};
 
-use super::among::{self, Begun, Window};
+use super::among::{self, Begun};
 use super::beside::Beside;
 use super::claim::Claims;
 use super::credit::{Credit, Paid, signed};
@@ -17,6 +17,7 @@ use super::marks::{Probes, Ring};
 use super::measure::Probed;
 use super::sample::Sample;
 use super::wait::{Drain, OFTEN_NS, Wait, horizon_ns};
+use super::window::Window;
 use super::{CHUNK_NS, LONG_NS, QUANTUM_NS, Terms, UNKNOWN_NS, World};
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::cost::{Costs, Length};

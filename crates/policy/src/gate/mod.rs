@@ -13,7 +13,7 @@
 //! estimates stand, which probes put right: a probe's two events enclose one launch, drawn by chance, which
 //! stands for those since the last one (`sample`). Kernels whose lengths differ by much are measured launch by
 //! launch, and a synchronisation that blocks for longer than was charged shows what no estimate knew (`drain`).
-//! Several streams are measured together, some milliseconds in a row (`among`).
+//! Several streams are measured together, some launches in a row (`among`, `window`).
 //!
 //! Promises: a launch returns only when it may go, and never fails because of the gate; every wait has
 //! an absolute deadline after which the gate is looked at again; work that does not drain (kernels that
@@ -50,6 +50,7 @@ mod meet;
 mod process;
 mod sample;
 mod wait;
+mod window;
 mod world;
 
 pub use captures::{Captures, Undisturbed};
