@@ -8,6 +8,7 @@
 #include "work.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { KERNELS = 100, ROUNDS = 21 };
 
@@ -60,13 +61,7 @@ static void queued(uint64_t iterations, int streams, enum behind behind)
         all[round] = between_ns(0, KERNELS) / KERNELS;
         /* Ends in their order, and the middle of what lies between two. */
         uint64_t gaps[KERNELS];
-        for (size_t i = 1; i <= KERNELS; i++) {
-            for (size_t j = i; j > 1 && by_size(&ends[j - 1], &ends[j]) > 0; j--) {
-                float other = ends[j];
-                ends[j] = ends[j - 1];
-                ends[j - 1] = other;
-            }
-        }
+        qsort(&ends[1], KERNELS, sizeof ends[1], by_size);
         for (size_t i = 1; i <= KERNELS; i++)
             gaps[i - 1] = (uint64_t)((double)(ends[i] - ends[i - 1]) * 1e6);
         spans[round] = median(gaps, KERNELS);

@@ -6,7 +6,7 @@ mod lines;
 use std::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::usage::{gate, gate_tenant};
-use divvy_policy::gate::{Had, Inside, Patience, Words};
+use divvy_policy::gate::{Had, Inside, Patience, Queued, Words};
 
 /// A process with nothing kept beside its words.
 type One = lines::One<()>;
@@ -267,14 +267,16 @@ fn who_has_handed_on_is_waited_for_by_nobody() {
     assert!(all[1].goes(START_NS + 10 * MS + 1));
 }
 
+/// Asks so long after the start, for a process that had its turn since then.
+fn ask(one: One, ms: u64, had: Had) -> Result<bool, Queued> {
+    let inside = one.inside(START_NS + ms * MS).expect("several");
+    inside.ask(START_NS + ms * MS, had, &mut Patience::default())
+}
+
 /// Now and then each is alone, so that what it uses is measured.
 #[test]
 fn a_turn_is_shared_for_a_tenth_of_a_second() {
     let all = tenant(2);
-    let ask = |one: One, ms: u64, had: Had| {
-        let inside = one.inside(START_NS + ms * MS).expect("two");
-        inside.ask(START_NS + ms * MS, had, &mut Patience::default())
-    };
     assert!(all[0].goes(START_NS) && !all[1].goes(START_NS));
     assert!(ask(all[0], 6, SINCE).is_ok() && ask(all[1], 6, SINCE).is_ok(), "shared");
     // What its holder waited for in between does not make the time less.
@@ -304,10 +306,6 @@ fn a_turn_that_is_shared_lapses_with_its_holder() {
 #[test]
 fn a_turn_that_is_shared_begins_anew_for_its_holder_alone() {
     let all = tenant(2);
-    let ask = |one: One, ms: u64, had: Had| {
-        let inside = one.inside(START_NS + ms * MS).expect("two");
-        inside.ask(START_NS + ms * MS, had, &mut Patience::default())
-    };
     assert!(all[0].goes(START_NS) && !all[1].goes(START_NS));
     assert!(ask(all[0], 6, SINCE).is_ok() && ask(all[1], 6, SINCE).is_ok(), "shared");
     // Its holder says nothing more.

@@ -125,17 +125,18 @@ impl Lane {
     }
 
     /// Whether launches came on several streams of late. A launch on this one is to come.
-    pub(super) fn is_mixed(&self, stream: u64, submitted_ns: u64) -> bool {
+    pub(super) fn is_mixed(&self, stream: u64) -> bool {
         let before = self.stream.swap(stream, Relaxed);
         if before != stream && before != NO_STREAM {
             if self.streams_mixed.swap(MIXED_FOR, Relaxed) == 0 {
-                self.window.restart(submitted_ns);
+                self.window.restart(self.submitted_ns());
             }
             return true;
         }
         // Of two that count at once one may not count.
         let left = self.streams_mixed.load(Relaxed).saturating_sub(1);
         if self.streams_mixed.swap(left, Relaxed) == 1 {
+            let submitted_ns = self.submitted_ns();
             self.window.restart(submitted_ns);
             self.sample.restart(submitted_ns);
         }
@@ -160,7 +161,7 @@ impl Lane {
             Paid::Next => {}
         }
         self.settle(world, costs, &line);
-        self.is_mixed(world.stream(), self.submitted_ns());
+        self.is_mixed(world.stream());
         self.coming_ns.fetch_add(charged_ns, Relaxed);
         Some(Ticket {
             key,
@@ -247,7 +248,8 @@ impl Lane {
         };
         if let Some((key, own_ns)) = own {
             let part_ns = scaled(took_ns, own_ns.min(charged_ns), charged_ns).min(took_ns);
-            if if is_new { part_ns >= LEAST_NS } else { edge == Edge::Teaches } {
+            let teaches = if is_new { part_ns >= LEAST_NS } else { edge == Edge::Teaches };
+            if teaches {
                 costs.learn(key, part_ns);
             }
             world.note_length(part_ns);

@@ -281,16 +281,15 @@ impl Lane {
         let known_ns = costs.firm(key);
         // Beside strangers what is known stands, and an event behind a kernel may be a slice later.
         let long_ns = if line.strangers == 0 { LONG_NS } else { u64::MAX };
-        let is_mixed = self.is_mixed(world.stream(), submitted_ns);
-        if !is_mixed && known_ns.is_none_or(|ns| ns >= long_ns) {
-            self.sample.set_apart(charged_ns);
-        }
-        if is_mixed {
+        let is_mixed = self.is_mixed(world.stream());
+        let due_ns = if is_mixed {
             self.open_window(world, &line, charged_ns);
-        }
-        let due_ns = match is_mixed {
-            true => self.window.due_in_ns(submitted_ns),
-            false => self.sample.due_in_ns(submitted_ns),
+            self.window.due_in_ns(submitted_ns)
+        } else {
+            if known_ns.is_none_or(|ns| ns >= long_ns) {
+                self.sample.set_apart(charged_ns);
+            }
+            self.sample.due_in_ns(submitted_ns)
         };
         let room_ns = room_ns.min(due_ns);
         self.draw(world, &line, now_ns, charged_ns, longer_ns, room_ns);

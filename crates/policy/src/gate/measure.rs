@@ -287,9 +287,7 @@ impl Lane {
     ) -> i64 {
         let span_ns = self.span_ns(world, event);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
-        let is_mixed = self.streams_mixed.load(Relaxed) != 0;
         let now_ns = world.now_ns();
-        let is_lone = is_alone && !is_mixed;
         let probed = mark.probe.and_then(|probe| {
             let between_ns = u64::try_from(world.elapsed_ns(probe.event, event)?).ok()?;
             // What is known roughly stands until the first probe after it.
@@ -303,7 +301,7 @@ impl Lane {
                     Length::Uneven(_) => between_ns.saturating_sub(probe.gap_ns),
                     _ => probe.charged_ns.min(between_ns),
                 };
-                return is_lone.then_some((probe.charged_ns, took_ns, 0));
+                return is_alone.then_some((probe.charged_ns, took_ns, 0));
             };
             let took_ns = match known_ns {
                 None if shown.took_ns > SLICED_FROM_NS => shown.took_ns / sharers.max(1),
@@ -314,15 +312,15 @@ impl Lane {
             if sharers == 1 || is_new {
                 // What another context was given in between must not pass for the kernel's own.
                 let most_ns = match known_ns {
-                    Some(ns) if !is_lone => ns.saturating_mul(3) / 2,
+                    Some(ns) if !is_alone => ns.saturating_mul(3) / 2,
                     _ => u64::MAX,
                 };
-                if let Some(known_ns) = known_ns.filter(|_| is_lone) {
+                if let Some(known_ns) = known_ns.filter(|_| is_alone) {
                     self.sample.learn(known_ns, took_ns, probe.stands_ns);
                 }
                 if shown.is_rough {
                     costs.learn_roughly(probe.key, took_ns);
-                } else if is_lone {
+                } else if is_alone {
                     costs.learn_alone(probe.key, took_ns, now_ns);
                 } else {
                     costs.learn(probe.key, took_ns.min(most_ns.max(MOST_GROWTH_FROM_NS)));
@@ -347,7 +345,7 @@ impl Lane {
                 let own_ns = span_ns;
                 // Where the probed launch was the only one, the device may have waited for the host before it.
                 let own_ns = match probed {
-                    Some((guess_ns, took_ns, _)) if is_lone && guess_ns == charged_ns => {
+                    Some((guess_ns, took_ns, _)) if is_alone && guess_ns == charged_ns => {
                         own_ns.min(took_ns)
                     }
                     _ => own_ns,
@@ -364,11 +362,11 @@ impl Lane {
                 }
                 signed(own_ns).saturating_sub(signed(charged_ns))
             }
-            (_, _, Some((guess_ns, took_ns, stands_ns))) if is_lone => {
+            (_, _, Some((guess_ns, took_ns, stands_ns))) if is_alone => {
                 correction_ns(guess_ns, took_ns, stands_ns)
             }
             // Not continuous, but nothing before the anchor's end is in it: no more than that.
-            (_, span_ns, probed) if !is_lone => {
+            (_, span_ns, probed) if !is_alone => {
                 let put_right = probed.map_or(0, |(guess_ns, took_ns, _)| {
                     signed(took_ns).saturating_sub(signed(guess_ns))
                 });

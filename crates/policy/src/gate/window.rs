@@ -10,7 +10,8 @@
 //!
 //! Promises: a window begins by what was charged and a draw, whatever the program does; what it shows stands for no more
 //! than was charged since the last one, and for no more than 20 ms beyond what it took. Does not record or ask for
-//! events: that is `among`'s. All is changed under the lane's claim.
+//! events: that is `among`'s. All is changed under the lane's claim, but by [`Window::restart`]: marks that are settled
+//! meanwhile may then be put right once more or less.
 
 use core::cmp::Ordering;
 use core::sync::atomic::Ordering::Relaxed;
@@ -31,7 +32,7 @@ const MOST_APART_NS: u64 = 20_000_000;
 /// A mark counts for this part of what marks have shown of late.
 const LATE_PART: u64 = 16;
 
-/// Whether launches are marked, in lines of their own: every launch looks.
+/// How many marks the window that is open has, 0 between two; in lines of its own, since every launch looks.
 #[repr(align(128))]
 #[derive(Debug)]
 struct Open(AtomicU32);
@@ -43,8 +44,7 @@ pub(super) struct Window {
     /// What had been submitted when this one began, and what will have been when the next does.
     began_ns: AtomicU64,
     next_ns: AtomicU64,
-    /// Marks of this one, and those that are still to come.
-    marks: AtomicU32,
+    /// Marks that are still to come in it.
     left: AtomicU32,
     /// Marks that teach and are not settled.
     teaching: AtomicU32,
@@ -81,7 +81,6 @@ impl Window {
             open: Open(AtomicU32::new(0)),
             began_ns: word(),
             next_ns: word(),
-            marks: AtomicU32::new(0),
             left: AtomicU32::new(0),
             teaching: AtomicU32::new(0),
             last_ns: word(),
@@ -119,7 +118,7 @@ impl Window {
     /// One begins behind what was submitted, of so many marks.
     pub(super) fn open(&self, submitted_ns: u64, marks: u32) {
         self.began_ns.store(submitted_ns, Relaxed);
-        for word in [&self.marks, &self.left, &self.open.0] {
+        for word in [&self.left, &self.open.0] {
             word.store(marks, Relaxed);
         }
     }
@@ -150,7 +149,7 @@ impl Window {
         // In what is charged, for which the device takes longer or shorter.
         let [charged_ns, took_ns] =
             [&self.charged_of_late_ns, &self.took_of_late_ns].map(|word| word.load(Relaxed));
-        let marked_ns = u64::from(self.marks.load(Relaxed)) * MARKED_NS;
+        let marked_ns = u64::from(self.open.0.load(Relaxed)) * MARKED_NS;
         let apart_ns = scaled(marked_ns, charged_ns, took_ns).min(MOST_APART_NS);
         let within_ns = submitted_ns.saturating_sub(self.began_ns.load(Relaxed));
         let pause_ns = apart_ns.saturating_sub(within_ns);
