@@ -76,6 +76,18 @@ fn threads_have_their_cap() {
     judge(&programs.collect::<Vec<_>>(), 1.0);
 }
 
+/// A deep queue, most of whose launches are not looked at.
+#[test]
+fn threads_that_do_not_wait_have_their_cap() {
+    let of = |stream, us| named::forever(vec![launch(stream, us * US, 1_000_000)]);
+    let programs = [(16, 5), (2, 20)].map(|(threads, us)| {
+        let others = (2..=threads).map(|stream| Op::Thread { ops: of(stream, us) });
+        let ops = others.chain(of(1, us)).collect();
+        (format!("{threads} threads of {us} us without waits"), ops)
+    });
+    judge(&programs, 1.5);
+}
+
 #[test]
 fn streams_side_by_side_have_their_cap() {
     let programs = [

@@ -5,7 +5,8 @@
 //! all of the context's work, which delays no kernel (bench/results/h200-2026-11-23/context-marks.jsonl). The time
 //! between two marks that are linked is the device's; where it was drained, an event before the launch says when it
 //! began. In a window every launch goes as it would outside of one, from the same chunk of credit: what is
-//! measured is what is done.
+//! measured is what is done. Streams run ahead of one another: marks that are closer than a part of what is in flight
+//! would show none of what lies between them, and then all of it.
 //!
 //! Promises: what a window shows is what was done, on whatever streams. Does not say what a stream is worth by itself, and
 //! sees no overlap where others share the device: there estimates stand, and parts of spans (`beside`).
@@ -121,7 +122,7 @@ impl Lane {
     /// Whether launches of several streams are being measured.
     #[inline(always)]
     pub(super) fn is_watched(&self) -> bool {
-        self.window.is_open() && !self.has_one_stream()
+        self.window.is_watched() && !self.has_one_stream()
     }
 
     /// Whether launches came on several streams of late. A launch on this one is to come.
@@ -197,24 +198,27 @@ impl Lane {
         (key, charged_ns): (u64, u64),
         is_unknown: bool,
     ) -> bool {
-        if !is_unknown && !self.is_watched() {
+        if !is_unknown && !self.window.is_open() {
             return false;
         }
         let submitted_ns = self.submitted_ns();
         let ahead_ns = self.in_flight_ns(world.now_ns(), submitted_ns);
         let near_ns = if is_graph(key) { NEAR_GRAPH_NS } else { NEAR_NS };
+        let near_ns = near_ns.saturating_add(charged_ns);
         // Who holds it may not have seen this launch.
         let Some(_claim) = self.claim(world.life()) else { return true };
         let newest = self.ring.newest_and_oldest();
         let is_drained = newest.is_none_or(|(newest, _)| world.is_done(newest));
-        if (is_unknown || is_drained || ahead_ns < charged_ns.saturating_add(near_ns))
+        if (is_unknown || is_drained || ahead_ns < near_ns)
             && !self.begun.is_there()
             && let Some(probed) = self.begin_probe(world, true)
         {
             self.begun.set(probed, (key, charged_ns), self.launched_ns(), !is_drained);
         }
         let unmarked_ns = submitted_ns.saturating_sub(self.marked_ns.load(Relaxed));
-        is_unknown || is_drained || unmarked_ns >= ahead_ns / QUEUE_PART
+        let most_ns = ahead_ns / QUEUE_PART;
+        self.window.set_deep(!is_drained && most_ns >= near_ns);
+        is_unknown || is_drained || unmarked_ns >= most_ns
     }
 
     /// What one completed mark of several streams' adds to what was charged, where nobody shares the device.

@@ -307,7 +307,8 @@ impl Lane {
             sharers: line.active,
         };
         if is_mixed {
-            ticket.is_marked |= self.begin_among(world, (key, charged_ns), is_unknown);
+            let is_due = self.begin_among(world, (key, charged_ns), is_unknown);
+            ticket.is_marked = is_due || ticket.is_marked && !self.window.is_open();
         } else {
             ticket.probed = self.probe(world, submitted_ns, (known_ns, long_ns), all_marked);
         }

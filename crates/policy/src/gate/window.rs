@@ -7,6 +7,7 @@
 //!
 //! The pause between windows is in what is charged, spread, and so long that marks take no more than one part in 64 of
 //! the device's time: kernels of more than some 200 us, and deep queues, which need few marks, are measured throughout.
+//! In a deep queue a launch that the credit in hand pays for is not looked at: marks stand where chunks begin.
 //!
 //! Promises: a window begins by what was charged and a draw, whatever the program does; what it shows stands for no more
 //! than was charged since the last one, and for no more than 20 ms beyond what it took. Does not record or ask for
@@ -32,10 +33,14 @@ const MOST_APART_NS: u64 = 20_000_000;
 /// A mark counts for this part of what marks have shown of late.
 const LATE_PART: u64 = 16;
 
-/// How many marks the window that is open has, 0 between two; in lines of its own, since every launch looks.
+/// How many marks the window that is open has, 0 between two, and whether its queue is deep; in lines of its own, since
+/// every launch looks.
 #[repr(align(128))]
 #[derive(Debug)]
 struct Open(AtomicU32);
+
+/// So much is in flight that only launches that take a chunk of credit are looked at.
+const DEEP: u32 = 1 << 31;
 
 /// The windows of one lane.
 #[derive(Debug)]
@@ -107,6 +112,20 @@ impl Window {
         self.open.0.load(Relaxed) != 0
     }
 
+    /// Whether each launch is to be looked at.
+    #[inline(always)]
+    pub(super) fn is_watched(&self) -> bool {
+        (1..DEEP).contains(&self.open.0.load(Relaxed))
+    }
+
+    /// The queue of the window is deep, or is no more.
+    pub(super) fn set_deep(&self, is_deep: bool) {
+        let marks = self.open.0.load(Relaxed) & !DEEP;
+        if marks != 0 {
+            self.open.0.store(if is_deep { marks | DEEP } else { marks }, Relaxed);
+        }
+    }
+
     /// How much may be charged before the next begins.
     pub(super) fn due_in_ns(&self, submitted_ns: u64) -> u64 {
         match self.is_open() {
@@ -149,7 +168,7 @@ impl Window {
         // In what is charged, for which the device takes longer or shorter.
         let [charged_ns, took_ns] =
             [&self.charged_of_late_ns, &self.took_of_late_ns].map(|word| word.load(Relaxed));
-        let marked_ns = u64::from(self.open.0.load(Relaxed)) * MARKED_NS;
+        let marked_ns = u64::from(self.open.0.load(Relaxed) & !DEEP) * MARKED_NS;
         let apart_ns = scaled(marked_ns, charged_ns, took_ns).min(MOST_APART_NS);
         let within_ns = submitted_ns.saturating_sub(self.began_ns.load(Relaxed));
         let pause_ns = apart_ns.saturating_sub(within_ns);
