@@ -2,6 +2,7 @@
 """Runs unmodified programs on a real card, native and under Divvy, and prints one table.
 
     python3 tests/gpu/run.py DIST OUT [--peer NAME=LIBRARY]... [--only ROW]... [--two-gpus]
+        [--compute PERCENT]
 
 DIST is the folder `cargo xtask dist` makes; OUT receives `programs.json` and every run's output.
 A row counts when the output under the limit equals the native one, the tenant's ledger never passed
@@ -44,6 +45,7 @@ class Row:
         self.command = command
         self.env = env or {}
         self.limit_bytes = limit_bytes
+        self.cap = []
 
 
 def rows(build, two_gpus):
@@ -72,6 +74,10 @@ def rows(build, two_gpus):
         script("cupy-async", "cupy_pool.py", {"CUPY_ASYNC": "1"}),
         script("triton", "triton_add.py"),
         script("numba", "numba_add.py"),
+        script("torch-instances", "torch_instances.py"),
+        script("torch-serve", "torch_serve.py"),
+        script("cupy-threads", "cupy_threads.py"),
+        Row("endless", [str(build / "endless")]),
     ]
     if two_gpus:
         out = [script("nccl-all-reduce", "nccl_allreduce.py")]
@@ -87,6 +93,8 @@ def build_all(out):
         ["gcc", "-O1", f"-I{cuda}/include", str(PROGRAMS / "driver.c"), "-o",
          str(build / "driver"), f"-L{cuda}/lib64/stubs", "-lcuda"],
     ]
+    jobs.append(["nvcc", "-O1", "-arch=sm_90", str(PROGRAMS / "endless.cu"), "-o",
+                 str(build / "endless")])
     for kind in ("static", "shared"):
         jobs.append(["nvcc", f"-cudart={kind}", "-O1", "-arch=sm_90", str(PROGRAMS / "runtime.cu"),
                      "-o", str(build / f"runtime-{kind}")])
@@ -198,8 +206,8 @@ def execute(nvml, command, env, label, out):
 
 def under_divvy(nvml, dist, row, limit_bytes, over_bytes, label, out):
     """One run as a tenant; adds what the ledger says."""
-    command = [str(dist / "bin/divvy"), "run", "--json", "--memory", str(limit_bytes), "--",
-               *row.command]
+    command = [str(dist / "bin/divvy"), "run", "--json", "--memory", str(limit_bytes), *row.cap,
+               "--", *row.command]
     env = {**row.env, "DIVVY_GPU_OVER_BYTES": str(over_bytes)}
     run = execute(nvml, command, env, label, out)
     summaries = [line for line in run.pop("stderr").splitlines() if line.startswith('{"')]
@@ -318,6 +326,7 @@ def main():
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=LIBRARY")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--two-gpus", action="store_true")
+    parser.add_argument("--compute", metavar="PERCENT", help="a cap of device time, such as 30%%")
     parser.add_argument("--jobs", type=int, default=4)
     options = parser.parse_args()
     peers = [tuple(peer.split("=", 1)) for peer in options.peer]
@@ -329,6 +338,8 @@ def main():
     card_bytes = int(subprocess.check_output(query, text=True).split()[0]) * MIB
     wanted = [row for row in rows(build, options.two_gpus)
               if not options.only or row.name in options.only]
+    for row in wanted:
+        row.cap = ["--compute", options.compute] if options.compute else []
     results = []
     logs = out / "logs"
     logs.mkdir(exist_ok=True)
