@@ -45,7 +45,6 @@ class Row:
         self.command = command
         self.env = env or {}
         self.limit_bytes = limit_bytes
-        self.cap = []
 
 
 def rows(build, two_gpus):
@@ -92,9 +91,8 @@ def build_all(out):
     jobs = [
         ["gcc", "-O1", f"-I{cuda}/include", str(PROGRAMS / "driver.c"), "-o",
          str(build / "driver"), f"-L{cuda}/lib64/stubs", "-lcuda"],
+        ["nvcc", "-O1", "-arch=sm_90", str(PROGRAMS / "endless.cu"), "-o", str(build / "endless")],
     ]
-    jobs.append(["nvcc", "-O1", "-arch=sm_90", str(PROGRAMS / "endless.cu"), "-o",
-                 str(build / "endless")])
     for kind in ("static", "shared"):
         jobs.append(["nvcc", f"-cudart={kind}", "-O1", "-arch=sm_90", str(PROGRAMS / "runtime.cu"),
                      "-o", str(build / f"runtime-{kind}")])
@@ -204,10 +202,9 @@ def execute(nvml, command, env, label, out):
     }
 
 
-def under_divvy(nvml, dist, row, limit_bytes, over_bytes, label, out):
-    """One run as a tenant; adds what the ledger says."""
-    command = [str(dist / "bin/divvy"), "run", "--json", "--memory", str(limit_bytes), *row.cap,
-               "--", *row.command]
+def under_divvy(nvml, tenant, row, limit_bytes, over_bytes, label, out):
+    """One run as a tenant, started as `tenant` says; adds what the ledger says."""
+    command = [*tenant, "--memory", str(limit_bytes), "--", *row.command]
     env = {**row.env, "DIVVY_GPU_OVER_BYTES": str(over_bytes)}
     run = execute(nvml, command, env, label, out)
     summaries = [line for line in run.pop("stderr").splitlines() if line.startswith('{"')]
@@ -228,7 +225,7 @@ def same(one, two):
     return all(abs(float(a) - float(b)) <= 1e-4 * max(1.0, abs(float(a))) for a, b in pairs)
 
 
-def judge(nvml, dist, row, peers, card_bytes, out):
+def judge(nvml, tenant, row, peers, card_bytes, out):
     """Runs one row in every way and says what holds."""
     beyond = card_bytes + 64 * GIB
     native = execute(nvml, row.command, {**row.env, "DIVVY_GPU_OVER_BYTES": str(beyond)},
@@ -241,11 +238,11 @@ def judge(nvml, dist, row, peers, card_bytes, out):
     if limit is None:
         # Nothing too large is asked for here: an allocator that takes memory piece by piece until
         # it is refused would otherwise "need" the whole card.
-        need = under_divvy(nvml, dist, row, card_bytes, 0, f"{row.name}-need", out)
+        need = under_divvy(nvml, tenant, row, card_bytes, 0, f"{row.name}-need", out)
         result["need"] = need
         limit = int(need["ledger_peak_bytes"] * 1.05)
     result["limit_bytes"] = limit
-    divvy = under_divvy(nvml, dist, row, limit, limit, f"{row.name}-divvy", out)
+    divvy = under_divvy(nvml, tenant, row, limit, limit, f"{row.name}-divvy", out)
     result["divvy"] = divvy
     slack = NVML_SLACK_BYTES * max(1, divvy["gpu_processes"])
     result["holds"] = {
@@ -338,8 +335,9 @@ def main():
     card_bytes = int(subprocess.check_output(query, text=True).split()[0]) * MIB
     wanted = [row for row in rows(build, options.two_gpus)
               if not options.only or row.name in options.only]
-    for row in wanted:
-        row.cap = ["--compute", options.compute] if options.compute else []
+    tenant = [str(dist / "bin/divvy"), "run", "--json"]
+    if options.compute:
+        tenant += ["--compute", options.compute]
     results = []
     logs = out / "logs"
     logs.mkdir(exist_ok=True)
@@ -348,7 +346,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         def one(row):
             print(f"… {row.name}", file=sys.stderr, flush=True)
-            return judge(nvml, dist, row, peers, card_bytes, logs)
+            return judge(nvml, tenant, row, peers, card_bytes, logs)
         results += pool.map(one, wanted)
     (out / "programs.json").write_text(json.dumps(results, indent=1))
     show(results, peers)

@@ -308,6 +308,7 @@ impl Lane {
         };
         if is_mixed {
             let is_due = self.begin_among(world, (key, charged_ns), is_unknown);
+            // In a window no sooner: closer marks show what streams run ahead by.
             ticket.is_marked = is_due || ticket.is_marked && !self.window.is_open();
         } else {
             ticket.probed = self.probe(world, submitted_ns, (known_ns, long_ns), all_marked);
