@@ -17,7 +17,12 @@ pub const BEGUN_NS: u64 = 400 * MS;
 pub fn case(seed: u64, has_caps: bool) -> Case {
     let choices = Choices::new(seed).named("beside");
     let tenants = choices.named("tenants").between(2, 3);
-    let tenants = (0..tenants).map(|at| tenant(choices.named("tenant").of(at), at, has_caps));
+    // Nobody has set a weight, or all have.
+    let is_usual = has_caps && choices.named("usual").is(400_000);
+    let tenants = (0..tenants).map(|at| {
+        let drawn = tenant(choices.named("tenant").of(at), at, has_caps);
+        TenantPlan { weight: if is_usual { 0 } else { drawn.weight }, ..drawn }
+    });
     let run_ns = 6 * SECOND;
     let seed = choices.named("environment").word();
     let knobs = Knobs { seed, run_ns, heal_ns: run_ns, has_daemon: true, ..Knobs::default() };

@@ -67,7 +67,7 @@ pub struct ProcessPlan {
 pub struct TenantPlan {
     /// Cap in millionths; 0 for none.
     pub share_ppm: u64,
-    /// Share of contended time against others'.
+    /// Share of contended time against others'; 0 for what it is by default, the cap in percent, or 100.
     pub weight: u32,
     /// The higher one goes first.
     pub priority: i32,
@@ -83,7 +83,7 @@ impl Default for TenantPlan {
     fn default() -> Self {
         Self {
             share_ppm: 0,
-            weight: 100,
+            weight: 0,
             priority: 0,
             is_latency: false,
             is_stranger: false,

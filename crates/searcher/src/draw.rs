@@ -110,7 +110,7 @@ impl Draw {
         let is = |feature: &str| self.swarm.has(feature) && of(feature).is(500_000);
         TenantPlan {
             share_ppm: if is("cap") { of("share").between(10, 950) * 1_000 } else { 0 },
-            weight: if is("weights") { of("weight").spread(10, 400) as u32 } else { 100 },
+            weight: if is("weights") { of("weight").spread(10, 400) as u32 } else { 0 },
             priority: if is("priority") { of("class").below(3) as i32 - 1 } else { 0 },
             is_latency: is("latency"),
             is_stranger: is("stranger") && of("rare").is(300_000),

@@ -132,7 +132,11 @@ pub fn together(seed: u64, has_caps: bool) -> Verdict {
             Err(what) => return broke(seed, what),
         };
         let cap = (tenant.share_ppm != 0).then_some(tenant.share_ppm as f64 / 10_000.0);
-        claims.push(Claim { weight: tenant.weight, cap, alone: reached });
+        let weight = match tenant.weight {
+            0 => oracle::usual_weight(cap, reached),
+            set => f64::from(set),
+        };
+        claims.push(Claim { weight, cap, alone: reached });
     }
     let first_ns = beside::BEGUN_NS + SECOND;
     let had = match had(&case, &gated::shipped(), first_ns) {
@@ -151,7 +155,7 @@ pub fn together(seed: u64, has_caps: bool) -> Verdict {
             verdict.off = below.max(above) / tolerance;
             verdict.points = had - due;
         }
-        verdict.text += &format!(" {had:5.2} of {due:5.2}, weight {};", claim.weight);
+        verdict.text += &format!(" {had:5.2} of {due:5.2}, weight {:.0};", claim.weight);
     }
     verdict
 }

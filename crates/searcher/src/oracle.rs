@@ -27,7 +27,7 @@ pub fn first_ns(longest_ns: u64) -> u64 {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Claim {
     /// Among the others'.
-    pub weight: u32,
+    pub weight: f64,
     /// In percent.
     pub cap: Option<f64>,
     /// In percent.
@@ -41,15 +41,21 @@ impl Claim {
     }
 }
 
+/// The weight of a tenant that was given none: its cap, of which it is to have what it can use of its turns, down to
+/// seven eighths; or a hundred.
+pub fn usual_weight(cap: Option<f64>, alone: f64) -> f64 {
+    cap.map_or(100.0, |cap| cap / (alone / 100.0).clamp(0.875, 1.0))
+}
+
 /// What each is due beside the others, in percent: time by weight, what a cap leaves to the others by theirs, and of
 /// that time what it uses of time alone.
 pub fn due(claims: &[Claim]) -> Vec<f64> {
     let mut parts: Vec<Option<f64>> = vec![None; claims.len()];
     loop {
         let open = || claims.iter().zip(&parts).filter(|(_, part)| part.is_none());
-        let weights: f64 = open().map(|(claim, _)| f64::from(claim.weight)).sum();
+        let weights: f64 = open().map(|(claim, _)| claim.weight).sum();
         let left = 1.0 - parts.iter().flatten().sum::<f64>();
-        let part = |claim: &Claim| left * f64::from(claim.weight) / weights;
+        let part = |claim: &Claim| left * claim.weight / weights;
         let is_full = |(claim, given): &(&Claim, &Option<f64>)| {
             given.is_none() && claim.most() <= part(claim)
         };
@@ -83,13 +89,13 @@ mod tests {
                 assert!((due - wanted).abs() < 0.01, "{due} for {wanted}: {claims:?}");
             }
         };
-        near(&[claim(100, None, 100.0), claim(300, None, 100.0)], &[25.0, 75.0]);
-        near(&[claim(100, None, 50.0), claim(300, None, 100.0)], &[12.5, 75.0]);
-        near(&[claim(900, Some(30.0), 100.0), claim(100, None, 100.0)], &[30.0, 70.0]);
+        near(&[claim(100.0, None, 100.0), claim(300.0, None, 100.0)], &[25.0, 75.0]);
+        near(&[claim(100.0, None, 50.0), claim(300.0, None, 100.0)], &[12.5, 75.0]);
+        near(&[claim(900.0, Some(30.0), 100.0), claim(100.0, None, 100.0)], &[30.0, 70.0]);
         // A cap above what it reaches alone is none.
-        near(&[claim(100, Some(70.0), 60.0), claim(100, None, 100.0)], &[30.0, 50.0]);
+        near(&[claim(100.0, Some(70.0), 60.0), claim(100.0, None, 100.0)], &[30.0, 50.0]);
         let three =
-            [claim(200, Some(10.0), 100.0), claim(100, None, 100.0), claim(200, None, 90.0)];
+            [claim(200.0, Some(10.0), 100.0), claim(100.0, None, 100.0), claim(200.0, None, 90.0)];
         near(&three, &[10.0, 30.0, 54.0]);
     }
 }

@@ -200,7 +200,7 @@ fn lower(judge: &mut Judge<'_>, case: &mut Case) {
             let Some(plan) = smaller.tenants.get_mut(tenant) else { continue };
             match change {
                 0 => plan.share_ppm = 0,
-                1 => plan.weight = 100,
+                1 => plan.weight = 0,
                 2 => plan.priority = 0,
                 3 => plan.is_latency = false,
                 4 => plan.processes.iter_mut().for_each(|one| one.start_ns = 0),

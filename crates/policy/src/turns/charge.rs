@@ -4,7 +4,8 @@
 //! others out. The first moments of a turn that came from another tenant are the takeover's and
 //! nobody's, so that short turns of a small weight are not dearer than long ones.
 //!
-//! Promises: one device's time is charged once; a tenant never gains by what it writes.
+//! Promises: one device's time is charged once; a tenant never gains by what it writes, but for the eighth that one
+//! may whose cap is its weight ([`super::in_use`]).
 
 use super::TenantState;
 use super::domain::{Domain, Mode};

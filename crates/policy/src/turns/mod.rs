@@ -23,6 +23,7 @@ mod charge;
 mod domain;
 mod entry;
 mod files;
+mod in_use;
 mod line;
 mod pauses;
 mod phase;

@@ -9,6 +9,7 @@
 
 use super::domain::{DeviceState, Domain, Mode};
 use super::{TenantState, Tuning, VIRTUAL_SCALE};
+use crate::scaled::scaled;
 
 /// Who is told when its gate opens is awake so long before and after.
 const NEAR_NS: u64 = 100_000;
@@ -25,11 +26,20 @@ impl DeviceState {
 impl Domain<'_> {
     /// Virtual time each tenant advances by in one round.
     pub(super) fn round_step_ns(&self) -> u64 {
-        let (count, weights) = self.demanders().fold((0_u64, 0_u64), |(count, weights), t| {
-            (count.saturating_add(1), weights.saturating_add(t.weight))
+        let each = self.demanders().map(|t| (t.weight, t.in_use.paid_ppm()));
+        let (count, weights, paid_ppm) = each.fold((0_u64, 0_u64, 0_u64), |sums, (weight, ppm)| {
+            let (count, weights, paid_ppm) = sums;
+            let more = count.saturating_add(1);
+            (more, weights.saturating_add(weight), paid_ppm.saturating_add(ppm))
         });
         let mean_weight = (weights / count.max(1)).max(1);
-        (self.state.quantum_ns(self.tuning).saturating_mul(VIRTUAL_SCALE) / mean_weight).max(1)
+        let quantum_ns = self.state.quantum_ns(self.tuning);
+        // In what is paid for it a turn is as long as in wall time, on average.
+        let quantum_ns = match count {
+            0 => quantum_ns,
+            _ => scaled(quantum_ns, paid_ppm, count.saturating_mul(1_000_000)),
+        };
+        (quantum_ns.saturating_mul(VIRTUAL_SCALE) / mean_weight).max(1)
     }
 
     /// Gives those whose priority has changed their place among the others of it.

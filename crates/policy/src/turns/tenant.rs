@@ -6,6 +6,7 @@
 use divvy_abi::MAX_DEVICES;
 
 use super::domain::bit;
+use super::in_use::InUse;
 use super::pauses::Pauses;
 use super::{Sample, Tuning};
 
@@ -75,6 +76,7 @@ pub struct TenantState {
     /// Moving mean of how long its work takes to drain after a turn.
     pub(super) drain_ns: u64,
     pub(super) window_used_ns: u64,
+    pub(super) in_use: InUse,
     /// Progress under turns, and in the trial of everybody open that followed.
     pub(super) gated_ppm: u64,
     pub(super) tried_ppm: u64,
@@ -142,6 +144,7 @@ impl TenantState {
         self.priority = priority;
         self.used_ns = used_ns / u64::from(seen.attached.count_ones()).max(1);
         self.capped = (1..1_000_000).contains(&share_ppm);
+        self.in_use.look(self.capped && weight == 0, self.held_ns, self.used_ns);
         self.weight = match weight {
             0 if self.capped => u64::from(share_ppm / 10_000).max(1),
             0 => 100,
@@ -354,7 +357,8 @@ impl TenantState {
 
     /// Charges wall time.
     pub(super) fn charge(&mut self, wall_ns: u64) {
-        let cost = wall_ns.saturating_mul(super::VIRTUAL_SCALE) / self.weight.max(1);
+        let due_ns = self.in_use.of(wall_ns);
+        let cost = due_ns.saturating_mul(super::VIRTUAL_SCALE) / self.weight.max(1);
         self.virtual_ns = self.virtual_ns.saturating_add(cost);
         self.held_ns = self.held_ns.saturating_add(wall_ns);
     }
