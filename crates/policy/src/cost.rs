@@ -14,7 +14,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use before::Before;
 pub use uneven::Moments;
-use uneven::{Uneven, is_far};
+use uneven::Uneven;
+pub(crate) use uneven::is_far;
 
 /// Places a key may lie in.
 const WAYS: usize = 4;

@@ -128,7 +128,7 @@ fn root(square: u64) -> u64 {
 
 /// Whether a length is so far from what was expected that samples do not do: where all were so, what they
 /// make of a second would be wrong by more than 5 ms.
-pub(super) fn is_far(expected_ns: u64, took_ns: u64) -> bool {
+pub(crate) fn is_far(expected_ns: u64, took_ns: u64) -> bool {
     let off_ns = expected_ns.abs_diff(took_ns);
     off_ns.saturating_mul(off_ns) > expected_ns.max(1_000).saturating_mul(400_000)
 }

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::credit::signed;
 use super::lane::{Lane, in_turns};
 use super::{QUIET_NS, World};
-use crate::cost::Costs;
+use crate::cost::{Costs, is_far};
 
 /// A synchronisation that takes longer than this may show work that was charged too little.
 const LATE_NS: u64 = 100_000;
@@ -94,7 +94,12 @@ impl Lane {
         let switch_ns = if in_turns(world, &line) && is_first { SWITCH_NS } else { 0 };
         let ran_ns = blocked_ns.saturating_sub(WAKE_LATE_NS).saturating_sub(switch_ns);
         let more_ns = ran_ns.saturating_sub(charged_ns).min(MOST_NS);
-        if more_ns > LATE_NS.max(charged_ns / 8) {
+        // What draws stand for is theirs to charge. In turns few are: their launches lie beside others' too often.
+        let is_unseen = match in_turns(world, &line) {
+            true => more_ns > charged_ns / 8,
+            false => is_far(charged_ns, ran_ns),
+        };
+        if more_ns > LATE_NS && is_unseen {
             self.charge(world, &line, since_ns, signed(more_ns));
             if more_ns >= HUNT_FROM_NS {
                 costs.hunt(HUNT);

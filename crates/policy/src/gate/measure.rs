@@ -59,11 +59,11 @@ impl Lane {
         all_marked: bool,
     ) -> Option<Probed> {
         let is_long = known_ns.is_some_and(|ns| ns >= long_ns);
-        if known_ns.is_none() || is_long {
+        let Some(known_ns) = known_ns.filter(|_| !is_long) else {
             // In a queue that never drains, marks measure long ones better.
             return self.begin_where(world, is_long, all_marked);
-        }
-        if self.sample.due_in_ns(submitted_ns) != 0 {
+        };
+        if !self.sample.is_due(submitted_ns, known_ns) {
             return None;
         }
         let probed = self.begin_where(world, false, all_marked);
@@ -212,13 +212,13 @@ impl Lane {
         self.settle(world, costs, line);
     }
 
-    /// Puts right what completed marks show; by how much.
+    /// Puts right what completed marks show; by how much, without what launches that were drawn stand for.
     ///
     /// Cost: an event query, and for each mark that has completed an elapsed time.
     pub fn settle<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) -> i64 {
         let Some(claim) = self.claim(world.life()) else { return 0 };
         // Where nothing is pending nothing is charged below.
-        let (mut correction_ns, since_ns) = (0_i64, self.since_ns.load(Relaxed));
+        let (mut all_ns, mut own_ns, since_ns) = (0_i64, 0_i64, self.since_ns.load(Relaxed));
         while let Some((event, mark)) = self.ring.oldest() {
             if claim.is_closing() || !world.is_done(event) {
                 break;
@@ -236,16 +236,18 @@ impl Lane {
             let is_alone = sharers == 1 && self.is_quiet_since(world, line, quiet_ns);
             // No estimate was charged for what is uneven: whoever was there meanwhile, it is charged now.
             let is_uneven = sharers != 1 && mark.is_uneven(costs, now_ns);
-            let measured_ns = if line.strangers != 0 || is_uneven {
+            let put_right = if line.strangers != 0 || is_uneven {
                 let others = line.strangers.max(sharers.saturating_sub(1)).max(1);
-                self.settle_beside(world, costs, event, &mark, others)
+                self.settle_beside(world, costs, event, &mark, others).into()
             } else if sharers == 1 && (mark.edge != Edge::Outside || !self.has_one_stream()) {
-                self.settle_among(world, costs, event, &mark, is_alone)
+                self.settle_among(world, costs, event, &mark, is_alone).into()
             } else {
                 self.settle_one(world, costs, event, &mark, (sharers, is_alone))
             };
-            let measured_ns = if ours || is_uneven { measured_ns } else { 0 };
-            correction_ns = correction_ns.saturating_add(measured_ns);
+            if ours || is_uneven {
+                all_ns = all_ns.saturating_add(put_right.all_ns);
+                own_ns = own_ns.saturating_add(put_right.own_ns);
+            }
             self.window.settled(mark.edge);
             self.ring.pop();
             if let Some(probe) = mark.probe {
@@ -255,13 +257,13 @@ impl Lane {
             self.done_ns.fetch_max(mark.submitted_ns, Relaxed);
             self.unknown.store(0, Relaxed);
         }
-        if correction_ns != 0 {
-            self.charge(world, line, since_ns, correction_ns);
+        if all_ns != 0 {
+            self.charge(world, line, since_ns, all_ns);
         }
         if self.ring.pending() == 0 {
             self.since_ns.store(world.now_ns(), Relaxed);
         }
-        correction_ns
+        own_ns
     }
 
     /// Device time since the mark before this one, from which the next is measured.
@@ -284,7 +286,7 @@ impl Lane {
         event: u32,
         mark: &Mark,
         (sharers, is_alone): (u64, bool),
-    ) -> i64 {
+    ) -> PutRight {
         let span_ns = self.span_ns(world, event);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let now_ns = world.now_ns();
@@ -339,7 +341,7 @@ impl Lane {
                 let events = 1 + u64::from(mark.probe.is_some());
                 let span_ns = span_ns.saturating_sub(events * BUSY_BIAS_NS).max(span_ns / 2);
                 if sharers > 1 {
-                    return self.beside.part_ns(span_ns, span_ns / sharers, charged_ns);
+                    return self.beside.part_ns(span_ns, span_ns / sharers, charged_ns).into();
                 }
                 self.beside.forget();
                 let own_ns = span_ns;
@@ -360,21 +362,37 @@ impl Lane {
                     costs.learn(key, own_ns);
                     costs.seen_alone(key, own_ns, now_ns);
                 }
-                signed(own_ns).saturating_sub(signed(charged_ns))
+                signed(own_ns).saturating_sub(signed(charged_ns)).into()
             }
-            (_, _, Some((guess_ns, took_ns, stands_ns))) if is_alone => {
-                correction_ns(guess_ns, took_ns, stands_ns)
-            }
+            (_, _, Some((guess_ns, took_ns, stands_ns))) if is_alone => PutRight {
+                all_ns: correction_ns(guess_ns, took_ns, stands_ns),
+                own_ns: signed(took_ns).saturating_sub(signed(guess_ns)),
+            },
             // Not continuous, but nothing before the anchor's end is in it: no more than that.
             (_, span_ns, probed) if !is_alone => {
                 let put_right = probed.map_or(0, |(guess_ns, took_ns, _)| {
                     signed(took_ns).saturating_sub(signed(guess_ns))
                 });
                 let most = span_ns.map_or(i64::MAX, signed).saturating_sub(signed(charged_ns));
-                put_right.min(most)
+                put_right.min(most).into()
             }
-            _ => 0,
+            _ => 0.into(),
         }
+    }
+}
+
+/// What a completed mark adds to what was charged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PutRight {
+    /// In all.
+    all_ns: i64,
+    /// For what lies before the mark: without launches that one before it stands for.
+    own_ns: i64,
+}
+
+impl From<i64> for PutRight {
+    fn from(own_ns: i64) -> Self {
+        Self { all_ns: own_ns, own_ns }
     }
 }
 

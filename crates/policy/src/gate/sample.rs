@@ -70,6 +70,13 @@ impl Sample {
         self.next_ns.load(Relaxed).saturating_sub(self.clock_ns(submitted_ns))
     }
 
+    /// Whether the launch that comes next, charged so much, is the one to be drawn. Were it the one behind it, a look
+    /// at this one, whose end is marked, would always come before a draw: in the midst of a burst none would stand
+    /// for others.
+    pub(super) fn is_due(&self, submitted_ns: u64, charged_ns: u64) -> bool {
+        self.due_in_ns(submitted_ns) < charged_ns.max(1)
+    }
+
     /// The launches to come are the first of one stream's.
     pub(super) fn restart(&self, submitted_ns: u64) {
         self.last_ns.store(self.clock_ns(submitted_ns), Relaxed);
@@ -135,7 +142,7 @@ mod tests {
             let length_ns = of(n);
             took_ns += length_ns;
             all_ns += i64::try_from(predicted_ns).unwrap();
-            if sample.due_in_ns(submitted_ns) == 0 {
+            if sample.is_due(submitted_ns, predicted_ns) {
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;
