@@ -74,7 +74,8 @@ def rows(build, two_gpus):
         script("triton", "triton_add.py"),
         script("numba", "numba_add.py"),
         script("torch-instances", "torch_instances.py"),
-        script("torch-serve", "torch_serve.py"),
+        script("torch-serve", "torch_serve.py", limit_bytes=16 * GIB),
+        script("torch-two-ranks", "torch_two_ranks.py"),
         script("cupy-threads", "cupy_threads.py"),
         Row("endless", [str(build / "endless")]),
     ]
