@@ -38,3 +38,4 @@ mod system;
 mod threads;
 mod upgrade;
 mod vmm;
+mod workers;
