@@ -22,6 +22,7 @@ mod graphs;
 mod hami;
 mod hostile;
 mod kill;
+mod lasting;
 mod life;
 mod limits;
 mod modules;
