@@ -26,6 +26,7 @@ mod lasting;
 mod life;
 mod limits;
 mod modules;
+mod mps;
 mod old;
 mod output;
 mod pace;
