@@ -3,10 +3,17 @@
  * waits for other work of theirs. */
 #include "scenario.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <time.h>
 
 enum { KERNEL_NS = 100 * 1000, QUEUE = 20, NODES = 5, COPY_BYTES = 1 << 20 };
+enum { CALLBACK_US = 100 * 1000, THREADS = 16, LONG = 1500 };
+
+CUresult cuLaunchKernel_ptsz(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                             unsigned, CUstream, void **, void **);
+CUresult cuStreamSynchronize_ptsz(CUstream);
 
 static CUstream stream;
 static CUfunction work;
@@ -74,6 +81,103 @@ static void async_loop(void)
     for (unsigned long long done = 0;; tell(done += QUEUE)) {
         for (int i = 0; i < QUEUE; i++)
             kernel();
+        OK(cuStreamSynchronize(stream));
+    }
+}
+
+static void CUDA_CB pass_the_time(void *data)
+{
+    (void)data;
+    usleep(CALLBACK_US);
+}
+
+static void CUDA_CB called_back(CUstream on, CUresult status, void *data)
+{
+    (void)on;
+    OK(status);
+    pass_the_time(data);
+}
+
+/* Some kernels and a host function behind them, twice, then a wait for all. */
+static void callback_loop(void)
+{
+    ready();
+    for (unsigned long long done = 0;; tell(done += QUEUE)) {
+        for (int i = 0; i < QUEUE; i++) {
+            kernel();
+            if (i == QUEUE / 2 - 1)
+                OK(cuLaunchHostFunc(stream, pass_the_time, NULL));
+        }
+        OK(cuStreamAddCallback(stream, called_back, NULL, 0));
+        OK(cuStreamSynchronize(stream));
+    }
+}
+
+static atomic_int passing;
+
+static void CUDA_CB passed(void *data)
+{
+    pass_the_time(data);
+    passing = 0;
+}
+
+/* Queues of kernels, each of which is waited for, and all the while a host function on another stream. */
+static void loop_beside_callbacks(void)
+{
+    CUstream other;
+    ready();
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    for (unsigned long long done = 0;; tell(done += QUEUE)) {
+        if (atomic_exchange(&passing, 1) == 0)
+            OK(cuLaunchHostFunc(other, passed, NULL));
+        for (int i = 0; i < QUEUE; i++)
+            kernel();
+        OK(cuStreamSynchronize(stream));
+    }
+}
+
+static CUcontext context;
+static atomic_ullong done_by_all;
+
+/* By the stream's handle, or by the calls whose default stream it is; each other queues some. */
+static void *on_its_own_stream(void *number)
+{
+    int thread = (int)(long)number, count = thread / 2 % 2 == 0 ? 1 : NODES;
+    unsigned long long counter = 0, iterations = KERNEL_NS;
+    void *params[] = {&counter, &iterations};
+    OK(cuCtxSetCurrent(context));
+    for (;; done_by_all += count) {
+        for (int i = 0; i < count; i++)
+            if (thread % 2 == 0)
+                kernel_on(work, CU_STREAM_PER_THREAD, KERNEL_NS);
+            else
+                OK(cuLaunchKernel_ptsz(work, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+        if (thread % 2 == 0)
+            OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+        else
+            OK(cuStreamSynchronize_ptsz(NULL));
+    }
+    return NULL;
+}
+
+static void per_thread_loop(void)
+{
+    pthread_t started;
+    ready();
+    OK(cuCtxGetCurrent(&context));
+    for (long i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&started, NULL, on_its_own_stream, (void *)i) == 0);
+    for (;; usleep(10 * 1000))
+        tell(done_by_all);
+}
+
+/* A kernel that is longer than any turn, then a wait for it. */
+static void long_loop(void)
+{
+    ready();
+    for (unsigned long long done = 0;; tell(done += LONG)) {
+        kernel_on(work, stream, (unsigned long long)LONG * KERNEL_NS);
+        tell(done);
         OK(cuStreamSynchronize(stream));
     }
 }
@@ -242,6 +346,10 @@ int main(int count, char **arguments)
         {"sync_loop", sync_loop},
         {"uneven_loop", uneven_loop},
         {"async_loop", async_loop},
+        {"callback_loop", callback_loop},
+        {"loop_beside_callbacks", loop_beside_callbacks},
+        {"per_thread_loop", per_thread_loop},
+        {"long_loop", long_loop},
         {"two_contexts", two_contexts},
         {"graph_loop", graph_loop},
         {"one_at_a_time", one_at_a_time},

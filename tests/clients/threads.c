@@ -20,25 +20,28 @@ static const char *kind;
 static int count;
 static atomic_int stopped;
 
+static CUstream stream_of(int thread)
+{
+    return strcmp(kind, "own") == 0      ? streams[thread]
+           : strcmp(kind, "shared") == 0 ? streams[0]
+           : strcmp(kind, "handle") == 0 ? CU_STREAM_PER_THREAD
+                                         : NULL;
+}
+
 static CUresult kernel(int thread, unsigned long long ns)
 {
     unsigned long long at = counter;
     void *params[] = {&at, &ns};
     int own = strcmp(kind, "per_thread") == 0;
-    CUstream stream = strcmp(kind, "own") == 0      ? streams[thread]
-                      : strcmp(kind, "shared") == 0 ? streams[0]
-                                                    : NULL;
-    return (own ? cuLaunchKernel_ptsz : cuLaunchKernel)(work, 1, 1, 1, 32, 1, 1, 0, stream, params,
-                                                        NULL);
+    return (own ? cuLaunchKernel_ptsz : cuLaunchKernel)(work, 1, 1, 1, 32, 1, 1, 0, stream_of(thread),
+                                                        params, NULL);
 }
 
 static CUresult wait_for(int thread)
 {
     if (strcmp(kind, "per_thread") == 0)
         return cuStreamSynchronize_ptsz(NULL);
-    return cuStreamSynchronize(strcmp(kind, "own") == 0      ? streams[thread]
-                               : strcmp(kind, "shared") == 0 ? streams[0]
-                                                             : NULL);
+    return cuStreamSynchronize(stream_of(thread));
 }
 
 static void ready(void)

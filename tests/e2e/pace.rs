@@ -3,64 +3,61 @@
 //! The simulated machine is slowed down tenfold, so that its times hold on a busy host. More than its
 //! share, but for some points, a client gets in no window. Less, on average, only as far as the host was
 //! late with waking it and the simulated device: that is measured, and on an idle host it is less than a
-//! point. The machines of this module run one at a time.
+//! point.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_page::owner::Owner;
 use divvy_page::reader::{GateEntry, UsageFile};
 
-use crate::harness::{Finished, GIB, Host, Machine, Talk};
+use crate::harness::{Finished, GIB, Host, Machine, POINTS, Share, Talk, alone, are, mean};
 
 const SCALE: u64 = 10;
 /// A kernel of the client, in time of the slowed machine.
-const KERNEL_NS: u64 = 100_000 * SCALE;
+pub(crate) const KERNEL_NS: u64 = 100_000 * SCALE;
 const SETTLING: Duration = Duration::from_millis(1000);
-const WINDOW: Duration = Duration::from_millis(1500);
+pub(crate) const WINDOW: Duration = Duration::from_millis(1500);
 const WINDOWS: usize = 3;
-const POINTS: f64 = 10.0;
 
-/// The right to run a machine whose times matter.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn machine() -> Machine {
+pub(crate) fn machine() -> Machine {
     let machine = Machine::new().limited(4 * GIB).with("SIMGPU_MODE", "calibrated");
     machine.with("SIMGPU_TIME_SCALE", SCALE)
 }
 
-fn capped(percent: u32) -> Machine {
+pub(crate) fn capped(percent: u32) -> Machine {
     machine().with("DIVVY_COMPUTE", format!("{percent}%"))
 }
 
-fn usage(machine: &Machine) -> UsageFile {
+pub(crate) fn usage(machine: &Machine) -> UsageFile {
     let usage = UsageFile::open(&machine.tenant_directory()).expect("it can be read");
     usage.expect("the tenant has a usage file")
 }
 
-fn running(machine: &Machine, scenario: &str) -> Talk {
+pub(crate) fn running(machine: &Machine, scenario: &str) -> Talk {
     Talk::start(&mut machine.scenario("pace", scenario))
 }
 
 /// What the client has done, and when, on its own clock.
-fn progress(client: &Talk) -> (u64, u64) {
+pub(crate) fn progress(client: &Talk) -> (u64, u64) {
     read(&client.line())
 }
 
-fn read(line: &str) -> (u64, u64) {
+/// The newest it has said.
+pub(crate) fn progress_now(client: &Client) -> (u64, u64) {
+    read(&client.talk.newest_line())
+}
+
+pub(crate) fn read(line: &str) -> (u64, u64) {
     let mut words = line.split(' ').map(|word| word.parse().expect("a number"));
     (words.next().expect("a count"), words.next().expect("a time"))
 }
 
 /// Progress as soon as `time` has passed since `since_ns`.
-fn progress_after(client: &Talk, since_ns: u64, time: Duration) -> (u64, u64) {
+pub(crate) fn progress_after(client: &Talk, since_ns: u64, time: Duration) -> (u64, u64) {
     let until_ns = since_ns + u64::try_from(time.as_nanos()).expect("short");
     loop {
         let (done, at_ns) = progress(client);
@@ -72,17 +69,19 @@ fn progress_after(client: &Talk, since_ns: u64, time: Duration) -> (u64, u64) {
 
 /// A client of a scenario, how often it and the device must be woken for each of its kernels, and both
 /// their processes.
-struct Client {
-    talk: Talk,
+pub(crate) struct Client {
+    /// It, as it talks.
+    pub(crate) talk: Talk,
     wakes: f64,
-    pids: Vec<u32>,
+    /// The client's process and the device's.
+    pub(crate) pids: Vec<u32>,
 }
 
-fn client(machine: &Machine, scenario: &str) -> Client {
+pub(crate) fn client(machine: &Machine, scenario: &str) -> Client {
     // Twice for each wait: the device for the work, the client for its end. Queues and graphs wait once
     // for so many.
     let wakes = match scenario {
-        "async_loop" | "two_contexts" => 2.0 / 20.0,
+        "async_loop" | "two_contexts" | "callback_loop" | "loop_beside_callbacks" => 2.0 / 20.0,
         "uneven_loop" => 2.0 * 2.0 / 20.0,
         "graph_loop" => 2.0 / 5.0,
         _ => 2.0,
@@ -93,20 +92,11 @@ fn client(machine: &Machine, scenario: &str) -> Client {
     Client { talk, wakes, pids }
 }
 
-/// What a client got in a window, in percent of the device's time, and what the host can have cost it.
-#[derive(Clone, Copy, Debug)]
-struct Share {
-    percent: f64,
-    late_percent: f64,
-    /// Part of the time for which the client or the device was ready and had no processor.
-    starved: f64,
-}
-
 /// The client's share from now on, once it has settled, window by window; whoever of `pids` is starved, it
 /// is the client's loss.
-fn shares(client: &Client, pids: &[u32]) -> Vec<Share> {
+pub(crate) fn shares(client: &Client, pids: &[u32]) -> Vec<Share> {
     // What it has said while another started is of a time in which it was alone.
-    let (_, now_ns) = read(&client.talk.newest_line());
+    let (_, now_ns) = progress_now(client);
     let mut from = progress_after(&client.talk, now_ns, SETTLING);
     let window = |_| {
         let host = Host::watch(pids);
@@ -129,22 +119,6 @@ fn shares(client: &Client, pids: &[u32]) -> Vec<Share> {
 fn meeting_client(machine: &Machine, scenario: &str) -> Client {
     let client = client(machine, scenario);
     Client { wakes: client.wakes + 2.0 / 10.0, ..client }
-}
-
-fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
-    let count = values.len() as f64;
-    values.sum::<f64>() / count
-}
-
-/// They are `wanted` percent: no more in any window, and no less on average but for the host.
-fn are(shares: &[Share], wanted: f64, points: f64) {
-    for share in shares {
-        assert!(share.percent <= wanted + points, "of {wanted} %: {shares:?}");
-    }
-    // What it is not given a processor for it does not use; what it saves up meanwhile is bounded.
-    let due = |share: &Share| share.percent + share.late_percent + wanted * share.starved;
-    let reached = mean(shares.iter().map(due));
-    assert!(reached >= wanted - points, "{reached:.1} of {wanted} %: {shares:?}");
 }
 
 /// The client gets `wanted` percent.
@@ -201,7 +175,7 @@ fn both_shares(first: &Client, second: Client) -> [Vec<Share>; 2] {
 }
 
 /// Makes the directory in which the machine's tenants meet.
-fn meeting(machine: &Machine) {
+pub(crate) fn meeting(machine: &Machine) {
     let beside = machine.tenant().with_file_name(".meet");
     std::fs::create_dir_all(beside).expect("it can be made");
 }

@@ -9,7 +9,8 @@ use std::process::Command;
 use crate::harness::{Finished, GIB, Machine, Running, finish, stage};
 
 const THREADS: [u32; 3] = [2, 4, 16];
-const STREAMS: [&str; 4] = ["own", "shared", "per_thread", "default"];
+/// A thread's default stream by the calls whose default it is, and by its handle.
+const STREAMS: [&str; 5] = ["own", "shared", "per_thread", "handle", "default"];
 
 /// Launches of each program, whatever its threads are: at 40 us on average, some tenths of a second of
 /// the device's time under a cap of 30 %.

@@ -215,7 +215,7 @@ pub const VARIABLES: &[Variable] = &[
     command(
         "CUDA_MPS_PIPE_DIRECTORY",
         Value::Place,
-        "where `divvy doctor` and the daemon look for an [MPS](../reason-codes.md) daemon; else \
+        "where the library, `divvy doctor` and the daemon look for an [MPS](../reason-codes.md) daemon; else \
          `/tmp/nvidia-mps`",
     ),
     ignored("ACTIVE_OOM_KILLER", "Divvy refuses memory and kills nobody"),

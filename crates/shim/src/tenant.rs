@@ -9,6 +9,7 @@
 
 pub(crate) mod device;
 mod limits;
+mod mps;
 pub(crate) mod reason;
 
 use core::sync::atomic::AtomicU32;

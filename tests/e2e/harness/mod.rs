@@ -5,15 +5,19 @@
 //! here is printed as `SKIPPED <what>: <reason>`. Holds no expectations of its own.
 
 mod clients;
+mod divided;
 mod host;
 mod process;
+mod share;
 mod stage;
 mod talk;
 mod trial;
 
 pub(crate) use clients::{build_program, client};
+pub(crate) use divided::Divided;
 pub(crate) use host::Host;
-pub(crate) use process::{Finished, Running, finish};
+pub(crate) use process::{Finished, Running, finish, signal};
+pub(crate) use share::{POINTS, Share, alone, are, mean};
 pub(crate) use stage::{root, stage};
 pub(crate) use talk::Talk;
 pub(crate) use trial::{PATIENCE, best_of_three, until};

@@ -162,3 +162,9 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> Reader {
     });
     Reader { bytes, thread }
 }
+
+/// Sends a process a signal, by its name without SIG.
+pub(crate) fn signal(pid: u32, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()), "{pid} cannot be sent {name}");
+}

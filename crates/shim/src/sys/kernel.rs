@@ -129,6 +129,20 @@ pub(super) fn write_stderr(text: &[u8]) {
     unsafe { syscall(libc::SYS_write, [2, text.as_ptr().addr(), text.len(), 0, 0, 0]) };
 }
 
+/// Asks what a file is; false, and nothing written, if there is none.
+pub(super) fn stat(path: &core::ffi::CStr, into: &mut core::mem::MaybeUninit<libc::stat>) -> bool {
+    let arguments = [
+        as_arg(libc::AT_FDCWD),
+        path.as_ptr().expose_provenance(),
+        into.as_mut_ptr().expose_provenance(),
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: a NUL-terminated string that lives through the call, and room for what the kernel writes.
+    worked(unsafe { syscall(libc::SYS_newfstatat, arguments) }).is_some()
+}
+
 /// A file open for reading.
 pub(super) struct File(usize);
 

@@ -22,6 +22,7 @@ pub(crate) mod log;
 pub(crate) mod map;
 pub(crate) mod mode;
 pub(crate) mod once;
+pub(crate) mod owner;
 #[cfg(not(test))]
 mod panic;
 mod pointer;

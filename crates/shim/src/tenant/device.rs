@@ -16,7 +16,7 @@ use divvy_policy::gate::{Meeting, Terms};
 use divvy_policy::{limit, share};
 
 use super::reason::{self, Reason, Size};
-use super::{Standing, opens_on_failure, standing};
+use super::{Standing, mps, opens_on_failure, standing};
 use crate::sys::driver;
 use crate::sys::once::Once;
 
@@ -109,7 +109,7 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
     let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).unwrap_or(0);
     let threads =
         attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR).unwrap_or(0);
-    Some(Device {
+    let device = Device {
         ordinal,
         uuid,
         total_bytes,
@@ -128,7 +128,11 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
         tenant,
         gate: tenant.gate_word(row),
         meeting: Meeting::new(),
-    })
+    };
+    if mps::is_client() {
+        device.join();
+    }
+    Some(device)
 }
 
 /// A device as one of the two libraries describes it.

@@ -430,13 +430,16 @@ impl Server {
     fn end_client(&mut self, client: u64) {
         self.watches.retain(|_, watch| !matches!(watch, Watch::Process(of) if *of == client));
         let mut report = self.machine.forget_client(client, now_ns());
-        report.endings.clear();
-        self.deliver(report);
         let of_client = |role: Role| match role {
             Role::Fresh => false,
             Role::Control(owner) => owner == client,
             Role::Lane { client: owner, .. } => owner == client,
         };
+        // The next context may begin by this, and its ends are told but once.
+        let connections = &self.connections;
+        let is_of_another = |lane| connections.get(&lane).is_some_and(|c| !of_client(c.role));
+        report.endings.retain(|ending| is_of_another(ending.lane));
+        self.deliver(report);
         let connections: Vec<u64> = self
             .connections
             .iter()

@@ -191,3 +191,26 @@ fn a_dead_clients_kernel_makes_room() {
     assert!(now_ns() - before_ns < 30_000_000_000);
     client.destroy_context(context).unwrap();
 }
+
+/// Whoever is next when a client dies in the midst of a kernel is told of its own kernel's end.
+#[test]
+fn who_waits_behind_a_dead_clients_kernel_goes_on() {
+    let machine = Machine::new(&[]);
+    let client = machine.client();
+    let (tell, told) = std::sync::mpsc::channel();
+    let processes: Vec<_> = (0..8).map(|_| machine.process()).collect();
+    std::thread::spawn(move || {
+        for mut process in processes {
+            process.say("work 60000000000 1");
+            let killer = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(15));
+                process.kill();
+            });
+            // At most of the moments at which the other can die a kernel of this one waits for a slice.
+            work(&client, 900_000, 30);
+            killer.join().expect("it is killed");
+        }
+        tell.send(())
+    });
+    told.recv_timeout(Duration::from_secs(60)).expect("every kernel ends");
+}
