@@ -150,6 +150,34 @@ fn a_process_that_is_stopped_in_a_wait_keeps_its_cap_of_what_is_left() {
     rows.judge();
 }
 
+/// Whoever is stopped while it waits for its work does not count as at work: beside it a tenant had 26 of 69 % on the
+/// simulated machine, since each turn of the stopped one ended by the drain's time-out.
+#[test]
+fn who_is_stopped_in_a_wait_is_given_no_turns() {
+    let mut rows = Rows::default();
+    for (what, ops) in [("sync 1 ms", named::sync(MS)), ("queue of 10", named::queue(10, MS))] {
+        let tenants = vec![of(vec![ops]), of(vec![named::sync(2 * MS)])];
+        let knobs =
+            Knobs { run_ns: 5 * SECOND, heal_ns: 5 * SECOND, has_daemon: true, ..Knobs::default() };
+        let who = Actor { tenant: 0, process: 0, thread: 0 };
+        let what_happens = Fault::Stop(9 * SECOND);
+        let stop = Dev { who, site: Site::SynchroniseBack, nth: 40, what: what_happens };
+        let case = Case { knobs, tenants, devs: vec![stop] };
+        let (mut first, mut last) = (None, 0);
+        let report = world::run_with(&case, &gated::shipped(), |world, now_ns| {
+            last = world.had(1, 0).busy_ns;
+            if now_ns > 2 * SECOND && first.is_none() {
+                first = Some(last);
+            }
+        });
+        assert_eq!(report.met.len(), 1);
+        let had = 100.0 * (last - first.unwrap_or(last)) as f64 / (3 * SECOND) as f64;
+        let alone = shares(vec![of(vec![named::sync(2 * MS)])], false, SECOND)[0];
+        rows.row(&format!("{what} is stopped, the other"), alone, 2.0, had);
+    }
+    rows.judge();
+}
+
 /// Once "everybody open" was kept although it breaks the weights: 46 and 46 on an H200, in a quarter of all starts.
 #[test]
 fn weights_hold_whenever_the_other_begins() {

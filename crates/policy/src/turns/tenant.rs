@@ -29,7 +29,10 @@ pub struct TenantState {
     pub(super) busy_until_ns: u64,
     pub(super) last_launch_ns: u64,
     launches: u64,
+    /// A thread sleeps until work in flight has ended.
     sleeps: bool,
+    /// Until when that says that some is: it may sleep for a host function, or be stopped.
+    sleeps_until_ns: u64,
     /// Its work has ended beyond doubt, not by an estimate.
     drained: bool,
     /// The longest kernel it says it has had.
@@ -139,6 +142,8 @@ impl TenantState {
         };
         self.launches = seen.launches;
         self.sleeps = seen.sleeps;
+        let ends_ns = seen.busy_until_ns.max(self.last_launch_ns);
+        self.sleeps_until_ns = ends_ns.saturating_add(tuning.drain_timeout_ns);
         self.longest_ns = seen.longest_ns;
         self.closed_until_ns = seen.closed_until_ns;
         self.priority = priority;
@@ -217,7 +222,12 @@ impl TenantState {
 
     /// Work is in flight.
     pub(super) fn busy(&self, now_ns: u64) -> bool {
-        self.sleeps || self.busy_until_ns > now_ns
+        self.waits_for_work(now_ns) || self.busy_until_ns > now_ns
+    }
+
+    /// A thread sleeps, and what it sleeps for may be work that takes longer than was expected.
+    fn waits_for_work(&self, now_ns: u64) -> bool {
+        self.sleeps && now_ns < self.sleeps_until_ns
     }
 
     /// Since its gate was closed, work that had passed it may not have reached the driver yet: nobody
@@ -228,17 +238,18 @@ impl TenantState {
 
     /// When it will count as idle if it launches nothing more.
     pub(super) fn idle_at_ns(&self, tuning: &Tuning, now_ns: u64) -> u64 {
+        let sleeps = self.waits_for_work(now_ns);
         let worth_a_turn_ns = tuning.idle_ns.saturating_add(tuning.takeover_ns);
         if self.closed_until_ns > now_ns.saturating_add(worth_a_turn_ns) {
             // Its own cap keeps it from launching for a while: idle as soon as it has drained.
-            return if self.sleeps { now_ns.saturating_add(1) } else { self.busy_until_ns };
+            return if sleeps { now_ns.saturating_add(1) } else { self.busy_until_ns };
         }
         // The estimate may be wrong by a part of itself.
         let late_ns = match self.drained {
             true => 0,
             false => self.busy_until_ns.saturating_sub(self.last_launch_ns) / 16,
         };
-        let drained_ns = if self.sleeps { now_ns } else { self.busy_until_ns };
+        let drained_ns = if sleeps { now_ns } else { self.busy_until_ns };
         let drained_ns = drained_ns.max(self.busy_until_ns.saturating_add(late_ns));
         let last_ns = drained_ns.max(self.last_launch_ns).max(self.closed_until_ns);
         // A short pause of who works little is no end; of who works for long it is one.
