@@ -1,6 +1,7 @@
 //! The list of mutants: cargo-mutants' own.
 //!
-//! Promises: the same source gives the same numbers, in the order in which cargo-mutants names them. Does not
+//! Promises: the same source gives the same numbers, in the order in which cargo-mutants names them; what only tests
+//! are made of is not among them. Does not
 //! decide which of them can be switched at run time: that is `switch`'s.
 
 use anyhow::{Context, Result, bail};
@@ -57,7 +58,10 @@ pub(super) fn all() -> Result<Vec<Mutant>> {
     let text = output(&mut command).context(
         "cargo-mutants lists the mutants; `cargo install cargo-mutants --locked` installs it",
     )?;
-    parse(&text)
+    let mut mutants = parse(&text)?;
+    // A module of tests behind more than `cfg(test)` is none to cargo-mutants.
+    mutants.retain(|mutant| !mutant.name.contains(" tests::"));
+    Ok(mutants)
 }
 
 fn parse(text: &str) -> Result<Vec<Mutant>> {

@@ -118,7 +118,8 @@ pub(super) fn build(mutants: &[Mutant]) -> Result<Tree> {
 
 fn make(mutants: &[Mutant], hash: String) -> Result<Tree> {
     let tree = folder().join("tree");
-    copy(&tree, mutants.len())?;
+    let last = mutants.iter().map(|mutant| mutant.number).max().unwrap_or(0);
+    copy(&tree, last)?;
     let (mut unviable, mut const_fns) = (BTreeSet::new(), BTreeSet::new());
     loop {
         let files = write(&tree, mutants, &unviable, &const_fns)?;
@@ -193,7 +194,7 @@ fn put(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| path.display().to_string())
 }
 
-fn copy(tree: &Path, count: usize) -> Result<()> {
+fn copy(tree: &Path, last: u32) -> Result<()> {
     if tree.exists() {
         fs::remove_dir_all(tree).with_context(|| tree.display().to_string())?;
     }
@@ -207,7 +208,7 @@ fn copy(tree: &Path, count: usize) -> Result<()> {
     let module = "extern crate std as mutant_std;\n#[doc(hidden)]\npub mod mutant;\n";
     let lib = lib.replacen("mod atomic;", &format!("{module}mod atomic;"), 1);
     put(&policy.join("lib.rs"), &lib)?;
-    put(&policy.join("mutant.rs"), &MODULE.replace("COUNT", &(count + 1).to_string()))
+    put(&policy.join("mutant.rs"), &MODULE.replace("COUNT", &(last + 1).to_string()))
 }
 
 fn copy_all(from: &Path, to: &Path) -> Result<()> {

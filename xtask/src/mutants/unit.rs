@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
@@ -20,9 +21,16 @@ use crate::command::words;
 /// of all of them, which is not so of shares, where a few of many may be missed.
 const PARTS: [(&str, u32); 1] = [("seeds", 500)];
 
-/// Shortest time after which a unit hangs, and how many times its usual time it is else.
+/// Shortest time of a processor after which a unit hangs, and how many times its usual time it is else: some have two
+/// threads. What waits without using a processor is given so many times as long, as others may use it.
 const HANGS_S: u64 = 20;
-const HANGS_TIMES: f64 = 4.0;
+const HANGS_TIMES: f64 = 8.0;
+const WAITS_TIMES: u64 = 20;
+
+/// As a status less 128: the 124 of `timeout`, and two signals.
+const OVER_TIME: i32 = 124 - 128;
+const SIGKILL: i32 = 9;
+const SIGXCPU: i32 = 24;
 
 /// What a unit may take of addresses, in kilobytes: a mutant that allocates without end ends.
 const MOST_KIB: u64 = 16 << 20;
@@ -103,7 +111,7 @@ fn tests(path: &PathBuf) -> Result<Vec<String>> {
 }
 
 impl Unit {
-    /// How long it is waited for.
+    /// How much of a processor's time it may take.
     pub(super) fn limit_s(&self) -> u64 {
         // A duration in seconds, and small.
         HANGS_S.max((self.seconds * HANGS_TIMES).ceil() as u64)
@@ -111,8 +119,10 @@ impl Unit {
 
     fn command(&self, limit_s: u64) -> Command {
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("ulimit -v {MOST_KIB}; ulimit -c 0; exec \"$@\""), "sh"]);
-        command.args(["timeout", "-k", "2", &limit_s.to_string()]).arg(&self.path);
+        let limits = format!("ulimit -t {limit_s}; ulimit -v {MOST_KIB}; ulimit -c 0");
+        command.args(["-c", &format!("{limits}; exec \"$@\""), "sh"]);
+        let waits_s = limit_s.saturating_mul(WAITS_TIMES);
+        command.args(["timeout", "-k", "2", &waits_s.to_string()]).arg(&self.path);
         command.args(["--exact", &self.test, "--nocapture", "--test-threads", "1"]);
         for name in ["FROM", "SEEDS", "DIVVY_RESULT", "DIVVY_MUTANT", "DIVVY_MUTANTS_REACHED"] {
             command.env_remove(name);
@@ -132,8 +142,9 @@ impl Unit {
         if done.status.success() {
             return Ok(Outcome::Passed { is_alike: printed(&done.stdout) == self.printed });
         }
-        // 124 is what `timeout` says of who is over his time, and 137 of who had to be killed.
-        if matches!(done.status.code(), Some(124 | 137)) {
+        // 124 is what `timeout` says of who is over his time; the others are of who was killed for that, by signal.
+        let signal = done.status.signal().or(done.status.code().map(|code| code - 128));
+        if matches!(signal, Some(OVER_TIME | SIGKILL | SIGXCPU)) {
             return Ok(Outcome::Hung);
         }
         let said = String::from_utf8_lossy(&done.stderr);
@@ -237,7 +248,7 @@ mod tests {
             kills.count("long", true);
         }
         assert!(kills.rate(&short) < kills.rate(&long));
-        assert_eq!((short.limit_s(), unit("longer", 30.0).limit_s()), (20, 120));
+        assert_eq!((short.limit_s(), long.limit_s()), (20, 32));
         let back = Unit::from_json(&long.json()).expect("its own");
         assert_eq!((back.name, back.seconds), (long.name, long.seconds));
     }
