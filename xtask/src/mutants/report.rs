@@ -128,17 +128,18 @@ impl<'a> Report<'a> {
     pub(super) fn json(&self) -> String {
         let [listed, switched, constant, unviable] = self.listed;
         let files = self.files.iter().map(|(name, counts)| ((*name).to_owned(), counts.json()));
-        let survivors = self
-            .survivors
-            .iter()
-            .map(|(name, verdict)| json!({ "name": name, "prints_another_in": verdict.differs }));
+        let survivors = |is_alike: bool| -> Vec<&str> {
+            let of = self.survivors.iter().filter(|(_, one)| one.differs.is_empty() == is_alike);
+            of.map(|(name, _)| *name).collect()
+        };
         let value = json!({
             "listed": listed, "switched": switched, "of_constants": constant, "not_viable": unviable,
             "seed": self.seed, "all": self.all.json(),
             "killed_percent": (self.all.rate() * 10.0).round() / 10.0,
             "files": files.collect::<serde_json::Map<_, _>>(), "killed_by": self.killers,
             "survivors_not_asked_in": self.unasked, "seconds": self.seconds.round(),
-            "survivors": survivors.collect::<Vec<_>>(), "unreached": self.unreached,
+            "survivors_that_print_another": survivors(false), "survivors_alike": survivors(true),
+            "unreached": self.unreached,
         });
         serde_json::to_string_pretty(&value).unwrap_or_default()
     }

@@ -25,7 +25,7 @@ const MEMBERS: [&str; 3] = ["crates/abi", "crates/policy", "crates/searcher"];
 /// read, and stays so where it is asked which mutants are reached.
 const MODULE: &str = r#"//! Which mutant is on: `DIVVY_MUTANT`. Those asked for are written to `DIVVY_MUTANTS_REACHED`, if that is set.
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use mutant_std::{env, ffi::OsString, fs, io::Write, sync::OnceLock};
+use mutant_std::{env, ffi::OsString, format, fs, io::Write, sync::OnceLock};
 
 static ON: AtomicU32 = AtomicU32::new(0);
 static REACHED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
@@ -46,7 +46,8 @@ fn ask(number: u32) -> bool {
     if let Some(path) = FILE.get_or_init(|| env::var_os("DIVVY_MUTANTS_REACHED")) {
         if !REACHED[number as usize].swap(true, Relaxed) {
             let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-            writeln!(file, "{number}").unwrap();
+            // At once: another thread writes too.
+            file.write_all(format!("{number}\n").as_bytes()).unwrap();
         }
         return false;
     }
