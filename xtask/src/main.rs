@@ -12,6 +12,7 @@ mod demo;
 mod dist;
 mod figures;
 mod headers;
+mod mutants;
 #[cfg(feature = "regen")]
 mod regen;
 mod regenerate;
@@ -72,6 +73,8 @@ enum Chore {
         #[command(subcommand)]
         of: Option<soak::Of>,
     },
+    /// Change policy in one place at a time; each time a test of the searcher must fail.
+    Mutants(mutants::Arguments),
     /// Check the shipped library's size, dependencies, exports and relocations.
     Budget,
     /// Write the pages that are generated from the table (docs/coverage.md).
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Chore::Unhook { symbols } => unhook::chore(&symbols),
         Chore::Soak { kills, of: None } => soak::chore(kills),
         Chore::Soak { of: Some(soak::Of::Share(range)), .. } => soak::share(&range),
+        Chore::Mutants(arguments) => mutants::chore(&arguments),
         Chore::Budget => budget::chore(),
         Chore::Docs => coverage_page::chore(),
         Chore::Figures => figures::chore(),
