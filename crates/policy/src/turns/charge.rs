@@ -9,12 +9,14 @@
 
 use super::TenantState;
 use super::domain::{Domain, Mode};
+use super::line::CLOSED_LEASE_NS;
 
 impl Domain<'_> {
     /// Charges the time since the last step.
     pub(super) fn charge(&mut self) {
         let now_ns = self.now_ns;
-        let from_ns = self.state.last_ns.min(now_ns);
+        // Who was closed for longer than a lease was not kept out any more: an owner that was stopped charges nobody.
+        let from_ns = self.state.last_ns.clamp(now_ns.saturating_sub(CLOSED_LEASE_NS.0), now_ns);
         self.state.last_ns = now_ns;
         let wall_ns = now_ns.saturating_sub(from_ns);
         if wall_ns == 0 {

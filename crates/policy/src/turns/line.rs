@@ -16,7 +16,7 @@ use super::{Gate, GateState, Sample};
 
 /// How long a closed gate stays closed without a word of its daemon; a lease that ends sooner than the
 /// second is renewed.
-const CLOSED_LEASE_NS: (u64, u64) = (100_000_000, 75_000_000);
+pub(super) const CLOSED_LEASE_NS: (u64, u64) = (100_000_000, 75_000_000);
 /// The same of an open one; while it lasts, a tenant with a cap leaves turns to the daemon.
 const OPEN_LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
 /// A wish that is older is none.
