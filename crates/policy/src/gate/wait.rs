@@ -210,19 +210,23 @@ impl Lane {
         }
         // Beside others it takes longer than was expected, and is in flight for as long.
         self.narrow(world, now_ns);
-        let excess_ns = ahead_ns.saturating_add(next_ns).saturating_sub(horizon_ns);
+        // Nothing but what is ahead is waited for, however long the launch to come is.
+        let excess_ns = ahead_ns.saturating_add(next_ns).saturating_sub(horizon_ns).min(ahead_ns);
         // What has not drained for long is looked at more rarely.
         let waited_ns = now_ns.saturating_sub(drain.since_ns);
         let look_ns = excess_ns.max(waited_ns / 8).clamp(5_000, 1_000_000);
+        // So little is in flight under a short horizon that the device would be idle before a sleeper is awake.
+        let is_short = horizon_ns < SHORT_HORIZON_NS;
+        let spins = is_short && excess_ns < WAKE_NS;
+        let look_ns =
+            if is_short && !spins { look_ns.saturating_sub(WAKE_NS / 2) } else { look_ns };
         let until_ns = now_ns.saturating_add(look_ns);
         if matches!(next, Length::Uneven(_)) {
             // Nobody knows when it ends, but it has not ended.
             let busy_ns = self.busy_until_ns.load(Relaxed);
             self.set_busy_until(world, busy_ns.max(until_ns.saturating_add(OVERDUE_NS)));
         }
-        // So little is in flight under a short horizon that the device would be idle before a sleeper
-        // is awake.
-        if horizon_ns < SHORT_HORIZON_NS && excess_ns < WAKE_NS {
+        if spins {
             world.spin_until(until_ns);
         } else {
             world.sleep_until(until_ns);
