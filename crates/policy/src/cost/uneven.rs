@@ -15,6 +15,10 @@ use crate::scaled::scaled;
 
 /// How long a kernel counts as uneven after a launch that showed it.
 const LASTS_NS: u64 = 5_000_000_000;
+/// The same after the first ones that did, within so short a time: before turns begin, slices of others that have just
+/// come make any kernel look so.
+const AT_FIRST_NS: u64 = 500_000_000;
+const FIRST_NS: u64 = 200_000_000;
 /// Time after which what was seen is forgotten.
 const FADES_NS: u64 = 2_000_000_000;
 /// Kernels in the table.
@@ -34,8 +38,9 @@ pub struct Moments {
 #[derive(Debug)]
 struct Place {
     key: AtomicU64,
-    /// Until when it counts as uneven.
+    /// Until when it counts as uneven, and since when launches have shown it.
     until_ns: AtomicU64,
+    since_ns: AtomicU64,
     /// When it was learnt last.
     at_ns: AtomicU64,
     /// Samples, [`SAMPLE`] each as long as they are fresh; their sum, and that of squares of microseconds.
@@ -55,6 +60,7 @@ impl Uneven {
             Place {
                 key: AtomicU64::new(0),
                 until_ns: AtomicU64::new(0),
+                since_ns: AtomicU64::new(0),
                 at_ns: AtomicU64::new(0),
                 samples: AtomicU64::new(0),
                 sum_ns: AtomicU64::new(0),
@@ -111,7 +117,13 @@ impl Uneven {
         add(&place.squares, us.saturating_mul(us));
         place.at_ns.store(now_ns, Relaxed);
         if is_far {
-            place.until_ns.store(now_ns.saturating_add(LASTS_NS), Relaxed);
+            let until_ns = place.until_ns.load(Relaxed);
+            if until_ns == 0 || now_ns > until_ns.saturating_add(LASTS_NS) {
+                place.since_ns.store(now_ns, Relaxed);
+            }
+            let is_first = now_ns.saturating_sub(place.since_ns.load(Relaxed)) < FIRST_NS;
+            let lasts_ns = if is_first { AT_FIRST_NS } else { LASTS_NS };
+            place.until_ns.store(until_ns.max(now_ns.saturating_add(lasts_ns)), Relaxed);
         }
     }
 }
@@ -168,13 +180,16 @@ mod tests {
         let uneven = Uneven::new();
         uneven.learn(7, 4_000, true, 100 * MS);
         assert_eq!(uneven.get(7, 100 * MS), Some(Moments { mean_ns: 4_000, rms_ns: 4_000 }));
-        assert_eq!(uneven.get(7, 5_101 * MS), None, "nothing has shown it for long");
-        uneven.learn(7, 80_000, true, 5_200 * MS);
-        let known = uneven.get(7, 5_200 * MS);
+        assert_eq!(uneven.get(7, 601 * MS), None, "only once");
+        uneven.learn(7, 4_000, true, 700 * MS);
+        assert!(uneven.get(7, 5_600 * MS).is_some(), "and again");
+        assert_eq!(uneven.get(7, 5_701 * MS), None, "nothing has shown it for long");
+        uneven.learn(7, 80_000, true, 5_800 * MS);
+        let known = uneven.get(7, 5_800 * MS);
         assert_eq!(known, Some(Moments { mean_ns: 80_000, rms_ns: 80_000 }));
-        uneven.learn(9, 1_000, true, 5_200 * MS);
-        assert_eq!(uneven.get(7, 5_200 * MS), None);
-        assert!(uneven.get(9, 5_200 * MS).is_some());
+        uneven.learn(9, 1_000, true, 5_800 * MS);
+        assert_eq!(uneven.get(7, 5_800 * MS), None);
+        assert!(uneven.get(9, 5_800 * MS).is_some());
     }
 
     #[test]

@@ -23,7 +23,7 @@ const HUNT_FROM_NS: u64 = 500_000;
 /// Kernels of such lengths are measured from then on.
 const MOST_NS: u64 = 200_000_000;
 /// What the device may take to be switched to a turn's first work, which it is within that time.
-const SWITCH_NS: u64 = 500_000;
+pub(super) const SWITCH_NS: u64 = 500_000;
 
 /// Launches that are measured one by one once work was charged too little.
 const HUNT: u32 = 512;

@@ -8,6 +8,7 @@ use divvy_abi::config::GateLine;
 
 use super::claim::Claim;
 use super::credit::signed;
+use super::drain::SWITCH_NS;
 use super::lane::{Lane, Ticket, in_turns};
 use super::marks::{Edge, Mark, Probe};
 use super::sample::correction_ns;
@@ -255,7 +256,9 @@ impl Lane {
             }
             self.settled_ns.store(mark.submitted_ns, Relaxed);
             self.done_ns.fetch_max(mark.submitted_ns, Relaxed);
-            self.unknown.store(0, Relaxed);
+            // Each of them has a mark: those behind this one are in flight still.
+            let left = self.unknown.load(Relaxed).saturating_sub(1).min(self.ring.pending());
+            self.unknown.store(left, Relaxed);
         }
         if all_ns != 0 {
             self.charge(world, line, since_ns, all_ns);
@@ -274,6 +277,11 @@ impl Lane {
             self.anchor.store(event.saturating_add(1), Relaxed);
         }
         since_ns.map(|ns| u64::try_from(ns).unwrap_or(0))
+    }
+
+    /// Whether a turn had just begun then: a switch of contexts may lie behind what was recorded.
+    fn is_switched_to(&self, at_ns: u64) -> bool {
+        at_ns < self.epoch_at_ns.load(Relaxed).saturating_add(SWITCH_NS)
     }
 
     /// What one completed mark adds to what was charged. `sharers` is how many contexts' slices may
@@ -311,6 +319,10 @@ impl Lane {
             };
             // With others' work in it, it is still no more than that.
             let is_new = known_ns.map_or(sharers != 0, |known_ns| took_ns < known_ns);
+            if expected == Length::Unknown && sharers == 0 {
+                // It ended behind its turn, as one longer than a turn always does: it is no longer than that.
+                costs.learn_roughly(probe.key, took_ns);
+            }
             if sharers == 1 || is_new {
                 // What another context was given in between must not pass for the kernel's own.
                 let most_ns = match known_ns {
@@ -322,7 +334,7 @@ impl Lane {
                 }
                 if shown.is_rough {
                     costs.learn_roughly(probe.key, took_ns);
-                } else if is_alone {
+                } else if is_alone && !self.is_switched_to(probe.at_ns) {
                     costs.learn_alone(probe.key, took_ns, now_ns);
                 } else {
                     costs.learn(probe.key, took_ns.min(most_ns.max(MOST_GROWTH_FROM_NS)));
