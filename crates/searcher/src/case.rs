@@ -62,7 +62,7 @@ pub struct ProcessPlan {
 }
 
 /// A tenant.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantPlan {
     /// Cap in millionths; 0 for none.
@@ -77,19 +77,6 @@ pub struct TenantPlan {
     pub is_stranger: bool,
     /// Its processes.
     pub processes: Vec<ProcessPlan>,
-}
-
-impl Default for TenantPlan {
-    fn default() -> Self {
-        Self {
-            share_ppm: 0,
-            weight: 0,
-            priority: 0,
-            is_latency: false,
-            is_stranger: false,
-            processes: Vec::new(),
-        }
-    }
 }
 
 impl TenantPlan {

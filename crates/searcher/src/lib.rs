@@ -22,6 +22,7 @@ pub mod fiber;
 pub mod gated;
 pub mod judge;
 pub mod lone;
+pub mod mixed;
 pub mod oracle;
 pub mod program;
 pub mod sched;

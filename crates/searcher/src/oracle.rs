@@ -22,6 +22,12 @@ pub fn first_ns(longest_ns: u64) -> u64 {
     2 * SECOND + 100 * longest_ns
 }
 
+/// The most that a tenant may have of a device in so long, whatever happens: its cap, what a cap saves up, and the
+/// longest that may be in flight before anything is known of it, charged behind the end of the run.
+pub fn most_ns(share_ppm: u64, run_ns: u64, longest_ns: u64) -> u64 {
+    share_ppm * (run_ns / 1_000_000) + 4 * longest_ns + SECOND / 20
+}
+
 /// Of a tenant that would use all of a device: its weight, its cap in percent where it has one, and what it reaches
 /// alone.
 #[derive(Clone, Copy, PartialEq, Debug)]

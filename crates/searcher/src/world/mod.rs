@@ -220,8 +220,10 @@ impl World {
 
     /// Whether the process of a slot has a context on a device.
     pub fn has_context(&self, tenant: u32, slot: usize, device: usize) -> bool {
+        let now_ns = sched::now_ns();
         let of = |one: &Process| {
-            one.actor.tenant == tenant && one.actor.process as usize + 1 == slot && one.is_alive
+            let is_it = one.actor.tenant == tenant && one.actor.process as usize + 1 == slot;
+            is_it && one.is_alive && one.start_ns <= now_ns
         };
         let live = |handle: &u64| self.context(*handle).is_some_and(|one| one.device == device);
         self.processes.iter().any(|one| of(one) && one.contexts.iter().any(live))

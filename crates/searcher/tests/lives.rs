@@ -1,0 +1,87 @@
+//! Caps of programs whose contexts, captures and calls do not all go well: nothing of a life that is over is charged or
+//! measured in the next, and what the driver refused is given back.
+
+mod table;
+
+use divvy_searcher::case::{Actor, Dev, Fault, Knobs, Site};
+use divvy_searcher::program::{Op, named};
+use divvy_searcher::{MS, SECOND, US};
+use table::{Rows, capped, natively, run, run_with};
+
+const RUN_NS: u64 = 6 * SECOND;
+const CAP: u64 = 30;
+
+/// Launches that the driver refuses, each third of them, cost nothing.
+#[test]
+fn what_was_refused_is_given_back() {
+    let mut rows = Rows::default();
+    for (what, ops) in [
+        ("queue of 1 ms", named::queue(10, MS)),
+        ("queue of 100 us", named::queue(50, 100 * US)),
+        ("sync 1 ms", named::sync(MS)),
+    ] {
+        let who = Actor { tenant: 0, process: 0, thread: 0 };
+        let refused = |nth: u32| Dev { who, site: Site::Launch, nth: nth * 3, what: Fault::Refuse };
+        let knobs = Knobs { run_ns: RUN_NS, ..Knobs::default() };
+        let devs = (10..4_000).map(refused).collect();
+        let report = run_with(vec![capped(CAP, ops)], devs, knobs);
+        rows.row(
+            &format!("{what}, refused {}", report.met.len()),
+            30.0,
+            1.5,
+            report.busy_percent(0),
+        );
+    }
+    rows.judge();
+}
+
+/// Contexts that come and go with work in flight.
+#[test]
+fn a_new_context_begins_with_nothing_of_the_last() {
+    let mut rows = Rows::default();
+    for (what, ops) in [
+        (
+            "destroyed behind a wait",
+            vec![
+                Op::NewContext,
+                Op::Repeat { times: 4_000, ops: vec![named::launch(1, 100 * US)] },
+                Op::Sync,
+                Op::DestroyContext,
+            ],
+        ),
+        (
+            "destroyed with work in flight",
+            vec![
+                Op::NewContext,
+                Op::Repeat { times: 4_000, ops: vec![named::launch(1, 100 * US)] },
+                Op::DestroyContext,
+            ],
+        ),
+    ] {
+        let ops = named::forever(ops);
+        // A context takes its time to be made.
+        let wanted = natively(&ops, RUN_NS).min(CAP as f64);
+        let had = run(vec![capped(CAP, ops)], false, RUN_NS).busy_percent(0);
+        rows.row(what, wanted, 2.5, had);
+    }
+    rows.judge();
+}
+
+/// Captures between launches, on the stream that is launched on and on another.
+#[test]
+fn captures_take_nothing_from_a_cap() {
+    let mut rows = Rows::default();
+    for stream in [0, 3] {
+        for is_global in [false, true] {
+            let capture = Op::Capture { stream, launches: 20, is_global };
+            let ops = vec![
+                capture,
+                Op::Repeat { times: 20, ops: vec![named::launch(1, 200 * US)] },
+                Op::Sync,
+            ];
+            let had = run(vec![capped(CAP, named::forever(ops))], false, RUN_NS).busy_percent(0);
+            rows.row(&format!("captures on {stream}, global {is_global}"), 30.0, 1.5, had);
+        }
+    }
+    rows.judge();
+}

@@ -1,0 +1,107 @@
+//! Tenants that pause, under a daemon: who does not fill the device keeps what it has alone, whatever the others do; a
+//! request waits for no more than what is in flight, and a pause gives what is left to the others.
+//!
+//! Programs that would use all they can get are `beside`'s.
+
+mod table;
+
+use divvy_searcher::case::{Actor, Dev, Fault, Knobs, Site, TenantPlan};
+use divvy_searcher::program::{Change, Op, named};
+use divvy_searcher::{MS, SECOND, US};
+use table::{Rows, natively, of, run_with, shares};
+
+const RUN_NS: u64 = 6 * SECOND;
+
+/// Three that fit beside each other have what they have alone: turns would take from each.
+#[test]
+fn who_fits_beside_others_loses_nothing() {
+    let mut rows = Rows::default();
+    for (what, programs) in [
+        ("paced 1 ms each 5", vec![named::paced(MS, 5 * MS); 3]),
+        ("paced 100 us each 1 ms", vec![named::paced(100 * US, MS); 3]),
+        ("1 ms, then 2 ms of sleep", vec![named::pausing(MS, 2 * MS); 2]),
+        ("requests of 10 ms each 50", vec![named::requests(10, MS, 50 * MS); 3]),
+    ] {
+        let alone: f64 = programs.iter().map(|ops| natively(ops, SECOND)).sum();
+        let tenants = programs.into_iter().map(|ops| of(vec![ops])).collect();
+        let sum: f64 = shares(tenants, true, RUN_NS).iter().sum();
+        rows.at_least(what, 0.93 * alone, sum);
+    }
+    rows.judge();
+}
+
+/// One that works half of the time has half of that beside a queue, which has the rest; one whose requests fit has all it
+/// has alone.
+#[test]
+fn a_pause_is_the_others() {
+    let mut rows = Rows::default();
+    for (what, part, ops) in [
+        ("half of each 100 ms", 0.5, named::half(MS, 100 * MS)),
+        ("20 ms each 100", 0.95, named::requests(20, MS, 100 * MS)),
+    ] {
+        let alone = natively(&ops, SECOND);
+        let had = shares(vec![of(vec![ops]), of(vec![named::flood(MS)])], true, RUN_NS);
+        rows.at_least(&format!("{what}, beside a queue"), part * alone, had[0]);
+        rows.at_least(&format!("{what}, the queue"), 0.94 * (100.0 - alone), had[1]);
+        rows.at_least(&format!("{what}, both"), 95.0, had.iter().sum());
+    }
+    rows.judge();
+}
+
+/// One of the latency class, or of a higher priority, with little to do has all it has alone, however full the device is;
+/// a queue beside it loses some switches, and what a short horizon leaves idle. At a horizon shorter than a kernel the queue
+/// had half of the device: each launch was waited for as long as it would take itself.
+#[test]
+fn who_goes_first_waits_for_nobody() {
+    let mut rows = Rows::default();
+    for (what, is_latency, priority) in [("latency", true, 0), ("high", false, 1)] {
+        for us in [100, 1_000, 5_000] {
+            for (pause_ms, least) in [(20, 86.0), (2_000, 94.0)] {
+                let ops = named::pausing(MS, pause_ms * MS);
+                let alone = natively(&ops, 4 * SECOND);
+                let first = TenantPlan { is_latency, priority, ..of(vec![ops]) };
+                let flood = of(vec![named::flood(us * US)]);
+                let had = shares(vec![first, flood], true, 4 * SECOND);
+                let what = format!("{what}, 1 ms each {pause_ms}, beside {us} us");
+                rows.at_least(&what, 0.87 * alone, had[0]);
+                rows.at_least(&format!("{what}: the queue"), least, had[1]);
+            }
+        }
+    }
+    rows.judge();
+}
+
+/// A paused tenant has nothing for as long as it is, also when that outlasts its gate's lease.
+#[test]
+fn a_pause_outlasts_a_lease() {
+    let set = |change| Op::Set { tenant: 0, change };
+    let operator = vec![Op::Pause { ns: SECOND }, set(Change::Pause(true))];
+    let operator = TenantPlan { is_stranger: true, ..TenantPlan::of(operator) };
+    for has_daemon in [false, true] {
+        let tenants = vec![of(vec![named::flood(MS)]), of(vec![named::sync(MS)]), operator.clone()];
+        let knobs = Knobs { run_ns: RUN_NS, has_daemon, ..Knobs::default() };
+        let report = run_with(tenants, Vec::new(), knobs);
+        let had = report.busy_percent(0);
+        // A sixth of the time it shared the device; what was in flight then ends.
+        assert!(had < 100.0 / 6.0 * 0.65 + 0.5, "{had:.2} with a daemon {has_daemon}");
+    }
+}
+
+/// A daemon that is stopped for three seconds keeps nobody out for longer than a lease, and charges nobody for them: one of
+/// two had nothing for as long as it had been stopped.
+#[test]
+fn a_stopped_daemon_closes_nobody_for_good() {
+    let tenants = || vec![of(vec![named::flood(MS)]), of(vec![named::flood(MS)])];
+    let knobs = Knobs { run_ns: RUN_NS, has_daemon: true, ..Knobs::default() };
+    let plain = run_with(tenants(), Vec::new(), knobs.clone());
+    let daemon =
+        plain.visits.keys().find(|(_, site)| *site == Site::DaemonStep).map(|(who, _)| *who);
+    let who: Actor = daemon.expect("it makes steps");
+    let stop = Dev { who, site: Site::DaemonStep, nth: 300, what: Fault::Stop(3 * SECOND) };
+    let report = run_with(tenants(), vec![stop], knobs);
+    assert_eq!(report.met.len(), 1);
+    for tenant in 0..2 {
+        let had = report.busy_percent(tenant);
+        assert!(had > 43.0, "{tenant}: {had:.1}");
+    }
+}

@@ -1,0 +1,70 @@
+//! Tenants of one program, what they had of the device, and rows of a table that is judged as a whole.
+
+#![allow(dead_code, reason = "no test uses all of it")]
+
+use divvy_searcher::case::{Case, Dev, Knobs, ProcessPlan, TenantPlan};
+use divvy_searcher::gated;
+use divvy_searcher::program::Ops;
+use divvy_searcher::world::{self, Report};
+
+/// A tenant of so many processes, without a cap.
+pub(crate) fn of(processes: Vec<Ops>) -> TenantPlan {
+    let processes = processes.into_iter().map(|ops| ProcessPlan { ops, ..ProcessPlan::default() });
+    TenantPlan { processes: processes.collect(), ..TenantPlan::default() }
+}
+
+/// A tenant of one process under a cap.
+pub(crate) fn capped(percent: u64, ops: Ops) -> TenantPlan {
+    TenantPlan { share_ppm: percent * 10_000, ..of(vec![ops]) }
+}
+
+/// Runs tenants with what ships; no promise may be broken.
+pub(crate) fn run(tenants: Vec<TenantPlan>, has_daemon: bool, run_ns: u64) -> Report {
+    run_with(tenants, Vec::new(), Knobs { run_ns, has_daemon, ..Knobs::default() })
+}
+
+/// The same, with what goes wrong.
+pub(crate) fn run_with(tenants: Vec<TenantPlan>, devs: Vec<Dev>, knobs: Knobs) -> Report {
+    let knobs = Knobs { heal_ns: knobs.run_ns, ..knobs };
+    let report = world::run(&Case { knobs, tenants, devs }, &gated::shipped());
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    report
+}
+
+/// Percent of the first device that tenants had.
+pub(crate) fn shares(tenants: Vec<TenantPlan>, has_daemon: bool, run_ns: u64) -> Vec<f64> {
+    let report = run(tenants, has_daemon, run_ns);
+    (0..report.had.len()).map(|tenant| report.busy_percent(tenant)).collect()
+}
+
+/// What one has alone, without gates.
+pub(crate) fn natively(ops: &Ops, run_ns: u64) -> f64 {
+    let case = Case::beside(std::slice::from_ref(ops), run_ns);
+    world::run(&case, &world::native()).busy_percent(0)
+}
+
+/// Rows of a table.
+#[derive(Default)]
+pub(crate) struct Rows(Vec<String>);
+
+impl Rows {
+    /// One: what was wanted, by how much it may be off, and what came.
+    pub(crate) fn row(&mut self, what: &str, wanted: f64, within: f64, reached: f64) {
+        println!("{what:48} {wanted:7.2} reached {reached:7.2}");
+        if (wanted - reached).abs() > within {
+            self.0.push(format!("{what}: {reached:.2}, not within {within} of {wanted}"));
+        }
+    }
+
+    /// One that may be more.
+    pub(crate) fn at_least(&mut self, what: &str, wanted: f64, reached: f64) {
+        println!("{what:48} {wanted:7.2} at least, reached {reached:7.2}");
+        if reached < wanted {
+            self.0.push(format!("{what}: {reached:.2}, less than {wanted}"));
+        }
+    }
+
+    pub(crate) fn judge(self) {
+        assert!(self.0.is_empty(), "{:#?}", self.0);
+    }
+}
