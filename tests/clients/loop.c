@@ -196,7 +196,9 @@ static void what_is_refused(void)
     CUgraphExec exec, second;
     CUcontext context;
     CUgraph *bodies, copy;
+    CUdeviceptr block;
     ready();
+    size_t before = used();
     OK(cuCtxGetCurrent(&context));
     CUgraph graph = fresh(), another = fresh();
     IS(cuGraphConditionalHandleCreate(NULL, graph, context, 0, 0), CUDA_ERROR_INVALID_VALUE);
@@ -227,18 +229,20 @@ static void what_is_refused(void)
     OK(cuStreamSynchronize(stream));
     EQUAL(counted(0), 4);
     OK(cuGraphExecDestroy(exec));
-    /* Bodies compute and copy, and no more. */
+    /* Bodies compute and copy, and no more: that is said when they are to be run. */
     spare = condition_of(another, 1);
     OK(CHOICE(another, spare, CU_GRAPH_COND_TYPE_WHILE, 1));
-    CUDA_MEM_ALLOC_NODE_PARAMS wanted = wanting(MIB);
-    CUresult code = cuGraphAddHostNode(&other, bodies[0], NULL, 0, &host);
-    CHECK(code != CUDA_SUCCESS || cuGraphInstantiate(&exec, another, 0) != CUDA_SUCCESS);
+    OK(cuGraphAddHostNode(&other, bodies[0], NULL, 0, &host));
+    IS(cuGraphInstantiate(&exec, another, 0), CUDA_ERROR_INVALID_VALUE);
     OK(cuGraphDestroy(another));
     another = fresh();
     spare = condition_of(another, 1);
     OK(CHOICE(another, spare, CU_GRAPH_COND_TYPE_WHILE, 1));
-    code = cuGraphAddMemAllocNode(&other, bodies[0], NULL, 0, &wanted);
-    CHECK(code != CUDA_SUCCESS || cuGraphInstantiate(&exec, another, 0) != CUDA_SUCCESS);
+    OK(cuStreamBeginCaptureToGraph(stream, bodies[0], NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(cuMemAllocAsync(&block, MIB, stream));
+    OK(cuStreamEndCapture(stream, &copy));
+    IS(cuGraphInstantiate(&exec, another, 0), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(used(), before);
     OK(cuGraphInstantiate(&exec, graph, 0));
     launch(exec, 0, 2);
     OK(cuStreamSynchronize(stream));

@@ -32,12 +32,12 @@ pub(crate) fn flatten(state: &State, graph: u64, into: &mut Vec<(u64, NodeKind)>
     Ok(())
 }
 
-/// A body's nodes, none of which is of a kind that it may not hold; how many they are.
+/// A body's nodes; how many they are. Of a kind that it may not hold, the driver says when it makes the executable.
 fn flatten_body(state: &State, body: u64, into: &mut Vec<(u64, NodeKind)>) -> Answer<usize> {
     let from = into.len();
     flatten(state, body, into)?;
     let may_be = |(_, kind): &(u64, NodeKind)| may_be_in_a_body(kind);
-    if into[from..].iter().all(may_be) { Ok(into.len() - from) } else { Err(NOT_SUPPORTED) }
+    if into[from..].iter().all(may_be) { Ok(into.len() - from) } else { Err(INVALID_VALUE) }
 }
 
 /// What a graph's nodes leave behind.
