@@ -1,7 +1,7 @@
 /* link: cuda */
 /* Programs that give the device work without end and say how far they are, and programs whose work
  * waits for other work of theirs. */
-#include "scenario.h"
+#include "loops.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 
 enum { KERNEL_NS = 100 * 1000, QUEUE = 20, NODES = 5, COPY_BYTES = 1 << 20 };
-enum { CALLBACK_US = 100 * 1000, THREADS = 16, LONG = 1500 };
+enum { CALLBACK_US = 100 * 1000, THREADS = 16, LONG = 1500, LAUNCHES = 8 };
 
 CUresult cuLaunchKernel_ptsz(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                              unsigned, CUstream, void **, void **);
@@ -224,6 +224,56 @@ static void graph_loop(void)
     }
 }
 
+static CUgraphExec loop;
+static CUdeviceptr left;
+
+/* A graph that runs a kernel as often as the word `left` says. */
+static void ready_to_loop(void)
+{
+    CUgraph graph, body;
+    ready();
+    CUfunction count_down = counting();
+    OK(cuMemAlloc(&left, sizeof(unsigned)));
+    OK(cuGraphCreate(&graph, 0));
+    CUgraphConditionalHandle condition = condition_of(graph, 1);
+    loops(graph, NULL, condition, &body);
+    counts(body, NULL, count_down, condition, left, 1, KERNEL_NS);
+    OK(cuGraphInstantiate(&loop, graph, 0));
+}
+
+static void launch_loop(unsigned count)
+{
+    OK(cuMemsetD32Async(left, count, 1, stream));
+    OK(cuGraphLaunch(loop, stream));
+}
+
+/* A graph that is a kernel one time and 20 the next, with a wait for each. */
+static void while_loop(void)
+{
+    ready_to_loop();
+    for (unsigned long long done = 0;; tell(done += QUEUE + 1)) {
+        launch_loop(1);
+        OK(cuStreamSynchronize(stream));
+        launch_loop(QUEUE);
+        OK(cuStreamSynchronize(stream));
+    }
+}
+
+/* Some launches of a graph that is a drawn number of kernels each time, then a wait for all. */
+static void while_queue(void)
+{
+    unsigned seed = 1;
+    ready_to_loop();
+    for (unsigned long long done = 0;; tell(done)) {
+        for (int i = 0; i < LAUNCHES; i++) {
+            unsigned count = 1 + (unsigned)rand_r(&seed) % QUEUE;
+            launch_loop(count);
+            done += count;
+        }
+        OK(cuStreamSynchronize(stream));
+    }
+}
+
 /* Waits, and launches a short kernel, from a frame that ends `above` bytes above an address of a round number. */
 static __attribute__((noinline)) void once_at(size_t above)
 {
@@ -352,6 +402,8 @@ int main(int count, char **arguments)
         {"long_loop", long_loop},
         {"two_contexts", two_contexts},
         {"graph_loop", graph_loop},
+        {"while_loop", while_loop},
+        {"while_queue", while_queue},
         {"one_at_a_time", one_at_a_time},
         {"copy_loop", copy_loop},
         {"a_stream_waits_for_a_later_launch", a_stream_waits_for_a_later_launch},

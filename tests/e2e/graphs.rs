@@ -1,4 +1,4 @@
-//! Memory nodes of graphs: added, captured, instantiated, launched, trimmed.
+//! Graphs: their memory nodes, added, captured, instantiated, launched, trimmed; and what decides on the device what runs.
 
 use crate::harness::{GIB, scenarios};
 
@@ -26,5 +26,36 @@ mod that_share {
         of_moved_executables,
         of_destroyed_executables,
         of_four_threads,
+    }
+}
+
+/// Conditional nodes: what they run is what they run without the library, under a cap as well.
+mod that_decide {
+    use crate::harness::{GIB, Machine};
+
+    fn decides(scenario: &str) {
+        let native = Machine::new().native().plays("loop", scenario);
+        let limited = Machine::new().limited(GIB).with("DIVVY_COMPUTE", "50%");
+        assert_eq!(limited.plays("loop", scenario).out, native.out);
+    }
+
+    macro_rules! decides {
+        ($($name:ident),* $(,)?) => {
+            $(
+                #[test]
+                fn $name() {
+                    decides(stringify!($name));
+                }
+            )*
+        };
+    }
+
+    decides! {
+        loops_run_as_often_as_their_conditions_say,
+        defaults_hold_at_each_launch,
+        loops_within_loops,
+        branches_run_once,
+        bodies_are_updated,
+        what_is_refused,
     }
 }

@@ -1,6 +1,7 @@
 //! What lasts, under a cap and beside others: host functions of 100 ms, and kernels that are longer than any turn.
 //!
-//! And sixteen threads, each on its own default stream. Measured as in `pace`.
+//! And sixteen threads, each on its own default stream, and graphs that decide on the device how long they last.
+//! Measured as in `pace`.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
@@ -63,6 +64,20 @@ fn a_cap_holds_for_the_default_streams_of_sixteen_threads() {
     let machine = capped(30);
     let client = client(&machine, "per_thread_loop");
     are(&shares(&client, &client.pids), 30.0, POINTS);
+}
+
+/// A graph of one key lasts a millisecond one time and twenty the next: what it is to be charged is known when it has ended.
+#[test]
+fn a_cap_holds_for_loops_of_one_kernel_and_of_twenty() {
+    let _alone = alone();
+    is_charged_for_kernels_alone("while_loop", 30, 30.0, POINTS);
+}
+
+/// And eight of any length are under way at once.
+#[test]
+fn a_cap_holds_for_queues_of_loops() {
+    let _alone = alone();
+    is_charged_for_kernels_alone("while_queue", 30, 30.0, POINTS);
 }
 
 /// When the client has done so many of the long kernels.

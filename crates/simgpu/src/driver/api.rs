@@ -32,6 +32,7 @@ pub use super::capture::{
     cuStreamUpdateCaptureDependencies_v2 as cuStreamUpdateCaptureDependencies_v2_ptsz,
     cuThreadExchangeStreamCaptureMode,
 };
+pub use super::conditional::cuGraphConditionalHandleCreate;
 pub use super::context::{
     cuCtxAttach, cuCtxCreate, cuCtxCreate_v2, cuCtxCreate_v3, cuCtxCreate_v4, cuCtxDestroy,
     cuCtxDestroy_v2, cuCtxDetach, cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxRelease,
@@ -321,7 +322,6 @@ not_simulated! {
     cuGraphAddNode_v3
     cuGraphBatchMemOpNodeGetParams
     cuGraphBatchMemOpNodeSetParams
-    cuGraphConditionalHandleCreate
     cuGraphEventRecordNodeGetEvent
     cuGraphEventRecordNodeSetEvent
     cuGraphEventWaitNodeGetEvent

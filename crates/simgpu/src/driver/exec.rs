@@ -11,8 +11,10 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::capture;
+use super::conditional::has_unused;
 use super::error::*;
-use super::graph::{Exec, NodeKind, clone_graph, destroy_graph, in_order};
+use super::flat::{ends, flatten, tasks};
+use super::graph::{Exec, NodeKind, clone_graph, destroy_graph};
 use super::graph_memory;
 use super::graph_node::{host, kernel_v1, kernel_v2, memcpy, memset};
 use super::state::{Driver, State, begin_free};
@@ -23,17 +25,6 @@ use crate::sys::driver::{Answer, Handle, In, Out};
 const AUTO_FREE_ON_LAUNCH: u64 = 1;
 const UPLOAD: u64 = 2;
 
-/// The nodes of a graph in order, child graphs in place of their nodes.
-fn flatten(state: &State, graph: u64, into: &mut Vec<(u64, NodeKind)>) -> Answer {
-    for key in in_order(state, graph)? {
-        match &state.nodes.get(key)?.kind {
-            NodeKind::Child { graph } => flatten(state, *graph, into)?,
-            kind => into.push((key, kind.clone())),
-        }
-    }
-    Ok(())
-}
-
 fn instantiate(out: Out<CUgraphExec>, graph: CUgraph, flags: u64) -> Answer<u64> {
     let (_, mut state) = begin_free()?;
     out.check()?;
@@ -41,10 +32,16 @@ fn instantiate(out: Out<CUgraphExec>, graph: CUgraph, flags: u64) -> Answer<u64>
     if flags & !0xf != 0 {
         return Err(INVALID_VALUE);
     }
+    if has_unused(&state, graph.key()) {
+        return Err(INVALID_VALUE);
+    }
     let mut graph_nodes = Vec::new();
     flatten(&state, graph.key(), &mut graph_nodes)?;
-    let has_memory = graph_nodes.iter().any(|(_, kind)| matches!(kind, NodeKind::Allocate { .. }));
-    if has_memory && state.execs.iter().any(|(_, exec)| exec.graph == graph.key()) {
+    let is_single =
+        |kind: &NodeKind| matches!(kind, NodeKind::Allocate { .. }) || kind.is_conditional();
+    if graph_nodes.iter().any(|(_, kind)| is_single(kind))
+        && state.execs.iter().any(|(_, exec)| exec.graph == graph.key())
+    {
         return Err(NOT_SUPPORTED);
     }
     let graph = graph.key();
@@ -108,8 +105,13 @@ pub fn cuGraphInstantiateWithParams(
     let mut params = params_out.get()?;
     let made = instantiate(out, graph, params.flags);
     params.hErrNode_out = CUgraphNode::from_key(0);
-    // CUDA_GRAPH_INSTANTIATE_SUCCESS, CUDA_GRAPH_INSTANTIATE_ERROR.
-    params.result_out = CUgraphInstantiateResult(u32::from(made.is_err()));
+    params.result_out = match made {
+        Ok(_) => CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_SUCCESS,
+        Err(_) if has_unused(&begin_free()?.1, graph.key()) => {
+            CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED
+        }
+        Err(_) => CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_ERROR,
+    };
     params_out.put(params)?;
     let key = made?;
     if params.flags & UPLOAD != 0 {
@@ -154,6 +156,9 @@ pub fn cuGraphLaunch(call: Call, exec: CUgraphExec, stream: CUstream) -> Answer 
     let (nodes, flags, disabled) = (found.graph_nodes.clone(), found.flags, found.disabled.clone());
     let context = state.streams.get(key)?.context;
     if state.streams.get(key)?.capture != 0 {
+        if nodes.iter().any(|(_, kind)| kind.is_conditional()) {
+            return Err(NOT_SUPPORTED);
+        }
         let tasks = tasks(&nodes, &disabled);
         return capture::record(&mut state, key, Task::Series(Arc::new(tasks))).map(|_| ());
     }
@@ -183,42 +188,6 @@ pub fn cuGraphLaunch(call: Call, exec: CUgraphExec, stream: CUstream) -> Answer 
         return Ok(());
     }
     enqueue(driver, &mut state, key, Task::Release(Arc::new(ends.freed)))
-}
-
-/// What a graph's nodes leave behind.
-#[derive(Default)]
-struct Ends {
-    /// Its own that it does not free: device, address and bytes.
-    left: Vec<(i32, u64, u64)>,
-    /// Others' that it frees.
-    freed: Vec<u64>,
-}
-
-fn ends(nodes: &[(u64, NodeKind)]) -> Ends {
-    let mut ends = Ends::default();
-    for (_, kind) in nodes {
-        match kind {
-            NodeKind::Allocate { device, bytes, address } => {
-                ends.left.push((*device, *address, *bytes));
-            }
-            NodeKind::Free { address } => {
-                match ends.left.iter().position(|(_, left, _)| left == address) {
-                    Some(index) => drop(ends.left.swap_remove(index)),
-                    None => ends.freed.push(*address),
-                }
-            }
-            _ => {}
-        }
-    }
-    ends
-}
-
-fn tasks(nodes: &[(u64, NodeKind)], disabled: &[u64]) -> Vec<Task> {
-    let task = |(key, kind): &(u64, NodeKind)| match kind {
-        NodeKind::Work(task) if !disabled.contains(key) => Some(task.clone()),
-        _ => None,
-    };
-    nodes.iter().filter_map(task).collect()
 }
 
 pub fn cuGraphUpload(call: Call, exec: CUgraphExec, stream: CUstream) -> Answer {
@@ -332,6 +301,10 @@ fn is_same_kind(old: &NodeKind, new: &NodeKind) -> bool {
     use core::mem::discriminant;
     match (old, new) {
         (NodeKind::Work(old), NodeKind::Work(new)) => discriminant(old) == discriminant(new),
+        (
+            NodeKind::Branches { choice: old, lengths: before, .. },
+            NodeKind::Branches { choice: new, lengths: after, .. },
+        ) => old == new && before == after,
         (old, new) => discriminant(old) == discriminant(new),
     }
 }

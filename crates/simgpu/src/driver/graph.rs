@@ -2,13 +2,15 @@
 //!
 //! Promises: a graph is data, run only through an executable made of it (see [`super::exec`]);
 //! an allocation node's address is fixed when the node is made and its memory is taken at launch.
-//! Conditional, semaphore and batch nodes are not simulated.
+//! Semaphore and batch nodes are not simulated.
 
 use core::ffi::c_uint;
+use std::sync::Arc;
 
 use divvy_driver_api::types::*;
 
 use super::call::Call;
+use super::conditional::{Choice, Condition};
 use super::error::*;
 use super::graph_memory::{self, Arena, Mapping};
 use super::state::{State, begin_free};
@@ -20,9 +22,28 @@ use crate::sys::driver::{Address, Answer, Handle, Out, call_host};
 pub(crate) enum NodeKind {
     Empty,
     Work(Task),
-    Allocate { device: i32, bytes: u64, address: u64 },
-    Free { address: u64 },
-    Child { graph: u64 },
+    Allocate {
+        device: i32,
+        bytes: u64,
+        address: u64,
+    },
+    Free {
+        address: u64,
+    },
+    Child {
+        graph: u64,
+    },
+    Conditional {
+        condition: Arc<Condition>,
+        choice: Choice,
+        bodies: Arc<[u64]>,
+    },
+    /// A conditional node of an executable: in front of its bodies' nodes, of which so many are in each.
+    Branches {
+        condition: Arc<Condition>,
+        choice: Choice,
+        lengths: Vec<usize>,
+    },
 }
 
 /// A node.
@@ -47,9 +68,19 @@ pub(crate) struct Graph {
     pub(crate) nodes: Vec<u64>,
     /// Addresses of its allocation nodes.
     pub(crate) memory: Vec<Arena>,
-    /// Child graphs belong to their nodes.
+    /// Child graphs and bodies belong to their nodes.
     is_child: bool,
+    /// The graph that the node is in whose body it is, or 0.
+    pub(crate) body_in: u64,
+    pub(crate) conditions: Vec<Arc<Condition>>,
     user_objects: Vec<(u64, u32)>,
+}
+
+impl Graph {
+    /// The body of a node in `graph`.
+    pub(crate) fn body_in(graph: u64) -> Self {
+        Self { is_child: true, body_in: graph, ..Self::default() }
+    }
 }
 
 /// An executable graph; see [`super::exec`].
@@ -124,8 +155,9 @@ pub(crate) fn clone_graph(state: &mut State, graph: u64, is_child: bool) -> Answ
             NodeKind::Child { graph } => {
                 NodeKind::Child { graph: clone_graph(state, graph, true)? }
             }
-            // Memory nodes have one address and one owner.
+            // Memory nodes have one address and one owner, and conditions one node.
             NodeKind::Allocate { .. } | NodeKind::Free { .. } => return Err(NOT_SUPPORTED),
+            kind if kind.is_conditional() => return Err(NOT_SUPPORTED),
             other => other,
         };
         let made = add_node(state, copy, after, kind)?;
@@ -139,14 +171,25 @@ pub(crate) fn clone_graph(state: &mut State, graph: u64, is_child: bool) -> Answ
 pub(crate) fn destroy_graph(state: &mut State, graph: u64) -> Answer {
     let gone = state.graphs.remove(graph)?;
     for node in gone.nodes {
-        if let Ok(Node { kind: NodeKind::Child { graph }, .. }) = state.nodes.remove(node) {
-            destroy_graph(state, graph)?;
+        if let Ok(node) = state.nodes.remove(node) {
+            destroy_inner(state, &node.kind)?;
         }
     }
     for (object, count) in gone.user_objects {
         release_object(state, object, count)?;
     }
     Ok(())
+}
+
+/// Ends the graphs that belong to a node.
+pub(crate) fn destroy_inner(state: &mut State, kind: &NodeKind) -> Answer {
+    match kind {
+        NodeKind::Child { graph } => destroy_graph(state, *graph),
+        NodeKind::Conditional { bodies, .. } => {
+            bodies.iter().try_for_each(|body| destroy_graph(state, *body))
+        }
+        _ => Ok(()),
+    }
 }
 
 pub fn cuGraphCreate(_: Call, out: Out<CUgraph>, flags: c_uint) -> Answer {

@@ -353,6 +353,7 @@ pub(crate) fn generic(
             Ok(kind)
         }
         11 => Ok(NodeKind::Free { address: unions::node_free(&params) }),
+        13 => super::conditional::node(state, spot, params_out),
         _ => {
             crate::unsimulated::record("cuGraphAddNode of this type");
             Err(NOT_SUPPORTED)

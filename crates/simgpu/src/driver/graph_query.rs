@@ -6,7 +6,7 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::error::*;
-use super::graph::NodeKind;
+use super::graph::{NodeKind, destroy_inner};
 use super::state::{State, begin_free};
 use super::task::Task;
 use crate::sys::driver::{Address, Answer, Handle, In, Out};
@@ -141,6 +141,7 @@ pub fn cuGraphNodeGetType(_: Call, node: CUgraphNode, out: Out<CUgraphNodeType>)
         NodeKind::Allocate { .. } => 10,
         NodeKind::Free { .. } => 11,
         NodeKind::Work(Task::Series(_) | Task::WaitValue(_) | Task::WriteValue(_)) => 12,
+        NodeKind::Conditional { .. } | NodeKind::Branches { .. } => 13,
         NodeKind::Empty | NodeKind::Work(_) => 5,
     }))
 }
@@ -191,6 +192,7 @@ pub fn cuGraphDestroyNode(_: Call, node: CUgraphNode) -> Answer {
     let (_, mut state) = begin_free()?;
     refuse_kept(&state, node)?;
     let gone = state.nodes.remove(node.key())?;
+    destroy_inner(&mut state, &gone.kind)?;
     let key = node.key();
     state.graphs.get_mut(gone.graph)?.nodes.retain(|other| *other != key);
     for (_, other) in state.nodes.iter_mut() {

@@ -15,6 +15,7 @@
 //! | `fixed_work(u64 iterations, u64* counter)` | adds to the counter; 1 ns of GPU time each |
 //! | `share_work(u64* counter, u64 iterations)` | adds 1 to the counter; 1 ns of GPU time an iteration |
 //! | `spin_ns(u64 ns)` | passes the time |
+//! | `count_down(u64 condition, u32* left, u32 less, u64 iterations)` | takes `less` from what is left, sets the condition to that; 1 ns of GPU time an iteration |
 //! | `deep(u64 p)` | uses its local memory; writes `*p = 1` when `p` is not null |
 //!
 //! Anything else cannot be launched. An address that is not mapped breaks the context with
@@ -45,6 +46,7 @@ pub(crate) enum Body {
     FixedWork,
     ShareWork,
     Spin,
+    CountDown,
     Deep,
 }
 
@@ -60,6 +62,7 @@ impl Body {
             ("fixed_work", [8, 8]) => Self::FixedWork,
             ("share_work", [8, 8]) => Self::ShareWork,
             ("spin_ns", [8]) => Self::Spin,
+            ("count_down", [8, 8, 4, 8]) => Self::CountDown,
             ("deep", [8]) => Self::Deep,
             _ if entry.traps => Self::Trap,
             _ if entry.is_empty => Self::Nothing,
@@ -105,6 +108,7 @@ impl Launch {
             Body::FixedWork => (Load::Work, n(0)),
             Body::ShareWork => (Load::Work, n(1).max(KERNEL_NS)),
             Body::Spin => (Load::Wall, n(0)),
+            Body::CountDown => (Load::Work, n(3).max(KERNEL_NS)),
         }
     }
 
@@ -148,6 +152,7 @@ impl Launch {
             Body::MatrixProduct => matrix_product(driver, n(0), n(1), n(2), n(3)),
             Body::FixedWork => add_to(driver, n(1), n(0)),
             Body::ShareWork => add_to(driver, n(0), 1),
+            Body::CountDown => count_down(driver, n(0), n(1), n(2)),
             Body::Deep if n(0) == 0 => Ok(()),
             Body::Deep => write(driver, n(0), 4, 1_u32.to_le_bytes().to_vec()),
         }
@@ -197,6 +202,13 @@ fn add_to(driver: &Driver, counter: u64, more: u64) -> Answer {
         return Ok(());
     }
     visit(driver, counter, 8, |span| bytes::add(span, more))
+}
+
+fn count_down(driver: &Driver, condition: u64, left: u64, less: u64) -> Answer {
+    let now = words(&read(driver, left, 4)?).next().map_or(0, u32::from_le_bytes);
+    let now = now.wrapping_sub(u32::try_from(less).unwrap_or(0));
+    write(driver, left, 4, now.to_le_bytes().to_vec())?;
+    super::conditional::set(&driver.lock(), condition, now)
 }
 
 fn fill(driver: &Driver, at: u64, length: u64, value: &[u8]) -> Answer {

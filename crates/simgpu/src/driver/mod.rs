@@ -7,7 +7,7 @@
 //! one thread per stream (`queue`, `worker`, `task`).
 //!
 //! Not simulated, and refused as such: graphics interoperability, textures and surfaces, external
-//! semaphores, checkpoints, core dumps, tensor maps, conditional graph nodes, interprocess events.
+//! semaphores, checkpoints, core dumps, tensor maps, interprocess events.
 #![allow(non_snake_case, reason = "implementations are named as the symbols they stand behind")]
 #![allow(missing_docs, reason = "the driver's calls are documented by their vendor")]
 
@@ -18,6 +18,7 @@ pub mod proc_address;
 
 mod array;
 mod capture;
+mod conditional;
 mod context;
 mod context_calls;
 mod copy;
@@ -26,6 +27,7 @@ mod error;
 mod event;
 mod exec;
 mod external;
+mod flat;
 mod graph;
 mod graph_memory;
 mod graph_node;

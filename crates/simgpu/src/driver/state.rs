@@ -13,6 +13,7 @@ use divvy_driver_api::types::*;
 
 use super::array::{Array, Mipmap};
 use super::capture::Capture;
+use super::conditional::Conditions;
 use super::context::Context;
 use super::device::Device;
 use super::error::*;
@@ -55,6 +56,7 @@ pub(crate) struct State {
     pub(crate) graphs: Table<CUgraph, Graph>,
     pub(crate) nodes: Table<CUgraphNode, Node>,
     pub(crate) execs: Table<CUgraphExec, Exec>,
+    pub(crate) conditions: Conditions,
     pub(crate) user_objects: Table<CUuserObject, UserObject>,
     pub(crate) greens: Table<CUgreenCtx, Green>,
     pub(crate) resources: Table<CUdevResourceDesc, Resources>,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use divvy_driver_api::types::*;
 
 use super::call::in_host_function;
+use super::conditional::{self, Branches, Condition};
 use super::error::*;
 use super::kernels::Launch;
 use super::machine::{Block, Lane, Load, Purpose};
@@ -113,6 +114,9 @@ pub(crate) enum Task {
     #[expect(dead_code, reason = "it is held, not read")]
     Hold(Arc<Vec<Arc<dyn Block>>>),
     Series(Arc<Vec<Task>>),
+    /// A launch of a graph begins: conditions have their defaults.
+    Assign(Arc<Vec<Arc<Condition>>>),
+    Branches(Arc<Branches>),
 }
 
 impl Task {
@@ -174,9 +178,12 @@ impl Task {
             | Self::WriteValue(_)
             | Self::MarkEvent(_)
             | Self::Release(_)
+            | Self::Assign(_)
             | Self::Hold(_) => true,
-            // A copy's engine depends on where its addresses lie when it runs.
+            // A copy's engine depends on where its addresses lie when it runs; which body is to run, on what
+            // ran before.
             Self::Copy(_)
+            | Self::Branches(_)
             | Self::Host(..)
             | Self::Callback(..)
             | Self::WaitValue(_)
@@ -261,12 +268,17 @@ impl Task {
             }
             Self::Hold(_) => Ok(()),
             Self::Series(tasks) => run_series(driver, track, place, tasks),
+            Self::Assign(conditions) => {
+                conditional::assign(conditions);
+                Ok(())
+            }
+            Self::Branches(branches) => branches.run(driver, track, place),
         }
     }
 }
 
 /// Runs tasks in order, handing in each stretch of what can go ahead at once.
-fn run_series(
+pub(crate) fn run_series(
     driver: &'static Driver,
     track: &mut Track<'_>,
     place: Place,

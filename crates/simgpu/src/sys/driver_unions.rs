@@ -76,6 +76,17 @@ pub fn node_free(params: &CUgraphNodeParams) -> CUdeviceptr {
     unsafe { params.__bindgen_anon_1.free.dptr }
 }
 
+/// As [`node_kernel`].
+pub fn node_conditional(params: &CUgraphNodeParams) -> CUDA_CONDITIONAL_NODE_PARAMS {
+    // SAFETY: plain data.
+    unsafe { params.__bindgen_anon_1.conditional }
+}
+
+/// Writes which bodies a conditional node got.
+pub fn set_node_conditional(params: &mut CUgraphNodeParams, made: CUDA_CONDITIONAL_NODE_PARAMS) {
+    params.__bindgen_anon_1.conditional = made;
+}
+
 /// The operation's kind, address, value (64 bits) and flags of a batched memory operation.
 pub fn memory_operation(params: &CUstreamBatchMemOpParams) -> (u32, u64, u64, u32) {
     // SAFETY: plain integers; wait and write share the layout operation, address, value, flags.

@@ -1,0 +1,222 @@
+//! Conditional nodes: values that kernels set, and bodies that run as those values say.
+//!
+//! Promises: a value is looked at when the work before it has ended, for a loop each time its body has; a default is
+//! assigned when a launch of the graph begins to run. A body is a graph of the driver's, there as long as its node,
+//! and holds kernels, copies, fills, child graphs and further conditional nodes, as documented. The machine without
+//! time computes nothing, so it runs no body.
+//!
+//! Does not check in whose context a value is set.
+
+use core::ffi::c_uint;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
+
+use divvy_driver_api::types::*;
+
+use super::call::Call;
+use super::error::*;
+use super::graph::{Graph, NodeKind, Spot};
+use super::state::{Driver, State, begin_free, current, is_null};
+use super::task::{Place, Task, run_series};
+use super::track::Track;
+use crate::sys::driver::{Answer, Handle, Out};
+use crate::sys::driver_unions as unions;
+
+const ASSIGN_DEFAULT: c_uint = 1;
+
+/// What the highest bits of a handle say: no address is taken for one.
+const MARK: u64 = 0xc0d1 << 48;
+
+/// A value that conditional nodes look at.
+#[derive(Debug)]
+pub(crate) struct Condition {
+    context: u64,
+    /// What it is at the beginning of each launch, if that is asked for.
+    default: Option<u32>,
+    value: AtomicU32,
+}
+
+/// The conditions that graphs and executables keep, by handle.
+pub(crate) type Conditions = HashMap<CUgraphConditionalHandle, Weak<Condition>>;
+
+/// What a node does with a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Choice {
+    /// The first body if it is not zero, else the second.
+    If,
+    /// The body as long as it is not zero.
+    While,
+    /// The body of that number.
+    Switch,
+}
+
+impl Choice {
+    /// A node's choice by the type and the number of bodies that its parameters name.
+    fn of(kind: CUgraphConditionalNodeType, bodies: u32) -> Answer<Self> {
+        match (kind, bodies) {
+            (CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_IF, 1 | 2) => Ok(Self::If),
+            (CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_WHILE, 1) => Ok(Self::While),
+            (CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_SWITCH, 1..) => Ok(Self::Switch),
+            _ => Err(INVALID_VALUE),
+        }
+    }
+
+    fn body(self, value: u32) -> Option<usize> {
+        match (self, value) {
+            (Self::If, 0) => Some(1),
+            (Self::While, 0) => None,
+            (Self::If | Self::While, _) => Some(0),
+            (Self::Switch, value) => usize::try_from(value).ok(),
+        }
+    }
+}
+
+/// A conditional node, ready to run.
+pub(crate) struct Branches {
+    pub(crate) condition: Arc<Condition>,
+    pub(crate) choice: Choice,
+    pub(crate) bodies: Vec<Vec<Task>>,
+}
+
+impl Branches {
+    /// Runs what the value chooses.
+    pub(crate) fn run(
+        &self,
+        driver: &'static Driver,
+        track: &mut Track<'_>,
+        place: Place,
+    ) -> Answer {
+        while !is_null() {
+            let chosen = self.choice.body(self.condition.value.load(SeqCst));
+            let Some(body) = chosen.and_then(|index| self.bodies.get(index)) else { break };
+            run_series(driver, track, place, body)?;
+            // Only the end of its context ends a loop whose value nobody changes.
+            let is_there = || driver.lock().contexts.get(place.context).is_ok_and(|c| c.alive);
+            if self.choice != Choice::While || !is_there() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Has the values that a launch begins with.
+pub(crate) fn assign(conditions: &[Arc<Condition>]) {
+    for condition in conditions {
+        if let Some(value) = condition.default {
+            condition.value.store(value, SeqCst);
+        }
+    }
+}
+
+/// A kernel sets a value.
+pub(crate) fn set(state: &State, handle: CUgraphConditionalHandle, value: u32) -> Answer {
+    let condition = state.conditions.get(&handle).and_then(Weak::upgrade);
+    condition.ok_or(ILLEGAL_ADDRESS)?.value.store(value, SeqCst);
+    Ok(())
+}
+
+pub fn cuGraphConditionalHandleCreate(
+    _: Call,
+    out: Out<CUgraphConditionalHandle>,
+    graph: CUgraph,
+    context: CUcontext,
+    value: c_uint,
+    flags: c_uint,
+) -> Answer {
+    let (_, mut state) = begin_free()?;
+    out.check()?;
+    if flags & !ASSIGN_DEFAULT != 0 {
+        return Err(INVALID_VALUE);
+    }
+    state.graphs.of(graph).map_err(|_| INVALID_VALUE)?;
+    let context = of_context(&state, context)?;
+    let handle = MARK | state.fresh_id();
+    let default = (flags & ASSIGN_DEFAULT != 0).then_some(value);
+    let condition = Arc::new(Condition { context, default, value: AtomicU32::new(0) });
+    state.conditions.retain(|_, known| known.strong_count() > 0);
+    state.conditions.insert(handle, Arc::downgrade(&condition));
+    state.graphs.of_mut(graph)?.conditions.push(condition);
+    out.put(handle)
+}
+
+/// The key of a context that is named, or of the current one.
+fn of_context(state: &State, context: CUcontext) -> Answer<u64> {
+    let key = match context.key() {
+        0 => current().map_err(|_| INVALID_VALUE)?,
+        key => key,
+    };
+    state.context(key).map_err(|_| INVALID_VALUE)?;
+    Ok(key)
+}
+
+/// A conditional node, whose bodies are made with it.
+pub(crate) fn node(
+    state: &mut State,
+    spot: Spot<'_>,
+    params_out: Out<CUgraphNodeParams>,
+) -> Answer<NodeKind> {
+    let mut params = params_out.get()?;
+    let mut asked = unions::node_conditional(&params);
+    let choice = Choice::of(asked.type_, asked.size)?;
+    let condition = state.conditions.get(&asked.handle).and_then(Weak::upgrade);
+    let condition = condition.ok_or(INVALID_VALUE)?;
+    let is_own = is_of(state, &condition, spot.graph);
+    if !is_own || is_taken(state, &condition) || condition.context != of_context(state, asked.ctx)?
+    {
+        return Err(INVALID_VALUE);
+    }
+    let body = |_| state.graphs.insert(Graph::body_in(spot.graph));
+    let bodies: Arc<[u64]> = (0..asked.size).map(body).collect();
+    // Theirs is an array of handles, which are what keys are to a program.
+    asked.phGraph_out = bodies.as_ptr().cast_mut().cast();
+    unions::set_node_conditional(&mut params, asked);
+    params_out.put(params)?;
+    Ok(NodeKind::Conditional { condition, choice, bodies })
+}
+
+/// Whether a condition was made for the graph, or for one that it is a body in.
+fn is_of(state: &State, condition: &Arc<Condition>, mut graph: u64) -> bool {
+    while let Ok(found) = state.graphs.get(graph) {
+        if found.conditions.iter().any(|own| Arc::ptr_eq(own, condition)) {
+            return true;
+        }
+        graph = found.body_in;
+    }
+    false
+}
+
+/// Whether a node looks at it already.
+fn is_taken(state: &State, wanted: &Arc<Condition>) -> bool {
+    state.nodes.iter().any(|(_, node)| {
+        matches!(&node.kind, NodeKind::Conditional { condition, .. } if Arc::ptr_eq(condition, wanted))
+    })
+}
+
+/// Whether a condition was made for the graph and no node looks at it.
+pub(crate) fn has_unused(state: &State, graph: u64) -> bool {
+    let made = state.graphs.get(graph).map_or(&[][..], |graph| &graph.conditions);
+    made.iter().any(|condition| !is_taken(state, condition))
+}
+
+/// Whether a body may hold the node.
+pub(crate) fn may_be_in_a_body(kind: &NodeKind) -> bool {
+    match kind {
+        NodeKind::Empty
+        | NodeKind::Child { .. }
+        | NodeKind::Conditional { .. }
+        | NodeKind::Branches { .. } => true,
+        NodeKind::Work(task) => {
+            matches!(task, Task::Kernel(_) | Task::Copy(_) | Task::Fill(_) | Task::Empty)
+        }
+        NodeKind::Allocate { .. } | NodeKind::Free { .. } => false,
+    }
+}
+
+impl NodeKind {
+    /// Whether graphs with such a node are neither copied nor had twice.
+    pub(crate) fn is_conditional(&self) -> bool {
+        matches!(self, Self::Conditional { .. } | Self::Branches { .. })
+    }
+}
