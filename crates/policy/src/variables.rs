@@ -38,6 +38,8 @@ pub const PEER_LOG: &str = "LIBCUDA_LOG_LEVEL";
 pub const LIBRARY: &str = "DIVVY_LIBRARY";
 /// The simulated driver.
 pub const SIM: &str = "DIVVY_SIM";
+/// Directory of an MPS daemon's pipe.
+pub const MPS_PIPE: &str = "CUDA_MPS_PIPE_DIRECTORY";
 /// The small client programs.
 pub const CLIENTS: &str = "DIVVY_CLIENTS";
 /// Further directories of tenants.
@@ -213,7 +215,7 @@ pub const VARIABLES: &[Variable] = &[
         "where `divvy doctor` keeps what a context takes, and `divvy run` looks for it; else `~/.cache`",
     ),
     command(
-        "CUDA_MPS_PIPE_DIRECTORY",
+        MPS_PIPE,
         Value::Place,
         "where the library, `divvy doctor` and the daemon look for an [MPS](../reason-codes.md) daemon; else \
          `/tmp/nvidia-mps`",

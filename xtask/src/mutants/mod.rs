@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: whether the searcher notices when policy's gates, turns and pace are wrong.
 //!
-//! The mutants are cargo-mutants' ([`list`]). They are compiled once, all of them, each behind a switch ([`switch`],
-//! [`edits`]) in a copy of what the searcher is made of ([`tree`]); the searcher's own tests are then run with one
-//! switch on at a time ([`unit`], [`judge`]), and what came of it is counted ([`report`]).
+//! The mutants are cargo-mutants' (`list`). They are compiled once, all of them, each behind a switch (`switch`,
+//! `edits`) in a copy of what the searcher is made of (`tree`); the searcher's own tests are then run with one
+//! switch on at a time (`unit`, `judge`), and what came of it is counted (`report`).
 //!
 //! Promises: nothing but the searcher's tests judges; the same seed takes the same sample, and a longer one begins
 //! with a shorter one; a run goes on where another of the same source was interrupted. Does not say why a mutant

@@ -8,9 +8,10 @@
 
 use core::ffi::CStr;
 
+use divvy_policy::variables::MPS_PIPE;
+
 use crate::sys::{env, owner};
 
-const DIRECTORY: &[u8] = b"CUDA_MPS_PIPE_DIRECTORY";
 const DEFAULT: &[u8] = b"/tmp/nvidia-mps";
 const PIPE: &[u8] = b"/control\0";
 
@@ -19,7 +20,7 @@ const PIPE: &[u8] = b"/control\0";
 /// Cost: a look at the environment, and two system calls.
 pub(super) fn is_client() -> bool {
     let mut directory = [0_u8; 256];
-    let directory = env::copy(DIRECTORY, &mut directory).unwrap_or(DEFAULT);
+    let directory = env::copy(MPS_PIPE.as_bytes(), &mut directory).unwrap_or(DEFAULT);
     let mut path = [0_u8; 256 + PIPE.len()];
     let places = path.iter_mut();
     places.zip(directory.iter().chain(PIPE)).for_each(|(place, byte)| *place = *byte);
