@@ -1,11 +1,15 @@
 //! CLOCK_MONOTONIC, read as the C library reads it: by the kernel's own function in this process.
 //!
 //! That costs 25 ns instead of the 100 of a system call, imports nothing, and cannot be interposed by
-//! a program that is shown another time: deadlines are shared with other processes.
+//! a program that is shown another time: deadlines are shared with other processes. Shortly after such a
+//! reading the processor's counter says the time within a microsecond ([`Ticks`]), in 10 ns less.
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use super::ticks::{Ticks, ticks};
 use super::{elf, kernel};
+
+static TICKS: Ticks = Ticks::new();
 
 /// Address of the kernel's function; 1 where there is none, 0 before it was looked for.
 static FUNCTION: AtomicUsize = AtomicUsize::new(0);
@@ -34,7 +38,25 @@ fn find() -> usize {
 }
 
 /// CLOCK_MONOTONIC in nanoseconds.
+#[inline(always)]
 pub(crate) fn now_ns() -> u64 {
+    match TICKS.now_ns(ticks()) {
+        Some(now_ns) => now_ns,
+        None => read_and_note(),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn read_and_note() -> u64 {
+    let before = ticks();
+    let read_ns = read_ns();
+    TICKS.note(before, read_ns, ticks());
+    read_ns
+}
+
+/// The same, as the kernel says it.
+fn read_ns() -> u64 {
     let address = match FUNCTION.load(Relaxed) {
         0 => find(),
         address => address,

@@ -32,6 +32,7 @@ pub(crate) mod reference;
 mod resolve;
 pub(crate) mod scratch;
 mod tables;
+mod ticks;
 
 pub(crate) use kernel::{thread, thread_pointer};
 #[allow(unused_imports, reason = "one small vocabulary; which hooks use which word changes")]
