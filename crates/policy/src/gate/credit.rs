@@ -7,7 +7,8 @@
 //! Promises: what was taken is the sum of what was spent and what is left, but for the instants in
 //! which a thread takes more; then less counts as submitted, never more. A launch is counted by the same
 //! change that pays for it. The first after a look is handed on at once, so that whoever watches sees
-//! that work has begun; the others when the stripe is looked at again.
+//! that work has begun; the others when the stripe is looked at again. A look that finds nothing to hand
+//! on changes no word that threads change together: it is most of what a loop pays that synchronises.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -35,6 +36,8 @@ pub const fn stripe_of(stack: usize) -> usize {
 /// Credit in nanoseconds above so many bits of launches. A chunk pays for less than a million.
 const LAUNCH_BITS: u32 = 20;
 const LAUNCHES: i64 = (1 << LAUNCH_BITS) - 1;
+/// A word that no look left so: it counts no launch.
+const NEVER: i64 = 0;
 /// Credit that a word holds: two hours and a half of the device's time.
 const MOST_NS: i64 = i64::MAX >> LAUNCH_BITS;
 
@@ -54,15 +57,41 @@ pub enum Paid {
 #[derive(Debug)]
 struct Stripe {
     word: AtomicI64,
+    /// The word as a look left it that found one launch, which had been handed on, or [`NEVER`]. While the word is
+    /// that, the next launch is the first after a look, and takes the one's place in the count.
+    looked: AtomicI64,
 }
 
 impl Stripe {
     const fn new() -> Self {
-        Self { word: AtomicI64::new(0) }
+        Self { word: AtomicI64::new(0), looked: AtomicI64::new(NEVER) }
+    }
+
+    /// Whether the next launch is the first since launches were handed on. The word alone says whether one is to
+    /// be counted, so what another thread looked at meanwhile makes none be lost or counted twice: at most it is
+    /// handed on at another time.
+    #[inline(always)]
+    fn is_fresh(&self, word: i64) -> bool {
+        match word & LAUNCHES {
+            0 => true,
+            1 => word == self.looked.load(Relaxed),
+            _ => false,
+        }
     }
 
     fn add(&self, ns: i64) {
-        self.word.fetch_add(ns.clamp(-MOST_NS, MOST_NS) << LAUNCH_BITS, Relaxed);
+        let more = ns.clamp(-MOST_NS, MOST_NS) << LAUNCH_BITS;
+        let before = self.word.fetch_add(more, Relaxed);
+        // No credit that comes makes the word what it was at a look before the last launch.
+        let is_looked = before == self.looked.load(Relaxed);
+        self.looked.store(if is_looked { before.wrapping_add(more) } else { NEVER }, Relaxed);
+    }
+
+    #[inline(never)]
+    fn take_launches(&self) -> u64 {
+        let none = |word: i64| (word & LAUNCHES != 0).then_some(word & !LAUNCHES);
+        let word = self.word.fetch_update(Relaxed, Relaxed, none).unwrap_or(0);
+        (word & LAUNCHES).unsigned_abs().saturating_sub(1)
     }
 }
 
@@ -93,11 +122,15 @@ impl Credit {
     /// Spends `cost_ns` of the stripe's credit and counts a launch, where there is as much.
     #[inline(always)]
     pub(super) fn spend(&self, stripe: usize, cost_ns: i64) -> Paid {
+        let stripe = self.stripe(stripe);
+        let mut is_first = false;
         let spend = |word: i64| {
-            (word >> LAUNCH_BITS >= cost_ns).then(|| word - (cost_ns << LAUNCH_BITS) + 1)
+            is_first = stripe.is_fresh(word);
+            let counted = if is_first { word & !LAUNCHES } else { word };
+            (word >> LAUNCH_BITS >= cost_ns).then(|| counted - (cost_ns << LAUNCH_BITS) + 1)
         };
-        match self.stripe(stripe).word.fetch_update(Relaxed, Relaxed, spend) {
-            Ok(before) if before & LAUNCHES == 0 => Paid::First,
+        match stripe.word.fetch_update(Relaxed, Relaxed, spend) {
+            Ok(_) if is_first => Paid::First,
             Ok(_) => Paid::Next,
             Err(_) => Paid::Not,
         }
@@ -153,10 +186,13 @@ impl Credit {
 
     /// The launches counted in a stripe since this was asked last, but for the first, which was handed
     /// on.
+    #[inline]
     pub(super) fn take_launches(&self, stripe: usize) -> u64 {
-        let none = |word: i64| (word & LAUNCHES != 0).then_some(word & !LAUNCHES);
-        let word = self.stripe(stripe).word.fetch_update(Relaxed, Relaxed, none).unwrap_or(0);
-        (word & LAUNCHES).unsigned_abs().saturating_sub(1)
+        let stripe = self.stripe(stripe);
+        let word = stripe.word.load(Relaxed);
+        let count = word & LAUNCHES;
+        stripe.looked.store(if count == 1 { word } else { NEVER }, Relaxed);
+        if count > 1 { stripe.take_launches() } else { 0 }
     }
 }
 
@@ -184,6 +220,41 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn launches_are_handed_on_as_by_a_count_that_each_look_sets_to_nothing(
+            steps in proptest::collection::vec((0..6_u32, 1..4_i64), 0..60),
+        ) {
+            let credit = Credit::new();
+            let (mut left_ns, mut count) = (0, 0);
+            for (what, cost) in steps {
+                let cost_ns = cost * 100;
+                match what {
+                    0 => {
+                        credit.take(3, 300 * cost.unsigned_abs(), cost_ns.unsigned_abs());
+                        left_ns += 2 * cost_ns;
+                    }
+                    1 | 2 => {
+                        prop_assert_eq!(credit.take_launches(3), u64::saturating_sub(count, 1));
+                        count = 0;
+                    }
+                    _ => {
+                        let paid = match count {
+                            _ if left_ns < cost_ns => Paid::Not,
+                            0 => Paid::First,
+                            _ => Paid::Next,
+                        };
+                        prop_assert_eq!(credit.spend(3, cost_ns), paid);
+                        if paid != Paid::Not {
+                            (left_ns, count) = (left_ns - cost_ns, count + 1);
+                        }
+                    }
+                }
+                prop_assert_eq!(credit.left_ns(3), left_ns.unsigned_abs());
+            }
+        }
+    }
+
     #[test]
     fn the_first_launch_after_a_look_is_handed_on_at_once_and_only_once() {
         let credit = Credit::new();
@@ -201,5 +272,22 @@ mod tests {
         assert_eq!((credit.spend(4, 1), credit.spend(3, 300)), (Paid::First, Paid::First));
         assert_eq!((credit.take_launches(3), credit.take_launches(4)), (0, 0));
         assert_eq!(credit.submitted_ns(), 1_001);
+    }
+
+    #[test]
+    fn each_launch_with_a_look_behind_it_is_handed_on_at_once() {
+        let credit = Credit::new();
+        credit.take(3, 1_000, 0);
+        for _ in 0..3 {
+            assert_eq!((credit.spend(3, 100), credit.take_launches(3)), (Paid::First, 0));
+        }
+        // Credit that comes between them changes nothing of it.
+        credit.give_back(3, 100);
+        assert_eq!(
+            [100, 100, 100].map(|ns| credit.spend(3, ns)),
+            [Paid::First, Paid::Next, Paid::Next]
+        );
+        assert_eq!((credit.take_launches(3), credit.take_launches(3)), (2, 0));
+        assert_eq!((credit.left_ns(3), credit.submitted_ns()), (500, 500));
     }
 }

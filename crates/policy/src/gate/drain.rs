@@ -53,22 +53,46 @@ impl Lane {
     /// The synchronisation has returned: what had been submitted before it has completed.
     pub fn drained<W: World>(&self, world: &W, costs: &Costs, begun: Begun) {
         let now_ns = world.now_ns();
-        let blocked_ns = now_ns.saturating_sub(begun.at_ns);
-        if blocked_ns >= LATE_NS || self.ring.pending() != 0 {
-            self.long_wait(world, costs, begun, blocked_ns);
+        if self.may_be_late(&begun, now_ns) {
+            self.long_wait(world, costs, &begun, now_ns);
         }
-        self.done_ns.fetch_max(begun.submitted_ns, Relaxed);
+        let until_ns = self.has_ended(&begun, now_ns);
+        world.set_busy_until_ns(until_ns);
+    }
+
+    /// Whether one that returned at `now_ns` may show more than that its work has ended.
+    #[inline(always)]
+    pub(super) fn may_be_late(&self, begun: &Begun, now_ns: u64) -> bool {
+        now_ns.saturating_sub(begun.at_ns) >= LATE_NS || self.ring.pending() != 0
+    }
+
+    /// Takes what had been submitted before it for ended; when the rest will have.
+    #[inline(always)]
+    pub(super) fn has_ended(&self, begun: &Begun, now_ns: u64) -> u64 {
+        // Not one change: between the two another thread may have shown more to have ended. That counts as in
+        // flight until the next return then, as it would had its thread returned a moment later.
+        let done_ns = self.done_ns.load(Relaxed).max(begun.submitted_ns);
+        self.done_ns.store(done_ns, Relaxed);
         self.breaks_done.store(begun.breaks, Relaxed);
         self.unknown.store(0, Relaxed);
-        let left_ns = self.submitted_ns().saturating_sub(self.done_ns.load(Relaxed));
-        self.set_busy_until(world, now_ns.saturating_add(left_ns));
+        let left_ns = self.submitted_ns().saturating_sub(done_ns);
+        let until_ns = now_ns.saturating_add(left_ns);
+        self.busy_until_ns.store(until_ns, Relaxed);
+        until_ns
     }
 
     /// A synchronisation took long: what ran meanwhile is worth no less than the time for which the
     /// thread was blocked, if nothing but work was waited for.
     #[cold]
     #[inline(never)]
-    fn long_wait<W: World>(&self, world: &W, costs: &Costs, begun: Begun, blocked_ns: u64) {
+    pub(super) fn long_wait<W: World>(
+        &self,
+        world: &W,
+        costs: &Costs,
+        begun: &Begun,
+        returned_ns: u64,
+    ) {
+        let blocked_ns = returned_ns.saturating_sub(begun.at_ns);
         let line = world.line();
         let since_ns = self.unsettled_since_ns(self.submitted_ns());
         let put_right_ns = self.settle(world, costs, &line);

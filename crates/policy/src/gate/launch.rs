@@ -115,6 +115,7 @@ impl<D: Driver> Gates<D> {
     }
 
     /// Hands on what the calling thread has launched from its credit.
+    #[inline(always)]
     fn count_launches(&self, context: &Context<D::Home>, words: &WordsOf<D>) {
         let launches = context.lane.take_launches(self.driver.stripe());
         if launches != 0 {
@@ -153,14 +154,34 @@ impl<D: Driver> Gates<D> {
     }
 
     /// It has returned: what was submitted before it is known to have ended, if it waited for all of it.
+    ///
+    /// The same as [`Lane::drained`]. What that asks of a world is made only where the wait was long: it is most of
+    /// what a synchronisation costs that waits for nothing.
+    ///
+    /// [`Lane::drained`]: super::lane::Lane::drained
     #[inline(never)]
     pub fn end_wait(&self, waiting: &Waiting<'_, D>, waited: &Waited) {
-        let Waiting { current, words, begun, .. } = *waiting;
-        let (context, _) = current;
-        if self.is_all(context, waited) {
-            let here = Here::new(self, current, words, Stream::NULL);
-            context.lane.drained(&here, &self.costs, begun);
+        let Waiting { current, words, begun, .. } = waiting;
+        let (context, _) = *current;
+        if matches!(waited, Waited::Current) || self.is_all(context, waited) {
+            let now_ns = self.driver.now_ns();
+            if context.lane.may_be_late(begun, now_ns) {
+                self.long_wait(waiting, now_ns);
+            }
+            let until_ns = context.lane.has_ended(begun, now_ns);
+            let others_ns = if self.has_siblings() { self.siblings(*current, 0).1 } else { 0 };
+            words.busy_until_ns().store(until_ns.max(others_ns), Relaxed);
         }
+    }
+
+    /// It took long, or marks show what it was worth.
+    #[cold]
+    #[inline(never)]
+    fn long_wait(&self, waiting: &Waiting<'_, D>, now_ns: u64) {
+        let Waiting { current, words, begun, .. } = waiting;
+        let (context, _) = *current;
+        let here = Here::new(self, *current, *words, Stream::NULL);
+        context.lane.long_wait(&here, &self.costs, begun, now_ns);
     }
 
     /// Whether who waited for that waited for all work of the context, as far as is known.

@@ -177,6 +177,12 @@ impl<D: Driver> Gates<D> {
         life
     }
 
+    /// Whether the process ever had two contexts at once.
+    #[inline(always)]
+    pub(super) fn has_siblings(&self) -> bool {
+        self.taken.load(Relaxed) > 1
+    }
+
     /// The process's other contexts that have work on the device after `now_ns`, and when the last of
     /// it ends.
     #[inline(never)]
