@@ -164,6 +164,11 @@ impl Costs {
         }
     }
 
+    /// Whether work of this key has counted as uneven of late, also where that was forgotten.
+    pub fn was_uneven(&self, key: u64, now_ns: u64) -> bool {
+        self.get(key).is_some() && self.uneven.get(key, now_ns).is_some()
+    }
+
     /// How long work of this key is expected to take.
     pub fn expect(&self, key: u64, now_ns: u64) -> Length {
         match self.find(key) {
@@ -217,6 +222,20 @@ impl Costs {
         }
         self.learn(key, ns);
         self.seen_alone(key, ns, now_ns);
+    }
+
+    /// Counts work of this key as uneven, until what is learnt of it shows otherwise.
+    pub fn count_as_uneven(&self, key: u64) {
+        if let Some((place, _)) = self.find(key) {
+            self.put(key, Place(place.0 | UNEVEN));
+        }
+    }
+
+    /// Learns of a launch of this key, whose lengths differ, that it took so long; what it takes on average stays as it is.
+    pub fn learn_uneven(&self, key: u64, ns: u64, now_ns: u64) {
+        if let Some(known_ns) = self.get(key) {
+            self.uneven.learn(key, ns, is_far(known_ns, ns), now_ns);
+        }
     }
 
     /// The longest that work of this key took alone, before others may have come that nobody has noticed yet.
@@ -304,6 +323,20 @@ mod tests {
         assert_eq!((costs.get(key), costs.firm(key)), (Some(80_000), Some(80_000)));
         costs.learn_roughly(key, 400_000);
         assert_eq!(costs.firm(key), Some(80_000));
+    }
+
+    #[test]
+    fn that_a_kernel_was_uneven_is_known_beyond_its_being_forgotten() {
+        const MS: u64 = 1_000_000;
+        let (costs, key) = (Costs::new(), key(Kind::Kernel, [1, 2, 3]));
+        costs.learn_alone(key, MS / 10, 5 * MS);
+        assert!(!costs.was_uneven(key, 6 * MS));
+        costs.learn_alone(key, 3 * MS, 9 * MS);
+        assert!(matches!(costs.expect(key, 10 * MS), Length::Uneven(_)));
+        costs.forget_uneven(key);
+        assert!(matches!(costs.expect(key, 11 * MS), Length::Even(_)));
+        assert!(costs.was_uneven(key, 11 * MS));
+        assert!(!costs.was_uneven(key, 6_000 * MS), "nor for ever");
     }
 
     #[test]

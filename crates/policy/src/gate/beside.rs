@@ -10,18 +10,21 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::World;
 use super::credit::signed;
 use super::lane::Lane;
 use super::marks::Mark;
-use super::measure::BUSY_BIAS_NS;
+use super::measure::{BUSY_BIAS_NS, LONGER};
+use super::{LONG_NS, World};
 use crate::atomic::AtomicU64;
 use crate::cost::{Costs, Length, Moments};
+use crate::scaled::scaled;
 
 /// What is remembered of spans in which more was charged than our part.
 const MOST_OVER_NS: i64 = 10_000_000;
 /// A slice of others and the switches around it: what more than a stretched kernel takes is the kernel's.
 const SLICE_NS: u64 = 5_000_000;
+/// What an event may be late by.
+const LATE_NS: u64 = 500_000;
 
 /// What a lane knows of work with others' slices in it.
 #[derive(Debug)]
@@ -55,15 +58,53 @@ impl Beside {
 }
 
 impl Mark {
-    /// Whether the launch before it is known to be of a kernel whose lengths differ.
-    pub(super) fn is_uneven(&self, costs: &Costs, now_ns: u64) -> bool {
+    /// The kernel of the launch before it, where the mark is its own.
+    fn key(&self) -> Option<u64> {
         let probed = self.probe.map(|probe| probe.key);
-        let key = probed.or(self.followed.map(|(key, _)| key));
-        key.is_some_and(|key| matches!(costs.expect(key, now_ns), Length::Uneven(_)))
+        probed.or(self.followed.map(|(key, _)| key))
+    }
+
+    /// Whether that is known to be one whose lengths differ.
+    pub(super) fn is_uneven(&self, costs: &Costs, now_ns: u64) -> bool {
+        self.key().is_some_and(|key| matches!(costs.expect(key, now_ns), Length::Uneven(_)))
+    }
+
+    /// Whether it was one of late, also where that was forgotten since others came.
+    pub(super) fn was_uneven(&self, costs: &Costs, now_ns: u64) -> bool {
+        self.key().is_some_and(|key| costs.was_uneven(key, now_ns))
     }
 }
 
 impl Lane {
+    /// Learns from a mark behind its own turn that the kernel before it takes far longer than is known at times. All of
+    /// its launches may end there: then nothing else ever shows it, since in a turn what is taken for short is let go by
+    /// the hundred.
+    #[inline(never)]
+    pub(super) fn learn_behind<W: World>(
+        &self,
+        world: &W,
+        costs: &Costs,
+        event: u32,
+        mark: &Mark,
+        now_ns: u64,
+    ) {
+        let known = mark.key().and_then(|key| Some((key, costs.get(key)?)));
+        // Of long ones few are let go at a time, and each shows its own length.
+        let is_asked = |(_, ns): &(u64, u64)| *ns < LONG_NS && !mark.is_uneven(costs, now_ns);
+        let Some((key, known_ns)) = known.filter(is_asked) else { return };
+        let Some(span_ns) = self.anchor().and_then(|anchor| world.elapsed_ns(anchor, event)) else {
+            return;
+        };
+        let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
+        let span_ns = u64::try_from(span_ns).unwrap_or(0);
+        // One of those before the mark, if all were of its kind.
+        let took_ns = scaled(span_ns, known_ns, charged_ns.max(known_ns));
+        if mark.linked && took_ns > known_ns.saturating_mul(LONGER).saturating_add(LATE_NS) {
+            costs.count_as_uneven(key);
+            costs.learn_uneven(key, took_ns, now_ns);
+        }
+    }
+
     /// What one completed mark adds to what was charged, with so many others beside that may use their slices or not.
     #[inline(never)]
     pub(super) fn settle_beside<W: World>(
@@ -72,7 +113,7 @@ impl Lane {
         costs: &Costs,
         event: u32,
         mark: &Mark,
-        others: u64,
+        (others, is_behind): (u64, bool),
     ) -> i64 {
         let span_ns = self.span_ns(world, event);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
@@ -101,8 +142,24 @@ impl Lane {
             return signed(charged_ns.max(least_ns).min(span_ns))
                 .saturating_sub(signed(charged_ns));
         };
+        // What is known of long ones is known from turns as well.
+        let is_taken_for_short = is_behind && costs.get(key).is_some_and(|ns| ns < LONG_NS);
+        if is_taken_for_short {
+            costs.learn_uneven(key, took_ns, now_ns);
+        }
         let longest_ns = costs.longest_alone(key).map(|ns| ns.max(least_ns(took_ns)));
+        if let Some(span_ns) = own_by_span_ns.filter(|_| is_behind && mark.linked)
+            && guess_ns < charged_ns
+        {
+            // Several launches, each as long as the longest at most.
+            let each_ns = longest_ns.unwrap_or(0).max(guess_ns);
+            let most_ns = scaled(each_ns.saturating_mul(9) / 8, charged_ns, guess_ns.max(1));
+            return signed(span_ns.min(most_ns)).saturating_sub(signed(charged_ns));
+        }
         let own_ns = match (costs.expect(key, now_ns), longest_ns) {
+            (Length::Even(known_ns), longest_ns) if is_behind => {
+                took_ns.min(longest_ns.unwrap_or(known_ns).max(known_ns).saturating_mul(9) / 8)
+            }
             (Length::Even(known_ns), Some(longest_ns)) => {
                 let own_ns = known_ns.min(longest_ns).max(least_ns(took_ns)).min(took_ns);
                 if let Some(probe) = mark.probe {
@@ -113,7 +170,9 @@ impl Lane {
                 own_ns
             }
             (Length::Uneven(_), Some(longest_ns)) => {
-                costs.keep(key, longest_ns, now_ns);
+                if !is_taken_for_short {
+                    costs.keep(key, longest_ns, now_ns);
+                }
                 took_ns.min(longest_ns)
             }
             // Never seen alone: slices lie in few of its launches, as a rule.

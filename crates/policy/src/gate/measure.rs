@@ -38,7 +38,7 @@ const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 const SLICED_FROM_NS: u64 = 2_000_000;
 
 /// Launches that took so many times as long as was expected hold one that took almost all of it.
-const LONGER: u64 = 4;
+pub(super) const LONGER: u64 = 4;
 
 /// The first half of a probe. The event is the ticket's until it is a mark's, or given back.
 #[derive(Clone, Copy, Debug)]
@@ -237,15 +237,21 @@ impl Lane {
             let is_alone = sharers == 1 && self.is_quiet_since(world, line, quiet_ns);
             // No estimate was charged for what is uneven: whoever was there meanwhile, it is charged now.
             let is_uneven = sharers != 1 && mark.is_uneven(costs, now_ns);
-            let put_right = if line.strangers != 0 || is_uneven {
+            // Nor does an estimate stand for that where it ends behind its turn: longer launches do so more often.
+            let is_behind = !ours && line.strangers == 0 && mark.sharers <= 1;
+            if is_behind {
+                self.learn_behind(world, costs, event, &mark, now_ns);
+            }
+            let is_behind = is_behind && mark.was_uneven(costs, now_ns);
+            let put_right = if line.strangers != 0 || is_uneven || is_behind {
                 let others = line.strangers.max(sharers.saturating_sub(1)).max(1);
-                self.settle_beside(world, costs, event, &mark, others).into()
+                self.settle_beside(world, costs, event, &mark, (others, is_behind)).into()
             } else if sharers == 1 && (mark.edge != Edge::Outside || !self.has_one_stream()) {
                 self.settle_among(world, costs, event, &mark, is_alone).into()
             } else {
                 self.settle_one(world, costs, event, &mark, (sharers, is_alone))
             };
-            if ours || is_uneven {
+            if ours || is_uneven || is_behind {
                 all_ns = all_ns.saturating_add(put_right.all_ns);
                 own_ns = own_ns.saturating_add(put_right.own_ns);
             }
