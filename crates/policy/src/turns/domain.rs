@@ -327,14 +327,21 @@ pub(super) fn gate(
     let mut active = 0_u32;
     let mut highest = i32::MIN;
     let mut latency_beside = false;
+    // When the first of those of a higher priority may launch.
+    let mut comes_ns = u64::MAX;
     for other in tenants.iter().filter(|t| t.seats & device != 0) {
         let may_run = other.holder || other.lingering || other.open && other.works(now_ns);
         active = active.saturating_add(u32::from(may_run));
         highest = highest.max(other.priority);
         latency_beside |= other.latency;
+        if other.priority > tenant.priority {
+            comes_ns = comes_ns.min(other.cap_opens_ns(now_ns));
+        }
     }
     let horizon_ns = if tenant.priority < highest {
-        tuning.low_horizon_ns
+        // Beyond what may be in flight there is a launch.
+        let closed_ns = comes_ns.saturating_sub(now_ns);
+        low_horizon_ns(tuning, closed_ns.saturating_sub(tenant.longest_ns))
     } else if latency_beside && !tenant.latency {
         tuning.latency_horizon_ns
     } else {
@@ -365,6 +372,14 @@ pub(super) fn gate(
         t_open_ns,
         watch: if root.light_step { goes_first(tenant, highest) } else { !is_known },
     }
+}
+
+/// What may be in flight of who gives way to others that cannot launch for so long, since their caps keep them closed: in
+/// halves of the usual horizon, since each change is a write.
+fn low_horizon_ns(tuning: &Tuning, closed_ns: u64) -> u64 {
+    let halves = (0..u64::BITS).map(|times| tuning.horizon_ns >> times);
+    let fitting = halves.take_while(|ns| *ns > tuning.low_horizon_ns).find(|ns| *ns <= closed_ns);
+    fitting.unwrap_or(tuning.low_horizon_ns)
 }
 
 /// Tenants that are looked at more often than the others while they are idle.
