@@ -23,7 +23,7 @@ pub fn case(seed: u64, has_caps: bool) -> Case {
         let drawn = tenant(choices.named("tenant").of(at), at, has_caps);
         TenantPlan { weight: if is_usual { 0 } else { drawn.weight }, ..drawn }
     });
-    let run_ns = 6 * SECOND;
+    let run_ns = 20 * SECOND;
     let seed = choices.named("environment").word();
     let knobs = Knobs { seed, run_ns, heal_ns: run_ns, has_daemon: true, ..Knobs::default() };
     Case { knobs, tenants: tenants.collect(), devs: Vec::new() }

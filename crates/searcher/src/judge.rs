@@ -138,18 +138,21 @@ pub fn together(seed: u64, has_caps: bool) -> Verdict {
         };
         claims.push(Claim { weight, cap, alone: reached });
     }
-    let first_ns = beside::BEGUN_NS + SECOND;
+    let plans = case.tenants.iter().flat_map(|tenant| &tenant.processes);
+    let unit_ns = plans.map(|process| program::unit_ns(&process.ops)).max().unwrap_or(0);
+    let first_ns = oracle::first_beside_ns(beside::BEGUN_NS, case.tenants.len(), unit_ns);
     let had = match had(&case, &gated::shipped(), first_ns) {
         Ok((had, _)) => had,
         Err(what) => return broke(seed, what),
     };
     let mut verdict = Verdict { off: 0.0, ..broke(seed, String::new()) };
-    let each = case.tenants.iter().zip(&claims).zip(had.iter().zip(oracle::due(&claims)));
-    for ((tenant, claim), (had, due)) in each {
+    let due = oracle::due(&claims).into_iter().zip(oracle::least(&claims));
+    let each = case.tenants.iter().zip(&claims).zip(had.iter().zip(due));
+    for ((tenant, claim), (had, (due, least))) in each {
         let lengths = tenant.processes.iter().map(|process| program::longest_ns(&process.ops));
         let longest_ns = lengths.max().unwrap_or(0);
         let tolerance = oracle::lone_points(longest_ns, case.knobs.run_ns - first_ns);
-        let below = due * (1.0 - oracle::HANDED_OVER) - had;
+        let below = least - had;
         let above = claim.cap.map_or(0.0, |cap| had - cap);
         if below.max(above) / tolerance > verdict.off {
             verdict.off = below.max(above) / tolerance;

@@ -21,6 +21,7 @@ pub mod draw;
 pub mod fiber;
 pub mod gated;
 pub mod judge;
+pub mod kept;
 pub mod lone;
 pub mod mixed;
 pub mod oracle;

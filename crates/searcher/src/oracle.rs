@@ -2,7 +2,10 @@
 //!
 //! Promises: nothing here is fitted to a case. Each formula says which of the gate's figures it comes from.
 
+use divvy_policy::turns::Tuning;
+
 use crate::SECOND;
+use crate::card::CardModel;
 
 /// Points by which a share may be off its cap over a run: 1.5, and for what a program submits as one unit and is
 /// paid for afterwards, that unit's part of the run.
@@ -20,6 +23,12 @@ pub fn lone_points(longest_ns: u64, run_ns: u64) -> f64 {
 /// they were charged too little is paid for.
 pub fn first_ns(longest_ns: u64) -> u64 {
     2 * SECOND + 100 * longest_ns
+}
+
+/// What is not judged of tenants beside each other, the last of whom has begun by then: a second, and the longest unit of
+/// work of any, which may all have been queued before others came. It runs in slices of as many as there are.
+pub fn first_beside_ns(begun_ns: u64, tenants: usize, unit_ns: u64) -> u64 {
+    begun_ns + SECOND + tenants as u64 * unit_ns
 }
 
 /// The most that a tenant may have of a device in so long, whatever happens: its cap, what a cap saves up, and the
@@ -56,11 +65,24 @@ pub fn usual_weight(cap: Option<f64>, alone: f64) -> f64 {
 /// What each is due beside the others, in percent: time by weight, what a cap leaves to the others by theirs, and of
 /// that time what it uses of time alone.
 pub fn due(claims: &[Claim]) -> Vec<f64> {
+    due_of(claims, 1.0)
+}
+
+/// The least that each is due: hand-overs take their part of the device, and who is bound by a cap gives up none of
+/// it.
+pub fn least(claims: &[Claim]) -> Vec<f64> {
+    let handed_on = 1.0 - HANDED_OVER;
+    let each = due(claims).into_iter().zip(due_of(claims, handed_on));
+    each.map(|(due, left)| left.min(due * handed_on)).collect()
+}
+
+/// The same of so much of the device's time.
+fn due_of(claims: &[Claim], time: f64) -> Vec<f64> {
     let mut parts: Vec<Option<f64>> = vec![None; claims.len()];
     loop {
         let open = || claims.iter().zip(&parts).filter(|(_, part)| part.is_none());
         let weights: f64 = open().map(|(claim, _)| claim.weight).sum();
-        let left = 1.0 - parts.iter().flatten().sum::<f64>();
+        let left = time - parts.iter().flatten().sum::<f64>();
         let part = |claim: &Claim| left * claim.weight / weights;
         let is_full = |(claim, given): &(&Claim, &Option<f64>)| {
             given.is_none() && claim.most() <= part(claim)
@@ -80,8 +102,24 @@ pub fn due(claims: &[Claim]) -> Vec<f64> {
     }
 }
 
-/// What hand-overs may take of what a tenant is due, in parts of it: 180 us of 13 ms and what drains early.
-pub const HANDED_OVER: f64 = 0.03;
+/// The part of a device that hand-overs, and waits for the ends of what nobody can tell the length of, may take: what the
+/// goal for caps that sum to all of a device leaves to them.
+const HANDED_OVER: f64 = 0.045;
+
+/// The longest that who wants the device beside one other has none of it: the other's longest turn, the time-out of the drain
+/// behind it, and two slices of work that did not drain.
+pub fn wait_ns() -> u64 {
+    let tuning = Tuning::default();
+    tuning.max_quantum_ns + tuning.drain_timeout_ns + 2 * CardModel::default().slice_ns
+}
+
+/// How far processes that want alike are from having alike, where 1 is at what is allowed: the one that had least has nine
+/// tenths of the one that had most.
+pub fn uneven(had: &[f64]) -> f64 {
+    let most = had.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let least = had.iter().copied().fold(most, f64::min);
+    (1.0 - least / most) / 0.1
+}
 
 #[cfg(test)]
 mod tests {

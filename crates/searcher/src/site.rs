@@ -154,6 +154,7 @@ impl Site {
 
 /// Who comes to a site: the same in each run of a case, whatever was drawn.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Actor {
     /// Number of the tenant in the case; [`Actor::DAEMON`]'s for the daemon.
     pub tenant: u32,
@@ -199,6 +200,7 @@ pub enum Fault {
 
 /// One deviation of a case from nothing going wrong.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Dev {
     /// To whom.
     pub who: Actor,

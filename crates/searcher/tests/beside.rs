@@ -1,8 +1,8 @@
 //! Tenants beside each other under a daemon have what weights and caps say, whatever their kernels do.
 //!
-//! Programs are drawn (`divvy_searcher::beside`); of each, what it had from a second after the last had begun. All
-//! but one in thirty cases are within their tolerance, and those within three times that. `FROM` and `SEEDS` choose
-//! others; each row is printed.
+//! Programs are drawn (`divvy_searcher::beside`); of each, what it had in twenty seconds, from a second after the last
+//! had begun and what was queued before has ended. All but one in sixty cases are within their tolerance, and those
+//! within twice that. `FROM` and `SEEDS` choose others; each row is printed.
 
 mod workers;
 
@@ -16,9 +16,19 @@ fn judge_all(has_caps: bool) {
     rows.sort_by(|a, b| a.off.total_cmp(&b.off));
     rows.iter().for_each(|row| println!("{:5.2} seed {:4}: {}", row.off, row.seed, row.text));
     let far: Vec<_> = rows.iter().filter(|row| row.off > 1.0).collect();
-    assert!(far.len() * 30 <= rows.len(), "{far:#?}");
-    // Known: seed 25 with caps, where the one without has 24.6 of 29.7 %, and why is not.
-    assert!(rows.iter().all(|row| row.off <= 3.0), "{far:#?}");
+    assert!(far.len() * 60 <= rows.len(), "{far:#?}");
+    assert!(rows.iter().all(|row| row.off <= 2.0), "{far:#?}");
+}
+
+/// Those whose kernels' lengths differ had up to 32.9 of 30 %: what ended behind its turn was charged by estimates, and
+/// longer launches end there more often.
+#[test]
+fn what_ends_behind_its_turn_is_charged_what_it_took() {
+    for seed in [2_040, 2_075, 2_233, 2_240, 2_263] {
+        let verdict = judge::together(seed, true);
+        println!("{:5.2} seed {seed}: {}", verdict.off, verdict.text);
+        assert!(verdict.off <= 1.0, "{verdict:?}");
+    }
 }
 
 #[test]
@@ -29,4 +39,17 @@ fn weights_hold_whatever_the_others_do() {
 #[test]
 fn weights_and_caps_hold_together() {
     judge_all(true);
+}
+
+/// Kernels that are taken for short since they were never measured in a turn of their own are let go by the dozen, and all
+/// end behind it: one had 67 of 30 %, another 79 of 50, where nobody was charged for it.
+#[test]
+fn what_is_taken_for_short_is_found_out_behind_its_turn() {
+    let seeds =
+        [(101_959, true), (101_215, true), (101_625, true), (102_180, false), (100_375, false)];
+    for (seed, has_caps) in seeds {
+        let verdict = judge::together(seed, has_caps);
+        println!("{:5.2} seed {seed}: {}", verdict.off, verdict.text);
+        assert!(verdict.off <= 1.5, "{verdict:?}");
+    }
 }

@@ -71,6 +71,29 @@ fn who_goes_first_waits_for_nobody() {
     rows.judge();
 }
 
+/// One of a higher priority that its cap keeps closed cannot come before that opens: until then a queue beside it has as
+/// much in flight as any. At a short horizon throughout, both had 93 together (an H200, 92.7).
+#[test]
+fn a_cap_of_who_goes_first_leaves_the_rest_to_others() {
+    let mut rows = Rows::default();
+    for (what, ops, us, least, both) in [
+        ("queue of 1 ms", named::flood(MS), 100, 29.0, 97.5),
+        ("queue of 1 ms", named::flood(MS), 1_000, 29.0, 97.5),
+        ("queue of 1 ms", named::flood(MS), 5_000, 28.5, 97.0),
+        // What the other has in flight when it comes is 40 ms.
+        ("queue of 1 ms", named::flood(MS), 20_000, 27.0, 95.0),
+        ("loop of 100 us", named::sync(100 * US), 1_000, 29.0, 95.5),
+    ] {
+        let first = TenantPlan { share_ppm: 300_000, priority: 1, ..of(vec![ops]) };
+        let had = shares(vec![first, of(vec![named::flood(us * US)])], true, 4 * SECOND);
+        let what = format!("{what}, 30 % at high priority, beside {us} us");
+        rows.at_least(&what, least, had[0]);
+        rows.at_least(&format!("{what}: no more"), -30.5, -had[0]);
+        rows.at_least(&format!("{what}: both"), both, had.iter().sum());
+    }
+    rows.judge();
+}
+
 /// A paused tenant has nothing for as long as it is, also when that outlasts its gate's lease.
 #[test]
 fn a_pause_outlasts_a_lease() {

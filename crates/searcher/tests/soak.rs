@@ -1,8 +1,8 @@
 //! The searcher for long: `cargo xtask soak share`.
 //!
-//! Of each seed a lone tenant, two or three beside each other without caps and with them, and a hundred short
-//! cases. What it saw is written as JSON to the file that `DIVVY_RESULT` names, with the worst of each kind. Without
-//! that variable it does nothing: what CI searches is in the other tests.
+//! Of each seed a lone tenant, two or three beside each other without caps and with them, and 150 short cases. What
+//! it saw is written as JSON to the file that `DIVVY_RESULT` names, with the worst of each kind. Without that variable
+//! it does nothing: what CI searches is in the other tests.
 
 mod workers;
 
@@ -12,7 +12,7 @@ use divvy_searcher::judge::{self, Verdict};
 use serde_json::{Value, json};
 
 /// Short cases to each long one.
-const SHORT: u64 = 100;
+const SHORT: u64 = 150;
 /// Seeds between two looks at the clock.
 const AT_ONCE: u64 = 20;
 /// How many of the worst are kept of each kind.

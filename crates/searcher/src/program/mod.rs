@@ -95,6 +95,7 @@ pub enum Change {
 
 /// One thing a program does.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Op {
     /// Launches a kernel. `key` is what the gate may tell it by: function, grid and block.
     Launch {
@@ -316,6 +317,18 @@ pub fn longest_ns(ops: &[Op]) -> u64 {
     longest_ns
 }
 
+/// The device time that a program submits at most before it waits for any of it: that of one round of what it repeats
+/// without end. Longest lengths; what threads and processes of its own submit is theirs.
+pub fn unit_ns(ops: &[Op]) -> u64 {
+    let each = ops.iter().map(|op| match op {
+        Op::Launch { length, .. } | Op::Graph { length, .. } => length.range_ns().1,
+        Op::Repeat { times, ops } => unit_ns(ops).saturating_mul(u64::from(*times).max(1)),
+        Op::For { ops, .. } => unit_ns(ops),
+        _ => 0,
+    });
+    each.fold(0, u64::saturating_add)
+}
+
 /// Whether all kernels and graphs are launched on one stream.
 pub fn has_one_stream(ops: &[Op]) -> bool {
     let mut streams = std::collections::BTreeSet::new();
@@ -325,6 +338,13 @@ pub fn has_one_stream(ops: &[Op]) -> bool {
         }
     });
     streams.len() <= 1
+}
+
+/// Whether a process that does them may end.
+pub fn ends(ops: &[Op]) -> bool {
+    let mut ends = false;
+    each(ops, &mut |op| ends |= matches!(op, Op::Exit));
+    ends
 }
 
 /// How many operations there are, those of inner lists among them.

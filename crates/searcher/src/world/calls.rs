@@ -6,7 +6,7 @@
 
 use divvy_policy::gate::Stream;
 
-use super::driver::{SimDriver, here};
+use super::driver::{OfContext, SimDriver, here};
 use super::{Capture, Waiter, exit_key, is_refused, spawn, with};
 use crate::card::{FULL_PPM, Position, What};
 use crate::fiber;
@@ -141,7 +141,7 @@ impl SimDriver {
             }
             let after = after.and_then(|event| {
                 let at = usize::try_from(event.checked_sub(1)?).ok()?;
-                let (device, event) = *world.events.get(at)?;
+                let OfContext { device, event, .. } = *world.events.get(at)?;
                 world.cards.get(device)?.recorded(event)
             });
             let place = world.place(thread, stream)?;
@@ -179,7 +179,8 @@ impl SimDriver {
     pub fn synchronise_event(&self, event: u64) {
         self.wait(move |world, _| {
             let at = event.checked_sub(1).and_then(|at| usize::try_from(at).ok());
-            let Some((device, event)) = at.and_then(|at| world.events.get(at)) else {
+            let Some(OfContext { device, event, .. }) = at.and_then(|at| world.events.get(at))
+            else {
                 return (0, Vec::new());
             };
             (*device, world.cards[*device].recorded(*event).into_iter().collect())
@@ -279,6 +280,12 @@ impl SimDriver {
     /// Destroys the current context, for all threads; the process's last other one is current then.
     /// How many captures ended with it.
     pub fn destroy_context(&self) -> u32 {
+        here(|world, thread| {
+            let context = world.thread(thread)?.context;
+            let at = usize::try_from(context.checked_sub(1)?).ok()?;
+            world.contexts.get_mut(at)?.is_going = true;
+            Some(())
+        });
         point(Site::DestroyContext);
         here(|world, thread| {
             let handle = world.threads.get(&thread)?.context;

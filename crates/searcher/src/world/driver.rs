@@ -8,9 +8,9 @@
 
 use divvy_policy::gate::Stream;
 
-use super::{Process, Thread, is_refused, with};
+use super::{Process, Thread, World, is_refused, with};
 use crate::SECOND;
-use crate::card::{Position, StreamId, What};
+use crate::card::{Card, EventId, Position, StreamId, What};
 use crate::fiber;
 use crate::sched::{self, ThreadId, point};
 use crate::site::{Fault, Site};
@@ -128,6 +128,32 @@ impl super::World {
 }
 
 /// As the gate's driver.
+/// An event, and the context that it was made in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfContext {
+    pub(super) device: usize,
+    pub(super) event: EventId,
+    context: u64,
+}
+
+impl World {
+    /// An event by its handle. It ends with its context: that the gates use it then is what a real driver may end the
+    /// program for. One that was made while another thread was destroying the context is of none: known, the gates go
+    /// on with it where they met the context within that call.
+    fn event(&mut self, handle: u64, is_gates: bool) -> Option<OfContext> {
+        let one = *self.events.get(usize::try_from(handle.checked_sub(1)?).ok()?)?;
+        let context = self.context(one.context).map(|context| (context.device, context.id));
+        let is_alive = |(device, id): (usize, _)| {
+            self.cards.get(device).is_some_and(|card: &Card| card.is_alive(id))
+        };
+        if is_gates && one.context != 0 && !context.is_some_and(is_alive) {
+            let what = "an event of a context that is gone";
+            self.violated(sched::actor(), sched::now_ns(), what);
+        }
+        Some(one)
+    }
+}
+
 impl SimDriver {
     /// CLOCK_MONOTONIC.
     pub fn now_ns(&self) -> u64 {
@@ -195,8 +221,11 @@ impl SimDriver {
         }
         here(|world, thread| {
             let device = world.process_of(thread)?.device;
+            let context = world.thread(thread)?.context;
+            let context =
+                if world.context(context).is_some_and(|one| one.is_going) { 0 } else { context };
             let event = world.cards.get_mut(device)?.create_event();
-            world.events.push((device, event));
+            world.events.push(OfContext { device, event, context });
             Some(world.events.len() as u64)
         })
         .unwrap_or(0)
@@ -221,7 +250,7 @@ impl SimDriver {
                 world.violated(sched::actor(), sched::now_ns(), "an event on a capturing stream");
                 return None;
             }
-            let (_, event) = *world.events.get(usize::try_from(event.checked_sub(1)?).ok()?)?;
+            let OfContext { event, .. } = world.event(event, is_timed)?;
             let place = world.place(thread, stream)?;
             world.submit(&place, What::Event { event, is_timed }, sched::now_ns(), Vec::new());
             Some(())
@@ -240,7 +269,7 @@ impl SimDriver {
                 world.violated(sched::actor(), sched::now_ns(), what);
             }
             let at = usize::try_from(context.checked_sub(1)?).ok()?;
-            let (_, event) = *world.events.get(usize::try_from(event.checked_sub(1)?).ok()?)?;
+            let OfContext { event, .. } = world.event(event, true)?;
             let one = world.contexts.get(at)?;
             let (device, stream) = (one.device, one.marks);
             let card = world.cards.get(device).filter(|card| card.is_alive(one.id))?;
@@ -259,8 +288,7 @@ impl SimDriver {
         }
         here(|world, thread| {
             world.unsafe_call(thread, "a query", true);
-            let (device, event) =
-                *world.events.get(usize::try_from(event.checked_sub(1)?).ok()?)?;
+            let OfContext { device, event, .. } = world.event(event, true)?;
             let card = world.cards.get(device)?;
             Some(card.is_seen_done(event, sched::now_ns()))
         })
@@ -273,9 +301,8 @@ impl SimDriver {
             return None;
         }
         here(|world, _| {
-            let at_ns = |event: u64| {
-                let at = usize::try_from(event.checked_sub(1)?).ok()?;
-                let (device, event) = *world.events.get(at)?;
+            let mut at_ns = |event: u64| {
+                let OfContext { device, event, .. } = world.event(event, true)?;
                 let card = world.cards.get(device)?;
                 let tick_ns = card.model().event_tick_ns.max(1);
                 let done_ns = card.event_done_ns(event).filter(|ns| *ns != 0)?;

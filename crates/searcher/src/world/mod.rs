@@ -28,7 +28,7 @@ pub use shim::{Code, Daemon, Native, Other, Shim, Shims, Waited, native};
 
 use divvy_policy::gate::Meeting;
 
-use crate::card::{Card, ContextId, Done, EventId, Position, StreamId};
+use crate::card::{Card, ContextId, Done, Position, StreamId};
 use crate::case::{Case, ProcessPlan, TenantPlan};
 use crate::choice::mix;
 use crate::program::{self, Ops};
@@ -49,6 +49,8 @@ struct Context {
     legacy: Option<Position>,
     /// Where events behind the whole context stand.
     marks: StreamId,
+    /// It is being destroyed.
+    is_going: bool,
 }
 
 #[derive(Debug)]
@@ -107,7 +109,7 @@ pub struct Tenant {
 pub struct World {
     cards: Vec<Card>,
     contexts: Vec<Context>,
-    events: Vec<(usize, EventId)>,
+    events: Vec<driver::OfContext>,
     processes: Vec<Process>,
     threads: BTreeMap<ThreadId, Thread>,
     tenants: Vec<Tenant>,
@@ -316,7 +318,8 @@ impl World {
         let id = card.create_context();
         let marks = card.create_stream(id);
         let streams = BTreeMap::from([((0, None), 0)]);
-        let context = Context { process: actor, device, id, streams, legacy: None, marks };
+        let context =
+            Context { process: actor, device, id, streams, legacy: None, marks, is_going: false };
         self.contexts.push(context);
         let handle = self.contexts.len() as u64;
         self.processes[process].contexts.push(handle);
