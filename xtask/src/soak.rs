@@ -22,7 +22,7 @@ pub(crate) enum Of {
 /// Which seeds.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Range {
-    /// How many; each is a lone tenant, two cases of tenants beside each other and a hundred short ones.
+    /// How many; each is a lone tenant, two cases of tenants beside each other and 150 short ones.
     #[arg(long, default_value_t = 200)]
     seeds: u64,
     /// The first.
@@ -31,15 +31,61 @@ pub(crate) struct Range {
     /// For so long instead, whatever `--seeds` says.
     #[arg(long)]
     hours: Option<f64>,
+    /// Make what fails small instead, and keep it: short, mixed, lone, beside or caps and a seed, or case and a file.
+    #[arg(long, num_args = 2, value_names = ["KIND", "SEED"])]
+    shrink: Vec<String>,
+}
+
+/// The kept case that a shrinker writes; its test reads the environment ([`shrink`]).
+const SHRINKER: &str = "what_fails_is_made_small";
+
+/// Has a test binary make what fails small, and keeps it among the searcher's cases.
+///
+/// `search` begins the test `kept`; `fault` is the number and name of the planted fault with which alone it fails.
+pub(crate) fn shrink(
+    mut search: std::process::Command,
+    what: &[String],
+    fault: Option<(u32, &str)>,
+) -> Result<()> {
+    let [kind, which] = what else { bail!("--shrink takes a kind and a seed or file") };
+    let commit = output(std::process::Command::new("git").args(["rev-parse", "--short", "HEAD"]))?;
+    // A file's name, whatever a fault is called.
+    let part = |text: &str| -> String {
+        let stem = std::path::Path::new(text).file_stem().unwrap_or_default().to_string_lossy();
+        stem.replace(|one: char| !one.is_alphanumeric(), "-")
+    };
+    let name = match (kind.as_str(), fault) {
+        ("case", _) => part(which),
+        (_, Some((_, fault))) => part(fault),
+        (_, None) => format!("{kind}-{}", part(which)),
+    };
+    let kept = root().join("crates/searcher/cases").join(name + ".json");
+    let which = std::path::absolute(which).ok().filter(|_| kind == "case");
+    let asked = which.map_or_else(|| what.join(" "), |path| format!("case {}", path.display()));
+    search.args(["--exact", SHRINKER, "--nocapture"]);
+    search.env("DIVVY_SHRINK", asked).env("DIVVY_RESULT", &kept);
+    search.env("DIVVY_COMMIT", commit.trim());
+    if let Some((number, name)) = fault {
+        search.env("DIVVY_FAULT", number.to_string()).env("DIVVY_FAULT_NAME", name);
+    }
+    run(&mut search)?;
+    println!("kept: {}; say in it what it found", shown(&kept));
+    Ok(())
 }
 
 pub(crate) fn share(range: &Range) -> Result<()> {
+    if !range.shrink.is_empty() {
+        let mut search = cargo();
+        search.args(["test", "--package", "divvy-searcher", "--test", "kept", "--"]);
+        return shrink(search, &range.shrink, None);
+    }
     let partial = target().join("soak-share.json");
     if partial.exists() {
         fs::remove_file(&partial).with_context(|| partial.display().to_string())?;
     }
     let mut search = cargo();
-    search.args(["test", "--package", "divvy-searcher", "--test", "soak", "--", "--nocapture"]);
+    search.args(["test", "--profile", "soak", "--package", "divvy-searcher", "--test", "soak"]);
+    search.args(["--", "--nocapture"]);
     search.env("DIVVY_RESULT", &partial).env("FROM", range.from.to_string());
     match range.hours {
         Some(hours) => search.env("DIVVY_SECONDS", (hours * 3_600.0).to_string()),

@@ -4,6 +4,8 @@
 //! are made of is not among them. Does not
 //! decide which of them can be switched at run time: that is `switch`'s.
 
+use std::ops::Range;
+
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
@@ -29,6 +31,8 @@ pub(super) enum Genre {
     Guard,
     /// A field of a struct expression is its base's.
     Field,
+    /// A fault of `faults`, which is none of cargo-mutants'.
+    Planted,
 }
 
 /// One mutant.
@@ -46,6 +50,8 @@ pub(super) struct Mutant {
     pub(super) column: usize,
     /// What stands there instead.
     pub(super) replacement: String,
+    /// Of a planted fault: the bytes of its file that it replaces.
+    pub(super) bytes: Option<Range<usize>>,
 }
 
 /// Asks cargo-mutants.
@@ -98,6 +104,7 @@ fn one(value: &Value, number: u32) -> Result<Mutant> {
         line: start("line")?,
         column: start("column")?,
         replacement: field("replacement")?.to_owned(),
+        bytes: None,
     })
 }
 

@@ -8,11 +8,15 @@
 //! with a shorter one; a run goes on where another of the same source was interrupted. Does not say why a mutant
 //! survives: docs/mutants.md does.
 //!
+//! With `--faults` what is switched on is written by hand (`faults`): each fault in the test that must find it.
+//!
 //! Parsing Rust needs what nothing else here does, so it is behind the feature `mutants`; without it this binary starts
 //! cargo once more with the feature on.
 
 #[cfg(feature = "mutants")]
 mod edits;
+#[cfg(feature = "mutants")]
+mod faults;
 #[cfg(feature = "mutants")]
 mod judge;
 #[cfg(feature = "mutants")]
@@ -40,6 +44,12 @@ pub(crate) struct Arguments {
     /// Only those whose names contain one of these: files, functions, changes.
     #[arg(long)]
     only: Vec<String>,
+    /// Faults that are planted instead, each in the test that must find it.
+    #[arg(long, conflicts_with_all = ["sample", "each", "known", "anew"])]
+    faults: bool,
+    /// With the one fault that `--only` names: make a case that fails with it alone small, and keep it. As `soak share`'s.
+    #[arg(long, num_args = 2, value_names = ["KIND", "SEED"], requires = "faults")]
+    shrink: Vec<String>,
     /// How many are run at once.
     #[arg(long, default_value_t = 1)]
     jobs: usize,
@@ -71,9 +81,12 @@ pub(crate) fn chore(_: &Arguments) -> Result<()> {
 pub(crate) fn chore(arguments: &Arguments) -> Result<()> {
     use anyhow::Context;
 
+    if arguments.faults {
+        return faults::chore(arguments);
+    }
     let mutants = list::all()?;
     std::fs::create_dir_all(tree::folder())?;
-    let tree = tree::build(&mutants)?;
+    let tree = tree::build("tree", &mutants)?;
     eprintln!(
         "{} mutants: {} with a switch, {} of constants, {} not viable",
         mutants.len(),
@@ -82,11 +95,8 @@ pub(crate) fn chore(arguments: &Arguments) -> Result<()> {
         tree.unviable.len()
     );
     let units = unit::all(&tree)?;
-    let is_named = |name: &str| {
-        arguments.only.is_empty() || arguments.only.iter().any(|word| name.contains(word.as_str()))
-    };
     let switched = mutants.iter().filter(|mutant| tree.switched.contains(&mutant.number));
-    let mut chosen: Vec<_> = switched.filter(|mutant| is_named(&mutant.name)).collect();
+    let mut chosen: Vec<_> = switched.filter(|mutant| arguments.names(&mutant.name)).collect();
     let seed = fnv(FNV_BASIS, &arguments.seed.to_le_bytes());
     chosen.sort_by_key(|mutant| fnv(seed, mutant.name.as_bytes()));
     chosen.truncate(arguments.sample.unwrap_or(usize::MAX));
@@ -105,12 +115,29 @@ pub(crate) fn chore(arguments: &Arguments) -> Result<()> {
         print!("{}", report.text());
     }
     if arguments.keep {
-        let day = crate::command::output(std::process::Command::new("date").args(["-u", "+%F"]))?;
-        let name = format!("bench/results/mutants-{}.json", day.trim());
-        let path = crate::workspace::root().join(&name);
-        std::fs::write(&path, report.json() + "\n").with_context(|| name.clone())?;
-        eprintln!("kept: {name}");
+        keep("mutants", &report.json())?;
     }
+    Ok(())
+}
+
+#[cfg(feature = "mutants")]
+impl Arguments {
+    /// Whether a mutant of this name is asked for.
+    fn names(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|word| name.contains(word.as_str()))
+    }
+}
+
+/// Keeps a result under bench/results, with the day in its name.
+#[cfg(feature = "mutants")]
+fn keep(name: &str, text: &str) -> Result<()> {
+    use anyhow::Context;
+
+    let day = crate::command::output(std::process::Command::new("date").args(["-u", "+%F"]))?;
+    let name = format!("bench/results/{name}-{}.json", day.trim());
+    let path = crate::workspace::root().join(&name);
+    std::fs::write(&path, format!("{text}\n")).with_context(|| name.clone())?;
+    eprintln!("kept: {name}");
     Ok(())
 }
 

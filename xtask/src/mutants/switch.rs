@@ -389,6 +389,7 @@ mod tests {
             line: place.0,
             column: place.1,
             replacement: replacement.to_owned(),
+            bytes: None,
         };
         rewrite(text, &[&mutant], &BTreeSet::new()).expect("parsed").text
     }

@@ -1,4 +1,4 @@
-//! The copy of the workspace in which the switches are: `target/mutants/tree`.
+//! The copy of the workspace in which the switches are: `target/mutants/tree`, and `faults` for those that are planted.
 //!
 //! Promises: the checkout is not changed; a copy that compiles holds every mutant that does, and says of the others why
 //! not. Mutants that do not compile are found by the compiler's own errors: what an error lies in is left out, and
@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::edits::{self, Site};
-use super::list::Mutant;
-use super::switch;
+use super::list::{Genre, Mutant};
+use super::{faults, switch};
 use crate::command::lines;
 use crate::workspace::{cargo, root, target};
 
@@ -101,9 +101,9 @@ pub(super) fn folder() -> PathBuf {
     target().join("mutants")
 }
 
-/// Copies, puts the switches in and compiles until it compiles; or finds that this was done.
-pub(super) fn build(mutants: &[Mutant]) -> Result<Tree> {
-    let (hash, stored) = (hash(mutants)?, folder().join("tree.json"));
+/// Copies to a folder of that name, puts the switches in and compiles until it compiles; or finds that this was done.
+pub(super) fn build(name: &str, mutants: &[Mutant]) -> Result<Tree> {
+    let (hash, stored) = (hash(mutants)?, folder().join(format!("{name}.json")));
     let text = fs::read_to_string(&stored).unwrap_or_default();
     let value = serde_json::from_str(&text).unwrap_or(Value::Null);
     if let Some(tree) = Tree::from_json(&value)
@@ -112,19 +112,18 @@ pub(super) fn build(mutants: &[Mutant]) -> Result<Tree> {
     {
         return Ok(tree);
     }
-    let tree = make(mutants, hash)?;
+    let tree = make(&folder().join(name), mutants, hash)?;
     fs::write(&stored, tree.json().to_string()).with_context(|| stored.display().to_string())?;
     Ok(tree)
 }
 
-fn make(mutants: &[Mutant], hash: String) -> Result<Tree> {
-    let tree = folder().join("tree");
+fn make(tree: &Path, mutants: &[Mutant], hash: String) -> Result<Tree> {
     let last = mutants.iter().map(|mutant| mutant.number).max().unwrap_or(0);
-    copy(&tree, last)?;
+    copy(tree, last)?;
     let (mut unviable, mut const_fns) = (BTreeSet::new(), BTreeSet::new());
     loop {
-        let files = write(&tree, mutants, &unviable, &const_fns)?;
-        let (errors, _) = compile(&tree, &["check", "--package", "divvy-policy"])?;
+        let files = write(tree, mutants, &unviable, &const_fns)?;
+        let (errors, _) = compile(tree, &["check", "--package", "divvy-policy"])?;
         let (before, before_fns) = (unviable.len(), const_fns.len());
         for error in &errors {
             match error.sites(&files) {
@@ -134,7 +133,7 @@ fn make(mutants: &[Mutant], hash: String) -> Result<Tree> {
         }
         if errors.is_empty() {
             let (errors, binaries) =
-                compile(&tree, &["test", "--no-run", "--package", "divvy-searcher"])?;
+                compile(tree, &["test", "--no-run", "--package", "divvy-searcher"])?;
             if let Some(error) = errors.first() {
                 bail!("the copy with the switches does not compile:\n{}", error.rendered);
             }
@@ -176,7 +175,12 @@ fn write(
     let mut files = BTreeMap::new();
     for (name, mutants) in of_files {
         let text = fs::read_to_string(root().join(name)).with_context(|| name.to_owned())?;
-        let done = switch::rewrite(&text, &mutants, const_fns).with_context(|| name.to_owned())?;
+        let done = match mutants.iter().all(|mutant| mutant.genre == Genre::Planted) {
+            true => faults::plant(&text, &mutants),
+            false => {
+                switch::rewrite(&text, &mutants, const_fns).with_context(|| name.to_owned())?
+            }
+        };
         put(&tree.join(name), &done.text)?;
         let file = File { sites: done.sites, constant: done.constant, unplaced: done.unplaced };
         files.insert(name.to_owned(), file);
@@ -324,8 +328,10 @@ fn hash(mutants: &[Mutant]) -> Result<String> {
     files.sort();
     let mut hash = super::fnv(super::FNV_BASIS, include_bytes!("switch.rs"));
     hash = super::fnv(hash, include_bytes!("tree.rs"));
+    hash = super::fnv(hash, include_bytes!("faults.txt"));
     for mutant in mutants {
         hash = super::fnv(hash, mutant.name.as_bytes());
+        hash = super::fnv(hash, mutant.replacement.as_bytes());
     }
     for path in files {
         hash = super::fnv(hash, &fs::read(&path).with_context(|| path.display().to_string())?);

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -76,17 +76,7 @@ pub(super) fn all(tree: &Tree) -> Result<Vec<Unit>> {
         for test in tests(path)? {
             let parts = PARTS.iter().filter(|part| part.0 == binary).map(|part| Some(part.1));
             for seeds in parts.chain([None]) {
-                let part = seeds.map(|seeds| format!(", {seeds} seeds")).unwrap_or_default();
-                let name = format!("{binary}: {test}{part}");
-                let mut unit = Unit {
-                    name,
-                    path: path.clone(),
-                    test: test.clone(),
-                    seeds,
-                    seconds: 0.0,
-                    reached: BTreeSet::new(),
-                    printed: 0,
-                };
+                let mut unit = Unit::new(binary, path, &test, seeds);
                 unit.measure()?;
                 if !unit.reached.is_empty() {
                     eprintln!(
@@ -105,12 +95,41 @@ pub(super) fn all(tree: &Tree) -> Result<Vec<Unit>> {
     Ok(units)
 }
 
-fn tests(path: &PathBuf) -> Result<Vec<String>> {
+fn tests(path: &Path) -> Result<Vec<String>> {
     let text = crate::command::output(Command::new(path).arg("--list"))?;
     Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
 impl Unit {
+    fn new(binary: &str, path: &Path, test: &str, seeds: Option<u32>) -> Self {
+        let part = seeds.map(|seeds| format!(", {seeds} seeds")).unwrap_or_default();
+        Self {
+            name: format!("{binary}: {test}{part}"),
+            path: path.to_owned(),
+            test: test.to_owned(),
+            seeds,
+            seconds: 0.0,
+            reached: BTreeSet::new(),
+            printed: 0,
+        }
+    }
+
+    /// The unit of a name as it is reported, measured.
+    pub(super) fn named(tree: &Tree, name: &str) -> Result<Self> {
+        let (binary, test) = name.split_once(": ").with_context(|| format!("{name}: no test"))?;
+        let path = tree.binaries.get(binary).with_context(|| format!("{name}: no such binary"))?;
+        let (test, part) =
+            test.split_once(", ").map_or((test, None), |(test, of)| (test, Some(of)));
+        let seeds = part.map(|part| part.trim_end_matches(" seeds").parse());
+        let seeds = seeds.transpose().with_context(|| format!("{name}: no number of seeds"))?;
+        if !tests(path)?.iter().any(|one| one == test) {
+            bail!("{name}: {binary} has no such test");
+        }
+        let mut unit = Self::new(binary, path, test, seeds);
+        unit.measure()?;
+        Ok(unit)
+    }
+
     /// How much of a processor's time it may take.
     pub(super) fn limit_s(&self) -> u64 {
         // A duration in seconds, and small.
