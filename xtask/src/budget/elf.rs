@@ -74,8 +74,12 @@ pub(super) fn read(path: &Path) -> Result<Library> {
     for segment in file.elf_program_headers() {
         if segment.p_type(file.endian()) == elf::PT_LOAD {
             let in_file = segment.p_filesz(file.endian());
-            let end = segment.p_offset(file.endian()) + in_file;
-            library.loaded_bytes = library.loaded_bytes.max(end);
+            // Where nothing is in the file, as of zeroes alone, the offset is none of its bytes: the linker rounds it to
+            // a page.
+            if in_file > 0 {
+                let end = segment.p_offset(file.endian()) + in_file;
+                library.loaded_bytes = library.loaded_bytes.max(end);
+            }
             if in_file > 0 && segment.p_flags(file.endian()).contains(elf::PF_W) {
                 let start = segment.p_vaddr(file.endian());
                 library.written_pages +=

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::ticks::{Ticks, ticks};
+use super::ticks::{IS_CHEAP, Ticks, ticks};
 use super::{elf, kernel};
 
 static TICKS: Ticks = Ticks::new();
@@ -40,10 +40,8 @@ fn find() -> usize {
 /// CLOCK_MONOTONIC in nanoseconds.
 #[inline(always)]
 pub(crate) fn now_ns() -> u64 {
-    match TICKS.now_ns(ticks()) {
-        Some(now_ns) => now_ns,
-        None => read_and_note(),
-    }
+    let counted_ns = if IS_CHEAP { TICKS.now_ns(ticks()) } else { None };
+    counted_ns.unwrap_or_else(read_and_note)
 }
 
 #[cold]
@@ -51,7 +49,9 @@ pub(crate) fn now_ns() -> u64 {
 fn read_and_note() -> u64 {
     let before = ticks();
     let read_ns = read_ns();
-    TICKS.note(before, read_ns, ticks());
+    if IS_CHEAP {
+        TICKS.note(before, read_ns, ticks());
+    }
     read_ns
 }
 

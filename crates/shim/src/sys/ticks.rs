@@ -28,6 +28,9 @@ const MOST_LEARNT: u32 = 16;
 
 const FRACTION_BITS: u32 = 32;
 
+/// Whether there is a counter that is known to be cheap to read.
+pub(super) const IS_CHEAP: bool = cfg!(target_arch = "x86_64");
+
 /// The counter; always 0 where there is none that is cheap to read.
 #[inline(always)]
 pub(super) fn ticks() -> u64 {
