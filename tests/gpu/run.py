@@ -54,8 +54,8 @@ def rows(build, two_gpus):
     def alloc(conf):
         return {"PYTORCH_CUDA_ALLOC_CONF": conf, "PYTORCH_ALLOC_CONF": conf}
 
-    def script(name, file, env=None, limit_bytes=None):
-        return Row(name, [python, str(PROGRAMS / file)], env, limit_bytes)
+    def script(name, file, env=None, limit_bytes=None, words=()):
+        return Row(name, [python, str(PROGRAMS / file), *words], env, limit_bytes)
 
     out = [Row("driver-c", [str(build / "driver")])]
     for kind in ("static", "shared"):
@@ -80,7 +80,11 @@ def rows(build, two_gpus):
         Row("endless", [str(build / "endless")]),
     ]
     if two_gpus:
-        out = [script("nccl-all-reduce", "nccl_allreduce.py")]
+        out = [
+            script("nccl-all-reduce", "nccl_allreduce.py"),
+            script("torch-ddp", "torch_two_cards.py", words=["ddp"]),
+            script("torch-fsdp", "torch_two_cards.py", words=["fsdp"]),
+        ]
     return out
 
 

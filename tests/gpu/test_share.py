@@ -120,7 +120,11 @@ class Figures(Pretended):
         small = figures["PyTorch inference, eager, small batch, two with caps of 90 %, sum"]
         self.assertEqual(small["medians"], {"native": 40.0, "divvy": 40.0})
         # Both jobs pretend to have the cards to themselves.
-        self.assertEqual(figures["two NCCL jobs over two cards, sum"]["medians"]["divvy"], 200.0)
+        jobs = "two NCCL jobs over two cards"
+        self.assertEqual(figures[f"{jobs}, sum"]["medians"]["divvy"], 200.0)
+        capped = figures[f"{jobs}, of 30 and 70 %, 30 %'s of alone"]
+        self.assertEqual((capped["medians"], capped["met"]), ({"divvy": 30.0}, True))
+        self.assertTrue(figures[f"{jobs}, one alone with a cap of 40 %"]["met"])
         self.assertEqual(code, 0)
         self.assertIn("slower than native", printed)
         self.assertEqual(self.result["benchmark"], "share-programs")

@@ -24,6 +24,8 @@ NO_CAP = "no cap"
 HALF = "half"
 CAPPED = "capped"
 PAIR = "pair"
+CAPPED_PAIR = "pair with caps"
+GANG_CAP = 40
 
 
 @dataclasses.dataclass
@@ -180,8 +182,7 @@ def training(name, title, program, peers):
         results.fill(rates, NO_CAP, results.first_rate)
         results.fill(added, NO_CAP, lambda at: slower(results, at))
         results.fill(reached, HALF, lambda at: results.shares(at)[0])
-        for place, figure in enumerate(caps):
-            results.fill(figure, PAIR, lambda at, place=place: results.shares(at)[place])
+        fill_each(results, PAIR, caps)
         results.fill(both, PAIR, lambda at: sum(results.shares(at)))
         natives = rates.samples.get("native", [])
         if len(natives) > 1 and spread(natives) > SLOWER_PERCENT:
@@ -216,22 +217,50 @@ def small(peers):
     return Case("small", between([Tenant(program)], alone) + pairs, judge)
 
 
-def gang(name, title, tenants, words, peers):
-    """A job over two cards beside another tenant, on the bare driver and in turns."""
+def gang(name, title, tenants, words, peers, least=None):
+    """A job over two cards beside another tenant, on the bare driver and in turns.
+
+    Each should have `least` percent of what it has alone. Where both are of one program there is a pair
+    with caps as well, and one alone under a cap.
+    """
     runs = [Run(side, PAIR, tenants, windows=2) for side in ["native", "divvy", *peers]]
+    references = list(dict.fromkeys(tenants))
+    caps = (30, 70) if len(references) == 1 else ()
+    if caps:
+        job = references[0]
+        capped = tuple(dataclasses.replace(job, cap_percent=cap) for cap in caps)
+        alone = (dataclasses.replace(job, cap_percent=GANG_CAP),)
+        runs += [Run("divvy", CAPPED_PAIR, capped, windows=3),
+                 Run("divvy", CAPPED, alone, windows=2)]
 
     def judge(results):
         equal = Figure(f"{title}, furthest from equal", "points", ("at_most", 5))
         both = Figure(f"{title}, sum", "%")
-        each = [Figure(f"{title}, {word}'s of alone", "%") for word in words]
+        each = [Figure(f"{title}, {word}'s of alone", "%", least and ("at_least", least))
+                for word in words]
+        out = [equal, *each, both]
         results.fill(equal, PAIR, lambda at: uneven(results.shares(at)))
-        for place, figure in enumerate(each):
-            results.fill(figure, PAIR, lambda at, place=place: results.shares(at)[place])
+        fill_each(results, PAIR, each)
         results.fill(both, PAIR, lambda at: sum(results.shares(at)))
-        return checked(results, [equal, *each, both])
+        if caps:
+            each = [Figure(f"{title}, of 30 and 70 %, {cap} %'s of alone", "%", ("within", [cap, 2]))
+                    for cap in caps]
+            both = Figure(f"{title}, of 30 and 70 %, sum", "%", ("at_least", 93))
+            one = Figure(f"{title}, one alone with a cap of {GANG_CAP} %", "%",
+                         ("within", [GANG_CAP, 1]))
+            fill_each(results, CAPPED_PAIR, each)
+            results.fill(both, CAPPED_PAIR, lambda at: sum(results.shares(at)))
+            results.fill(one, CAPPED, lambda at: results.shares(at)[0])
+            out += [*each, both, one]
+        return checked(results, out)
 
-    references = list(dict.fromkeys(tenants))
     return Case(name, between(references, runs), judge)
+
+
+def fill_each(results, role, figures):
+    """A figure for each program of the runs of `role`: its part of what it has alone."""
+    for place, figure in enumerate(figures):
+        results.fill(figure, role, lambda at, place=place: results.shares(at)[place])
 
 
 def uneven(shares):
@@ -251,7 +280,7 @@ def cases(peers, cards):
         job = Tenant("allreduce", cards=2)
         out += [
             gang("gang-two", "two NCCL jobs over two cards", (job, job),
-                 ("the first", "the second"), peers),
+                 ("the first", "the second"), peers, least=45),
             gang("gang-one", "an NCCL job over two cards beside training on one",
                  (job, Tenant("train_gpt")), ("the job", "the training"), peers),
         ]
