@@ -166,6 +166,10 @@ pub mod gate {
 }
 /// Offsets of the tenant's own words in slot 0's line, in the place of those that no total is of.
 pub mod gate_tenant {
+    /// When work on the device was last seen in flight that should have ended.
+    pub const LATE_NS: usize = 8;
+    /// When work on the device and on another of the tenant's last waited for each other, as it seems; 0 for never.
+    pub const LINKED_NS: usize = 16;
     /// The virtual clock of the cap: when all that was charged is paid.
     pub const PAID_AT_NS: usize = 80;
     /// Until when the cap keeps the gate closed; 0 while it is open.
@@ -182,7 +186,7 @@ pub mod gate_tenant {
     /// passed is when that seemed so last.
     pub const TOGETHER_NS: usize = 120;
     /// Words of the tenant.
-    pub const WORDS: usize = 6;
+    pub const WORDS: usize = 8;
 }
 
 /// Bytes of the whole file.

@@ -57,7 +57,9 @@ impl UsageFile {
                 if is_wanted {
                     let words = line.map(u64::from_ne_bytes);
                     cap = cap.or_else(|| Some(CapEntry::of(&words)));
-                    each(slot, GateEntry::of(&words));
+                    // Of slot 0 the other words are the tenant's own.
+                    let gate = GateEntry::of(&words);
+                    each(slot, if slot == SHARED_SLOT { gate.ended() } else { gate });
                 }
             }
         }

@@ -7,6 +7,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use divvy_abi::MAX_DEVICES;
 use divvy_abi::config::GateLine;
 use divvy_abi::usage::{self, SHARED_SLOT, gate_tenant};
 use divvy_policy::gate::Words;
@@ -61,6 +62,9 @@ impl Words for Share {
     }
     fn wait_for_turn(&self, turn: u64, deadline_ns: u64) {
         sys::futex_wait(self.turn(), turn as u32, deadline_ns, bit_of(self.slot));
+    }
+    fn beside(&self, nth: usize) -> Option<Self> {
+        (nth < MAX_DEVICES && self.usage.has_device(nth)).then_some(Self { row: nth, ..*self })
     }
     fn wake_for_turn(&self, slot: usize) {
         sys::futex_wake(self.turn().as_ptr().cast(), bit_of(slot));

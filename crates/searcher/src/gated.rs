@@ -136,6 +136,9 @@ impl gate::Words for SimWords {
     fn wake_for_turn(&self, slot: usize) {
         self.wake_for_turn(slot);
     }
+    fn beside(&self, nth: usize) -> Option<Self> {
+        self.beside(nth)
+    }
 }
 
 /// A process with the library in it.

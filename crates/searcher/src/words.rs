@@ -318,6 +318,12 @@ impl SimWords {
         self.slot
     }
 
+    /// The same on the `nth` device of the tenant's files.
+    pub fn beside(&self, nth: usize) -> Option<Self> {
+        let device = SimDevice { device: nth, ..self.device };
+        Some(Self { row: self.device.files.row(nth)?, device, slot: self.slot })
+    }
+
     /// One more than the highest slot in use.
     pub fn slots_high(&self) -> usize {
         point(Site::Slot);

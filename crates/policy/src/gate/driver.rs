@@ -132,6 +132,13 @@ pub trait Words: Clock + Copy + Debug {
     /// Wakes the threads of a slot that wait so; those of another may wake too.
     fn wake_for_turn(&self, slot: usize);
 
+    /// The process's words on the tenant's `nth` device, this one among them; none where the tenant has no more.
+    ///
+    /// Cost: a load or two.
+    fn beside(&self, _nth: usize) -> Option<Self> {
+        None
+    }
+
     /// A word of this process's line.
     fn own(&self, word: usize) -> &'static AtomicU64 {
         self.word(self.slot(), word)

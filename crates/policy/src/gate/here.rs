@@ -10,11 +10,13 @@
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 
+use divvy_abi::MAX_DEVICES;
 use divvy_abi::config::{GateLine, gate};
 use divvy_abi::usage::SHARED_SLOT;
 
 use super::driver::{Device, Driver, Stream, Words};
 use super::inside::{Had, Inside, Patience};
+use super::linked::{Elsewhere, LINKED_QUANTUM_NS, Linked};
 use super::process::{Current, Gates};
 use super::world::{Access, Marks, Published, Queued, Terms, Time};
 use super::{CHUNK_NS, SHARED_CHUNK_NS};
@@ -90,6 +92,13 @@ impl<'a, D: Driver> Here<'a, D> {
     fn is_alone(&self, now_ns: u64) -> bool {
         self.device().meeting().is_alone(now_ns)
     }
+
+    /// The words of the tenant's other devices.
+    fn others(&self) -> impl Iterator<Item = (usize, WordsOf<D>)> {
+        let own: *const _ = self.words.busy_until_ns();
+        let all = (0..MAX_DEVICES).map_while(|nth| Some((nth, self.words.beside(nth)?)));
+        all.filter(move |(_, words)| !core::ptr::eq(words.busy_until_ns(), own))
+    }
 }
 
 impl<D: Driver> Time for Here<'_, D> {
@@ -118,10 +127,33 @@ impl<D: Driver> Access for Here<'_, D> {
         let others = contexts.saturating_add(self.others_beside(inside, now_ns));
         let others = others.max(self.device().meeting().others());
         line.active = line.active.max(others.saturating_add(1));
-        if !self.is_alone(now_ns) {
+        let has_others = self.words.beside(1).is_some();
+        // A cap that closes for less shows nothing of devices that wait for each other.
+        if has_others && line.active <= 1 || !self.is_alone(now_ns) {
             line.quantum_ns = line.quantum_ns.max(SHARED_QUANTUM_NS);
         }
+        if self.is_linked(now_ns) {
+            line.quantum_ns = line.quantum_ns.max(LINKED_QUANTUM_NS);
+        }
         line
+    }
+    fn is_linked(&self, now_ns: u64) -> bool {
+        self.words.beside(1).is_some() && Linked(&self.words).is_linked(now_ns)
+    }
+    #[inline(never)]
+    fn elsewhere(&self, now_ns: u64) -> Elsewhere {
+        let mut seen = Elsewhere::default();
+        if self.words.beside(1).is_some() {
+            seen.is_linked = Linked(&self.words).is_linked(now_ns);
+            self.others().for_each(|(nth, words)| seen.add(nth, &Linked(&words), now_ns));
+        }
+        seen
+    }
+    #[cold]
+    fn link(&self, devices: u32, now_ns: u64) {
+        Linked(&self.words).link(now_ns);
+        let linked = self.others().filter(|(nth, _)| devices >> nth & 1 != 0);
+        linked.for_each(|(_, words)| Linked(&words).link(now_ns));
     }
     fn is_alone_since(&self, since_ns: u64) -> bool {
         self.is_alone(self.now_ns())
@@ -189,6 +221,11 @@ impl<D: Driver> Published for Here<'_, D> {
     fn set_busy_until_ns(&self, until_ns: u64) {
         let (_, others_ns) = self.gates.siblings(self.current, 0);
         self.words.busy_until_ns().store(until_ns.max(others_ns), Relaxed);
+    }
+    fn note_late(&self, now_ns: u64) {
+        if self.words.beside(1).is_some() {
+            Linked(&self.words).note_late(now_ns);
+        }
     }
     fn note_want(&self, now_ns: u64) {
         self.words.note_want(now_ns);

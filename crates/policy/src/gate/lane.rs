@@ -13,6 +13,7 @@ use super::beside::Beside;
 use super::claim::Claims;
 use super::credit::{Credit, Paid, signed};
 use super::inside::Patience;
+use super::linked::{Ahead, Elsewhere};
 use super::marks::{Probes, Ring};
 use super::measure::Probed;
 use super::sample::Sample;
@@ -96,6 +97,8 @@ pub struct Lane {
     /// The turn of the launch that was admitted last, and when it was first seen.
     pub(super) epoch: AtomicU64,
     pub(super) epoch_at_ns: AtomicU64,
+    /// What was let go through the closed gate.
+    pub(super) ahead: Ahead,
 }
 
 /// A launch that may go: what is to be done once the driver has it.
@@ -157,6 +160,7 @@ impl Lane {
             rivals_ns: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             epoch_at_ns: AtomicU64::new(0),
+            ahead: Ahead::new(),
         }
     }
 
@@ -197,7 +201,7 @@ impl Lane {
         }
         let (mut drain, mut patience) = (Drain::default(), Patience::default());
         self.note_long(costs.get(key));
-        let (now_ns, line, next, room_ns, submitted_ns) = loop {
+        let (now_ns, line, next, room_ns, submitted_ns, is_let_go) = loop {
             let now_ns = world.now_ns();
             let terms = world.terms();
             let mut line = world.line();
@@ -216,31 +220,45 @@ impl Lane {
                     self.turn_from_ns.store(now_ns, Relaxed);
                 }
                 Err(queued) => {
-                    self.wait(world, costs, now_ns, Wait::Inside(queued), &line);
+                    self.wait(world, costs, now_ns, (Wait::Inside(queued), 0), &line);
                     continue;
                 }
             }
             // Before the turn: who may not use it must not be given it.
             let unsettled_since_ns = self.unsettled_since_ns(submitted_ns);
-            if let Some(cap) = self.cap(world, terms, &line, now_ns, unsettled_since_ns)
-                && let Admission::Closed { until_ns } = cap.admit(world.clock(), now_ns)
-            {
-                self.wait(world, costs, now_ns, Wait::Cap(until_ns), &line);
-                continue;
-            }
+            let cap = self.cap(world, terms, &line, now_ns, unsettled_since_ns);
+            let closed_until_ns = match cap.map(|cap| cap.admit(world.clock(), now_ns)) {
+                Some(Admission::Closed { until_ns }) => until_ns,
+                _ => 0,
+            };
             // What an owner has left behind is nobody's.
             let is_owned = line.gate != gate::FREE && now_ns < line.lease_ns;
             let closed = is_owned && line.gate == gate::CLOSED;
-            if terms.paused || closed {
-                let what = if terms.paused { Wait::Pause } else { Wait::Turn };
-                self.wait(world, costs, now_ns, what, &line);
+            let is_alone = closed_until_ns == 0 && !closed && !world.is_linked(now_ns);
+            let seen = if is_alone { Elsewhere::default() } else { world.elsewhere(now_ns) };
+            // Caps of linked devices are closed as one.
+            let closed_until_ns = match cap {
+                Some(_) => closed_until_ns.max(seen.closed_until_ns),
+                None => 0,
+            };
+            let what = match () {
+                () if closed_until_ns > now_ns => Some(Wait::Cap(closed_until_ns)),
+                () if terms.paused => Some(Wait::Pause),
+                () if closed => Some(Wait::Turn),
+                () => None,
+            };
+            let is_let_go = what.is_some()
+                && !terms.paused
+                && self.is_waited_for(world, (seen, has_rivals(&line)), submitted_ns, now_ns);
+            if let Some(what) = what.filter(|_| !is_let_go) {
+                self.wait(world, costs, now_ns, (what, seen.look_ns), &line);
                 continue;
             }
             // An owner that makes turns leaves no gate free.
-            if terms.share_ppm != 0 && !is_owned {
+            if terms.share_ppm != 0 && !is_owned && !is_let_go {
                 let again_ns = world.ask_device(now_ns, costs.get(key).unwrap_or(0));
                 if again_ns != 0 {
-                    self.wait(world, costs, now_ns, Wait::Device(again_ns), &line);
+                    self.wait(world, costs, now_ns, (Wait::Device(again_ns), 0), &line);
                     continue;
                 }
             }
@@ -258,7 +276,7 @@ impl Lane {
                 continue;
             }
             let room_ns = horizon_ns.min(world.chunk_ns(now_ns));
-            break (now_ns, line, next, room_ns, submitted_ns);
+            break (now_ns, line, next, room_ns, submitted_ns, is_let_go);
         };
         costs.hunted();
         let (is_unknown, charged_ns, longer_ns) = match next {
@@ -291,7 +309,12 @@ impl Lane {
             }
             self.sample.due_in_ns(submitted_ns)
         };
-        let room_ns = room_ns.min(due_ns);
+        // Of what is let go each launch is asked for.
+        let room_ns = if is_let_go { 0 } else { room_ns.min(due_ns) };
+        match is_let_go {
+            true => self.ahead.went(charged_ns.max(longer_ns), now_ns),
+            false => self.ahead.is_over(),
+        }
         self.draw(world, &line, now_ns, charged_ns, longer_ns, room_ns);
         self.coming_ns.fetch_add(charged_ns, Relaxed);
         if is_unknown {

@@ -40,13 +40,13 @@ const UNKNOWN_AT_ONCE: u32 = 2;
 
 impl Lane {
     /// Waits for the cap, for a turn or the end of a pause, or for others that have the device where
-    /// they share it among themselves.
+    /// they share it among themselves; no longer than until the tenant's other devices are to be looked at.
     pub(super) fn wait<W: World>(
         &self,
         world: &W,
         costs: &Costs,
         now_ns: u64,
-        what: Wait,
+        (what, elsewhere_ns): (Wait, u64),
         line: &GateLine,
     ) {
         // Behind work that has ended a mark would have the device to itself, which takes it from who
@@ -79,6 +79,8 @@ impl Lane {
         // Woken when the work in flight should have ended, to say so or for how much longer it runs; it
         // may turn out to be worth less than it was charged.
         let deadline_ns = until_ns.min(now_ns.saturating_add(at_most_ns));
+        let deadline_ns =
+            if elsewhere_ns == 0 { deadline_ns } else { deadline_ns.min(elsewhere_ns) };
         let look_ns = deadline_ns.min(self.settled_at_ns(now_ns));
         match what {
             Wait::Inside(queued) => world.wait_for_turn(queued, look_ns),
@@ -134,7 +136,13 @@ impl Lane {
                 if left_ns == 0 {
                     self.is_overdue.store(1, Relaxed);
                 }
-                let overdue_ns = OVERDUE_NS * u64::from(self.is_overdue.load(Relaxed));
+                let is_overdue = self.is_overdue.load(Relaxed);
+                let until_ns = now_ns.saturating_add(left_ns);
+                // Or more came after a mark that has not completed than is left.
+                if is_overdue != 0 || self.busy_until_ns.load(Relaxed) < until_ns {
+                    world.note_late(now_ns);
+                }
+                let overdue_ns = OVERDUE_NS * u64::from(is_overdue);
                 let uneven_ns = self.uneven_until_ns.load(Relaxed).saturating_sub(now_ns);
                 left_ns.max(overdue_ns).max(uneven_ns)
             }

@@ -7,6 +7,7 @@
 use divvy_abi::config::GateLine;
 
 use super::inside::{Had, Patience};
+use super::linked::Elsewhere;
 use crate::pace::Clock;
 
 /// The limits of this tenant on this device that the gate goes by.
@@ -56,6 +57,16 @@ pub trait Access {
     fn has_turns(&self) -> bool {
         false
     }
+    /// Whether work of the tenant here and on another device has waited for each other of late.
+    fn is_linked(&self, _now_ns: u64) -> bool {
+        false
+    }
+    /// What the tenant's other devices show.
+    fn elsewhere(&self, _now_ns: u64) -> Elsewhere {
+        Elsewhere::default()
+    }
+    /// Notes that work of these devices of the tenant has waited for this one's.
+    fn link(&self, _devices: u32, _now_ns: u64) {}
     /// Waits while the gate's word is `state`, at most until `deadline_ns`.
     fn wait(&self, state: u32, deadline_ns: u64);
     /// Asks for the tenant's turn among its processes, as [`super::Inside::ask`].
@@ -111,6 +122,8 @@ pub trait Published {
     fn clock(&self) -> &Self::Clock;
     /// Publishes when the work in flight will have ended.
     fn set_busy_until_ns(&self, until_ns: u64);
+    /// Publishes that work in flight should have ended.
+    fn note_late(&self, _now_ns: u64) {}
     /// Publishes that a thread waits for a turn.
     fn note_want(&self, now_ns: u64);
     /// Publishes that work is submitted.

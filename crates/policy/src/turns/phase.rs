@@ -166,7 +166,10 @@ impl Domain<'_> {
         } else if let Some(end_ns) =
             self.members().filter(closed_now).map(|t| t.busy_until_ns).max()
         {
-            let bubble_ns = self.now_ns.saturating_sub(end_ns.max(since_ns)).min(1_000_000);
+            // Of several devices one may wait for another's end, at work as far as it can tell.
+            let is_one = self.state.group.count_ones() == 1;
+            let from_ns = if is_one { end_ns.max(since_ns) } else { since_ns };
+            let bubble_ns = self.now_ns.saturating_sub(from_ns).min(1_000_000);
             self.state.bubble_ns = super::tenant::mean(self.state.bubble_ns, bubble_ns);
         }
         for tenant in self.members_mut().filter(|t| t.closed_ns >= since_ns) {

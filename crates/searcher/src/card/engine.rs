@@ -71,6 +71,7 @@ impl Card {
     /// When a kernel under way ends, or leaves room for another stream's.
     fn until_change(&self, item: &Item, left_ns: u64) -> u64 {
         match item.what {
+            _ if item.is_held => u64::MAX - self.now_ns,
             What::Kernel { length_ns, width_ppm: FULL_PPM } => {
                 let tail_ns = tail_ns(length_ns, self.model.tail_ppm);
                 if left_ns > tail_ns { left_ns - tail_ns } else { left_ns }
@@ -112,7 +113,7 @@ impl Card {
         for item in context.streams.iter_mut().filter_map(|stream| stream.items.front_mut()) {
             let is_kernel = item.is_kernel();
             if let Progress::Runs { left_ns } = &mut item.progress {
-                *left_ns -= passed_ns;
+                *left_ns -= if item.is_held { 0 } else { passed_ns };
                 is_busy |= is_kernel;
                 is_marked |= !is_kernel;
             }

@@ -115,6 +115,8 @@ struct Item {
     order: u64,
     after: Vec<Position>,
     progress: Progress,
+    /// It keeps the device without getting on, as a kernel does that waits for another device's.
+    is_held: bool,
 }
 
 #[derive(Default, Debug)]
@@ -252,7 +254,8 @@ impl Card {
         let is_behind = !self.is_drained(context, stream);
         let queue = &mut self.contexts[context].streams[stream];
         let position = Position { context, stream, seq: queue.next() };
-        queue.items.push_back(Item { what, ready_ns, order, after, progress: Progress::Waits });
+        let (progress, is_held) = (Progress::Waits, false);
+        queue.items.push_back(Item { what, ready_ns, order, after, progress, is_held });
         if let What::Event { event, .. } = what
             && let Some(event) = self.events.get_mut(event)
         {
@@ -260,6 +263,25 @@ impl Card {
         }
         self.settle();
         position
+    }
+
+    /// Has what was submitted there get on, once it has begun, or wait on the device.
+    pub fn hold(&mut self, position: Position, is_held: bool) {
+        if let Some(item) = self.item_mut(position) {
+            item.is_held = is_held;
+        }
+    }
+
+    /// Whether what was submitted there has begun, and has not been completed.
+    pub fn has_begun(&mut self, position: Position) -> bool {
+        self.item_mut(position).is_some_and(|item| matches!(item.progress, Progress::Runs { .. }))
+    }
+
+    fn item_mut(&mut self, position: Position) -> Option<&mut Item> {
+        let context = self.contexts.get_mut(position.context)?;
+        let stream = context.streams.get_mut(position.stream)?;
+        let at = usize::try_from(position.seq.checked_sub(stream.done)?).ok()?;
+        stream.items.get_mut(at)
     }
 
     /// Whether what was submitted there has been completed.

@@ -123,6 +123,21 @@ pub enum Op {
         #[serde(default)]
         call_ns: Option<u64>,
     },
+    /// Launches a kernel that gets on only while one of each of the other processes of its group has begun as
+    /// well: the sum that all devices of a job have a part in. It fills the device, also while it waits.
+    Collective {
+        /// Function and grid.
+        key: u64,
+        /// How long it takes once all have begun.
+        length_ns: u64,
+        /// Which group of the tenant's.
+        group: u32,
+        /// Of how many processes.
+        ranks: u32,
+        /// On which stream.
+        #[serde(default)]
+        stream: u32,
+    },
     /// Waits for all of the context's work.
     Sync,
     /// Waits for a stream.
@@ -310,9 +325,11 @@ pub fn each<'a>(ops: &'a [Op], act: &mut impl FnMut(&'a Op)) {
 pub fn longest_ns(ops: &[Op]) -> u64 {
     let mut longest_ns = 0;
     each(ops, &mut |op| {
-        if let Op::Launch { length, .. } | Op::Graph { length, .. } = op {
-            longest_ns = longest_ns.max(length.range_ns().1);
-        }
+        longest_ns = longest_ns.max(match op {
+            Op::Launch { length, .. } | Op::Graph { length, .. } => length.range_ns().1,
+            Op::Collective { length_ns, .. } => *length_ns,
+            _ => 0,
+        });
     });
     longest_ns
 }
@@ -322,6 +339,7 @@ pub fn longest_ns(ops: &[Op]) -> u64 {
 pub fn unit_ns(ops: &[Op]) -> u64 {
     let each = ops.iter().map(|op| match op {
         Op::Launch { length, .. } | Op::Graph { length, .. } => length.range_ns().1,
+        Op::Collective { length_ns, .. } => *length_ns,
         Op::Repeat { times, ops } => unit_ns(ops).saturating_mul(u64::from(*times).max(1)),
         Op::For { ops, .. } => unit_ns(ops),
         _ => 0,
@@ -333,9 +351,12 @@ pub fn unit_ns(ops: &[Op]) -> u64 {
 pub fn has_one_stream(ops: &[Op]) -> bool {
     let mut streams = std::collections::BTreeSet::new();
     each(ops, &mut |op| {
-        if let Op::Launch { stream, .. } | Op::Graph { stream, .. } = op {
-            streams.insert(*stream);
-        }
+        let (Op::Launch { stream, .. } | Op::Graph { stream, .. } | Op::Collective { stream, .. }) =
+            op
+        else {
+            return;
+        };
+        streams.insert(*stream);
     });
     streams.len() <= 1
 }

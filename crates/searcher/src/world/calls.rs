@@ -6,6 +6,7 @@
 
 use divvy_policy::gate::Stream;
 
+use super::collective::Which;
 use super::driver::{OfContext, SimDriver, here};
 use super::{Capture, Waiter, exit_key, is_refused, spawn, with};
 use crate::card::{FULL_PPM, Position, What};
@@ -41,6 +42,21 @@ fn wait_for(of: impl Fn(&super::World, ThreadId) -> (usize, Vec<Position>)) -> b
 impl SimDriver {
     /// A kernel, or a graph as one; `call_ns` is how long the call takes, where that is known.
     pub fn launch(&self, stream: Stream, length_ns: u64, width_ppm: u32) -> bool {
+        self.launch_kernel(stream, length_ns, width_ppm, None)
+    }
+
+    /// A kernel that gets on while those of all ranks have begun.
+    pub(super) fn launch_collective(&self, stream: Stream, length_ns: u64, which: Which) -> bool {
+        self.launch_kernel(stream, length_ns, FULL_PPM, Some(which))
+    }
+
+    fn launch_kernel(
+        &self,
+        stream: Stream,
+        length_ns: u64,
+        width_ppm: u32,
+        which: Option<Which>,
+    ) -> bool {
         let call_ns = here(|world, thread| {
             let now_ns = sched::now_ns();
             let place = world.place(thread, stream)?;
@@ -54,7 +70,8 @@ impl SimDriver {
             let [least, most] = if is_drained { drained_ns } else { model.launch_call_ns };
             Some(sched::choice().between(least, most) + model.idle_call_ns(idle_ns))
         });
-        self.launched(Site::Launch, stream, length_ns, width_ppm, call_ns.unwrap_or(FAILED_NS))
+        let call_ns = call_ns.unwrap_or(FAILED_NS);
+        self.launched(Site::Launch, stream, (length_ns, width_ppm), call_ns, which)
     }
 
     /// A graph.
@@ -73,7 +90,8 @@ impl SimDriver {
         });
         let (call_ns, begins_ns) = usual_ns.unwrap_or((FAILED_NS, FAILED_NS));
         let before_ns = if call_ns > 2 * begins_ns { begins_ns } else { call_ns };
-        let is_launched = self.launched(Site::Graph, stream, length_ns, FULL_PPM, before_ns);
+        let is_launched =
+            self.launched(Site::Graph, stream, (length_ns, FULL_PPM), before_ns, None);
         sched::spend(call_ns - before_ns);
         point(Site::LaunchBack);
         is_launched
@@ -83,9 +101,9 @@ impl SimDriver {
         &self,
         site: Site,
         stream: Stream,
-        length_ns: u64,
-        width_ppm: u32,
+        (length_ns, width_ppm): (u64, u32),
         call_ns: u64,
+        which: Option<Which>,
     ) -> bool {
         let fault = point(site);
         sched::spend(call_ns);
@@ -120,8 +138,12 @@ impl SimDriver {
         });
         here(|world, thread| {
             let place = world.place(thread, stream)?;
-            let what = What::Kernel { length_ns: length_ns.max(1), width_ppm };
-            world.submit(&place, what, sched::now_ns(), Vec::new());
+            let (what, now_ns) =
+                (What::Kernel { length_ns: length_ns.max(1), width_ppm }, sched::now_ns());
+            let position = world.submit(&place, what, now_ns, Vec::new());
+            if let Some(which) = which {
+                world.join(which, place.device, position, now_ns);
+            }
             world.thread(thread)?.last_call_ns = sched::now_ns();
             Some(())
         })

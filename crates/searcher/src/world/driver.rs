@@ -77,7 +77,13 @@ impl super::World {
     }
 
     /// Submits at `now_ns`, in the order that the legacy stream makes.
-    pub(super) fn submit(&mut self, place: &Place, what: What, now_ns: u64, after: Vec<Position>) {
+    pub(super) fn submit(
+        &mut self,
+        place: &Place,
+        what: What,
+        now_ns: u64,
+        after: Vec<Position>,
+    ) -> Position {
         let context = &mut self.contexts[place.context];
         let card = &mut self.cards[place.device];
         card.advance(now_ns);
@@ -106,6 +112,7 @@ impl super::World {
         };
         self.note(now_ns, name, who, value);
         self.look(place.device);
+        position
     }
 
     /// What no thread may do while a capture in the global mode is under way. A program may break its

@@ -11,6 +11,7 @@
 
 mod calls;
 mod change;
+mod collective;
 pub mod driver;
 mod message;
 mod play;
@@ -122,6 +123,7 @@ pub struct World {
     trace: Trace,
     violations: Vec<Violation>,
     messages: message::Boxes,
+    collectives: Vec<collective::Collective>,
     /// Calls by which programs broke captures of their own.
     faults: u64,
     shims: Shims,
@@ -172,6 +174,7 @@ impl World {
             trace: Trace::default(),
             violations: Vec::new(),
             messages: message::Boxes::default(),
+            collectives: Vec::new(),
             faults: 0,
             shims,
         }
@@ -265,6 +268,7 @@ impl World {
             self.cards[device].advance(to_ns);
             self.look(device);
         }
+        self.meet(to_ns);
     }
 
     /// Wakes who waited for what a device has completed, and lets the running thread be left where the

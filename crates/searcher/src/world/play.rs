@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use divvy_policy::gate::Stream;
 
+use super::collective::Which;
 use super::driver::SimDriver;
 use super::shim::{Native, Other, Shim, Waited};
 use super::{message, with};
@@ -33,6 +34,8 @@ struct Player {
     tenant: u32,
     /// Launches of each key.
     launches: BTreeMap<u64, u64>,
+    /// Collectives of each group.
+    collectives: BTreeMap<u32, u64>,
     /// The program's own events.
     events: BTreeMap<u32, u64>,
 }
@@ -54,8 +57,8 @@ pub(super) fn body(ops: &Rc<Ops>, process: usize, shim: Option<Rc<dyn Shim>>) {
     });
     let start_ns = driver.start_ns();
     let events = BTreeMap::new();
-    let (tenant, launches) = (actor.tenant, BTreeMap::new());
-    let mut player = Player { driver, shim, start_ns, tenant, launches, events };
+    let (tenant, launches, collectives) = (actor.tenant, BTreeMap::new(), BTreeMap::new());
+    let mut player = Player { driver, shim, start_ns, tenant, launches, collectives, events };
     let flow = player.play(ops);
     if is_first || flow == Flow::Exit {
         player.shim.exit();
@@ -120,6 +123,13 @@ impl Player {
                 let length_ns = self.length_ns(*key, length);
                 let on = stream(*on);
                 shim.graph(on, *key, &mut || driver.launch_graph(on, length_ns, *call_ns));
+            }
+            Op::Collective { key, length_ns, group, ranks, stream: on } => {
+                let nth = self.collectives.entry(*group).or_default();
+                *nth += 1;
+                let which = Which { tenant: self.tenant, group: *group, nth: *nth, ranks: *ranks };
+                let on = stream(*on);
+                shim.launch(on, *key, &mut || driver.launch_collective(on, *length_ns, which));
             }
             Op::Sync => shim.synchronise(Waited::Context, &mut || driver.synchronise()),
             Op::StreamSync { stream: on } => {
