@@ -6,7 +6,7 @@ mod scratch;
 use std::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::config::{Config, GateLine, Rule, gate, quantity, selector};
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::{Kind, SHARED_SLOT, gate_tenant};
 use divvy_page::owner::Owner;
 use divvy_page::reader::{CapEntry, UsageFile, read_config, write_config};
 use divvy_page::{AttachError, ConfigSource, Device, Row, Tenant, now_ns};
@@ -311,4 +311,32 @@ fn what_a_process_used_is_read_and_outlives_it() {
     assert_eq!((sum.waited_ns, sum.throttled_ns, sum.drains_given_up), (40, 50, 1));
     assert_eq!(sum, file.gate(0, 1));
     assert_eq!(file.cap(0), CapEntry { paid_at_ns: 23, closed_until_ns: 24, share_ppm: 25 });
+}
+
+#[test]
+fn a_process_finds_its_words_on_the_tenants_other_devices_and_they_are_no_work_of_its() {
+    let scratch = Scratch::new("share-beside");
+    let at = scratch.c_path();
+    write_config(&scratch.directory(), &Config::default()).expect("written");
+    let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
+    let one = tenant.share(row(&tenant)).expect("a slot");
+    assert!(one.beside(0).is_some() && one.beside(1).is_none(), "there is no other device");
+
+    let (uuid, name) = ([8; 16], b"another".as_slice());
+    let device = Device { uuid, index: Some(1), total_bytes: 1 << 30, limit_bytes: None, name };
+    let row = tenant.device_row(&device).expect("a row");
+    let other = tenant.share(row).expect("a slot");
+    let found = one.beside(1).expect("there");
+    assert_eq!(found.slot(), one.slot());
+    other.busy_until_ns().store(19, SeqCst);
+    assert_eq!((found.busy_until_ns().load(SeqCst), one.busy_until_ns().load(SeqCst)), (19, 0));
+    assert!(one.beside(2).is_none() && one.beside(usize::MAX).is_none());
+
+    // The tenant's own words stand where a process says when it wants, launches and works.
+    for word in [gate_tenant::LATE_NS, gate_tenant::LINKED_NS] {
+        one.word(SHARED_SLOT, word).store(77, SeqCst);
+    }
+    let file = UsageFile::open(&at).expect("readable").expect("there");
+    let sum = file.gate_sum(0);
+    assert_eq!((sum.want_ns, sum.last_launch_ns, sum.busy_until_ns), (0, 0, 0));
 }
