@@ -71,6 +71,21 @@ fn who_goes_first_waits_for_nobody() {
     rows.judge();
 }
 
+/// One of the latency class with as much to do as is due to it waits for turns of 2 ms, where one of no class waits for
+/// whole ones.
+#[test]
+fn a_request_waits_for_short_turns() {
+    let mut rows = Rows::default();
+    let had = |is_latency| {
+        let first = TenantPlan { is_latency, ..of(vec![named::pausing(MS, 3 * MS)]) };
+        let flood = || of(vec![named::flood(MS)]);
+        shares(vec![first, flood(), flood()], true, 4 * SECOND)[0]
+    };
+    rows.at_least("1 ms, 3 ms of sleep, beside two queues", 19.0, had(true));
+    rows.row("of no class", 13.2, 1.5, had(false));
+    rows.judge();
+}
+
 /// One of a higher priority that its cap keeps closed cannot come before that opens: until then a queue beside it has as
 /// much in flight as any. At a short horizon throughout, both had 93 together (an H200, 92.7).
 #[test]
