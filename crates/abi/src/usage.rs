@@ -166,6 +166,8 @@ pub mod gate {
 }
 /// Offsets of the tenant's own words in slot 0's line, in the place of those that no total is of.
 pub mod gate_tenant {
+    /// When what was let go through the closed gate is paid back.
+    pub const AHEAD_NS: usize = 0;
     /// When work on the device was last seen in flight that should have ended.
     pub const LATE_NS: usize = 8;
     /// When work on the device and on another of the tenant's last waited for each other, as it seems; 0 for never.
@@ -186,7 +188,7 @@ pub mod gate_tenant {
     /// passed is when that seemed so last.
     pub const TOGETHER_NS: usize = 120;
     /// Words of the tenant.
-    pub const WORDS: usize = 8;
+    pub const WORDS: usize = 9;
 }
 
 /// Bytes of the whole file.

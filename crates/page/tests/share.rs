@@ -333,7 +333,7 @@ fn a_process_finds_its_words_on_the_tenants_other_devices_and_they_are_no_work_o
     assert!(one.beside(2).is_none() && one.beside(usize::MAX).is_none());
 
     // The tenant's own words stand where a process says when it wants, launches and works.
-    for word in [gate_tenant::LATE_NS, gate_tenant::LINKED_NS] {
+    for word in [gate_tenant::AHEAD_NS, gate_tenant::LATE_NS, gate_tenant::LINKED_NS] {
         one.word(SHARED_SLOT, word).store(77, SeqCst);
     }
     let file = UsageFile::open(&at).expect("readable").expect("there");

@@ -131,6 +131,11 @@ impl Cap {
         Admission::Closed { until_ns: opens_at_ns }
     }
 
+    /// Whether it is owed more than so much device time.
+    pub fn owes_more(self, clock: &impl Clock, now_ns: u64, device_ns: u64) -> bool {
+        clock.paid_at_ns() > now_ns.saturating_add(self.wall_ns(device_ns))
+    }
+
     /// `paid_at`, or where a clock begins that was never charged: nothing has been saved up.
     fn begun(self, paid_at_ns: u64, now_ns: u64) -> u64 {
         if paid_at_ns == 0 { now_ns.saturating_sub(self.wall_ns(BEGIN_NS)) } else { paid_at_ns }

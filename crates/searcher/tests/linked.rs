@@ -121,26 +121,44 @@ fn who_shares_nothing_but_the_cap_has_it_on_each_device() {
     rows.judge();
 }
 
-/// A rank that waits for ever for one that is not there: what the tenant launches on its other device may be what it
-/// waits for, and is let go sooner than its turn, but it has no more for that.
+/// A rank that waits for ever for one that is not there, or a thread that sleeps for a function of the host's: what the
+/// tenant launches on its other device may be what is waited for, and is let go sooner than its turn, but it has no more
+/// for that.
 #[test]
 fn who_waits_for_nobody_gives_nothing_away() {
     let mut rows = Rows::default();
     let lost = Op::Collective { key: 4, length_ns: MS, group: 0, ranks: 3, stream: 0 };
-    let waits = || vec![lost.clone(), Op::Sync];
+    let waits = vec![lost, Op::Sync];
+    let function = Op::HostFunction { length_ns: 900 * MS, stream: 0 };
+    let tiny = Op::Repeat { times: 100, ops: vec![named::launch(5, 5 * US)] };
+    let sleeps = named::forever(vec![tiny, function, Op::Sync]);
     let had = |tenants: Vec<TenantPlan>, of: usize| {
         let report = run_with(tenants, Vec::new(), knobs(true, 2));
         100.0 * report.had[of][1].busy_ns as f64 / report.wall_ns as f64
     };
-    let capped = job_of(30, vec![waits(), named::flood(MS)]);
-    rows.row("under 30", 30.0, 1.0, had(vec![capped], 0));
-    let free = || job_of(0, vec![waits(), named::flood(MS)]);
-    let other = TenantPlan {
+    let other = |weight| TenantPlan {
         processes: vec![ProcessPlan { device: 1, ops: named::flood(MS), ..ProcessPlan::default() }],
+        weight,
         ..TenantPlan::default()
     };
-    for of in [0, 1] {
-        rows.row("beside another", 48.0, 3.0, had(vec![free(), other.clone()], of));
+    for (what, rank) in [("waits", waits), ("sleeps", sleeps)] {
+        for (cap, ms, within) in [(30, 1, 1.0), (10, 1, 1.0), (10, 19, 1.0), (10, 200, 4.0)] {
+            let capped = job_of(cap, vec![rank.clone(), named::flood(ms * MS)]);
+            rows.row(
+                &format!("{what}, {ms} ms under {cap}"),
+                cap as f64,
+                within,
+                had(vec![capped], 0),
+            );
+        }
+        let mine =
+            |weight| TenantPlan { weight, ..job_of(0, vec![rank.clone(), named::flood(MS)]) };
+        for (weights, of, wanted) in
+            [([100, 100], 0, 47.5), ([100, 100], 1, 47.5), ([100, 900], 0, 10.0)]
+        {
+            let tenants = vec![mine(weights[0]), other(weights[1])];
+            rows.row(&format!("{what}, {of} of {weights:?}"), wanted, 3.0, had(tenants, of));
+        }
     }
     rows.judge();
 }

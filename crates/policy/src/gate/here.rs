@@ -20,6 +20,7 @@ use super::linked::{Elsewhere, LINKED_QUANTUM_NS, Linked};
 use super::process::{Current, Gates};
 use super::world::{Access, Marks, Published, Queued, Terms, Time};
 use super::{CHUNK_NS, SHARED_CHUNK_NS};
+use crate::pace::Clock;
 
 /// A waiter spins this long before its gate is expected to open.
 const SPIN_NS: u64 = 150_000;
@@ -145,9 +146,20 @@ impl<D: Driver> Access for Here<'_, D> {
         let mut seen = Elsewhere::default();
         if self.words.beside(1).is_some() {
             seen.is_linked = Linked(&self.words).is_linked(now_ns);
+            if self.terms().share_ppm == 0 && self.words.closed_until_ns() != 0 {
+                // Of a cap that was taken away: it binds no other device.
+                self.words.set_closed_until_ns(0);
+            }
             self.others().for_each(|(nth, words)| seen.add(nth, &Linked(&words), now_ns));
         }
         seen
+    }
+    fn ahead_ns(&self, now_ns: u64) -> u64 {
+        Linked(&self.words).ahead_ns(now_ns)
+    }
+    #[cold]
+    fn add_ahead(&self, ns: u64, now_ns: u64) {
+        Linked(&self.words).add_ahead(ns, now_ns);
     }
     #[cold]
     fn link(&self, devices: u32, now_ns: u64) {
@@ -222,10 +234,12 @@ impl<D: Driver> Published for Here<'_, D> {
         let (_, others_ns) = self.gates.siblings(self.current, 0);
         self.words.busy_until_ns().store(until_ns.max(others_ns), Relaxed);
     }
-    fn note_late(&self, now_ns: u64) {
-        if self.words.beside(1).is_some() {
+    fn note_late(&self, now_ns: u64) -> bool {
+        let has_others = self.words.beside(1).is_some();
+        if has_others {
             Linked(&self.words).note_late(now_ns);
         }
+        has_others
     }
     fn note_want(&self, now_ns: u64) {
         self.words.note_want(now_ns);

@@ -249,7 +249,7 @@ impl Lane {
             };
             let is_let_go = what.is_some()
                 && !terms.paused
-                && self.is_waited_for(world, (seen, has_rivals(&line)), submitted_ns, now_ns);
+                && self.is_waited_for(world, (seen, cap, has_rivals(&line)), submitted_ns, now_ns);
             if let Some(what) = what.filter(|_| !is_let_go) {
                 self.wait(world, costs, now_ns, (what, seen.look_ns), &line);
                 continue;
@@ -312,7 +312,7 @@ impl Lane {
         // Of what is let go each launch is asked for.
         let room_ns = if is_let_go { 0 } else { room_ns.min(due_ns) };
         match is_let_go {
-            true => self.ahead.went(charged_ns.max(longer_ns), now_ns),
+            true => self.ahead.went(world, charged_ns.max(longer_ns), now_ns),
             false => self.ahead.is_over(),
         }
         self.draw(world, &line, now_ns, charged_ns, longer_ns, room_ns);
@@ -327,7 +327,8 @@ impl Lane {
             is_marked: !matches!(next, Length::Even(_)) || !is_drained,
             probed: None,
             epoch: line.epoch,
-            sharers: line.active,
+            // Through a gate that is closed it goes beside whoever has the turn.
+            sharers: line.active.max(1 + u32::from(is_let_go && line.gate == gate::CLOSED)),
         };
         if is_mixed {
             let is_due = self.begin_among(world, (key, charged_ns), is_unknown);

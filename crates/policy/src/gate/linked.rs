@@ -7,8 +7,9 @@
 //! this very launch. From then on the devices count as linked for a while. The caps of linked devices are closed as
 //! one, while any is, and save up more, so that they close more rarely.
 //!
-//! Promises: what is let go is charged as all is, so a cap's account stays exact; of it there is [`AHEAD_NS`] at most,
-//! and a launch, in [`AGAIN_NS`] or until the gate has been open again. A tenant of one device pays a load.
+//! Promises: what is let go is charged as all is, and only while the cap is owed no more than [`AHEAD_NS`], so that its account
+//! is exact but for that and a launch. Whatever the tenant's processes do, a fifth of the device's time is let go in
+//! the long run, and the owner sees it as work of a closed tenant. A tenant of one device pays a load.
 //!
 //! Does not see work that has no thread at its gate or asleep in the driver: one thread that launches on all devices
 //! by turns is seen waiting on none of them.
@@ -22,11 +23,12 @@ use super::driver::{LOOKED_AT, Words};
 use super::lane::Lane;
 use super::world::World;
 use crate::atomic::{AtomicU32, AtomicU64};
+use crate::pace::Cap;
 
-/// Device time that is let go through a closed gate in [`AGAIN_NS`]: some steps of a job, since each device may be as far
-/// ahead as its program lets it.
+/// Device time that is let go through a closed gate, beyond what is paid back in wall time, so many times as long: some
+/// steps of a job, since each device may be as far ahead as its program lets it. And what a cap may be owed then.
 const AHEAD_NS: u64 = 20_000_000;
-const AGAIN_NS: u64 = 100_000_000;
+const PAID_IN: u64 = 5;
 /// A launch counts as so much of it, at least.
 const LEAST_NS: u64 = 100_000;
 /// Work that goes on for so long after it should have ended waits for something.
@@ -37,15 +39,22 @@ const UNSHOWN_NS: u64 = 2_000_000;
 const SOON_NS: u64 = 5_000_000;
 /// What gets on so soon after what was let go should have ended, and has not before, has waited for that.
 const SHOWS_NS: u64 = 500_000;
-/// Who waits for such work says so at least that often.
-const LATE_NS: u64 = 500_000;
+/// Who waits for such work looks, and says so, at least that often, and has said so lately.
+pub(super) const LATE_LOOK_NS: u64 = 200_000;
+const LATE_NS: u64 = 1_000_000;
 /// For so long after it has shown devices count as linked.
 const LINKED_NS: u64 = 30_000_000_000;
 /// What the caps of linked devices save up, in device time: a closed one costs what the others wait for it.
 pub(super) const LINKED_QUANTUM_NS: u64 = 40_000_000;
-/// Time between two looks at other devices, while they work and while they do not.
+/// Time between two looks at other devices: while they are linked and work, while they work, while they wait, and else.
 const LOOK_NS: u64 = 100_000;
+const BUSY_LOOK_NS: u64 = 500_000;
 const IDLE_LOOK_NS: u64 = 2_000_000;
+const AWAY_LOOK_NS: u64 = 20_000_000;
+/// A thread that waits at the gate says so at least that often.
+const ATTENDED_NS: u64 = 10_000_000;
+/// A process that sleeps so long after its last launch does not sleep for that, or is no more.
+const ASLEEP_NS: u64 = 1_000_000_000;
 
 /// What the tenant's other devices show.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -69,7 +78,7 @@ impl<W: Words> Linked<'_, W> {
     /// Whether its work and another device's have waited for each other of late.
     pub(super) fn is_linked(&self, now_ns: u64) -> bool {
         let linked_ns = self.0.word(SHARED_SLOT, gate_tenant::LINKED_NS).load(Relaxed);
-        now_ns.wrapping_sub(linked_ns) < LINKED_NS
+        linked_ns != 0 && now_ns.wrapping_sub(linked_ns) < LINKED_NS
     }
 
     /// Notes that they have.
@@ -77,46 +86,78 @@ impl<W: Words> Linked<'_, W> {
         self.0.word(SHARED_SLOT, gate_tenant::LINKED_NS).store(now_ns, Relaxed);
     }
 
+    /// What was let go there of late and is not paid back, in device time.
+    pub(super) fn ahead_ns(&self, now_ns: u64) -> u64 {
+        let paid_ns = self.0.word(SHARED_SLOT, gate_tenant::AHEAD_NS).load(Relaxed);
+        paid_ns.saturating_sub(now_ns) / PAID_IN
+    }
+
+    /// Adds to it. What two threads add at once may count once.
+    pub(super) fn add_ahead(&self, ns: u64, now_ns: u64) {
+        let word = self.0.word(SHARED_SLOT, gate_tenant::AHEAD_NS);
+        let paid_ns = word.load(Relaxed).max(now_ns);
+        word.store(paid_ns.saturating_add(ns.saturating_mul(PAID_IN)), Relaxed);
+    }
+
     /// Notes that work on it should have ended.
     pub(super) fn note_late(&self, now_ns: u64) {
         self.0.word(SHARED_SLOT, gate_tenant::LATE_NS).store(now_ns, Relaxed);
     }
 
-    /// Whether it works, and [`Elsewhere::overdue`] of it.
     #[inline(never)]
-    fn overdue(&self, now_ns: u64) -> (bool, u64) {
-        let (mut works, mut overdue) = (false, 0_u64);
+    fn look(&self, now_ns: u64) -> Look {
+        let mut seen = Look::default();
         let late_ns = self.0.word(SHARED_SLOT, gate_tenant::LATE_NS).load(Relaxed);
         let is_late = now_ns.saturating_sub(late_ns) < LATE_NS;
         for slot in 1..self.0.slots_high().min(LOOKED_AT) {
             let word = |word| self.0.word(slot, word).load(Relaxed);
-            let is_overdue = word(gate::BUSY_UNTIL_NS) <= now_ns;
-            // Who sleeps for work says no more of it, however long it takes.
-            if is_overdue && word(gate::SLEEPERS) == 0 {
+            let [busy_ns, launched_ns] = [gate::BUSY_UNTIL_NS, gate::LAST_LAUNCH_NS].map(word);
+            seen.is_attended |= busy_ns.saturating_add(ATTENDED_NS) > now_ns;
+            let is_overdue = busy_ns <= now_ns;
+            // Who sleeps for work says no more of it; who was killed says nothing either.
+            let may_sleep = || now_ns.saturating_sub(launched_ns) < ASLEEP_NS;
+            if is_overdue && (word(gate::SLEEPERS) == 0 || !may_sleep()) {
                 continue;
             }
-            works = true;
+            seen.works = true;
             // Who waits for it at the gate says so at each look.
             if is_late || is_overdue {
-                let gets_on = word(gate::LAST_LAUNCH_NS).wrapping_add(word(gate::USED_NS));
-                overdue = overdue.wrapping_add(gets_on.max(1));
+                let gets_on = launched_ns.wrapping_add(word(gate::USED_NS));
+                seen.overdue = seen.overdue.wrapping_add(gets_on.max(1));
             }
         }
-        (works, overdue)
+        seen
     }
+}
+
+/// What one device shows.
+#[derive(Default)]
+struct Look {
+    works: bool,
+    /// A thread works or waits there.
+    is_attended: bool,
+    /// As [`Elsewhere::overdue`].
+    overdue: u64,
 }
 
 impl Elsewhere {
     /// Adds the `nth` device.
     #[inline(never)]
     pub(super) fn add<W: Words>(&mut self, nth: usize, of: &Linked<'_, W>, now_ns: u64) {
-        if self.is_linked && of.is_linked(now_ns) {
+        let seen = of.look(now_ns);
+        // What nobody waits for any more binds nobody.
+        if self.is_linked && seen.is_attended && of.is_linked(now_ns) {
             self.closed_until_ns = self.closed_until_ns.max(of.0.closed_until_ns());
         }
-        let (works, overdue) = of.overdue(now_ns);
-        self.overdue = self.overdue.wrapping_add(overdue);
-        self.devices |= u32::from(overdue != 0) << (nth % MAX_DEVICES);
-        let look_ns = now_ns.saturating_add(if works { LOOK_NS } else { IDLE_LOOK_NS });
+        self.overdue = self.overdue.wrapping_add(seen.overdue);
+        self.devices |= u32::from(seen.overdue != 0) << (nth % MAX_DEVICES);
+        let look_ns = match seen.works {
+            true if self.is_linked => LOOK_NS,
+            true => BUSY_LOOK_NS,
+            false if seen.is_attended => IDLE_LOOK_NS,
+            false => AWAY_LOOK_NS,
+        };
+        let look_ns = now_ns.saturating_add(look_ns);
         self.look_ns = if self.look_ns == 0 { look_ns } else { self.look_ns.min(look_ns) };
     }
 }
@@ -124,8 +165,7 @@ impl Elsewhere {
 /// How often a lane has let launches go through its closed gate.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    /// Device time since then, or since the gate was open.
-    ns: AtomicU64,
+    /// When the gate was first seen closed since it was open; 0 for not yet.
     from_ns: AtomicU64,
     /// [`Elsewhere::overdue`] as it was seen last, on which devices, and since when it is that.
     overdue: AtomicU64,
@@ -137,8 +177,8 @@ pub(super) struct Ahead {
 
 impl Ahead {
     pub(super) const fn new() -> Self {
-        let [ns, from_ns, overdue, since_ns, shows_until_ns] = [const { AtomicU64::new(0) }; 5];
-        Self { ns, from_ns, overdue, devices: AtomicU32::new(0), since_ns, shows_until_ns }
+        let [from_ns, overdue, since_ns, shows_until_ns] = [const { AtomicU64::new(0) }; 4];
+        Self { from_ns, overdue, devices: AtomicU32::new(0), since_ns, shows_until_ns }
     }
 
     /// The gate is open.
@@ -149,8 +189,8 @@ impl Ahead {
     }
 
     /// A launch of so much was let go.
-    pub(super) fn went(&self, ns: u64, now_ns: u64) {
-        self.ns.fetch_add(ns.max(LEAST_NS), Relaxed);
+    pub(super) fn went<W: World>(&self, world: &W, ns: u64, now_ns: u64) {
+        world.add_ahead(ns.max(LEAST_NS), now_ns);
         let shows_until_ns = now_ns.saturating_add(ns).saturating_add(SHOWS_NS);
         self.shows_until_ns.store(shows_until_ns, Relaxed);
     }
@@ -162,14 +202,13 @@ impl Lane {
     pub(super) fn is_waited_for<W: World>(
         &self,
         world: &W,
-        (seen, has_rivals): (Elsewhere, bool),
+        (seen, cap, has_rivals): (Elsewhere, Option<Cap>, bool),
         submitted_ns: u64,
         now_ns: u64,
     ) -> bool {
-        let Ahead { ns, from_ns, overdue, devices, since_ns, shows_until_ns } = &self.ahead;
-        if now_ns.saturating_sub(from_ns.load(Relaxed)) >= AGAIN_NS {
+        let Ahead { from_ns, overdue, devices, since_ns, shows_until_ns } = &self.ahead;
+        if from_ns.load(Relaxed) == 0 {
             from_ns.store(now_ns, Relaxed);
-            ns.store(0, Relaxed);
         }
         if overdue.swap(seen.overdue, Relaxed) != seen.overdue {
             since_ns.store(now_ns, Relaxed);
@@ -182,7 +221,8 @@ impl Lane {
         let stuck_ns = if seen.is_linked && is_soon { STUCK_NS } else { UNSHOWN_NS };
         seen.overdue != 0
             && now_ns.saturating_sub(since_ns.load(Relaxed)) >= stuck_ns
-            && ns.load(Relaxed) < AHEAD_NS
+            && !cap.is_some_and(|cap| cap.owes_more(world.clock(), now_ns, AHEAD_NS))
+            && world.ahead_ns(now_ns) < AHEAD_NS
             && self.ring.pending() == 0
             && self.in_flight_ns(now_ns, submitted_ns) == 0
     }

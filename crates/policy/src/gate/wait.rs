@@ -12,6 +12,7 @@ use divvy_abi::config::{GateLine, gate};
 
 use super::inside::Had;
 use super::lane::Lane;
+use super::linked::LATE_LOOK_NS;
 use super::{DRAIN_PATIENCE_NS, HORIZON_NS, Queued, WANT_EVERY_NS, World};
 use crate::cost::{Costs, Length, Moments};
 
@@ -57,7 +58,7 @@ impl Lane {
             self.close_burst(world, costs, line);
         }
         // Exact from here on: whatever was promised for the rest of a chunk is not submitted.
-        self.narrow(world, now_ns);
+        let is_late = self.narrow(world, now_ns);
         let (until_ns, at_most_ns) = match what {
             // The owner wakes those who wait when it changes a limit.
             Wait::Cap(until_ns) => {
@@ -82,6 +83,8 @@ impl Lane {
         let deadline_ns =
             if elsewhere_ns == 0 { deadline_ns } else { deadline_ns.min(elsewhere_ns) };
         let look_ns = deadline_ns.min(self.settled_at_ns(now_ns));
+        let look_ns =
+            if is_late { look_ns.min(now_ns.saturating_add(LATE_LOOK_NS)) } else { look_ns };
         match what {
             Wait::Inside(queued) => world.wait_for_turn(queued, look_ns),
             _ => {
@@ -123,8 +126,10 @@ impl Lane {
     }
 
     /// Publishes how long the work in flight takes from now on, no more than was submitted; a moment
-    /// longer where a mark shows that it takes longer than was expected.
-    pub(super) fn narrow<W: World>(&self, world: &W, now_ns: u64) {
+    /// longer where a mark shows that it takes longer than was expected. Whether somebody waits to hear that it does.
+    #[inline(never)]
+    pub(super) fn narrow<W: World>(&self, world: &W, now_ns: u64) -> bool {
+        let mut is_late = false;
         let left_ns = self.in_flight_ns(now_ns, self.submitted_ns());
         let left_ns = match self.ring.pending() {
             0 => {
@@ -140,7 +145,7 @@ impl Lane {
                 let until_ns = now_ns.saturating_add(left_ns);
                 // Or more came after a mark that has not completed than is left.
                 if is_overdue != 0 || self.busy_until_ns.load(Relaxed) < until_ns {
-                    world.note_late(now_ns);
+                    is_late = world.note_late(now_ns);
                 }
                 let overdue_ns = OVERDUE_NS * u64::from(is_overdue);
                 let uneven_ns = self.uneven_until_ns.load(Relaxed).saturating_sub(now_ns);
@@ -148,6 +153,7 @@ impl Lane {
             }
         };
         self.set_busy_until(world, now_ns.saturating_add(left_ns));
+        is_late
     }
 
     /// Since when the process has had its turn in its tenant.
@@ -217,12 +223,13 @@ impl Lane {
             return false;
         }
         // Beside others it takes longer than was expected, and is in flight for as long.
-        self.narrow(world, now_ns);
+        let is_late = self.narrow(world, now_ns);
         // Nothing but what is ahead is waited for, however long the launch to come is.
         let excess_ns = ahead_ns.saturating_add(next_ns).saturating_sub(horizon_ns).min(ahead_ns);
         // What has not drained for long is looked at more rarely.
         let waited_ns = now_ns.saturating_sub(drain.since_ns);
-        let look_ns = excess_ns.max(waited_ns / 8).clamp(5_000, 1_000_000);
+        let most_ns = if is_late { LATE_LOOK_NS } else { 1_000_000 };
+        let look_ns = excess_ns.max(waited_ns / 8).clamp(5_000, most_ns);
         // So little is in flight under a short horizon that the device would be idle before a sleeper is awake.
         let is_short = horizon_ns < SHORT_HORIZON_NS;
         let spins = is_short && excess_ns < WAKE_NS;

@@ -65,6 +65,12 @@ pub trait Access {
     fn elsewhere(&self, _now_ns: u64) -> Elsewhere {
         Elsewhere::default()
     }
+    /// What was let go through the closed gate of late, in device time.
+    fn ahead_ns(&self, _now_ns: u64) -> u64 {
+        0
+    }
+    /// Adds to it.
+    fn add_ahead(&self, _ns: u64, _now_ns: u64) {}
     /// Notes that work of these devices of the tenant has waited for this one's.
     fn link(&self, _devices: u32, _now_ns: u64) {}
     /// Waits while the gate's word is `state`, at most until `deadline_ns`.
@@ -122,8 +128,10 @@ pub trait Published {
     fn clock(&self) -> &Self::Clock;
     /// Publishes when the work in flight will have ended.
     fn set_busy_until_ns(&self, until_ns: u64);
-    /// Publishes that work in flight should have ended.
-    fn note_late(&self, _now_ns: u64) {}
+    /// Publishes that work in flight should have ended; whether anybody reads that.
+    fn note_late(&self, _now_ns: u64) -> bool {
+        false
+    }
     /// Publishes that a thread waits for a turn.
     fn note_want(&self, now_ns: u64);
     /// Publishes that work is submitted.

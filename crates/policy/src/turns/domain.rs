@@ -353,8 +353,8 @@ pub(super) fn gate(
     // What is closed says nothing that changes with others' turns: each change is a write.
     let (state, active, turn) = match tenant.open {
         true => (GateState::Timed, active.max(1), root.turn),
-        // While it drains the device is still its own.
-        false if tenant.lingering => (GateState::Closed, 1, root.turn),
+        // While it drains the device is still its own, unless it is another's already.
+        false if tenant.lingering => (GateState::Closed, active.max(1), root.turn),
         false => (GateState::Closed, 1, NO_TURN),
     };
     // Who waits goes on waiting, as a rule.

@@ -111,6 +111,7 @@ const _: () = assert!(gate::USED_NS == 24 && gate::LAUNCHES == 32 && gate::LONGE
 const _: () = assert!(gate::THROTTLED_NS == 48 && gate::WAITED_NS == 56);
 const _: () = assert!(gate::SLEEPERS == 72 && gate::WORDS == 16);
 const _: () = assert!(gate_tenant::PAID_AT_NS == 80 && gate_tenant::CLOSED_UNTIL_NS == 88);
-const _: () = assert!(gate_tenant::SHARE_PPM == 96 && gate_tenant::WORDS == 8);
+const _: () = assert!(gate_tenant::SHARE_PPM == 96 && gate_tenant::WORDS == 9);
 const _: () = assert!(gate_tenant::LINKED_NS == 16 && gate_tenant::LATE_NS == 8);
+const _: () = assert!(gate_tenant::AHEAD_NS == 0);
 const _: () = assert!(LINE_WORDS == 16);

@@ -13,6 +13,9 @@ use super::{Sample, Tuning};
 /// Turns in a row without a pause after which a holder is taken to be steady.
 const STEADY_TURNS: u32 = 4;
 
+/// A launch so long after its gate was closed was not on its way.
+const LET_GO_NS: u64 = 100_000;
+
 /// What the scheduler keeps of one tenant. Starts as `default()`; its fields are the scheduler's own.
 #[derive(Clone, Debug, Default)]
 pub struct TenantState {
@@ -325,6 +328,11 @@ impl TenantState {
             self.opened_ns = now_ns;
             self.overlap_since_ns = 0;
         }
+    }
+
+    /// It has launched since then, beyond what was on its way.
+    pub(super) fn launched_after(&self, at_ns: u64) -> bool {
+        self.last_launch_ns > at_ns.saturating_add(LET_GO_NS)
     }
 
     /// It has launched since its gate was opened.
