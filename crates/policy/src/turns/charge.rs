@@ -97,7 +97,7 @@ fn due_ns(tenant: &TenantState, from_ns: u64, now_ns: u64, takeover_ns: u64) -> 
     if tenant.holder {
         return now_ns.saturating_sub(from_ns.max(tenant.opened_ns.saturating_add(takeover_ns)));
     }
-    if tenant.lingering || tenant.open {
+    if tenant.lingering || tenant.open || tenant.let_go {
         return tenant.busy_until_ns.min(now_ns).saturating_sub(from_ns);
     }
     0

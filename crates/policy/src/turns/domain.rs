@@ -330,7 +330,8 @@ pub(super) fn gate(
     // When the first of those of a higher priority may launch.
     let mut comes_ns = u64::MAX;
     for other in tenants.iter().filter(|t| t.seats & device != 0) {
-        let may_run = other.holder || other.lingering || other.open && other.works(now_ns);
+        let is_closed = other.lingering || other.let_go;
+        let may_run = other.holder || is_closed || other.open && other.works(now_ns);
         active = active.saturating_add(u32::from(may_run));
         highest = highest.max(other.priority);
         latency_beside |= other.latency;
@@ -353,8 +354,8 @@ pub(super) fn gate(
     // What is closed says nothing that changes with others' turns: each change is a write.
     let (state, active, turn) = match tenant.open {
         true => (GateState::Timed, active.max(1), root.turn),
-        // While it drains the device is still its own, unless it is another's already.
-        false if tenant.lingering => (GateState::Closed, active.max(1), root.turn),
+        // While it drains the device is still its own.
+        false if tenant.lingering => (GateState::Closed, 1, root.turn),
         false => (GateState::Closed, 1, NO_TURN),
     };
     // Who waits goes on waiting, as a rule.

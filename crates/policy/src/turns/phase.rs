@@ -74,11 +74,9 @@ impl Domain<'_> {
         let (tuning, now_ns) = (self.tuning, self.now_ns);
         for tenant in self.members_mut() {
             let over = now_ns.saturating_sub(tenant.closed_ns) > LINGER_NS;
-            let is_busy = tenant.busy(now_ns);
-            let at_work = is_busy || tenant.may_be_launching(tuning, now_ns);
+            let at_work = tenant.busy(now_ns) || tenant.may_be_launching(tuning, now_ns);
             tenant.lingering &= at_work && !over;
-            // It was let go through its closed gate, since another device waits for it.
-            tenant.lingering |= !tenant.open && is_busy && tenant.launched_after(tenant.closed_ns);
+            tenant.let_go = !tenant.open && !tenant.lingering && tenant.works_closed(now_ns);
         }
     }
 

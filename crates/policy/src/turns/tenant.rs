@@ -31,6 +31,8 @@ pub struct TenantState {
     wants: bool,
     pub(super) busy_until_ns: u64,
     pub(super) last_launch_ns: u64,
+    /// The same two of its seats alone.
+    on_seats: (u64, u64),
     launches: u64,
     /// A thread sleeps until work in flight has ended.
     sleeps: bool,
@@ -62,6 +64,8 @@ pub struct TenantState {
     pub(super) holder: bool,
     /// Closed while its work was still in flight.
     pub(super) lingering: bool,
+    /// Works in another's turn by what was let go through its closed gate, since another device waits for it.
+    pub(super) let_go: bool,
     /// Chosen for the turn that is about to begin.
     pub(super) picked: bool,
     /// Expected to have the next turn.
@@ -112,6 +116,11 @@ impl TenantState {
             seen.latency |= sample.latency;
             seen.busy_until_ns = seen.busy_until_ns.max(sample.busy_until_ns);
             seen.last_launch_ns = seen.last_launch_ns.max(sample.last_launch_ns.min(now_ns));
+            if self.seats & bit(device) != 0 {
+                let (busy_ns, launch_ns) = seen.on_seats;
+                let launch_ns = launch_ns.max(sample.last_launch_ns);
+                seen.on_seats = (busy_ns.max(sample.busy_until_ns), launch_ns);
+            }
             seen.closed_until_ns = seen.closed_until_ns.max(sample.closed_until_ns);
             seen.launches = seen.launches.wrapping_add(sample.launches);
             seen.sleeps |= sample.sleeps;
@@ -130,6 +139,7 @@ impl TenantState {
         self.paused = seen.paused;
         self.latency = seen.latency;
         self.busy_until_ns = seen.busy_until_ns;
+        self.on_seats = seen.on_seats;
         // Nothing was in flight when who slept for it woke.
         let launched = self.launches != seen.launches && self.attached != 0;
         if launched && self.holder && self.drained && self.has_launched() {
@@ -330,9 +340,10 @@ impl TenantState {
         }
     }
 
-    /// It has launched since then, beyond what was on its way.
-    pub(super) fn launched_after(&self, at_ns: u64) -> bool {
-        self.last_launch_ns > at_ns.saturating_add(LET_GO_NS)
+    /// Work is in flight on its seats that came after its gate there was closed, and was not on its way.
+    pub(super) fn works_closed(&self, now_ns: u64) -> bool {
+        let (busy_ns, launch_ns) = self.on_seats;
+        busy_ns > now_ns && launch_ns > self.closed_ns.saturating_add(LET_GO_NS)
     }
 
     /// It has launched since its gate was opened.
