@@ -57,9 +57,7 @@ impl UsageFile {
                 if is_wanted {
                     let words = line.map(u64::from_ne_bytes);
                     cap = cap.or_else(|| Some(CapEntry::of(&words)));
-                    // Of slot 0 the other words are the tenant's own.
-                    let gate = GateEntry::of(&words);
-                    each(slot, if slot == SHARED_SLOT { gate.ended() } else { gate });
+                    each(slot, GateEntry::of_slot(slot, &words));
                 }
             }
         }
@@ -69,7 +67,7 @@ impl UsageFile {
     /// The part of `slot` in the compute share of the device in `row`.
     pub fn gate(&self, row: usize, slot: usize) -> GateEntry {
         let at = usage::gate_at(row.min(MAX_DEVICES - 1), slot.min(MAX_SLOTS - 1));
-        GateEntry::of(&self.words(at))
+        GateEntry::of_slot(slot, &self.words(at))
     }
 
     /// The cap's clock of the device in `row`.

@@ -118,7 +118,7 @@ impl Files for Opened {
     ) -> Option<CapEntry> {
         point(Site::DaemonRead);
         let tenant = self.words_of(row, 0)?;
-        each(0, GateEntry::of(&tenant).ended());
+        each(0, GateEntry::of_slot(0, &tenant));
         for (nth, slot) in slots.enumerate() {
             // One reading has eight lines.
             if nth % 8 == 7 {

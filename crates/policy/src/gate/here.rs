@@ -94,6 +94,11 @@ impl<'a, D: Driver> Here<'a, D> {
         self.device().meeting().is_alone(now_ns)
     }
 
+    /// Whether the tenant has other devices.
+    fn has_others(&self) -> bool {
+        self.words.beside(1).is_some()
+    }
+
     /// The words of the tenant's other devices.
     fn others(&self) -> impl Iterator<Item = (usize, WordsOf<D>)> {
         let own: *const _ = self.words.busy_until_ns();
@@ -128,9 +133,8 @@ impl<D: Driver> Access for Here<'_, D> {
         let others = contexts.saturating_add(self.others_beside(inside, now_ns));
         let others = others.max(self.device().meeting().others());
         line.active = line.active.max(others.saturating_add(1));
-        let has_others = self.words.beside(1).is_some();
         // A cap that closes for less shows nothing of devices that wait for each other.
-        if has_others && line.active <= 1 || !self.is_alone(now_ns) {
+        if self.has_others() && line.active <= 1 || !self.is_alone(now_ns) {
             line.quantum_ns = line.quantum_ns.max(SHARED_QUANTUM_NS);
         }
         if self.is_linked(now_ns) {
@@ -139,12 +143,12 @@ impl<D: Driver> Access for Here<'_, D> {
         line
     }
     fn is_linked(&self, now_ns: u64) -> bool {
-        self.words.beside(1).is_some() && Linked(&self.words).is_linked(now_ns)
+        self.has_others() && Linked(&self.words).is_linked(now_ns)
     }
     #[inline(never)]
     fn elsewhere(&self, now_ns: u64) -> Elsewhere {
         let mut seen = Elsewhere::default();
-        if self.words.beside(1).is_some() {
+        if self.has_others() {
             seen.is_linked = Linked(&self.words).is_linked(now_ns);
             if self.terms().share_ppm == 0 && self.words.closed_until_ns() != 0 {
                 // Of a cap that was taken away: it binds no other device.
@@ -235,7 +239,7 @@ impl<D: Driver> Published for Here<'_, D> {
         self.words.busy_until_ns().store(until_ns.max(others_ns), Relaxed);
     }
     fn note_late(&self, now_ns: u64) -> bool {
-        let has_others = self.words.beside(1).is_some();
+        let has_others = self.has_others();
         if has_others {
             Linked(&self.words).note_late(now_ns);
         }

@@ -97,7 +97,7 @@ pub struct Lane {
     /// The turn of the launch that was admitted last, and when it was first seen.
     pub(super) epoch: AtomicU64,
     pub(super) epoch_at_ns: AtomicU64,
-    /// What was let go through the closed gate.
+    /// What was seen of the tenant's other devices while the gate was closed.
     pub(super) ahead: Ahead,
 }
 

@@ -3,9 +3,9 @@
 //! A sum over all devices ends on none of them before it has begun on all. Where a cap or a turn closes a device whose
 //! part has not been launched yet, the others spin for as long as that is closed, and are charged for it: two ranks
 //! under 40 % got 23 (two H100, `bench/results`). So one more launch is let go where the gate is closed, nothing is in
-//! flight, and work of the tenant on another device goes on [`STUCK_NS`] after it should have ended: it may wait for
-//! this very launch. From then on the devices count as linked for a while. The caps of linked devices are closed as
-//! one, while any is, and save up more, so that they close more rarely.
+//! flight, and work of the tenant on another device has gone on for [`UNSHOWN_NS`] after it should have ended: it may wait
+//! for this very launch. Where it then gets on, the devices count as linked for a while, and [`STUCK_NS`] are enough.
+//! The caps of linked devices are closed as one, while any is, and save up more, so that they close more rarely.
 //!
 //! Promises: what is let go is charged as all is, and only while the cap is owed no more than [`AHEAD_NS`], so that its account
 //! is exact but for that and a launch. Whatever the tenant's processes do, a fifth of the device's time is let go in
@@ -162,7 +162,7 @@ impl Elsewhere {
     }
 }
 
-/// How often a lane has let launches go through its closed gate.
+/// What a lane at its closed gate has seen of other devices, and let go for them.
 #[derive(Debug)]
 pub(super) struct Ahead {
     /// When the gate was first seen closed since it was open; 0 for not yet.

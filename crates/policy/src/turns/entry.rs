@@ -3,7 +3,7 @@
 //! Promises: any words make an entry, and sums of entries never panic. Does not know where the words
 //! came from, nor who lives.
 
-use divvy_abi::usage::{GATE_BYTES, gate, gate_tenant};
+use divvy_abi::usage::{GATE_BYTES, SHARED_SLOT, gate, gate_tenant};
 
 /// Words of a line.
 pub const LINE_WORDS: usize = GATE_BYTES / 8;
@@ -61,6 +61,12 @@ impl GateEntry {
             drains_given_up,
             sleepers,
         }
+    }
+
+    /// Of a slot's line: of slot 0's the totals alone, since its other words are the tenant's own.
+    pub fn of_slot(slot: usize, words: &[u64; LINE_WORDS]) -> Self {
+        let all = Self::of(words);
+        if slot == SHARED_SLOT { all.ended() } else { all }
     }
 
     /// What is left of it when its process has ended: the totals.

@@ -134,7 +134,6 @@ impl super::World {
     }
 }
 
-/// As the gate's driver.
 /// An event, and the context that it was made in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OfContext {
