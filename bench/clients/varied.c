@@ -5,7 +5,7 @@
  * `times` kernels of each of `lengths`, in their order, and rounds follow one another until standard input ends.
  * Kernels count themselves, each length for itself; see counts.h.
  *
- * Modes: each, burst, poll, graph, grow, streams, threads, process; see `modes`.
+ * Modes: each, burst, poll, graph, grow, hand, streams, threads, process; see `modes`.
  */
 #define _GNU_SOURCE
 #include "counts.h"
@@ -117,15 +117,48 @@ static void graph(void)
 }
 
 /* From the first length to the last, over `over` ns. */
-static void grow(void)
+static size_t length_by_clock(void)
 {
     static uint64_t begun_ns;
     uint64_t now = now_ns(), last = said->counts.lengths - 1;
     if (!begun_ns)
         begun_ns = now;
     uint64_t of = (now - begun_ns) * said->counts.lengths / over_ns;
-    launch(of < last ? of : last, streams[0]);
+    return of < last ? of : last;
+}
+
+static void grow(void)
+{
+    launch(length_by_clock(), streams[0]);
     wait_for(streams[0]);
+}
+
+static void hand_over(size_t of)
+{
+    static handle_t events[2];
+    static result_t (*create)(handle_t *event, unsigned flags);
+    static result_t (*record)(handle_t event, handle_t stream);
+    static result_t (*wait)(handle_t stream, handle_t event, unsigned flags);
+    enum { HANDS = 8, NO_TIMING = 2 };
+    if (!create) {
+        *(void **)&record = driver_find(&work.driver, "cuEventRecord");
+        *(void **)&wait = driver_find(&work.driver, "cuStreamWaitEvent");
+        *(void **)&create = driver_find(&work.driver, "cuEventCreate");
+        for (size_t i = 0; i < 2; i++)
+            must(create(&events[i], NO_TIMING), "cuEventCreate");
+    }
+    for (size_t i = 0; i < HANDS; i++) {
+        size_t from = i % 2, to = 1 - from;
+        launch(of, streams[from]);
+        must(record(events[from], streams[from]), "cuEventRecord");
+        must(wait(streams[to], events[from], 0), "cuStreamWaitEvent");
+    }
+    wait_for(streams[0]);
+}
+
+static void hand(void)
+{
+    hand_over(length_by_clock());
 }
 
 static void on_streams(void)
@@ -222,6 +255,7 @@ static const struct {
     {"poll", poll_each},     /* launch one by one, and ask until it is done */
     {"graph", graph},        /* each once: a graph of one kernel, whose parameters change between its launches */
     {"grow", grow},          /* launch and synchronise; lengths by the clock */
+    {"hand", hand},          /* two streams, each waits for the other's kernel; lengths by the clock */
     {"streams", on_streams}, /* each length on a stream of its own, then a synchronisation of each */
     {"threads", threads},    /* a thread with its own stream for each, which launches and synchronises */
     {"process", process},    /* a burst in a process of its own */
@@ -281,10 +315,10 @@ static void (*read_arguments(int argc, char **argv))(void)
     }
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         if (!strcmp(mode, modes[i].name) && counts->file && counts->lengths &&
-            (modes[i].round != grow || over_ns))
+            ((modes[i].round != grow && modes[i].round != hand) || over_ns))
             return modes[i].round;
     }
-    fprintf(stderr, "varied needs mode=, file= and lengths=, and grow over=\n");
+    fprintf(stderr, "varied needs mode=, file= and lengths=, and grow and hand over=\n");
     exit(2);
 }
 
@@ -304,6 +338,8 @@ int main(int argc, char **argv)
     } else if (round == grow) {
         launch(0, streams[0]);
         wait_for(streams[0]);
+    } else if (round == hand) {
+        hand_over(0);
     } else {
         round();
     }

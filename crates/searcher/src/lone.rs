@@ -2,7 +2,8 @@
 //!
 //! One process and one thread. Some keys of launches, each with lengths of its own, launched one by one, in
 //! queues, as graphs, on one stream or several; waited for by a synchronisation or by a stream, or asked for;
-//! with pauses, host's work and copies between, or none.
+//! with pauses, host's work and copies between, or none; and in some before each launch a copy, a host function or
+//! a wait for another stream, which the device may be idle for.
 //!
 //! Promises: a case is long enough for its cap to mean something: 20 s, 400 of the longest launches there are.
 
@@ -68,6 +69,38 @@ impl Body<'_> {
         }
     }
 
+    /// A launch, and what ends the span that is measured before each.
+    fn step(&self, launch: Op, choices: Choices) -> Ops {
+        let (stream, next) = match &launch {
+            Op::Launch { stream, .. } | Op::Graph { stream, .. } => (*stream, (stream + 1) % 3),
+            _ => (0, 1),
+        };
+        let ns = choices.named("ns").spread(US, 20 * US);
+        let copy = Op::Copy { bytes: ns, direction: Direction::In, stream, is_blocking: false };
+        match self.choices.named("breaks").below(12) {
+            0 => vec![copy, launch],
+            1 => vec![Op::HostFunction { length_ns: ns, stream }, launch],
+            2 => {
+                // Streams hand on to one another.
+                let on = |op: &Op, stream| match op.clone() {
+                    Op::Launch { key, length, width_ppm, .. } => {
+                        Op::Launch { key, length, stream, width_ppm }
+                    }
+                    Op::Graph { key, length, call_ns, .. } => {
+                        Op::Graph { key, length, stream, call_ns }
+                    }
+                    op => op,
+                };
+                let hop = |from, to| {
+                    let record = Op::Record { event: from, stream: from };
+                    vec![on(&launch, from), record, Op::StreamWait { event: from, stream: to }]
+                };
+                [hop(stream, next), hop(next, stream)].concat()
+            }
+            _ => vec![launch],
+        }
+    }
+
     fn wait(&self, choices: Choices) -> Op {
         let stream = 0;
         match self.choices.named("waits").below(6) {
@@ -88,7 +121,8 @@ impl Body<'_> {
                 0 => 1,
                 _ => choices.named("times").of(1).spread(2, 200),
             };
-            ops.push(Op::Repeat { times: times as u32, ops: vec![launch] });
+            let step = self.step(launch, choices.named("step"));
+            ops.push(Op::Repeat { times: times as u32, ops: step });
             if of("often").is(500_000) {
                 ops.push(self.wait(choices.named("wait")));
             }

@@ -87,3 +87,24 @@ fn who_comes_and_goes_leaves_the_others_in_place() {
     rows.at_least("2 on 1", 13.0, had(&report, 2, 1));
     rows.judge();
 }
+
+/// A context that launches nothing takes nothing from who works on its device: neither where its tenant is the
+/// only other one, nor where a third makes turns on the device that it does work on.
+#[test]
+fn a_context_without_work_takes_nothing() {
+    let mut rows = Rows::default();
+    let flood = || named::flood(MS);
+    let idle = || vec![Op::Pause { ns: 10 * SECOND }];
+    let pair = |others: Vec<TenantPlan>| {
+        let of_two = of(100, vec![on(0, flood()), on(1, idle())]);
+        run([vec![of_two, of(100, vec![on(1, flood())])], others].concat(), 2)
+    };
+    let alone = pair(Vec::new());
+    rows.at_least("who works on the other", 97.0, had(&alone, 0, 0));
+    rows.at_least("beside one without work", 97.0, had(&alone, 1, 1));
+    let in_turns = pair(vec![of(100, vec![on(0, flood())])]);
+    rows.row("in turns on the other", 49.0, 1.5, had(&in_turns, 0, 0));
+    rows.row("the third", 49.0, 1.5, had(&in_turns, 2, 0));
+    rows.at_least("beside one without work, in turns", 97.0, had(&in_turns, 1, 1));
+    rows.judge();
+}

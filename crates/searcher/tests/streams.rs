@@ -2,6 +2,7 @@
 //!
 //! Rows are printed: `--nocapture` shows them.
 
+use divvy_searcher::card::Direction;
 use divvy_searcher::case::{Case, Knobs, ProcessPlan, TenantPlan};
 use divvy_searcher::program::{Length, Op, Ops, named};
 use divvy_searcher::{MS, SECOND, US, gated, world};
@@ -9,7 +10,7 @@ use divvy_searcher::{MS, SECOND, US, gated, world};
 const CAPS: [u64; 3] = [10, 30, 70];
 const RUN_NS: u64 = 8 * SECOND;
 
-/// Percent of the device that the program had, and without a cap, from the second second on.
+/// Percent of the device that the program had from the second second on.
 fn share(cap: u64, ops: &Ops, has_daemon: bool) -> f64 {
     let plan = ProcessPlan { ops: ops.clone(), ..ProcessPlan::default() };
     let share_ppm = cap * 10_000;
@@ -110,4 +111,43 @@ fn kernels_at_once_have_their_cap() {
         ("four of 1 ms of a fifth", side_by_side(&[MS; 4], 200_000)),
     ];
     judge(&programs.map(|(what, ops)| (what.to_owned(), ops)), 2.0);
+}
+
+/// Kernels with something before each that the device may be idle for: a wait for the other stream's, a copy or a host
+/// function, on each of two streams. They take another time from the second second on.
+fn broken(what: usize, ns: u64, then_ns: u64) -> Ops {
+    let step = |at: u32, ns| {
+        let (stream, other) = (1 + at % 2, 2 - at % 2);
+        let kernel = launch(stream, ns, 1_000_000);
+        match what {
+            0 => {
+                let record = Op::Record { event: stream, stream };
+                vec![kernel, record, Op::StreamWait { event: stream, stream: other }]
+            }
+            1 => {
+                let direction = Direction::In;
+                vec![Op::Copy { bytes: 1 << 16, direction, stream, is_blocking: false }, kernel]
+            }
+            _ => vec![Op::HostFunction { length_ns: 5 * US, stream }, kernel],
+        }
+    };
+    let batch = |event, ns| {
+        let record = Op::Record { event, stream: 1 };
+        let steps = (0..8).flat_map(|at| step(at, ns));
+        std::iter::once(Op::EventSync { event }).chain(steps).chain([record]).collect::<Ops>()
+    };
+    let both = |ns| [batch(10, ns), batch(11, ns)].concat();
+    [vec![Op::For { ns: SECOND, ops: both(ns) }], named::forever(both(then_ns))].concat()
+}
+
+#[test]
+fn what_lies_between_kernels_hides_none_of_them() {
+    let mut programs = Vec::new();
+    for (what, name) in ["waits", "copies", "host functions"].into_iter().enumerate() {
+        for (us, then_us) in [(100, 400), (400, 100), (20, 200), (200, 20)] {
+            let row = format!("{us} us, then {then_us}, {name} between");
+            programs.push((row, broken(what, us * US, then_us * US)));
+        }
+    }
+    judge(&programs, 1.0);
 }

@@ -84,11 +84,11 @@ impl Work {
         }
     }
 
-    /// Kernels that grow from one length to another in `steps`, over `over_ns`.
-    pub(super) fn growing([from, to]: [Kernel; 2], steps: u32, over_ns: u64) -> Self {
+    /// Kernels that grow from one length to another in `steps`, over `over_ns`, in a mode by the clock.
+    pub(super) fn growing(mode: &str, [from, to]: [Kernel; 2], steps: u32, over_ns: u64) -> Self {
         let last = f64::from(steps.max(2) - 1);
         let lengths = (0..steps).map(|step| (from.between(&to, f64::from(step) / last), 1));
-        let work = Self::varied("grow", &lengths.collect::<Vec<_>>());
+        let work = Self::varied(mode, &lengths.collect::<Vec<_>>());
         let lengths_ns = vec![from.nominal_ns, to.nominal_ns];
         Self { unit_ns: to.ns, lengths_ns, ..work }.with("over", over_ns)
     }
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn kernels_that_grow_are_between_those_that_were_measured() {
-        let work = Work::growing([kernel(20_000), kernel(2_000_000)], 3, 7);
+        let work = Work::growing("grow", [kernel(20_000), kernel(2_000_000)], 3, 7);
         let lengths = "lengths=10000,505000,1000000";
         assert_eq!(work.arguments, ["mode=grow", lengths, "times=1,1,1", "over=7"]);
         assert_eq!((work.unit_ns(), work.lengths_ns()), (2e6, &[20_000, 2_000_000][..]));

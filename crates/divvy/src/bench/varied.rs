@@ -44,7 +44,7 @@ struct Program {
 type Round = &'static [(u64, u64)];
 
 /// Name, mode and round.
-const VARIED: [(&str, &str, Round); 9] = [
+const VARIED: [(&str, &str, Round); 10] = [
     ("mix2: 50 us and 2 ms by turns", "each", &[(50 * US, 1), (2 * MS, 1)]),
     ("liar: 200 of 5 us then 4 of 40 ms", "burst", &[(5 * US, 200), (40 * MS, 4)]),
     ("mixq: 19 of 50 us then one of 20 ms", "burst", &[(50 * US, 19), (20 * MS, 1)]),
@@ -53,9 +53,11 @@ const VARIED: [(&str, &str, Round); 9] = [
     ("grow: 20 us to 2 ms over the run", GROW, &[(20 * US, 1), (2 * MS, 1)]),
     ("poll: 100 and 700 us by turns and polled", "poll", &[(100 * US, 1), (700 * US, 1)]),
     ("alternate: 50 and 150 us by turns", "each", &[(50 * US, 1), (150 * US, 1)]),
+    ("hand: 20 us to 2 ms over the run, two streams by turns", HAND, &[(20 * US, 1), (2 * MS, 1)]),
     ("two: 60 and 200 us on two streams", STREAMS, &[(60 * US, 1), (200 * US, 1)]),
 ];
 const GROW: &str = "grow";
+const HAND: &str = "hand";
 const STREAMS: &str = "streams";
 /// Those that show that everything works: each way to do without an estimate once.
 const QUICK: [&str; 4] = ["liar", "graphupd", "newproc", "poll"];
@@ -120,11 +122,11 @@ impl Program {
             length.warm_up = length.warm_up.max(Duration::from_nanos(work.unit_ns() as u64 * 2));
             let mut alone = Length::seconds(seconds.min(1.5).max(least));
             let work = match round.as_slice() {
-                [(from, _), (to, _)] if self.mode == GROW => {
+                [(from, _), (to, _)] if [GROW, HAND].contains(&self.mode) => {
                     let over = length.warm_up + length.measured;
                     // All of its lengths are in a run of this length alone.
                     alone = length;
-                    Work::growing([*from, *to], STEPS, over.as_nanos() as u64)
+                    Work::growing(self.mode, [*from, *to], STEPS, over.as_nanos() as u64)
                 }
                 _ => work,
             };

@@ -54,6 +54,8 @@ pub(super) struct Begun {
     /// What had been submitted.
     since_ns: AtomicU64,
     is_behind: AtomicU32,
+    /// Breaks of spans until then.
+    breaks: AtomicU32,
 }
 
 impl Begun {
@@ -62,21 +64,24 @@ impl Begun {
             AtomicU64::new(0)
         }
         let event = AtomicU32::new(0);
-        let is_behind = AtomicU32::new(0);
-        Self { event, at_ns: word(), key: word(), charged_ns: word(), since_ns: word(), is_behind }
+        let (is_behind, breaks) = (AtomicU32::new(0), AtomicU32::new(0));
+        let [at_ns, key, charged_ns, since_ns] = [const { word() }; 4];
+        Self { event, at_ns, key, charged_ns, since_ns, is_behind, breaks }
     }
 
-    fn is_there(&self) -> bool {
-        self.event.load(Relaxed) != 0
+    fn event(&self) -> Option<u32> {
+        self.event.load(Relaxed).checked_sub(1)
     }
 
-    /// An event was recorded before a launch of `key`; so much had been submitted, some of which may be in flight.
+    /// An event was recorded before a launch of `key`, after so many breaks; so much had been submitted, some of which
+    /// may be in flight.
     fn set(
         &self,
         probed: Probed,
         (key, charged_ns): (u64, u64),
         submitted_ns: u64,
         is_behind: bool,
+        breaks: u32,
     ) {
         let words = [
             (&self.at_ns, probed.at_ns),
@@ -88,6 +93,7 @@ impl Begun {
             word.store(value, Relaxed);
         }
         self.is_behind.store(is_behind.into(), Relaxed);
+        self.breaks.store(breaks, Relaxed);
         self.event.store(probed.event.saturating_add(1), Relaxed);
     }
 
@@ -97,7 +103,7 @@ impl Begun {
 
     /// What lies behind it, for a mark that is recorded behind what was submitted, if that is anything.
     pub(super) fn take(&self, now_ns: impl Fn() -> u64, submitted_ns: u64) -> Option<Probe> {
-        let event = self.event.load(Relaxed).checked_sub(1)?;
+        let event = self.event()?;
         let [at_ns, key, charged_ns, since_ns] =
             [&self.at_ns, &self.key, &self.charged_ns, &self.since_ns]
                 .map(|word| word.load(Relaxed));
@@ -209,16 +215,31 @@ impl Lane {
         let Some(_claim) = self.claim(world.life()) else { return true };
         let newest = self.ring.newest_and_oldest();
         let is_drained = newest.is_none_or(|(newest, _)| world.is_done(newest));
-        if (is_unknown || is_drained || ahead_ns < near_ns)
-            && !self.begun.is_there()
+        let breaks = self.breaks.load(Relaxed);
+        // What a stream waits for, or a copy, may keep the device idle: what follows is measured from behind that.
+        let is_broken = self.breaks_marked.load(Relaxed) != breaks;
+        self.forget_broken(world, breaks);
+        if (is_unknown || is_drained || is_broken || ahead_ns < near_ns)
+            && self.begun.event().is_none()
             && let Some(probed) = self.begin_probe(world, true)
         {
-            self.begun.set(probed, (key, charged_ns), self.launched_ns(), !is_drained);
+            let launch = (key, charged_ns);
+            self.begun.set(probed, launch, self.launched_ns(), !is_drained, breaks);
         }
         let unmarked_ns = submitted_ns.saturating_sub(self.marked_ns.load(Relaxed));
         let most_ns = ahead_ns / QUEUE_PART;
         self.window.set_deep(!is_drained && most_ns >= near_ns);
         is_unknown || is_drained || unmarked_ns >= most_ns
+    }
+
+    /// What begins before the last of so many breaks measures nothing. The caller holds the claim.
+    pub(super) fn forget_broken<W: World>(&self, world: &W, breaks: u32) {
+        if let Some(event) = self.begun.event()
+            && self.begun.breaks.load(Relaxed) != breaks
+        {
+            self.begun.forget();
+            self.probes.give_back(world.life(), event);
+        }
     }
 
     /// What one completed mark of several streams' adds to what was charged, where nobody shares the device.

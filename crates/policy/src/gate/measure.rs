@@ -184,13 +184,14 @@ impl Lane {
         if claim.is_closing() || !world.record(event, whole) {
             return false;
         }
+        let breaks = self.breaks.load(Relaxed);
+        self.forget_broken(world, breaks);
         let probe = probe.or_else(|| self.begun.take(|| world.now_ns(), submitted_ns));
         let probe = probe.map(|probe| {
             // Its first event is still incomplete with the launch submitted: no gap lies between.
             let gap_ns = if world.is_done(probe.event) { probe.gap_ns.max(1) } else { 0 };
             Probe { gap_ns, ..probe }
         });
-        let breaks = self.breaks.load(Relaxed);
         let linked = busy && self.breaks_marked.swap(breaks, Relaxed) == breaks;
         let followed = followed.filter(|_| probe.is_none());
         let edge = match whole {

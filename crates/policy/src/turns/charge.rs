@@ -11,6 +11,9 @@ use super::TenantState;
 use super::domain::{Domain, Mode};
 use super::line::CLOSED_LEASE_NS;
 
+/// No more than this part of a turn counts as others', whatever those say that was let go beside it.
+const LET_GO_PART: u64 = 4;
+
 impl Domain<'_> {
     /// Charges the time since the last step.
     pub(super) fn charge(&mut self) {
@@ -54,13 +57,21 @@ impl Domain<'_> {
             if due_ns == 0 {
                 continue;
             }
-            let runs_beside = |t: &&TenantState| t.shares_device(tenant) && owed_ns(t) > 0;
-            let sharing = self.tenants.iter().filter(runs_beside).count();
-            let sharing = u64::try_from(sharing).unwrap_or(1).max(1);
+            let beside = || {
+                let is_other = |t: &&TenantState| !core::ptr::eq(*t, tenant);
+                self.tenants.iter().filter(is_other).filter(|t| t.shares_device(tenant))
+            };
+            let sharing = beside().filter(|t| owed_ns(t) > 0).count().saturating_add(1);
+            let sharing = u64::try_from(sharing).unwrap_or(1);
+            // What was let go beside it was taken out of its time.
+            let let_go_ns = beside().fold(0_u64, |sum, t| sum.saturating_add(t.let_go_ns));
+            let let_go_ns = let_go_ns.min(due_ns / LET_GO_PART);
             if let Some(tenant) = self.tenants.get_mut(row) {
-                tenant.charge(due_ns / sharing);
+                tenant.charge((due_ns / sharing).saturating_sub(let_go_ns));
             }
         }
+        let wall_ns = now_ns.saturating_sub(from_ns);
+        self.members_mut().for_each(|tenant| tenant.pay_for_let_go(wall_ns));
     }
 
     /// Virtual time of the tenant furthest behind among those that want the device, and the credit a
@@ -97,7 +108,7 @@ fn due_ns(tenant: &TenantState, from_ns: u64, now_ns: u64, takeover_ns: u64) -> 
     if tenant.holder {
         return now_ns.saturating_sub(from_ns.max(tenant.opened_ns.saturating_add(takeover_ns)));
     }
-    if tenant.lingering || tenant.open || tenant.let_go {
+    if tenant.lingering || tenant.open {
         return tenant.busy_until_ns.min(now_ns).saturating_sub(from_ns);
     }
     0

@@ -171,7 +171,7 @@ pub(super) fn regroup(
         *group = bit(device) & contended;
     }
     for tenant in tenants.iter_mut() {
-        tenant.seats = if tenant.paused { 0 } else { tenant.attached & contended };
+        tenant.seats = tenant.competes_on() & contended;
         if tenant.seats == 0 {
             tenant.open = false;
             tenant.holder = false;
@@ -361,7 +361,9 @@ pub(super) fn gate(
     // Who waits goes on waiting, as a rule.
     let may_wait = root.mode == Mode::Drain || !root.looks.is_multiple_of(WAITING_EVERY);
     let waits = !tenant.open && !tenant.lingering && tenant.demands(tuning, now_ns);
-    let is_known = may_wait && waits;
+    // What another device waits for goes through a closed gate.
+    let may_let_go = tenant.attached.count_ones() > 1;
+    let is_known = may_wait && waits && !may_let_go;
     Gate {
         state,
         active,

@@ -333,6 +333,8 @@ impl Turns<'_> {
                 let active = own.max(1).saturating_add(others);
                 Gate { active, strangers: others, ..timed }
             }
+            // Its first launch there gives it a seat; until that is seen it is beside those who have one.
+            _ if tenant.seats & bit == 0 => Gate { active: 2, ..timed },
             _ => {
                 let Some(root) = self.devices.get(state.root()) else { return timed };
                 domain::gate(self.tuning, now_ns, root, self.tenants, tenant, bit)

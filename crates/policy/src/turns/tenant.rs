@@ -1,5 +1,7 @@
 //! One tenant's state: what its last samples say, and where it stands in the queue.
 //!
+//! A tenant competes where it has work: a context that nothing is launched in counts for nothing.
+//!
 //! Promises: samples only ever change the state of their own tenant; times from the future are cut
 //! to the present where the past is meant.
 
@@ -13,6 +15,9 @@ use super::{Sample, Tuning};
 /// Turns in a row without a pause after which a holder is taken to be steady.
 const STEADY_TURNS: u32 = 4;
 
+/// A device without work for so long is not one that its tenant uses, if there are others.
+const USED_NS: u64 = 1_000_000_000;
+
 /// A launch so long after its gate was closed was not on its way.
 const LET_GO_NS: u64 = 100_000;
 
@@ -21,8 +26,12 @@ const LET_GO_NS: u64 = 100_000;
 pub struct TenantState {
     /// Devices the tenant is attached to.
     pub(super) attached: u32,
+    /// Those of them that it has had work on of late; while it has none, those it had it on last.
+    uses: u32,
     /// Those of them on which it takes turns with others.
     pub(super) seats: u32,
+    /// The devices that its state was read from at the last look.
+    watched: u32,
     pub(super) weight: u64,
     pub(super) priority: i32,
     pub(super) latency: bool,
@@ -31,8 +40,8 @@ pub struct TenantState {
     wants: bool,
     pub(super) busy_until_ns: u64,
     pub(super) last_launch_ns: u64,
-    /// The same two of its seats alone.
-    on_seats: (u64, u64),
+    /// The same as it was written down.
+    said_launch_ns: u64,
     launches: u64,
     /// A thread sleeps until work in flight has ended.
     sleeps: bool,
@@ -45,8 +54,9 @@ pub struct TenantState {
     closed_until_ns: u64,
     /// Submissions when the overlap it is in was first seen.
     pub(super) launches_at_overlap: u64,
-    /// Mean over its devices.
+    /// Device time used so far, mean over its devices, and what they said of it at the last look.
     pub(super) used_ns: u64,
+    said_used_ns: u64,
 
     /// Virtual time: what it held, divided by its weight.
     pub(super) virtual_ns: u64,
@@ -66,6 +76,8 @@ pub struct TenantState {
     pub(super) lingering: bool,
     /// Works in another's turn by what was let go through its closed gate, since another device waits for it.
     pub(super) let_go: bool,
+    /// Device time of such work that is to be paid for.
+    pub(super) let_go_ns: u64,
     /// Chosen for the turn that is about to begin.
     pub(super) picked: bool,
     /// Expected to have the next turn.
@@ -99,49 +111,58 @@ impl TenantState {
         self.held_ns
     }
 
-    /// Takes the samples of one step, one for each device.
+    /// Takes the samples of one step, one for each device. What it does where it takes no turns says nothing about
+    /// those it takes: only what it does on its seats is looked at, if it has any.
     pub(super) fn observe(&mut self, tuning: &Tuning, now_ns: u64, row: &[Sample]) {
         let mut seen = Self::default();
         let mut used_ns = 0_u64;
         let mut share_ppm = 0_u32;
         let mut weight = 0_u32;
         let mut priority = i32::MIN;
-        for (device, sample) in row.iter().enumerate().take(MAX_DEVICES) {
-            if !sample.attached {
-                continue;
-            }
+        let attached = |(_, sample): &(usize, &Sample)| sample.attached;
+        let all = || row.iter().enumerate().take(MAX_DEVICES).filter(attached);
+        for (device, sample) in all() {
             seen.attached |= bit(device);
-            seen.wants |= sample.wants;
+            if sample.has_work(now_ns) {
+                seen.uses |= bit(device);
+            }
             seen.paused |= sample.paused;
             seen.latency |= sample.latency;
+            share_ppm = share_ppm.max(sample.share_ppm);
+            weight = weight.max(sample.weight);
+            priority = priority.max(sample.priority);
+        }
+        seen.watched = match seen.attached & self.seats {
+            0 => seen.attached,
+            seats => seats,
+        };
+        for (_, sample) in all().filter(|(device, _)| seen.watched & bit(*device) != 0) {
+            seen.wants |= sample.wants;
             seen.busy_until_ns = seen.busy_until_ns.max(sample.busy_until_ns);
             seen.last_launch_ns = seen.last_launch_ns.max(sample.last_launch_ns.min(now_ns));
-            if self.seats & bit(device) != 0 {
-                let (busy_ns, launch_ns) = seen.on_seats;
-                let launch_ns = launch_ns.max(sample.last_launch_ns);
-                seen.on_seats = (busy_ns.max(sample.busy_until_ns), launch_ns);
-            }
             seen.closed_until_ns = seen.closed_until_ns.max(sample.closed_until_ns);
             seen.launches = seen.launches.wrapping_add(sample.launches);
             seen.sleeps |= sample.sleeps;
             seen.longest_ns = seen.longest_ns.max(sample.longest_ns);
-            used_ns = used_ns.saturating_add(sample.used_ns);
-            share_ppm = share_ppm.max(sample.share_ppm);
-            weight = weight.max(sample.weight);
-            priority = priority.max(sample.priority);
+            used_ns = used_ns.wrapping_add(sample.used_ns);
         }
         if seen.attached == 0 {
             self.detach();
             return;
         }
         self.attached = seen.attached;
+        if seen.uses != 0 {
+            self.uses = seen.uses;
+        }
+        let is_same = self.watched == seen.watched;
+        self.watched = seen.watched;
         self.wants = seen.wants;
         self.paused = seen.paused;
         self.latency = seen.latency;
         self.busy_until_ns = seen.busy_until_ns;
-        self.on_seats = seen.on_seats;
+        self.said_launch_ns = seen.last_launch_ns;
         // Nothing was in flight when who slept for it woke.
-        let launched = self.launches != seen.launches && self.attached != 0;
+        let launched = self.launches != seen.launches && is_same;
         if launched && self.holder && self.drained && self.has_launched() {
             self.pauses.went_on();
         }
@@ -160,7 +181,17 @@ impl TenantState {
         self.longest_ns = seen.longest_ns;
         self.closed_until_ns = seen.closed_until_ns;
         self.priority = priority;
-        self.used_ns = used_ns / u64::from(seen.attached.count_ones()).max(1);
+        if is_same {
+            // What was charged may have been too much.
+            let more_ns = used_ns.wrapping_sub(self.said_used_ns).cast_signed();
+            let each_ns = more_ns / i64::from(seen.watched.count_ones()).max(1);
+            self.used_ns = self.used_ns.saturating_add_signed(each_ns);
+            let may_let_go = self.attached.count_ones() > 1 && !self.open && !self.lingering;
+            if may_let_go && self.has_launched_closed() {
+                self.let_go_ns = self.let_go_ns.saturating_add_signed(each_ns);
+            }
+        }
+        self.said_used_ns = used_ns;
         self.capped = (1..1_000_000).contains(&share_ppm);
         self.in_use.look(self.capped && weight == 0, self.held_ns, self.used_ns);
         self.weight = match weight {
@@ -174,6 +205,7 @@ impl TenantState {
     /// and how it works it will work.
     fn detach(&mut self) {
         self.attached = 0;
+        self.watched = 0;
         self.wants = false;
         self.busy_until_ns = 0;
         self.closed_until_ns = 0;
@@ -313,10 +345,19 @@ impl TenantState {
         self.steady_turns >= STEADY_TURNS
     }
 
+    /// Pays for what was let go, as far as it can have run in the time that has passed.
+    pub(super) fn pay_for_let_go(&mut self, wall_ns: u64) {
+        let paid_ns = self.let_go_ns.min(wall_ns);
+        self.let_go_ns = self.let_go_ns.saturating_sub(paid_ns);
+        self.charge(paid_ns);
+    }
+
     pub(super) fn open_gate(&mut self, now_ns: u64) {
         if !self.open {
             self.open = true;
             self.opened_ns = now_ns;
+            // What still runs of what was let go is in its own turn.
+            self.let_go_ns = 0;
         }
         self.lingering = false;
     }
@@ -340,10 +381,23 @@ impl TenantState {
         }
     }
 
-    /// Work is in flight on its seats that came after its gate there was closed, and was not on its way.
+    /// Work is in flight that came after its gate was closed, and was not on its way.
     pub(super) fn works_closed(&self, now_ns: u64) -> bool {
-        let (busy_ns, launch_ns) = self.on_seats;
-        busy_ns > now_ns && launch_ns > self.closed_ns.saturating_add(LET_GO_NS)
+        self.busy_until_ns > now_ns && self.has_launched_closed()
+    }
+
+    fn has_launched_closed(&self) -> bool {
+        self.said_launch_ns > self.closed_ns.saturating_add(LET_GO_NS)
+    }
+
+    /// The devices on which it competes with who else is there. A context without work takes part in nothing, so that
+    /// whoever works on its device need not wait for what its tenant does on others.
+    pub(super) fn competes_on(&self) -> u32 {
+        match self.attached & self.uses {
+            _ if self.paused => 0,
+            0 => self.attached,
+            used => used,
+        }
     }
 
     /// It has launched since its gate was opened.
@@ -391,6 +445,14 @@ impl TenantState {
         let cost = due_ns.saturating_mul(super::VIRTUAL_SCALE) / self.weight.max(1);
         self.virtual_ns = self.virtual_ns.saturating_add(cost);
         self.held_ns = self.held_ns.saturating_add(wall_ns);
+    }
+}
+
+impl Sample {
+    /// Whether there is work, or was of late, or somebody waits to launch some.
+    fn has_work(&self, now_ns: u64) -> bool {
+        let until_ns = self.last_launch_ns.saturating_add(USED_NS).max(self.busy_until_ns);
+        self.wants || self.sleeps || until_ns > now_ns && until_ns != USED_NS
     }
 }
 
