@@ -140,6 +140,27 @@ fn broken(what: usize, ns: u64, then_ns: u64) -> Ops {
     [vec![Op::For { ns: SECOND, ops: both(ns) }], named::forever(both(then_ns))].concat()
 }
 
+/// Two long kernels, and one that another stream's waits for and is waited for by: of a training its sum. That one takes
+/// another time from the second second on.
+fn handed(ns: u64, then_ns: u64) -> Ops {
+    let hands = |event, from, to| {
+        [Op::Record { event, stream: from }, Op::StreamWait { event, stream: to }]
+    };
+    let step = |event, ns| {
+        let long = || launch(1, 1_500 * US, 1_000_000);
+        let short =
+            Op::Launch { key: 2, length: Length::Fixed(ns), stream: 2, width_ppm: 1_000_000 };
+        let mut ops = vec![Op::EventSync { event }, long(), long()];
+        ops.extend(hands(1, 1, 2));
+        ops.push(short);
+        ops.extend(hands(2, 2, 1));
+        ops.push(Op::Record { event, stream: 1 });
+        ops
+    };
+    let both = |ns| [step(10, ns), step(11, ns), step(12, ns)].concat();
+    [vec![Op::For { ns: SECOND, ops: both(ns) }], named::forever(both(then_ns))].concat()
+}
+
 #[test]
 fn what_lies_between_kernels_hides_none_of_them() {
     let mut programs = Vec::new();
@@ -148,6 +169,10 @@ fn what_lies_between_kernels_hides_none_of_them() {
             let row = format!("{us} us, then {then_us}, {name} between");
             programs.push((row, broken(what, us * US, then_us * US)));
         }
+    }
+    for (us, then_us) in [(10, 400), (400, 10), (10, 3_000)] {
+        let row = format!("1500 us twice, and {us} us, then {then_us}, on another stream");
+        programs.push((row, handed(us * US, then_us * US)));
     }
     judge(&programs, 1.0);
 }

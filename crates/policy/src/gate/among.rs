@@ -20,7 +20,7 @@ use super::credit::{Paid, signed};
 use super::lane::{Lane, Ticket};
 use super::marks::{Edge, Mark, Probe};
 use super::measure::Probed;
-use super::window::{MARKS, Took};
+use super::window::{ALSO, MARKS, Took};
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::cost::{Costs, is_graph};
 use crate::scaled::scaled;
@@ -54,8 +54,6 @@ pub(super) struct Begun {
     /// What had been submitted.
     since_ns: AtomicU64,
     is_behind: AtomicU32,
-    /// Breaks of spans until then.
-    breaks: AtomicU32,
 }
 
 impl Begun {
@@ -64,24 +62,21 @@ impl Begun {
             AtomicU64::new(0)
         }
         let event = AtomicU32::new(0);
-        let (is_behind, breaks) = (AtomicU32::new(0), AtomicU32::new(0));
-        let [at_ns, key, charged_ns, since_ns] = [const { word() }; 4];
-        Self { event, at_ns, key, charged_ns, since_ns, is_behind, breaks }
+        let is_behind = AtomicU32::new(0);
+        Self { event, at_ns: word(), key: word(), charged_ns: word(), since_ns: word(), is_behind }
     }
 
     fn event(&self) -> Option<u32> {
         self.event.load(Relaxed).checked_sub(1)
     }
 
-    /// An event was recorded before a launch of `key`, after so many breaks; so much had been submitted, some of which
-    /// may be in flight.
+    /// An event was recorded before a launch of `key`; so much had been submitted, some of which may be in flight.
     fn set(
         &self,
         probed: Probed,
         (key, charged_ns): (u64, u64),
         submitted_ns: u64,
         is_behind: bool,
-        breaks: u32,
     ) {
         let words = [
             (&self.at_ns, probed.at_ns),
@@ -93,7 +88,6 @@ impl Begun {
             word.store(value, Relaxed);
         }
         self.is_behind.store(is_behind.into(), Relaxed);
-        self.breaks.store(breaks, Relaxed);
         self.event.store(probed.event.saturating_add(1), Relaxed);
     }
 
@@ -132,6 +126,7 @@ impl Lane {
     }
 
     /// Whether launches came on several streams of late. A launch on this one is to come.
+    #[inline(never)]
     pub(super) fn is_mixed(&self, stream: u64) -> bool {
         let before = self.stream.swap(stream, Relaxed);
         if before != stream && before != NO_STREAM {
@@ -185,7 +180,7 @@ impl Lane {
     /// each is as likely to be the first as it is charged. What was submitted before is not in it.
     pub(super) fn open_window<W: World>(&self, world: &W, line: &GateLine, charged_ns: u64) {
         let submitted_ns = self.launched_ns();
-        let is_due = self.window.due_in_ns(submitted_ns) < charged_ns;
+        let is_due = self.window.due_in_ns(submitted_ns, || 1) < charged_ns;
         if !is_due || line.active > 1 || line.strangers != 0 {
             return;
         }
@@ -215,28 +210,39 @@ impl Lane {
         let Some(_claim) = self.claim(world.life()) else { return true };
         let newest = self.ring.newest_and_oldest();
         let is_drained = newest.is_none_or(|(newest, _)| world.is_done(newest));
-        let breaks = self.breaks.load(Relaxed);
         // What a stream waits for, or a copy, may keep the device idle: what follows is measured from behind that.
-        let is_broken = self.breaks_marked.load(Relaxed) != breaks;
-        self.forget_broken(world, breaks);
+        let is_broken = self.breaks_marked.load(Relaxed) != self.breaks.load(Relaxed);
         if (is_unknown || is_drained || is_broken || ahead_ns < near_ns)
             && self.begun.event().is_none()
             && let Some(probed) = self.begin_probe(world, true)
         {
             let launch = (key, charged_ns);
-            self.begun.set(probed, launch, self.launched_ns(), !is_drained, breaks);
+            self.begun.set(probed, launch, self.launched_ns(), !is_drained);
         }
         let unmarked_ns = submitted_ns.saturating_sub(self.marked_ns.load(Relaxed));
         let most_ns = ahead_ns / QUEUE_PART;
-        self.window.set_deep(!is_drained && most_ns >= near_ns);
+        self.window.set_deep(!is_drained && most_ns >= near_ns, is_broken);
         is_unknown || is_drained || unmarked_ns >= most_ns
     }
 
-    /// What begins before the last of so many breaks measures nothing. The caller holds the claim.
-    pub(super) fn forget_broken<W: World>(&self, world: &W, breaks: u32) {
-        if let Some(event) = self.begun.event()
-            && self.begun.breaks.load(Relaxed) != breaks
-        {
+    /// Whether what was launched last is to be measured, and no mark is behind it yet.
+    #[inline(always)]
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun.event().is_some()
+    }
+
+    /// Something that is no work of the device's is to come: what has begun ends before it, now and then, or measures
+    /// nothing. What is too short for a mark of its own would never be measured otherwise; an event behind each would be
+    /// late by another's.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn end_begun<W: World>(&self, world: &W) {
+        let Some(claim) = self.claim(world.life()) else { return };
+        if !self.has_one_stream() && self.random().is_multiple_of(ALSO) {
+            let line = world.line();
+            self.mark(world, &claim, None, None, line.epoch, line.active);
+        }
+        if let Some(event) = self.begun.event() {
             self.begun.forget();
             self.probes.give_back(world.life(), event);
         }

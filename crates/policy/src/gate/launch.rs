@@ -96,19 +96,29 @@ impl<D: Driver> Gates<D> {
     }
 
     /// Something that is no work of the device's, on whatever stream: the span that is measured ends.
-    #[inline(never)]
     pub fn break_span(&self) {
-        if let Some((context, _)) = self.current() {
-            context.lane.break_span();
+        let _ = self.end_span();
+    }
+
+    /// Ends the span of the current context, which is answered.
+    #[inline(never)]
+    fn end_span(&self) -> Option<Current<'_, D>> {
+        let current = self.current()?;
+        let (context, device) = current;
+        if context.lane.has_begun()
+            && let Some(words) = device.words()
+        {
+            context.lane.end_begun(&Here::behind_all(self, current, words));
         }
+        context.lane.break_span();
+        Some(current)
     }
 
     /// Ends the span; until the answer is dropped the thread may sleep in the driver because of work in
     /// flight.
     #[inline(never)]
     pub fn sleep(&self) -> Option<Sleeper> {
-        let (context, device) = self.current()?;
-        context.lane.break_span();
+        let (context, device) = self.end_span()?;
         let words = device.words()?;
         self.count_launches(context, &words);
         Some(words.sleeper())

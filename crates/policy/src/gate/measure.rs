@@ -111,6 +111,7 @@ impl Lane {
         self.anchor.load(Relaxed).checked_sub(1)
     }
 
+    #[inline(never)]
     pub(super) fn random(&self) -> u64 {
         let mut x = self.random.load(Relaxed) ^ SEED;
         x ^= x << 13;
@@ -159,6 +160,7 @@ impl Lane {
     }
 
     /// Records a mark behind what the calling thread submitted last; false where that cannot be.
+    #[inline(never)]
     pub(super) fn mark<W: World>(
         &self,
         world: &W,
@@ -184,14 +186,13 @@ impl Lane {
         if claim.is_closing() || !world.record(event, whole) {
             return false;
         }
-        let breaks = self.breaks.load(Relaxed);
-        self.forget_broken(world, breaks);
         let probe = probe.or_else(|| self.begun.take(|| world.now_ns(), submitted_ns));
         let probe = probe.map(|probe| {
             // Its first event is still incomplete with the launch submitted: no gap lies between.
             let gap_ns = if world.is_done(probe.event) { probe.gap_ns.max(1) } else { 0 };
             Probe { gap_ns, ..probe }
         });
+        let breaks = self.breaks.load(Relaxed);
         let linked = busy && self.breaks_marked.swap(breaks, Relaxed) == breaks;
         let followed = followed.filter(|_| probe.is_none());
         let edge = match whole {

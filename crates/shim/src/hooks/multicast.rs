@@ -23,7 +23,7 @@ fn bind(
     object: CUmemGenericAllocationHandle,
     offset: usize,
     number: Option<u64>,
-    call: impl FnOnce() -> CUresult,
+    call: &dyn Fn() -> CUresult,
 ) -> CUresult {
     // Referred to before the driver is called: another thread may release the handle meanwhile.
     let number = number.filter(|number| vmm::refer(*number));
@@ -50,7 +50,7 @@ pub(crate) fn cuMulticastBindMem(
     size: usize,
     flags: u64,
 ) -> CUresult {
-    bind(object, offset, vmm::allocation_of(handle), || {
+    bind(object, offset, vmm::allocation_of(handle), &|| {
         real.call(object, offset, handle, memory_offset, size, flags)
     })
 }
@@ -66,7 +66,7 @@ pub(crate) fn cuMulticastBindMem_v2(
     size: usize,
     flags: u64,
 ) -> CUresult {
-    bind(object, offset, vmm::allocation_of(handle), || {
+    bind(object, offset, vmm::allocation_of(handle), &|| {
         real.call(object, dev, offset, handle, memory_offset, size, flags)
     })
 }
@@ -80,7 +80,7 @@ pub(crate) fn cuMulticastBindAddr(
     size: usize,
     flags: u64,
 ) -> CUresult {
-    bind(object, offset, vmm::allocation_at(address), || {
+    bind(object, offset, vmm::allocation_at(address), &|| {
         real.call(object, offset, address, size, flags)
     })
 }
@@ -95,7 +95,7 @@ pub(crate) fn cuMulticastBindAddr_v2(
     size: usize,
     flags: u64,
 ) -> CUresult {
-    bind(object, offset, vmm::allocation_at(address), || {
+    bind(object, offset, vmm::allocation_at(address), &|| {
         real.call(object, dev, offset, address, size, flags)
     })
 }

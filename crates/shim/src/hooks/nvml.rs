@@ -140,8 +140,8 @@ fn list<T: Copy>(
     device: nvmlDevice_t,
     count: Out<'_, c_uint>,
     infos: Out<'_, T>,
-    form: impl Fn(ProcessUse) -> T,
-    forward: impl FnOnce() -> nvmlReturn_t,
+    form: fn(ProcessUse) -> T,
+    forward: &dyn Fn() -> nvmlReturn_t,
 ) -> nvmlReturn_t {
     let counted = match find(device) {
         Ask::Answer(counted) => counted,
@@ -193,7 +193,7 @@ pub(crate) fn nvmlDeviceGetComputeRunningProcesses(
     count: Out<'_, c_uint>,
     infos: Out<'_, nvmlProcessInfo_v1_t>,
 ) -> nvmlReturn_t {
-    list(device, count, infos, form_v1, || real.call(device, count, infos))
+    list(device, count, infos, form_v1, &|| real.call(device, count, infos))
 }
 
 /// Processes that compute.
@@ -203,7 +203,7 @@ pub(crate) fn nvmlDeviceGetComputeRunningProcesses_v2(
     count: Out<'_, c_uint>,
     infos: Out<'_, nvmlProcessInfo_v2_t>,
 ) -> nvmlReturn_t {
-    list(device, count, infos, form_v2, || real.call(device, count, infos))
+    list(device, count, infos, form_v2, &|| real.call(device, count, infos))
 }
 
 /// Processes that compute.
@@ -213,7 +213,7 @@ pub(crate) fn nvmlDeviceGetComputeRunningProcesses_v3(
     count: Out<'_, c_uint>,
     infos: Out<'_, nvmlProcessInfo_t>,
 ) -> nvmlReturn_t {
-    list(device, count, infos, form_v2, || real.call(device, count, infos))
+    list(device, count, infos, form_v2, &|| real.call(device, count, infos))
 }
 
 /// Processes that draw: none of the tenant's.
