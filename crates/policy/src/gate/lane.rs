@@ -19,7 +19,7 @@ use super::measure::Probed;
 use super::sample::Sample;
 use super::wait::{Drain, OFTEN_NS, Wait, horizon_ns};
 use super::window::Window;
-use super::{CHUNK_NS, LONG_NS, QUANTUM_NS, Terms, UNKNOWN_NS, World};
+use super::{CHUNK_NS, LONG_NS, QUANTUM_NS, Terms, World};
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::cost::{Costs, Length};
 use crate::pace::{Admission, Cap, agreed_ns};
@@ -279,11 +279,8 @@ impl Lane {
             break (now_ns, line, next, room_ns, submitted_ns, is_let_go);
         };
         costs.hunted();
-        let (is_unknown, charged_ns, longer_ns) = match next {
-            Length::Unknown => (true, UNKNOWN_NS, 0),
-            Length::Even(ns) => (false, ns, 0),
-            Length::Uneven(moments) => (false, moments.mean_ns.min(UNKNOWN_NS), moments.rms_ns),
-        };
+        let is_unknown = next == Length::Unknown;
+        let (charged_ns, longer_ns) = self.charged_at_first(next);
         let is_drained = submitted_ns <= self.done_ns.load(Relaxed) && self.ring.pending() == 0;
         if is_drained {
             self.since_ns.store(now_ns, Relaxed);
@@ -302,7 +299,7 @@ impl Lane {
         let is_mixed = self.is_mixed(world.stream());
         let due_ns = if is_mixed {
             self.open_window(world, &line, charged_ns);
-            self.window.due_in_ns(submitted_ns, || self.random())
+            self.window.due_in_ns(submitted_ns)
         } else {
             if known_ns.is_none_or(|ns| ns >= long_ns) {
                 self.sample.set_apart(charged_ns);

@@ -15,7 +15,10 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::UNKNOWN_NS;
 use super::credit::signed;
+use super::lane::Lane;
+use crate::cost::{Length, Moments};
 use crate::scaled::scaled;
 
 /// Variance that sampling may add to a second, in squares of nanoseconds a nanosecond: (15 ms)².
@@ -109,6 +112,21 @@ impl Sample {
             .map(|(square, part)| scaled(square, part, FADES_NS));
         let after = before.saturating_add(more);
         self.spread.store(after ^ SPREAD_AT_FIRST, Relaxed);
+    }
+}
+
+impl Lane {
+    /// What a launch is charged before it has run, and how much longer it may take: of one that will be measured little,
+    /// so that it is not charged twice, and where no mark is left for it what such a launch takes on average.
+    pub(super) fn charged_at_first(&self, next: Length) -> (u64, u64) {
+        match next {
+            Length::Unknown => (UNKNOWN_NS, 0),
+            Length::Even(ns) => (ns, 0),
+            Length::Uneven(Moments { mean_ns, rms_ns }) => match self.ring.has_room() {
+                true => (mean_ns.min(UNKNOWN_NS), rms_ns),
+                false => (mean_ns, rms_ns),
+            },
+        }
     }
 }
 
