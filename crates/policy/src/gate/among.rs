@@ -19,8 +19,8 @@ use super::World;
 use super::credit::{Paid, signed};
 use super::lane::{Lane, Ticket};
 use super::marks::{Edge, Mark, Probe};
-use super::measure::{BUSY_BIAS_NS, Probed};
-use super::window::{MARKS, Took};
+use super::measure::Probed;
+use super::window::{ALSO, MARKS, Took};
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::cost::{Costs, is_graph};
 use crate::scaled::scaled;
@@ -180,7 +180,7 @@ impl Lane {
     /// each is as likely to be the first as it is charged. What was submitted before is not in it.
     pub(super) fn open_window<W: World>(&self, world: &W, line: &GateLine, charged_ns: u64) {
         let submitted_ns = self.launched_ns();
-        let is_due = self.window.due_in_ns(submitted_ns) < charged_ns;
+        let is_due = self.window.due_in_ns(submitted_ns, || 1) < charged_ns;
         if !is_due || line.active > 1 || line.strangers != 0 {
             return;
         }
@@ -231,13 +231,14 @@ impl Lane {
         self.begun.event().is_some()
     }
 
-    /// Something that is no work of the device's is to come: what has begun ends before it, however short it is, or
-    /// measures nothing.
+    /// Something that is no work of the device's is to come: what has begun ends before it, now and then, or measures
+    /// nothing. What is too short for a mark of its own would never be measured otherwise; an event behind each would be
+    /// late by another's.
     #[cold]
     #[inline(never)]
     pub(super) fn end_begun<W: World>(&self, world: &W) {
         let Some(claim) = self.claim(world.life()) else { return };
-        if !self.has_one_stream() {
+        if !self.has_one_stream() && self.random().is_multiple_of(ALSO) {
             let line = world.line();
             self.mark(world, &claim, None, None, line.epoch, line.active);
         }
@@ -257,11 +258,10 @@ impl Lane {
         mark: &Mark,
         is_alone: bool,
     ) -> i64 {
-        let before = self.anchor();
         let span_ns = self.span_ns(world, event).filter(|_| mark.linked);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let linked = span_ns.map(|took_ns| Took { took_ns, charged_ns });
-        let begun = || self.took_since_begun(world, costs, event, mark, before);
+        let begun = || self.took_since_begun(world, costs, event, mark);
         let own = mark.probe.map(|probe| (probe.key, probe.charged_ns)).or(mark.followed);
         let is_new = own.is_some_and(|(key, _)| costs.get(key).is_none());
         // Of a launch that nothing is known of, its own end shows more than by how much it is later than another's.
@@ -301,19 +301,11 @@ impl Lane {
         costs: &Costs,
         event: u32,
         mark: &Mark,
-        before: Option<u32>,
     ) -> Option<Took> {
         let probe = mark.probe?;
         let between_ns = u64::try_from(world.elapsed_ns(probe.event, event)?).ok()?;
         let is_known = costs.get(probe.key).is_some();
         let took_ns = match probe.gap_ns {
-            // Right behind the mark before, it was late by as long as that took.
-            0 if before
-                .and_then(|before| world.elapsed_ns(before, probe.event))
-                .is_some_and(|ns| ns.unsigned_abs() < BUSY_BIAS_NS * 3 / 2) =>
-            {
-                between_ns.saturating_add(BUSY_BIAS_NS)
-            }
             0 => between_ns,
             // The device waited for some of the call or for none of it.
             gap_ns if probe.is_behind => {
