@@ -58,46 +58,39 @@ struct Body<'a> {
 }
 
 impl Body<'_> {
-    fn launch(&self, choices: Choices) -> Op {
+    fn stream(&self, choices: Choices) -> u32 {
+        let streams = if self.choices.named("streams").is(200_000) { 3 } else { 1 };
+        choices.named("stream").below(streams) as u32
+    }
+
+    fn launch(&self, choices: Choices, stream: u32) -> Op {
         let at = choices.named("key").below(self.lengths.len() as u64);
         let length = self.lengths.get(at as usize).cloned().unwrap_or(Length::Fixed(US));
-        let streams = if self.choices.named("streams").is(200_000) { 3 } else { 1 };
-        let stream = choices.named("stream").below(streams) as u32;
         match self.choices.named("graphs").is(150_000) {
             true => Op::Graph { key: at, length, stream, call_ns: None },
             false => Op::Launch { key: at, length, stream, width_ppm: FULL_PPM },
         }
     }
 
-    /// A launch, and what ends the span that is measured before each.
-    fn step(&self, launch: Op, choices: Choices) -> Ops {
-        let (stream, next) = match &launch {
-            Op::Launch { stream, .. } | Op::Graph { stream, .. } => (*stream, (stream + 1) % 3),
-            _ => (0, 1),
-        };
-        let ns = choices.named("ns").spread(US, 20 * US);
+    /// A launch, in some cases with what ends the span that is measured before each.
+    fn step(&self, choices: Choices) -> Ops {
+        let stream = self.stream(choices);
+        let launch = |stream| self.launch(choices, stream);
+        let ns = choices.named("step").named("ns").spread(US, 20 * US);
         let copy = Op::Copy { bytes: ns, direction: Direction::In, stream, is_blocking: false };
         match self.choices.named("breaks").below(12) {
-            0 => vec![copy, launch],
-            1 => vec![Op::HostFunction { length_ns: ns, stream }, launch],
+            0 => vec![copy, launch(stream)],
+            1 => vec![Op::HostFunction { length_ns: ns, stream }, launch(stream)],
             2 => {
                 // Streams hand on to one another.
-                let on = |op: &Op, stream| match op.clone() {
-                    Op::Launch { key, length, width_ppm, .. } => {
-                        Op::Launch { key, length, stream, width_ppm }
-                    }
-                    Op::Graph { key, length, call_ns, .. } => {
-                        Op::Graph { key, length, stream, call_ns }
-                    }
-                    op => op,
-                };
+                let next = (stream + 1) % 3;
                 let hop = |from, to| {
                     let record = Op::Record { event: from, stream: from };
-                    vec![on(&launch, from), record, Op::StreamWait { event: from, stream: to }]
+                    vec![launch(from), record, Op::StreamWait { event: from, stream: to }]
                 };
                 [hop(stream, next), hop(next, stream)].concat()
             }
-            _ => vec![launch],
+            _ => vec![launch(stream)],
         }
     }
 
@@ -116,13 +109,11 @@ impl Body<'_> {
         let mut ops = Vec::new();
         for at in 0..of("parts").between(1, 4) {
             let choices = of("part").of(at);
-            let launch = self.launch(choices);
             let times = match choices.named("times").below(3) {
                 0 => 1,
                 _ => choices.named("times").of(1).spread(2, 200),
             };
-            let step = self.step(launch, choices.named("step"));
-            ops.push(Op::Repeat { times: times as u32, ops: step });
+            ops.push(Op::Repeat { times: times as u32, ops: self.step(choices) });
             if of("often").is(500_000) {
                 ops.push(self.wait(choices.named("wait")));
             }

@@ -94,7 +94,7 @@ fn under_a_cap_no_rank_waits_for_one_that_is_closed() {
     // The second works for three tenths more; the first spins for as long, and is charged for that as it is natively, and
     // for what it spins longer where they begin again.
     let uneven = job_of(40, vec![rank(2, 0), rank(2, MS)]);
-    rows.row("uneven ranks under 40", 40.0, 2.0, shares(&[uneven], true)[0]);
+    rows.row("uneven ranks under 40", 40.0, 1.5, shares(&[uneven], true)[0]);
     rows.judge();
 }
 

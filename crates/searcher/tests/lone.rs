@@ -1,8 +1,8 @@
 //! A tenant alone under a cap has its cap, or what it can have without one, whatever its kernels' lengths do.
 //!
 //! Programs are drawn (`divvy_searcher::lone`); of each, what it had over the run but its beginning. On one stream
-//! all but one in thirty are within their tolerance, on several all but one in ten, and those within twice that. `FROM`
-//! and `SEEDS` choose others; each row is printed.
+//! all but one in thirty are within their tolerance, and those within twice that; on several, all but one in fifteen.
+//! `FROM` and `SEEDS` choose others; each row is printed.
 
 mod workers;
 
@@ -27,9 +27,6 @@ fn a_lone_tenant_has_its_cap_whatever_its_kernels_do() {
     let several = rows.iter().filter(|row| !row.is_one_stream).count();
     let mean = rows.iter().map(|row| row.points.abs()).sum::<f64>() / rows.len() as f64;
     println!("{} rows, {mean:.3} points on average; {several} of several streams", rows.len());
-    // Known: a copy before each short kernel on a device that is drained but for that, which begins it 2 us later.
     let of_several: Vec<_> = far(false).collect();
-    assert!(of_several.len() * 10 <= several, "of several streams: {of_several:#?}");
-    let most = of_several.iter().filter(|row| row.off > 2.0).count();
-    assert_eq!(most, 0, "of several streams: {of_several:#?}");
+    assert!(of_several.len() * 15 <= several, "of several streams: {of_several:#?}");
 }

@@ -132,14 +132,17 @@ impl Window {
         }
     }
 
-    /// How much may be charged before the next begins. In one whose launches have spans of their own, nothing now and
-    /// then: chunks of credit that each ended at the same place of a loop would leave one launch always unseen.
-    pub(super) fn due_in_ns(&self, submitted_ns: u64, random: impl Fn() -> u64) -> u64 {
-        match self.open.0.load(Relaxed) {
-            0 => self.next_ns.load(Relaxed).saturating_sub(submitted_ns),
-            open if open & BROKEN != 0 && random().is_multiple_of(ALSO) => 0,
-            _ => u64::MAX,
+    /// How much may be charged before the next begins.
+    pub(super) fn due_in_ns(&self, submitted_ns: u64) -> u64 {
+        match self.is_open() {
+            true => u64::MAX,
+            false => self.next_ns.load(Relaxed).saturating_sub(submitted_ns),
         }
+    }
+
+    /// Whether one is open whose launches have spans of their own.
+    pub(super) fn is_broken(&self) -> bool {
+        self.open.0.load(Relaxed) & BROKEN != 0
     }
 
     /// One begins behind what was submitted, of so many marks.
@@ -261,7 +264,7 @@ mod tests {
         for nth in 0..launches {
             let took_ns = of(nth);
             truth_ns += took_ns;
-            if window.due_in_ns(submitted_ns, || 1) < known_ns {
+            if window.due_in_ns(submitted_ns) < known_ns {
                 window.open(submitted_ns, MARKS);
             }
             submitted_ns += known_ns;
@@ -311,7 +314,7 @@ mod tests {
             let window = Window::new();
             let (mut submitted_ns, mut marks) = (0, 0);
             for _ in 0..20_000 {
-                if window.due_in_ns(submitted_ns, || 1) == 0 {
+                if window.due_in_ns(submitted_ns) == 0 {
                     window.open(submitted_ns, MARKS);
                 }
                 submitted_ns += took_ns;
@@ -337,7 +340,7 @@ mod tests {
             let window = Window::new();
             let mut submitted_ns = 0;
             for (charged_ns, took_ns, random) in marks {
-                if window.due_in_ns(submitted_ns, || 1) == 0 {
+                if window.due_in_ns(submitted_ns) == 0 {
                     window.open(submitted_ns, MARKS);
                 }
                 let last_ns = window.last_ns.load(Relaxed);

@@ -451,8 +451,9 @@ impl TenantState {
 impl Sample {
     /// Whether there is work, or was of late, or somebody waits to launch some.
     fn has_work(&self, now_ns: u64) -> bool {
-        let until_ns = self.last_launch_ns.saturating_add(USED_NS).max(self.busy_until_ns);
-        self.wants || self.sleeps || until_ns > now_ns && until_ns != USED_NS
+        let is_of_late = self.last_launch_ns.saturating_add(USED_NS) > now_ns;
+        let has_launched = self.last_launch_ns != 0 && is_of_late;
+        self.wants || self.sleeps || self.busy_until_ns > now_ns || has_launched
     }
 }
 
