@@ -115,6 +115,17 @@ pub enum Length {
     Uneven(Moments),
 }
 
+/// How well that is known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Known {
+    /// Not at all.
+    Nothing,
+    /// The next that is measured replaces it; or each is measured.
+    Roughly,
+    /// It is charged.
+    Firmly,
+}
+
 impl Default for Costs {
     fn default() -> Self {
         Self::new()
@@ -144,7 +155,7 @@ impl Costs {
     }
 
     /// The expected device time in nanoseconds; `None` for a key that is not known.
-    #[inline]
+    #[inline(never)]
     pub fn get(&self, key: u64) -> Option<u64> {
         self.find(key).map(|(_, ns)| ns)
     }
@@ -155,6 +166,16 @@ impl Costs {
     pub fn firm(&self, key: u64) -> Option<u64> {
         let (place, ns) = self.find(key)?;
         (place.0 & (ROUGH | UNEVEN) == 0 && self.hunted.load(Relaxed) == 0).then_some(ns)
+    }
+
+    /// How well it is known how long work of this key takes.
+    #[inline(never)]
+    pub fn known(&self, key: u64) -> Known {
+        match (self.get(key), self.firm(key)) {
+            (None, _) => Known::Nothing,
+            (_, None) => Known::Roughly,
+            _ => Known::Firmly,
+        }
     }
 
     /// Counts work of this key as even again, whatever was seen of it.

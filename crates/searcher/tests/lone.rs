@@ -8,7 +8,7 @@ mod workers;
 
 use divvy_searcher::judge::{self, Verdict};
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 64;
 
 #[test]
 fn a_lone_tenant_has_its_cap_whatever_its_kernels_do() {

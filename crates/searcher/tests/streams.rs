@@ -8,7 +8,7 @@ use divvy_searcher::program::{Length, Op, Ops, named};
 use divvy_searcher::{MS, SECOND, US, gated, world};
 
 const CAPS: [u64; 3] = [10, 30, 70];
-const RUN_NS: u64 = 8 * SECOND;
+const RUN_NS: u64 = 11 * SECOND;
 
 /// Percent of the device that the program had from the second second on.
 fn share(cap: u64, ops: &Ops, has_daemon: bool) -> f64 {
@@ -113,10 +113,50 @@ fn kernels_at_once_have_their_cap() {
     judge(&programs.map(|(what, ops)| (what.to_owned(), ops)), 2.0);
 }
 
+/// A kernel whose first launch runs beside another's and ends as much later is worth that at least, not at most: a queue of
+/// such is bounded as any other.
+#[test]
+fn a_kernel_that_was_hidden_at_first_is_not_let_go_by_hundreds() {
+    const PART_NS: u64 = 200 * MS;
+    let on =
+        |key, stream, ns| Op::Launch { key, length: Length::Fixed(ns), stream, width_ppm: 500_000 };
+    let wait = |stream| Op::StreamSync { stream };
+    for (beside_ns, later_ns) in [(MS, 0), (MS, US), (MS, 5 * US), (200 * US, US)] {
+        let own_ns = beside_ns + later_ns;
+        let known = [on(1, 1, MS), wait(1), on(3, 2, MS), wait(2)];
+        let hidden = [on(1, 1, beside_ns), on(2, 2, own_ns), wait(1), wait(2)];
+        let queue = Op::Repeat { times: 500, ops: vec![on(2, 2, own_ns)] };
+        let queued = named::forever(vec![queue, wait(2)]);
+        let ops = [known.to_vec(), hidden.to_vec(), queued].concat();
+        let plan = ProcessPlan { ops, ..ProcessPlan::default() };
+        let tenant =
+            TenantPlan { share_ppm: 100_000, processes: vec![plan], ..TenantPlan::default() };
+        let knobs = Knobs { run_ns: 3 * SECOND, heal_ns: 3 * SECOND, ..Knobs::default() };
+        let case = Case { knobs, tenants: vec![tenant], devs: Vec::new() };
+        let (mut next_ns, mut before_ns, mut most_ns) = (0, 0, 0);
+        let report = world::run_with(&case, &gated::shipped(), |world, now_ns| {
+            if now_ns >= next_ns {
+                let had_ns = world.had(0, 0).busy_ns;
+                most_ns = most_ns.max(had_ns - before_ns);
+                (before_ns, next_ns) = (had_ns, next_ns + PART_NS);
+            }
+        });
+        assert!(report.violations.is_empty(), "{:?}", report.violations);
+        println!("{own_ns} ns beside {beside_ns}: at most {most_ns} ns in {PART_NS}");
+        assert!(most_ns < PART_NS / 10 + 8 * MS, "{most_ns} ns in {PART_NS} under 10 %");
+    }
+}
+
 /// Kernels with something before each that the device may be idle for: a wait for the other stream's, a copy or a host
 /// function, on each of two streams. They take another time from the second second on.
 fn broken(what: usize, ns: u64, then_ns: u64) -> Ops {
-    let step = |at: u32, ns| {
+    let both = |ns| [batch(what, 10, [ns; 2]), batch(what, 11, [ns; 2])].concat();
+    [vec![Op::For { ns: SECOND, ops: both(ns) }], named::forever(both(then_ns))].concat()
+}
+
+/// Eight of them, of two lengths by turns.
+fn batch(what: usize, event: u32, lengths_ns: [u64; 2]) -> Ops {
+    let step = |(at, ns): (u32, u64)| {
         let (stream, other) = (1 + at % 2, 2 - at % 2);
         let kernel = launch(stream, ns, 1_000_000);
         match what {
@@ -131,13 +171,9 @@ fn broken(what: usize, ns: u64, then_ns: u64) -> Ops {
             _ => vec![Op::HostFunction { length_ns: 5 * US, stream }, kernel],
         }
     };
-    let batch = |event, ns| {
-        let record = Op::Record { event, stream: 1 };
-        let steps = (0..8).flat_map(|at| step(at, ns));
-        std::iter::once(Op::EventSync { event }).chain(steps).chain([record]).collect::<Ops>()
-    };
-    let both = |ns| [batch(10, ns), batch(11, ns)].concat();
-    [vec![Op::For { ns: SECOND, ops: both(ns) }], named::forever(both(then_ns))].concat()
+    let steps = (0..8).zip(lengths_ns.into_iter().cycle()).flat_map(step);
+    let record = Op::Record { event, stream: 1 };
+    std::iter::once(Op::EventSync { event }).chain(steps).chain([record]).collect()
 }
 
 /// Two long kernels, and one that another stream's waits for and is waited for by: of a training its sum. That one takes
@@ -173,6 +209,14 @@ fn what_lies_between_kernels_hides_none_of_them() {
     for (us, then_us) in [(10, 400), (400, 10), (10, 3_000)] {
         let row = format!("1500 us twice, and {us} us, then {then_us}, on another stream");
         programs.push((row, handed(us * US, then_us * US)));
+    }
+    // Looked at by draws, who is seen would go with how long it takes; an event right behind a mark is late.
+    for us in [[20, 291], [18, 18]] {
+        let ops = [10, 11].map(|event| batch(0, event, us.map(|us| us * US))).concat();
+        programs.push((
+            format!("{} us and {} by turns, waits between", us[0], us[1]),
+            named::forever(ops),
+        ));
     }
     judge(&programs, 1.0);
 }

@@ -19,10 +19,10 @@ use super::World;
 use super::credit::{Paid, signed};
 use super::lane::{Lane, Ticket};
 use super::marks::{Edge, Mark, Probe};
-use super::measure::Probed;
-use super::window::{ALSO, MARKS, Took};
+use super::measure::{BUSY_BIAS_NS, Probed};
+use super::window::{MARKS, Took};
 use crate::atomic::{AtomicU32, AtomicU64};
-use crate::cost::{Costs, is_graph};
+use crate::cost::{Costs, Known, is_graph};
 use crate::scaled::scaled;
 
 /// For so long what was charged may turn out wrong: what a cap has saved since then is kept.
@@ -30,7 +30,10 @@ pub(super) const KEPT_NS: u64 = 50_000_000;
 /// What took so many times as long as was charged, and so much longer, is late.
 const LONGER: u64 = 4;
 const LATE_NS: u64 = 500_000;
-/// What takes less in sum with others' does not say what it takes.
+/// A launch that nothing is known of and that was begun beside others shows nothing, but for one in so many: some are
+/// never seen by themselves.
+const HIDDEN: u64 = 8;
+/// No launch takes less.
 const LEAST_NS: u64 = 500;
 /// In a deep queue a mark stands for this part of it.
 const QUEUE_PART: u64 = 8;
@@ -191,16 +194,6 @@ impl Lane {
         }
     }
 
-    /// How much may be charged before a launch of several streams' is looked at again. In a window whose launches have
-    /// spans of their own, nothing now and then: chunks of credit that each ended at the same place of a loop would leave
-    /// one launch always unseen.
-    pub(super) fn due_among_ns(&self, submitted_ns: u64) -> u64 {
-        match self.window.is_broken() && self.random().is_multiple_of(ALSO) {
-            true => 0,
-            false => self.window.due_in_ns(submitted_ns),
-        }
-    }
-
     /// Begins to measure a launch of several streams' that is watched, or of which nothing is known; whether a mark is
     /// to stand behind it.
     pub(super) fn begin_among<W: World>(
@@ -240,14 +233,13 @@ impl Lane {
         self.begun.event().is_some()
     }
 
-    /// Something that is no work of the device's is to come: what has begun ends before it, now and then, or measures
-    /// nothing. What is too short for a mark of its own would never be measured otherwise; an event behind each would be
-    /// late by another's.
+    /// Something that is no work of the device's is to come: what has begun ends before it, however short it is, or
+    /// measures nothing.
     #[cold]
     #[inline(never)]
     pub(super) fn end_begun<W: World>(&self, world: &W) {
         let Some(claim) = self.claim(world.life()) else { return };
-        if !self.has_one_stream() && self.random().is_multiple_of(ALSO) {
+        if !self.has_one_stream() {
             let line = world.line();
             self.mark(world, &claim, None, None, line.epoch, line.active);
         }
@@ -267,12 +259,15 @@ impl Lane {
         mark: &Mark,
         is_alone: bool,
     ) -> i64 {
-        let span_ns = self.span_ns(world, event).filter(|_| mark.linked);
+        let span_ns = self.span_ns(world, event);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
-        let linked = span_ns.map(|took_ns| Took { took_ns, charged_ns });
-        let begun = || self.took_since_begun(world, costs, event, mark);
+        let linked = span_ns.filter(|_| mark.linked).map(|took_ns| Took { took_ns, charged_ns });
+        let begun = || self.took_since_begun(world, costs, event, mark, span_ns);
         let own = mark.probe.map(|probe| (probe.key, probe.charged_ns)).or(mark.followed);
-        let is_new = own.is_some_and(|(key, _)| costs.get(key).is_none());
+        let known = own.map_or(Known::Firmly, |(key, _)| costs.known(key));
+        let is_new = known == Known::Nothing;
+        // Begun while others ran, it may have run with them: it is no shorter than by how much it ended later.
+        let is_hidden = mark.probe.is_some_and(|probe| probe.is_behind && probe.gap_ns == 0);
         // Of a launch that nothing is known of, its own end shows more than by how much it is later than another's.
         let took = if is_new { begun().or(linked) } else { linked.or_else(begun) };
         let Some(took) = took else {
@@ -281,16 +276,24 @@ impl Lane {
         self.beside.forget();
         let Took { took_ns, charged_ns } = took;
         // Between windows as well, what was charged far too little is charged as soon as it is seen.
-        let most_ns = charged_ns.saturating_mul(LONGER).saturating_add(LATE_NS);
+        let is_late = took_ns > charged_ns.saturating_mul(LONGER).saturating_add(LATE_NS);
         let edge = match mark.edge {
-            Edge::Outside if took_ns > most_ns => Edge::Teaches,
+            Edge::Outside if is_late => Edge::Teaches,
             edge => edge,
         };
         if let Some((key, own_ns)) = own {
             let part_ns = scaled(took_ns, own_ns.min(charged_ns), charged_ns).min(took_ns);
-            let teaches = if is_new { part_ns >= LEAST_NS } else { edge == Edge::Teaches };
+            let part_ns = part_ns.max(LEAST_NS);
+            // What is known of one that was hidden is the least that it takes.
+            let teaches = match edge {
+                Edge::Teaches => true,
+                _ if is_new => !is_hidden,
+                _ => is_late && known < Known::Firmly,
+            };
             if teaches {
                 costs.learn(key, part_ns);
+            } else if is_new && self.random().is_multiple_of(HIDDEN) {
+                costs.learn_roughly(key, part_ns);
             }
             world.note_length(part_ns);
             if own_ns == charged_ns && is_alone {
@@ -310,17 +313,25 @@ impl Lane {
         costs: &Costs,
         event: u32,
         mark: &Mark,
+        span_ns: Option<u64>,
     ) -> Option<Took> {
         let probe = mark.probe?;
         let between_ns = u64::try_from(world.elapsed_ns(probe.event, event)?).ok()?;
-        let is_known = costs.get(probe.key).is_some();
         let took_ns = match probe.gap_ns {
+            // Right behind the mark before, it was late by as long as that took.
+            0 if span_ns.is_some_and(|ns| ns.abs_diff(between_ns) < BUSY_BIAS_NS * 3 / 2) => {
+                between_ns.saturating_add(BUSY_BIAS_NS)
+            }
             0 => between_ns,
             // The device waited for some of the call or for none of it.
             gap_ns if probe.is_behind => {
                 probe.stands_ns.max(between_ns.saturating_sub(gap_ns)).min(between_ns)
             }
-            _ => probe.shows(between_ns, is_known, costs.firm(probe.key).is_some())?.took_ns,
+            _ => {
+                let known = costs.known(probe.key);
+                let is_known = known > Known::Nothing;
+                probe.shows(between_ns, is_known, known == Known::Firmly)?.took_ns
+            }
         };
         Some(Took { took_ns, charged_ns: probe.stands_ns })
     }

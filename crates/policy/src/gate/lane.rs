@@ -299,7 +299,7 @@ impl Lane {
         let is_mixed = self.is_mixed(world.stream());
         let due_ns = if is_mixed {
             self.open_window(world, &line, charged_ns);
-            self.due_among_ns(submitted_ns)
+            self.window.due_in_ns(submitted_ns)
         } else {
             if known_ns.is_none_or(|ns| ns >= long_ns) {
                 self.sample.set_apart(charged_ns);

@@ -28,8 +28,6 @@ pub(super) const MARKS: u32 = 32;
 const TEACHING: u32 = 8;
 /// What must be charged for each mark: 64 times what a mark takes.
 const MARKED_NS: u64 = 64 * 3_000;
-/// One of so many launches that would not be looked at, or marked, is.
-pub(super) const ALSO: u64 = 8;
 /// Most that is charged from one window to the next.
 const MOST_APART_NS: u64 = 20_000_000;
 /// A mark counts for this part of what marks have shown of late.
@@ -43,7 +41,7 @@ struct Open(AtomicU32);
 
 /// So much is in flight that only launches that take a chunk of credit are looked at.
 const DEEP: u32 = 1 << 31;
-/// Waits and copies lie between launches: what is not looked at is in no span.
+/// Not so, since waits and copies lie between launches: what is not looked at then is in no span.
 const BROKEN: u32 = 1 << 30;
 
 /// The windows of one lane.
@@ -123,11 +121,13 @@ impl Window {
         (1..DEEP).contains(&self.open.0.load(Relaxed))
     }
 
-    /// The queue of the window is deep, or is no more; something lay between its launches that ends spans.
+    /// The queue of the window is deep, or is no more; where anything lay between its launches that ends spans it counts
+    /// as deep no more.
     pub(super) fn set_deep(&self, is_deep: bool, is_broken: bool) {
         let marks = self.open.0.load(Relaxed) & !DEEP;
         if marks != 0 {
             let marks = if is_broken { marks | BROKEN } else { marks };
+            let is_deep = is_deep && marks & BROKEN == 0;
             self.open.0.store(if is_deep { marks | DEEP } else { marks }, Relaxed);
         }
     }
@@ -138,11 +138,6 @@ impl Window {
             true => u64::MAX,
             false => self.next_ns.load(Relaxed).saturating_sub(submitted_ns),
         }
-    }
-
-    /// Whether one is open whose launches have spans of their own.
-    pub(super) fn is_broken(&self) -> bool {
-        self.open.0.load(Relaxed) & BROKEN != 0
     }
 
     /// One begins behind what was submitted, of so many marks.
