@@ -209,11 +209,12 @@ impl Shim for Gated {
             self.gates.captures_ended(1);
         }
     }
-    fn destroy_context(&self, context: u64, call: &mut dyn FnMut() -> u32) {
+    fn destroy_context(&self, context: u64, call: &mut dyn FnMut() -> Option<u32>) {
         let retiring = self.gates.retire(&|retired| retired == context + FIRST_HANDLE);
-        let captures = call();
-        retiring.gone();
-        self.gates.captures_ended(captures);
+        if let Some(captures) = call() {
+            retiring.gone();
+            self.gates.captures_ended(captures);
+        }
     }
 }
 

@@ -299,18 +299,19 @@ impl SimDriver {
         .unwrap_or(0)
     }
 
-    /// Destroys the current context, for all threads; the process's last other one is current then.
-    /// How many captures ended with it.
-    pub fn destroy_context(&self) -> u32 {
-        here(|world, thread| {
-            let context = world.thread(thread)?.context;
-            let at = usize::try_from(context.checked_sub(1)?).ok()?;
-            world.contexts.get_mut(at)?.is_going = true;
-            Some(())
+    /// Destroys a context, for all threads; the process's last other one is current then where it was.
+    /// How many captures ended with it; none where another thread's call destroys it, or has.
+    pub fn destroy_context(&self, handle: u64) -> Option<u32> {
+        let is_ours = here(|world, _| {
+            let at = usize::try_from(handle.checked_sub(1)?).ok()?;
+            let context = world.contexts.get_mut(at)?;
+            Some(!std::mem::replace(&mut context.is_going, true))
         });
+        if is_ours != Some(true) {
+            return None;
+        }
         point(Site::DestroyContext);
         here(|world, thread| {
-            let handle = world.threads.get(&thread)?.context;
             let (device, id) = world.context(handle).map(|one| (one.device, one.id))?;
             let process = world.process_of(thread)?;
             process.contexts.retain(|one| *one != handle);
@@ -337,7 +338,6 @@ impl SimDriver {
             });
             Some(ended)
         })
-        .unwrap_or(0)
     }
 
     /// Another thread of the process.

@@ -210,7 +210,7 @@ impl Player {
             }
             Op::DestroyContext => {
                 let context = driver.context();
-                shim.destroy_context(context, &mut || driver.destroy_context());
+                shim.destroy_context(context, &mut || driver.destroy_context(context));
                 if driver.context() == 0 {
                     driver.create_context();
                 }

@@ -67,8 +67,8 @@ pub trait Shim {
     fn end_capture(&self, _stream: Stream, call: &mut dyn FnMut() -> bool) {
         call();
     }
-    /// A context, which is current, is destroyed; the call says how many captures end with it.
-    fn destroy_context(&self, _context: u64, call: &mut dyn FnMut() -> u32) {
+    /// A context is destroyed; the call says how many captures end with it, or that there is none to destroy.
+    fn destroy_context(&self, _context: u64, call: &mut dyn FnMut() -> Option<u32>) {
         call();
     }
     /// The process ends of itself.
