@@ -170,7 +170,6 @@ impl Lane {
         epoch: u64,
         sharers: u32,
     ) -> bool {
-        let submitted_ns = self.launched_ns();
         if !self.ring.has_room() || claim.is_closing() {
             return false;
         }
@@ -186,6 +185,8 @@ impl Lane {
         if claim.is_closing() || !world.record(event, whole) {
             return false;
         }
+        // Other threads' launches that were in the driver's hands went first where the driver has them one by one.
+        let submitted_ns = self.launched_ns();
         let probe = probe.or_else(|| self.begun.take(|| world.now_ns(), submitted_ns));
         let probe = probe.map(|probe| {
             // Its first event is still incomplete with the launch submitted: no gap lies between.
