@@ -70,6 +70,9 @@ pub struct CardModel {
     pub record_plain_call_ns: u64,
     /// Recording a timing event behind all of a context.
     pub record_context_call_ns: u64,
+    /// Longer by so much for each other thread of the context that has launched of late: the driver has their launches
+    /// first.
+    pub record_context_beside_ns: u64,
     /// Asking an event or a stream.
     pub query_call_ns: u64,
     /// The time between two events.
@@ -173,6 +176,9 @@ impl Default for CardModel {
             record_plain_call_ns: 115,
             // A, timing: 997 and 982.
             record_context_call_ns: 990,
+            // h100-2026-11-25/marks-of-16-threads.txt: in bursts of 16 threads, 60 to 130 us from an event before the first
+            // launch to the mark behind it.
+            record_context_beside_ns: 5_000,
             // A: 99 to 116, stream 116 to 118.
             query_call_ns: 112,
             // A: 207.
@@ -241,6 +247,7 @@ impl CardModel {
             graph_drained_call_ns: half_to_double("graph", usual.graph_drained_call_ns),
             record_call_ns: half_to_double("record", usual.record_call_ns),
             record_context_call_ns: half_to_double("record context", usual.record_context_call_ns),
+            record_context_beside_ns: of("record beside").below(2 * usual.record_context_beside_ns),
             create_context_ns: of("context").spread(MS_1, 100 * MS_1),
             process_start_ns: of("process").spread(MS_1, 300 * MS_1),
             sleep_late_ns: [of("late").below(60_000), of("late to").spread(60_000, 5 * MS_1)],

@@ -106,8 +106,16 @@ impl SimDriver {
         which: Option<Which>,
     ) -> bool {
         let fault = point(site);
+        let set = |is_launching| {
+            here(|world, thread| {
+                world.thread(thread)?.is_launching = is_launching;
+                Some(())
+            })
+        };
+        set(true);
         sched::spend(call_ns);
         point(Site::LaunchBack);
+        set(false);
         if is_refused(fault) {
             return false;
         }

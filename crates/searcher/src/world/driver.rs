@@ -134,6 +134,9 @@ impl super::World {
     }
 }
 
+/// Who has launched since is counted as launching still.
+const LATELY_NS: u64 = 100_000;
+
 /// An event, and the context that it was made in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OfContext {
@@ -266,6 +269,17 @@ impl SimDriver {
 
     /// Records an event behind all of a context's work.
     pub fn record_context(&self, context: u64, event: u64) -> bool {
+        let others_ns = here(|world, thread| {
+            let since_ns = sched::now_ns().saturating_sub(LATELY_NS);
+            let of_it = |(other, one): &(&ThreadId, &Thread)| {
+                let launches = one.is_launching || one.last_call_ns > since_ns;
+                **other != thread && one.context == context && launches
+            };
+            let others = world.threads.iter().filter(of_it).count() as u64;
+            let model = world.cards.first()?.model();
+            Some(others * model.record_context_beside_ns)
+        });
+        sched::spend(others_ns.unwrap_or(0));
         if is_refused(point(Site::RecordContext)) {
             return false;
         }

@@ -80,6 +80,8 @@ struct Thread {
     context: u64,
     relaxed: u32,
     last_call_ns: u64,
+    /// Within a launch.
+    is_launching: bool,
 }
 
 #[derive(Debug)]
@@ -379,7 +381,8 @@ fn spawn(process: usize, ops: Rc<Ops>, at_ns: u64, shim: Option<Rc<dyn Shim>>) -
             process_of.start_ns = at_ns;
         }
         let context = process_of.contexts.first().copied().unwrap_or(0);
-        let of_it = Thread { process, context, relaxed: 0, last_call_ns: at_ns };
+        let of_it =
+            Thread { process, context, relaxed: 0, last_call_ns: at_ns, is_launching: false };
         world.threads.insert(thread, of_it);
     });
     thread
