@@ -220,3 +220,22 @@ fn what_lies_between_kernels_hides_none_of_them() {
     }
     judge(&programs, 1.0);
 }
+
+/// Kernels of one name that are short for a while, then long, on two streams that wait for one another.
+#[test]
+fn lengths_of_which_many_follow_one_another_have_their_cap() {
+    let programs = [(22, 279), (7, 74)].map(|(short_us, long_us)| {
+        let length = Length::List([vec![short_us * US; 30], vec![long_us * US; 11]].concat());
+        let hands = |from, to| {
+            let length = length.clone();
+            let kernel = Op::Launch { key: 1, length, stream: from, width_ppm: 1_000_000 };
+            let wait = Op::StreamWait { event: from, stream: to };
+            vec![kernel, Op::Record { event: from, stream: from }, wait]
+        };
+        let both = [hands(1, 2), hands(2, 1)].concat();
+        let ops = vec![Op::Repeat { times: 22, ops: both }, Op::StreamSync { stream: 1 }];
+        (format!("30 of {short_us} us, then 11 of {long_us}"), named::forever(ops))
+    });
+    // Windows are few for lengths that differ by so much: 73.7 of 70 over ten seconds.
+    judge(&programs, 4.0);
+}

@@ -10,7 +10,7 @@
 //! In a deep queue a launch that the credit in hand pays for is not looked at: marks stand where chunks begin.
 //!
 //! Promises: a window begins by what was charged and a draw, whatever the program does; what it shows stands for no more
-//! than was charged since the last one, and for no more than 20 ms beyond what it took. Does not record or ask for
+//! than was charged since the last one, and for no more than 100 ms beyond what it took. Does not record or ask for
 //! events: that is `among`'s. All is changed under the lane's claim, but by [`Window::restart`]: marks that are settled
 //! meanwhile may then be put right once more or less.
 
@@ -204,8 +204,9 @@ impl Window {
             Edge::Teaches | Edge::After => {
                 if let Some(took) = took {
                     self.note(took);
+                    // What it does not show stays for the next window to put right.
+                    self.last_ns.fetch_add(took.charged_ns, Relaxed);
                 }
-                self.last_ns.store(submitted_ns, Relaxed);
                 shown_ns
             }
         }
@@ -235,8 +236,10 @@ impl Window {
         if charged_ns == 0 {
             return 0;
         }
-        self.charged_of_late_ns.store(charged_ns, Relaxed);
-        self.took_of_late_ns.store(took_ns, Relaxed);
+        // The longest of late fades: a pause whose launches take as long must not be longer.
+        let before_ns = self.charged_of_late_ns.swap(charged_ns, Relaxed).max(1);
+        let late_ns = scaled(self.took_of_late_ns.load(Relaxed), charged_ns, before_ns);
+        self.took_of_late_ns.store(took_ns.max(late_ns / 8 * 7), Relaxed);
         let own = Took { took_ns, charged_ns };
         correction_ns(charged_ns, took_ns, stands_ns).saturating_sub(own.more_ns())
     }
