@@ -115,8 +115,8 @@ pub enum Length {
     Uneven(Moments),
 }
 
-/// How well that is known.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// How well it is known how long work takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Known {
     /// Not at all.
     Nothing,

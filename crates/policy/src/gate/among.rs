@@ -262,9 +262,9 @@ impl Lane {
         let span_ns = self.span_ns(world, event);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let linked = span_ns.filter(|_| mark.linked).map(|took_ns| Took { took_ns, charged_ns });
-        let begun = || self.took_since_begun(world, costs, event, mark, span_ns);
         let own = mark.probe.map(|probe| (probe.key, probe.charged_ns)).or(mark.followed);
         let known = own.map_or(Known::Firmly, |(key, _)| costs.known(key));
+        let begun = || self.took_since_begun(world, known, event, mark, span_ns);
         let is_new = known == Known::Nothing;
         // Begun while others ran, it may have run with them: it is no shorter than by how much it ended later.
         let is_hidden = mark.probe.is_some_and(|probe| probe.is_behind && probe.gap_ns == 0);
@@ -288,7 +288,7 @@ impl Lane {
             let teaches = match edge {
                 Edge::Teaches => true,
                 _ if is_new => !is_hidden,
-                _ => is_late && known < Known::Firmly,
+                _ => is_late && known == Known::Roughly,
             };
             if teaches {
                 costs.learn(key, part_ns);
@@ -306,11 +306,11 @@ impl Lane {
         }
     }
 
-    /// What a mark shows of what lies behind the event that its burst began with.
+    /// What a mark shows of what lies behind the event that its burst began with, before a launch of which so much is known.
     fn took_since_begun<W: World>(
         &self,
         world: &W,
-        costs: &Costs,
+        known: Known,
         event: u32,
         mark: &Mark,
         span_ns: Option<u64>,
@@ -328,8 +328,7 @@ impl Lane {
                 probe.stands_ns.max(between_ns.saturating_sub(gap_ns)).min(between_ns)
             }
             _ => {
-                let known = costs.known(probe.key);
-                let is_known = known > Known::Nothing;
+                let is_known = known != Known::Nothing;
                 probe.shows(between_ns, is_known, known == Known::Firmly)?.took_ns
             }
         };
