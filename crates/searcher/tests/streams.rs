@@ -3,7 +3,7 @@
 //! Rows are printed: `--nocapture` shows them.
 
 use divvy_searcher::card::Direction;
-use divvy_searcher::case::{Case, Knobs, ProcessPlan, TenantPlan};
+use divvy_searcher::case::{Actor, Case, Dev, Fault, Knobs, ProcessPlan, Site, TenantPlan};
 use divvy_searcher::program::{Length, Op, Ops, named};
 use divvy_searcher::{MS, SECOND, US, gated, world};
 
@@ -238,4 +238,32 @@ fn lengths_of_which_many_follow_one_another_have_their_cap() {
     });
     // Windows are few for lengths that differ by so much: 73.7 of 70 over ten seconds.
     judge(&programs, 4.0);
+}
+
+/// A process of sixteen threads that is stopped for 150 ms twice a second, as by a container's limit of processor time, is
+/// charged for none of that: it loses what the device does not do meanwhile.
+#[test]
+fn a_stop_amid_launches_is_no_work() {
+    for (us, site) in [(20, Site::Launch), (200, Site::LaunchBack), (1_000, Site::Synchronise)] {
+        let tenant =
+            TenantPlan { share_ppm: 300_000, ..TenantPlan::of(named::threads(16, us * US)) };
+        // Launches of each thread in half a second.
+        let apart = u32::try_from(300_000 / us / 16 / 2).unwrap();
+        let stops = (1..=16).map(|nth| Dev {
+            who: Actor { tenant: 0, process: 0, thread: nth % 16 },
+            site,
+            nth: nth * apart,
+            what: Fault::Stop(150 * MS),
+        });
+        let knobs = Knobs { run_ns: RUN_NS, heal_ns: RUN_NS, ..Knobs::default() };
+        let case = Case { knobs, tenants: vec![tenant], devs: stops.collect() };
+        let mut charged_ns = 0;
+        let report = world::run_with(&case, &gated::shipped(), |world, _| {
+            charged_ns = world.charged_ns(0, 0);
+        });
+        let had_ns = report.had[0][0].busy_ns;
+        let row = format!("{us} us, stopped at {site:?}: had {had_ns}, charged {charged_ns}");
+        println!("{row}, {} stops", report.met.len());
+        assert!(report.met.len() > 8 && charged_ns.abs_diff(had_ns) < 100 * MS, "{row}");
+    }
 }

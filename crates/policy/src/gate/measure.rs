@@ -25,14 +25,12 @@ const MOST_GROWTH_FROM_NS: u64 = 4_000;
 
 /// A launch call that takes longer than this was held up.
 const USUAL_GAP_NS: u64 = 20_000;
+/// A record that takes longer was made by a process that was stopped, or kept from its processors, meanwhile.
+const STOPPED_NS: u64 = 5_000_000;
 /// A drained device begins a graph as its call ends, if that takes no more than the first, or makes the
 /// graph ready first; else after the second: 26 to 75 us of a training's 406 on an H200.
 const GRAPH_AT_ONCE_NS: u64 = 100_000;
 const GRAPH_BEGINS_NS: u64 = 50_000;
-
-/// Where the generator starts. A lane is zeros at first, so that a table of them takes no room in a
-/// file.
-const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 /// What takes longer cannot lie within one slice of the driver's, which are 1 to 2 ms.
 const SLICED_FROM_NS: u64 = 2_000_000;
@@ -111,16 +109,6 @@ impl Lane {
         self.anchor.load(Relaxed).checked_sub(1)
     }
 
-    #[inline(never)]
-    pub(super) fn random(&self) -> u64 {
-        let mut x = self.random.load(Relaxed) ^ SEED;
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        self.random.store(x ^ SEED, Relaxed);
-        x
-    }
-
     /// The driver has the launch; `submitted` is false when it refused.
     pub fn launched<W: World>(&self, world: &W, ticket: Ticket, submitted: bool) {
         self.coming_ns.fetch_sub(ticket.charged_ns, Relaxed);
@@ -177,12 +165,17 @@ impl Lane {
         if self.anchor() == Some(event) {
             self.anchor.store(0, Relaxed);
         }
+        let asked_ns = world.now_ns();
         let busy = self
             .ring
             .newest_and_oldest()
             .is_some_and(|(newest, oldest)| !world.is_done(newest) || !world.is_done(oldest));
         let whole = self.streams_mixed.load(Relaxed) != 0;
         if claim.is_closing() || !world.record(event, whole) {
+            return false;
+        }
+        // Stopped meanwhile, the process may have left the device idle before the event.
+        if world.now_ns().saturating_sub(asked_ns) >= STOPPED_NS {
             return false;
         }
         // Other threads' launches that were in the driver's hands went first where the driver has them one by one.

@@ -48,6 +48,10 @@ pub(super) struct Sample {
     spread: AtomicU64,
 }
 
+/// Where the generator starts. A lane is zeros at first, so that a table of them takes no room in a
+/// file.
+const SEED: u64 = 0x2545_f491_4f6c_dd1d;
+
 /// What is taken for the spread before anything was seen.
 const SPREAD_AT_FIRST: u64 = VARIANCE_NS * ONE / APART_AT_FIRST_NS;
 
@@ -116,6 +120,17 @@ impl Sample {
 }
 
 impl Lane {
+    /// What spreads draws, probes and windows.
+    #[inline(never)]
+    pub(super) fn random(&self) -> u64 {
+        let mut x = self.random.load(Relaxed) ^ SEED;
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        self.random.store(x ^ SEED, Relaxed);
+        x
+    }
+
     /// What a launch is charged before it has run, and how much longer it may take: of one that will be measured little,
     /// so that it is not charged twice, and where no mark is left for it what such a launch takes on average.
     pub(super) fn charged_at_first(&self, next: Length) -> (u64, u64) {
