@@ -13,20 +13,16 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use divvy_abi::config::{GateLine, gate};
+use divvy_abi::config::GateLine;
 
-use super::World;
-use super::credit::{Paid, signed};
-use super::lane::{Lane, Ticket};
-use super::marks::{Edge, Mark, Probe};
-use super::measure::{BUSY_BIAS_NS, Probed};
+use super::lane::Lane;
+use super::marks::{Edge, Mark};
+use super::shown::BUSY_BIAS_NS;
 use super::window::{MARKS, Took};
-use crate::atomic::{AtomicU32, AtomicU64};
+use super::world::World;
 use crate::cost::{Costs, Known, is_graph};
 use crate::scaled::scaled;
 
-/// For so long what was charged may turn out wrong: what a cap has saved since then is kept.
-pub(super) const KEPT_NS: u64 = 50_000_000;
 /// What took so many times as long as was charged, and so much longer, is late.
 const LONGER: u64 = 4;
 const LATE_NS: u64 = 500_000;
@@ -45,81 +41,6 @@ const NEAR_GRAPH_NS: u64 = 200_000;
 const NO_STREAM: u64 = 0;
 /// Launches on one stream after which the others are forgotten.
 const MIXED_FOR: u32 = 1_024;
-
-/// The event before a launch that may find the device drained, until a mark behind it is recorded.
-#[derive(Debug)]
-pub(super) struct Begun {
-    /// One more than the event; 0 for none.
-    event: AtomicU32,
-    at_ns: AtomicU64,
-    key: AtomicU64,
-    charged_ns: AtomicU64,
-    /// What had been submitted.
-    since_ns: AtomicU64,
-    is_behind: AtomicU32,
-}
-
-impl Begun {
-    pub(super) const fn new() -> Self {
-        const fn word() -> AtomicU64 {
-            AtomicU64::new(0)
-        }
-        let event = AtomicU32::new(0);
-        let is_behind = AtomicU32::new(0);
-        Self { event, at_ns: word(), key: word(), charged_ns: word(), since_ns: word(), is_behind }
-    }
-
-    fn event(&self) -> Option<u32> {
-        self.event.load(Relaxed).checked_sub(1)
-    }
-
-    /// An event was recorded before a launch of `key`; so much had been submitted, some of which may be in flight.
-    fn set(
-        &self,
-        probed: Probed,
-        (key, charged_ns): (u64, u64),
-        submitted_ns: u64,
-        is_behind: bool,
-    ) {
-        let words = [
-            (&self.at_ns, probed.at_ns),
-            (&self.key, key),
-            (&self.charged_ns, charged_ns),
-            (&self.since_ns, submitted_ns),
-        ];
-        for (word, value) in words {
-            word.store(value, Relaxed);
-        }
-        self.is_behind.store(is_behind.into(), Relaxed);
-        self.event.store(probed.event.saturating_add(1), Relaxed);
-    }
-
-    pub(super) fn forget(&self) {
-        self.event.store(0, Relaxed);
-    }
-
-    /// What lies behind it, for a mark that is recorded behind what was submitted, if that is anything.
-    pub(super) fn take(&self, now_ns: impl Fn() -> u64, submitted_ns: u64) -> Option<Probe> {
-        let event = self.event()?;
-        let [at_ns, key, charged_ns, since_ns] =
-            [&self.at_ns, &self.key, &self.charged_ns, &self.since_ns]
-                .map(|word| word.load(Relaxed));
-        let stands_ns = submitted_ns.saturating_sub(since_ns);
-        if stands_ns == 0 {
-            return None;
-        }
-        self.forget();
-        Some(Probe {
-            key,
-            charged_ns,
-            stands_ns,
-            at_ns,
-            event,
-            gap_ns: now_ns().saturating_sub(at_ns),
-            is_behind: self.is_behind.load(Relaxed) != 0,
-        })
-    }
-}
 
 impl Lane {
     /// Whether launches of several streams are being measured.
@@ -146,37 +67,6 @@ impl Lane {
             self.sample.restart(submitted_ns);
         }
         left != 0
-    }
-
-    /// In a window, what the credit in hand pays for goes as it would go otherwise, and is measured.
-    pub(super) fn take_watched<W: World>(
-        &self,
-        world: &W,
-        costs: &Costs,
-        key: u64,
-    ) -> Option<Ticket> {
-        let charged_ns = costs.firm(key).filter(|_| self.is_watched())?;
-        let line = world.line();
-        if line.gate == gate::CLOSED || world.terms().paused {
-            return None;
-        }
-        match self.credit.spend(world.stripe(), signed(charged_ns)) {
-            Paid::Not => return None,
-            Paid::First => world.count_launches(1),
-            Paid::Next => {}
-        }
-        self.settle(world, costs, &line);
-        self.is_mixed(world.stream());
-        self.coming_ns.fetch_add(charged_ns, Relaxed);
-        Some(Ticket {
-            key,
-            charged_ns,
-            is_unknown: false,
-            is_marked: self.begin_among(world, (key, charged_ns), false),
-            probed: None,
-            epoch: line.epoch,
-            sharers: line.active,
-        })
     }
 
     /// Opens a window where one is due and nobody shares the device: with the launch in whose charge that lies, so that

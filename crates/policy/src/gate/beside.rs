@@ -13,49 +13,19 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::credit::signed;
 use super::lane::Lane;
 use super::marks::Mark;
-use super::measure::{BUSY_BIAS_NS, LONGER};
-use super::{LONG_NS, World};
-use crate::atomic::AtomicU64;
+use super::shown::BUSY_BIAS_NS;
+use super::times::LONG_NS;
+use super::world::World;
 use crate::cost::{Costs, Length, Moments};
 use crate::scaled::scaled;
 
-/// What is remembered of spans in which more was charged than our part.
-const MOST_OVER_NS: i64 = 10_000_000;
 /// A slice of others and the switches around it: what more than a stretched kernel takes is the kernel's.
 const SLICE_NS: u64 = 5_000_000;
 /// What an event may be late by.
 const LATE_NS: u64 = 500_000;
 
-/// What a lane knows of work with others' slices in it.
-#[derive(Debug)]
-pub(super) struct Beside {
-    /// By how much our parts of spans are less than what was charged; not above 0.
-    over_ns: AtomicU64,
-}
-
-impl Beside {
-    pub(super) const fn new() -> Self {
-        Self { over_ns: AtomicU64::new(0) }
-    }
-
-    /// A span was nobody else's.
-    pub(super) fn forget(&self) {
-        self.over_ns.store(0, Relaxed);
-    }
-
-    /// What a span adds in which others had slices: what our parts of such spans are in sum beyond what was charged.
-    /// A slice of another lies in few of them, and is in those the most of it.
-    pub(super) fn part_ns(&self, span_ns: u64, part_ns: u64, charged_ns: u64) -> i64 {
-        // A sharer that does not use its slices leaves more than our part to us.
-        if charged_ns > span_ns {
-            return signed(span_ns).saturating_sub(signed(charged_ns));
-        }
-        let before_ns = self.over_ns.load(Relaxed).cast_signed();
-        let sum_ns = before_ns.saturating_add(signed(part_ns)).saturating_sub(signed(charged_ns));
-        self.over_ns.store(sum_ns.clamp(-MOST_OVER_NS, 0).cast_unsigned(), Relaxed);
-        sum_ns.max(0)
-    }
-}
+/// Launches that took so many times as long as was expected hold one that took almost all of it.
+pub(super) const LONGER: u64 = 4;
 
 impl Mark {
     /// The kernel of the launch before it, where the mark is its own.

@@ -13,40 +13,7 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use super::lane::Lane;
-use crate::atomic::AtomicU64;
-
-/// A life that no lane has: its owner is given no claim.
-pub const NO_LIFE: u64 = u64::MAX;
-
-/// The claim's word: flags and closers below the number of the life.
-#[derive(Debug)]
-pub(super) struct Claims {
-    word: AtomicU64,
-}
-
-/// A thread has the claim.
-const HELD: u64 = 1;
-/// The life is over as soon as the claim is let go.
-const ENDED: u64 = 1 << 1;
-/// One thread that keeps the lane closed.
-const CLOSER: u64 = 1 << 2;
-const CLOSERS: u64 = LIFE - CLOSER;
-/// One life.
-const LIFE: u64 = 1 << 16;
-
-const fn life_of(word: u64) -> u64 {
-    word / LIFE
-}
-
-impl Claims {
-    pub(super) const fn new() -> Self {
-        Self { word: AtomicU64::new(0) }
-    }
-
-    fn change(&self, change: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
-        self.word.fetch_update(AcqRel, Acquire, change)
-    }
-}
+use super::lives::{CLOSER, CLOSERS, ENDED, HELD, LIFE, life_of};
 
 /// The right to change a lane's marks, and to use its events.
 pub(super) struct Claim<'a>(&'a Lane);
@@ -134,6 +101,7 @@ impl Lane {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
+    use super::super::lives::NO_LIFE;
     use super::*;
 
     #[test]

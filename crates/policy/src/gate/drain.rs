@@ -9,8 +9,10 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::credit::signed;
-use super::lane::{Lane, in_turns};
-use super::{QUIET_NS, World};
+use super::lane::Lane;
+use super::rivals::in_turns;
+use super::times::{QUIET_NS, SWITCH_NS};
+use super::world::World;
 use crate::cost::{Costs, is_far};
 
 /// A synchronisation that takes longer than this may show work that was charged too little.
@@ -22,8 +24,6 @@ const HUNT_FROM_NS: u64 = 500_000;
 /// No wait is charged more than this beyond what was expected: what is longer may be a process that was stopped.
 /// Kernels of such lengths are measured from then on.
 const MOST_NS: u64 = 200_000_000;
-/// What the device may take to be switched to a turn's first work, which it is within that time.
-pub(super) const SWITCH_NS: u64 = 500_000;
 
 /// Launches that are measured one by one once work was charged too little.
 const HUNT: u32 = 512;

@@ -15,11 +15,13 @@ use divvy_abi::config::{GateLine, gate};
 use divvy_abi::usage::SHARED_SLOT;
 
 use super::driver::{Device, Driver, Stream, Words};
-use super::inside::{Had, Inside, Patience};
-use super::linked::{Elsewhere, LINKED_QUANTUM_NS, Linked};
+use super::elsewhere::Elsewhere;
+use super::inside::Inside;
+use super::linked::{LINKED_QUANTUM_NS, Linked};
 use super::process::{Current, Gates};
-use super::world::{Access, Marks, Published, Queued, Terms, Time};
-use super::{CHUNK_NS, SHARED_CHUNK_NS};
+use super::times::{CHUNK_NS, SHARED_CHUNK_NS};
+use super::turn::{Had, Patience, Queued};
+use super::world::{Access, Marks, Published, Terms, Time};
 use crate::pace::Clock;
 
 /// A waiter spins this long before its gate is expected to open.

@@ -24,7 +24,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use divvy_abi::usage::{SHARED_SLOT, gate, gate_tenant};
 
 use super::driver::Words;
-use super::world::Queued;
+use super::turn::{Had, Patience, Queued};
 
 /// Device time of a turn while others of the tenant wait; less where many do, so that all are served within
 /// [`ROUND_NS`].
@@ -73,22 +73,6 @@ struct Queue {
     next: Option<(u64, usize)>,
     /// The least and the most that any was served of those that wait or have the turn.
     served_ns: Option<(u64, u64)>,
-}
-
-/// Since when a process has had the turn.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Had {
-    /// When it took it.
-    pub began_ns: u64,
-    /// When a wait for something else ended last; 0 for never.
-    pub since_ns: u64,
-}
-
-/// How long a launch has waited for the work of a turn that is handed on.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Patience {
-    turn: u64,
-    deadline_ns: u64,
 }
 
 /// A process's part in its tenant's turns.

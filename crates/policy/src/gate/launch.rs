@@ -16,8 +16,8 @@ use super::credit::Paid;
 use super::drain::Begun;
 use super::driver::{Device, Driver, Sleeper, Stream, Words};
 use super::here::{Here, WordsOf};
-use super::lane::Ticket;
 use super::process::{Context, Current, Gates};
+use super::ticket::Ticket;
 use super::world::Access;
 
 /// A launch that the gate let go after a look at more than the credit in hand.

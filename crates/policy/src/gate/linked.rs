@@ -19,26 +19,23 @@ use core::sync::atomic::Ordering::Relaxed;
 use divvy_abi::MAX_DEVICES;
 use divvy_abi::usage::{SHARED_SLOT, gate, gate_tenant};
 
+use super::ahead::Ahead;
 use super::driver::{LOOKED_AT, Words};
+use super::elsewhere::Elsewhere;
 use super::lane::Lane;
 use super::world::World;
-use crate::atomic::{AtomicU32, AtomicU64};
 use crate::pace::Cap;
 
 /// Device time that is let go through a closed gate, beyond what is paid back in wall time, so many times as long: some
 /// steps of a job, since each device may be as far ahead as its program lets it. And what a cap may be owed then.
 const AHEAD_NS: u64 = 20_000_000;
 const PAID_IN: u64 = 5;
-/// A launch counts as so much of it, at least.
-const LEAST_NS: u64 = 100_000;
 /// Work that goes on for so long after it should have ended waits for something.
 const STUCK_NS: u64 = 200_000;
 /// It has to for so long where nothing has shown yet that it waits for another device's, and where others may use the
 /// device since the gate was closed some time ago: their slices make everything take longer.
 const UNSHOWN_NS: u64 = 2_000_000;
 const SOON_NS: u64 = 5_000_000;
-/// What gets on so soon after what was let go should have ended, and has not before, has waited for that.
-const SHOWS_NS: u64 = 500_000;
 /// Who waits for such work looks, and says so, at least that often, and has said so lately.
 pub(super) const LATE_LOOK_NS: u64 = 200_000;
 const LATE_NS: u64 = 1_000_000;
@@ -55,21 +52,6 @@ const AWAY_LOOK_NS: u64 = 20_000_000;
 const ATTENDED_NS: u64 = 10_000_000;
 /// A process that sleeps so long after its last launch does not sleep for that, or is no more.
 const ASLEEP_NS: u64 = 1_000_000_000;
-
-/// What the tenant's other devices show.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Elsewhere {
-    /// Until when a cap keeps one closed that is linked with this one; 0 for none.
-    pub closed_until_ns: u64,
-    /// Whether this one is linked with any.
-    pub is_linked: bool,
-    /// Work is in flight that should have ended: a number that is another one when it gets on. 0 for none.
-    pub overdue: u64,
-    /// On which devices, a bit for each of [`Words::beside`].
-    pub devices: u32,
-    /// When to look again while the gate is closed; 0 where there is no other device.
-    pub look_ns: u64,
-}
 
 /// A device of the tenant, as its words say.
 pub(super) struct Linked<'a, W>(pub(super) &'a W);
@@ -159,40 +141,6 @@ impl Elsewhere {
         };
         let look_ns = now_ns.saturating_add(look_ns);
         self.look_ns = if self.look_ns == 0 { look_ns } else { self.look_ns.min(look_ns) };
-    }
-}
-
-/// What a lane at its closed gate has seen of other devices, and let go for them.
-#[derive(Debug)]
-pub(super) struct Ahead {
-    /// When the gate was first seen closed since it was open; 0 for not yet.
-    from_ns: AtomicU64,
-    /// [`Elsewhere::overdue`] as it was seen last, on which devices, and since when it is that.
-    overdue: AtomicU64,
-    devices: AtomicU32,
-    since_ns: AtomicU64,
-    /// Until when that it gets on shows that it has waited for what was let go.
-    shows_until_ns: AtomicU64,
-}
-
-impl Ahead {
-    pub(super) const fn new() -> Self {
-        let [from_ns, overdue, since_ns, shows_until_ns] = [const { AtomicU64::new(0) }; 4];
-        Self { from_ns, overdue, devices: AtomicU32::new(0), since_ns, shows_until_ns }
-    }
-
-    /// The gate is open.
-    pub(super) fn is_over(&self) {
-        if self.from_ns.load(Relaxed) != 0 {
-            self.from_ns.store(0, Relaxed);
-        }
-    }
-
-    /// A launch of so much was let go.
-    pub(super) fn went<W: World>(&self, world: &W, ns: u64, now_ns: u64) {
-        world.add_ahead(ns.max(LEAST_NS), now_ns);
-        let shows_until_ns = now_ns.saturating_add(ns).saturating_add(SHOWS_NS);
-        self.shows_until_ns.store(shows_until_ns, Relaxed);
     }
 }
 

@@ -68,6 +68,15 @@ pub struct Probe {
     pub is_behind: bool,
 }
 
+/// The first half of a probe. The event is the ticket's until it is a mark's, or given back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probed {
+    pub(super) event: u32,
+    pub(super) at_ns: u64,
+    /// What of all that was charged the launch stands for.
+    pub(super) stands_ns: u64,
+}
+
 #[derive(Debug)]
 struct Place {
     submitted_ns: AtomicU64,

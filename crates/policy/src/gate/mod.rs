@@ -33,56 +33,56 @@
 //!
 //! Does not call a driver or read a clock: that is its [`Driver`]'s.
 
+mod admit;
+mod ahead;
 mod among;
+mod begun;
 mod beside;
 mod captures;
+mod charge;
 mod claim;
 mod credit;
 mod drain;
 mod driver;
+mod elsewhere;
 mod here;
 mod inside;
 mod lane;
 mod launch;
 mod linked;
+mod lives;
 mod marks;
 mod measure;
 mod meet;
 mod process;
+mod rivals;
 mod sample;
+mod settle;
+mod shown;
+mod slices;
+mod ticket;
+mod times;
+mod turn;
 mod wait;
 mod window;
 mod world;
 
 pub use captures::{Captures, Undisturbed};
-pub use claim::NO_LIFE;
 pub use credit::{Paid, stripe_of};
 pub use drain::Begun;
 pub use driver::{Device, Driver, Home, Sleeper, Stream, Words};
-pub use inside::{Had, Inside, Patience};
-pub use lane::{Lane, Ticket};
+pub use elsewhere::Elsewhere;
+pub use inside::Inside;
+pub use lane::Lane;
 pub use launch::{Admitted, Waited, Waiting};
-pub use linked::Elsewhere;
+pub use lives::NO_LIFE;
 pub use marks::{EVENTS, Mark};
 pub use meet::{Board, Meeting};
 pub use process::{Gates, Retiring};
-pub use world::{Access, Marks, Published, Queued, Terms, Time, World};
-
-/// Work in flight that is allowed where the owner says nothing.
-pub const HORIZON_NS: u64 = 2_000_000;
-/// Burst and idle credit of a cap, in device time, where the owner says nothing.
-pub const QUANTUM_NS: u64 = 4_000_000;
-/// Credit taken at a time.
-pub const CHUNK_NS: u64 = 400_000;
-/// The same while others share the device: whoever has lost it stops soon.
-pub const SHARED_CHUNK_NS: u64 = 150_000;
-/// Length from which each launch of a kernel on a drained device is measured.
-pub const LONG_NS: u64 = 400_000;
-/// Others' work that ended less than this ago may lie within what is measured now.
-const QUIET_NS: u64 = 10_000_000;
-/// Longest wait for work to drain beyond what it was expected to take.
-pub const DRAIN_PATIENCE_NS: u64 = 50_000_000;
-/// A waiting thread says so at least this often.
-pub const WANT_EVERY_NS: u64 = 20_000_000;
-/// What a launch is charged while nothing at all is known of it.
-pub const UNKNOWN_NS: u64 = 10_000;
+pub use ticket::Ticket;
+pub use times::{
+    CHUNK_NS, DRAIN_PATIENCE_NS, HORIZON_NS, LONG_NS, QUANTUM_NS, SHARED_CHUNK_NS, UNKNOWN_NS,
+    WANT_EVERY_NS,
+};
+pub use turn::{Had, Patience, Queued};
+pub use world::{Access, Marks, Published, Terms, Time, World};

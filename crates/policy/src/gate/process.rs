@@ -8,9 +8,9 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 use super::captures::Captures;
-use super::claim::NO_LIFE;
 use super::driver::{Device, Driver, Home, Stream};
 use super::lane::Lane;
+use super::lives::NO_LIFE;
 use super::marks::EVENTS;
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::cost::Costs;

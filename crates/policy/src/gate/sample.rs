@@ -15,10 +15,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::UNKNOWN_NS;
 use super::credit::signed;
-use super::lane::Lane;
-use crate::cost::{Length, Moments};
 use crate::scaled::scaled;
 
 /// Variance that sampling may add to a second, in squares of nanoseconds a nanosecond: (15 ms)².
@@ -47,10 +44,6 @@ pub(super) struct Sample {
     /// first, so that a lane may begin as zeros.
     spread: AtomicU64,
 }
-
-/// Where the generator starts. A lane is zeros at first, so that a table of them takes no room in a
-/// file.
-const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 /// What is taken for the spread before anything was seen.
 const SPREAD_AT_FIRST: u64 = VARIANCE_NS * ONE / APART_AT_FIRST_NS;
@@ -116,32 +109,6 @@ impl Sample {
             .map(|(square, part)| scaled(square, part, FADES_NS));
         let after = before.saturating_add(more);
         self.spread.store(after ^ SPREAD_AT_FIRST, Relaxed);
-    }
-}
-
-impl Lane {
-    /// What spreads draws, probes and windows.
-    #[inline(never)]
-    pub(super) fn random(&self) -> u64 {
-        let mut x = self.random.load(Relaxed) ^ SEED;
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        self.random.store(x ^ SEED, Relaxed);
-        x
-    }
-
-    /// What a launch is charged before it has run, and how much longer it may take: of one that will be measured little,
-    /// so that it is not charged twice, and where no mark is left for it what such a launch takes on average.
-    pub(super) fn charged_at_first(&self, next: Length) -> (u64, u64) {
-        match next {
-            Length::Unknown => (UNKNOWN_NS, 0),
-            Length::Even(ns) => (ns, 0),
-            Length::Uneven(Moments { mean_ns, rms_ns }) => match self.ring.has_room() {
-                true => (mean_ns.min(UNKNOWN_NS), rms_ns),
-                false => (mean_ns, rms_ns),
-            },
-        }
     }
 }
 

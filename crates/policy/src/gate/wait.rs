@@ -10,10 +10,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::{GateLine, gate};
 
-use super::inside::Had;
 use super::lane::Lane;
 use super::linked::LATE_LOOK_NS;
-use super::{DRAIN_PATIENCE_NS, HORIZON_NS, Queued, WANT_EVERY_NS, World};
+use super::times::{DRAIN_PATIENCE_NS, HORIZON_NS, WANT_EVERY_NS};
+use super::turn::{Had, Queued};
+use super::world::World;
 use crate::cost::{Costs, Length, Moments};
 
 /// Below this a horizon counts the launch to come.
@@ -111,18 +112,6 @@ impl Lane {
     pub(super) fn count_as_done<W: World>(&self, world: &W, now_ns: u64) {
         self.done_ns.store(self.submitted_ns(), Relaxed);
         self.set_busy_until(world, now_ns);
-    }
-
-    /// Work in flight: what the model says, bounded by what marks have shown.
-    pub(super) fn in_flight_ns(&self, now_ns: u64, submitted_ns: u64) -> u64 {
-        let upper_ns = submitted_ns.saturating_sub(self.done_ns.load(Relaxed));
-        let model_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
-        let lower_ns = match self.ring.oldest() {
-            // The oldest mark has not completed: what came after it is in flight at least.
-            Some((_, mark)) => submitted_ns.saturating_sub(mark.submitted_ns),
-            None => 0,
-        };
-        model_ns.min(upper_ns).max(lower_ns.min(upper_ns))
     }
 
     /// Publishes how long the work in flight takes from now on, no more than was submitted; a moment

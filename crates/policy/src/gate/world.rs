@@ -6,8 +6,8 @@
 
 use divvy_abi::config::GateLine;
 
-use super::inside::{Had, Patience};
-use super::linked::Elsewhere;
+use super::elsewhere::Elsewhere;
+use super::turn::{Had, Patience, Queued};
 use crate::pace::Clock;
 
 /// The limits of this tenant on this device that the gate goes by.
@@ -17,15 +17,6 @@ pub struct Terms {
     pub share_ppm: u64,
     /// Nothing may be submitted.
     pub paused: bool,
-}
-
-/// A place among a tenant's processes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Queued {
-    /// The turn as it was seen.
-    pub turn: u64,
-    /// When to ask again, if nobody wakes before.
-    pub until_ns: u64,
 }
 
 /// The clock, and the processor that the calling thread runs on.

@@ -1,0 +1,268 @@
+//! How a launch is let go: paid from the credit in hand, or behind the waits before it, with the next chunk.
+//!
+//! Promises: what goes is charged before the driver has it, by what is known of it, and counted; after each wait the
+//! limits, the gate and the work in flight are looked at anew. Does not wait itself (`wait`), nor measure what has gone
+//! (`measure`).
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use divvy_abi::config::{GateLine, gate};
+
+use super::credit::{Paid, signed};
+use super::elsewhere::Elsewhere;
+use super::lane::Lane;
+use super::rivals::has_rivals;
+use super::ticket::Ticket;
+use super::times::{CHUNK_NS, LONG_NS, UNKNOWN_NS};
+use super::turn::Patience;
+use super::wait::{Drain, OFTEN_NS, Wait, horizon_ns};
+use super::world::World;
+use crate::cost::{Costs, Length, Moments};
+use crate::pace::Admission;
+
+/// After so long without work a context counts as one that was away.
+const AWAY_NS: u64 = 5_000_000;
+
+/// Part of itself that long work may take longer than was expected.
+const LATE_PART: u64 = 32;
+
+/// Launches on the slow path after which a long one is half forgotten, and half as many again.
+const LONG_LASTS: u64 = 64;
+
+impl Lane {
+    /// Pays for a launch from the chunk in hand, and counts it; [`Paid::Not`] when there is not enough,
+    /// nothing or little is known of the launch, or it is one of several streams' that are measured.
+    ///
+    /// Cost: a look-up and a change of a word in a line of the calling thread's own.
+    #[inline]
+    pub fn take(&self, costs: &Costs, key: u64, stripe: usize) -> Paid {
+        match costs.firm(key) {
+            Some(cost_ns) if !self.is_watched() => self.credit.spend(stripe, signed(cost_ns)),
+            _ => Paid::Not,
+        }
+    }
+
+    /// Waits until a launch may go, takes the next chunk of credit, and begins a probe where one is due.
+    pub fn admit<W: World>(&self, world: &W, costs: &Costs, key: u64) -> Ticket {
+        if let Some(ticket) = self.take_watched(world, costs, key) {
+            return ticket;
+        }
+        let (mut drain, mut patience) = (Drain::default(), Patience::default());
+        self.note_long(costs.get(key));
+        let (now_ns, line, next, room_ns, submitted_ns, is_let_go) = loop {
+            let now_ns = world.now_ns();
+            let terms = world.terms();
+            let mut line = world.line();
+            if has_rivals(&line) {
+                self.rivals_ns.store(now_ns, Relaxed);
+            }
+            self.settle(world, costs, &line);
+            // Once: all threads' stripes are read, and each of them misses its own once for that.
+            let submitted_ns = self.submitted_ns();
+            match world.ask_turn(now_ns, self.had_turn(), &mut patience) {
+                Ok(false) => {}
+                Ok(true) => {
+                    // Of this turn from here on.
+                    line = world.line();
+                    self.turn_ns.store(now_ns, Relaxed);
+                    self.turn_from_ns.store(now_ns, Relaxed);
+                }
+                Err(queued) => {
+                    self.wait(world, costs, now_ns, (Wait::Inside(queued), 0), &line);
+                    continue;
+                }
+            }
+            // Before the turn: who may not use it must not be given it.
+            let unsettled_since_ns = self.unsettled_since_ns(submitted_ns);
+            let cap = self.cap(world, terms, &line, now_ns, unsettled_since_ns);
+            let closed_until_ns = match cap.map(|cap| cap.admit(world.clock(), now_ns)) {
+                Some(Admission::Closed { until_ns }) => until_ns,
+                _ => 0,
+            };
+            // What an owner has left behind is nobody's.
+            let is_owned = line.gate != gate::FREE && now_ns < line.lease_ns;
+            let closed = is_owned && line.gate == gate::CLOSED;
+            let is_alone = closed_until_ns == 0 && !closed && !world.is_linked(now_ns);
+            let seen = if is_alone { Elsewhere::default() } else { world.elsewhere(now_ns) };
+            // Caps of linked devices are closed as one.
+            let closed_until_ns = match cap {
+                Some(_) => closed_until_ns.max(seen.closed_until_ns),
+                None => 0,
+            };
+            let what = match () {
+                () if closed_until_ns > now_ns => Some(Wait::Cap(closed_until_ns)),
+                () if terms.paused => Some(Wait::Pause),
+                () if closed => Some(Wait::Turn),
+                () => None,
+            };
+            let is_let_go = what.is_some()
+                && !terms.paused
+                && self.is_waited_for(world, (seen, cap, has_rivals(&line)), submitted_ns, now_ns);
+            if let Some(what) = what.filter(|_| !is_let_go) {
+                self.wait(world, costs, now_ns, (what, seen.look_ns), &line);
+                continue;
+            }
+            // An owner that makes turns leaves no gate free.
+            if terms.share_ppm != 0 && !is_owned && !is_let_go {
+                let again_ns = world.ask_device(now_ns, costs.get(key).unwrap_or(0));
+                if again_ns != 0 {
+                    self.wait(world, costs, now_ns, (Wait::Device(again_ns), 0), &line);
+                    continue;
+                }
+            }
+            let horizon_ns = horizon_ns(&line, now_ns);
+            if line.active > 1 && line.strangers == 0 && !world.has_turns() {
+                // Their work may have been in what was seen before turns began.
+                costs.forget_uneven(key);
+            }
+            if !self.has_one_stream() {
+                // Windows measure it, whatever its lengths do.
+                costs.forget_uneven(key);
+            }
+            let next = costs.expect(key, now_ns);
+            if self.wait_for_horizon(world, now_ns, submitted_ns, horizon_ns, next, &mut drain) {
+                continue;
+            }
+            let room_ns = horizon_ns.min(world.chunk_ns(now_ns));
+            break (now_ns, line, next, room_ns, submitted_ns, is_let_go);
+        };
+        costs.hunted();
+        let is_unknown = next == Length::Unknown;
+        let (charged_ns, longer_ns) = self.charged_at_first(next);
+        let is_drained = submitted_ns <= self.done_ns.load(Relaxed) && self.ring.pending() == 0;
+        if is_drained {
+            self.since_ns.store(now_ns, Relaxed);
+        }
+        if self.epoch.swap(line.epoch, Relaxed) != line.epoch {
+            self.epoch_at_ns.store(now_ns, Relaxed);
+        }
+        // What was submitted since the last mark may still run.
+        let all_marked = is_drained || submitted_ns <= self.marked_ns.load(Relaxed);
+        // What others have in hand is in advance already; who finds much there takes less.
+        let others_ns = self.credit.others_left_ns(world.stripe(), submitted_ns);
+        let room_ns = room_ns.saturating_sub(others_ns).max(room_ns / 4);
+        let known_ns = costs.firm(key);
+        // Beside strangers what is known stands, and an event behind a kernel may be a slice later.
+        let long_ns = if line.strangers == 0 { LONG_NS } else { u64::MAX };
+        let is_mixed = self.is_mixed(world.stream());
+        let due_ns = if is_mixed {
+            self.open_window(world, &line, charged_ns);
+            self.window.due_in_ns(submitted_ns)
+        } else {
+            if known_ns.is_none_or(|ns| ns >= long_ns) {
+                self.sample.set_apart(charged_ns);
+            }
+            self.sample.due_in_ns(submitted_ns)
+        };
+        // Of what is let go each launch is asked for.
+        let room_ns = if is_let_go { 0 } else { room_ns.min(due_ns) };
+        match is_let_go {
+            true => self.ahead.went(world, charged_ns.max(longer_ns), now_ns),
+            false => self.ahead.is_over(),
+        }
+        self.draw(world, &line, now_ns, charged_ns, longer_ns, room_ns);
+        self.coming_ns.fetch_add(charged_ns, Relaxed);
+        if is_unknown {
+            self.unknown.fetch_add(1, Relaxed);
+        }
+        let mut ticket = Ticket {
+            key,
+            charged_ns,
+            is_unknown,
+            is_marked: !matches!(next, Length::Even(_)) || !is_drained,
+            probed: None,
+            epoch: line.epoch,
+            // Through a gate that is closed it goes beside whoever has the turn.
+            sharers: line.active.max(1 + u32::from(is_let_go && line.gate == gate::CLOSED)),
+        };
+        if is_mixed {
+            let is_due = self.begin_among(world, (key, charged_ns), is_unknown);
+            // In a window no sooner: closer marks show what streams run ahead by.
+            ticket.is_marked = is_due || ticket.is_marked && !self.window.is_open();
+        } else {
+            ticket.probed = self.probe(world, submitted_ns, (known_ns, long_ns), all_marked);
+        }
+        ticket
+    }
+
+    /// In a window, what the credit in hand pays for goes as it would go otherwise, and is measured.
+    fn take_watched<W: World>(&self, world: &W, costs: &Costs, key: u64) -> Option<Ticket> {
+        let charged_ns = costs.firm(key).filter(|_| self.is_watched())?;
+        let line = world.line();
+        if line.gate == gate::CLOSED || world.terms().paused {
+            return None;
+        }
+        match self.credit.spend(world.stripe(), signed(charged_ns)) {
+            Paid::Not => return None,
+            Paid::First => world.count_launches(1),
+            Paid::Next => {}
+        }
+        self.settle(world, costs, &line);
+        self.is_mixed(world.stream());
+        self.coming_ns.fetch_add(charged_ns, Relaxed);
+        Some(Ticket {
+            key,
+            charged_ns,
+            is_unknown: false,
+            is_marked: self.begin_among(world, (key, charged_ns), false),
+            probed: None,
+            epoch: line.epoch,
+            sharers: line.active,
+        })
+    }
+
+    /// Takes a chunk of credit that covers `charged_ns`, and no more than `room_ns` where that is more,
+    /// and spends `charged_ns`.
+    fn draw<W: World>(
+        &self,
+        world: &W,
+        line: &GateLine,
+        now_ns: u64,
+        charged_ns: u64,
+        longer_ns: u64,
+        room_ns: u64,
+    ) {
+        let stripe = world.stripe();
+        let left_ns = self.credit.left_ns(stripe);
+        // Spread, so that chunks do not end at the same place of a loop each time.
+        let spread_ns = CHUNK_NS / 2 + self.random() % CHUNK_NS;
+        let chunk_ns = charged_ns.max(spread_ns.min(room_ns)).saturating_sub(left_ns);
+        self.credit.take(stripe, chunk_ns, charged_ns);
+        // The launch itself is not settled.
+        self.charge(world, line, self.since_ns.load(Relaxed), signed(chunk_ns));
+        let before_ns = self.busy_until_ns.load(Relaxed);
+        if now_ns > before_ns.saturating_add(AWAY_NS) {
+            self.back_ns.store(now_ns, Relaxed);
+        }
+        let ahead_ns = before_ns.max(now_ns);
+        // One long launch may take longer than was expected; who waits for it sees when it ends.
+        let late_ns = if charged_ns < OFTEN_NS { longer_ns } else { charged_ns / LATE_PART };
+        let until_ns = ahead_ns.saturating_add(chunk_ns).saturating_add(late_ns);
+        self.is_overdue.store(0, Relaxed);
+        if longer_ns != 0 {
+            self.uneven_until_ns.store(until_ns, Relaxed);
+        }
+        self.set_busy_until(world, until_ns);
+        world.note_launch(now_ns);
+        world.count_launches(self.credit.take_launches(stripe).saturating_add(1));
+    }
+
+    fn note_long(&self, cost_ns: Option<u64>) {
+        let before_ns = self.long_ns.load(Relaxed);
+        let faded_ns = before_ns.saturating_sub(before_ns / LONG_LASTS);
+        self.long_ns.store(faded_ns.max(cost_ns.unwrap_or(0)), Relaxed);
+    }
+
+    /// What a launch is charged before it has run, and how much longer it may take: of one that will be measured little,
+    /// so that it is not charged twice, and where no mark is left for it what such a launch takes on average.
+    fn charged_at_first(&self, next: Length) -> (u64, u64) {
+        match next {
+            Length::Unknown => (UNKNOWN_NS, 0),
+            Length::Even(ns) => (ns, 0),
+            Length::Uneven(Moments { mean_ns, rms_ns }) => match self.ring.has_room() {
+                true => (mean_ns.min(UNKNOWN_NS), rms_ns),
+                false => (mean_ns, rms_ns),
+            },
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What a lane's work is charged to: the process's account, and the tenant's cap where it has one.
+//!
+//! Promises: what a cap has saved is kept while a charge may turn out wrong, and while its tenant waits for others. Does
+//! not say what work is worth, nor when the cap is open: the latter is [`crate::pace`]'s.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use divvy_abi::config::{GateLine, gate};
+
+use super::lane::Lane;
+use super::rivals::has_rivals;
+use super::times::QUANTUM_NS;
+use super::world::{Terms, World};
+use crate::pace::{Cap, agreed_ns};
+
+/// What a cap saves up for whoever waits for its turn, at least.
+const BESIDE_NS: u64 = 30_000_000;
+
+/// For so long what was charged may turn out wrong: what a cap has saved since then is kept.
+const KEPT_NS: u64 = 50_000_000;
+
+impl Lane {
+    /// The tenant's cap. Who waits for its turn must not lose what its cap saves up meanwhile, up to
+    /// a launch as long as any of late and the next like it.
+    pub(super) fn cap<W: World>(
+        &self,
+        world: &W,
+        terms: Terms,
+        line: &GateLine,
+        now_ns: u64,
+        unsettled_since_ns: u64,
+    ) -> Option<Cap> {
+        let unsettled_since_ns = match self.has_one_stream() {
+            true => unsettled_since_ns,
+            false => unsettled_since_ns.min(now_ns.saturating_sub(KEPT_NS)),
+        };
+        let long_ns = self.long_ns.load(Relaxed).saturating_mul(2);
+        let saved_ns = match line.gate {
+            gate::FREE => 0,
+            // A burst fills a turn: who gets one kernel into each would wait for another's behind it.
+            _ if has_rivals(line) => long_ns.saturating_mul(2).max(BESIDE_NS),
+            _ => long_ns,
+        };
+        let quantum_ns = line.quantum_ns.max(QUANTUM_NS).max(saved_ns);
+        let share_ppm = terms.share_ppm;
+        (share_ppm != 0).then(|| {
+            let unsettled_since_ns = world.unsettled_since_ns(unsettled_since_ns, now_ns);
+            let quantum_ns = agreed_ns(world.clock(), now_ns, quantum_ns);
+            Cap { share_ppm, quantum_ns, unsettled_since_ns }
+        })
+    }
+
+    /// Charges the tenant, against its cap where it has one, for work of which the oldest was not settled
+    /// since then.
+    pub(super) fn charge<W: World>(
+        &self,
+        world: &W,
+        line: &GateLine,
+        unsettled_since_ns: u64,
+        ns: i64,
+    ) {
+        world.add_used(ns);
+        let now_ns = world.now_ns();
+        if let Some(cap) = self.cap(world, world.terms(), line, now_ns, unsettled_since_ns) {
+            cap.charge(world.clock(), now_ns, ns);
+        }
+    }
+}

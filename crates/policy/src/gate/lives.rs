@@ -1,0 +1,41 @@
+//! The word of a lane's claim: whether a thread has it, how many keep it closed, and in which life of its context.
+//!
+//! Promises: one word, so that whoever changes it has seen all of it. What its parts mean to who asks for the claim is
+//! in `claim`.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire};
+
+use crate::atomic::AtomicU64;
+
+/// A life that no lane has: its owner is given no claim.
+pub const NO_LIFE: u64 = u64::MAX;
+
+/// The claim's word: flags and closers below the number of the life.
+#[derive(Debug)]
+pub(super) struct Claims {
+    pub(super) word: AtomicU64,
+}
+
+/// A thread has the claim.
+pub(super) const HELD: u64 = 1;
+/// The life is over as soon as the claim is let go.
+pub(super) const ENDED: u64 = 1 << 1;
+/// One thread that keeps the lane closed.
+pub(super) const CLOSER: u64 = 1 << 2;
+pub(super) const CLOSERS: u64 = LIFE - CLOSER;
+/// One life.
+pub(super) const LIFE: u64 = 1 << 16;
+
+pub(super) const fn life_of(word: u64) -> u64 {
+    word / LIFE
+}
+
+impl Claims {
+    pub(super) const fn new() -> Self {
+        Self { word: AtomicU64::new(0) }
+    }
+
+    pub(super) fn change(&self, change: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+        self.word.fetch_update(AcqRel, Acquire, change)
+    }
+}

@@ -1,0 +1,231 @@
+//! What completed marks show of a lane's launches, and what is put right by them.
+//!
+//! A mark is settled by who holds the lane's claim, in the order of the ring: beside strangers, or where it ended behind
+//! its turn, as in `beside`; of several streams as in `among`; else here.
+//!
+//! Promises: each mark is settled once, in the order in which they were recorded; where others' work may lie in what was
+//! measured, no more is charged than that. Does not record: that is done in `measure`.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use divvy_abi::config::GateLine;
+
+use super::beside::LONGER;
+use super::credit::signed;
+use super::lane::Lane;
+use super::marks::{Edge, Mark};
+use super::rivals::in_turns;
+use super::sample::correction_ns;
+use super::shown::BUSY_BIAS_NS;
+use super::times::{QUIET_NS, SWITCH_NS};
+use super::world::World;
+use crate::cost::{Costs, Length};
+
+/// An estimate below this may grow at once; above it by half.
+const MOST_GROWTH_FROM_NS: u64 = 4_000;
+
+/// What takes longer cannot lie within one slice of the driver's, which are 1 to 2 ms.
+const SLICED_FROM_NS: u64 = 2_000_000;
+
+impl Lane {
+    /// Marks the end of a burst, so that its tail is measured while the gate is closed.
+    pub(super) fn close_burst<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) {
+        let seen_ns = self.marked_ns.load(Relaxed).max(self.done_ns.load(Relaxed));
+        if self.launched_ns() > seen_ns
+            && let Some(claim) = self.claim(world.life())
+        {
+            self.mark(world, &claim, None, None, line.epoch, line.active);
+        }
+        self.settle(world, costs, line);
+    }
+
+    /// Puts right what completed marks show; by how much, without what launches that were drawn stand for.
+    ///
+    /// Cost: an event query, and for each mark that has completed an elapsed time.
+    pub fn settle<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) -> i64 {
+        let Some(claim) = self.claim(world.life()) else { return 0 };
+        // Where nothing is pending nothing is charged below.
+        let (mut all_ns, mut own_ns, since_ns) = (0_i64, 0_i64, self.since_ns.load(Relaxed));
+        while let Some((event, mark)) = self.ring.oldest() {
+            if claim.is_closing() || !world.is_done(event) {
+                break;
+            }
+            // Once another turn has begun, another tenant's work may lie between the events.
+            let is_just_back = self.is_just_back(world, line, world.now_ns());
+            let ours = line.epoch == mark.epoch && (line.strangers != 0 || !is_just_back);
+            let sharers = if ours { u64::from(line.active.max(mark.sharers).max(1)) } else { 0 };
+            let now_ns = world.now_ns();
+            let quiet_ns = match in_turns(world, line) {
+                true => now_ns,
+                false => now_ns.saturating_sub(QUIET_NS),
+            };
+            let quiet_ns = mark.probe.map_or(quiet_ns, |probe| quiet_ns.min(probe.at_ns));
+            let is_alone = sharers == 1 && self.is_quiet_since(world, line, quiet_ns);
+            // No estimate was charged for what is uneven: whoever was there meanwhile, it is charged now.
+            let is_uneven = sharers != 1 && mark.is_uneven(costs, now_ns);
+            // Nor does an estimate stand for that where it ends behind its turn: longer launches do so more often.
+            let is_behind = !ours && line.strangers == 0 && mark.sharers <= 1;
+            if is_behind {
+                self.learn_behind(world, costs, event, &mark, now_ns);
+            }
+            let is_behind = is_behind && mark.was_uneven(costs, now_ns);
+            let put_right = if line.strangers != 0 || is_uneven || is_behind {
+                let others = line.strangers.max(sharers.saturating_sub(1)).max(1);
+                self.settle_beside(world, costs, event, &mark, (others, is_behind)).into()
+            } else if sharers == 1 && (mark.edge != Edge::Outside || !self.has_one_stream()) {
+                self.settle_among(world, costs, event, &mark, is_alone).into()
+            } else {
+                self.settle_one(world, costs, event, &mark, (sharers, is_alone))
+            };
+            if ours || is_uneven || is_behind {
+                all_ns = all_ns.saturating_add(put_right.all_ns);
+                own_ns = own_ns.saturating_add(put_right.own_ns);
+            }
+            self.window.settled(mark.edge);
+            self.ring.pop();
+            if let Some(probe) = mark.probe {
+                self.probes.give_back(world.life(), probe.event);
+            }
+            self.settled_ns.store(mark.submitted_ns, Relaxed);
+            self.done_ns.fetch_max(mark.submitted_ns, Relaxed);
+            // Each of them has a mark: those behind this one are in flight still.
+            let left = self.unknown.load(Relaxed).saturating_sub(1).min(self.ring.pending());
+            self.unknown.store(left, Relaxed);
+        }
+        if all_ns != 0 {
+            self.charge(world, line, since_ns, all_ns);
+        }
+        if self.ring.pending() == 0 {
+            self.since_ns.store(world.now_ns(), Relaxed);
+        }
+        own_ns
+    }
+
+    /// Whether a turn had just begun then: a switch of contexts may lie behind what was recorded.
+    fn is_switched_to(&self, at_ns: u64) -> bool {
+        at_ns < self.epoch_at_ns.load(Relaxed).saturating_add(SWITCH_NS)
+    }
+
+    /// What one completed mark adds to what was charged. `sharers` is how many contexts' slices may
+    /// lie between its events; 0 where that is not known, and nothing is learnt. With it, whether surely nothing of
+    /// others does.
+    fn settle_one<W: World>(
+        &self,
+        world: &W,
+        costs: &Costs,
+        event: u32,
+        mark: &Mark,
+        (sharers, is_alone): (u64, bool),
+    ) -> PutRight {
+        let span_ns = self.span_ns(world, event);
+        let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
+        let now_ns = world.now_ns();
+        let probed = mark.probe.and_then(|probe| {
+            let between_ns = u64::try_from(world.elapsed_ns(probe.event, event)?).ok()?;
+            // What is known roughly stands until the first probe after it.
+            let known_ns = costs.firm(probe.key);
+            let expected = costs.expect(probe.key, now_ns);
+            let is_firm = known_ns.is_some() || matches!(expected, Length::Uneven(_));
+            let Some(shown) = probe.shows(between_ns, expected != Length::Unknown, is_firm) else {
+                // It shows no end, but the launch lies between its events; no estimate was charged for one that is
+                // uneven, and the host's part is all that is not its own.
+                let took_ns = match expected {
+                    Length::Uneven(_) => between_ns.saturating_sub(probe.gap_ns),
+                    _ => probe.charged_ns.min(between_ns),
+                };
+                return is_alone.then_some((probe.charged_ns, took_ns, 0));
+            };
+            let took_ns = match known_ns {
+                None if shown.took_ns > SLICED_FROM_NS => shown.took_ns / sharers.max(1),
+                _ => shown.took_ns,
+            };
+            // With others' work in it, it is still no more than that.
+            let is_new = known_ns.map_or(sharers != 0, |known_ns| took_ns < known_ns);
+            if expected == Length::Unknown && sharers == 0 {
+                // It ended behind its turn, as one longer than a turn always does: it is no longer than that.
+                costs.learn_roughly(probe.key, took_ns);
+            }
+            if sharers == 1 || is_new {
+                // What another context was given in between must not pass for the kernel's own.
+                let most_ns = match known_ns {
+                    Some(ns) if !is_alone => ns.saturating_mul(3) / 2,
+                    _ => u64::MAX,
+                };
+                if let Some(known_ns) = known_ns.filter(|_| is_alone) {
+                    self.sample.learn(known_ns, took_ns, probe.stands_ns);
+                }
+                if shown.is_rough {
+                    costs.learn_roughly(probe.key, took_ns);
+                } else if is_alone && !self.is_switched_to(probe.at_ns) {
+                    costs.learn_alone(probe.key, took_ns, now_ns);
+                } else {
+                    costs.learn(probe.key, took_ns.min(most_ns.max(MOST_GROWTH_FROM_NS)));
+                }
+                world.note_length(took_ns);
+            }
+            if sharers > 1 && known_ns.is_some() {
+                // What is known stands.
+                return None;
+            }
+            Some((probe.charged_ns, took_ns, probe.stands_ns))
+        });
+        match (mark.linked, span_ns, probed) {
+            (true, Some(span_ns), _) => {
+                // The mark's own event, and the one before a probed launch, are no work of the tenant's.
+                let events = 1 + u64::from(mark.probe.is_some());
+                let span_ns = span_ns.saturating_sub(events * BUSY_BIAS_NS).max(span_ns / 2);
+                if sharers > 1 {
+                    return self.beside.part_ns(span_ns, span_ns / sharers, charged_ns).into();
+                }
+                self.beside.forget();
+                let own_ns = span_ns;
+                // Where the probed launch was the only one, the device may have waited for the host before it.
+                let own_ns = match probed {
+                    Some((guess_ns, took_ns, _)) if is_alone && guess_ns == charged_ns => {
+                        own_ns.min(took_ns)
+                    }
+                    _ => own_ns,
+                };
+                if is_alone && own_ns > charged_ns.saturating_mul(LONGER) {
+                    // One of them, most likely.
+                    world.note_length(own_ns.saturating_sub(charged_ns));
+                }
+                if let Some((key, guess_ns)) = mark.followed.filter(|_| is_alone)
+                    && guess_ns == charged_ns
+                {
+                    costs.learn(key, own_ns);
+                    costs.seen_alone(key, own_ns, now_ns);
+                }
+                signed(own_ns).saturating_sub(signed(charged_ns)).into()
+            }
+            (_, _, Some((guess_ns, took_ns, stands_ns))) if is_alone => PutRight {
+                all_ns: correction_ns(guess_ns, took_ns, stands_ns),
+                own_ns: signed(took_ns).saturating_sub(signed(guess_ns)),
+            },
+            // Not continuous, but nothing before the anchor's end is in it: no more than that.
+            (_, span_ns, probed) if !is_alone => {
+                let put_right = probed.map_or(0, |(guess_ns, took_ns, _)| {
+                    signed(took_ns).saturating_sub(signed(guess_ns))
+                });
+                let most = span_ns.map_or(i64::MAX, signed).saturating_sub(signed(charged_ns));
+                put_right.min(most).into()
+            }
+            _ => 0.into(),
+        }
+    }
+}
+
+/// What a completed mark adds to what was charged.
+#[derive(Clone, Copy, Debug)]
+struct PutRight {
+    /// In all.
+    all_ns: i64,
+    /// For what lies before the mark: without launches that one before it stands for.
+    own_ns: i64,
+}
+
+impl From<i64> for PutRight {
+    fn from(own_ns: i64) -> Self {
+        Self { all_ns: own_ns, own_ns }
+    }
+}

@@ -1,0 +1,24 @@
+//! What is known of a launch that may go until the driver has answered to it.
+//!
+//! Promises: plain data, which a lane gives ([`Lane::admit`](super::Lane::admit)) and takes back
+//! ([`Lane::launched`](super::Lane::launched)) once. Does not say whether the launch goes: that has been decided.
+
+use super::marks::Probed;
+
+/// A launch that may go: what is to be done once the driver has it.
+#[derive(Debug)]
+#[must_use = "the launch must be reported by `Lane::launched`"]
+pub struct Ticket {
+    pub(super) key: u64,
+    pub(super) charged_ns: u64,
+    pub(super) is_unknown: bool,
+    /// Work is in flight whose end is to be seen. What follows a synchronisation is marked by the next
+    /// launch that comes here, if it has not been synchronised by then: a mark delays who waits.
+    pub(super) is_marked: bool,
+    /// The event recorded before it, and the host's time after that.
+    pub(super) probed: Option<Probed>,
+    /// The turn it is in.
+    pub(super) epoch: u64,
+    /// Contexts that worked on the device when it was let go.
+    pub(super) sharers: u32,
+}

@@ -1,0 +1,29 @@
+//! What a launch knows of its process's turn inside the tenant: since when it has it, or what it waits for.
+//!
+//! Promises: plain data, which a lane keeps and [`Inside::ask`](super::Inside::ask) goes by. Does not say whose turn it
+//! is: that is in the tenant's words, and read in `inside`.
+
+/// A place among a tenant's processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Queued {
+    /// The turn as it was seen.
+    pub turn: u64,
+    /// When to ask again, if nobody wakes before.
+    pub until_ns: u64,
+}
+
+/// Since when a process has had the turn.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Had {
+    /// When it took it.
+    pub began_ns: u64,
+    /// When a wait for something else ended last; 0 for never.
+    pub since_ns: u64,
+}
+
+/// How long a launch has waited for the work of a turn that is handed on.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Patience {
+    pub(super) turn: u64,
+    pub(super) deadline_ns: u64,
+}
