@@ -7,9 +7,9 @@
 //! Promises: one device's time is charged once; a tenant never gains by what it writes, but for the eighth that one
 //! may whose cap is its weight ([`super::in_use`]).
 
-use super::TenantState;
 use super::domain::{Domain, Mode};
 use super::line::CLOSED_LEASE_NS;
+use super::tenant::TenantState;
 
 /// No more than this part of a turn counts as others', whatever those say that was let go beside it.
 const LET_GO_PART: u64 = 4;

@@ -9,7 +9,10 @@
 
 use divvy_abi::MAX_DEVICES;
 
-use super::{Gate, GateState, TenantState, Tuning};
+use super::device_set::bit;
+use super::gate::{Gate, GateState};
+use super::tenant::TenantState;
+use super::tuning::Tuning;
 
 /// Number of a turn that nobody has.
 const NO_TURN: u64 = u64::MAX;
@@ -105,6 +108,13 @@ impl DeviceState {
         self.counters
     }
 
+    /// Mean length of a turn: long enough that takeovers cost little.
+    pub(super) fn quantum_ns(&self, tuning: &Tuning) -> u64 {
+        let handover_ns = tuning.takeover_ns.saturating_add(self.bubble_ns);
+        let long_enough = handover_ns.saturating_mul(1_000_000) / tuning.takeover_cost_ppm.max(1);
+        long_enough.clamp(tuning.min_quantum_ns, tuning.max_quantum_ns.max(tuning.min_quantum_ns))
+    }
+
     pub(super) fn root(&self) -> usize {
         self.group.trailing_zeros() as usize
     }
@@ -112,11 +122,6 @@ impl DeviceState {
     pub(super) fn is_root(&self, device: usize) -> bool {
         self.root() == device
     }
-}
-
-/// The bit of a device in a set of devices.
-pub(super) fn bit(device: usize) -> u32 {
-    u32::try_from(device).ok().and_then(|d| 1_u32.checked_shl(d)).unwrap_or(0)
 }
 
 /// One domain for the time of a step.

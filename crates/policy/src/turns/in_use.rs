@@ -6,7 +6,7 @@
 //! Promises: a tenant says itself what it uses, and gains by it an eighth of its weight at most. One with a weight
 //! of its own, or without a cap, pays for what it holds.
 
-use super::tenant::mean;
+use super::mean::mean;
 use crate::scaled::scaled;
 
 /// Time held over which it is seen how much of it is used.

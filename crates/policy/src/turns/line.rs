@@ -11,8 +11,9 @@ use divvy_abi::usage::SHARED_SLOT;
 
 use super::entry::GateEntry;
 use super::files::Files;
+use super::gate::{Gate, GateState};
+use super::sample::Sample;
 use super::workers::{Inner, TRIAL_LOOK_NS, Workers};
-use super::{Gate, GateState, Sample};
 
 /// How long a closed gate stays closed without a word of its daemon; a lease that ends sooner than the
 /// second is renewed.

@@ -7,7 +7,7 @@
 //! Promises: one pause that was none takes back what several ends have shown; nothing is concluded
 //! from a look that came too late to tell.
 
-use super::Tuning;
+use super::tuning::Tuning;
 
 /// Pauses after short turns until a tenant is not taken any more to work for long.
 const LONG_TURNS: u32 = 2;

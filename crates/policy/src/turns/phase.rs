@@ -3,8 +3,9 @@
 //! Promises: every closed gate is opened again, by the next turn of its tenant or when nobody else
 //! works any more; a drain ends by its time-out; a higher priority takes over at once.
 
-use super::TenantState;
 use super::domain::{Domain, Mode};
+use super::mean::mean;
+use super::tenant::TenantState;
 
 /// Longest time closed work is looked for on the device after a drain that timed out.
 const LINGER_NS: u64 = 1_000_000_000;
@@ -171,11 +172,11 @@ impl Domain<'_> {
             let is_one = self.state.group.count_ones() == 1;
             let from_ns = if is_one { end_ns.max(since_ns) } else { since_ns };
             let bubble_ns = self.now_ns.saturating_sub(from_ns).min(1_000_000);
-            self.state.bubble_ns = super::tenant::mean(self.state.bubble_ns, bubble_ns);
+            self.state.bubble_ns = mean(self.state.bubble_ns, bubble_ns);
         }
         for tenant in self.members_mut().filter(|t| t.closed_ns >= since_ns) {
             let drain_ns = now_ns.saturating_sub(tenant.closed_ns);
-            tenant.drain_ns = super::tenant::mean(tenant.drain_ns, drain_ns);
+            tenant.drain_ns = mean(tenant.drain_ns, drain_ns);
         }
         self.hand_over(Handover::Drained);
     }

@@ -7,21 +7,12 @@
 //! Promises: higher priority first; a tenant on several devices is picked only if all of them are to
 //! be had; whoever is furthest behind is never passed over for one more than half a round ahead.
 
-use super::domain::{DeviceState, Domain, Mode};
-use super::{TenantState, Tuning, VIRTUAL_SCALE};
+use super::domain::{Domain, Mode};
+use super::tenant::{TenantState, VIRTUAL_SCALE};
 use crate::scaled::scaled;
 
 /// Who is told when its gate opens is awake so long before and after.
 const NEAR_NS: u64 = 100_000;
-
-impl DeviceState {
-    /// Mean length of a turn: long enough that takeovers cost little.
-    pub(super) fn quantum_ns(&self, tuning: &Tuning) -> u64 {
-        let handover_ns = tuning.takeover_ns.saturating_add(self.bubble_ns);
-        let long_enough = handover_ns.saturating_mul(1_000_000) / tuning.takeover_cost_ppm.max(1);
-        long_enough.clamp(tuning.min_quantum_ns, tuning.max_quantum_ns.max(tuning.min_quantum_ns))
-    }
-}
 
 impl Domain<'_> {
     /// Virtual time each tenant advances by in one round.

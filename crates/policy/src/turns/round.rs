@@ -11,9 +11,14 @@
 //! Does not find tenants or devices, nor read limits anew: the caller does, between steps, and says when
 //! something has changed.
 
+use super::domain::DeviceState;
 use super::files::Files;
+use super::gate::{Gate, GateState};
+use super::sample::Sample;
+use super::scheduler::Turns;
 use super::served::Served;
-use super::{DeviceState, Gate, GateState, Sample, TenantState, Tuning, Turns};
+use super::tenant::TenantState;
+use super::tuning::Tuning;
 
 /// Time between two looks at all gates, changed or not: a lease is renewed when a quarter of it has
 /// passed.

@@ -10,8 +10,9 @@ use divvy_abi::config::{Config, GateLine, gate};
 use divvy_abi::{MAX_DEVICES, Uuid};
 
 use super::files::Files;
+use super::gate::Gate;
 use super::line::Line;
-use super::{Gate, Sample};
+use super::sample::Sample;
 use crate::share;
 
 /// How long nothing must need a gate before launches are freed from looking.

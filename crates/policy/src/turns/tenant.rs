@@ -7,10 +7,14 @@
 
 use divvy_abi::MAX_DEVICES;
 
-use super::domain::bit;
+use super::device_set::bit;
 use super::in_use::InUse;
 use super::pauses::Pauses;
-use super::{Sample, Tuning};
+use super::sample::Sample;
+use super::tuning::Tuning;
+
+/// Virtual time of one nanosecond held at weight 1. Weights divide it.
+pub(super) const VIRTUAL_SCALE: u64 = 1 << 10;
 
 /// Turns in a row without a pause after which a holder is taken to be steady.
 const STEADY_TURNS: u32 = 4;
@@ -442,7 +446,7 @@ impl TenantState {
     /// Charges wall time.
     pub(super) fn charge(&mut self, wall_ns: u64) {
         let due_ns = self.in_use.of(wall_ns);
-        let cost = due_ns.saturating_mul(super::VIRTUAL_SCALE) / self.weight.max(1);
+        let cost = due_ns.saturating_mul(VIRTUAL_SCALE) / self.weight.max(1);
         self.virtual_ns = self.virtual_ns.saturating_add(cost);
         self.held_ns = self.held_ns.saturating_add(wall_ns);
     }
@@ -459,11 +463,6 @@ impl Sample {
 
 fn signed(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
-}
-
-/// Moving mean: a quarter of the new value.
-pub(super) fn mean(old: u64, new: u64) -> u64 {
-    (old.saturating_mul(3).saturating_add(new)) / 4
 }
 
 /// `part` of `whole` in millionths, at most a million.

@@ -4,8 +4,8 @@
 //! noticed soon if it is known to pause, else within [`Tuning::steady_poll_ns`](super::Tuning), or
 //! [`Tuning::awaited_poll_ns`](super::Tuning) where nobody ever pauses.
 
-use super::TenantState;
 use super::domain::{Domain, Mode, goes_first};
+use super::tenant::TenantState;
 
 impl Domain<'_> {
     /// Time of the next step, and whether it needs everybody's samples.
