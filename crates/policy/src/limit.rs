@@ -18,7 +18,7 @@ use core::fmt::{self, Write as _};
 use divvy_abi::config::{MAX_RULES, Rule, quantity, selector};
 use divvy_abi::{MAX_DEVICES, Uuid};
 
-use crate::share::ShareError;
+use crate::share::error::ShareError;
 use crate::size::{self, Limit, SizeError};
 use crate::variables::PEER_MEMORY;
 

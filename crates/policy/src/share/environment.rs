@@ -5,10 +5,9 @@
 
 use divvy_abi::config::{Config, MAX_RULES, Rule, class, priority};
 
-use super::{
-    ShareError, ShareReason, needs_gate, parse_class, parse_priority, parse_weight, peer_value,
-    value,
-};
+use super::error::{ShareError, ShareReason};
+use super::grammar::{parse_class, parse_priority, parse_weight, peer_value, value};
+use super::rules::needs_gate;
 use crate::limit::{RuleError, Rules};
 use crate::size::digits_to_u64;
 use crate::variables;

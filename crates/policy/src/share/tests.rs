@@ -1,6 +1,11 @@
 //! The share grammar by example; by property in tests/properties.rs.
 
+use divvy_abi::Uuid;
+use divvy_abi::config::{Config, class, gate, priority};
+
 use super::*;
+use crate::limit::{BadRule, Rules};
+use crate::size::Limit;
 
 const A: Uuid = [0xaa; 16];
 
