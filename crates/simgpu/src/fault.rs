@@ -18,7 +18,7 @@
 //! A list that cannot be understood fails every call, so that no test passes on a misspelt rule.
 //! Cost when the variable is not set: one relaxed load.
 
-use crate::machine::description::parse_duration;
+use crate::machine::notation::parse_duration;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;

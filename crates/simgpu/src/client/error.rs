@@ -1,10 +1,10 @@
-//! Why a call to the machine failed, and the driver's code for it.
+//! Why a call to the machine failed or the machine could not be started, and the driver's code for it.
 
-use super::StartError;
 use crate::machine::description::BadSetting;
 use crate::wire::{Refusal, Reply};
 use divvy_driver_api::types::CUresult;
 use rustix::io::Errno;
+use std::path::PathBuf;
 
 /// Why a call to the machine failed.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +39,37 @@ pub enum ClientError {
     /// The machine could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
+}
+
+/// Why the machine could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The directory cannot be used.
+    #[error("SIMGPU_DIR={}: {problem} ({errno})", directory.display())]
+    Directory {
+        /// The directory.
+        directory: PathBuf,
+        /// What was tried.
+        problem: &'static str,
+        /// What the system said.
+        errno: Errno,
+    },
+    /// No `simgpud` was found.
+    #[error(
+        "simgpud was not found beside the driver library or the program; set SIMGPUD to its path"
+    )]
+    NotFound,
+    /// `simgpud` could not be executed.
+    #[error("{} could not be executed: {problem}", program.display())]
+    Execute {
+        /// The file.
+        program: PathBuf,
+        /// What the system said.
+        problem: String,
+    },
+    /// `simgpud` said that it cannot run.
+    #[error("simgpud did not start: {0}")]
+    Refused(String),
 }
 
 impl ClientError {

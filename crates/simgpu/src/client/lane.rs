@@ -5,7 +5,7 @@
 //! happened; [`Lane::wait`] returns at that time, at once if it has passed. So work handed in ahead
 //! runs back to back on the device, however late the threads of this host come.
 
-use super::ClientError;
+use super::error::ClientError;
 use super::link::{self, Guarded};
 use super::start::socket_path;
 use crate::sys::fork::ForkWord;

@@ -1,7 +1,7 @@
 //! The control connection: one socket, one descriptor of the memory file, and the ticket to come back
 //! by when the program closes either.
 
-use super::ClientError;
+use super::error::ClientError;
 use super::start;
 use crate::machine::description::{self, Description, Device, Lookup, Mode};
 use crate::wire::{PROTOCOL, Reply, Request, WireDevice, socket};

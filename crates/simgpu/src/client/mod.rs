@@ -13,14 +13,16 @@
 //! (`crate::driver`). In null mode nothing is connected and there are no bytes behind memory.
 
 mod error;
+mod holdings;
 mod lane;
 mod link;
 mod null;
 mod start;
 
-pub use error::ClientError;
+pub use error::{ClientError, StartError};
+pub use holdings::{Block, Context, MemoryInfo, SharedRange};
 pub use lane::{Completion, Lane, Work, now_ns};
-pub use start::{StartError, socket_path, start_lock};
+pub use start::{socket_path, start_lock};
 
 use crate::machine::description::{self, Description, Device, Lookup, Mode};
 use crate::sys::descriptor;
@@ -31,58 +33,6 @@ use link::Link;
 use null::NullMachine;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
-
-/// A hold on a block of device memory.
-///
-/// Each value is one hold: giving it to [`Client::release`] ends it, dropping it leaks the hold until
-/// the process ends (as a lost handle does on the hardware).
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "a block that is dropped stays allocated until the process ends"]
-pub struct Block {
-    /// Names the block machine-wide.
-    pub id: u64,
-    /// The device it lies on.
-    pub device: u32,
-    /// What it is held for.
-    pub charge: Charge,
-    /// Its size, a multiple of 2 MiB.
-    pub bytes: u64,
-    file_offset: u64,
-}
-
-/// A hold taken by a legacy IPC handle, and the range of the block the handle was made for.
-#[derive(Debug)]
-pub struct SharedRange {
-    /// The hold.
-    pub block: Block,
-    /// Where the range begins in the block.
-    pub offset_bytes: u64,
-    /// How long it is.
-    pub length_bytes: u64,
-}
-
-/// A context of this process.
-#[derive(Debug, PartialEq, Eq, Hash)]
-#[must_use = "a context that is dropped stays charged until the process ends"]
-pub struct Context {
-    /// Names the context machine-wide; lanes submit work under it.
-    pub id: u64,
-    /// The device it is on.
-    pub device: u32,
-}
-
-/// Memory figures of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryInfo {
-    /// What can be allocated: `cuDeviceTotalMem`.
-    pub total_bytes: u64,
-    /// What nobody holds.
-    pub free_bytes: u64,
-    /// What all clients together hold.
-    pub used_bytes: u64,
-    /// What the driver keeps for itself; NVML's total is `total_bytes + reserved_bytes`.
-    pub reserved_bytes: u64,
-}
 
 enum Machine {
     Daemon(Mutex<Link>),

@@ -3,7 +3,8 @@
 //! It exists so that the cost of what lies above the driver can be measured in nanoseconds. Memory is
 //! finite here too, for this process alone.
 
-use super::{Block, ClientError, Context, MemoryInfo};
+use super::error::ClientError;
+use super::holdings::{Block, Context, MemoryInfo};
 use crate::calibration::{CONTEXT_BYTES, GRANULE_BYTES};
 use crate::machine::description::Description;
 use crate::wire::Charge;

@@ -5,7 +5,7 @@
 //! daemon takes the same lock to end. A client that meets a daemon in the act of ending sees its
 //! connection drop before the first answer, and begins again.
 
-use super::ClientError;
+use super::error::{ClientError, StartError};
 use crate::machine::description::{self, Lookup};
 use crate::wire::socket;
 use rustix::fd::OwnedFd;
@@ -17,37 +17,6 @@ use std::process::{Command, Stdio};
 
 /// How often a client begins again before it gives up: each time a daemon must have ended in between.
 const ATTEMPTS: u32 = 1000;
-
-/// Why the machine could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The directory cannot be used.
-    #[error("SIMGPU_DIR={}: {problem} ({errno})", directory.display())]
-    Directory {
-        /// The directory.
-        directory: PathBuf,
-        /// What was tried.
-        problem: &'static str,
-        /// What the system said.
-        errno: Errno,
-    },
-    /// No `simgpud` was found.
-    #[error(
-        "simgpud was not found beside the driver library or the program; set SIMGPUD to its path"
-    )]
-    NotFound,
-    /// `simgpud` could not be executed.
-    #[error("{} could not be executed: {problem}", program.display())]
-    Execute {
-        /// The file.
-        program: PathBuf,
-        /// What the system said.
-        problem: String,
-    },
-    /// `simgpud` said that it cannot run.
-    #[error("simgpud did not start: {0}")]
-    Refused(String),
-}
 
 /// Where a machine's daemon listens.
 pub fn socket_path(directory: &Path) -> PathBuf {

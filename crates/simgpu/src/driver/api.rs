@@ -84,7 +84,7 @@ pub use super::device::{
     cuDeviceTotalMem_v2, cuDriverGetVersion, cuFlushGPUDirectRDMAWrites, cuInit, cuProfilerStart,
     cuProfilerStop,
 };
-pub use super::error::{cuGetErrorName, cuGetErrorString};
+pub use super::error_text::{cuGetErrorName, cuGetErrorString};
 pub use super::event::{
     cuCtxRecordEvent, cuCtxWaitEvent, cuEventCreate, cuEventDestroy, cuEventDestroy_v2,
     cuEventElapsedTime, cuEventElapsedTime_v2, cuEventQuery, cuEventRecord,

@@ -24,6 +24,7 @@ mod context_calls;
 mod copy;
 mod device;
 mod error;
+mod error_text;
 mod event;
 mod exec;
 mod external;

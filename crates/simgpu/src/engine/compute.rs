@@ -5,7 +5,7 @@
 //! context waits; the gap is longer when it has run dry. Kernels of the context that is in run side by side while they fit; a kernel that is
 //! switched out keeps what it has done ([`Pace::Work`]) or finds the clock gone on ([`Pace::Wall`]).
 
-use super::{Busy, Ending, Job, Report};
+use super::report::{Busy, Ending, Job, Report};
 use crate::calibration::{SLICE_NS, SWITCH_DRY_NS, SWITCH_PREEMPT_NS};
 use crate::wire::Pace;
 use std::collections::VecDeque;

@@ -2,7 +2,7 @@
 //!
 //! Each direction has its own; while both work, each is slower, as measured.
 
-use super::{Busy, Ending, Job, Report};
+use super::report::{Busy, Ending, Job, Report};
 use crate::calibration::{COPY_BOTH_BYTES_PER_S, COPY_IN_BYTES_PER_S, COPY_OUT_BYTES_PER_S};
 use crate::wire::Engine;
 use std::collections::VecDeque;

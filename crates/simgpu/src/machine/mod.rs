@@ -9,6 +9,7 @@ pub mod description;
 pub mod exports;
 pub mod memory;
 pub mod neighbours;
+pub mod notation;
 pub mod peer;
 pub mod requests;
 pub mod server;

@@ -6,7 +6,7 @@
 //! machine lives. NVML lists and samples them; nothing else knows of them, and their work slows nobody
 //! down.
 
-use super::description::parse_size;
+use super::notation::parse_size;
 
 /// What a list of neighbours looks like.
 pub const HINT: &str = "give a list of graphics|mps:PID:SIZE:PERCENT that fits the first device, such \

@@ -1,9 +1,10 @@
 //! NVML calls about one device: identity, memory, utilisation, clocks, power and temperature.
 
 use super::card;
+use super::failure::{Answer, Failure};
+use super::library::{Handle, Library};
 use super::system::text;
-use super::{Answer, Failure, Handle, Library};
-use crate::machine::description::uuid_text;
+use crate::machine::notation::uuid_text;
 use crate::sys::driver::Out;
 use divvy_driver_api::nvml_types::*;
 use std::ffi::{c_char, c_uint};

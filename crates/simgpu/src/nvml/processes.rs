@@ -1,7 +1,8 @@
 //! NVML calls about processes: who has memory of a device, and who kept it busy.
 
 use super::device::version_of;
-use super::{Answer, Failure, Library};
+use super::failure::{Answer, Failure};
+use super::library::Library;
 use crate::calibration::PROCESS_UTILISATION_ROOM;
 use crate::sys::driver::Out;
 use divvy_driver_api::nvml_types::*;

@@ -3,8 +3,10 @@
 //! [`Surface`] has every entry point of the table as a method that is not simulated; [`Library`]
 //! overrides those that are.
 
+use super::failure::{Answer, Failure, Returned};
+use super::library::Library;
 use super::processes::Role;
-use super::{Answer, Failure, Library, Returned, card, device, processes, system};
+use super::{card, device, processes, system};
 use crate::sys::driver::Out;
 use crate::unsimulated;
 use divvy_driver_api::for_each_nvml_entry;
@@ -43,7 +45,7 @@ macro_rules! answers {
     };
 }
 
-/// Methods that answer one constant of the card, or of a [`super::Handle`].
+/// Methods that answer one constant of the card, or of a [`super::library::Handle`].
 macro_rules! constants {
     ($($name:ident: $ty:ty = $value:expr;)*) => {
         $(fn $name(&self, device: nvmlDevice_t, out: *mut $ty) -> nvmlReturn_t {

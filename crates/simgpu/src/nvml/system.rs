@@ -1,9 +1,10 @@
 //! NVML calls about the system: versions, error texts, and finding a device.
 
 use super::card;
-use super::{Answer, Failure, Handle, Library, handle_of};
+use super::failure::{Answer, Failure};
+use super::library::{Handle, Library, handle_of};
 use crate::calibration::{CUDA_DRIVER_VERSION, DRIVER_RELEASE};
-use crate::machine::description::parse_uuid;
+use crate::machine::notation::parse_uuid;
 use crate::sys::driver::{Address, Out};
 use divvy_driver_api::nvml_types::*;
 use std::ffi::{CStr, c_char, c_int, c_uint};

@@ -1,11 +1,9 @@
 //! The library against a machine of null mode, through the surface a C caller sees.
 
 use super::*;
-use std::ffi::{CStr, CString};
-
-fn library() -> Library {
-    Library { session: Mutex::new(Session { initialised: 0, client: None }) }
-}
+use crate::client::Client;
+use divvy_driver_api::nvml_types::*;
+use std::ffi::{CStr, CString, c_char};
 
 /// A library with a client on the described machine.
 fn connected(settings: &'static [(&str, &str)]) -> Library {
@@ -14,7 +12,7 @@ fn connected(settings: &'static [(&str, &str)]) -> Library {
         all.into_iter().find(|(known, _)| *known == name).map(|(_, value)| String::from(*value))
     };
     let client = Client::connect_with(&lookup).unwrap();
-    Library { session: Mutex::new(Session { initialised: 1, client: Some(client) }) }
+    Library::with_client(client)
 }
 
 fn text(of: impl Fn(*mut c_char, u32) -> nvmlReturn_t) -> String {
@@ -27,7 +25,7 @@ fn text(of: impl Fn(*mut c_char, u32) -> nvmlReturn_t) -> String {
 
 #[test]
 fn nothing_answers_before_initialisation_and_after_shutdown() {
-    let library = library();
+    let library = Library::new();
     let mut count = 9;
     assert_eq!(library.nvmlDeviceGetCount_v2(&raw mut count).0, 1);
     assert_eq!(library.nvmlShutdown().0, 1);
@@ -100,7 +98,7 @@ fn process_utilisation_wants_its_room() {
 
 #[test]
 fn error_texts_are_the_known_ones() {
-    let library = library();
+    let library = Library::new();
     let text = |code| {
         let at = library.nvmlErrorString(nvmlReturn_t(code));
         crate::sys::driver::Address(at.expose_provenance()).text().ok().unwrap()
