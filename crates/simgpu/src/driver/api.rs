@@ -18,7 +18,7 @@ pub use super::array::{
     cuMemMapArrayAsync as cuMemMapArrayAsync_ptsz, cuMipmappedArrayCreate, cuMipmappedArrayDestroy,
     cuMipmappedArrayGetLevel, cuMipmappedArrayGetMemoryRequirements,
 };
-pub use super::capture::{
+pub use super::capture_calls::{
     cuStreamBeginCapture, cuStreamBeginCapture as cuStreamBeginCapture_ptsz,
     cuStreamBeginCapture_v2, cuStreamBeginCapture_v2 as cuStreamBeginCapture_v2_ptsz,
     cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph as cuStreamBeginCaptureToGraph_ptsz,
@@ -117,6 +117,10 @@ pub use super::exec::{
 pub use super::external::{
     cuDestroyExternalMemory, cuExternalMemoryGetMappedBuffer, cuImportExternalMemory,
 };
+pub use super::function::{
+    cuFuncGetAttribute, cuFuncGetModule, cuFuncGetName, cuFuncGetParamInfo, cuFuncIsLoaded,
+    cuFuncLoad, cuFuncSetAttribute, cuFuncSetCacheConfig, cuFuncSetSharedMemConfig,
+};
 pub use super::graph::{
     cuGraphClone, cuGraphCreate, cuGraphDestroy, cuGraphNodeFindInClone, cuGraphReleaseUserObject,
     cuGraphRetainUserObject, cuUserObjectCreate, cuUserObjectRelease, cuUserObjectRetain,
@@ -190,8 +194,6 @@ pub use super::memset::{
     cuMemsetD32Async as cuMemsetD32Async_ptsz,
 };
 pub use super::module::{
-    cuFuncGetAttribute, cuFuncGetModule, cuFuncGetName, cuFuncGetParamInfo, cuFuncIsLoaded,
-    cuFuncLoad, cuFuncSetAttribute, cuFuncSetCacheConfig, cuFuncSetSharedMemConfig,
     cuModuleEnumerateFunctions, cuModuleGetFunction, cuModuleGetFunctionCount, cuModuleGetGlobal,
     cuModuleGetGlobal_v2, cuModuleGetLoadingMode, cuModuleLoad, cuModuleLoadData,
     cuModuleLoadDataEx, cuModuleLoadFatBinary, cuModuleUnload,

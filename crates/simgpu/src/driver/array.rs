@@ -7,14 +7,14 @@
 
 use core::ffi::c_uint;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::capture::refuse_unsafe;
 use super::error::*;
-use super::machine::{Block, Purpose};
+use super::machine::Purpose;
+use super::objects::memory::{Array, Mipmap};
 use super::space::{GRANULE_BYTES, Kind, Range, round_up};
 use super::state::{Begun, begin, begin_free, begin_old};
 use super::vmm::memory_of;
@@ -23,26 +23,6 @@ use crate::sys::driver_unions::sparse_place;
 
 const SPARSE: c_uint = 0x40;
 const DEFERRED: c_uint = 0x80;
-
-/// An array.
-pub(crate) struct Array {
-    pub(crate) context: u64,
-    pub(crate) descriptor: CUDA_ARRAY3D_DESCRIPTOR,
-    /// Where its bytes lie, rows packed.
-    pub(crate) at: u64,
-    /// Bytes of a row.
-    pub(crate) pitch: u64,
-    is_level: bool,
-    /// A sparse array's memory, by where in the array it is.
-    tiles: Option<BTreeMap<[u32; 5], Arc<dyn Block>>>,
-}
-
-/// A mipmapped array.
-pub(crate) struct Mipmap {
-    pub(crate) context: u64,
-    at: u64,
-    levels: Vec<u64>,
-}
 
 fn element_bytes(descriptor: &CUDA_ARRAY3D_DESCRIPTOR) -> Answer<u64> {
     let channel = match descriptor.Format.0 {
@@ -168,7 +148,7 @@ pub fn cuArrayDestroy(_: Call, array: CUarray) -> Answer {
     }
     let context = found.context;
     drop(state);
-    super::stream::drain_context(driver, context);
+    super::worker::drain_context(driver, context);
     let mut state = driver.lock();
     let gone = state.arrays.remove(array.key())?;
     if gone.tiles.is_some() { Ok(()) } else { state.space.remove(gone.at).map(|_| ()) }
@@ -311,7 +291,7 @@ pub fn cuMipmappedArrayDestroy(_: Call, mipmap: CUmipmappedArray) -> Answer {
     let (driver, state) = begin_free()?;
     let context = state.mipmaps.of(mipmap)?.context;
     drop(state);
-    super::stream::drain_context(driver, context);
+    super::worker::drain_context(driver, context);
     let mut state = driver.lock();
     let gone = state.mipmaps.remove(mipmap.key())?;
     for level in gone.levels {

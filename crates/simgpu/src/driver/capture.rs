@@ -1,45 +1,27 @@
 //! Stream capture: work submitted to a capturing stream becomes nodes of a graph.
 //!
 //! Promises: what the driver forbids during a capture is forbidden here with the same codes, and
-//! invalidates the capture; a captured event joins the waiting stream; an end with work that does
-//! not lead back to the first stream is refused.
+//! invalidates the capture; a captured event joins the waiting stream. The calls are in
+//! [`super::capture_calls`].
 
 use core::cell::Cell;
-use core::ffi::c_uint;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::thread::ThreadId;
 
-use divvy_driver_api::types::*;
-
-use super::call::Call;
 use super::error::*;
-use super::graph::{Graph, NodeKind, add_node, destroy_graph};
-use super::state::{State, driver};
-use super::stream::resolved;
-use super::task::Task;
-use crate::sys::driver::{Answer, Handle, In, Out};
+use super::graph::{add_node, destroy_graph};
+use super::objects::graph::{NodeKind, Spot};
+use super::objects::stream::Capture;
+use super::objects::task::Task;
+use super::state::State;
+use crate::sys::driver::Answer;
 
-const GLOBAL: u32 = 0;
-const RELAXED: u32 = 2;
-
-/// A capture in progress.
-pub(crate) struct Capture {
-    graph: u64,
-    origin: u64,
-    mode: u32,
-    thread: ThreadId,
-    is_invalid: bool,
-    owns_graph: bool,
-    /// For each stream in it, the nodes its next node depends on.
-    streams: HashMap<u64, Vec<u64>>,
-}
+/// The mode that concerns every thread.
+pub(super) const GLOBAL: u32 = 0;
+/// The mode that forbids nothing.
+pub(super) const RELAXED: u32 = 2;
 
 thread_local! {
     static MODE: Cell<u32> = const { Cell::new(GLOBAL) };
-    /// What the last question about dependencies pointed to.
-    static ANSWERED: RefCell<Vec<CUgraphNode>> = const { RefCell::new(Vec::new()) };
 }
 
 /// How many captures are under way; lets the null machine's launches skip the lock.
@@ -138,7 +120,8 @@ pub(crate) fn refuse_implicit(state: &mut State, stream: u64) -> Answer {
     Err(CAPTURE_IMPLICIT)
 }
 
-fn of_stream(state: &mut State, stream: u64) -> Answer<&mut Capture> {
+/// The valid capture a stream takes part in.
+pub(super) fn of_stream(state: &mut State, stream: u64) -> Answer<&mut Capture> {
     let id = state.streams.get(stream)?.capture;
     let capture = state.captures.get_mut(&id).ok_or(ILLEGAL_STATE)?;
     if capture.is_invalid { Err(CAPTURE_INVALIDATED) } else { Ok(capture) }
@@ -170,7 +153,7 @@ pub(crate) fn record_allocation(
     bytes: u64,
 ) -> Answer<u64> {
     let (graph, after) = (of_stream(state, stream)?.graph, dependencies(state, stream)?);
-    let spot = super::graph::Spot { graph, after: &after };
+    let spot = Spot { graph, after: &after };
     let address = super::graph_memory::place(state, spot, device, bytes)?;
     append(state, stream, NodeKind::Allocate { device, bytes, address })?;
     Ok(address)
@@ -203,101 +186,22 @@ pub(crate) fn join(state: &mut State, stream: u64, capture: u64, nodes: Vec<u64>
     Ok(())
 }
 
-fn begin_capture(call: Call, stream: CUstream, mode: u32, into: Option<(u64, Vec<u64>)>) -> Answer {
-    let (_, mut state, key) = resolved(call, stream)?;
-    if mode > RELAXED {
-        return Err(INVALID_VALUE);
-    }
-    let found = state.streams.get(key)?;
-    if found.capture != 0 {
-        return Err(ILLEGAL_STATE);
-    }
-    if state.contexts.get(found.context)?.legacy == key {
-        return Err(CAPTURE_UNSUPPORTED);
-    }
-    let id = state.fresh_id();
-    let owns_graph = into.is_none();
-    let (graph, after) = match into {
-        Some((graph, after)) => {
-            state.graphs.get(graph).map_err(|_| INVALID_VALUE)?;
-            (graph, after)
-        }
-        None => (state.graphs.insert(Graph::default()), Vec::new()),
-    };
-    let thread = std::thread::current().id();
-    let streams = HashMap::from([(key, after)]);
-    let capture =
-        Capture { graph, origin: key, mode, thread, is_invalid: false, owns_graph, streams };
+/// A capture begins on its first stream.
+pub(super) fn start(state: &mut State, id: u64, capture: Capture) -> Answer {
+    let origin = capture.origin;
     state.captures.insert(id, capture);
     UNDER_WAY.fetch_add(1, Ordering::Relaxed);
-    state.streams.get_mut(key)?.capture = id;
+    state.streams.get_mut(origin)?.capture = id;
     Ok(())
 }
 
-pub fn cuStreamBeginCapture(call: Call, stream: CUstream) -> Answer {
-    begin_capture(call, stream, GLOBAL, None)
-}
-
-pub fn cuStreamBeginCapture_v2(call: Call, stream: CUstream, mode: CUstreamCaptureMode) -> Answer {
-    begin_capture(call, stream, mode.0, None)
-}
-
-pub fn cuStreamBeginCaptureToGraph(
-    call: Call,
-    stream: CUstream,
-    graph: CUgraph,
-    after: In<CUgraphNode>,
-    _edges: In<CUgraphEdgeData>,
-    count: usize,
-    mode: CUstreamCaptureMode,
-) -> Answer {
-    let after = after.list(count)?.into_iter().map(Handle::key).collect();
-    begin_capture(call, stream, mode.0, Some((graph.key(), after)))
-}
-
-/// Whether every stream's last nodes lead to the first stream's.
-fn is_joined(state: &State, capture: &Capture) -> bool {
-    let mut reached: Vec<u64> = capture.streams.get(&capture.origin).cloned().unwrap_or_default();
-    let mut next = 0;
-    while let Some(node) = reached.get(next).copied() {
-        next += 1;
-        if let Ok(node) = state.nodes.get(node) {
-            for before in &node.after {
-                if !reached.contains(before) {
-                    reached.push(*before);
-                }
-            }
-        }
-    }
-    capture.streams.values().flatten().all(|node| reached.contains(node))
-}
-
-pub fn cuStreamEndCapture(call: Call, stream: CUstream, graph: Out<CUgraph>) -> Answer {
-    let (_, mut state, key) = resolved(call, stream)?;
-    let id = state.streams.get(key)?.capture;
-    let Some(capture) = state.captures.get(&id) else { return Err(ILLEGAL_STATE) };
-    graph.check()?;
-    if capture.origin != key {
-        invalidate(&mut state, id);
-        return Err(CAPTURE_UNMATCHED);
-    }
-    if capture.mode != RELAXED && capture.thread != std::thread::current().id() {
-        return Err(CAPTURE_WRONG_THREAD);
-    }
-    let joined = is_joined(&state, capture);
-    let Some(capture) = take_out(&mut state, id) else { return Err(ILLEGAL_STATE) };
-    if capture.is_invalid || !joined {
-        if capture.owns_graph {
-            destroy_graph(&mut state, capture.graph)?;
-        }
-        graph.put(CUgraph::from_key(0))?;
-        return Err(if capture.is_invalid { CAPTURE_INVALIDATED } else { CAPTURE_UNJOINED });
-    }
-    graph.put(CUgraph::from_key(capture.graph))
+/// Sets the calling thread's mode; answers the one before.
+pub(super) fn exchange_mode(mode: u32) -> u32 {
+    MODE.with(|own| own.replace(mode))
 }
 
 /// Takes a capture out of the streams and events that are in it.
-fn take_out(state: &mut State, id: u64) -> Option<Capture> {
+pub(super) fn take_out(state: &mut State, id: u64) -> Option<Capture> {
     let capture = state.captures.remove(&id)?;
     UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
     for (_, stream) in state.streams.iter_mut() {
@@ -324,114 +228,4 @@ pub(crate) fn abandon(state: &mut State, stream: u64) -> Answer {
         Some(capture) if capture.owns_graph => destroy_graph(state, capture.graph),
         _ => Ok(()),
     }
-}
-
-fn status(state: &State, stream: u64) -> Answer<(u32, u64)> {
-    let id = state.streams.get(stream)?.capture;
-    Ok(match state.captures.get(&id) {
-        None => (0, 0),
-        Some(capture) if capture.is_invalid => (2, id),
-        Some(_) => (1, id),
-    })
-}
-
-pub fn cuStreamIsCapturing(
-    call: Call,
-    stream: CUstream,
-    out: Out<CUstreamCaptureStatus>,
-) -> Answer {
-    let (_, mut state, key) = resolved(call, stream)?;
-    refuse_implicit(&mut state, key)?;
-    out.put(CUstreamCaptureStatus(status(&state, key)?.0))
-}
-
-pub fn cuStreamGetCaptureInfo(
-    call: Call,
-    stream: CUstream,
-    out: Out<CUstreamCaptureStatus>,
-    id: Out<cuuint64_t>,
-) -> Answer {
-    cuStreamGetCaptureInfo_v2(call, stream, out, id, Out::null(), Out::null(), Out::null())
-}
-
-pub fn cuStreamGetCaptureInfo_v2(
-    call: Call,
-    stream: CUstream,
-    out: Out<CUstreamCaptureStatus>,
-    id: Out<cuuint64_t>,
-    graph: Out<CUgraph>,
-    after: Out<*const CUgraphNode>,
-    count: Out<usize>,
-) -> Answer {
-    let (_, mut state, key) = resolved(call, stream)?;
-    refuse_implicit(&mut state, key)?;
-    let (status, capture) = status(&state, key)?;
-    out.put(CUstreamCaptureStatus(status))?;
-    if status != 1 {
-        return Ok(());
-    }
-    id.offer(capture);
-    let nodes = dependencies(&mut state, key)?;
-    graph.offer(CUgraph::from_key(of_stream(&mut state, key)?.graph));
-    count.offer(nodes.len());
-    ANSWERED.with(|kept| {
-        let mut kept = kept.borrow_mut();
-        *kept = nodes.into_iter().map(CUgraphNode::from_key).collect();
-        after.offer(kept.as_ptr());
-    });
-    Ok(())
-}
-
-#[expect(clippy::too_many_arguments, reason = "the driver's signature")]
-pub fn cuStreamGetCaptureInfo_v3(
-    call: Call,
-    stream: CUstream,
-    out: Out<CUstreamCaptureStatus>,
-    id: Out<cuuint64_t>,
-    graph: Out<CUgraph>,
-    after: Out<*const CUgraphNode>,
-    edges: Out<*const CUgraphEdgeData>,
-    count: Out<usize>,
-) -> Answer {
-    edges.offer(core::ptr::null());
-    cuStreamGetCaptureInfo_v2(call, stream, out, id, graph, after, count)
-}
-
-pub fn cuStreamUpdateCaptureDependencies(
-    call: Call,
-    stream: CUstream,
-    nodes: In<CUgraphNode>,
-    count: usize,
-    flags: c_uint,
-) -> Answer {
-    let (_, mut state, key) = resolved(call, stream)?;
-    let nodes: Vec<u64> = nodes.list(count)?.into_iter().map(Handle::key).collect();
-    let known = of_stream(&mut state, key)?.streams.entry(key).or_default();
-    match flags {
-        0 => known.extend(nodes),
-        1 => *known = nodes,
-        _ => return Err(INVALID_VALUE),
-    }
-    Ok(())
-}
-
-pub fn cuStreamUpdateCaptureDependencies_v2(
-    call: Call,
-    stream: CUstream,
-    nodes: In<CUgraphNode>,
-    _edges: In<CUgraphEdgeData>,
-    count: usize,
-    flags: c_uint,
-) -> Answer {
-    cuStreamUpdateCaptureDependencies(call, stream, nodes, count, flags)
-}
-
-pub fn cuThreadExchangeStreamCaptureMode(_: Call, mode: Out<CUstreamCaptureMode>) -> Answer {
-    driver()?;
-    let wanted = mode.get()?;
-    if wanted.0 > RELAXED {
-        return Err(INVALID_VALUE);
-    }
-    let before = MODE.with(|own| own.replace(wanted.0));
-    mode.put(CUstreamCaptureMode(before))
 }

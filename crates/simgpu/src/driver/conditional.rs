@@ -8,7 +8,6 @@
 //! Does not check in whose context a value is set.
 
 use core::ffi::c_uint;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
@@ -16,10 +15,10 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::error::*;
-use super::graph::{Graph, NodeKind, Spot};
-use super::state::{Driver, State, begin_free, current, is_null};
-use super::task::{Place, Task, run_series};
-use super::track::Track;
+use super::objects::condition::{Choice, Condition};
+use super::objects::graph::{Graph, NodeKind, Spot};
+use super::objects::task::Task;
+use super::state::{State, begin_free, current};
 use crate::sys::driver::{Answer, Handle, Out};
 use crate::sys::driver_unions as unions;
 
@@ -27,79 +26,6 @@ const ASSIGN_DEFAULT: c_uint = 1;
 
 /// What the highest bits of a handle say: no address is taken for one.
 const MARK: u64 = 0xc0d1 << 48;
-
-/// A value that conditional nodes look at.
-#[derive(Debug)]
-pub(crate) struct Condition {
-    context: u64,
-    /// What it is at the beginning of each launch, if that is asked for.
-    default: Option<u32>,
-    value: AtomicU32,
-}
-
-/// The conditions that graphs and executables keep, by handle.
-pub(crate) type Conditions = HashMap<CUgraphConditionalHandle, Weak<Condition>>;
-
-/// What a node does with a value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Choice {
-    /// The first body if it is not zero, else the second.
-    If,
-    /// The body as long as it is not zero.
-    While,
-    /// The body of that number.
-    Switch,
-}
-
-impl Choice {
-    /// A node's choice by the type and the number of bodies that its parameters name.
-    fn of(kind: CUgraphConditionalNodeType, bodies: u32) -> Answer<Self> {
-        match (kind, bodies) {
-            (CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_IF, 1 | 2) => Ok(Self::If),
-            (CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_WHILE, 1) => Ok(Self::While),
-            (CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_SWITCH, 1..) => Ok(Self::Switch),
-            _ => Err(INVALID_VALUE),
-        }
-    }
-
-    fn body(self, value: u32) -> Option<usize> {
-        match (self, value) {
-            (Self::If, 0) => Some(1),
-            (Self::While, 0) => None,
-            (Self::If | Self::While, _) => Some(0),
-            (Self::Switch, value) => usize::try_from(value).ok(),
-        }
-    }
-}
-
-/// A conditional node, ready to run.
-pub(crate) struct Branches {
-    pub(crate) condition: Arc<Condition>,
-    pub(crate) choice: Choice,
-    pub(crate) bodies: Vec<Vec<Task>>,
-}
-
-impl Branches {
-    /// Runs what the value chooses.
-    pub(crate) fn run(
-        &self,
-        driver: &'static Driver,
-        track: &mut Track<'_>,
-        place: Place,
-    ) -> Answer {
-        while !is_null() {
-            let chosen = self.choice.body(self.condition.value.load(SeqCst));
-            let Some(body) = chosen.and_then(|index| self.bodies.get(index)) else { break };
-            run_series(driver, track, place, body)?;
-            // Only the end of its context ends a loop whose value nobody changes.
-            let is_there = || driver.lock().contexts.get(place.context).is_ok_and(|c| c.alive);
-            if self.choice != Choice::While || !is_there() {
-                break;
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Has the values that a launch begins with.
 pub(crate) fn assign(conditions: &[Arc<Condition>]) {
@@ -211,12 +137,5 @@ pub(crate) fn may_be_in_a_body(kind: &NodeKind) -> bool {
             matches!(task, Task::Kernel(_) | Task::Copy(_) | Task::Fill(_) | Task::Empty)
         }
         NodeKind::Allocate { .. } | NodeKind::Free { .. } => false,
-    }
-}
-
-impl NodeKind {
-    /// Whether graphs with such a node are neither copied nor had twice.
-    pub(crate) fn is_conditional(&self) -> bool {
-        matches!(self, Self::Conditional { .. } | Self::Branches { .. })
     }
 }

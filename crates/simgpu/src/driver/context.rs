@@ -6,96 +6,26 @@
 //! returned by every later call in the context until it is destroyed.
 
 use core::ffi::{c_int, c_uint};
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-use std::thread::ThreadId;
 
 use divvy_driver_api::types::*;
 
 use super::call::Call;
-use super::device::RESIDENT_THREADS;
 use super::error::*;
-use super::machine::{Block, Purpose};
+use super::machine::Purpose;
+use super::objects::context::{Context, Origin};
+use super::objects::stream::Stream;
 use super::space::Range;
 use super::state::{Driver, State, begin, begin_free, current, with_stack};
-use super::stream::{Stream, drain_context};
+use super::worker::drain_context;
+use crate::calibration::MULTIPROCESSORS;
 use crate::sys::driver::{Answer, Handle, In, Out};
 
 /// Local memory per thread that is inside a context's own cost.
 pub(crate) const FREE_LOCAL_BYTES: u64 = 1024;
+/// Threads an H200 holds at once: what a byte of local memory is multiplied by.
+const RESIDENT_THREADS: u64 = MULTIPROCESSORS as u64 * 2048;
 /// No thread can have more local memory than this.
 pub(crate) const MOST_LOCAL_BYTES: usize = 16 << 20;
-
-/// How a context came to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Origin {
-    Primary,
-    Created,
-    /// Made from a green context, in the memory of the primary one.
-    Green,
-}
-
-/// A context.
-pub(crate) struct Context {
-    pub(crate) device: i32,
-    pub(crate) origin: Origin,
-    pub(crate) alive: bool,
-    pub(crate) flags: u32,
-    pub(crate) version: u32,
-    pub(crate) id: u64,
-    pub(crate) sticky: Option<CUresult>,
-    pub(crate) charge: Option<Arc<dyn Block>>,
-    pub(crate) legacy: u64,
-    pub(crate) per_thread: HashMap<ThreadId, u64>,
-    pub(crate) limits: [usize; 11],
-    /// Local memory taken at launches, and the per-thread size it is for.
-    local: Option<Arc<dyn Block>>,
-    attached: u32,
-    pub(crate) peers: HashSet<u64>,
-    /// What green contexts keep until the primary ends.
-    pub(crate) green_charges: Vec<Arc<dyn Block>>,
-    pub(crate) cache_config: CUfunc_cache,
-    pub(crate) shared_config: CUsharedconfig,
-}
-
-/// Defaults of the limits, in the order of their numbers; `usize::MAX`: not supported.
-const LIMITS: [usize; 11] = [
-    1024,
-    8_650_752,
-    8_388_608,
-    usize::MAX,
-    2048,
-    64,
-    11_796_480,
-    232_448,
-    0,
-    usize::MAX,
-    usize::MAX,
-];
-
-impl Context {
-    pub(crate) fn new(device: i32, origin: Origin) -> Self {
-        Self {
-            device,
-            origin,
-            alive: false,
-            flags: 0,
-            version: 3020,
-            id: 0,
-            sticky: None,
-            charge: None,
-            legacy: 0,
-            per_thread: HashMap::new(),
-            limits: LIMITS,
-            local: None,
-            attached: 0,
-            peers: HashSet::new(),
-            green_charges: Vec::new(),
-            cache_config: CUfunc_cache::CU_FUNC_CACHE_PREFER_NONE,
-            shared_config: CUsharedconfig::CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE,
-        }
-    }
-}
 
 /// Brings a context's resources to life: its cost and its legacy stream.
 pub(crate) fn activate(driver: &Driver, state: &mut State, key: u64) -> Answer {
@@ -135,7 +65,7 @@ pub(crate) fn end(driver: &'static Driver, key: u64) -> Answer {
     if origin == Origin::Primary {
         super::pool::reset_device(&mut state, device);
         super::graph_memory::reset_device(&mut state, device);
-        gone.extend(super::green::reset_device(&mut state, device));
+        gone.extend(forget_greens(&mut state, device));
     } else {
         state.contexts.recycle(key)?;
     }
@@ -164,6 +94,21 @@ pub(crate) fn forget_contents(state: &mut State, key: u64) -> Vec<Range> {
         library.loaded.remove(&key);
     }
     state.space.remove_where(|range| range.context == key)
+}
+
+/// Whether a device has a green context.
+fn has_green(state: &State, device: i32) -> bool {
+    state.greens.iter().any(|(_, green)| green.device == device)
+}
+
+/// Forgets the green contexts of a device whose primary context ended, and what was made in them.
+fn forget_greens(state: &mut State, device: i32) -> Vec<Range> {
+    let mut gone = Vec::new();
+    for (_, green) in state.greens.extract(|_, green| green.device == device) {
+        gone.extend(forget_contents(state, green.context));
+        let _ = state.contexts.remove(green.context);
+    }
+    gone
 }
 
 /// Makes sure that every resident thread has `bytes_per_thread` of local memory.
@@ -254,7 +199,7 @@ fn reset_primary(device: CUdevice) -> Answer {
     let (driver, state) = begin_free()?;
     let key = state.device(device)?.primary;
     let alive = state.contexts.get(key)?.alive;
-    if super::green::is_any_on(&state, device) {
+    if has_green(&state, device) {
         return Err(NOT_PERMITTED);
     }
     drop(state);

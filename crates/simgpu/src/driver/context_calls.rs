@@ -5,10 +5,11 @@ use core::ffi::{c_int, c_uint, c_ulonglong};
 use divvy_driver_api::types::*;
 
 use super::call::Call;
-use super::context::{Context, MOST_LOCAL_BYTES, set_local};
+use super::context::{MOST_LOCAL_BYTES, set_local};
 use super::error::*;
+use super::objects::context::Context;
 use super::state::{State, begin, begin_free, current, driver, with_stack};
-use super::stream::synchronize_context;
+use super::worker::synchronize_context;
 use crate::sys::driver::{Answer, Handle, Out};
 
 // ---- the thread's stack ----

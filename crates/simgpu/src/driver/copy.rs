@@ -10,10 +10,11 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::error::*;
+use super::objects::task::{CopyShape, Rows, Task};
 use super::space::Space;
 use super::state::{State, is_null};
-use super::stream::{enqueue, resolved, run_now};
-use super::task::{CopyShape, Rows, Task};
+use super::stream::resolved;
+use super::submit::{enqueue, run_now};
 use crate::sys::driver::{Address, Answer, Handle, In, Out};
 
 fn default_stream() -> CUstream {

@@ -8,36 +8,18 @@ use core::ffi::{c_char, c_int, c_uint};
 use divvy_driver_api::types::*;
 
 use super::call::Call;
-use super::context::{Context, Origin};
 use super::error::*;
-use super::graph_memory::GraphMemory;
 use super::machine::{DeviceInfo, Local, Machine};
-use super::pool::Pool;
+use super::objects::arena::GraphMemory;
+use super::objects::context::{Context, Origin};
+use super::objects::device::Device;
+use super::objects::pool::Pool;
 use super::state::{State, begin_free, driver, start};
 use crate::sys::driver::{Answer, Out, Text};
 use crate::sys::driver_process::{Life, begin as begin_life, life};
 
 /// What `cuDriverGetVersion` answers: the CUDA version of driver 580.
 pub(crate) const DRIVER_VERSION: i32 = 13000;
-/// Multiprocessors of an H200.
-pub(crate) const MULTIPROCESSORS: u32 = 132;
-/// Threads an H200 holds at once: what a byte of local memory is multiplied by.
-pub(crate) const RESIDENT_THREADS: u64 = MULTIPROCESSORS as u64 * 2048;
-
-/// A visible device.
-pub(crate) struct Device {
-    pub(crate) info: DeviceInfo,
-    /// Its index in the machine.
-    pub(crate) machine_index: usize,
-    /// The key its primary context always has.
-    pub(crate) primary: u64,
-    pub(crate) primary_flags: u32,
-    pub(crate) retained: u32,
-    pub(crate) default_pool: u64,
-    pub(crate) pool: u64,
-    /// Memory behind graphs' allocation nodes, a pool of its own.
-    pub(crate) graphs: GraphMemory,
-}
 
 /// Values of the attributes 1, 2, …, as an H200 under driver 580 gives them.
 const ATTRIBUTES: [c_int; 147] = [

@@ -13,22 +13,15 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::capture;
 use super::error::*;
+use super::objects::stream::{Event, Point};
+use super::objects::task::{MemoryValue, Stamp, Task};
 use super::state::{State, begin, begin_free};
-use super::stream::{Point, enqueue, enqueue_after, resolved, wait_for};
-use super::task::{Stamp, Task};
+use super::stream::resolved;
+use super::submit::{enqueue, enqueue_after};
+use super::worker::wait_for;
 use crate::sys::driver::{Answer, Handle, In, Out};
 
 const DISABLE_TIMING: u32 = 2;
-
-/// An event.
-pub(crate) struct Event {
-    pub(crate) context: u64,
-    pub(crate) flags: u32,
-    /// The last mark: where, and when it was reached.
-    pub(crate) mark: Option<(Point, Arc<Stamp>)>,
-    /// The capture in which it was last recorded and the nodes it stands for.
-    pub(crate) captured: Option<(u64, Vec<u64>)>,
-}
 
 pub fn cuEventCreate(_: Call, event: Out<CUevent>, flags: c_uint) -> Answer {
     let (_, mut state, context) = begin()?;
@@ -246,23 +239,18 @@ pub fn cuStreamAddCallback(
 
 // ---- values in memory ----
 
-fn value(at: u64, value: u64, bytes: u64, flags: u32) -> Answer<super::task::MemoryValue> {
+fn value(at: u64, value: u64, bytes: u64, flags: u32) -> Answer<MemoryValue> {
     if at == 0 || !at.is_multiple_of(bytes) {
         return Err(INVALID_VALUE);
     }
-    Ok(super::task::MemoryValue { at, value, bytes, comparison: flags & 3 })
+    Ok(MemoryValue { at, value, bytes, comparison: flags & 3 })
 }
 
 fn is_memory(state: &State, at: u64) -> Answer {
     state.space.find(at).map(|_| ()).ok_or(INVALID_VALUE)
 }
 
-fn submit_value(
-    call: Call,
-    stream: CUstream,
-    value: super::task::MemoryValue,
-    waits: bool,
-) -> Answer {
+fn submit_value(call: Call, stream: CUstream, value: MemoryValue, waits: bool) -> Answer {
     let (driver, mut state, key) = resolved(call, stream)?;
     is_memory(&state, value.at)?;
     let task = if waits { Task::WaitValue(value) } else { Task::WriteValue(value) };

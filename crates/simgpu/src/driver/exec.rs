@@ -14,12 +14,14 @@ use super::capture;
 use super::conditional::has_unused;
 use super::error::*;
 use super::flat::{ends, flatten, tasks};
-use super::graph::{Exec, NodeKind, clone_graph, destroy_graph};
+use super::graph::{clone_graph, destroy_graph};
 use super::graph_memory;
 use super::graph_node::{host, kernel_v1, kernel_v2, memcpy, memset};
+use super::objects::graph::{Exec, NodeKind};
+use super::objects::task::Task;
 use super::state::{Driver, State, begin_free};
-use super::stream::{enqueue, resolved};
-use super::task::Task;
+use super::stream::resolved;
+use super::submit::enqueue;
 use crate::sys::driver::{Answer, Handle, In, Out};
 
 const AUTO_FREE_ON_LAUNCH: u64 = 1;
@@ -169,7 +171,7 @@ pub fn cuGraphLaunch(call: Call, exec: CUgraphExec, stream: CUstream) -> Answer 
         }
         // A free behind the last run may still be under way.
         let submitted = state.streams.get(key)?.submitted;
-        state = super::stream::wait_for(driver, state, (key, submitted));
+        state = super::worker::wait_for(driver, state, (key, submitted));
         if state.space.at(*address).is_some() {
             if flags & AUTO_FREE_ON_LAUNCH == 0 {
                 return Err(INVALID_VALUE);

@@ -11,19 +11,12 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::error::*;
-use super::machine::Block;
+use super::objects::memory::External;
 use super::space::{GRANULE_BYTES, Kind, Range, round_up};
 use super::state::{begin, begin_free};
 use crate::sys::driver::{Answer, Handle, In, Out};
 use crate::sys::driver_bytes::{close, duplicate};
 use crate::sys::driver_unions::external_descriptor;
-
-/// An imported object.
-pub(crate) struct External {
-    block: Arc<dyn Block>,
-    bytes: u64,
-    context: u64,
-}
 
 pub fn cuImportExternalMemory(
     _: Call,

@@ -2,15 +2,16 @@
 //!
 //! Promises: a node follows all it depends on; a child graph's nodes stand in place of its node, and those of
 //! bodies behind their conditional node, which says how many are whose. Does not run anything: see
-//! [`super::exec`] and [`super::task`].
+//! [`super::exec`] and [`super::worker`].
 
 use std::sync::Arc;
 
-use super::conditional::{Branches, may_be_in_a_body};
+use super::conditional::may_be_in_a_body;
 use super::error::*;
-use super::graph::{NodeKind, in_order};
+use super::graph::in_order;
+use super::objects::graph::NodeKind;
+use super::objects::task::{Branches, Task};
 use super::state::State;
-use super::task::Task;
 use crate::sys::driver::Answer;
 
 /// The nodes of a graph in order, child graphs in place of their nodes and bodies behind theirs.

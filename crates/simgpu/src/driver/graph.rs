@@ -5,99 +5,15 @@
 //! Semaphore and batch nodes are not simulated.
 
 use core::ffi::c_uint;
-use std::sync::Arc;
 
 use divvy_driver_api::types::*;
 
 use super::call::Call;
-use super::conditional::{Choice, Condition};
 use super::error::*;
-use super::graph_memory::{self, Arena, Mapping};
+use super::graph_memory;
+use super::objects::graph::{Graph, Node, NodeKind, UserObject};
 use super::state::{State, begin_free};
-use super::task::Task;
 use crate::sys::driver::{Address, Answer, Handle, Out, call_host};
-
-/// What a node does.
-#[derive(Clone)]
-pub(crate) enum NodeKind {
-    Empty,
-    Work(Task),
-    Allocate {
-        device: i32,
-        bytes: u64,
-        address: u64,
-    },
-    Free {
-        address: u64,
-    },
-    Child {
-        graph: u64,
-    },
-    Conditional {
-        condition: Arc<Condition>,
-        choice: Choice,
-        bodies: Arc<[u64]>,
-    },
-    /// A conditional node of an executable: in front of its bodies' nodes, of which so many are in each.
-    Branches {
-        condition: Arc<Condition>,
-        choice: Choice,
-        lengths: Vec<usize>,
-    },
-}
-
-/// A node.
-pub(crate) struct Node {
-    pub(crate) graph: u64,
-    pub(crate) kind: NodeKind,
-    pub(crate) after: Vec<u64>,
-    /// The node this one is a copy of.
-    pub(crate) original: u64,
-}
-
-/// Where in which graph a node is to be.
-#[derive(Clone, Copy)]
-pub(crate) struct Spot<'a> {
-    pub(crate) graph: u64,
-    pub(crate) after: &'a [u64],
-}
-
-/// A graph.
-#[derive(Default)]
-pub(crate) struct Graph {
-    pub(crate) nodes: Vec<u64>,
-    /// Addresses of its allocation nodes.
-    pub(crate) memory: Vec<Arena>,
-    /// Child graphs and bodies belong to their nodes.
-    is_child: bool,
-    /// The graph that the node is in whose body it is, or 0.
-    pub(crate) body_in: u64,
-    pub(crate) conditions: Vec<Arc<Condition>>,
-    user_objects: Vec<(u64, u32)>,
-}
-
-impl Graph {
-    /// The body of a node in `graph`.
-    pub(crate) fn body_in(graph: u64) -> Self {
-        Self { is_child: true, body_in: graph, ..Self::default() }
-    }
-}
-
-/// An executable graph; see [`super::exec`].
-pub(crate) struct Exec {
-    pub(crate) graph: u64,
-    pub(crate) graph_nodes: Vec<(u64, NodeKind)>,
-    pub(crate) memory: Vec<Mapping>,
-    pub(crate) disabled: Vec<u64>,
-    pub(crate) flags: u64,
-}
-
-/// A program's object that graphs keep alive.
-pub(crate) struct UserObject {
-    data: Address,
-    destroy: CUhostFn,
-    references: u64,
-}
 
 /// Adds a node behind `after`.
 pub(crate) fn add_node(

@@ -8,116 +8,19 @@
 //!
 //! Does not put launches of one executable on several streams in order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::error::*;
-use super::graph::Spot;
 use super::machine::{Block, Purpose};
+use super::objects::arena::{Arena, Mapping, PIECE_BYTES, Piece, Use};
+use super::objects::graph::Spot;
+use super::objects::stream::Point;
 use super::space::{Kind, Range, round_up};
 use super::state::{Driver, State};
-use super::stream::Point;
 use crate::sys::driver::Answer;
 
-const PIECE_BYTES: u64 = 32 << 20;
 const ALIGN_BYTES: u64 = 512;
-
-/// An allocation node's part of its graph's addresses.
-#[derive(Clone)]
-struct Use {
-    at: u64,
-    bytes: u64,
-    /// The node that frees it.
-    freed_by: Option<u64>,
-}
-
-/// A graph's addresses on one device.
-#[derive(Clone)]
-pub(crate) struct Arena {
-    device: i32,
-    /// From where to where, in whole pieces.
-    segments: Vec<(u64, u64)>,
-    uses: Vec<Use>,
-}
-
-/// What an executable has behind an arena.
-pub(crate) struct Mapping {
-    arena: Arena,
-    /// One for each piece of the arena's addresses, in their order; none before the first launch.
-    pieces: Vec<u64>,
-}
-
-struct Piece {
-    block: Arc<dyn Block>,
-    /// Work that may use it, and the executable it is of.
-    busy: Vec<(Point, u64)>,
-    /// Allocations in it that outlive their launch.
-    live: u32,
-    is_used: bool,
-}
-
-/// A device's memory for graphs.
-#[derive(Default)]
-pub(crate) struct GraphMemory {
-    pieces: BTreeMap<u64, Piece>,
-    next: u64,
-    pub(crate) used_high: u64,
-    pub(crate) reserved_high: u64,
-}
-
-impl GraphMemory {
-    pub(crate) fn used(&self) -> u64 {
-        self.pieces.values().filter(|piece| piece.is_used).count() as u64 * PIECE_BYTES
-    }
-
-    pub(crate) fn reserved(&self) -> u64 {
-        self.pieces.len() as u64 * PIECE_BYTES
-    }
-
-    fn note_highs(&mut self) {
-        self.used_high = self.used_high.max(self.used());
-        self.reserved_high = self.reserved_high.max(self.reserved());
-    }
-}
-
-impl Arena {
-    fn bytes(&self) -> u64 {
-        self.segments.iter().map(|(base, end)| end - base).sum()
-    }
-
-    /// Where each piece of its addresses begins.
-    fn starts(&self) -> impl Iterator<Item = u64> + '_ {
-        let pieces = |(base, end): &(u64, u64)| (*base..*end).step_by(PIECE_BYTES as usize);
-        self.segments.iter().flat_map(pieces)
-    }
-
-    fn is_used(&self, start: u64) -> bool {
-        self.uses.iter().any(|used| used.at < start + PIECE_BYTES && used.at + used.bytes > start)
-    }
-
-    /// The lowest place for `bytes` beside `taken`, which is in order: among what nodes have used, or
-    /// behind all of that.
-    fn hole(&self, taken: &[(u64, u64)], bytes: u64) -> Option<u64> {
-        for (base, end) in &self.segments {
-            let within = self.uses.iter().filter(|used| (*base..*end).contains(&used.at));
-            let top = within.map(|used| used.at + used.bytes).max().unwrap_or(*base);
-            let mut at = *base;
-            for (start, stop) in taken.iter().filter(|(s, e)| s < end && e > base) {
-                if at + bytes <= *start {
-                    return Some(at);
-                }
-                at = at.max(*stop);
-            }
-            if at + bytes <= top {
-                return Some(at);
-            }
-            if top + bytes <= *end {
-                return Some(top);
-            }
-        }
-        None
-    }
-}
 
 /// The nodes that `after` depend on, themselves included.
 fn ancestors(state: &State, after: &[u64]) -> BTreeSet<u64> {

@@ -10,12 +10,13 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::error::*;
-use super::graph::{NodeKind, Spot, add_node, clone_graph};
+use super::graph::{add_node, clone_graph};
 use super::graph_memory;
-use super::kernels::Launch;
 use super::launch::{Shape, prepare};
+use super::objects::graph::{NodeKind, Spot};
+use super::objects::launch::Launch;
+use super::objects::task::{FillShape, Task};
 use super::state::{State, begin_free};
-use super::task::{FillShape, Task};
 use crate::sys::driver::{Address, Answer, Handle, In, Out};
 use crate::sys::driver_unions as unions;
 

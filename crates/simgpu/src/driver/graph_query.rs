@@ -6,9 +6,10 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::error::*;
-use super::graph::{NodeKind, destroy_inner};
+use super::graph::destroy_inner;
+use super::objects::graph::NodeKind;
+use super::objects::task::Task;
 use super::state::{State, begin_free};
-use super::task::Task;
 use crate::sys::driver::{Address, Answer, Handle, In, Out};
 use crate::sys::driver_unions as unions;
 

@@ -10,46 +10,17 @@ use core::ffi::{c_int, c_uint, c_ulonglong};
 use divvy_driver_api::types::*;
 
 use super::call::Call;
-use super::context::{Context, Origin, activate, retain_primary};
-use super::device::MULTIPROCESSORS;
+use super::context::{activate, retain_primary};
 use super::error::*;
 use super::machine::Purpose;
-use super::space::Range;
-use super::state::{State, begin_free};
-use super::stream::Stream;
+use super::objects::context::{Context, Green, Origin, Resources};
+use super::objects::stream::Stream;
+use super::state::begin_free;
+use crate::calibration::MULTIPROCESSORS;
 use crate::sys::driver::{Answer, Handle, In, Out};
 
 const GREEN_BYTES: u64 = 6 << 20;
 const SMALLEST: u32 = 8;
-
-/// A green context.
-pub(crate) struct Green {
-    pub(crate) device: i32,
-    pub(crate) multiprocessors: u32,
-    /// The context `cuCtxFromGreenCtx` gives.
-    context: u64,
-    id: u64,
-}
-
-/// What a resource descriptor stands for.
-pub(crate) struct Resources {
-    multiprocessors: u32,
-}
-
-/// Whether a device has a green context.
-pub(crate) fn is_any_on(state: &State, device: i32) -> bool {
-    state.greens.iter().any(|(_, green)| green.device == device)
-}
-
-/// Forgets the green contexts of a device whose primary context ended, and what was made in them.
-pub(crate) fn reset_device(state: &mut State, device: i32) -> Vec<Range> {
-    let mut gone = Vec::new();
-    for (_, green) in state.greens.extract(|_, green| green.device == device) {
-        gone.extend(super::context::forget_contents(state, green.context));
-        let _ = state.contexts.remove(green.context);
-    }
-    gone
-}
 
 fn resource(multiprocessors: u32) -> CUdevResource {
     let sm = CUdevSmResource {

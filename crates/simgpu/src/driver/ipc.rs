@@ -91,7 +91,7 @@ pub fn cuIpcCloseMemHandle(_: Call, at: CUdeviceptr) -> Answer {
     }
     state.ipc_opened.retain(|_, (base, _)| *base != at);
     drop(state);
-    super::stream::drain_context(driver, context);
+    super::worker::drain_context(driver, context);
     let mut state = driver.lock();
     let range = state.space.remove(at)?;
     if let Some(block) = &range.block {

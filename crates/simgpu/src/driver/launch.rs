@@ -11,15 +11,17 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::context::reserve_local;
-use super::device::MULTIPROCESSORS;
 use super::error::*;
-use super::kernels::Launch;
 use super::library::function_key;
+use super::objects::context::Origin;
+use super::objects::launch::Launch;
+use super::objects::task::Task;
 use super::ptx::Entry;
 use super::state::{State, begin, begin_free, is_null};
-use super::stream::{enqueue, resolve};
-use super::task::Task;
+use super::stream::resolve;
+use super::submit::enqueue;
 use super::worker::wait_for_room;
+use crate::calibration::MULTIPROCESSORS;
 use crate::sys::driver::{
     Address, Answer, Handle, In, Out, call_block_size, launch_arguments, launch_buffer,
 };
@@ -92,9 +94,7 @@ pub(crate) fn submit(call: Call, state: &mut State, stream: CUstream, launch: La
     let key = resolve(call, state, stream)?;
     let context = state.streams.get(key)?.context;
     let found = state.functions.get(launch.function)?;
-    if found.context != context
-        && state.contexts.get(context)?.origin != super::context::Origin::Green
-    {
+    if found.context != context && state.contexts.get(context)?.origin != Origin::Green {
         return Err(CUresult::CUDA_ERROR_INVALID_HANDLE);
     }
     let local_bytes = found.entry.local_bytes;

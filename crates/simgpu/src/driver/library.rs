@@ -12,26 +12,10 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::error::*;
 use super::module;
-use super::ptx::{Entry, Image};
+use super::objects::code::{Kernel, Library};
+use super::ptx::Image;
 use super::state::{Driver, State, begin, begin_free, current};
 use crate::sys::driver::{Address, Answer, Handle, In, Out, Text};
-
-/// A library.
-pub(crate) struct Library {
-    image: Arc<Image>,
-    /// The module that stands for it in each context that used it.
-    pub(crate) loaded: HashMap<u64, u64>,
-    kernels: HashMap<String, u64>,
-}
-
-/// A kernel of a library.
-pub(crate) struct Kernel {
-    library: u64,
-    name: std::ffi::CString,
-    entry: Arc<Entry>,
-    settings: HashMap<u32, i32>,
-    max_dynamic_shared: i32,
-}
 
 fn add(out: Out<CUlibrary>, image: Answer<Arc<Image>>) -> Answer {
     let (_, mut state) = begin_free()?;
@@ -84,7 +68,7 @@ pub fn cuLibraryUnload(_: Call, library: CUlibrary) -> Answer {
     state.kernels.extract(|_, kernel| kernel.library == library.key());
     drop(state);
     for (context, module) in gone.loaded {
-        super::stream::drain_context(driver, context);
+        super::worker::drain_context(driver, context);
         module::unload(&mut driver.lock(), module)?;
     }
     Ok(())

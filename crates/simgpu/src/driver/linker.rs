@@ -9,14 +9,9 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::error::*;
+use super::objects::code::Link;
 use super::state::{State, begin, begin_free};
 use crate::sys::driver::{Address, Answer, Handle, In, Out, Text};
-
-/// Text being linked.
-#[derive(Default)]
-pub(crate) struct Link {
-    text: Vec<u8>,
-}
 
 fn create(out: Out<CUlinkState>) -> Answer {
     let (_, mut state, _) = begin()?;

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use divvy_driver_api::types::*;
 
 use super::error::*;
-use super::task::Place;
 use crate::sys::driver::Answer;
 use crate::sys::driver_bytes::{Mapping, Span, file_identity, memory_file};
 
@@ -85,6 +84,17 @@ pub enum Load {
     /// Being on the device at all: an event with nothing before it takes no time, but its context must
     /// be switched in.
     Touch,
+}
+
+/// Where and with what a task runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The driver's context.
+    pub context: u64,
+    /// The machine's name of that context.
+    pub machine_context: u64,
+    /// Multiprocessors it may use.
+    pub width: u32,
 }
 
 /// A stream's way to the engines of a device, in order. Any thread hands work in; one at a time waits.

@@ -5,7 +5,7 @@
 //! memory is on the host until the device touches it, and stays on the device from then on.
 
 use core::ffi::{c_int, c_uint, c_ulonglong, c_void};
-use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
+use std::os::fd::IntoRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,40 +14,13 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::capture::refuse_unsafe;
 use super::error::*;
-use super::machine::{Block, Purpose};
+use super::host_memory::{HostMemory, host_mapping};
+use super::machine::Purpose;
+use super::objects::task::Task;
 use super::space::{Kind, Range, Space};
 use super::state::{Begun, begin, begin_free, begin_old, current, driver, is_null};
-use super::stream::drain_context;
+use super::worker::drain_context;
 use crate::sys::driver::{Address, Answer, Out};
-use crate::sys::driver_bytes::{Mapping, Span, memory_file};
-
-/// Pinned host memory.
-struct HostMemory(Mapping);
-
-impl Block for HostMemory {
-    fn bytes(&self) -> u64 {
-        self.0.span().bytes as u64
-    }
-    fn device(&self) -> usize {
-        usize::MAX
-    }
-    fn span(&self) -> Answer<Option<Span>> {
-        Ok(Some(self.0.span()))
-    }
-    fn export(&self) -> Answer<OwnedFd> {
-        Err(NOT_SUPPORTED)
-    }
-    fn publish(&self, _: u64, _: u64) -> Answer<[u8; 64]> {
-        Err(NOT_SUPPORTED)
-    }
-}
-
-/// Host memory that the device reaches, for pools of it.
-pub(crate) fn host_block(bytes: u64) -> Answer<Arc<dyn Block>> {
-    let file = memory_file(bytes).map_err(|_| OUT_OF_MEMORY)?;
-    let bytes = usize::try_from(bytes).map_err(|_| OUT_OF_MEMORY)?;
-    Ok(Arc::new(HostMemory(Mapping::of(file.as_fd(), bytes).map_err(|_| OUT_OF_MEMORY)?)))
-}
 
 fn allocate(bytes: u64, is_low: bool) -> Answer<u64> {
     let (driver, mut state, context) = if is_low { begin_old()? } else { begin()? };
@@ -296,11 +269,6 @@ pub fn cuMemGetAddressRange(
 
 // ---- host memory ----
 
-fn host_mapping(bytes: usize) -> Answer<Mapping> {
-    let file = memory_file(bytes as u64).map_err(|_| OUT_OF_MEMORY)?;
-    Mapping::of(file.as_fd(), bytes).map_err(|_| OUT_OF_MEMORY)
-}
-
 fn host_allocate(out: Out<*mut c_void>, bytes: usize, flags: u32) -> Answer {
     let (_, mut state, context) = begin()?;
     refuse_unsafe(&mut state)?;
@@ -448,7 +416,7 @@ pub fn cuMemPrefetchAsync(
     stream: CUstream,
 ) -> Answer {
     hint(at)?;
-    super::event::submit(call, stream, super::task::Task::Empty)
+    super::event::submit(call, stream, Task::Empty)
 }
 
 pub fn cuMemPrefetchAsync_v2(
@@ -460,7 +428,7 @@ pub fn cuMemPrefetchAsync_v2(
     stream: CUstream,
 ) -> Answer {
     hint(at)?;
-    super::event::submit(call, stream, super::task::Task::Empty)
+    super::event::submit(call, stream, Task::Empty)
 }
 
 pub fn cuMemRangeGetAttribute(

@@ -6,9 +6,11 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::error::*;
+use super::objects::task::{FillShape, Task};
+use super::queue::is_all_idle;
 use super::state::{State, is_null};
-use super::stream::{enqueue, is_all_idle, resolved, run_now};
-use super::task::{FillShape, Task};
+use super::stream::resolved;
+use super::submit::{enqueue, run_now};
 use crate::sys::driver::{Answer, Handle};
 
 /// Checks that the driver knows the memory.

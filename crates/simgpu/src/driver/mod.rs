@@ -4,7 +4,10 @@
 //! checked when this is compiled. An implementation receives its [`call::Call`] (which symbol, whose
 //! default stream) and typed arguments, and answers a `Result`; it is safe code. One lock guards the
 //! state of a process (`state`); physical memory and time come from a [`machine`]; work runs in
-//! one thread per stream (`queue`, `worker`, `task`).
+//! one thread per stream (`queue`, `submit`, `worker`).
+//!
+//! Files use only what is below them: what an object is (`objects`), the tables of all of them
+//! (`state`), what is done to them, and the calls on top.
 //!
 //! Not simulated, and refused as such: graphics interoperability, textures and surfaces, external
 //! semaphores, checkpoints, core dumps, tensor maps, interprocess events.
@@ -18,6 +21,7 @@ pub mod proc_address;
 
 mod array;
 mod capture;
+mod capture_calls;
 mod conditional;
 mod context;
 mod context_calls;
@@ -29,12 +33,14 @@ mod event;
 mod exec;
 mod external;
 mod flat;
+mod function;
 mod graph;
 mod graph_memory;
 mod graph_node;
 mod graph_query;
 mod green;
 mod host_clock;
+mod host_memory;
 mod ipc;
 mod kernels;
 mod launch;
@@ -44,6 +50,7 @@ mod memory;
 mod memset;
 mod module;
 mod multicast;
+mod objects;
 mod pointer;
 mod pool;
 mod pool_calls;
@@ -53,9 +60,10 @@ mod remote;
 mod space;
 mod state;
 mod stream;
+mod submit;
 mod table;
-mod task;
 mod track;
+mod transfer;
 mod versions;
 mod vmm;
 mod worker;

@@ -12,38 +12,14 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::error::*;
-use super::kernels::Body;
 use super::machine::Purpose;
+use super::objects::code::{Function, Module};
+use super::objects::launch::Body;
 use super::ptx::{BadText, Entry, Image, parse};
 use super::space::{Kind, Range, part};
 use super::state::{Driver, State, begin, begin_free};
 use crate::sys::driver::{Address, Answer, Handle, In, Out, Text};
 use crate::sys::driver_bytes as bytes;
-
-/// A loaded module.
-pub(crate) struct Module {
-    pub(crate) context: u64,
-    pub(crate) image: Arc<Image>,
-    pub(crate) globals: HashMap<String, (u64, u64)>,
-    pub(crate) functions: HashMap<String, u64>,
-    /// Made by a library; cannot be unloaded by itself.
-    pub(crate) of_library: u64,
-}
-
-/// A function of a module.
-pub(crate) struct Function {
-    pub(crate) context: u64,
-    pub(crate) module: u64,
-    pub(crate) entry: Arc<Entry>,
-    pub(crate) body: Option<Body>,
-    pub(crate) max_dynamic_shared: i32,
-    pub(crate) settings: HashMap<u32, i32>,
-    pub(crate) name: std::ffi::CString,
-    /// Block, shared bytes and parameters of the launches of CUDA 1.
-    pub(crate) block: [u32; 3],
-    pub(crate) shared_bytes: u32,
-    pub(crate) buffer: Vec<u8>,
-}
 
 /// Reads the image at an address of the program's.
 pub(crate) fn image_at(at: Address) -> Answer<Arc<Image>> {
@@ -181,7 +157,7 @@ pub fn cuModuleUnload(_: Call, module: CUmodule) -> Answer {
     }
     let context = found.context;
     drop(state);
-    super::stream::drain_context(driver, context);
+    super::worker::drain_context(driver, context);
     unload(&mut driver.lock(), module.key())
 }
 
@@ -282,27 +258,6 @@ pub fn cuModuleGetLoadingMode(_: Call, mode: Out<CUmoduleLoadingMode>) -> Answer
     })
 }
 
-pub fn cuFuncGetModule(_: Call, module: Out<CUmodule>, function: CUfunction) -> Answer {
-    let (_, state) = begin_free()?;
-    module.put(CUmodule::from_key(state.functions.of(function)?.module))
-}
-
-pub fn cuFuncGetName(_: Call, name: Out<*const core::ffi::c_char>, function: CUfunction) -> Answer {
-    let (_, state) = begin_free()?;
-    name.put(state.functions.of(function)?.name.as_ptr())
-}
-
-pub fn cuFuncIsLoaded(_: Call, out: Out<CUfunctionLoadingState>, function: CUfunction) -> Answer {
-    let (_, state) = begin_free()?;
-    state.functions.of(function)?;
-    out.put(CUfunctionLoadingState::CU_FUNCTION_LOADING_STATE_LOADED)
-}
-
-pub fn cuFuncLoad(_: Call, function: CUfunction) -> Answer {
-    let (_, state) = begin_free()?;
-    state.functions.of(function).map(|_| ())
-}
-
 /// Offset and size of a parameter.
 pub(crate) fn parameter(entry: &Entry, index: usize) -> Answer<(usize, usize)> {
     let mut offset = 0_usize;
@@ -314,20 +269,6 @@ pub(crate) fn parameter(entry: &Entry, index: usize) -> Answer<(usize, usize)> {
         offset += size;
     }
     Err(INVALID_VALUE)
-}
-
-pub fn cuFuncGetParamInfo(
-    _: Call,
-    function: CUfunction,
-    index: usize,
-    offset: Out<usize>,
-    size: Out<usize>,
-) -> Answer {
-    let (_, state) = begin_free()?;
-    let (at, bytes) = parameter(&state.functions.of(function)?.entry, index)?;
-    offset.put(at)?;
-    size.offer(bytes);
-    Ok(())
 }
 
 /// The attributes of an entry; `settings` are those a program set.
@@ -350,46 +291,4 @@ pub(crate) fn attribute(
         id @ 10..=15 => settings.get(&id).copied().unwrap_or(0),
         _ => return Err(INVALID_VALUE),
     })
-}
-
-pub fn cuFuncGetAttribute(
-    _: Call,
-    value: Out<c_int>,
-    which: CUfunction_attribute,
-    function: CUfunction,
-) -> Answer {
-    let (_, mut state) = begin_free()?;
-    value.check()?;
-    let key = super::library::function_key(&mut state, function)?;
-    let found = state.functions.get(key)?;
-    value.put(attribute(&found.entry, &found.settings, found.max_dynamic_shared, which)?)
-}
-
-pub fn cuFuncSetAttribute(
-    _: Call,
-    function: CUfunction,
-    which: CUfunction_attribute,
-    value: c_int,
-) -> Answer {
-    let (_, mut state) = begin_free()?;
-    let key = super::library::function_key(&mut state, function)?;
-    let found = state.functions.get_mut(key)?;
-    match which.0 {
-        8 if (0..=232_448).contains(&value) => found.max_dynamic_shared = value,
-        id @ (9 | 11..=15) => {
-            found.settings.insert(id, value);
-        }
-        _ => return Err(INVALID_VALUE),
-    }
-    Ok(())
-}
-
-pub fn cuFuncSetCacheConfig(_: Call, function: CUfunction, _config: CUfunc_cache) -> Answer {
-    let (_, state) = begin_free()?;
-    state.functions.of(function).map(|_| ())
-}
-
-pub fn cuFuncSetSharedMemConfig(_: Call, function: CUfunction, _config: CUsharedconfig) -> Answer {
-    let (_, state) = begin_free()?;
-    state.functions.of(function).map(|_| ())
 }

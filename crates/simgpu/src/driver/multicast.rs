@@ -14,20 +14,11 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::error::*;
 use super::machine::Block;
+use super::objects::memory::Multicast;
 use super::space::{GRANULE_BYTES, Kind};
 use super::state::{State, begin_free};
 use super::vmm;
 use crate::sys::driver::{Answer, In, Out};
-
-/// A multicast object.
-pub(crate) struct Multicast {
-    bytes: u64,
-    /// How many devices it is for.
-    devices: usize,
-    members: BTreeSet<i32>,
-    /// What is bound, by device and offset.
-    bound: BTreeMap<(i32, u64), Arc<dyn Block>>,
-}
 
 /// What an object must be: whole granules, for devices there are.
 fn check(state: &State, wanted: &CUmulticastObjectProp) -> Answer<usize> {

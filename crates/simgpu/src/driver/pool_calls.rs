@@ -8,11 +8,13 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::capture;
 use super::error::*;
-use super::pool::{Pool, allocate, free_at, settle};
+use super::objects::pool::Pool;
+use super::objects::task::Task;
+use super::pool::{allocate, free_at, settle};
 use super::space::Kind;
 use super::state::{State, begin_free};
-use super::stream::{enqueue, resolved};
-use super::task::Task;
+use super::stream::resolved;
+use super::submit::enqueue;
 use crate::sys::driver::{Address, Answer, Handle, In, Out};
 use crate::sys::driver_bytes::{duplicate, memory_file};
 use crate::sys::driver_unions::location_id;
@@ -88,7 +90,7 @@ pub fn cuMemFreeAsync(call: Call, at: CUdeviceptr, stream: CUstream) -> Answer {
         // Plain memory may be freed in stream order too; here it waits for the stream.
         Kind::Device | Kind::Managed => {
             let point = (key, state.streams.get(key)?.submitted);
-            let mut state = super::stream::wait_for(driver, state, point);
+            let mut state = super::worker::wait_for(driver, state, point);
             state.space.remove(at).map(|_| ())
         }
         _ => Err(INVALID_VALUE),

@@ -8,8 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use divvy_driver_api::types::*;
 
-use super::machine::{Block, DeviceInfo, Instant, Lane, Load, Machine, Purpose};
-use super::task::Place;
+use super::machine::{Block, DeviceInfo, Instant, Lane, Load, Machine, Place, Purpose};
 use crate::calibration::{CLEAR_BYTES_PER_S, DEVICE_COPY_BYTES_PER_S, MULTIPROCESSORS};
 use crate::client::{self, Client, ClientError, Work};
 use crate::machine::description::Mode;

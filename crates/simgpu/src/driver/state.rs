@@ -11,26 +11,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use divvy_driver_api::types::*;
 
-use super::array::{Array, Mipmap};
-use super::capture::Capture;
-use super::conditional::Conditions;
-use super::context::Context;
-use super::device::Device;
 use super::error::*;
-use super::event::Event;
-use super::external::External;
-use super::graph::{Exec, Graph, Node, UserObject};
-use super::green::{Green, Resources};
-use super::library::{Kernel, Library};
-use super::linker::Link;
 use super::machine::{Block, Machine, Purpose};
-use super::module::{Function, Module};
-use super::multicast::Multicast;
-use super::pool::Pool;
-use super::space::Space;
-use super::stream::Stream;
+use super::objects::code::{Function, Kernel, Library, Link, Module};
+use super::objects::condition::Conditions;
+use super::objects::context::{Context, Green, Resources};
+use super::objects::device::Device;
+use super::objects::graph::{Exec, Graph, Node, UserObject};
+use super::objects::memory::{Array, External, Mipmap, Multicast, PhysicalHandle};
+use super::objects::pool::Pool;
+use super::objects::stream::{Capture, Event, Stream};
+use super::space::{GRANULE_BYTES, Space};
 use super::table::Table;
-use super::vmm::PhysicalHandle;
 use crate::sys::driver::Answer;
 
 /// Everything the driver knows.
@@ -187,6 +179,18 @@ impl Driver {
         purpose: Purpose,
     ) -> Answer<Arc<dyn Block>> {
         self.machine.allocate(state.device(device)?.machine_index, bytes, purpose)
+    }
+
+    /// The device touches memory: what is managed and still on the host moves over. When the card is
+    /// full it stays where it is, as the driver would evict something for it.
+    pub(crate) fn touch(&self, state: &mut State, at: u64, bytes: u64) {
+        for (base, device, size) in state.space.untouched(at, bytes) {
+            let rounded = size.next_multiple_of(GRANULE_BYTES);
+            let resident = self.allocate(state, device, rounded, Purpose::Overhead).ok();
+            if let Some(range) = state.space.find_mut(base) {
+                range.resident = resident;
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! else is needed for events. A destroyed stream finishes its work. A stream that is used after its
 //! context has ended, which an H200's driver answers by a crash, is recorded as not simulated.
 //!
-//! Queues are in [`super::queue`]; what runs them is in [`super::worker`].
+//! Queues are in [`super::queue`] and [`super::submit`]; what runs them is in [`super::worker`].
 
 use core::ffi::{c_int, c_uint, c_ulonglong};
 use std::sync::MutexGuard;
@@ -16,11 +16,12 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::capture;
 use super::error::*;
+use super::objects::stream::Stream;
+use super::objects::task::Task;
 use super::queue::implicit_order;
-pub(crate) use super::queue::{Point, Stream, enqueue, enqueue_after, is_all_idle};
 use super::state::{Driver, State, begin, begin_free, current};
-use super::task::Task;
-pub(crate) use super::worker::{drain_context, run_now, synchronize_context, wait_for};
+use super::submit::enqueue;
+use super::worker::wait_for;
 use crate::sys::driver::{Answer, Handle, In, Out};
 
 const NON_BLOCKING: u32 = 1;

@@ -1,12 +1,12 @@
 //! The driver's bookkeeping against figures measured on the H200, on a machine of this process.
 
 use super::device::add_device;
-use super::kernels::{Body, Launch};
-use super::machine::{DeviceInfo, Instant, Local, Purpose};
+use super::machine::{DeviceInfo, Instant, Local, Place, Purpose};
+use super::objects::launch::{Body, Launch};
+use super::objects::stream::Stream;
 use super::pool;
 use super::space::{Kind, Range};
 use super::state::{Driver, State};
-use super::task::Place;
 use super::track::Track;
 use crate::sys::driver::Answer;
 use crate::sys::driver_bytes as bytes;
@@ -112,7 +112,7 @@ fn pools_reserve_in_steps_of_what_is_used() {
 fn freed_pool_memory_waits_for_the_work_before_it() {
     let (driver, mut state) = driver();
     let key = state.devices[0].default_pool;
-    let stream = state.streams.insert(super::stream::Stream::created(0, 0, 1, 0, 3));
+    let stream = state.streams.insert(Stream::created(0, 0, 1, 0, 3));
     let at = pool::allocate(&driver, &mut state, key, stream, 4096).must("room");
     pool::free_at(&mut state, at, Some((stream, 1))).must("pool memory");
     let other = pool::allocate(&driver, &mut state, key, 0, 4096).must("room");

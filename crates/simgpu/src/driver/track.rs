@@ -4,8 +4,7 @@
 //! whichever is later, in device time; what was handed in ahead is only waited for; after
 //! [`Track::settle`] nothing handed in is left to wait for, whatever became of the operation.
 
-use super::machine::{Lane, Load};
-use super::task::Place;
+use super::machine::{Lane, Load, Place};
 use crate::client::now_ns;
 use crate::sys::driver::Answer;
 

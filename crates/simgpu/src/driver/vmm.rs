@@ -14,23 +14,12 @@ use super::call::Call;
 use super::capture::refuse_unsafe;
 use super::error::*;
 use super::machine::{Block, Purpose};
+use super::objects::memory::PhysicalHandle;
 use super::space::{GRANULE_BYTES, Kind, Range};
 use super::state::{State, begin_free};
 use crate::sys::driver::{Address, Answer, In, Out};
 use crate::sys::driver_bytes::duplicate;
 use crate::sys::driver_unions::{location, location_id};
-
-/// A physical allocation's handle.
-pub(crate) struct PhysicalHandle {
-    block: Arc<dyn Block>,
-    device: i32,
-    handle_types: u32,
-    is_imported: bool,
-    /// Times the program must release it.
-    held: u32,
-    /// Mappings of it.
-    mapped: u32,
-}
 
 /// The device of valid properties.
 fn device_of(state: &State, properties: &CUmemAllocationProp) -> Answer<i32> {
@@ -307,7 +296,7 @@ pub fn cuMemUnmap(_: Call, at: CUdeviceptr, bytes: usize) -> Answer {
     // The driver waits for the work of the current context, as a free does.
     if let Ok(context) = super::state::current() {
         drop(state);
-        super::stream::drain_context(driver, context);
+        super::worker::drain_context(driver, context);
         state = driver.lock();
     }
     for base in mappings_within(&state, at, bytes as u64)? {

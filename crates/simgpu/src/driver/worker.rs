@@ -2,20 +2,28 @@
 //!
 //! Promises: one thread at a time runs a stream's operations; the lock is not held while one runs. A
 //! thread of the program runs only what the device does, never another function of the program's, and
-//! is back at its point with no further thread to wake for it.
+//! is back at its point with no further thread to wake for it. How bytes move is in
+//! [`super::transfer`], what kernels compute in [`super::kernels`].
 
-use std::sync::MutexGuard;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, MutexGuard};
 
-use super::capture;
-use super::error::*;
+use divvy_driver_api::types::*;
+
+use super::call::in_host_function;
+use super::conditional;
 use super::host_clock;
-use super::machine::Lane;
-use super::queue::{Point, ended_ns, enqueue, feed, place, reached, ready_ns};
-use super::state::{Driver, State};
-use super::task::{Place, Task};
+use super::machine::{Lane, Load, Place};
+use super::objects::condition::Choice;
+use super::objects::stream::Point;
+use super::objects::task::{Branches, Stamp, Task};
+use super::queue::{ended_ns, feed, place, reached, ready_ns};
+use super::state::{Driver, State, is_null};
 use super::track::Track;
+use super::transfer;
 use crate::calibration::QUEUED_LAUNCHES;
-use crate::sys::driver::Answer;
+use crate::client::now_ns;
+use crate::sys::driver::{Answer, Handle, call_host, call_stream};
 
 /// Host functions of all streams run one at a time; those that were ready when they were queued run
 /// in that order.
@@ -103,7 +111,7 @@ fn step<'a>(
 }
 
 /// The lane of a stream whose next operation the calling thread can run in its engine thread's place.
-fn helpable(state: &State, (key, sequence): Point) -> Option<std::sync::Arc<dyn Lane>> {
+fn helpable(state: &State, (key, sequence): Point) -> Option<Arc<dyn Lane>> {
     let stream = state.streams.get(key).ok()?;
     let next = stream.queue.front().filter(|next| next.sequence <= sequence)?;
     let lane = stream.lane.clone().filter(|lane| lane.is_timed())?;
@@ -174,21 +182,134 @@ pub(crate) fn synchronize_context(
     state.context(key).map(|_| ())
 }
 
-/// Submits `task` and waits until it ran.
-pub(crate) fn run_now(
-    driver: &'static Driver,
-    mut state: MutexGuard<'static, State>,
-    key: u64,
-    task: Task,
-) -> Answer {
-    if state.streams.get(key)?.capture != 0 {
-        // The driver refuses synchronous work on a capturing stream.
-        capture::invalidate_stream(&mut state, key);
-        return Err(CAPTURE_UNSUPPORTED);
+// ---- what a task does ----
+
+impl Task {
+    /// What a task the null machine completed leaves behind.
+    pub(crate) fn finish_instantly(&self, state: &mut State) {
+        match self {
+            Self::Mark(stamp) => stamp.mark_at(now_ns()),
+            Self::MarkEvent(event) => mark_event(state, *event, now_ns()),
+            Self::Release(addresses) => release(state, addresses),
+            Self::Series(tasks) => tasks.iter().for_each(|task| task.finish_instantly(state)),
+            _ => {}
+        }
     }
-    enqueue(driver, &mut state, key, task)?;
-    let stream = state.streams.get(key)?;
-    let (point, context) = ((key, stream.submitted), stream.context);
-    let state = wait_for(driver, state, point);
-    state.context(context).map(|_| ())
+
+    /// Does the work.
+    fn run(&self, driver: &'static Driver, track: &mut Track<'_>, place: Place) -> Answer {
+        match self {
+            Self::Empty => Ok(()),
+            Self::Copy(shape) => transfer::run_copy(driver, track, place, shape),
+            Self::Fill(shape) => transfer::run_fill(driver, track, place, shape),
+            Self::Kernel(launch) => launch.run(driver, track, place),
+            Self::Host(function, data) => {
+                in_host_function(|| call_host(*function, *data));
+                track.catch_up();
+                Ok(())
+            }
+            Self::Callback(function, stream, data) => {
+                let sticky = driver.lock().contexts.get(place.context).ok().and_then(|c| c.sticky);
+                let status = sticky.unwrap_or(CUresult::CUDA_SUCCESS);
+                let stream = CUstream::from_key(*stream);
+                in_host_function(|| call_stream(*function, stream, status, *data));
+                track.catch_up();
+                Ok(())
+            }
+            Self::Mark(stamp) => {
+                stamp.mark_at(track.position_ns());
+                Ok(())
+            }
+            Self::LoneMark(stamp) => {
+                track.run(place, Load::Touch, 0, &mut || {})?;
+                stamp.mark_at(track.position_ns());
+                Ok(())
+            }
+            Self::WaitValue(value) => {
+                transfer::wait_value(driver, place, value)?;
+                track.catch_up();
+                Ok(())
+            }
+            Self::WriteValue(value) => transfer::write_value(driver, value),
+            Self::MarkEvent(event) => {
+                mark_event(&mut driver.lock(), *event, track.position_ns());
+                Ok(())
+            }
+            Self::AwaitEvent(event) => {
+                let state = driver.lock();
+                let mark = state.events.get(*event).ok().and_then(|event| event.mark.clone());
+                if let Some((point, _)) = mark {
+                    drop(wait_for(driver, state, point));
+                    track.catch_up();
+                }
+                Ok(())
+            }
+            Self::Release(addresses) => {
+                release(&mut driver.lock(), addresses);
+                Ok(())
+            }
+            Self::Hold(_) => Ok(()),
+            Self::Series(tasks) => run_series(driver, track, place, tasks),
+            Self::Assign(conditions) => {
+                conditional::assign(conditions);
+                Ok(())
+            }
+            Self::Branches(branches) => branches.run(driver, track, place),
+        }
+    }
+}
+
+impl Branches {
+    /// Runs what the value chooses.
+    fn run(&self, driver: &'static Driver, track: &mut Track<'_>, place: Place) -> Answer {
+        while !is_null() {
+            let chosen = self.choice.body(self.condition.value.load(SeqCst));
+            let Some(body) = chosen.and_then(|index| self.bodies.get(index)) else { break };
+            run_series(driver, track, place, body)?;
+            // Only the end of its context ends a loop whose value nobody changes.
+            let is_there = || driver.lock().contexts.get(place.context).is_ok_and(|c| c.alive);
+            if self.choice != Choice::While || !is_there() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs tasks in order, handing in each stretch of what can go ahead at once.
+fn run_series(
+    driver: &'static Driver,
+    track: &mut Track<'_>,
+    place: Place,
+    tasks: &[Task],
+) -> Answer {
+    let mut rest = tasks;
+    while !rest.is_empty() {
+        let length = rest.iter().take_while(|task| task.can_go_ahead()).count();
+        if length > 0 && track.lane().is_timed() && !track.has_ahead() {
+            let stretch = rest.iter().take(length);
+            let ready_ns = track.position_ns();
+            let pieces = stretch.map(|task| task.go_ahead(track.lane(), place, ready_ns)).sum();
+            track.expect(pieces);
+        }
+        let (now, later) = rest.split_at(length.max(1).min(rest.len()));
+        now.iter().try_for_each(|task| task.run(driver, track, place))?;
+        rest = later;
+    }
+    Ok(())
+}
+
+fn mark_event(state: &mut State, event: u64, at_ns: u64) {
+    let stamp = Arc::new(Stamp::default());
+    stamp.mark_at(at_ns);
+    if let Ok(event) = state.events.get_mut(event) {
+        event.mark = Some(((0, 0), stamp));
+    }
+}
+
+fn release(state: &mut State, addresses: &[u64]) {
+    for address in addresses {
+        // Freed by the program meanwhile, or by the end of its context.
+        let _ = super::graph_memory::free(state, *address);
+    }
 }
