@@ -12,13 +12,13 @@ use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use super::resolve::Dlsym;
 use super::{exports, loader, mode, resolve, tables};
 
 /// The C library's `dlsym` and `dlvsym`, 0 before the first use.
 static REAL_DLSYM: AtomicUsize = AtomicUsize::new(0);
 static REAL_DLVSYM: AtomicUsize = AtomicUsize::new(0);
 
-pub(super) type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
 
 /// The name `cu[A-Z]…` or `nvml…` goes to `$route`, which is told the caller too and returns where to

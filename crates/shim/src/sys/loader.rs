@@ -19,7 +19,7 @@ use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
-use super::dlsym::Dlsym;
+use super::resolve::Dlsym;
 use super::{log, mode, resolve};
 use crate::tenant::reason::{self, Reason};
 

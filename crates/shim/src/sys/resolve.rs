@@ -5,12 +5,15 @@
 //! addresses that are right, so threads may do it at once, and a child forked meanwhile may do it
 //! again. Never loads a library.
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char, c_void};
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::elf::{self, Object};
 use super::tables::{self, KNOWN};
+
+/// The C library's `dlsym`.
+pub(super) type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
 /// Address of each known function, 0 while not found.
 static REAL: [AtomicUsize; KNOWN] = [const { AtomicUsize::new(0) }; KNOWN];

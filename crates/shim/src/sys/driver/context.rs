@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use divvy_driver_api::types::*;
 
-use super::ask;
+use super::call::ask;
 
 /// The device of the current context.
 #[inline]

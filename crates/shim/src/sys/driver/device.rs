@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use divvy_driver_api::types::*;
 
-use super::{ask, text_length};
+use super::call::{ask, text_length};
 
 /// How many devices the process sees.
 pub(crate) fn device_count() -> Result<i32, CUresult> {

@@ -2,7 +2,7 @@
 
 use divvy_driver_api::types::*;
 
-use super::ask;
+use super::call::ask;
 
 /// A timing event of the current context.
 pub(crate) fn event_create() -> Result<CUevent, CUresult> {

@@ -2,7 +2,7 @@
 
 use divvy_driver_api::types::*;
 
-use super::ask;
+use super::call::ask;
 use crate::sys::{kernel, layout};
 
 /// Child graphs are followed this deep.

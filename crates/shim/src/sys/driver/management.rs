@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_uint};
 
 use divvy_driver_api::nvml_types::{nvmlDevice_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlReturn_t};
 
-use super::text_length;
+use super::call::text_length;
 
 /// Calls NVML's `$name`; the arguments must be values, or pointers to places of ours.
 macro_rules! ask_nvml {

@@ -2,7 +2,7 @@
 
 use divvy_driver_api::types::*;
 
-use super::ask;
+use super::call::ask;
 
 /// Free and total bytes of the current context's device, as the driver sees them.
 pub(crate) fn mem_info() -> Result<(u64, u64), CUresult> {

@@ -1,0 +1,39 @@
+//! How a function of the driver is called: found, with `errno` kept, and its answer told apart.
+//!
+//! Promises: the address is that of the driver's own function, and its type the table's. Knows no
+//! entry point: the files beside it name them.
+
+use divvy_driver_api::types::CUresult;
+
+/// The call succeeded.
+pub(crate) const SUCCESS: CUresult = CUresult::CUDA_SUCCESS;
+
+/// Calls the driver's `$name`; the arguments must be values, or pointers to places of ours.
+macro_rules! ask {
+    ($name:ident($($argument:expr),* $(,)?)) => {
+        match $crate::sys::resolve::function($crate::sys::tables::index::$name) {
+            None => Err(divvy_driver_api::types::CUresult::CUDA_ERROR_NOT_FOUND),
+            Some(address) => {
+                let _errno = $crate::sys::errno::Keep::new();
+                // SAFETY: the address is that of the driver's function of this name.
+                let function = unsafe {
+                    core::mem::transmute::<usize, divvy_driver_api::sig::$name>(address.get())
+                };
+                // SAFETY: the pointers among the arguments are to locals of the caller, as long as
+                // the call says; everything else is a value that the driver checks.
+                $crate::sys::driver::call::done(unsafe { function($($argument),*) })
+            }
+        }
+    };
+}
+pub(super) use ask;
+
+/// What the driver answered, as a result.
+pub(super) fn done(result: CUresult) -> Result<(), CUresult> {
+    if result == SUCCESS { Ok(()) } else { Err(result) }
+}
+
+/// Length of the text in a buffer that the driver wrote a string to.
+pub(super) fn text_length(bytes: &[u8]) -> usize {
+    bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len())
+}
