@@ -200,8 +200,8 @@ const NOT_SEARCHED: [(&str, &str); 13] = [
     ("crates/page/src/meet.rs", "words in the mapped file of a device"),
     ("crates/page/src/reader.rs", "tells"),
     ("crates/page/src/share.rs", "words in the mapped files, the tenant's side"),
-    ("crates/shim/src/gate.rs", "calls of the driver"),
-    ("crates/shim/src/hooks/submit.rs", "entry points, and the keys of what they launch"),
+    ("crates/shim/src/gate/host.rs", "calls of the driver"),
+    ("crates/shim/src/gate/submit.rs", "around entry points, and the keys of what they launch"),
     ("crates/shim/src/tenant/device.rs", "a device's place in the files"),
     ("crates/searcher/", "the searcher itself"),
 ];

@@ -1,4 +1,4 @@
-//! The gates of this process: `divvy_policy`'s, over the driver and this process's tenant.
+//! The gates over what they stand on: the driver, the clock and this process's tenant.
 //!
 //! Promises: no launch waits for anything but its gate; a query of ours disturbs no capture
 //! ([`relaxed`]). Does not decide: that is `divvy_policy::gate`; nor does it know entry points: those
@@ -16,7 +16,7 @@ use crate::tenant::device::{self, Device, Look};
 pub(crate) static GATES: Gates<Host> = Gates::new(Host);
 
 /// A launch that the gate let go after a look at more than the credit in hand.
-pub(crate) type Admitted = gate::Admitted<'static, Host>;
+pub(super) type Admitted = gate::Admitted<'static, Host>;
 /// Contexts that may be about to go.
 pub(crate) type Retiring = gate::Retiring<'static, Host>;
 

@@ -15,8 +15,8 @@ use divvy_driver_api::types::{
 };
 
 use super::charge::{Next, Place, SUCCESS, ask, at};
-use super::{array, capture, external, heap, ipc, memory, module, primary, stream};
-use crate::gate::{GATES, relaxed};
+use super::{array, external, heap, ipc, memory, module, primary, stream};
+use crate::gate::{GATES, capture, relaxed};
 use crate::sys::map::Map;
 use crate::sys::{Out, driver, real};
 use crate::tenant::device::Device;

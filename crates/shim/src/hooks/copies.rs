@@ -1,11 +1,11 @@
 //! Copies that lie within the device or not by what their ends are.
 //!
 //! Promises: the ends are asked about only for tenants that have gates; a copy within the device is
-//! work, any other may wait for work and ends the span that is being measured. The gate is `submit`'s.
+//! work, any other may wait for work and ends the span that is being measured. The gate is [`crate::gate::submit`]'s.
 
 use divvy_driver_api::types::*;
 
-use super::submit::{NULL_STREAM, copy};
+use crate::gate::submit::{NULL_STREAM, copy};
 use crate::sys::{In, driver, real};
 
 /// A copy between two addresses.

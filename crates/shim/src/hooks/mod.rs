@@ -2,8 +2,8 @@
 //!
 //! A hook is a safe function named as its symbol; the build finds it by that name, and its
 //! default-stream variants call it too. Every hook that takes memory reads the same: where is this
-//! ([`charge::here`]), ask, call, settle. Every call that submits work goes through [`submit`], which lets it
-//! wait for a cap or a turn. Promises: no panic, no allocation, no lock held across a driver call; no
+//! ([`charge::here`]), ask, call, settle. Every call that submits work goes through [`crate::gate::submit`], which
+//! lets it wait for a cap or a turn. Promises: no panic, no allocation, no lock held across a driver call; no
 //! environment and no text on a path that is not a refusal, and no clock on one that no gate holds.
 
 #![allow(

@@ -25,8 +25,7 @@ use super::entry::Entry;
 use super::graph;
 use super::memory;
 use super::reserve::{self, Growth, Reserve};
-use super::submit;
-use crate::gate::{self, is_capturing, relaxed};
+use crate::gate::{self, is_capturing, relaxed, submit};
 use crate::sys::{In, Opaque, Out, clock, driver, layout, real};
 use crate::tenant::device::Device;
 

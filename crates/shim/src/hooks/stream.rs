@@ -11,7 +11,8 @@ use divvy_driver_api::types::{CUgreenCtx, CUresult, CUstream};
 use divvy_policy::charge::GRANULE_BYTES;
 
 use super::charge::{Next, Place, SUCCESS, ask, here};
-use super::{capture, primary};
+use super::primary;
+use crate::gate::capture;
 use crate::sys::map::Map;
 use crate::sys::{Out, real};
 use crate::tenant::device::Device;

@@ -15,7 +15,7 @@
 use super::pointer::{In, Opaque, Out};
 use super::tables::{HOOKED, index};
 use super::{absent, mode, real, resolve};
-use crate::hooks::submit;
+use crate::gate::submit;
 use divvy_driver_api::nvml_types::*;
 use divvy_driver_api::types::*;
 use divvy_driver_api::{nvml_sig, sig};
