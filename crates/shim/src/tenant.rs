@@ -5,8 +5,9 @@
 //! another version of us). What was learnt is kept,
 //! but for failures that may pass (no slot free, a lock not to be had).
 //!
-//! Does not know devices ([`device`]) nor what is charged (the hooks).
+//! Does not know devices ([`device`]) or contexts ([`context`]), nor what is charged (`account`).
 
+pub(crate) mod context;
 pub(crate) mod device;
 mod limits;
 mod mps;

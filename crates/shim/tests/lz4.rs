@@ -1,6 +1,6 @@
 //! The unpacker of LZ4 blocks.
 
-#[path = "../src/hooks/lz4.rs"]
+#[path = "../src/account/lz4.rs"]
 mod lz4;
 
 fn unpacked(from: &[u8], room: usize) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! The reader of PTX texts: what it takes for a global variable, and what not.
 
-#[path = "../src/hooks/ptx.rs"]
+#[path = "../src/account/ptx.rs"]
 mod ptx;
 
 fn globals(text: &str) -> u64 {

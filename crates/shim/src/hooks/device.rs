@@ -4,7 +4,8 @@ use core::ffi::c_uint;
 
 use divvy_driver_api::types::{CUdevice, CUresult};
 
-use super::charge::{Next, SUCCESS, at};
+use crate::account::place::{Next, at};
+use crate::sys::driver::SUCCESS;
 use crate::sys::{Out, real};
 use crate::tenant;
 

@@ -1,14 +1,11 @@
 //! Memory of other interfaces (Vulkan, OpenGL, Direct3D): charged to who imports it, as imported.
 
-use super::charge::{SUCCESS, here};
-use super::holdings::Holdings;
-use crate::sys::{In, Out, driver, real};
-use crate::tenant::device::Device;
-use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{CUDA_EXTERNAL_MEMORY_HANDLE_DESC, CUexternalMemory, CUresult};
 
-/// Imports.
-static IMPORTS: Holdings = Holdings::new(15, 22, Kind::Imported);
+use crate::account::context::here;
+use crate::account::holdings::EXTERNAL;
+use crate::sys::driver::SUCCESS;
+use crate::sys::{In, Out, driver, real};
 
 /// Imports memory of a stated size.
 pub(crate) fn cuImportExternalMemory(
@@ -21,7 +18,7 @@ pub(crate) fn cuImportExternalMemory(
         SUCCESS => Ok(memory.get().map_or(0, |memory| memory.0.addr() as u64)),
         code => Err(code),
     };
-    IMPORTS.make(here(), bytes, made, || {
+    EXTERNAL.make(here(), bytes, made, || {
         if let Some(imported) = memory.get() {
             let _ = driver::external_destroy(imported);
         }
@@ -33,10 +30,5 @@ pub(crate) fn cuDestroyExternalMemory(
     real: real::cuDestroyExternalMemory,
     memory: CUexternalMemory,
 ) -> CUresult {
-    IMPORTS.destroy(memory.0.addr() as u64, || real.call(memory))
-}
-
-/// A context is gone, and with it its imports.
-pub(crate) fn forget_context(context: u64, device: &'static Device) {
-    IMPORTS.forget_context(context, device);
+    EXTERNAL.destroy(memory.0.addr() as u64, || real.call(memory))
 }

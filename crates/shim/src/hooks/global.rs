@@ -1,70 +1,14 @@
-//! Addresses of global variables: where an image could not be read when it was loaded, its variables
-//! are charged as the program asks for them.
-//!
-//! A library's variables take their memory at exactly this call, a module's took it at the load
-//! (measured). Variables of less than 1 MiB share granules and are left out.
+//! Addresses of global variables, which may be what shows that a variable is there
+//! ([`crate::account::global`]).
 
 use core::ffi::{c_char, c_uint};
 
-use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{CUdeviceptr, CUdeviceptr_v1, CUlibrary, CUmodule, CUresult};
-use divvy_policy::charge;
 
-use super::charge::{Next, OUT_OF_MEMORY, SUCCESS, ask, here};
-use super::entry::Entry;
-use super::module;
-use crate::sys::map::Map;
+use crate::account::global::found;
+use crate::account::module;
+use crate::sys::driver::SUCCESS;
 use crate::sys::{In, Out, real};
-
-/// Variables by address; the owner is the module or library.
-static GLOBALS: Map = Map::new(21);
-
-/// A variable of `bytes` at `address` was found; the code to return.
-fn found(owner: u64, is_counted: bool, address: Option<u64>, bytes: Option<u64>) -> CUresult {
-    let (Some(address), Some(bytes)) = (address, bytes) else { return SUCCESS };
-    if is_counted || charge::is_small(bytes) || GLOBALS.get(address).is_some() {
-        return SUCCESS;
-    }
-    let Next::Count(place) = here() else { return SUCCESS };
-    let held = match ask(place.device, charge::whole_granules(bytes), Kind::Module) {
-        Ok(held) => held,
-        Err(code) => return code,
-    };
-    let entry = Entry {
-        bytes: charge::whole_granules(bytes),
-        kind: Kind::Module,
-        ordinal: place.device.ordinal,
-        packed: false,
-        shared: false,
-        owner,
-    };
-    match GLOBALS.insert(address, entry.pack()) {
-        Ok(None) => {
-            held.keep();
-            SUCCESS
-        }
-        // Another thread found it first.
-        Ok(Some(_)) => SUCCESS,
-        Err(_) => {
-            place.device.tell_no_table();
-            OUT_OF_MEMORY
-        }
-    }
-}
-
-/// A module or library was unloaded.
-pub(super) fn forget(owner: u64) {
-    loop {
-        let mut any = None;
-        GLOBALS.for_each(|address, words| {
-            if Entry::unpack(words).owner == owner {
-                any = Some(address);
-            }
-        });
-        let Some(words) = any.and_then(|address| GLOBALS.take(address)) else { return };
-        Entry::unpack(words).give_back();
-    }
-}
 
 /// A library's variable.
 pub(crate) fn cuLibraryGetGlobal(

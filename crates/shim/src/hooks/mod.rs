@@ -1,24 +1,16 @@
-//! What each hooked entry point does, one file per family.
+//! The hooked entry points, one file per family.
 //!
 //! A hook is a safe function named as its symbol; the build finds it by that name, and its
-//! default-stream variants call it too. Every hook that takes memory reads the same: where is this
-//! ([`charge::here`]), ask, call, settle. Every call that submits work goes through [`crate::gate::submit`], which
-//! lets it wait for a cap or a turn. Promises: no panic, no allocation, no lock held across a driver call; no
-//! environment and no text on a path that is not a refusal, and no clock on one that no gate holds.
+//! default-stream variants call it too. It says what its arguments are: what is asked for memory lies in
+//! [`crate::account`], what is asked for device time in [`crate::gate`]; hooks do not import each other.
+//! Promises: no panic, no allocation, no lock held across a driver call; no environment and no text on a
+//! path that is not a refusal, and no clock on one that no gate holds.
 
 #![allow(
     non_snake_case,
     clippy::too_many_arguments,
     reason = "hooks have the names and the arguments of the driver's symbols"
 )]
-
-mod charge;
-mod entry;
-mod holdings;
-mod image;
-mod lz4;
-mod ptx;
-mod reserve;
 
 pub(crate) mod array;
 pub(crate) mod capture;

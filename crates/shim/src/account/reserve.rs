@@ -17,6 +17,7 @@ use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{CUdevice, CUgraphMem_attribute, CUmemPool_attribute, CUmemoryPool};
 use divvy_policy::charge::GRANULE_BYTES;
 
+use super::place::{Next, at};
 use crate::gate::relaxed;
 use crate::sys::driver;
 use crate::sys::map::Map;
@@ -103,16 +104,16 @@ pub(crate) enum Reserve {
 /// Growth asked for; settle it with [`Reserve::settle`].
 #[derive(Debug)]
 #[must_use = "it must be settled"]
-pub(crate) struct Growth {
+pub(super) struct Growth {
     granules: u64,
 }
 
 impl Growth {
     /// None at all.
-    pub(crate) const NONE: Self = Self { granules: 0 };
+    pub(super) const NONE: Self = Self { granules: 0 };
 
     /// What was claimed or expected of a graph.
-    pub(crate) const fn of(bytes: u64) -> Self {
+    pub(super) const fn of(bytes: u64) -> Self {
         Self { granules: bytes / GRANULE_BYTES }
     }
 }
@@ -126,7 +127,7 @@ impl Reserve {
         }
     }
 
-    pub(crate) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> Kind {
         match self {
             Self::Pool(_) => Kind::Pool,
             Self::Graphs(_) => Kind::Graph,
@@ -154,7 +155,7 @@ impl Reserve {
     }
 
     /// Begins to look at it. None for a pool that is not known (any more).
-    pub(crate) fn look(self, device: &Device) -> Option<Look> {
+    pub(super) fn look(self, device: &Device) -> Option<Look> {
         let mut is_known = false;
         let _ = RESERVES.update(self.key(), |old| {
             let record = match (old, self) {
@@ -174,17 +175,17 @@ impl Reserve {
     }
 
     /// Whether it is known, and not to be counted.
-    pub(crate) fn is_uncounted(self) -> bool {
+    pub(super) fn is_uncounted(self) -> bool {
         self.record().is_some_and(|record| record.uncounted)
     }
 
     /// The device of a reserve that is known.
-    pub(crate) fn ordinal(self) -> Option<CUdevice> {
+    pub(super) fn ordinal(self) -> Option<CUdevice> {
         self.record().map(|record| record.ordinal)
     }
 
     /// Bytes charged for it now, what is asked for included.
-    pub(crate) fn charged_bytes(self) -> u64 {
+    pub(super) fn charged_bytes(self) -> u64 {
         self.record().map_or(0, |record| record.whole_granules().saturating_mul(GRANULE_BYTES))
     }
 
@@ -204,7 +205,7 @@ impl Reserve {
     }
 
     /// Notes granted growth before the driver is called.
-    pub(crate) fn expect(self, device: &Device, held: Held) -> Growth {
+    pub(super) fn expect(self, device: &Device, held: Held) -> Growth {
         let granules = held.keep() / GRANULE_BYTES;
         // Without memory for the record the charge only errs upwards.
         let _ = RESERVES.update(self.key(), |old| {
@@ -218,7 +219,7 @@ impl Reserve {
     /// Sets aside `bytes` of what is charged for a call that may take as much, if that is there, and the
     /// reserve is `whole_bytes` at least, while `is_valid`. Until the call is settled nobody who finds less
     /// reserved gives it back.
-    pub(crate) fn claim(
+    pub(super) fn claim(
         self,
         bytes: u64,
         whole_bytes: &AtomicU64,
@@ -242,7 +243,7 @@ impl Reserve {
 
     /// Settles the charge to what is reserved, with `growth` over. The error is growth in bytes
     /// that was not asked for and does not fit: the caller must undo, and settle again.
-    pub(crate) fn settle(self, device: &'static Device, growth: Growth) -> Result<(), u64> {
+    pub(super) fn settle(self, device: &'static Device, growth: Growth) -> Result<(), u64> {
         let Growth { granules: done } = growth;
         // Without a record, what was asked for was given back with the pool, or stays charged.
         let Some(_look) = self.look(device) else { return Ok(()) };
@@ -303,7 +304,7 @@ impl Reserve {
     }
 
     /// Settles; growth that does not fit is counted all the same, since it cannot be undone.
-    pub(crate) fn settle_or_hold(self, device: &'static Device, growth: Growth) {
+    pub(super) fn settle_or_hold(self, device: &'static Device, growth: Growth) {
         let _look = self.look(device);
         if let Err(bytes) = self.settle(device, growth) {
             device.tell_grown(bytes, self.kind());
@@ -318,18 +319,18 @@ impl Reserve {
     }
 
     /// Whether the program made it, and it is counted.
-    pub(crate) fn is_own(self) -> bool {
+    pub(super) fn is_own(self) -> bool {
         self.record().is_some_and(|record| record.own && !record.uncounted)
     }
 
     /// Whether the program has destroyed it, and something of it is in use.
-    pub(crate) fn is_ended(self) -> bool {
+    pub(super) fn is_ended(self) -> bool {
         self.record().is_some_and(|record| record.ended)
     }
 
     /// Has the program's own, counted pool with everything in use outlive its destruction; false where
     /// another thread has destroyed it before.
-    pub(crate) fn outlive(self) -> bool {
+    pub(super) fn outlive(self) -> bool {
         let mut is_first = false;
         self.change(|record| {
             is_first = !record.ended;
@@ -340,7 +341,7 @@ impl Reserve {
 
     /// Forgets what the program has destroyed if nothing is charged for it and nobody looks at it; true
     /// for the one thread that is to destroy it.
-    pub(crate) fn bury(self) -> bool {
+    pub(super) fn bury(self) -> bool {
         let mut is_over = false;
         let _ = RESERVES.update(self.key(), |old| {
             let record = Record::unpack(old?);
@@ -352,7 +353,7 @@ impl Reserve {
     }
 
     /// Forgets a pool that is not counted, before it is destroyed: its handle may be another's at once.
-    pub(crate) fn forget_uncounted(self) -> bool {
+    pub(super) fn forget_uncounted(self) -> bool {
         let mut is_uncounted = false;
         let _ = RESERVES.update(self.key(), |old| {
             is_uncounted = Record::unpack(old?).uncounted;
@@ -362,10 +363,10 @@ impl Reserve {
     }
 
     /// The driver has destroyed it.
-    pub(crate) fn end(self) {
+    pub(super) fn end(self) {
         let Some(record) = RESERVES.take(self.key()).map(Record::unpack) else { return };
         let granules = record.charged_granules.saturating_add(record.provisional_granules);
-        if let super::charge::Next::Count(device) = super::charge::at(record.ordinal) {
+        if let Next::Count(device) = at(record.ordinal) {
             device.give_back(granules.saturating_mul(GRANULE_BYTES), self.kind());
         }
     }
@@ -373,7 +374,7 @@ impl Reserve {
 
 /// While it lives a pool is not destroyed for the driver, and may be named to it.
 #[must_use = "the pool may be gone when this is dropped"]
-pub(crate) struct Look(Reserve);
+pub(super) struct Look(Reserve);
 
 impl Drop for Look {
     fn drop(&mut self) {
@@ -390,7 +391,7 @@ fn pool_of(handle: u64) -> CUmemoryPool {
 }
 
 /// Writes the device's reserves into `into`; how many there are.
-pub(crate) fn of_device(ordinal: CUdevice, into: &mut [Option<Reserve>]) -> usize {
+pub(super) fn of_device(ordinal: CUdevice, into: &mut [Option<Reserve>]) -> usize {
     let mut count = 0_usize;
     RESERVES.for_each(|key, words| {
         let record = Record::unpack(words);

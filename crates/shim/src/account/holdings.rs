@@ -9,14 +9,33 @@ use divvy_abi::usage::Kind;
 use divvy_driver_api::types::CUresult;
 use divvy_policy::charge;
 
-use super::charge::{Next, OUT_OF_MEMORY, Place, SUCCESS, ask_quietly};
+use super::charge::ask_quietly;
 use super::entry::Entry;
+use super::place::{Next, OUT_OF_MEMORY, Place};
+use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
 use crate::tenant::device::{Device, Held};
 
+/// Arrays and mipmapped arrays.
+pub(crate) static ARRAYS: Holdings = Holdings::new(11, 18, Kind::Array);
+/// Modules.
+pub(crate) static MODULES: Holdings = Holdings::new(16, 23, Kind::Module);
+/// Libraries, and their copies on further devices.
+pub(crate) static LIBRARIES: Holdings = Holdings::new(17, 24, Kind::Module);
+/// Memory of other interfaces (Vulkan, OpenGL, Direct3D).
+pub(crate) static EXTERNAL: Holdings = Holdings::new(15, 22, Kind::Imported);
+
+/// A context is gone, and with it its arrays, its modules, its copies of libraries' globals and its imports.
+pub(super) fn forget_context(context: u64, device: &'static Device) {
+    ARRAYS.forget_context(context, device);
+    MODULES.forget_context(context, device);
+    LIBRARIES.forget_context(context, device);
+    EXTERNAL.forget_context(context, device);
+}
+
 /// The things of one kind.
 #[derive(Debug)]
-pub(super) struct Holdings {
+pub(crate) struct Holdings {
     entries: Map,
     /// Bytes of small ones by context.
     small: Map,
@@ -40,7 +59,7 @@ impl Holdings {
 
     /// Makes a thing of `bytes`, of which nothing is counted: `call` asks the driver and says the
     /// handle, `undo` destroys it again.
-    pub(super) fn make(
+    pub(crate) fn make(
         &self,
         place: Next<Place>,
         bytes: u64,
@@ -124,7 +143,7 @@ impl Holdings {
     }
 
     /// Destroys a thing: `call` asks the driver.
-    pub(super) fn destroy(&self, handle: u64, call: impl FnOnce() -> CUresult) -> CUresult {
+    pub(crate) fn destroy(&self, handle: u64, call: impl FnOnce() -> CUresult) -> CUresult {
         let taken = self.entries.take(handle);
         let result = call();
         match taken {

@@ -1,0 +1,352 @@
+//! Plain device memory: `cuMemAlloc`, `cuMemAllocPitch`, `cuMemAllocManaged`, `cuMemFree` and what
+//! `cuMemGetInfo` answers.
+//!
+//! A block above 1 MiB is charged by whole granules of 2 MiB. Smaller ones are charged by the
+//! granules of address they occupy, as the driver packs them: the first block in a granule pays for
+//! it, the last one out gives it back. Managed memory is charged in full when it is allocated.
+//!
+//! A pointer that is not in the map goes to the driver unchanged. A free takes the entry out, calls
+//! the driver, gives back, and puts the entry back if the driver refused: in another order a
+//! neighbour's new block at the same address could be forgotten.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use divvy_abi::usage::Kind;
+use divvy_driver_api::types::CUresult;
+use divvy_page::SharedEntry;
+use divvy_policy::{answer, charge};
+
+use super::charge::{ask, ask_quietly};
+use super::context::here;
+use super::entry::{self, Entry};
+use super::place::{Next, OUT_OF_MEMORY, Place};
+use super::{left_out, marks, pool, unused};
+use crate::sys::driver;
+use crate::sys::driver::SUCCESS;
+use crate::sys::map::Map;
+use crate::tenant;
+use crate::tenant::device::{Device, Held};
+
+/// Blocks by address.
+static BLOCKS: Map = Map::new(0);
+
+/// Granules occupied by packed blocks: number → how many occupy it.
+static GRANULES: Map = Map::new(1);
+
+/// How many granules packed blocks of this process occupy.
+static PACKED_GRANULES: AtomicU64 = AtomicU64::new(0);
+
+/// Marks the block's granules; how many nobody occupied before, or `None` without memory for it.
+fn occupy(address: u64, bytes: u64) -> Option<u64> {
+    let (first, last) = (charge::first_granule(address), charge::last_granule(address, bytes));
+    let mut fresh = 0_u64;
+    for granule in first..=last {
+        let mut is_new = false;
+        let marked = GRANULES.update_inline(granule, |old| {
+            is_new = old.is_none();
+            let count = old.map_or(0, |[count, _]| count);
+            Some([count.saturating_add(1), 0])
+        });
+        if marked.is_err() {
+            let done = granule.saturating_sub(first);
+            let freed = leave(first, done);
+            PACKED_GRANULES.fetch_sub(freed, Relaxed);
+            return None;
+        }
+        fresh = fresh.saturating_add(u64::from(is_new));
+        PACKED_GRANULES.fetch_add(u64::from(is_new), Relaxed);
+    }
+    Some(fresh)
+}
+
+/// Takes one mark from `count` granules; how many are empty now.
+fn leave(first: u64, count: u64) -> u64 {
+    let mut empty = 0_u64;
+    for granule in first..first.saturating_add(count) {
+        // Removing needs no memory, so this cannot fail.
+        let _ = GRANULES.update_inline(granule, |old| match old {
+            Some([many, rest]) if many > 1 => Some([many.saturating_sub(1), rest]),
+            Some(_) => {
+                empty = empty.saturating_add(1);
+                None
+            }
+            None => None,
+        });
+    }
+    empty
+}
+
+/// Unmarks a packed block; the bytes of granules nobody occupies any more.
+fn vacate(address: u64, bytes: u64) -> u64 {
+    let (first, last) = (charge::first_granule(address), charge::last_granule(address, bytes));
+    let freed = leave(first, last.saturating_sub(first).saturating_add(1));
+    PACKED_GRANULES.fetch_sub(freed, Relaxed);
+    freed.saturating_mul(charge::GRANULE_BYTES)
+}
+
+/// Allocates: `call` asks the driver and says where the block lies and how long it is.
+pub(crate) fn allocate(
+    place: Place,
+    bytes: u64,
+    kind: Kind,
+    call: impl FnOnce() -> Result<(u64, u64), CUresult>,
+) -> CUresult {
+    if bytes == 0 {
+        // The driver's own refusal, whatever the limit.
+        return match call() {
+            Ok(_) => SUCCESS,
+            Err(code) => code,
+        };
+    }
+    if charge::is_small(bytes) && kind == Kind::Block {
+        return allocate_packed(place, call);
+    }
+    let charged = charge::whole_granules(bytes);
+    let held = match ask(place.device, charged, kind) {
+        Ok(held) => held,
+        Err(code) => return code,
+    };
+    let (address, actual_bytes) = match call() {
+        Ok(block) => block,
+        Err(code) => return code,
+    };
+    let more = charge::whole_granules(actual_bytes).saturating_sub(charged);
+    if more != 0 {
+        match ask_quietly(place.device, more, kind) {
+            Ok(more) => {
+                more.keep();
+            }
+            Err(_) => {
+                place.device.tell_grown(more, kind);
+                let _ = driver::mem_free(address);
+                return OUT_OF_MEMORY;
+            }
+        }
+    }
+    let entry = Entry {
+        bytes: held.keep().saturating_add(more),
+        kind,
+        ordinal: place.device.ordinal,
+        packed: false,
+        shared: false,
+        owner: place.context,
+    };
+    remember(address, entry, place.device)
+}
+
+/// Allocates by a call that is seldom made: one copy of [`allocate`] serves all of these.
+#[inline(never)]
+pub(crate) fn allocate_seldom(
+    bytes: u64,
+    kind: Kind,
+    call: &dyn Fn() -> Result<(u64, u64), CUresult>,
+) -> CUresult {
+    match here() {
+        Next::Count(place) => allocate(place, bytes, kind, call),
+        Next::Forward => call().err().unwrap_or(SUCCESS),
+        Next::Refuse(code) => code,
+    }
+}
+
+/// Records a block; without memory for it the block goes back.
+fn remember(address: u64, entry: Entry, device: &'static Device) -> CUresult {
+    match BLOCKS.insert(address, entry.pack()) {
+        Ok(None) => SUCCESS,
+        Ok(Some(stale)) => {
+            // The driver gave an address out that we thought taken: its block went unseen.
+            release(address, Entry::unpack(stale));
+            SUCCESS
+        }
+        Err(_) => {
+            device.tell_no_table();
+            let _ = driver::mem_free(address);
+            release(address, entry);
+            OUT_OF_MEMORY
+        }
+    }
+}
+
+fn allocate_packed(place: Place, call: impl FnOnce() -> Result<(u64, u64), CUresult>) -> CUresult {
+    let device = place.device;
+    let held = match ask_quietly(device, charge::GRANULE_BYTES, Kind::Block) {
+        Ok(held) => Some(held),
+        // A granule in use may have room: then nothing more is needed.
+        Err(_) if PACKED_GRANULES.load(Relaxed) != 0 => None,
+        Err(refusal) => {
+            device.tell(charge::GRANULE_BYTES, Kind::Block, refusal);
+            return OUT_OF_MEMORY;
+        }
+    };
+    let (address, actual_bytes) = match call() {
+        Ok(block) => block,
+        Err(code) => return code,
+    };
+    let Some(fresh) = occupy(address, actual_bytes) else {
+        device.tell_no_table();
+        let _ = driver::mem_free(address);
+        return OUT_OF_MEMORY;
+    };
+    let needed = fresh.saturating_mul(charge::GRANULE_BYTES);
+    let asked = if held.is_some() { charge::GRANULE_BYTES } else { 0 };
+    if needed > asked {
+        match ask(device, needed.saturating_sub(asked), Kind::Block) {
+            Ok(more) => {
+                more.keep();
+            }
+            Err(code) => {
+                // Freed before it is unmarked: nobody may take the granule for ours meanwhile.
+                let _ = driver::mem_free(address);
+                let left = needed.checked_sub(vacate(address, actual_bytes));
+                drop(held);
+                // A granule that another thread's block came into meanwhile stays charged.
+                device.hold(left.unwrap_or(0), Kind::Block);
+                return code;
+            }
+        }
+    }
+    if let Some(mut held) = held {
+        held.shrink_to(needed);
+        held.keep();
+    }
+    let entry = Entry {
+        bytes: actual_bytes,
+        kind: Kind::Block,
+        ordinal: device.ordinal,
+        packed: true,
+        shared: false,
+        owner: place.context,
+    };
+    remember(address, entry, device)
+}
+
+/// Gives back what a block was charged.
+fn release(address: u64, entry: Entry) {
+    if entry.packed {
+        let freed_bytes = vacate(address, entry.bytes);
+        if let Some(device) = entry.device() {
+            device.give_back(freed_bytes, entry.kind);
+        }
+    } else {
+        if entry.shared {
+            marks::forget_buffer(address);
+        }
+        entry.give_back();
+    }
+}
+
+/// Frees: `call` asks the driver.
+pub(crate) fn free(address: u64, call: impl FnOnce() -> CUresult) -> CUresult {
+    let Some(words) = BLOCKS.take(address) else {
+        let result = call();
+        if result == SUCCESS {
+            pool::freed();
+        }
+        return result;
+    };
+    let result = call();
+    if result == SUCCESS {
+        release(address, Entry::unpack(words));
+    } else {
+        // The table had room for it a moment ago.
+        let _ = BLOCKS.insert(address, words);
+    }
+    result
+}
+
+/// What is known of the block at `address`.
+pub(super) fn block(address: u64) -> Option<Entry> {
+    BLOCKS.get(address).map(Entry::unpack)
+}
+
+/// What is known of the block in which `address` lies, and where it begins.
+pub(super) fn block_around(address: u64) -> Option<(u64, Entry)> {
+    block(address).map(|entry| (address, entry)).or_else(|| {
+        let (base, _) = driver::address_range(address).ok()?;
+        block(base).map(|entry| (base, entry))
+    })
+}
+
+/// Moves a block's charge to the tenant's shared table: `export` does, and says where it lies then. The
+/// charge that finds no room there stays the block's, or ends with the process if something else may
+/// keep the memory when the block is freed. False for a block that another moves or has moved, or that is
+/// gone.
+pub(crate) fn share(
+    address: u64,
+    is_kept_when_freed: bool,
+    export: impl FnOnce(Entry) -> Option<SharedEntry>,
+) -> bool {
+    let Some(before) = entry::begin_shared(&BLOCKS, address) else { return false };
+    let shared = export(before);
+    if (shared.is_some() || !is_kept_when_freed)
+        && !entry::end_shared(&BLOCKS, address, before, shared)
+    {
+        // The block was freed meanwhile, and nothing given back for it.
+        match shared {
+            Some(shared) => tenant::close_shared(shared),
+            None => before.give_back(),
+        }
+    }
+    true
+}
+
+/// Records memory of `held` bytes that was imported by another way and is freed as a block is.
+pub(crate) fn adopt(place: Place, address: u64, held: Held) -> CUresult {
+    let entry = Entry {
+        bytes: held.keep(),
+        kind: Kind::Imported,
+        ordinal: place.device.ordinal,
+        packed: false,
+        shared: false,
+        owner: place.context,
+    };
+    remember(address, entry, place.device)
+}
+
+/// A context is gone, and with it all its blocks.
+pub(super) fn forget_context(context: u64, device: &'static Device) {
+    loop {
+        let mut shared = None;
+        BLOCKS.for_each(|address, words| {
+            if words[1] == context && Entry::unpack(words).shared {
+                shared = Some(address);
+            }
+        });
+        let Some(address) = shared else { break };
+        if let Some(words) = BLOCKS.take(address) {
+            release(address, Entry::unpack(words));
+        }
+    }
+    let mut block_bytes = 0_u64;
+    let mut managed_bytes = 0_u64;
+    let mut imported_bytes = 0_u64;
+    BLOCKS.take_if(|address, words| {
+        let entry = Entry::unpack(words);
+        // A block that another thread exports meanwhile is that one's to give back.
+        if entry.owner != context || entry.shared {
+            return false;
+        }
+        let bytes = if entry.packed { vacate(address, entry.bytes) } else { entry.bytes };
+        let sum = match entry.kind {
+            Kind::Managed => &mut managed_bytes,
+            Kind::Imported => &mut imported_bytes,
+            _ => &mut block_bytes,
+        };
+        *sum = sum.saturating_add(bytes);
+        true
+    });
+    device.give_back(block_bytes, Kind::Block);
+    device.give_back(managed_bytes, Kind::Managed);
+    device.give_back(imported_bytes, Kind::Imported);
+}
+
+/// What the current device's memory looks like to the tenant; `None` where it has no limit.
+pub(crate) fn story() -> Option<answer::Memory> {
+    let Next::Count(place) = here() else { return None };
+    let device = place.device;
+    device.limit_bytes()?;
+    unused::settle_all(device);
+    left_out::sweep();
+    let (card_free_bytes, card_total_bytes) = driver::mem_info().ok()?;
+    let used_bytes = device.used_bytes();
+    Some(answer::memory(device.limit_bytes(), used_bytes, card_total_bytes, card_free_bytes))
+}

@@ -1,0 +1,131 @@
+//! Modules and libraries as they are loaded, and the functions that they hand out.
+//!
+//! Global arrays take device memory when a module is loaded, and for a library when a context first
+//! uses it (measured); both are charged at the load, from what the image declares (see
+//! [`super::image`]). Code takes nothing that NVML would show beyond the context for images of
+//! ordinary size, and is not charged. A function's local memory is charged when it is obtained.
+
+use divvy_abi::MAX_DEVICES;
+use divvy_driver_api::types::{
+    CUdevice, CUfunction, CUfunction_attribute, CUkernel, CUlibrary, CUmodule, CUresult,
+};
+
+use super::context::here;
+use super::heap;
+use super::holdings::{LIBRARIES, MODULES};
+use super::place::{Next, Place, at};
+use crate::gate::relaxed;
+use crate::sys::driver::SUCCESS;
+use crate::sys::{Out, driver};
+
+/// The current place, or the first device: a library may be loaded before there is a context.
+fn here_or_first() -> Next<Place> {
+    match here() {
+        Next::Forward => match driver::device_get(0).map(at) {
+            Ok(Next::Count(device)) => Next::Count(Place { device, context: 0 }),
+            Ok(Next::Refuse(code)) => Next::Refuse(code),
+            Ok(Next::Forward) | Err(_) => Next::Forward,
+        },
+        other => other,
+    }
+}
+
+/// Whether an image's variables were charged when it was loaded.
+pub(crate) fn is_module_counted(module: CUmodule) -> bool {
+    MODULES.get(module.0.addr() as u64).is_some()
+}
+
+/// Whether an image's variables were charged when it was loaded.
+pub(crate) fn is_library_counted(library: CUlibrary) -> bool {
+    LIBRARIES.get(library.0.addr() as u64).is_some()
+}
+
+/// Charges a library's globals on the current device too, if it was charged on another one.
+pub(crate) fn spread(library: CUlibrary) -> CUresult {
+    let handle = library.0.addr() as u64;
+    let Some(entry) = LIBRARIES.get(handle) else { return SUCCESS };
+    let Next::Count(place) = here() else { return SUCCESS };
+    let key = copy_key(handle, place.device.ordinal);
+    if entry.ordinal == place.device.ordinal || LIBRARIES.get(key).is_some() {
+        return SUCCESS;
+    }
+    LIBRARIES.copy(place, entry.bytes, key)
+}
+
+/// Where a library's copy on another device is kept: no address has bits so high up.
+fn copy_key(handle: u64, ordinal: CUdevice) -> u64 {
+    handle.rotate_left(16) | u64::from(ordinal.cast_unsigned() & 0xf)
+}
+
+/// A library was unloaded, and with it its copies on further devices.
+#[inline]
+pub(crate) fn drop_copies(handle: u64) {
+    for index in 0..MAX_DEVICES {
+        let key = copy_key(handle, CUdevice::try_from(index).unwrap_or(0));
+        LIBRARIES.drop_copy(key);
+    }
+}
+
+/// Loads a module with globals of `bytes`: `call` asks the driver.
+#[inline(never)]
+pub(crate) fn load_module(
+    bytes: u64,
+    module: Out<'_, CUmodule>,
+    call: &dyn Fn() -> CUresult,
+) -> CUresult {
+    let made = || match call() {
+        SUCCESS => Ok(module.get().map_or(0, |module| module.0.addr() as u64)),
+        code => Err(code),
+    };
+    MODULES.make(here(), bytes, made, || {
+        if let Some(module) = module.get() {
+            let _ = driver::module_unload(module);
+        }
+    })
+}
+
+/// Loads a library with globals of `bytes`: `call` asks the driver.
+#[inline(never)]
+pub(crate) fn load_library(
+    bytes: u64,
+    library: Out<'_, CUlibrary>,
+    call: &dyn Fn() -> CUresult,
+) -> CUresult {
+    let made = || match call() {
+        SUCCESS => Ok(library.get().map_or(0, |library| library.0.addr() as u64)),
+        code => Err(code),
+    };
+    LIBRARIES.make(here_or_first(), bytes, made, || {
+        if let Some(library) = library.get() {
+            let _ = driver::library_unload(library);
+        }
+    })
+}
+
+const LOCAL_BYTES: CUfunction_attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
+
+/// A function was handed out: its local memory must fit before it can be launched.
+pub(crate) fn obtained_function(function: Option<CUfunction>) -> CUresult {
+    let Some(function) = function else { return SUCCESS };
+    let place = match here() {
+        Next::Count(place) => place,
+        Next::Forward => return SUCCESS,
+        Next::Refuse(code) => return code,
+    };
+    // A driver that does not tell is not one that we know to take it.
+    relaxed(|| driver::func_attribute(function, LOCAL_BYTES))
+        .map_or(SUCCESS, |bytes| heap::note_local(place, bytes))
+}
+
+/// A library's kernel was handed out, of which it is not known where it will run. Its local memory is
+/// that on the current device, or on the first.
+pub(crate) fn obtained_kernel(kernel: Option<CUkernel>) -> CUresult {
+    let Some(kernel) = kernel else { return SUCCESS };
+    let ordinal = match here_or_first() {
+        Next::Count(place) => place.device.ordinal,
+        Next::Forward => return SUCCESS,
+        Next::Refuse(code) => return code,
+    };
+    relaxed(|| driver::kernel_attribute(kernel, LOCAL_BYTES, ordinal))
+        .map_or(SUCCESS, heap::note_kernel)
+}
