@@ -2,9 +2,8 @@
 //!
 //! Written to `OUT_DIR`: `tables.rs` (names, hashes and hook numbers, without a pointer), `real.rs`
 //! (a typed handle for each hooked function of the driver) and `exports.rs` (one `extern "C"`
-//! function per hooked symbol). A hook is found by its name in `src/hooks/*.rs` and
-//! `src/sys/*.rs`; a symbol without one is forwarded. `DIVVY_UNHOOK=name,name` forwards the named
-//! ones too: that is how `cargo xtask unhook` proves that each hook has a test.
+//! function per hooked symbol). A hook is found by its name in `src/hooks/*.rs`;
+//! a symbol without one is forwarded. `DIVVY_UNHOOK=name,name` forwards the named ones too: that is how `cargo xtask unhook` proves that each hook has a test.
 
 #[path = "build/emit.rs"]
 mod emit;
@@ -19,8 +18,7 @@ fn main() -> io::Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     let unhook = env::var("DIVVY_UNHOOK").unwrap_or_default();
     let surface = surface::read(&our_calls()?);
-    let mut hooks = hooks_of(Path::new("src/hooks"), "crate::hooks")?;
-    hooks.extend(hooks_of(Path::new("src/sys"), "crate::sys")?);
+    let hooks = hooks_of(Path::new("src/hooks"), "crate::hooks")?;
     for name in unhook.split(',').filter(|name| !name.is_empty()) {
         if surface.hooked.iter().all(|symbol| symbol.name != name && symbol.base != name) {
             println!("cargo:warning=DIVVY_UNHOOK names {name}, which is not hooked");
@@ -58,7 +56,7 @@ fn main() -> io::Result<()> {
         }
     }
     println!("cargo:rerun-if-env-changed=DIVVY_UNHOOK");
-    for path in ["build.rs", "build", "src/hooks", "src/sys"] {
+    for path in ["build.rs", "build", "src/hooks", "src/sys/driver"] {
         println!("cargo:rerun-if-changed={path}");
     }
     Ok(())

@@ -205,25 +205,21 @@ fn effects(entries: &[&Entry]) -> String {
         .join(", ")
 }
 
-/// Base symbol to the file of its hook: every `pub(crate) fn <symbol>(` of the shim's two rooms.
+/// Base symbol to the file of its hook: every `pub(crate) fn <symbol>(` of the shim's hooks.
 fn hooks() -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
-    for room in ["crates/shim/src/hooks", "crates/shim/src/sys"] {
-        let Ok(files) = std::fs::read_dir(root().join(room)) else { continue };
-        for file in files {
-            let path = file?.path();
-            if path.extension().is_none_or(|extension| extension != "rs") {
-                continue;
-            }
-            let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let text =
-                std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-            for line in text.lines() {
-                let name =
-                    line.strip_prefix("pub(crate) fn ").and_then(|rest| rest.split('(').next());
-                if let Some(name) = name.filter(|name| unhook::hooked().contains(*name)) {
-                    found.insert(name.to_owned(), file.clone());
-                }
+    let folder = root().join("crates/shim/src/hooks");
+    for file in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+        let path = file?.path();
+        if path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        for line in text.lines() {
+            let name = line.strip_prefix("pub(crate) fn ").and_then(|rest| rest.split('(').next());
+            if let Some(name) = name.filter(|name| unhook::hooked().contains(*name)) {
+                found.insert(name.to_owned(), file.clone());
             }
         }
     }

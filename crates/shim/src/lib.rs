@@ -7,7 +7,8 @@
 //!
 //! It is laid in floors, of which each imports only what is below: `hooks`, the entry points; `account`,
 //! which asks for memory and keeps it; `gate`, which asks for device time; `tenant`, the limits, the ledger
-//! and the records of this process; `sys`, all that is unsafe.
+//! and the records of this process; `sys`, all that is unsafe. The symbols that a
+//! program finds are unsafe too: they lie in `sys::door`, which is above all and imported by nothing.
 //!
 //! Does not know how the driver answers (that is the driver's) nor which files a tenant has (that is
 //! `page`'s).

@@ -29,6 +29,7 @@ pub(crate) mod nvml;
 pub(crate) mod passed;
 pub(crate) mod pool;
 pub(crate) mod primary;
+pub(crate) mod proc_address;
 pub(crate) mod stream;
 pub(crate) mod submit;
 pub(crate) mod vmm;

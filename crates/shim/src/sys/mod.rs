@@ -8,25 +8,23 @@
 
 mod absent;
 pub(crate) mod clock;
-mod dlsym;
+mod door;
 pub(crate) mod driver;
 mod elf;
 pub(crate) mod env;
 mod errno;
-mod exports;
 pub(crate) mod fork;
 mod kernel;
 pub(crate) mod layout;
-mod loader;
 pub(crate) mod log;
 pub(crate) mod map;
 pub(crate) mod mode;
+pub(crate) mod offsets;
 pub(crate) mod once;
 pub(crate) mod owner;
 #[cfg(not(test))]
 mod panic;
 mod pointer;
-mod proc_address;
 pub(crate) mod real;
 pub(crate) mod reference;
 mod resolve;
@@ -39,3 +37,4 @@ pub(crate) use kernel::{thread, thread_pointer};
 pub(crate) use log::{log, log_once};
 #[allow(unused_imports, reason = "one small vocabulary; which hooks use which word changes")]
 pub(crate) use pointer::{In, Opaque, Out};
+pub(crate) use tables::hash as name_hash;

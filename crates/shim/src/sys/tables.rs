@@ -11,7 +11,7 @@
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
 /// The hash of GNU symbol tables, without the lowest bit, which they use as a mark.
-pub(super) fn hash(name: &[u8]) -> u32 {
+pub(crate) fn hash(name: &[u8]) -> u32 {
     extended(5381, name) & !1
 }
 

@@ -12,8 +12,9 @@ use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::resolve::Dlsym;
-use super::{exports, loader, mode, resolve, tables};
+use super::loader;
+use crate::sys::resolve::Dlsym;
+use crate::sys::{mode, offsets, resolve, tables};
 
 /// The C library's `dlsym` and `dlvsym`, 0 before the first use.
 static REAL_DLSYM: AtomicUsize = AtomicUsize::new(0);
@@ -168,7 +169,7 @@ extern "C" fn route_dlvsym(handle: *mut c_void, name: *const c_char, caller: usi
 /// driver: a wrapper's.
 fn next(handle: *mut c_void, name: *const c_char, caller: usize) -> Option<usize> {
     unsafe extern "C" fn answer(_: *mut c_void, name: *const c_char) -> *mut c_void {
-        let hook = position(name).and_then(tables::hook).and_then(exports::address);
+        let hook = position(name).and_then(tables::hook).and_then(offsets::address);
         core::ptr::with_exposed_provenance_mut(hook.unwrap_or(0))
     }
     let index = position(name).filter(|_| handle.addr() == usize::MAX)?;
@@ -235,7 +236,7 @@ unsafe extern "C" fn answer_dlvsym(
 fn instead_of(found: *mut c_void, handle: *mut c_void, name: *const c_char) -> *mut c_void {
     let Some(index) = hooked(handle, name).filter(|_| !found.is_null()) else { return found };
     if resolve::is_drivers(index, found.addr()) {
-        let hook = tables::hook(index).and_then(exports::address);
+        let hook = tables::hook(index).and_then(offsets::address);
         return hook.map_or(found, core::ptr::with_exposed_provenance_mut);
     }
     let real = real(&REAL_DLSYM, b"dlsym");

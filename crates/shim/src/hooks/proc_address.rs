@@ -6,16 +6,13 @@
 //! strict tenant such a name is refused if it belongs to a family that can take memory or submit
 //! work.
 
-#![allow(non_snake_case, reason = "hooks are named as the driver's symbols")]
-
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use divvy_driver_api::types::{CUdriverProcAddressQueryResult, CUresult, cuuint64_t};
 
-use super::log;
-use super::pointer::{In, Out};
-use super::{exports, real, resolve, tables};
+use crate::sys::{In, Out, log, name_hash, offsets, real};
+use crate::tenant;
 
 /// How names begin that are refused in a strict tenant when we do not know them. One text: a table would
 /// be pointers that the loader must move.
@@ -83,13 +80,10 @@ fn answer(result: CUresult, symbol: In<'_, c_char>, pfn: Out<'_, *mut c_void>) -
     }
     let mut bytes = [0_u8; NAME_BYTES];
     let name = symbol.copy_text(&mut bytes);
-    match resolve::position_of(address, |position| tables::is_variant(position, name)) {
-        Some(position) => {
-            let hook = tables::hook(position).and_then(exports::address);
-            hook.map_or(Answer::Driver, Answer::Hook)
-        }
+    match offsets::instead_of(address, name) {
+        Some(hook) => hook.map_or(Answer::Driver, Answer::Hook),
         // A driver that takes its own names from the dynamic linker gives our exports.
-        None if exports::has(address) => Answer::Driver,
+        None if offsets::has(address) => Answer::Driver,
         None => uncovered(name),
     }
 }
@@ -99,7 +93,7 @@ fn uncovered(name: &[u8]) -> Answer {
     let count = UNCOVERED.fetch_add(1, Relaxed).saturating_add(1);
     // The family first: asking for the tenant joins it.
     let mut families = FAMILIES.split(|byte| *byte == b' ');
-    let refused = families.any(|family| name.starts_with(family)) && crate::tenant::is_strict();
+    let refused = families.any(|family| name.starts_with(family)) && tenant::is_strict();
     if is_news(name) {
         let text = core::str::from_utf8(name).unwrap_or("(not a name)");
         let what = if refused { "refused, the tenant is strict" } else { "handed through" };
@@ -110,7 +104,7 @@ fn uncovered(name: &[u8]) -> Answer {
 
 /// Whether `name` is told for the first time.
 fn is_news(name: &[u8]) -> bool {
-    let hash = tables::hash(name) | 1;
+    let hash = name_hash(name) | 1;
     for slot in &TOLD {
         match slot.compare_exchange(0, hash, Relaxed, Relaxed) {
             Ok(_) => return true,

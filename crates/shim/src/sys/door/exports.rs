@@ -12,31 +12,12 @@
               share one promise"
 )]
 
-use super::pointer::{In, Opaque, Out};
-use super::tables::{HOOKED, index};
-use super::{absent, mode, real, resolve};
 use crate::gate::submit;
+use crate::sys::pointer::{In, Opaque, Out};
+use crate::sys::tables::index;
+use crate::sys::{absent, mode, real, resolve};
 use divvy_driver_api::nvml_types::*;
 use divvy_driver_api::types::*;
 use divvy_driver_api::{nvml_sig, sig};
 
 include!(concat!(env!("OUT_DIR"), "/exports.rs"));
-
-unsafe extern "C" {
-    /// Distances of the hooks from this table itself.
-    static divvy_hook_offsets: [i32; HOOKED];
-}
-
-/// The address of hook `number`.
-pub(super) fn address(number: usize) -> Option<usize> {
-    // SAFETY: the table is ours, read-only and has `HOOKED` entries.
-    let table = unsafe { &divvy_hook_offsets };
-    let offset = isize::try_from(*table.get(number)?).ok()?;
-    Some(table.as_ptr().addr().wrapping_add_signed(offset))
-}
-
-/// Whether a hook lies at `address`.
-#[cold]
-pub(super) fn has(address: usize) -> bool {
-    (0..HOOKED).any(|number| self::address(number) == Some(address))
-}

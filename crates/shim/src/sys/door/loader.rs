@@ -19,8 +19,8 @@ use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
-use super::resolve::Dlsym;
-use super::{log, mode, resolve};
+use crate::sys::resolve::Dlsym;
+use crate::sys::{log, mode, resolve};
 use crate::tenant::reason::{self, Reason};
 
 const LM_ID_BASE: c_long = 0;
