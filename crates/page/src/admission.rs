@@ -5,20 +5,12 @@
 //! be posted twice. It is never held across a driver call. Waiting ends at an absolute deadline,
 //! fresh for each wait.
 
-use divvy_abi::usage::SHARED_SLOT;
-use divvy_policy::ledger::{Admission, Slots as _, held_bytes};
-
 use crate::error::AttachError;
-use crate::slot::ForkPage;
 use crate::sys::{self, Fd, Lock};
-use crate::usage::Usage;
 
 /// Longest wait for the lock, in nanoseconds. Its holder is at it for microseconds, but may be kept from a
 /// processor for long where many processes start at once, and who gives up is refused all memory.
 pub(crate) const PATIENCE_NS: u64 = 1_000_000_000;
-
-/// Longest wait for others that ask at the limit, in nanoseconds: they may ask for ever.
-const ASKERS_NS: u64 = 100_000_000;
 
 /// The lock, held until dropped.
 #[derive(Debug)]
@@ -52,45 +44,5 @@ impl<'fd> Held<'fd> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         let _ = sys::set_lock(self.0, divvy_abi::usage::ADMISSION_LOCK_AT, Lock::None);
-    }
-}
-
-/// What the ledger's slow path needs of the world.
-#[derive(Debug)]
-pub(crate) struct World<'a> {
-    /// A description for reaping, whose admission lock is held.
-    fd: Option<&'a Fd>,
-    usage: Usage,
-    fork: ForkPage,
-    me: usize,
-    row: usize,
-    deadline_ns: u64,
-}
-
-impl<'a> World<'a> {
-    pub(crate) fn new(
-        fd: Option<&'a Fd>,
-        usage: Usage,
-        fork: ForkPage,
-        me: usize,
-        row: usize,
-    ) -> Self {
-        let deadline_ns = sys::now_ns().saturating_add(ASKERS_NS);
-        Self { fd, usage, fork, me, row, deadline_ns }
-    }
-}
-
-impl Admission for World<'_> {
-    fn reap(&mut self) {
-        if let Some(fd) = self.fd {
-            crate::slot::reap(fd, &self.usage, self.me, self.row);
-            if held_bytes(self.usage.line(self.row).held_word(SHARED_SLOT)) != 0 {
-                crate::shared::settle(&self.usage, &self.fork, self.me);
-            }
-        }
-    }
-    fn pause(&mut self) -> bool {
-        sys::sleep_ns(20_000);
-        sys::now_ns() < self.deadline_ns
     }
 }

@@ -26,6 +26,6 @@ pub fn is_ahead() -> bool {
 pub(crate) fn point() {
     #[cfg(debug_assertions)]
     if LEFT.load(SeqCst) != 0 && LEFT.fetch_sub(1, SeqCst) == 1 {
-        crate::sys::kill_self();
+        crate::kernel_call::kill_self();
     }
 }

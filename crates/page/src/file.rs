@@ -14,9 +14,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::at::{self, New};
 use crate::directory::Directory;
 use crate::error::{AttachError, File};
-use crate::renew;
-use crate::sys::{self, Errno, Fd, Lock};
-use crate::tenant::ConfigSource;
+use crate::sys::{self, Errno, Fd};
 use crate::trust::Trust;
 
 /// Layouts that a process of a tenant knows: today's.
@@ -38,90 +36,11 @@ const fn head(magic: [u8; 8], bytes: usize) -> [u8; 16] {
     [a, b, c, d, e, f, g, h, v0, v1, v2, v3, s0, s1, s2, s3]
 }
 
-/// How often a usage file that others lay out anew is opened again.
-const ATTEMPTS: u32 = 8;
-
 /// How often a config that is read in pieces is read until no other was written meanwhile.
 const READINGS: u32 = 16;
 
-/// Longest path of a tenant directory, in bytes.
-const PATH_BYTES: usize = 200;
-
-/// Room for a file's name after the directory.
-const NAME_BYTES: usize = 32;
-
-/// A NUL-terminated path in a buffer of its own.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Path {
-    bytes: [u8; PATH_BYTES + NAME_BYTES],
-}
-
-impl Path {
-    /// `directory` followed by `name`. Not inlined: it is asked for seldom.
-    #[inline(never)]
-    pub(crate) fn join(directory: &CStr, name: &[u8]) -> Result<Self, AttachError> {
-        let from = directory.to_bytes();
-        if from.len() > PATH_BYTES || from.len() + name.len() >= PATH_BYTES + NAME_BYTES {
-            return Err(AttachError::PathTooLong { bytes: from.len() });
-        }
-        let mut path = Self { bytes: [0; PATH_BYTES + NAME_BYTES] };
-        for (to, byte) in path.bytes.iter_mut().zip(from.iter().chain(name)) {
-            *to = *byte;
-        }
-        Ok(path)
-    }
-
-    /// The name of `path` in the directory that it lies in.
-    pub(crate) fn last(path: &CStr) -> Result<Self, AttachError> {
-        let mut parts = path.to_bytes().rsplit(|b| *b == b'/').filter(|part| !part.is_empty());
-        Self::join(c"", parts.next().unwrap_or(b"."))
-    }
-
-    /// The directory that `path` lies in.
-    pub(crate) fn parent(path: &CStr) -> Result<Self, AttachError> {
-        let bytes = path.to_bytes();
-        let trimmed = bytes.iter().rposition(|b| *b != b'/').map_or(0, |end| end + 1);
-        let bytes = bytes.get(..trimmed).unwrap_or_default();
-        let parent = match bytes.iter().rposition(|b| *b == b'/') {
-            Some(0) => b"/",
-            Some(slash) => bytes.get(..slash).unwrap_or_default(),
-            None => b".",
-        };
-        Self::join(c"", parent)
-    }
-
-    /// The same with its last bytes, as many as `END` has, replaced by `name`.
-    pub(crate) fn with_end<const END: usize>(mut self, name: &[u8]) -> Self {
-        let kept = self.as_c_str().count_bytes().saturating_sub(END);
-        // The last byte stays the path's end.
-        for (to, byte) in
-            self.bytes.iter_mut().take(PATH_BYTES + NAME_BYTES - 1).skip(kept).zip(name)
-        {
-            *to = *byte;
-        }
-        self
-    }
-
-    pub(crate) fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
-    }
-}
-
-/// Opens the usage file, making and initialising it when it is new.
-#[inline(never)]
-pub(crate) fn open_usage(trust: &Trust, source: &ConfigSource<'_>) -> Result<Fd, AttachError> {
-    // What another lays out meanwhile is opened again; each time it is of our version, or refused.
-    for _ in 0..ATTEMPTS {
-        let fd = make_usage(trust)?;
-        match judge_usage(&fd, OURS_USAGE) {
-            Err(AttachError::Version { found, .. }) => renew::usage(trust, source, &fd, found)?,
-            judged => return judged.map(|_| fd),
-        }
-    }
-    Err(AttachError::LockTimeout)
-}
-
-fn make_usage(trust: &Trust) -> Result<Fd, AttachError> {
+/// Opens the usage file, of whatever version it is; makes and initialises it when it is new.
+pub(crate) fn make_usage(trust: &Trust) -> Result<Fd, AttachError> {
     let fd = open_or_make(trust, File::Usage)?;
     let stat = sys::stat(&fd).map_err(AttachError::System)?;
     trust.judge(File::Usage, &stat)?;
@@ -400,18 +319,4 @@ pub(crate) fn replace_config(
         at::unlink(directory.fd(), new);
         cannot(File::Config)(errno)
     })
-}
-
-/// Whether the slot's lock is held by a living process.
-pub(crate) fn is_alive(fd: &Fd, slot: usize) -> bool {
-    sys::is_locked(fd, slot_lock_at(slot)).unwrap_or(true)
-}
-
-/// Takes or drops a slot's liveness lock on `fd`'s description.
-pub(crate) fn lock_slot(fd: &Fd, slot: usize, lock: Lock) -> Result<bool, Errno> {
-    sys::set_lock(fd, slot_lock_at(slot), lock)
-}
-
-fn slot_lock_at(slot: usize) -> u64 {
-    usage::SLOT_LOCKS_AT + slot as u64
 }

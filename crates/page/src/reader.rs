@@ -21,9 +21,8 @@ pub use divvy_policy::turns::{CapEntry, GateEntry};
 
 use crate::directory::Directory;
 use crate::error::{AttachError, File};
-use crate::file;
-use crate::mark;
 use crate::sys::{Errno, Fd};
+use crate::{file, liveness, mark};
 
 /// Words from the count of slots to the end of the device table.
 const HEAD_WORDS: usize = (usage::device_at(MAX_DEVICES) - usage::SLOTS_HIGH_AT) / 8;
@@ -256,7 +255,7 @@ impl UsageFile {
             self.words::<6>(usage::slot_at(index));
         let state = low(head);
         (state != state::FREE).then(|| SlotEntry {
-            alive: file::is_alive(&self.fd, index),
+            alive: liveness::is_alive(&self.fd, index),
             starting: state == state::STARTING,
             pid: high(head),
             pid_namespace,
@@ -422,7 +421,7 @@ impl<'a> Living<'a> {
         let (Some(asked), Some(alive)) = words else { return false };
         if *asked & bit == 0 {
             *asked |= bit;
-            *alive |= if file::is_alive(&self.file.fd, slot) { bit } else { 0 };
+            *alive |= if liveness::is_alive(&self.file.fd, slot) { bit } else { 0 };
         }
         *alive & bit != 0
     }

@@ -1,4 +1,5 @@
-//! A tenant whose files are of another version, laid out anew once nobody of it lives.
+//! The usage file as who joins opens it: a tenant whose files are of another version is laid out anew once
+//! nobody of it lives.
 //!
 //! Promises: a file that a living process has mapped is neither cut nor written, nor does its name go;
 //! limits go along, and are there before the new ledger is. Whoever lays out holds the admission lock
@@ -14,19 +15,36 @@ use divvy_abi::{ABI_VERSION, usage};
 
 use crate::admission::Held;
 use crate::error::{AttachError, File};
+use crate::source::ConfigSource;
 use crate::sys::{self, Errno, Fd, Lock};
-use crate::tenant::ConfigSource;
 use crate::trust::Trust;
 use crate::{at, file};
 
+/// How often a usage file that others lay out anew is opened again.
+const ATTEMPTS: u32 = 8;
+
 /// The new file, before it has its name.
 const NEW: &core::ffi::CStr = c".new";
+
+/// Opens the usage file, making and initialising it when it is new.
+#[inline(never)]
+pub(crate) fn open_usage(trust: &Trust, source: &ConfigSource<'_>) -> Result<Fd, AttachError> {
+    // What another lays out meanwhile is opened again; each time it is of our version, or refused.
+    for _ in 0..ATTEMPTS {
+        let fd = file::make_usage(trust)?;
+        match file::judge_usage(&fd, file::OURS_USAGE) {
+            Err(AttachError::Version { found, .. }) => usage(trust, source, &fd, found)?,
+            judged => return judged.map(|_| fd),
+        }
+    }
+    Err(AttachError::LockTimeout)
+}
 
 /// Lays out the usage file anew in place of `old`, which has version `found`; nothing where another
 /// process just has.
 #[cold]
 #[inline(never)]
-pub(crate) fn usage(
+fn usage(
     trust: &Trust,
     source: &ConfigSource<'_>,
     old: &Fd,

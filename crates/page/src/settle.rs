@@ -9,11 +9,11 @@ use divvy_abi::usage::state;
 
 use crate::admission::Held;
 use crate::error::AttachError;
+use crate::source::ConfigSource;
 use crate::sys::{self, Fd};
-use crate::tenant::ConfigSource;
 use crate::trust::Trust;
 use crate::usage::Usage;
-use crate::{file, renew};
+use crate::{file, liveness, renew};
 
 /// Reads the config, or writes it where this is the first process of a tenant without an owner.
 pub(crate) fn config(
@@ -34,7 +34,7 @@ pub(crate) fn config(
         Err(_) if own.is_some() => {}
         Err(error) => return Err(error),
         Ok(None) if own.is_none() => return Err(AttachError::NoConfig),
-        Ok(Some(config)) if own.is_none() || crate::slot::others_live(fd, usage, me) => {
+        Ok(Some(config)) if own.is_none() || liveness::others_live(fd, usage, me) => {
             return Ok(config);
         }
         Ok(_) => {}
@@ -49,7 +49,7 @@ pub(crate) fn config(
     // Read in any case: what is no config of ours is somebody's, and is not written over.
     let before = file::read_config(trust)?;
     let Some(own) = own else { return before.ok_or(AttachError::NoConfig) };
-    if let Some(config) = before.filter(|_| crate::slot::others_live(fd, usage, me)) {
+    if let Some(config) = before.filter(|_| liveness::others_live(fd, usage, me)) {
         return Ok(config);
     }
     file::write_config(trust, own)?;

@@ -1,34 +1,17 @@
-//! Memory shared by legacy IPC or by descriptor: charged once, while any living process refers to it or
-//! a descriptor keeps it.
+//! Memory shared by legacy IPC or by descriptor, as a process of the tenant exports, opens and closes it.
 //!
-//! An exporter's charge moves to the pseudo slot, with an entry keyed by 64 bytes (legacy IPC's handle,
-//! or a [`mark`]'s) and one bit for each slot that refers to it. A process counts what it refers to, in
-//! words that a forked child finds zero, and its bit stands while it counts any: letting go of what was
-//! opened never takes away what was exported. When the last one lets go or dies, the charge goes, unless
-//! the entry has a mark that is held: then a descriptor keeps the memory, whoever has it.
+//! A process counts what it refers to, in words that a forked child finds zero, and its bit in the entry
+//! stands while it counts any: letting go of what was opened never takes away what was exported.
 //!
-//! Entries and the pseudo slot change under the admission lock only, but for one thing: who clears a
-//! dead slot takes its bits away at once. The table alone is the truth; [`collect`] frees what nobody
-//! refers to and sets the pseudo slot to the sum of the rest, so a process killed between two steps
-//! leaves nothing that the next one does not mend.
+//! Does not know how an entry is kept: that is [`crate::shared_table`].
 
-use core::ffi::CStr;
 use core::sync::atomic::Ordering::SeqCst;
 
-use divvy_abi::usage::{self, Kind, MAX_SHARED, SHARED_SLOT, shared};
-use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
-use divvy_policy::ledger::{self, Slots as _, held_bytes};
+use divvy_abi::usage::{Kind, MAX_SHARED, SHARED_SLOT};
+use divvy_policy::ledger::{Slots as _, held_bytes};
 
-use crate::admission::Held;
-use crate::mark::{self, Asker, Named};
-use crate::slot::ForkPage;
-use crate::sys::Fd;
+use crate::shared_table::{self, Handle};
 use crate::tenant::{Row, Tenant};
-use crate::usage::Usage;
-use crate::{fault, file};
-
-/// The 64 bytes of a `CUipcMemHandle`, as words.
-type Handle = [u64; 8];
 
 /// An entry that this process refers to; it stays what it is until [`Tenant::close_shared`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,13 +41,13 @@ impl Tenant {
     ) -> Option<SharedEntry> {
         let handle = words(handle);
         self.with_lock(|usage, fork, me| {
-            settle(usage, fork, me);
-            if find(usage, &handle).is_some() {
+            shared_table::settle(usage, fork, me);
+            if shared_table::find(usage, &handle).is_some() {
                 return None;
             }
-            let entry = (0..MAX_SHARED).find(|entry| !is_in_use(usage, *entry))?;
+            let entry = shared_table::first_free(usage)?;
             fork.references(entry).store(1, SeqCst);
-            export(usage, entry, &handle, (row.index(), me), bytes, kind);
+            shared_table::export(usage, entry, &handle, (row.index(), me), bytes, kind);
             Some(SharedEntry::of(entry as u64))
         })
         .ok()
@@ -76,12 +59,12 @@ impl Tenant {
     pub fn open_shared(&self, handle: &[u8; 64]) -> Option<SharedEntry> {
         let handle = words(handle);
         self.with_lock(|usage, fork, me| {
-            let entry = find(usage, &handle)?;
+            let entry = shared_table::find(usage, &handle)?;
             fork.references(entry).fetch_add(1, SeqCst);
             let (word, bit) = usage.shared_user(entry, me);
             word.fetch_or(bit, SeqCst);
             // The exporter may have died between its entry and the charge.
-            collect(usage);
+            shared_table::collect(usage);
             Some(SharedEntry::of(entry as u64))
         })
         .ok()
@@ -100,7 +83,7 @@ impl Tenant {
         let references = self.references(usize::from(entry.0));
         let before = references.fetch_update(SeqCst, SeqCst, less);
         if before == Ok(1) {
-            let _ = self.with_lock(settle);
+            let _ = self.with_lock(shared_table::settle);
         }
     }
 
@@ -115,142 +98,4 @@ fn words(bytes: &[u8; 64]) -> Handle {
         let part = bytes.get(8 * index..8 * index + 8).and_then(|part| part.first_chunk());
         u64::from_ne_bytes(part.copied().unwrap_or_default())
     })
-}
-
-fn handle_of(usage: &Usage, entry: usize) -> Handle {
-    usage.read_words::<8>(usage::shared_at(entry) + shared::HANDLE)
-}
-
-fn find(usage: &Usage, handle: &Handle) -> Option<usize> {
-    in_use(usage).find(|entry| handle_of(usage, *entry) == *handle)
-}
-
-fn is_in_use(usage: &Usage, entry: usize) -> bool {
-    usage.u32_at(usage::shared_at(entry) + shared::STATE).load(SeqCst) != 0
-}
-
-fn in_use(usage: &Usage) -> impl Iterator<Item = usize> {
-    (0..MAX_SHARED).filter(|entry| is_in_use(usage, *entry))
-}
-
-fn free(usage: &Usage, entry: usize) {
-    fault::point();
-    usage.u32_at(usage::shared_at(entry) + shared::STATE).store(0, SeqCst);
-}
-
-/// Enters `handle` with its user as the first referrer and moves `bytes` from the user's charge to the
-/// pseudo slot.
-fn export(
-    usage: &Usage,
-    entry: usize,
-    handle: &Handle,
-    (row, user): (usize, usize),
-    bytes: u64,
-    kind: Kind,
-) {
-    let at = usage::shared_at(entry);
-    usage.u32_at(at + shared::ROW).store(u32::try_from(row).unwrap_or(0), SeqCst);
-    usage.u64_at(at + shared::BYTES).store(bytes, SeqCst);
-    usage.write_words(at + shared::HANDLE, handle);
-    usage.write_words(at + shared::USERS, &[0; MAX_SLOTS / 64]);
-    let (word, bit) = usage.shared_user(entry, user);
-    word.store(bit, SeqCst);
-    fault::point();
-    usage.u32_at(at + shared::STATE).store(1, SeqCst);
-    // Held by the pseudo slot before it is given back: a sum may see it twice, never not at all.
-    collect(usage);
-    ledger::give_back(&usage.line(row), user, bytes);
-    usage.take_kind(row, user, kind, bytes);
-}
-
-/// Lets go of what this process counts no reference to any more, and [`collect`]s. The caller holds the
-/// admission lock.
-pub(crate) fn settle(usage: &Usage, fork: &ForkPage, me: usize) {
-    in_use(usage)
-        .filter(|entry| fork.references(*entry).load(SeqCst) == 0)
-        .for_each(|entry| drop_user(usage, entry, me));
-    collect(usage);
-}
-
-/// Takes a dead process's slot from every entry. The caller holds the slot's lock.
-pub(crate) fn forget_user(usage: &Usage, user: usize) {
-    in_use(usage).for_each(|entry| drop_user(usage, entry, user));
-}
-
-fn drop_user(usage: &Usage, entry: usize, user: usize) {
-    fault::point();
-    let (word, bit) = usage.shared_user(entry, user);
-    word.fetch_and(!bit, SeqCst);
-}
-
-/// A process has joined. Where nobody else lives, entries that no mark keeps are over, also those whose
-/// mark this process can never ask for: of a container that is gone, with device files of its own.
-pub(crate) fn begin(fd: &Fd, usage: &Usage, me: usize, path: &CStr, identity: (u64, u64)) {
-    if in_use(usage).next().is_none() || crate::slot::others_live(fd, usage, me) {
-        return;
-    }
-    // A description of its own: closing it must not end the slot's lock.
-    let Ok(lock_fd) = file::reopen_usage(path, identity.0, identity.1) else { return };
-    let Ok(_held) = Held::on(&lock_fd) else { return };
-    if crate::slot::others_live(fd, usage, me) {
-        return;
-    }
-    let is_kept = listed(usage).unwrap_or([false; MAX_SHARED]);
-    in_use(usage)
-        .filter(|entry| is_kept.get(*entry) == Some(&false))
-        .for_each(|entry| free(usage, entry));
-    collect(usage);
-}
-
-/// Which entries have marks that the kernel lists; none without such a list.
-fn listed(usage: &Usage) -> Option<[bool; MAX_SHARED]> {
-    let mut is_kept = [false; MAX_SHARED];
-    let is_listed = mark::for_each_listed(|key| {
-        let is_its = |entry: &usize| {
-            mark::in_handle(&handle_of(usage, *entry)).is_some_and(|mark| mark.key() == key)
-        };
-        if let Some(kept) = in_use(usage).find(is_its).and_then(|it| is_kept.get_mut(it)) {
-            *kept = true;
-        }
-    });
-    is_listed.then_some(is_kept)
-}
-
-/// Frees the entries nobody refers to and sets what the pseudo slot holds to the sum of the others.
-/// The caller holds the admission lock.
-fn collect(usage: &Usage) {
-    let mut sums = [0_u64; MAX_DEVICES];
-    let mut asker = Asker::default();
-    let mut in_list = None;
-    // Where nobody can tell, the memory may live.
-    let mut is_kept = |entry: usize| match mark::in_handle(&handle_of(usage, entry)) {
-        None => false,
-        Some(Named::OfFile(file, key)) => asker.is_held(file, key) != Some(false),
-        Some(Named::Listed(_)) => {
-            let list = in_list.get_or_insert_with(|| listed(usage));
-            list.as_ref().is_none_or(|kept| kept.get(entry) != Some(&false))
-        }
-    };
-    for entry in in_use(usage) {
-        let at = usage::shared_at(entry);
-        let users = usage.read_words::<{ MAX_SLOTS / 64 }>(at + shared::USERS);
-        if users.iter().all(|word| *word == 0) && !is_kept(entry) {
-            free(usage, entry);
-            continue;
-        }
-        let row = usage.u32_at(at + shared::ROW).load(SeqCst) as usize;
-        if let Some(sum) = sums.get_mut(row) {
-            *sum = sum.saturating_add(usage.u64_at(at + shared::BYTES).load(SeqCst));
-        }
-    }
-    for (row, sum) in sums.into_iter().enumerate().filter(|(row, _)| usage.has_device(*row)) {
-        let line = usage.line(row);
-        let held = held_bytes(line.held_word(SHARED_SLOT));
-        if held < sum {
-            ledger::hold(&line, SHARED_SLOT, sum - held);
-        } else if held > sum {
-            ledger::give_back(&line, SHARED_SLOT, held - sum);
-        }
-        usage.set_kind(row, SHARED_SLOT, Kind::Shared, sum);
-    }
 }

@@ -7,85 +7,21 @@
 //! so a child, however it was made, finds none and claims its own.
 
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use core::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::MAX_SLOTS;
-use divvy_abi::usage::{self, MAX_SHARED, SHARED_SLOT, slot, state};
+use divvy_abi::usage::{self, SHARED_SLOT, slot, state};
 use divvy_policy::ledger::{Slots as _, held_bytes};
 
-use crate::admission::PATIENCE_NS;
 use crate::error::AttachError;
-use crate::file;
+use crate::fork_page::{ForkPage, PAGE_BYTES};
 use crate::process::Identity;
 use crate::sys::{self, Fd, Lock};
 use crate::usage::Usage;
-
-const PAGE_BYTES: usize = 4096;
+use crate::{file, liveness, shared_table};
 
 /// Slots that a process which joins tries to free.
 const REAPED_BY_A_CLAIM: usize = 8;
-
-/// Longest wait for another thread of this process to claim: it may wait twice for a lock.
-const ALONE_PATIENCE_NS: u64 = 3 * PATIENCE_NS;
-
-/// Words that a forked child finds zero.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ForkPage(*mut u8);
-
-// SAFETY: the pointer is to a mapping that is never taken down, and all access is atomic.
-unsafe impl Send for ForkPage {}
-// SAFETY: as above.
-unsafe impl Sync for ForkPage {}
-
-impl ForkPage {
-    pub(crate) fn new() -> Result<Self, AttachError> {
-        let page = sys::map_private(PAGE_BYTES).map_err(AttachError::System)?;
-        sys::advise(page, PAGE_BYTES, libc::MADV_WIPEONFORK).map_err(AttachError::System)?;
-        Ok(Self(page))
-    }
-
-    /// Takes the page down. Only for an attachment that failed and that nobody else has seen.
-    pub(crate) fn discard(self) {
-        // SAFETY: nothing keeps a reference into the page beyond one of our calls, and the caller has
-        // handed no copy of `self` to anybody.
-        unsafe { sys::unmap(self.0, PAGE_BYTES) };
-    }
-
-    fn word(&self, index: usize) -> &'static AtomicU32 {
-        // SAFETY: the word is one of the page's 1,024, so inside it and aligned; the page is never taken
-        // down and only accessed atomically.
-        unsafe { AtomicU32::from_ptr(self.0.wrapping_add(4 * (index % 1024)).cast()) }
-    }
-
-    /// How often this process refers to an entry of the table of shared memory.
-    pub(crate) fn references(&self, entry: usize) -> &'static AtomicU32 {
-        self.word(2 + entry % MAX_SHARED)
-    }
-
-    /// This process's slot; 0 when it has none yet.
-    pub(crate) fn slot(&self) -> usize {
-        self.word(0).load(SeqCst) as usize
-    }
-
-    fn set_slot(&self, slot: usize) {
-        self.word(0).store(u32::try_from(slot).unwrap_or(0), SeqCst);
-    }
-
-    /// Runs `act` while no other thread of this process does.
-    fn alone<T>(&self, act: impl FnOnce() -> Result<T, AttachError>) -> Result<T, AttachError> {
-        let lock = self.word(1);
-        let deadline_ns = sys::now_ns().saturating_add(ALONE_PATIENCE_NS);
-        while lock.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
-            if sys::now_ns() >= deadline_ns {
-                return Err(AttachError::LockTimeout);
-            }
-            sys::sleep_ns(20_000);
-        }
-        let result = act();
-        lock.store(0, SeqCst);
-        result
-    }
-}
 
 /// Claims a slot for this process, unless another thread just did. `settle` runs with the slot
 /// still STARTING: it reads or writes the config. `identity` is the file's device and inode.
@@ -103,7 +39,7 @@ pub(crate) fn claim(
         let fd = file::reopen_usage(path, identity.0, identity.1)?;
         let index = take_any(&fd, usage)?;
         usage.clear_slot(index);
-        crate::shared::forget_user(usage, index);
+        shared_table::forget_user(usage, index);
         describe(usage, index);
         usage.set_slot_state(index, state::STARTING);
         usage.raise_slots_high(index);
@@ -117,7 +53,7 @@ pub(crate) fn claim(
         }
         usage.set_slot_state(index, state::LIVE);
         fork.set_slot(index);
-        crate::shared::begin(&fd, usage, index, path, identity);
+        shared_table::begin(&fd, usage, index, path, identity);
         Ok(index)
     })
 }
@@ -134,7 +70,9 @@ fn take_any(fd: &Fd, usage: &Usage) -> Result<usize, AttachError> {
     for marked_free in [true, false] {
         for index in 1..MAX_SLOTS {
             let candidate = !marked_free || usage.slot_state(index) == state::FREE;
-            if candidate && file::lock_slot(fd, index, Lock::Write).map_err(AttachError::System)? {
+            if candidate
+                && liveness::lock_slot(fd, index, Lock::Write).map_err(AttachError::System)?
+            {
                 return Ok(index);
             }
         }
@@ -152,13 +90,6 @@ fn describe(usage: &Usage, index: usize) {
     let word = |half: &[u8]| u64::from_ne_bytes(half.first_chunk().copied().unwrap_or_default());
     usage.write_words(at + slot::COMM, &[word(low), word(high)]);
     usage.u32_at(at + slot::REASON).store(0, SeqCst);
-}
-
-/// Whether any process of the tenant but `me` has finished attaching and lives.
-pub(crate) fn others_live(fd: &Fd, usage: &Usage, me: usize) -> bool {
-    (1..usage.slots_high())
-        .filter(|slot| *slot != me && usage.slot_state(*slot) == state::LIVE)
-        .any(|slot| file::is_alive(fd, slot))
 }
 
 /// Frees the slots of the dead that hold something of the device in `row`, or share its memory.
@@ -191,10 +122,10 @@ fn reap_some(fd: &Fd, usage: &Usage, me: usize) {
 
 /// Takes the slot's lock, clears the slot, drops the lock; nothing where its process lives.
 fn reap_one(fd: &Fd, usage: &Usage, index: usize) {
-    if let Ok(true) = file::lock_slot(fd, index, Lock::Write) {
+    if let Ok(true) = liveness::lock_slot(fd, index, Lock::Write) {
         usage.clear_slot(index);
-        crate::shared::forget_user(usage, index);
+        shared_table::forget_user(usage, index);
         usage.set_slot_state(index, state::FREE);
-        let _ = file::lock_slot(fd, index, Lock::None);
+        let _ = liveness::lock_slot(fd, index, Lock::None);
     }
 }

@@ -1,11 +1,12 @@
-//! System calls, made directly.
+//! The system calls that this crate makes, each with a safe signature, and each a place of [`fault`].
 //!
-//! A preloaded library must not disturb its host's `errno`, must not call functions that the host or
-//! a debugger interposes, and must load on old C libraries, whose versions of `fstat` and its kin
-//! differ. So the kernel is asked directly. Nothing here waits without a bound.
+//! Nothing here waits without a bound. Why the kernel is asked directly: [`crate::kernel_call`].
 
 use core::fmt;
 use core::sync::atomic::AtomicU32;
+
+use crate::fault;
+use crate::kernel_call::syscall6;
 
 /// A system call's error number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,48 +45,9 @@ impl fmt::Display for Errno {
 }
 
 /// # Safety
-/// The arguments must be what the kernel's call `number` expects; pointers must be valid for it.
-#[cfg(target_arch = "x86_64")]
-unsafe fn syscall6(number: libc::c_long, a: [usize; 6]) -> isize {
-    let result: isize;
-    // SAFETY: the x86-64 system call convention; rcx and r11 are clobbered by it, memory may be
-    // written through the pointers that the caller vouches for.
-    unsafe {
-        core::arch::asm!(
-            "syscall",
-            inlateout("rax") number as isize => result,
-            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
-            in("r10") a[3], in("r8") a[4], in("r9") a[5],
-            lateout("rcx") _, lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result
-}
-
-/// # Safety
-/// The arguments must be what the kernel's call `number` expects; pointers must be valid for it.
-#[cfg(target_arch = "aarch64")]
-unsafe fn syscall6(number: libc::c_long, a: [usize; 6]) -> isize {
-    let result: isize;
-    // SAFETY: the arm64 system call convention; memory may be written through the pointers that the
-    // caller vouches for.
-    unsafe {
-        core::arch::asm!(
-            "svc 0",
-            in("x8") number as usize,
-            inlateout("x0") a[0] as isize => result,
-            in("x1") a[1], in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5],
-            options(nostack),
-        );
-    }
-    result
-}
-
-/// # Safety
 /// As [`syscall6`].
 pub(crate) unsafe fn call(number: libc::c_long, a: [usize; 6]) -> Result<usize, Errno> {
-    crate::fault::point();
+    fault::point();
     // SAFETY: passed on to our caller.
     let result = unsafe { syscall6(number, a) };
     if (-4095..0).contains(&result) {
@@ -439,12 +401,4 @@ pub(crate) fn thread_name() -> [u8; 16] {
         )
     };
     name
-}
-
-/// Dies as a killed process does.
-#[cfg(debug_assertions)]
-pub(crate) fn kill_self() {
-    let signal = as_arg(libc::SIGKILL);
-    // SAFETY: numbers only.
-    let _ = unsafe { syscall6(libc::SYS_kill, [pid() as usize, signal, 0, 0, 0, 0]) };
 }

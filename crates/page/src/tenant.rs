@@ -12,25 +12,18 @@ use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, line, slot, state};
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_policy::ledger::{self, Outcome, held_bytes};
 
-use crate::admission::{Held, World};
+use crate::admission::Held;
 use crate::error::AttachError;
-use crate::file::{self, Path};
+use crate::fork_page::ForkPage;
 use crate::live::Live;
-use crate::settle;
+use crate::path::Path;
 use crate::share::Share;
-use crate::slot::ForkPage;
+use crate::slow_path::World;
+use crate::source::ConfigSource;
 use crate::sys::{self, Errno, Fd};
 use crate::trust::Trust;
 use crate::usage::Usage;
-
-/// Where a tenant's limits come from.
-#[derive(Debug)]
-pub enum ConfigSource<'a> {
-    /// Its owner has written them.
-    Owner,
-    /// The first process of a tenant without an owner writes them, from its environment.
-    FirstProcess(&'a Config),
-}
+use crate::{file, liveness, renew, settle, shared_table};
 
 /// A device's place in the tenant's files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,7 +123,7 @@ impl Tenant {
         let own = matches!(source, ConfigSource::FirstProcess(_));
         let trust = Trust::of(directory, own)?;
         let path = Path::join(directory, b"/usage")?;
-        let fd = file::open_usage(&trust, source)?;
+        let fd = renew::open_usage(&trust, source)?;
         let stat = sys::stat(&fd).map_err(AttachError::System)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let base =
@@ -375,7 +368,7 @@ impl Tenant {
             if held_bytes(line.held_word(SHARED_SLOT)) != 0
                 && let Some(_held) = Held::at_once(&fd)
             {
-                crate::shared::settle(&self.usage, &self.fork, me);
+                shared_table::settle(&self.usage, &self.fork, me);
             }
         }
         ledger::used_bytes(&line)
@@ -414,7 +407,8 @@ impl Tenant {
         for index in 1..self.usage.slots_high() {
             let bytes = held_bytes(line.held_word(index));
             let known = self.usage.slot_state(index) == state::LIVE && bytes != 0;
-            let alive = || index == me || fd.as_ref().is_none_or(|fd| file::is_alive(fd, index));
+            let alive =
+                || index == me || fd.as_ref().is_none_or(|fd| liveness::is_alive(fd, index));
             if known && alive() {
                 let at = usage::slot_at(index);
                 if let Some(entry) = into.get_mut(count) {

@@ -17,7 +17,7 @@ use core::ffi::CStr;
 use crate::at::{self, New};
 use crate::directory::Directory;
 use crate::error::{AttachError, File};
-use crate::file::Path;
+use crate::path::Path;
 use crate::sys::{self, Errno, Fd, Stat};
 
 /// Directories looked at above a foreign one.

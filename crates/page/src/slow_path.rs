@@ -1,0 +1,57 @@
+//! What a request does of the world when the ledger says that it is at the limit: the dead are reaped, what
+//! is shared is put in order, and other askers are waited for.
+//!
+//! Promises: the wait ends at an absolute deadline, fresh for each request.
+//!
+//! Does not decide: that is `divvy_policy`'s ledger.
+
+use divvy_abi::usage::SHARED_SLOT;
+use divvy_policy::ledger::{Admission, Slots as _, held_bytes};
+
+use crate::fork_page::ForkPage;
+use crate::sys::{self, Fd};
+use crate::usage::Usage;
+use crate::{shared_table, slot};
+
+/// Longest wait for others that ask at the limit, in nanoseconds: they may ask for ever.
+const ASKERS_NS: u64 = 100_000_000;
+
+/// What the ledger's slow path needs of the world.
+#[derive(Debug)]
+pub(crate) struct World<'a> {
+    /// A description for reaping, whose admission lock is held.
+    fd: Option<&'a Fd>,
+    usage: Usage,
+    fork: ForkPage,
+    me: usize,
+    row: usize,
+    deadline_ns: u64,
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn new(
+        fd: Option<&'a Fd>,
+        usage: Usage,
+        fork: ForkPage,
+        me: usize,
+        row: usize,
+    ) -> Self {
+        let deadline_ns = sys::now_ns().saturating_add(ASKERS_NS);
+        Self { fd, usage, fork, me, row, deadline_ns }
+    }
+}
+
+impl Admission for World<'_> {
+    fn reap(&mut self) {
+        if let Some(fd) = self.fd {
+            slot::reap(fd, &self.usage, self.me, self.row);
+            if held_bytes(self.usage.line(self.row).held_word(SHARED_SLOT)) != 0 {
+                shared_table::settle(&self.usage, &self.fork, self.me);
+            }
+        }
+    }
+    fn pause(&mut self) -> bool {
+        sys::sleep_ns(20_000);
+        sys::now_ns() < self.deadline_ns
+    }
+}
