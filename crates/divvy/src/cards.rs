@@ -23,9 +23,9 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nvml_wrapper::{Device, Nvml};
 
-use crate::doctor::find_library;
 use crate::failure::usage;
 use crate::gpus::{self, Gpu};
+use crate::loader::find_library;
 use crate::{json, sizes};
 
 /// The command by which this binary asks NVML.

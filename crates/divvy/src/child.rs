@@ -22,7 +22,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpgid, getpgrp};
 
-use crate::failure;
+use crate::{exit_codes, failure};
 
 /// Signals passed on to the child.
 const FORWARDED: [Signal; 9] = [
@@ -72,11 +72,11 @@ pub(crate) fn start(args: &StartArgs) -> Result<u8> {
     let name = program.to_string_lossy();
     Err(match error.kind() {
         ErrorKind::NotFound => failure::with_code(
-            failure::NOT_FOUND,
+            exit_codes::NOT_FOUND,
             format!("{name} was not found; write its path, or put its directory into PATH"),
         ),
         _ => failure::with_code(
-            failure::NOT_EXECUTABLE,
+            exit_codes::NOT_EXECUTABLE,
             format!("{name} cannot be executed: {error}"),
         ),
     })

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::doctor::Reason;
+use crate::reason::Reason;
 
 /// The machine this binary is for, as ELF numbers it.
 const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };

@@ -13,8 +13,8 @@ use divvy_policy::share;
 
 use crate::daemon::wire::View;
 use crate::dir::Dir;
-use crate::doctor::Reason;
 use crate::limits;
+use crate::reason::Reason;
 use crate::snapshot::{self, DeviceSnapshot, ProcessSnapshot, Snapshot};
 use crate::tenant_dir;
 

@@ -2,7 +2,7 @@
 //! check the machine, measure the cost.
 //!
 //! Promises: every command has `--json` and a long help; an error names the value and the fix and
-//! comes before anything has been started; exit codes are those of [`failure`]; standard output is
+//! comes before anything has been started; exit codes are those of [`exit_codes`]; standard output is
 //! written by [`out`] alone. Holds no `unsafe`. Of the driver's libraries it loads NVML only, in
 //! processes of its own ([`daemon`]) or beside a program that uses the GPU ([`audit`], [`contexts`],
 //! [`doctor`]); what must make a context runs as a client program.
@@ -23,6 +23,7 @@ mod dir;
 mod discover;
 mod doctor;
 mod elf;
+mod exit_codes;
 mod failure;
 #[cfg(test)]
 mod golden;
@@ -31,11 +32,13 @@ mod install;
 mod json;
 mod ledger;
 mod limits;
+mod loader;
 mod metrics;
 mod out;
 mod plain;
 mod promised;
 mod ps;
+mod reason;
 mod run;
 mod set;
 mod share_args;
@@ -58,7 +61,7 @@ use clap::{Parser, Subcommand};
 
 /// Share an NVIDIA GPU among unmodified programs, each under limits of memory and time.
 #[derive(Debug, Parser)]
-#[command(name = "divvy", version, long_about = None, after_long_help = failure::help())]
+#[command(name = "divvy", version, long_about = None, after_long_help = exit_codes::help())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -121,7 +124,7 @@ fn suggesting_known(mut error: clap::Error) -> clap::Error {
 fn explain(error: &clap::Error) -> Result<u8> {
     let printed = error.print();
     if error.use_stderr() {
-        return Ok(failure::USAGE);
+        return Ok(exit_codes::USAGE);
     }
     out::checked(printed)?;
     // Some of it may still be in the buffer.

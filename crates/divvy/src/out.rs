@@ -2,7 +2,7 @@
 //!
 //! Promises: a write to standard output that fails ends the command with an exit code of its own and
 //! never with a panic or a success. Where its reader has closed the pipe that code is
-//! [`failure::CLOSED_PIPE`] and there are no words, since the reader has what it wanted; any other
+//! [`exit_codes::CLOSED_PIPE`] and there are no words, since the reader has what it wanted; any other
 //! failure, such as a full disk, is named with the system's error. A command that has changed something
 //! before it reports wraps its report in [`after`]: the change is then named on standard error even
 //! where the pipe is closed. Lines for standard error are written where that is possible; a command
@@ -15,7 +15,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use anyhow::Result;
 
-use crate::{failure, plain};
+use crate::{exit_codes, plain};
 
 /// Standard output that could not be written.
 #[derive(Debug)]
@@ -49,8 +49,8 @@ impl Lost {
     /// The exit code of a command that ends so.
     pub(crate) fn code(&self) -> u8 {
         match self.error.kind() {
-            ErrorKind::BrokenPipe => failure::CLOSED_PIPE,
-            _ => failure::DIVVY,
+            ErrorKind::BrokenPipe => exit_codes::CLOSED_PIPE,
+            _ => exit_codes::DIVVY,
         }
     }
 }
@@ -115,6 +115,7 @@ fn stdout() -> io::Stdout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure;
 
     fn lost(kind: ErrorKind) -> Result<()> {
         checked(Err(kind.into()))

@@ -3,13 +3,15 @@
 //! Reads tenant files by `pread`, never maps or locks them: looking at a tenant cannot disturb it,
 //! and a hostile tenant can only spoil its own row. Takes no part in any decision.
 
+mod cells;
 mod times;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use divvy_abi::config::Rule;
+
+use cells::{before_use, gpu};
 
 use crate::daemon::client;
 use crate::daemon::wire::View;
@@ -17,7 +19,7 @@ use crate::ledger::{self, Tenant};
 use crate::metrics::{self, Sources};
 use crate::promised::{self, Claim};
 use crate::table::Table;
-use crate::{discover, json, limits, out, plain, sizes};
+use crate::{discover, json, out, plain, sizes};
 
 /// List tenants, their processes and what they hold.
 ///
@@ -202,16 +204,6 @@ fn render(listing: &Listing, with_processes: bool) -> String {
     text
 }
 
-/// The limits of a tenant that has not called the driver yet, and so has no device: what is in the columns
-/// of the device and of the limit.
-fn before_use(tenant: &Tenant, rules: &[Rule]) -> Vec<(String, String)> {
-    match (tenant.devices.as_slice(), rules) {
-        ([], []) => vec![("-".to_owned(), "-".to_owned())],
-        ([], rules) => rules.iter().map(limits::cells).collect(),
-        _ => Vec::new(),
-    }
-}
-
 fn processes(tenants: &[Tenant]) -> Table {
     let mut table =
         Table::new(&["TENANT", ">PID", "PROGRAM", "GPU", ">HELD", ">REFUSED", "LAST", "OF IT"]);
@@ -246,11 +238,6 @@ fn processes(tenants: &[Tenant]) -> Table {
 /// The code of a process's last refusal.
 fn reason(code: u32) -> String {
     if code == 0 { "-".to_owned() } else { format!("DV{code:03}") }
-}
-
-/// The index where it is known, else the beginning of the UUID, by which `divvy set` knows it too.
-fn gpu(index: Option<u32>, uuid: &str) -> String {
-    index.map_or_else(|| limits::short(uuid), |index| index.to_string())
 }
 
 fn shorten(text: &str) -> String {
@@ -381,7 +368,7 @@ train: DV061: why
     fn a_tenant_that_has_not_called_the_driver_has_its_limits() {
         let rules = |specs: &[&str]| {
             let specs: Vec<String> = specs.iter().map(|spec| (*spec).to_owned()).collect();
-            limits::rules(&specs, &[]).unwrap().as_slice().to_vec()
+            crate::limits::rules(&specs, &[]).unwrap().as_slice().to_vec()
         };
         let idle = |specs: &[&str]| Tenant {
             devices: Vec::new(),

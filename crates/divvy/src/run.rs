@@ -21,10 +21,11 @@ use crate::audit::{Audit, Finding};
 use crate::cards::{Cards, Driver};
 use crate::daemon::place::Home;
 use crate::daemon::{keep, start};
-use crate::doctor::Reason;
 use crate::elf::{self, Elf};
-use crate::failure::{self, NOT_AS_EXPECTED, usage};
+use crate::exit_codes::{self, NOT_AS_EXPECTED};
+use crate::failure::{self, usage};
 use crate::promised::Claim;
+use crate::reason::Reason;
 use crate::share_args::{Share, ShareArgs};
 use crate::stage::Scratch;
 use crate::tenant_dir::{self, Owner, TenantDir};
@@ -318,7 +319,7 @@ fn check_program(program: &std::ffi::OsStr, fail: Fail, limited: bool) -> Result
             Ok(())
         }
         (_, Fail::Closed) => Err(failure::with_code(
-            failure::USAGE,
+            exit_codes::USAGE,
             format!(
                 "{reason}: {shown} would run without its limits: {}; run a glibc program without \
                  set-user-id, or accept it by --fail open",

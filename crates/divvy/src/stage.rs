@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use divvy_policy::variables::{self, LOG, PEER_LOG, Reader, Variable};
 
-use crate::doctor::find_library;
 use crate::install::{self, Simulator};
+use crate::loader::find_library;
 use crate::{gpus, tenant_dir};
 
 /// Variables that would make a client another one's, or another simulated machine's.

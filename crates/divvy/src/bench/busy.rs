@@ -13,9 +13,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::Bench;
 use super::client::{Client, number};
 use super::kernel::Kernel;
+use super::running::Bench;
 use super::series::Series;
 use super::side::Tenancy;
 

@@ -9,8 +9,9 @@ use anyhow::{Context, Result};
 use super::busy::{self, Length, Work};
 use super::kernel::ROUNDS;
 use super::report::{Figure, Goal, median};
+use super::running::Bench;
 use super::side::{Side, Terms};
-use super::{Bench, SECOND_NS};
+use super::timing::SECOND_NS;
 
 /// What is all of the device, in percent of wall time.
 #[derive(Clone, Copy, Debug, PartialEq)]

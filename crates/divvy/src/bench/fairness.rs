@@ -11,9 +11,10 @@ use super::busy::{self, Length, Ran, Work};
 use super::daemon::{Daemon, Watch};
 use super::kernel::{Kernel, Kernels, ROUNDS, text};
 use super::report::{Figure, Goal};
+use super::running::Bench;
 use super::series::{jain, mean, variation};
 use super::side::{Side, Tenancy, Terms};
-use super::{Bench, Timing};
+use super::timing::Timing;
 
 const MS: u64 = 1_000_000;
 const US_100: u64 = 100_000;

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::Bench;
 use super::client::{self, number};
 use super::report::{Figure, median};
+use super::running::Bench;
 
 /// A client that has nothing to say for so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -11,9 +11,10 @@ use super::busy::{self, Length, Work};
 use super::daemon::{Daemon, Watch};
 use super::kernel::{Kernel, text};
 use super::report::{Figure, Goal};
+use super::running::Bench;
 use super::series::percentile;
 use super::side::Terms;
-use super::{Bench, Timing};
+use super::timing::Timing;
 
 const MS: u64 = 1_000_000;
 /// Of the flood's kernels; and what it keeps of its throughput, while a tenth is the requests'.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::Bench;
 use super::client::{self, Client, number};
 use super::report::{Figure, Goal};
+use super::running::Bench;
 use super::side::{Side, Tenancy};
 
 const GIB: u64 = 1 << 30;

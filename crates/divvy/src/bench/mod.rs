@@ -16,25 +16,22 @@ mod overhead;
 mod plot;
 mod processes;
 mod report;
+mod running;
 mod series;
 mod share;
 mod side;
+mod timing;
 mod varied;
 
-use std::cell::Cell;
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::stage::{Simulation, Stage, there_is_a_gpu};
-use crate::{failure, json, out};
-use report::{Figure, Line, Report};
-use side::Side;
-
-/// Windows in which shares are judged.
-const SECOND_NS: u64 = 1_000_000_000;
+use crate::{exit_codes, json, out};
+use report::Report;
+use running::{Bench, Only};
+use timing::{QUICK_SECONDS, Timing};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -136,25 +133,6 @@ struct Timed {
     quick: bool,
 }
 
-/// How long measurements last.
-#[derive(Clone, Copy, Debug)]
-struct Timing {
-    seconds: f64,
-    long_seconds: f64,
-    quick: bool,
-    asked: Option<f64>,
-}
-
-impl Timing {
-    /// Seconds of what usually lasts `usual`.
-    fn seconds_or(&self, usual: f64) -> f64 {
-        self.asked.unwrap_or(usual).min(if self.quick { QUICK_SECONDS } else { f64::MAX })
-    }
-}
-
-/// What measurements last that only show that everything works.
-const QUICK_SECONDS: f64 = 1.5;
-
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
     match (0.5..=3600.0).contains(&seconds) {
@@ -218,15 +196,9 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         Stage::simulated("bench", simulation)?
     };
     let names = sides.iter().map(|side| side.name.clone()).collect();
-    let mut bench = Bench {
-        report: Report::new(name, stage.driver(), names),
-        stage,
-        sides,
-        rounds,
-        only: common.only.as_deref().map(Only::parse),
-        progress: None,
-        failure: None,
-    };
+    let report = Report::new(name, stage.driver(), names);
+    let only = common.only.as_deref().map(Only::parse);
+    let mut bench = Bench::new(report, stage, sides, rounds, only);
     match &args.what {
         What::Overhead(_) => overhead::measure(&mut bench)?,
         What::Memory(_) => memory::measure(&mut bench)?,
@@ -264,7 +236,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         )),
     })?;
     let missed = common.check && bench.report.missed();
-    Ok(if missed { failure::NOT_AS_EXPECTED } else { 0 })
+    Ok(if missed { exit_codes::NOT_AS_EXPECTED } else { 0 })
 }
 
 impl Shares {
@@ -291,121 +263,5 @@ impl Timed {
             quick: self.quick,
             asked: self.seconds,
         }
-    }
-}
-
-/// Parts of names, one of which a figure's name must have; and whether any name had it.
-struct Only(Vec<(String, Cell<bool>)>);
-
-impl Only {
-    fn parse(text: &str) -> Self {
-        Self(text.split(',').map(|part| (part.trim().to_owned(), Cell::new(false))).collect())
-    }
-
-    fn has(&self, name: &str) -> bool {
-        let found = self.0.iter().filter(|(part, _)| name.contains(&**part));
-        found.map(|(_, is_known)| is_known.set(true)).count() > 0
-    }
-
-    /// Those that no name had, with commas between.
-    fn unknown(&self) -> String {
-        let unknown = self.0.iter().filter(|(_, is_known)| !is_known.get());
-        unknown.map(|(part, _)| &**part).collect::<Vec<_>>().join(",")
-    }
-}
-
-/// A benchmark that runs.
-struct Bench {
-    stage: Stage,
-    sides: Vec<Side>,
-    rounds: u32,
-    only: Option<Only>,
-    report: Report,
-    progress: Option<Progress>,
-    /// Why the first measurement that failed as a whole did.
-    failure: Option<anyhow::Error>,
-}
-
-/// How many measurements there will be, and were.
-struct Progress {
-    begun: Instant,
-    done: usize,
-    all: usize,
-}
-
-impl Bench {
-    /// Whether figures called `name` are wanted.
-    fn wants(&self, name: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| only.has(name))
-    }
-
-    /// The sides in the order of `round`: turned, so that no side is always the first.
-    fn turn(&self, round: u32) -> Vec<Side> {
-        let mut sides = self.sides.clone();
-        let by = round as usize % sides.len().max(1);
-        sides.rotate_left(by);
-        sides
-    }
-
-    /// Progress, on standard error.
-    fn say(&self, what: &str) {
-        let mut err = std::io::stderr();
-        // Nobody to tell is no reason to stop measuring.
-        let _ = if err.is_terminal() {
-            write!(err, "\r\x1b[K{what}")
-        } else if what.is_empty() {
-            Ok(())
-        } else {
-            writeln!(err, "{what}")
-        };
-    }
-
-    /// Says how many measurements there will be.
-    fn expect(&mut self, all: usize) {
-        self.progress = Some(Progress { begun: Instant::now(), done: 0, all });
-    }
-
-    /// Begins the next of the measurements, with a bar on a terminal.
-    fn step(&mut self, what: &str) {
-        let Some(progress) = &mut self.progress else { return self.say(what) };
-        let (done, all) = (progress.done.min(progress.all), progress.all.max(1));
-        let spent = progress.begun.elapsed().as_secs_f64();
-        progress.done += 1;
-        let filled = done * 20 / all;
-        let left = match done {
-            0 => String::new(),
-            _ => format!(", about {:.0} s left", spent / done as f64 * (all - done) as f64),
-        };
-        let bar = format!("{}{}", "#".repeat(filled), ".".repeat(20 - filled));
-        self.say(&format!("[{bar}] {}/{all} {what}{left}", done + 1));
-    }
-
-    /// Stores why there is no figure of `name`. A measurement that fails as a whole ends no other: what
-    /// a busy machine spoils of one must not cost the minutes that the rest took.
-    fn fails(&mut self, name: &str, error: anyhow::Error) {
-        self.say(&format!("{name}: {error:#}"));
-        self.report.figures.push(Figure::without_value(name, &error));
-        self.failure.get_or_insert(error);
-    }
-
-    /// The bare driver.
-    fn native(&self) -> Result<Side> {
-        let native = self.sides.iter().find(|side| side.is_native());
-        native.cloned().context("the bare driver is not among the sides")
-    }
-
-    /// Memory of each tenant, in the benchmarks of device time.
-    fn limit_bytes(&self) -> u64 {
-        16 << 30
-    }
-
-    /// Stores values for a plot. Lines of one plot come one after the other.
-    fn line(&mut self, plot: &str, name: &str, points: Vec<(f64, f64)>) {
-        self.report.lines.push(Line { plot: plot.to_owned(), name: name.to_owned(), points });
-    }
-
-    /// A client program's path.
-    fn client(&self, name: &str) -> Result<PathBuf> {
-        crate::install::client(name).context("the benchmark's clients are needed")
     }
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-use super::Bench;
 use super::client::{self, Client, number};
 use super::report::{Figure, Goal};
+use super::running::Bench;
 use super::side::{Side, Terms};
 
 const TIB: u64 = 1 << 40;

@@ -2,7 +2,16 @@
 
 use std::fmt::Write as _;
 
-use super::report::Line;
+/// Values over something, as a plot shows them.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(super) struct Line {
+    /// The plot it belongs to.
+    pub(super) plot: String,
+    /// Its name in the plot.
+    pub(super) name: String,
+    /// The values; a point that was not measured is absent.
+    pub(super) points: Vec<(f64, f64)>,
+}
 
 /// How a plot looks.
 #[derive(Clone, Copy, Debug)]

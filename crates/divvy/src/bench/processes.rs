@@ -13,8 +13,9 @@ use super::busy::{self, Length, Ran, Work};
 use super::daemon::Daemon;
 use super::kernel::{Kernels, ROUNDS, text};
 use super::report::{Figure, Goal, median};
+use super::running::Bench;
 use super::side::{Side, Terms};
-use super::{Bench, SECOND_NS, Timing};
+use super::timing::{SECOND_NS, Timing};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
-use super::plot::{self, Look};
+use super::plot::{self, Line, Look};
 use crate::table::Table;
 
 /// What a figure's goal speaks of.
@@ -173,17 +173,6 @@ pub(super) struct Report {
     /// What figures were made of, and plots are made of.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) lines: Vec<Line>,
-}
-
-/// Values over something, as a plot shows them.
-#[derive(Clone, Debug, serde::Serialize)]
-pub(super) struct Line {
-    /// The plot it belongs to.
-    pub(super) plot: String,
-    /// Its name in the plot.
-    pub(super) name: String,
-    /// The values; a point that was not measured is absent.
-    pub(super) points: Vec<(f64, f64)>,
 }
 
 impl Report {

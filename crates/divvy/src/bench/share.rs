@@ -12,9 +12,10 @@ use super::busy::{self, Length, Work};
 use super::cell::{Cell, Found, Full};
 use super::kernel::{Kernel, text};
 use super::report::{Figure, Goal};
+use super::running::Bench;
 use super::series::mean;
 use super::side::Terms;
-use super::{Bench, Timing};
+use super::timing::Timing;
 
 /// Kernels of which every window of a second is judged.
 const SHORT_NS: u64 = 5_000_000;

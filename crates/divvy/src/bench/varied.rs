@@ -13,7 +13,8 @@ use anyhow::Result;
 use super::busy::{Length, Work};
 use super::cell::{Cell, Full};
 use super::kernel::{Kernels, text};
-use super::{Bench, SECOND_NS, Timing};
+use super::running::Bench;
+use super::timing::{SECOND_NS, Timing};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;

@@ -27,7 +27,7 @@ use divvy_policy::turns::{Files, Served};
 use nix::fcntl::Flock;
 
 use crate::dir::{Dir, Identity};
-use crate::doctor::Reason;
+use crate::reason::Reason;
 use crate::tenant_dir;
 
 /// Slots that are looked at of every tenant, and of all of one user's together where a daemon serves

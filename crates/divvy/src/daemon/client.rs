@@ -1,64 +1,21 @@
 //! Asking a daemon: what `ps` and `set` do. A daemon that does not answer costs a moment, no more.
 //!
-//! A socket's name can be anybody's: /tmp is. So nothing is said before it is known who listens: the
-//! directory and the socket must be this user's, or root's for the machine's daemon, and so must be the
-//! process at the other end. All of an exchange has one deadline.
+//! Nothing is said before it is known who listens: that is [`super::reach`]'s. All of an exchange has one
+//! deadline.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
-use nix::errno::Errno;
-use nix::sys::socket::sockopt::PeerCredentials;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket};
-use nix::sys::stat::SFlag;
+use anyhow::{Result, anyhow};
 
-use super::place::{Home, SOCKET};
+use super::place::Home;
+use super::reach::{PATIENCE, reach};
 use super::timed::Timed;
 use super::wire::{self, Answer, Call, Change, MAX_FRAME_BYTES, Request, Response, VERSION, View};
-use crate::dir::Dir;
-use crate::tenant_dir;
 
-/// How long an answer may take, from the first step to the last: it is read from memory.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a change may take: it waits for other writers of the same limits.
 const CHANGE: Duration = Duration::from_secs(3);
-
-/// Connects to the daemon of `home`, if it is one to be trusted.
-fn reach(home: &Home, deadline: Instant) -> Result<UnixStream> {
-    let uid = if home.is_system() { 0 } else { tenant_dir::uid() };
-    let trust = |what: &Path, found: u32| {
-        if found == uid {
-            return Ok(());
-        }
-        bail!("{} is uid {found}'s, not uid {uid}'s: it is not spoken to", what.display())
-    };
-    let (directory, path) = (home.directory(), home.socket());
-    let dir = Dir::open(directory)?;
-    trust(directory, dir.uid())?;
-    let status = dir.status(OsStr::new(SOCKET)).context("there is no socket")?;
-    if status.st_mode & SFlag::S_IFMT.bits() != SFlag::S_IFSOCK.bits() {
-        bail!("{} is no socket", path.display());
-    }
-    trust(&path, status.st_uid)?;
-    // Never waiting: a listener that takes no connections would be waited for.
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let stream = UnixStream::from(socket(AddressFamily::Unix, SockType::Stream, flags, None)?);
-    let address = UnixAddr::new(&path)?;
-    while let Err(errno) = connect(stream.as_raw_fd(), &address) {
-        if errno != Errno::EAGAIN || Instant::now() >= deadline {
-            return Err(errno.into());
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    trust(&path, getsockopt(&stream, PeerCredentials)?.uid())?;
-    stream.set_nonblocking(false)?;
-    Ok(stream)
-}
 
 /// Asks the daemon of `home`.
 ///
@@ -67,7 +24,7 @@ fn reach(home: &Home, deadline: Instant) -> Result<UnixStream> {
 pub(crate) fn ask(home: &Home, call: Call) -> Result<Answer> {
     let patience = if matches!(call, Call::Set { .. }) { CHANGE } else { PATIENCE };
     let deadline = Instant::now() + patience;
-    let stream = reach(home, deadline)?;
+    let stream = reach(home.directory(), home.is_system(), deadline)?;
     let mut timed = Timed::until(&stream, deadline);
     wire::write(&mut timed, &Request { version: VERSION, call })?;
     let response: Response = wire::read(&mut timed, MAX_FRAME_BYTES)?;
@@ -75,11 +32,6 @@ pub(crate) fn ask(home: &Home, call: Call) -> Result<Answer> {
         Answer::Error { message } => Err(anyhow!(message)),
         answer => Ok(answer),
     }
-}
-
-/// Whether anybody to be trusted takes connections in `home`.
-pub(super) fn is_answered(home: &Home) -> bool {
-    reach(home, Instant::now() + PATIENCE).is_ok()
 }
 
 /// What the daemon of `home` sees; `None` where none answers.
@@ -121,6 +73,7 @@ mod tests {
     use std::os::unix::fs::chown;
     use std::os::unix::net::UnixListener;
 
+    use super::super::reach::is_answered;
     use super::*;
 
     struct Base(PathBuf);
@@ -162,19 +115,19 @@ mod tests {
     fn a_socket_that_takes_nobody_is_given_up() {
         let (_base, home, _listener) = Base::new("full");
         let mut waiting = Vec::new();
-        while let Ok(stream) = reach(&home, Instant::now()) {
+        while let Ok(stream) = reach(home.directory(), false, Instant::now()) {
             waiting.push(stream);
         }
         assert!(waiting.len() > 2, "there is a queue");
         assert!(ask(&home, Call::Hello).is_err());
-        assert!(!is_answered(&home));
+        assert!(!is_answered(home.directory(), false));
     }
 
     #[test]
     fn nothing_is_said_to_another_users_socket() {
         let (base, home, listener) = Base::new("foreign");
         listener.set_nonblocking(true).unwrap();
-        assert!(is_answered(&home) && listener.accept().is_ok());
+        assert!(is_answered(home.directory(), false) && listener.accept().is_ok());
         let refused = |why: &str| {
             let error = ask(&home, Call::Hello).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

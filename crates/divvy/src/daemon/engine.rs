@@ -12,7 +12,7 @@
 //! read it; a row is seen empty once before another tenant has it, of whom nothing is known then; at the end every gate is opened; a
 //! step allocates nothing unless tenants or devices have changed.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use divvy_abi::{MAX_DEVICES, Uuid};
@@ -26,10 +26,10 @@ use super::adopted::{Adopted, Hand, Look};
 use super::card::Board;
 use super::device::Device;
 use super::owned::Locks;
-use super::scan::{self, Scanner, Spot};
+use super::scan::{self, Scanner};
 use super::seat::{self, Seat, Seats};
-use super::wire::{TenantView, View};
-use crate::metrics::Steady;
+use super::seen::{Seen, Shared};
+use super::wire::TenantView;
 
 /// Time between two glances at limits, devices and processes: while tenants share a device, and while
 /// they do not.
@@ -40,29 +40,6 @@ const SCAN_NS: u64 = 200_000_000;
 const CHORE_SLACK_NS: u64 = 5_000_000;
 /// Time between two views for the socket.
 const VIEW_NS: u64 = 100_000_000;
-
-/// What the scheduling thread and the others share.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    /// Set to end the daemon.
-    pub(super) stop: AtomicBool,
-    /// What the daemon sees.
-    pub(super) seen: Mutex<Seen>,
-    /// What collectors were told last.
-    pub(super) steady: Mutex<Steady>,
-    /// Held while the page of metrics is written for a user.
-    pub(super) rendering: Mutex<()>,
-}
-
-/// What the daemon sees, and what it has open of it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
-    pub(super) view: View,
-    /// The tenants that it serves.
-    pub(super) hands: Vec<Arc<Hand>>,
-    /// Those that it does not.
-    pub(super) spots: Vec<Spot>,
-}
 
 /// The scheduler with all it holds.
 #[derive(Debug)]

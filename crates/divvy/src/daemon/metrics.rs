@@ -18,13 +18,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::client;
 use super::crowd::{Crowd, Place};
-use super::engine::{Seen, Shared};
 use super::place::Home;
 use super::quota::Quota;
+use super::seen::{Seen, Shared, seen};
+use super::thread::thread;
 use super::timed::Timed;
 use super::wire::{Answer, Call};
-use super::{client, server};
 use crate::dir::Dir;
 use crate::metrics::{self, Sources};
 use crate::{gpus, ledger, out};
@@ -79,7 +80,7 @@ impl Page {
             return Some(Arc::clone(page));
         }
         let page: Arc<str> = if self.is_ours.load(Relaxed) {
-            text(&server::seen(&self.shared, 0, &self.home), &self.shared).into()
+            text(&seen(&self.shared, 0, &self.home), &self.shared).into()
         } else {
             match client::ask(&self.home, Call::Metrics) {
                 Ok(Answer::Metrics { text }) => text.into(),
@@ -104,7 +105,7 @@ pub(super) fn start(address: SocketAddr, home: &Home, shared: &Arc<Shared>) -> R
         last: Mutex::new(None),
     });
     let served = Arc::clone(&page);
-    server::thread("divvy metrics", move || accept(&listener, &served))?;
+    thread("divvy metrics", move || accept(&listener, &served))?;
     Ok(page)
 }
 
@@ -119,7 +120,7 @@ fn accept(listener: &TcpListener, page: &Arc<Page>) {
         // Without a place or a thread it is closed, which the collector sees.
         let Some(place) = crowd.enter(from.ip(), Arc::clone(&stream) as _) else { continue };
         let page = Arc::clone(page);
-        let _ = server::thread("divvy collector", move || {
+        let _ = thread("divvy collector", move || {
             // What goes wrong with a collector is its own.
             let _ = serve(&stream, &place, &page);
         });

@@ -7,8 +7,8 @@
 //! [`engine`] is the thread that schedules, by `divvy_policy::turns`; [`adopted`] one tenant in its hands,
 //! [`scan`] finds them, [`quota`] says how many of a user's are served and [`seat`] who leaves;
 //! [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
-//! [`look`] asks NVML for it; [`server`] and [`client`] speak [`wire`] on a socket, of which a [`crowd`] may
-//! be open, all [`timed`]; [`place`],
+//! [`look`] asks NVML for it; [`server`] and [`client`] speak [`wire`] on a socket, which [`reach`] finds and
+//! of which a [`crowd`] may be open, all [`timed`], about what the first has [`seen`]; [`place`],
 //! [`start`] and [`keep`] see to it that there is one daemon.
 
 mod adopted;
@@ -23,10 +23,13 @@ mod metrics;
 mod owned;
 pub(crate) mod place;
 mod quota;
+mod reach;
 mod scan;
 mod seat;
+mod seen;
 mod server;
 pub(crate) mod start;
+mod thread;
 mod timed;
 #[allow(unreachable_pub, reason = "fuzzed as a crate of its own")]
 pub(crate) mod wire;
@@ -41,12 +44,14 @@ use anyhow::Result;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 
+use self::engine::Engine;
 pub(crate) use self::engine::sleep_until;
-use self::engine::{Engine, Shared};
 use self::owned::Locks;
 use self::place::Home;
 use self::scan::Scanner;
-use crate::failure::{NOT_AS_EXPECTED, usage, with_code};
+use self::seen::Shared;
+use crate::exit_codes::NOT_AS_EXPECTED;
+use crate::failure::{usage, with_code};
 use crate::{discover, json, out, plain, tenant_dir};
 
 /// Divide devices among tenants by turns.
@@ -153,7 +158,7 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
     signals.thread_block()?;
     let shared = Arc::new(Shared::default());
     let stopper = Arc::clone(&shared);
-    server::thread("divvy signals", move || {
+    thread::thread("divvy signals", move || {
         while signals.wait().is_err() {}
         stopper.stop.store(true, Relaxed);
     })?;
@@ -174,7 +179,7 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
     }
     if let Err(error) = server::start(home, &shared) {
         // Turns need no socket.
-        out::warn(&format!("{}: {error:#}", crate::doctor::Reason::Daemon));
+        out::warn(&format!("{}: {error:#}", crate::reason::Reason::Daemon));
     }
     let board = card::start(home.is_system()).ok();
     let extra = args.root.iter().cloned().chain(discover::from_variable());

@@ -15,7 +15,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag, openat};
 use nix::sys::stat::Mode;
 
-use super::client;
+use super::reach::{self, SOCKET};
 use crate::dir::Dir;
 use crate::{discover, tenant_dir};
 
@@ -24,8 +24,6 @@ const SYSTEM: &str = "/run/divvy";
 
 /// The lock in it of whoever serves.
 const LOCK: &str = "daemon.lock";
-/// The socket in it.
-pub(super) const SOCKET: &str = "daemon.sock";
 
 /// Mode of a file that only its owner may lock.
 pub(crate) const PRIVATE: u32 = 0o600;
@@ -151,7 +149,7 @@ impl Home {
     pub(crate) fn is_served(&self) -> bool {
         if self.is_system {
             // The lock is root's alone to look at: else any user could hold it.
-            return client::is_answered(self);
+            return reach::is_answered(&self.directory, self.is_system);
         }
         let file = Dir::open(&self.directory).map(|dir| dir.file(LOCK));
         let Ok(Ok(Some(file))) = file else { return false };

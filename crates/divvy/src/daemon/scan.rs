@@ -18,7 +18,7 @@ use super::quota::{self, Quota, Verdict};
 use super::wire::TenantView;
 use crate::dir::{Dir, Identity};
 use crate::discover::{Candidate, Names, Place, Unusable, Users};
-use crate::doctor::Reason;
+use crate::reason::Reason;
 use crate::{gpus, tenant_dir};
 
 /// Tenants of one daemon. A scheduler's step costs their number, squared for those in turns.

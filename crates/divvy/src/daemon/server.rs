@@ -11,17 +11,18 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
 use super::crowd::{Crowd, Place};
-use super::engine::{Seen, Shared};
 use super::metrics;
 use super::place::Home;
 use super::quota::Quota;
+use super::seen::{Seen, Shared, seen};
+use super::thread::thread;
 use super::timed::Timed;
 use super::wire::{
     self, Answer, Call, Change, FrameError, MAX_REQUEST_BYTES, Request, Response, VERSION,
@@ -45,13 +46,6 @@ pub(super) fn start(home: &Home, shared: &Arc<Shared>) -> Result<()> {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))?;
     let (home, shared) = (home.clone(), Arc::clone(shared));
     thread("divvy socket", move || accept(&listener, &home, &shared))
-}
-
-/// Starts a thread with a small stack.
-pub(super) fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
-    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
-    builder.spawn(body).with_context(|| format!("no thread {name:?} can be had"))?;
-    Ok(())
 }
 
 fn accept(listener: &UnixListener, home: &Home, shared: &Arc<Shared>) {
@@ -160,16 +154,4 @@ fn set(seen: &Seen, uid: u32, tenant: &str, change: &Change) -> Answer {
         Ok(_) => error(format!("{tenant:?} has other limits since a moment; try again")),
         Err(wrong) => error(format!("{wrong:#}")),
     }
-}
-
-/// What `uid` may see.
-pub(super) fn seen(shared: &Shared, uid: u32, home: &Home) -> Seen {
-    let mut seen = shared.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    seen.view.system = home.is_system();
-    if uid != 0 && home.is_system() {
-        seen.view.tenants.retain(|tenant| tenant.uid == uid);
-        seen.hands.retain(|hand| hand.uid == uid);
-        seen.spots.retain(|spot| spot.uid == uid);
-    }
-    seen
 }

@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use crate::stage::{Simulation, Stage, there_is_a_gpu};
 use crate::table::Table;
-use crate::{failure, install, json, out, sizes};
+use crate::{exit_codes, install, json, out, sizes};
 use part::{Part, Role, Seen};
 
 /// Show two tenants sharing a GPU, one of them greedy.
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
             checks.iter().map(answer).collect::<String>()
         ))?;
     }
-    Ok(if good { 0 } else { failure::NOT_AS_EXPECTED })
+    Ok(if good { 0 } else { exit_codes::NOT_AS_EXPECTED })
 }
 
 fn checks(steady: &Seen, greedy: &Seen, rounds_at_refusal: Option<u64>) -> Vec<Check> {

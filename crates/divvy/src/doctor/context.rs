@@ -15,8 +15,11 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
-use super::{Finding, Reason, system};
+use super::finding::Finding;
+use super::system;
 use crate::contexts::{self, Entry, Found};
+use crate::loader::find_library;
+use crate::reason::Reason;
 use crate::{install, sizes};
 
 /// How often NVML is asked for the client before it is given up, and the time between.
@@ -32,7 +35,7 @@ fn not_found(why: &str) -> Finding {
 }
 
 fn look_at_all() -> Result<Vec<Finding>> {
-    let library = super::find_library("libnvidia-ml.so.1");
+    let library = find_library("libnvidia-ml.so.1");
     let library = library.context("libnvidia-ml.so.1 (NVML) was not found")?;
     if let Some(preloaded) = inside_a_tenant() {
         bail!("{preloaded} is loaded here, so NVML would answer for a tenant");

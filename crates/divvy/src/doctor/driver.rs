@@ -4,11 +4,13 @@
 //! exports exactly its hooks), so this cannot claim more than what is installed does.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use divvy_driver_api::{DRIVER, Effect, NVML, UNDOCUMENTED, find};
 
-use super::{Finding, Reason};
+use super::finding::Finding;
+use crate::loader::find_library;
+use crate::reason::Reason;
 use crate::{elf, gpus, install};
 
 /// Families in which an unknown name may take memory or work past the limits.
@@ -121,38 +123,6 @@ pub(super) fn driver() -> Driver {
 fn is_simulated(real: &Path) -> bool {
     real.to_string_lossy().contains("libsim")
         || real.parent().is_some_and(|folder| folder.join("simgpud").exists())
-}
-
-/// Where the loader would find `name`: LD_LIBRARY_PATH, the loader's cache, its built-in places.
-pub(crate) fn find_library(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let own = std::env::split_paths(&path).filter(|place| !place.as_os_str().is_empty());
-    let built_in = [
-        "/usr/lib/x86_64-linux-gnu",
-        "/usr/lib/aarch64-linux-gnu",
-        "/usr/lib64",
-        "/usr/lib",
-        "/lib64",
-        "/usr/lib/wsl/lib",
-        "/usr/local/nvidia/lib64",
-    ];
-    let first = own.map(|place| place.join(name)).find(|file| file.is_file());
-    first
-        .or_else(|| in_loader_cache(name))
-        .or_else(|| built_in.iter().map(|p| Path::new(p).join(name)).find(|file| file.is_file()))
-}
-
-/// The loader's cache holds its paths as NUL-terminated texts; a whole text that ends in the name and
-/// is a file of ours is what the loader would open.
-fn in_loader_cache(name: &str) -> Option<PathBuf> {
-    let cache = std::fs::read("/etc/ld.so.cache").ok()?;
-    let ending = format!("/{name}");
-    cache
-        .split(|byte| *byte == 0)
-        .filter_map(|text| std::str::from_utf8(text).ok())
-        .filter(|text| text.starts_with('/') && text.ends_with(&ending))
-        .map(PathBuf::from)
-        .find(|path| elf::read(path).is_ok_and(|elf| elf.is_native))
 }
 
 fn library(code: Reason, name: &str, path: Option<&Path>) -> Finding {
@@ -342,7 +312,7 @@ fn cut(names: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use super::super::finding::Level;
     use super::*;
 
     fn set(names: &[&str]) -> BTreeSet<String> {

@@ -16,7 +16,8 @@ use divvy_policy::variables::{
     Reader, TENANT, VARIABLES, Value, Variable,
 };
 
-use super::{Finding, Reason};
+use super::finding::Finding;
+use crate::reason::Reason;
 use crate::tenant_dir;
 
 /// How alike two names are from which on one is taken for the other, 1 being the same.

@@ -7,8 +7,8 @@
 mod context;
 mod driver;
 mod environment;
+mod finding;
 mod probe;
-mod reason;
 mod system;
 
 use std::ffi::OsString;
@@ -17,11 +17,11 @@ use std::path::Path;
 use anyhow::Result;
 
 use driver::Driver;
-pub(crate) use driver::find_library;
-pub(crate) use reason::Reason;
+use finding::{Finding, Level};
 
+use crate::reason::Reason;
 use crate::table::Table;
-use crate::{elf, failure, json, out, run};
+use crate::{elf, exit_codes, json, out, run};
 
 /// Say what Divvy finds on this machine, and what would not be limited.
 ///
@@ -41,49 +41,6 @@ pub(crate) struct Args {
     /// Programs to check, as they would be given to `divvy run`
     #[arg(last = true)]
     program: Vec<OsString>,
-}
-
-/// How a finding is to be taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Level {
-    /// As it should be.
-    Ok,
-    /// Worth knowing.
-    Note,
-    /// Something is not limited or will not work.
-    Bad,
-}
-
-/// One thing found.
-#[derive(Clone, Debug, serde::Serialize)]
-pub(crate) struct Finding {
-    code: Reason,
-    level: Level,
-    /// What was found, with its value.
-    found: String,
-    /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fix: Option<String>,
-}
-
-impl Finding {
-    fn ok(code: Reason, found: impl Into<String>) -> Self {
-        Self { code, level: Level::Ok, found: found.into(), fix: None }
-    }
-
-    fn note(code: Reason, found: impl Into<String>) -> Self {
-        Self { code, level: Level::Note, found: found.into(), fix: None }
-    }
-
-    fn bad(code: Reason, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { code, level: Level::Bad, found: found.into(), fix: Some(fix.into()) }
-    }
-
-    fn with_fix(mut self, fix: impl Into<String>) -> Self {
-        self.fix = Some(fix.into());
-        self
-    }
 }
 
 /// What `--json` prints.
@@ -108,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     } else {
         out::text(&render(&report))?;
     }
-    Ok(if worst == Some(Level::Bad) { failure::NOT_AS_EXPECTED } else { 0 })
+    Ok(if worst == Some(Level::Bad) { exit_codes::NOT_AS_EXPECTED } else { 0 })
 }
 
 fn program_finding(program: &std::ffi::OsStr) -> Finding {

@@ -8,8 +8,10 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use divvy_driver_api::DRIVER;
 
-use super::{Finding, Reason};
+use super::finding::Finding;
 use crate::install;
+use crate::loader::find_library;
+use crate::reason::Reason;
 
 /// What the client says.
 #[derive(Debug, serde::Deserialize)]
@@ -24,7 +26,7 @@ struct Answer {
 
 /// The finding, or none where there is no driver to ask.
 pub(super) fn look() -> Option<Finding> {
-    super::find_library("libcuda.so.1")?;
+    find_library("libcuda.so.1")?;
     Some(match ask() {
         Ok(answer) => judge(&answer),
         Err(error) => {
@@ -95,7 +97,7 @@ fn ask() -> Result<Answer> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use super::super::finding::Level;
     use super::*;
 
     #[test]

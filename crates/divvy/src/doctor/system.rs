@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Finding, Reason};
+use super::finding::Finding;
+use crate::reason::Reason;
 use crate::{install, tenant_dir};
 
 pub(super) fn look() -> Vec<Finding> {
@@ -239,7 +240,7 @@ fn mig() -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use super::super::finding::Level;
     use super::*;
 
     #[test]

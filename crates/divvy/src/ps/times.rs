@@ -2,7 +2,7 @@
 //!
 //! Pure. Does not show a tenant that has no share, no weight and no priority and was never timed.
 
-use super::{before_use, gpu};
+use super::cells::{before_use, gpu};
 use crate::ledger::Tenant;
 use crate::limits;
 use crate::table::Table;

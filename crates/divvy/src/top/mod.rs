@@ -24,7 +24,8 @@ use self::app::{Action, App};
 use self::model::{Picture, Sample};
 use self::terminal::{Next, Terminal};
 use crate::daemon::client;
-use crate::failure::{HANGUP, usage};
+use crate::exit_codes::HANGUP;
+use crate::failure::usage;
 use crate::{json, out, ps, set};
 
 /// Watch tenants and devices, and change them by keys.

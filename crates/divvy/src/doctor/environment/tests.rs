@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::Level;
+use super::super::finding::Level;
 use super::*;
 use crate::golden;
 

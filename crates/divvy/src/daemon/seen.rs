@@ -1,0 +1,50 @@
+//! What the scheduling thread leaves for those that answer, and what of it who may see.
+//!
+//! Promises: root sees all, and so does the user of his own daemon; of the machine's daemon everybody
+//! else sees what is his own.
+//!
+//! Does not say whom a daemon answers: that is [`super::server`].
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::adopted::Hand;
+use super::place::Home;
+use super::scan::Spot;
+use super::wire::View;
+use crate::metrics::Steady;
+
+/// What the scheduling thread and the others share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Set to end the daemon.
+    pub(super) stop: AtomicBool,
+    /// What the daemon sees.
+    pub(super) seen: Mutex<Seen>,
+    /// What collectors were told last.
+    pub(super) steady: Mutex<Steady>,
+    /// Held while the page of metrics is written for a user.
+    pub(super) rendering: Mutex<()>,
+}
+
+/// What the daemon sees, and what it has open of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) view: View,
+    /// The tenants that it serves.
+    pub(super) hands: Vec<Arc<Hand>>,
+    /// Those that it does not.
+    pub(super) spots: Vec<Spot>,
+}
+
+/// What `uid` may see.
+pub(super) fn seen(shared: &Shared, uid: u32, home: &Home) -> Seen {
+    let mut seen = shared.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    seen.view.system = home.is_system();
+    if uid != 0 && home.is_system() {
+        seen.view.tenants.retain(|tenant| tenant.uid == uid);
+        seen.hands.retain(|hand| hand.uid == uid);
+        seen.spots.retain(|spot| spot.uid == uid);
+    }
+    seen
+}
