@@ -14,9 +14,10 @@ use divvy_policy::turns::{
     TenantState, Tenants, Tuning,
 };
 
+use crate::files::{Files as Words, Row};
 use crate::sched::{self, point};
 use crate::site::Site;
-use crate::words::{self, Files as Words};
+use crate::words;
 use crate::world::{self, SimDriver};
 
 /// Time between two glances at limits, devices and processes: while tenants share a device, and while
@@ -64,7 +65,7 @@ impl Opened {
 
     fn write(&self, row: usize, change: impl FnOnce(&mut GateLine)) {
         point(Site::DaemonWrite);
-        let Some(mut line) = self.words.row(row).map(words::Row::gate_line) else { return };
+        let Some(mut line) = self.words.row(row).map(Row::gate_line) else { return };
         change(&mut line);
         let at_ns = sched::now_ns();
         world::with(|world| words::open_or_close(world, self.tenant, row, &line, at_ns));
@@ -97,7 +98,7 @@ impl Opened {
         config.paused = u32::from(paused);
         config.any_gate = u32::from(any_gate);
         for (row, gate) in config.gates.iter_mut().enumerate() {
-            *gate = self.words.row(row).map(words::Row::gate_line).unwrap_or_default();
+            *gate = self.words.row(row).map(Row::gate_line).unwrap_or_default();
         }
         config
     }

@@ -19,6 +19,7 @@ pub mod choice;
 pub mod daemon;
 pub mod draw;
 pub mod fiber;
+pub mod files;
 pub mod gated;
 pub mod judge;
 pub mod kept;

@@ -3,15 +3,12 @@
 //! Processes write lines of their own and the tenant's shared words; the owner writes the gate's line.
 //! Each look is a site, the owner's line one word at a time, so that a line can be read torn.
 //!
-//! Promises: the words live as long as the host's thread, so that what is left on the stacks of killed
-//! fibers may still name them; runs use them again, cleared.
-//!
 //! Names and forms are those of the gate's traits, so that [`SimDevice`] and [`SimWords`] can be made to
 //! implement them. Does not know what the words mean.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use divvy_abi::config::GateLine;
 use divvy_abi::meet::{self, Place};
@@ -20,161 +17,11 @@ use divvy_policy::gate::{Board, Meeting, Terms};
 use divvy_policy::pace::Clock;
 
 use crate::choice::mix;
+use crate::files::{Files, LINE, LINE_USED, Row, line_of};
 use crate::sched::{self, point};
 use crate::site::{Actor, Fault, Site};
-use crate::world::driver::in_run_ns;
-use crate::world::{self, SimDriver, World};
-
-/// Slots of a tenant: slot 0 is the tenant's own.
-pub const SLOTS: usize = 64;
-/// Words of a line.
-const LINE: usize = 16;
-/// Those of the owner's line that say something.
-const LINE_USED: usize = 8;
-
-/// A tenant's words on one device.
-#[derive(Debug)]
-pub struct Row {
-    lines: [[AtomicU64; LINE]; SLOTS],
-    /// The owner's line, in the order of [`GateLine`].
-    gate: [AtomicU64; LINE],
-}
-
-/// A tenant's files.
-#[derive(Debug)]
-pub struct Files {
-    rows: Vec<Row>,
-    /// Processes that have a slot, by number: slot n + 1 is the n-th's.
-    slots: AtomicU64,
-}
-
-impl Files {
-    fn new(devices: usize) -> Self {
-        let line = || [const { AtomicU64::new(0) }; LINE];
-        let row =
-            || Row { lines: [const { [const { AtomicU64::new(0) }; LINE] }; SLOTS], gate: line() };
-        Self { rows: (0..devices).map(|_| row()).collect(), slots: AtomicU64::new(1) }
-    }
-
-    fn clear(&self) {
-        for row in &self.rows {
-            row.lines.iter().flatten().chain(&row.gate).for_each(|word| word.store(0, Relaxed));
-        }
-        self.slots.store(1, Relaxed);
-    }
-
-    /// A device's words.
-    pub fn row(&self, device: usize) -> Option<&Row> {
-        self.rows.get(device)
-    }
-
-    /// A process takes its slot, as it does when it joins the tenant: the n-th has slot n + 1; those that come
-    /// when all are taken have none.
-    pub fn take_slot(&self, process: u32) -> Option<usize> {
-        let slot = process as usize + 1;
-        if slot >= SLOTS {
-            return None;
-        }
-        self.slots.fetch_max(slot as u64 + 1, AcqRel);
-        Some(slot)
-    }
-
-    /// One more than the highest slot in use.
-    pub fn slots_high(&self) -> usize {
-        usize::try_from(self.slots.load(Acquire)).unwrap_or(SLOTS).min(SLOTS)
-    }
-}
-
-impl Row {
-    /// A word of a slot's line, by the offset that `divvy_abi::usage` names it by.
-    pub fn word(&self, slot: usize, offset: usize) -> &AtomicU64 {
-        let [first, ..] = &self.lines;
-        let line = self.lines.get(slot).unwrap_or(first);
-        let [word, ..] = line;
-        line.get(offset / 8).unwrap_or(word)
-    }
-
-    /// A slot's line, as it is; no site.
-    pub fn line(&self, slot: usize) -> [u64; LINE] {
-        let [first, ..] = &self.lines;
-        let line = self.lines.get(slot).unwrap_or(first);
-        std::array::from_fn(|at| line.get(at).map_or(0, |word| word.load(Relaxed)))
-    }
-
-    /// What all of the tenant's processes were charged, in device time; no site.
-    pub fn charged_ns(&self) -> u64 {
-        let all =
-            (1..SLOTS).map(|slot| self.word(slot, divvy_abi::usage::gate::USED_NS).load(Relaxed));
-        all.fold(0, u64::wrapping_add)
-    }
-
-    /// The owner's line, as it is; no site.
-    pub fn gate_line(&self) -> GateLine {
-        line_of(std::array::from_fn(|at| self.gate.get(at).map_or(0, |word| word.load(Acquire))))
-    }
-
-    /// Writes the owner's line, a word at a time, the gate's own last; no site.
-    pub fn put_gate(&self, line: &GateLine) {
-        let first = u64::from(line.active) << 32 | u64::from(line.gate);
-        let words = [
-            first,
-            line.epoch,
-            line.lease_ns,
-            line.turn_end_ns,
-            line.t_open_ns,
-            line.quantum_ns,
-            line.horizon_ns,
-            line.strangers,
-        ];
-        for (at, word) in self.gate.iter().zip(words).skip(1) {
-            at.store(word, Relaxed);
-        }
-        self.gate[0].store(first, Relaxed);
-    }
-
-    /// The gate's word.
-    pub fn state(&self) -> u32 {
-        (self.gate[0].load(Acquire) & 0xffff_ffff) as u32
-    }
-}
-
-fn line_of(words: [u64; LINE]) -> GateLine {
-    let [first, epoch, lease_ns, turn_end_ns, t_open_ns, quantum_ns, horizon_ns, strangers, ..] =
-        words;
-    GateLine {
-        gate: (first & 0xffff_ffff) as u32,
-        active: (first >> 32) as u32,
-        epoch,
-        lease_ns,
-        turn_end_ns,
-        t_open_ns,
-        quantum_ns,
-        horizon_ns,
-        strangers,
-        reserved: [0; 8],
-    }
-}
-
-thread_local! {
-    /// Files of runs that have ended.
-    static FREE: RefCell<Vec<&'static Files>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Cleared files for so many devices.
-pub(crate) fn take_files(devices: usize) -> &'static Files {
-    let free = FREE.with_borrow_mut(|free| {
-        let at = free.iter().position(|files| files.rows.len() == devices)?;
-        Some(free.swap_remove(at))
-    });
-    let files = free.unwrap_or_else(|| Box::leak(Box::new(Files::new(devices))));
-    files.clear();
-    files
-}
-
-/// Gives them to the next run. Nothing of this one uses them any more.
-pub(crate) fn give_back_files(files: &'static Files) {
-    FREE.with_borrow_mut(|free| free.push(files));
-}
+use crate::world::sim_driver::{SimDriver, in_run_ns};
+use crate::world::state::{World, with};
 
 /// What a gate's word is waited for by.
 pub fn gate_key(tenant: u32, device: usize) -> u64 {
@@ -264,7 +111,7 @@ impl SimDevice {
         if !crate::fiber::is_inside() {
             return Terms::default();
         }
-        world::with(|world| {
+        with(|world| {
             let tenant = world.tenant(self.actor.tenant);
             tenant.map(|one| Terms { share_ppm: one.plan.share_ppm, paused: one.paused })
         })
@@ -294,7 +141,7 @@ impl SimDevice {
     /// Where tenants meet without a daemon.
     pub fn board(&self) -> Option<SimBoard> {
         let is_there =
-            crate::fiber::is_inside() && world::with(|world| world.board(self.device).is_some());
+            crate::fiber::is_inside() && with(|world| world.board(self.device).is_some());
         is_there.then_some(SimBoard { actor: self.actor, device: self.device })
     }
 
@@ -377,7 +224,7 @@ impl SimWords {
         point(Site::Wake);
         if crate::fiber::is_inside() {
             let key = self.turn_key(slot);
-            world::with(|world| wake_all(world, self.device.device, key, sched::now_ns()));
+            with(|world| wake_all(world, self.device.device, key, sched::now_ns()));
         }
     }
 
@@ -437,13 +284,13 @@ impl Board for SimBoard {
         if point(Site::BoardRead) == Some(Fault::Refuse) || !crate::fiber::is_inside() {
             return false;
         }
-        world::with(|world| world.board(self.device).map(|board| *into = *board).is_some())
+        with(|world| world.board(self.device).map(|board| *into = *board).is_some())
     }
     fn write(&self, at: usize, place: &Place) -> bool {
         if point(Site::BoardWrite) == Some(Fault::Refuse) || !crate::fiber::is_inside() {
             return false;
         }
-        world::with(|world| {
+        with(|world| {
             let board = world.board(self.device);
             board.and_then(|board| board.get_mut(at)).map(|one| *one = *place).is_some()
         })
@@ -455,6 +302,7 @@ mod tests {
     use divvy_abi::usage::gate;
 
     use super::*;
+    use crate::files::{give_back_files, take_files};
 
     #[test]
     fn a_line_comes_back_and_cleared_files_are_used_again() {

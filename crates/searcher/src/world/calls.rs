@@ -6,9 +6,10 @@
 
 use divvy_policy::gate::Stream;
 
-use super::collective::Which;
-use super::driver::{OfContext, SimDriver, here};
-use super::{Capture, Waiter, exit_key, is_refused, spawn, with};
+use super::driver::{here, is_refused};
+use super::life::{exit_key, spawn};
+use super::sim_driver::SimDriver;
+use super::state::{Capture, Context, OfContext, Waiter, Which, World, with};
 use crate::card::{FULL_PPM, Position, What};
 use crate::fiber;
 use crate::program::Ops;
@@ -19,7 +20,7 @@ use crate::site::{Actor, Fault, Site};
 const FAILED_NS: u64 = 20_000;
 
 /// Waits until what `of` names has been completed; true if anything had to be waited for.
-fn wait_for(of: impl Fn(&super::World, ThreadId) -> (usize, Vec<Position>)) -> bool {
+fn wait_for(of: impl Fn(&World, ThreadId) -> (usize, Vec<Position>)) -> bool {
     let mut waited = false;
     loop {
         let key = here(|world, thread| {
@@ -133,7 +134,7 @@ impl SimDriver {
         wait_for(|world, thread| {
             let Some(one) = world.threads.get(&thread) else { return (0, Vec::new()) };
             let Some(context) = world.context(one.context) else { return (0, Vec::new()) };
-            let key = super::World::stream_key(thread, stream);
+            let key = World::stream_key(thread, stream);
             let Some(stream) = context.streams.get(&key) else { return (0, Vec::new()) };
             let card = &world.cards[context.device];
             let queued = card.queued(context.id, *stream);
@@ -189,7 +190,7 @@ impl SimDriver {
     pub fn synchronise(&self) {
         self.wait(|world, thread| {
             let context = world.threads.get(&thread).and_then(|one| world.context(one.context));
-            let of = |one: &super::Context| (one.device, world.cards[one.device].tails(one.id));
+            let of = |one: &Context| (one.device, world.cards[one.device].tails(one.id));
             context.map(of).unwrap_or_default()
         });
     }
@@ -217,7 +218,7 @@ impl SimDriver {
         });
     }
 
-    fn wait(&self, of: impl Fn(&super::World, ThreadId) -> (usize, Vec<Position>)) {
+    fn wait(&self, of: impl Fn(&World, ThreadId) -> (usize, Vec<Position>)) {
         point(Site::Synchronise);
         let called_ns = sched::now_ns();
         here(|world, thread| {
@@ -269,7 +270,7 @@ impl SimDriver {
         point(Site::Capture);
         here(|world, thread| {
             let context = world.threads.get(&thread)?.context;
-            let stream = super::World::stream_key(thread, stream);
+            let stream = World::stream_key(thread, stream);
             let captures = &mut world.process_of(thread)?.captures;
             let is_free = captures.iter().all(|capture| capture.stream != stream);
             is_free.then(|| captures.push(Capture { context, stream, is_global }))
@@ -283,7 +284,7 @@ impl SimDriver {
     pub fn end_capture(&self, stream: Stream) -> bool {
         point(Site::Capture);
         here(|world, thread| {
-            let stream = super::World::stream_key(thread, stream);
+            let stream = World::stream_key(thread, stream);
             let captures = &mut world.process_of(thread)?.captures;
             let before = captures.len();
             captures.retain(|capture| capture.stream != stream);
@@ -349,7 +350,7 @@ impl SimDriver {
     }
 
     /// Another thread of the process.
-    pub fn spawn_thread(&self, ops: &Ops, shim: std::rc::Rc<dyn super::Shim>) {
+    pub fn spawn_thread(&self, ops: &Ops, shim: std::rc::Rc<dyn super::shim::Shim>) {
         point(Site::Fork);
         let process = here(|world, thread| Some(world.thread(thread)?.process));
         let context = self.current();

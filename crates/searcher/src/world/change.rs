@@ -2,7 +2,7 @@
 //!
 //! Does not tell the daemon: it looks at limits when it does, as the real one.
 
-use super::World;
+use super::state::World;
 use crate::program::Change;
 use crate::words;
 

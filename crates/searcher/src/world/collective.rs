@@ -3,26 +3,8 @@
 //! A rank's kernel keeps its device from its beginning on, and gets on once those of all ranks have begun. From then
 //! on each takes its own time: that one is switched out later does not hold the others up.
 
-use super::World;
+use super::state::{Collective, Which, World};
 use crate::card::Position;
-
-/// One of a group's collectives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Which {
-    pub(super) tenant: u32,
-    pub(super) group: u32,
-    /// The how many-th, by each rank's own count.
-    pub(super) nth: u64,
-    pub(super) ranks: u32,
-}
-
-/// One that not all ranks have begun.
-#[derive(Debug)]
-pub(super) struct Collective {
-    which: Which,
-    /// The kernels that were launched for it, with their devices.
-    joined: Vec<(usize, Position)>,
-}
 
 impl World {
     /// A rank has launched its kernel.

@@ -8,29 +8,21 @@
 
 use divvy_policy::gate::Stream;
 
-use super::{Process, Thread, World, is_refused, with};
-use crate::SECOND;
-use crate::card::{Card, EventId, Position, StreamId, What};
+use super::sim_driver::{BOOT_NS, SimDriver, in_run_ns};
+use super::state::{OfContext, Process, Thread, World, with};
+use crate::card::{Card, Position, StreamId, What};
 use crate::fiber;
 use crate::sched::{self, ThreadId, point};
 use crate::site::{Fault, Site};
 use crate::words::SimDevice;
 
-/// The driver, the clock and the processor, as the calling thread finds them.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct SimDriver;
-
-/// How long the machine has been up when a run begins: a clock near 0 would be a machine that nobody has
-/// worked on, and what is compared with a second ago would be of no time at all.
-const BOOT_NS: u64 = 3_600 * SECOND;
-
-/// The run's time at a time of the clock.
-pub(crate) fn in_run_ns(clock_ns: u64) -> u64 {
-    clock_ns.saturating_sub(BOOT_NS)
-}
-
 /// A key that nobody wakes.
 const NO_KEY: u64 = 0;
+
+/// Whether a fault at a site has the call refused.
+pub(super) fn is_refused(fault: Option<Fault>) -> bool {
+    fault == Some(Fault::Refuse)
+}
 
 /// What a thread works with: the place of a stream on its device.
 pub(super) struct Place {
@@ -40,11 +32,11 @@ pub(super) struct Place {
 }
 
 /// The calling thread's part of the world. `None` while it is unwound, or without a context.
-pub(super) fn here<T>(act: impl FnOnce(&mut super::World, ThreadId) -> Option<T>) -> Option<T> {
+pub(super) fn here<T>(act: impl FnOnce(&mut World, ThreadId) -> Option<T>) -> Option<T> {
     fiber::is_inside().then(sched::thread).and_then(|thread| with(|world| act(world, thread)))
 }
 
-impl super::World {
+impl World {
     pub(super) fn thread(&mut self, thread: ThreadId) -> Option<&mut Thread> {
         self.threads.get_mut(&thread)
     }
@@ -136,14 +128,6 @@ impl super::World {
 
 /// Who has launched since is counted as launching still.
 const LATELY_NS: u64 = 100_000;
-
-/// An event, and the context that it was made in.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OfContext {
-    pub(super) device: usize,
-    pub(super) event: EventId,
-    context: u64,
-}
 
 impl World {
     /// An event by its handle. It ends with its context: that the gates use it then is what a real driver may end the

@@ -2,17 +2,12 @@
 //!
 //! Promises: who hears takes one message, in no order of those that wait; what a dead process has told stays.
 
-use std::collections::BTreeMap;
-
-use super::driver::in_run_ns;
-use super::with;
+use super::sim_driver::in_run_ns;
+use super::state::with;
 use crate::choice::mix;
 use crate::sched::{self, NEVER_NS, point};
 use crate::site::Site;
 use crate::words;
-
-/// Messages that nobody has taken, by tenant and box.
-pub(super) type Boxes = BTreeMap<(u32, u32), u64>;
 
 fn key(tenant: u32, number: u32) -> u64 {
     mix(mix(u64::from(tenant) << 32 | u64::from(number)) ^ 0x6d65_7373).max(1)

@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use divvy_policy::gate::Stream;
 
-use super::collective::Which;
-use super::driver::SimDriver;
+use super::message;
 use super::shim::{Native, Other, Shim, Waited};
-use super::{message, with};
+use super::sim_driver::SimDriver;
+use super::state::{Which, with};
 use crate::card::What;
 use crate::program::{Op, Ops};
 use crate::sched::{self, point};
@@ -218,7 +218,7 @@ impl Player {
             Op::Set { tenant, change } => {
                 point(Site::DaemonWrite);
                 let at_ns = sched::now_ns();
-                super::with(|world| world.set(*tenant, *change, at_ns));
+                with(|world| world.set(*tenant, *change, at_ns));
             }
             Op::Tell { number } => message::tell(self.tenant, *number),
             Op::Hear { number } => message::hear(self.tenant, *number),

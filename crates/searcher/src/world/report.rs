@@ -1,11 +1,9 @@
 //! What came of a run.
 
-use super::{Process, World};
 use crate::card::{Books, Had};
 use crate::sched::Visits;
 use crate::site::{Actor, Dev};
 use crate::trace::Event;
-use crate::words;
 
 /// What was promised and not kept, or a thing no program may see.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,43 +67,5 @@ impl Report {
 
     fn percent(&self, ns: u64) -> f64 {
         100.0 * ns as f64 / self.wall_ns.max(1) as f64
-    }
-}
-
-impl World {
-    /// The truth about a tenant: what its contexts had of a device so far.
-    pub fn had(&self, tenant: u32, device: usize) -> Had {
-        let of_it = self.contexts.iter();
-        let of_it = of_it.filter(|one| one.process.tenant == tenant && one.device == device);
-        let all = of_it.map(|context| self.cards[device].had(context.id));
-        all.fold(Had::default(), Had::and)
-    }
-
-    /// What each process of a tenant has had of a device so far, in the order in which they began.
-    pub fn had_by_process(&self, tenant: u32, device: usize) -> Vec<Had> {
-        let of_tenant = self.processes.iter().filter(|process| process.actor.tenant == tenant);
-        let of_process = |process: &Process| {
-            let of_it = self.contexts.iter().filter(|one| one.process.is_beside(process.actor));
-            let of_it = of_it.filter(|one| one.device == device);
-            of_it.map(|one| self.cards[device].had(one.id)).fold(Had::default(), Had::and)
-        };
-        of_tenant.map(of_process).collect()
-    }
-
-    /// What a tenant was charged for its use of a device so far.
-    pub fn charged_ns(&self, tenant: u32, device: usize) -> u64 {
-        let row = self.tenants.get(tenant as usize).and_then(|one| one.files.row(device));
-        row.map_or(0, words::Row::charged_ns)
-    }
-
-    /// Adds an event to the trace.
-    pub fn note(&mut self, at_ns: u64, what: &'static str, who: u64, value: u64) {
-        self.trace.add(Event { at_ns, what, who, value });
-    }
-
-    /// Something was seen that must not be.
-    pub fn violated(&mut self, who: Actor, at_ns: u64, what: impl Into<String>) {
-        self.note(at_ns, "violation", who.word(), 0);
-        self.violations.push(Violation { at_ns, who, what: what.into() });
     }
 }

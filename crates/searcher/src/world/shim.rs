@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use divvy_policy::gate::Stream;
 
-use super::driver::SimDriver;
+use super::sim_driver::SimDriver;
 use crate::site::Actor;
 
 /// What a synchronisation waits for.

@@ -1,10 +1,13 @@
 //! Runs of small worlds: that they replay, end, and lose nothing.
 
+use std::rc::Rc;
+
 use super::*;
 use crate::card::Direction;
-use crate::program::{Length, Op, named};
-use crate::site::Dev;
-use crate::{MS, US};
+use crate::case::Case;
+use crate::program::{Length, Op, Ops, named};
+use crate::site::{Actor, Dev, Fault, Site};
+use crate::{MS, US, sched, words};
 
 fn native_run(programs: &[Ops], run_ns: u64) -> Report {
     run(&Case::beside(programs, run_ns), &native())
