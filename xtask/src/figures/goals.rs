@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{median, number};
+use super::number::number;
+use super::stored::median;
 
 /// Starting a program may cost this, or this part of what nvshare's library adds to it.
 const EXEC: &str = "exec of a program";

@@ -7,7 +7,9 @@
 //! fails when the committed table is not what the files give.
 
 mod goals;
+mod number;
 mod programs;
+mod stored;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,6 +17,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
+
+use number::number;
+use stored::{collect, median};
 
 use crate::workspace::{root, shown};
 
@@ -208,11 +213,6 @@ fn table(folder: &Path, wanted: impl Fn(&Row) -> bool, up: &str) -> Result<Strin
     Ok(text)
 }
 
-/// The median of one side.
-fn median(figure: &Value, side: &str) -> Option<f64> {
-    figure.get("medians")?.get(side)?.as_f64()
-}
-
 /// How far apart a side's samples lie, where the result says so.
 fn spread(figure: &Value, side: &str) -> String {
     let spread = figure.get("spreads_percent").and_then(|spreads| spreads.get(side)?.as_f64());
@@ -282,38 +282,6 @@ fn peers(figure: &Value) -> String {
     let shown: Vec<_> =
         names.iter().map(|name| format!("{name}: {}", shown_side(figure, name))).collect();
     if shown.is_empty() { "-".to_owned() } else { shown.join(", ") }
-}
-
-/// Three digits that matter.
-fn number(value: f64) -> String {
-    let text = match value.abs() {
-        0.0..1.0 => format!("{value:.3}"),
-        1.0..100.0 => format!("{value:.2}"),
-        _ => format!("{value:.0}"),
-    };
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
-}
-
-/// Every JSON file below `folder`.
-fn collect(folder: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).with_context(|| folder.display().to_string()),
-    };
-    for entry in entries {
-        let path = entry?.path();
-        if path.is_dir() {
-            collect(&path, into)?;
-        } else if path.extension().is_some_and(|extension| extension == "json") {
-            into.push(path);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

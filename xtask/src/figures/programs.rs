@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::collect;
+use super::stored::collect;
 use crate::workspace::shown;
 
 /// The table, for a page from which `up` leads to the root.

@@ -13,8 +13,9 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::edits::{self, Site};
+use super::fnv::{FNV_BASIS, fnv};
 use super::list::{Genre, Mutant};
-use super::{faults, switch};
+use super::{planted, switch};
 use crate::command::lines;
 use crate::workspace::{cargo, root, target};
 
@@ -176,7 +177,7 @@ fn write(
     for (name, mutants) in of_files {
         let text = fs::read_to_string(root().join(name)).with_context(|| name.to_owned())?;
         let done = match mutants.iter().all(|mutant| mutant.genre == Genre::Planted) {
-            true => faults::plant(&text, &mutants),
+            true => planted::plant(&text, &mutants),
             false => {
                 switch::rewrite(&text, &mutants, const_fns).with_context(|| name.to_owned())?
             }
@@ -326,15 +327,15 @@ fn hash(mutants: &[Mutant]) -> Result<String> {
         }
     }
     files.sort();
-    let mut hash = super::fnv(super::FNV_BASIS, include_bytes!("switch.rs"));
-    hash = super::fnv(hash, include_bytes!("tree.rs"));
-    hash = super::fnv(hash, include_bytes!("faults.txt"));
+    let mut hash = fnv(FNV_BASIS, include_bytes!("switch.rs"));
+    hash = fnv(hash, include_bytes!("tree.rs"));
+    hash = fnv(hash, include_bytes!("faults.txt"));
     for mutant in mutants {
-        hash = super::fnv(hash, mutant.name.as_bytes());
-        hash = super::fnv(hash, mutant.replacement.as_bytes());
+        hash = fnv(hash, mutant.name.as_bytes());
+        hash = fnv(hash, mutant.replacement.as_bytes());
     }
     for path in files {
-        hash = super::fnv(hash, &fs::read(&path).with_context(|| path.display().to_string())?);
+        hash = fnv(hash, &fs::read(&path).with_context(|| path.display().to_string())?);
     }
     Ok(format!("{hash:016x}"))
 }

@@ -14,6 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+use super::fnv::{FNV_BASIS, fnv};
 use super::tree::{Tree, folder};
 use crate::command::words;
 
@@ -223,7 +224,7 @@ impl Unit {
 fn printed(stdout: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(stdout);
     let lines = text.lines().filter(|line| !line.starts_with("test result:"));
-    lines.fold(super::FNV_BASIS, |hash, line| super::fnv(hash, line.as_bytes()))
+    lines.fold(FNV_BASIS, |hash, line| fnv(hash, line.as_bytes()))
 }
 
 /// How often units killed, so that what kills most for its time is asked first.
