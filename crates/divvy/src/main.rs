@@ -4,60 +4,31 @@
 //! Promises: every command has `--json` and a long help; an error names the value and the fix and
 //! comes before anything has been started; exit codes are those of [`exit_codes`]; standard output is
 //! written by [`out`] alone. Holds no `unsafe`. Of the driver's libraries it loads NVML only, in
-//! processes of its own ([`daemon`]) or beside a program that uses the GPU ([`audit`], [`contexts`],
-//! [`doctor`]); what must make a context runs as a client program.
+//! processes of its own ([`daemon`]) or beside a program that uses the GPU ([`commands::audit`],
+//! [`machine::contexts`], [`doctor`]); what must make a context runs as a client program.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod audit;
-mod bench;
-mod cards;
-mod cdi;
-mod change;
-mod child;
-mod contexts;
+mod commands;
 mod daemon;
-mod demo;
-mod dir;
-mod discover;
-mod doctor;
-mod elf;
-mod exit_codes;
-mod failure;
 #[cfg(test)]
 mod golden;
-mod gpus;
-mod install;
-mod json;
-mod ledger;
-mod limits;
-mod loader;
+mod machine;
 mod metrics;
-mod out;
-mod plain;
-mod promised;
-mod ps;
-mod reason;
-mod run;
-mod set;
-mod share_args;
+mod output;
 mod signals;
-mod sizes;
-mod snapshot;
-mod stage;
-mod started;
-mod table;
-mod tenant_dir;
-mod top;
-mod trace;
-mod upgrade;
+mod tenants;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
+
+use commands::{bench, cdi, child, demo, doctor, ps, run, set, top, trace, upgrade};
+use machine::cards;
+use output::{exit_codes, failure, out};
 
 /// Share an NVIDIA GPU among unmodified programs, each under limits of memory and time.
 #[derive(Debug, Parser)]

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::daemon::wire::{DeviceView, View};
-use crate::ledger::{Device, Tenant};
-use crate::plain;
+use crate::output::plain;
+use crate::tenants::ledger::{Device, Tenant};
 
 /// One metric family.
 #[derive(Debug)]

@@ -26,9 +26,9 @@ use divvy_page::reader::{CapEntry, GateEntry, Head, UsageFile};
 use divvy_policy::turns::{Files, Served};
 use nix::fcntl::Flock;
 
-use crate::dir::{Dir, Identity};
-use crate::reason::Reason;
-use crate::tenant_dir;
+use crate::output::reason::Reason;
+use crate::tenants::dir::{Dir, Identity};
+use crate::tenants::tenant_dir;
 
 /// Slots that are looked at of every tenant, and of all of one user's together where a daemon serves
 /// several: a tenant may claim a thousand, and each look at one is two calls.

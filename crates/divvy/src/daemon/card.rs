@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::look::{self, Seen};
-use crate::dir::Dir;
+use crate::tenants::dir::Dir;
 
 /// Time between two looks at what costs little.
 const TICK: Duration = Duration::from_millis(250);
@@ -177,7 +177,7 @@ fn identity(pid: u32) -> Option<Identity> {
 fn has_mps_pipe(is_system: bool) -> bool {
     let place = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").map(PathBuf::from);
     let place = place.unwrap_or_else(|| PathBuf::from("/tmp/nvidia-mps"));
-    let uid = crate::tenant_dir::uid();
+    let uid = crate::tenants::tenant_dir::uid();
     is_pipe_of(&place, &[0, if is_system { 0 } else { uid }])
 }
 
@@ -275,7 +275,7 @@ mod tests {
         std::fs::create_dir_all(&own).unwrap();
         std::fs::write(own.join("control"), "").unwrap();
         std::os::unix::fs::symlink("own", &link).unwrap();
-        let me = crate::tenant_dir::uid();
+        let me = crate::tenants::tenant_dir::uid();
         assert!(is_pipe_of(&own, &[me]) && is_pipe_of(&link, &[me]));
         assert!(!is_pipe_of(&own, &[me + 1]) && !is_pipe_of(&base, &[me]));
         if me == 0 {

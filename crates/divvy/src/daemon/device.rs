@@ -9,7 +9,7 @@ use divvy_policy::turns::{DeviceState, Mode};
 use super::card::Found;
 use super::owned::{Locks, Ownership};
 use super::wire::DeviceView;
-use crate::reason::Reason;
+use crate::output::reason::Reason;
 
 /// Time between two attempts at a device's lock.
 const LOCK_NS: u64 = 1_000_000_000;

@@ -18,8 +18,8 @@ use nix::sys::signal::Signal;
 use nix::unistd::alarm;
 use nvml_wrapper::Nvml;
 
-use crate::gpus::{self, Gpu};
-use crate::json;
+use crate::machine::gpus::{self, Gpu};
+use crate::output::json;
 
 /// The option of `divvy daemon` that names a device to ask about.
 const LOOK: &str = "--look";

@@ -26,9 +26,11 @@ use super::seen::{Seen, Shared, seen};
 use super::thread::thread;
 use super::timed::Timed;
 use super::wire::{Answer, Call};
-use crate::dir::Dir;
+use crate::machine::gpus;
 use crate::metrics::{self, Sources};
-use crate::{gpus, ledger, out};
+use crate::output::out;
+use crate::tenants::dir::Dir;
+use crate::tenants::ledger;
 
 const MOST_BYTES: usize = 8192;
 /// Connections at once: collectors are few, and often come from one address.

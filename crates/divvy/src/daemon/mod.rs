@@ -50,9 +50,10 @@ use self::owned::Locks;
 use self::place::Home;
 use self::scan::Scanner;
 use self::seen::Shared;
-use crate::exit_codes::NOT_AS_EXPECTED;
-use crate::failure::{usage, with_code};
-use crate::{discover, json, out, plain, tenant_dir};
+use crate::output::exit_codes::NOT_AS_EXPECTED;
+use crate::output::failure::{usage, with_code};
+use crate::output::{json, out, plain};
+use crate::tenants::{discover, tenant_dir};
 
 /// Divide devices among tenants by turns.
 ///
@@ -179,7 +180,7 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
     }
     if let Err(error) = server::start(home, &shared) {
         // Turns need no socket.
-        out::warn(&format!("{}: {error:#}", crate::reason::Reason::Daemon));
+        out::warn(&format!("{}: {error:#}", crate::output::reason::Reason::Daemon));
     }
     let board = card::start(home.is_system()).ok();
     let extra = args.root.iter().cloned().chain(discover::from_variable());

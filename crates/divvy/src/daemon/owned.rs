@@ -137,7 +137,7 @@ mod tests {
         let mode = std::fs::metadata(base.join("a")).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o1777);
         assert!(matches!(locks("no/such", false).take("GPU-1"), Ownership::Unusable(_)));
-        if crate::tenant_dir::uid() == 0 {
+        if crate::tenants::tenant_dir::uid() == 0 {
             let machine = locks("a", true).take("GPU-1");
             assert!(machine.is_ours() && !second.is_ours());
             assert!(matches!(users.take("GPU-1"), Ownership::Others(_)));

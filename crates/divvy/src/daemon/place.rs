@@ -16,8 +16,8 @@ use nix::fcntl::{Flock, FlockArg, OFlag, openat};
 use nix::sys::stat::Mode;
 
 use super::reach::{self, SOCKET};
-use crate::dir::Dir;
-use crate::{discover, tenant_dir};
+use crate::tenants::dir::Dir;
+use crate::tenants::{discover, tenant_dir};
 
 /// The machine's daemon's directory.
 const SYSTEM: &str = "/run/divvy";

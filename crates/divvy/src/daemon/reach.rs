@@ -18,8 +18,8 @@ use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket};
 use nix::sys::stat::SFlag;
 
-use crate::dir::Dir;
-use crate::tenant_dir;
+use crate::tenants::dir::Dir;
+use crate::tenants::tenant_dir;
 
 /// The socket in a daemon's directory.
 pub(super) const SOCKET: &str = "daemon.sock";

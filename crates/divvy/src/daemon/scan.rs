@@ -16,10 +16,11 @@ use super::adopted::{Adopted, Hand, Refusal};
 use super::place::Home;
 use super::quota::{self, Quota, Verdict};
 use super::wire::TenantView;
-use crate::dir::{Dir, Identity};
-use crate::discover::{Candidate, Names, Place, Unusable, Users};
-use crate::reason::Reason;
-use crate::{gpus, tenant_dir};
+use crate::machine::gpus;
+use crate::output::reason::Reason;
+use crate::tenants::dir::{Dir, Identity};
+use crate::tenants::discover::{Candidate, Names, Place, Unusable, Users};
+use crate::tenants::tenant_dir;
 
 /// Tenants of one daemon. A scheduler's step costs their number, squared for those in turns.
 const MOST: usize = 256;

@@ -58,7 +58,7 @@ fn accept(listener: &UnixListener, home: &Home, shared: &Arc<Shared>) {
         };
         let Ok(peer) = getsockopt(&stream, PeerCredentials) else { continue };
         let uid = peer.uid();
-        if !home.is_system() && uid != 0 && uid != crate::tenant_dir::uid() {
+        if !home.is_system() && uid != 0 && uid != crate::tenants::tenant_dir::uid() {
             refuse(&stream, "this daemon serves another user");
             continue;
         }
@@ -149,7 +149,7 @@ fn set(seen: &Seen, uid: u32, tenant: &str, change: &Change) -> Answer {
     if uid != 0 && uid != hand.uid {
         return error(format!("{tenant:?} belongs to uid {}; ask as that user", hand.uid));
     }
-    match crate::change::make_open(&hand.dir, &hand.owner, &hand.path, change) {
+    match crate::tenants::change::make_open(&hand.dir, &hand.owner, &hand.path, change) {
         Ok(made) if hand.has_its_config() => Answer::Done { notes: made.notes },
         Ok(_) => error(format!("{tenant:?} has other limits since a moment; try again")),
         Err(wrong) => error(format!("{wrong:#}")),

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::SigSet;
 
 use super::place::Home;
-use crate::out;
+use crate::output::out;
 
 /// The option by which this binary starts the daemon and ends.
 pub(super) const LAUNCH: &str = "--launch";

@@ -1,0 +1,267 @@
+//! `divvy bench`: what Divvy costs, beside the bare driver and beside peers, in one run.
+//!
+//! Each figure is measured on every side in turn, round after round, so that what the machine does
+//! meanwhile meets all sides alike; medians are compared, samples are stored. The clients are the C
+//! programs of bench/clients, which know nothing of any side.
+
+mod busy;
+mod cell;
+mod client;
+mod daemon;
+mod fairness;
+mod kernel;
+mod latency;
+mod memory;
+mod overhead;
+mod plot;
+mod processes;
+mod report;
+mod running;
+mod series;
+mod share;
+mod side;
+mod timing;
+mod varied;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use crate::machine::stage::{Simulation, Stage, there_is_a_gpu};
+use crate::output::{exit_codes, json, out};
+use report::Report;
+use running::{Bench, Only};
+use timing::{QUICK_SECONDS, Timing};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+/// Measure what Divvy costs.
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Nanoseconds added to calls, to starting programs and to many starting at once
+    ///
+    /// On the null driver (a simulated driver that does nothing, so that nanoseconds show) unless --gpu
+    /// is given: kernel launches, a call without an effect, cuMemAlloc and cuMemFree pairs with 0, 20,000
+    /// and 200,000 live blocks and with 1, 16 and 300 attached processes, refused allocations, a program
+    /// that never uses the GPU, and 300 processes that start at once under one tenant.
+    Overhead(Options),
+    /// How allocations behave when many allocate at once, and how exact the limit is
+    ///
+    /// On the machine's GPU where there is one, else on the simulated one: 8 processes that allocate
+    /// 256 MiB at the same moment; one and four processes that take memory until refused, and what the
+    /// ledger, the limit and NVML say then.
+    Memory(Options),
+    /// How exactly a cap of device time is held
+    ///
+    /// On the machine's GPU where there is one, else on the simulated one. One program at a time: kernels
+    /// of fixed work of 5 us, 100 us, 5 ms and 500 ms, launched and synchronised, in a queue, as graphs,
+    /// by cuLaunchKernelEx, cooperatively, on four streams, paced, and after copies, under caps of 10, 30
+    /// and 70 %; and a cap that changes while the program runs. The share is what the device itself has
+    /// counted, read from outside. Peers are measured in six of the cells.
+    ///
+    /// --family asks for others: programs whose kernels take now this long, now that, under one name and
+    /// grid; programs of several threads; tenants of several processes, some of them under a daemon of the
+    /// benchmark's own. There peers are measured in all but caps under a daemon.
+    Share(Shares),
+    /// How several programs divide a card
+    ///
+    /// On the machine's GPU where there is one, else on the simulated one, with a daemon of its own: two
+    /// tenants capped at 30 and 70 % and at 20 and 80 %, with and without the daemon; two and three equal
+    /// tenants that synchronise; tenants that do not fill the card; fairness and steadiness of four and of
+    /// two; one beside three floods; one that idles half the time; and what the daemon itself takes.
+    Fairness(Timed),
+    /// How long requests take beside another program's flood
+    ///
+    /// On the machine's GPU where there is one, else on the simulated one, with a daemon of its own: a
+    /// program of high priority gets a request of 10 ms of work every 100 ms, alone and beside a program
+    /// that floods the card with kernels of 100 us and of 2 ms.
+    Latency(Timed),
+}
+
+#[derive(Debug, clap::Args)]
+struct Options {
+    #[command(flatten)]
+    common: Common,
+
+    /// Rounds of every figure
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+}
+
+#[derive(Debug, clap::Args)]
+struct Shares {
+    #[command(flatten)]
+    timed: Timed,
+
+    /// What programs are measured; may be several with commas between
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "uniform")]
+    family: Vec<Family>,
+}
+
+/// Programs under a cap.
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
+enum Family {
+    /// One program, whose kernels are alike
+    Uniform,
+    /// One program, whose kernels differ in length under one name and grid
+    Varied,
+    /// One program of 2, 4 and 16 threads
+    Threads,
+    /// A tenant of 2 to 16 processes
+    Processes,
+}
+
+#[derive(Debug, clap::Args)]
+struct Timed {
+    #[command(flatten)]
+    common: Common,
+
+    /// Seconds that a measurement lasts: 3, of the families varied and threads 10, of processes 5
+    #[arg(long, value_parser = seconds)]
+    seconds: Option<f64>,
+
+    /// Seconds that a measurement of kernels of 500 ms lasts
+    #[arg(long, default_value_t = 12.0, value_parser = seconds)]
+    long_seconds: f64,
+
+    /// A few figures, shortly: shows that everything works, and little else
+    #[arg(long)]
+    quick: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
+    match (0.5..=3600.0).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err("write seconds from 0.5 to 3600".to_owned()),
+    }
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// Another library to measure beside, preloaded: NAME=PATH; may be repeated
+    #[arg(long, value_name = "NAME=PATH")]
+    peer: Vec<String>,
+
+    /// Only figures whose name contains this, or one of these with commas between
+    #[arg(long, value_name = "TEXT", visible_alias = "cells")]
+    only: Option<String>,
+
+    /// Measure on the machine's GPU, and fail where there is none
+    #[arg(long, conflicts_with = "sim")]
+    gpu: bool,
+
+    /// Measure on the simulated GPU, even where there is a real one
+    #[arg(long)]
+    sim: bool,
+
+    /// Store table and samples as JSON in this directory
+    #[arg(long, value_name = "DIR", default_value = "bench/results")]
+    out: PathBuf,
+
+    /// Print JSON instead of the table
+    #[arg(long)]
+    json: bool,
+
+    /// Exit with code 1 when a goal is missed
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<u8> {
+    let (common, name) = match &args.what {
+        What::Overhead(options) => (&options.common, "overhead"),
+        What::Memory(options) => (&options.common, "memory"),
+        What::Share(shares) => (&shares.timed.common, "share"),
+        What::Fairness(timed) => (&timed.common, "fairness"),
+        What::Latency(timed) => (&timed.common, "latency"),
+    };
+    let rounds = match &args.what {
+        What::Overhead(options) | What::Memory(options) => options.rounds,
+        What::Share(_) | What::Fairness(_) | What::Latency(_) => 1,
+    };
+    let sides = side::all(&common.peer)?;
+    let on_gpu = common.gpu || (name != "overhead" && !common.sim && there_is_a_gpu());
+    let stage = if on_gpu {
+        Stage::machine("bench")?
+    } else {
+        let simulation = match args.what {
+            What::Overhead(_) => Simulation { mode: "null", memory: "2TiB" },
+            _ => Simulation { mode: "calibrated", memory: "140GiB" },
+        };
+        Stage::simulated("bench", simulation)?
+    };
+    let names = sides.iter().map(|side| side.name.clone()).collect();
+    let report = Report::new(name, stage.driver(), names);
+    let only = common.only.as_deref().map(Only::parse);
+    let mut bench = Bench::new(report, stage, sides, rounds, only);
+    match &args.what {
+        What::Overhead(_) => overhead::measure(&mut bench)?,
+        What::Memory(_) => memory::measure(&mut bench)?,
+        What::Share(shares) => shares.measure(&mut bench)?,
+        What::Fairness(timed) => fairness::measure(&mut bench, &timed.timing())?,
+        What::Latency(timed) => latency::measure(&mut bench, &timed.timing())?,
+    }
+    bench.say("");
+    let unknown = bench.only.as_ref().map(Only::unknown).unwrap_or_default();
+    if bench.report.figures.is_empty() && !unknown.is_empty() {
+        let more = if name == "share" { ", or name its --family" } else { "" };
+        bail!(
+            "--only {unknown}: nothing that is measured has that in its name, which is a figure's up \
+             to its last comma; leave --only out to measure all{more}"
+        );
+    }
+    if !unknown.is_empty() {
+        out::warn(&format!("bench: --only {unknown}: nothing measured has that in its name"));
+    }
+    // Where nothing at all has a value, there is nothing to store, and the first reason is all there is.
+    if bench.report.figures.iter().all(|figure| figure.medians.is_empty())
+        && let Some(error) = bench.failure
+    {
+        return Err(error);
+    }
+    let path = bench.report.store(&common.out)?;
+    out::after(&format!("the figures were stored in {}", path.display()), || match common.json {
+        true => json::print(&bench.report),
+        false => out::text(&format!(
+            "{} on {}, medians of one run\n\n{}\nstored in {}\n",
+            bench.report.benchmark,
+            bench.report.driver,
+            bench.report.table(),
+            path.display()
+        )),
+    })?;
+    let missed = common.check && bench.report.missed();
+    Ok(if missed { exit_codes::NOT_AS_EXPECTED } else { 0 })
+}
+
+impl Shares {
+    fn measure(&self, bench: &mut Bench) -> Result<()> {
+        let timing = self.timed.timing();
+        for family in &self.family {
+            match family {
+                Family::Uniform => share::measure(bench, &timing)?,
+                Family::Varied => varied::measure(bench, &timing)?,
+                Family::Threads => varied::measure_threads(bench, &timing)?,
+                Family::Processes => processes::measure(bench, &timing)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Timed {
+    fn timing(&self) -> Timing {
+        let most = if self.quick { QUICK_SECONDS } else { f64::MAX };
+        Timing {
+            seconds: self.seconds.unwrap_or(3.0).min(most),
+            long_seconds: self.long_seconds.min(most * 4.0),
+            quick: self.quick,
+            asked: self.seconds,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A benchmark that runs: its stage and sides, which figures are wanted, how far it is, what it found.
+//!
+//! Promises: a measurement that fails as a whole ends no other.
+//!
+//! Does not measure anything.
+
+use std::cell::Cell;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::plot::Line;
+use super::report::{Figure, Report};
+use super::side::Side;
+use crate::machine::stage::Stage;
+
+/// Parts of names, one of which a figure's name must have; and whether any name had it.
+pub(super) struct Only(Vec<(String, Cell<bool>)>);
+
+impl Only {
+    pub(super) fn parse(text: &str) -> Self {
+        Self(text.split(',').map(|part| (part.trim().to_owned(), Cell::new(false))).collect())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let found = self.0.iter().filter(|(part, _)| name.contains(&**part));
+        found.map(|(_, is_known)| is_known.set(true)).count() > 0
+    }
+
+    /// Those that no name had, with commas between.
+    pub(super) fn unknown(&self) -> String {
+        let unknown = self.0.iter().filter(|(_, is_known)| !is_known.get());
+        unknown.map(|(part, _)| &**part).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// A benchmark that runs.
+pub(super) struct Bench {
+    pub(super) stage: Stage,
+    pub(super) sides: Vec<Side>,
+    pub(super) rounds: u32,
+    pub(super) only: Option<Only>,
+    pub(super) report: Report,
+    progress: Option<Progress>,
+    /// Why the first measurement that failed as a whole did.
+    pub(super) failure: Option<anyhow::Error>,
+}
+
+/// How many measurements there will be, and were.
+struct Progress {
+    begun: Instant,
+    done: usize,
+    all: usize,
+}
+
+impl Bench {
+    /// One that has measured nothing yet.
+    pub(super) fn new(
+        report: Report,
+        stage: Stage,
+        sides: Vec<Side>,
+        rounds: u32,
+        only: Option<Only>,
+    ) -> Self {
+        Self { stage, sides, rounds, only, report, progress: None, failure: None }
+    }
+
+    /// Whether figures called `name` are wanted.
+    pub(super) fn wants(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.has(name))
+    }
+
+    /// The sides in the order of `round`: turned, so that no side is always the first.
+    pub(super) fn turn(&self, round: u32) -> Vec<Side> {
+        let mut sides = self.sides.clone();
+        let by = round as usize % sides.len().max(1);
+        sides.rotate_left(by);
+        sides
+    }
+
+    /// Progress, on standard error.
+    pub(super) fn say(&self, what: &str) {
+        let mut err = std::io::stderr();
+        // Nobody to tell is no reason to stop measuring.
+        let _ = if err.is_terminal() {
+            write!(err, "\r\x1b[K{what}")
+        } else if what.is_empty() {
+            Ok(())
+        } else {
+            writeln!(err, "{what}")
+        };
+    }
+
+    /// Says how many measurements there will be.
+    pub(super) fn expect(&mut self, all: usize) {
+        self.progress = Some(Progress { begun: Instant::now(), done: 0, all });
+    }
+
+    /// Begins the next of the measurements, with a bar on a terminal.
+    pub(super) fn step(&mut self, what: &str) {
+        let Some(progress) = &mut self.progress else { return self.say(what) };
+        let (done, all) = (progress.done.min(progress.all), progress.all.max(1));
+        let spent = progress.begun.elapsed().as_secs_f64();
+        progress.done += 1;
+        let filled = done * 20 / all;
+        let left = match done {
+            0 => String::new(),
+            _ => format!(", about {:.0} s left", spent / done as f64 * (all - done) as f64),
+        };
+        let bar = format!("{}{}", "#".repeat(filled), ".".repeat(20 - filled));
+        self.say(&format!("[{bar}] {}/{all} {what}{left}", done + 1));
+    }
+
+    /// Stores why there is no figure of `name`. A measurement that fails as a whole ends no other: what
+    /// a busy machine spoils of one must not cost the minutes that the rest took.
+    pub(super) fn fails(&mut self, name: &str, error: anyhow::Error) {
+        self.say(&format!("{name}: {error:#}"));
+        self.report.figures.push(Figure::without_value(name, &error));
+        self.failure.get_or_insert(error);
+    }
+
+    /// The bare driver.
+    pub(super) fn native(&self) -> Result<Side> {
+        let native = self.sides.iter().find(|side| side.is_native());
+        native.cloned().context("the bare driver is not among the sides")
+    }
+
+    /// Memory of each tenant, in the benchmarks of device time.
+    pub(super) fn limit_bytes(&self) -> u64 {
+        16 << 30
+    }
+
+    /// Stores values for a plot. Lines of one plot come one after the other.
+    pub(super) fn line(&mut self, plot: &str, name: &str, points: Vec<(f64, f64)>) {
+        self.report.lines.push(Line { plot: plot.to_owned(), name: name.to_owned(), points });
+    }
+
+    /// A client program's path.
+    pub(super) fn client(&self, name: &str) -> Result<PathBuf> {
+        crate::machine::install::client(name).context("the benchmark's clients are needed")
+    }
+}

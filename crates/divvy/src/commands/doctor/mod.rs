@@ -1,0 +1,202 @@
+//! `divvy doctor`: what is found here, and what would not be limited.
+//!
+//! Reads files, asks NVML, and starts two clients: one asks the driver for addresses and touches no
+//! GPU; one makes a context on each idle card, whose cost is kept for `divvy run`. Nothing else is
+//! changed. Each finding has a reason code, a level and, where something is wrong, a fix.
+
+mod context;
+mod driver;
+mod environment;
+mod finding;
+mod probe;
+mod system;
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use anyhow::Result;
+
+use driver::Driver;
+use finding::{Finding, Level};
+
+use crate::commands::run;
+use crate::machine::elf;
+use crate::output::reason::Reason;
+use crate::output::table::Table;
+use crate::output::{exit_codes, json, out};
+
+/// Say what Divvy finds on this machine, and what would not be limited.
+///
+/// Looks at the driver, the library that is preloaded, the entry points it hooks and those it would
+/// not limit, the C library, the kernel, the container and the environment. On a card that no other
+/// process uses it makes a context for a moment, to find what one takes, and keeps the figure in
+/// ~/.cache/divvy/contexts.json for `divvy run`. With a program after
+/// `--` it also says whether that program would be limited. Each finding has a code that
+/// docs/reason-codes.md explains. The exit code is 1 when something would not be limited or would not
+/// work, else 0.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Programs to check, as they would be given to `divvy run`
+    #[arg(last = true)]
+    program: Vec<OsString>,
+}
+
+/// What `--json` prints.
+#[derive(Debug, serde::Serialize)]
+struct Report {
+    version: &'static str,
+    driver: Driver,
+    findings: Vec<Finding>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<u8> {
+    let mut findings = driver::look();
+    findings.extend(probe::look());
+    findings.extend(context::look());
+    findings.extend(system::look());
+    findings.extend(environment::look(std::env::vars_os()));
+    findings.extend(args.program.first().map(|program| program_finding(program)));
+    let worst = findings.iter().map(|finding| finding.level).max();
+    let report = Report { version: env!("CARGO_PKG_VERSION"), driver: driver::driver(), findings };
+    if args.json {
+        json::print(&report)?;
+    } else {
+        out::text(&render(&report))?;
+    }
+    Ok(if worst == Some(Level::Bad) { exit_codes::NOT_AS_EXPECTED } else { 0 })
+}
+
+fn program_finding(program: &std::ffi::OsStr) -> Finding {
+    let name = program.to_string_lossy().into_owned();
+    let Some(path) = run::find(program).filter(|path| path.is_file()) else {
+        let fix = "write its path, or put its directory into PATH";
+        return Finding::bad(Reason::Program, format!("{name} was not found"), fix);
+    };
+    let (path, through) = match interpreter_of_script(&path) {
+        Some(interpreter) => (interpreter, format!(" (a script of {})", path.display())),
+        None => (path, String::new()),
+    };
+    let shown = format!("{}{through}", path.display());
+    match elf::read(&path) {
+        Err(error) => Finding::bad(
+            Reason::Program,
+            format!("{shown} cannot be judged: {error:#}"),
+            "name a program or a script that begins with #!",
+        ),
+        Ok(elf) => match elf.why_not_preloaded(&path) {
+            None => Finding::ok(Reason::Program, format!("{shown} can be limited")),
+            Some(reason) => Finding::bad(
+                reason,
+                format!("{shown} would not be limited: {}", reason.meaning()),
+                "run a dynamically linked glibc program of this machine without set-user-id",
+            ),
+        },
+    }
+}
+
+/// The interpreter a script's first line names; `env` is followed to the program it would start.
+fn interpreter_of_script(path: &Path) -> Option<std::path::PathBuf> {
+    use std::io::Read;
+    let mut head = Vec::new();
+    std::fs::File::open(path).ok()?.take(256).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line).into_owned();
+    let mut words = line.split_whitespace();
+    let first = words.next()?;
+    if first.ends_with("/env") {
+        let program = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
+        return run::find(std::ffi::OsStr::new(program));
+    }
+    Some(first.into())
+}
+
+/// What a machine without a GPU comes to.
+const NOTHING: &str = "programs find nothing to use, and there is nothing to limit.\nThe simulated GPU is: divvy run --sim.";
+
+fn render(report: &Report) -> String {
+    let mut table = Table::new(&["CODE", "", "FOUND"]);
+    for finding in &report.findings {
+        let level = match finding.level {
+            Level::Ok => "ok",
+            Level::Note => "note",
+            Level::Bad => "BAD",
+        };
+        table.row([finding.code.to_string(), level.to_owned(), finding.found.clone()]);
+        if let Some(fix) = &finding.fix {
+            table.row([String::new(), String::new(), format!("-> {fix}")]);
+        }
+    }
+    let bad = report.findings.iter().filter(|finding| finding.level == Level::Bad).count();
+    let way = match bad {
+        0 if report.driver == Driver::Ready => {
+            "Nothing stands in the way of the limits.\n".to_owned()
+        }
+        0 => String::new(),
+        1 => "One thing stands in the way; docs/reason-codes.md explains its code.\n".to_owned(),
+        _ => format!("{bad} things stand in the way; docs/reason-codes.md explains their codes.\n"),
+    };
+    let here = match report.driver {
+        Driver::Ready => String::new(),
+        Driver::NoGpu => format!("The driver's library is here and no GPU: {NOTHING}\n"),
+        Driver::None => format!("There is no NVIDIA driver here: {NOTHING}\n"),
+    };
+    format!("{table}\n{way}{here}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_reads_as_a_table() {
+        let findings = vec![
+            Finding::ok(Reason::Kernel, "Linux 6.1"),
+            Finding::bad(Reason::DriverLibrary, "no libcuda.so.1", "install the driver"),
+        ];
+        let text = render(&Report { version: "0", driver: Driver::Ready, findings });
+        assert_eq!(
+            text,
+            "\
+CODE        FOUND
+DV040  ok   Linux 6.1
+DV002  BAD  no libcuda.so.1
+            -> install the driver
+
+One thing stands in the way; docs/reason-codes.md explains its code.
+"
+        );
+    }
+
+    #[test]
+    fn without_a_driver_it_says_so() {
+        let end = |driver| {
+            let findings = vec![Finding::ok(Reason::Kernel, "Linux 6.1")];
+            render(&Report { version: "0", driver, findings })
+        };
+        assert!(end(Driver::Ready).ends_with("\nNothing stands in the way of the limits.\n"));
+        for (driver, words) in
+            [(Driver::None, "There is no NVIDIA driver"), (Driver::NoGpu, "no GPU:")]
+        {
+            let text = end(driver);
+            assert!(text.contains(words) && !text.contains("Nothing stands"), "{text}");
+            assert!(text.contains("divvy run --sim"), "{text}");
+        }
+    }
+
+    #[test]
+    fn programs_are_judged_by_what_would_run() {
+        let finding = |name: &str| program_finding(std::ffi::OsStr::new(name));
+        assert_eq!(finding("sh").level, Level::Ok, "{:?}", finding("sh"));
+        assert_eq!(finding("/nonexistent").level, Level::Bad);
+        let script = std::env::temp_dir().join(format!("divvy-script-{}", std::process::id()));
+        std::fs::write(&script, "#!/usr/bin/env -S sh -e\n").unwrap();
+        let found = finding(script.to_str().unwrap());
+        assert_eq!(found.level, Level::Ok, "{found:?}");
+        assert!(found.found.contains("a script of"), "{found:?}");
+        std::fs::remove_file(&script).unwrap();
+    }
+}

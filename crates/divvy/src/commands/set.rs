@@ -1,0 +1,462 @@
+//! `divvy set`: changes a tenant's limits while it runs.
+//!
+//! Works on the tenant's directory, with a daemon and without. Where this user may not write it, the
+//! machine's daemon is asked, which changes only what belongs to whoever asks. What the words mean is
+//! [`change`]'s; this finds the tenant, compares what is asked with the devices there are, before anything
+//! is written, and says what holds afterwards on each of them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use divvy_abi::config::Config;
+use divvy_page::AttachError;
+use divvy_policy::limit::parse_uuid;
+use divvy_policy::share;
+
+use crate::commands::ps;
+use crate::daemon::client;
+use crate::daemon::wire::Change;
+use crate::machine::cards::{Card, Cards, Driver};
+use crate::output::failure::usage;
+use crate::output::{json, out, plain, sizes};
+use crate::tenants::change::Asked;
+use crate::tenants::dir::Dir;
+use crate::tenants::promised::{self, Claim};
+use crate::tenants::share_args::ShareArgs;
+use crate::tenants::snapshot::Snapshot;
+use crate::tenants::{change, discover, ledger, limits};
+
+/// Change a running tenant's limits.
+///
+/// The tenant's processes go by the new limits at their next request for memory and their next launch;
+/// those that wait are woken. A limit without a device holds on every device, whatever was set before; one
+/// for a device holds there and leaves the others. `default` in the place of a value gives back what the
+/// tenant was started with. Memory that is held beyond a lowered limit stays held, and more is refused
+/// until it is below.
+///
+/// TENANT is a name as `divvy ps` shows it, or the tenant's directory where several have one name.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The tenant: its name, or its directory
+    tenant: String,
+
+    /// Memory limit, as for `divvy run`, or default, or 0=default; may be repeated
+    #[arg(long, short, value_name = "SPEC", allow_hyphen_values = true)]
+    memory: Vec<String>,
+
+    #[command(flatten)]
+    share: ShareArgs,
+
+    /// Stop the tenant's submissions to the GPU until it is resumed; its memory stays
+    #[arg(long, conflicts_with = "resume")]
+    pause: bool,
+
+    /// Let it go on
+    #[arg(long)]
+    resume: bool,
+
+    /// Another directory of tenants, as for `divvy ps`; may be repeated
+    #[arg(long, value_name = "DIR")]
+    root: Vec<PathBuf>,
+
+    /// Print the limits that hold now as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  divvy set train --compute 50% --memory 12GiB
+  divvy set train --priority high --class latency
+  divvy set train --memory 0=8GiB
+  divvy set train --memory 0=default --weight default
+  divvy set train --pause
+  divvy set /dev/shm/divvy-1000/tenants/train-4711 --weight 2";
+
+/// What `--json` prints.
+#[derive(Debug, serde::Serialize)]
+struct Report {
+    tenant: String,
+    directory: PathBuf,
+    memory: Vec<String>,
+    compute: Vec<String>,
+    /// 0 is the default.
+    weight: u32,
+    priority: &'static str,
+    class: &'static str,
+    paused: bool,
+    /// What holds now on each device that is known here.
+    devices: Vec<Holds>,
+    notes: Vec<String>,
+}
+
+/// What holds on one device.
+#[derive(Debug, serde::Serialize)]
+struct Holds {
+    #[serde(flatten)]
+    card: Card,
+    /// Absent for none.
+    limit_bytes: Option<u64>,
+    /// The cap, in millionths; absent for none.
+    share_ppm: Option<u32>,
+}
+
+/// A change that was made.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    /// The limits that hold now.
+    pub(crate) config: Config,
+    /// What is worth knowing about it.
+    pub(crate) notes: Vec<String>,
+    /// The devices known here.
+    pub(crate) cards: Cards,
+}
+
+pub(crate) fn run(args: &Args) -> Result<u8> {
+    let paused = (args.pause || args.resume).then_some(args.pause);
+    let change = Change { memory: args.memory.clone(), paused, ..args.share.change() };
+    let (tenant, directory) = find(&args.tenant, &args.root)?;
+    let mut applied = apply(&directory, &change)?;
+    if !change.memory.is_empty() {
+        let (tenants, _) = ps::tenants(&args.root, &client::views());
+        let named = directory.display().to_string();
+        let one = tenants.iter().find(|tenant| tenant.directory == named).map(Claim::of);
+        let claims = Claim::of_all(&tenants);
+        applied.notes.extend(promised::notes(&claims, &applied.cards.list, one.as_ref()));
+    }
+    let report = report(tenant, directory, applied);
+    let done = format!("the limits of {} were changed", report.tenant);
+    out::after(&done, || match args.json {
+        true => json::print(&report),
+        false => out::text(&words(&report)),
+    })?;
+    Ok(0)
+}
+
+/// Changes the tenant in `directory`, by the machine's daemon where it is not this user's to write.
+///
+/// # Errors
+/// Usage errors for what is not understood, and for devices that are not there; nothing is changed then.
+pub(crate) fn apply(directory: &Path, change: &Change) -> Result<Applied> {
+    // Another's files may not be this user's to read.
+    let mut cards = Dir::open(directory)
+        .and_then(|dir| Snapshot::of(&dir))
+        .map_or_else(|_| Cards::default(), |files| change::devices(&files));
+    if Cards::are_needed(&change.memory, &change.compute) {
+        let machines = Cards::of(&Driver::default());
+        cards.unknown = machines.unknown;
+        cards.add(machines.list);
+    }
+    let uuids = cards.uuids();
+    let complete = |option, specs: &[String]| -> Result<Vec<String>> {
+        specs.iter().map(|spec| limits::complete(option, spec, &uuids)).collect()
+    };
+    let change = Change {
+        memory: complete(limits::MEMORY, &change.memory)?,
+        compute: complete(limits::COMPUTE, &change.compute)?,
+        ..change.clone()
+    };
+    let asked = Asked::read(&change, &uuids)?;
+    let mut notes = cards.judge(limits::MEMORY, asked.memory.rules())?;
+    cards.judge(limits::COMPUTE, asked.compute.rules())?;
+    if !asked.memory.is_empty() {
+        notes.extend(cards.caveat());
+    }
+    let made = match change::make(directory, &change) {
+        Err(error) if is_denied(&error) => {
+            // Not ours to write; the machine's daemon may.
+            let notes = client::set(directory, &change).unwrap_or(Err(error))?;
+            change::Made { config: read(directory)?, notes }
+        }
+        made => made?,
+    };
+    notes.extend(made.notes);
+    Ok(Applied { config: made.config, notes, cards })
+}
+
+fn is_denied(error: &anyhow::Error) -> bool {
+    matches!(
+        error.downcast_ref(),
+        Some(AttachError::Open(_, errno) | AttachError::Directory(errno))
+            if errno.0 == nix::errno::Errno::EACCES as i32
+    )
+}
+
+fn read(directory: &Path) -> Result<Config> {
+    let dir = Dir::open(directory)?.tenant()?;
+    Ok(divvy_page::reader::read_config(&dir)?.unwrap_or_default())
+}
+
+/// The tenant that `name` names, and its directory.
+///
+/// # Errors
+/// A usage error that names the choice, where it is none or several.
+pub(crate) fn find(name: &str, roots: &[PathBuf]) -> Result<(String, PathBuf)> {
+    let (mut known, _) = discover::tenants(roots);
+    known.extend(client::of_others(&client::views(), &known));
+    if name.contains('/') {
+        let directory = PathBuf::from(name);
+        if !directory.join("config").exists() {
+            return Err(usage(format!(
+                "{name:?} is no tenant's directory: it has no config; see `divvy ps --json`"
+            )));
+        }
+        let tenant = ledger::read_foreign(&directory)?.name;
+        return Ok((tenant, directory));
+    }
+    let named = known.into_iter().map(|directory| {
+        let base = directory.file_name().is_some_and(|base| base == name);
+        (
+            ledger::read_foreign(&directory).map(|tenant| tenant.name).unwrap_or_default(),
+            directory,
+            base,
+        )
+    });
+    let (mut found, others): (Vec<_>, Vec<_>) =
+        named.partition(|(tenant, _, base)| *base || tenant == name);
+    match (found.pop(), found.as_slice()) {
+        (Some((tenant, directory, _)), []) => Ok((tenant, directory)),
+        (None, _) => {
+            let mut names: Vec<_> = others.into_iter().map(|(tenant, ..)| tenant).collect();
+            names.retain(|tenant| !tenant.is_empty());
+            names.dedup();
+            let there = match names.as_slice() {
+                [] => "there is none".to_owned(),
+                names => format!("there is {}", names.join(", ")),
+            };
+            Err(usage(format!("no tenant is called {name:?}; {there}")))
+        }
+        (Some(last), rest) => {
+            let all = rest.iter().chain([&last]).map(|(_, directory, _)| directory);
+            let list: Vec<_> =
+                all.map(|dir| format!("\n  {}", plain::line(&dir.display().to_string()))).collect();
+            Err(usage(format!(
+                "{} tenants are called {name:?}; name one by its directory:{}",
+                list.len(),
+                list.concat()
+            )))
+        }
+    }
+}
+
+fn report(tenant: String, directory: PathBuf, applied: Applied) -> Report {
+    let Applied { config, notes, cards } = applied;
+    Report {
+        tenant,
+        directory,
+        memory: config.rules().iter().map(limits::text).collect(),
+        compute: config.compute_rules().iter().map(limits::text).collect(),
+        weight: config.weight,
+        priority: share::priority_word(config.priority),
+        class: share::class_word(config.class),
+        paused: config.paused != 0,
+        devices: cards.list.into_iter().map(|card| Holds::of(card, &config)).collect(),
+        notes,
+    }
+}
+
+impl Holds {
+    fn of(card: Card, config: &Config) -> Self {
+        let uuid = parse_uuid(&card.uuid).unwrap_or_default();
+        let share = share::resolve(config.compute_rules(), card.index, &uuid);
+        let limit_bytes = card.limit_bytes(config.rules());
+        // A part of a card whose memory is not known is no number.
+        let limit_bytes = limit_bytes.filter(|bytes| *bytes > 0);
+        Self { limit_bytes, share_ppm: share.ok().flatten(), card }
+    }
+
+    fn words(&self) -> String {
+        let Self { card, limit_bytes, share_ppm } = self;
+        let size = match card.total_bytes {
+            0 => String::new(),
+            bytes => format!(" of {}", sizes::text(bytes)),
+        };
+        let memory = limit_bytes.map_or_else(|| "no limit".to_owned(), sizes::text);
+        let share = share_ppm.map(|ppm| limits::percent(u64::from(ppm)));
+        let device = card.index.map_or_else(|| card.uuid.clone(), |index| index.to_string());
+        format!(
+            "device {device}: memory {memory}{size}; compute {}",
+            share.unwrap_or("no limit".to_owned())
+        )
+    }
+}
+
+impl Applied {
+    /// What holds now on the device with this UUID, in words.
+    pub(crate) fn words(&self, uuid: &str) -> Option<String> {
+        let card = self.cards.list.iter().find(|card| card.uuid.eq_ignore_ascii_case(uuid))?;
+        Some(Holds::of(card.clone(), &self.config).words())
+    }
+}
+
+fn words(report: &Report) -> String {
+    let list = |specs: &[String]| match specs {
+        [] => "no limit".to_owned(),
+        [all] if all == "0" => "no limit".to_owned(),
+        specs => specs.join(", "),
+    };
+    let weight = match report.weight {
+        0 => "default".to_owned(),
+        weight => weight.to_string(),
+    };
+    let mut text = format!(
+        "{}: memory {}; compute {}; weight {weight}; priority {}; class {}{}\n",
+        plain::line(&report.tenant),
+        list(&report.memory),
+        list(&report.compute),
+        report.priority,
+        report.class,
+        if report.paused { "; paused" } else { "" },
+    );
+    for device in &report.devices {
+        text.push_str(&format!("{}\n", plain::line(&device.words())));
+    }
+    for note in &report.notes {
+        text.push_str(&format!("note: {}\n", plain::line(note)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Base(PathBuf);
+
+    impl Base {
+        fn new(name: &str) -> Self {
+            let path =
+                std::env::temp_dir().join(format!("divvy-set-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn tenant(&self, directory: &str, name: &str, memory: &str) -> PathBuf {
+            let path = self.0.join(directory);
+            std::fs::create_dir_all(&path).unwrap();
+            let rules = limits::rules(&[memory.to_owned()], &[]).unwrap();
+            let config = limits::config(name, &rules, false, false);
+            ledger::write_config(&path, &config).unwrap();
+            path
+        }
+    }
+
+    impl Drop for Base {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_name_names_one_tenant_or_the_choice() {
+        let base = Base::new("find");
+        let roots = [base.0.clone()];
+        let one = base.tenant("one-1", "set-one", "8GiB");
+        let two = base.tenant("two-2", "set-two", "8GiB");
+        assert_eq!(find("set-one", &roots).unwrap().1, one);
+        assert_eq!(find("two-2", &roots).unwrap().1, two);
+        assert_eq!(find(one.to_str().unwrap(), &[]).unwrap().0, "set-one");
+        let none = find("set-three", &roots).unwrap_err();
+        assert_eq!(crate::output::failure::code_of(&none), 2);
+        assert!(none.to_string().contains("set-one, set-two"), "{none}");
+        let again = base.tenant("one-3", "set-one", "8GiB");
+        let both = find("set-one", &roots).unwrap_err().to_string();
+        assert!([&one, &again].iter().all(|d| both.contains(d.to_str().unwrap())), "{both}");
+        assert!(find("/nonexistent", &roots).is_err());
+    }
+
+    /// Two devices that nobody has.
+    fn cards() -> Cards {
+        let card = |index: u32| Card {
+            index: Some(index),
+            uuid: format!("GPU-{index:08}-0000-0000-0000-000000000000"),
+            name: "H200".to_owned(),
+            total_bytes: (1 - u64::from(index)) * (140 << 30),
+        };
+        Cards { list: vec![card(0), card(1)], unknown: None }
+    }
+
+    /// What is said of a change of the tenant in `directory`.
+    fn said(directory: &Path, change: &Change) -> String {
+        let change::Made { config, notes } = change::make(directory, change).unwrap();
+        words(&report(
+            "train".to_owned(),
+            directory.to_owned(),
+            Applied { config, notes, cards: cards() },
+        ))
+    }
+
+    #[test]
+    fn a_change_stands_in_the_config_and_in_words() {
+        let base = Base::new("change");
+        let one = base.tenant("one-1", "train", "8GiB,1=50%");
+        let change = Change {
+            memory: vec!["1=12GiB".to_owned()],
+            compute: vec!["50%".to_owned()],
+            weight: Some("2".to_owned()),
+            priority: Some("high".to_owned()),
+            class: Some("latency".to_owned()),
+            paused: Some(true),
+        };
+        assert_eq!(
+            said(&one, &change),
+            "train: memory 8GiB, 1=12GiB; compute 50%; weight 2; priority high; class latency; paused\n\
+             device 0: memory 8 GiB of 140 GiB; compute 50%\n\
+             device 1: memory 12 GiB; compute 50%\n"
+        );
+        let config = read(&one).unwrap();
+        assert_eq!((config.any_gate, config.paused), (1, 1));
+        let other = Change { weight: Some("3".to_owned()), ..Change::default() };
+        let made = change::make(&one, &other).unwrap();
+        assert!(made.notes[0].contains("--resume"), "{:?}", made.notes);
+        assert_eq!((made.config.weight, made.config.compute_rules().len()), (3, 1));
+        // 100 % and more is no cap, and is called that.
+        let all = Change { compute: vec!["500%".to_owned()], ..Change::default() };
+        assert!(said(&one, &all).contains("; compute no limit;"));
+        let bad = Change { memory: vec!["abc".to_owned()], ..other };
+        assert_eq!(crate::output::failure::code_of(&change::make(&one, &bad).unwrap_err()), 2);
+        assert_eq!(
+            crate::output::failure::code_of(&change::make(&one, &Change::default()).unwrap_err()),
+            2
+        );
+        assert_eq!(read(&one).unwrap().weight, 3);
+    }
+
+    #[test]
+    fn default_gives_back_what_the_tenant_was_started_with() {
+        let base = Base::new("default");
+        let one = base.tenant("one-1", "train", "8GiB,1=4GiB");
+        let change = |memory: &str, weight: &str| Change {
+            memory: vec![memory.to_owned()],
+            compute: vec![if memory == "default" { "default" } else { "30%" }.to_owned()],
+            weight: Some(weight.to_owned()),
+            ..Change::default()
+        };
+        let now = |change: &Change| {
+            let Config { rule_count, weight, .. } = change::make(&one, change).unwrap().config;
+            let config = read(&one).unwrap();
+            let memory: Vec<_> = config.rules().iter().map(limits::text).collect();
+            assert_eq!((rule_count as usize, weight), (memory.len(), config.weight));
+            (memory.join(","), config.compute_rules().len(), weight)
+        };
+        assert_eq!(now(&change("2GiB", "9")), ("2GiB".to_owned(), 1, 9));
+        assert_eq!(now(&change("0=1GiB", "8")), ("2GiB,0=1GiB".to_owned(), 1, 8));
+        assert_eq!(now(&change("0=default,1=default", "8")), ("2GiB,1=4GiB".to_owned(), 1, 8));
+        assert_eq!(now(&change("default", "default")), ("8GiB,1=4GiB".to_owned(), 0, 0));
+    }
+
+    #[test]
+    fn what_was_changed_by_another_version_has_no_default() {
+        let base = Base::new("unknown");
+        let one = base.tenant("one-1", "train", "8GiB");
+        let change = |weight: &str| Change { weight: Some(weight.to_owned()), ..Change::default() };
+        change::make(&one, &change("9")).unwrap();
+        std::fs::remove_file(one.join("started")).unwrap();
+        let error = change::make(&one, &change("default")).unwrap_err();
+        assert_eq!(crate::output::failure::code_of(&error), 2);
+        assert!(error.to_string().contains("another version"), "{error}");
+        // A device has the limit for every device back, which is known.
+        let one_device = Change { memory: vec!["0=default".to_owned()], ..Change::default() };
+        assert!(change::make(&one, &one_device).is_ok());
+    }
+}

@@ -1,0 +1,327 @@
+//! A tenant as the commands show it: its snapshot in words and numbers.
+//!
+//! The field names are the JSON contract of `divvy ps`; they are only ever added to.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use divvy_abi::config::{Config, GateLine, Rule, gate};
+use divvy_abi::usage::Kind;
+use divvy_policy::limit::{self, UuidText};
+use divvy_policy::share;
+
+use crate::daemon::wire::View;
+use crate::output::reason::Reason;
+use crate::tenants::dir::Dir;
+use crate::tenants::limits;
+use crate::tenants::snapshot::{self, DeviceSnapshot, ProcessSnapshot, Snapshot};
+use crate::tenants::tenant_dir;
+
+/// A tenant at one moment.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct Tenant {
+    /// Its name: the config's, else the directory's.
+    pub(crate) name: String,
+    /// Where its files are.
+    pub(crate) directory: String,
+    /// Whether its owner, a `divvy run`, is still there; `None` for a tenant without one.
+    pub(crate) owner_alive: Option<bool>,
+    /// What the owner runs.
+    pub(crate) command: Vec<String>,
+    /// Weight against other tenants; 0 is the default: the share in percent, or 100.
+    pub(crate) weight: u32,
+    /// high, normal or low.
+    pub(crate) priority: &'static str,
+    /// latency or normal.
+    pub(crate) class: &'static str,
+    /// Whether it was stopped by `divvy set --pause`.
+    pub(crate) paused: bool,
+    /// The version of its files' layout, by which libraries are told that cannot share a tenant; `None`
+    /// before a process has joined.
+    pub(crate) layout: Option<u32>,
+    /// Its limits of memory, as `divvy set` would write them.
+    pub(crate) memory: Vec<String>,
+    /// Its caps of device time, alike.
+    pub(crate) compute: Vec<String>,
+    /// The limits of memory, understood.
+    #[serde(skip)]
+    pub(crate) rules: Vec<Rule>,
+    /// The caps, understood.
+    #[serde(skip)]
+    pub(crate) compute_rules: Vec<Rule>,
+    /// Why its time is not divided by turns as it should be.
+    pub(crate) reasons: Vec<Note>,
+    /// Devices its processes have used.
+    pub(crate) devices: Vec<Device>,
+    /// Its living processes.
+    pub(crate) processes: Vec<Process>,
+}
+
+/// A reason code, and what it says here.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Note {
+    /// The code.
+    pub(crate) reason: String,
+    /// In words.
+    pub(crate) detail: String,
+}
+
+/// A tenant's use of one device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Device {
+    /// As the driver's tools print it.
+    pub(crate) uuid: String,
+    /// Index on the machine, where known.
+    pub(crate) index: Option<u32>,
+    /// The card's name.
+    pub(crate) name: String,
+    /// The card's memory.
+    pub(crate) card_bytes: u64,
+    /// The tenant's limit; absent for none.
+    pub(crate) limit_bytes: Option<u64>,
+    /// What the tenant holds.
+    pub(crate) held_bytes: u64,
+    /// Of it, memory exported by legacy IPC, which outlives its exporter.
+    pub(crate) shared_bytes: u64,
+    /// The most it has held.
+    pub(crate) peak_bytes: u64,
+    /// Requests refused.
+    pub(crate) refusals: u64,
+    /// Whether the numbers are of one instant.
+    pub(crate) consistent: bool,
+    /// What its processes hold by kind; kinds without bytes are left out.
+    pub(crate) by_kind: BTreeMap<&'static str, u64>,
+    /// The cap on its time, in millionths; absent for none.
+    pub(crate) share_ppm: Option<u32>,
+    /// Device time charged. Nothing is counted while nothing needs a gate.
+    pub(crate) used_ns: u64,
+    /// Launches, copies and fills charged.
+    pub(crate) launches: u64,
+    /// Its longest kernel or graph.
+    pub(crate) longest_ns: u64,
+    /// Time its threads waited for its own cap.
+    pub(crate) throttled_ns: u64,
+    /// Time its threads waited for turns.
+    pub(crate) waited_ns: u64,
+    /// Waits for work to drain that were given up.
+    pub(crate) drains_given_up: u64,
+    /// Work submitted and not ended, in device time, as far as its processes know.
+    pub(crate) queued_ns: u64,
+    /// free, timed, turns (timed, and the tenant's processes take turns), closed or paused; "left" for one whose daemon
+    /// is gone.
+    pub(crate) gate: &'static str,
+    /// Tenants whose work may run at once; 0 or 1 where only its own may.
+    pub(crate) active: u32,
+    /// How a daemon divides the device's time, as far as one answers.
+    pub(crate) mode: Option<String>,
+    /// Why it is not divided by turns.
+    pub(crate) reasons: Vec<Note>,
+}
+
+/// One living process.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct Process {
+    /// Its pid, in its own pid namespace.
+    pub(crate) pid: u32,
+    /// Inode of that namespace.
+    pub(crate) pid_namespace: u64,
+    /// The program's name.
+    pub(crate) comm: String,
+    /// Whether it is still attaching.
+    pub(crate) starting: bool,
+    /// The reason code of its last refusal, 0 for none.
+    pub(crate) last_reason: u32,
+    /// What it holds, by device.
+    pub(crate) uses: Vec<Use>,
+}
+
+/// One process's bytes on one device.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct Use {
+    /// The device.
+    pub(crate) uuid: String,
+    /// Bytes held.
+    pub(crate) held_bytes: u64,
+    /// Requests refused.
+    pub(crate) refusals: u64,
+    /// Bytes by kind; kinds without bytes are left out.
+    pub(crate) by_kind: BTreeMap<&'static str, u64>,
+}
+
+/// Reads the tenant in the directory at `path`.
+pub(crate) fn read(path: &Path) -> Result<Tenant> {
+    let dir = Dir::open(path).with_context(|| format!("{}", path.display()))?;
+    let mut tenant = read_open(&dir, path)?;
+    match tenant_dir::owner(&dir) {
+        Ok(None) => {}
+        Ok(Some((owner, alive))) => {
+            tenant.owner_alive = Some(alive);
+            tenant.command = owner.command;
+        }
+        Err(error) => tenant
+            .reasons
+            .push(Note { reason: Reason::TenantsOwner.to_string(), detail: format!("{error:#}") }),
+    }
+    Ok(tenant)
+}
+
+/// The same without a word of its owner.
+pub(crate) fn read_foreign(path: &Path) -> Result<Tenant> {
+    read_open(&Dir::open(path).with_context(|| format!("{}", path.display()))?, path)
+}
+
+/// The same of a directory that is open and was found at `path`.
+pub(crate) fn read_open(dir: &Dir, path: &Path) -> Result<Tenant> {
+    let snapshot = Snapshot::of(dir)
+        .map_err(|error| anyhow::anyhow!("{error}"))
+        .with_context(|| format!("{}", path.display()))?;
+    Ok(assemble(path, &snapshot))
+}
+
+fn assemble(directory: &Path, snapshot: &Snapshot) -> Tenant {
+    let base = directory.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = snapshot.config.as_ref().map(snapshot::config_name).filter(|name| !name.is_empty());
+    let mut processes: Vec<Process> =
+        snapshot.processes.iter().map(|process| self::process(process, snapshot)).collect();
+    processes.sort_by_key(|process| (process.pid_namespace, process.pid));
+    let config = snapshot.config.as_ref();
+    let rules = config.map(Config::rules).unwrap_or_default();
+    let compute = config.map(Config::compute_rules).unwrap_or_default();
+    Tenant {
+        memory: rules.iter().map(limits::text).collect(),
+        compute: compute.iter().map(limits::text).collect(),
+        rules: rules.to_vec(),
+        compute_rules: compute.to_vec(),
+        name: name.or(base).unwrap_or_default(),
+        directory: directory.display().to_string(),
+        owner_alive: None,
+        command: Vec::new(),
+        weight: config.map_or(0, |config| config.weight),
+        priority: share::priority_word(config.map_or(0, |config| config.priority)),
+        class: share::class_word(config.map_or(0, |config| config.class)),
+        paused: config.is_some_and(|config| config.paused != 0),
+        layout: snapshot.layout,
+        reasons: Vec::new(),
+        devices: snapshot.devices.iter().map(|one| device(one, snapshot)).collect(),
+        processes,
+    }
+}
+
+/// Writes the limits of the tenant in `directory`.
+pub(crate) fn write_config(directory: &Path, config: &Config) -> Result<()> {
+    snapshot::write_config(directory, config)
+        .map_err(|error| anyhow::anyhow!("{error}"))
+        .with_context(|| format!("the limits cannot be written into {}", directory.display()))
+}
+
+/// Adds what the daemons see to the tenants they serve, and to others with a cap that they have nowhere
+/// to meet.
+pub(crate) fn add_views(tenants: &mut [Tenant], views: &[View]) {
+    let note = |reason: &Option<String>, detail: &Option<String>| {
+        reason.clone().map(|reason| Note { reason, detail: detail.clone().unwrap_or_default() })
+    };
+    for (view, seen) in views.iter().flat_map(|view| view.tenants.iter().map(move |t| (view, t))) {
+        let mut named = tenants.iter_mut().filter(|tenant| tenant.directory == seen.directory);
+        let Some(tenant) = named.next() else { continue };
+        tenant.reasons.extend(note(&seen.reason, &seen.detail));
+        if seen.reason.is_some() {
+            continue;
+        }
+        for device in &mut tenant.devices {
+            let known = view.devices.iter().find(|known| known.uuid == device.uuid);
+            device.mode = known.map(|known| known.mode.clone());
+            device.reasons.extend(known.and_then(|known| note(&known.reason, &known.detail)));
+        }
+    }
+    let is_served = |tenant: &Tenant| {
+        let mut served = views.iter().flat_map(|view| &view.tenants);
+        served.any(|seen| seen.directory == tenant.directory)
+    };
+    for tenant in tenants.iter_mut().filter(|tenant| !is_served(tenant)) {
+        let is_capped = tenant.devices.iter().any(|device| device.share_ppm.is_some());
+        if is_capped && !tenant_dir::can_meet(Path::new(&tenant.directory)) {
+            let detail = "no daemon and no directory .meet: beside others the cap is best effort";
+            let reason = Reason::NoMeeting.to_string();
+            tenant.reasons.push(Note { reason, detail: detail.to_owned() });
+        }
+    }
+}
+
+/// A gate in a word.
+fn gate_word(line: Option<&GateLine>, paused: bool) -> &'static str {
+    match line.map(|line| (line.gate, line.lease_ns)) {
+        _ if paused => "paused",
+        None | Some((gate::FREE, _)) => "free",
+        Some((gate::CLOSED, lease_ns)) if lease_ns > divvy_page::now_ns() => "closed",
+        Some((gate::CLOSED, _)) => "left",
+        Some((gate::TURNS, lease_ns)) if lease_ns > divvy_page::now_ns() => "turns",
+        Some(_) => "timed",
+    }
+}
+
+fn device(device: &DeviceSnapshot, of: &Snapshot) -> Device {
+    let config = of.config.as_ref();
+    let lines = || of.processes.iter().flat_map(|process| &process.uses);
+    let bytes_of = |kind: Kind| {
+        let used = lines().filter(|(row, _)| *row == device.row);
+        used.fold(0_u64, |sum, (_, line)| sum.saturating_add(line.bytes_of(kind)))
+    };
+    let by_kind = Kind::ALL.into_iter().map(|kind| (kind.word(), bytes_of(kind)));
+    let totals = device.totals;
+    let time = device.time;
+    let uuid = UuidText(&device.uuid).to_string();
+    let line = config.and_then(|config| config.gates.get(device.row));
+    // What the owner last wrote; a process notes its own later. Rules that make no sense are refused
+    // by the library, and its last word stands here.
+    let limit = config.map(|config| {
+        limit::resolve(config.rules(), device.index, &device.uuid, device.total_bytes)
+    });
+    let rules = config.map(Config::compute_rules).unwrap_or_default();
+    Device {
+        share_ppm: share::resolve(rules, device.index, &device.uuid).ok().flatten(),
+        used_ns: time.used_ns,
+        launches: time.launches,
+        longest_ns: time.longest_ns,
+        throttled_ns: time.throttled_ns,
+        waited_ns: time.waited_ns,
+        drains_given_up: time.drains_given_up,
+        queued_ns: time.busy_until_ns.saturating_sub(divvy_page::now_ns()),
+        by_kind: by_kind.filter(|(_, bytes)| *bytes != 0).collect(),
+        gate: gate_word(line, config.is_some_and(|config| config.paused != 0)),
+        active: line.map_or(0, |line| line.active),
+        mode: None,
+        reasons: Vec::new(),
+        index: device.index.or_else(|| crate::machine::gpus::index_of(&uuid)),
+        uuid,
+        name: device.name.clone(),
+        card_bytes: device.total_bytes,
+        limit_bytes: limit.and_then(Result::ok).unwrap_or(device.limit_bytes),
+        held_bytes: totals.used_bytes,
+        shared_bytes: totals.shared_bytes,
+        peak_bytes: totals.peak_bytes.max(totals.used_bytes),
+        refusals: totals.refusals,
+        consistent: totals.consistent,
+    }
+}
+
+fn process(process: &ProcessSnapshot, of: &Snapshot) -> Process {
+    let uses = process.uses.iter().filter_map(|(row, one)| {
+        let device = of.devices.iter().find(|device| device.row == *row)?;
+        let kinds = Kind::ALL.iter().map(|kind| (kind.word(), one.bytes_of(*kind)));
+        Some(Use {
+            uuid: UuidText(&device.uuid).to_string(),
+            held_bytes: one.held_bytes,
+            refusals: one.refusals,
+            by_kind: kinds.filter(|(_, bytes)| *bytes != 0).collect(),
+        })
+    });
+    Process {
+        pid: process.slot.pid,
+        pid_namespace: process.slot.pid_namespace,
+        comm: process.comm.clone(),
+        starting: process.slot.starting,
+        last_reason: process.slot.reason,
+        uses: uses.collect(),
+    }
+}

@@ -1,0 +1,14 @@
+//! Tenants on disk, and their limits in words: where they lie, what they hold, what is changed of them.
+//!
+//! Does not schedule anybody: that is [`crate::daemon`]'s.
+
+pub(crate) mod change;
+pub(crate) mod dir;
+pub(crate) mod discover;
+pub(crate) mod ledger;
+pub(crate) mod limits;
+pub(crate) mod promised;
+pub(crate) mod share_args;
+pub(crate) mod snapshot;
+pub(crate) mod started;
+pub(crate) mod tenant_dir;
