@@ -1,0 +1,304 @@
+//! Which module imports which: in no crate does a circle of imports stand, the library's floors import downwards only, and
+//! crates import each other as CONTRIBUTING says.
+//!
+//! An import is a `use`, or a path in code, from one file's module to another's; what tests import does not count, nor
+//! what a macro's body names. A `use` of what a parent re-exports is an import of the parent.
+//!
+//! Does not see a method that is called without its type's name: who calls what is for readers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use syn::visit::Visit;
+
+/// Crates whose modules are looked at.
+const SOURCES: [&str; 9] = [
+    "crates/abi/src",
+    "crates/divvy/src",
+    "crates/driver-api/src",
+    "crates/page/src",
+    "crates/policy/src",
+    "crates/searcher/src",
+    "crates/shim/src",
+    "crates/simgpu/src",
+    "xtask/src",
+];
+
+/// A module's path within its crate, `a::b`; the root is empty.
+type Module = String;
+type Graph = BTreeMap<Module, BTreeSet<Module>>;
+
+fn root() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The files below `folder`, as module paths and texts.
+fn modules(folder: &Path) -> BTreeMap<Module, String> {
+    fn walk(at: &Path, path: &[String], found: &mut BTreeMap<Module, String>) {
+        for entry in fs::read_dir(at).expect("a folder of sources") {
+            let file = entry.expect("an entry").path();
+            let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
+            if file.is_dir() {
+                walk(&file, &[path, &[name]].concat(), found);
+            } else if file.extension().is_some_and(|ending| ending == "rs") {
+                let is_own = !["mod", "lib", "main"].contains(&name.as_str());
+                let of = if is_own { [path, &[name]].concat() } else { path.to_vec() };
+                found.insert(of.join("::"), fs::read_to_string(&file).expect("a source"));
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(folder, &[], &mut found);
+    found
+}
+
+/// What one module names, as paths of segments.
+#[derive(Default)]
+struct Named(Vec<Vec<String>>);
+
+impl Named {
+    fn add_use(&mut self, before: &[String], tree: &syn::UseTree) {
+        let with = |ident: &syn::Ident| [before, &[ident.to_string()]].concat();
+        match tree {
+            syn::UseTree::Path(path) => self.add_use(&with(&path.ident), &path.tree),
+            syn::UseTree::Name(name) => self.0.push(with(&name.ident)),
+            syn::UseTree::Rename(name) => self.0.push(with(&name.ident)),
+            syn::UseTree::Glob(_) => self.0.push(before.to_vec()),
+            syn::UseTree::Group(group) => {
+                group.items.iter().for_each(|item| self.add_use(before, item));
+            }
+        }
+    }
+}
+
+/// Whether an item is there for tests alone: `#[cfg(test)]`, `#[cfg(all(test, …))]`.
+fn is_test(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let syn::Meta::List(list) = &attribute.meta else { return false };
+        let words = list.tokens.to_string();
+        list.path.is_ident("cfg")
+            && (words == "test" || words.replace(' ', "").starts_with("all(test"))
+    })
+}
+
+impl<'ast> Visit<'ast> for Named {
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        if !is_test(&item.attrs) {
+            self.add_use(&[], &item.tree);
+        }
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if !is_test(&item.attrs) {
+            syn::visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        if path.segments.len() > 1 {
+            self.0.push(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        }
+        syn::visit::visit_path(self, path);
+    }
+
+    fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {
+        // `pub(in …)` names a module and imports nothing.
+    }
+}
+
+/// The module that a path names from within `from`, if it is one of the crate's.
+fn target<'a>(
+    all: &'a BTreeMap<Module, String>,
+    from: &str,
+    path: &[String],
+) -> Option<&'a Module> {
+    let mut at: Vec<String> =
+        from.split("::").filter(|part| !part.is_empty()).map(Into::into).collect();
+    let mut rest = path;
+    let mut is_outward = false;
+    while let Some((first, others)) = rest.split_first() {
+        match first.as_str() {
+            "crate" => at.clear(),
+            "super" => drop(at.pop()),
+            "self" => {}
+            _ => break,
+        }
+        is_outward |= first != "self";
+        rest = others;
+    }
+    at.extend_from_slice(rest);
+    while !at.is_empty() {
+        if let Some((module, _)) = all.get_key_value(&at.join("::")) {
+            // What a module finds in its own file goes nowhere.
+            let is_within = from == module || (!is_outward && is_below(from, module));
+            return (!is_within).then_some(module);
+        }
+        at.pop();
+    }
+    None
+}
+
+fn is_below(module: &str, above: &str) -> bool {
+    module.strip_prefix(above).is_some_and(|rest| rest.starts_with("::"))
+}
+
+fn graph(all: &BTreeMap<Module, String>) -> Graph {
+    let mut graph = Graph::new();
+    for (module, text) in all {
+        let file = syn::parse_file(text).unwrap_or_else(|error| panic!("{module}: {error}"));
+        let mut named = Named::default();
+        named.visit_file(&file);
+        let targets = named.0.iter().filter_map(|path| target(all, module, path));
+        graph.insert(module.clone(), targets.cloned().collect());
+    }
+    graph
+}
+
+/// Modules that lie on circles, or between two of them.
+fn circles(mut graph: Graph) -> Graph {
+    loop {
+        let left: BTreeSet<Module> = graph.keys().cloned().collect();
+        let named: BTreeSet<Module> = graph.values().flatten().cloned().collect();
+        graph.values_mut().for_each(|targets| targets.retain(|target| left.contains(target)));
+        graph.retain(|module, targets| !targets.is_empty() && named.contains(module));
+        if graph.len() == left.len() {
+            return graph;
+        }
+    }
+}
+
+fn told(of: &str, graph: &Graph) -> Vec<String> {
+    let told = |(module, targets): (&Module, &BTreeSet<Module>)| {
+        let targets = targets.iter().cloned().collect::<Vec<_>>().join(", ");
+        format!("{of}: {module} imports {targets}")
+    };
+    graph.iter().map(told).collect()
+}
+
+#[test]
+fn no_imports_run_in_a_circle() {
+    let circles = |folder: &&str| told(folder, &circles(graph(&modules(&root().join(folder)))));
+    let broken: Vec<_> = SOURCES.iter().flat_map(circles).collect();
+    assert!(broken.is_empty(), "modules that import each other:\n{}", broken.join("\n"));
+}
+
+/// Floors of the library, from below: each imports of its own and of those before it.
+const FLOORS: [&str; 5] = ["sys", "tenant", "gate", "account", "hooks"];
+/// The library's entry points for the loader: unsafe, so in the lowest room, though they name hooks. Nobody imports it.
+const DOOR: &str = "sys::door";
+
+/// Imports that run up.
+fn upwards(graph: &Graph) -> Vec<String> {
+    let floor = |module: &str| {
+        if module == DOOR || is_below(module, DOOR) {
+            return Some(FLOORS.len());
+        }
+        FLOORS.iter().position(|floor| module.split("::").next() == Some(floor))
+    };
+    let mut broken = Vec::new();
+    for (module, targets) in graph {
+        let Some(own) = floor(module) else { continue };
+        let up = |target: &&Module| floor(target).is_some_and(|of| of > own);
+        broken.extend(targets.iter().filter(up).map(|target| format!("{module} imports {target}")));
+    }
+    broken
+}
+
+#[test]
+fn floors_of_the_library_import_downwards() {
+    let shim = modules(&root().join("crates/shim/src"));
+    for room in [&FLOORS[..], &[DOOR]].concat() {
+        let stands = |module: &Module| module == room || is_below(module, room);
+        assert!(shim.keys().any(stands), "no room {room} in the library");
+    }
+    let broken = upwards(&graph(&shim));
+    assert!(broken.is_empty(), "imports that run up:\n{}", broken.join("\n"));
+}
+
+/// A small crate of such modules.
+fn planted(files: &[(&str, &str)]) -> Graph {
+    let all = files.iter().map(|(module, text)| ((*module).to_owned(), (*text).to_owned()));
+    graph(&all.collect())
+}
+
+#[test]
+fn a_circle_that_is_planted_is_found() {
+    let plain = [
+        ("", "mod a; mod b;"),
+        ("a", "pub mod c; pub struct A; #[cfg(test)] mod tests { use super::super::b::B; }"),
+        ("a::c", "pub fn f() -> u32 { 0 }"),
+        ("b", "use super::a::{c::f, A}; pub struct B;"),
+    ];
+    assert!(circles(planted(&plain)).is_empty());
+    for back in
+        ["use crate::b::B;", "fn g() { let _ = crate::b::B; }", "use super::super::b::{self};"]
+    {
+        let mut files = plain;
+        files[2].1 = back;
+        let found = circles(planted(&files));
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["a::c", "b"], "{back}");
+    }
+    // A child that needs its parent, which needs it.
+    let family =
+        [("a", "mod c; use c::C; pub const N: u32 = 1;"), ("a::c", "use super::N; pub struct C;")];
+    assert_eq!(circles(planted(&family)).len(), 2);
+}
+
+#[test]
+fn an_import_that_is_planted_upwards_is_found() {
+    let door = ("sys::door", "use crate::hooks::memory::free;");
+    let others = [("hooks::memory", ""), ("gate", ""), ("sys", ""), door];
+    let upwards = |line| upwards(&planted(&[&[("account::charge", line)], &others[..]].concat()));
+    for line in ["use crate::sys::map;", "use crate::gate::Gates;"] {
+        assert!(upwards(line).is_empty(), "{line}");
+    }
+    for line in ["use crate::hooks::memory::free;", "use crate::sys::door;"] {
+        assert_eq!(upwards(line).len(), 1, "{line}");
+    }
+}
+
+/// Arrows between crates in a text, `a ← {b, c}` or `a ← b ← c`, in backticks.
+fn arrows(text: &str) -> BTreeSet<(String, String)> {
+    let mut found = BTreeSet::new();
+    for chain in text.split('`').skip(1).step_by(2).filter(|chain| chain.contains('←')) {
+        let places: Vec<Vec<&str>> = chain
+            .split('←')
+            .map(|names| names.trim().trim_matches(['{', '}']).split(',').map(str::trim).collect())
+            .collect();
+        for pair in places.windows(2) {
+            for of in &pair[0] {
+                found.extend(pair[1].iter().map(|from| ((*from).to_owned(), (*of).to_owned())));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn crates_import_each_other_as_contributing_says() {
+    let contributing = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("a page");
+    let crates =
+        SOURCES.map(|source| source.trim_start_matches("crates/").trim_end_matches("/src"));
+    let mut said = arrows(&contributing);
+    // Those of rooms within a crate are the floors'.
+    said.retain(|(from, of)| [from, of].iter().all(|name| crates.contains(&name.as_str())));
+    let mut imported = BTreeSet::new();
+    for folder in SOURCES.iter().filter_map(|source| source.strip_prefix("crates/")) {
+        let name = folder.trim_end_matches("/src");
+        let manifest = root().join("crates").join(name).join("Cargo.toml");
+        let manifest = fs::read_to_string(manifest).expect("a manifest");
+        let mut is_shipped = false;
+        for line in manifest.lines() {
+            if line.starts_with('[') {
+                is_shipped = line.contains("dependencies") && !line.contains("dev-");
+            }
+            let of =
+                line.strip_prefix("divvy-").and_then(|rest| rest.split(['.', ' ', '=']).next());
+            if let Some(of) = of.filter(|_| is_shipped) {
+                imported.insert((name.to_owned(), of.to_owned()));
+            }
+        }
+    }
+    assert_eq!(said, imported, "CONTRIBUTING's arrows, and the manifests'");
+}
