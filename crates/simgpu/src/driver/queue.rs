@@ -83,9 +83,12 @@ pub(super) fn feed(state: &mut State, key: u64) {
         if !is_free || !operation.task.can_go_ahead() {
             return;
         }
-        let ahead = operation.task.go_ahead(&*lane, place, ready_ns(state, operation));
+        // Host functions, and what other streams are waited for, end when the lane does not know.
+        let from_ns = ready_ns(state, operation).max(stream.ended_ns(u64::MAX)).max(stream.from_ns);
+        let ahead = operation.task.go_ahead(&*lane, place, from_ns);
         let Ok(stream) = state.streams.get_mut(key) else { return };
         stream.fed = next;
+        stream.from_ns = from_ns;
         if let Some(operation) = stream.queue.get_mut(index) {
             operation.ahead = ahead;
         }

@@ -45,6 +45,8 @@ pub(crate) struct Stream {
     pub(crate) is_running: bool,
     /// All up to this one have gone ahead to the device, or have completed.
     pub(crate) fed: u64,
+    /// When the last of them could begin, in device time.
+    pub(crate) from_ns: u64,
     /// When the latest completed ones ended, in device time.
     ends: VecDeque<(u64, u64)>,
     pub(crate) has_engine: bool,
@@ -71,6 +73,7 @@ impl Stream {
             queue: VecDeque::new(),
             is_running: false,
             fed: 0,
+            from_ns: 0,
             ends: VecDeque::new(),
             has_engine: false,
             lane: None,
