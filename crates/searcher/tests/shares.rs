@@ -6,8 +6,9 @@
 
 mod table;
 
+use divvy_searcher::card::Direction;
 use divvy_searcher::case::{Actor, Case, Dev, Fault, Knobs, Site, TenantPlan};
-use divvy_searcher::program::named;
+use divvy_searcher::program::{Length, Op, named};
 use divvy_searcher::world;
 use divvy_searcher::{MS, SECOND, US, gated, oracle};
 use table::{Rows, capped, of, shares};
@@ -38,6 +39,24 @@ fn caps_against_each_other_hold() {
         let reached = shares(pair, true, 40 * SECOND);
         rows.row(&format!("{what}, the 30"), 30.0, 1.5, reached[0]);
         rows.row(&format!("{what}, both"), sum, 1.5, reached.iter().sum());
+    }
+    rows.judge();
+}
+
+/// A copy before each kernel of a queue, of which the first are shorter: no mark measures behind a copy, and as long as the
+/// device has work nothing else measured a long kernel. A cap of 50 % had 99.8, charged a third.
+#[test]
+fn long_kernels_behind_copies_are_measured() {
+    let mut rows = Rows::default();
+    for cap in [10, 30, 50, 70] {
+        let length = Length::List([vec![496 * US; 2], vec![1_409 * US; 82]].concat());
+        let copy =
+            |bytes| Op::Copy { bytes, direction: Direction::In, stream: 0, is_blocking: false };
+        let kernel = Op::Launch { key: 2, length, stream: 0, width_ppm: 1_000_000 };
+        let batch = Op::Repeat { times: 199, ops: vec![copy(19_000), kernel] };
+        let ops = named::forever(vec![copy(10_000), named::launch(1, 81 * US), batch, Op::Sync]);
+        let reached = shares(vec![capped(cap, ops)], false, 20 * SECOND)[0];
+        rows.row(&format!("a copy before each, cap {cap} %"), cap as f64, 1.5, reached);
     }
     rows.judge();
 }

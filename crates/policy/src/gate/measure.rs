@@ -27,8 +27,10 @@ impl Lane {
     ) -> Option<Probed> {
         let is_long = known_ns.is_some_and(|ns| ns >= long_ns);
         let Some(known_ns) = known_ns.filter(|_| !is_long) else {
-            // In a queue that never drains, marks measure long ones better.
-            return self.begin_where(world, is_long, all_marked);
+            // In a queue that never drains, marks measure long ones better, but for those behind a copy, a wait or a host
+            // function, which end what marks measure.
+            let is_broken = self.breaks_marked.load(Relaxed) != self.breaks.load(Relaxed);
+            return self.begin_where(world, is_long && !is_broken, all_marked);
         };
         if !self.sample.is_due(submitted_ns, known_ns) {
             return None;
