@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use divvy_abi::config::Config;
 use divvy_abi::usage::Kind;
 use divvy_page::reader::write_config;
-use divvy_page::{ConfigSource, Device, Directory, Request, Tenant};
+use divvy_page::{ConfigSource, Directory, NewDevice, RequestOutcome, Tenant};
 use divvy_policy::gate::Words as _;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, poll};
@@ -50,7 +50,7 @@ impl Scene {
         }
         write_config(&Directory::open(&path).unwrap(), &config).unwrap();
         let tenant = Tenant::attach(&path, &ConfigSource::Owner).unwrap();
-        let device = Device {
+        let device = NewDevice {
             uuid: [9; 16],
             index: Some(5),
             total_bytes: 1 << 34,
@@ -58,7 +58,7 @@ impl Scene {
             name: b"card",
         };
         let row = tenant.device_row(&device).unwrap();
-        assert_eq!(tenant.ask(row, 3 * MIB, Kind::Block, None), Request::Granted);
+        assert_eq!(tenant.ask(row, 3 * MIB, Kind::Block, None), RequestOutcome::Granted);
         tenant.share(row).unwrap().add_used(2_500_000_000);
         Self { base, _tenant: tenant }
     }

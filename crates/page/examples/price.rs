@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use divvy_abi::config::Config;
 use divvy_abi::usage::Kind;
-use divvy_page::{ConfigSource, Device, Tenant};
+use divvy_page::{ConfigSource, NewDevice, Tenant};
 
 const MIB: u64 = 1 << 20;
 
@@ -26,7 +26,7 @@ fn main() {
     let directory = CString::new(path.to_string_lossy().as_bytes()).expect("no NUL");
     let config = Config::default();
     let source = ConfigSource::FirstProcess(&config);
-    let device = Device {
+    let device = NewDevice {
         uuid: [1; 16],
         index: None,
         total_bytes: 1 << 36,

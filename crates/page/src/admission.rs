@@ -14,9 +14,9 @@ pub(crate) const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// The lock, held until dropped.
 #[derive(Debug)]
-pub(crate) struct Held<'fd>(&'fd Fd);
+pub(crate) struct AdmissionGuard<'fd>(&'fd Fd);
 
-impl<'fd> Held<'fd> {
+impl<'fd> AdmissionGuard<'fd> {
     /// Takes the lock on `fd`'s description if nobody has it.
     pub(crate) fn at_once(fd: &'fd Fd) -> Option<Self> {
         let at = divvy_abi::usage::ADMISSION_LOCK_AT;
@@ -41,7 +41,7 @@ impl<'fd> Held<'fd> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for AdmissionGuard<'_> {
     fn drop(&mut self) {
         let _ = sys::set_lock(self.0, divvy_abi::usage::ADMISSION_LOCK_AT, Lock::None);
     }

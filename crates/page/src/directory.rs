@@ -16,7 +16,7 @@ use core::ffi::CStr;
 use divvy_abi::{layout, usage};
 
 use crate::at;
-use crate::error::{AttachError, File};
+use crate::error::{AttachError, TenantFile};
 use crate::sys::{self, Errno, Fd, Stat};
 
 /// Reading and writing, for those who are neither owner nor of the group.
@@ -76,7 +76,11 @@ impl Directory {
     }
 
     /// Opens a file in it, on the owner's side; `None` where there is none.
-    pub(crate) fn open_judged(&self, file: File, flags: i32) -> Result<Option<Fd>, AttachError> {
+    pub(crate) fn open_judged(
+        &self,
+        file: TenantFile,
+        flags: i32,
+    ) -> Result<Option<Fd>, AttachError> {
         let fd = match at::open_here(&self.fd, file.name(), flags | libc::O_NONBLOCK) {
             Ok(fd) => fd,
             Err(Errno(libc::ENOENT)) => return Ok(None),
@@ -91,14 +95,14 @@ impl Directory {
     ///
     /// Cost: three system calls.
     pub fn is_inhabited(&self) -> bool {
-        let usage = self.open_judged(File::Usage, libc::O_RDONLY).ok().flatten();
+        let usage = self.open_judged(TenantFile::Usage, libc::O_RDONLY).ok().flatten();
         usage.is_some_and(|fd| {
             sys::are_locked(&fd, usage::SLOT_LOCKS_AT, layout::SLOT_LOCKS).unwrap_or(true)
         })
     }
 
     /// Judges a file of this directory for a reader or writer of user `me`.
-    fn judge(&self, file: File, stat: &Stat, me: u32) -> Result<(), AttachError> {
+    fn judge(&self, file: TenantFile, stat: &Stat, me: u32) -> Result<(), AttachError> {
         if stat.mode & libc::S_IFMT != libc::S_IFREG {
             return Err(AttachError::NotAFile(file));
         }
@@ -126,12 +130,12 @@ mod tests {
     fn judged(directory_uid: u32, file: Stat, me: u32) -> Result<(), AttachError> {
         let mut directory = Directory::open(c"/").expect("there is a root");
         directory.stat.uid = directory_uid;
-        directory.judge(File::Config, &file, me)
+        directory.judge(TenantFile::Config, &file, me)
     }
 
     #[test]
     fn root_takes_of_a_user_what_that_user_could_write() {
-        let foreign = Err(AttachError::ForeignFile { file: File::Config, uid: 7 });
+        let foreign = Err(AttachError::ForeignFile { file: TenantFile::Config, uid: 7 });
         assert_eq!(judged(5, stat(5, 0o600, 2), 0), Ok(()));
         assert_eq!(judged(5, stat(7, 0o644, 1), 0), foreign);
         assert_eq!(judged(5, stat(7, 0o664, 1), 0), foreign);
@@ -140,7 +144,7 @@ mod tests {
         assert_eq!(judged(0, stat(7, 0o600, 2), 0), foreign, "it lies elsewhere too");
         assert_eq!(judged(5, stat(7, 0o644, 1), 5), Ok(()), "the kernel judges for users");
         let pipe = Stat { mode: libc::S_IFIFO | 0o600, ..stat(5, 0, 1) };
-        assert_eq!(judged(5, pipe, 5), Err(AttachError::NotAFile(File::Config)));
+        assert_eq!(judged(5, pipe, 5), Err(AttachError::NotAFile(TenantFile::Config)));
     }
 
     #[test]

@@ -9,14 +9,14 @@ use crate::Errno;
 
 /// Which of the tenant's two files an error speaks of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum File {
+pub enum TenantFile {
     /// The limits.
     Config,
     /// The ledger.
     Usage,
 }
 
-impl File {
+impl TenantFile {
     /// Its name in the directory.
     pub(crate) const fn name(self) -> &'static CStr {
         match self {
@@ -26,7 +26,7 @@ impl File {
     }
 }
 
-impl fmt::Display for File {
+impl fmt::Display for TenantFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name().to_str().unwrap_or_default())
     }
@@ -50,27 +50,27 @@ pub enum AttachError {
         uid: u32,
     },
     /// A file cannot be opened.
-    Open(File, Errno),
+    Open(TenantFile, Errno),
     /// A file belongs to somebody it must not.
     ForeignFile {
         /// The file.
-        file: File,
+        file: TenantFile,
         /// Its owner.
         uid: u32,
     },
     /// A file is not a regular file.
-    NotAFile(File),
+    NotAFile(TenantFile),
     /// A file starts with bytes that are not Divvy's.
     BadMagic {
         /// The file.
-        file: File,
+        file: TenantFile,
         /// What it starts with.
         found: [u8; 8],
     },
     /// A file is of a version that is not served.
     Version {
         /// The file.
-        file: File,
+        file: TenantFile,
         /// Its version.
         found: u32,
         /// The oldest version that is served; the newest is [`divvy_abi::ABI_VERSION`].
@@ -85,7 +85,7 @@ pub enum AttachError {
     /// A file is shorter than its version demands.
     ShortFile {
         /// The file.
-        file: File,
+        file: TenantFile,
         /// Bytes it has.
         bytes: u64,
         /// Bytes it should have.

@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::at::{self, New};
 use crate::directory::Directory;
-use crate::error::{AttachError, File};
+use crate::error::{AttachError, TenantFile};
 use crate::sys::{self, Errno, Fd};
 use crate::trust::Trust;
 
@@ -41,9 +41,9 @@ const READINGS: u32 = 16;
 
 /// Opens the usage file, of whatever version it is; makes and initialises it when it is new.
 pub(crate) fn make_usage(trust: &Trust) -> Result<Fd, AttachError> {
-    let fd = open_or_make(trust, File::Usage)?;
+    let fd = open_or_make(trust, TenantFile::Usage)?;
     let stat = sys::stat(&fd).map_err(AttachError::System)?;
-    trust.judge(File::Usage, &stat)?;
+    trust.judge(TenantFile::Usage, &stat)?;
     if stat.size_bytes == 0 || !header_is_written(&fd)? {
         initialise(&fd)?;
     }
@@ -52,7 +52,7 @@ pub(crate) fn make_usage(trust: &Trust) -> Result<Fd, AttachError> {
 
 /// Opens a file for reading and writing; makes it where there is none. Containers with other uids may share the
 /// directory, whose mode says who gets in.
-fn open_or_make(trust: &Trust, file: File) -> Result<Fd, AttachError> {
+fn open_or_make(trust: &Trust, file: TenantFile) -> Result<Fd, AttachError> {
     let open = || trust.directory().open_file(file.name(), libc::O_RDWR, 0);
     let fd = match open() {
         Err(Errno(libc::ENOENT)) => {
@@ -79,16 +79,16 @@ pub(crate) fn reopen_usage_in(
     device: u64,
     inode: u64,
 ) -> Result<Fd, AttachError> {
-    same(directory.open_file(File::Usage.name(), libc::O_RDWR, 0), device, inode)
+    same(directory.open_file(TenantFile::Usage.name(), libc::O_RDWR, 0), device, inode)
 }
 
 fn same(fd: Result<Fd, Errno>, device: u64, inode: u64) -> Result<Fd, AttachError> {
-    let fd = fd.map_err(|errno| AttachError::Open(File::Usage, errno))?;
+    let fd = fd.map_err(|errno| AttachError::Open(TenantFile::Usage, errno))?;
     let stat = sys::stat(&fd).map_err(AttachError::System)?;
     if (stat.device, stat.inode) == (device, inode) {
         Ok(fd)
     } else {
-        Err(AttachError::Open(File::Usage, Errno(libc::ENOENT)))
+        Err(AttachError::Open(TenantFile::Usage, Errno(libc::ENOENT)))
     }
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn no_room_or(errno: Errno, other: AttachError) -> AttachError {
     }
 }
 
-fn cannot(file: File) -> impl Fn(Errno) -> AttachError {
+fn cannot(file: TenantFile) -> impl Fn(Errno) -> AttachError {
     move |errno| no_room_or(errno, AttachError::Open(file, errno))
 }
 
@@ -114,7 +114,7 @@ fn header_is_written(fd: &Fd) -> Result<bool, AttachError> {
 /// Lays the file out under the admission lock; the magic is written last, so that a creator killed
 /// half-way leaves a file that the next one lays out again.
 fn initialise(fd: &Fd) -> Result<(), AttachError> {
-    let lock = crate::admission::Held::on(fd)?;
+    let lock = crate::admission::AdmissionGuard::on(fd)?;
     if header_is_written(fd)? {
         return Ok(());
     }
@@ -148,8 +148,8 @@ pub(crate) fn judge_usage(
     fd: &Fd,
     served: &'static [Layout],
 ) -> Result<&'static Layout, AttachError> {
-    judge(File::Usage, fd, served)?.ok_or(AttachError::ShortFile {
-        file: File::Usage,
+    judge(TenantFile::Usage, fd, served)?.ok_or(AttachError::ShortFile {
+        file: TenantFile::Usage,
         bytes: 0,
         expected_bytes: layout::HEAD_BYTES as u64,
     })
@@ -157,7 +157,7 @@ pub(crate) fn judge_usage(
 
 /// The same of either file; `None` for one whose head is not written.
 pub(crate) fn judge(
-    file: File,
+    file: TenantFile,
     fd: &Fd,
     served: &'static [Layout],
 ) -> Result<Option<&'static Layout>, AttachError> {
@@ -178,8 +178,8 @@ pub(crate) fn judge(
         return short(got as u64, head.len());
     }
     let magic = match file {
-        File::Usage => usage::MAGIC,
-        File::Config => config::MAGIC,
+        TenantFile::Usage => usage::MAGIC,
+        TenantFile::Config => config::MAGIC,
     };
     let (found_magic, rest) = head.split_at(magic.len());
     if found_magic != magic {
@@ -215,13 +215,13 @@ pub(crate) fn read_through(fd: &Fd, layout: &Layout, into: &mut [u8], offset: us
 
 /// Opens the config and judges its owner; `None` when there is none.
 pub(crate) fn open_config(trust: &Trust, flags: i32) -> Result<Option<Fd>, AttachError> {
-    let fd = match trust.directory().open_file(File::Config.name(), flags, 0) {
+    let fd = match trust.directory().open_file(TenantFile::Config.name(), flags, 0) {
         Ok(fd) => fd,
         Err(Errno(libc::ENOENT)) => return Ok(None),
-        Err(errno) => return Err(AttachError::Open(File::Config, errno)),
+        Err(errno) => return Err(AttachError::Open(TenantFile::Config, errno)),
     };
     let stat = sys::stat(&fd).map_err(AttachError::System)?;
-    trust.judge(File::Config, &stat)?;
+    trust.judge(TenantFile::Config, &stat)?;
     Ok(Some(fd))
 }
 
@@ -238,7 +238,7 @@ pub(crate) fn parse_config(
     fd: &Fd,
     served: &'static [Layout],
 ) -> Result<Option<config::Config>, AttachError> {
-    match judge(File::Config, fd, served)? {
+    match judge(TenantFile::Config, fd, served)? {
         Some(layout) => whole_config(fd, layout).map(Some),
         None => Ok(None),
     }
@@ -247,7 +247,7 @@ pub(crate) fn parse_config(
 /// Reads a config that was judged.
 fn whole_config(fd: &Fd, layout: &Layout) -> Result<config::Config, AttachError> {
     let mut bytes = [0_u8; config::CONFIG_BYTES];
-    let failed = AttachError::Open(File::Config, Errno(libc::EIO));
+    let failed = AttachError::Open(TenantFile::Config, Errno(libc::EIO));
     if !read_through(fd, layout, &mut bytes, 0) {
         return Err(failed);
     }
@@ -260,7 +260,7 @@ pub(crate) fn parse_served(
     fd: &Fd,
     served: &'static [Layout],
 ) -> Result<Option<config::Config>, AttachError> {
-    let Some(layout) = judge(File::Config, fd, served)? else { return Ok(None) };
+    let Some(layout) = judge(TenantFile::Config, fd, served)? else { return Ok(None) };
     let mut config = whole_config(fd, layout)?;
     for _ in 0..READINGS {
         let mut epoch = [0; 8];
@@ -279,10 +279,10 @@ pub(crate) fn parse_served(
 /// Writes the config in place. Called under the admission lock by the first process of a tenant
 /// without an owner; an owner replaces the whole file instead.
 pub(crate) fn write_config(trust: &Trust, config: &config::Config) -> Result<(), AttachError> {
-    let room = cannot(File::Config);
-    let fd = open_or_make(trust, File::Config)?;
+    let room = cannot(TenantFile::Config);
+    let fd = open_or_make(trust, TenantFile::Config)?;
     let stat = sys::stat(&fd).map_err(AttachError::System)?;
-    trust.judge(File::Config, &stat)?;
+    trust.judge(TenantFile::Config, &stat)?;
     // The head last: who is killed half-way, or finds the disk full, leaves a file that says nothing.
     let (head, rest) = config.as_bytes().split_at(layout::HEAD_BYTES);
     sys::write_at(&fd, &[0; layout::HEAD_BYTES], 0)
@@ -313,10 +313,10 @@ pub(crate) fn replace_config(
         // Processes of other uids read it; they must not write it, whatever the umask said.
         sys::chmod(&fd, 0o644)?;
         sys::write_at(&fd, config.as_bytes(), 0)?;
-        at::rename(directory.fd(), new, File::Config.name(), 0)
+        at::rename(directory.fd(), new, TenantFile::Config.name(), 0)
     })();
     written.map_err(|errno| {
         at::unlink(directory.fd(), new);
-        cannot(File::Config)(errno)
+        cannot(TenantFile::Config)(errno)
     })
 }

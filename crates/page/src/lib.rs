@@ -56,11 +56,11 @@ mod trust;
 mod usage;
 
 pub use directory::Directory;
-pub use error::{AttachError, File};
+pub use error::{AttachError, TenantFile};
 pub use meet::MeetFile;
 pub use process::{effective_uid, pid_namespace};
-pub use share::Share;
+pub use share::ShareWords;
 pub use shared::SharedEntry;
 pub use source::ConfigSource;
 pub use sys::{Errno, now_ns};
-pub use tenant::{Device, ProcessUse, Request, Row, Tenant};
+pub use tenant::{DeviceRow, NewDevice, ProcessUse, RequestOutcome, Tenant};

@@ -37,7 +37,7 @@ pub type FileIdentity = (u64, u64);
 
 /// What a mark says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mark {
+pub struct DescriptorMark {
     /// Which memory, below 2^61.
     pub key: u64,
     /// Its size in granules of 2 MiB.
@@ -46,7 +46,7 @@ pub struct Mark {
     pub file: FileIdentity,
 }
 
-impl Mark {
+impl DescriptorMark {
     /// The memory's name in the tenant's table of shared memory, where its descriptors are of one file.
     pub fn handle(&self) -> [u8; 64] {
         name(TAG, [self.file.0, self.file.1, self.key])
@@ -70,9 +70,9 @@ fn name(tag: [u8; 16], words: [u64; 3]) -> [u8; 64] {
 /// The mark that a name in the table of shared memory speaks of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Named {
-    /// By [`Mark::handle`]: its file and key, to ask an [`Asker`].
+    /// By [`DescriptorMark::handle`]: its file and key, to ask an [`Asker`].
     OfFile(FileIdentity, u64),
-    /// By [`Mark::listed_handle`]: its key, to look for with [`for_each_listed`].
+    /// By [`DescriptorMark::listed_handle`]: its key, to look for with [`for_each_listed`].
     Listed(u64),
 }
 
@@ -107,9 +107,9 @@ pub fn draw_key() -> Option<u64> {
 }
 
 /// Marks a descriptor's description; none where it cannot be locked.
-pub fn set(descriptor: i32, key: u64, granules: u64) -> Option<Mark> {
+pub fn set(descriptor: i32, key: u64, granules: u64) -> Option<DescriptorMark> {
     let file = identity(descriptor)?;
-    let mark = Mark { key: key % FIRST, granules, file };
+    let mark = DescriptorMark { key: key % FIRST, granules, file };
     let is_set = |kind| lock(descriptor, kind, &mark).is_ok();
     // One that can only be written to takes no lock for reading.
     let set =
@@ -117,7 +117,7 @@ pub fn set(descriptor: i32, key: u64, granules: u64) -> Option<Mark> {
     set.then_some(mark)
 }
 
-fn lock(descriptor: i32, kind: i32, mark: &Mark) -> Result<(), Errno> {
+fn lock(descriptor: i32, kind: i32, mark: &DescriptorMark) -> Result<(), Errno> {
     let record = libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
@@ -134,10 +134,10 @@ fn lock(descriptor: i32, kind: i32, mark: &Mark) -> Result<(), Errno> {
 /// The mark of a descriptor's description.
 ///
 /// Cost: four system calls.
-pub fn of(descriptor: i32) -> Option<Mark> {
+pub fn of(descriptor: i32) -> Option<DescriptorMark> {
     let file = identity(descriptor)?;
     let (key, granules) = read(descriptor)??;
-    Some(Mark { key, granules, file })
+    Some(DescriptorMark { key, granules, file })
 }
 
 /// Key and granules of a descriptor's mark, if it has one; none where the kernel does not say.

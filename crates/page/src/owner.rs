@@ -18,7 +18,7 @@ use zerocopy::IntoBytes;
 
 use crate::admission::PATIENCE_NS;
 use crate::directory::Directory;
-use crate::error::{AttachError, File};
+use crate::error::{AttachError, TenantFile};
 use crate::file;
 use crate::sys::{self, Errno, Fd, Lock};
 
@@ -69,7 +69,7 @@ impl Owner {
         directory: &Directory,
         served: &'static [Layout],
     ) -> Result<Self, AttachError> {
-        let opened = directory.open_judged(File::Config, libc::O_RDWR)?;
+        let opened = directory.open_judged(TenantFile::Config, libc::O_RDWR)?;
         let fd = opened.ok_or(AttachError::NoConfig)?;
         let config = file::parse_served(&fd, served)?.ok_or(AttachError::NoConfig)?;
         let layout = layout::of(config.version, served).ok_or(AttachError::NoConfig)?;
@@ -189,7 +189,7 @@ impl Owner {
                 if lock.map_err(AttachError::System)? {
                     // Another file has its name now, and nobody goes by this one.
                     let stat = sys::stat(&self.fd).map_err(AttachError::System)?;
-                    let gone = AttachError::Open(File::Config, Errno(libc::ENOENT));
+                    let gone = AttachError::Open(TenantFile::Config, Errno(libc::ENOENT));
                     return if stat.links == 0 { Err(gone) } else { Ok(writer) };
                 }
             }
@@ -258,7 +258,7 @@ impl Owner {
     fn put(&self, bytes: &[u8], at: usize) -> Result<(), AttachError> {
         self.runs(bytes, at, |place, part| match place {
             Some(place) => sys::write_at(&self.fd, part, place as u64)
-                .map_err(|errno| AttachError::Open(File::Config, errno)),
+                .map_err(|errno| AttachError::Open(TenantFile::Config, errno)),
             None => Ok(()),
         })
     }

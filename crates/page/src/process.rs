@@ -6,14 +6,14 @@ use crate::{at, sys};
 
 /// This process, for display.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Identity {
+pub(crate) struct ProcessIdentity {
     pub(crate) pid: u32,
     pub(crate) start_ticks: u64,
     pub(crate) pid_namespace: u64,
     pub(crate) comm: [u8; 16],
 }
 
-impl Identity {
+impl ProcessIdentity {
     /// Reads it; what cannot be read (no /proc, no descriptors left) is zero.
     pub(crate) fn of_self() -> Self {
         Self {
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn this_process_has_a_start_and_a_name() {
-        let identity = Identity::of_self();
+        let identity = ProcessIdentity::of_self();
         assert!(identity.pid != 0 && identity.start_ticks != 0 && identity.comm[0] != 0);
     }
 }

@@ -20,7 +20,7 @@ use divvy_policy::ledger::{changes, held_bytes};
 pub use divvy_policy::turns::{CapEntry, GateEntry};
 
 use crate::directory::Directory;
-use crate::error::{AttachError, File};
+use crate::error::{AttachError, TenantFile};
 use crate::sys::{Errno, Fd};
 use crate::{file, liveness, mark};
 
@@ -205,12 +205,13 @@ impl UsageFile {
     ) -> Result<Option<Self>, AttachError> {
         // A daemon reads it a thousand times a second, and each reading would be noted in the inode.
         // Only the file's owner and root may ask for it not to be.
-        let opened = match directory.open_judged(File::Usage, libc::O_RDONLY | libc::O_NOATIME) {
-            Err(AttachError::Open(_, Errno(libc::EPERM))) => {
-                directory.open_judged(File::Usage, libc::O_RDONLY)
-            }
-            opened => opened,
-        };
+        let opened =
+            match directory.open_judged(TenantFile::Usage, libc::O_RDONLY | libc::O_NOATIME) {
+                Err(AttachError::Open(_, Errno(libc::EPERM))) => {
+                    directory.open_judged(TenantFile::Usage, libc::O_RDONLY)
+                }
+                opened => opened,
+            };
         let Some(fd) = opened? else { return Ok(None) };
         Ok(file::laid_out(&fd, served)?.map(|layout| Self { fd, layout }))
     }
@@ -432,7 +433,7 @@ impl<'a> Living<'a> {
 /// # Errors
 /// [`AttachError`] naming what is wrong with the file.
 pub fn read_config(directory: &Directory) -> Result<Option<Config>, AttachError> {
-    match directory.open_judged(File::Config, libc::O_RDONLY)? {
+    match directory.open_judged(TenantFile::Config, libc::O_RDONLY)? {
         Some(fd) => file::parse_served(&fd, &layout::CONFIG),
         None => Ok(None),
     }

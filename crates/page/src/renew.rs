@@ -13,8 +13,8 @@ use divvy_abi::config::{self, CONFIG_BYTES};
 use divvy_abi::layout::{self, HEAD_BYTES};
 use divvy_abi::{ABI_VERSION, usage};
 
-use crate::admission::Held;
-use crate::error::{AttachError, File};
+use crate::admission::AdmissionGuard;
+use crate::error::{AttachError, TenantFile};
 use crate::source::ConfigSource;
 use crate::sys::{self, Errno, Fd, Lock};
 use crate::trust::Trust;
@@ -50,7 +50,7 @@ fn usage(
     old: &Fd,
     found: u32,
 ) -> Result<(), AttachError> {
-    let _held = Held::on(old)?;
+    let _held = AdmissionGuard::on(old)?;
     let stat = sys::stat(old).map_err(AttachError::System)?;
     if file::reopen_usage_in(trust.directory(), stat.device, stat.inode).is_err() {
         return Ok(());
@@ -61,12 +61,17 @@ fn usage(
         return Err(AttachError::OtherLibrary { found });
     }
     limits(trust, source)?;
-    replace(trust, File::Usage, old, None)
+    replace(trust, TenantFile::Usage, old, None)
 }
 
 /// Puts another file in the place of one that is `like` it in mode and owner, in one step: with these
 /// bytes, or laid out as a ledger. One at a time is made, under the admission lock.
-fn replace(trust: &Trust, file: File, like: &Fd, bytes: Option<&[u8]>) -> Result<(), AttachError> {
+fn replace(
+    trust: &Trust,
+    file: TenantFile,
+    like: &Fd,
+    bytes: Option<&[u8]>,
+) -> Result<(), AttachError> {
     let directory = trust.directory();
     // What one that was killed has left.
     at::unlink(directory.fd(), NEW);
@@ -96,9 +101,9 @@ pub(crate) fn limits(trust: &Trust, source: &ConfigSource<'_>) -> Result<(), Att
     let Some(fd) = file::open_config(trust, libc::O_RDWR)? else { return Ok(()) };
     // Nobody's change of limits is lost: the old file is changed under this lock, and only while it has
     // its name.
-    let _writer = Held::on(&fd)?;
+    let _writer = AdmissionGuard::on(&fd)?;
     let mut carried = [0; CONFIG_BYTES];
-    match (file::judge(File::Config, &fd, &layout::CONFIG), source) {
+    match (file::judge(TenantFile::Config, &fd, &layout::CONFIG), source) {
         (Ok(None), _) => return Ok(()),
         (Ok(Some(layout)), _) if layout.version == ABI_VERSION => return Ok(()),
         (Ok(Some(layout)), _) => {
@@ -106,12 +111,12 @@ pub(crate) fn limits(trust: &Trust, source: &ConfigSource<'_>) -> Result<(), Att
             // again.
             let limits = carried.get_mut(HEAD_BYTES..config::gate_at(0)).unwrap_or_default();
             if !file::read_through(&fd, layout, limits, HEAD_BYTES) {
-                return Err(AttachError::Open(File::Config, Errno(libc::EIO)));
+                return Err(AttachError::Open(TenantFile::Config, Errno(libc::EIO)));
             }
         }
         // Not read, and not needed: without an owner the first process writes what they are.
         (Err(AttachError::Version { .. }), ConfigSource::FirstProcess(_)) => {
-            at::unlink(trust.directory().fd(), File::Config.name());
+            at::unlink(trust.directory().fd(), TenantFile::Config.name());
             return Ok(());
         }
         (Err(error), _) => return Err(error),
@@ -119,5 +124,5 @@ pub(crate) fn limits(trust: &Trust, source: &ConfigSource<'_>) -> Result<(), Att
     if let Some(head) = carried.first_chunk_mut() {
         *head = file::CONFIG_HEAD;
     }
-    replace(trust, File::Config, &fd, Some(&carried))
+    replace(trust, TenantFile::Config, &fd, Some(&carried))
 }

@@ -7,7 +7,7 @@
 use divvy_abi::config::Config;
 use divvy_abi::usage::state;
 
-use crate::admission::Held;
+use crate::admission::AdmissionGuard;
 use crate::error::AttachError;
 use crate::source::ConfigSource;
 use crate::sys::{self, Fd};
@@ -44,7 +44,7 @@ pub(crate) fn config(
         let stat = sys::stat(fd).map_err(AttachError::System)?;
         file::reopen_usage_in(trust.directory(), stat.device, stat.inode)?
     };
-    let _held = Held::on(&lock_fd)?;
+    let _held = AdmissionGuard::on(&lock_fd)?;
     renew::limits(trust, source)?;
     // Read in any case: what is no config of ours is somebody's, and is not written over.
     let before = file::read_config(trust)?;

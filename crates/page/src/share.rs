@@ -20,14 +20,14 @@ use crate::usage::Usage;
 
 /// The words of one device.
 #[derive(Clone, Copy, Debug)]
-pub struct Share {
+pub struct ShareWords {
     pub(crate) usage: Usage,
     pub(crate) live: Live,
     pub(crate) row: usize,
     pub(crate) slot: usize,
 }
 
-impl Share {
+impl ShareWords {
     fn tenant(&self, word: usize) -> &'static AtomicU64 {
         self.word(SHARED_SLOT, word)
     }
@@ -43,7 +43,7 @@ fn bit_of(slot: usize) -> u32 {
     1 << (slot % 32)
 }
 
-impl Words for Share {
+impl Words for ShareWords {
     fn slot(&self) -> usize {
         self.slot
     }
@@ -75,7 +75,7 @@ fn replace(word: &AtomicU64, old: u64, new: u64) -> Result<(), u64> {
     word.compare_exchange(old, new, Relaxed, Relaxed).map(|_| ())
 }
 
-impl Clock for Share {
+impl Clock for ShareWords {
     fn paid_at_ns(&self) -> u64 {
         self.tenant(gate_tenant::PAID_AT_NS).load(Relaxed)
     }

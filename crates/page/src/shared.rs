@@ -11,7 +11,7 @@ use divvy_abi::usage::{Kind, MAX_SHARED, SHARED_SLOT};
 use divvy_policy::ledger::{Slots as _, held_bytes};
 
 use crate::shared_table::{self, Handle};
-use crate::tenant::{Row, Tenant};
+use crate::tenant::{DeviceRow, Tenant};
 
 /// An entry that this process refers to; it stays what it is until [`Tenant::close_shared`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +35,7 @@ impl Tenant {
     pub fn export_shared(
         &self,
         handle: &[u8; 64],
-        row: Row,
+        row: DeviceRow,
         bytes: u64,
         kind: Kind,
     ) -> Option<SharedEntry> {
@@ -88,7 +88,7 @@ impl Tenant {
     }
 
     /// Bytes of exported memory that is still referred to or kept by a descriptor.
-    pub fn shared_bytes(&self, row: Row) -> u64 {
+    pub fn shared_bytes(&self, row: DeviceRow) -> u64 {
         held_bytes(self.usage().line(row.index()).held_word(SHARED_SLOT))
     }
 }

@@ -18,7 +18,7 @@ use divvy_abi::usage::{self, Kind, MAX_SHARED, SHARED_SLOT, shared};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
 use divvy_policy::ledger::{self, Slots as _, held_bytes};
 
-use crate::admission::Held;
+use crate::admission::AdmissionGuard;
 use crate::fork_page::ForkPage;
 use crate::mark::{self, Asker, Named};
 use crate::sys::Fd;
@@ -108,7 +108,7 @@ pub(crate) fn begin(fd: &Fd, usage: &Usage, me: usize, path: &CStr, identity: (u
     }
     // A description of its own: closing it must not end the slot's lock.
     let Ok(lock_fd) = file::reopen_usage(path, identity.0, identity.1) else { return };
-    let Ok(_held) = Held::on(&lock_fd) else { return };
+    let Ok(_held) = AdmissionGuard::on(&lock_fd) else { return };
     if liveness::others_live(fd, usage, me) {
         return;
     }

@@ -15,7 +15,7 @@ use divvy_policy::ledger::{Slots as _, held_bytes};
 
 use crate::error::AttachError;
 use crate::fork_page::{ForkPage, PAGE_BYTES};
-use crate::process::Identity;
+use crate::process::ProcessIdentity;
 use crate::sys::{self, Fd, Lock};
 use crate::usage::Usage;
 use crate::{file, liveness, shared_table};
@@ -81,7 +81,7 @@ fn take_any(fd: &Fd, usage: &Usage) -> Result<usize, AttachError> {
 }
 
 fn describe(usage: &Usage, index: usize) {
-    let identity = Identity::of_self();
+    let identity = ProcessIdentity::of_self();
     let at = usage::slot_at(index);
     usage.u32_at(at + slot::PID).store(identity.pid, SeqCst);
     usage.u64_at(at + slot::START_TICKS).store(identity.start_ticks, SeqCst);

@@ -18,7 +18,7 @@ const ASKERS_NS: u64 = 100_000_000;
 
 /// What the ledger's slow path needs of the world.
 #[derive(Debug)]
-pub(crate) struct World<'a> {
+pub(crate) struct SlowPath<'a> {
     /// A description for reaping, whose admission lock is held.
     fd: Option<&'a Fd>,
     usage: Usage,
@@ -28,7 +28,7 @@ pub(crate) struct World<'a> {
     deadline_ns: u64,
 }
 
-impl<'a> World<'a> {
+impl<'a> SlowPath<'a> {
     pub(crate) fn new(
         fd: Option<&'a Fd>,
         usage: Usage,
@@ -41,7 +41,7 @@ impl<'a> World<'a> {
     }
 }
 
-impl Admission for World<'_> {
+impl Admission for SlowPath<'_> {
     fn reap(&mut self) {
         if let Some(fd) = self.fd {
             slot::reap(fd, &self.usage, self.me, self.row);

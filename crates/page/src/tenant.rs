@@ -12,13 +12,13 @@ use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, line, slot, state};
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_policy::ledger::{self, Outcome, held_bytes};
 
-use crate::admission::Held;
+use crate::admission::AdmissionGuard;
 use crate::error::AttachError;
 use crate::fork_page::ForkPage;
 use crate::live::Live;
 use crate::path::Path;
-use crate::share::Share;
-use crate::slow_path::World;
+use crate::share::ShareWords;
+use crate::slow_path::SlowPath;
 use crate::source::ConfigSource;
 use crate::sys::{self, Errno, Fd};
 use crate::trust::Trust;
@@ -27,9 +27,9 @@ use crate::{file, liveness, renew, settle, shared_table};
 
 /// A device's place in the tenant's files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Row(u8);
+pub struct DeviceRow(u8);
 
-impl Row {
+impl DeviceRow {
     /// The row's number, below [`MAX_DEVICES`].
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -38,7 +38,7 @@ impl Row {
 
 /// What is written of a device when a tenant first sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Device<'a> {
+pub struct NewDevice<'a> {
     /// As `cuDeviceGetUuid` gives it.
     pub uuid: Uuid,
     /// Index on the machine, where known.
@@ -53,7 +53,7 @@ pub struct Device<'a> {
 
 /// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Request {
+pub enum RequestOutcome {
     /// Held.
     Granted,
     /// Over the limit, with the bytes held by the tenant.
@@ -176,12 +176,12 @@ impl Tenant {
     }
 
     /// The word that says whether the gate of a device is closed; see `divvy_abi::config::gate`.
-    pub fn gate_word(&self, row: Row) -> &'static AtomicU32 {
+    pub fn gate_word(&self, row: DeviceRow) -> &'static AtomicU32 {
         self.live.gate(row.index())
     }
 
     /// Notes the tenant's memory limit on a device, for display.
-    pub fn note_limit_bytes(&self, row: Row, limit_bytes: Option<u64>) {
+    pub fn note_limit_bytes(&self, row: DeviceRow, limit_bytes: Option<u64>) {
         let at = usage::device_at(row.index()) + device::LIMIT_BYTES;
         let limit = limit_bytes.unwrap_or(0);
         let word = self.usage.u64_at(at);
@@ -192,9 +192,9 @@ impl Tenant {
 
     /// This process's part in the compute share of a device; `None` where it can get no slot.
     #[inline(always)]
-    pub fn share(&self, row: Row) -> Option<Share> {
+    pub fn share(&self, row: DeviceRow) -> Option<ShareWords> {
         let slot = self.me().ok()?;
-        Some(Share { usage: self.usage, live: self.live, row: row.index(), slot })
+        Some(ShareWords { usage: self.usage, live: self.live, row: row.index(), slot })
     }
 
     /// This process's slot, claiming one if it is a forked child that has none yet.
@@ -216,19 +216,19 @@ impl Tenant {
     /// The row of `device`, registering it when the tenant has not seen it yet.
     ///
     /// Cost: a look at up to 16 rows; registering takes the admission lock and makes 256 KiB real.
-    pub fn device_row(&self, device: &Device<'_>) -> Result<Row, AttachError> {
+    pub fn device_row(&self, device: &NewDevice<'_>) -> Result<DeviceRow, AttachError> {
         if let Some(row) = self.find_row(&device.uuid) {
             self.note_limit_bytes(row, device.limit_bytes);
             return Ok(row);
         }
         let fd = self.reopen()?;
-        let _held = Held::on(&fd)?;
+        let _held = AdmissionGuard::on(&fd)?;
         if let Some(row) = self.find_row(&device.uuid) {
             return Ok(row);
         }
         let free = (0..MAX_DEVICES).find(|row| self.usage.device_uuid(*row).is_none());
         let index = free.ok_or(AttachError::NoDeviceRow)?;
-        let row = Row(u8::try_from(index).unwrap_or(0));
+        let row = DeviceRow(u8::try_from(index).unwrap_or(0));
         let room = |errno| match errno {
             Errno(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => AttachError::NoSpace(errno),
             _ => AttachError::System(errno),
@@ -239,13 +239,13 @@ impl Tenant {
         Ok(row)
     }
 
-    fn find_row(&self, uuid: &Uuid) -> Option<Row> {
+    fn find_row(&self, uuid: &Uuid) -> Option<DeviceRow> {
         (0..MAX_DEVICES)
             .find(|row| self.usage.device_uuid(*row).as_ref() == Some(uuid))
-            .map(|row| Row(u8::try_from(row).unwrap_or(0)))
+            .map(|row| DeviceRow(u8::try_from(row).unwrap_or(0)))
     }
 
-    fn write_device(&self, row: Row, device: &Device<'_>) {
+    fn write_device(&self, row: DeviceRow, device: &NewDevice<'_>) {
         let at = usage::device_at(row.index());
         let words = |bytes: &[u8]| {
             u64::from_ne_bytes(core::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0)))
@@ -266,16 +266,22 @@ impl Tenant {
     /// Asks for `bytes` under `limit_bytes` (`None`: only counted).
     ///
     /// Cost: two loads for each slot in use and four additions; at the limit, one lock.
-    pub fn ask(&self, row: Row, bytes: u64, kind: Kind, limit_bytes: Option<u64>) -> Request {
+    pub fn ask(
+        &self,
+        row: DeviceRow,
+        bytes: u64,
+        kind: Kind,
+        limit_bytes: Option<u64>,
+    ) -> RequestOutcome {
         let me = match self.me() {
             Ok(me) => me,
-            Err(error) => return Request::Detached(error),
+            Err(error) => return RequestOutcome::Detached(error),
         };
         let line = self.usage.line(row.index());
         let limit = match limit_bytes {
             None if bytes <= ledger::MAX_REQUEST_BYTES => {
                 self.hold_as(row, me, bytes, kind);
-                return Request::Granted;
+                return RequestOutcome::Granted;
             }
             // No word of ours holds more, and no card.
             limit => limit.unwrap_or(0),
@@ -285,27 +291,33 @@ impl Tenant {
             None => match self.admit(row, me, bytes, limit) {
                 Ok(outcome) => outcome,
                 Err(AttachError::LockTimeout) => Outcome::Contended,
-                Err(error) => return Request::Detached(error),
+                Err(error) => return RequestOutcome::Detached(error),
             },
         };
         match outcome {
             Outcome::Granted { total_bytes } => {
                 self.usage.add_kind(row.index(), me, kind, bytes);
                 self.note_peak(row, me, total_bytes);
-                Request::Granted
+                RequestOutcome::Granted
             }
             Outcome::Refused { held_bytes } => {
                 self.count_refusal(row, me);
-                Request::Refused { held_bytes }
+                RequestOutcome::Refused { held_bytes }
             }
             Outcome::Contended => {
                 self.count_refusal(row, me);
-                Request::Contended
+                RequestOutcome::Contended
             }
         }
     }
 
-    fn admit(&self, row: Row, me: usize, bytes: u64, limit: u64) -> Result<Outcome, AttachError> {
+    fn admit(
+        &self,
+        row: DeviceRow,
+        me: usize,
+        bytes: u64,
+        limit: u64,
+    ) -> Result<Outcome, AttachError> {
         use divvy_policy::ledger::Slots as _;
         let line = &self.usage.line(row.index());
         // What this process holds alone is more than enough: no death of another would help.
@@ -324,19 +336,19 @@ impl Tenant {
                 return Ok(Outcome::Refused { held_bytes });
             }
         }
-        let _held = fd.as_ref().map(Held::on).transpose()?;
-        let mut world = World::new(fd.as_ref(), self.usage, self.fork, me, row.index());
+        let _held = fd.as_ref().map(AdmissionGuard::on).transpose()?;
+        let mut world = SlowPath::new(fd.as_ref(), self.usage, self.fork, me, row.index());
         Ok(ledger::admit(line, me, bytes, limit, &mut world))
     }
 
     /// Counts `bytes` that the driver has taken already, limit or not.
-    pub fn hold(&self, row: Row, bytes: u64, kind: Kind) {
+    pub fn hold(&self, row: DeviceRow, bytes: u64, kind: Kind) {
         if let Ok(me) = self.me() {
             self.hold_as(row, me, bytes, kind);
         }
     }
 
-    fn hold_as(&self, row: Row, me: usize, bytes: u64, kind: Kind) {
+    fn hold_as(&self, row: DeviceRow, me: usize, bytes: u64, kind: Kind) {
         let line = self.usage.line(row.index());
         ledger::hold(&line, me, bytes);
         self.usage.add_kind(row.index(), me, kind, bytes);
@@ -344,7 +356,7 @@ impl Tenant {
     }
 
     /// Gives `bytes` back. A forked child without a slot of its own holds nothing to give.
-    pub fn give_back(&self, row: Row, bytes: u64, kind: Kind) {
+    pub fn give_back(&self, row: DeviceRow, bytes: u64, kind: Kind) {
         let me = self.fork.slot();
         if me != 0 {
             ledger::give_back(&self.usage.line(row.index()), me, bytes);
@@ -356,7 +368,7 @@ impl Tenant {
     ///
     /// Cost: one load a slot in use when nobody else holds anything; else the file is opened and the
     /// dead among the holders are reaped first, two system calls and one for each.
-    pub fn used_bytes(&self, row: Row) -> u64 {
+    pub fn used_bytes(&self, row: DeviceRow) -> u64 {
         use divvy_policy::ledger::Slots as _;
         let line = self.usage.line(row.index());
         let me = self.fork.slot();
@@ -366,7 +378,7 @@ impl Tenant {
         {
             crate::slot::reap(&fd, &self.usage, me, row.index());
             if held_bytes(line.held_word(SHARED_SLOT)) != 0
-                && let Some(_held) = Held::at_once(&fd)
+                && let Some(_held) = AdmissionGuard::at_once(&fd)
             {
                 shared_table::settle(&self.usage, &self.fork, me);
             }
@@ -375,14 +387,14 @@ impl Tenant {
     }
 
     /// Bytes this process holds on the device.
-    pub fn own_bytes(&self, row: Row) -> u64 {
+    pub fn own_bytes(&self, row: DeviceRow) -> u64 {
         use divvy_policy::ledger::Slots as _;
         let line = self.usage.line(row.index());
         self.me().map_or(0, |me| held_bytes(line.held_word(me)))
     }
 
     /// Bytes this process holds on the device for `kind`.
-    pub fn own_kind_bytes(&self, row: Row, kind: Kind) -> u64 {
+    pub fn own_kind_bytes(&self, row: DeviceRow, kind: Kind) -> u64 {
         let Ok(me) = self.me() else { return 0 };
         let at = usage::line_at(row.index(), me) + line::KINDS + 8 * kind as usize;
         self.usage.u64_at(at).load(SeqCst)
@@ -398,7 +410,7 @@ impl Tenant {
 
     /// Writes the processes that hold memory on the device; the count that there are, which may be
     /// more than fit. The dead are left out, their slots stay for the next reap.
-    pub fn processes(&self, row: Row, into: &mut [ProcessUse]) -> usize {
+    pub fn processes(&self, row: DeviceRow, into: &mut [ProcessUse]) -> usize {
         use divvy_policy::ledger::Slots as _;
         let me = self.fork.slot();
         let fd = self.reopen().ok();
@@ -431,7 +443,7 @@ impl Tenant {
     ) -> Result<T, AttachError> {
         let me = self.me()?;
         let fd = self.reopen()?;
-        let _held = Held::on(&fd)?;
+        let _held = AdmissionGuard::on(&fd)?;
         Ok(act(&self.usage, &self.fork, me))
     }
 
@@ -451,14 +463,14 @@ impl Tenant {
         file::reopen_usage(self.path.as_c_str(), self.file.0, self.file.1)
     }
 
-    fn note_peak(&self, row: Row, me: usize, total_bytes: u64) {
+    fn note_peak(&self, row: DeviceRow, me: usize, total_bytes: u64) {
         let word = self.usage.u64_at(usage::line_at(row.index(), me) + line::PEAK);
         if word.load(Relaxed) < total_bytes {
             word.fetch_max(total_bytes, Relaxed);
         }
     }
 
-    fn count_refusal(&self, row: Row, me: usize) {
+    fn count_refusal(&self, row: DeviceRow, me: usize) {
         let at = usage::line_at(row.index(), me) + line::REFUSALS;
         self.usage.u64_at(at).fetch_add(1, Relaxed);
     }

@@ -16,7 +16,7 @@ use core::ffi::CStr;
 
 use crate::at::{self, New};
 use crate::directory::Directory;
-use crate::error::{AttachError, File};
+use crate::error::{AttachError, TenantFile};
 use crate::path::Path;
 use crate::sys::{self, Errno, Fd, Stat};
 
@@ -62,7 +62,7 @@ impl Trust {
     }
 
     /// Judges a file of the directory by its kind and owner.
-    pub(crate) fn judge(&self, file: File, stat: &Stat) -> Result<(), AttachError> {
+    pub(crate) fn judge(&self, file: TenantFile, stat: &Stat) -> Result<(), AttachError> {
         if stat.mode & libc::S_IFMT != libc::S_IFREG {
             return Err(AttachError::NotAFile(file));
         }

@@ -169,8 +169,8 @@ impl Usage {
         let _ = self.u64_at(at).fetch_update(SeqCst, SeqCst, less);
     }
 
-    pub(crate) fn line(&self, row: usize) -> Line {
-        Line { usage: *self, row }
+    pub(crate) fn line(&self, row: usize) -> LedgerRow {
+        LedgerRow { usage: *self, row }
     }
 
     pub(crate) fn shared_user(&self, entry: usize, user: usize) -> (&'static AtomicU64, u64) {
@@ -184,12 +184,12 @@ const SPARE_AT: usize = usage::HEADER_BYTES - 8;
 
 /// One device's row, as the ledger sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
+pub(crate) struct LedgerRow {
     usage: Usage,
     row: usize,
 }
 
-impl Slots for Line {
+impl Slots for LedgerRow {
     fn high(&self) -> usize {
         self.usage.slots_high()
     }

@@ -14,7 +14,7 @@ use divvy_abi::usage::{self, Kind, SLOT_LOCKS_AT, USAGE_BYTES, device, line, slo
 use divvy_abi::{ABI_VERSION, MAX_DEVICES, MAX_SLOTS};
 use divvy_page::owner::Owner;
 use divvy_page::reader::UsageFile;
-use divvy_page::{AttachError, File};
+use divvy_page::{AttachError, TenantFile};
 use scratch::Scratch;
 
 /// A version that no release has.
@@ -188,7 +188,7 @@ fn a_reader_follows_the_table_of_the_files_version() {
     // No version that is served.
     let refused = UsageFile::within(&scratch.directory()).map(|_| ()).expect_err("unknown");
     let oldest = ABI_VERSION - 1;
-    assert_eq!(refused, AttachError::Version { file: File::Usage, found: MOVED, oldest });
+    assert_eq!(refused, AttachError::Version { file: TenantFile::Usage, found: MOVED, oldest });
     let words = format!("has version {MOVED}, served are {oldest} to {ABI_VERSION}");
     assert!(refused.to_string().contains(&words), "{refused}");
     assert!(refused.to_string().contains("use the Divvy that wrote it"), "{refused}");

@@ -9,15 +9,15 @@ use divvy_abi::config::{Config, GateLine, Rule, gate, quantity, selector};
 use divvy_abi::usage::{Kind, SHARED_SLOT, gate_tenant};
 use divvy_page::owner::Owner;
 use divvy_page::reader::{CapEntry, UsageFile, read_config, write_config};
-use divvy_page::{AttachError, ConfigSource, Device, Row, Tenant, now_ns};
+use divvy_page::{AttachError, ConfigSource, DeviceRow, NewDevice, Tenant, now_ns};
 use divvy_policy::gate::Words as _;
 use divvy_policy::pace::Clock as _;
 use scratch::Scratch;
 
 const MS: u64 = 1_000_000;
 
-fn row(tenant: &Tenant) -> Row {
-    let device = Device {
+fn row(tenant: &Tenant) -> DeviceRow {
+    let device = NewDevice {
         uuid: [7; 16],
         index: Some(0),
         total_bytes: 1 << 30,
@@ -323,7 +323,7 @@ fn a_process_finds_its_words_on_the_tenants_other_devices_and_they_are_no_work_o
     assert!(one.beside(0).is_some() && one.beside(1).is_none(), "there is no other device");
 
     let (uuid, name) = ([8; 16], b"another".as_slice());
-    let device = Device { uuid, index: Some(1), total_bytes: 1 << 30, limit_bytes: None, name };
+    let device = NewDevice { uuid, index: Some(1), total_bytes: 1 << 30, limit_bytes: None, name };
     let row = tenant.device_row(&device).expect("a row");
     let other = tenant.share(row).expect("a slot");
     let found = one.beside(1).expect("there");

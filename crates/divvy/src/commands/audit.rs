@@ -24,7 +24,7 @@ use std::time::Duration;
 use divvy_abi::usage::Kind;
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_page::reader::UsageFile;
-use divvy_page::{ConfigSource, Device, Tenant};
+use divvy_page::{ConfigSource, NewDevice, Tenant};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 
@@ -167,7 +167,7 @@ impl Watched {
         }
         let (Some(tenant), Some(entry)) = (tenant, file.device(self.row)) else { return };
         let name = entry.name.to_string();
-        let device = Device {
+        let device = NewDevice {
             uuid: self.uuid,
             index: entry.index,
             total_bytes: entry.total_bytes,

@@ -14,7 +14,7 @@ use divvy_abi::config::{Config, GateLine, gate};
 use divvy_abi::usage::Kind;
 use divvy_page::owner::Owner;
 use divvy_page::reader::{UsageFile, write_config};
-use divvy_page::{ConfigSource, Device, Directory, Row, Tenant, now_ns};
+use divvy_page::{ConfigSource, DeviceRow, Directory, NewDevice, Tenant, now_ns};
 use divvy_policy::gate::Words as _;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -153,7 +153,7 @@ impl Drop for Daemon {
 pub(crate) struct Fake {
     pub(crate) directory: PathBuf,
     pub(crate) tenant: Arc<Tenant>,
-    pub(crate) row: Row,
+    pub(crate) row: DeviceRow,
     pub(crate) launches: Arc<AtomicU64>,
     /// Time for which the host let it lie when what it had said to be in flight was over.
     pub(crate) late_ns: Arc<AtomicU64>,
@@ -189,7 +189,7 @@ impl Fake {
         std::fs::create_dir(&directory).unwrap();
         limit(&directory, &named(name));
         let tenant = Tenant::attach(&c_path(&directory), &ConfigSource::Owner).unwrap();
-        let device = Device {
+        let device = NewDevice {
             uuid: [uuid; 16],
             index: Some(0),
             total_bytes: 1 << 34,
@@ -266,7 +266,7 @@ fn thread_starved_ns() -> u64 {
 /// The gate's rules in their simplest form: what the library does at each launch.
 fn work(
     tenant: &Tenant,
-    row: Row,
+    row: DeviceRow,
     [launches, late_ns, over_ns, starved_ns]: [&AtomicU64; 4],
     stop: &AtomicBool,
     device: &Mutex<()>,

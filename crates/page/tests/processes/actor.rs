@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use divvy_abi::config::Config;
 use divvy_abi::usage::Kind;
 use divvy_page::mark::{draw_key, set};
-use divvy_page::{ConfigSource, Device, Request, Row, SharedEntry, Tenant};
+use divvy_page::{ConfigSource, DeviceRow, NewDevice, RequestOutcome, SharedEntry, Tenant};
 
 use crate::scratch::c_path;
 
@@ -23,8 +23,8 @@ pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const LIMIT: u64 = 1000 * MIB;
 const ENVIRONMENT: &str = "DIVVY_PAGE_ACTOR";
 
-pub(crate) fn device() -> Device<'static> {
-    Device {
+pub(crate) fn device() -> NewDevice<'static> {
+    NewDevice {
         uuid: [5; 16],
         index: Some(0),
         total_bytes: 4000 * MIB,
@@ -34,7 +34,7 @@ pub(crate) fn device() -> Device<'static> {
 }
 
 /// Joins the tenant in `path` as this process.
-pub(crate) fn join(path: &Path) -> (Tenant, Row) {
+pub(crate) fn join(path: &Path) -> (Tenant, DeviceRow) {
     let tenant =
         Tenant::attach(&c_path(path), &ConfigSource::FirstProcess(&Config::default())).expect("in");
     let row = tenant.device_row(&device()).expect("a row");
@@ -167,7 +167,7 @@ fn act() {
 #[derive(Default)]
 struct Stage {
     tenant: Option<Tenant>,
-    row: Option<Row>,
+    row: Option<DeviceRow>,
     opened: Option<SharedEntry>,
     files: Vec<File>,
 }
@@ -177,7 +177,7 @@ impl Stage {
         self.tenant.as_ref().expect("attached")
     }
 
-    fn row(&self) -> Row {
+    fn row(&self) -> DeviceRow {
         self.row.expect("a row")
     }
 
@@ -226,7 +226,7 @@ impl Stage {
                     // What the parent holds is not the child's to give back.
                     tenant.give_back(row, 1, Kind::Block);
                     let granted = tenant.ask(row, bytes, Kind::Block, Some(LIMIT));
-                    if granted != Request::Granted {
+                    if granted != RequestOutcome::Granted {
                         // SAFETY: ends the child at once.
                         unsafe { libc::_exit(3) };
                     }
@@ -305,8 +305,8 @@ impl Stage {
     fn ask(&self, bytes: u64) -> String {
         let start = std::time::Instant::now();
         let answer = match self.tenant().ask(self.row(), bytes, Kind::Block, Some(LIMIT)) {
-            Request::Granted => "granted".to_owned(),
-            Request::Refused { held_bytes } => format!("refused {}", held_bytes / MIB),
+            RequestOutcome::Granted => "granted".to_owned(),
+            RequestOutcome::Refused { held_bytes } => format!("refused {}", held_bytes / MIB),
             other => format!("{other:?}"),
         };
         // Longer than a contended request waits, on a host that is busy.
@@ -322,7 +322,7 @@ impl Stage {
                 for time in 0..times {
                     let bytes = (1 + (thread * 7 + time * 13) % 300) * MIB;
                     let asked = self.tenant().ask(self.row(), bytes, Kind::Block, Some(LIMIT));
-                    if asked == Request::Granted {
+                    if asked == RequestOutcome::Granted {
                         most = most.max(self.tenant().own_bytes(self.row()));
                         self.tenant().give_back(self.row(), bytes, Kind::Block);
                     }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use divvy_abi::config::{CONFIG_BYTES, Config};
 use divvy_abi::usage::USAGE_BYTES;
-use divvy_page::{AttachError, ConfigSource, File, Tenant};
+use divvy_page::{AttachError, ConfigSource, Tenant, TenantFile};
 
 use crate::actor::{join, skipped};
 use crate::scratch::{Scratch, c_path};
@@ -39,7 +39,7 @@ fn random(bytes: usize, seed: u64) -> Vec<u8> {
 
 #[test]
 fn random_bytes_are_not_ours() {
-    for (name, file) in [("usage", File::Usage), ("config", File::Config)] {
+    for (name, file) in [("usage", TenantFile::Usage), ("config", TenantFile::Config)] {
         for bytes in [16, 4096, USAGE_BYTES] {
             let scratch = Scratch::new(&format!("random-{name}-{bytes}"));
             let content = random(bytes, bytes as u64);
@@ -95,14 +95,14 @@ fn a_short_file_says_how_short() {
     fs::write(scratch.path().join("usage"), &usage[..5000]).expect("written");
     let error = attach(scratch.path()).expect_err("short");
     let (bytes, expected_bytes) = (5000, USAGE_BYTES as u64);
-    assert_eq!(error, AttachError::ShortFile { file: File::Usage, bytes, expected_bytes });
+    assert_eq!(error, AttachError::ShortFile { file: TenantFile::Usage, bytes, expected_bytes });
     assert!(error.to_string().contains("5000"), "{error}");
 
     let scratch = Scratch::new("short-config");
     let config = laid_out(scratch.path(), "config");
     fs::write(scratch.path().join("config"), &config[..100]).expect("written");
     let (bytes, expected_bytes) = (100, CONFIG_BYTES as u64);
-    let short = AttachError::ShortFile { file: File::Config, bytes, expected_bytes };
+    let short = AttachError::ShortFile { file: TenantFile::Config, bytes, expected_bytes };
     assert_eq!(attach(scratch.path()).expect_err("short"), short);
 }
 
@@ -111,16 +111,19 @@ fn what_is_no_file_is_not_opened_as_one() {
     let scratch = Scratch::new("kinds");
     let usage = scratch.path().join("usage");
     fs::create_dir(&usage).expect("made");
-    assert!(matches!(attach(scratch.path()), Err(AttachError::Open(File::Usage, _))));
+    assert!(matches!(attach(scratch.path()), Err(AttachError::Open(TenantFile::Usage, _))));
     fs::remove_dir(&usage).expect("removed");
     symlink("/etc/passwd", &usage).expect("linked");
     let error = attach(scratch.path()).expect_err("a link");
-    assert_eq!(error, AttachError::Open(File::Usage, divvy_page::Errno(libc::ELOOP)));
+    assert_eq!(error, AttachError::Open(TenantFile::Usage, divvy_page::Errno(libc::ELOOP)));
     fs::remove_file(&usage).expect("removed");
     let fifo = c_path(&usage);
     // SAFETY: a NUL-terminated string.
     assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
-    assert_eq!(attach(scratch.path()).expect_err("a pipe"), AttachError::NotAFile(File::Usage));
+    assert_eq!(
+        attach(scratch.path()).expect_err("a pipe"),
+        AttachError::NotAFile(TenantFile::Usage)
+    );
     let scratch = Scratch::new("kinds-config");
     let _first = join(scratch.path());
     let config = scratch.path().join("config");
@@ -128,7 +131,10 @@ fn what_is_no_file_is_not_opened_as_one() {
     let fifo = c_path(&config);
     // SAFETY: a NUL-terminated string.
     assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
-    assert_eq!(attach(scratch.path()).expect_err("a pipe"), AttachError::NotAFile(File::Config));
+    assert_eq!(
+        attach(scratch.path()).expect_err("a pipe"),
+        AttachError::NotAFile(TenantFile::Config)
+    );
 }
 
 /// Prints and is true where this user cannot give files away, and a test of owners proves nothing.
@@ -153,7 +159,7 @@ fn a_foreign_owner_is_refused_in_a_sticky_directory() {
     assert!(attach(scratch.path()).is_ok(), "the directory's owner lets them in");
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o1777)).expect("sticky");
     let error = attach(scratch.path()).expect_err("foreign");
-    assert_eq!(error, AttachError::ForeignFile { file: File::Usage, uid: 4242 });
+    assert_eq!(error, AttachError::ForeignFile { file: TenantFile::Usage, uid: 4242 });
     assert!(error.to_string().contains("4242"), "{error}");
 }
 

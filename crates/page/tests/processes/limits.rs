@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use divvy_abi::usage::Kind;
-use divvy_page::{AttachError, Request};
+use divvy_page::{AttachError, RequestOutcome};
 
 use crate::actor::{Actor, device, join};
 use crate::scratch::Scratch;
@@ -145,7 +145,7 @@ fn no_slot_left_is_an_error_and_passes() {
 fn no_row_left_for_a_device_is_an_error() {
     let scratch = Scratch::new("norow");
     let (tenant, first) = join(scratch.path());
-    let seen = |n: u8| tenant.device_row(&divvy_page::Device { uuid: [n; 16], ..device() });
+    let seen = |n: u8| tenant.device_row(&divvy_page::NewDevice { uuid: [n; 16], ..device() });
     for n in 100..115 {
         assert!(seen(n).is_ok(), "{n}");
     }
@@ -181,7 +181,7 @@ fn a_stopped_lock_holder_costs_a_second_each_time_and_nothing_once_gone() {
     let (one, row) = join(scratch.path());
     let (two, _) = join(scratch.path());
     two.hold(row, 900 << 20, Kind::Block);
-    let another = divvy_page::Device { uuid: [99; 16], ..device() };
+    let another = divvy_page::NewDevice { uuid: [99; 16], ..device() };
     let ms = |act: &dyn Fn()| {
         let start = std::time::Instant::now();
         act();
@@ -198,8 +198,8 @@ fn a_stopped_lock_holder_costs_a_second_each_time_and_nothing_once_gone() {
     }
     // What fits needs no lock, nor does a refusal, and joining needs none.
     let waited_ms = ms(&|| {
-        assert_eq!(ask(200), Request::Refused { held_bytes: 900 << 20 });
-        assert_eq!(ask(100), Request::Granted);
+        assert_eq!(ask(200), RequestOutcome::Refused { held_bytes: 900 << 20 });
+        assert_eq!(ask(100), RequestOutcome::Granted);
         one.give_back(row, 100 << 20, Kind::Block);
         join(scratch.path());
     });

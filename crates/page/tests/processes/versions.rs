@@ -15,7 +15,7 @@ use divvy_abi::config::{Config, Rule, quantity, selector};
 use divvy_abi::usage::SLOT_LOCKS_AT;
 use divvy_page::owner::Owner;
 use divvy_page::reader::{UsageFile, read_config, write_config};
-use divvy_page::{AttachError, ConfigSource, File, Tenant};
+use divvy_page::{AttachError, ConfigSource, Tenant, TenantFile};
 use zerocopy::IntoBytes as _;
 
 use crate::actor::{Actor, join};
@@ -156,7 +156,7 @@ fn once_all_are_dead_it_is_laid_out_anew_with_the_limits() {
     }
     // Who has the old file open is told, instead of changing what nobody goes by.
     let error = owner.update(|config| config.priority = 0).expect_err("replaced");
-    assert_eq!(error, AttachError::Open(File::Config, divvy_page::Errno(libc::ENOENT)));
+    assert_eq!(error, AttachError::Open(TenantFile::Config, divvy_page::Errno(libc::ENOENT)));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn limits_of_an_unknown_version_are_not_guessed() {
         let before = (inode(scratch.path()), fs::read(scratch.path().join("config")));
         let error = Tenant::attach(&scratch.c_path(), &ConfigSource::Owner).expect_err("unknown");
         assert!(
-            matches!(error, AttachError::Version { file: File::Config, found, .. } if found == config),
+            matches!(error, AttachError::Version { file: TenantFile::Config, found, .. } if found == config),
             "{error:?}"
         );
         assert!(

@@ -16,7 +16,7 @@
 //! that of a block's buffer until it ends. Not known: the size of what was exported without this library,
 //! or by another kind of handle than a descriptor. That is charged when a mapping shows it.
 
-use divvy_page::mark::{self, Mark};
+use divvy_page::mark::{self, DescriptorMark};
 use divvy_policy::charge::{GRANULE_BYTES, whole_granules};
 
 use super::entry::Entry;
@@ -32,7 +32,7 @@ use crate::tenant;
 pub(crate) fn export(
     number: u64,
     descriptor: i32,
-    name: fn(&Mark) -> [u8; 64],
+    name: fn(&DescriptorMark) -> [u8; 64],
     is_asked: bool,
 ) -> bool {
     let Some((entry, device)) =

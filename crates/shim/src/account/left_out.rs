@@ -3,7 +3,7 @@
 //! Promises: each is a reference to its allocation, until its last descriptor is closed. Nobody tells us
 //! of that, so [`sweep`] looks when memory is short or asked about.
 
-use divvy_page::mark::{Asker, Mark};
+use divvy_page::mark::{Asker, DescriptorMark};
 
 use super::allocation;
 use super::marks::MARKS;
@@ -42,7 +42,7 @@ pub(super) fn sweep() -> bool {
 }
 
 /// Keeps an allocation charged here while its mark is held.
-pub(super) fn leave_out(number: u64, mark: Mark) -> bool {
+pub(super) fn leave_out(number: u64, mark: DescriptorMark) -> bool {
     if !allocation::refer(number) {
         return false;
     }

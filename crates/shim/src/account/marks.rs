@@ -3,7 +3,7 @@
 //! Promises: one mark an allocation or block, however often it is exported; it is forgotten with what it
 //! marks. Does not touch descriptors ([`divvy_page::mark`] does).
 
-use divvy_page::mark::{self, Mark};
+use divvy_page::mark::{self, DescriptorMark};
 use divvy_policy::charge::GRANULE_BYTES;
 
 use super::entry::Entry;
@@ -35,7 +35,7 @@ pub(super) fn mark_of(marks: &Map, number: u64, entry: Entry) -> Option<[u64; 2]
 }
 
 /// Remembers the mark of memory that was imported.
-pub(super) fn remember(number: u64, mark: Mark) {
+pub(super) fn remember(number: u64, mark: DescriptorMark) {
     // Without memory for it, what is exported anew stays charged until the process ends.
     let _ = MARKS.insert(number, [mark.key, mark.granules]);
 }

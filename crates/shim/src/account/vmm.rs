@@ -7,7 +7,7 @@
 use divvy_abi::usage::Kind;
 use divvy_driver_api::types::{CUdevice, CUdeviceptr, CUmemGenericAllocationHandle, CUresult};
 use divvy_page::SharedEntry;
-use divvy_page::mark::Mark;
+use divvy_page::mark::DescriptorMark;
 use divvy_policy::charge::{self, GRANULE_BYTES};
 
 use super::allocation::{
@@ -56,7 +56,7 @@ pub(crate) fn create(
 /// reference to the tenant's shared entry that goes over to it, else by its mark, else when it is mapped.
 pub(crate) fn note_import(
     handle: CUmemGenericAllocationHandle,
-    mark: Option<Mark>,
+    mark: Option<DescriptorMark>,
     shared: Option<SharedEntry>,
 ) -> Result<Option<u64>, CUresult> {
     let mut known = None;
@@ -93,7 +93,7 @@ pub(crate) fn note_import(
 }
 
 /// The charge of memory imported from a marked descriptor that the tenant's table does not know.
-fn charge_import(mark: Mark, ordinal: CUdevice) -> Result<Entry, CUresult> {
+fn charge_import(mark: DescriptorMark, ordinal: CUdevice) -> Result<Entry, CUresult> {
     let bytes = mark.granules.saturating_mul(GRANULE_BYTES);
     let entry =
         Entry { bytes, kind: Kind::Imported, ordinal, packed: false, shared: false, owner: 1 };

@@ -5,7 +5,7 @@
 //! are the hooks'.
 
 use divvy_driver_api::types::{CUcontext, CUevent, CUstream, CUstreamCaptureMode};
-use divvy_page::{MeetFile, Share};
+use divvy_page::{MeetFile, ShareWords};
 use divvy_policy::gate::{self, Driver, Gates, Home, Meeting, Stream, Terms, Time, stripe_of};
 
 use crate::sys::reference::Reference;
@@ -139,7 +139,7 @@ impl Home for Reference<Device> {
 }
 
 impl gate::Device for &'static Device {
-    type Words = Share;
+    type Words = ShareWords;
     type Board = MeetFile;
 
     #[inline(always)]
@@ -154,7 +154,7 @@ impl gate::Device for &'static Device {
         &self.meeting
     }
     #[inline(always)]
-    fn words(&self) -> Option<Share> {
+    fn words(&self) -> Option<ShareWords> {
         self.share()
     }
     fn board(&self) -> Option<MeetFile> {

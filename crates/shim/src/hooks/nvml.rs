@@ -13,7 +13,7 @@ use divvy_driver_api::nvml_types::{
     nvmlProcessInfo_t, nvmlProcessInfo_v1_t, nvmlProcessInfo_v2_t, nvmlProcessMode_t,
     nvmlProcessUtilizationSample_t, nvmlProcessesUtilizationInfo_t, nvmlReturn_t,
 };
-use divvy_page::{ProcessUse, Row, Tenant};
+use divvy_page::{DeviceRow, ProcessUse, Tenant};
 use divvy_policy::{answer, limit};
 
 use crate::sys::{Out, driver, layout, real};
@@ -33,7 +33,7 @@ const NO_INSTANCE: c_uint = c_uint::MAX;
 /// A device of NVML's in the tenant's files.
 struct Counted {
     tenant: &'static Tenant,
-    row: Row,
+    row: DeviceRow,
     limit_bytes: Option<u64>,
     total_bytes: u64,
 }

@@ -5,7 +5,7 @@ use divvy_driver_api::types::{
     CUdeviceptr, CUmemAllocationHandleType, CUmemGenericAllocationHandle, CUmemRangeHandleType,
     CUresult,
 };
-use divvy_page::mark::{self, Mark};
+use divvy_page::mark::{self, DescriptorMark};
 
 use crate::account::export::{export, export_block, refer_to_others};
 use crate::account::{allocation, ipc, vmm};
@@ -32,7 +32,8 @@ pub(crate) fn cuMemExportToShareableHandle(
     let descriptor = shareable.as_out::<i32>().get();
     let is_kept_by_mark = result != SUCCESS
         || !is_descriptor(handle_type)
-        || descriptor.is_none_or(|descriptor| export(number, descriptor, Mark::handle, true));
+        || descriptor
+            .is_none_or(|descriptor| export(number, descriptor, DescriptorMark::handle, true));
     // Memory behind a descriptor without a mark may live for ever: the reference stays.
     if is_kept_by_mark {
         allocation::let_go(number);
@@ -56,7 +57,7 @@ pub(crate) fn cuMemGetHandleForAddressRange(
     let descriptor = handle.as_out::<i32>().get().filter(|_| result == SUCCESS && is_buffer);
     match (number, descriptor) {
         (Some(number), Some(descriptor)) => {
-            if export(number, descriptor, Mark::listed_handle, false) {
+            if export(number, descriptor, DescriptorMark::listed_handle, false) {
                 allocation::let_go(number);
             }
             refer_to_others(dptr, size as u64, number);

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use divvy_abi::usage::Kind;
 use divvy_abi::{MAX_DEVICES, Uuid, config};
 use divvy_driver_api::types::{CUdevice, CUdevice_attribute as Attribute};
-use divvy_page::{self as page, Request, Row, Share, SharedEntry, Tenant};
+use divvy_page::{self as page, DeviceRow, RequestOutcome, ShareWords, SharedEntry, Tenant};
 use divvy_policy::gate::{Meeting, Terms};
 use divvy_policy::{limit, share};
 
@@ -54,7 +54,7 @@ pub(crate) struct Device {
     /// The cap on device time; 0 for none.
     share_ppm: AtomicU64,
     paused: AtomicBool,
-    row: Row,
+    row: DeviceRow,
     tenant: &'static Tenant,
     /// The state of its gate: one load, on every launch.
     gate: &'static AtomicU32,
@@ -149,7 +149,7 @@ pub(crate) struct Seen<'a, F> {
 
 /// Registers a device in the tenant's files and finds its limit; `None`, said once, when that
 /// cannot be done.
-pub(crate) fn register<F>(tenant: &Tenant, seen: &Seen<'_, F>) -> Option<(Row, Option<u64>)>
+pub(crate) fn register<F>(tenant: &Tenant, seen: &Seen<'_, F>) -> Option<(DeviceRow, Option<u64>)>
 where
     F: Fn() -> Option<u32>,
 {
@@ -164,7 +164,7 @@ where
             return None;
         }
     };
-    let device = page::Device {
+    let device = page::NewDevice {
         uuid: seen.uuid,
         index,
         total_bytes: seen.total_bytes,
@@ -248,7 +248,7 @@ impl Device {
 
     /// This process's words of the compute share; none where it can get no slot.
     #[inline(always)]
-    pub(crate) fn share(&self) -> Option<Share> {
+    pub(crate) fn share(&self) -> Option<ShareWords> {
         self.tenant.share(self.row)
     }
 
@@ -266,10 +266,10 @@ impl Device {
     /// Asks the tenant for `bytes`; the error is a reason that has been written down.
     pub(crate) fn ask(&'static self, bytes: u64, kind: Kind) -> Result<Held, Refusal> {
         match self.tenant.ask(self.row, bytes, kind, self.limit_bytes()) {
-            Request::Granted => Ok(Held { device: self, bytes, kind }),
-            Request::Refused { held_bytes } => Err(Refusal::OverLimit { held_bytes }),
-            Request::Contended => Err(Refusal::Contended),
-            Request::Detached(_) => Err(Refusal::Detached),
+            RequestOutcome::Granted => Ok(Held { device: self, bytes, kind }),
+            RequestOutcome::Refused { held_bytes } => Err(Refusal::OverLimit { held_bytes }),
+            RequestOutcome::Contended => Err(Refusal::Contended),
+            RequestOutcome::Detached(_) => Err(Refusal::Detached),
         }
     }
 

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use divvy_abi::config::{GateLine, gate};
 use divvy_page::owner::Owner;
 use divvy_page::reader::{GateEntry, write_config};
-use divvy_page::{ConfigSource, Device, Tenant};
+use divvy_page::{ConfigSource, NewDevice, Tenant};
 use divvy_policy::gate::Words as _;
 use serde_json::Value;
 
@@ -120,7 +120,7 @@ fn a_tenant_of_files_is_traced_from_outside() {
     write_config(&Directory::open(&path).unwrap(), &Config::default()).unwrap();
     let tenant = Tenant::attach(&path, &ConfigSource::Owner).unwrap();
     let mut traced = [Traced::open("one".to_owned(), &directory).unwrap()];
-    let device = Device {
+    let device = NewDevice {
         uuid: [7; 16],
         index: Some(3),
         total_bytes: 1 << 30,
