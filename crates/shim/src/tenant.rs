@@ -1,4 +1,4 @@
-//! This process's standing: under which limits it runs, learnt once, at its first driver call.
+//! This process's membership: under which limits it runs, learnt once, at its first driver call.
 //!
 //! Promises: nothing happens before that call; whatever fails here, the program lives: it is refused
 //! memory with CUDA's own code, or runs unlimited if its operator chose so (but never for meeting
@@ -20,7 +20,7 @@ use divvy_abi::config::FLAG_FAIL_OPEN;
 use divvy_abi::config::FLAG_STRICT;
 use divvy_page::{AttachError, ConfigSource, SharedEntry, Tenant};
 
-use self::limits::Place;
+use self::limits::TenantPlace;
 use self::reason::Reason;
 use crate::sys::once::Once;
 use crate::sys::reference::Reference;
@@ -39,7 +39,7 @@ enum State {
 
 /// Under which limits the process runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Standing {
+pub(crate) enum Membership {
     /// Those of a tenant.
     Member(&'static Tenant),
     /// None can be had, so memory is refused.
@@ -53,20 +53,20 @@ static STATE: Once<State> = Once::new();
 /// The tenant's word that says whether any gate is in use; none outside a tenant.
 static ANY_GATE: Reference<AtomicU32> = Reference::none();
 
-/// The process's standing.
+/// The process's membership.
 ///
 /// Cost: one load once it is known; before, the tenant's files are opened.
-pub(crate) fn standing() -> Standing {
+pub(crate) fn membership() -> Membership {
     let state = match STATE.get() {
         Some(state) => Some(state),
         None => STATE.get_or_try_init(attach),
     };
     match state {
-        Some(State::Member(tenant)) => Standing::Member(tenant),
-        Some(State::Closed(reason)) => Standing::Closed(*reason),
-        Some(State::Open) => Standing::Open,
-        None if limits::fails_open() => Standing::Open,
-        None => Standing::Closed(Reason::NoTenant),
+        Some(State::Member(tenant)) => Membership::Member(tenant),
+        Some(State::Closed(reason)) => Membership::Closed(*reason),
+        Some(State::Open) => Membership::Open,
+        None if limits::fails_open() => Membership::Open,
+        None => Membership::Closed(Reason::NoTenant),
     }
 }
 
@@ -82,47 +82,47 @@ pub(crate) fn is_gated() -> bool {
 
 /// Whether entry points of a memory family that the table does not know are refused.
 pub(crate) fn is_strict() -> bool {
-    match standing() {
-        Standing::Member(tenant) => tenant.config().flags & FLAG_STRICT != 0,
-        Standing::Closed(_) | Standing::Open => false,
+    match membership() {
+        Membership::Member(tenant) => tenant.config().flags & FLAG_STRICT != 0,
+        Membership::Closed(_) | Membership::Open => false,
     }
 }
 
 /// Refers to memory another process of the tenant exported; see [`Tenant::open_shared`].
 pub(crate) fn open_shared(handle: &[u8; 64]) -> Option<SharedEntry> {
-    match standing() {
-        Standing::Member(tenant) => tenant.open_shared(handle),
-        Standing::Closed(_) | Standing::Open => None,
+    match membership() {
+        Membership::Member(tenant) => tenant.open_shared(handle),
+        Membership::Closed(_) | Membership::Open => None,
     }
 }
 
 /// Keeps exported memory charged for as long as this process lives.
 pub(crate) fn keep_shared(entry: SharedEntry) {
-    if let Standing::Member(tenant) = standing() {
+    if let Membership::Member(tenant) = membership() {
         tenant.refer_again(entry);
     }
 }
 
 /// Lets go of exported memory.
 pub(crate) fn close_shared(entry: SharedEntry) {
-    if let Standing::Member(tenant) = standing() {
+    if let Membership::Member(tenant) = membership() {
         tenant.close_shared(entry);
     }
 }
 
 fn attach() -> Option<State> {
     match limits::place() {
-        Place::TooLong(variable) => {
+        TenantPlace::TooLong(variable) => {
             reason::tell(
                 Reason::NoTenant,
                 format_args!("{variable} names a path of more than 200 bytes; use a shorter one"),
             );
             Some(failed(Reason::NoTenant))
         }
-        Place::Owned(directory) => {
+        TenantPlace::Owned(directory) => {
             settle(Tenant::attach(directory.as_c_str(), &ConfigSource::Owner), directory.as_text())
         }
-        Place::Shared(directory) => {
+        TenantPlace::Shared(directory) => {
             let Some(config) = limits::from_environment() else {
                 return Some(failed(Reason::BadLimit));
             };

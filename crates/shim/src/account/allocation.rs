@@ -11,7 +11,7 @@ use divvy_driver_api::types::{CUdevice, CUdeviceptr, CUmemGenericAllocationHandl
 use divvy_page::SharedEntry;
 use divvy_policy::charge;
 
-use super::entry::{self, Entry};
+use super::entry::{self, MemoryRecord};
 use super::marks;
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
@@ -20,7 +20,7 @@ use crate::sys::{Opaque, Out};
 /// Handles: number of the allocation, and how often the program holds the handle.
 pub(super) static HANDLES: Map = Map::new(8);
 
-/// Allocations by number: an [`Entry`] whose owner counts references by handles and mappings.
+/// Allocations by number: a [`MemoryRecord`] whose owner counts references by handles and mappings.
 pub(super) static ALLOCATIONS: Map = Map::new(9);
 
 /// Mappings by first address: bytes, and number of the allocation.
@@ -34,7 +34,7 @@ pub(crate) fn refer(number: u64) -> bool {
     let mut found = false;
     let _ = ALLOCATIONS.update(number, |old| {
         found = old.is_some();
-        old.map(Entry::counted)
+        old.map(MemoryRecord::counted)
     });
     found
 }
@@ -43,12 +43,12 @@ pub(crate) fn refer(number: u64) -> bool {
 pub(crate) fn let_go(number: u64) {
     let mut over = None;
     let _ = ALLOCATIONS.update(number, |old| {
-        let entry = Entry::unpack(old?);
+        let entry = MemoryRecord::unpack(old?);
         if entry.owner <= 1 {
             over = Some(entry);
             return None;
         }
-        Some(Entry { owner: entry.owner.saturating_sub(1), ..entry }.pack())
+        Some(MemoryRecord { owner: entry.owner.saturating_sub(1), ..entry }.pack())
     });
     if let Some(entry) = over {
         marks::forget(number, entry);
@@ -56,15 +56,15 @@ pub(crate) fn let_go(number: u64) {
 }
 
 /// What is known of an allocation.
-pub(super) fn entry_of(number: u64) -> Option<Entry> {
-    ALLOCATIONS.get(number).map(Entry::unpack)
+pub(super) fn entry_of(number: u64) -> Option<MemoryRecord> {
+    ALLOCATIONS.get(number).map(MemoryRecord::unpack)
 }
 
 /// Moves an allocation's charge to the tenant's shared table: `export` does, and says where it lies
 /// then. Whether it was moved; none when it lies there already. The caller holds a reference.
 pub(super) fn share(
     number: u64,
-    export: impl FnOnce(Entry) -> Option<SharedEntry>,
+    export: impl FnOnce(MemoryRecord) -> Option<SharedEntry>,
 ) -> Option<bool> {
     let before = entry::begin_shared(&ALLOCATIONS, number)?;
     let shared = export(before);
@@ -83,9 +83,9 @@ pub(super) fn ordinal_of(number: u64) -> Option<CUdevice> {
 }
 
 /// Records an allocation with its first handle, and numbers it; none without memory for it.
-pub(super) fn begin(handle: u64, entry: Entry) -> Option<u64> {
+pub(super) fn begin(handle: u64, entry: MemoryRecord) -> Option<u64> {
     let number = LAST.fetch_add(1, Relaxed).wrapping_add(1);
-    if ALLOCATIONS.insert(number, Entry { owner: 1, ..entry }.pack()).is_err() {
+    if ALLOCATIONS.insert(number, MemoryRecord { owner: 1, ..entry }.pack()).is_err() {
         return None;
     }
     match HANDLES.insert(handle, [number, 1]) {
@@ -100,8 +100,8 @@ pub(super) fn begin(handle: u64, entry: Entry) -> Option<u64> {
     Some(number)
 }
 
-pub(super) fn new_entry(bytes: u64, kind: Kind, ordinal: CUdevice) -> Entry {
-    Entry { bytes, kind, ordinal, packed: false, shared: false, owner: 1 }
+pub(super) fn new_entry(bytes: u64, kind: Kind, ordinal: CUdevice) -> MemoryRecord {
+    MemoryRecord { bytes, kind, ordinal, packed: false, shared: false, owner: 1 }
 }
 
 /// The allocation mapped at an address, which may lie inside its mapping.

@@ -18,14 +18,14 @@ use divvy_policy::{answer, charge};
 
 use super::charge::{ask, ask_quietly};
 use super::context::here;
-use super::entry::{self, Entry};
-use super::place::{Next, OUT_OF_MEMORY, Place};
+use super::entry::{self, MemoryRecord};
+use super::place::{CallPlace, Next, OUT_OF_MEMORY};
 use super::{left_out, marks, pool, unused};
 use crate::sys::driver;
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
 use crate::tenant;
-use crate::tenant::device::{Device, Held};
+use crate::tenant::device::{Device, Reservation};
 
 /// Blocks by address.
 static BLOCKS: Map = Map::new(0);
@@ -86,7 +86,7 @@ fn vacate(address: u64, bytes: u64) -> u64 {
 
 /// Allocates: `call` asks the driver and says where the block lies and how long it is.
 pub(crate) fn allocate(
-    place: Place,
+    place: CallPlace,
     bytes: u64,
     kind: Kind,
     call: impl FnOnce() -> Result<(u64, u64), CUresult>,
@@ -123,7 +123,7 @@ pub(crate) fn allocate(
             }
         }
     }
-    let entry = Entry {
+    let entry = MemoryRecord {
         bytes: held.keep().saturating_add(more),
         kind,
         ordinal: place.device.ordinal,
@@ -149,12 +149,12 @@ pub(crate) fn allocate_seldom(
 }
 
 /// Records a block; without memory for it the block goes back.
-fn remember(address: u64, entry: Entry, device: &'static Device) -> CUresult {
+fn remember(address: u64, entry: MemoryRecord, device: &'static Device) -> CUresult {
     match BLOCKS.insert(address, entry.pack()) {
         Ok(None) => SUCCESS,
         Ok(Some(stale)) => {
             // The driver gave an address out that we thought taken: its block went unseen.
-            release(address, Entry::unpack(stale));
+            release(address, MemoryRecord::unpack(stale));
             SUCCESS
         }
         Err(_) => {
@@ -166,7 +166,10 @@ fn remember(address: u64, entry: Entry, device: &'static Device) -> CUresult {
     }
 }
 
-fn allocate_packed(place: Place, call: impl FnOnce() -> Result<(u64, u64), CUresult>) -> CUresult {
+fn allocate_packed(
+    place: CallPlace,
+    call: impl FnOnce() -> Result<(u64, u64), CUresult>,
+) -> CUresult {
     let device = place.device;
     let held = match ask_quietly(device, charge::GRANULE_BYTES, Kind::Block) {
         Ok(held) => Some(held),
@@ -208,7 +211,7 @@ fn allocate_packed(place: Place, call: impl FnOnce() -> Result<(u64, u64), CUres
         held.shrink_to(needed);
         held.keep();
     }
-    let entry = Entry {
+    let entry = MemoryRecord {
         bytes: actual_bytes,
         kind: Kind::Block,
         ordinal: device.ordinal,
@@ -220,7 +223,7 @@ fn allocate_packed(place: Place, call: impl FnOnce() -> Result<(u64, u64), CUres
 }
 
 /// Gives back what a block was charged.
-fn release(address: u64, entry: Entry) {
+fn release(address: u64, entry: MemoryRecord) {
     if entry.packed {
         let freed_bytes = vacate(address, entry.bytes);
         if let Some(device) = entry.device() {
@@ -245,7 +248,7 @@ pub(crate) fn free(address: u64, call: impl FnOnce() -> CUresult) -> CUresult {
     };
     let result = call();
     if result == SUCCESS {
-        release(address, Entry::unpack(words));
+        release(address, MemoryRecord::unpack(words));
     } else {
         // The table had room for it a moment ago.
         let _ = BLOCKS.insert(address, words);
@@ -254,12 +257,12 @@ pub(crate) fn free(address: u64, call: impl FnOnce() -> CUresult) -> CUresult {
 }
 
 /// What is known of the block at `address`.
-pub(super) fn block(address: u64) -> Option<Entry> {
-    BLOCKS.get(address).map(Entry::unpack)
+pub(super) fn block(address: u64) -> Option<MemoryRecord> {
+    BLOCKS.get(address).map(MemoryRecord::unpack)
 }
 
 /// What is known of the block in which `address` lies, and where it begins.
-pub(super) fn block_around(address: u64) -> Option<(u64, Entry)> {
+pub(super) fn block_around(address: u64) -> Option<(u64, MemoryRecord)> {
     block(address).map(|entry| (address, entry)).or_else(|| {
         let (base, _) = driver::address_range(address).ok()?;
         block(base).map(|entry| (base, entry))
@@ -273,7 +276,7 @@ pub(super) fn block_around(address: u64) -> Option<(u64, Entry)> {
 pub(crate) fn share(
     address: u64,
     is_kept_when_freed: bool,
-    export: impl FnOnce(Entry) -> Option<SharedEntry>,
+    export: impl FnOnce(MemoryRecord) -> Option<SharedEntry>,
 ) -> bool {
     let Some(before) = entry::begin_shared(&BLOCKS, address) else { return false };
     let shared = export(before);
@@ -290,8 +293,8 @@ pub(crate) fn share(
 }
 
 /// Records memory of `held` bytes that was imported by another way and is freed as a block is.
-pub(crate) fn adopt(place: Place, address: u64, held: Held) -> CUresult {
-    let entry = Entry {
+pub(crate) fn adopt(place: CallPlace, address: u64, held: Reservation) -> CUresult {
+    let entry = MemoryRecord {
         bytes: held.keep(),
         kind: Kind::Imported,
         ordinal: place.device.ordinal,
@@ -307,20 +310,20 @@ pub(super) fn forget_context(context: u64, device: &'static Device) {
     loop {
         let mut shared = None;
         BLOCKS.for_each(|address, words| {
-            if words[1] == context && Entry::unpack(words).shared {
+            if words[1] == context && MemoryRecord::unpack(words).shared {
                 shared = Some(address);
             }
         });
         let Some(address) = shared else { break };
         if let Some(words) = BLOCKS.take(address) {
-            release(address, Entry::unpack(words));
+            release(address, MemoryRecord::unpack(words));
         }
     }
     let mut block_bytes = 0_u64;
     let mut managed_bytes = 0_u64;
     let mut imported_bytes = 0_u64;
     BLOCKS.take_if(|address, words| {
-        let entry = Entry::unpack(words);
+        let entry = MemoryRecord::unpack(words);
         // A block that another thread exports meanwhile is that one's to give back.
         if entry.owner != context || entry.shared {
             return false;

@@ -8,10 +8,14 @@ use divvy_driver_api::types::CUresult;
 
 use super::place::OUT_OF_MEMORY;
 use super::{left_out, unused};
-use crate::tenant::device::{Device, Held, Refusal};
+use crate::tenant::device::{Device, Refusal, Reservation};
 
 /// Asks for `bytes`, making room in this process's own pools if there is none.
-pub(crate) fn ask(device: &'static Device, bytes: u64, kind: Kind) -> Result<Held, CUresult> {
+pub(crate) fn ask(
+    device: &'static Device,
+    bytes: u64,
+    kind: Kind,
+) -> Result<Reservation, CUresult> {
     ask_quietly(device, bytes, kind).map_err(|refusal| {
         device.tell(bytes, kind, refusal);
         OUT_OF_MEMORY
@@ -30,7 +34,7 @@ pub(crate) fn ask_quietly(
     device: &'static Device,
     bytes: u64,
     kind: Kind,
-) -> Result<Held, Refusal> {
+) -> Result<Reservation, Refusal> {
     match device.ask(bytes, kind) {
         Err(Refusal::OverLimit { .. }) if reclaim(device) => device.ask(bytes, kind),
         other => other,

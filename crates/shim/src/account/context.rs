@@ -11,21 +11,21 @@ use divvy_driver_api::types::{CUdevice, CUresult};
 
 use super::charge::ask;
 use super::heap;
-use super::place::{Next, Place, at, closed};
+use super::place::{CallPlace, Next, at, closed};
 use crate::gate::relaxed;
 use crate::sys::driver;
 use crate::tenant::context::{CONTEXTS, Record, record_new};
 use crate::tenant::device::Device;
-use crate::tenant::{Standing, standing};
+use crate::tenant::{Membership, membership};
 
 /// The current context's place, charging a context that nobody has seen being made.
 ///
 /// Cost: one driver call (nanoseconds) and one look into a map.
-pub(crate) fn here() -> Next<Place> {
-    match standing() {
-        Standing::Open => return Next::Forward,
-        Standing::Closed(reason) => return closed(reason),
-        Standing::Member(_) => {}
+pub(crate) fn here() -> Next<CallPlace> {
+    match membership() {
+        Membership::Open => return Next::Forward,
+        Membership::Closed(reason) => return closed(reason),
+        Membership::Member(_) => {}
     }
     let Ok(current) = driver::ctx_current() else { return Next::Forward };
     if current.0.is_null() {
@@ -35,13 +35,13 @@ pub(crate) fn here() -> Next<Place> {
 }
 
 /// The place of the context with handle `context`, which is current.
-fn place_of(context: u64) -> Next<Place> {
+fn place_of(context: u64) -> Next<CallPlace> {
     let Some(record) = CONTEXTS.get(context).map(Record::unpack) else { return adopt(context) };
     match at(record.ordinal) {
         Next::Count(device) if record.green => {
-            Next::Count(Place { device, context: device.primary.load(SeqCst) })
+            Next::Count(CallPlace { device, context: device.primary.load(SeqCst) })
         }
-        Next::Count(device) => Next::Count(Place { device, context }),
+        Next::Count(device) => Next::Count(CallPlace { device, context }),
         Next::Forward => Next::Forward,
         Next::Refuse(code) => Next::Refuse(code),
     }
@@ -49,7 +49,7 @@ fn place_of(context: u64) -> Next<Place> {
 
 /// Charges a current context that nobody has seen being made.
 #[cold]
-fn adopt(context: u64) -> Next<Place> {
+fn adopt(context: u64) -> Next<CallPlace> {
     let Ok(ordinal) = driver::ctx_device() else { return Next::Forward };
     let device = match at(ordinal) {
         Next::Count(device) => device,
@@ -66,7 +66,7 @@ fn adopt(context: u64) -> Next<Place> {
             device.primary.store(context, SeqCst);
         }
     }
-    Next::Count(Place { device, context })
+    Next::Count(CallPlace { device, context })
 }
 
 /// Handle of the device's primary context, if it is active.

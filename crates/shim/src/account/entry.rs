@@ -6,7 +6,7 @@ use divvy_page::SharedEntry;
 
 use crate::sys::map::Map;
 use crate::tenant;
-use crate::tenant::device::{self, Device, Look};
+use crate::tenant::device::{self, Device, KnownDevice};
 
 const BYTES_MASK: u64 = (1 << 48) - 1;
 const SHARED: u64 = 1 << 61;
@@ -15,8 +15,8 @@ const NOT_YET: u64 = BYTES_MASK;
 
 /// A piece of memory the driver gave this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
-    /// Bytes charged; for [`Entry::packed`] blocks, bytes of the block; for [`Entry::shared`] ones, the
+pub(crate) struct MemoryRecord {
+    /// Bytes charged; for [`MemoryRecord::packed`] blocks, bytes of the block; for [`MemoryRecord::shared`] ones, the
     /// number of the tenant's shared entry, or [`NOT_YET`].
     pub(crate) bytes: u64,
     /// What it is.
@@ -31,7 +31,7 @@ pub(crate) struct Entry {
     pub(crate) owner: u64,
 }
 
-impl Entry {
+impl MemoryRecord {
     /// The two words.
     pub(crate) fn pack(self) -> [u64; 2] {
         let ordinal = u64::from(self.ordinal.cast_unsigned() & 0xf);
@@ -56,7 +56,7 @@ impl Entry {
         }
     }
 
-    /// The two words with [`Entry::owner`], where it counts, one larger.
+    /// The two words with [`MemoryRecord::owner`], where it counts, one larger.
     pub(crate) fn counted([word, owner]: [u64; 2]) -> [u64; 2] {
         [word, owner.saturating_add(1)]
     }
@@ -64,8 +64,8 @@ impl Entry {
     /// Its device, which this process has met.
     pub(crate) fn device(self) -> Option<&'static Device> {
         match device::look(self.ordinal) {
-            Look::Counted(device) => Some(device),
-            Look::Open | Look::Closed(_) => None,
+            KnownDevice::Counted(device) => Some(device),
+            KnownDevice::Open | KnownDevice::Closed(_) => None,
         }
     }
 
@@ -87,25 +87,33 @@ impl Entry {
 
 /// The first step of moving the charge of `key` to the tenant's shared table, for one thread: what it
 /// was. None when it is there or on its way, or gone.
-pub(super) fn begin_shared(map: &Map, key: u64) -> Option<Entry> {
+pub(super) fn begin_shared(map: &Map, key: u64) -> Option<MemoryRecord> {
     let mut before = None;
     let _ = map.update(key, |old| {
-        let entry = Entry::unpack(old?);
+        let entry = MemoryRecord::unpack(old?);
         before = (!entry.shared).then_some(entry);
-        Some(Entry { shared: true, bytes: before.map_or(entry.bytes, |_| NOT_YET), ..entry }.pack())
+        Some(
+            MemoryRecord { shared: true, bytes: before.map_or(entry.bytes, |_| NOT_YET), ..entry }
+                .pack(),
+        )
     });
     before
 }
 
 /// The last step: the charge lies with `shared`, or stays what it was. False when the memory was given
 /// back meanwhile.
-pub(super) fn end_shared(map: &Map, key: u64, before: Entry, shared: Option<SharedEntry>) -> bool {
+pub(super) fn end_shared(
+    map: &Map,
+    key: u64,
+    before: MemoryRecord,
+    shared: Option<SharedEntry>,
+) -> bool {
     let bytes = shared.map_or(before.bytes, SharedEntry::number);
     let mut found = false;
     let _ = map.update(key, |old| {
-        let entry = Entry::unpack(old?);
+        let entry = MemoryRecord::unpack(old?);
         found = entry.shared && entry.bytes == NOT_YET;
-        let ended = Entry { shared: shared.is_some(), bytes, ..entry };
+        let ended = MemoryRecord { shared: shared.is_some(), bytes, ..entry };
         Some(if found { ended } else { entry }.pack())
     });
     found

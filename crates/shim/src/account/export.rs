@@ -19,7 +19,7 @@
 use divvy_page::mark::{self, DescriptorMark};
 use divvy_policy::charge::{GRANULE_BYTES, whole_granules};
 
-use super::entry::Entry;
+use super::entry::MemoryRecord;
 use super::left_out::leave_out;
 use super::marks::{BUFFERS, MARKS, mark_of};
 use super::{allocation, block};
@@ -93,7 +93,7 @@ pub(crate) fn export_block(address: u64, descriptor: i32) {
     if is_moved {
         return;
     }
-    match block::block(base).and_then(Entry::shared_entry) {
+    match block::block(base).and_then(MemoryRecord::shared_entry) {
         // Legacy IPC shares it: one more reference, which nobody takes back.
         Some(shared) => tenant::keep_shared(shared),
         // Another thread exports or frees it at this moment.

@@ -10,7 +10,7 @@ use divvy_policy::charge;
 
 use super::charge::ask;
 use super::context::here;
-use super::entry::Entry;
+use super::entry::MemoryRecord;
 use super::place::{Next, OUT_OF_MEMORY};
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
@@ -34,7 +34,7 @@ pub(crate) fn found(
         Ok(held) => held,
         Err(code) => return code,
     };
-    let entry = Entry {
+    let entry = MemoryRecord {
         bytes: charge::whole_granules(bytes),
         kind: Kind::Module,
         ordinal: place.device.ordinal,
@@ -61,11 +61,11 @@ pub(crate) fn forget(owner: u64) {
     loop {
         let mut any = None;
         GLOBALS.for_each(|address, words| {
-            if Entry::unpack(words).owner == owner {
+            if MemoryRecord::unpack(words).owner == owner {
                 any = Some(address);
             }
         });
         let Some(words) = any.and_then(|address| GLOBALS.take(address)) else { return };
-        Entry::unpack(words).give_back();
+        MemoryRecord::unpack(words).give_back();
     }
 }

@@ -16,7 +16,7 @@ use divvy_driver_api::types::{CUlimit, CUresult};
 use divvy_policy::charge;
 
 use super::charge::ask;
-use super::place::{Next, Place, at};
+use super::place::{CallPlace, Next, at};
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
 use crate::tenant::context::{CONTEXTS, Record};
@@ -89,7 +89,11 @@ fn need_of(context: u64) -> Need {
 
 /// Changes what a context needs around `call`: asks for the difference first, and settles to what
 /// holds then, which another thread may have changed as well.
-fn change(place: Place, alter: impl Fn(Need) -> Need, call: impl FnOnce() -> CUresult) -> CUresult {
+fn change(
+    place: CallPlace,
+    alter: impl Fn(Need) -> Need,
+    call: impl FnOnce() -> CUresult,
+) -> CUresult {
     let device = place.device;
     let now = need_of(place.context);
     let (before, after) = (now.bytes(device), alter(now).bytes(device));
@@ -125,7 +129,7 @@ fn change(place: Place, alter: impl Fn(Need) -> Need, call: impl FnOnce() -> CUr
 /// A function with so much local memory was obtained; the code to return if that does not fit.
 ///
 /// Cost: two looks into maps unless it is the largest so far.
-pub(super) fn note_local(place: Place, local_bytes: i32) -> CUresult {
+pub(super) fn note_local(place: CallPlace, local_bytes: i32) -> CUresult {
     let local_bytes = u32::try_from(local_bytes).unwrap_or(0);
     let need = need_of(place.context);
     if local_bytes <= DEFAULT_STACK_BYTES || local_bytes <= need.local_bytes {
@@ -156,7 +160,7 @@ pub(super) fn note_kernel(local_bytes: i32) -> CUresult {
         });
         let Some((context, ordinal)) = short else { break };
         let Next::Count(device) = at(ordinal) else { break };
-        let code = note_local(Place { device, context }, local_bytes.cast_signed());
+        let code = note_local(CallPlace { device, context }, local_bytes.cast_signed());
         if code != SUCCESS {
             let _ = KERNEL_BYTES.compare_exchange(local_bytes, before, SeqCst, SeqCst);
             return code;
@@ -208,7 +212,7 @@ fn mib_beyond(bytes: u64, default_bytes: u64) -> u32 {
 
 /// Sets a limit of the current context, which is at `place`: `call` asks the driver.
 pub(crate) fn set_limit(
-    place: Place,
+    place: CallPlace,
     limit: CUlimit,
     value: usize,
     call: impl FnOnce() -> CUresult,

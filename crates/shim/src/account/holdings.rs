@@ -10,11 +10,11 @@ use divvy_driver_api::types::CUresult;
 use divvy_policy::charge;
 
 use super::charge::ask_quietly;
-use super::entry::Entry;
-use super::place::{Next, OUT_OF_MEMORY, Place};
+use super::entry::MemoryRecord;
+use super::place::{CallPlace, Next, OUT_OF_MEMORY};
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
-use crate::tenant::device::{Device, Held};
+use crate::tenant::device::{Device, Reservation};
 
 /// Arrays and mipmapped arrays.
 pub(crate) static ARRAYS: Holdings = Holdings::new(11, 18, Kind::Array);
@@ -46,9 +46,9 @@ pub(crate) struct Holdings {
 #[derive(Debug)]
 #[must_use = "dropping it gives the charge back"]
 struct Pending {
-    place: Place,
+    place: CallPlace,
     bytes: u64,
-    held: Option<Held>,
+    held: Option<Reservation>,
 }
 
 impl Holdings {
@@ -61,7 +61,7 @@ impl Holdings {
     /// handle, `undo` destroys it again.
     pub(crate) fn make(
         &self,
-        place: Next<Place>,
+        place: Next<CallPlace>,
         bytes: u64,
         call: impl FnOnce() -> Result<u64, CUresult>,
         undo: impl FnOnce(),
@@ -87,7 +87,7 @@ impl Holdings {
     }
 
     /// Charges a copy of a thing elsewhere, under a key of its own.
-    pub(super) fn copy(&self, place: Place, bytes: u64, key: u64) -> CUresult {
+    pub(super) fn copy(&self, place: CallPlace, bytes: u64, key: u64) -> CUresult {
         match self.ask(place, bytes) {
             Ok(pending) => match self.keep(pending, key) {
                 true => SUCCESS,
@@ -97,7 +97,7 @@ impl Holdings {
         }
     }
 
-    fn ask(&self, place: Place, bytes: u64) -> Result<Pending, CUresult> {
+    fn ask(&self, place: CallPlace, bytes: u64) -> Result<Pending, CUresult> {
         let small = charge::is_small(bytes);
         let asked = if small { charge::GRANULE_BYTES } else { charge::whole_granules(bytes) };
         match ask_quietly(place.device, asked, self.kind) {
@@ -118,7 +118,7 @@ impl Holdings {
         let Pending { place, bytes, held } = pending;
         let device = place.device;
         let packed = charge::is_small(bytes);
-        let entry = Entry {
+        let entry = MemoryRecord {
             bytes: if packed { bytes } else { charge::whole_granules(bytes) },
             kind: self.kind,
             ordinal: device.ordinal,
@@ -129,13 +129,13 @@ impl Holdings {
         match self.entries.insert(handle, entry.pack()) {
             Ok(None) => {}
             // The driver gave a handle out that we thought taken: its thing ended unseen.
-            Ok(Some(stale)) => self.release(Entry::unpack(stale)),
+            Ok(Some(stale)) => self.release(MemoryRecord::unpack(stale)),
             Err(_) => {
                 device.tell_no_table();
                 return false;
             }
         }
-        let held = held.map_or(0, Held::keep);
+        let held = held.map_or(0, Reservation::keep);
         let taken = if packed { self.add_small(place.context, bytes) } else { held };
         device.hold(taken.saturating_sub(held), self.kind);
         device.give_back(held.saturating_sub(taken), self.kind);
@@ -147,7 +147,7 @@ impl Holdings {
         let taken = self.entries.take(handle);
         let result = call();
         match taken {
-            Some(words) if result == SUCCESS => self.release(Entry::unpack(words)),
+            Some(words) if result == SUCCESS => self.release(MemoryRecord::unpack(words)),
             Some(words) => {
                 // The table had room for it a moment ago.
                 let _ = self.entries.insert(handle, words);
@@ -160,20 +160,20 @@ impl Holdings {
     /// Gives back what is recorded under a key, without the driver.
     pub(super) fn drop_copy(&self, key: u64) {
         if let Some(words) = self.entries.take(key) {
-            self.release(Entry::unpack(words));
+            self.release(MemoryRecord::unpack(words));
         }
     }
 
     /// What is recorded under a handle.
-    pub(super) fn get(&self, handle: u64) -> Option<Entry> {
-        self.entries.get(handle).map(Entry::unpack)
+    pub(super) fn get(&self, handle: u64) -> Option<MemoryRecord> {
+        self.entries.get(handle).map(MemoryRecord::unpack)
     }
 
     /// A context is gone, and with it all its things.
     pub(super) fn forget_context(&self, context: u64, device: &'static Device) {
         let mut bytes = 0_u64;
         self.entries.take_if(|_, words| {
-            let entry = Entry::unpack(words);
+            let entry = MemoryRecord::unpack(words);
             let is_its = entry.owner == context && entry.ordinal == device.ordinal;
             if is_its && !entry.packed {
                 bytes = bytes.saturating_add(entry.bytes);
@@ -184,7 +184,7 @@ impl Holdings {
         device.give_back(bytes.saturating_add(small), self.kind);
     }
 
-    fn release(&self, entry: Entry) {
+    fn release(&self, entry: MemoryRecord) {
         if !entry.packed {
             entry.give_back();
             return;

@@ -18,14 +18,14 @@ use divvy_policy::charge;
 use super::block;
 use super::charge::ask_quietly;
 use super::context::here;
-use super::entry::Entry;
-use super::place::{Next, OUT_OF_MEMORY, Place};
+use super::entry::MemoryRecord;
+use super::place::{CallPlace, Next, OUT_OF_MEMORY};
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
 use crate::sys::{Out, driver};
 use crate::tenant;
 
-/// Opened blocks by address: an [`Entry`] whose owner counts how often it was opened.
+/// Opened blocks by address: a [`MemoryRecord`] whose owner counts how often it was opened.
 static IMPORTS: Map = Map::new(14);
 
 /// The context each opened block was opened in.
@@ -74,7 +74,7 @@ pub(crate) fn open(
 /// Settles what the driver answered; `shared` when the tenant is charged for the block already.
 #[inline(never)]
 fn opened(
-    place: Place,
+    place: CallPlace,
     dptr: Out<'_, CUdeviceptr>,
     shared: Option<SharedEntry>,
     result: CUresult,
@@ -84,7 +84,7 @@ fn opened(
         shared.into_iter().for_each(tenant::close_shared);
         return result;
     };
-    let entry = Entry {
+    let entry = MemoryRecord {
         bytes: shared.map_or(0, SharedEntry::number),
         kind: Kind::Shared,
         ordinal: place.device.ordinal,
@@ -98,7 +98,7 @@ fn opened(
             let bytes = driver::address_range(address).map_or(0, |(_, bytes)| bytes);
             let charged = charge::whole_granules(bytes);
             match ask_quietly(place.device, charged, Kind::Shared) {
-                Ok(held) => Entry { bytes: held.keep(), ..entry },
+                Ok(held) => MemoryRecord { bytes: held.keep(), ..entry },
                 Err(refusal) => {
                     place.device.tell(charged, Kind::Shared, refusal);
                     let _ = driver::ipc_close(address);
@@ -113,7 +113,7 @@ fn opened(
     match IMPORTS.insert(address, entry.pack()) {
         Ok(None) => {}
         // The driver gave an address out that we thought taken: its block was closed unseen.
-        Ok(Some(stale)) => Entry::unpack(stale).give_back(),
+        Ok(Some(stale)) => MemoryRecord::unpack(stale).give_back(),
         // The charge, or the reference, stays until the process ends.
         Err(_) => place.device.tell_no_table(),
     }
@@ -139,7 +139,7 @@ pub(super) fn forget_context(context: u64) {
         let Some(address) = any else { return };
         CONTEXTS.take(address);
         if let Some(words) = IMPORTS.take(address) {
-            Entry::unpack(words).give_back();
+            MemoryRecord::unpack(words).give_back();
         }
     }
 }
@@ -149,7 +149,7 @@ fn is_open_again(address: u64) -> bool {
     let mut is_known = false;
     let _ = IMPORTS.update(address, |old| {
         is_known = old.is_some();
-        old.map(Entry::counted)
+        old.map(MemoryRecord::counted)
     });
     is_known
 }
@@ -159,10 +159,10 @@ fn is_open_again(address: u64) -> bool {
 pub(crate) fn close(dptr: CUdeviceptr, call: impl FnOnce() -> CUresult) -> CUresult {
     let mut closing = None;
     let _ = IMPORTS.update(dptr, |old| {
-        let entry = Entry::unpack(old?);
+        let entry = MemoryRecord::unpack(old?);
         closing = Some(entry);
         let owner = entry.owner.checked_sub(1).filter(|owner| *owner != 0)?;
-        Some(Entry { owner, ..entry }.pack())
+        Some(MemoryRecord { owner, ..entry }.pack())
     });
     let Some(entry) = closing else { return call() };
     let is_last = entry.owner <= 1;
@@ -179,7 +179,7 @@ pub(crate) fn close(dptr: CUdeviceptr, call: impl FnOnce() -> CUresult) -> CUres
         }
     } else {
         // The tables had room for it a moment ago.
-        let _ = IMPORTS.insert(dptr, Entry { owner: 1, ..entry }.pack());
+        let _ = IMPORTS.insert(dptr, MemoryRecord { owner: 1, ..entry }.pack());
         let _ = context.map(|context| CONTEXTS.insert(dptr, context));
     }
     result

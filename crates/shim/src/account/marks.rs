@@ -6,7 +6,7 @@
 use divvy_page::mark::{self, DescriptorMark};
 use divvy_policy::charge::GRANULE_BYTES;
 
-use super::entry::Entry;
+use super::entry::MemoryRecord;
 use crate::sys::map::Map;
 
 /// Marks of allocations, by the allocation's number: key and granules.
@@ -21,7 +21,7 @@ pub(super) fn forget_buffer(address: u64) {
 }
 
 /// The mark that all descriptors of an allocation or block get.
-pub(super) fn mark_of(marks: &Map, number: u64, entry: Entry) -> Option<[u64; 2]> {
+pub(super) fn mark_of(marks: &Map, number: u64, entry: MemoryRecord) -> Option<[u64; 2]> {
     let new = [mark::draw_key()?, entry.bytes / GRANULE_BYTES];
     let mut mark = new;
     // Without memory for it there is none.
@@ -41,7 +41,7 @@ pub(super) fn remember(number: u64, mark: DescriptorMark) {
 }
 
 /// An allocation is gone.
-pub(super) fn forget(number: u64, entry: Entry) {
+pub(super) fn forget(number: u64, entry: MemoryRecord) {
     MARKS.take(number);
     entry.give_back();
 }

@@ -13,16 +13,16 @@ use divvy_driver_api::types::{
 use super::context::here;
 use super::heap;
 use super::holdings::{LIBRARIES, MODULES};
-use super::place::{Next, Place, at};
+use super::place::{CallPlace, Next, at};
 use crate::gate::relaxed;
 use crate::sys::driver::SUCCESS;
 use crate::sys::{Out, driver};
 
 /// The current place, or the first device: a library may be loaded before there is a context.
-fn here_or_first() -> Next<Place> {
+fn here_or_first() -> Next<CallPlace> {
     match here() {
         Next::Forward => match driver::device_get(0).map(at) {
-            Ok(Next::Count(device)) => Next::Count(Place { device, context: 0 }),
+            Ok(Next::Count(device)) => Next::Count(CallPlace { device, context: 0 }),
             Ok(Next::Refuse(code)) => Next::Refuse(code),
             Ok(Next::Forward) | Err(_) => Next::Forward,
         },

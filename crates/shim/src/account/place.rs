@@ -5,7 +5,7 @@
 
 use divvy_driver_api::types::{CUdevice, CUresult};
 
-use crate::tenant::device::{self, Device, Look};
+use crate::tenant::device::{self, Device, KnownDevice};
 use crate::tenant::reason::{self, Reason};
 
 /// The one refusal.
@@ -13,7 +13,7 @@ pub(crate) const OUT_OF_MEMORY: CUresult = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
 
 /// Where a call happens.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct CallPlace {
     /// The device of the current context.
     pub(crate) device: &'static Device,
     /// The current context's handle.
@@ -33,9 +33,9 @@ pub(crate) enum Next<T> {
 /// A device's entry, for calls that name one.
 pub(crate) fn at(ordinal: CUdevice) -> Next<&'static Device> {
     match device::look(ordinal) {
-        Look::Counted(device) => Next::Count(device),
-        Look::Open => Next::Forward,
-        Look::Closed(reason) => closed(reason),
+        KnownDevice::Counted(device) => Next::Count(device),
+        KnownDevice::Open => Next::Forward,
+        KnownDevice::Closed(reason) => closed(reason),
     }
 }
 

@@ -16,7 +16,7 @@ use divvy_policy::charge;
 use super::charge::ask_quietly;
 use super::context::here;
 use super::nodes;
-use super::place::{Next, OUT_OF_MEMORY, Place, at};
+use super::place::{CallPlace, Next, OUT_OF_MEMORY, at};
 use super::reserve::{Growth, Reserve};
 use super::unused::{ENDED, SLACK, bury, expect_slack, reserved, settle_all, trim};
 use crate::gate::{is_capturing, relaxed};
@@ -34,7 +34,7 @@ fn is_default(stream: CUstream) -> bool {
 /// The device on whose memory a stream's work runs. The stream tells where no context is current.
 fn device_of(stream: CUstream, per_thread: bool) -> Next<&'static Device> {
     let current = match here() {
-        Next::Count(Place { device, .. }) => Some(device),
+        Next::Count(CallPlace { device, .. }) => Some(device),
         Next::Forward => None,
         Next::Refuse(code) => return Next::Refuse(code),
     };

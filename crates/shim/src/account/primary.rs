@@ -12,7 +12,7 @@ use divvy_driver_api::types::{CUcontext, CUdevice, CUgreenCtx, CUresult};
 use super::charge::ask;
 use super::context::{grant, handle_of, here};
 use super::gone::forget;
-use super::place::{Next, Place, at};
+use super::place::{CallPlace, Next, at};
 use super::unused;
 use crate::gate::{GATES, Retiring, relaxed};
 use crate::sys::driver::SUCCESS;
@@ -155,10 +155,12 @@ pub(crate) fn create_green(
 }
 
 /// Where a green context's memory is charged; the current place for one that nobody saw made.
-pub(crate) fn place_of(green: CUgreenCtx) -> Next<Place> {
+pub(crate) fn place_of(green: CUgreenCtx) -> Next<CallPlace> {
     let Some([ordinal, _]) = GREENS.get(green.0.addr() as u64) else { return here() };
     match at(CUdevice::try_from(ordinal).unwrap_or(0)) {
-        Next::Count(device) => Next::Count(Place { device, context: device.primary.load(SeqCst) }),
+        Next::Count(device) => {
+            Next::Count(CallPlace { device, context: device.primary.load(SeqCst) })
+        }
         Next::Forward => Next::Forward,
         Next::Refuse(code) => Next::Refuse(code),
     }

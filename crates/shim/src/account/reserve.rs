@@ -6,7 +6,7 @@
 //! *provisional*; after it the driver is asked what is reserved and the charge settles to that.
 //! Several threads may do so at once without a lock: the sum of settled and provisional bytes never
 //! falls below what is reserved, and a reading is used only if nobody changed the record since.
-//! A thread whose program does not name a pool asks the driver about it only under a [`Look`], and a
+//! A thread whose program does not name a pool asks the driver about it only under a [`PoolGuard`], and a
 //! pool that the program has destroyed goes to the driver only when nobody looks.
 //!
 //! Does not allocate or free.
@@ -21,7 +21,7 @@ use super::place::{Next, at};
 use crate::gate::relaxed;
 use crate::sys::driver;
 use crate::sys::map::Map;
-use crate::tenant::device::{Device, Held};
+use crate::tenant::device::{Device, Reservation};
 
 /// Reserves by pool handle, or by device number for the one behind graphs.
 static RESERVES: Map = Map::new(4);
@@ -155,7 +155,7 @@ impl Reserve {
     }
 
     /// Begins to look at it. None for a pool that is not known (any more).
-    pub(super) fn look(self, device: &Device) -> Option<Look> {
+    pub(super) fn look(self, device: &Device) -> Option<PoolGuard> {
         let mut is_known = false;
         let _ = RESERVES.update(self.key(), |old| {
             let record = match (old, self) {
@@ -167,7 +167,7 @@ impl Reserve {
             let lookers = record.lookers.saturating_add(1);
             Some(Record { lookers, ..record }.changed().pack())
         });
-        is_known.then_some(Look(self))
+        is_known.then_some(PoolGuard(self))
     }
 
     fn record(self) -> Option<Record> {
@@ -205,7 +205,7 @@ impl Reserve {
     }
 
     /// Notes granted growth before the driver is called.
-    pub(super) fn expect(self, device: &Device, held: Held) -> Growth {
+    pub(super) fn expect(self, device: &Device, held: Reservation) -> Growth {
         let granules = held.keep() / GRANULE_BYTES;
         // Without memory for the record the charge only errs upwards.
         let _ = RESERVES.update(self.key(), |old| {
@@ -374,9 +374,9 @@ impl Reserve {
 
 /// While it lives a pool is not destroyed for the driver, and may be named to it.
 #[must_use = "the pool may be gone when this is dropped"]
-pub(super) struct Look(Reserve);
+pub(super) struct PoolGuard(Reserve);
 
-impl Drop for Look {
+impl Drop for PoolGuard {
     fn drop(&mut self) {
         let _ = RESERVES.update(self.0.key(), |old| {
             let record = Record::unpack(old?);

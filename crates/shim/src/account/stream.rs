@@ -9,7 +9,7 @@ use divvy_driver_api::types::{CUresult, CUstream};
 use divvy_policy::charge::GRANULE_BYTES;
 
 use super::charge::ask;
-use super::place::{Next, Place};
+use super::place::{CallPlace, Next};
 use crate::gate::capture;
 use crate::sys::Out;
 use crate::sys::driver::SUCCESS;
@@ -48,7 +48,7 @@ fn uncount_one(context: u64) {
 
 /// Makes a stream in the context of `place`.
 pub(crate) fn create(
-    place: Next<Place>,
+    place: Next<CallPlace>,
     out: Out<'_, CUstream>,
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
@@ -61,8 +61,8 @@ pub(crate) fn create(
 
 /// Counts a stream that is about to be made; the context that is charged for it.
 #[inline(never)]
-fn announce(place: Next<Place>) -> Next<u64> {
-    let Place { device, context } = match place {
+fn announce(place: Next<CallPlace>) -> Next<u64> {
+    let CallPlace { device, context } = match place {
         Next::Count(place) => place,
         Next::Forward => return Next::Forward,
         Next::Refuse(code) => return Next::Refuse(code),

@@ -14,7 +14,7 @@ use super::allocation::{
     ALLOCATIONS, HANDLES, MAPPINGS, allocation_of, begin, let_go, new_entry, refer,
 };
 use super::charge::ask;
-use super::entry::Entry;
+use super::entry::MemoryRecord;
 use super::marks;
 use super::place::{Next, OUT_OF_MEMORY, at};
 use crate::sys::driver::SUCCESS;
@@ -77,7 +77,7 @@ pub(crate) fn note_import(
     };
     let entry = match (shared, mark) {
         (Some(shared), _) => {
-            Entry { shared: true, ..new_entry(shared.number(), Kind::Imported, ordinal) }
+            MemoryRecord { shared: true, ..new_entry(shared.number(), Kind::Imported, ordinal) }
         }
         (None, Some(mark)) => charge_import(mark, ordinal)?,
         (None, None) => new_entry(0, Kind::Imported, ordinal),
@@ -93,13 +93,19 @@ pub(crate) fn note_import(
 }
 
 /// The charge of memory imported from a marked descriptor that the tenant's table does not know.
-fn charge_import(mark: DescriptorMark, ordinal: CUdevice) -> Result<Entry, CUresult> {
+fn charge_import(mark: DescriptorMark, ordinal: CUdevice) -> Result<MemoryRecord, CUresult> {
     let bytes = mark.granules.saturating_mul(GRANULE_BYTES);
-    let entry =
-        Entry { bytes, kind: Kind::Imported, ordinal, packed: false, shared: false, owner: 1 };
+    let entry = MemoryRecord {
+        bytes,
+        kind: Kind::Imported,
+        ordinal,
+        packed: false,
+        shared: false,
+        owner: 1,
+    };
     match at(ordinal) {
         Next::Count(device) => ask(device, bytes, Kind::Imported)?.keep(),
-        Next::Forward => return Ok(Entry { bytes: 0, ..entry }),
+        Next::Forward => return Ok(MemoryRecord { bytes: 0, ..entry }),
         Next::Refuse(code) => return Err(code),
     };
     Ok(entry)
@@ -107,7 +113,7 @@ fn charge_import(mark: DescriptorMark, ordinal: CUdevice) -> Result<Entry, CUres
 
 /// Charges imported memory up to `end`, as far as mappings have shown it to reach.
 fn reach(number: u64, end: u64) -> CUresult {
-    let Some(entry) = ALLOCATIONS.get(number).map(Entry::unpack) else { return SUCCESS };
+    let Some(entry) = ALLOCATIONS.get(number).map(MemoryRecord::unpack) else { return SUCCESS };
     let end = charge::whole_granules(end);
     if entry.kind != Kind::Imported || entry.shared || end <= entry.bytes {
         return SUCCESS;
@@ -119,10 +125,10 @@ fn reach(number: u64, end: u64) -> CUresult {
     };
     let mut added = 0;
     let _ = ALLOCATIONS.update(number, |old| {
-        let entry = Entry::unpack(old?);
+        let entry = MemoryRecord::unpack(old?);
         let bytes = entry.bytes.max(end);
         added = bytes.saturating_sub(entry.bytes);
-        Some(Entry { bytes, ..entry }.pack())
+        Some(MemoryRecord { bytes, ..entry }.pack())
     });
     // Another mapping may have shown as much meanwhile.
     device.give_back(held.saturating_sub(added), Kind::Imported);
@@ -152,7 +158,7 @@ pub(crate) fn map(
         Err(_) => {
             // The reference stays: charged until the process ends.
             if let Some(device) =
-                ALLOCATIONS.get(number).and_then(|words| Entry::unpack(words).device())
+                ALLOCATIONS.get(number).and_then(|words| MemoryRecord::unpack(words).device())
             {
                 device.tell_no_table();
             }

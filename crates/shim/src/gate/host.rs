@@ -10,7 +10,7 @@ use divvy_policy::gate::{self, Driver, Gates, Home, Meeting, Stream, Terms, Time
 
 use crate::sys::reference::Reference;
 use crate::sys::{clock, driver, thread, thread_pointer};
-use crate::tenant::device::{self, Device, Look};
+use crate::tenant::device::{self, Device, KnownDevice};
 
 /// The gates.
 pub(crate) static GATES: Gates<Host> = Gates::new(Host);
@@ -78,7 +78,7 @@ impl Driver for Host {
     }
     fn device(&self) -> Option<&'static Device> {
         match device::look(driver::ctx_device().ok()?) {
-            Look::Counted(device) => Some(device),
+            KnownDevice::Counted(device) => Some(device),
             _ => None,
         }
     }

@@ -14,7 +14,7 @@ use crate::tenant;
 pub(crate) fn cuInit(real: real::cuInit, flags: c_uint) -> CUresult {
     let result = real.call(flags);
     if result == SUCCESS {
-        let _ = tenant::standing();
+        let _ = tenant::membership();
     }
     result
 }

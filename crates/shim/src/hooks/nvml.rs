@@ -17,8 +17,8 @@ use divvy_page::{DeviceRow, ProcessUse, Tenant};
 use divvy_policy::{answer, limit};
 
 use crate::sys::{Out, driver, layout, real};
-use crate::tenant::device::{Seen, register};
-use crate::tenant::{Standing, standing};
+use crate::tenant::device::{DeviceFacts, register};
+use crate::tenant::{Membership, membership};
 
 const SUCCESS: nvmlReturn_t = nvmlReturn_t::NVML_SUCCESS;
 const TOO_SMALL: nvmlReturn_t = nvmlReturn_t::NVML_ERROR_INSUFFICIENT_SIZE;
@@ -49,7 +49,7 @@ enum Ask {
 }
 
 fn find(device: nvmlDevice_t) -> Ask {
-    let Standing::Member(tenant) = standing() else { return Ask::Forward };
+    let Membership::Member(tenant) = membership() else { return Ask::Forward };
     let mut text = [0_u8; 96];
     let length = match driver::nvml_uuid(device, &mut text) {
         Ok(length) => length,
@@ -61,7 +61,7 @@ fn find(device: nvmlDevice_t) -> Ask {
     let mut name = [0_u8; 96];
     let length = driver::nvml_name(device, &mut name).unwrap_or(0);
     let name = name.get(..length).unwrap_or(&[]);
-    let seen = Seen { uuid, total_bytes, name, index: || driver::nvml_index(device).ok() };
+    let seen = DeviceFacts { uuid, total_bytes, name, index: || driver::nvml_index(device).ok() };
     match register(tenant, &seen) {
         Some((row, limit_bytes)) => Ask::Answer(Counted { tenant, row, limit_bytes, total_bytes }),
         None => Ask::Forward,

@@ -16,7 +16,7 @@ use divvy_policy::gate::{Meeting, Terms};
 use divvy_policy::{limit, share};
 
 use super::reason::{self, Reason, Size};
-use super::{Standing, mps, opens_on_failure, standing};
+use super::{Membership, membership, mps, opens_on_failure};
 use crate::sys::driver;
 use crate::sys::once::Once;
 
@@ -64,7 +64,7 @@ pub(crate) struct Device {
 
 /// What is known of a device.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Look {
+pub(crate) enum KnownDevice {
     /// It is counted.
     Counted(&'static Device),
     /// Its memory must be refused, and why.
@@ -76,24 +76,24 @@ pub(crate) enum Look {
 static DEVICES: [Once<Device>; MAX_DEVICES] = [const { Once::new() }; MAX_DEVICES];
 
 /// Looks a device up by the driver's number.
-pub(crate) fn look(ordinal: CUdevice) -> Look {
-    let tenant = match standing() {
-        Standing::Member(tenant) => tenant,
-        Standing::Closed(reason) => return Look::Closed(reason),
-        Standing::Open => return Look::Open,
+pub(crate) fn look(ordinal: CUdevice) -> KnownDevice {
+    let tenant = match membership() {
+        Membership::Member(tenant) => tenant,
+        Membership::Closed(reason) => return KnownDevice::Closed(reason),
+        Membership::Open => return KnownDevice::Open,
     };
     let slot = usize::try_from(ordinal).ok().and_then(|index| DEVICES.get(index));
     if let Some(device) = slot.and_then(Once::get) {
-        return Look::Counted(device);
+        return KnownDevice::Counted(device);
     }
     if driver::device_total_bytes(ordinal).is_err() {
         // No such device, or no driver yet: its own error says which.
-        return Look::Open;
+        return KnownDevice::Open;
     }
     match slot.and_then(|slot| slot.get_or_try_init(|| meet(tenant, ordinal))) {
-        Some(device) => Look::Counted(device),
-        None if opens_on_failure(tenant) => Look::Open,
-        None => Look::Closed(Reason::NoDevice),
+        Some(device) => KnownDevice::Counted(device),
+        None if opens_on_failure(tenant) => KnownDevice::Open,
+        None => KnownDevice::Closed(Reason::NoDevice),
     }
 }
 
@@ -103,7 +103,7 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
     let mut name = [0_u8; 96];
     let length = driver::device_name(ordinal, &mut name).unwrap_or(0);
     let name = name.get(..length).unwrap_or(&[]);
-    let seen = Seen { uuid, total_bytes, name, index: || index_of(&uuid, ordinal) };
+    let seen = DeviceFacts { uuid, total_bytes, name, index: || index_of(&uuid, ordinal) };
     let (row, limit_bytes) = register(tenant, &seen)?;
     let attribute = |which| u64::try_from(driver::device_attribute(ordinal, which).unwrap_or(0));
     let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).unwrap_or(0);
@@ -136,7 +136,7 @@ fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
 }
 
 /// A device as one of the two libraries describes it.
-pub(crate) struct Seen<'a, F> {
+pub(crate) struct DeviceFacts<'a, F> {
     /// Its UUID.
     pub(crate) uuid: Uuid,
     /// The card's memory.
@@ -149,7 +149,10 @@ pub(crate) struct Seen<'a, F> {
 
 /// Registers a device in the tenant's files and finds its limit; `None`, said once, when that
 /// cannot be done.
-pub(crate) fn register<F>(tenant: &Tenant, seen: &Seen<'_, F>) -> Option<(DeviceRow, Option<u64>)>
+pub(crate) fn register<F>(
+    tenant: &Tenant,
+    seen: &DeviceFacts<'_, F>,
+) -> Option<(DeviceRow, Option<u64>)>
 where
     F: Fn() -> Option<u32>,
 {
@@ -264,9 +267,9 @@ impl Device {
     }
 
     /// Asks the tenant for `bytes`; the error is a reason that has been written down.
-    pub(crate) fn ask(&'static self, bytes: u64, kind: Kind) -> Result<Held, Refusal> {
+    pub(crate) fn ask(&'static self, bytes: u64, kind: Kind) -> Result<Reservation, Refusal> {
         match self.tenant.ask(self.row, bytes, kind, self.limit_bytes()) {
-            RequestOutcome::Granted => Ok(Held { device: self, bytes, kind }),
+            RequestOutcome::Granted => Ok(Reservation { device: self, bytes, kind }),
             RequestOutcome::Refused { held_bytes } => Err(Refusal::OverLimit { held_bytes }),
             RequestOutcome::Contended => Err(Refusal::Contended),
             RequestOutcome::Detached(_) => Err(Refusal::Detached),
@@ -395,13 +398,13 @@ pub(crate) enum Refusal {
 /// Bytes held for a driver call under way; given back when dropped.
 #[derive(Debug)]
 #[must_use = "dropping it gives the bytes back"]
-pub(crate) struct Held {
+pub(crate) struct Reservation {
     device: &'static Device,
     bytes: u64,
     kind: Kind,
 }
 
-impl Held {
+impl Reservation {
     /// The driver took them: they stay charged.
     pub(crate) fn keep(self) -> u64 {
         let bytes = self.bytes;
@@ -417,7 +420,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.device.give_back(self.bytes, self.kind);
     }

@@ -22,12 +22,12 @@ pub(crate) const PATH_BYTES: usize = 256;
 
 /// A directory's path, NUL-terminated, in storage of its own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Directory {
+pub(crate) struct DirectoryPath {
     bytes: [u8; PATH_BYTES],
     length: usize,
 }
 
-impl Directory {
+impl DirectoryPath {
     const fn new() -> Self {
         Self { bytes: [0; PATH_BYTES], length: 0 }
     }
@@ -73,30 +73,30 @@ impl Directory {
 
 /// Where the tenant's files are and who writes the limits.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum TenantPlace {
     /// An owner made the directory and wrote the limits.
-    Owned(Directory),
+    Owned(DirectoryPath),
     /// The first process of the tenant writes them.
-    Shared(Directory),
+    Shared(DirectoryPath),
     /// The path in this variable is too long.
     TooLong(&'static str),
 }
 
 /// Finds the tenant's directory.
-pub(crate) fn place() -> Place {
+pub(crate) fn place() -> TenantPlace {
     let mut buffer = [0_u8; PATH_BYTES];
     match env_path(TENANT, &mut buffer) {
         EnvPath::Set(path) => {
-            let mut directory = Directory::new();
+            let mut directory = DirectoryPath::new();
             return match directory.push(path) {
-                true => Place::Owned(directory),
-                false => Place::TooLong(TENANT),
+                true => TenantPlace::Owned(directory),
+                false => TenantPlace::TooLong(TENANT),
             };
         }
-        EnvPath::TooLong => return Place::TooLong(TENANT),
+        EnvPath::TooLong => return TenantPlace::TooLong(TENANT),
         EnvPath::Unset => {}
     }
-    let mut directory = Directory::new();
+    let mut directory = DirectoryPath::new();
     let fits = match env_path(PEER_TENANT, &mut buffer) {
         EnvPath::Set(path) => beside(path, &mut directory),
         EnvPath::TooLong => false,
@@ -107,8 +107,8 @@ pub(crate) fn place() -> Place {
         }
     };
     match fits {
-        true => Place::Shared(directory),
-        false => Place::TooLong(PEER_TENANT),
+        true => TenantPlace::Shared(directory),
+        false => TenantPlace::TooLong(PEER_TENANT),
     }
 }
 
@@ -137,7 +137,7 @@ fn env_path<'a>(name: &str, buffer: &'a mut [u8; PATH_BYTES]) -> EnvPath<'a> {
 
 /// `<parent of path>/.divvy/<its name without extension>`: beside the file that HAMi's monitor
 /// opens, and never of its name.
-fn beside(path: &[u8], directory: &mut Directory) -> bool {
+fn beside(path: &[u8], directory: &mut DirectoryPath) -> bool {
     let cut = path.iter().rposition(|byte| *byte == b'/');
     let (parent, name) = match cut {
         None => (&b"."[..], path),
