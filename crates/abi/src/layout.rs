@@ -33,14 +33,14 @@ pub struct Part {
     /// How many there are.
     pub count: usize,
     /// Where they lie in today's layout.
-    pub now: Place,
+    pub now: FieldPlace,
     /// Where they lie in the layout that is described.
-    pub then: Place,
+    pub then: FieldPlace,
 }
 
 /// Where equal fields lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct FieldPlace {
     /// Offset of the first.
     pub at: usize,
     /// Bytes from one to the next.
@@ -99,7 +99,7 @@ impl Part {
         then: (usize, usize),
     ) -> Self {
         let (now, then) =
-            (Place { at: now.0, stride: now.1 }, Place { at: then.0, stride: then.1 });
+            (FieldPlace { at: now.0, stride: now.1 }, FieldPlace { at: then.0, stride: then.1 });
         Self { bytes, count, now, then }
     }
 
