@@ -15,7 +15,7 @@ use std::fmt::Write;
 
 use crate::daemon::wire::{DeviceView, View};
 use crate::output::plain;
-use crate::tenants::ledger::{Device, Tenant};
+use crate::tenants::ledger::{DeviceUse, Tenant};
 
 /// One metric family.
 #[derive(Debug)]
@@ -41,8 +41,8 @@ enum Value {
 #[derive(Clone, Copy, Debug)]
 enum Read {
     Tenant(fn(&Tenant) -> Value),
-    TenantDevice(fn(&Tenant, &Device) -> Option<Value>),
-    TenantCounter(fn(&Device) -> Value),
+    TenantDevice(fn(&Tenant, &DeviceUse) -> Option<Value>),
+    TenantCounter(fn(&DeviceUse) -> Value),
     /// Bytes by kind.
     Kinds,
     /// Time held, as the daemon counts it.
@@ -343,7 +343,7 @@ fn samples<'a>(
     let tenants = shown.iter().copied();
     let label = |tenant: &'a Tenant| [tenant.name.as_str(), tenant.directory.as_str()];
     let of_device =
-        |tenant, device: &'a Device| [&label(tenant)[..], &[device.uuid.as_str()][..]].concat();
+        |tenant, device: &'a DeviceUse| [&label(tenant)[..], &[device.uuid.as_str()][..]].concat();
     let each = || shown.iter().flat_map(|t| t.devices.iter().map(move |d| (*t, d)));
     let view = sources.view;
     let devices = || view.into_iter().flat_map(|view| &view.devices);

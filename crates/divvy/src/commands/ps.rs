@@ -20,7 +20,7 @@ use crate::output::table::Table;
 use crate::output::{json, out, plain, sizes};
 use crate::tenants::discover;
 use crate::tenants::ledger::{self, Tenant};
-use crate::tenants::promised::{self, Claim};
+use crate::tenants::promised::{self, Promise};
 
 /// List tenants, their processes and what they hold.
 ///
@@ -107,7 +107,7 @@ fn list(extra: &[PathBuf]) -> Listing {
         reason: "--root names no directory".to_owned(),
     });
     unreadable.extend(absent);
-    let notes = promised::notes(&Claim::of_all(&tenants), &promised::cards(&tenants), None);
+    let notes = promised::notes(&Promise::of_all(&tenants), &promised::cards(&tenants), None);
     Listing { tenants, unreadable, notes }
 }
 
@@ -253,7 +253,7 @@ fn shorten(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::daemon::wire::{DeviceView, TenantView};
-    use crate::tenants::ledger::{Device, Process, Use};
+    use crate::tenants::ledger::{DeviceUse, Process, Use};
 
     const UUID: &str = "GPU-0123abcd-0000-0000-0000-000000000000";
 
@@ -273,7 +273,7 @@ mod tests {
             rules: Vec::new(),
             compute_rules: Vec::new(),
             reasons: Vec::new(),
-            devices: vec![Device {
+            devices: vec![DeviceUse {
                 uuid: UUID.to_owned(),
                 index: Some(0),
                 name: "H200".to_owned(),

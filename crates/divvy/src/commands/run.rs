@@ -21,7 +21,7 @@ use crate::commands::audit::{Audit, Finding};
 use crate::commands::ps;
 use crate::daemon::place::Home;
 use crate::daemon::{keep, start};
-use crate::machine::cards::{Cards, Driver};
+use crate::machine::cards::{Cards, DriverChoice};
 use crate::machine::elf::{self, Elf};
 use crate::machine::stage::Scratch;
 use crate::machine::{contexts, install};
@@ -29,9 +29,9 @@ use crate::output::exit_codes::{self, NOT_AS_EXPECTED};
 use crate::output::failure::{self, usage};
 use crate::output::out;
 use crate::output::reason::Reason;
-use crate::tenants::promised::Claim;
-use crate::tenants::share_args::{Share, ShareArgs};
-use crate::tenants::tenant_dir::{self, Owner, TenantDir};
+use crate::tenants::promised::Promise;
+use crate::tenants::share_args::{ShareArgs, ShareLimits};
+use crate::tenants::tenant_dir::{self, OwnerNote, TenantDir};
 use crate::tenants::{ledger, limits, promised};
 
 /// Run a program under limits.
@@ -133,7 +133,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let report = args.report.as_deref().map(Report::open).transpose()?;
     notes.iter().for_each(|note| out::warn(&format!("note: {note}")));
 
-    let owner = Owner {
+    let owner = OwnerNote {
         pid: std::process::id(),
         command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
     };
@@ -178,7 +178,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 /// The limits of a tenant, and what is worth knowing of them.
 struct Limits {
     rules: Rules,
-    share: Share,
+    share: ShareLimits,
     notes: Vec<String>,
 }
 
@@ -196,10 +196,10 @@ fn limits_here(args: &Args) -> Result<Limits> {
     notes.extend(cards.caveat());
     if !rules.is_empty() && !args.sim {
         let (others, _) = ps::tenants(&[], &[]);
-        let new = Claim::new(rules.as_slice());
-        let mut claims = Claim::of_all(&others);
-        claims.push(new.clone());
-        notes.extend(promised::notes(&claims, &cards.list, Some(&new)));
+        let new = Promise::new(rules.as_slice());
+        let mut promises = Promise::of_all(&others);
+        promises.push(new.clone());
+        notes.extend(promised::notes(&promises, &cards.list, Some(&new)));
     }
     Ok(Limits { rules, share, notes })
 }
@@ -207,11 +207,11 @@ fn limits_here(args: &Args) -> Result<Limits> {
 /// The devices of the machine, or of the simulated one.
 fn cards(sim: bool) -> Result<Cards> {
     if !sim {
-        return Ok(Cards::of(&Driver::default()));
+        return Ok(Cards::of(&DriverChoice::default()));
     }
     let links = Scratch::make("devices")?;
     let (environment, library) = simulated(sim, links.path())?;
-    Ok(Cards::of(&Driver { library, environment }))
+    Ok(Cards::of(&DriverChoice { library, environment }))
 }
 
 /// The file of `--report`, open before the program starts: what cannot be written is known then.
@@ -350,7 +350,7 @@ fn summary(
     path: &Path,
     removed: bool,
 ) -> Result<String> {
-    let device = |device: &ledger::Device| {
+    let device = |device: &ledger::DeviceUse| {
         serde_json::json!({
             "uuid": device.uuid,
             "index": device.index,

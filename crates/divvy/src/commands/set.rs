@@ -16,12 +16,12 @@ use divvy_policy::share;
 use crate::commands::ps;
 use crate::daemon::client;
 use crate::daemon::wire::Change;
-use crate::machine::cards::{Card, Cards, Driver};
+use crate::machine::cards::{Card, Cards, DriverChoice};
 use crate::output::failure::usage;
 use crate::output::{json, out, plain, sizes};
 use crate::tenants::change::Asked;
 use crate::tenants::dir::Dir;
-use crate::tenants::promised::{self, Claim};
+use crate::tenants::promised::{self, Promise};
 use crate::tenants::share_args::ShareArgs;
 use crate::tenants::snapshot::Snapshot;
 use crate::tenants::{change, discover, ledger, limits};
@@ -120,9 +120,9 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     if !change.memory.is_empty() {
         let (tenants, _) = ps::tenants(&args.root, &client::views());
         let named = directory.display().to_string();
-        let one = tenants.iter().find(|tenant| tenant.directory == named).map(Claim::of);
-        let claims = Claim::of_all(&tenants);
-        applied.notes.extend(promised::notes(&claims, &applied.cards.list, one.as_ref()));
+        let one = tenants.iter().find(|tenant| tenant.directory == named).map(Promise::of);
+        let promises = Promise::of_all(&tenants);
+        applied.notes.extend(promised::notes(&promises, &applied.cards.list, one.as_ref()));
     }
     let report = report(tenant, directory, applied);
     let done = format!("the limits of {} were changed", report.tenant);
@@ -143,7 +143,7 @@ pub(crate) fn apply(directory: &Path, change: &Change) -> Result<Applied> {
         .and_then(|dir| Snapshot::of(&dir))
         .map_or_else(|_| Cards::default(), |files| change::devices(&files));
     if Cards::are_needed(&change.memory, &change.compute) {
-        let machines = Cards::of(&Driver::default());
+        let machines = Cards::of(&DriverChoice::default());
         cards.unknown = machines.unknown;
         cards.add(machines.list);
     }

@@ -11,7 +11,7 @@
 //! contexts that were given up.
 //!
 //! Promises: no reading or writing waits for a tenant; what a tenant wrote is a claim and changes only
-//! its own row; files that are cut, replaced, garbled or another's give a [`Refusal`] with a reason
+//! its own row; files that are cut, replaced, garbled or another's give a [`NotAdopted`] with a reason
 //! code. Does not decide anything: that is `divvy_policy::turns`, whose step reads and writes the gates
 //! through [`Open`].
 
@@ -27,7 +27,7 @@ use divvy_policy::turns::{Files, Served};
 use nix::fcntl::Flock;
 
 use crate::output::reason::Reason;
-use crate::tenants::dir::{Dir, Identity};
+use crate::tenants::dir::{Dir, FileIdentity};
 use crate::tenants::tenant_dir;
 
 /// Slots that are looked at of every tenant, and of all of one user's together where a daemon serves
@@ -37,12 +37,12 @@ pub(super) const MOST_SLOTS: usize = 2048;
 
 /// Why a tenant's gates are not in this daemon's hands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct NotAdopted {
     pub(super) reason: Reason,
     pub(super) detail: String,
 }
 
-impl From<AttachError> for Refusal {
+impl From<AttachError> for NotAdopted {
     fn from(error: AttachError) -> Self {
         Self { reason: Reason::GatesNotHeld, detail: error.to_string() }
     }
@@ -50,7 +50,7 @@ impl From<AttachError> for Refusal {
 
 /// How much of a tenant's files is read anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum ReadDepth {
     /// What must be known soon.
     Glance,
     /// Everything.
@@ -83,7 +83,7 @@ pub(super) struct Hand {
 #[derive(Debug)]
 pub(super) struct Open {
     hand: Arc<Hand>,
-    usage: Option<(UsageFile, Identity)>,
+    usage: Option<(UsageFile, FileIdentity)>,
     /// As the rows were named by it; `None` when they must be named anew.
     head: Option<Head>,
     processes: Vec<Process>,
@@ -101,10 +101,10 @@ pub(super) struct Adopted {
 
 impl Adopted {
     /// Takes the tenant whose directory is open and was found at `path`.
-    pub(super) fn take(path: PathBuf, dir: Dir) -> Result<Self, Refusal> {
+    pub(super) fn take(path: PathBuf, dir: Dir) -> Result<Self, NotAdopted> {
         let uid = dir.uid();
         let Some(lock) = dir.lock()? else {
-            return Err(Refusal {
+            return Err(NotAdopted {
                 reason: Reason::OtherDaemon,
                 detail: "another daemon writes this tenant's gates".to_owned(),
             });
@@ -114,7 +114,7 @@ impl Adopted {
         let files = Open { hand, usage: None, head: None, processes: Vec::new() };
         let served = Served::take(files)?;
         let mut adopted = Self { served, _lock: lock, most_slots: LEAST_SLOTS };
-        adopted.refresh(Look::Whole)?;
+        adopted.refresh(ReadDepth::Whole)?;
         Ok(adopted)
     }
 
@@ -136,10 +136,10 @@ impl Adopted {
     }
 
     /// Reads limits, devices and processes anew; whether anything of it is not as it was.
-    pub(super) fn refresh(&mut self, look: Look) -> Result<bool, Refusal> {
-        let mut is_changed = self.refresh_limits(look)?;
+    pub(super) fn refresh(&mut self, depth: ReadDepth) -> Result<bool, NotAdopted> {
+        let mut is_changed = self.refresh_limits(depth)?;
         let files = &mut self.served.files;
-        if look == Look::Whole || files.usage.is_none() {
+        if depth == ReadDepth::Whole || files.usage.is_none() {
             is_changed |= files.refresh_usage()?;
         }
         let Some((usage, _)) = &files.usage else { return Ok(is_changed) };
@@ -158,14 +158,16 @@ impl Adopted {
             self.served
                 .name_rows(devices.map(|device| device.map(|named| (named.uuid, named.index))));
         }
-        Ok(self.served.find_contexts(is_other || look == Look::Whole) || is_changed || is_other)
+        Ok(self.served.find_contexts(is_other || depth == ReadDepth::Whole)
+            || is_changed
+            || is_other)
     }
 
-    fn refresh_limits(&mut self, look: Look) -> Result<bool, Refusal> {
+    fn refresh_limits(&mut self, depth: ReadDepth) -> Result<bool, NotAdopted> {
         let owner = &self.hand().owner;
-        let config = match look {
-            Look::Whole => owner.read()?,
-            Look::Glance => match owner.read_changed(self.served.config())? {
+        let config = match depth {
+            ReadDepth::Whole => owner.read()?,
+            ReadDepth::Glance => match owner.read_changed(self.served.config())? {
                 Some(config) => config,
                 None => return Ok(false),
             },
@@ -176,7 +178,7 @@ impl Adopted {
 
 impl Open {
     /// Opens the usage file where another lies there than the one that is open.
-    fn refresh_usage(&mut self) -> Result<bool, Refusal> {
+    fn refresh_usage(&mut self) -> Result<bool, NotAdopted> {
         let there = self.hand.dir.identity_of("usage");
         if self.usage.as_ref().map(|(_, identity)| *identity) == there {
             return Ok(false);

@@ -12,7 +12,7 @@
 //! users, a question that nothing led to is asked every [`LONGEST`]: a stranger may come in the instant
 //! another goes. Where it does not (no such files), every [`UNCOUNTED`] and no sooner seen than that.
 //!
-//! Both sides exchange what they know through a [`Board`], which the scheduling thread only ever tries
+//! Both sides exchange what they know through a [`CardNews`], which the scheduling thread only ever tries
 //! to take. Where the processes NVML names cannot be told from the tenants' (another pid namespace),
 //! nothing is said of foreign ones. Without NVML nothing happens.
 
@@ -42,14 +42,14 @@ const RETRY: Duration = Duration::from_secs(30);
 const USES: [&str; 2] = ["/sys/module/nvidia/refcnt", "/sys/module/nvidia_uvm/refcnt"];
 
 /// A process: the inode of its pid namespace, and its pid there.
-pub(super) type Identity = (u64, u32);
+pub(super) type ProcessId = (u64, u32);
 
 /// What the two threads tell each other.
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(super) struct CardNews {
     /// Devices that tenants share or one has a cap on, and the processes of all tenants; from the scheduling thread.
     pub(super) asked: BTreeSet<String>,
-    pub(super) known: BTreeSet<Identity>,
+    pub(super) known: BTreeSet<ProcessId>,
     /// What was found, by device.
     pub(super) found: BTreeMap<String, Found>,
 }
@@ -67,13 +67,13 @@ pub(super) struct Found {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Circumstances {
     asked: BTreeSet<String>,
-    known: BTreeSet<Identity>,
+    known: BTreeSet<ProcessId>,
     uses: [Option<String>; 2],
 }
 
 /// When NVML is asked, and what it said.
 #[derive(Debug, Default)]
-struct Asker {
+struct Inquiry {
     /// As they were at the last tick, and for how long they have been.
     now: Circumstances,
     still: Duration,
@@ -86,45 +86,45 @@ struct Asker {
 }
 
 /// Starts the thread.
-pub(super) fn start(is_system: bool) -> std::io::Result<Arc<Mutex<Board>>> {
-    let board = Arc::new(Mutex::new(Board::default()));
-    let shared = Arc::clone(&board);
+pub(super) fn start(is_system: bool) -> std::io::Result<Arc<Mutex<CardNews>>> {
+    let news = Arc::new(Mutex::new(CardNews::default()));
+    let shared = Arc::clone(&news);
     std::thread::Builder::new()
         .name("divvy card".to_owned())
         .stack_size(256 << 10)
         .spawn(move || watch(&shared, is_system))?;
-    Ok(board)
+    Ok(news)
 }
 
-fn watch(board: &Mutex<Board>, is_system: bool) {
-    let mut asker = Asker::default();
+fn watch(news: &Mutex<CardNews>, is_system: bool) {
+    let mut inquiry = Inquiry::default();
     loop {
         std::thread::sleep(TICK);
         let (asked, known) = {
-            let board = board.lock().unwrap_or_else(PoisonError::into_inner);
-            (board.asked.clone(), board.known.clone())
+            let news = news.lock().unwrap_or_else(PoisonError::into_inner);
+            (news.asked.clone(), news.known.clone())
         };
         let mut found = BTreeMap::new();
         if asked.is_empty() {
-            asker = Asker::default();
+            inquiry = Inquiry::default();
         } else {
             // Read before NVML is asked: whoever comes meanwhile makes it be asked again.
             let uses = USES.map(|path| std::fs::read_to_string(path).ok());
-            if asker.is_due(Circumstances { asked, known, uses }) {
-                asker.ask();
+            if inquiry.is_due(Circumstances { asked, known, uses }) {
+                inquiry.ask();
             }
             let mps = has_mps_pipe(is_system);
-            for uuid in &asker.now.asked {
-                let told = asker.found.as_ref().and_then(|found| found.get(uuid).copied());
+            for uuid in &inquiry.now.asked {
+                let told = inquiry.found.as_ref().and_then(|found| found.get(uuid).copied());
                 let told = told.unwrap_or_default();
                 found.insert(uuid.clone(), Found { mps: told.mps || mps, ..told });
             }
         }
-        board.lock().unwrap_or_else(PoisonError::into_inner).found = found;
+        news.lock().unwrap_or_else(PoisonError::into_inner).found = found;
     }
 }
 
-impl Asker {
+impl Inquiry {
     /// Whether NVML is to be asked under the circumstances of `now`. Called once a tick.
     fn is_due(&mut self, now: Circumstances) -> bool {
         self.still = if self.now == now { self.still + TICK } else { Duration::ZERO };
@@ -149,14 +149,14 @@ impl Asker {
     }
 }
 
-fn found_in(seen: &Seen, known: &BTreeSet<Identity>) -> Found {
+fn found_in(seen: &Seen, known: &BTreeSet<ProcessId>) -> Found {
     let identities: Vec<_> = seen.pids.iter().map(|pid| identity(*pid)).collect();
     Found { foreign: foreign(&identities, known), mps: seen.mps }
 }
 
 /// How many are none of ours; 0 where none of ours is recognised, since then the names mean nothing.
-fn foreign(processes: &[Option<Identity>], known: &BTreeSet<Identity>) -> u32 {
-    let is_ours = |process: &Option<Identity>| process.is_some_and(|one| known.contains(&one));
+fn foreign(processes: &[Option<ProcessId>], known: &BTreeSet<ProcessId>) -> u32 {
+    let is_ours = |process: &Option<ProcessId>| process.is_some_and(|one| known.contains(&one));
     let ours = processes.iter().filter(|process| is_ours(process)).count();
     if ours == 0 {
         return 0;
@@ -165,7 +165,7 @@ fn foreign(processes: &[Option<Identity>], known: &BTreeSet<Identity>) -> u32 {
 }
 
 /// A process of this machine by the names its tenant knows it by.
-fn identity(pid: u32) -> Option<Identity> {
+fn identity(pid: u32) -> Option<ProcessId> {
     let namespace = std::fs::metadata(format!("/proc/{pid}/ns/pid")).ok()?.ino();
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
@@ -208,9 +208,9 @@ mod tests {
         Circumstances { known: BTreeSet::from([(1, pid)]), uses, ..Circumstances::default() }
     }
 
-    /// An asker that was answered under `last` just now.
-    fn answered(last: &Circumstances) -> Asker {
-        Asker {
+    /// An inquiry that was answered under `last` just now.
+    fn answered(last: &Circumstances) -> Inquiry {
+        Inquiry {
             now: last.clone(),
             still: SETTLE,
             new_for: Duration::ZERO,
@@ -220,21 +220,21 @@ mod tests {
     }
 
     /// Time until it is due while the circumstances are those of `at`, by tick.
-    fn due_after(mut asker: Asker, at: impl Fn(u32) -> Circumstances) -> Duration {
-        let ticks = (1..1000).find(|tick| asker.is_due(at(*tick)));
+    fn due_after(mut inquiry: Inquiry, at: impl Fn(u32) -> Circumstances) -> Duration {
+        let ticks = (1..1000).find(|tick| inquiry.is_due(at(*tick)));
         TICK * ticks.expect("it is never due")
     }
 
     #[test]
     fn what_comes_together_is_one_question() {
         let comes = |tick: u32| with(Some(tick.min(3)), 7);
-        let mut asker = Asker::default();
+        let mut inquiry = Inquiry::default();
         let asked: Vec<u32> = (1..60)
             .filter(|tick| {
-                let due = asker.is_due(comes(*tick));
+                let due = inquiry.is_due(comes(*tick));
                 if due {
-                    asker.last = Some((asker.now.clone(), Duration::ZERO));
-                    asker.found = Some(BTreeMap::new());
+                    inquiry.last = Some((inquiry.now.clone(), Duration::ZERO));
+                    inquiry.found = Some(BTreeMap::new());
                 }
                 due
             })
@@ -253,11 +253,11 @@ mod tests {
         }
         // Somebody comes or goes at every tick.
         assert_eq!(due_after(answered(&before), |tick| with(Some(tick), 9)), GAP);
-        assert_eq!(due_after(Asker::default(), |tick| with(Some(tick), 9)), PATIENCE);
+        assert_eq!(due_after(Inquiry::default(), |tick| with(Some(tick), 9)), PATIENCE);
         assert_eq!(due_after(answered(&before), |_| before.clone()), LONGEST);
         let uncounted = with(None, 1);
         assert_eq!(due_after(answered(&uncounted), |_| uncounted.clone()), UNCOUNTED);
-        let refused = Asker { found: None, ..answered(&before) };
+        let refused = Inquiry { found: None, ..answered(&before) };
         assert_eq!(due_after(refused, |_| more.clone()), RETRY);
     }
 

@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::quota::{self, Quota, Verdict};
-use super::timed::Stream;
+use super::timed::Socket;
 
 /// The connections, each somebody's.
 pub(super) struct Crowd<K> {
@@ -26,11 +26,11 @@ struct Entry<K> {
     number: u64,
     who: K,
     is_answered: bool,
-    stream: Arc<dyn Stream>,
+    stream: Arc<dyn Socket>,
 }
 
 /// A place among the connections, given back when dropped.
-pub(super) struct Place<K: Copy + Ord> {
+pub(super) struct CrowdPlace<K: Copy + Ord> {
     crowd: Arc<Crowd<K>>,
     number: u64,
 }
@@ -43,7 +43,11 @@ impl<K: Copy + Ord> Crowd<K> {
 
     /// A place for a connection of `who`, which another one may have to leave; `None` while all that
     /// could are being answered.
-    pub(super) fn enter(self: &Arc<Self>, who: K, stream: Arc<dyn Stream>) -> Option<Place<K>> {
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        who: K,
+        stream: Arc<dyn Socket>,
+    ) -> Option<CrowdPlace<K>> {
         let mut open = self.lock();
         let held = quota::count(open.entries.iter().map(|entry| entry.who));
         match self.quota.judge(&held, who) {
@@ -55,7 +59,7 @@ impl<K: Copy + Ord> Crowd<K> {
         let number = open.next;
         open.next += 1;
         open.entries.push(Entry { number, who, is_answered: false, stream });
-        Some(Place { crowd: Arc::clone(self), number })
+        Some(CrowdPlace { crowd: Arc::clone(self), number })
     }
 
     fn lock(&self) -> MutexGuard<'_, Open<K>> {
@@ -72,7 +76,7 @@ impl<K: Copy + Ord> Open<K> {
     }
 }
 
-impl<K: Copy + Ord> Place<K> {
+impl<K: Copy + Ord> CrowdPlace<K> {
     /// Does what an answer takes; meanwhile the connection stays.
     pub(super) fn answer<T>(&self, answer: impl FnOnce() -> T) -> T {
         self.mark(true);
@@ -89,7 +93,7 @@ impl<K: Copy + Ord> Place<K> {
     }
 }
 
-impl<K: Copy + Ord> Drop for Place<K> {
+impl<K: Copy + Ord> Drop for CrowdPlace<K> {
     fn drop(&mut self) {
         self.crowd.lock().entries.retain(|entry| entry.number != self.number);
     }
@@ -102,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    type Connection = (Option<Place<u32>>, UnixStream);
+    type Connection = (Option<CrowdPlace<u32>>, UnixStream);
 
     fn connect(crowd: &Arc<Crowd<u32>>, who: u32) -> Connection {
         let (ours, theirs) = UnixStream::pair().unwrap();

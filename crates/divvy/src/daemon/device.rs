@@ -16,7 +16,7 @@ const LOCK_NS: u64 = 1_000_000_000;
 
 /// A device.
 #[derive(Debug)]
-pub(super) struct Device {
+pub(super) struct ServedDevice {
     pub(super) uuid: Uuid,
     /// The same for people and files.
     pub(super) text: String,
@@ -26,7 +26,7 @@ pub(super) struct Device {
     tried_ns: u64,
 }
 
-impl Device {
+impl ServedDevice {
     /// The device with this UUID, which is made ours where that can be.
     pub(super) fn new(uuid: Uuid, locks: &Locks, now_ns: u64) -> Self {
         let text = UuidText(&uuid).to_string();

@@ -22,9 +22,9 @@ use divvy_policy::turns::{
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 
-use super::adopted::{Adopted, Hand, Look};
-use super::card::Board;
-use super::device::Device;
+use super::adopted::{Adopted, Hand, ReadDepth};
+use super::card::CardNews;
+use super::device::ServedDevice;
 use super::owned::Locks;
 use super::scan::{self, Scanner};
 use super::seat::{self, Seat, Seats};
@@ -46,11 +46,11 @@ const VIEW_NS: u64 = 100_000_000;
 pub(super) struct Engine {
     scanner: Scanner,
     locks: Locks,
-    board: Option<Arc<Mutex<Board>>>,
+    news: Option<Arc<Mutex<CardNews>>>,
     shared: Arc<Shared>,
     tuning: Tuning,
     seats: Vec<Seat>,
-    devices: Vec<Option<Device>>,
+    devices: Vec<Option<ServedDevice>>,
     tenant_states: Vec<TenantState>,
     device_states: Vec<DeviceState>,
     samples: Vec<Sample>,
@@ -73,13 +73,13 @@ impl Engine {
     pub(super) fn new(
         scanner: Scanner,
         locks: Locks,
-        board: Option<Arc<Mutex<Board>>>,
+        news: Option<Arc<Mutex<CardNews>>>,
         shared: Arc<Shared>,
     ) -> Self {
         Self {
             scanner,
             locks,
-            board,
+            news,
             shared,
             tuning: Tuning::default(),
             seats: Vec::new(),
@@ -116,7 +116,10 @@ impl Engine {
                 }
             }
             if now >= scan_ns.min(refresh_ns) {
-                self.refresh(now, if now >= scan_ns { Look::Whole } else { Look::Glance });
+                self.refresh(
+                    now,
+                    if now >= scan_ns { ReadDepth::Whole } else { ReadDepth::Glance },
+                );
                 let is_shared = self.tenants().count() > 1;
                 let period_ns = if is_shared { REFRESH_NS.0 } else { REFRESH_NS.1 };
                 refresh_ns = now.saturating_add(period_ns);
@@ -192,11 +195,11 @@ impl Engine {
     }
 
     /// Reads what changes rarely: limits, devices, processes, locks, foreign processes.
-    fn refresh(&mut self, now: u64, look: Look) {
+    fn refresh(&mut self, now: u64, depth: ReadDepth) {
         let mut is_changed = self.is_changed;
         for seat in &mut self.seats {
             let Seat::Taken(tenant, _) = seat else { continue };
-            match tenant.refresh(look) {
+            match tenant.refresh(depth) {
                 Ok(is_other) => is_changed |= is_other,
                 Err(refusal) => {
                     seat.refuse(&mut self.scanner, refusal);
@@ -235,7 +238,7 @@ impl Engine {
         {
             return;
         }
-        let device = Device::new(uuid, &self.locks, now_ns());
+        let device = ServedDevice::new(uuid, &self.locks, now_ns());
         if let Some(slot) = self.devices.iter_mut().find(|slot| slot.is_none()) {
             *slot = Some(device);
         } else if self.devices.len() < MAX_DEVICES {
@@ -247,26 +250,26 @@ impl Engine {
 
     /// Hands the card's thread what to look for, and takes what it found.
     fn ask_the_card(&mut self) {
-        let Some(board) = &self.board else { return };
-        let Ok(mut board) = board.try_lock() else { return };
+        let Some(news) = &self.news else { return };
+        let Ok(mut news) = news.try_lock() else { return };
         if self.is_news {
             self.is_news = false;
-            board.asked.clear();
+            news.asked.clear();
             for device in self.devices.iter().flatten() {
                 let uses = |line: &&Line| line.is_attached && line.uuid == Some(device.uuid);
                 let lines = || self.tenants().filter_map(|t| t.served.lines().iter().find(uses));
                 // A cap must not be charged for what a stranger does.
                 if lines().count() > 1 || lines().any(|line| line.share_ppm != 0) {
-                    board.asked.insert(device.text.clone());
+                    news.asked.insert(device.text.clone());
                 }
             }
-            board.known = match board.asked.is_empty() {
+            news.known = match news.asked.is_empty() {
                 true => Default::default(),
                 false => self.tenants().flat_map(|tenant| tenant.living()).collect(),
             };
         }
         for device in self.devices.iter_mut().flatten() {
-            let found = board.found.get(&device.text).copied().unwrap_or_default();
+            let found = news.found.get(&device.text).copied().unwrap_or_default();
             self.is_changed |= device.found != found;
             device.found = found;
         }
@@ -318,7 +321,7 @@ impl Engine {
         }
         self.foreign.clear();
         let devices = self.devices.iter();
-        self.foreign.extend(devices.map(|device| device.as_ref().map_or(0, Device::foreign)));
+        self.foreign.extend(devices.map(|device| device.as_ref().map_or(0, ServedDevice::foreign)));
     }
 
     /// Leaves a view for the socket, unless somebody reads the last one just now.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::client;
-use super::crowd::{Crowd, Place};
+use super::crowd::{Crowd, CrowdPlace};
 use super::place::Home;
 use super::quota::Quota;
 use super::seen::{Seen, Shared, seen};
@@ -129,7 +129,7 @@ fn accept(listener: &TcpListener, page: &Arc<Page>) {
     }
 }
 
-fn serve(stream: &TcpStream, place: &Place<IpAddr>, page: &Page) -> std::io::Result<()> {
+fn serve(stream: &TcpStream, place: &CrowdPlace<IpAddr>, page: &Page) -> std::io::Result<()> {
     let mut timed = Timed::until(stream, Instant::now() + PATIENCE);
     let mut head = Vec::new();
     let mut chunk = [0_u8; 512];

@@ -182,10 +182,10 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
         // Turns need no socket.
         out::warn(&format!("{}: {error:#}", crate::output::reason::Reason::Daemon));
     }
-    let board = card::start(home.is_system()).ok();
+    let news = card::start(home.is_system()).ok();
     let extra = args.root.iter().cloned().chain(discover::from_variable());
     let scanner = Scanner::new(home.clone(), extra);
-    let mut engine = Engine::new(scanner, Locks::of(home), board, shared);
+    let mut engine = Engine::new(scanner, Locks::of(home), news, shared);
     if args.on_demand {
         start::say_ready()?;
     }
@@ -209,7 +209,7 @@ fn already_runs(home: &Home) -> String {
 
 /// Waits until another daemon of this home has ended, as one that was started on demand does; its lock, or
 /// `None` when this one was asked to end before.
-fn stand_by(home: &Home, shared: &Shared) -> Result<Option<place::Held>> {
+fn stand_by(home: &Home, shared: &Shared) -> Result<Option<place::HomeLock>> {
     while !shared.stop.load(Relaxed) {
         std::thread::sleep(STAND_BY);
         if let Some(lock) = home.lock()? {
@@ -224,7 +224,7 @@ struct Ending {
     linger: Option<Duration>,
     last_use: Instant,
     /// Held from the last look for tenants to the end of the process.
-    lock: Option<place::Held>,
+    lock: Option<place::HomeLock>,
 }
 
 impl Ending {

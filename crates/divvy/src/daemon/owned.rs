@@ -14,7 +14,7 @@ use std::fs::{DirBuilder, Metadata, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::place::{Held, Home, PRIVATE, take};
+use super::place::{Home, HomeLock, PRIVATE, take};
 
 /// Where daemons of one machine meet.
 const MACHINE: &str = "/tmp/.divvy-devices";
@@ -28,13 +28,13 @@ pub(super) struct Locks {
 
 /// The lock of a device that is ours.
 #[derive(Debug)]
-pub(super) struct Lock {
-    held: Held,
+pub(super) struct DeviceLock {
+    held: HomeLock,
     /// Set for a file that nobody but root could lock after us.
     is_system: bool,
 }
 
-impl Drop for Lock {
+impl Drop for DeviceLock {
     fn drop(&mut self) {
         if self.is_system {
             self.held.remove();
@@ -46,7 +46,7 @@ impl Drop for Lock {
 #[derive(Debug)]
 pub(super) enum Ownership {
     /// Ours.
-    Ours(Lock),
+    Ours(DeviceLock),
     /// Another daemon's.
     Others(PathBuf),
     /// It cannot be had.
@@ -74,7 +74,7 @@ impl Locks {
             let _ = std::fs::remove_file(&path);
         }
         match take(&path, if self.is_system { PRIVATE } else { 0o644 }) {
-            Ok(Some(held)) => Ownership::Ours(Lock { held, is_system: self.is_system }),
+            Ok(Some(held)) => Ownership::Ours(DeviceLock { held, is_system: self.is_system }),
             Ok(None) => Ownership::Others(path),
             // Root's: the machine's daemon has made it.
             Err(error) if is_denied(&error) => Ownership::Others(path),

@@ -40,7 +40,7 @@ pub(crate) struct Home {
 
 /// A lock of a daemon's, held until dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HomeLock {
     file: Flock<File>,
     path: PathBuf,
 }
@@ -132,7 +132,7 @@ impl Home {
     }
 
     /// Becomes this home's daemon; `None` while another one is.
-    pub(crate) fn lock(&self) -> Result<Option<Held>> {
+    pub(crate) fn lock(&self) -> Result<Option<HomeLock>> {
         // Whoever looks whether a daemon runs has the lock for an instant.
         for _ in 0..10 {
             if let Some(mut held) = take(&self.lock_path(), PRIVATE)? {
@@ -157,7 +157,7 @@ impl Home {
     }
 
     /// Takes the lock that whoever starts a daemon holds, and a daemon that ends of its own accord.
-    pub(crate) fn start_lock(&self) -> Result<Held> {
+    pub(crate) fn start_lock(&self) -> Result<HomeLock> {
         let give_up = Instant::now() + START_PATIENCE;
         loop {
             if let Some(held) = self.try_start_lock()? {
@@ -174,12 +174,12 @@ impl Home {
     }
 
     /// The same without waiting.
-    pub(crate) fn try_start_lock(&self) -> Result<Option<Held>> {
+    pub(crate) fn try_start_lock(&self) -> Result<Option<HomeLock>> {
         take(&self.directory.join("daemon.start"), PRIVATE)
     }
 }
 
-impl Held {
+impl HomeLock {
     /// Whether the file is still where others look for it.
     pub(crate) fn is_in_place(&self) -> bool {
         is_same(&self.file, &self.path)
@@ -196,7 +196,7 @@ impl Held {
 /// Takes the lock of the file at `path`, making it with `mode` where it is missing; `None` while
 /// another has it. Whoever may read the file may lock it. Of links in the directory's place root's and
 /// this user's own are followed, of one in the file's none.
-pub(crate) fn take(path: &Path, mode: u32) -> Result<Option<Held>> {
+pub(crate) fn take(path: &Path, mode: u32) -> Result<Option<HomeLock>> {
     let cannot = || format!("{} cannot be locked", path.display());
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
         bail!("{} names no file", path.display())
@@ -222,7 +222,7 @@ pub(crate) fn take(path: &Path, mode: u32) -> Result<Option<Held>> {
         };
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) if is_same(&file, path) => {
-                return Ok(Some(Held { file, path: path.to_owned() }));
+                return Ok(Some(HomeLock { file, path: path.to_owned() }));
             }
             // Removed or replaced meanwhile.
             Ok(_) => {}

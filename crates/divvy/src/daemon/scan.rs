@@ -12,14 +12,14 @@ use std::sync::Arc;
 use divvy_abi::Uuid;
 use divvy_policy::limit::UuidText;
 
-use super::adopted::{Adopted, Hand, Refusal};
+use super::adopted::{Adopted, Hand, NotAdopted};
 use super::place::Home;
 use super::quota::{self, Quota, Verdict};
 use super::wire::TenantView;
 use crate::machine::gpus;
 use crate::output::reason::Reason;
-use crate::tenants::dir::{Dir, Identity};
-use crate::tenants::discover::{Candidate, Names, Place, Unusable, Users};
+use crate::tenants::dir::{Dir, FileIdentity};
+use crate::tenants::discover::{Candidate, KnownNames, TenantRoot, Unusable, Users};
 use crate::tenants::tenant_dir;
 
 /// Tenants of one daemon. A scheduler's step costs their number, squared for those in turns.
@@ -42,10 +42,10 @@ const RETRY: u32 = 10;
 #[derive(Debug)]
 pub(super) struct Scanner {
     home: Home,
-    places: Vec<Place>,
+    places: Vec<TenantRoot>,
     users: Users,
     quota: Quota,
-    refused: BTreeMap<Identity, Refused>,
+    refused: BTreeMap<FileIdentity, Refused>,
     /// Places with more in them than is looked at, and whose they are.
     crowded: BTreeMap<PathBuf, u32>,
 }
@@ -55,7 +55,7 @@ pub(super) struct Scanner {
 struct Refused {
     path: String,
     uid: u32,
-    refusal: Refusal,
+    refusal: NotAdopted,
     wait: u32,
     is_there: bool,
 }
@@ -64,7 +64,7 @@ struct Refused {
 #[derive(Clone, Debug)]
 pub(super) struct Spot {
     pub(super) path: PathBuf,
-    pub(super) identity: Identity,
+    pub(super) identity: FileIdentity,
     pub(super) uid: u32,
 }
 
@@ -81,27 +81,27 @@ pub(super) struct Arrival {
 pub(super) struct Found {
     pub(super) arrivals: Vec<Arrival>,
     /// Of those that are served, the ones that lie where they were found.
-    pub(super) in_place: BTreeSet<Identity>,
+    pub(super) in_place: BTreeSet<FileIdentity>,
 }
 
 /// One look for tenants.
 struct Round<'a> {
     scanner: &'a mut Scanner,
-    known: &'a BTreeMap<Identity, Arc<Hand>>,
+    known: &'a BTreeMap<FileIdentity, Arc<Hand>>,
     /// Those that are served, and those that have come.
     held: BTreeMap<u32, usize>,
-    seen: BTreeSet<Identity>,
+    seen: BTreeSet<FileIdentity>,
     tried: BTreeMap<u32, usize>,
     found: Found,
 }
 
 impl Scanner {
     pub(super) fn new(home: Home, extra: impl Iterator<Item = PathBuf>) -> Self {
-        let mut places = vec![Place::of_home(home.directory())];
-        places.extend(extra.map(Place::named));
+        let mut places = vec![TenantRoot::of_home(home.directory())];
+        places.extend(extra.map(TenantRoot::named));
         let mut most_of_one = MOST_OF_ONE;
         if !home.is_system() {
-            places.push(Place::without_owner(Path::new("/tmp"), tenant_dir::uid()));
+            places.push(TenantRoot::without_owner(Path::new("/tmp"), tenant_dir::uid()));
             most_of_one = MOST;
         }
         Self {
@@ -115,13 +115,13 @@ impl Scanner {
     }
 
     /// The tenants that have come since those of `known`, and which of those lie where they did.
-    pub(super) fn look(&mut self, known: &BTreeMap<Identity, Arc<Hand>>) -> Found {
+    pub(super) fn look(&mut self, known: &BTreeMap<FileIdentity, Arc<Hand>>) -> Found {
         if Dir::open(Path::new("/")).is_err() {
             // No descriptor is left, or no memory: nothing can be looked at, and nobody loses by it.
             let in_place = known.keys().copied().collect();
             return Found { in_place, ..Found::default() };
         }
-        let mut names = Names::new();
+        let mut names = KnownNames::new();
         for hand in known.values() {
             if let (Some(parent), Some(name)) = (hand.path.parent(), hand.path.file_name()) {
                 names.entry(parent.to_owned()).or_default().push(name.to_owned());
@@ -155,7 +155,13 @@ impl Scanner {
     }
 
     /// Notes why the tenant at `path` is not in our hands.
-    pub(super) fn refuse(&mut self, path: &Path, what: Identity, uid: u32, refusal: Refusal) {
+    pub(super) fn refuse(
+        &mut self,
+        path: &Path,
+        what: FileIdentity,
+        uid: u32,
+        refusal: NotAdopted,
+    ) {
         let own = self.refused.values().filter(|refused| refused.uid == uid).count();
         if !self.refused.contains_key(&what)
             && (own >= MOST_REFUSED.0 || self.refused.len() >= MOST_REFUSED.1)
@@ -170,7 +176,7 @@ impl Scanner {
     /// Those that are not in our hands.
     pub(super) fn refused(&self) -> impl Iterator<Item = TenantView> {
         let crowded = self.crowded.iter().take(MOST_REFUSED.0).map(|(place, uid)| {
-            let refusal = Refusal {
+            let refusal = NotAdopted {
                 reason: Reason::TooMany,
                 detail: Unusable::Crowded { most: MOST_NAMES }.to_string(),
             };
@@ -201,7 +207,7 @@ impl Scanner {
     }
 }
 
-fn view(directory: String, uid: u32, refusal: &Refusal) -> TenantView {
+fn view(directory: String, uid: u32, refusal: &NotAdopted) -> TenantView {
     TenantView {
         directory,
         uid,
@@ -247,13 +253,14 @@ impl Round<'_> {
                 self.scanner.refused.remove(&what);
             }
             Err(error) => {
-                let refusal = Refusal { reason: Reason::GatesNotHeld, detail: error.to_string() };
+                let refusal =
+                    NotAdopted { reason: Reason::GatesNotHeld, detail: error.to_string() };
                 self.scanner.refuse(&candidate.path, what, uid, refusal);
             }
         }
     }
 
-    fn take(&mut self, path: &Path, what: Identity, dir: Dir) {
+    fn take(&mut self, path: &Path, what: FileIdentity, dir: Dir) {
         let uid = dir.uid();
         let instead = match self.check(path, uid) {
             Ok(instead) => instead,
@@ -273,8 +280,8 @@ impl Round<'_> {
     }
 
     /// Whether a tenant of `uid` at `path` can be served, and whose leaves for it.
-    fn check(&self, path: &Path, uid: u32) -> Result<Option<u32>, Refusal> {
-        let refusal = |reason, detail: String| Err(Refusal { reason, detail });
+    fn check(&self, path: &Path, uid: u32) -> Result<Option<u32>, NotAdopted> {
+        let refusal = |reason, detail: String| Err(NotAdopted { reason, detail });
         if !self.scanner.home.is_system() && uid != tenant_dir::uid() {
             let detail = format!(
                 "it belongs to uid {uid}; run `divvy daemon --system` as root to serve all users"
@@ -295,9 +302,9 @@ impl Round<'_> {
 }
 
 /// The refusal of a user's tenant where `served` of its others have places.
-pub(super) fn too_many(served: usize) -> Refusal {
+pub(super) fn too_many(served: usize) -> NotAdopted {
     let detail = format!(
         "the daemon serves {served} tenants of this user and has no place for more; it has {MOST} in all"
     );
-    Refusal { reason: Reason::TooMany, detail }
+    NotAdopted { reason: Reason::TooMany, detail }
 }

@@ -4,7 +4,7 @@ use divvy_abi::MAX_SLOTS;
 use divvy_page::AttachError;
 use divvy_policy::turns::{Served, Tenants};
 
-use super::adopted::{Adopted, Hand, LEAST_SLOTS, MOST_SLOTS, Open, Refusal};
+use super::adopted::{Adopted, Hand, LEAST_SLOTS, MOST_SLOTS, NotAdopted, Open};
 use super::quota;
 use super::scan::Scanner;
 
@@ -29,7 +29,7 @@ impl Seat {
     }
 
     /// Lets go of who sits there, and has `scanner` say why.
-    pub(super) fn refuse(&mut self, scanner: &mut Scanner, refusal: Refusal) {
+    pub(super) fn refuse(&mut self, scanner: &mut Scanner, refusal: NotAdopted) {
         if let Self::Taken(tenant, _) = self {
             let Hand { path, uid, dir, .. } = tenant.hand().as_ref();
             scanner.refuse(path, dir.identity(), *uid, refusal);

@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
-use super::crowd::{Crowd, Place};
+use super::crowd::{Crowd, CrowdPlace};
 use super::metrics;
 use super::place::Home;
 use super::quota::Quota;
@@ -73,7 +73,7 @@ fn accept(listener: &UnixListener, home: &Home, shared: &Arc<Shared>) {
     }
 }
 
-fn serve(stream: &UnixStream, place: &Place<u32>, uid: u32, home: &Home, shared: &Shared) {
+fn serve(stream: &UnixStream, place: &CrowdPlace<u32>, uid: u32, home: &Home, shared: &Shared) {
     loop {
         let mut from = Timed::quiet(stream, SILENCE, PATIENCE);
         let request = wire::read::<Request>(&mut from, MAX_REQUEST_BYTES);

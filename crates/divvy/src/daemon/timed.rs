@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// A connection, of either kind.
-pub(crate) trait Stream: Send + Sync + 'static {
+pub(crate) trait Socket: Send + Sync + 'static {
     /// Reads, waiting `patience` at most.
     fn read_within(&self, into: &mut [u8], patience: Duration) -> Result<usize>;
     /// Writes, waiting `patience` at most.
@@ -19,7 +19,7 @@ pub(crate) trait Stream: Send + Sync + 'static {
 
 macro_rules! stream {
     ($type:ty) => {
-        impl Stream for $type {
+        impl Socket for $type {
             fn read_within(&self, into: &mut [u8], patience: Duration) -> Result<usize> {
                 self.set_read_timeout(Some(patience))?;
                 (&mut &*self).read(into)
@@ -50,7 +50,7 @@ pub(crate) struct Timed<'a, S> {
     once_begun: Option<Duration>,
 }
 
-impl<'a, S: Stream> Timed<'a, S> {
+impl<'a, S: Socket> Timed<'a, S> {
     /// All that is read and written must be through by `deadline`.
     pub(crate) fn until(stream: &'a S, deadline: Instant) -> Self {
         Self { stream, deadline, once_begun: None }
@@ -67,7 +67,7 @@ impl<'a, S: Stream> Timed<'a, S> {
     }
 }
 
-impl<S: Stream> Read for Timed<'_, S> {
+impl<S: Socket> Read for Timed<'_, S> {
     fn read(&mut self, into: &mut [u8]) -> Result<usize> {
         let bytes = self.stream.read_within(into, self.left()?)?;
         if let Some(patience) = self.once_begun.take() {
@@ -77,7 +77,7 @@ impl<S: Stream> Read for Timed<'_, S> {
     }
 }
 
-impl<S: Stream> Write for Timed<'_, S> {
+impl<S: Socket> Write for Timed<'_, S> {
     fn write(&mut self, from: &[u8]) -> Result<usize> {
         self.stream.write_within(from, self.left()?)
     }

@@ -80,7 +80,7 @@ pub(crate) struct Cards {
 
 /// Which driver is asked.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Driver {
+pub(crate) struct DriverChoice {
     /// NVML's library; the machine's by default.
     pub(crate) library: Option<PathBuf>,
     /// Variables of the process that asks.
@@ -89,7 +89,7 @@ pub(crate) struct Driver {
 
 impl Cards {
     /// Asks the driver.
-    pub(crate) fn of(driver: &Driver) -> Self {
+    pub(crate) fn of(driver: &DriverChoice) -> Self {
         match ask(driver) {
             Ok(list) => Self { list, unknown: None },
             Err(error) => {
@@ -221,7 +221,7 @@ impl Card {
 }
 
 /// Has a process of its own ask NVML.
-fn ask(driver: &Driver) -> Result<Vec<Card>> {
+fn ask(driver: &DriverChoice) -> Result<Vec<Card>> {
     let library = match &driver.library {
         Some(path) => path.clone(),
         None => find_library(LIBRARY).with_context(|| format!("{LIBRARY} was not found"))?,

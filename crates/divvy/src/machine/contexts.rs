@@ -24,7 +24,7 @@ const PLAUSIBLE_BYTES: std::ops::RangeInclusive<u64> = (1 << 20)..=(16 << 30);
 /// One figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Entry {
+pub(crate) struct ContextFigure {
     /// The driver's version, such as `580.159.04`.
     pub(crate) driver: String,
     /// The card it was found on, as `GPU-…`.
@@ -40,7 +40,7 @@ pub(crate) struct Entry {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Found {
     format: u32,
-    contexts: Vec<Entry>,
+    contexts: Vec<ContextFigure>,
 }
 
 /// The cards of a machine and their driver.
@@ -75,7 +75,7 @@ impl Found {
     fn parse(text: &str) -> Result<Self> {
         let found: Self = serde_json::from_str(text)?;
         ensure!(found.format == FORMAT, "its format is {}, not {FORMAT}", found.format);
-        for Entry { name, bytes, .. } in &found.contexts {
+        for ContextFigure { name, bytes, .. } in &found.contexts {
             if !PLAUSIBLE_BYTES.contains(bytes) {
                 bail!("a context on {name} cannot take {bytes} bytes");
             }
@@ -87,7 +87,7 @@ impl Found {
     ///
     /// # Errors
     /// When no context can take so much, or so little.
-    pub(crate) fn note(&mut self, entry: Entry) -> Result<()> {
+    pub(crate) fn note(&mut self, entry: ContextFigure) -> Result<()> {
         ensure!(PLAUSIBLE_BYTES.contains(&entry.bytes), "a context cannot take {}", entry.bytes);
         self.contexts.retain(|old| (&old.driver, &old.uuid) != (&entry.driver, &entry.uuid));
         self.contexts.push(entry);
@@ -110,7 +110,7 @@ impl Found {
 
     /// What a context takes on one card, if it was found there or on another of its name.
     pub(crate) fn bytes_on(&self, driver: &str, uuid: &str, name: &str) -> Option<u64> {
-        let same = |entry: &&Entry| {
+        let same = |entry: &&ContextFigure| {
             entry.driver == driver && (entry.name == name || entry.uuid.eq_ignore_ascii_case(uuid))
         };
         self.contexts.iter().filter(same).map(|entry| entry.bytes).max()
@@ -188,12 +188,12 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn entry(driver: &str, name: &str, mib: u64) -> Entry {
+    fn entry(driver: &str, name: &str, mib: u64) -> ContextFigure {
         let uuid = format!("GPU-{name}");
-        Entry { driver: driver.to_owned(), uuid, name: name.to_owned(), bytes: mib * MIB }
+        ContextFigure { driver: driver.to_owned(), uuid, name: name.to_owned(), bytes: mib * MIB }
     }
 
-    fn found(entries: &[Entry]) -> Found {
+    fn found(entries: &[ContextFigure]) -> Found {
         let mut found = Found::default();
         entries.iter().for_each(|entry| found.note(entry.clone()).unwrap());
         found

@@ -6,8 +6,8 @@ use super::*;
 use crate::daemon::wire::TenantView;
 use crate::golden;
 
-fn device(uuid: &str) -> Device {
-    Device {
+fn device(uuid: &str) -> DeviceUse {
+    DeviceUse {
         uuid: uuid.to_owned(),
         limit_bytes: Some(8 << 30),
         held_bytes: 3,
@@ -18,7 +18,7 @@ fn device(uuid: &str) -> Device {
         throttled_ns: 1,
         gate: "closed",
         by_kind: [("blocks", 1), ("other", 2)].into(),
-        ..Device::default()
+        ..DeviceUse::default()
     }
 }
 

@@ -30,14 +30,14 @@ const MOST_LINKS: u32 = 40;
 const DEEPEST: u32 = 32;
 
 /// Device and inode: what a file or directory is, whatever it is called.
-pub(crate) type Identity = (u64, u64);
+pub(crate) type FileIdentity = (u64, u64);
 
 /// A directory, open.
 #[derive(Debug)]
 pub(crate) struct Dir {
     file: File,
     uid: u32,
-    identity: Identity,
+    identity: FileIdentity,
 }
 
 impl AsFd for Dir {
@@ -100,7 +100,7 @@ impl Dir {
     }
 
     /// What it is.
-    pub(crate) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> FileIdentity {
         self.identity
     }
 
@@ -152,7 +152,7 @@ impl Dir {
     }
 
     /// The same, as far as it tells one from another.
-    pub(crate) fn identity_of(&self, name: &str) -> Option<Identity> {
+    pub(crate) fn identity_of(&self, name: &str) -> Option<FileIdentity> {
         self.status(OsStr::new(name)).as_ref().map(identity)
     }
 
@@ -291,7 +291,7 @@ fn kind(status: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(status.st_mode & SFlag::S_IFMT.bits())
 }
 
-pub(crate) fn identity(status: &FileStat) -> Identity {
+pub(crate) fn identity(status: &FileStat) -> FileIdentity {
     (status.st_dev, status.st_ino)
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use divvy_page::{AttachError, Errno};
 
-use crate::tenants::dir::{self, Dir, Identity};
+use crate::tenants::dir::{self, Dir, FileIdentity};
 use crate::tenants::tenant_dir;
 
 /// Names that commands look at in one directory of tenants.
@@ -29,7 +29,7 @@ const HIDDEN: &str = ".divvy";
 
 /// A directory that tenants lie in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct TenantRoot {
     /// What a path leads to.
     start: PathBuf,
     /// What lies below it, each in the one before.
@@ -39,7 +39,7 @@ pub(crate) struct Place {
 }
 
 /// Names that are looked at besides those that a listing comes to, by the directory they lie in.
-pub(crate) type Names = BTreeMap<PathBuf, Vec<OsString>>;
+pub(crate) type KnownNames = BTreeMap<PathBuf, Vec<OsString>>;
 
 /// A directory that may be a tenant's.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Candidate<'a> {
     /// Where it lies.
     pub(crate) path: PathBuf,
     /// What it is and whose, by the time it was looked at.
-    pub(crate) identity: Identity,
+    pub(crate) identity: FileIdentity,
     pub(crate) owner: u32,
 }
 
@@ -97,7 +97,7 @@ impl From<AttachError> for Unusable {
     }
 }
 
-impl Place {
+impl TenantRoot {
     /// The tenants that `divvy run` makes in `base` for this user.
     pub(crate) fn of_user(base: &Path, uid: u32) -> Self {
         let below = vec![format!("divvy-{uid}").into(), "tenants".into()];
@@ -151,11 +151,11 @@ impl Place {
     /// of `known`. Whether these are all.
     ///
     /// # Errors
-    /// As [`Place::open`].
+    /// As [`TenantRoot::open`].
     pub(crate) fn each(
         &self,
         most: usize,
-        known: &Names,
+        known: &KnownNames,
         mut each: impl FnMut(Candidate<'_>),
     ) -> Result<bool, Unusable> {
         let dir = self.open()?;
@@ -222,7 +222,7 @@ fn children(
     path: &Path,
     uid: Option<u32>,
     most: usize,
-    known: &Names,
+    known: &KnownNames,
     each: &mut impl FnMut(Candidate<'_>),
 ) -> Result<bool, AttachError> {
     let (names, is_all) = dir.names(most)?;
@@ -244,13 +244,13 @@ fn children(
 /// places where somebody else's things lie instead.
 pub(crate) fn tenants(extra: &[PathBuf]) -> (BTreeSet<PathBuf>, BTreeMap<PathBuf, Unusable>) {
     let uid = tenant_dir::uid();
-    let mut places: Vec<Place> =
-        tenant_dir::bases(uid).iter().map(|base| Place::of_user(base, uid)).collect();
-    places.push(Place::without_owner(Path::new("/tmp"), uid));
-    places.extend(extra.iter().cloned().chain(from_variable()).map(Place::named));
+    let mut places: Vec<TenantRoot> =
+        tenant_dir::bases(uid).iter().map(|base| TenantRoot::of_user(base, uid)).collect();
+    places.push(TenantRoot::without_owner(Path::new("/tmp"), uid));
+    places.extend(extra.iter().cloned().chain(from_variable()).map(TenantRoot::named));
     let (mut found, mut seen, mut wrong) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
     for place in &places {
-        let each = place.each(MOST_NAMES, &Names::new(), |candidate| {
+        let each = place.each(MOST_NAMES, &KnownNames::new(), |candidate| {
             if matches!(candidate.open(), Ok(Some(_))) && seen.insert(candidate.identity) {
                 found.insert(candidate.path);
             }
@@ -298,8 +298,8 @@ const BASES: [&str; 3] = ["/dev/shm", "/tmp", "/run/user"];
 /// One of them: what it was found to hold, and the look that goes on.
 #[derive(Default)]
 struct Base {
-    found: BTreeSet<Place>,
-    next: BTreeSet<Place>,
+    found: BTreeSet<TenantRoot>,
+    next: BTreeSet<TenantRoot>,
     listing: Option<Box<dyn Iterator<Item = OsString> + Send>>,
 }
 
@@ -312,7 +312,7 @@ impl std::fmt::Debug for Base {
 impl Users {
     /// The places known by now. Each call looks at some thousand names more; a place is forgotten when a
     /// whole look has not met it.
-    pub(crate) fn places(&mut self) -> impl Iterator<Item = Place> {
+    pub(crate) fn places(&mut self) -> impl Iterator<Item = TenantRoot> {
         for (base, path) in self.bases.iter_mut().zip(BASES) {
             base.look(Path::new(path));
         }
@@ -342,7 +342,7 @@ impl Base {
 }
 
 /// The user's place that `name` in one of [`BASES`] stands for.
-fn place_of(base: &Path, name: &OsStr) -> Option<Place> {
+fn place_of(base: &Path, name: &OsStr) -> Option<TenantRoot> {
     let name = name.to_str()?;
     // One spelling only: a second one would be an alias.
     let uid_in = |digits: &str| {
@@ -350,11 +350,11 @@ fn place_of(base: &Path, name: &OsStr) -> Option<Place> {
         (uid.to_string() == digits).then_some(uid)
     };
     if base == Path::new("/run/user") {
-        return uid_in(name).map(|uid| Place::of_user(&base.join(name), uid));
+        return uid_in(name).map(|uid| TenantRoot::of_user(&base.join(name), uid));
     }
     match (name.strip_prefix("divvy-"), name.strip_prefix(".divvy-")) {
-        (Some(digits), _) => uid_in(digits).map(|uid| Place::of_user(base, uid)),
-        (_, Some(digits)) => uid_in(digits).map(|uid| Place::without_owner(base, uid)),
+        (Some(digits), _) => uid_in(digits).map(|uid| TenantRoot::of_user(base, uid)),
+        (_, Some(digits)) => uid_in(digits).map(|uid| TenantRoot::without_owner(base, uid)),
         _ => None,
     }
 }
@@ -365,9 +365,9 @@ mod tests {
 
     use super::*;
 
-    fn below(place: &Place) -> BTreeSet<PathBuf> {
+    fn below(place: &TenantRoot) -> BTreeSet<PathBuf> {
         let mut found = BTreeSet::new();
-        let each = place.each(9, &Names::new(), |candidate| {
+        let each = place.each(9, &KnownNames::new(), |candidate| {
             if candidate.open().unwrap().is_some() {
                 found.insert(candidate.path);
             }
@@ -387,16 +387,16 @@ mod tests {
         symlink("one", base.join("alias")).unwrap();
         symlink("container", base.join("alias-of-a-container")).unwrap();
         let expected = [".divvy/y", "container/.divvy/x", "one"].map(|name| base.join(name));
-        assert_eq!(below(&Place::named(base.clone())), BTreeSet::from(expected));
-        assert!(Place::named(base.join("absent")).open().is_err());
+        assert_eq!(below(&TenantRoot::named(base.clone())), BTreeSet::from(expected));
+        assert!(TenantRoot::named(base.join("absent")).open().is_err());
 
         let me = tenant_dir::uid();
-        let mine = Place::of_user(&base, me);
+        let mine = TenantRoot::of_user(&base, me);
         std::fs::create_dir_all(mine.path().join("two/.divvy/z")).unwrap();
         std::fs::write(mine.path().join("two/config"), "").unwrap();
         std::fs::write(mine.path().join("two/.divvy/z/config"), "").unwrap();
         assert_eq!(below(&mine), BTreeSet::from([mine.path().join("two")]));
-        let elses = Place::of_user(&base, me + 1);
+        let elses = TenantRoot::of_user(&base, me + 1);
         symlink(format!("divvy-{me}"), base.join(format!("divvy-{}", me + 1))).unwrap();
         assert!(elses.open().is_err(), "a link");
         std::fs::remove_file(base.join(format!("divvy-{}", me + 1))).unwrap();
@@ -409,8 +409,11 @@ mod tests {
     #[test]
     fn a_name_is_one_users_or_nobodys() {
         let place = |base: &str, name: &str| place_of(Path::new(base), OsStr::new(name));
-        assert_eq!(place("/tmp", "divvy-7"), Some(Place::of_user(Path::new("/tmp"), 7)));
-        assert_eq!(place("/tmp", ".divvy-7"), Some(Place::without_owner(Path::new("/tmp"), 7)));
+        assert_eq!(place("/tmp", "divvy-7"), Some(TenantRoot::of_user(Path::new("/tmp"), 7)));
+        assert_eq!(
+            place("/tmp", ".divvy-7"),
+            Some(TenantRoot::without_owner(Path::new("/tmp"), 7))
+        );
         assert_eq!(
             place("/run/user", "7").unwrap().path(),
             Path::new("/run/user/7/divvy-7/tenants")

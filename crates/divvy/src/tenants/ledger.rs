@@ -53,7 +53,7 @@ pub(crate) struct Tenant {
     /// Why its time is not divided by turns as it should be.
     pub(crate) reasons: Vec<Note>,
     /// Devices its processes have used.
-    pub(crate) devices: Vec<Device>,
+    pub(crate) devices: Vec<DeviceUse>,
     /// Its living processes.
     pub(crate) processes: Vec<Process>,
 }
@@ -69,7 +69,7 @@ pub(crate) struct Note {
 
 /// A tenant's use of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Device {
+pub(crate) struct DeviceUse {
     /// As the driver's tools print it.
     pub(crate) uuid: String,
     /// Index on the machine, where known.
@@ -260,7 +260,7 @@ fn gate_word(line: Option<&GateLine>, paused: bool) -> &'static str {
     }
 }
 
-fn device(device: &DeviceSnapshot, of: &Snapshot) -> Device {
+fn device(device: &DeviceSnapshot, of: &Snapshot) -> DeviceUse {
     let config = of.config.as_ref();
     let lines = || of.processes.iter().flat_map(|process| &process.uses);
     let bytes_of = |kind: Kind| {
@@ -278,7 +278,7 @@ fn device(device: &DeviceSnapshot, of: &Snapshot) -> Device {
         limit::resolve(config.rules(), device.index, &device.uuid, device.total_bytes)
     });
     let rules = config.map(Config::compute_rules).unwrap_or_default();
-    Device {
+    DeviceUse {
         share_ppm: share::resolve(rules, device.index, &device.uuid).ok().flatten(),
         used_ns: time.used_ns,
         launches: time.launches,

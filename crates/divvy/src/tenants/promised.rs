@@ -15,16 +15,16 @@ use crate::machine::cards::{Card, Cards};
 use crate::output::sizes;
 use crate::tenants::ledger::Tenant;
 
-/// A tenant, as far as this is concerned.
+/// What a tenant adds to the sum of limits.
 #[derive(Clone, Debug)]
-pub(crate) struct Claim<'a> {
+pub(crate) struct Promise<'a> {
     /// Its limits of memory.
     pub(crate) rules: &'a [Rule],
     /// The UUIDs of the devices it has used.
     pub(crate) used: Vec<&'a str>,
 }
 
-impl<'a> Claim<'a> {
+impl<'a> Promise<'a> {
     /// A tenant that has not used any device yet.
     pub(crate) fn new(rules: &'a [Rule]) -> Self {
         Self { rules, used: Vec::new() }
@@ -73,16 +73,20 @@ pub(crate) fn cards(tenants: &[Tenant]) -> Vec<Card> {
 
 /// A line for each of `cards` whose memory the limits of several tenants exceed in sum; for a tenant
 /// `one`, of those on which its limit counts.
-pub(crate) fn notes(claims: &[Claim<'_>], cards: &[Card], one: Option<&Claim<'_>>) -> Vec<String> {
+pub(crate) fn notes(
+    promises: &[Promise<'_>],
+    cards: &[Card],
+    one: Option<&Promise<'_>>,
+) -> Vec<String> {
     let is_only = cards.len() == 1;
     let is_meant = |card: &&Card| {
         one.is_none_or(|one| one.counts_on(card, is_only) && card.limit_bytes(one.rules).is_some())
     };
     let note = |card: &Card| {
-        let limits: Vec<u64> = claims
+        let limits: Vec<u64> = promises
             .iter()
-            .filter(|claim| claim.counts_on(card, is_only))
-            .filter_map(|claim| Some(card.limit_bytes(claim.rules)?.min(card.total_bytes)))
+            .filter(|promise| promise.counts_on(card, is_only))
+            .filter_map(|promise| Some(card.limit_bytes(promise.rules)?.min(card.total_bytes)))
             .collect();
         let sum_bytes = limits.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
         let is_above = card.total_bytes > 0 && limits.len() > 1 && sum_bytes > card.total_bytes;
@@ -123,16 +127,16 @@ mod tests {
     fn limits_that_exceed_a_card_in_sum_are_said() {
         let (most, half, none) = (rules("80GiB"), rules("50%"), Rules::new());
         let only = [card(0, UUID)];
-        let claims = [Claim::new(most.as_slice()), Claim::new(half.as_slice())];
-        let found = notes(&claims, &only, None);
+        let promises = [Promise::new(most.as_slice()), Promise::new(half.as_slice())];
+        let found = notes(&promises, &only, None);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("the limits of 2 tenants add up to 150 GiB of the 140 GiB"));
-        assert!(notes(&claims[..1], &only, None).is_empty());
-        let with_none = [claims[1].clone(), claims[1].clone(), Claim::new(none.as_slice())];
+        assert!(notes(&promises[..1], &only, None).is_empty());
+        let with_none = [promises[1].clone(), promises[1].clone(), Promise::new(none.as_slice())];
         assert!(notes(&with_none, &only, None).is_empty());
         // Far above the card is the card.
         let large = rules("500GiB");
-        let found = notes(&[Claim::new(large.as_slice()), claims[0].clone()], &only, None);
+        let found = notes(&[Promise::new(large.as_slice()), promises[0].clone()], &only, None);
         assert!(found[0].contains("220 GiB"), "{found:?}");
     }
 
@@ -141,14 +145,14 @@ mod tests {
         let other = "GPU-0bbbbbbb-0000-0000-0000-000000000002";
         let two = [card(0, UUID), card(1, other)];
         let all = rules("100GiB");
-        let idle = [Claim::new(all.as_slice()), Claim::new(all.as_slice())];
+        let idle = [Promise::new(all.as_slice()), Promise::new(all.as_slice())];
         assert!(notes(&idle, &two, None).is_empty(), "they may use different ones");
         let named = rules("1=100GiB");
-        let used = Claim { rules: all.as_slice(), used: vec![other] };
-        let both = [used.clone(), Claim::new(named.as_slice())];
+        let used = Promise { rules: all.as_slice(), used: vec![other] };
+        let both = [used.clone(), Promise::new(named.as_slice())];
         let found = notes(&both, &two, None);
         assert!(found.len() == 1 && found[0].contains("device 1"), "{found:?}");
-        let elsewhere = Claim { rules: all.as_slice(), used: vec![UUID] };
+        let elsewhere = Promise { rules: all.as_slice(), used: vec![UUID] };
         assert_eq!(notes(&both, &two, Some(&used)), found);
         assert!(notes(&both, &two, Some(&elsewhere)).is_empty(), "that is no matter of this one");
         assert!(notes(&[used, elsewhere], &two, None).is_empty());

@@ -43,7 +43,7 @@ pub(crate) struct ShareArgs {
 
 /// [`ShareArgs`], understood.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Share {
+pub(crate) struct ShareLimits {
     /// Caps; empty where none was named.
     pub(crate) rules: Vec<Rule>,
     /// A weight, where one was named.
@@ -67,9 +67,9 @@ impl ShareArgs {
     }
 
     /// Reads the words where devices have these UUIDs.
-    pub(crate) fn read(&self, uuids: &[String]) -> Result<Share> {
+    pub(crate) fn read(&self, uuids: &[String]) -> Result<ShareLimits> {
         let Self { compute, weight, priority, class } = self;
-        Ok(Share {
+        Ok(ShareLimits {
             rules: limits::compute_rules(compute, uuids)?.as_slice().to_vec(),
             weight: word("--weight", weight, share::parse_weight)?,
             priority: word("--priority", priority, share::parse_priority)?,
@@ -91,7 +91,7 @@ pub(crate) fn word<T>(
     text.as_ref().map(word).transpose()
 }
 
-impl Share {
+impl ShareLimits {
     /// Whether nothing was said.
     pub(crate) fn is_empty(&self) -> bool {
         let Self { rules, weight, priority, class } = self;

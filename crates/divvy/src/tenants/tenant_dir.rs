@@ -27,7 +27,7 @@ pub(crate) const MEETING: &str = ".meet";
 
 /// What `owner` says, for `divvy ps`.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Owner {
+pub(crate) struct OwnerNote {
     /// The `divvy run` that made the tenant.
     pub(crate) pid: u32,
     /// What it runs.
@@ -102,7 +102,7 @@ pub(crate) fn name_of(program: &str) -> String {
 
 impl TenantDir {
     /// Makes a directory for `name` and locks it. Removes what killed owners left, first.
-    pub(crate) fn make(name: &str, owner: &Owner) -> Result<Self> {
+    pub(crate) fn make(name: &str, owner: &OwnerNote) -> Result<Self> {
         let uid = uid();
         let mut last = None;
         for root in roots(uid) {
@@ -115,7 +115,7 @@ impl TenantDir {
             .context("no tenant directory can be made; set XDG_RUNTIME_DIR to a directory of yours")
     }
 
-    fn make_in(root: &Path, uid: u32, name: &str, owner: &Owner) -> Result<Self> {
+    fn make_in(root: &Path, uid: u32, name: &str, owner: &OwnerNote) -> Result<Self> {
         let tenants = make_private(root, uid).and_then(|root| private(&root, "tenants"))?;
         // Without it tenants run all the same, beside each other.
         let _ = private(&tenants, MEETING);
@@ -202,7 +202,7 @@ fn private(within: &Dir, name: &str) -> Result<Dir> {
 ///
 /// # Errors
 /// In words, where the file that should say it is none, or says something else.
-pub(crate) fn owner(dir: &Dir) -> Result<Option<(Owner, bool)>> {
+pub(crate) fn owner(dir: &Dir) -> Result<Option<(OwnerNote, bool)>> {
     let wrong = || format!("the tenant's {OWNER} file cannot be read");
     let Some(file) = dir.file(OWNER).with_context(wrong)? else { return Ok(None) };
     let mut text = Vec::new();
@@ -266,7 +266,7 @@ mod tests {
         let base = std::env::temp_dir().join(format!("divvy-test-{}", std::process::id()));
         std::fs::create_dir_all(&base).unwrap();
         let root = base.join("root");
-        let me = Owner { pid: std::process::id(), command: vec!["x".to_owned()] };
+        let me = OwnerNote { pid: std::process::id(), command: vec!["x".to_owned()] };
         let first = TenantDir::make_in(&root, uid(), "a", &me).unwrap();
         let second = TenantDir::make_in(&root, uid(), "a", &me).unwrap();
         assert_ne!(first.path(), second.path());

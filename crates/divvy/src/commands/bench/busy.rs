@@ -228,14 +228,14 @@ impl Ran {
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Length {
+pub(super) struct RunLength {
     /// Before what counts.
     pub(super) warm_up: Duration,
     /// What counts.
     pub(super) measured: Duration,
 }
 
-impl Length {
+impl RunLength {
     /// `seconds` after a warm-up of 0.3 s.
     pub(super) fn seconds(seconds: f64) -> Self {
         Self {
@@ -246,7 +246,7 @@ impl Length {
 }
 
 /// Runs programs together and looks at their counters meanwhile.
-pub(super) fn run(bench: &Bench, programs: &[(&Tenancy, Work)], length: Length) -> Result<Ran> {
+pub(super) fn run(bench: &Bench, programs: &[(&Tenancy, Work)], length: RunLength) -> Result<Ran> {
     run_with(bench, programs, length, |_| Ok(()))
 }
 
@@ -254,7 +254,7 @@ pub(super) fn run(bench: &Bench, programs: &[(&Tenancy, Work)], length: Length) 
 pub(super) fn run_with(
     bench: &Bench,
     programs: &[(&Tenancy, Work)],
-    length: Length,
+    length: RunLength,
     mut during: impl FnMut(Duration) -> Result<()>,
 ) -> Result<Ran> {
     for (tenancy, _) in programs {

@@ -6,11 +6,11 @@
 
 use anyhow::{Context, Result};
 
-use super::busy::{self, Length, Work};
+use super::busy::{self, RunLength, Work};
 use super::kernel::ROUNDS;
 use super::report::{Figure, Goal, median};
 use super::running::Bench;
-use super::side::{Side, Terms};
+use super::side::{Side, TenantTerms};
 use super::timing::SECOND_NS;
 
 /// What is all of the device, in percent of wall time.
@@ -32,9 +32,9 @@ pub(super) struct Cell {
     pub(super) work: Work,
     pub(super) cap: u32,
     /// A run under the cap.
-    pub(super) length: Length,
+    pub(super) length: RunLength,
     /// A run alone on the bare driver.
-    pub(super) alone: Length,
+    pub(super) alone: RunLength,
     pub(super) full: Full,
     /// Whether peers are measured too.
     pub(super) compared: bool,
@@ -139,7 +139,7 @@ impl Cell {
     }
 
     fn measure_once(&self, bench: &Bench, side: &Side) -> Outcome {
-        let terms = Terms::memory(bench.limit_bytes()).share(self.cap);
+        let terms = TenantTerms::memory(bench.limit_bytes()).share(self.cap);
         let tenancy = side.tenancy_of(&bench.stage, &terms)?;
         let ran = busy::run(bench, &[(&tenancy, self.work.clone())], self.length)?;
         let share = ran.shares()?.first().copied().context("nothing ran")?;

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::busy::{self, Length, Ran, Work};
+use super::busy::{self, Ran, RunLength, Work};
 use super::daemon::{Daemon, Watch};
 use super::kernel::{Kernel, Kernels, ROUNDS, text};
 use super::report::{Figure, Goal};
 use super::running::Bench;
 use super::series::{jain, mean, variation};
-use super::side::{Side, Tenancy, Terms};
+use super::side::{Side, Tenancy, TenantTerms};
 use super::timing::Timing;
 
 const MS: u64 = 1_000_000;
@@ -126,14 +126,14 @@ fn runs(bench: &Bench, quick: bool, pairs: &[[u32; 2]], lengths: &[u64]) -> usiz
 /// The card, its kernels, and a daemon.
 struct Hall<'a> {
     bench: &'a mut Bench,
-    length: Length,
+    length: RunLength,
     kernels: Kernels,
     daemon: Option<Result<Daemon>>,
 }
 
 impl<'a> Hall<'a> {
     fn new(bench: &'a mut Bench, timing: &Timing) -> Result<Self> {
-        let length = Length::seconds(timing.seconds);
+        let length = RunLength::seconds(timing.seconds);
         Ok(Self { bench, length, kernels: Kernels::default(), daemon: None })
     }
 
@@ -158,9 +158,9 @@ impl<'a> Hall<'a> {
         Ok(())
     }
 
-    fn terms(&self) -> Terms {
+    fn terms(&self) -> TenantTerms {
         // Eight of them at once, and a card of 80 GB.
-        Terms::memory(self.bench.limit_bytes() / 2)
+        TenantTerms::memory(self.bench.limit_bytes() / 2)
     }
 
     fn sides(&self, with_peers: bool) -> Vec<Side> {
@@ -169,7 +169,12 @@ impl<'a> Hall<'a> {
     }
 
     /// Runs programs, each a tenant of its own.
-    fn together(&mut self, what: &str, side: &Side, programs: &[(Terms, Work)]) -> Result<Ran> {
+    fn together(
+        &mut self,
+        what: &str,
+        side: &Side,
+        programs: &[(TenantTerms, Work)],
+    ) -> Result<Ran> {
         self.bench.step(&format!("{what} on {}", side.name));
         if side.is_ours()
             && let Some(Err(error)) = &self.daemon
@@ -412,7 +417,7 @@ impl<'a> Hall<'a> {
                 tenancies.iter().map(|tenancy| (tenancy, work.clone())).collect();
             let mut watch = Watch::default();
             let before = daemon.usage()?.children;
-            let length = Length { warm_up: COME, ..self.length };
+            let length = RunLength { warm_up: COME, ..self.length };
             let look = |since| watch.look(daemon, since);
             match busy::run_with(self.bench, &programs, length, look) {
                 Ok(_) => {

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::busy::{self, Length, Work};
+use super::busy::{self, RunLength, Work};
 use super::daemon::{Daemon, Watch};
 use super::kernel::{Kernel, text};
 use super::report::{Figure, Goal};
 use super::running::Bench;
 use super::series::percentile;
-use super::side::Terms;
+use super::side::TenantTerms;
 use super::timing::Timing;
 
 const MS: u64 = 1_000_000;
@@ -31,7 +31,7 @@ fn bound_ms(kernel_ns: u64, alone_ms: f64) -> f64 {
 
 pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
     // A hundredth of a hundred requests is one of them.
-    let length = Length::seconds(timing.seconds * if timing.quick { 1.0 } else { 3.4 });
+    let length = RunLength::seconds(timing.seconds * if timing.quick { 1.0 } else { 3.4 });
     let floods = if timing.quick { &FLOODS[..1] } else { &FLOODS };
     let floods: Vec<_> = floods.iter().filter(|(ns, _)| bench.wants(&name(*ns))).collect();
     if floods.is_empty() {
@@ -43,7 +43,7 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
     let kernel = Kernel::calibrate(bench, 100_000)?;
     let mut kernels = vec![kernel];
     let request = Work::new("request", kernel).with("period", 100 * MS).with("requests", 100);
-    let memory = Terms::memory(bench.limit_bytes());
+    let memory = TenantTerms::memory(bench.limit_bytes());
     let native = bench.native()?;
     let daemon = Daemon::start(&bench.stage);
 
@@ -74,7 +74,7 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
         let ran = busy::run(
             bench,
             &[(&tenancy, flood.clone())],
-            Length::seconds(timing.seconds.min(2.0)),
+            RunLength::seconds(timing.seconds.min(2.0)),
         )?;
         let flood_alone = ran.shares()?.first().copied().context("nothing ran")?;
 
@@ -134,9 +134,9 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
 fn beside(
     bench: &Bench,
     side: &super::side::Side,
-    memory: &Terms,
+    memory: &TenantTerms,
     [request, flood]: [Work; 2],
-    length: Length,
+    length: RunLength,
     look: impl FnMut(Duration) -> Result<()>,
 ) -> Result<busy::Ran> {
     let first = side.tenancy_of(&bench.stage, &memory.first())?;

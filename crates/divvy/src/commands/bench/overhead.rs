@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::client::{self, Client, number};
 use super::report::{Figure, Goal};
 use super::running::Bench;
-use super::side::{Side, Terms};
+use super::side::{Side, TenantTerms};
 
 const TIB: u64 = 1 << 40;
 const GIB: u64 = 1 << 30;
@@ -175,7 +175,7 @@ fn measure_cost(bench: &mut Bench, cost: &Cost) -> Result<()> {
 }
 
 fn one_cost(bench: &Bench, cost: &Cost, side: &Side, client: &Path, hold: &Path) -> Result<Value> {
-    let terms = Terms { share_percent: cost.share, ..Terms::memory(limit(bench)) };
+    let terms = TenantTerms { share_percent: cost.share, ..TenantTerms::memory(limit(bench)) };
     let tenancy = side.tenancy_of(&bench.stage, &terms)?;
     // On the bare driver other processes of this kind share nothing; the figure is the same.
     let others = if cost.others == 0 || (side.is_native() && bench.stage.is_simulated()) {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// Values over something, as a plot shows them.
 #[derive(Clone, Debug, serde::Serialize)]
-pub(super) struct Line {
+pub(super) struct PlotLine {
     /// The plot it belongs to.
     pub(super) plot: String,
     /// Its name in the plot.
@@ -15,7 +15,7 @@ pub(super) struct Line {
 
 /// How a plot looks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look<'a> {
+pub(super) struct PlotStyle<'a> {
     /// Above it.
     pub(super) title: &'a str,
     /// What the axes measure.
@@ -64,7 +64,7 @@ impl Scale {
 }
 
 /// The plot of `lines`.
-pub(super) fn svg(look: &Look<'_>, lines: &[&Line]) -> String {
+pub(super) fn svg(style: &PlotStyle<'_>, lines: &[&PlotLine]) -> String {
     let points = || lines.iter().flat_map(|line| line.points.iter().copied());
     let (x, y) = (Scale::over(points().map(|point| point.0)), Scale::over(points().map(|p| p.1)));
     let [left, above, below] = MARGINS;
@@ -81,7 +81,7 @@ pub(super) fn svg(look: &Look<'_>, lines: &[&Line]) -> String {
         out.push_str(&text);
         out.push('\n');
     };
-    add(words((left + right) / 2.0, above - 14.0, "middle", look.title));
+    add(words((left + right) / 2.0, above - 14.0, "middle", style.title));
     for tick in x.ticks() {
         let (px, _) = at((tick, y.from));
         add(rule(px, above, px, bottom));
@@ -92,12 +92,12 @@ pub(super) fn svg(look: &Look<'_>, lines: &[&Line]) -> String {
         add(rule(left, py, right, py));
         add(words(left - 6.0, py + 4.0, "end", &number(tick)));
     }
-    add(words((left + right) / 2.0, HEIGHT - 12.0, "middle", look.axes[0]));
-    add(words(left - 44.0, above - 14.0, "start", look.axes[1]));
+    add(words((left + right) / 2.0, HEIGHT - 12.0, "middle", style.axes[0]));
+    add(words(left - 44.0, above - 14.0, "start", style.axes[1]));
     for (line, at_row) in lines.iter().zip(0_u32..) {
         let colour = COLOURS[at_row as usize % COLOURS.len()];
         let places: Vec<_> = line.points.iter().map(|point| at(*point)).collect();
-        if look.dots {
+        if style.dots {
             for (px, py) in &places {
                 add(format!(
                     "<circle cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\" fill=\"{colour}\" fill-opacity=\"0.6\"/>"
@@ -152,18 +152,18 @@ mod tests {
 
     #[test]
     fn a_plot_shows_every_point_and_name() {
-        let line = |name: &str, points: Vec<(f64, f64)>| Line {
+        let line = |name: &str, points: Vec<(f64, f64)>| PlotLine {
             plot: "p".to_owned(),
             name: name.to_owned(),
             points,
         };
         let lines = [line("a<b", vec![(0.0, 1.0), (10.0, 98.0)]), line("c", vec![(-5.0, 30.0)])];
-        let look = Look { title: "t", axes: ["x", "y"], dots: false };
-        let text = svg(&look, &lines.iter().collect::<Vec<_>>());
+        let style = PlotStyle { title: "t", axes: ["x", "y"], dots: false };
+        let text = svg(&style, &lines.iter().collect::<Vec<_>>());
         assert!(text.contains("a&lt;b") && text.matches("<polyline").count() == 2, "{text}");
-        let dots = svg(&Look { dots: true, ..look }, &lines.iter().collect::<Vec<_>>());
+        let dots = svg(&PlotStyle { dots: true, ..style }, &lines.iter().collect::<Vec<_>>());
         assert_eq!(dots.matches("<circle").count(), 3);
-        assert!(!text.contains("NaN") && !svg(&look, &[]).contains("NaN"));
+        assert!(!text.contains("NaN") && !svg(&style, &[]).contains("NaN"));
     }
 
     #[test]

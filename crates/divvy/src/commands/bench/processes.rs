@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::busy::{self, Length, Ran, Work};
+use super::busy::{self, Ran, RunLength, Work};
 use super::daemon::Daemon;
 use super::kernel::{Kernels, ROUNDS, text};
 use super::report::{Figure, Goal, median};
 use super::running::Bench;
-use super::side::{Side, Terms};
+use super::side::{Side, TenantTerms};
 use super::timing::{SECOND_NS, Timing};
 
 const US: u64 = 1_000;
@@ -154,7 +154,7 @@ impl House<'_> {
         let work = self.work(load)?;
         let tenancy = self.bench.native()?.tenancy(&self.bench.stage, self.bench.limit_bytes())?;
         self.bench.say("one process alone on the bare driver");
-        let length = Length::seconds(self.timing.seconds.min(1.5));
+        let length = RunLength::seconds(self.timing.seconds.min(1.5));
         let ran = busy::run(self.bench, &[(&tenancy, work)], length)?;
         let share = ran.shares()?.first().copied().filter(|share| *share > 0.0);
         share.context("alone on the bare driver the program did nothing")
@@ -179,7 +179,7 @@ impl House<'_> {
             bail!("{error:#}");
         }
         let work = self.work(case.load)?;
-        let terms = Terms::memory(self.bench.limit_bytes());
+        let terms = TenantTerms::memory(self.bench.limit_bytes());
         let tenancy =
             side.tenancy_of(&self.bench.stage, &case.cap.map_or(terms, |cap| terms.share(cap)))?;
         let units = if self.timing.quick { UNITS / 10.0 } else { UNITS };
@@ -188,7 +188,7 @@ impl House<'_> {
         let seconds = self.timing.seconds_or(SECONDS).max(least);
         // Kernels are met for the first time.
         let warm_up = Duration::from_secs(1);
-        let length = Length { warm_up, ..Length::seconds(seconds) };
+        let length = RunLength { warm_up, ..RunLength::seconds(seconds) };
         busy::run(self.bench, &vec![(&tenancy, work); case.processes], length)
     }
 

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
-use super::plot::{self, Line, Look};
+use super::plot::{self, PlotLine, PlotStyle};
 use crate::output::table::Table;
 
 /// What a figure's goal speaks of.
@@ -172,7 +172,7 @@ pub(super) struct Report {
     pub(super) figures: Vec<Figure>,
     /// What figures were made of, and plots are made of.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<PlotLine>,
 }
 
 impl Report {
@@ -244,7 +244,7 @@ impl Report {
             let words = plot.split(|c: char| !c.is_ascii_alphanumeric());
             let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
             let path = report.with_file_name(format!("{stem}-{}.svg", words.join("-")));
-            std::fs::write(&path, plot::svg(&Look { title: &title, axes, dots }, &lines))
+            std::fs::write(&path, plot::svg(&PlotStyle { title: &title, axes, dots }, &lines))
                 .with_context(|| format!("{} cannot be written", path.display()))?;
         }
         Ok(())

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::plot::Line;
+use super::plot::PlotLine;
 use super::report::{Figure, Report};
 use super::side::Side;
 use crate::machine::stage::Stage;
@@ -134,7 +134,7 @@ impl Bench {
 
     /// Stores values for a plot. Lines of one plot come one after the other.
     pub(super) fn line(&mut self, plot: &str, name: &str, points: Vec<(f64, f64)>) {
-        self.report.lines.push(Line { plot: plot.to_owned(), name: name.to_owned(), points });
+        self.report.lines.push(PlotLine { plot: plot.to_owned(), name: name.to_owned(), points });
     }
 
     /// A client program's path.

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::busy::{self, Length, Work};
+use super::busy::{self, RunLength, Work};
 use super::cell::{Cell, Found, Full};
 use super::kernel::{Kernel, text};
 use super::report::{Figure, Goal};
 use super::running::Bench;
 use super::series::mean;
-use super::side::Terms;
+use super::side::TenantTerms;
 use super::timing::Timing;
 
 /// Kernels of which every window of a second is judged.
@@ -220,7 +220,7 @@ fn measure_group(
 fn cell(timing: &Timing, kernel: Kernel, mode: &'static str, cap: u32) -> Cell {
     let kernel_ns = kernel.nominal_ns;
     let is_long = kernel_ns >= LONG;
-    let mut length = Length::seconds(if is_long { timing.long_seconds } else { timing.seconds });
+    let mut length = RunLength::seconds(if is_long { timing.long_seconds } else { timing.seconds });
     // A long kernel is charged when it has ended; what follows is what holds from then on.
     length.warm_up = length.warm_up.max(Duration::from_nanos(kernel_ns * 2));
     Cell {
@@ -228,7 +228,7 @@ fn cell(timing: &Timing, kernel: Kernel, mode: &'static str, cap: u32) -> Cell {
         work: work(mode, kernel),
         cap,
         length,
-        alone: Length::seconds(if is_long { 4.0 } else { timing.seconds.min(1.5) }),
+        alone: RunLength::seconds(if is_long { 4.0 } else { timing.seconds.min(1.5) }),
         // Graphs and streams overlap kernels, so a full card does more of them than one after another.
         full: if SATURATING.contains(&mode) { Full::Alone } else { Full::Wall },
         compared: is_compared(kernel_ns, mode, cap),
@@ -254,10 +254,10 @@ fn measure_change(bench: &mut Bench) -> Result<()> {
             .known_as("IS-004");
     for side in bench.sides.clone().into_iter().filter(|side| !side.is_native() && !side.is_peer())
     {
-        let terms = Terms::memory(bench.limit_bytes()).share(30);
+        let terms = TenantTerms::memory(bench.limit_bytes()).share(30);
         let mut tenancy = side.tenancy_of(&bench.stage, &terms)?;
         let length =
-            Length { measured: AT * 2 + Duration::from_millis(200), ..Length::seconds(1.0) };
+            RunLength { measured: AT * 2 + Duration::from_millis(200), ..RunLength::seconds(1.0) };
         let limits = tenancy.limits()?;
         let mut changed = None;
         let ran = busy::run_with(bench, &[(&tenancy, work("async", kernel))], length, |since| {

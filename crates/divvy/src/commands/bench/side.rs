@@ -14,7 +14,7 @@ use crate::machine::stage::Stage;
 use crate::output::failure::usage;
 use crate::tenants::ledger::{self, Tenant};
 use crate::tenants::limits;
-use crate::tenants::tenant_dir::{Owner, TenantDir};
+use crate::tenants::tenant_dir::{OwnerNote, TenantDir};
 
 /// One column of the comparison.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub(super) fn all(peers: &[String]) -> Result<Vec<Side>> {
 
 /// What a tenant is given.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(super) struct TenantTerms {
     /// Memory.
     pub(super) limit_bytes: u64,
     /// Cap of device time in percent; `None` for none.
@@ -66,7 +66,7 @@ pub(super) struct Terms {
     pub(super) priority: i32,
 }
 
-impl Terms {
+impl TenantTerms {
     /// Memory alone.
     pub(super) fn memory(limit_bytes: u64) -> Self {
         Self { limit_bytes, share_percent: None, priority: 0 }
@@ -109,7 +109,7 @@ pub(super) struct Tenancy {
     environment: Vec<(&'static str, OsString)>,
     tenant: Option<TenantDir>,
     cache: Option<PathBuf>,
-    terms: Option<Terms>,
+    terms: Option<TenantTerms>,
 }
 
 impl Side {
@@ -130,12 +130,12 @@ impl Side {
 
     /// A new tenant limited to `limit_bytes`.
     pub(super) fn tenancy(&self, stage: &Stage, limit_bytes: u64) -> Result<Tenancy> {
-        self.tenancy_of(stage, &Terms::memory(limit_bytes))
+        self.tenancy_of(stage, &TenantTerms::memory(limit_bytes))
     }
 
     /// A new tenant under `terms`. A peer gets HAMi-core's variables, which others ignore, and a cache
     /// file of its own, since limits are frozen in it.
-    pub(super) fn tenancy_of(&self, stage: &Stage, terms: &Terms) -> Result<Tenancy> {
+    pub(super) fn tenancy_of(&self, stage: &Stage, terms: &TenantTerms) -> Result<Tenancy> {
         static CACHES: AtomicU32 = AtomicU32::new(0);
         let limit_bytes = terms.limit_bytes;
         let mut environment = Vec::new();
@@ -145,7 +145,8 @@ impl Side {
             Kind::Divvy(library) => {
                 let rules = limits::rules(&[format!("{limit_bytes}")], &[])?;
                 let command = vec!["divvy".to_owned(), "bench".to_owned()];
-                let made = TenantDir::make("bench", &Owner { pid: std::process::id(), command })?;
+                let made =
+                    TenantDir::make("bench", &OwnerNote { pid: std::process::id(), command })?;
                 let mut config = limits::config("bench", &rules, false, false);
                 terms.write(&mut config);
                 ledger::write_config(made.path(), &config)?;

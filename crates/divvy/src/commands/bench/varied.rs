@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::busy::{Length, Work};
+use super::busy::{RunLength, Work};
 use super::cell::{Cell, Full};
 use super::kernel::{Kernels, text};
 use super::running::Bench;
@@ -118,10 +118,10 @@ impl Program {
             let rounds = if timing.quick { QUICK_ROUNDS } else { LEAST_ROUNDS };
             let least = rounds * work.unit_ns() / SECOND_NS as f64;
             let seconds = timing.seconds_or(SECONDS);
-            let mut length = Length::seconds(seconds.max(least * 100.0 / f64::from(*cap)));
+            let mut length = RunLength::seconds(seconds.max(least * 100.0 / f64::from(*cap)));
             // What is long is charged when it has ended; what follows is what holds from then on.
             length.warm_up = length.warm_up.max(Duration::from_nanos(work.unit_ns() as u64 * 2));
-            let mut alone = Length::seconds(seconds.min(1.5).max(least));
+            let mut alone = RunLength::seconds(seconds.min(1.5).max(least));
             let work = match round.as_slice() {
                 [(from, _), (to, _)] if [GROW, HAND].contains(&self.mode) => {
                     let over = length.warm_up + length.measured;

@@ -13,7 +13,7 @@ use crate::machine::install;
 use crate::machine::stage::{Simulation, Stage, there_is_a_gpu};
 use crate::output::table::Table;
 use crate::output::{exit_codes, json, out, sizes};
-use part::{Part, Role, Seen};
+use part::{DemoTenant, Role, Seen};
 
 /// Show two tenants sharing a GPU, one of them greedy.
 ///
@@ -76,8 +76,8 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         ))?;
     }
     let milliseconds = args.seconds * 1000;
-    let mut steady = Part::start(&stage, &library, &STEADY, milliseconds)?;
-    let mut greedy = Part::start(&stage, &library, &GREEDY, milliseconds)?;
+    let mut steady = DemoTenant::start(&stage, &library, &STEADY, milliseconds)?;
+    let mut greedy = DemoTenant::start(&stage, &library, &GREEDY, milliseconds)?;
 
     // A context can take a second on a real card; a hung driver must not hang the demonstration.
     let deadline = Instant::now() + Duration::from_secs(args.seconds + 20);

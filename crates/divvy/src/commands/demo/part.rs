@@ -10,9 +10,9 @@ use anyhow::{Context, Result};
 use crate::commands::run;
 use crate::machine::install;
 use crate::machine::stage::Stage;
-use crate::tenants::ledger::{self, Device};
+use crate::tenants::ledger::{self, DeviceUse};
 use crate::tenants::limits;
-use crate::tenants::tenant_dir::{Owner, TenantDir};
+use crate::tenants::tenant_dir::{OwnerNote, TenantDir};
 
 /// What a client says, a line each; see bench/clients/tenant.c.
 #[derive(Debug, serde::Deserialize)]
@@ -90,7 +90,7 @@ impl Seen {
         }
     }
 
-    fn take_ledger(&mut self, device: &Device) {
+    fn take_ledger(&mut self, device: &DeviceUse) {
         self.held_bytes = device.held_bytes;
         self.peak_bytes = self.peak_bytes.max(device.peak_bytes);
         self.refusals = self.refusals.max(device.refusals);
@@ -114,7 +114,7 @@ const BLOCK_BYTES: u64 = 256 << 20;
 /// A tenant that runs. Dropped, its program is ended and its directory removed, so that a demonstration
 /// that nobody reads to its end leaves nothing.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct DemoTenant {
     /// What has been seen of it so far.
     pub(crate) seen: Seen,
     /// Taken when this is dropped.
@@ -123,7 +123,7 @@ pub(crate) struct Part {
     events: Receiver<Event>,
 }
 
-impl Part {
+impl DemoTenant {
     /// Starts `role` on `stage` for `milliseconds`.
     pub(crate) fn start(
         stage: &Stage,
@@ -133,7 +133,7 @@ impl Part {
     ) -> Result<Self> {
         let client = install::client("tenant")?;
         let rules = limits::rules(&[role.limit.to_owned()], &[])?;
-        let owner = Owner {
+        let owner = OwnerNote {
             pid: std::process::id(),
             command: vec!["divvy".to_owned(), "demo".to_owned(), role.name.to_owned()],
         };
@@ -205,7 +205,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for DemoTenant {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

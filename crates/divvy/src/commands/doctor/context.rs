@@ -17,7 +17,7 @@ use nvml_wrapper::{Device, Nvml};
 
 use super::finding::Finding;
 use super::system;
-use crate::machine::contexts::{self, Entry, Found};
+use crate::machine::contexts::{self, ContextFigure, Found};
 use crate::machine::install;
 use crate::machine::loader::find_library;
 use crate::output::reason::Reason;
@@ -79,13 +79,13 @@ fn card(nvml: &Nvml, index: u32, driver: &str, found: &mut Found, file: &Path) -
     };
     let kept = found.bytes_on(driver, &uuid, &name);
     let entry = measure(&device, &uuid).and_then(|bytes| {
-        let entry = Entry { driver: driver.to_owned(), uuid: uuid.clone(), name, bytes };
+        let entry = ContextFigure { driver: driver.to_owned(), uuid: uuid.clone(), name, bytes };
         found.note(entry.clone())?;
         found.write(file)?;
         Ok(entry)
     });
     match entry {
-        Ok(Entry { name, bytes, .. }) => Finding::ok(
+        Ok(ContextFigure { name, bytes, .. }) => Finding::ok(
             Reason::ContextCost,
             format!(
                 "a context takes {} on {name} {uuid} with driver {driver}; kept in {} for divvy run",

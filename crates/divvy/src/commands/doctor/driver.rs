@@ -102,7 +102,7 @@ fn device_files() -> Finding {
 /// What of a driver is here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Driver {
+pub(super) enum DriverState {
     /// Its library, and a GPU that it may find.
     Ready,
     /// Its library, and no GPU.
@@ -111,12 +111,12 @@ pub(super) enum Driver {
     None,
 }
 
-pub(super) fn driver() -> Driver {
-    let Some(cuda) = find_library("libcuda.so.1") else { return Driver::None };
+pub(super) fn driver() -> DriverState {
+    let Some(cuda) = find_library("libcuda.so.1") else { return DriverState::None };
     let simulated = cuda.canonicalize().is_ok_and(|real| is_simulated(&real));
     let devices = ["/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg"];
     let has_gpu = simulated || devices.iter().any(|path| Path::new(path).exists());
-    if has_gpu { Driver::Ready } else { Driver::NoGpu }
+    if has_gpu { DriverState::Ready } else { DriverState::NoGpu }
 }
 
 /// Whether a driver's library is the simulated one: its NVML knows no kernel module, its file no version.

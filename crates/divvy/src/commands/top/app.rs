@@ -5,7 +5,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::model::{Picture, Row, Sort};
+use super::model::{Picture, Sort, TenantRow};
 use crate::daemon::wire::Change;
 use crate::tenants::limits;
 
@@ -60,7 +60,7 @@ impl App {
     }
 
     /// The chosen row.
-    pub(super) fn row(&self) -> Option<&Row> {
+    pub(super) fn row(&self) -> Option<&TenantRow> {
         self.picture.rows.get(self.chosen)
     }
 
@@ -175,7 +175,7 @@ impl App {
         })
     }
 
-    fn change(&self, change: impl Fn(&Row) -> Change) -> Action {
+    fn change(&self, change: impl Fn(&TenantRow) -> Change) -> Action {
         match self.row() {
             Some(row) => Action::Change(row.directory.clone(), change(row)),
             None => Action::None,

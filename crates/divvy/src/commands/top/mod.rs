@@ -21,7 +21,7 @@ use nix::sys::signal::Signal;
 use ratatui::crossterm::event::{Event, KeyEventKind};
 
 use self::app::{Action, App};
-use self::model::{Picture, Sample};
+use self::model::{Moment, Picture};
 use self::terminal::{Next, Terminal};
 use crate::commands::{ps, set};
 use crate::daemon::client;
@@ -86,10 +86,10 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     Ok(0)
 }
 
-fn sample(roots: &[PathBuf]) -> Sample {
+fn sample(roots: &[PathBuf]) -> Moment {
     let views = client::views();
     let (tenants, unreadable) = ps::tenants(roots, &views);
-    Sample { at_ns: now_ns(), tenants, unreadable: unreadable.len(), views }
+    Moment { at_ns: now_ns(), tenants, unreadable: unreadable.len(), views }
 }
 
 fn interactive(args: &Args, interval: Duration) -> Result<u8> {

@@ -5,11 +5,11 @@
 //! contract of `divvy top --json`; they are only ever added to.
 
 use crate::daemon::wire::View;
-use crate::tenants::ledger::{Device, Tenant};
+use crate::tenants::ledger::{DeviceUse, Tenant};
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sample {
+pub(super) struct Moment {
     /// CLOCK_MONOTONIC.
     pub(super) at_ns: u64,
     pub(super) tenants: Vec<Tenant>,
@@ -31,7 +31,7 @@ pub(super) struct Picture {
     /// Devices that tenants use, by index.
     pub(super) gpus: Vec<Gpu>,
     /// Tenants on devices: by device, then as sorted.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<TenantRow>,
 }
 
 /// A device.
@@ -58,7 +58,7 @@ pub(super) struct Gpu {
 
 /// A tenant on a device.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
-pub(super) struct Row {
+pub(super) struct TenantRow {
     pub(super) tenant: String,
     pub(super) directory: String,
     /// The device.
@@ -124,7 +124,7 @@ impl Sort {
 
 impl Picture {
     /// What happened from `before` to `now`; without `before` there are no rates.
-    pub(super) fn of(before: Option<&Sample>, now: &Sample) -> Self {
+    pub(super) fn of(before: Option<&Moment>, now: &Moment) -> Self {
         let over_ns = before.map_or(0, |before| now.at_ns.saturating_sub(before.at_ns));
         let mut picture = Self {
             over_ns,
@@ -153,7 +153,7 @@ impl Picture {
         picture
     }
 
-    fn add_to_gpu(&mut self, device: &Device, row: &Row) {
+    fn add_to_gpu(&mut self, device: &DeviceUse, row: &TenantRow) {
         let at = match self.gpus.iter().position(|gpu| gpu.uuid == device.uuid) {
             Some(at) => at,
             None => {
@@ -176,7 +176,7 @@ impl Picture {
 
     /// Sorts the rows of each device.
     pub(super) fn sort(&mut self, by: Sort) {
-        let measure = |row: &Row| match by {
+        let measure = |row: &TenantRow| match by {
             Sort::Share => row.reached_ratio.unwrap_or(-1.0),
             Sort::Memory => row.held_bytes as f64,
             Sort::Waiting => row.throttled_ratio.unwrap_or(0.0) + row.waited_ratio.unwrap_or(0.0),
@@ -196,15 +196,20 @@ fn key(index: Option<u32>, uuid: &str) -> (u32, &str) {
     (index.unwrap_or(u32::MAX), uuid)
 }
 
-fn row(tenant: &Tenant, device: &Device, earlier: Option<&Device>, over_ns: u64) -> Row {
-    let rate = |read: fn(&Device) -> u64| -> Option<f64> {
+fn row(
+    tenant: &Tenant,
+    device: &DeviceUse,
+    earlier: Option<&DeviceUse>,
+    over_ns: u64,
+) -> TenantRow {
+    let rate = |read: fn(&DeviceUse) -> u64| -> Option<f64> {
         let grown = read(device).saturating_sub(read(earlier?));
         (over_ns > 0).then(|| grown as f64 / over_ns as f64)
     };
     // Nothing is counted while no gate is needed, so no share is known then.
     let is_counted = device.gate != "free" || device.share_ppm.is_some();
     let reached = rate(|device| device.used_ns).filter(|ratio| is_counted || *ratio > 0.0);
-    Row {
+    TenantRow {
         tenant: tenant.name.clone(),
         directory: tenant.directory.clone(),
         gpu: device.uuid.clone(),
@@ -227,7 +232,7 @@ fn row(tenant: &Tenant, device: &Device, earlier: Option<&Device>, over_ns: u64)
 }
 
 /// Adds what the daemon that divides the device says of it.
-fn add_views(gpu: &mut Gpu, before: Option<&Sample>, now: &Sample, over_ns: u64) {
+fn add_views(gpu: &mut Gpu, before: Option<&Moment>, now: &Moment, over_ns: u64) {
     for view in &now.views {
         // One daemon divides a device; another that sees it says by a reason that it does not.
         let Some(seen) = view.devices.iter().find(|seen| seen.uuid == gpu.uuid) else { continue };

@@ -10,7 +10,7 @@ use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
 use super::app::App;
-use super::model::{Gpu, Row};
+use super::model::{Gpu, TenantRow};
 use crate::output::table::Table;
 use crate::output::{plain, sizes};
 use crate::tenants::limits;
@@ -150,7 +150,7 @@ fn rows(app: &App) -> Table {
 }
 
 /// The cap, or the weight where there is none.
-fn asked(row: &Row) -> String {
+fn asked(row: &TenantRow) -> String {
     match (row.share_ppm, row.weight) {
         (Some(ppm), 0) => limits::percent(u64::from(ppm)),
         (Some(ppm), weight) => format!("{} w{weight}", limits::percent(u64::from(ppm))),

@@ -7,12 +7,12 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::model::Sort;
 use super::*;
 use crate::daemon::wire::{Change, DeviceView, View};
-use crate::tenants::ledger::{Device, Tenant};
+use crate::tenants::ledger::{DeviceUse, Tenant};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 fn tenant(name: &str, gpu: u32, used_ns: u64) -> Tenant {
-    let device = Device {
+    let device = DeviceUse {
         uuid: format!("GPU-{gpu}"),
         index: Some(gpu),
         name: "H200".to_owned(),
@@ -25,7 +25,7 @@ fn tenant(name: &str, gpu: u32, used_ns: u64) -> Tenant {
         launches: used_ns / 1000,
         queued_ns: 1_500_000,
         gate: "timed",
-        ..Device::default()
+        ..DeviceUse::default()
     };
     Tenant {
         name: name.to_owned(),
@@ -47,7 +47,7 @@ fn tenant(name: &str, gpu: u32, used_ns: u64) -> Tenant {
     }
 }
 
-fn sampled(at_ns: u64, turns: u64, tenants: Vec<Tenant>) -> Sample {
+fn sampled(at_ns: u64, turns: u64, tenants: Vec<Tenant>) -> Moment {
     let device = DeviceView {
         uuid: "GPU-0".to_owned(),
         mode: "held".to_owned(),
@@ -55,7 +55,7 @@ fn sampled(at_ns: u64, turns: u64, tenants: Vec<Tenant>) -> Sample {
         ..DeviceView::default()
     };
     let views = vec![View { pid: 1, devices: vec![device], ..View::default() }];
-    Sample { at_ns, tenants, unreadable: 0, views }
+    Moment { at_ns, tenants, unreadable: 0, views }
 }
 
 fn picture() -> Picture {
