@@ -1,4 +1,4 @@
-//! Opens, locks, maps and reads tenant files: the only room that touches a mapping.
+//! Opens, locks, maps and reads tenant files: nobody else touches their mapping.
 //!
 //! A process: [`Tenant::attach`] gives it a slot, [`Tenant::device_row`] a row for each device it
 //! sees; then [`Tenant::ask`] before the driver is called, [`Tenant::give_back`] after a free or a
@@ -17,7 +17,7 @@
 
 #![no_std]
 #![deny(missing_docs)]
-#![allow(unsafe_code, reason = "the room of mappings and system calls, see architecture.md")]
+#![allow(unsafe_code, reason = "the room of mappings and system calls, see docs/architecture.md")]
 
 #[cfg(test)]
 extern crate std;

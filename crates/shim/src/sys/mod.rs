@@ -1,10 +1,11 @@
 //! Everything in this library that is unsafe, and nothing else.
 //!
 //! Exports and their table, the lookup of the real functions, the program's pointers, system calls,
-//! and the few shared cells that hooks need. Each file offers a safe interface; a hook never sees a
-//! raw pointer it could follow.
+//! and the few shared cells that hooks need. No file asks its callers for `unsafe`. The program's pointers
+//! come to a hook as [`Out`], [`In`] and [`Opaque`]; how far one may be read or written is what the
+//! entry point's contract says, and the hook's to keep to.
 
-#![allow(unsafe_code, reason = "the shim's only room for it, see architecture.md")]
+#![allow(unsafe_code, reason = "the shim's only room for it, see docs/architecture.md")]
 
 mod absent;
 pub(crate) mod clock;
