@@ -104,7 +104,7 @@ impl Lane {
         let newest = self.ring.newest_and_oldest();
         let is_drained = newest.is_none_or(|(newest, _)| world.is_done(newest));
         // What a stream waits for, or a copy, may keep the device idle: what follows is measured from behind that.
-        let is_broken = self.breaks_marked.load(Relaxed) != self.breaks.load(Relaxed);
+        let is_broken = self.is_broken();
         if (is_unknown || is_drained || is_broken || ahead_ns < near_ns)
             && self.begun.event().is_none()
             && let Some(probed) = self.begin_probe(world, true)

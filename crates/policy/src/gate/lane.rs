@@ -207,4 +207,10 @@ impl Lane {
     pub fn break_span(&self) {
         self.breaks.fetch_add(1, Relaxed);
     }
+
+    /// Whether a span has ended so behind the last mark whose span that could be.
+    #[inline(always)]
+    pub(super) fn is_broken(&self) -> bool {
+        self.breaks_marked.load(Relaxed) != self.breaks.load(Relaxed)
+    }
 }

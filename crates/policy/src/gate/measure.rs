@@ -29,8 +29,7 @@ impl Lane {
         let Some(known_ns) = known_ns.filter(|_| !is_long) else {
             // In a queue that never drains, marks measure long ones better, but for those behind a copy, a wait or a host
             // function, which end what marks measure.
-            let is_broken = self.breaks_marked.load(Relaxed) != self.breaks.load(Relaxed);
-            return self.begin_where(world, is_long && !is_broken, all_marked);
+            return self.begin_where(world, is_long && !self.is_broken(), all_marked);
         };
         if !self.sample.is_due(submitted_ns, known_ns) {
             return None;
