@@ -31,9 +31,19 @@ pub(crate) fn until<What: Display>(what: What, mut is_so: impl FnMut() -> bool) 
 /// For what is judged by a time that a host which stops can prolong. A trial tells what was wrong by its
 /// name, with what was seen of it; what no host can cause it asserts itself.
 pub(crate) fn best_of_three(what: &str, mut trial: impl FnMut() -> BTreeMap<String, String>) {
+    best_of(TRIALS, what, |_| trial());
+}
+
+/// The same with so many trials. One is told what was wrong in each before it, none at first: where chance spoils
+/// what comes behind it in a trial, it tries that alone.
+pub(crate) fn best_of(
+    trials: usize,
+    what: &str,
+    mut trial: impl FnMut(Option<&BTreeMap<String, String>>) -> BTreeMap<String, String>,
+) {
     let mut always: Option<BTreeMap<String, String>> = None;
-    for number in 1..=TRIALS {
-        let wrong = trial();
+    for number in 1..=trials {
+        let wrong = trial(always.as_ref());
         if !wrong.is_empty() {
             println!("{what}, trial {number}: {wrong:?}");
         }
@@ -44,5 +54,5 @@ pub(crate) fn best_of_three(what: &str, mut trial: impl FnMut() -> BTreeMap<Stri
         }
         always = Some(left);
     }
-    panic!("{what}, wrong in each of {TRIALS} trials: {:?}", always.unwrap_or_default());
+    panic!("{what}, wrong in each of {trials} trials: {:?}", always.unwrap_or_default());
 }
