@@ -27,6 +27,10 @@ impl Item {
 }
 
 fn tail_ns(length_ns: u64, tail_ppm: u64) -> u64 {
+    // A division of 128 bits would cost more than the rest of the caller.
+    if let Some(product) = length_ns.checked_mul(tail_ppm) {
+        return product / u64::from(FULL_PPM);
+    }
     let tail = u128::from(length_ns) * u128::from(tail_ppm) / u128::from(FULL_PPM);
     u64::try_from(tail).unwrap_or(0)
 }
@@ -47,6 +51,16 @@ impl Context {
 impl Card {
     /// When something changes next, if nothing is submitted.
     pub fn next_ns(&self) -> u64 {
+        // It stays the same time while nothing but time passes.
+        if let Some(next_ns) = self.next_ns.get() {
+            return next_ns;
+        }
+        let next_ns = self.find_next_ns();
+        self.next_ns.set(Some(next_ns));
+        next_ns
+    }
+
+    fn find_next_ns(&self) -> u64 {
         let mut next_ns = self.switch.map_or(u64::MAX, |switch| switch.until_ns);
         for (context, one) in self.contexts.iter().enumerate() {
             let is_resident = self.switch.is_none() && self.resident == Some(context);
@@ -129,6 +143,7 @@ impl Card {
 
     /// Ends what ends now.
     fn complete(&mut self) {
+        self.next_ns.set(None);
         if let Some(switch) = self.switch.filter(|switch| switch.until_ns <= self.now_ns) {
             self.switch = None;
             self.resident = Some(switch.to);
@@ -183,6 +198,7 @@ impl Card {
 
     /// Starts what can start now, and gives the device away where that is due.
     pub(super) fn settle(&mut self) {
+        self.next_ns.set(None);
         loop {
             let joined = self.start_elsewhere();
             if self.switch.is_none() {

@@ -16,6 +16,7 @@ mod books;
 mod engine;
 mod model;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 pub use books::{Books, Had};
@@ -170,6 +171,8 @@ pub struct Card {
     orders: u64,
     done: Vec<Done>,
     books: Books,
+    /// When something changes next, where nothing has changed since that was looked up.
+    next_ns: Cell<Option<u64>>,
 }
 
 impl Card {
@@ -188,6 +191,7 @@ impl Card {
             orders: 0,
             done: Vec::new(),
             books: Books::default(),
+            next_ns: Cell::new(None),
         }
     }
 
@@ -255,18 +259,23 @@ impl Card {
         let queue = &mut self.contexts[context].streams[stream];
         let position = Position { context, stream, seq: queue.next() };
         let (progress, is_held) = (Progress::Waits, false);
+        let is_front = queue.items.is_empty();
         queue.items.push_back(Item { what, ready_ns, order, after, progress, is_held });
         if let What::Event { event, .. } = what
             && let Some(event) = self.events.get_mut(event)
         {
             *event = Event { recorded: Some(position), done_ns: None, is_behind };
         }
-        self.settle();
+        // Behind another it changes nothing yet.
+        if is_front {
+            self.settle();
+        }
         position
     }
 
     /// Has what was submitted there get on, once it has begun, or wait on the device.
     pub fn hold(&mut self, position: Position, is_held: bool) {
+        self.next_ns.set(None);
         if let Some(item) = self.item_mut(position) {
             item.is_held = is_held;
         }
