@@ -30,6 +30,8 @@ pub(super) static MAPPINGS: Map = Map::new(10);
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// One reference more to an allocation; false when it is gone.
+// Not inlined: nine callers, none of which is in a hurry.
+#[inline(never)]
 pub(crate) fn refer(number: u64) -> bool {
     let mut found = false;
     let _ = ALLOCATIONS.update(number, |old| {

@@ -28,13 +28,13 @@ trait Source {
     /// Fills `into` from `offset`; false beyond the end, where that is known.
     fn read(&self, offset: u64, into: &mut [u8]) -> bool;
 
-    /// The number of `N` bytes at `offset`.
-    fn number<const N: usize>(&self, offset: u64) -> Option<u64> {
-        let mut bytes = [0_u8; N];
-        if !self.read(offset, &mut bytes) {
-            return None;
-        }
-        Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    /// The number of so many bytes at `offset`, at most eight.
+    // Not inlined: it has a dozen callers, none of which is in a hurry.
+    #[inline(never)]
+    fn number(&self, offset: u64, length: usize) -> Option<u64> {
+        let mut bytes = [0_u8; 8];
+        let is_read = self.read(offset, bytes.get_mut(..length)?);
+        is_read.then_some(u64::from_le_bytes(bytes))
     }
 }
 
@@ -96,7 +96,7 @@ fn sum(image: InPlace) -> u64 {
 fn first_word(image: &impl Source) -> Option<u32> {
     let mut word = 0_u32;
     for index in 0..4_u32 {
-        let byte = image.number::<1>(u64::from(index))?;
+        let byte = image.number(u64::from(index), 1)?;
         if byte == 0 {
             return None;
         }
@@ -109,17 +109,17 @@ fn first_word(image: &impl Source) -> Option<u32> {
 fn elf(image: &impl Source) -> u64 {
     const ALLOCATED_AND_WRITABLE: u64 = 3;
     let header = || {
-        let table = image.number::<8>(0x28)?;
-        let entry_bytes = image.number::<2>(0x3a)?;
-        Some((table, entry_bytes, image.number::<2>(0x3c)?))
+        let table = image.number(0x28, 8)?;
+        let entry_bytes = image.number(0x3a, 2)?;
+        Some((table, entry_bytes, image.number(0x3c, 2)?))
     };
     let Some((table, entry_bytes, count)) = header() else { return 0 };
     let mut sum = 0_u64;
     for index in 0..count {
         let at = table.saturating_add(index.saturating_mul(entry_bytes));
-        let flags = image.number::<8>(at.saturating_add(8)).unwrap_or(0);
+        let flags = image.number(at.saturating_add(8), 8).unwrap_or(0);
         if flags & ALLOCATED_AND_WRITABLE == ALLOCATED_AND_WRITABLE {
-            sum = sum.saturating_add(image.number::<8>(at.saturating_add(0x20)).unwrap_or(0));
+            sum = sum.saturating_add(image.number(at.saturating_add(0x20), 8).unwrap_or(0));
         }
     }
     sum
@@ -127,7 +127,7 @@ fn elf(image: &impl Source) -> u64 {
 
 /// The most that one entry of a fat binary takes.
 fn fat(image: InPlace) -> u64 {
-    let (Some(head), Some(length)) = (image.number::<2>(6), image.number::<8>(8)) else { return 0 };
+    let (Some(head), Some(length)) = (image.number(6, 2), image.number(8, 8)) else { return 0 };
     let end = head.saturating_add(length).min(image.most);
     let mut at = head;
     let mut most = 0_u64;
@@ -136,7 +136,7 @@ fn fat(image: InPlace) -> u64 {
     while at.saturating_add(64) <= end {
         let entry =
             InPlace { at: image.at.saturating_add(at), most: end.saturating_sub(at), ..image };
-        let (Some(entry_head), Some(body)) = (entry.number::<4>(4), entry.number::<8>(8)) else {
+        let (Some(entry_head), Some(body)) = (entry.number(4, 4), entry.number(8, 8)) else {
             break;
         };
         if entry_head < 64 {
@@ -153,8 +153,8 @@ fn fat_entry(entry: InPlace, head: u64, body: u64, unpacked: &mut bool) -> u64 {
     const TEXT: u64 = 1;
     const LZ4: u64 = 0x2000;
     const OTHERWISE_PACKED: u64 = 0x8000;
-    let kind = entry.number::<2>(0).unwrap_or(0);
-    let flags = entry.number::<8>(40).unwrap_or(0);
+    let kind = entry.number(0, 2).unwrap_or(0);
+    let flags = entry.number(40, 8).unwrap_or(0);
     let inner = InPlace {
         at: entry.at.saturating_add(head),
         most: body.min(entry.most.saturating_sub(head)),
@@ -165,8 +165,8 @@ fn fat_entry(entry: InPlace, head: u64, body: u64, unpacked: &mut bool) -> u64 {
         0 => elf(&inner),
         LZ4 if kind != TEXT && !*unpacked => {
             *unpacked = true;
-            let packed_bytes = entry.number::<4>(16).unwrap_or(0).min(inner.most);
-            unpack_elf(inner, packed_bytes, entry.number::<8>(56).unwrap_or(0))
+            let packed_bytes = entry.number(16, 4).unwrap_or(0).min(inner.most);
+            unpack_elf(inner, packed_bytes, entry.number(56, 8).unwrap_or(0))
         }
         _ => 0,
     }
