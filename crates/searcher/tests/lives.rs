@@ -1,11 +1,11 @@
-//! Caps of programs whose contexts, captures and calls do not all go well: nothing of a life that is over is charged or
-//! measured in the next, and what the driver refused is given back.
+//! Caps of programs whose contexts, captures and calls do not all go well, or that are stopped: nothing of a life that is
+//! over is charged or measured in the next, what the driver refused is given back, and a stop is no work.
 
 mod table;
 
-use divvy_searcher::case::{Actor, Dev, Fault, Knobs, Site};
+use divvy_searcher::case::{Actor, Case, Dev, Fault, Knobs, Site, TenantPlan};
 use divvy_searcher::program::{Op, named};
-use divvy_searcher::{MS, SECOND, US};
+use divvy_searcher::{MS, SECOND, US, gated, world};
 use table::{Rows, capped, natively, run, run_with};
 
 const RUN_NS: u64 = 6 * SECOND;
@@ -84,4 +84,31 @@ fn captures_take_nothing_from_a_cap() {
         }
     }
     rows.judge();
+}
+
+/// A process that is stopped around a launch, wherever that is, is charged for none of the stop. It waits for nothing: in
+/// a wait a stop may be work that no estimate knew.
+#[test]
+fn a_stop_around_a_launch_is_no_work() {
+    const RUN_NS: u64 = 600 * MS;
+    let who = Actor { tenant: 0, process: 0, thread: 0 };
+    let mut wrong = Vec::new();
+    for site in [Site::Now, Site::IsDone, Site::Record, Site::Launch, Site::LaunchBack] {
+        for nth in 10..90 {
+            let program = named::paced(2 * MS, 10 * MS);
+            let tenant = TenantPlan { share_ppm: 300_000, ..TenantPlan::of(program) };
+            let knobs = Knobs { run_ns: RUN_NS, heal_ns: RUN_NS, ..Knobs::default() };
+            let devs = vec![Dev { who, site, nth, what: Fault::Stop(150 * MS) }];
+            let case = Case { knobs, tenants: vec![tenant], devs };
+            let mut charged_ns = 0;
+            let report = world::run_with(&case, &gated::shipped(), |world, _| {
+                charged_ns = world.charged_ns(0, 0);
+            });
+            let had_ns = report.had[0][0].busy_ns;
+            if charged_ns.abs_diff(had_ns) > 10 * MS {
+                wrong.push(format!("at {site:?} {nth}: had {had_ns}, charged {charged_ns}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -134,7 +134,9 @@ impl Lane {
         if self.anchor() == Some(event) {
             self.anchor.store(0, Relaxed);
         }
-        let asked_ns = world.now_ns();
+        let now_ns = world.now_ns();
+        // Of a probe all counts that is no part of its gap.
+        let asked_ns = probe.map_or(now_ns, |probe| probe.at_ns.wrapping_add(probe.gap_ns));
         let busy = self
             .ring
             .newest_and_oldest()
