@@ -390,6 +390,12 @@ impl TenantState {
         self.busy_until_ns > now_ns && self.has_launched_closed()
     }
 
+    /// Whether what it had in flight when its gate was closed may run still: that it takes longer than was
+    /// expected is told behind its expected end, when nobody waits for it any more.
+    pub(super) fn works_on(&self, now_ns: u64) -> bool {
+        !self.open && self.busy_until_ns > now_ns && !self.has_launched_closed()
+    }
+
     fn has_launched_closed(&self) -> bool {
         self.said_launch_ns > self.closed_ns.saturating_add(LET_GO_NS)
     }
