@@ -359,8 +359,8 @@ pub(super) fn gate(
     // What is closed says nothing that changes with others' turns: each change is a write.
     let (state, active, turn) = match tenant.open {
         true => (GateState::Timed, active.max(1), root.turn),
-        // While it drains the device is still its own.
-        false if tenant.lingering => (GateState::Closed, 1, root.turn),
+        // While that is waited for the device is still its own.
+        false if tenant.lingering && root.mode == Mode::Drain => (GateState::Closed, 1, root.turn),
         false => (GateState::Closed, 1, NO_TURN),
     };
     // Who waits goes on waiting, as a rule.

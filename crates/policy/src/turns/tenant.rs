@@ -367,8 +367,8 @@ impl TenantState {
     }
 
     pub(super) fn close_gate(&mut self, now_ns: u64) {
-        self.lingering = self.open;
         if self.open {
+            self.lingering = true;
             self.closed_ns = now_ns;
             self.wants = false;
         }

@@ -12,7 +12,7 @@
 
 use super::domain::{Domain, Mode};
 use super::phase::Handover;
-use super::tenant::rate_ppm;
+use super::tenant::{TenantState, rate_ppm};
 
 /// Turns of each tenant after which it is known how much they leave unused.
 const ROUNDS: u64 = 4;
@@ -43,10 +43,13 @@ impl Domain<'_> {
     pub(super) fn trial_due(&self) -> bool {
         let mut active = self.members().filter(|t| !self.is_calm(t));
         let Some(first) = active.next() else { return false };
+        // What is at work and was charged nothing has not ended: what it uses is not known yet.
+        let is_known = |t: &TenantState| t.window_used() != 0;
         let (mut count, mut used_ns) = (1_u64, first.window_used());
-        let mut comparable = !first.ended_by_cap;
+        let mut comparable = !first.ended_by_cap && is_known(first);
         for tenant in active {
             comparable &= !tenant.ended_by_cap && tenant.priority == first.priority;
+            comparable &= is_known(tenant);
             used_ns = used_ns.saturating_add(tenant.window_used());
             count = count.saturating_add(1);
         }
