@@ -22,8 +22,10 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
-/// What the device spends before and after the time of an event that follows work.
-const EVENT_NS: u64 = 700;
+/// What the device spends before and after the time of an event that follows work, half each of what that adds to a
+/// queue (bench/results/h200-2026-11-25/events-in-a-queue.txt); and before that of one of a context.
+const EVENT_NS: u64 = 990;
+const CONTEXT_EVENT_NS: u64 = 900;
 
 /// A process with one context, and the card below it.
 struct Card {
@@ -197,7 +199,7 @@ impl Marks for Card {
         if whole {
             let end_ns = self.streams.borrow().iter().copied().max().unwrap_or(0);
             // It delays no kernel: bench/results/h200-2026-11-23/context-marks.jsonl.
-            let at_ns = (end_ns + EVENT_NS).max(self.host.now_ns.get() + US);
+            let at_ns = (end_ns + CONTEXT_EVENT_NS).max(self.host.now_ns.get() + US);
             self.events.borrow_mut()[event as usize] = at_ns;
             return true;
         }

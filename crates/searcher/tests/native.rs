@@ -206,3 +206,31 @@ fn events_around_launches() {
         rows.add(&format!("turns a second with events, {us} us"), loops, loops / 25.0, turns);
     }
 }
+
+/// A timing event behind each launch.
+struct Marked {
+    driver: SimDriver,
+    event: u64,
+}
+
+impl Shim for Marked {
+    fn launch(&self, stream: Stream, _: u64, call: &mut dyn FnMut() -> bool) -> bool {
+        call() && self.driver.record(self.event, stream)
+    }
+}
+
+/// events-in-a-queue.txt of h200-2026-11-25: from one kernel to the next with an event behind each.
+#[test]
+fn events_in_a_queue() {
+    let mut rows = Rows(Vec::new());
+    for (length_ns, each_ns) in [(4_910, 6_885.0), (20_122, 22_083.0), (59_153, 61_072.0)] {
+        let shims: world::Shims = Rc::new(move |_, driver| {
+            let event = driver.create_event();
+            Rc::new(Marked { driver, event })
+        });
+        let case = Case::beside(&[named::flood(length_ns)], SECOND / 10);
+        let report = world::run(&case, &Code { shims, daemon: None });
+        let reached = 1e8 / report.had[0][0].kernels as f64;
+        rows.add(&format!("an event behind {length_ns} ns, each, ns"), each_ns, 100.0, reached);
+    }
+}

@@ -23,6 +23,10 @@ fn caps_of_alike_kernels_hold() {
                 rows.row(&format!("{how} {us} us, cap {cap} %"), cap as f64, 1.5, reached);
             }
         }
+        // Half as much again with an event behind each: 9.3, 27.7 and 67.3 of 10, 30 and 70 on an H200 while 1.3 us were
+        // taken off for one that takes 2 (h200-2026-11-25/events-in-a-queue.txt).
+        let shortest = shares(vec![capped(cap, named::flood(5 * US))], false, 3 * SECOND)[0];
+        rows.row(&format!("queue 5 us, cap {cap} %"), cap as f64, 1.5, shortest);
         let graph = shares(vec![capped(cap, named::graph(20, 100 * US))], false, 3 * SECOND)[0];
         rows.row(&format!("graphs of 100 us, cap {cap} %"), cap as f64, 1.5, graph);
     }

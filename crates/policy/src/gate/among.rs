@@ -17,7 +17,7 @@ use divvy_abi::config::GateLine;
 
 use super::lane::Lane;
 use super::marks::{Edge, Mark};
-use super::shown::BUSY_BIAS_NS;
+use super::shown::CONTEXT_BIAS_NS;
 use super::window::{MARKS, Took};
 use super::world::World;
 use crate::cost::{Costs, Known, is_graph};
@@ -209,8 +209,8 @@ impl Lane {
         let between_ns = u64::try_from(world.elapsed_ns(probe.event, event)?).ok()?;
         let took_ns = match probe.gap_ns {
             // Right behind the mark before, it was late by as long as that took.
-            0 if span_ns.is_some_and(|ns| ns.abs_diff(between_ns) < BUSY_BIAS_NS * 3 / 2) => {
-                between_ns.saturating_add(BUSY_BIAS_NS)
+            0 if span_ns.is_some_and(|ns| ns.abs_diff(between_ns) < CONTEXT_BIAS_NS * 3 / 2) => {
+                between_ns.saturating_add(CONTEXT_BIAS_NS)
             }
             0 => between_ns,
             // The device waited for some of the call or for none of it.

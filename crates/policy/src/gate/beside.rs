@@ -13,7 +13,6 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::credit::signed;
 use super::lane::Lane;
 use super::marks::Mark;
-use super::shown::BUSY_BIAS_NS;
 use super::times::LONG_NS;
 use super::world::World;
 use crate::cost::{Costs, Length, Moments};
@@ -99,7 +98,8 @@ impl Lane {
         let span_ns = self.span_ns(world, event);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let now_ns = world.now_ns();
-        let own_by_span_ns = span_ns.map(|ns| ns.saturating_sub(BUSY_BIAS_NS).max(ns / 2));
+        let event_ns = self.event_ns();
+        let own_by_span_ns = span_ns.map(|ns| ns.saturating_sub(event_ns).max(ns / 2));
         let probed = mark.probe.and_then(|probe| {
             let between_ns = u64::try_from(world.elapsed_ns(probe.event, event)?).ok()?;
             let is_known = costs.get(probe.key).is_some();

@@ -16,7 +16,6 @@ use super::lane::Lane;
 use super::marks::{Edge, Mark};
 use super::rivals::in_turns;
 use super::sample::correction_ns;
-use super::shown::BUSY_BIAS_NS;
 use super::times::{QUIET_NS, SWITCH_NS};
 use super::world::World;
 use crate::cost::{Costs, Length};
@@ -173,7 +172,7 @@ impl Lane {
             (true, Some(span_ns), _) => {
                 // The mark's own event, and the one before a probed launch, are no work of the tenant's.
                 let events = 1 + u64::from(mark.probe.is_some());
-                let span_ns = span_ns.saturating_sub(events * BUSY_BIAS_NS).max(span_ns / 2);
+                let span_ns = span_ns.saturating_sub(events * self.event_ns()).max(span_ns / 2);
                 if sharers > 1 {
                     return self.beside.part_ns(span_ns, span_ns / sharers, charged_ns).into();
                 }

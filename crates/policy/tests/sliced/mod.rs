@@ -24,7 +24,7 @@ use host::Host;
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const START_NS: u64 = 77_000_000_000;
-const EVENT_NS: u64 = 1_400;
+const EVENT_NS: u64 = 1_980;
 
 /// How a program submits.
 #[derive(Clone, Copy, Debug, PartialEq)]

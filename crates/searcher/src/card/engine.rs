@@ -275,6 +275,7 @@ impl Card {
                     filled += width;
                     length_ns
                 }
+                What::Event { is_timed: true, is_whole: true, .. } => self.model.context_event_ns,
                 What::Event { is_timed: true, .. } => self.model.timing_event_ns,
                 _ => self.model.plain_event_ns,
             };

@@ -68,6 +68,8 @@ pub enum What {
         event: EventId,
         /// It notes the time.
         is_timed: bool,
+        /// It is behind all of a context.
+        is_whole: bool,
     },
     /// A copy between host and device.
     Copy {

@@ -82,15 +82,16 @@ fn an_event_behind_a_context_waits_for_all_streams_and_takes_the_device() {
     card.submit(context, 0, small(10 * US), 0, Vec::new());
     card.submit(context, work, small(30 * US), 0, Vec::new());
     let after = card.tails(context);
-    card.submit(context, marks, What::Event { event, is_timed: true }, 0, after);
+    card.submit(context, marks, What::Event { event, is_timed: true, is_whole: true }, 0, after);
     assert_eq!(card.event_done_ns(event), None);
     card.advance(100 * US);
-    let event_ns = card.model().timing_event_ns;
+    let event_ns = card.model().context_event_ns;
     assert_eq!(card.event_done_ns(event), Some(30 * US + event_ns));
     assert_eq!(card.had(context).events_ns, event_ns);
     // Dropped with its context it counts as done.
     card.submit(context, work, kernel(30 * US), 0, Vec::new());
-    card.submit(context, work, What::Event { event, is_timed: true }, 0, Vec::new());
+    let of_stream = What::Event { event, is_timed: true, is_whole: false };
+    card.submit(context, work, of_stream, 0, Vec::new());
     assert_eq!(card.event_done_ns(event), None);
     card.drop_context(context);
     assert_eq!(card.event_done_ns(event), Some(0));
@@ -146,7 +147,11 @@ fn books_add_up_whatever_is_submitted() {
             }
             let ready_ns = card.now_ns() + of(2).below(5 * US);
             let what = match of(3).below(8) {
-                0 => What::Event { event: card.create_event(), is_timed: of(4).is(500_000) },
+                0 => What::Event {
+                    event: card.create_event(),
+                    is_timed: of(4).is(500_000),
+                    is_whole: of(5).is(500_000),
+                },
                 1 => What::Copy { direction: Direction::Out, bytes: of(4).below(1 << 20) },
                 2 => What::HostFunction { length_ns: of(4).below(50 * US) },
                 3 => What::Join,

@@ -245,7 +245,8 @@ impl SimDriver {
             }
             let OfContext { event, .. } = world.event(event, is_timed)?;
             let place = world.place(thread, stream)?;
-            world.submit(&place, What::Event { event, is_timed }, sched::now_ns(), Vec::new());
+            let what = What::Event { event, is_timed, is_whole: false };
+            world.submit(&place, what, sched::now_ns(), Vec::new());
             Some(())
         })
         .is_some()
@@ -279,7 +280,8 @@ impl SimDriver {
             let card = world.cards.get(device).filter(|card| card.is_alive(one.id))?;
             let after = card.tails(one.id);
             let place = Place { device, context: at, stream };
-            world.submit(&place, What::Event { event, is_timed: true }, sched::now_ns(), after);
+            let what = What::Event { event, is_timed: true, is_whole: true };
+            world.submit(&place, what, sched::now_ns(), after);
             Some(())
         })
         .is_some()
