@@ -65,6 +65,22 @@ fn long_kernels_behind_copies_are_measured() {
     rows.judge();
 }
 
+/// A kernel that grows to 8 ms behind four short ones, each time a cap lets them go: the short ones are not marked, so that the
+/// mark behind the long one is linked to nothing, and nothing else measured it. A cap of 30 % had 39.6.
+#[test]
+fn long_kernels_behind_short_ones_are_measured() {
+    let mut rows = Rows::default();
+    for cap in [10, 30, 70] {
+        let length = Length::Grow(6_625, 8_261_393, 12_682_506_768);
+        let short = Op::Repeat { times: 4, ops: vec![named::launch(2, 44_151)] };
+        let long = Op::Launch { key: 1, length, stream: 0, width_ppm: 1_000_000 };
+        let ops = named::forever(vec![short, long]);
+        let reached = shares(vec![capped(cap, ops)], false, 20 * SECOND)[0];
+        rows.row(&format!("a long one behind short ones, cap {cap} %"), cap as f64, 1.5, reached);
+    }
+    rows.judge();
+}
+
 /// Caps that sum to a device, of programs that leave a tenth of their turns idle and none: 17.7, 29.3 and 49.2 on an
 /// H200 while what a tenant held was what it paid for.
 #[test]

@@ -39,14 +39,15 @@ impl Lane {
         Some(Probed { stands_ns, ..probed? })
     }
 
-    /// Begins a probe, `only_drained` where the device has nothing to do.
+    /// Begins a probe; with `only_drained` where the device has nothing to do, or no mark of what it has to do is in flight,
+    /// so that the next would measure nothing.
     fn begin_where<W: World>(
         &self,
         world: &W,
         only_drained: bool,
         all_marked: bool,
     ) -> Option<Probed> {
-        if only_drained && !all_marked {
+        if only_drained && !all_marked && self.ring.pending() != 0 {
             return None;
         }
         let _claim = self.claim(world.life())?;
