@@ -189,9 +189,15 @@ impl Shim for Gated {
                 let _sleeper = if self.is_gated() { self.gates.sleep() } else { None };
                 call();
             }
-            Other::HostFunction | Other::StreamWait => {
+            Other::HostFunction => {
                 if self.is_gated() {
                     self.gates.break_span();
+                }
+                call();
+            }
+            Other::StreamWait => {
+                if self.is_gated() {
+                    self.gates.wait_for_event();
                 }
                 call();
             }

@@ -240,6 +240,15 @@ fn lengths_of_which_many_follow_one_another_have_their_cap() {
     judge(&programs, 6.5);
 }
 
+/// Many kernels of 10 us, then many of 1.4 ms, on streams that wait for one another's events: where such a wait ended what a
+/// mark measures, nothing behind it was measured between windows, and 61.3 of 30 % was had.
+#[test]
+fn a_wait_for_an_event_of_ones_own_hides_nothing() {
+    let verdict = divvy_searcher::judge::alone(506_684);
+    println!("{verdict:?}");
+    assert!(verdict.points.abs() < 8.0, "{verdict:?}");
+}
+
 /// A process of sixteen threads that is stopped for 150 ms twice a second, as by a container's limit of processor time, is
 /// charged for none of that: it loses what the device does not do meanwhile.
 #[test]

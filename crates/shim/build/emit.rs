@@ -171,6 +171,8 @@ fn general_hook(symbol: &Symbol) -> (String, &'static str) {
     } else if name.starts_with("cuMemcpy") {
         // A copy may return when it is done; the others do not wait.
         ("    submit::transfer(|| {\n".to_owned(), close)
+    } else if name.starts_with("cuStreamWaitEvent") {
+        ("    submit::wait_for_event();\n".to_owned(), "")
     } else {
         ("    submit::end_span();\n".to_owned(), "")
     }

@@ -100,6 +100,24 @@ impl<D: Driver> Gates<D> {
         let _ = self.end_span();
     }
 
+    /// A stream of the current context is to wait for an event. One of the context's own shows, where marks stand behind
+    /// all of its work, nothing that they do not show: what is waited for is done, or is work, or has ended the span
+    /// itself. Another context's is no work of this one.
+    #[inline(never)]
+    pub fn wait_for_event(&self) {
+        let is_own = !self.has_siblings() && self.shared_events.load(Relaxed) == 0;
+        let is_marked_behind_all =
+            || self.current().is_some_and(|(context, _)| !context.lane.has_one_stream());
+        if !(is_own && is_marked_behind_all()) {
+            self.break_span();
+        }
+    }
+
+    /// Others may record events that the process's streams wait for, from here on.
+    pub fn shared_event(&self) {
+        self.shared_events.store(1, Relaxed);
+    }
+
     /// Ends the span of the current context, which is answered.
     #[inline(never)]
     fn end_span(&self) -> Option<Current<'_, D>> {

@@ -45,6 +45,8 @@ pub struct Gates<D: Driver> {
     beyond: Context<D::Home>,
     /// Places that were ever taken: the others need not be looked at.
     taken: AtomicU32,
+    /// Not 0 once events may be recorded by other processes.
+    pub(super) shared_events: AtomicU32,
 }
 
 /// What every launch looks at, and what changes with the context alone: in cache lines of its own.
@@ -125,6 +127,7 @@ impl<D: Driver> Gates<D> {
             places: [const { Context::new() }; CONTEXTS],
             beyond: Context::new(),
             taken: AtomicU32::new(0),
+            shared_events: AtomicU32::new(0),
         }
     }
 

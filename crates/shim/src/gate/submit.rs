@@ -90,7 +90,21 @@ pub(crate) fn end_span() {
     }
 }
 
-/// The same, for a `call` that may return only when work in flight has ended.
+/// The same, where a stream is to wait for an event: one of the context's own is its work.
+#[inline(always)]
+pub(crate) fn wait_for_event() {
+    if is_gated() {
+        GATES.wait_for_event();
+    }
+}
+
+/// The process is about to share an event with another.
+#[cold]
+pub(crate) fn shared_event() {
+    GATES.shared_event();
+}
+
+/// [`end_span`] for a `call` that may return only when work in flight has ended.
 #[inline(always)]
 pub(crate) fn transfer(call: impl FnOnce() -> CUresult) -> CUresult {
     let _sleeper = if is_gated() { GATES.sleep() } else { None };

@@ -6,6 +6,7 @@ use core::ffi::c_uint;
 use divvy_driver_api::types::{CUdeviceptr, CUevent, CUipcEventHandle, CUipcMemHandle, CUresult};
 
 use crate::account::ipc::{close, exported, join, open};
+use crate::gate::submit::shared_event;
 use crate::sys::driver::SUCCESS;
 use crate::sys::{Out, real};
 
@@ -29,6 +30,7 @@ pub(crate) fn cuIpcGetEventHandle(
     event: CUevent,
 ) -> CUresult {
     join();
+    shared_event();
     real.call(handle, event)
 }
 
@@ -39,6 +41,7 @@ pub(crate) fn cuIpcOpenEventHandle(
     handle: CUipcEventHandle,
 ) -> CUresult {
     join();
+    shared_event();
     real.call(event, handle)
 }
 
