@@ -1,4 +1,4 @@
-//! `cargo xtask figures`: docs/figures.md's tables and the README's short one, out of stored results.
+//! `cargo xtask figures`: docs/figures.md's tables and the README's eight figures, out of stored results.
 //!
 //! A result is what `divvy bench` stores: JSON with `benchmark`, `date`, `driver` and `figures`, each
 //! with its `name`, `unit`, `goal` and the `medians` of its sides. Other JSON below bench/results is
@@ -7,6 +7,7 @@
 //! fails when the committed table is not what the files give.
 
 mod goals;
+mod headlines;
 mod number;
 mod programs;
 mod stored;
@@ -26,6 +27,8 @@ use crate::workspace::{root, shown};
 /// The tables stand between these lines.
 const SUMMARY: [&str; 2] =
     ["<!-- summary: made by `cargo xtask figures` from bench/results -->", "<!-- /summary -->"];
+const MISSED: [&str; 2] =
+    ["<!-- missed: made by `cargo xtask figures` from bench/results -->", "<!-- /missed -->"];
 const FIGURES: [&str; 2] =
     ["<!-- figures: made by `cargo xtask figures` from bench/results -->", "<!-- /figures -->"];
 const SHARES: [&str; 2] =
@@ -34,26 +37,6 @@ const STEPS: [&str; 2] =
     ["<!-- steps: made by `cargo xtask figures` from bench/results -->", "<!-- /steps -->"];
 const PROGRAMS: [&str; 2] =
     ["<!-- programs: made by `cargo xtask figures` from bench/results -->", "<!-- /programs -->"];
-
-/// Figures that the README shows, by what their names begin with, beside all that miss their goal.
-const HEADLINES: [&str; 16] = [
-    "cuLaunchKernel",
-    "alloc+free, 1 process",
-    "8 x 256 MiB at once, longest",
-    "exec of a program without GPU",
-    "limit, reached",
-    "share, mean error of all cells",
-    "share, worst 1 s window, up to 5 ms",
-    "share, 30 to 70 % while it runs, from",
-    "tenants of 30 and 70 %, sum",
-    "2 equal tenants, 100 us sync, sum",
-    "2 equal tenants, 20 us sync, sum",
-    "4 equal tenants",
-    "request beside a flood of 100 us, 99th",
-    "request beside a flood of 2 ms, 99th",
-    "daemon with 8 busy tenants",
-    "PyTorch, ResNet-50-like training, no cap, slower",
-];
 
 /// Benchmarks of device time, which have a table of their own.
 const OF_TIME: [&str; 3] = ["share", "fairness", "latency"];
@@ -108,29 +91,28 @@ impl Page {
         let of_calls = |row: &Row| !OF_TIME.contains(&&*row.benchmark) && row.benchmark != OF_STEPS;
         let of_time = |row: &Row| OF_TIME.contains(&&*row.benchmark);
         let of_steps = |row: &Row| row.benchmark == OF_STEPS;
-        let text = with_table(text, FIGURES, &table(&results, of_calls, up)?)?;
+        let text = with_table(text, MISSED, &table(&results, is_missed, up)?)?;
+        let text = with_table(&text, FIGURES, &table(&results, of_calls, up)?)?;
         let text = with_table(&text, SHARES, &table(&results, of_time, up)?)?;
         let text = with_table(&text, STEPS, &table(&results, of_steps, up)?)?;
         with_table(&text, PROGRAMS, &programs::table(&results, up)?)
     }
 }
 
-/// How many goals are met, the figures to look at first, and every goal that is missed.
+fn is_missed(row: &Row) -> bool {
+    goals::judged(&row.figure).1 == "**no**"
+}
+
+/// The figures to look at first, and how many goals are met.
 fn summary(results: &Path) -> Result<String> {
     let all = rows(results)?;
-    let judged = |row: &&Row| goals::judged(&row.figure).1 != "-";
-    let missed = |row: &Row| goals::judged(&row.figure).1 == "**no**";
-    let goals = all.iter().filter(judged).count();
-    let lost = all.iter().filter(|row| missed(row)).count();
-    let is_shown = |row: &Row| {
-        let headline = HEADLINES.iter().any(|name| row_name(row).starts_with(name));
-        missed(row) || headline && goals::judged(&row.figure).1 == "yes"
-    };
+    let judged = all.iter().filter(|row| goals::judged(&row.figure).1 != "-").count();
+    let missed = all.iter().filter(|row| is_missed(row)).count();
     Ok(format!(
-        "{} of {goals} figures with a goal meet it. [All figures](docs/figures.md); here those to look \
-         at first, and all that are missed:\n\n{}",
-        goals.saturating_sub(lost),
-        table(results, is_shown, "")?
+        "{}\n{} of {judged} figures with a goal meet it: [all of them](docs/figures.md), and [those that do \
+         not](docs/figures.md#goals-that-are-missed).\n",
+        headlines::table(results)?,
+        judged.saturating_sub(missed)
     ))
 }
 
@@ -150,21 +132,25 @@ struct Row {
     figure: Value,
 }
 
-/// Of each figure and driver the newest result.
-fn rows(folder: &Path) -> Result<Vec<Row>> {
+/// All figures of all results, file by file.
+fn all_rows(folder: &Path) -> Result<Vec<Row>> {
     let mut files = Vec::new();
     collect(folder, &mut files)?;
     files.sort();
+    let rows = files.iter().map(|file| rows_of(file)).collect::<Result<Vec<_>>>()?;
+    Ok(rows.into_iter().flatten().collect())
+}
+
+/// Of each figure and driver the newest result.
+fn rows(folder: &Path) -> Result<Vec<Row>> {
     let mut rows: Vec<Row> = Vec::new();
-    for file in files {
-        for row in rows_of(&file)? {
-            let same =
-                |known: &&mut Row| known.driver == row.driver && row_name(known) == row_name(&row);
-            match rows.iter_mut().find(same) {
-                Some(known) if known.date > row.date => {}
-                Some(known) => *known = row,
-                None => rows.push(row),
-            }
+    for row in all_rows(folder)? {
+        let same =
+            |known: &&mut Row| known.driver == row.driver && row_name(known) == row_name(&row);
+        match rows.iter_mut().find(same) {
+            Some(known) if known.date > row.date => {}
+            Some(known) => *known = row,
+            None => rows.push(row),
         }
     }
     Ok(rows)
@@ -397,9 +383,28 @@ mod tests {
     }
 
     #[test]
-    fn without_results_the_readme_says_so() {
+    fn a_headline_is_of_the_newest_run_with_the_peer_beside() {
+        let folder = Folder::new("headlines");
+        let launch = |divvy: &str, peer: &str| {
+            format!(
+                r#"{{"name": "cuLaunchKernel", "unit": "ns", "medians": {{"native": 3.0, "divvy": {divvy}{peer}}}}}"#
+            )
+        };
+        folder.store("a.json", "2026-01-01", "NVIDIA 580", &launch("4.0", r#", "hami": 8.0"#));
+        folder.store("b.json", "2026-02-01", "NVIDIA 580", &launch("5.0", r#", "hami": 9.0"#));
+        folder.store("c.json", "2026-03-01", "NVIDIA 580", &launch("6.0", ""));
+        folder.store("d.json", "2026-04-01", "simulated", &launch("7.0", r#", "hami": 9.5"#));
+        let table = headlines::table(&folder.0).unwrap();
+        assert!(table.contains("| A kernel launch takes | 3 ns | 5 ns | 9 ns | ["), "{table}");
+        assert_eq!(table.matches("no result is stored").count(), 7, "{table}");
+    }
+
+    #[test]
+    fn without_results_the_pages_say_so() {
         assert!(
             table(Path::new("/nonexistent"), |_| true, "").unwrap().contains("No figure is stored")
         );
+        let readme = summary(Path::new("/nonexistent")).unwrap();
+        assert!(readme.contains("0 of 0") && readme.contains("no result is stored"), "{readme}");
     }
 }
