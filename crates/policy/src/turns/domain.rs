@@ -335,7 +335,7 @@ pub(super) fn gate(
     // When the first of those of a higher priority may launch.
     let mut comes_ns = u64::MAX;
     for other in tenants.iter().filter(|t| t.seats & device != 0) {
-        let is_closed = other.lingering || other.let_go || other.works_on(now_ns);
+        let is_closed = other.lingering || other.works_on(now_ns);
         let may_run = other.holder || is_closed || other.open && other.works(now_ns);
         active = active.saturating_add(u32::from(may_run));
         highest = highest.max(other.priority);

@@ -77,7 +77,6 @@ impl Domain<'_> {
             let over = now_ns.saturating_sub(tenant.closed_ns) > LINGER_NS;
             let at_work = tenant.busy(now_ns) || tenant.may_be_launching(tuning, now_ns);
             tenant.lingering &= at_work && !over;
-            tenant.let_go = !tenant.open && !tenant.lingering && tenant.works_closed(now_ns);
         }
     }
 

@@ -78,9 +78,7 @@ pub struct TenantState {
     pub(super) holder: bool,
     /// Closed while its work was still in flight.
     pub(super) lingering: bool,
-    /// Works in another's turn by what was let go through its closed gate, since another device waits for it.
-    pub(super) let_go: bool,
-    /// Device time of such work that is to be paid for.
+    /// Device time, to be paid for, of what was let go through its closed gate since another device waits for it.
     pub(super) let_go_ns: u64,
     /// Chosen for the turn that is about to begin.
     pub(super) picked: bool,
@@ -385,15 +383,10 @@ impl TenantState {
         }
     }
 
-    /// Work is in flight that came after its gate was closed, and was not on its way.
-    pub(super) fn works_closed(&self, now_ns: u64) -> bool {
-        self.busy_until_ns > now_ns && self.has_launched_closed()
-    }
-
-    /// Whether what it had in flight when its gate was closed may run still: that it takes longer than was
-    /// expected is told behind its expected end, when nobody waits for it any more.
+    /// Whether work is in flight behind its closed gate, come before that was closed or let go since: that some takes
+    /// longer than was expected is told behind its expected end, when it does not linger any more.
     pub(super) fn works_on(&self, now_ns: u64) -> bool {
-        !self.open && self.busy_until_ns > now_ns && !self.has_launched_closed()
+        !self.open && self.busy_until_ns > now_ns
     }
 
     fn has_launched_closed(&self) -> bool {

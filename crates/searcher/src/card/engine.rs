@@ -143,7 +143,6 @@ impl Card {
 
     /// Ends what ends now.
     fn complete(&mut self) {
-        self.next_ns.set(None);
         if let Some(switch) = self.switch.filter(|switch| switch.until_ns <= self.now_ns) {
             self.switch = None;
             self.resident = Some(switch.to);
