@@ -85,34 +85,9 @@ pub const CLEAR_BYTES_PER_S: u64 = 4_500_000_000_000;
 /// Device-to-device copies read and write: half of what clears reach.
 pub const DEVICE_COPY_BYTES_PER_S: u64 = CLEAR_BYTES_PER_S / 2;
 
-/// CPU time of the first `cuDevicePrimaryCtxRetain`: row "114 ms".
-pub const CONTEXT_CREATE_NS: u64 = 114_000_000;
-
-/// CPU time of a launch of an empty kernel: row "2,700–3,000".
-pub const LAUNCH_NS: u64 = 2_850;
-
-/// CPU time of a launch of a graph on a drained stream: 43 to 91 µs for 1 to 3,000 like kernels, and the
-/// device begins as the call ends.
-pub const GRAPH_LAUNCH_NS: u64 = 50_000;
-
-/// The same of a training's step, of many kinds of kernels.
-pub const LONG_GRAPH_LAUNCH_NS: u64 = 406_000;
-
-/// When the device begins such a step, after the call's beginning.
-pub const LONG_GRAPH_BEGINS_NS: u64 = 47_000;
-
 /// Operations a stream's queue holds before a launch waits. Not measured here: the figure CUDA's
 /// programmers know.
 pub const QUEUED_LAUNCHES: u64 = 1_024;
-
-/// CPU time of `cuMemAlloc` of 1 MiB: row "19,000–29,000".
-pub const ALLOCATE_NS: u64 = 24_000;
-
-/// CPU time of `cuMemFree` of 1 MiB: row "15,000–26,000".
-pub const FREE_NS: u64 = 20_000;
-
-/// A `cuMemCreate` that needs bytes just released waits this long: row "waits about 7.7 ms".
-pub const SCRUB_LATENCY_NS: u64 = 7_700_000;
 
 /// Room `nvmlDeviceGetProcessUtilization` asks for: row "wants room for 72 samples".
 pub const PROCESS_UTILISATION_ROOM: u32 = 72;

@@ -42,7 +42,6 @@ pub(crate) fn any(mut visit: impl FnMut(&[u8], &[u8]) -> bool) -> bool {
 }
 
 /// Calls `visit` with the name and the value of each variable.
-#[allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
 pub(crate) fn for_each(mut visit: impl FnMut(&[u8], &[u8])) {
     any(|name, value| {
         visit(name, value);

@@ -115,14 +115,6 @@ pub(crate) fn thread() -> u32 {
     u32::try_from(thread).unwrap_or(0)
 }
 
-/// The process.
-#[allow(dead_code, reason = "for log lines")]
-pub(super) fn process() -> u32 {
-    // SAFETY: no arguments, cannot fail.
-    let process = unsafe { syscall(libc::SYS_getpid, [0; 6]) };
-    u32::try_from(process).unwrap_or(0)
-}
-
 /// Writes to standard error, once and without waiting for the rest to fit.
 pub(super) fn write_stderr(text: &[u8]) {
     // SAFETY: the kernel reads `text.len()` bytes of `text`.

@@ -1,7 +1,5 @@
 //! Structures with unions in them, read as their tags say.
 
-#![allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
-
 use divvy_driver_api::nvml_types::{
     nvmlProcessDetail_v1_t, nvmlProcessDetailList_v1_t, nvmlProcessUtilizationInfo_v1_t,
     nvmlProcessesUtilizationInfo_v1_t,

@@ -15,7 +15,6 @@ use super::{env, errno, kernel};
 /// How much a line matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
-#[allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
 pub(crate) enum Level {
     /// A limit that could not be kept or understood; memory refused.
     Error = 1,
@@ -23,8 +22,6 @@ pub(crate) enum Level {
     Warn = 2,
     /// What was set up.
     Info = 3,
-    /// Everything.
-    Debug = 4,
 }
 
 const UNREAD: u8 = 0;
@@ -91,7 +88,6 @@ pub(crate) fn write(level: Level, text: fmt::Arguments<'_>) {
         Level::Error => "divvy: ",
         Level::Warn => "divvy: warning: ",
         Level::Info => "divvy: info: ",
-        Level::Debug => "divvy: debug: ",
     });
     let _ = line.write_fmt(text);
     let end = line.length.min(LINE_BYTES.saturating_sub(1));
@@ -110,17 +106,4 @@ macro_rules! log {
     };
 }
 
-/// As [`log!`], once for each place in the code that uses it.
-#[allow(unused_macros, reason = "one small vocabulary; which hooks use which word changes")]
-macro_rules! log_once {
-    ($level:ident, $($text:tt)*) => {{
-        static TOLD: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
-        if !TOLD.swap(true, core::sync::atomic::Ordering::Relaxed) {
-            $crate::sys::log!($level, $($text)*);
-        }
-    }};
-}
-
 pub(crate) use log;
-#[allow(unused_imports, reason = "one small vocabulary; which hooks use which word changes")]
-pub(crate) use log_once;

@@ -58,7 +58,6 @@ impl core::fmt::Debug for Map {
     }
 }
 
-#[allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
 impl Map {
     /// The map of this number, below 63, empty at first. Two of one number are the same map.
     pub(crate) const fn new(number: usize) -> Self {

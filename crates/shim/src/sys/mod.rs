@@ -34,8 +34,6 @@ mod tables;
 mod ticks;
 
 pub(crate) use kernel::{thread, thread_pointer};
-#[allow(unused_imports, reason = "one small vocabulary; which hooks use which word changes")]
-pub(crate) use log::{log, log_once};
-#[allow(unused_imports, reason = "one small vocabulary; which hooks use which word changes")]
+pub(crate) use log::log;
 pub(crate) use pointer::{In, Opaque, Out};
 pub(crate) use tables::hash as name_hash;

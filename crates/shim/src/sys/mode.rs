@@ -24,12 +24,6 @@ pub(crate) fn is_active() -> bool {
     mode == ACTIVE || (mode != PASSIVE && decide())
 }
 
-/// From now on every call goes to the driver; for a process that turns out to have no limit.
-#[allow(dead_code, reason = "called once the limits are read")]
-pub(crate) fn go_passive() {
-    MODE.store(PASSIVE, Relaxed);
-}
-
 #[cold]
 #[inline(never)]
 fn decide() -> bool {

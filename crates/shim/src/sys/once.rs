@@ -28,7 +28,6 @@ pub(crate) struct Once<T> {
 // only after it has moved it to FULL; it is never written again.
 unsafe impl<T: Send + Sync> Sync for Once<T> {}
 
-#[allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
 impl<T> Once<T> {
     /// An empty cell.
     pub(crate) const fn new() -> Self {

@@ -22,7 +22,6 @@ impl<T> Clone for Out<'_, T> {
 }
 impl<T> Copy for Out<'_, T> {}
 
-#[allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
 impl<'a, T: Copy> Out<'a, T> {
     /// # Safety
     /// `pointer` must be null or valid for reads and writes during `'a`, for as many elements as
@@ -36,12 +35,6 @@ impl<'a, T: Copy> Out<'a, T> {
     #[inline(always)]
     pub(crate) const fn to(place: &'a mut T) -> Self {
         Self { pointer: place, call: PhantomData }
-    }
-
-    /// A null pointer, for an answer nobody wants.
-    #[inline(always)]
-    pub(crate) const fn null() -> Self {
-        Self { pointer: core::ptr::null_mut(), call: PhantomData }
     }
 
     #[inline(always)]
@@ -103,7 +96,6 @@ impl<T> Clone for In<'_, T> {
 }
 impl<T> Copy for In<'_, T> {}
 
-#[allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
 impl<'a, T: Copy> In<'a, T> {
     /// # Safety
     /// `pointer` must be null or valid for reads during `'a`, for as many elements as the driver
@@ -113,21 +105,9 @@ impl<'a, T: Copy> In<'a, T> {
         Self { pointer, call: PhantomData }
     }
 
-    /// A value of ours.
-    #[inline(always)]
-    pub(crate) const fn to(value: &'a T) -> Self {
-        Self { pointer: value, call: PhantomData }
-    }
-
     #[inline(always)]
     pub(super) const fn raw(self) -> *const T {
         self.pointer
-    }
-
-    /// Whether the program passed null.
-    #[inline(always)]
-    pub(crate) fn is_null(self) -> bool {
-        self.pointer.is_null()
     }
 
     /// The value.
@@ -147,7 +127,6 @@ impl<'a, T: Copy> In<'a, T> {
     }
 }
 
-#[allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
 impl In<'_, c_char> {
     /// Copies a string, cut to the room there is, and returns it without its NUL.
     pub(crate) fn copy_text(self, into: &mut [u8]) -> &[u8] {
@@ -168,7 +147,6 @@ impl In<'_, c_char> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opaque(*mut c_void);
 
-#[allow(dead_code, reason = "one small vocabulary; which hooks use which word changes")]
 impl Opaque {
     /// # Safety
     /// `pointer` must be what the program passed for this call.
@@ -213,16 +191,6 @@ impl Opaque {
         let place = self.0.wrapping_byte_add(offset).cast::<*mut c_void>();
         // SAFETY: the structure holds a pointer there, as the hook knows from its first word.
         Self(unsafe { place.read_unaligned() })
-    }
-
-    /// Bytes before the NUL of the text here, at most `most`.
-    pub(crate) fn text_length(self, most: usize) -> usize {
-        let mut length = 0;
-        let mut byte = [0_u8];
-        while length < most && self.read_bytes(length, &mut byte) && byte[0] != 0 {
-            length = length.saturating_add(1);
-        }
-        length
     }
 
     /// As the `T *` that the call's other arguments say it is: an attribute's value, say.

@@ -30,13 +30,6 @@ pub(crate) fn current_ctx_id() -> Result<u64, CUresult> {
     Ok(id)
 }
 
-/// A limit of the current context.
-pub(crate) fn ctx_limit(limit: CUlimit) -> Result<usize, CUresult> {
-    let mut value = 0;
-    ask!(cuCtxGetLimit(&mut value, limit))?;
-    Ok(value)
-}
-
 /// The device of `context`, by making it current for a moment.
 pub(crate) fn device_of_ctx(context: CUcontext) -> Result<CUdevice, CUresult> {
     ask!(cuCtxPushCurrent_v2(context))?;
@@ -111,13 +104,6 @@ pub(crate) fn kernel_attribute(
     Ok(value)
 }
 
-/// The module of a function.
-pub(crate) fn func_module(function: CUfunction) -> Result<CUmodule, CUresult> {
-    let mut module = CUmodule(core::ptr::null_mut());
-    ask!(cuFuncGetModule(&mut module, function))?;
-    Ok(module)
-}
-
 /// How many functions a module has (drivers from 12.4 on).
 pub(crate) fn module_function_count(module: CUmodule) -> Result<u32, CUresult> {
     let mut count = 0;
@@ -132,23 +118,6 @@ pub(crate) fn library_kernel_count(library: CUlibrary) -> Result<u32, CUresult> 
     Ok(count)
 }
 
-/// Address and bytes of a module's global; `name` ends with a NUL.
-pub(crate) fn module_global(
-    module: CUmodule,
-    name: &core::ffi::CStr,
-) -> Result<(CUdeviceptr, usize), CUresult> {
-    let (mut address, mut bytes) = (0, 0);
-    ask!(cuModuleGetGlobal_v2(&mut address, &mut bytes, module, name.as_ptr()))?;
-    Ok((address, bytes))
-}
-
-/// Whether modules are loaded whole when they are opened.
-pub(crate) fn loads_eagerly() -> Result<bool, CUresult> {
-    let mut mode = CUmoduleLoadingMode::CU_MODULE_LAZY_LOADING;
-    ask!(cuModuleGetLoadingMode(&mut mode))?;
-    Ok(mode == CUmoduleLoadingMode::CU_MODULE_EAGER_LOADING)
-}
-
 /// Takes a module back.
 pub(crate) fn module_unload(module: CUmodule) -> Result<(), CUresult> {
     ask!(cuModuleUnload(module))
@@ -157,11 +126,6 @@ pub(crate) fn module_unload(module: CUmodule) -> Result<(), CUresult> {
 /// Takes a library back.
 pub(crate) fn library_unload(library: CUlibrary) -> Result<(), CUresult> {
     ask!(cuLibraryUnload(library))
-}
-
-/// Takes a created context back.
-pub(crate) fn ctx_destroy(context: CUcontext) -> Result<(), CUresult> {
-    ask!(cuCtxDestroy_v2(context))
 }
 
 /// Sets what this thread may do while a stream captures, and returns what it might before.

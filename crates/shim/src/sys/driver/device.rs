@@ -36,12 +36,6 @@ pub(crate) fn device_name(device: CUdevice, into: &mut [u8; 96]) -> Result<usize
     Ok(text_length(into))
 }
 
-/// Writes the device's PCI bus id and returns its length.
-pub(crate) fn device_pci_bus_id(device: CUdevice, into: &mut [u8; 32]) -> Result<usize, CUresult> {
-    ask!(cuDeviceGetPCIBusId(into.as_mut_ptr().cast(), 32, device))?;
-    Ok(text_length(into))
-}
-
 /// The card's memory.
 pub(crate) fn device_total_bytes(device: CUdevice) -> Result<u64, CUresult> {
     let mut bytes = 0_usize;

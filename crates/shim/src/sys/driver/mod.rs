@@ -4,12 +4,6 @@
 //! Each answers `Err(CUDA_ERROR_NOT_FOUND)` where the driver lacks the function. Where a call could
 //! have a side effect (a context made current, a capture broken), its text says so.
 
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "one small vocabulary; which hooks use which word changes"
-)]
-
 mod call;
 mod context;
 mod device;
