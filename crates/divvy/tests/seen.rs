@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use divvy_abi::config::Config;
 use divvy_abi::usage::Kind;
 use divvy_page::reader::write_config;
-use divvy_page::{ConfigSource, Directory, NewDevice, RequestOutcome, Tenant};
+use divvy_page::{ConfigSource, Directory, NewDevice, Tenant};
 use divvy_policy::gate::Words as _;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, poll};
@@ -58,7 +58,7 @@ impl Scene {
             name: b"card",
         };
         let row = tenant.device_row(&device).unwrap();
-        assert_eq!(tenant.ask(row, 3 * MIB, Kind::Block, None), RequestOutcome::Granted);
+        assert_eq!(tenant.ask(row, 3 * MIB, Kind::Block, None), Ok(()));
         tenant.share(row).unwrap().add_used(2_500_000_000);
         Self { base, _tenant: tenant }
     }

@@ -45,16 +45,16 @@ fn main() {
         let tenant = &attached[0];
         let row = tenant.device_row(&device).expect("a row");
         let pair = ns_each(100_000, || {
-            std::hint::black_box(tenant.ask(row, 2 * MIB, Kind::Block, Some(100 * MIB)));
+            let _ = std::hint::black_box(tenant.ask(row, 2 * MIB, Kind::Block, Some(100 * MIB)));
             tenant.give_back(row, 2 * MIB, Kind::Block);
         });
         let refused = ns_each(10_000, || {
-            std::hint::black_box(tenant.ask(row, 200 * MIB, Kind::Block, Some(100 * MIB)));
+            let _ = std::hint::black_box(tenant.ask(row, 200 * MIB, Kind::Block, Some(100 * MIB)));
         });
         let other = attached.last().filter(|_| slots > 1);
         other.inspect(|other| other.hold(row, 99 * MIB, Kind::Block));
         let by_others = ns_each(1_000, || {
-            std::hint::black_box(tenant.ask(row, 2 * MIB, Kind::Block, Some(100 * MIB)));
+            let _ = std::hint::black_box(tenant.ask(row, 2 * MIB, Kind::Block, Some(100 * MIB)));
             if other.is_none() {
                 tenant.give_back(row, 2 * MIB, Kind::Block);
             }

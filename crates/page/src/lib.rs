@@ -63,4 +63,4 @@ pub use share::ShareWords;
 pub use shared::SharedEntry;
 pub use source::ConfigSource;
 pub use sys::{Errno, now_ns};
-pub use tenant::{DeviceRow, NewDevice, ProcessUse, RequestOutcome, Tenant};
+pub use tenant::{DeviceRow, NewDevice, ProcessUse, Tenant};

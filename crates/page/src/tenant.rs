@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use divvy_abi::config::Config;
 use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, line, slot, state};
 use divvy_abi::{MAX_DEVICES, Uuid};
-use divvy_policy::ledger::{self, Outcome, held_bytes};
+use divvy_policy::ledger::{self, MemoryRefusal, held_bytes};
 
 use crate::admission::AdmissionGuard;
 use crate::error::AttachError;
@@ -49,22 +49,6 @@ pub struct NewDevice<'a> {
     pub limit_bytes: Option<u64>,
     /// The card's name.
     pub name: &'a [u8],
-}
-
-/// How a request ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RequestOutcome {
-    /// Held.
-    Granted,
-    /// Over the limit, with the bytes held by the tenant.
-    Refused {
-        /// Bytes the tenant holds on the device.
-        held_bytes: u64,
-    },
-    /// Other askers did not settle within 100 ms, or the lock was not to be had within a second.
-    Contended,
-    /// This process has no slot and could not get one.
-    Detached(AttachError),
 }
 
 /// One process's use of a device.
@@ -263,52 +247,46 @@ impl Tenant {
         self.usage.u32_at(at + device::STATE).store(1, SeqCst);
     }
 
-    /// Asks for `bytes` under `limit_bytes` (`None`: only counted).
+    /// Asks for `bytes` under `limit_bytes` (`None`: only counted), which this process holds then.
     ///
     /// Cost: two loads for each slot in use and four additions; at the limit, one lock.
+    ///
+    /// # Errors
+    /// The ledger's, and [`MemoryRefusal::Detached`] where this process has no slot and can get none, or cannot lock
+    /// the tenant's file. Other askers are waited for for 100 ms, the lock for a second.
     pub fn ask(
         &self,
         row: DeviceRow,
         bytes: u64,
         kind: Kind,
         limit_bytes: Option<u64>,
-    ) -> RequestOutcome {
-        let me = match self.me() {
-            Ok(me) => me,
-            Err(error) => return RequestOutcome::Detached(error),
-        };
+    ) -> Result<(), MemoryRefusal> {
+        let me = self.me().map_err(|_| MemoryRefusal::Detached)?;
         let line = self.usage.line(row.index());
         let limit = match limit_bytes {
             None if bytes <= ledger::MAX_REQUEST_BYTES => {
                 self.hold_as(row, me, bytes, kind);
-                return RequestOutcome::Granted;
+                return Ok(());
             }
             // No word of ours holds more, and no card.
             limit => limit.unwrap_or(0),
         };
-        let outcome = match ledger::ask(&line, me, bytes, limit) {
-            Some(total_bytes) => Outcome::Granted { total_bytes },
-            None => match self.admit(row, me, bytes, limit) {
-                Ok(outcome) => outcome,
-                Err(AttachError::LockTimeout) => Outcome::Contended,
-                Err(error) => return RequestOutcome::Detached(error),
-            },
+        let asked = match ledger::ask(&line, me, bytes, limit) {
+            Some(total_bytes) => Ok(total_bytes),
+            None => self.admit(row, me, bytes, limit),
         };
-        match outcome {
-            Outcome::Granted { total_bytes } => {
+        match asked {
+            Ok(total_bytes) => {
                 self.usage.add_kind(row.index(), me, kind, bytes);
                 self.note_peak(row, me, total_bytes);
-                RequestOutcome::Granted
             }
-            Outcome::Refused { held_bytes } => {
+            Err(MemoryRefusal::OverLimit { .. } | MemoryRefusal::Contended) => {
                 self.count_refusal(row, me);
-                RequestOutcome::Refused { held_bytes }
             }
-            Outcome::Contended => {
-                self.count_refusal(row, me);
-                RequestOutcome::Contended
-            }
+            // It is no refusal of the tenant's.
+            Err(MemoryRefusal::Detached) => {}
         }
+        asked.map(|_| ())
     }
 
     fn admit(
@@ -317,12 +295,12 @@ impl Tenant {
         me: usize,
         bytes: u64,
         limit: u64,
-    ) -> Result<Outcome, AttachError> {
+    ) -> Result<u64, MemoryRefusal> {
         use divvy_policy::ledger::Slots as _;
         let line = &self.usage.line(row.index());
         // What this process holds alone is more than enough: no death of another would help.
         if held_bytes(line.held_word(me)).saturating_add(bytes) > limit {
-            return Ok(Outcome::Refused { held_bytes: ledger::used_bytes(line) });
+            return Err(MemoryRefusal::OverLimit { held_bytes: ledger::used_bytes(line) });
         }
         // Without a descriptor (none left, or the directory is gone) the ledger decides as rightly
         // without the lock; only the dead are not reaped, and askers who meet may both give up.
@@ -333,12 +311,16 @@ impl Tenant {
         {
             crate::slot::reap(fd, &self.usage, me, row.index());
             if let Some(held_bytes) = ledger::over(line, bytes, limit) {
-                return Ok(Outcome::Refused { held_bytes });
+                return Err(MemoryRefusal::OverLimit { held_bytes });
             }
         }
-        let _held = fd.as_ref().map(AdmissionGuard::on).transpose()?;
+        let held = fd.as_ref().map(AdmissionGuard::on).transpose();
+        let _held = held.map_err(|error| match error {
+            AttachError::LockTimeout => MemoryRefusal::Contended,
+            _ => MemoryRefusal::Detached,
+        })?;
         let mut world = SlowPath::new(fd.as_ref(), self.usage, self.fork, me, row.index());
-        Ok(ledger::admit(line, me, bytes, limit, &mut world))
+        ledger::admit(line, me, bytes, limit, &mut world)
     }
 
     /// Counts `bytes` that the driver has taken already, limit or not.

@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 use divvy_abi::config::Config;
 use divvy_abi::usage::Kind;
 use divvy_page::mark::{Asker, DescriptorMark, draw_key, of, set};
-use divvy_page::{ConfigSource, DeviceRow, NewDevice, RequestOutcome, SharedEntry, Tenant};
+use divvy_page::{ConfigSource, DeviceRow, NewDevice, SharedEntry, Tenant};
+use divvy_policy::ledger::MemoryRefusal;
 use proptest::prelude::*;
 use scratch::Scratch;
 
@@ -196,7 +197,7 @@ fn join(scratch: &Scratch) -> (Tenant, DeviceRow) {
 
 /// Charges 60 MiB and moves the charge to the table.
 fn share(tenant: &Tenant, row: DeviceRow, handle: &[u8; 64]) -> SharedEntry {
-    assert_eq!(tenant.ask(row, 60 * MIB, Kind::Vmm, Some(100 * MIB)), RequestOutcome::Granted);
+    assert_eq!(tenant.ask(row, 60 * MIB, Kind::Vmm, Some(100 * MIB)), Ok(()));
     tenant.export_shared(handle, row, 60 * MIB, Kind::Vmm).unwrap()
 }
 
@@ -209,7 +210,7 @@ fn a_descriptor_keeps_the_charge_whoever_has_it() {
     exporter.close_shared(entry);
     assert_eq!((exporter.used_bytes(row), exporter.own_bytes(row)), (60 * MIB, 0));
     assert_eq!(other.shared_bytes(row), 60 * MIB);
-    let over = RequestOutcome::Refused { held_bytes: 60 * MIB };
+    let over = Err(MemoryRefusal::OverLimit { held_bytes: 60 * MIB });
     assert_eq!(other.ask(row, 50 * MIB, Kind::Block, Some(100 * MIB)), over);
     // Who imports it refers to it, and who lets go of that leaves it to the descriptor again.
     let imported = other.open_shared(&mark.handle()).unwrap();
@@ -217,7 +218,7 @@ fn a_descriptor_keeps_the_charge_whoever_has_it() {
     assert_eq!(other.used_bytes(row), 60 * MIB);
     drop(marked);
     eventually("the last copy is closed", || is_held(mark) == Some(false));
-    assert_eq!(other.ask(row, 50 * MIB, Kind::Block, Some(100 * MIB)), RequestOutcome::Granted);
+    assert_eq!(other.ask(row, 50 * MIB, Kind::Block, Some(100 * MIB)), Ok(()));
     assert_eq!(exporter.used_bytes(row), 50 * MIB);
     assert_eq!(exporter.shared_bytes(row), 0);
     assert_eq!(other.open_shared(&mark.handle()), None);
@@ -236,7 +237,7 @@ fn a_mark_nobody_can_ask_for_keeps_the_charge() {
     // Somebody who has the device file open asks.
     let _own = File::open(path).unwrap();
     eventually("the last copy is closed", || is_held(mark) == Some(false));
-    assert_eq!(tenant.ask(row, 50 * MIB, Kind::Block, Some(100 * MIB)), RequestOutcome::Granted);
+    assert_eq!(tenant.ask(row, 50 * MIB, Kind::Block, Some(100 * MIB)), Ok(()));
 }
 
 #[test]
@@ -289,7 +290,7 @@ fn what_is_listed_only_is_not_missed_while_other_locks_come_and_go() {
     let pipes: Vec<_> = (0..COUNT).map(|_| std::io::pipe().unwrap()).collect();
     for (end, _) in &pipes {
         let mark = set(end.as_raw_fd(), draw_key().unwrap(), 1).unwrap();
-        assert_eq!(tenant.ask(row, MIB, Kind::Block, None), RequestOutcome::Granted);
+        assert_eq!(tenant.ask(row, MIB, Kind::Block, None), Ok(()));
         let handle = mark.listed_handle();
         tenant.close_shared(tenant.export_shared(&handle, row, MIB, Kind::Block).unwrap());
     }
@@ -304,9 +305,9 @@ fn what_is_listed_only_is_not_missed_while_other_locks_come_and_go() {
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         answers
     });
-    assert_eq!(answers, [RequestOutcome::Refused { held_bytes: COUNT * MIB }; 15]);
+    assert_eq!(answers, [Err(MemoryRefusal::OverLimit { held_bytes: COUNT * MIB }); 15]);
     drop(pipes);
     eventually("the last copies are closed", || {
-        tenant.ask(row, 1 << 30, Kind::Block, Some(1 << 30)) == RequestOutcome::Granted
+        tenant.ask(row, 1 << 30, Kind::Block, Some(1 << 30)) == Ok(())
     });
 }

@@ -5,7 +5,7 @@ mod scratch;
 use divvy_abi::config::{Config, Rule, quantity, selector};
 use divvy_abi::usage::Kind;
 use divvy_page::reader::{Text, UsageFile, read_config, write_config};
-use divvy_page::{AttachError, ConfigSource, NewDevice, RequestOutcome, Tenant};
+use divvy_page::{AttachError, ConfigSource, NewDevice, Tenant};
 use scratch::Scratch;
 
 const MIB: u64 = 1 << 20;
@@ -42,9 +42,9 @@ fn an_owner_writes_limits_and_reads_what_was_used() {
     };
     let row = tenant.device_row(&device).expect("a row");
     let limit = Some(100 * MIB);
-    assert_eq!(tenant.ask(row, 60 * MIB, Kind::Block, limit), RequestOutcome::Granted);
-    assert_eq!(tenant.ask(row, 30 * MIB, Kind::Pool, limit), RequestOutcome::Granted);
-    tenant.ask(row, 30 * MIB, Kind::Pool, limit);
+    assert_eq!(tenant.ask(row, 60 * MIB, Kind::Block, limit), Ok(()));
+    assert_eq!(tenant.ask(row, 30 * MIB, Kind::Pool, limit), Ok(()));
+    assert!(tenant.ask(row, 30 * MIB, Kind::Pool, limit).is_err());
     tenant.give_back(row, 30 * MIB, Kind::Pool);
     tenant.note_reason(7);
 

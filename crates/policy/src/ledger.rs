@@ -49,21 +49,19 @@ pub trait Admission {
     fn pause(&mut self) -> bool;
 }
 
-/// The end of a request.
+/// Why a request for memory was not granted: one answer from here to the program's return code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// The bytes are held; the tenant's total as seen.
-    Granted {
-        /// Sum of all held and asked bytes, this request included.
-        total_bytes: u64,
-    },
-    /// `held` and the request exceed the limit.
-    Refused {
-        /// Sum of all held bytes.
+pub enum MemoryRefusal {
+    /// What is held and the request exceed the limit.
+    OverLimit {
+        /// Bytes the tenant holds on the device.
         held_bytes: u64,
     },
-    /// Others kept asking until the deadline.
+    /// Others kept asking until the deadline, or the admission lock was not to be had in time.
     Contended,
+    /// The process has no slot of the ledger, or cannot reach the slow path. Never the ledger's own answer: it is
+    /// who maps the ledger that finds out.
+    Detached,
 }
 
 /// Bytes in a `held` word.
@@ -76,7 +74,8 @@ pub const fn changes(word: u64) -> u64 {
     word / CHANGE
 }
 
-/// Takes `bytes` without waiting; `None` when the slow path ([`admit`]) must decide.
+/// Takes `bytes` without waiting, and returns the tenant's total as seen: all held and asked bytes, these included.
+/// `None` when the slow path ([`admit`]) must decide.
 ///
 /// Cost: two atomic additions, one load pair per slot below `high`, two more additions.
 pub fn ask<S: Slots>(slots: &S, me: usize, bytes: u64, limit_bytes: u64) -> Option<u64> {
@@ -100,25 +99,30 @@ pub fn over<S: Slots>(slots: &S, bytes: u64, limit_bytes: u64) -> Option<u64> {
     snapshot(slots).filter(|held| held.saturating_add(bytes) > limit_bytes)
 }
 
-/// Decides a request that [`ask`] did not grant. The caller holds the admission lock.
+/// Decides a request that [`ask`] did not grant, and returns the total as [`ask`] does. The caller holds the
+/// admission lock.
+///
+/// # Errors
+/// [`MemoryRefusal::OverLimit`] by a snapshot of what is held; [`MemoryRefusal::Contended`] at the end of `world`'s
+/// patience.
 pub fn admit<S: Slots, A: Admission>(
     slots: &S,
     me: usize,
     bytes: u64,
     limit_bytes: u64,
     world: &mut A,
-) -> Outcome {
+) -> Result<u64, MemoryRefusal> {
     loop {
         // Each time round: an asker that dies meanwhile would never settle.
         world.reap();
         if let Some(held_bytes) = over(slots, bytes, limit_bytes) {
-            return Outcome::Refused { held_bytes };
+            return Err(MemoryRefusal::OverLimit { held_bytes });
         }
         if let Some(total_bytes) = ask(slots, me, bytes, limit_bytes) {
-            return Outcome::Granted { total_bytes };
+            return Ok(total_bytes);
         }
         if !world.pause() {
-            return Outcome::Contended;
+            return Err(MemoryRefusal::Contended);
         }
     }
 }
@@ -228,10 +232,13 @@ mod tests {
         assert_eq!(ask(&slots, 1, 60, 100), Some(60));
         assert_eq!(ask(&slots, 2, 40, 100), Some(100));
         assert_eq!(ask(&slots, 2, 1, 100), None);
-        assert_eq!(admit(&slots, 2, 1, 100, &mut Nobody), Outcome::Refused { held_bytes: 100 });
+        assert_eq!(
+            admit(&slots, 2, 1, 100, &mut Nobody),
+            Err(MemoryRefusal::OverLimit { held_bytes: 100 })
+        );
         give_back(&slots, 1, 60);
         assert_eq!(used_bytes(&slots), 40);
-        assert_eq!(admit(&slots, 2, 60, 100, &mut Nobody), Outcome::Granted { total_bytes: 100 });
+        assert_eq!(admit(&slots, 2, 60, 100, &mut Nobody), Ok(100));
     }
 
     #[test]
@@ -240,7 +247,7 @@ mod tests {
         assert_eq!(ask(&slots, 1, u64::MAX, u64::MAX - 1), None);
         assert_eq!(
             admit(&slots, 1, u64::MAX, u64::MAX - 1, &mut Nobody),
-            Outcome::Refused { held_bytes: 0 }
+            Err(MemoryRefusal::OverLimit { held_bytes: 0 })
         );
     }
 
@@ -249,7 +256,7 @@ mod tests {
         let slots = Plain(RefCell::new(vec![(0, 0); 3]));
         slots.add_asking(1, 80);
         assert_eq!(ask(&slots, 2, 30, 100), None);
-        assert_eq!(admit(&slots, 2, 30, 100, &mut Nobody), Outcome::Contended);
+        assert_eq!(admit(&slots, 2, 30, 100, &mut Nobody), Err(MemoryRefusal::Contended));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use divvy_policy::answer;
 use divvy_policy::charge;
-use divvy_policy::ledger::{self, Admission, Outcome, Slots};
+use divvy_policy::ledger::{self, Admission, MemoryRefusal, Slots};
 use divvy_policy::limit::{self, Rules, Selector, UuidText};
 use divvy_policy::size::{self, Limit};
 use proptest::prelude::*;
@@ -173,14 +173,14 @@ proptest! {
             match act {
                 0..=2 => {
                     let outcome = match ledger::ask(&slots, slot, bytes, limit) {
-                        Some(total_bytes) => Outcome::Granted { total_bytes },
+                        Some(total_bytes) => Ok(total_bytes),
                         None => ledger::admit(&slots, slot, bytes, limit, &mut Alone),
                     };
                     if held + bytes <= limit {
-                        prop_assert_eq!(outcome, Outcome::Granted { total_bytes: held + bytes });
+                        prop_assert_eq!(outcome, Ok(held + bytes));
                         truth[slot] += bytes;
                     } else {
-                        prop_assert_eq!(outcome, Outcome::Refused { held_bytes: held });
+                        prop_assert_eq!(outcome, Err(MemoryRefusal::OverLimit { held_bytes: held }));
                     }
                 }
                 3 => {

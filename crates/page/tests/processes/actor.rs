@@ -14,7 +14,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use divvy_abi::config::Config;
 use divvy_abi::usage::Kind;
 use divvy_page::mark::{draw_key, set};
-use divvy_page::{ConfigSource, DeviceRow, NewDevice, RequestOutcome, SharedEntry, Tenant};
+use divvy_page::{ConfigSource, DeviceRow, NewDevice, SharedEntry, Tenant};
+use divvy_policy::ledger::MemoryRefusal;
 
 use crate::scratch::c_path;
 
@@ -226,7 +227,7 @@ impl Stage {
                     // What the parent holds is not the child's to give back.
                     tenant.give_back(row, 1, Kind::Block);
                     let granted = tenant.ask(row, bytes, Kind::Block, Some(LIMIT));
-                    if granted != RequestOutcome::Granted {
+                    if granted != Ok(()) {
                         // SAFETY: ends the child at once.
                         unsafe { libc::_exit(3) };
                     }
@@ -305,9 +306,9 @@ impl Stage {
     fn ask(&self, bytes: u64) -> String {
         let start = std::time::Instant::now();
         let answer = match self.tenant().ask(self.row(), bytes, Kind::Block, Some(LIMIT)) {
-            RequestOutcome::Granted => "granted".to_owned(),
-            RequestOutcome::Refused { held_bytes } => format!("refused {}", held_bytes / MIB),
-            other => format!("{other:?}"),
+            Ok(()) => "granted".to_owned(),
+            Err(MemoryRefusal::OverLimit { held_bytes }) => format!("refused {}", held_bytes / MIB),
+            Err(other) => format!("{other:?}"),
         };
         // Longer than a contended request waits, on a host that is busy.
         assert!(start.elapsed().as_secs() < 10, "waited {:?}", start.elapsed());
@@ -322,7 +323,7 @@ impl Stage {
                 for time in 0..times {
                     let bytes = (1 + (thread * 7 + time * 13) % 300) * MIB;
                     let asked = self.tenant().ask(self.row(), bytes, Kind::Block, Some(LIMIT));
-                    if asked == RequestOutcome::Granted {
+                    if asked == Ok(()) {
                         most = most.max(self.tenant().own_bytes(self.row()));
                         self.tenant().give_back(self.row(), bytes, Kind::Block);
                     }

@@ -4,7 +4,8 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use divvy_abi::usage::Kind;
-use divvy_page::{AttachError, RequestOutcome};
+use divvy_page::AttachError;
+use divvy_policy::ledger::MemoryRefusal;
 
 use crate::actor::{Actor, device, join};
 use crate::scratch::Scratch;
@@ -198,8 +199,8 @@ fn a_stopped_lock_holder_costs_a_second_each_time_and_nothing_once_gone() {
     }
     // What fits needs no lock, nor does a refusal, and joining needs none.
     let waited_ms = ms(&|| {
-        assert_eq!(ask(200), RequestOutcome::Refused { held_bytes: 900 << 20 });
-        assert_eq!(ask(100), RequestOutcome::Granted);
+        assert_eq!(ask(200), Err(MemoryRefusal::OverLimit { held_bytes: 900 << 20 }));
+        assert_eq!(ask(100), Ok(()));
         one.give_back(row, 100 << 20, Kind::Block);
         join(scratch.path());
     });

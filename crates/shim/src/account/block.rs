@@ -16,7 +16,7 @@ use divvy_driver_api::types::CUresult;
 use divvy_page::SharedEntry;
 use divvy_policy::{answer, charge};
 
-use super::charge::{ask, ask_quietly};
+use super::charge::{ask, ask_quietly, refuse};
 use super::context::here;
 use super::entry::{self, MemoryRecord};
 use super::place::{CallPlace, Next, OUT_OF_MEMORY};
@@ -175,10 +175,7 @@ fn allocate_packed(
         Ok(held) => Some(held),
         // A granule in use may have room: then nothing more is needed.
         Err(_) if PACKED_GRANULES.load(Relaxed) != 0 => None,
-        Err(refusal) => {
-            device.tell(charge::GRANULE_BYTES, Kind::Block, refusal);
-            return OUT_OF_MEMORY;
-        }
+        Err(refusal) => return refuse(device, charge::GRANULE_BYTES, Kind::Block, refusal),
     };
     let (address, actual_bytes) = match call() {
         Ok(block) => block,

@@ -9,7 +9,7 @@ use divvy_abi::usage::Kind;
 use divvy_driver_api::types::CUresult;
 use divvy_policy::charge;
 
-use super::charge::ask_quietly;
+use super::charge::{ask_quietly, refuse};
 use super::entry::MemoryRecord;
 use super::place::{CallPlace, Next, OUT_OF_MEMORY};
 use crate::sys::driver::SUCCESS;
@@ -106,10 +106,7 @@ impl Holdings {
             Err(_) if small && self.fits_beside(place.context, bytes) => {
                 Ok(Pending { place, bytes, held: None })
             }
-            Err(refusal) => {
-                place.device.tell(asked, self.kind, refusal);
-                Err(OUT_OF_MEMORY)
-            }
+            Err(refusal) => Err(refuse(place.device, asked, self.kind, refusal)),
         }
     }
 

@@ -16,10 +16,10 @@ use divvy_page::SharedEntry;
 use divvy_policy::charge;
 
 use super::block;
-use super::charge::ask_quietly;
+use super::charge::ask;
 use super::context::here;
 use super::entry::MemoryRecord;
-use super::place::{CallPlace, Next, OUT_OF_MEMORY};
+use super::place::{CallPlace, Next};
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
 use crate::sys::{Out, driver};
@@ -97,12 +97,11 @@ fn opened(
         None => {
             let bytes = driver::address_range(address).map_or(0, |(_, bytes)| bytes);
             let charged = charge::whole_granules(bytes);
-            match ask_quietly(place.device, charged, Kind::Shared) {
+            match ask(place.device, charged, Kind::Shared) {
                 Ok(held) => MemoryRecord { bytes: held.keep(), ..entry },
-                Err(refusal) => {
-                    place.device.tell(charged, Kind::Shared, refusal);
+                Err(code) => {
                     let _ = driver::ipc_close(address);
-                    return OUT_OF_MEMORY;
+                    return code;
                 }
             }
         }

@@ -13,7 +13,7 @@ use divvy_driver_api::types::{
 };
 use divvy_policy::charge;
 
-use super::charge::ask_quietly;
+use super::charge::{ask_quietly, refuse};
 use super::context::here;
 use super::nodes;
 use super::place::{CallPlace, Next, OUT_OF_MEMORY, at};
@@ -82,10 +82,7 @@ pub(super) fn prepare(
     }
     match asked {
         Ok(held) => Ok(reserve.expect(device, held)),
-        Err(refusal) => {
-            device.tell(steps, reserve.kind(), refusal);
-            Err(OUT_OF_MEMORY)
-        }
+        Err(refusal) => Err(refuse(device, steps, reserve.kind(), refusal)),
     }
 }
 

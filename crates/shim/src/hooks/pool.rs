@@ -9,9 +9,9 @@ use divvy_driver_api::types::{
 use divvy_policy::{charge, gate::Waited};
 
 use crate::account::block;
-use crate::account::charge::ask_quietly;
+use crate::account::charge::ask;
 use crate::account::context::here;
-use crate::account::place::{Next, OUT_OF_MEMORY, at};
+use crate::account::place::{Next, at};
 use crate::account::pool::{allocate, destroy, settle, synchronised};
 use crate::account::reserve::Reserve;
 use crate::account::unused::expect_slack;
@@ -140,12 +140,11 @@ pub(crate) fn cuMemPoolImportPointer(
     };
     let bytes = driver::address_range(address).map_or(0, |(_, bytes)| bytes);
     let charged = charge::whole_granules(bytes);
-    match ask_quietly(place.device, charged, Kind::Imported) {
+    match ask(place.device, charged, Kind::Imported) {
         Ok(held) => block::adopt(place, address, held),
-        Err(refusal) => {
-            place.device.tell(charged, Kind::Imported, refusal);
+        Err(code) => {
             let _ = driver::mem_free(address);
-            OUT_OF_MEMORY
+            code
         }
     }
 }

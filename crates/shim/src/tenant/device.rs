@@ -11,8 +11,9 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use divvy_abi::usage::Kind;
 use divvy_abi::{MAX_DEVICES, Uuid, config};
 use divvy_driver_api::types::{CUdevice, CUdevice_attribute as Attribute};
-use divvy_page::{self as page, DeviceRow, RequestOutcome, ShareWords, SharedEntry, Tenant};
+use divvy_page::{self as page, DeviceRow, ShareWords, SharedEntry, Tenant};
 use divvy_policy::gate::{Meeting, Terms};
+use divvy_policy::ledger::MemoryRefusal;
 use divvy_policy::{limit, share};
 
 use super::reason::{self, Reason, Size};
@@ -266,23 +267,19 @@ impl Device {
         self.gate.load(Relaxed)
     }
 
-    /// Asks the tenant for `bytes`; the error is a reason that has been written down.
-    pub(crate) fn ask(&'static self, bytes: u64, kind: Kind) -> Result<Reservation, Refusal> {
-        match self.tenant.ask(self.row, bytes, kind, self.limit_bytes()) {
-            RequestOutcome::Granted => Ok(Reservation { device: self, bytes, kind }),
-            RequestOutcome::Refused { held_bytes } => Err(Refusal::OverLimit { held_bytes }),
-            RequestOutcome::Contended => Err(Refusal::Contended),
-            RequestOutcome::Detached(_) => Err(Refusal::Detached),
-        }
+    /// Asks the tenant for `bytes`. A refusal is not yet said to anybody: see [`Device::tell`].
+    pub(crate) fn ask(&'static self, bytes: u64, kind: Kind) -> Result<Reservation, MemoryRefusal> {
+        self.tenant.ask(self.row, bytes, kind, self.limit_bytes())?;
+        Ok(Reservation { device: self, bytes, kind })
     }
 
     /// Says why `bytes` were refused: one line, and the reason in the tenant's files.
-    pub(crate) fn tell(&self, bytes: u64, kind: Kind, refusal: Refusal) {
+    pub(crate) fn tell(&self, bytes: u64, kind: Kind, refusal: MemoryRefusal) {
         let device = self.ordinal.unsigned_abs();
         let what = kind.word();
         let size = Size(bytes);
         match refusal {
-            Refusal::OverLimit { held_bytes } => {
+            MemoryRefusal::OverLimit { held_bytes } => {
                 let reason =
                     if kind == Kind::Context { Reason::Context } else { Reason::OverLimit };
                 self.tenant.note_reason(reason as u32);
@@ -295,7 +292,7 @@ impl Device {
                     ),
                 );
             }
-            Refusal::Contended => {
+            MemoryRefusal::Contended => {
                 self.tenant.note_reason(Reason::Contended as u32);
                 reason::tell(
                     Reason::Contended,
@@ -304,7 +301,7 @@ impl Device {
                     ),
                 );
             }
-            Refusal::Detached => reason::tell(
+            MemoryRefusal::Detached => reason::tell(
                 Reason::NoSlot,
                 format_args!("device {device}: {size} for {what}: this process has no slot"),
             ),
@@ -379,20 +376,6 @@ impl Device {
         self.join();
         self.tenant.export_shared(handle, self.row, bytes, kind)
     }
-}
-
-/// Why the tenant did not grant a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Refusal {
-    /// It exceeds the limit.
-    OverLimit {
-        /// What is held already.
-        held_bytes: u64,
-    },
-    /// Others did not settle.
-    Contended,
-    /// This process has no slot.
-    Detached,
 }
 
 /// Bytes held for a driver call under way; given back when dropped.
