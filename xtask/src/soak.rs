@@ -1,9 +1,12 @@
 //! `cargo xtask soak`: the random-kill test, for long; `cargo xtask soak share`: the searcher, for long.
 //!
 //! CI runs the same end-to-end test with a few hundred kills, and the searcher with a few seeds; here the number is
-//! the caller's and the result is kept under `bench/results`.
+//! the caller's and the result is kept under `bench/results`, the searcher's with a plot of its worst cases beside it.
+
+mod plot;
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -34,6 +37,9 @@ pub(crate) struct Range {
     /// Make what fails small instead, and keep it: short, mixed, lone, beside or caps and a seed, or case and a file.
     #[arg(long, num_args = 2, value_names = ["KIND", "SEED"])]
     shrink: Vec<String>,
+    /// Draw the worst cases of a stored result instead, as SVG beside it.
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 }
 
 /// The kept case that a shrinker writes; its test reads the environment ([`shrink`]).
@@ -51,7 +57,7 @@ pub(crate) fn shrink(
     let commit = output(std::process::Command::new("git").args(["rev-parse", "--short", "HEAD"]))?;
     // A file's name, whatever a fault is called.
     let part = |text: &str| -> String {
-        let stem = std::path::Path::new(text).file_stem().unwrap_or_default().to_string_lossy();
+        let stem = Path::new(text).file_stem().unwrap_or_default().to_string_lossy();
         stem.replace(|one: char| !one.is_alphanumeric(), "-")
     };
     let name = match (kind.as_str(), fault) {
@@ -74,6 +80,9 @@ pub(crate) fn shrink(
 }
 
 pub(crate) fn share(range: &Range) -> Result<()> {
+    if let Some(stored) = &range.plot {
+        return draw(stored);
+    }
     if !range.shrink.is_empty() {
         let mut search = cargo();
         search.args(["test", "--package", "divvy-searcher", "--test", "kept", "--"]);
@@ -95,12 +104,24 @@ pub(crate) fn share(range: &Range) -> Result<()> {
     if partial.exists() {
         let kept = kept("soak-share", &partial)?;
         println!("what was searched, and the worst of it: {}", shown(&kept));
+        draw(&kept)?;
     }
     searched
 }
 
+/// Draws the worst cases of a stored result beside it.
+fn draw(stored: &Path) -> Result<()> {
+    let text = fs::read_to_string(stored).with_context(|| stored.display().to_string())?;
+    let result = serde_json::from_str(&text).with_context(|| stored.display().to_string())?;
+    let name = stored.file_name().unwrap_or_default().to_string_lossy();
+    let drawn = stored.with_extension("svg");
+    fs::write(&drawn, plot::svg(&result, &name)?).with_context(|| drawn.display().to_string())?;
+    println!("drawn: {}", shown(&drawn));
+    Ok(())
+}
+
 /// Keeps a result under `bench/results`, with the day in its name.
-fn kept(name: &str, partial: &std::path::Path) -> Result<std::path::PathBuf> {
+fn kept(name: &str, partial: &Path) -> Result<PathBuf> {
     let day = output(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
     let kept = root().join("bench/results").join(format!("{name}-{}.json", day.trim()));
     fs::copy(partial, &kept).with_context(|| kept.display().to_string())?;
