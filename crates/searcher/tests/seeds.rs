@@ -9,7 +9,7 @@ use divvy_searcher::judge;
 use divvy_searcher::{gated, world};
 
 /// Seeds, and of how many each is run twice.
-const SEEDS: u64 = 6_000;
+const SEEDS: u64 = 20_000;
 const TWICE: u64 = 20;
 
 #[derive(Default)]
