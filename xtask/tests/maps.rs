@@ -3,6 +3,7 @@
 //!
 //! A walk is a table whose second column is `function`. Outside of one, a method in backticks (`Type::name`) must stand
 //! in one of the files that the page names. A function is found by `fn name` and its type by its name alone.
+//! And the other way around: each stored result is named by a page or a source, or has been superseded and goes.
 //!
 //! Does not see whether the sentences beside them are true.
 
@@ -156,4 +157,44 @@ fn what_is_planted_and_does_not_exist_is_found() {
         twice("| **gate, door** | a |\n| **door** | b |\n"),
         ["door has more than one entry"]
     );
+}
+
+/// The texts of all files below a folder with one of these endings.
+fn texts(folder: &Path, endings: &[&str], into: &mut Vec<(String, String)>) {
+    let mut entries: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            texts(&path, endings, into);
+        } else if endings.iter().any(|ending| name.ends_with(ending)) {
+            into.push((name, fs::read_to_string(&path).unwrap_or_default()));
+        }
+    }
+}
+
+/// Names of stored results that no text has; those of a soak are the latest of what its command writes.
+fn unnamed<'a>(results: &'a [(String, String)], pages: &[(String, String)]) -> Vec<&'a str> {
+    let is_named = |name: &str| pages.iter().any(|(_, text)| text.contains(name));
+    let names = results.iter().map(|(name, _)| name.as_str());
+    names.filter(|name| !name.starts_with("soak-") && !is_named(name)).collect()
+}
+
+#[test]
+fn every_stored_result_is_named_somewhere() {
+    let (mut results, mut pages) = (Vec::new(), Vec::new());
+    texts(&root().join("bench/results"), &[""], &mut results);
+    for folder in ["docs", "crates", "xtask", "tests"] {
+        texts(&root().join(folder), &[".md", ".rs", ".txt", ".py"], &mut pages);
+    }
+    pages.push(("README.md".to_owned(), fs::read_to_string(root().join("README.md")).unwrap()));
+    assert!(results.len() > 50 && pages.len() > 500, "{} and {}", results.len(), pages.len());
+    assert_eq!(
+        unnamed(&results, &pages),
+        [""; 0],
+        "superseded: remove them, or say what they show"
+    );
+    let planted = [("of-nobody.json".to_owned(), String::new())];
+    assert_eq!(unnamed(&planted, &pages[..1]), ["of-nobody.json"]);
 }
