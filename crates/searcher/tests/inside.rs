@@ -3,6 +3,7 @@
 //!
 //! Each with and without a daemon. Rows are printed: `--nocapture` shows them.
 
+use divvy_policy::gate::TURN_NS;
 use divvy_searcher::case::{Actor, Case, Dev, Fault, Knobs, ProcessPlan, Site, TenantPlan};
 use divvy_searcher::program::{Op, Ops, longest_ns, named};
 use divvy_searcher::world::Report;
@@ -13,8 +14,6 @@ const FIRST_NS: u64 = SECOND;
 /// How long is judged at least, and how many units of work of each process.
 const JUDGED_NS: u64 = 6 * SECOND;
 const UNITS: u64 = 100;
-/// Device time of a turn, of which what is due to each is made.
-const TURN_NS: u64 = 10 * MS;
 
 /// What came of a tenant's processes.
 struct Came {

@@ -72,7 +72,7 @@ pub use credit::{Paid, stripe_of};
 pub use drain::Begun;
 pub use driver::{Device, Driver, Home, Sleeper, Stream, Words};
 pub use elsewhere::Elsewhere;
-pub use inside::Inside;
+pub use inside::{Inside, TURN_NS};
 pub use lane::Lane;
 pub use launch::{Admitted, Waited, Waiting};
 pub use lives::NO_LIFE;

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use divvy_policy::gate::TURN_NS;
 
 use super::busy::{self, Ran, RunLength, Work};
 use super::daemon::Daemon;
@@ -25,6 +26,8 @@ const SECONDS: f64 = 5.0;
 const UNITS: f64 = 100.0;
 /// Points that the sum may be off by.
 const SUM_POINTS: f64 = 1.0;
+/// How long each may be without progress where it is due sooner.
+const LEAST_WAIT_MS: f64 = 500.0;
 
 /// What each process does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,6 +91,13 @@ impl Case {
             name += &format!(" at {cap} %");
         }
         name + if self.has_daemon { " under a daemon" } else { "" }
+    }
+
+    /// The longest time that a process may be without progress, in milliseconds: twice what a round of turns
+    /// takes under the cap.
+    fn longest_wait_ms(&self, cap: u32) -> f64 {
+        let round_ms = self.processes as f64 * TURN_NS as f64 / MS as f64;
+        (2.0 * round_ms * 100.0 / f64::from(cap)).max(LEAST_WAIT_MS)
     }
 
     /// How often it is measured: without a cap beside one alone, and both are the host's doing too.
@@ -200,8 +210,8 @@ impl House<'_> {
         let goal = Goal::Within(target, SUM_POINTS);
         let mut sum = Figure::new(format!("{name}, sum"), "%", goal);
         let mut least = Figure::new(format!("{name}, least of most"), "", Goal::AtLeast(0.9));
-        let mut longest =
-            Figure::new(format!("{name}, longest without progress"), "ms", Goal::None);
+        let wait = Goal::AtMost(case.longest_wait_ms(cap));
+        let mut longest = Figure::new(format!("{name}, longest without progress"), "ms", wait);
         for side in case.sides(self.bench) {
             let ran = match self.together(case, &side) {
                 Ok(ran) => ran,
@@ -265,5 +275,8 @@ mod tests {
         let case = Case { processes: 4, load: TURNS, cap: Some(50), has_daemon: true };
         let name = "4 processes of 50 us and 2 ms by turns at 50 % under a daemon";
         assert_eq!(case.name(), name);
+        let waits = [(4, 50), (16, 25), (16, 50)];
+        let waits = waits.map(|(processes, cap)| Case { processes, ..case }.longest_wait_ms(cap));
+        assert_eq!(waits, [500.0, 1280.0, 640.0]);
     }
 }
