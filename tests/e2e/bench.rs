@@ -22,6 +22,18 @@ fn figures(finished: &Finished) -> Vec<Value> {
     report["figures"].as_array().expect("figures").clone()
 }
 
+/// The figures of the one report that was stored.
+fn stored(machine: &Machine) -> Vec<Value> {
+    let files = std::fs::read_dir(machine.home().join("results")).expect("results were stored");
+    let paths = files.flatten().map(|file| file.path());
+    let reports: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|ending| ending == "json")).collect();
+    let [report] = &reports[..] else { panic!("no single report: {reports:?}") };
+    let text = std::fs::read_to_string(report).expect("it can be read");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    report["figures"].as_array().expect("figures").clone()
+}
+
 /// Those of `names` that have no value of Divvy's, and why not.
 fn missing(figures: &[Value], names: &[&str]) -> BTreeMap<String, String> {
     let missing = |name: &&str| {
@@ -42,8 +54,10 @@ fn measures(name: &str, names: &[&str]) {
 /// void.
 fn measures_with(name: &str, options: &[&str], names: &[&str]) {
     best_of_three(name, || {
-        let finished = bench(&Machine::new(), name, &[options, &["--json"]].concat());
+        let machine = Machine::new();
+        let finished = bench(&machine, name, &[options, &["--json"]].concat());
         let figures = figures(&finished);
+        assert_eq!(stored(&machine), figures, "{finished}");
         let mut wrong = missing(&figures, names);
         for figure in &figures {
             for why in figure["failures"].as_object().expect("failures").values() {
@@ -101,7 +115,50 @@ fn threads_and_processes_of_one_tenant_are_measured() {
 #[test]
 fn programs_that_divide_a_card_are_measured() {
     let equal = "3 equal tenants, 100 us sync, sum of one alone";
-    measures("fairness", &["tenants of 30 and 70 %, 30 %'s share", equal]);
+    let cost = "daemon with 8 busy tenants of 4 processes, of a processor";
+    measures("fairness", &["tenants of 30 and 70 %, 30 %'s share", equal, cost]);
+}
+
+#[test]
+fn weights_are_measured_from_fresh_starts() {
+    let names = [
+        "weights 1:3, 1st of weight 1: furthest part after the 1st s",
+        "weights 1:3, 2nd of weight 3: furthest part in the 1st s",
+        "weights 1:3, least sum",
+    ];
+    measures_with("fairness", &["--quick", "--family", "weights"], &names);
+}
+
+#[test]
+fn limits_that_change_are_measured_there_and_back() {
+    let names = [
+        "queues of 1 ms and weight 3 for one, there: part of both from 0.1 to 1.1 s",
+        "queues of 1 ms and priority high for one, back: part of both from 0.1 to 1.1 s",
+        "queues of 1 ms and priority low for one, back: least of its due in 0.5 s",
+        "queues of 1 ms and a cap of 20 % for one, there: share from 0.1 to 1.1 s",
+    ];
+    measures_with("fairness", &["--quick", "--family", "changes"], &names);
+}
+
+#[test]
+fn caps_beside_each_other_are_measured() {
+    let names = [
+        "caps of 20 and 30 and 50 %, 20 % (100 us sync): share",
+        "caps of 20 and 30 and 50 %, 50 % (5 ms queue): worst 1 s window off by",
+        "30 % (1 ms queue) at high priority beside a queue of 1 ms, sum",
+    ];
+    measures_with("fairness", &["--quick", "--family", "caps"], &names);
+}
+
+#[test]
+fn a_cap_beside_a_stranger_is_measured() {
+    let names = [
+        "50 % of 1 ms async beside a stranger's 1 ms queue, share",
+        "50 % of 1 ms async beside a stranger's 1 ms queue, most in 5 s",
+        "50 % of 1 ms async beside a stranger's 1 ms queue, the stranger's share",
+        "50 % of 1 ms async beside a stranger that idles, share",
+    ];
+    measures_with("fairness", &["--quick", "--family", "strangers"], &names);
 }
 
 #[test]

@@ -124,7 +124,8 @@ struct Program {
     path: PathBuf,
     work: Work,
     limit_bytes: Option<u64>,
-    total_bytes: u64,
+    /// The device's memory as it was shown to the program; unknown until that is ready.
+    total_bytes: Option<u64>,
 }
 
 impl Program {
@@ -144,8 +145,14 @@ impl Program {
             path,
             work: work.clone(),
             limit_bytes: tenancy.limit_bytes(),
-            total_bytes: 0,
+            total_bytes: None,
         })
+    }
+
+    /// Takes what it says when it is ready.
+    fn is_ready(&mut self, said: &Value) -> Result<()> {
+        self.total_bytes = Some(number(said, "total_bytes")? as u64);
+        Ok(())
     }
 
     /// The work that its kernels say is done.
@@ -170,10 +177,10 @@ impl Program {
         let (checksum, expected) = (whole("checksum")?, whole("expected")?);
         ensure!(checksum == expected, "void: the checksum is {checksum} instead of {expected}");
         if let Some(limit) = self.limit_bytes {
+            let shown = self.total_bytes.unwrap_or(0);
             ensure!(
-                self.total_bytes == limit,
-                "void: limited to {limit} bytes, the program was shown {}: it ran without the library",
-                self.total_bytes
+                shown == limit,
+                "void: limited to {limit} bytes, the program was shown {shown}: it ran without the library"
             );
         }
         Ok(())
@@ -186,11 +193,99 @@ impl Drop for Program {
     }
 }
 
+/// A program's part in a run.
+#[derive(Clone, Debug)]
+pub(super) struct Part<'a> {
+    /// Its tenant.
+    pub(super) tenancy: &'a Tenancy,
+    /// What it does.
+    pub(super) work: Work,
+    /// When.
+    pub(super) comes: Comes,
+}
+
+/// When a program begins, after the run does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Comes {
+    /// It has its context before the run, and works from then on.
+    Ready(Duration),
+    /// Its process is started then, and works as soon as it can.
+    Started(Duration),
+    /// The same, but it never does anything with its context.
+    Idle(Duration),
+}
+
+impl Comes {
+    fn after(self) -> Duration {
+        let (Self::Ready(after) | Self::Started(after) | Self::Idle(after)) = self;
+        after
+    }
+}
+
+/// A part while it is played.
+struct Player<'a> {
+    part: &'a Part<'a>,
+    program: Option<Program>,
+    /// When it was told to work, or had its context where it does nothing.
+    began_ns: Option<u64>,
+    samples: Vec<(u64, f64)>,
+}
+
+impl<'a> Player<'a> {
+    fn new(bench: &Bench, at: usize, part: &'a Part<'a>) -> Result<Self> {
+        let is_there = matches!(part.comes, Comes::Ready(_));
+        let program = is_there.then(|| Program::start(bench, at, part.tenancy, &part.work));
+        Ok(Self { part, program: program.transpose()?, began_ns: None, samples: Vec::new() })
+    }
+
+    /// Does what is due `since` the run began.
+    fn play(&mut self, bench: &Bench, at: usize, since: Duration) -> Result<()> {
+        if self.began_ns.is_some() || since < self.part.comes.after() {
+            return Ok(());
+        }
+        let program = match &mut self.program {
+            Some(program) => program,
+            none => none.insert(Program::start(bench, at, self.part.tenancy, &self.part.work)?),
+        };
+        if program.total_bytes.is_none() {
+            let Some(said) = program.client.answer_by_now()? else { return Ok(()) };
+            program.is_ready(&said)?;
+        }
+        if !matches!(self.part.comes, Comes::Idle(_)) {
+            program.client.go()?;
+        }
+        self.began_ns = Some(divvy_page::now_ns());
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<()> {
+        if let Some(program) = &self.program {
+            let work_ns = program.work_ns()?;
+            self.samples.push((divvy_page::now_ns(), work_ns));
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<Track> {
+        let mut program = self.program.context("the program was never started")?;
+        let end = program.client.answer(PATIENCE)?;
+        program.judge(&end)?;
+        let latencies = end.get("latencies_ns").and_then(Value::as_array).into_iter().flatten();
+        Ok(Track {
+            series: Series { samples: self.samples, unit_ns: program.work.unit_ns },
+            began_ns: self.began_ns.context("the program never began")?,
+            latencies_ms: latencies.filter_map(Value::as_f64).map(|ns| ns / 1e6).collect(),
+        })
+    }
+}
+
 /// What one program did in a run.
 #[derive(Debug)]
 pub(super) struct Track {
     /// Its counter.
     pub(super) series: Series,
+    /// When it was told to work.
+    pub(super) began_ns: u64,
     /// Latencies of its requests, in milliseconds.
     pub(super) latencies_ms: Vec<f64>,
 }
@@ -208,7 +303,12 @@ impl Ran {
     /// Shares of all programs over what counts, in percent.
     pub(super) fn shares(&self) -> Result<Vec<f64>> {
         let (from, until) = self.span_ns;
-        let shares = self.tracks.iter().map(|track| track.series.share(from, until));
+        self.shares_within(from, until)
+    }
+
+    /// Shares of all programs between two times, in percent.
+    pub(super) fn shares_within(&self, from_ns: u64, until_ns: u64) -> Result<Vec<f64>> {
+        let shares = self.tracks.iter().map(|track| track.series.share(from_ns, until_ns));
         shares.collect::<Option<_>>().context("nothing was sampled")
     }
 
@@ -255,56 +355,73 @@ pub(super) fn run_with(
     bench: &Bench,
     programs: &[(&Tenancy, Work)],
     length: RunLength,
+    during: impl FnMut(Duration) -> Result<()>,
+) -> Result<Ran> {
+    let parts = programs.iter().map(|(tenancy, work)| Part {
+        tenancy,
+        work: work.clone(),
+        comes: Comes::Ready(Duration::ZERO),
+    });
+    run_parts(bench, &parts.collect::<Vec<_>>(), length, during)
+}
+
+/// The same with programs that begin one after the other; the warm-up begins with the last of them.
+pub(super) fn run_parts(
+    bench: &Bench,
+    parts: &[Part<'_>],
+    length: RunLength,
     mut during: impl FnMut(Duration) -> Result<()>,
 ) -> Result<Ran> {
-    for (tenancy, _) in programs {
-        tenancy.check_share()?;
+    for part in parts {
+        part.tenancy.check_share()?;
     }
-    let mut started = Vec::new();
-    for (at, (tenancy, work)) in programs.iter().enumerate() {
-        started.push(Program::start(bench, at, tenancy, work)?);
-    }
-    for program in &mut started {
-        program.total_bytes = number(&program.client.answer(PATIENCE)?, "total_bytes")? as u64;
-    }
-    for program in &mut started {
-        program.client.go()?;
+    let players = parts.iter().enumerate().map(|(at, part)| Player::new(bench, at, part));
+    let mut players = players.collect::<Result<Vec<_>>>()?;
+    for program in players.iter_mut().filter_map(|player| player.program.as_mut()) {
+        let said = program.client.answer(PATIENCE)?;
+        program.is_ready(&said)?;
     }
     let begun = divvy_page::now_ns();
-    let from = begun + length.warm_up.as_nanos() as u64;
-    let until = from + length.measured.as_nanos() as u64;
-    let mut samples = vec![Vec::new(); started.len()];
     let mut next = begun;
-    loop {
-        for (program, samples) in started.iter().zip(&mut samples) {
-            let work_ns = program.work_ns()?;
-            samples.push((divvy_page::now_ns(), work_ns));
+    let span_ns = loop {
+        let since = Duration::from_nanos(divvy_page::now_ns() - begun);
+        for (at, player) in players.iter_mut().enumerate() {
+            player.play(bench, at, since)?;
         }
+        players.iter_mut().try_for_each(Player::look)?;
         let now = divvy_page::now_ns();
+        let span = span(&players, length);
+        let until = span.map_or(u64::MAX, |(_, until)| until);
         if now >= until {
-            break;
+            break span.unwrap_or((begun, now));
         }
-        if now >= from {
-            during(Duration::from_nanos(now - from))?;
+        match span {
+            Some((from, _)) if now >= from => during(Duration::from_nanos(now - from))?,
+            Some(_) => {}
+            None => ensure!(since < longest_wait(parts), "void: a program did not begin in time"),
         }
         next = (next + LOOK.as_nanos() as u64).max(now);
         std::thread::sleep(Duration::from_nanos(next.min(until).saturating_sub(now)));
-    }
-    let mut tracks = Vec::new();
+    };
     // All stop before any is waited for: who still ran would have the card for itself.
-    for program in &mut started {
+    for program in players.iter_mut().filter_map(|player| player.program.as_mut()) {
         program.client.stop();
     }
-    for (program, samples) in started.iter_mut().zip(samples) {
-        let end = program.client.answer(PATIENCE)?;
-        program.judge(&end)?;
-        let latencies = end.get("latencies_ns").and_then(Value::as_array).into_iter().flatten();
-        tracks.push(Track {
-            series: Series { samples, unit_ns: program.work.unit_ns },
-            latencies_ms: latencies.filter_map(Value::as_f64).map(|ns| ns / 1e6).collect(),
-        });
-    }
-    Ok(Ran { tracks, span_ns: (from, until) })
+    let tracks = players.into_iter().map(Player::end).collect::<Result<_>>()?;
+    Ok(Ran { tracks, span_ns })
+}
+
+/// When what counts begins and ends; unknown until all have begun.
+fn span(players: &[Player<'_>], length: RunLength) -> Option<(u64, u64)> {
+    let began = players.iter().map(|player| player.began_ns).collect::<Option<Vec<_>>>()?;
+    let from = began.into_iter().max()? + length.warm_up.as_nanos() as u64;
+    Some((from, from + length.measured.as_nanos() as u64))
+}
+
+/// The longest that is waited for the last program to begin.
+fn longest_wait(parts: &[Part<'_>]) -> Duration {
+    let last = parts.iter().map(|part| part.comes.after()).max();
+    last.unwrap_or_default() + PATIENCE
 }
 
 #[cfg(test)]

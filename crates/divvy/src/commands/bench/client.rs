@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -45,17 +45,29 @@ impl Client {
     /// What it says within `patience`.
     pub(super) fn answer(&mut self, patience: Duration) -> Result<Value> {
         match self.line.recv_timeout(patience) {
-            Ok(line) => serde_json::from_str(&line).with_context(|| format!("it said {line}")),
+            Ok(line) => read(&line),
             Err(RecvTimeoutError::Timeout) => {
                 let _ = self.child.kill();
                 bail!("no answer within {} s", patience.as_secs())
             }
-            Err(RecvTimeoutError::Disconnected) => {
-                let status = self.child.wait()?;
-                let said = self.errors.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
-                bail!("{status}: {}", said.lines().last().unwrap_or("it said nothing"))
-            }
+            Err(RecvTimeoutError::Disconnected) => self.ended(),
         }
+    }
+
+    /// What it has said, if it has; waits for nothing.
+    pub(super) fn answer_by_now(&mut self) -> Result<Option<Value>> {
+        match self.line.try_recv() {
+            Ok(line) => read(&line).map(Some),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => self.ended(),
+        }
+    }
+
+    /// Why it has nothing to say any more.
+    fn ended<T>(&mut self) -> Result<T> {
+        let status = self.child.wait()?;
+        let said = self.errors.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+        bail!("{status}: {}", said.lines().last().unwrap_or("it said nothing"))
     }
 
     /// Sends it the byte it waits for.
@@ -89,6 +101,10 @@ impl Drop for Client {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn read(line: &str) -> Result<Value> {
+    serde_json::from_str(line).with_context(|| format!("it said {line}"))
 }
 
 /// Starts a client, takes its answer, lets it end.

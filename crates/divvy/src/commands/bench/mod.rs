@@ -73,7 +73,10 @@ enum What {
     /// tenants capped at 30 and 70 % and at 20 and 80 %, with and without the daemon; two and three equal
     /// tenants that synchronise; tenants that do not fill the card; fairness and steadiness of four and of
     /// two; one beside three floods; one that idles half the time; and what the daemon itself takes.
-    Fairness(Timed),
+    ///
+    /// --family asks for others: weights from fresh starts; limits that change while programs run; caps beside
+    /// each other; a cap beside a program that does not run under Divvy.
+    Fairness(Fairnesses),
     /// How long requests take beside another program's flood
     ///
     /// On the machine's GPU where there is one, else on the simulated one, with a daemon of its own: a
@@ -116,11 +119,26 @@ enum Family {
 }
 
 #[derive(Debug, clap::Args)]
+struct Fairnesses {
+    #[command(flatten)]
+    timed: Timed,
+
+    /// What programs are measured; may be several with commas between
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "mixed,cost")]
+    family: Vec<fairness::Family>,
+
+    /// Fresh starts of each set of weights, in the family weights
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    starts: u32,
+}
+
+#[derive(Debug, clap::Args)]
 struct Timed {
     #[command(flatten)]
     common: Common,
 
-    /// Seconds that a measurement lasts: 3, of the families varied and threads 10, of processes 5
+    /// Seconds that a measurement lasts: 3, of the families varied and threads 10, of processes, weights and
+    /// caps 5, of strangers 6, of changes 1.7 behind each
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
 
@@ -177,7 +195,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         What::Overhead(options) => (&options.common, "overhead"),
         What::Memory(options) => (&options.common, "memory"),
         What::Share(shares) => (&shares.timed.common, "share"),
-        What::Fairness(timed) => (&timed.common, "fairness"),
+        What::Fairness(fairnesses) => (&fairnesses.timed.common, "fairness"),
         What::Latency(timed) => (&timed.common, "latency"),
     };
     let rounds = match &args.what {
@@ -203,13 +221,16 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         What::Overhead(_) => overhead::measure(&mut bench)?,
         What::Memory(_) => memory::measure(&mut bench)?,
         What::Share(shares) => shares.measure(&mut bench)?,
-        What::Fairness(timed) => fairness::measure(&mut bench, &timed.timing())?,
+        What::Fairness(Fairnesses { timed, family, starts }) => {
+            fairness::measure(&mut bench, family, &timed.timing(), *starts)?;
+        }
         What::Latency(timed) => latency::measure(&mut bench, &timed.timing())?,
     }
     bench.say("");
     let unknown = bench.only.as_ref().map(Only::unknown).unwrap_or_default();
     if bench.report.figures.is_empty() && !unknown.is_empty() {
-        let more = if name == "share" { ", or name its --family" } else { "" };
+        let more =
+            if ["share", "fairness"].contains(&name) { ", or name its --family" } else { "" };
         bail!(
             "--only {unknown}: nothing that is measured has that in its name, which is a figure's up \
              to its last comma; leave --only out to measure all{more}"

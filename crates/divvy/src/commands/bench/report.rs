@@ -98,6 +98,12 @@ impl Figure {
         }
     }
 
+    /// Adds samples of which one is judged and shown for all, not the middle.
+    pub(super) fn take_all(&mut self, side: &str, samples: Vec<f64>, judged: f64) {
+        self.samples.entry(side.to_owned()).or_default().extend(samples);
+        self.medians.insert(side.to_owned(), judged);
+    }
+
     /// Whether a side failed before: not tried again.
     pub(super) fn has_failed(&self, side: &str) -> bool {
         self.failures.contains_key(side)

@@ -62,6 +62,17 @@ impl Series {
 
     /// Shares of whole windows of `width_ns` between two times.
     pub(super) fn windows(&self, from_ns: u64, until_ns: u64, width_ns: u64) -> Vec<f64> {
+        self.windows_each(from_ns, until_ns, width_ns, width_ns)
+    }
+
+    /// Shares of windows of `width_ns` that begin every `step_ns`.
+    pub(super) fn windows_each(
+        &self,
+        from_ns: u64,
+        until_ns: u64,
+        width_ns: u64,
+        step_ns: u64,
+    ) -> Vec<f64> {
         let mut shares = Vec::new();
         let mut at = from_ns;
         while at + width_ns <= until_ns {
@@ -73,7 +84,7 @@ impl Series {
             {
                 shares.push((last.1 - first.1) / (last.0 - first.0) as f64 * 100.0);
             }
-            at += width_ns;
+            at += step_ns.max(1);
         }
         shares
     }
@@ -124,6 +135,7 @@ mod tests {
         assert!((series.share(0, 2000 * MS).unwrap() - 30.0).abs() < 0.2);
         assert_eq!(series.windows(0, 2000 * MS, 500 * MS).len(), 4);
         assert!(series.windows(0, 2000 * MS, 500 * MS).iter().all(|w| (w - 30.0).abs() < 0.7));
+        assert_eq!(series.windows_each(0, 2000 * MS, 500 * MS, 100 * MS).len(), 16);
         assert_eq!(series.share(5000 * MS, 6000 * MS), None);
     }
 

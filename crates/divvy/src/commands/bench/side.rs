@@ -9,9 +9,11 @@ use anyhow::{Context, Result, ensure};
 use divvy_abi::config::{Config, PPM, Rule, quantity, selector};
 use divvy_page::owner::Owner as Limits;
 
+use crate::daemon::wire::Change;
 use crate::machine::install;
 use crate::machine::stage::Stage;
 use crate::output::failure::usage;
+use crate::tenants::change;
 use crate::tenants::ledger::{self, Tenant};
 use crate::tenants::limits;
 use crate::tenants::tenant_dir::{OwnerNote, TenantDir};
@@ -64,12 +66,14 @@ pub(super) struct TenantTerms {
     pub(super) share_percent: Option<u32>,
     /// One of [`divvy_abi::config::priority`]; peers know none.
     pub(super) priority: i32,
+    /// Its part against others; 0 is the default. Peers know none.
+    pub(super) weight: u32,
 }
 
 impl TenantTerms {
     /// Memory alone.
     pub(super) fn memory(limit_bytes: u64) -> Self {
-        Self { limit_bytes, share_percent: None, priority: 0 }
+        Self { limit_bytes, share_percent: None, priority: 0, weight: 0 }
     }
 
     /// The same with a cap of device time.
@@ -82,8 +86,14 @@ impl TenantTerms {
         Self { priority: divvy_abi::config::priority::HIGH, ..self }
     }
 
+    /// The same with a weight.
+    pub(super) fn weight(self, weight: u32) -> Self {
+        Self { weight, ..self }
+    }
+
     fn write(&self, config: &mut Config) {
         config.priority = self.priority;
+        config.weight = self.weight;
         config.compute_rule_count = 0;
         if let Some(percent) = self.share_percent {
             if let Some(rule) = config.compute_rules.first_mut() {
@@ -195,6 +205,13 @@ impl Tenancy {
         let path = CString::new(tenant.path().as_os_str().as_encoded_bytes())?;
         let limits = Limits::open(&path).map_err(|error| anyhow::anyhow!("{error}"));
         Ok(Some(limits.context("the tenant's limits cannot be read")?))
+    }
+
+    /// Changes its limits as `divvy set` does; nothing on the other sides.
+    pub(super) fn change(&self, change: &Change) -> Result<()> {
+        let Some(tenant) = &self.tenant else { return Ok(()) };
+        change::make(tenant.path(), change).context("the limits cannot be changed")?;
+        Ok(())
     }
 
     /// The cap was changed through [`Tenancy::limits`].
