@@ -241,12 +241,22 @@ fn lengths_of_which_many_follow_one_another_have_their_cap() {
 }
 
 /// Many kernels of 10 us, then many of 1.4 ms, on streams that wait for one another's events: where such a wait ended what a
-/// mark measures, nothing behind it was measured between windows, and 61.3 of 30 % was had.
+/// mark measures, nothing behind it was measured between windows, and 61.3 of 30 % was had; 36.8 to 46 where a long one
+/// that was seen between two windows taught what the others take, and none that followed it was measured.
 #[test]
 fn a_wait_for_an_event_of_ones_own_hides_nothing() {
     let verdict = divvy_searcher::judge::alone(506_684);
     println!("{verdict:?}");
-    assert!(verdict.points.abs() < 8.0, "{verdict:?}");
+    assert!(verdict.points.abs() < 3.0, "{verdict:?}");
+}
+
+/// Pairs of graphs of 8 us and rarely 5 ms, handed from stream to stream: the first, which is expected to take 500 us, has
+/// ended before the second is marked, and windows showed second ones behind long ones alone, so that 24 of 30 % was had.
+#[test]
+fn what_one_launch_is_expected_to_take_hides_none() {
+    let verdict = divvy_searcher::judge::alone(500_383);
+    println!("{verdict:?}");
+    assert!(verdict.points.abs() < 2.0, "{verdict:?}");
 }
 
 /// A process of sixteen threads that is stopped for 150 ms twice a second, as by a container's limit of processor time, is

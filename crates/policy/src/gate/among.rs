@@ -98,7 +98,8 @@ impl Lane {
         let submitted_ns = self.submitted_ns();
         let ahead_ns = self.in_flight_ns(world.now_ns(), submitted_ns);
         let near_ns = if is_graph(key) { NEAR_GRAPH_NS } else { NEAR_NS };
-        let near_ns = near_ns.saturating_add(charged_ns);
+        // What is in flight is this launch too, and one more may have ended long before it was expected to.
+        let near_ns = near_ns.max(charged_ns.saturating_mul(2)).saturating_add(charged_ns);
         // Who holds it may not have seen this launch.
         let Some(_claim) = self.claim(world.life()) else { return true };
         let newest = self.ring.newest_and_oldest();
@@ -165,17 +166,21 @@ impl Lane {
         };
         self.beside.forget();
         let Took { took_ns, charged_ns } = took;
-        // Between windows as well, what was charged far too little is charged as soon as it is seen.
+        // Between windows as well, what was charged far too little is charged as soon as it is seen. What follows is
+        // measured by itself, as it may be the first of many; this one teaches nothing, since none that is short would.
         let is_late = took_ns > charged_ns.saturating_mul(LONGER).saturating_add(LATE_NS);
         let edge = match mark.edge {
-            Edge::Outside if is_late => Edge::Teaches,
+            Edge::Outside if is_late => {
+                self.window.follow(mark.submitted_ns);
+                Edge::Teaches
+            }
             edge => edge,
         };
         if let Some((key, own_ns)) = own {
             let part_ns = scaled(took_ns, own_ns.min(charged_ns), charged_ns).min(took_ns);
             let part_ns = part_ns.max(LEAST_NS);
             // What is known of one that was hidden is the least that it takes.
-            let teaches = match edge {
+            let teaches = match mark.edge {
                 Edge::Teaches => true,
                 _ if is_new => !is_hidden,
                 _ => is_late && known == Known::Roughly,
@@ -197,6 +202,7 @@ impl Lane {
     }
 
     /// What a mark shows of what lies behind the event that its burst began with, before a launch of which so much is known.
+    #[inline(never)]
     fn took_since_begun<W: World>(
         &self,
         world: &W,

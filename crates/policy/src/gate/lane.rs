@@ -135,6 +135,7 @@ impl Lane {
     }
 
     /// The same of what the driver has been given, or is about to be by who paid from the credit in hand.
+    #[inline(never)]
     pub(super) fn launched_ns(&self) -> u64 {
         // In this order: what comes meanwhile is in both.
         let coming_ns = self.coming_ns.load(Relaxed);

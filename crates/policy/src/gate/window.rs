@@ -141,10 +141,20 @@ impl Window {
     }
 
     /// One begins behind what was submitted, of so many marks.
+    #[inline(never)]
     pub(super) fn open(&self, submitted_ns: u64, marks: u32) {
         self.began_ns.store(submitted_ns, Relaxed);
         for word in [&self.left, &self.open.0] {
             word.store(marks, Relaxed);
+        }
+    }
+
+    /// Between two: the launches that follow what was submitted are each measured by themselves, and teach, until they do
+    /// so no more. What was charged since the last window stays for the next.
+    #[inline(never)]
+    pub(super) fn follow(&self, submitted_ns: u64) {
+        if !self.is_open() {
+            self.open(submitted_ns, TEACHING);
         }
     }
 
