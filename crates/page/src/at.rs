@@ -7,6 +7,7 @@
 use core::ffi::CStr;
 
 use crate::sys::{self, Errno, Fd, as_arg, call};
+use crate::{fault, kernel};
 
 /// The directory that names are relative to; without one they are paths of this process.
 pub(crate) type At<'a> = Option<&'a Fd>;
@@ -22,12 +23,8 @@ fn name_arg(name: &CStr) -> usize {
 /// Opens `name`, never through a symbolic link in its last place.
 #[inline(never)]
 pub(crate) fn open(at: At<'_>, name: &CStr, flags: i32, mode: u32) -> Result<Fd, Errno> {
-    let flags = as_arg(flags | libc::O_CLOEXEC | libc::O_NOFOLLOW);
-    // SAFETY: `name` is a NUL-terminated string that lives through the call.
-    let fd = unsafe {
-        call(libc::SYS_openat, [at_arg(at), name_arg(name), flags, mode as usize, 0, 0])
-    }?;
-    Ok(Fd::of_answer(fd))
+    fault::point();
+    kernel::open(at.map(|at| &at.0), name, flags | libc::O_NOFOLLOW, mode).map(Fd)
 }
 
 /// Opens `name` in `at` on the owner's side: through no link, and nothing that is mounted there, which may
@@ -42,16 +39,15 @@ pub(crate) fn open_here(at: &Fd, name: &CStr, flags: i32) -> Result<Fd, Errno> {
     // SAFETY: `name` is a NUL-terminated string, and the kernel reads three words of `how`.
     match unsafe { call(libc::SYS_openat2, arguments) } {
         Err(Errno(libc::ENOSYS | libc::EPERM)) => open(Some(at), name, flags, 0),
-        opened => opened.map(Fd::of_answer),
+        // SAFETY: just opened, for us alone.
+        opened => opened.map(|fd| unsafe { Fd::of_answer(fd) }),
     }
 }
 
 /// Opens `path`; a link in its last place is followed.
 pub(crate) fn open_any(path: &CStr, flags: i32) -> Result<Fd, Errno> {
-    let flags = as_arg(flags | libc::O_CLOEXEC);
-    // SAFETY: `path` is a NUL-terminated string that lives through the call.
-    let fd = unsafe { call(libc::SYS_openat, [at_arg(None), name_arg(path), flags, 0, 0, 0]) }?;
-    Ok(Fd::of_answer(fd))
+    fault::point();
+    kernel::open(None, path, flags, 0).map(Fd)
 }
 
 /// Makes a directory with `mode`, less the umask.
@@ -63,12 +59,8 @@ fn mkdir(at: At<'_>, name: &CStr, mode: u32) -> Result<(), Errno> {
 
 /// Inode of what `path` leads to, links followed.
 pub(crate) fn link_inode(path: &CStr) -> Result<u64, Errno> {
-    let mut raw = core::mem::MaybeUninit::<libc::stat>::zeroed();
-    let into = raw.as_mut_ptr().expose_provenance();
-    // SAFETY: `path` is NUL-terminated; the kernel writes one `struct stat` into `raw`.
-    unsafe { call(libc::SYS_newfstatat, [at_arg(None), name_arg(path), into, 0, 0, 0]) }?;
-    // SAFETY: zeroed is a valid `stat`, and the kernel filled it.
-    Ok(unsafe { raw.assume_init() }.st_ino)
+    fault::point();
+    kernel::stat(path).map(|stat| stat.st_ino)
 }
 
 /// Names [`make`] tries.
@@ -169,12 +161,13 @@ fn remove(at: &Fd, name: &CStr, flags: i32) {
     let _ = unsafe { call(libc::SYS_unlinkat, arguments) };
 }
 
-/// Another descriptor of what this process has open as `number`.
-pub(crate) fn duplicate(number: i32) -> Result<Fd, Errno> {
-    let arguments = [as_arg(number), as_arg(libc::F_DUPFD_CLOEXEC), 0, 0, 0, 0];
+/// Another descriptor of what this process has open as `number`, with a number from `lowest` on.
+pub(crate) fn duplicate(number: i32, lowest: usize) -> Result<Fd, Errno> {
+    let arguments = [as_arg(number), as_arg(libc::F_DUPFD_CLOEXEC), lowest, 0, 0, 0];
     // SAFETY: numbers only; a number that is no descriptor is an error.
     let fd = unsafe { call(libc::SYS_fcntl, arguments) }?;
-    Ok(Fd::of_answer(fd))
+    // SAFETY: just opened, for us alone.
+    Ok(unsafe { Fd::of_answer(fd) })
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl Directory {
     /// # Errors
     /// [`AttachError::Directory`].
     pub fn of_descriptor(number: i32) -> Result<Self, AttachError> {
-        at::duplicate(number).and_then(Self::of).map_err(AttachError::Directory)
+        at::duplicate(number, 0).and_then(Self::of).map_err(AttachError::Directory)
     }
 
     pub(crate) fn open_raw(path: &CStr) -> Result<Fd, Errno> {

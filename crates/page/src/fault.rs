@@ -26,6 +26,17 @@ pub fn is_ahead() -> bool {
 pub(crate) fn point() {
     #[cfg(debug_assertions)]
     if LEFT.load(SeqCst) != 0 && LEFT.fetch_sub(1, SeqCst) == 1 {
-        crate::kernel_call::kill_self();
+        kill_self();
     }
+}
+
+/// Dies as a killed process does.
+#[cfg(debug_assertions)]
+fn kill_self() {
+    use crate::kernel::syscall;
+
+    // SAFETY: no arguments, cannot fail.
+    let pid = unsafe { syscall(libc::SYS_getpid, [0; 6]) }.cast_unsigned();
+    // SAFETY: numbers only.
+    let _ = unsafe { syscall(libc::SYS_kill, [pid, libc::SIGKILL as usize, 0, 0, 0, 0]) };
 }

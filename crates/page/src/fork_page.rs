@@ -11,7 +11,7 @@ use divvy_abi::usage::MAX_SHARED;
 
 use crate::admission::PATIENCE_NS;
 use crate::error::AttachError;
-use crate::sys;
+use crate::sys::{self, InChild};
 
 /// Bytes of the page, and of the one that keeps a slot's lock.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -31,7 +31,8 @@ unsafe impl Sync for ForkPage {}
 impl ForkPage {
     pub(crate) fn new() -> Result<Self, AttachError> {
         let page = sys::map_private(PAGE_BYTES).map_err(AttachError::System)?;
-        sys::advise(page, PAGE_BYTES, libc::MADV_WIPEONFORK).map_err(AttachError::System)?;
+        // SAFETY: the page was mapped a moment ago, and its words are 0 where a process has nothing.
+        unsafe { sys::advise(page, PAGE_BYTES, InChild::Zeroes) }.map_err(AttachError::System)?;
         Ok(Self(page))
     }
 

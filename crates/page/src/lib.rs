@@ -8,8 +8,8 @@
 //! [`Tenant::share`] and [`Tenant::meet_file`] for the compute share. An owner: [`reader`] and [`owner`],
 //! in a [`Directory`] that was opened once.
 //!
-//! Asking costs tens of nanoseconds and takes no lock until the limit is reached. Promises: a safe API; no allocation,
-//! no panic, no libc call (system calls are made directly, so `errno` stays the program's and no
+//! Asking costs tens of nanoseconds and takes no lock until the limit is reached. Promises: a safe API, but for the
+//! system call itself, which the library's own unsafe room builds on ([`kernel`]); no allocation, no panic, no libc call (system calls are made directly, so `errno` stays the program's and no
 //! interposed function is met); a file that is not what it should be gives an exact [`AttachError`];
 //! no wait is longer than three seconds, and each ends at an absolute deadline of its own.
 //!
@@ -25,6 +25,7 @@ extern crate std;
 mod admission;
 mod at;
 mod directory;
+mod errno;
 mod error;
 #[cfg(debug_assertions)]
 pub mod fault;
@@ -33,7 +34,7 @@ mod fault;
 mod file;
 mod fork_page;
 mod gates;
-mod kernel_call;
+pub mod kernel;
 mod live;
 mod liveness;
 pub mod mark;
@@ -56,11 +57,12 @@ mod trust;
 mod usage;
 
 pub use directory::Directory;
+pub use errno::Errno;
 pub use error::{AttachError, TenantFile};
 pub use meet::MeetFile;
 pub use process::{effective_uid, pid_namespace};
 pub use share::ShareWords;
 pub use shared::SharedEntry;
 pub use source::ConfigSource;
-pub use sys::{Errno, now_ns};
+pub use sys::now_ns;
 pub use tenant::{DeviceRow, NewDevice, ProcessUse, Tenant};

@@ -13,7 +13,6 @@
 //! open: whether its mark is held says the kernel's list of all locks.
 
 use core::ffi::CStr;
-use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use crate::at;
@@ -186,20 +185,13 @@ fn open_here(file: FileIdentity) -> Option<(Fd, Option<u64>)> {
     let mut candidates = core::iter::once(LAST.load(Relaxed)).chain(0..MOST_DESCRIPTORS);
     let found = candidates.find(|number| identity(*number) == Some(file))?;
     LAST.store(found, Relaxed);
-    let copy = duplicate(found, OUT_OF_THE_WAY).or_else(|| duplicate(found, 0))?;
-    if identity(copy.0) != Some(file) {
+    let copy = at::duplicate(found, OUT_OF_THE_WAY).or_else(|_| at::duplicate(found, 0)).ok()?;
+    let number = copy.0.number();
+    if identity(number) != Some(file) {
         return None;
     }
-    let own = read(copy.0)?.map(|(key, _)| key);
+    let own = read(number)?.map(|(key, _)| key);
     Some((copy, own))
-}
-
-/// A copy of a descriptor, with a number from `lowest` on.
-fn duplicate(descriptor: i32, lowest: usize) -> Option<Fd> {
-    let arguments = [sys::as_arg(descriptor), sys::as_arg(libc::F_DUPFD_CLOEXEC), lowest, 0, 0, 0];
-    // SAFETY: numbers only.
-    let copy = unsafe { sys::call(libc::SYS_fcntl, arguments) }.ok()?;
-    Some(Fd(i32::try_from(copy).ok()?))
 }
 
 /// Calls `visit` with the key of each mark that anybody has, once or more often, by the kernel's list of
@@ -250,9 +242,7 @@ fn read_list(piece_bytes: usize, visit: &mut impl FnMut(u64)) -> Option<u64> {
 }
 
 fn identity(descriptor: i32) -> Option<FileIdentity> {
-    // The number is the program's: it is looked at, never closed.
-    let descriptor = ManuallyDrop::new(Fd(descriptor));
-    sys::stat(&descriptor).ok().map(|stat| (stat.device, stat.inode))
+    sys::stat_number(descriptor).ok().map(|stat| (stat.device, stat.inode))
 }
 
 /// Looks for lines such as `lock:  1: OFDLCK ADVISORY  READ -1 00:06:12 4096 8191`: the only ones that

@@ -16,7 +16,7 @@ use divvy_policy::ledger::{Slots as _, held_bytes};
 use crate::error::AttachError;
 use crate::fork_page::{ForkPage, PAGE_BYTES};
 use crate::process::ProcessIdentity;
-use crate::sys::{self, Fd, Lock};
+use crate::sys::{self, Fd, InChild, Lock};
 use crate::usage::Usage;
 use crate::{file, liveness, shared_table};
 
@@ -61,7 +61,8 @@ pub(crate) fn claim(
 /// Maps one page of `fd`'s description, so that its locks outlive the descriptor.
 fn anchor(fd: &Fd) -> Result<*mut u8, AttachError> {
     let page = sys::map_shared(fd, PAGE_BYTES, libc::PROT_NONE).map_err(AttachError::System)?;
-    sys::advise(page, PAGE_BYTES, libc::MADV_DONTFORK).map_err(AttachError::System)?;
+    // SAFETY: the page was mapped a moment ago, and nothing refers to it: it is there for its description's locks.
+    unsafe { sys::advise(page, PAGE_BYTES, InChild::Nothing) }.map_err(AttachError::System)?;
     Ok(page)
 }
 

@@ -1,88 +1,47 @@
 //! The system calls that this crate makes, each with a safe signature, and each a place of [`fault`].
 //!
-//! Nothing here waits without a bound. Why the kernel is asked directly: [`crate::kernel_call`].
+//! Nothing here waits without a bound. Why the kernel is asked directly: [`crate::kernel`].
 
-use core::fmt;
 use core::sync::atomic::AtomicU32;
 
+pub(crate) use crate::errno::Errno;
 use crate::fault;
-use crate::kernel_call::syscall6;
-
-/// A system call's error number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Errno(pub i32);
-
-impl Errno {
-    /// The name people search for, where we know it.
-    pub const fn name(self) -> &'static str {
-        match self.0 {
-            libc::EPERM => "EPERM: not permitted",
-            libc::ENOENT => "ENOENT: no such file or directory",
-            libc::EACCES => "EACCES: permission denied",
-            libc::EAGAIN => "EAGAIN: locked by another process",
-            libc::ENOMEM => "ENOMEM: no memory left",
-            libc::EEXIST => "EEXIST: exists already",
-            libc::ENOTDIR => "ENOTDIR: not a directory",
-            libc::EMFILE => "EMFILE: no file descriptors left in this process",
-            libc::ENFILE => "ENFILE: no file descriptors left on this machine",
-            libc::EFBIG => "EFBIG: file size limit reached",
-            libc::ENOSPC => "ENOSPC: no space left on the device",
-            libc::EROFS => "EROFS: read-only file system",
-            libc::ELOOP => "ELOOP: a symbolic link",
-            libc::ENOSYS => "ENOSYS: not known to this kernel",
-            libc::EDQUOT => "EDQUOT: disk quota exceeded",
-            libc::ENOLCK => "ENOLCK: no locks on this file system",
-            libc::EINVAL => "EINVAL: invalid argument",
-            _ => "system error",
-        }
-    }
-}
-
-impl fmt::Display for Errno {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.name(), self.0)
-    }
-}
+use crate::kernel::{self, Descriptor};
+pub(crate) use crate::kernel::{InChild, as_arg};
 
 /// # Safety
-/// As [`syscall6`].
+/// As [`kernel::syscall`].
 pub(crate) unsafe fn call(number: libc::c_long, a: [usize; 6]) -> Result<usize, Errno> {
     fault::point();
     // SAFETY: passed on to our caller.
-    let result = unsafe { syscall6(number, a) };
-    if (-4095..0).contains(&result) {
-        Err(Errno(i32::try_from(-result).unwrap_or(libc::EINVAL)))
-    } else {
-        Ok(result.cast_unsigned())
-    }
+    unsafe { kernel::call(number, a) }
 }
 
 /// An open descriptor of ours; closed when dropped.
 #[derive(Debug)]
-pub(crate) struct Fd(pub(crate) i32);
+pub(crate) struct Fd(pub(crate) Descriptor);
 
 impl Fd {
-    /// Of what a call that opens something has answered, which nobody else has.
-    pub(crate) fn of_answer(answer: usize) -> Self {
-        Self(i32::try_from(answer).unwrap_or(-1))
+    /// Of what a call that opens something has answered.
+    ///
+    /// # Safety
+    /// As [`Descriptor::of_answer`].
+    pub(crate) unsafe fn of_answer(answer: usize) -> Self {
+        // SAFETY: passed on to our caller.
+        Self(unsafe { Descriptor::of_answer(answer) })
     }
 
     /// As an argument of a call, for as long as this lives.
     pub(crate) fn arg(&self) -> usize {
-        as_arg(self.0)
+        self.0.arg()
     }
 }
 
 impl Drop for Fd {
-    #[inline(never)]
     fn drop(&mut self) {
-        // SAFETY: closing a number touches no memory; the number is ours since `open`.
-        let _ = unsafe { call(libc::SYS_close, [as_arg(self.0), 0, 0, 0, 0, 0]) };
+        // What it holds is closed next.
+        fault::point();
     }
-}
-
-pub(crate) fn as_arg(value: i32) -> usize {
-    (value as isize).cast_unsigned()
 }
 
 /// What `fstat` says that we look at.
@@ -99,21 +58,29 @@ pub(crate) struct Stat {
 /// Sets the mode of an open file, whatever the umask was.
 pub(crate) fn chmod(fd: &Fd, mode: u32) -> Result<(), Errno> {
     // SAFETY: numbers only.
-    unsafe { call(libc::SYS_fchmod, [as_arg(fd.0), mode as usize, 0, 0, 0, 0]) }?;
+    unsafe { call(libc::SYS_fchmod, [fd.arg(), mode as usize, 0, 0, 0, 0]) }?;
     Ok(())
 }
 
 /// Gives an open file to a user, where this process may.
 pub(crate) fn chown(fd: &Fd, uid: u32) {
     // SAFETY: numbers only; the group stays.
-    let _ = unsafe { call(libc::SYS_fchown, [as_arg(fd.0), uid as usize, as_arg(-1), 0, 0, 0]) };
+    let _ = unsafe { call(libc::SYS_fchown, [fd.arg(), uid as usize, as_arg(-1), 0, 0, 0]) };
 }
 
 pub(crate) fn stat(fd: &Fd) -> Result<Stat, Errno> {
+    stat_number(fd.0.number())
+}
+
+/// The same of a descriptor that is the program's, or none: it is looked at and never closed.
+pub(crate) fn stat_number(descriptor: i32) -> Result<Stat, Errno> {
     let mut raw = core::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: the kernel writes one `struct stat` of this architecture into `raw`.
     unsafe {
-        call(libc::SYS_fstat, [as_arg(fd.0), raw.as_mut_ptr().expose_provenance(), 0, 0, 0, 0])
+        call(
+            libc::SYS_fstat,
+            [as_arg(descriptor), raw.as_mut_ptr().expose_provenance(), 0, 0, 0, 0],
+        )
     }?;
     // SAFETY: zeroed is a valid `stat`, and the kernel filled it.
     let raw = unsafe { raw.assume_init() };
@@ -134,15 +101,9 @@ pub(crate) fn read_at(fd: &Fd, into: &mut [u8], offset: u64) -> Result<usize, Er
     while let Some(rest) = into.get_mut(done..)
         && !rest.is_empty()
     {
-        let at = offset.saturating_add(done as u64) as usize;
-        // SAFETY: the kernel writes at most `rest.len()` bytes into `rest`.
-        let got = unsafe {
-            call(
-                libc::SYS_pread64,
-                [as_arg(fd.0), rest.as_mut_ptr().expose_provenance(), rest.len(), at, 0, 0],
-            )
-        };
-        match got {
+        let at = offset.saturating_add(done as u64);
+        fault::point();
+        match kernel::read_at(&fd.0, rest, at) {
             Ok(0) => break,
             Ok(count) => done += count,
             Err(Errno(libc::EINTR)) => {}
@@ -168,7 +129,7 @@ pub(crate) fn write_at(fd: &Fd, from: &[u8], offset: u64) -> Result<(), Errno> {
         let put = unsafe {
             call(
                 libc::SYS_pwrite64,
-                [as_arg(fd.0), rest.as_ptr().expose_provenance(), rest.len(), at, 0, 0],
+                [fd.arg(), rest.as_ptr().expose_provenance(), rest.len(), at, 0, 0],
             )
         };
         match put {
@@ -184,7 +145,7 @@ pub(crate) fn write_at(fd: &Fd, from: &[u8], offset: u64) -> Result<(), Errno> {
 /// Sets the file's length; what is added reads as zero.
 pub(crate) fn set_len(fd: &Fd, bytes: usize) -> Result<(), Errno> {
     // SAFETY: numbers only.
-    unsafe { call(libc::SYS_ftruncate, [as_arg(fd.0), bytes, 0, 0, 0, 0]) }?;
+    unsafe { call(libc::SYS_ftruncate, [fd.arg(), bytes, 0, 0, 0, 0]) }?;
     Ok(())
 }
 
@@ -192,7 +153,7 @@ pub(crate) fn set_len(fd: &Fd, bytes: usize) -> Result<(), Errno> {
 /// file system that cannot (EOPNOTSUPP) gets them by writing zeros over zeros.
 pub(crate) fn allocate(fd: &Fd, offset: usize, bytes: usize) -> Result<(), Errno> {
     // SAFETY: numbers only.
-    let result = unsafe { call(libc::SYS_fallocate, [as_arg(fd.0), 0, offset, bytes, 0, 0]) };
+    let result = unsafe { call(libc::SYS_fallocate, [fd.arg(), 0, offset, bytes, 0, 0]) };
     match result {
         Ok(_) => Ok(()),
         Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS)) => {
@@ -246,14 +207,7 @@ pub(crate) fn set_locks(fd: &Fd, at: u64, bytes: u64, lock: Lock) -> Result<bool
     let result = unsafe {
         call(
             libc::SYS_fcntl,
-            [
-                as_arg(fd.0),
-                as_arg(libc::F_OFD_SETLK),
-                (&raw mut record).expose_provenance(),
-                0,
-                0,
-                0,
-            ],
+            [fd.arg(), as_arg(libc::F_OFD_SETLK), (&raw mut record).expose_provenance(), 0, 0, 0],
         )
     };
     match result {
@@ -275,14 +229,7 @@ pub(crate) fn are_locked(fd: &Fd, at: u64, bytes: u64) -> Result<bool, Errno> {
     unsafe {
         call(
             libc::SYS_fcntl,
-            [
-                as_arg(fd.0),
-                as_arg(libc::F_OFD_GETLK),
-                (&raw mut record).expose_provenance(),
-                0,
-                0,
-                0,
-            ],
+            [fd.arg(), as_arg(libc::F_OFD_GETLK), (&raw mut record).expose_provenance(), 0, 0, 0],
         )
     }?;
     Ok(i32::from(record.l_type) != libc::F_UNLCK)
@@ -290,38 +237,36 @@ pub(crate) fn are_locked(fd: &Fd, at: u64, bytes: u64) -> Result<bool, Errno> {
 
 /// Maps the first `bytes` of a file, shared. The mapping is never taken down.
 pub(crate) fn map_shared(fd: &Fd, bytes: usize, protection: i32) -> Result<*mut u8, Errno> {
-    map(as_arg(fd.0), bytes, protection, libc::MAP_SHARED)
-}
-
-/// Maps `bytes` of private zeroed memory. The mapping is never taken down.
-pub(crate) fn map_private(bytes: usize) -> Result<*mut u8, Errno> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    map(as_arg(-1), bytes, libc::PROT_READ | libc::PROT_WRITE, flags)
-}
-
-fn map(fd: usize, bytes: usize, protection: i32, flags: i32) -> Result<*mut u8, Errno> {
+    let arguments = [0, bytes, as_arg(protection), as_arg(libc::MAP_SHARED), fd.arg(), 0];
     // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
-    let address =
-        unsafe { call(libc::SYS_mmap, [0, bytes, as_arg(protection), as_arg(flags), fd, 0]) }?;
+    let address = unsafe { call(libc::SYS_mmap, arguments) }?;
     Ok(core::ptr::with_exposed_provenance_mut(address))
+}
+
+/// Maps `bytes` of private zeroed memory.
+pub(crate) fn map_private(bytes: usize) -> Result<*mut u8, Errno> {
+    fault::point();
+    kernel::map_private(bytes)
 }
 
 /// Takes a mapping of ours down.
 ///
 /// # Safety
-/// Nothing may refer to the range any more.
+/// As [`kernel::unmap`].
 pub(crate) unsafe fn unmap(address: *mut u8, bytes: usize) {
-    // SAFETY: the caller vouches for the range.
-    let _ = unsafe { call(libc::SYS_munmap, [address.expose_provenance(), bytes, 0, 0, 0, 0]) };
+    fault::point();
+    // SAFETY: passed on to our caller.
+    unsafe { kernel::unmap(address, bytes) };
 }
 
-/// `madvise` on a mapping of ours, for `MADV_DONTFORK` and `MADV_WIPEONFORK` only.
-pub(crate) fn advise(address: *mut u8, bytes: usize, advice: i32) -> Result<(), Errno> {
-    // SAFETY: the two advices change what a forked child sees, not this process's memory.
-    unsafe {
-        call(libc::SYS_madvise, [address.expose_provenance(), bytes, as_arg(advice), 0, 0, 0])
-    }?;
-    Ok(())
+/// Says what a forked child is to find in place of a mapping of ours.
+///
+/// # Safety
+/// As [`kernel::advise`].
+pub(crate) unsafe fn advise(address: *mut u8, bytes: usize, child: InChild) -> Result<(), Errno> {
+    fault::point();
+    // SAFETY: passed on to our caller.
+    unsafe { kernel::advise(address, bytes, child) }
 }
 
 /// Waits while `word` is `value`, until it is woken by one of `bits`, a signal comes, or CLOCK_MONOTONIC
@@ -357,25 +302,14 @@ pub(crate) fn futex_wake(address: *mut u8, bits: u32) {
 ///
 /// Cost: a system call, some 100 ns.
 pub fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let clock = as_arg(libc::CLOCK_MONOTONIC);
-    // SAFETY: the kernel writes one timespec.
-    let _ = unsafe {
-        call(libc::SYS_clock_gettime, [clock, (&raw mut time).expose_provenance(), 0, 0, 0, 0])
-    };
-    time.tv_sec
-        .cast_unsigned()
-        .saturating_mul(1_000_000_000)
-        .saturating_add(time.tv_nsec.cast_unsigned())
+    fault::point();
+    kernel::now_ns()
 }
 
 /// Sleeps `ns` or until a signal.
 pub(crate) fn sleep_ns(ns: u32) {
-    let time = libc::timespec { tv_sec: 0, tv_nsec: i64::from(ns) };
-    // SAFETY: the kernel reads one timespec; no remainder is asked for.
-    let _ = unsafe {
-        call(libc::SYS_nanosleep, [(&raw const time).expose_provenance(), 0, 0, 0, 0, 0])
-    };
+    fault::point();
+    kernel::sleep_ns(ns);
 }
 
 pub(crate) fn effective_uid() -> u32 {

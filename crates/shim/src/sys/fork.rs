@@ -48,8 +48,9 @@ fn page() -> &'static Page {
 #[cold]
 #[inline(never)]
 fn make() -> &'static Page {
-    let Some(new) = kernel::map(PAGE_BYTES) else { return &FALLBACK };
-    kernel::wipe_on_fork(new, PAGE_BYTES);
+    let Ok(new) = kernel::map_private(PAGE_BYTES) else { return &FALLBACK };
+    // SAFETY: mapped a moment ago; a generation of 0 is made anew, and a lock of 0 is free.
+    let _ = unsafe { kernel::advise(new, PAGE_BYTES, kernel::InChild::Zeroes) };
     let new = new.cast::<Page>();
     match PAGE.compare_exchange(core::ptr::null_mut(), new, SeqCst, SeqCst) {
         // SAFETY: as in `page`.

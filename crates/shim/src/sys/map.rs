@@ -359,7 +359,7 @@ impl Table<'_> {
             return Ok(());
         }
         let larger = if size == 0 { FIRST_ENTRIES } else { size * 2 };
-        let mut new = kernel::map(bytes(larger)).ok_or(NoMemory)?.cast::<Entry>();
+        let mut new = kernel::map_private(bytes(larger)).map_err(|_| NoMemory)?.cast::<Entry>();
         // SAFETY: the head of the new mapping, which nobody else has.
         unsafe { new.write(Entry { inverted_key: larger as u64, value: [0, 0] }) };
         let mut table = Table { base: &mut new };

@@ -3,17 +3,11 @@
 //! Promises: asks the kernel directly, opens nothing. Does not say what the file is.
 
 use core::ffi::CStr;
-use core::mem::MaybeUninit;
 
-use super::kernel;
+use divvy_page::kernel;
 
 /// Whether there is such a file, of this process's user or of root.
 pub(crate) fn is_own_or_roots(path: &CStr) -> bool {
-    let mut status = MaybeUninit::<libc::stat>::uninit();
-    if !kernel::stat(path, &mut status) {
-        return false;
-    }
-    // SAFETY: the kernel has written it.
-    let uid = unsafe { status.assume_init() }.st_uid;
-    uid == 0 || uid == divvy_page::effective_uid()
+    let is_ours = |uid| uid == 0 || uid == divvy_page::effective_uid();
+    kernel::stat(path).is_ok_and(|stat| is_ours(stat.st_uid))
 }

@@ -14,7 +14,7 @@ impl Scratch {
     /// `bytes` of memory, at least one; `None` where the kernel has none.
     pub(crate) fn new(bytes: usize) -> Option<Self> {
         let bytes = bytes.max(1);
-        Some(Self { base: kernel::map(bytes)?, bytes })
+        Some(Self { base: kernel::map_private(bytes).ok()?, bytes })
     }
 
     /// The content of a file whose path ends in a NUL; `None` where it cannot be read, or is of 4 GiB

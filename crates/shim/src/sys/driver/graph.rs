@@ -28,7 +28,7 @@ where
         return Ok(());
     }
     let bytes = count.saturating_mul(size_of::<CUgraphNode>());
-    let list = kernel::map(bytes).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+    let list = kernel::map_private(bytes).map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
     let mut result = {
         // SAFETY: a fresh mapping of that many null handles, referred to only in this block.
         let nodes = unsafe { core::slice::from_raw_parts_mut(list.cast::<CUgraphNode>(), count) };

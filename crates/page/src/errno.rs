@@ -1,0 +1,41 @@
+//! Error numbers of the kernel, with the names people search for.
+//!
+//! Promises: every number has a text. Not the C library's `errno`, which is the program's and never touched here.
+
+use core::fmt;
+
+/// A system call's error number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// The name people search for, where we know it.
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            libc::EPERM => "EPERM: not permitted",
+            libc::ENOENT => "ENOENT: no such file or directory",
+            libc::EACCES => "EACCES: permission denied",
+            libc::EAGAIN => "EAGAIN: locked by another process",
+            libc::ENOMEM => "ENOMEM: no memory left",
+            libc::EEXIST => "EEXIST: exists already",
+            libc::ENOTDIR => "ENOTDIR: not a directory",
+            libc::EMFILE => "EMFILE: no file descriptors left in this process",
+            libc::ENFILE => "ENFILE: no file descriptors left on this machine",
+            libc::EFBIG => "EFBIG: file size limit reached",
+            libc::ENOSPC => "ENOSPC: no space left on the device",
+            libc::EROFS => "EROFS: read-only file system",
+            libc::ELOOP => "ELOOP: a symbolic link",
+            libc::ENOSYS => "ENOSYS: not known to this kernel",
+            libc::EDQUOT => "EDQUOT: disk quota exceeded",
+            libc::ENOLCK => "ENOLCK: no locks on this file system",
+            libc::EINVAL => "EINVAL: invalid argument",
+            _ => "system error",
+        }
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name(), self.0)
+    }
+}
