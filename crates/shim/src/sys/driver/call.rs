@@ -8,6 +8,24 @@ use divvy_driver_api::types::CUresult;
 /// The call succeeded.
 pub(crate) const SUCCESS: CUresult = CUresult::CUDA_SUCCESS;
 
+/// Calls `$function` with arguments that are evaluated outside of the unsafe block, each under a name of its own.
+macro_rules! call_with {
+    ($function:ident [$($bound:ident)*]) => {
+        // SAFETY: `$function` is the library's function of the type it has here (`ask!`, `ask_nvml!`). The pointers
+        // among the arguments are to places of their caller's, as long as the call says; everything else is a value
+        // that the library checks.
+        unsafe { $function($($bound),*) }
+    };
+    ($function:ident [$($bound:ident)*] $argument:expr $(, $rest:expr)*) => {
+        match $argument {
+            argument => {
+                $crate::sys::driver::call::call_with!($function [$($bound)* argument] $($rest),*)
+            }
+        }
+    };
+}
+pub(super) use call_with;
+
 /// Calls the driver's `$name`; the arguments must be values, or pointers to places of ours.
 macro_rules! ask {
     ($name:ident($($argument:expr),* $(,)?)) => {
@@ -19,9 +37,9 @@ macro_rules! ask {
                 let function = unsafe {
                     core::mem::transmute::<usize, divvy_driver_api::sig::$name>(address.get())
                 };
-                // SAFETY: the pointers among the arguments are to locals of the caller, as long as
-                // the call says; everything else is a value that the driver checks.
-                $crate::sys::driver::call::done(unsafe { function($($argument),*) })
+                $crate::sys::driver::call::done(
+                    $crate::sys::driver::call::call_with!(function [] $($argument),*)
+                )
             }
         }
     };

@@ -17,9 +17,7 @@ macro_rules! ask_nvml {
                 let function = unsafe {
                     core::mem::transmute::<usize, divvy_driver_api::nvml_sig::$name>(address.get())
                 };
-                // SAFETY: the pointers among the arguments are to locals of the caller, as long as
-                // the call says; everything else is a value that NVML checks.
-                match unsafe { function($($argument),*) } {
+                match $crate::sys::driver::call::call_with!(function [] $($argument),*) {
                     nvmlReturn_t::NVML_SUCCESS => Ok(()),
                     code => Err(code),
                 }
