@@ -19,11 +19,12 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 /// Longest wait for another thread of this process to claim: it may wait twice for a lock.
 const ALONE_PATIENCE_NS: u64 = 3 * PATIENCE_NS;
 
-/// Words that a forked child finds zero.
-#[derive(Clone, Copy, Debug)]
+/// Words that a forked child finds zero. One owner has the page: what refers to its words borrows from it, so that
+/// [`ForkPage::discard`] leaves nothing behind that could be read.
+#[derive(Debug)]
 pub(crate) struct ForkPage(*mut u8);
 
-// SAFETY: the pointer is to a mapping that is never taken down, and all access is atomic.
+// SAFETY: the pointer is to a mapping that lives as long as the one value that has it, and all access is atomic.
 unsafe impl Send for ForkPage {}
 // SAFETY: as above.
 unsafe impl Sync for ForkPage {}
@@ -36,21 +37,20 @@ impl ForkPage {
         Ok(Self(page))
     }
 
-    /// Takes the page down. Only for an attachment that failed and that nobody else has seen.
+    /// Takes the page down, for an attachment that failed. One that is dropped stays mapped.
     pub(crate) fn discard(self) {
-        // SAFETY: nothing keeps a reference into the page beyond one of our calls, and the caller has
-        // handed no copy of `self` to anybody.
+        // SAFETY: the mapping is this value's alone, which ends here, and all references into it borrow from it.
         unsafe { sys::unmap(self.0, PAGE_BYTES) };
     }
 
-    fn word(&self, index: usize) -> &'static AtomicU32 {
-        // SAFETY: the word is one of the page's 1,024, so inside it and aligned; the page is never taken
-        // down and only accessed atomically.
+    fn word(&self, index: usize) -> &AtomicU32 {
+        // SAFETY: the word is one of the page's 1,024, so inside it and aligned; the page is there as long as
+        // `self` is and only accessed atomically.
         unsafe { AtomicU32::from_ptr(self.0.wrapping_add(4 * (index % 1024)).cast()) }
     }
 
     /// How often this process refers to an entry of the table of shared memory.
-    pub(crate) fn references(&self, entry: usize) -> &'static AtomicU32 {
+    pub(crate) fn references(&self, entry: usize) -> &AtomicU32 {
         self.word(2 + entry % MAX_SHARED)
     }
 

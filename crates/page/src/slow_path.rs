@@ -22,7 +22,7 @@ pub(crate) struct SlowPath<'a> {
     /// A description for reaping, whose admission lock is held.
     fd: Option<&'a Fd>,
     usage: Usage,
-    fork: ForkPage,
+    fork: &'a ForkPage,
     me: usize,
     row: usize,
     deadline_ns: u64,
@@ -32,7 +32,7 @@ impl<'a> SlowPath<'a> {
     pub(crate) fn new(
         fd: Option<&'a Fd>,
         usage: Usage,
-        fork: ForkPage,
+        fork: &'a ForkPage,
         me: usize,
         row: usize,
     ) -> Self {
@@ -46,7 +46,7 @@ impl Admission for SlowPath<'_> {
         if let Some(fd) = self.fd {
             slot::reap(fd, &self.usage, self.me, self.row);
             if held_bytes(self.usage.line(self.row).held_word(SHARED_SLOT)) != 0 {
-                shared_table::settle(&self.usage, &self.fork, self.me);
+                shared_table::settle(&self.usage, self.fork, self.me);
             }
         }
     }

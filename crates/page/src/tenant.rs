@@ -319,7 +319,7 @@ impl Tenant {
             AttachError::LockTimeout => MemoryRefusal::Contended,
             _ => MemoryRefusal::Detached,
         })?;
-        let mut world = SlowPath::new(fd.as_ref(), self.usage, self.fork, me, row.index());
+        let mut world = SlowPath::new(fd.as_ref(), self.usage, &self.fork, me, row.index());
         ledger::admit(line, me, bytes, limit, &mut world)
     }
 
@@ -433,7 +433,7 @@ impl Tenant {
         &self.usage
     }
 
-    pub(crate) fn references(&self, entry: usize) -> &'static AtomicU32 {
+    pub(crate) fn references(&self, entry: usize) -> &AtomicU32 {
         self.fork.references(entry)
     }
 
