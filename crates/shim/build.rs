@@ -24,6 +24,7 @@ fn main() -> io::Result<()> {
             println!("cargo:warning=DIVVY_UNHOOK names {name}, which is not hooked");
         }
     }
+    emit::check_meanings(&surface);
     let unhooked = |name: &str| unhook.split(',').any(|entry| entry == name);
     fs::write(out.join("tables.rs"), emit::tables(&surface))?;
     fs::write(out.join("real.rs"), emit::real(&surface))?;

@@ -59,7 +59,7 @@ pub(crate) fn real(surface: &Surface) -> String {
         let base = symbol.base;
         let path = signature_path(symbol);
         let Signature { arguments, result, .. } = &symbol.signature;
-        let declared = list(arguments, |name, ty| format!("{name}: {}", wrapped(ty)));
+        let declared = list(arguments, |name, ty| format!("{name}: {}", wrapped(base, name, ty)));
         let passed = list(arguments, unwrap);
         let _ = writeln!(
             text,
@@ -119,7 +119,7 @@ pub(crate) fn exports(
         if let Some(module) = hook {
             let base = symbol.base;
             let per_thread = symbol.is_per_thread();
-            let wrapped = list(arguments, wrap);
+            let wrapped = list(arguments, |name, ty| wrap(base, name, ty));
             // Only making wrapped pointers is unsafe.
             let (promise, open, close) = if wrapped == plain {
                 ("", "", "")
@@ -225,9 +225,52 @@ fn shape(ty: &str) -> Shape<'_> {
     }
 }
 
+/// What the entry point's documentation says of a pointer, beyond its type.
+#[derive(Clone, Copy)]
+enum Meaning {
+    /// An array, with as many elements as this argument says.
+    Counted(&'static str),
+    /// An array, with as many elements as the number that this argument points to says before the call.
+    CountedAt(&'static str),
+}
+
+/// Arguments by which hooks read more than one value, by symbol without variant and by name.
+const MEANINGS: [(&str, &str, Meaning); 7] = [
+    ("cuLibraryEnumerateKernels", "kernels", Meaning::Counted("numKernels")),
+    ("cuMemMapArrayAsync", "mapInfoList", Meaning::Counted("count")),
+    ("cuModuleEnumerateFunctions", "functions", Meaning::Counted("numFunctions")),
+    ("nvmlDeviceGetComputeRunningProcesses", "infos", Meaning::CountedAt("infoCount")),
+    ("nvmlDeviceGetComputeRunningProcesses_v2", "infos", Meaning::CountedAt("infoCount")),
+    ("nvmlDeviceGetComputeRunningProcesses_v3", "infos", Meaning::CountedAt("infoCount")),
+    ("nvmlDeviceGetProcessUtilization", "utilization", Meaning::CountedAt("processSamplesCount")),
+];
+
+fn meaning(base: &str, name: &str) -> Option<Meaning> {
+    let is_of = |(of, argument, _): &&(&str, &str, Meaning)| *of == base && *argument == name;
+    MEANINGS.iter().find(is_of).map(|(_, _, meaning)| *meaning)
+}
+
+/// Panics where a row of [`MEANINGS`] names what no symbol has: a hook would not compile, but a count that is another
+/// argument's would.
+pub(crate) fn check_meanings(surface: &Surface) {
+    for (base, argument, meaning) in MEANINGS {
+        let (Meaning::Counted(count) | Meaning::CountedAt(count)) = meaning;
+        let has = |symbol: &Symbol, wanted| {
+            symbol.signature.arguments.iter().any(|(name, _)| *name == wanted)
+        };
+        let mut symbols = surface.hooked.iter().filter(|symbol| symbol.base == base).peekable();
+        assert!(symbols.peek().is_some(), "{base} is not hooked");
+        assert!(
+            symbols.all(|it| has(it, argument) && has(it, count)),
+            "{base}({argument}, {count})"
+        );
+    }
+}
+
 /// The type a hook sees for an argument of type `ty`.
-fn wrapped(ty: &str) -> String {
+fn wrapped(base: &str, name: &str, ty: &str) -> String {
     match shape(ty) {
+        Shape::Out(target) if meaning(base, name).is_some() => format!("OutArray<'_, {target}>"),
         Shape::Void { .. } => "Opaque".to_owned(),
         Shape::Out(target) => format!("Out<'_, {target}>"),
         Shape::In(target) => format!("In<'_, {target}>"),
@@ -235,7 +278,14 @@ fn wrapped(ty: &str) -> String {
     }
 }
 
-fn wrap(name: &str, ty: &str) -> String {
+fn wrap(base: &str, name: &str, ty: &str) -> String {
+    match meaning(base, name) {
+        Some(Meaning::Counted(count)) => {
+            return format!("OutArray::from_raw({name}, {count} as usize)");
+        }
+        Some(Meaning::CountedAt(count)) => return format!("OutArray::counted({name}, {count})"),
+        None => {}
+    }
     match shape(ty) {
         Shape::Void { mutable: true } => format!("Opaque::from_raw({name})"),
         Shape::Void { mutable: false } => format!("Opaque::from_raw({name}.cast_mut())"),

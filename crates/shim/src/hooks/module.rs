@@ -13,7 +13,7 @@ use crate::account::module::{
 };
 use crate::account::{global, image};
 use crate::sys::driver::SUCCESS;
-use crate::sys::{In, Opaque, Out, driver, real};
+use crate::sys::{In, Opaque, Out, OutArray, driver, real};
 
 /// Loads a module from a file.
 pub(crate) fn cuModuleLoad(
@@ -168,7 +168,7 @@ pub(crate) fn cuKernelGetFunction(
 /// Hands out all functions of a module.
 pub(crate) fn cuModuleEnumerateFunctions(
     real: real::cuModuleEnumerateFunctions,
-    functions: Out<'_, CUfunction>,
+    functions: OutArray<'_, CUfunction>,
     count: c_uint,
     module: CUmodule,
 ) -> CUresult {
@@ -178,7 +178,7 @@ pub(crate) fn cuModuleEnumerateFunctions(
     }
     let there = driver::module_function_count(module).unwrap_or(0).min(count);
     for index in 0..usize::try_from(there).unwrap_or(0) {
-        let code = obtained_function(functions.get_at(index));
+        let code = obtained_function(functions.get(index));
         if code != SUCCESS {
             return code;
         }
@@ -189,7 +189,7 @@ pub(crate) fn cuModuleEnumerateFunctions(
 /// Hands out all kernels of a library.
 pub(crate) fn cuLibraryEnumerateKernels(
     real: real::cuLibraryEnumerateKernels,
-    kernels: Out<'_, CUkernel>,
+    kernels: OutArray<'_, CUkernel>,
     count: c_uint,
     library: CUlibrary,
 ) -> CUresult {
@@ -199,7 +199,7 @@ pub(crate) fn cuLibraryEnumerateKernels(
     }
     let there = driver::library_kernel_count(library).unwrap_or(0).min(count);
     for index in 0..usize::try_from(there).unwrap_or(0) {
-        let code = obtained_kernel(kernels.get_at(index));
+        let code = obtained_kernel(kernels.get(index));
         if code != SUCCESS {
             return code;
         }

@@ -16,7 +16,7 @@ use divvy_driver_api::nvml_types::{
 use divvy_page::{DeviceRow, ProcessUse, Tenant};
 use divvy_policy::{answer, limit};
 
-use crate::sys::{Out, driver, layout, real};
+use crate::sys::{Out, OutArray, driver, layout, real};
 use crate::tenant::device::{DeviceFacts, register};
 use crate::tenant::{Membership, membership};
 
@@ -139,7 +139,7 @@ pub(crate) fn nvmlDeviceGetMemoryInfo_v2(
 fn list<T: Copy>(
     device: nvmlDevice_t,
     count: Out<'_, c_uint>,
-    infos: Out<'_, T>,
+    infos: OutArray<'_, T>,
     form: fn(ProcessUse) -> T,
     forward: &dyn Fn() -> nvmlReturn_t,
 ) -> nvmlReturn_t {
@@ -148,12 +148,12 @@ fn list<T: Copy>(
         Ask::Forward => return forward(),
         Ask::Fail(code) => return code,
     };
-    let Some(room) = count.get() else { return INVALID };
-    let room = if infos.is_null() { 0 } else { usize::try_from(room).unwrap_or(0) };
+    if count.is_null() {
+        return INVALID;
+    }
+    let room = infos.length();
     let there = counted.processes(|index, found| {
-        if index < room {
-            infos.set_at(index, form(found));
-        }
+        infos.set(index, form(found));
     });
     count.set(c_uint::try_from(there).unwrap_or(c_uint::MAX));
     if there > room { TOO_SMALL } else { SUCCESS }
@@ -191,7 +191,7 @@ pub(crate) fn nvmlDeviceGetComputeRunningProcesses(
     real: real::nvmlDeviceGetComputeRunningProcesses,
     device: nvmlDevice_t,
     count: Out<'_, c_uint>,
-    infos: Out<'_, nvmlProcessInfo_v1_t>,
+    infos: OutArray<'_, nvmlProcessInfo_v1_t>,
 ) -> nvmlReturn_t {
     list(device, count, infos, form_v1, &|| real.call(device, count, infos))
 }
@@ -201,7 +201,7 @@ pub(crate) fn nvmlDeviceGetComputeRunningProcesses_v2(
     real: real::nvmlDeviceGetComputeRunningProcesses_v2,
     device: nvmlDevice_t,
     count: Out<'_, c_uint>,
-    infos: Out<'_, nvmlProcessInfo_v2_t>,
+    infos: OutArray<'_, nvmlProcessInfo_v2_t>,
 ) -> nvmlReturn_t {
     list(device, count, infos, form_v2, &|| real.call(device, count, infos))
 }
@@ -211,7 +211,7 @@ pub(crate) fn nvmlDeviceGetComputeRunningProcesses_v3(
     real: real::nvmlDeviceGetComputeRunningProcesses_v3,
     device: nvmlDevice_t,
     count: Out<'_, c_uint>,
-    infos: Out<'_, nvmlProcessInfo_t>,
+    infos: OutArray<'_, nvmlProcessInfo_t>,
 ) -> nvmlReturn_t {
     list(device, count, infos, form_v2, &|| real.call(device, count, infos))
 }
@@ -276,11 +276,6 @@ pub(crate) fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
     empty(device, count, || real.call(device, count, infos))
 }
 
-/// The version word of a structure's first version.
-const fn version_1<T>() -> c_uint {
-    (size_of::<T>() as c_uint) | 1 << 24
-}
-
 /// Processes in detail.
 pub(crate) fn nvmlDeviceGetRunningProcessDetailList(
     real: real::nvmlDeviceGetRunningProcessDetailList,
@@ -292,47 +287,44 @@ pub(crate) fn nvmlDeviceGetRunningProcessDetailList(
         Ask::Forward => return real.call(device, list),
         Ask::Fail(code) => return code,
     };
-    let Some(mut header) = list.get() else { return INVALID };
-    if header.version != version_1::<nvmlProcessDetailList_t>() {
+    let Some((mut header, places)) = layout::process_details(list) else { return INVALID };
+    let Some(places) = places else {
         return nvmlReturn_t::NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    }
-    let places = layout::process_details(&header);
-    let room = if places.is_null() { 0 } else { header.numProcArrayEntries };
+    };
+    let room = places.length();
     let computes = header.mode == nvmlProcessMode_t::NVML_PROCESS_MODE_COMPUTE.0;
     let there = match computes {
         false => 0,
         true => counted.processes(|index, found| {
-            if c_uint::try_from(index).is_ok_and(|index| index < room) {
-                let detail = nvmlProcessDetail_v1_t {
-                    pid: found.pid,
-                    usedGpuMemory: found.bytes,
-                    gpuInstanceId: NO_INSTANCE,
-                    computeInstanceId: NO_INSTANCE,
-                    usedGpuCcProtectedMemory: 0,
-                };
-                places.set_at(index, detail);
-            }
+            let detail = nvmlProcessDetail_v1_t {
+                pid: found.pid,
+                usedGpuMemory: found.bytes,
+                gpuInstanceId: NO_INSTANCE,
+                computeInstanceId: NO_INSTANCE,
+                usedGpuCcProtectedMemory: 0,
+            };
+            places.set(index, detail);
         }),
     };
     header.numProcArrayEntries = c_uint::try_from(there).unwrap_or(c_uint::MAX);
     list.set(header);
-    if header.numProcArrayEntries > room { TOO_SMALL } else { SUCCESS }
+    if there > room { TOO_SMALL } else { SUCCESS }
 }
 
-/// Keeps those of `count` samples whose process is of the tenant; how many stay.
+/// Keeps those of the first `count` samples whose process is of the tenant; how many stay.
 fn keep_own<T: Copy>(
     counted: &Counted,
-    samples: Out<'_, T>,
+    samples: OutArray<'_, T>,
     count: c_uint,
     pid_of: impl Fn(&T) -> c_uint,
 ) -> c_uint {
     let mut kept = 0_usize;
     for index in 0..usize::try_from(count).unwrap_or(0) {
-        let Some(sample) = samples.get_at(index) else { break };
+        let Some(sample) = samples.get(index) else { break };
         let mut is_own = false;
         counted.processes(|_, found| is_own |= found.pid == pid_of(&sample));
         if is_own {
-            samples.set_at(kept, sample);
+            samples.set(kept, sample);
             kept = kept.saturating_add(1);
         }
     }
@@ -343,7 +335,7 @@ fn keep_own<T: Copy>(
 pub(crate) fn nvmlDeviceGetProcessUtilization(
     real: real::nvmlDeviceGetProcessUtilization,
     device: nvmlDevice_t,
-    samples: Out<'_, nvmlProcessUtilizationSample_t>,
+    samples: OutArray<'_, nvmlProcessUtilizationSample_t>,
     count: Out<'_, c_uint>,
     last_seen: c_ulonglong,
 ) -> nvmlReturn_t {
@@ -370,17 +362,15 @@ pub(crate) fn nvmlDeviceGetProcessesUtilizationInfo(
 ) -> nvmlReturn_t {
     let result = real.call(device, info);
     if result == SUCCESS
-        && let Some(mut header) = info.get()
+        && let Some((mut header, samples)) = layout::utilization_samples(info)
+        && !samples.is_null()
         && let Ask::Answer(counted) = find(device)
     {
-        let samples = layout::utilization_samples(&header);
-        if !samples.is_null() {
-            let kept = keep_own(&counted, samples, header.processSamplesCount, |sample| sample.pid);
-            header.processSamplesCount = kept;
-            info.set(header);
-            if kept == 0 {
-                return nvmlReturn_t::NVML_ERROR_NOT_FOUND;
-            }
+        let kept = keep_own(&counted, samples, header.processSamplesCount, |sample| sample.pid);
+        header.processSamplesCount = kept;
+        info.set(header);
+        if kept == 0 {
+            return nvmlReturn_t::NVML_ERROR_NOT_FOUND;
         }
     }
     result

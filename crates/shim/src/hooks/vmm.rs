@@ -11,7 +11,7 @@ use divvy_driver_api::types::{
 use crate::account::allocation::{allocation_of, refer, release, retain, unmap};
 use crate::account::vmm::{create, map};
 use crate::sys::driver::SUCCESS;
-use crate::sys::{In, Opaque, Out, layout, real};
+use crate::sys::{In, Opaque, Out, OutArray, layout, real};
 
 /// Makes physical memory. Memory of the host is not counted.
 pub(crate) fn cuMemCreate(
@@ -67,14 +67,13 @@ pub(crate) fn cuMemUnmap(real: real::cuMemUnmap, ptr: CUdeviceptr, size: usize) 
 /// ends.
 pub(crate) fn cuMemMapArrayAsync(
     real: real::cuMemMapArrayAsync,
-    list: Out<'_, CUarrayMapInfo>,
+    list: OutArray<'_, CUarrayMapInfo>,
     count: c_uint,
     stream: CUstream,
 ) -> CUresult {
     let result = real.call(list, count, stream);
     if result == SUCCESS {
-        for index in 0..usize::try_from(count).unwrap_or(0) {
-            let Some(info) = list.get_at(index) else { break };
+        for info in (0..list.length()).filter_map(|index| list.get(index)) {
             if info.memOperationType == CUmemOperationType::CU_MEM_OPERATION_TYPE_MAP
                 && let Some(number) = allocation_of(layout::sparse_handle(&info))
             {

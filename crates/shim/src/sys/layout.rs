@@ -1,12 +1,14 @@
 //! Structures with unions in them, read as their tags say.
 
+use core::ffi::c_uint;
+
 use divvy_driver_api::nvml_types::{
     nvmlProcessDetail_v1_t, nvmlProcessDetailList_v1_t, nvmlProcessUtilizationInfo_v1_t,
     nvmlProcessesUtilizationInfo_v1_t,
 };
 use divvy_driver_api::types::*;
 
-use super::Out;
+use super::pointer::{Out, OutArray};
 
 /// The device that a memory location names, if it names one.
 pub(crate) fn device_of(location: &CUmemLocation) -> Option<CUdevice> {
@@ -36,18 +38,34 @@ pub(crate) fn allocation_of(params: &CUgraphNodeParams) -> Option<CUDA_MEM_ALLOC
     Some(unsafe { params.__bindgen_anon_1.alloc })
 }
 
-/// The place for processes in a program's list.
-pub(crate) fn process_details<'a>(
-    list: &nvmlProcessDetailList_v1_t,
-) -> Out<'a, nvmlProcessDetail_v1_t> {
-    // SAFETY: the program promised NVML an array of the length it states.
-    unsafe { Out::from_raw(list.procArray) }
+/// The version word of a structure's first version.
+const fn version_1<T>() -> c_uint {
+    (size_of::<T>() as c_uint) | 1 << 24
 }
 
-/// The place for samples in a program's list.
+/// A program's list of processes: what stands in it, and its places where it is of the first version. None where the
+/// program passed null.
+pub(crate) fn process_details<'a>(
+    list: Out<'a, nvmlProcessDetailList_v1_t>,
+) -> Option<(nvmlProcessDetailList_v1_t, Option<OutArray<'a, nvmlProcessDetail_v1_t>>)> {
+    let head = list.get()?;
+    let places = (head.version == version_1::<nvmlProcessDetailList_v1_t>()).then(|| {
+        // SAFETY: a structure of this version in a place of the program's (`Out::from_raw`) has an array of that length.
+        unsafe { OutArray::from_raw(head.procArray, head.numProcArrayEntries as usize) }
+    });
+    Some((head, places))
+}
+
+/// A program's list of samples: what stands in it, and the samples. None where the program passed null, or a list of
+/// another version than the first.
 pub(crate) fn utilization_samples<'a>(
-    list: &nvmlProcessesUtilizationInfo_v1_t,
-) -> Out<'a, nvmlProcessUtilizationInfo_v1_t> {
-    // SAFETY: the program promised NVML an array of the length it states.
-    unsafe { Out::from_raw(list.procUtilArray) }
+    list: Out<'a, nvmlProcessesUtilizationInfo_v1_t>,
+) -> Option<(nvmlProcessesUtilizationInfo_v1_t, OutArray<'a, nvmlProcessUtilizationInfo_v1_t>)> {
+    let head = list.get()?;
+    (head.version == version_1::<nvmlProcessesUtilizationInfo_v1_t>()).then(|| {
+        // SAFETY: as in `process_details`.
+        let samples =
+            unsafe { OutArray::from_raw(head.procUtilArray, head.processSamplesCount as usize) };
+        (head, samples)
+    })
 }

@@ -5,7 +5,7 @@
 //! are not null, and are made only from the program's arguments or from references. Reads and writes
 //! are unaligned: old callers pass whatever compiled.
 
-use core::ffi::{c_char, c_void};
+use core::ffi::{c_char, c_uint, c_void};
 use core::marker::PhantomData;
 
 /// Where the program wants an answer: a `T *`, possibly null.
@@ -24,17 +24,11 @@ impl<T> Copy for Out<'_, T> {}
 
 impl<'a, T: Copy> Out<'a, T> {
     /// # Safety
-    /// `pointer` must be null or valid for reads and writes during `'a`, for as many elements as
-    /// the driver would access.
+    /// 1. `pointer` is null, or valid for reads and writes of one `T` during `'a`.
+    /// 2. What that `T` points to itself is valid as the entry point that takes it demands.
     #[inline(always)]
     pub(super) const unsafe fn from_raw(pointer: *mut T) -> Self {
         Self { pointer, call: PhantomData }
-    }
-
-    /// A place of ours.
-    #[inline(always)]
-    pub(crate) const fn to(place: &'a mut T) -> Self {
-        Self { pointer: place, call: PhantomData }
     }
 
     #[inline(always)]
@@ -51,32 +45,110 @@ impl<'a, T: Copy> Out<'a, T> {
     /// What is there now.
     #[inline(always)]
     pub(crate) fn get(self) -> Option<T> {
-        self.get_at(0)
+        if self.pointer.is_null() {
+            return None;
+        }
+        // SAFETY: not null, so valid by the promise of `from_raw` or made from a reference.
+        Some(unsafe { self.pointer.read_unaligned() })
     }
 
     /// Writes `value`; false where the program passed null.
     #[inline(always)]
     pub(crate) fn set(self, value: T) -> bool {
-        self.set_at(0, value)
-    }
-
-    /// Element `index` of an array that the program promised to be longer.
-    #[inline(always)]
-    pub(crate) fn get_at(self, index: usize) -> Option<T> {
-        if self.pointer.is_null() {
-            return None;
-        }
-        // SAFETY: not null, so valid by the promise of `from_raw` or made from a reference.
-        Some(unsafe { self.pointer.wrapping_add(index).read_unaligned() })
-    }
-
-    /// Writes element `index` of an array that the program promised to be longer.
-    #[inline(always)]
-    pub(crate) fn set_at(self, index: usize, value: T) -> bool {
         if self.pointer.is_null() {
             return false;
         }
         // SAFETY: not null, so valid by the promise of `from_raw` or made from a reference.
+        unsafe { self.pointer.write_unaligned(value) };
+        true
+    }
+}
+
+impl<'a> Out<'a, usize> {
+    /// A place of ours. For numbers alone: what a structure of ours points to has no promise of the program's.
+    #[inline(always)]
+    pub(crate) const fn to(place: &'a mut usize) -> Self {
+        Self { pointer: place, call: PhantomData }
+    }
+}
+
+/// Where the program wants several answers: an array, possibly null, as long as the call itself says.
+#[derive(Debug)]
+pub(crate) struct OutArray<'a, T> {
+    pointer: *mut T,
+    /// 0 where the program passed null.
+    count: usize,
+    call: PhantomData<&'a mut T>,
+}
+
+impl<T> Clone for OutArray<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for OutArray<'_, T> {}
+
+impl<T: Copy> OutArray<'_, T> {
+    /// # Safety
+    /// `pointer` is null, or valid for reads and writes of `count` elements during the lifetime.
+    #[inline(always)]
+    pub(super) const unsafe fn from_raw(pointer: *mut T, count: usize) -> Self {
+        let count = if pointer.is_null() { 0 } else { count };
+        Self { pointer, count, call: PhantomData }
+    }
+
+    /// With as many elements as stand at `count` now.
+    ///
+    /// # Safety
+    /// 1. `count` is null or valid for a read.
+    /// 2. `pointer` is null, or valid for reads and writes of so many elements during the lifetime; if `count` is null, of
+    ///    none.
+    #[inline(always)]
+    pub(super) unsafe fn counted(pointer: *mut T, count: *const c_uint) -> Self {
+        let count = if count.is_null() {
+            0
+        } else {
+            // SAFETY: not null, so valid by the first condition.
+            unsafe { count.read_unaligned() }
+        };
+        // SAFETY: passed on to our caller.
+        unsafe { Self::from_raw(pointer, count as usize) }
+    }
+
+    #[inline(always)]
+    pub(super) const fn raw(self) -> *mut T {
+        self.pointer
+    }
+
+    /// Whether the program passed null.
+    #[inline(always)]
+    pub(crate) fn is_null(self) -> bool {
+        self.pointer.is_null()
+    }
+
+    /// How many elements there are: none where the program passed null.
+    #[inline(always)]
+    pub(crate) fn length(self) -> usize {
+        self.count
+    }
+
+    /// Element `index`, if there are so many.
+    #[inline(always)]
+    pub(crate) fn get(self, index: usize) -> Option<T> {
+        if index >= self.count {
+            return None;
+        }
+        // SAFETY: one of the elements that `from_raw` or `counted` was promised.
+        Some(unsafe { self.pointer.wrapping_add(index).read_unaligned() })
+    }
+
+    /// Writes element `index`; false where there are not so many.
+    #[inline(always)]
+    pub(crate) fn set(self, index: usize, value: T) -> bool {
+        if index >= self.count {
+            return false;
+        }
+        // SAFETY: one of the elements that `from_raw` or `counted` was promised.
         unsafe { self.pointer.wrapping_add(index).write_unaligned(value) };
         true
     }
@@ -98,8 +170,8 @@ impl<T> Copy for In<'_, T> {}
 
 impl<'a, T: Copy> In<'a, T> {
     /// # Safety
-    /// `pointer` must be null or valid for reads during `'a`, for as many elements as the driver
-    /// would read.
+    /// 1. `pointer` is null, or valid for reads of one `T` during `'a`.
+    /// 2. A `const char *` is null or a text that a NUL ends, as all of the driver's are.
     #[inline(always)]
     pub(super) const unsafe fn from_raw(pointer: *const T) -> Self {
         Self { pointer, call: PhantomData }
@@ -113,17 +185,11 @@ impl<'a, T: Copy> In<'a, T> {
     /// The value.
     #[inline(always)]
     pub(crate) fn get(self) -> Option<T> {
-        self.get_at(0)
-    }
-
-    /// Element `index` of an array that the program promised to be longer.
-    #[inline(always)]
-    pub(crate) fn get_at(self, index: usize) -> Option<T> {
         if self.pointer.is_null() {
             return None;
         }
-        // SAFETY: not null, so valid by the promise of `from_raw` or made from a reference.
-        Some(unsafe { self.pointer.wrapping_add(index).read_unaligned() })
+        // SAFETY: not null, so valid by the promise of `from_raw`.
+        Some(unsafe { self.pointer.read_unaligned() })
     }
 }
 
@@ -131,11 +197,14 @@ impl In<'_, c_char> {
     /// Copies a string, cut to the room there is, and returns it without its NUL.
     pub(crate) fn copy_text(self, into: &mut [u8]) -> &[u8] {
         let mut length = 0;
+        if self.pointer.is_null() {
+            return &[];
+        }
         for place in into.iter_mut() {
-            // The bytes up to the NUL are the program's; nothing beyond is read.
-            match self.get_at(length) {
-                None | Some(0) => break,
-                Some(byte) => *place = byte.to_ne_bytes()[0],
+            // SAFETY: a byte of the text or its NUL (`from_raw`): all before it are none.
+            match unsafe { self.pointer.wrapping_add(length).read() } {
+                0 => break,
+                byte => *place = byte.to_ne_bytes()[0],
             }
             length += 1;
         }
