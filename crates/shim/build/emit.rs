@@ -232,11 +232,19 @@ enum Meaning {
     Counted(&'static str),
     /// An array, with as many elements as the number that this argument points to says before the call.
     CountedAt(&'static str),
+    /// Room for a handle, which is a descriptor if the call's `handleType` has this value.
+    Handle(&'static str),
 }
 
-/// Arguments by which hooks read more than one value, by symbol without variant and by name.
-const MEANINGS: [(&str, &str, Meaning); 7] = [
+const MEMORY_DESCRIPTOR: &str =
+    "CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR";
+const RANGE_DESCRIPTOR: &str = "CUmemRangeHandleType::CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD";
+
+/// Arguments by which hooks read more than their types say, by symbol without variant and by name.
+const MEANINGS: [(&str, &str, Meaning); 9] = [
     ("cuLibraryEnumerateKernels", "kernels", Meaning::Counted("numKernels")),
+    ("cuMemExportToShareableHandle", "shareableHandle", Meaning::Handle(MEMORY_DESCRIPTOR)),
+    ("cuMemGetHandleForAddressRange", "handle", Meaning::Handle(RANGE_DESCRIPTOR)),
     ("cuMemMapArrayAsync", "mapInfoList", Meaning::Counted("count")),
     ("cuModuleEnumerateFunctions", "functions", Meaning::Counted("numFunctions")),
     ("nvmlDeviceGetComputeRunningProcesses", "infos", Meaning::CountedAt("infoCount")),
@@ -254,23 +262,30 @@ fn meaning(base: &str, name: &str) -> Option<Meaning> {
 /// argument's would.
 pub(crate) fn check_meanings(surface: &Surface) {
     for (base, argument, meaning) in MEANINGS {
-        let (Meaning::Counted(count) | Meaning::CountedAt(count)) = meaning;
+        let other = match meaning {
+            Meaning::Counted(count) | Meaning::CountedAt(count) => count,
+            Meaning::Handle(_) => "handleType",
+        };
         let has = |symbol: &Symbol, wanted| {
             symbol.signature.arguments.iter().any(|(name, _)| *name == wanted)
         };
         let mut symbols = surface.hooked.iter().filter(|symbol| symbol.base == base).peekable();
         assert!(symbols.peek().is_some(), "{base} is not hooked");
         assert!(
-            symbols.all(|it| has(it, argument) && has(it, count)),
-            "{base}({argument}, {count})"
+            symbols.all(|it| has(it, argument) && has(it, other)),
+            "{base}({argument}, {other})"
         );
     }
 }
 
 /// The type a hook sees for an argument of type `ty`.
 fn wrapped(base: &str, name: &str, ty: &str) -> String {
+    match (shape(ty), meaning(base, name)) {
+        (_, Some(Meaning::Handle(_))) => return "OutHandle<'_>".to_owned(),
+        (Shape::Out(target), Some(_)) => return format!("OutArray<'_, {target}>"),
+        _ => {}
+    }
     match shape(ty) {
-        Shape::Out(target) if meaning(base, name).is_some() => format!("OutArray<'_, {target}>"),
         Shape::Void { .. } => "Opaque".to_owned(),
         Shape::Out(target) => format!("Out<'_, {target}>"),
         Shape::In(target) => format!("In<'_, {target}>"),
@@ -284,6 +299,9 @@ fn wrap(base: &str, name: &str, ty: &str) -> String {
             return format!("OutArray::from_raw({name}, {count} as usize)");
         }
         Some(Meaning::CountedAt(count)) => return format!("OutArray::counted({name}, {count})"),
+        Some(Meaning::Handle(kind)) => {
+            return format!("OutHandle::from_raw({name}, handleType == {kind})");
+        }
         None => {}
     }
     match shape(ty) {

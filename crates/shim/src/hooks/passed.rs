@@ -10,7 +10,7 @@ use divvy_page::mark::{self, DescriptorMark};
 use crate::account::export::{export, export_block, refer_to_others};
 use crate::account::{allocation, ipc, vmm};
 use crate::sys::driver::SUCCESS;
-use crate::sys::{Opaque, Out, driver, real};
+use crate::sys::{Opaque, Out, OutHandle, driver, real};
 use crate::tenant;
 
 fn is_descriptor(handle_type: CUmemAllocationHandleType) -> bool {
@@ -20,7 +20,7 @@ fn is_descriptor(handle_type: CUmemAllocationHandleType) -> bool {
 /// Exports a handle. A descriptor keeps the memory, so it keeps the charge.
 pub(crate) fn cuMemExportToShareableHandle(
     real: real::cuMemExportToShareableHandle,
-    shareable: Opaque,
+    shareable: OutHandle<'_>,
     handle: CUmemGenericAllocationHandle,
     handle_type: CUmemAllocationHandleType,
     flags: u64,
@@ -29,11 +29,8 @@ pub(crate) fn cuMemExportToShareableHandle(
     let number = allocation::allocation_of(handle).filter(|number| allocation::refer(*number));
     let result = real.call(shareable, handle, handle_type, flags);
     let Some(number) = number else { return result };
-    let descriptor = shareable.as_out::<i32>().get();
-    let is_kept_by_mark = result != SUCCESS
-        || !is_descriptor(handle_type)
-        || descriptor
-            .is_none_or(|descriptor| export(number, descriptor, DescriptorMark::handle, true));
+    let is_marked = |descriptor| export(number, descriptor, DescriptorMark::handle, true);
+    let is_kept_by_mark = result != SUCCESS || shareable.descriptor().is_none_or(is_marked);
     // Memory behind a descriptor without a mark may live for ever: the reference stays.
     if is_kept_by_mark {
         allocation::let_go(number);
@@ -44,7 +41,7 @@ pub(crate) fn cuMemExportToShareableHandle(
 /// Exports memory as a buffer for other devices, which keeps it.
 pub(crate) fn cuMemGetHandleForAddressRange(
     real: real::cuMemGetHandleForAddressRange,
-    handle: Opaque,
+    handle: OutHandle<'_>,
     dptr: CUdeviceptr,
     size: usize,
     handle_type: CUmemRangeHandleType,
@@ -53,8 +50,7 @@ pub(crate) fn cuMemGetHandleForAddressRange(
     // Referred to before the driver is called: another thread may unmap it meanwhile.
     let number = allocation::allocation_at(dptr).filter(|number| allocation::refer(*number));
     let result = real.call(handle, dptr, size, handle_type, flags);
-    let is_buffer = handle_type == CUmemRangeHandleType::CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
-    let descriptor = handle.as_out::<i32>().get().filter(|_| result == SUCCESS && is_buffer);
+    let descriptor = if result == SUCCESS { handle.descriptor() } else { None };
     match (number, descriptor) {
         (Some(number), Some(descriptor)) => {
             if export(number, descriptor, DescriptorMark::listed_handle, false) {

@@ -35,5 +35,5 @@ mod ticks;
 
 pub(crate) use kernel::{thread, thread_pointer};
 pub(crate) use log::log;
-pub(crate) use pointer::{In, Opaque, Out, OutArray};
+pub(crate) use pointer::{In, Opaque, Out, OutArray, OutHandle};
 pub(crate) use tables::hash as name_hash;

@@ -5,7 +5,7 @@
 //! are not null, and are made only from the program's arguments or from references. Reads and writes
 //! are unaligned: old callers pass whatever compiled.
 
-use core::ffi::{c_char, c_uint, c_void};
+use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::marker::PhantomData;
 
 /// Where the program wants an answer: a `T *`, possibly null.
@@ -154,6 +154,37 @@ impl<T: Copy> OutArray<'_, T> {
     }
 }
 
+/// Where the program wants a handle for other processes, possibly null: of a kind that the call says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutHandle<'a> {
+    pointer: *mut c_void,
+    is_descriptor: bool,
+    call: PhantomData<&'a mut c_int>,
+}
+
+impl OutHandle<'_> {
+    /// # Safety
+    /// `pointer` is null, or, if `is_descriptor`, valid for reads of an `int` during the lifetime.
+    #[inline(always)]
+    pub(super) const unsafe fn from_raw(pointer: *mut c_void, is_descriptor: bool) -> Self {
+        Self { pointer, is_descriptor, call: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(super) const fn raw(self) -> *mut c_void {
+        self.pointer
+    }
+
+    /// The descriptor there, if that is what the program wants.
+    pub(crate) fn descriptor(self) -> Option<c_int> {
+        if self.pointer.is_null() || !self.is_descriptor {
+            return None;
+        }
+        // SAFETY: not null and a descriptor's place, so valid by the promise of `from_raw`.
+        Some(unsafe { self.pointer.cast::<c_int>().read_unaligned() })
+    }
+}
+
 /// What the program wants read: a `const T *`, possibly null.
 #[derive(Debug)]
 pub(crate) struct In<'a, T> {
@@ -260,12 +291,5 @@ impl Opaque {
         let place = self.0.wrapping_byte_add(offset).cast::<*mut c_void>();
         // SAFETY: the structure holds a pointer there, as the hook knows from its first word.
         Self(unsafe { place.read_unaligned() })
-    }
-
-    /// As the `T *` that the call's other arguments say it is: an attribute's value, say.
-    pub(crate) fn as_out<'a, T: Copy>(self) -> Out<'a, T> {
-        // SAFETY: the program made the driver the same promise for the same arguments; choosing `T`
-        // as the driver would is the hook's duty, and what this function's name asks for.
-        unsafe { Out::from_raw(self.0.cast()) }
     }
 }

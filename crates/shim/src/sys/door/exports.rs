@@ -13,7 +13,7 @@
 )]
 
 use crate::gate::submit;
-use crate::sys::pointer::{In, Opaque, Out, OutArray};
+use crate::sys::pointer::{In, Opaque, Out, OutArray, OutHandle};
 use crate::sys::tables::index;
 use crate::sys::{absent, mode, real, resolve};
 use divvy_driver_api::nvml_types::*;
