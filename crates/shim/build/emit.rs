@@ -234,6 +234,8 @@ enum Meaning {
     CountedAt(&'static str),
     /// Room for a handle, which is a descriptor if the call's `handleType` has this value.
     Handle(&'static str),
+    /// The image of a module.
+    Image,
 }
 
 const MEMORY_DESCRIPTOR: &str =
@@ -241,12 +243,16 @@ const MEMORY_DESCRIPTOR: &str =
 const RANGE_DESCRIPTOR: &str = "CUmemRangeHandleType::CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD";
 
 /// Arguments by which hooks read more than their types say, by symbol without variant and by name.
-const MEANINGS: [(&str, &str, Meaning); 9] = [
+const MEANINGS: [(&str, &str, Meaning); 13] = [
     ("cuLibraryEnumerateKernels", "kernels", Meaning::Counted("numKernels")),
+    ("cuLibraryLoadData", "code", Meaning::Image),
     ("cuMemExportToShareableHandle", "shareableHandle", Meaning::Handle(MEMORY_DESCRIPTOR)),
     ("cuMemGetHandleForAddressRange", "handle", Meaning::Handle(RANGE_DESCRIPTOR)),
     ("cuMemMapArrayAsync", "mapInfoList", Meaning::Counted("count")),
     ("cuModuleEnumerateFunctions", "functions", Meaning::Counted("numFunctions")),
+    ("cuModuleLoadData", "image", Meaning::Image),
+    ("cuModuleLoadDataEx", "image", Meaning::Image),
+    ("cuModuleLoadFatBinary", "fatCubin", Meaning::Image),
     ("nvmlDeviceGetComputeRunningProcesses", "infos", Meaning::CountedAt("infoCount")),
     ("nvmlDeviceGetComputeRunningProcesses_v2", "infos", Meaning::CountedAt("infoCount")),
     ("nvmlDeviceGetComputeRunningProcesses_v3", "infos", Meaning::CountedAt("infoCount")),
@@ -265,6 +271,7 @@ pub(crate) fn check_meanings(surface: &Surface) {
         let other = match meaning {
             Meaning::Counted(count) | Meaning::CountedAt(count) => count,
             Meaning::Handle(_) => "handleType",
+            Meaning::Image => argument,
         };
         let has = |symbol: &Symbol, wanted| {
             symbol.signature.arguments.iter().any(|(name, _)| *name == wanted)
@@ -282,6 +289,7 @@ pub(crate) fn check_meanings(surface: &Surface) {
 fn wrapped(base: &str, name: &str, ty: &str) -> String {
     match (shape(ty), meaning(base, name)) {
         (_, Some(Meaning::Handle(_))) => return "OutHandle<'_>".to_owned(),
+        (_, Some(Meaning::Image)) => return "Image<'_>".to_owned(),
         (Shape::Out(target), Some(_)) => return format!("OutArray<'_, {target}>"),
         _ => {}
     }
@@ -302,6 +310,7 @@ fn wrap(base: &str, name: &str, ty: &str) -> String {
         Some(Meaning::Handle(kind)) => {
             return format!("OutHandle::from_raw({name}, handleType == {kind})");
         }
+        Some(Meaning::Image) => return format!("Image::from_raw({name})"),
         None => {}
     }
     match shape(ty) {

@@ -13,7 +13,8 @@ use crate::account::module::{
 };
 use crate::account::{global, image};
 use crate::sys::driver::SUCCESS;
-use crate::sys::{In, Opaque, Out, OutArray, driver, real};
+use crate::sys::image::Image;
+use crate::sys::{In, Out, OutArray, driver, real};
 
 /// Loads a module from a file.
 pub(crate) fn cuModuleLoad(
@@ -28,7 +29,7 @@ pub(crate) fn cuModuleLoad(
 pub(crate) fn cuModuleLoadData(
     real: real::cuModuleLoadData,
     module: Out<'_, CUmodule>,
-    data: Opaque,
+    data: Image<'_>,
 ) -> CUresult {
     load_module(image::globals_of(data), module, &|| real.call(module, data))
 }
@@ -37,7 +38,7 @@ pub(crate) fn cuModuleLoadData(
 pub(crate) fn cuModuleLoadDataEx(
     real: real::cuModuleLoadDataEx,
     module: Out<'_, CUmodule>,
-    data: Opaque,
+    data: Image<'_>,
     count: c_uint,
     options: Out<'_, CUjit_option>,
     values: Out<'_, *mut c_void>,
@@ -51,7 +52,7 @@ pub(crate) fn cuModuleLoadDataEx(
 pub(crate) fn cuModuleLoadFatBinary(
     real: real::cuModuleLoadFatBinary,
     module: Out<'_, CUmodule>,
-    data: Opaque,
+    data: Image<'_>,
 ) -> CUresult {
     load_module(image::globals_of(data), module, &|| real.call(module, data))
 }
@@ -70,7 +71,7 @@ pub(crate) fn cuModuleUnload(real: real::cuModuleUnload, module: CUmodule) -> CU
 pub(crate) fn cuLibraryLoadData(
     real: real::cuLibraryLoadData,
     library: Out<'_, CUlibrary>,
-    data: Opaque,
+    data: Image<'_>,
     jit_options: Out<'_, CUjit_option>,
     jit_values: Out<'_, *mut c_void>,
     jit_count: c_uint,

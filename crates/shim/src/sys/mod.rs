@@ -1,9 +1,10 @@
 //! Everything in this library that is unsafe, and nothing else.
 //!
 //! Exports and their table, the lookup of the real functions, the program's pointers, system calls,
-//! and the few shared cells that hooks need. No file asks its callers for `unsafe`. The program's pointers
-//! come to a hook as [`Out`], [`In`] and [`Opaque`]; how far one may be read or written is what the
-//! entry point's contract says, and the hook's to keep to.
+//! and the few shared cells that hooks need. No file asks callers outside of this room for `unsafe`, nor has a safe
+//! function that relies on theirs. The program's pointers come to a hook as [`Out`], [`In`], [`OutArray`],
+//! [`OutHandle`], [`image::Image`] and [`Opaque`], made in the export with what the call says of them: how far one may
+//! be read or written is checked, not the hook's to keep to.
 
 #![allow(unsafe_code, reason = "the shim's only room for it, see docs/architecture.md")]
 
@@ -15,6 +16,7 @@ mod elf;
 pub(crate) mod env;
 mod errno;
 pub(crate) mod fork;
+pub(crate) mod image;
 mod kernel;
 pub(crate) mod layout;
 pub(crate) mod log;

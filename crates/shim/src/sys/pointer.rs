@@ -260,36 +260,8 @@ impl Opaque {
         self.0
     }
 
-    /// Whether the program passed null.
-    pub(crate) fn is_null(self) -> bool {
-        self.0.is_null()
-    }
-
     /// The address as a number.
     pub(crate) fn address(self) -> usize {
         self.0.addr()
-    }
-
-    /// Copies bytes from `offset` on, as many as `into` holds. The program promised the driver that
-    /// what lies here is as long as it says itself (an ELF image by its headers, a text by its NUL):
-    /// reading further is the hook's error. False where the program passed null.
-    pub(crate) fn read_bytes(self, offset: usize, into: &mut [u8]) -> bool {
-        if self.0.is_null() {
-            return false;
-        }
-        let from = self.0.cast::<u8>().wrapping_add(offset);
-        // SAFETY: the promise above; `into` is ours and overlaps nothing of the program's.
-        unsafe { core::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
-        true
-    }
-
-    /// The pointer at `offset` of the structure that the program passed here.
-    pub(crate) fn follow(self, offset: usize) -> Self {
-        if self.0.is_null() {
-            return self;
-        }
-        let place = self.0.wrapping_byte_add(offset).cast::<*mut c_void>();
-        // SAFETY: the structure holds a pointer there, as the hook knows from its first word.
-        Self(unsafe { place.read_unaligned() })
     }
 }

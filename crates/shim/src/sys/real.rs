@@ -16,6 +16,7 @@
     reason = "generated: named as the driver's symbols, with their argument lists"
 )]
 
+use super::image::Image;
 use super::pointer::{In, Opaque, Out, OutArray, OutHandle};
 use divvy_driver_api::nvml_types::*;
 use divvy_driver_api::types::*;

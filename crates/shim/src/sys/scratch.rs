@@ -1,7 +1,6 @@
 //! Memory for the length of one call, straight from the kernel: a file, or what is unpacked.
 
 use super::kernel;
-use super::pointer::Opaque;
 
 /// A private mapping, zeroed at first and taken down when dropped.
 #[derive(Debug)]
@@ -27,13 +26,6 @@ impl Scratch {
         // One zero stays behind it: the end of a text.
         let target = content.as_mut_slice().get_mut(..bytes)?;
         file.read(target).then_some(content)
-    }
-
-    /// As a program's image, which lives as long as this.
-    pub(crate) fn as_opaque(&self) -> Opaque {
-        // SAFETY: the mapping is as long as the image in it, and a hook's copy of this does not
-        // outlive the mapping.
-        unsafe { Opaque::from_raw(self.base.cast()) }
     }
 
     /// All of it.

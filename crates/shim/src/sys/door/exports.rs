@@ -13,6 +13,7 @@
 )]
 
 use crate::gate::submit;
+use crate::sys::image::Image;
 use crate::sys::pointer::{In, Opaque, Out, OutArray, OutHandle};
 use crate::sys::tables::index;
 use crate::sys::{absent, mode, real, resolve};
