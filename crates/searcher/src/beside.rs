@@ -3,7 +3,7 @@
 //! Queues that never drain, loops that synchronise each kernel or so many, kernels of one length or two by turns;
 //! weights, and caps where they are asked for; they begin at different times.
 //!
-//! Promises: nobody pauses, so what each is due follows from what it reaches alone ([`crate::oracle::due`]).
+//! Promises: nobody pauses, so what each is due follows from what it reaches alone ([`crate::due::of`]).
 
 use crate::case::{Case, Knobs, ProcessPlan, TenantPlan};
 use crate::choice::Choices;

@@ -4,25 +4,10 @@
 //! ([`crate::oracle`]), and what hangs, or breaks a capture, is farther off than any share.
 
 use crate::case::{Case, Knobs};
-use crate::oracle::{self, Claim};
+use crate::due::{self, Claim};
+pub use crate::verdict::Verdict;
 use crate::world::{self, Code, End, Report};
-use crate::{SECOND, beside, draw, gated, lone, program};
-
-/// How a seed's run was.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Verdict {
-    /// Of which seed.
-    pub seed: u64,
-    /// Points by which the farthest tenant is off what it is due, in parts of its tolerance; without end where
-    /// something broke.
-    pub off: f64,
-    /// Points above what it is due; below it is less than 0. Of the farthest tenant.
-    pub points: f64,
-    /// All launches that are judged come on one stream.
-    pub is_one_stream: bool,
-    /// What was wanted and what came, for readers.
-    pub text: String,
-}
+use crate::{SECOND, beside, draw, gated, lone, oracle, program};
 
 /// What the first process of each tenant had from then on, in percent, and what the first tenant was charged for
 /// each part of what it had.
@@ -133,7 +118,7 @@ pub fn together(seed: u64, has_caps: bool) -> Verdict {
         };
         let cap = (tenant.share_ppm != 0).then_some(tenant.share_ppm as f64 / 10_000.0);
         let weight = match tenant.weight {
-            0 => oracle::usual_weight(cap, reached),
+            0 => due::usual_weight(cap, reached),
             set => f64::from(set),
         };
         claims.push(Claim { weight, cap, alone: reached });
@@ -146,7 +131,7 @@ pub fn together(seed: u64, has_caps: bool) -> Verdict {
         Err(what) => return broke(seed, what),
     };
     let mut verdict = Verdict { off: 0.0, ..broke(seed, String::new()) };
-    let due = oracle::due(&claims).into_iter().zip(oracle::least(&claims));
+    let due = due::of(&claims).into_iter().zip(due::least(&claims));
     let each = case.tenants.iter().zip(&claims).zip(had.iter().zip(due));
     for ((tenant, claim), (had, (due, least))) in each {
         let lengths = tenant.processes.iter().map(|process| program::longest_ns(&process.ops));

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, Fault, Knobs, ProcessPlan, TenantPlan};
-use crate::oracle::{self, Claim};
+use crate::due::{self, Claim};
 use crate::program::{self, Change, Op, Ops};
 use crate::world::{self, Code, Report, World};
-use crate::{SECOND, gated, judge, mixed};
+use crate::{SECOND, gated, judge, mixed, oracle};
 
 /// Who says whether a case holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -95,6 +95,11 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Whether it is within its tolerance.
+    pub fn holds(&self) -> bool {
+        self.off <= 1.0
+    }
+
     fn broken(text: String) -> Self {
         Self { off: f64::INFINITY, text }
     }
@@ -263,14 +268,14 @@ fn shares(case: &Case) -> Result<Verdict, String> {
                 let alone = alone(case, plan, device)?;
                 let cap = (plan.share_ppm != 0).then_some(plan.share_ppm as f64 / 10_000.0);
                 let weight = match plan.weight {
-                    0 => oracle::usual_weight(cap, alone),
+                    0 => due::usual_weight(cap, alone),
                     set => f64::from(set),
                 };
                 Ok(Claim { weight, cap, alone })
             })
             .collect::<Result<_, String>>()?;
         // Nobody hands a device on to whom it is alone.
-        let due = if there.len() == 1 { oracle::due(&claims) } else { oracle::least(&claims) };
+        let due = if there.len() == 1 { due::of(&claims) } else { due::least(&claims) };
         for (((tenant, plan), claim), due) in there.iter().zip(&claims).zip(due) {
             let tenant = *tenant as usize;
             let longest_ns = plan.processes.iter().map(|one| program::longest_ns(&one.ops)).max();

@@ -3,9 +3,11 @@
 mod table;
 
 use divvy_searcher::case::{Actor, Dev, Fault, Knobs, Site};
+use divvy_searcher::oracle;
 use divvy_searcher::program::named;
+use divvy_searcher::rows::Rows;
 use divvy_searcher::{MS, SECOND, US};
-use table::{Rows, capped, run_with};
+use table::{capped, run_with};
 
 const RUN_NS: u64 = 6 * SECOND;
 
@@ -28,7 +30,8 @@ fn caps_hold_beside_each_other() {
         let report = run_with(tenants, Vec::new(), knobs());
         for (tenant, cap) in caps.iter().enumerate() {
             let had = report.busy_percent(tenant);
-            rows.row(&format!("{what}, {cap} of {caps:?}"), *cap as f64, 0.05 * *cap as f64, had);
+            let (what, cap) = (format!("{what}, {cap} of {caps:?}"), *cap as f64);
+            rows.row(&what, cap, oracle::handed_about().of(cap), had);
         }
     }
     rows.judge();
@@ -46,15 +49,17 @@ fn who_stops_keeps_nobody_out() {
             let tenants = vec![capped(30, named::sync(MS)), capped(60, named::flood(MS))];
             let report = run_with(tenants, devs, knobs());
             assert_eq!(report.met.len(), 1, "{how} at {site:?}");
-            rows.row(&format!("{how} at {site:?}, the other"), 60.0, 2.0, report.busy_percent(1));
+            let what = format!("{how} at {site:?}, the other");
+            rows.row(&what, 60, oracle::share(), report.busy_percent(1));
         }
     }
     for site in [Site::BoardRead, Site::BoardWrite] {
         let refused = |nth: u32| Dev { who, site, nth: nth * 7, what: Fault::Refuse };
         let tenants = vec![capped(30, named::sync(MS)), capped(60, named::flood(MS))];
         let report = run_with(tenants, (0..40_u32).map(refused).collect(), knobs());
-        rows.row(&format!("refused at {site:?}"), 30.0, 2.0, report.busy_percent(0));
-        rows.row(&format!("refused at {site:?}, the other"), 60.0, 3.0, report.busy_percent(1));
+        let (what, about) = (format!("refused at {site:?}"), oracle::handed_about().of(60));
+        rows.row(&what, 30, oracle::share(), report.busy_percent(0));
+        rows.row(&format!("{what}, the other"), 60, about, report.busy_percent(1));
     }
     rows.judge();
 }

@@ -1,9 +1,13 @@
 //! A change of priority, weight, cap or pause, there and back: from a tenth of a second after it each second's share is
 //! what it was asked to be, no half second is less than half of it, and nobody pays for what was right while it held.
 
+mod table;
+
 use divvy_searcher::case::{Case, Knobs, TenantPlan};
+use divvy_searcher::due::{self, Claim};
 use divvy_searcher::program::{Change, Op, Ops, named};
-use divvy_searcher::{MS, SECOND, US, gated, world};
+use divvy_searcher::{MS, SECOND, US, gated, oracle, world};
+use table::natively;
 
 /// When the change comes, and when it is taken back.
 const THERE_NS: u64 = 2 * SECOND;
@@ -11,9 +15,6 @@ const BACK_NS: u64 = 5 * SECOND;
 const END_NS: u64 = 8 * SECOND;
 /// What is not judged behind a change: the daemon sees it within 50 ms, and a turn ends.
 const SOON_NS: u64 = 100 * MS;
-
-/// How far a second's share may be off, in points: a turn of 23 ms more or less lies in it, and what may be in flight.
-const TURN_POINTS: f64 = 2.3 + 0.4;
 
 /// What each of two had of each stretch of half a second, with one who changes the first's limits.
 fn halves(ops: &[Ops; 2], there: Change, back: Change) -> Vec<[f64; 2]> {
@@ -57,8 +58,9 @@ fn judge(what: &str, ops: &[Ops; 2], there: Change, back: Change, (due, even): (
     let mut wrong = Vec::new();
     for (nth, [first, second]) in parts.iter().enumerate() {
         let Some(due) = due(nth) else { continue };
-        let (least, least_other) = (due / 2.0, (100.0 - due) / 2.0);
-        if *first < least || *second < least_other || first + second < 90.0 {
+        let is_had = |due: f64, had| oracle::changed_soon().of(due).holds(due, had);
+        let is_all_had = oracle::all_of_half_a_second().holds(100.0, first + second);
+        if !is_had(due, *first) || !is_had(100.0 - due, *second) || !is_all_had {
             wrong.push(format!("from {} ms on {first:.1} and {second:.1}", nth * 500 + 100));
         }
     }
@@ -66,21 +68,30 @@ fn judge(what: &str, ops: &[Ops; 2], there: Change, back: Change, (due, even): (
         let (Some(due), true) = (due(nth), due(nth) == due(nth + 1)) else { continue };
         let [first, second] = [0, 1].map(|at| pair[0][at] + pair[1][at]);
         let reached = 100.0 * first / (first + second);
-        if (reached - due).abs() > TURN_POINTS {
+        if !oracle::changed().holds(due, reached) {
             wrong.push(format!("second from {} ms on {reached:.1} of {due}", nth * 500 + 100));
         }
     }
     assert!(wrong.is_empty(), "{what}: {wrong:#?}");
 }
 
+/// The first's part of what both have at such weights: a loop of 100 us leaves a twentieth of its turns idle.
+fn part(ops: &[Ops; 2], weights: [u32; 2]) -> f64 {
+    let claim = |(ops, weight): (&Ops, u32)| Claim {
+        weight: weight.into(),
+        cap: None,
+        alone: natively(ops, SECOND),
+    };
+    let due = due::of(&ops.iter().zip(weights).map(claim).collect::<Vec<_>>());
+    100.0 * due[0] / (due[0] + due[1])
+}
+
 #[test]
 fn changes_hold_there_and_back() {
     let floods = || [named::flood(MS), named::flood(MS)];
     let mixed = || [named::flood(5 * MS), named::sync(100 * US)];
-    // A loop of 100 us leaves a twentieth of its turns idle.
-    for (how, ops, even, nine) in
-        [("floods", floods(), 50.0, 90.0), ("flood and sync", mixed(), 51.6, 91.0)]
-    {
+    for (how, ops) in [("floods", floods()), ("flood and sync", mixed())] {
+        let (even, nine) = (part(&ops, [100, 100]), part(&ops, [900, 100]));
         let (normal, weight) = (Change::Priority(0), Change::Weight(100));
         judge(&format!("high, {how}"), &ops, Change::Priority(1), normal, (100.0, even));
         judge(&format!("low, {how}"), &ops, Change::Priority(-1), normal, (0.0, even));
@@ -89,5 +100,6 @@ fn changes_hold_there_and_back() {
         judge(&format!("weight, {how}"), &ops, Change::Weight(900), weight, (nine, even));
     }
     // A weight that nobody has set is the cap: 20 beside 100.
-    judge("a cap", &floods(), Change::Cap(200_000), Change::Cap(0), (16.7, 50.0));
+    let due = (part(&floods(), [20, 100]), part(&floods(), [100, 100]));
+    judge("a cap", &floods(), Change::Cap(200_000), Change::Cap(0), due);
 }

@@ -4,10 +4,12 @@
 mod table;
 
 use divvy_searcher::case::{Knobs, ProcessPlan, TenantPlan};
+use divvy_searcher::oracle;
 use divvy_searcher::program::{Op, Ops, named};
+use divvy_searcher::rows::Rows;
 use divvy_searcher::world::Report;
 use divvy_searcher::{MS, SECOND};
-use table::{Rows, run_with};
+use table::run_with;
 
 const RUN_NS: u64 = 6 * SECOND;
 
@@ -28,6 +30,18 @@ fn had(report: &Report, tenant: usize, device: usize) -> f64 {
     100.0 * report.had[tenant][device].busy_ns as f64 / report.wall_ns as f64
 }
 
+/// What a tenant had of a device where it is due such a part of what turns leave.
+fn judge(
+    rows: &mut Rows,
+    of: &str,
+    report: &Report,
+    (tenant, device): (usize, usize),
+    part: impl Into<f64>,
+) {
+    let (what, due) = (format!("{of}: {tenant} on {device}"), oracle::by_turns(part.into()));
+    rows.row(&what, due, oracle::together(), had(report, tenant, device));
+}
+
 /// Two pairs on two devices are apart: each has its weights there, and nobody waits for the other device.
 #[test]
 fn devices_of_their_own_are_apart() {
@@ -40,8 +54,8 @@ fn devices_of_their_own_are_apart() {
         of(100, vec![on(1, flood())]),
     ];
     let report = run(tenants, 2);
-    for (tenant, device, wanted) in [(0, 0, 24.5), (1, 0, 73.5), (2, 1, 49.0), (3, 1, 49.0)] {
-        rows.row(&format!("{tenant} on {device}"), wanted, 1.5, had(&report, tenant, device));
+    for (tenant, device, part) in [(0, 0, 25), (1, 0, 75), (2, 1, 50), (3, 1, 50)] {
+        judge(&mut rows, "two pairs", &report, (tenant, device), part);
     }
     rows.judge();
 }
@@ -57,11 +71,9 @@ fn who_is_on_two_devices_has_its_turn_on_both() {
         of(300, vec![on(0, flood()), on(1, flood())]),
     ];
     let report = run(tenants, 2);
-    for (tenant, device, wanted) in [(0, 0, 24.5), (1, 1, 24.5), (2, 1, 73.5)] {
-        rows.row(&format!("{tenant} on {device}"), wanted, 2.0, had(&report, tenant, device));
+    for (tenant, device, part) in [(0, 0, 25), (1, 1, 25), (2, 1, 75), (2, 0, 75)] {
+        judge(&mut rows, "one on both", &report, (tenant, device), part);
     }
-    // Known: 67.7, and why is not.
-    rows.at_least("2 on 0", 66.0, had(&report, 2, 0));
     rows.judge();
 }
 
@@ -81,10 +93,10 @@ fn who_comes_and_goes_leaves_the_others_in_place() {
     ];
     let report = run(tenants, 2);
     // Of device 1 its tenant has all but half of two of six seconds.
-    rows.row("0 on 0", 49.0, 2.5, had(&report, 0, 0));
-    rows.row("2 on 0", 49.0, 2.5, had(&report, 2, 0));
-    rows.row("1 on 1", 83.0, 3.0, had(&report, 1, 1));
-    rows.at_least("2 on 1", 13.0, had(&report, 2, 1));
+    let (half, others) = (f64::from(50), 100.0 / f64::from(6));
+    for (on, part) in [((0, 0), half), ((2, 0), half), ((1, 1), 100.0 - others), ((2, 1), others)] {
+        judge(&mut rows, "comes and goes", &report, on, part);
+    }
     rows.judge();
 }
 
@@ -100,11 +112,13 @@ fn a_context_without_work_takes_nothing() {
         run([vec![of_two, of(100, vec![on(1, flood())])], others].concat(), 2)
     };
     let alone = pair(Vec::new());
-    rows.at_least("who works on the other", 97.0, had(&alone, 0, 0));
-    rows.at_least("beside one without work", 97.0, had(&alone, 1, 1));
+    let all = oracle::together().or_more();
+    let by_turns = oracle::by_turns;
+    rows.row("who works on the other", by_turns(100.0), all, had(&alone, 0, 0));
+    rows.row("beside one without work", by_turns(100.0), all, had(&alone, 1, 1));
     let in_turns = pair(vec![of(100, vec![on(0, flood())])]);
-    rows.row("in turns on the other", 49.0, 1.5, had(&in_turns, 0, 0));
-    rows.row("the third", 49.0, 1.5, had(&in_turns, 2, 0));
-    rows.at_least("beside one without work, in turns", 97.0, had(&in_turns, 1, 1));
+    judge(&mut rows, "beside one without work", &in_turns, (0, 0), 50);
+    judge(&mut rows, "beside one without work", &in_turns, (2, 0), 50);
+    rows.row("beside one without work, in turns", by_turns(100.0), all, had(&in_turns, 1, 1));
     rows.judge();
 }

@@ -26,6 +26,8 @@ fn who_waits_for_long_kernels_waits_for_a_time_out() {
         assert!(longest_ns <= most_ns, "{kernel_ms} ms: {longest_ns} ns, more than {most_ns}");
         // What works on in another's turn is charged there: the other had 19 where it was not.
         let had = report.busy_percent(1);
-        assert!(kernel_ms < 300 || had > 22.0, "{kernel_ms} ms: {had:.2} %");
+        let least = oracle::least_beside_long();
+        println!("{had:.2} % of {least:.2} at least");
+        assert!(kernel_ms < 300 || had > least, "{kernel_ms} ms: {had:.2} %");
     }
 }

@@ -11,14 +11,11 @@ use std::time::{Duration, Instant};
 
 use divvy_searcher::case::Case;
 use divvy_searcher::kept::{self, Kept, Oracle};
-use divvy_searcher::{beside, judge, lone, mixed, shrink};
+use divvy_searcher::{beside, judge, lone, mixed, oracle, shrink};
 
 /// Tries of a shrinker, and what each may take before it hangs.
 const TRIES: usize = 400;
 const HANGS: Duration = Duration::from_secs(10);
-/// What is kept is not close to a tolerance: with what fails it is farther off than the first, without it nearer than the
-/// second, as parts of it.
-const CLEARLY: (f64, f64) = (1.5, 0.8);
 
 #[test]
 fn every_kept_case_holds() {
@@ -31,7 +28,7 @@ fn every_kept_case_holds() {
         let name = path.file_stem().unwrap_or_default().display();
         let row = format!("{name}: {:.2} {}; it found: {}", verdict.off, verdict.text, kept.found);
         println!("{row}");
-        wrong.extend((verdict.off > 1.0).then_some(row));
+        wrong.extend((!verdict.holds()).then_some(row));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -92,7 +89,7 @@ fn tried(kept: &Kept, fault: Option<&str>) -> (f64, Duration) {
 
 /// Whether a case fails clearly, and for the fault alone where there is one.
 fn fails(kept: &Kept, fault: Option<&str>) -> bool {
-    let (least, most) = CLEARLY;
+    let (least, most) = oracle::CLEARLY;
     let holds = || {
         let (off, took) = tried(kept, None);
         // Nor is it slow where others use the host, which is not to be taken for hanging.

@@ -3,10 +3,12 @@
 mod table;
 
 use divvy_searcher::case::{Case, Knobs, ProcessPlan, TenantPlan};
+use divvy_searcher::oracle;
 use divvy_searcher::program::{Op, Ops, named};
+use divvy_searcher::rows::Rows;
 use divvy_searcher::world::{self, Code};
 use divvy_searcher::{MS, SECOND, US, gated};
-use table::{Rows, run_with};
+use table::run_with;
 
 const RUN_NS: u64 = 12 * SECOND;
 const FROM_NS: u64 = 2 * SECOND;
@@ -78,23 +80,27 @@ fn under_a_cap_no_rank_waits_for_one_that_is_closed() {
     for cap in [10, 40, 80] {
         for has_daemon in [false, true] {
             let got = shares(&[job(cap)], has_daemon)[0];
-            // A cap that closes for a moment alone seldom shows anything.
-            let within = if cap == 80 { 2.5 } else { 1.0 };
-            rows.row(&format!("cap {cap}, daemon {has_daemon}"), cap as f64, within, got);
+            let what = format!("cap {cap}, daemon {has_daemon}");
+            rows.row(&what, cap as f64, oracle::together(), got);
         }
     }
     let four = job_of(30, vec![rank(4, 0); 4]);
-    rows.row("four ranks under 30", 30.0, 1.5, shares(&[four], true)[0]);
+    rows.row("four ranks under 30", 30, oracle::together(), shares(&[four], true)[0]);
     let mut late = job(40);
     for (nth, process) in late.processes.iter_mut().enumerate() {
         // What the first sum waits for is no part of the others.
         process.start_ns = nth as u64 * 5 * MS;
     }
-    rows.row("one rank that comes late, under 40", 40.0, 1.0, shares(&[late], true)[0]);
+    rows.row(
+        "one rank that comes late, under 40",
+        40,
+        oracle::together(),
+        shares(&[late], true)[0],
+    );
     // The second works for three tenths more; the first spins for as long, and is charged for that as it is natively, and
     // for what it spins longer where they begin again.
     let uneven = job_of(40, vec![rank(2, 0), rank(2, MS)]);
-    rows.row("uneven ranks under 40", 40.0, 1.5, shares(&[uneven], true)[0]);
+    rows.row("uneven ranks under 40", 40, oracle::together(), shares(&[uneven], true)[0]);
     rows.judge();
 }
 
@@ -102,12 +108,12 @@ fn under_a_cap_no_rank_waits_for_one_that_is_closed() {
 fn two_jobs_have_their_parts() {
     let mut rows = Rows::default();
     let got = shares(&[job(30), job(70)], true);
-    rows.row("30 of 30 and 70", 30.0, 2.0, got[0]);
-    rows.row("70 of 30 and 70", 69.0, 2.0, got[1]);
-    rows.at_least("sum", 93.0, got[0] + got[1]);
+    rows.row("30 of 30 and 70", 30, oracle::jobs(), got[0]);
+    rows.row("70 of 30 and 70", 70, oracle::jobs(), got[1]);
+    rows.row("both", 100, oracle::jobs_in_sum(), got[0] + got[1]);
     let got = shares(&[job(0), job(0)], true);
-    rows.at_least("first of two alike", 45.0, got[0]);
-    rows.at_least("second of two alike", 45.0, got[1]);
+    rows.row("first of two alike", 50, oracle::jobs_alike(), got[0]);
+    rows.row("second of two alike", 50, oracle::jobs_alike(), got[1]);
     rows.judge();
 }
 
@@ -118,14 +124,13 @@ fn who_shares_nothing_but_the_cap_has_it_on_each_device() {
     let mut rows = Rows::default();
     let programs = [named::mix2(), named::mixq(), named::flood(MS), named::sync(100 * US)];
     for (first, ops) in programs.iter().enumerate() {
-        for other in &programs[first..] {
-            let plan = job_of(30, vec![ops.clone(), other.clone()]);
+        for (other, with) in programs.iter().enumerate().skip(first) {
+            let plan = job_of(30, vec![ops.clone(), with.clone()]);
             let report = run_with(vec![plan], Vec::new(), knobs(true, 2));
             for (device, had) in report.had[0].iter().enumerate() {
                 let had = 100.0 * had.busy_ns as f64 / report.wall_ns as f64;
-                // Kernels of 20 ms among short ones look as if they waited: caps that are closed as one cost who
-                // synchronises each launch two points.
-                rows.row(&format!("{first} beside another, device {device}"), 29.5, 2.0, had);
+                let what = format!("{first} beside {other}, device {device}");
+                rows.row(&what, 30, oracle::share(), had);
             }
         }
     }
@@ -153,22 +158,20 @@ fn who_waits_for_nobody_gives_nothing_away() {
         ..TenantPlan::default()
     };
     for (what, rank) in [("waits", waits), ("sleeps", sleeps)] {
-        for (cap, ms, within) in [(30, 1, 1.0), (10, 1, 1.0), (10, 19, 1.0), (10, 200, 4.0)] {
+        for (cap, ms) in [(30, 1), (10, 1), (10, 19), (10, 200)] {
             let capped = job_of(cap, vec![rank.clone(), named::flood(ms * MS)]);
-            rows.row(
-                &format!("{what}, {ms} ms under {cap}"),
-                cap as f64,
-                within,
-                had(vec![capped], 0),
-            );
+            let within = oracle::share_of_units(ms * MS, RUN_NS);
+            let within = if ms < 100 { oracle::together() } else { within };
+            let row = format!("{what}, {ms} ms under {cap}");
+            rows.row(&row, cap as f64, within, had(vec![capped], 0));
         }
         let mine =
             |weight| TenantPlan { weight, ..job_of(0, vec![rank.clone(), named::flood(MS)]) };
-        for (weights, of, wanted) in
-            [([100, 100], 0, 47.5), ([100, 100], 1, 47.5), ([100, 900], 0, 10.0)]
-        {
+        for (weights, of, part) in [([100, 100], 0, 50), ([100, 100], 1, 50), ([100, 900], 0, 10)] {
+            let due = oracle::by_turns(part.into());
             let tenants = vec![mine(weights[0]), other(weights[1])];
-            rows.row(&format!("{what}, {of} of {weights:?}"), wanted, 3.0, had(tenants, of));
+            let row = format!("{what}, {of} of {weights:?}");
+            rows.row(&row, due, oracle::together(), had(tenants, of));
         }
     }
     rows.judge();

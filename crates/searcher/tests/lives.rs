@@ -4,9 +4,11 @@
 mod table;
 
 use divvy_searcher::case::{Actor, Case, Dev, Fault, Knobs, Site, TenantPlan};
+use divvy_searcher::oracle;
 use divvy_searcher::program::{Op, named};
+use divvy_searcher::rows::Rows;
 use divvy_searcher::{MS, SECOND, US, gated, world};
-use table::{Rows, capped, natively, run, run_with};
+use table::{capped, natively, run, run_with};
 
 const RUN_NS: u64 = 6 * SECOND;
 const CAP: u64 = 30;
@@ -27,8 +29,8 @@ fn what_was_refused_is_given_back() {
         let report = run_with(vec![capped(CAP, ops)], devs, knobs);
         rows.row(
             &format!("{what}, refused {}", report.met.len()),
-            30.0,
-            1.5,
+            CAP as f64,
+            oracle::share(),
             report.busy_percent(0),
         );
     }
@@ -62,7 +64,7 @@ fn a_new_context_begins_with_nothing_of_the_last() {
         // A context takes its time to be made.
         let wanted = natively(&ops, RUN_NS).min(CAP as f64);
         let had = run(vec![capped(CAP, ops)], false, RUN_NS).busy_percent(0);
-        rows.row(what, wanted, 2.5, had);
+        rows.row(what, wanted, oracle::share(), had);
     }
     rows.judge();
 }
@@ -80,7 +82,8 @@ fn captures_take_nothing_from_a_cap() {
                 Op::Sync,
             ];
             let had = run(vec![capped(CAP, named::forever(ops))], false, RUN_NS).busy_percent(0);
-            rows.row(&format!("captures on {stream}, global {is_global}"), 30.0, 1.5, had);
+            let what = format!("captures on {stream}, global {is_global}");
+            rows.row(&what, CAP as f64, oracle::share(), had);
         }
     }
     rows.judge();
@@ -91,11 +94,12 @@ fn captures_take_nothing_from_a_cap() {
 #[test]
 fn a_stop_around_a_launch_is_no_work() {
     const RUN_NS: u64 = 600 * MS;
+    const KERNEL_NS: u64 = 2 * MS;
     let who = Actor { tenant: 0, process: 0, thread: 0 };
-    let mut wrong = Vec::new();
+    let (mut wrong, mut worst_ns) = (Vec::new(), 0);
     for site in [Site::Now, Site::IsDone, Site::Record, Site::Launch, Site::LaunchBack] {
         for nth in 10..90 {
-            let program = named::paced(2 * MS, 10 * MS);
+            let program = named::paced(KERNEL_NS, 10 * MS);
             let tenant = TenantPlan { share_ppm: 300_000, ..TenantPlan::of(program) };
             let knobs = Knobs { run_ns: RUN_NS, heal_ns: RUN_NS, ..Knobs::default() };
             let devs = vec![Dev { who, site, nth, what: Fault::Stop(150 * MS) }];
@@ -105,10 +109,14 @@ fn a_stop_around_a_launch_is_no_work() {
                 charged_ns = world.charged_ns(0, 0);
             });
             let had_ns = report.had[0][0].busy_ns;
-            if charged_ns.abs_diff(had_ns) > 10 * MS {
+            // The last may be under way.
+            let most_ns = oracle::charged_ns(had_ns, report.had[0][0].kernels) + KERNEL_NS;
+            worst_ns = charged_ns.abs_diff(had_ns).max(worst_ns);
+            if charged_ns.abs_diff(had_ns) > most_ns {
                 wrong.push(format!("at {site:?} {nth}: had {had_ns}, charged {charged_ns}"));
             }
         }
     }
+    println!("{worst_ns} ns between what was charged and what was had");
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -8,7 +8,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use divvy_searcher::case::{Case, TenantPlan};
+use divvy_searcher::oracle;
 use divvy_searcher::program::{Ops, named};
+use divvy_searcher::rows::Rows;
 use divvy_searcher::world::{self, Code, Report, Shim, SimDriver, Stream, Waited};
 use divvy_searcher::{MS, SECOND, US};
 
@@ -26,40 +28,47 @@ fn sum(programs: &[Ops], run_ns: u64) -> f64 {
     (0..programs.len()).map(|tenant| report.work_percent(tenant)).sum()
 }
 
-struct Rows(Vec<String>);
-
-impl Rows {
-    fn add(&mut self, what: &str, stored: f64, within: f64, reached: f64) {
-        println!("{what:60} stored {stored:7.2} reached {reached:7.2}");
-        if (stored - reached).abs() > within {
-            self.0.push(format!("{what}: {reached:.2}, stored {stored}, may differ by {within}"));
-        }
-    }
+/// A figure of a stored result.
+const fn stored(figure: f64) -> f64 {
+    figure
 }
 
-impl Drop for Rows {
-    fn drop(&mut self) {
-        assert!(std::thread::panicking() || self.0.is_empty(), "{:#?}", self.0);
+/// Rows of shares, in percent.
+#[derive(Default)]
+struct Shares(Rows);
+
+impl Shares {
+    fn add(&mut self, what: &str, stored: f64, reached: f64) {
+        self.0.row(what, stored, oracle::stored_points(stored), reached);
+    }
+
+    fn judge(self) {
+        self.0.judge();
     }
 }
 
 /// gate-facts.txt, B and G; share-nvidia-*.json of both days.
 #[test]
 fn one_alone() {
-    let mut rows = Rows(Vec::new());
-    for (us, stored, within) in
-        [(5, 43.0, 1.5), (20, 75.0, 1.5), (100, 93.4, 0.7), (1_000, 99.1, 0.7), (5_000, 99.7, 0.7)]
-    {
+    let mut rows = Shares::default();
+    for (us, share) in [
+        (5, stored(43.0)),
+        (20, stored(75.0)),
+        (100, stored(93.4)),
+        (1_000, stored(99.1)),
+        (5_000, stored(99.7)),
+    ] {
         // So long that a kernel cut off at the end does not matter.
         let reached = sum(&[named::sync(us * US)], (SECOND / 4).max(500 * us * US));
-        rows.add(&format!("1 x {us} us sync"), stored, within, reached);
+        rows.add(&format!("1 x {us} us sync"), share, reached);
     }
-    rows.add("1 x 100 us queue", 100.0, 0.5, sum(&[named::flood(100 * US)], SECOND / 4));
-    rows.add("1 x 5 us queue", 100.0, 0.5, sum(&[named::flood(5 * US)], SECOND / 8));
+    rows.add("1 x 100 us queue", stored(100.0), sum(&[named::flood(100 * US)], SECOND / 4));
+    rows.add("1 x 5 us queue", stored(100.0), sum(&[named::flood(5 * US)], SECOND / 8));
     // A, 2,803 ns a launch of an empty kernel: the host is the limit.
-    rows.add("1 x 2 us queue", 71.4, 1.0, sum(&[named::flood(2 * US)], SECOND / 8));
+    rows.add("1 x 2 us queue", stored(71.4), sum(&[named::flood(2 * US)], SECOND / 8));
     // E: 110.0 on four streams.
-    rows.add("4 streams of 100 us", 110.0, 1.0, sum(&[four_streams()], SECOND / 4));
+    rows.add("4 streams of 100 us", stored(110.0), sum(&[four_streams()], SECOND / 4));
+    rows.judge();
 }
 
 fn four_streams() -> Ops {
@@ -73,69 +82,83 @@ fn four_streams() -> Ops {
 /// gate-facts.txt, G; fairness-nvidia-*.json.
 #[test]
 fn several_beside_each_other() {
-    let mut rows = Rows(Vec::new());
+    let mut rows = Shares::default();
     let of = |count: usize, ops: Ops| vec![ops; count];
-    for (count, us, stored) in [
-        (2, 20, 12.8),
-        (3, 20, 12.8),
-        (2, 100, 42.3),
-        (3, 100, 42.3),
-        (2, 1_000, 87.9),
-        (3, 1_000, 88.2),
+    for (count, us, share) in [
+        (2, 20, stored(12.8)),
+        (3, 20, stored(12.8)),
+        (2, 100, stored(42.3)),
+        (3, 100, stored(42.3)),
+        (2, 1_000, stored(87.9)),
+        (3, 1_000, stored(88.2)),
     ] {
         let reached = sum(&of(count, named::sync(us * US)), SECOND / 2);
-        rows.add(&format!("{count} x {us} us sync"), stored, 1.0, reached);
+        rows.add(&format!("{count} x {us} us sync"), share, reached);
     }
     for count in [2, 3] {
         let reached = sum(&of(count, named::flood(100 * US)), SECOND);
-        rows.add(&format!("{count} x 100 us queue"), 90.3, 1.0, reached);
+        rows.add(&format!("{count} x 100 us queue"), stored(90.3), reached);
     }
     // Nobody gets more than another.
-    let report = run(&of(3, named::sync(100 * US)), SECOND / 2);
-    let shares: Vec<_> = (0..3).map(|tenant| report.work_percent(tenant)).collect();
-    assert!(shares.iter().all(|share| (share - shares[0]).abs() < 0.3), "{shares:?}");
+    let report = run(&of(3, named::sync(100 * US)), SECOND);
+    let (mut alike, first) = (Rows::default(), report.work_percent(0));
+    for nth in 1..3 {
+        let reached = report.work_percent(nth);
+        alike.row("as much as the first", first, oracle::slice(SECOND), reached);
+    }
+    alike.judge();
+    rows.judge();
 }
 
 /// fairness-nvidia-*.json, native: what leaves the card idle, the victim of floods, who idles by halves.
 #[test]
 fn others_beside_each_other() {
-    let mut rows = Rows(Vec::new());
+    let mut rows = Shares::default();
     let pausing = named::pausing(MS, 2 * MS);
-    rows.add("1 x 1 ms and 2 ms of pause", 32.1, 0.7, sum(std::slice::from_ref(&pausing), SECOND));
-    rows.add("2 x 1 ms and 2 ms of pause", 61.2, 2.0, sum(&[pausing.clone(), pausing], SECOND));
+    rows.add(
+        "1 x 1 ms and 2 ms of pause",
+        stored(32.1),
+        sum(std::slice::from_ref(&pausing), SECOND),
+    );
+    rows.add("2 x 1 ms and 2 ms of pause", stored(61.2), sum(&[pausing.clone(), pausing], SECOND));
     let paced = named::paced(5 * US, 20 * US);
-    rows.add("1 x 5 us every 20 us", 25.0, 0.5, sum(std::slice::from_ref(&paced), SECOND / 2));
-    rows.add("2 x 5 us every 20 us", 50.1, 1.0, sum(&[paced.clone(), paced], SECOND / 2));
+    rows.add("1 x 5 us every 20 us", stored(25.0), sum(std::slice::from_ref(&paced), SECOND / 2));
+    rows.add("2 x 5 us every 20 us", stored(50.1), sum(&[paced.clone(), paced], SECOND / 2));
     let copying = named::copying(4 << 20, 200 * US);
-    rows.add("1 x 4 MiB and 200 us", 69.8, 1.0, sum(std::slice::from_ref(&copying), SECOND / 2));
-    rows.add("2 x 4 MiB and 200 us", 59.5, 1.0, sum(&[copying.clone(), copying], SECOND / 2));
+    rows.add("1 x 4 MiB and 200 us", stored(69.8), sum(std::slice::from_ref(&copying), SECOND / 2));
+    rows.add("2 x 4 MiB and 200 us", stored(59.5), sum(&[copying.clone(), copying], SECOND / 2));
     let flood = named::flood(100 * US);
     let sync = named::sync(100 * US);
     let alone = run(std::slice::from_ref(&sync), SECOND).work_percent(0);
     let beside = run(&[sync, flood.clone(), flood.clone(), flood.clone()], 2 * SECOND);
-    let of_quarter = beside.work_percent(0) / alone * 400.0;
-    rows.add("100 us sync beside 3 floods, of a quarter", 6.07, 0.4, of_quarter);
+    let of_quarter = f64::from(4) * 100.0 * beside.work_percent(0) / alone;
+    rows.add("100 us sync beside 3 floods, of a quarter", stored(6.07), of_quarter);
     let half = sum(&[flood, named::half(100 * US, 100 * MS)], 2 * SECOND);
-    rows.add("a flood and one that idles by halves", 92.6, 1.5, half);
+    rows.add("a flood and one that idles by halves", stored(92.6), half);
+    rows.judge();
 }
 
 /// latency-nvidia-*.json and gate-facts.txt, H: what gave the slice its length.
 #[test]
 fn a_request_beside_a_flood() {
-    let mut rows = Rows(Vec::new());
+    let mut rows = Shares::default();
     // The period and the slice have no common measure that matters: requests meet all places of a slice.
     let requests = || named::requests(100, 100 * US, 100_300 * US);
     let alone = latencies(&[requests()]);
-    rows.add("request alone, middle, ms", 10.17, 0.2, middle(&alone));
+    let add = |rows: &mut Shares, what: &str, ms, reached| {
+        rows.0.row(what, ms, oracle::stored_part(ms), reached);
+    };
+    add(&mut rows, "request alone, middle, ms", stored(10.17), middle(&alone));
     for ns in [100 * US, 2 * MS] {
         let beside = latencies(&[requests(), named::flood(ns)]);
         let what = format!("request beside a flood of {} us", ns / US);
-        rows.add(&format!("{what}, middle, ms"), 21.1, 0.6, middle(&beside));
+        add(&mut rows, &format!("{what}, middle, ms"), stored(21.1), middle(&beside));
         let most = beside.last().copied().unwrap_or(0.0);
-        rows.add(&format!("{what}, longest, ms"), 22.4, 0.6, most);
+        add(&mut rows, &format!("{what}, longest, ms"), stored(22.4), most);
     }
     let report = run(&[requests(), named::flood(100 * US)], 6 * SECOND);
-    rows.add("the flood's throughput beside it", 87.9, 0.7, report.work_percent(1));
+    rows.add("the flood's throughput beside it", stored(87.9), report.work_percent(1));
+    rows.judge();
 }
 
 fn middle(of: &[f64]) -> f64 {
@@ -186,10 +209,12 @@ impl Shim for Timed {
 /// gate-facts.txt, C ("drained", one kernel, in the middle) and B ("+2 timing events+elapsed").
 #[test]
 fn events_around_launches() {
-    let mut rows = Rows(Vec::new());
-    for (us, beyond_ns, loops) in
-        [(5, 2_980.0, 70_868.0), (20, 3_000.0, 34_190.0), (100, 3_140.0, 9_155.0)]
-    {
+    let mut rows = Rows::default();
+    for (us, beyond_ns, loops) in [
+        (5, stored(2_980.0), stored(70_868.0)),
+        (20, stored(3_000.0), stored(34_190.0)),
+        (100, stored(3_140.0), stored(9_155.0)),
+    ] {
         let shown_ns = Rc::new(RefCell::new(Vec::new()));
         let to = Rc::clone(&shown_ns);
         let shims: world::Shims = Rc::new(move |_, driver| {
@@ -201,10 +226,12 @@ fn events_around_launches() {
         let mut shown: Vec<_> = shown_ns.borrow().iter().map(|ns| *ns as f64).collect();
         shown.sort_by(f64::total_cmp);
         let beyond = middle(&shown) - (us * US) as f64;
-        rows.add(&format!("events around {us} us, beyond it, ns"), beyond_ns, 300.0, beyond);
-        let turns = report.had[0][0].kernels as f64 * 10.0;
-        rows.add(&format!("turns a second with events, {us} us"), loops, loops / 25.0, turns);
+        let what = format!("events around {us} us");
+        rows.row(&format!("{what}, beyond it, ns"), beyond_ns, oracle::stored_ns(), beyond);
+        let turns = (report.had[0][0].kernels * 10) as f64;
+        rows.row(&format!("{what}, turns a second"), loops, oracle::stored_part(loops), turns);
     }
+    rows.judge();
 }
 
 /// A timing event behind each launch.
@@ -222,15 +249,19 @@ impl Shim for Marked {
 /// events-in-a-queue.txt of h200-2026-11-25: from one kernel to the next with an event behind each.
 #[test]
 fn events_in_a_queue() {
-    let mut rows = Rows(Vec::new());
-    for (length_ns, each_ns) in [(4_910, 6_885.0), (20_122, 22_083.0), (59_153, 61_072.0)] {
+    let mut rows = Rows::default();
+    for (length_ns, each_ns) in
+        [(4_910, stored(6_885.0)), (20_122, stored(22_083.0)), (59_153, stored(61_072.0))]
+    {
         let shims: world::Shims = Rc::new(move |_, driver| {
             let event = driver.create_event();
             Rc::new(Marked { driver, event })
         });
         let case = Case::beside(&[named::flood(length_ns)], SECOND / 10);
         let report = world::run(&case, &Code { shims, daemon: None });
-        let reached = 1e8 / report.had[0][0].kernels as f64;
-        rows.add(&format!("an event behind {length_ns} ns, each, ns"), each_ns, 100.0, reached);
+        let reached = (SECOND / 10) as f64 / report.had[0][0].kernels as f64;
+        let what = format!("an event behind {length_ns} ns, each, ns");
+        rows.row(&what, each_ns, oracle::stored_ns(), reached);
     }
+    rows.judge();
 }

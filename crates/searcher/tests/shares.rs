@@ -8,10 +8,12 @@ mod table;
 
 use divvy_searcher::card::Direction;
 use divvy_searcher::case::{Actor, Case, Dev, Fault, Knobs, Site, TenantPlan};
+use divvy_searcher::oracle;
 use divvy_searcher::program::{Length, Op, named};
+use divvy_searcher::rows::Rows;
 use divvy_searcher::world;
-use divvy_searcher::{MS, SECOND, US, gated, oracle};
-use table::{Rows, capped, of, shares};
+use divvy_searcher::{MS, SECOND, US, gated};
+use table::{capped, of, shares};
 
 #[test]
 fn caps_of_alike_kernels_hold() {
@@ -20,15 +22,20 @@ fn caps_of_alike_kernels_hold() {
         for us in [20, 100, 1_000, 5_000] {
             for (how, ops) in [("sync", named::sync(us * US)), ("queue", named::flood(us * US))] {
                 let reached = shares(vec![capped(cap, ops)], false, 3 * SECOND)[0];
-                rows.row(&format!("{how} {us} us, cap {cap} %"), cap as f64, 1.5, reached);
+                rows.row(
+                    &format!("{how} {us} us, cap {cap} %"),
+                    cap as f64,
+                    oracle::share(),
+                    reached,
+                );
             }
         }
         // Half as much again with an event behind each: 9.3, 27.7 and 67.3 of 10, 30 and 70 on an H200 while 1.3 us were
         // taken off for one that takes 2 (h200-2026-11-25/events-in-a-queue.txt).
         let shortest = shares(vec![capped(cap, named::flood(5 * US))], false, 3 * SECOND)[0];
-        rows.row(&format!("queue 5 us, cap {cap} %"), cap as f64, 1.5, shortest);
+        rows.row(&format!("queue 5 us, cap {cap} %"), cap as f64, oracle::share(), shortest);
         let graph = shares(vec![capped(cap, named::graph(20, 100 * US))], false, 3 * SECOND)[0];
-        rows.row(&format!("graphs of 100 us, cap {cap} %"), cap as f64, 1.5, graph);
+        rows.row(&format!("graphs of 100 us, cap {cap} %"), cap as f64, oracle::share(), graph);
     }
     rows.judge();
 }
@@ -36,13 +43,19 @@ fn caps_of_alike_kernels_hold() {
 #[test]
 fn caps_against_each_other_hold() {
     let mut rows = Rows::default();
-    for (what, ops, sum) in
-        [("queues of 5 ms", named::flood(5 * MS), 98.0), ("queues of 1 ms", named::flood(MS), 98.0)]
+    for (what, ops) in
+        [("queues of 5 ms", named::flood(5 * MS)), ("queues of 1 ms", named::flood(MS))]
     {
         let pair = vec![capped(30, ops.clone()), capped(70, ops)];
         let reached = shares(pair, true, 40 * SECOND);
-        rows.row(&format!("{what}, the 30"), 30.0, 1.5, reached[0]);
-        rows.row(&format!("{what}, both"), sum, 1.5, reached.iter().sum());
+        rows.row(&format!("{what}, the 30"), 30, oracle::share(), reached[0]);
+        let both = oracle::by_turns(100.0);
+        rows.row(
+            &format!("{what}, the 30 and the 70"),
+            both,
+            oracle::together(),
+            reached.iter().sum(),
+        );
     }
     rows.judge();
 }
@@ -60,7 +73,7 @@ fn long_kernels_behind_copies_are_measured() {
         let batch = Op::Repeat { times: 199, ops: vec![copy(19_000), kernel] };
         let ops = named::forever(vec![copy(10_000), named::launch(1, 81 * US), batch, Op::Sync]);
         let reached = shares(vec![capped(cap, ops)], false, 20 * SECOND)[0];
-        rows.row(&format!("a copy before each, cap {cap} %"), cap as f64, 1.5, reached);
+        rows.row(&format!("a copy before each, cap {cap} %"), cap as f64, oracle::share(), reached);
     }
     rows.judge();
 }
@@ -76,7 +89,12 @@ fn long_kernels_behind_short_ones_are_measured() {
         let long = Op::Launch { key: 1, length, stream: 0, width_ppm: 1_000_000 };
         let ops = named::forever(vec![short, long]);
         let reached = shares(vec![capped(cap, ops)], false, 20 * SECOND)[0];
-        rows.row(&format!("a long one behind short ones, cap {cap} %"), cap as f64, 1.5, reached);
+        rows.row(
+            &format!("a long one behind short ones, cap {cap} %"),
+            cap as f64,
+            oracle::share(),
+            reached,
+        );
     }
     rows.judge();
 }
@@ -93,9 +111,9 @@ fn caps_that_sum_to_a_device_lose_alike() {
         tenants[1].processes[0].start_ns = start_ns;
         tenants[2].processes[0].start_ns = 2 * start_ns;
         let reached = shares(tenants, true, 20 * SECOND);
-        for (cap, reached) in [20.0, 30.0, 50.0].into_iter().zip(reached) {
+        for (cap, reached) in [20, 30, 50].map(f64::from).into_iter().zip(reached) {
             let what = format!("{cap} of 20/30/50, {} ms apart", start_ns / MS);
-            rows.row(&what, cap * 0.9775, cap * 0.0225, reached);
+            rows.row(&what, cap, oracle::handed_over().of(cap), reached);
         }
     }
     rows.judge();
@@ -106,7 +124,7 @@ fn caps_that_sum_to_a_device_lose_alike() {
 #[test]
 fn caps_of_uneven_kernels_hold() {
     let mut rows = Rows::default();
-    for cap in [10, 30, 70] {
+    for cap in [10_u32, 30, 70] {
         for (what, unit_ns, ops) in [
             ("mix2", 2 * MS, named::mix2()),
             ("liar", 160 * MS, named::liar()),
@@ -116,10 +134,11 @@ fn caps_of_uneven_kernels_hold() {
             ("grow", 2 * MS, named::grow(20 * SECOND)),
         ] {
             // A process for each two kernels cannot have more.
-            let wanted = if what == "newproc" { (cap as f64).min(66.0) } else { cap as f64 };
-            let within = oracle::run_points(unit_ns, 20 * SECOND);
+            let wanted = if what == "newproc" { f64::from(cap.min(66)) } else { f64::from(cap) };
+            let within = oracle::share_of_units(unit_ns, 20 * SECOND);
             for has_daemon in [false, true] {
-                let reached = shares(vec![capped(cap, ops.clone())], has_daemon, 20 * SECOND)[0];
+                let reached =
+                    shares(vec![capped(cap.into(), ops.clone())], has_daemon, 20 * SECOND)[0];
                 let with = if has_daemon { ", daemon" } else { "" };
                 rows.row(&format!("{what}, cap {cap} %{with}"), wanted, within, reached);
             }
@@ -133,18 +152,19 @@ fn caps_of_uneven_kernels_hold() {
 fn a_process_that_is_stopped_in_a_wait_keeps_its_cap_of_what_is_left() {
     let mut rows = Rows::default();
     for (what, ops) in [("sync 100 us", named::sync(100 * US)), ("mix2", named::mix2())] {
-        for cap in [30, 70] {
-            let plan = capped(cap, ops.clone());
+        for cap in [30_u32, 70] {
+            let plan = capped(cap.into(), ops.clone());
             let knobs = Knobs { run_ns: 20 * SECOND, heal_ns: 20 * SECOND, ..Knobs::default() };
             let who = Actor { tenant: 0, process: 0, thread: 0 };
             let stopped = Fault::Stop(SECOND);
             let stop = |nth| Dev { who, site: Site::SynchroniseBack, nth, what: stopped };
-            let devs = (1..=5).map(|at| stop(at * 200)).collect();
+            let devs: Vec<_> = (1..=5).map(|at| stop(at * 200)).collect();
             let report = world::run(&Case { knobs, tenants: vec![plan], devs }, &gated::shipped());
             assert_eq!(report.met.len(), 5);
             // It gets behind nothing that it is paid for: 15 s of 20.
             let reached = report.busy_percent(0);
-            rows.row(&format!("{what}, cap {cap} %, stopped"), cap as f64 * 0.75, 1.5, reached);
+            let due = f64::from(cap * (20 - 5)) / f64::from(20);
+            rows.row(&format!("{what}, cap {cap} %, stopped"), due, oracle::share(), reached);
         }
     }
     rows.judge();
@@ -173,7 +193,7 @@ fn who_is_stopped_in_a_wait_is_given_no_turns() {
         assert_eq!(report.met.len(), 1);
         let had = 100.0 * (last - first.unwrap_or(last)) as f64 / (3 * SECOND) as f64;
         let alone = shares(vec![of(vec![named::sync(2 * MS)])], false, SECOND)[0];
-        rows.row(&format!("{what} is stopped, the other"), alone, 2.0, had);
+        rows.row(&format!("{what} is stopped, the other"), alone, oracle::share(), had);
     }
     rows.judge();
 }
@@ -190,10 +210,12 @@ fn weights_hold_whenever_the_other_begins() {
         let reached = shares(tenants, true, 10 * SECOND);
         // Until the other begins the first has all.
         let alone = start_ns as f64 / (10 * SECOND) as f64;
-        let of_both = 98.0 * (1.0 - alone);
-        let wanted = [of_both * 0.25 + 100.0 * alone, of_both * 0.75];
-        for (tenant, (reached, wanted)) in reached.iter().zip(wanted).enumerate() {
-            rows.row(&format!("1:3, {} ms apart, {tenant}", start_ns / MS), wanted, 1.5, *reached);
+        let of_both = oracle::by_turns(100.0 - 100.0 * alone);
+        let quarter = of_both / f64::from(4);
+        let due = [quarter + 100.0 * alone, of_both - quarter];
+        for (tenant, (reached, due)) in reached.iter().zip(due).enumerate() {
+            let what = format!("1:3, {} ms apart, {tenant}", start_ns / MS);
+            rows.row(&what, due, oracle::together(), *reached);
         }
     }
     rows.judge();

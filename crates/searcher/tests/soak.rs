@@ -36,7 +36,7 @@ impl Kind {
         for verdict in &verdicts {
             self.run += 1;
             self.broken += u64::from(verdict.off.is_infinite());
-            self.far += u64::from(verdict.off > 1.0);
+            self.far += u64::from(!verdict.holds());
         }
         self.worst.extend(verdicts.into_iter().filter(|verdict| verdict.off > 0.0));
         self.worst.sort_by(|a, b| b.off.total_cmp(&a.off));

@@ -1,4 +1,4 @@
-//! Tenants of one program, what they had of the device, and rows of a table that is judged as a whole.
+//! Tenants of one program, and what they had of the device.
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
@@ -41,30 +41,4 @@ pub(crate) fn shares(tenants: Vec<TenantPlan>, has_daemon: bool, run_ns: u64) ->
 pub(crate) fn natively(ops: &Ops, run_ns: u64) -> f64 {
     let case = Case::beside(std::slice::from_ref(ops), run_ns);
     world::run(&case, &world::native()).busy_percent(0)
-}
-
-/// Rows of a table.
-#[derive(Default)]
-pub(crate) struct Rows(Vec<String>);
-
-impl Rows {
-    /// One: what was wanted, by how much it may be off, and what came.
-    pub(crate) fn row(&mut self, what: &str, wanted: f64, within: f64, reached: f64) {
-        println!("{what:48} {wanted:7.2} reached {reached:7.2}");
-        if (wanted - reached).abs() > within {
-            self.0.push(format!("{what}: {reached:.2}, not within {within} of {wanted}"));
-        }
-    }
-
-    /// One that may be more.
-    pub(crate) fn at_least(&mut self, what: &str, wanted: f64, reached: f64) {
-        println!("{what:48} {wanted:7.2} at least, reached {reached:7.2}");
-        if reached < wanted {
-            self.0.push(format!("{what}: {reached:.2}, less than {wanted}"));
-        }
-    }
-
-    pub(crate) fn judge(self) {
-        assert!(self.0.is_empty(), "{:#?}", self.0);
-    }
 }
