@@ -207,6 +207,11 @@ pub fn changed() -> Within {
     Within::either(2.0)
 }
 
+/// The first second's part by weight behind a start: within 3 points, and one unit of work more.
+pub fn first_second(unit_ns: u64) -> Within {
+    Within::either(3.0 + part(unit_ns, SECOND))
+}
+
 /// Half a second's behind one: half of what is due at least.
 pub fn changed_soon() -> Within {
     Within { below: 0.5, above: f64::INFINITY }

@@ -7,7 +7,7 @@
 mod table;
 
 use divvy_searcher::card::Direction;
-use divvy_searcher::case::{Actor, Case, Dev, Fault, Knobs, Site, TenantPlan};
+use divvy_searcher::case::{Actor, Case, Dev, Fault, Knobs, Site};
 use divvy_searcher::oracle;
 use divvy_searcher::program::{Length, Op, named};
 use divvy_searcher::rows::Rows;
@@ -194,29 +194,6 @@ fn who_is_stopped_in_a_wait_is_given_no_turns() {
         let had = 100.0 * (last - first.unwrap_or(last)) as f64 / (3 * SECOND) as f64;
         let alone = shares(vec![of(vec![named::sync(2 * MS)])], false, SECOND)[0];
         rows.row(&format!("{what} is stopped, the other"), alone, oracle::share(), had);
-    }
-    rows.judge();
-}
-
-/// Once "everybody open" was kept although it breaks the weights: 46 and 46 on an H200, in a quarter of all starts.
-#[test]
-fn weights_hold_whenever_the_other_begins() {
-    let mut rows = Rows::default();
-    for start_ns in (0..200 * MS).step_by(10 * MS as usize) {
-        let weigh = |weight, ops| TenantPlan { weight, ..of(vec![ops]) };
-        let queue = || named::flood(5 * MS);
-        let mut tenants = vec![weigh(100, queue()), weigh(300, queue())];
-        tenants[1].processes[0].start_ns = start_ns;
-        let reached = shares(tenants, true, 10 * SECOND);
-        // Until the other begins the first has all.
-        let alone = start_ns as f64 / (10 * SECOND) as f64;
-        let of_both = oracle::by_turns(100.0 - 100.0 * alone);
-        let quarter = of_both / f64::from(4);
-        let due = [quarter + 100.0 * alone, of_both - quarter];
-        for (tenant, (reached, due)) in reached.iter().zip(due).enumerate() {
-            let what = format!("1:3, {} ms apart, {tenant}", start_ns / MS);
-            rows.row(&what, due, oracle::together(), *reached);
-        }
     }
     rows.judge();
 }
