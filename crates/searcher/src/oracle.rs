@@ -349,6 +349,12 @@ pub(crate) const KNOWN: &[Known] = &[
     always("*, beside 2?000 us: both", -5.5, "each hand-over waits for a kernel of 20 ms"),
     always("*, beside 5000 us: both", -3.0, "waits for one of 5 ms; the goal of 97 in sum is met"),
     always("loop of 100 us, *: both", -4.5, "a twentieth of its turns is idle"),
+    // Changes 100 times a second.
+    always("mix2, up", 2.0, "not found"),
+    always("mix2, up: the other", -1.5, "the same"),
+    always("queue alone*, cap and none", 35.0, "what is queued without a cap runs on under it"),
+    always("mix2 alone*, cap and none", 7.0, "not found"),
+    always("mix2 alone*, caps", 5.5, "not found"),
     // The simulated card, against what is stored.
     always("1 x 5 us sync", 0.7, "a turn of the loop is 0.2 us shorter"),
     always("1 x 20 us sync", 0.7, "a turn of the loop is 0.2 us shorter"),
