@@ -7,7 +7,7 @@
 //! Promises: each function is one system call, made once: an interrupted one is its caller's to repeat. The safe ones
 //! can harm no memory, whatever they are given.
 //!
-//! Is no place of [`crate::fault`]: this crate's own calls are, in [`crate::sys`]; the library's are not.
+//! Is no place of [`crate::fault`]: this crate's own calls are, in `sys`; the library's are not.
 
 use core::ffi::CStr;
 

@@ -309,7 +309,11 @@ pub(crate) const KNOWN: &[Known] = &[
     always("destroyed *", -2.5, "not found"),
     always("four of 100 us of a fifth, cap 70 %*", -2.0, "a mark holds the next launch up by 1 us"),
     always("30 of * us, then 11 of *", 6.5, "windows are few: 76.2 of 70 in 10 s, 72.4 in 90"),
-    at_times("seed 506684", 2.5, "runs of 10 us and of 1.4 ms: the first long ones of a run are not seen"),
+    at_times(
+        "seed 506684",
+        2.5,
+        "runs of 10 us and of 1.4 ms: the first long ones of a run are not seen",
+    ),
     // Inside a tenant.
     always("* us each * us: least", -0.2, "not found"),
     always("* us each * us: of native", -0.2, "not found"),

@@ -3,7 +3,6 @@
 //!
 //! Each with and without a daemon. Rows are printed: `--nocapture` shows them.
 
-use divvy_policy::gate::TURN_NS;
 use divvy_searcher::case::{Actor, Case, Dev, Fault, Knobs, ProcessPlan, Site, TenantPlan};
 use divvy_searcher::oracle;
 use divvy_searcher::program::{Op, Ops, longest_ns, named};

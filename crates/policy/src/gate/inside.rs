@@ -26,8 +26,7 @@ use divvy_abi::usage::{SHARED_SLOT, gate, gate_tenant};
 use super::driver::Words;
 use super::turn::{Had, Patience, Queued};
 
-/// Device time of a turn while others of the tenant wait; less where many do, so that all are served within
-/// [`ROUND_NS`].
+/// Device time of a turn while others of the tenant wait; less where many do, so that all are served within 40 ms.
 pub const TURN_NS: u64 = 10_000_000;
 /// Device time in which all that wait are served.
 const ROUND_NS: u64 = 40_000_000;
