@@ -87,6 +87,8 @@ pub(super) struct Open {
     /// As the rows were named by it; `None` when they must be named anew.
     head: Option<Head>,
     processes: Vec<Process>,
+    /// The slot that the next glance looks at.
+    next_slot: usize,
 }
 
 /// A tenant whose gates this daemon writes.
@@ -111,7 +113,7 @@ impl Adopted {
         };
         let owner = Owner::within(&dir.tenant()?)?;
         let hand = Arc::new(Hand { path, uid, dir, owner });
-        let files = Open { hand, usage: None, head: None, processes: Vec::new() };
+        let files = Open { hand, usage: None, head: None, processes: Vec::new(), next_slot: 1 };
         let served = Served::take(files)?;
         let mut adopted = Self { served, _lock: lock, most_slots: LEAST_SLOTS };
         adopted.refresh(ReadDepth::Whole)?;
@@ -144,14 +146,9 @@ impl Adopted {
         }
         let Some((usage, _)) = &files.usage else { return Ok(is_changed) };
         let head = usage.head();
-        let process = |slot| {
-            let entry = usage.slot(slot)?;
-            Some(Process { slot, alive: entry.alive, identity: (entry.pid_namespace, entry.pid) })
-        };
         let most = head.slots_high.min(self.most_slots);
-        let processes: Vec<_> = (1..most).filter_map(process).collect();
-        let is_other = files.processes != processes || files.head != Some(head);
-        files.processes = processes;
+        let is_whole = depth == ReadDepth::Whole || files.head != Some(head);
+        let is_other = files.look_at_slots(most, is_whole) || files.head != Some(head);
         if is_changed || is_other {
             files.head = Some(head);
             let devices = head.devices.into_iter();
@@ -177,6 +174,39 @@ impl Adopted {
 }
 
 impl Open {
+    /// Looks who has the slots below `most`, and lives: at all of them, or at the next one; whether anybody is another.
+    fn look_at_slots(&mut self, most: usize, all: bool) -> bool {
+        let Some((usage, _)) = &self.usage else { return false };
+        let process = |slot| {
+            let entry = usage.slot(slot)?;
+            Some(Process { slot, alive: entry.alive, identity: (entry.pid_namespace, entry.pid) })
+        };
+        if all {
+            let processes: Vec<_> = (1..most).filter_map(process).collect();
+            let is_other = self.processes != processes;
+            self.processes = processes;
+            return is_other;
+        }
+        self.next_slot = if (1..most).contains(&self.next_slot) { self.next_slot } else { 1 };
+        let (slot, at) = (self.next_slot, |one: &Process| one.slot);
+        self.next_slot += 1;
+        match (self.processes.binary_search_by_key(&slot, at), process(slot)) {
+            (Ok(there), Some(now)) => match self.processes.get_mut(there) {
+                Some(before) => std::mem::replace(before, now) != now,
+                None => false,
+            },
+            (Ok(there), None) => {
+                self.processes.remove(there);
+                true
+            }
+            (Err(there), Some(now)) if slot < most => {
+                self.processes.insert(there, now);
+                true
+            }
+            (Err(_), _) => false,
+        }
+    }
+
     /// Opens the usage file where another lies there than the one that is open.
     fn refresh_usage(&mut self) -> Result<bool, NotAdopted> {
         let there = self.hand.dir.identity_of("usage");
