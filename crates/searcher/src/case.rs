@@ -29,6 +29,8 @@ pub struct Knobs {
     pub card: CardModel,
     /// A daemon makes turns.
     pub has_daemon: bool,
+    /// How long strangers must have been as they are before the daemon knows.
+    pub unnoticed_ns: u64,
     /// Tenants find a board where they can meet without one.
     pub has_board: bool,
 }
@@ -42,6 +44,7 @@ impl Default for Knobs {
             devices: 1,
             card: CardModel::default(),
             has_daemon: false,
+            unnoticed_ns: SECOND / 4,
             has_board: true,
         }
     }

@@ -25,8 +25,7 @@ use crate::world::{self, SimDriver};
 const REFRESH_NS: (u64, u64) = (50_000_000, 200_000_000);
 /// Time between two looks for tenants.
 const SCAN_NS: u64 = 200_000_000;
-/// How long strangers must have been as they are before NVML is asked, and the shortest time between two questions.
-const STILL_NS: u64 = 250_000_000;
+/// The shortest time between two questions to NVML.
 const GAP_NS: u64 = 3_000_000_000;
 /// Chores that are due wait so long for the next step.
 const CHORE_SLACK_NS: u64 = 5_000_000;
@@ -279,7 +278,8 @@ impl Strangers {
         if there != self.there {
             (self.there, self.still_since_ns) = (there, now_ns);
         }
-        let is_still = now_ns.saturating_sub(self.still_since_ns) >= STILL_NS;
+        let unnoticed_ns = world::with(|world| world.unnoticed_ns);
+        let is_still = now_ns.saturating_sub(self.still_since_ns) >= unnoticed_ns;
         let is_due = self.asked_ns == 0 || now_ns.saturating_sub(self.asked_ns) >= GAP_NS;
         let is_other = is_still && is_due && *foreign != self.there;
         if is_other {

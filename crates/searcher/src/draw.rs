@@ -85,6 +85,7 @@ pub fn case(seed: u64, size: Size) -> Case {
         card,
         has_daemon: swarm.has("daemon"),
         has_board: swarm.has("board"),
+        ..Knobs::default()
     };
     let tenants = match size {
         Size::Micro => 1,

@@ -188,6 +188,7 @@ fn lower(judge: &mut Judge<'_>, case: &mut Case) {
         |knobs: &mut Knobs| knobs.seed = 1,
         |knobs: &mut Knobs| knobs.devices = 1,
         |knobs: &mut Knobs| knobs.has_daemon = false,
+        |knobs: &mut Knobs| knobs.unnoticed_ns = Knobs::default().unnoticed_ns,
         |knobs: &mut Knobs| knobs.has_board = true,
     ] {
         let mut smaller = case.clone();

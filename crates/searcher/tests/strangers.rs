@@ -1,5 +1,5 @@
 //! A cap beside a process of no tenant: whatever the stranger does, the tenant has what its cap allows and the driver
-//! gives it, from three seconds after it came. Rows are printed.
+//! gives it, from three seconds after it came, or a second after it was noticed. Rows are printed.
 
 use divvy_searcher::case::{Case, Knobs, ProcessPlan, TenantPlan};
 use divvy_searcher::oracle;
@@ -7,13 +7,18 @@ use divvy_searcher::program::{Op, Ops, named};
 use divvy_searcher::rows::Rows;
 use divvy_searcher::{MS, SECOND, US, gated, world};
 
-/// When the stranger comes; what is judged.
+/// When the stranger comes; what is judged from then on.
 const COMES_NS: u64 = 2 * SECOND;
-const FROM_NS: u64 = 5 * SECOND;
-const UNTIL_NS: u64 = 10 * SECOND;
+const FIRST_NS: u64 = 3 * SECOND;
+const JUDGED_NS: u64 = 5 * SECOND;
+/// How long it is there before the daemon knows: half a second as a rule, more where NVML was asked a moment before, and five
+/// where the kernel does not count the driver's users.
+const UNNOTICED_NS: [u64; 3] = [SECOND / 4, 3 * SECOND / 2, 5 * SECOND];
 
 /// Percent of the device that the tenant had, and what it was charged of that, while it was judged.
-fn share(cap: u64, ops: &Ops, stranger: &Ops, is_library: bool) -> (f64, f64) {
+fn share(cap: u64, ops: &Ops, stranger: &Ops, unnoticed_ns: u64, is_library: bool) -> (f64, f64) {
+    let from_ns = COMES_NS + FIRST_NS.max(unnoticed_ns + SECOND);
+    let until_ns = from_ns + JUDGED_NS;
     let tenant = TenantPlan {
         share_ppm: cap * 10_000,
         is_stranger: !is_library,
@@ -21,12 +26,18 @@ fn share(cap: u64, ops: &Ops, stranger: &Ops, is_library: bool) -> (f64, f64) {
     };
     let plan = ProcessPlan { ops: stranger.clone(), start_ns: COMES_NS, ..ProcessPlan::default() };
     let stranger = TenantPlan { is_stranger: true, processes: vec![plan], ..tenant.clone() };
-    let knobs = Knobs { run_ns: UNTIL_NS, heal_ns: UNTIL_NS, has_daemon: true, ..Knobs::default() };
+    let knobs = Knobs {
+        run_ns: until_ns,
+        heal_ns: until_ns,
+        has_daemon: true,
+        unnoticed_ns,
+        ..Knobs::default()
+    };
     let mut from = None;
     let (mut had_ns, mut charged) = (0, 0.0);
     let case = Case { knobs, tenants: vec![tenant, stranger], devs: Vec::new() };
     let report = world::run_with(&case, &gated::shipped(), |world, now_ns| {
-        if now_ns < FROM_NS {
+        if now_ns < from_ns {
             return;
         }
         let now = (world.had(0, 0).busy_ns, world.charged_ns(0, 0));
@@ -35,7 +46,7 @@ fn share(cap: u64, ops: &Ops, stranger: &Ops, is_library: bool) -> (f64, f64) {
         charged = (now.1 as f64 - from.1 as f64) / had_ns.max(1) as f64;
     });
     assert!(report.violations.is_empty(), "{:?}", report.violations);
-    (100.0 * had_ns as f64 / (UNTIL_NS - FROM_NS) as f64, charged)
+    (100.0 * had_ns as f64 / JUDGED_NS as f64, charged)
 }
 
 fn every(period_ns: u64, kernel_ns: u64) -> Ops {
@@ -48,6 +59,7 @@ fn a_cap_holds_beside_whatever_a_stranger_does() {
         ("queue of 1 ms", named::flood(MS)),
         ("queue of 5 ms", named::flood(5 * MS)),
         ("sync 100 us", named::sync(100 * US)),
+        ("1 ms of 5", every(5 * MS, MS)),
         ("2 ms of 10", every(10 * MS, 2 * MS)),
         ("20 ms of 100", every(100 * MS, 20 * MS)),
         ("idle", every(900 * MS, 20 * US)),
@@ -67,13 +79,16 @@ fn a_cap_holds_beside_whatever_a_stranger_does() {
     for (what, stranger) in &strangers {
         for (who, ops) in &tenants {
             for cap in [50, 20] {
-                let (native, _) = share(0, ops, stranger, false);
-                let (had, charged) = share(cap, ops, stranger, true);
-                // Who has more than the driver gives it has it up to its cap.
-                let due = native.max(had).min(cap as f64);
-                println!("charged {charged:.2} of what it had:");
-                let row = format!("{who} at {cap} beside {what}");
-                rows.row(&row, due, oracle::beside_strangers(), had);
+                let (native, _) = share(0, ops, stranger, 0, false);
+                for unnoticed_ns in UNNOTICED_NS {
+                    let (had, charged) = share(cap, ops, stranger, unnoticed_ns, true);
+                    // Who has more than the driver gives it has it up to its cap.
+                    let due = native.max(had).min(cap as f64);
+                    println!("charged {charged:.2} of what it had:");
+                    let unnoticed = unnoticed_ns as f64 / SECOND as f64;
+                    let row = format!("{who} at {cap} beside {what}, unnoticed for {unnoticed} s");
+                    rows.row(&row, due, oracle::beside_strangers(), had);
+                }
             }
         }
     }

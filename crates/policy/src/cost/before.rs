@@ -1,7 +1,8 @@
 //! The longest that was seen of each kernel while nobody else used the device, some seconds ago.
 //!
-//! Whoever comes to the device makes kernels look longer until it is noticed, which takes half a second as a rule. What
-//! was seen in the stretch of a second before the last is older than that.
+//! Whoever comes to the device makes kernels look longer until it is noticed: half a second later as a rule, and up to
+//! five where NVML was asked a moment before or the kernel does not count the driver's users. So of the last seconds the
+//! first that are remembered count.
 //!
 //! Promises: a look-up is two loads; two threads that learn at once lose a sample, and what another kernel pushes out of
 //! the table is not known any more. Does not say what a kernel takes: that is the costs' own.
@@ -10,17 +11,21 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Kernels in the table.
 const PLACES: usize = 256;
-/// Length of a stretch.
+/// Length of a stretch, and how many are remembered beside the running one: as long as others may go unnoticed, and the two
+/// that count.
 const STRETCH_NS: u64 = 1_000_000_000;
+const STRETCHES: usize = 7;
+/// Of what differs in length the longest may be rare: so many of them show it, where none is missing.
+const FIRST: usize = 2;
 
 #[derive(Debug)]
 struct Place {
     key: AtomicU64,
     /// When the running stretch began.
     at_ns: AtomicU64,
-    /// The longest in it, and in the two before, the last of them first; 0 for none.
+    /// The longest in it, and in those before, the last of them first; 0 for none.
     most_ns: AtomicU64,
-    before_ns: [AtomicU64; 2],
+    before_ns: [AtomicU64; STRETCHES],
 }
 
 /// The table. Zeros at first.
@@ -35,7 +40,7 @@ impl Before {
                     key: AtomicU64::new(0),
                     at_ns: AtomicU64::new(0),
                     most_ns: AtomicU64::new(0),
-                    before_ns: [AtomicU64::new(0), AtomicU64::new(0)],
+                    before_ns: [const { AtomicU64::new(0) }; STRETCHES],
                 }
             }; PLACES],
         )
@@ -48,10 +53,11 @@ impl Before {
     /// The longest that is known of a key.
     pub(super) fn get(&self, key: u64) -> Option<u64> {
         let place = self.place(key).filter(|place| place.key.load(Relaxed) == key)?;
-        let [last, older] = &place.before_ns;
-        let before_ns =
-            [last, older].map(|word| word.load(Relaxed)).into_iter().filter(|ns| *ns != 0);
-        Some(before_ns.min().unwrap_or_else(|| place.most_ns.load(Relaxed)))
+        let before_ns = || place.before_ns.iter().rev().map(|word| word.load(Relaxed));
+        let known_ns = || before_ns().filter(|ns| *ns != 0);
+        let so_many = if known_ns().count() < STRETCHES { 1 } else { FIRST };
+        let first_ns = known_ns().take(so_many).max();
+        Some(first_ns.unwrap_or_else(|| place.most_ns.load(Relaxed)))
     }
 
     /// Work of this key took so long, alone on the device.
@@ -64,9 +70,13 @@ impl Before {
             return;
         }
         place.at_ns.store(now_ns, Relaxed);
-        let [last, older] = &place.before_ns;
-        older.store(if is_other { 0 } else { last.load(Relaxed) }, Relaxed);
-        last.store(if is_other { 0 } else { most_ns }, Relaxed);
+        // Each takes what stood in the one after it.
+        let mut moved_ns = if is_other { 0 } else { most_ns };
+        for word in &place.before_ns {
+            let next_ns = if is_other { 0 } else { word.load(Relaxed) };
+            word.store(moved_ns, Relaxed);
+            moved_ns = next_ns;
+        }
         place.most_ns.store(ns, Relaxed);
     }
 }
@@ -87,12 +97,13 @@ mod tests {
         before.learn(7, 900, 2 * SEC);
         // A stretch begins in the midst of what nobody has noticed yet.
         before.learn(7, 5_000, 3 * SEC - 1);
-        assert_eq!(before.get(7), Some(1_010));
-        before.learn(7, 5_000, 3 * SEC);
-        assert_eq!(before.get(7), Some(1_010));
-        before.learn(7, 5_000, 4 * SEC);
+        for at in 3..8 {
+            assert_eq!(before.get(7), Some(1_010), "{at}");
+            before.learn(7, 5_000, at * SEC);
+        }
+        (8..12).for_each(|at| before.learn(7, 5_000, at * SEC));
         assert_eq!(before.get(7), Some(5_000), "it has lasted");
-        before.learn(9, 3, 7 * SEC);
+        before.learn(9, 3, 20 * SEC);
         assert_eq!((before.get(7), before.get(9)), (None, Some(3)), "another has the place");
     }
 }

@@ -132,6 +132,8 @@ pub struct World {
     /// Of each process and device; as long as the host's thread, since gates keep them.
     pub(super) meetings: BTreeMap<(usize, usize), &'static Meeting>,
     pub(super) has_board: bool,
+    /// How long strangers are there before a daemon knows.
+    pub(crate) unnoticed_ns: u64,
     pub(super) waiters: Vec<Waiter>,
     pub(super) keys: u64,
     pub(super) trace: Trace,
@@ -193,6 +195,7 @@ impl World {
             boards: vec![[divvy_abi::meet::Place::default(); divvy_abi::meet::PLACES]; devices],
             meetings: BTreeMap::new(),
             has_board: knobs.has_board,
+            unnoticed_ns: knobs.unnoticed_ns,
             waiters: Vec::new(),
             keys: 0,
             trace: Trace::default(),
