@@ -5,12 +5,15 @@
 
 use crate::oracle::HANDED_OVER;
 
-/// Of a tenant that would use all of a device: its weight, its cap in percent where it has one, and what it reaches
-/// alone.
+/// How much more than its cap a tenant without a weight is due at most, so that its cap binds and not its turns.
+const BEYOND_CAP: f64 = 17.0 / 16.0;
+
+/// Of a tenant that would use all of a device: its weight where it was given one, its cap in percent where it has one,
+/// and what it reaches alone.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Claim {
     /// Among the others'.
-    pub weight: f64,
+    pub weight: Option<f64>,
     /// In percent.
     pub cap: Option<f64>,
     /// In percent.
@@ -22,12 +25,43 @@ impl Claim {
     fn most(self) -> f64 {
         self.cap.map_or(1.0, |cap| (cap / self.alone).min(1.0))
     }
+
+    /// What its weight is at most, of a hundred: with a cap alone, its cap and a sixteenth.
+    fn most_weight(self) -> f64 {
+        match (self.weight, self.cap) {
+            (None, Some(cap)) => cap * BEYOND_CAP,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// What its turns are worth to it: who has a cap and no weight has what it can use of them, down to seven eighths.
+    fn of_use(self) -> f64 {
+        if self.most_weight().is_finite() { (self.alone / 100.0).clamp(0.875, 1.0) } else { 1.0 }
+    }
 }
 
-/// The weight of a tenant that was given none: its cap, of which it is to have what it can use of its turns, down to
-/// seven eighths; or a hundred.
-pub fn usual_weight(cap: Option<f64>, alone: f64) -> f64 {
-    cap.map_or(100.0, |cap| cap / (alone / 100.0).clamp(0.875, 1.0))
+/// The weights of all, those included that were given none: an equal part of a hundred each, of which a cap leaves the
+/// others what it does not let be used; or the caps, where all have one and no weight.
+fn weights(claims: &[Claim]) -> Vec<f64> {
+    let each = |of: &dyn Fn(&Claim) -> f64| {
+        claims.iter().map(|claim| of(claim) / claim.of_use()).collect::<Vec<_>>()
+    };
+    let of_each = |claim: &Claim| claim.weight.unwrap_or(100.0);
+    if claims.iter().all(|claim| claim.most_weight().is_finite()) {
+        return each(&|claim| claim.most_weight());
+    }
+    // What a weight of one is worth: it grows with each that is full.
+    let mut worth = 0.0;
+    loop {
+        let is_full = |claim: &&Claim| claim.most_weight() <= worth * of_each(claim);
+        let taken: f64 = claims.iter().filter(is_full).map(|claim| claim.most_weight()).sum();
+        let others: f64 = claims.iter().filter(|claim| !is_full(claim)).map(of_each).sum();
+        let next = (100.0 - taken) / others;
+        if next <= worth {
+            return each(&|claim| claim.most_weight().min(worth * of_each(claim)));
+        }
+        worth = next;
+    }
 }
 
 /// What each is due beside the others, in percent: time by weight, what a cap leaves to the others by theirs, and of
@@ -46,26 +80,21 @@ pub fn least(claims: &[Claim]) -> Vec<f64> {
 
 /// The same of so much of the device's time.
 fn of_time(claims: &[Claim], time: f64) -> Vec<f64> {
+    let weights = weights(claims);
     let mut parts: Vec<Option<f64>> = vec![None; claims.len()];
     loop {
-        let open = || claims.iter().zip(&parts).filter(|(_, part)| part.is_none());
-        let weights: f64 = open().map(|(claim, _)| claim.weight).sum();
+        let open = (0..claims.len()).filter(|at| parts[*at].is_none());
+        let sum: f64 = open.map(|at| weights[at]).sum();
         let left = time - parts.iter().flatten().sum::<f64>();
-        let part = |claim: &Claim| left * claim.weight / weights;
-        let is_full = |(claim, given): &(&Claim, &Option<f64>)| {
-            given.is_none() && claim.most() <= part(claim)
-        };
-        let full: Vec<bool> = claims.iter().zip(&parts).map(|pair| is_full(&pair)).collect();
-        if !full.contains(&true) {
-            let all = claims.iter().zip(&parts);
-            return all
-                .map(|(claim, given)| claim.alone * given.unwrap_or_else(|| part(claim)))
-                .collect();
+        let part = |at: usize| left * weights[at] / sum;
+        let is_full = |at: &usize| parts[*at].is_none() && claims[*at].most() <= part(*at);
+        let full: Vec<usize> = (0..claims.len()).filter(is_full).collect();
+        if full.is_empty() {
+            let of_time = |at: usize| parts[at].unwrap_or_else(|| part(at));
+            return (0..claims.len()).map(|at| claims[at].alone * of_time(at)).collect();
         }
-        for ((given, claim), is_full) in parts.iter_mut().zip(claims).zip(full) {
-            if is_full {
-                *given = Some(claim.most());
-            }
+        for at in full {
+            parts[at] = Some(claims[at].most());
         }
     }
 }
@@ -76,7 +105,7 @@ mod tests {
 
     #[test]
     fn time_is_by_weight_and_what_a_cap_leaves_is_too() {
-        let claim = |weight, cap, alone| Claim { weight, cap, alone };
+        let claim = |weight, cap, alone| Claim { weight: Some(weight), cap, alone };
         let near = |claims: &[Claim], wanted: &[f64]| {
             for (due, wanted) in of(claims).iter().zip(wanted) {
                 assert!((due - wanted).abs() < 0.01, "{due} for {wanted}: {claims:?}");
@@ -90,5 +119,25 @@ mod tests {
         let three =
             [claim(200.0, Some(10.0), 100.0), claim(100.0, None, 100.0), claim(200.0, None, 90.0)];
         near(&three, &[10.0, 30.0, 54.0]);
+    }
+
+    #[test]
+    fn what_a_cap_leaves_is_due_to_those_without_one() {
+        let due = |caps: &[Option<f64>]| {
+            let claim = |cap: &Option<f64>| Claim { weight: None, cap: *cap, alone: 100.0 };
+            let due = of(&caps.iter().map(claim).collect::<Vec<_>>());
+            due.into_iter().map(f64::round).collect::<Vec<_>>()
+        };
+        let wanted: [(&[_], Vec<f64>); 6] = [
+            (&[Some(20.0), None], vec![20.0, 80.0]),
+            (&[Some(90.0), None], vec![50.0, 50.0]),
+            (&[Some(20.0), None, None], vec![20.0, 40.0, 40.0]),
+            (&[Some(20.0), Some(30.0), Some(50.0)], vec![20.0, 30.0, 50.0]),
+            (&[Some(80.0), Some(40.0)], vec![67.0, 33.0]),
+            (&[Some(10.0), Some(30.0), None], vec![10.0, 30.0, 60.0]),
+        ];
+        for (caps, wanted) in wanted {
+            assert_eq!(due(caps), wanted, "{caps:?}");
+        }
     }
 }

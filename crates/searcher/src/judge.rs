@@ -117,10 +117,7 @@ pub fn together(seed: u64, has_caps: bool) -> Verdict {
             Err(what) => return broke(seed, what),
         };
         let cap = (tenant.share_ppm != 0).then_some(tenant.share_ppm as f64 / 10_000.0);
-        let weight = match tenant.weight {
-            0 => due::usual_weight(cap, reached),
-            set => f64::from(set),
-        };
+        let weight = (tenant.weight != 0).then_some(f64::from(tenant.weight));
         claims.push(Claim { weight, cap, alone: reached });
     }
     let plans = case.tenants.iter().flat_map(|tenant| &tenant.processes);
@@ -143,7 +140,8 @@ pub fn together(seed: u64, has_caps: bool) -> Verdict {
             verdict.off = below.max(above) / tolerance;
             verdict.points = had - due;
         }
-        verdict.text += &format!(" {had:5.2} of {due:5.2}, weight {:.0};", claim.weight);
+        let weight = claim.weight.map_or(String::new(), |weight| format!(", weight {weight:.0}"));
+        verdict.text += &format!(" {had:5.2} of {due:5.2}{weight};");
     }
     verdict
 }

@@ -267,10 +267,7 @@ fn shares(case: &Case) -> Result<Verdict, String> {
             .map(|(_, plan)| {
                 let alone = alone(case, plan, device)?;
                 let cap = (plan.share_ppm != 0).then_some(plan.share_ppm as f64 / 10_000.0);
-                let weight = match plan.weight {
-                    0 => due::usual_weight(cap, alone),
-                    set => f64::from(set),
-                };
+                let weight = (plan.weight != 0).then_some(f64::from(plan.weight));
                 Ok(Claim { weight, cap, alone })
             })
             .collect::<Result<_, String>>()?;

@@ -78,7 +78,7 @@ fn judge(what: &str, ops: &[Ops; 2], there: Change, back: Change, (due, even): (
 /// The first's part of what both have at such weights: a loop of 100 us leaves a twentieth of its turns idle.
 fn part(ops: &[Ops; 2], weights: [u32; 2]) -> f64 {
     let claim = |(ops, weight): (&Ops, u32)| Claim {
-        weight: weight.into(),
+        weight: Some(weight.into()),
         cap: None,
         alone: natively(ops, SECOND),
     };
@@ -99,7 +99,7 @@ fn changes_hold_there_and_back() {
         judge(&format!("paused, {how}"), &ops, paused, Change::Pause(false), (0.0, even));
         judge(&format!("weight, {how}"), &ops, Change::Weight(900), weight, (nine, even));
     }
-    // A weight that nobody has set is the cap: 20 beside 100.
-    let due = (part(&floods(), [20, 100]), part(&floods(), [100, 100]));
+    // What the cap leaves is the other's.
+    let due = (part(&floods(), [20, 80]), part(&floods(), [100, 100]));
     judge("a cap", &floods(), Change::Cap(200_000), Change::Cap(0), due);
 }

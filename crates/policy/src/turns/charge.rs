@@ -5,7 +5,7 @@
 //! nobody's, so that short turns of a small weight are not dearer than long ones.
 //!
 //! Promises: one device's time is charged once; a tenant never gains by what it writes, but for the eighth that one
-//! may whose cap is its weight ([`super::in_use`]).
+//! may that has a cap and no weight ([`super::in_use`]).
 
 use super::domain::{Domain, Mode};
 use super::line::CLOSED_LEASE_NS;

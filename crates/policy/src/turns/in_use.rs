@@ -1,4 +1,4 @@
-//! How much of the time that a tenant holds it uses, where its cap is its weight.
+//! How much of the time that a tenant holds it uses, where it has a cap and no weight.
 //!
 //! A cap is of device time used, a turn is of time held: caps that sum to a whole device would each be missed
 //! by what their own programs leave idle between kernels. So such a tenant pays for what it uses of what it holds.
@@ -34,7 +34,7 @@ impl Default for InUse {
 }
 
 impl InUse {
-    /// What the tenant has held and used so far, and whether its cap is its weight.
+    /// What the tenant has held and used so far, and whether it has a cap and no weight.
     pub(super) fn look(&mut self, is_counted: bool, held_ns: u64, used_ns: u64) {
         if self.is_counted != is_counted {
             *self = Self { is_counted, held_ns, used_ns, used_ppm: ALL_PPM };
@@ -93,7 +93,7 @@ mod tests {
         let mut in_use = after(40, 50);
         in_use.look(false, 3_000 * MS, 0);
         assert_eq!(in_use.of(MS), MS);
-        // And is seen anew when the cap is its weight again.
+        // And is seen again when it has no weight any more.
         in_use.look(true, 3_000 * MS, 0);
         assert_eq!(in_use.of(MS), MS);
     }

@@ -28,6 +28,7 @@ mod gate;
 mod in_use;
 mod line;
 mod mean;
+mod parts;
 mod pauses;
 mod phase;
 mod pick;

@@ -28,6 +28,7 @@ pub(super) enum Handover {
 impl Domain<'_> {
     /// One step: charges, moves on, and says when to look again.
     pub(super) fn drive(&mut self) -> u64 {
+        self.divide();
         self.charge();
         self.change_levels();
         self.settle_lingering();

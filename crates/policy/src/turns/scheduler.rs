@@ -85,7 +85,7 @@ impl Turns<'_> {
         }
         let timed = Gate { state: GateState::Timed, ..open };
         match state.mode() {
-            Mode::Free if !tenant.capped => open,
+            Mode::Free if tenant.asked.cap_ppm.is_none() => open,
             Mode::Free => timed,
             Mode::Counted => {
                 let own = self.tenants.iter().filter(|t| t.attached & bit != 0 && t.works(now_ns));

@@ -9,12 +9,13 @@ use divvy_abi::MAX_DEVICES;
 
 use super::device_set::bit;
 use super::in_use::InUse;
+use super::parts::Asked;
 use super::pauses::Pauses;
 use super::sample::Sample;
 use super::tuning::Tuning;
 
 /// Virtual time of one nanosecond held at weight 1. Weights divide it.
-pub(super) const VIRTUAL_SCALE: u64 = 1 << 10;
+pub(super) const VIRTUAL_SCALE: u64 = 1 << 20;
 
 /// Turns in a row without a pause after which a holder is taken to be steady.
 const STEADY_TURNS: u32 = 4;
@@ -36,11 +37,12 @@ pub struct TenantState {
     pub(super) seats: u32,
     /// The devices that its state was read from at the last look.
     watched: u32,
+    pub(super) asked: Asked,
+    /// What it is due beside the others, in proportion.
     pub(super) weight: u64,
     pub(super) priority: i32,
     pub(super) latency: bool,
     pub(super) paused: bool,
-    pub(super) capped: bool,
     wants: bool,
     pub(super) busy_until_ns: u64,
     pub(super) last_launch_ns: u64,
@@ -194,13 +196,9 @@ impl TenantState {
             }
         }
         self.said_used_ns = used_ns;
-        self.capped = (1..1_000_000).contains(&share_ppm);
-        self.in_use.look(self.capped && weight == 0, self.held_ns, self.used_ns);
-        self.weight = match weight {
-            0 if self.capped => u64::from(share_ppm / 10_000).max(1),
-            0 => 100,
-            set => u64::from(set),
-        };
+        let cap_ppm = (1..1_000_000).contains(&share_ppm).then_some(share_ppm);
+        self.asked = Asked { weight, cap_ppm };
+        self.in_use.look(self.asked.yields(), self.held_ns, self.used_ns);
     }
 
     /// It uses no device any more. It is known when it comes back: what it owes the others it still owes,

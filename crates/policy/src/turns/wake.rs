@@ -64,7 +64,7 @@ impl Domain<'_> {
         let contended = self.members().any(|t| self.contends(t));
         // Where all others wait already, nobody pauses, and no cap ends work before its turn, a look
         // would change nothing. Who works little is behind, and has its turn sooner for a look.
-        let has_turns_alone = |t: &TenantState| t.steady() && !t.capped;
+        let has_turns_alone = |t: &TenantState| t.steady() && t.asked.cap_ppm.is_none();
         let all_wait = self.members().all(|t| has_turns_alone(t) && (t.holder || self.contends(t)));
         let steady_ns = if all_wait { tuning.awaited_poll_ns } else { tuning.steady_poll_ns };
         let mut wake_ns = now_ns.saturating_add(steady_ns);

@@ -1,0 +1,158 @@
+//! What tenants are due of a domain: by weight, and where nobody has set one by what caps leave.
+//!
+//! A weight says what a tenant is due beside others, a cap what it has at most. One with a cap and no weight is due an
+//! equal part like the others, but what it could not use is theirs: beside a tenant without a cap, 20 % leave it 80.
+//! Where all have caps and no weights, they are due what their caps say of one another.
+//!
+//! Promises: who has set a weight has that weight; nobody is due less for a cap of another, nor for its own while that
+//! does not bind. What is due counts beside tenants of the same priority alone.
+
+use super::domain::Domain;
+use super::tenant::TenantState;
+
+/// A whole device, and what the weight 1 is where no cap is looked at.
+const ALL: u64 = 1_000_000;
+const OF_WEIGHT: u64 = ALL / 100;
+
+/// What a tenant has asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// 0 where none is set.
+    pub(super) weight: u32,
+    /// Cap in millionths of a device, where there is one.
+    pub(super) cap_ppm: Option<u32>,
+}
+
+impl Asked {
+    /// It has a cap, and is due no more than it can use.
+    pub(super) fn yields(self) -> bool {
+        self.weight == 0 && self.cap_ppm.is_some()
+    }
+
+    /// What it is due at most: a sixteenth more than its cap, so that it waits for its cap and not for its turns. With an
+    /// eighth who sets and takes back a cap a hundred times a second gained 2 points.
+    fn most(self) -> u64 {
+        match self.cap_ppm {
+            Some(ppm) if self.yields() => u64::from(ppm).saturating_mul(17) / 16,
+            _ => u64::MAX,
+        }
+    }
+
+    fn weight(self) -> u64 {
+        if self.weight == 0 { 100 } else { self.weight.into() }
+    }
+}
+
+/// What is left of a device for those of a priority who are not full, and their weights.
+struct Left {
+    all: u64,
+    weights: u64,
+    /// Nobody has anything but a cap.
+    by_caps: bool,
+}
+
+impl Left {
+    /// Of a device that `these` want.
+    fn of<I: Iterator<Item = Asked>>(these: impl Fn() -> I) -> Self {
+        let by_caps = these().all(Asked::yields);
+        let mut left = Self { all: ALL, weights: these().map(Asked::weight).sum(), by_caps };
+        // Who is full leaves more to each of the others, of whom more may be full then.
+        let mut full = 0;
+        loop {
+            let is_full = |asked: &Asked| asked.most() <= left.part(*asked);
+            let now_full = these().filter(is_full).count();
+            if by_caps || now_full == full {
+                return left;
+            }
+            full = now_full;
+            let taken = these().filter(is_full).map(Asked::most).sum::<u64>();
+            let weights = these().filter(|one| !is_full(one)).map(Asked::weight).sum();
+            left = Self { all: ALL.saturating_sub(taken), weights, by_caps };
+        }
+    }
+
+    /// What is due to one of them.
+    fn part(&self, asked: Asked) -> u64 {
+        let by_weight = match self.by_caps {
+            true => u64::MAX,
+            false => self.all.saturating_mul(asked.weight()) / self.weights.max(1),
+        };
+        asked.most().min(by_weight).max(1)
+    }
+}
+
+impl Domain<'_> {
+    /// Gives everybody what it is due beside those of its priority that are at work.
+    pub(super) fn divide(&mut self) {
+        if !self.members().any(|t| t.asked.yields()) {
+            return self.members_mut().for_each(|t| t.weight = t.asked.weight() * OF_WEIGHT);
+        }
+        let mut priority = self.members().map(|t| t.priority).max();
+        while let Some(this) = priority {
+            let all = || self.members().filter(move |t| t.priority == this);
+            let is_any = all().any(|t| self.is_at_work(t));
+            let left =
+                Left::of(|| all().filter(|t| !is_any || self.is_at_work(t)).map(|t| t.asked));
+            let of_this = self.members_mut().filter(|t| t.priority == this);
+            of_this.for_each(|t| t.weight = left.part(t.asked));
+            priority = self.members().map(|t| t.priority).filter(|other| *other < this).max();
+        }
+    }
+
+    /// It wants the device, or did a moment ago, or its own cap keeps it from it.
+    fn is_at_work(&self, tenant: &TenantState) -> bool {
+        let rests_ns = match tenant.asleep_since_ns {
+            0 => 0,
+            since_ns => self.now_ns.saturating_sub(since_ns),
+        };
+        rests_ns < self.tuning.sleep_ns || tenant.cap_opens_ns(self.now_ns) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(all: &[(u32, u32)]) -> Vec<u64> {
+        let asked = |(weight, percent): &(u32, u32)| Asked {
+            weight: *weight,
+            cap_ppm: (*percent != 0).then_some(percent * 10_000),
+        };
+        let left = Left::of(|| all.iter().map(asked));
+        all.iter().map(|one| left.part(asked(one)) / 1_000).collect()
+    }
+
+    #[test]
+    fn what_a_cap_leaves_is_due_to_the_others() {
+        // Weight and cap of each, 0 where none is set; thousandths of the device.
+        assert_eq!(parts(&[(0, 0), (0, 0)]), [500, 500]);
+        assert_eq!(parts(&[(0, 20), (0, 0)]), [212, 787]);
+        assert_eq!(parts(&[(0, 20), (0, 40), (0, 0)]), [212, 393, 393]);
+        assert_eq!(parts(&[(0, 20), (0, 30), (0, 0)]), [212, 318, 468]);
+        // A cap above an equal part is none.
+        assert_eq!(parts(&[(0, 90), (0, 0)]), [500, 500]);
+        assert_eq!(parts(&[(0, 20), (300, 0)]), [212, 787]);
+    }
+
+    #[test]
+    fn caps_alone_divide_a_device_among_them() {
+        assert_eq!(parts(&[(0, 20), (0, 30), (0, 50)]), [212, 318, 531]);
+        assert_eq!(parts(&[(0, 80), (0, 40)]), [850, 425]);
+    }
+
+    #[test]
+    fn a_weight_that_is_set_is_kept_beside_any_cap() {
+        assert_eq!(parts(&[(100, 20), (100, 0)]), [500, 500]);
+        assert_eq!(parts(&[(900, 20), (100, 0), (0, 50)]), [818, 90, 90]);
+        assert_eq!(parts(&[(10_000, 0), (1, 0), (0, 1)]), [990, 0, 9]);
+    }
+
+    #[test]
+    fn any_number_of_tenants_is_divided_among() {
+        assert_eq!(parts(&[]), []);
+        assert_eq!(parts(&[(0, 1); 256]), [10; 256]);
+        let many: Vec<_> = (0..256).map(|at| (0, at % 100)).collect();
+        assert!(parts(&many).iter().sum::<u64>() <= 1_000);
+        assert_eq!(parts(&[(u32::MAX, 0), (u32::MAX, 99)]), [500, 500]);
+    }
+}
