@@ -114,6 +114,22 @@ fn tenants_take_no_turns_beside_clients_that_nvml_names() {
     assert_eq!(named_by_ps(&divided), 2);
 }
 
+/// A tenant that is alone on its device is told as well, with a cap and without one: its clients take no turns either.
+#[test]
+fn a_lone_tenant_of_two_clients_is_told() {
+    for share in [&["--compute", "50%"][..], &[]] {
+        let (machine, pipe) = with_pipe(machine());
+        std::fs::write(&pipe, "").expect("it can be written");
+        let divided = Divided::new(machine);
+        let server = Talk::start(divided.tenant(share, &client("workers")).arg("2"));
+        server.line();
+        until_device(&divided, "it is seen", |device| {
+            device["reason"] == "DV045" && device["mode"] == "mps"
+        });
+        assert_eq!(named_by_ps(&divided), 1, "{share:?}");
+    }
+}
+
 /// Whether a process of a tenant under a cap says that its work may wait for another's, where there is a pipe of
 /// `owner`'s: such processes take no turns between them.
 fn is_one_unit(owner: Option<u32>) -> bool {

@@ -1,7 +1,7 @@
 //! Who else is on the cards: processes of no tenant, and MPS, as NVML tells.
 //!
 //! An answer takes milliseconds of waiting and, by the process that NVML is asked in, tens of
-//! milliseconds of a processor, which users pay for. So a thread of its own asks, only while tenants share a
+//! milliseconds of a processor, which users pay for. So a thread of its own asks, only while processes share a
 //! device or one with a cap has it, and only when there may be something new: the tenants' processes or
 //! devices have changed, or the driver has more or fewer users than before, which the kernel counts as open
 //! descriptors of its files. Nobody has a context without such descriptors.

@@ -258,8 +258,16 @@ impl Engine {
             for device in self.devices.iter().flatten() {
                 let uses = |line: &&Line| line.is_attached && line.uuid == Some(device.uuid);
                 let lines = || self.tenants().filter_map(|t| t.served.lines().iter().find(uses));
-                // A cap must not be charged for what a stranger does.
-                if lines().count() > 1 || lines().any(|line| line.share_ppm != 0) {
+                // A cap must not be charged for what a stranger does, and processes of MPS take no turns among
+                // themselves.
+                let has_several = |tenant: &Adopted| {
+                    tenant.served.lines().iter().any(|line| uses(&line))
+                        && tenant.living().count() > 1
+                };
+                if lines().count() > 1
+                    || lines().any(|line| line.share_ppm != 0)
+                    || self.tenants().any(has_several)
+                {
                     news.asked.insert(device.text.clone());
                 }
             }
