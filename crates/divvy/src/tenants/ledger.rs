@@ -29,7 +29,7 @@ pub(crate) struct Tenant {
     pub(crate) owner_alive: Option<bool>,
     /// What the owner runs.
     pub(crate) command: Vec<String>,
-    /// Weight against other tenants; 0 is the default: the share in percent, or 100.
+    /// Weight against other tenants; 0 where none is set.
     pub(crate) weight: u32,
     /// high, normal or low.
     pub(crate) priority: &'static str,

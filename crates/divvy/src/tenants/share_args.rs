@@ -24,8 +24,8 @@ pub(crate) struct ShareArgs {
 
     /// Weight against other tenants while they want the device too: 1 to 10000
     ///
-    /// A tenant of weight 2 gets twice the time of one of weight 1. By default the share in percent
-    /// where there is one, else 100.
+    /// A tenant of weight 2 gets twice the time of one of weight 1. Where none is set,
+    /// each is due an equal part, and what a cap does not let its tenant use is due to the others.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     weight: Option<String>,
 

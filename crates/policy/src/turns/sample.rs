@@ -28,8 +28,8 @@ pub struct Sample {
     pub closed_until_ns: u64,
     /// Longest kernel or graph seen.
     pub longest_ns: u64,
-    /// Weight among tenants of one priority; 0 for the default: the share in percent where one is
-    /// set, else 100.
+    /// Weight among tenants of one priority; 0 where none is set: then a part like the others', of
+    /// which a cap leaves them what it does not let be used.
     pub weight: u32,
     /// Priority: a higher one goes first.
     pub priority: i32,
