@@ -2,6 +2,8 @@
 //!
 //! Rows are printed: `--nocapture` shows them.
 
+mod table;
+
 use divvy_searcher::card::Direction;
 use divvy_searcher::case::{Actor, Case, Dev, Fault, Knobs, ProcessPlan, Site, TenantPlan};
 use divvy_searcher::oracle::{self, Within};
@@ -74,6 +76,31 @@ fn threads_have_their_cap() {
         (format!("{threads} threads of {} us", ns / US), named::threads(threads, ns))
     });
     judge(&programs.collect::<Vec<_>>(), oracle::together());
+}
+
+/// No thread of several waits for a launch for longer than the others' work and its own take under the cap: each has one
+/// kernel ahead of it of each other.
+#[test]
+fn no_thread_waits_for_long() {
+    let mut wrong = Vec::new();
+    for ns in [20 * US, 200 * US, 5 * MS] {
+        for threads in [2, 4, 16] {
+            for cap in [10, 30, 70] {
+                let ops = named::threads(threads, ns);
+                let report = table::run(vec![table::capped(cap, ops)], false, 10 * SECOND);
+                let most_ns = oracle::call_ns(u64::from(threads - 1) * ns, ns, cap);
+                let waited_ns = report.longest_call_ns[0];
+                let (waited, most) = (waited_ns as f64 / MS as f64, most_ns as f64 / MS as f64);
+                let us = ns / US;
+                let row = format!(
+                    "{threads} threads of {us} us, cap {cap} %: {waited:.2} of {most:.0} ms"
+                );
+                println!("{row}");
+                wrong.extend((waited_ns > most_ns).then_some(row));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// A deep queue, most of whose launches are not looked at.

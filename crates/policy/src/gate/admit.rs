@@ -11,6 +11,7 @@ use divvy_abi::config::{GateLine, gate};
 use super::credit::{Paid, signed};
 use super::elsewhere::Elsewhere;
 use super::lane::Lane;
+use super::oldest::{Place, YIELD_NS};
 use super::rivals::has_rivals;
 use super::ticket::Ticket;
 use super::times::{CHUNK_NS, LONG_NS, UNKNOWN_NS};
@@ -47,7 +48,8 @@ impl Lane {
         if let Some(ticket) = self.take_watched(world, costs, key) {
             return ticket;
         }
-        let (mut drain, mut patience) = (Drain::default(), Patience::default());
+        let (mut drain, mut patience, mut place) =
+            (Drain::default(), Patience::default(), Place::default());
         self.note_long(costs.get(key));
         let (now_ns, line, next, room_ns, submitted_ns, is_let_go) = loop {
             let now_ns = world.now_ns();
@@ -90,9 +92,15 @@ impl Lane {
                 None => 0,
             };
             let what = match () {
-                () if closed_until_ns > now_ns => Some(Wait::Cap(closed_until_ns)),
+                () if closed_until_ns > now_ns => {
+                    self.oldest.wait(&mut place, now_ns);
+                    Some(Wait::Cap(closed_until_ns))
+                }
                 () if terms.paused => Some(Wait::Pause),
                 () if closed => Some(Wait::Turn),
+                () if cap.is_some() && !self.oldest.goes(&mut place, now_ns) => {
+                    Some(Wait::Cap(now_ns.saturating_add(YIELD_NS)))
+                }
                 () => None,
             };
             let is_let_go = what.is_some()

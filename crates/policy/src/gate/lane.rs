@@ -13,6 +13,7 @@ use super::begun::Begun;
 use super::credit::Credit;
 use super::lives::Claims;
 use super::marks::{Probes, Ring};
+use super::oldest::Oldest;
 use super::sample::Sample;
 use super::slices::Beside;
 use super::window::Window;
@@ -77,6 +78,8 @@ pub struct Lane {
     /// When work came that followed on none for a while, and when others were last seen to use the device.
     pub(super) back_ns: AtomicU64,
     pub(super) rivals_ns: AtomicU64,
+    /// Which thread goes first when the cap opens.
+    pub(super) oldest: Oldest,
     /// The turn of the launch that was admitted last, and when it was first seen.
     pub(super) epoch: AtomicU64,
     pub(super) epoch_at_ns: AtomicU64,
@@ -122,6 +125,7 @@ impl Lane {
             turn_ns: AtomicU64::new(0),
             turn_from_ns: AtomicU64::new(0),
             back_ns: AtomicU64::new(0),
+            oldest: Oldest::new(),
             rivals_ns: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             epoch_at_ns: AtomicU64::new(0),

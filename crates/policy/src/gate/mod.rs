@@ -54,6 +54,7 @@ mod lives;
 mod marks;
 mod measure;
 mod meet;
+mod oldest;
 mod process;
 mod rivals;
 mod sample;

@@ -117,7 +117,13 @@ impl Player {
             Op::Launch { key, length, stream: on, width_ppm } => {
                 let length_ns = self.length_ns(*key, length);
                 let on = stream(*on);
+                let begun_ns = sched::now_ns();
                 shim.launch(on, *key, &mut || driver.launch(on, length_ns, *width_ppm));
+                let took_ns = sched::now_ns() - begun_ns;
+                with(|world| {
+                    let Some(tenant) = world.tenant(self.tenant) else { return };
+                    tenant.longest_call_ns = tenant.longest_call_ns.max(took_ns);
+                });
             }
             Op::Graph { key, length, stream: on, call_ns } => {
                 let length_ns = self.length_ns(*key, length);

@@ -44,6 +44,8 @@ pub struct Report {
     pub books: Vec<Books>,
     /// Of each tenant and device.
     pub had: Vec<Vec<Had>>,
+    /// The longest that a launch of each tenant took to return.
+    pub longest_call_ns: Vec<u64>,
     /// What was not kept.
     pub violations: Vec<Violation>,
     /// Calls by which programs broke captures of their own.

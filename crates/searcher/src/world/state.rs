@@ -118,6 +118,8 @@ pub struct Tenant {
     /// Its words.
     pub files: &'static Files,
     pub(super) processes: u32,
+    /// The longest that a launch of it took to return.
+    pub(super) longest_call_ns: u64,
 }
 
 /// Everything there is in a run.
@@ -184,6 +186,7 @@ impl World {
             changes: 0,
             files: files::take_files(devices),
             processes: 0,
+            longest_call_ns: 0,
         };
         Self {
             cards: (0..devices).map(|_| Card::new(knobs.card.clone())).collect(),
