@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what unmodified PyTorch programs get under Divvy's share of time, on a real card.
+"""Measures what unmodified PyTorch and JAX programs get of a real card's time under Divvy's share.
 
     python3 tests/gpu/share.py DIST OUT [--only CASE,…] [--seconds N] [--cards 2]
         [--peer NAME=LIBRARY]
@@ -10,8 +10,8 @@ its programs anew; runs under Divvy alternate with runs on the bare driver, and 
 ours is on the card meanwhile: the next run's programs have loaded, and do not touch the card, so
 that a daemon may rest beside native runs. Promises: it ends, also when a program hangs; what
 fails is a row that says why; nothing is left running. What counts are a program's steps in a
-window; what the card itself counts, `divvy bench share` measures. The programs need PyTorch; this
-needs nothing beside the standard library.
+window; what the card itself counts, `divvy bench share` measures. The programs need PyTorch, the
+case jax needs JAX; this needs nothing beside the standard library.
 """
 
 import argparse

@@ -14,6 +14,7 @@ import tempfile
 import time
 import types
 import unittest
+import unittest.mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -79,7 +80,8 @@ class Pretended(unittest.TestCase):
         divvy.chmod(0o755)
         self.programs = self.folder / "programs"
         self.programs.mkdir()
-        for name in ("train_resnet", "train_gpt", "infer_small", "allreduce"):
+        for name in ("train_resnet", "train_gpt", "infer_small", "allreduce", "serve_graphs",
+                     "serve_instances", "steps_jax", "two_ranks"):
             (self.programs / f"{name}.py").write_text(PROGRAM)
 
     def play(self, *words):
@@ -130,6 +132,25 @@ class Figures(Pretended):
         self.assertEqual(self.result["benchmark"], "share-programs")
         ran = [run for run in self.result["runs"] if run["side"] == "divvy"]
         self.assertEqual(ran[0]["tenants"][0]["divvy"], {"exit_code": 0})
+        self.nothing_runs()
+
+    def test_servers_and_frameworks_are_judged_by_a_cap_of_30(self):
+        code, figures, _ = self.play("--only", "server,instances,jax,ranks")
+        names = ["PyTorch, a server of graphs as vLLM's",
+                 "PyTorch, eight instances of a model in a process",
+                 "JAX, jitted products", "PyTorch, two processes of one tenant, their sum"]
+        words = ["no cap", "cap of 30 %, of native"]
+        self.assertEqual(list(figures), [f"{name}, {word}" for name in names for word in words])
+        for name in names:
+            reached = figures[f"{name}, cap of 30 %, of native"]
+            self.assertEqual(reached["samples"], {"divvy": [30.0] * 2})
+            self.assertEqual((reached["goal"], reached["met"]), ({"within": [30, 1]}, True))
+            self.assertEqual(figures[f"{name}, no cap"]["samples"], {"native": [20.0] * 3})
+        self.assertEqual(code, 0)
+        ran = [(run["case"], run["side"]) for run in self.result["runs"]]
+        sides = ["native", "divvy", "native", "divvy", "native"]
+        self.assertEqual(ran, [(case, side) for case in ("server", "instances", "jax", "ranks")
+                               for side in sides])
         self.nothing_runs()
 
     def test_a_peer_has_its_own_column(self):
@@ -216,23 +237,43 @@ class Faults(Pretended):
             self.assertTrue(figure["failures"])
 
 
+class Recorded:
+    """A framework that only notes what windows ask of it, and has a mark for each step."""
+
+    def __init__(self):
+        self.asked = []
+
+    def begin(self, most_gib, card):
+        self.asked.append(f"begin {most_gib} {card}")
+
+    def wait(self):
+        self.asked.append("wait")
+
+    def mark(self):
+        self.asked.append("mark")
+        return types.SimpleNamespace(synchronize=lambda: self.asked.append("synchronize"))
+
+    def reserved_bytes(self):
+        return 5
+
+
 class Windows(unittest.TestCase):
-    """programs/windows.py, with a module in torch's place."""
+    """programs/windows.py, with something else in a framework's place."""
 
     def setUp(self):
-        torch = types.ModuleType("torch")
-        torch.cuda = types.SimpleNamespace(synchronize=lambda: None)
-        dynamo = types.ModuleType("torch._dynamo")
-        torch._dynamo = dynamo
-        sys.modules |= {"torch": torch, "torch._dynamo": dynamo}
         sys.path.insert(0, str(HERE / "programs"))
         import windows
         self.windows = windows
 
     def tearDown(self):
         sys.path.remove(str(HERE / "programs"))
-        for name in ("torch", "torch._dynamo", "windows"):
-            del sys.modules[name]
+        del sys.modules["windows"]
+
+    def work(self, step, **more):
+        return self.windows.Work(step, lambda: 1.0, 0.0, 1, **more)
+
+    def test_no_framework_is_loaded_but_the_program_s(self):
+        self.assertNotIn("torch", sys.modules)
 
     def test_steps_are_counted_by_second(self):
         ended = [0.5, 0.9, 1.5, 1.9, 2.1]
@@ -247,11 +288,75 @@ class Windows(unittest.TestCase):
         self.assertEqual((counted["steps_per_s"], counted["within_per_s"]), (0.0, 0.0))
 
     def test_a_window_ends_when_it_should(self):
-        work = self.windows.Work(lambda: time.sleep(0.01), lambda: 1.0, 0.0, 1, synchronous=True)
+        work = self.work(lambda: time.sleep(0.01), synchronous=True)
         begin = time.monotonic()
-        counted = self.windows.window(work, begin + 0.05, 0.2)
+        framework = Recorded()
+        counted = self.windows.window(work, framework, begin + 0.05, 0.2)
         self.assertGreaterEqual(time.monotonic() - begin, 0.25)
         self.assertGreater(counted["steps"], 0)
+        self.assertEqual(framework.asked, ["wait", "wait"])
+
+    def test_a_few_steps_are_queued_and_all_are_waited_for(self):
+        framework, steps = Recorded(), []
+        work = self.work(lambda: steps.append(len(framework.asked)))
+        counted = self.windows.window(work, framework, 0.0, 0.0, lambda begun, _end_s: begun < 4)
+        self.assertEqual(counted["steps"], 4)
+        expected = ["wait", *["mark"] * 3, "synchronize", "mark", *["synchronize"] * 3, "wait"]
+        self.assertEqual(framework.asked, expected)
+
+    def test_what_threads_have_begun_is_waited_for(self):
+        framework = Recorded()
+        work = self.work(lambda: framework.asked.append("step"), synchronous=True,
+                         wait=lambda: framework.asked.append("threads"))
+        said = []
+        self.windows.serve(lambda: work, ["warm", "0.0 0.0"], lambda **words: said.append(words),
+                           3, more=lambda begun, _end_s: begun < 1, framework=framework)
+        self.assertEqual([words["phase"] for words in said], ["loaded", "ready", "window"])
+        self.assertEqual(said[1]["reserved_bytes"], 5)
+        waits = ["threads", "wait"]
+        self.assertEqual(framework.asked, ["begin 3 0", "step", *waits, *waits, "step", *waits])
+
+    def test_pytorch_is_what_a_program_has_by_default(self):
+        asked = []
+        torch, dynamo = types.ModuleType("torch"), types.ModuleType("torch._dynamo")
+        torch._dynamo = dynamo
+        torch.cuda = types.SimpleNamespace(
+            set_device=lambda card: asked.append(card),
+            get_device_properties=lambda _card: types.SimpleNamespace(total_memory=4 << 30),
+            set_per_process_memory_fraction=lambda part: asked.append(part),
+            synchronize=lambda: asked.append("wait"), max_memory_reserved=lambda: 7,
+        )
+        said = []
+        with unittest.mock.patch.dict(sys.modules, {"torch": torch, "torch._dynamo": dynamo}):
+            self.windows.serve(lambda: self.work(lambda: asked.append("step"), synchronous=True),
+                               ["warm"], lambda **words: said.append(words), 1, 2)
+        self.assertEqual(asked, [2, 0.25, "step", "wait"])
+        self.assertEqual(said[1]["reserved_bytes"], 7)
+
+
+class Ranks(unittest.TestCase):
+    """What programs/two_ranks.py makes of what its processes say."""
+
+    def setUp(self):
+        sys.path.insert(0, str(HERE / "programs"))
+        self.addCleanup(sys.path.remove, str(HERE / "programs"))
+        with unittest.mock.patch.dict(sys.modules, {"torch": types.ModuleType("torch")}):
+            import two_ranks
+        self.together = two_ranks.together
+
+    def test_steps_and_checks_are_summed(self):
+        ready = [{"phase": "ready", "check": check, "tolerance": 0.01, "reserved_bytes": 5}
+                 for check in (1.0, 2.0)]
+        self.assertEqual(self.together(ready), {
+            "phase": "ready", "check": 3.0, "tolerance": 0.01, "reserved_bytes": 10,
+            "ranks": ready,
+        })
+        said = [{"phase": "window", "steps": 3, "seconds": seconds, "steps_per_s": 9.0,
+                 "within_per_s": rate} for seconds, rate in ((1.0, 10.0), (1.5, 12.0))]
+        self.assertEqual(self.together(said), {
+            "phase": "window", "steps": 6, "seconds": 1.5, "steps_per_s": 4.0,
+            "within_per_s": 22.0, "ranks": said,
+        })
 
 
 if __name__ == "__main__":

@@ -19,10 +19,6 @@ import json
 import sys
 import time
 
-import torch
-# Optimizers load it when they are made; here that takes no time in which a card is held.
-import torch._dynamo  # noqa: F401
-
 # Two steps keep the card busy while the host prepares the next; more would only lengthen the end.
 IN_FLIGHT = 2
 GIB = 1 << 30
@@ -34,14 +30,52 @@ class Work:
     `step` begins one step; unless it is `synchronous` it may return before the card has ended it.
     After `warm_steps` of them, which should take half a second or more so that the clocks have
     risen, `check` gives a number that is the same in every run, but for the part `tolerance` of it.
+    `wait`, where given, returns once all steps that have begun have ended: for a program whose
+    threads may not have launched yet what they are to do.
     """
 
-    def __init__(self, step, check, tolerance, warm_steps, synchronous=False):
+    def __init__(self, step, check, tolerance, warm_steps, synchronous=False, wait=None):
         self.step = step
         self.warm_steps = warm_steps
         self.check = check
         self.tolerance = tolerance
         self.synchronous = synchronous
+        self.wait = wait
+
+
+class Torch:
+    """PyTorch, as far as windows need it; a program of another framework brings something like it.
+
+    It is made before a program says that it has loaded, and does not touch the card by itself. A
+    framework whose programs are all synchronous needs no `mark`.
+    """
+
+    def __init__(self):
+        # Here and not above: a program of another framework must not load PyTorch beside it.
+        import torch
+        # Optimizers load it when they are made; here that takes no time in which a card is held.
+        import torch._dynamo  # noqa: F401
+        self.cuda = torch.cuda
+
+    def begin(self, most_gib, card):
+        """Takes `card`, and has the allocator refuse what exceeds `most_gib` on it."""
+        self.cuda.set_device(card)
+        total = self.cuda.get_device_properties(card).total_memory
+        self.cuda.set_per_process_memory_fraction(min(1.0, most_gib * GIB / total))
+
+    def wait(self):
+        """Returns once the card has ended all that was launched."""
+        self.cuda.synchronize()
+
+    def mark(self):
+        """Something to `synchronize` with: what was launched before it."""
+        event = self.cuda.Event()
+        event.record()
+        return event
+
+    def reserved_bytes(self):
+        """The most that the allocator has held."""
+        return self.cuda.max_memory_reserved()
 
 
 def options(about):
@@ -62,40 +96,41 @@ def told(seconds):
     return sys.stdin if seconds is None else ["warm", f"{time.monotonic()} {seconds}"]
 
 
-def keep_memory_below(most_gib, card):
-    """Has PyTorch's allocator refuse what exceeds `most_gib` on `card`."""
-    total = torch.cuda.get_device_properties(card).total_memory
-    torch.cuda.set_per_process_memory_fraction(min(1.0, most_gib * GIB / total))
-
-
-def serve(prepare, lines, say, most_gib, card=0, more=None):
+def serve(prepare, lines, say, most_gib, card=0, more=None, framework=None):
     """Answers `lines` one after another; `prepare` makes the work, once the card may be used."""
+    framework = framework or Torch()
     say(phase="loaded")
     work = None
     for line in lines:
         if work is None:
-            work = warmed(prepare, most_gib, card)
+            framework.begin(most_gib, card)
+            work = warmed(prepare, framework)
             say(phase="ready", check=work.check(), tolerance=work.tolerance,
-                reserved_bytes=torch.cuda.max_memory_reserved())
+                reserved_bytes=framework.reserved_bytes())
             continue
         start_s, seconds = (float(word) for word in line.split())
         # A window that was wanted at once begins when the program is ready for it.
         start_s = max(start_s, time.monotonic())
-        say(phase="window", **window(work, start_s, seconds, more))
+        say(phase="window", **window(work, framework, start_s, seconds, more))
 
 
-def warmed(prepare, most_gib, card):
+def warmed(prepare, framework):
     """The work, after its first steps."""
-    torch.cuda.set_device(card)
-    keep_memory_below(most_gib, card)
     work = prepare()
     for _ in range(work.warm_steps):
         work.step()
-    torch.cuda.synchronize()
+    settle(work, framework)
     return work
 
 
-def window(work, start_s, seconds, more=None):
+def settle(work, framework):
+    """Waits for all steps that have begun, and for the card."""
+    if work.wait is not None:
+        work.wait()
+    framework.wait()
+
+
+def window(work, framework, start_s, seconds, more=None):
     """Repeats the work from `start_s` for `seconds`.
 
     `more`, where given, decides before each step instead of the time alone: it is told how many
@@ -104,7 +139,7 @@ def window(work, start_s, seconds, more=None):
     if more is None:
         def more(_begun, end_s):
             return time.monotonic() < end_s
-    torch.cuda.synchronize()
+    settle(work, framework)
     time.sleep(max(0.0, start_s - time.monotonic()))
     begin_s, end_s = time.monotonic(), start_s + seconds
     ended, pending, begun = [], collections.deque(), 0
@@ -112,17 +147,15 @@ def window(work, start_s, seconds, more=None):
         work.step()
         begun += 1
         if not work.synchronous:
-            event = torch.cuda.Event()
-            event.record()
-            pending.append(event)
+            pending.append(framework.mark())
             if len(pending) <= IN_FLIGHT:
                 continue
             pending.popleft().synchronize()
         ended.append(time.monotonic())
-    for event in pending:
-        event.synchronize()
+    for mark in pending:
+        mark.synchronize()
         ended.append(time.monotonic())
-    torch.cuda.synchronize()
+    settle(work, framework)
     return counted(ended, begin_s, time.monotonic(), end_s)
 
 
@@ -149,7 +182,7 @@ def counted(ended, begin_s, done_s, end_s):
     }
 
 
-def main(about, prepare):
-    """Entry point of a program of one process."""
+def main(about, prepare, framework=None):
+    """Entry point of a program of one process; `framework` is PyTorch where none is given."""
     chosen = options(about)
-    serve(prepare, told(chosen.seconds), say, chosen.most_gib)
+    serve(prepare, told(chosen.seconds), say, chosen.most_gib, framework=framework)

@@ -26,6 +26,8 @@ CAPPED = "capped"
 PAIR = "pair"
 CAPPED_PAIR = "pair with caps"
 GANG_CAP = 40
+PROGRAM_CAP = 30
+PROGRAM_ROUNDS = 2
 
 
 @dataclasses.dataclass
@@ -217,6 +219,23 @@ def small(peers):
     return Case("small", between([Tenant(program)], alone) + pairs, judge)
 
 
+def capped(name, title, program, peers):
+    """A program that fills the card, alone with a cap."""
+    tenant = Tenant(program)
+    with_cap = (Tenant(program, cap_percent=PROGRAM_CAP),)
+    runs = [Run(side, CAPPED, with_cap, windows=2) for side in ["divvy", *peers] * PROGRAM_ROUNDS]
+
+    def judge(results):
+        rates = Figure(f"{title}, no cap", "steps/s")
+        reached = Figure(f"{title}, cap of {PROGRAM_CAP} %, of native", "%",
+                         ("within", [PROGRAM_CAP, 1]))
+        results.fill(rates, ALONE, results.first_rate)
+        results.fill(reached, CAPPED, lambda at: results.shares(at)[0])
+        return checked(results, [rates, reached])
+
+    return Case(name, between([tenant], runs), judge)
+
+
 def gang(name, title, tenants, words, peers, least=None):
     """A job over two cards beside another tenant, on the bare driver and in turns.
 
@@ -284,4 +303,10 @@ def cases(peers, cards):
             gang("gang-one", "an NCCL job over two cards beside training on one",
                  (job, Tenant("train_gpt")), ("the job", "the training"), peers),
         ]
-    return out
+    return out + [
+        capped("server", "PyTorch, a server of graphs as vLLM's", "serve_graphs", peers),
+        capped("instances", "PyTorch, eight instances of a model in a process", "serve_instances",
+               peers),
+        capped("jax", "JAX, jitted products", "steps_jax", peers),
+        capped("ranks", "PyTorch, two processes of one tenant, their sum", "two_ranks", peers),
+    ]
