@@ -9,20 +9,18 @@ import multiprocessing
 
 import torch
 
-import calm
 import windows
 
 RANKS = 2
 WIDTH = 8192
-ROWS = 4096
-PRODUCTS = 8
+ROWS = 128
+PRODUCTS = 96
 
 
 def prepare():
     torch.manual_seed(1)
     rows = torch.randn(ROWS, WIDTH, device="cuda", dtype=torch.bfloat16)
-    values = torch.randn(WIDTH, WIDTH, device="cuda", dtype=torch.bfloat16)
-    weight = calm.thinned(values, torch.rand(WIDTH, WIDTH, device="cuda"))
+    weight = torch.randn(WIDTH, WIDTH, device="cuda", dtype=torch.bfloat16) * WIDTH**-0.5
     last = {}
 
     def step():
