@@ -11,9 +11,9 @@ use divvy_searcher::{MS, SECOND, US, gated, world};
 const COMES_NS: u64 = 2 * SECOND;
 const FIRST_NS: u64 = 3 * SECOND;
 const JUDGED_NS: u64 = 5 * SECOND;
-/// How long it is there before the daemon knows: half a second as a rule, more where NVML was asked a moment before, and five
-/// where the kernel does not count the driver's users.
-const UNNOTICED_NS: [u64; 3] = [SECOND / 4, 3 * SECOND / 2, 5 * SECOND];
+/// How long it is there before the daemon knows: half a second as a rule, up to three where NVML was asked a moment before or
+/// the kernel does not count the driver's users.
+const UNNOTICED_NS: [u64; 3] = [SECOND / 4, 3 * SECOND / 2, 3 * SECOND];
 
 /// Percent of the device that the tenant had, and what it was charged of that, while it was judged.
 fn share(cap: u64, ops: &Ops, stranger: &Ops, unnoticed_ns: u64, is_library: bool) -> (f64, f64) {

@@ -32,11 +32,11 @@ const TICK: Duration = Duration::from_millis(250);
 const SETTLE: Duration = TICK;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Shortest time between two questions.
-const GAP: Duration = Duration::from_secs(3);
+const GAP: Duration = Duration::from_millis(2_500);
 /// Longest time between two questions: where the kernel counts users, where it does not, and after NVML
 /// could not be asked.
 const LONGEST: Duration = Duration::from_secs(60);
-const UNCOUNTED: Duration = Duration::from_secs(5);
+const UNCOUNTED: Duration = GAP;
 const RETRY: Duration = Duration::from_secs(30);
 /// Where the kernel counts the driver's users: open descriptors of its device files.
 const USES: [&str; 2] = ["/sys/module/nvidia/refcnt", "/sys/module/nvidia_uvm/refcnt"];

@@ -1,8 +1,8 @@
 //! The longest that was seen of each kernel while nobody else used the device, some seconds ago.
 //!
 //! Whoever comes to the device makes kernels look longer until it is noticed: half a second later as a rule, and up to
-//! five where NVML was asked a moment before or the kernel does not count the driver's users. So of the last seconds the
-//! first that are remembered count.
+//! three where NVML was asked a moment before or the kernel does not count the driver's users. So of the last seconds
+//! the first that are remembered count.
 //!
 //! Promises: a look-up is two loads; two threads that learn at once lose a sample, and what another kernel pushes out of
 //! the table is not known any more. Does not say what a kernel takes: that is the costs' own.
