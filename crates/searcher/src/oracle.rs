@@ -215,6 +215,12 @@ pub fn beside_strangers() -> Within {
     Within { below: 2.0, above: TOGETHER }
 }
 
+/// What one has that changes its limits a hundred times a second: the mean of what it has with either, within 2.5 points,
+/// as its changes fall together with its turns.
+pub fn toggled() -> Within {
+    Within::either(2.5)
+}
+
 /// A second's share behind a change: within 2 points.
 pub fn changed() -> Within {
     Within::either(2.0)
@@ -371,14 +377,6 @@ pub(crate) const KNOWN: &[Known] = &[
     ),
     always("loop of 100 us, *: both", -4.5, "a twentieth of its turns is idle"),
     // Changes 100 times a second.
-    at_times("queue, down, its operator's", 2.5, "its changes fall together with its turns"),
-    at_times("queue, down, its operator's: the other", -2.7, "the same"),
-    at_times("loop, up", 2.2, "the same"),
-    at_times("loop, up: the other", -2.3, "the same"),
-    at_times("mix2, weights", 1.7, "the same"),
-    at_times("mix2, weights: the other", -1.4, "the same"),
-    always("mix2, up", 2.0, "not found"),
-    always("mix2, up: the other", -1.5, "the same"),
     always("queue alone*, cap and none", 35.0, "what is queued without a cap runs on under it"),
     always("mix2 alone*, cap and none", 8.0, "not found"),
     always("mix2 alone*, caps", 5.5, "not found"),

@@ -93,9 +93,9 @@ fn nobody_gains_by_toggling() {
                     "{least:.2} with the worse, {most:.2} with the better, {had:.2}, {others:.2} beside it"
                 );
                 // What a change loses is the loss of who makes it.
-                rows.row(&what, had.clamp(least, mean(0)), oracle::together(), had);
+                rows.row(&what, had.clamp(least, mean(0)), oracle::toggled(), had);
                 if other.is_some() {
-                    let within = oracle::together().or_more();
+                    let within = oracle::toggled().or_more();
                     rows.row(&format!("{what}: the other"), mean(1), within, others);
                 }
             }
