@@ -21,6 +21,7 @@
 
 mod charge;
 mod device_set;
+mod divide;
 mod domain;
 mod entry;
 mod files;

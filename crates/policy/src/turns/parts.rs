@@ -5,14 +5,11 @@
 //! Where all have caps and no weights, they are due what their caps say of one another.
 //!
 //! Promises: who has set a weight has that weight; nobody is due less for a cap of another, nor for its own while that
-//! does not bind. What is due counts beside tenants of the same priority alone.
-
-use super::domain::Domain;
-use super::tenant::TenantState;
+//! does not bind. Does not know tenants: `divide` does.
 
 /// A whole device, and what the weight 1 is where no cap is looked at.
 const ALL: u64 = 1_000_000;
-const OF_WEIGHT: u64 = ALL / 100;
+pub(super) const OF_WEIGHT: u64 = ALL / 100;
 
 /// What a tenant has asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,13 +35,13 @@ impl Asked {
         }
     }
 
-    fn weight(self) -> u64 {
+    pub(super) fn weight(self) -> u64 {
         if self.weight == 0 { 100 } else { self.weight.into() }
     }
 }
 
 /// What is left of a device for those of a priority who are not full, and their weights.
-struct Left {
+pub(super) struct Left {
     all: u64,
     weights: u64,
     /// Nobody has anything but a cap.
@@ -53,7 +50,7 @@ struct Left {
 
 impl Left {
     /// Of a device that `these` want.
-    fn of<I: Iterator<Item = Asked>>(these: impl Fn() -> I) -> Self {
+    pub(super) fn of<I: Iterator<Item = Asked>>(these: impl Fn() -> I) -> Self {
         let by_caps = these().all(Asked::yields);
         let mut left = Self { all: ALL, weights: these().map(Asked::weight).sum(), by_caps };
         // Who is full leaves more to each of the others, of whom more may be full then.
@@ -72,40 +69,12 @@ impl Left {
     }
 
     /// What is due to one of them.
-    fn part(&self, asked: Asked) -> u64 {
+    pub(super) fn part(&self, asked: Asked) -> u64 {
         let by_weight = match self.by_caps {
             true => u64::MAX,
             false => self.all.saturating_mul(asked.weight()) / self.weights.max(1),
         };
         asked.most().min(by_weight).max(1)
-    }
-}
-
-impl Domain<'_> {
-    /// Gives everybody what it is due beside those of its priority that are at work.
-    pub(super) fn divide(&mut self) {
-        if !self.members().any(|t| t.asked.yields()) {
-            return self.members_mut().for_each(|t| t.weight = t.asked.weight() * OF_WEIGHT);
-        }
-        let mut priority = self.members().map(|t| t.priority).max();
-        while let Some(this) = priority {
-            let all = || self.members().filter(move |t| t.priority == this);
-            let is_any = all().any(|t| self.is_at_work(t));
-            let left =
-                Left::of(|| all().filter(|t| !is_any || self.is_at_work(t)).map(|t| t.asked));
-            let of_this = self.members_mut().filter(|t| t.priority == this);
-            of_this.for_each(|t| t.weight = left.part(t.asked));
-            priority = self.members().map(|t| t.priority).filter(|other| *other < this).max();
-        }
-    }
-
-    /// It wants the device, or did a moment ago, or its own cap keeps it from it.
-    fn is_at_work(&self, tenant: &TenantState) -> bool {
-        let rests_ns = match tenant.asleep_since_ns {
-            0 => 0,
-            since_ns => self.now_ns.saturating_sub(since_ns),
-        };
-        rests_ns < self.tuning.sleep_ns || tenant.cap_opens_ns(self.now_ns) != 0
     }
 }
 

@@ -1,0 +1,36 @@
+//! Gives the tenants of a domain what they are due of it (`parts`).
+//!
+//! Promises: what is due counts beside tenants of the same priority that are at work; who is at work is seen anew at each
+//! step.
+
+use super::domain::Domain;
+use super::parts::{Left, OF_WEIGHT};
+use super::tenant::TenantState;
+
+impl Domain<'_> {
+    /// Gives everybody what it is due beside those of its priority that are at work.
+    pub(super) fn divide(&mut self) {
+        if !self.members().any(|t| t.asked.yields()) {
+            return self.members_mut().for_each(|t| t.weight = t.asked.weight() * OF_WEIGHT);
+        }
+        let mut priority = self.members().map(|t| t.priority).max();
+        while let Some(this) = priority {
+            let all = || self.members().filter(move |t| t.priority == this);
+            let is_any = all().any(|t| self.is_at_work(t));
+            let left =
+                Left::of(|| all().filter(|t| !is_any || self.is_at_work(t)).map(|t| t.asked));
+            let of_this = self.members_mut().filter(|t| t.priority == this);
+            of_this.for_each(|t| t.weight = left.part(t.asked));
+            priority = self.members().map(|t| t.priority).filter(|other| *other < this).max();
+        }
+    }
+
+    /// It wants the device, or did a moment ago, or its own cap keeps it from it.
+    fn is_at_work(&self, tenant: &TenantState) -> bool {
+        let rests_ns = match tenant.asleep_since_ns {
+            0 => 0,
+            since_ns => self.now_ns.saturating_sub(since_ns),
+        };
+        rests_ns < self.tuning.sleep_ns || tenant.cap_opens_ns(self.now_ns) != 0
+    }
+}
