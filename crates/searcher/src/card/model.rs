@@ -1,8 +1,7 @@
 //! The figures of the card and of its driver's calls, each with where it was measured.
 //!
-//! All of one NVIDIA H200, driver 580.159.04, CUDA 13.0. "A" to "J" are the sections of
-//! `bench/results/h200-2026-11-21/gate-facts.txt`; other files lie under `bench/results` too. Where a
-//! figure is marked `// not stored yet`, no stored result holds it, and what it rests on is said.
+//! All of one NVIDIA H200 but where an H100 is named, driver 580.159.04, CUDA 13.0. "A" to "J" are the sections of
+//! `bench/results/h200-2026-11-21/gate-facts.txt`; other files lie under `bench/results` too.
 //!
 //! A promise that holds with one of these figures alone is none: [`CardModel::drawn`] varies them, over
 //! more than any card was seen to do.
@@ -140,9 +139,10 @@ impl Default for CardModel {
             plain_event_ns: 1,
             // C: percentiles are multiples of 32 ns.
             event_tick_ns: 32,
-            // not stored yet: bounded by what the gate was charged for 5 us kernels (share-5us-*.json, within
-            // a point): 3.1 us after a first event on a drained stream a query says that it is done. Of these
-            // `event_start_ns` and `timing_event_ns` are 2.8.
+            // Bounded by what the gate was charged for 5 us kernels on an H200 (share-5us-*.json, within a point): 3.1 us
+            // after a first event on a drained stream a query says that it is done. Of these `event_start_ns` and
+            // `timing_event_ns` are 2.8. On an H100 it is 4.7 to 5.1 us (calls.txt of h100-2026-11-26), which is not
+            // modelled.
             visible_ns: 20,
             // A: launch + record + spinning on the query takes 7,686 ns in the middle, launch and
             // synchronisation 7,676: as late as a synchronisation returns.
@@ -152,17 +152,19 @@ impl Default for CardModel {
             // turn-timelines.txt of h200-2026-11-21, "native sync20", launch..synced: 24.0 at the 5th
             // percentile, 24.2 in the middle, 24.5 at the 95th.
             return_spread_ns: 500,
-            // not stored yet: contexts that block were not measured. What G calls "wake" (3 to 165 us on
-            // average, by how the waiter waits) is the same wake-up by another call.
+            // calls.txt of h100-2026-11-26: a launch and a synchronisation take 37 to 46 us beyond the kernel, 33 to 41 more
+            // than where the thread spins. What G calls "wake" (3 to 165 us on average, by how the waiter waits) is the
+            // same wake-up by another call.
             blocking_return_ns: [15_000, 60_000],
             // share-nvidia-580-159-04-2026-11-22.json, "200 us copy": 70.06 %, 285.5 us a turn of the loop
-            // of a 200 us kernel and 4 MiB, so 79 us for call, start and bytes. not stored yet: the rate
-            // alone, 55.5 GB/s for pinned memory, stands only in the simulated driver's calibration.
+            // of a 200 us kernel and 4 MiB, so 79 us for call, start and bytes. calls.txt of h100-2026-11-26: 256 MiB of
+            // pinned memory in 4.87 ms, 55.1 GB/s; 4 KiB in 3.6 to 3.8 us by events, of which an event is 2.
             copy_bytes_per_us: 55_500,
             copy_start_ns: 1_500,
-            // not stored yet: a guess, the driver's thread is woken for it.
+            // calls.txt of h100-2026-11-26: a synchronisation behind one returns 16.3 to 23.1 us after its call, 4.8 to 5.3 of
+            // them the synchronisation's own.
             host_function_ns: 10_000,
-            // not stored yet: what CUDA's programmers know.
+            // calls.txt of h100-2026-11-26: the 1,022nd launch behind a long kernel waits.
             queue: 1_022,
             // A, back to back: 2,803 ±84, 2,804 in the middle and 3,124 at the 99th percentile.
             launch_call_ns: [2_500, 3_100],
@@ -199,11 +201,13 @@ impl Default for CardModel {
             context_call_ns: 6,
             // A: 1,292.
             synchronise_call_ns: 1_292,
-            // not stored yet: 1,240 ns was measured; the file was not kept.
+            // 1,240 ns was measured on an H200, and the file was not kept; 2,536 to 3,316 on an H100 (calls.txt of
+            // h100-2026-11-26).
             host_function_call_ns: 1_240,
             // facts.txt, "retain 0 0.1039" and "0.1021": seconds.
             create_context_ns: 103_000_000,
-            // not stored yet: a program that is started for each two kernels of 300 ms gets 66 % natively.
+            // calls.txt of h100-2026-11-26: 313 to 328 ms from a process's start to the end of its one kernel. A program that is
+            // started for each two kernels of 300 ms gets 66 % natively.
             process_start_ns: 309_000_000,
             // A: 25.
             clock_call_ns: 25,
@@ -212,9 +216,10 @@ impl Default for CardModel {
             sleep_late_ns: [50_000, 130_000],
             // G, "wake us", futex: 47 to 165 on average.
             wake_late_ns: [30_000, 150_000],
-            // not stored yet: the order of a system call on such a host.
+            // calls.txt of h100-2026-11-26: 145 to 157.
             system_call_ns: 200,
-            // not stored yet: a word of another core's cache; launches-by-threads.txt holds only sums.
+            // calls.txt of h100-2026-11-26: 8 for a word of one's own, 43 for one that another thread adds to;
+            // launches-by-threads.txt holds only sums.
             atomic_ns: 10,
             // F, "poll without pause": 5.1 to 5.2 million a second.
             spin_ns: 195,
