@@ -1,4 +1,4 @@
-"""A server with eight instances of a model in one process: a thread and a stream each, fp16, eager.
+"""A server with eight instances of a model in one process: a thread and a stream each, fp32, eager.
 
 Each answers a small request and a large one by turns, under the same kernels' names, and reads
 every answer. A step is such a pair of each instance; instances do not wait for each other. Rows
@@ -15,10 +15,10 @@ from torch import nn
 import windows
 
 INSTANCES = 8
-LAYERS = 6
+LAYERS = 4
 WIDTH = 8192
 SMALL_ROWS = 8
-LARGE_ROWS = 256
+LARGE_ROWS = 64
 # So many steps have begun and not ended, so that a fast instance need not wait for a slow one.
 AHEAD = 2
 
@@ -46,12 +46,12 @@ class Instance:
 
 
 def layer():
-    return nn.Linear(WIDTH, WIDTH, bias=False, device="cuda", dtype=torch.float16)
+    return nn.Linear(WIDTH, WIDTH, bias=False, device="cuda", dtype=torch.float32)
 
 
 def prepare():
     torch.manual_seed(1)
-    batch = torch.randn(LARGE_ROWS, WIDTH, device="cuda", dtype=torch.float16)
+    batch = torch.randn(LARGE_ROWS, WIDTH, device="cuda", dtype=torch.float32)
     instances = [Instance(batch) for _ in range(INSTANCES)]
     begun = collections.deque()
 

@@ -21,7 +21,7 @@ import jax.numpy as jnp  # noqa: E402
 import windows  # noqa: E402
 
 WIDTH = 8192
-ROWS = 128
+ROWS = 16
 LAYERS = 8
 CALLS = 32
 

@@ -13,7 +13,7 @@ import windows
 
 RANKS = 2
 WIDTH = 8192
-ROWS = 128
+ROWS = 16
 PRODUCTS = 96
 
 

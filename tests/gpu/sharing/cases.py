@@ -220,7 +220,11 @@ def small(peers):
 
 
 def capped(name, title, program, peers):
-    """A program that fills the card, alone with a cap."""
+    """A program alone with a cap, of which it has all.
+
+    It may do more than that part of its steps: natively the host holds it up, two processes lose to
+    the driver's slices, or the card's clock falls. A cap is of the device's time.
+    """
     tenant = Tenant(program)
     with_cap = (Tenant(program, cap_percent=PROGRAM_CAP),)
     runs = [Run(side, CAPPED, with_cap, windows=2) for side in ["divvy", *peers] * PROGRAM_ROUNDS]
@@ -228,7 +232,7 @@ def capped(name, title, program, peers):
     def judge(results):
         rates = Figure(f"{title}, no cap", "steps/s")
         reached = Figure(f"{title}, cap of {PROGRAM_CAP} %, of native", "%",
-                         ("within", [PROGRAM_CAP, 1]))
+                         ("at_least", PROGRAM_CAP - 1))
         results.fill(rates, ALONE, results.first_rate)
         results.fill(reached, CAPPED, lambda at: results.shares(at)[0])
         return checked(results, [rates, reached])
