@@ -100,6 +100,28 @@ fn who_comes_and_goes_leaves_the_others_in_place() {
     rows.judge();
 }
 
+/// Whoever overruns its turns owes the others, and owes it still when it has come to a second device and gone again, a
+/// dozen times: once each time made all owe nothing.
+#[test]
+fn who_owes_the_others_owes_it_after_each_change() {
+    let mut rows = Rows::default();
+    let long = named::sync(60 * MS);
+    let visit = vec![Op::For { ns: 60 * MS, ops: vec![named::launch(9, MS), Op::Sync] }, Op::Exit];
+    let visits = (0..36)
+        .map(|nth| ProcessPlan { start_ns: SECOND + nth * 130 * MS, ..on(1, visit.clone()) });
+    let debtor = std::iter::once(on(0, long)).chain(visits).collect();
+    let tenants = vec![
+        of(100, vec![on(0, named::flood(MS))]),
+        of(100, debtor),
+        of(100, vec![on(1, named::flood(MS))]),
+    ];
+    let report = run(tenants, 2);
+    for tenant in [0, 1] {
+        judge(&mut rows, "owes", &report, (tenant, 0), 50);
+    }
+    rows.judge();
+}
+
 /// A context that launches nothing takes nothing from who works on its device: neither where its tenant is the
 /// only other one, nor where a third makes turns on the device that it does work on.
 #[test]
