@@ -26,7 +26,7 @@ const REFRESH_NS: (u64, u64) = (50_000_000, 200_000_000);
 /// Time between two looks for tenants.
 const SCAN_NS: u64 = 200_000_000;
 /// The shortest time between two questions to NVML.
-const GAP_NS: u64 = 3_000_000_000;
+const GAP_NS: u64 = 2_500_000_000;
 /// Chores that are due wait so long for the next step.
 const CHORE_SLACK_NS: u64 = 5_000_000;
 
