@@ -187,24 +187,16 @@ impl Open {
             self.processes = processes;
             return is_other;
         }
-        self.next_slot = if (1..most).contains(&self.next_slot) { self.next_slot } else { 1 };
-        let (slot, at) = (self.next_slot, |one: &Process| one.slot);
-        self.next_slot += 1;
-        match (self.processes.binary_search_by_key(&slot, at), process(slot)) {
-            (Ok(there), Some(now)) => match self.processes.get_mut(there) {
-                Some(before) => std::mem::replace(before, now) != now,
-                None => false,
-            },
-            (Ok(there), None) => {
-                self.processes.remove(there);
-                true
-            }
-            (Err(there), Some(now)) if slot < most => {
-                self.processes.insert(there, now);
-                true
-            }
-            (Err(_), _) => false,
+        if most <= 1 {
+            return false;
         }
+        let slot = if (1..most).contains(&self.next_slot) { self.next_slot } else { 1 };
+        self.next_slot = slot + 1;
+        let at = self.processes.partition_point(|one| one.slot < slot);
+        let before = self.processes.get(at).copied().filter(|one| one.slot == slot);
+        let now = process(slot);
+        drop(self.processes.splice(at..at + usize::from(before.is_some()), now));
+        before != now
     }
 
     /// Opens the usage file where another lies there than the one that is open.

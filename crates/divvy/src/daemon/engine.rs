@@ -257,17 +257,13 @@ impl Engine {
             news.asked.clear();
             for device in self.devices.iter().flatten() {
                 let uses = |line: &&Line| line.is_attached && line.uuid == Some(device.uuid);
-                let lines = || self.tenants().filter_map(|t| t.served.lines().iter().find(uses));
+                let line_of = |t: &Adopted| t.served.lines().iter().find(uses).map(|l| l.share_ppm);
+                let users = || self.tenants().filter_map(|t| Some((t, line_of(t)?)));
                 // A cap must not be charged for what a stranger does, and processes of MPS take no turns among
                 // themselves.
-                let has_several = |tenant: &Adopted| {
-                    tenant.served.lines().iter().any(|line| uses(&line))
-                        && tenant.living().count() > 1
-                };
-                if lines().count() > 1
-                    || lines().any(|line| line.share_ppm != 0)
-                    || self.tenants().any(has_several)
-                {
+                let is_asked =
+                    |(t, share_ppm): (&Adopted, u32)| share_ppm != 0 || t.living().count() > 1;
+                if users().count() > 1 || users().any(is_asked) {
                     news.asked.insert(device.text.clone());
                 }
             }

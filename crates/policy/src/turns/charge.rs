@@ -80,18 +80,14 @@ impl Domain<'_> {
         let now_ns = self.now_ns;
         let tuning = self.tuning;
         let credit_ns = self.round_step_ns();
-        let awake = |t: &&TenantState| {
-            t.asleep_since_ns == 0 || now_ns.saturating_sub(t.asleep_since_ns) < tuning.sleep_ns
-        };
+        let awake = |t: &&TenantState| !t.has_slept(tuning, now_ns);
         if let Some(lowest) = self.demanders().filter(awake).map(|t| t.virtual_ns).min() {
             self.state.floor_ns = self.state.floor_ns.max(lowest);
         }
         let start_ns = self.state.floor_ns.saturating_sub(credit_ns);
         for tenant in self.members_mut() {
             if tenant.demands(tuning, now_ns) {
-                if tenant.asleep_since_ns != 0
-                    && now_ns.saturating_sub(tenant.asleep_since_ns) >= tuning.sleep_ns
-                {
+                if tenant.has_slept(tuning, now_ns) {
                     tenant.virtual_ns = tenant.virtual_ns.max(start_ns);
                 }
                 tenant.asleep_since_ns = 0;

@@ -27,10 +27,6 @@ impl Domain<'_> {
 
     /// It wants the device, or did a moment ago, or its own cap keeps it from it.
     fn is_at_work(&self, tenant: &TenantState) -> bool {
-        let rests_ns = match tenant.asleep_since_ns {
-            0 => 0,
-            since_ns => self.now_ns.saturating_sub(since_ns),
-        };
-        rests_ns < self.tuning.sleep_ns || tenant.cap_opens_ns(self.now_ns) != 0
+        !tenant.has_slept(self.tuning, self.now_ns) || tenant.cap_opens_ns(self.now_ns) != 0
     }
 }

@@ -53,7 +53,7 @@ impl Left {
     pub(super) fn of<I: Iterator<Item = Asked>>(these: impl Fn() -> I) -> Self {
         let by_caps = these().all(Asked::yields);
         let mut left = Self { all: ALL, weights: these().map(Asked::weight).sum(), by_caps };
-        // Who is full leaves more to each of the others, of whom more may be full then.
+        // Who is full leaves no less to each of the others, of whom more may be full then, and nobody less: it ends.
         let mut full = 0;
         loop {
             let is_full = |asked: &Asked| asked.most() <= left.part(*asked);
@@ -80,6 +80,8 @@ impl Left {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn parts(all: &[(u32, u32)]) -> Vec<u64> {
@@ -89,6 +91,24 @@ mod tests {
         };
         let left = Left::of(|| all.iter().map(asked));
         all.iter().map(|one| left.part(asked(one)) / 1_000).collect()
+    }
+
+    proptest! {
+        /// Whatever a tenant's files say.
+        #[test]
+        fn a_division_ends_and_gives_everybody_something(
+            all in prop::collection::vec((any::<u32>(), prop::option::of(1..1_000_000_u32)), 0..40),
+            unset: u64,
+        ) {
+            let weight = |at: usize, weight| if unset >> (at % 64) & 1 == 0 { weight } else { 0 };
+            let each = all.iter().enumerate();
+            let all: Vec<_> =
+                each.map(|(at, (w, cap_ppm))| Asked { weight: weight(at, *w), cap_ppm: *cap_ppm }).collect();
+            let left = Left::of(|| all.iter().copied());
+            for asked in &all {
+                prop_assert!((1..=asked.most()).contains(&left.part(*asked)));
+            }
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::pauses::Pauses;
 use super::sample::Sample;
 use super::tuning::Tuning;
 
-/// Virtual time of one nanosecond held at weight 1. Weights divide it.
+/// Virtual time of one nanosecond held by who is due a millionth of a device (`parts`). What is due divides it.
 pub(super) const VIRTUAL_SCALE: u64 = 1 << 20;
 
 /// Turns in a row without a pause after which a holder is taken to be steady.
@@ -330,6 +330,11 @@ impl TenantState {
 
     fn waits(&self, now_ns: u64) -> bool {
         self.wants && self.closed_until_ns <= now_ns
+    }
+
+    /// It has wanted nothing for so long that it comes back as one that has slept.
+    pub(super) fn has_slept(&self, tuning: &Tuning, now_ns: u64) -> bool {
+        self.asleep_since_ns != 0 && now_ns.saturating_sub(self.asleep_since_ns) >= tuning.sleep_ns
     }
 
     /// When its own cap will let it launch again; 0 when it does.
