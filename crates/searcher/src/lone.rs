@@ -1,6 +1,6 @@
 //! One tenant alone on a device under a cap, by seed: what its kernels' lengths do is what is tried.
 //!
-//! One process and one thread. Some keys of launches, each with lengths of its own, launched one by one, in
+//! One process, of several threads in one case of four. Some keys of launches, each with lengths of its own, launched one by one, in
 //! queues, as graphs, on one stream or several; waited for by a synchronisation or by a stream, or asked for;
 //! with pauses, host's work and copies between, or none; and in some before each launch a copy, a host function or
 //! a wait for another stream, which the device may be idle for.
@@ -20,8 +20,13 @@ pub fn case(seed: u64) -> Case {
     let longest_ns = of("longest").spread(50 * US, 50 * MS);
     let keys = of("keys").between(1, 3);
     let lengths: Vec<_> = (0..keys).map(|key| length(of("length").of(key), longest_ns)).collect();
-    let body = Body { choices, lengths: &lengths };
-    let ops = named::forever(body.list());
+    let body = |choices| named::forever(Body { choices, lengths: &lengths }.list());
+    let threads = if of("threads").is(250_000) { of("threads").of(1).between(1, 5) } else { 0 };
+    // The same as the first does, or something else with the same kernels.
+    let alike = of("alike").is(500_000);
+    let thread = |at| if alike { choices } else { of("thread").of(at) };
+    let others = (0..threads).map(|at| Op::Thread { ops: body(thread(at)) });
+    let ops = others.chain(body(choices)).collect();
     let share_ppm = *of("cap").one_of(&[100_000, 300_000, 500_000, 700_000]).unwrap_or(&300_000);
     let run_ns = 20 * SECOND;
     let plan =

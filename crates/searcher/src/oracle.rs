@@ -226,6 +226,16 @@ pub fn changed() -> Within {
     Within::either(2.0)
 }
 
+/// A second's share of a program, whatever happens in it: within 5 points, and one unit of work.
+pub fn a_second(unit_ns: u64) -> Within {
+    Within::either(5.0 + part(unit_ns, SECOND))
+}
+
+/// A second's share of a program whose kernels vary and that nobody measures meanwhile: half of what is due at least.
+pub fn unmeasured() -> Within {
+    Within { below: 0.5, above: f64::INFINITY }
+}
+
 /// The first second's part by weight behind a start: within 3 points, and one unit of work more.
 pub fn first_second(unit_ns: u64) -> Within {
     Within::either(3.0 + part(unit_ns, SECOND))

@@ -78,15 +78,37 @@ fn threads_have_their_cap() {
     judge(&programs.collect::<Vec<_>>(), oracle::together());
 }
 
+/// Another's launch lies between the events around each.
+#[test]
+fn threads_of_one_stream_have_their_cap() {
+    let mut programs = Vec::new();
+    for (what, length) in [
+        ("20 us", Length::Fixed(20 * US)),
+        ("200 us", Length::Fixed(200 * US)),
+        ("5 ms", Length::Fixed(5 * MS)),
+        ("50 us and 2 ms", Length::List(vec![50 * US, 2 * MS])),
+        ("100 us to 5 ms", Length::Spread(100 * US, 5 * MS)),
+    ] {
+        for threads in [2, 4, 16] {
+            let ops = named::threads_of_one(threads, &length);
+            programs.push((format!("{threads} threads of {what}, one stream"), ops));
+        }
+    }
+    judge(&programs, oracle::share());
+}
+
 /// No thread of several waits for a launch for longer than the others' work and its own take under the cap: each has one
 /// kernel ahead of it of each other.
 #[test]
 fn no_thread_waits_for_long() {
     let mut wrong = Vec::new();
     for ns in [20 * US, 200 * US, 5 * MS] {
-        for threads in [2, 4, 16] {
+        for (threads, is_one) in [2, 4, 16].into_iter().flat_map(|n| [(n, false), (n, true)]) {
             for cap in [10, 30, 70] {
-                let ops = named::threads(threads, ns);
+                let ops = match is_one {
+                    true => named::threads_of_one(threads, &Length::Fixed(ns)),
+                    false => named::threads(threads, ns),
+                };
                 let report = table::run(vec![table::capped(cap, ops)], false, 10 * SECOND);
                 let most_ns = oracle::call_ns(u64::from(threads - 1) * ns, ns, cap);
                 let waited_ns = report.longest_call_ns[0];

@@ -11,7 +11,7 @@ use divvy_abi::config::{GateLine, gate};
 use super::credit::{Paid, signed};
 use super::elsewhere::Elsewhere;
 use super::lane::Lane;
-use super::oldest::{Place, YIELD_NS};
+use super::oldest::Place;
 use super::rivals::has_rivals;
 use super::ticket::Ticket;
 use super::times::{CHUNK_NS, LONG_NS, UNKNOWN_NS};
@@ -75,7 +75,7 @@ impl Lane {
                 }
             }
             // Before the turn: who may not use it must not be given it.
-            let unsettled_since_ns = self.unsettled_since_ns(submitted_ns);
+            let unsettled_since_ns = self.unsettled_since_ns(submitted_ns, now_ns);
             let cap = self.cap(world, terms, &line, now_ns, unsettled_since_ns);
             let closed_until_ns = match cap.map(|cap| cap.admit(world.clock(), now_ns)) {
                 Some(Admission::Closed { until_ns }) => until_ns,
@@ -98,9 +98,6 @@ impl Lane {
                 }
                 () if terms.paused => Some(Wait::Pause),
                 () if closed => Some(Wait::Turn),
-                () if cap.is_some() && !self.oldest.goes(&mut place, now_ns) => {
-                    Some(Wait::Cap(now_ns.saturating_add(YIELD_NS)))
-                }
                 () => None,
             };
             let is_let_go = what.is_some()
@@ -108,6 +105,10 @@ impl Lane {
                 && self.is_waited_for(world, (seen, cap, has_rivals(&line)), submitted_ns, now_ns);
             if let Some(what) = what.filter(|_| !is_let_go) {
                 self.wait(world, costs, now_ns, (what, seen.look_ns), &line);
+                continue;
+            }
+            if what.is_none() && cap.is_some() && !self.oldest.goes(&mut place, now_ns) {
+                self.make_way(world, now_ns);
                 continue;
             }
             // An owner that makes turns leaves no gate free.
@@ -136,7 +137,7 @@ impl Lane {
         };
         costs.hunted();
         let is_unknown = next == Length::Unknown;
-        let (charged_ns, longer_ns) = self.charged_at_first(next);
+        let (charged_ns, longer_ns) = self.charged_at_first(next, now_ns);
         let is_drained = submitted_ns <= self.done_ns.load(Relaxed) && self.ring.pending() == 0;
         if is_drained {
             self.since_ns.store(now_ns, Relaxed);
@@ -263,14 +264,16 @@ impl Lane {
 
     /// What a launch is charged before it has run, and how much longer it may take: of one that will be measured little,
     /// so that it is not charged twice, and where no mark is left for it what such a launch takes on average.
-    fn charged_at_first(&self, next: Length) -> (u64, u64) {
+    fn charged_at_first(&self, next: Length, now_ns: u64) -> (u64, u64) {
         match next {
             Length::Unknown => (UNKNOWN_NS, 0),
             Length::Even(ns) => (ns, 0),
-            Length::Uneven(Moments { mean_ns, rms_ns }) => match self.ring.has_room() {
-                true => (mean_ns.min(UNKNOWN_NS), rms_ns),
-                false => (mean_ns, rms_ns),
-            },
+            Length::Uneven(Moments { mean_ns, rms_ns }) => {
+                match self.ring.has_room() && !self.is_blind(now_ns) {
+                    true => (mean_ns.min(UNKNOWN_NS), rms_ns),
+                    false => (mean_ns, rms_ns),
+                }
+            }
         }
     }
 }

@@ -1,4 +1,9 @@
-//! What several streams' work is worth: the time in which any of it is on the device.
+//! What the work of several streams, or of several threads at once on one, is worth: the time in which any of it is on the
+//! device.
+//!
+//! The two events of a probe have another thread's launch between them where that comes at the same time, so threads of one
+//! stream are measured as streams are, from when that was first seen. What another thread puts between two launches that is
+//! no work, a copy or a host function, is charged: else such a thread would hide what the others do.
 //!
 //! Kernels of several streams overlap or not, begin behind one another or at once: no sum of their lengths says what
 //! they take together. So the launches of a lane with several streams are measured in *windows*: each is marked behind
@@ -49,14 +54,13 @@ impl Lane {
         self.window.is_watched() && !self.has_one_stream()
     }
 
-    /// Whether launches came on several streams of late. A launch on this one is to come.
+    /// Whether launches came on several streams of late, or on one from several threads at once. A launch on this one is
+    /// to come.
     #[inline(never)]
     pub(super) fn is_mixed(&self, stream: u64) -> bool {
         let before = self.stream.swap(stream, Relaxed);
-        if before != stream && before != NO_STREAM {
-            if self.streams_mixed.swap(MIXED_FOR, Relaxed) == 0 {
-                self.window.restart(self.submitted_ns());
-            }
+        if (before != stream && before != NO_STREAM) || self.coming_ns.load(Relaxed) != 0 {
+            self.mix();
             return true;
         }
         // Of two that count at once one may not count.
@@ -67,6 +71,14 @@ impl Lane {
             self.sample.restart(submitted_ns);
         }
         left != 0
+    }
+
+    /// Launches came on several streams, or from several threads at once: another's may lie between the two events of a
+    /// probe.
+    pub(super) fn mix(&self) {
+        if self.streams_mixed.swap(MIXED_FOR, Relaxed) == 0 {
+            self.window.restart(self.submitted_ns());
+        }
     }
 
     /// Opens a window where one is due and nobody shares the device: with the launch in whose charge that lies, so that
@@ -101,7 +113,7 @@ impl Lane {
         // What is in flight is this launch too, and one more may have ended long before it was expected to.
         let near_ns = near_ns.max(charged_ns.saturating_mul(2)).saturating_add(charged_ns);
         // Who holds it may not have seen this launch.
-        let Some(_claim) = self.claim(world.life()) else { return true };
+        let Some(_claim) = self.claim_within(world, charged_ns) else { return true };
         let newest = self.ring.newest_and_oldest();
         let is_drained = newest.is_none_or(|(newest, _)| world.is_done(newest));
         // What a stream waits for, or a copy, may keep the device idle: what follows is measured from behind that.
@@ -134,6 +146,14 @@ impl Lane {
             let line = world.line();
             self.mark(world, &claim, None, None, line.epoch, line.active);
         }
+        // Another thread's launch is about to be behind it: that is measured, whatever lies between.
+        if self.coming_ns.load(Relaxed) == 0 {
+            self.forget_begun(world);
+        }
+    }
+
+    /// What has begun measures nothing. The caller holds the claim.
+    pub(super) fn forget_begun<W: World>(&self, world: &W) {
         if let Some(event) = self.begun.event() {
             self.begun.forget();
             self.probes.give_back(world.life(), event);
@@ -213,19 +233,20 @@ impl Lane {
     ) -> Option<Took> {
         let probe = mark.probe?;
         let between_ns = u64::try_from(world.elapsed_ns(probe.event, event)?).ok()?;
+        // The device waited for some of the call or for none of it.
+        let at_least_ns = between_ns.saturating_sub(probe.gap_ns);
+        let roughly_ns = probe.stands_ns.max(at_least_ns).min(between_ns);
         let took_ns = match probe.gap_ns {
             // Right behind the mark before, it was late by as long as that took.
             0 if span_ns.is_some_and(|ns| ns.abs_diff(between_ns) < CONTEXT_BIAS_NS * 3 / 2) => {
                 between_ns.saturating_add(CONTEXT_BIAS_NS)
             }
             0 => between_ns,
-            // The device waited for some of the call or for none of it.
-            gap_ns if probe.is_behind => {
-                probe.stands_ns.max(between_ns.saturating_sub(gap_ns)).min(between_ns)
-            }
+            _ if probe.is_behind => roughly_ns,
             _ => {
                 let is_known = known != Known::Nothing;
-                probe.shows(between_ns, is_known, known == Known::Firmly)?.took_ns
+                let shown = probe.shows(between_ns, is_known, known == Known::Firmly);
+                shown.map_or(roughly_ns, |shown| shown.took_ns)
             }
         };
         Some(Took { took_ns, charged_ns: probe.stands_ns })

@@ -19,6 +19,8 @@ pub(super) struct Begun {
     /// What had been submitted.
     since_ns: AtomicU64,
     is_behind: AtomicU32,
+    /// When the driver had the first launch behind it, of whatever thread; 0 while it has none.
+    first_ns: AtomicU64,
 }
 
 impl Begun {
@@ -28,7 +30,15 @@ impl Begun {
         }
         let event = AtomicU32::new(0);
         let is_behind = AtomicU32::new(0);
-        Self { event, at_ns: word(), key: word(), charged_ns: word(), since_ns: word(), is_behind }
+        Self {
+            event,
+            at_ns: word(),
+            key: word(),
+            charged_ns: word(),
+            since_ns: word(),
+            is_behind,
+            first_ns: word(),
+        }
     }
 
     pub(super) fn event(&self) -> Option<u32> {
@@ -48,12 +58,20 @@ impl Begun {
             (&self.key, key),
             (&self.charged_ns, charged_ns),
             (&self.since_ns, submitted_ns),
+            (&self.first_ns, 0),
         ];
         for (word, value) in words {
             word.store(value, Relaxed);
         }
         self.is_behind.store(is_behind.into(), Relaxed);
         self.event.store(probed.event.saturating_add(1), Relaxed);
+    }
+
+    /// The driver has a launch.
+    pub(super) fn went(&self, now_ns: impl Fn() -> u64) {
+        if self.event.load(Relaxed) != 0 && self.first_ns.load(Relaxed) == 0 {
+            let _ = self.first_ns.compare_exchange(0, now_ns(), Relaxed, Relaxed);
+        }
     }
 
     pub(super) fn forget(&self) {
@@ -71,13 +89,17 @@ impl Begun {
             return None;
         }
         self.forget();
+        let first_ns = match self.first_ns.load(Relaxed) {
+            0 => now_ns(),
+            first_ns => first_ns,
+        };
         Some(Probe {
             key,
             charged_ns,
             stands_ns,
             at_ns,
             event,
-            gap_ns: now_ns().saturating_sub(at_ns),
+            gap_ns: first_ns.saturating_sub(at_ns),
             is_behind: self.is_behind.load(Relaxed) != 0,
         })
     }

@@ -6,14 +6,24 @@
 //! is closed gives no claim. When the context is gone its lane begins another life: whoever still
 //! carries a ticket of the life before is refused the claim, whatever context has the lane by then.
 //!
-//! Promises: nobody waits in here; a claim excludes every other; what is to be forgotten with a life is
-//! forgotten by a thread that has the claim, whichever that is. Two threads that close the same lane
-//! need both to open it, or one to end its life.
+//! A thread that is stopped may hold the claim for as long as it is. Then the lane is blind: the others go on by what is
+//! known and charged, as if there were no marks, and what was begun measures nothing once it is back.
+//!
+//! Promises: nobody waits in here but for the moment that a call of the driver's takes; a claim excludes every other; what
+//! is to be forgotten with a life is forgotten by a thread that has the claim, whichever that is. Two threads that close
+//! the same lane need both to open it, or one to end its life.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use super::lane::Lane;
 use super::lives::{CLOSER, CLOSERS, ENDED, HELD, LIFE, life_of};
+use super::world::World;
+
+/// What takes longer was done by a thread that was stopped, or kept from its processors, meanwhile.
+pub(super) const STOPPED_NS: u64 = 5_000_000;
+
+/// A call of the driver's takes a few microseconds.
+const SOON_NS: u64 = 20_000;
 
 /// The right to change a lane's marks, and to use its events.
 pub(super) struct Claim<'a>(&'a Lane);
@@ -47,8 +57,55 @@ impl Lane {
     pub(super) fn claim(&self, life: u64) -> Option<Claim<'_>> {
         let free = life.checked_mul(LIFE)?;
         let taken = self.claims.word.compare_exchange(free, free | HELD, Acquire, Relaxed);
+        if taken.is_ok() && self.refused_ns.load(Relaxed) != 0 {
+            self.refused_ns.store(0, Relaxed);
+        }
         // Made only where it was taken: a claim that is dropped is let go.
         taken.is_ok().then(|| Claim(self))
+    }
+
+    /// The same, for who would measure nothing without it: a thread that has it is in the driver for a moment. Nobody waits
+    /// longer than a quarter of what the launch is worth that is to be measured, nor than [`SOON_NS`].
+    #[inline(never)]
+    pub(super) fn claim_within<W: World>(&self, world: &W, worth_ns: u64) -> Option<Claim<'_>> {
+        let life = world.life();
+        let mut until_ns = 0;
+        loop {
+            if let Some(claim) = self.claim(life) {
+                return Some(claim);
+            }
+            let now_ns = world.now_ns();
+            if until_ns == 0 {
+                until_ns = now_ns.saturating_add((worth_ns / 4).min(SOON_NS));
+            }
+            if now_ns >= until_ns || self.is_closed() || self.is_blind(now_ns) {
+                return None;
+            }
+            world.spin();
+        }
+    }
+
+    /// Notes that another thread has the claim.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_refused(&self, now_ns: u64) {
+        if self.is_claimed() {
+            let _ = self.refused_ns.compare_exchange(0, now_ns, Relaxed, Relaxed);
+            if self.is_blind(now_ns) {
+                self.was_blind.store(1, Relaxed);
+            }
+        }
+    }
+
+    /// Whether one thread has had the claim for so long that it is away: no mark is recorded or settled until it is back.
+    pub(super) fn is_blind(&self, now_ns: u64) -> bool {
+        let refused_ns = self.refused_ns.load(Relaxed);
+        refused_ns != 0 && now_ns.saturating_sub(refused_ns) >= STOPPED_NS
+    }
+
+    /// Marks that have not been settled, and may be.
+    pub(super) fn pending(&self, now_ns: u64) -> u32 {
+        if self.is_blind(now_ns) { 0 } else { self.ring.pending() }
     }
 
     /// Keeps threads from the claim until [`Lane::reopen`] or [`Lane::end_life`]. What is refused is

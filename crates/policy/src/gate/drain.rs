@@ -94,7 +94,7 @@ impl Lane {
     ) {
         let blocked_ns = returned_ns.saturating_sub(begun.at_ns);
         let line = world.line();
-        let since_ns = self.unsettled_since_ns(self.submitted_ns());
+        let since_ns = self.unsettled_since_ns(self.submitted_ns(), returned_ns);
         let put_right_ns = self.settle(world, costs, &line);
         let now_ns = world.now_ns();
         // Another's work may lie in it.

@@ -1,8 +1,8 @@
 //! One context's launches: what was submitted of them, what has ended, and what measures them.
 //!
-//! A thread that records or settles marks holds the lane's claim ([`super::claim`]), which nobody waits
-//! for: whoever finds it taken goes on without marks, and what it submits is measured by the next mark
-//! of another. What marks and probes are is `measure`'s, when a launch may go is `admit`'s.
+//! A thread that records or settles marks holds the lane's claim ([`super::claim`]), which nobody waits for longer than a
+//! call of the driver's takes: whoever finds it taken goes on without marks, and what it submits is measured by the next
+//! mark of another. What marks and probes are is `measure`'s, when a launch may go is `admit`'s.
 //!
 //! Promises: words that any thread reads as they are. Does not ask the world, nor decide.
 
@@ -49,6 +49,10 @@ pub struct Lane {
     pub(super) breaks_done: AtomicU32,
     /// Held while marks are recorded or settled.
     pub(super) claims: Claims,
+    /// When a thread was refused the claim first since it was given last; 0 for not since then.
+    pub(super) refused_ns: AtomicU64,
+    /// Not 0 where a thread was away with the claim since the last mark.
+    pub(super) was_blind: AtomicU32,
     pub(super) ring: Ring,
     pub(super) probes: Probes,
     /// One more than the event of the settled mark that completed last; 0 for none.
@@ -109,6 +113,8 @@ impl Lane {
             breaks_marked: AtomicU32::new(0),
             breaks_done: AtomicU32::new(0),
             claims: Claims::new(),
+            refused_ns: AtomicU64::new(0),
+            was_blind: AtomicU32::new(0),
             ring: Ring::new(),
             probes: Probes::new(),
             anchor: AtomicU32::new(0),
@@ -153,9 +159,10 @@ impl Lane {
     }
 
     /// Since when there is work whose charge may be wrong, where so much was submitted; `u64::MAX` for none.
-    pub(super) fn unsettled_since_ns(&self, submitted_ns: u64) -> u64 {
-        let is_settled = self.done_ns.load(Relaxed) >= submitted_ns;
-        match is_settled && self.ring.pending() == 0 {
+    pub(super) fn unsettled_since_ns(&self, submitted_ns: u64, now_ns: u64) -> u64 {
+        let is_settled = self.done_ns.load(Relaxed) >= submitted_ns && self.ring.pending() == 0;
+        // What is put right when a thread is back is not worth all that is saved up until then.
+        match is_settled || self.is_blind(now_ns) {
             true => u64::MAX,
             false => self.since_ns.load(Relaxed),
         }
@@ -167,8 +174,10 @@ impl Lane {
         let model_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
         let lower_ns = match self.ring.oldest() {
             // The oldest mark has not completed: what came after it is in flight at least.
-            Some((_, mark)) => submitted_ns.saturating_sub(mark.submitted_ns),
-            None => 0,
+            Some((_, mark)) if !self.is_blind(now_ns) => {
+                submitted_ns.saturating_sub(mark.submitted_ns)
+            }
+            _ => 0,
         };
         model_ns.min(upper_ns).max(lower_ns.min(upper_ns))
     }

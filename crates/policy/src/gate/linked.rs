@@ -171,7 +171,7 @@ impl Lane {
             && now_ns.saturating_sub(since_ns.load(Relaxed)) >= stuck_ns
             && !cap.is_some_and(|cap| cap.owes_more(world.clock(), now_ns, AHEAD_NS))
             && world.ahead_ns(now_ns) < AHEAD_NS
-            && self.ring.pending() == 0
+            && self.pending(now_ns) == 0
             && self.in_flight_ns(now_ns, submitted_ns) == 0
     }
 }

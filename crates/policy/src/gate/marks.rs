@@ -73,6 +73,8 @@ pub struct Probe {
 pub(super) struct Probed {
     pub(super) event: u32,
     pub(super) at_ns: u64,
+    /// What the driver had been given.
+    pub(super) since_ns: u64,
     /// What of all that was charged the launch stands for.
     pub(super) stands_ns: u64,
 }

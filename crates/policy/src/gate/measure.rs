@@ -5,15 +5,12 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::claim::Claim;
+use super::claim::{Claim, STOPPED_NS};
 use super::lane::Lane;
 use super::marks::{Edge, Mark, Probe, Probed};
 use super::shown::USUAL_GAP_NS;
 use super::ticket::Ticket;
 use super::world::World;
-
-/// A record that takes longer was made by a process that was stopped, or kept from its processors, meanwhile.
-const STOPPED_NS: u64 = 5_000_000;
 
 impl Lane {
     /// Begins to measure this launch by itself where that is due: each of which nothing firm is known,
@@ -70,9 +67,15 @@ impl Lane {
             return None;
         }
         let now_ns = world.now_ns();
+        if now_ns.saturating_sub(before_ns) >= STOPPED_NS {
+            // What other threads have launched meanwhile may lie behind it.
+            self.probes.give_back(world.life(), event);
+            return None;
+        }
         // Held up within the call, the device may have seen it as early as at its start.
         let held_up = now_ns.saturating_sub(before_ns) > USUAL_GAP_NS;
-        Some(Probed { event, at_ns: if held_up { before_ns } else { now_ns }, stands_ns: 0 })
+        let at_ns = if held_up { before_ns } else { now_ns };
+        Some(Probed { event, at_ns, since_ns: self.launched_ns(), stands_ns: 0 })
     }
 
     pub(super) fn anchor(&self) -> Option<u32> {
@@ -82,6 +85,7 @@ impl Lane {
     /// The driver has the launch; `submitted` is false when it refused.
     pub fn launched<W: World>(&self, world: &W, ticket: Ticket, submitted: bool) {
         self.coming_ns.fetch_sub(ticket.charged_ns, Relaxed);
+        self.begun.went(|| world.now_ns());
         let after_ns = ticket.probed.map(|probed| world.now_ns().saturating_sub(probed.at_ns));
         let is_measured = submitted && self.mark_launch(world, &ticket, after_ns);
         if let Some(probed) = ticket.probed
@@ -112,6 +116,12 @@ impl Lane {
             gap_ns,
             is_behind: false,
         });
+        let given_ns = |probed: Probed| self.launched_ns().saturating_sub(probed.since_ns);
+        if ticket.probed.is_some_and(|probed| given_ns(probed) > ticket.charged_ns) {
+            // Another thread's launch lies between its events.
+            self.mix();
+            return false;
+        }
         let Some(claim) = self.claim(world.life()) else { return false };
         let launch = probe.is_none().then_some((ticket.key, ticket.charged_ns));
         self.mark(world, &claim, probe, launch, ticket.epoch, ticket.sharers)
@@ -146,8 +156,11 @@ impl Lane {
         if claim.is_closing() || !world.record(event, whole) {
             return false;
         }
-        // Stopped meanwhile, the process may have left the device idle before the event.
-        if world.now_ns().saturating_sub(asked_ns) >= STOPPED_NS {
+        // Stopped meanwhile, the process may have left the device idle before the event; and a thread that was away with the
+        // claim, behind what has begun.
+        let was_blind = self.was_blind.swap(0, Relaxed) != 0;
+        if was_blind || world.now_ns().saturating_sub(asked_ns) >= STOPPED_NS {
+            self.forget_begun(world);
             return false;
         }
         // Other threads' launches that were in the driver's hands went first where the driver has them one by one.

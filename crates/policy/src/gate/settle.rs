@@ -42,7 +42,10 @@ impl Lane {
     ///
     /// Cost: an event query, and for each mark that has completed an elapsed time.
     pub fn settle<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) -> i64 {
-        let Some(claim) = self.claim(world.life()) else { return 0 };
+        let Some(claim) = self.claim(world.life()) else {
+            self.note_refused(world.now_ns());
+            return 0;
+        };
         // Where nothing is pending nothing is charged below.
         let (mut all_ns, mut own_ns, since_ns) = (0_i64, 0_i64, self.since_ns.load(Relaxed));
         while let Some((event, mark)) = self.ring.oldest() {

@@ -12,6 +12,7 @@ use divvy_abi::config::{GateLine, gate};
 
 use super::lane::Lane;
 use super::linked::LATE_LOOK_NS;
+use super::oldest::YIELD_NS;
 use super::times::{DRAIN_PATIENCE_NS, HORIZON_NS, WANT_EVERY_NS};
 use super::turn::{Had, Queued};
 use super::world::World;
@@ -55,7 +56,7 @@ impl Lane {
         // has it now for two switches of contexts.
         let is_alone = line.gate == gate::FREE && matches!(what, Wait::Cap(_) | Wait::Pause);
         let surely_ns = self.busy_until_ns.load(Relaxed).saturating_sub(UNSURE_NS);
-        if is_alone || self.ring.pending() != 0 || now_ns <= surely_ns {
+        if is_alone || self.pending(now_ns) != 0 || now_ns <= surely_ns {
             self.close_burst(world, costs, line);
         }
         // Exact from here on: whatever was promised for the rest of a chunk is not submitted.
@@ -103,6 +104,17 @@ impl Lane {
         if is_cap { world.add_throttled(waited_ns) } else { world.add_waited(waited_ns) }
     }
 
+    /// Lets a thread go first that has waited longer for the cap. It looks at no mark: it is awake for moments only, in
+    /// which another would find the claim taken.
+    pub(super) fn make_way<W: World>(&self, world: &W, now_ns: u64) {
+        let until_ns = now_ns.saturating_add(YIELD_NS);
+        world.keep_turn(until_ns, true);
+        world.sleep_until(until_ns);
+        let awake_ns = world.now_ns();
+        self.turn_from_ns.store(awake_ns, Relaxed);
+        world.add_throttled(awake_ns.saturating_sub(now_ns));
+    }
+
     pub(super) fn set_busy_until<W: World>(&self, world: &W, until_ns: u64) {
         self.busy_until_ns.store(until_ns, Relaxed);
         world.set_busy_until_ns(until_ns);
@@ -120,7 +132,7 @@ impl Lane {
     pub(super) fn narrow<W: World>(&self, world: &W, now_ns: u64) -> bool {
         let mut is_late = false;
         let left_ns = self.in_flight_ns(now_ns, self.submitted_ns());
-        let left_ns = match self.ring.pending() {
+        let left_ns = match self.pending(now_ns) {
             0 => {
                 self.is_overdue.store(0, Relaxed);
                 left_ns
@@ -153,7 +165,7 @@ impl Lane {
 
     /// When the marks that have not completed are worth a look; never when there are none.
     fn settled_at_ns(&self, now_ns: u64) -> u64 {
-        if self.ring.pending() == 0 {
+        if self.pending(now_ns) == 0 {
             return u64::MAX;
         }
         // Halfway, and halfway again, then often: it may end earlier than was expected.
@@ -179,7 +191,7 @@ impl Lane {
             // Each is marked: as many as are unlikely to take longer than that.
             Length::Uneven(Moments { mean_ns, rms_ns }) => {
                 let at_once = horizon_ns / rms_ns.max(1);
-                (u64::from(self.ring.pending()) >= at_once.max(UNKNOWN_AT_ONCE.into()), mean_ns)
+                (u64::from(self.pending(now_ns)) >= at_once.max(UNKNOWN_AT_ONCE.into()), mean_ns)
             }
         };
         let ahead_ns = self.in_flight_ns(now_ns, submitted_ns);
@@ -189,9 +201,12 @@ impl Lane {
         if fits && !crowded {
             return false;
         }
-        if self.ring.pending() == 0 {
+        let is_blind = self.is_blind(now_ns);
+        if self.ring.pending() == 0 || (is_blind && !crowded) {
             // Nothing would show when it drains.
-            self.unknown.store(0, Relaxed);
+            if !is_blind {
+                self.unknown.store(0, Relaxed);
+            }
             if ahead_ns > horizon_ns {
                 self.count_as_done(world, now_ns);
             }

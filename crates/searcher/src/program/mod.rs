@@ -347,10 +347,11 @@ pub fn unit_ns(ops: &[Op]) -> u64 {
     each.fold(0, u64::saturating_add)
 }
 
-/// Whether all kernels and graphs are launched on one stream.
+/// Whether all kernels and graphs are launched on one stream, by one thread.
 pub fn has_one_stream(ops: &[Op]) -> bool {
-    let mut streams = std::collections::BTreeSet::new();
+    let (mut streams, mut threads) = (std::collections::BTreeSet::new(), 1);
     each(ops, &mut |op| {
+        threads += usize::from(matches!(op, Op::Thread { .. }));
         let (Op::Launch { stream, .. } | Op::Graph { stream, .. } | Op::Collective { stream, .. }) =
             op
         else {
@@ -358,7 +359,7 @@ pub fn has_one_stream(ops: &[Op]) -> bool {
         };
         streams.insert(*stream);
     });
-    streams.len() <= 1
+    streams.len() <= 1 && threads == 1
 }
 
 /// Whether a process that does them may end.

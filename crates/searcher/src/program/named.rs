@@ -94,9 +94,20 @@ pub fn grow(over_ns: u64) -> Ops {
 
 /// Threads with a stream each, that launch and wait for it.
 pub fn threads(count: u32, ns: u64) -> Ops {
-    let of = |stream| vec![launch_on(1, Length::Fixed(ns), stream), Op::StreamSync { stream }];
-    let others = (2..=count).map(|stream| Op::Thread { ops: forever(of(stream)) });
-    others.chain(forever(of(1))).collect()
+    threads_on(1..=count, &Length::Fixed(ns))
+}
+
+/// The same of one stream.
+pub fn threads_of_one(count: u32, length: &Length) -> Ops {
+    threads_on((0..count).map(|_| 1), length)
+}
+
+fn threads_on(streams: impl Iterator<Item = u32>, length: &Length) -> Ops {
+    let of =
+        |stream| forever(vec![launch_on(1, length.clone(), stream), Op::StreamSync { stream }]);
+    let mut streams = streams.map(of);
+    let first = streams.next().unwrap_or_default();
+    streams.map(|ops| Op::Thread { ops }).chain(first).collect()
 }
 
 /// One kernel that does not end while anybody looks.
