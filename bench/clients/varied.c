@@ -5,7 +5,7 @@
  * `times` kernels of each of `lengths`, in their order, and rounds follow one another until standard input ends.
  * Kernels count themselves, each length for itself; see counts.h.
  *
- * Modes: each, burst, poll, graph, grow, hand, streams, threads, process; see `modes`.
+ * Modes: each, burst, poll, graph, grow, hand, streams, threads, shared, process; see `modes`.
  */
 #define _GNU_SOURCE
 #include "counts.h"
@@ -173,13 +173,16 @@ static void on_streams(void)
 
 /* ---- several threads ---- */
 
+static int is_shared;
+
 static void *thread(void *at)
 {
     size_t of = (size_t)at;
+    handle_t stream = streams[is_shared ? 0 : of];
     driver_join(&work.driver);
     while (!stopped) {
-        launch(of, streams[of]);
-        wait_for(streams[of]);
+        launch(of, stream);
+        wait_for(stream);
     }
     return NULL;
 }
@@ -195,6 +198,12 @@ static void threads(void)
     }
     for (size_t of = 0; of < said->counts.lengths; of++)
         pthread_join(made[of], NULL);
+}
+
+static void shared(void)
+{
+    is_shared = 1;
+    threads();
 }
 
 /* ---- what all of them begin and end with ---- */
@@ -258,6 +267,7 @@ static const struct {
     {"hand", hand},          /* two streams, each waits for the other's kernel; lengths by the clock */
     {"streams", on_streams}, /* each length on a stream of its own, then a synchronisation of each */
     {"threads", threads},    /* a thread with its own stream for each, which launches and synchronises */
+    {"shared", shared},      /* the same, all on one stream */
     {"process", process},    /* a burst in a process of its own */
 };
 
@@ -333,7 +343,7 @@ int main(int argc, char **argv)
     /* One round, so that what is made at first use is made before the clock runs. */
     if (round != process)
         begin();
-    if (round == threads) {
+    if (round == threads || round == shared) {
         on_streams();
     } else {
         round();

@@ -65,6 +65,8 @@ const QUICK: [&str; 4] = ["liar", "graphupd", "newproc", "poll"];
 
 const THREADS: [u64; 3] = [2, 4, 16];
 const THREADS_NS: [u64; 3] = [20 * US, 200 * US, 5 * MS];
+/// Of one stream so many.
+const SHARING: u64 = 4;
 
 /// Programs whose kernels differ.
 pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
@@ -83,21 +85,24 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
     Ok(())
 }
 
-/// Programs of several threads, each with a stream of its own.
+/// Programs of several threads, each with a stream of its own, and some whose threads share one.
 pub(super) fn measure_threads(bench: &mut Bench, timing: &Timing) -> Result<()> {
     let lengths = if timing.quick { &THREADS_NS[1..2] } else { &THREADS_NS };
     let counts = if timing.quick { &THREADS[1..2] } else { &THREADS };
-    let programs = lengths.iter().flat_map(|ns| {
-        counts.iter().map(|threads| Program {
-            name: format!("{threads} threads of {}", text(*ns)),
-            mode: "threads",
-            // A thread counts for itself.
-            round: (0..*threads).map(|_| (*ns, 1)).collect(),
-            full: Full::More,
-            mean_points: 1.0,
-            caps: &[30],
-        })
-    });
+    let program = |(threads, ns, mode, what): (u64, u64, _, &str)| Program {
+        name: format!("{threads} threads of {}{what}", text(ns)),
+        mode,
+        // A thread counts for itself.
+        round: (0..threads).map(|_| (ns, 1)).collect(),
+        full: Full::More,
+        mean_points: 1.0,
+        caps: &[30],
+    };
+    let of_length = |ns: &u64| {
+        let own = counts.iter().map(|threads| (*threads, *ns, "threads", ""));
+        own.chain([(SHARING, *ns, "shared", " on one stream")]).collect::<Vec<_>>()
+    };
+    let programs = lengths.iter().flat_map(of_length).map(program);
     measure_all(bench, timing, &programs.collect::<Vec<_>>());
     Ok(())
 }
