@@ -59,7 +59,13 @@ impl Lane {
     #[inline(never)]
     pub(super) fn is_mixed(&self, stream: u64) -> bool {
         let before = self.stream.swap(stream, Relaxed);
-        if (before != stream && before != NO_STREAM) || self.coming_ns.load(Relaxed) != 0 {
+        let is_apart = before != stream && before != NO_STREAM;
+        let apart = self.streams_apart.load(Relaxed);
+        if is_apart || apart != 0 {
+            let left = if is_apart { MIXED_FOR } else { apart - 1 };
+            self.streams_apart.store(left, Relaxed);
+        }
+        if is_apart || self.coming_ns.load(Relaxed) != 0 {
             self.mix();
             return true;
         }
@@ -71,6 +77,12 @@ impl Lane {
             self.sample.restart(submitted_ns);
         }
         left != 0
+    }
+
+    /// Whether marks are to stand behind all streams' work: behind that of one stream the stream's own are as good, and what
+    /// they add is known better.
+    pub(super) fn has_streams_apart(&self) -> bool {
+        self.streams_apart.load(Relaxed) != 0
     }
 
     /// Launches came on several streams, or from several threads at once: another's may lie between the two events of a
@@ -120,7 +132,7 @@ impl Lane {
         let is_broken = self.is_broken();
         if (is_unknown || is_drained || is_broken || ahead_ns < near_ns)
             && self.begun.event().is_none()
-            && let Some(probed) = self.begin_probe(world, true)
+            && let Some(probed) = self.begin_probe(world, self.has_streams_apart())
         {
             self.begun.set(probed, (key, charged_ns), self.launched_ns(), !is_drained);
         }
@@ -172,7 +184,11 @@ impl Lane {
     ) -> i64 {
         let span_ns = self.span_ns(world, event);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
-        let linked = span_ns.filter(|_| mark.linked).map(|took_ns| Took { took_ns, charged_ns });
+        // A context's event delays no kernel, a stream's each that follows.
+        let events = if self.has_streams_apart() { 0 } else { 1 + u64::from(mark.probe.is_some()) };
+        let own_ns = |ns: u64| ns.saturating_sub(events * self.event_ns()).max(ns / 2);
+        let linked_ns = span_ns.filter(|_| mark.linked).map(own_ns);
+        let linked = linked_ns.map(|took_ns| Took { took_ns, charged_ns });
         let own = mark.probe.map(|probe| (probe.key, probe.charged_ns)).or(mark.followed);
         let known = own.map_or(Known::Firmly, |(key, _)| costs.known(key));
         let begun = || self.took_since_begun(world, known, event, mark, span_ns);
@@ -238,6 +254,9 @@ impl Lane {
         let roughly_ns = probe.stands_ns.max(at_least_ns).min(between_ns);
         let took_ns = match probe.gap_ns {
             // Right behind the mark before, it was late by as long as that took.
+            0 if !self.has_streams_apart() => {
+                between_ns.saturating_sub(self.event_ns()).max(between_ns / 2)
+            }
             0 if span_ns.is_some_and(|ns| ns.abs_diff(between_ns) < CONTEXT_BIAS_NS * 3 / 2) => {
                 between_ns.saturating_add(CONTEXT_BIAS_NS)
             }

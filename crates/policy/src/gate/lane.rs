@@ -65,6 +65,8 @@ pub struct Lane {
     /// count as having only that one.
     pub(super) stream: AtomicU64,
     pub(super) streams_mixed: AtomicU32,
+    /// The same where they came on several streams indeed, and not from several threads on one.
+    pub(super) streams_apart: AtomicU32,
     /// The windows in which several streams are measured, and what the next mark measures from.
     pub(super) window: Window,
     pub(super) begun: Begun,
@@ -122,6 +124,7 @@ impl Lane {
             marked_ns: AtomicU64::new(0),
             stream: AtomicU64::new(0),
             streams_mixed: AtomicU32::new(0),
+            streams_apart: AtomicU32::new(0),
             window: Window::new(),
             begun: Begun::new(),
             sample: Sample::new(),

@@ -85,7 +85,9 @@ impl Lane {
     /// The driver has the launch; `submitted` is false when it refused.
     pub fn launched<W: World>(&self, world: &W, ticket: Ticket, submitted: bool) {
         self.coming_ns.fetch_sub(ticket.charged_ns, Relaxed);
-        self.begun.went(|| world.now_ns());
+        if !self.has_streams_apart() {
+            self.begun.went(|| world.now_ns());
+        }
         let after_ns = ticket.probed.map(|probed| world.now_ns().saturating_sub(probed.at_ns));
         let is_measured = submitted && self.mark_launch(world, &ticket, after_ns);
         if let Some(probed) = ticket.probed
@@ -152,7 +154,7 @@ impl Lane {
             .ring
             .newest_and_oldest()
             .is_some_and(|(newest, oldest)| !world.is_done(newest) || !world.is_done(oldest));
-        let whole = self.streams_mixed.load(Relaxed) != 0;
+        let (whole, among) = (self.has_streams_apart(), !self.has_one_stream());
         if claim.is_closing() || !world.record(event, whole) {
             return false;
         }
@@ -165,7 +167,7 @@ impl Lane {
         }
         // Other threads' launches that were in the driver's hands went first where the driver has them one by one.
         let submitted_ns = self.launched_ns();
-        let probe = probe.or_else(|| self.begun.take(|| world.now_ns(), submitted_ns));
+        let probe = probe.or_else(|| self.begun.take(|| world.now_ns(), submitted_ns, !whole));
         let probe = probe.map(|probe| {
             // Its first event is still incomplete with the launch submitted: no gap lies between.
             let gap_ns = if world.is_done(probe.event) { probe.gap_ns.max(1) } else { 0 };
@@ -174,7 +176,7 @@ impl Lane {
         let breaks = self.breaks.load(Relaxed);
         let linked = busy && self.breaks_marked.swap(breaks, Relaxed) == breaks;
         let followed = followed.filter(|_| probe.is_none());
-        let edge = match whole {
+        let edge = match among {
             true => self.window.mark(submitted_ns, self.random()),
             false => Edge::Outside,
         };

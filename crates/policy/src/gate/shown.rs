@@ -33,7 +33,7 @@ pub(super) struct Shown {
 impl Lane {
     /// What an event of its launches' marks adds: those of several streams are the context's.
     pub(super) fn event_ns(&self) -> u64 {
-        if self.has_one_stream() { BUSY_BIAS_NS } else { CONTEXT_BIAS_NS }
+        if self.has_streams_apart() { CONTEXT_BIAS_NS } else { BUSY_BIAS_NS }
     }
 }
 
