@@ -208,7 +208,8 @@ impl Marks for Thread {
         self.number / 2
     }
     fn stream(&self) -> u64 {
-        self.number as u64
+        // No stream has the word 0.
+        self.number as u64 + 1
     }
     fn record(&self, event: u32, whole: bool) -> bool {
         if whole {
