@@ -1,9 +1,9 @@
 //! One tenant alone on a device under a cap, by seed: what its kernels' lengths do is what is tried.
 //!
-//! One process, of several threads in one case of four. Some keys of launches, each with lengths of its own, launched one by one, in
-//! queues, as graphs, on one stream or several; waited for by a synchronisation or by a stream, or asked for;
-//! with pauses, host's work and copies between, or none; and in some before each launch a copy, a host function or
-//! a wait for another stream, which the device may be idle for.
+//! One process, of several threads in one case of four. Some keys of launches, each with lengths of its own, launched
+//! one by one, in queues, as graphs, on one stream or several; waited for by a synchronisation or by a stream, or asked
+//! for; with pauses, host's work and copies between, or none; and in some before each launch a copy, a host function or a
+//! wait for another stream, which the device may be idle for.
 //!
 //! Promises: a case is long enough for its cap to mean something: 20 s, 400 of the longest launches there are.
 
