@@ -129,12 +129,12 @@ impl SimDevice {
         self.meeting
     }
 
-    /// Its words; none where the process can get no slot.
+    /// Its words; none where the process has no slot.
     pub fn words(&self) -> Option<SimWords> {
         if point(Site::Slot) == Some(Fault::Refuse) {
             return None;
         }
-        let slot = self.files.take_slot(self.actor.process)?;
+        let slot = self.files.slot_of(self.actor.process)?;
         Some(SimWords { row: self.files.row(self.device)?, device: *self, slot })
     }
 
@@ -328,6 +328,8 @@ mod tests {
         assert!(home.get().is_none());
         home.set(device);
         assert!(home.get().is_some_and(|one| one.is(device)));
+        assert!(device.words().is_none(), "it has joined first");
+        files.take_slot(0, |_| true, 0);
         let words = device.words().expect("a slot");
         assert_eq!((words.gate_line(), device.state()), (line, 2));
         assert_eq!((words.slot(), words.slots_high()), (1, 2));

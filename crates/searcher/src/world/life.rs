@@ -20,8 +20,10 @@ impl World {
         let one = &mut self.tenants[tenant as usize];
         let actor = Actor { tenant, process: one.processes, thread: 0 };
         one.processes += 1;
-        if !one.plan.is_stranger {
-            one.files.take_slot(actor.process);
+        let files = (!one.plan.is_stranger).then_some(one.files);
+        if let Some(files) = files {
+            let lives = |process| self.numbered(tenant, process).is_some_and(|one| one.is_alive);
+            files.take_slot(actor.process, lives, sched::now_ns());
         }
         self.processes.push(Process {
             actor,

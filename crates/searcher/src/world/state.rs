@@ -245,23 +245,32 @@ impl World {
         }
     }
 
-    /// The slots of a tenant that were ever taken, and whether their processes live.
+    /// The slots of a tenant that are somebody's, and whether their processes live.
     pub fn slots(&self, tenant: u32) -> Vec<(usize, bool)> {
-        let high = self.tenants.get(tenant as usize).map_or(1, |one| one.files.slots_high());
-        let of_it = self.processes.iter().filter(|one| one.actor.tenant == tenant);
-        let slots = of_it.map(|one| (one.actor.process as usize + 1, one.is_alive));
-        slots.filter(|(slot, _)| *slot < high).collect()
+        let Some(files) = self.tenants.get(tenant as usize).map(|one| one.files) else {
+            return Vec::new();
+        };
+        let of = |slot| {
+            let process = files.owner(slot)?;
+            Some((slot, self.numbered(tenant, process)?.is_alive))
+        };
+        (1..files.slots_high()).filter_map(of).collect()
+    }
+
+    pub(super) fn numbered(&self, tenant: u32, process: u32) -> Option<&Process> {
+        let is_it = |one: &&Process| one.actor.tenant == tenant && one.actor.process == process;
+        self.processes.iter().find(is_it)
     }
 
     /// Whether the process of a slot has a context on a device.
     pub fn has_context(&self, tenant: u32, slot: usize, device: usize) -> bool {
         let now_ns = sched::now_ns();
-        let of = |one: &Process| {
-            let is_it = one.actor.tenant == tenant && one.actor.process as usize + 1 == slot;
-            is_it && one.is_alive && one.start_ns <= now_ns
-        };
+        let files = self.tenants.get(tenant as usize).map(|one| one.files);
+        let process = files.and_then(|files| self.numbered(tenant, files.owner(slot)?));
         let live = |handle: &u64| self.context(*handle).is_some_and(|one| one.device == device);
-        self.processes.iter().any(|one| of(one) && one.contexts.iter().any(live))
+        process.is_some_and(|one| {
+            one.is_alive && one.start_ns <= now_ns && one.contexts.iter().any(live)
+        })
     }
 
     /// Living processes of no tenant that have a context on a device at a time, as NVML tells.
