@@ -6,7 +6,7 @@ mod lines;
 use std::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::usage::{gate, gate_tenant};
-use divvy_policy::gate::{Had, Inside, Patience, Queued, Words};
+use divvy_policy::gate::{Had, Inside, Patience, Queued, Turned, Words};
 
 /// A process with nothing kept beside its words.
 type One = lines::One<()>;
@@ -101,13 +101,16 @@ fn who_says_nothing_more_has_lost_it_a_moment_after_its_work() {
     let until_ns = queued.expect_err("it is held").until_ns;
     assert_eq!(until_ns, START_NS + 4 * MS);
     assert!(all[1].goes(until_ns));
-    // It idled while another waited: others may go beside whoever has the turn, until the cap binds them.
-    assert!(all[0].goes(until_ns));
-    all[1].inside(0).expect("two").keep(until_ns + 50 * MS, true);
+    // It idled while another waited, and so does that one: others may go beside whoever has the turn, until the cap binds
+    // them. One that is gone idles once.
     assert!(!all[0].goes(until_ns));
+    let until_ns = until_ns + MS;
+    assert!(all[0].goes(until_ns) && all[1].goes(until_ns), "two have left it unused");
+    all[0].inside(0).expect("two").keep(until_ns + 50 * MS, true);
+    assert!(!all[1].goes(until_ns));
     // What it kept while it waited for its cap is kept for so long.
-    assert!(!all[0].goes(until_ns + 50 * MS));
-    assert!(all[0].goes(until_ns + 51 * MS));
+    assert!(!all[1].goes(until_ns + 50 * MS));
+    assert!(all[1].goes(until_ns + 51 * MS));
 }
 
 #[test]
@@ -268,7 +271,7 @@ fn who_has_handed_on_is_waited_for_by_nobody() {
 }
 
 /// Asks so long after the start, for a process that had its turn since then.
-fn ask(one: One, ms: u64, had: Had) -> Result<bool, Queued> {
+fn ask(one: One, ms: u64, had: Had) -> Result<Turned, Queued> {
     let inside = one.inside(START_NS + ms * MS).expect("several");
     inside.ask(START_NS + ms * MS, had, &mut Patience::default())
 }
@@ -281,9 +284,9 @@ fn a_turn_is_shared_for_a_tenth_of_a_second() {
     assert!(ask(all[0], 6, SINCE).is_ok() && ask(all[1], 6, SINCE).is_ok(), "shared");
     // What its holder waited for in between does not make the time less.
     let late = Had { since_ns: START_NS + 98 * MS, ..SINCE };
-    assert!(matches!(ask(all[0], 99, late), Ok(false)));
+    assert!(matches!(ask(all[0], 99, late), Ok(Turned::GoesOn)));
     assert!(ask(all[1], 99, SINCE).is_ok());
-    assert!(matches!(ask(all[0], 100, late), Ok(true)), "it begins anew");
+    assert!(matches!(ask(all[0], 100, late), Ok(Turned::Begun)), "it begins anew");
     assert!(ask(all[1], 100, SINCE).is_err());
 }
 
@@ -309,7 +312,7 @@ fn a_turn_that_is_shared_begins_anew_for_its_holder_alone() {
     assert!(all[0].goes(START_NS) && !all[1].goes(START_NS));
     assert!(ask(all[0], 6, SINCE).is_ok() && ask(all[1], 6, SINCE).is_ok(), "shared");
     // Its holder says nothing more.
-    assert!(matches!(ask(all[1], 10, Had::default()), Ok(true)), "it takes the turn");
+    assert!(matches!(ask(all[1], 10, Had::default()), Ok(Turned::Begun)), "it takes the turn");
     assert_ne!(all[1].own(gate::TURN).load(Relaxed), all[0].own(gate::TURN).load(Relaxed));
 }
 

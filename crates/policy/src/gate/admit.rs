@@ -15,7 +15,7 @@ use super::oldest::Place;
 use super::rivals::has_rivals;
 use super::ticket::Ticket;
 use super::times::{CHUNK_NS, LONG_NS, UNKNOWN_NS};
-use super::turn::Patience;
+use super::turn::{Patience, Turned};
 use super::wait::{Drain, OFTEN_NS, Wait, horizon_ns};
 use super::world::World;
 use crate::cost::{Costs, Length, Moments};
@@ -61,9 +61,10 @@ impl Lane {
             self.settle(world, costs, &line);
             // Once: all threads' stripes are read, and each of them misses its own once for that.
             let submitted_ns = self.submitted_ns();
-            match world.ask_turn(now_ns, self.had_turn(), &mut patience) {
-                Ok(false) => {}
-                Ok(true) => {
+            let turned = world.ask_turn(now_ns, self.had_turn(), &mut patience);
+            match turned {
+                Ok(Turned::GoesOn | Turned::Beside) => {}
+                Ok(Turned::Begun) => {
                     // Of this turn from here on.
                     line = world.line();
                     self.turn_ns.store(now_ns, Relaxed);
@@ -132,7 +133,8 @@ impl Lane {
             if self.wait_for_horizon(world, now_ns, submitted_ns, horizon_ns, next, &mut drain) {
                 continue;
             }
-            let room_ns = horizon_ns.min(world.chunk_ns(now_ns));
+            let is_beside = turned == Ok(Turned::Beside);
+            let room_ns = if is_beside { 0 } else { horizon_ns.min(world.chunk_ns(now_ns)) };
             break (now_ns, line, next, room_ns, submitted_ns, is_let_go);
         };
         costs.hunted();

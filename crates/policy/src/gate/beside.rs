@@ -44,15 +44,9 @@ impl Mark {
     }
 }
 
-/// Whether launches of this key are let go by the dozen. What is known of long ones is known from turns as well, but for
-/// what says how many of uneven ones may be in flight: that is forgotten sooner than what they take on average.
-fn is_let_go_as_short(costs: &Costs, key: u64, now_ns: u64) -> bool {
-    let is_short = |ns: u64| ns < LONG_NS;
-    let is_uneven_and_short = |length: Length| match length {
-        Length::Uneven(Moments { rms_ns, .. }) => is_short(rms_ns),
-        Length::Unknown | Length::Even(_) => false,
-    };
-    costs.get(key).is_some_and(is_short) || is_uneven_and_short(costs.expect(key, now_ns))
+/// Whether launches of this key are let go by the dozen.
+fn is_let_go_as_short(costs: &Costs, key: u64) -> bool {
+    costs.get(key).is_some_and(|ns| ns < LONG_NS)
 }
 
 impl Lane {
@@ -123,7 +117,7 @@ impl Lane {
             return signed(charged_ns.max(least_ns).min(span_ns))
                 .saturating_sub(signed(charged_ns));
         };
-        let is_taken_for_short = is_behind && is_let_go_as_short(costs, key, now_ns);
+        let is_taken_for_short = is_behind && is_let_go_as_short(costs, key);
         if is_taken_for_short {
             costs.learn_uneven(key, took_ns, now_ns);
         }

@@ -20,7 +20,7 @@ use super::inside::Inside;
 use super::linked::{LINKED_QUANTUM_NS, Linked};
 use super::process::{Current, Gates};
 use super::times::{CHUNK_NS, SHARED_CHUNK_NS};
-use super::turn::{Had, Patience, Queued};
+use super::turn::{Had, Patience, Queued, Turned};
 use super::world::{Access, Marks, Published, Terms, Time};
 use crate::pace::Clock;
 
@@ -197,8 +197,8 @@ impl<D: Driver> Access for Here<'_, D> {
         }
     }
     #[inline(never)]
-    fn ask_turn(&self, now_ns: u64, had: Had, patience: &mut Patience) -> Result<bool, Queued> {
-        self.inside().map_or(Ok(false), |inside| inside.ask(now_ns, had, patience))
+    fn ask_turn(&self, now_ns: u64, had: Had, patience: &mut Patience) -> Result<Turned, Queued> {
+        self.inside().map_or(Ok(Turned::GoesOn), |inside| inside.ask(now_ns, had, patience))
     }
     fn wait_for_turn(&self, queued: Queued, deadline_ns: u64) {
         self.words.wait_for_turn(queued.turn, deadline_ns);

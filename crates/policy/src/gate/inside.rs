@@ -8,8 +8,9 @@
 //!
 //! Processes whose work may wait for one another's, since they share memory or events, are one *unit*: the turn is
 //! theirs together, and they go at once. Where work seems to have waited for another's all the same, twice within 2 s,
-//! nobody takes turns for a minute. Under an owner a turn of which little is used is *loose*: others go beside its
-//! holder, until the cap closes, and for 100 ms at most, so that what each uses is measured alone now and then.
+//! nobody takes turns for a minute. Under an owner a turn of which little is used, or that comes behind two that were left
+//! unused, is *loose*: others go beside its holder, until the cap closes, and for 100 ms at most, so that what each uses
+//! is measured alone now and then.
 //!
 //! Promises: a place is a lease. A process that is killed or stopped, or has nothing to do, has lost the turn
 //! [`IDLE_NS`] after its work should have ended, and is passed over [`STEP_NS`] after it could have been next. Who
@@ -24,7 +25,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use divvy_abi::usage::{SHARED_SLOT, gate, gate_tenant};
 
 use super::driver::Words;
-use super::turn::{Had, Patience, Queued};
+use super::turn::{Had, Patience, Queued, Turned};
 
 /// Device time of a turn while others of the tenant wait; less where many do, so that all are served within 40 ms.
 pub const TURN_NS: u64 = 10_000_000;
@@ -151,15 +152,14 @@ impl<W: Words> Inside<W> {
         if self.load(slot, gate::JOINED) == 0 { slot } else { JOINED }
     }
 
-    /// Asks for the tenant's turn, which this process has had for so long: whether it has just begun, when this process
-    /// may go.
+    /// Asks for the tenant's turn, which this process has had for so long: which that is, when this process may go.
     ///
     /// Cost: five loads while the turn goes on; else a look at the lines of all slots, and while waiting again some
     /// 20 ms later, or when the holder's lease ends.
     ///
     /// # Errors
     /// A place in the queue for it.
-    pub fn ask(&self, now_ns: u64, had: Had, patience: &mut Patience) -> Result<bool, Queued> {
+    pub fn ask(&self, now_ns: u64, had: Had, patience: &mut Patience) -> Result<Turned, Queued> {
         let unit = self.unit(self.words.slot());
         let mut turn = self.turn();
         let has_turn = turn.is_held() && turn.unit() == unit;
@@ -174,18 +174,18 @@ impl<W: Words> Inside<W> {
         let is_short = used_ns < LEAST_TURN_NS && wall_ns < JUDGED_NS;
         let is_loose = turn.is_loose() && self.may_share;
         if is_loose && !has_turn && self.held_until_ns(turn, now_ns) > now_ns {
-            return Ok(false);
+            return Ok(Turned::Beside);
         }
         let is_over = now_ns.saturating_sub(began_ns) >= LOOSE_NS;
         if has_turn && is_loose && is_over && self.change(turn, turn.fastened()) {
             // Alone for a while, so that what it uses is measured without the others' slices.
             self.begin(turn);
             self.go_on(now_ns);
-            return Ok(true);
+            return Ok(Turned::Begun);
         }
         if has_turn && (is_short || is_loose) {
             self.go_on(now_ns);
-            return Ok(is_new);
+            return Ok(if is_new { Turned::Begun } else { Turned::GoesOn });
         }
         if !has_turn {
             self.count();
@@ -203,14 +203,14 @@ impl<W: Words> Inside<W> {
                 self.change(turn, turn.loosened());
                 queue.next.into_iter().for_each(|(_, next)| self.words.wake_for_turn(next));
                 self.go_on(now_ns);
-                return Ok(false);
+                return Ok(Turned::GoesOn);
             }
             let Some((_, next)) = next else {
                 if !goes_on {
                     self.count();
                 }
                 self.go_on(now_ns);
-                return Ok(false);
+                return Ok(Turned::GoesOn);
             };
             self.count();
             // It is the last in the queue, whatever it was served; those before it count from now on.
@@ -237,16 +237,19 @@ impl<W: Words> Inside<W> {
             let until_ns = free_ns.min(now_ns.saturating_add(look_ns));
             return Err(Queued { turn: turn.0, until_ns });
         }
-        // Nobody used the device while we waited.
-        let is_loose = self.may_share && has_waited && turn.is_held() && self.is_idle(turn.unit());
-        let mine = turn.taken_by(unit);
-        let mine = if is_loose { mine.loosened() } else { mine };
+        // Nobody used the device while we waited. One whose holder is gone ends so too; two, one behind the other, leave
+        // the device to nobody.
+        let has_lapsed = has_waited && turn.is_held() && self.is_idle(turn.unit());
+        let mine = match self.may_share && has_lapsed {
+            true => turn.taken_by(unit).behind_a_lapse(turn.is_behind_a_lapse()),
+            false => turn.taken_by(unit),
+        };
         if !self.change(turn, mine) {
             return Err(Queued { turn: turn.0, until_ns: now_ns.saturating_add(STEP_NS) });
         }
         self.begin(mine);
         self.go_on(now_ns);
-        Ok(true)
+        Ok(Turned::Begun)
     }
 
     /// Whether a process has nothing in flight, whose turn has lapsed; those that share are not asked.
@@ -430,8 +433,10 @@ impl Turn {
     const HANDED_ON: u64 = 1 << 16;
     /// Set where others may go beside its holder, which leaves most of the device to nobody.
     const LOOSE: u64 = 1 << 17;
+    /// Set where the one before was not handed on.
+    const LAPSED: u64 = 1 << 18;
     /// Counted from here on.
-    const ONE: u64 = 1 << 18;
+    const ONE: u64 = 1 << 19;
 
     /// Whose it is, or was last.
     fn unit(self) -> usize {
@@ -448,7 +453,7 @@ impl Turn {
 
     /// Which it is, and whose.
     fn number(self) -> u64 {
-        self.0 & !(Self::HANDED_ON | Self::LOOSE)
+        self.0 & !(Self::HANDED_ON | Self::LOOSE | Self::LAPSED)
     }
 
     fn handed_on(self) -> Self {
@@ -457,6 +462,14 @@ impl Turn {
 
     fn loosened(self) -> Self {
         Self(self.0 | Self::LOOSE)
+    }
+
+    fn is_behind_a_lapse(self) -> bool {
+        self.0 & Self::LAPSED != 0
+    }
+
+    fn behind_a_lapse(self, is_second: bool) -> Self {
+        Self(self.0 | if is_second { Self::LOOSE } else { Self::LAPSED })
     }
 
     fn fastened(self) -> Self {

@@ -85,5 +85,5 @@ pub use times::{
     CHUNK_NS, DRAIN_PATIENCE_NS, HORIZON_NS, LONG_NS, QUANTUM_NS, SHARED_CHUNK_NS, UNKNOWN_NS,
     WANT_EVERY_NS,
 };
-pub use turn::{Had, Patience, Queued};
+pub use turn::{Had, Patience, Queued, Turned};
 pub use world::{Access, Marks, Published, Terms, Time, World};

@@ -12,6 +12,17 @@ pub struct Queued {
     pub until_ns: u64,
 }
 
+/// In which turn a process may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turned {
+    /// The one that it had.
+    GoesOn,
+    /// One of its own that has just begun.
+    Begun,
+    /// Another's, beside its holder: it is to ask for each launch, so that it goes no further once its holder is to be alone.
+    Beside,
+}
+
 /// Since when a process has had the turn.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Had {

@@ -7,7 +7,7 @@
 use divvy_abi::config::GateLine;
 
 use super::elsewhere::Elsewhere;
-use super::turn::{Had, Patience, Queued};
+use super::turn::{Had, Patience, Queued, Turned};
 use crate::pace::Clock;
 
 /// The limits of this tenant on this device that the gate goes by.
@@ -70,8 +70,13 @@ pub trait Access {
     ///
     /// # Errors
     /// A place in the queue for it.
-    fn ask_turn(&self, _now_ns: u64, _had: Had, _patience: &mut Patience) -> Result<bool, Queued> {
-        Ok(false)
+    fn ask_turn(
+        &self,
+        _now_ns: u64,
+        _had: Had,
+        _patience: &mut Patience,
+    ) -> Result<Turned, Queued> {
+        Ok(Turned::GoesOn)
     }
     /// Waits in the tenant's queue, at most until `deadline_ns`.
     fn wait_for_turn(&self, _queued: Queued, _deadline_ns: u64) {}
