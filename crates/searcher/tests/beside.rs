@@ -4,9 +4,13 @@
 //! had begun and what was queued before has ended. All but few cases are within their tolerance, and those within twice
 //! that (`oracle`). `FROM` and `SEEDS` choose others; each row is printed.
 
+mod table;
 mod workers;
 
-use divvy_searcher::{judge, oracle};
+use divvy_searcher::case::TenantPlan;
+use divvy_searcher::program::{Length, Ops, named};
+use divvy_searcher::rows::Rows;
+use divvy_searcher::{MS, SECOND, US, judge, oracle};
 
 const SEEDS: u64 = 60;
 
@@ -51,4 +55,35 @@ fn what_is_taken_for_short_is_found_out_behind_its_turn() {
         println!("{:5.2} seed {seed}: {}", verdict.off, verdict.text);
         assert!(verdict.holds(), "{verdict:?}");
     }
+}
+
+/// Four threads that launch at once on one stream, beside a queue and beside four like them: each its part of what both have,
+/// and hand-overs take no more than they may.
+#[test]
+fn threads_of_one_stream_have_their_weight() {
+    let mut rows = Rows::default();
+    let queue = named::queue(64, MS);
+    for (what, length) in [
+        ("200 us", Length::Fixed(200 * US)),
+        ("5 ms", Length::Fixed(5 * MS)),
+        ("50 us and 2 ms", Length::List(vec![50 * US, 2 * MS])),
+        ("100 us to 5 ms", Length::Spread(100 * US, 5 * MS)),
+    ] {
+        let threads = named::threads_of_one(4, &length);
+        for (beside, other) in [("a queue", &queue), ("their like", &threads)] {
+            for (weights, due) in [([100, 100], 50), ([100, 300], 25), ([300, 100], 75)] {
+                let plan = |(ops, weight): (&Ops, u32)| TenantPlan {
+                    weight,
+                    ..TenantPlan::of(ops.clone())
+                };
+                let tenants = [&threads, other].into_iter().zip(weights).map(plan);
+                let had = table::shares(tenants.collect(), true, 11 * SECOND);
+                let all = had[0] + had[1];
+                let row = format!("4 threads of {what} beside {beside}, {weights:?}");
+                rows.row(&row, due, oracle::together(), 100.0 * had[0] / all);
+                rows.row(&format!("{row}, both"), 100, oracle::handed_over().of(100), all);
+            }
+        }
+    }
+    rows.judge();
 }
