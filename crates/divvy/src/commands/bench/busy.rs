@@ -204,7 +204,7 @@ pub(super) struct Part<'a> {
     pub(super) comes: Comes,
 }
 
-/// When a program begins, after the run does.
+/// When a program begins, after the run does, or ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Comes {
     /// It has its context before the run, and works from then on.
@@ -213,12 +213,16 @@ pub(super) enum Comes {
     Started(Duration),
     /// The same, but it never does anything with its context.
     Idle(Duration),
+    /// It has its context before the run, works from the beginning on, and ends then.
+    Leaves(Duration),
 }
 
 impl Comes {
     fn after(self) -> Duration {
-        let (Self::Ready(after) | Self::Started(after) | Self::Idle(after)) = self;
-        after
+        match self {
+            Self::Ready(after) | Self::Started(after) | Self::Idle(after) => after,
+            Self::Leaves(_) => Duration::ZERO,
+        }
     }
 }
 
@@ -233,13 +237,18 @@ struct Player<'a> {
 
 impl<'a> Player<'a> {
     fn new(bench: &Bench, at: usize, part: &'a Part<'a>) -> Result<Self> {
-        let is_there = matches!(part.comes, Comes::Ready(_));
+        let is_there = matches!(part.comes, Comes::Ready(_) | Comes::Leaves(_));
         let program = is_there.then(|| Program::start(bench, at, part.tenancy, &part.work));
         Ok(Self { part, program: program.transpose()?, began_ns: None, samples: Vec::new() })
     }
 
     /// Does what is due `since` the run began.
     fn play(&mut self, bench: &Bench, at: usize, since: Duration) -> Result<()> {
+        if let (Comes::Leaves(after), Some(program)) = (self.part.comes, &mut self.program)
+            && since >= after
+        {
+            program.client.stop();
+        }
         if self.began_ns.is_some() || since < self.part.comes.after() {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use divvy_policy::gate::TURN_NS;
 
-use super::busy::{self, Ran, RunLength, Work};
+use super::busy::{self, Comes, Part, Ran, RunLength, Work};
 use super::daemon::Daemon;
 use super::kernel::{Kernels, ROUNDS, text};
 use super::report::{Figure, Goal, median};
@@ -58,12 +58,20 @@ struct Case {
     load: Load,
     cap: Option<u32>,
     has_daemon: bool,
+    /// Whether there was one more, which has ended by the time that is judged.
+    one_ends: bool,
 }
 
 /// All of them, those without a daemon first.
 fn cases(quick: bool) -> Vec<Case> {
-    let capped = |processes, load, cap| Case { processes, load, cap: Some(cap), has_daemon: false };
-    let free = |load| Case { processes: 4, load, cap: None, has_daemon: true };
+    let capped = |processes, load, cap| Case {
+        processes,
+        load,
+        cap: Some(cap),
+        has_daemon: false,
+        one_ends: false,
+    };
+    let free = |load| Case { cap: None, has_daemon: true, ..capped(4, load, 0) };
     if quick {
         return vec![capped(2, SYNC, 50), capped(4, LONG_QUEUE, 50), free(SYNC)];
     }
@@ -78,6 +86,8 @@ fn cases(quick: bool) -> Vec<Case> {
     });
     let more = [capped(4, TURNS, 50), capped(4, SYNC, 90)];
     all.extend(some.chain(more).map(|case| Case { has_daemon: true, ..case }));
+    let left = [4, 16].map(|processes| Case { one_ends: true, ..capped(processes, SHORT, 50) });
+    all.extend(left.map(|case| Case { has_daemon: true, ..case }));
     all.extend([free(SHORT), free(SYNC)]);
     all
 }
@@ -90,7 +100,8 @@ impl Case {
         if let Some(cap) = self.cap {
             name += &format!(" at {cap} %");
         }
-        name + if self.has_daemon { " under a daemon" } else { "" }
+        name += if self.has_daemon { " under a daemon" } else { "" };
+        name + if self.one_ends { ", of which one more has ended" } else { "" }
     }
 
     /// The longest time that a process may be without progress, in milliseconds: twice what a round of turns
@@ -199,7 +210,12 @@ impl House<'_> {
         // Kernels are met for the first time.
         let warm_up = Duration::from_secs(1);
         let length = RunLength { warm_up, ..RunLength::seconds(seconds) };
-        busy::run(self.bench, &vec![(&tenancy, work); case.processes], length)
+        let part = |comes| Part { tenancy: &tenancy, work: work.clone(), comes };
+        let mut parts = vec![part(Comes::Ready(Duration::ZERO)); case.processes];
+        parts.extend(case.one_ends.then(|| part(Comes::Leaves(warm_up / 2))));
+        let mut ran = busy::run_parts(self.bench, &parts, length, |_| Ok(()))?;
+        ran.tracks.truncate(case.processes);
+        Ok(ran)
     }
 
     fn measure_capped(&mut self, case: Case, cap: u32, alone: f64) -> Result<()> {
@@ -272,7 +288,8 @@ mod tests {
             assert_eq!(names.len(), cases.len());
             assert!(cases.is_sorted_by_key(|case| case.has_daemon));
         }
-        let case = Case { processes: 4, load: TURNS, cap: Some(50), has_daemon: true };
+        let case =
+            Case { processes: 4, load: TURNS, cap: Some(50), has_daemon: true, one_ends: false };
         let name = "4 processes of 50 us and 2 ms by turns at 50 % under a daemon";
         assert_eq!(case.name(), name);
         let waits = [(4, 50), (16, 25), (16, 50)];
