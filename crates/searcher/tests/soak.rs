@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// Short cases to each long one.
 const SHORT: u64 = 150;
 /// Seeds between two looks at the clock: of each kind the last may run alone.
-const AT_ONCE: u64 = 100;
+const AT_ONCE: u64 = 160;
 /// How many of the worst are kept of each kind.
 const WORST: usize = 20;
 

@@ -1,8 +1,7 @@
 //! Seeds shared out among threads.
 
 use std::ops::Range;
-
-const WORKERS: u64 = 2;
+use std::thread::available_parallelism;
 
 /// Seeds from `FROM` on, as many as `SEEDS` says, or as are usual.
 pub(crate) fn chosen(usual: u64) -> Range<u64> {
@@ -16,12 +15,13 @@ pub(crate) fn chosen(usual: u64) -> Range<u64> {
 /// What `of` makes of each, in no order.
 pub(crate) fn of_seeds<T: Send>(seeds: Range<u64>, of: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let of = &of;
+    let threads = available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
-        let work = |worker| {
-            let mine = (seeds.start + worker..seeds.end).step_by(WORKERS as usize);
+        let work = |at| {
+            let mine = seeds.clone().skip(at).step_by(threads);
             scope.spawn(move || mine.map(of).collect::<Vec<_>>())
         };
-        let workers: Vec<_> = (0..WORKERS).map(work).collect();
+        let workers: Vec<_> = (0..threads).map(work).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("no panic")).collect()
     })
 }
