@@ -28,8 +28,8 @@ const MOST_NS: u64 = 200_000_000;
 /// Launches that are measured one by one once work was charged too little.
 const HUNT: u32 = 512;
 /// The same where something else may have taken long, so often at most: a program may wait for long copies for good.
-const HUNT_BROKEN: u32 = 2_048;
-const BROKEN_NS: u64 = 1_000_000_000;
+const HUNT_BROKEN: u32 = 256;
+const BROKEN_NS: u64 = 200_000_000;
 
 /// How far a lane's work had come when a synchronisation began.
 #[derive(Clone, Copy, Debug)]
