@@ -64,10 +64,10 @@ impl Files {
     /// A process takes a slot when it joins the tenant: the lowest that is nobody's, else the lowest of the dead; and it
     /// frees some of theirs. Those that come when all are taken have none.
     pub fn take_slot(&self, process: u32, lives: impl Fn(u32) -> bool, now_ns: u64) {
+        let is_free = |slot: &usize| self.owner(*slot).is_none();
         let is_dead = |slot: &usize| self.owner(*slot).is_some_and(|owner| !lives(owner));
-        let mut all = 1..SLOTS;
-        let slot = all.find(|slot| self.owner(*slot).is_none());
-        let Some(slot) = slot.or_else(|| (1..SLOTS).find(is_dead)) else { return };
+        let slot = (1..SLOTS).find(is_free).or_else(|| (1..SLOTS).find(is_dead));
+        let Some(slot) = slot else { return };
         self.free_slot(slot);
         if let Some(owner) = self.owners.get(slot) {
             owner.store(u64::from(process) + 1, Relaxed);
@@ -75,7 +75,7 @@ impl Files {
         self.slots_high.fetch_max(slot as u64 + 1, AcqRel);
         let high = self.slots_high();
         let start = usize::try_from(now_ns).unwrap_or(0).checked_rem(high).unwrap_or(0);
-        let taken = (start..high).chain(0..start).filter(|slot| self.owner(*slot).is_some());
+        let taken = (start..high).chain(0..start).filter(|slot| !is_free(slot));
         let looked_at = taken.filter(|other| *other != slot).take(REAPED_BY_A_CLAIM);
         looked_at.filter(is_dead).for_each(|slot| self.free_slot(slot));
     }

@@ -127,21 +127,25 @@ fn churn_of_four_processes_never_exceeds_the_limit() {
     for actor in &mut actors {
         actor.join(scratch.path());
     }
-    let (mut readings, mut of_one_instant) = (0, 0);
-    std::thread::scope(|scope| {
-        let running: Vec<_> =
-            actors.iter_mut().map(|actor| scope.spawn(|| actor.say("churn 2000"))).collect();
-        while running.iter().any(|thread| !thread.is_finished()) {
-            let totals = file.totals(row.index());
-            readings += 1;
-            if totals.consistent {
-                of_one_instant += 1;
-                assert!(totals.used_bytes <= LIMIT, "{totals:?}");
+    let mut churn = || {
+        let (mut readings, mut of_one_instant) = (0, 0);
+        std::thread::scope(|scope| {
+            let running: Vec<_> =
+                actors.iter_mut().map(|actor| scope.spawn(|| actor.say("churn 2000"))).collect();
+            while running.iter().any(|thread| !thread.is_finished()) {
+                let totals = file.totals(row.index());
+                readings += 1;
+                if totals.consistent {
+                    of_one_instant += 1;
+                    assert!(totals.used_bytes <= LIMIT, "{totals:?}");
+                }
             }
-        }
-    });
-    // Four writers on two processors disturb about half of the readings; where a compiler has these too, four in five of 71.
-    assert!(of_one_instant != 0, "none of {readings}");
+        });
+        println!("{of_one_instant} of {readings}");
+        of_one_instant * 4 > readings
+    };
+    // On two cores four writers disturb about half of the readings, and more where a compiler has these as well: 57 of 71.
+    assert!((0..5).any(|_| churn()), "too few readings are of one instant");
     let totals = file.totals(row.index());
     assert!(totals.peak_bytes <= LIMIT && totals.peak_bytes > 100 * MIB, "{totals:?}");
     assert_eq!(totals.used_bytes, 0);
