@@ -30,20 +30,19 @@ pub(crate) fn until<What: Display>(what: What, mut is_so: impl FnMut() -> bool) 
 ///
 /// For what is judged by a time that a host which stops can prolong. A trial tells what was wrong by its
 /// name, with what was seen of it; what no host can cause it asserts itself.
-pub(crate) fn best_of_three(what: &str, mut trial: impl FnMut() -> BTreeMap<String, String>) {
-    best_of(TRIALS, what, |_| trial());
+pub(crate) fn best_of_three(what: &str, trial: impl FnMut() -> BTreeMap<String, String>) {
+    best_of(TRIALS, what, trial);
 }
 
-/// The same with so many trials. One is told what was wrong in each before it, none at first: where chance spoils
-/// what comes behind it in a trial, it tries that alone.
+/// The same with so many trials.
 pub(crate) fn best_of(
     trials: usize,
     what: &str,
-    mut trial: impl FnMut(Option<&BTreeMap<String, String>>) -> BTreeMap<String, String>,
+    mut trial: impl FnMut() -> BTreeMap<String, String>,
 ) {
     let mut always: Option<BTreeMap<String, String>> = None;
     for number in 1..=trials {
-        let wrong = trial(always.as_ref());
+        let wrong = trial();
         if !wrong.is_empty() {
             println!("{what}, trial {number}: {wrong:?}");
         }

@@ -27,6 +27,9 @@ const MOST_NS: u64 = 200_000_000;
 
 /// Launches that are measured one by one once work was charged too little.
 const HUNT: u32 = 512;
+/// The same where something else may have taken long, so often at most: a program may wait for long copies for good.
+const HUNT_BROKEN: u32 = 2_048;
+const BROKEN_NS: u64 = 1_000_000_000;
 
 /// How far a lane's work had come when a synchronisation began.
 #[derive(Clone, Copy, Debug)]
@@ -104,10 +107,8 @@ impl Lane {
         };
         let is_others =
             line.epoch != self.epoch.load(Relaxed) || !self.is_quiet_since(world, &line, quiet_ns);
-        // A copy, a wait or a host function since the last synchronisation may be what was waited for. And what
-        // another thread is about to settle is not charged twice, nor is what windows are measured for (`among`).
-        let is_broken = self.breaks.load(Relaxed) != self.breaks_done.load(Relaxed);
-        if is_others || is_broken || self.ring.pending() != 0 || !self.has_one_stream() {
+        // What another thread is about to settle is not charged twice, nor is what windows are measured for (`among`).
+        if is_others || self.ring.pending() != 0 || !self.has_one_stream() {
             return;
         }
         let charged_ns = signed(begun.submitted_ns.saturating_sub(begun.done_ns));
@@ -123,11 +124,21 @@ impl Lane {
             true => more_ns > charged_ns / 8,
             false => is_far(charged_ns, ran_ns),
         };
-        if more_ns > LATE_NS && is_unseen {
+        if more_ns <= LATE_NS || !is_unseen {
+            return;
+        }
+        // A copy, a wait or a host function since the last synchronisation may be what was waited for; or a kernel behind it
+        // that was short when it was measured, and would go on for as long as it is not.
+        let is_broken = self.breaks.load(Relaxed) != self.breaks_done.load(Relaxed);
+        if !is_broken {
             self.charge(world, &line, since_ns, signed(more_ns));
-            if more_ns >= HUNT_FROM_NS {
-                costs.hunt(HUNT);
-            }
+        } else if now_ns.saturating_sub(self.hunted_ns.load(Relaxed)) >= BROKEN_NS {
+            self.hunted_ns.store(now_ns, Relaxed);
+        } else {
+            return;
+        }
+        if more_ns >= HUNT_FROM_NS {
+            costs.hunt(if is_broken { HUNT_BROKEN } else { HUNT });
         }
     }
 }

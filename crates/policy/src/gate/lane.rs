@@ -53,6 +53,8 @@ pub struct Lane {
     pub(super) refused_ns: AtomicU64,
     /// Not 0 where a thread was away with the claim since the last mark.
     pub(super) was_blind: AtomicU32,
+    /// When launches began to be measured one by one since something behind a copy, a wait or a host function took long.
+    pub(super) hunted_ns: AtomicU64,
     pub(super) ring: Ring,
     pub(super) probes: Probes,
     /// One more than the event of the settled mark that completed last; 0 for none.
@@ -117,6 +119,7 @@ impl Lane {
             claims: Claims::new(),
             refused_ns: AtomicU64::new(0),
             was_blind: AtomicU32::new(0),
+            hunted_ns: AtomicU64::new(0),
             ring: Ring::new(),
             probes: Probes::new(),
             anchor: AtomicU32::new(0),
