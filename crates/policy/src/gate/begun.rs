@@ -6,14 +6,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::marks::{Probe, Probed};
-use super::world::World;
 use crate::atomic::{AtomicU32, AtomicU64};
-
-/// How much later than its launch's call a drained device begins a kernel at most that has a mark behind it, as the mark
-/// shows it.
-const BEGINS_NS: u64 = 2_000;
-/// Of [`Begun::first_ns`]: the launch follows other work at once.
-const FOLLOWS: u64 = u64::MAX;
 
 /// The event before a launch that may find the device drained, until a mark behind it is recorded.
 #[derive(Debug)]
@@ -26,8 +19,6 @@ pub(super) struct Begun {
     /// What had been submitted.
     since_ns: AtomicU64,
     is_behind: AtomicU32,
-    /// Not 0 where another thread's launch may lie before it.
-    is_unsure: AtomicU32,
     /// When the driver had the first launch behind it, of whatever thread; 0 while it has none.
     first_ns: AtomicU64,
 }
@@ -39,7 +30,6 @@ impl Begun {
         }
         let event = AtomicU32::new(0);
         let is_behind = AtomicU32::new(0);
-        let is_unsure = AtomicU32::new(0);
         Self {
             event,
             at_ns: word(),
@@ -47,7 +37,6 @@ impl Begun {
             charged_ns: word(),
             since_ns: word(),
             is_behind,
-            is_unsure,
             first_ns: word(),
         }
     }
@@ -61,34 +50,28 @@ impl Begun {
         &self,
         probed: Probed,
         (key, charged_ns): (u64, u64),
+        submitted_ns: u64,
         is_behind: bool,
-        is_unsure: bool,
     ) {
         let words = [
             (&self.at_ns, probed.at_ns),
             (&self.key, key),
             (&self.charged_ns, charged_ns),
-            (&self.since_ns, probed.since_ns),
+            (&self.since_ns, submitted_ns),
             (&self.first_ns, 0),
         ];
         for (word, value) in words {
             word.store(value, Relaxed);
         }
         self.is_behind.store(is_behind.into(), Relaxed);
-        self.is_unsure.store(is_unsure.into(), Relaxed);
         self.event.store(probed.event.saturating_add(1), Relaxed);
     }
 
-    /// The driver has a launch, behind this event if any.
-    pub(super) fn went<W: World>(&self, world: &W, behind: Option<u32>) {
-        let Some(event) = behind.filter(|_| behind == self.event()) else { return };
-        if self.first_ns.load(Relaxed) != 0 {
-            return;
+    /// The driver has a launch.
+    pub(super) fn went(&self, now_ns: impl Fn() -> u64) {
+        if self.event.load(Relaxed) != 0 && self.first_ns.load(Relaxed) == 0 {
+            let _ = self.first_ns.compare_exchange(0, now_ns(), Relaxed, Relaxed);
         }
-        // Still incomplete, it is behind other work, which the launch follows: no gap lies between.
-        let is_behind = self.is_unsure.load(Relaxed) != 0 && !world.is_done(event);
-        let first_ns = if is_behind { FOLLOWS } else { world.now_ns() };
-        let _ = self.first_ns.compare_exchange(0, first_ns, Relaxed, Relaxed);
     }
 
     pub(super) fn forget(&self) {
@@ -96,7 +79,12 @@ impl Begun {
     }
 
     /// What lies behind it, for a mark that is recorded behind what was submitted, if that is anything.
-    pub(super) fn take(&self, now_ns: impl Fn() -> u64, submitted_ns: u64) -> Option<Probe> {
+    pub(super) fn take(
+        &self,
+        now_ns: impl Fn() -> u64,
+        submitted_ns: u64,
+        is_one_stream: bool,
+    ) -> Option<Probe> {
         let event = self.event()?;
         let [at_ns, key, charged_ns, since_ns] =
             [&self.at_ns, &self.key, &self.charged_ns, &self.since_ns]
@@ -106,15 +94,11 @@ impl Begun {
             return None;
         }
         self.forget();
-        // The device waits until a launch's mark has been recorded as well, but not for other threads' launches that the driver
-        // has before that.
-        let gap_ns = match self.first_ns.load(Relaxed) {
-            FOLLOWS => 0,
-            0 => now_ns().saturating_sub(at_ns).max(1),
-            first_ns => {
-                let until_ns = now_ns().min(first_ns.saturating_add(BEGINS_NS));
-                until_ns.saturating_sub(at_ns).max(1)
-            }
+        // As measured on an H200 the device waits until a launch's mark has been recorded as well, but on one stream, behind
+        // which another thread's launch has come by then.
+        let first_ns = match self.first_ns.load(Relaxed) {
+            first_ns if first_ns != 0 && is_one_stream && stands_ns > charged_ns => first_ns,
+            _ => now_ns(),
         };
         Some(Probe {
             key,
@@ -122,7 +106,7 @@ impl Begun {
             stands_ns,
             at_ns,
             event,
-            gap_ns,
+            gap_ns: first_ns.saturating_sub(at_ns),
             is_behind: self.is_behind.load(Relaxed) != 0,
         })
     }
