@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { BLOCKING_SYNC = 4 };
+
 static void *find(void *library, const char *name)
 {
     void *symbol = dlsym(library, name);
@@ -58,6 +60,13 @@ void driver_start(struct driver *driver)
 {
     driver_open(driver);
     must(driver->init(0), "cuInit");
+    if (driver->sleeps) {
+        result_t (*set_flags)(device_t device, unsigned flags);
+        device_t device;
+        *(void **)&set_flags = driver_find(driver, "cuDevicePrimaryCtxSetFlags_v2");
+        must(driver->device_get(&device, 0), "cuDeviceGet");
+        must(set_flags(device, BLOCKING_SYNC), "cuDevicePrimaryCtxSetFlags");
+    }
     driver_join(driver);
 }
 

@@ -39,6 +39,7 @@ struct driver {
                        unsigned by, unsigned bz, unsigned shared_bytes, handle_t stream,
                        void **arguments, void **extra);
     void *library;
+    int sleeps; /* Threads that wait for the device sleep: to be set before driver_start. */
 };
 
 /* Opens the library and finds the functions; ends the program with a message when it cannot. */

@@ -5,7 +5,7 @@
  * `times` kernels of each of `lengths`, in their order, and rounds follow one another until standard input ends.
  * Kernels count themselves, each length for itself; see counts.h.
  *
- * Modes: each, burst, poll, graph, grow, hand, streams, threads, shared, process; see `modes`.
+ * Modes: each, burst, poll, graph, grow, hand, streams, threads, shared, context, sleepers, process; see `modes`.
  */
 #define _GNU_SOURCE
 #include "counts.h"
@@ -173,7 +173,7 @@ static void on_streams(void)
 
 /* ---- several threads ---- */
 
-static int is_shared;
+static int is_shared, waits_for_all;
 
 static void *thread(void *at)
 {
@@ -182,7 +182,10 @@ static void *thread(void *at)
     driver_join(&work.driver);
     while (!stopped) {
         launch(of, stream);
-        wait_for(stream);
+        if (waits_for_all)
+            must(work.driver.synchronize(), "cuCtxSynchronize");
+        else
+            wait_for(stream);
     }
     return NULL;
 }
@@ -204,6 +207,19 @@ static void shared(void)
 {
     is_shared = 1;
     threads();
+}
+
+static void context(void)
+{
+    waits_for_all = 1;
+    threads();
+}
+
+static void sleepers(void) { threads(); }
+
+static int has_threads(void (*round)(void))
+{
+    return round == threads || round == shared || round == context || round == sleepers;
 }
 
 /* ---- what all of them begin and end with ---- */
@@ -268,6 +284,8 @@ static const struct {
     {"streams", on_streams}, /* each length on a stream of its own, then a synchronisation of each */
     {"threads", threads},    /* a thread with its own stream for each, which launches and synchronises */
     {"shared", shared},      /* the same, all on one stream */
+    {"context", context},    /* each with its own, and waits for all of the context */
+    {"sleepers", sleepers},  /* the same as threads, which sleep where those spin */
     {"process", process},    /* a burst in a process of its own */
 };
 
@@ -341,9 +359,10 @@ int main(int argc, char **argv)
     }
     void (*round)(void) = read_arguments(argc, argv);
     /* One round, so that what is made at first use is made before the clock runs. */
+    work.driver.sleeps = round == sleepers;
     if (round != process)
         begin();
-    if (round == threads || round == shared) {
+    if (has_threads(round)) {
         on_streams();
     } else {
         round();

@@ -67,6 +67,15 @@ const THREADS: [u64; 3] = [2, 4, 16];
 const THREADS_NS: [u64; 3] = [20 * US, 200 * US, 5 * MS];
 /// Of one stream so many.
 const SHARING: u64 = 4;
+/// Those that wait otherwise, and of how short kernels: number, length, mode and what is said of them.
+const WAITING: [(u64, u64, &str, &str); 6] = [
+    (2, 8 * US, "threads", ""),
+    (4, 8 * US, "threads", ""),
+    (2, 8 * US, "context", ", for all of the context"),
+    (4, 8 * US, "context", ", for all of the context"),
+    (2, 20 * US, "sleepers", ", that sleep"),
+    (4, 20 * US, "sleepers", ", that sleep"),
+];
 
 /// Programs whose kernels differ.
 pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
@@ -85,7 +94,8 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
     Ok(())
 }
 
-/// Programs of several threads, each with a stream of its own, and some whose threads share one.
+/// Programs of several threads, each with a stream of its own, and some whose threads share one; which spin for their
+/// stream, but for a few.
 pub(super) fn measure_threads(bench: &mut Bench, timing: &Timing) -> Result<()> {
     let lengths = if timing.quick { &THREADS_NS[1..2] } else { &THREADS_NS };
     let counts = if timing.quick { &THREADS[1..2] } else { &THREADS };
@@ -102,7 +112,8 @@ pub(super) fn measure_threads(bench: &mut Bench, timing: &Timing) -> Result<()> 
         let own = counts.iter().map(|threads| (*threads, *ns, "threads", ""));
         own.chain([(SHARING, *ns, "shared", " on one stream")]).collect::<Vec<_>>()
     };
-    let programs = lengths.iter().flat_map(of_length).map(program);
+    let waiting = if timing.quick { &WAITING[..0] } else { &WAITING };
+    let programs = lengths.iter().flat_map(of_length).chain(waiting.iter().copied()).map(program);
     measure_all(bench, timing, &programs.collect::<Vec<_>>());
     Ok(())
 }
