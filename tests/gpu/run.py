@@ -343,6 +343,11 @@ def main():
     tenant = [str(dist / "bin/divvy"), "run", "--json"]
     if options.compute:
         tenant += ["--compute", options.compute]
+    # What it refuses it would refuse in every row.
+    asked = subprocess.run([*tenant, "--", "true"], capture_output=True, text=True,
+                           env={**os.environ, **SAFE})
+    if asked.returncode:
+        sys.exit(asked.stderr or asked.stdout)
     results = []
     logs = out / "logs"
     logs.mkdir(exist_ok=True)
