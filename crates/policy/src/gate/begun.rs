@@ -6,18 +6,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::marks::{Probe, Probed};
-use super::world::World;
 use crate::atomic::{AtomicU32, AtomicU64};
-
-/// How much later than its launch's call a drained device begins a kernel at most that has a mark behind it, as the mark
-/// shows it.
-const BEGINS_NS: u64 = 2_000;
-/// Of [`Begun::first_ns`]: the launch follows other work at once.
-const FOLLOWS: u64 = u64::MAX;
-/// The same: the device may have been drained between two launches, or before the mark.
-const APART: u64 = u64::MAX - 1;
-/// So much later than a launch its mark, or the next one, may come beyond what it is charged.
-const APART_NS: u64 = 50_000;
 
 /// The event before a launch that may find the device drained, until a mark behind it is recorded.
 #[derive(Debug)]
@@ -30,12 +19,8 @@ pub(super) struct Begun {
     /// What had been submitted.
     since_ns: AtomicU64,
     is_behind: AtomicU32,
-    /// Not 0 where another thread's launch may lie before it.
-    is_unsure: AtomicU32,
     /// When the driver had the first launch behind it, of whatever thread; 0 while it has none.
     first_ns: AtomicU64,
-    /// The same of the last.
-    last_ns: AtomicU64,
 }
 
 impl Begun {
@@ -45,7 +30,6 @@ impl Begun {
         }
         let event = AtomicU32::new(0);
         let is_behind = AtomicU32::new(0);
-        let is_unsure = AtomicU32::new(0);
         Self {
             event,
             at_ns: word(),
@@ -53,9 +37,7 @@ impl Begun {
             charged_ns: word(),
             since_ns: word(),
             is_behind,
-            is_unsure,
             first_ns: word(),
-            last_ns: word(),
         }
     }
 
@@ -68,46 +50,28 @@ impl Begun {
         &self,
         probed: Probed,
         (key, charged_ns): (u64, u64),
+        submitted_ns: u64,
         is_behind: bool,
-        is_unsure: bool,
     ) {
         let words = [
             (&self.at_ns, probed.at_ns),
             (&self.key, key),
             (&self.charged_ns, charged_ns),
-            (&self.since_ns, probed.since_ns),
+            (&self.since_ns, submitted_ns),
             (&self.first_ns, 0),
-            (&self.last_ns, probed.at_ns),
         ];
         for (word, value) in words {
             word.store(value, Relaxed);
         }
         self.is_behind.store(is_behind.into(), Relaxed);
-        self.is_unsure.store(is_unsure.into(), Relaxed);
         self.event.store(probed.event.saturating_add(1), Relaxed);
     }
 
-    /// The driver has a launch, behind this event if any.
-    pub(super) fn went<W: World>(&self, world: &W, behind: Option<u32>) {
-        let Some(event) = behind.filter(|_| behind == self.event()) else { return };
-        let now_ns = world.now_ns();
-        let last_ns = self.last_ns.swap(now_ns, Relaxed);
-        if self.first_ns.load(Relaxed) != 0 {
-            // What was launched last has no mark, and may have ended since.
-            if self.is_apart(last_ns, now_ns) {
-                self.first_ns.store(APART, Relaxed);
-            }
-            return;
+    /// The driver has a launch.
+    pub(super) fn went(&self, now_ns: impl Fn() -> u64) {
+        if self.event.load(Relaxed) != 0 && self.first_ns.load(Relaxed) == 0 {
+            let _ = self.first_ns.compare_exchange(0, now_ns(), Relaxed, Relaxed);
         }
-        // Still incomplete, it is behind other work, which the launch follows: no gap lies between.
-        let is_behind = self.is_unsure.load(Relaxed) != 0 && !world.is_done(event);
-        let first_ns = if is_behind { FOLLOWS } else { now_ns };
-        let _ = self.first_ns.compare_exchange(0, first_ns, Relaxed, Relaxed);
-    }
-
-    fn is_apart(&self, last_ns: u64, now_ns: u64) -> bool {
-        let least_ns = self.charged_ns.load(Relaxed).saturating_add(APART_NS);
-        now_ns.saturating_sub(last_ns) > least_ns
     }
 
     pub(super) fn forget(&self) {
@@ -119,7 +83,7 @@ impl Begun {
         &self,
         now_ns: impl Fn() -> u64,
         submitted_ns: u64,
-        is_whole: bool,
+        is_one_stream: bool,
     ) -> Option<Probe> {
         let event = self.event()?;
         let [at_ns, key, charged_ns, since_ns] =
@@ -130,20 +94,11 @@ impl Begun {
             return None;
         }
         self.forget();
-        // The device waits until a launch's mark has been recorded as well, but not for other threads' launches that the driver
-        // has before that.
-        let now_ns = now_ns();
-        let begins_ns = if is_whole { BEGINS_NS } else { BEGINS_NS / 4 };
-        let gap_ns = match self.first_ns.load(Relaxed) {
-            0 | APART => now_ns.saturating_sub(at_ns).max(1),
-            _ if self.is_apart(self.last_ns.load(Relaxed), now_ns) => {
-                now_ns.saturating_sub(at_ns).max(1)
-            }
-            FOLLOWS => 0,
-            first_ns => {
-                let until_ns = now_ns.min(first_ns.saturating_add(begins_ns));
-                until_ns.saturating_sub(at_ns).max(1)
-            }
+        // As measured on an H200 the device waits until a launch's mark has been recorded as well, but on one stream, behind
+        // which another thread's launch has come by then.
+        let first_ns = match self.first_ns.load(Relaxed) {
+            first_ns if first_ns != 0 && is_one_stream && stands_ns > charged_ns => first_ns,
+            _ => now_ns(),
         };
         Some(Probe {
             key,
@@ -151,7 +106,7 @@ impl Begun {
             stands_ns,
             at_ns,
             event,
-            gap_ns,
+            gap_ns: first_ns.saturating_sub(at_ns),
             is_behind: self.is_behind.load(Relaxed) != 0,
         })
     }
