@@ -203,25 +203,6 @@ static void threads(void)
         pthread_join(made[of], NULL);
 }
 
-static void shared(void)
-{
-    is_shared = 1;
-    threads();
-}
-
-static void context(void)
-{
-    waits_for_all = 1;
-    threads();
-}
-
-static void sleepers(void) { threads(); }
-
-static int has_threads(void (*round)(void))
-{
-    return round == threads || round == shared || round == context || round == sleepers;
-}
-
 /* ---- what all of them begin and end with ---- */
 
 static void begin(void)
@@ -274,6 +255,7 @@ static int input_has_ended(void)
 static const struct {
     const char *name;
     void (*round)(void);
+    int is_shared, waits_for_all, sleeps; /* of threads */
 } modes[] = {
     {"each", each},          /* launch and synchronise, one by one */
     {"burst", burst},        /* launch all, then one synchronisation */
@@ -283,9 +265,9 @@ static const struct {
     {"hand", hand},          /* two streams, each waits for the other's kernel; lengths by the clock */
     {"streams", on_streams}, /* each length on a stream of its own, then a synchronisation of each */
     {"threads", threads},    /* a thread with its own stream for each, which launches and synchronises */
-    {"shared", shared},      /* the same, all on one stream */
-    {"context", context},    /* each with its own, and waits for all of the context */
-    {"sleepers", sleepers},  /* the same as threads, which sleep where those spin */
+    {"shared", threads, .is_shared = 1},      /* the same, all on one stream */
+    {"context", threads, .waits_for_all = 1}, /* the same, each waits for all of the context */
+    {"sleepers", threads, .sleeps = 1},       /* the same, asleep where the others spin */
     {"process", process},    /* a burst in a process of its own */
 };
 
@@ -343,8 +325,12 @@ static void (*read_arguments(int argc, char **argv))(void)
     }
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         if (!strcmp(mode, modes[i].name) && counts->file && counts->lengths &&
-            ((modes[i].round != grow && modes[i].round != hand) || over_ns))
+            ((modes[i].round != grow && modes[i].round != hand) || over_ns)) {
+            is_shared = modes[i].is_shared;
+            waits_for_all = modes[i].waits_for_all;
+            work.driver.sleeps = modes[i].sleeps;
             return modes[i].round;
+        }
     }
     fprintf(stderr, "varied needs mode=, file= and lengths=, and grow and hand over=\n");
     exit(2);
@@ -359,10 +345,9 @@ int main(int argc, char **argv)
     }
     void (*round)(void) = read_arguments(argc, argv);
     /* One round, so that what is made at first use is made before the clock runs. */
-    work.driver.sleeps = round == sleepers;
     if (round != process)
         begin();
-    if (has_threads(round)) {
+    if (round == threads) {
         on_streams();
     } else {
         round();
