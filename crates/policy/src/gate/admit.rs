@@ -182,6 +182,7 @@ impl Lane {
             is_unknown,
             is_marked: !matches!(next, Length::Even(_)) || !is_drained,
             probed: None,
+            begun: None,
             epoch: line.epoch,
             // Through a gate that is closed it goes beside whoever has the turn.
             sharers: line.active.max(1 + u32::from(is_let_go && line.gate == gate::CLOSED)),
@@ -190,6 +191,7 @@ impl Lane {
             let is_due = self.begin_among(world, (key, charged_ns), is_unknown);
             // In a window no sooner: closer marks show what streams run ahead by.
             ticket.is_marked = is_due || ticket.is_marked && !self.window.is_open();
+            ticket.begun = self.begun.event();
         } else {
             ticket.probed = self.probe(world, submitted_ns, (known_ns, long_ns), all_marked);
         }
@@ -217,6 +219,7 @@ impl Lane {
             is_unknown: false,
             is_marked: self.begin_among(world, (key, charged_ns), false),
             probed: None,
+            begun: self.begun.event(),
             epoch: line.epoch,
             sharers: line.active,
         })

@@ -132,9 +132,15 @@ impl Lane {
         let is_broken = self.is_broken();
         if (is_unknown || is_drained || is_broken || ahead_ns < near_ns)
             && self.begun.event().is_none()
-            && let Some(probed) = self.begin_probe(world, self.has_streams_apart())
         {
-            self.begun.set(probed, (key, charged_ns), self.launched_ns(), !is_drained);
+            let given_ns = self.launched_ns();
+            let Some(probed) = self.begin_probe(world, self.has_streams_apart()) else {
+                return true;
+            };
+            // Another thread's launch that was in the driver's hands meanwhile may lie before it.
+            let is_unsure = self.has_streams_apart()
+                && (self.coming_ns.load(Relaxed) > charged_ns || probed.since_ns != given_ns);
+            self.begun.set(probed, (key, charged_ns), !is_drained, is_unsure);
         }
         let unmarked_ns = submitted_ns.saturating_sub(self.marked_ns.load(Relaxed));
         let most_ns = ahead_ns / QUEUE_PART;

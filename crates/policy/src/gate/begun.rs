@@ -5,8 +5,20 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::lane::Lane;
 use super::marks::{Probe, Probed};
+use super::world::World;
 use crate::atomic::{AtomicU32, AtomicU64};
+
+/// How much later than its launch's call a drained device begins a kernel at most that has a mark behind it, as the mark
+/// shows it.
+const BEGINS_NS: u64 = 2_000;
+/// Of [`Begun::first_ns`]: the launch follows other work at once.
+const FOLLOWS: u64 = u64::MAX;
+/// The same: the device may have been drained between two launches, or before the mark.
+const APART: u64 = u64::MAX - 1;
+/// So much later than a launch its mark, or the next one, may come beyond what it is charged.
+const APART_NS: u64 = 50_000;
 
 /// The event before a launch that may find the device drained, until a mark behind it is recorded.
 #[derive(Debug)]
@@ -19,8 +31,27 @@ pub(super) struct Begun {
     /// What had been submitted.
     since_ns: AtomicU64,
     is_behind: AtomicU32,
+    /// Not 0 where another thread's launch may lie before it.
+    is_unsure: AtomicU32,
     /// When the driver had the first launch behind it, of whatever thread; 0 while it has none.
     first_ns: AtomicU64,
+    /// The same of the last.
+    last_ns: AtomicU64,
+}
+
+impl Lane {
+    /// The driver has a launch, behind this event if any.
+    pub(super) fn went<W: World>(&self, world: &W, behind: Option<u32>) {
+        let Some(event) = behind else { return };
+        if !self.begun.went(event, world.now_ns()) {
+            return;
+        }
+        // Still incomplete, it is behind other work, which the launch follows: no gap lies between.
+        let Some(claim) = self.claim(world.life()) else { return };
+        if self.begun.event() == Some(event) && !claim.is_closing() && !world.is_done(event) {
+            self.begun.first_ns.store(FOLLOWS, Relaxed);
+        }
+    }
 }
 
 impl Begun {
@@ -30,6 +61,7 @@ impl Begun {
         }
         let event = AtomicU32::new(0);
         let is_behind = AtomicU32::new(0);
+        let is_unsure = AtomicU32::new(0);
         Self {
             event,
             at_ns: word(),
@@ -37,7 +69,9 @@ impl Begun {
             charged_ns: word(),
             since_ns: word(),
             is_behind,
+            is_unsure,
             first_ns: word(),
+            last_ns: word(),
         }
     }
 
@@ -50,28 +84,45 @@ impl Begun {
         &self,
         probed: Probed,
         (key, charged_ns): (u64, u64),
-        submitted_ns: u64,
         is_behind: bool,
+        is_unsure: bool,
     ) {
         let words = [
             (&self.at_ns, probed.at_ns),
             (&self.key, key),
             (&self.charged_ns, charged_ns),
-            (&self.since_ns, submitted_ns),
+            (&self.since_ns, probed.since_ns),
             (&self.first_ns, 0),
+            (&self.last_ns, probed.at_ns),
         ];
         for (word, value) in words {
             word.store(value, Relaxed);
         }
         self.is_behind.store(is_behind.into(), Relaxed);
+        self.is_unsure.store(is_unsure.into(), Relaxed);
         self.event.store(probed.event.saturating_add(1), Relaxed);
     }
 
-    /// The driver has a launch.
-    pub(super) fn went(&self, now_ns: impl Fn() -> u64) {
-        if self.event.load(Relaxed) != 0 && self.first_ns.load(Relaxed) == 0 {
-            let _ = self.first_ns.compare_exchange(0, now_ns(), Relaxed, Relaxed);
+    /// The driver has a launch behind `event`; whether it is the first of which that is to be asked whether it is still incomplete.
+    fn went(&self, event: u32, now_ns: u64) -> bool {
+        if self.event() != Some(event) {
+            return false;
         }
+        let last_ns = self.last_ns.swap(now_ns, Relaxed);
+        if self.first_ns.load(Relaxed) != 0 {
+            // What was launched last has no mark, and may have ended since.
+            if self.is_apart(last_ns, now_ns) {
+                self.first_ns.store(APART, Relaxed);
+            }
+            return false;
+        }
+        let is_first = self.first_ns.compare_exchange(0, now_ns, Relaxed, Relaxed).is_ok();
+        is_first && self.is_unsure.load(Relaxed) != 0
+    }
+
+    fn is_apart(&self, last_ns: u64, now_ns: u64) -> bool {
+        let least_ns = self.charged_ns.load(Relaxed).saturating_add(APART_NS);
+        now_ns.saturating_sub(last_ns) > least_ns
     }
 
     pub(super) fn forget(&self) {
@@ -83,7 +134,7 @@ impl Begun {
         &self,
         now_ns: impl Fn() -> u64,
         submitted_ns: u64,
-        is_one_stream: bool,
+        is_whole: bool,
     ) -> Option<Probe> {
         let event = self.event()?;
         let [at_ns, key, charged_ns, since_ns] =
@@ -94,11 +145,20 @@ impl Begun {
             return None;
         }
         self.forget();
-        // As measured on an H200 the device waits until a launch's mark has been recorded as well, but on one stream, behind
-        // which another thread's launch has come by then.
-        let first_ns = match self.first_ns.load(Relaxed) {
-            first_ns if first_ns != 0 && is_one_stream && stands_ns > charged_ns => first_ns,
-            _ => now_ns(),
+        // The device waits until a launch's mark has been recorded as well, but not for other threads' launches that the driver
+        // has before that.
+        let now_ns = now_ns();
+        let begins_ns = if is_whole { BEGINS_NS } else { BEGINS_NS / 4 };
+        let gap_ns = match self.first_ns.load(Relaxed) {
+            0 | APART => now_ns.saturating_sub(at_ns).max(1),
+            _ if self.is_apart(self.last_ns.load(Relaxed), now_ns) => {
+                now_ns.saturating_sub(at_ns).max(1)
+            }
+            FOLLOWS => 0,
+            first_ns => {
+                let until_ns = now_ns.min(first_ns.saturating_add(begins_ns));
+                until_ns.saturating_sub(at_ns).max(1)
+            }
         };
         Some(Probe {
             key,
@@ -106,7 +166,7 @@ impl Begun {
             stands_ns,
             at_ns,
             event,
-            gap_ns: first_ns.saturating_sub(at_ns),
+            gap_ns,
             is_behind: self.is_behind.load(Relaxed) != 0,
         })
     }

@@ -85,10 +85,9 @@ impl Lane {
     /// The driver has the launch; `submitted` is false when it refused.
     pub fn launched<W: World>(&self, world: &W, ticket: Ticket, submitted: bool) {
         self.coming_ns.fetch_sub(ticket.charged_ns, Relaxed);
-        if !self.has_streams_apart() {
-            self.begun.went(|| world.now_ns());
-        }
-        let after_ns = ticket.probed.map(|probed| world.now_ns().saturating_sub(probed.at_ns));
+        self.went(world, ticket.begun);
+        let after_ns =
+            ticket.probed.map(|probed| world.now_ns().saturating_sub(probed.at_ns).max(1));
         let is_measured = submitted && self.mark_launch(world, &ticket, after_ns);
         if let Some(probed) = ticket.probed
             && !is_measured
@@ -167,10 +166,10 @@ impl Lane {
         }
         // Other threads' launches that were in the driver's hands went first where the driver has them one by one.
         let submitted_ns = self.launched_ns();
-        let probe = probe.or_else(|| self.begun.take(|| world.now_ns(), submitted_ns, !whole));
+        let probe = probe.or_else(|| self.begun.take(|| world.now_ns(), submitted_ns, whole));
         let probe = probe.map(|probe| {
             // Its first event is still incomplete with the launch submitted: no gap lies between.
-            let gap_ns = if world.is_done(probe.event) { probe.gap_ns.max(1) } else { 0 };
+            let gap_ns = if world.is_done(probe.event) { probe.gap_ns } else { 0 };
             Probe { gap_ns, ..probe }
         });
         let breaks = self.breaks.load(Relaxed);

@@ -17,6 +17,8 @@ pub struct Ticket {
     pub(super) is_marked: bool,
     /// The event recorded before it, and the host's time after that.
     pub(super) probed: Option<Probed>,
+    /// What had begun when it was let go: it is behind that.
+    pub(super) begun: Option<u32>,
     /// The turn it is in.
     pub(super) epoch: u64,
     /// Contexts that worked on the device when it was let go.

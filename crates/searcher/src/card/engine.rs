@@ -180,7 +180,7 @@ impl Card {
                 if let Some(event) = self.events.get_mut(event)
                     && event.recorded == Some(position)
                 {
-                    event.done_ns = Some(self.now_ns);
+                    event.done_ns = Some(self.now_ns + event.late_ns);
                 }
             }
             What::Copy { direction, .. } => self.copying[engine(direction)] = None,

@@ -148,6 +148,8 @@ struct Event {
     done_ns: Option<u64>,
     /// A kernel was before it in its stream.
     is_behind: bool,
+    /// How much later than it is complete its own time is.
+    late_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -258,15 +260,17 @@ impl Card {
         self.orders += 1;
         let order = self.orders;
         let is_behind = !self.is_drained(context, stream);
+        let waits = after.iter().any(|position| !self.is_done(*position));
         let queue = &mut self.contexts[context].streams[stream];
         let position = Position { context, stream, seq: queue.next() };
         let (progress, is_held) = (Progress::Waits, false);
         let is_front = queue.items.is_empty();
         queue.items.push_back(Item { what, ready_ns, order, after, progress, is_held });
-        if let What::Event { event, .. } = what
+        if let What::Event { event, is_whole, .. } = what
             && let Some(event) = self.events.get_mut(event)
         {
-            *event = Event { recorded: Some(position), done_ns: None, is_behind };
+            let late_ns = if is_whole && waits { self.model.context_event_late_ns } else { 0 };
+            *event = Event { recorded: Some(position), done_ns: None, is_behind, late_ns };
         }
         // Behind another it changes nothing yet.
         if is_front {

@@ -31,6 +31,8 @@ pub struct CardModel {
     pub timing_event_ns: u64,
     /// Device time of one behind all of a context, which delays no kernel.
     pub context_event_ns: u64,
+    /// How much later than the end of the work that it waited for its own time is.
+    pub context_event_late_ns: u64,
     /// Device time of an event that does not time.
     pub plain_event_ns: u64,
     /// Steps of an event's time.
@@ -135,6 +137,9 @@ impl Default for CardModel {
             timing_event_ns: 1_980,
             // The same: 0.83 to 0.99 us.
             context_event_ns: 900,
+            // threads-that-sleep.txt of h100-2026-11-26: behind one kernel on a drained device 1.4 to 2.7 us beyond its length in a
+            // queue, from the end of its call; an event of its stream's shows 0.4 to 0.8.
+            context_event_late_ns: 1_500,
             // B, "+record": within 80 ns of nothing, on average 0.
             plain_event_ns: 1,
             // C: percentiles are multiples of 32 ns.
@@ -242,6 +247,7 @@ impl CardModel {
             tail_ppm: if of("tail").is(500_000) { 0 } else { of("tail to").below(150_000) },
             timing_event_ns: of("event").between(300, 4_000),
             context_event_ns: of("event of a context").between(300, 2_000),
+            context_event_late_ns: of("event of a context, late").below(3_000),
             visible_ns: of("visible").spread(100, 50_000),
             visible_behind_ns: of("visible behind").spread(100, 50_000),
             return_ns: half_to_double("return", usual.return_ns),

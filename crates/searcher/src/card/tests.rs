@@ -86,7 +86,8 @@ fn an_event_behind_a_context_waits_for_all_streams_and_takes_the_device() {
     assert_eq!(card.event_done_ns(event), None);
     card.advance(100 * US);
     let event_ns = card.model().context_event_ns;
-    assert_eq!(card.event_done_ns(event), Some(30 * US + event_ns));
+    let late_ns = card.model().context_event_late_ns;
+    assert_eq!(card.event_done_ns(event), Some(30 * US + event_ns + late_ns));
     assert_eq!(card.had(context).events_ns, event_ns);
     // Dropped with its context it counts as done.
     card.submit(context, work, kernel(30 * US), 0, Vec::new());
