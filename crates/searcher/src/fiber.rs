@@ -12,7 +12,7 @@
 
 #![allow(unsafe_code, reason = "a body reaches what it is left by through a word of the thread")]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr;
 
 use corosensei::stack::DefaultStack;
@@ -21,10 +21,15 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 /// Bytes of a stack, which are taken as they are used: the gates of a process are made on one, half a megabyte,
 /// before they are moved to where they stay.
 const STACK_BYTES: usize = 2 << 20;
+/// Stacks of fibers that have ended that a thread keeps: to map one and unmap it costs every processor that runs a thread of
+/// this process, and there are a thousand cases a second.
+const KEPT: usize = 64;
 
 thread_local! {
     /// What the fiber that runs on this thread is left by; null while none runs.
     static HERE: Cell<*const Yielder<(), ()>> = const { Cell::new(ptr::null()) };
+    /// Stacks that are free.
+    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A body under way.
@@ -47,7 +52,8 @@ impl Fiber {
     /// # Panics
     /// When there is no memory for its stack.
     pub fn new(body: impl FnOnce() + 'static) -> Self {
-        let stack = DefaultStack::new(STACK_BYTES).expect("memory for a fiber's stack");
+        let new = || DefaultStack::new(STACK_BYTES).expect("memory for a fiber's stack");
+        let stack = STACKS.with_borrow_mut(Vec::pop).unwrap_or_else(new);
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
             HERE.set(yielder);
             body();
@@ -79,11 +85,21 @@ impl Drop for Outside {
 
 impl Drop for Fiber {
     fn drop(&mut self) {
-        let Some(Stacked(coroutine)) = self.coroutine.take() else { return };
+        let Some(Stacked(mut coroutine)) = self.coroutine.take() else { return };
         if cfg!(panic = "abort") && coroutine.started() && !coroutine.done() {
             // To unwind it would end the process.
             std::mem::forget(coroutine);
+            return;
         }
+        coroutine.force_unwind();
+        let stack = coroutine.into_stack();
+        // A thread that ends may have no place for it any more.
+        let _ = STACKS.try_with(|stacks| {
+            let mut stacks = stacks.borrow_mut();
+            if stacks.len() < KEPT {
+                stacks.push(stack);
+            }
+        });
     }
 }
 
@@ -110,7 +126,6 @@ pub fn suspend() {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
     use std::rc::Rc;
 
     use super::*;

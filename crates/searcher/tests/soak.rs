@@ -32,15 +32,15 @@ impl Kind {
         Self { name, run: 0, broken: 0, far: 0, worst: Vec::new() }
     }
 
-    fn add(&mut self, verdicts: Vec<Verdict>) {
-        for verdict in &verdicts {
-            self.run += 1;
-            self.broken += u64::from(verdict.off.is_infinite());
-            self.far += u64::from(!verdict.holds());
+    fn add(&mut self, verdict: Verdict) {
+        self.run += 1;
+        self.broken += u64::from(verdict.off.is_infinite());
+        self.far += u64::from(!verdict.holds());
+        if verdict.off > 0.0 {
+            self.worst.push(verdict);
+            self.worst.sort_by(|a, b| b.off.total_cmp(&a.off));
+            self.worst.truncate(WORST);
         }
-        self.worst.extend(verdicts.into_iter().filter(|verdict| verdict.off > 0.0));
-        self.worst.sort_by(|a, b| b.off.total_cmp(&a.off));
-        self.worst.truncate(WORST);
     }
 
     fn json(&self) -> Value {
@@ -51,6 +51,23 @@ impl Kind {
             "kind": self.name, "cases": self.run, "broken": self.broken, "beyond_tolerance": self.far,
             "worst": worst.collect::<Vec<_>>(),
         })
+    }
+}
+
+/// What was seen of one seed.
+struct Seen {
+    lone: Verdict,
+    beside: Verdict,
+    capped: Verdict,
+    short: Vec<Verdict>,
+}
+
+fn all_of(seed: u64) -> Seen {
+    Seen {
+        lone: judge::alone(seed),
+        beside: judge::together(seed, false),
+        capped: judge::together(seed, true),
+        short: (seed * SHORT..(seed + 1) * SHORT).map(judge::short).collect(),
     }
 }
 
@@ -66,10 +83,12 @@ fn for_as_long_as_is_asked() {
     while from < seeds.end && last.is_none_or(|last| Instant::now() < last) {
         let to = seeds.end.min(from + AT_ONCE);
         let [lone, beside, capped, short] = &mut kinds;
-        lone.add(workers::of_seeds(from..to, judge::alone));
-        beside.add(workers::of_seeds(from..to, |seed| judge::together(seed, false)));
-        capped.add(workers::of_seeds(from..to, |seed| judge::together(seed, true)));
-        short.add(workers::of_seeds(from * SHORT..to * SHORT, judge::short));
+        for seen in workers::of_seeds(from..to, all_of) {
+            lone.add(seen.lone);
+            beside.add(seen.beside);
+            capped.add(seen.capped);
+            seen.short.into_iter().for_each(|verdict| short.add(verdict));
+        }
         from = to;
         let seen = kinds.iter().map(|kind| format!("{} {} ({})", kind.name, kind.run, kind.far));
         let seen = seen.collect::<Vec<_>>().join(", ");
