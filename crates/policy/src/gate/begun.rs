@@ -5,9 +5,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::lane::Lane;
 use super::marks::{Probe, Probed};
-use super::world::World;
 use crate::atomic::{AtomicU32, AtomicU64};
 
 /// How much later than its launch's call a drained device begins a kernel at most that has a mark behind it, as the mark
@@ -37,21 +35,6 @@ pub(super) struct Begun {
     first_ns: AtomicU64,
     /// The same of the last.
     last_ns: AtomicU64,
-}
-
-impl Lane {
-    /// The driver has a launch, behind this event if any.
-    pub(super) fn went<W: World>(&self, world: &W, behind: Option<u32>) {
-        let Some(event) = behind else { return };
-        if !self.begun.went(event, world.now_ns()) {
-            return;
-        }
-        // Still incomplete, it is behind other work, which the launch follows: no gap lies between.
-        let Some(claim) = self.claim(world.life()) else { return };
-        if self.begun.event() == Some(event) && !claim.is_closing() && !world.is_done(event) {
-            self.begun.first_ns.store(FOLLOWS, Relaxed);
-        }
-    }
 }
 
 impl Begun {
@@ -104,7 +87,7 @@ impl Begun {
     }
 
     /// The driver has a launch behind `event`; whether it is the first of which that is to be asked whether it is still incomplete.
-    fn went(&self, event: u32, now_ns: u64) -> bool {
+    pub(super) fn went(&self, event: u32, now_ns: u64) -> bool {
         if self.event() != Some(event) {
             return false;
         }
@@ -118,6 +101,11 @@ impl Begun {
         }
         let is_first = self.first_ns.compare_exchange(0, now_ns, Relaxed, Relaxed).is_ok();
         is_first && self.is_unsure.load(Relaxed) != 0
+    }
+
+    /// Its first launch follows other work: no gap lies between.
+    pub(super) fn follow(&self) {
+        self.first_ns.store(FOLLOWS, Relaxed);
     }
 
     fn is_apart(&self, last_ns: u64, now_ns: u64) -> bool {

@@ -103,6 +103,19 @@ impl Lane {
         }
     }
 
+    /// The driver has a launch, behind this event if any.
+    fn went<W: World>(&self, world: &W, behind: Option<u32>) {
+        let Some(event) = behind else { return };
+        if !self.begun.went(event, world.now_ns()) {
+            return;
+        }
+        // Still incomplete, it is behind other work.
+        let Some(claim) = self.claim(world.life()) else { return };
+        if self.begun.event() == Some(event) && !claim.is_closing() && !world.is_done(event) {
+            self.begun.follow();
+        }
+    }
+
     /// Marks a launch that is to be; whether there is a mark behind it.
     fn mark_launch<W: World>(&self, world: &W, ticket: &Ticket, after_ns: Option<u64>) -> bool {
         if !ticket.is_marked && ticket.probed.is_none() {

@@ -68,13 +68,14 @@ const THREADS_NS: [u64; 3] = [20 * US, 200 * US, 5 * MS];
 /// Of one stream so many.
 const SHARING: u64 = 4;
 /// Those that wait otherwise, and of how short kernels: number, length, mode and what is said of them.
-const WAITING: [(u64, u64, &str, &str); 6] = [
+const WAITING: [(u64, u64, &str, &str); 7] = [
     (2, 8 * US, "threads", ""),
     (4, 8 * US, "threads", ""),
     (2, 8 * US, "context", ", for all of the context"),
     (4, 8 * US, "context", ", for all of the context"),
     (2, 20 * US, "sleepers", ", that sleep"),
     (4, 20 * US, "sleepers", ", that sleep"),
+    (16, 20 * US, "sleepers", ", that sleep"),
 ];
 
 /// Programs whose kernels differ.
