@@ -57,6 +57,17 @@ fn what_is_taken_for_short_is_found_out_behind_its_turn() {
     }
 }
 
+/// Queues of long kernels by turns with short ones: what had shown that they differ was a short one, and as all launches end behind
+/// their turn nothing taught more. So they went by the dozen for good, and had 82 where 60 % were due by weight, and 50 of 33.
+#[test]
+fn long_ones_among_short_ones_stay_within_their_turn() {
+    for (seed, has_caps) in [(500_969, false), (505_193, true), (505_554, true), (500_675, true)] {
+        let verdict = judge::together(seed, has_caps);
+        println!("{:5.2} seed {seed}: {}", verdict.off, verdict.text);
+        assert!(verdict.holds(), "{verdict:?}");
+    }
+}
+
 /// Four threads that launch at once on one stream, beside a queue and beside four like them: each its part of what both have,
 /// and hand-overs take no more than they may.
 #[test]

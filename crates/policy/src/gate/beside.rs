@@ -144,10 +144,15 @@ impl Lane {
                 own_ns
             }
             (Length::Uneven(_), Some(longest_ns)) => {
+                let own_ns = took_ns.min(longest_ns);
                 if !is_taken_for_short {
                     costs.keep(key, longest_ns, now_ns);
+                    // All of its launches may end there, and how many go at a time is by what is known.
+                    if is_behind {
+                        costs.learn_uneven(key, own_ns, now_ns);
+                    }
                 }
-                took_ns.min(longest_ns)
+                own_ns
             }
             // Never seen alone: slices lie in few of its launches, as a rule.
             (Length::Even(known_ns) | Length::Uneven(Moments { mean_ns: known_ns, .. }), None) => {
