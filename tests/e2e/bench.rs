@@ -213,3 +213,15 @@ fn what_is_not_measured_is_said_and_nothing_stored() {
     }
     assert!(!machine.home().join("results").exists());
 }
+
+#[test]
+fn what_cannot_be_stored_is_printed() {
+    let machine = Machine::new();
+    std::fs::write(machine.home().join("results"), "a file").expect("it can be written");
+    let options = ["--seconds", "0.5", "--only", "us ex"];
+    let finished = bench(&machine, "share", &options);
+    assert_eq!(finished.code(), Some(125), "{finished}");
+    assert!(finished.err.contains("results cannot be made"), "{finished}");
+    assert!(finished.out.contains("share, 100 us ex at 30 %"), "{finished}");
+    assert!(finished.out.ends_with("\nnot stored\n"), "{finished}");
+}

@@ -245,17 +245,20 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     {
         return Err(error);
     }
-    let path = bench.report.store(&common.out)?;
-    out::after(&format!("the figures were stored in {}", path.display()), || match common.json {
+    // What took minutes to measure is printed wherever it cannot be stored.
+    let stored = bench.report.store(&common.out);
+    let stored_in = stored.as_ref().map(|path| format!("stored in {}", path.display()));
+    let stored_in = stored_in.unwrap_or_else(|_| "not stored".to_owned());
+    out::after(&format!("the figures were {stored_in}"), || match common.json {
         true => json::print(&bench.report),
         false => out::text(&format!(
-            "{} on {}, medians of one run\n\n{}\nstored in {}\n",
+            "{} on {}, medians of one run\n\n{}\n{stored_in}\n",
             bench.report.benchmark,
             bench.report.driver,
             bench.report.table(),
-            path.display()
         )),
     })?;
+    stored?;
     let missed = common.check && bench.report.missed();
     Ok(if missed { exit_codes::NOT_AS_EXPECTED } else { 0 })
 }

@@ -228,6 +228,8 @@ impl Report {
         }
         let text = serde_json::to_string_pretty(self)? + "\n";
         std::fs::write(&path, text)
+            // Half a result is none.
+            .inspect_err(|_| drop(std::fs::remove_file(&path)))
             .with_context(|| format!("{} cannot be written", path.display()))?;
         self.draw(&path)?;
         Ok(path)
