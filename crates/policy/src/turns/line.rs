@@ -6,7 +6,7 @@
 //! Does not decide what the gate is: that is [`super::Turns`].
 
 use divvy_abi::Uuid;
-use divvy_abi::config::{Config, GateLine, class};
+use divvy_abi::config::{Config, GateLine, class, priority};
 use divvy_abi::usage::SHARED_SLOT;
 
 use super::entry::GateEntry;
@@ -14,6 +14,7 @@ use super::files::Files;
 use super::gate::{Gate, GateState};
 use super::sample::Sample;
 use super::workers::{Inner, TRIAL_LOOK_NS, Workers};
+use crate::share::MAX_WEIGHT;
 
 /// How long a closed gate stays closed without a word of its daemon; a lease that ends sooner than the
 /// second is renewed.
@@ -91,6 +92,7 @@ impl Line {
             && sum.want_ns > self.closed_at_ns
             && sum.want_ns <= now_ns.saturating_add(SKEW_NS)
             && now_ns.saturating_sub(sum.want_ns) < WANT_NS;
+        let (weight, priority) = claimed(config);
         Sample {
             attached: true,
             wants,
@@ -103,8 +105,8 @@ impl Line {
             sleeps: sum.sleepers != 0,
             closed_until_ns: cap.closed_until_ns,
             longest_ns: sum.longest_ns,
-            weight: config.weight,
-            priority: config.priority,
+            weight,
+            priority,
             share_ppm: self.share_ppm,
         }
     }
@@ -170,5 +172,23 @@ impl Line {
             self.lease_ns = lease_ns;
         }
         Ok(())
+    }
+}
+
+/// Weight and priority, of which a tenant's own page may hold anything: no more than can be asked for.
+fn claimed(config: &Config) -> (u32, i32) {
+    (config.weight.min(MAX_WEIGHT), config.priority.clamp(priority::LOW, priority::HIGH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_claims_no_more_than_can_be_asked_for() {
+        let of = |weight, priority| claimed(&Config { weight, priority, ..Config::default() });
+        assert_eq!(of(3, priority::NORMAL), (3, priority::NORMAL));
+        assert_eq!(of(u32::MAX, i32::MAX), (MAX_WEIGHT, priority::HIGH));
+        assert_eq!(of(0, i32::MIN), (0, priority::LOW));
     }
 }
