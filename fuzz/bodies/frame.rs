@@ -2,7 +2,7 @@
 //! a request that was understood reads back the same.
 
 #[allow(dead_code, unreachable_pub, reason = "the daemon uses the rest")]
-#[path = "../../crates/divvy/src/daemon/wire.rs"]
+#[path = "../../crates/divvy/src/wire.rs"]
 mod wire;
 
 use wire::{FrameError, MAX_FRAME_BYTES, MAX_REQUEST_BYTES, Request};

@@ -183,6 +183,29 @@ fn no_imports_run_in_a_circle() {
     assert!(broken.is_empty(), "modules that import each other:\n{}", broken.join("\n"));
 }
 
+/// The same of the folders, and single files, right below a crate's root; but for tests, and the library's [`DOOR`].
+fn rooms(graph: &Graph) -> Graph {
+    let room = |module: &str| module.split("::").next().unwrap_or_default().to_owned();
+    let mut rooms = Graph::new();
+    let counts = |module: &str| {
+        let is_test = module == "tests" || module.ends_with("::tests");
+        !module.is_empty() && !is_test && module != DOOR && !is_below(module, DOOR)
+    };
+    for (module, targets) in graph.iter().filter(|(module, _)| counts(module)) {
+        let others = targets.iter().map(|target| room(target)).filter(|of| *of != room(module));
+        rooms.entry(room(module)).or_default().extend(others.filter(|of| !of.is_empty()));
+    }
+    rooms
+}
+
+#[test]
+fn no_folders_import_in_a_circle() {
+    let circles =
+        |folder: &&str| told(folder, &circles(rooms(&graph(&modules(&root().join(folder))))));
+    let broken: Vec<_> = SOURCES.iter().flat_map(circles).collect();
+    assert!(broken.is_empty(), "folders that import each other:\n{}", broken.join("\n"));
+}
+
 /// Floors of the library, from below: each imports of its own and of those before it.
 const FLOORS: [&str; 5] = ["sys", "tenant", "gate", "account", "hooks"];
 /// The library's entry points for the loader: unsafe, so in the lowest room, though they name hooks. Nobody imports it.
@@ -243,6 +266,15 @@ fn a_circle_that_is_planted_is_found() {
     let family =
         [("a", "mod c; use c::C; pub const N: u32 = 1;"), ("a::c", "use super::N; pub struct C;")];
     assert_eq!(circles(planted(&family)).len(), 2);
+}
+
+#[test]
+fn a_circle_of_folders_that_is_planted_is_found() {
+    let files = |back| [("a::c", "use crate::b::d::D;"), ("b::d", "pub struct D;"), ("b::e", back)];
+    assert!(circles(rooms(&planted(&files("use super::d::D;")))).is_empty());
+    let found = planted(&files("use crate::a::c;"));
+    assert!(circles(found.clone()).is_empty(), "no modules do");
+    assert_eq!(circles(rooms(&found)).keys().collect::<Vec<_>>(), ["a", "b"]);
 }
 
 #[test]

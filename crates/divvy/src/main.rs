@@ -19,6 +19,8 @@ mod metrics;
 mod output;
 mod signals;
 mod tenants;
+#[allow(unreachable_pub, reason = "fuzzed as a crate of its own")]
+mod wire;
 
 use std::process::ExitCode;
 

@@ -13,9 +13,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use crate::daemon::wire::{DeviceView, View};
 use crate::output::plain;
 use crate::tenants::ledger::{DeviceUse, Tenant};
+use crate::wire::{DeviceView, View};
 
 /// One metric family.
 #[derive(Debug)]

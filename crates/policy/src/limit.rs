@@ -13,12 +13,15 @@
 //!
 //! Does not: read any environment itself, nor know which devices exist.
 
+mod share_error;
+
 use core::fmt::{self, Write as _};
 
 use divvy_abi::config::{MAX_RULES, Rule, quantity, selector};
 use divvy_abi::{MAX_DEVICES, Uuid};
 
-use crate::share::error::ShareError;
+pub use share_error::{ShareError, ShareReason};
+
 use crate::size::{self, Limit, SizeError};
 use crate::variables::PEER_MEMORY;
 

@@ -21,16 +21,16 @@
 //! Does not: read any environment itself, nor decide how a cap and a weight work together.
 
 mod environment;
-pub(crate) mod error;
 mod grammar;
 mod rules;
 
 pub use environment::Environment;
-pub use error::{ShareError, ShareReason};
 pub use grammar::{
     MAX_WEIGHT, class_word, parse, parse_class, parse_priority, parse_weight, priority_word,
 };
 pub use rules::{needs_gate, parse_into, parse_steps, resolve};
+
+pub use crate::limit::{ShareError, ShareReason};
 
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@ use divvy_policy::turns::{
 use crate::files::{Files as Words, Row};
 use crate::sched::{self, point};
 use crate::site::Site;
-use crate::words;
+use crate::world::words;
 use crate::world::{self, SimDriver};
 
 /// Time between two glances at limits, devices and processes: while tenants share a device, and while

@@ -3,7 +3,7 @@
 //! Promises: the words live as long as the host's thread, so that what is left on the stacks of killed
 //! fibers may still name them; runs use them again, cleared. No look here is a site.
 //!
-//! Does not know what the words mean, nor who looks: that is [`crate::words`].
+//! Does not know what the words mean, nor who looks: that is [`crate::world::words`].
 
 use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;

@@ -14,7 +14,7 @@ use divvy_policy::cost::{self, Kind};
 use divvy_policy::gate::{self, Gates, Meeting, Terms};
 
 use crate::site::Actor;
-use crate::words::{SimBoard, SimDevice, SimHome, SimWords};
+use crate::world::words::{SimBoard, SimDevice, SimHome, SimWords};
 use crate::world::{self, Code, Other, Shim, SimDriver, Stream, Waited};
 
 impl gate::Time for SimDriver {

@@ -34,7 +34,6 @@ pub mod shrink;
 pub mod site;
 pub mod trace;
 pub mod verdict;
-pub mod words;
 pub mod world;
 
 /// A microsecond in nanoseconds.

@@ -9,6 +9,7 @@
 
 pub mod calibration;
 pub mod client;
+pub mod clock;
 pub mod driver;
 pub mod engine;
 pub mod fault;

@@ -14,13 +14,13 @@ use anyhow::Result;
 use cells::{before_use, gpu};
 
 use crate::daemon::client;
-use crate::daemon::wire::View;
 use crate::metrics::{self, Sources};
 use crate::output::table::Table;
 use crate::output::{json, out, plain, sizes};
 use crate::tenants::discover;
 use crate::tenants::ledger::{self, Tenant};
 use crate::tenants::promised::{self, Promise};
+use crate::wire::View;
 
 /// List tenants, their processes and what they hold.
 ///
@@ -252,8 +252,8 @@ fn shorten(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::wire::{DeviceView, TenantView};
     use crate::tenants::ledger::{DeviceUse, Process, Use};
+    use crate::wire::{DeviceView, TenantView};
 
     const UUID: &str = "GPU-0123abcd-0000-0000-0000-000000000000";
 

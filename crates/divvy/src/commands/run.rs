@@ -19,11 +19,11 @@ use nix::libc::O_NONBLOCK;
 
 use crate::commands::audit::{Audit, Finding};
 use crate::commands::ps;
+use crate::commands::stage::Scratch;
 use crate::daemon::place::Home;
 use crate::daemon::{keep, start};
 use crate::machine::cards::{Cards, DriverChoice};
 use crate::machine::elf::{self, Elf};
-use crate::machine::stage::Scratch;
 use crate::machine::{contexts, install};
 use crate::output::exit_codes::{self, NOT_AS_EXPECTED};
 use crate::output::failure::{self, usage};

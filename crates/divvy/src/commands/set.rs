@@ -15,7 +15,6 @@ use divvy_policy::share;
 
 use crate::commands::ps;
 use crate::daemon::client;
-use crate::daemon::wire::Change;
 use crate::machine::cards::{Card, Cards, DriverChoice};
 use crate::output::failure::usage;
 use crate::output::{json, out, plain, sizes};
@@ -25,6 +24,7 @@ use crate::tenants::promised::{self, Promise};
 use crate::tenants::share_args::ShareArgs;
 use crate::tenants::snapshot::Snapshot;
 use crate::tenants::{change, discover, ledger, limits};
+use crate::wire::Change;
 
 /// Change a running tenant's limits.
 ///

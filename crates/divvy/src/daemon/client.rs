@@ -12,7 +12,7 @@ use anyhow::{Result, anyhow};
 use super::place::Home;
 use super::reach::{PATIENCE, reach};
 use super::timed::Timed;
-use super::wire::{self, Answer, Call, Change, MAX_FRAME_BYTES, Request, Response, VERSION, View};
+use crate::wire::{self, Answer, Call, Change, MAX_FRAME_BYTES, Request, Response, VERSION, View};
 
 /// How long a change may take: it waits for other writers of the same limits.
 const CHANGE: Duration = Duration::from_secs(3);

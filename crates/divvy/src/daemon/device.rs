@@ -8,8 +8,8 @@ use divvy_policy::turns::{DeviceState, Mode};
 
 use super::card::Found;
 use super::owned::{Locks, Ownership};
-use super::wire::DeviceView;
 use crate::output::reason::Reason;
+use crate::wire::DeviceView;
 
 /// Time between two attempts at a device's lock.
 const LOCK_NS: u64 = 1_000_000_000;

@@ -29,7 +29,7 @@ use super::owned::Locks;
 use super::scan::{self, Scanner};
 use super::seat::{self, Seat, Seats};
 use super::seen::{Seen, Shared};
-use super::wire::TenantView;
+use crate::wire::TenantView;
 
 /// Time between two glances at limits, devices and processes: while tenants share a device, and while
 /// they do not.

@@ -25,12 +25,12 @@ use super::quota::Quota;
 use super::seen::{Seen, Shared, seen};
 use super::thread::thread;
 use super::timed::Timed;
-use super::wire::{Answer, Call};
 use crate::machine::gpus;
 use crate::metrics::{self, Sources};
 use crate::output::out;
 use crate::tenants::dir::Dir;
 use crate::tenants::ledger;
+use crate::wire::{Answer, Call};
 
 const MOST_BYTES: usize = 8192;
 /// Connections at once: collectors are few, and often come from one address.

@@ -7,7 +7,7 @@
 //! [`engine`] is the thread that schedules, by `divvy_policy::turns`; [`adopted`] one tenant in its hands,
 //! [`scan`] finds them, [`quota`] says how many of a user's are served and [`seat`] who leaves;
 //! [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
-//! [`look`] asks NVML for it; [`server`] and [`client`] speak [`wire`] on a socket, which [`reach`] finds and
+//! [`look`] asks NVML for it; [`server`] and [`client`] speak [`crate::wire`] on a socket, which [`reach`] finds and
 //! of which a [`crowd`] may be open, all [`timed`], about what the first has [`seen`]; [`place`],
 //! [`start`] and [`keep`] see to it that there is one daemon.
 
@@ -31,9 +31,6 @@ mod server;
 pub(crate) mod start;
 mod thread;
 mod timed;
-#[allow(unreachable_pub, reason = "fuzzed as a crate of its own")]
-pub(crate) mod wire;
-
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -15,12 +15,12 @@ use divvy_policy::limit::UuidText;
 use super::adopted::{Adopted, Hand, NotAdopted};
 use super::place::Home;
 use super::quota::{self, Quota, Verdict};
-use super::wire::TenantView;
 use crate::machine::gpus;
 use crate::output::reason::Reason;
 use crate::tenants::dir::{Dir, FileIdentity};
 use crate::tenants::discover::{Candidate, KnownNames, TenantRoot, Unusable, Users};
 use crate::tenants::tenant_dir;
+use crate::wire::TenantView;
 
 /// Tenants of one daemon. A scheduler's step costs their number, squared for those in turns.
 const MOST: usize = 256;

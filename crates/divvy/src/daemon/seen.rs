@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::adopted::Hand;
 use super::place::Home;
 use super::scan::Spot;
-use super::wire::View;
 use crate::metrics::Steady;
+use crate::wire::View;
 
 /// What the scheduling thread and the others share.
 #[derive(Debug, Default)]

@@ -24,7 +24,7 @@ use super::quota::Quota;
 use super::seen::{Seen, Shared, seen};
 use super::thread::thread;
 use super::timed::Timed;
-use super::wire::{
+use crate::wire::{
     self, Answer, Call, Change, FrameError, MAX_REQUEST_BYTES, Request, Response, VERSION,
 };
 

@@ -1,6 +1,6 @@
 //! What is here of a machine: devices, libraries, programs, the other parts of Divvy.
 //!
-//! Does not know of tenants, but for the place on which they lie.
+//! Does not know of tenants.
 
 pub(crate) mod cards;
 pub(crate) mod contexts;
@@ -8,4 +8,3 @@ pub(crate) mod elf;
 pub(crate) mod gpus;
 pub(crate) mod install;
 pub(crate) mod loader;
-pub(crate) mod stage;

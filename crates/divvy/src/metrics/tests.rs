@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::daemon::wire::TenantView;
 use crate::golden;
+use crate::wire::TenantView;
 
 fn device(uuid: &str) -> DeviceUse {
     DeviceUse {

@@ -19,7 +19,6 @@ use divvy_policy::change::{DEFAULT, Names, Steps};
 use divvy_policy::limit::{self, Selector, UuidText, parse_uuid};
 use divvy_policy::share;
 
-use crate::daemon::wire::Change;
 use crate::machine::cards::{Card, Cards};
 use crate::output::failure::usage;
 use crate::output::sizes;
@@ -28,6 +27,7 @@ use crate::tenants::limits;
 use crate::tenants::share_args::word;
 use crate::tenants::snapshot::{DeviceSnapshot, Snapshot};
 use crate::tenants::started::{self, Start};
+use crate::wire::Change;
 
 /// A change that was made.
 #[derive(Debug)]

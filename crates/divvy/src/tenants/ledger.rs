@@ -11,12 +11,12 @@ use divvy_abi::usage::Kind;
 use divvy_policy::limit::{self, UuidText};
 use divvy_policy::share;
 
-use crate::daemon::wire::View;
 use crate::output::reason::Reason;
 use crate::tenants::dir::Dir;
 use crate::tenants::limits;
 use crate::tenants::snapshot::{self, DeviceSnapshot, ProcessSnapshot, Snapshot};
 use crate::tenants::tenant_dir;
+use crate::wire::View;
 
 /// A tenant at one moment.
 #[derive(Clone, Debug, serde::Serialize)]

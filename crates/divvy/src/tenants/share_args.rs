@@ -7,9 +7,9 @@ use anyhow::Result;
 use divvy_abi::config::{Config, Rule};
 use divvy_policy::share;
 
-use crate::daemon::wire::Change;
 use crate::output::failure::usage;
 use crate::tenants::limits;
+use crate::wire::Change;
 
 /// What a command says of the compute share; what it leaves out stays as it is.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -5,10 +5,10 @@
 
 use divvy_abi::config::{Config, MAX_RULES, Rule, class, priority};
 
-use super::error::{ShareError, ShareReason};
 use super::grammar::{parse_class, parse_priority, parse_weight, peer_value, value};
 use super::rules::needs_gate;
 use crate::limit::{RuleError, Rules};
+use crate::limit::{ShareError, ShareReason};
 use crate::size::digits_to_u64;
 use crate::variables;
 

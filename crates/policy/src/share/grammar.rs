@@ -5,8 +5,8 @@
 
 use divvy_abi::config::{class, priority};
 
-use super::error::{ShareError, ShareReason};
 use crate::limit::RuleError;
+use crate::limit::{ShareError, ShareReason};
 use crate::size::{Limit, digits_to_u64};
 
 /// The largest weight that can be written.

@@ -4,7 +4,7 @@
 
 use super::state::World;
 use crate::program::Change;
-use crate::words;
+use crate::world::words;
 
 impl World {
     /// Changes a tenant's limits: launches look at their gates, and who waits at one looks again.

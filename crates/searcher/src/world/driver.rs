@@ -14,7 +14,7 @@ use crate::card::{Card, Position, StreamId, What};
 use crate::fiber;
 use crate::sched::{self, ThreadId, point};
 use crate::site::{Fault, Site};
-use crate::words::SimDevice;
+use crate::world::words::SimDevice;
 
 /// A key that nobody wakes.
 const NO_KEY: u64 = 0;

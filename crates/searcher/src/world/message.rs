@@ -7,7 +7,7 @@ use super::state::with;
 use crate::choice::mix;
 use crate::sched::{self, NEVER_NS, point};
 use crate::site::Site;
-use crate::words;
+use crate::world::words;
 
 fn key(tenant: u32, number: u32) -> u64 {
     mix(mix(u64::from(tenant) << 32 | u64::from(number)) ^ 0x6d65_7373).max(1)

@@ -16,6 +16,7 @@ pub mod shim;
 pub(crate) mod sim_driver;
 pub(crate) mod state;
 mod truth;
+pub mod words;
 
 pub use divvy_policy::gate::Stream;
 pub use report::{End, Report, Violation};

@@ -7,7 +7,8 @@ use crate::card::Direction;
 use crate::case::Case;
 use crate::program::{Length, Op, Ops, named};
 use crate::site::{Actor, Dev, Fault, Site};
-use crate::{MS, US, sched, words};
+use crate::world::words;
+use crate::{MS, US, sched};
 
 fn native_run(programs: &[Ops], run_ns: u64) -> Report {
     run(&Case::beside(programs, run_ns), &native())

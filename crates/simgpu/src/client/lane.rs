@@ -8,10 +8,12 @@
 use super::error::ClientError;
 use super::link::{self, Guarded};
 use super::start::socket_path;
+use crate::clock::now_ns;
 use crate::sys::fork::ForkWord;
 use crate::wire::{Engine, PROTOCOL, Pace, Reply, Request, socket};
 use rustix::fd::AsFd;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::Timespec;
+
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -211,10 +213,4 @@ fn completed(packet: &[u8], sequence: u64) -> Result<Completion, ClientError> {
         }
         _ => Err(ClientError::Protocol),
     }
-}
-
-/// The machine's clock: CLOCK_MONOTONIC in nanoseconds, the same in every process.
-pub fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

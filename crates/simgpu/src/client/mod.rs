@@ -21,7 +21,7 @@ mod start;
 
 pub use error::{ClientError, StartError};
 pub use holdings::{Block, Context, MemoryInfo, SharedRange};
-pub use lane::{Completion, Lane, Work, now_ns};
+pub use lane::{Completion, Lane, Work};
 pub use start::{socket_path, start_lock};
 
 use crate::machine::description::{self, Description, Device, Lookup, Mode};

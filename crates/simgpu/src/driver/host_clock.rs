@@ -13,7 +13,7 @@
 use core::cell::Cell;
 
 use crate::calibration::SYNCHRONISE_GAP_NS;
-use crate::client::now_ns;
+use crate::clock::now_ns;
 
 /// The most lateness forgiven, on a machine as fast as the hardware.
 const FORGIVEN_NS: u64 = 5_000_000;

@@ -5,7 +5,7 @@
 //! [`Track::settle`] nothing handed in is left to wait for, whatever became of the operation.
 
 use super::machine::{Lane, Load, Place};
-use crate::client::now_ns;
+use crate::clock::now_ns;
 use crate::sys::driver::Answer;
 
 /// The position of a stream.

@@ -22,7 +22,7 @@ use super::state::{Driver, State, is_null};
 use super::track::Track;
 use super::transfer;
 use crate::calibration::QUEUED_LAUNCHES;
-use crate::client::now_ns;
+use crate::clock::now_ns;
 use crate::sys::driver::{Answer, Handle, call_host, call_stream};
 
 /// Host functions of all streams run one at a time; those that were ready when they were queued run

@@ -8,7 +8,7 @@
 use super::description::Description;
 use super::peer::Peer;
 use super::requests::{Answer, Machine};
-use crate::client::now_ns;
+use crate::clock::now_ns;
 use crate::engine::{Job, Report};
 use crate::wire::{Engine, PROTOCOL, Pace, Refusal, Reply, Request, socket};
 use rustix::event::epoll;

@@ -2,7 +2,8 @@
 //! tested to the nanosecond in the library.
 
 use crate::support::{Machine, best_of_three};
-use simgpu::client::{Client, Work, now_ns};
+use simgpu::client::{Client, Work};
+use simgpu::clock::now_ns;
 use simgpu::wire::{Engine, Pace};
 use std::time::Duration;
 

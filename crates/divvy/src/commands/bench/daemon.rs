@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
-use crate::machine::stage::Stage;
+use crate::commands::stage::Stage;
 use crate::tenants::tenant_dir;
 
 /// A daemon that runs; it ends when this is dropped.

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use crate::machine::stage::{Simulation, Stage, there_is_a_gpu};
+use crate::commands::stage::{Simulation, Stage, there_is_a_gpu};
 use crate::output::{exit_codes, json, out};
 use report::Report;
 use running::{Bench, Only};

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use super::plot::PlotLine;
 use super::report::{Figure, Report};
 use super::side::Side;
-use crate::machine::stage::Stage;
+use crate::commands::stage::Stage;
 
 /// Parts of names, one of which a figure's name must have; and whether any name had it.
 pub(super) struct Only(Vec<(String, Cell<bool>)>);

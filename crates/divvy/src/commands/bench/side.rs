@@ -9,14 +9,14 @@ use anyhow::{Context, Result, ensure};
 use divvy_abi::config::{Config, PPM, Rule, quantity, selector};
 use divvy_page::owner::Owner as Limits;
 
-use crate::daemon::wire::Change;
+use crate::commands::stage::Stage;
 use crate::machine::install;
-use crate::machine::stage::Stage;
 use crate::output::failure::usage;
 use crate::tenants::change;
 use crate::tenants::ledger::{self, Tenant};
 use crate::tenants::limits;
 use crate::tenants::tenant_dir::{OwnerNote, TenantDir};
+use crate::wire::Change;
 
 /// One column of the comparison.
 #[derive(Clone, Debug)]

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use crate::commands::stage::{Simulation, Stage, there_is_a_gpu};
 use crate::machine::install;
-use crate::machine::stage::{Simulation, Stage, there_is_a_gpu};
 use crate::output::table::Table;
 use crate::output::{exit_codes, json, out, sizes};
 use part::{DemoTenant, Role, Seen};

@@ -6,8 +6,8 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::model::{Picture, Sort, TenantRow};
-use crate::daemon::wire::Change;
 use crate::tenants::limits;
+use crate::wire::Change;
 
 /// What a key asks for beyond the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]

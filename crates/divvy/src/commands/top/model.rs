@@ -4,8 +4,8 @@
 //! runs backwards, as a hostile tenant's may, rates as nothing. The names of the fields are the JSON
 //! contract of `divvy top --json`; they are only ever added to.
 
-use crate::daemon::wire::View;
 use crate::tenants::ledger::{DeviceUse, Tenant};
+use crate::wire::View;
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Default)]

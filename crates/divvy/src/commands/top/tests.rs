@@ -6,8 +6,8 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::model::Sort;
 use super::*;
-use crate::daemon::wire::{Change, DeviceView, View};
 use crate::tenants::ledger::{DeviceUse, Tenant};
+use crate::wire::{Change, DeviceView, View};
 
 const SECOND_NS: u64 = 1_000_000_000;
 

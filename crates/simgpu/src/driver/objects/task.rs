@@ -10,7 +10,7 @@ use divvy_driver_api::types::*;
 
 use super::condition::{Choice, Condition};
 use super::launch::Launch;
-use crate::client::now_ns;
+use crate::clock::now_ns;
 use crate::driver::machine::{Block, Lane, Load, Place};
 use crate::sys::driver::Address;
 

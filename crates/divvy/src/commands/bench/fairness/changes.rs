@@ -13,7 +13,7 @@ use crate::commands::bench::busy::{self, Ran, RunLength, Work};
 use crate::commands::bench::kernel::text;
 use crate::commands::bench::report::{Figure, Goal};
 use crate::commands::bench::side::Side;
-use crate::daemon::wire::Change;
+use crate::wire::Change;
 
 const LENGTHS_NS: [u64; 2] = [100 * US, MS];
 /// Between a change and the next, unless the command line says otherwise; and the least that is judged.
