@@ -1,5 +1,5 @@
 //! Which module imports which: in no crate does a circle of imports stand, the library's floors import downwards only, and
-//! crates import each other as CONTRIBUTING says.
+//! crates import each other as CONTRIBUTING says; and a type's name that crosses from one to another means one thing.
 //!
 //! An import is a `use`, or a path in code, from one file's module to another's; what tests import does not count, nor
 //! what a macro's body names. A `use` of what a parent re-exports is an import of the parent.
@@ -287,6 +287,78 @@ fn an_import_that_is_planted_upwards_is_found() {
     }
     for line in ["use crate::hooks::memory::free;", "use crate::sys::door;"] {
         assert_eq!(upwards(line).len(), 1, "{line}");
+    }
+}
+
+/// What one module defines, of which others may speak.
+#[derive(Default)]
+struct Defined(BTreeSet<String>);
+
+impl<'ast> Visit<'ast> for Defined {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        let (attributes, name) = match item {
+            syn::Item::Struct(item) => (&item.attrs, &item.ident),
+            syn::Item::Enum(item) => (&item.attrs, &item.ident),
+            syn::Item::Trait(item) => (&item.attrs, &item.ident),
+            syn::Item::Union(item) => (&item.attrs, &item.ident),
+            syn::Item::Mod(item) if is_test(&item.attrs) => return,
+            _ => return syn::visit::visit_item(self, item),
+        };
+        if !is_test(attributes) {
+            self.0.insert(name.to_string());
+        }
+    }
+}
+
+/// Names of types that cross from one crate to another and mean something else in a third place: of each, where it is defined.
+/// A crate is its name in a path, and its modules.
+fn homonyms(crates: &[(&str, BTreeMap<Module, String>)]) -> BTreeMap<String, Vec<String>> {
+    let mut defined: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut crossing = BTreeSet::new();
+    for (name, modules) in crates {
+        for (module, text) in modules.iter().filter(|(module, _)| !module.ends_with("tests")) {
+            let file = syn::parse_file(text).unwrap_or_else(|error| panic!("{module}: {error}"));
+            let (mut named, mut defines) = (Named::default(), Defined::default());
+            named.visit_file(&file);
+            defines.visit_file(&file);
+            let is_foreign = |path: &&Vec<String>| {
+                path.first().is_some_and(|of| of != name && crates.iter().any(|(it, _)| it == of))
+            };
+            crossing.extend(named.0.iter().filter(is_foreign).flatten().cloned());
+            for of in defines.0 {
+                defined.entry(of).or_default().push(format!("{name}::{module}"));
+            }
+        }
+    }
+    defined.retain(|name, places| places.len() > 1 && crossing.contains(name));
+    defined
+}
+
+#[test]
+fn a_name_that_crosses_crates_means_one_thing() {
+    let crates = SOURCES.map(|source| {
+        let name = source.trim_start_matches("crates/").trim_end_matches("/src").replace('-', "_");
+        let of = if ["simgpu", "xtask"].contains(&&*name) { name } else { format!("divvy_{name}") };
+        (&*of.leak(), modules(&root().join(source)))
+    });
+    let broken = homonyms(&crates);
+    assert!(broken.is_empty(), "types of one name that others import:\n{broken:#?}");
+}
+
+#[test]
+fn a_homonym_that_is_planted_is_found() {
+    let of = |text: &str| BTreeMap::from([("a".to_owned(), text.to_owned())]);
+    let found = |third: &str| {
+        let user = of("use one::a::{Kind, Other};");
+        homonyms(&[
+            ("one", of("pub struct Kind; pub struct Own;")),
+            ("two", user),
+            ("three", of(third)),
+        ])
+    };
+    assert!(found("struct Own; #[cfg(test)] mod tests { struct Kind; }").is_empty());
+    for third in ["enum Kind {}", "mod b { trait Kind {} }", "#[repr(C)] union Kind { a: u8 }"] {
+        assert_eq!(found(third)["Kind"], ["one::a", "three::a"], "{third}");
     }
 }
 

@@ -17,7 +17,7 @@ pub const PLACES: usize = 32;
     Clone, Copy, Default, PartialEq, Eq, Debug, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
 #[repr(C)]
-pub struct Place {
+pub struct BoardPlace {
     /// Drawn by the process; 0 for a place nobody had.
     pub id: u64,
     /// Until when the device is its own, unless it says so again.
@@ -35,6 +35,6 @@ pub struct Place {
 }
 
 /// All places.
-pub type Board = [Place; PLACES];
+pub type Board = [BoardPlace; PLACES];
 
-const _: () = assert!(size_of::<Place>() == 64 && size_of::<Board>() == 2048);
+const _: () = assert!(size_of::<BoardPlace>() == 64 && size_of::<Board>() == 2048);

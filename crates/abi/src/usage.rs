@@ -202,7 +202,7 @@ pub const SLOT_LOCKS_AT: u64 = ADMISSION_LOCK_AT + 4096;
 /// What a charge is for; an index into a line's `KINDS`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum MemoryKind {
     /// `cuMemAlloc`, `cuMemAllocPitch`.
     Block = 0,
     /// `cuMemAllocManaged`.
@@ -229,7 +229,7 @@ pub enum Kind {
     Other = 11,
 }
 
-impl Kind {
+impl MemoryKind {
     /// All kinds, in the order of their words.
     pub const ALL: [Self; 12] = [
         Self::Block,
@@ -293,7 +293,7 @@ pub const fn gate_at(row: usize, slot: usize) -> usize {
 const _: () = assert!(DEVICES_AT + DEVICE_BYTES * MAX_DEVICES <= HEADER_BYTES);
 const _: () = assert!(device::NAME + device::NAME_BYTES <= DEVICE_BYTES);
 const _: () = assert!(shared::USERS + MAX_SLOTS / 8 <= SHARED_BYTES);
-const _: () = assert!(line::KINDS + 8 * Kind::ALL.len() == LINE_BYTES);
+const _: () = assert!(line::KINDS + 8 * MemoryKind::ALL.len() == LINE_BYTES);
 const _: () = assert!(LEDGER_AT.is_multiple_of(4096) && USAGE_BYTES == 4_329_472);
 const _: () = assert!(size_of::<Uuid>() == 16);
 
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn every_kind_is_its_own_word() {
-        for (index, kind) in Kind::ALL.into_iter().enumerate() {
+        for (index, kind) in MemoryKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, index, "{}", kind.word());
         }
     }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::output::plain;
-use crate::tenants::ledger::{DeviceUse, Tenant};
+use crate::tenants::ledger::{DeviceUse, LedgerTenant};
 use crate::wire::{DeviceView, View};
 
 /// One metric family.
@@ -40,8 +40,8 @@ enum Value {
 /// Where a family's samples come from, which also says their labels and whether they only grow.
 #[derive(Clone, Copy, Debug)]
 enum Read {
-    Tenant(fn(&Tenant) -> Value),
-    TenantDevice(fn(&Tenant, &DeviceUse) -> Option<Value>),
+    Tenant(fn(&LedgerTenant) -> Value),
+    TenantDevice(fn(&LedgerTenant, &DeviceUse) -> Option<Value>),
     TenantCounter(fn(&DeviceUse) -> Value),
     /// Bytes by kind.
     Kinds,
@@ -285,7 +285,7 @@ pub(crate) const METRICS: &[Metric] = &[
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sources<'a> {
     /// The tenants that could be read; a directory once.
-    pub(crate) tenants: &'a [Tenant],
+    pub(crate) tenants: &'a [LedgerTenant],
     /// How many could not.
     pub(crate) unreadable: usize,
     /// What a daemon sees, where one writes the page.
@@ -298,7 +298,7 @@ pub(crate) fn text(sources: &Sources<'_>) -> String {
     // Names that read as each other, as what is no UTF-8 does, would make one series twice, and a
     // collector throws such a page away.
     let mut seen = BTreeSet::new();
-    let tenants: Vec<&Tenant> = sources
+    let tenants: Vec<&LedgerTenant> = sources
         .tenants
         .iter()
         .filter(|tenant| tenant.directory.chars().all(plain::is_shown))
@@ -337,11 +337,11 @@ pub(crate) fn text(sources: &Sources<'_>) -> String {
 fn samples<'a>(
     metric: &Metric,
     sources: &Sources<'a>,
-    shown: &[&'a Tenant],
+    shown: &[&'a LedgerTenant],
     unreadable: usize,
 ) -> Vec<(Vec<&'a str>, Value)> {
     let tenants = shown.iter().copied();
-    let label = |tenant: &'a Tenant| [tenant.name.as_str(), tenant.directory.as_str()];
+    let label = |tenant: &'a LedgerTenant| [tenant.name.as_str(), tenant.directory.as_str()];
     let of_device =
         |tenant, device: &'a DeviceUse| [&label(tenant)[..], &[device.uuid.as_str()][..]].concat();
     let each = || shown.iter().flat_map(|t| t.devices.iter().map(move |d| (*t, d)));
@@ -360,7 +360,7 @@ fn samples<'a>(
             })
             .collect(),
         Read::Held => {
-            let held = |tenant: &Tenant| {
+            let held = |tenant: &LedgerTenant| {
                 let mut seen = view?.tenants.iter();
                 let known = seen.find(|known| known.directory == tenant.directory)?;
                 known.reason.is_none().then_some(Value::Nanoseconds(known.held_ns))
@@ -406,7 +406,7 @@ const MOST_REMEMBERED: usize = 8192;
 
 impl Steady {
     /// Puts the device time of `tenants` right.
-    pub(crate) fn settle(&mut self, tenants: &mut [Tenant]) {
+    pub(crate) fn settle(&mut self, tenants: &mut [LedgerTenant]) {
         if self.highest.len() > MOST_REMEMBERED {
             self.highest.clear();
         }

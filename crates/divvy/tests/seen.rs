@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use divvy_abi::config::Config;
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_page::reader::write_config;
 use divvy_page::{ConfigSource, Directory, NewDevice, Tenant};
 use divvy_policy::gate::Words as _;
@@ -58,7 +58,7 @@ impl Scene {
             name: b"card",
         };
         let row = tenant.device_row(&device).unwrap();
-        assert_eq!(tenant.ask(row, 3 * MIB, Kind::Block, None), Ok(()));
+        assert_eq!(tenant.ask(row, 3 * MIB, MemoryKind::Block, None), Ok(()));
         tenant.share(row).unwrap().add_used(2_500_000_000);
         Self { base, _tenant: tenant }
     }

@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::time::Instant;
 
 use divvy_abi::config::Config;
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_page::{ConfigSource, NewDevice, Tenant};
 
 const MIB: u64 = 1 << 20;
@@ -45,24 +45,31 @@ fn main() {
         let tenant = &attached[0];
         let row = tenant.device_row(&device).expect("a row");
         let pair = ns_each(100_000, || {
-            let _ = std::hint::black_box(tenant.ask(row, 2 * MIB, Kind::Block, Some(100 * MIB)));
-            tenant.give_back(row, 2 * MIB, Kind::Block);
+            let _ =
+                std::hint::black_box(tenant.ask(row, 2 * MIB, MemoryKind::Block, Some(100 * MIB)));
+            tenant.give_back(row, 2 * MIB, MemoryKind::Block);
         });
         let refused = ns_each(10_000, || {
-            let _ = std::hint::black_box(tenant.ask(row, 200 * MIB, Kind::Block, Some(100 * MIB)));
+            let _ = std::hint::black_box(tenant.ask(
+                row,
+                200 * MIB,
+                MemoryKind::Block,
+                Some(100 * MIB),
+            ));
         });
         let other = attached.last().filter(|_| slots > 1);
-        other.inspect(|other| other.hold(row, 99 * MIB, Kind::Block));
+        other.inspect(|other| other.hold(row, 99 * MIB, MemoryKind::Block));
         let by_others = ns_each(1_000, || {
-            let _ = std::hint::black_box(tenant.ask(row, 2 * MIB, Kind::Block, Some(100 * MIB)));
+            let _ =
+                std::hint::black_box(tenant.ask(row, 2 * MIB, MemoryKind::Block, Some(100 * MIB)));
             if other.is_none() {
-                tenant.give_back(row, 2 * MIB, Kind::Block);
+                tenant.give_back(row, 2 * MIB, MemoryKind::Block);
             }
         });
         let used = ns_each(1_000, || {
             std::hint::black_box(tenant.used_bytes(row));
         });
-        other.inspect(|other| other.give_back(row, 99 * MIB, Kind::Block));
+        other.inspect(|other| other.give_back(row, 99 * MIB, MemoryKind::Block));
         println!(
             "{slots:5}  {attach_us:9.1}  {pair:11.0}  {refused:10.0}  {:20.2}  {used:7.0}",
             by_others / 1e3

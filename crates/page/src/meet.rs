@@ -6,7 +6,7 @@
 //! is its operator's, or `divvy run`'s, to make: without it there is no board.
 
 use divvy_abi::Uuid;
-use divvy_abi::meet::{Board as Places, Place};
+use divvy_abi::meet::{Board as Places, BoardPlace};
 use divvy_policy::gate::Board;
 use zerocopy::IntoBytes;
 
@@ -64,8 +64,8 @@ impl Board for MeetFile {
     fn read(&self, into: &mut Places) -> bool {
         sys::read_at(&self.fd, into.as_mut_bytes(), 0).is_ok()
     }
-    fn write(&self, at: usize, place: &Place) -> bool {
-        let at = at.saturating_mul(size_of::<Place>()) as u64;
+    fn write(&self, at: usize, place: &BoardPlace) -> bool {
+        let at = at.saturating_mul(size_of::<BoardPlace>()) as u64;
         sys::write_at(&self.fd, place.as_bytes(), at).is_ok()
     }
 }

@@ -14,7 +14,9 @@ use core::fmt;
 
 use divvy_abi::config::Config;
 use divvy_abi::layout::{self, Layout};
-use divvy_abi::usage::{self, Kind, MAX_SHARED, SHARED_SLOT, device, line, shared, slot, state};
+use divvy_abi::usage::{
+    self, MAX_SHARED, MemoryKind, SHARED_SLOT, device, line, shared, slot, state,
+};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
 use divvy_policy::ledger::{changes, held_bytes};
 pub use divvy_policy::turns::{CapEntry, GateEntry};
@@ -32,9 +34,9 @@ const READINGS: usize = 16;
 
 /// A text a tenant wrote. Its display is safe for a terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Text<const N: usize>([u8; N]);
+pub struct FieldText<const N: usize>([u8; N]);
 
-impl<const N: usize> Text<N> {
+impl<const N: usize> FieldText<N> {
     /// Of zero-padded bytes.
     pub const fn new(bytes: [u8; N]) -> Self {
         Self(bytes)
@@ -57,7 +59,7 @@ pub fn is_shown(c: char) -> bool {
     !c.is_control() && !is_hidden
 }
 
-impl<const N: usize> fmt::Display for Text<N> {
+impl<const N: usize> fmt::Display for FieldText<N> {
     /// What is not shown ([`is_shown`]) and what is no UTF-8 become `?`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -81,7 +83,7 @@ pub struct DeviceEntry {
     /// Its index on the machine, where known.
     pub index: Option<u32>,
     /// Its name.
-    pub name: Text<{ device::NAME_BYTES }>,
+    pub name: FieldText<{ device::NAME_BYTES }>,
     /// Its memory.
     pub total_bytes: u64,
     /// The tenant's limit, `None` for none.
@@ -121,7 +123,7 @@ pub struct SlotEntry {
     /// Its start, in clock ticks since boot.
     pub start_ticks: u64,
     /// The name of the thread that attached.
-    pub comm: Text<{ slot::COMM_BYTES }>,
+    pub comm: FieldText<{ slot::COMM_BYTES }>,
     /// Why it was refused memory last; 0 for never.
     pub reason: u32,
 }
@@ -137,13 +139,13 @@ pub struct LineEntry {
     pub peak_bytes: u64,
     /// Its requests that were refused.
     pub refusals: u64,
-    /// Bytes by kind, in the order of [`Kind::ALL`].
-    pub kind_bytes: [u64; Kind::ALL.len()],
+    /// Bytes by kind, in the order of [`MemoryKind::ALL`].
+    pub kind_bytes: [u64; MemoryKind::ALL.len()],
 }
 
 impl LineEntry {
     /// Bytes held for `kind`.
-    pub fn bytes_of(&self, kind: Kind) -> u64 {
+    pub fn bytes_of(&self, kind: MemoryKind) -> u64 {
         self.kind_bytes.get(kind as usize).copied().unwrap_or(0)
     }
 
@@ -241,7 +243,7 @@ impl UsageFile {
         Some(DeviceEntry {
             uuid: bytes_of(&uuid),
             index: (index != u32::MAX).then_some(index),
-            name: Text(bytes_of(&self.words::<{ device::NAME_BYTES / 8 }>(at + device::NAME))),
+            name: FieldText(bytes_of(&self.words::<{ device::NAME_BYTES / 8 }>(at + device::NAME))),
             total_bytes,
             limit_bytes: (limit_bytes != 0).then_some(limit_bytes),
         })
@@ -261,7 +263,7 @@ impl UsageFile {
             pid: high(head),
             pid_namespace,
             start_ticks,
-            comm: Text(bytes_of(&comm)),
+            comm: FieldText(bytes_of(&comm)),
             reason: low(reason),
         })
     }

@@ -7,7 +7,7 @@
 
 use core::sync::atomic::Ordering::SeqCst;
 
-use divvy_abi::usage::{Kind, MAX_SHARED, SHARED_SLOT};
+use divvy_abi::usage::{MAX_SHARED, MemoryKind, SHARED_SLOT};
 use divvy_policy::ledger::{Slots as _, held_bytes};
 
 use crate::shared_table::{self, Handle};
@@ -37,7 +37,7 @@ impl Tenant {
         handle: &[u8; 64],
         row: DeviceRow,
         bytes: u64,
-        kind: Kind,
+        kind: MemoryKind,
     ) -> Option<SharedEntry> {
         let handle = words(handle);
         self.with_lock(|usage, fork, me| {

@@ -14,7 +14,7 @@
 use core::ffi::CStr;
 use core::sync::atomic::Ordering::SeqCst;
 
-use divvy_abi::usage::{self, Kind, MAX_SHARED, SHARED_SLOT, shared};
+use divvy_abi::usage::{self, MAX_SHARED, MemoryKind, SHARED_SLOT, shared};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
 use divvy_policy::ledger::{self, Slots as _, held_bytes};
 
@@ -63,7 +63,7 @@ pub(crate) fn export(
     handle: &Handle,
     (row, user): (usize, usize),
     bytes: u64,
-    kind: Kind,
+    kind: MemoryKind,
 ) {
     let at = usage::shared_at(entry);
     usage.u32_at(at + shared::ROW).store(u32::try_from(row).unwrap_or(0), SeqCst);
@@ -168,6 +168,6 @@ pub(crate) fn collect(usage: &Usage) {
         } else if held > sum {
             ledger::give_back(&line, SHARED_SLOT, held - sum);
         }
-        usage.set_kind(row, SHARED_SLOT, Kind::Shared, sum);
+        usage.set_kind(row, SHARED_SLOT, MemoryKind::Shared, sum);
     }
 }

@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use divvy_abi::config::Config;
-use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, line, slot, state};
+use divvy_abi::usage::{self, MemoryKind, SHARED_SLOT, device, line, slot, state};
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_policy::ledger::{self, MemoryRefusal, held_bytes};
 
@@ -258,7 +258,7 @@ impl Tenant {
         &self,
         row: DeviceRow,
         bytes: u64,
-        kind: Kind,
+        kind: MemoryKind,
         limit_bytes: Option<u64>,
     ) -> Result<(), MemoryRefusal> {
         let me = self.me().map_err(|_| MemoryRefusal::Detached)?;
@@ -324,13 +324,13 @@ impl Tenant {
     }
 
     /// Counts `bytes` that the driver has taken already, limit or not.
-    pub fn hold(&self, row: DeviceRow, bytes: u64, kind: Kind) {
+    pub fn hold(&self, row: DeviceRow, bytes: u64, kind: MemoryKind) {
         if let Ok(me) = self.me() {
             self.hold_as(row, me, bytes, kind);
         }
     }
 
-    fn hold_as(&self, row: DeviceRow, me: usize, bytes: u64, kind: Kind) {
+    fn hold_as(&self, row: DeviceRow, me: usize, bytes: u64, kind: MemoryKind) {
         let line = self.usage.line(row.index());
         ledger::hold(&line, me, bytes);
         self.usage.add_kind(row.index(), me, kind, bytes);
@@ -338,7 +338,7 @@ impl Tenant {
     }
 
     /// Gives `bytes` back. A forked child without a slot of its own holds nothing to give.
-    pub fn give_back(&self, row: DeviceRow, bytes: u64, kind: Kind) {
+    pub fn give_back(&self, row: DeviceRow, bytes: u64, kind: MemoryKind) {
         let me = self.fork.slot();
         if me != 0 {
             ledger::give_back(&self.usage.line(row.index()), me, bytes);
@@ -376,7 +376,7 @@ impl Tenant {
     }
 
     /// Bytes this process holds on the device for `kind`.
-    pub fn own_kind_bytes(&self, row: DeviceRow, kind: Kind) -> u64 {
+    pub fn own_kind_bytes(&self, row: DeviceRow, kind: MemoryKind) -> u64 {
         let Ok(me) = self.me() else { return 0 };
         let at = usage::line_at(row.index(), me) + line::KINDS + 8 * kind as usize;
         self.usage.u64_at(at).load(SeqCst)

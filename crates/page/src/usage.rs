@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
-use divvy_abi::usage::{self, Kind, SHARED_SLOT, device, gate, line, shared, slot};
+use divvy_abi::usage::{self, MemoryKind, SHARED_SLOT, device, gate, line, shared, slot};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
 use divvy_policy::ledger::{self, Slots};
 
@@ -149,20 +149,20 @@ impl Usage {
         }
     }
 
-    pub(crate) fn add_kind(&self, row: usize, slot: usize, kind: Kind, bytes: u64) {
+    pub(crate) fn add_kind(&self, row: usize, slot: usize, kind: MemoryKind, bytes: u64) {
         fault::point();
         let at = usage::line_at(row, slot) + line::KINDS + 8 * kind as usize;
         self.u64_at(at).fetch_add(bytes, SeqCst);
     }
 
-    pub(crate) fn set_kind(&self, row: usize, slot: usize, kind: Kind, bytes: u64) {
+    pub(crate) fn set_kind(&self, row: usize, slot: usize, kind: MemoryKind, bytes: u64) {
         let at = usage::line_at(row, slot) + line::KINDS + 8 * kind as usize;
         if self.u64_at(at).load(SeqCst) != bytes {
             self.u64_at(at).store(bytes, SeqCst);
         }
     }
 
-    pub(crate) fn take_kind(&self, row: usize, slot: usize, kind: Kind, bytes: u64) {
+    pub(crate) fn take_kind(&self, row: usize, slot: usize, kind: MemoryKind, bytes: u64) {
         fault::point();
         let at = usage::line_at(row, slot) + line::KINDS + 8 * kind as usize;
         let less = |held: u64| Some(held.saturating_sub(bytes));

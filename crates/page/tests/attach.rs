@@ -3,7 +3,7 @@
 mod scratch;
 
 use divvy_abi::config::Config;
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_page::{AttachError, ConfigSource, NewDevice, Tenant};
 use divvy_policy::ledger::MemoryRefusal;
 use scratch::Scratch;
@@ -28,13 +28,13 @@ fn nobody_is_granted_more_than_the_ledger_can_hold() {
     let config = Config::default();
     let tenant = Tenant::attach(&scratch.c_path(), &ConfigSource::FirstProcess(&config)).unwrap();
     let row = tenant.device_row(&device()).unwrap();
-    assert_eq!(tenant.ask(row, 60 * MIB, Kind::Block, None), Ok(()));
+    assert_eq!(tenant.ask(row, 60 * MIB, MemoryKind::Block, None), Ok(()));
     for bytes in [u64::MAX, u64::MAX - 32 * MIB, 1 << 47] {
         let refused = Err(MemoryRefusal::OverLimit { held_bytes: 60 * MIB });
-        assert_eq!(tenant.ask(row, bytes, Kind::Pool, None), refused, "{bytes}");
+        assert_eq!(tenant.ask(row, bytes, MemoryKind::Pool, None), refused, "{bytes}");
     }
     assert_eq!(tenant.used_bytes(row), 60 * MIB);
-    assert_eq!(tenant.ask(row, 1 << 40, Kind::Block, None), Ok(()));
+    assert_eq!(tenant.ask(row, 1 << 40, MemoryKind::Block, None), Ok(()));
 }
 
 /// Whoever comes while the first process writes the limits sees a part of them, until it holds the lock.
@@ -128,14 +128,14 @@ fn asks_until_the_limit_and_gives_back() {
     let tenant = Tenant::attach(&scratch.c_path(), &ConfigSource::FirstProcess(&config)).unwrap();
     let row = tenant.device_row(&device()).unwrap();
     let limit = Some(100 * MIB);
-    assert_eq!(tenant.ask(row, 60 * MIB, Kind::Block, limit), Ok(()));
+    assert_eq!(tenant.ask(row, 60 * MIB, MemoryKind::Block, limit), Ok(()));
     let refused = Err(MemoryRefusal::OverLimit { held_bytes: 60 * MIB });
-    assert_eq!(tenant.ask(row, 60 * MIB, Kind::Block, limit), refused);
-    assert_eq!(tenant.ask(row, 40 * MIB, Kind::Pool, limit), Ok(()));
+    assert_eq!(tenant.ask(row, 60 * MIB, MemoryKind::Block, limit), refused);
+    assert_eq!(tenant.ask(row, 40 * MIB, MemoryKind::Pool, limit), Ok(()));
     assert_eq!(tenant.used_bytes(row), 100 * MIB);
-    tenant.give_back(row, 60 * MIB, Kind::Block);
-    assert_eq!(tenant.own_kind_bytes(row, Kind::Block), 0);
-    assert_eq!(tenant.own_kind_bytes(row, Kind::Pool), 40 * MIB);
+    tenant.give_back(row, 60 * MIB, MemoryKind::Block);
+    assert_eq!(tenant.own_kind_bytes(row, MemoryKind::Block), 0);
+    assert_eq!(tenant.own_kind_bytes(row, MemoryKind::Pool), 40 * MIB);
 }
 
 #[test]
@@ -148,12 +148,12 @@ fn two_attachments_of_one_directory_share_the_limit() {
     let row = one.device_row(&device()).unwrap();
     assert_eq!(two.device_row(&device()).unwrap(), row);
     let limit = Some(100 * MIB);
-    assert_eq!(one.ask(row, 70 * MIB, Kind::Block, limit), Ok(()));
+    assert_eq!(one.ask(row, 70 * MIB, MemoryKind::Block, limit), Ok(()));
     let refused = Err(MemoryRefusal::OverLimit { held_bytes: 70 * MIB });
-    assert_eq!(two.ask(row, 40 * MIB, Kind::Block, limit), refused);
-    assert_eq!(two.ask(row, 30 * MIB, Kind::Block, limit), Ok(()));
+    assert_eq!(two.ask(row, 40 * MIB, MemoryKind::Block, limit), refused);
+    assert_eq!(two.ask(row, 30 * MIB, MemoryKind::Block, limit), Ok(()));
     let handle = [9; 64];
-    let exported = one.export_shared(&handle, row, 70 * MIB, Kind::Block).unwrap();
+    let exported = one.export_shared(&handle, row, 70 * MIB, MemoryKind::Block).unwrap();
     let opened = two.open_shared(&handle).unwrap();
     assert_eq!((one.own_bytes(row), one.shared_bytes(row)), (0, 70 * MIB));
     one.close_shared(exported);

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 
 use divvy_abi::config::{self, CONFIG_BYTES, Config, GateLine, gate};
 use divvy_abi::layout::{HEAD_BYTES, Layout, Part};
-use divvy_abi::usage::{self, Kind, SLOT_LOCKS_AT, USAGE_BYTES, device, line, slot, state};
+use divvy_abi::usage::{self, MemoryKind, SLOT_LOCKS_AT, USAGE_BYTES, device, line, slot, state};
 use divvy_abi::{ABI_VERSION, MAX_DEVICES, MAX_SLOTS};
 use divvy_page::owner::Owner;
 use divvy_page::reader::UsageFile;
@@ -151,7 +151,7 @@ fn a_reader_follows_the_table_of_the_files_version() {
         let at = then::LINES + then::LINE * (MAX_SLOTS * row + index);
         put(at + line::HELD, &(u64::from(pid) << 20).to_ne_bytes());
         put(at + line::PEAK, &(u64::from(pid) << 21).to_ne_bytes());
-        put(at + line::KINDS + 8 * Kind::Pool as usize, &7_u64.to_ne_bytes());
+        put(at + line::KINDS + 8 * MemoryKind::Pool as usize, &7_u64.to_ne_bytes());
         let at = then::GATES + then::GATE * (MAX_SLOTS * row + index);
         put(at + usage::gate::USED_NS, &1000_u64.to_ne_bytes());
         put(at + usage::gate::SLEEPERS, &1_u64.to_ne_bytes());
@@ -177,7 +177,7 @@ fn a_reader_follows_the_table_of_the_files_version() {
     assert_eq!(alive.comm.to_string(), "command");
     assert_eq!(read.slot(2), None);
     let held = read.line(row, 11);
-    assert_eq!((held.held_bytes, held.bytes_of(Kind::Pool)), (81 << 20, 7));
+    assert_eq!((held.held_bytes, held.bytes_of(MemoryKind::Pool)), (81 << 20, 7));
     let totals = read.totals(row);
     assert_eq!((totals.used_bytes, totals.peak_bytes), (81 << 20, 81 << 21));
     assert!(read.holds_any(row, [11]) && !read.holds_any(row, [2]));

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::process::{Command, Stdio};
 
 use divvy_abi::config::Config;
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_page::mark::{Asker, DescriptorMark, draw_key, of, set};
 use divvy_page::{ConfigSource, DeviceRow, NewDevice, SharedEntry, Tenant};
 use divvy_policy::ledger::MemoryRefusal;
@@ -197,8 +197,8 @@ fn join(scratch: &Scratch) -> (Tenant, DeviceRow) {
 
 /// Charges 60 MiB and moves the charge to the table.
 fn share(tenant: &Tenant, row: DeviceRow, handle: &[u8; 64]) -> SharedEntry {
-    assert_eq!(tenant.ask(row, 60 * MIB, Kind::Vmm, Some(100 * MIB)), Ok(()));
-    tenant.export_shared(handle, row, 60 * MIB, Kind::Vmm).unwrap()
+    assert_eq!(tenant.ask(row, 60 * MIB, MemoryKind::Vmm, Some(100 * MIB)), Ok(()));
+    tenant.export_shared(handle, row, 60 * MIB, MemoryKind::Vmm).unwrap()
 }
 
 #[test]
@@ -211,14 +211,14 @@ fn a_descriptor_keeps_the_charge_whoever_has_it() {
     assert_eq!((exporter.used_bytes(row), exporter.own_bytes(row)), (60 * MIB, 0));
     assert_eq!(other.shared_bytes(row), 60 * MIB);
     let over = Err(MemoryRefusal::OverLimit { held_bytes: 60 * MIB });
-    assert_eq!(other.ask(row, 50 * MIB, Kind::Block, Some(100 * MIB)), over);
+    assert_eq!(other.ask(row, 50 * MIB, MemoryKind::Block, Some(100 * MIB)), over);
     // Who imports it refers to it, and who lets go of that leaves it to the descriptor again.
     let imported = other.open_shared(&mark.handle()).unwrap();
     other.close_shared(imported);
     assert_eq!(other.used_bytes(row), 60 * MIB);
     drop(marked);
     eventually("the last copy is closed", || is_held(mark) == Some(false));
-    assert_eq!(other.ask(row, 50 * MIB, Kind::Block, Some(100 * MIB)), Ok(()));
+    assert_eq!(other.ask(row, 50 * MIB, MemoryKind::Block, Some(100 * MIB)), Ok(()));
     assert_eq!(exporter.used_bytes(row), 50 * MIB);
     assert_eq!(exporter.shared_bytes(row), 0);
     assert_eq!(other.open_shared(&mark.handle()), None);
@@ -237,7 +237,7 @@ fn a_mark_nobody_can_ask_for_keeps_the_charge() {
     // Somebody who has the device file open asks.
     let _own = File::open(path).unwrap();
     eventually("the last copy is closed", || is_held(mark) == Some(false));
-    assert_eq!(tenant.ask(row, 50 * MIB, Kind::Block, Some(100 * MIB)), Ok(()));
+    assert_eq!(tenant.ask(row, 50 * MIB, MemoryKind::Block, Some(100 * MIB)), Ok(()));
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn opening_what_one_exported_takes_nothing_away() {
     let ((exporter, row), (other, _)) = (join(&scratch), join(&scratch));
     let handle = [9; 64];
     let own = share(&exporter, row, &handle);
-    assert_eq!(exporter.export_shared(&handle, row, 1, Kind::Vmm), None, "it is known");
+    assert_eq!(exporter.export_shared(&handle, row, 1, MemoryKind::Vmm), None, "it is known");
     for _ in 0..3 {
         // As a driver refuses: open, and close again.
         let opened = exporter.open_shared(&handle).unwrap();
@@ -290,9 +290,9 @@ fn what_is_listed_only_is_not_missed_while_other_locks_come_and_go() {
     let pipes: Vec<_> = (0..COUNT).map(|_| std::io::pipe().unwrap()).collect();
     for (end, _) in &pipes {
         let mark = set(end.as_raw_fd(), draw_key().unwrap(), 1).unwrap();
-        assert_eq!(tenant.ask(row, MIB, Kind::Block, None), Ok(()));
+        assert_eq!(tenant.ask(row, MIB, MemoryKind::Block, None), Ok(()));
         let handle = mark.listed_handle();
-        tenant.close_shared(tenant.export_shared(&handle, row, MIB, Kind::Block).unwrap());
+        tenant.close_shared(tenant.export_shared(&handle, row, MIB, MemoryKind::Block).unwrap());
     }
     let stop = std::sync::atomic::AtomicBool::new(false);
     let paths = ["one", "two"].map(|name| scratch.path().join(name));
@@ -300,7 +300,7 @@ fn what_is_listed_only_is_not_missed_while_other_locks_come_and_go() {
         for path in &paths {
             scope.spawn(|| churn(path, &stop));
         }
-        let answers = (0..15).map(|_| tenant.ask(row, 1 << 30, Kind::Block, Some(1 << 30)));
+        let answers = (0..15).map(|_| tenant.ask(row, 1 << 30, MemoryKind::Block, Some(1 << 30)));
         let answers = answers.collect();
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         answers
@@ -308,6 +308,6 @@ fn what_is_listed_only_is_not_missed_while_other_locks_come_and_go() {
     assert_eq!(answers, [Err(MemoryRefusal::OverLimit { held_bytes: COUNT * MIB }); 15]);
     drop(pipes);
     eventually("the last copies are closed", || {
-        tenant.ask(row, 1 << 30, Kind::Block, Some(1 << 30)) == Ok(())
+        tenant.ask(row, 1 << 30, MemoryKind::Block, Some(1 << 30)) == Ok(())
     });
 }

@@ -3,8 +3,8 @@
 mod scratch;
 
 use divvy_abi::config::{Config, Rule, quantity, selector};
-use divvy_abi::usage::Kind;
-use divvy_page::reader::{Text, UsageFile, read_config, write_config};
+use divvy_abi::usage::MemoryKind;
+use divvy_page::reader::{FieldText, UsageFile, read_config, write_config};
 use divvy_page::{AttachError, ConfigSource, NewDevice, Tenant};
 use scratch::Scratch;
 
@@ -42,10 +42,10 @@ fn an_owner_writes_limits_and_reads_what_was_used() {
     };
     let row = tenant.device_row(&device).expect("a row");
     let limit = Some(100 * MIB);
-    assert_eq!(tenant.ask(row, 60 * MIB, Kind::Block, limit), Ok(()));
-    assert_eq!(tenant.ask(row, 30 * MIB, Kind::Pool, limit), Ok(()));
-    assert!(tenant.ask(row, 30 * MIB, Kind::Pool, limit).is_err());
-    tenant.give_back(row, 30 * MIB, Kind::Pool);
+    assert_eq!(tenant.ask(row, 60 * MIB, MemoryKind::Block, limit), Ok(()));
+    assert_eq!(tenant.ask(row, 30 * MIB, MemoryKind::Pool, limit), Ok(()));
+    assert!(tenant.ask(row, 30 * MIB, MemoryKind::Pool, limit).is_err());
+    tenant.give_back(row, 30 * MIB, MemoryKind::Pool);
     tenant.note_reason(7);
 
     let file = UsageFile::open(&at).expect("readable").expect("there");
@@ -59,7 +59,7 @@ fn an_owner_writes_limits_and_reads_what_was_used() {
     let process = file.slot(1).expect("a process");
     assert!(process.alive && !process.starting && !process.comm.is_empty());
     assert_eq!((process.pid, process.reason), (std::process::id(), 7));
-    assert_eq!(file.line(row.index(), 1).bytes_of(Kind::Block), 60 * MIB);
+    assert_eq!(file.line(row.index(), 1).bytes_of(MemoryKind::Block), 60 * MIB);
     assert_eq!(file.device(MAX), None);
     assert_eq!(file.slot(MAX), None);
     assert!(file.line(MAX, MAX).is_empty());
@@ -109,7 +109,7 @@ fn a_file_cut_short_harms_no_reader() {
 
 #[test]
 fn a_text_is_cut_at_its_end() {
-    assert_eq!(Text::new(*b"name\0rest").to_string(), "name");
-    assert_eq!(Text::new(*b"full").to_string(), "full");
-    assert!(Text::new([0; 4]).is_empty());
+    assert_eq!(FieldText::new(*b"name\0rest").to_string(), "name");
+    assert_eq!(FieldText::new(*b"full").to_string(), "full");
+    assert!(FieldText::new([0; 4]).is_empty());
 }

@@ -6,7 +6,7 @@ mod scratch;
 use std::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::config::{Config, GateLine, Rule, gate, quantity, selector};
-use divvy_abi::usage::{Kind, SHARED_SLOT, gate_tenant};
+use divvy_abi::usage::{MemoryKind, SHARED_SLOT, gate_tenant};
 use divvy_page::owner::Owner;
 use divvy_page::reader::{CapEntry, UsageFile, read_config, write_config};
 use divvy_page::{AttachError, ConfigSource, DeviceRow, NewDevice, Tenant, now_ns};
@@ -239,7 +239,7 @@ fn the_lines_of_many_processes_are_read_in_blocks() {
         share.set_closed_until_ns(77);
     }
     let last = tenants.last().expect("some");
-    last.hold(row(last), 1 << 20, Kind::Block);
+    last.hold(row(last), 1 << 20, MemoryKind::Block);
     let file = UsageFile::open(&at).expect("readable").expect("there");
     assert_eq!((file.slots_high(), file.gate_sum(0).used_ns), (22, (1..=21).sum()));
     let head = file.head();

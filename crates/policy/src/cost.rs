@@ -67,7 +67,7 @@ const fn tag(key: u64) -> u64 {
 
 /// What kind of work a key stands for. Kinds share no keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum WorkKind {
     /// One kernel.
     Kernel = 1,
     /// A graph: what was captured into it, as one.
@@ -81,7 +81,7 @@ const KIND_SHIFT: u32 = 1;
 const KIND_MASK: u64 = 0b11 << KIND_SHIFT;
 
 /// Mixes what is launched, of some kind, into a key.
-pub const fn key(kind: Kind, parts: [u64; 3]) -> u64 {
+pub const fn key(kind: WorkKind, parts: [u64; 3]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let [a, b, c] = parts;
     let a = a ^ (kind as u64) << 56;
@@ -91,7 +91,7 @@ pub const fn key(kind: Kind, parts: [u64; 3]) -> u64 {
 
 /// Whether a key is a graph's.
 pub const fn is_graph(key: u64) -> bool {
-    key & KIND_MASK == (Kind::Graph as u64) << KIND_SHIFT
+    key & KIND_MASK == (WorkKind::Graph as u64) << KIND_SHIFT
 }
 
 /// The table: 32 KiB, of which only pages that are used become real.
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn what_is_learnt_is_found_and_follows_the_samples() {
         let costs = Costs::new();
-        let key = key(Kind::Kernel, [1, 2, 3]);
+        let key = key(WorkKind::Kernel, [1, 2, 3]);
         assert_eq!(costs.get(key), None);
         costs.learn(key, 80_000);
         assert_eq!(costs.get(key), Some(80_000));
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn what_is_known_roughly_gives_way_to_what_is_measured() {
-        let (costs, key) = (Costs::new(), key(Kind::Kernel, [1, 2, 3]));
+        let (costs, key) = (Costs::new(), key(WorkKind::Kernel, [1, 2, 3]));
         costs.learn_roughly(key, 400_000);
         assert_eq!((costs.get(key), costs.firm(key)), (Some(400_000), None));
         costs.learn_roughly(key, 100_000);
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn that_a_kernel_was_uneven_is_known_beyond_its_being_forgotten() {
         const MS: u64 = 1_000_000;
-        let (costs, key) = (Costs::new(), key(Kind::Kernel, [1, 2, 3]));
+        let (costs, key) = (Costs::new(), key(WorkKind::Kernel, [1, 2, 3]));
         costs.learn_alone(key, MS / 10, 5 * MS);
         assert!(!costs.was_uneven(key, 6 * MS));
         costs.learn_alone(key, 3 * MS, 9 * MS);
@@ -364,7 +364,7 @@ mod tests {
     fn a_thousand_kernels_are_kept_apart() {
         let costs = Costs::new();
         let keys: Vec<u64> =
-            (0..1_000).map(|n| key(Kind::Kernel, [0x7f12_3456_0000 + 64 * n, 5, 9])).collect();
+            (0..1_000).map(|n| key(WorkKind::Kernel, [0x7f12_3456_0000 + 64 * n, 5, 9])).collect();
         for (n, key) in keys.iter().enumerate() {
             costs.learn(*key, 1_000 + 8 * n as u64);
         }
@@ -376,7 +376,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_key_says_its_kind(parts: [u64; 3]) {
-            let keys = [Kind::Kernel, Kind::Graph, Kind::Copy].map(|kind| key(kind, parts));
+            let keys = [WorkKind::Kernel, WorkKind::Graph, WorkKind::Copy].map(|kind| key(kind, parts));
             prop_assert_eq!(keys.map(is_graph), [false, true, false]);
             let [kernel, graph, copy] = keys;
             prop_assert!(kernel != graph && graph != copy && kernel != copy);

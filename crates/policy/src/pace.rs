@@ -81,7 +81,7 @@ pub struct Cap {
 
 /// Whether work may be submitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Admission {
+pub enum CapState {
     /// It may.
     Open,
     /// Not before this time.
@@ -113,22 +113,22 @@ impl Cap {
     }
 
     /// Decides, and keeps the word that says until when the gate is closed.
-    pub fn admit(self, clock: &impl Clock, now_ns: u64) -> Admission {
+    pub fn admit(self, clock: &impl Clock, now_ns: u64) -> CapState {
         self.value_anew(clock, now_ns);
         let floor_ns = self.floor_ns(now_ns);
         let paid_at_ns = update(clock, |paid_at_ns| self.begun(paid_at_ns, now_ns).max(floor_ns));
         let closed_until_ns = clock.closed_until_ns();
         // An open gate closes when its credit is spent; a closed one opens when a burst has grown.
         if closed_until_ns == 0 && paid_at_ns < now_ns {
-            return Admission::Open;
+            return CapState::Open;
         }
         let opens_at_ns = paid_at_ns.saturating_add(self.wall_ns(self.quantum_ns / 2));
         if opens_at_ns <= now_ns {
             clock.set_closed_until_ns(0);
-            return Admission::Open;
+            return CapState::Open;
         }
         clock.set_closed_until_ns(opens_at_ns);
-        Admission::Closed { until_ns: opens_at_ns }
+        CapState::Closed { until_ns: opens_at_ns }
     }
 
     /// Whether it is owed more than so much device time.

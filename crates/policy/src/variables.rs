@@ -49,7 +49,7 @@ pub const DEVICE_LOCKS: &str = "DIVVY_DEVICE_LOCKS";
 
 /// Who reads a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reader {
+pub enum VariableReader {
     /// The preloaded library, in programs.
     Library,
     /// The command `divvy`.
@@ -60,7 +60,7 @@ pub enum Reader {
 
 /// How a value is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum VariableKind {
     /// By [`crate::limit::Rules::push_env`].
     Memory,
     /// By [`crate::share::Environment::push`].
@@ -93,24 +93,24 @@ pub struct Variable {
     /// Whether `NAME_<i>` is the same for device i.
     pub per_device: bool,
     /// Who reads it.
-    pub reader: Reader,
+    pub reader: VariableReader,
     /// How its value is judged.
-    pub value: Value,
+    pub value: VariableKind,
     /// What it means, for the page; Markdown.
     pub meaning: &'static str,
 }
 
-const fn library(name: &'static str, value: Value, meaning: &'static str) -> Variable {
-    Variable { name, per_device: false, reader: Reader::Library, value, meaning }
+const fn library(name: &'static str, value: VariableKind, meaning: &'static str) -> Variable {
+    Variable { name, per_device: false, reader: VariableReader::Library, value, meaning }
 }
 
-const fn command(name: &'static str, value: Value, meaning: &'static str) -> Variable {
-    Variable { name, per_device: false, reader: Reader::Command, value, meaning }
+const fn command(name: &'static str, value: VariableKind, meaning: &'static str) -> Variable {
+    Variable { name, per_device: false, reader: VariableReader::Command, value, meaning }
 }
 
 const fn ignored(name: &'static str, why: &'static str) -> Variable {
-    let value = Value::Ignored(why);
-    Variable { name, per_device: false, reader: Reader::Nobody, value, meaning: why }
+    let value = VariableKind::Ignored(why);
+    Variable { name, per_device: false, reader: VariableReader::Nobody, value, meaning: why }
 }
 
 const fn each_device(variable: Variable) -> Variable {
@@ -121,102 +121,102 @@ const fn each_device(variable: Variable) -> Variable {
 pub const VARIABLES: &[Variable] = &[
     each_device(library(
         MEMORY,
-        Value::Memory,
+        VariableKind::Memory,
         "the limit of every device, of device i; a [size](limits.md)",
     )),
     each_device(library(
         PEER_MEMORY,
-        Value::Memory,
+        VariableKind::Memory,
         "the same in HAMi-core's names, where a number without a unit is bytes; read if there is no \
          `DIVVY_MEMORY`",
     )),
     each_device(library(
         COMPUTE,
-        Value::Share,
+        VariableKind::Share,
         "the cap on every device's time, on device i's; a [share](limits.md#time)",
     )),
-    library(WEIGHT, Value::Share, "as `--weight` of `divvy run`"),
-    library(PRIORITY, Value::Share, "as `--priority`"),
-    library(CLASS, Value::Share, "as `--class`"),
+    library(WEIGHT, VariableKind::Share, "as `--weight` of `divvy run`"),
+    library(PRIORITY, VariableKind::Share, "as `--priority`"),
+    library(CLASS, VariableKind::Share, "as `--class`"),
     each_device(library(
         PEER_COMPUTE,
-        Value::Share,
+        VariableKind::Share,
         "a cap in percent, in HAMi-core's names; 0, and 100 or more, is none. Read if there is no \
          `DIVVY_COMPUTE`",
     )),
     library(
         PEER_POLICY,
-        Value::Share,
+        VariableKind::Share,
         "`disable` lifts the caps of `CUDA_DEVICE_SM_LIMIT`; `default` and `force` keep them",
     ),
     library(
         PEER_PRIORITY,
-        Value::Share,
+        VariableKind::Share,
         "0 is high, 1 and more is low. Read if there is no `DIVVY_PRIORITY`",
     ),
     library(
         TENANT,
-        Value::Tenant,
+        VariableKind::Tenant,
         "the tenant's directory; `divvy run` sets it. Its limits come before the variables above",
     ),
     library(
         PEER_TENANT,
-        Value::TenantPath,
+        VariableKind::TenantPath,
         "names the tenant by a path: for `/a/b/x.cache` the tenant is `/a/b/.divvy/x`",
     ),
     library(
         FAIL,
-        Value::Word(&["closed", "open"]),
+        VariableKind::Word(&["closed", "open"]),
         "`closed` (default): whatever Divvy cannot do means that memory is refused; `open`: the program \
          then runs without limits",
     ),
     library(
         CONTEXT,
-        Value::Amount,
+        VariableKind::Amount,
         "what each context is charged, such as `500MiB`; for cards that are not in the built-in table",
     ),
     library(
         LOG,
-        Value::Word(&["off", "error", "warn", "info", "debug"]),
+        VariableKind::Word(&["off", "error", "warn", "info", "debug"]),
         "`off`, `error` (default), `warn`, `info`, `debug`: what the library says on standard error",
     ),
     library(
         PEER_LOG,
-        Value::Word(&["0", "1", "2", "3", "4"]),
+        VariableKind::Word(&["0", "1", "2", "3", "4"]),
         "0 to 4, the same in HAMi-core's numbers. Read if there is no `DIVVY_LOG`",
     ),
-    command(LIBRARY, Value::File, "the library to preload"),
-    command(SIM, Value::Directory, "the directory of the simulated driver"),
+    command(LIBRARY, VariableKind::File, "the library to preload"),
+    command(SIM, VariableKind::Directory, "the directory of the simulated driver"),
     command(
         CLIENTS,
-        Value::Directory,
+        VariableKind::Directory,
         "the directory of the clients of demonstration and benchmarks",
     ),
     command(
         TENANT_ROOT,
-        Value::Directories,
+        VariableKind::Directories,
         "more directories of tenants for `divvy ps`, `set`, `top`, `trace` and the daemon, separated by \
          colons",
     ),
     command(
         DEVICE_LOCKS,
-        Value::Place,
+        VariableKind::Place,
         "where [daemons](daemon.md) of one machine lock the devices they divide; else \
          `/tmp/.divvy-devices`",
     ),
     command(
         "XDG_RUNTIME_DIR",
-        Value::Directory,
+        VariableKind::Directory,
         "where tenants are made; else `/dev/shm`, else `/tmp`",
     ),
     command(
         "XDG_CACHE_HOME",
-        Value::Place,
+        VariableKind::Place,
         "where `divvy doctor` keeps what a context takes, and `divvy run` looks for it; else `~/.cache`",
     ),
     command(
         MPS_PIPE,
-        Value::Place,
+        VariableKind::Place,
         "where the library, `divvy doctor` and the daemon look for an [MPS](../reason-codes.md) daemon; else \
          `/tmp/nvidia-mps`",
     ),

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Ghost, Ordering::SeqCst};
 
 use divvy_abi::config::{GateLine, gate};
-use divvy_policy::cost::{Costs, Kind, key};
+use divvy_policy::cost::{Costs, WorkKind, key};
 use divvy_policy::gate::{
     Access, CHUNK_NS, Captures, EVENTS, Lane, Marks, Paid, Published, Terms, Time,
 };
-use divvy_policy::pace::{Admission, Cap, Clock};
+use divvy_policy::pace::{Cap, CapState, Clock};
 use shuttle::rand::Rng;
 use shuttle::sync::atomic::AtomicU64;
 use shuttle::{Config, MaxSteps, Runner, thread};
@@ -265,7 +265,7 @@ impl Published for Thread {
 }
 
 fn kernel(number: u64) -> u64 {
-    key(Kind::Kernel, [0x5555_0000 + 64 * number, 1056, 256])
+    key(WorkKind::Kernel, [0x5555_0000 + 64 * number, 1056, 256])
 }
 
 fn launches(context: &Arc<Context>, threads: usize, each: u64) -> Vec<thread::JoinHandle<()>> {
@@ -409,7 +409,7 @@ fn charges_of_two_threads_add_up() {
         let context = Arc::new(Context::new());
         let cap = Cap { share_ppm: 250_000, quantum_ns: 4_000_000, unsettled_since_ns: u64::MAX };
         let now_ns = context.now_ns.load(SeqCst);
-        assert_eq!(cap.admit(&*context, now_ns), Admission::Open);
+        assert_eq!(cap.admit(&*context, now_ns), CapState::Open);
         cap.charge(&*context, now_ns, 4_000_000);
         let begun_ns = context.paid_at_ns();
         let charge = |amounts: [i64; 3]| {

@@ -2,7 +2,7 @@
 
 mod words;
 
-use divvy_policy::pace::{Admission, Cap};
+use divvy_policy::pace::{Cap, CapState};
 use proptest::prelude::*;
 use words::Words;
 
@@ -17,12 +17,12 @@ fn run(cap: Cap, words: &Words, from_ns: u64, wall_ns: u64, kernel_ns: u64) -> u
     let (mut now_ns, mut busy_ns) = (from_ns, 0);
     while now_ns < from_ns + wall_ns {
         match cap.admit(words, now_ns) {
-            Admission::Open => {
+            CapState::Open => {
                 cap.charge(words, now_ns, kernel_ns as i64);
                 now_ns += kernel_ns;
                 busy_ns += kernel_ns;
             }
-            Admission::Closed { until_ns } => {
+            CapState::Closed { until_ns } => {
                 assert!(until_ns > now_ns);
                 now_ns = until_ns;
             }
@@ -35,12 +35,12 @@ fn run(cap: Cap, words: &Words, from_ns: u64, wall_ns: u64, kernel_ns: u64) -> u
 fn a_long_kernel_is_repaid_in_full() {
     let words = Words::default();
     let ten = cap(10);
-    assert_eq!(ten.admit(&words, 1_000 * MS), Admission::Open);
+    assert_eq!(ten.admit(&words, 1_000 * MS), CapState::Open);
     ten.charge(&words, 1_000 * MS, 500 * MS as i64);
-    let Admission::Closed { until_ns } = ten.admit(&words, 1_500 * MS) else { panic!() };
+    let CapState::Closed { until_ns } = ten.admit(&words, 1_500 * MS) else { panic!() };
     // 500 ms cost 5 s from the credit of one quantum on, and the next burst is saved up too.
     assert_eq!(until_ns, 1_000 * MS - 40 * MS + 5_000 * MS + 20 * MS);
-    assert_eq!(ten.admit(&words, until_ns), Admission::Open);
+    assert_eq!(ten.admit(&words, until_ns), CapState::Open);
 }
 
 #[test]
@@ -48,9 +48,9 @@ fn idleness_is_worth_one_quantum() {
     let words = Words::default();
     let cap = cap(50);
     cap.charge(&words, 100 * MS, 0);
-    assert_eq!(cap.admit(&words, 60_000 * MS), Admission::Open);
+    assert_eq!(cap.admit(&words, 60_000 * MS), CapState::Open);
     cap.charge(&words, 60_000 * MS, 4 * MS as i64);
-    assert!(matches!(cap.admit(&words, 60_000 * MS), Admission::Closed { .. }));
+    assert!(matches!(cap.admit(&words, 60_000 * MS), CapState::Closed { .. }));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_changed_share_values_debt_anew_once() {
     let words = Words::default();
     cap(10).charge(&words, 1_000 * MS, 104 * MS as i64);
     assert_eq!(words.paid_at.get(), 2_000 * MS);
-    assert!(matches!(cap(50).admit(&words, 1_000 * MS), Admission::Closed { .. }));
+    assert!(matches!(cap(50).admit(&words, 1_000 * MS), CapState::Closed { .. }));
     assert_eq!(words.paid_at.get(), 1_200 * MS);
     cap(50).charge(&words, 1_000 * MS, 0);
     assert_eq!(words.paid_at.get(), 1_200 * MS);
@@ -97,7 +97,7 @@ proptest! {
         let words = Words { paid_at: paid.into(), share: old.into(), closed: closed.into(), ..Words::default() };
         let cap = Cap { share_ppm, quantum_ns, unsettled_since_ns: u64::MAX };
         cap.charge(&words, now_ns, ns);
-        if let Admission::Closed { until_ns } = cap.admit(&words, now_ns) {
+        if let CapState::Closed { until_ns } = cap.admit(&words, now_ns) {
             prop_assert!(until_ns > now_ns);
         }
     }
@@ -114,11 +114,11 @@ fn wall_time_pays_for_work_that_is_charged_late() {
     // It takes 300 ms, in which others look at the gate.
     let unsettled = Cap { unsettled_since_ns: now_ns, ..cap };
     for ms in [1, 50, 299] {
-        assert_eq!(unsettled.admit(&clock, now_ns + ms * MS), Admission::Open);
+        assert_eq!(unsettled.admit(&clock, now_ns + ms * MS), CapState::Open);
     }
     let end_ns = now_ns + 300 * MS;
     unsettled.charge(&clock, end_ns, 300 * MS as i64);
-    let Admission::Closed { until_ns } = cap.admit(&clock, end_ns) else { panic!("a debt") };
+    let CapState::Closed { until_ns } = cap.admit(&clock, end_ns) else { panic!("a debt") };
     // A second of wall time for 300 ms, from when it began, and the burst's part.
     let owed_ns = until_ns - now_ns;
     assert!((980 * MS..1_010 * MS).contains(&owed_ns), "{owed_ns}");

@@ -14,7 +14,7 @@ use divvy_policy::turns::{
     TenantState, Tenants, Tuning,
 };
 
-use crate::files::{Files as Words, Row};
+use crate::files::{Row, SimFiles};
 use crate::sched::{self, point};
 use crate::site::Site;
 use crate::world::words;
@@ -37,7 +37,7 @@ pub type Never = std::convert::Infallible;
 #[derive(Debug)]
 pub struct Opened {
     tenant: u32,
-    words: &'static Words,
+    words: &'static SimFiles,
     /// Slots and whether their processes live, as of the last look.
     processes: Vec<(usize, bool)>,
 }
@@ -203,7 +203,7 @@ impl Tenants for Seats {
 pub fn run(driver: SimDriver) {
     let tuning = Tuning::default();
     let (devices, names) = world::with(|world| (world.devices(), world.served()));
-    let open = |(tenant, words): (u32, &'static Words)| {
+    let open = |(tenant, words): (u32, &'static SimFiles)| {
         Served::take(Opened { tenant, words, processes: Vec::new() }).ok()
     };
     let served: Vec<_> = names.into_iter().map(|name| name.and_then(open)).collect();

@@ -31,7 +31,7 @@ pub struct Row {
 
 /// A tenant's files.
 #[derive(Debug)]
-pub struct Files {
+pub struct SimFiles {
     rows: Vec<Row>,
     /// Whose each slot is, a process's number and 1; 0 for nobody's.
     owners: [AtomicU64; SLOTS],
@@ -39,7 +39,7 @@ pub struct Files {
     slots_high: AtomicU64,
 }
 
-impl Files {
+impl SimFiles {
     fn new(devices: usize) -> Self {
         let line = || [const { AtomicU64::new(0) }; LINE];
         let row =
@@ -191,22 +191,22 @@ pub(crate) fn line_of(words: [u64; LINE]) -> GateLine {
 
 thread_local! {
     /// Files of runs that have ended.
-    static FREE: RefCell<Vec<&'static Files>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Vec<&'static SimFiles>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Cleared files for so many devices.
-pub(crate) fn take_files(devices: usize) -> &'static Files {
+pub(crate) fn take_files(devices: usize) -> &'static SimFiles {
     let free = FREE.with_borrow_mut(|free| {
         let at = free.iter().position(|files| files.rows.len() == devices)?;
         Some(free.swap_remove(at))
     });
-    let files = free.unwrap_or_else(|| Box::leak(Box::new(Files::new(devices))));
+    let files = free.unwrap_or_else(|| Box::leak(Box::new(SimFiles::new(devices))));
     files.clear();
     files
 }
 
 /// Gives them to the next run. Nothing of this one uses them any more.
-pub(crate) fn give_back_files(files: &'static Files) {
+pub(crate) fn give_back_files(files: &'static SimFiles) {
     FREE.with_borrow_mut(|free| free.push(files));
 }
 

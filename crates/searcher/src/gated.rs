@@ -10,12 +10,12 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 
 use divvy_abi::config::GateLine;
-use divvy_policy::cost::{self, Kind};
+use divvy_policy::cost::{self, WorkKind};
 use divvy_policy::gate::{self, Gates, Meeting, Terms};
 
 use crate::site::Actor;
 use crate::world::words::{SimBoard, SimDevice, SimHome, SimWords};
-use crate::world::{self, Code, Other, Shim, SimDriver, Stream, Waited};
+use crate::world::{self, Code, LaunchStream, Other, Shim, SimDriver, SimWait};
 
 impl gate::Time for SimDriver {
     fn now_ns(&self) -> u64 {
@@ -55,7 +55,7 @@ impl gate::Driver for SimDriver {
     fn create_event(&self) -> u64 {
         self.create_event()
     }
-    fn record(&self, event: u64, stream: Stream) -> bool {
+    fn record(&self, event: u64, stream: LaunchStream) -> bool {
         self.record(event, stream)
     }
     fn record_context(&self, context: u64, event: u64) -> bool {
@@ -67,7 +67,7 @@ impl gate::Driver for SimDriver {
     fn elapsed_ns(&self, from: u64, to: u64) -> Option<i64> {
         self.elapsed_ns(from, to)
     }
-    fn is_captured(&self, stream: Stream) -> bool {
+    fn is_captured(&self, stream: LaunchStream) -> bool {
         self.is_captured(stream)
     }
     fn relaxed<T>(&self, act: impl FnOnce() -> T) -> T {
@@ -154,7 +154,7 @@ impl Gated {
             && world::with(|world| world.tenant(self.tenant).is_some_and(|one| one.any_gate))
     }
 
-    fn submit(&self, stream: Stream, key: u64, call: &mut dyn FnMut() -> bool) -> bool {
+    fn submit(&self, stream: LaunchStream, key: u64, call: &mut dyn FnMut() -> bool) -> bool {
         let admitted = if self.is_gated() { self.gates.ask(stream, key) } else { None };
         let is_taken = call();
         if let Some(admitted) = admitted {
@@ -165,17 +165,17 @@ impl Gated {
 }
 
 impl Shim for Gated {
-    fn launch(&self, stream: Stream, key: u64, call: &mut dyn FnMut() -> bool) -> bool {
-        self.submit(stream, cost::key(Kind::Kernel, [key, 1, 1]), call)
+    fn launch(&self, stream: LaunchStream, key: u64, call: &mut dyn FnMut() -> bool) -> bool {
+        self.submit(stream, cost::key(WorkKind::Kernel, [key, 1, 1]), call)
     }
-    fn graph(&self, stream: Stream, key: u64, call: &mut dyn FnMut() -> bool) -> bool {
-        self.submit(stream, cost::key(Kind::Graph, [key, 0, 0]), call)
+    fn graph(&self, stream: LaunchStream, key: u64, call: &mut dyn FnMut() -> bool) -> bool {
+        self.submit(stream, cost::key(WorkKind::Graph, [key, 0, 0]), call)
     }
-    fn synchronise(&self, waited: Waited, call: &mut dyn FnMut()) {
+    fn synchronise(&self, waited: SimWait, call: &mut dyn FnMut()) {
         let waited = match waited {
-            Waited::Context => gate::Waited::Current,
-            Waited::Stream(stream) => gate::Waited::Stream(stream),
-            Waited::Event => gate::Waited::Event,
+            SimWait::Context => gate::Waited::Current,
+            SimWait::Stream(stream) => gate::Waited::Stream(stream),
+            SimWait::Event => gate::Waited::Event,
         };
         let waiting = if self.is_gated() { self.gates.begin_wait(&waited) } else { None };
         call();
@@ -204,13 +204,13 @@ impl Shim for Gated {
             Other::Record => call(),
         }
     }
-    fn begin_capture(&self, _: Stream, call: &mut dyn FnMut() -> bool) -> bool {
+    fn begin_capture(&self, _: LaunchStream, call: &mut dyn FnMut() -> bool) -> bool {
         self.gates.capture_begins();
         let has_begun = call();
         self.gates.capture_begun(has_begun);
         has_begun
     }
-    fn end_capture(&self, _: Stream, call: &mut dyn FnMut() -> bool) {
+    fn end_capture(&self, _: LaunchStream, call: &mut dyn FnMut() -> bool) {
         if call() {
             self.gates.captures_ended(1);
         }

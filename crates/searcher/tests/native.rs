@@ -11,7 +11,7 @@ use divvy_searcher::case::{Case, TenantPlan};
 use divvy_searcher::oracle;
 use divvy_searcher::program::{Ops, named};
 use divvy_searcher::rows::Rows;
-use divvy_searcher::world::{self, Code, Report, Shim, SimDriver, Stream, Waited};
+use divvy_searcher::world::{self, Code, LaunchStream, Report, Shim, SimDriver, SimWait};
 use divvy_searcher::{MS, SECOND, US};
 
 fn run(programs: &[Ops], run_ns: u64) -> Report {
@@ -194,12 +194,12 @@ struct Timed {
 }
 
 impl Shim for Timed {
-    fn launch(&self, stream: Stream, _: u64, call: &mut dyn FnMut() -> bool) -> bool {
+    fn launch(&self, stream: LaunchStream, _: u64, call: &mut dyn FnMut() -> bool) -> bool {
         let [before, behind] = self.events;
         self.driver.record(before, stream) && call() && self.driver.record(behind, stream)
     }
 
-    fn synchronise(&self, _: Waited, call: &mut dyn FnMut()) {
+    fn synchronise(&self, _: SimWait, call: &mut dyn FnMut()) {
         call();
         let [before, behind] = self.events;
         self.shown_ns.borrow_mut().extend(self.driver.elapsed_ns(before, behind));
@@ -241,7 +241,7 @@ struct Marked {
 }
 
 impl Shim for Marked {
-    fn launch(&self, stream: Stream, _: u64, call: &mut dyn FnMut() -> bool) -> bool {
+    fn launch(&self, stream: LaunchStream, _: u64, call: &mut dyn FnMut() -> bool) -> bool {
         call() && self.driver.record(self.event, stream)
     }
 }

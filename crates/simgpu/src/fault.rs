@@ -51,7 +51,7 @@ pub enum When {
 
 /// One rule.
 #[derive(Debug)]
-pub struct Rule {
+pub struct FaultRule {
     entry: String,
     when: When,
     action: Action,
@@ -89,7 +89,7 @@ const NONE: u8 = 1;
 const ARMED: u8 = 2;
 
 static STATE: AtomicU8 = AtomicU8::new(UNREAD);
-static RULES: OnceLock<Result<Vec<Rule>, BadRule>> = OnceLock::new();
+static RULES: OnceLock<Result<Vec<FaultRule>, BadRule>> = OnceLock::new();
 
 /// To be called first in every entry point, with its symbol.
 #[inline]
@@ -132,7 +132,7 @@ fn enter_armed(entry: &str) -> Verdict {
 }
 
 /// Counts the call against every rule of its name; delays add up, the first other action wins.
-fn carry_out(rules: &[Rule], entry: &str) -> Verdict {
+fn carry_out(rules: &[FaultRule], entry: &str) -> Verdict {
     let mut verdict = Verdict::Proceed;
     for rule in rules.iter().filter(|rule| rule.entry == entry) {
         let call = rule.calls.fetch_add(1, Ordering::Relaxed) + 1;
@@ -166,7 +166,7 @@ pub fn kill() -> ! {
 }
 
 /// Reads a list of rules.
-pub fn parse(text: &str) -> Result<Vec<Rule>, BadRule> {
+pub fn parse(text: &str) -> Result<Vec<FaultRule>, BadRule> {
     text.split(';')
         .map(str::trim)
         .filter(|rule| !rule.is_empty())
@@ -174,7 +174,7 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, BadRule> {
         .collect()
 }
 
-fn parse_rule(rule: &str) -> Result<Rule, &'static str> {
+fn parse_rule(rule: &str) -> Result<FaultRule, &'static str> {
     let (name, action) = rule.split_once('=').ok_or("write entry@n=action")?;
     let (entry, when) = name.split_once('@').ok_or("write entry@n=action")?;
     if divvy_driver_api::find(entry).is_none() {
@@ -201,7 +201,7 @@ fn parse_rule(rule: &str) -> Result<Rule, &'static str> {
         None if action == "kill-after" => Action::KillAfter,
         _ => return Err("the action is fail:code, delay:time, hang, kill-before or kill-after"),
     };
-    Ok(Rule { entry: entry.into(), when, action, calls: AtomicU64::new(0) })
+    Ok(FaultRule { entry: entry.into(), when, action, calls: AtomicU64::new(0) })
 }
 
 #[cfg(test)]

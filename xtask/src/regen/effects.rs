@@ -13,10 +13,10 @@ pub(super) const EFFECTS: [&str; 7] =
 
 /// All rules of one file.
 #[derive(Debug)]
-pub(super) struct Rules(Vec<(String, Vec<String>)>);
+pub(super) struct EffectRules(Vec<(String, Vec<String>)>);
 
 /// Loads and checks `path`.
-pub(super) fn load(path: &Path) -> Result<Rules> {
+pub(super) fn load(path: &Path) -> Result<EffectRules> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let mut rules = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -39,10 +39,10 @@ pub(super) fn load(path: &Path) -> Result<Rules> {
             rules.push((name.to_owned(), effects.clone()));
         }
     }
-    Ok(Rules(rules))
+    Ok(EffectRules(rules))
 }
 
-impl Rules {
+impl EffectRules {
     /// The effects of `symbol`, without `pass`; an error when no rule speaks of it.
     pub(super) fn of(&self, symbol: &str) -> Result<Vec<&str>> {
         let name = base(symbol);

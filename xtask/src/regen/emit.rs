@@ -8,13 +8,18 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::effects::{self, Rules};
+use super::effects::{self, EffectRules};
 use super::read::Surface;
 
 const HEAD: &str = "// Made by `cargo xtask regen` from NVIDIA's headers; do not edit.\n";
 
 /// The driver's files.
-pub(super) fn driver(surface: &Surface, rules: &Rules, exports: &str, out: &Path) -> Result<()> {
+pub(super) fn driver(
+    surface: &Surface,
+    rules: &EffectRules,
+    exports: &str,
+    out: &Path,
+) -> Result<()> {
     types(surface, &out.join("types.rs"))?;
     signatures(surface, "for_each_driver_entry", &out.join("driver_entries.rs"))?;
     let exports: BTreeSet<&str> =
@@ -23,7 +28,7 @@ pub(super) fn driver(surface: &Surface, rules: &Rules, exports: &str, out: &Path
 }
 
 /// The management library's files.
-pub(super) fn nvml(surface: &Surface, rules: &Rules, out: &Path) -> Result<()> {
+pub(super) fn nvml(surface: &Surface, rules: &EffectRules, out: &Path) -> Result<()> {
     types(surface, &out.join("nvml_types.rs"))?;
     signatures(surface, "for_each_nvml_entry", &out.join("nvml_entries.rs"))?;
     table(surface, rules, None, &out.join("nvml_table.rs"))
@@ -53,7 +58,7 @@ fn signatures(surface: &Surface, name: &str, path: &Path) -> Result<()> {
 
 fn table(
     surface: &Surface,
-    rules: &Rules,
+    rules: &EffectRules,
     exports: Option<&BTreeSet<&str>>,
     path: &Path,
 ) -> Result<()> {

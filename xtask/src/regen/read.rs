@@ -22,7 +22,7 @@ pub(super) enum Flavour {
 
 /// One exported symbol.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct HeaderEntry {
     pub(super) arguments: Vec<(String, String)>,
     pub(super) result: String,
     pub(super) since: Version,
@@ -32,7 +32,7 @@ pub(super) struct Entry {
 /// Everything read so far.
 #[derive(Default, Debug)]
 pub(super) struct Surface {
-    pub(super) entries: BTreeMap<String, Entry>,
+    pub(super) entries: BTreeMap<String, HeaderEntry>,
     /// Type name to its item(s); an enum is its struct and its constants.
     pub(super) types: BTreeMap<String, Vec<syn::Item>>,
 }
@@ -162,7 +162,7 @@ fn take_apart(file: syn::File, version: Version) -> Result<Surface> {
     Ok(surface)
 }
 
-fn entry(signature: &syn::Signature, version: Version) -> Result<(String, Entry)> {
+fn entry(signature: &syn::Signature, version: Version) -> Result<(String, HeaderEntry)> {
     let mut arguments = Vec::new();
     for input in &signature.inputs {
         let syn::FnArg::Typed(typed) = input else { bail!("a method in {}", signature.ident) };
@@ -172,7 +172,10 @@ fn entry(signature: &syn::Signature, version: Version) -> Result<(String, Entry)
         syn::ReturnType::Default => "()".to_owned(),
         syn::ReturnType::Type(_, ty) => tidy(ty),
     };
-    Ok((signature.ident.to_string(), Entry { arguments, result, since: version, until: version }))
+    Ok((
+        signature.ident.to_string(),
+        HeaderEntry { arguments, result, since: version, until: version },
+    ))
 }
 
 /// A type as one line of tokens, without the spaces that token printing puts everywhere.

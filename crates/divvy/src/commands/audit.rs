@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_page::reader::UsageFile;
 use divvy_page::{ConfigSource, NewDevice, Tenant};
@@ -176,8 +176,8 @@ impl Watched {
         };
         let Ok(row) = tenant.device_row(&device) else { return };
         match bytes.checked_sub(self.charged_bytes) {
-            Some(more) => tenant.hold(row, more, Kind::Other),
-            None => tenant.give_back(row, self.charged_bytes - bytes, Kind::Other),
+            Some(more) => tenant.hold(row, more, MemoryKind::Other),
+            None => tenant.give_back(row, self.charged_bytes - bytes, MemoryKind::Other),
         }
         self.charged_bytes = bytes;
         self.finding.other_peak_bytes = self.finding.other_peak_bytes.max(bytes);

@@ -18,7 +18,7 @@ use crate::metrics::{self, Sources};
 use crate::output::table::Table;
 use crate::output::{json, out, plain, sizes};
 use crate::tenants::discover;
-use crate::tenants::ledger::{self, Tenant};
+use crate::tenants::ledger::{self, LedgerTenant};
 use crate::tenants::promised::{self, Promise};
 use crate::wire::View;
 
@@ -59,7 +59,7 @@ pub(crate) struct Args {
 /// What `--json` prints.
 #[derive(Debug, Default, serde::Serialize)]
 struct Listing {
-    tenants: Vec<Tenant>,
+    tenants: Vec<LedgerTenant>,
     unreadable: Vec<Unreadable>,
     /// What limits add up to where that is more than a device has.
     notes: Vec<String>,
@@ -113,7 +113,7 @@ fn list(extra: &[PathBuf]) -> Listing {
 
 /// The tenants there are to see, by name, with what the daemons say of them; and those whose files
 /// cannot be read.
-pub(crate) fn tenants(extra: &[PathBuf], views: &[View]) -> (Vec<Tenant>, Vec<Unreadable>) {
+pub(crate) fn tenants(extra: &[PathBuf], views: &[View]) -> (Vec<LedgerTenant>, Vec<Unreadable>) {
     let (mut tenants, mut unreadable) = (Vec::new(), Vec::new());
     let (own, wrong) = discover::tenants(extra);
     unreadable.extend(wrong.into_iter().map(|(place, why)| Unreadable {
@@ -205,7 +205,7 @@ fn render(listing: &Listing, with_processes: bool) -> String {
     text
 }
 
-fn processes(tenants: &[Tenant]) -> Table {
+fn processes(tenants: &[LedgerTenant]) -> Table {
     let mut table =
         Table::new(&["TENANT", ">PID", "PROGRAM", "GPU", ">HELD", ">REFUSED", "LAST", "OF IT"]);
     for tenant in tenants {
@@ -257,8 +257,8 @@ mod tests {
 
     const UUID: &str = "GPU-0123abcd-0000-0000-0000-000000000000";
 
-    fn tenant() -> Tenant {
-        Tenant {
+    fn tenant() -> LedgerTenant {
+        LedgerTenant {
             name: "train".to_owned(),
             directory: "/d/train-7".to_owned(),
             owner_alive: Some(true),
@@ -371,14 +371,14 @@ train: DV061: why
             let specs: Vec<String> = specs.iter().map(|spec| (*spec).to_owned()).collect();
             crate::tenants::limits::rules(&specs, &[]).unwrap().as_slice().to_vec()
         };
-        let idle = |specs: &[&str]| Tenant {
+        let idle = |specs: &[&str]| LedgerTenant {
             devices: Vec::new(),
             processes: Vec::new(),
             rules: rules(specs),
             ..tenant()
         };
         let uuid = format!("{UUID}=0");
-        let with_share = Tenant { compute_rules: rules(&["30%"]), weight: 3, ..idle(&[]) };
+        let with_share = LedgerTenant { compute_rules: rules(&["30%"]), weight: 3, ..idle(&[]) };
         let tenants = vec![idle(&["8GiB", "1=50%", &uuid]), with_share];
         let notes = vec!["the limits add up".to_owned()];
         let listing = Listing { tenants, notes, ..Listing::default() };
@@ -431,7 +431,7 @@ note: the limits add up
         let listing = list(&[base.clone(), base.join("absent")]);
         let absent = listing.unreadable.iter().find(|u| u.directory.ends_with("/absent")).unwrap();
         assert_eq!(absent.reason, "--root names no directory");
-        let name = |t: &&Tenant| t.directory.starts_with(base.to_str().unwrap());
+        let name = |t: &&LedgerTenant| t.directory.starts_with(base.to_str().unwrap());
         assert_eq!(listing.tenants.iter().filter(name).count(), 2);
         assert!(listing.unreadable.iter().any(|u| u.directory.ends_with("/bad")));
         std::fs::remove_dir_all(&base).unwrap();

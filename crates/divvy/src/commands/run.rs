@@ -20,7 +20,7 @@ use nix::libc::O_NONBLOCK;
 use crate::commands::audit::{Audit, Finding};
 use crate::commands::ps;
 use crate::commands::stage::Scratch;
-use crate::daemon::place::Home;
+use crate::daemon::place::DaemonHome;
 use crate::daemon::{keep, start};
 use crate::machine::cards::{Cards, DriverChoice};
 use crate::machine::elf::{self, Elf};
@@ -246,7 +246,7 @@ impl Report {
 /// Has a daemon run for the tenant, unless the machine's does; without one the program runs all the
 /// same.
 fn ensure_daemon(directory: &Path) {
-    let started = match Home::of_tenant(directory) {
+    let started = match DaemonHome::of_tenant(directory) {
         Some(home) if !home.is_machines() => start::ensure(&home),
         _ => Ok(()),
     };
@@ -344,7 +344,7 @@ pub(crate) fn find(program: &std::ffi::OsStr) -> Option<PathBuf> {
 fn summary(
     name: &str,
     code: u8,
-    used: Option<&ledger::Tenant>,
+    used: Option<&ledger::LedgerTenant>,
     findings: &[Finding],
     notes: &[String],
     path: &Path,

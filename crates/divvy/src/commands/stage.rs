@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail};
-use divvy_policy::variables::{self, LOG, PEER_LOG, Reader, Variable};
+use divvy_policy::variables::{self, LOG, PEER_LOG, Variable, VariableReader};
 
 use crate::machine::gpus;
 use crate::machine::install::{self, Simulator};
@@ -19,7 +19,7 @@ const CLEARED: [&str; 4] = ["LD_PRELOAD", "SIMGPU_FAULTS", "SIMGPU_DEVICES", "SI
 /// is some other library's.
 fn is_cleared(name: &str) -> bool {
     let is_limit = |known: &Variable| {
-        known.reader != Reader::Command && ![LOG, PEER_LOG].contains(&known.name)
+        known.reader != VariableReader::Command && ![LOG, PEER_LOG].contains(&known.name)
     };
     CLEARED.contains(&name) || variables::find(name).is_some_and(is_limit)
 }

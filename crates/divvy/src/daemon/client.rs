@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
-use super::place::Home;
+use super::place::DaemonHome;
 use super::reach::{PATIENCE, reach};
 use super::timed::Timed;
 use crate::wire::{self, Answer, Call, Change, MAX_FRAME_BYTES, Request, Response, VERSION, View};
@@ -21,7 +21,7 @@ const CHANGE: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// In words: there is none, it is another user's, it does not answer in time, or what it answered.
-pub(crate) fn ask(home: &Home, call: Call) -> Result<Answer> {
+pub(crate) fn ask(home: &DaemonHome, call: Call) -> Result<Answer> {
     let patience = if matches!(call, Call::Set { .. }) { CHANGE } else { PATIENCE };
     let deadline = Instant::now() + patience;
     let stream = reach(home.directory(), home.is_system(), deadline)?;
@@ -35,7 +35,7 @@ pub(crate) fn ask(home: &Home, call: Call) -> Result<Answer> {
 }
 
 /// What the daemon of `home` sees; `None` where none answers.
-pub(crate) fn view(home: &Home) -> Option<View> {
+pub(crate) fn view(home: &DaemonHome) -> Option<View> {
     match ask(home, Call::List) {
         Ok(Answer::List(view)) => Some(View { system: home.is_system(), ..*view }),
         _ => None,
@@ -44,7 +44,7 @@ pub(crate) fn view(home: &Home) -> Option<View> {
 
 /// What all daemons see that may serve this user's tenants.
 pub(crate) fn views() -> Vec<View> {
-    Home::all().iter().filter_map(view).collect()
+    DaemonHome::all().iter().filter_map(view).collect()
 }
 
 /// The tenants that the machine's daemon tells this user of and that are not among `own`: for root,
@@ -57,7 +57,7 @@ pub(crate) fn of_others(views: &[View], own: &BTreeSet<PathBuf>) -> Vec<PathBuf>
 
 /// Asks the machine's daemon for a change; `None` where there is no such daemon.
 pub(crate) fn set(directory: &Path, change: &Change) -> Option<Result<Vec<String>>> {
-    let home = Home::of_system();
+    let home = DaemonHome::of_system();
     view(&home)?;
     let tenant = directory.display().to_string();
     let answer = ask(&home, Call::Set { tenant, change: change.clone() });
@@ -80,10 +80,10 @@ mod tests {
 
     impl Base {
         /// A home with a socket that somebody listens on.
-        fn new(name: &str) -> (Self, Home, UnixListener) {
+        fn new(name: &str) -> (Self, DaemonHome, UnixListener) {
             let path =
                 std::env::temp_dir().join(format!("divvy-ask-{name}-{}", std::process::id()));
-            let home = Home::at(path.clone()).unwrap();
+            let home = DaemonHome::at(path.clone()).unwrap();
             let listener = UnixListener::bind(home.socket()).unwrap();
             (Self(path), home, listener)
         }

@@ -18,11 +18,11 @@ pub(super) struct Crowd<K> {
 
 struct Open<K> {
     /// In the order in which they came.
-    entries: Vec<Entry<K>>,
+    entries: Vec<CrowdEntry<K>>,
     next: u64,
 }
 
-struct Entry<K> {
+struct CrowdEntry<K> {
     number: u64,
     who: K,
     is_answered: bool,
@@ -58,7 +58,7 @@ impl<K: Copy + Ord> Crowd<K> {
         }
         let number = open.next;
         open.next += 1;
-        open.entries.push(Entry { number, who, is_answered: false, stream });
+        open.entries.push(CrowdEntry { number, who, is_answered: false, stream });
         Some(CrowdPlace { crowd: Arc::clone(self), number })
     }
 
@@ -69,7 +69,7 @@ impl<K: Copy + Ord> Crowd<K> {
 
 impl<K: Copy + Ord> Open<K> {
     fn close_oldest(&mut self, is_one_of: impl Fn(K) -> bool) -> Option<()> {
-        let may_go = |entry: &Entry<K>| is_one_of(entry.who) && !entry.is_answered;
+        let may_go = |entry: &CrowdEntry<K>| is_one_of(entry.who) && !entry.is_answered;
         let at = self.entries.iter().position(may_go)?;
         self.entries.remove(at).stream.close();
         Some(())

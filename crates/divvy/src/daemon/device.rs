@@ -4,7 +4,7 @@
 
 use divvy_abi::Uuid;
 use divvy_policy::limit::UuidText;
-use divvy_policy::turns::{DeviceState, Mode};
+use divvy_policy::turns::{DeviceState, TurnMode};
 
 use super::card::Found;
 use super::owned::{Locks, Ownership};
@@ -76,12 +76,12 @@ impl ServedDevice {
         let counters = state.counters();
         let mode = match state.mode() {
             _ if self.found.mps => "mps",
-            Mode::Free => "free",
-            Mode::Counted => "counted",
-            Mode::Lull => "lull",
-            Mode::Held => "held",
-            Mode::Drain => "drain",
-            Mode::Together => "together",
+            TurnMode::Free => "free",
+            TurnMode::Counted => "counted",
+            TurnMode::Lull => "lull",
+            TurnMode::Held => "held",
+            TurnMode::Drain => "drain",
+            TurnMode::Together => "together",
         };
         DeviceView {
             uuid: self.text.clone(),

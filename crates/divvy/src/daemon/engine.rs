@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_policy::turns::{
-    DeviceState, Gate, Line, REST_NS, Round, Sample, Seated, TenantState, Tuning,
+    DeviceLine, DeviceState, Gate, REST_NS, Round, Sample, Seated, TenantState, Tuning,
 };
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
@@ -256,7 +256,7 @@ impl Engine {
             self.is_news = false;
             news.asked.clear();
             for device in self.devices.iter().flatten() {
-                let uses = |line: &&Line| line.is_attached && line.uuid == Some(device.uuid);
+                let uses = |line: &&DeviceLine| line.is_attached && line.uuid == Some(device.uuid);
                 let line_of = |t: &Adopted| t.served.lines().iter().find(uses).map(|l| l.share_ppm);
                 let users = || self.tenants().filter_map(|t| Some((t, line_of(t)?)));
                 // A cap must not be charged for what a stranger does, and processes of MPS take no turns among

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use super::place::Home;
+use super::place::DaemonHome;
 use super::start;
 use crate::signals;
 
@@ -26,13 +26,13 @@ const RESTART: Duration = Duration::from_secs(5);
 /// Starts the thread for the tenant in `directory`, which `divvy run` made. It ends with the process,
 /// or when the tenant is gone.
 pub(crate) fn start(directory: &Path) {
-    let Some(home) = Home::of_tenant(directory) else { return };
+    let Some(home) = DaemonHome::of_tenant(directory) else { return };
     let directory = directory.to_owned();
     // Without a thread everything is as it would be without this module.
     let _ = signals::quiet_thread("divvy keeper", move || keep(&home, &directory));
 }
 
-fn keep(home: &Home, directory: &Path) {
+fn keep(home: &DaemonHome, directory: &Path) {
     let mut was_machines = false;
     let mut wait = PERIOD;
     loop {

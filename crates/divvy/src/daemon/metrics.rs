@@ -20,7 +20,7 @@ use anyhow::{Context, Result};
 
 use super::client;
 use super::crowd::{Crowd, CrowdPlace};
-use super::place::Home;
+use super::place::DaemonHome;
 use super::quota::Quota;
 use super::seen::{Seen, Shared, seen};
 use super::thread::thread;
@@ -66,7 +66,7 @@ pub(super) fn text(seen: &Seen, shared: &Shared) -> String {
 /// Where the page comes from.
 #[derive(Debug)]
 pub(super) struct Page {
-    home: Home,
+    home: DaemonHome,
     shared: Arc<Shared>,
     /// Whether this process is the home's daemon.
     pub(super) is_ours: AtomicBool,
@@ -95,7 +95,11 @@ impl Page {
 }
 
 /// Serves the page on `address`, and says where, since the port may have been left open.
-pub(super) fn start(address: SocketAddr, home: &Home, shared: &Arc<Shared>) -> Result<Arc<Page>> {
+pub(super) fn start(
+    address: SocketAddr,
+    home: &DaemonHome,
+    shared: &Arc<Shared>,
+) -> Result<Arc<Page>> {
     let cannot = || format!("--metrics {address}: it cannot be listened on");
     let listener = TcpListener::bind(address).with_context(cannot)?;
     let address = listener.local_addr().with_context(cannot)?;

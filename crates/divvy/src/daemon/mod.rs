@@ -44,7 +44,7 @@ use nix::sys::signal::{SigSet, Signal};
 use self::engine::Engine;
 pub(crate) use self::engine::sleep_until;
 use self::owned::Locks;
-use self::place::Home;
+use self::place::DaemonHome;
 use self::scan::Scanner;
 use self::seen::Shared;
 use crate::output::exit_codes::NOT_AS_EXPECTED;
@@ -118,10 +118,10 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         return look::answer(&args.look);
     }
     let home = match (&args.home, args.system) {
-        (Some(directory), _) => Home::at(directory.clone())?,
-        (None, true) if args.status => Home::of_system(),
-        (None, true) => Home::make_system()?,
-        (None, false) => Home::of_user()?,
+        (Some(directory), _) => DaemonHome::at(directory.clone())?,
+        (None, true) if args.status => DaemonHome::of_system(),
+        (None, true) => DaemonHome::make_system()?,
+        (None, false) => DaemonHome::of_user()?,
     };
     if args.status {
         return status(&home, args.json);
@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     serve(args, &home)
 }
 
-fn serve(args: &Args, home: &Home) -> Result<u8> {
+fn serve(args: &Args, home: &DaemonHome) -> Result<u8> {
     let is_users = args.on_demand || (args.home.is_none() && args.root.is_empty());
     let yields = is_users && !home.is_system();
     if yields && home.is_machines() {
@@ -199,14 +199,14 @@ fn serve(args: &Args, home: &Home) -> Result<u8> {
     Ok(0)
 }
 
-fn already_runs(home: &Home) -> String {
+fn already_runs(home: &DaemonHome) -> String {
     let other = client::view(home).map(|view| format!(" (pid {})", view.pid));
     format!("a daemon{} already runs in {}", other.unwrap_or_default(), home.directory().display())
 }
 
 /// Waits until another daemon of this home has ended, as one that was started on demand does; its lock, or
 /// `None` when this one was asked to end before.
-fn stand_by(home: &Home, shared: &Shared) -> Result<Option<place::HomeLock>> {
+fn stand_by(home: &DaemonHome, shared: &Shared) -> Result<Option<place::HomeLock>> {
     while !shared.stop.load(Relaxed) {
         std::thread::sleep(STAND_BY);
         if let Some(lock) = home.lock()? {
@@ -225,7 +225,7 @@ struct Ending {
 }
 
 impl Ending {
-    fn is_due(&mut self, in_use: bool, home: &Home) -> bool {
+    fn is_due(&mut self, in_use: bool, home: &DaemonHome) -> bool {
         let Some(linger) = self.linger else { return false };
         if in_use {
             self.last_use = Instant::now();
@@ -243,7 +243,7 @@ impl Ending {
     }
 }
 
-fn status(home: &Home, as_json: bool) -> Result<u8> {
+fn status(home: &DaemonHome, as_json: bool) -> Result<u8> {
     let Some(view) = client::view(home) else {
         let words = format!("no daemon answers in {}", home.directory().display());
         if as_json {

@@ -14,7 +14,7 @@ use std::fs::{DirBuilder, Metadata, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::place::{Home, HomeLock, PRIVATE, take};
+use super::place::{DaemonHome, HomeLock, PRIVATE, take};
 
 /// Where daemons of one machine meet.
 const MACHINE: &str = "/tmp/.divvy-devices";
@@ -55,7 +55,7 @@ pub(super) enum Ownership {
 
 impl Locks {
     /// Those of the daemon in `home`.
-    pub(super) fn of(home: &Home) -> Self {
+    pub(super) fn of(home: &DaemonHome) -> Self {
         let named = std::env::var_os("DIVVY_DEVICE_LOCKS").filter(|value| !value.is_empty());
         let directory = named.map_or_else(|| PathBuf::from(MACHINE), PathBuf::from);
         Self { directory, is_system: home.is_system() }

@@ -33,7 +33,7 @@ const START_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A daemon's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Home {
+pub(crate) struct DaemonHome {
     directory: PathBuf,
     is_system: bool,
 }
@@ -45,7 +45,7 @@ pub(crate) struct HomeLock {
     path: PathBuf,
 }
 
-impl Home {
+impl DaemonHome {
     /// This user's: the first place where tenants can be made.
     pub(crate) fn of_user() -> Result<Self> {
         let uid = tenant_dir::uid();
@@ -247,7 +247,7 @@ mod tests {
     fn a_home_has_one_daemon_and_a_replaced_lock_is_noticed() {
         let directory = std::env::temp_dir().join(format!("divvy-home-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
-        let home = Home { directory: directory.clone(), is_system: false };
+        let home = DaemonHome { directory: directory.clone(), is_system: false };
         assert!(!home.is_served());
         let held = home.lock().unwrap().unwrap();
         assert!(home.is_served() && held.is_in_place());

@@ -13,7 +13,7 @@ use divvy_abi::Uuid;
 use divvy_policy::limit::UuidText;
 
 use super::adopted::{Adopted, Hand, NotAdopted};
-use super::place::Home;
+use super::place::DaemonHome;
 use super::quota::{self, Quota, Verdict};
 use crate::machine::gpus;
 use crate::output::reason::Reason;
@@ -41,7 +41,7 @@ const RETRY: u32 = 10;
 /// Looks for tenants.
 #[derive(Debug)]
 pub(super) struct Scanner {
-    home: Home,
+    home: DaemonHome,
     places: Vec<TenantRoot>,
     users: Users,
     quota: Quota,
@@ -85,7 +85,7 @@ pub(super) struct Found {
 }
 
 /// One look for tenants.
-struct Round<'a> {
+struct ScanRound<'a> {
     scanner: &'a mut Scanner,
     known: &'a BTreeMap<FileIdentity, Arc<Hand>>,
     /// Those that are served, and those that have come.
@@ -96,7 +96,7 @@ struct Round<'a> {
 }
 
 impl Scanner {
-    pub(super) fn new(home: Home, extra: impl Iterator<Item = PathBuf>) -> Self {
+    pub(super) fn new(home: DaemonHome, extra: impl Iterator<Item = PathBuf>) -> Self {
         let mut places = vec![TenantRoot::of_home(home.directory())];
         places.extend(extra.map(TenantRoot::named));
         let mut most_of_one = MOST_OF_ONE;
@@ -133,7 +133,7 @@ impl Scanner {
         }
         self.refused.values_mut().for_each(|refused| refused.is_there = false);
         self.crowded.clear();
-        let mut round = Round {
+        let mut round = ScanRound {
             held: quota::count(known.values().map(|hand| hand.uid)),
             seen: known.keys().copied().collect(),
             tried: BTreeMap::new(),
@@ -217,7 +217,7 @@ fn view(directory: String, uid: u32, refusal: &NotAdopted) -> TenantView {
     }
 }
 
-impl Round<'_> {
+impl ScanRound<'_> {
     fn look(&mut self, candidate: &Candidate<'_>) {
         let (what, uid) = (candidate.identity, candidate.user());
         if self.known.get(&what).is_some_and(|hand| hand.path == candidate.path) {

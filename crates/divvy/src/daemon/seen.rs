@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::adopted::Hand;
-use super::place::Home;
+use super::place::DaemonHome;
 use super::scan::Spot;
 use crate::metrics::Steady;
 use crate::wire::View;
@@ -38,7 +38,7 @@ pub(super) struct Seen {
 }
 
 /// What `uid` may see.
-pub(super) fn seen(shared: &Shared, uid: u32, home: &Home) -> Seen {
+pub(super) fn seen(shared: &Shared, uid: u32, home: &DaemonHome) -> Seen {
     let mut seen = shared.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
     seen.view.system = home.is_system();
     if uid != 0 && home.is_system() {

@@ -19,7 +19,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
 use super::crowd::{Crowd, CrowdPlace};
 use super::metrics;
-use super::place::Home;
+use super::place::DaemonHome;
 use super::quota::Quota;
 use super::seen::{Seen, Shared, seen};
 use super::thread::thread;
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// Listens on the home's socket; the threads end with the process.
-pub(super) fn start(home: &Home, shared: &Arc<Shared>) -> Result<()> {
+pub(super) fn start(home: &DaemonHome, shared: &Arc<Shared>) -> Result<()> {
     let path = home.socket();
     // We hold the home's lock: what lies there is of a daemon that is gone.
     let _ = std::fs::remove_file(&path);
@@ -48,7 +48,7 @@ pub(super) fn start(home: &Home, shared: &Arc<Shared>) -> Result<()> {
     thread("divvy socket", move || accept(&listener, &home, &shared))
 }
 
-fn accept(listener: &UnixListener, home: &Home, shared: &Arc<Shared>) {
+fn accept(listener: &UnixListener, home: &DaemonHome, shared: &Arc<Shared>) {
     let crowd = Crowd::new(CONNECTIONS);
     loop {
         let Ok((stream, _)) = listener.accept() else {
@@ -73,7 +73,13 @@ fn accept(listener: &UnixListener, home: &Home, shared: &Arc<Shared>) {
     }
 }
 
-fn serve(stream: &UnixStream, place: &CrowdPlace<u32>, uid: u32, home: &Home, shared: &Shared) {
+fn serve(
+    stream: &UnixStream,
+    place: &CrowdPlace<u32>,
+    uid: u32,
+    home: &DaemonHome,
+    shared: &Shared,
+) {
     loop {
         let mut from = Timed::quiet(stream, SILENCE, PATIENCE);
         let request = wire::read::<Request>(&mut from, MAX_REQUEST_BYTES);
@@ -117,7 +123,7 @@ fn error(message: String) -> Answer {
     Answer::Error { message }
 }
 
-fn answer(call: &Call, uid: u32, home: &Home, shared: &Shared) -> Answer {
+fn answer(call: &Call, uid: u32, home: &DaemonHome, shared: &Shared) -> Answer {
     match call {
         Call::Hello => {
             Answer::Hello { pid: std::process::id(), divvy: env!("CARGO_PKG_VERSION").to_owned() }

@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::SigSet;
 
-use super::place::Home;
+use super::place::DaemonHome;
 use crate::output::out;
 
 /// The option by which this binary starts the daemon and ends.
@@ -25,7 +25,7 @@ pub(super) const LAUNCH: &str = "--launch";
 pub(super) const ON_DEMAND: &str = "--on-demand";
 
 /// Sees to it that a daemon runs in `home`.
-pub(crate) fn ensure(home: &Home) -> Result<()> {
+pub(crate) fn ensure(home: &DaemonHome) -> Result<()> {
     let _held = home.start_lock()?;
     if home.is_served() {
         return Ok(());
@@ -41,7 +41,7 @@ pub(crate) fn ensure(home: &Home) -> Result<()> {
     Ok(())
 }
 
-fn command(home: &Home, option: &str) -> Command {
+fn command(home: &DaemonHome, option: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("divvy").args(["daemon", option, "--home"]).arg(home.directory());
     command.env_remove("LD_PRELOAD").stdin(Stdio::null());
@@ -49,7 +49,7 @@ fn command(home: &Home, option: &str) -> Command {
 }
 
 /// Between `divvy run` and the daemon: leaves the session, starts the daemon, waits until it serves.
-pub(super) fn launch(home: &Home) -> Result<u8> {
+pub(super) fn launch(home: &DaemonHome) -> Result<u8> {
     close_inherited();
     // Who keeps a daemon for its program blocks them all; the daemon waits for some.
     SigSet::all().thread_unblock()?;

@@ -22,8 +22,8 @@ fn device(uuid: &str) -> DeviceUse {
     }
 }
 
-fn tenant(name: &str, directory: &str) -> Tenant {
-    Tenant {
+fn tenant(name: &str, directory: &str) -> LedgerTenant {
+    LedgerTenant {
         name: name.to_owned(),
         directory: directory.to_owned(),
         owner_alive: None,

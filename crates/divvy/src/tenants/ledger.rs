@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use divvy_abi::config::{Config, GateLine, Rule, gate};
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_policy::limit::{self, UuidText};
 use divvy_policy::share;
 
@@ -20,7 +20,7 @@ use crate::wire::View;
 
 /// A tenant at one moment.
 #[derive(Clone, Debug, serde::Serialize)]
-pub(crate) struct Tenant {
+pub(crate) struct LedgerTenant {
     /// Its name: the config's, else the directory's.
     pub(crate) name: String,
     /// Where its files are.
@@ -150,7 +150,7 @@ pub(crate) struct Use {
 }
 
 /// Reads the tenant in the directory at `path`.
-pub(crate) fn read(path: &Path) -> Result<Tenant> {
+pub(crate) fn read(path: &Path) -> Result<LedgerTenant> {
     let dir = Dir::open(path).with_context(|| format!("{}", path.display()))?;
     let mut tenant = read_open(&dir, path)?;
     match tenant_dir::owner(&dir) {
@@ -167,19 +167,19 @@ pub(crate) fn read(path: &Path) -> Result<Tenant> {
 }
 
 /// The same without a word of its owner.
-pub(crate) fn read_foreign(path: &Path) -> Result<Tenant> {
+pub(crate) fn read_foreign(path: &Path) -> Result<LedgerTenant> {
     read_open(&Dir::open(path).with_context(|| format!("{}", path.display()))?, path)
 }
 
 /// The same of a directory that is open and was found at `path`.
-pub(crate) fn read_open(dir: &Dir, path: &Path) -> Result<Tenant> {
+pub(crate) fn read_open(dir: &Dir, path: &Path) -> Result<LedgerTenant> {
     let snapshot = Snapshot::of(dir)
         .map_err(|error| anyhow::anyhow!("{error}"))
         .with_context(|| format!("{}", path.display()))?;
     Ok(assemble(path, &snapshot))
 }
 
-fn assemble(directory: &Path, snapshot: &Snapshot) -> Tenant {
+fn assemble(directory: &Path, snapshot: &Snapshot) -> LedgerTenant {
     let base = directory.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = snapshot.config.as_ref().map(snapshot::config_name).filter(|name| !name.is_empty());
     let mut processes: Vec<Process> =
@@ -188,7 +188,7 @@ fn assemble(directory: &Path, snapshot: &Snapshot) -> Tenant {
     let config = snapshot.config.as_ref();
     let rules = config.map(Config::rules).unwrap_or_default();
     let compute = config.map(Config::compute_rules).unwrap_or_default();
-    Tenant {
+    LedgerTenant {
         memory: rules.iter().map(limits::text).collect(),
         compute: compute.iter().map(limits::text).collect(),
         rules: rules.to_vec(),
@@ -217,7 +217,7 @@ pub(crate) fn write_config(directory: &Path, config: &Config) -> Result<()> {
 
 /// Adds what the daemons see to the tenants they serve, and to others with a cap that they have nowhere
 /// to meet.
-pub(crate) fn add_views(tenants: &mut [Tenant], views: &[View]) {
+pub(crate) fn add_views(tenants: &mut [LedgerTenant], views: &[View]) {
     let note = |reason: &Option<String>, detail: &Option<String>| {
         reason.clone().map(|reason| Note { reason, detail: detail.clone().unwrap_or_default() })
     };
@@ -234,7 +234,7 @@ pub(crate) fn add_views(tenants: &mut [Tenant], views: &[View]) {
             device.reasons.extend(known.and_then(|known| note(&known.reason, &known.detail)));
         }
     }
-    let is_served = |tenant: &Tenant| {
+    let is_served = |tenant: &LedgerTenant| {
         let mut served = views.iter().flat_map(|view| &view.tenants);
         served.any(|seen| seen.directory == tenant.directory)
     };
@@ -263,11 +263,11 @@ fn gate_word(line: Option<&GateLine>, paused: bool) -> &'static str {
 fn device(device: &DeviceSnapshot, of: &Snapshot) -> DeviceUse {
     let config = of.config.as_ref();
     let lines = || of.processes.iter().flat_map(|process| &process.uses);
-    let bytes_of = |kind: Kind| {
+    let bytes_of = |kind: MemoryKind| {
         let used = lines().filter(|(row, _)| *row == device.row);
         used.fold(0_u64, |sum, (_, line)| sum.saturating_add(line.bytes_of(kind)))
     };
-    let by_kind = Kind::ALL.into_iter().map(|kind| (kind.word(), bytes_of(kind)));
+    let by_kind = MemoryKind::ALL.into_iter().map(|kind| (kind.word(), bytes_of(kind)));
     let totals = device.totals;
     let time = device.time;
     let uuid = UuidText(&device.uuid).to_string();
@@ -308,7 +308,7 @@ fn device(device: &DeviceSnapshot, of: &Snapshot) -> DeviceUse {
 fn process(process: &ProcessSnapshot, of: &Snapshot) -> Process {
     let uses = process.uses.iter().filter_map(|(row, one)| {
         let device = of.devices.iter().find(|device| device.row == *row)?;
-        let kinds = Kind::ALL.iter().map(|kind| (kind.word(), one.bytes_of(*kind)));
+        let kinds = MemoryKind::ALL.iter().map(|kind| (kind.word(), one.bytes_of(*kind)));
         Some(Use {
             uuid: UuidText(&device.uuid).to_string(),
             held_bytes: one.held_bytes,

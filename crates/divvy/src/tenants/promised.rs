@@ -13,7 +13,7 @@ use divvy_policy::limit::parse_uuid;
 
 use crate::machine::cards::{Card, Cards};
 use crate::output::sizes;
-use crate::tenants::ledger::Tenant;
+use crate::tenants::ledger::LedgerTenant;
 
 /// What a tenant adds to the sum of limits.
 #[derive(Clone, Debug)]
@@ -31,15 +31,16 @@ impl<'a> Promise<'a> {
     }
 
     /// A tenant.
-    pub(crate) fn of(tenant: &'a Tenant) -> Self {
+    pub(crate) fn of(tenant: &'a LedgerTenant) -> Self {
         let used = tenant.devices.iter().map(|device| device.uuid.as_str()).collect();
         Self { rules: &tenant.rules, used }
     }
 
     /// Those of `tenants` that run.
-    pub(crate) fn of_all(tenants: &'a [Tenant]) -> Vec<Self> {
-        let runs =
-            |tenant: &&Tenant| tenant.owner_alive == Some(true) || !tenant.processes.is_empty();
+    pub(crate) fn of_all(tenants: &'a [LedgerTenant]) -> Vec<Self> {
+        let runs = |tenant: &&LedgerTenant| {
+            tenant.owner_alive == Some(true) || !tenant.processes.is_empty()
+        };
         tenants.iter().filter(runs).map(Self::of).collect()
     }
 
@@ -58,7 +59,7 @@ impl<'a> Promise<'a> {
 }
 
 /// The devices that `tenants` have used, and the machine's.
-pub(crate) fn cards(tenants: &[Tenant]) -> Vec<Card> {
+pub(crate) fn cards(tenants: &[LedgerTenant]) -> Vec<Card> {
     let mut cards = Cards::default();
     let devices = tenants.iter().flat_map(|tenant| &tenant.devices);
     cards.add(devices.map(|device| Card {

@@ -8,7 +8,7 @@ use std::path::Path;
 use divvy_abi::config::{Config, NAME_BYTES};
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_page::AttachError;
-use divvy_page::reader::{self, GateEntry, LineEntry, SlotEntry, Text, Totals, UsageFile};
+use divvy_page::reader::{self, FieldText, GateEntry, LineEntry, SlotEntry, Totals, UsageFile};
 
 use crate::tenants::dir::Dir;
 
@@ -97,5 +97,5 @@ pub(crate) fn write_config(path: &Path, config: &Config) -> Result<(), AttachErr
 
 /// A config's name, safe to print.
 pub(crate) fn config_name(config: &Config) -> String {
-    Text::<NAME_BYTES>::new(config.name).to_string()
+    FieldText::<NAME_BYTES>::new(config.name).to_string()
 }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use divvy_abi::config::{Config, GateLine, gate};
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_page::owner::Owner;
 use divvy_page::reader::{UsageFile, write_config};
 use divvy_page::{ConfigSource, DeviceRow, Directory, NewDevice, Tenant, now_ns};
@@ -197,7 +197,7 @@ impl Fake {
             name: b"card",
         };
         let row = tenant.device_row(&device).unwrap();
-        tenant.hold(row, 1 << 20, Kind::Context);
+        tenant.hold(row, 1 << 20, MemoryKind::Context);
         Self {
             directory,
             tenant: Arc::new(tenant),

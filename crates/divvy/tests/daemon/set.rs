@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_policy::{limit, share};
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn json(root: &Root, arguments: &[&str]) -> Value {
 fn memory_below_what_is_held_is_set_and_said() {
     let root = Root::new("memory");
     let fake = Fake::idle(&root, "train", 1);
-    fake.tenant.hold(fake.row, 3 << 30, Kind::Block);
+    fake.tenant.hold(fake.row, 3 << 30, MemoryKind::Block);
     let epoch = fake.tenant.config_epoch();
     let set = ["set", "train", "--memory", "2GiB", "--compute", "30%", "--json"];
     let report = json(&root, &set);

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use divvy_abi::config::Config;
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_page::mark::{draw_key, set};
 use divvy_page::{ConfigSource, DeviceRow, NewDevice, SharedEntry, Tenant};
 use divvy_policy::ledger::MemoryRefusal;
@@ -213,7 +213,7 @@ impl Stage {
             },
             "ask" => self.ask(number() * MIB),
             "give" => {
-                self.tenant().give_back(self.row(), number() * MIB, Kind::Block);
+                self.tenant().give_back(self.row(), number() * MIB, MemoryKind::Block);
                 "ok".to_owned()
             }
             "used" => (self.tenant().used_bytes(self.row()) / MIB).to_string(),
@@ -225,8 +225,8 @@ impl Stage {
                 let (tenant, row) = (self.tenant(), self.row());
                 fork_and_sleep(|| {
                     // What the parent holds is not the child's to give back.
-                    tenant.give_back(row, 1, Kind::Block);
-                    let granted = tenant.ask(row, bytes, Kind::Block, Some(LIMIT));
+                    tenant.give_back(row, 1, MemoryKind::Block);
+                    let granted = tenant.ask(row, bytes, MemoryKind::Block, Some(LIMIT));
                     if granted != Ok(()) {
                         // SAFETY: ends the child at once.
                         unsafe { libc::_exit(3) };
@@ -268,7 +268,8 @@ impl Stage {
             "ahead" => divvy_page::fault::is_ahead().to_string(),
             "export" => {
                 let bytes = number() * MIB;
-                let shared = self.tenant().export_shared(&[7; 64], self.row(), bytes, Kind::Block);
+                let shared =
+                    self.tenant().export_shared(&[7; 64], self.row(), bytes, MemoryKind::Block);
                 self.opened = shared.or(self.opened);
                 shared.is_some().to_string()
             }
@@ -287,7 +288,7 @@ impl Stage {
                 let mark = set(marked.as_raw_fd(), key, 300).expect("a lock");
                 let bytes = 600 * MIB;
                 let shared =
-                    self.tenant().export_shared(&mark.handle(), self.row(), bytes, Kind::Vmm);
+                    self.tenant().export_shared(&mark.handle(), self.row(), bytes, MemoryKind::Vmm);
                 self.opened = shared;
                 self.files = vec![own, marked];
                 shared.is_some().to_string()
@@ -305,7 +306,7 @@ impl Stage {
 
     fn ask(&self, bytes: u64) -> String {
         let start = std::time::Instant::now();
-        let answer = match self.tenant().ask(self.row(), bytes, Kind::Block, Some(LIMIT)) {
+        let answer = match self.tenant().ask(self.row(), bytes, MemoryKind::Block, Some(LIMIT)) {
             Ok(()) => "granted".to_owned(),
             Err(MemoryRefusal::OverLimit { held_bytes }) => format!("refused {}", held_bytes / MIB),
             Err(other) => format!("{other:?}"),
@@ -322,10 +323,11 @@ impl Stage {
                 let mut most = 0;
                 for time in 0..times {
                     let bytes = (1 + (thread * 7 + time * 13) % 300) * MIB;
-                    let asked = self.tenant().ask(self.row(), bytes, Kind::Block, Some(LIMIT));
+                    let asked =
+                        self.tenant().ask(self.row(), bytes, MemoryKind::Block, Some(LIMIT));
                     if asked == Ok(()) {
                         most = most.max(self.tenant().own_bytes(self.row()));
-                        self.tenant().give_back(self.row(), bytes, Kind::Block);
+                        self.tenant().give_back(self.row(), bytes, MemoryKind::Block);
                     }
                 }
                 most

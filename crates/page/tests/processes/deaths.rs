@@ -1,6 +1,6 @@
 //! Processes that die, fork, and close what is not theirs.
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_page::reader::UsageFile;
 
 use crate::actor::{Actor, LIMIT, MIB, join, kill_pid};
@@ -229,10 +229,10 @@ fn sigkill_at_each_step() {
             }
             let (tenant, row) = heir.as_ref().expect("joined");
             assert_eq!(tenant.used_bytes(*row), 0, "step {step}, first {first}");
-            let all = tenant.ask(*row, LIMIT, Kind::Block, Some(LIMIT));
+            let all = tenant.ask(*row, LIMIT, MemoryKind::Block, Some(LIMIT));
             assert_eq!(all, Ok(()), "step {step}, first {first}");
             let took = start.elapsed();
-            tenant.give_back(*row, LIMIT, Kind::Block);
+            tenant.give_back(*row, LIMIT, MemoryKind::Block);
             Some(took)
         };
         for step in 1.. {
@@ -353,8 +353,8 @@ fn sigkill_at_each_step_of_sharing() {
         let left = if opened.is_some() { 600 * MIB } else { 0 };
         assert_eq!(heir.used_bytes(row), left, "step {step}");
         let rest = LIMIT - left;
-        assert_eq!(heir.ask(row, rest, Kind::Block, Some(LIMIT)), Ok(()), "step {step}");
-        heir.give_back(row, rest, Kind::Block);
+        assert_eq!(heir.ask(row, rest, MemoryKind::Block, Some(LIMIT)), Ok(()), "step {step}");
+        heir.give_back(row, rest, MemoryKind::Block);
         opened.into_iter().for_each(|entry| heir.close_shared(entry));
         assert_eq!(heir.used_bytes(row), 0, "step {step}");
     }

@@ -3,7 +3,7 @@
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_page::AttachError;
 use divvy_policy::ledger::MemoryRefusal;
 
@@ -181,14 +181,14 @@ fn a_stopped_lock_holder_costs_a_second_each_time_and_nothing_once_gone() {
     let scratch = Scratch::new("stuck");
     let (one, row) = join(scratch.path());
     let (two, _) = join(scratch.path());
-    two.hold(row, 900 << 20, Kind::Block);
+    two.hold(row, 900 << 20, MemoryKind::Block);
     let another = divvy_page::NewDevice { uuid: [99; 16], ..device() };
     let ms = |act: &dyn Fn()| {
         let start = std::time::Instant::now();
         act();
         start.elapsed().as_millis()
     };
-    let ask = |mib: u64| one.ask(row, mib << 20, Kind::Block, Some(crate::actor::LIMIT));
+    let ask = |mib: u64| one.ask(row, mib << 20, MemoryKind::Block, Some(crate::actor::LIMIT));
     let stuck = StuckLock::on(&scratch);
     // A fresh deadline each time: the second wait is neither shorter nor longer.
     for _ in 0..2 {
@@ -201,7 +201,7 @@ fn a_stopped_lock_holder_costs_a_second_each_time_and_nothing_once_gone() {
     let waited_ms = ms(&|| {
         assert_eq!(ask(200), Err(MemoryRefusal::OverLimit { held_bytes: 900 << 20 }));
         assert_eq!(ask(100), Ok(()));
-        one.give_back(row, 100 << 20, Kind::Block);
+        one.give_back(row, 100 << 20, MemoryKind::Block);
         join(scratch.path());
     });
     assert!(waited_ms < 900, "{waited_ms} ms");

@@ -19,7 +19,7 @@ use super::turn::{Patience, Turned};
 use super::wait::{Drain, OFTEN_NS, Wait, horizon_ns};
 use super::world::World;
 use crate::cost::{Costs, Length, Moments};
-use crate::pace::Admission;
+use crate::pace::CapState;
 
 /// After so long without work a context counts as one that was away.
 const AWAY_NS: u64 = 5_000_000;
@@ -79,7 +79,7 @@ impl Lane {
             let unsettled_since_ns = self.unsettled_since_ns(submitted_ns, now_ns);
             let cap = self.cap(world, terms, &line, now_ns, unsettled_since_ns);
             let closed_until_ns = match cap.map(|cap| cap.admit(world.clock(), now_ns)) {
-                Some(Admission::Closed { until_ns }) => until_ns,
+                Some(CapState::Closed { until_ns }) => until_ns,
                 _ => 0,
             };
             // What an owner has left behind is nobody's.

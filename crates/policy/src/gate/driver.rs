@@ -19,14 +19,14 @@ use crate::pace::Clock;
 
 /// A stream as the program names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stream {
+pub struct LaunchStream {
     /// The driver's handle; 0 for the default stream.
     pub handle: u64,
     /// Whether the default stream is the calling thread's own.
     pub per_thread: bool,
 }
 
-impl Stream {
+impl LaunchStream {
     /// The default stream of a context.
     pub const NULL: Self = Self { handle: 0, per_thread: false };
 
@@ -59,7 +59,7 @@ pub trait Driver: Time + Debug {
     /// Makes an event that keeps the time, in the current context.
     fn create_event(&self) -> u64;
     /// Records an event on a stream.
-    fn record(&self, event: u64, stream: Stream) -> bool;
+    fn record(&self, event: u64, stream: LaunchStream) -> bool;
     /// Records an event behind all work of a context; false where the driver cannot.
     fn record_context(&self, context: u64, event: u64) -> bool;
     /// Whether the event has completed. An error counts as completed.
@@ -67,7 +67,7 @@ pub trait Driver: Time + Debug {
     /// Device time from one completed event to another, negative if it came first.
     fn elapsed_ns(&self, from: u64, to: u64) -> Option<i64>;
     /// Whether the stream is being captured.
-    fn is_captured(&self, stream: Stream) -> bool;
+    fn is_captured(&self, stream: LaunchStream) -> bool;
     /// Runs `act` with the calling thread's mode of capture relaxed.
     fn relaxed<T>(&self, act: impl FnOnce() -> T) -> T;
 }

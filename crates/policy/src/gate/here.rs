@@ -14,7 +14,7 @@ use divvy_abi::MAX_DEVICES;
 use divvy_abi::config::{GateLine, gate};
 use divvy_abi::usage::SHARED_SLOT;
 
-use super::driver::{Device, Driver, Stream, Words};
+use super::driver::{Device, Driver, LaunchStream, Words};
 use super::elsewhere::Elsewhere;
 use super::inside::Inside;
 use super::linked::{LINKED_QUANTUM_NS, Linked};
@@ -42,7 +42,7 @@ pub(super) struct Here<'a, D: Driver> {
     pub(super) gates: &'a Gates<D>,
     pub(super) current: Current<'a, D>,
     words: WordsOf<D>,
-    stream: Stream,
+    stream: LaunchStream,
     /// Marks stand behind all streams of the context, or nowhere.
     behind_all: bool,
     /// The lane's life, asked for by the first who needs it: it takes two calls of the driver's, and a
@@ -56,7 +56,7 @@ impl<'a, D: Driver> Here<'a, D> {
         gates: &'a Gates<D>,
         current: Current<'a, D>,
         words: WordsOf<D>,
-        stream: Stream,
+        stream: LaunchStream,
     ) -> Self {
         Self { gates, current, words, stream, behind_all: false, life: Cell::new(UNASKED) }
     }
@@ -67,7 +67,7 @@ impl<'a, D: Driver> Here<'a, D> {
         current: Current<'a, D>,
         words: WordsOf<D>,
     ) -> Self {
-        Self { behind_all: true, ..Self::new(gates, current, words, Stream::NULL) }
+        Self { behind_all: true, ..Self::new(gates, current, words, LaunchStream::NULL) }
     }
 
     fn device(&self) -> D::Device {

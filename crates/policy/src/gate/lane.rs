@@ -14,7 +14,7 @@ use super::credit::Credit;
 use super::lives::Claims;
 use super::marks::{Probes, Ring};
 use super::oldest::Oldest;
-use super::sample::Sample;
+use super::sample::LaunchSample;
 use super::slices::Beside;
 use super::window::Window;
 use crate::atomic::{AtomicU32, AtomicU64};
@@ -73,7 +73,7 @@ pub struct Lane {
     pub(super) window: Window,
     pub(super) begun: Begun,
     /// Which short launches are measured.
-    pub(super) sample: Sample,
+    pub(super) sample: LaunchSample,
     /// State of the generator that spreads probes.
     pub(super) random: AtomicU64,
     /// When the oldest work that is not settled was submitted, or earlier.
@@ -130,7 +130,7 @@ impl Lane {
             streams_apart: AtomicU32::new(0),
             window: Window::new(),
             begun: Begun::new(),
-            sample: Sample::new(),
+            sample: LaunchSample::new(),
             random: AtomicU64::new(0),
             since_ns: AtomicU64::new(0),
             beside: Beside::new(),

@@ -14,7 +14,7 @@ use divvy_abi::config::gate;
 
 use super::credit::Paid;
 use super::drain::Begun;
-use super::driver::{Device, Driver, Sleeper, Stream, Words};
+use super::driver::{Device, Driver, LaunchStream, Sleeper, Words};
 use super::here::{Here, WordsOf};
 use super::process::{Context, Current, Gates};
 use super::ticket::Ticket;
@@ -36,7 +36,7 @@ pub enum Waited {
     /// All work of the context with this handle.
     Context(u64),
     /// A stream.
-    Stream(Stream),
+    Stream(LaunchStream),
     /// An event: some part of what was submitted.
     Event,
 }
@@ -55,7 +55,7 @@ impl<D: Driver> Gates<D> {
     /// Returns when a launch of `key` on `stream` may go, with what [`Admitted::launched`] is to be told of
     /// it. That is nothing where the credit in hand pays.
     #[inline(never)]
-    pub fn ask(&self, stream: Stream, key: u64) -> Option<Admitted<'_, D>> {
+    pub fn ask(&self, stream: LaunchStream, key: u64) -> Option<Admitted<'_, D>> {
         let current = self.current()?;
         let (context, device) = current;
         let terms = device.terms();
@@ -85,7 +85,7 @@ impl<D: Driver> Gates<D> {
     fn admit<'a>(
         &'a self,
         current: Current<'a, D>,
-        stream: Stream,
+        stream: LaunchStream,
         key: u64,
     ) -> Option<Admitted<'a, D>> {
         let (context, device) = current;
@@ -208,7 +208,7 @@ impl<D: Driver> Gates<D> {
     fn long_wait(&self, waiting: &Waiting<'_, D>, now_ns: u64) {
         let Waiting { current, words, begun, .. } = waiting;
         let (context, _) = *current;
-        let here = Here::new(self, *current, *words, Stream::NULL);
+        let here = Here::new(self, *current, *words, LaunchStream::NULL);
         context.lane.long_wait(&here, &self.costs, begun, now_ns);
     }
 

@@ -17,7 +17,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
-use divvy_abi::meet::{self, PLACES, Place};
+use divvy_abi::meet::{self, BoardPlace, PLACES};
 
 /// Time that a process keeps the device beyond what it has submitted.
 const HOLD_NS: u64 = 2_500_000;
@@ -53,7 +53,7 @@ pub trait Board {
     /// Reads all.
     fn read(&self, into: &mut meet::Board) -> bool;
     /// Writes one.
-    fn write(&self, at: usize, place: &Place) -> bool;
+    fn write(&self, at: usize, place: &BoardPlace) -> bool;
 }
 
 /// This process's part. Apart from what lies beside it, which launches look at.
@@ -157,7 +157,7 @@ impl Meeting {
 
     #[inline(never)]
     fn look<B: Board>(&self, now_ns: u64, busy_until_ns: u64, until_ns: u64, board: &B) -> u64 {
-        let mut places = [Place::default(); PLACES];
+        let mut places = [BoardPlace::default(); PLACES];
         self.begin(now_ns, board.process());
         if self.place().is_none() && !(board.read(&mut places) && self.find(&places, now_ns)) {
             return self.go_without(now_ns);
@@ -235,7 +235,7 @@ impl Meeting {
 
     /// Takes a place that nobody uses.
     fn find(&self, places: &meet::Board, now_ns: u64) -> bool {
-        let is_free = |place: &Place| {
+        let is_free = |place: &BoardPlace| {
             let last_ns = place.until_ns.max(place.want_ns);
             // Behind by some seconds, or so far ahead that it wraps.
             place.id == 0 || now_ns.wrapping_add(BELIEVED_NS).wrapping_sub(last_ns) > STALE_NS
@@ -292,7 +292,7 @@ impl Meeting {
     fn publish<B: Board>(&self, board: &B, at: usize, since_ns: u64, until_ns: u64) {
         self.since_ns.store(since_ns, Relaxed);
         self.until_ns.store(until_ns, Relaxed);
-        let place = Place {
+        let place = BoardPlace {
             id: self.id.load(Relaxed),
             until_ns,
             since_ns,
@@ -325,14 +325,14 @@ mod tests {
             *into = *self.0.borrow();
             true
         }
-        fn write(&self, at: usize, place: &Place) -> bool {
+        fn write(&self, at: usize, place: &BoardPlace) -> bool {
             self.0.borrow_mut()[at] = *place;
             true
         }
     }
 
     fn empty() -> RefCell<meet::Board> {
-        RefCell::new([Place::default(); PLACES])
+        RefCell::new([BoardPlace::default(); PLACES])
     }
 
     fn asks(one: &Meeting, now_ns: u64, board: &RefCell<meet::Board>, process: u32) -> bool {
@@ -365,7 +365,7 @@ mod tests {
         fn read(&self, into: &mut meet::Board) -> bool {
             self.0.read(into)
         }
-        fn write(&self, at: usize, place: &Place) -> bool {
+        fn write(&self, at: usize, place: &BoardPlace) -> bool {
             self.0.write(at, place)
         }
     }
@@ -406,13 +406,13 @@ mod tests {
     fn nobody_waits_longer_than_the_patience_and_others_are_counted() {
         let (board, one) = (empty(), Meeting::new());
         let mut now_ns = START_NS;
-        let hostile = |now_ns| Place {
+        let hostile = |now_ns| BoardPlace {
             id: 9,
             until_ns: now_ns + 100 * MS,
             since_ns: 1,
             want_ns: now_ns,
             waits_from_ns: 1,
-            ..Place::default()
+            ..BoardPlace::default()
         };
         loop {
             board.borrow_mut()[0..2].fill(hostile(now_ns));
@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn what_is_not_believed_or_full_changes_nothing() {
         let one = Meeting::new();
-        let garbage = Place {
+        let garbage = BoardPlace {
             id: u64::MAX,
             until_ns: u64::MAX,
             since_ns: u64::MAX,
@@ -438,7 +438,7 @@ mod tests {
             reserved: [u64::MAX; 2],
         };
         assert!(asks(&one, START_NS, &RefCell::new([garbage; PLACES]), 1));
-        let full = Place { id: 5, until_ns: START_NS, ..Place::default() };
+        let full = BoardPlace { id: 5, until_ns: START_NS, ..BoardPlace::default() };
         let other = Meeting::new();
         assert!(asks(&other, START_NS, &RefCell::new([full; PLACES]), 1));
         assert_eq!(Meeting::new().ask(START_NS, 0, 0, || None::<Table<'_>>), 0);

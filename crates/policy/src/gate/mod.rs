@@ -71,7 +71,7 @@ mod world;
 pub use captures::{Captures, Undisturbed};
 pub use credit::{Paid, stripe_of};
 pub use drain::Begun;
-pub use driver::{Device, Driver, Home, Sleeper, Stream, Words};
+pub use driver::{Device, Driver, Home, LaunchStream, Sleeper, Words};
 pub use elsewhere::Elsewhere;
 pub use inside::{Inside, TURN_NS};
 pub use lane::Lane;

@@ -8,7 +8,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 use super::captures::Captures;
-use super::driver::{Device, Driver, Home, Stream};
+use super::driver::{Device, Driver, Home, LaunchStream};
 use super::lane::Lane;
 use super::lives::NO_LIFE;
 use super::marks::EVENTS;
@@ -230,7 +230,7 @@ impl<D: Driver> Gates<D> {
 
     /// A stream in one word: its handle, or what it is. Not for fast paths: a thread is a system call.
     #[inline(never)]
-    pub fn stream_word(&self, stream: Stream) -> u64 {
+    pub fn stream_word(&self, stream: LaunchStream) -> u64 {
         match stream.handle {
             _ if stream.is_own() => OWN_STREAM | u64::from(self.driver.thread()),
             0 => 1,
@@ -242,7 +242,7 @@ impl<D: Driver> Gates<D> {
     ///
     /// Cost: one load while the process captures nothing.
     #[inline(always)]
-    pub fn is_capturing(&self, stream: Stream) -> bool {
+    pub fn is_capturing(&self, stream: LaunchStream) -> bool {
         self.captures.any() && self.driver.is_captured(stream)
     }
 

@@ -25,7 +25,7 @@ const MOST_APART_NS: u64 = 10_000_000;
 const APART_AT_FIRST_NS: u64 = 1_000_000;
 /// Charged time after which what was seen is forgotten.
 const FADES_NS: u64 = 1_000_000_000;
-/// One, in the steps of [`Sample::spread`].
+/// One, in the steps of [`LaunchSample::spread`].
 const ONE: u64 = 1 << 32;
 /// No length counts as farther from what was expected than so many times that.
 const MOST_OFF: u64 = 1 << 10;
@@ -34,7 +34,7 @@ const MOST_NS: u64 = 100_000_000;
 
 /// Draws of one lane. Only the thread that holds the lane's claim draws and learns.
 #[derive(Debug)]
-pub(super) struct Sample {
+pub(super) struct LaunchSample {
     /// What was charged for launches that are not drawn from.
     apart_ns: AtomicU64,
     /// What had been charged, without those, at the last draw, and what will have been at the next.
@@ -48,7 +48,7 @@ pub(super) struct Sample {
 /// What is taken for the spread before anything was seen.
 const SPREAD_AT_FIRST: u64 = VARIANCE_NS * ONE / APART_AT_FIRST_NS;
 
-impl Sample {
+impl LaunchSample {
     pub(super) const fn new() -> Self {
         const fn word() -> AtomicU64 {
             AtomicU64::new(0)
@@ -135,7 +135,7 @@ mod tests {
     /// What is charged in all for so many launches whose lengths `of` says, and what they took. The prediction is a
     /// moving mean of those drawn, which is wrong most of the time.
     fn charged(launches: u64, of: impl Fn(u64) -> u64) -> (u64, u64) {
-        let sample = Sample::new();
+        let sample = LaunchSample::new();
         let (mut submitted_ns, mut predicted_ns) = (0_u64, of(0));
         let (mut all_ns, mut took_ns, mut random) = (0_i64, 0_u64, 0x2545_f491_4f6c_dd1d_u64);
         for n in 0..launches {
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn what_is_alike_is_measured_rarely_and_what_is_not_often() {
         let apart_ns = |off_ns: u64| {
-            let sample = Sample::new();
+            let sample = LaunchSample::new();
             let mut took_ns = 0;
             for _ in 0..4_000 {
                 took_ns = if took_ns == 100 * US - off_ns {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_is_measured_anyway_is_not_stood_for() {
-        let sample = Sample::new();
+        let sample = LaunchSample::new();
         assert_eq!(sample.due_in_ns(0), 0);
         assert_eq!(sample.draw(0, 0), 0);
         // 5 ms of a long kernel, each of which is measured, and 300 us of a short one.

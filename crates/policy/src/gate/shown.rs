@@ -70,7 +70,7 @@ impl Probe {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
-    use crate::cost::{Kind, key};
+    use crate::cost::{WorkKind, key};
 
     #[test]
     fn what_a_call_takes_is_taken_off_as_far_as_the_device_waits_for_it() {
@@ -79,21 +79,21 @@ mod tests {
         let roughly = |ns| Some(Shown { took_ns: ns, is_rough: true });
         let (not, little, well) = ((false, false), (true, false), (true, true));
         for (kind, gap_us, between_us, (is_known, is_firm), expected) in [
-            (Kind::Kernel, 3, 103, well, firmly(100 * US - DRAINED_BIAS_NS)),
-            (Kind::Kernel, 0, 100, well, firmly(100 * US - BUSY_BIAS_NS)),
+            (WorkKind::Kernel, 3, 103, well, firmly(100 * US - DRAINED_BIAS_NS)),
+            (WorkKind::Kernel, 0, 100, well, firmly(100 * US - BUSY_BIAS_NS)),
             // Held up: only of what is little known that is worth having, or where it is little of it.
-            (Kind::Kernel, 50, 150, well, None),
-            (Kind::Kernel, 50, 150, little, firmly(100 * US - DRAINED_BIAS_NS)),
-            (Kind::Kernel, 50, 150, not, roughly(100 * US - DRAINED_BIAS_NS)),
-            (Kind::Kernel, 3_000, 3_100, not, roughly(3_100 * US / 8)),
-            (Kind::Kernel, 50, 1_050, well, firmly(1_000 * US - DRAINED_BIAS_NS)),
+            (WorkKind::Kernel, 50, 150, well, None),
+            (WorkKind::Kernel, 50, 150, little, firmly(100 * US - DRAINED_BIAS_NS)),
+            (WorkKind::Kernel, 50, 150, not, roughly(100 * US - DRAINED_BIAS_NS)),
+            (WorkKind::Kernel, 3_000, 3_100, not, roughly(3_100 * US / 8)),
+            (WorkKind::Kernel, 50, 1_050, well, firmly(1_000 * US - DRAINED_BIAS_NS)),
             // A graph begins as a short call ends, as its first ends, and in the midst of a long one.
-            (Kind::Graph, 43, 143, well, firmly(100 * US - DRAINED_BIAS_NS)),
-            (Kind::Graph, 43, 143, not, firmly(100 * US - DRAINED_BIAS_NS)),
-            (Kind::Graph, 406, 906, not, roughly(500 * US - DRAINED_BIAS_NS)),
-            (Kind::Graph, 406, 20_050, little, firmly(20_000 * US - DRAINED_BIAS_NS)),
-            (Kind::Graph, 406, 450, well, firmly(400 * US - DRAINED_BIAS_NS)),
-            (Kind::Graph, 406, 416, well, None),
+            (WorkKind::Graph, 43, 143, well, firmly(100 * US - DRAINED_BIAS_NS)),
+            (WorkKind::Graph, 43, 143, not, firmly(100 * US - DRAINED_BIAS_NS)),
+            (WorkKind::Graph, 406, 906, not, roughly(500 * US - DRAINED_BIAS_NS)),
+            (WorkKind::Graph, 406, 20_050, little, firmly(20_000 * US - DRAINED_BIAS_NS)),
+            (WorkKind::Graph, 406, 450, well, firmly(400 * US - DRAINED_BIAS_NS)),
+            (WorkKind::Graph, 406, 416, well, None),
         ] {
             let key = key(kind, [1, 2, 3]);
             let probe = Probe {

@@ -7,7 +7,7 @@
 //! Promises: one device's time is charged once; a tenant never gains by what it writes, but for the eighth that one
 //! may that has a cap and no weight ([`super::in_use`]).
 
-use super::domain::{Domain, Mode};
+use super::domain::{Domain, TurnMode};
 use super::line::CLOSED_LEASE_NS;
 use super::tenant::TenantState;
 
@@ -26,19 +26,19 @@ impl Domain<'_> {
             return;
         }
         match self.state.mode {
-            Mode::Together => {
+            TurnMode::Together => {
                 self.state.counters.together_ns =
                     self.state.counters.together_ns.saturating_add(wall_ns);
             }
-            Mode::Held | Mode::Drain | Mode::Lull => self.charge_each(from_ns),
-            Mode::Free | Mode::Counted => {}
+            TurnMode::Held | TurnMode::Drain | TurnMode::Lull => self.charge_each(from_ns),
+            TurnMode::Free | TurnMode::Counted => {}
         }
     }
 
     fn charge_each(&mut self, from_ns: u64) {
         let now_ns = self.now_ns;
         let takeover_ns = self.tuning.takeover_ns;
-        let drains = self.state.mode == Mode::Drain;
+        let drains = self.state.mode == TurnMode::Drain;
         let owed_ns = |tenant: &TenantState| match drains && tenant.lingering {
             // The device is kept for it, whatever it has said of when it will have ended.
             true => {

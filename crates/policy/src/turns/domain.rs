@@ -22,7 +22,7 @@ const WAITING_EVERY: u32 = 4;
 
 /// How a device's time is divided now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum TurnMode {
     /// At most one tenant: nothing to divide.
     #[default]
     Free,
@@ -58,7 +58,7 @@ pub struct Counters {
 /// What the scheduler keeps of one device. Starts as `default()`.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceState {
-    pub(super) mode: Mode,
+    pub(super) mode: TurnMode,
     pub(super) counters: Counters,
     /// Devices of the domain; 0 outside one.
     pub(super) group: u32,
@@ -99,7 +99,7 @@ pub struct DeviceState {
 
 impl DeviceState {
     /// How the device's time is divided now.
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> TurnMode {
         self.mode
     }
 
@@ -162,9 +162,9 @@ pub(super) fn regroup(
         let Some(state) = devices.get_mut(device) else { continue };
         let users = tenants.iter().filter(|t| !t.paused && t.attached & bit(device) != 0).count();
         if foreign.get(device).copied().unwrap_or(0) > 0 && users > 0 {
-            state.mode = Mode::Counted;
+            state.mode = TurnMode::Counted;
         } else if users < 2 {
-            state.mode = Mode::Free;
+            state.mode = TurnMode::Free;
         } else {
             contended |= bit(device);
             continue;
@@ -196,7 +196,7 @@ pub(super) fn regroup(
         }
         if group.trailing_zeros() as usize != device {
             state.group = group;
-            state.mode = Mode::Lull;
+            state.mode = TurnMode::Lull;
             continue;
         }
         let signature = tenants
@@ -219,7 +219,7 @@ pub(super) fn regroup(
 /// Where a device's turns stand, and what goes on with them when its domain becomes another.
 #[derive(Clone, Copy, Default)]
 struct Standing {
-    mode: Mode,
+    mode: TurnMode,
     group: u32,
     last_ns: u64,
     since_ns: u64,
@@ -248,7 +248,7 @@ impl Standing {
     }
 
     fn is_in_turns(self) -> bool {
-        matches!(self.mode, Mode::Held | Mode::Drain)
+        matches!(self.mode, TurnMode::Held | TurnMode::Drain)
     }
 
     /// That of the domain which `group` goes on from: one of those its devices were in, in turns if any
@@ -300,10 +300,10 @@ fn reset(
         tenant.window_used_ns = tenant.used_ns;
         tenant.rank(tuning, now_ns, floor_ns, is_another);
     }
-    if matches!(state.mode, Mode::Held | Mode::Drain) {
+    if matches!(state.mode, TurnMode::Held | TurnMode::Drain) {
         return;
     }
-    state.mode = Mode::Lull;
+    state.mode = TurnMode::Lull;
     state.is_another = true;
     state.since_ns = now_ns;
     state.last_ns = now_ns;
@@ -360,11 +360,13 @@ pub(super) fn gate(
     let (state, active, turn) = match tenant.open {
         true => (GateState::Timed, active.max(1), root.turn),
         // While that is waited for the device is still its own.
-        false if tenant.lingering && root.mode == Mode::Drain => (GateState::Closed, 1, root.turn),
+        false if tenant.lingering && root.mode == TurnMode::Drain => {
+            (GateState::Closed, 1, root.turn)
+        }
         false => (GateState::Closed, 1, NO_TURN),
     };
     // Who waits goes on waiting, as a rule.
-    let may_wait = root.mode == Mode::Drain || !root.looks.is_multiple_of(WAITING_EVERY);
+    let may_wait = root.mode == TurnMode::Drain || !root.looks.is_multiple_of(WAITING_EVERY);
     let waits = !tenant.open && !tenant.lingering && tenant.demands(tuning, now_ns);
     // What another device waits for goes through a closed gate.
     let may_let_go = tenant.attached.count_ones() > 1;

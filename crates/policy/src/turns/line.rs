@@ -28,7 +28,7 @@ const SKEW_NS: u64 = 5_000_000;
 
 /// What is known of one device row of a tenant.
 #[derive(Clone, Debug, Default)]
-pub struct Line {
+pub struct DeviceLine {
     /// The device, as the tenant says.
     pub uuid: Option<Uuid>,
     /// Whether a living process has a context there.
@@ -42,7 +42,7 @@ pub struct Line {
     workers: Workers,
 }
 
-impl Line {
+impl DeviceLine {
     /// Whether the gate that stands is none that launches pass without a look.
     pub(super) fn is_gate(&self) -> bool {
         self.written.is_some_and(|gate| gate.state != GateState::Free)

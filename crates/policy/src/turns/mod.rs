@@ -43,11 +43,11 @@ mod tuning;
 mod wake;
 mod workers;
 
-pub use self::domain::{Counters, DeviceState, Mode};
+pub use self::domain::{Counters, DeviceState, TurnMode};
 pub use self::entry::{CapEntry, GateEntry, LINE_WORDS};
 pub use self::files::Files;
 pub use self::gate::{Gate, GateState};
-pub use self::line::{Line, WANT_NS};
+pub use self::line::{DeviceLine, WANT_NS};
 pub use self::round::{REST_NS, Round, Seated, Tenants};
 pub use self::sample::Sample;
 pub use self::scheduler::Turns;

@@ -3,7 +3,7 @@
 //! Promises: every closed gate is opened again, by the next turn of its tenant or when nobody else
 //! works any more; a drain ends by its time-out; a higher priority takes over at once.
 
-use super::domain::{Domain, Mode};
+use super::domain::{Domain, TurnMode};
 use super::mean::mean;
 use super::tenant::TenantState;
 
@@ -35,17 +35,19 @@ impl Domain<'_> {
         if self.is_full_step() {
             self.wake_sleepers();
             match self.state.mode {
-                Mode::Lull => self.lull(),
-                Mode::Held => self.held(),
-                Mode::Drain => self.drain(),
-                Mode::Together => self.together(),
-                Mode::Free | Mode::Counted => self.begin_lull(),
+                TurnMode::Lull => self.lull(),
+                TurnMode::Held => self.held(),
+                TurnMode::Drain => self.drain(),
+                TurnMode::Together => self.together(),
+                TurnMode::Free | TurnMode::Counted => self.begin_lull(),
             }
         }
         self.note_lags();
         self.expect_next();
         self.state.looks = match self.state.mode {
-            Mode::Held if self.state.since_ns != self.now_ns => self.state.looks.wrapping_add(1),
+            TurnMode::Held if self.state.since_ns != self.now_ns => {
+                self.state.looks.wrapping_add(1)
+            }
             _ => 0,
         };
         self.next_wake_ns()
@@ -58,7 +60,7 @@ impl Domain<'_> {
 
     /// Somebody at work has a holder, or a worker, of lower priority beside it.
     pub(super) fn overtaken(&self) -> bool {
-        let runs = |t: &&TenantState| t.open && (t.holder || self.state.mode != Mode::Held);
+        let runs = |t: &&TenantState| t.open && (t.holder || self.state.mode != TurnMode::Held);
         self.demanders().any(|high| {
             let mut lower = self.members().filter(|t| t.priority < high.priority);
             lower.any(|low| runs(&low) && low.shares_device(high))
@@ -89,7 +91,7 @@ impl Domain<'_> {
             tenant.open_gate(now_ns);
             tenant.picked = false;
         }
-        self.state.mode = Mode::Lull;
+        self.state.mode = TurnMode::Lull;
         self.state.since_ns = now_ns;
         self.state.turn_end_ns = 0;
         self.state.overlap_since_ns = 0;
@@ -190,7 +192,7 @@ impl Domain<'_> {
         let now_ns = self.now_ns;
         // A short lull is one of the pauses that turns leave unused.
         let slept = self.lasted(self.state.since_ns, self.tuning.sleep_ns);
-        if self.state.mode == Mode::Lull && (slept || self.actives_changed()) {
+        if self.state.mode == TurnMode::Lull && (slept || self.actives_changed()) {
             self.begin_window();
         }
         let mut must_drain = false;
@@ -210,7 +212,7 @@ impl Domain<'_> {
             }
         }
         if must_drain && how != Handover::Drained {
-            self.state.mode = Mode::Drain;
+            self.state.mode = TurnMode::Drain;
             self.state.since_ns = now_ns;
             return;
         }
@@ -227,7 +229,7 @@ impl Domain<'_> {
             tenant.begin_turn(now_ns);
             tenant.picked = false;
         }
-        self.state.mode = Mode::Held;
+        self.state.mode = TurnMode::Held;
         self.state.since_ns = now_ns;
         self.state.turn = self.state.turn.wrapping_add(1);
         self.state.counters.turns = self.state.counters.turns.saturating_add(1);

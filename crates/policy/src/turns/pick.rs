@@ -7,7 +7,7 @@
 //! Promises: higher priority first; a tenant on several devices is picked only if all of them are to
 //! be had; whoever is furthest behind is never passed over for one more than half a round ahead.
 
-use super::domain::{Domain, Mode};
+use super::domain::{Domain, TurnMode};
 use super::tenant::{TenantState, VIRTUAL_SCALE};
 use crate::scaled::scaled;
 
@@ -89,8 +89,8 @@ impl Domain<'_> {
     /// Marks who is expected to have the next turn, and says when.
     pub(super) fn expect_next(&mut self) {
         let next = match self.state.mode {
-            Mode::Held => self.first_of(|t| self.contends(t)),
-            Mode::Drain => return self.expect_drained(),
+            TurnMode::Held => self.first_of(|t| self.contends(t)),
+            TurnMode::Drain => return self.expect_drained(),
             _ => None,
         };
         self.members_mut().for_each(|t| t.next = false);

@@ -6,7 +6,7 @@
 use divvy_abi::MAX_DEVICES;
 
 use super::device_set::bit;
-use super::domain::{self, DeviceState, Mode};
+use super::domain::{self, DeviceState, TurnMode};
 use super::gate::{Gate, GateState};
 use super::sample::Sample;
 use super::tenant::TenantState;
@@ -48,8 +48,8 @@ impl Turns<'_> {
         for device in 0..width.min(MAX_DEVICES) {
             let Some(state) = self.devices.get_mut(device) else { continue };
             next = next.min(match state.mode() {
-                Mode::Free => next,
-                Mode::Counted => now_ns.saturating_add(self.tuning.calm_poll_ns),
+                TurnMode::Free => next,
+                TurnMode::Counted => now_ns.saturating_add(self.tuning.calm_poll_ns),
                 _ if state.is_root(device) => {
                     domain::Domain { tuning: self.tuning, now_ns, state, tenants: self.tenants }
                         .drive()
@@ -85,9 +85,9 @@ impl Turns<'_> {
         }
         let timed = Gate { state: GateState::Timed, ..open };
         match state.mode() {
-            Mode::Free if tenant.asked.cap_ppm.is_none() => open,
-            Mode::Free => timed,
-            Mode::Counted => {
+            TurnMode::Free if tenant.asked.cap_ppm.is_none() => open,
+            TurnMode::Free => timed,
+            TurnMode::Counted => {
                 let own = self.tenants.iter().filter(|t| t.attached & bit != 0 && t.works(now_ns));
                 let own = u32::try_from(own.count()).unwrap_or(u32::MAX);
                 let others = foreign.get(device).copied().unwrap_or(0);

@@ -11,7 +11,7 @@ use divvy_abi::{MAX_DEVICES, Uuid};
 
 use super::files::Files;
 use super::gate::Gate;
-use super::line::Line;
+use super::line::DeviceLine;
 use super::sample::Sample;
 use crate::share;
 
@@ -26,7 +26,7 @@ pub struct Served<F> {
     config: Config,
     /// Whether a cap or a pause needs launches to look at their gates.
     is_limited: bool,
-    lines: [Line; MAX_DEVICES],
+    lines: [DeviceLine; MAX_DEVICES],
     unneeded_since_ns: u64,
 }
 
@@ -41,7 +41,7 @@ impl<F: Files> Served<F> {
             files,
             config,
             is_limited: false,
-            lines: core::array::from_fn(|_| Line::default()),
+            lines: core::array::from_fn(|_| DeviceLine::default()),
             unneeded_since_ns: 0,
         };
         served.open_gates()?;
@@ -54,7 +54,7 @@ impl<F: Files> Served<F> {
     }
 
     /// Its device rows.
-    pub fn lines(&self) -> &[Line] {
+    pub fn lines(&self) -> &[DeviceLine] {
         &self.lines
     }
 
@@ -139,7 +139,7 @@ impl<F: Files> Served<F> {
     /// # Errors
     /// [`Files::Error`].
     pub fn put_any_gate(&mut self, now_ns: u64) -> Result<(), F::Error> {
-        let is_needed = self.is_limited || self.lines.iter().any(Line::is_gate);
+        let is_needed = self.is_limited || self.lines.iter().any(DeviceLine::is_gate);
         match (is_needed, self.config.any_gate != 0) {
             (true, false) => {
                 self.files.raise_any_gate()?;

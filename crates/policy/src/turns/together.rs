@@ -10,7 +10,7 @@
 //! minute. To go back and look costs what turns cost these tenants: up to half of the device for a
 //! tenth of a second.
 
-use super::domain::{Domain, Mode};
+use super::domain::{Domain, TurnMode};
 use super::phase::Handover;
 use super::tenant::{TenantState, rate_ppm};
 
@@ -74,7 +74,7 @@ impl Domain<'_> {
             tenant.open_gate(now_ns);
             tenant.picked = false;
         }
-        self.state.mode = Mode::Together;
+        self.state.mode = TurnMode::Together;
         self.state.trial = true;
         self.state.turn_end_ns = 0;
         self.state.counters.trials = self.state.counters.trials.saturating_add(1);
@@ -166,7 +166,7 @@ impl Domain<'_> {
         self.state.floor_ns = self.state.floor_ns.max(floor_ns);
         self.state.trial = false;
         self.begin_window();
-        self.state.mode = Mode::Lull;
+        self.state.mode = TurnMode::Lull;
         self.hand_over(Handover::All);
     }
 

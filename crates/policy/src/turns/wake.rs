@@ -4,7 +4,7 @@
 //! noticed soon if it is known to pause, else within [`Tuning::steady_poll_ns`](super::Tuning), or
 //! [`Tuning::awaited_poll_ns`](super::Tuning) where nobody ever pauses.
 
-use super::domain::{Domain, Mode, goes_first};
+use super::domain::{Domain, TurnMode, goes_first};
 use super::tenant::TenantState;
 
 impl Domain<'_> {
@@ -14,11 +14,11 @@ impl Domain<'_> {
         let now_ns = self.now_ns;
         if self.is_full_step() {
             let full_ns = match self.state.mode {
-                Mode::Lull => self.lull_wake_ns(),
-                Mode::Held => self.held_wake_ns(),
-                Mode::Drain => self.drain_wake_ns(),
-                Mode::Together => self.together_wake_ns(),
-                Mode::Free | Mode::Counted => now_ns.saturating_add(tuning.lease_poll_ns),
+                TurnMode::Lull => self.lull_wake_ns(),
+                TurnMode::Held => self.held_wake_ns(),
+                TurnMode::Drain => self.drain_wake_ns(),
+                TurnMode::Together => self.together_wake_ns(),
+                TurnMode::Free | TurnMode::Counted => now_ns.saturating_add(tuning.lease_poll_ns),
             };
             self.state.full_step_ns = full_ns.max(now_ns.saturating_add(10_000));
             self.state.light_poll_ns = self.first_poll_ns().unwrap_or(0);

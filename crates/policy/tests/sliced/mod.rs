@@ -12,8 +12,8 @@ use std::sync::{Condvar, Mutex};
 
 use card::Card;
 use divvy_abi::config::GateLine;
-use divvy_abi::meet::{self, PLACES, Place};
-use divvy_policy::cost::{self, Costs, Kind};
+use divvy_abi::meet::{self, BoardPlace, PLACES};
+use divvy_policy::cost::{self, Costs, WorkKind};
 use divvy_policy::gate::{
     Access, Board, CHUNK_NS, EVENTS, Lane, Marks, Meeting, Paid, Published, SHARED_CHUNK_NS, Terms,
     Time,
@@ -28,7 +28,7 @@ const EVENT_NS: u64 = 1_980;
 
 /// How a program submits.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Mode {
+pub(crate) enum TurnMode {
     Sync,
     Async,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Program {
     pub(crate) tenant: usize,
     /// Cap; 0 for none.
     pub(crate) percent: u64,
-    pub(crate) mode: Mode,
+    pub(crate) mode: TurnMode,
     pub(crate) length_ns: u64,
     /// There is a board.
     pub(crate) meets: bool,
@@ -196,7 +196,7 @@ impl Process<'_> {
     fn run(&self, end_ns: u64) {
         let (lane, costs) = (Lane::new(), Costs::new());
         let Program { mode, length_ns, .. } = self.program;
-        let key = cost::key(Kind::Kernel, [0x5555_0000, 1056, 256]);
+        let key = cost::key(WorkKind::Kernel, [0x5555_0000, 1056, 256]);
         while self.host.now_ns.get() < end_ns {
             let length_ns = length_ns * (950 + self.host.random() % 100) / 1000;
             if lane.take(&costs, key, 0) != Paid::Not {
@@ -207,12 +207,12 @@ impl Process<'_> {
                 lane.launched(self, ticket, true);
             }
             match mode {
-                Mode::Sync => {
+                TurnMode::Sync => {
                     let begun = lane.begin_wait(self.host.now_ns.get());
                     self.wait_for(0);
                     lane.drained(self, &costs, begun);
                 }
-                Mode::Async => self.wait_for(10 * MS / length_ns + 1),
+                TurnMode::Async => self.wait_for(10 * MS / length_ns + 1),
             }
         }
         self.host.now_ns.set(u64::MAX);
@@ -233,7 +233,7 @@ impl Board for At<'_> {
         *into = self.0.with(|shared, _| shared.board);
         true
     }
-    fn write(&self, at: usize, place: &Place) -> bool {
+    fn write(&self, at: usize, place: &BoardPlace) -> bool {
         self.0.host.spend(US);
         self.0.with(|shared, _| shared.board[at] = *place);
         true
@@ -352,7 +352,7 @@ pub(crate) fn run(programs: &[Program], wall_ns: u64) -> Vec<f64> {
             submitted: vec![0; count],
             work: vec![Vec::new(); count],
             busy_until_ns: vec![0; count],
-            board: [Place::default(); PLACES],
+            board: [BoardPlace::default(); PLACES],
         }),
         moved: Condvar::new(),
         words: Default::default(),

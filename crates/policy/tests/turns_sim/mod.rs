@@ -9,7 +9,9 @@ mod card;
 mod program;
 pub(crate) mod stats;
 
-use divvy_policy::turns::{DeviceState, Gate, GateState, Mode, Sample, TenantState, Tuning, Turns};
+use divvy_policy::turns::{
+    DeviceState, Gate, GateState, Sample, TenantState, Tuning, TurnMode, Turns,
+};
 
 use card::Card;
 use program::Op;
@@ -384,7 +386,7 @@ impl Node {
             }
             // A tenant on several devices may keep one of them while it drains on another.
             let mode = self.devices[device].mode();
-            if !rows.is_empty() && width == 1 && mode != Mode::Drain {
+            if !rows.is_empty() && width == 1 && mode != TurnMode::Drain {
                 assert!(!rows.iter().all(closed), "all closed in {mode:?}");
             }
         }

@@ -4,7 +4,7 @@
 //! a synchronisation returns some time after what it waited for. See [`super::driver`] for what holds for
 //! every call.
 
-use divvy_policy::gate::Stream;
+use divvy_policy::gate::LaunchStream;
 
 use super::driver::{here, is_refused};
 use super::life::{exit_key, spawn};
@@ -19,7 +19,7 @@ use crate::site::{Actor, Fault, Site};
 /// What a thread without a context spends on a launch that fails: few try again at once.
 const FAILED_NS: u64 = 20_000;
 
-/// Waits until what `of` names has been completed; true if anything had to be waited for.
+/// SimWait until what `of` names has been completed; true if anything had to be waited for.
 fn wait_for(of: impl Fn(&World, ThreadId) -> (usize, Vec<Position>)) -> bool {
     let mut waited = false;
     loop {
@@ -42,18 +42,23 @@ fn wait_for(of: impl Fn(&World, ThreadId) -> (usize, Vec<Position>)) -> bool {
 
 impl SimDriver {
     /// A kernel, or a graph as one; `call_ns` is how long the call takes, where that is known.
-    pub fn launch(&self, stream: Stream, length_ns: u64, width_ppm: u32) -> bool {
+    pub fn launch(&self, stream: LaunchStream, length_ns: u64, width_ppm: u32) -> bool {
         self.launch_kernel(stream, length_ns, width_ppm, None)
     }
 
     /// A kernel that gets on while those of all ranks have begun.
-    pub(super) fn launch_collective(&self, stream: Stream, length_ns: u64, which: Which) -> bool {
+    pub(super) fn launch_collective(
+        &self,
+        stream: LaunchStream,
+        length_ns: u64,
+        which: Which,
+    ) -> bool {
         self.launch_kernel(stream, length_ns, FULL_PPM, Some(which))
     }
 
     fn launch_kernel(
         &self,
-        stream: Stream,
+        stream: LaunchStream,
         length_ns: u64,
         width_ppm: u32,
         which: Option<Which>,
@@ -76,7 +81,7 @@ impl SimDriver {
     }
 
     /// A graph.
-    pub fn launch_graph(&self, stream: Stream, length_ns: u64, call_ns: Option<u64>) -> bool {
+    pub fn launch_graph(&self, stream: LaunchStream, length_ns: u64, call_ns: Option<u64>) -> bool {
         let usual_ns = here(|world, thread| {
             let place = world.place(thread, stream)?;
             let card = world.cards.get(place.device)?;
@@ -101,7 +106,7 @@ impl SimDriver {
     fn launched(
         &self,
         site: Site,
-        stream: Stream,
+        stream: LaunchStream,
         (length_ns, width_ppm): (u64, u32),
         call_ns: u64,
         which: Option<Which>,
@@ -160,7 +165,7 @@ impl SimDriver {
     }
 
     /// A copy, a host function, or a stream's wait for what `after` names.
-    pub fn submit(&self, site: Site, stream: Stream, what: What, after: Option<u64>) {
+    pub fn submit(&self, site: Site, stream: LaunchStream, what: What, after: Option<u64>) {
         let [least, most] = self.model(|model| model.launch_call_ns);
         if site == Site::Copy && fiber::is_inside() {
             sched::spend(sched::choice().between(least, most));
@@ -182,11 +187,11 @@ impl SimDriver {
     }
 
     /// Records an event of the program's, without timing.
-    pub fn record_plain(&self, event: u64, stream: Stream) -> bool {
+    pub fn record_plain(&self, event: u64, stream: LaunchStream) -> bool {
         self.recorded(Site::StreamWait, event, stream, false)
     }
 
-    /// Waits for all of the current context.
+    /// SimWait for all of the current context.
     pub fn synchronise(&self) {
         self.wait(|world, thread| {
             let context = world.threads.get(&thread).and_then(|one| world.context(one.context));
@@ -195,8 +200,8 @@ impl SimDriver {
         });
     }
 
-    /// Waits for a stream.
-    pub fn synchronise_stream(&self, stream: Stream) {
+    /// SimWait for a stream.
+    pub fn synchronise_stream(&self, stream: LaunchStream) {
         let place = here(|world, thread| world.place(thread, stream));
         self.wait(move |world, _| {
             let Some(place) = &place else { return (0, Vec::new()) };
@@ -206,7 +211,7 @@ impl SimDriver {
         });
     }
 
-    /// Waits for an event.
+    /// SimWait for an event.
     pub fn synchronise_event(&self, event: u64) {
         self.wait(move |world, _| {
             let at = event.checked_sub(1).and_then(|at| usize::try_from(at).ok());
@@ -250,7 +255,7 @@ impl SimDriver {
     }
 
     /// Whether a stream is done.
-    pub fn is_stream_done(&self, stream: Stream) -> bool {
+    pub fn is_stream_done(&self, stream: LaunchStream) -> bool {
         if point(Site::Query) == Some(Fault::Busy) {
             return false;
         }
@@ -266,7 +271,7 @@ impl SimDriver {
     /// Begins a capture.
     ///
     /// False where it captures already.
-    pub fn begin_capture(&self, stream: Stream, is_global: bool) -> bool {
+    pub fn begin_capture(&self, stream: LaunchStream, is_global: bool) -> bool {
         point(Site::Capture);
         here(|world, thread| {
             let context = world.threads.get(&thread)?.context;
@@ -281,7 +286,7 @@ impl SimDriver {
     /// Ends it.
     ///
     /// False where there was none.
-    pub fn end_capture(&self, stream: Stream) -> bool {
+    pub fn end_capture(&self, stream: LaunchStream) -> bool {
         point(Site::Capture);
         here(|world, thread| {
             let stream = World::stream_key(thread, stream);

@@ -6,7 +6,7 @@
 //!
 //! Promises: nothing that is called while a fiber is unwound changes anything.
 
-use divvy_policy::gate::Stream;
+use divvy_policy::gate::LaunchStream;
 
 use super::sim_driver::{BOOT_NS, SimDriver, in_run_ns};
 use super::state::{OfContext, Process, Thread, World, with};
@@ -47,7 +47,7 @@ impl World {
     }
 
     /// Where a stream is, which is made when it is first named.
-    pub(super) fn place(&mut self, thread: ThreadId, stream: Stream) -> Option<Place> {
+    pub(super) fn place(&mut self, thread: ThreadId, stream: LaunchStream) -> Option<Place> {
         let handle = self.threads.get(&thread)?.context;
         let at = usize::try_from(handle.checked_sub(1)?).ok()?;
         let context = self.contexts.get_mut(at)?;
@@ -58,11 +58,11 @@ impl World {
         Some(Place { device: context.device, context: at, stream })
     }
 
-    pub(super) fn stream_key(thread: ThreadId, stream: Stream) -> (u64, Option<ThreadId>) {
+    pub(super) fn stream_key(thread: ThreadId, stream: LaunchStream) -> (u64, Option<ThreadId>) {
         (stream.handle, stream.per_thread.then_some(thread))
     }
 
-    pub(super) fn is_capturing(&mut self, thread: ThreadId, stream: Stream) -> bool {
+    pub(super) fn is_capturing(&mut self, thread: ThreadId, stream: LaunchStream) -> bool {
         let key = Self::stream_key(thread, stream);
         let process = self.process_of(thread);
         process.is_some_and(|one| one.captures.iter().any(|capture| capture.stream == key))
@@ -225,11 +225,17 @@ impl SimDriver {
     }
 
     /// Records an event behind what is in a stream.
-    pub fn record(&self, event: u64, stream: Stream) -> bool {
+    pub fn record(&self, event: u64, stream: LaunchStream) -> bool {
         self.recorded(Site::Record, event, stream, true)
     }
 
-    pub(super) fn recorded(&self, site: Site, event: u64, stream: Stream, is_timed: bool) -> bool {
+    pub(super) fn recorded(
+        &self,
+        site: Site,
+        event: u64,
+        stream: LaunchStream,
+        is_timed: bool,
+    ) -> bool {
         let fault = point(site);
         if is_refused(fault) {
             return false;
@@ -319,7 +325,7 @@ impl SimDriver {
     }
 
     /// Whether a stream is being captured.
-    pub fn is_captured(&self, stream: Stream) -> bool {
+    pub fn is_captured(&self, stream: LaunchStream) -> bool {
         point(Site::IsCaptured);
         here(|world, thread| Some(world.is_capturing(thread, stream))).unwrap_or(false)
     }

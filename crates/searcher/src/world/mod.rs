@@ -18,12 +18,12 @@ pub(crate) mod state;
 mod truth;
 pub mod words;
 
-pub use divvy_policy::gate::Stream;
+pub use divvy_policy::gate::LaunchStream;
 pub use report::{End, Report, Violation};
 pub use run::{run, run_with};
-pub use shim::{Code, Daemon, Native, Other, Shim, Shims, Waited, native};
+pub use shim::{Code, Daemon, Native, Other, Shim, Shims, SimWait, native};
 pub use sim_driver::SimDriver;
-pub use state::{Tenant, World, with};
+pub use state::{SimTenant, World, with};
 
 #[cfg(test)]
 mod tests;

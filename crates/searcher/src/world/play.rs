@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use divvy_policy::gate::Stream;
+use divvy_policy::gate::LaunchStream;
 
 use super::message;
-use super::shim::{Native, Other, Shim, Waited};
+use super::shim::{Native, Other, Shim, SimWait};
 use super::sim_driver::SimDriver;
 use super::state::{Which, with};
 use crate::card::What;
@@ -69,9 +69,9 @@ pub(super) fn body(ops: &Rc<Ops>, process: usize, shim: Option<Rc<dyn Shim>>) {
 /// Handles of streams that are made are addresses; small ones are the driver's names of default streams.
 const FIRST_STREAM: u64 = 0x1000;
 
-fn stream(number: u32) -> Stream {
+fn stream(number: u32) -> LaunchStream {
     let handle = if number == 0 { 0 } else { FIRST_STREAM + u64::from(number) };
-    Stream { handle, per_thread: false }
+    LaunchStream { handle, per_thread: false }
 }
 
 impl Player {
@@ -137,10 +137,10 @@ impl Player {
                 let on = stream(*on);
                 shim.launch(on, *key, &mut || driver.launch_collective(on, *length_ns, which));
             }
-            Op::Sync => shim.synchronise(Waited::Context, &mut || driver.synchronise()),
+            Op::Sync => shim.synchronise(SimWait::Context, &mut || driver.synchronise()),
             Op::StreamSync { stream: on } => {
                 let on = stream(*on);
-                shim.synchronise(Waited::Stream(on), &mut || driver.synchronise_stream(on));
+                shim.synchronise(SimWait::Stream(on), &mut || driver.synchronise_stream(on));
             }
             Op::Poll { stream: on } => {
                 let on = stream(*on);
@@ -159,7 +159,7 @@ impl Player {
             }
             Op::EventSync { event } => {
                 let event = self.event(*event);
-                shim.synchronise(Waited::Event, &mut || driver.synchronise_event(event));
+                shim.synchronise(SimWait::Event, &mut || driver.synchronise_event(event));
             }
             Op::StreamWait { stream: on, event } => {
                 let (event, on) = (self.event(*event), stream(*on));
@@ -233,7 +233,7 @@ impl Player {
         Flow::On
     }
 
-    fn capture(&mut self, on: Stream, launches: u32, is_global: bool) {
+    fn capture(&mut self, on: LaunchStream, launches: u32, is_global: bool) {
         let (driver, shim) = (self.driver, Rc::clone(&self.shim));
         if !shim.begin_capture(on, &mut || driver.begin_capture(on, is_global)) {
             return;

@@ -6,18 +6,18 @@
 
 use std::rc::Rc;
 
-use divvy_policy::gate::Stream;
+use divvy_policy::gate::LaunchStream;
 
 use super::sim_driver::SimDriver;
 use crate::site::Actor;
 
 /// What a synchronisation waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Waited {
+pub enum SimWait {
     /// All of the current context.
     Context,
     /// One stream.
-    Stream(Stream),
+    Stream(LaunchStream),
     /// One event of the program's.
     Event,
 }
@@ -40,19 +40,19 @@ pub enum Other {
 /// The hooks of one process. All are called inside a fiber.
 pub trait Shim {
     /// A launch of a kernel; the call says whether the driver took it.
-    fn launch(&self, _stream: Stream, _key: u64, call: &mut dyn FnMut() -> bool) -> bool {
+    fn launch(&self, _stream: LaunchStream, _key: u64, call: &mut dyn FnMut() -> bool) -> bool {
         call()
     }
     /// The launch of a graph.
-    fn graph(&self, _stream: Stream, _key: u64, call: &mut dyn FnMut() -> bool) -> bool {
+    fn graph(&self, _stream: LaunchStream, _key: u64, call: &mut dyn FnMut() -> bool) -> bool {
         call()
     }
     /// A synchronisation.
-    fn synchronise(&self, _waited: Waited, call: &mut dyn FnMut()) {
+    fn synchronise(&self, _waited: SimWait, call: &mut dyn FnMut()) {
         call();
     }
     /// A question whether a stream is done.
-    fn query(&self, _stream: Stream, call: &mut dyn FnMut() -> bool) -> bool {
+    fn query(&self, _stream: LaunchStream, call: &mut dyn FnMut() -> bool) -> bool {
         call()
     }
     /// Anything else that a stream may hold.
@@ -60,11 +60,11 @@ pub trait Shim {
         call();
     }
     /// A capture begins; the call says whether it does.
-    fn begin_capture(&self, _stream: Stream, call: &mut dyn FnMut() -> bool) -> bool {
+    fn begin_capture(&self, _stream: LaunchStream, call: &mut dyn FnMut() -> bool) -> bool {
         call()
     }
     /// A capture ends; the call says whether there was one.
-    fn end_capture(&self, _stream: Stream, call: &mut dyn FnMut() -> bool) {
+    fn end_capture(&self, _stream: LaunchStream, call: &mut dyn FnMut() -> bool) {
         call();
     }
     /// A context is destroyed; the call says how many captures end with it, or that there is none to destroy.

@@ -15,7 +15,7 @@ use super::shim::Shims;
 use crate::card::{Card, ContextId, Done, EventId, Position, StreamId};
 use crate::case::{Case, ProcessPlan, TenantPlan};
 use crate::choice::mix;
-use crate::files::{self, Files};
+use crate::files::{self, SimFiles};
 use crate::program;
 use crate::sched::{self, NEVER_NS, ThreadId};
 use crate::site::Actor;
@@ -106,7 +106,7 @@ pub(super) type Boxes = BTreeMap<(u32, u32), u64>;
 
 /// A tenant while the case runs.
 #[derive(Debug)]
-pub struct Tenant {
+pub struct SimTenant {
     /// As the case has it, with what was changed since.
     pub plan: TenantPlan,
     /// Nothing may be submitted.
@@ -116,7 +116,7 @@ pub struct Tenant {
     /// How often its limits were changed.
     pub changes: u64,
     /// Its words.
-    pub files: &'static Files,
+    pub files: &'static SimFiles,
     pub(super) processes: u32,
     /// The longest that a launch of it took to return.
     pub(super) longest_call_ns: u64,
@@ -129,7 +129,7 @@ pub struct World {
     pub(super) events: Vec<OfContext>,
     pub(super) processes: Vec<Process>,
     pub(super) threads: BTreeMap<ThreadId, Thread>,
-    pub(super) tenants: Vec<Tenant>,
+    pub(super) tenants: Vec<SimTenant>,
     pub(super) boards: Vec<divvy_abi::meet::Board>,
     /// Of each process and device; as long as the host's thread, since gates keep them.
     pub(super) meetings: BTreeMap<(usize, usize), &'static Meeting>,
@@ -179,7 +179,7 @@ impl World {
     pub(super) fn new(case: &Case, shims: Shims) -> Self {
         let knobs = &case.knobs;
         let devices = knobs.devices.max(1) as usize;
-        let tenant = |plan: &TenantPlan| Tenant {
+        let tenant = |plan: &TenantPlan| SimTenant {
             plan: plan.clone(),
             paused: false,
             any_gate: plan.share_ppm != 0,
@@ -195,7 +195,10 @@ impl World {
             processes: Vec::new(),
             threads: BTreeMap::new(),
             tenants: case.tenants.iter().map(tenant).collect(),
-            boards: vec![[divvy_abi::meet::Place::default(); divvy_abi::meet::PLACES]; devices],
+            boards: vec![
+                [divvy_abi::meet::BoardPlace::default(); divvy_abi::meet::PLACES];
+                devices
+            ],
             meetings: BTreeMap::new(),
             has_board: knobs.has_board,
             unnoticed_ns: knobs.unnoticed_ns,
@@ -211,7 +214,7 @@ impl World {
     }
 
     /// A tenant.
-    pub fn tenant(&mut self, tenant: u32) -> Option<&mut Tenant> {
+    pub fn tenant(&mut self, tenant: u32) -> Option<&mut SimTenant> {
         self.tenants.get_mut(tenant as usize)
     }
 
@@ -233,7 +236,7 @@ impl World {
     }
 
     /// The tenants that a daemon has, by their numbers; none for a stranger's.
-    pub fn served(&self) -> Vec<Option<(u32, &'static Files)>> {
+    pub fn served(&self) -> Vec<Option<(u32, &'static SimFiles)>> {
         let all = self.tenants.iter().zip(0..);
         all.map(|(one, number)| (!one.plan.is_stranger).then_some((number, one.files))).collect()
     }

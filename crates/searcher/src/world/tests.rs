@@ -142,7 +142,7 @@ fn contexts_come_and_go_and_captures_launch_nothing() {
 struct Waits(SimDriver, std::cell::Cell<u32>);
 
 impl Shim for Waits {
-    fn launch(&self, _: Stream, _: u64, call: &mut dyn FnMut() -> bool) -> bool {
+    fn launch(&self, _: LaunchStream, _: u64, call: &mut dyn FnMut() -> bool) -> bool {
         let device = self.0.device().expect("it is counted");
         let words = device.words().expect("a slot");
         while words.gate_line().gate == 2 {

@@ -11,13 +11,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use divvy_abi::config::GateLine;
-use divvy_abi::meet::{self, Place};
+use divvy_abi::meet::{self, BoardPlace};
 use divvy_abi::usage::{SHARED_SLOT, gate_tenant};
 use divvy_policy::gate::{Board, Meeting, Terms};
 use divvy_policy::pace::Clock;
 
 use crate::choice::mix;
-use crate::files::{Files, LINE, LINE_USED, Row, line_of};
+use crate::files::{LINE, LINE_USED, Row, SimFiles, line_of};
 use crate::sched::{self, point};
 use crate::site::{Actor, Fault, Site};
 use crate::world::sim_driver::{SimDriver, in_run_ns};
@@ -69,7 +69,7 @@ fn sleep(key: u64, deadline_ns: u64) {
 pub struct SimDevice {
     actor: Actor,
     device: usize,
-    files: &'static Files,
+    files: &'static SimFiles,
     meeting: &'static Meeting,
 }
 
@@ -201,7 +201,7 @@ impl SimWords {
         line_of(words)
     }
 
-    /// Waits while the gate's word is `state`, at most until a time.
+    /// SimWait while the gate's word is `state`, at most until a time.
     pub fn wait(&self, state: u32, deadline_ns: u64) {
         point(Site::Wait);
         if !crate::fiber::is_inside() || self.row.state() != state {
@@ -210,7 +210,7 @@ impl SimWords {
         sleep(gate_key(self.device.actor.tenant, self.device.device), deadline_ns);
     }
 
-    /// Waits for the tenant's turn while its word is as it was seen, at most until a time.
+    /// SimWait for the tenant's turn while its word is as it was seen, at most until a time.
     pub fn wait_for_turn(&self, turn: u64, deadline_ns: u64) {
         point(Site::Wait);
         let now = self.row.word(SHARED_SLOT, gate_tenant::TURN).load(Acquire);
@@ -286,7 +286,7 @@ impl Board for SimBoard {
         }
         with(|world| world.board(self.device).map(|board| *into = *board).is_some())
     }
-    fn write(&self, at: usize, place: &Place) -> bool {
+    fn write(&self, at: usize, place: &BoardPlace) -> bool {
         if point(Site::BoardWrite) == Some(Fault::Refuse) || !crate::fiber::is_inside() {
             return false;
         }

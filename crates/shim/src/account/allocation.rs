@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{CUdevice, CUdeviceptr, CUmemGenericAllocationHandle, CUresult};
 use divvy_page::SharedEntry;
 use divvy_policy::charge;
@@ -102,7 +102,7 @@ pub(super) fn begin(handle: u64, entry: MemoryRecord) -> Option<u64> {
     Some(number)
 }
 
-pub(super) fn new_entry(bytes: u64, kind: Kind, ordinal: CUdevice) -> MemoryRecord {
+pub(super) fn new_entry(bytes: u64, kind: MemoryKind, ordinal: CUdevice) -> MemoryRecord {
     MemoryRecord { bytes, kind, ordinal, packed: false, shared: false, owner: 1 }
 }
 

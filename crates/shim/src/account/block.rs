@@ -11,7 +11,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::CUresult;
 use divvy_page::SharedEntry;
 use divvy_policy::{answer, charge};
@@ -88,7 +88,7 @@ fn vacate(address: u64, bytes: u64) -> u64 {
 pub(crate) fn allocate(
     place: CallPlace,
     bytes: u64,
-    kind: Kind,
+    kind: MemoryKind,
     call: impl FnOnce() -> Result<(u64, u64), CUresult>,
 ) -> CUresult {
     if bytes == 0 {
@@ -98,7 +98,7 @@ pub(crate) fn allocate(
             Err(code) => code,
         };
     }
-    if charge::is_small(bytes) && kind == Kind::Block {
+    if charge::is_small(bytes) && kind == MemoryKind::Block {
         return allocate_packed(place, call);
     }
     let charged = charge::whole_granules(bytes);
@@ -138,7 +138,7 @@ pub(crate) fn allocate(
 #[inline(never)]
 pub(crate) fn allocate_seldom(
     bytes: u64,
-    kind: Kind,
+    kind: MemoryKind,
     call: &dyn Fn() -> Result<(u64, u64), CUresult>,
 ) -> CUresult {
     match here() {
@@ -171,11 +171,11 @@ fn allocate_packed(
     call: impl FnOnce() -> Result<(u64, u64), CUresult>,
 ) -> CUresult {
     let device = place.device;
-    let held = match ask_quietly(device, charge::GRANULE_BYTES, Kind::Block) {
+    let held = match ask_quietly(device, charge::GRANULE_BYTES, MemoryKind::Block) {
         Ok(held) => Some(held),
         // A granule in use may have room: then nothing more is needed.
         Err(_) if PACKED_GRANULES.load(Relaxed) != 0 => None,
-        Err(refusal) => return refuse(device, charge::GRANULE_BYTES, Kind::Block, refusal),
+        Err(refusal) => return refuse(device, charge::GRANULE_BYTES, MemoryKind::Block, refusal),
     };
     let (address, actual_bytes) = match call() {
         Ok(block) => block,
@@ -189,7 +189,7 @@ fn allocate_packed(
     let needed = fresh.saturating_mul(charge::GRANULE_BYTES);
     let asked = if held.is_some() { charge::GRANULE_BYTES } else { 0 };
     if needed > asked {
-        match ask(device, needed.saturating_sub(asked), Kind::Block) {
+        match ask(device, needed.saturating_sub(asked), MemoryKind::Block) {
             Ok(more) => {
                 more.keep();
             }
@@ -199,7 +199,7 @@ fn allocate_packed(
                 let left = needed.checked_sub(vacate(address, actual_bytes));
                 drop(held);
                 // A granule that another thread's block came into meanwhile stays charged.
-                device.hold(left.unwrap_or(0), Kind::Block);
+                device.hold(left.unwrap_or(0), MemoryKind::Block);
                 return code;
             }
         }
@@ -210,7 +210,7 @@ fn allocate_packed(
     }
     let entry = MemoryRecord {
         bytes: actual_bytes,
-        kind: Kind::Block,
+        kind: MemoryKind::Block,
         ordinal: device.ordinal,
         packed: true,
         shared: false,
@@ -293,7 +293,7 @@ pub(crate) fn share(
 pub(crate) fn adopt(place: CallPlace, address: u64, held: Reservation) -> CUresult {
     let entry = MemoryRecord {
         bytes: held.keep(),
-        kind: Kind::Imported,
+        kind: MemoryKind::Imported,
         ordinal: place.device.ordinal,
         packed: false,
         shared: false,
@@ -327,16 +327,16 @@ pub(super) fn forget_context(context: u64, device: &'static Device) {
         }
         let bytes = if entry.packed { vacate(address, entry.bytes) } else { entry.bytes };
         let sum = match entry.kind {
-            Kind::Managed => &mut managed_bytes,
-            Kind::Imported => &mut imported_bytes,
+            MemoryKind::Managed => &mut managed_bytes,
+            MemoryKind::Imported => &mut imported_bytes,
             _ => &mut block_bytes,
         };
         *sum = sum.saturating_add(bytes);
         true
     });
-    device.give_back(block_bytes, Kind::Block);
-    device.give_back(managed_bytes, Kind::Managed);
-    device.give_back(imported_bytes, Kind::Imported);
+    device.give_back(block_bytes, MemoryKind::Block);
+    device.give_back(managed_bytes, MemoryKind::Managed);
+    device.give_back(imported_bytes, MemoryKind::Imported);
 }
 
 /// What the current device's memory looks like to the tenant; `None` where it has no limit.

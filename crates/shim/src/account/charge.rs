@@ -3,7 +3,7 @@
 //! Promises: before a request is refused, memory this process's pools and graphs hold without using is
 //! handed back, as the driver does when the card is full. No lock is held here.
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::CUresult;
 use divvy_policy::ledger::MemoryRefusal;
 
@@ -16,7 +16,7 @@ use crate::tenant::device::{Device, Reservation};
 pub(crate) fn ask(
     device: &'static Device,
     bytes: u64,
-    kind: Kind,
+    kind: MemoryKind,
 ) -> Result<Reservation, CUresult> {
     ask_quietly(device, bytes, kind).map_err(|refusal| refuse(device, bytes, kind, refusal))
 }
@@ -25,7 +25,12 @@ pub(crate) fn ask(
 /// the same.
 #[cold]
 #[inline(never)]
-pub(crate) fn refuse(device: &Device, bytes: u64, kind: Kind, refusal: MemoryRefusal) -> CUresult {
+pub(crate) fn refuse(
+    device: &Device,
+    bytes: u64,
+    kind: MemoryKind,
+    refusal: MemoryRefusal,
+) -> CUresult {
     device.tell(bytes, kind, refusal);
     OUT_OF_MEMORY
 }
@@ -41,7 +46,7 @@ fn reclaim(device: &'static Device) -> bool {
 pub(crate) fn ask_quietly(
     device: &'static Device,
     bytes: u64,
-    kind: Kind,
+    kind: MemoryKind,
 ) -> Result<Reservation, MemoryRefusal> {
     match device.ask(bytes, kind) {
         Err(MemoryRefusal::OverLimit { .. }) if reclaim(device) => device.ask(bytes, kind),

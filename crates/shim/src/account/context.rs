@@ -6,7 +6,7 @@
 
 use core::sync::atomic::Ordering::SeqCst;
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{CUdevice, CUresult};
 
 use super::charge::ask;
@@ -92,8 +92,8 @@ pub(super) struct Granted {
 #[inline(never)]
 pub(super) fn grant(device: &'static Device) -> Result<Granted, CUresult> {
     let local_bytes = heap::kernels_local_bytes();
-    let base = ask(device, device.context_bytes, Kind::Context)?;
-    ask(device, heap::bytes_of_local(device, local_bytes), Kind::Heap)?.keep();
+    let base = ask(device, device.context_bytes, MemoryKind::Context)?;
+    ask(device, heap::bytes_of_local(device, local_bytes), MemoryKind::Heap)?.keep();
     base.keep();
     Ok(Granted { device, local_bytes })
 }
@@ -118,7 +118,8 @@ impl Granted {
 impl Drop for Granted {
     #[inline(never)]
     fn drop(&mut self) {
-        self.device.give_back(self.device.context_bytes, Kind::Context);
-        self.device.give_back(heap::bytes_of_local(self.device, self.local_bytes), Kind::Heap);
+        self.device.give_back(self.device.context_bytes, MemoryKind::Context);
+        self.device
+            .give_back(heap::bytes_of_local(self.device, self.local_bytes), MemoryKind::Heap);
     }
 }

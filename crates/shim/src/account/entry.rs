@@ -1,6 +1,6 @@
 //! What is remembered of a piece of memory, packed into the two words a map holds.
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::CUdevice;
 use divvy_page::SharedEntry;
 
@@ -20,7 +20,7 @@ pub(crate) struct MemoryRecord {
     /// number of the tenant's shared entry, or [`NOT_YET`].
     pub(crate) bytes: u64,
     /// What it is.
-    pub(crate) kind: Kind,
+    pub(crate) kind: MemoryKind,
     /// The driver's number of its device.
     pub(crate) ordinal: CUdevice,
     /// It is charged by the granules it shares with others.
@@ -45,7 +45,8 @@ impl MemoryRecord {
 
     /// Reads the two words.
     pub(crate) fn unpack([word, owner]: [u64; 2]) -> Self {
-        let kind = Kind::ALL.get((word >> 48 & 0xff) as usize).copied().unwrap_or(Kind::Other);
+        let kind =
+            MemoryKind::ALL.get((word >> 48 & 0xff) as usize).copied().unwrap_or(MemoryKind::Other);
         Self {
             bytes: word & BYTES_MASK,
             kind,

@@ -4,7 +4,7 @@
 //! A library's variables take their memory at exactly this call, a module's took it at the load
 //! (measured). Variables of less than 1 MiB share granules and are left out.
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::CUresult;
 use divvy_policy::charge;
 
@@ -30,13 +30,13 @@ pub(crate) fn found(
         return SUCCESS;
     }
     let Next::Count(place) = here() else { return SUCCESS };
-    let held = match ask(place.device, charge::whole_granules(bytes), Kind::Module) {
+    let held = match ask(place.device, charge::whole_granules(bytes), MemoryKind::Module) {
         Ok(held) => held,
         Err(code) => return code,
     };
     let entry = MemoryRecord {
         bytes: charge::whole_granules(bytes),
-        kind: Kind::Module,
+        kind: MemoryKind::Module,
         ordinal: place.device.ordinal,
         packed: false,
         shared: false,

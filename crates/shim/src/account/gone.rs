@@ -2,7 +2,7 @@
 //!
 //! Does not know how a context ends ([`super::own`], [`super::primary`]).
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 
 use super::place::{Next, at};
 use super::{block, heap, holdings, ipc, stream};
@@ -21,6 +21,6 @@ pub(super) fn forget(context: u64, record: Record) {
         ipc::forget_context(context);
         stream::forget_context(context, device);
         capture::forget_context(context);
-        device.give_back(record.bytes, Kind::Context);
+        device.give_back(record.bytes, MemoryKind::Context);
     }
 }

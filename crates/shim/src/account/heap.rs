@@ -11,7 +11,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{CUlimit, CUresult};
 use divvy_policy::charge;
 
@@ -98,7 +98,7 @@ fn change(
     let now = need_of(place.context);
     let (before, after) = (now.bytes(device), alter(now).bytes(device));
     let asked = after.saturating_sub(before);
-    let held = match ask(device, asked, Kind::Heap) {
+    let held = match ask(device, asked, MemoryKind::Heap) {
         Ok(held) => held,
         Err(code) => return code,
     };
@@ -121,8 +121,8 @@ fn change(
         return result;
     }
     let held = held.keep();
-    device.hold(grown.saturating_sub(held), Kind::Heap);
-    device.give_back(held.saturating_sub(grown).saturating_add(shrunk), Kind::Heap);
+    device.hold(grown.saturating_sub(held), MemoryKind::Heap);
+    device.give_back(held.saturating_sub(grown).saturating_add(shrunk), MemoryKind::Heap);
     result
 }
 
@@ -187,7 +187,7 @@ pub(super) fn begin_context(context: u64, device: &'static Device, local_bytes: 
         return;
     }
     let (asked, wanted) = (bytes_of_local(device, local_bytes), bytes_of_local(device, now_bytes));
-    device.hold(wanted.saturating_sub(asked), Kind::Heap);
+    device.hold(wanted.saturating_sub(asked), MemoryKind::Heap);
     // So may another thread have charged it since it was recorded: the larger one counts.
     let mut twice = 0;
     let _ = NEEDS.update(context, |old| {
@@ -195,13 +195,13 @@ pub(super) fn begin_context(context: u64, device: &'static Device, local_bytes: 
         twice = old.local_bytes.min(now_bytes);
         Some(Need { local_bytes: old.local_bytes.max(now_bytes), ..old }.pack())
     });
-    device.give_back(bytes_of_local(device, twice), Kind::Heap);
+    device.give_back(bytes_of_local(device, twice), MemoryKind::Heap);
 }
 
 /// A context is gone.
 pub(super) fn forget_context(context: u64, device: &'static Device) {
     if let Some(words) = NEEDS.take(context) {
-        device.give_back(Need::unpack(words).bytes(device), Kind::Heap);
+        device.give_back(Need::unpack(words).bytes(device), MemoryKind::Heap);
     }
 }
 

@@ -5,7 +5,7 @@
 //! the entry out, calls the driver, gives back, and puts it back if the driver refused; a context's
 //! end gives everything of it back.
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::CUresult;
 use divvy_policy::charge;
 
@@ -17,13 +17,13 @@ use crate::sys::map::Map;
 use crate::tenant::device::{Device, Reservation};
 
 /// Arrays and mipmapped arrays.
-pub(crate) static ARRAYS: Holdings = Holdings::new(11, 18, Kind::Array);
+pub(crate) static ARRAYS: Holdings = Holdings::new(11, 18, MemoryKind::Array);
 /// Modules.
-pub(crate) static MODULES: Holdings = Holdings::new(16, 23, Kind::Module);
+pub(crate) static MODULES: Holdings = Holdings::new(16, 23, MemoryKind::Module);
 /// Libraries, and their copies on further devices.
-pub(crate) static LIBRARIES: Holdings = Holdings::new(17, 24, Kind::Module);
+pub(crate) static LIBRARIES: Holdings = Holdings::new(17, 24, MemoryKind::Module);
 /// Memory of other interfaces (Vulkan, OpenGL, Direct3D).
-pub(crate) static EXTERNAL: Holdings = Holdings::new(15, 22, Kind::Imported);
+pub(crate) static EXTERNAL: Holdings = Holdings::new(15, 22, MemoryKind::Imported);
 
 /// A context is gone, and with it its arrays, its modules, its copies of libraries' globals and its imports.
 pub(super) fn forget_context(context: u64, device: &'static Device) {
@@ -39,7 +39,7 @@ pub(crate) struct Holdings {
     entries: Map,
     /// Bytes of small ones by context.
     small: Map,
-    kind: Kind,
+    kind: MemoryKind,
 }
 
 /// A charge granted for a thing that is about to be made; given back when dropped.
@@ -53,7 +53,7 @@ struct Pending {
 
 impl Holdings {
     /// None yet; the numbers are those of its two maps.
-    pub(super) const fn new(entries: usize, small: usize, kind: Kind) -> Self {
+    pub(super) const fn new(entries: usize, small: usize, kind: MemoryKind) -> Self {
         Self { entries: Map::new(entries), small: Map::new(small), kind }
     }
 

@@ -10,7 +10,7 @@
 //! it added, and nothing else: a process that opens its own handle, which no driver allows, goes on
 //! being charged for the block.
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{CUdeviceptr, CUipcMemHandle, CUresult};
 use divvy_page::SharedEntry;
 use divvy_policy::charge;
@@ -46,12 +46,12 @@ pub(crate) fn exported(handle: &CUipcMemHandle, dptr: CUdeviceptr) {
     // The handle is of the whole block, whatever address inside it was named.
     if let Some((base, entry)) = block::block_around(dptr)
         && !entry.packed
-        && entry.kind == Kind::Block
+        && entry.kind == MemoryKind::Block
         && let Some(device) = entry.device()
     {
         // Without room for it in the table the charge stays here, and ends with this process.
         block::share(base, false, |entry| {
-            device.export_shared(&bytes_of(handle), entry.bytes, Kind::Block)
+            device.export_shared(&bytes_of(handle), entry.bytes, MemoryKind::Block)
         });
     }
 }
@@ -86,7 +86,7 @@ fn opened(
     };
     let entry = MemoryRecord {
         bytes: shared.map_or(0, SharedEntry::number),
-        kind: Kind::Shared,
+        kind: MemoryKind::Shared,
         ordinal: place.device.ordinal,
         packed: false,
         shared: shared.is_some(),
@@ -97,7 +97,7 @@ fn opened(
         None => {
             let bytes = driver::address_range(address).map_or(0, |(_, bytes)| bytes);
             let charged = charge::whole_granules(bytes);
-            match ask(place.device, charged, Kind::Shared) {
+            match ask(place.device, charged, MemoryKind::Shared) {
                 Ok(held) => MemoryRecord { bytes: held.keep(), ..entry },
                 Err(code) => {
                     let _ = driver::ipc_close(address);

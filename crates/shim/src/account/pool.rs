@@ -7,7 +7,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{
     CUdeviceptr, CUmemLocationType, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream,
 };
@@ -150,7 +150,7 @@ fn settle_asked(
         && let Err(over_bytes) = settled
     {
         let address = dptr.get().unwrap_or(0);
-        device.tell_grown(over_bytes, Kind::Pool);
+        device.tell_grown(over_bytes, MemoryKind::Pool);
         relaxed(|| {
             let _ = driver::mem_free_async(address, stream, per_thread);
             let _ = driver::pool_trim(pool, 0);

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::Ordering::SeqCst;
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{CUcontext, CUdevice, CUgreenCtx, CUresult};
 
 use super::charge::ask;
@@ -132,7 +132,7 @@ pub(crate) fn create_green(
         Ok(granted) => granted,
         Err(code) => return code,
     };
-    let held_piece = match ask(device, GREEN_BYTES, Kind::Context) {
+    let held_piece = match ask(device, GREEN_BYTES, MemoryKind::Context) {
         Ok(held) => held,
         Err(code) => return code,
     };

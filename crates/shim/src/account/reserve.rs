@@ -13,7 +13,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{CUdevice, CUgraphMem_attribute, CUmemPool_attribute, CUmemoryPool};
 use divvy_policy::charge::GRANULE_BYTES;
 
@@ -127,10 +127,10 @@ impl Reserve {
         }
     }
 
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> MemoryKind {
         match self {
-            Self::Pool(_) => Kind::Pool,
-            Self::Graphs(_) => Kind::Graph,
+            Self::Pool(_) => MemoryKind::Pool,
+            Self::Graphs(_) => MemoryKind::Graph,
         }
     }
 

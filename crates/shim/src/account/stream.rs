@@ -4,7 +4,7 @@
 //! 2 MiB x ((n + 2) / 4 + (n + 7) / 43), whatever its priority; destroying gives nothing back, but the
 //! next stream finds it. So a context is charged by its high-water mark, until it ends.
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{CUresult, CUstream};
 use divvy_policy::charge::GRANULE_BYTES;
 
@@ -70,7 +70,7 @@ fn announce(place: Next<CallPlace>) -> Next<u64> {
     let (before, after) = count_one(context);
     let grown = bytes_for(after).saturating_sub(bytes_for(before));
     if grown != 0 {
-        match ask(device, grown, Kind::Context) {
+        match ask(device, grown, MemoryKind::Context) {
             Ok(held) => {
                 // The mark stays even if the call fails: the next stream uses what it stands for.
                 held.keep();
@@ -117,6 +117,6 @@ pub(crate) fn destroy(stream: CUstream, call: impl FnOnce() -> CUresult) -> CUre
 pub(super) fn forget_context(context: u64, device: &'static Device) {
     OWNERS.take_if(|_, [owner, _]| owner == context);
     if let Some([_, most]) = COUNTS.take(context) {
-        device.give_back(bytes_for(most), Kind::Context);
+        device.give_back(bytes_for(most), MemoryKind::Context);
     }
 }

@@ -12,7 +12,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::CUmemoryPool;
 
 use super::reserve::{self, Growth, Reserve};
@@ -56,7 +56,7 @@ pub(super) fn reclaim(device: &'static Device) -> bool {
 
 /// What pools and graphs of this process have in reserve.
 pub(super) fn reserved(device: &Device) -> u64 {
-    device.own_bytes(Kind::Pool).saturating_add(device.own_bytes(Kind::Graph))
+    device.own_bytes(MemoryKind::Pool).saturating_add(device.own_bytes(MemoryKind::Graph))
 }
 
 /// Settles all reserves of the device, which give back what is unused if they are to `shrink`.

@@ -4,7 +4,7 @@
 //! What is exported as a descriptor, or imported from one, is charged as [`super::export`] says; where
 //! that knows no size, when it is mapped, since the driver tells none and maps a handle only in full.
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{CUdevice, CUdeviceptr, CUmemGenericAllocationHandle, CUresult};
 use divvy_page::SharedEntry;
 use divvy_page::mark::DescriptorMark;
@@ -33,7 +33,7 @@ pub(crate) fn create(
         Next::Forward => return call(),
         Next::Refuse(code) => return code,
     };
-    let held = match ask(device, charge::whole_granules(size as u64), Kind::Vmm) {
+    let held = match ask(device, charge::whole_granules(size as u64), MemoryKind::Vmm) {
         Ok(held) => held,
         Err(code) => return code,
     };
@@ -43,12 +43,12 @@ pub(crate) fn create(
     }
     let made = handle.get().unwrap_or(0);
     let bytes = held.keep();
-    if begin(made, new_entry(bytes, Kind::Vmm, ordinal)).is_some() {
+    if begin(made, new_entry(bytes, MemoryKind::Vmm, ordinal)).is_some() {
         return SUCCESS;
     }
     device.tell_no_table();
     let _ = driver::mem_release(made);
-    device.give_back(bytes, Kind::Vmm);
+    device.give_back(bytes, MemoryKind::Vmm);
     OUT_OF_MEMORY
 }
 
@@ -76,11 +76,12 @@ pub(crate) fn note_import(
         return Ok(known);
     };
     let entry = match (shared, mark) {
-        (Some(shared), _) => {
-            MemoryRecord { shared: true, ..new_entry(shared.number(), Kind::Imported, ordinal) }
-        }
+        (Some(shared), _) => MemoryRecord {
+            shared: true,
+            ..new_entry(shared.number(), MemoryKind::Imported, ordinal)
+        },
         (None, Some(mark)) => charge_import(mark, ordinal)?,
-        (None, None) => new_entry(0, Kind::Imported, ordinal),
+        (None, None) => new_entry(0, MemoryKind::Imported, ordinal),
     };
     let Some(number) = begin(handle, entry) else {
         entry.give_back();
@@ -97,14 +98,14 @@ fn charge_import(mark: DescriptorMark, ordinal: CUdevice) -> Result<MemoryRecord
     let bytes = mark.granules.saturating_mul(GRANULE_BYTES);
     let entry = MemoryRecord {
         bytes,
-        kind: Kind::Imported,
+        kind: MemoryKind::Imported,
         ordinal,
         packed: false,
         shared: false,
         owner: 1,
     };
     match at(ordinal) {
-        Next::Count(device) => ask(device, bytes, Kind::Imported)?.keep(),
+        Next::Count(device) => ask(device, bytes, MemoryKind::Imported)?.keep(),
         Next::Forward => return Ok(MemoryRecord { bytes: 0, ..entry }),
         Next::Refuse(code) => return Err(code),
     };
@@ -115,11 +116,11 @@ fn charge_import(mark: DescriptorMark, ordinal: CUdevice) -> Result<MemoryRecord
 fn reach(number: u64, end: u64) -> CUresult {
     let Some(entry) = ALLOCATIONS.get(number).map(MemoryRecord::unpack) else { return SUCCESS };
     let end = charge::whole_granules(end);
-    if entry.kind != Kind::Imported || entry.shared || end <= entry.bytes {
+    if entry.kind != MemoryKind::Imported || entry.shared || end <= entry.bytes {
         return SUCCESS;
     }
     let Some(device) = entry.device() else { return SUCCESS };
-    let held = match ask(device, end.saturating_sub(entry.bytes), Kind::Imported) {
+    let held = match ask(device, end.saturating_sub(entry.bytes), MemoryKind::Imported) {
         Ok(held) => held.keep(),
         Err(code) => return code,
     };
@@ -131,7 +132,7 @@ fn reach(number: u64, end: u64) -> CUresult {
         Some(MemoryRecord { bytes, ..entry }.pack())
     });
     // Another mapping may have shown as much meanwhile.
-    device.give_back(held.saturating_sub(added), Kind::Imported);
+    device.give_back(held.saturating_sub(added), MemoryKind::Imported);
     SUCCESS
 }
 

@@ -6,7 +6,9 @@
 
 use divvy_driver_api::types::{CUcontext, CUevent, CUstream, CUstreamCaptureMode};
 use divvy_page::{MeetFile, ShareWords};
-use divvy_policy::gate::{self, Driver, Gates, Home, Meeting, Stream, Terms, Time, stripe_of};
+use divvy_policy::gate::{
+    self, Driver, Gates, Home, LaunchStream, Meeting, Terms, Time, stripe_of,
+};
 
 use crate::sys::reference::Reference;
 use crate::sys::{clock, driver, thread, thread_pointer};
@@ -22,8 +24,8 @@ pub(crate) type Retiring = gate::Retiring<'static, Host>;
 
 /// A stream as the driver's entry points name it.
 #[inline(always)]
-pub(crate) fn stream(stream: CUstream, per_thread: bool) -> Stream {
-    Stream { handle: stream.0.addr() as u64, per_thread }
+pub(crate) fn stream(stream: CUstream, per_thread: bool) -> LaunchStream {
+    LaunchStream { handle: stream.0.addr() as u64, per_thread }
 }
 
 /// Whether the stream is being captured.
@@ -49,7 +51,7 @@ fn handle<T>(word: u64) -> *mut T {
     core::ptr::with_exposed_provenance_mut(usize::try_from(word).unwrap_or(0))
 }
 
-fn named(of: Stream) -> CUstream {
+fn named(of: LaunchStream) -> CUstream {
     CUstream(handle(of.handle))
 }
 
@@ -94,7 +96,7 @@ impl Driver for Host {
         driver::event_create().map_or(0, |event| event.0.expose_provenance() as u64)
     }
     #[inline(never)]
-    fn record(&self, event: u64, stream: Stream) -> bool {
+    fn record(&self, event: u64, stream: LaunchStream) -> bool {
         driver::event_record(CUevent(handle(event)), named(stream), stream.per_thread).is_ok()
     }
     fn record_context(&self, context: u64, event: u64) -> bool {
@@ -111,7 +113,7 @@ impl Driver for Host {
     }
     #[cold]
     #[inline(never)]
-    fn is_captured(&self, stream: Stream) -> bool {
+    fn is_captured(&self, stream: LaunchStream) -> bool {
         driver::stream_capturing(named(stream), stream.per_thread).unwrap_or(false)
     }
     fn relaxed<T>(&self, act: impl FnOnce() -> T) -> T {

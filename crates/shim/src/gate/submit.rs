@@ -14,7 +14,7 @@
 use core::ffi::c_uint;
 
 use divvy_driver_api::types::{CUfunction, CUgraphExec, CUresult, CUstream};
-use divvy_policy::cost::{self, Kind};
+use divvy_policy::cost::{self, WorkKind};
 use divvy_policy::gate::{Sleeper, Waited};
 
 use super::host::{self, Admitted, GATES};
@@ -33,7 +33,7 @@ fn class(size: u64) -> u64 {
 
 /// The key of a fill or copy by entry point `symbol` of so many bytes.
 pub(crate) fn copy_key(symbol: usize, bytes: u64) -> u64 {
-    cost::key(Kind::Copy, [symbol as u64, class(bytes), 0])
+    cost::key(WorkKind::Copy, [symbol as u64, class(bytes), 0])
 }
 
 /// How many a grid or block of these sides has. Sides that the driver takes do not overflow it.
@@ -44,7 +44,7 @@ pub(crate) fn volume(x: c_uint, y: c_uint, z: c_uint) -> u64 {
 
 /// The key of a kernel of so many blocks, of so many threads each.
 pub(crate) fn kernel_key(function: CUfunction, blocks: u64, threads: u64) -> u64 {
-    cost::key(Kind::Kernel, [function.0.addr() as u64, class(blocks), threads])
+    cost::key(WorkKind::Kernel, [function.0.addr() as u64, class(blocks), threads])
 }
 
 /// Submits `call`, which is work for the device on `stream`, when the gate lets it.
@@ -140,7 +140,7 @@ pub(crate) fn graph(
     per_thread: bool,
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    work(stream, per_thread, || cost::key(Kind::Graph, [exec.0.addr() as u64, 0, 0]), call)
+    work(stream, per_thread, || cost::key(WorkKind::Graph, [exec.0.addr() as u64, 0, 0]), call)
 }
 
 /// A copy whose ends say what it is: `device_bytes` of work if both lie in the device's memory, else
@@ -155,7 +155,7 @@ pub(crate) fn copy(
     let mut sleeper = None;
     let asked = || match device_bytes() {
         Some(bytes) => {
-            let key = cost::key(Kind::Copy, [symbol, class(bytes as u64), 1]);
+            let key = cost::key(WorkKind::Copy, [symbol, class(bytes as u64), 1]);
             GATES.ask(host::stream(stream, per_thread), key)
         }
         None => {

@@ -3,7 +3,7 @@
 
 use core::ffi::c_uint;
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{CUdeviceptr, CUdeviceptr_v1, CUresult, CUstream};
 use divvy_policy::charge;
 
@@ -24,7 +24,7 @@ pub(crate) fn cuMemAlloc_v2(
         Next::Forward => return real.call(dptr, bytesize),
         Next::Refuse(code) => return code,
     };
-    allocate(place, bytesize as u64, Kind::Block, || match real.call(dptr, bytesize) {
+    allocate(place, bytesize as u64, MemoryKind::Block, || match real.call(dptr, bytesize) {
         SUCCESS => Ok((dptr.get().unwrap_or(0), bytesize as u64)),
         code => Err(code),
     })
@@ -37,7 +37,7 @@ pub(crate) fn cuMemAlloc(
     bytesize: c_uint,
 ) -> CUresult {
     let bytes = u64::from(bytesize);
-    allocate_seldom(bytes, Kind::Block, &|| match real.call(dptr, bytesize) {
+    allocate_seldom(bytes, MemoryKind::Block, &|| match real.call(dptr, bytesize) {
         SUCCESS => Ok((u64::from(dptr.get().unwrap_or(0)), bytes)),
         code => Err(code),
     })
@@ -55,7 +55,7 @@ pub(crate) fn cuMemAllocPitch_v2(
     let call = || real.call(dptr, pitch, width_bytes, height, element_bytes);
     let rows = height as u64;
     let bytes = charge::pitched_bytes(width_bytes as u64, rows);
-    allocate_seldom(bytes, Kind::Block, &|| match call() {
+    allocate_seldom(bytes, MemoryKind::Block, &|| match call() {
         SUCCESS => {
             let actual = pitch.get().map_or(bytes, |pitch| rows.saturating_mul(pitch as u64));
             Ok((dptr.get().unwrap_or(0), actual))
@@ -76,7 +76,7 @@ pub(crate) fn cuMemAllocPitch(
     let call = || real.call(dptr, pitch, width_bytes, height, element_bytes);
     let rows = u64::from(height);
     let bytes = charge::pitched_bytes(u64::from(width_bytes), rows);
-    allocate_seldom(bytes, Kind::Block, &|| match call() {
+    allocate_seldom(bytes, MemoryKind::Block, &|| match call() {
         SUCCESS => {
             let actual = pitch.get().map_or(bytes, |pitch| rows.saturating_mul(u64::from(pitch)));
             Ok((u64::from(dptr.get().unwrap_or(0)), actual))
@@ -93,7 +93,7 @@ pub(crate) fn cuMemAllocManaged(
     flags: c_uint,
 ) -> CUresult {
     let bytes = bytesize as u64;
-    allocate_seldom(bytes, Kind::Managed, &|| match real.call(dptr, bytesize, flags) {
+    allocate_seldom(bytes, MemoryKind::Managed, &|| match real.call(dptr, bytesize, flags) {
         SUCCESS => Ok((dptr.get().unwrap_or(0), bytes)),
         code => Err(code),
     })

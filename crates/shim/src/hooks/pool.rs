@@ -1,7 +1,7 @@
 //! Stream-ordered memory and its pools ([`crate::account::pool`]), and the synchronisations that may let
 //! memory of pools go.
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{
     CUcontext, CUdeviceptr, CUevent, CUmemPool_attribute, CUmemPoolProps, CUmemPoolPtrExportData,
     CUmemoryPool, CUresult, CUstream,
@@ -140,7 +140,7 @@ pub(crate) fn cuMemPoolImportPointer(
     };
     let bytes = driver::address_range(address).map_or(0, |(_, bytes)| bytes);
     let charged = charge::whole_granules(bytes);
-    match ask(place.device, charged, Kind::Imported) {
+    match ask(place.device, charged, MemoryKind::Imported) {
         Ok(held) => block::adopt(place, address, held),
         Err(code) => {
             let _ = driver::mem_free(address);

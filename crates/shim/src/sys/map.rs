@@ -29,15 +29,15 @@ pub(crate) struct NoMemory;
 /// One entry of a table. An empty one is all zero: keys are stored inverted.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Entry {
+struct MapEntry {
     inverted_key: u64,
     value: Pair,
 }
 
-const EMPTY: Entry = Entry { inverted_key: 0, value: [0, 0] };
+const EMPTY: MapEntry = MapEntry { inverted_key: 0, value: [0, 0] };
 
 /// A table: a head that counts, then the entries. Null before the first insertion.
-struct Shard(UnsafeCell<*mut Entry>);
+struct Shard(UnsafeCell<*mut MapEntry>);
 
 // SAFETY: the pointer and what it points to are used only under the shard's lock.
 unsafe impl Sync for Shard {}
@@ -134,11 +134,11 @@ impl Map {
                 table.make_room()?;
             }
             match (at, change(before)) {
-                (Some(at), Some(value)) => table.write(at, Entry { inverted_key: !key, value }),
+                (Some(at), Some(value)) => table.write(at, MapEntry { inverted_key: !key, value }),
                 (Some(_), None) => {
                     table.remove(hash, key);
                 }
-                (None, Some(value)) => table.add(hash, Entry { inverted_key: !key, value }),
+                (None, Some(value)) => table.add(hash, MapEntry { inverted_key: !key, value }),
                 (None, None) => {}
             }
             Ok(())
@@ -239,7 +239,7 @@ fn hash_of(key: u64) -> u64 {
 
 /// A shard's table, under its lock.
 struct Table<'a> {
-    base: &'a mut *mut Entry,
+    base: &'a mut *mut MapEntry,
 }
 
 impl Table<'_> {
@@ -267,7 +267,7 @@ impl Table<'_> {
         }
     }
 
-    fn entry(&self, at: usize) -> Option<Entry> {
+    fn entry(&self, at: usize) -> Option<MapEntry> {
         if at >= self.size() {
             return None;
         }
@@ -275,7 +275,7 @@ impl Table<'_> {
         Some(unsafe { self.base.wrapping_add(1 + at).read() })
     }
 
-    fn write(&mut self, at: usize, entry: Entry) {
+    fn write(&mut self, at: usize, entry: MapEntry) {
         if at < self.size() {
             // SAFETY: below the size of the table behind the head.
             unsafe { self.base.wrapping_add(1 + at).write(entry) };
@@ -312,7 +312,7 @@ impl Table<'_> {
 
     /// Adds an entry whose key is not there, where there is room.
     #[inline(never)]
-    fn add(&mut self, hash: u64, entry: Entry) {
+    fn add(&mut self, hash: u64, entry: MapEntry) {
         let mut at = self.home(hash);
         for _ in 0..self.size() {
             if self.entry(at).is_some_and(|entry| entry.inverted_key == 0) {
@@ -359,9 +359,9 @@ impl Table<'_> {
             return Ok(());
         }
         let larger = if size == 0 { FIRST_ENTRIES } else { size * 2 };
-        let mut new = kernel::map_private(bytes(larger)).map_err(|_| NoMemory)?.cast::<Entry>();
+        let mut new = kernel::map_private(bytes(larger)).map_err(|_| NoMemory)?.cast::<MapEntry>();
         // SAFETY: the head of the new mapping, which nobody else has.
-        unsafe { new.write(Entry { inverted_key: larger as u64, value: [0, 0] }) };
+        unsafe { new.write(MapEntry { inverted_key: larger as u64, value: [0, 0] }) };
         let mut table = Table { base: &mut new };
         for at in 0..size {
             if let Some(entry) = self.entry(at).filter(|entry| entry.inverted_key != 0) {
@@ -378,5 +378,5 @@ impl Table<'_> {
 }
 
 fn bytes(entries: usize) -> usize {
-    (entries + 1) * size_of::<Entry>()
+    (entries + 1) * size_of::<MapEntry>()
 }

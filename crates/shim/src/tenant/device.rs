@@ -8,7 +8,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use divvy_abi::usage::Kind;
+use divvy_abi::usage::MemoryKind;
 use divvy_abi::{MAX_DEVICES, Uuid, config};
 use divvy_driver_api::types::{CUdevice, CUdevice_attribute as Attribute};
 use divvy_page::{self as page, DeviceRow, ShareWords, SharedEntry, Tenant};
@@ -268,20 +268,24 @@ impl Device {
     }
 
     /// Asks the tenant for `bytes`. A refusal is not yet said to anybody: see [`Device::tell`].
-    pub(crate) fn ask(&'static self, bytes: u64, kind: Kind) -> Result<Reservation, MemoryRefusal> {
+    pub(crate) fn ask(
+        &'static self,
+        bytes: u64,
+        kind: MemoryKind,
+    ) -> Result<Reservation, MemoryRefusal> {
         self.tenant.ask(self.row, bytes, kind, self.limit_bytes())?;
         Ok(Reservation { device: self, bytes, kind })
     }
 
     /// Says why `bytes` were refused: one line, and the reason in the tenant's files.
-    pub(crate) fn tell(&self, bytes: u64, kind: Kind, refusal: MemoryRefusal) {
+    pub(crate) fn tell(&self, bytes: u64, kind: MemoryKind, refusal: MemoryRefusal) {
         let device = self.ordinal.unsigned_abs();
         let what = kind.word();
         let size = Size(bytes);
         match refusal {
             MemoryRefusal::OverLimit { held_bytes } => {
                 let reason =
-                    if kind == Kind::Context { Reason::Context } else { Reason::OverLimit };
+                    if kind == MemoryKind::Context { Reason::Context } else { Reason::OverLimit };
                 self.tenant.note_reason(reason as u32);
                 let held = Size(held_bytes);
                 let limit = Size(self.limit_bytes().unwrap_or(0));
@@ -309,7 +313,7 @@ impl Device {
     }
 
     /// Notes that `bytes` had to be handed back after the driver took them.
-    pub(crate) fn tell_grown(&self, bytes: u64, kind: Kind) {
+    pub(crate) fn tell_grown(&self, bytes: u64, kind: MemoryKind) {
         self.tenant.note_reason(Reason::Grown as u32);
         let size = Size(bytes);
         reason::tell(
@@ -335,14 +339,14 @@ impl Device {
     }
 
     /// Counts bytes that the driver has taken already.
-    pub(crate) fn hold(&self, bytes: u64, kind: Kind) {
+    pub(crate) fn hold(&self, bytes: u64, kind: MemoryKind) {
         if bytes != 0 {
             self.tenant.hold(self.row, bytes, kind);
         }
     }
 
     /// Gives `bytes` back.
-    pub(crate) fn give_back(&self, bytes: u64, kind: Kind) {
+    pub(crate) fn give_back(&self, bytes: u64, kind: MemoryKind) {
         if bytes != 0 {
             self.tenant.give_back(self.row, bytes, kind);
         }
@@ -354,7 +358,7 @@ impl Device {
     }
 
     /// Bytes this process holds on the device for `kind`.
-    pub(crate) fn own_bytes(&self, kind: Kind) -> u64 {
+    pub(crate) fn own_bytes(&self, kind: MemoryKind) -> u64 {
         self.tenant.own_kind_bytes(self.row, kind)
     }
 
@@ -371,7 +375,7 @@ impl Device {
         &self,
         handle: &[u8; 64],
         bytes: u64,
-        kind: Kind,
+        kind: MemoryKind,
     ) -> Option<SharedEntry> {
         self.join();
         self.tenant.export_shared(handle, self.row, bytes, kind)
@@ -384,7 +388,7 @@ impl Device {
 pub(crate) struct Reservation {
     device: &'static Device,
     bytes: u64,
-    kind: Kind,
+    kind: MemoryKind,
 }
 
 impl Reservation {

@@ -15,7 +15,7 @@ use super::machine::Purpose;
 use super::objects::context::{Context, Origin};
 use super::objects::stream::Stream;
 use super::space::Range;
-use super::state::{Driver, State, begin, begin_free, current, with_stack};
+use super::state::{DriverState, State, begin, begin_free, current, with_stack};
 use super::worker::drain_context;
 use crate::calibration::MULTIPROCESSORS;
 use crate::sys::driver::{Answer, Handle, In, Out};
@@ -28,7 +28,7 @@ const RESIDENT_THREADS: u64 = MULTIPROCESSORS as u64 * 2048;
 pub(crate) const MOST_LOCAL_BYTES: usize = 16 << 20;
 
 /// Brings a context's resources to life: its cost and its legacy stream.
-pub(crate) fn activate(driver: &Driver, state: &mut State, key: u64) -> Answer {
+pub(crate) fn activate(driver: &DriverState, state: &mut State, key: u64) -> Answer {
     if let Some(error) = state.broken {
         return Err(error);
     }
@@ -50,7 +50,7 @@ pub(crate) fn activate(driver: &Driver, state: &mut State, key: u64) -> Answer {
 }
 
 /// Ends a context: waits for its work, then frees everything made in it.
-pub(crate) fn end(driver: &'static Driver, key: u64) -> Answer {
+pub(crate) fn end(driver: &'static DriverState, key: u64) -> Answer {
     drain_context(driver, key);
     let mut state = driver.lock();
     let context = state.contexts.get_mut(key)?;
@@ -113,7 +113,7 @@ fn forget_greens(state: &mut State, device: i32) -> Vec<Range> {
 
 /// Makes sure that every resident thread has `bytes_per_thread` of local memory.
 pub(crate) fn reserve_local(
-    driver: &Driver,
+    driver: &DriverState,
     state: &mut State,
     key: u64,
     bytes_per_thread: u64,
@@ -126,7 +126,7 @@ pub(crate) fn reserve_local(
 }
 
 pub(crate) fn set_local(
-    driver: &Driver,
+    driver: &DriverState,
     state: &mut State,
     key: u64,
     bytes_per_thread: u64,
@@ -164,7 +164,11 @@ pub fn cuDevicePrimaryCtxRetain(_: Call, context: Out<CUcontext>, device: CUdevi
 }
 
 /// Counts one more holder of a device's primary context, bringing it to life for the first.
-pub(crate) fn retain_primary(driver: &Driver, state: &mut State, device: CUdevice) -> Answer<u64> {
+pub(crate) fn retain_primary(
+    driver: &DriverState,
+    state: &mut State,
+    device: CUdevice,
+) -> Answer<u64> {
     let record = state.device(device)?;
     let (key, flags) = (record.primary, record.primary_flags);
     if !state.contexts.get(key)?.alive {

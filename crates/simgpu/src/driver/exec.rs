@@ -19,7 +19,7 @@ use super::graph_memory;
 use super::graph_node::{host, kernel_v1, kernel_v2, memcpy, memset};
 use super::objects::graph::{Exec, NodeKind};
 use super::objects::task::Task;
-use super::state::{Driver, State, begin_free};
+use super::state::{DriverState, State, begin_free};
 use super::stream::resolved;
 use super::submit::enqueue;
 use crate::sys::driver::{Answer, Handle, In, Out};
@@ -134,7 +134,7 @@ pub fn cuGraphExecGetFlags(_: Call, exec: CUgraphExec, flags: Out<cuuint64_t>) -
 
 /// Local memory of the graph's kernels.
 fn reserve_local(
-    driver: &Driver,
+    driver: &DriverState,
     state: &mut State,
     context: u64,
     nodes: &[(u64, NodeKind)],

@@ -17,7 +17,7 @@ use super::objects::arena::{Arena, Mapping, PIECE_BYTES, Piece, Use};
 use super::objects::graph::Spot;
 use super::objects::stream::Point;
 use super::space::{Kind, Range, round_up};
-use super::state::{Driver, State};
+use super::state::{DriverState, State};
 use crate::sys::driver::Answer;
 
 const ALIGN_BYTES: u64 = 512;
@@ -98,7 +98,7 @@ fn is_usable(state: &State, piece: &Piece, exec: u64, stream: u64) -> bool {
 }
 
 /// Has a piece behind each of an executable's addresses, for a launch on `stream`; all or nothing.
-pub(crate) fn attach(driver: &Driver, state: &mut State, exec: u64, stream: u64) -> Answer {
+pub(crate) fn attach(driver: &DriverState, state: &mut State, exec: u64, stream: u64) -> Answer {
     for index in 0..state.execs.get(exec)?.memory.len() {
         let Some(mapping) = state.execs.get(exec)?.memory.get(index) else { continue };
         let device = mapping.arena.device;

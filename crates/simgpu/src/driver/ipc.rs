@@ -12,12 +12,12 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::error::*;
 use super::space::{Kind, Range};
-use super::state::{Driver, State, begin, begin_free};
+use super::state::{DriverState, State, begin, begin_free};
 use crate::sys::driver::{Answer, Out};
 
 /// Maps what a handle of another process names.
 pub(crate) fn map(
-    driver: &Driver,
+    driver: &DriverState,
     state: &mut State,
     handle: [u8; 64],
     kind: Kind,

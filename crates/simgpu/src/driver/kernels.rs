@@ -25,7 +25,7 @@ use super::error::*;
 use super::machine::Place;
 use super::objects::launch::{Body, Launch};
 use super::space::part;
-use super::state::{Driver, is_null};
+use super::state::{DriverState, is_null};
 use super::track::Track;
 use crate::sys::driver::Answer;
 use crate::sys::driver_bytes as bytes;
@@ -33,14 +33,14 @@ use divvy_driver_api::types::CUresult;
 
 impl Launch {
     /// Runs the kernel for its time and then makes its results visible.
-    pub(crate) fn run(&self, driver: &Driver, track: &mut Track<'_>, place: Place) -> Answer {
+    pub(crate) fn run(&self, driver: &DriverState, track: &mut Track<'_>, place: Place) -> Answer {
         let (load, amount) = self.load();
         let mut result = Ok(());
         track.run(place, load, amount, &mut || result = self.compute(driver))?;
         result
     }
 
-    fn compute(&self, driver: &Driver) -> Answer {
+    fn compute(&self, driver: &DriverState) -> Answer {
         let n = |index| self.number(index);
         match self.body {
             Body::Nothing | Body::Spin => Ok(()),
@@ -84,7 +84,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = [u8; 4]> + '_ {
 }
 
 /// Visits the mapped runs of a device range, in order.
-fn visit(driver: &Driver, at: u64, length: u64, mut work: impl FnMut(bytes::Span)) -> Answer {
+fn visit(driver: &DriverState, at: u64, length: u64, mut work: impl FnMut(bytes::Span)) -> Answer {
     let pieces = {
         let mut state = driver.lock();
         driver.touch(&mut state, at, length);
@@ -101,13 +101,13 @@ fn visit(driver: &Driver, at: u64, length: u64, mut work: impl FnMut(bytes::Span
     Ok(())
 }
 
-fn read(driver: &Driver, at: u64, length: u64) -> Answer<Vec<u8>> {
+fn read(driver: &DriverState, at: u64, length: u64) -> Answer<Vec<u8>> {
     let mut data = Vec::new();
     visit(driver, at, length, |span| data.extend(bytes::read(span)))?;
     Ok(data)
 }
 
-fn write(driver: &Driver, at: u64, length: u64, data: Vec<u8>) -> Answer {
+fn write(driver: &DriverState, at: u64, length: u64, data: Vec<u8>) -> Answer {
     let mut rest = data.as_slice();
     visit(driver, at, length, |span| {
         let (now, later) = rest.split_at(span.bytes.min(rest.len()));
@@ -117,25 +117,25 @@ fn write(driver: &Driver, at: u64, length: u64, data: Vec<u8>) -> Answer {
 }
 
 /// Adds to a counter of 64 bits, if there is one, in one step: kernels of other streams add as well.
-fn add_to(driver: &Driver, counter: u64, more: u64) -> Answer {
+fn add_to(driver: &DriverState, counter: u64, more: u64) -> Answer {
     if counter == 0 {
         return Ok(());
     }
     visit(driver, counter, 8, |span| bytes::add(span, more))
 }
 
-fn count_down(driver: &Driver, condition: u64, left: u64, less: u64) -> Answer {
+fn count_down(driver: &DriverState, condition: u64, left: u64, less: u64) -> Answer {
     let now = words(&read(driver, left, 4)?).next().map_or(0, u32::from_le_bytes);
     let now = now.wrapping_sub(u32::try_from(less).unwrap_or(0));
     write(driver, left, 4, now.to_le_bytes().to_vec())?;
     super::conditional::set(&driver.lock(), condition, now)
 }
 
-fn fill(driver: &Driver, at: u64, length: u64, value: &[u8]) -> Answer {
+fn fill(driver: &DriverState, at: u64, length: u64, value: &[u8]) -> Answer {
     visit(driver, at, length, |span| bytes::fill(span, value))
 }
 
-fn matrix_product(driver: &Driver, to: u64, left: u64, right: u64, n: u64) -> Answer {
+fn matrix_product(driver: &DriverState, to: u64, left: u64, right: u64, n: u64) -> Answer {
     let bytes = n.saturating_mul(n).saturating_mul(4);
     let floats = |data: Vec<u8>| words(&data).map(f32::from_le_bytes).collect::<Vec<f32>>();
     let (left, right) = (floats(read(driver, left, bytes)?), floats(read(driver, right, bytes)?));

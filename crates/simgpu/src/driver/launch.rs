@@ -16,7 +16,7 @@ use super::library::function_key;
 use super::objects::context::Origin;
 use super::objects::launch::Launch;
 use super::objects::task::Task;
-use super::ptx::Entry;
+use super::ptx::PtxEntry;
 use super::state::{State, begin, begin_free, is_null};
 use super::stream::resolve;
 use super::submit::enqueue;
@@ -34,7 +34,7 @@ pub(crate) struct Shape {
     pub(crate) shared_bytes: u32,
 }
 
-fn check_shape(shape: &Shape, entry: &Entry, max_dynamic_shared: i32) -> Answer {
+fn check_shape(shape: &Shape, entry: &PtxEntry, max_dynamic_shared: i32) -> Answer {
     let threads = shape.block.iter().map(|n| u64::from(*n)).product::<u64>();
     let most = u64::from(entry.max_threads.unwrap_or(1024));
     let fits = shape.grid.iter().chain(&shape.block).all(|n| *n > 0)
@@ -48,7 +48,7 @@ fn check_shape(shape: &Shape, entry: &Entry, max_dynamic_shared: i32) -> Answer 
 }
 
 /// Cuts a parameter buffer into arguments.
-fn cut(entry: &Entry, buffer: &[u8]) -> Answer<Vec<Vec<u8>>> {
+fn cut(entry: &PtxEntry, buffer: &[u8]) -> Answer<Vec<Vec<u8>>> {
     (0..entry.parameters.len())
         .map(|index| {
             let (offset, size) = super::module::parameter(entry, index)?;
@@ -328,7 +328,7 @@ pub fn cuLaunchGridAsync(
 // ---- occupancy ----
 
 /// Blocks of `threads` threads a multiprocessor holds at once.
-fn active_blocks(entry: &Entry, threads: c_int, dynamic_shared: usize) -> Answer<c_int> {
+fn active_blocks(entry: &PtxEntry, threads: c_int, dynamic_shared: usize) -> Answer<c_int> {
     let threads = u32::try_from(threads).ok().filter(|n| *n > 0).ok_or(INVALID_VALUE)?;
     if threads > entry.max_threads.unwrap_or(1024) {
         return Ok(0);

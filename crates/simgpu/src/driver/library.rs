@@ -14,7 +14,7 @@ use super::error::*;
 use super::module;
 use super::objects::code::{Kernel, Library};
 use super::ptx::Image;
-use super::state::{Driver, State, begin, begin_free, current};
+use super::state::{DriverState, State, begin, begin_free, current};
 use crate::sys::driver::{Address, Answer, Handle, In, Out, Text};
 
 fn add(out: Out<CUlibrary>, image: Answer<Arc<Image>>) -> Answer {
@@ -75,7 +75,7 @@ pub fn cuLibraryUnload(_: Call, library: CUlibrary) -> Answer {
 }
 
 /// The module that stands for a library in the current context.
-fn loaded(driver: &Driver, state: &mut State, library: u64) -> Answer<u64> {
+fn loaded(driver: &DriverState, state: &mut State, library: u64) -> Answer<u64> {
     let context = current()?;
     state.context(context)?;
     let found = state.libraries.get(library)?;
@@ -116,7 +116,7 @@ pub(crate) fn function_key(state: &mut State, function: CUfunction) -> Answer<u6
     kernel_function(super::state::driver()?, state, key)
 }
 
-fn kernel_function(driver: &Driver, state: &mut State, kernel: u64) -> Answer<u64> {
+fn kernel_function(driver: &DriverState, state: &mut State, kernel: u64) -> Answer<u64> {
     let found = state.kernels.get(kernel)?;
     let (library, name) = (found.library, found.entry.name.clone());
     let module = loaded(driver, state, library)?;

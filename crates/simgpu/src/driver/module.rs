@@ -15,9 +15,9 @@ use super::error::*;
 use super::machine::Purpose;
 use super::objects::code::{Function, Module};
 use super::objects::launch::Body;
-use super::ptx::{BadText, Entry, Image, parse};
+use super::ptx::{BadText, Image, PtxEntry, parse};
 use super::space::{Kind, Range, part};
-use super::state::{Driver, State, begin, begin_free};
+use super::state::{DriverState, State, begin, begin_free};
 use crate::sys::driver::{Address, Answer, Handle, In, Out, Text};
 use crate::sys::driver_bytes as bytes;
 
@@ -63,7 +63,7 @@ pub(crate) fn image_of(content: &[u8]) -> Answer<Arc<Image>> {
 
 /// Loads an image into a context: its globals take memory now.
 pub(crate) fn load(
-    driver: &Driver,
+    driver: &DriverState,
     state: &mut State,
     context: u64,
     image: Arc<Image>,
@@ -259,7 +259,7 @@ pub fn cuModuleGetLoadingMode(_: Call, mode: Out<CUmoduleLoadingMode>) -> Answer
 }
 
 /// Offset and size of a parameter.
-pub(crate) fn parameter(entry: &Entry, index: usize) -> Answer<(usize, usize)> {
+pub(crate) fn parameter(entry: &PtxEntry, index: usize) -> Answer<(usize, usize)> {
     let mut offset = 0_usize;
     for (at, size) in entry.parameters.iter().enumerate() {
         offset = offset.next_multiple_of((*size).clamp(1, 8).next_power_of_two());
@@ -273,7 +273,7 @@ pub(crate) fn parameter(entry: &Entry, index: usize) -> Answer<(usize, usize)> {
 
 /// The attributes of an entry; `settings` are those a program set.
 pub(crate) fn attribute(
-    entry: &Entry,
+    entry: &PtxEntry,
     settings: &HashMap<u32, i32>,
     max_dynamic_shared: i32,
     which: CUfunction_attribute,

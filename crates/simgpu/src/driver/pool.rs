@@ -11,7 +11,7 @@ use super::machine::{Block, Purpose};
 use super::objects::pool::STEP_BYTES;
 use super::objects::stream::Point;
 use super::space::{Kind, Range, round_up};
-use super::state::{Driver, State};
+use super::state::{DriverState, State};
 use crate::sys::driver::Answer;
 
 const ALIGN_BYTES: u64 = 512;
@@ -54,7 +54,7 @@ pub(crate) fn settle(state: &mut State, key: u64) -> Answer {
 
 /// Memory of a pool, usable by work on `stream`: where it lies in the pool's region, and in what.
 fn take(
-    driver: &Driver,
+    driver: &DriverState,
     state: &mut State,
     key: u64,
     stream: u64,
@@ -86,7 +86,7 @@ fn take(
 
 /// Allocates from a pool for work on `stream`.
 pub(crate) fn allocate(
-    driver: &Driver,
+    driver: &DriverState,
     state: &mut State,
     key: u64,
     stream: u64,
@@ -100,7 +100,7 @@ pub(crate) fn allocate(
 }
 
 /// Backs more of the region, so that `bytes` fit behind what is free at its end.
-fn grow(driver: &Driver, state: &mut State, key: u64, bytes: u64, total: u64) -> Answer<u64> {
+fn grow(driver: &DriverState, state: &mut State, key: u64, bytes: u64, total: u64) -> Answer<u64> {
     if state.pools.get(key)?.region.1 == 0 {
         let length = round_up(total, STEP_BYTES)?.saturating_mul(4);
         let base = state.space.reserve(length, STEP_BYTES, 0)?;

@@ -15,7 +15,7 @@ pub(crate) struct Global {
 
 /// A kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct PtxEntry {
     pub(crate) name: String,
     /// Size of each parameter.
     pub(crate) parameters: Vec<usize>,
@@ -33,7 +33,7 @@ pub(crate) struct Entry {
 /// What a module image holds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Image {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<PtxEntry>,
     pub(crate) globals: Vec<Global>,
 }
 
@@ -192,9 +192,9 @@ fn number(text: &str) -> Option<u64> {
     text.parse::<i64>().ok().map(i64::cast_unsigned).or_else(|| text.parse().ok())
 }
 
-fn entry(declaration: &str, body: &str) -> Option<Entry> {
+fn entry(declaration: &str, body: &str) -> Option<PtxEntry> {
     let name = declaration.split(['(', '\n', ' ']).find(|word| !word.trim().is_empty())?;
-    let mut made = Entry { name: name.trim().to_owned(), registers: 8, ..Entry::default() };
+    let mut made = PtxEntry { name: name.trim().to_owned(), registers: 8, ..PtxEntry::default() };
     if let Some((open, close)) = declaration.find('(').zip(declaration.rfind(')')) {
         let list = &declaration[open + 1..close];
         for parameter in list.split(',').filter(|parameter| !parameter.trim().is_empty()) {

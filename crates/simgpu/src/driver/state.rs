@@ -119,7 +119,7 @@ impl State {
 }
 
 /// The driver of this process.
-pub(crate) struct Driver {
+pub(crate) struct DriverState {
     pub(crate) machine: Box<dyn Machine>,
     state: Mutex<State>,
     /// Something completed.
@@ -128,10 +128,10 @@ pub(crate) struct Driver {
     work: Condvar,
 }
 
-static DRIVER: OnceLock<Driver> = OnceLock::new();
+static DRIVER: OnceLock<DriverState> = OnceLock::new();
 static NULL: AtomicBool = AtomicBool::new(false);
 
-impl Driver {
+impl DriverState {
     /// A driver over a machine, with nothing in it.
     pub(crate) fn of(machine: Box<dyn Machine>) -> Self {
         Self { machine, state: Mutex::default(), progress: Condvar::new(), work: Condvar::new() }
@@ -195,16 +195,16 @@ impl Driver {
 }
 
 /// The driver, once `cuInit` made it.
-pub(crate) fn driver() -> Answer<&'static Driver> {
+pub(crate) fn driver() -> Answer<&'static DriverState> {
     DRIVER.get().ok_or(NOT_INITIALIZED)
 }
 
 /// Makes the driver; later calls keep the first.
-pub(crate) fn start(make: impl FnOnce() -> (Box<dyn Machine>, State)) -> &'static Driver {
+pub(crate) fn start(make: impl FnOnce() -> (Box<dyn Machine>, State)) -> &'static DriverState {
     DRIVER.get_or_init(|| {
         let (machine, state) = make();
         NULL.store(machine.is_null(), Ordering::Relaxed);
-        let driver = Driver::of(machine);
+        let driver = DriverState::of(machine);
         *driver.lock() = state;
         driver
     })
@@ -232,7 +232,7 @@ pub(crate) fn current() -> Answer<u64> {
 }
 
 /// The driver, its locked state and the healthy current context.
-pub(crate) type Begun = (&'static Driver, MutexGuard<'static, State>, u64);
+pub(crate) type Begun = (&'static DriverState, MutexGuard<'static, State>, u64);
 
 /// How most calls begin.
 pub(crate) fn begin() -> Answer<Begun> {
@@ -252,7 +252,7 @@ pub(crate) fn begin_old() -> Answer<Begun> {
 }
 
 /// The driver and its locked state, where no context is needed.
-pub(crate) fn begin_free() -> Answer<(&'static Driver, MutexGuard<'static, State>)> {
+pub(crate) fn begin_free() -> Answer<(&'static DriverState, MutexGuard<'static, State>)> {
     let driver = driver()?;
     Ok((driver, driver.lock()))
 }

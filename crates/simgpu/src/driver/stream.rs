@@ -19,7 +19,7 @@ use super::error::*;
 use super::objects::stream::Stream;
 use super::objects::task::Task;
 use super::queue::implicit_order;
-use super::state::{Driver, State, begin, begin_free, current};
+use super::state::{DriverState, State, begin, begin_free, current};
 use super::submit::enqueue;
 use super::worker::wait_for;
 use crate::sys::driver::{Answer, Handle, In, Out};
@@ -66,7 +66,7 @@ pub(crate) fn resolve(call: Call, state: &mut State, handle: CUstream) -> Answer
 pub(crate) fn resolved(
     call: Call,
     handle: CUstream,
-) -> Answer<(&'static Driver, MutexGuard<'static, State>, u64)> {
+) -> Answer<(&'static DriverState, MutexGuard<'static, State>, u64)> {
     let (driver, mut state) = begin_free()?;
     let key = resolve(call, &mut state, handle)?;
     Ok((driver, state, key))

@@ -12,18 +12,23 @@ use super::host_clock;
 use super::objects::stream::{Operation, Point};
 use super::objects::task::Task;
 use super::queue::{feed, implicit_order, reached};
-use super::state::{Driver, State, is_null};
+use super::state::{DriverState, State, is_null};
 use super::worker::{self, wait_for};
 use crate::sys::driver::Answer;
 
 /// Adds work to a stream, or to the graph the stream is capturing.
-pub(crate) fn enqueue(driver: &'static Driver, state: &mut State, key: u64, task: Task) -> Answer {
+pub(crate) fn enqueue(
+    driver: &'static DriverState,
+    state: &mut State,
+    key: u64,
+    task: Task,
+) -> Answer {
     enqueue_after(driver, state, key, task, Vec::new())
 }
 
 /// As [`enqueue`], after further points.
 pub(crate) fn enqueue_after(
-    driver: &'static Driver,
+    driver: &'static DriverState,
     state: &mut State,
     key: u64,
     task: Task,
@@ -84,7 +89,7 @@ pub(crate) fn enqueue_after(
 
 /// Submits `task` and waits until it ran.
 pub(crate) fn run_now(
-    driver: &'static Driver,
+    driver: &'static DriverState,
     mut state: MutexGuard<'static, State>,
     key: u64,
     task: Task,

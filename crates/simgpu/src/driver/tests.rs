@@ -6,7 +6,7 @@ use super::objects::launch::{Body, Launch};
 use super::objects::stream::Stream;
 use super::pool;
 use super::space::{Kind, Range};
-use super::state::{Driver, State};
+use super::state::{DriverState, State};
 use super::track::Track;
 use crate::sys::driver::Answer;
 use crate::sys::driver_bytes as bytes;
@@ -25,7 +25,7 @@ impl<T> Must<T> for Answer<T> {
     }
 }
 
-fn driver() -> (Driver, State) {
+fn driver() -> (DriverState, State) {
     let info = DeviceInfo {
         name: "test".to_owned(),
         uuid: [7; 16],
@@ -37,15 +37,15 @@ fn driver() -> (Driver, State) {
     let machine = Local::new(vec![info.clone()], true);
     let mut state = State::default();
     add_device(&mut state, 0, 0, info);
-    (Driver::of(Box::new(machine)), state)
+    (DriverState::of(Box::new(machine)), state)
 }
 
-fn used(driver: &Driver) -> u64 {
+fn used(driver: &DriverState) -> u64 {
     let (free, total) = driver.machine.memory(0).must("device 0");
     total - free
 }
 
-fn place(driver: &Driver, state: &mut State, size: u64) -> u64 {
+fn place(driver: &DriverState, state: &mut State, size: u64) -> u64 {
     let range = Range::new(0, size, Kind::Device, 32, 0);
     let take = |bytes| driver.machine.allocate(0, bytes, Purpose::Data);
     state.space.place(range, take).must("room")
@@ -161,14 +161,14 @@ fn a_context_that_is_gone_and_current_is_destroyed_and_named_is_none() {
     assert_eq!(code(state.context(gone)), Some(super::error::INVALID_CONTEXT.0));
 }
 
-fn run(driver: &Driver, body: Body, arguments: Vec<Vec<u8>>) {
+fn run(driver: &DriverState, body: Body, arguments: Vec<Vec<u8>>) {
     let launch =
         Launch { function: 0, body, arguments, grid: [1; 3], block: [1; 3], shared_bytes: 0 };
     let place = Place { context: 0, machine_context: 0, width: 132 };
     launch.run(driver, &mut Track::new(&Instant, 0, 0), place).must("mapped memory");
 }
 
-fn contents(driver: &Driver, at: u64, length: u64) -> Vec<u8> {
+fn contents(driver: &DriverState, at: u64, length: u64) -> Vec<u8> {
     let pieces = driver.lock().space.pieces(at, length).must("mapped");
     bytes::read(pieces[0].span.expect("bytes"))
 }

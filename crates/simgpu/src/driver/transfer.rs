@@ -7,7 +7,7 @@ use super::error::*;
 use super::machine::{Load, Place};
 use super::objects::task::{CopyShape, FillShape, MemoryValue, Rows};
 use super::space::{Piece, part};
-use super::state::{Driver, is_null};
+use super::state::{DriverState, is_null};
 use super::track::Track;
 use crate::sys::driver::Answer;
 use crate::sys::driver_bytes as bytes;
@@ -38,7 +38,7 @@ fn copy_run(to: &[Piece], to_at: u64, from: &[Piece], from_at: u64, length: u64)
 }
 
 pub(super) fn run_copy(
-    driver: &Driver,
+    driver: &DriverState,
     track: &mut Track<'_>,
     place: Place,
     shape: &CopyShape,
@@ -81,7 +81,7 @@ pub(super) fn run_copy(
 }
 
 pub(super) fn run_fill(
-    driver: &Driver,
+    driver: &DriverState,
     track: &mut Track<'_>,
     place: Place,
     shape: &FillShape,
@@ -116,12 +116,12 @@ pub(super) fn run_fill(
     result
 }
 
-fn value_span(driver: &Driver, value: &MemoryValue) -> Answer<Option<Vec<Piece>>> {
+fn value_span(driver: &DriverState, value: &MemoryValue) -> Answer<Option<Vec<Piece>>> {
     let pieces = driver.lock().space.pieces(value.at, value.bytes)?;
     Ok(if is_null() { None } else { Some(pieces) })
 }
 
-pub(super) fn write_value(driver: &Driver, value: &MemoryValue) -> Answer {
+pub(super) fn write_value(driver: &DriverState, value: &MemoryValue) -> Answer {
     let Some(pieces) = value_span(driver, value)? else { return Ok(()) };
     if let Some((Some(span), _)) = part(&pieces, value.at, value.bytes) {
         bytes::write(span, &value.value.to_le_bytes()[..value.bytes as usize]);
@@ -129,7 +129,7 @@ pub(super) fn write_value(driver: &Driver, value: &MemoryValue) -> Answer {
     Ok(())
 }
 
-pub(super) fn wait_value(driver: &Driver, place: Place, value: &MemoryValue) -> Answer {
+pub(super) fn wait_value(driver: &DriverState, place: Place, value: &MemoryValue) -> Answer {
     let Some(pieces) = value_span(driver, value)? else { return Ok(()) };
     let Some((Some(span), _)) = part(&pieces, value.at, value.bytes) else { return Ok(()) };
     let mask = if value.bytes == 4 { u64::from(u32::MAX) } else { u64::MAX };

@@ -18,7 +18,7 @@ use super::objects::condition::Choice;
 use super::objects::stream::Point;
 use super::objects::task::{Branches, Stamp, Task};
 use super::queue::{ended_ns, feed, place, reached, ready_ns};
-use super::state::{Driver, State, is_null};
+use super::state::{DriverState, State, is_null};
 use super::track::Track;
 use super::transfer;
 use crate::calibration::QUEUED_LAUNCHES;
@@ -33,7 +33,7 @@ fn is_next_host_function(state: &State, ticket: Option<u64>) -> bool {
 }
 
 /// The engine thread of one stream.
-pub(super) fn run(driver: &'static Driver, key: u64, lane: &dyn Lane) {
+pub(super) fn run(driver: &'static DriverState, key: u64, lane: &dyn Lane) {
     let mut state = driver.lock();
     loop {
         feed(&mut state, key);
@@ -64,7 +64,7 @@ fn is_next_ready(state: &State, key: u64) -> bool {
 
 /// Runs a stream's next operation, which must be ready.
 fn step<'a>(
-    driver: &'static Driver,
+    driver: &'static DriverState,
     mut state: MutexGuard<'a, State>,
     key: u64,
     lane: &dyn Lane,
@@ -120,7 +120,7 @@ fn helpable(state: &State, (key, sequence): Point) -> Option<Arc<dyn Lane>> {
 
 /// Waits until `point` is reached.
 pub(crate) fn wait_for<'a>(
-    driver: &'static Driver,
+    driver: &'static DriverState,
     mut state: MutexGuard<'a, State>,
     point: Point,
 ) -> MutexGuard<'a, State> {
@@ -144,7 +144,7 @@ pub(crate) fn wait_for<'a>(
 
 /// Waits until a stream's queue has room for another launch, as the driver's does.
 pub(crate) fn wait_for_room<'a>(
-    driver: &'static Driver,
+    driver: &'static DriverState,
     state: MutexGuard<'a, State>,
     key: u64,
 ) -> MutexGuard<'a, State> {
@@ -156,7 +156,7 @@ pub(crate) fn wait_for_room<'a>(
 }
 
 /// Waits for everything submitted to a context.
-pub(crate) fn drain_context(driver: &'static Driver, key: u64) {
+pub(crate) fn drain_context(driver: &'static DriverState, key: u64) {
     let mut state = driver.lock();
     let points: Vec<Point> = state
         .streams
@@ -171,7 +171,7 @@ pub(crate) fn drain_context(driver: &'static Driver, key: u64) {
 
 /// Waits for a context's work and returns its sticky error; unused pool memory goes back.
 pub(crate) fn synchronize_context(
-    driver: &'static Driver,
+    driver: &'static DriverState,
     state: MutexGuard<'static, State>,
     key: u64,
 ) -> Answer {
@@ -197,7 +197,7 @@ impl Task {
     }
 
     /// Does the work.
-    fn run(&self, driver: &'static Driver, track: &mut Track<'_>, place: Place) -> Answer {
+    fn run(&self, driver: &'static DriverState, track: &mut Track<'_>, place: Place) -> Answer {
         match self {
             Self::Empty => Ok(()),
             Self::Copy(shape) => transfer::run_copy(driver, track, place, shape),
@@ -261,7 +261,7 @@ impl Task {
 
 impl Branches {
     /// Runs what the value chooses.
-    fn run(&self, driver: &'static Driver, track: &mut Track<'_>, place: Place) -> Answer {
+    fn run(&self, driver: &'static DriverState, track: &mut Track<'_>, place: Place) -> Answer {
         while !is_null() {
             let chosen = self.choice.body(self.condition.value.load(SeqCst));
             let Some(body) = chosen.and_then(|index| self.bodies.get(index)) else { break };
@@ -278,7 +278,7 @@ impl Branches {
 
 /// Runs tasks in order, handing in each stretch of what can go ahead at once.
 fn run_series(
-    driver: &'static Driver,
+    driver: &'static DriverState,
     track: &mut Track<'_>,
     place: Place,
     tasks: &[Task],

@@ -13,7 +13,7 @@ use crate::commands::stage::Stage;
 use crate::machine::install;
 use crate::output::failure::usage;
 use crate::tenants::change;
-use crate::tenants::ledger::{self, Tenant};
+use crate::tenants::ledger::{self, LedgerTenant};
 use crate::tenants::limits;
 use crate::tenants::tenant_dir::{OwnerNote, TenantDir};
 use crate::wire::Change;
@@ -233,7 +233,7 @@ impl Tenancy {
     }
 
     /// What Divvy's ledger says; `None` on the other sides.
-    pub(super) fn ledger(&self) -> Result<Option<Tenant>> {
+    pub(super) fn ledger(&self) -> Result<Option<LedgerTenant>> {
         self.tenant
             .as_ref()
             .map(|tenant| ledger::read(tenant.path()).context("the ledger cannot be read"))

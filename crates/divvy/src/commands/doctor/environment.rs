@@ -13,7 +13,7 @@ use divvy_policy::share::Environment;
 use divvy_policy::size::{self, Limit};
 use divvy_policy::variables::{
     self, COMPUTE, FAIL, MEMORY, PEER_COMPUTE, PEER_MEMORY, PEER_PRIORITY, PEER_TENANT, PRIORITY,
-    Reader, TENANT, VARIABLES, Value, Variable,
+    TENANT, VARIABLES, Variable, VariableKind, VariableReader,
 };
 
 use super::finding::Finding;
@@ -117,7 +117,7 @@ fn limits(variables: &Variables) -> Vec<Finding> {
 /// The name of a variable that holds a limit, without a device's number.
 fn limit(name: &str) -> Option<&'static str> {
     let is_limit = |known: &&Variable| {
-        matches!(known.value, Value::Memory | Value::Share)
+        matches!(known.value, VariableKind::Memory | VariableKind::Share)
             && match known.per_device {
                 true => is_of(name, known.name),
                 false => known.name == name,
@@ -145,26 +145,29 @@ fn settings(variables: &Variables) -> Vec<Finding> {
         let shown = format!("{name}={value}");
         // An empty value is none.
         let judged = match known.value {
-            Value::Ignored(why) => {
+            VariableKind::Ignored(why) => {
                 let found = format!("{shown} has no effect: {why}");
                 findings.push(Finding::note(Reason::IgnoredVariable, found));
                 continue;
             }
-            Value::Memory | Value::Share | Value::Tenant | Value::TenantPath => continue,
+            VariableKind::Memory
+            | VariableKind::Share
+            | VariableKind::Tenant
+            | VariableKind::TenantPath => continue,
             _ if value.is_empty() => continue,
-            Value::Word(words) if words.contains(&value.as_str()) => Ok(()),
-            Value::Word(words) => {
+            VariableKind::Word(words) if words.contains(&value.as_str()) => Ok(()),
+            VariableKind::Word(words) => {
                 Err(("is not known".to_owned(), format!("write one of {}", words.join(", "))))
             }
-            Value::Amount => amount(value).map_err(|words| (words, correct(variables))),
-            Value::File => there(Path::new(value).is_file(), "names no file"),
-            Value::Directory => there(Path::new(value).is_dir(), "names no directory"),
-            Value::Directories => {
+            VariableKind::Amount => amount(value).map_err(|words| (words, correct(variables))),
+            VariableKind::File => there(Path::new(value).is_file(), "names no file"),
+            VariableKind::Directory => there(Path::new(value).is_dir(), "names no directory"),
+            VariableKind::Directories => {
                 let absent = std::env::split_paths(value).find(|path| !path.is_dir());
                 let words = absent.map(|path| format!("names {}, no directory", path.display()));
                 there(words.is_none(), &words.unwrap_or_default())
             }
-            Value::Place => Ok(()),
+            VariableKind::Place => Ok(()),
         };
         match judged {
             // Others set those for programs of their own.
@@ -210,7 +213,7 @@ fn unknown(name: &str, value: &str) -> Option<Finding> {
     // The number of a device says nothing of what was meant.
     let base = name.trim_end_matches(|c: char| c == '_' || c.is_ascii_digit());
     let likeness = |known: &&Variable| strsim::normalized_damerau_levenshtein(base, known.name);
-    let meant = VARIABLES.iter().filter(|known| known.reader != Reader::Nobody);
+    let meant = VARIABLES.iter().filter(|known| known.reader != VariableReader::Nobody);
     let meant = meant.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     let found = format!("{name}={value} is no variable of Divvy's, and nothing reads it");
     Some(match meant.filter(|known| likeness(known) >= ALIKE) {

@@ -4,12 +4,12 @@
 
 use divvy_abi::config::Rule;
 
-use crate::tenants::ledger::Tenant;
+use crate::tenants::ledger::LedgerTenant;
 use crate::tenants::limits;
 
 /// The limits of a tenant that has not called the driver yet, and so has no device: what is in the columns
 /// of the device and of the limit.
-pub(super) fn before_use(tenant: &Tenant, rules: &[Rule]) -> Vec<(String, String)> {
+pub(super) fn before_use(tenant: &LedgerTenant, rules: &[Rule]) -> Vec<(String, String)> {
     match (tenant.devices.as_slice(), rules) {
         ([], []) => vec![("-".to_owned(), "-".to_owned())],
         ([], rules) => rules.iter().map(limits::cells).collect(),

@@ -4,11 +4,11 @@
 
 use super::cells::{before_use, gpu};
 use crate::output::table::Table;
-use crate::tenants::ledger::Tenant;
+use crate::tenants::ledger::LedgerTenant;
 use crate::tenants::limits;
 
 /// The compute share, of tenants that have one or have been timed.
-pub(super) fn table(tenants: &[Tenant]) -> Table {
+pub(super) fn table(tenants: &[LedgerTenant]) -> Table {
     let mut table = Table::new(&[
         "TENANT",
         "GPU",

@@ -4,7 +4,7 @@
 //! runs backwards, as a hostile tenant's may, rates as nothing. The names of the fields are the JSON
 //! contract of `divvy top --json`; they are only ever added to.
 
-use crate::tenants::ledger::{DeviceUse, Tenant};
+use crate::tenants::ledger::{DeviceUse, LedgerTenant};
 use crate::wire::View;
 
 /// Everything at one moment.
@@ -12,7 +12,7 @@ use crate::wire::View;
 pub(super) struct Moment {
     /// CLOCK_MONOTONIC.
     pub(super) at_ns: u64,
-    pub(super) tenants: Vec<Tenant>,
+    pub(super) tenants: Vec<LedgerTenant>,
     /// Tenants whose files could not be read.
     pub(super) unreadable: usize,
     /// What the daemons see.
@@ -197,7 +197,7 @@ fn key(index: Option<u32>, uuid: &str) -> (u32, &str) {
 }
 
 fn row(
-    tenant: &Tenant,
+    tenant: &LedgerTenant,
     device: &DeviceUse,
     earlier: Option<&DeviceUse>,
     over_ns: u64,

@@ -6,12 +6,12 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::model::Sort;
 use super::*;
-use crate::tenants::ledger::{DeviceUse, Tenant};
+use crate::tenants::ledger::{DeviceUse, LedgerTenant};
 use crate::wire::{Change, DeviceView, View};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-fn tenant(name: &str, gpu: u32, used_ns: u64) -> Tenant {
+fn tenant(name: &str, gpu: u32, used_ns: u64) -> LedgerTenant {
     let device = DeviceUse {
         uuid: format!("GPU-{gpu}"),
         index: Some(gpu),
@@ -27,7 +27,7 @@ fn tenant(name: &str, gpu: u32, used_ns: u64) -> Tenant {
         gate: "timed",
         ..DeviceUse::default()
     };
-    Tenant {
+    LedgerTenant {
         name: name.to_owned(),
         directory: format!("/d/{name}"),
         owner_alive: None,
@@ -47,7 +47,7 @@ fn tenant(name: &str, gpu: u32, used_ns: u64) -> Tenant {
     }
 }
 
-fn sampled(at_ns: u64, turns: u64, tenants: Vec<Tenant>) -> Moment {
+fn sampled(at_ns: u64, turns: u64, tenants: Vec<LedgerTenant>) -> Moment {
     let device = DeviceView {
         uuid: "GPU-0".to_owned(),
         mode: "held".to_owned(),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::launch::Body;
-use crate::driver::ptx::{Entry, Image};
+use crate::driver::ptx::{Image, PtxEntry};
 
 /// A loaded module.
 pub(crate) struct Module {
@@ -20,7 +20,7 @@ pub(crate) struct Module {
 pub(crate) struct Function {
     pub(crate) context: u64,
     pub(crate) module: u64,
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) entry: Arc<PtxEntry>,
     pub(crate) body: Option<Body>,
     pub(crate) max_dynamic_shared: i32,
     pub(crate) settings: HashMap<u32, i32>,
@@ -43,7 +43,7 @@ pub(crate) struct Library {
 pub(crate) struct Kernel {
     pub(crate) library: u64,
     pub(crate) name: std::ffi::CString,
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) entry: Arc<PtxEntry>,
     pub(crate) settings: HashMap<u32, i32>,
     pub(crate) max_dynamic_shared: i32,
 }

@@ -4,7 +4,7 @@
 
 use crate::calibration::{KERNEL_BYTES_PER_NS, KERNEL_FLOPS_PER_NS, KERNEL_NS};
 use crate::driver::machine::Load;
-use crate::driver::ptx::Entry;
+use crate::driver::ptx::PtxEntry;
 
 /// Which computation an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +25,7 @@ pub(crate) enum Body {
 
 impl Body {
     /// Recognises an entry.
-    pub(crate) fn of(entry: &Entry) -> Option<Self> {
+    pub(crate) fn of(entry: &PtxEntry) -> Option<Self> {
         Some(match (entry.name.as_str(), entry.parameters.as_slice()) {
             ("vector_add", [8, 8, 8, 4]) => Self::VectorAdd,
             ("add32", [8, 8, 8, 4]) => Self::Add32,

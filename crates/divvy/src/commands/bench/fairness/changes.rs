@@ -32,18 +32,22 @@ const BACK: &str = "default";
 
 /// What changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Limit {
+enum ChangedLimit {
     Weight(u32),
     Priority(&'static str),
     Cap(u32),
 }
 
-const LIMITS: [Limit; 4] =
-    [Limit::Weight(3), Limit::Priority("high"), Limit::Priority("low"), Limit::Cap(20)];
+const LIMITS: [ChangedLimit; 4] = [
+    ChangedLimit::Weight(3),
+    ChangedLimit::Priority("high"),
+    ChangedLimit::Priority("low"),
+    ChangedLimit::Cap(20),
+];
 /// What a weight of one is in the limits, which is what a tenant has that is given none.
 const WEIGHT: u32 = 100;
 
-impl Limit {
+impl ChangedLimit {
     fn words(self) -> String {
         match self {
             Self::Weight(weight) => format!("weight {weight}"),
@@ -83,7 +87,7 @@ impl Limit {
     }
 }
 
-fn name(limit: Limit, kernel_ns: u64) -> String {
+fn name(limit: ChangedLimit, kernel_ns: u64) -> String {
     format!("queues of {} and {} for one", text(kernel_ns), limit.words())
 }
 
@@ -141,7 +145,7 @@ impl Behind {
     }
 }
 
-fn measure(hall: &mut Hall<'_>, limit: Limit, kernel_ns: u64) -> Result<()> {
+fn measure(hall: &mut Hall<'_>, limit: ChangedLimit, kernel_ns: u64) -> Result<()> {
     let name = name(limit, kernel_ns);
     let work = Work::new("async", hall.kernel(kernel_ns)?);
     let between = Duration::from_secs_f64(hall.timing.seconds_or(SECONDS).max(LEAST_SECONDS));
@@ -165,7 +169,7 @@ fn measure(hall: &mut Hall<'_>, limit: Limit, kernel_ns: u64) -> Result<()> {
             Ok(())
         })?;
         let [there_ns, back_ns] = made[..] else { anyhow::bail!("a change was not made") };
-        let of_both = !matches!(limit, Limit::Cap(_));
+        let of_both = !matches!(limit, ChangedLimit::Cap(_));
         let behind = [
             Behind {
                 what: "there",
@@ -200,7 +204,7 @@ mod tests {
         assert_eq!((there[1].0.priority.as_deref(), there[1].1), (Some("high"), 100.0));
         assert_eq!((there[2].0.priority.as_deref(), there[2].1), (Some("low"), 0.0));
         assert_eq!((&there[3].0.compute[..], there[3].1), (&["20%".to_owned()][..], 20.0));
-        assert_eq!(Limit::Cap(20).back().compute, ["default"]);
+        assert_eq!(ChangedLimit::Cap(20).back().compute, ["default"]);
         assert_eq!(jobs(false).len(), 8);
     }
 }

@@ -17,7 +17,7 @@ fn look_at(pairs: &[(&str, &str)]) -> Vec<(Reason, Level)> {
 /// A value that a variable may have, and one that it may not, where there are such.
 fn values(known: &Variable) -> (&'static str, Option<&'static str>) {
     match (known.name, known.value) {
-        (_, Value::Memory) => ("8GiB", Some("abc")),
+        (_, VariableKind::Memory) => ("8GiB", Some("abc")),
         (COMPUTE, _) => ("30%", Some("30")),
         (PEER_COMPUTE, _) => ("30", Some("x")),
         (variables::PEER_POLICY, _) => ("force", Some("maybe")),
@@ -25,14 +25,14 @@ fn values(known: &Variable) -> (&'static str, Option<&'static str>) {
         (PRIORITY, _) => ("high", Some("urgent")),
         (PEER_PRIORITY, _) => ("0", Some("high")),
         (variables::CLASS, _) => ("latency", Some("quick")),
-        (_, Value::Word(words)) => (words[0], Some("maybe")),
-        (_, Value::Amount) => ("500MiB", Some("500")),
-        (_, Value::Tenant) => ("/nonexistent/tenant", None),
-        (_, Value::TenantPath) => ("/nonexistent/x.cache", None),
-        (_, Value::File) => ("/proc/self/exe", Some("/nonexistent")),
-        (_, Value::Directory | Value::Directories) => ("/proc", Some("/nonexistent")),
-        (_, Value::Place) => ("/nonexistent", None),
-        (_, Value::Ignored(_)) => ("1", None),
+        (_, VariableKind::Word(words)) => (words[0], Some("maybe")),
+        (_, VariableKind::Amount) => ("500MiB", Some("500")),
+        (_, VariableKind::Tenant) => ("/nonexistent/tenant", None),
+        (_, VariableKind::TenantPath) => ("/nonexistent/x.cache", None),
+        (_, VariableKind::File) => ("/proc/self/exe", Some("/nonexistent")),
+        (_, VariableKind::Directory | VariableKind::Directories) => ("/proc", Some("/nonexistent")),
+        (_, VariableKind::Place) => ("/nonexistent", None),
+        (_, VariableKind::Ignored(_)) => ("1", None),
         (name, value) => panic!("{name} has no example: {value:?}"),
     }
 }
@@ -46,7 +46,7 @@ fn every_variable_is_judged() {
         let names = [known.name, &numbered];
         for name in names.into_iter().take(if known.per_device { 2 } else { 1 }) {
             // A limit of memory, so that weights and the like have an effect.
-            let beside = if known.value == Value::Memory { COMPUTE } else { MEMORY };
+            let beside = if known.value == VariableKind::Memory { COMPUTE } else { MEMORY };
             let with = |value| findings(&[(beside, "50%"), (name, value)]);
             let named = |findings: &[Finding]| -> Vec<Level> {
                 let is_named = |finding: &&Finding| {
@@ -58,7 +58,8 @@ fn every_variable_is_judged() {
             let is_quiet = name.starts_with("XDG_");
             let found = with(good);
             assert_eq!(named(&found).is_empty(), is_quiet, "{name}={good}: {found:?}");
-            let is_good = |level: &Level| *level != Level::Bad || known.value == Value::Tenant;
+            let is_good =
+                |level: &Level| *level != Level::Bad || known.value == VariableKind::Tenant;
             assert!(named(&found).iter().all(is_good), "{name}={good}: {found:?}");
             let Some(bad) = bad else { continue };
             let found = with(bad);
@@ -75,11 +76,11 @@ fn the_parsers_read_what_the_table_says() {
         let (good, bad) = values(known);
         let push = |value: &str| -> Result<bool, String> {
             match known.value {
-                Value::Memory => {
+                VariableKind::Memory => {
                     let mut rules = Rules::new();
                     rules.push_env(known.name, known.name, value).map_err(|error| error.to_string())
                 }
-                Value::Share => {
+                VariableKind::Share => {
                     let mut share = Environment::new();
                     share.push(known.name, value).map_err(|error| error.to_string())
                 }
@@ -87,7 +88,7 @@ fn the_parsers_read_what_the_table_says() {
             }
         };
         assert_eq!(push(good), Ok(true), "{}", known.name);
-        if matches!(known.value, Value::Memory | Value::Share) {
+        if matches!(known.value, VariableKind::Memory | VariableKind::Share) {
             assert!(bad.is_some_and(|bad| push(bad).is_err()), "{}", known.name);
         }
     }
@@ -163,7 +164,7 @@ fn a_tenant_that_cannot_be_used_is_bad() {
 #[test]
 fn the_page_lists_every_variable() {
     for (reader, head) in
-        [(Reader::Library, "for programs"), (Reader::Command, "for `divvy` itself")]
+        [(VariableReader::Library, "for programs"), (VariableReader::Command, "for `divvy` itself")]
     {
         let mut table = format!("| variable {head} | meaning |\n|---|---|\n");
         for known in VARIABLES.iter().filter(|known| known.reader == reader) {
