@@ -4,14 +4,13 @@
 //! second, so a daemon that was started again knows what the one before it knew. A lock on the
 //! directory keeps two daemons from writing one tenant's gates.
 //!
-//! What is read is read twice over. A glance looks for what must be known soon, by some forty bytes of
-//! the limits, one reading of the tables of devices and slots, and the locks of those who live: other
-//! limits, processes that came or died, devices, contexts. A look at everything finds also what
-//! happens by accident or malice: files that were cut or replaced, gates that were overwritten,
-//! contexts that were given up.
+//! A glance looks often and cheaply for what must be known soon: other limits, devices, contexts, processes
+//! that came or died. It reads some forty bytes of the limits, the usage file's head, and the next slot, or
+//! all slots where the head has changed. A whole reading also finds what happens by accident or malice:
+//! files that were cut or replaced, gates that were overwritten, contexts that were given up.
 //!
 //! Promises: no reading or writing waits for a tenant; what a tenant wrote is a claim and changes only
-//! its own row; files that are cut, replaced, garbled or another's give a [`NotAdopted`] with a reason
+//! its own seat; files that are cut, replaced, garbled or another's give a [`NotAdopted`] with a reason
 //! code. Does not decide anything: that is `divvy_policy::turns`, whose step reads and writes the gates
 //! through [`Open`].
 
@@ -30,9 +29,9 @@ use crate::output::reason::Reason;
 use crate::tenants::dir::{Dir, FileIdentity};
 use crate::tenants::tenant_dir;
 
-/// Slots that are looked at of every tenant, and of all of one user's together where a daemon serves
-/// several: a tenant may claim a thousand, and each look at one is two calls.
+/// A tenant may claim a thousand slots, and a look at one is two calls: only those below this are looked at.
 pub(super) const LEAST_SLOTS: usize = 33;
+/// The same for all tenants of one user together, where a daemon serves several users.
 pub(super) const MOST_SLOTS: usize = 2048;
 
 /// Why a tenant's gates are not in this daemon's hands.
@@ -67,8 +66,8 @@ struct Process {
     identity: (u64, u32),
 }
 
-/// A tenant's directory and limits, open: by this the daemon's other threads read and change a tenant
-/// too, so that all mean the one that was judged.
+/// A tenant's directory and limits, open. The path may come to name another tenant, so the daemon's other
+/// threads read and change the adopted one by these.
 #[derive(Debug)]
 pub(super) struct Hand {
     /// Where it lies; nothing is opened by it.
@@ -84,7 +83,7 @@ pub(super) struct Hand {
 pub(super) struct Open {
     hand: Arc<Hand>,
     usage: Option<(UsageFile, FileIdentity)>,
-    /// As the rows were named by it; `None` when they must be named anew.
+    /// The head by which the rows were last named; `None` when they must be named anew.
     head: Option<Head>,
     processes: Vec<Process>,
     /// The slot that the next glance looks at.
@@ -95,9 +94,9 @@ pub(super) struct Open {
 #[derive(Debug)]
 pub(super) struct Adopted {
     pub(super) served: Served<Open>,
-    /// No other daemon writes its gates; let go of with this, whoever still has the hand.
+    /// No other daemon writes its gates. The lock ends with this, even while other threads have the hand.
     _lock: Flock<File>,
-    /// Slots that are looked at.
+    /// Slots below this are looked at.
     pub(super) most_slots: usize,
 }
 
@@ -174,7 +173,7 @@ impl Adopted {
 }
 
 impl Open {
-    /// Looks who has the slots below `most`, and lives: at all of them, or at the next one; whether anybody is another.
+    /// Reads anew who has the slots below `most` and lives, of all of them or of the next; whether one differs from before.
     fn look_at_slots(&mut self, most: usize, all: bool) -> bool {
         let Some((usage, _)) = &self.usage else { return false };
         let process = |slot| {
@@ -257,7 +256,7 @@ impl Files for Open {
     fn lower_any_gate(&mut self) -> Result<Option<Config>, AttachError> {
         let config = self.hand.owner.lower_any_gate()?;
         if config.is_some() {
-            // Somebody may have changed the limits since they were read.
+            // Somebody may have changed the limits since they were read, so the rows are named anew.
             self.head = None;
         }
         Ok(config)

@@ -28,7 +28,7 @@ const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 pub struct Lane {
     /// Credit in hand.
     pub(super) credit: Credit,
-    /// What was charged for launches that the driver has not been given yet, of those that came here.
+    /// Device time charged for admitted launches that the driver does not have yet.
     pub(super) coming_ns: AtomicU64,
     /// What was submitted before the newest point that is known to have completed.
     pub(super) done_ns: AtomicU64,
@@ -42,8 +42,8 @@ pub struct Lane {
     pub(super) long_ns: AtomicU64,
     /// Launches of unknown length in flight.
     pub(super) unknown: AtomicU32,
-    /// How often what ends a measured span has happened; how often before the last mark whose span it could end,
-    /// and before all that has been waited for.
+    /// Breaks of a span so far; those before the last mark that could have been linked, and those before all that has
+    /// been waited for.
     pub(super) breaks: AtomicU32,
     pub(super) breaks_marked: AtomicU32,
     pub(super) breaks_done: AtomicU32,
@@ -80,7 +80,7 @@ pub struct Lane {
     pub(super) since_ns: AtomicU64,
     /// What is known of work with others' slices in it.
     pub(super) beside: Beside,
-    /// When the process's turn in its tenant began, and when that or what kept it waiting in it ended last.
+    /// When the process got its turn in its tenant; the later of that and the end of its last wait in it.
     pub(super) turn_ns: AtomicU64,
     pub(super) turn_from_ns: AtomicU64,
     /// When work came that followed on none for a while, and when others were last seen to use the device.
@@ -150,16 +150,16 @@ impl Lane {
         self.credit.submitted_ns()
     }
 
-    /// The same of what the driver has been given, or is about to be by who paid from the credit in hand.
+    /// The same without admitted launches that the driver does not have yet; what credit in hand has paid for counts at once.
     #[inline(never)]
     pub(super) fn launched_ns(&self) -> u64 {
-        // In this order: what comes meanwhile is in both.
+        // Coming first: a charge that is added meanwhile counts as launched.
         let coming_ns = self.coming_ns.load(Relaxed);
         self.submitted_ns().saturating_sub(coming_ns)
     }
 
-    /// The launches paid from a stripe's credit since this was asked last, or since [`Lane::admit`], but
-    /// for a [`Paid::First`](super::Paid::First).
+    /// Launches paid from a stripe's credit since the last call or [`Lane::admit`], without a
+    /// [`Paid::First`](super::Paid::First).
     pub fn take_launches(&self, stripe: usize) -> u64 {
         self.credit.take_launches(stripe)
     }
@@ -167,7 +167,7 @@ impl Lane {
     /// Since when there is work whose charge may be wrong, where so much was submitted; `u64::MAX` for none.
     pub(super) fn unsettled_since_ns(&self, submitted_ns: u64, now_ns: u64) -> u64 {
         let is_settled = self.done_ns.load(Relaxed) >= submitted_ns && self.ring.pending() == 0;
-        // What is put right when a thread is back is not worth all that is saved up until then.
+        // A correction that is due once the thread is back is worth less than what the cap would save up until then.
         match is_settled || self.is_blind(now_ns) {
             true => u64::MAX,
             false => self.since_ns.load(Relaxed),
@@ -228,7 +228,7 @@ impl Lane {
         self.breaks.fetch_add(1, Relaxed);
     }
 
-    /// Whether a span has ended so behind the last mark whose span that could be.
+    /// Whether a break came after the last mark that could have been linked.
     #[inline(always)]
     pub(super) fn is_broken(&self) -> bool {
         self.breaks_marked.load(Relaxed) != self.breaks.load(Relaxed)

@@ -36,8 +36,8 @@ impl Lane {
         Some(Probed { stands_ns, ..probed? })
     }
 
-    /// Begins a probe; with `only_drained` where the device has nothing to do, or no mark of what it has to do is in flight,
-    /// so that the next would measure nothing.
+    /// Begins a probe; with `only_drained` only where the newest mark is complete and, unless `all_marked`, none is
+    /// unsettled: the next mark may not be linked then.
     fn begin_where<W: World>(
         &self,
         world: &W,
@@ -72,7 +72,7 @@ impl Lane {
             self.probes.give_back(world.life(), event);
             return None;
         }
-        // Held up within the call, the device may have seen it as early as at its start.
+        // A call that was held up may have queued the event as early as at its start.
         let held_up = now_ns.saturating_sub(before_ns) > USUAL_GAP_NS;
         let at_ns = if held_up { before_ns } else { now_ns };
         Some(Probed { event, at_ns, since_ns: self.launched_ns(), stands_ns: 0 })
@@ -116,7 +116,7 @@ impl Lane {
         }
     }
 
-    /// Marks a launch that is to be; whether there is a mark behind it.
+    /// Records a mark behind a launch that needs one; whether it was recorded.
     fn mark_launch<W: World>(&self, world: &W, ticket: &Ticket, after_ns: Option<u64>) -> bool {
         if !ticket.is_marked && ticket.probed.is_none() {
             return false;
@@ -160,7 +160,7 @@ impl Lane {
             self.anchor.store(0, Relaxed);
         }
         let now_ns = world.now_ns();
-        // Of a probe all counts that is no part of its gap.
+        // A stop of a probe counts from its gap's end.
         let asked_ns = probe.map_or(now_ns, |probe| probe.at_ns.wrapping_add(probe.gap_ns));
         let busy = self
             .ring
@@ -170,14 +170,14 @@ impl Lane {
         if claim.is_closing() || !world.record(event, whole) {
             return false;
         }
-        // Stopped meanwhile, the process may have left the device idle before the event; and a thread that was away with the
-        // claim, behind what has begun.
+        // The device may have been idle before the event where the process was stopped, and behind the first event where a
+        // thread was away with the claim.
         let was_blind = self.was_blind.swap(0, Relaxed) != 0;
         if was_blind || world.now_ns().saturating_sub(asked_ns) >= STOPPED_NS {
             self.forget_begun(world);
             return false;
         }
-        // Other threads' launches that were in the driver's hands went first where the driver has them one by one.
+        // Read behind the record: a driver that takes calls one by one had other threads' launches before it.
         let submitted_ns = self.launched_ns();
         let probe = probe.or_else(|| self.begun.take(|| world.now_ns(), submitted_ns, whole));
         let probe = probe.map(|probe| {

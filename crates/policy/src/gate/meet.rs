@@ -27,7 +27,7 @@ const ALONE_AFTER_NS: u64 = 1_000_000_000;
 const TURN_NS: u64 = 10_000_000;
 /// Time between two looks of a process that waits.
 const LOOK_NS: u64 = 150_000;
-/// What a process may begin before another's work has ended: it has a way to go to the device.
+/// A launch has a way to go, so it may begin this long before the work of one that has left ends.
 const EARLY_NS: u64 = 100_000;
 /// A process that has not said so for this long does not wait any more.
 const WANTS_FOR_NS: u64 = 1_500_000;
@@ -39,7 +39,7 @@ const PATIENCE_NS: u64 = 60_000_000;
 const WITHOUT_NS: u64 = 1_000_000_000;
 /// No process says more than this ahead; what says more is not believed.
 const BELIEVED_NS: u64 = 1_000_000_000;
-/// A place whose times are older is anybody's; that which is believed ahead is part of it.
+/// Age at which a place is anybody's, counted from [`BELIEVED_NS`] ahead of now.
 const STALE_NS: u64 = 6_000_000_000;
 
 /// The places of a device.
@@ -56,7 +56,7 @@ pub trait Board {
     fn write(&self, at: usize, place: &BoardPlace) -> bool;
 }
 
-/// This process's part. Apart from what lies beside it, which launches look at.
+/// This process's part, in cache lines of its own: launches read what lies beside it.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Meeting {
@@ -119,7 +119,7 @@ impl Meeting {
         self.others.load(Relaxed)
     }
 
-    /// Whether others have been met of late.
+    /// Whether nobody has been met of late.
     pub fn is_alone(&self, now_ns: u64) -> bool {
         now_ns >= self.others_seen_ns.load(Relaxed).saturating_add(ALONE_AFTER_NS)
     }
@@ -214,7 +214,7 @@ impl Meeting {
         0
     }
 
-    /// A process at its first look, or at its first after it waited for the last time.
+    /// A new process gets an id and no place; a wait that was not renewed of late is forgotten.
     fn begin(&self, now_ns: u64, owner: u32) {
         let wanted_ns = self.wanted_ns.load(Relaxed);
         let is_another = self.owner.swap(owner, Relaxed) != owner;

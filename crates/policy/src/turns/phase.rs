@@ -7,7 +7,7 @@ use super::domain::{Domain, TurnMode};
 use super::mean::mean;
 use super::tenant::TenantState;
 
-/// Longest time closed work is looked for on the device after a drain that timed out.
+/// Longest time that a closed tenant's work can linger, from its gate's closing.
 const LINGER_NS: u64 = 1_000_000_000;
 
 /// Part of the longest kernel of those who wait that an idle holder is waited for, and the most.
@@ -17,9 +17,9 @@ const MOST_PATIENCE_NS: u64 = 5_000_000;
 /// How a turn is handed on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handover {
-    /// Everybody chooses anew.
+    /// All holders are picked anew.
     All,
-    /// Holders that still work keep their seats; the others' devices are filled.
+    /// Holders that still work keep their turns; devices without one are filled.
     Fill,
     /// The last holders have drained, or have been waited for long enough.
     Drained,
@@ -67,8 +67,7 @@ impl Domain<'_> {
         })
     }
 
-    /// Whether this step's samples are everybody's; a step between full ones only looks for work that
-    /// goes first.
+    /// Whether the phase may move on: in a light step only for a higher priority or the latency class.
     pub(super) fn is_full_step(&self) -> bool {
         let hurries = |t: &TenantState| t.latency && self.contends(t);
         !self.state.light_step || self.overtaken() || self.members().any(hurries)
@@ -98,7 +97,7 @@ impl Domain<'_> {
     }
 
     fn lull(&mut self) {
-        // Who comes back to others at work after a moment goes on as it would have after a pause.
+        // A tenant's quick return to others at work resumes turns at once, as after a pause.
         let comes_back = core::mem::take(&mut self.state.is_another) && self.count_active() > 1;
         if comes_back || self.overtaken() {
             return self.hand_over(Handover::All);
@@ -170,7 +169,7 @@ impl Domain<'_> {
         } else if let Some(end_ns) =
             self.members().filter(closed_now).map(|t| t.busy_until_ns).max()
         {
-            // Of several devices one may wait for another's end, at work as far as it can tell.
+            // A device that waits for another looks busy: of several, the whole drain counts.
             let is_one = self.state.group.count_ones() == 1;
             let from_ns = if is_one { end_ns.max(since_ns) } else { since_ns };
             let bubble_ns = self.now_ns.saturating_sub(from_ns).min(1_000_000);
@@ -190,7 +189,7 @@ impl Domain<'_> {
             return self.begin_lull();
         }
         let now_ns = self.now_ns;
-        // A short lull is one of the pauses that turns leave unused.
+        // A short lull counts as a pause within the running window.
         let slept = self.lasted(self.state.since_ns, self.tuning.sleep_ns);
         if self.state.mode == TurnMode::Lull && (slept || self.actives_changed()) {
             self.begin_window();
@@ -269,7 +268,7 @@ impl Domain<'_> {
             })
     }
 
-    /// Takes the turn from holders without work; they keep their open gate. True if any was.
+    /// An idle holder loses its turn, not its open gate. True if one did, or nobody holds.
     fn release_idle(&mut self) -> bool {
         let (tuning, now_ns) = (self.tuning, self.now_ns);
         let mut released = !self.members().any(|t| t.holder);

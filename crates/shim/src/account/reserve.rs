@@ -6,8 +6,8 @@
 //! *provisional*; after it the driver is asked what is reserved and the charge settles to that.
 //! Several threads may do so at once without a lock: the sum of settled and provisional bytes never
 //! falls below what is reserved, and a reading is used only if nobody changed the record since.
-//! A thread whose program does not name a pool asks the driver about it only under a [`PoolGuard`], and a
-//! pool that the program has destroyed goes to the driver only when nobody looks.
+//! Another thread may destroy a pool that the program's call does not name, so the driver is asked about
+//! it only under a [`PoolGuard`], and destroys an outlived pool only when no guard is left.
 //!
 //! Does not allocate or free.
 
@@ -42,7 +42,7 @@ struct Record {
     ended: bool,
     /// Changes of this record.
     epoch: u32,
-    /// Threads that name it to the driver.
+    /// Guards that are alive.
     lookers: u32,
 }
 
@@ -216,9 +216,8 @@ impl Reserve {
         Growth { granules }
     }
 
-    /// Sets aside `bytes` of what is charged for a call that may take as much, if that is there, and the
-    /// reserve is `whole_bytes` at least, while `is_valid`. Until the call is settled nobody who finds less
-    /// reserved gives it back.
+    /// A settling elsewhere must not give back what this call may take, so `bytes` move from charged to
+    /// provisional; false if fewer are charged, the reserve is below `whole_bytes` or `is_valid` fails.
     pub(super) fn claim(
         self,
         bytes: u64,
@@ -328,8 +327,8 @@ impl Reserve {
         self.record().is_some_and(|record| record.ended)
     }
 
-    /// Has the program's own, counted pool with everything in use outlive its destruction; false where
-    /// another thread has destroyed it before.
+    /// Memory of a pool may be in use after the program has destroyed it, so the record stays and is marked as
+    /// ended; false where it was marked before.
     pub(super) fn outlive(self) -> bool {
         let mut is_first = false;
         self.change(|record| {
@@ -372,7 +371,7 @@ impl Reserve {
     }
 }
 
-/// While it lives a pool is not destroyed for the driver, and may be named to it.
+/// Keeps an outlived pool from being destroyed in the driver, so that its handle may be used.
 #[must_use = "the pool may be gone when this is dropped"]
 pub(super) struct PoolGuard(Reserve);
 
@@ -390,7 +389,7 @@ fn pool_of(handle: u64) -> CUmemoryPool {
     CUmemoryPool(core::ptr::with_exposed_provenance_mut(usize::try_from(handle).unwrap_or(0)))
 }
 
-/// Writes the device's reserves into `into`; how many there are.
+/// Writes the device's reserves into `into` as far as they fit; how many were written.
 pub(super) fn of_device(ordinal: CUdevice, into: &mut [Option<Reserve>]) -> usize {
     let mut count = 0_usize;
     RESERVES.for_each(|key, words| {
