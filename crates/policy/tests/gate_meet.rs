@@ -6,24 +6,24 @@
 
 mod sliced;
 
-use sliced::{Program, TurnMode, run};
+use sliced::{Mode, Program, run};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const WALL_NS: u64 = 3_000_000_000;
 const POINTS: f64 = 5.0;
 
-const CELLS: [(TurnMode, u64); 6] = [
-    (TurnMode::Sync, 20 * US),
-    (TurnMode::Sync, 100 * US),
-    (TurnMode::Sync, 5 * MS),
-    (TurnMode::Async, 20 * US),
-    (TurnMode::Async, 100 * US),
-    (TurnMode::Async, 5 * MS),
+const CELLS: [(Mode, u64); 6] = [
+    (Mode::Sync, 20 * US),
+    (Mode::Sync, 100 * US),
+    (Mode::Sync, 5 * MS),
+    (Mode::Async, 20 * US),
+    (Mode::Async, 100 * US),
+    (Mode::Async, 5 * MS),
 ];
 
 /// What one program without a cap gets of the device's time, in percent.
-fn alone(mode: TurnMode, length_ns: u64) -> f64 {
+fn alone(mode: Mode, length_ns: u64) -> f64 {
     let program = Program { tenant: 0, percent: 0, mode, length_ns, meets: false };
     run(&[program], WALL_NS)[0]
 }
@@ -71,7 +71,7 @@ fn processes_of_a_tenant_that_do_not_meet_are_charged_what_they_use() {
         println!("{mode:?} {us:>5} us: {reached:.1?}");
         let sum: f64 = reached.iter().sum();
         assert!(sum <= 40.0 + POINTS, "{mode:?} {us} us: {reached:?}");
-        if (mode, length_ns) != (TurnMode::Sync, 20 * US) {
+        if (mode, length_ns) != (Mode::Sync, 20 * US) {
             assert!(sum >= 25.0, "{mode:?} {us} us: {reached:?}");
         }
     }

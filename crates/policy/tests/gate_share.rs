@@ -246,7 +246,7 @@ impl Published for Card {
 
 /// How a program submits.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum TurnMode {
+enum Mode {
     /// Launch, synchronise.
     Sync,
     /// A queue of about 10 ms.
@@ -257,7 +257,7 @@ enum TurnMode {
     Paced(u64),
 }
 
-fn run(card: &Card, mode: TurnMode, lengths: &[u64], wall_ns: u64) {
+fn run(card: &Card, mode: Mode, lengths: &[u64], wall_ns: u64) {
     let lane = Lane::new();
     let costs = Costs::new();
     let end_ns = card.host.now_ns.get() + wall_ns;
@@ -271,12 +271,12 @@ fn run(card: &Card, mode: TurnMode, lengths: &[u64], wall_ns: u64) {
         // A tenth of variation.
         let length_ns = lengths[kernel] * (950 + card.host.random() % 100) / 1000;
         match mode {
-            TurnMode::Streams => card.stream.set(n % 4),
-            TurnMode::Paced(every_ns) => {
+            Mode::Streams => card.stream.set(n % 4),
+            Mode::Paced(every_ns) => {
                 card.host.go_to(next_ns);
                 next_ns = card.host.now_ns.get() + every_ns;
             }
-            TurnMode::Sync | TurnMode::Async => {}
+            Mode::Sync | Mode::Async => {}
         }
         if lane.take(&costs, key, 0) != Paid::Not {
             card.submit(length_ns);
@@ -290,28 +290,28 @@ fn run(card: &Card, mode: TurnMode, lengths: &[u64], wall_ns: u64) {
             lane.launched(card, ticket, true);
         }
         match mode {
-            TurnMode::Sync => {
+            Mode::Sync => {
                 let begun = lane.begin_wait(card.host.now_ns.get());
                 card.synchronise();
                 lane.drained(card, &costs, begun);
             }
-            TurnMode::Async | TurnMode::Streams => {
+            Mode::Async | Mode::Streams => {
                 let ahead_ns = card.free_ns.get().saturating_sub(card.host.now_ns.get());
                 if ahead_ns > 10 * MS + length_ns {
                     card.host.now_ns.set(card.free_ns.get() - 10 * MS);
                 }
             }
-            TurnMode::Paced(_) => {}
+            Mode::Paced(_) => {}
         }
     }
 }
 
 /// Share reached over the whole run but its first tenth, and the farthest window of a second, in points.
-fn shares(percent: u64, mode: TurnMode, lengths: &[u64], wall_ns: u64) -> (f64, f64, Card) {
+fn shares(percent: u64, mode: Mode, lengths: &[u64], wall_ns: u64) -> (f64, f64, Card) {
     shares_on(Card::new(percent), mode, lengths, wall_ns)
 }
 
-fn shares_on(card: Card, mode: TurnMode, lengths: &[u64], wall_ns: u64) -> (f64, f64, Card) {
+fn shares_on(card: Card, mode: Mode, lengths: &[u64], wall_ns: u64) -> (f64, f64, Card) {
     let from_ns = card.host.now_ns.get() + wall_ns / 10;
     let to_ns = card.host.now_ns.get() + wall_ns;
     run(&card, mode, lengths, wall_ns);
@@ -327,8 +327,7 @@ fn shares_on(card: Card, mode: TurnMode, lengths: &[u64], wall_ns: u64) -> (f64,
 
 #[test]
 fn every_cell_reaches_its_cap_or_what_it_reaches_alone() {
-    for (name, mode) in
-        [("sync", TurnMode::Sync), ("async", TurnMode::Async), ("4 streams", TurnMode::Streams)]
+    for (name, mode) in [("sync", Mode::Sync), ("async", Mode::Async), ("4 streams", Mode::Streams)]
     {
         for length_ns in [5 * US, 20 * US, 100 * US, 5 * MS, 500 * MS] {
             let wall_ns = if length_ns > 100 * MS { 60 * S } else { 3 * S };
@@ -367,7 +366,7 @@ fn a_graph_is_worth_what_the_device_takes_however_long_its_call_goes_on() {
                 // It has ended before its call: nothing shows when.
                 continue;
             }
-            for mode in [TurnMode::Sync, TurnMode::Async] {
+            for mode in [Mode::Sync, Mode::Async] {
                 let graphs = |percent| {
                     let card = Card::new(percent);
                     card.kind.set(WorkKind::Graph);
@@ -390,7 +389,7 @@ fn a_host_whose_launches_all_take_long_is_not_held_up() {
         for length_ns in [100 * US, 300 * US] {
             let card = Card::new(30);
             card.calls.set(Some((call_ns, call_ns, call_ns)));
-            let (reached, ..) = shares_on(card, TurnMode::Sync, &[length_ns], 5 * S);
+            let (reached, ..) = shares_on(card, Mode::Sync, &[length_ns], 5 * S);
             let what = format!("{} us, calls of {} us", length_ns / US, call_ns / US);
             println!("{what}: {reached:.2}");
             assert!((reached - 30.0).abs() <= 1.0, "{what}: {reached} of 30");
@@ -401,8 +400,8 @@ fn a_host_whose_launches_all_take_long_is_not_held_up() {
 #[test]
 fn a_tenant_below_its_cap_loses_nothing() {
     for (length_ns, every_ns) in [(5 * US, 20 * US), (200 * US, 600 * US)] {
-        let (alone, ..) = shares(0, TurnMode::Paced(every_ns), &[length_ns], 3 * S);
-        let (capped, _, card) = shares(60, TurnMode::Paced(every_ns), &[length_ns], 3 * S);
+        let (alone, ..) = shares(0, Mode::Paced(every_ns), &[length_ns], 3 * S);
+        let (capped, _, card) = shares(60, Mode::Paced(every_ns), &[length_ns], 3 * S);
         assert!(capped >= 0.98 * alone, "{capped} of {alone}");
         assert_eq!(card.throttled_ns.get(), 0);
     }
@@ -414,14 +413,14 @@ proptest! {
     fn any_mix_of_kernels_reaches_its_cap(
         lengths in prop::collection::vec(3 * US..8 * MS, 1..12),
         percent in 5_u64..90,
-        mode in prop_oneof![Just(TurnMode::Sync), Just(TurnMode::Async), Just(TurnMode::Streams)],
+        mode in prop_oneof![Just(Mode::Sync), Just(Mode::Async), Just(Mode::Streams)],
     ) {
         let wall_ns = 4 * S;
         let (alone, ..) = shares(0, mode, &lengths, wall_ns);
         let (mean, ..) = shares(percent, mode, &lengths, wall_ns);
         let target = alone.min(percent as f64);
         // A kernel measured beside other streams' takes their time too, until marks put it right.
-        let tolerance = if mode == TurnMode::Streams { 5.0 } else { 1.0 };
+        let tolerance = if mode == Mode::Streams { 5.0 } else { 1.0 };
         prop_assert!((mean - target).abs() <= tolerance, "{mean} of {target}");
     }
 }
@@ -429,12 +428,12 @@ proptest! {
 #[test]
 fn nothing_reaches_the_device_in_anothers_turn() {
     for (mode, lengths) in [
-        (TurnMode::Async, &[100 * US][..]),
-        (TurnMode::Async, &[20 * US]),
-        (TurnMode::Async, &[5 * US, 900 * US]),
-        (TurnMode::Streams, &[100 * US]),
-        (TurnMode::Sync, &[100 * US]),
-        (TurnMode::Paced(150 * US), &[100 * US]),
+        (Mode::Async, &[100 * US][..]),
+        (Mode::Async, &[20 * US]),
+        (Mode::Async, &[5 * US, 900 * US]),
+        (Mode::Streams, &[100 * US]),
+        (Mode::Sync, &[100 * US]),
+        (Mode::Paced(150 * US), &[100 * US]),
     ] {
         let card = Card::new(0);
         card.turn_ns.set(15 * MS);
@@ -446,7 +445,7 @@ fn nothing_reaches_the_device_in_anothers_turn() {
             card.intrusions.get()
         );
         assert_eq!(card.intrusions.get(), 0, "{mode:?} {lengths:?}");
-        let least = if matches!(mode, TurnMode::Paced(_)) { 0.6 } else { 0.9 };
+        let least = if matches!(mode, Mode::Paced(_)) { 0.6 } else { 0.9 };
         assert!(use_ns > least && use_ns < 1.04, "{mode:?} {lengths:?}: {use_ns}");
     }
 }

@@ -28,7 +28,7 @@ const EVENT_NS: u64 = 1_980;
 
 /// How a program submits.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum TurnMode {
+pub(crate) enum Mode {
     Sync,
     Async,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Program {
     pub(crate) tenant: usize,
     /// Cap; 0 for none.
     pub(crate) percent: u64,
-    pub(crate) mode: TurnMode,
+    pub(crate) mode: Mode,
     pub(crate) length_ns: u64,
     /// There is a board.
     pub(crate) meets: bool,
@@ -207,12 +207,12 @@ impl Process<'_> {
                 lane.launched(self, ticket, true);
             }
             match mode {
-                TurnMode::Sync => {
+                Mode::Sync => {
                     let begun = lane.begin_wait(self.host.now_ns.get());
                     self.wait_for(0);
                     lane.drained(self, &costs, begun);
                 }
-                TurnMode::Async => self.wait_for(10 * MS / length_ns + 1),
+                Mode::Async => self.wait_for(10 * MS / length_ns + 1),
             }
         }
         self.host.now_ns.set(u64::MAX);

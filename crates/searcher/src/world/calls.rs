@@ -19,7 +19,7 @@ use crate::site::{Actor, Fault, Site};
 /// What a thread without a context spends on a launch that fails: few try again at once.
 const FAILED_NS: u64 = 20_000;
 
-/// SimWait until what `of` names has been completed; true if anything had to be waited for.
+/// Waits until what `of` names has been completed; true if anything had to be waited for.
 fn wait_for(of: impl Fn(&World, ThreadId) -> (usize, Vec<Position>)) -> bool {
     let mut waited = false;
     loop {
@@ -191,7 +191,7 @@ impl SimDriver {
         self.recorded(Site::StreamWait, event, stream, false)
     }
 
-    /// SimWait for all of the current context.
+    /// Waits for all of the current context.
     pub fn synchronise(&self) {
         self.wait(|world, thread| {
             let context = world.threads.get(&thread).and_then(|one| world.context(one.context));
@@ -200,7 +200,7 @@ impl SimDriver {
         });
     }
 
-    /// SimWait for a stream.
+    /// Waits for a stream.
     pub fn synchronise_stream(&self, stream: LaunchStream) {
         let place = here(|world, thread| world.place(thread, stream));
         self.wait(move |world, _| {
@@ -211,7 +211,7 @@ impl SimDriver {
         });
     }
 
-    /// SimWait for an event.
+    /// Waits for an event.
     pub fn synchronise_event(&self, event: u64) {
         self.wait(move |world, _| {
             let at = event.checked_sub(1).and_then(|at| usize::try_from(at).ok());

@@ -201,7 +201,7 @@ impl SimWords {
         line_of(words)
     }
 
-    /// SimWait while the gate's word is `state`, at most until a time.
+    /// Waits while the gate's word is `state`, at most until a time.
     pub fn wait(&self, state: u32, deadline_ns: u64) {
         point(Site::Wait);
         if !crate::fiber::is_inside() || self.row.state() != state {
@@ -210,7 +210,7 @@ impl SimWords {
         sleep(gate_key(self.device.actor.tenant, self.device.device), deadline_ns);
     }
 
-    /// SimWait for the tenant's turn while its word is as it was seen, at most until a time.
+    /// Waits for the tenant's turn while its word is as it was seen, at most until a time.
     pub fn wait_for_turn(&self, turn: u64, deadline_ns: u64) {
         point(Site::Wait);
         let now = self.row.word(SHARED_SLOT, gate_tenant::TURN).load(Acquire);
