@@ -137,17 +137,17 @@ impl Begun {
         // has before that.
         let now_ns = now_ns();
         let begins_ns = if is_whole { BEGINS_NS } else { BEGINS_NS / 4 };
-        let gap_ns = match self.first_ns.load(Relaxed) {
-            0 | APART => now_ns.saturating_sub(at_ns).max(1),
-            _ if self.is_apart(self.last_ns.load(Relaxed), now_ns) => {
-                now_ns.saturating_sub(at_ns).max(1)
-            }
-            FOLLOWS => 0,
-            first_ns => {
-                let until_ns = now_ns.min(first_ns.saturating_add(begins_ns));
-                until_ns.saturating_sub(at_ns).max(1)
-            }
+        let first_ns = match self.is_apart(self.last_ns.load(Relaxed), now_ns) {
+            true => APART,
+            false => self.first_ns.load(Relaxed),
         };
+        let until_ns = match first_ns {
+            FOLLOWS => at_ns,
+            0 | APART => now_ns,
+            first_ns => now_ns.min(first_ns.saturating_add(begins_ns)),
+        };
+        // 0 says that there is none.
+        let gap_ns = until_ns.saturating_sub(at_ns).max(u64::from(first_ns != FOLLOWS));
         Some(Probe {
             key,
             charged_ns,
