@@ -258,7 +258,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
             bench.report.table(),
         )),
     })?;
-    stored?;
+    bench.report.draw(&stored?)?;
     let missed = common.check && bench.report.missed();
     Ok(if missed { exit_codes::NOT_AS_EXPECTED } else { 0 })
 }

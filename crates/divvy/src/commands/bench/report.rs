@@ -231,12 +231,11 @@ impl Report {
             // Half a result is none.
             .inspect_err(|_| drop(std::fs::remove_file(&path)))
             .with_context(|| format!("{} cannot be written", path.display()))?;
-        self.draw(&path)?;
         Ok(path)
     }
 
     /// Stores the plots beside the report.
-    fn draw(&self, report: &Path) -> Result<()> {
+    pub(super) fn draw(&self, report: &Path) -> Result<()> {
         let mut plots: Vec<&str> = self.lines.iter().map(|line| line.plot.as_str()).collect();
         plots.dedup();
         let stem = report.file_stem().unwrap_or_default().to_string_lossy();
