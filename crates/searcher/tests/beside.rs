@@ -8,7 +8,7 @@ mod table;
 mod workers;
 
 use divvy_searcher::case::TenantPlan;
-use divvy_searcher::program::{Length, Ops, named};
+use divvy_searcher::program::{Length, Op, Ops, named};
 use divvy_searcher::rows::Rows;
 use divvy_searcher::{MS, SECOND, US, judge, oracle};
 
@@ -66,6 +66,41 @@ fn long_ones_among_short_ones_stay_within_their_turn() {
         println!("{:5.2} seed {seed}: {}", verdict.off, verdict.text);
         assert!(verdict.holds(), "{verdict:?}");
     }
+}
+
+/// Queues of runs of long kernels and of short ones. The next tenant's turn began while two long ones were in flight, since
+/// what was charged for them at first was taken for what was left of them: one had 68 where 60 % were due.
+#[test]
+fn what_is_uneven_is_in_flight_until_it_has_ended() {
+    let mut rows = Rows::default();
+    let queue_of = |lengths: Vec<u64>| {
+        let times = u32::try_from(lengths.len()).expect("few");
+        let ops = vec![named::launch_on(1, Length::List(lengths), 0)];
+        named::forever(vec![Op::Repeat { times, ops }, Op::Sync])
+    };
+    let two = named::launch_on(2, Length::List(vec![286 * US, 521 * US]), 0);
+    let two = named::forever(vec![two.clone(), two, Op::Sync]);
+    for (what, beside) in [("two kernels at a time", two), ("a queue", named::queue(64, MS))] {
+        for (long, long_ns, short) in [
+            (17, 4_756 * US, 18),
+            (4, 4_756 * US, 18),
+            (17, 4_756 * US, 2),
+            (17, 2 * MS, 18),
+            (17, 10 * MS, 18),
+        ] {
+            let lengths = [vec![long_ns; long], vec![126 * US; short]].concat();
+            let plan = |ops, weight| TenantPlan { weight, ..TenantPlan::of(ops) };
+            let tenants = vec![plan(queue_of(lengths), 300), plan(beside.clone(), 200)];
+            let had = table::shares(tenants, true, 20 * SECOND);
+            let row = format!("{long} of {} us and {short} of 126 beside {what}", long_ns / US);
+            let all = had[0] + had[1];
+            let in_flight_ns = 2 * long_ns;
+            let within = oracle::share_of_units(in_flight_ns, 20 * SECOND);
+            rows.row(&row, 60, within, 100.0 * had[0] / all);
+            rows.row(&format!("{row}, both"), 100, oracle::handed_over().of(100), all);
+        }
+    }
+    rows.judge();
 }
 
 /// Four threads that launch at once on one stream, beside a queue and beside four like them: each its part of what both have,

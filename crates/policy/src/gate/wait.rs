@@ -138,8 +138,12 @@ impl Lane {
                 left_ns
             }
             _ => {
-                // Once overdue, it is until a mark shows its end.
-                if left_ns == 0 {
+                let uneven_ns = self.uneven_until_ns.load(Relaxed).saturating_sub(now_ns);
+                // Once overdue, it is until a mark shows its end. What is uneven was charged little at first, which does
+                // not say how much longer it takes; who waits for its end looks when it is expected, before this does.
+                let is_expected = self.busy_until_ns.load(Relaxed) <= now_ns
+                    || (1..OVERDUE_NS).contains(&uneven_ns);
+                if left_ns == 0 || is_expected {
                     self.is_overdue.store(1, Relaxed);
                 }
                 let is_overdue = self.is_overdue.load(Relaxed);
@@ -149,7 +153,6 @@ impl Lane {
                     is_late = world.note_late(now_ns);
                 }
                 let overdue_ns = OVERDUE_NS * u64::from(is_overdue);
-                let uneven_ns = self.uneven_until_ns.load(Relaxed).saturating_sub(now_ns);
                 left_ns.max(overdue_ns).max(uneven_ns)
             }
         };
