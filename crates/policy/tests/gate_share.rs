@@ -12,7 +12,9 @@ use std::cell::{Cell, RefCell};
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_policy::cost::{self, Costs, WorkKind};
-use divvy_policy::gate::{Access, CHUNK_NS, EVENTS, Lane, Marks, Paid, Published, Terms, Time};
+use divvy_policy::gate::{
+    Access, Behind, CHUNK_NS, EVENTS, Lane, Marks, Paid, Published, Terms, Time,
+};
 use host::Host;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -189,7 +191,7 @@ impl Marks for Card {
     fn stream(&self) -> u64 {
         self.stream.get() as u64
     }
-    fn record(&self, event: u32, whole: bool) -> bool {
+    fn record(&self, event: u32, whole: bool) -> Option<Behind> {
         self.host.spend(760);
         // So soon after the work ended nobody else's can have begun: switching takes 0.14 ms.
         let is_over = self.free_ns.get() + 140 * US < self.host.now_ns.get();
@@ -201,14 +203,14 @@ impl Marks for Card {
             // It delays no kernel: bench/results/h200-2026-11-23/context-marks.jsonl.
             let at_ns = (end_ns + CONTEXT_EVENT_NS).max(self.host.now_ns.get() + US);
             self.events.borrow_mut()[event as usize] = at_ns;
-            return true;
+            return Some(Behind::Context);
         }
         let end_ns = self.streams.borrow()[self.stream.get()];
         let idle_ns = self.host.now_ns.get() + US;
         let at_ns = if end_ns < idle_ns { idle_ns } else { end_ns + EVENT_NS };
         self.streams.borrow_mut()[self.stream.get()] = at_ns + EVENT_NS;
         self.events.borrow_mut()[event as usize] = at_ns;
-        true
+        Some(Behind::Stream)
     }
     fn is_done(&self, event: u32) -> bool {
         self.host.spend(110);

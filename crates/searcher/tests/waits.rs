@@ -26,7 +26,15 @@ fn threads(count: u32, ns: u64, waits_for_all: bool) -> Ops {
 #[test]
 fn threads_have_their_cap_however_they_wait() {
     let mut rows = Rows::default();
-    for (count, ns) in [(2, 8 * US), (4, 8 * US), (2, 12 * US), (2, 20 * US), (4, 20 * US)] {
+    for (count, ns) in [
+        (2, 8 * US),
+        (4, 8 * US),
+        (2, 12 * US),
+        (2, 20 * US),
+        (4, 20 * US),
+        (16, 20 * US),
+        (16, 200 * US),
+    ] {
         for waits_for_all in [false, true] {
             for is_blocking in [false, true] {
                 let ops = threads(count, ns, waits_for_all);

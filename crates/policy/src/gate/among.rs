@@ -20,8 +20,9 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::GateLine;
 
+use super::completed::Completed;
 use super::lane::Lane;
-use super::marks::{Edge, Mark};
+use super::marks::Edge;
 use super::shown::CONTEXT_BIAS_NS;
 use super::window::{MARKS, Took};
 use super::world::World;
@@ -184,11 +185,10 @@ impl Lane {
         &self,
         world: &W,
         costs: &Costs,
-        event: u32,
-        mark: &Mark,
+        completed: &Completed,
         is_alone: bool,
     ) -> i64 {
-        let span_ns = self.span_ns(world, event);
+        let (span_ns, mark) = (self.span_ns(completed), &completed.mark);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         // A context's event delays no kernel, a stream's each that follows.
         let events = if self.has_streams_apart() { 0 } else { 1 + u64::from(mark.probe.is_some()) };
@@ -197,7 +197,7 @@ impl Lane {
         let linked = linked_ns.map(|took_ns| Took { took_ns, charged_ns });
         let own = mark.probe.map(|probe| (probe.key, probe.charged_ns)).or(mark.followed);
         let known = own.map_or(Known::Firmly, |(key, _)| costs.known(key));
-        let begun = || self.took_since_begun(world, known, event, mark, span_ns);
+        let begun = || self.took_since_begun(world, known, completed, span_ns);
         let is_new = known == Known::Nothing;
         // Begun while others ran, it may have run with them: it is no shorter than by how much it ended later.
         let is_hidden = mark.probe.is_some_and(|probe| probe.is_behind && probe.gap_ns == 0);
@@ -249,12 +249,11 @@ impl Lane {
         &self,
         world: &W,
         known: Known,
-        event: u32,
-        mark: &Mark,
+        completed: &Completed,
         span_ns: Option<u64>,
     ) -> Option<Took> {
-        let probe = mark.probe?;
-        let between_ns = u64::try_from(world.elapsed_ns(probe.event, event)?).ok()?;
+        let probe = completed.mark.probe?;
+        let between_ns = completed.since_begun_ns(world)?;
         // The device waited for some of the call or for none of it.
         let at_least_ns = between_ns.saturating_sub(probe.gap_ns);
         let roughly_ns = probe.stands_ns.max(at_least_ns).min(between_ns);

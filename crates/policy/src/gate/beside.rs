@@ -10,6 +10,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::completed::Completed;
 use super::credit::signed;
 use super::lane::Lane;
 use super::marks::Mark;
@@ -54,21 +55,13 @@ impl Lane {
     /// its launches may end there: then nothing else ever shows it, since in a turn what is taken for short is let go by
     /// the hundred.
     #[inline(never)]
-    pub(super) fn learn_behind<W: World>(
-        &self,
-        world: &W,
-        costs: &Costs,
-        event: u32,
-        mark: &Mark,
-        now_ns: u64,
-    ) {
+    pub(super) fn learn_behind(&self, costs: &Costs, completed: &Completed, now_ns: u64) {
+        let mark = &completed.mark;
         let known = mark.key().and_then(|key| Some((key, costs.get(key)?)));
         // Of long ones few are let go at a time, and each shows its own length.
         let is_asked = |(_, ns): &(u64, u64)| *ns < LONG_NS && !mark.is_uneven(costs, now_ns);
         let Some((key, known_ns)) = known.filter(is_asked) else { return };
-        let Some(span_ns) = self.anchor().and_then(|anchor| world.elapsed_ns(anchor, event)) else {
-            return;
-        };
+        let Some(span_ns) = completed.since_ns else { return };
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let span_ns = u64::try_from(span_ns).unwrap_or(0);
         // One of those before the mark, if all were of its kind.
@@ -85,17 +78,16 @@ impl Lane {
         &self,
         world: &W,
         costs: &Costs,
-        event: u32,
-        mark: &Mark,
+        completed: &Completed,
         (others, is_behind): (u64, bool),
     ) -> i64 {
-        let span_ns = self.span_ns(world, event);
+        let (span_ns, mark) = (self.span_ns(completed), &completed.mark);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let now_ns = world.now_ns();
         let event_ns = self.event_ns();
         let own_by_span_ns = span_ns.map(|ns| ns.saturating_sub(event_ns).max(ns / 2));
         let probed = mark.probe.and_then(|probe| {
-            let between_ns = u64::try_from(world.elapsed_ns(probe.event, event)?).ok()?;
+            let between_ns = completed.since_begun_ns(world)?;
             let is_known = costs.get(probe.key).is_some();
             let took_ns = match probe.shows(between_ns, is_known, is_known) {
                 Some(shown) => shown.took_ns,

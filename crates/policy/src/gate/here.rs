@@ -21,7 +21,7 @@ use super::linked::{LINKED_QUANTUM_NS, Linked};
 use super::process::{Current, Gates};
 use super::times::{CHUNK_NS, SHARED_CHUNK_NS};
 use super::turn::{Had, Patience, Queued, Turned};
-use super::world::{Access, Marks, Published, Terms, Time};
+use super::world::{Access, Behind, Marks, Published, Terms, Time};
 use crate::pace::Clock;
 
 /// A waiter spins this long before its gate is expected to open.
@@ -289,24 +289,26 @@ impl<D: Driver> Marks for Here<'_, D> {
     fn stream(&self) -> u64 {
         self.gates.stream_word(self.stream)
     }
-    fn record(&self, event: u32, whole: bool) -> bool {
+    fn record(&self, event: u32, whole: bool) -> Option<Behind> {
         let (gates, (context, _)) = (self.gates, self.current);
         let driver = &gates.driver;
-        let Some(event) = context.make_event(event, || driver.create_event()) else { return false };
-        let record = || driver.record(event, self.stream);
+        let event = context.make_event(event, || driver.create_event())?;
+        let record = || driver.record(event, self.stream).then_some(Behind::Stream);
         // Captures that another thread is about to begin wait; one that does not any more may be this
         // stream's.
         let _held = gates.captures.hold();
         if gates.captures.any() {
-            return !self.behind_all
+            let may_record = !self.behind_all
                 && !gates.captures.is_any_about_to_begin()
-                && !gates.is_capturing(self.stream)
-                && gates.relaxed(record);
+                && !gates.is_capturing(self.stream);
+            return may_record.then(|| gates.relaxed(record)).flatten();
         }
-        let behind_all = || driver.record_context(context.handle(), event);
-        match self.behind_all {
-            true => behind_all(),
-            false => (whole && behind_all()) || record(),
+        let behind_all =
+            || driver.record_context(context.handle(), event).then_some(Behind::Context);
+        match (self.behind_all, whole) {
+            (true, _) => behind_all(),
+            (false, true) => behind_all().or_else(record),
+            (false, false) => record(),
         }
     }
     fn is_done(&self, event: u32) -> bool {

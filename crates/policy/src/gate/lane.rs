@@ -59,6 +59,10 @@ pub struct Lane {
     pub(super) probes: Probes,
     /// One more than the event of the settled mark that completed last; 0 for none.
     pub(super) anchor: AtomicU32,
+    /// Before that was recorded, by the host's clock.
+    pub(super) anchor_at_ns: AtomicU64,
+    /// Since when the oldest mark is complete and does not hold its time; 0 where it is not.
+    pub(super) untimed_ns: AtomicU64,
     /// What had been submitted before the mark that was settled last.
     pub(super) settled_ns: AtomicU64,
     /// What had been submitted before the mark that was recorded last.
@@ -123,6 +127,8 @@ impl Lane {
             ring: Ring::new(),
             probes: Probes::new(),
             anchor: AtomicU32::new(0),
+            anchor_at_ns: AtomicU64::new(0),
+            untimed_ns: AtomicU64::new(0),
             settled_ns: AtomicU64::new(0),
             marked_ns: AtomicU64::new(0),
             stream: AtomicU64::new(0),

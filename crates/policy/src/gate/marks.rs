@@ -18,6 +18,10 @@ pub const EVENTS: u32 = 2 * MARKS;
 pub struct Mark {
     /// Estimate of all work submitted before it, in nanoseconds, since the lane began.
     pub submitted_ns: u64,
+    /// Before it was recorded, by the host's clock.
+    pub at_ns: u64,
+    /// It stands behind all of the context's work, not one stream's.
+    pub is_whole: bool,
     /// The turn it was recorded in.
     pub epoch: u64,
     /// An earlier mark was incomplete when it was recorded, and nothing came between.
@@ -82,14 +86,15 @@ pub(super) struct Probed {
 #[derive(Debug)]
 struct Place {
     submitted_ns: AtomicU64,
+    at_ns: AtomicU64,
     epoch: AtomicU64,
-    /// 1 linked, 2 probed, 4 followed, its edge from the fourth bit on, 64 behind, the
-    /// sharers from the eighth.
+    /// 1 linked, 2 probed, 4 followed, its edge from the fourth bit on, 64 behind, 128 whole, the
+    /// sharers from the ninth.
     flags: AtomicU32,
     key: AtomicU64,
     charged_ns: AtomicU64,
     stands_ns: AtomicU64,
-    at_ns: AtomicU64,
+    probe_at_ns: AtomicU64,
     gap_ns: AtomicU64,
     probe_event: AtomicU32,
 }
@@ -98,12 +103,13 @@ impl Place {
     const fn new() -> Self {
         Self {
             submitted_ns: AtomicU64::new(0),
+            at_ns: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             flags: AtomicU32::new(0),
             key: AtomicU64::new(0),
             charged_ns: AtomicU64::new(0),
             stands_ns: AtomicU64::new(0),
-            at_ns: AtomicU64::new(0),
+            probe_at_ns: AtomicU64::new(0),
             gap_ns: AtomicU64::new(0),
             probe_event: AtomicU32::new(0),
         }
@@ -161,13 +167,15 @@ impl Ring {
         let event = self.next_event();
         let Some(place) = self.place(event) else { return };
         place.submitted_ns.store(mark.submitted_ns, Relaxed);
+        place.at_ns.store(mark.at_ns, Relaxed);
         place.epoch.store(mark.epoch, Relaxed);
         let flags = u32::from(mark.linked)
             | u32::from(mark.probe.is_some()) << 1
             | u32::from(mark.followed.is_some()) << 2
             | (mark.edge as u32) << 3;
         let is_behind = mark.probe.is_some_and(|probe| probe.is_behind);
-        place.flags.store(flags | u32::from(is_behind) << 6 | mark.sharers << 7, Relaxed);
+        let flags = flags | u32::from(is_behind) << 6 | u32::from(mark.is_whole) << 7;
+        place.flags.store(flags | mark.sharers << 8, Relaxed);
         if let Some((key, charged_ns)) = mark.followed {
             place.key.store(key, Relaxed);
             place.charged_ns.store(charged_ns, Relaxed);
@@ -176,7 +184,7 @@ impl Ring {
             place.key.store(probe.key, Relaxed);
             place.charged_ns.store(probe.charged_ns, Relaxed);
             place.stands_ns.store(probe.stands_ns, Relaxed);
-            place.at_ns.store(probe.at_ns, Relaxed);
+            place.probe_at_ns.store(probe.at_ns, Relaxed);
             place.gap_ns.store(probe.gap_ns, Relaxed);
             place.probe_event.store(probe.event, Relaxed);
         }
@@ -195,16 +203,13 @@ impl Ring {
             key: place.key.load(Relaxed),
             charged_ns: place.charged_ns.load(Relaxed),
             stands_ns: place.stands_ns.load(Relaxed),
-            at_ns: place.at_ns.load(Relaxed),
+            at_ns: place.probe_at_ns.load(Relaxed),
             gap_ns: place.gap_ns.load(Relaxed),
             event: place.probe_event.load(Relaxed),
             is_behind: flags & 64 != 0,
         });
         let followed =
             (flags & 4 != 0).then(|| (place.key.load(Relaxed), place.charged_ns.load(Relaxed)));
-        let submitted_ns = place.submitted_ns.load(Relaxed);
-        let epoch = place.epoch.load(Relaxed);
-        let (linked, sharers) = (flags & 1 != 0, flags >> 7);
         let edge = match flags >> 3 & 7 {
             0 => Edge::Outside,
             1 => Edge::Within,
@@ -212,7 +217,18 @@ impl Ring {
             3 => Edge::Teaches,
             _ => Edge::After,
         };
-        Some((event, Mark { submitted_ns, epoch, linked, sharers, probe, followed, edge }))
+        let mark = Mark {
+            submitted_ns: place.submitted_ns.load(Relaxed),
+            at_ns: place.at_ns.load(Relaxed),
+            is_whole: flags & 128 != 0,
+            epoch: place.epoch.load(Relaxed),
+            linked: flags & 1 != 0,
+            sharers: flags >> 8,
+            probe,
+            followed,
+            edge,
+        };
+        Some((event, mark))
     }
 
     /// Forgets all marks.
@@ -309,6 +325,8 @@ mod tests {
                 let probe = (pushed.is_multiple_of(3)).then_some(probe);
                 ring.push(Mark {
                     submitted_ns: pushed,
+                    at_ns: pushed * 3,
+                    is_whole: pushed.is_multiple_of(4),
                     epoch: pushed / 7,
                     linked: pushed % 2 == 1,
                     sharers: 3,

@@ -10,7 +10,7 @@ use super::lane::Lane;
 use super::marks::{Edge, Mark, Probe, Probed};
 use super::shown::USUAL_GAP_NS;
 use super::ticket::Ticket;
-use super::world::World;
+use super::world::{Behind, World};
 
 impl Lane {
     /// Begins to measure this launch by itself where that is due: each of which nothing firm is known,
@@ -62,7 +62,7 @@ impl Lane {
         }
         let before_ns = world.now_ns();
         let event = self.probes.take(world.life())?;
-        if !world.record(event, whole) {
+        if world.record(event, whole).is_none() {
             self.probes.give_back(world.life(), event);
             return None;
         }
@@ -167,9 +167,10 @@ impl Lane {
             .newest_and_oldest()
             .is_some_and(|(newest, oldest)| !world.is_done(newest) || !world.is_done(oldest));
         let (whole, among) = (self.has_streams_apart(), !self.has_one_stream());
-        if claim.is_closing() || !world.record(event, whole) {
+        if claim.is_closing() {
             return false;
         }
+        let Some(behind) = world.record(event, whole) else { return false };
         // The device may have been idle before the event where the process was stopped, and behind the first event where a
         // thread was away with the claim.
         let was_blind = self.was_blind.swap(0, Relaxed) != 0;
@@ -192,18 +193,11 @@ impl Lane {
             true => self.window.mark(submitted_ns, self.random()),
             false => Edge::Outside,
         };
-        self.ring.push(Mark { submitted_ns, epoch, linked, sharers, probe, followed, edge });
+        let (at_ns, is_whole) = (now_ns, behind == Behind::Context);
+        let mark =
+            Mark { submitted_ns, at_ns, is_whole, epoch, linked, sharers, probe, followed, edge };
+        self.ring.push(mark);
         self.marked_ns.store(submitted_ns, Relaxed);
         true
-    }
-
-    /// Device time since the mark before this one, from which the next is measured.
-    pub(super) fn span_ns<W: World>(&self, world: &W, event: u32) -> Option<u64> {
-        let since_ns = self.anchor().and_then(|anchor| world.elapsed_ns(anchor, event));
-        // One that ended before another mark adds no time of its own and does not move the anchor.
-        if since_ns.is_none_or(|ns| ns > 0) {
-            self.anchor.store(event.saturating_add(1), Relaxed);
-        }
-        since_ns.map(|ns| u64::try_from(ns).unwrap_or(0))
     }
 }

@@ -41,6 +41,7 @@ mod beside;
 mod captures;
 mod charge;
 mod claim;
+mod completed;
 mod credit;
 mod drain;
 mod driver;
@@ -86,4 +87,4 @@ pub use times::{
     WANT_EVERY_NS,
 };
 pub use turn::{Had, Patience, Queued, Turned};
-pub use world::{Access, Marks, Published, Terms, Time, World};
+pub use world::{Access, Behind, Marks, Published, Terms, Time, World};

@@ -11,9 +11,10 @@ use core::sync::atomic::Ordering::Relaxed;
 use divvy_abi::config::GateLine;
 
 use super::beside::LONGER;
+use super::completed::Completed;
 use super::credit::signed;
 use super::lane::Lane;
-use super::marks::{Edge, Mark};
+use super::marks::Edge;
 use super::rivals::in_turns;
 use super::sample::correction_ns;
 use super::times::{QUIET_NS, SWITCH_NS};
@@ -52,6 +53,7 @@ impl Lane {
             if claim.is_closing() || !world.is_done(event) {
                 break;
             }
+            let Some(completed) = self.complete(world, event, mark) else { break };
             // Once another turn has begun, another tenant's work may lie between the events.
             let is_just_back = self.is_just_back(world, line, world.now_ns());
             let ours = line.epoch == mark.epoch && (line.strangers != 0 || !is_just_back);
@@ -68,16 +70,16 @@ impl Lane {
             // Nor does an estimate stand for that where it ends behind its turn: longer launches do so more often.
             let is_behind = !ours && line.strangers == 0 && mark.sharers <= 1;
             if is_behind {
-                self.learn_behind(world, costs, event, &mark, now_ns);
+                self.learn_behind(costs, &completed, now_ns);
             }
             let is_behind = is_behind && mark.was_uneven(costs, now_ns);
             let put_right = if line.strangers != 0 || is_uneven || is_behind {
                 let others = line.strangers.max(sharers.saturating_sub(1)).max(1);
-                self.settle_beside(world, costs, event, &mark, (others, is_behind)).into()
+                self.settle_beside(world, costs, &completed, (others, is_behind)).into()
             } else if sharers == 1 && (mark.edge != Edge::Outside || !self.has_one_stream()) {
-                self.settle_among(world, costs, event, &mark, is_alone).into()
+                self.settle_among(world, costs, &completed, is_alone).into()
             } else {
-                self.settle_one(world, costs, event, &mark, (sharers, is_alone))
+                self.settle_one(world, costs, &completed, (sharers, is_alone))
             };
             if ours || is_uneven || is_behind {
                 all_ns = all_ns.saturating_add(put_right.all_ns);
@@ -85,6 +87,7 @@ impl Lane {
             }
             self.window.settled(mark.edge);
             self.ring.pop();
+            self.untimed_ns.store(0, Relaxed);
             if let Some(probe) = mark.probe {
                 self.probes.give_back(world.life(), probe.event);
             }
@@ -115,15 +118,14 @@ impl Lane {
         &self,
         world: &W,
         costs: &Costs,
-        event: u32,
-        mark: &Mark,
+        completed: &Completed,
         (sharers, is_alone): (u64, bool),
     ) -> PutRight {
-        let span_ns = self.span_ns(world, event);
+        let (span_ns, mark) = (self.span_ns(completed), &completed.mark);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let now_ns = world.now_ns();
         let probed = mark.probe.and_then(|probe| {
-            let between_ns = u64::try_from(world.elapsed_ns(probe.event, event)?).ok()?;
+            let between_ns = completed.since_begun_ns(world)?;
             // What is known roughly stands until the first probe after it.
             let known_ns = costs.firm(probe.key);
             let expected = costs.expect(probe.key, now_ns);

@@ -96,6 +96,15 @@ pub trait Access {
     fn leave_device(&self);
 }
 
+/// What an event was recorded behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Behind {
+    /// One stream's work.
+    Stream,
+    /// All of a context's.
+    Context,
+}
+
 /// The driver's events, on the calling thread's context and stream.
 pub trait Marks {
     /// The life of the lane in which the calling thread found its context; [`super::NO_LIFE`] where it
@@ -106,9 +115,9 @@ pub trait Marks {
     /// The stream of the calling thread's launch.
     fn stream(&self) -> u64;
     /// Records event `event` behind all that the calling thread's launch follows on its stream, or,
-    /// `whole`, behind all of the context's work where the driver can; false where it refuses, or the
+    /// `whole`, behind all of the context's work where the driver can; `None` where it refuses, or the
     /// stream is being captured.
-    fn record(&self, event: u32, whole: bool) -> bool;
+    fn record(&self, event: u32, whole: bool) -> Option<Behind>;
     /// Whether the event has completed. An error counts as completed.
     fn is_done(&self, event: u32) -> bool;
     /// Device time from one completed event to another, negative if it came first.

@@ -15,8 +15,8 @@ use divvy_abi::config::GateLine;
 use divvy_abi::meet::{self, BoardPlace, PLACES};
 use divvy_policy::cost::{self, Costs, WorkKind};
 use divvy_policy::gate::{
-    Access, Board, CHUNK_NS, EVENTS, Lane, Marks, Meeting, Paid, Published, SHARED_CHUNK_NS, Terms,
-    Time,
+    Access, Behind, Board, CHUNK_NS, EVENTS, Lane, Marks, Meeting, Paid, Published,
+    SHARED_CHUNK_NS, Terms, Time,
 };
 use divvy_policy::pace::Clock;
 use host::Host;
@@ -299,14 +299,14 @@ impl Marks for Process<'_> {
     fn stream(&self) -> u64 {
         1
     }
-    fn record(&self, event: u32, _: bool) -> bool {
+    fn record(&self, event: u32, _: bool) -> Option<Behind> {
         self.host.spend(760);
         self.with(|shared, _| {
             shared.events[self.me][event as usize] = 0;
             shared.queues[self.me].push_back(Item::Event(event));
             shared.card.launch(self.me, EVENT_NS);
         });
-        true
+        Some(Behind::Stream)
     }
     fn is_done(&self, event: u32) -> bool {
         self.host.spend(110);

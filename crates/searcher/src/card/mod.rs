@@ -150,6 +150,9 @@ struct Event {
     is_behind: bool,
     /// How much later than it is complete its own time is.
     late_ns: u64,
+    /// How long after that its time can be read, and what is read until then: that of its last recording, 0 for none.
+    unread_ns: u64,
+    before_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -270,7 +273,9 @@ impl Card {
             && let Some(event) = self.events.get_mut(event)
         {
             let late_ns = if is_whole && waits { self.model.context_event_late_ns } else { 0 };
-            *event = Event { recorded: Some(position), done_ns: None, is_behind, late_ns };
+            let before_ns = event.done_ns.unwrap_or(event.before_ns);
+            let (recorded, done_ns, unread_ns) = (Some(position), None, 0);
+            *event = Event { recorded, done_ns, is_behind, late_ns, unread_ns, before_ns };
         }
         // Behind another it changes nothing yet.
         if is_front {
@@ -313,6 +318,21 @@ impl Card {
             // Dropped with its context.
             Event { recorded: Some(at), .. } => self.is_done(*at).then_some(0),
         }
+    }
+
+    /// The time of an event, once it is complete, cannot be read for so long.
+    pub fn keep_from_reading(&mut self, event: EventId, for_ns: u64) {
+        if let Some(event) = self.events.get_mut(event) {
+            event.unread_ns = for_ns;
+        }
+    }
+
+    /// What is read then as the time of an event that is complete.
+    pub fn event_time_ns(&self, event: EventId, now_ns: u64) -> Option<u64> {
+        let done_ns = self.event_done_ns(event).filter(|ns| *ns != 0)?;
+        let event = self.events.get(event)?;
+        let is_read = done_ns + event.unread_ns <= now_ns;
+        Some(if is_read { done_ns } else { event.before_ns })
     }
 
     /// Whether a query says then that an event is done.

@@ -76,6 +76,10 @@ pub struct CardModel {
     /// Longer by so much for each other thread of the context that has launched of late: the driver has their launches
     /// first.
     pub record_context_beside_ns: u64,
+    /// Such events, where threads sleep in the driver, whose time cannot be read as soon as they are complete, in a million.
+    pub unread_ppm: u64,
+    /// The longest until it can, for each other thread.
+    pub unread_beside_ns: u64,
     /// Asking an event or a stream.
     pub query_call_ns: u64,
     /// The time between two events.
@@ -192,6 +196,10 @@ impl Default for CardModel {
             // h100-2026-11-25/marks-of-16-threads.txt: in bursts of 16 threads, 60 to 130 us from an event before the first
             // launch to the mark behind it.
             record_context_beside_ns: 5_000,
+            // h100-2026-11-26/context-events-before-their-time.txt: with 16 threads 69 to 99 %, most within 500 us, with four 34 to
+            // 72, all within 50 us; with two 1 in 2,000.
+            unread_ppm: 500_000,
+            unread_beside_ns: 30_000,
             // A: 99 to 116, stream 116 to 118.
             query_call_ns: 112,
             // A: 207.
@@ -266,6 +274,8 @@ impl CardModel {
             record_call_ns: half_to_double("record", usual.record_call_ns),
             record_context_call_ns: half_to_double("record context", usual.record_context_call_ns),
             record_context_beside_ns: of("record beside").below(2 * usual.record_context_beside_ns),
+            unread_ppm: of("unread").below(1_000_000),
+            unread_beside_ns: of("unread for").below(2 * usual.unread_beside_ns),
             create_context_ns: of("context").spread(MS_1, 100 * MS_1),
             process_start_ns: of("process").spread(MS_1, 300 * MS_1),
             sleep_late_ns: [of("late").below(60_000), of("late to").spread(60_000, 5 * MS_1)],

@@ -10,11 +10,15 @@ use divvy_policy::gate::LaunchStream;
 
 use super::sim_driver::{BOOT_NS, SimDriver, in_run_ns};
 use super::state::{OfContext, Process, Thread, World, with};
-use crate::card::{Card, Position, StreamId, What};
-use crate::fiber;
+use crate::card::{Card, EventId, Position, StreamId, What};
+use crate::choice::Choices;
 use crate::sched::{self, ThreadId, point};
 use crate::site::{Fault, Site};
 use crate::world::words::SimDevice;
+use crate::{US, fiber};
+
+/// Other threads of which on the time of an event may not be there yet.
+const SLEEPERS: u64 = 2;
 
 /// A key that nobody wakes.
 const NO_KEY: u64 = 0;
@@ -37,6 +41,25 @@ pub(super) fn here<T>(act: impl FnOnce(&mut World, ThreadId) -> Option<T>) -> Op
 }
 
 impl World {
+    /// The time of an event behind all of a context that the thread has just recorded cannot be read as soon as it is
+    /// complete, at times, where others sleep in the driver.
+    fn keep_from_reading(&mut self, thread: ThreadId, device: usize, event: EventId) {
+        let context = self.thread(thread).map(|one| one.context);
+        let of_it = self.threads.values().filter(|one| Some(one.context) == context);
+        let others = of_it.count().saturating_sub(1) as u64;
+        let is_asleep = self.process_of(thread).is_some_and(|process| process.is_blocking);
+        let Some(card) = self.cards.get_mut(device).filter(|_| is_asleep && others >= SLEEPERS)
+        else {
+            return;
+        };
+        // Of its own: a draw of the thread's would shift those that follow.
+        let choice = Choices::new(sched::now_ns()).of(event as u64);
+        if choice.is(card.model().unread_ppm) {
+            let most_ns = others * card.model().unread_beside_ns;
+            card.keep_from_reading(event, choice.of(1).spread(US, most_ns));
+        }
+    }
+
     pub(super) fn thread(&mut self, thread: ThreadId) -> Option<&mut Thread> {
         self.threads.get_mut(&thread)
     }
@@ -288,6 +311,7 @@ impl SimDriver {
             let place = Place { device, context: at, stream };
             let what = What::Event { event, is_timed: true, is_whole: true };
             world.submit(&place, what, sched::now_ns(), after);
+            world.keep_from_reading(thread, device, event);
             Some(())
         })
         .is_some()
@@ -317,8 +341,8 @@ impl SimDriver {
                 let OfContext { device, event, .. } = world.event(event, true)?;
                 let card = world.cards.get(device)?;
                 let tick_ns = card.model().event_tick_ns.max(1);
-                let done_ns = card.event_done_ns(event).filter(|ns| *ns != 0)?;
-                i64::try_from(done_ns / tick_ns * tick_ns).ok()
+                let time_ns = card.event_time_ns(event, sched::now_ns())?;
+                i64::try_from(time_ns / tick_ns * tick_ns).ok()
             };
             Some(at_ns(to)? - at_ns(from)?)
         })
