@@ -23,6 +23,7 @@ static atomic_int stopped;
 static CUstream stream_of(int thread)
 {
     return strcmp(kind, "own") == 0      ? streams[thread]
+           : strcmp(kind, "asleep") == 0 ? streams[thread]
            : strcmp(kind, "shared") == 0 ? streams[0]
            : strcmp(kind, "handle") == 0 ? CU_STREAM_PER_THREAD
                                          : NULL;
@@ -41,11 +42,17 @@ static CUresult wait_for(int thread)
 {
     if (strcmp(kind, "per_thread") == 0)
         return cuStreamSynchronize_ptsz(NULL);
+    if (strcmp(kind, "asleep") == 0)
+        return cuCtxSynchronize();
     return cuStreamSynchronize(stream_of(thread));
 }
 
 static void ready(void)
 {
+    OK(cuInit(0));
+    /* Who waits sleeps in the driver. */
+    if (strcmp(kind, "asleep") == 0)
+        OK(cuDevicePrimaryCtxSetFlags(0, CU_CTX_SCHED_BLOCKING_SYNC));
     CUdevice device = start();
     OK(cuCtxGetCurrent(&context));
     (void)device;

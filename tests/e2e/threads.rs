@@ -5,12 +5,15 @@
 //! invalidated. How much of the device they get is `pace`'s and the daemon's.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::harness::{Finished, GIB, Machine, Running, finish, stage};
+use crate::pace::usage;
 
 const THREADS: [u32; 3] = [2, 4, 16];
-/// A thread's default stream by the calls whose default it is, and by its handle.
-const STREAMS: [&str; 5] = ["own", "shared", "per_thread", "handle", "default"];
+/// A thread's default stream by the calls whose default it is, and by its handle; streams of their own whose threads sleep
+/// until all of the context's work is done.
+const STREAMS: [&str; 6] = ["own", "shared", "per_thread", "handle", "default", "asleep"];
 
 /// Launches of each program, whatever its threads are: at 40 us on average, some tenths of a second of
 /// the device's time under a cap of 30 %.
@@ -48,7 +51,13 @@ fn each_way(machine: &Machine, mut run: impl FnMut(&str, Command)) {
 #[test]
 fn capped_threads_end() {
     let machine = capped();
-    each_way(&machine, |what, mut command| ended_well(&machine, what, &finish(&mut command)));
+    let began = Instant::now();
+    each_way(&machine, |what, mut command| {
+        ended_well(&machine, what, &finish(&mut command));
+        let usage = usage(&machine).gate_sum(0);
+        // Where the driver's events said so, decades.
+        assert!(Duration::from_nanos(usage.used_ns) < began.elapsed(), "{what}: {usage:?}");
+    });
 }
 
 /// Two programs of one tenant, and two tenants that meet without a daemon.

@@ -128,6 +128,13 @@ pub(crate) fn wait_for<'a>(
         return state;
     }
     let called_ns = host_clock::submission_ns();
+    let context = state.streams.get(point.0).map_or(0, |stream| stream.context);
+    let falls_asleep = |state: &mut State, by: i32| {
+        if let Ok(context) = state.contexts.get_mut(context) {
+            context.asleep = context.asleep.saturating_add_signed(by);
+        }
+    };
+    falls_asleep(&mut state, 1);
     while !reached(&state, point) {
         feed(&mut state, point.0);
         state = match helpable(&state, point) {
@@ -135,6 +142,7 @@ pub(crate) fn wait_for<'a>(
             None => driver.wait(state),
         };
     }
+    falls_asleep(&mut state, -1);
     // Of a stream that is gone nobody knows when it ended.
     if let Some(ended_ns) = Some(ended_ns(&state, point)).filter(|ended_ns| *ended_ns > 0) {
         host_clock::returned(called_ns, ended_ns, driver.machine.time_scale());

@@ -23,6 +23,8 @@ pub(crate) struct Context {
     pub(crate) origin: Origin,
     pub(crate) alive: bool,
     pub(crate) flags: u32,
+    /// Threads that wait for its work.
+    pub(crate) asleep: u32,
     pub(crate) version: u32,
     pub(crate) id: u64,
     pub(crate) sticky: Option<CUresult>,
@@ -59,6 +61,7 @@ impl Context {
     pub(crate) fn new(device: i32, origin: Origin) -> Self {
         Self {
             device,
+            asleep: 0,
             origin,
             alive: false,
             flags: 0,

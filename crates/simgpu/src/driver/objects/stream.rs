@@ -123,6 +123,8 @@ pub(crate) struct Event {
     pub(crate) flags: u32,
     /// The last mark: where, and when it was reached.
     pub(crate) mark: Option<(Point, Arc<Stamp>)>,
+    /// What is read as its time for a while after it was reached, where that cannot be read at once.
+    pub(crate) before_ns: Option<u64>,
     /// The capture in which it was last recorded and the nodes it stands for.
     pub(crate) captured: Option<(u64, Vec<u64>)>,
 }
