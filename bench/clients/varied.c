@@ -5,7 +5,8 @@
  * `times` kernels of each of `lengths`, in their order, and rounds follow one another until standard input ends.
  * Kernels count themselves, each length for itself; see counts.h.
  *
- * Modes: each, burst, poll, graph, grow, hand, streams, threads, shared, context, sleepers, process; see `modes`.
+ * Modes: each, burst, poll, graph, grow, hand, streams, threads, shared, context, sleepers, context-sleepers, process; see
+ * `modes`.
  */
 #define _GNU_SOURCE
 #include "counts.h"
@@ -268,6 +269,7 @@ static const struct {
     {"shared", threads, .is_shared = 1},      /* the same, all on one stream */
     {"context", threads, .waits_for_all = 1}, /* the same, each waits for all of the context */
     {"sleepers", threads, .sleeps = 1},       /* the same, asleep where the others spin */
+    {"context-sleepers", threads, .waits_for_all = 1, .sleeps = 1}, /* both */
     {"process", process},    /* a burst in a process of its own */
 };
 

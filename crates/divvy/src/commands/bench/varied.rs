@@ -68,7 +68,7 @@ const THREADS_NS: [u64; 3] = [20 * US, 200 * US, 5 * MS];
 /// Of one stream so many.
 const SHARING: u64 = 4;
 /// Those that wait otherwise, and of how short kernels: number, length, mode and what is said of them.
-const WAITING: [(u64, u64, &str, &str); 7] = [
+const WAITING: [(u64, u64, &str, &str); 9] = [
     (2, 8 * US, "threads", ""),
     (4, 8 * US, "threads", ""),
     (2, 8 * US, "context", ", for all of the context"),
@@ -76,6 +76,8 @@ const WAITING: [(u64, u64, &str, &str); 7] = [
     (2, 20 * US, "sleepers", ", that sleep"),
     (4, 20 * US, "sleepers", ", that sleep"),
     (16, 20 * US, "sleepers", ", that sleep"),
+    (16, 20 * US, "context-sleepers", ", that sleep for all of the context"),
+    (16, 200 * US, "context-sleepers", ", that sleep for all of the context"),
 ];
 
 /// Programs whose kernels differ.
