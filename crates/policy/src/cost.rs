@@ -361,6 +361,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn a_thousand_kernels_are_kept_apart() {
         let costs = Costs::new();
         let keys: Vec<u64> =

@@ -15,22 +15,26 @@ use crate::budget;
 use crate::clients;
 use crate::command::{lines, words};
 use crate::stage::{self, Stage};
-use crate::workspace::{cargo, target};
+use crate::workspace::{cargo, root, target};
 use tally::{Reader, Tally};
 
 /// One suite: its name on the command line and what it does.
 type Suite = (&'static str, fn(&mut Tally) -> Result<()>);
 
 /// In the order they run: what is cheap and fails often comes first.
-const SUITES: [Suite; 7] = [
+const SUITES: [Suite; 8] = [
     ("format", format),
     ("lint", lint),
     ("budget", budgets),
     ("workspace", workspace),
     ("model", model),
+    ("miri", miri),
     ("rustdoc", rustdoc),
     ("aarch64", aarch64),
 ];
+
+/// The toolchain whose interpreter is used: it is built for some days only.
+const MIRI: &str = "nightly-2026-10-30";
 
 /// What property tests draw from, unless the environment says otherwise.
 const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "1");
@@ -101,6 +105,35 @@ fn model(tally: &mut Tally) -> Result<()> {
         tests.arg("--target-dir").arg(target().join(checker));
         tests.env("RUSTFLAGS", format!("--cfg {checker}"));
         run_tests(tally, &mut tests, None)?;
+    }
+    Ok(())
+}
+
+/// What can be interpreted, each access checked: layouts, decisions, and what is decided of shared words. System calls in
+/// assembly, which all else of `page` begins with, cannot.
+fn miri(tally: &mut Tally) -> Result<()> {
+    let found = Command::new("rustup").args(["run", MIRI, "cargo", "miri", "--version"]).output();
+    if !found.is_ok_and(|answer| answer.status.success()) {
+        let how = format!("rustup toolchain install {MIRI} --profile minimal -c miri -c rust-src");
+        tally.skipped.push(format!("miri: there is none of {MIRI}; `{how}`"));
+        return Ok(());
+    }
+    for (package, of) in
+        [("divvy-abi", None), ("divvy-policy", None), ("divvy-page", Some("meet::"))]
+    {
+        let mut tests = Command::new("rustup");
+        tests.args(["run", MIRI, "cargo", "miri", "test", "--package", package, "--lib"]).args(of);
+        // What this toolchain's cargo has set is not meant for another's.
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if name != "CARGO_HOME" && (name.starts_with("CARGO") || name.starts_with("RUST")) {
+                tests.env_remove(&*name);
+            }
+        }
+        // Seeds of property tests are kept in files.
+        tests.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "2");
+        tests.env("CARGO_TARGET_DIR", target().join("miri"));
+        run_tests(tally, tests.current_dir(root()), None)?;
     }
     Ok(())
 }

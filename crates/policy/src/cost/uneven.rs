@@ -152,6 +152,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn a_long_run_of_short_ones_does_not_make_it_short() {
         let uneven = Uneven::new();
         let mut now_ns = 5_000 * MS;

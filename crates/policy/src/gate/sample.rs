@@ -159,6 +159,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn whatever_pattern_lengths_have_the_sum_is_right() {
         let runs = |n: u64| if n % 340 < 40 { 5_600 } else { 28_400 };
         let alternately = |n: u64| if n.is_multiple_of(2) { 50 * US } else { 150 * US };
@@ -174,6 +175,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn what_is_alike_is_measured_rarely_and_what_is_not_often() {
         let apart_ns = |off_ns: u64| {
             let sample = LaunchSample::new();

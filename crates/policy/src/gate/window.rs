@@ -297,6 +297,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn whatever_pattern_lengths_have_the_sum_is_right() {
         let alternately = |n: u64| if n.is_multiple_of(2) { 50 * US } else { 150 * US };
         let rarely = |n: u64| if n.wrapping_mul(0x9e37_79b9) % 100 < 5 { 95 * US } else { 5 * US };
@@ -317,6 +318,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn marks_are_few_of_short_launches_and_all_of_long_ones() {
         let marked = |took_ns: u64| {
             let window = Window::new();
