@@ -9,8 +9,8 @@ use divvy_searcher::case::{Actor, Case, Dev, Fault, Knobs, Site};
 use divvy_searcher::oracle::{self, Within};
 use divvy_searcher::program::{Length, Ops, named};
 use divvy_searcher::rows::Rows;
-use divvy_searcher::world::{self, Report};
-use divvy_searcher::{MS, SECOND, US, gated};
+use divvy_searcher::world::Report;
+use divvy_searcher::{MS, SECOND, US};
 
 const CAP: u64 = 30;
 const RUN_NS: u64 = 6 * SECOND;
@@ -34,18 +34,8 @@ const PLACES: u32 = 10;
 fn seconds(ops: &Ops, devs: Vec<Dev>) -> (f64, f64, Report) {
     let knobs = Knobs { run_ns: RUN_NS, heal_ns: RUN_NS, ..Knobs::default() };
     let case = Case { knobs, tenants: vec![table::capped(CAP, ops.clone())], devs };
-    let mut had = Vec::new();
-    let report = world::run_with(&case, &gated::shipped(), |world, now_ns| {
-        if now_ns >= SECOND + had.len() as u64 * SECOND / 4 {
-            had.push((now_ns, world.had(0, 0).busy_ns));
-        }
-    });
-    assert!(report.violations.is_empty(), "{:?}", report.violations);
-    let part = |seconds: &[(u64, u64)]| {
-        let [(from_ns, before_ns), .., (to_ns, had_ns)] = seconds else { return 0.0 };
-        100.0 * (had_ns - before_ns) as f64 / (to_ns - from_ns) as f64
-    };
-    let shares: Vec<f64> = had.windows(5).map(part).collect();
+    let (had, report) = table::looks(&case, SECOND, SECOND / 4);
+    let shares: Vec<f64> = had.windows(5).map(table::between).collect();
     let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
     let most = shares.iter().copied().fold(0.0, f64::max);
     (least, most, report)

@@ -8,7 +8,7 @@ mod table;
 use divvy_searcher::case::{Case, Knobs, TenantPlan};
 use divvy_searcher::program::{Op, Ops, named};
 use divvy_searcher::rows::Rows;
-use divvy_searcher::{MS, SECOND, US, gated, oracle, world};
+use divvy_searcher::{MS, SECOND, US, oracle};
 
 const RUN_NS: u64 = 10 * SECOND;
 
@@ -17,21 +17,8 @@ fn seconds(cap: u64, processes: Vec<Ops>, has_daemon: bool) -> Vec<f64> {
     let plan = TenantPlan { share_ppm: cap * 10_000, ..table::of(processes) };
     let knobs = Knobs { run_ns: RUN_NS, heal_ns: RUN_NS, has_daemon, ..Knobs::default() };
     let case = Case { knobs, tenants: vec![plan], devs: Vec::new() };
-    let mut seen = vec![(0, 0)];
-    let report = world::run_with(&case, &gated::shipped(), |world, now_ns| {
-        let (last_ns, _) = seen.last().copied().unwrap_or_default();
-        if now_ns >= last_ns + SECOND {
-            seen.push((now_ns, world.had(0, 0).busy_ns));
-        }
-    });
-    assert!(report.violations.is_empty(), "{:?}", report.violations);
-    let percent = |pair: &[(u64, u64)]| match pair {
-        [(from_ns, had_ns), (to_ns, have_ns)] => {
-            100.0 * (have_ns - had_ns) as f64 / (to_ns - from_ns) as f64
-        }
-        _ => 0.0,
-    };
-    seen.windows(2).map(percent).collect()
+    let (looks, _) = table::looks(&case, 0, SECOND);
+    looks.windows(2).map(table::between).collect()
 }
 
 fn daemon(has_daemon: bool) -> &'static str {

@@ -31,6 +31,27 @@ pub(crate) fn run_with(tenants: Vec<TenantPlan>, devs: Vec<Dev>, knobs: Knobs) -
     report
 }
 
+/// When it was looked, and what the first tenant had had of the first device by then.
+pub(crate) type Look = (u64, u64);
+
+/// Runs a case with what ships, and looks every so often from then on; no promise may be broken.
+pub(crate) fn looks(case: &Case, from_ns: u64, every_ns: u64) -> (Vec<Look>, Report) {
+    let mut looks = Vec::new();
+    let report = world::run_with(case, &gated::shipped(), |world, now_ns| {
+        if now_ns >= from_ns + looks.len() as u64 * every_ns {
+            looks.push((now_ns, world.had(0, 0).busy_ns));
+        }
+    });
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    (looks, report)
+}
+
+/// Percent of the device that it had from the first look to the last.
+pub(crate) fn between(looks: &[Look]) -> f64 {
+    let [(from_ns, had_ns), .., (to_ns, have_ns)] = looks else { return 0.0 };
+    100.0 * (have_ns - had_ns) as f64 / (to_ns - from_ns) as f64
+}
+
 /// Percent of the first device that tenants had.
 pub(crate) fn shares(tenants: Vec<TenantPlan>, has_daemon: bool, run_ns: u64) -> Vec<f64> {
     let report = run(tenants, has_daemon, run_ns);
