@@ -13,6 +13,7 @@ use divvy_abi::config::{GateLine, gate};
 use super::lane::Lane;
 use super::linked::LATE_LOOK_NS;
 use super::oldest::YIELD_NS;
+use super::rivals::has_rivals;
 use super::times::{DRAIN_PATIENCE_NS, HORIZON_NS, WANT_EVERY_NS};
 use super::turn::{Had, Queued};
 use super::world::World;
@@ -140,10 +141,10 @@ impl Lane {
             _ => {
                 let uneven_ns = self.uneven_until_ns.load(Relaxed).saturating_sub(now_ns);
                 // Once overdue, it is until a mark shows its end. What is uneven was charged little at first, which does
-                // not say how much longer it takes; who waits for its end looks when it is expected, before this does.
+                // not say how much longer it takes; another tenant that waits for its end looks when it is expected.
                 let is_expected = self.busy_until_ns.load(Relaxed) <= now_ns
                     || (1..OVERDUE_NS).contains(&uneven_ns);
-                if left_ns == 0 || is_expected {
+                if left_ns == 0 || (is_expected && has_rivals(&world.line())) {
                     self.is_overdue.store(1, Relaxed);
                 }
                 let is_overdue = self.is_overdue.load(Relaxed);
