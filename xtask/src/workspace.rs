@@ -18,8 +18,20 @@ pub(crate) fn target() -> PathBuf {
 
 /// The cargo that runs us, started in the root.
 pub(crate) fn cargo() -> Command {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    in_root(Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())))
+}
+
+/// The cargo of another toolchain, started in the root; rustup names it.
+pub(crate) fn cargo_of(toolchain: &str) -> Command {
+    let mut command = Command::new("rustup");
+    command.args(["run", toolchain, "cargo"]);
+    for of_ours in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+        command.env_remove(of_ours);
+    }
+    in_root(command)
+}
+
+fn in_root(mut command: Command) -> Command {
     // What `cargo run` sets for this binary is not meant for the builds it starts.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("CARGO_PKG_") {

@@ -15,7 +15,7 @@ use crate::budget;
 use crate::clients;
 use crate::command::{lines, words};
 use crate::stage::{self, Stage};
-use crate::workspace::{cargo, root, target};
+use crate::workspace::{cargo, cargo_of, target};
 use tally::{Reader, Tally};
 
 /// One suite: its name on the command line and what it does.
@@ -112,7 +112,7 @@ fn model(tally: &mut Tally) -> Result<()> {
 /// What can be interpreted, each access checked: layouts, decisions, and what is decided of shared words. System calls in
 /// assembly, which all else of `page` begins with, cannot.
 fn miri(tally: &mut Tally) -> Result<()> {
-    let found = Command::new("rustup").args(["run", MIRI, "cargo", "miri", "--version"]).output();
+    let found = cargo_of(MIRI).args(["miri", "--version"]).output();
     if !found.is_ok_and(|answer| answer.status.success()) {
         let how = format!("rustup toolchain install {MIRI} --profile minimal -c miri -c rust-src");
         tally.skipped.push(format!("miri: there is none of {MIRI}; `{how}`"));
@@ -121,19 +121,12 @@ fn miri(tally: &mut Tally) -> Result<()> {
     for (package, of) in
         [("divvy-abi", None), ("divvy-policy", None), ("divvy-page", Some("meet::"))]
     {
-        let mut tests = Command::new("rustup");
-        tests.args(["run", MIRI, "cargo", "miri", "test", "--package", package, "--lib"]).args(of);
-        // What this toolchain's cargo has set is not meant for another's.
-        for (name, _) in std::env::vars_os() {
-            let name = name.to_string_lossy();
-            if name != "CARGO_HOME" && (name.starts_with("CARGO") || name.starts_with("RUST")) {
-                tests.env_remove(&*name);
-            }
-        }
+        let mut tests = cargo_of(MIRI);
+        tests.args(["miri", "test", "--package", package, "--lib"]).args(of);
         // Seeds of property tests are kept in files.
         tests.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "2");
         tests.env("CARGO_TARGET_DIR", target().join("miri"));
-        run_tests(tally, tests.current_dir(root()), None)?;
+        run_tests(tally, &mut tests, None)?;
     }
     Ok(())
 }
