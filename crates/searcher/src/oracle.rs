@@ -407,8 +407,6 @@ pub(crate) const KNOWN: &[Known] = &[
     always("mix2 alone*, cap and none", 8.0, "not found"),
     always("mix2 alone*, caps", 5.5, "not found"),
     at_times("queue, down, its operator's: the other", -4.0, "as changes fall together with turns"),
-    at_times("mix2, up", 4.5, "the same"),
-    at_times("mix2, up: the other", -4.0, "the same"),
     // The simulated card, against what is stored.
     always("1 x 5 us sync", 0.7, "a turn of the loop is 0.2 us shorter"),
     always("1 x 20 us sync", 0.7, "a turn of the loop is 0.2 us shorter"),
