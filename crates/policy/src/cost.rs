@@ -185,6 +185,18 @@ impl Costs {
         }
     }
 
+    /// The same, where others' slices may have made it look so.
+    pub fn doubt_uneven(&self, key: u64, now_ns: u64) {
+        if !self.uneven.is_sure(key, now_ns) {
+            self.forget_uneven(key);
+        }
+    }
+
+    /// Work of this key, which counts as uneven, has shown it whoever was there.
+    pub fn make_sure(&self, key: u64, now_ns: u64) {
+        self.uneven.make_sure(key, now_ns);
+    }
+
     /// Whether work of this key has counted as uneven of late, also where that was forgotten.
     pub fn was_uneven(&self, key: u64, now_ns: u64) -> bool {
         self.get(key).is_some() && self.uneven.get(key, now_ns).is_some()
@@ -234,6 +246,10 @@ impl Costs {
     pub fn learn_alone(&self, key: u64, ns: u64, now_ns: u64) {
         if let Some((place, expected_ns)) = self.find(key).filter(|(place, _)| !place.is_rough()) {
             let is_far = is_far(expected_ns, ns);
+            if is_far && place.0 & UNEVEN == 0 {
+                // What it took until now it takes at times.
+                self.uneven.learn(key, expected_ns, false, now_ns);
+            }
             if is_far || place.0 & UNEVEN != 0 {
                 self.uneven.learn(key, ns, is_far, now_ns);
             }
@@ -276,7 +292,8 @@ impl Costs {
     /// What is known of work of this key stands, beside others: as even or uneven, of which the longest alone was so long.
     pub fn keep(&self, key: u64, longest_ns: u64, now_ns: u64) {
         let Some((place, known_ns)) = self.find(key) else { return };
-        if place.0 & UNEVEN != 0 && known_ns < longest_ns {
+        let is_so = known_ns < longest_ns || self.uneven.is_sure(key, now_ns);
+        if place.0 & UNEVEN != 0 && is_so {
             self.uneven.keep(key, now_ns);
         } else {
             // It counts as uneven only since others' slices were in it.

@@ -241,7 +241,7 @@ impl Published for Card {
         self.throttled_ns.set(self.throttled_ns.get() + ns);
     }
     fn add_waited(&self, _: u64) {}
-    fn count_drain_given_up(&self) {
+    fn count_drain_given_up(&self, _is_stuck: bool) {
         self.given_up.set(self.given_up.get() + 1);
     }
 }

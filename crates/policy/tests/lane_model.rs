@@ -262,7 +262,7 @@ impl Published for Thread {
     fn note_length(&self, _: u64) {}
     fn add_throttled(&self, _: u64) {}
     fn add_waited(&self, _: u64) {}
-    fn count_drain_given_up(&self) {}
+    fn count_drain_given_up(&self, _is_stuck: bool) {}
 }
 
 fn kernel(number: u64) -> u64 {

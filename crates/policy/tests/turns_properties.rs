@@ -217,6 +217,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
                     used_ns: times.2,
                     launches,
                     sleeps: launches & 1 == 0,
+                    contexts: (launches >> 32) as u32,
                     closed_until_ns: times.3,
                     longest_ns: times.4,
                     weight,

@@ -19,8 +19,10 @@ const LASTS_NS: u64 = 5_000_000_000;
 /// come make any kernel look so.
 const AT_FIRST_NS: u64 = 500_000_000;
 const FIRST_NS: u64 = 200_000_000;
-/// Time after which what was seen is forgotten.
+/// Time after which what was seen is forgotten, but for a part.
 const FADES_NS: u64 = 2_000_000_000;
+/// Of what was seen before a pause, however long, one part in so many stays: what comes first after it may all be short.
+const KEPT: u64 = 8;
 /// Kernels in the table.
 const PLACES: usize = 64;
 /// What one sample counts.
@@ -41,6 +43,8 @@ struct Place {
     /// Until when it counts as uneven, and since when launches have shown it.
     until_ns: AtomicU64,
     since_ns: AtomicU64,
+    /// Until when it counts as uneven whoever is there.
+    sure_until_ns: AtomicU64,
     /// When it was learnt last.
     at_ns: AtomicU64,
     /// Samples, [`SAMPLE`] each as long as they are fresh; their sum, and that of squares of microseconds.
@@ -61,6 +65,7 @@ impl Uneven {
                 key: AtomicU64::new(0),
                 until_ns: AtomicU64::new(0),
                 since_ns: AtomicU64::new(0),
+                sure_until_ns: AtomicU64::new(0),
                 at_ns: AtomicU64::new(0),
                 samples: AtomicU64::new(0),
                 sum_ns: AtomicU64::new(0),
@@ -87,6 +92,21 @@ impl Uneven {
         Some(Moments { mean_ns, rms_ns: rms_us.saturating_mul(1_000).max(mean_ns) })
     }
 
+    /// It counts as uneven from now on, whoever is there.
+    pub(super) fn make_sure(&self, key: u64, now_ns: u64) {
+        if let Some(place) = self.place(key).filter(|place| place.key.load(Relaxed) == key) {
+            let until_ns = now_ns.saturating_add(LASTS_NS);
+            place.until_ns.store(until_ns, Relaxed);
+            place.sure_until_ns.store(until_ns, Relaxed);
+        }
+    }
+
+    /// Whether it does.
+    pub(super) fn is_sure(&self, key: u64, now_ns: u64) -> bool {
+        let place = self.place(key).filter(|place| place.key.load(Relaxed) == key);
+        place.is_some_and(|place| now_ns < place.sure_until_ns.load(Relaxed))
+    }
+
     /// What is known of a key stays as it is for as long as after a launch.
     pub(super) fn keep(&self, key: u64, now_ns: u64) {
         let Some(place) = self.place(key).filter(|place| place.key.load(Relaxed) == key) else {
@@ -98,15 +118,17 @@ impl Uneven {
 
     /// Learns that work of this key took so long; `is_far` from what was expected, it counts as uneven from
     /// now on.
+    #[inline(never)]
     pub(super) fn learn(&self, key: u64, ns: u64, is_far: bool, now_ns: u64) {
         let Some(place) = self.place(key) else { return };
         if place.key.load(Relaxed) != key {
             place.key.store(key, Relaxed);
             place.until_ns.store(0, Relaxed);
+            place.sure_until_ns.store(0, Relaxed);
             place.at_ns.store(0, Relaxed);
         }
         let age_ns = now_ns.saturating_sub(place.at_ns.load(Relaxed));
-        let left_ns = FADES_NS.saturating_sub(age_ns);
+        let left_ns = FADES_NS.saturating_sub(age_ns).max(FADES_NS / KEPT);
         let add = |word: &AtomicU64, more: u64| {
             let left = scaled(word.load(Relaxed), left_ns, FADES_NS);
             word.store(left.saturating_add(more), Relaxed);
@@ -124,6 +146,9 @@ impl Uneven {
             let is_first = now_ns.saturating_sub(place.since_ns.load(Relaxed)) < FIRST_NS;
             let lasts_ns = if is_first { AT_FIRST_NS } else { LASTS_NS };
             place.until_ns.store(until_ns.max(now_ns.saturating_add(lasts_ns)), Relaxed);
+            if now_ns < place.sure_until_ns.load(Relaxed) {
+                place.sure_until_ns.store(now_ns.saturating_add(LASTS_NS), Relaxed);
+            }
         }
     }
 }
@@ -186,11 +211,28 @@ mod tests {
         assert!(uneven.get(7, 5_600 * MS).is_some(), "and again");
         assert_eq!(uneven.get(7, 5_701 * MS), None, "nothing has shown it for long");
         uneven.learn(7, 80_000, true, 5_800 * MS);
-        let known = uneven.get(7, 5_800 * MS);
-        assert_eq!(known, Some(Moments { mean_ns: 80_000, rms_ns: 80_000 }));
+        // An eighth of two of 4 us, and one of 80.
+        let known = uneven.get(7, 5_800 * MS).expect("uneven");
+        assert_eq!(known, Moments { mean_ns: 66_685, rms_ns: 72_000 });
         uneven.learn(9, 1_000, true, 5_800 * MS);
         assert_eq!(uneven.get(7, 5_800 * MS), None);
         assert!(uneven.get(9, 5_800 * MS).is_some());
+    }
+
+    #[test]
+    fn what_is_sure_stays_so_while_launches_show_it() {
+        let uneven = Uneven::new();
+        uneven.learn(7, 4_000, true, 100 * MS);
+        uneven.make_sure(7, 100 * MS);
+        assert!(uneven.is_sure(7, 5_099 * MS) && !uneven.is_sure(7, 5_101 * MS));
+        uneven.learn(7, 4_000, false, 3_000 * MS);
+        assert!(!uneven.is_sure(7, 5_101 * MS), "one that was as expected shows nothing");
+        uneven.learn(7, 80_000, true, 5_000 * MS);
+        assert!(uneven.is_sure(7, 9_999 * MS) && !uneven.is_sure(7, 10_001 * MS));
+        uneven.make_sure(9, 9_000 * MS);
+        assert!(!uneven.is_sure(9, 9_000 * MS), "nothing was seen of it");
+        uneven.learn(9, 4_000, true, 9_000 * MS);
+        assert!(!uneven.is_sure(7, 9_000 * MS), "another has its place");
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Lane {
             self.settle(world, costs, &line);
             // Once: all threads' stripes are read, and each of them misses its own once for that.
             let submitted_ns = self.submitted_ns();
-            let turned = world.ask_turn(now_ns, self.had_turn(), &mut patience);
+            let turned = world.ask_turn(now_ns, self.had_turn(now_ns), &mut patience);
             match turned {
                 Ok(Turned::GoesOn | Turned::Beside) => {}
                 Ok(Turned::Begun) => {
@@ -123,7 +123,7 @@ impl Lane {
             let horizon_ns = horizon_ns(&line, now_ns);
             if line.active > 1 && line.strangers == 0 && !world.has_turns() {
                 // Their work may have been in what was seen before turns began.
-                costs.forget_uneven(key);
+                costs.doubt_uneven(key, now_ns);
             }
             if !self.has_one_stream() {
                 // Windows measure it, whatever its lengths do.
@@ -138,6 +138,7 @@ impl Lane {
             break (now_ns, line, next, room_ns, submitted_ns, is_let_go);
         };
         costs.hunted();
+        self.drawn_key.store(key, Relaxed);
         let is_unknown = next == Length::Unknown;
         let (charged_ns, longer_ns) = self.charged_at_first(next, now_ns);
         let is_drained = submitted_ns <= self.done_ns.load(Relaxed) && self.ring.pending() == 0;

@@ -24,6 +24,9 @@ const SLICE_NS: u64 = 5_000_000;
 /// What an event may be late by.
 const LATE_NS: u64 = 500_000;
 
+/// Contexts that work on a device at once, at most: less than its part of a span no launch has had.
+const MOST_AT_ONCE: u64 = 8;
+
 /// Launches that took so many times as long as was expected hold one that took almost all of it.
 pub(super) const LONGER: u64 = 4;
 
@@ -57,18 +60,28 @@ impl Lane {
     #[inline(never)]
     pub(super) fn learn_behind(&self, costs: &Costs, completed: &Completed, now_ns: u64) {
         let mark = &completed.mark;
-        let known = mark.key().and_then(|key| Some((key, costs.get(key)?)));
+        // One that closes a burst is nobody's: it teaches of what most of the burst is, as a rule.
+        let key = mark.key().unwrap_or_else(|| self.drawn_key.load(Relaxed));
+        let known = costs.get(key).map(|ns| (key, ns));
         // Of long ones few are let go at a time, and each shows its own length.
-        let is_asked = |(_, ns): &(u64, u64)| *ns < LONG_NS && !mark.is_uneven(costs, now_ns);
+        let is_uneven = || matches!(costs.expect(key, now_ns), Length::Uneven(_));
+        let is_asked = |(_, ns): &(u64, u64)| *ns < LONG_NS && !is_uneven();
         let Some((key, known_ns)) = known.filter(is_asked) else { return };
         let Some(span_ns) = completed.since_ns else { return };
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let span_ns = u64::try_from(span_ns).unwrap_or(0);
         // One of those before the mark, if all were of its kind.
         let took_ns = scaled(span_ns, known_ns, charged_ns.max(known_ns));
-        if mark.linked && took_ns > known_ns.saturating_mul(LONGER).saturating_add(LATE_NS) {
+        let least_ns = span_ns.saturating_sub(SLICE_NS) / MOST_AT_ONCE;
+        let is_sure = least_ns > charged_ns.saturating_mul(LONGER);
+        let seems_so =
+            mark.sharers <= 1 && took_ns > known_ns.saturating_mul(LONGER).saturating_add(LATE_NS);
+        if mark.linked && (is_sure || seems_so) {
             costs.count_as_uneven(key);
-            costs.learn_uneven(key, took_ns, now_ns);
+            costs.learn_uneven(key, if is_sure { least_ns } else { took_ns }, now_ns);
+            if is_sure {
+                costs.make_sure(key, now_ns);
+            }
         }
     }
 

@@ -98,12 +98,14 @@ impl Lane {
     }
 
     /// Whether one thread has had the claim for so long that it is away: no mark is recorded or settled until it is back.
+    #[inline(never)]
     pub(super) fn is_blind(&self, now_ns: u64) -> bool {
         let refused_ns = self.refused_ns.load(Relaxed);
         refused_ns != 0 && now_ns.saturating_sub(refused_ns) >= STOPPED_NS
     }
 
     /// Marks that have not been settled, and may be.
+    #[inline(never)]
     pub(super) fn pending(&self, now_ns: u64) -> u32 {
         if self.is_blind(now_ns) { 0 } else { self.ring.pending() }
     }

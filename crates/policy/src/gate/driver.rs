@@ -111,6 +111,8 @@ pub(super) const LOOKED_AT: usize = 64;
 
 /// A process that sleeps this long after its last launch may sleep for anything.
 const OVERDUE_NS: u64 = 5_000_000;
+/// No launch is believed to take longer, whatever its process has had.
+const LONGEST_NS: u64 = 250_000_000;
 
 /// The words of one device in the tenant's files: a line for each process, the tenant's, the owner's.
 ///
@@ -161,14 +163,20 @@ pub trait Words: Clock + Copy + Debug {
         u32::try_from(at_work.count()).unwrap_or(u32::MAX)
     }
 
-    /// When a process's work will have ended, as far as its line tells.
+    /// When a process's work will have ended, as far as its line tells: who sleeps until it has may have as long a
+    /// launch as any before in flight, and another behind it; what is launched first may be as long as any.
     fn works_until_ns(&self, slot: usize) -> u64 {
         let word = |word| self.word(slot, word).load(Relaxed);
         let busy_ns = word(gate::BUSY_UNTIL_NS);
-        match word(gate::SLEEPERS) {
-            0 => busy_ns,
-            _ => busy_ns.max(word(gate::LAST_LAUNCH_NS).saturating_add(OVERDUE_NS)),
+        if word(gate::SLEEPERS) == 0 {
+            return busy_ns;
         }
+        let longest_ns = match word(gate::LONGEST_NS) {
+            0 => LONGEST_NS,
+            ns => ns.min(LONGEST_NS),
+        };
+        let left_ns = (2 * longest_ns).max(OVERDUE_NS);
+        busy_ns.max(word(gate::LAST_LAUNCH_NS).saturating_add(left_ns))
     }
 
     /// Notes that a thread waits for a turn at `now_ns`.

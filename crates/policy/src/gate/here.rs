@@ -268,9 +268,9 @@ impl<D: Driver> Published for Here<'_, D> {
     fn add_waited(&self, ns: u64) {
         self.words.add_waited(ns);
     }
-    fn count_drain_given_up(&self) {
+    fn count_drain_given_up(&self, is_stuck: bool) {
         self.words.count_drain_given_up();
-        if let Some(inside) = self.inside() {
+        if let Some(inside) = self.inside().filter(|_| is_stuck) {
             inside.drain_given_up(self.now_ns());
         }
     }

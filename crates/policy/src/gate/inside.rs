@@ -338,7 +338,7 @@ impl<W: Words> Inside<W> {
         let holders = slots.filter(|slot| *slot != SHARED_SLOT && self.unit(*slot) == turn.unit());
         let held_ns = holders.map(|slot| {
             // Another's work is what the next one waits for anyhow.
-            let busy_ns = self.works_until_ns(slot);
+            let busy_ns = self.words.works_until_ns(slot);
             match turn.is_held() {
                 false => busy_ns,
                 true => self.load(slot, gate::LEASE_NS).max(busy_ns.saturating_add(IDLE_NS)),
@@ -346,18 +346,6 @@ impl<W: Words> Inside<W> {
         });
         let held_ns = held_ns.fold(0, u64::max);
         if held_ns > now_ns.saturating_add(WORK_BELIEVED_NS) { 0 } else { held_ns }
-    }
-
-    /// When a process's work will have ended, as far as its line tells: who sleeps until it has may have as long a
-    /// launch as any before in flight, and another behind it.
-    fn works_until_ns(&self, slot: usize) -> u64 {
-        let works_ns = self.words.works_until_ns(slot);
-        if self.load(slot, gate::SLEEPERS) == 0 {
-            return works_ns;
-        }
-        let longest_ns = self.load(slot, gate::LONGEST_NS).min(BELIEVED_NS / 4);
-        let launched_ns = self.load(slot, gate::LAST_LAUNCH_NS);
-        works_ns.max(launched_ns.saturating_add(2 * longest_ns))
     }
 
     fn look(&self, unit: usize, now_ns: u64) -> Queue {
@@ -408,7 +396,7 @@ impl<W: Words> Inside<W> {
     pub fn unsettled_since_ns(&self, own_ns: u64, now_ns: u64) -> u64 {
         self.set(gate::UNSETTLED_NS, if own_ns == u64::MAX { 0 } else { own_ns });
         let since_ns = |slot: usize| {
-            let at_work = self.works_until_ns(slot).saturating_add(UNSETTLED_NS) > now_ns;
+            let at_work = self.words.works_until_ns(slot).saturating_add(UNSETTLED_NS) > now_ns;
             let since_ns = self.load(slot, gate::UNSETTLED_NS);
             let is_told = since_ns != 0 && since_ns.saturating_add(BELIEVED_NS) > now_ns;
             (at_work && is_told).then_some(since_ns)

@@ -40,6 +40,8 @@ pub struct Lane {
     pub(super) is_overdue: AtomicU32,
     /// What the longest launch of late costs.
     pub(super) long_ns: AtomicU64,
+    /// What launched last of those that credit in hand did not pay for.
+    pub(super) drawn_key: AtomicU64,
     /// Launches of unknown length in flight.
     pub(super) unknown: AtomicU32,
     /// Breaks of a span so far; those before the last mark that could have been linked, and those before all that has
@@ -116,6 +118,7 @@ impl Lane {
             uneven_until_ns: AtomicU64::new(0),
             is_overdue: AtomicU32::new(0),
             long_ns: AtomicU64::new(0),
+            drawn_key: AtomicU64::new(0),
             unknown: AtomicU32::new(0),
             breaks: AtomicU32::new(0),
             breaks_marked: AtomicU32::new(0),

@@ -142,8 +142,13 @@ impl Ring {
     }
 
     /// Whether one more mark can be recorded without losing the one measured from.
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_place(&self) -> bool {
         self.pending() < MARKS - 2
+    }
+
+    /// The same of a mark that is one launch's: places are left for the one behind all of them.
+    pub(super) fn has_room(&self) -> bool {
+        self.pending() < MARKS - 4
     }
 
     /// The event of the next mark.
@@ -311,7 +316,7 @@ mod tests {
         };
         let mut pushed = 0_u64;
         for round in 0..5 {
-            while ring.has_room() {
+            while ring.has_place() {
                 assert_eq!(u64::from(ring.next_event()), pushed % u64::from(MARKS));
                 let probe = Probe {
                     key: pushed,

@@ -152,7 +152,9 @@ impl Lane {
         epoch: u64,
         sharers: u32,
     ) -> bool {
-        if !self.ring.has_room() || claim.is_closing() {
+        let is_one_launch = probe.is_some() || followed.is_some();
+        let has_place = if is_one_launch { self.ring.has_room() } else { self.ring.has_place() };
+        if !has_place || claim.is_closing() {
             return false;
         }
         let event = self.ring.next_event();

@@ -68,11 +68,11 @@ impl Lane {
             // No estimate was charged for what is uneven: whoever was there meanwhile, it is charged now.
             let is_uneven = sharers != 1 && mark.is_uneven(costs, now_ns);
             // Nor does an estimate stand for that where it ends behind its turn: longer launches do so more often.
-            let is_behind = !ours && line.strangers == 0 && mark.sharers <= 1;
+            let is_behind = !ours && line.strangers == 0;
             if is_behind {
                 self.learn_behind(costs, &completed, now_ns);
             }
-            let is_behind = is_behind && mark.was_uneven(costs, now_ns);
+            let is_behind = is_behind && mark.sharers <= 1 && mark.was_uneven(costs, now_ns);
             let put_right = if line.strangers != 0 || is_uneven || is_behind {
                 let others = line.strangers.max(sharers.saturating_sub(1)).max(1);
                 self.settle_beside(world, costs, &completed, (others, is_behind)).into()

@@ -39,6 +39,9 @@ const OVERDUE_NS: u64 = 300_000;
 /// Work that ends so soon is looked at often.
 pub(super) const OFTEN_NS: u64 = 1_000_000;
 
+/// A kernel that nobody knows may take so long beside another tenant's; beyond, it may wait for another process's.
+const STUCK_NS: u64 = 500_000_000;
+
 /// Launches of unknown length that may be in flight.
 const UNKNOWN_AT_ONCE: u32 = 2;
 
@@ -161,10 +164,16 @@ impl Lane {
         is_late
     }
 
-    /// Since when the process has had its turn in its tenant.
-    pub(super) fn had_turn(&self) -> Had {
+    /// Since when the process has had its turn in its tenant. While what is in flight is charged when it has ended, nothing
+    /// says how much of the turn was used.
+    pub(super) fn had_turn(&self, now_ns: u64) -> Had {
         let [began_ns, since_ns] = [&self.turn_ns, &self.turn_from_ns].map(|at| at.load(Relaxed));
-        Had { began_ns, since_ns }
+        if self.pending(now_ns) == 0 {
+            self.uneven_until_ns.store(0, Relaxed);
+        }
+        let is_unknown = self.unknown.load(Relaxed) != 0;
+        let is_charged = !is_unknown && self.uneven_until_ns.load(Relaxed) == 0;
+        Had { began_ns, since_ns: if is_charged { since_ns } else { now_ns } }
     }
 
     /// When the marks that have not completed are worth a look; never when there are none.
@@ -224,7 +233,12 @@ impl Lane {
         }
         if now_ns >= drain.deadline_ns {
             // Kernels that wait for this very launch: it must go.
-            world.count_drain_given_up();
+            // Or nobody knew how long they take, and another tenant's slices lie between.
+            let since_ns = self.ring.oldest().map_or(now_ns, |(_, mark)| mark.at_ns);
+            let is_stuck = self.unknown.load(Relaxed) == 0
+                || !has_rivals(&world.line())
+                || now_ns.saturating_sub(since_ns) >= STUCK_NS;
+            world.count_drain_given_up(is_stuck);
             self.unknown.store(0, Relaxed);
             self.count_as_done(world, now_ns);
             *drain = Drain::default();
@@ -244,7 +258,7 @@ impl Lane {
         let look_ns =
             if is_short && !spins { look_ns.saturating_sub(WAKE_NS / 2) } else { look_ns };
         let until_ns = now_ns.saturating_add(look_ns);
-        if matches!(next, Length::Uneven(_)) {
+        if !matches!(next, Length::Even(_)) {
             // Nobody knows when it ends, but it has not ended.
             let busy_ns = self.busy_until_ns.load(Relaxed);
             self.set_busy_until(world, busy_ns.max(until_ns.saturating_add(OVERDUE_NS)));

@@ -152,7 +152,7 @@ pub trait Published {
     /// Adds to the time waited for turns.
     fn add_waited(&self, ns: u64);
     /// Counts a drain that was given up.
-    fn count_drain_given_up(&self);
+    fn count_drain_given_up(&self, is_stuck: bool);
 }
 
 /// All of it.

@@ -61,13 +61,16 @@ impl Domain<'_> {
                 let is_other = |t: &&TenantState| !core::ptr::eq(*t, tenant);
                 self.tenants.iter().filter(is_other).filter(|t| t.shares_device(tenant))
             };
-            let sharing = beside().filter(|t| owed_ns(t) > 0).count().saturating_add(1);
-            let sharing = u64::try_from(sharing).unwrap_or(1);
+            // The driver gives each context that has work its part.
+            let others = beside().filter(|t| owed_ns(t) > 0).map(|t| t.contexts);
+            let contexts = tenant.contexts.max(1);
+            let all = others.fold(contexts, |all, one| all.saturating_add(one.max(1)));
             // What was let go beside it was taken out of its time.
             let let_go_ns = beside().fold(0_u64, |sum, t| sum.saturating_add(t.let_go_ns));
             let let_go_ns = let_go_ns.min(due_ns / LET_GO_PART);
             if let Some(tenant) = self.tenants.get_mut(row) {
-                tenant.charge((due_ns / sharing).saturating_sub(let_go_ns));
+                let own_ns = due_ns.saturating_mul(contexts) / all;
+                tenant.charge(own_ns.saturating_sub(let_go_ns));
             }
         }
         let wall_ns = now_ns.saturating_sub(from_ns);
@@ -104,8 +107,8 @@ fn due_ns(tenant: &TenantState, from_ns: u64, now_ns: u64, takeover_ns: u64) -> 
     if tenant.holder {
         return now_ns.saturating_sub(from_ns.max(tenant.opened_ns.saturating_add(takeover_ns)));
     }
-    if tenant.lingering || tenant.open {
-        return tenant.busy_until_ns.min(now_ns).saturating_sub(from_ns);
+    if (tenant.lingering || tenant.open) && tenant.has_worked {
+        return tenant.works_until_ns.min(now_ns).saturating_sub(from_ns);
     }
     0
 }

@@ -335,8 +335,9 @@ pub(super) fn gate(
     // When the first of those of a higher priority may launch.
     let mut comes_ns = u64::MAX;
     for other in tenants.iter().filter(|t| t.seats & device != 0) {
-        let is_closed = other.lingering || other.works_on(now_ns);
-        let may_run = other.holder || is_closed || other.open && other.works(now_ns);
+        // Who may be launching still is seen to work at the next look.
+        let works_on = other.works_on(now_ns) || other.lingering && other.busy(now_ns);
+        let may_run = other.holder || works_on || other.open && other.works(now_ns);
         active = active.saturating_add(u32::from(may_run));
         highest = highest.max(other.priority);
         latency_beside |= other.latency;

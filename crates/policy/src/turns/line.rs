@@ -78,10 +78,13 @@ impl DeviceLine {
         let slots = files.processes().map(|(slot, _)| slot);
         let workers = &mut self.workers;
         workers.begin();
+        let mut contexts = 0_u32;
         let cap = files.gates(row, slots, |slot, gate| {
             let is_ended = slot != SHARED_SLOT && processes.next().is_none_or(|(_, alive)| !alive);
             if slot != SHARED_SLOT && !is_ended {
                 workers.see(slot, &gate);
+                let works = gate.busy_until_ns > now_ns || gate.sleepers != 0;
+                contexts = contexts.saturating_add(works.into());
             }
             // As it will be when its slot is cleared.
             sum = sum.with(if is_ended { gate.ended() } else { gate });
@@ -103,6 +106,7 @@ impl DeviceLine {
             used_ns: sum.used_ns,
             launches: sum.launches,
             sleeps: sum.sleepers != 0,
+            contexts,
             closed_until_ns: cap.closed_until_ns,
             longest_ns: sum.longest_ns,
             weight,

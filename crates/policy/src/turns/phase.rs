@@ -5,10 +5,7 @@
 
 use super::domain::{Domain, TurnMode};
 use super::mean::mean;
-use super::tenant::TenantState;
-
-/// Longest time that a closed tenant's work can linger, from its gate's closing.
-const LINGER_NS: u64 = 1_000_000_000;
+use super::tenant::{LINGER_NS, TenantState};
 
 /// Part of the longest kernel of those who wait that an idle holder is waited for, and the most.
 const PATIENCE_PART: u64 = 16;

@@ -24,6 +24,8 @@ pub struct Sample {
     pub launches: u64,
     /// A thread sleeps until work in flight has ended.
     pub sleeps: bool,
+    /// Processes that have work in flight or sleep until it has ended: the driver gives each its part of the device.
+    pub contexts: u32,
     /// Closed by its own cap until then; 0 when not.
     pub closed_until_ns: u64,
     /// Longest kernel or graph seen.

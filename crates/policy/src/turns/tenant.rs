@@ -26,6 +26,12 @@ const USED_NS: u64 = 1_000_000_000;
 /// A launch so long after its gate was closed was not on its way.
 const LET_GO_NS: u64 = 100_000;
 
+/// Longest time that a tenant's work can take behind its last launch, or its gate's closing.
+pub(super) const LINGER_NS: u64 = 1_000_000_000;
+
+/// Who sleeps may have the longest kernel it ever had in flight and another behind it, with as much of others' between.
+const LONGEST_IN_FLIGHT: u64 = 4;
+
 /// What the scheduler keeps of one tenant. Starts as `default()`; its fields are the scheduler's own.
 #[derive(Clone, Debug, Default)]
 pub struct TenantState {
@@ -51,8 +57,15 @@ pub struct TenantState {
     launches: u64,
     /// A thread sleeps until work in flight has ended.
     sleeps: bool,
+    /// Processes that have work in flight, on the device where most have; one at least.
+    pub(super) contexts: u64,
     /// Until when that says that some is: it may sleep for a host function, or be stopped.
     sleeps_until_ns: u64,
+    /// When its work ends at the latest, as far as it says and as long as its kernels have been.
+    pub(super) works_until_ns: u64,
+    /// Had work in flight at this look; at the last one, or since. Who waits at the gate says so by being busy until now.
+    is_busy: bool,
+    pub(super) has_worked: bool,
     /// Its work has ended beyond doubt, not by an estimate.
     drained: bool,
     /// The longest kernel it says it has had.
@@ -147,6 +160,7 @@ impl TenantState {
             seen.closed_until_ns = seen.closed_until_ns.max(sample.closed_until_ns);
             seen.launches = seen.launches.wrapping_add(sample.launches);
             seen.sleeps |= sample.sleeps;
+            seen.contexts = seen.contexts.max(sample.contexts.into());
             seen.longest_ns = seen.longest_ns.max(sample.longest_ns);
             used_ns = used_ns.wrapping_add(sample.used_ns);
         }
@@ -180,8 +194,16 @@ impl TenantState {
         };
         self.launches = seen.launches;
         self.sleeps = seen.sleeps;
+        self.contexts = seen.contexts.max(1);
         let ends_ns = seen.busy_until_ns.max(self.last_launch_ns);
-        self.sleeps_until_ns = ends_ns.saturating_add(tuning.drain_timeout_ns);
+        let longest_ns = seen.longest_ns.saturating_mul(LONGEST_IN_FLIGHT).min(LINGER_NS);
+        self.sleeps_until_ns = ends_ns.saturating_add(longest_ns.max(tuning.drain_timeout_ns));
+        self.works_until_ns = match seen.sleeps {
+            true => ends_ns.saturating_add(longest_ns),
+            false => seen.busy_until_ns,
+        };
+        self.has_worked = self.is_busy || launched;
+        self.is_busy = self.busy(now_ns);
         self.longest_ns = seen.longest_ns;
         self.closed_until_ns = seen.closed_until_ns;
         self.priority = priority;

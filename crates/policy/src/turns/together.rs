@@ -13,6 +13,7 @@
 use super::domain::{Domain, TurnMode};
 use super::phase::Handover;
 use super::tenant::{TenantState, rate_ppm};
+use crate::scaled::scaled;
 
 /// Turns of each tenant after which it is known how much they leave unused.
 const ROUNDS: u64 = 4;
@@ -20,6 +21,8 @@ const ROUNDS: u64 = 4;
 const GAIN_PERCENT: u64 = 105;
 /// What each must keep of its progress under turns; what is in flight makes the measure this rough.
 const KEEPS_PERCENT: u64 = 92;
+/// What is left of a device that several fill, sliced.
+const SLICED_PERCENT: u64 = 95;
 /// Part of itself by which progress may differ from the trial's and count as the same.
 const SAME_PART: u64 = 8;
 /// Device time is charged by the chunk, so what was used of late is known no better than this.
@@ -103,7 +106,13 @@ impl Domain<'_> {
             }
             self.state.trial = false;
             self.state.since_ns = self.now_ns;
-            self.members_mut().for_each(|t| t.tried_ppm = rate_ppm(t.window_used(), elapsed_ns));
+            for row in 0..self.tenants.len() {
+                let Some(tenant) = self.tenants.get(row) else { continue };
+                let tried_ppm = self.rate_ppm(tenant, elapsed_ns);
+                if let Some(tenant) = self.tenants.get_mut(row) {
+                    tenant.tried_ppm = tried_ppm;
+                }
+            }
             self.begin_window();
         } else if elapsed_ns >= self.tuning.baseline_ns {
             if progress.sum_ppm < progress.gated_sum_ppm || !progress.none_loses {
@@ -136,7 +145,7 @@ impl Domain<'_> {
             as_tried: true,
         };
         for tenant in self.members() {
-            let rate = rate_ppm(tenant.window_used(), elapsed_ns);
+            let rate = self.rate_ppm(tenant, elapsed_ns);
             let at_most = if tenant.gated_ppm > 0 { rate.saturating_add(rough_ppm) } else { rate };
             progress.sum_ppm = progress.sum_ppm.saturating_add(rate);
             progress.at_most_ppm = progress.at_most_ppm.saturating_add(at_most);
@@ -147,6 +156,18 @@ impl Domain<'_> {
             progress.as_tried &= rate.abs_diff(tenant.tried_ppm) <= same_ppm;
         }
         progress
+    }
+
+    /// A tenant's progress. All together have used no more than there was: where they say more, others' slices are in what
+    /// each has measured, and each had its part of what switches between them leave.
+    fn rate_ppm(&self, tenant: &TenantState, elapsed_ns: u64) -> u64 {
+        let devices = |mask: u32| u64::from(mask.count_ones());
+        let said = self.members().map(|t| t.window_used().saturating_mul(devices(t.seats)));
+        let said_ns = said.fold(0, u64::saturating_add);
+        let wall_ns = elapsed_ns.saturating_mul(devices(self.state.group));
+        let most_ns = scaled(wall_ns, SLICED_PERCENT, 100);
+        let ppm = rate_ppm(tenant.window_used(), elapsed_ns);
+        scaled(ppm, most_ns, said_ns.max(most_ns).max(1))
     }
 
     fn schedule_trial(&mut self) {

@@ -334,7 +334,7 @@ impl Published for Process<'_> {
     fn note_length(&self, _: u64) {}
     fn add_throttled(&self, _: u64) {}
     fn add_waited(&self, _: u64) {}
-    fn count_drain_given_up(&self) {}
+    fn count_drain_given_up(&self, _is_stuck: bool) {}
 }
 
 /// Runs programs side by side; the percent of the device's time that each got but in the first quarter.
