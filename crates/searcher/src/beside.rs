@@ -29,6 +29,38 @@ pub fn case(seed: u64, has_caps: bool) -> Case {
     Case { knobs, tenants: tenants.collect(), devs: Vec::new() }
 }
 
+/// The same with a first tenant of one to four processes whose kernels outlast its turns: all of them, or runs of them.
+pub fn outlasting(seed: u64, has_caps: bool) -> Case {
+    let choices = Choices::new(seed).named("outlasting");
+    let of = |name: &str| choices.named(name);
+    let ms = |name: &str, most| of(name).spread(4, most) * MS;
+    let ops = match of("kind").below(3) {
+        0 => named::sync(ms("ns", 60)),
+        1 => named::queue(of("count").between(2, 6) as u32, ms("ns", 40)),
+        _ => {
+            let few = |name: &str, most| of(name).between(2, most) as usize;
+            let short_ns = of("short").spread(20 * US, 500 * US);
+            let long = vec![ms("ns", 12); few("long", 16)];
+            queue_of([long, vec![short_ns; few("count", 24)]].concat())
+        }
+    };
+    let mut case = case(seed, has_caps);
+    if let Some(first) = case.tenants.first_mut() {
+        let plan = ProcessPlan { ops, ..ProcessPlan::default() };
+        first.processes = vec![plan; of("processes").between(1, 4) as usize];
+    }
+    case
+}
+
+/// One kernel of these lengths by turns, and a synchronisation behind all of them.
+fn queue_of(lengths: Vec<u64>) -> Ops {
+    let times = u32::try_from(lengths.len()).unwrap_or(u32::MAX);
+    named::forever(vec![
+        named::repeat(times, named::launch_on(1, Length::List(lengths), 0)),
+        Op::Sync,
+    ])
+}
+
 /// The first begins at once.
 fn tenant(choices: Choices, at: u64, has_caps: bool) -> TenantPlan {
     let of = |name: &str| choices.named(name);

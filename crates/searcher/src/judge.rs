@@ -105,7 +105,15 @@ pub fn alone(seed: u64) -> Verdict {
 
 /// How far tenants beside each other are below what weights and caps say, or above their caps.
 pub fn together(seed: u64, has_caps: bool) -> Verdict {
-    let case = beside::case(seed, has_caps);
+    beside_each_other(seed, &beside::case(seed, has_caps))
+}
+
+/// The same where kernels of one outlast its turns.
+pub fn outlasting(seed: u64, has_caps: bool) -> Verdict {
+    beside_each_other(seed, &beside::outlasting(seed, has_caps))
+}
+
+fn beside_each_other(seed: u64, case: &Case) -> Verdict {
     let mut claims = Vec::new();
     for tenant in &case.tenants {
         let mut alone = tenant.clone();
@@ -123,7 +131,7 @@ pub fn together(seed: u64, has_caps: bool) -> Verdict {
     let plans = case.tenants.iter().flat_map(|tenant| &tenant.processes);
     let unit_ns = plans.map(|process| program::unit_ns(&process.ops)).max().unwrap_or(0);
     let first_ns = oracle::first_beside_ns(beside::BEGUN_NS, case.tenants.len(), unit_ns);
-    let had = match had(&case, &gated::shipped(), first_ns) {
+    let had = match had(case, &gated::shipped(), first_ns) {
         Ok((had, _)) => had,
         Err(what) => return broke(seed, what),
     };

@@ -8,19 +8,20 @@ mod table;
 mod workers;
 
 use divvy_searcher::case::TenantPlan;
+use divvy_searcher::judge::Verdict;
+use divvy_searcher::oracle::Few;
 use divvy_searcher::program::{Length, Op, Ops, named};
 use divvy_searcher::rows::Rows;
 use divvy_searcher::{MS, SECOND, US, judge, oracle};
 
 const SEEDS: u64 = 60;
 
-fn judge_all(has_caps: bool) {
-    let mut rows =
-        workers::of_seeds(workers::chosen(SEEDS), |seed| judge::together(seed, has_caps));
+fn judge_all(verdict: impl Fn(u64) -> Verdict + Sync, few: Few) {
+    let mut rows = workers::of_seeds(workers::chosen(SEEDS), verdict);
     rows.sort_by(|a, b| a.off.total_cmp(&b.off));
     rows.iter().for_each(|row| println!("{:5.2} seed {:4}: {}", row.off, row.seed, row.text));
     let far: Vec<_> = rows.iter().filter(|row| !row.holds()).collect();
-    assert!(oracle::BESIDE.holds(&far, rows.len()), "{far:#?}");
+    assert!(few.holds(&far, rows.len()), "{far:#?}");
 }
 
 /// Those whose kernels' lengths differ had up to 32.9 of 30 %: what ended behind its turn was charged by estimates, and
@@ -36,12 +37,22 @@ fn what_ends_behind_its_turn_is_charged_what_it_took() {
 
 #[test]
 fn weights_hold_whatever_the_others_do() {
-    judge_all(false);
+    judge_all(|seed| judge::together(seed, false), oracle::BESIDE);
 }
 
 #[test]
 fn weights_and_caps_hold_together() {
-    judge_all(true);
+    judge_all(|seed| judge::together(seed, true), oracle::BESIDE);
+}
+
+#[test]
+fn weights_hold_where_kernels_outlast_a_turn() {
+    judge_all(|seed| judge::outlasting(seed, false), oracle::OUTLASTING);
+}
+
+#[test]
+fn weights_and_caps_hold_where_kernels_outlast_a_turn() {
+    judge_all(|seed| judge::outlasting(seed, true), oracle::OUTLASTING);
 }
 
 /// Kernels that are taken for short since they were never measured in a turn of their own are let go by the dozen, and all

@@ -22,7 +22,8 @@ pub fn forever(ops: Ops) -> Ops {
     vec![Op::Repeat { times: 0, ops }]
 }
 
-fn repeat(times: u32, op: Op) -> Op {
+/// So many times.
+pub fn repeat(times: u32, op: Op) -> Op {
     Op::Repeat { times, ops: vec![op] }
 }
 
