@@ -19,9 +19,12 @@ fn programs() -> Vec<Program> {
     let lengths = [vec![4_756 * US; 17], vec![126 * US; 18]].concat();
     let runs = vec![named::repeat(35, named::launch_on(1, Length::List(lengths), 0)), Op::Sync];
     let runs = named::forever(runs);
+    let many = [(170, 10 * US), (4, 39 * MS)].map(|(n, ns)| named::repeat(n, named::launch(1, ns)));
+    let many = named::forever(many.into_iter().chain([Op::Sync]).collect());
     vec![
         ("200 of 5 us, then 4 of 40 ms", 1, named::liar(), 40 * MS),
         ("2 of these", 2, named::liar(), 40 * MS),
+        ("2 of 170 of 10 us, then 4 of 39 ms", 2, many, 39 * MS),
         ("40 ms", 1, named::sync(40 * MS), 40 * MS),
         ("4 of 40 ms", 4, named::sync(40 * MS), 40 * MS),
         ("4 queues of 4 of 40 ms", 4, named::queue(4, 40 * MS), 40 * MS),

@@ -122,6 +122,7 @@ impl Lane {
             return signed(charged_ns.max(least_ns).min(span_ns))
                 .saturating_sub(signed(charged_ns));
         };
+        world.note_length(least_ns(took_ns));
         let is_taken_for_short = is_behind && is_let_go_as_short(costs, key);
         if is_taken_for_short {
             costs.learn_uneven(key, took_ns, now_ns);
