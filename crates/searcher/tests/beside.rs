@@ -55,6 +55,15 @@ fn weights_and_caps_hold_where_kernels_outlast_a_turn() {
     judge_all(|seed| judge::outlasting(seed, true), oracle::OUTLASTING);
 }
 
+/// Where everybody is open, each measures others' slices too: four workers beside another had 69 of 45 % for good, since both
+/// said that they had more than in turns.
+#[test]
+fn what_all_say_they_had_is_no_more_than_there_was() {
+    let verdict = judge::outlasting(231, false);
+    println!("{:5.2} seed 231: {}", verdict.off, verdict.text);
+    assert!(verdict.holds(), "{verdict:?}");
+}
+
 /// Kernels that are taken for short since they were never measured in a turn of their own are let go by the dozen, and all
 /// end behind it: one had 67 of 30 %, another 79 of 50, where nobody was charged for it.
 #[test]
