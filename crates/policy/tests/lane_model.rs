@@ -29,7 +29,8 @@ const US: u64 = 1_000;
 /// Runs a model under both schedulers.
 fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     let mut config = Config::new();
-    config.max_steps = MaxSteps::FailAfter(20_000);
+    // A drain that nobody settles is looked at for 50 ms of the model's time: 25,000 steps at most were seen.
+    config.max_steps = MaxSteps::FailAfter(60_000);
     config.stack_size = 1 << 18;
     let random = shuttle::scheduler::RandomScheduler::new_from_seed(7, SCHEDULES);
     Runner::new(random, config.clone()).run(model.clone());
