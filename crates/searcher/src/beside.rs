@@ -41,7 +41,7 @@ pub fn outlasting(seed: u64, has_caps: bool) -> Case {
             let few = |name: &str, most| of(name).between(2, most) as usize;
             let short_ns = of("short").spread(20 * US, 500 * US);
             let long = vec![ms("ns", 12); few("long", 16)];
-            queue_of([long, vec![short_ns; few("count", 24)]].concat())
+            named::queue_of([long, vec![short_ns; few("count", 24)]].concat())
         }
     };
     let mut case = case(seed, has_caps);
@@ -50,15 +50,6 @@ pub fn outlasting(seed: u64, has_caps: bool) -> Case {
         first.processes = vec![plan; of("processes").between(1, 4) as usize];
     }
     case
-}
-
-/// One kernel of these lengths by turns, and a synchronisation behind all of them.
-fn queue_of(lengths: Vec<u64>) -> Ops {
-    let times = u32::try_from(lengths.len()).unwrap_or(u32::MAX);
-    named::forever(vec![
-        named::repeat(times, named::launch_on(1, Length::List(lengths), 0)),
-        Op::Sync,
-    ])
 }
 
 /// The first begins at once.

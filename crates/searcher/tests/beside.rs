@@ -93,11 +93,6 @@ fn long_ones_among_short_ones_stay_within_their_turn() {
 #[test]
 fn what_is_uneven_is_in_flight_until_it_has_ended() {
     let mut rows = Rows::default();
-    let queue_of = |lengths: Vec<u64>| {
-        let times = u32::try_from(lengths.len()).expect("few");
-        let ops = vec![named::launch_on(1, Length::List(lengths), 0)];
-        named::forever(vec![Op::Repeat { times, ops }, Op::Sync])
-    };
     let two = named::launch_on(2, Length::List(vec![286 * US, 521 * US]), 0);
     let two = named::forever(vec![two.clone(), two, Op::Sync]);
     for (what, beside) in [("two kernels at a time", two), ("a queue", named::queue(64, MS))] {
@@ -110,7 +105,7 @@ fn what_is_uneven_is_in_flight_until_it_has_ended() {
         ] {
             let lengths = [vec![long_ns; long], vec![126 * US; short]].concat();
             let plan = |ops, weight| TenantPlan { weight, ..TenantPlan::of(ops) };
-            let tenants = vec![plan(queue_of(lengths), 300), plan(beside.clone(), 200)];
+            let tenants = vec![plan(named::queue_of(lengths), 300), plan(beside.clone(), 200)];
             let had = table::shares(tenants, true, 20 * SECOND);
             let row = format!("{long} of {} us and {short} of 126 beside {what}", long_ns / US);
             let all = had[0] + had[1];

@@ -17,8 +17,7 @@ type Program = (&'static str, usize, Ops, u64);
 
 fn programs() -> Vec<Program> {
     let lengths = [vec![4_756 * US; 17], vec![126 * US; 18]].concat();
-    let runs = vec![named::repeat(35, named::launch_on(1, Length::List(lengths), 0)), Op::Sync];
-    let runs = named::forever(runs);
+    let runs = named::queue_of(lengths);
     let many = [(170, 10 * US), (4, 39 * MS)].map(|(n, ns)| named::repeat(n, named::launch(1, ns)));
     let many = named::forever(many.into_iter().chain([Op::Sync]).collect());
     vec![

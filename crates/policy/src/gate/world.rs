@@ -151,7 +151,7 @@ pub trait Published {
     fn add_throttled(&self, ns: u64);
     /// Adds to the time waited for turns.
     fn add_waited(&self, ns: u64);
-    /// Counts a drain that was given up.
+    /// Counts a drain that was given up; `is_stuck` where its work may have waited for another process's.
     fn count_drain_given_up(&self, is_stuck: bool);
 }
 

@@ -37,6 +37,12 @@ pub fn queue(count: u32, ns: u64) -> Ops {
     forever(vec![repeat(count, launch(1, ns)), Op::Sync])
 }
 
+/// One kernel of these lengths by turns, each once, then a synchronisation.
+pub fn queue_of(lengths: Vec<u64>) -> Ops {
+    let times = u32::try_from(lengths.len()).unwrap_or(u32::MAX);
+    forever(vec![repeat(times, launch_on(1, Length::List(lengths), 0)), Op::Sync])
+}
+
 /// Keeps about 10 ms of kernels in the queue without a synchronisation of all, as bench/clients/busy.c
 /// does: each of four batches, or of two single kernels, waits for the one four before.
 pub fn flood(ns: u64) -> Ops {
