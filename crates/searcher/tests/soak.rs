@@ -1,7 +1,7 @@
 //! The searcher for long: `cargo xtask soak share`.
 //!
-//! Of each seed a lone tenant, two or three beside each other without caps and with them, and 150 short cases. What
-//! it saw is written as JSON to the file that `DIVVY_RESULT` names, with the worst of each kind. Without that variable
+//! Of each seed a lone tenant, two or three beside each other without caps and with them, and 150 short cases; of one in
+//! sixteen also tenants whose kernels outlast a turn, which take ten times as long. What it saw is written as JSON to the file that `DIVVY_RESULT` names, with the worst of each kind. Without that variable
 //! it does nothing: what CI searches is in the other tests.
 
 mod workers;
@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 
 /// Short cases to each long one.
 const SHORT: u64 = 150;
+/// Of so many seeds one has kernels that outlast a turn, by turns without caps and with them.
+const OUTLASTING: u64 = 16;
 /// Seeds between two looks at the clock: of each kind the last may run alone.
 const AT_ONCE: u64 = 160;
 /// How many of the worst are kept of each kind.
@@ -59,6 +61,7 @@ struct Seen {
     lone: Verdict,
     beside: Verdict,
     capped: Verdict,
+    outlasting: Option<Verdict>,
     short: Vec<Verdict>,
 }
 
@@ -67,6 +70,9 @@ fn all_of(seed: u64) -> Seen {
         lone: judge::alone(seed),
         beside: judge::together(seed, false),
         capped: judge::together(seed, true),
+        outlasting: seed
+            .is_multiple_of(OUTLASTING)
+            .then(|| judge::outlasting(seed, seed.is_multiple_of(2 * OUTLASTING))),
         short: (seed * SHORT..(seed + 1) * SHORT).map(judge::short).collect(),
     }
 }
@@ -77,16 +83,18 @@ fn for_as_long_as_is_asked() {
     let seconds = std::env::var("DIVVY_SECONDS").ok().map(|text| text.parse().expect("seconds"));
     let last = seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let seeds = workers::chosen(u64::MAX / 1_000);
-    let mut kinds = ["lone", "beside", "beside, caps", "short"].map(Kind::new);
+    let names = ["lone", "beside", "beside, caps", "outlasting", "short"];
+    let mut kinds = names.map(Kind::new);
     let mut from = seeds.start;
     let begun = Instant::now();
     while from < seeds.end && last.is_none_or(|last| Instant::now() < last) {
         let to = seeds.end.min(from + AT_ONCE);
-        let [lone, beside, capped, short] = &mut kinds;
+        let [lone, beside, capped, outlasting, short] = &mut kinds;
         for seen in workers::of_seeds(from..to, all_of) {
             lone.add(seen.lone);
             beside.add(seen.beside);
             capped.add(seen.capped);
+            seen.outlasting.into_iter().for_each(|verdict| outlasting.add(verdict));
             seen.short.into_iter().for_each(|verdict| short.add(verdict));
         }
         from = to;
