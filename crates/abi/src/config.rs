@@ -55,6 +55,8 @@ pub mod gate {
     pub const CLOSED: u32 = 2;
     /// As [`TIMED`], and the tenant's processes take turns among themselves while the line's lease lasts.
     pub const TURNS: u32 = 3;
+    /// As [`TURNS`], and a turn of which little is used is shared.
+    pub const SHARED_TURNS: u32 = 4;
 }
 
 /// How a tenant's turns are made.

@@ -21,6 +21,8 @@ pub(crate) use uneven::is_far;
 const WAYS: usize = 4;
 /// Sets of so many places.
 const SETS: usize = 1024;
+/// What takes longer cannot lie within one slice of the driver's, which are 1 to 2 ms.
+pub(crate) const SLICED_FROM_NS: u64 = 2_000_000;
 /// A new sample counts for one part in so many.
 const WEIGHT: u64 = 8;
 
@@ -308,6 +310,13 @@ impl Costs {
         }
     }
 
+    /// Learns that work of this key took no more than `ns`, where no more than roughly so is known of it.
+    pub fn learn_at_most(&self, key: u64, ns: u64) {
+        if self.get(key).is_none_or(|known_ns| ns < known_ns) {
+            self.put(key, Place::rough(key, ns));
+        }
+    }
+
     fn put(&self, key: u64, new: Place) {
         let known = |place: &&AtomicU64| Place(place.load(Relaxed)).ns_of(key).is_some();
         let empty = || self.ways(key).find(|place| place.load(Relaxed) == 0);
@@ -357,6 +366,10 @@ mod tests {
         assert_eq!((costs.get(key), costs.firm(key)), (Some(400_000), None));
         costs.learn_roughly(key, 100_000);
         assert_eq!(costs.get(key), Some(400_000), "the first stands");
+        costs.learn_at_most(key, 500_000);
+        assert_eq!(costs.get(key), Some(400_000), "that is known");
+        costs.learn_at_most(key, 200_000);
+        assert_eq!((costs.get(key), costs.firm(key)), (Some(200_000), None));
         costs.learn(key, 80_000);
         assert_eq!((costs.get(key), costs.firm(key)), (Some(80_000), Some(80_000)));
         costs.learn_roughly(key, 400_000);

@@ -28,8 +28,8 @@ fn daemon(paces: &[Pace]) -> Daemon {
 }
 
 /// Steps until a time, with work; how long the gate stood so, in milliseconds.
-fn run(daemon: &mut Daemon, paces: &[Pace], from_ns: u64, until_ns: u64) -> [u64; 4] {
-    let mut stood = [0; 4];
+fn run(daemon: &mut Daemon, paces: &[Pace], from_ns: u64, until_ns: u64) -> [u64; 5] {
+    let mut stood = [0; 5];
     let mut next_ns = from_ns;
     for now_ns in (from_ns..until_ns).step_by(MS as usize) {
         let state = daemon.line(0).gate;
@@ -119,6 +119,51 @@ fn who_comes_or_goes_in_a_trial_begins_it_anew() {
     daemon.files(0).slots[1].1 = true;
     let stood = run(&mut daemon, &paces, now_ns + 2 * SEC, now_ns + 7 * SEC);
     assert!(stood[gate::TURNS as usize] > 4_990, "{stood:?}");
+}
+
+/// Their kernels' lengths show in turns alone, and others pay for what is taken for short.
+#[test]
+fn beside_another_tenant_those_with_long_kernels_take_turns() {
+    let open_states = |longest_ms: [u64; 3]| {
+        let mut daemon = Daemon::of(2);
+        daemon.files(0).slots = longest_ms
+            .map(|ms| (GateEntry { longest_ns: ms * MS, ..GateEntry::default() }, true))
+            .to_vec();
+        let mut stood = [0; 5];
+        for now_ns in (SEC..3 * SEC).step_by(MS as usize) {
+            for tenant in 0..2 {
+                let is_closed = daemon.line(tenant).gate == gate::CLOSED;
+                for (entry, _) in &mut daemon.files(tenant).slots {
+                    if is_closed {
+                        entry.want_ns = now_ns;
+                        continue;
+                    }
+                    entry.launches += 1;
+                    entry.used_ns += MS;
+                    (entry.last_launch_ns, entry.busy_until_ns) = (now_ns, now_ns + MS);
+                }
+            }
+            daemon.step(now_ns);
+            stood[daemon.line(0).gate as usize] += 1;
+            assert_ne!(daemon.line(1).gate, gate::SHARED_TURNS, "it has one process");
+        }
+        (stood, daemon)
+    };
+    for long in [[5, 5, 5], [0, 2, 3]] {
+        let (stood, mut daemon) = open_states(long);
+        let [_, timed, closed, _, shared] = stood;
+        assert!(shared > 800 && closed > 800 && timed < 10, "{long:?}: {stood:?}");
+        // Alone they are tried as any others.
+        daemon.seats.0[1] = turns_memory::Seat::Left;
+        daemon.is_changed = true;
+        let paces = [SAME; 3];
+        let stood = run(&mut daemon, &paces, 3 * SEC, 8 * SEC);
+        assert!(stood[gate::TURNS as usize] < 1_000, "{long:?}: {stood:?}");
+    }
+    for short in [[1, 1, 1], [0, 0, 50]] {
+        let (stood, _) = open_states(short);
+        assert_eq!(stood[3..], [0, 0], "{short:?}: {stood:?}");
+    }
 }
 
 /// A cap binds processes by itself, and where an MPS daemon serves the device nobody takes turns.

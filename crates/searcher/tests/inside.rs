@@ -328,10 +328,9 @@ fn pipeline(stages_ns: &[u64]) -> Vec<Ops> {
     (0..).zip(stages_ns).map(stage).collect()
 }
 
-/// Where turns gain nothing, workers have what the driver gives them.
-#[test]
-fn workers_without_a_cap_lose_nothing_to_trials() {
-    let cases: Vec<(&str, Vec<Ops>)> = vec![
+/// Workers that turns gain nothing.
+fn better_sliced() -> Vec<(&'static str, Vec<Ops>)> {
+    vec![
         ("ping-pong 20 us", ping_pong(20 * US, 1)),
         ("ping-pong 10 of 100 us", ping_pong(100 * US, 10)),
         ("ping-pong 2 ms", ping_pong(2 * MS, 1)),
@@ -348,9 +347,14 @@ fn workers_without_a_cap_lose_nothing_to_trials() {
             "one of 20 us and one that rests",
             vec![named::sync(20 * US), named::pausing(MS, 900 * MS)],
         ),
-    ];
+    ]
+}
+
+/// Where turns gain nothing, workers have what the driver gives them.
+#[test]
+fn workers_without_a_cap_lose_nothing_to_trials() {
     let mut rows = Rows::default();
-    for (what, programs) in cases {
+    for (what, programs) in better_sliced() {
         let native = &run(vec![tenant(0, programs.clone())], Vec::new(), false)[0];
         let came = &run(vec![tenant(0, programs)], Vec::new(), true)[0];
         println!("{:.1?}, natively {:.1?}", came.each, native.each);
@@ -359,6 +363,25 @@ fn workers_without_a_cap_lose_nothing_to_trials() {
         for (now, was) in came.each.iter().zip(&native.each) {
             rows.row(&format!("{what}: one of them"), 1, oracle::even().or_more(), now / was);
         }
+    }
+    rows.judge();
+}
+
+/// Workers that had long kernels take turns beside other tenants, so that what each uses shows; beside one that rests they have
+/// what the driver gives them.
+#[test]
+fn workers_that_had_long_kernels_lose_nothing_beside_one_that_rests() {
+    let mut rows = Rows::default();
+    let long = || [named::launch(77, 5 * MS), Op::Sync];
+    for (what, programs) in better_sliced() {
+        let programs: Vec<Ops> =
+            programs.into_iter().map(|ops| long().into_iter().chain(ops).collect()).collect();
+        let native = &run(vec![tenant(0, programs.clone())], Vec::new(), false)[0];
+        let rests = tenant(0, [named::pausing(MS, 900 * MS)]);
+        let came = &run(vec![tenant(0, programs), rests], Vec::new(), true)[0];
+        println!("{what}: {:.1?}, natively {:.1?}", came.each, native.each);
+        let what = format!("{what} beside one that rests");
+        rows.row(&what, 1, oracle::of_native(), came.sum() / native.sum());
     }
     rows.judge();
 }

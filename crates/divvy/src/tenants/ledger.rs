@@ -255,7 +255,9 @@ fn gate_word(line: Option<&GateLine>, paused: bool) -> &'static str {
         None | Some((gate::FREE, _)) => "free",
         Some((gate::CLOSED, lease_ns)) if lease_ns > divvy_page::now_ns() => "closed",
         Some((gate::CLOSED, _)) => "left",
-        Some((gate::TURNS, lease_ns)) if lease_ns > divvy_page::now_ns() => "turns",
+        Some((gate::TURNS | gate::SHARED_TURNS, lease_ns)) if lease_ns > divvy_page::now_ns() => {
+            "turns"
+        }
         Some(_) => "timed",
     }
 }

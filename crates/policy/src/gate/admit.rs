@@ -61,7 +61,7 @@ impl Lane {
             self.settle(world, costs, &line);
             // Once: all threads' stripes are read, and each of them misses its own once for that.
             let submitted_ns = self.submitted_ns();
-            let turned = world.ask_turn(now_ns, self.had_turn(now_ns), &mut patience);
+            let turned = world.ask_turn(now_ns, self.had_turn(world, now_ns), &mut patience);
             match turned {
                 Ok(Turned::GoesOn | Turned::Beside) => {}
                 Ok(Turned::Begun) => {

@@ -14,7 +14,7 @@ use super::completed::Completed;
 use super::credit::signed;
 use super::lane::Lane;
 use super::marks::Mark;
-use super::times::LONG_NS;
+use super::times::{HORIZON_NS, LONG_NS};
 use super::world::World;
 use crate::cost::{Costs, Length, Moments};
 use crate::scaled::scaled;
@@ -25,7 +25,7 @@ const SLICE_NS: u64 = 5_000_000;
 const LATE_NS: u64 = 500_000;
 
 /// Contexts that work on a device at once, at most: less than its part of a span no launch has had.
-const MOST_AT_ONCE: u64 = 8;
+pub(super) const MOST_AT_ONCE: u64 = 8;
 
 /// Launches that took so many times as long as was expected hold one that took almost all of it.
 pub(super) const LONGER: u64 = 4;
@@ -65,7 +65,7 @@ impl Lane {
         let known = costs.get(key).map(|ns| (key, ns));
         // Of long ones few are let go at a time, and each shows its own length.
         let is_uneven = || matches!(costs.expect(key, now_ns), Length::Uneven(_));
-        let is_asked = |(_, ns): &(u64, u64)| *ns < LONG_NS && !is_uneven();
+        let is_asked = |(_, ns): &(u64, u64)| *ns < HORIZON_NS && !is_uneven();
         let Some((key, known_ns)) = known.filter(is_asked) else { return };
         let Some(span_ns) = completed.since_ns else { return };
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));

@@ -78,11 +78,12 @@ impl<'a, D: Driver> Here<'a, D> {
     fn inside(&self) -> Option<Inside<WordsOf<D>>> {
         let device = self.device();
         let state = device.state();
-        let owned = || state == gate::TURNS && self.words.gate_line().lease_ns > self.now_ns();
+        let has_turns = matches!(state, gate::TURNS | gate::SHARED_TURNS);
+        let owned = || has_turns && self.words.gate_line().lease_ns > self.now_ns();
         let is_capped = device.terms().share_ppm != 0;
         let takes_turns = is_capped || owned();
         // Without an owner turns are never shared: nobody has tried that since processes of a tenant do not meet.
-        let may_share = is_capped && state != gate::FREE;
+        let may_share = state == gate::SHARED_TURNS || is_capped && state != gate::FREE;
         if takes_turns { Inside::of(self.words, may_share, || self.now_ns()) } else { None }
     }
 
@@ -259,6 +260,7 @@ impl<D: Driver> Published for Here<'_, D> {
     fn count_launches(&self, launches: u64) {
         self.words.count_launches(launches);
     }
+    #[inline(never)]
     fn note_length(&self, ns: u64) {
         self.words.note_length(ns);
     }

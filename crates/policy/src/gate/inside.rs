@@ -49,7 +49,7 @@ const NEXT_LOOK_NS: u64 = 500_000;
 const BELIEVED_NS: u64 = 1_000_000_000;
 const WORK_BELIEVED_NS: u64 = 10_000_000_000;
 /// Longest wait for work that was handed on with, beyond what was said of it first.
-const PATIENCE_NS: u64 = 50_000_000;
+const PATIENCE_NS: u64 = 250_000_000;
 /// Turns in wall time: so many times what they are in device time.
 const WALL_PARTS: u64 = 2;
 /// Wall time after which a turn is judged by what was used of it.

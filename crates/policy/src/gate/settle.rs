@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_abi::config::GateLine;
 
-use super::beside::LONGER;
+use super::beside::{LONGER, MOST_AT_ONCE};
 use super::completed::Completed;
 use super::credit::signed;
 use super::lane::Lane;
@@ -19,13 +19,10 @@ use super::rivals::in_turns;
 use super::sample::correction_ns;
 use super::times::{QUIET_NS, SWITCH_NS};
 use super::world::World;
-use crate::cost::{Costs, Length};
+use crate::cost::{Costs, Length, SLICED_FROM_NS};
 
 /// An estimate below this may grow at once; above it by half.
 const MOST_GROWTH_FROM_NS: u64 = 4_000;
-
-/// What takes longer cannot lie within one slice of the driver's, which are 1 to 2 ms.
-const SLICED_FROM_NS: u64 = 2_000_000;
 
 impl Lane {
     /// Marks the end of a burst, so that its tail is measured while the gate is closed.
@@ -145,9 +142,11 @@ impl Lane {
             };
             // With others' work in it, it is still no more than that.
             let is_new = known_ns.map_or(sharers != 0, |known_ns| took_ns < known_ns);
-            if expected == Length::Unknown && sharers == 0 {
-                // It ended behind its turn, as one longer than a turn always does: it is no longer than that.
-                costs.learn_roughly(probe.key, took_ns);
+            if !is_firm && sharers == 0 {
+                // It ended behind its turn, as one longer than a turn always does: it is no longer than that, and as long as
+                // its part of it.
+                costs.learn_at_most(probe.key, took_ns);
+                world.note_length(took_ns / MOST_AT_ONCE);
             }
             if sharers == 1 || is_new {
                 // What another context was given in between must not pass for the kernel's own.
@@ -164,6 +163,9 @@ impl Lane {
                     costs.learn_alone(probe.key, took_ns, now_ns);
                 } else {
                     costs.learn(probe.key, took_ns.min(most_ns.max(MOST_GROWTH_FROM_NS)));
+                    if sharers == 1 && matches!(expected, Length::Uneven(_)) {
+                        costs.seen_alone(probe.key, took_ns, now_ns);
+                    }
                 }
                 world.note_length(took_ns);
             }

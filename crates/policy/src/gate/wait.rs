@@ -144,10 +144,11 @@ impl Lane {
             _ => {
                 let uneven_ns = self.uneven_until_ns.load(Relaxed).saturating_sub(now_ns);
                 // Once overdue, it is until a mark shows its end. What is uneven was charged little at first, which does
-                // not say how much longer it takes; another tenant that waits for its end looks when it is expected.
+                // not say how much longer it takes; who waits for its end looks when it is expected.
                 let is_expected = self.busy_until_ns.load(Relaxed) <= now_ns
                     || (1..OVERDUE_NS).contains(&uneven_ns);
-                if left_ns == 0 || (is_expected && has_rivals(&world.line())) {
+                let is_awaited = || world.has_turns() || has_rivals(&world.line());
+                if left_ns == 0 || (is_expected && is_awaited()) {
                     self.is_overdue.store(1, Relaxed);
                 }
                 let is_overdue = self.is_overdue.load(Relaxed);
@@ -166,10 +167,14 @@ impl Lane {
 
     /// Since when the process has had its turn in its tenant. While what is in flight is charged when it has ended, nothing
     /// says how much of the turn was used.
-    pub(super) fn had_turn(&self, now_ns: u64) -> Had {
+    pub(super) fn had_turn<W: World>(&self, world: &W, now_ns: u64) -> Had {
         let [began_ns, since_ns] = [&self.turn_ns, &self.turn_from_ns].map(|at| at.load(Relaxed));
         if self.pending(now_ns) == 0 {
             self.uneven_until_ns.store(0, Relaxed);
+        }
+        if self.uneven_until_ns.load(Relaxed) != 0 {
+            // It may be handed on: the next process waits for what is said now.
+            self.narrow(world, now_ns);
         }
         let is_unknown = self.unknown.load(Relaxed) != 0;
         let is_charged = !is_unknown && self.uneven_until_ns.load(Relaxed) == 0;

@@ -16,6 +16,8 @@ pub enum GateState {
     Closed = 2,
     /// As [`GateState::Timed`], and the tenant's processes take turns among themselves.
     Turns = 3,
+    /// As [`GateState::Turns`], and others go beside one of them that uses little of its turn.
+    SharedTurns = 4,
 }
 
 /// What one tenant is told about one device.
@@ -54,7 +56,7 @@ impl Gate {
                     self.quantum_ns.div_ceil(CLOSED_QUANTUM_NS).saturating_mul(CLOSED_QUANTUM_NS);
                 Self { quantum_ns, horizon_ns: 0, ..self }
             }
-            GateState::Free | GateState::Timed | GateState::Turns => self,
+            GateState::Free | GateState::Timed | GateState::Turns | GateState::SharedTurns => self,
         }
     }
 }

@@ -121,10 +121,12 @@ impl DeviceLine {
         if self.share_ppm != 0 || !self.is_attached {
             return u64::MAX;
         }
-        let inner = self.workers.step(now_ns, gate.state == GateState::Free && gate.active <= 1);
+        let is_alone = gate.state == GateState::Free && gate.active <= 1;
+        let inner = self.workers.step(now_ns, is_alone, gate.state == GateState::Closed);
         gate.state = match inner {
             Inner::Counted if gate.state == GateState::Free => GateState::Timed,
             Inner::Turns | Inner::Trial if is_open => GateState::Turns,
+            Inner::Shared if is_open => GateState::SharedTurns,
             _ => gate.state,
         };
         if inner == Inner::Trial { now_ns.saturating_add(TRIAL_LOOK_NS) } else { u64::MAX }

@@ -1,4 +1,5 @@
-//! Whether the processes of a tenant without a cap gain by taking turns among themselves: found out by trial.
+//! Whether the processes of a tenant without a cap take turns among themselves: where they gain by it, which is found out
+//! by trial, and beside other tenants where their kernels are long.
 //!
 //! Contexts that work at once are sliced by the driver. Four workers that synchronise after each kernel of 20 us have
 //! 13 % of an H200 between them by that, where one alone has 65; four with deep queues have all of it. So where
@@ -6,13 +7,18 @@
 //! ([`crate::gate::Inside`]) for a while, and turns stay while they are worth it. Work is valued at what it cost in turns,
 //! when nobody else's slices were in it.
 //!
-//! Promises: turns stay only where all get a twentieth more done and none less; a trial that goes badly ends at the
-//! next look; trials become rare where they fail; what was found is looked at anew each half minute. What a process claims
-//! of itself decides for its own tenant alone.
+//! Beside other tenants nothing is tried: what was found before they came holds. But a long kernel has slices of its
+//! siblings in all that is measured of it, so what is taken for short may be in flight by the dozen when the tenant's turn
+//! ends, which others pay for: two workers with runs of 12 ms had 73 where 45 % were due. In turns each shows its length.
 //!
-//! Does not look at tenants that share the device: what was found before they came holds.
+//! Promises: turns that are tried stay only where all get a twentieth more done and none less; a trial that goes badly ends
+//! at the next look; trials become rare where they fail; what was found is looked at anew each half minute. What a process
+//! claims of itself decides for its own tenant alone.
+//!
+//! Does not know the other tenants, but that the tenant was closed for one.
 
 use super::entry::GateEntry;
+use crate::cost::SLICED_FROM_NS;
 use crate::scaled::scaled;
 
 /// Processes that are looked at; of more, the first.
@@ -36,6 +42,8 @@ const GAIN_PERCENT: u64 = 105;
 const KEEPS_PERCENT: u64 = 92;
 /// Below so much of what was done without them, turns end at once.
 const HOPELESS_PERCENT: u64 = 95;
+/// For so long after another tenant had a turn they take theirs beside it.
+const CONTENDED_NS: u64 = 10_000_000_000;
 
 /// What is done with a tenant's processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,8 +55,10 @@ enum Stage {
     Beside,
     /// They take turns, on trial.
     Trial,
-    /// They take turns.
+    /// They take turns, which gains.
     Turns,
+    /// They take turns beside other tenants, shared where little of them is used.
+    Shared,
 }
 
 /// One process, as its line said last.
@@ -57,6 +67,8 @@ struct Worker {
     slot: usize,
     launches: u64,
     used_ns: u64,
+    /// Its longest kernel, as far as it has seen.
+    longest_ns: u64,
     /// The same when the window began.
     from: (u64, u64),
     /// Launches of a window beside the others.
@@ -83,6 +95,8 @@ pub(super) enum Inner {
     Counted,
     /// Take turns.
     Turns,
+    /// Take turns, and go beside one of them that uses little of its turn.
+    Shared,
     /// Take turns on trial, which is looked at again within [`TRIAL_LOOK_NS`].
     Trial,
 }
@@ -100,6 +114,8 @@ pub(super) struct Workers {
     count: usize,
     seen: usize,
     is_other: bool,
+    /// When the tenant was closed last.
+    closed_ns: u64,
 }
 
 /// Device time of work that was done in a window.
@@ -128,35 +144,48 @@ impl Workers {
             self.is_other = true;
         }
         (worker.launches, worker.used_ns) = (entry.launches, entry.used_ns);
+        worker.longest_ns = entry.longest_ns;
     }
 
-    /// What they may do from now on, where the tenant has the device to itself or not.
-    pub(super) fn step(&mut self, now_ns: u64, is_alone: bool) -> Inner {
+    /// What they may do from now on, where the tenant has the device to itself or not, or is closed for others.
+    pub(super) fn step(&mut self, now_ns: u64, is_alone: bool, is_closed: bool) -> Inner {
         let is_other = core::mem::take(&mut self.is_other) || self.seen != self.count;
         self.count = self.seen;
         if is_other {
             self.rested_ns = 0;
+        }
+        if is_closed {
+            self.closed_ns = now_ns;
         }
         if self.count < 2 {
             self.rest(now_ns, 0);
         } else if is_alone {
             self.go_on(now_ns, is_other);
         } else if self.stage != Stage::Turns {
-            self.rest(now_ns, LOOK_NS);
+            let long = self.known().filter(|w| w.longest_ns >= SLICED_FROM_NS).count();
+            let is_contended = now_ns.saturating_sub(self.closed_ns) < CONTENDED_NS;
+            match long > 1 && is_contended {
+                // Once it is alone they are tried at once.
+                true => self.enter(Stage::Shared, now_ns, 0),
+                false => self.rest(now_ns, LOOK_NS),
+            }
         }
         match self.stage {
             Stage::Rest => Inner::Free,
             Stage::Beside => Inner::Counted,
             Stage::Trial => Inner::Trial,
             Stage::Turns => Inner::Turns,
+            Stage::Shared => Inner::Shared,
         }
     }
 
     fn go_on(&mut self, now_ns: u64, is_other: bool) {
         let is_over = now_ns >= self.until_ns;
         match self.stage {
-            Stage::Rest | Stage::Turns if is_over => self.enter(Stage::Beside, now_ns, WINDOW_NS),
-            Stage::Rest | Stage::Turns => {}
+            Stage::Rest | Stage::Turns | Stage::Shared if is_over => {
+                self.enter(Stage::Beside, now_ns, WINDOW_NS);
+            }
+            Stage::Rest | Stage::Turns | Stage::Shared => {}
             // Who has come or gone was there for a part of the window only.
             _ if is_other => self.rest(now_ns, 0),
             Stage::Beside if is_over => {

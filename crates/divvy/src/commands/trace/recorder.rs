@@ -221,7 +221,7 @@ fn gate_word(reading: &Reading, now_ns: u64) -> &'static str {
         gate::FREE => "free",
         gate::CLOSED if reading.line.lease_ns > now_ns => "closed",
         gate::CLOSED => "left by its daemon",
-        gate::TURNS if reading.line.lease_ns > now_ns => "turns inside",
+        gate::TURNS | gate::SHARED_TURNS if reading.line.lease_ns > now_ns => "turns inside",
         _ => "timed",
     }
 }
