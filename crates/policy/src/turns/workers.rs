@@ -42,6 +42,9 @@ const GAIN_PERCENT: u64 = 105;
 const KEEPS_PERCENT: u64 = 92;
 /// Below so much of what was done without them, turns end at once.
 const HOPELESS_PERCENT: u64 = 95;
+/// Launches that take less on average are short ones, whatever came before them: turns cost workers with gaps between such a
+/// tenth and more of what they have.
+const SHORT_NS: u64 = 150_000;
 /// For so long after another tenant had a turn they take theirs beside it.
 const CONTENDED_NS: u64 = 10_000_000_000;
 
@@ -78,6 +81,12 @@ struct Worker {
 impl Worker {
     fn launched(&self) -> u64 {
         self.launches.wrapping_sub(self.from.0)
+    }
+
+    /// Had long kernels, and its launches take long enough that they may be such still.
+    fn is_long(&self) -> bool {
+        self.longest_ns >= SLICED_FROM_NS
+            && self.used_ns() >= self.launched().saturating_mul(SHORT_NS)
     }
 
     fn used_ns(&self) -> u64 {
@@ -162,13 +171,7 @@ impl Workers {
         } else if is_alone {
             self.go_on(now_ns, is_other);
         } else if self.stage != Stage::Turns {
-            let long = self.known().filter(|w| w.longest_ns >= SLICED_FROM_NS).count();
-            let is_contended = now_ns.saturating_sub(self.closed_ns) < CONTENDED_NS;
-            match long > 1 && is_contended {
-                // Once it is alone they are tried at once.
-                true => self.enter(Stage::Shared, now_ns, 0),
-                false => self.rest(now_ns, LOOK_NS),
-            }
+            self.go_on_beside(now_ns);
         }
         match self.stage {
             Stage::Rest => Inner::Free,
@@ -176,6 +179,27 @@ impl Workers {
             Stage::Trial => Inner::Trial,
             Stage::Turns => Inner::Turns,
             Stage::Shared => Inner::Shared,
+        }
+    }
+
+    /// One look beside other tenants.
+    fn go_on_beside(&mut self, now_ns: u64) {
+        let is_shared = self.stage == Stage::Shared;
+        let is_over = now_ns.saturating_sub(self.from_ns) >= WINDOW_NS;
+        if is_shared && !is_over {
+            return;
+        }
+        // One that waits in its turns may launch nothing in a window.
+        let is_seen = |w: &Worker| is_shared || w.launched() != 0;
+        let long = self.known().filter(|w| w.is_long() && is_seen(w)).count();
+        let is_contended = now_ns.saturating_sub(self.closed_ns) < CONTENDED_NS;
+        match (long > 1 && is_contended, is_shared) {
+            (true, false) => self.enter(Stage::Shared, now_ns, LOOK_NS),
+            (true, true) => self.count_from(now_ns),
+            (false, _) => self.rest(now_ns, LOOK_NS),
+        }
+        if self.stage == Stage::Rest && is_over {
+            self.count_from(now_ns);
         }
     }
 
