@@ -24,14 +24,18 @@ fn judge_all(verdict: impl Fn(u64) -> Verdict + Sync, few: Few) {
     assert!(few.holds(&far, rows.len()), "{far:#?}");
 }
 
+#[track_caller]
+fn holds(verdict: &Verdict) {
+    println!("{:5.2} seed {}: {}", verdict.off, verdict.seed, verdict.text);
+    assert!(verdict.holds(), "{verdict:?}");
+}
+
 /// Those whose kernels' lengths differ had up to 32.9 of 30 %: what ended behind its turn was charged by estimates, and
 /// longer launches end there more often.
 #[test]
 fn what_ends_behind_its_turn_is_charged_what_it_took() {
     for seed in [2_040, 2_075, 2_233, 2_240, 2_263] {
-        let verdict = judge::together(seed, true);
-        println!("{:5.2} seed {seed}: {}", verdict.off, verdict.text);
-        assert!(verdict.holds(), "{verdict:?}");
+        holds(&judge::together(seed, true));
     }
 }
 
@@ -60,9 +64,7 @@ fn weights_and_caps_hold_where_kernels_outlast_a_turn() {
 #[test]
 fn workers_with_runs_of_long_kernels_have_their_weight() {
     for seed in [291, 234, 290, 230, 352] {
-        let verdict = judge::outlasting(seed, false);
-        println!("{:5.2} seed {seed}: {}", verdict.off, verdict.text);
-        assert!(verdict.holds(), "{verdict:?}");
+        holds(&judge::outlasting(seed, false));
     }
 }
 
@@ -70,9 +72,7 @@ fn workers_with_runs_of_long_kernels_have_their_weight() {
 /// said that they had more than in turns.
 #[test]
 fn what_all_say_they_had_is_no_more_than_there_was() {
-    let verdict = judge::outlasting(231, false);
-    println!("{:5.2} seed 231: {}", verdict.off, verdict.text);
-    assert!(verdict.holds(), "{verdict:?}");
+    holds(&judge::outlasting(231, false));
 }
 
 /// Kernels that are taken for short since they were never measured in a turn of their own are let go by the dozen, and all
@@ -82,9 +82,7 @@ fn what_is_taken_for_short_is_found_out_behind_its_turn() {
     let seeds =
         [(101_959, true), (101_215, true), (101_625, true), (102_180, false), (100_375, false)];
     for (seed, has_caps) in seeds {
-        let verdict = judge::together(seed, has_caps);
-        println!("{:5.2} seed {seed}: {}", verdict.off, verdict.text);
-        assert!(verdict.holds(), "{verdict:?}");
+        holds(&judge::together(seed, has_caps));
     }
 }
 
@@ -93,9 +91,7 @@ fn what_is_taken_for_short_is_found_out_behind_its_turn() {
 #[test]
 fn long_ones_among_short_ones_stay_within_their_turn() {
     for (seed, has_caps) in [(500_969, false), (505_193, true), (505_554, true), (500_675, true)] {
-        let verdict = judge::together(seed, has_caps);
-        println!("{:5.2} seed {seed}: {}", verdict.off, verdict.text);
-        assert!(verdict.holds(), "{verdict:?}");
+        holds(&judge::together(seed, has_caps));
     }
 }
 

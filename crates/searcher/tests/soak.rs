@@ -1,8 +1,9 @@
 //! The searcher for long: `cargo xtask soak share`.
 //!
 //! Of each seed a lone tenant, two or three beside each other without caps and with them, and 150 short cases; of one in
-//! sixteen also tenants whose kernels outlast a turn, which take ten times as long. What it saw is written as JSON to the file that `DIVVY_RESULT` names, with the worst of each kind. Without that variable
-//! it does nothing: what CI searches is in the other tests.
+//! sixteen also tenants whose kernels outlast a turn, which take ten times as long. What it saw is written as JSON to the
+//! file that `DIVVY_RESULT` names, with the worst of each kind. Without that variable it does nothing: what CI searches is
+//! in the other tests.
 
 mod workers;
 

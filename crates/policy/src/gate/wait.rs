@@ -166,7 +166,7 @@ impl Lane {
     }
 
     /// Since when the process has had its turn in its tenant. While what is in flight is charged when it has ended, nothing
-    /// says how much of the turn was used.
+    /// says how much of the turn was used, and how much longer it takes is said anew.
     pub(super) fn had_turn<W: World>(&self, world: &W, now_ns: u64) -> Had {
         let [began_ns, since_ns] = [&self.turn_ns, &self.turn_from_ns].map(|at| at.load(Relaxed));
         if self.pending(now_ns) == 0 {

@@ -193,12 +193,10 @@ impl Workers {
         let is_seen = |w: &Worker| is_shared || w.launched() != 0;
         let long = self.known().filter(|w| w.is_long() && is_seen(w)).count();
         let is_contended = now_ns.saturating_sub(self.closed_ns) < CONTENDED_NS;
-        match (long > 1 && is_contended, is_shared) {
-            (true, false) => self.enter(Stage::Shared, now_ns, LOOK_NS),
-            (true, true) => self.count_from(now_ns),
-            (false, _) => self.rest(now_ns, LOOK_NS),
-        }
-        if self.stage == Stage::Rest && is_over {
+        let stage = if long > 1 && is_contended { Stage::Shared } else { Stage::Rest };
+        if stage != self.stage {
+            self.enter(stage, now_ns, LOOK_NS);
+        } else if is_over {
             self.count_from(now_ns);
         }
     }
