@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::case::{Case, Fault, Site, TenantPlan};
+use crate::case::{Actor, Case, Fault, Site, TenantPlan};
 use crate::choice::Choices;
 use crate::program::{self, Change, Op, Ops};
 use crate::world::{self, Report};
@@ -119,12 +119,7 @@ pub fn reached(case: &Case, report: &Report) -> BTreeSet<State> {
     if came(Site::Capture).next().is_some() {
         states.insert(State::Capture);
     }
-    let sets = |ops: &Ops| {
-        let mut is_any = false;
-        program::each(ops, &mut |op| is_any |= matches!(op, Op::Set { .. }));
-        is_any
-    };
-    if case.tenants.iter().flat_map(|tenant| &tenant.processes).any(|one| sets(&one.ops)) {
+    if came(Site::DaemonWrite).any(|who| who != Actor::DAEMON) {
         states.insert(State::Change);
     }
     for dev in &report.met {
