@@ -215,3 +215,6 @@ impl Slots for LedgerRow {
         word.compare_exchange(old, new, SeqCst, SeqCst).map(|_| ())
     }
 }
+
+#[cfg(test)]
+mod tests;

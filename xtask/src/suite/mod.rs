@@ -122,8 +122,8 @@ fn model(tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// What can be interpreted, each access checked: layouts, decisions, and what is decided of shared words. System calls in
-/// assembly, which all else of `page` begins with, cannot.
+/// What can be interpreted, each access checked: layouts, decisions, what is decided of shared words, and these words in
+/// plain memory. System calls in assembly, which all else of `page` begins with, cannot.
 fn miri(tally: &mut Tally) -> Result<()> {
     let found = cargo_of(MIRI).args(["miri", "--version"]).output();
     if !found.is_ok_and(|answer| answer.status.success()) {
@@ -131,9 +131,12 @@ fn miri(tally: &mut Tally) -> Result<()> {
         tally.skipped.push(format!("miri: there is none of {MIRI}; `{how}`"));
         return Ok(());
     }
-    for (package, of) in
-        [("divvy-abi", None), ("divvy-policy", None), ("divvy-page", Some("meet::"))]
-    {
+    for (package, of) in [
+        ("divvy-abi", None),
+        ("divvy-policy", None),
+        ("divvy-page", Some("meet::")),
+        ("divvy-page", Some("usage::")),
+    ] {
         let mut tests = cargo_of(MIRI);
         tests.args(["miri", "test", "--package", package, "--lib"]).args(of);
         // Seeds of property tests are kept in files.
