@@ -1,13 +1,13 @@
-//! What a limited tenant is told about a card's memory: one story for every query.
+//! Answers to a limited tenant's queries of a card's memory: the same figures for every query.
 
 /// Memory of one device as the tenant sees it, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Memory {
     /// The smaller of limit and card.
     pub total_bytes: u64,
-    /// What the tenant holds, never more than `total_bytes`.
+    /// Bytes held by the tenant, never more than `total_bytes`.
     pub used_bytes: u64,
-    /// What it can still get.
+    /// Bytes it can still get.
     pub free_bytes: u64,
 }
 

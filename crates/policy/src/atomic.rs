@@ -1,7 +1,7 @@
 //! The atomic types of this crate: core's, or under `cfg(shuttle)` those of a scheduler that tries
 //! interleavings.
 //!
-//! What several threads of a process change is built of these, so that `tests/lane_model.rs` runs the
+//! State that several threads of a process change is built of these types, so that `tests/lane_model.rs` runs the
 //! shipped code. Holds no code of its own.
 
 #[cfg(not(shuttle))]

@@ -1,6 +1,6 @@
-//! A change of a running tenant's limits: how what is asked adds up with the rules that stand.
+//! A change of a running tenant's limits: how a request adds up with the rules that stand.
 //!
-//! What is asked is a list of steps, one for every device, a device by its index or by its UUID; each sets
+//! A request is a list of steps, one for every device, a device by its index or by its UUID; each sets
 //! a limit, or gives back what the tenant was started with:
 //!
 //! ```text
@@ -25,7 +25,7 @@ use crate::size::Limit;
 /// The word that gives back what the tenant was started with.
 pub const DEFAULT: &str = "default";
 
-/// What is asked for some devices; `None` gives back what they were started with.
+/// Limit asked for some devices; `None` gives back the one they were started with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The devices.
@@ -102,8 +102,8 @@ impl Steps {
         self.gives_back.contains(&true)
     }
 
-    /// The steps that set a limit, as the rules they would be by themselves. Those that give one back are
-    /// among them without a limit, since they name devices too.
+    /// The steps as the rules they would be by themselves. Steps that give a limit back are among them without
+    /// one, since they name devices too.
     pub fn rules(&self) -> &[Rule] {
         self.rules.as_slice()
     }
@@ -124,7 +124,7 @@ impl Steps {
     /// Adds every step of a comma-separated list of sizes.
     ///
     /// # Errors
-    /// Those of [`Rules::parse_into`].
+    /// As [`Rules::parse_into`].
     pub fn parse_into<'a>(&mut self, text: &'a str) -> Result<(), RuleError<'a>> {
         self.parse_into_of(text, limit::memory)
     }

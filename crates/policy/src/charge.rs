@@ -1,4 +1,4 @@
-//! What a block of device memory is charged.
+//! Charges of device memory: blocks, reserves of pools and graphs, local memory.
 //!
 //! The driver hands memory out in granules of 2 MiB: a large block takes whole ones, small blocks
 //! share one, and a granule goes back when its last block does. Charging requested bytes instead
@@ -18,7 +18,7 @@ pub const fn whole_granules(bytes: u64) -> u64 {
 /// Largest block that shares a granule with others, in bytes; a larger one takes granules of its own.
 pub const SMALL_BYTES: u64 = 1 << 20;
 
-/// What pools and graphs reserve at a time, in bytes.
+/// Step in which pools and graphs grow their reserve, in bytes.
 pub const POOL_CHUNK_BYTES: u64 = 32 << 20;
 
 /// Local memory per thread that a context's own charge covers, in bytes.
@@ -29,7 +29,7 @@ pub const fn is_small(bytes: u64) -> bool {
     bytes <= SMALL_BYTES
 }
 
-/// What a pool or the graphs of a device reserve when `used_bytes` of theirs are in use.
+/// Reserve of a pool, or of a device's graphs, while `used_bytes` of it are in use.
 pub const fn pool_reserve(used_bytes: u64) -> u64 {
     match used_bytes.checked_next_multiple_of(POOL_CHUNK_BYTES) {
         Some(reserved) => reserved,
@@ -37,12 +37,13 @@ pub const fn pool_reserve(used_bytes: u64) -> u64 {
     }
 }
 
-/// What the driver reserves for a graph's allocation nodes on one device, which [`GraphNeed::with`] is
-/// given in the order they were made.
+/// Reserve of the driver for a graph's allocation nodes on one device. [`GraphNeed::with`] is given the nodes
+/// in the order they were made.
 ///
 /// Nodes share addresses where the graph's order lets them. One that fits nowhere makes the graph's
 /// addresses grow by its size in whole chunks, and a launch has memory behind all of them: so on an
-/// H200 for 500 graphs of 500. Addresses that do not lie behind one another count anew.
+/// H200 for 500 graphs of 500. Addresses that do not lie behind one another are counted
+/// separately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GraphNeed {
     from: u64,
@@ -66,14 +67,14 @@ impl GraphNeed {
         Self { from, to: end.saturating_add(step), bytes: self.bytes.saturating_add(step) }
     }
 
-    /// What is reserved, in bytes.
+    /// The reserve, in bytes.
     pub const fn bytes(self) -> u64 {
         self.bytes
     }
 }
 
-/// What a context takes at a launch for local memory, when its hungriest function needs
-/// `bytes_per_thread` and the device holds `resident_threads` at once.
+/// Local memory that a context takes at a launch, if its hungriest function needs `bytes_per_thread` and the
+/// device holds `resident_threads` at once.
 pub const fn local_memory(bytes_per_thread: u64, resident_threads: u64) -> u64 {
     bytes_per_thread.saturating_sub(LOCAL_INCLUDED_BYTES).saturating_mul(resident_threads)
 }

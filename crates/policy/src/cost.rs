@@ -1,11 +1,11 @@
-//! What work is expected to cost: device time by function and grid, by graph, by kind of copy.
+//! Expected cost of work: device time by function and grid, by graph, by kind of copy.
 //!
-//! A table of fixed size with a few places for each key; what does not fit pushes out what lay there,
-//! which is then learnt anew. Promises: a look-up is a few loads, whatever is known; two threads that
+//! A table of fixed size with a few places for each key; a key that finds none pushes out another,
+//! which is then learnt again. Promises: a look-up is a few loads, whatever is known; two threads that
 //! learn at once lose a sample, never mix two keys' times for longer than one look-up.
 //!
-//! Does not measure, and promises no more than an estimate: what was charged by it is put right by
-//! what is measured.
+//! Does not measure, and promises no more than an estimate: measurements put right the charges that rest
+//! on it.
 
 mod before;
 mod uneven;
@@ -21,13 +21,13 @@ pub(crate) use uneven::is_far;
 const WAYS: usize = 4;
 /// Sets of so many places.
 const SETS: usize = 1024;
-/// What takes longer cannot lie within one slice of the driver's, which are 1 to 2 ms.
+/// Slices of the driver last 1 to 2 ms, so a kernel of this length or more lies in several.
 pub(crate) const SLICED_FROM_NS: u64 = 2_000_000;
 /// A new sample counts for one part in so many.
 const WEIGHT: u64 = 8;
 
-/// What is known of one key, in one word so that it cannot be torn: a tag of the key above, the
-/// estimate in steps of 4 ns below it, and whether that is a rough one in the lowest bit.
+/// Knowledge of one key, in one word so that it cannot be torn: a tag of the key above, the
+/// estimate in steps of 4 ns below it, and in the lowest bit a flag for a rough one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Place(u64);
 
@@ -67,7 +67,7 @@ const fn tag(key: u64) -> u64 {
     key >> BITS | 1
 }
 
-/// What kind of work a key stands for. Kinds share no keys.
+/// Kind of work that a key stands for. Kinds share no keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WorkKind {
     /// One kernel.
@@ -78,7 +78,8 @@ pub enum WorkKind {
     Copy = 3,
 }
 
-/// Where a key holds its kind, above its lowest bit, which is always set. Neither chooses a key's place.
+/// Bit at which a key holds its kind, above its lowest bit, which is always set. Neither has a part in the choice of
+/// the key's place.
 const KIND_SHIFT: u32 = 1;
 const KIND_MASK: u64 = 0b11 << KIND_SHIFT;
 
@@ -231,7 +232,7 @@ impl Costs {
         }
     }
 
-    /// Learns that work of this key took `ns`. What was known roughly is forgotten.
+    /// Learns that work of this key took `ns`. A rough estimate is forgotten.
     pub fn learn(&self, key: u64, ns: u64) {
         let (new_ns, uneven) = match self.find(key).filter(|(place, _)| !place.is_rough()) {
             Some((place, old_ns)) => {
@@ -249,7 +250,7 @@ impl Costs {
         if let Some((place, expected_ns)) = self.find(key).filter(|(place, _)| !place.is_rough()) {
             let is_far = is_far(expected_ns, ns);
             if is_far && place.0 & UNEVEN == 0 {
-                // What it took until now it takes at times.
+                // The length it had until now still occurs.
                 self.uneven.learn(key, expected_ns, false, now_ns);
             }
             if is_far || place.0 & UNEVEN != 0 {
@@ -291,7 +292,8 @@ impl Costs {
         }
     }
 
-    /// What is known of work of this key stands, beside others: as even or uneven, of which the longest alone was so long.
+    /// Keeps the estimate of this key, even or uneven, although it was measured beside others; `longest_ns` is the longest
+    /// that was measured alone.
     pub fn keep(&self, key: u64, longest_ns: u64, now_ns: u64) {
         let Some((place, known_ns)) = self.find(key) else { return };
         let is_so = known_ns < longest_ns || self.uneven.is_sure(key, now_ns);
@@ -320,7 +322,7 @@ impl Costs {
     fn put(&self, key: u64, new: Place) {
         let known = |place: &&AtomicU64| Place(place.load(Relaxed)).ns_of(key).is_some();
         let empty = || self.ways(key).find(|place| place.load(Relaxed) == 0);
-        // Whatever lies in the way its tag names is pushed out.
+        // The entry in the way that its tag names is pushed out.
         let victim = || self.ways(key).nth((tag(key) >> 1) as usize % WAYS);
         if let Some(place) = self.ways(key).find(known).or_else(empty).or_else(victim) {
             place.store(new.0, Relaxed);

@@ -41,7 +41,7 @@ pub trait Slots {
     fn replace_held_word(&self, slot: usize, old: u64, new: u64) -> Result<(), u64>;
 }
 
-/// What the slow path needs of the world, all of it under the tenant's admission lock.
+/// Services that the slow path needs, all of them under the tenant's admission lock.
 pub trait Admission {
     /// Zeroes the slots of dead processes.
     fn reap(&mut self);
@@ -52,7 +52,7 @@ pub trait Admission {
 /// Why a request for memory was not granted: one answer from here to the program's return code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryRefusal {
-    /// What is held and the request exceed the limit.
+    /// Held bytes and the request together exceed the limit.
     OverLimit {
         /// Bytes the tenant holds on the device.
         held_bytes: u64,

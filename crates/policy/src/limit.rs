@@ -296,7 +296,7 @@ pub(crate) fn closest(rules: &[Rule], index: Option<u32>, uuid: &Uuid) -> Result
     Ok(best.1)
 }
 
-/// What an environment variable's name says: `None` if it is not of the family `base`, else the
+/// Parses an environment variable's name: `None` if it is not of the family `base`, else the
 /// devices it is for.
 ///
 /// # Errors
@@ -333,7 +333,7 @@ impl Rules {
     /// The same rules.
     ///
     /// # Errors
-    /// Those of [`Rules::push`].
+    /// As [`Rules::push`].
     pub fn copy_of(rules: &[Rule]) -> Result<Self, RuleError<'static>> {
         let mut copy = Self::new();
         rules.iter().try_for_each(|rule| copy.push(*rule))?;
@@ -386,7 +386,7 @@ impl Rules {
     /// A value may be a list of rules only where the name has no suffix.
     ///
     /// # Errors
-    /// Those of [`env_selector`], [`parse_rule`] and [`Rules::push`].
+    /// As [`env_selector`], [`parse_rule`] and [`Rules::push`].
     pub fn push_env<'a>(
         &mut self,
         base: &str,

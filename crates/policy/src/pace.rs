@@ -39,7 +39,7 @@ pub trait Clock {
     fn closed_until_ns(&self) -> u64;
     /// Says so.
     fn set_closed_until_ns(&self, until_ns: u64);
-    /// What [`agreed_ns`] keeps.
+    /// The word of [`agreed_ns`].
     fn saves(&self) -> u64;
     /// Says so.
     fn set_saves(&self, word: u64);
@@ -74,8 +74,8 @@ pub struct Cap {
     /// Most credit that idleness leaves, in device time. A burst is half of it, so that who wakes late
     /// loses nothing.
     pub quantum_ns: u64,
-    /// Since when there is work whose charge may be wrong; `u64::MAX` for none. What wall time has paid for
-    /// since then is kept, however much it is, until that is put right.
+    /// Start of work whose charge may be wrong; `u64::MAX` for none. Payments of wall time since then are kept,
+    /// however large, until that charge is put right.
     pub unsettled_since_ns: u64,
 }
 

@@ -59,11 +59,11 @@ impl Limit {
 pub struct SizeError<'a> {
     /// The text as it was given.
     pub text: &'a str,
-    /// What is wrong with it.
+    /// The fault in it.
     pub reason: SizeReason,
 }
 
-/// What is wrong with a size.
+/// A fault in the text of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeReason {
     /// Nothing was written.
@@ -128,7 +128,7 @@ pub fn parse(text: &str) -> Result<Limit, SizeError<'_>> {
 /// to be meant in bytes. HAMi-core's variables are read by [`parse`] alone, since programs write them.
 ///
 /// # Errors
-/// Those of [`parse`], and [`SizeReason::NoUnit`].
+/// As [`parse`], and [`SizeReason::NoUnit`].
 pub fn parse_written(text: &str) -> Result<Limit, SizeError<'_>> {
     match parse(text) {
         Ok(Limit::Bytes(..MIN_PLAIN_BYTES)) if is_plain(text) => {

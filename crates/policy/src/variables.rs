@@ -26,11 +26,11 @@ pub const CLASS: &str = "DIVVY_CLASS";
 pub const TENANT: &str = "DIVVY_TENANT";
 /// HAMi-core's file, which names the tenant.
 pub const PEER_TENANT: &str = "CUDA_DEVICE_MEMORY_SHARED_CACHE";
-/// What happens when Divvy fails.
+/// Behaviour when Divvy fails: refuse memory, or run without limits.
 pub const FAIL: &str = "DIVVY_FAIL";
-/// What a context is charged.
+/// Charge of a context.
 pub const CONTEXT: &str = "DIVVY_CONTEXT_MEMORY";
-/// What the library says.
+/// Level of the library's log.
 pub const LOG: &str = "DIVVY_LOG";
 /// The same in HAMi-core's numbers.
 pub const PEER_LOG: &str = "LIBCUDA_LOG_LEVEL";
@@ -44,17 +44,17 @@ pub const MPS_PIPE: &str = "CUDA_MPS_PIPE_DIRECTORY";
 pub const CLIENTS: &str = "DIVVY_CLIENTS";
 /// Further directories of tenants.
 pub const TENANT_ROOT: &str = "DIVVY_TENANT_ROOT";
-/// Where daemons lock devices.
+/// Folder of the locks that daemons hold on devices.
 pub const DEVICE_LOCKS: &str = "DIVVY_DEVICE_LOCKS";
 
-/// Who reads a variable.
+/// Part of Divvy that reads a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableReader {
     /// The preloaded library, in programs.
     Library,
     /// The command `divvy`.
     Command,
-    /// Nobody: HAMi-core does, and Divvy needs it not.
+    /// No part of Divvy: HAMi-core reads it, and Divvy has no need of it.
     Nobody,
 }
 
@@ -92,11 +92,11 @@ pub struct Variable {
     pub name: &'static str,
     /// Whether `NAME_<i>` is the same for device i.
     pub per_device: bool,
-    /// Who reads it.
+    /// Its reader.
     pub reader: VariableReader,
     /// How its value is judged.
     pub value: VariableKind,
-    /// What it means, for the page; Markdown.
+    /// Its meaning, in Markdown, for the page of variables.
     pub meaning: &'static str,
 }
 

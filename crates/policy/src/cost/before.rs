@@ -1,11 +1,11 @@
-//! The longest that was seen of each kernel while nobody else used the device, some seconds ago.
+//! The longest run of each kernel that was seen some seconds ago, while no other context used the device.
 //!
-//! Whoever comes to the device makes kernels look longer until it is noticed: half a second later as a rule, and up to
-//! three where NVML was asked a moment before or the kernel does not count the driver's users. So of the last seconds
-//! the first that are remembered count.
+//! A newcomer to the device makes kernels look longer until it is noticed: half a second later as a rule, and up to
+//! three where NVML was asked a moment before or the kernel does not count the driver's users. So the oldest of the
+//! remembered seconds counts.
 //!
-//! Promises: a look-up is two loads; two threads that learn at once lose a sample, and what another kernel pushes out of
-//! the table is not known any more. Does not say what a kernel takes: that is the costs' own.
+//! Promises: a look-up is two loads; two threads that learn at once lose a sample, and a kernel that another
+//! pushes out of the table is unknown again. Does not estimate a kernel's length: that is the costs' own.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

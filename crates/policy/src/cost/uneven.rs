@@ -1,11 +1,11 @@
 //! Kernels whose lengths differ by so much that samples of them would not do: each launch is measured.
 //!
-//! A small table beside that of costs, of what was seen of each: the mean, and the root of the mean of
+//! A small table beside that of costs, with two moments of each kernel: the mean, and the root of the mean of
 //! squares. Both fade with time, not with the number of launches: a long run of short ones does not make a
 //! kernel a short one.
 //!
-//! Promises: a look-up is a few loads; two threads that learn at once lose a sample. What another kernel pushes
-//! out of the table has its mean alone until it is learnt anew.
+//! Promises: a look-up is a few loads; two threads that learn at once lose a sample. A kernel that
+//! another pushes out of the table has its mean alone until it is learnt again.
 //!
 //! Does not say which kernels are uneven: that is a flag of the costs' own.
 
@@ -25,10 +25,10 @@ const FADES_NS: u64 = 2_000_000_000;
 const KEPT: u64 = 8;
 /// Kernels in the table.
 const PLACES: usize = 64;
-/// What one sample counts.
+/// Weight of one sample.
 const SAMPLE: u64 = 1 << 12;
 
-/// What is known of a kernel whose lengths differ.
+/// Moments of a kernel whose lengths differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moments {
     /// The mean of what was seen of late.
@@ -79,7 +79,7 @@ impl Uneven {
         self.places.get((key >> 32) as usize % PLACES)
     }
 
-    /// What is known of a key; `None` where it counts as uneven no more.
+    /// The moments of a key; `None` if it does not count as uneven any more.
     pub(super) fn get(&self, key: u64, now_ns: u64) -> Option<Moments> {
         let place = self.place(key).filter(|place| place.key.load(Relaxed) == key)?;
         if now_ns >= place.until_ns.load(Relaxed) {
@@ -107,7 +107,7 @@ impl Uneven {
         place.is_some_and(|place| now_ns < place.sure_until_ns.load(Relaxed))
     }
 
-    /// What is known of a key stays as it is for as long as after a launch.
+    /// Keeps the moments of a key as they are, for as long as after a launch.
     pub(super) fn keep(&self, key: u64, now_ns: u64) {
         let Some(place) = self.place(key).filter(|place| place.key.load(Relaxed) == key) else {
             return;

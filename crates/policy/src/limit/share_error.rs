@@ -9,11 +9,11 @@ use core::fmt;
 pub struct ShareError<'a> {
     /// The text as it was given.
     pub text: &'a str,
-    /// What is wrong with it.
+    /// The fault in it.
     pub reason: ShareReason,
 }
 
-/// What is wrong with a text of the compute share.
+/// A fault in a text of the compute share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareReason {
     /// A share: nothing was written, or it does not begin with a digit.

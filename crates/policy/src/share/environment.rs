@@ -12,7 +12,7 @@ use crate::limit::{ShareError, ShareReason};
 use crate::size::digits_to_u64;
 use crate::variables;
 
-/// What was found so far.
+/// Variables found so far.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     own: Rules,

@@ -42,8 +42,8 @@ pub fn resolve(rules: &[Rule], index: Option<u32>, uuid: &Uuid) -> Result<Option
     })
 }
 
-/// Whether launches of the tenant must look at their gates: a cap, a pause, or a gate that is not
-/// free. Who changes any of these writes it into [`Config::any_gate`].
+/// True if launches of the tenant must look at their gates: it has a cap, a pause, or a gate that is not
+/// free. Every writer of one of these writes the answer into [`Config::any_gate`].
 pub fn needs_gate(config: &Config) -> bool {
     let caps = config.compute_rules().iter().any(|rule| rule.quantity != quantity::UNLIMITED);
     caps || config.paused != 0 || config.gates.iter().any(|line| line.gate != gate::FREE)

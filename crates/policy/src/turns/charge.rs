@@ -18,7 +18,8 @@ impl Domain<'_> {
     /// Charges the time since the last step.
     pub(super) fn charge(&mut self) {
         let now_ns = self.now_ns;
-        // Who was closed for longer than a lease was not kept out any more: an owner that was stopped charges nobody.
+        // A gate closed for longer than its lease keeps no launch out, so a daemon that was stopped meanwhile charges no
+        // tenant for that time.
         let from_ns = self.state.last_ns.clamp(now_ns.saturating_sub(CLOSED_LEASE_NS.0), now_ns);
         self.state.last_ns = now_ns;
         let wall_ns = now_ns.saturating_sub(from_ns);
@@ -65,7 +66,7 @@ impl Domain<'_> {
             let others = beside().filter(|t| owed_ns(t) > 0).map(|t| t.contexts);
             let contexts = tenant.contexts.max(1);
             let all = others.fold(contexts, |all, one| all.saturating_add(one.max(1)));
-            // What was let go beside it was taken out of its time.
+            // Launches let go beside it ran in its time.
             let let_go_ns = beside().fold(0_u64, |sum, t| sum.saturating_add(t.let_go_ns));
             let let_go_ns = let_go_ns.min(due_ns / LET_GO_PART);
             if let Some(tenant) = self.tenants.get_mut(row) {
@@ -102,7 +103,7 @@ impl Domain<'_> {
     }
 }
 
-/// What a tenant owes for the time from `from_ns` on if nobody ran beside it.
+/// Debt of a tenant for the time from `from_ns` on if no other ran beside it.
 fn due_ns(tenant: &TenantState, from_ns: u64, now_ns: u64, takeover_ns: u64) -> u64 {
     if tenant.holder {
         return now_ns.saturating_sub(from_ns.max(tenant.opened_ns.saturating_add(takeover_ns)));

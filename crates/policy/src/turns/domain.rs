@@ -38,7 +38,7 @@ pub enum TurnMode {
     Together,
 }
 
-/// What has happened on a device since its state was made.
+/// Counts of events on a device since its state was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Turns begun.
@@ -55,14 +55,14 @@ pub struct Counters {
     pub together_ns: u64,
 }
 
-/// What the scheduler keeps of one device. Starts as `default()`.
+/// State of one device in the scheduler. Starts as `default()`.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceState {
     pub(super) mode: TurnMode,
     pub(super) counters: Counters,
     /// Devices of the domain; 0 outside one.
     pub(super) group: u32,
-    /// Who is in the domain, to notice a change.
+    /// Hash of the domain's members, to notice a change.
     signature: u64,
     pub(super) last_ns: u64,
     pub(super) since_ns: u64,
@@ -103,7 +103,7 @@ impl DeviceState {
         self.mode
     }
 
-    /// What has happened so far. A domain counts on its lowest device.
+    /// The counts so far. A domain counts on its lowest device.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -216,7 +216,7 @@ pub(super) fn regroup(
     }
 }
 
-/// Where a device's turns stand, and what goes on with them when its domain becomes another.
+/// State of a device's turns that goes on when its domain becomes another.
 #[derive(Clone, Copy, Default)]
 struct Standing {
     mode: TurnMode,
@@ -251,8 +251,8 @@ impl Standing {
         matches!(self.mode, TurnMode::Held | TurnMode::Drain)
     }
 
-    /// That of the domain which `group` goes on from: one of those its devices were in, in turns if any
-    /// was.
+    /// State of the domain that `group` continues: one of those its devices were in, and one in turns if there
+    /// was one.
     fn of_group(before: &[Self; MAX_DEVICES], group: u32) -> Self {
         let roots =
             (0..MAX_DEVICES).filter(|device| group & bit(*device) != 0).filter_map(|device| {
@@ -335,7 +335,7 @@ pub(super) fn gate(
     // When the first of those of a higher priority may launch.
     let mut comes_ns = u64::MAX;
     for other in tenants.iter().filter(|t| t.seats & device != 0) {
-        // Who may be launching still is seen to work at the next look.
+        // A tenant that may still be launching is seen at work at the next look.
         let works_on = other.works_on(now_ns) || other.lingering && other.busy(now_ns);
         let may_run = other.holder || works_on || other.open && other.works(now_ns);
         active = active.saturating_add(u32::from(may_run));
@@ -357,7 +357,7 @@ pub(super) fn gate(
     let t_open_ns = if tenant.next { root.opens_ns } else { 0 };
     // A turn that nobody waits for the end of has none.
     let is_waited_for = tenants.iter().any(|t| t.seats & device != 0 && t.next);
-    // What is closed says nothing that changes with others' turns: each change is a write.
+    // A closed gate holds no field that changes with others' turns: each change is a write.
     let (state, active, turn) = match tenant.open {
         true => (GateState::Timed, active.max(1), root.turn),
         // While that is waited for the device is still its own.
@@ -366,10 +366,10 @@ pub(super) fn gate(
         }
         false => (GateState::Closed, 1, NO_TURN),
     };
-    // Who waits goes on waiting, as a rule.
+    // A waiting tenant goes on waiting, as a rule.
     let may_wait = root.mode == TurnMode::Drain || !root.looks.is_multiple_of(WAITING_EVERY);
     let waits = !tenant.open && !tenant.lingering && tenant.demands(tuning, now_ns);
-    // What another device waits for goes through a closed gate.
+    // A launch that another device waits for goes through a closed gate.
     let may_let_go = tenant.attached.count_ones() > 1;
     let is_known = may_wait && waits && !may_let_go;
     Gate {
@@ -385,8 +385,8 @@ pub(super) fn gate(
     }
 }
 
-/// What may be in flight of who gives way to others that cannot launch for so long, since their caps keep them closed: in
-/// halves of the usual horizon, since each change is a write.
+/// Horizon of a tenant that gives way to others whose caps keep them closed for `closed_ns`: in halves of the usual one,
+/// since each change is a write.
 fn low_horizon_ns(tuning: &Tuning, closed_ns: u64) -> u64 {
     let halves = (0..u64::BITS).map(|times| tuning.horizon_ns >> times);
     let fitting = halves.take_while(|ns| *ns > tuning.low_horizon_ns).find(|ns| *ns <= closed_ns);

@@ -69,7 +69,7 @@ impl GateEntry {
         if slot == SHARED_SLOT { all.ended() } else { all }
     }
 
-    /// What is left of it when its process has ended: the totals.
+    /// The rest of it when its process has ended: the totals.
     #[must_use]
     pub fn ended(self) -> Self {
         Self { busy_until_ns: 0, want_ns: 0, last_launch_ns: 0, sleepers: 0, ..self }

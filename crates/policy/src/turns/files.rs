@@ -7,7 +7,7 @@ use divvy_abi::config::{Config, GateLine};
 
 use super::entry::{CapEntry, GateEntry};
 
-/// A tenant's files. What was read of processes is a claim of theirs; nothing here waits for a tenant.
+/// A tenant's files. Words of its processes are claims; no call here waits for a tenant.
 pub trait Files {
     /// Why something could not be read or written. The tenant is nobody's to divide then.
     type Error;

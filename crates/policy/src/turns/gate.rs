@@ -1,7 +1,7 @@
-//! What the scheduler tells one tenant about one device.
+//! The scheduler's answer to one tenant about one device.
 //!
-//! Promises: plain data; of a gate that is closed nothing is said that changes all the time, since each change is a
-//! write. Does not write: that is done in `line`.
+//! Promises: plain data; a closed gate holds no field that changes all the time, since each change is a write. Does not
+//! write: that is done in `line`.
 
 /// State of one gate; the values are those of `divvy_abi`'s gate line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum GateState {
     SharedTurns = 4,
 }
 
-/// What one tenant is told about one device.
+/// The answer to one tenant about one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gate {
     /// Whether it may submit.
@@ -43,8 +43,8 @@ pub struct Gate {
     pub watch: bool,
 }
 
-/// What a cap saves up for whoever waits goes by the quantum, so a closed gate says one, in steps of
-/// this: each change of what is said is a write.
+/// Step of the quantum that a closed gate publishes. A waiting tenant's cap saves up by the quantum, so a closed gate
+/// holds one too; the step keeps writes rare.
 const CLOSED_QUANTUM_NS: u64 = 10_000_000;
 
 impl Gate {

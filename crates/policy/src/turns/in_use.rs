@@ -12,18 +12,18 @@ use crate::scaled::scaled;
 /// Time held over which it is seen how much of it is used.
 const WINDOW_NS: u64 = 50_000_000;
 const ALL_PPM: u64 = 1_000_000;
-/// What is paid for of the time held: at least, and at most, since work may run over.
+/// Least and most that is paid of the time held: most is above all of it, since work may run over.
 const LEAST_PPM: u64 = 875_000;
 const MOST_PPM: u64 = 1_125_000;
 
-/// What a tenant uses of what it holds.
+/// The part that a tenant uses of the time it holds.
 #[derive(Clone, Debug)]
 pub(super) struct InUse {
     is_counted: bool,
     /// Held and used when the window began.
     held_ns: u64,
     used_ns: u64,
-    /// What is used of what is held, in millionths: moving mean over windows.
+    /// Time used of the time held, in millionths: moving mean over windows.
     used_ppm: u64,
 }
 
@@ -34,7 +34,7 @@ impl Default for InUse {
 }
 
 impl InUse {
-    /// What the tenant has held and used so far, and whether it has a cap and no weight.
+    /// Takes what the tenant has held and used so far; `is_counted` is true if it has a cap and no weight.
     pub(super) fn look(&mut self, is_counted: bool, held_ns: u64, used_ns: u64) {
         if self.is_counted != is_counted {
             *self = Self { is_counted, held_ns, used_ns, used_ppm: ALL_PPM };
@@ -50,12 +50,12 @@ impl InUse {
         (self.held_ns, self.used_ns) = (held_ns, used_ns);
     }
 
-    /// What is paid for of time held, in millionths.
+    /// The part that is paid of time held, in millionths.
     pub(super) fn paid_ppm(&self) -> u64 {
         if self.is_counted { self.used_ppm } else { ALL_PPM }
     }
 
-    /// What is to be paid for so much time held.
+    /// The payment for so much time held.
     pub(super) fn of(&self, held_ns: u64) -> u64 {
         scaled(held_ns, self.paid_ppm(), ALL_PPM)
     }

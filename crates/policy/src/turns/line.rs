@@ -23,10 +23,10 @@ pub(super) const CLOSED_LEASE_NS: (u64, u64) = (100_000_000, 75_000_000);
 const OPEN_LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
 /// A wish that is older is none.
 pub const WANT_NS: u64 = 50_000_000;
-/// What a wish may lie in the future: clocks are one, but it was read after ours.
+/// Most that a wish may lie in the future: there is one clock, but the process read it after the daemon did.
 const SKEW_NS: u64 = 5_000_000;
 
-/// What is known of one device row of a tenant.
+/// State of one device row of a tenant, from one reading to the next.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceLine {
     /// The device, as the tenant says.
@@ -62,7 +62,7 @@ impl DeviceLine {
             })
     }
 
-    /// What the tenant, whose limits are `config`, says of device `row`. Cost: one reading of its lines.
+    /// Samples device `row` of the tenant whose limits are `config`. Cost: one reading of its lines.
     pub(super) fn sample<F: Files>(
         &mut self,
         files: &F,

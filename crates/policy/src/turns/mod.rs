@@ -6,12 +6,12 @@
 //! wall time they hold the device), because the driver's own slicing loses up to half of the device.
 //!
 //! Promises: no clock, no allocation, no panic, whatever the samples say. A tenant alone on a device
-//! is not gated. Nobody is closed while nobody else uses the device, except by `paused`. A tenant of
+//! is not gated. No tenant is closed while no other uses the device, except by `paused`. A tenant of
 //! higher priority is never closed for one of lower priority and never waits for its work to drain.
 //! A tenant on several devices takes its turn on all of them at once. A drain lasts at most
-//! [`Tuning::drain_timeout_ns`]; who overruns is charged for it. Claims in a sample (used time, busy
+//! [`Tuning::drain_timeout_ns`]; a tenant that overruns is charged for it. Claims in a sample (used time, busy
 //! until) change only the claimant's own treatment: turns are charged by wall time, and a shared mode
-//! is entered only if nobody loses by it.
+//! is entered only if no tenant loses by it.
 //!
 //! Around it, as pure, the step of the thread that calls it: [`Round`], over tenants ([`Served`]) whose
 //! files are a trait ([`Files`]).

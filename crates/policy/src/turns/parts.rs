@@ -1,17 +1,17 @@
-//! What tenants are due of a domain: by weight, and where nobody has set one by what caps leave.
+//! The part of a domain that each tenant is due: by weight, and where none has set one by the rest that caps leave.
 //!
-//! A weight says what a tenant is due beside others, a cap what it has at most. One with a cap and no weight is due an
-//! equal part like the others, but what it could not use is theirs: beside a tenant without a cap, 20 % leave it 80.
-//! Where all have caps and no weights, they are due what their caps say of one another.
+//! A weight is a tenant's part beside others, a cap is the most it has. A tenant with a cap and no weight is due an
+//! equal part like the others, but the part it could not use is theirs: beside a tenant without a cap, 20 % leave it 80.
+//! Tenants that all have caps and no weights are due parts in the proportion of their caps.
 //!
-//! Promises: who has set a weight has that weight; nobody is due less for a cap of another, nor for its own while that
+//! Promises: a weight that was set holds; no tenant is due less because of another's cap, nor because of its own while that
 //! does not bind. Does not know tenants: `divide` does.
 
 /// A whole device, and what the weight 1 is where no cap is looked at.
 const ALL: u64 = 1_000_000;
 pub(super) const OF_WEIGHT: u64 = ALL / 100;
 
-/// What a tenant has asked for.
+/// Limits that a tenant has asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {
     /// 0 where none is set.
@@ -26,8 +26,8 @@ impl Asked {
         self.weight == 0 && self.cap_ppm.is_some()
     }
 
-    /// What it is due at most: a sixteenth more than its cap, so that it waits for its cap and not for its turns. With an
-    /// eighth who sets and takes back a cap a hundred times a second gained 2 points.
+    /// Most that it is due: a sixteenth more than its cap, so that it waits for its cap and not for its turns. With an
+    /// eighth, a tenant that sets and takes back a cap a hundred times a second gained 2 points.
     fn most(self) -> u64 {
         match self.cap_ppm {
             Some(ppm) if self.yields() => u64::from(ppm).saturating_mul(17) / 16,
@@ -40,11 +40,11 @@ impl Asked {
     }
 }
 
-/// What is left of a device for those of a priority who are not full, and their weights.
+/// Rest of a device for the tenants of a priority that are not full, and their weights.
 pub(super) struct Left {
     all: u64,
     weights: u64,
-    /// Nobody has anything but a cap.
+    /// True if all of them have caps alone.
     by_caps: bool,
 }
 
@@ -53,7 +53,7 @@ impl Left {
     pub(super) fn of<I: Iterator<Item = Asked>>(these: impl Fn() -> I) -> Self {
         let by_caps = these().all(Asked::yields);
         let mut left = Self { all: ALL, weights: these().map(Asked::weight).sum(), by_caps };
-        // Who is full leaves no less to each of the others, of whom more may be full then, and nobody less: it ends.
+        // A full tenant leaves no less to each of the others. More of them may be full then, and none less: the loop ends.
         let mut full = 0;
         loop {
             let is_full = |asked: &Asked| asked.most() <= left.part(*asked);
@@ -68,7 +68,7 @@ impl Left {
         }
     }
 
-    /// What is due to one of them.
+    /// The part due to one of them.
     pub(super) fn part(&self, asked: Asked) -> u64 {
         let by_weight = match self.by_caps {
             true => u64::MAX,
@@ -94,7 +94,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a tenant's files say.
+        /// The files of a tenant may say anything.
         #[test]
         fn a_division_ends_and_gives_everybody_something(
             all in prop::collection::vec((any::<u32>(), prop::option::of(1..1_000_000_u32)), 0..40),

@@ -1,11 +1,11 @@
-//! What a tenant's pauses have been of late: moments within its work, or the end of it.
+//! A tenant's last pauses: moments within its work, or the end of it.
 //!
-//! A holder that has nothing in flight may launch again in a few microseconds or in seconds, and what
-//! a wrong guess costs is the same either way: about two hand-overs. So an idle holder is waited for
+//! A holder that has nothing in flight may launch again in a few microseconds or in seconds, and a wrong
+//! guess costs the same either way: about two hand-overs. So the scheduler waits for an idle holder
 //! about as long as those take, unless its last pauses have all been ends.
 //!
-//! Promises: one pause that was none takes back what several ends have shown; nothing is concluded
-//! from a look that came too late to tell.
+//! Promises: a single false end of work resets the streak of ends; samples taken too late to tell are
+//! ignored.
 
 use super::tuning::Tuning;
 
@@ -19,7 +19,7 @@ const SURE_ENDS: u32 = 4;
 /// many of it.
 const LATE: u64 = 4;
 
-/// What is remembered. Starts as `default()`: nothing is known.
+/// The streak of ends. Starts as `default()`: nothing is known.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pauses {
     /// Fades with each short turn that ended in a pause after one that was long.

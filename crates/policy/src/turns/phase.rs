@@ -55,7 +55,7 @@ impl Domain<'_> {
         self.members_mut().for_each(|t| t.note_lag(now_ns, floor_ns));
     }
 
-    /// Somebody at work has a holder, or a worker, of lower priority beside it.
+    /// True if a tenant at work has a holder, or a worker, of lower priority beside it.
     pub(super) fn overtaken(&self) -> bool {
         let runs = |t: &&TenantState| t.open && (t.holder || self.state.mode != TurnMode::Held);
         self.demanders().any(|high| {
@@ -249,8 +249,8 @@ impl Domain<'_> {
             }
             outranks_all &= picked.priority < tenant.priority;
         }
-        // What comes back with work for several turns would be sliced with the holder's until that is
-        // noticed, at six switches each time: it had better ask for its turn.
+        // A tenant that comes back with work for several turns would be sliced with the holder until that is
+        // noticed, at six switches each time, so it asks for its turn instead.
         let idle = !tenant.demands(self.tuning, self.now_ns) && !tenant.works_long();
         let capped = tenant.cap_opens_ns(self.now_ns) != 0;
         outranks_all || idle && !capped && (tenant.open || self.is_calm(tenant))

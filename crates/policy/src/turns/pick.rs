@@ -1,17 +1,17 @@
-//! Who goes next, and for how long.
+//! The choice of the next holder, and of its turn's length.
 //!
 //! Start-time fair queueing with rounds: each tenant is taken, turn by turn, to one common virtual
 //! time, so that a turn that ran over makes the next one of its tenant shorter by as much. Among those
 //! about equally far behind, the one that has waited longest goes first.
 //!
 //! Promises: higher priority first; a tenant on several devices is picked only if all of them are to
-//! be had; whoever is furthest behind is never passed over for one more than half a round ahead.
+//! be had; the tenant furthest behind is never passed over for one more than half a round ahead.
 
 use super::domain::{Domain, TurnMode};
 use super::tenant::{TenantState, VIRTUAL_SCALE};
 use crate::scaled::scaled;
 
-/// Who is told when its gate opens is awake so long before and after.
+/// A waiter that knows when its gate opens is awake this long before and after, so it needs no wake-up.
 const NEAR_NS: u64 = 100_000;
 
 impl Domain<'_> {
@@ -47,8 +47,8 @@ impl Domain<'_> {
         }
     }
 
-    /// Where the one furthest behind is of those whose place is among a priority, but for one row: of those that
-    /// want the device, or of all where nobody does.
+    /// Lowest virtual time among the tenants of a priority, but for one row: of those that want the device, or of all
+    /// if none does.
     fn lowest_of(&self, level: i32, row: usize) -> Option<u64> {
         let all = self.tenants.iter().enumerate();
         let is_other = |(at, t): &(usize, &TenantState)| {

@@ -1,10 +1,10 @@
 //! The step of a daemon's scheduling thread: samples of its tenants in, gates out, and when to come again.
 //!
-//! What a daemon costs is paid by everybody, and that is mostly its steps. So a step touches what the
-//! scheduler asked for and what it changed, and nothing else: it reads the tenants that are watched,
+//! The cost of a daemon is borne by all tenants, and is mostly that of its steps. So a step touches the rows that
+//! the scheduler asked for or changed, and no others: it reads the tenants that are watched,
 //! writes the gates that are not as before, and looks at the leases a few times in their length.
 //!
-//! Promises: no clock, no allocation, no panic: the caller owns all that is kept between steps, over
+//! Promises: no clock, no allocation, no panic: the caller owns all state between steps, over
 //! files in a daemon and over memory in a test or a search. A row that a tenant has left is seen empty once,
 //! and then nothing is known of it.
 //!
@@ -33,7 +33,7 @@ pub trait Tenants {
     /// A tenant's files.
     type Files: Files;
 
-    /// Who sits there.
+    /// The tenant of that seat.
     fn get(&self, seat: usize) -> Option<&Served<Self::Files>>;
 
     /// The same, to write its gates.
@@ -53,7 +53,7 @@ pub struct Seated {
     pub seat: usize,
     /// The tenant's own row for it.
     pub row: usize,
-    /// Where their sample and gate are.
+    /// Index of their sample and gate.
     pub at: usize,
     /// Whether an MPS daemon serves the device, so that no turns are taken.
     pub mps: bool,
@@ -68,7 +68,7 @@ pub struct Round<'a> {
     pub tenants: &'a mut [TenantState],
     /// One for each device.
     pub devices: &'a mut [DeviceState],
-    /// Who has which row.
+    /// The tenant of each row.
     pub seated: &'a [Seated],
     /// For each device, contexts with work that belong to nobody's tenant.
     pub foreign: &'a [u32],
@@ -159,7 +159,7 @@ impl Round<'_> {
         }
         if all {
             *self.leases_ns = now_ns.saturating_add(LEASES_NS);
-            // Those without a device too: a cap that was just set is to be met by the first launch.
+            // Tenants without a device too: the first launch is to meet a cap that was just set.
             for seat in 0..self.tenants.len() {
                 write(who, seat, |tenant| tenant.put_any_gate(now_ns));
             }

@@ -1,9 +1,9 @@
-//! What the scheduler is told of one tenant on one device.
+//! A sample of one tenant on one device, for the scheduler.
 //!
 //! Promises: plain data, all of it a claim of the tenant's or a limit of its operator's. Does not read anything: that is
 //! done in `line`.
 
-/// What is known of one tenant on one device; sums and maxima over its processes.
+/// State of one tenant on one device: sums and maxima over its processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// A process of the tenant has a context on the device.

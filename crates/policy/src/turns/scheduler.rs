@@ -30,8 +30,8 @@ impl Turns<'_> {
     /// higher priority has launched.
     ///
     /// `samples` and `gates` are indexed by `row * devices.len() + device`; `foreign` counts, for each
-    /// device, the contexts with work that belong to nobody's tenant. What is missing in a short slice
-    /// counts as unattached. Cost: tenants x devices plus tenants squared for each device in turns.
+    /// device, the contexts with work that belong to no tenant. Entries missing in a short slice
+    /// count as unattached. Cost: tenants x devices plus tenants squared for each device in turns.
     pub fn step(
         &mut self,
         now_ns: u64,
@@ -91,7 +91,7 @@ impl Turns<'_> {
                 let own = self.tenants.iter().filter(|t| t.attached & bit != 0 && t.works(now_ns));
                 let own = u32::try_from(own.count()).unwrap_or(u32::MAX);
                 let others = foreign.get(device).copied().unwrap_or(0);
-                // Who asks is at work by then.
+                // A tenant that asks is at work by then.
                 let active = own.max(1).saturating_add(others);
                 Gate { active, strangers: others, ..timed }
             }

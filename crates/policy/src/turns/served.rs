@@ -112,7 +112,7 @@ impl<F: Files> Served<F> {
         is_changed
     }
 
-    /// What the tenant says of device `row`. Cost: one reading of its lines there.
+    /// Samples device `row` of the tenant. Cost: one reading of its lines there.
     pub fn sample(&mut self, row: usize, now_ns: u64) -> Sample {
         let line = self.lines.get_mut(row);
         line.map(|line| line.sample(&self.files, row, &self.config, now_ns)).unwrap_or_default()

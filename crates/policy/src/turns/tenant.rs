@@ -14,7 +14,7 @@ use super::pauses::Pauses;
 use super::sample::Sample;
 use super::tuning::Tuning;
 
-/// Virtual time of one nanosecond held by who is due a millionth of a device (`parts`). What is due divides it.
+/// Virtual time of one nanosecond held by a tenant that is due a millionth of a device (`parts`); a larger due divides it.
 pub(super) const VIRTUAL_SCALE: u64 = 1 << 20;
 
 /// Turns in a row without a pause after which a holder is taken to be steady.
@@ -29,22 +29,23 @@ const LET_GO_NS: u64 = 100_000;
 /// Longest time that a tenant's work can take behind its last launch, or its gate's closing.
 pub(super) const LINGER_NS: u64 = 1_000_000_000;
 
-/// Who sleeps may have the longest kernel it ever had in flight and another behind it, with as much of others' between.
+/// A tenant that sleeps may have the longest kernel it ever had in flight and another behind it, with as much of others'
+/// between.
 const LONGEST_IN_FLIGHT: u64 = 4;
 
-/// What the scheduler keeps of one tenant. Starts as `default()`; its fields are the scheduler's own.
+/// State of one tenant in the scheduler. Starts as `default()`; its fields are the scheduler's own.
 #[derive(Clone, Debug, Default)]
 pub struct TenantState {
     /// Devices the tenant is attached to.
     pub(super) attached: u32,
-    /// Those of them that it has had work on of late; while it has none, those it had it on last.
+    /// Attached devices with recent work of its own; while it has none, those it worked on last.
     uses: u32,
-    /// Those of them on which it takes turns with others.
+    /// Attached devices on which it takes turns with others.
     pub(super) seats: u32,
     /// The devices that its state was read from at the last look.
     watched: u32,
     pub(super) asked: Asked,
-    /// What it is due beside the others, in proportion.
+    /// Its part beside the others, in proportion.
     pub(super) weight: u64,
     pub(super) priority: i32,
     pub(super) latency: bool,
@@ -63,7 +64,7 @@ pub struct TenantState {
     sleeps_until_ns: u64,
     /// When its work ends at the latest, as far as it says and as long as its kernels have been.
     pub(super) works_until_ns: u64,
-    /// Had work in flight at this look; at the last one, or since. Who waits at the gate says so by being busy until now.
+    /// Had work in flight at this look; at the last one, or since. A process that waits at the gate is busy until now.
     is_busy: bool,
     pub(super) has_worked: bool,
     /// Its work has ended beyond doubt, not by an estimate.
@@ -128,8 +129,8 @@ impl TenantState {
         self.held_ns
     }
 
-    /// Takes the samples of one step, one for each device. What it does where it takes no turns says nothing about
-    /// those it takes: only what it does on its seats is looked at, if it has any.
+    /// Takes the samples of one step, one for each device. Samples of devices where it takes no turns say
+    /// nothing about its turns: only those of its seats count, if it has any.
     pub(super) fn observe(&mut self, tuning: &Tuning, now_ns: u64, row: &[Sample]) {
         let mut seen = Self::default();
         let mut used_ns = 0_u64;
@@ -208,7 +209,7 @@ impl TenantState {
         self.closed_until_ns = seen.closed_until_ns;
         self.priority = priority;
         if is_same {
-            // What was charged may have been too much.
+            // An earlier charge may have been too much.
             let more_ns = used_ns.wrapping_sub(self.said_used_ns).cast_signed();
             let each_ns = more_ns / i64::from(seen.watched.count_ones()).max(1);
             self.used_ns = self.used_ns.saturating_add_signed(each_ns);
@@ -266,9 +267,9 @@ impl TenantState {
         (self.level != self.priority).then_some(self.level)
     }
 
-    /// Takes its place among those of its priority, of whom the one furthest behind is at `here_ns`; `there_ns`
-    /// is the same of those it was among. What it was ahead of others it is when it comes back to them; what it
-    /// was behind, up to `step_ns`. Nothing it had at one priority counts at another.
+    /// Takes its place among the tenants of its priority, of which the one furthest behind is at `here_ns`; `there_ns`
+    /// is the same for the priority it leaves. When it comes back there it is as far ahead as it was, or as far behind,
+    /// up to `step_ns`. A lead or debt at one priority does not count at another.
     pub(super) fn change_level(
         &mut self,
         here_ns: Option<u64>,
@@ -383,7 +384,7 @@ impl TenantState {
         if !self.open {
             self.open = true;
             self.opened_ns = now_ns;
-            // What still runs of what was let go is in its own turn.
+            // Launches that were let go and still run are in its own turn.
             self.let_go_ns = 0;
         }
         self.lingering = false;

@@ -2,7 +2,7 @@
 //!
 //! Turns waste a device whose holder leaves it idle in gaps too short to hand over in. When much
 //! of its time is left unused, all are opened for a while and their progress is compared.
-//! Everybody open stays only if the sum is better and nobody is worse off, so that no claim of one
+//! Everybody open stays only if the sum is better and no tenant is worse off, so that no claim of one
 //! tenant can talk another out of its turns.
 //!
 //! Promises: a trial that goes badly ends early; trials become rare when they keep failing; the state
@@ -17,11 +17,11 @@ use crate::scaled::scaled;
 
 /// Turns of each tenant after which it is known how much they leave unused.
 const ROUNDS: u64 = 4;
-/// What a trial must bring in sum to be worth it, of the progress under turns.
+/// Progress that a trial must bring in sum, in percent of that under turns.
 const GAIN_PERCENT: u64 = 105;
-/// What each must keep of its progress under turns; what is in flight makes the measure this rough.
+/// Progress that each must keep, in percent of that under turns; work in flight makes the measure this rough.
 const KEEPS_PERCENT: u64 = 92;
-/// What is left of a device that several fill, sliced.
+/// Progress on a device that several fill, sliced, in percent of one alone.
 const SLICED_PERCENT: u64 = 95;
 /// Part of itself by which progress may differ from the trial's and count as the same.
 const SAME_PART: u64 = 8;
@@ -32,7 +32,7 @@ const ROUGH_NS: u64 = 600_000;
 /// whether each goes on as it did in the trial.
 struct Progress {
     sum_ppm: u64,
-    /// What the sum may be if the last chunks are not charged yet.
+    /// Upper bound of the sum, if the last batches are not charged yet.
     at_most_ppm: u64,
     gated_sum_ppm: u64,
     none_loses: bool,
@@ -46,7 +46,7 @@ impl Domain<'_> {
     pub(super) fn trial_due(&self) -> bool {
         let mut active = self.members().filter(|t| !self.is_calm(t));
         let Some(first) = active.next() else { return false };
-        // What is at work and was charged nothing has not ended: what it uses is not known yet.
+        // Work that was charged nothing has not ended, so its use is not known yet.
         let is_known = |t: &TenantState| t.window_used() != 0;
         let (mut count, mut used_ns) = (1_u64, first.window_used());
         let mut comparable = !first.ended_by_cap && is_known(first);

@@ -66,7 +66,7 @@ pub struct Tuning {
     pub retrial_ns: u64,
     /// Longest time between two trials.
     pub max_retrial_ns: u64,
-    /// Everybody open for so long is compared with turns anew, whatever is seen meanwhile.
+    /// Time after which "everybody open" is compared with turns again, even if no sign asks for it.
     pub renew_ns: u64,
     /// How long a tenant that left its domain is remembered to be ahead of the others.
     pub lag_kept_ns: u64,

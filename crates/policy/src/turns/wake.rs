@@ -62,8 +62,8 @@ impl Domain<'_> {
         let tuning = self.tuning;
         let now_ns = self.now_ns;
         let contended = self.members().any(|t| self.contends(t));
-        // Where all others wait already, nobody pauses, and no cap ends work before its turn, a look
-        // would change nothing. Who works little is behind, and has its turn sooner for a look.
+        // A look would change nothing if all others wait already, none pauses, and no cap ends work before its turn.
+        // A tenant that works little is behind, and has its turn sooner for a look.
         let has_turns_alone = |t: &TenantState| t.steady() && t.asked.cap_ppm.is_none();
         let all_wait = self.members().all(|t| has_turns_alone(t) && (t.holder || self.contends(t)));
         let steady_ns = if all_wait { tuning.awaited_poll_ns } else { tuning.steady_poll_ns };

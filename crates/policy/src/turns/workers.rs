@@ -1,19 +1,19 @@
-//! Whether the processes of a tenant without a cap take turns among themselves: where they gain by it, which is found out
-//! by trial, and beside other tenants where their kernels are long.
+//! Turns among the processes of a tenant without a cap: taken where they gain by it, which is found out by trial, and
+//! beside other tenants where their kernels are long.
 //!
 //! Contexts that work at once are sliced by the driver. Four workers that synchronise after each kernel of 20 us have
 //! 13 % of an H200 between them by that, where one alone has 65; four with deep queues have all of it. So where
-//! processes of a tenant are at work beside each other, what they get done is counted for a while, then they take turns
-//! ([`crate::gate::Inside`]) for a while, and turns stay while they are worth it. Work is valued at what it cost in turns,
-//! when nobody else's slices were in it.
+//! processes of a tenant are at work beside each other, their progress is counted for a while, then they take turns
+//! ([`crate::gate::Inside`]) for a while, and turns stay while they are worth it. Work is valued at its cost in turns,
+//! which holds no slices of other processes.
 //!
-//! Beside other tenants nothing is tried: what was found before they came holds. But a long kernel has slices of its
-//! siblings in all that is measured of it, so what is taken for short may be in flight by the dozen when the tenant's turn
-//! ends, which others pay for: two workers with runs of 12 ms had 73 where 45 % were due. In turns each shows its length.
+//! Beside other tenants nothing is tried: the last verdict holds. But every measurement of a long kernel has slices of its
+//! siblings in it, so launches taken for short may be in flight by the dozen when the tenant's turn ends, which others pay
+//! for: two workers with runs of 12 ms had 73 where 45 % were due. In turns each shows its length.
 //!
 //! Promises: turns that are tried stay only where all get a twentieth more done and none less; a trial that goes badly ends
-//! at the next look; trials become rare where they fail; what was found is looked at anew each half minute. What a process
-//! claims of itself decides for its own tenant alone.
+//! at the next look; trials become rare where they fail; a verdict is renewed each half minute. The claims of a process
+//! decide for its own tenant alone.
 //!
 //! Does not know the other tenants, but that the tenant was closed for one.
 
@@ -25,7 +25,7 @@ use crate::scaled::scaled;
 const MOST: usize = 16;
 /// Length of what is compared: work beside each other, and in turns.
 const WINDOW_NS: u64 = 200_000_000;
-/// What is left out when turns begin: launches from before are still under way.
+/// Time left out when turns begin: launches from before are still under way.
 const SETTLES_NS: u64 = 20_000_000;
 /// Time between two looks at a trial.
 pub(super) const TRIAL_LOOK_NS: u64 = 10_000_000;
@@ -37,7 +37,7 @@ const RETRIAL_NS: (u64, u64) = (2_000_000_000, 60_000_000_000);
 const RENEW_NS: u64 = 30_000_000_000;
 /// Part of a window that must have been used for its processes to be in each other's way.
 const USED_PART: u64 = 32;
-/// What turns must get done, of what was done without them, in percent; and what each process must.
+/// Progress that turns must bring, in percent of that without them; and the progress of each process.
 const GAIN_PERCENT: u64 = 105;
 const KEEPS_PERCENT: u64 = 92;
 /// Below so much of what was done without them, turns end at once.
@@ -48,7 +48,7 @@ const SHORT_NS: u64 = 150_000;
 /// For so long after another tenant had a turn they take theirs beside it.
 const CONTENDED_NS: u64 = 10_000_000_000;
 
-/// What is done with a tenant's processes.
+/// Stage of a tenant's processes: free, tried, in turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Stage {
     /// The driver slices them, and nothing is counted.
@@ -95,7 +95,7 @@ impl Worker {
     }
 }
 
-/// What a tenant's processes may do.
+/// The answer for a tenant's processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Inner {
     /// Anything.
@@ -132,7 +132,7 @@ pub(super) struct Workers {
 struct Compared {
     turns_ns: u64,
     beside_ns: u64,
-    /// What a launch of each is worth: no more is known.
+    /// Sum of the launches' mean lengths, where no more is known.
     rough_ns: u64,
     one_loses: bool,
 }
@@ -156,7 +156,8 @@ impl Workers {
         worker.longest_ns = entry.longest_ns;
     }
 
-    /// What they may do from now on, where the tenant has the device to itself or not, or is closed for others.
+    /// Decides for the time from now on; `is_alone`: the tenant has the device to itself; `is_closed`: it is closed for
+    /// others.
     pub(super) fn step(&mut self, now_ns: u64, is_alone: bool, is_closed: bool) -> Inner {
         let is_other = core::mem::take(&mut self.is_other) || self.seen != self.count;
         self.count = self.seen;
@@ -208,7 +209,7 @@ impl Workers {
                 self.enter(Stage::Beside, now_ns, WINDOW_NS);
             }
             Stage::Rest | Stage::Turns | Stage::Shared => {}
-            // Who has come or gone was there for a part of the window only.
+            // A process that has come or gone was there for a part of the window only.
             _ if is_other => self.rest(now_ns, 0),
             Stage::Beside if is_over => {
                 let elapsed_ns = now_ns.saturating_sub(self.from_ns);
