@@ -1,7 +1,7 @@
-//! How a launch is let go: paid from the credit in hand, or behind the waits before it, with the next chunk.
+//! Admission of a launch: paid from the credit in hand, or behind the waits before it, with the next chunk.
 //!
-//! Promises: what goes is charged before the driver has it, by what is known of it, and counted; after each wait the
-//! limits, the gate and the work in flight are looked at anew. Does not wait itself (`wait`), nor measure what has gone
+//! Promises: a launch that goes is charged before the driver has it, by its estimate, and counted; after each wait the
+//! limits, the gate and the work in flight are read again. Does not wait itself (`wait`), nor measure launches
 //! (`measure`).
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -82,7 +82,7 @@ impl Lane {
                 Some(CapState::Closed { until_ns }) => until_ns,
                 _ => 0,
             };
-            // What an owner has left behind is nobody's.
+            // A gate whose lease is over binds no launch: its daemon is gone.
             let is_owned = line.gate != gate::FREE && now_ns < line.lease_ns;
             let closed = is_owned && line.gate == gate::CLOSED;
             let is_alone = closed_until_ns == 0 && !closed && !world.is_linked(now_ns);
@@ -148,9 +148,9 @@ impl Lane {
         if self.epoch.swap(line.epoch, Relaxed) != line.epoch {
             self.epoch_at_ns.store(now_ns, Relaxed);
         }
-        // What was submitted since the last mark may still run.
+        // Launches since the last mark may still run.
         let all_marked = is_drained || submitted_ns <= self.marked_ns.load(Relaxed);
-        // What others have in hand is in advance already; who finds much there takes less.
+        // Credit in the other stripes is charged in advance already, so this chunk is smaller by it.
         let others_ns = self.credit.others_left_ns(world.stripe(), submitted_ns);
         let room_ns = room_ns.saturating_sub(others_ns).max(room_ns / 4);
         let known_ns = costs.firm(key);
@@ -268,8 +268,8 @@ impl Lane {
         self.long_ns.store(faded_ns.max(cost_ns.unwrap_or(0)), Relaxed);
     }
 
-    /// What a launch is charged before it has run, and how much longer it may take: of one that will be measured little,
-    /// so that it is not charged twice, and where no mark is left for it what such a launch takes on average.
+    /// Charge of a launch before it has run, and how much longer it may take. A launch that will be measured is charged
+    /// little, so that it is not charged twice; one that no mark is left for is charged the mean of its key.
     fn charged_at_first(&self, next: Length, now_ns: u64) -> (u64, u64) {
         match next {
             Length::Unknown => (UNKNOWN_NS, 0),

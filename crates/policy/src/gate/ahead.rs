@@ -1,8 +1,8 @@
-//! What a lane has let go through its closed gate since another of the tenant's devices waits for it, and what it has
-//! seen of those.
+//! Launches that a lane has let go through its closed gate since another of the tenant's devices waits for it, and the
+//! lane's view of those devices.
 //!
-//! Promises: what is let go counts for no less than a tenth of a millisecond, so that many small launches are no way
-//! around what may be let go. Does not decide what is: that is done in `linked`.
+//! Promises: a launch that is let go counts for no less than a tenth of a millisecond, so that many small ones are no way
+//! around the limit. Does not decide which are let go: that is done in `linked`.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -11,10 +11,11 @@ use crate::atomic::{AtomicU32, AtomicU64};
 
 /// A launch counts as so much of it, at least.
 const LEAST_NS: u64 = 100_000;
-/// What gets on so soon after what was let go should have ended, and has not before, has waited for that.
+/// A device that gets on within this time after the launch that was let go should have ended, and not before, has waited
+/// for that launch.
 const SHOWS_NS: u64 = 500_000;
 
-/// What a lane at its closed gate has seen of other devices, and let go for them.
+/// View of the other devices from a lane at its closed gate, and the launches let go for them.
 #[derive(Debug)]
 pub(super) struct Ahead {
     /// When the gate was first seen closed since it was open; 0 for not yet.

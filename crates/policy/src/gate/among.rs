@@ -1,19 +1,19 @@
-//! What the work of several streams, or of several threads at once on one, is worth: the time in which any of it is on the
+//! Worth of the work of several streams, or of several threads at once on one: the time in which any of it is on the
 //! device.
 //!
 //! The two events of a probe have another thread's launch between them where that comes at the same time, so threads of one
-//! stream are measured as streams are, from when that was first seen. What another thread puts between two launches that is
-//! no work, a copy or a host function, is charged: else such a thread would hide what the others do.
+//! stream are measured as streams are, from when that was first seen. A copy or a host function that another thread puts between two
+//! launches is charged although it is no work: else such a thread would hide the work of the others.
 //!
 //! Kernels of several streams overlap or not, begin behind one another or at once: no sum of their lengths says what
 //! they take together. So the launches of a lane with several streams are measured in *windows*: each is marked behind
 //! all of the context's work, which delays no kernel (bench/results/h200-2026-11-23/context-marks.jsonl). The time
 //! between two marks that are linked is the device's; where it was drained, an event before the launch says when it
-//! began. In a window every launch goes as it would outside of one, from the same chunk of credit: what is
-//! measured is what is done. Streams run ahead of one another: marks that are closer than a part of what is in flight
+//! began. In a window every launch goes as it would outside of one, from the same chunk of credit: the
+//! measured pattern is the real one. Streams run ahead of one another: marks that are closer than a part of what is in flight
 //! would show none of what lies between them, and then all of it.
 //!
-//! Promises: what a window shows is what was done, on whatever streams. Does not say what a stream is worth by itself, and
+//! Promises: a window shows the device time of all streams together. Does not say what a single stream is worth, and
 //! sees no overlap where others share the device: there estimates stand, and parts of spans (`beside`).
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -29,7 +29,7 @@ use super::world::World;
 use crate::cost::{Costs, Known, is_graph};
 use crate::scaled::scaled;
 
-/// What took so many times as long as was charged, and so much longer, is late.
+/// A launch is late if it took this many times its charge, and [`LATE_NS`] longer.
 const LONGER: u64 = 4;
 const LATE_NS: u64 = 500_000;
 /// A launch that nothing is known of and that was begun beside others shows nothing, but for one in so many: some are
@@ -94,8 +94,8 @@ impl Lane {
         }
     }
 
-    /// Opens a window where one is due and nobody shares the device: with the launch in whose charge that lies, so that
-    /// each is as likely to be the first as it is charged. What was submitted before is not in it.
+    /// Opens a window if one is due and no other context shares the device: with the launch in whose charge the drawn point
+    /// lies, so that each is the first as often as it is charged much. Earlier launches are not in it.
     pub(super) fn open_window<W: World>(&self, world: &W, line: &GateLine, charged_ns: u64) {
         let submitted_ns = self.launched_ns();
         let is_due = self.window.due_in_ns(submitted_ns) < charged_ns;
@@ -123,13 +123,13 @@ impl Lane {
         let submitted_ns = self.submitted_ns();
         let ahead_ns = self.in_flight_ns(world.now_ns(), submitted_ns);
         let near_ns = if is_graph(key) { NEAR_GRAPH_NS } else { NEAR_NS };
-        // What is in flight is this launch too, and one more may have ended long before it was expected to.
+        // This launch is in flight too, and one more may have ended long before it was expected to.
         let near_ns = near_ns.max(charged_ns.saturating_mul(2)).saturating_add(charged_ns);
-        // Who holds it may not have seen this launch.
+        // The holder of the claim may not have seen this launch.
         let Some(_claim) = self.claim_within(world, charged_ns) else { return true };
         let newest = self.ring.newest_and_oldest();
         let is_drained = newest.is_none_or(|(newest, _)| world.is_done(newest));
-        // What a stream waits for, or a copy, may keep the device idle: what follows is measured from behind that.
+        // A wait of a stream, or a copy, may keep the device idle: later launches are measured from behind it.
         let is_broken = self.is_broken();
         if (is_unknown || is_drained || is_broken || ahead_ns < near_ns)
             && self.begun.event().is_none()
@@ -171,7 +171,7 @@ impl Lane {
         }
     }
 
-    /// What has begun measures nothing. The caller holds the claim.
+    /// Forgets the events before launches that have begun: they measure nothing. The caller holds the claim.
     pub(super) fn forget_begun<W: World>(&self, world: &W) {
         if let Some(event) = self.begun.event() {
             self.begun.forget();
@@ -179,7 +179,7 @@ impl Lane {
         }
     }
 
-    /// What one completed mark of several streams' adds to what was charged, where nobody shares the device.
+    /// Correction of the charge by one completed mark of several streams, where no other context shares the device.
     #[inline(never)]
     pub(super) fn settle_among<W: World>(
         &self,
@@ -208,8 +208,8 @@ impl Lane {
         };
         self.beside.forget();
         let Took { took_ns, charged_ns } = took;
-        // Between windows as well, what was charged far too little is charged as soon as it is seen. What follows is
-        // measured by itself, as it may be the first of many; this one teaches nothing, since none that is short would.
+        // Between windows as well, a charge that was far too small is put right as soon as that is seen. The next launch is
+        // measured by itself, as it may be the first of many; this one teaches nothing, since no short one would.
         let is_late = took_ns > charged_ns.saturating_mul(LONGER).saturating_add(LATE_NS);
         let edge = match mark.edge {
             Edge::Outside if is_late => {
@@ -221,7 +221,7 @@ impl Lane {
         if let Some((key, own_ns)) = own {
             let part_ns = scaled(took_ns, own_ns.min(charged_ns), charged_ns).min(took_ns);
             let part_ns = part_ns.max(LEAST_NS);
-            // What is known of one that was hidden is the least that it takes.
+            // The time shown of a launch that was hidden is the least that it takes.
             let teaches = match mark.edge {
                 Edge::Teaches => true,
                 _ if is_new => !is_hidden,
@@ -243,7 +243,7 @@ impl Lane {
         }
     }
 
-    /// What a mark shows of what lies behind the event that its burst began with, before a launch of which so much is known.
+    /// Time that a mark shows behind the event that its burst began with, in front of a launch whose length is known so far.
     #[inline(never)]
     fn took_since_begun<W: World>(
         &self,

@@ -8,8 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::marks::{Probe, Probed};
 use crate::atomic::{AtomicU32, AtomicU64};
 
-/// How much later than its launch's call a drained device begins a kernel at most that has a mark behind it, as the mark
-/// shows it.
+/// Most time between a launch's call and the start of its kernel on a drained device, as shown by the mark behind it.
 const BEGINS_NS: u64 = 2_000;
 /// Of [`Begun::first_ns`]: the launch follows other work at once.
 const FOLLOWS: u64 = u64::MAX;
@@ -26,7 +25,7 @@ pub(super) struct Begun {
     at_ns: AtomicU64,
     key: AtomicU64,
     charged_ns: AtomicU64,
-    /// What had been submitted.
+    /// Device time submitted before it.
     since_ns: AtomicU64,
     is_behind: AtomicU32,
     /// Not 0 where another thread's launch may lie before it.
@@ -93,7 +92,7 @@ impl Begun {
         }
         let last_ns = self.last_ns.swap(now_ns, Relaxed);
         if self.first_ns.load(Relaxed) != 0 {
-            // What was launched last has no mark, and may have ended since.
+            // The last launch has no mark, and may have ended since.
             if self.is_apart(last_ns, now_ns) {
                 self.first_ns.store(APART, Relaxed);
             }
@@ -117,7 +116,7 @@ impl Begun {
         self.event.store(0, Relaxed);
     }
 
-    /// What lies behind it, for a mark that is recorded behind what was submitted, if that is anything.
+    /// The work behind it, for a mark that is recorded behind all submitted work; `None` if there is none.
     pub(super) fn take(
         &self,
         now_ns: impl Fn() -> u64,

@@ -1,11 +1,11 @@
-//! What work is worth that has others' slices in it.
+//! Worth of work that has other contexts' slices in it.
 //!
-//! Of tenants it is known that they use their slices: a span is worth their parts. A stranger, a process of no tenant,
-//! may have a context and do nothing, or fill the device: NVML says only that it is there. So beside one what was known
-//! of a kernel stands, and one whose lengths differ is charged what it took, up to the longest that was seen of it alone;
-//! the latter beside whomever.
+//! Tenants are known to use their slices: a span is worth its owner's part. A stranger, a process of no tenant,
+//! may have a context and do nothing, or fill the device: NVML says only that it is there. So beside one the estimate
+//! of a kernel stands, and a kernel whose lengths differ is charged the time it took, up to the longest that was seen of
+//! it alone; the latter beside tenants and strangers alike.
 //!
-//! Promises: nothing is charged more than was measured; beside strangers nothing less than its part if all of them
+//! Promises: no charge is above the measurement; beside strangers none is below the part due if all of them
 //! filled the device, but for a slice of theirs. Does not ask who is there.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -21,7 +21,7 @@ use crate::scaled::scaled;
 
 /// A slice of others and the switches around it: what more than a stretched kernel takes is the kernel's.
 const SLICE_NS: u64 = 5_000_000;
-/// What an event may be late by.
+/// Most that an event may be late by.
 const LATE_NS: u64 = 500_000;
 
 /// Contexts that work on a device at once, at most: less than its part of a span no launch has had.
@@ -85,7 +85,7 @@ impl Lane {
         }
     }
 
-    /// What one completed mark adds to what was charged, with so many others beside that may use their slices or not.
+    /// Correction of the charge by one completed mark, with so many others beside that may use their slices or not.
     #[inline(never)]
     pub(super) fn settle_beside<W: World>(
         &self,
@@ -116,7 +116,7 @@ impl Lane {
         };
         let least_ns = |took_ns: u64| took_ns.saturating_sub(SLICE_NS) / others.saturating_add(1);
         let Some((key, guess_ns, took_ns)) = probed.or_else(followed) else {
-            // What is known stands, as far as it can be so.
+            // The estimate stands, within the bounds of the span.
             let Some(span_ns) = own_by_span_ns else { return 0 };
             let least_ns = if mark.linked { least_ns(span_ns) } else { 0 };
             return signed(charged_ns.max(least_ns).min(span_ns))
@@ -143,7 +143,7 @@ impl Lane {
             (Length::Even(known_ns), Some(longest_ns)) => {
                 let own_ns = known_ns.min(longest_ns).max(least_ns(took_ns)).min(took_ns);
                 if let Some(probe) = mark.probe {
-                    // How far it is off is the stranger's doing.
+                    // The difference is the stranger's doing.
                     self.sample.learn(known_ns, known_ns, probe.stands_ns);
                 }
                 costs.keep(key, longest_ns, now_ns);

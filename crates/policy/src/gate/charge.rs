@@ -1,7 +1,7 @@
-//! What a lane's work is charged to: the process's account, and the tenant's cap where it has one.
+//! Accounts that a lane's work is charged to: the process's, and the tenant's cap where it has one.
 //!
-//! Promises: what a cap has saved is kept while a charge may turn out wrong, and while its tenant waits for others. Does
-//! not say what work is worth, nor when the cap is open: the latter is [`crate::pace`]'s.
+//! Promises: the savings of a cap are kept while a charge may turn out wrong, and while its tenant waits for others. Does
+//! not value work, nor say when the cap is open: the latter is [`crate::pace`]'s.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -13,15 +13,15 @@ use super::times::QUANTUM_NS;
 use super::world::{Terms, World};
 use crate::pace::{Cap, agreed_ns};
 
-/// What a cap saves up for whoever waits for its turn, at least.
+/// Least that a cap saves up for a tenant that waits for its turn.
 const BESIDE_NS: u64 = 30_000_000;
 
 /// For so long what was charged may turn out wrong: what a cap has saved since then is kept.
 const KEPT_NS: u64 = 50_000_000;
 
 impl Lane {
-    /// The tenant's cap. Who waits for its turn must not lose what its cap saves up meanwhile, up to
-    /// a launch as long as any of late and the next like it.
+    /// The tenant's cap. A tenant that waits for its turn must not lose the savings of its cap meanwhile, up to
+    /// a launch as long as any recent one and the next like it.
     pub(super) fn cap<W: World>(
         &self,
         world: &W,

@@ -1,16 +1,16 @@
-//! Who may touch a lane's marks and events: one thread at a time, within one life of its context.
+//! The right to touch a lane's marks and events: held by one thread at a time, within one life of its context.
 //!
 //! Events are the driver's. They end with their context, and a handle that is used after that ends the
 //! program (an H200's driver reads freed memory). So the thread that is about to destroy a context
 //! closes its lane first, waits until the claim is let go, and only then calls the driver; a lane that
-//! is closed gives no claim. When the context is gone its lane begins another life: whoever still
-//! carries a ticket of the life before is refused the claim, whatever context has the lane by then.
+//! is closed gives no claim. When the context is gone its lane begins another life: a thread that still
+//! carries a ticket of the life before is refused the claim, whichever context has the lane by then.
 //!
-//! A thread that is stopped may hold the claim for as long as it is. Then the lane is blind: the others go on by what is
-//! known and charged, as if there were no marks, and what was begun measures nothing once it is back.
+//! A stopped thread may hold the claim for as long as it is stopped. Then the lane is blind: the others go on by
+//! estimates and charges, as if there were no marks, and measurements under way are void once it is back.
 //!
-//! Promises: nobody waits in here but for the moment that a call of the driver's takes; a claim excludes every other; what
-//! is to be forgotten with a life is forgotten by a thread that has the claim, whichever that is. Two threads that close
+//! Promises: no thread waits in here for longer than a call of the driver takes; a claim excludes every other; the
+//! state of a life is forgotten with it, by the thread that has the claim. Two threads that close
 //! the same lane need both to open it, or one to end its life.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -19,7 +19,7 @@ use super::lane::Lane;
 use super::lives::{CLOSER, CLOSERS, ENDED, HELD, LIFE, life_of};
 use super::world::World;
 
-/// What takes longer was done by a thread that was stopped, or kept from its processors, meanwhile.
+/// A thread that holds the claim for longer was stopped meanwhile, or kept from its processors.
 pub(super) const STOPPED_NS: u64 = 5_000_000;
 
 /// A call of the driver's takes a few microseconds.
@@ -64,8 +64,8 @@ impl Lane {
         taken.is_ok().then(|| Claim(self))
     }
 
-    /// The same, for who would measure nothing without it: a thread that has it is in the driver for a moment. Nobody waits
-    /// longer than a quarter of what the launch is worth that is to be measured, nor than [`SOON_NS`].
+    /// The claim for a launch that would not be measured without it: the holder is in the driver for a moment, so a thread
+    /// waits for it, but no longer than a quarter of the launch's worth, nor than [`SOON_NS`].
     #[inline(never)]
     pub(super) fn claim_within<W: World>(&self, world: &W, worth_ns: u64) -> Option<Claim<'_>> {
         let life = world.life();
@@ -110,7 +110,7 @@ impl Lane {
         if self.is_blind(now_ns) { 0 } else { self.ring.pending() }
     }
 
-    /// Keeps threads from the claim until [`Lane::reopen`] or [`Lane::end_life`]. What is refused is
+    /// Keeps threads from the claim until [`Lane::reopen`] or [`Lane::end_life`]. Launches without it are
     /// charged by estimate.
     pub fn close(&self) -> u64 {
         // As many closers as a process has threads: the count has room for sixteen thousand.
@@ -191,7 +191,7 @@ mod tests {
         assert!(lane.end_life(life));
         assert_eq!(lane.life(), life + 1);
         assert!(lane.claim(life).is_none() && lane.claim(life + 1).is_some());
-        // Who closed it too finds another life, and leaves it alone.
+        // Another thread that closed it too finds another life, and leaves it alone.
         lane.reopen(life);
 
         let held = lane.claim(life + 1).expect("free");

@@ -82,7 +82,7 @@ impl Completed {
         let probe = self.mark.probe?;
         let ns = world.elapsed_ns(probe.event, self.event)?;
         let begun_ns = probe.at_ns.saturating_sub(USUAL_GAP_NS);
-        // What was recorded behind the mark before has no earlier time than that.
+        // An event recorded behind the previous mark has no earlier time than that mark.
         let most_ns = match self.since_ns {
             Some(since_ns) if self.before_at_ns < begun_ns => since_ns,
             _ => wall_ns(begun_ns, world.now_ns()),

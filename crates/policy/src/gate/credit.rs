@@ -41,7 +41,7 @@ const NEVER: i64 = 0;
 /// Credit that a word holds: two hours and a half of the device's time.
 const MOST_NS: i64 = i64::MAX >> LAUNCH_BITS;
 
-/// What became of a launch that was to be paid from the credit in hand.
+/// Outcome of paying a launch from the credit in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paid {
     /// Nothing: there is less than it costs.
@@ -136,13 +136,13 @@ impl Credit {
         }
     }
 
-    /// What is left in a stripe; nothing where it is overdrawn for an instant.
+    /// Credit left in a stripe; 0 while it is overdrawn for an instant.
     pub(super) fn left_ns(&self, stripe: usize) -> u64 {
         let left_ns = self.stripe(stripe).word.load(Relaxed) >> LAUNCH_BITS;
         u64::try_from(left_ns).unwrap_or(0)
     }
 
-    /// What is left in all of them.
+    /// Credit left in all stripes.
     #[inline(never)]
     fn all_left_ns(&self) -> u64 {
         let mut filled = self.filled.load(Relaxed);
@@ -178,7 +178,7 @@ impl Credit {
         taken_ns.saturating_sub(self.all_left_ns())
     }
 
-    /// What was left in the other stripes when so much had been submitted, and what was taken since.
+    /// Credit that was left in the other stripes when `submitted_ns` was last looked at, less what was taken since.
     pub(super) fn others_left_ns(&self, stripe: usize, submitted_ns: u64) -> u64 {
         let in_hand_ns = self.taken_ns.load(Relaxed).saturating_sub(submitted_ns);
         in_hand_ns.saturating_sub(self.left_ns(stripe))
@@ -265,7 +265,7 @@ mod tests {
             [Paid::Next, Paid::Next, Paid::Not]
         );
         assert_eq!((credit.take_launches(3), credit.take_launches(3)), (2, 0));
-        // What could not be paid has left nothing behind, and another stripe has its own first.
+        // A launch that could not be paid has left no trace, and another stripe has its own first.
         assert_eq!(credit.spend(3, 301), Paid::Not);
         assert_eq!((credit.left_ns(3), credit.take_launches(3)), (300, 0));
         credit.take(4, 1_000, 0);

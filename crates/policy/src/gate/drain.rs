@@ -1,10 +1,10 @@
-//! What a synchronisation shows of a lane: that what was submitted before it has ended, and that it was charged too
-//! little where the thread was blocked for longer than that.
+//! Evidence of a synchronisation about a lane: the work submitted before it has ended, and was charged too little if
+//! the thread was blocked for longer than the charge.
 //!
 //! Promises: only time blocked inside a synchronisation of all work stands for device time, only where nothing but
-//! the tenant's own work can have been waited for, and only as far as it is longer than what was charged. What the
-//! host is late by in waking is in it, so it leads to measurements, not to estimates; and the time for which a
-//! process is stopped in it, so there is a most.
+//! the tenant's own work can have been waited for, and only as far as it is longer than the charge. The lateness of
+//! the host in waking is part of it, so it leads to measurements, not to estimates; and so is the time for which a
+//! process is stopped in it, so it is bounded.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -17,9 +17,9 @@ use crate::cost::{Costs, is_far};
 
 /// A synchronisation that takes longer than this may show work that was charged too little.
 const LATE_NS: u64 = 100_000;
-/// What a thread may take to return from a synchronisation whose work has ended.
+/// Most that a thread may take to return from a synchronisation whose work has ended.
 const WAKE_LATE_NS: u64 = 10_000;
-/// What a host that is held up makes of a wait is less, most times.
+/// Shorter excesses may come from a host that is held up, so they start no hunt.
 const HUNT_FROM_NS: u64 = 500_000;
 /// No wait is charged more than this beyond what was expected: what is longer may be a process that was stopped.
 /// Kernels of such lengths are measured from then on.
@@ -31,7 +31,7 @@ const HUNT: u32 = 512;
 const HUNT_BROKEN: u32 = 2_048;
 const BROKEN_NS: u64 = 1_000_000_000;
 
-/// How far a lane's work had come when a synchronisation began.
+/// Progress of a lane's work when a synchronisation began.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
     submitted_ns: u64,
@@ -72,8 +72,8 @@ impl Lane {
     /// Takes what had been submitted before it for ended; when the rest will have.
     #[inline(always)]
     pub(super) fn has_ended(&self, begun: &Begun, now_ns: u64) -> u64 {
-        // Not one change: between the two another thread may have shown more to have ended. That counts as in
-        // flight until the next return then, as it would had its thread returned a moment later.
+        // Load and store are two steps: between them another thread may have shown more work to have ended. That work
+        // counts as in flight until the next return then, as if its thread had returned a moment later.
         let done_ns = self.done_ns.load(Relaxed).max(begun.submitted_ns);
         self.done_ns.store(done_ns, Relaxed);
         self.breaks_done.store(begun.breaks, Relaxed);
@@ -107,7 +107,7 @@ impl Lane {
         };
         let is_others =
             line.epoch != self.epoch.load(Relaxed) || !self.is_quiet_since(world, &line, quiet_ns);
-        // What another thread is about to settle is not charged twice, nor is what windows are measured for (`among`).
+        // Work that another thread is about to settle is not charged twice, nor is the work of windows (`among`).
         if is_others || self.ring.pending() != 0 || !self.has_one_stream() {
             return;
         }
@@ -119,7 +119,7 @@ impl Lane {
         let switch_ns = if in_turns(world, &line) && is_first { SWITCH_NS } else { 0 };
         let ran_ns = blocked_ns.saturating_sub(WAKE_LATE_NS).saturating_sub(switch_ns);
         let more_ns = ran_ns.saturating_sub(charged_ns).min(MOST_NS);
-        // What draws stand for is theirs to charge. In turns few are: their launches lie beside others' too often.
+        // Probes charge the launches that they stand for. In turns there are few: launches lie beside others' too often.
         let is_unseen = match in_turns(world, &line) {
             true => more_ns > charged_ns / 8,
             false => is_far(charged_ns, ran_ns),

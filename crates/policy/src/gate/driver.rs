@@ -1,8 +1,8 @@
-//! What the gates of a process stand on: the driver, a device of the tenant, and the words of the
+//! Foundations of a process's gates: the driver, a device of the tenant, and the words of the
 //! tenant's files.
 //!
 //! The preloaded library implements these over the driver's entry points and the mapped files; the
-//! searcher over a simulated card, simulated files and virtual time. What lies above is the same code.
+//! searcher over a simulated card, simulated files and virtual time. The code above is the same.
 //!
 //! Promises: handles are plain words, 0 for none. Does not decide: that is [`super::process`].
 
@@ -43,7 +43,7 @@ impl LaunchStream {
 pub trait Driver: Time + Debug {
     /// A device of the tenant.
     type Device: Device;
-    /// Where a context keeps its device.
+    /// Place in which a context keeps its device.
     type Home: Home<Device = Self::Device>;
 
     /// The current context.
@@ -96,7 +96,7 @@ pub trait Device: Copy + Debug {
     fn terms(&self) -> Terms;
     /// The state of its gate, one of [`divvy_abi::config::gate`].
     fn state(&self) -> u32;
-    /// Who else works on it, where no owner makes turns.
+    /// The meeting of tenants that work on it, where no owner makes turns.
     fn meeting(&self) -> &Meeting;
     /// This process's words; none where it can get no slot.
     fn words(&self) -> Option<Self::Words>;

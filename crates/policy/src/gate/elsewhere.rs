@@ -1,8 +1,8 @@
-//! What is seen of a tenant's other devices by who waits at the closed gate of one.
+//! A tenant's other devices, as seen by a thread that waits at the closed gate of one.
 //!
 //! Promises: plain data; none of it where the tenant has one device. Does not look: that is done in `linked`.
 
-/// What the tenant's other devices show.
+/// View of the tenant's other devices.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Elsewhere {
     /// Until when a cap keeps one closed that is linked with this one; 0 for none.

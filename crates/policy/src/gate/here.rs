@@ -1,9 +1,9 @@
-//! A thread at the gate of its current context: what a lane asks is asked of the driver and of the
+//! A thread at the gate of its current context: a lane's questions are answered by the driver and the
 //! tenant's words.
 //!
 //! Promises: our own events are recorded only on the stream the program launches on, or behind a whole
 //! context where several are in use and nothing is being captured; nothing is recorded on a stream that
-//! is being captured; events are made when they are first needed. Who else works on the device is
+//! is being captured; events are made when they are first needed. Others at work on the device are
 //! counted on the slow path: the process's contexts, the tenant's processes, and, where no daemon makes
 //! turns, those met at the device's board.
 

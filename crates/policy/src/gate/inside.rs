@@ -1,21 +1,21 @@
-//! Turns inside a tenant: which of its processes is at the gate, where a cap binds all of them.
+//! Turns inside a tenant: one of its processes at a time is at the gate, where a cap binds all of them.
 //!
 //! Contexts of several processes are sliced by the driver, and each switch costs as much as a kernel may last; and
-//! of those that wait for one cap whoever wakes first has what it opens for. So processes of a tenant with a cap
+//! of those that wait for one cap the first to wake takes all that it opens for. So processes of a tenant with a cap
 //! queue: one has the tenant's turn on the device until it has used [`TURN_NS`] of device time or has nothing to
-//! do, then it is the one's that was served least. The words lie in the tenant's usage file, with a daemon and
+//! do, then the turn goes to the one that was served least. The words lie in the tenant's usage file, with a daemon and
 //! without; a daemon sees one tenant.
 //!
 //! Processes whose work may wait for one another's, since they share memory or events, are one *unit*: the turn is
 //! theirs together, and they go at once. Where work seems to have waited for another's all the same, twice within 2 s,
-//! nobody takes turns for a minute. Under an owner a turn of which little is used, or that comes behind two that were left
-//! unused, is *loose*: others go beside its holder, until the cap closes, and for 100 ms at most, so that what each uses
-//! is measured alone now and then.
+//! no process takes turns for a minute. Under an owner a turn of which little is used, or that comes behind two that were
+//! left unused, is *loose*: others go beside its holder, until the cap closes, and for 100 ms at most, so that the use of
+//! each is measured alone now and then.
 //!
 //! Promises: a place is a lease. A process that is killed or stopped, or has nothing to do, has lost the turn
-//! [`IDLE_NS`] after its work should have ended, and is passed over [`STEP_NS`] after it could have been next. Who
-//! comes back was served as much as those that are there: neither absence nor a time alone counts. Work that does
-//! not end is waited for [`PATIENCE_NS`] beyond what was said of it first, whatever is said then. A process that is
+//! [`IDLE_NS`] after its work should have ended, and is passed over [`STEP_NS`] after it could have been next. A process
+//! that comes back counts as served as much as those that are there: neither absence nor a time alone counts. Work that
+//! does not end is waited for [`PATIENCE_NS`] beyond its first published end, whatever is published then. A process that is
 //! alone in its tenant pays one load.
 //!
 //! Does not wait, and does not know of caps: that is the lane's.
@@ -35,11 +35,11 @@ const ROUND_NS: u64 = 40_000_000;
 const LEAST_TURN_NS: u64 = 2_500_000;
 /// Time that a process keeps the turn without work in flight.
 const IDLE_NS: u64 = 1_000_000;
-/// How much later each that was served more may take what nobody has taken.
+/// Delay for each process that was served more, before it may take a turn that is free.
 const STEP_NS: u64 = 1_000_000;
 /// Time that a place in the queue lasts; it is said anew at each look.
 const PLACE_NS: u64 = 60_000_000;
-/// How much later than all others the one that handed it on may take it back.
+/// Delay behind all others before the process that handed the turn on may take it back.
 const AGAIN_NS: u64 = 4_000_000;
 /// Longest time between two looks of a process that waits, and of the next one once it is handed on: its holder's last
 /// synchronisation may return sooner than could be told.
@@ -54,16 +54,16 @@ const PATIENCE_NS: u64 = 250_000_000;
 const WALL_PARTS: u64 = 2;
 /// Wall time after which a turn is judged by what was used of it.
 const JUDGED_NS: u64 = 5_000_000;
-/// How long others may go beside a turn's holder before it is judged anew.
+/// Longest time for which others go beside a turn's holder before it is judged again.
 const LOOSE_NS: u64 = 100_000_000;
-/// How long nobody takes turns once work has waited for another process's, which is when that seems so twice within
-/// the other time.
+/// Time without turns once work has waited for another process's, which is when that seems so twice within the other
+/// time.
 const TOGETHER_NS: u64 = 60_000_000_000;
 const SUSPECTED_NS: u64 = 2_000_000_000;
-/// How long behind its end work may not be settled yet.
+/// Most time behind its end that work may not be settled yet.
 const UNSETTLED_NS: u64 = 5_000_000;
 
-/// What a look at the tenant's other processes shows.
+/// View of the tenant's other processes.
 #[derive(Default)]
 struct Queue {
     /// Others that wait, and how many of them were served less.
@@ -84,7 +84,7 @@ pub struct Inside<W> {
 }
 
 impl<W: Words> Inside<W> {
-    /// That of the process whose words these are, where its tenant has others and they take turns.
+    /// The turns of the process whose words these are; `None` unless its tenant has others and they take turns.
     pub fn of(words: W, may_share: bool, now_ns: impl FnOnce() -> u64) -> Option<Self> {
         if words.slots_high() <= FIRST_SLOT + 1 {
             return None;
@@ -96,7 +96,7 @@ impl<W: Words> Inside<W> {
         takes_turns.then_some(Self { words, may_share })
     }
 
-    /// Work of this process has not ended in time. Where others wait it may have waited for theirs.
+    /// Notes that work of this process has not ended in time. If others wait, it may have waited for theirs.
     pub fn drain_given_up(&self, now_ns: u64) {
         if self.look(self.unit(self.words.slot()), now_ns).waiting != 0 {
             self.suspect(now_ns);
@@ -237,8 +237,8 @@ impl<W: Words> Inside<W> {
             let until_ns = free_ns.min(now_ns.saturating_add(look_ns));
             return Err(Queued { turn: turn.0, until_ns });
         }
-        // Nobody used the device while we waited. One whose holder is gone ends so too; two, one behind the other, leave
-        // the device to nobody.
+        // No process used the device while this one waited. A turn whose holder is gone ends so too; two such turns, one
+        // behind the other, leave the device unused.
         let has_lapsed = has_waited && turn.is_held() && self.is_idle(turn.unit());
         let mine = match self.may_share && has_lapsed {
             true => turn.taken_by(unit).behind_a_lapse(turn.is_behind_a_lapse()),
@@ -289,8 +289,7 @@ impl<W: Words> Inside<W> {
         self.set(gate::LEASE_NS, now_ns.saturating_add(IDLE_NS));
     }
 
-    /// What was used since a turn began, or since it was counted last. Less than nothing where a charge of before was
-    /// put right.
+    /// Device time used since a turn began, or since it was counted last. Negative if an earlier charge was put right.
     #[inline(never)]
     fn used_ns(&self) -> i64 {
         self.own(gate::USED_NS).wrapping_sub(self.own(gate::TURN_FROM_NS)).cast_signed()
@@ -366,7 +365,7 @@ impl<W: Words> Inside<W> {
                 continue;
             }
             queue.waiting = queue.waiting.saturating_add(1);
-            // Who has handed it on is behind all, whatever it was served.
+            // The process that has handed the turn on is behind all, however little it was served.
             let is_last = !turn.is_held() && self.load(slot, gate::TURN) == turn.number();
             queue.ahead = queue.ahead.saturating_add(u64::from(!is_last && other < mine));
             queue.next = Some(queue.next.map_or(other, |next| next.min(other)));
@@ -379,8 +378,8 @@ impl<W: Words> Inside<W> {
         self.own(gate::TURN) / Turn::ONE
     }
 
-    /// Who had the turn behind this process's last one: its work began when ours had ended. None, by
-    /// [`SHARED_SLOT`], while it is ours, and where it is several's.
+    /// Slot of the process that had the turn behind this process's last one: its work began when ours had ended.
+    /// [`SHARED_SLOT`], for none, while the turn is ours or several processes'.
     pub(super) fn next(&self) -> usize {
         let turn = self.turn();
         match turn.unit() {
@@ -426,7 +425,7 @@ impl Turn {
     /// Counted from here on.
     const ONE: u64 = 1 << 19;
 
-    /// Whose it is, or was last.
+    /// Unit that has the turn, or had it last.
     fn unit(self) -> usize {
         usize::try_from(self.0 & Self::UNIT).unwrap_or(SHARED_SLOT)
     }

@@ -1,8 +1,8 @@
-//! One context's launches: what was submitted of them, what has ended, and what measures them.
+//! One context's launches: counters of the work submitted and ended, and the marks and probes that measure it.
 //!
-//! A thread that records or settles marks holds the lane's claim ([`super::claim`]), which nobody waits for longer than a
-//! call of the driver's takes: whoever finds it taken goes on without marks, and what it submits is measured by the next
-//! mark of another. What marks and probes are is `measure`'s, when a launch may go is `admit`'s.
+//! A thread that records or settles marks holds the lane's claim ([`super::claim`]), which no thread waits for longer than
+//! a call of the driver's takes: one that finds it taken goes on without marks, and the next mark of another thread
+//! measures its launches. Marks and probes are `measure`'s, admission is `admit`'s.
 //!
 //! Promises: words that any thread reads as they are. Does not ask the world, nor decide.
 
@@ -19,7 +19,7 @@ use super::slices::Beside;
 use super::window::Window;
 use crate::atomic::{AtomicU32, AtomicU64};
 
-/// Where the generator starts. A lane is zeros at first, so that a table of them takes no room in a
+/// Start of the generator, which is added: a lane is zeros at first, so that a table of them takes no room in a
 /// file.
 const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
@@ -30,7 +30,7 @@ pub struct Lane {
     pub(super) credit: Credit,
     /// Device time charged for admitted launches that the driver does not have yet.
     pub(super) coming_ns: AtomicU64,
-    /// What was submitted before the newest point that is known to have completed.
+    /// Device time submitted before the newest point that is known to have completed.
     pub(super) done_ns: AtomicU64,
     /// When the work in flight will have ended.
     pub(super) busy_until_ns: AtomicU64,
@@ -38,9 +38,9 @@ pub struct Lane {
     pub(super) uneven_until_ns: AtomicU64,
     /// Not 0 while work in flight takes longer than was expected.
     pub(super) is_overdue: AtomicU32,
-    /// What the longest launch of late costs.
+    /// Cost of the longest recent launch.
     pub(super) long_ns: AtomicU64,
-    /// What launched last of those that credit in hand did not pay for.
+    /// Key of the last launch that the credit in hand did not pay for.
     pub(super) drawn_key: AtomicU64,
     /// Launches of unknown length in flight.
     pub(super) unknown: AtomicU32,
@@ -65,9 +65,9 @@ pub struct Lane {
     pub(super) anchor_at_ns: AtomicU64,
     /// Since when the oldest mark is complete and does not hold its time; 0 where it is not.
     pub(super) untimed_ns: AtomicU64,
-    /// What had been submitted before the mark that was settled last.
+    /// Device time submitted before the mark that was settled last.
     pub(super) settled_ns: AtomicU64,
-    /// What had been submitted before the mark that was recorded last.
+    /// Device time submitted before the mark that was recorded last.
     pub(super) marked_ns: AtomicU64,
     /// Stream of the slow path's last launch, and how many more launches on one stream make the lane
     /// count as having only that one.
@@ -84,7 +84,7 @@ pub struct Lane {
     pub(super) random: AtomicU64,
     /// When the oldest work that is not settled was submitted, or earlier.
     pub(super) since_ns: AtomicU64,
-    /// What is known of work with others' slices in it.
+    /// Account of spans with others' slices in them.
     pub(super) beside: Beside,
     /// When the process got its turn in its tenant; the later of that and the end of its last wait in it.
     pub(super) turn_ns: AtomicU64,
@@ -97,7 +97,7 @@ pub struct Lane {
     /// The turn of the launch that was admitted last, and when it was first seen.
     pub(super) epoch: AtomicU64,
     pub(super) epoch_at_ns: AtomicU64,
-    /// What was seen of the tenant's other devices while the gate was closed.
+    /// View of the tenant's other devices while the gate is closed.
     pub(super) ahead: Ahead,
 }
 
@@ -197,7 +197,7 @@ impl Lane {
         model_ns.min(upper_ns).max(lower_ns.min(upper_ns))
     }
 
-    /// What spreads draws, probes and windows.
+    /// Random word that spreads draws, probes and windows.
     #[inline(never)]
     pub(super) fn random(&self) -> u64 {
         let mut x = self.random.load(Relaxed) ^ SEED;

@@ -28,7 +28,7 @@ pub struct Admitted<'a, D: Driver> {
     ticket: Ticket,
 }
 
-/// What a synchronisation waits for.
+/// Object that a synchronisation waits for.
 #[derive(Clone, Copy, Debug)]
 pub enum Waited {
     /// All work of the current context.
@@ -41,7 +41,7 @@ pub enum Waited {
     Event,
 }
 
-/// What a synchronisation knows before it begins to wait.
+/// State of the lane when a synchronisation begins to wait.
 #[derive(Debug)]
 #[must_use = "the thread counts as awake when this is dropped"]
 pub struct Waiting<'a, D: Driver> {
@@ -52,8 +52,8 @@ pub struct Waiting<'a, D: Driver> {
 }
 
 impl<D: Driver> Gates<D> {
-    /// Returns when a launch of `key` on `stream` may go, with what [`Admitted::launched`] is to be told of
-    /// it. That is nothing where the credit in hand pays.
+    /// Blocks until a launch of `key` on `stream` is admitted. The answer is for [`Admitted::launched`]; it is empty
+    /// if the credit in hand pays.
     #[inline(never)]
     pub fn ask(&self, stream: LaunchStream, key: u64) -> Option<Admitted<'_, D>> {
         let current = self.current()?;
@@ -181,10 +181,10 @@ impl<D: Driver> Gates<D> {
         }
     }
 
-    /// It has returned: what was submitted before it is known to have ended, if it waited for all of it.
+    /// Notes that the synchronisation has returned: if it waited for all work, the work submitted before it has ended.
     ///
-    /// The same as [`Lane::drained`]. What that asks of a world is made only where the wait was long: it is most of
-    /// what a synchronisation costs that waits for nothing.
+    /// As [`Lane::drained`], whose world is made only if the wait was long: making it is most of the cost of a
+    /// synchronisation that waits for nothing.
     ///
     /// [`Lane::drained`]: super::lane::Lane::drained
     #[inline(never)]

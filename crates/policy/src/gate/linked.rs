@@ -1,15 +1,15 @@
 //! Devices of a tenant whose work waits for one another's, as that of a job's ranks does.
 //!
 //! A sum over all devices ends on none of them before it has begun on all. Where a cap or a turn closes a device whose
-//! part has not been launched yet, the others spin for as long as that is closed, and are charged for it: two ranks
+//! part has not been launched yet, the others spin until that device opens, and are charged for it: two ranks
 //! under 40 % got 23 (two H100, `bench/results`). So one more launch is let go where the gate is closed, nothing is in
 //! flight, and work of the tenant on another device has gone on for [`UNSHOWN_NS`] after it should have ended: it may wait
 //! for this very launch. Where it then gets on, the devices count as linked for a while, and [`STUCK_NS`] are enough.
 //! The caps of linked devices are closed as one, while any is, and save up more, so that they close more rarely.
 //!
-//! Promises: what is let go is charged as all is, and only while the cap is owed no more than [`AHEAD_NS`], so that its account
-//! is exact but for that and a launch. Whatever the tenant's processes do, a fifth of the device's time is let go in
-//! the long run, and the owner sees it as work of a closed tenant. A tenant of one device pays a load.
+//! Promises: a launch that is let go is charged like any other, and goes only while the cap is owed no more than
+//! [`AHEAD_NS`], so that its account is exact but for that and a launch. No behaviour of the tenant's processes has more
+//! than a fifth of the device's time let go in the long run, and the owner sees it as work of a closed tenant. A tenant of one device pays a load.
 //!
 //! Does not see work that has no thread at its gate or asleep in the driver: one thread that launches on all devices
 //! by turns is seen waiting on none of them.
@@ -36,12 +36,12 @@ const STUCK_NS: u64 = 200_000;
 /// device since the gate was closed some time ago: their slices make everything take longer.
 const UNSHOWN_NS: u64 = 2_000_000;
 const SOON_NS: u64 = 5_000_000;
-/// Who waits for such work looks, and says so, at least that often, and has said so lately.
+/// Longest time between two looks of a thread that waits for such work, each of which publishes that it waits.
 pub(super) const LATE_LOOK_NS: u64 = 200_000;
 const LATE_NS: u64 = 1_000_000;
 /// For so long after it has shown devices count as linked.
 const LINKED_NS: u64 = 30_000_000_000;
-/// What the caps of linked devices save up, in device time: a closed one costs what the others wait for it.
+/// Device time that the caps of linked devices save up: while one is closed, the others spin.
 pub(super) const LINKED_QUANTUM_NS: u64 = 40_000_000;
 /// Time between two looks at other devices: while they are linked and work, while they work, while they wait, and else.
 const LOOK_NS: u64 = 100_000;
@@ -68,13 +68,13 @@ impl<W: Words> Linked<'_, W> {
         self.0.word(SHARED_SLOT, gate_tenant::LINKED_NS).store(now_ns, Relaxed);
     }
 
-    /// What was let go there of late and is not paid back, in device time.
+    /// Device time that was let go there of late and is not paid back.
     pub(super) fn ahead_ns(&self, now_ns: u64) -> u64 {
         let paid_ns = self.0.word(SHARED_SLOT, gate_tenant::AHEAD_NS).load(Relaxed);
         paid_ns.saturating_sub(now_ns) / PAID_IN
     }
 
-    /// Adds to it. What two threads add at once may count once.
+    /// Adds to that time. Of two additions at once, one may be lost.
     pub(super) fn add_ahead(&self, ns: u64, now_ns: u64) {
         let word = self.0.word(SHARED_SLOT, gate_tenant::AHEAD_NS);
         let paid_ns = word.load(Relaxed).max(now_ns);
@@ -96,13 +96,13 @@ impl<W: Words> Linked<'_, W> {
             let [busy_ns, launched_ns] = [gate::BUSY_UNTIL_NS, gate::LAST_LAUNCH_NS].map(word);
             seen.is_attended |= busy_ns.saturating_add(ATTENDED_NS) > now_ns;
             let is_overdue = busy_ns <= now_ns;
-            // Who sleeps for work says no more of it; who was killed says nothing either.
+            // A thread that sleeps for work publishes no more about it, and neither does one that was killed.
             let may_sleep = || now_ns.saturating_sub(launched_ns) < ASLEEP_NS;
             if is_overdue && (word(gate::SLEEPERS) == 0 || !may_sleep()) {
                 continue;
             }
             seen.works = true;
-            // Who waits for it at the gate says so at each look.
+            // A thread that waits for it at the gate publishes that at each look.
             if is_late || is_overdue {
                 let gets_on = launched_ns.wrapping_add(word(gate::USED_NS));
                 seen.overdue = seen.overdue.wrapping_add(gets_on.max(1));
@@ -112,7 +112,7 @@ impl<W: Words> Linked<'_, W> {
     }
 }
 
-/// What one device shows.
+/// View of one device.
 #[derive(Default)]
 struct Look {
     works: bool,
@@ -127,7 +127,7 @@ impl Elsewhere {
     #[inline(never)]
     pub(super) fn add<W: Words>(&mut self, nth: usize, of: &Linked<'_, W>, now_ns: u64) {
         let seen = of.look(now_ns);
-        // What nobody waits for any more binds nobody.
+        // A link that no thread waits for any more binds none.
         if self.is_linked && seen.is_attended && of.is_linked(now_ns) {
             self.closed_until_ns = self.closed_until_ns.max(of.0.closed_until_ns());
         }

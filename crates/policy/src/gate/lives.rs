@@ -1,7 +1,8 @@
-//! The word of a lane's claim: whether a thread has it, how many keep it closed, and in which life of its context.
+//! The word of a lane's claim: a flag for its holder, the number of threads that keep it closed, and the life of its
+//! context.
 //!
-//! Promises: one word, so that whoever changes it has seen all of it. What its parts mean to who asks for the claim is
-//! in `claim`.
+//! Promises: one word, so that a thread that changes it has seen all of it. Does not say what its parts mean for the
+//! claim: `claim` does.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire};
 

@@ -28,25 +28,25 @@ pub struct Mark {
     pub linked: bool,
     /// Contexts that worked on the device when it was recorded, at least 1.
     pub sharers: u32,
-    /// What its probe measures; `None` for a mark without one.
+    /// Its probe's measurement; `None` for a mark without one.
     pub probe: Option<Probe>,
     /// Key and charge of the launch before it, where that is the mark's own; not beside a probe.
     pub followed: Option<(u64, u64)>,
-    /// Where it stands in a window of several streams'.
+    /// Its place in a window of several streams.
     pub edge: Edge,
 }
 
-/// Where a mark stands in a window in which several streams are measured together.
+/// Place of a mark in a window in which several streams are measured together.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Edge {
     /// In none.
     #[default]
     Outside,
-    /// What was submitted since the mark before it is in one.
+    /// The launches since the previous mark are in a window.
     Within,
     /// The same, and it is the last.
     Last,
-    /// What was submitted since the mark before it is measured by itself, and teaches.
+    /// The launches since the previous mark are measured by themselves, and teach.
     Teaches,
     /// The same, and does not.
     After,
@@ -57,9 +57,9 @@ pub enum Edge {
 pub struct Probe {
     /// The launch's key.
     pub key: u64,
-    /// What it was charged.
+    /// Its charge.
     pub charged_ns: u64,
-    /// What it stands for of what was charged: no less than itself.
+    /// The part of all charges that it stands for: no less than its own.
     pub stands_ns: u64,
     /// When it was begun, by the host's clock.
     pub at_ns: u64,
@@ -77,9 +77,9 @@ pub struct Probe {
 pub(super) struct Probed {
     pub(super) event: u32,
     pub(super) at_ns: u64,
-    /// What the driver had been given.
+    /// Device time submitted before it.
     pub(super) since_ns: u64,
-    /// What of all that was charged the launch stands for.
+    /// The part of all charges that the launch stands for.
     pub(super) stands_ns: u64,
 }
 

@@ -1,7 +1,7 @@
-//! How a lane's launches are measured: probes and marks, recorded around them.
+//! Measurement of a lane's launches: probes and marks, recorded around them.
 //!
 //! Promises: only a thread that holds the lane's claim records ([`super::claim`]); a launch whose mark cannot be
-//! recorded is measured with those behind it, by the next. Does not say what marks show: that is done in `settle`.
+//! recorded is measured with those behind it, by the next. Does not interpret marks: that is done in `settle`.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -68,7 +68,7 @@ impl Lane {
         }
         let now_ns = world.now_ns();
         if now_ns.saturating_sub(before_ns) >= STOPPED_NS {
-            // What other threads have launched meanwhile may lie behind it.
+            // Launches of other threads may lie behind it by now.
             self.probes.give_back(world.life(), event);
             return None;
         }

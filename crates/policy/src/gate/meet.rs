@@ -1,15 +1,15 @@
-//! Who has the device where no daemon makes turns: processes that meet at a board.
+//! Bursts on a device for which no daemon makes turns: processes take them by meeting at a board.
 //!
 //! Two contexts that work at once are sliced by the driver, and each switch costs as much as a kernel
 //! may last: two programs that synchronise after each kernel of 0.1 ms get 42 % of an H200 together. So
-//! a process with a cap takes the device for a burst, says until when, and says so again while it goes
-//! on; who finds it taken waits. It lets go when its cap closes, or, where somebody waits, after
-//! [`TURN_NS`]. The one that has waited longest is next. Processes of one tenant do not wait for each other here: their
+//! a process with a cap takes the device for a burst, publishes when that ends, and renews it while it goes
+//! on; a process that finds the device taken waits. A burst ends when the cap closes, or after [`TURN_NS`] if
+//! another process waits. The one that has waited longest is next. Processes of one tenant do not wait for each other here: their
 //! order is the tenant's own ([`super::Inside`]).
 //!
-//! Promises: a process that says nothing more (killed, stopped, or without work) has lost the device
-//! some milliseconds later; nobody waits longer than [`PATIENCE_NS`], whatever the board says, and goes
-//! then beside the others; a board that cannot be used changes nothing.
+//! Promises: a process that publishes no more (killed, stopped, or without work) has lost the device
+//! some milliseconds later; no process waits longer than [`PATIENCE_NS`], whatever the board says: it then
+//! goes beside the others; a board that cannot be used changes nothing.
 //!
 //! Does not touch a file: that is its [`Board`]'s.
 
@@ -46,7 +46,7 @@ const STALE_NS: u64 = 6_000_000_000;
 pub trait Board {
     /// The process's number: a forked child finds what its parent knew.
     fn process(&self) -> u32;
-    /// What all processes of the tenant have alike, and no others; 0 where that is not known.
+    /// Identity of the tenant, the same in all of its processes; 0 if it is not known.
     fn tenant(&self) -> u64 {
         0
     }
@@ -82,23 +82,23 @@ impl Default for Meeting {
     }
 }
 
-/// What one look at the board showed.
+/// View of the board.
 #[derive(Default)]
 struct Seen {
     /// Others that have the device, or whose work still runs, before us.
     before: u32,
     /// When the last of them ends, as far as they say.
     until_ns: u64,
-    /// Somebody waits.
+    /// Another process waits.
     is_wanted: bool,
-    /// Somebody has waited longer.
+    /// Another process has waited longer.
     is_behind: bool,
     /// Our place is another's.
     is_lost: bool,
 }
 
 impl Meeting {
-    /// Nobody met yet.
+    /// A meeting that has seen no other process.
     pub const fn new() -> Self {
         Self {
             claim: AtomicBool::new(false),
@@ -184,7 +184,7 @@ impl Meeting {
                 self.waits_from_ns.store(now_ns, Relaxed);
             }
             self.wanted_ns.store(now_ns, Relaxed);
-            // What was submitted before still runs.
+            // Earlier launches still run.
             self.publish(board, at, 0, busy_until_ns);
             let next_ns = now_ns.saturating_add(LOOK_NS);
             return if seen.until_ns > now_ns { next_ns.min(seen.until_ns) } else { next_ns };

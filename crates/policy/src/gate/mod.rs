@@ -1,12 +1,12 @@
-//! The share gate of one context: whether a launch may go now, and what it was really worth.
+//! The share gate of one context: it decides when a launch may go, and measures what it was really worth.
 //!
-//! A launch takes its expected cost ([`crate::cost`]) from a chunk of credit; that is all while the
-//! chunk lasts ([`Lane::take`]). When it is spent ([`Lane::admit`]) the slow path looks at the owner's
+//! A launch takes its expected cost ([`crate::cost`]) from a chunk of credit, and nothing more is done while
+//! the chunk lasts ([`Lane::take`]). When it is spent ([`Lane::admit`]) the slow path looks at the owner's
 //! gate, at the cap ([`crate::pace`]) and at how much work is still in flight, waits where it must,
 //! takes the next chunk, and may ask for *marks*: timing events behind the launch, and for a *probe*
-//! one before it as well. When marks complete ([`Lane::settle`]) what was charged is put right.
+//! one before it as well. When marks complete ([`Lane::settle`]) the charges are put right.
 //!
-//! What is measured. A mark is *linked* if an earlier one was still incomplete when it was recorded:
+//! Measurement. A mark is *linked* if an earlier one was still incomplete when it was recorded:
 //! then the device was busy from that one's end to this one's, on whatever streams, and the time
 //! between their ends replaces the estimates. Spans that a copy, a wait or a host function breaks, or
 //! that begin on a drained device, are not linked: waiting is never charged as work. There the
@@ -17,17 +17,17 @@
 //!
 //! Promises: a launch returns only when it may go, and never fails because of the gate; every wait has
 //! an absolute deadline after which the gate is looked at again; work that does not drain (kernels that
-//! wait for others) is given up after 50 ms, counted, and charged; nobody ever waits for a lock: a
-//! thread that meets another one at the marks leaves them to it.
+//! wait for others) is given up after 50 ms, counted, and charged; no thread ever waits for a lock: one
+//! that meets another at the marks leaves them to it.
 //!
 //! While others' work may run at once (`active` above 1) the driver gives each context its slice in
 //! turn: a linked span is worth its part of the time, and no less than the estimates, which are charged
-//! elsewhere. They do not grow then: of what is measured the shortest is the kernel's own. Where strangers
-//! are among them, of whom nobody knows how much they do, what is known of kernels stands (`beside`).
-//! Who makes no turns for its tenants leaves it to them: they take the device burst by burst (`meet`).
+//! elsewhere. They do not grow then: the shortest measurement is the kernel's own. Where strangers
+//! are among them, whose work is unknown, the estimates of kernels stand (`beside`).
+//! Tenants without a daemon that makes turns take the device burst by burst (`meet`).
 //!
 //! A lane decides for one context. Above it, generic over the driver, stands what every process does
-//! ([`Gates`]): which context and device a thread is at, what it tells of itself, what it does around a
+//! ([`Gates`]): the context and device that a thread is at, the words it publishes, the steps around a
 //! call. The preloaded library adds the entry points and the driver; nothing of the share is decided
 //! there.
 //!

@@ -1,16 +1,16 @@
-//! Which of a context's threads goes first when its cap opens: the one that has waited longest.
+//! Order of a context's threads when its cap opens: the one that has waited longest goes first.
 //!
-//! All that wait for a cap are awake when it opens, and it lets one go. Where that was who came first, one of sixteen
+//! All that wait for a cap are awake when it opens, and it lets one go. With "first come, first served" one of sixteen
 //! threads with kernels of 5 ms waited for 1.4 s under 30 %, in which each of the others went five times.
 //!
-//! Promises: nobody waits for one that does not come: it is given [`YIELDS`] times [`YIELD_NS`], and is out of the order
+//! Promises: no thread waits for one that does not come: that one is given [`YIELDS`] times [`YIELD_NS`], and is out of the order
 //! then. Does not order threads of several contexts or processes.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::atomic::AtomicU64;
 
-/// How long one is given that has waited longer: a sleeper may take as long to be awake.
+/// Time given to a thread that has waited longer: a sleeper may take as long to be awake.
 pub(super) const YIELD_NS: u64 = 100_000;
 const YIELDS: u32 = 3;
 
@@ -58,7 +58,7 @@ impl Oldest {
             place.yielded += 1;
             return false;
         }
-        // Who has waited longest goes, or does not come: the others say when they came when they look again.
+        // The thread that has waited longest goes, or does not come: the others publish their times when they look again.
         let _ = self.0.compare_exchange(oldest_ns, 0, Relaxed, Relaxed);
         true
     }

@@ -35,9 +35,9 @@ const CAPTURE_LOOK_NS: u64 = 5_000;
 /// The gates of a process.
 #[derive(Debug)]
 pub struct Gates<D: Driver> {
-    /// What they stand on.
+    /// Their driver.
     pub driver: D,
-    /// What launches cost, all contexts of the process.
+    /// Costs of launches, of all contexts of the process.
     pub(super) costs: Costs,
     /// Captures under way in the process.
     pub(super) captures: Captures,
@@ -49,7 +49,7 @@ pub struct Gates<D: Driver> {
     pub(super) shared_events: AtomicU32,
 }
 
-/// What every launch looks at, and what changes with the context alone: in cache lines of its own.
+/// Words that every launch reads, and that change with the context alone: in cache lines of their own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Known<H> {
@@ -118,7 +118,7 @@ impl<H: Home> Context<H> {
 pub(super) type Current<'a, D> = (&'a Context<<D as Driver>::Home>, <D as Driver>::Device);
 
 impl<D: Driver> Gates<D> {
-    /// Those of a process that has launched nothing.
+    /// The gates of a process that has launched nothing.
     pub const fn new(driver: D) -> Self {
         Self {
             driver,
@@ -312,7 +312,7 @@ impl<'a, D: Driver> Retiring<'a, D> {
 impl<D: Driver> Drop for Retiring<'_, D> {
     #[inline(never)]
     fn drop(&mut self) {
-        // Where a life has ended there is nothing to open.
+        // A life that has ended has nothing to open.
         self.closed().for_each(|(place, life)| place.lane.reopen(life));
     }
 }

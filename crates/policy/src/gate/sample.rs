@@ -1,17 +1,16 @@
-//! Which short launches are measured, and what one that is measured stands for.
+//! The sample of short launches: which are measured, and how much charge each measured one stands for.
 //!
-//! A launch is drawn before anything is known of how long it takes, by what was charged: launches of a kernel
-//! are charged alike, so each is as likely to be drawn. It stands for all that was charged since the one drawn
-//! before, and what it shows is charged that many times over: what estimates are wrong by comes out right in
-//! sum, whatever pattern lengths have.
+//! A launch is drawn by its charge, before its length is known: launches of a kernel are charged alike, so each is
+//! as likely to be drawn. It stands for all that was charged since the previous draw, and its error is put right
+//! that many times over: the errors of estimates come out right in sum, whatever the pattern of lengths.
 //!
-//! Draws are as rare as what is seen allows: their spacing is such that by chance a second of device time is
-//! wrong by no more than 15 ms, one standard deviation. Kernels of which each takes what the one before took are
+//! Draws are as rare as the spread of lengths allows: their spacing is such that by chance a second of device time is
+//! wrong by no more than 15 ms, one standard deviation. Kernels that all take as long as the one before are
 //! measured each 10 ms.
 //!
-//! Promises: no launch stands for more than was charged since the last draw; nothing charged for it is more than
-//! 100 ms beyond what it took. What is measured anyway (unknown, long, uneven) is neither drawn nor stood for, nor is
-//! what came while several streams were used (`among`).
+//! Promises: no launch stands for more than was charged since the last draw; no correction by one is more than
+//! 100 ms beyond its length. Launches that are measured anyway (unknown, long, uneven) are neither drawn nor stood for,
+//! nor are those of a time in which several streams were used (`among`).
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -35,9 +34,9 @@ const MOST_NS: u64 = 100_000_000;
 /// Draws of one lane. Only the thread that holds the lane's claim draws and learns.
 #[derive(Debug)]
 pub(super) struct LaunchSample {
-    /// What was charged for launches that are not drawn from.
+    /// Charge of launches that are not drawn from.
     apart_ns: AtomicU64,
-    /// What had been charged, without those, at the last draw, and what will have been at the next.
+    /// Charge without those at the last draw, and at the next.
     last_ns: AtomicU64,
     next_ns: AtomicU64,
     /// The mean square of how far lengths are from what is expected, in parts of that; less what is told at
@@ -45,7 +44,7 @@ pub(super) struct LaunchSample {
     spread: AtomicU64,
 }
 
-/// What is taken for the spread before anything was seen.
+/// Spread assumed before the first sample.
 const SPREAD_AT_FIRST: u64 = VARIANCE_NS * ONE / APART_AT_FIRST_NS;
 
 impl LaunchSample {
@@ -65,7 +64,7 @@ impl LaunchSample {
         submitted_ns.saturating_sub(self.apart_ns.load(Relaxed))
     }
 
-    /// How much may be charged before the next draw.
+    /// Charge left before the next draw.
     pub(super) fn due_in_ns(&self, submitted_ns: u64) -> u64 {
         self.next_ns.load(Relaxed).saturating_sub(self.clock_ns(submitted_ns))
     }
@@ -82,8 +81,8 @@ impl LaunchSample {
         self.last_ns.store(self.clock_ns(submitted_ns), Relaxed);
     }
 
-    /// Draws the launch that comes next; what it stands for. `random` spreads the draw after it. Where it cannot
-    /// be measured, what it would have stood for is lost.
+    /// Draws the next launch; returns the charge that it stands for. `random` spreads the draw after it. If it cannot
+    /// be measured, that charge is never put right.
     pub(super) fn draw(&self, submitted_ns: u64, random: u64) -> u64 {
         let now_ns = self.clock_ns(submitted_ns);
         let stands_ns = now_ns.saturating_sub(self.last_ns.swap(now_ns, Relaxed));
@@ -112,8 +111,8 @@ impl LaunchSample {
     }
 }
 
-/// What is to be added to what was charged, where a launch that was charged `charged_ns` took `took_ns` and
-/// stands for `stands_ns` of what was charged.
+/// Correction of the charges, by a launch that was charged `charged_ns`, took `took_ns` and stands for `stands_ns` of
+/// them.
 pub(super) fn correction_ns(charged_ns: u64, took_ns: u64, stands_ns: u64) -> i64 {
     let off_ns = took_ns.abs_diff(charged_ns);
     let all_ns = match stands_ns <= charged_ns {
@@ -132,8 +131,8 @@ mod tests {
 
     const US: u64 = 1_000;
 
-    /// What is charged in all for so many launches whose lengths `of` says, and what they took. The prediction is a
-    /// moving mean of those drawn, which is wrong most of the time.
+    /// Charge and true length of so many launches whose lengths `of` gives. The prediction is a moving mean of those
+    /// drawn, which is wrong most of the time.
     fn charged(launches: u64, of: impl Fn(u64) -> u64) -> (u64, u64) {
         let sample = LaunchSample::new();
         let (mut submitted_ns, mut predicted_ns) = (0_u64, of(0));

@@ -1,10 +1,10 @@
-//! What completed marks show of a lane's launches, and what is put right by them.
+//! Settlement: completed marks of a lane put the charges of its launches right.
 //!
-//! A mark is settled by who holds the lane's claim, in the order of the ring: beside strangers, or where it ended behind
+//! A mark is settled by the holder of the lane's claim, in the order of the ring: beside strangers, or where it ended behind
 //! its turn, as in `beside`; of several streams as in `among`; else here.
 //!
-//! Promises: each mark is settled once, in the order in which they were recorded; where others' work may lie in what was
-//! measured, no more is charged than that. Does not record: that is done in `measure`.
+//! Promises: each mark is settled once, in the order in which they were recorded; a span that may hold others' work is
+//! charged at most as it was measured. Does not record: that is done in `measure`.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -44,7 +44,7 @@ impl Lane {
             self.note_refused(world.now_ns());
             return 0;
         };
-        // Where nothing is pending nothing is charged below.
+        // With no mark pending no charge is put right below.
         let (mut all_ns, mut own_ns, since_ns) = (0_i64, 0_i64, self.since_ns.load(Relaxed));
         while let Some((event, mark)) = self.ring.oldest() {
             if claim.is_closing() || !world.is_done(event) {
@@ -108,9 +108,9 @@ impl Lane {
         at_ns < self.epoch_at_ns.load(Relaxed).saturating_add(SWITCH_NS)
     }
 
-    /// What one completed mark adds to what was charged. `sharers` is how many contexts' slices may
-    /// lie between its events; 0 where that is not known, and nothing is learnt. With it, whether surely nothing of
-    /// others does.
+    /// Correction of the charge by one completed mark. `sharers` is the number of contexts whose slices may lie between its
+    /// events; 0 if that is not known, and then nothing is learnt. The flag beside it is true if surely no other
+    /// context's do.
     fn settle_one<W: World>(
         &self,
         world: &W,
@@ -123,7 +123,7 @@ impl Lane {
         let now_ns = world.now_ns();
         let probed = mark.probe.and_then(|probe| {
             let between_ns = completed.since_begun_ns(world)?;
-            // What is known roughly stands until the first probe after it.
+            // A rough estimate stands until the first probe after it.
             let known_ns = costs.firm(probe.key);
             let expected = costs.expect(probe.key, now_ns);
             let is_firm = known_ns.is_some() || matches!(expected, Length::Uneven(_));
@@ -149,7 +149,7 @@ impl Lane {
                 world.note_length(took_ns / MOST_AT_ONCE);
             }
             if sharers == 1 || is_new {
-                // What another context was given in between must not pass for the kernel's own.
+                // Slices of another context in between must not pass for the kernel's own.
                 let most_ns = match known_ns {
                     Some(ns) if !is_alone => ns.saturating_mul(3) / 2,
                     _ => u64::MAX,
@@ -170,7 +170,7 @@ impl Lane {
                 world.note_length(took_ns);
             }
             if sharers > 1 && known_ns.is_some() {
-                // What is known stands.
+                // The estimate stands.
                 return None;
             }
             Some((probe.charged_ns, took_ns, probe.stands_ns))
@@ -185,7 +185,7 @@ impl Lane {
                 }
                 self.beside.forget();
                 let own_ns = span_ns;
-                // Where the probed launch was the only one, the device may have waited for the host before it.
+                // If the probed launch was the only one, the device may have waited for the host before it.
                 let own_ns = match probed {
                     Some((guess_ns, took_ns, _)) if is_alone && guess_ns == charged_ns => {
                         own_ns.min(took_ns)
@@ -221,7 +221,7 @@ impl Lane {
     }
 }
 
-/// What a completed mark adds to what was charged.
+/// Correction of the charge by a completed mark.
 #[derive(Clone, Copy, Debug)]
 struct PutRight {
     /// In all.

@@ -1,17 +1,17 @@
-//! What the time between a probe's two events shows of the launch between them.
+//! Length of a launch, from the time between the two events of its probe.
 //!
-//! Promises: nothing where the host was in the way, and that is seen; never less than an eighth of the time. Figures are
+//! Promises: no length if the host was seen in the way; never less than an eighth of the time. Figures are
 //! an H200's. Does not ask for the time: `settle` does, and `among` and `beside`.
 
 use super::lane::Lane;
 use super::marks::Probe;
 use crate::cost;
 
-/// What the device spends on a drained stream between two events beside the launch and the host's gap: 377 to 765 ns
-/// on an H200.
+/// Time that the device spends on a drained stream between two events, beside the launch and the host's gap: 377 to
+/// 765 ns on an H200.
 const DRAINED_BIAS_NS: u64 = 800;
-/// What an event of a stream adds to a queue that never drains, 1.92 to 2.00 us, and one of a context, 0.83 to 0.99: the
-/// time between two of them holds one. Measured on an H200 (h200-2026-11-25/events-in-a-queue.txt under bench/results).
+/// Time that an event of a stream adds to a queue that never drains, 1.92 to 2.00 us, and one of a context, 0.83 to 0.99:
+/// the time between two of them holds one. Measured on an H200 (h200-2026-11-25/events-in-a-queue.txt under bench/results).
 const BUSY_BIAS_NS: u64 = 2_000;
 pub(super) const CONTEXT_BIAS_NS: u64 = 900;
 
@@ -22,7 +22,7 @@ pub(super) const USUAL_GAP_NS: u64 = 20_000;
 const GRAPH_AT_ONCE_NS: u64 = 100_000;
 const GRAPH_BEGINS_NS: u64 = 50_000;
 
-/// What a probe shows of its launch.
+/// Length of a launch as its probe shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shown {
     pub(super) took_ns: u64,
@@ -31,15 +31,15 @@ pub(super) struct Shown {
 }
 
 impl Lane {
-    /// What an event of its launches' marks adds: those of several streams are the context's.
+    /// Time that an event of its launches' marks adds: marks of several streams are the context's.
     pub(super) fn event_ns(&self) -> u64 {
         if self.has_streams_apart() { CONTEXT_BIAS_NS } else { BUSY_BIAS_NS }
     }
 }
 
 impl Probe {
-    /// What the time between its events shows of a launch of which something `is_known`, and that firmly
-    /// if `is_firm`; `None` where that is nothing better.
+    /// Length by the time between its events, of a launch whose estimate `is_known`, and firmly so if `is_firm`; `None` if
+    /// that is no better than the estimate.
     ///
     /// A first launch loads code, or makes a graph ready, and the device begins as its call ends. Else a
     /// kernel's call that takes long was held up, and its gap says nothing exact, while a graph's may be

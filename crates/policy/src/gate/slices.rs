@@ -1,6 +1,6 @@
-//! What a lane knows of spans in which others of the device's contexts had slices.
+//! A lane's account of spans in which other contexts of the device had slices.
 //!
-//! Promises: what such spans add is in sum what our parts of them are beyond what was charged, as far back as
+//! Promises: the corrections by such spans are in sum our parts of them beyond the charges, as far back as
 //! [`MOST_OVER_NS`] reaches. Does not say how large a part is: that is done in `settle`.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -8,10 +8,10 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::credit::signed;
 use crate::atomic::AtomicU64;
 
-/// What is remembered of spans in which more was charged than our part.
+/// Most that is remembered of spans in which more was charged than our part.
 const MOST_OVER_NS: i64 = 10_000_000;
 
-/// What a lane knows of work with others' slices in it.
+/// Account of spans with others' slices in them.
 #[derive(Debug)]
 pub(super) struct Beside {
     /// By how much our parts of spans are less than what was charged; not above 0.
@@ -28,8 +28,8 @@ impl Beside {
         self.over_ns.store(0, Relaxed);
     }
 
-    /// What a span adds in which others had slices: what our parts of such spans are in sum beyond what was charged.
-    /// A slice of another lies in few of them, and is in those the most of it.
+    /// Correction by a span in which others had slices: the sum of our parts of such spans beyond the charges. Slices of
+    /// another context lie in few of the spans, and fill most of those.
     pub(super) fn part_ns(&self, span_ns: u64, part_ns: u64, charged_ns: u64) -> i64 {
         // A sharer that does not use its slices leaves more than our part to us.
         if charged_ns > span_ns {

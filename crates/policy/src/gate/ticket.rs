@@ -1,7 +1,7 @@
-//! What is known of a launch that may go until the driver has answered to it.
+//! Ticket of a launch: its state from admission until the driver has answered.
 //!
 //! Promises: plain data, which a lane gives ([`Lane::admit`](super::Lane::admit)) and takes back
-//! ([`Lane::launched`](super::Lane::launched)) once. Does not say whether the launch goes: that has been decided.
+//! ([`Lane::launched`](super::Lane::launched)) once. Does not decide: the launch has been admitted.
 
 use super::marks::Probed;
 
@@ -12,12 +12,12 @@ pub struct Ticket {
     pub(super) key: u64,
     pub(super) charged_ns: u64,
     pub(super) is_unknown: bool,
-    /// Work is in flight whose end is to be seen. What follows a synchronisation is marked by the next
-    /// launch that comes here, if it has not been synchronised by then: a mark delays who waits.
+    /// Work is in flight whose end is to be seen. Work behind a synchronisation is marked by the next
+    /// launch that comes here, unless it has been synchronised by then: a mark delays a thread that waits.
     pub(super) is_marked: bool,
     /// The event recorded before it, and the host's time after that.
     pub(super) probed: Option<Probed>,
-    /// What had begun when it was let go: it is behind that.
+    /// Event that had begun when it was admitted: the launch is behind it.
     pub(super) begun: Option<u32>,
     /// The turn it is in.
     pub(super) epoch: u64,

@@ -1,7 +1,7 @@
-//! Times of the gate that more than one of its files goes by: how much is in flight, taken or waited for where nobody
-//! says more, and what others' work may hide.
+//! Times of the gate that more than one of its files goes by: defaults of the work in flight, of chunks and of waits, and
+//! bounds of what others' work may hide.
 //!
-//! Promises: nanoseconds, all of them. What one file alone goes by stands there, with what it is for.
+//! Promises: nanoseconds, all of them. Does not hold the times of a single file: they stand there, beside their use.
 
 /// Work in flight that is allowed where the owner says nothing.
 pub const HORIZON_NS: u64 = 2_000_000;
@@ -19,7 +19,7 @@ pub(super) const QUIET_NS: u64 = 10_000_000;
 pub const DRAIN_PATIENCE_NS: u64 = 50_000_000;
 /// A waiting thread says so at least this often.
 pub const WANT_EVERY_NS: u64 = 20_000_000;
-/// What a launch is charged while nothing at all is known of it.
+/// Charge of a launch whose key is unknown.
 pub const UNKNOWN_NS: u64 = 10_000;
-/// What the device may take to be switched to a turn's first work, which it is within that time.
+/// Longest time until the device is switched to the first work of a turn.
 pub(super) const SWITCH_NS: u64 = 500_000;

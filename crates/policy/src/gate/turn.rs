@@ -1,7 +1,7 @@
-//! What a launch knows of its process's turn inside the tenant: since when it has it, or what it waits for.
+//! A launch's view of its process's turn inside the tenant: the turn's start, or the reason of the wait.
 //!
 //! Promises: plain data, which a lane keeps and [`Inside::ask`](super::Inside::ask) goes by. Does not say whose turn it
-//! is: that is in the tenant's words, and read in `inside`.
+//! is: that stands in the tenant's words, and is read in `inside`.
 
 /// A place among a tenant's processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ pub struct Had {
     pub since_ns: u64,
 }
 
-/// How long a launch has waited for the work of a turn that is handed on.
+/// Time that a launch has waited for the work of a turn that is handed on.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Patience {
     pub(super) turn: u64,

@@ -1,7 +1,7 @@
-//! How a launch waits before it may go: for its cap, for a turn, for the end of a pause, for others that have the
+//! Waits of a launch before it may go: for its cap, for a turn, for the end of a pause, for others that have the
 //! device, and for work in flight to become less.
 //!
-//! How much is in flight is known from what was charged, and bounded by what marks have shown.
+//! The work in flight is known from the charges, and bounded by the marks that have completed.
 //!
 //! Promises: every wait has a deadline after which the gate is looked at again; work that does not drain is given
 //! up after [`DRAIN_PATIENCE_NS`], counted, and charged.
@@ -22,19 +22,19 @@ use crate::cost::{Costs, Length, Moments};
 /// Below this a horizon counts the launch to come.
 const SHORT_HORIZON_NS: u64 = 1_000_000;
 
-/// What a sleeper may take to be awake.
+/// Longest time that a sleeper takes to be awake.
 const WAKE_NS: u64 = 150_000;
 
 /// Time after which work that should have ended is looked at.
 const SETTLE_NS: u64 = 20_000;
 
-/// How much sooner than expected all that is in flight may end.
+/// Margin by which all work in flight may end sooner than expected.
 const UNSURE_NS: u64 = 200_000;
 
 /// A turn that its owner has not ended so long after its planned end goes on.
 const OVERTIME_NS: u64 = 500_000;
 
-/// What work that should have ended is given at a time.
+/// Extension of the published end, while work that should have ended has not.
 const OVERDUE_NS: u64 = 300_000;
 /// Work that ends so soon is looked at often.
 pub(super) const OFTEN_NS: u64 = 1_000_000;
@@ -143,8 +143,8 @@ impl Lane {
             }
             _ => {
                 let uneven_ns = self.uneven_until_ns.load(Relaxed).saturating_sub(now_ns);
-                // Once overdue, it is until a mark shows its end. What is uneven was charged little at first, which does
-                // not say how much longer it takes; who waits for its end looks when it is expected.
+                // Overdue work stays so until a mark shows its end. An uneven kernel was charged little at first, which does
+                // not say how much longer it takes; a thread that waits for its end looks when it is expected.
                 let is_expected = self.busy_until_ns.load(Relaxed) <= now_ns
                     || (1..OVERDUE_NS).contains(&uneven_ns);
                 let is_awaited = || world.has_turns() || has_rivals(&world.line());
@@ -253,7 +253,7 @@ impl Lane {
         let is_late = self.narrow(world, now_ns);
         // Nothing but what is ahead is waited for, however long the launch to come is.
         let excess_ns = ahead_ns.saturating_add(next_ns).saturating_sub(horizon_ns).min(ahead_ns);
-        // What has not drained for long is looked at more rarely.
+        // Work that has not drained for long is looked at more rarely.
         let waited_ns = now_ns.saturating_sub(drain.since_ns);
         let most_ns = if is_late { LATE_LOOK_NS } else { 1_000_000 };
         let look_ns = excess_ns.max(waited_ns / 8).clamp(5_000, most_ns);
@@ -264,7 +264,7 @@ impl Lane {
             if is_short && !spins { look_ns.saturating_sub(WAKE_NS / 2) } else { look_ns };
         let until_ns = now_ns.saturating_add(look_ns);
         if !matches!(next, Length::Even(_)) {
-            // Nobody knows when it ends, but it has not ended.
+            // Its end is unknown, but has not come.
             let busy_ns = self.busy_until_ns.load(Relaxed);
             self.set_busy_until(world, busy_ns.max(until_ns.saturating_add(OVERDUE_NS)));
         }
@@ -287,7 +287,7 @@ pub(super) fn horizon_ns(line: &GateLine, now_ns: u64) -> u64 {
     if in_turn { horizon_ns.min(line.turn_end_ns.saturating_sub(now_ns)) } else { horizon_ns }
 }
 
-/// What a launch waits for, and when it is to ask again.
+/// Reason of a launch's wait, and the time at which it asks again.
 #[derive(Clone, Copy)]
 pub(super) enum Wait {
     Cap(u64),

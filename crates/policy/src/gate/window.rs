@@ -1,18 +1,18 @@
-//! The windows in which several streams are measured: when one begins and ends, and what its marks are worth.
+//! The windows in which several streams are measured: their beginning and end, and the worth of their marks.
 //!
-//! A window has 24 marks that measure: by what the device took for what was charged, all is put right that was charged
-//! since the window before. Eight more teach what kernels are worth, and as many as it takes until those are settled
-//! follow: what is known must not change between what is measured and what that stands for. What the latter cover is
-//! charged what it took, no more and no less.
+//! A window has 24 marks that measure: the ratio of device time to charge puts right all charges since the window
+//! before. Eight more teach the lengths of kernels, and as many follow as it takes until those are settled: estimates
+//! must not change between the launches that are measured and those that they stand for. Launches under the latter marks
+//! are charged their time, no more and no less.
 //!
-//! The pause between windows is in what is charged, spread, and so long that marks take no more than one part in 64 of
+//! The pause between windows is counted in charge, spread, and so long that marks take no more than one part in 64 of
 //! the device's time: kernels of more than some 200 us, and deep queues, which need few marks, are measured throughout.
 //! In a deep queue a launch that the credit in hand pays for is not looked at: marks stand where chunks begin.
 //!
-//! Promises: a window begins by what was charged and a draw, whatever the program does; what it shows stands for no more
-//! than was charged since the last one, and for no more than 100 ms beyond what it took. Does not record or ask for
-//! events: that is `among`'s. All is changed under the lane's claim, but by [`Window::restart`]: marks that are settled
-//! meanwhile may then be put right once more or less.
+//! Promises: a window begins by charge and a draw, whatever the program does; it stands for no more charge than since the
+//! last one, and for no more than 100 ms beyond its time. All is changed under the lane's claim, but by
+//! [`Window::restart`]: marks that are settled meanwhile may then be put right once more or less. Does not record or ask
+//! for events: that is `among`'s.
 
 use core::cmp::Ordering;
 use core::sync::atomic::Ordering::Relaxed;
@@ -26,15 +26,15 @@ use crate::scaled::scaled;
 /// Marks of a window, and those of them that teach.
 pub(super) const MARKS: u32 = 32;
 const TEACHING: u32 = 8;
-/// What must be charged for each mark: 64 times what a mark takes.
+/// Charge between two marks: 64 times the cost of a mark.
 const MARKED_NS: u64 = 64 * 3_000;
 /// Most that is charged from one window to the next.
 const MOST_APART_NS: u64 = 20_000_000;
 /// A mark counts for this part of what marks have shown of late.
 const LATE_PART: u64 = 16;
 
-/// How many marks the window that is open has, 0 between two, and whether its queue is deep; in lines of its own, since
-/// every launch looks.
+/// Number of marks of the open window, 0 between two, and a flag for a deep queue; in lines of its own, since every
+/// launch looks.
 #[repr(align(128))]
 #[derive(Debug)]
 struct Open(AtomicU32);
@@ -48,16 +48,16 @@ const BROKEN: u32 = 1 << 30;
 #[derive(Debug)]
 pub(super) struct Window {
     open: Open,
-    /// What had been submitted when this one began, and what will have been when the next does.
+    /// Device time submitted when this one began, and when the next is to begin.
     began_ns: AtomicU64,
     next_ns: AtomicU64,
     /// Marks that are still to come in it.
     left: AtomicU32,
     /// Marks that teach and are not settled.
     teaching: AtomicU32,
-    /// What had been submitted before the last mark that all before it was put right by.
+    /// Device time submitted before the last mark that put all before it right.
     last_ns: AtomicU64,
-    /// What was charged for what has been measured of the one that is being settled, and what it took.
+    /// Charge and time of the measured part of the window that is being settled.
     charged_ns: AtomicU64,
     took_ns: AtomicU64,
     /// The same of late.
@@ -65,11 +65,11 @@ pub(super) struct Window {
     took_of_late_ns: AtomicU64,
 }
 
-/// What a mark shows.
+/// Measurement of a mark.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Took {
     pub(super) took_ns: u64,
-    /// What was charged for it.
+    /// The charge.
     pub(super) charged_ns: u64,
 }
 
@@ -132,7 +132,7 @@ impl Window {
         }
     }
 
-    /// How much may be charged before the next begins.
+    /// Charge left before the next window begins.
     pub(super) fn due_in_ns(&self, submitted_ns: u64) -> u64 {
         match self.is_open() {
             true => u64::MAX,
@@ -149,8 +149,8 @@ impl Window {
         }
     }
 
-    /// Between two: the launches that follow what was submitted are each measured by themselves, and teach, until they do
-    /// so no more. What was charged since the last window stays for the next.
+    /// Between two windows: the next launches are each measured by themselves, and teach, until that ends. Charges since the
+    /// last window stay for the next to put right.
     #[inline(never)]
     pub(super) fn follow(&self, submitted_ns: u64) {
         if !self.is_open() {
@@ -214,7 +214,7 @@ impl Window {
             Edge::Teaches | Edge::After => {
                 if let Some(took) = took {
                     self.note(took);
-                    // What it does not show stays for the next window to put right.
+                    // The rest stays for the next window to put right.
                     self.last_ns.fetch_add(took.charged_ns, Relaxed);
                 }
                 shown_ns
@@ -238,7 +238,7 @@ impl Window {
         }
     }
 
-    /// What is to be added for what was not measured since the window before.
+    /// Correction for the launches since the window before that were not measured.
     fn end(&self, submitted_ns: u64) -> i64 {
         let stands_ns = submitted_ns.saturating_sub(self.last_ns.swap(submitted_ns, Relaxed));
         let [charged_ns, took_ns] =
@@ -263,8 +263,8 @@ mod tests {
 
     const US: u64 = 1_000;
 
-    /// What is charged in all for launches on a device that is always busy, each marked in windows, and what they took;
-    /// marks are settled `behind` marks later. What is known of the launches is one moving mean.
+    /// Charge and true length of launches on a device that is always busy, each marked in windows; marks are settled
+    /// `behind` marks later. The estimate of the launches is one moving mean.
     fn charged(launches: u64, behind: usize, of: impl Fn(u64) -> u64) -> (u64, u64) {
         let window = Window::new();
         let (mut known_ns, mut submitted_ns, mut all_ns, mut truth_ns) = (50 * US, 0, 0_i64, 0);

@@ -1,7 +1,7 @@
-//! What a lane asks of the thread and process it runs in, in four traits.
+//! The world of a lane, the thread and process it runs in, as four traits.
 //!
-//! [`Time`] is the host's, [`Access`] says what the limits, the owner and other tenants allow,
-//! [`Marks`] are the driver's events, and [`Published`] is what others read of this process. Holds no
+//! [`Time`] is the host's, [`Access`] is the permission of limits, owner and other tenants,
+//! [`Marks`] are the driver's events, and [`Published`] are the words that others read of this process. Holds no
 //! code of its own but for a process that is alone in its tenant; the shipped implementation is [`super::here`].
 
 use divvy_abi::config::GateLine;
@@ -35,7 +35,7 @@ pub trait Time {
     }
 }
 
-/// What the limits, the owner and other tenants allow.
+/// Permission of the limits, the owner and other tenants.
 pub trait Access {
     /// The limits as they are now.
     fn terms(&self) -> Terms;
@@ -52,11 +52,11 @@ pub trait Access {
     fn is_linked(&self, _now_ns: u64) -> bool {
         false
     }
-    /// What the tenant's other devices show.
+    /// View of the tenant's other devices.
     fn elsewhere(&self, _now_ns: u64) -> Elsewhere {
         Elsewhere::default()
     }
-    /// What was let go through the closed gate of late, in device time.
+    /// Device time that was let go through the closed gate of late.
     fn ahead_ns(&self, _now_ns: u64) -> u64 {
         0
     }
@@ -96,7 +96,7 @@ pub trait Access {
     fn leave_device(&self);
 }
 
-/// What an event was recorded behind.
+/// Work that an event was recorded behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Behind {
     /// One stream's work.
@@ -124,7 +124,7 @@ pub trait Marks {
     fn elapsed_ns(&self, from: u32, to: u32) -> Option<i64>;
 }
 
-/// What the tenant's other processes and its owner read of this one.
+/// Words of this process that the tenant's other processes and its owner read.
 pub trait Published {
     /// The cap's shared words.
     type Clock: Clock;

@@ -2,7 +2,7 @@
 //!
 //! Turns waste a device whose holder leaves it idle in gaps too short to hand over in. When much
 //! of its time is left unused, all are opened for a while and their progress is compared.
-//! Everybody open stays only if the sum is better and no tenant is worse off, so that no claim of one
+//! The state "everybody open" stays only if the sum is better and no tenant is worse off, so that no claim of one
 //! tenant can talk another out of its turns.
 //!
 //! Promises: a trial that goes badly ends early; trials become rare when they keep failing; the state
@@ -32,7 +32,7 @@ const ROUGH_NS: u64 = 600_000;
 /// whether each goes on as it did in the trial.
 struct Progress {
     sum_ppm: u64,
-    /// Upper bound of the sum, if the last batches are not charged yet.
+    /// Upper bound of the sum, if the last chunks are not charged yet.
     at_most_ppm: u64,
     gated_sum_ppm: u64,
     none_loses: bool,
