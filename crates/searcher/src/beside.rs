@@ -17,7 +17,7 @@ pub const BEGUN_NS: u64 = 400 * MS;
 pub fn case(seed: u64, has_caps: bool) -> Case {
     let choices = Choices::new(seed).named("beside");
     let tenants = choices.named("tenants").between(2, 3);
-    // Nobody has set a weight, or all have.
+    // Either no tenant has a weight, or all have.
     let is_usual = has_caps && choices.named("usual").is(400_000);
     let tenants = (0..tenants).map(|at| {
         let drawn = tenant(choices.named("tenant").of(at), at, has_caps);

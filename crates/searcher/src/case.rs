@@ -60,7 +60,7 @@ pub struct ProcessPlan {
     pub device: u32,
     /// Its threads sleep in the driver, and do not spin.
     pub is_blocking: bool,
-    /// What it does.
+    /// Its program.
     pub ops: Ops,
 }
 
@@ -89,7 +89,7 @@ impl TenantPlan {
     }
 }
 
-/// What a run is made of.
+/// The input of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
@@ -97,7 +97,7 @@ pub struct Case {
     pub knobs: Knobs,
     /// Its tenants.
     pub tenants: Vec<TenantPlan>,
-    /// What goes wrong.
+    /// Its deviations.
     #[serde(default)]
     pub devs: Vec<Dev>,
 }
@@ -110,7 +110,7 @@ impl Case {
         Self { knobs, tenants, devs: Vec::new() }
     }
 
-    /// How much there is to read: what the shrinker makes smaller.
+    /// Size for a reader: the shrinker makes it smaller.
     pub fn size(&self) -> (usize, usize, usize, u64) {
         let processes = self.tenants.iter().flat_map(|tenant| &tenant.processes);
         let ops = processes.clone().map(|process| program::count(&process.ops)).sum::<usize>();
@@ -129,7 +129,7 @@ impl Case {
     /// Reads what [`Case::to_json`] wrote.
     ///
     /// # Errors
-    /// What in the text is no case.
+    /// The place at which the text is no case.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }

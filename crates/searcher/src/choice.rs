@@ -21,7 +21,7 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// Those of `seed`. Neighbouring seeds have nothing in common.
+    /// Choices of `seed`. Neighbouring seeds have nothing in common.
     pub const fn new(seed: u64) -> Self {
         Self { seed: mix(seed) }
     }

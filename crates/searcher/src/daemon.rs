@@ -1,10 +1,9 @@
 //! The daemon's scheduling thread in the simulated world: the shipped step over the tenants' simulated files.
 //!
-//! What is the daemon's own stands here once more: when it looks at what changes rarely, who sits where,
-//! and how it sleeps. Times are those of `divvy`'s engine, and of the thread that asks NVML for strangers.
+//! The daemon's own code stands here once more: its looks at limits and processes, its seats, its sleep. Times are those of `divvy`'s engine, and of the thread that asks NVML for strangers.
 //!
 //! Promises: reading a tenant's lines is one site for each eight of its processes, and each write is one, as
-//! each is a system call of the daemon's. What NVML answers costs nobody anything.
+//! each is a system call of the daemon's. NVML's answers are free.
 
 use divvy_abi::Uuid;
 use divvy_abi::config::{Config, GateLine, Rule, class, quantity, selector};
@@ -53,7 +52,7 @@ impl Opened {
         Some(self.words.row(row)?.line(slot))
     }
 
-    /// Who lives, as of now; whether that has changed.
+    /// Updates which processes live; true if that has changed.
     fn look(&mut self) -> bool {
         point(Site::DaemonRead);
         let now = world::with(|world| world.slots(self.tenant));

@@ -37,7 +37,7 @@ impl Swarm {
         self.0.named(feature).is(500_000)
     }
 
-    /// What a feature that is on weighs: one to sixteen, each doubling as probable as the next.
+    /// Weight of a feature that is on: one to sixteen, each doubling as probable as the next.
     fn weight(self, feature: &str) -> u64 {
         if self.has(feature) { self.0.named(feature).of(1).spread(1, 16) } else { 0 }
     }
@@ -269,8 +269,7 @@ impl Draw {
     }
 }
 
-/// What goes wrong in a case, by how often whom came where in its plain run: none to three deviations in
-/// most cases, 64 in some.
+/// Deviations of a case, drawn from the visits of its plain run: none to three in most cases, 64 in some.
 pub fn devs(case: &Case, visits: &Visits, seed: u64) -> Vec<Dev> {
     let choices = Choices::new(seed).named("deviations");
     let swarm = Swarm(choices.named("swarm"));
@@ -309,7 +308,7 @@ pub fn devs(case: &Case, visits: &Visits, seed: u64) -> Vec<Dev> {
     devs
 }
 
-/// Where a driver may say no.
+/// True of the sites at which a driver may say no.
 fn is_refusable(site: Site) -> bool {
     matches!(
         site,

@@ -1,6 +1,6 @@
-//! What each of several is due of a device: by weight, by cap, and by what it reaches alone.
+//! The part of a device that each of several tenants is due: by weight, by cap, and by its use alone.
 //!
-//! Promises: what a cap leaves goes to the others by their weights. Does not judge: how far what came may be off is in
+//! Promises: the rest that a cap leaves goes to the others by their weights. Does not judge: tolerances are in
 //! [`crate::oracle`].
 
 use crate::oracle::HANDED_OVER;
@@ -26,7 +26,7 @@ impl Claim {
         self.cap.map_or(1.0, |cap| (cap / self.alone).min(1.0))
     }
 
-    /// What its weight is at most, of a hundred: with a cap alone, its cap and a sixteenth.
+    /// Most that its weight can be, of a hundred: with a cap alone, its cap and a sixteenth.
     fn most_weight(self) -> f64 {
         match (self.weight, self.cap) {
             (None, Some(cap)) => cap * BEYOND_CAP,
@@ -34,7 +34,7 @@ impl Claim {
         }
     }
 
-    /// What its turns are worth to it: who has a cap and no weight has what it can use of them, down to seven eighths.
+    /// Worth of its turns: a tenant with a cap and no weight has the part that it can use of them, down to seven eighths.
     fn of_use(self) -> f64 {
         if self.most_weight().is_finite() { (self.alone / 100.0).clamp(0.875, 1.0) } else { 1.0 }
     }
@@ -50,7 +50,7 @@ fn weights(claims: &[Claim]) -> Vec<f64> {
     if claims.iter().all(|claim| claim.most_weight().is_finite()) {
         return each(&|claim| claim.most_weight());
     }
-    // What a weight of one is worth: it grows with each that is full.
+    // Worth of a weight of one: it grows with each tenant that is full.
     let mut worth = 0.0;
     loop {
         let is_full = |claim: &&Claim| claim.most_weight() <= worth * of_each(claim);
@@ -64,8 +64,8 @@ fn weights(claims: &[Claim]) -> Vec<f64> {
     }
 }
 
-/// What each is due beside the others, in percent: time by weight, what a cap leaves to the others by theirs, and of
-/// that time what it uses of time alone.
+/// The part due to each beside the others, in percent: time by weight, the rest that a cap leaves to the others by theirs,
+/// and of that time the part it uses of time alone.
 pub fn of(claims: &[Claim]) -> Vec<f64> {
     of_time(claims, 1.0)
 }

@@ -26,7 +26,7 @@ const STACK_BYTES: usize = 2 << 20;
 const KEPT: usize = 64;
 
 thread_local! {
-    /// What the fiber that runs on this thread is left by; null while none runs.
+    /// Exit of the fiber that runs on this thread; null while none runs.
     static HERE: Cell<*const Yielder<(), ()>> = const { Cell::new(ptr::null()) };
     /// Stacks that are free.
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };

@@ -18,7 +18,7 @@ pub const SLOTS: usize = 64;
 const REAPED_BY_A_CLAIM: usize = 8;
 /// Words of a line.
 pub(crate) const LINE: usize = 16;
-/// Those of the owner's line that say something.
+/// Words of the owner's line that are in use.
 pub(crate) const LINE_USED: usize = 8;
 
 /// A tenant's words on one device.
@@ -33,7 +33,7 @@ pub struct Row {
 #[derive(Debug)]
 pub struct SimFiles {
     rows: Vec<Row>,
-    /// Whose each slot is, a process's number and 1; 0 for nobody's.
+    /// Owner of each slot: a process's number and 1; 0 for none.
     owners: [AtomicU64; SLOTS],
     /// One more than the highest slot that was ever taken.
     slots_high: AtomicU64,
@@ -61,8 +61,8 @@ impl SimFiles {
         self.rows.get(device)
     }
 
-    /// A process takes a slot when it joins the tenant: the lowest that is nobody's, else the lowest of the dead; and it
-    /// frees some of theirs. Those that come when all are taken have none.
+    /// A process takes a slot when it joins the tenant: the lowest free one, else the lowest of the dead; and it
+    /// frees some of theirs. A process that comes when all are taken has none.
     pub fn take_slot(&self, process: u32, lives: impl Fn(u32) -> bool, now_ns: u64) {
         let is_free = |slot: &usize| self.owner(*slot).is_none();
         let is_dead = |slot: &usize| self.owner(*slot).is_some_and(|owner| !lives(owner));
@@ -135,7 +135,7 @@ impl Row {
         (0..LINE).for_each(|at| self.word(slot, at * 8).store(0, Relaxed));
     }
 
-    /// What all of the tenant's processes were charged, in device time, living and ended; no site.
+    /// Device time charged to all of the tenant's processes, living and ended; no site.
     pub fn charged_ns(&self) -> u64 {
         let all = (0..SLOTS).map(|slot| self.word(slot, gate::USED_NS).load(Relaxed));
         all.fold(0, u64::wrapping_add)

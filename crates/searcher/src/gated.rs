@@ -1,8 +1,8 @@
 //! The shipped gates in a simulated process: `divvy_policy`'s, over the simulated driver and files.
 //!
-//! What the preloaded library's hooks add stands here once more, and only that: which of the gates' calls
-//! lie around which of the driver's. A launch of a kernel or graph asks; a copy, a wait of a stream and a
-//! host function end the span; a synchronisation says what has ended.
+//! The order that the preloaded library's hooks add stands here once more, and only that: the gates' calls
+//! around the driver's. A launch of a kernel or graph asks; a copy, a wait of a stream and a
+//! host function end the span; a synchronisation shows work that has ended.
 //!
 //! Does not decide: that is `divvy_policy::gate`.
 
@@ -224,7 +224,7 @@ impl Shim for Gated {
     }
 }
 
-/// What ships: the gates of each process, and the daemon's steps.
+/// The shipped code: the gates of each process, and the daemon's steps.
 pub fn shipped() -> Code {
     let gated = |actor: Actor, driver: SimDriver| -> Rc<dyn Shim> {
         Rc::new(Gated { gates: Gates::new(driver), tenant: actor.tenant })

@@ -9,8 +9,8 @@ pub use crate::verdict::Verdict;
 use crate::world::{self, Code, End, Report};
 use crate::{SECOND, beside, draw, gated, lone, oracle, program};
 
-/// What the first process of each tenant had from then on, in percent, and what the first tenant was charged for
-/// each part of what it had.
+/// Device time of each tenant's first process from `first_ns` on, in percent, and the first tenant's charge as a part
+/// of its own.
 ///
 /// # Panics
 /// Where the run is not longer.
@@ -38,7 +38,7 @@ fn had(case: &Case, code: &Code, first_ns: u64) -> Result<(Vec<f64>, f64), Strin
     Ok((had_ns.iter().map(|had_ns| 100.0 * *had_ns as f64 / wall_ns).collect(), charged))
 }
 
-/// What is wrong with a run whatever its shares are.
+/// A fault of a run that its shares have no part in.
 pub fn broken(report: &Report) -> Option<String> {
     if report.end == End::Deadlock {
         return Some("threads are left that nothing wakes".to_owned());

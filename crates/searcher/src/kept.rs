@@ -1,11 +1,11 @@
-//! Cases that are kept: what each once found, and who judges it.
+//! Cases that are kept, each with the fault that it once found and its judge.
 //!
-//! One is a file of `cases/`. What is judged comes from the case alone: that nothing breaks, that no cap is passed, or what
-//! each tenant had from [`crate::case::Knobs::heal_ns`] on, which lies behind all that goes wrong or is changed.
+//! One is a file of `cases/`. The judgement comes from the case alone: that nothing breaks, that no cap is passed, or the
+//! parts of each tenant from [`crate::case::Knobs::heal_ns`] on, which lies behind all deviations and changes.
 //!
-//! Promises: a file that holds what this version does not know is refused; tolerances are [`crate::oracle`]'s. A share is
-//! judged from below where others are there, and from above where there is a cap, as [`crate::judge::together`] does; who
-//! is below others in priority, or is killed or stopped for good, is not judged.
+//! Promises: a file with a field that this version does not know is refused; tolerances are [`crate::oracle`]'s. A share is
+//! judged from below where others are there, and from above where there is a cap, as [`crate::judge::together`] does; a
+//! tenant below others in priority, or killed or stopped for good, is not judged.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::program::{self, Change, Op, Ops};
 use crate::world::{self, Code, Report, World};
 use crate::{SECOND, gated, judge, mixed, oracle};
 
-/// Who says whether a case holds.
+/// Judge of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Oracle {
@@ -34,14 +34,14 @@ pub enum Oracle {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
-    /// What it once found.
+    /// The fault that it once found.
     pub found: String,
     /// In the gates of which commit, or with which fault planted in them.
     pub commit: String,
     /// The planted fault with which it fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// Who judges it.
+    /// Its judge.
     pub oracle: Oracle,
     /// The case.
     pub case: Case,
@@ -90,7 +90,7 @@ impl Kept {
 pub struct Verdict {
     /// 1 is at a tolerance; without end where something broke.
     pub off: f64,
-    /// What came, for readers.
+    /// The result, for readers.
     pub text: String,
 }
 
@@ -105,7 +105,7 @@ impl Verdict {
     }
 }
 
-/// What an oracle says of a case with what ships.
+/// An oracle's verdict on a case with the shipped code.
 pub fn verdict(case: &Case, oracle: Oracle) -> Verdict {
     if oracle == Oracle::Share {
         return share(case);
@@ -118,7 +118,7 @@ pub fn verdict(case: &Case, oracle: Oracle) -> Verdict {
     }
 }
 
-/// Who had how much of each device while it was judged, in percent.
+/// Parts of each device while it was judged, in percent.
 struct Had {
     /// Of each tenant and device.
     tenants: Vec<Vec<f64>>,
@@ -156,7 +156,7 @@ fn had(case: &Case, code: &Code, from_ns: u64) -> Result<(Had, Report), String> 
         .zip(&first)
         .map(|pair| {
             let devices = pair.0.iter().zip(pair.1).map(|(now, before)| {
-                // Who came later had nothing before.
+                // A process that came later had nothing before.
                 let before = before.iter().copied().chain(std::iter::repeat(0));
                 now.iter().zip(before).map(|(now, before)| percent(now, before)).collect()
             });
@@ -189,7 +189,7 @@ fn launches(ops: &Ops) -> bool {
     program::longest_ns(ops) != 0
 }
 
-/// What a tenant reaches on a device with its processes there and nobody beside it, in percent of the time that is judged.
+/// Part of a device that a tenant reaches with its processes there and no other beside it, in percent of the time judged.
 fn alone(case: &Case, plan: &TenantPlan, device: u32) -> Result<f64, String> {
     let mut plan = plan.clone();
     plan.processes.retain(|process| process.device == device && launches(&process.ops));
@@ -220,7 +220,7 @@ fn gone(case: &Case) -> BTreeSet<(u32, u32)> {
 
 /// How far the farthest tenant, or process of one, is off what it is due from when all is healed on.
 ///
-/// A run of which less than a second is judged says nothing.
+/// A run of which less than a second is judged has no verdict.
 pub fn share(case: &Case) -> Verdict {
     match shares(case) {
         Ok(verdict) => verdict,
@@ -271,7 +271,7 @@ fn shares(case: &Case) -> Result<Verdict, String> {
                 Ok(Claim { weight, cap, alone })
             })
             .collect::<Result<_, String>>()?;
-        // Nobody hands a device on to whom it is alone.
+        // A tenant that is alone hands its device on to no other.
         let due = if there.len() == 1 { due::of(&claims) } else { due::least(&claims) };
         for (((tenant, plan), claim), due) in there.iter().zip(&claims).zip(due) {
             let tenant = *tenant as usize;
@@ -292,7 +292,7 @@ fn shares(case: &Case) -> Result<Verdict, String> {
                 workers.iter().map(|at| had.processes[tenant][device as usize][*at]).collect();
             let is_alike =
                 workers.iter().all(|at| plan.processes[*at].ops == plan.processes[workers[0]].ops);
-            // Who ends wants no more.
+            // A process that ends wants no more.
             let ends = plan.processes.iter().any(|one| program::ends(&one.ops));
             if each.len() > 1 && is_alike && !ends {
                 let off = oracle::uneven(&each);
@@ -304,7 +304,7 @@ fn shares(case: &Case) -> Result<Verdict, String> {
     Ok(verdict)
 }
 
-/// What all have where no gate is.
+/// Parts of all without gates.
 fn beside_strangers(case: &Case) -> Result<Had, String> {
     Ok(had(case, &world::native(), case.knobs.heal_ns)?.0)
 }

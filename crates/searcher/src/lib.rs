@@ -1,9 +1,9 @@
 //! The searcher: simulated programs, threads, processes and a card, on one thread and in virtual time.
 //!
-//! What the gates promise is between threads of a process, processes of a tenant, tenants and a device.
+//! The gates' promises are between threads of a process, processes of a tenant, tenants and a device.
 //! Here all of them run in one thread of the host, each simulated thread as a fiber with a clock of its
 //! own ([`fiber`], [`sched`]), against a card whose true device time is known to the nanosecond
-//! ([`card`]). What programs do is data ([`program`]); a run is data too ([`case`]), drawn from a seed
+//! ([`card`]). Programs are data ([`program`]); a run is data too ([`case`]), drawn from a seed
 //! ([`draw`]), made smaller by [`shrink`], and replayed to the same [`trace`].
 //!
 //! Promises: the same case gives the same trace, on any machine: no address, no wall clock and no order

@@ -1,13 +1,12 @@
-//! Cases in which everything comes together, by seed, and which states a run has reached.
+//! Cases in which many features come together, by seed, and the states that a run has reached.
 //!
-//! Up to four tenants for a second, of several processes, threads and streams; some with captures, some nobody's; one
-//! that changes the others' limits meanwhile; and deviations in whatever they do.
+//! Up to four tenants for a second, of several processes, threads and streams; some with captures, some strangers; one
+//! that changes the others' limits meanwhile; and deviations in all of them.
 //!
-//! Promises: what is reached is read off the run and its case, and a state that is counted has been met while the
+//! Promises: states are read off the run and its case, and a state that is counted has been met while the
 //! gates were at work: a thread that never launched is none.
 //!
-//! Does not judge shares: what holds whatever happens is [`crate::judge::broken`]'s, and what no cap may pass
-//! [`above_cap`]'s.
+//! Does not judge shares: the invariants are [`crate::judge::broken`]'s, and the bound of caps is [`above_cap`]'s.
 
 use std::collections::BTreeSet;
 
@@ -87,7 +86,7 @@ fn changes(choices: Choices, tenants: u64) -> Ops {
     vec![Op::Pause { ns: of("after").spread(MS, 300 * MS) }, Op::Set { tenant, change }]
 }
 
-/// What a run of a case has reached.
+/// States that a run of a case has reached.
 pub fn reached(case: &Case, report: &Report) -> BTreeSet<State> {
     let came = |site: Site| {
         let of_site = report.visits.iter().filter(move |((_, at), _)| *at == site);
@@ -133,8 +132,8 @@ pub fn reached(case: &Case, report: &Report) -> BTreeSet<State> {
     states
 }
 
-/// By how many nanoseconds a tenant had more than its cap allows at most, whatever happened; for those whose limits
-/// nobody changed and whose words nobody spoilt.
+/// A tenant that had more than its cap allows at most, if there is one, among those whose limits were not changed and
+/// whose words were not spoilt.
 pub fn above_cap(case: &Case, report: &Report) -> Option<String> {
     let is_spoilt =
         |dev: &crate::case::Dev| matches!(dev.what, Fault::Garbage(_) | Fault::Longer(_));

@@ -1,8 +1,8 @@
-//! How far what was promised may be from what came: all tolerances of the searcher and of its tests, as formulas.
+//! All tolerances of the searcher and of its tests, as formulas.
 //!
-//! Three kinds: what is promised ([`share`], [`even`] and others: the goals), formulas of the gate's, the daemon's and
-//! the card's own figures, and what is known to miss its goal (`KNOWN`). Promises: nothing here is fitted to a case but what
-//! stands in the table of known misses, row by row, with its cause; a row that always missed and no longer does is said.
+//! Three kinds: goals ([`share`], [`even`] and others), formulas of the gate's, the daemon's and the card's own figures,
+//! and known misses (`KNOWN`). Promises: no tolerance is fitted to a case but those in the table of known misses, row by
+//! row, with the cause; a row that always missed and no longer does is reported.
 //!
 //! A test has no tolerance of its own: [`Within`] is made here alone, and `xtask/tests/tolerances.rs` looks for numbers.
 
@@ -98,14 +98,14 @@ fn part(ns: u64, of_ns: u64) -> f64 {
     100.0 * ns as f64 / of_ns.max(1) as f64
 }
 
-/// What is not judged at the beginning of a run of a lone tenant: kernels are met for the first time, and what
-/// they were charged too little is paid for.
+/// Start of a lone tenant's run that is not judged: kernels are met for the first time, and charges that were too small
+/// are paid for.
 pub fn first_ns(longest_ns: u64) -> u64 {
     2 * SECOND + 100 * longest_ns
 }
 
-/// What is not judged of tenants beside each other, the last of whom has begun by then: a second, and the longest unit of
-/// work of any, which may all have been queued before others came. It runs in slices of as many as there are.
+/// Start of a run of tenants beside each other that is not judged, from the last one's beginning on: a second, and the
+/// longest unit of work of any, which may all have been queued before others came. It runs in slices of as many as there are.
 pub fn first_beside_ns(begun_ns: u64, tenants: usize, unit_ns: u64) -> u64 {
     begun_ns + SECOND + tenants as u64 * unit_ns
 }
@@ -138,7 +138,7 @@ pub fn handed_about() -> Within {
     Within::either(HANDED_OVER)
 }
 
-/// What taking turns leaves of what is due: takeovers may cost that much.
+/// The part that turns leave of a due: takeovers may cost the rest.
 pub fn by_turns(due: f64) -> f64 {
     due * (1.0 - Tuning::default().takeover_cost_ppm as f64 / 1e6)
 }
@@ -150,15 +150,15 @@ pub fn wait_ns() -> u64 {
     tuning.max_quantum_ns + tuning.drain_timeout_ns + 2 * CardModel::default().slice_ns
 }
 
-/// What is left to who works on beside work that does not end: half of what is left of a turn and a time-out, which the other's
-/// work takes in slices.
+/// Least of a tenant beside work that does not end: half of the rest of a turn and a time-out, which the other's work takes
+/// in slices.
 pub fn least_beside_long() -> f64 {
     let tuning = Tuning::default();
     let turns_ns = 2 * (tuning.max_quantum_ns + tuning.drain_timeout_ns);
     by_turns(part(tuning.max_quantum_ns, turns_ns)) - SHARE
 }
 
-/// What a request of the latency class reaches, a kernel and a pause by turns: it comes at any time of another's turn, which
+/// Rate of requests of the latency class, a kernel and a pause by turns: it comes at any time of another's turn, which
 /// ends when it has lasted as long as others may beside one of that class.
 pub fn request(kernel_ns: u64, pause_ns: u64) -> f64 {
     let tuning = Tuning::default();
@@ -166,7 +166,7 @@ pub fn request(kernel_ns: u64, pause_ns: u64) -> f64 {
     part(kernel_ns, kernel_ns + pause_ns + wait_ns)
 }
 
-/// What one has that is paused: what was in flight then, and until it is seen.
+/// Part of a paused tenant: its work in flight then, and until the pause is seen.
 pub fn paused(run_ns: u64) -> Within {
     let tuning = Tuning::default();
     Within { below: f64::INFINITY, above: part(tuning.lease_poll_ns / 2, run_ns) }
@@ -197,8 +197,8 @@ pub fn jobs_alike() -> Within {
     Within { below: 5.0, above: 0.0 }.or_more()
 }
 
-/// What is charged for what was had: within 1 %, and 0.3 us for each kernel's end. At both ends of what is judged as much may
-/// be in flight as a lane lets be, a unit of work at least.
+/// Charge for a device time: within 1 %, and 0.3 us for each kernel's end. At both ends of the judged time as much may be in
+/// flight as a lane permits, a unit of work at least.
 pub fn charged(had_ns: u64, ends: u64, unit_ns: u64, wall_ns: u64) -> Within {
     let in_flight_ns = Tuning::default().horizon_ns.max(unit_ns);
     Within::either(part(had_ns / 100 + ends * 300 + in_flight_ns, wall_ns))
@@ -215,7 +215,7 @@ pub fn beside_strangers() -> Within {
     Within { below: 2.0, above: TOGETHER }
 }
 
-/// What one has that changes its limits a hundred times a second: the mean of what it has with either, within 2.5 points,
+/// Part of a tenant that changes its limits a hundred times a second: the mean of its parts with either, within 2.5 points,
 /// as its changes fall together with its turns.
 pub fn toggled() -> Within {
     Within::either(2.5)
@@ -246,12 +246,12 @@ pub fn changed_soon() -> Within {
     Within { below: 0.5, above: f64::INFINITY }
 }
 
-/// What all have of half a second in which everybody wants all: a drain that nobody's work ends may take its time-out.
+/// Sum of all parts in half a second in which all tenants want the device: a drain that does not end may take its time-out.
 pub fn all_of_half_a_second() -> Within {
     Within::either(part(Tuning::default().drain_timeout_ns, SECOND / 2)).or_more()
 }
 
-/// Who has least of those that want alike, as a part of who has most.
+/// Least as a part of most, of processes that want alike.
 pub fn even() -> Within {
     Within::either(0.1)
 }
@@ -270,12 +270,12 @@ pub fn progress_ns(processes: u64, cap_percent: u64) -> u64 {
     (2 * processes * TURN_NS * 100 / cap_percent.max(1)).max(SECOND / 2)
 }
 
-/// What workers that take turns without a cap have of what one of them has alone: 0.95.
+/// Sum of workers that take turns without a cap, as a part of one of them alone: 0.95.
 pub fn of_one_alone() -> Within {
     Within::either(0.05).or_more()
 }
 
-/// What programs that turns gain nothing have of what the driver gives them: 0.98.
+/// Part of the native share that programs keep which gain nothing by turns: 0.98.
 pub fn of_native() -> Within {
     Within::either(0.02).or_more()
 }
@@ -309,8 +309,8 @@ impl Few {
     }
 }
 
-/// What is kept is not close to a tolerance: with what fails it is farther off than the first, without it nearer than the
-/// second, as parts of it.
+/// Margins of a kept case, as parts of its tolerance: with its fault it is farther off than the first, without it nearer
+/// than the second.
 pub const CLEARLY: (f64, f64) = (1.5, 0.8);
 
 /// Points by which the simulated card's share may differ from a stored one: half a point, of small ones a twentieth.

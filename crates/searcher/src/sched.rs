@@ -1,14 +1,14 @@
 //! The scheduler: simulated threads, each with a clock of its own, of which the one furthest behind runs.
 //!
-//! Whoever comes to a [`point`] is charged the site's cost, meets what the case has planned for it there,
-//! and is left if anybody is behind: another thread, or the card's next event. So what a thread does right
-//! after a point happens at its time, after all that happened before that time.
+//! A thread that comes to a [`point`] is charged the site's cost, meets the deviation that the case has planned
+//! there, and is left if anything is behind it: another thread, or the card's next event. So the actions of a thread
+//! right after a point happen at its time, after all earlier ones.
 //!
 //! Promises: threads of the same time go on in the order of their numbers. A thread that was killed is
-//! never gone on with, and is not unwound before [`end`]; nothing that unwinding calls is charged or
-//! seen. A wait has a deadline or a key, and says which of the two ended it.
+//! never gone on with, and is not unwound before [`end`]; calls during unwinding are neither charged nor
+//! seen. A wait has a deadline or a key, and returns which of the two ended it.
 //!
-//! Does not know what is behind a site. The world calls [`earliest`] and [`resume`] by turns.
+//! Does not know the calls behind sites. The world calls [`earliest`] and [`resume`] by turns.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub const NEVER_NS: u64 = u64::MAX;
 /// How often each thread came to each site.
 pub type Visits = BTreeMap<(Actor, Site), u32>;
 
-/// What ended a wait.
+/// End of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Woken {
     /// Its key was woken.
@@ -171,7 +171,7 @@ pub fn spawn(actor: Actor, clock_ns: u64, body: impl FnOnce() + 'static) -> Thre
     })
 }
 
-/// Whose turn it is, and when; `None` where nobody will do anything any more.
+/// Next thread and its time; `None` if no thread will do anything any more.
 pub fn earliest() -> Option<(u64, ThreadId)> {
     with(|scheduler| {
         let next = |(at, thread): (usize, &Thread)| (thread.next_ns(), at);
@@ -205,8 +205,8 @@ pub fn resume(thread: ThreadId, bound_ns: u64) {
     });
 }
 
-/// The running thread is at `site`: charges it, lets happen what is planned, and returns when it is
-/// furthest behind. What the site itself must do is returned.
+/// The running thread is at `site`: charges it, carries out the planned deviation, and returns when the thread is
+/// furthest behind. A fault that the site itself must carry out is returned.
 pub fn point(site: Site) -> Option<Fault> {
     if !fiber::is_inside() {
         return None;
@@ -229,7 +229,7 @@ pub fn point(site: Site) -> Option<Fault> {
         Some(what)
     });
     leave_if_behind();
-    // What concerns others too happens behind all that comes before it.
+    // A fault that concerns other threads happens behind all that comes before it.
     match fault? {
         Fault::Delay(_) => None,
         Fault::Stop(ns) => {
@@ -276,12 +276,12 @@ pub fn thread() -> ThreadId {
     with(|scheduler| scheduler.running.expect("a thread is running"))
 }
 
-/// Who it is.
+/// Actor of the running thread.
 pub fn actor() -> Actor {
     with(|scheduler| scheduler.running().actor)
 }
 
-/// Charges the running thread. What it does next must be behind a [`point`].
+/// Charges the running thread. Its next action must be behind a [`point`].
 pub fn spend(ns: u64) {
     if fiber::is_inside() {
         with(|scheduler| {

@@ -14,7 +14,7 @@ use crate::case::{Case, Fault, Knobs};
 use crate::program::{Length, Op, Ops};
 use crate::{MS, US};
 
-/// What is asked whether a case fails, and how often that may be.
+/// The question whether a case fails, and the number of times it may be asked.
 struct Judge<'a> {
     fails: &'a dyn Fn(&Case) -> bool,
     left: usize,
@@ -77,7 +77,7 @@ pub fn shrink(case: Case, tries: usize, fails: &dyn Fn(&Case) -> bool) -> Case {
     }
 }
 
-/// Where a list of operations is: tenant, process, and the way down.
+/// Path of a list of operations: tenant, process, and the way down.
 type Path = (usize, usize, Vec<usize>);
 
 fn list_at<'a>(case: &'a mut Case, (tenant, process, way): &Path) -> Option<&'a mut Ops> {
@@ -111,7 +111,7 @@ fn thin_ops(judge: &mut Judge<'_>, case: &mut Case) {
     for path in lists(case) {
         judge.thin(case, |case| list_at(case, &path));
     }
-    // What a list holds instead of the list.
+    // The contents of a list instead of the list.
     for path in lists(case) {
         let count = list_at(case, &path).map_or(0, |list| list.len());
         for at in 0..count {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::card::CardModel;
 
-/// Where a simulated thread is.
+/// Place of a simulated thread.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "each is the call of that name")]
@@ -61,7 +61,7 @@ pub enum Site {
 /// How many sites there are.
 pub const SITES: usize = Site::DaemonWrite as usize + 1;
 
-/// What each site costs.
+/// Cost of each site.
 pub type Costs = [u64; SITES];
 
 impl Site {
@@ -116,7 +116,7 @@ impl Site {
         self as usize
     }
 
-    /// What it costs the thread that comes there, but for what its call adds by circumstance.
+    /// Its cost to the thread that comes there, without the part that its call adds by circumstance.
     const fn cost_ns(self, model: &CardModel) -> u64 {
         match self {
             Self::Now => model.clock_call_ns,
@@ -152,7 +152,7 @@ impl Site {
     }
 }
 
-/// Who comes to a site: the same in each run of a case, whatever was drawn.
+/// A simulated thread by name: the same in each run of a case, whatever was drawn.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Actor {
@@ -179,7 +179,7 @@ impl Actor {
     }
 }
 
-/// What happens to a thread at a site, instead of nothing.
+/// Fault of a thread at a site.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Fault {
     /// The thread stands still for so long.
@@ -190,9 +190,9 @@ pub enum Fault {
     Stop(u64),
     /// The call is refused.
     Refuse,
-    /// What is asked says that it is not ready.
+    /// The object that is asked says that it is not ready.
     Busy,
-    /// What is read is this word.
+    /// The word that is read is this.
     Garbage(u64),
     /// The kernel that is launched takes so many millionths of its length.
     Longer(u64),
@@ -202,13 +202,13 @@ pub enum Fault {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dev {
-    /// To whom.
+    /// Its thread.
     pub who: Actor,
-    /// Where.
+    /// Its site.
     pub site: Site,
     /// At which of its visits there, from 0.
     pub nth: u32,
-    /// What.
+    /// The fault.
     pub what: Fault,
 }
 

@@ -12,12 +12,12 @@ use crate::choice::mix;
 /// Events that are kept.
 const KEPT: usize = 256;
 
-/// What happened, and to what.
+/// An event and its subject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     /// Virtual time.
     pub at_ns: u64,
-    /// What happened.
+    /// The event.
     pub what: &'static str,
     /// Of whom: a thread's or a context's number.
     pub who: u64,

@@ -1,4 +1,4 @@
-//! What was found of a drawn case.
+//! The verdict on a drawn case.
 //!
 //! Does not judge: that is [`crate::judge`].
 
@@ -14,7 +14,7 @@ pub struct Verdict {
     pub points: f64,
     /// All launches that are judged come on one stream.
     pub is_one_stream: bool,
-    /// What was wanted and what came, for readers.
+    /// The due and the result, for readers.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a device's time went into.
+//! Accounts of a device's time.
 
 /// The whole device's time.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ impl Books {
     }
 }
 
-/// What one context had of it.
+/// One context's part of it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Had {
     /// Time in which any of its kernels was resident and not switched out.

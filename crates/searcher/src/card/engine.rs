@@ -1,7 +1,7 @@
-//! How time passes on the device.
+//! Passage of time on the device.
 //!
-//! Between two events nothing changes but what runs gets on. [`Card::settle`] starts what can start and
-//! gives the device away where it is due; both are done after whatever may have changed that.
+//! Between two events nothing changes but the progress of running work. [`Card::settle`] starts every item that can
+//! start and gives the device away where that is due; both follow each event that may have changed the answer.
 
 use super::{Card, Context, ContextId, Direction, Done, FULL_PPM, Item, Position, Progress, What};
 
@@ -36,7 +36,7 @@ fn tail_ns(length_ns: u64, tail_ppm: u64) -> u64 {
 }
 
 impl Context {
-    /// What is at the front of each stream.
+    /// Front item of each stream.
     fn heads(&self) -> impl Iterator<Item = (usize, &Item)> {
         let streams = self.streams.iter().enumerate();
         streams.filter_map(|(stream, queue)| Some((stream, queue.items.front()?)))
@@ -204,7 +204,7 @@ impl Card {
                 self.start_resident();
                 self.give_away();
             }
-            // What was joined may let others start.
+            // An item that was joined may let others start.
             if !joined {
                 return;
             }
@@ -266,7 +266,7 @@ impl Card {
             let left_ns = match what {
                 What::Kernel { length_ns, width_ppm } => {
                     let width = u64::from(width_ppm.min(FULL_PPM));
-                    // Who comes later does not pass by one that waits for room.
+                    // A later kernel does not pass by one that waits for room.
                     is_full |= filled + width > u64::from(FULL_PPM);
                     if is_full {
                         continue;
@@ -293,7 +293,7 @@ impl Card {
         })
     }
 
-    /// Who is next, of those who want the device and do not have it.
+    /// The next of the contexts that want the device and do not have it.
     fn next_context(&self) -> Option<ContextId> {
         let count = self.contexts.len();
         let from = self.resident.map_or(0, |resident| resident + 1);
@@ -304,7 +304,7 @@ impl Card {
     fn give_away(&mut self) {
         let next = self.next_context();
         let Some(resident) = self.resident else {
-            // Nobody had it: nothing is switched.
+            // No context had it, so there is no switch.
             if next.is_some() {
                 self.resident = next;
                 self.slice_end_ns = self.now_ns + self.model.slice_ns;

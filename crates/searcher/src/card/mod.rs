@@ -52,7 +52,7 @@ pub enum Direction {
     Out,
 }
 
-/// What can be in a stream.
+/// An item of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     /// A kernel, or a graph as one.
@@ -87,14 +87,14 @@ pub enum What {
     Join,
 }
 
-/// What has been completed.
+/// A completed item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Done {
     /// When.
     pub at_ns: u64,
-    /// Where it was.
+    /// Its position.
     pub position: Position,
-    /// What it was.
+    /// Its kind.
     pub what: What,
 }
 
@@ -125,7 +125,7 @@ struct Item {
 #[derive(Default, Debug)]
 struct Stream {
     items: VecDeque<Item>,
-    /// What has been completed; the number of the first item.
+    /// Number of completed items, hence the number of the first that is left.
     done: u64,
 }
 
@@ -148,9 +148,9 @@ struct Event {
     done_ns: Option<u64>,
     /// A kernel was before it in its stream.
     is_behind: bool,
-    /// How much later than it is complete its own time is.
+    /// Lateness of its own time behind its completion.
     late_ns: u64,
-    /// How long after that its time can be read, and what is read until then: that of its last recording, 0 for none.
+    /// Time after that until its own can be read; until then the time of its last recording is read, 0 for none.
     unread_ns: u64,
     before_ns: u64,
 }
@@ -168,10 +168,10 @@ pub struct Card {
     now_ns: u64,
     contexts: Vec<Context>,
     events: Vec<Event>,
-    /// Who has the device, or had it last.
+    /// Context that has the device, or had it last.
     resident: Option<ContextId>,
     slice_end_ns: u64,
-    /// Somebody else wanted the device when that was looked at last.
+    /// Another context wanted the device at the last look.
     is_contended: bool,
     switch: Option<Switch>,
     copying: [Option<Position>; 2],
@@ -327,7 +327,7 @@ impl Card {
         }
     }
 
-    /// What is read then as the time of an event that is complete.
+    /// Time that is read then of an event that is complete.
     pub fn event_time_ns(&self, event: EventId, now_ns: u64) -> Option<u64> {
         let done_ns = self.event_done_ns(event).filter(|ns| *ns != 0)?;
         let event = self.events.get(event)?;
@@ -373,7 +373,7 @@ impl Card {
         !items.any(|item| matches!(item.what, What::Kernel { .. }))
     }
 
-    /// What was completed since this was asked last, in order.
+    /// Items completed since the last call, in order.
     pub fn take_done(&mut self) -> Vec<Done> {
         std::mem::take(&mut self.done)
     }
@@ -383,7 +383,7 @@ impl Card {
         self.books
     }
 
-    /// What a context has had so far.
+    /// Device time of a context so far.
     pub fn had(&self, context: ContextId) -> Had {
         self.contexts.get(context).map(|context| context.had).unwrap_or_default()
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::Choices;
 
-/// What a card and the calls of its driver take.
+/// Times of a card and of its driver's calls.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CardModel {

@@ -128,7 +128,7 @@ fn who_comes_waits_for_the_end_of_a_slice_that_began_before() {
     assert_eq!(ends(&mut card, &[second]), [2 * slice + preempted + 100 * US]);
 }
 
-/// Whatever is submitted, nothing is lost and the books add up to the nanosecond.
+/// No submitted item is lost and the books add up to the nanosecond, for any program.
 #[test]
 fn books_add_up_whatever_is_submitted() {
     for seed in 0..60 {

@@ -1,9 +1,9 @@
-//! What simulated programs do, as data.
+//! Simulated programs, as data.
 //!
-//! A program is a list of operations, some of which hold lists themselves. It is what a case holds, what
-//! the shrinker makes smaller and what a failure prints, so it is plain data with a JSON form, and any
-//! list of operations is a program: what makes no sense (a stream that nobody made, an event that was
-//! never recorded) is what a driver would make of it, or nothing.
+//! A program is a list of operations, some of which hold lists themselves. Cases hold programs, the shrinker
+//! makes them smaller and failures print them, so they are plain data with a JSON form, and any list of
+//! operations is a program: one that makes no sense (a stream that was never made, an event that was never
+//! recorded) has the effect that a driver would give it, or none.
 //!
 //! Does not run: that is [`crate::world`]'s.
 
@@ -166,7 +166,7 @@ pub enum Op {
     StreamWait {
         /// Which stream.
         stream: u32,
-        /// For which event.
+        /// The event.
         event: u32,
     },
     /// Copies between host and device.
@@ -223,24 +223,24 @@ pub enum Op {
     Repeat {
         /// How often; 0 is without end.
         times: u32,
-        /// What.
+        /// Its operations.
         ops: Ops,
     },
     /// Does a list again and again until so much time has passed.
     For {
         /// How long.
         ns: u64,
-        /// What.
+        /// Its operations.
         ops: Ops,
     },
     /// Another thread of the process does a list.
     Thread {
-        /// What.
+        /// Its operations.
         ops: Ops,
     },
     /// Another process of the tenant does a list, and is waited for or not.
     Process {
-        /// What.
+        /// Its operations.
         ops: Ops,
         /// The thread goes on when it has ended.
         is_waited: bool,
@@ -251,9 +251,9 @@ pub enum Op {
     DestroyContext,
     /// Changes a tenant's limits, as its operator does.
     Set {
-        /// Whose.
+        /// The tenant that is changed.
         tenant: u32,
-        /// To what.
+        /// The new limit.
         change: Change,
     },
     /// Tells the tenant's other processes something, by way of a pipe.

@@ -54,7 +54,7 @@ fn who_is_killed_is_never_gone_on_with_and_unwound_at_the_end() {
     struct Dropped(Said);
     impl Drop for Dropped {
         fn drop(&mut self) {
-            // Nobody's: it is neither charged nor left.
+            // Outside of a thread a point is neither charged nor left.
             assert_eq!((point(Site::Now), now_ns()), (None, 0));
             self.0.borrow_mut().push((0, 99));
         }

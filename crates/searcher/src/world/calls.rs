@@ -16,7 +16,7 @@ use crate::program::Ops;
 use crate::sched::{self, NEVER_NS, ThreadId, point};
 use crate::site::{Actor, Fault, Site};
 
-/// What a thread without a context spends on a launch that fails: few try again at once.
+/// Time that a thread without a context spends on a launch that fails: few try again at once.
 const FAILED_NS: u64 = 20_000;
 
 /// Waits until what `of` names has been completed; true if anything had to be waited for.
@@ -340,7 +340,7 @@ impl SimDriver {
             world.cards[device].drop_context(id);
             world.note(sched::now_ns(), "destroyed", handle, 0);
             world.look(device);
-            // Whoever waited for it waits for nothing now.
+            // Threads that waited for it wait for nothing now.
             let cards = &world.cards;
             world.waiters.retain(|one| {
                 let card = &cards[one.device];

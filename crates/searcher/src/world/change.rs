@@ -1,4 +1,4 @@
-//! What an operator does to a tenant while it runs.
+//! Changes that an operator makes to a running tenant.
 //!
 //! Does not tell the daemon: it looks at limits when it does, as the real one.
 

@@ -2,9 +2,9 @@
 //!
 //! Names and forms are those of the gate's own traits, so that [`SimDriver`] can be made to implement
 //! them. Each call is a site: it is charged, may meet what the case has planned, and happens at the
-//! thread's time. What programs call lies in `calls`.
+//! thread's time. Programs' calls lie in `calls`.
 //!
-//! Promises: nothing that is called while a fiber is unwound changes anything.
+//! Promises: calls while a fiber is unwound change nothing.
 
 use divvy_policy::gate::LaunchStream;
 
@@ -28,7 +28,7 @@ pub(super) fn is_refused(fault: Option<Fault>) -> bool {
     fault == Some(Fault::Refuse)
 }
 
-/// What a thread works with: the place of a stream on its device.
+/// Place of a stream on its device, for a thread that works with it.
 pub(super) struct Place {
     pub(super) device: usize,
     pub(super) context: usize,
@@ -130,8 +130,8 @@ impl World {
         position
     }
 
-    /// What no thread may do while a capture in the global mode is under way. A program may break its
-    /// own, the gates no other's.
+    /// Notes a call that no thread may make while a capture in the global mode is under way. A program may break its
+    /// own captures, the gates may break none.
     pub(super) fn unsafe_call(&mut self, thread: ThreadId, what: &str, is_gates: bool) {
         let is_relaxed = self.threads.get(&thread).is_some_and(|one| one.relaxed != 0);
         let Some(process) = self.process_of(thread) else { return };
@@ -149,7 +149,7 @@ impl World {
     }
 }
 
-/// Who has launched since is counted as launching still.
+/// A thread that launched within this time counts as launching still.
 const LATELY_NS: u64 = 100_000;
 
 impl World {

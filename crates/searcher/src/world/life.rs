@@ -1,6 +1,6 @@
 //! How processes and threads begin and end.
 //!
-//! Promises: a process that is killed leaves what the driver would clear, cleared, and everything else as
+//! Promises: the death of a process clears all that the driver would clear, and leaves everything else as
 //! it was.
 
 use std::collections::BTreeMap;
@@ -80,7 +80,7 @@ impl World {
     }
 }
 
-/// What the end of a process is waited for by.
+/// Key by which the end of a process is waited for.
 pub(super) fn exit_key(actor: Actor) -> u64 {
     mix(Actor { thread: 0, ..actor }.word() ^ 0x6578_6974)
 }

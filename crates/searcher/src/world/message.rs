@@ -1,6 +1,6 @@
-//! What processes of a tenant tell each other on the host: boxes that count, as pipes and semaphores do.
+//! Messages between processes of a tenant on the host: boxes that count, as pipes and semaphores do.
 //!
-//! Promises: who hears takes one message, in no order of those that wait; what a dead process has told stays.
+//! Promises: a process that hears takes one message, in no order of those that wait; messages of dead processes stay.
 
 use super::sim_driver::in_run_ns;
 use super::state::with;

@@ -14,7 +14,7 @@ use crate::program::{Op, Ops};
 use crate::sched::{self, point};
 use crate::site::Site;
 
-/// What a turn of a loop takes that would take nothing.
+/// Time of a turn of a loop that would take none.
 const TURN_NS: u64 = 100;
 
 /// The longest pause between two questions whether a stream is done.

@@ -1,18 +1,18 @@
-//! What came of a run.
+//! Report of a run.
 
 use crate::card::{Books, Had};
 use crate::sched::Visits;
 use crate::site::{Actor, Dev};
 use crate::trace::Event;
 
-/// What was promised and not kept, or a thing no program may see.
+/// A promise that was not kept, or a thing no program may see.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
     /// When.
     pub at_ns: u64,
     /// By whom.
     pub who: Actor,
-    /// What.
+    /// Its text.
     pub what: String,
 }
 
@@ -27,7 +27,7 @@ pub enum End {
     Deadlock,
 }
 
-/// What came of a run.
+/// Report of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// How it ended.
@@ -46,7 +46,7 @@ pub struct Report {
     pub had: Vec<Vec<Had>>,
     /// The longest that a launch of each tenant took to return.
     pub longest_call_ns: Vec<u64>,
-    /// What was not kept.
+    /// Promises that were not kept.
     pub violations: Vec<Violation>,
     /// Calls by which programs broke captures of their own.
     pub faults: u64,

@@ -29,10 +29,10 @@ impl World {
     }
 }
 
-/// Runs a case. `each` is shown the world whenever the devices have got on, and says what it finds wrong.
+/// Runs a case. `each` is shown the world whenever the devices have got on.
 ///
 /// # Panics
-/// What a fiber's body panics with.
+/// As a fiber's body panics.
 pub fn run_with(case: &Case, code: &Code, mut each: impl FnMut(&mut World, u64)) -> Report {
     let _ended = Ended;
     sched::begin(case.knobs.seed, Site::costs(&case.knobs.card), &case.devs);

@@ -1,4 +1,4 @@
-//! What stands between a simulated program and the driver.
+//! The layer between a simulated program and the driver.
 //!
 //! The shipped gate is hung in here, one a process, as the preloaded library's hooks are around the
 //! driver's calls: each method gets the call itself and makes it. Programs of strangers, and native runs,
@@ -11,7 +11,7 @@ use divvy_policy::gate::LaunchStream;
 use super::sim_driver::SimDriver;
 use crate::site::Actor;
 
-/// What a synchronisation waits for.
+/// Object that a synchronisation waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SimWait {
     /// All of the current context.
@@ -22,7 +22,7 @@ pub enum SimWait {
     Event,
 }
 
-/// What a call does to the span that is measured, where it is neither a launch nor a synchronisation.
+/// Effect of a call on the span that is measured, if it is neither a launch nor a synchronisation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Other {
     /// A copy whose call returns at once.
@@ -81,7 +81,7 @@ pub struct Native;
 
 impl Shim for Native {}
 
-/// What makes the hooks of a process, inside its first thread's fiber.
+/// Maker of a process's hooks, inside its first thread's fiber.
 pub type Shims = Rc<dyn Fn(Actor, SimDriver) -> Rc<dyn Shim>>;
 
 /// The daemon's only thread, from its beginning on, inside a fiber.

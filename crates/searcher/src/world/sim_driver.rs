@@ -8,8 +8,8 @@ use crate::SECOND;
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SimDriver;
 
-/// How long the machine has been up when a run begins: a clock near 0 would be a machine that nobody has
-/// worked on, and what is compared with a second ago would be of no time at all.
+/// How long the machine has been up when a run begins: a clock near 0 would be a machine that has never
+/// worked, and a time one second ago would not exist.
 pub(super) const BOOT_NS: u64 = 3_600 * SECOND;
 
 /// The run's time at a time of the clock.

@@ -1,7 +1,7 @@
-//! Everything there is in a run: devices, contexts, processes, threads, tenants; and the word of the host's
-//! thread in which it lies.
+//! The state of a run: devices, contexts, processes, threads, tenants; and the word of the host's thread in which it
+//! lies.
 //!
-//! What is called inside a fiber finds it there by [`with`], and nobody may be left while it is held.
+//! Code inside a fiber finds it there by [`with`], and may not leave the fiber while it holds it.
 //!
 //! Does not let time pass: that is `run`'s.
 
@@ -280,7 +280,7 @@ impl World {
     pub fn strangers(&self, device: usize, now_ns: u64) -> u32 {
         let is_one = |one: &&Process| {
             let of = self.tenants.get(one.actor.tenant as usize).filter(|of| of.plan.is_stranger);
-            // Who launches nothing makes no context: an operator.
+            // A process that launches nothing makes no context: an operator.
             let works = |plan: &ProcessPlan| program::longest_ns(&plan.ops) != 0;
             of.is_some_and(|of| of.plan.processes.iter().any(works))
                 && one.is_alive

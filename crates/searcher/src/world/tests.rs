@@ -38,17 +38,17 @@ fn a_deviation_hits_its_thread_at_its_visit_and_books_add_up() {
     let who = Actor { tenant: 0, process: 0, thread: 0 };
     let plain = run(&case, &native());
     assert_eq!(plain.end, End::InTime);
-    // Who is killed leaves the device to the other, and nothing in the queues.
+    // A killed process leaves the device to the other, and nothing in the queues.
     case.devs = vec![Dev { who, site: Site::LaunchBack, nth: 20, what: Fault::Kill }];
     let killed = run(&case, &native());
     assert_eq!(killed.met, case.devs);
     assert!(killed.busy_percent(0) < 10.0 && killed.busy_percent(1) > 80.0, "{killed:?}");
-    // Who is stopped for half of the time has half.
+    // A process that is stopped for half of the time has half.
     case.devs = vec![Dev { who, site: Site::Launch, nth: 3, what: Fault::Stop(50 * MS) }];
     let stopped = run(&case, &native());
     let (half, before) = (stopped.busy_percent(0), plain.busy_percent(0));
     assert!((0.4..0.6).contains(&(half / before)), "{half} of {before}");
-    // What is refused is not submitted, and what takes longer does.
+    // A refused launch is not submitted, and a longer kernel takes longer.
     case.devs = vec![Dev { who, site: Site::Launch, nth: 3, what: Fault::Longer(400_000_000) }];
     assert!(run(&case, &native()).had[0][0].busy_ns > 40 * MS);
     case.knobs.run_ns = 10 * MS;

@@ -1,4 +1,4 @@
-//! What tenants had of the devices in truth, and what they were charged for it.
+//! Device time of tenants in truth, and the charge for it.
 
 use super::state::{Process, World};
 use crate::card::Had;
@@ -13,7 +13,7 @@ impl World {
         all.fold(Had::default(), Had::and)
     }
 
-    /// What each process of a tenant has had of a device so far, in the order in which they began.
+    /// Device time of each process of a tenant so far, in the order in which they began.
     pub fn had_by_process(&self, tenant: u32, device: usize) -> Vec<Had> {
         let of_tenant = self.processes.iter().filter(|process| process.actor.tenant == tenant);
         let of_process = |process: &Process| {
@@ -24,7 +24,7 @@ impl World {
         of_tenant.map(of_process).collect()
     }
 
-    /// What a tenant was charged for its use of a device so far.
+    /// Charge of a tenant for its use of a device so far.
     pub fn charged_ns(&self, tenant: u32, device: usize) -> u64 {
         let row = self.tenants.get(tenant as usize).and_then(|one| one.files.row(device));
         row.map_or(0, Row::charged_ns)

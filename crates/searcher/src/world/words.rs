@@ -23,7 +23,7 @@ use crate::site::{Actor, Fault, Site};
 use crate::world::sim_driver::{SimDriver, in_run_ns};
 use crate::world::state::{World, with};
 
-/// What a gate's word is waited for by.
+/// Key by which a gate's word is waited for.
 pub fn gate_key(tenant: u32, device: usize) -> u64 {
     mix(u64::from(tenant) << 32 | device as u64).max(1)
 }
@@ -82,7 +82,7 @@ impl SimHome {
     #[allow(clippy::declare_interior_mutable_const, reason = "each use is to be a cell of its own")]
     pub const NONE: Self = Self(Cell::new(None));
 
-    /// What it holds.
+    /// Its contents.
     pub fn get(&self) -> Option<SimDevice> {
         self.0.get()
     }
