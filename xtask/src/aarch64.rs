@@ -3,7 +3,7 @@
 //! A machine with only gcc has neither a cross linker nor arm64's C library. The toolchain has
 //! `rust-lld`, and the C library is stood in for by an empty one that defines the names the x86-64
 //! library takes from libc.so.6: a name beyond those is an unresolved symbol, and the link fails.
-//! What comes out is a real file to be checked, not one that has ever run; the stand-in has no symbol
+//! The result is a real file to be checked, not one that has ever run; the stand-in has no symbol
 //! versions, so which glibc the file needs is not seen here.
 
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ const OWN_LIBC_NAMES: [&str; 1] = ["getauxval"];
 /// Links with the toolchain's own linker, without a C compiler in between.
 const LINKER: [&str; 2] = ["-Clinker=rust-lld", "-Clinker-flavor=ld.lld"];
 
-/// What the library may take from the C library, given what the x86-64 one takes.
+/// Names that the library may take from the C library, given those of the x86-64 one.
 pub(crate) fn libc_names(native: &BTreeSet<String>) -> BTreeSet<String> {
     native.iter().cloned().chain(OWN_LIBC_NAMES.map(str::to_owned)).collect()
 }

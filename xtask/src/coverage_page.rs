@@ -29,7 +29,7 @@ fn path() -> PathBuf {
     root().join("docs/coverage.md")
 }
 
-/// What each effect means to a reader.
+/// Meaning of each effect, for readers.
 const MEANINGS: [(Effect, &str); Effect::ALL.len()] = [
     (Effect::Account, "takes or returns device memory: charged to the tenant"),
     (Effect::Answer, "its answer becomes the tenant's instead of the card's"),
@@ -55,7 +55,7 @@ fn general_hook(entries: &[&Entry]) -> Option<&'static str> {
     (has(Effect::Gate) || has(Effect::Span)).then_some("general")
 }
 
-/// What is known of a base symbol beside its row: the file of its hook and the test that proves it.
+/// Sources of a base symbol beside its row: the file of its hook and the test that proves it.
 #[derive(Debug)]
 struct Notes {
     hooks: BTreeMap<String, String>,

@@ -72,7 +72,7 @@ pub(crate) fn nvml(root: &Path) -> Result<Vec<Header>> {
     all(root, NVML, "nvml.h")
 }
 
-/// What C clients are compiled against: the last headers of CUDA 12, driver and NVML.
+/// Headers that C clients are compiled against: the last of CUDA 12, driver and NVML.
 pub(crate) fn client_includes(root: &Path) -> Result<Vec<PathBuf>> {
     let newest_of_12 = |list: &[(u32, &'static str, &'static str)]| {
         list.iter().copied().rfind(|(version, ..)| version / 1000 == 12)

@@ -15,7 +15,7 @@ use crate::command::{output, run};
 use crate::workspace::{cargo, root, shown, target};
 use crate::{clients, stage};
 
-/// What else is done for long.
+/// Chores that take long.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Of {
     /// Run drawn programs in simulated time, and list those whose shares are farthest off.

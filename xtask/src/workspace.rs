@@ -32,7 +32,7 @@ pub(crate) fn cargo_of(toolchain: &str) -> Command {
 }
 
 fn in_root(mut command: Command) -> Command {
-    // What `cargo run` sets for this binary is not meant for the builds it starts.
+    // Variables that `cargo run` sets for this binary are not meant for the builds it starts.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("CARGO_PKG_") {
             command.env_remove(name);

@@ -53,7 +53,7 @@ fn modules(folder: &Path) -> BTreeMap<Module, String> {
     found
 }
 
-/// What one module names, as paths of segments.
+/// Names in one module, as paths of segments.
 #[derive(Default)]
 struct Named(Vec<Vec<String>>);
 
@@ -130,7 +130,7 @@ fn target<'a>(
     at.extend_from_slice(rest);
     while !at.is_empty() {
         if let Some((module, _)) = all.get_key_value(&at.join("::")) {
-            // What a module finds in its own file goes nowhere.
+            // A name that a module finds in its own file is no import.
             let is_within = from == module || (!is_outward && is_below(from, module));
             return (!is_within).then_some(module);
         }
@@ -290,7 +290,7 @@ fn an_import_that_is_planted_upwards_is_found() {
     }
 }
 
-/// What one module defines, of which others may speak.
+/// Definitions of one module that others may name.
 #[derive(Default)]
 struct Defined(BTreeSet<String>);
 

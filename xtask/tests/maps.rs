@@ -21,7 +21,7 @@ fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// What stands in backticks, outside of blocks of code.
+/// Texts in backticks, outside of blocks of code.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2))
 }
@@ -53,7 +53,7 @@ fn defines(source: &str, name: &str) -> bool {
     has_word(source, &format!("fn {function}")) && parts.all(|part| has_word(source, part))
 }
 
-/// What a page names that is not there; `read` gives the text of a file, empty for a folder.
+/// Names of a page that do not exist; `read` gives the text of a file, empty for a folder.
 fn broken(page: &str, read: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let mut broken = Vec::new();
     let named: BTreeSet<&str> = quoted(page).filter(|quoted| is_path(quoted)).collect();

@@ -11,9 +11,9 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 /// Fractions that are no tolerance.
 const PLAIN: [&str; 2] = ["0.0", "100.0"];
-/// What a stored result says is given by a call of this.
+/// Function that gives the figure of a stored result.
 const STORED: &str = "stored";
-/// What nanoseconds are counted in.
+/// Units of nanoseconds.
 const UNITS: [&str; 3] = ["US", "MS", "SECOND"];
 
 fn is_fraction(token: &TokenTree) -> bool {

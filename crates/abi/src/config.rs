@@ -25,7 +25,7 @@ pub const FLAG_FAIL_OPEN: u32 = 1;
 /// Entry points of a memory family that the table does not know are refused.
 pub const FLAG_STRICT: u32 = 1 << 1;
 
-/// What a [`Rule`] speaks of.
+/// Devices that a [`Rule`] is about.
 pub mod selector {
     /// Every device no other rule names.
     pub const ALL: u32 = 0;
@@ -139,7 +139,7 @@ pub struct Config {
     pub flags: u32,
     /// How many of `rules` count.
     pub rule_count: u32,
-    /// What a context is charged on any device, in bytes; 0: the built-in table.
+    /// Charge of a context on any device, in bytes; 0: the built-in table.
     pub context_bytes: u64,
     /// Grows by two with every change; odd while one is being written.
     pub epoch: u64,

@@ -3,7 +3,7 @@
 //! The daemon and the commands speak of today's offsets; a [`Layout`] says for each part where it lies
 //! in a file of its version. Processes of a tenant know today's alone, at compile time.
 //!
-//! What is the same in every version, past and to come: the magic, the version and the size in the
+//! These are the same in every version, past and to come: the magic, the version and the size in the
 //! first 16 bytes of both files, and the places of the locks ([`ADMISSION_LOCK_AT`], [`SLOT_LOCKS_AT`]
 //! and the [`SLOT_LOCKS`] bytes from there on). By them a version is told and the living are found
 //! whatever lies between.
@@ -54,7 +54,7 @@ pub struct Layout {
     pub version: u32,
     /// Bytes of the file.
     pub bytes: usize,
-    /// What it has of today's layout.
+    /// Parts of today's layout that it has.
     pub parts: &'static [Part],
 }
 
@@ -103,8 +103,8 @@ impl Part {
         Self { bytes, count, now, then }
     }
 
-    /// What lies at `offset` now: where it lies then, and how many bytes of the field are left; `None` and
-    /// how far the next field is, without end behind the last.
+    /// Finds the field that lies at `offset` now: its offset then, and the bytes of it that are left; `None` and the
+    /// distance of the next field, without end behind the last.
     fn find(&self, offset: usize) -> Run {
         let Some(inside) = offset.checked_sub(self.now.at) else {
             return Run { at: None, bytes: self.now.at - offset };
@@ -123,7 +123,7 @@ impl Part {
 }
 
 impl Layout {
-    /// What lies at `offset` today, up to `bytes` of it.
+    /// Finds the field that lies at `offset` today, up to `bytes` of it.
     ///
     /// Cost: a few divisions for each part.
     pub fn run(&self, offset: usize, bytes: usize) -> Run {

@@ -28,7 +28,7 @@ pub struct BoardPlace {
     pub want_ns: u64,
     /// Since when it has been waiting.
     pub waits_from_ns: u64,
-    /// What all processes of its tenant say, and no others; 0 where that is not said.
+    /// Identity of its tenant, the same in all processes of it and no others; 0 if it is unknown.
     pub tenant: u64,
     /// Zero, to a cache line.
     pub reserved: [u64; 2],

@@ -69,7 +69,7 @@ pub mod slot {
 
 /// States of a slot.
 pub mod state {
-    /// Nobody's.
+    /// Held by no process.
     pub const FREE: u32 = 0;
     /// Claimed by a process that has not read its limits yet.
     pub const STARTING: u32 = 1;
@@ -178,10 +178,10 @@ pub mod gate_tenant {
     pub const CLOSED_UNTIL_NS: usize = 88;
     /// The share, in millionths, that what is owed is valued at.
     pub const SHARE_PPM: usize = 96;
-    /// Whose turn it is among the tenant's processes: a slot below bit 16, which says that it is handed on, then a
-    /// bit that says that others may go beside, and a count of turns. The lower half is also a futex word.
+    /// Turn among the tenant's processes: the holder's slot below bit 16, which is set once it is handed on, then a
+    /// bit that lets others go beside, and a count of turns. The lower half is also a futex word.
     pub const TURN: usize = 104;
-    /// What the cap saves up while it is not used: microseconds below bit 24, and when that was said above, in
+    /// Savings of the cap while it is not used: microseconds below bit 24, and above it the time of that entry, in
     /// milliseconds.
     pub const SAVES: usize = 112;
     /// Until when the tenant's processes take no turns, since work of one has waited for another's; a time that has
@@ -199,7 +199,7 @@ pub const ADMISSION_LOCK_AT: u64 = 1 << 40;
 /// Byte of the liveness lock of slot 0; slot n's is n further.
 pub const SLOT_LOCKS_AT: u64 = ADMISSION_LOCK_AT + 4096;
 
-/// What a charge is for; an index into a line's `KINDS`.
+/// Purpose of a charge; an index into a line's `KINDS`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum MemoryKind {
@@ -225,7 +225,7 @@ pub enum MemoryKind {
     Shared = 9,
     /// Memory imported by descriptor, fabric or external handle.
     Imported = 10,
-    /// What an audit found beyond the ledger.
+    /// Memory that an audit found beyond the ledger.
     Other = 11,
 }
 

@@ -1,4 +1,4 @@
-//! What Divvy does with an entry point: a set, because one call may do several things.
+//! Divvy's effects on an entry point: a set, because one call may need several.
 //!
 //! The meanings are the house's contract; each hook that carries one has an end-to-end test.
 

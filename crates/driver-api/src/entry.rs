@@ -13,7 +13,7 @@ pub struct Entry {
     pub since: u32,
     /// The newest header read that declares it.
     pub until: u32,
-    /// What Divvy does with it.
+    /// Divvy's effects on it.
     pub effects: Effects,
     /// Whether driver 580 exports it (always true for NVML, whose export list is not recorded).
     pub in_driver_580: bool,

@@ -1,4 +1,4 @@
-//! What the budgets need to know of a shared object, read out of its ELF.
+//! Facts of a shared object for the budgets, read out of its ELF.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -35,7 +35,7 @@ const MOVED_POINTERS: usize = 48;
 const WRITTEN_PAGES: u64 = 1;
 /// Sections in which such a pointer is the loader's own: its arrays, the linker's tables of addresses.
 const LOADER_SECTIONS: [&str; 5] = [".init_array", ".fini_array", ".got", ".got.plt", ".dynamic"];
-/// What a guest in another program must not call: memory of its allocator, threads, signals, its
+/// Functions that a guest in another program must not call: memory of its allocator, threads, signals, its
 /// environment, its end. (`environ` may be read.)
 const DENIED: [&str; 20] = [
     "malloc",
@@ -63,9 +63,9 @@ const DENIED: [&str; 20] = [
 /// One budget and whether it holds.
 #[derive(Debug)]
 pub(crate) struct Finding {
-    /// What was checked.
+    /// Name of the check.
     pub(crate) what: &'static str,
-    /// What was found.
+    /// Its result.
     pub(crate) found: String,
     /// Whether it is within the budget.
     pub(crate) holds: bool,

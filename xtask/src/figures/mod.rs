@@ -40,10 +40,10 @@ const PROGRAMS: [&str; 2] =
 
 /// Benchmarks of device time, which have a table of their own.
 const OF_TIME: [&str; 3] = ["share", "fairness", "latency"];
-/// What `tests/gpu/share.py` stores: time as unmodified programs have it, by their steps.
+/// Results of `tests/gpu/share.py`: time as unmodified programs have it, by their steps.
 const OF_STEPS: &str = "share-programs";
-/// What the cells of a run come to, and how many make it count: a run of some of them proves nothing of
-/// the others.
+/// Sums over the cells of a run, each with the number of cells that make it count: a run of some of them proves nothing
+/// of the others.
 const OF_ALL_CELLS: [&str; 3] = [
     "share, mean error of all cells",
     "share, largest error of a cell",
@@ -205,7 +205,7 @@ fn spread(figure: &Value, side: &str) -> String {
     spread.map(|spread| format!(" (spread {} %)", number(spread))).unwrap_or_default()
 }
 
-/// What a row is called; a comparison with nvshare, on which a goal may rest, is a row of its own.
+/// Name of a row; a comparison with nvshare, on which a goal may rest, is a row of its own.
 fn row_name(row: &Row) -> String {
     let name = row.figure.get("name").and_then(Value::as_str).unwrap_or("-");
     let compared = median(&row.figure, "nvshare").is_some();

@@ -36,7 +36,7 @@ const SUITES: [Suite; 8] = [
 /// The toolchain whose interpreter is used: it is built for some days only.
 const MIRI: &str = "nightly-2026-10-30";
 
-/// What property tests draw from, unless the environment says otherwise.
+/// Seed of property tests, unless the environment has another.
 const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "1");
 
 /// Whether everything held; an error only when nothing could be tried.
@@ -122,8 +122,8 @@ fn model(tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// What can be interpreted, each access checked: layouts, decisions, what is decided of shared words, and these words in
-/// plain memory. System calls in assembly, which all else of `page` begins with, cannot.
+/// Tests that can be interpreted, each access checked: layouts, decisions, shared words and the decisions on them. Other
+/// tests of `page` begin with system calls in assembly, which cannot.
 fn miri(tally: &mut Tally) -> Result<()> {
     let found = cargo_of(MIRI).args(["miri", "--version"]).output();
     if !found.is_ok_and(|answer| answer.status.success()) {

@@ -81,7 +81,7 @@ impl Reader {
             if let Some(test) = report.strip_suffix(" ... FAILED") {
                 self.failed.push(test.to_owned());
             } else if let Some((test, reason)) = report.split_once(" ... ignored") {
-                // What other tests start as a process of its own is no test.
+                // A role that other tests start as a process is no test.
                 if !reason.starts_with(", a role:") {
                     tally.skipped.push(format!("{test}: ignored{reason}"));
                 }
