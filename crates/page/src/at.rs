@@ -66,7 +66,7 @@ pub(crate) fn link_inode(path: &CStr) -> Result<u64, Errno> {
 /// Names [`make`] tries.
 const MAKING_NAMES: u64 = 64;
 
-/// What [`make`] makes.
+/// Kind of file that [`make`] makes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum New {
     Directory,

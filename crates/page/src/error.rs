@@ -64,7 +64,7 @@ pub enum AttachError {
     BadMagic {
         /// The file.
         file: TenantFile,
-        /// What it starts with.
+        /// Its first bytes.
         found: [u8; 8],
     },
     /// A file is of a version that is not served.

@@ -21,9 +21,9 @@ use crate::trust::Trust;
 pub(crate) const OURS_USAGE: &[Layout] = &[layout::USAGE[0]];
 pub(crate) const OURS_CONFIG: &[Layout] = &[layout::CONFIG[0]];
 
-/// What our config begins with: magic, version and size.
+/// First bytes of our config: magic, version and size.
 pub(crate) const CONFIG_HEAD: [u8; 16] = head(config::MAGIC, config::CONFIG_BYTES);
-/// What follows a usage file's magic.
+/// Bytes behind a usage file's magic.
 const VERSION_AND_SIZE: [u8; 8] = {
     let [.., a, b, c, d, e, f, g, h] = head(usage::MAGIC, usage::USAGE_BYTES);
     [a, b, c, d, e, f, g, h]
@@ -118,7 +118,7 @@ fn initialise(fd: &Fd) -> Result<(), AttachError> {
     if header_is_written(fd)? {
         return Ok(());
     }
-    // What lies there has no magic, so nobody has mapped it; its bytes must not become a ledger.
+    // A file without magic is mapped by no process; its bytes must not become a ledger.
     let laid_out = lay_out(fd);
     drop(lock);
     laid_out.map_err(|errno| no_room_or(errno, AttachError::System(errno)))
@@ -305,7 +305,7 @@ pub(crate) fn replace_config(
     };
     let name = at::numbered(*b".config.00000000\0", sys::pid().into());
     let new = CStr::from_bytes_with_nul(&name).unwrap_or(c".config");
-    // What a process of the same number left, or whatever else has the name: it is not written into.
+    // A file of that name, such as one left by a process of the same number, is not written into.
     at::unlink(directory.fd(), new);
     let written = (|| {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;

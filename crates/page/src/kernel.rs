@@ -147,7 +147,7 @@ pub fn read_at(fd: &Descriptor, into: &mut [u8], offset: u64) -> Result<usize, E
     unsafe { call(libc::SYS_pread64, arguments) }
 }
 
-/// What `path` leads to, links followed.
+/// Status of the file that `path` leads to, links followed.
 ///
 /// # Errors
 /// The kernel's.
@@ -183,7 +183,7 @@ pub unsafe fn unmap(address: *mut u8, bytes: usize) {
     let _ = unsafe { syscall(libc::SYS_munmap, [address.expose_provenance(), bytes, 0, 0, 0, 0]) };
 }
 
-/// What a forked child finds in place of a mapping, other than a copy.
+/// Contents of a mapping in a forked child, other than a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InChild {
     /// Zeroes (Linux 4.14).

@@ -34,7 +34,7 @@ const TAG_LISTED: [u8; 16] = *b"dma-buf of, key ";
 /// Device and inode of a file.
 pub type FileIdentity = (u64, u64);
 
-/// What a mark says.
+/// Contents of a mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DescriptorMark {
     /// Which memory, below 2^61.

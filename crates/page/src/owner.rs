@@ -299,7 +299,7 @@ impl Drop for Owner {
 }
 
 const FLAGS_AT: usize = core::mem::offset_of!(Config, flags);
-/// What follows `any_gate`.
+/// Offset of the rules, behind `any_gate`.
 const RULES_AT: usize = config::ANY_GATE_AT + 4;
 /// The magic, the version, the epoch, `any_gate` and what lies between them.
 const HEAD_BYTES: usize = RULES_AT;

@@ -1,4 +1,4 @@
-//! What a process writes about itself for people: pid, start time, namespace, name.
+//! Particulars of a process, for people: pid, start time, namespace, name.
 //!
 //! None of it decides anything; liveness is the slot's lock.
 

@@ -60,7 +60,7 @@ pub fn is_shown(c: char) -> bool {
 }
 
 impl<const N: usize> fmt::Display for FieldText<N> {
-    /// What is not shown ([`is_shown`]) and what is no UTF-8 become `?`.
+    /// Characters that are not shown ([`is_shown`]) and bytes that are no UTF-8 become `?`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
         for chunk in text.utf8_chunks() {
@@ -90,7 +90,7 @@ pub struct DeviceEntry {
     pub limit_bytes: Option<u64>,
 }
 
-/// What names a device in a tenant's table.
+/// A device's entry in a tenant's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceName {
     /// The device.
@@ -99,7 +99,7 @@ pub struct DeviceName {
     pub index: Option<u32>,
 }
 
-/// What names the slots and devices of a tenant.
+/// The slots and devices of a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
     /// Slots to look at: 1 up to this.
@@ -128,7 +128,7 @@ pub struct SlotEntry {
     pub reason: u32,
 }
 
-/// What one process holds on one device.
+/// Bytes that one process holds on one device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LineEntry {
     /// Bytes it holds.
@@ -157,7 +157,7 @@ impl LineEntry {
     }
 }
 
-/// What a whole tenant holds on one device.
+/// Bytes that a whole tenant holds on one device.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Totals {
     /// Held by the living, what they share included. What the dead held is the card's again, though it
@@ -268,7 +268,7 @@ impl UsageFile {
         })
     }
 
-    /// What the process in `slot` holds of the device in `row`.
+    /// Line of the process in `slot` for the device in `row`.
     pub fn line(&self, row: usize, slot: usize) -> LineEntry {
         let at = usage::line_at(row.min(MAX_DEVICES - 1), slot.min(MAX_SLOTS - 1));
         let [held, asking_bytes, peak_bytes, refusals, kind_bytes @ ..] = self.words::<16>(at);
@@ -292,7 +292,7 @@ impl UsageFile {
         })
     }
 
-    /// What the living hold of the device in `row`: read until two readings have the same change
+    /// Sums of the living over the device in `row`: read until two readings have the same change
     /// counters.
     ///
     /// Cost: at least two `pread`s for each slot below [`UsageFile::slots_high`], a look at the lock of
@@ -373,7 +373,7 @@ impl UsageFile {
         sum.saturating_add(kept_bytes(orphans.get_mut(..count).unwrap_or_default()))
     }
 
-    /// What names the tenant's slots and devices.
+    /// The tenant's slots and devices.
     ///
     /// Cost: one `pread` of 3 KiB.
     pub fn head(&self) -> Head {
@@ -399,7 +399,7 @@ impl UsageFile {
         bytes.map(u64::from_ne_bytes)
     }
 
-    /// What lies at `offset`; what the file does not have stays as it is in `into`.
+    /// Reads at `offset`; bytes beyond the file stay as they are in `into`.
     pub(crate) fn read(&self, into: &mut [u8], offset: usize) {
         file::read_through(&self.fd, self.layout, into, offset);
     }

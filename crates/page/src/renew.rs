@@ -29,7 +29,7 @@ const NEW: &core::ffi::CStr = c".new";
 /// Opens the usage file, making and initialising it when it is new.
 #[inline(never)]
 pub(crate) fn open_usage(trust: &Trust, source: &ConfigSource<'_>) -> Result<Fd, AttachError> {
-    // What another lays out meanwhile is opened again; each time it is of our version, or refused.
+    // A file that another process lays out meanwhile is opened again; each time it is of our version, or refused.
     for _ in 0..ATTEMPTS {
         let fd = file::make_usage(trust)?;
         match file::judge_usage(&fd, file::OURS_USAGE) {
@@ -73,7 +73,7 @@ fn replace(
     bytes: Option<&[u8]>,
 ) -> Result<(), AttachError> {
     let directory = trust.directory();
-    // What one that was killed has left.
+    // A file left by a process that was killed.
     at::unlink(directory.fd(), NEW);
     let made = (|| {
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
@@ -99,7 +99,7 @@ fn replace(
 #[inline(never)]
 pub(crate) fn limits(trust: &Trust, source: &ConfigSource<'_>) -> Result<(), AttachError> {
     let Some(fd) = file::open_config(trust, libc::O_RDWR)? else { return Ok(()) };
-    // Nobody's change of limits is lost: the old file is changed under this lock, and only while it has
+    // No change of limits is lost: the old file is changed under this lock, and only while it has
     // its name.
     let _writer = AdmissionGuard::on(&fd)?;
     let mut carried = [0; CONFIG_BYTES];

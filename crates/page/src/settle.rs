@@ -28,7 +28,7 @@ pub(crate) fn config(
         ConfigSource::Owner => None,
     };
     match file::read_config(trust) {
-        // Nobody of another version lives in a ledger of ours: its limits are carried over, below.
+        // No process of another version lives in a ledger of ours: its limits are carried over, below.
         Err(AttachError::Version { .. }) => {}
         // Another first process may be writing it: under the lock it is whole.
         Err(_) if own.is_some() => {}

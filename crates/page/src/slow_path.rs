@@ -1,5 +1,5 @@
-//! What a request does of the world when the ledger says that it is at the limit: the dead are reaped, what
-//! is shared is put in order, and other askers are waited for.
+//! The slow path of a request at the limit: it reaps the dead, puts shared entries in order, and waits for
+//! other askers.
 //!
 //! Promises: the wait ends at an absolute deadline, fresh for each request.
 //!
@@ -16,7 +16,7 @@ use crate::{shared_table, slot};
 /// Longest wait for others that ask at the limit, in nanoseconds: they may ask for ever.
 const ASKERS_NS: u64 = 100_000_000;
 
-/// What the ledger's slow path needs of the world.
+/// Services for the ledger's slow path.
 #[derive(Debug)]
 pub(crate) struct SlowPath<'a> {
     /// A description for reaping, whose admission lock is held.

@@ -39,12 +39,12 @@ impl Fd {
 
 impl Drop for Fd {
     fn drop(&mut self) {
-        // What it holds is closed next.
+        // Its descriptor is closed next.
         fault::point();
     }
 }
 
-/// What `fstat` says that we look at.
+/// Fields of `fstat` that are in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stat {
     pub(crate) device: u64,

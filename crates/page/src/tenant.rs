@@ -36,7 +36,7 @@ impl DeviceRow {
     }
 }
 
-/// What is written of a device when a tenant first sees it.
+/// Entry of a device, written when a tenant first sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct NewDevice<'a> {
     /// As `cuDeviceGetUuid` gives it.
@@ -85,8 +85,8 @@ impl Tenant {
     ///
     /// Cost: about a dozen system calls; a new tenant's first process also lays the file out.
     pub fn attach(directory: &CStr, source: &ConfigSource<'_>) -> Result<Self, AttachError> {
-        // What another user's first process makes may let us in a moment later: the mode comes after the name where
-        // the file system knows no renaming that replaces nothing, and with libraries before.
+        // Files that another user's first process makes may let us in a moment later: the mode comes after the name where
+        // the file system knows no renaming that replaces nothing, and with older libraries.
         let mut looks = MODE_LOOKS;
         loop {
             let attached = Self::attach_once(directory, source);
@@ -298,7 +298,7 @@ impl Tenant {
     ) -> Result<u64, MemoryRefusal> {
         use divvy_policy::ledger::Slots as _;
         let line = &self.usage.line(row.index());
-        // What this process holds alone is more than enough: no death of another would help.
+        // This process alone holds too much: no death of another would help.
         if held_bytes(line.held_word(me)).saturating_add(bytes) > limit {
             return Err(MemoryRefusal::OverLimit { held_bytes: ledger::used_bytes(line) });
         }

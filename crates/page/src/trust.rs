@@ -1,6 +1,6 @@
-//! Who may own a tenant's directory and files.
+//! Owners that a tenant's directory and files may have.
 //!
-//! A directory is trusted when it is ours or root's. Somebody else's is trusted where it lies in a
+//! A directory is trusted when it is ours or root's. Another user's is trusted where it lies in a
 //! trusted directory without the sticky bit: whoever owns that one chose who may make directories in
 //! it (containers of several uids in one mounted directory). In a trusted directory without the
 //! sticky bit files may be anybody's, for the same reason; with it, ours, root's or the directory's
@@ -23,7 +23,7 @@ use crate::sys::{self, Errno, Fd, Stat};
 /// Directories looked at above a foreign one.
 const ABOVE: u32 = 2;
 
-/// Who may own the files, learnt from the directory.
+/// Owners that the files may have, learnt from the directory.
 #[derive(Debug)]
 pub(crate) struct Trust {
     me: u32,

@@ -151,7 +151,7 @@ pub(crate) fn exports(
     text
 }
 
-/// What a symbol without a hook of its own does around the driver's call, if it submits work or ends a
+/// Steps around the driver's call for a symbol without a hook of its own, if it submits work or ends a
 /// measured span.
 fn general_hook(symbol: &Symbol) -> (String, &'static str) {
     let Symbol { name, effects, signature, .. } = symbol;
@@ -206,7 +206,7 @@ fn list(arguments: &[(&'static str, String)], text_of: impl Fn(&str, &str) -> St
     arguments.iter().map(|(name, ty)| text_of(name, ty)).collect::<Vec<_>>().join(", ")
 }
 
-/// What an argument's type says about the pointer it is.
+/// Shape of a pointer, by its argument's type.
 enum Shape<'a> {
     Void { mutable: bool },
     Out(&'a str),
@@ -225,7 +225,7 @@ fn shape(ty: &str) -> Shape<'_> {
     }
 }
 
-/// What the entry point's documentation says of a pointer, beyond its type.
+/// Facts of a pointer by the entry point's documentation, beyond its type.
 #[derive(Clone, Copy)]
 enum Meaning {
     /// An array, with as many elements as this argument says.

@@ -37,7 +37,7 @@ pub(crate) struct Known {
     pub(crate) is_named: bool,
 }
 
-/// What the generated files are made of.
+/// Input of the generated files.
 pub(crate) struct Surface {
     /// Sorted by name; the position is the hook's number.
     pub(crate) hooked: Vec<Symbol>,

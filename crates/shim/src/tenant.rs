@@ -25,7 +25,7 @@ use self::reason::Reason;
 use crate::sys::once::Once;
 use crate::sys::reference::Reference;
 
-/// What attaching came to.
+/// Result of attaching.
 #[allow(clippy::large_enum_variant, reason = "there is one, in a static; nothing is allocated")]
 #[derive(Debug)]
 enum State {

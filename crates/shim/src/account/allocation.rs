@@ -57,7 +57,7 @@ pub(crate) fn let_go(number: u64) {
     }
 }
 
-/// What is known of an allocation.
+/// Record of an allocation.
 pub(super) fn entry_of(number: u64) -> Option<MemoryRecord> {
     ALLOCATIONS.get(number).map(MemoryRecord::unpack)
 }

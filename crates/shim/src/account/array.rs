@@ -26,7 +26,7 @@ const SPARSE: c_uint = 0x40;
 
 const DEFERRED: c_uint = 0x80;
 
-/// What an array is asked to be.
+/// Request for an array.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     width: u64,

@@ -253,12 +253,12 @@ pub(crate) fn free(address: u64, call: impl FnOnce() -> CUresult) -> CUresult {
     result
 }
 
-/// What is known of the block at `address`.
+/// Record of the block at `address`.
 pub(super) fn block(address: u64) -> Option<MemoryRecord> {
     BLOCKS.get(address).map(MemoryRecord::unpack)
 }
 
-/// What is known of the block in which `address` lies, and where it begins.
+/// Start and record of the block in which `address` lies.
 pub(super) fn block_around(address: u64) -> Option<(u64, MemoryRecord)> {
     block(address).map(|entry| (address, entry)).or_else(|| {
         let (base, _) = driver::address_range(address).ok()?;
@@ -339,7 +339,7 @@ pub(super) fn forget_context(context: u64, device: &'static Device) {
     device.give_back(imported_bytes, MemoryKind::Imported);
 }
 
-/// What the current device's memory looks like to the tenant; `None` where it has no limit.
+/// The current device's memory as the tenant sees it; `None` if it has no limit.
 pub(crate) fn story() -> Option<answer::Memory> {
     let Next::Count(place) = here() else { return None };
     let device = place.device;

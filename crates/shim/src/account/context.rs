@@ -80,7 +80,7 @@ pub(super) fn handle_of(ordinal: CUdevice) -> Option<u64> {
     Some(primary.0.addr() as u64)
 }
 
-/// What a new context takes, granted before it is made: its constant, and local memory for the
+/// Memory of a new context, granted before it is made: its constant, and local memory for the
 /// libraries' kernels. Goes back when dropped.
 #[derive(Debug)]
 pub(super) struct Granted {

@@ -1,4 +1,4 @@
-//! What is remembered of a piece of memory, packed into the two words a map holds.
+//! Record of a piece of memory, packed into the two words a map holds.
 
 use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::CUdevice;
@@ -19,7 +19,7 @@ pub(crate) struct MemoryRecord {
     /// Bytes charged; for [`MemoryRecord::packed`] blocks, bytes of the block; for [`MemoryRecord::shared`] ones, the
     /// number of the tenant's shared entry, or [`NOT_YET`].
     pub(crate) bytes: u64,
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: MemoryKind,
     /// The driver's number of its device.
     pub(crate) ordinal: CUdevice,

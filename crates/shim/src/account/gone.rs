@@ -1,4 +1,4 @@
-//! What goes with a context: everything charged to it.
+//! The end of a context: everything charged to it goes back.
 //!
 //! Does not know how a context ends ([`super::own`], [`super::primary`]).
 

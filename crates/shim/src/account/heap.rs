@@ -28,7 +28,7 @@ static KERNEL_BYTES: AtomicU32 = AtomicU32::new(0);
 /// Most contexts of a process that a kernel is charged in.
 const MOST_CONTEXTS: usize = 256;
 
-/// What contexts need beyond the default, by handle.
+/// Needs of contexts beyond the default, by handle.
 static NEEDS: Map = Map::new(7);
 
 /// Local memory per thread that is part of a context.
@@ -40,7 +40,7 @@ const DEFAULT_HEAP_BYTES: u64 = 8 << 20;
 /// The printf buffer of a fresh context.
 const DEFAULT_PRINTF_BYTES: u64 = 8_650_752;
 
-/// What a context needs.
+/// Needs of a context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Need {
     /// `CU_LIMIT_STACK_SIZE`.
@@ -174,7 +174,7 @@ pub(super) fn kernels_local_bytes() -> u32 {
     KERNEL_BYTES.load(SeqCst)
 }
 
-/// What a context is charged for so much local memory per thread.
+/// Charge of a context for so much local memory per thread.
 pub(super) fn bytes_of_local(device: &Device, local_bytes: u32) -> u64 {
     Need { local_bytes, ..Need::DEFAULT }.bytes(device)
 }

@@ -161,7 +161,7 @@ impl Holdings {
         }
     }
 
-    /// What is recorded under a handle.
+    /// Record of a handle.
     pub(super) fn get(&self, handle: u64) -> Option<MemoryRecord> {
         self.entries.get(handle).map(MemoryRecord::unpack)
     }

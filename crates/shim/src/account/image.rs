@@ -72,7 +72,7 @@ fn fat(image: Bytes<'_>) -> u64 {
     most
 }
 
-/// What one entry takes; `unpacked` says that a packed one has been looked into already.
+/// Device memory of one entry; `unpacked` is true if a packed one has been looked into already.
 fn fat_entry(entry: Bytes<'_>, head: u64, body: u64, unpacked: &mut bool) -> u64 {
     const TEXT: u64 = 1;
     const LZ4: u64 = 0x2000;

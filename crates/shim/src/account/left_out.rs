@@ -15,7 +15,7 @@ static LEFT_OUT: Map = Map::new(19);
 
 /// Lets go of left out allocations that only closed descriptors kept; true when there were any.
 ///
-/// Nobody tells us when a descriptor is closed, so this looks when memory is short or asked about.
+/// The library is not told when a descriptor is closed, so this looks when memory is short or asked about.
 pub(super) fn sweep() -> bool {
     let mut any = false;
     loop {

@@ -20,7 +20,7 @@ pub(crate) struct CallPlace {
     pub(crate) context: u64,
 }
 
-/// What a hook does next.
+/// Next step of a hook.
 pub(crate) enum Next<T> {
     /// Count, with this.
     Count(T),

@@ -86,7 +86,7 @@ pub(super) fn prepare(
     }
 }
 
-/// What an allocation may add, asked for before the driver is called.
+/// Growth that an allocation may cause, asked for before the driver is called.
 struct Asked {
     device: &'static Device,
     pool: CUmemoryPool,

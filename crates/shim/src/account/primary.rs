@@ -23,7 +23,7 @@ use crate::tenant::context::{CONTEXTS, Record, record_new};
 /// Green contexts by handle: device and 1.
 static GREENS: Map = Map::new(3);
 
-/// What a green context takes, measured (4 to 6 MiB in turn); it goes back when the primary context
+/// Memory of a green context, measured (4 to 6 MiB in turn); it goes back when the primary context
 /// ends, not before: the next one takes as much again.
 const GREEN_BYTES: u64 = 6 << 20;
 
@@ -90,7 +90,7 @@ fn end(ordinal: CUdevice, retiring: Retiring) {
     {
         forget(context, Record::unpack(words));
         forget_views(|record| record.ordinal == ordinal);
-        // What the device's own pool and its graphs kept went with it.
+        // The reserves of the device's own pool and its graphs went with it.
         unused::settle_all(device);
     }
 }

@@ -28,7 +28,7 @@ static RESERVES: Map = Map::new(4);
 
 const FIELD: u64 = (1 << 28) - 1;
 
-/// What is known of a reserve.
+/// State of a reserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Record {
     charged_granules: u64,
@@ -112,7 +112,7 @@ impl Growth {
     /// None at all.
     pub(super) const NONE: Self = Self { granules: 0 };
 
-    /// What was claimed or expected of a graph.
+    /// Claim or expectation of a graph.
     pub(super) const fn of(bytes: u64) -> Self {
         Self { granules: bytes / GRANULE_BYTES }
     }
@@ -134,7 +134,7 @@ impl Reserve {
         }
     }
 
-    /// What the driver has reserved, in bytes.
+    /// Reserve of the driver, in bytes.
     fn reserved_bytes(self) -> Option<u64> {
         match self {
             Self::Pool(pool) => relaxed(|| {
@@ -261,10 +261,10 @@ impl Reserve {
                 let old_sum = record.whole_granules();
                 let needed = match reserved {
                     Some(bytes) if record.epoch == before.epoch => bytes.div_ceil(GRANULE_BYTES),
-                    // What was read is of another time.
+                    // The reading is of another time.
                     _ => old_sum,
                 };
-                // What others have asked for may be in the reading, or come after it: it stays charged.
+                // Requests of others may be in the reading, or come after it: they stay charged.
                 let sum = needed.saturating_add(provisional).min(old_sum).max(needed);
                 let charged = sum.saturating_sub(provisional);
                 grown = sum.saturating_sub(old_sum);

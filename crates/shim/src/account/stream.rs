@@ -22,7 +22,7 @@ static COUNTS: Map = Map::new(25);
 /// The context of each stream.
 static OWNERS: Map = Map::new(26);
 
-/// What a context keeps for `count` streams.
+/// Memory that a context keeps for `count` streams.
 const fn bytes_for(count: u64) -> u64 {
     let pieces = count.saturating_add(2) / 4;
     let further = count.saturating_add(7) / 43;

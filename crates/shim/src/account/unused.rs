@@ -1,7 +1,7 @@
-//! What pools and graphs hold without using it: settled when the program synchronises, and handed back
-//! to the driver before anything is refused.
+//! Unused reserves of pools and graphs: settled when the program synchronises, and handed back to the driver
+//! before anything is refused.
 //!
-//! What was freed goes back to the card when the program synchronises, which is why those calls are
+//! Freed memory goes back to the card when the program synchronises, which is why those calls are
 //! watched once something was freed.
 //!
 //! A pool that is destroyed while work or allocations use its memory keeps that until they end, and
@@ -54,7 +54,7 @@ pub(super) fn reclaim(device: &'static Device) -> bool {
     reserved(device) < before
 }
 
-/// What pools and graphs of this process have in reserve.
+/// Reserves of this process's pools and graphs.
 pub(super) fn reserved(device: &Device) -> u64 {
     device.own_bytes(MemoryKind::Pool).saturating_add(device.own_bytes(MemoryKind::Graph))
 }

@@ -1,7 +1,7 @@
 //! Virtual memory management: an allocation is charged to the device it lies on, from
 //! `cuMemCreate` until neither a handle nor a mapping refers to it.
 //!
-//! What is exported as a descriptor, or imported from one, is charged as [`super::export`] says; where
+//! Memory exported as a descriptor, or imported from one, is charged as [`super::export`] says; where
 //! that knows no size, when it is mapped, since the driver tells none and maps a handle only in full.
 
 use divvy_abi::usage::MemoryKind;

@@ -1,6 +1,6 @@
-//! What every call does that gives the device work: launches, graphs, fills and copies.
+//! Calls that give the device work: launches, graphs, fills and copies.
 //!
-//! Each asks the share gate before the driver gets it. What moves data between host and device, or
+//! Each asks the share gate before the driver gets it. A call that moves data between host and device, or
 //! makes a stream wait, is no work: it only ends the span that is being measured. Entry points whose
 //! effect says `gate` or `span` and that have no hook of their own come here by the build ([`work`],
 //! [`transfer`], [`end_span`]).

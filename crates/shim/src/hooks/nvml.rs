@@ -1,4 +1,4 @@
-//! What NVML says of memory and processes: the same story the driver tells.
+//! NVML's answers about memory and processes: the same figures as the driver's.
 //!
 //! Memory is answered as the tenant has it, where it has a limit. Process lists hold the tenant's
 //! own processes, by their pids in the caller's pid namespace and by what the ledger says they hold;
@@ -38,7 +38,7 @@ struct Counted {
     total_bytes: u64,
 }
 
-/// What to do with a query.
+/// Treatment of a query.
 enum Ask {
     /// Answer it.
     Answer(Counted),

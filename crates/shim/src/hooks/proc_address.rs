@@ -27,7 +27,7 @@ static UNCOVERED: AtomicU32 = AtomicU32::new(0);
 /// Hashes of the names that were told.
 static TOLD: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 
-/// What to give the program.
+/// Address given to the program.
 enum Answer {
     Driver,
     Hook(usize),

@@ -1,4 +1,4 @@
-//! What a call answers when the driver has no such function, or there is no driver.
+//! Answer of a call when the driver has no such function, or there is no driver.
 //!
 //! A program can get here only through a symbol of ours that it found where the driver's would not
 //! have been: by RTLD_DEFAULT without a driver, or with a driver older than the entry point.
@@ -13,7 +13,7 @@ pub(super) trait Absent {
 }
 
 impl Absent for CUresult {
-    /// What a machine without a GPU answers, which every program knows how to take.
+    /// Answer of a machine without a GPU, which every program knows how to take.
     fn absent() -> Self {
         Self::CUDA_ERROR_NO_DEVICE
     }

@@ -1,4 +1,4 @@
-//! What a forked child must not inherit.
+//! State that a forked child must not inherit.
 //!
 //! One page that the kernel gives a child zeroed (MADV_WIPEONFORK, Linux 4.14): the process's
 //! generation and the locks of all maps live there, so that a lock held by another thread at the

@@ -78,7 +78,7 @@ impl<'a> Bytes<'a> {
         Some(word)
     }
 
-    /// What lies here, within these bytes and as long as it says.
+    /// The image that lies here, within these bytes and as long as its header says.
     // Not inlined, and so one for the program's images and ours.
     #[inline(never)]
     pub(crate) fn contents(self) -> Contents<'a> {
@@ -98,7 +98,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// What an image is by its first word.
+/// Kind of an image, by its first word.
 #[derive(Debug)]
 pub(crate) enum Contents<'a> {
     /// Entries, one of which the driver loads.
@@ -167,7 +167,7 @@ impl<'a> Image<'a> {
         self.pointer
     }
 
-    /// What lies there; none where the program passed null or a wrapper of something else than a fat binary.
+    /// Contents; none if the program passed null, or a wrapper of something else than a fat binary.
     pub(crate) fn contents(self) -> Option<Contents<'a>> {
         // SAFETY: as `from_raw` was promised.
         let here = unsafe { begin(self.pointer.cast()) }?;

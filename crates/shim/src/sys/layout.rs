@@ -29,7 +29,7 @@ pub(crate) fn sparse_handle(map: &CUarrayMapInfo) -> CUmemGenericAllocationHandl
     unsafe { map.memHandle.memHandle }
 }
 
-/// What a node to be added allocates, if it is an allocation node.
+/// Allocation of a node to be added, if it is an allocation node.
 pub(crate) fn allocation_of(params: &CUgraphNodeParams) -> Option<CUDA_MEM_ALLOC_NODE_PARAMS_v2> {
     if params.type_ != CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC {
         return None;

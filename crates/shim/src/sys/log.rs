@@ -20,7 +20,7 @@ pub(crate) enum Level {
     Error = 1,
     /// Something a limit does not cover.
     Warn = 2,
-    /// What was set up.
+    /// Steps of the set-up.
     Info = 3,
 }
 

@@ -184,7 +184,7 @@ impl Map {
                     // SAFETY: the caller vouches for the pair.
                     let is_chosen = || unsafe { call(choose, key, entry.value) };
                     if entry.inverted_key != 0 && is_chosen() {
-                        // What follows moves into the gap, so this place is looked at again.
+                        // Later entries move into the gap, so this place is looked at again.
                         table.remove(hash_of(key), key);
                         taken += 1;
                     } else {

@@ -1,6 +1,6 @@
-//! Whose a file is.
+//! Owner of a file.
 //!
-//! Promises: asks the kernel directly, opens nothing. Does not say what the file is.
+//! Promises: asks the kernel directly, opens nothing. Does not look at the contents.
 
 use core::ffi::CStr;
 

@@ -42,7 +42,7 @@ impl<'a, T: Copy> Out<'a, T> {
         self.pointer.is_null()
     }
 
-    /// What is there now.
+    /// The value there now.
     #[inline(always)]
     pub(crate) fn get(self) -> Option<T> {
         if self.pointer.is_null() {
@@ -185,7 +185,7 @@ impl OutHandle<'_> {
     }
 }
 
-/// What the program wants read: a `const T *`, possibly null.
+/// An input of the program: a `const T *`, possibly null.
 #[derive(Debug)]
 pub(crate) struct In<'a, T> {
     pointer: *const T,

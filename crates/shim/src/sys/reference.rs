@@ -12,7 +12,7 @@ impl<T: Sync> Reference<T> {
         Self(AtomicPtr::new(core::ptr::null_mut()))
     }
 
-    /// What was stored last.
+    /// The value stored last.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<&'static T> {
         let target = self.0.load(Ordering::Acquire).cast_const();

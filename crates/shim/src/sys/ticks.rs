@@ -20,7 +20,7 @@ const FRESH_TICKS: u64 = 1 << 16;
 const HELD_UP_TICKS: u64 = 1_000;
 /// Time over which the rate is learnt.
 const LEARN_NS: u64 = 10_000_000;
-/// What a reading may be off: as much as one that is not taken for interrupted, and what a rate is off.
+/// Error of a reading: as much as one that is not taken for interrupted, and the error of a rate.
 const SLACK_NS: u64 = 1_000;
 const SLACK_PART: u64 = 1_024;
 /// A counter that was learnt anew so often is none to go by.
@@ -43,7 +43,7 @@ pub(super) fn ticks() -> u64 {
     ticks
 }
 
-/// What the counter says of a clock.
+/// A clock by the counter.
 #[derive(Debug)]
 pub(super) struct Ticks {
     /// Odd while a thread changes the rest.

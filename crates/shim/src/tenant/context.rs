@@ -13,7 +13,7 @@ use crate::sys::map::Map;
 /// Charged contexts by handle.
 pub(crate) static CONTEXTS: Map = Map::new(2);
 
-/// What is known of a context.
+/// Record of a context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Record {
     /// The driver's number of its device.

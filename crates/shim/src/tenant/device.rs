@@ -21,10 +21,10 @@ use super::{Membership, membership, mps, opens_on_failure};
 use crate::sys::driver;
 use crate::sys::once::Once;
 
-/// What a context takes on a card we have not measured, in bytes: the largest figure known.
+/// Memory of a context on a card that was not measured, in bytes: the largest figure known.
 const UNKNOWN_CONTEXT_BYTES: u64 = 600 << 20;
 
-/// What a context takes, by the card's name and the driver's major version: measured on idle cards
+/// Memory of a context, by the card's name and the driver's major version: measured on idle cards
 /// as NVML's figure for the process.
 const CONTEXT_BYTES: &[(&str, u64)] = &[("NVIDIA H200", 518 << 20), ("NVIDIA H100", 518 << 20)];
 
@@ -33,14 +33,14 @@ const CONTEXT_BYTES: &[(&str, u64)] = &[("NVIDIA H200", 518 << 20), ("NVIDIA H10
 pub(crate) struct Device {
     /// The driver's number for it in this process.
     pub(crate) ordinal: CUdevice,
-    /// What a context takes, in bytes.
+    /// Memory of a context, in bytes.
     pub(crate) context_bytes: u64,
     /// Threads that can be resident at once, all of which get local memory.
     pub(crate) resident_threads: u64,
     /// Handle of the primary context while it is charged, else 0.
     pub(crate) primary: AtomicU64,
-    /// What the graphs with memory nodes that have run take if each has memory of its own, in bytes; what a
-    /// trim has shown to be gone is taken off.
+    /// Memory of the graphs with memory nodes that have run if each has memory of its own, in bytes, less the part
+    /// that a trim has shown to be gone.
     pub(crate) graph_needs: AtomicU64,
     /// Of that, what the next trim may take off.
     pub(crate) aged_graph_needs: AtomicU64,
@@ -59,11 +59,11 @@ pub(crate) struct Device {
     tenant: &'static Tenant,
     /// The state of its gate: one load, on every launch.
     gate: &'static AtomicU32,
-    /// Who else works on it, where no daemon makes turns.
+    /// The meeting of tenants at work on it, where no daemon makes turns.
     pub(crate) meeting: Meeting,
 }
 
-/// What is known of a device.
+/// State of a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KnownDevice {
     /// It is counted.
@@ -210,7 +210,7 @@ impl Device {
         (bytes != u64::MAX).then_some(bytes)
     }
 
-    /// What the share gate goes by, as it is now.
+    /// The terms that the share gate goes by, as they are now.
     ///
     /// Cost: four loads while the tenant's config stays as it is.
     #[inline(always)]

@@ -198,8 +198,8 @@ pub(crate) fn from_environment() -> Option<Config> {
     understood.then_some(config)
 }
 
-/// What a context is to be charged by [`CONTEXT`], for cards that have not been measured; 0 leaves it to
-/// the built-in table. `None`, logged once, for what is no size in bytes.
+/// Charge of a context by [`CONTEXT`], for cards that have not been measured; 0 leaves it to
+/// the built-in table. `None`, logged once, for a value that is no size in bytes.
 fn context_bytes() -> Option<u64> {
     let mut text = [0_u8; 24];
     let Some(value) = env::copy(CONTEXT.as_bytes(), &mut text) else { return Some(0) };

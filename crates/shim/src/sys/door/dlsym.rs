@@ -1,6 +1,6 @@
 //! `dlsym` and `dlvsym`: a tail-jump to the C library's, or the address of a hook.
 //!
-//! What the C library answers for RTLD_NEXT and RTLD_DEFAULT depends on who calls it, so we jump and
+//! The C library's answer for RTLD_NEXT and RTLD_DEFAULT depends on its caller, so we jump and
 //! never call: the program's return address stays where it was. The search finds our export where the
 //! caller stands before us; a caller behind us, a library that wraps the driver, is given the hook. A name that cannot be ours is told by
 //! its first bytes, without leaving this file's assembly. For an explicit handle and a name that we

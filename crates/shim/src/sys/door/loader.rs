@@ -27,7 +27,7 @@ const LM_ID_BASE: c_long = 0;
 const LM_ID_NEWLM: c_long = -1;
 const RTLD_DI_LMID: c_int = 1;
 
-/// What follows where a library is let through.
+/// Second half of the message about a library that is let through.
 const PAST_US: &str = "its calls of the driver go past the limits";
 
 /// Namespaces of a process, as many as glibc has.
@@ -44,7 +44,7 @@ type Dlmopen = unsafe extern "C" fn(c_long, *const c_char, c_int) -> *mut c_void
 type Dladdr = unsafe extern "C" fn(*const c_void, *mut libc::Dl_info) -> c_int;
 type Dlinfo = unsafe extern "C" fn(*mut c_void, c_int, *mut c_void) -> c_int;
 
-/// What glibc documents of an object's entry; its handle is the entry's address.
+/// Documented fields of glibc's entry of an object; its handle is the entry's address.
 #[repr(C)]
 struct LinkMap {
     address: usize,
@@ -53,7 +53,7 @@ struct LinkMap {
     next: AtomicPtr<LinkMap>,
 }
 
-/// What the C library's `dlmopen` is asked for in place of what the program asked for.
+/// Arguments for the C library's `dlmopen` in place of the program's.
 #[repr(C)]
 struct Asked {
     namespace: c_long,

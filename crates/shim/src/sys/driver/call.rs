@@ -46,7 +46,7 @@ macro_rules! ask {
 }
 pub(super) use ask;
 
-/// What the driver answered, as a result.
+/// The driver's answer, as a result.
 pub(super) fn done(result: CUresult) -> Result<(), CUresult> {
     if result == SUCCESS { Ok(()) } else { Err(result) }
 }

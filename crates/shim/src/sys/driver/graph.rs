@@ -81,7 +81,7 @@ pub(crate) fn graph_nodes(graph: CUgraph, into: &mut [CUgraphNode]) -> Result<us
     Ok(count.min(into.len()))
 }
 
-/// What kind of node it is.
+/// Kind of a node.
 pub(crate) fn node_type(node: CUgraphNode) -> Result<CUgraphNodeType, CUresult> {
     let mut kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
     ask!(cuGraphNodeGetType(node, &mut kind))?;
@@ -95,7 +95,7 @@ pub(crate) fn node_child_graph(node: CUgraphNode) -> Result<CUgraph, CUresult> {
     Ok(graph)
 }
 
-/// What an allocation node allocates.
+/// Parameters of an allocation node.
 pub(crate) fn node_allocation(node: CUgraphNode) -> Result<CUDA_MEM_ALLOC_NODE_PARAMS, CUresult> {
     let mut params = core::mem::MaybeUninit::<CUDA_MEM_ALLOC_NODE_PARAMS>::zeroed();
     ask!(cuGraphMemAllocNodeGetParams(node, params.as_mut_ptr()))?;

@@ -33,7 +33,7 @@ pub(crate) fn address_range(address: CUdeviceptr) -> Result<(CUdeviceptr, u64), 
     Ok((base, bytes as u64))
 }
 
-/// What a memory handle was made as.
+/// Properties that a memory handle was made with.
 pub(crate) fn handle_properties(
     handle: CUmemGenericAllocationHandle,
 ) -> Result<CUmemAllocationProp, CUresult> {
