@@ -130,7 +130,7 @@ pub enum Call {
         /// The tenant's directory.
         tenant: String,
         /// The change.
-        change: Change,
+        change: LimitChange,
     },
     /// The metrics page.
     Metrics,
@@ -138,7 +138,7 @@ pub enum Call {
 
 /// A change of a tenant's limits, in the words of the command line; what is left out stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct LimitChange {
     /// As `--memory`.
     #[serde(default)]
     pub memory: Vec<String>,
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let change = Change { weight: Some("2".to_owned()), ..Change::default() };
+        let change = LimitChange { weight: Some("2".to_owned()), ..LimitChange::default() };
         let call = Call::Set { tenant: "/d/é".to_owned(), change };
         let mut bytes = Vec::new();
         for call in [&call, &Call::Hello] {
@@ -299,6 +299,6 @@ mod tests {
     fn a_newer_side_may_add_fields() {
         let body = br#"{"version":1,"call":{"set":{"tenant":"t","change":{"new":1},"x":2}},"y":3}"#;
         let call = request(&frame(body)).unwrap().call;
-        assert_eq!(call, Call::Set { tenant: "t".to_owned(), change: Change::default() });
+        assert_eq!(call, Call::Set { tenant: "t".to_owned(), change: LimitChange::default() });
     }
 }

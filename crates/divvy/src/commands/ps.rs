@@ -15,7 +15,7 @@ use cells::{before_use, gpu};
 
 use crate::daemon::client;
 use crate::metrics::{self, Sources};
-use crate::output::table::Table;
+use crate::output::table::TextTable;
 use crate::output::{json, out, plain, sizes};
 use crate::tenants::discover;
 use crate::tenants::ledger::{self, LedgerTenant};
@@ -144,7 +144,7 @@ pub(crate) fn tenants(extra: &[PathBuf], views: &[View]) -> (Vec<LedgerTenant>, 
 
 fn render(listing: &Listing, with_processes: bool) -> String {
     let mut text = String::new();
-    let mut tenants = Table::new(&[
+    let mut tenants = TextTable::new(&[
         "TENANT",
         "GPU",
         ">HELD",
@@ -205,9 +205,9 @@ fn render(listing: &Listing, with_processes: bool) -> String {
     text
 }
 
-fn processes(tenants: &[LedgerTenant]) -> Table {
+fn processes(tenants: &[LedgerTenant]) -> TextTable {
     let mut table =
-        Table::new(&["TENANT", ">PID", "PROGRAM", "GPU", ">HELD", ">REFUSED", "LAST", "OF IT"]);
+        TextTable::new(&["TENANT", ">PID", "PROGRAM", "GPU", ">HELD", ">REFUSED", "LAST", "OF IT"]);
     for tenant in tenants {
         for process in &tenant.processes {
             let head = [tenant.name.clone(), process.pid.to_string(), process.comm.clone()];

@@ -24,7 +24,7 @@ use crate::tenants::promised::{self, Promise};
 use crate::tenants::share_args::ShareArgs;
 use crate::tenants::snapshot::Snapshot;
 use crate::tenants::{change, discover, ledger, limits};
-use crate::wire::Change;
+use crate::wire::LimitChange;
 
 /// Change a running tenant's limits.
 ///
@@ -114,7 +114,7 @@ pub(crate) struct Applied {
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
     let paused = (args.pause || args.resume).then_some(args.pause);
-    let change = Change { memory: args.memory.clone(), paused, ..args.share.change() };
+    let change = LimitChange { memory: args.memory.clone(), paused, ..args.share.change() };
     let (tenant, directory) = find(&args.tenant, &args.root)?;
     let mut applied = apply(&directory, &change)?;
     if !change.memory.is_empty() {
@@ -137,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 ///
 /// # Errors
 /// Usage errors for what is not understood, and for devices that are not there; nothing is changed then.
-pub(crate) fn apply(directory: &Path, change: &Change) -> Result<Applied> {
+pub(crate) fn apply(directory: &Path, change: &LimitChange) -> Result<Applied> {
     // Another's files may not be this user's to read.
     let mut cards = Dir::open(directory)
         .and_then(|dir| Snapshot::of(&dir))
@@ -151,7 +151,7 @@ pub(crate) fn apply(directory: &Path, change: &Change) -> Result<Applied> {
     let complete = |option, specs: &[String]| -> Result<Vec<String>> {
         specs.iter().map(|spec| limits::complete(option, spec, &uuids)).collect()
     };
-    let change = Change {
+    let change = LimitChange {
         memory: complete(limits::MEMORY, &change.memory)?,
         compute: complete(limits::COMPUTE, &change.compute)?,
         ..change.clone()
@@ -377,7 +377,7 @@ mod tests {
     }
 
     /// What is said of a change of the tenant in `directory`.
-    fn said(directory: &Path, change: &Change) -> String {
+    fn said(directory: &Path, change: &LimitChange) -> String {
         let change::Made { config, notes } = change::make(directory, change).unwrap();
         words(&report(
             "train".to_owned(),
@@ -390,7 +390,7 @@ mod tests {
     fn a_change_stands_in_the_config_and_in_words() {
         let base = Base::new("change");
         let one = base.tenant("one-1", "train", "8GiB,1=50%");
-        let change = Change {
+        let change = LimitChange {
             memory: vec!["1=12GiB".to_owned()],
             compute: vec!["50%".to_owned()],
             weight: Some("2".to_owned()),
@@ -406,17 +406,19 @@ mod tests {
         );
         let config = read(&one).unwrap();
         assert_eq!((config.any_gate, config.paused), (1, 1));
-        let other = Change { weight: Some("3".to_owned()), ..Change::default() };
+        let other = LimitChange { weight: Some("3".to_owned()), ..LimitChange::default() };
         let made = change::make(&one, &other).unwrap();
         assert!(made.notes[0].contains("--resume"), "{:?}", made.notes);
         assert_eq!((made.config.weight, made.config.compute_rules().len()), (3, 1));
         // 100 % and more is no cap, and is called that.
-        let all = Change { compute: vec!["500%".to_owned()], ..Change::default() };
+        let all = LimitChange { compute: vec!["500%".to_owned()], ..LimitChange::default() };
         assert!(said(&one, &all).contains("; compute no limit;"));
-        let bad = Change { memory: vec!["abc".to_owned()], ..other };
+        let bad = LimitChange { memory: vec!["abc".to_owned()], ..other };
         assert_eq!(crate::output::failure::code_of(&change::make(&one, &bad).unwrap_err()), 2);
         assert_eq!(
-            crate::output::failure::code_of(&change::make(&one, &Change::default()).unwrap_err()),
+            crate::output::failure::code_of(
+                &change::make(&one, &LimitChange::default()).unwrap_err()
+            ),
             2
         );
         assert_eq!(read(&one).unwrap().weight, 3);
@@ -426,13 +428,13 @@ mod tests {
     fn default_gives_back_what_the_tenant_was_started_with() {
         let base = Base::new("default");
         let one = base.tenant("one-1", "train", "8GiB,1=4GiB");
-        let change = |memory: &str, weight: &str| Change {
+        let change = |memory: &str, weight: &str| LimitChange {
             memory: vec![memory.to_owned()],
             compute: vec![if memory == "default" { "default" } else { "30%" }.to_owned()],
             weight: Some(weight.to_owned()),
-            ..Change::default()
+            ..LimitChange::default()
         };
-        let now = |change: &Change| {
+        let now = |change: &LimitChange| {
             let Config { rule_count, weight, .. } = change::make(&one, change).unwrap().config;
             let config = read(&one).unwrap();
             let memory: Vec<_> = config.rules().iter().map(limits::text).collect();
@@ -449,14 +451,18 @@ mod tests {
     fn what_was_changed_by_another_version_has_no_default() {
         let base = Base::new("unknown");
         let one = base.tenant("one-1", "train", "8GiB");
-        let change = |weight: &str| Change { weight: Some(weight.to_owned()), ..Change::default() };
+        let change = |weight: &str| LimitChange {
+            weight: Some(weight.to_owned()),
+            ..LimitChange::default()
+        };
         change::make(&one, &change("9")).unwrap();
         std::fs::remove_file(one.join("started")).unwrap();
         let error = change::make(&one, &change("default")).unwrap_err();
         assert_eq!(crate::output::failure::code_of(&error), 2);
         assert!(error.to_string().contains("another version"), "{error}");
         // A device has the limit for every device back, which is known.
-        let one_device = Change { memory: vec!["0=default".to_owned()], ..Change::default() };
+        let one_device =
+            LimitChange { memory: vec!["0=default".to_owned()], ..LimitChange::default() };
         assert!(change::make(&one, &one_device).is_ok());
     }
 }

@@ -68,12 +68,12 @@ pub(crate) struct Simulation {
 
 /// Where clients run.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct ClientStage {
     simulated: Option<(Simulator, Simulation)>,
     scratch: Scratch,
 }
 
-impl Stage {
+impl ClientStage {
     /// On the machine's own driver.
     ///
     /// # Errors

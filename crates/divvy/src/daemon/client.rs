@@ -12,7 +12,9 @@ use anyhow::{Result, anyhow};
 use super::place::DaemonHome;
 use super::reach::{PATIENCE, reach};
 use super::timed::Timed;
-use crate::wire::{self, Answer, Call, Change, MAX_FRAME_BYTES, Request, Response, VERSION, View};
+use crate::wire::{
+    self, Answer, Call, LimitChange, MAX_FRAME_BYTES, Request, Response, VERSION, View,
+};
 
 /// How long a change may take: it waits for other writers of the same limits.
 const CHANGE: Duration = Duration::from_secs(3);
@@ -56,7 +58,7 @@ pub(crate) fn of_others(views: &[View], own: &BTreeSet<PathBuf>) -> Vec<PathBuf>
 }
 
 /// Asks the machine's daemon for a change; `None` where there is no such daemon.
-pub(crate) fn set(directory: &Path, change: &Change) -> Option<Result<Vec<String>>> {
+pub(crate) fn set(directory: &Path, change: &LimitChange) -> Option<Result<Vec<String>>> {
     let home = DaemonHome::of_system();
     view(&home)?;
     let tenant = directory.display().to_string();

@@ -25,7 +25,7 @@ use super::seen::{Seen, Shared, seen};
 use super::thread::thread;
 use super::timed::Timed;
 use crate::wire::{
-    self, Answer, Call, Change, FrameError, MAX_REQUEST_BYTES, Request, Response, VERSION,
+    self, Answer, Call, FrameError, LimitChange, MAX_REQUEST_BYTES, Request, Response, VERSION,
 };
 
 /// Connections at once, and those of one user.
@@ -141,7 +141,7 @@ fn answer(call: &Call, uid: u32, home: &DaemonHome, shared: &Shared) -> Answer {
 }
 
 /// Changes the limits of the tenant that is `seen` by the name of its directory.
-fn set(seen: &Seen, uid: u32, tenant: &str, change: &Change) -> Answer {
+fn set(seen: &Seen, uid: u32, tenant: &str, change: &LimitChange) -> Answer {
     let mut named = seen.view.tenants.iter().filter(|known| known.directory == tenant);
     let Some(known) = named.next() else {
         return error(format!("{tenant:?} is no tenant this daemon serves for uid {uid}"));

@@ -7,13 +7,13 @@ use crate::output::plain;
 
 /// A table under construction.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct TextTable {
     head: Vec<&'static str>,
     right: Vec<bool>,
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl TextTable {
     /// A table whose columns are `head`; a name that starts with `>` is aligned to the right.
     pub(crate) fn new(head: &[&'static str]) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Table {
     }
 }
 
-impl std::fmt::Display for Table {
+impl std::fmt::Display for TextTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let width = |column: usize| {
             let cells =
@@ -68,14 +68,14 @@ mod tests {
 
     #[test]
     fn a_cell_is_one_cell_whatever_is_in_it() {
-        let mut table = Table::new(&["TENANT", "NOTE"]);
+        let mut table = TextTable::new(&["TENANT", "NOTE"]);
         table.row(["a\x1b]0;x\x07\nb  DV000".to_owned(), "c".to_owned()]);
         assert_eq!(table.to_string(), "TENANT            NOTE\na?]0;x??b  DV000  c\n");
     }
 
     #[test]
     fn columns_line_up() {
-        let mut table = Table::new(&["TENANT", ">HELD", "NOTE"]);
+        let mut table = TextTable::new(&["TENANT", ">HELD", "NOTE"]);
         table.row(["a".to_owned(), "1 GiB".to_owned()]);
         table.row(["train-é".to_owned(), "0".to_owned(), "x".to_owned()]);
         assert_eq!(

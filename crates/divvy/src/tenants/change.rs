@@ -27,7 +27,7 @@ use crate::tenants::limits;
 use crate::tenants::share_args::word;
 use crate::tenants::snapshot::{DeviceSnapshot, Snapshot};
 use crate::tenants::started::{self, Start};
-use crate::wire::Change;
+use crate::wire::LimitChange;
 
 /// A change that was made.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Asked {
     ///
     /// # Errors
     /// Usage errors for words that are not understood, and for a change of nothing.
-    pub(crate) fn read(change: &Change, uuids: &[String]) -> Result<Self> {
+    pub(crate) fn read(change: &LimitChange, uuids: &[String]) -> Result<Self> {
         let asked = Self {
             memory: limits::steps(&change.memory, uuids)?,
             compute: limits::compute_steps(&change.compute, uuids)?,
@@ -132,7 +132,7 @@ impl Asked {
 ///
 /// # Errors
 /// Usage errors for words that are not understood; else what is wrong with the tenant's files.
-pub(crate) fn make(directory: &Path, change: &Change) -> Result<Made> {
+pub(crate) fn make(directory: &Path, change: &LimitChange) -> Result<Made> {
     let opened = || {
         let dir = Dir::open(directory)?;
         Ok((Owner::within(&dir.tenant()?)?, dir))
@@ -153,7 +153,7 @@ pub(crate) fn make_open(
     dir: &Dir,
     owner: &Owner,
     directory: &Path,
-    change: &Change,
+    change: &LimitChange,
 ) -> Result<Made> {
     let words = |error: AttachError| cannot(directory, error);
     let snapshot = Snapshot::of(dir).map_err(words)?;

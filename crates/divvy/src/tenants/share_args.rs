@@ -9,7 +9,7 @@ use divvy_policy::share;
 
 use crate::output::failure::usage;
 use crate::tenants::limits;
-use crate::wire::Change;
+use crate::wire::LimitChange;
 
 /// What a command says of the compute share; what it leaves out stays as it is.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -56,9 +56,9 @@ pub(crate) struct ShareLimits {
 
 impl ShareArgs {
     /// The words as a change of a running tenant.
-    pub(crate) fn change(&self) -> Change {
+    pub(crate) fn change(&self) -> LimitChange {
         let Self { compute, weight, priority, class } = self.clone();
-        Change { compute, weight, priority, class, ..Change::default() }
+        LimitChange { compute, weight, priority, class, ..LimitChange::default() }
     }
 
     /// The caps as they are written.

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
-use crate::commands::stage::Stage;
+use crate::commands::stage::ClientStage;
 use crate::tenants::tenant_dir;
 
 /// A daemon that runs; it ends when this is dropped.
@@ -31,7 +31,7 @@ pub(super) struct Usage {
 
 impl Daemon {
     /// Starts one and waits until it answers.
-    pub(super) fn start(stage: &Stage) -> Result<Self> {
+    pub(super) fn start(stage: &ClientStage) -> Result<Self> {
         let home = stage.scratch().join("daemon");
         let binary = std::env::current_exe().context("this program's own file is not known")?;
         let command = |more: &[&str]| {

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use crate::commands::stage::{Simulation, Stage, there_is_a_gpu};
+use crate::commands::stage::{ClientStage, Simulation, there_is_a_gpu};
 use crate::output::{exit_codes, json, out};
 use report::Report;
 use running::{Bench, Only};
@@ -205,13 +205,13 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let sides = side::all(&common.peer)?;
     let on_gpu = common.gpu || (name != "overhead" && !common.sim && there_is_a_gpu());
     let stage = if on_gpu {
-        Stage::machine("bench")?
+        ClientStage::machine("bench")?
     } else {
         let simulation = match args.what {
             What::Overhead(_) => Simulation { mode: "null", memory: "2TiB" },
             _ => Simulation { mode: "calibrated", memory: "140GiB" },
         };
-        Stage::simulated("bench", simulation)?
+        ClientStage::simulated("bench", simulation)?
     };
     let names = sides.iter().map(|side| side.name.clone()).collect();
     let report = Report::new(name, stage.driver(), names);

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 
 use super::plot::{self, PlotLine, PlotStyle};
-use crate::output::table::Table;
+use crate::output::table::TextTable;
 
 /// What a figure's goal speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
@@ -263,7 +263,7 @@ impl Report {
         // Names live as long as the program: there are a handful of sides.
         head.extend(self.sides.iter().map(|side| &*format!(">{side}").leak()));
         head.extend([">added", "GOAL", "MET"]);
-        let mut table = Table::new(&head);
+        let mut table = TextTable::new(&head);
         for figure in &self.figures {
             let value = |side: &String| match figure.medians.get(side) {
                 Some(median) => text(*median),

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use super::plot::PlotLine;
 use super::report::{Figure, Report};
 use super::side::Side;
-use crate::commands::stage::Stage;
+use crate::commands::stage::ClientStage;
 
 /// Parts of names, one of which a figure's name must have; and whether any name had it.
 pub(super) struct Only(Vec<(String, Cell<bool>)>);
@@ -38,7 +38,7 @@ impl Only {
 
 /// A benchmark that runs.
 pub(super) struct Bench {
-    pub(super) stage: Stage,
+    pub(super) stage: ClientStage,
     pub(super) sides: Vec<Side>,
     pub(super) rounds: u32,
     pub(super) only: Option<Only>,
@@ -59,7 +59,7 @@ impl Bench {
     /// One that has measured nothing yet.
     pub(super) fn new(
         report: Report,
-        stage: Stage,
+        stage: ClientStage,
         sides: Vec<Side>,
         rounds: u32,
         only: Option<Only>,

@@ -9,14 +9,14 @@ use anyhow::{Context, Result, ensure};
 use divvy_abi::config::{Config, PPM, Rule, quantity, selector};
 use divvy_page::owner::Owner as Limits;
 
-use crate::commands::stage::Stage;
+use crate::commands::stage::ClientStage;
 use crate::machine::install;
 use crate::output::failure::usage;
 use crate::tenants::change;
 use crate::tenants::ledger::{self, LedgerTenant};
 use crate::tenants::limits;
 use crate::tenants::tenant_dir::{OwnerNote, TenantDir};
-use crate::wire::Change;
+use crate::wire::LimitChange;
 
 /// One column of the comparison.
 #[derive(Clone, Debug)]
@@ -139,13 +139,13 @@ impl Side {
     }
 
     /// A new tenant limited to `limit_bytes`.
-    pub(super) fn tenancy(&self, stage: &Stage, limit_bytes: u64) -> Result<Tenancy> {
+    pub(super) fn tenancy(&self, stage: &ClientStage, limit_bytes: u64) -> Result<Tenancy> {
         self.tenancy_of(stage, &TenantTerms::memory(limit_bytes))
     }
 
     /// A new tenant under `terms`. A peer gets HAMi-core's variables, which others ignore, and a cache
     /// file of its own, since limits are frozen in it.
-    pub(super) fn tenancy_of(&self, stage: &Stage, terms: &TenantTerms) -> Result<Tenancy> {
+    pub(super) fn tenancy_of(&self, stage: &ClientStage, terms: &TenantTerms) -> Result<Tenancy> {
         static CACHES: AtomicU32 = AtomicU32::new(0);
         let limit_bytes = terms.limit_bytes;
         let mut environment = Vec::new();
@@ -188,7 +188,7 @@ impl Side {
 
 impl Tenancy {
     /// A command that starts `program` in this tenant.
-    pub(super) fn command(&self, stage: &Stage, program: &Path) -> Command {
+    pub(super) fn command(&self, stage: &ClientStage, program: &Path) -> Command {
         let mut command = stage.command(program);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
@@ -208,7 +208,7 @@ impl Tenancy {
     }
 
     /// Changes its limits as `divvy set` does; nothing on the other sides.
-    pub(super) fn change(&self, change: &Change) -> Result<()> {
+    pub(super) fn change(&self, change: &LimitChange) -> Result<()> {
         let Some(tenant) = &self.tenant else { return Ok(()) };
         change::make(tenant.path(), change).context("the limits cannot be changed")?;
         Ok(())

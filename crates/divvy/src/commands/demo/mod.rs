@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::commands::stage::{Simulation, Stage, there_is_a_gpu};
+use crate::commands::stage::{ClientStage, Simulation, there_is_a_gpu};
 use crate::machine::install;
-use crate::output::table::Table;
+use crate::output::table::TextTable;
 use crate::output::{exit_codes, json, out, sizes};
 use part::{DemoTenant, Role, Seen};
 
@@ -60,9 +60,9 @@ struct Check {
 pub(crate) fn run(args: &Args) -> Result<u8> {
     let library = install::library()?;
     let stage = if args.gpu || (!args.sim && there_is_a_gpu()) {
-        Stage::machine("demo")?
+        ClientStage::machine("demo")?
     } else {
-        Stage::simulated("demo", Simulation { mode: "calibrated", memory: "16GiB" })?
+        ClientStage::simulated("demo", Simulation { mode: "calibrated", memory: "16GiB" })?
     };
     let kind = if stage.is_simulated() { "a SIMULATED GPU" } else { "this machine's GPU" };
     if !args.json {
@@ -189,7 +189,8 @@ impl Screen {
 const BAR: u64 = 20;
 
 fn table(seen: &[&Seen]) -> String {
-    let mut table = Table::new(&["TENANT", ">LIMIT", ">HELD", "", ">PEAK", ">REFUSED", ">ROUNDS"]);
+    let mut table =
+        TextTable::new(&["TENANT", ">LIMIT", ">HELD", "", ">PEAK", ">REFUSED", ">ROUNDS"]);
     for seen in seen {
         let full = (seen.held_bytes * BAR / seen.limit_bytes.max(1)).min(BAR) as usize;
         let bar = format!("[{}{}]", "#".repeat(full), ".".repeat(BAR as usize - full));

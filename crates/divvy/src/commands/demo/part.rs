@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use anyhow::{Context, Result};
 
 use crate::commands::run;
-use crate::commands::stage::Stage;
+use crate::commands::stage::ClientStage;
 use crate::machine::install;
 use crate::tenants::ledger::{self, DeviceUse};
 use crate::tenants::limits;
@@ -126,7 +126,7 @@ pub(crate) struct DemoTenant {
 impl DemoTenant {
     /// Starts `role` on `stage` for `milliseconds`.
     pub(crate) fn start(
-        stage: &Stage,
+        stage: &ClientStage,
         library: &Path,
         role: &Role,
         milliseconds: u64,

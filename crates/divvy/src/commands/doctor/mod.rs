@@ -22,7 +22,7 @@ use finding::{Finding, Level};
 use crate::commands::run;
 use crate::machine::elf;
 use crate::output::reason::Reason;
-use crate::output::table::Table;
+use crate::output::table::TextTable;
 use crate::output::{exit_codes, json, out};
 
 /// Say what Divvy finds on this machine, and what would not be limited.
@@ -118,7 +118,7 @@ fn interpreter_of_script(path: &Path) -> Option<std::path::PathBuf> {
 const NOTHING: &str = "programs find nothing to use, and there is nothing to limit.\nThe simulated GPU is: divvy run --sim.";
 
 fn render(report: &Report) -> String {
-    let mut table = Table::new(&["CODE", "", "FOUND"]);
+    let mut table = TextTable::new(&["CODE", "", "FOUND"]);
     for finding in &report.findings {
         let level = match finding.level {
             Level::Ok => "ok",

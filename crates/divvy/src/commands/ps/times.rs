@@ -3,13 +3,13 @@
 //! Pure. Does not show a tenant that has no share, no weight and no priority and was never timed.
 
 use super::cells::{before_use, gpu};
-use crate::output::table::Table;
+use crate::output::table::TextTable;
 use crate::tenants::ledger::LedgerTenant;
 use crate::tenants::limits;
 
 /// The compute share, of tenants that have one or have been timed.
-pub(super) fn table(tenants: &[LedgerTenant]) -> Table {
-    let mut table = Table::new(&[
+pub(super) fn table(tenants: &[LedgerTenant]) -> TextTable {
+    let mut table = TextTable::new(&[
         "TENANT",
         "GPU",
         ">SHARE",

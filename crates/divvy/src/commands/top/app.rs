@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::model::{Picture, Sort, TenantRow};
 use crate::tenants::limits;
-use crate::wire::Change;
+use crate::wire::LimitChange;
 
 /// What a key asks for beyond the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) enum Action {
     None,
     Quit,
     /// A change of the tenant in this directory.
-    Change(String, Change),
+    Change(String, LimitChange),
 }
 
 /// What is being written.
@@ -120,8 +120,10 @@ impl App {
                 self.arrange(chosen);
             }
             KeyCode::Char('p') => {
-                return self
-                    .change(|row| Change { paused: Some(!row.paused), ..Change::default() });
+                return self.change(|row| LimitChange {
+                    paused: Some(!row.paused),
+                    ..LimitChange::default()
+                });
             }
             KeyCode::Char('+' | '=') => return self.step(|ppm| ppm.saturating_add(STEP_PPM)),
             KeyCode::Char('-') => return self.step(|ppm| ppm.saturating_sub(STEP_PPM)),
@@ -151,8 +153,12 @@ impl App {
                         false => format!("{}={text}", row.gpu),
                     };
                     match field {
-                        Field::Compute => Change { compute: vec![spec], ..Change::default() },
-                        Field::Memory => Change { memory: vec![spec], ..Change::default() },
+                        Field::Compute => {
+                            LimitChange { compute: vec![spec], ..LimitChange::default() }
+                        }
+                        Field::Memory => {
+                            LimitChange { memory: vec![spec], ..LimitChange::default() }
+                        }
                     }
                 });
             }
@@ -171,11 +177,11 @@ impl App {
             let ppm = change(row.share_ppm.unwrap_or(WHOLE_PPM)).clamp(STEP_PPM, WHOLE_PPM);
             // The whole is no cap, which is what the grammar takes it for.
             let spec = format!("{}={}", row.gpu, limits::percent(u64::from(ppm)));
-            Change { compute: vec![spec], ..Change::default() }
+            LimitChange { compute: vec![spec], ..LimitChange::default() }
         })
     }
 
-    fn change(&self, change: impl Fn(&TenantRow) -> Change) -> Action {
+    fn change(&self, change: impl Fn(&TenantRow) -> LimitChange) -> Action {
         match self.row() {
             Some(row) => Action::Change(row.directory.clone(), change(row)),
             None => Action::None,

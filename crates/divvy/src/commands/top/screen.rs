@@ -11,7 +11,7 @@ use ratatui::widgets::Paragraph;
 
 use super::app::App;
 use super::model::{Gpu, TenantRow};
-use crate::output::table::Table;
+use crate::output::table::TextTable;
 use crate::output::{plain, sizes};
 use crate::tenants::limits;
 
@@ -84,9 +84,9 @@ fn foot(app: &App) -> String {
     }
 }
 
-fn gpus(app: &App) -> Table {
+fn gpus(app: &App) -> TextTable {
     let mut table =
-        Table::new(&["GPU", "NAME", ">HELD", ">OF", ">USED", "TIME", ">TURNS/S", ">FOREIGN"]);
+        TextTable::new(&["GPU", "NAME", ">HELD", ">OF", ">USED", "TIME", ">TURNS/S", ">FOREIGN"]);
     for gpu in &app.picture.gpus {
         let turns = gpu.turns_per_second.map(|turns| format!("{turns:.0}"));
         table.row([
@@ -113,8 +113,8 @@ fn notes(app: &App) -> String {
     app.picture.gpus.iter().filter_map(note).collect()
 }
 
-fn rows(app: &App) -> Table {
-    let mut table = Table::new(&[
+fn rows(app: &App) -> TextTable {
+    let mut table = TextTable::new(&[
         "GPU",
         "TENANT",
         ">HELD",

@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::model::Sort;
 use super::*;
 use crate::tenants::ledger::{DeviceUse, LedgerTenant};
-use crate::wire::{Change, DeviceView, View};
+use crate::wire::{DeviceView, LimitChange, View};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -150,9 +150,11 @@ fn rows_are_sorted_within_their_device_and_the_choice_stays() {
 #[test]
 fn keys_ask_for_the_changes_that_set_would_make() {
     let mut app = App::new(picture());
-    let changed = |directory: &str, change: Change| Action::Change(directory.to_owned(), change);
-    let compute = |spec: &str| Change { compute: vec![spec.to_owned()], ..Change::default() };
-    let pause = Change { paused: Some(true), ..Change::default() };
+    let changed =
+        |directory: &str, change: LimitChange| Action::Change(directory.to_owned(), change);
+    let compute =
+        |spec: &str| LimitChange { compute: vec![spec.to_owned()], ..LimitChange::default() };
+    let pause = LimitChange { paused: Some(true), ..LimitChange::default() };
     assert_eq!(key(&mut app, KeyCode::Char('p')), changed("/d/train", pause));
     assert_eq!(key(&mut app, KeyCode::Char('+')), changed("/d/train", compute("GPU-0=35%")));
     assert_eq!(key(&mut app, KeyCode::Char('-')), changed("/d/train", compute("GPU-0=25%")));
@@ -170,7 +172,7 @@ fn keys_ask_for_the_changes_that_set_would_make() {
     for c in "m0=1g".chars() {
         key(&mut app, KeyCode::Char(c));
     }
-    let memory = Change { memory: vec!["0=1g".to_owned()], ..Change::default() };
+    let memory = LimitChange { memory: vec!["0=1g".to_owned()], ..LimitChange::default() };
     assert_eq!(key(&mut app, KeyCode::Enter), changed("/d/train", memory));
     key(&mut app, KeyCode::Char('e'));
     assert_eq!(key(&mut app, KeyCode::Char('q')), Action::None, "a letter of the line");

@@ -13,7 +13,7 @@ use crate::commands::bench::busy::{self, Ran, RunLength, Work};
 use crate::commands::bench::kernel::text;
 use crate::commands::bench::report::{Figure, Goal};
 use crate::commands::bench::side::Side;
-use crate::wire::Change;
+use crate::wire::LimitChange;
 
 const LENGTHS_NS: [u64; 2] = [100 * US, MS];
 /// Between a change and the next, unless the command line says otherwise; and the least that is judged.
@@ -56,7 +56,7 @@ impl ChangedLimit {
         }
     }
 
-    fn there(self) -> Change {
+    fn there(self) -> LimitChange {
         self.to(match self {
             Self::Weight(weight) => (weight * WEIGHT).to_string(),
             Self::Priority(word) => word.to_owned(),
@@ -64,15 +64,15 @@ impl ChangedLimit {
         })
     }
 
-    fn back(self) -> Change {
+    fn back(self) -> LimitChange {
         self.to(BACK.to_owned())
     }
 
-    fn to(self, word: String) -> Change {
+    fn to(self, word: String) -> LimitChange {
         match self {
-            Self::Weight(_) => Change { weight: Some(word), ..Change::default() },
-            Self::Priority(_) => Change { priority: Some(word), ..Change::default() },
-            Self::Cap(_) => Change { compute: vec![word], ..Change::default() },
+            Self::Weight(_) => LimitChange { weight: Some(word), ..LimitChange::default() },
+            Self::Priority(_) => LimitChange { priority: Some(word), ..LimitChange::default() },
+            Self::Cap(_) => LimitChange { compute: vec![word], ..LimitChange::default() },
         }
     }
 
