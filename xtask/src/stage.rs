@@ -1,7 +1,7 @@
 //! The staged tree: what a user would have installed, built from this checkout.
 //!
 //! ```text
-//! bin/divvy
+//! bin/divvy, bin/divvy-bench
 //! lib/divvy/libdivvy-VERSION-CONTENT.so, lib/divvy/libdivvy.so -> the newest of them
 //! lib/libdivvy.so, lib/libvgpu.so   links to that
 //! sim/libcuda.so.1, sim/libnvidia-ml.so.1, sim/simgpud
@@ -22,6 +22,9 @@ use anyhow::{Context, Result};
 use crate::clients;
 use crate::command::run;
 use crate::workspace::{cargo, target};
+
+/// What people call, and what that starts: packages, each with a program of its name.
+const PROGRAMS: [&str; 2] = ["divvy", "divvy-bench"];
 
 /// A staged tree.
 #[derive(Clone, Debug)]
@@ -46,7 +49,9 @@ pub(crate) fn build(programs: &[&str]) -> Result<Stage> {
     let built = target().join("release");
     build_shim()?;
     run(&mut others())?;
-    place(&built.join("divvy"), &stage.0.join("bin/divvy"))?;
+    for program in PROGRAMS {
+        place(&built.join(program), &stage.0.join("bin").join(program))?;
+    }
     place(&built.join("simgpud"), &stage.0.join("sim/simgpud"))?;
     place(&built.join("libsimcuda.so"), &stage.0.join("sim/libcuda.so.1"))?;
     place(&built.join("libsimnvml.so"), &stage.0.join("sim/libnvidia-ml.so.1"))?;
@@ -68,7 +73,9 @@ pub(crate) fn build_shim() -> Result<PathBuf> {
 /// of this is in the one that ships.
 pub(crate) fn build_without(whole: &Stage, symbol: &str) -> Result<Stage> {
     let stage = Stage(target().join("stage-unhook"));
-    for part in ["bin/divvy", "sim/simgpud", "sim/libcuda.so.1", "sim/libnvidia-ml.so.1"] {
+    let programs = PROGRAMS.map(|program| format!("bin/{program}"));
+    let simulator = ["sim/simgpud", "sim/libcuda.so.1", "sim/libnvidia-ml.so.1"];
+    for part in programs.iter().map(String::as_str).chain(simulator) {
         place(&whole.0.join(part), &stage.0.join(part))?;
     }
     let clients = whole.0.join("clients");
@@ -97,7 +104,7 @@ fn shim(into: &Path) -> Command {
 fn others() -> Command {
     let mut build = cargo();
     build.args(["build", "--quiet", "--release", "--target-dir"]).arg(target());
-    for package in ["divvy", "simgpu", "simgpu-cuda", "simgpu-nvml"] {
+    for package in PROGRAMS.into_iter().chain(["simgpu", "simgpu-cuda", "simgpu-nvml"]) {
         build.args(["--package", package]);
     }
     build

@@ -13,8 +13,9 @@ use std::path::Path;
 use syn::visit::Visit;
 
 /// Crates whose modules are looked at.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     "crates/abi/src",
+    "crates/bench/src",
     "crates/divvy/src",
     "crates/driver-api/src",
     "crates/page/src",
@@ -338,7 +339,12 @@ fn homonyms(crates: &[(&str, BTreeMap<Module, String>)]) -> BTreeMap<String, Vec
 fn a_name_that_crosses_crates_means_one_thing() {
     let crates = SOURCES.map(|source| {
         let name = source.trim_start_matches("crates/").trim_end_matches("/src").replace('-', "_");
-        let of = if ["simgpu", "xtask"].contains(&&*name) { name } else { format!("divvy_{name}") };
+        let of = match &*name {
+            "simgpu" | "xtask" => name,
+            // The library that programs are given has its name.
+            "divvy" => "divvy_command".to_owned(),
+            _ => format!("divvy_{name}"),
+        };
         (&*of.leak(), modules(&root().join(source)))
     });
     let broken = homonyms(&crates);
@@ -397,8 +403,8 @@ fn crates_import_each_other_as_contributing_says() {
             if line.starts_with('[') {
                 is_shipped = line.contains("dependencies") && !line.contains("dev-");
             }
-            let of =
-                line.strip_prefix("divvy-").and_then(|rest| rest.split(['.', ' ', '=']).next());
+            let package = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            let of = package.strip_prefix("divvy-").or((package == "divvy").then_some(package));
             if let Some(of) = of.filter(|_| is_shipped) {
                 imported.insert((name.to_owned(), of.to_owned()));
             }

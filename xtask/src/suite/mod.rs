@@ -151,7 +151,7 @@ fn rustdoc(tally: &mut Tally) -> Result<()> {
     check(
         tally,
         cargo()
-            .args(["doc", "--quiet", "--workspace", "--no-deps"])
+            .args(["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"])
             .env("RUSTDOCFLAGS", "-D warnings"),
     )
 }

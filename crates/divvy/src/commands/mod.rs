@@ -11,7 +11,6 @@ pub(crate) mod doctor;
 pub(crate) mod ps;
 pub(crate) mod run;
 pub(crate) mod set;
-pub(crate) mod stage;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod upgrade;

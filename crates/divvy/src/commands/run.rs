@@ -19,7 +19,6 @@ use nix::libc::O_NONBLOCK;
 
 use crate::commands::audit::{Audit, Finding};
 use crate::commands::ps;
-use crate::commands::stage::Scratch;
 use crate::daemon::place::DaemonHome;
 use crate::daemon::{keep, start};
 use crate::machine::cards::{Cards, DriverChoice};
@@ -29,6 +28,7 @@ use crate::output::exit_codes::{self, NOT_AS_EXPECTED};
 use crate::output::failure::{self, usage};
 use crate::output::out;
 use crate::output::reason::Reason;
+use crate::stage::Scratch;
 use crate::tenants::promised::Promise;
 use crate::tenants::share_args::{ShareArgs, ShareLimits};
 use crate::tenants::tenant_dir::{self, OwnerNote, TenantDir};

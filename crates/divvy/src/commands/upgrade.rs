@@ -24,7 +24,7 @@ const LINK: &str = "libdivvy.so";
 const LINKS: [(&str, &str); 2] =
     [("lib/libdivvy.so", "divvy/libdivvy.so"), ("lib/libvgpu.so", "libdivvy.so")];
 
-/// Install this command and its library below a prefix, or upgrade what is installed there.
+/// Install this command, its benchmarks and its library below a prefix, or upgrade what is installed there.
 ///
 /// The library gets a name of its own, such as lib/divvy/libdivvy-0.1.0-5f0e….so, and libdivvy.so becomes
 /// a link to it in one step. Programs that run keep the library they have, and pass it on to what they
@@ -67,9 +67,13 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         .with_context(|| format!("{} cannot be made", args.prefix.display()))?;
     let prefix = args.prefix.canonicalize()?;
     let library = put(&library, &prefix)?;
-    let command = prefix.join("bin/divvy");
-    if command.canonicalize().ok() != Some(binary.canonicalize()?) {
-        place(&fs::read(&binary)?, &command)?;
+    // A build of the command alone has no benchmarks beside it.
+    let bench = binary.with_file_name(install::BENCH);
+    for (name, program) in [(install::BENCH, bench), ("divvy", binary)] {
+        let installed = prefix.join("bin").join(name);
+        if program.is_file() && installed.canonicalize().ok() != Some(program.canonicalize()?) {
+            place(&fs::read(&program)?, &installed)?;
+        }
     }
     let mut earlier = earlier(&prefix, &library)?;
     let mut removed = Vec::new();

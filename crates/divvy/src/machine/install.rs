@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+/// What the program of the benchmarks is called.
+pub(crate) const BENCH: &str = "divvy-bench";
 /// What the library is called.
 const LIBRARY: &str = "libdivvy.so";
 
@@ -39,12 +41,29 @@ pub(crate) fn is_library_name(name: &str) -> bool {
     is_one("libdivvy") || is_one("libvgpu")
 }
 
+/// Another program of ours, which lies beside this one.
+///
+/// # Errors
+/// Names the place where it is missing, and how it gets there.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let own = std::env::current_exe().context("this program's own file is not known")?;
+    let path = own.with_file_name(name);
+    if !path.is_file() {
+        bail!(
+            "{} is missing; build it (cargo xtask build), or put it there from the folder that {} came in",
+            path.display(),
+            own.display()
+        );
+    }
+    Ok(path)
+}
+
 /// The library to preload, by the file's own name: where that is a link, the version it leads to now, which
 /// a program's children get too when the link leads elsewhere.
 ///
 /// # Errors
 /// Names every place searched.
-pub(crate) fn library() -> Result<PathBuf> {
+pub fn library() -> Result<PathBuf> {
     preloadable(&absolute(&library_found()?)?)
 }
 
@@ -169,7 +188,7 @@ pub(crate) fn simulator(links: &Path) -> Result<Simulator> {
 }
 
 /// One of the small C programs of bench/clients, by its name.
-pub(crate) fn client(name: &str) -> Result<PathBuf> {
+pub fn client(name: &str) -> Result<PathBuf> {
     let mut roots = Vec::new();
     roots.extend(named("DIVVY_CLIENTS"));
     roots.extend(places("clients"));

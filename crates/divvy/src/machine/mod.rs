@@ -6,5 +6,5 @@ pub(crate) mod cards;
 pub(crate) mod contexts;
 pub(crate) mod elf;
 pub(crate) mod gpus;
-pub(crate) mod install;
+pub mod install;
 pub(crate) mod loader;

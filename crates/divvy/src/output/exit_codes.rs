@@ -4,7 +4,7 @@
 //! `docs/guide/exit-codes.md` with it.
 
 /// Something checked or measured was not as it should be.
-pub(crate) const NOT_AS_EXPECTED: u8 = 1;
+pub const NOT_AS_EXPECTED: u8 = 1;
 /// The command line or a limit cannot be understood.
 pub(crate) const USAGE: u8 = 2;
 /// Divvy failed before the program was started.

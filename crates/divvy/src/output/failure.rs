@@ -30,7 +30,7 @@ pub(crate) fn with_code(code: u8, words: impl Into<String>) -> anyhow::Error {
 }
 
 /// What the user wrote cannot be understood.
-pub(crate) fn usage(words: impl Into<String>) -> anyhow::Error {
+pub fn usage(words: impl Into<String>) -> anyhow::Error {
     with_code(USAGE, words)
 }
 

@@ -9,7 +9,7 @@ use crate::output::{out, plain};
 ///
 /// # Errors
 /// [`out::Lost`] when standard output cannot be written.
-pub(crate) fn print(value: &impl serde::Serialize) -> anyhow::Result<()> {
+pub fn print(value: &impl serde::Serialize) -> anyhow::Result<()> {
     out::text(&format!("{}\n", exact(&serde_json::to_string_pretty(value)?)))
 }
 

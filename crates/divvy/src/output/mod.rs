@@ -2,11 +2,12 @@
 //!
 //! Does not decide what is said.
 
-pub(crate) mod exit_codes;
-pub(crate) mod failure;
-pub(crate) mod json;
-pub(crate) mod out;
+pub mod ending;
+pub mod exit_codes;
+pub mod failure;
+pub mod json;
+pub mod out;
 pub(crate) mod plain;
 pub(crate) mod reason;
 pub(crate) mod sizes;
-pub(crate) mod table;
+pub mod table;

@@ -59,7 +59,7 @@ impl Lost {
 ///
 /// # Errors
 /// [`Lost`].
-pub(crate) fn text(text: &str) -> Result<()> {
+pub fn text(text: &str) -> Result<()> {
     let mut out = stdout().lock();
     checked(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
@@ -76,7 +76,7 @@ pub(crate) fn checked(written: io::Result<()>) -> Result<()> {
 ///
 /// # Errors
 /// What `write` returns; [`Lost`] names `done`.
-pub(crate) fn after(done: &str, write: impl FnOnce() -> Result<()>) -> Result<()> {
+pub fn after(done: &str, write: impl FnOnce() -> Result<()>) -> Result<()> {
     write().map_err(|error| match error.downcast::<Lost>() {
         Ok(lost) => Lost { done: Some(done.to_owned()), ..lost }.into(),
         Err(other) => other,
@@ -89,7 +89,7 @@ pub(crate) fn is_terminal() -> bool {
 }
 
 /// Writes a line `divvy: text` to standard error; what it tells of elsewhere is made fit for a terminal.
-pub(crate) fn warn(text: &str) {
+pub fn warn(text: &str) {
     error_text(&format!("divvy: {}\n", plain::lines(text)));
 }
 

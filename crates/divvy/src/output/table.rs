@@ -7,7 +7,7 @@ use crate::output::plain;
 
 /// A table under construction.
 #[derive(Debug)]
-pub(crate) struct TextTable {
+pub struct TextTable {
     head: Vec<&'static str>,
     right: Vec<bool>,
     rows: Vec<Vec<String>>,
@@ -15,7 +15,7 @@ pub(crate) struct TextTable {
 
 impl TextTable {
     /// A table whose columns are `head`; a name that starts with `>` is aligned to the right.
-    pub(crate) fn new(head: &[&'static str]) -> Self {
+    pub fn new(head: &[&'static str]) -> Self {
         Self {
             head: head.iter().map(|name| name.trim_start_matches('>')).collect(),
             right: head.iter().map(|name| name.starts_with('>')).collect(),
@@ -24,7 +24,7 @@ impl TextTable {
     }
 
     /// Adds a row; missing cells are empty. What a terminal would obey is taken out.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().map(|cell| plain::line(&cell).into_owned()).collect());
     }
 

@@ -31,7 +31,7 @@ use crate::wire::LimitChange;
 
 /// A change that was made.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub struct Made {
     /// The limits that hold now.
     pub(crate) config: Config,
     /// What is worth knowing about it.
@@ -132,7 +132,7 @@ impl Asked {
 ///
 /// # Errors
 /// Usage errors for words that are not understood; else what is wrong with the tenant's files.
-pub(crate) fn make(directory: &Path, change: &LimitChange) -> Result<Made> {
+pub fn make(directory: &Path, change: &LimitChange) -> Result<Made> {
     let opened = || {
         let dir = Dir::open(directory)?;
         Ok((Owner::within(&dir.tenant()?)?, dir))

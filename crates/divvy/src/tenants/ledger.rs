@@ -20,7 +20,7 @@ use crate::wire::View;
 
 /// A tenant at one moment.
 #[derive(Clone, Debug, serde::Serialize)]
-pub(crate) struct LedgerTenant {
+pub struct LedgerTenant {
     /// Its name: the config's, else the directory's.
     pub(crate) name: String,
     /// Where its files are.
@@ -53,7 +53,7 @@ pub(crate) struct LedgerTenant {
     /// Why its time is not divided by turns as it should be.
     pub(crate) reasons: Vec<Note>,
     /// Devices its processes have used.
-    pub(crate) devices: Vec<DeviceUse>,
+    pub devices: Vec<DeviceUse>,
     /// Its living processes.
     pub(crate) processes: Vec<Process>,
 }
@@ -69,7 +69,7 @@ pub(crate) struct Note {
 
 /// A tenant's use of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct DeviceUse {
+pub struct DeviceUse {
     /// As the driver's tools print it.
     pub(crate) uuid: String,
     /// Index on the machine, where known.
@@ -81,11 +81,11 @@ pub(crate) struct DeviceUse {
     /// The tenant's limit; absent for none.
     pub(crate) limit_bytes: Option<u64>,
     /// What the tenant holds.
-    pub(crate) held_bytes: u64,
+    pub held_bytes: u64,
     /// Of it, memory exported by legacy IPC, which outlives its exporter.
     pub(crate) shared_bytes: u64,
     /// The most it has held.
-    pub(crate) peak_bytes: u64,
+    pub peak_bytes: u64,
     /// Requests refused.
     pub(crate) refusals: u64,
     /// Whether the numbers are of one instant.
@@ -150,7 +150,7 @@ pub(crate) struct Use {
 }
 
 /// Reads the tenant in the directory at `path`.
-pub(crate) fn read(path: &Path) -> Result<LedgerTenant> {
+pub fn read(path: &Path) -> Result<LedgerTenant> {
     let dir = Dir::open(path).with_context(|| format!("{}", path.display()))?;
     let mut tenant = read_open(&dir, path)?;
     match tenant_dir::owner(&dir) {
@@ -209,7 +209,7 @@ fn assemble(directory: &Path, snapshot: &Snapshot) -> LedgerTenant {
 }
 
 /// Writes the limits of the tenant in `directory`.
-pub(crate) fn write_config(directory: &Path, config: &Config) -> Result<()> {
+pub fn write_config(directory: &Path, config: &Config) -> Result<()> {
     snapshot::write_config(directory, config)
         .map_err(|error| anyhow::anyhow!("{error}"))
         .with_context(|| format!("the limits cannot be written into {}", directory.display()))

@@ -21,7 +21,7 @@ pub(crate) const MEMORY: &str = "--memory";
 pub(crate) const COMPUTE: &str = "--compute";
 
 /// The rules that `--memory` asks for by `specs` where devices have these UUIDs.
-pub(crate) fn rules(specs: &[String], uuids: &[String]) -> Result<Rules> {
+pub fn rules(specs: &[String], uuids: &[String]) -> Result<Rules> {
     let mut rules = Rules::new();
     each(MEMORY, specs, uuids, |text| rules.parse_into(text).map_err(|error| error.to_string()))?;
     Ok(rules)
@@ -159,7 +159,7 @@ fn complete_one(option: &str, part: &str, uuids: &[String]) -> Result<String> {
 }
 
 /// The config of a tenant called `name` under `rules`.
-pub(crate) fn config(name: &str, rules: &Rules, fail_open: bool, strict: bool) -> Config {
+pub fn config(name: &str, rules: &Rules, fail_open: bool, strict: bool) -> Config {
     let mut config = Config { epoch: 1, ..Config::default() };
     if fail_open {
         config.flags |= FLAG_FAIL_OPEN;

@@ -2,13 +2,13 @@
 //!
 //! Does not schedule anybody: that is [`crate::daemon`]'s.
 
-pub(crate) mod change;
+pub mod change;
 pub(crate) mod dir;
 pub(crate) mod discover;
-pub(crate) mod ledger;
-pub(crate) mod limits;
+pub mod ledger;
+pub mod limits;
 pub(crate) mod promised;
 pub(crate) mod share_args;
 pub(crate) mod snapshot;
 pub(crate) mod started;
-pub(crate) mod tenant_dir;
+pub mod tenant_dir;

@@ -27,11 +27,11 @@ pub(crate) const MEETING: &str = ".meet";
 
 /// What `owner` says, for `divvy ps`.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub(crate) struct OwnerNote {
+pub struct OwnerNote {
     /// The `divvy run` that made the tenant.
-    pub(crate) pid: u32,
+    pub pid: u32,
     /// What it runs.
-    pub(crate) command: Vec<String>,
+    pub command: Vec<String>,
 }
 
 /// The longest text of an owner that is read: a command line may have megabytes.
@@ -39,7 +39,7 @@ const MOST_OWNER_BYTES: u64 = 4 << 20;
 
 /// A directory of ours, and the lock that says so.
 #[derive(Debug)]
-pub(crate) struct TenantDir {
+pub struct TenantDir {
     path: PathBuf,
     dir: Dir,
     /// What it lies in, and its name there.
@@ -65,12 +65,12 @@ pub(crate) fn bases(uid: u32) -> Vec<PathBuf> {
 }
 
 /// This user's directories in them.
-pub(crate) fn roots(uid: u32) -> Vec<PathBuf> {
+pub fn roots(uid: u32) -> Vec<PathBuf> {
     bases(uid).iter().map(|base| base.join(format!("divvy-{uid}"))).collect()
 }
 
 /// This user.
-pub(crate) fn uid() -> u32 {
+pub fn uid() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn name_of(program: &str) -> String {
 
 impl TenantDir {
     /// Makes a directory for `name` and locks it. Removes what killed owners left, first.
-    pub(crate) fn make(name: &str, owner: &OwnerNote) -> Result<Self> {
+    pub fn make(name: &str, owner: &OwnerNote) -> Result<Self> {
         let uid = uid();
         let mut last = None;
         for root in roots(uid) {
@@ -150,13 +150,13 @@ impl TenantDir {
     }
 
     /// The directory.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Removes the directory, unless processes of the tenant still run in it (a program may leave
     /// some behind); the next `divvy run` then removes it. Says whether it is gone.
-    pub(crate) fn remove(self) -> bool {
+    pub fn remove(self) -> bool {
         if anybody_lives(&self.dir) {
             return false;
         }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::commands::stage::{ClientStage, Simulation, there_is_a_gpu};
 use crate::machine::install;
 use crate::output::table::TextTable;
 use crate::output::{exit_codes, json, out, sizes};
+use crate::stage::{ClientStage, Simulation, there_is_a_gpu};
 use part::{DemoTenant, Role, Seen};
 
 /// Show two tenants sharing a GPU, one of them greedy.

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, channel};
 use anyhow::{Context, Result};
 
 use crate::commands::run;
-use crate::commands::stage::ClientStage;
 use crate::machine::install;
+use crate::stage::ClientStage;
 use crate::tenants::ledger::{self, DeviceUse};
 use crate::tenants::limits;
 use crate::tenants::tenant_dir::{OwnerNote, TenantDir};

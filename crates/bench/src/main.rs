@@ -1,12 +1,21 @@
-//! `divvy bench`: what Divvy costs, beside the bare driver and beside peers, in one run.
+//! `divvy-bench`, which `divvy bench` starts: what Divvy costs, beside the bare driver and beside peers, in one run.
 //!
 //! Each figure is measured on every side in turn, round after round, so that what the machine does
 //! meanwhile meets all sides alike; medians are compared, samples are stored. The clients are the C
 //! programs of bench/clients, which know nothing of any side.
+//!
+//! Makes its tenants as `divvy run` does, by the command's own library, and ends by the same exit codes. Holds no
+//! `unsafe`. Does not decide anything that holds for other tenants than its own.
+
+#![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod busy;
 mod cell;
 mod client;
+#[cfg(test)]
+#[path = "../../divvy/src/command_lines.rs"]
+mod command_lines;
 mod daemon;
 mod fairness;
 mod kernel;
@@ -24,22 +33,25 @@ mod timing;
 mod varied;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use clap::Parser;
 
-use crate::commands::stage::{ClientStage, Simulation, there_is_a_gpu};
-use crate::output::{exit_codes, json, out};
+use divvy_command::output::{ending, exit_codes, json, out};
+use divvy_command::stage::{ClientStage, Simulation, there_is_a_gpu};
 use report::Report;
 use running::{Bench, Only};
 use timing::{QUICK_SECONDS, Timing};
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+/// Measure what Divvy costs.
+#[derive(Debug, Parser)]
+#[command(name = "divvy-bench", bin_name = "divvy bench", version)]
+struct Args {
     #[command(subcommand)]
     what: What,
 }
 
-/// Measure what Divvy costs.
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Nanoseconds added to calls, to starting programs and to many starting at once
@@ -190,7 +202,14 @@ struct Common {
     check: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<u8> {
+fn main() -> ExitCode {
+    ending::exit_code(match Args::try_parse() {
+        Ok(args) => run(&args),
+        Err(error) => ending::explain(&error),
+    })
+}
+
+fn run(args: &Args) -> Result<u8> {
     let (common, name) = match &args.what {
         What::Overhead(options) => (&options.common, "overhead"),
         What::Memory(options) => (&options.common, "memory"),
@@ -286,6 +305,30 @@ impl Timed {
             long_seconds: self.long_seconds.min(most * 4.0),
             quick: self.quick,
             asked: self.seconds,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_argument_has_help_and_every_benchmark_json() {
+        command_lines::explain_themselves::<Args>(&[]);
+    }
+
+    #[test]
+    fn a_mistyped_option_is_named_with_the_one_that_was_meant() {
+        let asked = command_lines::name_mistyped_options::<Args>();
+        assert!(asked > 30, "{asked}");
+    }
+
+    #[test]
+    fn it_is_spoken_of_as_the_command_that_starts_it() {
+        for line in [&["divvy-bench"][..], &["/x/divvy-bench", "share", "--nothing"]] {
+            let words = Args::try_parse_from(line).unwrap_err().to_string();
+            assert!(words.contains("Usage: divvy bench"), "{words}");
         }
     }
 }

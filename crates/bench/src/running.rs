@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use super::plot::PlotLine;
 use super::report::{Figure, Report};
 use super::side::Side;
-use crate::commands::stage::ClientStage;
+use divvy_command::stage::ClientStage;
 
 /// Parts of names, one of which a figure's name must have; and whether any name had it.
 pub(super) struct Only(Vec<(String, Cell<bool>)>);
@@ -139,6 +139,6 @@ impl Bench {
 
     /// A client program's path.
     pub(super) fn client(&self, name: &str) -> Result<PathBuf> {
-        crate::machine::install::client(name).context("the benchmark's clients are needed")
+        divvy_command::machine::install::client(name).context("the benchmark's clients are needed")
     }
 }

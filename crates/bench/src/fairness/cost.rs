@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 
 use super::hall::{Hall, Job, US};
-use crate::commands::bench::busy::{self, RunLength, Work};
-use crate::commands::bench::daemon::Watch;
-use crate::commands::bench::report::{Figure, Goal};
+use crate::busy::{self, RunLength, Work};
+use crate::daemon::Watch;
+use crate::report::{Figure, Goal};
 
 const TENANTS: usize = 8;
 const KERNEL_NS: u64 = 100 * US;

@@ -9,11 +9,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::hall::{Hall, Job, MS, US};
-use crate::commands::bench::busy::{self, Ran, RunLength, Work};
-use crate::commands::bench::kernel::text;
-use crate::commands::bench::report::{Figure, Goal};
-use crate::commands::bench::side::Side;
-use crate::wire::LimitChange;
+use crate::busy::{self, Ran, RunLength, Work};
+use crate::kernel::text;
+use crate::report::{Figure, Goal};
+use crate::side::Side;
+use divvy_command::wire::LimitChange;
 
 const LENGTHS_NS: [u64; 2] = [100 * US, MS];
 /// Between a change and the next, unless the command line says otherwise; and the least that is judged.

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::commands::bench::busy::{self, Comes, Part, Ran, RunLength, Work};
-use crate::commands::bench::daemon::Daemon;
-use crate::commands::bench::kernel::{Kernel, Kernels};
-use crate::commands::bench::report::Figure;
-use crate::commands::bench::running::Bench;
-use crate::commands::bench::side::{Side, Tenancy, TenantTerms};
-use crate::commands::bench::timing::Timing;
+use crate::busy::{self, Comes, Part, Ran, RunLength, Work};
+use crate::daemon::Daemon;
+use crate::kernel::{Kernel, Kernels};
+use crate::report::Figure;
+use crate::running::Bench;
+use crate::side::{Side, Tenancy, TenantTerms};
+use crate::timing::Timing;
 
 /// A microsecond, a millisecond, in nanoseconds.
 pub(super) const US: u64 = 1_000;

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 
 use super::plot::{self, PlotLine, PlotStyle};
-use crate::output::table::TextTable;
+use divvy_command::output::table::TextTable;
 
 /// What a figure's goal speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]

@@ -59,16 +59,16 @@ impl Drop for Scratch {
 
 /// A simulated machine's settings.
 #[derive(Clone, Debug)]
-pub(crate) struct Simulation {
+pub struct Simulation {
     /// `calibrated`, `fast` or `null`.
-    pub(crate) mode: &'static str,
+    pub mode: &'static str,
     /// Memory of the one device, in the grammar of sizes.
-    pub(crate) memory: &'static str,
+    pub memory: &'static str,
 }
 
 /// Where clients run.
 #[derive(Debug)]
-pub(crate) struct ClientStage {
+pub struct ClientStage {
     simulated: Option<(Simulator, Simulation)>,
     scratch: Scratch,
 }
@@ -78,7 +78,7 @@ impl ClientStage {
     ///
     /// # Errors
     /// When there is none, with the other choice.
-    pub(crate) fn machine(purpose: &str) -> Result<Self> {
+    pub fn machine(purpose: &str) -> Result<Self> {
         if !there_is_a_gpu() {
             bail!(
                 "no GPU can be used here (no device file or no libcuda.so.1; see divvy doctor); use \
@@ -89,19 +89,19 @@ impl ClientStage {
     }
 
     /// On a simulated machine of its own.
-    pub(crate) fn simulated(purpose: &str, simulation: Simulation) -> Result<Self> {
+    pub fn simulated(purpose: &str, simulation: Simulation) -> Result<Self> {
         let scratch = Scratch::make(purpose)?;
         let simulator = install::simulator(&scratch.path().join("sim"))?;
         Ok(Self { simulated: Some((simulator, simulation)), scratch })
     }
 
     /// Whether the GPU is simulated.
-    pub(crate) fn is_simulated(&self) -> bool {
+    pub fn is_simulated(&self) -> bool {
         self.simulated.is_some()
     }
 
     /// What to call the driver in a table and in stored results.
-    pub(crate) fn driver(&self) -> String {
+    pub fn driver(&self) -> String {
         match &self.simulated {
             Some((_, simulation)) => format!("simulated, {}", simulation.mode),
             None => {
@@ -112,12 +112,12 @@ impl ClientStage {
     }
 
     /// A directory for what a run leaves behind until its end.
-    pub(crate) fn scratch(&self) -> &Path {
+    pub fn scratch(&self) -> &Path {
         self.scratch.path()
     }
 
     /// A command on this stage, in no tenant.
-    pub(crate) fn command(&self, program: &Path) -> Command {
+    pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
             if is_cleared(&name.to_string_lossy()) {
@@ -137,7 +137,7 @@ impl ClientStage {
 }
 
 /// Whether a GPU's device file and the driver's library are both here.
-pub(crate) fn there_is_a_gpu() -> bool {
+pub fn there_is_a_gpu() -> bool {
     let device = ["/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg"];
     device.iter().any(|path| Path::new(path).exists()) && find_library("libcuda.so.1").is_some()
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::hall::{Hall, Job, MS, Program, US};
-use crate::commands::bench::busy::{Ran, RunLength, Work};
-use crate::commands::bench::report::{Figure, Goal};
-use crate::commands::bench::side::Side;
-use crate::commands::bench::timing::SECOND_NS;
+use crate::busy::{Ran, RunLength, Work};
+use crate::report::{Figure, Goal};
+use crate::side::Side;
+use crate::timing::SECOND_NS;
 
 const SETS: [&[u32]; 3] = [&[1, 3], &[1, 9], &[2, 1, 1]];
 /// What a weight of one is in the limits, whose default is a hundred.

@@ -9,8 +9,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
-use crate::commands::stage::ClientStage;
-use crate::tenants::tenant_dir;
+use divvy_command::machine::install;
+use divvy_command::stage::ClientStage;
+use divvy_command::tenants::tenant_dir;
 
 /// A daemon that runs; it ends when this is dropped.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ impl Daemon {
     /// Starts one and waits until it answers.
     pub(super) fn start(stage: &ClientStage) -> Result<Self> {
         let home = stage.scratch().join("daemon");
-        let binary = std::env::current_exe().context("this program's own file is not known")?;
+        let binary = install::program("divvy")?;
         let command = |more: &[&str]| {
             let mut command: Command = stage.command(&binary);
             command.args(["daemon", "--home"]).arg(&home).args(more);

@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::hall::{Hall, Job, MS, US};
-use crate::commands::bench::busy::{self, Comes, Part, Ran, RunLength, Work};
-use crate::commands::bench::kernel::text;
-use crate::commands::bench::report::{Figure, Goal};
-use crate::commands::bench::running::Bench;
+use crate::busy::{self, Comes, Part, Ran, RunLength, Work};
+use crate::kernel::text;
+use crate::report::{Figure, Goal};
+use crate::running::Bench;
 
 const CAP: u32 = 50;
 /// When the stranger's process is started, and how long behind its coming the share is judged.

@@ -9,14 +9,14 @@ use anyhow::{Context, Result, ensure};
 use divvy_abi::config::{Config, PPM, Rule, quantity, selector};
 use divvy_page::owner::Owner as Limits;
 
-use crate::commands::stage::ClientStage;
-use crate::machine::install;
-use crate::output::failure::usage;
-use crate::tenants::change;
-use crate::tenants::ledger::{self, LedgerTenant};
-use crate::tenants::limits;
-use crate::tenants::tenant_dir::{OwnerNote, TenantDir};
-use crate::wire::LimitChange;
+use divvy_command::machine::install;
+use divvy_command::output::failure::usage;
+use divvy_command::stage::ClientStage;
+use divvy_command::tenants::change;
+use divvy_command::tenants::ledger::{self, LedgerTenant};
+use divvy_command::tenants::limits;
+use divvy_command::tenants::tenant_dir::{OwnerNote, TenantDir};
+use divvy_command::wire::LimitChange;
 
 /// One column of the comparison.
 #[derive(Clone, Debug)]

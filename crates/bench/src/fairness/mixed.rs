@@ -6,11 +6,11 @@
 use anyhow::{Context, Result};
 
 use super::hall::{Hall, Job, MS, US};
-use crate::commands::bench::busy::{Ran, Work};
-use crate::commands::bench::kernel::{ROUNDS, text};
-use crate::commands::bench::report::{Figure, Goal};
-use crate::commands::bench::running::Bench;
-use crate::commands::bench::series::{jain, mean, variation};
+use crate::busy::{Ran, Work};
+use crate::kernel::{ROUNDS, text};
+use crate::report::{Figure, Goal};
+use crate::running::Bench;
+use crate::series::{jain, mean, variation};
 
 const US_100: u64 = 100 * US;
 

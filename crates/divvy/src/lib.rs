@@ -1,26 +1,32 @@
 //! `divvy`: run programs under limits of GPU memory and time, divide devices among them, watch them,
-//! check the machine, measure the cost.
+//! check the machine.
+//!
+//! The program is [`main`]; the rest that is public is what the benchmarks' program, `divvy-bench`, makes its
+//! tenants with and tells its user by.
 //!
 //! Promises: every command has `--json` and a long help; an error names the value and the fix and
-//! comes before anything has been started; exit codes are those of [`exit_codes`]; standard output is
-//! written by [`out`] alone. Holds no `unsafe`. Of the driver's libraries it loads NVML only, in
+//! comes before anything has been started; exit codes are those of [`output::exit_codes`]; standard output is
+//! written by [`output::out`] alone. Holds no `unsafe`. Of the driver's libraries it loads NVML only, in
 //! processes of its own ([`daemon`]) or beside a program that uses the GPU ([`commands::audit`],
 //! [`machine::contexts`], [`doctor`]); what must make a context runs as a client program.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
+#![allow(rustdoc::private_intra_doc_links, reason = "read with its source: little of it is public")]
 
+#[cfg(test)]
+mod command_lines;
 mod commands;
 mod daemon;
 #[cfg(test)]
 mod golden;
-mod machine;
+pub mod machine;
 mod metrics;
-mod output;
+pub mod output;
 mod signals;
-mod tenants;
-#[allow(unreachable_pub, reason = "fuzzed as a crate of its own")]
-mod wire;
+pub mod stage;
+pub mod tenants;
+pub mod wire;
 
 use std::process::ExitCode;
 
@@ -30,7 +36,7 @@ use clap::{Parser, Subcommand};
 
 use commands::{bench, cdi, child, demo, doctor, ps, run, set, top, trace, upgrade};
 use machine::cards;
-use output::{exit_codes, failure, out};
+use output::{ending, exit_codes};
 
 /// Share an NVIDIA GPU among unmodified programs, each under limits of memory and time.
 #[derive(Debug, Parser)]
@@ -60,21 +66,12 @@ enum Command {
     ListDevices(cards::ListArgs),
 }
 
-fn main() -> ExitCode {
-    let done = match Cli::try_parse() {
+/// The program: reads its command line, does what that says, and tells of what went wrong.
+pub fn main() -> ExitCode {
+    ending::exit_code(match Cli::try_parse() {
         Ok(cli) => dispatch(cli.command),
-        Err(error) => explain(&suggesting_known(error)),
-    };
-    match done {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            let is_quiet = error.downcast_ref::<out::Lost>().is_some_and(out::Lost::is_quiet);
-            if !is_quiet {
-                out::warn(&format!("{error:#}"));
-            }
-            ExitCode::from(failure::code_of(&error))
-        }
-    }
+        Err(error) => ending::explain(&suggesting_known(error)),
+    })
 }
 
 /// Leaves commands that are ours alone out of what is suggested for one that there is not.
@@ -91,18 +88,6 @@ fn suggesting_known(mut error: clap::Error) -> clap::Error {
         error.insert(kind, ContextValue::Strings(known));
     }
     error
-}
-
-/// Prints what clap has to say: help and versions on standard output, errors on standard error.
-fn explain(error: &clap::Error) -> Result<u8> {
-    let printed = error.print();
-    if error.use_stderr() {
-        return Ok(exit_codes::USAGE);
-    }
-    out::checked(printed)?;
-    // Some of it may still be in the buffer.
-    out::text("")?;
-    Ok(0)
 }
 
 fn dispatch(command: Command) -> Result<u8> {
@@ -125,31 +110,11 @@ fn dispatch(command: Command) -> Result<u8> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
-    /// Every argument of every command explains itself.
     #[test]
     fn every_argument_has_help_and_every_command_json() {
-        fn walk(command: &clap::Command, path: &str) {
-            for argument in command.get_arguments() {
-                assert!(argument.get_help().is_some(), "{path} {} has no help", argument.get_id());
-            }
-            let inner: Vec<_> =
-                command.get_subcommands().filter(|next| !next.is_hide_set()).collect();
-            if inner.is_empty() {
-                let json = command.get_arguments().any(|a| a.get_long() == Some("json"));
-                assert!(json, "{path} has no --json");
-                assert!(command.get_long_about().is_some(), "{path} has no long help");
-            }
-            for next in inner {
-                walk(next, &format!("{path} {}", next.get_name()));
-            }
-        }
-        let command = Cli::command();
-        command.clone().debug_assert();
-        walk(&command, "divvy");
+        command_lines::explain_themselves::<Cli>(&["bench"]);
     }
 
     #[test]
@@ -167,30 +132,23 @@ mod tests {
         }
     }
 
-    /// Every command names an option that it does not know, and the one that was meant.
     #[test]
     fn a_mistyped_option_is_named_with_the_one_that_was_meant() {
-        fn walk(command: &clap::Command, path: &[&str], asked: &mut usize) {
-            for option in command.get_arguments().filter_map(clap::Arg::get_long) {
-                // Its last letter twice. What follows makes the rest of the line right.
-                let typed = format!("--{option}{}", &option[option.len() - 1..]);
-                let line = path.iter().copied().chain([&*typed, "x", "--", "true"]);
-                let error = Cli::try_parse_from(line).unwrap_err();
-                let words = error.to_string();
-                assert_eq!(error.kind(), clap::error::ErrorKind::UnknownArgument, "{words}");
-                let is_told = [format!("'{typed}'"), format!("'--{option}'")];
-                assert!(is_told.iter().all(|name| words.contains(name)), "{path:?}: {words}");
-                *asked += 1;
-            }
-            for next in command.get_subcommands().filter(|next| !next.is_hide_set()) {
-                walk(next, &[path, &[next.get_name()]].concat(), asked);
-            }
-        }
-        let mut asked = 0;
-        walk(&Cli::command(), &["divvy"], &mut asked);
+        let asked = command_lines::name_mistyped_options::<Cli>();
         assert!(asked > 50, "{asked}");
         let error = Cli::try_parse_from(["divvy", "ruun", "--", "true"]).unwrap_err();
         assert!(error.to_string().contains("'run'"), "{error}");
+    }
+
+    #[test]
+    fn what_follows_bench_is_its_programs() {
+        for line in
+            [&["share", "--cells", "x", "--help"][..], &["--help"], &["-h", "--", "-x"], &[]]
+        {
+            let cli = Cli::try_parse_from([&["divvy", "bench"], line].concat()).unwrap();
+            let Command::Bench(args) = cli.command else { panic!("{line:?}") };
+            assert_eq!(args.arguments, line, "{line:?}");
+        }
     }
 
     #[test]

@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::hall::{Hall, Job, MS, Program, US};
-use crate::commands::bench::busy::{RunLength, Work};
-use crate::commands::bench::kernel::text;
-use crate::commands::bench::report::{Figure, Goal};
-use crate::commands::bench::running::Bench;
-use crate::commands::bench::timing::SECOND_NS;
+use crate::busy::{RunLength, Work};
+use crate::kernel::text;
+use crate::report::{Figure, Goal};
+use crate::running::Bench;
+use crate::timing::SECOND_NS;
 
 /// What is measured, unless the command line says otherwise, and what comes before it.
 const SECONDS: f64 = 5.0;
