@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use jiff::Timestamp;
 
 use super::plot::{self, PlotLine, PlotStyle};
 use divvy_command::output::table::TextTable;
@@ -190,7 +190,7 @@ impl Report {
         Self {
             benchmark,
             version: env!("CARGO_PKG_VERSION"),
-            date: date(SystemTime::now()),
+            date: date(Timestamp::now()),
             driver,
             processor: name.map(|(_, name)| name.trim().to_owned()).unwrap_or_default(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
@@ -337,26 +337,12 @@ fn text(value: f64) -> String {
 }
 
 /// The time in UTC, as `2026-11-21T07:05:09Z`.
-fn date(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (day, second) = (seconds / 86_400, seconds % 86_400);
-    // Civil date of a day number, in years that begin in March.
-    let shifted = day + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+fn date(time: Timestamp) -> String {
+    format!("{time:.0}")
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn figure(goal: Goal, native: f64, divvy: f64) -> Figure {
@@ -418,10 +404,10 @@ pair of hami failed: no answer within 60 s
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(&[]), None);
-        let at = |seconds| date(UNIX_EPOCH + Duration::from_secs(seconds));
-        assert_eq!(at(0), "1970-01-01T00:00:00Z");
-        assert_eq!(at(951_827_696), "2000-02-29T12:34:56Z");
-        assert_eq!(at(1_795_244_709), "2026-11-21T07:05:09Z");
+        assert_eq!(
+            date(Timestamp::new(1_795_244_709, 999_999_999).unwrap()),
+            "2026-11-21T07:05:09Z"
+        );
         for (value, words) in [
             (0.0, "0"),
             (2.123, "2.12"),
