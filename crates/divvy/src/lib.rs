@@ -46,7 +46,7 @@ struct Cli {
     command: Command,
 }
 
-// What each does stands at its `Args`.
+// Each command is described at its `Args`.
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Args),

@@ -24,12 +24,12 @@ pub(crate) struct Metric {
     pub(crate) name: &'static str,
     /// Base unit, the end of the name; empty for a plain number.
     unit: &'static str,
-    /// What it means.
+    /// Its meaning.
     help: &'static str,
     read: Read,
 }
 
-/// What a sample says.
+/// Value of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
     Count(u64),
@@ -281,14 +281,14 @@ pub(crate) const METRICS: &[Metric] = &[
     ),
 ];
 
-/// What the page is written from.
+/// Input of the page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sources<'a> {
     /// The tenants that could be read; a directory once.
     pub(crate) tenants: &'a [LedgerTenant],
     /// How many could not.
     pub(crate) unreadable: usize,
-    /// What a daemon sees, where one writes the page.
+    /// View of the daemon, if one writes the page.
     pub(crate) view: Option<&'a View>,
 }
 

@@ -100,7 +100,7 @@ impl ClientStage {
         self.simulated.is_some()
     }
 
-    /// What to call the driver in a table and in stored results.
+    /// Name of the driver in a table and in stored results.
     pub fn driver(&self) -> String {
         match &self.simulated {
             Some((_, simulation)) => format!("simulated, {}", simulation.mode),

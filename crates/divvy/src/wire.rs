@@ -1,4 +1,4 @@
-//! What is said on the daemon's socket: frames, requests, answers.
+//! Language of the daemon's socket: frames, requests, answers.
 //!
 //! A frame is a length in bytes, a `u32` in little-endian order, and so many bytes of JSON. Both sides
 //! name [`VERSION`]; a request of another version is answered by an error that names both. A client
@@ -38,7 +38,7 @@ pub enum FrameError {
     TooLong {
         /// Its length.
         bytes: usize,
-        /// What is allowed.
+        /// The limit.
         most: usize,
     },
     /// The bytes are not what is expected.
@@ -108,7 +108,7 @@ pub fn write(to: &mut impl Write, value: &impl Serialize) -> Result<(), FrameErr
     to.write_all(&frame).and_then(|()| to.flush()).map_err(FrameError::Io)
 }
 
-/// What a client asks.
+/// Request of a client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     /// [`VERSION`].
@@ -121,7 +121,7 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Call {
-    /// Who is there.
+    /// The daemon's process and version.
     Hello,
     /// Everything the daemon sees.
     List,
@@ -159,7 +159,7 @@ pub struct LimitChange {
     pub paused: Option<bool>,
 }
 
-/// What the daemon answers.
+/// Answer of the daemon.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Response {
     /// [`VERSION`].
@@ -183,7 +183,7 @@ pub enum Answer {
     List(Box<View>),
     /// To [`Call::Set`]: done, with notes in words.
     Done {
-        /// What is worth knowing about it.
+        /// Notes about it.
         notes: Vec<String>,
     },
     /// To [`Call::Metrics`].
@@ -198,7 +198,7 @@ pub enum Answer {
     },
 }
 
-/// What the daemon sees.
+/// View of the daemon.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct View {
     /// The daemon's process.

@@ -33,7 +33,7 @@ use crate::signals;
 /// Time between two samples.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// What one device's audit found.
+/// Result of one device's audit.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub(crate) struct Finding {
     /// The device.
@@ -78,7 +78,7 @@ struct Watched {
     finding: Finding,
     uuid: Uuid,
     row: usize,
-    /// What the sample before saw beyond the ledger.
+    /// Bytes beyond the ledger in the sample before.
     before_bytes: u64,
     charged_bytes: u64,
 }
@@ -195,7 +195,7 @@ fn pids(file: &UsageFile) -> Option<Vec<u32>> {
         .collect()
 }
 
-/// What NVML says `pids` hold together.
+/// Bytes that `pids` hold together, by NVML.
 fn card_bytes(nvml: &Nvml, uuid: &str, pids: &[u32]) -> Option<u64> {
     let device = nvml.device_by_uuid(uuid).ok()?;
     let processes = device.running_compute_processes().ok()?;

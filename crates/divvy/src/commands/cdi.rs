@@ -115,17 +115,17 @@ struct Mount {
     options: Vec<&'static str>,
 }
 
-/// What `--json` prints of what was written.
+/// Output of `--json` about the written file.
 #[derive(Debug, serde::Serialize)]
 struct Report<'a> {
-    /// What to ask a runtime for.
+    /// Name to ask a runtime for.
     device: String,
     file: &'a Path,
     /// Where the tenant's files will be, for `divvy ps --root` and `divvy set`.
     tenant: PathBuf,
 }
 
-/// What a spec is made of.
+/// Input of a spec.
 #[derive(Debug)]
 struct Wanted {
     name: String,

@@ -1,6 +1,6 @@
-//! What the binary is called for: a module for each command, beside the daemon's, and what `run` alone needs.
+//! The binary's commands: a module for each, beside the daemon's, and the parts that `run` alone needs.
 //!
-//! Does not hold what several commands know of tenants, of the machine or of output.
+//! Does not hold code of several commands: that is in `tenants`, `machine` and `output`.
 
 pub(crate) mod audit;
 pub(crate) mod bench;

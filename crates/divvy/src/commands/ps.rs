@@ -36,7 +36,7 @@ pub(crate) struct Args {
 
     /// Print the numbers in OpenMetrics' text format, as the daemon serves them
     ///
-    /// What only a daemon knows, such as turns, is missing here.
+    /// Figures of a daemon, such as turns, are missing here.
     #[arg(long, conflicts_with_all = ["json", "watch", "brief"])]
     openmetrics: bool,
 
@@ -56,12 +56,12 @@ pub(crate) struct Args {
     root: Vec<PathBuf>,
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Debug, Default, serde::Serialize)]
 struct Listing {
     tenants: Vec<LedgerTenant>,
     unreadable: Vec<Unreadable>,
-    /// What limits add up to where that is more than a device has.
+    /// Sums of limits that exceed a device.
     notes: Vec<String>,
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long, short, allow_hyphen_values = true)]
     name: Option<String>,
 
-    /// What happens when Divvy itself fails: closed refuses memory, open runs without limits
+    /// Behaviour when Divvy itself fails: closed refuses memory, open runs without limits
     #[arg(long, value_enum, default_value_t = Fail::Closed)]
     fail: Fail,
 
@@ -258,7 +258,7 @@ fn ensure_daemon(directory: &Path) {
     }
 }
 
-/// What a context is to be charged, in bytes; 0 leaves it to the library's own table.
+/// Charge of a context, in bytes; 0 leaves it to the library's own table.
 fn context_bytes(sim: bool) -> u64 {
     if sim {
         // The kept figures are those of the machine's cards.
@@ -278,7 +278,7 @@ pub(crate) fn join_tenant(command: &mut Command, library: &Path, directory: &Pat
 /// Variables for the program, and a library.
 type Simulated = (Vec<(&'static str, OsString)>, Option<PathBuf>);
 
-/// What puts the simulated driver before the machine's, and where its NVML lies.
+/// Variables that put the simulated driver before the machine's, and the path of its NVML.
 fn simulated(sim: bool, directory: &Path) -> Result<Simulated> {
     if !sim {
         return Ok((Vec::new(), None));

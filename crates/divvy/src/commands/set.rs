@@ -73,7 +73,7 @@ const EXAMPLES: &str = "Examples:
   divvy set train --pause
   divvy set /dev/shm/divvy-1000/tenants/train-4711 --weight 2";
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Debug, serde::Serialize)]
 struct Report {
     tenant: String,
@@ -85,12 +85,12 @@ struct Report {
     priority: &'static str,
     class: &'static str,
     paused: bool,
-    /// What holds now on each device that is known here.
+    /// Limits that hold now on each device that is known here.
     devices: Vec<Holds>,
     notes: Vec<String>,
 }
 
-/// What holds on one device.
+/// Limits that hold on one device.
 #[derive(Debug, serde::Serialize)]
 struct Holds {
     #[serde(flatten)]
@@ -106,7 +106,7 @@ struct Holds {
 pub(crate) struct Applied {
     /// The limits that hold now.
     pub(crate) config: Config,
-    /// What is worth knowing about it.
+    /// Notes about it.
     pub(crate) notes: Vec<String>,
     /// The devices known here.
     pub(crate) cards: Cards,
@@ -282,7 +282,7 @@ impl Holds {
 }
 
 impl Applied {
-    /// What holds now on the device with this UUID, in words.
+    /// Limits that hold now on the device with this UUID, in words.
     pub(crate) fn words(&self, uuid: &str) -> Option<String> {
         let card = self.cards.list.iter().find(|card| card.uuid.eq_ignore_ascii_case(uuid))?;
         Some(Holds::of(card.clone(), &self.config).words())
@@ -376,7 +376,7 @@ mod tests {
         Cards { list: vec![card(0), card(1)], unknown: None }
     }
 
-    /// What is said of a change of the tenant in `directory`.
+    /// Answer to a change of the tenant in `directory`.
     fn said(directory: &Path, change: &LimitChange) -> String {
         let change::Made { config, notes } = change::make(directory, change).unwrap();
         words(&report(

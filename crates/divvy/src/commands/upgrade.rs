@@ -18,7 +18,7 @@ use crate::output::{json, out};
 
 /// Where the libraries lie below the prefix.
 const FOLDER: &str = "lib/divvy";
-/// What programs and people call the library.
+/// Name of the library for programs and people.
 const LINK: &str = "libdivvy.so";
 /// The links, each with what it leads to; the first is the one that an upgrade exchanges.
 const LINKS: [(&str, &str); 2] =
@@ -50,7 +50,7 @@ const EXAMPLES: &str = "Examples:
   ./bin/divvy install ~/.local
   sudo divvy install --clean";
 
-/// What is installed.
+/// An installation.
 #[derive(Debug, serde::Serialize)]
 struct Report {
     /// The library that programs started from now on get.
@@ -180,7 +180,7 @@ fn earlier(prefix: &Path, library: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What the processes of the machine have mapped, and their environments.
+/// Mapped files of the machine's processes, and their environments.
 #[derive(Debug, Default)]
 struct Users {
     /// Inodes of mapped files that have a name of the library's.

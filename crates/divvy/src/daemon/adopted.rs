@@ -50,7 +50,7 @@ impl From<AttachError> for NotAdopted {
 /// How much of a tenant's files is read anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadDepth {
-    /// What must be known soon.
+    /// A look at the parts that must be known soon.
     Glance,
     /// Everything.
     Whole,
@@ -119,7 +119,7 @@ impl Adopted {
         Ok(adopted)
     }
 
-    /// What of it the daemon's other threads may have.
+    /// Part of it that the daemon's other threads may have.
     pub(super) fn hand(&self) -> &Arc<Hand> {
         &self.served.files.hand
     }
@@ -256,7 +256,7 @@ impl Files for Open {
     fn lower_any_gate(&mut self) -> Result<Option<Config>, AttachError> {
         let config = self.hand.owner.lower_any_gate()?;
         if config.is_some() {
-            // Somebody may have changed the limits since they were read, so the rows are named anew.
+            // The limits may have changed since they were read, so the rows are named again.
             self.head = None;
         }
         Ok(config)

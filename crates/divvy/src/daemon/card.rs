@@ -1,4 +1,4 @@
-//! Who else is on the cards: processes of no tenant, and MPS, as NVML tells.
+//! Strangers on the cards: processes of no tenant, and MPS, as NVML tells.
 //!
 //! An answer takes milliseconds of waiting and, by the process that NVML is asked in, tens of
 //! milliseconds of a processor, which users pay for. So a thread of its own asks, only while processes share a
@@ -44,17 +44,17 @@ const USES: [&str; 2] = ["/sys/module/nvidia/refcnt", "/sys/module/nvidia_uvm/re
 /// A process: the inode of its pid namespace, and its pid there.
 pub(super) type ProcessId = (u64, u32);
 
-/// What the two threads tell each other.
+/// State that the two threads share.
 #[derive(Debug, Default)]
 pub(super) struct CardNews {
     /// Devices that tenants share or one has a cap on, and the processes of all tenants; from the scheduling thread.
     pub(super) asked: BTreeSet<String>,
     pub(super) known: BTreeSet<ProcessId>,
-    /// What was found, by device.
+    /// The findings, by device.
     pub(super) found: BTreeMap<String, Found>,
 }
 
-/// What is on one device.
+/// Strangers on one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Processes of no tenant.
@@ -63,7 +63,7 @@ pub(super) struct Found {
     pub(super) mps: bool,
 }
 
-/// What an answer depends on, as far as it costs little to know.
+/// Facts that an answer depends on, as far as they are cheap to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Circumstances {
     asked: BTreeSet<String>,
@@ -251,7 +251,7 @@ mod tests {
             assert!((0..40).all(|_| !long_ago.is_due(before.clone())));
             assert_eq!(due_after(long_ago, |_| new.clone()), 2 * TICK);
         }
-        // Somebody comes or goes at every tick.
+        // A process comes or goes at every tick.
         assert_eq!(due_after(answered(&before), |tick| with(Some(tick), 9)), GAP);
         assert_eq!(due_after(Inquiry::default(), |tick| with(Some(tick), 9)), PATIENCE);
         assert_eq!(due_after(answered(&before), |_| before.clone()), LONGEST);

@@ -36,7 +36,7 @@ pub(crate) fn ask(home: &DaemonHome, call: Call) -> Result<Answer> {
     }
 }
 
-/// What the daemon of `home` sees; `None` where none answers.
+/// View of the daemon of `home`; `None` if none answers.
 pub(crate) fn view(home: &DaemonHome) -> Option<View> {
     match ask(home, Call::List) {
         Ok(Answer::List(view)) => Some(View { system: home.is_system(), ..*view }),
@@ -44,7 +44,7 @@ pub(crate) fn view(home: &DaemonHome) -> Option<View> {
     }
 }
 
-/// What all daemons see that may serve this user's tenants.
+/// Views of all daemons that may serve this user's tenants.
 pub(crate) fn views() -> Vec<View> {
     DaemonHome::all().iter().filter_map(view).collect()
 }

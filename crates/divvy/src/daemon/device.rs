@@ -20,7 +20,7 @@ pub(super) struct ServedDevice {
     pub(super) uuid: Uuid,
     /// The same for people and files.
     pub(super) text: String,
-    /// Who else is there.
+    /// Strangers there.
     pub(super) found: Found,
     ownership: Ownership,
     tried_ns: u64,
@@ -56,7 +56,7 @@ impl ServedDevice {
         }
     }
 
-    /// What people are told of it.
+    /// The view of it, for people.
     pub(super) fn view(&self, state: &DeviceState) -> DeviceView {
         let (reason, detail) = match (&self.ownership, self.found) {
             (_, Found { mps: true, .. }) => {

@@ -5,8 +5,8 @@
 //! takes no lock that it could have to wait for; what the socket shows is left in a [`Shared`] that is only
 //! tried.
 //!
-//! What a step does is [`Round`]'s. Tenants that came, went or changed are chores between steps, done
-//! after the gates that somebody waits for.
+//! A step is [`Round`]'s. Tenants that came, went or changed are chores between steps, done after the gates that
+//! processes wait for.
 //!
 //! Promises: a tenant that vanishes, is garbled or hostile costs the others nothing but the time to
 //! read it; a row is seen empty once before another tenant has it, of whom nothing is known then; at the end every gate is opened; a
@@ -128,7 +128,7 @@ impl Engine {
                 scan_ns = now.saturating_add(SCAN_NS);
             }
             self.wakes += 1;
-            // What has changed counts at once, and is shown when it does.
+            // A change counts at once, and is shown when it does.
             if !self.is_changed {
                 if now >= view_ns {
                     self.show();

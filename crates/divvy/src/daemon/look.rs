@@ -26,7 +26,7 @@ const LOOK: &str = "--look";
 /// How long an answer may take, in seconds. It takes some ten milliseconds.
 const PATIENCE_S: u32 = 5;
 
-/// What NVML says of one device.
+/// NVML's answer about one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Seen {
     /// Processes with a context, by their pids.
@@ -35,7 +35,7 @@ pub(super) struct Seen {
     pub(super) mps: bool,
 }
 
-/// What NVML says of the devices with these UUIDs; without those that it cannot tell of. `None` when
+/// NVML's answers about the devices with these UUIDs, without those that it cannot tell of; `None` if
 /// it cannot be asked at all. Cost: a process, and some tens of milliseconds of waiting for it.
 pub(super) fn ask(uuids: &BTreeSet<String>) -> Option<BTreeMap<String, Seen>> {
     let mut asker = Command::new("/proc/self/exe");

@@ -127,7 +127,7 @@ fn accept(listener: &TcpListener, page: &Arc<Page>) {
         let Some(place) = crowd.enter(from.ip(), Arc::clone(&stream) as _) else { continue };
         let page = Arc::clone(page);
         let _ = thread("divvy collector", move || {
-            // What goes wrong with a collector is its own.
+            // A collector's failures are its own.
             let _ = serve(&stream, &place, &page);
         });
     }

@@ -42,7 +42,7 @@ impl Drop for DeviceLock {
     }
 }
 
-/// What is known of one device's lock.
+/// State of one device's lock.
 #[derive(Debug)]
 pub(super) enum Ownership {
     /// Ours.

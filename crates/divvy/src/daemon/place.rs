@@ -122,7 +122,7 @@ impl DaemonHome {
         self.directory.join(SOCKET)
     }
 
-    /// What a daemon that was started on demand says.
+    /// Log of a daemon that was started on demand.
     pub(crate) fn log(&self) -> PathBuf {
         self.directory.join("daemon.log")
     }
@@ -133,7 +133,7 @@ impl DaemonHome {
 
     /// Becomes this home's daemon; `None` while another one is.
     pub(crate) fn lock(&self) -> Result<Option<HomeLock>> {
-        // Whoever looks whether a daemon runs has the lock for an instant.
+        // A process that looks for a running daemon has the lock for an instant.
         for _ in 0..10 {
             if let Some(mut held) = take(&self.lock_path(), PRIVATE)? {
                 held.file.set_len(0)?;

@@ -1,6 +1,6 @@
-//! Who of several users gets a place, where there are not enough for all.
+//! Places among several users, if there are not enough for all.
 //!
-//! Pure. The rule is that of fair shares: while there are places, whoever asks gets one, up to a bound of
+//! Pure. The rule is that of fair shares: while there are places, each that asks gets one, up to a bound of
 //! its own; when there are none left, whoever has the most gives one up to whoever has fewer, until all
 //! who want more have as many. So no user keeps another out by taking much, and a newcomer needs no place
 //! kept free for it.

@@ -72,11 +72,11 @@ pub(super) struct Spot {
 #[derive(Debug)]
 pub(super) struct Arrival {
     pub(super) tenant: Adopted,
-    /// Whose tenant leaves for it.
+    /// User whose tenant leaves for it.
     pub(super) instead: Option<u32>,
 }
 
-/// What a look has found.
+/// Result of a look.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) arrivals: Vec<Arrival>,
@@ -142,7 +142,7 @@ impl Scanner {
             scanner: self,
         };
         for place in &places {
-            // What is not there, or another user's, has no tenants.
+            // A place that is not there, or another user's, has no tenants.
             let all = place.each(MOST_NAMES, &names, |candidate| round.look(&candidate));
             if all == Ok(false) {
                 let uid = place.uid().unwrap_or_else(tenant_dir::uid);

@@ -11,7 +11,7 @@ use super::scan::Scanner;
 /// One row of samples.
 #[derive(Debug)]
 pub(super) enum Seat {
-    /// Nobody's.
+    /// Held by no tenant.
     Empty,
     /// Left since the last step.
     Left,
@@ -20,7 +20,7 @@ pub(super) enum Seat {
 }
 
 impl Seat {
-    /// Who sits there.
+    /// The tenant of the seat.
     pub(super) fn tenant(&self) -> Option<&Adopted> {
         match self {
             Self::Taken(tenant, _) => Some(tenant),
@@ -42,7 +42,7 @@ impl Seat {
 #[derive(Debug)]
 pub(super) struct Seats<'a> {
     pub(super) seats: &'a mut [Seat],
-    /// Who keeps what is said of tenants that are not served.
+    /// Keeper of the notes on tenants that are not served.
     pub(super) scanner: &'a mut Scanner,
     /// Whether one has been let go of.
     pub(super) is_any_refused: bool,

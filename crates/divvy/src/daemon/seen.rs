@@ -1,4 +1,4 @@
-//! What the scheduling thread leaves for those that answer, and what of it who may see.
+//! Results of the scheduling thread for the threads that answer, and each user's part of them.
 //!
 //! Promises: root sees all, and so does the user of his own daemon; of the machine's daemon everybody
 //! else sees what is his own.
@@ -14,20 +14,20 @@ use super::scan::Spot;
 use crate::metrics::Steady;
 use crate::wire::View;
 
-/// What the scheduling thread and the others share.
+/// State that the scheduling thread and the others share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     /// Set to end the daemon.
     pub(super) stop: AtomicBool,
-    /// What the daemon sees.
+    /// The daemon's view.
     pub(super) seen: Mutex<Seen>,
-    /// What collectors were told last.
+    /// The last answer to collectors.
     pub(super) steady: Mutex<Steady>,
     /// Held while the page of metrics is written for a user.
     pub(super) rendering: Mutex<()>,
 }
 
-/// What the daemon sees, and what it has open of it.
+/// The daemon's view, and the files it has open for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) view: View,
@@ -37,7 +37,7 @@ pub(super) struct Seen {
     pub(super) spots: Vec<Spot>,
 }
 
-/// What `uid` may see.
+/// The part that `uid` may see.
 pub(super) fn seen(shared: &Shared, uid: u32, home: &DaemonHome) -> Seen {
     let mut seen = shared.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
     seen.view.system = home.is_system();

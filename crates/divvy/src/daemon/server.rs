@@ -4,7 +4,7 @@
 //! ([`Crowd`]), or after [`SILENCE`], and a frame must be through within [`PATIENCE`], however small its
 //! pieces. No thread here holds anything the scheduling thread waits for.
 //!
-//! Who may what: a user's daemon answers that user and root. The machine's answers everybody, of their
+//! Permissions: a user's daemon answers that user and root. The machine's answers everybody, of their
 //! own tenants; root, of all. A tenant's limits are changed for the owner of its directory and for
 //! root, only if the daemon serves it, and through what the daemon holds of it: the name in a request is
 //! compared and never opened.

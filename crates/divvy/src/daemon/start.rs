@@ -1,8 +1,8 @@
 //! Starting a daemon on demand: many `divvy run` at once start one.
 //!
-//! Whoever wants a daemon takes the home's start lock, looks whether one runs, and starts it under the
+//! A process that wants a daemon takes the home's start lock, looks whether one runs, and starts it under the
 //! lock. A daemon that wants to end for lack of tenants takes the same lock first and looks once more
-//! for tenants; so whoever made its tenant before it looked finds a daemon that stays, or none.
+//! for tenants; so a process that made its tenant before that look finds a daemon that stays, or none.
 //!
 //! The daemon is nobody's child and of no session, has no descriptor of its starter's, and is told the
 //! same environment but for LD_PRELOAD.
@@ -51,7 +51,7 @@ fn command(home: &DaemonHome, option: &str) -> Command {
 /// Between `divvy run` and the daemon: leaves the session, starts the daemon, waits until it serves.
 pub(super) fn launch(home: &DaemonHome) -> Result<u8> {
     close_inherited();
-    // Who keeps a daemon for its program blocks them all; the daemon waits for some.
+    // A process that keeps a daemon for its program blocks all signals; the daemon waits for some.
     SigSet::all().thread_unblock()?;
     let _ = nix::unistd::setsid();
     let log = File::create(home.log())

@@ -46,7 +46,7 @@ stream!(TcpStream);
 pub(crate) struct Timed<'a, S> {
     stream: &'a S,
     deadline: Instant,
-    /// What is left once something has come, where that is less.
+    /// Time left once a first byte has come, if that is less.
     once_begun: Option<Duration>,
 }
 

@@ -107,7 +107,7 @@ impl Cards {
         !memory.iter().all(is_none) || compute.iter().any(|spec| spec.contains('='))
     }
 
-    /// What the kernel module knows, without the size of anything.
+    /// Cards as the kernel module knows them, without sizes.
     pub(crate) fn of_kernel() -> Vec<Card> {
         let card = |(index, Gpu { uuid, name, .. }): (usize, Gpu)| Card {
             index: u32::try_from(index).ok(),
@@ -139,7 +139,7 @@ impl Cards {
         }
     }
 
-    /// What is said where limits could not be compared with anything.
+    /// Sentence for limits that could not be compared with a card.
     pub(crate) fn caveat(&self) -> Option<String> {
         let why =
             self.unknown.as_ref().filter(|_| self.list.iter().all(|card| card.total_bytes == 0))?;
@@ -213,7 +213,7 @@ impl Cards {
 }
 
 impl Card {
-    /// What `rules` leave a tenant of this device's memory; `None` for no limit.
+    /// Bytes of this device's memory that `rules` leave a tenant; `None` for no limit.
     pub(crate) fn limit_bytes(&self, rules: &[Rule]) -> Option<u64> {
         let uuid = parse_uuid(&self.uuid).unwrap_or_default();
         limit::resolve(rules, self.index, &uuid, self.total_bytes).ok().flatten()

@@ -1,4 +1,4 @@
-//! What a context takes on this user's cards: the figures `divvy doctor` found, kept in a file.
+//! Memory of a context on this user's cards: the figures `divvy doctor` found, kept in a file.
 //!
 //! `$XDG_CACHE_HOME/divvy/contexts.json`, else `~/.cache/divvy/contexts.json`; one entry per driver
 //! version and card. `divvy run` charges contexts by it. Promises: a figure is used only for the
@@ -108,7 +108,7 @@ impl Found {
         std::fs::rename(&new, file).with_context(what)
     }
 
-    /// What a context takes on one card, if it was found there or on another of its name.
+    /// Bytes of a context on one card, if they were found there or on another of its name.
     pub(crate) fn bytes_on(&self, driver: &str, uuid: &str, name: &str) -> Option<u64> {
         let same = |entry: &&ContextFigure| {
             entry.driver == driver && (entry.name == name || entry.uuid.eq_ignore_ascii_case(uuid))
@@ -116,7 +116,7 @@ impl Found {
         self.contexts.iter().filter(same).map(|entry| entry.bytes).max()
     }
 
-    /// What to charge a context on any card of `machine`; `None` unless all have a figure, since one
+    /// Charge of a context on any card of `machine`; `None` unless all have a figure, since one
     /// number holds for all of them.
     pub(crate) fn bytes_for(&self, machine: &Machine) -> Option<u64> {
         let on = |(uuid, name): &(String, String)| self.bytes_on(&machine.driver, uuid, name);
@@ -147,7 +147,7 @@ pub(crate) fn file() -> Option<PathBuf> {
     Some(cache.join("divvy/contexts.json"))
 }
 
-/// What to charge each context on this machine, in bytes; 0 leaves it to the built-in table.
+/// Charge of each context on this machine, in bytes; 0 leaves it to the built-in table.
 ///
 /// Costs a look at one file; where that holds figures and there is no `/proc/driver/nvidia` (WSL),
 /// NVML is asked which cards there are.

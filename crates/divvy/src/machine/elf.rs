@@ -1,4 +1,4 @@
-//! What can be learnt of a program or library from its file: how it is linked, what it exports.
+//! Facts of a program or library from its file: its linkage and its exports.
 //!
 //! Reads 64-bit little-endian ELF by offset, never runs it, trusts no number in it: every table is
 //! bounded, and whatever does not fit is an error.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 /// What the program of the benchmarks is called.
 pub(crate) const BENCH: &str = "divvy-bench";
-/// What the library is called.
+/// Name of the library.
 const LIBRARY: &str = "libdivvy.so";
 
 /// The directories searched, in order, for a part that lies in `inner`.

@@ -1,4 +1,4 @@
-//! What is here of a machine: devices, libraries, programs, the other parts of Divvy.
+//! The machine: devices, libraries, programs, the other parts of Divvy.
 //!
 //! Does not know of tenants.
 

@@ -29,7 +29,7 @@ pub(crate) fn with_code(code: u8, words: impl Into<String>) -> anyhow::Error {
     Failure { code, words: words.into() }.into()
 }
 
-/// What the user wrote cannot be understood.
+/// Error for words of the user that cannot be understood.
 pub fn usage(words: impl Into<String>) -> anyhow::Error {
     with_code(USAGE, words)
 }

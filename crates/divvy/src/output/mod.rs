@@ -1,6 +1,6 @@
-//! What commands say and how they end: texts, tables, JSON, errors, exit codes, reason codes.
+//! Output and end of commands: texts, tables, JSON, errors, exit codes, reason codes.
 //!
-//! Does not decide what is said.
+//! Does not decide the contents.
 
 pub mod ending;
 pub mod exit_codes;

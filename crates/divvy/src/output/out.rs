@@ -20,7 +20,7 @@ use crate::output::{exit_codes, plain};
 /// Standard output that could not be written.
 #[derive(Debug)]
 pub(crate) struct Lost {
-    /// What had been done before, in a clause.
+    /// Work that had been done before, in a clause.
     done: Option<String>,
     error: io::Error,
 }
@@ -75,7 +75,7 @@ pub(crate) fn checked(written: io::Result<()>) -> Result<()> {
 /// Writes a report of `done`, a clause such as "the limits were changed".
 ///
 /// # Errors
-/// What `write` returns; [`Lost`] names `done`.
+/// As `write`; [`Lost`] names `done`.
 pub fn after(done: &str, write: impl FnOnce() -> Result<()>) -> Result<()> {
     write().map_err(|error| match error.downcast::<Lost>() {
         Ok(lost) => Lost { done: Some(done.to_owned()), ..lost }.into(),
@@ -95,7 +95,7 @@ pub fn warn(text: &str) {
 
 /// Writes `text` to standard error.
 pub(crate) fn error_text(text: &str) {
-    // Whoever cannot be told why a command fails sees its exit code.
+    // A user that cannot be told why a command fails sees its exit code.
     let _ = error_report(text);
 }
 

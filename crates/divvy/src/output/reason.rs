@@ -7,7 +7,7 @@ use std::fmt;
 
 macro_rules! reasons {
     ($($name:ident = $code:literal, $meaning:literal;)*) => {
-        /// What a finding is about.
+        /// Subject of a finding.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum Reason {
             $(#[doc = $meaning] $name = $code,)*
@@ -18,7 +18,7 @@ macro_rules! reasons {
             #[cfg(test)]
             pub(crate) const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// What it means, in a clause.
+            /// Its meaning, in a clause.
             pub(crate) const fn meaning(self) -> &'static str {
                 match self {
                     $(Self::$name => $meaning,)*

@@ -34,7 +34,7 @@ use crate::wire::LimitChange;
 pub struct Made {
     /// The limits that hold now.
     pub(crate) config: Config,
-    /// What is worth knowing about it.
+    /// Notes about it.
     pub(crate) notes: Vec<String>,
 }
 
@@ -208,7 +208,7 @@ fn names(devices: &[Card]) -> Vec<Names> {
     devices.iter().filter_map(names).collect()
 }
 
-/// What the change does not do.
+/// Effects that the change does not have.
 fn notes(snapshot: &Snapshot, config: &Config, asked: &Asked, devices: &[Card]) -> Vec<String> {
     let mut notes = Vec::new();
     if !asked.memory.is_empty() {

@@ -99,7 +99,7 @@ impl Dir {
         self.uid
     }
 
-    /// What it is.
+    /// Identity of the file.
     pub(crate) fn identity(&self) -> FileIdentity {
         self.identity
     }
@@ -140,7 +140,7 @@ impl Dir {
         openat(self, name, reading(), Mode::empty()).and_then(Dir::of).map_err(wrong)
     }
 
-    /// What is called `name` in it, itself where it is a link; nothing that is mounted there.
+    /// Status of `name` in it, of the link itself if it is one; not of a mount there.
     pub(crate) fn status(&self, name: &OsStr) -> Option<FileStat> {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         fstat(self.here(name, flags).ok()?).ok()
@@ -257,7 +257,7 @@ fn walk(
             SFlag::S_IFLNK => {
                 let is_last = components.peek().is_none();
                 let target = readlinkat(&next, "")?;
-                // What the kernel makes up, as under /proc, is not what it reads as.
+                // Links that the kernel makes up, as under /proc, do not lead to the text they read as.
                 let is_plain = usize::try_from(status.st_size) == Ok(target.len());
                 let is_trusted = [0, me].contains(&status.st_uid) && is_plain;
                 if *links == 0 || !is_trusted || (is_last && !to_the_end) {

@@ -30,11 +30,11 @@ const HIDDEN: &str = ".divvy";
 /// A directory that tenants lie in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TenantRoot {
-    /// What a path leads to.
+    /// Target of the path.
     start: PathBuf,
-    /// What lies below it, each in the one before.
+    /// Names below it, each in the one before.
     below: Vec<OsString>,
-    /// Whose all below `start` must be; anybody's where an operator has named the place.
+    /// User to whom all below `start` must belong; any, if an operator has named the place.
     uid: Option<u32>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Candidate<'a> {
     uid: Option<u32>,
     /// Where it lies.
     pub(crate) path: PathBuf,
-    /// What it is and whose, by the time it was looked at.
+    /// Its identity and owner at the time of the look.
     pub(crate) identity: FileIdentity,
     pub(crate) owner: u32,
 }
@@ -121,7 +121,7 @@ impl TenantRoot {
         Self { start: path, below: Vec::new(), uid: None }
     }
 
-    /// Whose all in it must be, if it is one user's.
+    /// User to whom all in it must belong, if it is one user's.
     pub(crate) fn uid(&self) -> Option<u32> {
         self.uid
     }
@@ -187,7 +187,7 @@ impl TenantRoot {
 }
 
 impl Candidate<'_> {
-    /// Whose place it takes: the user's in whose place it lies, else its owner's.
+    /// User whose place it takes: the one in whose place it lies, else its owner.
     pub(crate) fn user(&self) -> u32 {
         self.uid.unwrap_or(self.owner)
     }

@@ -27,7 +27,7 @@ pub struct LedgerTenant {
     pub(crate) directory: String,
     /// Whether its owner, a `divvy run`, is still there; `None` for a tenant without one.
     pub(crate) owner_alive: Option<bool>,
-    /// What the owner runs.
+    /// Command of the owner.
     pub(crate) command: Vec<String>,
     /// Weight against other tenants; 0 where none is set.
     pub(crate) weight: u32,
@@ -80,7 +80,7 @@ pub struct DeviceUse {
     pub(crate) card_bytes: u64,
     /// The tenant's limit; absent for none.
     pub(crate) limit_bytes: Option<u64>,
-    /// What the tenant holds.
+    /// Bytes held by the tenant.
     pub held_bytes: u64,
     /// Of it, memory exported by legacy IPC, which outlives its exporter.
     pub(crate) shared_bytes: u64,
@@ -90,7 +90,7 @@ pub struct DeviceUse {
     pub(crate) refusals: u64,
     /// Whether the numbers are of one instant.
     pub(crate) consistent: bool,
-    /// What its processes hold by kind; kinds without bytes are left out.
+    /// Bytes held by its processes by kind; kinds without bytes are left out.
     pub(crate) by_kind: BTreeMap<&'static str, u64>,
     /// The cap on its time, in millionths; absent for none.
     pub(crate) share_ppm: Option<u32>,
@@ -132,7 +132,7 @@ pub(crate) struct Process {
     pub(crate) starting: bool,
     /// The reason code of its last refusal, 0 for none.
     pub(crate) last_reason: u32,
-    /// What it holds, by device.
+    /// Bytes it holds, by device.
     pub(crate) uses: Vec<Use>,
 }
 
@@ -274,7 +274,7 @@ fn device(device: &DeviceSnapshot, of: &Snapshot) -> DeviceUse {
     let time = device.time;
     let uuid = UuidText(&device.uuid).to_string();
     let line = config.and_then(|config| config.gates.get(device.row));
-    // What the owner last wrote; a process notes its own later. Rules that make no sense are refused
+    // The owner's last rules; a process notes its own later. Rules that make no sense are refused
     // by the library, and its last word stands here.
     let limit = config.map(|config| {
         limit::resolve(config.rules(), device.index, &device.uuid, device.total_bytes)

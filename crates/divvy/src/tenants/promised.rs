@@ -1,4 +1,4 @@
-//! What the limits of tenants add up to on a device, beside what it has.
+//! Sum of tenants' limits on a device, beside its size.
 //!
 //! A limit is no reservation: where the limits of running tenants exceed the card in sum, one of them may
 //! find it full below its own limit. That is allowed, and said: by `divvy run` and `set` before it can
@@ -15,7 +15,7 @@ use crate::machine::cards::{Card, Cards};
 use crate::output::sizes;
 use crate::tenants::ledger::LedgerTenant;
 
-/// What a tenant adds to the sum of limits.
+/// A tenant's part of the sum of limits.
 #[derive(Clone, Debug)]
 pub(crate) struct Promise<'a> {
     /// Its limits of memory.

@@ -11,7 +11,7 @@ use crate::output::failure::usage;
 use crate::tenants::limits;
 use crate::wire::LimitChange;
 
-/// What a command says of the compute share; what it leaves out stays as it is.
+/// Arguments of the compute share; a limit that is left out stays as it is.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ShareArgs {
     /// Share of the device's time: 30%, or for one device 0=30%, GPU-01ab=50%; may be repeated

@@ -45,7 +45,7 @@ pub(crate) struct DeviceSnapshot {
 pub(crate) struct ProcessSnapshot {
     pub(crate) slot: SlotEntry,
     pub(crate) comm: String,
-    /// What it holds, with the device's row; devices it has not used are left out.
+    /// Its lines, with the device's row; devices it has not used are left out.
     pub(crate) uses: Vec<(usize, LineEntry)>,
 }
 

@@ -1,4 +1,4 @@
-//! What a tenant was started with: the limits that `divvy set … default` gives back.
+//! First limits of a tenant, which `divvy set … default` gives back.
 //!
 //! The first change of a tenant keeps its limits as they stood, in a file beside its config, before it
 //! writes anything. Whether a config has been changed is told by its epoch: the library writes a new
@@ -65,7 +65,7 @@ pub(crate) fn keep(directory: &impl AsFd, config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// What the tenant was started with; `None` where it was changed and that is not known.
+/// First limits of the tenant; `None` if it was changed and they are not known.
 pub(crate) fn read(directory: &impl AsFd, config: &Config) -> Option<Start> {
     if config.epoch & !1 == BY_LIBRARY {
         return Some(Start::of(config));
@@ -115,7 +115,7 @@ fn write(directory: &impl AsFd, start: &Start) -> Result<()> {
     let mode = Mode::S_IRUSR | Mode::S_IWUSR;
     let written = (|| {
         let mut file = File::from(openat(directory, new.as_str(), flags | OFlag::O_CLOEXEC, mode)?);
-        // What the machine's daemon wrote is the tenant's owner's to read, whatever the umask.
+        // The tenant's owner may read the file of the machine's daemon, whatever the umask.
         file.set_permissions(Permissions::from_mode(0o644))?;
         file.write_all(&serde_json::to_vec(&kept)?)?;
         renameat(directory, new.as_str(), directory, FILE)?;

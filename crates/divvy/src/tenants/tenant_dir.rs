@@ -25,12 +25,12 @@ const OWNER: &str = "owner";
 /// Where tenants meet that have no daemon, beside their directories; no tenant's name begins so.
 pub(crate) const MEETING: &str = ".meet";
 
-/// What `owner` says, for `divvy ps`.
+/// Contents of `owner`, for `divvy ps`.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct OwnerNote {
     /// The `divvy run` that made the tenant.
     pub pid: u32,
-    /// What it runs.
+    /// Its command.
     pub command: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ const MOST_OWNER_BYTES: u64 = 4 << 20;
 pub struct TenantDir {
     path: PathBuf,
     dir: Dir,
-    /// What it lies in, and its name there.
+    /// Directory it lies in, and its name there.
     tenants: Dir,
     name: OsString,
     _lock: Flock<File>,
@@ -198,7 +198,7 @@ fn private(within: &Dir, name: &str) -> Result<Dir> {
     }
 }
 
-/// Who made the tenant in `dir`, and whether that `divvy run` still runs; `None` where nobody says so.
+/// Maker of the tenant in `dir`, and true if that `divvy run` still runs; `None` if there is no note of it.
 ///
 /// # Errors
 /// In words, where the file that should say it is none, or says something else.
@@ -223,7 +223,7 @@ pub(crate) fn is_owner_alive(dir: &Dir) -> bool {
         || Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
 }
 
-/// Whatever version its files have: what lives in a directory that this version cannot read is not removed.
+/// Files of any version count: a directory that this version cannot read is not removed while a process of it lives.
 fn anybody_lives(dir: &Dir) -> bool {
     dir.tenant().is_ok_and(|tenant| tenant.is_inhabited())
 }

@@ -1,7 +1,7 @@
 //! `divvy demo`: two tenants share a GPU under different limits, and one of them is greedy.
 //!
-//! What is shown is what happens: the clients are ordinary programs, the numbers are the ledger's,
-//! and the exit code is 0 only if each expected thing was seen.
+//! Nothing is staged: the clients are ordinary programs, the numbers are the ledger's, and the exit code is 0
+//! only if each expected event was seen.
 
 mod part;
 

@@ -14,7 +14,7 @@ use crate::tenants::ledger::{self, DeviceUse};
 use crate::tenants::limits;
 use crate::tenants::tenant_dir::{OwnerNote, TenantDir};
 
-/// What a client says, a line each; see bench/clients/tenant.c.
+/// A line of a client's output; see bench/clients/tenant.c.
 #[derive(Debug, serde::Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event {
@@ -39,7 +39,7 @@ enum Event {
     },
 }
 
-/// What has been seen of a tenant.
+/// Observations of a tenant.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub(crate) struct Seen {
     /// The tenant's name.
@@ -58,7 +58,7 @@ pub(crate) struct Seen {
     pub(crate) refusals: u64,
     /// The codes the program got from the driver for them.
     pub(crate) codes: Vec<i32>,
-    /// What it, or the library in it, said on standard error.
+    /// Its and the library's lines on standard error.
     pub(crate) said: Vec<String>,
     /// Whether it took memory again after a refusal.
     pub(crate) recovered: bool,
@@ -97,7 +97,7 @@ impl Seen {
     }
 }
 
-/// What a tenant is asked to do.
+/// Task of a tenant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Role {
     /// Its name.
@@ -115,7 +115,7 @@ const BLOCK_BYTES: u64 = 256 << 20;
 /// that nobody reads to its end leaves nothing.
 #[derive(Debug)]
 pub(crate) struct DemoTenant {
-    /// What has been seen of it so far.
+    /// Observations of it so far.
     pub(crate) seen: Seen,
     /// Taken when this is dropped.
     tenant: Option<TenantDir>,

@@ -133,7 +133,7 @@ fn measure(device: &Device<'_>, uuid: &str) -> Result<u64> {
     bail!("NVML does not list a process started here; it may be in another pid namespace")
 }
 
-/// What `pid` holds, if it is alone on the card; `None` while the card is empty.
+/// Bytes that `pid` holds, if it is alone on the card; `None` while the card is empty.
 fn judge(pid: u32, listed: &[(u32, UsedGpuMemory)]) -> Result<Option<u64>> {
     match listed {
         [] => Ok(None),

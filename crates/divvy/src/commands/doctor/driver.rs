@@ -32,10 +32,10 @@ const SENSITIVE: [&str; 15] = [
     "cuMulticast",
 ];
 
-/// What a limit of memory needs hooked.
+/// Effects that a limit of memory needs.
 const MEMORY_EFFECTS: [Effect; 4] =
     [Effect::Account, Effect::Answer, Effect::Observe, Effect::Refuse];
-/// What a share of device time needs hooked.
+/// Effects that a share of device time needs.
 const TIME_EFFECTS: [Effect; 2] = [Effect::Gate, Effect::Span];
 
 /// Names shown before a list is cut.
@@ -99,7 +99,7 @@ fn device_files() -> Finding {
     }
 }
 
-/// What of a driver is here.
+/// Parts of a driver that are here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum DriverState {

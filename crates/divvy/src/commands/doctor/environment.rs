@@ -136,7 +136,7 @@ fn beaten_by(variables: &Variables, peer: &str) -> Option<&'static str> {
     is_set(variables, own).then_some(own)
 }
 
-/// What is no limit: words, amounts, files and directories.
+/// Variables that are no limits: words, amounts, files and directories.
 fn settings(variables: &Variables) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut in_force = Vec::new();
@@ -188,7 +188,7 @@ fn settings(variables: &Variables) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with a value, and the fix.
+/// Fault of a value, and the fix.
 type Judged = Result<(), (String, String)>;
 
 fn there(is_there: bool, words: &str) -> Judged {

@@ -21,9 +21,9 @@ pub(super) enum Level {
 pub(super) struct Finding {
     pub(super) code: Reason,
     pub(super) level: Level,
-    /// What was found, with its value.
+    /// The finding, with its value.
     pub(super) found: String,
-    /// What to do about it.
+    /// The fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fix: Option<String>,
 }

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     program: Vec<OsString>,
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Debug, serde::Serialize)]
 struct Report {
     version: &'static str,
@@ -114,7 +114,7 @@ fn interpreter_of_script(path: &Path) -> Option<std::path::PathBuf> {
     Some(first.into())
 }
 
-/// What a machine without a GPU comes to.
+/// Verdict on a machine without a GPU.
 const NOTHING: &str = "programs find nothing to use, and there is nothing to limit.\nThe simulated GPU is: divvy run --sim.";
 
 fn render(report: &Report) -> String {

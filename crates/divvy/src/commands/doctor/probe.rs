@@ -13,7 +13,7 @@ use crate::machine::install;
 use crate::machine::loader::find_library;
 use crate::output::reason::Reason;
 
-/// What the client says.
+/// Output of the client.
 #[derive(Debug, serde::Deserialize)]
 struct Answer {
     version: u32,

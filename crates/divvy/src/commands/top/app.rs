@@ -1,4 +1,4 @@
-//! What the keys do: a row chosen, an order, a line being written, a change to be made.
+//! Keys of the screen: they choose a row or an order, write a line, make a change.
 //!
 //! Pure: a key comes in, an [`Action`] comes out. The chosen row is kept by tenant and device, so it
 //! stays what it is when others come and go.
@@ -9,7 +9,7 @@ use super::model::{Picture, Sort, TenantRow};
 use crate::tenants::limits;
 use crate::wire::LimitChange;
 
-/// What a key asks for beyond the screen.
+/// Request of a key beyond the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     None,
@@ -18,7 +18,7 @@ pub(super) enum Action {
     Change(String, LimitChange),
 }
 
-/// What is being written.
+/// Line that is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Compute,
@@ -36,7 +36,7 @@ impl Field {
 
 /// The longest line: any limit fits.
 const MOST_CHARACTERS: usize = 120;
-/// What + and - change a cap by, in millionths; also the least cap they make.
+/// Step of + and - for a cap, in millionths; also the least cap they make.
 const STEP_PPM: u32 = 50_000;
 const WHOLE_PPM: u32 = 1_000_000;
 
@@ -49,7 +49,7 @@ pub(super) struct App {
     pub(super) chosen: usize,
     /// A line being written.
     pub(super) input: Option<(Field, String)>,
-    /// What became of the last change.
+    /// Result of the last change.
     pub(super) message: String,
 }
 

@@ -15,11 +15,11 @@ pub(super) struct Moment {
     pub(super) tenants: Vec<LedgerTenant>,
     /// Tenants whose files could not be read.
     pub(super) unreadable: usize,
-    /// What the daemons see.
+    /// Views of the daemons.
     pub(super) views: Vec<View>,
 }
 
-/// What is shown.
+/// The screen's contents.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub(super) struct Picture {
     /// Time over which rates were taken, in nanoseconds; 0 before there are any.
@@ -42,7 +42,7 @@ pub(super) struct Gpu {
     pub(super) index: Option<u32>,
     pub(super) name: String,
     pub(super) card_bytes: u64,
-    /// What all tenants hold of it.
+    /// Bytes of it that all tenants hold.
     pub(super) held_bytes: u64,
     /// Part of the time charged to tenants; absent where nothing was counted.
     pub(super) used_ratio: Option<f64>,
@@ -87,7 +87,7 @@ pub(super) struct TenantRow {
     pub(super) paused: bool,
 }
 
-/// What the rows of a device are sorted by.
+/// Order of the rows of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sort {
     /// The share reached, the largest first.
@@ -123,7 +123,7 @@ impl Sort {
 }
 
 impl Picture {
-    /// What happened from `before` to `now`; without `before` there are no rates.
+    /// Contents from `before` to `now`; without `before` there are no rates.
     pub(super) fn of(before: Option<&Moment>, now: &Moment) -> Self {
         let over_ns = before.map_or(0, |before| now.at_ns.saturating_sub(before.at_ns));
         let mut picture = Self {

@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Time the command has to end by itself.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What comes next.
+/// Next event.
 #[derive(Debug)]
 pub(super) enum Next {
     /// A key, or another event of the terminal.
@@ -140,7 +140,7 @@ impl Drop for Terminal {
     }
 }
 
-/// What waiting for input came to.
+/// Result of waiting for input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Input {
     /// There may be some.

@@ -74,7 +74,7 @@ const PERIODS_US: std::ops::RangeInclusive<u64> = 50..=100_000;
 /// Time between two looks for new devices of a tenant.
 const LOOK_NS: u64 = 100_000_000;
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Debug, serde::Serialize)]
 struct Report {
     file: PathBuf,

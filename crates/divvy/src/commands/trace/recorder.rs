@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 /// Time over which rates are taken.
 const RATE_NS: u64 = 10_000_000;
-/// What a wish may be older than the closing as it was seen.
+/// Most that a wish may be older than the closing as it was seen.
 const SEEN_NS: u64 = 1_000_000;
 
 /// A tenant on a device at one moment.
@@ -74,7 +74,7 @@ struct Row {
     rates: Option<(u64, GateEntry)>,
 }
 
-/// What was recorded of one tenant.
+/// Recording of one tenant.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     start_ns: u64,
@@ -160,7 +160,7 @@ impl Recorder {
         }
     }
 
-    /// What was recorded.
+    /// The recorded events.
     pub(super) fn events(&self) -> &[Event] {
         &self.events
     }
@@ -214,7 +214,7 @@ impl Recorder {
     }
 }
 
-/// What holds for launches: a closed gate whose lease has passed is none.
+/// Gate as launches see it: a closed one whose lease has passed is none.
 fn gate_word(reading: &Reading, now_ns: u64) -> &'static str {
     match reading.line.gate {
         _ if reading.is_paused => "paused",

@@ -67,7 +67,7 @@ fn readings_become_intervals_and_rates() {
     );
     assert_eq!(intervals(&recorder, 1), [named("throttled", 0.0, 5.0)]);
     assert_eq!(intervals(&recorder, 2), [named("waiting", 12.0, 8.0)]);
-    // What was charged by the closing was seen there.
+    // Time charged by the closing was seen there.
     assert_eq!(intervals(&recorder, 3), [named("work", 0.0, 11.0), named("work", 20.0, 20.0)]);
     let rate = |name: &str, key: &str| -> Vec<f64> {
         let all = events(&recorder);
