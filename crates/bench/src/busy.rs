@@ -29,7 +29,7 @@ const FILE_BYTES: u64 = 4096;
 /// Kernels below this part of a round's work may have become longer or shorter: it does not show.
 const SLIGHT_PART: f64 = 0.05;
 
-/// What a program does.
+/// Work of a program.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     program: &'static str,
@@ -99,7 +99,7 @@ impl Work {
         self
     }
 
-    /// What it does between two moments at which it may be looked at, in work: a kernel, or a round.
+    /// Work between two moments at which it may be looked at: a kernel, or a round.
     pub(super) fn unit_ns(&self) -> f64 {
         self.unit_ns
     }
@@ -198,7 +198,7 @@ impl Drop for Program {
 pub(super) struct Part<'a> {
     /// Its tenant.
     pub(super) tenancy: &'a Tenancy,
-    /// What it does.
+    /// Its work.
     pub(super) work: Work,
     /// When.
     pub(super) comes: Comes,
@@ -288,7 +288,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// What one program did in a run.
+/// Work of one program in a run.
 #[derive(Debug)]
 pub(super) struct Track {
     /// Its counter.
@@ -340,7 +340,7 @@ impl Ran {
 pub(super) struct RunLength {
     /// Before what counts.
     pub(super) warm_up: Duration,
-    /// What counts.
+    /// The part that counts.
     pub(super) measured: Duration,
 }
 

@@ -13,18 +13,18 @@ use super::running::Bench;
 use super::side::{Side, TenantTerms};
 use super::timing::SECOND_NS;
 
-/// What is all of the device, in percent of wall time.
+/// Meaning of all of the device, in percent of wall time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Full {
     /// Wall time: kernels run one after another.
     Wall,
-    /// What the program reaches alone, which keeps the card full: where kernels overlap it does more of them.
+    /// The program's share alone, which keeps the card full: where kernels overlap it does more of them.
     Alone,
     /// The same where that is more, of a program that need not keep the card full.
     More,
 }
 
-/// What is measured.
+/// A measurement.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     /// Its figure's name, and what finds it.
@@ -44,14 +44,14 @@ pub(super) struct Cell {
     pub(super) window_points: Option<f64>,
 }
 
-/// What was found. Lists are by side.
+/// Its result. Lists are by side.
 #[derive(Debug)]
 pub(super) struct Found {
     /// The share.
     pub(super) reached: Figure,
     /// The worst window.
     pub(super) worst: Figure,
-    /// What the share should be.
+    /// The share that is due.
     pub(super) target: f64,
     /// Shares.
     pub(super) shares: Vec<(String, f64)>,
@@ -67,7 +67,7 @@ impl Found {
 }
 
 impl Cell {
-    /// What the program reaches alone on the bare driver, in percent of wall time.
+    /// The program's share alone on the bare driver, in percent of wall time.
     pub(super) fn measure_alone(&self, bench: &Bench) -> Result<f64> {
         let tenancy = bench.native()?.tenancy(&bench.stage, bench.limit_bytes())?;
         bench.say(&format!("{}, alone on the bare driver", self.name));

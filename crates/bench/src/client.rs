@@ -42,7 +42,7 @@ impl Client {
         Ok(Self { child, line, errors })
     }
 
-    /// What it says within `patience`.
+    /// Its answer within `patience`.
     pub(super) fn answer(&mut self, patience: Duration) -> Result<Value> {
         match self.line.recv_timeout(patience) {
             Ok(line) => read(&line),
@@ -54,7 +54,7 @@ impl Client {
         }
     }
 
-    /// What it has said, if it has; waits for nothing.
+    /// Its answer, if there is one by now; waits for nothing.
     pub(super) fn answer_by_now(&mut self) -> Result<Option<Value>> {
         match self.line.try_recv() {
             Ok(line) => read(&line).map(Some),

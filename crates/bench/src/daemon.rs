@@ -19,7 +19,7 @@ pub(super) struct Daemon {
     child: Child,
 }
 
-/// What a process has used.
+/// Processor time and memory of a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     /// Time of all its threads on processors, to the nanosecond.
@@ -61,7 +61,7 @@ impl Daemon {
         bail!("the daemon did not answer within 5 s")
     }
 
-    /// What it has used up to now.
+    /// Its usage up to now.
     pub(super) fn usage(&self) -> Result<Usage> {
         let read = |file: &str| {
             let path = format!("/proc/{}/{file}", self.child.id());
@@ -75,7 +75,7 @@ impl Daemon {
     }
 }
 
-/// What a daemon uses while something runs.
+/// Usage of a daemon while something runs.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     seen: Option<[(Duration, Usage); 2]>,
@@ -99,7 +99,7 @@ impl Watch {
         Ok(all.as_secs_f64() / wall.max(0.01) * 100.0)
     }
 
-    /// What its children had used by the last look.
+    /// Processor time of its children at the last look.
     pub(super) fn children(&self) -> Result<Duration> {
         let [_, (_, after)] = self.seen.context("nothing ran")?;
         Ok(after.children)

@@ -19,11 +19,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A kernel of fixed work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kernel {
-    /// What was asked for.
+    /// Length that was asked for.
     pub(super) nominal_ns: u64,
-    /// What its program is told.
+    /// Steps that its program is told.
     pub(super) iterations: u64,
-    /// What one takes in a saturated queue.
+    /// Time of one in a saturated queue.
     pub(super) ns: f64,
 }
 
@@ -62,7 +62,7 @@ impl Kernel {
     pub(super) fn between(&self, longer: &Self, part: f64) -> Self {
         let at = |from: f64, to: f64| from + (to - from) * part;
         let iterations = at(self.iterations as f64, longer.iterations as f64).round();
-        // What the rounding left out of the steps is left out of the time.
+        // The part that rounding left out of the steps is left out of the time.
         let steps = longer.iterations as f64 - self.iterations as f64;
         let exact = if steps > 0.0 { (iterations - self.iterations as f64) / steps } else { part };
         Self {

@@ -24,7 +24,7 @@ fn name(kernel_ns: u64) -> String {
     format!("request beside a flood of {}", text(kernel_ns))
 }
 
-/// What the slowest hundredth may take.
+/// Longest time of the slowest hundredth.
 fn bound_ms(kernel_ns: u64, alone_ms: f64) -> f64 {
     if kernel_ns <= 100_000 { alone_ms * 1.05 } else { alone_ms + 2.5 }
 }

@@ -112,7 +112,7 @@ struct Shares {
     #[command(flatten)]
     timed: Timed,
 
-    /// What programs are measured; may be several with commas between
+    /// Programs to be measured; may be several with commas between
     #[arg(long, value_enum, value_delimiter = ',', default_value = "uniform")]
     family: Vec<Family>,
 }
@@ -135,7 +135,7 @@ struct Fairnesses {
     #[command(flatten)]
     timed: Timed,
 
-    /// What programs are measured; may be several with commas between
+    /// Programs to be measured; may be several with commas between
     #[arg(long, value_enum, value_delimiter = ',', default_value = "mixed,cost")]
     family: Vec<fairness::Family>,
 
@@ -264,7 +264,7 @@ fn run(args: &Args) -> Result<u8> {
     {
         return Err(error);
     }
-    // What took minutes to measure is printed wherever it cannot be stored.
+    // A result that took minutes is printed if it cannot be stored.
     let stored = bench.report.store(&common.out);
     let stored_in = stored.as_ref().map(|path| format!("stored in {}", path.display()));
     let stored_in = stored_in.unwrap_or_else(|_| "not stored".to_owned());

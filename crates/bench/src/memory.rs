@@ -59,7 +59,7 @@ fn measure_burst(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// What is known when `processes` have taken all they were given.
+/// State when `processes` have taken all they were given.
 struct Filled {
     got_bytes: f64,
     ledger: Option<(f64, f64)>,
@@ -74,7 +74,7 @@ fn measure_fill(bench: &mut Bench, name: &str, limit_bytes: u64, processes: u32)
     let mut card = figure(
         "NVML above it",
         "MiB",
-        // What a context really takes is the driver's own business; the drift is bounded.
+        // The memory of a context is the driver's own business; the drift is bounded.
         Goal::AtMost(64.0 * f64::from(processes)),
     );
     let mut got = figure("got by the program(s)", "MiB", Goal::None);
@@ -142,7 +142,7 @@ fn read_ledger(tenancy: &Tenancy, side: &Side) -> Result<Option<(f64, f64)>> {
     Ok(Some((device.held_bytes as f64, device.peak_bytes as f64)))
 }
 
-/// What NVML says that `pids` have; `None` where it does not name them (other pid namespaces).
+/// Bytes that `pids` have by NVML; `None` if it does not name them (other pid namespaces).
 fn card_bytes(mut command: Command, pids: &[u32]) -> Option<f64> {
     command.args(["--query-compute-apps=pid,used_gpu_memory", "--format=csv,noheader,nounits"]);
     let output = command.output().ok()?;

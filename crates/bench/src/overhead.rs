@@ -155,7 +155,7 @@ fn added(bench: &Bench, most_ns: f64) -> Goal {
     }
 }
 
-/// What a synchronisation takes, round by round, out of what it takes with a launch and what that takes alone.
+/// Time of a synchronisation, round by round: that of one with a launch, less that of the launch alone.
 fn of_sync(figures: &[Figure], goal: Goal) -> Option<Figure> {
     let named = |name| figures.iter().find(|figure| figure.name == name);
     let (both, launch) = (named(LAUNCH_AND_SYNC)?, named(LAUNCH)?);

@@ -18,7 +18,7 @@ pub(super) struct PlotLine {
 pub(super) struct PlotStyle<'a> {
     /// Above it.
     pub(super) title: &'a str,
-    /// What the axes measure.
+    /// Quantities of the axes.
     pub(super) axes: [&'static str; 2],
     /// Dots instead of lines.
     pub(super) dots: bool,

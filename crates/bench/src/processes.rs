@@ -20,7 +20,7 @@ use super::timing::{SECOND_NS, Timing};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
-/// What a run lasts at the least, unless the command line says otherwise.
+/// Least seconds of a run, unless the command line says otherwise.
 const SECONDS: f64 = 5.0;
 /// Units of work that each process has time for.
 const UNITS: f64 = 100.0;
@@ -29,7 +29,7 @@ const SUM_POINTS: f64 = 1.0;
 /// How long each may be without progress where it is due sooner.
 const LEAST_WAIT_MS: f64 = 500.0;
 
-/// What each process does.
+/// Work of each process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Load {
     mode: &'static str,
@@ -118,7 +118,7 @@ impl Case {
 
     fn sides(&self, bench: &Bench) -> Vec<Side> {
         let is_asked = |side: &&Side| match self.cap {
-            // Nobody is capped on the bare driver, and to a peer the daemon is nothing.
+            // No process is capped on the bare driver, and to a peer the daemon is nothing.
             Some(_) => side.is_ours() || (side.is_peer() && !self.has_daemon),
             None => true,
         };
@@ -170,7 +170,7 @@ impl House<'_> {
         })
     }
 
-    /// What one process reaches alone on the bare driver, in percent of wall time.
+    /// Share of one process alone on the bare driver, in percent of wall time.
     fn alone(&mut self, load: Load) -> Result<f64> {
         let work = self.work(load)?;
         let tenancy = self.bench.native()?.tenancy(&self.bench.stage, self.bench.limit_bytes())?;
@@ -246,7 +246,7 @@ impl House<'_> {
         self.keep(case, [sum, least, longest])
     }
 
-    /// What they have in sum where nothing caps them, of what one has alone.
+    /// Measures their sum without caps, as a part of one alone.
     fn measure_free(&mut self, case: Case) -> Result<()> {
         let name = format!("share, {}", case.name());
         let goal = Goal::AtLeast(95.0);

@@ -1,4 +1,4 @@
-//! What a benchmark found: figures, their samples by side, a table, a JSON file.
+//! Result of a benchmark: figures, their samples by side, a table, a JSON file.
 //!
 //! Only medians are compared, and always within one run; the samples are stored so that anybody can
 //! look at their spread.
@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::plot::{self, PlotLine, PlotStyle};
 use divvy_command::output::table::TextTable;
 
-/// What a figure's goal speaks of.
+/// Kind of a figure's goal.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Goal {
@@ -46,7 +46,7 @@ pub(super) struct Figure {
     pub(super) id: Option<&'static str>,
     /// Unit of its values.
     pub(super) unit: &'static str,
-    /// What Divvy must reach.
+    /// Goal for Divvy.
     pub(super) goal: Goal,
     /// Values by side, in the order measured.
     pub(super) samples: BTreeMap<String, Vec<f64>>,
@@ -70,7 +70,7 @@ impl Figure {
         }
     }
 
-    /// What could not be measured, because the bare driver's own part could not: nothing stands beside it.
+    /// A figure that could not be measured, because the bare driver's own part could not: nothing stands beside it.
     pub(super) fn without_value(name: &str, why: &anyhow::Error) -> Self {
         let mut figure = Self::new(name, "", Goal::None);
         figure.failures.insert("native".to_owned(), format!("{why:#}"));
@@ -176,7 +176,7 @@ pub(super) struct Report {
     pub(super) sides: Vec<String>,
     /// The figures.
     pub(super) figures: Vec<Figure>,
-    /// What figures were made of, and plots are made of.
+    /// Source of figures and of plots.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) lines: Vec<PlotLine>,
 }

@@ -83,7 +83,7 @@ impl Bench {
     /// Progress, on standard error.
     pub(super) fn say(&self, what: &str) {
         let mut err = std::io::stderr();
-        // Nobody to tell is no reason to stop measuring.
+        // A lost reader is no reason to stop measuring.
         let _ = if err.is_terminal() {
             write!(err, "\r\x1b[K{what}")
         } else if what.is_empty() {

@@ -1,4 +1,4 @@
-//! What a counter did over time, and what follows from it: shares, windows, their spread, fairness.
+//! A counter over time, and the figures that follow from it: shares, windows, their spread, fairness.
 //!
 //! Pure: the samples come from [`super::busy`]. A share is work completed, at what it takes in a
 //! saturated queue, over wall time.

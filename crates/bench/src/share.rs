@@ -84,7 +84,7 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
             if is_compared(group.kernel_ns, mode, *cap) { 1 + peers } else { 1 }
         },
     );
-    // What some of them come to would pass for what all do.
+    // The sum of some of them would pass for that of all.
     let are_most = asked().count() * 10 >= cells.len() * 9;
     bench.expect(steps.sum::<usize>() + usize::from(bench.wants(CHANGE)));
     let mut summary = Summary::default();
@@ -111,7 +111,7 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
     Ok(())
 }
 
-/// What all cells come to, by side.
+/// Sums over all cells, by side.
 #[derive(Default)]
 struct Summary {
     errors: Vec<(String, f64)>,

@@ -1,4 +1,4 @@
-//! What is compared: the bare driver, Divvy, and any peer, each as a way to start a program.
+//! Sides of a comparison: the bare driver, Divvy, and any peer, each as a way to start a program.
 
 use std::ffi::{CString, OsString};
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ pub(super) fn all(peers: &[String]) -> Result<Vec<Side>> {
     Ok(sides)
 }
 
-/// What a tenant is given.
+/// Limits of a tenant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TenantTerms {
     /// Memory.
@@ -232,7 +232,7 @@ impl Tenancy {
         Ok(())
     }
 
-    /// What Divvy's ledger says; `None` on the other sides.
+    /// Divvy's ledger; `None` on the other sides.
     pub(super) fn ledger(&self) -> Result<Option<LedgerTenant>> {
         self.tenant
             .as_ref()

@@ -21,5 +21,5 @@ impl Timing {
     }
 }
 
-/// What measurements last that only show that everything works.
+/// Length of measurements that only show that everything works.
 pub(super) const QUICK_SECONDS: f64 = 1.5;

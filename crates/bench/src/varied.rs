@@ -18,7 +18,7 @@ use super::timing::{SECOND_NS, Timing};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
-/// What a run lasts, unless the command line says otherwise.
+/// Seconds of a run, unless the command line says otherwise.
 const SECONDS: f64 = 10.0;
 /// Rounds that a run has at the least, and one that only shows that everything works.
 const LEAST_ROUNDS: f64 = 10.0;
@@ -138,7 +138,7 @@ impl Program {
             let least = rounds * work.unit_ns() / SECOND_NS as f64;
             let seconds = timing.seconds_or(SECONDS);
             let mut length = RunLength::seconds(seconds.max(least * 100.0 / f64::from(*cap)));
-            // What is long is charged when it has ended; what follows is what holds from then on.
+            // A long kernel is charged when it has ended; the share holds from then on.
             length.warm_up = length.warm_up.max(Duration::from_nanos(work.unit_ns() as u64 * 2));
             let mut alone = RunLength::seconds(seconds.min(1.5).max(least));
             let work = match round.as_slice() {

@@ -1,4 +1,4 @@
-//! What the command line of every program of ours keeps to, for tests.
+//! Rules for the command line of every program of ours, for tests.
 //!
 //! A file of its own since the benchmarks' program, another crate, is asked the same.
 

@@ -20,7 +20,7 @@ pub const MIB: u64 = 1 << 20;
 /// Memory of the card as NVML reports it: 143,771 MiB.
 pub const NVML_TOTAL_BYTES: u64 = 143_771 * MIB;
 
-/// What `cuDeviceTotalMem` leaves out of NVML's total: 150,754,820,096 - 150,109,880,320 bytes, the
+/// Part of NVML's total that `cuDeviceTotalMem` leaves out: 150,754,820,096 - 150,109,880,320 bytes, the
 /// same figure NVML calls reserved.
 pub const DRIVER_RESERVED_BYTES: u64 = 644_939_776;
 
@@ -60,7 +60,7 @@ pub const SWITCH_PREEMPT_NS: u64 = 89_000;
 /// row "alone: 20 µs 71.7 %, 100 µs 94.0 %".
 pub const SYNCHRONISE_GAP_NS: u64 = 7_000;
 
-/// What the shortest kernel occupies the device for. Not measured by itself: below the 2,700 ns between
+/// Time for which the shortest kernel occupies the device. Not measured by itself: below the 2,700 ns between
 /// launches of an empty one, since "the queue is never the limit".
 pub const KERNEL_NS: u64 = 1_800;
 

@@ -23,7 +23,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a rule does.
+/// Effect of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Return this code.
@@ -64,11 +64,11 @@ pub struct FaultRule {
 pub struct BadRule {
     /// The rule.
     pub rule: String,
-    /// What is wrong with it.
+    /// Its fault.
     pub problem: &'static str,
 }
 
-/// What an entry point is to do, told by [`enter`].
+/// Order for an entry point, given by [`enter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a fault that is not carried out is no fault"]
 pub enum Verdict {

@@ -14,13 +14,13 @@ use crate::report::{Figure, Goal};
 use crate::running::Bench;
 use crate::timing::SECOND_NS;
 
-/// What is measured, unless the command line says otherwise, and what comes before it.
+/// Measured seconds, unless the command line says otherwise, and those before them.
 const SECONDS: f64 = 5.0;
 const WARM_UP: Duration = Duration::from_secs(2);
-/// What each has of its cap at the least, and points that a window of a second may be off by.
+/// Least part of its cap that each has, and points that a window of a second may be off by.
 const LEAST_OF_CAP: f64 = 0.955;
 const WINDOW_POINTS: f64 = 3.0;
-/// What a cap at high priority and an uncapped queue have together at the least, in percent.
+/// Least sum of a cap at high priority and an uncapped queue, in percent.
 const LEAST_SUM: f64 = 97.0;
 
 /// Mode, length of the kernels, cap in percent.

@@ -19,7 +19,7 @@ const LENGTHS_NS: [u64; 2] = [100 * US, MS];
 /// Between a change and the next, unless the command line says otherwise; and the least that is judged.
 const SECONDS: f64 = 1.7;
 const LEAST_SECONDS: f64 = 1.2;
-/// What is judged by its mean, behind a change.
+/// Stretch behind a change that is judged by its mean.
 const JUDGED_NS: (u64, u64) = (100 * MS, 1100 * MS);
 /// Points that it may be off by.
 const POINTS: f64 = 2.0;
@@ -30,7 +30,7 @@ const LEAST_OF_DUE: f64 = 0.5;
 /// Gives back what a tenant was started with.
 const BACK: &str = "default";
 
-/// What changes.
+/// The limit that changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ChangedLimit {
     Weight(u32),
@@ -44,7 +44,7 @@ const LIMITS: [ChangedLimit; 4] = [
     ChangedLimit::Priority("low"),
     ChangedLimit::Cap(20),
 ];
-/// What a weight of one is in the limits, which is what a tenant has that is given none.
+/// A weight of one in the limits, which is that of a tenant that is given none.
 const WEIGHT: u32 = 100;
 
 impl ChangedLimit {
@@ -76,7 +76,7 @@ impl ChangedLimit {
         }
     }
 
-    /// What is due to the first, in percent, once it has changed.
+    /// Due of the first, in percent, once it has changed.
     fn due(self) -> f64 {
         match self {
             Self::Weight(weight) => f64::from(weight) / f64::from(weight + 1) * 100.0,
@@ -98,13 +98,13 @@ pub(super) fn jobs(quick: bool) -> Vec<Job> {
     each.map(job).collect()
 }
 
-/// What is judged behind one of the changes.
+/// Stretch that is judged behind one of the changes.
 struct Behind {
     what: &'static str,
     /// The change, and the next.
     from_ns: u64,
     until_ns: u64,
-    /// What is due to the first, in percent.
+    /// Due of the first, in percent.
     due: f64,
     of_both: bool,
 }
@@ -132,7 +132,7 @@ impl Behind {
         Ok([share, least])
     }
 
-    /// What the one that had least of its due had of it, in the half second in which it had least.
+    /// Least part of its due that one had in a half second.
     fn least_of_due(&self, ran: &Ran) -> Option<f64> {
         let due = [self.due, 100.0 - self.due];
         let of_due = ran.tracks.iter().zip(due).filter(|(_, due)| *due > 0.0);

@@ -35,7 +35,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// What `measure` measures in so many `runs` under a daemon.
+    /// A hall for `measure`, in so many `runs` under a daemon.
     pub(super) fn new(
         name: impl Into<String>,
         runs: usize,
@@ -169,7 +169,7 @@ impl<'a> Hall<'a> {
         busy::run_parts(self.bench, &parts.collect::<Vec<_>>(), length, |_| Ok(()))
     }
 
-    /// What one program reaches alone on the bare driver, in percent.
+    /// Share of one program alone on the bare driver, in percent.
     pub(super) fn alone(&mut self, work: &Work) -> Result<f64> {
         let (native, terms) = (self.bench.native()?, self.terms());
         let ran = self.together("alone", &native, &[(terms, work.clone())])?;

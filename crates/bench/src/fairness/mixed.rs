@@ -14,7 +14,7 @@ use crate::series::{jain, mean, variation};
 
 const US_100: u64 = 100 * US;
 
-/// What is measured; the names are those that `--only` finds.
+/// Caps that are measured; the names are those that `--only` finds.
 const CAPPED: [[u32; 2]; 2] = [[30, 70], [20, 80]];
 const EQUAL_NS: [u64; 3] = [20 * US, US_100, MS];
 const NO_DAEMON: &str = ", without a daemon";

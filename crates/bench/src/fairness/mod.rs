@@ -24,7 +24,7 @@ use super::timing::Timing;
 pub(super) enum Family {
     /// Capped pairs, equal tenants, programs that leave the card idle, floods
     Mixed,
-    /// What the daemon takes with 8 busy tenants of one and of four processes
+    /// Cost of the daemon with 8 busy tenants of one and of four processes
     Cost,
     /// Tenants of weights 1:3, 1:9 and 2:1:1, from fresh starts
     Weights,

@@ -18,9 +18,9 @@ const CAP: u32 = 50;
 /// When the stranger's process is started, and how long behind its coming the share is judged.
 const COMES: Duration = Duration::from_secs(2);
 const SETTLES: Duration = Duration::from_secs(3);
-/// What is judged, unless the command line says otherwise.
+/// Judged seconds, unless the command line says otherwise.
 const SECONDS: f64 = 6.0;
-/// What the tenant has beside one that is always busy at the least, in percent, and what is never more than its cap.
+/// Least share of the tenant beside one that is always busy, in percent; its most is its cap.
 const LEAST: f64 = 43.0;
 const WINDOW_NS: u64 = 5_000 * MS;
 const STEP_NS: u64 = 100 * MS;
@@ -28,7 +28,7 @@ const STEP_NS: u64 = 100 * MS;
 const POINTS: f64 = 2.0;
 const STRANGER_NS: u64 = MS;
 
-/// What a program of no tenant does.
+/// Work of a program of no tenant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stranger {
     /// Kernels in a queue.

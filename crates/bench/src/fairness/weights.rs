@@ -15,14 +15,14 @@ use crate::side::Side;
 use crate::timing::SECOND_NS;
 
 const SETS: [&[u32]; 3] = [&[1, 3], &[1, 9], &[2, 1, 1]];
-/// What a weight of one is in the limits, whose default is a hundred.
+/// A weight of one in the limits, whose default is a hundred.
 const WEIGHT: u32 = 100;
 /// Lengths of the tenants' kernels, by turns from start to start.
 const MIXES_NS: [[u64; 3]; 4] =
     [[MS; 3], [100 * US, MS, 100 * US], [5 * MS; 3], [MS, 100 * US, 5 * MS]];
 /// Milliseconds that each tenant begins behind the one before, likewise; which of them is the first changes, too.
 const APART_MS: [u64; 5] = [0, 40, 150, 20, 90];
-/// What is judged behind the first second, unless the command line says otherwise.
+/// Judged seconds behind the first, unless the command line says otherwise.
 const SECONDS: f64 = 5.0;
 /// Points that a part may be off by; in the first second beside a unit of work.
 const POINTS: f64 = 1.0;
@@ -73,12 +73,12 @@ impl Start {
     }
 }
 
-/// What came of a start.
+/// Result of a start.
 struct Came {
     /// Parts of all, in percent, in the first second and behind it.
     first: Vec<f64>,
     behind: Vec<f64>,
-    /// What all had together behind it.
+    /// Sum of all behind it.
     sum: f64,
     unit_points: f64,
 }
@@ -103,7 +103,7 @@ fn parts(shares: &[f64]) -> Result<Vec<f64>> {
     Ok(shares.iter().map(|share| share / all * 100.0).collect())
 }
 
-/// What is due to each, in percent.
+/// Due of each, in percent.
 fn due(weights: &[u32]) -> Vec<f64> {
     let all = f64::from(weights.iter().sum::<u32>());
     weights.iter().map(|weight| f64::from(*weight) / all * 100.0).collect()

@@ -20,7 +20,7 @@ use crate::machine::install;
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// What to measure, and how: `divvy bench --help`
+    /// Measurement and its options: `divvy bench --help`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<OsString>,
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// What the program of the benchmarks is called.
+/// Name of the benchmarks' program.
 pub(crate) const BENCH: &str = "divvy-bench";
 /// Name of the library.
 const LIBRARY: &str = "libdivvy.so";

@@ -16,7 +16,7 @@ use simgpu::driver::call::{Call, code, enter};
 use simgpu::driver::proc_address::set_exports;
 use simgpu::sys::driver::{Answer, Pass};
 
-/// What every export does around its implementation.
+/// Steps of every export around its implementation.
 #[inline]
 fn run(call: Call, body: impl FnOnce() -> Answer) -> CUresult {
     if call.resolves {

@@ -78,7 +78,7 @@ fn serve(detached: bool) -> Result<(), String> {
     server.run().map_err(|errno| errno.to_string())
 }
 
-/// Whoever started us waits for the end of our standard output.
+/// Closes standard output: the process that started this one waits for its end.
 fn close_output() {
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null");
     if let Ok(null) = null {

@@ -49,9 +49,9 @@ pub enum StartError {
     Directory {
         /// The directory.
         directory: PathBuf,
-        /// What was tried.
+        /// The attempt.
         problem: &'static str,
-        /// What the system said.
+        /// The system's answer.
         errno: Errno,
     },
     /// No `simgpud` was found.
@@ -64,7 +64,7 @@ pub enum StartError {
     Execute {
         /// The file.
         program: PathBuf,
-        /// What the system said.
+        /// The system's answer.
         problem: String,
     },
     /// `simgpud` said that it cannot run.
@@ -84,7 +84,7 @@ impl ClientError {
         }
     }
 
-    /// What the driver answers its caller.
+    /// The driver's answer to its caller.
     pub fn result(&self) -> CUresult {
         match self {
             Self::OutOfMemory => CUresult::CUDA_ERROR_OUT_OF_MEMORY,

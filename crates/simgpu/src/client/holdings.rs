@@ -1,4 +1,4 @@
-//! What a client holds of the machine: blocks of memory and contexts, and a device's figures.
+//! Holdings of a client in the machine: blocks of memory and contexts, and a device's figures.
 //!
 //! Plain data: making and giving back is the client's.
 
@@ -15,7 +15,7 @@ pub struct Block {
     pub id: u64,
     /// The device it lies on.
     pub device: u32,
-    /// What it is held for.
+    /// Its purpose.
     pub charge: Charge,
     /// Its size, a multiple of 2 MiB.
     pub bytes: u64,
@@ -46,12 +46,12 @@ pub struct Context {
 /// Memory figures of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInfo {
-    /// What can be allocated: `cuDeviceTotalMem`.
+    /// Bytes that can be allocated: `cuDeviceTotalMem`.
     pub total_bytes: u64,
-    /// What nobody holds.
+    /// Bytes that no client holds.
     pub free_bytes: u64,
-    /// What all clients together hold.
+    /// Bytes that all clients hold together.
     pub used_bytes: u64,
-    /// What the driver keeps for itself; NVML's total is `total_bytes + reserved_bytes`.
+    /// Bytes that the driver keeps for itself; NVML's total is `total_bytes + reserved_bytes`.
     pub reserved_bytes: u64,
 }

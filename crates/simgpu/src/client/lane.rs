@@ -38,7 +38,7 @@ pub struct Work {
 /// When a piece of work ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// What [`Lane::submit`] answered.
+    /// Answer of [`Lane::submit`].
     pub sequence: u64,
     /// When it began, CLOCK_MONOTONIC.
     pub started_ns: u64,

@@ -184,7 +184,7 @@ pub(super) fn exchange(
     Ok((reply, packet.attached))
 }
 
-/// What a failed send or receive means.
+/// Meaning of a failed send or receive.
 pub(super) fn lost(errno: Errno) -> ClientError {
     match errno {
         Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN | Errno::BADF | Errno::NOTSOCK => {

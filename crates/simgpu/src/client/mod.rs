@@ -4,7 +4,7 @@
 //! device memory, makes contexts, opens lanes, and answers what NVML asks. Every call blocks until the
 //! daemon has answered (a driver knows no time-out) but none outlives the daemon: its end is an error.
 //!
-//! What it promises a program that misbehaves: every descriptor is close-on-exec; one that the program
+//! Promises to a program that misbehaves: every descriptor is close-on-exec; one that the program
 //! closed, or put something else in the place of, is noticed before use and replaced, so a program that
 //! closes all descriptors keeps its memory; a forked child finds [`Client::forked`] true and touches
 //! nothing of its parent's.

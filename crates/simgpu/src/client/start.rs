@@ -35,7 +35,7 @@ pub fn start_lock(directory: &Path) -> Result<OwnedFd, StartError> {
     let open = |flags| {
         rustix::io::retry_on_intr(|| rustix::fs::open(&path, flags, Mode::from_raw_mode(0o666)))
     };
-    // Whoever made it may have another uid; reading is enough for a lock.
+    // Its maker may have another uid; reading is enough for a lock.
     match open(flags) {
         Err(Errno::NOENT) => open(flags | OFlags::CREATE),
         outcome => outcome,

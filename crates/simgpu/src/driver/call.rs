@@ -1,4 +1,4 @@
-//! What an exported symbol tells its implementation, and the checks every call passes.
+//! Facts that an exported symbol gives its implementation, and the checks every call passes.
 //!
 //! Promises: no call does anything before `cuInit`, in a forked child, after the process began to
 //! end, or from inside a host function; which of these errors a call gives is decided here alone.

@@ -23,7 +23,7 @@ use super::stream::resolved;
 use crate::sys::driver::{Answer, Handle, In, Out};
 
 thread_local! {
-    /// What the last question about dependencies pointed to.
+    /// Array that the last answer about dependencies points to.
     static ANSWERED: RefCell<Vec<CUgraphNode>> = const { RefCell::new(Vec::new()) };
 }
 

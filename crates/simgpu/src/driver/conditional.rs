@@ -24,7 +24,7 @@ use crate::sys::driver_unions as unions;
 
 const ASSIGN_DEFAULT: c_uint = 1;
 
-/// What the highest bits of a handle say: no address is taken for one.
+/// Highest bits of a handle: no address is taken for one.
 const MARK: u64 = 0xc0d1 << 48;
 
 /// Has the values that a launch begins with.

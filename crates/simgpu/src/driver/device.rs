@@ -18,7 +18,7 @@ use super::state::{State, begin_free, driver, start};
 use crate::sys::driver::{Answer, Out, Text};
 use crate::sys::driver_process::{Life, begin as begin_life, life};
 
-/// What `cuDriverGetVersion` answers: the CUDA version of driver 580.
+/// Answer of `cuDriverGetVersion`: the CUDA version of driver 580.
 pub(crate) const DRIVER_VERSION: i32 = 13000;
 
 /// Values of the attributes 1, 2, …, as an H200 under driver 580 gives them.

@@ -1,6 +1,6 @@
 //! The driver's results: short names for the code.
 //!
-//! What programs read of them is in [`super::error_text`].
+//! Their texts for programs are in [`super::error_text`].
 
 use divvy_driver_api::types::CUresult;
 

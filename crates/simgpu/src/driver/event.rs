@@ -133,7 +133,7 @@ pub fn cuEventSynchronize(_: Call, event: CUevent) -> Answer {
     state.context(context).map(|_| ())
 }
 
-/// What is read as an event's time, which must have been reached.
+/// Time that is read of an event, which must have been reached.
 fn time(event: &Event) -> Answer<u64> {
     let (_, stamp) = event.mark.as_ref().ok_or(INVALID_HANDLE)?;
     let at_ns = stamp.at().ok_or(NOT_READY)?;

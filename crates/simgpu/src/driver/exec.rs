@@ -198,7 +198,7 @@ pub fn cuGraphUpload(call: Call, exec: CUgraphExec, stream: CUstream) -> Answer 
         capture::invalidate_stream(&mut state, key);
         return Err(CAPTURE_UNSUPPORTED);
     }
-    // What the last launch has left is there.
+    // Allocations that the last launch has left are there.
     let left = ends(&state.execs.of(exec)?.graph_nodes).left;
     if left.iter().all(|(_, address, _)| state.space.at(*address).is_none()) {
         graph_memory::attach(driver, &mut state, exec.key(), key)?;

@@ -41,7 +41,7 @@ fn flatten_body(state: &State, body: u64, into: &mut Vec<(u64, NodeKind)>) -> An
     if into[from..].iter().all(may_be) { Ok(into.len() - from) } else { Err(INVALID_VALUE) }
 }
 
-/// What a graph's nodes leave behind.
+/// Allocations that a graph's nodes leave behind.
 #[derive(Default)]
 pub(crate) struct Ends {
     /// Its own that it does not free: device, address and bytes.
@@ -69,7 +69,7 @@ pub(crate) fn ends(nodes: &[(u64, NodeKind)]) -> Ends {
     ends
 }
 
-/// What a launch runs.
+/// Tasks of a launch.
 pub(crate) fn tasks(nodes: &[(u64, NodeKind)], disabled: &[u64]) -> Vec<Task> {
     let condition = |(_, kind): &(u64, NodeKind)| match kind {
         NodeKind::Branches { condition, .. } => Some(Arc::clone(condition)),

@@ -80,7 +80,7 @@ pub(crate) fn freed(state: &mut State, graph: u64, at: u64, node: u64) {
     }
 }
 
-/// What an executable of a graph is to have behind its addresses.
+/// Mappings that an executable of a graph is to have behind its addresses.
 pub(crate) fn mappings(arenas: &[Arena]) -> Vec<Mapping> {
     arenas.iter().map(|arena| Mapping { arena: arena.clone(), pieces: Vec::new() }).collect()
 }

@@ -1,4 +1,4 @@
-//! What a graph holds: its nodes, their types and their order, and changes of the order.
+//! Contents of a graph: its nodes, their types and their order, and changes of the order.
 
 use core::ffi::{c_char, c_uint};
 

@@ -1,4 +1,4 @@
-//! What time it is for a thread of the program, as the device sees it.
+//! Time of a thread of the program, as the device sees it.
 //!
 //! A thread that waited for the device wakes later than the device finished: on the hardware by a few
 //! microseconds, here by what the host's scheduler and three processes take. [`HostClock`] remembers

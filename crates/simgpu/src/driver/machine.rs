@@ -1,4 +1,4 @@
-//! What the driver half in a process asks of the simulated machine.
+//! Interface of the simulated machine for the driver half in a process.
 //!
 //! Promises: memory is a [`Block`] whose last `Arc` gives it back; blocks cost nothing until they
 //! are mapped, so charges without bytes (contexts, heaps, local memory) are blocks too.
@@ -15,7 +15,7 @@ use super::error::*;
 use crate::sys::driver::Answer;
 use crate::sys::driver_bytes::{Mapping, Span, file_identity, memory_file};
 
-/// What a device is.
+/// Description of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceInfo {
     /// Its marketing name.
@@ -55,7 +55,7 @@ pub trait Block: Send + Sync {
     }
 }
 
-/// What a block is for; the machine's own statistics and process lists show it.
+/// Purpose of a block; the machine's own statistics and process lists show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// Data that programs address.
@@ -64,7 +64,7 @@ pub enum Purpose {
     Overhead,
 }
 
-/// What work occupies, and in which unit its amount is.
+/// Engine that work occupies, and the unit of its amount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Load {
     /// Nothing of the device.
@@ -214,7 +214,7 @@ impl Local {
 
 /// Memory of an H200 that programs can use.
 const H200_BYTES: u64 = 150_109_880_320;
-/// What a context costs before anything is made in it.
+/// Memory of a context before anything is made in it.
 const CONTEXT_BYTES: u64 = 518 << 20;
 
 fn default_uuid(index: u64) -> [u8; 16] {

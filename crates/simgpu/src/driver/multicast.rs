@@ -20,7 +20,7 @@ use super::state::{State, begin_free};
 use super::vmm;
 use crate::sys::driver::{Answer, In, Out};
 
-/// What an object must be: whole granules, for devices there are.
+/// Checks an object: whole granules, for devices that exist.
 fn check(state: &State, wanted: &CUmulticastObjectProp) -> Answer<usize> {
     let devices = wanted.numDevices as usize;
     let whole = (wanted.size as u64).is_multiple_of(GRANULE_BYTES);

@@ -126,7 +126,7 @@ fn grow(driver: &DriverState, state: &mut State, key: u64, bytes: u64, total: u6
     };
     let blocks = match back(state) {
         Ok(blocks) => blocks,
-        // What other pools keep without using it goes first.
+        // Unused reserves of other pools go first.
         Err(_) => {
             let keys: Vec<u64> =
                 state.pools.iter().filter(|(_, p)| p.device == device).map(|(k, _)| k).collect();

@@ -30,7 +30,7 @@ fn since(entry: &Entry) -> u32 {
     known.ok().and_then(|index| SINCE.get(index)).map_or(entry.since, |(_, version)| *version)
 }
 
-/// What was found for a name.
+/// Result for a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     Symbol(&'static str),

@@ -30,7 +30,7 @@ pub(crate) struct PtxEntry {
     pub(crate) traps: bool,
 }
 
-/// What a module image holds.
+/// Contents of a module image.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Image {
     pub(crate) entries: Vec<PtxEntry>,

@@ -1,4 +1,4 @@
-//! What stands in a stream's queue: what an operation waits for, and what the device has of it already.
+//! A stream's queue: the operations, the points they wait for, and the part the device has already.
 //!
 //! Promises: work of one stream runs in order; an order is a set of (stream, sequence) pairs that must
 //! have completed first, so nothing else is needed for events. What can go ahead is handed to the
@@ -16,7 +16,7 @@ pub(super) fn reached(state: &State, (stream, sequence): Point) -> bool {
     state.streams.get(stream).map_or(true, |stream| stream.completed >= sequence)
 }
 
-/// What work submitted now to `key` must wait for besides the stream itself.
+/// Points that work submitted now to `key` must wait for besides the stream itself.
 pub(super) fn implicit_order(state: &State, key: u64) -> Answer<Vec<Point>> {
     let stream = state.streams.get(key)?;
     if stream.is_legacy {

@@ -262,7 +262,7 @@ impl Lane for RemoteLane {
     }
 }
 
-/// What a load asks of the engines; nothing for work that needs none.
+/// Work for the engines of a load; `None` if it needs none.
 fn asked(load: Load, amount: u64, multiprocessors: u32) -> Option<Work> {
     let width = multiprocessors.clamp(1, MULTIPROCESSORS);
     let ns_at = |bytes_per_s: u64| {

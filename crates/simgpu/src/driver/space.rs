@@ -25,7 +25,7 @@ const DEVICE_END: u64 = 0x5000_0000_0000;
 const LOW_BASE: u64 = 0x2000_0000;
 const LOW_END: u64 = 0xe000_0000;
 
-/// What a range of addresses is.
+/// Kind of a range of addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// `cuMemAlloc`.
@@ -322,7 +322,7 @@ impl Space {
         Ok(range)
     }
 
-    /// What lies in one context is another's from now on, and ends with that.
+    /// Ranges of one context are another's from now on, and end with that.
     pub(crate) fn hand_over(&mut self, from: u64, to: u64) {
         let own = self.ranges.values_mut().filter(|range| range.context == from);
         own.for_each(|range| range.context = to);

@@ -65,7 +65,7 @@ pub(crate) struct State {
     /// Host functions that were ready when they were queued, in that order.
     pub(crate) host_function_runs: bool,
     pub(crate) host_tickets: std::collections::BTreeSet<u64>,
-    /// What legacy handles opened: where, and how often.
+    /// Memory opened by legacy handles: its address, and the number of times.
     pub(crate) ipc_opened: HashMap<[u8; 64], (u64, u32)>,
 }
 

@@ -147,7 +147,7 @@ pub(super) fn wait_value(driver: &DriverState, place: Place, value: &MemoryValue
         if arrived || !alive {
             return Ok(());
         }
-        // What is waited for is written by another thread, or another process, at any time.
+        // The awaited value is written by another thread, or another process, at any time.
         std::thread::sleep(std::time::Duration::from_micros(20));
     }
 }

@@ -1,4 +1,4 @@
-//! Who runs a stream's operations and waits for their ends: its engine thread, or whoever waits for it.
+//! Running of a stream's operations and waiting for their ends: by its engine thread, or a thread that waits for it.
 //!
 //! Promises: one thread at a time runs a stream's operations; the lock is not held while one runs. A
 //! thread of the program runs only what the device does, never another function of the program's, and
@@ -193,7 +193,7 @@ pub(crate) fn synchronize_context(
 // ---- what a task does ----
 
 impl Task {
-    /// What a task the null machine completed leaves behind.
+    /// Finishes a task that the null machine completed.
     pub(crate) fn finish_instantly(&self, state: &mut State) {
         match self {
             Self::Mark(stamp) => stamp.mark_at(now_ns()),

@@ -153,7 +153,7 @@ impl Compute {
                     }
                 }
                 Phase::Switching { .. } => {
-                    // What will start is known before it does, and so is when it ends.
+                    // The next start is known before it comes, and so is its end.
                     self.fill();
                     break;
                 }
@@ -259,7 +259,7 @@ impl Compute {
                 index += 1;
                 continue;
             }
-            // What does not fit keeps out what comes after it, but for what needs no room.
+            // A run that does not fit keeps out later ones, but for those that need no room.
             if run.width_permille > 0 && width + run.width_permille > 1000 {
                 width = width.max(1000);
                 index += 1;

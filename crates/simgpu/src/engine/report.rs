@@ -1,4 +1,4 @@
-//! What goes into the engines and what comes out: work of lanes, its ends, and who kept them busy.
+//! Input and output of the engines: work of lanes, its ends, and the clients that kept them busy.
 
 use crate::wire::{Engine, Pace};
 
@@ -47,7 +47,7 @@ pub struct Busy {
     pub to_ns: u64,
 }
 
-/// What an engine reports.
+/// Report of an engine.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Ends that have become certain, each once.

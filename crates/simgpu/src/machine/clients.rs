@@ -1,4 +1,4 @@
-//! Who is connected: clients, their tickets and their contexts.
+//! Connected clients, their tickets and their contexts.
 
 use super::peer::Peer;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What the simulated machine is made of: the environment of the first client, read strictly.
+//! Description of the simulated machine: the environment of the first client, read strictly.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
@@ -49,8 +49,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// What a context takes of the card. A card whose size was given keeps its figures round: there it
-    /// is only what NVML's process list shows.
+    /// Memory of the card that a context takes. A card whose size was given keeps its figures round: there it
+    /// shows in NVML's process list alone.
     pub fn context_bytes(&self) -> u64 {
         if self.nvml_total_bytes == calibration::NVML_TOTAL_BYTES {
             calibration::CONTEXT_BYTES + calibration::CONTEXT_UNLISTED_BYTES
@@ -83,7 +83,7 @@ pub struct BadSetting {
     pub name: String,
     /// Its value.
     pub value: String,
-    /// What is wrong with it and what would be right.
+    /// Its fault, and a value that would be right.
     pub problem: &'static str,
 }
 
@@ -156,7 +156,7 @@ impl Description {
     }
 }
 
-/// What of a card's memory a program can allocate.
+/// Part of a card's memory that a program can allocate.
 ///
 /// The default card keeps the driver's own reserve; a card whose size was given is small for a test's
 /// sake and is allocatable in full, so that its figures stay round.

@@ -29,7 +29,7 @@ pub struct FileRange {
 pub struct Block {
     /// The device it lies on.
     pub device: u32,
-    /// What it is held for.
+    /// Its purpose.
     pub charge: Charge,
     /// Where its bytes are.
     pub range: FileRange,
@@ -58,11 +58,11 @@ pub struct Memory {
 /// Figures of a device: total, reserved and used bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
-    /// What can be allocated.
+    /// Bytes that can be allocated.
     pub total_bytes: u64,
-    /// What the driver keeps.
+    /// Bytes that the driver keeps.
     pub reserved_bytes: u64,
-    /// What is held.
+    /// Bytes held.
     pub used_bytes: u64,
 }
 

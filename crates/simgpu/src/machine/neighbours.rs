@@ -8,7 +8,7 @@
 
 use super::notation::parse_size;
 
-/// What a list of neighbours looks like.
+/// Form of a list of neighbours.
 pub const HINT: &str = "give a list of graphics|mps:PID:SIZE:PERCENT that fits the first device, such \
                         as graphics:71:256MiB:40";
 

@@ -1,6 +1,6 @@
-//! What each request of a control connection does to the machine.
+//! Requests of control connections, carried out on the machine.
 //!
-//! Every request is carried out whole before the next one of anybody is looked at; a refusal changes
+//! Every request is carried out whole before the next one of any client is looked at; a refusal changes
 //! nothing.
 
 use super::clients::{Client, Clients, Context};
@@ -24,9 +24,9 @@ pub struct Machine {
     description: Description,
     memory: Memory,
     file: OwnedFd,
-    /// Who is connected.
+    /// Connected clients.
     pub clients: Clients,
-    /// What was handed out to other processes.
+    /// Objects handed out to other processes.
     pub exports: Exports,
     /// Engines, by device.
     pub engines: Vec<Engines>,
@@ -40,7 +40,7 @@ pub struct Answer {
     pub reply: Reply,
     /// The descriptor to attach.
     pub attach: Option<OwnedFd>,
-    /// What the engines have to report.
+    /// Report of the engines.
     pub report: Report,
 }
 

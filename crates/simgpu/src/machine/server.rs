@@ -82,7 +82,7 @@ impl Server {
             Err(errno) => return Err(errno),
         }
         let listener = socket::listen(&socket_path)?;
-        // Whoever may enter the directory may use the machine.
+        // A user that may enter the directory may use the machine.
         rustix::fs::chmod(&socket_path, rustix::fs::Mode::from_raw_mode(0o666))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut server = Self {
@@ -119,8 +119,8 @@ impl Server {
             self.advance(now_ns());
             let mut events: Vec<_> =
                 space.iter().map(|event| (event.data.u64(), event.flags)).collect();
-            // What freed memory first: whoever saw a process end or a descriptor closed, and asks
-            // then, is to be told so.
+            // Events that free memory come first: a client that saw a process end or a descriptor closed, and
+            // asks then, is to be told so.
             events.sort_by_key(|(token, flags)| match self.watches.get(token) {
                 Some(Watch::Process(_)) => 0,
                 _ if flags.contains(epoll::EventFlags::HUP) => 1,

@@ -1,11 +1,11 @@
-//! What calls of NVML answer: success, or a code, which some functions have no room for.
+//! Answers of NVML's calls: success, or a code, which some functions have no room for.
 
 use crate::client::ClientError;
 use divvy_driver_api::nvml_types::*;
 use divvy_driver_api::types::CUresult;
 use std::ffi::c_char;
 
-/// What a call inside this module answers.
+/// Answer of a call inside this module.
 pub(crate) type Answer<T = ()> = Result<T, Failure>;
 
 /// A code other than success.
@@ -42,7 +42,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// What an exported function returns, and how it says that it did nothing.
+/// Return type of an exported function, with its value for a call that did nothing.
 pub trait Returned {
     /// This code.
     fn from_code(code: u32) -> Self;

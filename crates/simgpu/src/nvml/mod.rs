@@ -1,6 +1,6 @@
 //! `libnvidia-ml.so.1` of the simulated machine.
 //!
-//! What NVML tells of devices, memory, processes and utilisation comes from the daemon; the rest are
+//! NVML's answers about devices, memory, processes and utilisation come from the daemon; the rest are
 //! the card's constants. `surface` says which calls answer; every other one returns
 //! NVML_ERROR_NOT_SUPPORTED and is recorded, so a test that reaches it fails. Calls the hardware itself
 //! answers that way are listed there too, and are not recorded.

@@ -9,7 +9,7 @@
 use core::ffi::{CStr, c_char, c_void};
 use divvy_driver_api::types::*;
 
-/// What every driver call answers inside the simulator.
+/// Answer of every driver call inside the simulator.
 pub type Answer<T = ()> = Result<T, CUresult>;
 
 const INVALID_VALUE: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;

@@ -1,4 +1,4 @@
-//! What the driver must know of its process: forked children and the end of the process.
+//! The driver's process: forked children and its end.
 //!
 //! Promises: after a fork the child sees [`Life::Forked`] before it can call us, and a call made
 //! after exit handlers began sees [`Life::Ended`]. Registers its two handlers at `cuInit`, never at

@@ -22,7 +22,7 @@ pub const PROTOCOL: u32 = 2;
 /// Largest packet either side sends.
 pub const PACKET_BYTES: usize = 64 << 10;
 
-/// What memory is held for; NVML's per-process figure and `divvy`-free tests tell them apart.
+/// Purpose of memory; NVML's per-process figure and `divvy`-free tests tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Charge {
@@ -172,7 +172,7 @@ messages! {
         6 Context { context: u64 },
         /// Memory figures of a device.
         7 MemoryInfo { total_bytes: u64, reserved_bytes: u64, used_bytes: u64 },
-        /// Who holds memory of a device.
+        /// Holders of memory of a device.
         8 Processes { processes: Vec<WireProcess> },
         /// How busy a device was.
         9 Utilisation { compute_percent: u32, memory_percent: u32 },
@@ -202,11 +202,11 @@ codec::record! {
     pub struct WireProcess {
         /// Its pid as the daemon sees it, or as the process itself does if the daemon cannot.
         pub pid: u32,
-        /// What it does there: 0 computes, 1 draws, 2 computes under MPS, as NVML numbers its lists.
+        /// Its role there: 0 computes, 1 draws, 2 computes under MPS, as NVML numbers its lists.
         pub role: u8,
         /// How many contexts it has.
         pub contexts: u32,
-        /// What it holds.
+        /// Bytes held.
         pub bytes: u64,
     }
 }

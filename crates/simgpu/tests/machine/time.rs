@@ -193,7 +193,7 @@ fn a_dead_clients_kernel_makes_room() {
     client.destroy_context(context).unwrap();
 }
 
-/// Whoever is next when a client dies in the midst of a kernel is told of its own kernel's end.
+/// The next client is told of its own kernel's end if another dies in the midst of a kernel.
 #[test]
 fn who_waits_behind_a_dead_clients_kernel_goes_on() {
     let machine = Machine::new(&[]);

@@ -1,6 +1,6 @@
 //! The addresses a graph has for its allocation nodes, and the pieces of memory a device has behind them.
 //!
-//! Who gets which piece when is in [`crate::driver::graph_memory`].
+//! The assignment of pieces is in [`crate::driver::graph_memory`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct Arena {
     pub(crate) uses: Vec<Use>,
 }
 
-/// What an executable has behind an arena.
+/// Mapping of an executable behind an arena.
 pub(crate) struct Mapping {
     pub(crate) arena: Arena,
     /// One for each piece of the arena's addresses, in their order; none before the first launch.

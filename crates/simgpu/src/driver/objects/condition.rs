@@ -13,7 +13,7 @@ use crate::sys::driver::Answer;
 #[derive(Debug)]
 pub(crate) struct Condition {
     pub(crate) context: u64,
-    /// What it is at the beginning of each launch, if that is asked for.
+    /// Its value at the beginning of each launch, if one was asked for.
     pub(crate) default: Option<u32>,
     pub(crate) value: AtomicU32,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Condition {
 /// The conditions that graphs and executables keep, by handle.
 pub(crate) type Conditions = HashMap<CUgraphConditionalHandle, Weak<Condition>>;
 
-/// What a node does with a value.
+/// Use of a value by a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
     /// The first body if it is not zero, else the second.

@@ -36,7 +36,7 @@ pub(crate) struct Context {
     pub(crate) local: Option<Arc<dyn Block>>,
     pub(crate) attached: u32,
     pub(crate) peers: HashSet<u64>,
-    /// What green contexts keep until the primary ends.
+    /// Charges that green contexts keep until the primary ends.
     pub(crate) green_charges: Vec<Arc<dyn Block>>,
     pub(crate) cache_config: CUfunc_cache,
     pub(crate) shared_config: CUsharedconfig,
@@ -91,7 +91,7 @@ pub(crate) struct Green {
     pub(crate) id: u64,
 }
 
-/// What a resource descriptor stands for.
+/// Resources of a descriptor.
 pub(crate) struct Resources {
     pub(crate) multiprocessors: u32,
 }

@@ -1,4 +1,4 @@
-//! What graphs are made of: nodes and their order, executables, and objects that graphs keep alive.
+//! Parts of graphs: nodes and their order, executables, and objects that graphs keep alive.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::condition::{Choice, Condition};
 use super::task::Task;
 use crate::sys::driver::Address;
 
-/// What a node does.
+/// Kind of a node.
 #[derive(Clone)]
 pub(crate) enum NodeKind {
     Empty,

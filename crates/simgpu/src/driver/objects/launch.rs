@@ -1,6 +1,6 @@
 //! A kernel with its arguments: which computation it is and how much of the device it occupies.
 //!
-//! What the computations do is in [`crate::driver::kernels`].
+//! The computations are in [`crate::driver::kernels`].
 
 use crate::calibration::{KERNEL_BYTES_PER_NS, KERNEL_FLOPS_PER_NS, KERNEL_NS};
 use crate::driver::machine::Load;

@@ -46,7 +46,7 @@ pub(crate) struct Multicast {
     /// How many devices it is for.
     pub(crate) devices: usize,
     pub(crate) members: BTreeSet<i32>,
-    /// What is bound, by device and offset.
+    /// Bound blocks, by device and offset.
     pub(crate) bound: BTreeMap<(i32, u64), Arc<dyn Block>>,
 }
 

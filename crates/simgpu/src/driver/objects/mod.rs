@@ -1,4 +1,4 @@
-//! What the driver keeps of each object a program makes: data, and what follows from an object alone.
+//! The driver's records of the objects a program makes: data, and functions of one object alone.
 //!
 //! Promises: nothing here knows of the tables the objects are kept in ([`super::state`]) or of another
 //! thread; whatever concerns several objects is done above.

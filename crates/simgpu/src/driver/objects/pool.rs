@@ -112,7 +112,7 @@ impl Pool {
         (self.used == 0 && self.pending.is_empty() && self.region.1 != 0).then_some(self.region)
     }
 
-    /// What was freed behind work that has not ended, by stream.
+    /// Blocks freed behind work that has not ended, by stream.
     pub(crate) fn held_by_streams(&self) -> Vec<(u64, Vec<Arc<dyn Block>>)> {
         let within = |at: u64, bytes: u64| {
             let ends = |start: &u64, block: &Arc<dyn Block>| {

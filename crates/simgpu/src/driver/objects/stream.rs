@@ -123,7 +123,7 @@ pub(crate) struct Event {
     pub(crate) flags: u32,
     /// The last mark: where, and when it was reached.
     pub(crate) mark: Option<(Point, Arc<Stamp>)>,
-    /// What is read as its time for a while after it was reached, where that cannot be read at once.
+    /// Time that is read for a while after it was reached, if its own cannot be read at once.
     pub(crate) before_ns: Option<u64>,
     /// The capture in which it was last recorded and the nodes it stands for.
     pub(crate) captured: Option<(u64, Vec<u64>)>,

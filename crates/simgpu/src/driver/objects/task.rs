@@ -1,4 +1,4 @@
-//! What a stream is to run: copies, fills, kernels, host functions, marks and waits.
+//! Tasks of a stream: copies, fills, kernels, host functions, marks and waits.
 //!
 //! Promises: a task can be run any number of times (graphs do). Does not run anything: see
 //! [`crate::driver::worker`].
