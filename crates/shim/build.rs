@@ -49,7 +49,7 @@ fn main() -> io::Result<()> {
         }
     }
     if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64") {
-        // What every program that starts pays for us: one mapping less, and one page to be copied,
+        // Every program that starts pays for us, so this saves it one mapping, and all but one page to be copied,
         // since relocated data then never lies across two. Both options are lld's, rustc's own
         // linker on this target.
         for argument in ["--no-rosegment", "-z,separate-loadable-segments"] {

@@ -23,7 +23,7 @@ use crate::clients;
 use crate::command::run;
 use crate::workspace::{cargo, target};
 
-/// What people call, and what that starts: packages, each with a program of its name.
+/// The command and the program it starts: packages, each with a program of its name.
 const PROGRAMS: [&str; 2] = ["divvy", "divvy-bench"];
 
 /// A staged tree.

@@ -76,6 +76,36 @@ fn no_source_file_is_too_long() {
     none("files of more than 500 lines", &broken);
 }
 
+/// Words of which none is a thing: a sentence that begins with one makes its reader find out what it is about.
+const NO_SUBJECTS: [&str; 9] =
+    ["What", "Who", "Whoever", "Whose", "Whatever", "Nobody", "Somebody", "Anybody", "Everybody"];
+
+/// The word of [`NO_SUBJECTS`] with which a line of a comment begins.
+fn begins_without_a_subject(line: &str) -> Option<&'static str> {
+    let text = line.trim_start().strip_prefix("//")?.trim_start_matches(['/', '!']).trim_start();
+    NO_SUBJECTS.into_iter().find(|word| {
+        text.strip_prefix(word).is_some_and(|rest| rest.starts_with([' ', ',', '.', '\'']))
+    })
+}
+
+#[test]
+fn a_comment_has_a_noun_as_its_subject() {
+    assert_eq!(begins_without_a_subject("    /// What it holds."), Some("What"));
+    assert_eq!(begins_without_a_subject("//! Nobody's."), Some("Nobody"));
+    assert_eq!(begins_without_a_subject("/// Whose-ever"), None);
+    assert_eq!(begins_without_a_subject("let a = 1; // What it is"), None);
+    let Some(files) = tracked("subjects", &[".rs"]) else { return };
+    let is_source = |name: &str| name.contains("/src/") || name.contains("/build");
+    let broken: Vec<_> = files
+        .iter()
+        .filter(|(name, text)| is_source(name) && !is_generated(text))
+        .flat_map(|(name, text)| text.lines().zip(1..).map(move |line| (name, line)))
+        .filter(|(_, (line, _))| begins_without_a_subject(line).is_some())
+        .map(|(name, (line, number))| format!("{name}:{number}: {}", line.trim()))
+        .collect();
+    none("a comment of a source file is about a thing, which it names", &broken);
+}
+
 #[test]
 fn unsafe_stays_in_its_rooms() {
     let Some(files) = tracked("unsafe", &[".rs"]) else { return };
