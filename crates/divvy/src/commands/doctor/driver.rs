@@ -102,7 +102,7 @@ fn device_files() -> Finding {
 /// Parts of a driver that are here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum DriverState {
+pub(super) enum DriverParts {
     /// Its library, and a GPU that it may find.
     Ready,
     /// Its library, and no GPU.
@@ -111,12 +111,12 @@ pub(super) enum DriverState {
     None,
 }
 
-pub(super) fn driver() -> DriverState {
-    let Some(cuda) = find_library("libcuda.so.1") else { return DriverState::None };
+pub(super) fn driver() -> DriverParts {
+    let Some(cuda) = find_library("libcuda.so.1") else { return DriverParts::None };
     let simulated = cuda.canonicalize().is_ok_and(|real| is_simulated(&real));
     let devices = ["/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg"];
     let has_gpu = simulated || devices.iter().any(|path| Path::new(path).exists());
-    if has_gpu { DriverState::Ready } else { DriverState::NoGpu }
+    if has_gpu { DriverParts::Ready } else { DriverParts::NoGpu }
 }
 
 /// Whether a driver's library is the simulated one: its NVML knows no kernel module, its file no version.

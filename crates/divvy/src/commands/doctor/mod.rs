@@ -16,7 +16,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use driver::DriverState;
+use driver::DriverParts;
 use finding::{Finding, Level};
 
 use crate::commands::run;
@@ -49,7 +49,7 @@ pub(crate) struct Args {
 #[derive(Debug, serde::Serialize)]
 struct Report {
     version: &'static str,
-    driver: DriverState,
+    driver: DriverParts,
     findings: Vec<Finding>,
 }
 
@@ -132,7 +132,7 @@ fn render(report: &Report) -> String {
     }
     let bad = report.findings.iter().filter(|finding| finding.level == Level::Bad).count();
     let way = match bad {
-        0 if report.driver == DriverState::Ready => {
+        0 if report.driver == DriverParts::Ready => {
             "Nothing stands in the way of the limits.\n".to_owned()
         }
         0 => String::new(),
@@ -140,9 +140,9 @@ fn render(report: &Report) -> String {
         _ => format!("{bad} things stand in the way; docs/reason-codes.md explains their codes.\n"),
     };
     let here = match report.driver {
-        DriverState::Ready => String::new(),
-        DriverState::NoGpu => format!("The driver's library is here and no GPU: {NOTHING}\n"),
-        DriverState::None => format!("There is no NVIDIA driver here: {NOTHING}\n"),
+        DriverParts::Ready => String::new(),
+        DriverParts::NoGpu => format!("The driver's library is here and no GPU: {NOTHING}\n"),
+        DriverParts::None => format!("There is no NVIDIA driver here: {NOTHING}\n"),
     };
     format!("{table}\n{way}{here}")
 }
@@ -157,7 +157,7 @@ mod tests {
             Finding::ok(Reason::Kernel, "Linux 6.1"),
             Finding::bad(Reason::DriverLibrary, "no libcuda.so.1", "install the driver"),
         ];
-        let text = render(&Report { version: "0", driver: DriverState::Ready, findings });
+        let text = render(&Report { version: "0", driver: DriverParts::Ready, findings });
         assert_eq!(
             text,
             "\
@@ -177,9 +177,9 @@ One thing stands in the way; docs/reason-codes.md explains its code.
             let findings = vec![Finding::ok(Reason::Kernel, "Linux 6.1")];
             render(&Report { version: "0", driver, findings })
         };
-        assert!(end(DriverState::Ready).ends_with("\nNothing stands in the way of the limits.\n"));
+        assert!(end(DriverParts::Ready).ends_with("\nNothing stands in the way of the limits.\n"));
         for (driver, words) in
-            [(DriverState::None, "There is no NVIDIA driver"), (DriverState::NoGpu, "no GPU:")]
+            [(DriverParts::None, "There is no NVIDIA driver"), (DriverParts::NoGpu, "no GPU:")]
         {
             let text = end(driver);
             assert!(text.contains(words) && !text.contains("Nothing stands"), "{text}");
