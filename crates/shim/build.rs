@@ -1,10 +1,12 @@
 //! Makes the exports of libdivvy.so from the driver-api table, and the linker's arguments.
 //!
 //! Written to `OUT_DIR`: `tables.rs` (names, hashes and hook numbers, without a pointer), `real.rs`
-//! (a typed handle for each hooked function of the driver) and `exports.rs` (one `extern "C"`
-//! function per hooked symbol). A hook is found by its name in `src/hooks/*.rs`;
-//! a symbol without one is forwarded. `DIVVY_UNHOOK=name,name` forwards the named ones too: that is how `cargo xtask unhook` proves that each hook has a test.
+//! (a typed handle for each hooked function of the driver), `around.rs` (the hooks of one expression) and
+//! `exports.rs` (one `extern "C"` function per hooked symbol). A hook is found by its name in `src/hooks/*.rs`, or by
+//! its row in `src/hooks/around.txt`; a symbol without one is forwarded. `DIVVY_UNHOOK=name,name` forwards the named ones too: that is how `cargo xtask unhook` proves that each hook has a test.
 
+#[path = "build/around.rs"]
+mod around;
 #[path = "build/emit.rs"]
 mod emit;
 #[path = "build/surface.rs"]
@@ -18,7 +20,12 @@ fn main() -> io::Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     let unhook = env::var("DIVVY_UNHOOK").unwrap_or_default();
     let surface = surface::read(&our_calls()?);
-    let hooks = hooks_of(Path::new("src/hooks"), "crate::hooks")?;
+    let mut hooks = hooks_of(Path::new("src/hooks"), "crate::hooks")?;
+    let expressions = around::read(include_str!("src/hooks/around.txt"), &surface);
+    for base in expressions.keys() {
+        let before = hooks.insert((*base).to_owned(), "crate::hooks::around".to_owned());
+        assert!(before.is_none(), "{base} has a row in around.txt and a hook of its own");
+    }
     for name in unhook.split(',').filter(|name| !name.is_empty()) {
         if surface.hooked.iter().all(|symbol| symbol.name != name && symbol.base != name) {
             println!("cargo:warning=DIVVY_UNHOOK names {name}, which is not hooked");
@@ -28,6 +35,7 @@ fn main() -> io::Result<()> {
     let unhooked = |name: &str| unhook.split(',').any(|entry| entry == name);
     fs::write(out.join("tables.rs"), emit::tables(&surface))?;
     fs::write(out.join("real.rs"), emit::real(&surface))?;
+    fs::write(out.join("around.rs"), around::functions(&surface, &expressions))?;
     fs::write(out.join("exports.rs"), emit::exports(&surface, &hooks, &unhooked))?;
 
     for argument in [

@@ -205,7 +205,11 @@ fn effects(entries: &[&Entry]) -> String {
         .join(", ")
 }
 
-/// Base symbol to the file of its hook: every `pub(crate) fn <symbol>(` of the shim's hooks.
+/// The hooks of one expression.
+const ROWS: &str = "around.txt";
+
+/// Base symbol to the file of its hook: every `pub(crate) fn <symbol>(` of the shim's hooks, and every symbol of a row
+/// of [`ROWS`].
 fn hooks() -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     let folder = root().join("crates/shim/src/hooks");
@@ -223,6 +227,11 @@ fn hooks() -> Result<BTreeMap<String, String>> {
             }
         }
     }
+    let path = folder.join(ROWS);
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let rows = text.lines().filter(|line| !line.starts_with('#'));
+    let symbols = rows.filter_map(|row| row.split_once(": ")).flat_map(|row| row.0.split(' '));
+    found.extend(symbols.map(|name| (name.to_owned(), ROWS.to_owned())));
     Ok(found)
 }
 

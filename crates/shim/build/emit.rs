@@ -202,7 +202,10 @@ fn signature_path(symbol: &Symbol) -> String {
     format!("{module}::{}", symbol.signature.name)
 }
 
-fn list(arguments: &[(&'static str, String)], text_of: impl Fn(&str, &str) -> String) -> String {
+pub(crate) fn list(
+    arguments: &[(&'static str, String)],
+    text_of: impl Fn(&str, &str) -> String,
+) -> String {
     arguments.iter().map(|(name, ty)| text_of(name, ty)).collect::<Vec<_>>().join(", ")
 }
 
@@ -286,7 +289,7 @@ pub(crate) fn check_meanings(surface: &Surface) {
 }
 
 /// The type a hook sees for an argument of type `ty`.
-fn wrapped(base: &str, name: &str, ty: &str) -> String {
+pub(crate) fn wrapped(base: &str, name: &str, ty: &str) -> String {
     match (shape(ty), meaning(base, name)) {
         (_, Some(Meaning::Handle(_))) => return "OutHandle<'_>".to_owned(),
         (_, Some(Meaning::Image)) => return "Image<'_>".to_owned(),

@@ -20,6 +20,7 @@ use super::charge::ask;
 use super::context::here;
 use super::entry::MemoryRecord;
 use super::place::{CallPlace, Next};
+use crate::gate::submit::shared_event;
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
 use crate::sys::{Out, driver};
@@ -117,6 +118,13 @@ fn opened(
         Err(_) => place.device.tell_no_table(),
     }
     result
+}
+
+/// Gives an event to another process, or takes one of another's: `call` asks the driver.
+pub(crate) fn share_event(call: impl FnOnce() -> CUresult) -> CUresult {
+    join();
+    shared_event();
+    call()
 }
 
 /// Work on the current device may wait for another process's.

@@ -4,7 +4,8 @@
 //! [`allocation`], [`reserve`]); what is held without being used ([`left_out`], [`unused`]), which goes
 //! back before anything is refused; asking ([`charge`]); where a call happens, which may charge a
 //! context ([`heap`], [`context`]); then one file for each kind of memory; and at the top what goes with
-//! a context that ends ([`gone`], [`primary`], [`own`]). Promises: no lock is held across a driver call;
+//! a context that ends ([`gone`], [`primary`], [`own`]). Beside them, what NVML's answers hold of the tenant
+//! ([`listing`]). Promises: no lock is held across a driver call;
 //! what cannot be recorded stays charged. Imports `gate`, `tenant` and `sys`, and knows no entry point.
 
 pub(crate) mod allocation;
@@ -22,6 +23,7 @@ pub(crate) mod holdings;
 pub(crate) mod image;
 pub(crate) mod ipc;
 mod left_out;
+pub(crate) mod listing;
 mod lz4;
 mod marks;
 pub(crate) mod module;

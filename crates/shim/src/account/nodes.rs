@@ -4,6 +4,10 @@
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use divvy_driver_api::types::{CUgraphNodeParams, CUresult};
+
+use crate::sys::{Out, layout};
+
 /// Whether any graph of the process may have memory nodes.
 static NODES: AtomicBool = AtomicBool::new(false);
 
@@ -12,6 +16,20 @@ pub(crate) fn expect_nodes() {
     if !NODES.load(Relaxed) {
         NODES.store(true, Relaxed);
     }
+}
+
+/// Adds an allocation node: `call` asks the driver.
+pub(crate) fn add_allocation(call: impl FnOnce() -> CUresult) -> CUresult {
+    expect_nodes();
+    call()
+}
+
+/// Adds a node of any kind: `call` asks the driver.
+pub(crate) fn add(params: Out<'_, CUgraphNodeParams>, call: impl FnOnce() -> CUresult) -> CUresult {
+    if params.get().is_some_and(|params| layout::allocation_of(&params).is_some()) {
+        expect_nodes();
+    }
+    call()
 }
 
 /// Whether any graph may have memory nodes.

@@ -1,4 +1,4 @@
-//! Memory of other interfaces (Vulkan, OpenGL, Direct3D): charged to who imports it, as imported.
+//! Memory of other interfaces (Vulkan, OpenGL, Direct3D): charged to the process that imports it, as imported.
 
 use divvy_driver_api::types::{CUDA_EXTERNAL_MEMORY_HANDLE_DESC, CUexternalMemory, CUresult};
 
@@ -23,12 +23,4 @@ pub(crate) fn cuImportExternalMemory(
             let _ = driver::external_destroy(imported);
         }
     })
-}
-
-/// Lets imported memory go.
-pub(crate) fn cuDestroyExternalMemory(
-    real: real::cuDestroyExternalMemory,
-    memory: CUexternalMemory,
-) -> CUresult {
-    EXTERNAL.destroy(memory.0.addr() as u64, || real.call(memory))
 }

@@ -1,13 +1,13 @@
-//! Plain device memory: `cuMemAlloc`, `cuMemAllocPitch`, `cuMemAllocManaged`, `cuMemFree` and what
-//! `cuMemGetInfo` answers. How it is charged is [`crate::account::block`]'s.
+//! Plain device memory: `cuMemAlloc`, `cuMemAllocPitch`, `cuMemAllocManaged` and the answer of
+//! `cuMemGetInfo`. How it is charged is [`crate::account::block`]'s; `cuMemFree` is a row of `around.txt`.
 
 use core::ffi::c_uint;
 
 use divvy_abi::usage::MemoryKind;
-use divvy_driver_api::types::{CUdeviceptr, CUdeviceptr_v1, CUresult, CUstream};
+use divvy_driver_api::types::{CUdeviceptr, CUdeviceptr_v1, CUresult};
 use divvy_policy::charge;
 
-use crate::account::block::{allocate, allocate_seldom, free, story};
+use crate::account::block::{allocate, allocate_seldom, story};
 use crate::account::context::here;
 use crate::account::place::Next;
 use crate::sys::driver::SUCCESS;
@@ -97,25 +97,6 @@ pub(crate) fn cuMemAllocManaged(
         SUCCESS => Ok((dptr.get().unwrap_or(0), bytes)),
         code => Err(code),
     })
-}
-
-/// Frees a block, however it was allocated.
-pub(crate) fn cuMemFree_v2(real: real::cuMemFree_v2, dptr: CUdeviceptr) -> CUresult {
-    free(dptr, || real.call(dptr))
-}
-
-/// The 32-bit form.
-pub(crate) fn cuMemFree(real: real::cuMemFree, dptr: CUdeviceptr_v1) -> CUresult {
-    free(u64::from(dptr), || real.call(dptr))
-}
-
-/// Frees in stream order; the program may also pass a plain block.
-pub(crate) fn cuMemFreeAsync(
-    real: real::cuMemFreeAsync,
-    dptr: CUdeviceptr,
-    stream: CUstream,
-) -> CUresult {
-    free(dptr, || real.call(dptr, stream))
 }
 
 /// Free and total memory as the tenant has them. Either place may be null.

@@ -1,4 +1,4 @@
-//! The hooked entry points, one file per family.
+//! The hooked entry points: one file per family, and `around.txt` for those of one expression.
 //!
 //! A hook is a safe function named as its symbol; the build finds it by that name, and its
 //! default-stream variants call it too. It says what its arguments are: what is asked for memory lies in
@@ -12,9 +12,9 @@
     reason = "hooks have the names and the arguments of the driver's symbols"
 )]
 
+pub(crate) mod around;
 pub(crate) mod array;
 pub(crate) mod capture;
-pub(crate) mod context;
 pub(crate) mod copies;
 pub(crate) mod device;
 pub(crate) mod external;
@@ -24,12 +24,9 @@ pub(crate) mod heap;
 pub(crate) mod ipc;
 pub(crate) mod memory;
 pub(crate) mod module;
-pub(crate) mod multicast;
 pub(crate) mod nvml;
 pub(crate) mod passed;
 pub(crate) mod pool;
-pub(crate) mod primary;
 pub(crate) mod proc_address;
-pub(crate) mod stream;
 pub(crate) mod submit;
 pub(crate) mod vmm;

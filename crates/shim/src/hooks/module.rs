@@ -1,61 +1,15 @@
-//! Modules and libraries: loaded, unloaded, and asked for functions. What they are charged is
+//! Modules and libraries: unloaded, and asked for functions; they are loaded by rows of `around.txt`. Their charge is
 //! [`crate::account::module`]'s.
 
-use core::ffi::{c_char, c_uint, c_void};
+use core::ffi::{c_char, c_uint};
 
-use divvy_driver_api::types::{
-    CUfunction, CUjit_option, CUkernel, CUlibrary, CUlibraryOption, CUmodule, CUresult,
-};
+use divvy_driver_api::types::{CUfunction, CUkernel, CUlibrary, CUmodule, CUresult};
 
+use crate::account::global;
 use crate::account::holdings::{LIBRARIES, MODULES};
-use crate::account::module::{
-    drop_copies, load_library, load_module, obtained_function, obtained_kernel, spread,
-};
-use crate::account::{global, image};
+use crate::account::module::{drop_copies, obtained_function, obtained_kernel, spread};
 use crate::sys::driver::SUCCESS;
-use crate::sys::image::Image;
 use crate::sys::{In, Out, OutArray, driver, real};
-
-/// Loads a module from a file.
-pub(crate) fn cuModuleLoad(
-    real: real::cuModuleLoad,
-    module: Out<'_, CUmodule>,
-    path: In<'_, c_char>,
-) -> CUresult {
-    load_module(image::globals_of_file(path), module, &|| real.call(module, path))
-}
-
-/// Loads a module from memory.
-pub(crate) fn cuModuleLoadData(
-    real: real::cuModuleLoadData,
-    module: Out<'_, CUmodule>,
-    data: Image<'_>,
-) -> CUresult {
-    load_module(image::globals_of(data), module, &|| real.call(module, data))
-}
-
-/// With options for the compiler.
-pub(crate) fn cuModuleLoadDataEx(
-    real: real::cuModuleLoadDataEx,
-    module: Out<'_, CUmodule>,
-    data: Image<'_>,
-    count: c_uint,
-    options: Out<'_, CUjit_option>,
-    values: Out<'_, *mut c_void>,
-) -> CUresult {
-    load_module(image::globals_of(data), module, &|| {
-        real.call(module, data, count, options, values)
-    })
-}
-
-/// Loads a module from a fat binary.
-pub(crate) fn cuModuleLoadFatBinary(
-    real: real::cuModuleLoadFatBinary,
-    module: Out<'_, CUmodule>,
-    data: Image<'_>,
-) -> CUresult {
-    load_module(image::globals_of(data), module, &|| real.call(module, data))
-}
 
 /// Unloads a module.
 pub(crate) fn cuModuleUnload(real: real::cuModuleUnload, module: CUmodule) -> CUresult {
@@ -65,40 +19,6 @@ pub(crate) fn cuModuleUnload(real: real::cuModuleUnload, module: CUmodule) -> CU
         global::forget(handle);
     }
     result
-}
-
-/// Loads a library from memory.
-pub(crate) fn cuLibraryLoadData(
-    real: real::cuLibraryLoadData,
-    library: Out<'_, CUlibrary>,
-    data: Image<'_>,
-    jit_options: Out<'_, CUjit_option>,
-    jit_values: Out<'_, *mut c_void>,
-    jit_count: c_uint,
-    options: Out<'_, CUlibraryOption>,
-    values: Out<'_, *mut c_void>,
-    count: c_uint,
-) -> CUresult {
-    load_library(image::globals_of(data), library, &|| {
-        real.call(library, data, jit_options, jit_values, jit_count, options, values, count)
-    })
-}
-
-/// Loads a library from a file.
-pub(crate) fn cuLibraryLoadFromFile(
-    real: real::cuLibraryLoadFromFile,
-    library: Out<'_, CUlibrary>,
-    path: In<'_, c_char>,
-    jit_options: Out<'_, CUjit_option>,
-    jit_values: Out<'_, *mut c_void>,
-    jit_count: c_uint,
-    options: Out<'_, CUlibraryOption>,
-    values: Out<'_, *mut c_void>,
-    count: c_uint,
-) -> CUresult {
-    load_library(image::globals_of_file(path), library, &|| {
-        real.call(library, path, jit_options, jit_values, jit_count, options, values, count)
-    })
 }
 
 /// Unloads a library.

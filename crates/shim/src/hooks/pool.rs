@@ -1,10 +1,10 @@
-//! Stream-ordered memory and its pools ([`crate::account::pool`]), and the synchronisations that may let
+//! Stream-ordered memory and its pools ([`crate::account::pool`]), and the synchronisation of a stream, which may let
 //! memory of pools go.
 
 use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{
-    CUcontext, CUdeviceptr, CUevent, CUmemPool_attribute, CUmemPoolProps, CUmemPoolPtrExportData,
-    CUmemoryPool, CUresult, CUstream,
+    CUdeviceptr, CUmemPool_attribute, CUmemPoolProps, CUmemPoolPtrExportData, CUmemoryPool,
+    CUresult, CUstream,
 };
 use divvy_policy::{charge, gate::Waited};
 
@@ -12,32 +12,17 @@ use crate::account::block;
 use crate::account::charge::ask;
 use crate::account::context::here;
 use crate::account::place::{Next, at};
-use crate::account::pool::{allocate, destroy, settle, synchronised};
+use crate::account::pool::{allocate, settle, synchronised};
 use crate::account::reserve::Reserve;
 use crate::account::unused::expect_slack;
 use crate::gate::{self, submit};
 use crate::sys::driver::SUCCESS;
 use crate::sys::{In, Opaque, Out, driver, layout, real};
 
-/// Waits for the current context.
-pub(crate) fn cuCtxSynchronize(real: real::cuCtxSynchronize) -> CUresult {
-    synchronised(submit::synchronise(Waited::Current, || real.call()))
-}
-
-/// Waits for a context.
-pub(crate) fn cuCtxSynchronize_v2(real: real::cuCtxSynchronize_v2, ctx: CUcontext) -> CUresult {
-    synchronised(submit::synchronise(Waited::Context(ctx.0.addr() as u64), || real.call(ctx)))
-}
-
 /// Waits for a stream.
 pub(crate) fn cuStreamSynchronize(real: real::cuStreamSynchronize, stream: CUstream) -> CUresult {
     let waited = Waited::Stream(gate::stream(stream, real.per_thread()));
     synchronised(submit::synchronise(waited, || real.call(stream)))
-}
-
-/// Waits for an event.
-pub(crate) fn cuEventSynchronize(real: real::cuEventSynchronize, event: CUevent) -> CUresult {
-    synchronised(submit::synchronise(Waited::Event, || real.call(event)))
 }
 
 /// Allocates in stream order from the device's current pool.
@@ -83,11 +68,6 @@ pub(crate) fn cuMemPoolCreate(
         }
     }
     result
-}
-
-/// Destroys a pool: for the program, and for the driver when nothing uses its memory.
-pub(crate) fn cuMemPoolDestroy(real: real::cuMemPoolDestroy, pool: CUmemoryPool) -> CUresult {
-    destroy(pool, || real.call(pool))
 }
 
 /// Hands unused memory back.

@@ -1,17 +1,17 @@
-//! Virtual memory management: memory made, mapped, unmapped and let go ([`crate::account::vmm`],
-//! [`crate::account::allocation`]).
+//! Virtual memory management: memory is made, and mapped into sparse arrays ([`crate::account::vmm`],
+//! [`crate::account::allocation`]). The other calls are rows of `around.txt`.
 
 use core::ffi::c_uint;
 
 use divvy_driver_api::types::{
-    CUarrayMapInfo, CUdeviceptr, CUmemAllocationProp, CUmemGenericAllocationHandle,
-    CUmemOperationType, CUresult, CUstream,
+    CUarrayMapInfo, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmemOperationType,
+    CUresult, CUstream,
 };
 
-use crate::account::allocation::{allocation_of, refer, release, retain, unmap};
-use crate::account::vmm::{create, map};
+use crate::account::allocation::{allocation_of, refer};
+use crate::account::vmm::create;
 use crate::sys::driver::SUCCESS;
-use crate::sys::{In, Opaque, Out, OutArray, layout, real};
+use crate::sys::{In, Out, OutArray, layout, real};
 
 /// Makes physical memory. Memory of the host is not counted.
 pub(crate) fn cuMemCreate(
@@ -26,41 +26,6 @@ pub(crate) fn cuMemCreate(
         return call();
     };
     create(ordinal, size, handle, call)
-}
-
-/// Gives a handle back; memory that is mapped stays.
-pub(crate) fn cuMemRelease(
-    real: real::cuMemRelease,
-    handle: CUmemGenericAllocationHandle,
-) -> CUresult {
-    release(handle, || real.call(handle))
-}
-
-/// A handle for memory that is mapped.
-pub(crate) fn cuMemRetainAllocationHandle(
-    real: real::cuMemRetainAllocationHandle,
-    handle: Out<'_, CUmemGenericAllocationHandle>,
-    addr: Opaque,
-) -> CUresult {
-    retain(handle, addr, || real.call(handle, addr))
-}
-
-/// Maps memory, which then lives at least as long as the mapping.
-pub(crate) fn cuMemMap(
-    real: real::cuMemMap,
-    ptr: CUdeviceptr,
-    size: usize,
-    offset: usize,
-    handle: CUmemGenericAllocationHandle,
-    flags: u64,
-) -> CUresult {
-    map(ptr, size, offset, handle, || real.call(ptr, size, offset, handle, flags))
-}
-
-/// Unmaps one or several whole mappings. The driver goes first: nobody can map the range anew
-/// before the program knows that it is free.
-pub(crate) fn cuMemUnmap(real: real::cuMemUnmap, ptr: CUdeviceptr, size: usize) -> CUresult {
-    unmap(ptr, size, || real.call(ptr, size))
 }
 
 /// Maps memory into sparse arrays, which keeps it: from then on it is charged until the process
