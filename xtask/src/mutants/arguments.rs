@@ -1,4 +1,4 @@
-//! What `cargo xtask mutants` is asked for.
+//! Arguments of `cargo xtask mutants`.
 //!
 //! Pure.
 
@@ -14,8 +14,11 @@ pub(crate) struct Arguments {
     /// Only those whose names contain one of these: files, functions, changes.
     #[arg(long)]
     only: Vec<String>,
+    /// All of policy and page, judged by their own tests and the searcher's.
+    #[arg(long)]
+    pub(super) whole: bool,
     /// Faults that are planted instead, each in the test that must find it.
-    #[arg(long, conflicts_with_all = ["sample", "each", "known", "anew"])]
+    #[arg(long, conflicts_with_all = ["sample", "each", "known", "anew", "whole"])]
     pub(super) faults: bool,
     /// With the one fault that `--only` names: make a case that fails with it alone small, and keep it. As `soak share`'s.
     #[arg(long, num_args = 2, value_names = ["KIND", "SEED"], requires = "faults")]

@@ -10,7 +10,7 @@ use std::ops::Range;
 pub(super) struct Site {
     /// The mutants that it switches.
     pub(super) numbers: Vec<u32>,
-    /// What it takes in the result.
+    /// Its range in the result.
     pub(super) range: Range<usize>,
 }
 

@@ -13,12 +13,13 @@ use serde_json::{Value, json};
 use super::arguments::Arguments;
 use super::keep::keep;
 use super::planted::{self, Fault};
+use super::scope::Scope;
 use super::tree;
 use super::unit::{Outcome, Unit};
 use crate::soak;
 use crate::workspace::root;
 
-/// What came of a fault.
+/// Outcome of a fault.
 struct Came<'a> {
     fault: &'a Fault,
     outcome: Outcome,
@@ -53,7 +54,7 @@ pub(super) fn chore(arguments: &Arguments) -> Result<()> {
     let faults = planted::parse(planted::TEXT)?;
     let mutants = planted::mutants(&faults, root())?;
     std::fs::create_dir_all(tree::folder())?;
-    let tree = tree::build("faults", &mutants)?;
+    let tree = tree::build("faults", Scope::Share, &mutants)?;
     if let Some(number) = tree.unviable.iter().chain(&tree.constant).next() {
         let fault = faults.get(*number as usize - 1).map_or("", |fault| &fault.name);
         bail!("the fault [{fault}] of faults.txt does not compile behind a switch");

@@ -2,7 +2,7 @@
 //!
 //! Pure.
 
-/// What FNV-1a begins with.
+/// Start value of FNV-1a.
 pub(super) const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// FNV-1a, mixed at its end, so that names that differ in their last letter lie far apart.

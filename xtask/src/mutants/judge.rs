@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use super::list::Mutant;
 use super::unit::{Kills, Outcome, Unit};
 
-/// What came of a mutant.
+/// Verdict on a mutant.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Verdict {
     pub(super) name: String,
     /// The unit that killed it.
     pub(super) killer: Option<String>,
-    /// What that said; `hung` where it had to be ended.
+    /// Its message; `hung` if it had to be ended.
     pub(super) why: String,
     /// The units that it was asked in and survived.
     pub(super) survived: Vec<String>,
@@ -60,7 +60,7 @@ impl Verdict {
     }
 }
 
-/// What is known by now, the last of each mutant.
+/// Verdicts stored by now, the last of each mutant.
 pub(super) fn stored(path: &Path) -> BTreeMap<String, Verdict> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let values = text.lines().filter_map(|line| serde_json::from_str(line).ok());
@@ -74,7 +74,7 @@ pub(super) fn asked<'a>(units: &'a [Unit], mutant: &Mutant, most_s: f64) -> Vec<
     units.iter().filter(is_asked).collect()
 }
 
-/// What several workers share.
+/// State that several workers share.
 struct Shared<'a> {
     units: &'a [Unit],
     most_s: f64,
@@ -87,7 +87,7 @@ struct Shared<'a> {
     begun: Instant,
 }
 
-/// Asks all that is not known yet; what is known then.
+/// Judges all mutants without a verdict; returns all verdicts.
 pub(super) fn judge(
     mutants: &[&Mutant],
     units: &[Unit],
@@ -128,7 +128,7 @@ pub(super) fn judge(
     Ok(locked(&shared.known).clone())
 }
 
-/// Nobody panics with a lock.
+/// The value behind a lock: no thread panics while it holds one.
 fn locked<T>(lock: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -9,14 +9,11 @@ use std::ops::Range;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::scope::Scope;
 use crate::command::output;
 use crate::workspace::cargo;
 
-/// What is tested: how time is shared.
-const FILES: [&str; 3] =
-    ["crates/policy/src/gate/**", "crates/policy/src/turns/**", "crates/policy/src/pace.rs"];
-
-/// What a mutant changes.
+/// Kind of change that a mutant makes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Genre {
     /// A function returns something at once.
@@ -48,17 +45,20 @@ pub(super) struct Mutant {
     /// Where what it changes begins, both from 1.
     pub(super) line: usize,
     pub(super) column: usize,
-    /// What stands there instead.
+    /// Its replacement.
     pub(super) replacement: String,
     /// Of a planted fault: the bytes of its file that it replaces.
     pub(super) bytes: Option<Range<usize>>,
 }
 
 /// Asks cargo-mutants.
-pub(super) fn all() -> Result<Vec<Mutant>> {
+pub(super) fn all(scope: Scope) -> Result<Vec<Mutant>> {
     let mut command = cargo();
-    command.args(["mutants", "--list", "--json", "--package", "divvy-policy"]);
-    for file in FILES {
+    command.args(["mutants", "--list", "--json"]);
+    for changed in scope.changed() {
+        command.args(["--package", changed.package]);
+    }
+    for file in scope.files() {
         command.args(["--file", file]);
     }
     let text = output(&mut command).context(

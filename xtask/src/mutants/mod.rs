@@ -4,7 +4,9 @@
 //! `edits`) in a copy of what the searcher is made of (`tree`); the searcher's own tests are then run with one
 //! switch on at a time (`unit`, `judge`), and what came of it is counted (`report`).
 //!
-//! Promises: nothing but the searcher's tests judges; the same seed takes the same sample, and a longer one begins
+//! With `--whole` all of policy and page is changed, and their own tests judge as well (`scope`).
+//!
+//! Promises: no test judges but those of the scope; the same seed takes the same sample, and a longer one begins
 //! with a shorter one; a run goes on where another of the same source was interrupted. Does not say why a mutant
 //! survives: docs/mutants.md does.
 //!
@@ -32,6 +34,8 @@ mod planted;
 #[cfg(feature = "mutants")]
 mod report;
 #[cfg(feature = "mutants")]
+mod scope;
+#[cfg(feature = "mutants")]
 mod switch;
 #[cfg(feature = "mutants")]
 mod tree;
@@ -57,9 +61,10 @@ pub(crate) fn chore(arguments: &Arguments) -> Result<()> {
     if arguments.faults {
         return faults::chore(arguments);
     }
-    let mutants = list::all()?;
+    let scope = if arguments.whole { scope::Scope::Whole } else { scope::Scope::Share };
+    let mutants = list::all(scope)?;
     std::fs::create_dir_all(tree::folder())?;
-    let tree = tree::build("tree", &mutants)?;
+    let tree = tree::build(scope.name(), scope, &mutants)?;
     eprintln!(
         "{} mutants: {} with a switch, {} of constants, {} not viable",
         mutants.len(),
@@ -67,7 +72,7 @@ pub(crate) fn chore(arguments: &Arguments) -> Result<()> {
         tree.constant.len(),
         tree.unviable.len()
     );
-    let units = unit::all(&tree)?;
+    let units = unit::all(&tree, arguments.each)?;
     let switched = mutants.iter().filter(|mutant| tree.switched.contains(&mutant.number));
     let mut chosen: Vec<_> = switched.filter(|mutant| arguments.names(&mutant.name)).collect();
     let seed = fnv(FNV_BASIS, &arguments.seed.to_le_bytes());
@@ -88,7 +93,7 @@ pub(crate) fn chore(arguments: &Arguments) -> Result<()> {
         print!("{}", report.text());
     }
     if arguments.keep {
-        keep::keep("mutants", &report.json())?;
+        keep::keep(scope.name(), &report.json())?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What came of the mutants: counts per file and per test, and every survivor by name.
+//! Report on the mutants: counts per file and per test, and every survivor by name.
 //!
 //! Promises: the rate is of those chosen that can be switched, reached or not; those that were not run are not counted
 //! as killed or survived, and are counted.
@@ -41,7 +41,7 @@ impl Counts {
     }
 }
 
-/// What is printed and stored.
+/// The report, printed and stored.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
     listed: [usize; 4],

@@ -15,12 +15,10 @@ use serde_json::Value;
 use super::edits::{self, Site};
 use super::fnv::{FNV_BASIS, fnv};
 use super::list::{Genre, Mutant};
+use super::scope::{SWITCHES, Scope};
 use super::{planted, switch};
 use crate::command::lines;
 use crate::workspace::{cargo, root, target};
-
-/// What the searcher is made of.
-const MEMBERS: [&str; 3] = ["crates/abi", "crates/policy", "crates/searcher"];
 
 /// The switches' own module. It says no more than a comparison costs: 0 is what it was before the environment was
 /// read, and stays so where it is asked which mutants are reached.
@@ -46,9 +44,11 @@ fn ask(number: u32) -> bool {
     }
     if let Some(path) = FILE.get_or_init(|| env::var_os("DIVVY_MUTANTS_REACHED")) {
         if !REACHED[number as usize].swap(true, Relaxed) {
-            let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-            // At once: another thread writes too.
-            file.write_all(format!("{number}\n").as_bytes()).unwrap();
+            // A test may have left no descriptor, or no room in a file.
+            if let Ok(mut file) = fs::OpenOptions::new().create(true).append(true).open(path) {
+                // At once: another thread writes too.
+                let _ = file.write_all(format!("{number}\n").as_bytes());
+            }
         }
         return false;
     }
@@ -67,7 +67,7 @@ pub(super) struct Tree {
     pub(super) constant: BTreeSet<u32>,
     /// Those that are no Rust, as far as the compiler says.
     pub(super) unviable: BTreeSet<u32>,
-    /// The searcher's test binaries, by name.
+    /// The binaries of the tests that judge, by name.
     pub(super) binaries: BTreeMap<String, PathBuf>,
     /// Of what it was made of: results of another are not taken for this one's.
     pub(super) hash: String,
@@ -103,8 +103,8 @@ pub(super) fn folder() -> PathBuf {
 }
 
 /// Copies to a folder of that name, puts the switches in and compiles until it compiles; or finds that this was done.
-pub(super) fn build(name: &str, mutants: &[Mutant]) -> Result<Tree> {
-    let (hash, stored) = (hash(mutants)?, folder().join(format!("{name}.json")));
+pub(super) fn build(name: &str, scope: Scope, mutants: &[Mutant]) -> Result<Tree> {
+    let (hash, stored) = (hash(scope, mutants)?, folder().join(format!("{name}.json")));
     let text = fs::read_to_string(&stored).unwrap_or_default();
     let value = serde_json::from_str(&text).unwrap_or(Value::Null);
     if let Some(tree) = Tree::from_json(&value)
@@ -113,18 +113,25 @@ pub(super) fn build(name: &str, mutants: &[Mutant]) -> Result<Tree> {
     {
         return Ok(tree);
     }
-    let tree = make(&folder().join(name), mutants, hash)?;
+    let tree = make(&folder().join(name), scope, mutants, hash)?;
     fs::write(&stored, tree.json().to_string()).with_context(|| stored.display().to_string())?;
     Ok(tree)
 }
 
-fn make(tree: &Path, mutants: &[Mutant], hash: String) -> Result<Tree> {
+fn make(tree: &Path, scope: Scope, mutants: &[Mutant], hash: String) -> Result<Tree> {
     let last = mutants.iter().map(|mutant| mutant.number).max().unwrap_or(0);
-    copy(tree, last)?;
+    copy(tree, scope, last)?;
+    let packages = |word: &str, packages: &[&str]| -> Vec<String> {
+        let each = packages.iter().flat_map(|package| ["--package", package]);
+        std::iter::once(word).chain(each).map(str::to_owned).collect()
+    };
+    let changed: Vec<&str> = scope.changed().iter().map(|changed| changed.package).collect();
+    let check = packages("check", &changed);
+    let test = [packages("test", scope.judges()), vec!["--no-run".to_owned()]].concat();
     let (mut unviable, mut const_fns) = (BTreeSet::new(), BTreeSet::new());
     loop {
         let files = write(tree, mutants, &unviable, &const_fns)?;
-        let (errors, _) = compile(tree, &["check", "--package", "divvy-policy"])?;
+        let (errors, _) = compile(tree, &check)?;
         let (before, before_fns) = (unviable.len(), const_fns.len());
         for error in &errors {
             match error.sites(&files) {
@@ -133,8 +140,7 @@ fn make(tree: &Path, mutants: &[Mutant], hash: String) -> Result<Tree> {
             }
         }
         if errors.is_empty() {
-            let (errors, binaries) =
-                compile(tree, &["test", "--no-run", "--package", "divvy-searcher"])?;
+            let (errors, binaries) = compile(tree, &test)?;
             if let Some(error) = errors.first() {
                 bail!("the copy with the switches does not compile:\n{}", error.rendered);
             }
@@ -156,7 +162,7 @@ fn make(tree: &Path, mutants: &[Mutant], hash: String) -> Result<Tree> {
     }
 }
 
-/// What is looked up by an error's place.
+/// Sites of a file, looked up by an error's place.
 struct File {
     sites: Vec<Site>,
     constant: BTreeSet<u32>,
@@ -200,21 +206,28 @@ fn put(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| path.display().to_string())
 }
 
-fn copy(tree: &Path, last: u32) -> Result<()> {
+fn copy(tree: &Path, scope: Scope, last: u32) -> Result<()> {
     if tree.exists() {
         fs::remove_dir_all(tree).with_context(|| tree.display().to_string())?;
     }
-    put(&tree.join("Cargo.toml"), &manifest(&fs::read_to_string(root().join("Cargo.toml"))?))?;
+    let workspace = fs::read_to_string(root().join("Cargo.toml"))?;
+    put(&tree.join("Cargo.toml"), &manifest(&workspace, scope.members()))?;
     fs::copy(root().join("Cargo.lock"), tree.join("Cargo.lock")).context("Cargo.lock")?;
-    for member in MEMBERS {
+    for member in scope.members() {
         copy_all(&root().join(member), &tree.join(member))?;
     }
-    let policy = tree.join("crates/policy/src");
-    let lib = fs::read_to_string(policy.join("lib.rs"))?;
-    let module = "extern crate std as mutant_std;\n#[doc(hidden)]\npub mod mutant;\n";
-    let lib = lib.replacen("mod atomic;", &format!("{module}mod atomic;"), 1);
-    put(&policy.join("lib.rs"), &lib)?;
-    put(&policy.join("mutant.rs"), &MODULE.replace("COUNT", &(last + 1).to_string()))
+    for changed in scope.changed() {
+        let lib = tree.join(changed.library);
+        let text = fs::read_to_string(&lib)?;
+        let line = format!("mod {};", changed.first);
+        if text.matches(&line).count() != 1 {
+            bail!("{}: `{line}` is to stand there once, for the switches", changed.library);
+        }
+        put(&lib, &text.replacen(&line, &format!("{}{line}", changed.switches), 1))?;
+    }
+    // Some tests read stored results.
+    std::os::unix::fs::symlink(root().join("bench"), tree.join("bench")).context("bench")?;
+    put(&tree.join(SWITCHES), &MODULE.replace("COUNT", &(last + 1).to_string()))
 }
 
 fn copy_all(from: &Path, to: &Path) -> Result<()> {
@@ -232,7 +245,7 @@ fn copy_all(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// The root's manifest for these members alone: its versions and profiles, and no lints, which are not for switches.
-fn manifest(text: &str) -> String {
+fn manifest(text: &str, members: &[&str]) -> String {
     let mut kept = String::new();
     let (mut is_kept, mut is_member) = (true, false);
     for line in text.lines() {
@@ -240,8 +253,7 @@ fn manifest(text: &str) -> String {
             is_kept = !line.starts_with("[workspace.lints");
         }
         if line.starts_with("members") {
-            let members = MEMBERS.map(|member| format!("{member:?}")).join(", ");
-            kept += &format!("members = [{members}]\n");
+            kept += &format!("members = {members:?}\n");
             is_member = true;
         } else if is_kept && !is_member {
             kept = kept + line + "\n";
@@ -294,7 +306,7 @@ impl Failure {
 }
 
 /// The errors, and the test binaries that were built.
-fn compile(tree: &Path, words: &[&str]) -> Result<(Vec<Failure>, BTreeMap<String, PathBuf>)> {
+fn compile(tree: &Path, words: &[String]) -> Result<(Vec<Failure>, BTreeMap<String, PathBuf>)> {
     let mut command: Command = cargo();
     command.args(words).args(["--quiet", "--message-format=json", "--target-dir"]);
     command.arg(folder().join("build")).current_dir(tree).env("CARGO_INCREMENTAL", "0");
@@ -307,7 +319,8 @@ fn compile(tree: &Path, words: &[&str]) -> Result<(Vec<Failure>, BTreeMap<String
         }
         let (name, path) = (value.pointer("/target/name"), &value["executable"]);
         if let (Some(Value::String(name)), Value::String(path)) = (name, path) {
-            binaries.insert(name.clone(), PathBuf::from(path));
+            let name = binary(value["package_id"].as_str().unwrap_or_default(), name);
+            binaries.insert(name, PathBuf::from(path));
         }
     })?;
     if !status.success() && errors.is_empty() {
@@ -316,10 +329,20 @@ fn compile(tree: &Path, words: &[&str]) -> Result<(Vec<Failure>, BTreeMap<String
     Ok((errors, binaries))
 }
 
+/// A test binary as it is reported: the searcher's by its name alone, others' behind their crate.
+fn binary(package_id: &str, name: &str) -> String {
+    let folder = package_id.split('#').next().and_then(|path| path.rsplit('/').next());
+    match folder {
+        None | Some("searcher") => name.to_owned(),
+        Some(folder) => format!("{folder}/{name}"),
+    }
+}
+
 /// Of all that the copy is made of.
-fn hash(mutants: &[Mutant]) -> Result<String> {
+fn hash(scope: Scope, mutants: &[Mutant]) -> Result<String> {
     let mut files = vec![root().join("Cargo.toml"), root().join("Cargo.lock")];
-    let mut folders: Vec<PathBuf> = MEMBERS.iter().map(|member| root().join(member)).collect();
+    let mut folders: Vec<PathBuf> =
+        scope.members().iter().map(|member| root().join(member)).collect();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
             let path = entry?.path();
@@ -345,10 +368,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_binary_is_named_with_its_crate_unless_it_is_the_searchers() {
+        let of =
+            |folder: &str| binary(&format!("path+file:///a/crates/{folder}#b@0.1.0"), "inside");
+        assert_eq!((of("searcher"), of("policy")), ("inside".into(), "policy/inside".into()));
+    }
+
+    #[test]
     fn the_manifest_keeps_versions_and_profiles() {
         let text = "[workspace]\nmembers = [\n    \"a\",\n]\n\n[workspace.lints.clippy]\ntodo = \
                     \"deny\"\n\n[profile.dev]\npanic = \"abort\"\n";
-        let kept = manifest(text);
+        let kept = manifest(text, &["crates/policy"]);
         assert!(
             kept.contains("[profile.dev]\npanic = \"abort\"") && kept.contains("crates/policy")
         );

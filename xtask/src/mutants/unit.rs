@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -28,12 +28,15 @@ const HANGS_S: u64 = 20;
 const HANGS_TIMES: f64 = 8.0;
 const WAITS_TIMES: u64 = 20;
 
+/// Limit of a unit's time with no mutant on, unless another is asked for.
+const MOST_S: u64 = 3_600;
+
 /// As a status less 128: the 124 of `timeout`, and two signals.
 const OVER_TIME: i32 = 124 - 128;
 const SIGKILL: i32 = 9;
 const SIGXCPU: i32 = 24;
 
-/// What a unit may take of addresses, in kilobytes: a mutant that allocates without end ends.
+/// Limit of a unit's address space, in kilobytes: it ends a mutant that allocates without end.
 const MOST_KIB: u64 = 16 << 20;
 
 /// One test, or a part of it.
@@ -44,15 +47,15 @@ pub(super) struct Unit {
     path: PathBuf,
     test: String,
     seeds: Option<u32>,
-    /// What it takes with no mutant on.
+    /// Its time with no mutant on.
     pub(super) seconds: f64,
     /// The mutants that it reaches.
     pub(super) reached: BTreeSet<u32>,
-    /// What it prints with no mutant on, hashed.
+    /// Hash of its output with no mutant on.
     printed: u64,
 }
 
-/// What became of a run.
+/// Outcome of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     /// The test passed; whether it printed what it prints without the mutant.
@@ -63,9 +66,12 @@ pub(super) enum Outcome {
     Hung,
 }
 
-/// All units that reach a mutant, measured unless that was done before.
-pub(super) fn all(tree: &Tree) -> Result<Vec<Unit>> {
-    let stored = folder().join(format!("units-{}.json", tree.hash));
+/// All units that reach a mutant and take no more than `most_s` seconds of a processor, measured unless that was done
+/// before.
+pub(super) fn all(tree: &Tree, most_s: f64) -> Result<Vec<Unit>> {
+    let limit_s = (most_s < MOST_S as f64).then_some(most_s.ceil() as u64);
+    let limit = limit_s.map(|limit_s| format!("-{limit_s}")).unwrap_or_default();
+    let stored = folder().join(format!("units-{}{limit}.json", tree.hash));
     if let Ok(text) = fs::read_to_string(&stored)
         && let Ok(Value::Array(values)) = serde_json::from_str(&text)
     {
@@ -78,8 +84,8 @@ pub(super) fn all(tree: &Tree) -> Result<Vec<Unit>> {
             let parts = PARTS.iter().filter(|part| part.0 == binary).map(|part| Some(part.1));
             for seeds in parts.chain([None]) {
                 let mut unit = Unit::new(binary, path, &test, seeds);
-                unit.measure()?;
-                if !unit.reached.is_empty() {
+                let is_short = unit.measure(limit_s.unwrap_or(MOST_S))?;
+                if is_short && !unit.reached.is_empty() {
                     eprintln!(
                         "{:6.1} s, {:4} mutants: {}",
                         unit.seconds,
@@ -127,7 +133,9 @@ impl Unit {
             bail!("{name}: {binary} has no such test");
         }
         let mut unit = Self::new(binary, path, test, seeds);
-        unit.measure()?;
+        if !unit.measure(MOST_S)? {
+            bail!("{name} takes more than {MOST_S} s with no mutant on");
+        }
         Ok(unit)
     }
 
@@ -148,6 +156,8 @@ impl Unit {
             command.env_remove(name);
         }
         command.env("RUST_BACKTRACE", "0");
+        // A mutant's failure is no case to be kept, and a test is the same each time.
+        command.envs([("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1"), ("PROPTEST_RNG_SEED", "1")]);
         if let Some(seeds) = self.seeds {
             command.env("SEEDS", seeds.to_string());
         }
@@ -162,9 +172,7 @@ impl Unit {
         if done.status.success() {
             return Ok(Outcome::Passed { is_alike: printed(&done.stdout) == self.printed });
         }
-        // 124 is what `timeout` says of who is over his time; the others are of who was killed for that, by signal.
-        let signal = done.status.signal().or(done.status.code().map(|code| code - 128));
-        if matches!(signal, Some(OVER_TIME | SIGKILL | SIGXCPU)) {
+        if is_over_time(done.status) {
             return Ok(Outcome::Hung);
         }
         let said = String::from_utf8_lossy(&done.stderr);
@@ -177,17 +185,20 @@ impl Unit {
         Ok(Outcome::Failed(why.chars().take(200).collect()))
     }
 
-    /// Runs it with none, and has it say what it reaches.
-    fn measure(&mut self) -> Result<()> {
+    /// Runs it with none, and has it say what it reaches. Whether it ended within so much time of a processor.
+    fn measure(&mut self, most_s: u64) -> Result<bool> {
         let reached = folder().join("reached");
         if reached.exists() {
             fs::remove_file(&reached)?;
         }
-        let mut command = self.command(3_600);
+        let mut command = self.command(most_s);
         let begun = Instant::now();
         let done = command.env("DIVVY_MUTANTS_REACHED", &reached).output();
         let done = done.with_context(|| words(&command))?;
         self.seconds = begun.elapsed().as_secs_f64();
+        if is_over_time(done.status) {
+            return Ok(false);
+        }
         if !done.status.success() {
             let said = String::from_utf8_lossy(&done.stderr);
             bail!("{} fails with no mutant on, in the copy:\n{said}", self.name);
@@ -195,7 +206,7 @@ impl Unit {
         self.printed = printed(&done.stdout);
         let text = fs::read_to_string(&reached).unwrap_or_default();
         self.reached = text.lines().filter_map(|line| line.parse().ok()).collect();
-        Ok(())
+        Ok(true)
     }
 
     fn json(&self) -> Value {
@@ -220,7 +231,14 @@ impl Unit {
     }
 }
 
-/// What a test printed, but for how long it took.
+/// Whether it was ended for the time that it took. 124 is what `timeout` says of who is over his time; the others are of
+/// who was killed for that, by signal.
+fn is_over_time(status: ExitStatus) -> bool {
+    let signal = status.signal().or(status.code().map(|code| code - 128));
+    matches!(signal, Some(OVER_TIME | SIGKILL | SIGXCPU))
+}
+
+/// Hash of a test's output, but for the time it took.
 fn printed(stdout: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(stdout);
     let lines = text.lines().filter(|line| !line.starts_with("test result:"));
