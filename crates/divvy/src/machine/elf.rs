@@ -1,29 +1,26 @@
 //! Facts of a program or library from its file: its linkage and its exports.
 //!
-//! Reads 64-bit little-endian ELF by offset, never runs it, trusts no number in it: every table is
-//! bounded, and whatever does not fit is an error.
+//! Promises: reads the tables it needs and nothing else of a file, however large; never runs it, and trusts no number in
+//! it: whatever does not fit is an error. Does not parse ELF itself: that is the crate `object`'s.
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use object::elf::{self, FileHeader64};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader, Sym};
+use object::read::{ReadCache, StringTable};
+use object::{LittleEndian, SectionIndex};
 
 use crate::output::reason::Reason;
 
-/// The machine this binary is for, as ELF numbers it.
-const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
-/// Most headers, and most bytes of one table, that are read.
-const MOST_HEADERS: u64 = 512;
-const MOST_BYTES: u64 = 64 << 20;
+/// The machine this binary is for.
+const MACHINE: elf::Machine =
+    if cfg!(target_arch = "aarch64") { elf::EM_AARCH64 } else { elf::EM_X86_64 };
 
-const PT_DYNAMIC: u32 = 2;
-const PT_INTERP: u32 = 3;
-const SHT_DYNSYM: u32 = 11;
-const SHT_GNU_VERNEED: u32 = 0x6fff_fffe;
-const DT_NEEDED: u64 = 1;
-const DT_STRTAB: u64 = 5;
+type Header = FileHeader64<LittleEndian>;
 
 /// One file's facts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,167 +57,83 @@ impl Elf {
 /// # Errors
 /// When the file cannot be read or is no 64-bit ELF.
 pub(crate) fn read(path: &Path) -> Result<Elf> {
-    let image = Image::open(path)?;
-    let segments = image.table(0x20, 0x36, 0x38, 56)?;
-    let mut elf = Elf { is_native: image.machine == MACHINE, ..Elf::default() };
-    let segment = |kind| segments.chunks_exact(56).find(|bytes| u32_at(bytes, 0) == kind);
-    if let Some(bytes) = segment(PT_INTERP) {
-        let text = image.bytes(u64_at(bytes, 8), u64_at(bytes, 32))?;
-        elf.interpreter = Some(c_text(&text, 0));
-    }
-    if let Some(bytes) = segment(PT_DYNAMIC) {
-        elf.is_dynamic = elf.interpreter.is_some();
-        let dynamic = image.bytes(u64_at(bytes, 8), u64_at(bytes, 32))?;
-        let entries: Vec<(u64, u64)> =
-            dynamic.chunks_exact(16).map(|e| (u64_at(e, 0), u64_at(e, 8))).collect();
-        let strings = entries.iter().find(|(tag, _)| *tag == DT_STRTAB).map(|(_, at)| *at);
-        if let Some(strings) = strings.and_then(|at| file_offset(&segments, at)) {
-            for (_, at) in entries.iter().filter(|(tag, _)| *tag == DT_NEEDED) {
-                elf.needed.push(image.text(strings.saturating_add(*at))?);
-            }
+    let file = open(path)?;
+    let header = header(path, &file)?;
+    let segments = header.program_headers(LittleEndian, &file)?;
+    let mut elf = Elf { is_native: header.e_machine(LittleEndian) == MACHINE, ..Elf::default() };
+    let mut dynamic = None;
+    for segment in segments {
+        if let Some(name) = segment.interpreter(LittleEndian, &file)? {
+            elf.interpreter = Some(text(name));
         }
+        dynamic = dynamic.or(segment.dynamic(LittleEndian, &file)?);
+    }
+    let Some(dynamic) = dynamic else { return Ok(elf) };
+    elf.is_dynamic = elf.interpreter.is_some();
+    let value = |tag| {
+        let entry = dynamic.iter().find(|entry| entry.d_tag(LittleEndian) == tag);
+        entry.map(|entry| entry.d_val(LittleEndian))
+    };
+    // By segments: a program may have lost its sections.
+    let start = value(elf::DT_STRTAB).and_then(|at| file_offset(segments, at));
+    let (Some(start), Some(size)) = (start, value(elf::DT_STRSZ)) else { return Ok(elf) };
+    let strings = StringTable::new(&file, start, start.saturating_add(size));
+    for entry in dynamic.iter().filter(|entry| entry.d_tag(LittleEndian) == elf::DT_NEEDED) {
+        let at = u32::try_from(entry.d_val(LittleEndian))?;
+        let name = strings.get(at).ok().context("a library's name beyond the ELF file")?;
+        elf.needed.push(text(name));
     }
     Ok(elf)
 }
 
 /// The names a library defines for others.
 pub(crate) fn exports(path: &Path) -> Result<BTreeSet<String>> {
-    let image = Image::open(path)?;
-    let sections = image.sections()?;
-    let Some(symbols) = sections.iter().find(|section| section.kind == SHT_DYNSYM) else {
-        bail!("{} has no dynamic symbol table", path.display());
-    };
-    let strings = image.strings_of(&sections, symbols)?;
-    let table = image.bytes(symbols.offset, symbols.size)?;
-    // A symbol of section 0 is an import.
-    let defined = table.chunks_exact(24).filter(|symbol| u16_at(symbol, 6) != 0);
-    Ok(defined.map(|symbol| c_text(&strings, u32_at(symbol, 0) as usize)).collect())
+    let file = open(path)?;
+    let sections = header(path, &file)?.sections(LittleEndian, &file)?;
+    let symbols = sections.symbols(LittleEndian, &file, elf::SHT_DYNSYM)?;
+    ensure!(symbols.section() != SectionIndex(0), "{} has no dynamic symbol table", path.display());
+    let defined = symbols.iter().filter(|symbol| !symbol.is_undefined(LittleEndian));
+    defined.map(|symbol| Ok(text(symbol.name(LittleEndian, symbols.strings())?))).collect()
 }
 
 /// The versions a library demands of others, such as `GLIBC_2.17`.
 pub(crate) fn demanded_versions(path: &Path) -> Result<BTreeSet<String>> {
-    let image = Image::open(path)?;
-    let sections = image.sections()?;
-    let Some(section) = sections.iter().find(|section| section.kind == SHT_GNU_VERNEED) else {
-        return Ok(BTreeSet::new());
-    };
-    let strings = image.strings_of(&sections, section)?;
-    let table = image.bytes(section.offset, section.size)?;
+    let file = open(path)?;
+    let sections = header(path, &file)?.sections(LittleEndian, &file)?;
     let mut versions = BTreeSet::new();
-    let mut at = 0;
-    for _ in 0..MOST_HEADERS {
-        let Some(file) = table.get(at..at + 16) else { break };
-        let mut inner = at + u32_at(file, 8) as usize;
-        for _ in 0..u16_at(file, 2) {
-            let Some(one) = table.get(inner..inner + 16) else { break };
-            versions.insert(c_text(&strings, u32_at(one, 8) as usize));
-            inner += u32_at(one, 12) as usize;
-        }
-        match u32_at(file, 12) {
-            0 => break,
-            next => at += next as usize,
+    let Some((mut needs, link)) = sections.gnu_verneed(LittleEndian, &file)? else {
+        return Ok(versions);
+    };
+    let strings = sections.strings(LittleEndian, &file, link)?;
+    while let Some((_, mut of_library)) = needs.next()? {
+        while let Some(version) = of_library.next()? {
+            versions.insert(text(version.name(LittleEndian, strings)?));
         }
     }
     Ok(versions)
 }
 
-struct Section {
-    kind: u32,
-    offset: u64,
-    size: u64,
-    link: u32,
+fn open(path: &Path) -> Result<ReadCache<File>> {
+    let file = File::open(path).with_context(|| format!("{}", path.display()))?;
+    Ok(ReadCache::new(file))
 }
 
-struct Image {
-    file: File,
-    head: [u8; 64],
-    machine: u16,
+fn header<'a>(path: &Path, file: &'a ReadCache<File>) -> Result<&'a Header> {
+    let header = Header::parse(file).and_then(|header| header.endian().map(|_| header));
+    header.with_context(|| format!("{} is no 64-bit little-endian ELF file", path.display()))
 }
 
-impl Image {
-    fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("{}", path.display()))?;
-        let mut head = [0; 64];
-        file.read_exact_at(&mut head, 0)
-            .with_context(|| format!("{} is no ELF file", path.display()))?;
-        ensure!(head.starts_with(b"\x7fELF"), "{} is no ELF file", path.display());
-        ensure!(
-            head.get(4..6) == Some(&[2, 1]),
-            "{} is no 64-bit little-endian ELF file",
-            path.display()
-        );
-        let machine = u16_at(&head, 18);
-        Ok(Self { file, head, machine })
-    }
-
-    fn bytes(&self, offset: u64, size: u64) -> Result<Vec<u8>> {
-        ensure!(size <= MOST_BYTES, "an ELF table of {size} bytes");
-        let mut bytes = vec![0; usize::try_from(size)?];
-        self.file.read_exact_at(&mut bytes, offset).context("an ELF table beyond the file")?;
-        Ok(bytes)
-    }
-
-    /// A table of the head: where its offset, entry size and count are, and what the size must be.
-    fn table(&self, offset: usize, size: usize, count: usize, expected: u64) -> Result<Vec<u8>> {
-        let count = u64::from(u16_at(&self.head, count));
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        ensure!(
-            u64::from(u16_at(&self.head, size)) == expected && count <= MOST_HEADERS,
-            "an ELF header table of unknown form"
-        );
-        self.bytes(u64_at(&self.head, offset), count * expected)
-    }
-
-    fn sections(&self) -> Result<Vec<Section>> {
-        let table = self.table(0x28, 0x3a, 0x3c, 64)?;
-        let section = |bytes: &[u8]| Section {
-            kind: u32_at(bytes, 4),
-            offset: u64_at(bytes, 24),
-            size: u64_at(bytes, 32),
-            link: u32_at(bytes, 40),
-        };
-        Ok(table.chunks_exact(64).map(section).collect())
-    }
-
-    fn strings_of(&self, sections: &[Section], of: &Section) -> Result<Vec<u8>> {
-        let strings = sections.get(of.link as usize).context("an ELF table without its strings")?;
-        self.bytes(strings.offset, strings.size)
-    }
-
-    /// A text of at most 255 bytes at `offset`.
-    fn text(&self, offset: u64) -> Result<String> {
-        let mut bytes = [0; 256];
-        let got = self.file.read_at(&mut bytes, offset)?;
-        Ok(c_text(bytes.get(..got).unwrap_or_default(), 0))
-    }
-}
-
-/// Where in the file the address `at` lies, by the loadable segments.
-fn file_offset(segments: &[u8], at: u64) -> Option<u64> {
-    segments.chunks_exact(56).filter(|bytes| u32_at(bytes, 0) == 1).find_map(|bytes| {
-        let inside = at.checked_sub(u64_at(bytes, 16))?;
-        (inside < u64_at(bytes, 32)).then(|| u64_at(bytes, 8).saturating_add(inside))
+/// Offset in the file of the address `at`, by the loadable segments.
+fn file_offset(segments: &[elf::ProgramHeader64<LittleEndian>], at: u64) -> Option<u64> {
+    segments.iter().filter(|one| one.p_type(LittleEndian) == elf::PT_LOAD).find_map(|one| {
+        let inside = at.checked_sub(one.p_vaddr(LittleEndian))?;
+        let is_there = inside < one.p_filesz(LittleEndian);
+        is_there.then(|| one.p_offset(LittleEndian).saturating_add(inside))
     })
 }
 
-fn c_text(bytes: &[u8], at: usize) -> String {
-    let rest = bytes.get(at..).unwrap_or_default();
-    let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
-    String::from_utf8_lossy(rest.get(..end).unwrap_or_default()).into_owned()
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u16::from_le_bytes(*b))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_le_bytes(*b))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -257,6 +170,33 @@ mod tests {
     fn what_is_no_elf_is_an_error_that_names_the_file() {
         let error = read(Path::new("/proc/self/status")).unwrap_err().to_string();
         assert!(error.contains("/proc/self/status"), "{error}");
+        let path = std::env::temp_dir().join(format!("divvy-elf-other-{}", std::process::id()));
+        let own = std::fs::read("/proc/self/exe").unwrap();
+        // 32 bits, and the other order of bytes.
+        for (at, value) in [(4, 1), (5, 2)] {
+            let mut other = own[..4096].to_vec();
+            other[at] = value;
+            std::fs::write(&path, &other).unwrap();
+            let error = read(&path).unwrap_err().to_string();
+            assert!(error.contains("no 64-bit little-endian ELF"), "{error}");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    /// A program whose sections were cut off is understood by its segments.
+    #[test]
+    fn a_program_needs_no_sections() {
+        let path = std::env::temp_dir().join(format!("divvy-elf-cut-{}", std::process::id()));
+        let mut bytes = std::fs::read("/proc/self/exe").unwrap();
+        // e_shoff, e_shnum and e_shstrndx.
+        bytes[0x28..0x30].fill(0);
+        bytes[0x3c..0x40].fill(0);
+        std::fs::write(&path, &bytes).unwrap();
+        let (cut, whole) = (read(&path).unwrap(), read(Path::new("/proc/self/exe")).unwrap());
+        assert_eq!(cut, whole);
+        assert!(exports(&path).unwrap_err().to_string().contains("no dynamic symbol table"));
+        assert!(demanded_versions(&path).unwrap().is_empty());
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
