@@ -1,4 +1,4 @@
-//! What is changed, and whose tests judge it.
+//! Scope of a run: the code that is changed, and the tests that judge.
 //!
 //! Two questions: whether the searcher alone notices what goes wrong in how time is shared, and whether all tests
 //! together notice what goes wrong in any decision, or in what processes say to each other by the tenant's files.
@@ -44,7 +44,7 @@ const PAGE: Changed = Changed {
 };
 
 impl Scope {
-    /// What results are named by, and the folder of the copy.
+    /// Name of the results, and of the copy's folder.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Share => "mutants",
@@ -72,7 +72,7 @@ impl Scope {
         }
     }
 
-    /// What the copy is made of.
+    /// Members of the copy.
     pub(super) const fn members(self) -> &'static [&'static str] {
         match self {
             Self::Share => &["crates/abi", "crates/policy", "crates/searcher"],
