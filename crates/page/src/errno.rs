@@ -39,3 +39,41 @@ impl fmt::Display for Errno {
         write!(f, "{} ({})", self.name(), self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn each_error_that_is_known_is_named_by_itself() {
+        let known = [
+            (libc::EPERM, "EPERM"),
+            (libc::ENOENT, "ENOENT"),
+            (libc::EACCES, "EACCES"),
+            (libc::EAGAIN, "EAGAIN"),
+            (libc::ENOMEM, "ENOMEM"),
+            (libc::EEXIST, "EEXIST"),
+            (libc::ENOTDIR, "ENOTDIR"),
+            (libc::EMFILE, "EMFILE"),
+            (libc::ENFILE, "ENFILE"),
+            (libc::EFBIG, "EFBIG"),
+            (libc::ENOSPC, "ENOSPC"),
+            (libc::EROFS, "EROFS"),
+            (libc::ELOOP, "ELOOP"),
+            (libc::ENOSYS, "ENOSYS"),
+            (libc::EDQUOT, "EDQUOT"),
+            (libc::ENOLCK, "ENOLCK"),
+            (libc::EINVAL, "EINVAL"),
+        ];
+        for (number, name) in known {
+            let text = Errno(number).to_string();
+            assert!(
+                text.starts_with(name) && text.ends_with(&std::format!("({number})")),
+                "{text}"
+            );
+        }
+        assert_eq!(Errno(5).to_string(), "system error (5)");
+    }
+}

@@ -68,5 +68,7 @@ mod tests {
     fn this_process_has_a_start_and_a_name() {
         let identity = ProcessIdentity::of_self();
         assert!(identity.pid != 0 && identity.start_ticks != 0 && identity.comm[0] != 0);
+        let namespace = std::fs::metadata("/proc/self/ns/pid").expect("a namespace");
+        assert_eq!(pid_namespace(), Some(std::os::unix::fs::MetadataExt::ino(&namespace)));
     }
 }

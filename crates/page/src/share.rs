@@ -104,3 +104,14 @@ impl Clock for ShareWords {
         self.tenant(gate_tenant::SAVES).store(word, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_32_processes_has_a_bit_of_its_own_and_the_next_shares_the_first() {
+        let all = (0..32).fold(0_u32, |all, slot| all | bit_of(slot));
+        assert_eq!((all, bit_of(32), bit_of(70)), (u32::MAX, 1, 1 << 6));
+    }
+}

@@ -2,10 +2,14 @@
 
 mod scratch;
 
+use std::os::unix::fs::FileExt;
+
 use divvy_abi::config::{Config, Rule, quantity, selector};
-use divvy_abi::usage::MemoryKind;
+use divvy_abi::usage::{self, MemoryKind};
+use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
+use divvy_page::owner::Owner;
 use divvy_page::reader::{FieldText, UsageFile, read_config, write_config};
-use divvy_page::{AttachError, ConfigSource, NewDevice, Tenant};
+use divvy_page::{AttachError, ConfigSource, NewDevice, SharedEntry, Tenant};
 use scratch::Scratch;
 
 const MIB: u64 = 1 << 20;
@@ -54,6 +58,9 @@ fn an_owner_writes_limits_and_reads_what_was_used() {
     assert!(totals.consistent);
     let one = file.device(row.index()).expect("a device");
     assert_eq!((one.uuid, one.index, one.limit_bytes), ([3; 16], Some(1), limit));
+    assert_eq!(one.total_bytes, 1 << 30);
+    tenant.note_limit_bytes(row, Some(50 * MIB));
+    assert_eq!(file.device(row.index()).expect("a device").limit_bytes, Some(50 * MIB));
     assert_eq!(one.name.to_string(), "Card ?[31m?");
     assert_eq!((1..file.slots_high()).filter_map(|slot| file.slot(slot)).count(), 1);
     let process = file.slot(1).expect("a process");
@@ -67,6 +74,50 @@ fn an_owner_writes_limits_and_reads_what_was_used() {
 
 /// A row and a slot that cannot be.
 const MAX: usize = usize::MAX;
+
+/// Numbers that cannot be are the last row's and the last slot's, where a reader has no other answer.
+#[test]
+fn rows_and_slots_that_cannot_be_are_the_last() {
+    let scratch = Scratch::new("reader-last");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
+    let _tenant = Tenant::attach(&scratch.c_path(), &ConfigSource::Owner).expect("attached");
+    let raw = std::fs::File::options().write(true).open(scratch.path().join("usage")).expect("own");
+    let put = |slot: usize, word: usize, value: u64| {
+        let at = usage::gate_at(MAX_DEVICES - 1, slot) + word;
+        raw.write_all_at(&value.to_ne_bytes(), at as u64).expect("written");
+    };
+    put(MAX_SLOTS - 1, usage::gate::USED_NS, 5);
+    put(usage::SHARED_SLOT, usage::gate_tenant::PAID_AT_NS, 7);
+    let file = UsageFile::open(&scratch.c_path()).expect("readable").expect("there");
+    assert_eq!((file.gate(MAX, MAX).used_ns, file.cap(MAX).paid_at_ns), (5, 7));
+
+    let owner = Owner::open(&scratch.c_path()).expect("open");
+    owner.renew(MAX, 11).expect("written");
+    let config = read_config(&scratch.directory()).expect("readable").expect("there");
+    assert_eq!(config.gates[MAX_DEVICES - 1].lease_ns, 11);
+}
+
+/// Memory that a living process shares by a handle without a mark counts as shared.
+#[test]
+fn what_the_living_share_is_read_as_shared() {
+    let scratch = Scratch::new("reader-shared");
+    let at = scratch.c_path();
+    write_config(&scratch.directory(), &Config::default()).expect("written");
+    let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
+    let device = NewDevice {
+        uuid: [3; 16],
+        index: Some(1),
+        total_bytes: 1 << 30,
+        limit_bytes: None,
+        name: b"card",
+    };
+    let row = tenant.device_row(&device).expect("a row");
+    assert_eq!(tenant.ask(row, 60 * MIB, MemoryKind::Block, None), Ok(()));
+    let entry = tenant.export_shared(&[9; 64], row, 60 * MIB, MemoryKind::Block).expect("room");
+    assert_eq!(SharedEntry::of(entry.number()), entry);
+    let totals = UsageFile::open(&at).expect("readable").expect("there").totals(row.index());
+    assert_eq!((totals.used_bytes, totals.shared_bytes), (60 * MIB, 60 * MIB));
+}
 
 #[test]
 fn a_tenant_nobody_joined_reads_as_empty_and_a_missing_one_is_an_error() {

@@ -3,16 +3,19 @@
 
 mod scratch;
 
+use std::ffi::CString;
 use std::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::config::{Config, GateLine, Rule, gate, quantity, selector};
+use divvy_abi::meet::BoardPlace;
 use divvy_abi::usage::{MemoryKind, SHARED_SLOT, gate_tenant};
 use divvy_page::owner::Owner;
 use divvy_page::reader::{CapEntry, UsageFile, read_config, write_config};
-use divvy_page::{AttachError, ConfigSource, DeviceRow, NewDevice, Tenant, now_ns};
-use divvy_policy::gate::Words as _;
+use divvy_page::{AttachError, ConfigSource, DeviceRow, NewDevice, ProcessUse, Tenant, now_ns};
+use divvy_policy::gate::{Board, Words as _};
 use divvy_policy::pace::Clock as _;
 use scratch::Scratch;
+use zerocopy::IntoBytes;
 
 const MS: u64 = 1_000_000;
 
@@ -339,4 +342,43 @@ fn a_process_finds_its_words_on_the_tenants_other_devices_and_they_are_no_work_o
     let file = UsageFile::open(&at).expect("readable").expect("there");
     let sum = file.gate_sum(0);
     assert_eq!((sum.want_ns, sum.last_launch_ns, sum.busy_until_ns), (0, 0, 0));
+}
+
+/// Tenants meet where somebody has made the directory beside theirs; what one writes the other reads.
+#[test]
+fn tenants_meet_in_a_file_beside_their_directories() {
+    let all = Scratch::new("share-meet");
+    let directories = ["one", "two"].map(|name| all.path().join(name));
+    let join = |directory: &std::path::PathBuf| {
+        std::fs::create_dir(directory).expect("made");
+        let path = CString::new(directory.as_os_str().as_encoded_bytes()).expect("no NUL");
+        Tenant::attach(&path, &ConfigSource::FirstProcess(&Config::default())).expect("attached")
+    };
+    let [one, two] = directories.each_ref().map(join);
+    assert!(one.meet_file(&[7; 16]).is_none(), "nobody has made the place");
+    std::fs::create_dir(all.path().join(".meet")).expect("made");
+    let [first, second] = [&one, &two].map(|tenant| tenant.meet_file(&[7; 16]).expect("a board"));
+    assert_ne!(Board::tenant(&first), Board::tenant(&second));
+    assert_eq!([first.process(), second.process()], [std::process::id(); 2]);
+    let mut places = divvy_abi::meet::Board::default();
+    let place = BoardPlace { until_ns: 5, ..BoardPlace::default() };
+    assert!(first.write(1, &place) && second.read(&mut places));
+    assert_eq!(
+        places.as_bytes()[size_of::<BoardPlace>()..][..size_of::<BoardPlace>()],
+        *place.as_bytes()
+    );
+}
+
+/// A process is listed for the device on which it holds memory, and for no other.
+#[test]
+fn processes_are_listed_by_what_they_hold() {
+    let scratch = Scratch::new("share-processes");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
+    let tenant = Tenant::attach(&scratch.c_path(), &ConfigSource::Owner).expect("attached");
+    let row = row(&tenant);
+    let mut uses = [ProcessUse::default(); 2];
+    assert_eq!(tenant.processes(row, &mut uses), 0, "nothing is held");
+    assert_eq!(tenant.ask(row, 4096, MemoryKind::Block, None), Ok(()));
+    assert_eq!(tenant.processes(row, &mut uses), 1);
+    assert_eq!((uses[0].pid, uses[0].bytes), (std::process::id(), 4096));
 }

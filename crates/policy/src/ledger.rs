@@ -227,6 +227,17 @@ mod tests {
     }
 
     #[test]
+    fn each_change_of_a_word_is_counted_above_its_bytes() {
+        let slots = Plain(RefCell::new(vec![(0, 0); 2]));
+        hold(&slots, 1, 4_096);
+        hold(&slots, 1, 4_096);
+        let word = slots.held_word(1);
+        assert_eq!((changes(word), held_bytes(word)), (2, 8_192));
+        give_back(&slots, 1, 4_096);
+        assert_eq!(changes(slots.held_word(1)), 3);
+    }
+
+    #[test]
     fn fills_to_the_last_byte_and_refuses_the_next() {
         let slots = Plain(RefCell::new(vec![(0, 0); 3]));
         assert_eq!(ask(&slots, 1, 60, 100), Some(60));

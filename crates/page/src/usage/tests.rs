@@ -128,7 +128,15 @@ fn shared_memory_is_charged_until_the_last_lets_go() {
     shared_table::forget_user(&usage, 1);
     shared_table::collect(&usage);
     assert_eq!(held(&usage, 0, SHARED_SLOT), 1_000, "the other refers to it");
+    // Its bit is in the second of the words.
+    let (word, bit) = usage.shared_user(entry, 70);
+    word.fetch_or(bit, SeqCst);
+    let second = usage.u64_at(usage::shared_at(entry) + shared::USERS + 8);
+    assert_eq!(second.load(SeqCst), 1 << 6);
     shared_table::forget_user(&usage, 2);
+    shared_table::collect(&usage);
+    assert_eq!(held(&usage, 0, SHARED_SLOT), 1_000, "the third refers to it");
+    shared_table::forget_user(&usage, 70);
     shared_table::collect(&usage);
     assert_eq!((held(&usage, 0, SHARED_SLOT), shared_table::find(&usage, &handle)), (0, None));
 }
