@@ -1,8 +1,8 @@
 //! Admission of a launch: paid from the credit in hand, or behind the waits before it, with the next chunk.
 //!
-//! Promises: a launch that goes is charged before the driver has it, by its estimate, and counted; after each wait the
-//! limits, the gate and the work in flight are read again. Does not wait itself (`wait`), nor measure launches
-//! (`measure`).
+//! Promises: a launch is charged before the driver has it, by its known cost, and counted; after each wait the limits,
+//! the gate and the work in flight are looked at anew. Does not wait itself (`wait`), nor measure launches that have
+//! gone (`measure`).
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -21,18 +21,18 @@ use super::world::World;
 use crate::cost::{Costs, Length, Moments};
 use crate::pace::CapState;
 
-/// After so long without work a context counts as one that was away.
+/// Time without work after which a context counts as having been away.
 const AWAY_NS: u64 = 5_000_000;
 
-/// Part of itself that long work may take longer than was expected.
+/// Part of its length by which long work may end later than expected.
 const LATE_PART: u64 = 32;
 
-/// Launches on the slow path after which a long one is half forgotten, and half as many again.
+/// Time constant at which a long launch is forgotten, in launches on the slow path: one and a half half-lives.
 const LONG_LASTS: u64 = 64;
 
 impl Lane {
-    /// Pays for a launch from the chunk in hand, and counts it; [`Paid::Not`] when there is not enough,
-    /// nothing or little is known of the launch, or it is one of several streams' that are measured.
+    /// Pays for a launch from the chunk in hand, and counts it; [`Paid::Not`] when there is not enough, nothing or
+    /// little is known of the launch, or launches of several streams are being measured.
     ///
     /// Cost: a look-up and a change of a word in a line of the calling thread's own.
     #[inline]
@@ -59,13 +59,13 @@ impl Lane {
                 self.rivals_ns.store(now_ns, Relaxed);
             }
             self.settle(world, costs, &line);
-            // Once: all threads' stripes are read, and each of them misses its own once for that.
+            // One read: all threads' stripes are summed for it, and each thread misses its own once for that.
             let submitted_ns = self.submitted_ns();
             let turned = world.ask_turn(now_ns, self.had_turn(world, now_ns), &mut patience);
             match turned {
                 Ok(Turned::GoesOn | Turned::Beside) => {}
                 Ok(Turned::Begun) => {
-                    // Of this turn from here on.
+                    // From here on the launch is of this turn.
                     line = world.line();
                     self.turn_ns.store(now_ns, Relaxed);
                     self.turn_from_ns.store(now_ns, Relaxed);
@@ -75,14 +75,14 @@ impl Lane {
                     continue;
                 }
             }
-            // Before the turn: who may not use it must not be given it.
+            // Cap before turn: a tenant that may not use a turn must not be given it.
             let unsettled_since_ns = self.unsettled_since_ns(submitted_ns, now_ns);
             let cap = self.cap(world, terms, &line, now_ns, unsettled_since_ns);
             let closed_until_ns = match cap.map(|cap| cap.admit(world.clock(), now_ns)) {
                 Some(CapState::Closed { until_ns }) => until_ns,
                 _ => 0,
             };
-            // A gate whose lease is over binds no launch: its daemon is gone.
+            // A gate past its lease is a leftover of an owner that is gone.
             let is_owned = line.gate != gate::FREE && now_ns < line.lease_ns;
             let closed = is_owned && line.gate == gate::CLOSED;
             let is_alone = closed_until_ns == 0 && !closed && !world.is_linked(now_ns);
@@ -122,11 +122,11 @@ impl Lane {
             }
             let horizon_ns = horizon_ns(&line, now_ns);
             if line.active > 1 && line.strangers == 0 && !world.has_turns() {
-                // Their work may have been in what was seen before turns began.
+                // Others' work may have been in measurements from before turns began.
                 costs.doubt_uneven(key, now_ns);
             }
             if !self.has_one_stream() {
-                // Windows measure it, whatever its lengths do.
+                // Windows measure the launches of several streams, even or uneven.
                 costs.forget_uneven(key);
             }
             let next = costs.expect(key, now_ns);
@@ -148,13 +148,14 @@ impl Lane {
         if self.epoch.swap(line.epoch, Relaxed) != line.epoch {
             self.epoch_at_ns.store(now_ns, Relaxed);
         }
-        // Launches since the last mark may still run.
+        // Work submitted since the last mark may still run.
         let all_marked = is_drained || submitted_ns <= self.marked_ns.load(Relaxed);
-        // Credit in the other stripes is charged in advance already, so this chunk is smaller by it.
+        // Credit in the other stripes has been charged in advance already, so a thread that finds much there takes
+        // less.
         let others_ns = self.credit.others_left_ns(world.stripe(), submitted_ns);
         let room_ns = room_ns.saturating_sub(others_ns).max(room_ns / 4);
         let known_ns = costs.firm(key);
-        // Beside strangers what is known stands, and an event behind a kernel may be a slice later.
+        // Beside strangers a known length stands, and an event behind a kernel may be a slice later.
         let long_ns = if line.strangers == 0 { LONG_NS } else { u64::MAX };
         let is_mixed = self.is_mixed(world.stream());
         let due_ns = if is_mixed {
@@ -166,7 +167,7 @@ impl Lane {
             }
             self.sample.due_in_ns(submitted_ns)
         };
-        // Of what is let go each launch is asked for.
+        // Launches that are let go are asked for one by one.
         let room_ns = if is_let_go { 0 } else { room_ns.min(due_ns) };
         match is_let_go {
             true => self.ahead.went(world, charged_ns.max(longer_ns), now_ns),
@@ -185,12 +186,12 @@ impl Lane {
             probed: None,
             begun: None,
             epoch: line.epoch,
-            // Through a gate that is closed it goes beside whoever has the turn.
+            // A launch through a closed gate goes beside the holder of the turn.
             sharers: line.active.max(1 + u32::from(is_let_go && line.gate == gate::CLOSED)),
         };
         if is_mixed {
             let is_due = self.begin_among(world, (key, charged_ns), is_unknown);
-            // In a window no sooner: closer marks show what streams run ahead by.
+            // Marks come no sooner in a window: closer ones show by how much streams run ahead.
             ticket.is_marked = is_due || ticket.is_marked && !self.window.is_open();
             ticket.begun = self.begun.event();
         } else {
@@ -199,7 +200,7 @@ impl Lane {
         ticket
     }
 
-    /// In a window, what the credit in hand pays for goes as it would go otherwise, and is measured.
+    /// Lets a launch of a window go that the credit in hand pays for, as it would go otherwise, and has it measured.
     fn take_watched<W: World>(&self, world: &W, costs: &Costs, key: u64) -> Option<Ticket> {
         let charged_ns = costs.firm(key).filter(|_| self.is_watched())?;
         let line = world.line();
@@ -226,8 +227,8 @@ impl Lane {
         })
     }
 
-    /// Takes a chunk of credit that covers `charged_ns`, and no more than `room_ns` where that is more,
-    /// and spends `charged_ns`.
+    /// Takes a chunk of credit that covers `charged_ns`, and no more than `room_ns` where that is more, and spends
+    /// `charged_ns`.
     fn draw<W: World>(
         &self,
         world: &W,
@@ -239,7 +240,7 @@ impl Lane {
     ) {
         let stripe = world.stripe();
         let left_ns = self.credit.left_ns(stripe);
-        // Spread, so that chunks do not end at the same place of a loop each time.
+        // The chunk's size is spread, so that chunks do not end at the same place of a loop each time.
         let spread_ns = CHUNK_NS / 2 + self.random() % CHUNK_NS;
         let chunk_ns = charged_ns.max(spread_ns.min(room_ns)).saturating_sub(left_ns);
         self.credit.take(stripe, chunk_ns, charged_ns);
@@ -250,7 +251,7 @@ impl Lane {
             self.back_ns.store(now_ns, Relaxed);
         }
         let ahead_ns = before_ns.max(now_ns);
-        // One long launch may take longer than was expected; who waits for it sees when it ends.
+        // One long launch may take longer than expected; a thread that waits for it sees its end.
         let late_ns = if charged_ns < OFTEN_NS { longer_ns } else { charged_ns / LATE_PART };
         let until_ns = ahead_ns.saturating_add(chunk_ns).saturating_add(late_ns);
         self.is_overdue.store(0, Relaxed);
@@ -268,8 +269,9 @@ impl Lane {
         self.long_ns.store(faded_ns.max(cost_ns.unwrap_or(0)), Relaxed);
     }
 
-    /// Charge of a launch before it has run, and how much longer it may take. A launch that will be measured is charged
-    /// little, so that it is not charged twice; one that no mark is left for is charged the mean of its key.
+    /// Returns the charge of a launch before it has run, and by how much longer it may take. A launch that will be
+    /// measured is charged little, so that it is not charged twice; where no mark is left for it, the average of such
+    /// launches.
     fn charged_at_first(&self, next: Length, now_ns: u64) -> (u64, u64) {
         match next {
             Length::Unknown => (UNKNOWN_NS, 0),

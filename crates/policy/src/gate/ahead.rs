@@ -1,30 +1,31 @@
-//! Launches that a lane has let go through its closed gate since another of the tenant's devices waits for it, and the
-//! lane's view of those devices.
+//! Work that a lane has let go through its closed gate for another of the tenant's devices, and the state of those
+//! devices as it was seen.
 //!
-//! Promises: a launch that is let go counts for no less than a tenth of a millisecond, so that many small ones are no way
-//! around the limit. Does not decide which are let go: that is done in `linked`.
+//! Promises: a launch that is let go counts for no less than a tenth of a millisecond, so that many small launches are
+//! no way around the limit. Does not decide to let a launch go: that is done in `linked`.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::world::World;
 use crate::atomic::{AtomicU32, AtomicU64};
 
-/// A launch counts as so much of it, at least.
+/// Least device time that a launch counts for.
 const LEAST_NS: u64 = 100_000;
-/// A device that gets on within this time after the launch that was let go should have ended, and not before, has waited
-/// for that launch.
+/// Margin around the end of a launch that was let go: a device that gets on within it, and not before, has waited for
+/// that launch.
 const SHOWS_NS: u64 = 500_000;
 
-/// View of the other devices from a lane at its closed gate, and the launches let go for them.
+/// State of a lane at its closed gate: other devices as they were seen, and launches let go for them.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    /// When the gate was first seen closed since it was open; 0 for not yet.
+    /// Time at which the gate was first seen closed since it was open; 0 for not yet.
     pub(super) from_ns: AtomicU64,
-    /// [`Elsewhere::overdue`](super::Elsewhere::overdue) as it was seen last, on which devices, and since when it is that.
+    /// [`Elsewhere::overdue`](super::Elsewhere::overdue) as it was seen last, its devices, and the time since which it
+    /// is unchanged.
     pub(super) overdue: AtomicU64,
     pub(super) devices: AtomicU32,
     pub(super) since_ns: AtomicU64,
-    /// Until when that it gets on shows that it has waited for what was let go.
+    /// Time until which progress of those devices shows that they have waited for a launch that was let go.
     pub(super) shows_until_ns: AtomicU64,
 }
 
@@ -34,14 +35,14 @@ impl Ahead {
         Self { from_ns, overdue, devices: AtomicU32::new(0), since_ns, shows_until_ns }
     }
 
-    /// The gate is open.
+    /// Notes that the gate is open.
     pub(super) fn is_over(&self) {
         if self.from_ns.load(Relaxed) != 0 {
             self.from_ns.store(0, Relaxed);
         }
     }
 
-    /// A launch of so much was let go.
+    /// Notes that a launch of `ns` was let go.
     pub(super) fn went<W: World>(&self, world: &W, ns: u64, now_ns: u64) {
         world.add_ahead(ns.max(LEAST_NS), now_ns);
         let shows_until_ns = now_ns.saturating_add(ns).saturating_add(SHOWS_NS);

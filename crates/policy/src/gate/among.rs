@@ -1,20 +1,20 @@
-//! Worth of the work of several streams, or of several threads at once on one: the time in which any of it is on the
+//! Measurement of several streams, or of several threads at once on one: the time in which any of their work is on the
 //! device.
 //!
-//! The two events of a probe have another thread's launch between them where that comes at the same time, so threads of one
-//! stream are measured as streams are, from when that was first seen. A copy or a host function that another thread puts between two
-//! launches is charged although it is no work: else such a thread would hide the work of the others.
+//! A probe's two events have another thread's launch between them where that comes at the same time, so threads of one
+//! stream are measured as streams are, from when that was first seen. Another thread's copy or host function between
+//! two launches is charged, though no work of the device's: else such a thread would hide the others' work.
 //!
-//! Kernels of several streams overlap or not, begin behind one another or at once: no sum of their lengths says what
-//! they take together. So the launches of a lane with several streams are measured in *windows*: each is marked behind
-//! all of the context's work, which delays no kernel (bench/results/h200-2026-11-23/context-marks.jsonl). The time
-//! between two marks that are linked is the device's; where it was drained, an event before the launch says when it
-//! began. In a window every launch goes as it would outside of one, from the same chunk of credit: the
-//! measured pattern is the real one. Streams run ahead of one another: marks that are closer than a part of what is in flight
-//! would show none of what lies between them, and then all of it.
+//! Kernels of several streams overlap or not, begin behind one another or at once: no sum of their lengths says how
+//! long they take together. So the launches of a lane with several streams are measured in *windows*: each is marked
+//! behind all of the context's work, which delays no kernel (bench/results/h200-2026-11-23/context-marks.jsonl). The
+//! time between two marks that are linked is the device's; where it was drained, an event before the launch tells the
+//! beginning. In a window every launch goes as it would outside of one, from the same chunk of credit: the order that
+//! is measured is the usual one. Streams run ahead of one another: marks that are closer than a part of the work in
+//! flight would show none of the work between them, and then all of it.
 //!
-//! Promises: a window shows the device time of all streams together. Does not say what a single stream is worth, and
-//! sees no overlap where others share the device: there estimates stand, and parts of spans (`beside`).
+//! Promises: a window shows the work as it was done, on any streams. Does not measure a stream by itself, and sees no
+//! overlap where others share the device: there estimates stand, and parts of spans (`beside`).
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -29,34 +29,34 @@ use super::world::World;
 use crate::cost::{Costs, Known, is_graph};
 use crate::scaled::scaled;
 
-/// A launch is late if it took this many times its charge, and [`LATE_NS`] longer.
+/// Factor and excess over the charge from which work is late.
 const LONGER: u64 = 4;
 const LATE_NS: u64 = 500_000;
-/// A launch that nothing is known of and that was begun beside others shows nothing, but for one in so many: some are
-/// never seen by themselves.
+/// Number of launches of unknown length begun beside others of which one is taken at its word; the rest show nothing.
+/// Some kernels are never seen by themselves.
 const HIDDEN: u64 = 8;
-/// No launch takes less.
+/// Shortest length of a launch.
 const LEAST_NS: u64 = 500;
-/// In a deep queue a mark stands for this part of it.
+/// Part of a deep queue that a mark stands for.
 const QUEUE_PART: u64 = 8;
-/// With less in flight the device may be drained before a kernel, or a graph, reaches it.
+/// Time in flight below which the device may be drained before a kernel, or a graph, reaches it.
 const NEAR_NS: u64 = 50_000;
 const NEAR_GRAPH_NS: u64 = 200_000;
 
-/// No stream's word.
+/// Word of no stream.
 const NO_STREAM: u64 = 0;
 /// Launches on one stream after which the others are forgotten.
 const MIXED_FOR: u32 = 1_024;
 
 impl Lane {
-    /// Whether launches of several streams are being measured.
+    /// True while launches of several streams are being measured.
     #[inline(always)]
     pub(super) fn is_watched(&self) -> bool {
         self.window.is_watched() && !self.has_one_stream()
     }
 
-    /// Whether launches came on several streams of late, or on one from several threads at once. A launch on this one is
-    /// to come.
+    /// True if launches came on several streams of late, or on one from several threads at once. Notes that one on
+    /// `stream` is to come.
     #[inline(never)]
     pub(super) fn is_mixed(&self, stream: u64) -> bool {
         let before = self.stream.swap(stream, Relaxed);
@@ -70,7 +70,7 @@ impl Lane {
             self.mix();
             return true;
         }
-        // Of two that count at once one may not count.
+        // Two threads that count at once may count as one.
         let left = self.streams_mixed.load(Relaxed).saturating_sub(1);
         if self.streams_mixed.swap(left, Relaxed) == 1 {
             let submitted_ns = self.submitted_ns();
@@ -80,22 +80,22 @@ impl Lane {
         left != 0
     }
 
-    /// Whether marks are to stand behind all streams' work: behind that of one stream the stream's own are as good, and what
-    /// they add is known better.
+    /// True if marks are to stand behind all streams' work: behind that of one stream the stream's own are as good, and
+    /// the time that they add is known better.
     pub(super) fn has_streams_apart(&self) -> bool {
         self.streams_apart.load(Relaxed) != 0
     }
 
-    /// Launches came on several streams, or from several threads at once: another's may lie between the two events of a
-    /// probe.
+    /// Notes that launches came on several streams, or from several threads at once: another's may lie between the two
+    /// events of a probe.
     pub(super) fn mix(&self) {
         if self.streams_mixed.swap(MIXED_FOR, Relaxed) == 0 {
             self.window.restart(self.submitted_ns());
         }
     }
 
-    /// Opens a window if one is due and no other context shares the device: with the launch in whose charge the drawn point
-    /// lies, so that each is the first as often as it is charged much. Earlier launches are not in it.
+    /// Opens a window where one is due and no one else shares the device: with the launch in whose charge that lies, so
+    /// that each is as likely to be the first as it is charged. Work submitted before is not in it.
     pub(super) fn open_window<W: World>(&self, world: &W, line: &GateLine, charged_ns: u64) {
         let submitted_ns = self.launched_ns();
         let is_due = self.window.due_in_ns(submitted_ns) < charged_ns;
@@ -109,8 +109,8 @@ impl Lane {
         }
     }
 
-    /// Begins to measure a launch of several streams' that is watched, or of which nothing is known; whether a mark is
-    /// to stand behind it.
+    /// Begins to measure a launch of several streams' that is watched, or is of unknown length; true if a mark is to
+    /// stand behind it.
     pub(super) fn begin_among<W: World>(
         &self,
         world: &W,
@@ -123,13 +123,13 @@ impl Lane {
         let submitted_ns = self.submitted_ns();
         let ahead_ns = self.in_flight_ns(world.now_ns(), submitted_ns);
         let near_ns = if is_graph(key) { NEAR_GRAPH_NS } else { NEAR_NS };
-        // This launch is in flight too, and one more may have ended long before it was expected to.
+        // The launch itself counts as in flight, and one more may have ended long before its expected end.
         let near_ns = near_ns.max(charged_ns.saturating_mul(2)).saturating_add(charged_ns);
-        // The holder of the claim may not have seen this launch.
+        // The claim's holder may not have seen this launch.
         let Some(_claim) = self.claim_within(world, charged_ns) else { return true };
         let newest = self.ring.newest_and_oldest();
         let is_drained = newest.is_none_or(|(newest, _)| world.is_done(newest));
-        // A wait of a stream, or a copy, may keep the device idle: later launches are measured from behind it.
+        // A stream's wait, or a copy, may keep the device idle: the work that follows is measured from behind that.
         let is_broken = self.is_broken();
         if (is_unknown || is_drained || is_broken || ahead_ns < near_ns)
             && self.begun.event().is_none()
@@ -138,7 +138,7 @@ impl Lane {
             let Some(probed) = self.begin_probe(world, self.has_streams_apart()) else {
                 return true;
             };
-            // Another thread's launch that was in the driver's hands meanwhile may lie before it.
+            // Another thread's launch that was in the driver's hands meanwhile may lie before the event.
             let is_unsure = self.has_streams_apart()
                 && (self.coming_ns.load(Relaxed) > charged_ns || probed.since_ns != given_ns);
             self.begun.set(probed, (key, charged_ns), !is_drained, is_unsure);
@@ -149,14 +149,13 @@ impl Lane {
         is_unknown || is_drained || unmarked_ns >= most_ns
     }
 
-    /// Whether what was launched last is to be measured, and no mark is behind it yet.
+    /// True if the last launch is to be measured, and no mark is behind it yet.
     #[inline(always)]
     pub(super) fn has_begun(&self) -> bool {
         self.begun.event().is_some()
     }
 
-    /// Something that is no work of the device's is to come: what has begun ends before it, however short it is, or
-    /// measures nothing.
+    /// Ends a begun measurement, however short, or forgets it, as something that is no work of the device's is to come.
     #[cold]
     #[inline(never)]
     pub(super) fn end_begun<W: World>(&self, world: &W) {
@@ -165,13 +164,13 @@ impl Lane {
             let line = world.line();
             self.mark(world, &claim, None, None, line.epoch, line.active);
         }
-        // Another thread's launch is about to be behind it: that is measured, whatever lies between.
+        // Another thread's launch is about to be behind the event: that is measured, with anything between.
         if self.coming_ns.load(Relaxed) == 0 {
             self.forget_begun(world);
         }
     }
 
-    /// Forgets the events before launches that have begun: they measure nothing. The caller holds the claim.
+    /// Forgets a begun measurement. The caller holds the claim.
     pub(super) fn forget_begun<W: World>(&self, world: &W) {
         if let Some(event) = self.begun.event() {
             self.begun.forget();
@@ -179,7 +178,7 @@ impl Lane {
         }
     }
 
-    /// Correction of the charge by one completed mark of several streams, where no other context shares the device.
+    /// Returns the correction that one completed mark of several streams' makes, where no one else shares the device.
     #[inline(never)]
     pub(super) fn settle_among<W: World>(
         &self,
@@ -190,7 +189,7 @@ impl Lane {
     ) -> i64 {
         let (span_ns, mark) = (self.span_ns(completed), &completed.mark);
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
-        // A context's event delays no kernel, a stream's each that follows.
+        // A context's event delays no kernel; a stream's delays each that follows.
         let events = if self.has_streams_apart() { 0 } else { 1 + u64::from(mark.probe.is_some()) };
         let own_ns = |ns: u64| ns.saturating_sub(events * self.event_ns()).max(ns / 2);
         let linked_ns = span_ns.filter(|_| mark.linked).map(own_ns);
@@ -199,17 +198,18 @@ impl Lane {
         let known = own.map_or(Known::Firmly, |(key, _)| costs.known(key));
         let begun = || self.took_since_begun(world, known, completed, span_ns);
         let is_new = known == Known::Nothing;
-        // Begun while others ran, it may have run with them: it is no shorter than by how much it ended later.
+        // A launch begun while others ran may have run with them: it is no shorter than the delay of its end.
         let is_hidden = mark.probe.is_some_and(|probe| probe.is_behind && probe.gap_ns == 0);
-        // Of a launch that nothing is known of, its own end shows more than by how much it is later than another's.
+        // The own end of a launch of unknown length shows more than its delay behind another's.
         let took = if is_new { begun().or(linked) } else { linked.or_else(begun) };
         let Some(took) = took else {
             return self.window.settle(mark.edge, mark.submitted_ns, None);
         };
         self.beside.forget();
         let Took { took_ns, charged_ns } = took;
-        // Between windows as well, a charge that was far too small is put right as soon as that is seen. The next launch is
-        // measured by itself, as it may be the first of many; this one teaches nothing, since no short one would.
+        // Work that was charged far too little is charged as soon as it is seen, between windows as well. The launches
+        // that follow are measured by themselves, as this may be the first of many; this one teaches nothing, since no
+        // short one would.
         let is_late = took_ns > charged_ns.saturating_mul(LONGER).saturating_add(LATE_NS);
         let edge = match mark.edge {
             Edge::Outside if is_late => {
@@ -221,7 +221,7 @@ impl Lane {
         if let Some((key, own_ns)) = own {
             let part_ns = scaled(took_ns, own_ns.min(charged_ns), charged_ns).min(took_ns);
             let part_ns = part_ns.max(LEAST_NS);
-            // The time shown of a launch that was hidden is the least that it takes.
+            // The known length of a hidden launch is a lower bound.
             let teaches = match mark.edge {
                 Edge::Teaches => true,
                 _ if is_new => !is_hidden,
@@ -243,7 +243,8 @@ impl Lane {
         }
     }
 
-    /// Time that a mark shows behind the event that its burst began with, in front of a launch whose length is known so far.
+    /// Returns the measurement from the event that its burst began with to a mark, before a launch of which so much is
+    /// known.
     #[inline(never)]
     fn took_since_begun<W: World>(
         &self,
@@ -258,7 +259,7 @@ impl Lane {
         let at_least_ns = between_ns.saturating_sub(probe.gap_ns);
         let roughly_ns = probe.stands_ns.max(at_least_ns).min(between_ns);
         let took_ns = match probe.gap_ns {
-            // Right behind the mark before, it was late by as long as that took.
+            // The event came right behind the mark before, and was late by that one's device time.
             0 if !self.has_streams_apart() => {
                 between_ns.saturating_sub(self.event_ns()).max(between_ns / 2)
             }

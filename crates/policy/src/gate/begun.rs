@@ -1,6 +1,6 @@
-//! The event before a launch of several streams', from which what follows is measured.
+//! The event before a launch of several streams', from which the work behind it is measured.
 //!
-//! Promises: one at a time, which only a thread that holds the lane's claim sets and takes. Does not record: that is done
+//! Promises: one at a time, set and taken only by a thread that holds the lane's claim. Does not record: that is done
 //! in `measure`, where `among` asks for it.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -8,13 +8,14 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::marks::{Probe, Probed};
 use crate::atomic::{AtomicU32, AtomicU64};
 
-/// Most time between a launch's call and the start of its kernel on a drained device, as shown by the mark behind it.
+/// Upper bound of the time from a launch's call to the beginning of its kernel on a drained device, as a mark behind
+/// the kernel shows it.
 const BEGINS_NS: u64 = 2_000;
-/// Of [`Begun::first_ns`]: the launch follows other work at once.
+/// Value of [`Begun::first_ns`]: the launch follows other work at once.
 const FOLLOWS: u64 = u64::MAX;
-/// The same: the device may have been drained between two launches, or before the mark.
+/// Value of [`Begun::first_ns`]: the device may have been drained between two launches, or before the mark.
 const APART: u64 = u64::MAX - 1;
-/// So much later than a launch its mark, or the next one, may come beyond what it is charged.
+/// Time beyond the charge after which a launch's mark, or the next launch, counts as apart from it.
 const APART_NS: u64 = 50_000;
 
 /// The event before a launch that may find the device drained, until a mark behind it is recorded.
@@ -25,14 +26,14 @@ pub(super) struct Begun {
     at_ns: AtomicU64,
     key: AtomicU64,
     charged_ns: AtomicU64,
-    /// Device time submitted before it.
+    /// Work submitted before the event.
     since_ns: AtomicU64,
     is_behind: AtomicU32,
-    /// Not 0 where another thread's launch may lie before it.
+    /// Not 0 where another thread's launch may lie before the event.
     is_unsure: AtomicU32,
-    /// When the driver had the first launch behind it, of whatever thread; 0 while it has none.
+    /// Time at which the driver had the first launch behind the event, of any thread; 0 while it has none.
     first_ns: AtomicU64,
-    /// The same of the last.
+    /// Time of the last such launch.
     last_ns: AtomicU64,
 }
 
@@ -61,7 +62,8 @@ impl Begun {
         self.event.load(Relaxed).checked_sub(1)
     }
 
-    /// An event was recorded before a launch of `key`; so much had been submitted, some of which may be in flight.
+    /// Enters an event that was recorded before a launch of `key`; some of the work submitted before it may be in
+    /// flight.
     pub(super) fn set(
         &self,
         probed: Probed,
@@ -85,14 +87,15 @@ impl Begun {
         self.event.store(probed.event.saturating_add(1), Relaxed);
     }
 
-    /// The driver has a launch behind `event`; whether it is the first of which that is to be asked whether it is still incomplete.
+    /// Notes that the driver has a launch behind `event`. True if it is the first, and the event is to be queried:
+    /// still incomplete, it lies behind other work.
     pub(super) fn went(&self, event: u32, now_ns: u64) -> bool {
         if self.event() != Some(event) {
             return false;
         }
         let last_ns = self.last_ns.swap(now_ns, Relaxed);
         if self.first_ns.load(Relaxed) != 0 {
-            // The last launch has no mark, and may have ended since.
+            // The launch before has no mark, and may have ended since.
             if self.is_apart(last_ns, now_ns) {
                 self.first_ns.store(APART, Relaxed);
             }
@@ -102,7 +105,7 @@ impl Begun {
         is_first && self.is_unsure.load(Relaxed) != 0
     }
 
-    /// Its first launch follows other work: no gap lies between.
+    /// Notes that its first launch follows other work: no gap lies between.
     pub(super) fn follow(&self) {
         self.first_ns.store(FOLLOWS, Relaxed);
     }
@@ -116,7 +119,7 @@ impl Begun {
         self.event.store(0, Relaxed);
     }
 
-    /// The work behind it, for a mark that is recorded behind all submitted work; `None` if there is none.
+    /// Takes the event for a mark that is recorded behind `submitted_ns`, if any work lies between the two.
     pub(super) fn take(
         &self,
         now_ns: impl Fn() -> u64,
@@ -132,8 +135,8 @@ impl Begun {
             return None;
         }
         self.forget();
-        // The device waits until a launch's mark has been recorded as well, but not for other threads' launches that the driver
-        // has before that.
+        // The device waits for the record of a launch's mark as well, but not for other threads' launches that the
+        // driver has before that.
         let now_ns = now_ns();
         let begins_ns = if is_whole { BEGINS_NS } else { BEGINS_NS / 4 };
         let first_ns = match self.is_apart(self.last_ns.load(Relaxed), now_ns) {
@@ -145,7 +148,7 @@ impl Begun {
             0 | APART => now_ns,
             first_ns => now_ns.min(first_ns.saturating_add(begins_ns)),
         };
-        // 0 says that there is none.
+        // A gap of 0 says that there is none.
         let gap_ns = until_ns.saturating_sub(at_ns).max(u64::from(first_ns != FOLLOWS));
         Some(Probe {
             key,

@@ -1,11 +1,11 @@
-//! Worth of work that has other contexts' slices in it.
+//! Settling of work that has others' slices in it.
 //!
-//! Tenants are known to use their slices: a span is worth its owner's part. A stranger, a process of no tenant,
-//! may have a context and do nothing, or fill the device: NVML says only that it is there. So beside one the estimate
-//! of a kernel stands, and a kernel whose lengths differ is charged the time it took, up to the longest that was seen of
-//! it alone; the latter beside tenants and strangers alike.
+//! Tenants are known to use their slices: a span is worth their parts. A stranger, a process of no tenant, may have a
+//! context and do nothing, or fill the device: NVML tells only that it is there. So beside strangers a kernel's known
+//! length stands, and a kernel of uneven lengths is charged its measured time, up to the longest that was seen of it
+//! alone; the latter beside tenants as well.
 //!
-//! Promises: no charge is above the measurement; beside strangers none is below the part due if all of them
+//! Promises: no charge is above the measured time; beside strangers none is below the launch's part if all of them
 //! filled the device, but for a slice of theirs. Does not ask who is there.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -19,58 +19,59 @@ use super::world::World;
 use crate::cost::{Costs, Length, Moments};
 use crate::scaled::scaled;
 
-/// A slice of others and the switches around it: what more than a stretched kernel takes is the kernel's.
+/// A slice of others and the switches around it: time that a stretched kernel takes beyond that is its own.
 const SLICE_NS: u64 = 5_000_000;
-/// Most that an event may be late by.
+/// Delay that an event may have.
 const LATE_NS: u64 = 500_000;
 
-/// Contexts that work on a device at once, at most: less than its part of a span no launch has had.
+/// Upper bound of contexts that work on a device at once: a launch has had no less than its part of a span.
 pub(super) const MOST_AT_ONCE: u64 = 8;
 
-/// Launches that took so many times as long as was expected hold one that took almost all of it.
+/// Factor over the expected time from which one of several launches took almost all of it.
 pub(super) const LONGER: u64 = 4;
 
 impl Mark {
-    /// The kernel of the launch before it, where the mark is its own.
+    /// Returns the kernel of the launch before it, where the mark is its own.
     fn key(&self) -> Option<u64> {
         let probed = self.probe.map(|probe| probe.key);
         probed.or(self.followed.map(|(key, _)| key))
     }
 
-    /// Whether that is known to be one whose lengths differ.
+    /// True if that kernel is known to be uneven.
     pub(super) fn is_uneven(&self, costs: &Costs, now_ns: u64) -> bool {
         self.key().is_some_and(|key| matches!(costs.expect(key, now_ns), Length::Uneven(_)))
     }
 
-    /// Whether it was one of late, also where that was forgotten since others came.
+    /// True if that kernel was uneven of late, also where that was forgotten since others came.
     pub(super) fn was_uneven(&self, costs: &Costs, now_ns: u64) -> bool {
         self.key().is_some_and(|key| costs.was_uneven(key, now_ns))
     }
 }
 
-/// Whether launches of this key are let go by the dozen.
+/// True if launches of this key are let go by the dozen.
 fn is_let_go_as_short(costs: &Costs, key: u64) -> bool {
     costs.get(key).is_some_and(|ns| ns < LONG_NS)
 }
 
 impl Lane {
-    /// Learns from a mark behind its own turn that the kernel before it takes far longer than is known at times. All of
-    /// its launches may end there: then nothing else ever shows it, since in a turn what is taken for short is let go by
-    /// the hundred.
+    /// Learns from a mark behind its own turn that the kernel before it at times takes far longer than is known. All of
+    /// its launches may end there: then nothing else ever shows it, since in a turn a kernel taken for short is let go
+    /// by the hundred.
     #[inline(never)]
     pub(super) fn learn_behind(&self, costs: &Costs, completed: &Completed, now_ns: u64) {
         let mark = &completed.mark;
-        // One that closes a burst is nobody's: it teaches of what most of the burst is, as a rule.
+        // A mark that closes a burst belongs to no launch: it teaches the kernel that most of the burst is made of, as
+        // a rule.
         let key = mark.key().unwrap_or_else(|| self.drawn_key.load(Relaxed));
         let known = costs.get(key).map(|ns| (key, ns));
-        // Of long ones few are let go at a time, and each shows its own length.
+        // Long kernels are let go few at a time, and each shows its own length.
         let is_uneven = || matches!(costs.expect(key, now_ns), Length::Uneven(_));
         let is_asked = |(_, ns): &(u64, u64)| *ns < HORIZON_NS && !is_uneven();
         let Some((key, known_ns)) = known.filter(is_asked) else { return };
         let Some(span_ns) = completed.since_ns else { return };
         let charged_ns = mark.submitted_ns.saturating_sub(self.settled_ns.load(Relaxed));
         let span_ns = u64::try_from(span_ns).unwrap_or(0);
-        // One of those before the mark, if all were of its kind.
+        // The length of one launch before the mark, if all were of its kind.
         let took_ns = scaled(span_ns, known_ns, charged_ns.max(known_ns));
         let least_ns = span_ns.saturating_sub(SLICE_NS) / MOST_AT_ONCE;
         let is_sure = least_ns > charged_ns.saturating_mul(LONGER);
@@ -85,7 +86,8 @@ impl Lane {
         }
     }
 
-    /// Correction of the charge by one completed mark, with so many others beside that may use their slices or not.
+    /// Returns the correction that one completed mark makes, with so many others beside that may use their slices or
+    /// not.
     #[inline(never)]
     pub(super) fn settle_beside<W: World>(
         &self,
@@ -104,7 +106,7 @@ impl Lane {
             let is_known = costs.get(probe.key).is_some();
             let took_ns = match probe.shows(between_ns, is_known, is_known) {
                 Some(shown) => shown.took_ns,
-                // It shows no end, but the launch lies between its events.
+                // The probe shows no end, but the launch lies between its events.
                 None => between_ns.saturating_sub(probe.gap_ns),
             };
             Some((probe.key, probe.charged_ns, took_ns))
@@ -116,7 +118,7 @@ impl Lane {
         };
         let least_ns = |took_ns: u64| took_ns.saturating_sub(SLICE_NS) / others.saturating_add(1);
         let Some((key, guess_ns, took_ns)) = probed.or_else(followed) else {
-            // The estimate stands, within the bounds of the span.
+            // The known lengths stand, within the bounds of the span.
             let Some(span_ns) = own_by_span_ns else { return 0 };
             let least_ns = if mark.linked { least_ns(span_ns) } else { 0 };
             return signed(charged_ns.max(least_ns).min(span_ns))
@@ -143,7 +145,7 @@ impl Lane {
             (Length::Even(known_ns), Some(longest_ns)) => {
                 let own_ns = known_ns.min(longest_ns).max(least_ns(took_ns)).min(took_ns);
                 if let Some(probe) = mark.probe {
-                    // The difference is the stranger's doing.
+                    // The deviation is the stranger's doing.
                     self.sample.learn(known_ns, known_ns, probe.stands_ns);
                 }
                 costs.keep(key, longest_ns, now_ns);
@@ -153,14 +155,14 @@ impl Lane {
                 let own_ns = took_ns.min(longest_ns);
                 if !is_taken_for_short {
                     costs.keep(key, longest_ns, now_ns);
-                    // All of its launches may end there, and how many go at a time is by what is known.
+                    // All of its launches may end there, and the known length decides how many go at a time.
                     if is_behind {
                         costs.learn_uneven(key, own_ns, now_ns);
                     }
                 }
                 own_ns
             }
-            // Never seen alone: slices lie in few of its launches, as a rule.
+            // A kernel never seen alone: slices lie in few of its launches, as a rule.
             (Length::Even(known_ns) | Length::Uneven(Moments { mean_ns: known_ns, .. }), None) => {
                 let own_ns = took_ns.min(known_ns.saturating_mul(3) / 2).max(least_ns(took_ns));
                 costs.learn(key, own_ns);

@@ -1,22 +1,22 @@
-//! Captures of a process, and what must not happen beside them.
+//! Captures of a process, and the driver calls that must not happen beside them.
 //!
-//! While a stream captures, an event that is recorded behind a whole context invalidates the capture,
-//! and in its global mode so does a query by any thread (an H200's driver, whatever mode the thread is
-//! in for the first, unless it is in relaxed mode for the second). So whoever is about to make such a
-//! call says so first and looks for captures then; a capture that is about to begin is counted first
-//! and then waits for those who have not seen it. Of two that meet, one sees the other.
+//! While a stream captures, an event that is recorded behind a whole context invalidates the capture, and in its global
+//! mode so does a query by any thread (an H200's driver; the first in any mode of the thread, the second unless the
+//! thread is in relaxed mode). So a thread that is about to make such a call says so first and looks for captures then;
+//! a capture that is about to begin is counted first and then waits for the threads that have not seen it. Of two that
+//! meet, one sees the other.
 //!
-//! Promises: no call that was made without a capture in sight is under way when a capture begins, unless
-//! it takes longer than the beginner's patience. Does not wait: the beginner does, by [`Captures::quiet`].
+//! Promises: no call that was made without a capture in sight is under way when a capture begins, unless it takes
+//! longer than the beginner's patience. Does not wait: the beginner does, by [`Captures::quiet`].
 
 use core::sync::atomic::Ordering::SeqCst;
 
 use crate::atomic::AtomicU32;
 
-/// The counts.
+/// Counts of captures and of calls.
 #[derive(Debug)]
 pub struct Captures {
-    /// Captures that are about to begin, and above [`BEGUN`] those that have.
+    /// Captures that are about to begin, and above [`BEGUN`] those that have begun.
     counts: AtomicU32,
     /// Threads whose calls no capture may meet.
     acting: Acting,
@@ -25,7 +25,7 @@ pub struct Captures {
 /// One capture that has begun.
 const BEGUN: u32 = 1 << 16;
 
-/// Apart from what every launch looks at.
+/// A count apart from the line that every launch reads.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Acting(AtomicU32);
@@ -48,18 +48,18 @@ impl Default for Captures {
 }
 
 impl Captures {
-    /// None under way.
+    /// Counts no capture.
     pub const fn new() -> Self {
         Self { counts: AtomicU32::new(0), acting: Acting(AtomicU32::new(0)) }
     }
 
-    /// Whether a capture is under way, or about to be.
+    /// True if a capture is under way, or about to be.
     #[inline(always)]
     pub fn any(&self) -> bool {
         self.counts.load(SeqCst) != 0
     }
 
-    /// Whether a capture is about to begin: which stream's is not known yet.
+    /// True if a capture is about to begin: its stream is not known yet.
     pub fn is_any_about_to_begin(&self) -> bool {
         !self.counts.load(SeqCst).is_multiple_of(BEGUN)
     }
@@ -70,20 +70,20 @@ impl Captures {
         (!self.any()).then_some(undisturbed)
     }
 
-    /// Keeps captures from beginning while the answer lives, but for those that are about to: where none
-    /// is, what is not captured now is not before that.
+    /// Keeps captures from beginning while the answer lives, but for those that are about to: where none is, a stream
+    /// that is not captured now is not captured before that.
     pub fn hold(&self) -> Undisturbed<'_> {
         self.acting.0.fetch_add(1, SeqCst);
         Undisturbed(&self.acting.0)
     }
 
-    /// Counts a capture that is about to begin. It may when [`Captures::quiet`] says so, and
-    /// [`Captures::begun`] is told what came of it.
+    /// Counts a capture that is about to begin. It may begin when [`Captures::quiet`] is true, and [`Captures::begun`]
+    /// takes the outcome.
     pub fn begin(&self) {
         self.counts.fetch_add(1, SeqCst);
     }
 
-    /// A capture that was about to begin has begun, or has not.
+    /// Notes that a capture that was about to begin has begun, or has not.
     pub fn begun(&self, has_begun: bool) {
         let more = if has_begun { BEGUN } else { 0 };
         let _ = self.counts.fetch_update(SeqCst, SeqCst, |counts| match counts % BEGUN {
@@ -92,7 +92,7 @@ impl Captures {
         });
     }
 
-    /// Whether nobody is at a call that a capture must not meet.
+    /// True if no thread is at a call that a capture must not meet.
     pub fn quiet(&self) -> bool {
         self.acting.0.load(SeqCst) == 0
     }

@@ -1,7 +1,7 @@
-//! Accounts that a lane's work is charged to: the process's, and the tenant's cap where it has one.
+//! Charging of a lane's work: to the process's account, and to the tenant's cap where it has one.
 //!
-//! Promises: the savings of a cap are kept while a charge may turn out wrong, and while its tenant waits for others. Does
-//! not value work, nor say when the cap is open: the latter is [`crate::pace`]'s.
+//! Promises: a cap keeps its savings while a charge may turn out wrong, and while its tenant waits for others. Does not
+//! say how much work is worth, nor when the cap is open: the latter is [`crate::pace`]'s.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -13,15 +13,15 @@ use super::times::QUANTUM_NS;
 use super::world::{Terms, World};
 use crate::pace::{Cap, agreed_ns};
 
-/// Least that a cap saves up for a tenant that waits for its turn.
+/// Least savings of a cap while its tenant has rivals, in device time.
 const BESIDE_NS: u64 = 30_000_000;
 
-/// For so long what was charged may turn out wrong: what a cap has saved since then is kept.
+/// Time for which a charge may turn out wrong: a cap's savings since then are kept.
 const KEPT_NS: u64 = 50_000_000;
 
 impl Lane {
-    /// The tenant's cap. A tenant that waits for its turn must not lose the savings of its cap meanwhile, up to
-    /// a launch as long as any recent one and the next like it.
+    /// Returns the tenant's cap. A tenant that waits for its turn must not lose the savings of its cap meanwhile, up to
+    /// a launch as long as any of late and the next like it.
     pub(super) fn cap<W: World>(
         &self,
         world: &W,
@@ -37,7 +37,7 @@ impl Lane {
         let long_ns = self.long_ns.load(Relaxed).saturating_mul(2);
         let saved_ns = match line.gate {
             gate::FREE => 0,
-            // A burst fills a turn: who gets one kernel into each would wait for another's behind it.
+            // A burst fills a turn: a tenant that gets one kernel into each would wait for another's behind it.
             _ if has_rivals(line) => long_ns.saturating_mul(2).max(BESIDE_NS),
             _ => long_ns,
         };
@@ -50,8 +50,8 @@ impl Lane {
         })
     }
 
-    /// Charges the tenant, against its cap where it has one, for work of which the oldest was not settled
-    /// since then.
+    /// Charges the tenant, against its cap where it has one, for work of which the oldest is unsettled since
+    /// `unsettled_since_ns`.
     pub(super) fn charge<W: World>(
         &self,
         world: &W,

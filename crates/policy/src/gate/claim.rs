@@ -1,17 +1,18 @@
-//! The right to touch a lane's marks and events: held by one thread at a time, within one life of its context.
+//! The claim: the right to touch a lane's marks and events, of one thread at a time, within one life of its context.
 //!
-//! Events are the driver's. They end with their context, and a handle that is used after that ends the
-//! program (an H200's driver reads freed memory). So the thread that is about to destroy a context
-//! closes its lane first, waits until the claim is let go, and only then calls the driver; a lane that
-//! is closed gives no claim. When the context is gone its lane begins another life: a thread that still
-//! carries a ticket of the life before is refused the claim, whichever context has the lane by then.
+//! Events are the driver's. They end with their context, and a handle that is used after that ends the program (an
+//! H200's driver reads freed memory). So the thread that is about to destroy a context closes its lane first, waits
+//! until the claim is let go, and only then calls the driver; a lane that is closed gives no claim. When the context is
+//! gone its lane begins another life: a thread that still carries a ticket of the life before is refused the claim,
+//! even if another context has the lane by then.
 //!
-//! A stopped thread may hold the claim for as long as it is stopped. Then the lane is blind: the others go on by
-//! estimates and charges, as if there were no marks, and measurements under way are void once it is back.
+//! A thread that is stopped may hold the claim for as long as it is. The lane is blind then: the others go on by the
+//! known lengths and charges, as if there were no marks, and a measurement begun meanwhile shows nothing once the
+//! thread is back.
 //!
-//! Promises: no thread waits in here for longer than a call of the driver takes; a claim excludes every other; the
-//! state of a life is forgotten with it, by the thread that has the claim. Two threads that close
-//! the same lane need both to open it, or one to end its life.
+//! Promises: a thread waits in here for no longer than a call of the driver's takes; a claim excludes every other; the
+//! state of a life is forgotten by a thread that has the claim, any of them. Two threads that close the same lane need
+//! both to open it, or one to end its life. Does not use events itself.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -19,17 +20,17 @@ use super::lane::Lane;
 use super::lives::{CLOSER, CLOSERS, ENDED, HELD, LIFE, life_of};
 use super::world::World;
 
-/// A thread that holds the claim for longer was stopped meanwhile, or kept from its processors.
+/// Duration from which an action was done by a thread that was stopped, or kept from its processors, meanwhile.
 pub(super) const STOPPED_NS: u64 = 5_000_000;
 
-/// A call of the driver's takes a few microseconds.
+/// Longest wait: a call of the driver's takes a few microseconds.
 const SOON_NS: u64 = 20_000;
 
 /// The right to change a lane's marks, and to use its events.
 pub(super) struct Claim<'a>(&'a Lane);
 
 impl Claim<'_> {
-    /// Whether somebody is about to destroy the context: no more of its events are to be used.
+    /// True if a thread is about to destroy the context: no more of its events are to be used.
     pub(super) fn is_closing(&self) -> bool {
         self.0.is_closed()
     }
@@ -38,7 +39,7 @@ impl Claim<'_> {
 impl Drop for Claim<'_> {
     #[inline(never)]
     fn drop(&mut self) {
-        // A life that ended meanwhile is cleared before anybody else can have the claim.
+        // A life that ended meanwhile is cleared before another thread can have the claim.
         let let_go = |word: u64| (word & ENDED == 0).then_some(word & !HELD);
         if self.0.claims.change(let_go).is_err() {
             self.0.begin_life();
@@ -47,12 +48,12 @@ impl Drop for Claim<'_> {
 }
 
 impl Lane {
-    /// The number of the lane's life.
+    /// Returns the number of the lane's life.
     pub fn life(&self) -> u64 {
         life_of(self.claims.word.load(Acquire))
     }
 
-    /// Takes the claim if nobody has it, the lane is open, and this is its `life`.
+    /// Takes the claim if it is free, the lane is open, and this is its `life`.
     #[inline(never)]
     pub(super) fn claim(&self, life: u64) -> Option<Claim<'_>> {
         let free = life.checked_mul(LIFE)?;
@@ -60,12 +61,13 @@ impl Lane {
         if taken.is_ok() && self.refused_ns.load(Relaxed) != 0 {
             self.refused_ns.store(0, Relaxed);
         }
-        // Made only where it was taken: a claim that is dropped is let go.
+        // The value exists only where the claim was taken: dropping it lets the claim go.
         taken.is_ok().then(|| Claim(self))
     }
 
-    /// The claim for a launch that would not be measured without it: the holder is in the driver for a moment, so a thread
-    /// waits for it, but no longer than a quarter of the launch's worth, nor than [`SOON_NS`].
+    /// Takes the claim as [`Lane::claim`] does, for a thread that would measure nothing without it, waiting while
+    /// another has it: that one is in the driver for a moment. The wait is no longer than a quarter of the worth of the
+    /// launch that is to be measured, nor than [`SOON_NS`].
     #[inline(never)]
     pub(super) fn claim_within<W: World>(&self, world: &W, worth_ns: u64) -> Option<Claim<'_>> {
         let life = world.life();
@@ -97,45 +99,45 @@ impl Lane {
         }
     }
 
-    /// Whether one thread has had the claim for so long that it is away: no mark is recorded or settled until it is back.
+    /// True if one thread has had the claim for so long that it is away: no mark is recorded or settled until it is
+    /// back.
     #[inline(never)]
     pub(super) fn is_blind(&self, now_ns: u64) -> bool {
         let refused_ns = self.refused_ns.load(Relaxed);
         refused_ns != 0 && now_ns.saturating_sub(refused_ns) >= STOPPED_NS
     }
 
-    /// Marks that have not been settled, and may be.
+    /// Counts the marks that have not been settled, and may be.
     #[inline(never)]
     pub(super) fn pending(&self, now_ns: u64) -> u32 {
         if self.is_blind(now_ns) { 0 } else { self.ring.pending() }
     }
 
-    /// Keeps threads from the claim until [`Lane::reopen`] or [`Lane::end_life`]. Launches without it are
-    /// charged by estimate.
+    /// Keeps threads from the claim until [`Lane::reopen`] or [`Lane::end_life`]. Refused threads charge by estimate.
     pub fn close(&self) -> u64 {
-        // As many closers as a process has threads: the count has room for sixteen thousand.
+        // Closers are no more than the process's threads: the count has room for sixteen thousand.
         life_of(self.claims.word.fetch_add(CLOSER, AcqRel))
     }
 
-    /// Whether a thread has the claim.
+    /// True if a thread has the claim.
     pub fn is_claimed(&self) -> bool {
         self.claims.word.load(Acquire) & HELD != 0
     }
 
-    /// Whether somebody keeps the lane closed, or its life is about to end.
+    /// True if a thread keeps the lane closed, or its life is about to end.
     pub fn is_closed(&self) -> bool {
         self.claims.word.load(Acquire) & (CLOSERS | ENDED) != 0
     }
 
-    /// The context lives on: takes one [`Lane::close`] back, if that was in this life.
+    /// Takes one [`Lane::close`] back, if that was in this life: the context lives on.
     pub fn reopen(&self, life: u64) {
         let one_less =
             |word: u64| (life_of(word) == life && word & CLOSERS != 0).then(|| word - CLOSER);
         let _ = self.claims.change(one_less);
     }
 
-    /// The context of this life, whose lane the caller has closed, is gone: its marks are forgotten, at
-    /// once or by the thread that has the claim. True if the lane has begun another life.
+    /// Ends the life of a context that is gone, whose lane the caller has closed: its marks are forgotten, at once or
+    /// by the thread that has the claim. True if the lane has begun another life.
     pub fn end_life(&self, life: u64) -> bool {
         let end =
             |word: u64| (life_of(word) == life && word & ENDED == 0).then_some(word | ENDED | HELD);
@@ -149,7 +151,7 @@ impl Lane {
         }
     }
 
-    /// Clears what belongs to the life that has ended, and begins the next. The caller has the claim.
+    /// Clears the state of the life that has ended, and begins the next. The caller has the claim.
     #[inline(never)]
     fn begin_life(&self) {
         self.forget_marks();
@@ -191,7 +193,7 @@ mod tests {
         assert!(lane.end_life(life));
         assert_eq!(lane.life(), life + 1);
         assert!(lane.claim(life).is_none() && lane.claim(life + 1).is_some());
-        // Another thread that closed it too finds another life, and leaves it alone.
+        // The second closer finds another life, and leaves it alone.
         lane.reopen(life);
 
         let held = lane.claim(life + 1).expect("free");

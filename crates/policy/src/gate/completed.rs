@@ -1,12 +1,12 @@
-//! Marks that have completed, and what the device's clock says of them.
+//! Marks that have completed, and the device time that their events show.
 //!
 //! An event behind all of a context is complete, by a query, up to half a millisecond before its time can be read where
-//! other threads sleep in an H100's driver. Until then it holds the time of its last recording, or none, which the driver
-//! answers by all the same: what seems to lie between two events is any length, or decades
-//! (bench/results/h100-2026-11-26/context-events-before-their-time.txt). One stream's events hold theirs at once.
+//! other threads sleep in an H100's driver. Until then it holds the time of its last recording, or none, and the driver
+//! answers with that all the same: the apparent time between two events is of any length, or decades
+//! (bench/results/h100-2026-11-26/context-events-before-their-time.txt). Events of one stream hold their times at once.
 //!
-//! Promises: what is measured lies between two times that the host's clock allows; a mark whose time does not come
-//! measures nothing, and no other waits for it any longer.
+//! Promises: measured time lies within bounds that the host's clock allows; a mark whose time does not come measures
+//! nothing, and no other mark waits for it any longer.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -16,11 +16,11 @@ use super::marks::Mark;
 use super::shown::USUAL_GAP_NS;
 use super::world::World;
 
-/// Ten times as late as any was seen.
+/// Ten times the longest delay that was seen.
 const GIVEN_UP_NS: u64 = 5_000_000;
-/// Two events that nothing lies between may be the wrong way around by so much.
+/// Extent to which two events with nothing between them may be the wrong way around.
 const TIE_NS: i64 = 10_000;
-/// The device's clock may run faster than the host's by one part in so many.
+/// Bound of the clocks' drift: the device's may run faster than the host's by one part in so many.
 const CLOCKS: i64 = 1_000;
 
 /// A mark that has completed.
@@ -28,13 +28,15 @@ const CLOCKS: i64 = 1_000;
 pub(super) struct Completed {
     pub(super) event: u32,
     pub(super) mark: Mark,
-    /// Device time since the mark that completed last before it, where that can be told; and when that was recorded.
+    /// Device time since the mark that completed last before it, where that can be told; and the time at which that one
+    /// was recorded.
     pub(super) since_ns: Option<i64>,
     before_at_ns: u64,
 }
 
 impl Lane {
-    /// A mark that has completed, the oldest; `None` where its time cannot be read yet. The caller holds the claim.
+    /// Returns the oldest mark, which has completed; `None` where its time cannot be read yet. The caller holds the
+    /// claim.
     ///
     /// Cost: an elapsed time.
     #[inline(never)]
@@ -62,10 +64,10 @@ impl Lane {
         None
     }
 
-    /// Device time since the mark before this one, from which the next is measured.
+    /// Returns device time since the mark before this one, and makes this one the anchor of the next.
     pub(super) fn span_ns(&self, completed: &Completed) -> Option<u64> {
         let Completed { event, mark, since_ns, .. } = completed;
-        // One that ended before another mark adds no time of its own and does not move the anchor.
+        // A mark that ended before another adds no time of its own and does not move the anchor.
         if since_ns.is_none_or(|ns| ns > 0) {
             self.anchor.store(event.saturating_add(1), Relaxed);
             self.anchor_at_ns.store(mark.at_ns, Relaxed);
@@ -75,14 +77,14 @@ impl Lane {
 }
 
 impl Completed {
-    /// Device time since the first event of its probe, where that can be told.
+    /// Returns device time since the first event of its probe, where that can be told.
     ///
     /// Cost: an elapsed time.
     pub(super) fn since_begun_ns<W: World>(&self, world: &W) -> Option<u64> {
         let probe = self.mark.probe?;
         let ns = world.elapsed_ns(probe.event, self.event)?;
         let begun_ns = probe.at_ns.saturating_sub(USUAL_GAP_NS);
-        // An event recorded behind the previous mark has no earlier time than that mark.
+        // An event recorded behind the mark before has no earlier time than that mark.
         let most_ns = match self.since_ns {
             Some(since_ns) if self.before_at_ns < begun_ns => since_ns,
             _ => wall_ns(begun_ns, world.now_ns()),
@@ -92,13 +94,13 @@ impl Completed {
     }
 }
 
-/// The most device time that can lie behind what was recorded then.
+/// Returns the most device time that can lie behind an event recorded at `recorded_ns`.
 fn wall_ns(recorded_ns: u64, now_ns: u64) -> i64 {
     let wall_ns = signed(now_ns.saturating_sub(recorded_ns));
     wall_ns.saturating_add(wall_ns / CLOCKS)
 }
 
-/// Whether so much may lie between two events, of which the second was recorded behind the first.
+/// True if `ns` may lie between two events, of which the second was recorded behind the first.
 fn is_between(ns: i64, most_ns: i64) -> bool {
     (-TIE_NS..=most_ns.saturating_add(TIE_NS)).contains(&ns)
 }

@@ -1,14 +1,14 @@
-//! Credit in hand: what a lane's threads may launch before the next look.
+//! Credit in hand: device time that a lane's threads may launch before the next look.
 //!
-//! Each launch takes its cost from the stripe of the thread that makes it, so that threads that launch
-//! at once do not wait for one cache line. A stripe is filled when its own credit is spent; what lies in
-//! the others counts as not submitted.
+//! Each launch takes its cost from the stripe of the thread that makes it, so that threads that launch at once do not
+//! wait for one cache line. A stripe is filled when its own credit is spent; the credit left in the others counts as
+//! not submitted.
 //!
-//! Promises: what was taken is the sum of what was spent and what is left, but for the instants in
-//! which a thread takes more; then less counts as submitted, never more. A launch is counted by the same
-//! change that pays for it. The first after a look is handed on at once, so that whoever watches sees
-//! that work has begun; the others when the stripe is looked at again. A look that finds nothing to hand
-//! on changes no word that threads change together: it is most of what a loop pays that synchronises.
+//! Promises: the credit taken is the sum of the spent and the left, but for the instants in which a thread takes more;
+//! then less counts as submitted, never more. A launch is counted by the same change that pays for it. The first after
+//! a look is handed on at once, so that an observer sees that work has begun; the others when the stripe is looked at
+//! again. A look that finds nothing to hand on changes no word that threads change together: it is most of the cost of
+//! a loop that synchronises. Does not charge.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -18,15 +18,15 @@ use crate::atomic::{AtomicI64, AtomicU64};
 pub(super) const STRIPES: usize = 1 << STRIPE_BITS;
 const STRIPE_BITS: u32 = 6;
 
-/// The smallest stacks that are told apart, in bits of an address: 128 KiB.
+/// Size of the smallest stacks that are told apart, in bits of an address: 128 KiB.
 const STACK_BITS: u32 = 17;
 
-/// The stripe of a thread with the address of the end of its stack: of any place that is always the same,
-/// since one inside the stack may lie on either side of a border.
+/// Returns the stripe of a thread with the address of the end of its stack, or any place that is always the same: one
+/// inside the stack may lie on either side of a border.
 ///
-/// Stacks of a process lie one behind the other, as far apart as they are large. By this factor no two
-/// of sixteen that are 128 KiB to 256 MiB large and no two of thirty-two of the usual sizes have one
-/// stripe; by the golden ratio, four of sixteen of 2 MiB had. Found by search.
+/// Stacks of a process lie one behind the other, as far apart as they are large. By this factor no two of sixteen that
+/// are 128 KiB to 256 MiB large and no two of thirty-two of the usual sizes have one stripe; by the golden ratio, four
+/// of sixteen of 2 MiB had. Found by search.
 #[inline(always)]
 pub const fn stripe_of(stack: usize) -> usize {
     let factor = 0xfbef_7be2_bf2e_fd75_usize;
@@ -36,19 +36,19 @@ pub const fn stripe_of(stack: usize) -> usize {
 /// Credit in nanoseconds above so many bits of launches. A chunk pays for less than a million.
 const LAUNCH_BITS: u32 = 20;
 const LAUNCHES: i64 = (1 << LAUNCH_BITS) - 1;
-/// A word that no look left so: it counts no launch.
+/// A word that no look left behind, as it counts no launch.
 const NEVER: i64 = 0;
 /// Credit that a word holds: two hours and a half of the device's time.
 const MOST_NS: i64 = i64::MAX >> LAUNCH_BITS;
 
-/// Outcome of paying a launch from the credit in hand.
+/// Outcome of paying for a launch from the credit in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paid {
-    /// Nothing: there is less than it costs.
+    /// Not paid: there is less credit than it costs.
     Not,
-    /// It is paid, and the first since launches were handed on: the caller hands this one on.
+    /// Paid, and the first since launches were handed on: the caller hands this one on.
     First,
-    /// It is paid, and handed on with those that follow.
+    /// Paid, and handed on with those that follow.
     Next,
 }
 
@@ -57,8 +57,8 @@ pub enum Paid {
 #[derive(Debug)]
 struct Stripe {
     word: AtomicI64,
-    /// The word as a look left it that found one launch, which had been handed on, or [`NEVER`]. While the word is
-    /// that, the next launch is the first after a look, and takes the one's place in the count.
+    /// The word as left by a look that found one launch, which had been handed on, or [`NEVER`]. While the word is
+    /// still that, the next launch is the first after a look, and replaces the one in the count.
     looked: AtomicI64,
 }
 
@@ -67,9 +67,9 @@ impl Stripe {
         Self { word: AtomicI64::new(0), looked: AtomicI64::new(NEVER) }
     }
 
-    /// Whether the next launch is the first since launches were handed on. The word alone says whether one is to
-    /// be counted, so what another thread looked at meanwhile makes none be lost or counted twice: at most it is
-    /// handed on at another time.
+    /// True if the next launch is the first since launches were handed on. The word alone says whether a launch is to
+    /// be counted, so a look by another thread meanwhile makes none be lost or counted twice: at most it is handed on
+    /// at another time.
     #[inline(always)]
     fn is_fresh(&self, word: i64) -> bool {
         match word & LAUNCHES {
@@ -82,7 +82,7 @@ impl Stripe {
     fn add(&self, ns: i64) {
         let more = ns.clamp(-MOST_NS, MOST_NS) << LAUNCH_BITS;
         let before = self.word.fetch_add(more, Relaxed);
-        // No credit that comes makes the word what it was at a look before the last launch.
+        // Added credit never restores the word as a look before the last launch left it.
         let is_looked = before == self.looked.load(Relaxed);
         self.looked.store(if is_looked { before.wrapping_add(more) } else { NEVER }, Relaxed);
     }
@@ -136,13 +136,13 @@ impl Credit {
         }
     }
 
-    /// Credit left in a stripe; 0 while it is overdrawn for an instant.
+    /// Returns the credit left in a stripe; 0 where it is overdrawn for an instant.
     pub(super) fn left_ns(&self, stripe: usize) -> u64 {
         let left_ns = self.stripe(stripe).word.load(Relaxed) >> LAUNCH_BITS;
         u64::try_from(left_ns).unwrap_or(0)
     }
 
-    /// Credit left in all stripes.
+    /// Returns the credit left in all stripes.
     #[inline(never)]
     fn all_left_ns(&self) -> u64 {
         let mut filled = self.filled.load(Relaxed);
@@ -166,26 +166,25 @@ impl Credit {
         self.taken_ns.fetch_add(taken_ns, Relaxed);
     }
 
-    /// Gives back what a launch was charged that the driver refused.
+    /// Gives back the charge of a launch that the driver refused.
     pub(super) fn give_back(&self, stripe: usize, charged_ns: u64) {
         self.stripe(stripe).add(signed(charged_ns));
     }
 
-    /// Estimate of all that was submitted, in nanoseconds.
+    /// Returns the estimate of all work that was submitted, in nanoseconds.
     pub(super) fn submitted_ns(&self) -> u64 {
-        // In this order: what is taken meanwhile counts as left.
+        // The total is read first: credit that is taken meanwhile counts as left.
         let taken_ns = self.taken_ns.load(Relaxed);
         taken_ns.saturating_sub(self.all_left_ns())
     }
 
-    /// Credit that was left in the other stripes when `submitted_ns` was last looked at, less what was taken since.
+    /// Returns the credit left in the other stripes when so much had been submitted, plus the credit taken since.
     pub(super) fn others_left_ns(&self, stripe: usize, submitted_ns: u64) -> u64 {
         let in_hand_ns = self.taken_ns.load(Relaxed).saturating_sub(submitted_ns);
         in_hand_ns.saturating_sub(self.left_ns(stripe))
     }
 
-    /// The launches counted in a stripe since this was asked last, but for the first, which was handed
-    /// on.
+    /// Takes the count of launches in a stripe since the last call, except the first, which was handed on.
     #[inline]
     pub(super) fn take_launches(&self, stripe: usize) -> u64 {
         let stripe = self.stripe(stripe);
@@ -265,7 +264,7 @@ mod tests {
             [Paid::Next, Paid::Next, Paid::Not]
         );
         assert_eq!((credit.take_launches(3), credit.take_launches(3)), (2, 0));
-        // A launch that could not be paid has left no trace, and another stripe has its own first.
+        // The unpaid launch has left nothing behind, and another stripe has its own first.
         assert_eq!(credit.spend(3, 301), Paid::Not);
         assert_eq!((credit.left_ns(3), credit.take_launches(3)), (300, 0));
         credit.take(4, 1_000, 0);
@@ -281,7 +280,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!((credit.spend(3, 100), credit.take_launches(3)), (Paid::First, 0));
         }
-        // Credit that comes between them changes nothing of it.
+        // Credit added between them makes no difference.
         credit.give_back(3, 100);
         assert_eq!(
             [100, 100, 100].map(|ns| credit.spend(3, ns)),

@@ -1,10 +1,10 @@
-//! Evidence of a synchronisation about a lane: the work submitted before it has ended, and was charged too little if
-//! the thread was blocked for longer than the charge.
+//! Evidence from a synchronisation: work submitted before it has ended, and was charged too little where the thread was
+//! blocked for longer than that.
 //!
-//! Promises: only time blocked inside a synchronisation of all work stands for device time, only where nothing but
-//! the tenant's own work can have been waited for, and only as far as it is longer than the charge. The lateness of
-//! the host in waking is part of it, so it leads to measurements, not to estimates; and so is the time for which a
-//! process is stopped in it, so it is bounded.
+//! Promises: only time blocked inside a synchronisation of all work stands for device time, only where nothing but the
+//! tenant's own work can have been waited for, and only as far as it exceeds the charges. The host's delay in waking is
+//! part of it, so it leads to measurements, not to estimates; the time for which a process is stopped is part of it
+//! too, so there is an upper bound.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -15,45 +15,46 @@ use super::times::{QUIET_NS, SWITCH_NS};
 use super::world::World;
 use crate::cost::{Costs, is_far};
 
-/// A synchronisation that takes longer than this may show work that was charged too little.
+/// Length from which a synchronisation, or its excess over the charges, may show work that was charged too little.
 const LATE_NS: u64 = 100_000;
-/// Most that a thread may take to return from a synchronisation whose work has ended.
+/// Time that a thread may take to return from a synchronisation whose work has ended.
 const WAKE_LATE_NS: u64 = 10_000;
-/// Shorter excesses may come from a host that is held up, so they start no hunt.
+/// Least excess that starts a hunt: a host that is held up adds less to a wait, most times.
 const HUNT_FROM_NS: u64 = 500_000;
-/// No wait is charged more than this beyond what was expected: what is longer may be a process that was stopped.
-/// Kernels of such lengths are measured from then on.
+/// Upper bound of a wait's charge beyond the expected time: a longer wait may be a process that was stopped. Kernels of
+/// such lengths are measured from then on.
 const MOST_NS: u64 = 200_000_000;
 
 /// Launches that are measured one by one once work was charged too little.
 const HUNT: u32 = 512;
-/// The same where something else may have taken long, so often at most: a program may wait for long copies for good.
+/// Length of a hunt where something else may have taken long, and the least time between two of them: a program may
+/// wait for long copies for good.
 const HUNT_BROKEN: u32 = 2_048;
 const BROKEN_NS: u64 = 1_000_000_000;
 
-/// Progress of a lane's work when a synchronisation began.
+/// Progress of a lane's work at the beginning of a synchronisation.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
     submitted_ns: u64,
     done_ns: u64,
     at_ns: u64,
-    /// Breaks of spans until then.
+    /// Breaks of spans until the synchronisation began.
     breaks: u32,
 }
 
 impl Lane {
-    /// A synchronisation begins at `now_ns`.
+    /// Reads the lane's progress as a synchronisation begins.
     pub fn begin_wait(&self, now_ns: u64) -> Begun {
         let (submitted_ns, done_ns) = (self.submitted_ns(), self.done_ns.load(Relaxed));
         Begun { submitted_ns, done_ns, at_ns: now_ns, breaks: self.breaks.load(Relaxed) }
     }
 
-    /// Whether a mark of ours is in flight, and work behind it that none covers.
+    /// True if a mark is in flight, and work behind it that no mark covers.
     pub(super) fn has_open_end(&self) -> bool {
         self.ring.pending() != 0 && self.submitted_ns() > self.marked_ns.load(Relaxed)
     }
 
-    /// The synchronisation has returned: what had been submitted before it has completed.
+    /// Notes that the synchronisation has returned: all work submitted before it has completed.
     pub fn drained<W: World>(&self, world: &W, costs: &Costs, begun: Begun) {
         let now_ns = world.now_ns();
         if self.may_be_late(&begun, now_ns) {
@@ -63,17 +64,17 @@ impl Lane {
         world.set_busy_until_ns(until_ns);
     }
 
-    /// Whether one that returned at `now_ns` may show more than that its work has ended.
+    /// True if a synchronisation that returned at `now_ns` may show more than the end of its work.
     #[inline(always)]
     pub(super) fn may_be_late(&self, begun: &Begun, now_ns: u64) -> bool {
         now_ns.saturating_sub(begun.at_ns) >= LATE_NS || self.ring.pending() != 0
     }
 
-    /// Takes what had been submitted before it for ended; when the rest will have.
+    /// Takes work submitted before the synchronisation for ended; returns the time at which the rest will have.
     #[inline(always)]
     pub(super) fn has_ended(&self, begun: &Begun, now_ns: u64) -> u64 {
-        // Load and store are two steps: between them another thread may have shown more work to have ended. That work
-        // counts as in flight until the next return then, as if its thread had returned a moment later.
+        // Two steps instead of one atomic change: between them another thread may have shown more to have ended. That
+        // counts as in flight until the next return then, as it would had its thread returned a moment later.
         let done_ns = self.done_ns.load(Relaxed).max(begun.submitted_ns);
         self.done_ns.store(done_ns, Relaxed);
         self.breaks_done.store(begun.breaks, Relaxed);
@@ -84,7 +85,7 @@ impl Lane {
         until_ns
     }
 
-    /// A synchronisation took long: what ran meanwhile is worth no less than the time for which the
+    /// Charges for a synchronisation that took long: work that ran meanwhile took no less than the time for which the
     /// thread was blocked, if nothing but work was waited for.
     #[cold]
     #[inline(never)]
@@ -100,14 +101,14 @@ impl Lane {
         let since_ns = self.unsettled_since_ns(self.submitted_ns(), returned_ns);
         let put_right_ns = self.settle(world, costs, &line);
         let now_ns = world.now_ns();
-        // Another's work may lie in it.
+        // Another tenant's work may lie in the wait.
         let quiet_ns = match in_turns(world, &line) {
             true => begun.at_ns,
             false => begun.at_ns.min(now_ns.saturating_sub(QUIET_NS)),
         };
         let is_others =
             line.epoch != self.epoch.load(Relaxed) || !self.is_quiet_since(world, &line, quiet_ns);
-        // Work that another thread is about to settle is not charged twice, nor is the work of windows (`among`).
+        // Work that another thread is about to settle is not charged twice, nor is work measured by windows (`among`).
         if is_others || self.ring.pending() != 0 || !self.has_one_stream() {
             return;
         }
@@ -119,7 +120,7 @@ impl Lane {
         let switch_ns = if in_turns(world, &line) && is_first { SWITCH_NS } else { 0 };
         let ran_ns = blocked_ns.saturating_sub(WAKE_LATE_NS).saturating_sub(switch_ns);
         let more_ns = ran_ns.saturating_sub(charged_ns).min(MOST_NS);
-        // Probes charge the launches that they stand for. In turns there are few: launches lie beside others' too often.
+        // Draws charge for the launches they stand for. In turns draws are few: launches lie beside others' too often.
         let is_unseen = match in_turns(world, &line) {
             true => more_ns > charged_ns / 8,
             false => is_far(charged_ns, ran_ns),
@@ -127,8 +128,8 @@ impl Lane {
         if more_ns <= LATE_NS || !is_unseen {
             return;
         }
-        // A copy, a wait or a host function since the last synchronisation may be what was waited for; or a kernel behind it
-        // that was short when it was measured, and would go on for as long as it is not.
+        // A copy, a wait or a host function since the last synchronisation may be the cause of the long wait; or a
+        // kernel behind it that was short when it was measured, and would count as short until it is measured again.
         let is_broken = self.breaks.load(Relaxed) != self.breaks_done.load(Relaxed);
         if !is_broken {
             self.charge(world, &line, since_ns, signed(more_ns));

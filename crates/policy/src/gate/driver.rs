@@ -1,8 +1,7 @@
-//! Foundations of a process's gates: the driver, a device of the tenant, and the words of the
-//! tenant's files.
+//! Foundations of a process's gates: the driver, a device of the tenant, and the words of the tenant's files.
 //!
-//! The preloaded library implements these over the driver's entry points and the mapped files; the
-//! searcher over a simulated card, simulated files and virtual time. The code above is the same.
+//! The preloaded library implements these over the driver's entry points and the mapped files; the searcher over a
+//! simulated card, simulated files and virtual time. The code above is the same in both.
 //!
 //! Promises: handles are plain words, 0 for none. Does not decide: that is [`super::process`].
 
@@ -22,7 +21,7 @@ use crate::pace::Clock;
 pub struct LaunchStream {
     /// The driver's handle; 0 for the default stream.
     pub handle: u64,
-    /// Whether the default stream is the calling thread's own.
+    /// True if the default stream is the calling thread's own.
     pub per_thread: bool,
 }
 
@@ -33,7 +32,7 @@ impl LaunchStream {
     /// `CU_STREAM_PER_THREAD`.
     const PER_THREAD: u64 = 2;
 
-    /// Whether that is the calling thread's own default stream, by whichever name.
+    /// True if this is the calling thread's own default stream, by either name.
     pub(super) fn is_own(self) -> bool {
         self.handle == Self::PER_THREAD || (self.handle == 0 && self.per_thread)
     }
@@ -43,18 +42,18 @@ impl LaunchStream {
 pub trait Driver: Time + Debug {
     /// A device of the tenant.
     type Device: Device;
-    /// Place in which a context keeps its device.
+    /// The place where a context keeps its device.
     type Home: Home<Device = Self::Device>;
 
-    /// The current context.
+    /// Returns the current context.
     fn context(&self) -> u64;
-    /// Its number, which no other context ever has; 0 where the driver does not say.
+    /// Returns the current context's number, which no other context ever has; 0 where the driver does not tell it.
     fn context_id(&self) -> u64;
-    /// The current context's device, where it is counted.
+    /// Returns the current context's device, where it is counted.
     fn device(&self) -> Option<Self::Device>;
-    /// The number of the calling thread. May be a system call.
+    /// Returns the number of the calling thread. May be a system call.
     fn thread(&self) -> u32;
-    /// The stripe of credit of the calling thread, the same at each call.
+    /// Returns the stripe of credit of the calling thread, the same at each call.
     fn stripe(&self) -> usize;
     /// Makes an event that keeps the time, in the current context.
     fn create_event(&self) -> u64;
@@ -62,11 +61,11 @@ pub trait Driver: Time + Debug {
     fn record(&self, event: u64, stream: LaunchStream) -> bool;
     /// Records an event behind all work of a context; false where the driver cannot.
     fn record_context(&self, context: u64, event: u64) -> bool;
-    /// Whether the event has completed. An error counts as completed.
+    /// True if the event has completed. An error counts as completed.
     fn is_done(&self, event: u64) -> bool;
-    /// Device time from one completed event to another, negative if it came first.
+    /// Returns the device time from one completed event to another, negative if the second came first.
     fn elapsed_ns(&self, from: u64, to: u64) -> Option<i64>;
-    /// Whether the stream is being captured.
+    /// True if the stream is being captured.
     fn is_captured(&self, stream: LaunchStream) -> bool;
     /// Runs `act` with the calling thread's mode of capture relaxed.
     fn relaxed<T>(&self, act: impl FnOnce() -> T) -> T;
@@ -74,14 +73,14 @@ pub trait Driver: Time + Debug {
 
 /// A place for a device, empty at first.
 pub trait Home: Debug {
-    /// The device.
+    /// The device type.
     type Device;
-    /// An empty one.
+    /// An empty place.
     const NONE: Self;
 
-    /// The device that was put in last.
+    /// Returns the device that was put in last.
     fn get(&self) -> Option<Self::Device>;
-    /// Puts it in.
+    /// Puts a device in.
     fn set(&self, device: Self::Device);
 }
 
@@ -92,70 +91,72 @@ pub trait Device: Copy + Debug {
     /// The board where tenants meet on it.
     type Board: Board;
 
-    /// The limits as they are now.
+    /// Returns the limits as they are now.
     fn terms(&self) -> Terms;
-    /// The state of its gate, one of [`divvy_abi::config::gate`].
+    /// Returns the state of its gate, one of [`divvy_abi::config::gate`].
     fn state(&self) -> u32;
-    /// The meeting of tenants that work on it, where no owner makes turns.
+    /// Returns its meeting, used where no owner makes turns.
     fn meeting(&self) -> &Meeting;
-    /// This process's words; none where it can get no slot.
+    /// Returns this process's words; none where it can get no slot.
     fn words(&self) -> Option<Self::Words>;
-    /// The board, opened; none where there is none.
+    /// Returns the board, opened; none where there is none.
     fn board(&self) -> Option<Self::Board>;
-    /// Whether that is the same device.
+    /// True if `other` is the same device.
     fn is(&self, other: Self) -> bool;
 }
 
-/// Slots that are looked at for who is at work.
+/// Slots that are searched for processes at work.
 pub(super) const LOOKED_AT: usize = 64;
 
-/// A process that sleeps this long after its last launch may sleep for anything.
+/// Time after its last launch from which a process's sleep is no sign of work: it may sleep for anything.
 const OVERDUE_NS: u64 = 5_000_000;
-/// No launch is believed to take longer, whatever its process has had.
+/// Upper bound of a launch's length: no longer one is believed, even if its process has had one.
 const LONGEST_NS: u64 = 250_000_000;
 
 /// The words of one device in the tenant's files: a line for each process, the tenant's, the owner's.
 ///
 /// A process's line is written by it alone, with plain loads and stores of atomic words.
 pub trait Words: Clock + Copy + Debug {
-    /// The slot of this process.
+    /// Returns the slot of this process.
     fn slot(&self) -> usize;
-    /// One more than the highest slot that was ever in use.
+    /// Returns one more than the highest slot that was ever in use.
     fn slots_high(&self) -> usize;
-    /// A word of a slot's line, by the numbers of [`divvy_abi::usage::gate`].
+    /// Returns a word of a slot's line, by the numbers of [`divvy_abi::usage::gate`].
     fn word(&self, slot: usize, word: usize) -> &'static AtomicU64;
-    /// The owner's line.
+    /// Returns the owner's line.
     fn gate_line(&self) -> GateLine;
     /// Waits while the gate's word is `state`, at most until `deadline_ns` on CLOCK_MONOTONIC.
     fn wait(&self, state: u32, deadline_ns: u64);
     /// Waits while the lower half of [`divvy_abi::usage::gate_tenant::TURN`] is that of `turn`, until this
     /// process's slot is woken, at most until `deadline_ns`.
     fn wait_for_turn(&self, turn: u64, deadline_ns: u64);
-    /// Wakes the threads of a slot that wait so; those of another may wake too.
+    /// Wakes the threads of a slot that are in [`Words::wait_for_turn`]; those of another slot may wake too.
     fn wake_for_turn(&self, slot: usize);
 
-    /// The process's words on the tenant's `nth` device, this one among them; none where the tenant has no more.
+    /// Returns the process's words on the tenant's `nth` device, this one among them; none where the tenant has no
+    /// more.
     ///
     /// Cost: a load or two.
     fn beside(&self, _nth: usize) -> Option<Self> {
         None
     }
 
-    /// A word of this process's line.
+    /// Returns a word of this process's line.
     fn own(&self, word: usize) -> &'static AtomicU64 {
         self.word(self.slot(), word)
     }
 
-    /// [`gate::BUSY_UNTIL_NS`].
+    /// Returns [`gate::BUSY_UNTIL_NS`].
     fn busy_until_ns(&self) -> &'static AtomicU64 {
         self.own(gate::BUSY_UNTIL_NS)
     }
 
-    /// Other living processes of the tenant, but for that of a slot, that have work on the device at `now_ns`, as
-    /// far as their lines tell: one that sleeps until its work has ended may have it for longer than was expected.
+    /// Counts the tenant's other living processes, except the one in slot `but`, that have work on the device at
+    /// `now_ns`, as far as their lines tell: one that sleeps until its work has ended may have it for longer than
+    /// expected.
     ///
-    /// Cost: a load or three for each slot that was ever in use, of the first 64: the lowest
-    /// free slot is the next to be taken.
+    /// Cost: a load or three for each slot that was ever in use, of the first 64: the lowest free slot is the next to
+    /// be taken.
     fn others_at_work(&self, now_ns: u64, but: usize) -> u32 {
         let others = (1..self.slots_high().min(LOOKED_AT))
             .filter(|slot| *slot != self.slot() && *slot != but);
@@ -163,8 +164,9 @@ pub trait Words: Clock + Copy + Debug {
         u32::try_from(at_work.count()).unwrap_or(u32::MAX)
     }
 
-    /// When a process's work will have ended, as far as its line tells: who sleeps until it has may have as long a
-    /// launch as any before in flight, and another behind it; what is launched first may be as long as any.
+    /// Returns the time at which a process's work will have ended, as far as its line tells. A process that sleeps
+    /// until then may have a launch in flight as long as any before, and another behind it; its first launch may be as
+    /// long as any.
     fn works_until_ns(&self, slot: usize) -> u64 {
         let word = |word| self.word(slot, word).load(Relaxed);
         let busy_ns = word(gate::BUSY_UNTIL_NS);
@@ -200,7 +202,7 @@ pub trait Words: Clock + Copy + Debug {
         self.own(gate::LAUNCHES).fetch_add(launches, Relaxed);
     }
 
-    /// Says, until the answer is dropped, that a thread sleeps until work in flight has ended.
+    /// Publishes, until the answer is dropped, that a thread sleeps until work in flight has ended.
     fn sleeper(&self) -> Sleeper {
         let word = self.own(gate::SLEEPERS);
         word.fetch_add(1, Relaxed);
@@ -212,7 +214,7 @@ pub trait Words: Clock + Copy + Debug {
         self.own(gate::JOINED).store(1, Relaxed);
     }
 
-    /// Notes a kernel's or graph's length.
+    /// Notes the length of a kernel or graph.
     fn note_length(&self, ns: u64) {
         self.own(gate::LONGEST_NS).fetch_max(ns, Relaxed);
     }

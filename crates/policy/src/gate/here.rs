@@ -1,11 +1,10 @@
-//! A thread at the gate of its current context: a lane's questions are answered by the driver and the
-//! tenant's words.
+//! A thread at the gate of its current context: a lane's questions go to the driver and to the tenant's words.
 //!
-//! Promises: our own events are recorded only on the stream the program launches on, or behind a whole
-//! context where several are in use and nothing is being captured; nothing is recorded on a stream that
-//! is being captured; events are made when they are first needed. Others at work on the device are
-//! counted on the slow path: the process's contexts, the tenant's processes, and, where no daemon makes
-//! turns, those met at the device's board.
+//! Promises: our own events are recorded only on the stream the program launches on, or behind a whole context where
+//! several are in use and nothing is being captured; nothing is recorded on a stream that is being captured; events are
+//! made when they are first needed. Others at work on the device are counted on the slow path: the process's contexts,
+//! the tenant's processes, and, where no daemon makes turns, those met at the device's board. Does not decide that a
+//! launch goes: that is the lane's.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
@@ -24,13 +23,13 @@ use super::turn::{Had, Patience, Queued, Turned};
 use super::world::{Access, Behind, Marks, Published, Terms, Time};
 use crate::pace::Clock;
 
-/// A waiter spins this long before its gate is expected to open.
+/// Time for which a waiter spins before its gate is expected to open.
 const SPIN_NS: u64 = 150_000;
 
 /// Device time of a turn of tenants that meet: switches cost time.
 const SHARED_QUANTUM_NS: u64 = 20_000_000;
 
-/// No life: they are counted from 0.
+/// Value of a life that was not asked for yet: lives are counted from 0.
 const UNASKED: u64 = u64::MAX - 1;
 
 /// The words of a driver's devices.
@@ -43,10 +42,10 @@ pub(super) struct Here<'a, D: Driver> {
     pub(super) current: Current<'a, D>,
     words: WordsOf<D>,
     stream: LaunchStream,
-    /// Marks stand behind all streams of the context, or nowhere.
+    /// True if marks stand behind all streams of the context, or nowhere.
     behind_all: bool,
-    /// The lane's life, asked for by the first who needs it: it takes two calls of the driver's, and a
-    /// synchronisation that has returned needs none. [`UNASKED`] before.
+    /// The lane's life, asked for when it is first needed: it takes two calls of the driver's, and a synchronisation
+    /// that has returned needs none. [`UNASKED`] before.
     life: Cell<u64>,
 }
 
@@ -61,7 +60,7 @@ impl<'a, D: Driver> Here<'a, D> {
         Self { gates, current, words, stream, behind_all: false, life: Cell::new(UNASKED) }
     }
 
-    /// The same, on no stream.
+    /// Returns the calling thread at its current context, on no stream.
     pub(super) fn behind_all(
         gates: &'a Gates<D>,
         current: Current<'a, D>,
@@ -74,7 +73,7 @@ impl<'a, D: Driver> Here<'a, D> {
         self.current.1
     }
 
-    /// The tenant's turns, where a cap or the owner has its processes take them.
+    /// Returns the tenant's turns, where a cap or the owner has its processes take them.
     fn inside(&self) -> Option<Inside<WordsOf<D>>> {
         let device = self.device();
         let state = device.state();
@@ -82,12 +81,12 @@ impl<'a, D: Driver> Here<'a, D> {
         let owned = || has_turns && self.words.gate_line().lease_ns > self.now_ns();
         let is_capped = device.terms().share_ppm != 0;
         let takes_turns = is_capped || owned();
-        // Without an owner turns are never shared: nobody has tried that since processes of a tenant do not meet.
+        // Turns are never shared without an owner: that is untried since processes of a tenant do not meet.
         let may_share = state == gate::SHARED_TURNS || is_capped && state != gate::FREE;
         if takes_turns { Inside::of(self.words, may_share, || self.now_ns()) } else { None }
     }
 
-    /// Processes of the tenant whose work is beside this one's after then.
+    /// Counts the tenant's processes whose work is beside this one's after `since_ns`.
     fn others_beside(&self, inside: Option<Inside<WordsOf<D>>>, since_ns: u64) -> u32 {
         let but = inside.map_or(SHARED_SLOT, |inside| inside.next());
         self.words.others_at_work(since_ns, but)
@@ -97,12 +96,12 @@ impl<'a, D: Driver> Here<'a, D> {
         self.device().meeting().is_alone(now_ns)
     }
 
-    /// Whether the tenant has other devices.
+    /// True if the tenant has other devices.
     fn has_others(&self) -> bool {
         self.words.beside(1).is_some()
     }
 
-    /// The words of the tenant's other devices.
+    /// Returns the words of the tenant's other devices.
     fn others(&self) -> impl Iterator<Item = (usize, WordsOf<D>)> {
         let own: *const _ = self.words.busy_until_ns();
         let all = (0..MAX_DEVICES).map_while(|nth| Some((nth, self.words.beside(nth)?)));
@@ -136,7 +135,7 @@ impl<D: Driver> Access for Here<'_, D> {
         let others = contexts.saturating_add(self.others_beside(inside, now_ns));
         let others = others.max(self.device().meeting().others());
         line.active = line.active.max(others.saturating_add(1));
-        // A cap that closes for less shows nothing of devices that wait for each other.
+        // A cap that closes for a shorter time does not show that devices wait for each other.
         if self.has_others() && line.active <= 1 || !self.is_alone(now_ns) {
             line.quantum_ns = line.quantum_ns.max(SHARED_QUANTUM_NS);
         }
@@ -154,7 +153,7 @@ impl<D: Driver> Access for Here<'_, D> {
         if self.has_others() {
             seen.is_linked = Linked(&self.words).is_linked(now_ns);
             if self.terms().share_ppm == 0 && self.words.closed_until_ns() != 0 {
-                // Of a cap that was taken away: it binds no other device.
+                // The time is of a cap that was taken away: it binds no other device.
                 self.words.set_closed_until_ns(0);
             }
             self.others().for_each(|(nth, words)| seen.add(nth, &Linked(&words), now_ns));
@@ -189,7 +188,7 @@ impl<D: Driver> Access for Here<'_, D> {
         if t_open_ns > now_ns.saturating_add(SPIN_NS) {
             self.words.wait(state, deadline_ns.min(t_open_ns.saturating_sub(SPIN_NS)));
         } else if open_ns > now_ns {
-            // In short steps without sleeping, up to just after it should have opened.
+            // Short steps without sleep, up to just after the gate should have opened.
             while self.device().state() == state && self.now_ns() < open_ns {
                 self.spin();
             }
@@ -296,8 +295,7 @@ impl<D: Driver> Marks for Here<'_, D> {
         let driver = &gates.driver;
         let event = context.make_event(event, || driver.create_event())?;
         let record = || driver.record(event, self.stream).then_some(Behind::Stream);
-        // Captures that another thread is about to begin wait; one that does not any more may be this
-        // stream's.
+        // Captures that another thread is about to begin wait; a capture that waits no longer may be this stream's.
         let _held = gates.captures.hold();
         if gates.captures.any() {
             let may_record = !self.behind_all

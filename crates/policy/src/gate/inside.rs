@@ -1,22 +1,22 @@
 //! Turns inside a tenant: one of its processes at a time is at the gate, where a cap binds all of them.
 //!
-//! Contexts of several processes are sliced by the driver, and each switch costs as much as a kernel may last; and
-//! of those that wait for one cap the first to wake takes all that it opens for. So processes of a tenant with a cap
-//! queue: one has the tenant's turn on the device until it has used [`TURN_NS`] of device time or has nothing to
-//! do, then the turn goes to the one that was served least. The words lie in the tenant's usage file, with a daemon and
-//! without; a daemon sees one tenant.
+//! Contexts of several processes are sliced by the driver, and each switch costs as much as a kernel may last; and the
+//! first to wake of those that wait for one cap has all that it opens for. So processes of a tenant with a cap queue:
+//! one has the tenant's turn on the device until it has used [`TURN_NS`] of device time or has nothing to do, then the
+//! turn goes to the one that was served least. The words lie in the tenant's usage file, with a daemon and without; a
+//! daemon sees one tenant.
 //!
 //! Processes whose work may wait for one another's, since they share memory or events, are one *unit*: the turn is
 //! theirs together, and they go at once. Where work seems to have waited for another's all the same, twice within 2 s,
-//! no process takes turns for a minute. Under an owner a turn of which little is used, or that comes behind two that were
-//! left unused, is *loose*: others go beside its holder, until the cap closes, and for 100 ms at most, so that the use of
-//! each is measured alone now and then.
+//! the tenant takes no turns for a minute. Under an owner a turn of which little is used, or that comes behind two that
+//! were left unused, is *loose*: others go beside its holder, until the cap closes, and for 100 ms at most, so that
+//! each one's use is measured alone now and then.
 //!
 //! Promises: a place is a lease. A process that is killed or stopped, or has nothing to do, has lost the turn
-//! [`IDLE_NS`] after its work should have ended, and is passed over [`STEP_NS`] after it could have been next. A process
-//! that comes back counts as served as much as those that are there: neither absence nor a time alone counts. Work that
-//! does not end is waited for [`PATIENCE_NS`] beyond its first published end, whatever is published then. A process that is
-//! alone in its tenant pays one load.
+//! [`IDLE_NS`] after its work should have ended, and is passed over [`STEP_NS`] after it could have been next. A
+//! process that comes back counts as served as much as those that are there: neither absence nor a time alone counts.
+//! Work that does not end is waited for [`PATIENCE_NS`] beyond its first announced end, regardless of later ones. A
+//! process that is alone in its tenant pays one load.
 //!
 //! Does not wait, and does not know of caps: that is the lane's.
 
@@ -29,49 +29,49 @@ use super::turn::{Had, Patience, Queued, Turned};
 
 /// Device time of a turn while others of the tenant wait; less where many do, so that all are served within 40 ms.
 pub const TURN_NS: u64 = 10_000_000;
-/// Device time in which all that wait are served.
+/// Device time in which all waiting processes are served.
 const ROUND_NS: u64 = 40_000_000;
 /// The shortest turn: a switch of contexts takes some 0.2 ms.
 const LEAST_TURN_NS: u64 = 2_500_000;
 /// Time that a process keeps the turn without work in flight.
 const IDLE_NS: u64 = 1_000_000;
-/// Delay for each process that was served more, before it may take a turn that is free.
+/// Delay after which each process that was served more may take a turn that none before it has taken.
 const STEP_NS: u64 = 1_000_000;
-/// Time that a place in the queue lasts; it is said anew at each look.
+/// Time that a place in the queue lasts; each look renews it.
 const PLACE_NS: u64 = 60_000_000;
-/// Delay behind all others before the process that handed the turn on may take it back.
+/// Delay behind all others of the process that handed the turn on, before it may take it back.
 const AGAIN_NS: u64 = 4_000_000;
-/// Longest time between two looks of a process that waits, and of the next one once it is handed on: its holder's last
-/// synchronisation may return sooner than could be told.
+/// Longest time between two looks of a process that waits, and of the next one once the turn is handed on: its holder's
+/// last synchronisation may return sooner than could be told.
 const LOOK_NS: u64 = 20_000_000;
 const NEXT_LOOK_NS: u64 = 500_000;
-/// No process says more than this ahead, of its place or of its work; what says more is not believed.
+/// Furthest time ahead that is believed of a process's place, and of its work; a later one is ignored.
 const BELIEVED_NS: u64 = 1_000_000_000;
 const WORK_BELIEVED_NS: u64 = 10_000_000_000;
-/// Longest wait for work that was handed on with, beyond what was said of it first.
+/// Longest wait for work in flight at a hand-over, beyond its first announced end.
 const PATIENCE_NS: u64 = 250_000_000;
-/// Turns in wall time: so many times what they are in device time.
+/// Upper bound of a turn in wall time, as a multiple of its device time.
 const WALL_PARTS: u64 = 2;
-/// Wall time after which a turn is judged by what was used of it.
+/// Wall time after which a turn is judged by its use.
 const JUDGED_NS: u64 = 5_000_000;
-/// Longest time for which others go beside a turn's holder before it is judged again.
+/// Time for which others may go beside a turn's holder before it is judged anew.
 const LOOSE_NS: u64 = 100_000_000;
-/// Time without turns once work has waited for another process's, which is when that seems so twice within the other
-/// time.
+/// Time for which a tenant takes no turns once work has waited for another process's, which is when that seems so twice
+/// within the second time.
 const TOGETHER_NS: u64 = 60_000_000_000;
 const SUSPECTED_NS: u64 = 2_000_000_000;
-/// Most time behind its end that work may not be settled yet.
+/// Time behind its end for which work may not be settled yet.
 const UNSETTLED_NS: u64 = 5_000_000;
 
-/// View of the tenant's other processes.
+/// The tenant's other processes, as one look shows them.
 #[derive(Default)]
 struct Queue {
-    /// Others that wait, and how many of them were served less.
+    /// Others that wait, and those of them that were served less.
     waiting: u64,
     ahead: u64,
-    /// The one that was served least: how much, and its slot.
+    /// Service and slot of the one that was served least.
     next: Option<(u64, usize)>,
-    /// The least and the most that any was served of those that wait or have the turn.
+    /// Least and greatest service of the processes that wait or have the turn.
     served_ns: Option<(u64, u64)>,
 }
 
@@ -79,41 +79,41 @@ struct Queue {
 #[derive(Clone, Copy, Debug)]
 pub struct Inside<W> {
     words: W,
-    /// Whether a turn of which little is used is shared.
+    /// True if a turn of which little is used is shared.
     may_share: bool,
 }
 
 impl<W: Words> Inside<W> {
-    /// The turns of the process whose words these are; `None` unless its tenant has others and they take turns.
+    /// Returns the part of the process with these words, where its tenant has others and they take turns.
     pub fn of(words: W, may_share: bool, now_ns: impl FnOnce() -> u64) -> Option<Self> {
         if words.slots_high() <= FIRST_SLOT + 1 {
             return None;
         }
         let together_ns = words.word(SHARED_SLOT, gate_tenant::TOGETHER_NS).load(Relaxed);
-        // A time too far ahead is no time.
+        // A time too far ahead counts as none.
         let takes_turns =
             together_ns == 0 || together_ns.wrapping_sub(now_ns().wrapping_add(1)) >= TOGETHER_NS;
         takes_turns.then_some(Self { words, may_share })
     }
 
-    /// Notes that work of this process has not ended in time. If others wait, it may have waited for theirs.
+    /// Notes that work of this process has not ended in time. Where others wait it may have waited for theirs.
     pub fn drain_given_up(&self, now_ns: u64) {
         if self.look(self.unit(self.words.slot()), now_ns).waiting != 0 {
             self.suspect(now_ns);
         }
     }
 
-    /// Work has waited for another process's, as it seems.
+    /// Notes that work seems to have waited for another process's.
     #[inline(never)]
     fn suspect(&self, now_ns: u64) {
         let word = self.words.word(SHARED_SLOT, gate_tenant::TOGETHER_NS);
-        // A time that has passed is when that seemed so last.
+        // A time in the past is that of the last suspicion.
         let is_again = now_ns.wrapping_sub(word.load(Relaxed)) < SUSPECTED_NS;
         let until_ns = if is_again { now_ns.saturating_add(TOGETHER_NS) } else { now_ns };
         word.store(until_ns, Relaxed);
     }
 
-    /// A word of a slot. Not for fast paths: small.
+    /// Loads a word of a slot. Small in code, so not for fast paths.
     #[inline(never)]
     fn load(&self, slot: usize, word: usize) -> u64 {
         self.words.word(slot, word).load(Relaxed)
@@ -133,29 +133,30 @@ impl<W: Words> Inside<W> {
         Turn(self.words.word(SHARED_SLOT, gate_tenant::TURN).load(Acquire))
     }
 
-    /// Whether the turn is another now, as it was to become.
+    /// Changes the turn `from` one `to` another; false if it was another already.
     #[inline(never)]
     fn change(&self, from: Turn, to: Turn) -> bool {
         let word = self.words.word(SHARED_SLOT, gate_tenant::TURN);
         word.compare_exchange(from.0, to.0, AcqRel, Relaxed).is_ok()
     }
 
-    /// The others' slots that are looked at.
+    /// Returns the other slots that are looked at.
     fn others(&self) -> impl Iterator<Item = usize> {
         let me = self.words.slot();
         (FIRST_SLOT..self.words.slots_high()).filter(move |slot| *slot != me)
     }
 
-    /// By what a turn names a process: its slot, or that it is one of those that share.
+    /// Returns the unit that a turn names a process by: its slot, or the one number of the processes that share.
     #[inline(never)]
     fn unit(&self, slot: usize) -> usize {
         if self.load(slot, gate::JOINED) == 0 { slot } else { JOINED }
     }
 
-    /// Asks for the tenant's turn, which this process has had for so long: which that is, when this process may go.
+    /// Asks for the tenant's turn, which this process has had since `had`; returns the kind of turn when the process
+    /// may go.
     ///
-    /// Cost: five loads while the turn goes on; else a look at the lines of all slots, and while waiting again some
-    /// 20 ms later, or when the holder's lease ends.
+    /// Cost: five loads while the turn goes on; else a look at the lines of all slots, and while waiting again some 20
+    /// ms later, or when the holder's lease ends.
     ///
     /// # Errors
     /// A place in the queue for it.
@@ -163,7 +164,7 @@ impl<W: Words> Inside<W> {
         let unit = self.unit(self.words.slot());
         let mut turn = self.turn();
         let has_turn = turn.is_held() && turn.unit() == unit;
-        // Another of the unit has taken it.
+        // Another process of the unit has taken the turn.
         let is_new = has_turn && self.own(gate::TURN) != turn.number();
         if is_new {
             self.begin(turn);
@@ -178,7 +179,7 @@ impl<W: Words> Inside<W> {
         }
         let is_over = now_ns.saturating_sub(began_ns) >= LOOSE_NS;
         if has_turn && is_loose && is_over && self.change(turn, turn.fastened()) {
-            // Alone for a while, so that what it uses is measured without the others' slices.
+            // The holder is alone for a while, so that its use is measured without the others' slices.
             self.begin(turn);
             self.go_on(now_ns);
             return Ok(Turned::Begun);
@@ -199,7 +200,7 @@ impl<W: Words> Inside<W> {
             let next = queue.next.filter(|_| !goes_on);
             let is_little = wall_ns >= JUDGED_NS && used_ns < wall_ns / WALL_PARTS;
             if self.may_share && queue.waiting != 0 && is_little {
-                // Alone it leaves most of the device to nobody.
+                // The holder alone leaves most of the device unused.
                 self.change(turn, turn.loosened());
                 queue.next.into_iter().for_each(|(_, next)| self.words.wake_for_turn(next));
                 self.go_on(now_ns);
@@ -213,7 +214,7 @@ impl<W: Words> Inside<W> {
                 return Ok(Turned::GoesOn);
             };
             self.count();
-            // It is the last in the queue, whatever it was served; those before it count from now on.
+            // The holder is the last in the queue, regardless of its service; those before it count from now on.
             (queue.ahead, later_ns) = (queue.waiting, AGAIN_NS);
             self.words.busy_until_ns().fetch_max(now_ns, Relaxed);
             if self.change(turn, turn.handed_on()) {
@@ -237,8 +238,8 @@ impl<W: Words> Inside<W> {
             let until_ns = free_ns.min(now_ns.saturating_add(look_ns));
             return Err(Queued { turn: turn.0, until_ns });
         }
-        // No process used the device while this one waited. A turn whose holder is gone ends so too; two such turns, one
-        // behind the other, leave the device unused.
+        // No process used the device during this wait. A turn whose holder is gone ends so too; two, one behind the
+        // other, leave the device unused.
         let has_lapsed = has_waited && turn.is_held() && self.is_idle(turn.unit());
         let mine = match self.may_share && has_lapsed {
             true => turn.taken_by(unit).behind_a_lapse(turn.is_behind_a_lapse()),
@@ -252,13 +253,15 @@ impl<W: Words> Inside<W> {
         Ok(Turned::Begun)
     }
 
-    /// Whether a process has nothing in flight, whose turn has lapsed; those that share are not asked.
+    /// True if the process whose turn has lapsed has nothing in flight; false for a unit of several, which is not
+    /// asked.
     fn is_idle(&self, slot: usize) -> bool {
         let is_one = (FIRST_SLOT..self.words.slots_high()).contains(&slot);
         is_one && self.load(slot, gate::SLEEPERS) == 0
     }
 
-    /// When the turn's holder loses it, as far as it says; of one that is handed on no later than was said first.
+    /// Returns the time at which the turn's holder loses it, as far as it says; of a turn that is handed on, bounded by
+    /// its first announced end.
     fn awaited_until_ns(&self, turn: Turn, now_ns: u64, patience: &mut Patience) -> u64 {
         let held_ns = self.held_until_ns(turn, now_ns);
         if turn.is_held() || held_ns <= now_ns {
@@ -274,8 +277,8 @@ impl<W: Words> Inside<W> {
         0
     }
 
-    /// Keeps the turn while a thread of this process, which has it, waits for something else until then; for the
-    /// tenant's cap, which binds them all again.
+    /// Keeps the turn while a thread of this process, which has it, waits until `until_ns` for something else. The
+    /// tenant's cap, if that is waited for, binds all processes again.
     pub fn keep(&self, until_ns: u64, is_cap: bool) {
         let turn = self.turn();
         if is_cap && turn.is_loose() {
@@ -289,13 +292,14 @@ impl<W: Words> Inside<W> {
         self.set(gate::LEASE_NS, now_ns.saturating_add(IDLE_NS));
     }
 
-    /// Device time used since a turn began, or since it was counted last. Negative if an earlier charge was put right.
+    /// Returns the device time used since the turn began, or since it was counted last. Negative where an earlier
+    /// charge was corrected.
     #[inline(never)]
     fn used_ns(&self) -> i64 {
         self.own(gate::USED_NS).wrapping_sub(self.own(gate::TURN_FROM_NS)).cast_signed()
     }
 
-    /// Adds what was used since the last time to what this process was served.
+    /// Adds the use since the last count to this process's service.
     fn count(&self) {
         let served_ns = self.own(gate::SERVED_NS).saturating_add_signed(self.used_ns());
         self.set(gate::TURN_FROM_NS, self.own(gate::USED_NS));
@@ -316,10 +320,10 @@ impl<W: Words> Inside<W> {
         }
         let Some((least_ns, most_ns)) = queue.served_ns else { return };
         let before_ns = self.own(gate::SERVED_NS);
-        // A new one is behind all: a program that is executed again and again gains nothing.
+        // A new process is behind all: a program that is executed again and again gains nothing.
         let served_ns = match self.own(gate::TURN) {
             0 => most_ns,
-            // Between the two; not `clamp`, which may panic.
+            // The value lies between the two; not `clamp`, which may panic.
             _ => most_ns.saturating_add(TURN_NS).min(before_ns.max(least_ns)),
         };
         if served_ns != before_ns {
@@ -328,7 +332,7 @@ impl<W: Words> Inside<W> {
         }
     }
 
-    /// When the turn's holder loses it, as far as it says; 0 where that is nobody.
+    /// Returns the time at which the turn's holder loses it, as far as it says; 0 where there is no holder.
     fn held_until_ns(&self, turn: Turn, now_ns: u64) -> u64 {
         let slots = match turn.unit() {
             JOINED => FIRST_SLOT..self.words.slots_high(),
@@ -336,7 +340,7 @@ impl<W: Words> Inside<W> {
         };
         let holders = slots.filter(|slot| *slot != SHARED_SLOT && self.unit(*slot) == turn.unit());
         let held_ns = holders.map(|slot| {
-            // Another's work is what the next one waits for anyhow.
+            // The next process waits for the holder's work in any case.
             let busy_ns = self.words.works_until_ns(slot);
             match turn.is_held() {
                 false => busy_ns,
@@ -365,7 +369,7 @@ impl<W: Words> Inside<W> {
                 continue;
             }
             queue.waiting = queue.waiting.saturating_add(1);
-            // The process that has handed the turn on is behind all, however little it was served.
+            // The process that handed the turn on is behind all, regardless of its service.
             let is_last = !turn.is_held() && self.load(slot, gate::TURN) == turn.number();
             queue.ahead = queue.ahead.saturating_add(u64::from(!is_last && other < mine));
             queue.next = Some(queue.next.map_or(other, |next| next.min(other)));
@@ -373,13 +377,13 @@ impl<W: Words> Inside<W> {
         queue
     }
 
-    /// A number of this process's last turn.
+    /// Returns a number of this process's last turn.
     pub(super) fn last(&self) -> u64 {
         self.own(gate::TURN) / Turn::ONE
     }
 
-    /// Slot of the process that had the turn behind this process's last one: its work began when ours had ended.
-    /// [`SHARED_SLOT`], for none, while the turn is ours or several processes'.
+    /// Returns the slot that had the turn behind this process's last one: its work began when ours had ended.
+    /// [`SHARED_SLOT`] for none, while the turn is ours, and where it is several's.
     pub(super) fn next(&self) -> usize {
         let turn = self.turn();
         match turn.unit() {
@@ -390,8 +394,8 @@ impl<W: Words> Inside<W> {
         }
     }
 
-    /// Since when any process of the tenant has work whose charge may be wrong, where this one has since `own_ns`;
-    /// `u64::MAX` for none.
+    /// Returns the time since which any process of the tenant has work whose charge may be wrong, where this one has
+    /// since `own_ns`; `u64::MAX` for none.
     pub fn unsettled_since_ns(&self, own_ns: u64, now_ns: u64) -> u64 {
         self.set(gate::UNSETTLED_NS, if own_ns == u64::MAX { 0 } else { own_ns });
         let since_ns = |slot: usize| {
@@ -406,7 +410,7 @@ impl<W: Words> Inside<W> {
 
 /// The first slot of a process.
 const FIRST_SLOT: usize = SHARED_SLOT + 1;
-/// By what a turn names those that share memory or events.
+/// The unit that a turn names for processes that share memory or events.
 const JOINED: usize = Turn::UNIT as usize;
 
 /// [`gate_tenant::TURN`].
@@ -416,16 +420,16 @@ struct Turn(u64);
 impl Turn {
     /// Bits that name the unit.
     const UNIT: u64 = (1 << 16) - 1;
-    /// Set where its holder has handed it on, and nobody has taken it yet.
+    /// Flag of a turn that its holder has handed on, and that is not taken yet.
     const HANDED_ON: u64 = 1 << 16;
-    /// Set where others may go beside its holder, which leaves most of the device to nobody.
+    /// Flag of a turn in which others may go beside its holder, which leaves most of the device unused.
     const LOOSE: u64 = 1 << 17;
-    /// Set where the one before was not handed on.
+    /// Flag of a turn behind one that was not handed on.
     const LAPSED: u64 = 1 << 18;
-    /// Counted from here on.
+    /// Lowest bit of the turn's count.
     const ONE: u64 = 1 << 19;
 
-    /// Unit that has the turn, or had it last.
+    /// Returns the unit that has or last had the turn.
     fn unit(self) -> usize {
         usize::try_from(self.0 & Self::UNIT).unwrap_or(SHARED_SLOT)
     }
@@ -438,7 +442,7 @@ impl Turn {
         self.0 & Self::LOOSE != 0
     }
 
-    /// Which it is, and whose.
+    /// Returns the turn's count and unit.
     fn number(self) -> u64 {
         self.0 & !(Self::HANDED_ON | Self::LOOSE | Self::LAPSED)
     }

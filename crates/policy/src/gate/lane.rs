@@ -1,8 +1,8 @@
-//! One context's launches: counters of the work submitted and ended, and the marks and probes that measure it.
+//! One context's launches: the submitted and the completed part of their work, and the state that measures them.
 //!
-//! A thread that records or settles marks holds the lane's claim ([`super::claim`]), which no thread waits for longer than
-//! a call of the driver's takes: one that finds it taken goes on without marks, and the next mark of another thread
-//! measures its launches. Marks and probes are `measure`'s, admission is `admit`'s.
+//! A thread that records or settles marks holds the lane's claim ([`super::claim`]), which no thread waits for longer
+//! than a call of the driver's takes: a thread that finds it taken goes on without marks, and its work is measured by
+//! the next mark of another. Marks and probes are `measure`'s, the time at which a launch may go is `admit`'s.
 //!
 //! Promises: words that any thread reads as they are. Does not ask the world, nor decide.
 
@@ -19,8 +19,7 @@ use super::slices::Beside;
 use super::window::Window;
 use crate::atomic::{AtomicU32, AtomicU64};
 
-/// Start of the generator, which is added: a lane is zeros at first, so that a table of them takes no room in a
-/// file.
+/// Start of the generator. A lane is zeros at first, so that a table of them takes no room in a file.
 const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 /// The launches of one context.
@@ -30,74 +29,76 @@ pub struct Lane {
     pub(super) credit: Credit,
     /// Device time charged for admitted launches that the driver does not have yet.
     pub(super) coming_ns: AtomicU64,
-    /// Device time submitted before the newest point that is known to have completed.
+    /// Work submitted before the newest point that is known to have completed.
     pub(super) done_ns: AtomicU64,
-    /// When the work in flight will have ended.
+    /// Time at which the work in flight will have ended.
     pub(super) busy_until_ns: AtomicU64,
-    /// The same of work that is charged when it has ended.
+    /// End of such work in flight as is charged when it has ended.
     pub(super) uneven_until_ns: AtomicU64,
-    /// Not 0 while work in flight takes longer than was expected.
+    /// Not 0 while work in flight takes longer than expected.
     pub(super) is_overdue: AtomicU32,
-    /// Cost of the longest recent launch.
+    /// Cost of the longest launch of late.
     pub(super) long_ns: AtomicU64,
-    /// Key of the last launch that the credit in hand did not pay for.
+    /// Key of the last launch that credit in hand did not pay for.
     pub(super) drawn_key: AtomicU64,
     /// Launches of unknown length in flight.
     pub(super) unknown: AtomicU32,
-    /// Breaks of a span so far; those before the last mark that could have been linked, and those before all that has
-    /// been waited for.
+    /// Breaks of a span so far; breaks before the last mark that could have been linked; breaks before all work that
+    /// has been waited for.
     pub(super) breaks: AtomicU32,
     pub(super) breaks_marked: AtomicU32,
     pub(super) breaks_done: AtomicU32,
     /// Held while marks are recorded or settled.
     pub(super) claims: Claims,
-    /// When a thread was refused the claim first since it was given last; 0 for not since then.
+    /// Time at which a thread was first refused the claim since it was given last; 0 for not since then.
     pub(super) refused_ns: AtomicU64,
     /// Not 0 where a thread was away with the claim since the last mark.
     pub(super) was_blind: AtomicU32,
-    /// When launches began to be measured one by one since something behind a copy, a wait or a host function took long.
+    /// Time at which launches last began to be measured one by one, because something behind a copy, a wait or a host
+    /// function took long.
     pub(super) hunted_ns: AtomicU64,
     pub(super) ring: Ring,
     pub(super) probes: Probes,
     /// One more than the event of the settled mark that completed last; 0 for none.
     pub(super) anchor: AtomicU32,
-    /// Before that was recorded, by the host's clock.
+    /// Time just before the anchor's recording, by the host's clock.
     pub(super) anchor_at_ns: AtomicU64,
-    /// Since when the oldest mark is complete and does not hold its time; 0 where it is not.
+    /// Time since which the oldest mark is complete without holding its time; 0 where it is not.
     pub(super) untimed_ns: AtomicU64,
-    /// Device time submitted before the mark that was settled last.
+    /// Work submitted before the mark that was settled last.
     pub(super) settled_ns: AtomicU64,
-    /// Device time submitted before the mark that was recorded last.
+    /// Work submitted before the mark that was recorded last.
     pub(super) marked_ns: AtomicU64,
-    /// Stream of the slow path's last launch, and how many more launches on one stream make the lane
-    /// count as having only that one.
+    /// Stream of the slow path's last launch, and number of further launches on one stream after which the lane counts
+    /// as having only that one.
     pub(super) stream: AtomicU64,
     pub(super) streams_mixed: AtomicU32,
-    /// The same where they came on several streams indeed, and not from several threads on one.
+    /// A like count for launches on several streams indeed, not from several threads on one.
     pub(super) streams_apart: AtomicU32,
-    /// The windows in which several streams are measured, and what the next mark measures from.
+    /// The windows in which several streams are measured, and the event that the next mark measures from.
     pub(super) window: Window,
     pub(super) begun: Begun,
-    /// Which short launches are measured.
+    /// The draw of short launches to be measured.
     pub(super) sample: LaunchSample,
     /// State of the generator that spreads probes.
     pub(super) random: AtomicU64,
-    /// When the oldest work that is not settled was submitted, or earlier.
+    /// Time at which the oldest unsettled work was submitted, or earlier.
     pub(super) since_ns: AtomicU64,
-    /// Account of spans with others' slices in them.
+    /// State of spans with others' slices in them.
     pub(super) beside: Beside,
-    /// When the process got its turn in its tenant; the later of that and the end of its last wait in it.
+    /// Time at which the process got its turn in its tenant; the later of that and the end of its last wait in it.
     pub(super) turn_ns: AtomicU64,
     pub(super) turn_from_ns: AtomicU64,
-    /// When work came that followed on none for a while, and when others were last seen to use the device.
+    /// Time at which work came that followed on none for a while, and time at which others were last seen to use the
+    /// device.
     pub(super) back_ns: AtomicU64,
     pub(super) rivals_ns: AtomicU64,
-    /// Which thread goes first when the cap opens.
+    /// Order of threads when the cap opens.
     pub(super) oldest: Oldest,
-    /// The turn of the launch that was admitted last, and when it was first seen.
+    /// The turn of the launch that was admitted last, and the time at which it was first seen.
     pub(super) epoch: AtomicU64,
     pub(super) epoch_at_ns: AtomicU64,
-    /// View of the tenant's other devices while the gate is closed.
+    /// State of the tenant's other devices as seen while the gate was closed.
     pub(super) ahead: Ahead,
 }
 
@@ -108,7 +109,7 @@ impl Default for Lane {
 }
 
 impl Lane {
-    /// Nothing submitted yet.
+    /// A lane with nothing submitted yet.
     pub const fn new() -> Self {
         Self {
             credit: Credit::new(),
@@ -154,41 +155,43 @@ impl Lane {
         }
     }
 
-    /// Estimate of all that was submitted, in nanoseconds, since the lane began.
+    /// Returns the estimate of all work that was submitted, in nanoseconds, since the lane began.
     pub fn submitted_ns(&self) -> u64 {
         self.credit.submitted_ns()
     }
 
-    /// The same without admitted launches that the driver does not have yet; what credit in hand has paid for counts at once.
+    /// Returns [`Lane::submitted_ns`] without admitted launches that the driver does not have yet; those paid from
+    /// credit in hand count at once.
     #[inline(never)]
     pub(super) fn launched_ns(&self) -> u64 {
-        // Coming first: a charge that is added meanwhile counts as launched.
+        // The coming charges are read first: one that is added meanwhile counts as launched.
         let coming_ns = self.coming_ns.load(Relaxed);
         self.submitted_ns().saturating_sub(coming_ns)
     }
 
-    /// Launches paid from a stripe's credit since the last call or [`Lane::admit`], without a
+    /// Takes the count of launches paid from a stripe's credit since the last call or [`Lane::admit`], without a
     /// [`Paid::First`](super::Paid::First).
     pub fn take_launches(&self, stripe: usize) -> u64 {
         self.credit.take_launches(stripe)
     }
 
-    /// Since when there is work whose charge may be wrong, where so much was submitted; `u64::MAX` for none.
+    /// Returns the time since which there is work whose charge may be wrong, with so much submitted; `u64::MAX` for
+    /// none.
     pub(super) fn unsettled_since_ns(&self, submitted_ns: u64, now_ns: u64) -> u64 {
         let is_settled = self.done_ns.load(Relaxed) >= submitted_ns && self.ring.pending() == 0;
-        // A correction that is due once the thread is back is worth less than what the cap would save up until then.
+        // A correction due once the thread is back is worth less than the cap would save up until then.
         match is_settled || self.is_blind(now_ns) {
             true => u64::MAX,
             false => self.since_ns.load(Relaxed),
         }
     }
 
-    /// Work in flight: what the model says, bounded by what marks have shown.
+    /// Returns the work in flight: the model's figure, bounded by what marks have shown.
     pub(super) fn in_flight_ns(&self, now_ns: u64, submitted_ns: u64) -> u64 {
         let upper_ns = submitted_ns.saturating_sub(self.done_ns.load(Relaxed));
         let model_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
         let lower_ns = match self.ring.oldest() {
-            // The oldest mark has not completed: what came after it is in flight at least.
+            // The oldest mark has not completed, so work that came after it is in flight at least.
             Some((_, mark)) if !self.is_blind(now_ns) => {
                 submitted_ns.saturating_sub(mark.submitted_ns)
             }
@@ -197,7 +200,7 @@ impl Lane {
         model_ns.min(upper_ns).max(lower_ns.min(upper_ns))
     }
 
-    /// Random word that spreads draws, probes and windows.
+    /// Draws the number that spreads draws, probes and windows.
     #[inline(never)]
     pub(super) fn random(&self) -> u64 {
         let mut x = self.random.load(Relaxed) ^ SEED;
@@ -222,22 +225,22 @@ impl Lane {
         self.busy_until_ns.store(0, Relaxed);
     }
 
-    /// When the work in flight will have ended, as far as this lane can tell.
+    /// Returns the time at which the work in flight will have ended, as far as this lane can tell.
     pub fn busy_until_ns(&self) -> u64 {
         self.busy_until_ns.load(Relaxed)
     }
 
-    /// Whether launches came on one stream alone of late, so that its end is the end of all.
+    /// True if launches came on one stream alone of late, so that its end is the end of all.
     pub fn has_one_stream(&self) -> bool {
         self.streams_mixed.load(Relaxed) == 0
     }
 
-    /// Something that is no work of the device's lies between the launches: the span ends here.
+    /// Ends the span: something that is no work of the device's lies between the launches.
     pub fn break_span(&self) {
         self.breaks.fetch_add(1, Relaxed);
     }
 
-    /// Whether a break came after the last mark that could have been linked.
+    /// True if a break came after the last mark that could have been linked.
     #[inline(always)]
     pub(super) fn is_broken(&self) -> bool {
         self.breaks_marked.load(Relaxed) != self.breaks.load(Relaxed)

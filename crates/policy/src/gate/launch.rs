@@ -1,12 +1,11 @@
 //! A launch and a wait of a program's thread at the gates of its process.
 //!
-//! [`Gates::ask`] stands before the driver's call and [`Admitted::launched`] behind it; around a call that
-//! may block because of work in flight stand [`Gates::sleep`], or [`Gates::begin_wait`] and
-//! [`Gates::end_wait`] where its return says what has ended.
+//! [`Gates::ask`] stands before the driver's call and [`Admitted::launched`] behind it; around a call that may block
+//! because of work in flight stand [`Gates::sleep`], or [`Gates::begin_wait`] and [`Gates::end_wait`] where its return
+//! shows that work has ended.
 //!
-//! Promises: two loads where no gate of the tenant is in use are the caller's ([`Gates::ask`] is one
-//! look-up of the context more); what is being captured passes uncharged. Does not call the driver for
-//! the program.
+//! Promises: two loads where no gate of the tenant is in use are the caller's ([`Gates::ask`] is one look-up of the
+//! context more); captured launches pass uncharged. Does not call the driver for the program.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -28,7 +27,7 @@ pub struct Admitted<'a, D: Driver> {
     ticket: Ticket,
 }
 
-/// Object that a synchronisation waits for.
+/// The work that a synchronisation waits for.
 #[derive(Clone, Copy, Debug)]
 pub enum Waited {
     /// All work of the current context.
@@ -37,11 +36,11 @@ pub enum Waited {
     Context(u64),
     /// A stream.
     Stream(LaunchStream),
-    /// An event: some part of what was submitted.
+    /// An event: some part of the submitted work.
     Event,
 }
 
-/// State of the lane when a synchronisation begins to wait.
+/// State of a synchronisation as it begins to wait.
 #[derive(Debug)]
 #[must_use = "the thread counts as awake when this is dropped"]
 pub struct Waiting<'a, D: Driver> {
@@ -52,8 +51,8 @@ pub struct Waiting<'a, D: Driver> {
 }
 
 impl<D: Driver> Gates<D> {
-    /// Blocks until a launch of `key` on `stream` is admitted. The answer is for [`Admitted::launched`]; it is empty
-    /// if the credit in hand pays.
+    /// Returns when a launch of `key` on `stream` may go, with the value that reports its outcome by
+    /// [`Admitted::launched`]: none where the credit in hand pays.
     #[inline(never)]
     pub fn ask(&self, stream: LaunchStream, key: u64) -> Option<Admitted<'_, D>> {
         let current = self.current()?;
@@ -79,7 +78,7 @@ impl<D: Driver> Gates<D> {
         }
     }
 
-    /// [`Gates::ask`] where the credit in hand does not pay, or the gate is closed.
+    /// Admits a launch as [`Gates::ask`] does, where the credit in hand does not pay, or the gate is closed.
     #[cold]
     #[inline(never)]
     fn admit<'a>(
@@ -95,13 +94,13 @@ impl<D: Driver> Gates<D> {
         Some(Admitted { here, ticket })
     }
 
-    /// Something that is no work of the device's, on whatever stream: the span that is measured ends.
+    /// Ends the span that is measured: something that is no work of the device's comes, on any stream.
     pub fn break_span(&self) {
         let _ = self.end_span();
     }
 
-    /// A stream of the current context is to wait for an event. One of the context's own shows, where marks stand behind
-    /// all of its work, nothing that they do not show: what is waited for is done, or is work, or has ended the span
+    /// Notes that a stream of the current context is to wait for an event. An event of the context itself adds nothing
+    /// to marks that stand behind all of its work: the awaited point is reached, or is work, or has ended the span
     /// itself. Another context's is no work of this one.
     #[inline(never)]
     pub fn wait_for_event(&self) {
@@ -113,12 +112,12 @@ impl<D: Driver> Gates<D> {
         }
     }
 
-    /// Others may record events that the process's streams wait for, from here on.
+    /// Notes that other processes may record events that this one's streams wait for, from here on.
     pub fn shared_event(&self) {
         self.shared_events.store(1, Relaxed);
     }
 
-    /// Ends the span of the current context, which is answered.
+    /// Ends the span of the current context, which is returned.
     #[inline(never)]
     fn end_span(&self) -> Option<Current<'_, D>> {
         let current = self.current()?;
@@ -132,8 +131,7 @@ impl<D: Driver> Gates<D> {
         Some(current)
     }
 
-    /// Ends the span; until the answer is dropped the thread may sleep in the driver because of work in
-    /// flight.
+    /// Ends the span; until the answer is dropped the thread may sleep in the driver because of work in flight.
     #[inline(never)]
     pub fn sleep(&self) -> Option<Sleeper> {
         let (context, device) = self.end_span()?;
@@ -142,7 +140,7 @@ impl<D: Driver> Gates<D> {
         Some(words.sleeper())
     }
 
-    /// Hands on what the calling thread has launched from its credit.
+    /// Hands on the count of launches that the calling thread has paid from its credit.
     #[inline(always)]
     fn count_launches(&self, context: &Context<D::Home>, words: &WordsOf<D>) {
         let launches = context.lane.take_launches(self.driver.stripe());
@@ -151,8 +149,8 @@ impl<D: Driver> Gates<D> {
         }
     }
 
-    /// A synchronisation begins. Hands on what the thread has launched, so that whoever looks at this
-    /// process while it sleeps sees it, and reads how far the work has come that the wait is for.
+    /// Begins a synchronisation. Hands on the count of the thread's launches, for observers of this process while it
+    /// sleeps, and reads the progress of the work that the wait is for.
     #[inline(never)]
     pub fn begin_wait(&self, waited: &Waited) -> Option<Waiting<'_, D>> {
         let current = self.current()?;
@@ -166,7 +164,7 @@ impl<D: Driver> Gates<D> {
         Some(Waiting { current, words, begun, _sleeper: words.sleeper() })
     }
 
-    /// Marks the end of what a synchronisation waits for.
+    /// Marks the end of the work that a synchronisation waits for.
     #[cold]
     #[inline(never)]
     fn mark_end(&self, current: Current<'_, D>, words: WordsOf<D>, waited: &Waited) {
@@ -174,16 +172,16 @@ impl<D: Driver> Gates<D> {
         if self.is_all(context, waited) {
             let here = match *waited {
                 Waited::Stream(stream) => Here::new(self, current, words, stream),
-                // A stream that was launched on may be no more.
+                // A stream that was launched on may have been destroyed.
                 _ => Here::behind_all(self, current, words),
             };
             context.lane.close_burst(&here, &self.costs, &here.line());
         }
     }
 
-    /// Notes that the synchronisation has returned: if it waited for all work, the work submitted before it has ended.
+    /// Ends a synchronisation: work submitted before it is known to have ended, if it waited for all of it.
     ///
-    /// As [`Lane::drained`], whose world is made only if the wait was long: making it is most of the cost of a
+    /// Does the same as [`Lane::drained`], but makes a world only where the wait was long: it is most of the cost of a
     /// synchronisation that waits for nothing.
     ///
     /// [`Lane::drained`]: super::lane::Lane::drained
@@ -202,7 +200,7 @@ impl<D: Driver> Gates<D> {
         }
     }
 
-    /// It took long, or marks show what it was worth.
+    /// Charges for a wait that took long, or that left marks to settle.
     #[cold]
     #[inline(never)]
     fn long_wait(&self, waiting: &Waiting<'_, D>, now_ns: u64) {
@@ -212,7 +210,7 @@ impl<D: Driver> Gates<D> {
         context.lane.long_wait(&here, &self.costs, begun, now_ns);
     }
 
-    /// Whether who waited for that waited for all work of the context, as far as is known.
+    /// True if a wait for `waited` was one for all work of the context, as far as is known.
     fn is_all(&self, context: &Context<D::Home>, waited: &Waited) -> bool {
         match *waited {
             Waited::Current => true,
@@ -229,7 +227,7 @@ impl<D: Driver> Gates<D> {
 }
 
 impl<D: Driver> Admitted<'_, D> {
-    /// The driver has answered to the launch; `submitted` is false when it refused.
+    /// Takes the driver's answer to the launch; `submitted` is false when it refused.
     pub fn launched(self, submitted: bool) {
         let Self { here, ticket } = self;
         here.current.0.lane.launched(&here, ticket, submitted);

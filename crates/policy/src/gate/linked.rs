@@ -1,18 +1,19 @@
-//! Devices of a tenant whose work waits for one another's, as that of a job's ranks does.
+//! Linked devices of a tenant: their work waits for one another's, as that of a job's ranks does.
 //!
 //! A sum over all devices ends on none of them before it has begun on all. Where a cap or a turn closes a device whose
-//! part has not been launched yet, the others spin until that device opens, and are charged for it: two ranks
+//! part has not been launched yet, the others spin for as long as that is closed, and are charged for it: two ranks
 //! under 40 % got 23 (two H100, `bench/results`). So one more launch is let go where the gate is closed, nothing is in
-//! flight, and work of the tenant on another device has gone on for [`UNSHOWN_NS`] after it should have ended: it may wait
-//! for this very launch. Where it then gets on, the devices count as linked for a while, and [`STUCK_NS`] are enough.
+//! flight, and work of the tenant on another device has gone on for [`UNSHOWN_NS`] after it should have ended: it may
+//! wait for this very launch. If it gets on then, the devices count as linked for a while, and [`STUCK_NS`] are enough.
 //! The caps of linked devices are closed as one, while any is, and save up more, so that they close more rarely.
 //!
-//! Promises: a launch that is let go is charged like any other, and goes only while the cap is owed no more than
-//! [`AHEAD_NS`], so that its account is exact but for that and a launch. No behaviour of the tenant's processes has more
-//! than a fifth of the device's time let go in the long run, and the owner sees it as work of a closed tenant. A tenant of one device pays a load.
+//! Promises: a launch that is let go is charged as all are, and only while the cap is owed no more than [`AHEAD_NS`],
+//! so that its account is exact but for that and a launch. At most a fifth of the device's time is let go in the long
+//! run, independent of the tenant's processes, and the owner sees it as work of a closed tenant. A tenant of one device
+//! pays a load.
 //!
-//! Does not see work that has no thread at its gate or asleep in the driver: one thread that launches on all devices
-//! by turns is seen waiting on none of them.
+//! Does not see work that has no thread at its gate or asleep in the driver: one thread that launches on all devices by
+//! turns is seen waiting on none of them.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -26,55 +27,56 @@ use super::lane::Lane;
 use super::world::World;
 use crate::pace::Cap;
 
-/// Device time that is let go through a closed gate, beyond what is paid back in wall time, so many times as long: some
-/// steps of a job, since each device may be as far ahead as its program lets it. And what a cap may be owed then.
+/// Device time that may be let go through a closed gate and not be paid back, which takes so many times as long in wall
+/// time: some steps of a job, since each device may be as far ahead as its program lets it. A cap's debt may be as
+/// large then.
 const AHEAD_NS: u64 = 20_000_000;
 const PAID_IN: u64 = 5;
-/// Work that goes on for so long after it should have ended waits for something.
+/// Time after its expected end from which work counts as waiting for something.
 const STUCK_NS: u64 = 200_000;
-/// It has to for so long where nothing has shown yet that it waits for another device's, and where others may use the
-/// device since the gate was closed some time ago: their slices make everything take longer.
+/// The bound for work not yet shown to wait for another device's, and where rivals may use the device, the gate having
+/// closed [`SOON_NS`] ago: their slices make everything take longer.
 const UNSHOWN_NS: u64 = 2_000_000;
 const SOON_NS: u64 = 5_000_000;
-/// Longest time between two looks of a thread that waits for such work, each of which publishes that it waits.
+/// Longest time between two looks of a thread that waits for such work and says so; and age up to which that counts.
 pub(super) const LATE_LOOK_NS: u64 = 200_000;
 const LATE_NS: u64 = 1_000_000;
-/// For so long after it has shown devices count as linked.
+/// Time for which devices count as linked after their work has shown it.
 const LINKED_NS: u64 = 30_000_000_000;
-/// Device time that the caps of linked devices save up: while one is closed, the others spin.
+/// Savings of linked devices' caps, in device time: a closed one costs the others' wait for it.
 pub(super) const LINKED_QUANTUM_NS: u64 = 40_000_000;
 /// Time between two looks at other devices: while they are linked and work, while they work, while they wait, and else.
 const LOOK_NS: u64 = 100_000;
 const BUSY_LOOK_NS: u64 = 500_000;
 const IDLE_LOOK_NS: u64 = 2_000_000;
 const AWAY_LOOK_NS: u64 = 20_000_000;
-/// A thread that waits at the gate says so at least that often.
+/// Longest time between two announcements of a thread that waits at the gate.
 const ATTENDED_NS: u64 = 10_000_000;
-/// A process that sleeps so long after its last launch does not sleep for that, or is no more.
+/// Time after its last launch from which a process's sleep is not for that launch, or the process is no more.
 const ASLEEP_NS: u64 = 1_000_000_000;
 
-/// A device of the tenant, as its words say.
+/// A device of the tenant, as its words tell.
 pub(super) struct Linked<'a, W>(pub(super) &'a W);
 
 impl<W: Words> Linked<'_, W> {
-    /// Whether its work and another device's have waited for each other of late.
+    /// True if its work and another device's have waited for each other of late.
     pub(super) fn is_linked(&self, now_ns: u64) -> bool {
         let linked_ns = self.0.word(SHARED_SLOT, gate_tenant::LINKED_NS).load(Relaxed);
         linked_ns != 0 && now_ns.wrapping_sub(linked_ns) < LINKED_NS
     }
 
-    /// Notes that they have.
+    /// Counts the device as linked from `now_ns` on.
     pub(super) fn link(&self, now_ns: u64) {
         self.0.word(SHARED_SLOT, gate_tenant::LINKED_NS).store(now_ns, Relaxed);
     }
 
-    /// Device time that was let go there of late and is not paid back.
+    /// Returns the device time that was let go there of late and is not paid back.
     pub(super) fn ahead_ns(&self, now_ns: u64) -> u64 {
         let paid_ns = self.0.word(SHARED_SLOT, gate_tenant::AHEAD_NS).load(Relaxed);
         paid_ns.saturating_sub(now_ns) / PAID_IN
     }
 
-    /// Adds to that time. Of two additions at once, one may be lost.
+    /// Adds to [`Linked::ahead_ns`]. Of two additions at once one may be lost.
     pub(super) fn add_ahead(&self, ns: u64, now_ns: u64) {
         let word = self.0.word(SHARED_SLOT, gate_tenant::AHEAD_NS);
         let paid_ns = word.load(Relaxed).max(now_ns);
@@ -96,13 +98,13 @@ impl<W: Words> Linked<'_, W> {
             let [busy_ns, launched_ns] = [gate::BUSY_UNTIL_NS, gate::LAST_LAUNCH_NS].map(word);
             seen.is_attended |= busy_ns.saturating_add(ATTENDED_NS) > now_ns;
             let is_overdue = busy_ns <= now_ns;
-            // A thread that sleeps for work publishes no more about it, and neither does one that was killed.
+            // A process that sleeps for work publishes nothing more of it; neither does one that was killed.
             let may_sleep = || now_ns.saturating_sub(launched_ns) < ASLEEP_NS;
             if is_overdue && (word(gate::SLEEPERS) == 0 || !may_sleep()) {
                 continue;
             }
             seen.works = true;
-            // A thread that waits for it at the gate publishes that at each look.
+            // A thread that waits at the gate for such work says so at each look.
             if is_late || is_overdue {
                 let gets_on = launched_ns.wrapping_add(word(gate::USED_NS));
                 seen.overdue = seen.overdue.wrapping_add(gets_on.max(1));
@@ -112,13 +114,13 @@ impl<W: Words> Linked<'_, W> {
     }
 }
 
-/// View of one device.
+/// State of one device.
 #[derive(Default)]
 struct Look {
     works: bool,
-    /// A thread works or waits there.
+    /// True if a thread works or waits there.
     is_attended: bool,
-    /// As [`Elsewhere::overdue`].
+    /// Part of [`Elsewhere::overdue`].
     overdue: u64,
 }
 
@@ -127,7 +129,7 @@ impl Elsewhere {
     #[inline(never)]
     pub(super) fn add<W: Words>(&mut self, nth: usize, of: &Linked<'_, W>, now_ns: u64) {
         let seen = of.look(now_ns);
-        // A link that no thread waits for any more binds none.
+        // A closed cap without a waiter binds no other device.
         if self.is_linked && seen.is_attended && of.is_linked(now_ns) {
             self.closed_until_ns = self.closed_until_ns.max(of.0.closed_until_ns());
         }
@@ -145,7 +147,7 @@ impl Elsewhere {
 }
 
 impl Lane {
-    /// Whether another device's work may wait for a launch here, where so much was submitted and the gate is closed.
+    /// True if another device's work may wait for a launch here, with so much submitted and the gate closed.
     #[inline(never)]
     pub(super) fn is_waited_for<W: World>(
         &self,

@@ -1,14 +1,14 @@
-//! The word of a lane's claim: a flag for its holder, the number of threads that keep it closed, and the life of its
-//! context.
+//! The word of a lane's claim: a flag for the thread that has it, the number of threads that keep it closed, and the
+//! life of its context.
 //!
-//! Promises: one word, so that a thread that changes it has seen all of it. Does not say what its parts mean for the
-//! claim: `claim` does.
+//! Promises: one word, so that every change of it is made with all of it in view. Does not say when a claim is given:
+//! that, with the meaning of the parts, is in `claim`.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use crate::atomic::AtomicU64;
 
-/// A life that no lane has: its owner is given no claim.
+/// A life that no lane has: a thread that carries it is given no claim.
 pub const NO_LIFE: u64 = u64::MAX;
 
 /// The claim's word: flags and closers below the number of the life.
@@ -17,9 +17,9 @@ pub(super) struct Claims {
     pub(super) word: AtomicU64,
 }
 
-/// A thread has the claim.
+/// Flag of a claim that a thread has.
 pub(super) const HELD: u64 = 1;
-/// The life is over as soon as the claim is let go.
+/// Flag of a life that is over as soon as the claim is let go.
 pub(super) const ENDED: u64 = 1 << 1;
 /// One thread that keeps the lane closed.
 pub(super) const CLOSER: u64 = 1 << 2;

@@ -1,7 +1,7 @@
-//! Marks of one lane: a ring of timing events and what was submitted before each.
+//! Marks of one lane: a ring of timing events, with the work submitted before each.
 //!
-//! Only the thread that holds the lane's claim changes the ring; the words are atomic so that the rest
-//! may look. A probe's first event is none of the ring's: other threads may mark between its two.
+//! Only the thread that holds the lane's claim changes the ring; the words are atomic so that the rest may look. A
+//! probe's first event is not in the ring: other threads may mark between its two.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -18,37 +18,37 @@ pub const EVENTS: u32 = 2 * MARKS;
 pub struct Mark {
     /// Estimate of all work submitted before it, in nanoseconds, since the lane began.
     pub submitted_ns: u64,
-    /// Before it was recorded, by the host's clock.
+    /// Time just before its recording, by the host's clock.
     pub at_ns: u64,
-    /// It stands behind all of the context's work, not one stream's.
+    /// True if it stands behind all of the context's work, not one stream's.
     pub is_whole: bool,
     /// The turn it was recorded in.
     pub epoch: u64,
-    /// An earlier mark was incomplete when it was recorded, and nothing came between.
+    /// True if an earlier mark was incomplete when it was recorded, and nothing came between.
     pub linked: bool,
     /// Contexts that worked on the device when it was recorded, at least 1.
     pub sharers: u32,
-    /// Its probe's measurement; `None` for a mark without one.
+    /// The probe that it ends; `None` for a mark without one.
     pub probe: Option<Probe>,
-    /// Key and charge of the launch before it, where that is the mark's own; not beside a probe.
+    /// Key and charge of the launch before it, where the mark is that launch's own; not beside a probe.
     pub followed: Option<(u64, u64)>,
-    /// Its place in a window of several streams.
+    /// Its place in a window of several streams'.
     pub edge: Edge,
 }
 
 /// Place of a mark in a window in which several streams are measured together.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Edge {
-    /// In none.
+    /// In no window.
     #[default]
     Outside,
-    /// The launches since the previous mark are in a window.
+    /// Within: the work since the mark before it is in the window.
     Within,
-    /// The same, and it is the last.
+    /// Within, and the last mark that is.
     Last,
-    /// The launches since the previous mark are measured by themselves, and teach.
+    /// Teaching mark: the work since the mark before it is measured by itself.
     Teaches,
-    /// The same, and does not.
+    /// Mark behind the teaching ones, which teaches nothing.
     After,
 }
 
@@ -59,16 +59,16 @@ pub struct Probe {
     pub key: u64,
     /// Its charge.
     pub charged_ns: u64,
-    /// The part of all charges that it stands for: no less than its own.
+    /// Charges that it stands for: no less than its own.
     pub stands_ns: u64,
-    /// When it was begun, by the host's clock.
+    /// Time at which the probe was begun, by the host's clock.
     pub at_ns: u64,
     /// The event before it.
     pub event: u32,
-    /// Host time between the two submissions, which a drained device spent waiting; 0 where the
-    /// device had work meanwhile, so that nothing but the launch lies between the events.
+    /// Host time between the two submissions, which a drained device spent waiting; 0 where the device had work
+    /// meanwhile, so that nothing but the launch lies between the events.
     pub gap_ns: u64,
-    /// The device had work when the event was recorded, so that it may not have waited for all of that.
+    /// True if the device had work when the event was recorded, so that it may not have waited for all of the gap.
     pub is_behind: bool,
 }
 
@@ -77,9 +77,9 @@ pub struct Probe {
 pub(super) struct Probed {
     pub(super) event: u32,
     pub(super) at_ns: u64,
-    /// Device time submitted before it.
+    /// Work that the driver had been given.
     pub(super) since_ns: u64,
-    /// The part of all charges that the launch stands for.
+    /// Charges that the launch stands for.
     pub(super) stands_ns: u64,
 }
 
@@ -88,8 +88,8 @@ struct Place {
     submitted_ns: AtomicU64,
     at_ns: AtomicU64,
     epoch: AtomicU64,
-    /// 1 linked, 2 probed, 4 followed, its edge from the fourth bit on, 64 behind, 128 whole, the
-    /// sharers from the ninth.
+    /// Bits: 1 linked, 2 probed, 4 followed, the edge from the fourth bit on, 64 behind, 128 whole, the sharers from
+    /// the ninth.
     flags: AtomicU32,
     key: AtomicU64,
     charged_ns: AtomicU64,
@@ -133,30 +133,29 @@ impl Ring {
         }
     }
 
-    /// Marks that have not been settled; to a thread without the claim, as many as there were a moment
-    /// ago, or more.
+    /// Counts the marks that have not been settled; to a thread without the claim, the count of a moment ago, or more.
     pub(super) fn pending(&self) -> u32 {
-        // In this order: the head that is read then is no older than the tail.
+        // The tail is read first: the head that is read then is no older.
         let tail = self.tail.load(Acquire);
         self.head.load(Acquire).wrapping_sub(tail)
     }
 
-    /// Whether one more mark can be recorded without losing the one measured from.
+    /// True if one more mark can be recorded without losing the mark that is measured from.
     pub(super) fn has_place(&self) -> bool {
         self.pending() < MARKS - 2
     }
 
-    /// The same of a mark that is one launch's: places are left for the one behind all of them.
+    /// True if one launch's mark has room: some places are left for the mark behind all launches.
     pub(super) fn has_room(&self) -> bool {
         self.pending() < MARKS - 4
     }
 
-    /// The event of the next mark.
+    /// Returns the event of the next mark.
     pub(super) fn next_event(&self) -> u32 {
         self.head.load(Relaxed) % MARKS
     }
 
-    /// The events of the newest and of the oldest mark that are not settled.
+    /// Returns the events of the newest and of the oldest mark that are not settled.
     pub(super) fn newest_and_oldest(&self) -> Option<(u32, u32)> {
         let head = self.head.load(Relaxed);
         (self.pending() != 0)
@@ -196,7 +195,7 @@ impl Ring {
         self.head.store(self.head.load(Relaxed).wrapping_add(1), Release);
     }
 
-    /// The oldest mark that is not settled, and its event.
+    /// Returns the oldest mark that is not settled, and its event.
     pub(super) fn oldest(&self) -> Option<(u32, Mark)> {
         if self.pending() == 0 {
             return None;
@@ -241,17 +240,17 @@ impl Ring {
         self.tail.store(self.head.load(Relaxed), Release);
     }
 
-    /// Settles the oldest mark.
+    /// Removes the oldest mark, now settled.
     pub(super) fn pop(&self) {
         self.tail.store(self.tail.load(Relaxed).wrapping_add(1), Release);
     }
 }
 
-/// Which events that begin probes are in use: from the first event's recording until the launch between
-/// the two is measured, or cannot be.
+/// Bits of the events that begin probes and are in use: from the first event's recording until the launch between the
+/// two is measured, or cannot be.
 ///
-/// A bit for each, below the end of the number of the lane's life: a thread that comes back from the
-/// driver with a probe of an earlier life gives nothing back.
+/// The bits stand below the end of the number of the lane's life: a thread that comes back from the driver with a probe
+/// of an earlier life gives nothing back.
 #[derive(Debug)]
 pub(super) struct Probes {
     word: AtomicU64,
@@ -265,13 +264,13 @@ impl Probes {
         Self { word: AtomicU64::new(0) }
     }
 
-    /// The bits that a word holds for a life.
+    /// Returns the bits that a word holds for a life.
     fn bits(word: u64, life: u64) -> u32 {
         let is_of_it = (word ^ life << BITS) >> BITS == 0;
         if is_of_it { low(word) } else { 0 }
     }
 
-    /// An event that nobody uses. Asked for with the claim of this life.
+    /// Takes an unused event. The caller holds the claim of this life.
     #[inline(never)]
     pub(super) fn take(&self, life: u64) -> Option<u32> {
         let take = |word: u64| {
@@ -283,7 +282,7 @@ impl Probes {
         Some(MARKS.wrapping_add(Self::bits(before, life).trailing_ones()))
     }
 
-    /// Gives one back.
+    /// Gives an event back.
     #[inline(never)]
     pub(super) fn give_back(&self, life: u64, event: u32) {
         let bit = 1_u32.checked_shl(event.wrapping_sub(MARKS)).unwrap_or(0);
@@ -295,7 +294,7 @@ impl Probes {
     }
 }
 
-/// The second half of a word.
+/// Returns the lower half of a word.
 const fn low(word: u64) -> u32 {
     (word & 0xffff_ffff) as u32
 }
@@ -367,7 +366,7 @@ mod tests {
         assert_eq!(probes.take(0), None);
         probes.give_back(0, MARKS + 7);
         assert_eq!(probes.take(0), Some(MARKS + 7));
-        // Another life has all of them, and nobody of the last can take one from it.
+        // Another life has all of them, and a thread of the last life can take none from it.
         assert_eq!(probes.take(1), Some(MARKS));
         probes.give_back(0, MARKS);
         assert_eq!(probes.take(1), Some(MARKS + 1));

@@ -13,8 +13,8 @@ use super::ticket::Ticket;
 use super::world::{Behind, World};
 
 impl Lane {
-    /// Begins to measure this launch by itself where that is due: each of which nothing firm is known,
-    /// and of the others some.
+    /// Begins to measure this launch by itself where that is due: each launch without a firm length, and of the others
+    /// some.
     pub(super) fn probe<W: World>(
         &self,
         world: &W,
@@ -24,8 +24,8 @@ impl Lane {
     ) -> Option<Probed> {
         let is_long = known_ns.is_some_and(|ns| ns >= long_ns);
         let Some(known_ns) = known_ns.filter(|_| !is_long) else {
-            // In a queue that never drains, marks measure long ones better, but for those behind a copy, a wait or a host
-            // function, which end what marks measure.
+            // Marks measure long launches better in a queue that never drains, but for those behind a copy, a wait or a
+            // host function, which end a span.
             return self.begin_where(world, is_long && !self.is_broken(), all_marked);
         };
         if !self.sample.is_due(submitted_ns, known_ns) {
@@ -68,7 +68,7 @@ impl Lane {
         }
         let now_ns = world.now_ns();
         if now_ns.saturating_sub(before_ns) >= STOPPED_NS {
-            // Launches of other threads may lie behind it by now.
+            // Launches of other threads in the meantime may lie behind the event.
             self.probes.give_back(world.life(), event);
             return None;
         }
@@ -82,7 +82,7 @@ impl Lane {
         self.anchor.load(Relaxed).checked_sub(1)
     }
 
-    /// The driver has the launch; `submitted` is false when it refused.
+    /// Takes the driver's answer to the launch; `submitted` is false when it refused.
     pub fn launched<W: World>(&self, world: &W, ticket: Ticket, submitted: bool) {
         self.coming_ns.fetch_sub(ticket.charged_ns, Relaxed);
         self.went(world, ticket.begun);
@@ -98,25 +98,25 @@ impl Lane {
             if ticket.is_unknown {
                 let _ = self.unknown.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
             }
-            // Given back to the chunk: the next launch spends it.
+            // The charge goes back to the chunk: the next launch spends it.
             self.credit.give_back(world.stripe(), ticket.charged_ns);
         }
     }
 
-    /// The driver has a launch, behind this event if any.
+    /// Notes that the driver has a launch, behind the event `behind` if any.
     fn went<W: World>(&self, world: &W, behind: Option<u32>) {
         let Some(event) = behind else { return };
         if !self.begun.went(event, world.now_ns()) {
             return;
         }
-        // Still incomplete, it is behind other work.
+        // An event that is still incomplete lies behind other work.
         let Some(claim) = self.claim(world.life()) else { return };
         if self.begun.event() == Some(event) && !claim.is_closing() && !world.is_done(event) {
             self.begun.follow();
         }
     }
 
-    /// Records a mark behind a launch that needs one; whether it was recorded.
+    /// Records a mark behind a launch that needs one; true if it was recorded.
     fn mark_launch<W: World>(&self, world: &W, ticket: &Ticket, after_ns: Option<u64>) -> bool {
         if !ticket.is_marked && ticket.probed.is_none() {
             return false;
@@ -141,7 +141,7 @@ impl Lane {
         self.mark(world, &claim, probe, launch, ticket.epoch, ticket.sharers)
     }
 
-    /// Records a mark behind what the calling thread submitted last; false where that cannot be.
+    /// Records a mark behind the calling thread's last submission; false where that cannot be.
     #[inline(never)]
     pub(super) fn mark<W: World>(
         &self,
@@ -162,7 +162,7 @@ impl Lane {
             self.anchor.store(0, Relaxed);
         }
         let now_ns = world.now_ns();
-        // A stop of a probe counts from its gap's end.
+        // A stop counts from the end of a probe's gap.
         let asked_ns = probe.map_or(now_ns, |probe| probe.at_ns.wrapping_add(probe.gap_ns));
         let busy = self
             .ring
@@ -173,18 +173,19 @@ impl Lane {
             return false;
         }
         let Some(behind) = world.record(event, whole) else { return false };
-        // The device may have been idle before the event where the process was stopped, and behind the first event where a
-        // thread was away with the claim.
+        // The device may have been idle before the event where the process was stopped, and behind the first event
+        // where a thread was away with the claim.
         let was_blind = self.was_blind.swap(0, Relaxed) != 0;
         if was_blind || world.now_ns().saturating_sub(asked_ns) >= STOPPED_NS {
             self.forget_begun(world);
             return false;
         }
-        // Read behind the record: a driver that takes calls one by one had other threads' launches before it.
+        // The count is read behind the record: a driver that takes calls one by one had other threads' launches before
+        // it.
         let submitted_ns = self.launched_ns();
         let probe = probe.or_else(|| self.begun.take(|| world.now_ns(), submitted_ns, whole));
         let probe = probe.map(|probe| {
-            // Its first event is still incomplete with the launch submitted: no gap lies between.
+            // A first event that is still incomplete with the launch submitted shows that no gap lies between.
             let gap_ns = if world.is_done(probe.event) { probe.gap_ns } else { 0 };
             Probe { gap_ns, ..probe }
         });

@@ -1,15 +1,15 @@
-//! Bursts on a device for which no daemon makes turns: processes take them by meeting at a board.
+//! Meeting of processes at a board, by which they share the device where no daemon makes turns.
 //!
-//! Two contexts that work at once are sliced by the driver, and each switch costs as much as a kernel
-//! may last: two programs that synchronise after each kernel of 0.1 ms get 42 % of an H200 together. So
-//! a process with a cap takes the device for a burst, publishes when that ends, and renews it while it goes
-//! on; a process that finds the device taken waits. A burst ends when the cap closes, or after [`TURN_NS`] if
-//! another process waits. The one that has waited longest is next. Processes of one tenant do not wait for each other here: their
-//! order is the tenant's own ([`super::Inside`]).
+//! Two contexts that work at once are sliced by the driver, and each switch costs as much as a kernel may last: two
+//! programs that synchronise after each kernel of 0.1 ms get 42 % of an H200 together. So a process with a cap takes
+//! the device for a burst, says until when, and says so again while it goes on; a process that finds it taken waits.
+//! The holder lets go when its cap closes, or, where another waits, after [`TURN_NS`]. The one that has waited longest
+//! is next. Processes of one tenant do not wait for each other here: their order is the tenant's own
+//! ([`super::Inside`]).
 //!
-//! Promises: a process that publishes no more (killed, stopped, or without work) has lost the device
-//! some milliseconds later; no process waits longer than [`PATIENCE_NS`], whatever the board says: it then
-//! goes beside the others; a board that cannot be used changes nothing.
+//! Promises: a process that says nothing more (killed, stopped, or without work) has lost the device some milliseconds
+//! later; a process waits no longer than [`PATIENCE_NS`], with anything on the board, and goes then beside the others;
+//! a board that cannot be used changes nothing.
 //!
 //! Does not touch a file: that is its [`Board`]'s.
 
@@ -27,9 +27,9 @@ const ALONE_AFTER_NS: u64 = 1_000_000_000;
 const TURN_NS: u64 = 10_000_000;
 /// Time between two looks of a process that waits.
 const LOOK_NS: u64 = 150_000;
-/// A launch has a way to go, so it may begin this long before the work of one that has left ends.
+/// Time before the end of a leaver's work at which a launch may begin, since it has a way to go.
 const EARLY_NS: u64 = 100_000;
-/// A process that has not said so for this long does not wait any more.
+/// Time after its last request from which a process does not wait any more.
 const WANTS_FOR_NS: u64 = 1_500_000;
 /// Time after which a process that waited begins to wait anew.
 const FORGETS_AFTER_NS: u64 = 10_000_000;
@@ -37,32 +37,32 @@ const FORGETS_AFTER_NS: u64 = 10_000_000;
 const PATIENCE_NS: u64 = 60_000_000;
 /// Time after which a board that could not be used is tried again.
 const WITHOUT_NS: u64 = 1_000_000_000;
-/// No process says more than this ahead; what says more is not believed.
+/// Furthest time ahead that is believed of a process; a later one is ignored.
 const BELIEVED_NS: u64 = 1_000_000_000;
-/// Age at which a place is anybody's, counted from [`BELIEVED_NS`] ahead of now.
+/// Age at which a place is free to any process, counted from [`BELIEVED_NS`] ahead of now.
 const STALE_NS: u64 = 6_000_000_000;
 
 /// The places of a device.
 pub trait Board {
-    /// The process's number: a forked child finds what its parent knew.
+    /// Returns the process's number: a forked child finds its parent's state.
     fn process(&self) -> u32;
-    /// Identity of the tenant, the same in all of its processes; 0 if it is not known.
+    /// Returns a number that all processes of the tenant have, and no others; 0 where that is not known.
     fn tenant(&self) -> u64 {
         0
     }
-    /// Reads all.
+    /// Reads all places.
     fn read(&self, into: &mut meet::Board) -> bool;
-    /// Writes one.
+    /// Writes one place.
     fn write(&self, at: usize, place: &BoardPlace) -> bool;
 }
 
-/// This process's part, in cache lines of its own: launches read what lies beside it.
+/// This process's part, in cache lines of its own: launches read the data beside it.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Meeting {
-    /// Held by the thread that changes the rest; nobody waits for it.
+    /// Held by the thread that changes the rest; no thread waits for it.
     claim: AtomicBool,
-    /// Drawn at the first look; a forked child finds its parent's, and by `owner` that it is.
+    /// Number drawn at the first look; a forked child finds its parent's, and tells by `owner` that it is.
     id: AtomicU64,
     owner: AtomicU32,
     /// One more than the place's number; 0 for none.
@@ -82,23 +82,23 @@ impl Default for Meeting {
     }
 }
 
-/// View of the board.
+/// State of the board at one look.
 #[derive(Default)]
 struct Seen {
     /// Others that have the device, or whose work still runs, before us.
     before: u32,
-    /// When the last of them ends, as far as they say.
+    /// End of the last of them, as far as they say.
     until_ns: u64,
-    /// Another process waits.
+    /// True if another waits.
     is_wanted: bool,
-    /// Another process has waited longer.
+    /// True if another has waited longer.
     is_behind: bool,
-    /// Our place is another's.
+    /// True if our place is another's.
     is_lost: bool,
 }
 
 impl Meeting {
-    /// A meeting that has seen no other process.
+    /// State before any meeting.
     pub const fn new() -> Self {
         Self {
             claim: AtomicBool::new(false),
@@ -114,18 +114,18 @@ impl Meeting {
         }
     }
 
-    /// Others that had the device when this process took it all the same.
+    /// Returns how many others had the device when this process took it all the same.
     pub fn others(&self) -> u32 {
         self.others.load(Relaxed)
     }
 
-    /// Whether nobody has been met of late.
+    /// True if no other was met of late.
     pub fn is_alone(&self, now_ns: u64) -> bool {
         now_ns >= self.others_seen_ns.load(Relaxed).saturating_add(ALONE_AFTER_NS)
     }
 
-    /// Asks for the device, for a launch of `next_ns` behind work that ends at `busy_until_ns`: 0 when it may be used, else
-    /// when to ask again. `board` is opened only where it is needed.
+    /// Asks for the device, for a launch of `next_ns` behind work that ends at `busy_until_ns`: returns 0 when it may
+    /// be used, else the time to ask again. `board` is opened only where it is needed.
     ///
     /// Cost: a few loads; once a burst or a millisecond, or while waiting, a read and a write or two.
     pub fn ask<B: Board>(
@@ -163,11 +163,12 @@ impl Meeting {
             return self.go_without(now_ns);
         }
         let Some(at) = self.place() else { return 0 };
-        // Said again within its time, or taken anew.
+        // The hold is renewed within its time, or begins anew.
         let since_ns = self.since_ns.load(Relaxed);
         let is_new = since_ns == 0 || now_ns >= self.until_ns.load(Relaxed);
         let since_ns = if is_new { now_ns } else { since_ns };
-        // Said before it is known: of two that take it at once each sees the other, and the first has it.
+        // The hold is published before its outcome is known: of two that take the device at once each sees the other,
+        // and the first has it.
         self.publish(board, at, since_ns, until_ns);
         if !board.read(&mut places) {
             return self.go_without(now_ns);
@@ -184,7 +185,7 @@ impl Meeting {
                 self.waits_from_ns.store(now_ns, Relaxed);
             }
             self.wanted_ns.store(now_ns, Relaxed);
-            // Earlier launches still run.
+            // Work that was submitted before still runs.
             self.publish(board, at, 0, busy_until_ns);
             let next_ns = now_ns.saturating_add(LOOK_NS);
             return if seen.until_ns > now_ns { next_ns.min(seen.until_ns) } else { next_ns };
@@ -194,7 +195,7 @@ impl Meeting {
         0
     }
 
-    /// Lets the device go: the cap has closed, and what was submitted ends at `busy_until_ns`.
+    /// Lets the device go: the cap has closed, and submitted work ends at `busy_until_ns`.
     pub fn leave<B: Board>(&self, busy_until_ns: u64, board: impl FnOnce() -> Option<B>) {
         if self.since_ns.load(Relaxed) == 0
             || self.claim.compare_exchange(false, true, Acquire, Relaxed).is_err()
@@ -207,14 +208,14 @@ impl Meeting {
         self.claim.store(false, Release);
     }
 
-    /// There is no board, or no place on it: looked for again after a while.
+    /// Goes on without a board, or a place on it, and looks for one again after a while.
     fn go_without(&self, now_ns: u64) -> u64 {
         self.since_ns.store(now_ns, Relaxed);
         self.until_ns.store(now_ns.saturating_add(WITHOUT_NS), Relaxed);
         0
     }
 
-    /// A new process gets an id and no place; a wait that was not renewed of late is forgotten.
+    /// Gives a new process an id and no place; forgets a wait that was not renewed of late.
     fn begin(&self, now_ns: u64, owner: u32) {
         let wanted_ns = self.wanted_ns.load(Relaxed);
         let is_another = self.owner.swap(owner, Relaxed) != owner;
@@ -223,7 +224,7 @@ impl Meeting {
             self.place.store(0, Relaxed);
             self.since_ns.store(0, Relaxed);
         }
-        // Its cap has closed meanwhile, or it had nothing more to do.
+        // Either its cap has closed meanwhile, or it had nothing more to do.
         if is_another || now_ns > wanted_ns.saturating_add(FORGETS_AFTER_NS) {
             self.waits_from_ns.store(0, Relaxed);
         }
@@ -233,11 +234,11 @@ impl Meeting {
         self.place.load(Relaxed).checked_sub(1).map(|at| at as usize)
     }
 
-    /// Takes a place that nobody uses.
+    /// Takes an unused place.
     fn find(&self, places: &meet::Board, now_ns: u64) -> bool {
         let is_free = |place: &BoardPlace| {
             let last_ns = place.until_ns.max(place.want_ns);
-            // Behind by some seconds, or so far ahead that it wraps.
+            // The last sign of use is seconds old, or so far ahead that it wraps.
             place.id == 0 || now_ns.wrapping_add(BELIEVED_NS).wrapping_sub(last_ns) > STALE_NS
         };
         let Some(at) = places.iter().position(is_free) else { return false };
@@ -265,7 +266,7 @@ impl Meeting {
                 seen.is_lost = place.id != mine.1;
                 continue;
             }
-            // Its order is the tenant's own.
+            // The order within a tenant is its own.
             if tenant != 0 && place.tenant == tenant {
                 continue;
             }
@@ -348,11 +349,11 @@ mod tests {
         assert!(asks(&other, START_NS + 3_000, &board, 2));
         assert!(!asks(&one, START_NS + 4_000, &board, 1));
         assert!(!one.is_alone(START_NS + 4_000));
-        // The other is heard of no more.
+        // The other has gone silent.
         assert!(asks(&one, START_NS + 4 * MS, &board, 1));
     }
 
-    /// A process of a tenant that says which it is.
+    /// A process that names its tenant.
     struct Of<'a>(Table<'a>, u64);
 
     impl Board for Of<'_> {
@@ -448,7 +449,7 @@ mod tests {
     fn a_forked_child_takes_a_place_of_its_own() {
         let (board, one) = (empty(), Meeting::new());
         assert!(asks(&one, START_NS, &board, 1));
-        // The same words, found by another process.
+        // Another process finds the same words, as a forked child does.
         assert!(!asks(&one, START_NS + 2 * MS, &board, 2));
         assert_eq!(board.borrow().iter().filter(|place| place.id != 0).count(), 2);
     }

@@ -1,35 +1,33 @@
-//! The share gate of one context: it decides when a launch may go, and measures what it was really worth.
+//! The share gate of one context: when a launch may go, and how much device time it has taken.
 //!
-//! A launch takes its expected cost ([`crate::cost`]) from a chunk of credit, and nothing more is done while
-//! the chunk lasts ([`Lane::take`]). When it is spent ([`Lane::admit`]) the slow path looks at the owner's
-//! gate, at the cap ([`crate::pace`]) and at how much work is still in flight, waits where it must,
-//! takes the next chunk, and may ask for *marks*: timing events behind the launch, and for a *probe*
-//! one before it as well. When marks complete ([`Lane::settle`]) the charges are put right.
+//! A launch takes its expected cost ([`crate::cost`]) from a chunk of credit; nothing else happens while the chunk
+//! lasts ([`Lane::take`]). When it is spent, the slow path ([`Lane::admit`]) looks at the owner's gate, at the cap
+//! ([`crate::pace`]) and at the work in flight, waits where it must, takes the next chunk, and may ask for *marks*:
+//! timing events behind the launch, and for a *probe* one before it as well. Completed marks ([`Lane::settle`]) correct
+//! the charges.
 //!
-//! Measurement. A mark is *linked* if an earlier one was still incomplete when it was recorded:
-//! then the device was busy from that one's end to this one's, on whatever streams, and the time
-//! between their ends replaces the estimates. Spans that a copy, a wait or a host function breaks, or
-//! that begin on a drained device, are not linked: waiting is never charged as work. There the
-//! estimates stand, which probes put right: a probe's two events enclose one launch, drawn by chance, which
-//! stands for those since the last one (`sample`). Kernels whose lengths differ by much are measured launch by
-//! launch, and a synchronisation that blocks for longer than was charged shows what no estimate knew (`drain`).
-//! Several streams are measured together, some launches in a row (`among`, `window`).
+//! Measurement. A mark is *linked* if an earlier one was still incomplete when it was recorded: the device was busy
+//! from that one's end to this one's, on any stream, so the time between their ends replaces the estimates. Spans that
+//! a copy, a wait or a host function breaks, or that begin on a drained device, are not linked: waiting is never
+//! charged as work. Estimates stand there, corrected by probes: a probe's two events enclose one launch, drawn by
+//! chance, which stands for those since the last draw (`sample`). Kernels whose lengths differ by much are measured
+//! launch by launch, and a synchronisation that blocks for longer than was charged reveals work that the estimates
+//! missed (`drain`). Several streams are measured together, some launches in a row (`among`, `window`).
 //!
-//! Promises: a launch returns only when it may go, and never fails because of the gate; every wait has
-//! an absolute deadline after which the gate is looked at again; work that does not drain (kernels that
-//! wait for others) is given up after 50 ms, counted, and charged; no thread ever waits for a lock: one
-//! that meets another at the marks leaves them to it.
+//! Promises: a launch returns only when it may go, and never fails because of the gate; every wait has an absolute
+//! deadline after which the gate is looked at again; work that does not drain (kernels that wait for others) is given
+//! up after 50 ms, counted, and charged; no thread ever waits for a lock: one that finds another at the marks leaves
+//! them to it.
 //!
-//! While others' work may run at once (`active` above 1) the driver gives each context its slice in
-//! turn: a linked span is worth its part of the time, and no less than the estimates, which are charged
-//! elsewhere. They do not grow then: the shortest measurement is the kernel's own. Where strangers
-//! are among them, whose work is unknown, the estimates of kernels stand (`beside`).
-//! Tenants without a daemon that makes turns take the device burst by burst (`meet`).
+//! While others' work may run at once (`active` above 1) the driver gives each context its slice in turn: a linked span
+//! is worth its part of the time, and no less than the estimates, which are charged elsewhere. Estimates do not grow
+//! then, since the shortest measurement is the kernel's own length. Strangers do an unknown amount of work, so beside
+//! them the known lengths of kernels stand (`beside`). An owner that makes no turns leaves them to its tenants: these
+//! take the device burst by burst (`meet`).
 //!
-//! A lane decides for one context. Above it, generic over the driver, stands what every process does
-//! ([`Gates`]): the context and device that a thread is at, the words it publishes, the steps around a
-//! call. The preloaded library adds the entry points and the driver; nothing of the share is decided
-//! there.
+//! A lane decides for one context. Above it, generic over the driver, stands the part common to all processes
+//! ([`Gates`]): the context and device of a thread, the state that the process publishes, the steps around a call. The
+//! preloaded library adds the entry points and the driver; nothing of the share is decided there.
 //!
 //! Does not call a driver or read a clock: that is its [`Driver`]'s.
 

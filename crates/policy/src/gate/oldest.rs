@@ -1,27 +1,27 @@
 //! Order of a context's threads when its cap opens: the one that has waited longest goes first.
 //!
-//! All that wait for a cap are awake when it opens, and it lets one go. With "first come, first served" one of sixteen
-//! threads with kernels of 5 ms waited for 1.4 s under 30 %, in which each of the others went five times.
+//! All threads that wait for a cap are awake when it opens, and it lets one go. While that was the first to come, one
+//! of sixteen threads with kernels of 5 ms waited for 1.4 s under 30 %, in which each of the others went five times.
 //!
-//! Promises: no thread waits for one that does not come: that one is given [`YIELDS`] times [`YIELD_NS`], and is out of the order
-//! then. Does not order threads of several contexts or processes.
+//! Promises: a thread that does not come delays the others by [`YIELDS`] times [`YIELD_NS`] at most, and is out of the
+//! order then. Does not order threads of several contexts or processes.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::atomic::AtomicU64;
 
-/// Time given to a thread that has waited longer: a sleeper may take as long to be awake.
+/// Time that a thread is given that has waited longer: a sleeper may take as long to be awake.
 pub(super) const YIELD_NS: u64 = 100_000;
 const YIELDS: u32 = 3;
 
-/// When the one came that has waited longest, of those that have said so since the last one went; 0 for none.
+/// Arrival time of the thread that has waited longest, of those that looked since the last one went; 0 for none.
 #[derive(Debug)]
 pub(super) struct Oldest(AtomicU64);
 
 /// One thread's place in the order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
-    /// When it looked first; 0 before that.
+    /// Time of the thread's first look; 0 before that.
     came_ns: u64,
     yielded: u32,
 }
@@ -40,7 +40,7 @@ impl Oldest {
         Self(AtomicU64::new(0))
     }
 
-    /// The cap is closed for this one.
+    /// Enters a thread that finds its cap closed.
     pub(super) fn wait(&self, place: &mut Place, now_ns: u64) {
         place.yielded = 0;
         let came_ns = place.came_ns(now_ns);
@@ -48,7 +48,7 @@ impl Oldest {
         let _ = self.0.fetch_update(Relaxed, Relaxed, |ns| is_older(ns).then_some(came_ns));
     }
 
-    /// The cap is open: whether this one goes, or lets another go first.
+    /// True if the thread goes, its cap being open; false if it is to let another go first.
     pub(super) fn goes(&self, place: &mut Place, now_ns: u64) -> bool {
         let oldest_ns = self.0.load(Relaxed);
         if oldest_ns == 0 {
@@ -58,7 +58,8 @@ impl Oldest {
             place.yielded += 1;
             return false;
         }
-        // The thread that has waited longest goes, or does not come: the others publish their times when they look again.
+        // Either the thread that has waited longest goes, or it does not come: the others enter again at their next
+        // look.
         let _ = self.0.compare_exchange(oldest_ns, 0, Relaxed, Relaxed);
         true
     }

@@ -1,9 +1,9 @@
-//! The gates of a process: one for each context that it launches in, and what they share.
+//! The gates of a process: one for each context that it launches in, and the state that they share.
 //!
-//! Promises: a launch that may go is one look-up of the current context and one of its cost
-//! ([`super::launch`]); events go with their context, before whose end every thread has let go of them
-//! ([`Gates::retire`]). Beyond [`CONTEXTS`] contexts work is charged by estimate alone. Does not decide
-//! what may go: that is [`super::lane`]; does not call a driver but by [`Driver`].
+//! Promises: a launch that may go is one look-up of the current context and one of its cost ([`super::launch`]); events
+//! go with their context, before whose end every thread has let go of them ([`Gates::retire`]). Beyond [`CONTEXTS`]
+//! contexts work is charged by estimate alone. Does not decide that a launch may go: that is [`super::lane`]; does not
+//! call a driver but by [`Driver`].
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
@@ -20,11 +20,11 @@ const CONTEXTS: usize = 32;
 
 /// A place that is being filled.
 const FILLING: u64 = 1;
-/// One whose context is gone while a thread still was at its events: free as soon as that lets go.
+/// A place whose context is gone while a thread still was at its events: free as soon as that thread lets go.
 const GONE: u64 = 2;
 
-/// Longest wait for a thread that is at the events of a context that is about to go. It is in the
-/// driver for microseconds; one that is stuck there meets what it would have met without us.
+/// Longest wait for a thread that is at the events of a context that is about to go. The thread is in the driver for
+/// microseconds; one that is stuck there fares as it would have fared without us.
 const RETIRE_PATIENCE_NS: u64 = 100_000_000;
 const RETIRE_LOOK_NS: u64 = 20_000;
 
@@ -35,7 +35,7 @@ const CAPTURE_LOOK_NS: u64 = 5_000;
 /// The gates of a process.
 #[derive(Debug)]
 pub struct Gates<D: Driver> {
-    /// Their driver.
+    /// The driver that the gates stand on.
     pub driver: D,
     /// Costs of launches, of all contexts of the process.
     pub(super) costs: Costs,
@@ -43,20 +43,20 @@ pub struct Gates<D: Driver> {
     pub(super) captures: Captures,
     places: [Context<D::Home>; CONTEXTS],
     beyond: Context<D::Home>,
-    /// Places that were ever taken: the others need not be looked at.
+    /// Number of places that were ever taken: the others need not be looked at.
     taken: AtomicU32,
     /// Not 0 once events may be recorded by other processes.
     pub(super) shared_events: AtomicU32,
 }
 
-/// Words that every launch reads, and that change with the context alone: in cache lines of their own.
+/// Fields that every launch reads, and that change with the context alone: in cache lines of their own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Known<H> {
-    /// The context's handle; 0 for a place nobody has.
+    /// The context's handle; 0 for a free place.
     handle: AtomicU64,
-    /// Its number, which no other context has: the driver gives handles again. 0 where the driver
-    /// does not number them.
+    /// The context's number, which no other context has: the driver gives handles again. 0 where the driver does not
+    /// number contexts.
     id: AtomicU64,
     device: H,
 }
@@ -88,7 +88,7 @@ impl<H: Home> Context<H> {
         self.known.handle.load(Relaxed)
     }
 
-    /// Takes a place that nobody has.
+    /// Takes a place if it is free.
     #[inline(never)]
     fn take(&self) -> bool {
         let take =
@@ -96,13 +96,13 @@ impl<H: Home> Context<H> {
         take(0) || (!self.lane.is_closed() && take(GONE))
     }
 
-    /// Event `index`, if it was made.
+    /// Returns event `index`, if it was made.
     pub(super) fn event(&self, index: u32) -> Option<u64> {
         let event = self.events.get(index as usize)?.load(Relaxed);
         (event != 0).then_some(event)
     }
 
-    /// The same, made by `make` if there is none. The caller has the lane's claim, in the life of its
+    /// Returns event `index`, made by `make` if there is none. The caller has the lane's claim, in the life of its
     /// context.
     pub(super) fn make_event(&self, index: u32, make: impl FnOnce() -> u64) -> Option<u64> {
         if let Some(event) = self.event(index) {
@@ -135,7 +135,7 @@ impl<D: Driver> Gates<D> {
         self.places.iter().take(self.taken.load(Relaxed) as usize)
     }
 
-    /// The current context's gate and device; none where nothing is counted.
+    /// Returns the current context's gate and device; none where nothing is counted.
     #[inline(always)]
     pub(super) fn current(&self) -> Option<Current<'_, D>> {
         let handle = self.driver.context();
@@ -164,7 +164,7 @@ impl<D: Driver> Gates<D> {
         Some((place, device))
     }
 
-    /// The life of its lane, where the calling thread's context is still the one that has it.
+    /// Returns the life of the context's lane, where the calling thread's context still has that lane.
     #[inline(never)]
     pub(super) fn life(&self, context: &Context<D::Home>) -> u64 {
         let life = context.lane.life();
@@ -173,21 +173,21 @@ impl<D: Driver> Gates<D> {
             return NO_LIFE;
         }
         if context.known.id.load(Relaxed) != self.driver.context_id() {
-            // It ended where nobody looked, and its handle is another's by now.
+            // The context ended unseen, and its handle is another's by now.
             self.retire(&|retired| retired == handle).gone();
             return NO_LIFE;
         }
         life
     }
 
-    /// Whether the process ever had two contexts at once.
+    /// True if the process ever had two contexts at once.
     #[inline(always)]
     pub(super) fn has_siblings(&self) -> bool {
         self.taken.load(Relaxed) > 1
     }
 
-    /// The process's other contexts that have work on the device after `now_ns`, and when the last of
-    /// it ends.
+    /// Counts the process's other contexts that have work on the device after `now_ns`, and returns the time at which
+    /// the last of it ends.
     #[inline(never)]
     pub(super) fn siblings(&self, (context, device): Current<'_, D>, now_ns: u64) -> (u32, u64) {
         let (mut count, mut until_ns) = (0_u32, 0);
@@ -205,9 +205,8 @@ impl<D: Driver> Gates<D> {
         (count, until_ns)
     }
 
-    /// Closes the lanes of the contexts that are `retired` and waits until no thread is at their events:
-    /// to be called before the driver is asked to end a context, whose events must not be used after
-    /// that.
+    /// Closes the lanes of the contexts that are `retired` and waits until no thread is at their events. To be called
+    /// before the driver is asked to end a context, whose events must not be used after that.
     ///
     /// Cost: a look at each context that has marks; where a thread is at an event, until it has returned.
     #[inline(never)]
@@ -228,7 +227,7 @@ impl<D: Driver> Gates<D> {
         Retiring { gates: self, lives }
     }
 
-    /// A stream in one word: its handle, or what it is. Not for fast paths: a thread is a system call.
+    /// Returns a stream in one word: its handle, or its kind. Not for fast paths: a thread's number is a system call.
     #[inline(never)]
     pub fn stream_word(&self, stream: LaunchStream) -> u64 {
         match stream.handle {
@@ -238,7 +237,7 @@ impl<D: Driver> Gates<D> {
         }
     }
 
-    /// Whether the stream is being captured.
+    /// True if the stream is being captured.
     ///
     /// Cost: one load while the process captures nothing.
     #[inline(always)]
@@ -246,7 +245,7 @@ impl<D: Driver> Gates<D> {
         self.captures.any() && self.driver.is_captured(stream)
     }
 
-    /// Whether a capture is under way in the process.
+    /// True if a capture is under way in the process.
     pub fn captures(&self) -> bool {
         self.captures.any()
     }
@@ -269,7 +268,7 @@ impl<D: Driver> Gates<D> {
         }
     }
 
-    /// The driver has answered to a capture that was about to begin.
+    /// Takes the driver's answer to a capture that was about to begin.
     pub fn capture_begun(&self, has_begun: bool) {
         self.captures.begun(has_begun);
     }
@@ -280,11 +279,11 @@ impl<D: Driver> Gates<D> {
     }
 }
 
-/// Set in the word of a thread's own default stream, above what a handle has.
+/// Flag in the word of a thread's own default stream, above the bits of a handle.
 const OWN_STREAM: u64 = 1 << 63;
 
-/// Contexts that may be about to go: no thread is at their events, and none comes to them, until it is
-/// said that they went, or this is dropped.
+/// Contexts that may be about to go: no thread is at their events, and none comes to them, until [`Retiring::gone`] is
+/// called, or this is dropped.
 #[derive(Debug)]
 #[must_use = "the contexts' marks go on when this is dropped"]
 pub struct Retiring<'a, D: Driver> {
@@ -298,11 +297,11 @@ impl<'a, D: Driver> Retiring<'a, D> {
         self.gates.places.iter().zip(self.lives).filter(|(_, life)| *life != NO_LIFE)
     }
 
-    /// They are gone, and with them their events.
+    /// Notes that the contexts are gone, and with them their events.
     #[inline(never)]
     pub fn gone(self) {
         for (place, life) in self.closed() {
-            // First, so that nobody finds the next life under the handle of this one.
+            // The handle goes first, so that no thread finds the next life under the handle of this one.
             place.known.handle.store(GONE, SeqCst);
             place.lane.end_life(life);
         }

@@ -1,7 +1,7 @@
-//! Whether others use the device that a lane's context is on: in turn with it, at once, or of late.
+//! Rivals: others that use the device of a lane's context, in turn with it, at once, or of late.
 //!
-//! Promises: what is said of others is what the owner's line and the process's world say; that the former may come late
-//! is seen of a context that has just come back. Does not ask who they are.
+//! Promises: every statement about others is from the owner's line and the process's world; the line may come late,
+//! which is noticed for a context that has just come back. Does not ask who they are.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -11,23 +11,23 @@ use super::lane::Lane;
 use super::world::World;
 use crate::atomic::AtomicU64;
 
-/// For so long the owner of a context that was away may not have seen that it is back; and for so long others that were
-/// seen may come back.
+/// Time for which the owner of a context that was away may not have seen its return; and time for which rivals that
+/// were seen may come back.
 const UNSEEN_NS: u64 = 10_000_000;
 const RIVALS_NS: u64 = 1_000_000_000;
 
-/// Whether this process has the device in turn with others.
+/// True if this process has the device in turn with others.
 pub(super) fn in_turns<W: World>(world: &W, line: &GateLine) -> bool {
     line.gate != gate::FREE || world.has_turns()
 }
 
-/// Whether others use the device in turn, or at once.
+/// True if others use the device in turn, or at once.
 pub(super) fn has_rivals(line: &GateLine) -> bool {
     line.active > 1 || line.gate == gate::CLOSED || line.turn_end_ns != 0
 }
 
 impl Lane {
-    /// Whether nobody else's work has been on the device since then, as far as is known: where an owner makes turns,
+    /// True if no one else's work has been on the device since then, as far as is known: where an owner makes turns,
     /// since the beginning of ours.
     pub(super) fn is_quiet_since<W: World>(
         &self,
@@ -40,10 +40,10 @@ impl Lane {
         line.active <= 1 && is_ours && world.is_alone_since(since_ns)
     }
 
-    /// Whether this context has had no work for a while, and its owner, who makes turns where others have, may not have
+    /// True if this context has had no work for a while, and its owner, who makes turns where others have, may not have
     /// seen yet that it does again.
     pub(super) fn is_just_back<W: World>(&self, world: &W, line: &GateLine, now_ns: u64) -> bool {
-        // Between turns inside the tenant it is not the tenant that was away.
+        // Between turns inside the tenant the tenant itself was not away.
         let is_open = line.gate != gate::FREE && line.turn_end_ns == 0 && !world.has_turns();
         let is_within = |at: &AtomicU64, ns| now_ns.saturating_sub(at.load(Relaxed)) < ns;
         is_open && is_within(&self.back_ns, UNSEEN_NS) && is_within(&self.rivals_ns, RIVALS_NS)

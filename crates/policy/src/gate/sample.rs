@@ -1,16 +1,16 @@
-//! The sample of short launches: which are measured, and how much charge each measured one stands for.
+//! The draw of short launches to be measured, and the charges that a drawn one stands for.
 //!
-//! A launch is drawn by its charge, before its length is known: launches of a kernel are charged alike, so each is
-//! as likely to be drawn. It stands for all that was charged since the previous draw, and its error is put right
-//! that many times over: the errors of estimates come out right in sum, whatever the pattern of lengths.
+//! A launch is drawn before anything is known of how long it takes, by its charge: launches of a kernel are charged
+//! alike, so each is as likely to be drawn. It stands for all that was charged since the draw before, and its deviation
+//! is charged that many times over: errors of estimates are corrected in sum, for any pattern of lengths.
 //!
-//! Draws are as rare as the spread of lengths allows: their spacing is such that by chance a second of device time is
-//! wrong by no more than 15 ms, one standard deviation. Kernels that all take as long as the one before are
+//! Draws are as rare as the observed deviations allow: their spacing is such that by chance a second of device time is
+//! wrong by no more than 15 ms, one standard deviation. Kernels of which each takes as long as the one before are
 //! measured each 10 ms.
 //!
-//! Promises: no launch stands for more than was charged since the last draw; no correction by one is more than
-//! 100 ms beyond its length. Launches that are measured anyway (unknown, long, uneven) are neither drawn nor stood for,
-//! nor are those of a time in which several streams were used (`among`).
+//! Promises: no launch stands for more than was charged since the last draw; the charge for it is no more than 100 ms
+//! beyond its length. Launches that are measured anyway (unknown, long, uneven) are neither drawn nor stood for, nor
+//! are those that came while several streams were used (`among`). Does not measure.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -19,32 +19,32 @@ use crate::scaled::scaled;
 
 /// Variance that sampling may add to a second, in squares of nanoseconds a nanosecond: (15 ms)².
 const VARIANCE_NS: u64 = 225_000;
-/// Time between draws, in what is charged: the most, and where it begins.
+/// Time between draws, in charges: the most, and the first.
 const MOST_APART_NS: u64 = 10_000_000;
 const APART_AT_FIRST_NS: u64 = 1_000_000;
-/// Charged time after which what was seen is forgotten.
+/// Charged time after which observed deviations are forgotten.
 const FADES_NS: u64 = 1_000_000_000;
 /// One, in the steps of [`LaunchSample::spread`].
 const ONE: u64 = 1 << 32;
-/// No length counts as farther from what was expected than so many times that.
+/// Upper bound of a deviation, as a multiple of the expected length.
 const MOST_OFF: u64 = 1 << 10;
-/// Most that is charged for launches that were not measured, at a time.
+/// Upper bound of one charge for launches that were not measured.
 const MOST_NS: u64 = 100_000_000;
 
 /// Draws of one lane. Only the thread that holds the lane's claim draws and learns.
 #[derive(Debug)]
 pub(super) struct LaunchSample {
-    /// Charge of launches that are not drawn from.
+    /// Charges for launches that are not drawn from.
     apart_ns: AtomicU64,
-    /// Charge without those at the last draw, and at the next.
+    /// Charges without those at the last draw, and at the next.
     last_ns: AtomicU64,
     next_ns: AtomicU64,
-    /// The mean square of how far lengths are from what is expected, in parts of that; less what is told at
-    /// first, so that a lane may begin as zeros.
+    /// Mean square of the deviation of lengths from the expected ones, relative to these; less the initial value, so
+    /// that a lane may begin as zeros.
     spread: AtomicU64,
 }
 
-/// Spread assumed before the first sample.
+/// Spread that is assumed before any observation.
 const SPREAD_AT_FIRST: u64 = VARIANCE_NS * ONE / APART_AT_FIRST_NS;
 
 impl LaunchSample {
@@ -55,7 +55,7 @@ impl LaunchSample {
         Self { apart_ns: word(), last_ns: word(), next_ns: word(), spread: word() }
     }
 
-    /// A launch was charged so much that is measured anyway.
+    /// Notes the charge of a launch that is measured anyway.
     pub(super) fn set_apart(&self, charged_ns: u64) {
         self.apart_ns.fetch_add(charged_ns, Relaxed);
     }
@@ -64,25 +64,25 @@ impl LaunchSample {
         submitted_ns.saturating_sub(self.apart_ns.load(Relaxed))
     }
 
-    /// Charge left before the next draw.
+    /// Returns how much may be charged before the next draw.
     pub(super) fn due_in_ns(&self, submitted_ns: u64) -> u64 {
         self.next_ns.load(Relaxed).saturating_sub(self.clock_ns(submitted_ns))
     }
 
-    /// Whether the launch that comes next, charged so much, is the one to be drawn. Were it the one behind it, a look
-    /// at this one, whose end is marked, would always come before a draw: in the midst of a burst none would stand
-    /// for others.
+    /// True if the launch that comes next, charged so much, is the one to be drawn. Were it the one behind it, a look
+    /// at this one, whose end is marked, would always come before a draw: in the midst of a burst none would stand for
+    /// others.
     pub(super) fn is_due(&self, submitted_ns: u64, charged_ns: u64) -> bool {
         self.due_in_ns(submitted_ns) < charged_ns.max(1)
     }
 
-    /// The launches to come are the first of one stream's.
+    /// Begins anew: the launches to come are the first of one stream's.
     pub(super) fn restart(&self, submitted_ns: u64) {
         self.last_ns.store(self.clock_ns(submitted_ns), Relaxed);
     }
 
-    /// Draws the next launch; returns the charge that it stands for. `random` spreads the draw after it. If it cannot
-    /// be measured, that charge is never put right.
+    /// Draws the launch that comes next; returns the charges it stands for. `random` spreads the draw after it. Where
+    /// it cannot be measured, those charges stay uncorrected.
     pub(super) fn draw(&self, submitted_ns: u64, random: u64) -> u64 {
         let now_ns = self.clock_ns(submitted_ns);
         let stands_ns = now_ns.saturating_sub(self.last_ns.swap(now_ns, Relaxed));
@@ -92,13 +92,13 @@ impl LaunchSample {
         stands_ns
     }
 
-    /// Time between draws, on average.
+    /// Returns the time between draws, on average.
     fn apart_by_ns(&self) -> u64 {
         let spread = self.spread.load(Relaxed) ^ SPREAD_AT_FIRST;
         (VARIANCE_NS * ONE / spread.max(1)).min(MOST_APART_NS)
     }
 
-    /// Learns how far a launch that stands for `stands_ns` was from what was expected.
+    /// Learns the deviation of a launch that stands for `stands_ns` from its expected length.
     pub(super) fn learn(&self, expected_ns: u64, took_ns: u64, stands_ns: u64) {
         let off = took_ns.abs_diff(expected_ns).saturating_mul(1 << 16) / expected_ns.max(1);
         let off = off.min(MOST_OFF << 16);
@@ -111,8 +111,8 @@ impl LaunchSample {
     }
 }
 
-/// Correction of the charges, by a launch that was charged `charged_ns`, took `took_ns` and stands for `stands_ns` of
-/// them.
+/// Returns the correction of the charges, where a launch that was charged `charged_ns` took `took_ns` and stands for
+/// `stands_ns` of the charges.
 pub(super) fn correction_ns(charged_ns: u64, took_ns: u64, stands_ns: u64) -> i64 {
     let off_ns = took_ns.abs_diff(charged_ns);
     let all_ns = match stands_ns <= charged_ns {
@@ -131,8 +131,8 @@ mod tests {
 
     const US: u64 = 1_000;
 
-    /// Charge and true length of so many launches whose lengths `of` gives. The prediction is a moving mean of those
-    /// drawn, which is wrong most of the time.
+    /// Returns the sum of charges for so many launches of lengths `of`, and the time that they took. The prediction is
+    /// a moving mean of the drawn ones, which is wrong most of the time.
     fn charged(launches: u64, of: impl Fn(u64) -> u64) -> (u64, u64) {
         let sample = LaunchSample::new();
         let (mut submitted_ns, mut predicted_ns) = (0_u64, of(0));
@@ -191,7 +191,7 @@ mod tests {
         };
         assert_eq!(apart_ns(0), MOST_APART_NS);
         assert_eq!(apart_ns(US), MOST_APART_NS);
-        // Half of its length: 225 us over a quarter.
+        // A deviation of half the length: 225 us over a quarter.
         assert!((850 * US..950 * US).contains(&apart_ns(50 * US)), "{}", apart_ns(50 * US));
         assert!((240 * US..320 * US).contains(&apart_ns(90 * US)), "{}", apart_ns(90 * US));
     }

@@ -1,10 +1,10 @@
-//! Settlement: completed marks of a lane put the charges of its launches right.
+//! Settling of completed marks: comparison of measured time with the charges, and correction of the difference.
 //!
-//! A mark is settled by the holder of the lane's claim, in the order of the ring: beside strangers, or where it ended behind
-//! its turn, as in `beside`; of several streams as in `among`; else here.
+//! Marks are settled under the lane's claim, in the order of the ring: beside strangers, or where they ended behind
+//! their turn, as in `beside`; of several streams as in `among`; else here.
 //!
-//! Promises: each mark is settled once, in the order in which they were recorded; a span that may hold others' work is
-//! charged at most as it was measured. Does not record: that is done in `measure`.
+//! Promises: marks are settled once each, in the order of their recording; where others' work may lie in a span, no
+//! more is charged than the span. Does not record: that is done in `measure`.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -21,7 +21,7 @@ use super::times::{QUIET_NS, SWITCH_NS};
 use super::world::World;
 use crate::cost::{Costs, Length, SLICED_FROM_NS};
 
-/// An estimate below this may grow at once; above it by half.
+/// Length below which an estimate may grow at once; above it by half.
 const MOST_GROWTH_FROM_NS: u64 = 4_000;
 
 impl Lane {
@@ -36,7 +36,8 @@ impl Lane {
         self.settle(world, costs, line);
     }
 
-    /// Puts right what completed marks show; by how much, without what launches that were drawn stand for.
+    /// Corrects the charges by completed marks; returns the correction, without the part for launches that a draw
+    /// stands for.
     ///
     /// Cost: an event query, and for each mark that has completed an elapsed time.
     pub fn settle<W: World>(&self, world: &W, costs: &Costs, line: &GateLine) -> i64 {
@@ -44,7 +45,7 @@ impl Lane {
             self.note_refused(world.now_ns());
             return 0;
         };
-        // With no mark pending no charge is put right below.
+        // Without a pending mark nothing is charged below.
         let (mut all_ns, mut own_ns, since_ns) = (0_i64, 0_i64, self.since_ns.load(Relaxed));
         while let Some((event, mark)) = self.ring.oldest() {
             if claim.is_closing() || !world.is_done(event) {
@@ -62,9 +63,10 @@ impl Lane {
             };
             let quiet_ns = mark.probe.map_or(quiet_ns, |probe| quiet_ns.min(probe.at_ns));
             let is_alone = sharers == 1 && self.is_quiet_since(world, line, quiet_ns);
-            // No estimate was charged for what is uneven: whoever was there meanwhile, it is charged now.
+            // Uneven launches were charged no estimate, so they are charged now, with others beside or not.
             let is_uneven = sharers != 1 && mark.is_uneven(costs, now_ns);
-            // Nor does an estimate stand for that where it ends behind its turn: longer launches do so more often.
+            // Uneven launches that end behind their turn have no valid estimate either: longer ones end there more
+            // often.
             let is_behind = !ours && line.strangers == 0;
             if is_behind {
                 self.learn_behind(costs, &completed, now_ns);
@@ -90,7 +92,7 @@ impl Lane {
             }
             self.settled_ns.store(mark.submitted_ns, Relaxed);
             self.done_ns.fetch_max(mark.submitted_ns, Relaxed);
-            // Each of them has a mark: those behind this one are in flight still.
+            // Each unknown launch has a mark: those behind this one are in flight still.
             let left = self.unknown.load(Relaxed).saturating_sub(1).min(self.ring.pending());
             self.unknown.store(left, Relaxed);
         }
@@ -103,14 +105,14 @@ impl Lane {
         own_ns
     }
 
-    /// Whether a turn had just begun then: a switch of contexts may lie behind what was recorded.
+    /// True if a turn had just begun at `at_ns`: a switch of contexts may lie behind an event recorded then.
     fn is_switched_to(&self, at_ns: u64) -> bool {
         at_ns < self.epoch_at_ns.load(Relaxed).saturating_add(SWITCH_NS)
     }
 
-    /// Correction of the charge by one completed mark. `sharers` is the number of contexts whose slices may lie between its
-    /// events; 0 if that is not known, and then nothing is learnt. The flag beside it is true if surely no other
-    /// context's do.
+    /// Returns the correction that one completed mark makes. `sharers` is how many contexts' slices may lie between its
+    /// events; 0 where that is not known, and nothing is learnt. `is_alone` is true where surely no work of others
+    /// does.
     fn settle_one<W: World>(
         &self,
         world: &W,
@@ -123,13 +125,13 @@ impl Lane {
         let now_ns = world.now_ns();
         let probed = mark.probe.and_then(|probe| {
             let between_ns = completed.since_begun_ns(world)?;
-            // A rough estimate stands until the first probe after it.
+            // A rough length stands until the first probe after it.
             let known_ns = costs.firm(probe.key);
             let expected = costs.expect(probe.key, now_ns);
             let is_firm = known_ns.is_some() || matches!(expected, Length::Uneven(_));
             let Some(shown) = probe.shows(between_ns, expected != Length::Unknown, is_firm) else {
-                // It shows no end, but the launch lies between its events; no estimate was charged for one that is
-                // uneven, and the host's part is all that is not its own.
+                // The probe shows no end, but the launch lies between its events. An uneven launch was charged no
+                // estimate, and all of its probe's time but the host's part is its own.
                 let took_ns = match expected {
                     Length::Uneven(_) => between_ns.saturating_sub(probe.gap_ns),
                     _ => probe.charged_ns.min(between_ns),
@@ -140,16 +142,16 @@ impl Lane {
                 None if shown.took_ns > SLICED_FROM_NS => shown.took_ns / sharers.max(1),
                 _ => shown.took_ns,
             };
-            // With others' work in it, it is still no more than that.
+            // With others' work in it a measurement is still an upper bound.
             let is_new = known_ns.map_or(sharers != 0, |known_ns| took_ns < known_ns);
             if !is_firm && sharers == 0 {
-                // It ended behind its turn, as one longer than a turn always does: it is no longer than that, and as long as
-                // its part of it.
+                // The launch ended behind its turn, as one longer than a turn always does: it is no longer than the
+                // measured time, and no shorter than its part of it.
                 costs.learn_at_most(probe.key, took_ns);
                 world.note_length(took_ns / MOST_AT_ONCE);
             }
             if sharers == 1 || is_new {
-                // Slices of another context in between must not pass for the kernel's own.
+                // A slice of another context in between must not pass for the kernel's own time.
                 let most_ns = match known_ns {
                     Some(ns) if !is_alone => ns.saturating_mul(3) / 2,
                     _ => u64::MAX,
@@ -170,7 +172,7 @@ impl Lane {
                 world.note_length(took_ns);
             }
             if sharers > 1 && known_ns.is_some() {
-                // The estimate stands.
+                // The known length stands.
                 return None;
             }
             Some((probe.charged_ns, took_ns, probe.stands_ns))
@@ -185,7 +187,7 @@ impl Lane {
                 }
                 self.beside.forget();
                 let own_ns = span_ns;
-                // If the probed launch was the only one, the device may have waited for the host before it.
+                // Where the probed launch was the only one, the device may have waited for the host before it.
                 let own_ns = match probed {
                     Some((guess_ns, took_ns, _)) if is_alone && guess_ns == charged_ns => {
                         own_ns.min(took_ns)
@@ -193,7 +195,7 @@ impl Lane {
                     _ => own_ns,
                 };
                 if is_alone && own_ns > charged_ns.saturating_mul(LONGER) {
-                    // One of them, most likely.
+                    // The excess is one launch's, most likely.
                     world.note_length(own_ns.saturating_sub(charged_ns));
                 }
                 if let Some((key, guess_ns)) = mark.followed.filter(|_| is_alone)
@@ -208,7 +210,7 @@ impl Lane {
                 all_ns: correction_ns(guess_ns, took_ns, stands_ns),
                 own_ns: signed(took_ns).saturating_sub(signed(guess_ns)),
             },
-            // Not continuous, but nothing before the anchor's end is in it: no more than that.
+            // The span is not continuous, but begins at the anchor's end: it is an upper bound.
             (_, span_ns, probed) if !is_alone => {
                 let put_right = probed.map_or(0, |(guess_ns, took_ns, _)| {
                     signed(took_ns).saturating_sub(signed(guess_ns))
@@ -221,12 +223,12 @@ impl Lane {
     }
 }
 
-/// Correction of the charge by a completed mark.
+/// A completed mark's correction of the charges.
 #[derive(Clone, Copy, Debug)]
 struct PutRight {
-    /// In all.
+    /// All of the correction.
     all_ns: i64,
-    /// For what lies before the mark: without launches that one before it stands for.
+    /// The part for launches before the mark, without those that a drawn launch before it stands for.
     own_ns: i64,
 }
 

@@ -1,49 +1,49 @@
-//! Length of a launch, from the time between the two events of its probe.
+//! Length of a launch, as shown by the time between its probe's two events.
 //!
-//! Promises: no length if the host was seen in the way; never less than an eighth of the time. Figures are
-//! an H200's. Does not ask for the time: `settle` does, and `among` and `beside`.
+//! Promises: no length where the host was in the way, and that is seen; never less than an eighth of the time. Figures
+//! are an H200's. Does not ask for the time: `settle` does, and `among` and `beside`.
 
 use super::lane::Lane;
 use super::marks::Probe;
 use crate::cost;
 
-/// Time that the device spends on a drained stream between two events, beside the launch and the host's gap: 377 to
-/// 765 ns on an H200.
+/// Device time on a drained stream between two events beside the launch and the host's gap: 377 to 765 ns on an H200.
 const DRAINED_BIAS_NS: u64 = 800;
-/// Time that an event of a stream adds to a queue that never drains, 1.92 to 2.00 us, and one of a context, 0.83 to 0.99:
-/// the time between two of them holds one. Measured on an H200 (h200-2026-11-25/events-in-a-queue.txt under bench/results).
+/// Device time that an event of a stream adds to a queue that never drains, 1.92 to 2.00 us, and one of a context, 0.83
+/// to 0.99: the time between two of them holds one. Measured on an H200 (h200-2026-11-25/events-in-a-queue.txt under
+/// bench/results).
 const BUSY_BIAS_NS: u64 = 2_000;
 pub(super) const CONTEXT_BIAS_NS: u64 = 900;
 
-/// A launch call that takes longer than this was held up.
+/// Length from which a launch call counts as held up.
 pub(super) const USUAL_GAP_NS: u64 = 20_000;
-/// A drained device begins a graph as its call ends, if that takes no more than the first, or makes the
-/// graph ready first; else after the second: 26 to 75 us of a training's 406 on an H200.
+/// A drained device begins a graph as its call ends, if that takes no more than the first time, or makes the graph
+/// ready first; else after the second: 26 to 75 us of a training's 406 on an H200.
 const GRAPH_AT_ONCE_NS: u64 = 100_000;
 const GRAPH_BEGINS_NS: u64 = 50_000;
 
-/// Length of a launch as its probe shows it.
+/// A launch's length, as its probe shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shown {
     pub(super) took_ns: u64,
-    /// The host was in the way: the next probe will show more.
+    /// True if the host was in the way: the next probe will show more.
     pub(super) is_rough: bool,
 }
 
 impl Lane {
-    /// Time that an event of its launches' marks adds: marks of several streams are the context's.
+    /// Returns the device time that an event of its launches' marks adds: marks of several streams are the context's.
     pub(super) fn event_ns(&self) -> u64 {
         if self.has_streams_apart() { CONTEXT_BIAS_NS } else { BUSY_BIAS_NS }
     }
 }
 
 impl Probe {
-    /// Length by the time between its events, of a launch whose estimate `is_known`, and firmly so if `is_firm`; `None` if
-    /// that is no better than the estimate.
+    /// Returns the length of a launch that the time between its probe's events shows, where something `is_known` of it,
+    /// and that firmly if `is_firm`; `None` where the known length is as good.
     ///
-    /// A first launch loads code, or makes a graph ready, and the device begins as its call ends. Else a
-    /// kernel's call that takes long was held up, and its gap says nothing exact, while a graph's may be
-    /// so long by itself; then the device begins in its midst.
+    /// A first launch loads code, or makes a graph ready, and the device begins as its call ends. Else a kernel's call
+    /// that takes long was held up, and its gap is inexact, while a graph's may be so long by itself; then the device
+    /// begins in its midst.
     pub(super) fn shows(&self, between_ns: u64, is_known: bool, is_firm: bool) -> Option<Shown> {
         let gap_ns = self.gap_ns;
         let is_graph = cost::is_graph(self.key);
@@ -81,7 +81,8 @@ mod tests {
         for (kind, gap_us, between_us, (is_known, is_firm), expected) in [
             (WorkKind::Kernel, 3, 103, well, firmly(100 * US - DRAINED_BIAS_NS)),
             (WorkKind::Kernel, 0, 100, well, firmly(100 * US - BUSY_BIAS_NS)),
-            // Held up: only of what is little known that is worth having, or where it is little of it.
+            // A call that was held up is worth measuring only where little is known of the launch, or the delay is a
+            // small part of it.
             (WorkKind::Kernel, 50, 150, well, None),
             (WorkKind::Kernel, 50, 150, little, firmly(100 * US - DRAINED_BIAS_NS)),
             (WorkKind::Kernel, 50, 150, not, roughly(100 * US - DRAINED_BIAS_NS)),

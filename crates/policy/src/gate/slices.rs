@@ -1,20 +1,20 @@
-//! A lane's account of spans in which other contexts of the device had slices.
+//! A lane's memory of spans in which others of the device's contexts had slices.
 //!
-//! Promises: the corrections by such spans are in sum our parts of them beyond the charges, as far back as
-//! [`MOST_OVER_NS`] reaches. Does not say how large a part is: that is done in `settle`.
+//! Promises: such spans add in sum our parts of them beyond the charges, as far back as [`MOST_OVER_NS`] reaches. Does
+//! not determine a part: that is done in `settle`.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::credit::signed;
 use crate::atomic::AtomicU64;
 
-/// Most that is remembered of spans in which more was charged than our part.
+/// Upper bound of the excess of charges over our parts that is remembered.
 const MOST_OVER_NS: i64 = 10_000_000;
 
-/// Account of spans with others' slices in them.
+/// Balance of a lane's spans with others' slices in them.
 #[derive(Debug)]
 pub(super) struct Beside {
-    /// By how much our parts of spans are less than what was charged; not above 0.
+    /// Excess of charges over our parts of spans, as a negative number; not above 0.
     over_ns: AtomicU64,
 }
 
@@ -23,13 +23,13 @@ impl Beside {
         Self { over_ns: AtomicU64::new(0) }
     }
 
-    /// A span was nobody else's.
+    /// Forgets the balance, after a span of our own.
     pub(super) fn forget(&self) {
         self.over_ns.store(0, Relaxed);
     }
 
-    /// Correction by a span in which others had slices: the sum of our parts of such spans beyond the charges. Slices of
-    /// another context lie in few of the spans, and fill most of those.
+    /// Returns the correction for a span in which others had slices: the sum of our parts of such spans beyond the
+    /// charges. Another's slice lies in few spans, and takes most of those.
     pub(super) fn part_ns(&self, span_ns: u64, part_ns: u64, charged_ns: u64) -> i64 {
         // A sharer that does not use its slices leaves more than our part to us.
         if charged_ns > span_ns {

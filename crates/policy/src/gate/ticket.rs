@@ -1,23 +1,23 @@
-//! Ticket of a launch: its state from admission until the driver has answered.
+//! A launch that may go, as its lane knows it until the driver has answered to it.
 //!
 //! Promises: plain data, which a lane gives ([`Lane::admit`](super::Lane::admit)) and takes back
-//! ([`Lane::launched`](super::Lane::launched)) once. Does not decide: the launch has been admitted.
+//! ([`Lane::launched`](super::Lane::launched)) once. Does not decide that the launch goes: that has been done.
 
 use super::marks::Probed;
 
-/// A launch that may go: what is to be done once the driver has it.
+/// A launch that may go, with the steps due once the driver has it.
 #[derive(Debug)]
 #[must_use = "the launch must be reported by `Lane::launched`"]
 pub struct Ticket {
     pub(super) key: u64,
     pub(super) charged_ns: u64,
     pub(super) is_unknown: bool,
-    /// Work is in flight whose end is to be seen. Work behind a synchronisation is marked by the next
-    /// launch that comes here, unless it has been synchronised by then: a mark delays a thread that waits.
+    /// True if work is in flight whose end is to be seen. Work behind a synchronisation is marked by the next launch
+    /// that comes here, if it has not been synchronised by then: a mark delays a thread that waits.
     pub(super) is_marked: bool,
     /// The event recorded before it, and the host's time after that.
     pub(super) probed: Option<Probed>,
-    /// Event that had begun when it was admitted: the launch is behind it.
+    /// The begun event at its admission: the launch is behind it.
     pub(super) begun: Option<u32>,
     /// The turn it is in.
     pub(super) epoch: u64,

@@ -1,10 +1,10 @@
 //! Waits of a launch before it may go: for its cap, for a turn, for the end of a pause, for others that have the
 //! device, and for work in flight to become less.
 //!
-//! The work in flight is known from the charges, and bounded by the marks that have completed.
+//! The amount in flight is known from the charges, and bounded by what marks have shown.
 //!
-//! Promises: every wait has a deadline after which the gate is looked at again; work that does not drain is given
-//! up after [`DRAIN_PATIENCE_NS`], counted, and charged.
+//! Promises: every wait has a deadline after which the gate is looked at again; work that does not drain is given up
+//! after [`DRAIN_PATIENCE_NS`], counted, and charged. Does not ask for the cap or a turn: that is done in `admit`.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -19,10 +19,10 @@ use super::turn::{Had, Queued};
 use super::world::World;
 use crate::cost::{Costs, Length, Moments};
 
-/// Below this a horizon counts the launch to come.
+/// Horizon below which the launch to come counts as in flight.
 const SHORT_HORIZON_NS: u64 = 1_000_000;
 
-/// Longest time that a sleeper takes to be awake.
+/// Time that a sleeper may take to be awake.
 const WAKE_NS: u64 = 150_000;
 
 /// Time after which work that should have ended is looked at.
@@ -31,23 +31,24 @@ const SETTLE_NS: u64 = 20_000;
 /// Margin by which all work in flight may end sooner than expected.
 const UNSURE_NS: u64 = 200_000;
 
-/// A turn that its owner has not ended so long after its planned end goes on.
+/// Time beyond its planned end after which a turn goes on, its owner not having ended it.
 const OVERTIME_NS: u64 = 500_000;
 
-/// Extension of the published end, while work that should have ended has not.
+/// Time granted at once to work that should have ended.
 const OVERDUE_NS: u64 = 300_000;
-/// Work that ends so soon is looked at often.
+/// Remaining time below which work is looked at often.
 pub(super) const OFTEN_NS: u64 = 1_000_000;
 
-/// A kernel that nobody knows may take so long beside another tenant's; beyond, it may wait for another process's.
+/// Time that a kernel of unknown length may take beside another tenant's; beyond it the kernel may wait for another
+/// process's.
 const STUCK_NS: u64 = 500_000_000;
 
 /// Launches of unknown length that may be in flight.
 const UNKNOWN_AT_ONCE: u32 = 2;
 
 impl Lane {
-    /// Waits for the cap, for a turn or the end of a pause, or for others that have the device where
-    /// they share it among themselves; no longer than until the tenant's other devices are to be looked at.
+    /// Waits for the cap, for a turn or the end of a pause, or for others that have the device where tenants share it
+    /// among themselves; no longer than until the tenant's other devices are to be looked at.
     pub(super) fn wait<W: World>(
         &self,
         world: &W,
@@ -56,17 +57,17 @@ impl Lane {
         (what, elsewhere_ns): (Wait, u64),
         line: &GateLine,
     ) {
-        // Behind work that has ended a mark would have the device to itself, which takes it from who
-        // has it now for two switches of contexts.
+        // A mark behind work that has ended would have the device to itself, taking it from its present user for two
+        // switches of contexts.
         let is_alone = line.gate == gate::FREE && matches!(what, Wait::Cap(_) | Wait::Pause);
         let surely_ns = self.busy_until_ns.load(Relaxed).saturating_sub(UNSURE_NS);
         if is_alone || self.pending(now_ns) != 0 || now_ns <= surely_ns {
             self.close_burst(world, costs, line);
         }
-        // Exact from here on: whatever was promised for the rest of a chunk is not submitted.
+        // Exact from here on: time promised for the rest of a chunk is not submitted.
         let is_late = self.narrow(world, now_ns);
         let (until_ns, at_most_ns) = match what {
-            // The owner wakes those who wait when it changes a limit.
+            // The owner wakes the waiters when it changes a limit.
             Wait::Cap(until_ns) => {
                 world.leave_device();
                 (until_ns, 5 * WANT_EVERY_NS)
@@ -83,8 +84,8 @@ impl Lane {
                 (queued.until_ns, WANT_EVERY_NS)
             }
         };
-        // Woken when the work in flight should have ended, to say so or for how much longer it runs; it
-        // may turn out to be worth less than it was charged.
+        // The thread wakes when the work in flight should have ended, to publish that or how much longer it runs; the
+        // work may turn out to be worth less than its charge.
         let deadline_ns = until_ns.min(now_ns.saturating_add(at_most_ns));
         let deadline_ns =
             if elsewhere_ns == 0 { deadline_ns } else { deadline_ns.min(elsewhere_ns) };
@@ -108,8 +109,8 @@ impl Lane {
         if is_cap { world.add_throttled(waited_ns) } else { world.add_waited(waited_ns) }
     }
 
-    /// Lets a thread go first that has waited longer for the cap. It looks at no mark: it is awake for moments only, in
-    /// which another would find the claim taken.
+    /// Lets another thread go first that has waited longer for the cap. Looks at no mark: the calling thread is awake
+    /// for moments only, in which the other would find the claim taken.
     pub(super) fn make_way<W: World>(&self, world: &W, now_ns: u64) {
         let until_ns = now_ns.saturating_add(YIELD_NS);
         world.keep_turn(until_ns, true);
@@ -124,14 +125,14 @@ impl Lane {
         world.set_busy_until_ns(until_ns);
     }
 
-    /// Takes all that was submitted for ended.
+    /// Takes all work that was submitted for ended.
     pub(super) fn count_as_done<W: World>(&self, world: &W, now_ns: u64) {
         self.done_ns.store(self.submitted_ns(), Relaxed);
         self.set_busy_until(world, now_ns);
     }
 
-    /// Publishes how long the work in flight takes from now on, no more than was submitted; a moment
-    /// longer where a mark shows that it takes longer than was expected. Whether somebody waits to hear that it does.
+    /// Publishes how long the work in flight takes from now on, no more than was submitted; a moment longer where a
+    /// mark shows that it takes longer than expected. True if another thread waits to hear that.
     #[inline(never)]
     pub(super) fn narrow<W: World>(&self, world: &W, now_ns: u64) -> bool {
         let mut is_late = false;
@@ -143,8 +144,8 @@ impl Lane {
             }
             _ => {
                 let uneven_ns = self.uneven_until_ns.load(Relaxed).saturating_sub(now_ns);
-                // Overdue work stays so until a mark shows its end. An uneven kernel was charged little at first, which does
-                // not say how much longer it takes; a thread that waits for its end looks when it is expected.
+                // Overdue work stays so until a mark shows its end. Uneven work was charged little at first, which does
+                // not say how much longer it takes; a thread that waits for its end looks at the expected time.
                 let is_expected = self.busy_until_ns.load(Relaxed) <= now_ns
                     || (1..OVERDUE_NS).contains(&uneven_ns);
                 let is_awaited = || world.has_turns() || has_rivals(&world.line());
@@ -153,7 +154,7 @@ impl Lane {
                 }
                 let is_overdue = self.is_overdue.load(Relaxed);
                 let until_ns = now_ns.saturating_add(left_ns);
-                // Or more came after a mark that has not completed than is left.
+                // The other case of lateness: more was submitted after an incomplete mark than is left.
                 if is_overdue != 0 || self.busy_until_ns.load(Relaxed) < until_ns {
                     is_late = world.note_late(now_ns);
                 }
@@ -165,15 +166,15 @@ impl Lane {
         is_late
     }
 
-    /// Since when the process has had its turn in its tenant. While what is in flight is charged when it has ended, nothing
-    /// says how much of the turn was used, and how much longer it takes is said anew.
+    /// Returns the times since which the process has had its turn in its tenant. While work in flight is charged at its
+    /// end only, the used part of the turn is unknown, and the time that it still takes is published anew.
     pub(super) fn had_turn<W: World>(&self, world: &W, now_ns: u64) -> Had {
         let [began_ns, since_ns] = [&self.turn_ns, &self.turn_from_ns].map(|at| at.load(Relaxed));
         if self.pending(now_ns) == 0 {
             self.uneven_until_ns.store(0, Relaxed);
         }
         if self.uneven_until_ns.load(Relaxed) != 0 {
-            // It may be handed on: the next process waits for what is said now.
+            // The turn may be handed on: the next process waits for the time that is published now.
             self.narrow(world, now_ns);
         }
         let is_unknown = self.unknown.load(Relaxed) != 0;
@@ -181,12 +182,12 @@ impl Lane {
         Had { began_ns, since_ns: if is_charged { since_ns } else { now_ns } }
     }
 
-    /// When the marks that have not completed are worth a look; never when there are none.
+    /// Returns the time at which incomplete marks are worth a look; `u64::MAX` when there are none.
     fn settled_at_ns(&self, now_ns: u64) -> u64 {
         if self.pending(now_ns) == 0 {
             return u64::MAX;
         }
-        // Halfway, and halfway again, then often: it may end earlier than was expected.
+        // Looks come halfway, and halfway again, then often: the work may end earlier than expected.
         let left_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
         let is_soon = left_ns < OFTEN_NS || self.uneven_until_ns.load(Relaxed) > now_ns;
         let look_ns = if is_soon { (left_ns / 2).min(OFTEN_NS / 16) } else { left_ns / 2 };
@@ -206,14 +207,14 @@ impl Lane {
         let (crowded, next_ns) = match next {
             Length::Unknown => (self.unknown.load(Relaxed) >= UNKNOWN_AT_ONCE, 0),
             Length::Even(ns) => (false, ns),
-            // Each is marked: as many as are unlikely to take longer than that.
+            // Each has a mark: as many may go as are unlikely to exceed the horizon.
             Length::Uneven(Moments { mean_ns, rms_ns }) => {
                 let at_once = horizon_ns / rms_ns.max(1);
                 (u64::from(self.pending(now_ns)) >= at_once.max(UNKNOWN_AT_ONCE.into()), mean_ns)
             }
         };
         let ahead_ns = self.in_flight_ns(now_ns, submitted_ns);
-        // A short horizon is there for somebody who waits: the launch to come counts as well.
+        // A short horizon is set for a tenant that waits, so the launch to come counts as well.
         let next_ns = if horizon_ns < SHORT_HORIZON_NS { next_ns } else { 0 };
         let fits = ahead_ns == 0 || ahead_ns.saturating_add(next_ns) <= horizon_ns;
         if fits && !crowded {
@@ -221,7 +222,7 @@ impl Lane {
         }
         let is_blind = self.is_blind(now_ns);
         if self.ring.pending() == 0 || (is_blind && !crowded) {
-            // Nothing would show when it drains.
+            // No mark would show the drain.
             if !is_blind {
                 self.unknown.store(0, Relaxed);
             }
@@ -237,8 +238,8 @@ impl Lane {
             *drain = Drain { since_ns: now_ns, deadline_ns, done_ns };
         }
         if now_ns >= drain.deadline_ns {
-            // Kernels that wait for this very launch: it must go.
-            // Or nobody knew how long they take, and another tenant's slices lie between.
+            // Either kernels in flight wait for this very launch, and it must go; or their length was unknown, and
+            // another tenant's slices lie between.
             let since_ns = self.ring.oldest().map_or(now_ns, |(_, mark)| mark.at_ns);
             let is_stuck = self.unknown.load(Relaxed) == 0
                 || !has_rivals(&world.line())
@@ -249,22 +250,22 @@ impl Lane {
             *drain = Drain::default();
             return false;
         }
-        // Beside others it takes longer than was expected, and is in flight for as long.
+        // Beside others the work takes longer than expected, and is in flight for as long.
         let is_late = self.narrow(world, now_ns);
-        // Nothing but what is ahead is waited for, however long the launch to come is.
+        // The wait is for work ahead alone, even if the launch to come is long.
         let excess_ns = ahead_ns.saturating_add(next_ns).saturating_sub(horizon_ns).min(ahead_ns);
         // Work that has not drained for long is looked at more rarely.
         let waited_ns = now_ns.saturating_sub(drain.since_ns);
         let most_ns = if is_late { LATE_LOOK_NS } else { 1_000_000 };
         let look_ns = excess_ns.max(waited_ns / 8).clamp(5_000, most_ns);
-        // So little is in flight under a short horizon that the device would be idle before a sleeper is awake.
+        // A short horizon leaves so little in flight that the device would be idle before a sleeper is awake.
         let is_short = horizon_ns < SHORT_HORIZON_NS;
         let spins = is_short && excess_ns < WAKE_NS;
         let look_ns =
             if is_short && !spins { look_ns.saturating_sub(WAKE_NS / 2) } else { look_ns };
         let until_ns = now_ns.saturating_add(look_ns);
         if !matches!(next, Length::Even(_)) {
-            // Its end is unknown, but has not come.
+            // The end is unknown, but has not come yet.
             let busy_ns = self.busy_until_ns.load(Relaxed);
             self.set_busy_until(world, busy_ns.max(until_ns.saturating_add(OVERDUE_NS)));
         }
@@ -277,8 +278,8 @@ impl Lane {
     }
 }
 
-/// Work that may be in flight at `now_ns`: none beyond the planned end of a turn, unless the owner lets
-/// it go on.
+/// Returns the time that may be in flight at `now_ns`: none beyond the planned end of a turn, unless the owner lets it
+/// go on.
 pub(super) fn horizon_ns(line: &GateLine, now_ns: u64) -> u64 {
     let horizon_ns = if line.horizon_ns == 0 { HORIZON_NS } else { line.horizon_ns };
     let in_turn = line.gate != gate::CLOSED
@@ -287,7 +288,7 @@ pub(super) fn horizon_ns(line: &GateLine, now_ns: u64) -> u64 {
     if in_turn { horizon_ns.min(line.turn_end_ns.saturating_sub(now_ns)) } else { horizon_ns }
 }
 
-/// Reason of a launch's wait, and the time at which it asks again.
+/// Reason of a launch's wait, with the time to ask again.
 #[derive(Clone, Copy)]
 pub(super) enum Wait {
     Cap(u64),

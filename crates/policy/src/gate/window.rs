@@ -1,18 +1,18 @@
-//! The windows in which several streams are measured: their beginning and end, and the worth of their marks.
+//! Windows in which several streams are measured: their beginning and end, and the value of their marks.
 //!
-//! A window has 24 marks that measure: the ratio of device time to charge puts right all charges since the window
-//! before. Eight more teach the lengths of kernels, and as many follow as it takes until those are settled: estimates
-//! must not change between the launches that are measured and those that they stand for. Launches under the latter marks
-//! are charged their time, no more and no less.
+//! A window has 24 marks that measure: the proportion of measured time to charges corrects all that was charged since
+//! the window before. Eight more teach the lengths of kernels, and as many follow as it takes until those are settled:
+//! lengths must not change between a measurement and the charges that it stands for. Launches before the latter marks
+//! are charged their measured time, no more and no less.
 //!
-//! The pause between windows is counted in charge, spread, and so long that marks take no more than one part in 64 of
+//! The pause between windows is counted in charges, spread, and so long that marks take no more than one part in 64 of
 //! the device's time: kernels of more than some 200 us, and deep queues, which need few marks, are measured throughout.
 //! In a deep queue a launch that the credit in hand pays for is not looked at: marks stand where chunks begin.
 //!
-//! Promises: a window begins by charge and a draw, whatever the program does; it stands for no more charge than since the
-//! last one, and for no more than 100 ms beyond its time. All is changed under the lane's claim, but by
-//! [`Window::restart`]: marks that are settled meanwhile may then be put right once more or less. Does not record or ask
-//! for events: that is `among`'s.
+//! Promises: a window begins by the charges and a draw, independent of the program; its correction stands for no more
+//! than was charged since the last one, and for no more than 100 ms beyond the measured time. Does not record or ask
+//! for events: that is `among`'s. All is changed under the lane's claim, but by [`Window::restart`]: marks that are
+//! settled meanwhile may then be corrected once more or less.
 
 use core::cmp::Ordering;
 use core::sync::atomic::Ordering::Relaxed;
@@ -23,44 +23,45 @@ use super::sample::correction_ns;
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::scaled::scaled;
 
-/// Marks of a window, and those of them that teach.
+/// Marks of a window, and the teaching ones among them.
 pub(super) const MARKS: u32 = 32;
 const TEACHING: u32 = 8;
-/// Charge between two marks: 64 times the cost of a mark.
+/// Charge that each mark needs: 64 times the device time of a mark.
 const MARKED_NS: u64 = 64 * 3_000;
 /// Most that is charged from one window to the next.
 const MOST_APART_NS: u64 = 20_000_000;
-/// A mark counts for this part of what marks have shown of late.
+/// Part for which a mark counts in the moving sums of late.
 const LATE_PART: u64 = 16;
 
-/// Number of marks of the open window, 0 between two, and a flag for a deep queue; in lines of its own, since every
-/// launch looks.
+/// Number of marks of the open window, 0 between two, with flags for a deep or a broken queue; in lines of its own,
+/// since every launch looks.
 #[repr(align(128))]
 #[derive(Debug)]
 struct Open(AtomicU32);
 
-/// So much is in flight that only launches that take a chunk of credit are looked at.
+/// Flag of a deep queue: so much is in flight that only launches that take a chunk of credit are looked at.
 const DEEP: u32 = 1 << 31;
-/// Not so, since waits and copies lie between launches: what is not looked at then is in no span.
+/// Flag of a queue that never counts as deep, since waits and copies lie between its launches: one not looked at is in
+/// no span.
 const BROKEN: u32 = 1 << 30;
 
 /// The windows of one lane.
 #[derive(Debug)]
 pub(super) struct Window {
     open: Open,
-    /// Device time submitted when this one began, and when the next is to begin.
+    /// Work submitted when this window began, and when the next is to begin.
     began_ns: AtomicU64,
     next_ns: AtomicU64,
-    /// Marks that are still to come in it.
+    /// Marks still to come in this window.
     left: AtomicU32,
-    /// Marks that teach and are not settled.
+    /// Teaching marks that are not settled.
     teaching: AtomicU32,
-    /// Device time submitted before the last mark that put all before it right.
+    /// Work submitted before the last mark up to which all charges are corrected.
     last_ns: AtomicU64,
-    /// Charge and time of the measured part of the window that is being settled.
+    /// Charges for the measured part of the window that is being settled, and its measured time.
     charged_ns: AtomicU64,
     took_ns: AtomicU64,
-    /// The same of late.
+    /// Moving sums of both.
     charged_of_late_ns: AtomicU64,
     took_of_late_ns: AtomicU64,
 }
@@ -69,7 +70,7 @@ pub(super) struct Window {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Took {
     pub(super) took_ns: u64,
-    /// The charge.
+    /// Charges for the measured work.
     pub(super) charged_ns: u64,
 }
 
@@ -98,7 +99,7 @@ impl Window {
         }
     }
 
-    /// Nothing of what was submitted is to be put right, and the next begins at once.
+    /// Takes all submitted work for corrected; the next window begins at once.
     #[inline(never)]
     pub(super) fn restart(&self, submitted_ns: u64) {
         self.open.0.store(0, Relaxed);
@@ -115,14 +116,14 @@ impl Window {
         self.open.0.load(Relaxed) != 0
     }
 
-    /// Whether each launch is to be looked at.
+    /// True if each launch is to be looked at.
     #[inline(always)]
     pub(super) fn is_watched(&self) -> bool {
         (1..DEEP).contains(&self.open.0.load(Relaxed))
     }
 
-    /// The queue of the window is deep, or is no more; where anything lay between its launches that ends spans it counts
-    /// as deep no more.
+    /// Notes that the queue of the window is deep, or is no more; once a break of spans lay between its launches it
+    /// counts as deep no more.
     pub(super) fn set_deep(&self, is_deep: bool, is_broken: bool) {
         let marks = self.open.0.load(Relaxed) & !DEEP;
         if marks != 0 {
@@ -132,7 +133,7 @@ impl Window {
         }
     }
 
-    /// Charge left before the next window begins.
+    /// Returns how much may be charged before the next window begins.
     pub(super) fn due_in_ns(&self, submitted_ns: u64) -> u64 {
         match self.is_open() {
             true => u64::MAX,
@@ -140,7 +141,7 @@ impl Window {
         }
     }
 
-    /// One begins behind what was submitted, of so many marks.
+    /// Opens a window of so many marks, behind `submitted_ns`.
     #[inline(never)]
     pub(super) fn open(&self, submitted_ns: u64, marks: u32) {
         self.began_ns.store(submitted_ns, Relaxed);
@@ -149,8 +150,8 @@ impl Window {
         }
     }
 
-    /// Between two windows: the next launches are each measured by themselves, and teach, until that ends. Charges since the
-    /// last window stay for the next to put right.
+    /// Opens, between two windows, one that only teaches: the launches behind `submitted_ns` are each measured by
+    /// themselves until it ends. Charges since the last window stay for the next.
     #[inline(never)]
     pub(super) fn follow(&self, submitted_ns: u64) {
         if !self.is_open() {
@@ -158,7 +159,7 @@ impl Window {
         }
     }
 
-    /// A mark is recorded behind what was submitted; `random` spreads what follows.
+    /// Places a mark that is recorded behind `submitted_ns`; `random` spreads the next window.
     pub(super) fn mark(&self, submitted_ns: u64, random: u64) -> Edge {
         if !self.is_open() {
             return Edge::Outside;
@@ -181,7 +182,7 @@ impl Window {
     }
 
     fn close(&self, submitted_ns: u64, random: u64) {
-        // In what is charged, for which the device takes longer or shorter.
+        // The pause is in charges; the device takes longer or shorter for them.
         let [charged_ns, took_ns] =
             [&self.charged_of_late_ns, &self.took_of_late_ns].map(|word| word.load(Relaxed));
         let marked_ns = u64::from(self.open.0.load(Relaxed) & !(DEEP | BROKEN)) * MARKED_NS;
@@ -189,7 +190,7 @@ impl Window {
         let within_ns = submitted_ns.saturating_sub(self.began_ns.load(Relaxed));
         let pause_ns = apart_ns.saturating_sub(within_ns);
         match random.checked_rem(pause_ns) {
-            // Without a pause nothing is to be put right but by what shows it: all that follows teaches.
+            // Without a pause all launches are measured, so none is left to stand for: all marks that follow teach.
             None => self.open(submitted_ns, TEACHING),
             Some(spread_ns) => {
                 let next_ns = submitted_ns.saturating_add(pause_ns / 2).saturating_add(spread_ns);
@@ -199,8 +200,8 @@ impl Window {
         }
     }
 
-    /// A mark behind `submitted_ns` is settled; what is to be added to what was charged for what it shows, and for
-    /// what that stands for.
+    /// Settles a mark behind `submitted_ns`; returns the correction of the charges for its own work, and for the work
+    /// that it stands for.
     pub(super) fn settle(&self, edge: Edge, submitted_ns: u64, took: Option<Took>) -> i64 {
         let shown_ns = took.map_or(0, Took::more_ns);
         if let (Edge::Within | Edge::Last, Some(took)) = (edge, took) {
@@ -214,7 +215,7 @@ impl Window {
             Edge::Teaches | Edge::After => {
                 if let Some(took) = took {
                     self.note(took);
-                    // The rest stays for the next window to put right.
+                    // Charges that the mark does not cover stay for the next window.
                     self.last_ns.fetch_add(took.charged_ns, Relaxed);
                 }
                 shown_ns
@@ -222,7 +223,7 @@ impl Window {
         }
     }
 
-    /// A mark is settled, whatever it showed.
+    /// Counts a mark as settled, with or without a measurement.
     pub(super) fn settled(&self, edge: Edge) {
         if edge == Edge::Teaches {
             let _ = self.teaching.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
@@ -238,7 +239,7 @@ impl Window {
         }
     }
 
-    /// Correction for the launches since the window before that were not measured.
+    /// Returns the correction for work that was not measured since the window before.
     fn end(&self, submitted_ns: u64) -> i64 {
         let stands_ns = submitted_ns.saturating_sub(self.last_ns.swap(submitted_ns, Relaxed));
         let [charged_ns, took_ns] =
@@ -246,7 +247,7 @@ impl Window {
         if charged_ns == 0 {
             return 0;
         }
-        // The longest of late fades: a pause whose launches take as long must not be longer.
+        // The longest time of late fades: a pause whose launches take as long must not be longer.
         let before_ns = self.charged_of_late_ns.swap(charged_ns, Relaxed).max(1);
         let late_ns = scaled(self.took_of_late_ns.load(Relaxed), charged_ns, before_ns);
         self.took_of_late_ns.store(took_ns.max(late_ns / 8 * 7), Relaxed);
@@ -263,8 +264,8 @@ mod tests {
 
     const US: u64 = 1_000;
 
-    /// Charge and true length of launches on a device that is always busy, each marked in windows; marks are settled
-    /// `behind` marks later. The estimate of the launches is one moving mean.
+    /// Returns the sum of charges for launches on a device that is always busy, each marked in windows, and the time
+    /// that they took; marks are settled `behind` marks later. The known length of a launch is one moving mean.
     fn charged(launches: u64, behind: usize, of: impl Fn(u64) -> u64) -> (u64, u64) {
         let window = Window::new();
         let (mut known_ns, mut submitted_ns, mut all_ns, mut truth_ns) = (50 * US, 0, 0_i64, 0);
@@ -342,7 +343,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing is charged for marks that another window, or none, is to put right.
+        /// A window charges nothing for marks that another window, or none, is to correct.
         #[test]
         fn what_a_window_stands_for_is_bounded(
             marks in prop::collection::vec((1_u64..1 << 32, 1_u64..1 << 32, any::<u64>()), 1..200),
@@ -359,7 +360,7 @@ mod tests {
                 let took = Took { took_ns, charged_ns };
                 let more_ns = window.settle(edge, submitted_ns, Some(took));
                 window.settled(edge);
-                // No less than nothing, no more than what was measured and 20 ms.
+                // Bounds: no less than nothing, no more than the measured time and 20 ms.
                 prop_assert!(more_ns >= -signed(submitted_ns - last_ns), "{more_ns}");
                 prop_assert!(more_ns <= signed(32 << 32) + 20_000_000, "{more_ns}");
             }

@@ -1,8 +1,8 @@
-//! The world of a lane, the thread and process it runs in, as four traits.
+//! A lane's questions to the thread and process it runs in, in four traits.
 //!
-//! [`Time`] is the host's, [`Access`] is the permission of limits, owner and other tenants,
-//! [`Marks`] are the driver's events, and [`Published`] are the words that others read of this process. Holds no
-//! code of its own but for a process that is alone in its tenant; the shipped implementation is [`super::here`].
+//! [`Time`] is the host's, [`Access`] tells what the limits, the owner and other tenants allow, [`Marks`] are the
+//! driver's events, and [`Published`] is the state that others read of this process. Holds no code of its own but for a
+//! process that is alone in its tenant; the shipped implementation is [`super::here`].
 
 use divvy_abi::config::GateLine;
 
@@ -15,19 +15,19 @@ use crate::pace::Clock;
 pub struct Terms {
     /// Cap in millionths; 0 for none.
     pub share_ppm: u64,
-    /// Nothing may be submitted.
+    /// True while nothing may be submitted.
     pub paused: bool,
 }
 
 /// The clock, and the processor that the calling thread runs on.
 pub trait Time {
-    /// CLOCK_MONOTONIC.
+    /// Returns CLOCK_MONOTONIC.
     fn now_ns(&self) -> u64;
-    /// Sleeps until `deadline_ns`, whatever the gate does.
+    /// Sleeps until `deadline_ns`, regardless of the gate.
     fn sleep_until(&self, deadline_ns: u64);
-    /// One step of a loop that waits awake.
+    /// Makes one step of a loop that waits awake.
     fn spin(&self);
-    /// [`Time::sleep_until`] awake, for a time shorter than a sleep can be.
+    /// Waits as [`Time::sleep_until`], but awake, for a time shorter than a sleep can be.
     fn spin_until(&self, deadline_ns: u64) {
         while self.now_ns() < deadline_ns {
             self.spin();
@@ -35,32 +35,32 @@ pub trait Time {
     }
 }
 
-/// Permission of the limits, the owner and other tenants.
+/// Permissions: what the limits, the owner and other tenants allow.
 pub trait Access {
-    /// The limits as they are now.
+    /// Returns the limits as they are now.
     fn terms(&self) -> Terms;
-    /// The owner's line as it is now.
+    /// Returns the owner's line as it is now.
     fn line(&self) -> GateLine;
-    /// Whether no other context of the process, process of the tenant or tenant that is met has had work on the
-    /// device since then, as far as is known.
+    /// True if no other context of the process, process of the tenant or tenant that is met has had work on the device
+    /// since then, as far as is known.
     fn is_alone_since(&self, since_ns: u64) -> bool;
-    /// Whether the tenant's processes take turns.
+    /// True if the tenant's processes take turns.
     fn has_turns(&self) -> bool {
         false
     }
-    /// Whether work of the tenant here and on another device has waited for each other of late.
+    /// True if work of the tenant here and on another device has waited for each other of late.
     fn is_linked(&self, _now_ns: u64) -> bool {
         false
     }
-    /// View of the tenant's other devices.
+    /// Returns the state of the tenant's other devices.
     fn elsewhere(&self, _now_ns: u64) -> Elsewhere {
         Elsewhere::default()
     }
-    /// Device time that was let go through the closed gate of late.
+    /// Returns the device time that was let go through the closed gate of late.
     fn ahead_ns(&self, _now_ns: u64) -> u64 {
         0
     }
-    /// Adds to it.
+    /// Adds to [`Access::ahead_ns`].
     fn add_ahead(&self, _ns: u64, _now_ns: u64) {}
     /// Notes that work of these devices of the tenant has waited for this one's.
     fn link(&self, _devices: u32, _now_ns: u64) {}
@@ -80,60 +80,59 @@ pub trait Access {
     }
     /// Waits in the tenant's queue, at most until `deadline_ns`.
     fn wait_for_turn(&self, _queued: Queued, _deadline_ns: u64) {}
-    /// Since when any process of the tenant has work whose charge may be wrong, where the calling one has since
-    /// `own_ns`; `u64::MAX` for none.
+    /// Returns the time since which any process of the tenant has work whose charge may be wrong, where the calling one
+    /// has since `own_ns`; `u64::MAX` for none.
     fn unsettled_since_ns(&self, own_ns: u64, _now_ns: u64) -> u64 {
         own_ns
     }
-    /// Keeps it while the calling thread waits for something else until then, the cap or another thing.
+    /// Keeps the tenant's turn while the calling thread waits until `until_ns` for the cap or something else.
     fn keep_turn(&self, _until_ns: u64, _is_cap: bool) {}
     /// Asks for the device where no owner makes turns, for what is in flight and a launch of `next_ns`:
     /// 0 when it may be used, else when to ask again.
     fn ask_device(&self, now_ns: u64, next_ns: u64) -> u64;
-    /// Credit to take at a time: while others wait for the device, a part of [`super::CHUNK_NS`].
+    /// Returns the credit to take at a time: while others wait for the device, a part of [`super::CHUNK_NS`].
     fn chunk_ns(&self, now_ns: u64) -> u64;
-    /// Lets it go: nothing more will be submitted for a while.
+    /// Lets the device go: nothing more will be submitted for a while.
     fn leave_device(&self);
 }
 
-/// Work that an event was recorded behind.
+/// The work that an event was recorded behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Behind {
     /// One stream's work.
     Stream,
-    /// All of a context's.
+    /// All of a context's work.
     Context,
 }
 
 /// The driver's events, on the calling thread's context and stream.
 pub trait Marks {
-    /// The life of the lane in which the calling thread found its context; [`super::NO_LIFE`] where it
-    /// cannot tell. With another one it neither marks nor measures.
+    /// Returns the life of the lane in which the calling thread found its context; [`super::NO_LIFE`] where it cannot
+    /// tell. A thread with another life neither marks nor measures.
     fn life(&self) -> u64;
-    /// The calling thread's stripe of credit: threads that launch at once should have different ones.
+    /// Returns the calling thread's stripe of credit: threads that launch at once should have different ones.
     fn stripe(&self) -> usize;
-    /// The stream of the calling thread's launch.
+    /// Returns the stream of the calling thread's launch.
     fn stream(&self) -> u64;
-    /// Records event `event` behind all that the calling thread's launch follows on its stream, or,
-    /// `whole`, behind all of the context's work where the driver can; `None` where it refuses, or the
-    /// stream is being captured.
+    /// Records event `event` behind all work that the calling thread's launch follows on its stream, or, `whole`,
+    /// behind all of the context's work where the driver can; `None` where it refuses, or the stream is being captured.
     fn record(&self, event: u32, whole: bool) -> Option<Behind>;
-    /// Whether the event has completed. An error counts as completed.
+    /// True if the event has completed. An error counts as completed.
     fn is_done(&self, event: u32) -> bool;
-    /// Device time from one completed event to another, negative if it came first.
+    /// Returns the device time from one completed event to another, negative if the second came first.
     fn elapsed_ns(&self, from: u32, to: u32) -> Option<i64>;
 }
 
-/// Words of this process that the tenant's other processes and its owner read.
+/// State of this process that the tenant's other processes and its owner read.
 pub trait Published {
-    /// The cap's shared words.
+    /// The type of the cap's shared words.
     type Clock: Clock;
 
-    /// The cap's shared words.
+    /// Returns the cap's shared words.
     fn clock(&self) -> &Self::Clock;
-    /// Publishes when the work in flight will have ended.
+    /// Publishes the time at which the work in flight will have ended.
     fn set_busy_until_ns(&self, until_ns: u64);
-    /// Publishes that work in flight should have ended; whether anybody reads that.
+    /// Publishes that work in flight should have ended; true if any reader needs that.
     fn note_late(&self, _now_ns: u64) -> bool {
         false
     }
@@ -155,7 +154,7 @@ pub trait Published {
     fn count_drain_given_up(&self, is_stuck: bool);
 }
 
-/// All of it.
+/// All of a lane's questions.
 pub trait World: Time + Access + Marks + Published {}
 
 impl<W: Time + Access + Marks + Published> World for W {}
