@@ -129,6 +129,23 @@ mod tests {
     }
 
     #[test]
+    fn versions_of_a_name_were_introduced_in_their_order() {
+        let version = |entry: &Entry| -> (&'static str, u32) {
+            let (name, number) = entry.base.rsplit_once("_v").unwrap_or((entry.base, "1"));
+            (name, number.parse().expect("a version's number"))
+        };
+        for entry in DRIVER {
+            assert!(entry.introduced <= entry.since, "{}", entry.name);
+            let (name, number) = version(entry);
+            for next in DRIVER.iter().filter(|next| version(next) == (name, number + 1)) {
+                assert!(entry.introduced < next.introduced, "{}", next.name);
+            }
+        }
+        assert_eq!(find("cuMemAlloc").map(|e| e.introduced), Some(2000));
+        assert_eq!(find("cuMemcpyHtoD_v2_ptds").map(|e| e.introduced), Some(3020));
+    }
+
+    #[test]
     fn default_stream_variants_share_their_base_signature_and_effects() {
         for entry in DRIVER {
             if let Some(base) = find(entry.base) {

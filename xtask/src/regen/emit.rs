@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::effects::{self, EffectRules};
+use super::introduced::Introduced;
 use super::read::Surface;
 
 const HEAD: &str = "// Made by `cargo xtask regen` from NVIDIA's headers; do not edit.\n";
@@ -17,6 +18,7 @@ const HEAD: &str = "// Made by `cargo xtask regen` from NVIDIA's headers; do not
 pub(super) fn driver(
     surface: &Surface,
     rules: &EffectRules,
+    introduced: &Introduced,
     exports: &str,
     out: &Path,
 ) -> Result<()> {
@@ -24,7 +26,7 @@ pub(super) fn driver(
     signatures(surface, "for_each_driver_entry", &out.join("driver_entries.rs"))?;
     let exports: BTreeSet<&str> =
         exports.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    table(surface, rules, Some(&exports), &out.join("driver_table.rs"))
+    table(surface, rules, Some((introduced, &exports)), &out.join("driver_table.rs"))
 }
 
 /// The management library's files.
@@ -59,7 +61,7 @@ fn signatures(surface: &Surface, name: &str, path: &Path) -> Result<()> {
 fn table(
     surface: &Surface,
     rules: &EffectRules,
-    exports: Option<&BTreeSet<&str>>,
+    driver: Option<(&Introduced, &BTreeSet<&str>)>,
     path: &Path,
 ) -> Result<()> {
     let mut text = String::from(
@@ -71,17 +73,23 @@ fn table(
             .iter()
             .filter_map(|effect| effects::EFFECTS.iter().position(|known| known == effect))
             .fold(0, |bits, position| bits | 1 << position);
-        let exported = exports.is_none_or(|list| list.contains(symbol.as_str()));
+        let (introduced, exported) = match driver {
+            Some((introduced, exports)) => {
+                (introduced.of(symbol, &surface.entries)?, exports.contains(symbol.as_str()))
+            }
+            None => (entry.since, true),
+        };
         writeln!(
             text,
-            "    Entry::new({symbol:?}, {:?}, {}, {}, {bits:#04x}, {exported}),",
+            "    Entry::new({symbol:?}, {:?}, {}, {}, {}, {bits:#04x}, {exported}),",
             effects::base(symbol),
+            introduced.0,
             entry.since.0,
             entry.until.0
         )?;
     }
     text.push_str("];\n");
-    if let Some(exports) = exports {
+    if let Some((_, exports)) = driver {
         text.push_str("\n/// Names the 580 driver exports without a public prototype: forwarded, never called by us.\npub(crate) const UNDOCUMENTED: &[&str] = &[\n");
         for name in exports.iter().filter(|name| !surface.entries.contains_key(**name)) {
             writeln!(text, "    {name:?},")?;

@@ -9,6 +9,7 @@
 
 mod effects;
 mod emit;
+mod introduced;
 mod read;
 
 use std::path::Path;
@@ -30,7 +31,8 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
     let driver = union(&cuda, &stubs, read::Flavour::Cuda)?;
     let rules = effects::load(&api.join("effects.txt"))?;
-    emit::driver(&driver, &rules, &exports, &out)?;
+    let introduced = introduced::Introduced::load(&cuda)?;
+    emit::driver(&driver, &rules, &introduced, &exports, &out)?;
     let management = union(&nvml, &stubs, read::Flavour::Nvml)?;
     let rules = effects::load(&api.join("effects-nvml.txt"))?;
     emit::nvml(&management, &rules, &out)?;
