@@ -64,7 +64,6 @@ mod submit;
 mod table;
 mod track;
 mod transfer;
-mod versions;
 mod vmm;
 mod worker;
 

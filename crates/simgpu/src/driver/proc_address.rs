@@ -12,7 +12,6 @@ use divvy_driver_api::{Entry, find};
 
 use super::call::Call;
 use super::error::*;
-use super::versions::SINCE;
 use crate::sys::driver::{Address, Answer, In, Out, Text};
 
 /// Where the library finds its own exports.
@@ -23,11 +22,6 @@ static EXPORTS: OnceLock<Exports> = OnceLock::new();
 /// Tells the driver where its exported symbols are; the library does at its first call.
 pub fn set_exports(exports: Exports) {
     EXPORTS.get_or_init(|| exports);
-}
-
-fn since(entry: &Entry) -> u32 {
-    let known = SINCE.binary_search_by(|(name, _)| name.cmp(&entry.name));
-    known.ok().and_then(|index| SINCE.get(index)).map_or(entry.since, |(_, version)| *version)
 }
 
 /// Result for a name.
@@ -46,7 +40,7 @@ pub(crate) fn symbol(name: &str, version: u32, per_thread: bool) -> Found {
     if let Some((name, from)) = UNDOCUMENTED.iter().find(|(known, _)| *known == name) {
         return if *from <= version { Found::Symbol(name) } else { Found::TooNew };
     }
-    let mut best: Option<(u32, &'static Entry)> = None;
+    let mut best: Option<&'static Entry> = None;
     let mut all: Vec<&'static Entry> = Vec::new();
     for number in 1..=9 {
         let full = if number == 1 { name.to_owned() } else { format!("{name}_v{number}") };
@@ -56,9 +50,9 @@ pub(crate) fn symbol(name: &str, version: u32, per_thread: bool) -> Found {
             continue;
         };
         all.push(entry);
-        let from = since(entry);
-        if from <= version && best.is_none_or(|(before, _)| from >= before) {
-            best = Some((from, entry));
+        // Versions of a name were introduced in their order.
+        if entry.introduced <= version {
+            best = Some(entry);
         }
     }
     // A name with its version spelt out is no base name.
@@ -73,13 +67,13 @@ pub(crate) fn symbol(name: &str, version: u32, per_thread: bool) -> Found {
             Found::TooNew
         }
         None => Found::TooNew,
-        Some((_, entry)) if per_thread => {
+        Some(entry) if per_thread => {
             let own = ["_ptsz", "_ptds"].into_iter().find_map(|suffix| {
                 find(&format!("{}{suffix}", entry.name)).filter(|entry| entry.in_driver_580)
             });
             Found::Symbol(own.unwrap_or(entry).name)
         }
-        Some((_, entry)) => Found::Symbol(entry.name),
+        Some(entry) => Found::Symbol(entry.name),
     }
 }
 
@@ -158,10 +152,5 @@ mod tests {
         assert_eq!(found("cuNothing", 12000, false), Found::Unknown);
         assert_eq!(found("cuCtxCreate", 13000, false), Found::Symbol("cuCtxCreate_v4"));
         assert_eq!(found("cuGetProcAddress", 12000, false), Found::Symbol("cuGetProcAddress_v2"));
-    }
-
-    #[test]
-    fn the_table_of_versions_is_sorted() {
-        assert!(SINCE.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
 }
