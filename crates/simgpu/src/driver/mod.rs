@@ -56,6 +56,7 @@ mod pool;
 mod pool_calls;
 mod ptx;
 mod queue;
+mod refused;
 mod remote;
 mod space;
 mod state;
