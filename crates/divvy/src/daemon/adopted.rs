@@ -1,16 +1,16 @@
-//! A tenant in the daemon's hands: its files, and what changes rarely in them.
+//! An adopted tenant: its open files, and the daemon's readings of its limits, devices and processes.
 //!
-//! Nothing is registered: whatever lies in a tenant's directory is read anew every fraction of a
-//! second, so a daemon that was started again knows what the one before it knew. A lock on the
-//! directory keeps two daemons from writing one tenant's gates.
+//! Tenants do not register: the daemon reads their directories again every fraction of a second, so one that
+//! was started again finds what the one before it knew. A lock on the directory keeps two daemons from writing
+//! one tenant's gates.
 //!
 //! A glance looks often and cheaply for what must be known soon: other limits, devices, contexts, processes
 //! that came or died. It reads some forty bytes of the limits, the usage file's head, and the next slot, or
-//! all slots where the head has changed. A whole reading also finds what happens by accident or malice:
-//! files that were cut or replaced, gates that were overwritten, contexts that were given up.
+//! all slots where the head has changed. A whole reading is rarer, and also finds accidents and
+//! malice: files that were cut or replaced, gates that were overwritten, contexts that were given up.
 //!
-//! Promises: no reading or writing waits for a tenant; what a tenant wrote is a claim and changes only
-//! its own seat; files that are cut, replaced, garbled or another's give a [`NotAdopted`] with a reason
+//! Promises: no reading or writing waits for a tenant; a tenant's words are claims and change only its own
+//! seat; files that are cut, replaced, garbled or another's give a [`NotAdopted`] with a reason
 //! code. Does not decide anything: that is `divvy_policy::turns`, whose step reads and writes the gates
 //! through [`Open`].
 
@@ -29,12 +29,13 @@ use crate::output::reason::Reason;
 use crate::tenants::dir::{Dir, FileIdentity};
 use crate::tenants::tenant_dir;
 
-/// A tenant may claim a thousand slots, and a look at one is two calls: only those below this are looked at.
+/// Least value of [`Adopted::most_slots`]. The number of slots read for a tenant is bounded, since it may claim a thousand
+/// and each costs two system calls.
 pub(super) const LEAST_SLOTS: usize = 33;
-/// The same for all tenants of one user together, where a daemon serves several users.
+/// Most slots that are read for all tenants of one user together, in a daemon that serves several users.
 pub(super) const MOST_SLOTS: usize = 2048;
 
-/// Why a tenant's gates are not in this daemon's hands.
+/// Reason why this daemon does not write a tenant's gates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NotAdopted {
     pub(super) reason: Reason,
@@ -47,7 +48,7 @@ impl From<AttachError> for NotAdopted {
     }
 }
 
-/// How much of a tenant's files is read anew.
+/// Depth of a reading of a tenant's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadDepth {
     /// A look at the parts that must be known soon.
@@ -56,21 +57,21 @@ pub(super) enum ReadDepth {
     Whole,
 }
 
-/// A slot that is somebody's.
+/// A slot that a process has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     slot: usize,
-    /// Whether that one lives.
+    /// True while the process is alive.
     alive: bool,
     /// Its pid namespace, and its pid there.
     identity: (u64, u32),
 }
 
-/// A tenant's directory and limits, open. The path may come to name another tenant, so the daemon's other
-/// threads read and change the adopted one by these.
+/// Open handles of a tenant's directory and limits, for the daemon's other threads: they use these and not the path, which
+/// may come to name another tenant.
 #[derive(Debug)]
 pub(super) struct Hand {
-    /// Where it lies; nothing is opened by it.
+    /// Path of the directory; nothing is opened by it.
     pub(super) path: PathBuf,
     /// The directory's owner.
     pub(super) uid: u32,
@@ -83,7 +84,7 @@ pub(super) struct Hand {
 pub(super) struct Open {
     hand: Arc<Hand>,
     usage: Option<(UsageFile, FileIdentity)>,
-    /// The head by which the rows were last named; `None` when they must be named anew.
+    /// Head of the usage file from which rows were last matched to devices; `None` if that is due again.
     head: Option<Head>,
     processes: Vec<Process>,
     /// The slot that the next glance looks at.
@@ -94,7 +95,8 @@ pub(super) struct Open {
 #[derive(Debug)]
 pub(super) struct Adopted {
     pub(super) served: Served<Open>,
-    /// No other daemon writes its gates. The lock ends with this, even while other threads have the hand.
+    /// Lock by which no other daemon writes its gates. It ends with the adoption, even while other threads have the
+    /// [`Hand`].
     _lock: Flock<File>,
     /// Slots below this are looked at.
     pub(super) most_slots: usize,
@@ -119,12 +121,12 @@ impl Adopted {
         Ok(adopted)
     }
 
-    /// Part of it that the daemon's other threads may have.
+    /// The handles that the daemon's other threads share.
     pub(super) fn hand(&self) -> &Arc<Hand> {
         &self.served.files.hand
     }
 
-    /// Whether somebody runs or is about to run in it.
+    /// True if a process of the tenant is alive, or its owner, which may be about to start one.
     pub(super) fn is_in_use(&self) -> bool {
         self.served.files.processes.iter().any(|process| process.alive)
             || tenant_dir::is_owner_alive(&self.hand().dir)
@@ -136,7 +138,7 @@ impl Adopted {
         living.map(|process| process.identity)
     }
 
-    /// Reads limits, devices and processes anew; whether anything of it is not as it was.
+    /// Reads limits, devices and processes again; true if any of them has changed.
     pub(super) fn refresh(&mut self, depth: ReadDepth) -> Result<bool, NotAdopted> {
         let mut is_changed = self.refresh_limits(depth)?;
         let files = &mut self.served.files;
@@ -173,7 +175,7 @@ impl Adopted {
 }
 
 impl Open {
-    /// Reads anew who has the slots below `most` and lives, of all of them or of the next; whether one differs from before.
+    /// Reads the owner and liveness of all slots below `most`, or of the next one alone; true if one has changed.
     fn look_at_slots(&mut self, most: usize, all: bool) -> bool {
         let Some((usage, _)) = &self.usage else { return false };
         let process = |slot| {
@@ -198,7 +200,7 @@ impl Open {
         before != now
     }
 
-    /// Opens the usage file where another lies there than the one that is open.
+    /// Opens the usage file again if the directory holds another than the open one.
     fn refresh_usage(&mut self) -> Result<bool, NotAdopted> {
         let there = self.hand.dir.identity_of("usage");
         if self.usage.as_ref().map(|(_, identity)| *identity) == there {
@@ -256,7 +258,7 @@ impl Files for Open {
     fn lower_any_gate(&mut self) -> Result<Option<Config>, AttachError> {
         let config = self.hand.owner.lower_any_gate()?;
         if config.is_some() {
-            // The limits may have changed since they were read, so the rows are named again.
+            // The limits may have changed since they were read, so the rows are matched again.
             self.head = None;
         }
         Ok(config)
@@ -264,7 +266,7 @@ impl Files for Open {
 }
 
 impl Hand {
-    /// Whether the limits that are open are those that the tenant's processes find.
+    /// True while the open config is the file that the directory names, which new processes open.
     pub(super) fn has_its_config(&self) -> bool {
         self.owner.identity().ok() == self.dir.identity_of("config")
     }

@@ -1,24 +1,27 @@
-//! The phases of a domain: everybody open, one holder, the drain between two.
+//! The phases of a domain: a lull with all gates open, a turn with a holder on each device, the drain between two turns,
+//! and all tenants together.
 //!
-//! Promises: every closed gate is opened again, by the next turn of its tenant or when nobody else
-//! works any more; a drain ends by its time-out; a higher priority takes over at once.
+//! Promises: a closed gate is opened by its tenant's next turn, or by a lull; a tenant of lower priority may wait for as
+//! long as one of higher priority works. A drain ends at the latest by its time-out. A tenant of higher priority gets the
+//! device without one.
 
 use super::domain::{Domain, TurnMode};
 use super::mean::mean;
 use super::tenant::{LINGER_NS, TenantState};
 
-/// Part of the longest kernel of those who wait that an idle holder is waited for, and the most.
+/// An idle holder keeps its turn for the longest kernel of the waiting tenants divided by this, and for no longer than the
+/// next.
 const PATIENCE_PART: u64 = 16;
 const MOST_PATIENCE_NS: u64 = 5_000_000;
 
-/// How a turn is handed on.
+/// The kinds of hand-over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handover {
     /// All holders are picked anew.
     All,
     /// Holders that still work keep their turns; devices without one are filled.
     Fill,
-    /// The last holders have drained, or have been waited for long enough.
+    /// Turns begin behind a drain, picked as by [`Self::Fill`]; no second drain follows.
     Drained,
 }
 
@@ -55,7 +58,8 @@ impl Domain<'_> {
         self.members_mut().for_each(|t| t.note_lag(now_ns, floor_ns));
     }
 
-    /// True if a tenant at work has a holder, or a worker, of lower priority beside it.
+    /// True if a tenant that demands the device shares it with one of lower priority that holds the turn or, outside of
+    /// turns, has an open gate.
     pub(super) fn overtaken(&self) -> bool {
         let runs = |t: &&TenantState| t.open && (t.holder || self.state.mode != TurnMode::Held);
         self.demanders().any(|high| {
@@ -79,7 +83,7 @@ impl Domain<'_> {
         }
     }
 
-    /// Opens everybody.
+    /// Begins a lull: ends all turns and opens all gates of the domain.
     pub(super) fn begin_lull(&mut self) {
         let (now_ns, long_ns) = (self.now_ns, self.tuning.min_hold_ns);
         for tenant in self.members_mut() {
@@ -111,7 +115,7 @@ impl Domain<'_> {
         }
     }
 
-    /// Whether two that use one device at once are both as asked.
+    /// True if two tenants that share a device and both demand it satisfy `is`.
     fn any_pair(&self, is: impl Fn(&TenantState) -> bool) -> bool {
         let both = |a: &TenantState, b: &TenantState| {
             !core::ptr::eq(a, b) && a.shares_device(b) && is(a) && is(b)
@@ -166,7 +170,8 @@ impl Domain<'_> {
         } else if let Some(end_ns) =
             self.members().filter(closed_now).map(|t| t.busy_until_ns).max()
         {
-            // A device that waits for another looks busy: of several, the whole drain counts.
+            // In a domain of several devices a device that waits for another looks busy, so the end of its work is not
+            // seen: the whole drain counts.
             let is_one = self.state.group.count_ones() == 1;
             let from_ns = if is_one { end_ns.max(since_ns) } else { since_ns };
             let bubble_ns = self.now_ns.saturating_sub(from_ns).min(1_000_000);
@@ -179,14 +184,15 @@ impl Domain<'_> {
         self.hand_over(Handover::Drained);
     }
 
-    /// Ends the current turns as `how` says and begins the next, or the drain before them.
+    /// Picks the next holders as `how` says, ends the turns of all others and closes their gates. Then begins the next
+    /// turns, or the drain before them, or a lull if there is none to pick.
     pub(super) fn hand_over(&mut self, how: Handover) {
         let Some(first) = self.pick(how != Handover::All) else { return self.begin_lull() };
         if self.may_lull() {
             return self.begin_lull();
         }
         let now_ns = self.now_ns;
-        // A short lull counts as a pause within the running window.
+        // A trial's window goes on after a short lull.
         let slept = self.lasted(self.state.since_ns, self.tuning.sleep_ns);
         if self.state.mode == TurnMode::Lull && (slept || self.actives_changed()) {
             self.begin_window();
@@ -236,7 +242,7 @@ impl Domain<'_> {
         }
     }
 
-    /// Whether one that is not picked keeps an open gate beside those that are.
+    /// True if the gate of a tenant that is not picked is to be open during the turn.
     fn stays_open(&self, tenant: &TenantState) -> bool {
         let mut beside = self.members().filter(|t| t.picked && t.shares_device(tenant)).peekable();
         if beside.peek().is_none() {
@@ -284,8 +290,8 @@ impl Domain<'_> {
         released
     }
 
-    /// How much longer an idle holder keeps its turn that has had less than those who wait: a kernel of
-    /// theirs would keep it out for much longer than its pause.
+    /// Extra time for which an idle holder keeps its turn, if it has had less than a waiting tenant: a kernel of
+    /// that one would keep it out for much longer than its pause.
     fn patience_ns(&self, holder: &TenantState) -> u64 {
         let ahead = |t: &&TenantState| {
             self.contends(t) && t.shares_device(holder) && t.virtual_ns > holder.virtual_ns
@@ -320,7 +326,8 @@ impl Domain<'_> {
         }
     }
 
-    /// At most one member has been active of late and nobody must be kept out of its way.
+    /// True if a lull may begin: at most one tenant was active recently, and none of lower priority has to be kept from
+    /// running beside it.
     fn may_lull(&self) -> bool {
         let mut active = self.members().filter(|t| !self.is_calm(t));
         let Some(only) = active.next() else { return true };
@@ -332,7 +339,7 @@ impl Domain<'_> {
             && self.lasted(tenant.last_demand_ns, self.tuning.calm_ns)
     }
 
-    /// Wants a turn and does not have it.
+    /// True if the tenant demands the device and does not hold it.
     pub(super) fn contends(&self, tenant: &TenantState) -> bool {
         !tenant.holder && tenant.demands(self.tuning, self.now_ns)
     }
@@ -341,8 +348,8 @@ impl Domain<'_> {
         !self.members().any(|h| h.holder && h.shares_device(tenant))
     }
 
-    /// End of the running turn; early when the latency class waits, late when only those wait that
-    /// their own caps will close again soon.
+    /// End of the running turn: early if a tenant of the latency class waits, late if each waiting tenant had its last
+    /// turn ended by its own cap.
     pub(super) fn turn_end_ns(&self) -> u64 {
         let mut planned_ns = self.state.turn_end_ns;
         if self.members().filter(|t| self.contends(t)).all(|t| t.ended_by_cap) {
@@ -355,7 +362,7 @@ impl Domain<'_> {
         planned_ns.min(self.state.since_ns.saturating_add(self.tuning.latency_quantum_ns))
     }
 
-    /// A contender is a whole round behind the holder that keeps it out.
+    /// True if a contender of the holder's priority is a whole round behind it.
     fn left_behind(&self) -> bool {
         let step_ns = self.round_step_ns();
         let held_long_enough = |h: &TenantState| self.lasted(h.opened_ns, self.tuning.min_hold_ns);

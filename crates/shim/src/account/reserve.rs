@@ -6,10 +6,11 @@
 //! *provisional*; after it the driver is asked what is reserved and the charge settles to that.
 //! Several threads may do so at once without a lock: the sum of settled and provisional bytes never
 //! falls below what is reserved, and a reading is used only if nobody changed the record since.
-//! Another thread may destroy a pool that the program's call does not name, so the driver is asked about
-//! it only under a [`PoolGuard`], and destroys an outlived pool only when no guard is left.
+//! A call may concern a pool that is not its argument, which another thread may destroy meanwhile. So the
+//! driver is asked about a pool only under a [`PoolGuard`], and a pool that the program destroyed while its
+//! memory was in use is destroyed in the driver only when no guard is left.
 //!
-//! Does not allocate or free.
+//! Does not allocate in the driver, nor free there.
 
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -28,7 +29,7 @@ static RESERVES: Map = Map::new(4);
 
 const FIELD: u64 = (1 << 28) - 1;
 
-/// State of a reserve.
+/// Accounting record of a reserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Record {
     charged_granules: u64,
@@ -40,7 +41,7 @@ struct Record {
     own: bool,
     /// Destroyed by the program, while memory of it is in use.
     ended: bool,
-    /// Changes of this record.
+    /// Number of changes of this record, by which a stale reading is noticed.
     epoch: u32,
     /// Guards that are alive.
     lookers: u32,
@@ -109,10 +110,10 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// None at all.
+    /// No growth.
     pub(super) const NONE: Self = Self { granules: 0 };
 
-    /// Claim or expectation of a graph.
+    /// Growth of so many bytes, which a claim or an expectation has made provisional for a graph.
     pub(super) const fn of(bytes: u64) -> Self {
         Self { granules: bytes / GRANULE_BYTES }
     }
@@ -134,7 +135,7 @@ impl Reserve {
         }
     }
 
-    /// Reserve of the driver, in bytes.
+    /// Bytes that the driver has reserved now; `None` if it does not say.
     fn reserved_bytes(self) -> Option<u64> {
         match self {
             Self::Pool(pool) => relaxed(|| {
@@ -148,13 +149,13 @@ impl Reserve {
         .ok()
     }
 
-    /// Changes what is known; a pool that was destroyed meanwhile stays forgotten.
+    /// Changes the record; a pool that was destroyed meanwhile stays forgotten.
     fn change(self, mut change: impl FnMut(Record) -> Record) {
         let _ =
             RESERVES.update(self.key(), |old| Some(change(Record::unpack(old?)).changed().pack()));
     }
 
-    /// Begins to look at it. None for a pool that is not known (any more).
+    /// Takes a guard on the reserve; `None` for a pool without a record.
     pub(super) fn look(self, device: &Device) -> Option<PoolGuard> {
         let mut is_known = false;
         let _ = RESERVES.update(self.key(), |old| {
@@ -195,7 +196,7 @@ impl Reserve {
         let _ = RESERVES.insert(self.key(), record.pack());
     }
 
-    /// Notes a pool the program made.
+    /// Makes the record of a pool that the program made.
     pub(crate) fn begin_own(self, device: &Device) {
         let record = Record { own: true, ..Record::new(device.ordinal) };
         if let Ok(Some(stale)) = RESERVES.insert(self.key(), record.pack()) {
@@ -216,8 +217,9 @@ impl Reserve {
         Growth { granules }
     }
 
-    /// A settling elsewhere must not give back what this call may take, so `bytes` move from charged to
-    /// provisional; false if fewer are charged, the reserve is below `whole_bytes` or `is_valid` fails.
+    /// Moves `bytes` from charged to provisional, so that another thread's settling does not give back the bytes that
+    /// this call may take. False, and nothing moved, if fewer are charged, if charged and provisional bytes together are
+    /// below `whole_bytes`, or if `is_valid` fails.
     pub(super) fn claim(
         self,
         bytes: u64,
@@ -240,11 +242,12 @@ impl Reserve {
         is_there
     }
 
-    /// Settles the charge to what is reserved, with `growth` over. The error is growth in bytes
-    /// that was not asked for and does not fit: the caller must undo, and settle again.
+    /// Sets the charge to the bytes that the driver has reserved, and ends `growth`, whose call has returned. The error is
+    /// the number of bytes by which the reserve grew unasked and which the limit does not admit: the caller must undo the
+    /// growth and settle again.
     pub(super) fn settle(self, device: &'static Device, growth: Growth) -> Result<(), u64> {
         let Growth { granules: done } = growth;
-        // Without a record, what was asked for was given back with the pool, or stays charged.
+        // Without a record nothing can be settled: the pool's end gave all back, or the charge stays.
         let Some(_look) = self.look(device) else { return Ok(()) };
         for round in 0..8_u32 {
             let Some(before) = self.record() else { return Ok(()) };
@@ -261,10 +264,11 @@ impl Reserve {
                 let old_sum = record.whole_granules();
                 let needed = match reserved {
                     Some(bytes) if record.epoch == before.epoch => bytes.div_ceil(GRANULE_BYTES),
-                    // The reading is of another time.
+                    // The reading failed, or the record has changed since: the sum stays.
                     _ => old_sum,
                 };
-                // Requests of others may be in the reading, or come after it: they stay charged.
+                // Provisional bytes of other threads may be part of the reading already, or come after it: they stay
+                // charged.
                 let sum = needed.saturating_add(provisional).min(old_sum).max(needed);
                 let charged = sum.saturating_sub(provisional);
                 grown = sum.saturating_sub(old_sum);
@@ -322,7 +326,7 @@ impl Reserve {
         self.record().is_some_and(|record| record.own && !record.uncounted)
     }
 
-    /// Whether the program has destroyed it, and something of it is in use.
+    /// True if the program has destroyed it while its memory was in use.
     pub(super) fn is_ended(self) -> bool {
         self.record().is_some_and(|record| record.ended)
     }
@@ -338,8 +342,8 @@ impl Reserve {
         is_first
     }
 
-    /// Forgets what the program has destroyed if nothing is charged for it and nobody looks at it; true
-    /// for the one thread that is to destroy it.
+    /// Removes the record of an ended pool if nothing is charged for it and no guard is left; true for the one thread that
+    /// removed it, which then destroys the pool in the driver.
     pub(super) fn bury(self) -> bool {
         let mut is_over = false;
         let _ = RESERVES.update(self.key(), |old| {
@@ -361,7 +365,7 @@ impl Reserve {
         is_uncounted
     }
 
-    /// The driver has destroyed it.
+    /// Removes the record of a pool that the driver has destroyed, and gives back all that is charged for it.
     pub(super) fn end(self) {
         let Some(record) = RESERVES.take(self.key()).map(Record::unpack) else { return };
         let granules = record.charged_granules.saturating_add(record.provisional_granules);
@@ -371,7 +375,7 @@ impl Reserve {
     }
 }
 
-/// Keeps an outlived pool from being destroyed in the driver, so that its handle may be used.
+/// Keeps a pool that the program has destroyed from being destroyed in the driver too, so that its handle may be used.
 #[must_use = "the pool may be gone when this is dropped"]
 pub(super) struct PoolGuard(Reserve);
 
