@@ -81,11 +81,11 @@ pub struct DeviceState {
     pub(super) overlap_since_ns: u64,
     /// Steps in the running turn.
     pub(super) looks: u32,
-    /// The next step at which everybody's samples are fresh.
+    /// Time of the next step with fresh samples of all tenants.
     pub(super) full_step_ns: u64,
-    /// The next step needs fresh samples only of idle tenants that go first.
+    /// The next step is *light*: it needs fresh samples of idle tenants that go first alone.
     pub(super) light_step: bool,
-    /// How often such steps come; 0 when none are needed.
+    /// Time between light steps; 0 when none are needed.
     pub(super) light_poll_ns: u64,
     /// Start of the running measurement, under turns or together.
     pub(super) window_ns: u64,

@@ -68,7 +68,8 @@ impl Domain<'_> {
         })
     }
 
-    /// Whether the phase may move on: in a light step only for a higher priority or the latency class.
+    /// True if the phase may move on. A light step has fresh samples of idle tenants that go first alone, so it moves on only
+    /// for a higher priority or the latency class.
     pub(super) fn is_full_step(&self) -> bool {
         let hurries = |t: &TenantState| t.latency && self.contends(t);
         !self.state.light_step || self.overtaken() || self.members().any(hurries)
