@@ -5,13 +5,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader, Sym};
-use object::read::{ReadCache, StringTable};
+use object::read::{ReadCache, ReadRef, StringTable};
 use object::{LittleEndian, SectionIndex};
 
 use crate::output::reason::Reason;
@@ -20,7 +21,28 @@ use crate::output::reason::Reason;
 const MACHINE: elf::Machine =
     if cfg!(target_arch = "aarch64") { elf::EM_AARCH64 } else { elf::EM_X86_64 };
 
+/// Most bytes of one table that are read: a sparse file may claim any number.
+const MOST_BYTES: u64 = 64 << 20;
+
 type Header = FileHeader64<LittleEndian>;
+
+/// A file, of which no table is read that claims more than [`MOST_BYTES`].
+#[derive(Clone, Copy)]
+struct Tables<'a>(&'a ReadCache<File>);
+
+impl<'a> ReadRef<'a> for Tables<'a> {
+    fn len(self) -> Result<u64, ()> {
+        self.0.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        if size > MOST_BYTES { Err(()) } else { self.0.read_bytes_at(offset, size) }
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        self.0.read_bytes_at_until(range, delimiter)
+    }
+}
 
 /// One file's facts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,15 +80,16 @@ impl Elf {
 /// When the file cannot be read or is no 64-bit ELF.
 pub(crate) fn read(path: &Path) -> Result<Elf> {
     let file = open(path)?;
-    let header = header(path, &file)?;
-    let segments = header.program_headers(LittleEndian, &file)?;
+    let file = Tables(&file);
+    let header = header(path, file)?;
+    let segments = header.program_headers(LittleEndian, file)?;
     let mut elf = Elf { is_native: header.e_machine(LittleEndian) == MACHINE, ..Elf::default() };
     let mut dynamic = None;
     for segment in segments {
-        if let Some(name) = segment.interpreter(LittleEndian, &file)? {
+        if let Some(name) = segment.interpreter(LittleEndian, file)? {
             elf.interpreter = Some(text(name));
         }
-        dynamic = dynamic.or(segment.dynamic(LittleEndian, &file)?);
+        dynamic = dynamic.or(segment.dynamic(LittleEndian, file)?);
     }
     let Some(dynamic) = dynamic else { return Ok(elf) };
     elf.is_dynamic = elf.interpreter.is_some();
@@ -77,7 +100,7 @@ pub(crate) fn read(path: &Path) -> Result<Elf> {
     // By segments: a program may have lost its sections.
     let start = value(elf::DT_STRTAB).and_then(|at| file_offset(segments, at));
     let (Some(start), Some(size)) = (start, value(elf::DT_STRSZ)) else { return Ok(elf) };
-    let strings = StringTable::new(&file, start, start.saturating_add(size));
+    let strings = StringTable::new(file, start, start.saturating_add(size));
     for entry in dynamic.iter().filter(|entry| entry.d_tag(LittleEndian) == elf::DT_NEEDED) {
         let at = u32::try_from(entry.d_val(LittleEndian))?;
         let name = strings.get(at).ok().context("a library's name beyond the ELF file")?;
@@ -89,8 +112,9 @@ pub(crate) fn read(path: &Path) -> Result<Elf> {
 /// The names a library defines for others.
 pub(crate) fn exports(path: &Path) -> Result<BTreeSet<String>> {
     let file = open(path)?;
-    let sections = header(path, &file)?.sections(LittleEndian, &file)?;
-    let symbols = sections.symbols(LittleEndian, &file, elf::SHT_DYNSYM)?;
+    let file = Tables(&file);
+    let sections = header(path, file)?.sections(LittleEndian, file)?;
+    let symbols = sections.symbols(LittleEndian, file, elf::SHT_DYNSYM)?;
     ensure!(symbols.section() != SectionIndex(0), "{} has no dynamic symbol table", path.display());
     let defined = symbols.iter().filter(|symbol| !symbol.is_undefined(LittleEndian));
     defined.map(|symbol| Ok(text(symbol.name(LittleEndian, symbols.strings())?))).collect()
@@ -99,12 +123,13 @@ pub(crate) fn exports(path: &Path) -> Result<BTreeSet<String>> {
 /// The versions a library demands of others, such as `GLIBC_2.17`.
 pub(crate) fn demanded_versions(path: &Path) -> Result<BTreeSet<String>> {
     let file = open(path)?;
-    let sections = header(path, &file)?.sections(LittleEndian, &file)?;
+    let file = Tables(&file);
+    let sections = header(path, file)?.sections(LittleEndian, file)?;
     let mut versions = BTreeSet::new();
-    let Some((mut needs, link)) = sections.gnu_verneed(LittleEndian, &file)? else {
+    let Some((mut needs, link)) = sections.gnu_verneed(LittleEndian, file)? else {
         return Ok(versions);
     };
-    let strings = sections.strings(LittleEndian, &file, link)?;
+    let strings = sections.strings(LittleEndian, file, link)?;
     while let Some((_, mut of_library)) = needs.next()? {
         while let Some(version) = of_library.next()? {
             versions.insert(text(version.name(LittleEndian, strings)?));
@@ -118,7 +143,7 @@ fn open(path: &Path) -> Result<ReadCache<File>> {
     Ok(ReadCache::new(file))
 }
 
-fn header<'a>(path: &Path, file: &'a ReadCache<File>) -> Result<&'a Header> {
+fn header<'a>(path: &Path, file: Tables<'a>) -> Result<&'a Header> {
     let header = Header::parse(file).and_then(|header| header.endian().map(|_| header));
     header.with_context(|| format!("{} is no 64-bit little-endian ELF file", path.display()))
 }
@@ -180,6 +205,21 @@ mod tests {
             let error = read(&path).unwrap_err().to_string();
             assert!(error.contains("no 64-bit little-endian ELF"), "{error}");
         }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn tables_that_claim_gigabytes_are_not_read() {
+        let path = std::env::temp_dir().join(format!("divvy-elf-sparse-{}", std::process::id()));
+        let mut bytes = std::fs::read("/proc/self/exe").unwrap();
+        let [at, count] = [0x20, 0x38].map(|at| usize::from(bytes[at]));
+        // Every segment claims to be eight gigabytes long, of which the file has holes.
+        for segment in (0..count).map(|nth| at + 56 * nth) {
+            bytes[segment + 32..segment + 40].copy_from_slice(&(8_u64 << 30).to_le_bytes());
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        File::options().write(true).open(&path).unwrap().set_len(9 << 30).unwrap();
+        assert!(read(&path).is_err());
         std::fs::remove_file(&path).unwrap();
     }
 
