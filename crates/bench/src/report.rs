@@ -404,10 +404,14 @@ pair of hami failed: no answer within 60 s
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(&[]), None);
-        assert_eq!(
-            date(Timestamp::new(1_795_244_709, 999_999_999).unwrap()),
-            "2026-11-21T07:05:09Z"
-        );
+        for (seconds, nanoseconds, words) in [
+            (0, 0, "1970-01-01T00:00:00Z"),
+            (951_827_696, 0, "2000-02-29T12:34:56Z"),
+            (1_795_244_709, 0, "2026-11-21T07:05:09Z"),
+            (1_795_244_709, 999_999_999, "2026-11-21T07:05:09Z"),
+        ] {
+            assert_eq!(date(Timestamp::new(seconds, nanoseconds).unwrap()), words);
+        }
         for (value, words) in [
             (0.0, "0"),
             (2.123, "2.12"),
