@@ -9,7 +9,7 @@ use divvy_abi::usage::{self, MemoryKind};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
 use divvy_page::owner::Owner;
 use divvy_page::reader::{FieldText, UsageFile, read_config, write_config};
-use divvy_page::{AttachError, ConfigSource, NewDevice, SharedEntry, Tenant};
+use divvy_page::{AttachError, ConfigSource, NewDevice, Tenant};
 use scratch::Scratch;
 
 const MIB: u64 = 1 << 20;
@@ -95,28 +95,6 @@ fn rows_and_slots_that_cannot_be_are_the_last() {
     owner.renew(MAX, 11).expect("written");
     let config = read_config(&scratch.directory()).expect("readable").expect("there");
     assert_eq!(config.gates[MAX_DEVICES - 1].lease_ns, 11);
-}
-
-/// Memory that a living process shares by a handle without a mark counts as shared.
-#[test]
-fn what_the_living_share_is_read_as_shared() {
-    let scratch = Scratch::new("reader-shared");
-    let at = scratch.c_path();
-    write_config(&scratch.directory(), &Config::default()).expect("written");
-    let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
-    let device = NewDevice {
-        uuid: [3; 16],
-        index: Some(1),
-        total_bytes: 1 << 30,
-        limit_bytes: None,
-        name: b"card",
-    };
-    let row = tenant.device_row(&device).expect("a row");
-    assert_eq!(tenant.ask(row, 60 * MIB, MemoryKind::Block, None), Ok(()));
-    let entry = tenant.export_shared(&[9; 64], row, 60 * MIB, MemoryKind::Block).expect("room");
-    assert_eq!(SharedEntry::of(entry.number()), entry);
-    let totals = UsageFile::open(&at).expect("readable").expect("there").totals(row.index());
-    assert_eq!((totals.used_bytes, totals.shared_bytes), (60 * MIB, 60 * MIB));
 }
 
 #[test]

@@ -382,3 +382,18 @@ fn processes_are_listed_by_what_they_hold() {
     assert_eq!(tenant.processes(row, &mut uses), 1);
     assert_eq!((uses[0].pid, uses[0].bytes), (std::process::id(), 4096));
 }
+
+/// Memory that a living process shares by a handle without a mark counts as shared.
+#[test]
+fn what_the_living_share_is_read_as_shared() {
+    let scratch = Scratch::new("share-living");
+    write_config(&scratch.directory(), &Config::default()).expect("written");
+    let tenant = Tenant::attach(&scratch.c_path(), &ConfigSource::Owner).expect("attached");
+    let row = row(&tenant);
+    assert_eq!(tenant.ask(row, 60 << 20, MemoryKind::Block, None), Ok(()));
+    let entry = tenant.export_shared(&[9; 64], row, 60 << 20, MemoryKind::Block).expect("room");
+    assert_eq!(divvy_page::SharedEntry::of(entry.number()), entry);
+    let file = UsageFile::open(&scratch.c_path()).expect("readable").expect("there");
+    let totals = file.totals(row.index());
+    assert_eq!((totals.used_bytes, totals.shared_bytes), (60 << 20, 60 << 20));
+}
