@@ -6,10 +6,11 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use nix::libc::O_NONBLOCK;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader, Sym};
 use object::read::{ReadCache, ReadRef, StringTable};
@@ -139,7 +140,9 @@ pub(crate) fn demanded_versions(path: &Path) -> Result<BTreeSet<String>> {
 }
 
 fn open(path: &Path) -> Result<ReadCache<File>> {
-    let file = File::open(path).with_context(|| format!("{}", path.display()))?;
+    // A pipe without a writer is opened at once, and is no ELF file.
+    let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path);
+    let file = file.with_context(|| format!("{}", path.display()))?;
     Ok(ReadCache::new(file))
 }
 
@@ -205,6 +208,15 @@ mod tests {
             let error = read(&path).unwrap_err().to_string();
             assert!(error.contains("no 64-bit little-endian ELF"), "{error}");
         }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_pipe_without_a_writer_is_not_waited_for() {
+        let path = std::env::temp_dir().join(format!("divvy-elf-pipe-{}", std::process::id()));
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let error = read(&path).unwrap_err().to_string();
+        assert!(error.contains("no 64-bit little-endian ELF"), "{error}");
         std::fs::remove_file(&path).unwrap();
     }
 
