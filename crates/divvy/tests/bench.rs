@@ -54,7 +54,14 @@ fn it_becomes_the_program_beside_it() {
     assert_eq!(words.lines().count(), 1, "{words}");
 
     let program = folder.join("divvy-bench");
+    fs::write(&program, "").unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let (_, cut_short) = ended(&bench(&folder, &[]), &input);
+    let words = String::from_utf8(cut_short.stderr).unwrap();
+    assert!(cut_short.status.code() == Some(125) && words.contains("cannot be started"), "{words}");
+
     fs::write(&program, SCRIPT).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o644)).unwrap();
     let (_, closed) = ended(&bench(&folder, &[]), &input);
     let words = String::from_utf8(closed.stderr).unwrap();
     assert!(closed.status.code() == Some(125) && words.contains("cannot be started"), "{words}");

@@ -5,11 +5,11 @@
 //!
 //! Does not know what can be measured.
 
-use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Context, Result};
+use nix::unistd::execv;
 
 use crate::machine::install;
 
@@ -29,6 +29,14 @@ pub(crate) struct Args {
 /// Where the program is missing or cannot be started; else this process is that program.
 pub(crate) fn run(args: &Args) -> Result<u8> {
     let program = install::program(install::BENCH)?;
-    let error = Command::new(&program).args(&args.arguments).exec();
-    Err(error).with_context(|| format!("{} cannot be started", program.display()))
+    let words =
+        [program.as_os_str()].into_iter().chain(args.arguments.iter().map(OsString::as_os_str));
+    let words = words.map(|word| CString::new(word.as_bytes())).collect::<Result<Vec<_>, _>>()?;
+    // Not execvp, which the standard library's `exec` calls: that gives a file cut short to a shell, as an empty script.
+    match execv(&words[0], &words) {
+        Ok(never) => match never {},
+        Err(errno) => {
+            Err(errno).with_context(|| format!("{} cannot be started", program.display()))
+        }
+    }
 }
