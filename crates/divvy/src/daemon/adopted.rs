@@ -1,18 +1,20 @@
 //! An adopted tenant: its open files, and the daemon's readings of its limits, devices and processes.
 //!
-//! Tenants do not register: the daemon reads their directories again every fraction of a second, so one that
-//! was started again finds what the one before it knew. A lock on the directory keeps two daemons from writing
+//! Tenants do not register: the daemon reads their directories again every fraction of a second, so a daemon that
+//! is restarted finds all that the one before it knew. A lock on the directory keeps two daemons from writing
 //! one tenant's gates.
 //!
-//! A glance looks often and cheaply for what must be known soon: other limits, devices, contexts, processes
-//! that came or died. It reads some forty bytes of the limits, the usage file's head, and the next slot, or
-//! all slots where the head has changed. A whole reading is rarer, and also finds accidents and
-//! malice: files that were cut or replaced, gates that were overwritten, contexts that were given up.
+//! A glance looks often and cheaply for what must be known soon: changed limits, devices, contexts and processes. It
+//! reads some forty bytes of the limits, the usage file's head, and the next slot in turn, or all slots if the head has
+//! changed; so a process that comes is seen at once, and one that dies after as many glances as there are slots.
+//! A whole reading is rarer, and also finds a usage file that was replaced or cut, gates that were overwritten, and
+//! contexts that are gone without a word in the head.
 //!
-//! Promises: no reading or writing waits for a tenant; a tenant's words are claims and change only its own
-//! seat; files that are cut, replaced, garbled or another's give a [`NotAdopted`] with a reason
-//! code. Does not decide anything: that is `divvy_policy::turns`, whose step reads and writes the gates
-//! through [`Open`].
+//! Promises: no reading or writing waits for a tenant; what a tenant's processes write is not trusted, and changes
+//! only that tenant's own seat; limits or a usage file that cannot be understood, or are another user's, give a
+//! [`NotAdopted`] with a reason code. A usage file that was replaced is opened in place of the old one. Without one the
+//! processes that were found last stay listed: they are what the tenant is kept for, until its directory goes.
+//! Does not decide anything: that is `divvy_policy::turns`, whose step reads and writes the gates through [`Open`].
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -29,8 +31,8 @@ use crate::output::reason::Reason;
 use crate::tenants::dir::{Dir, FileIdentity};
 use crate::tenants::tenant_dir;
 
-/// Least value of [`Adopted::most_slots`]. The number of slots read for a tenant is bounded, since it may claim a thousand
-/// and each costs two system calls.
+/// Value of [`Adopted::most_slots`] to begin with, and its least: 32 processes, as slot 0 is none's. The number of slots
+/// that are read for a tenant is bounded, since it may claim a thousand, and each costs two system calls.
 pub(super) const LEAST_SLOTS: usize = 33;
 /// Most slots that are read for all tenants of one user together, in a daemon that serves several users.
 pub(super) const MOST_SLOTS: usize = 2048;
@@ -51,9 +53,9 @@ impl From<AttachError> for NotAdopted {
 /// Depth of a reading of a tenant's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadDepth {
-    /// A look at the parts that must be known soon.
+    /// The parts that must be known soon.
     Glance,
-    /// Everything.
+    /// Limits, head and all slots below [`Adopted::most_slots`].
     Whole,
 }
 
@@ -73,7 +75,7 @@ struct Process {
 pub(super) struct Hand {
     /// Path of the directory; nothing is opened by it.
     pub(super) path: PathBuf,
-    /// The directory's owner.
+    /// The user whose directory it is.
     pub(super) uid: u32,
     pub(super) dir: Dir,
     pub(super) owner: Owner,
@@ -96,9 +98,9 @@ pub(super) struct Open {
 pub(super) struct Adopted {
     pub(super) served: Served<Open>,
     /// Lock by which no other daemon writes its gates. It ends with the adoption, even while other threads have the
-    /// [`Hand`].
+    /// [`Hand`], by which they change limits but no gates.
     _lock: Flock<File>,
-    /// Slots below this are looked at.
+    /// Number below which slots are looked at.
     pub(super) most_slots: usize,
 }
 
@@ -126,19 +128,20 @@ impl Adopted {
         &self.served.files.hand
     }
 
-    /// True if a process of the tenant is alive, or its owner, which may be about to start one.
+    /// True if a process of the tenant was alive at the last reading, or if the `divvy run` that made it is, which may be
+    /// about to start one.
     pub(super) fn is_in_use(&self) -> bool {
         self.served.files.processes.iter().any(|process| process.alive)
             || tenant_dir::is_owner_alive(&self.hand().dir)
     }
 
-    /// The processes that live, by pid namespace and pid.
+    /// The processes that were alive at the last reading, by pid namespace and pid.
     pub(super) fn living(&self) -> impl Iterator<Item = (u64, u32)> {
         let living = self.served.files.processes.iter().filter(|process| process.alive);
         living.map(|process| process.identity)
     }
 
-    /// Reads limits, devices and processes again; true if any of them has changed.
+    /// Reads limits, devices, contexts and processes again, as deep as `depth` says; true if any of them has changed.
     pub(super) fn refresh(&mut self, depth: ReadDepth) -> Result<bool, NotAdopted> {
         let mut is_changed = self.refresh_limits(depth)?;
         let files = &mut self.served.files;
@@ -175,7 +178,8 @@ impl Adopted {
 }
 
 impl Open {
-    /// Reads the owner and liveness of all slots below `most`, or of the next one alone; true if one has changed.
+    /// Reads which process has a slot and whether it is alive: of all slots from 1 to below `most`, or of the next one
+    /// alone. True if one has changed.
     fn look_at_slots(&mut self, most: usize, all: bool) -> bool {
         let Some((usage, _)) = &self.usage else { return false };
         let process = |slot| {
@@ -200,7 +204,7 @@ impl Open {
         before != now
     }
 
-    /// Opens the usage file again if the directory holds another than the open one.
+    /// Opens the usage file that the directory holds, if it is another than the open one, and closes that; true if so.
     fn refresh_usage(&mut self) -> Result<bool, NotAdopted> {
         let there = self.hand.dir.identity_of("usage");
         if self.usage.as_ref().map(|(_, identity)| *identity) == there {
@@ -258,7 +262,8 @@ impl Files for Open {
     fn lower_any_gate(&mut self) -> Result<Option<Config>, AttachError> {
         let config = self.hand.owner.lower_any_gate()?;
         if config.is_some() {
-            // The limits may have changed since they were read, so the rows are matched again.
+            // The config is taken as it stands now, perhaps with other limits than those read last: the next glance, which
+            // would compare with it, reads all slots and matches rows with devices again.
             self.head = None;
         }
         Ok(config)
@@ -266,7 +271,7 @@ impl Files for Open {
 }
 
 impl Hand {
-    /// True while the open config is the file that the directory names, which new processes open.
+    /// True while the open config is the file that the directory names now, which new processes open.
     pub(super) fn has_its_config(&self) -> bool {
         self.owner.identity().ok() == self.dir.identity_of("config")
     }

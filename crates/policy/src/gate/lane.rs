@@ -1,10 +1,16 @@
 //! One context's launches: the submitted and the completed part of their work, and the state that measures them.
 //!
-//! A thread that records or settles marks holds the lane's claim ([`super::claim`]), which no thread waits for longer
-//! than a call of the driver's takes: a thread that finds it taken goes on without marks, and its work is measured by
-//! the next mark of another. Marks and probes are `measure`'s, the time at which a launch may go is `admit`'s.
+//! A thread that records or settles marks holds the lane's claim ([`super::claim`]). A thread that finds the claim taken
+//! goes on without a mark, and its work lies before the next mark of whichever thread. Marks and probes are recorded in
+//! `measure`, and `admit` decides when a launch may go.
 //!
-//! Promises: words that any thread reads as they are. Does not ask the world, nor decide.
+//! Promises: each field is an atomic, or made of atomics, that any thread may read without the claim; two fields that
+//! are read one after the other may not fit together, and no decision needs that they do. Does not call the driver or
+//! the clock, and does not decide when a launch goes.
+//!
+//! The unit of most fields is a nanosecond, of three kinds. A *total* (`done_ns`, `settled_ns`, `marked_ns`, and
+//! [`Lane::submitted_ns`]) is estimated device time of all launches since the lane began; a *time*, as the comments say,
+//! is of the host's clock; the rest are lengths.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -19,86 +25,100 @@ use super::slices::Beside;
 use super::window::Window;
 use crate::atomic::{AtomicU32, AtomicU64};
 
-/// Start of the generator. A lane is zeros at first, so that a table of them takes no room in a file.
+/// Start of the generator, which is stored with these bits flipped: a new lane is all zeros, so that the static table of
+/// lanes takes no room in the library's file.
 const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 /// The launches of one context.
 #[derive(Debug)]
 pub struct Lane {
-    /// Credit in hand.
+    /// Credit of the context's threads, and the total that was ever charged.
     pub(super) credit: Credit,
-    /// Device time charged for admitted launches that the driver does not have yet.
+    /// Device time charged for admitted launches whose call of the driver has not returned yet.
     pub(super) coming_ns: AtomicU64,
-    /// Work submitted before the newest point that is known to have completed.
+    /// Total submitted before the newest mark, or synchronisation, that is known to have completed.
     pub(super) done_ns: AtomicU64,
-    /// Time at which the work in flight will have ended.
+    /// Time at which the work in flight will have ended, as is estimated.
     pub(super) busy_until_ns: AtomicU64,
-    /// End of such work in flight as is charged when it has ended.
+    /// Time at which work in flight of uneven cost will have ended. Such work is charged its measured length once it has
+    /// ended, since no estimate of it is good enough to be charged before.
     pub(super) uneven_until_ns: AtomicU64,
     /// Not 0 while work in flight takes longer than expected.
     pub(super) is_overdue: AtomicU32,
-    /// Cost of the longest launch of late.
+    /// Cost of the longest of the recent launches; a launch of that length counts as long.
     pub(super) long_ns: AtomicU64,
-    /// Key of the last launch that credit in hand did not pay for.
+    /// Key of the last launch that drew new credit, since what there was did not pay for it. Work without a key of its
+    /// own is taken to be like it.
     pub(super) drawn_key: AtomicU64,
     /// Launches of unknown length in flight.
     pub(super) unknown: AtomicU32,
-    /// Breaks of a span so far; breaks before the last mark that could have been linked; breaks before all work that
-    /// has been waited for.
+    /// Number of breaks so far: see [`Lane::break_span`].
     pub(super) breaks: AtomicU32,
+    /// Value of `breaks` at the last mark that was recorded while an earlier mark was incomplete, and that would have
+    /// been linked but for a break. A mark on a drained device is never linked, and leaves this alone.
     pub(super) breaks_marked: AtomicU32,
+    /// Value of `breaks` at the begin of the last synchronisation after which all of the context's work had ended.
     pub(super) breaks_done: AtomicU32,
     /// Held while marks are recorded or settled.
     pub(super) claims: Claims,
-    /// Time at which a thread was first refused the claim since it was given last; 0 for not since then.
+    /// Time at which a thread was first refused the claim since it was last granted; 0 if none was. From it follows that
+    /// the lane is *blind*: the thread that has the claim does not run, so that nothing can be measured.
     pub(super) refused_ns: AtomicU64,
-    /// Not 0 where a thread was away with the claim since the last mark.
+    /// Not 0 if the lane was blind at some time since an event was last recorded.
     pub(super) was_blind: AtomicU32,
-    /// Time at which launches last began to be measured one by one, because something behind a copy, a wait or a host
+    /// Time at which launches last began to be measured one by one, because a launch after a copy, a wait or a host
     /// function took long.
     pub(super) hunted_ns: AtomicU64,
+    /// Marks that are recorded and not settled.
     pub(super) ring: Ring,
+    /// Events for probes.
     pub(super) probes: Probes,
-    /// One more than the event of the settled mark that completed last; 0 for none.
+    /// One more than the event of the settled mark that completed last, from which the next span is timed; 0 for none.
     pub(super) anchor: AtomicU32,
     /// Time just before the anchor's recording, by the host's clock.
     pub(super) anchor_at_ns: AtomicU64,
-    /// Time since which the oldest mark is complete without holding its time; 0 where it is not.
+    /// Time since which the driver says that the oldest mark's event has completed, but not yet when it did; 0 while
+    /// there is no such mark.
     pub(super) untimed_ns: AtomicU64,
-    /// Work submitted before the mark that was settled last.
+    /// Total submitted before the mark that was settled last.
     pub(super) settled_ns: AtomicU64,
-    /// Work submitted before the mark that was recorded last.
+    /// Total submitted before the mark that was recorded last.
     pub(super) marked_ns: AtomicU64,
-    /// Stream of the slow path's last launch, and number of further launches on one stream after which the lane counts
-    /// as having only that one.
+    /// Stream of the last launch that credit did not pay for.
     pub(super) stream: AtomicU64,
+    /// Number of such launches still to come on one stream, from one thread, until the lane counts as having that
+    /// stream alone. Launches on several streams, and of several threads at once, set it.
     pub(super) streams_mixed: AtomicU32,
-    /// A like count for launches on several streams indeed, not from several threads on one.
+    /// The same, set only by launches on several streams.
     pub(super) streams_apart: AtomicU32,
-    /// The windows in which several streams are measured, and the event that the next mark measures from.
+    /// The windows in which the work of several streams is measured.
     pub(super) window: Window,
+    /// The event before a launch of several streams', from which the next mark measures.
     pub(super) begun: Begun,
     /// The draw of short launches to be measured.
     pub(super) sample: LaunchSample,
-    /// State of the generator that spreads probes.
+    /// State of the generator of [`Lane::random`].
     pub(super) random: AtomicU64,
     /// Time at which the oldest unsettled work was submitted, or earlier.
     pub(super) since_ns: AtomicU64,
-    /// State of spans with others' slices in them.
+    /// State of spans in which slices of other contexts' may lie.
     pub(super) beside: Beside,
-    /// Time at which the process got its turn in its tenant; the later of that and the end of its last wait in it.
+    /// Time at which this process's turn within its tenant began.
     pub(super) turn_ns: AtomicU64,
+    /// The later of `turn_ns` and the end of the last wait during that turn.
     pub(super) turn_from_ns: AtomicU64,
-    /// Time at which work came that followed on none for a while, and time at which others were last seen to use the
-    /// device.
+    /// Time at which the first launch came after a while without any.
     pub(super) back_ns: AtomicU64,
+    /// Time at which a rival was last seen to use the device.
     pub(super) rivals_ns: AtomicU64,
-    /// Order of threads when the cap opens.
+    /// Order of threads when the cap opens: the one that has waited longest goes first.
     pub(super) oldest: Oldest,
-    /// The turn of the launch that was admitted last, and the time at which it was first seen.
+    /// Number of the turn in which a launch was admitted last.
     pub(super) epoch: AtomicU64,
+    /// Time at which a launch first saw that turn.
     pub(super) epoch_at_ns: AtomicU64,
-    /// State of the tenant's other devices as seen while the gate was closed.
+    /// State of the tenant's other devices, as seen while the gate was closed: where they stand still, their work may
+    /// wait for a launch here.
     pub(super) ahead: Ahead,
 }
 
@@ -155,7 +175,8 @@ impl Lane {
         }
     }
 
-    /// Returns the estimate of all work that was submitted, in nanoseconds, since the lane began.
+    /// Returns the total that was charged since the lane began, in nanoseconds, with admitted launches that the driver
+    /// does not have yet.
     pub fn submitted_ns(&self) -> u64 {
         self.credit.submitted_ns()
     }
@@ -164,22 +185,24 @@ impl Lane {
     /// credit in hand count at once.
     #[inline(never)]
     pub(super) fn launched_ns(&self) -> u64 {
-        // The coming charges are read first: one that is added meanwhile counts as launched.
+        // A launch that is admitted between the two reads may count as launched, or not: the figure is some launches off
+        // either way, which is less than what is measured tells apart.
         let coming_ns = self.coming_ns.load(Relaxed);
         self.submitted_ns().saturating_sub(coming_ns)
     }
 
-    /// Takes the count of launches paid from a stripe's credit since the last call or [`Lane::admit`], without a
-    /// [`Paid::First`](super::Paid::First).
+    /// Takes the number of launches paid from a stripe's credit since it was taken last, here or by [`Lane::admit`].
+    /// Those that were [`Paid::First`](super::Paid::First) are not among them: their callers count them at once.
     pub fn take_launches(&self, stripe: usize) -> u64 {
         self.credit.take_launches(stripe)
     }
 
-    /// Returns the time since which there is work whose charge may be wrong, with so much submitted; `u64::MAX` for
-    /// none.
+    /// Returns the time since which there is work whose charge may still be corrected, where the total is
+    /// `submitted_ns`; `u64::MAX` if there is none, and while the lane is blind.
     pub(super) fn unsettled_since_ns(&self, submitted_ns: u64, now_ns: u64) -> u64 {
         let is_settled = self.done_ns.load(Relaxed) >= submitted_ns && self.ring.pending() == 0;
-        // A correction due once the thread is back is worth less than the cap would save up until then.
+        // A cap that waits for a correction saves up meanwhile. The thread with the claim may be stopped for seconds, and
+        // what the tenant would save up until it runs again is more than the correction can be.
         match is_settled || self.is_blind(now_ns) {
             true => u64::MAX,
             false => self.since_ns.load(Relaxed),
@@ -191,7 +214,7 @@ impl Lane {
         let upper_ns = submitted_ns.saturating_sub(self.done_ns.load(Relaxed));
         let model_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
         let lower_ns = match self.ring.oldest() {
-            // The oldest mark has not completed, so work that came after it is in flight at least.
+            // The oldest mark has not been seen to complete, so what was submitted after it counts as in flight.
             Some((_, mark)) if !self.is_blind(now_ns) => {
                 submitted_ns.saturating_sub(mark.submitted_ns)
             }
@@ -200,7 +223,8 @@ impl Lane {
         model_ns.min(upper_ns).max(lower_ns.min(upper_ns))
     }
 
-    /// Draws the number that spreads draws, probes and windows.
+    /// Returns the next pseudo-random number, by which draws and windows do not fall into step with a program's own
+    /// pattern. Two threads may get the same one, which does no harm.
     #[inline(never)]
     pub(super) fn random(&self) -> u64 {
         let mut x = self.random.load(Relaxed) ^ SEED;
@@ -211,7 +235,8 @@ impl Lane {
         x
     }
 
-    /// Forgets all marks: their events are gone with the context. The caller has the claim.
+    /// Forgets all marks, since their events are gone with the context, and with them the work: all of it counts as
+    /// done. The caller has the claim.
     pub(super) fn forget_marks(&self) {
         let submitted_ns = self.submitted_ns();
         self.ring.clear();
@@ -225,22 +250,24 @@ impl Lane {
         self.busy_until_ns.store(0, Relaxed);
     }
 
-    /// Returns the time at which the work in flight will have ended, as far as this lane can tell.
+    /// Returns the time at which the work in flight will have ended, as is estimated.
     pub fn busy_until_ns(&self) -> u64 {
         self.busy_until_ns.load(Relaxed)
     }
 
-    /// True if launches came on one stream alone of late, so that its end is the end of all.
+    /// True if the recent launches all came on one stream and not from several threads at once. Then the end of one is the
+    /// end of all before it.
     pub fn has_one_stream(&self) -> bool {
         self.streams_mixed.load(Relaxed) == 0
     }
 
-    /// Ends the span: something that is no work of the device's lies between the launches.
+    /// Breaks the span between two marks: something whose device time is not charged, such as a copy, a wait for an event
+    /// or a host function, lies between the launches.
     pub fn break_span(&self) {
         self.breaks.fetch_add(1, Relaxed);
     }
 
-    /// True if a break came after the last mark that could have been linked.
+    /// True if a break came after the last mark that was linked, or would have been but for a break.
     #[inline(always)]
     pub(super) fn is_broken(&self) -> bool {
         self.breaks_marked.load(Relaxed) != self.breaks.load(Relaxed)

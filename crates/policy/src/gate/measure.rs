@@ -1,7 +1,8 @@
-//! Measurement of a lane's launches: probes and marks, recorded around them.
+//! Measurement of a lane's launches: probes and marks, recorded around them, and the driver's answer to a launch.
 //!
 //! Promises: only a thread that holds the lane's claim records ([`super::claim`]); a launch whose mark cannot be
-//! recorded is measured with those behind it, by the next. Does not interpret marks: that is done in `settle`.
+//! recorded is measured together with later ones, by the next mark. Does not turn marks into device time: that is done
+//! in `settle`.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -13,8 +14,9 @@ use super::ticket::Ticket;
 use super::world::{Behind, World};
 
 impl Lane {
-    /// Begins to measure this launch by itself where that is due: each launch without a firm length, and of the others
-    /// some.
+    /// Begins to measure one launch by itself, where that is due: each launch whose length is not known, a long one only
+    /// where marks would not measure it as well, and of the short ones those that are drawn. `all_marked` says that
+    /// nothing was submitted since the last mark.
     pub(super) fn probe<W: World>(
         &self,
         world: &W,
@@ -24,8 +26,8 @@ impl Lane {
     ) -> Option<Probed> {
         let is_long = known_ns.is_some_and(|ns| ns >= long_ns);
         let Some(known_ns) = known_ns.filter(|_| !is_long) else {
-            // Marks measure long launches better in a queue that never drains, but for those behind a copy, a wait or a
-            // host function, which end a span.
+            // In a queue that never drains marks measure a long launch better than a probe, as they do not cost it a
+            // gap. After a break the next mark is not linked, so that the launch needs a probe there.
             return self.begin_where(world, is_long && !self.is_broken(), all_marked);
         };
         if !self.sample.is_due(submitted_ns, known_ns) {
@@ -36,8 +38,8 @@ impl Lane {
         Some(Probed { stands_ns, ..probed? })
     }
 
-    /// Begins a probe; with `only_drained` only where the newest mark is complete and, unless `all_marked`, none is
-    /// unsettled: the next mark may not be linked then.
+    /// Begins a probe. With `only_drained` it does so only if the next mark will perhaps not be linked: if the newest mark
+    /// is complete and, unless `all_marked`, no mark is left to be settled.
     fn begin_where<W: World>(
         &self,
         world: &W,
@@ -55,7 +57,8 @@ impl Lane {
         self.begin_probe(world, false)
     }
 
-    /// Records the first event of a probe, `whole` behind all of the context's work. The caller holds the claim.
+    /// Records the first event of a probe: behind all of the context's work if `whole` is true, else behind the calling
+    /// thread's stream. `None` if there is no event left or the driver refused. The caller holds the claim.
     pub(super) fn begin_probe<W: World>(&self, world: &W, whole: bool) -> Option<Probed> {
         if !self.ring.has_room() {
             return None;
@@ -68,7 +71,8 @@ impl Lane {
         }
         let now_ns = world.now_ns();
         if now_ns.saturating_sub(before_ns) >= STOPPED_NS {
-            // Launches of other threads in the meantime may lie behind the event.
+            // The thread was stopped, and other threads' launches may have come after the event. They are in the total
+            // that is read below, so that `mark_launch` could not tell.
             self.probes.give_back(world.life(), event);
             return None;
         }
@@ -82,10 +86,13 @@ impl Lane {
         self.anchor.load(Relaxed).checked_sub(1)
     }
 
-    /// Takes the driver's answer to the launch; `submitted` is false when it refused.
+    /// Takes the driver's answer to the launch: records its mark, or, where `submitted` is false since the driver
+    /// refused, gives its charge back.
     pub fn launched<W: World>(&self, world: &W, ticket: Ticket, submitted: bool) {
         self.coming_ns.fetch_sub(ticket.charged_ns, Relaxed);
-        self.went(world, ticket.begun);
+        if submitted {
+            self.went(world, ticket.begun);
+        }
         let after_ns =
             ticket.probed.map(|probed| world.now_ns().saturating_sub(probed.at_ns).max(1));
         let is_measured = submitted && self.mark_launch(world, &ticket, after_ns);
@@ -98,18 +105,19 @@ impl Lane {
             if ticket.is_unknown {
                 let _ = self.unknown.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
             }
-            // The charge goes back to the chunk: the next launch spends it.
+            // The charge becomes credit again, of this thread's stripe: its next launch spends it.
             self.credit.give_back(world.stripe(), ticket.charged_ns);
         }
     }
 
-    /// Notes that the driver has a launch, behind the event `behind` if any.
+    /// Notes that the driver has a launch; `behind` is the event that several streams' work is being measured from.
     fn went<W: World>(&self, world: &W, behind: Option<u32>) {
         let Some(event) = behind else { return };
         if !self.begun.went(event, world.now_ns()) {
             return;
         }
-        // An event that is still incomplete lies behind other work.
+        // An event that is incomplete although the launch was submitted waits for earlier work: the device went from that
+        // to the launch without a gap, which is not to be taken off what is measured.
         let Some(claim) = self.claim(world.life()) else { return };
         if self.begun.event() == Some(event) && !claim.is_closing() && !world.is_done(event) {
             self.begun.follow();
@@ -132,7 +140,7 @@ impl Lane {
         });
         let given_ns = |probed: Probed| self.launched_ns().saturating_sub(probed.since_ns);
         if ticket.probed.is_some_and(|probed| given_ns(probed) > ticket.charged_ns) {
-            // Another thread's launch lies between its events.
+            // More was submitted since the probe's first event than this launch: another thread's lies between.
             self.mix();
             return false;
         }
@@ -141,7 +149,9 @@ impl Lane {
         self.mark(world, &claim, probe, launch, ticket.epoch, ticket.sharers)
     }
 
-    /// Records a mark behind the calling thread's last submission; false where that cannot be.
+    /// Records a mark behind the calling thread's last submission, or behind all streams' where there are several. False if
+    /// it cannot be recorded, or if the event would not show the work's end. A mark of one launch has that launch's probe,
+    /// or its key and charge in `followed`; other marks leave some room in the ring for those.
     #[inline(never)]
     pub(super) fn mark<W: World>(
         &self,
@@ -162,7 +172,8 @@ impl Lane {
             self.anchor.store(0, Relaxed);
         }
         let now_ns = world.now_ns();
-        // A stop counts from the end of a probe's gap.
+        // Whether this thread was stopped is judged from the return of the launch's call, up to which a probe's gap
+        // accounts for idleness.
         let asked_ns = probe.map_or(now_ns, |probe| probe.at_ns.wrapping_add(probe.gap_ns));
         let busy = self
             .ring
@@ -173,19 +184,21 @@ impl Lane {
             return false;
         }
         let Some(behind) = world.record(event, whole) else { return false };
-        // The device may have been idle before the event where the process was stopped, and behind the first event
-        // where a thread was away with the claim.
+        // In two cases the time between two events would hold idleness of the device. This thread was stopped, so that the
+        // device may have drained before the event just recorded; or the lane was blind, so that it may have drained after
+        // an event before it.
         let was_blind = self.was_blind.swap(0, Relaxed) != 0;
         if was_blind || world.now_ns().saturating_sub(asked_ns) >= STOPPED_NS {
             self.forget_begun(world);
             return false;
         }
-        // The count is read behind the record: a driver that takes calls one by one had other threads' launches before
-        // it.
+        // The total is read after the record: a launch of another thread that returned from the driver before is in it, and
+        // lies before the event. One whose call is under way may be on the wrong side, by one launch.
         let submitted_ns = self.launched_ns();
         let probe = probe.or_else(|| self.begun.take(|| world.now_ns(), submitted_ns, whole));
         let probe = probe.map(|probe| {
-            // A first event that is still incomplete with the launch submitted shows that no gap lies between.
+            // The first event is incomplete although the launch was submitted: it waits for earlier work, and no gap lies
+            // between them.
             let gap_ns = if world.is_done(probe.event) { probe.gap_ns } else { 0 };
             Probe { gap_ns, ..probe }
         });

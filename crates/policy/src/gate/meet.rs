@@ -1,17 +1,18 @@
 //! Meeting of processes at a board, by which they share the device where no daemon makes turns.
 //!
-//! Two contexts that work at once are sliced by the driver, and each switch costs as much as a kernel may last: two
-//! programs that synchronise after each kernel of 0.1 ms get 42 % of an H200 together. So a process with a cap takes
-//! the device for a burst, says until when, and says so again while it goes on; a process that finds it taken waits.
-//! The holder lets go when its cap closes, or, where another waits, after [`TURN_NS`]. The one that has waited longest
-//! is next. Processes of one tenant do not wait for each other here: their order is the tenant's own
-//! ([`super::Inside`]).
+//! Two contexts that work at once are sliced by the driver, and a switch between them may cost as much as a short kernel
+//! takes: two programs that synchronise after each kernel of 0.1 ms get 42 % of an H200 together. So a process with a cap
+//! takes the device for a burst, writes on the board until when, and writes again while it goes on; a process that finds
+//! the device taken waits. A process gives the device up when its cap closes, or, if another waits, after [`TURN_NS`]. The
+//! process that has waited longest is next. Processes of one tenant do not wait for each other here: their order is
+//! the tenant's own ([`super::Inside`]).
 //!
-//! Promises: a process that says nothing more (killed, stopped, or without work) has lost the device some milliseconds
-//! later; a process waits no longer than [`PATIENCE_NS`], with anything on the board, and goes then beside the others;
-//! a board that cannot be used changes nothing.
+//! Promises: a process that writes no more (killed, stopped, or without work) has lost the device [`HOLD_NS`] after the
+//! end of its submitted work, as it had announced it; a process that asks steadily waits no longer than
+//! [`PATIENCE_NS`], whatever stands on the board, and then uses the device beside the others; a board that cannot be
+//! read keeps no process waiting.
 //!
-//! Does not touch a file: that is its [`Board`]'s.
+//! Does not open or lock the file: its [`Board`] does.
 
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
@@ -21,17 +22,20 @@ use divvy_abi::meet::{self, BoardPlace, PLACES};
 
 /// Time that a process keeps the device beyond what it has submitted.
 const HOLD_NS: u64 = 2_500_000;
-/// Time without others after which a process counts as alone: more than a cap keeps one closed.
+/// Time without others after which a process counts as alone. A cap closes its process for less, so one that is only
+/// closed is not taken to be gone.
 const ALONE_AFTER_NS: u64 = 1_000_000_000;
-/// Longest use of the device while others wait.
+/// Longest use of the device, from its beginning, once another waits.
 const TURN_NS: u64 = 10_000_000;
-/// Time between two looks of a process that waits.
+/// Time between two looks at the board of a process that waits.
 const LOOK_NS: u64 = 150_000;
-/// Time before the end of a leaver's work at which a launch may begin, since it has a way to go.
+/// Time before the end of the last work of a process that has given the device up, from which another may launch: a
+/// launch takes that long to reach the device.
 const EARLY_NS: u64 = 100_000;
-/// Time after its last request from which a process does not wait any more.
+/// Time for which others believe a process to be waiting after its last request.
 const WANTS_FOR_NS: u64 = 1_500_000;
-/// Time after which a process that waited begins to wait anew.
+/// Time after its last request for which a process keeps its own wait; its next wait begins at 0 after that. It is
+/// longer than [`WANTS_FOR_NS`], since a thread may be late by some milliseconds without having given up.
 const FORGETS_AFTER_NS: u64 = 10_000_000;
 /// Longest wait.
 const PATIENCE_NS: u64 = 60_000_000;
@@ -39,14 +43,15 @@ const PATIENCE_NS: u64 = 60_000_000;
 const WITHOUT_NS: u64 = 1_000_000_000;
 /// Furthest time ahead that is believed of a process; a later one is ignored.
 const BELIEVED_NS: u64 = 1_000_000_000;
-/// Age at which a place is free to any process, counted from [`BELIEVED_NS`] ahead of now.
+/// Age at which a place is free to any process, counted from [`BELIEVED_NS`] ahead of now, so that one subtraction tests
+/// both: a place is free when its last sign of use is 5 s old, or lies further ahead than is believed.
 const STALE_NS: u64 = 6_000_000_000;
 
-/// The places of a device.
+/// Access to the places on a device's board. A function returns false if the file could not be read or written.
 pub trait Board {
-    /// Returns the process's number: a forked child finds its parent's state.
+    /// Returns the process's number, by which a forked child notices that the state it finds is its parent's.
     fn process(&self) -> u32;
-    /// Returns a number that all processes of the tenant have, and no others; 0 where that is not known.
+    /// Returns a number that all processes of the tenant have, and no others; 0 if it is not known.
     fn tenant(&self) -> u64 {
         0
     }
@@ -60,19 +65,26 @@ pub trait Board {
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Meeting {
-    /// Held by the thread that changes the rest; no thread waits for it.
+    /// True while a thread changes the rest. Another thread does not wait for it: it launches if this process has the
+    /// device, else it asks again after [`LOOK_NS`].
     claim: AtomicBool,
-    /// Number drawn at the first look; a forked child finds its parent's, and tells by `owner` that it is.
+    /// This process's number on the board, made from the time and the process's number at its first look.
     id: AtomicU64,
+    /// Number of the process whose state this is; another one in a forked child.
     owner: AtomicU32,
     /// One more than the place's number; 0 for none.
     place: AtomicU32,
+    /// Time since which this process has the device; 0 if it does not.
     since_ns: AtomicU64,
+    /// Time until which it has the device, as others know; without it, until which its last work runs.
     until_ns: AtomicU64,
+    /// Time at which its wait began; 0 while it does not wait.
     waits_from_ns: AtomicU64,
+    /// Time of its last request that had to wait.
     wanted_ns: AtomicU64,
+    /// Time at which another was last seen on the board, using the device or waiting.
     others_seen_ns: AtomicU64,
-    /// Others that had the device at the last look.
+    /// Others that had the device before this process when it took it last.
     others: AtomicU32,
 }
 
@@ -85,15 +97,15 @@ impl Default for Meeting {
 /// State of the board at one look.
 #[derive(Default)]
 struct Seen {
-    /// Others that have the device, or whose work still runs, before us.
+    /// Others that took the device before this process and have it, or whose last work still runs.
     before: u32,
     /// End of the last of them, as far as they say.
     until_ns: u64,
     /// True if another waits.
     is_wanted: bool,
-    /// True if another has waited longer.
+    /// True if another has waited longer than this process.
     is_behind: bool,
-    /// True if our place is another's.
+    /// True if another has written to this process's place.
     is_lost: bool,
 }
 
@@ -114,20 +126,21 @@ impl Meeting {
         }
     }
 
-    /// Returns how many others had the device when this process took it all the same.
+    /// Returns how many others had the device before this process when it took it last: 0 unless its patience was over.
     pub fn others(&self) -> u32 {
         self.others.load(Relaxed)
     }
 
-    /// True if no other was met of late.
+    /// True if no other was seen on the board for [`ALONE_AFTER_NS`].
     pub fn is_alone(&self, now_ns: u64) -> bool {
         now_ns >= self.others_seen_ns.load(Relaxed).saturating_add(ALONE_AFTER_NS)
     }
 
-    /// Asks for the device, for a launch of `next_ns` behind work that ends at `busy_until_ns`: returns 0 when it may
-    /// be used, else the time to ask again. `board` is opened only where it is needed.
+    /// Asks for the device, and takes it if it is free: for a launch of `next_ns` after work that ends at `busy_until_ns`.
+    /// Returns 0 if the launch may go, else the time to ask again. `board` is called only if the board is needed.
     ///
-    /// Cost: a few loads; once a burst or a millisecond, or while waiting, a read and a write or two.
+    /// Cost: a few loads. The board is opened, read twice and written at the beginning of each burst, each millisecond of
+    /// one, and each time that a waiting process asks.
     pub fn ask<B: Board>(
         &self,
         now_ns: u64,
@@ -159,11 +172,12 @@ impl Meeting {
     fn look<B: Board>(&self, now_ns: u64, busy_until_ns: u64, until_ns: u64, board: &B) -> u64 {
         let mut places = [BoardPlace::default(); PLACES];
         self.begin(now_ns, board.process());
-        if self.place().is_none() && !(board.read(&mut places) && self.find(&places, now_ns)) {
+        // A place that was not written for some time may have become another's, which must not be written over.
+        if !board.read(&mut places) || !(self.has_place(&places) || self.find(&places, now_ns)) {
             return self.go_without(now_ns);
         }
         let Some(at) = self.place() else { return 0 };
-        // The hold is renewed within its time, or begins anew.
+        // A hold that has not run out is renewed; else a new one begins.
         let since_ns = self.since_ns.load(Relaxed);
         let is_new = since_ns == 0 || now_ns >= self.until_ns.load(Relaxed);
         let since_ns = if is_new { now_ns } else { since_ns };
@@ -185,8 +199,12 @@ impl Meeting {
                 self.waits_from_ns.store(now_ns, Relaxed);
             }
             self.wanted_ns.store(now_ns, Relaxed);
-            // Work that was submitted before still runs.
-            self.publish(board, at, 0, busy_until_ns);
+            // This process does not have the device (a beginning of 0), but its work runs until then.
+            if seen.is_lost {
+                self.since_ns.store(0, Relaxed);
+            } else {
+                self.publish(board, at, 0, busy_until_ns);
+            }
             let next_ns = now_ns.saturating_add(LOOK_NS);
             return if seen.until_ns > now_ns { next_ns.min(seen.until_ns) } else { next_ns };
         }
@@ -195,7 +213,8 @@ impl Meeting {
         0
     }
 
-    /// Lets the device go: the cap has closed, and submitted work ends at `busy_until_ns`.
+    /// Gives the device up, since the cap has closed and submitted work ends at `busy_until_ns`. Nothing is done if another
+    /// thread has the claim or the board cannot be opened: the hold runs out by itself.
     pub fn leave<B: Board>(&self, busy_until_ns: u64, board: impl FnOnce() -> Option<B>) {
         if self.since_ns.load(Relaxed) == 0
             || self.claim.compare_exchange(false, true, Acquire, Relaxed).is_err()
@@ -208,14 +227,14 @@ impl Meeting {
         self.claim.store(false, Release);
     }
 
-    /// Goes on without a board, or a place on it, and looks for one again after a while.
+    /// Goes on without a board, or without a place on it, until [`WITHOUT_NS`] are over.
     fn go_without(&self, now_ns: u64) -> u64 {
         self.since_ns.store(now_ns, Relaxed);
         self.until_ns.store(now_ns.saturating_add(WITHOUT_NS), Relaxed);
         0
     }
 
-    /// Gives a new process an id and no place; forgets a wait that was not renewed of late.
+    /// Gives a new process an id and no place, and forgets a wait whose last request is [`FORGETS_AFTER_NS`] old.
     fn begin(&self, now_ns: u64, owner: u32) {
         let wanted_ns = self.wanted_ns.load(Relaxed);
         let is_another = self.owner.swap(owner, Relaxed) != owner;
@@ -224,7 +243,7 @@ impl Meeting {
             self.place.store(0, Relaxed);
             self.since_ns.store(0, Relaxed);
         }
-        // Either its cap has closed meanwhile, or it had nothing more to do.
+        // A process that has not asked for so long was closed by its cap, or had nothing to launch.
         if is_another || now_ns > wanted_ns.saturating_add(FORGETS_AFTER_NS) {
             self.waits_from_ns.store(0, Relaxed);
         }
@@ -234,7 +253,14 @@ impl Meeting {
         self.place.load(Relaxed).checked_sub(1).map(|at| at as usize)
     }
 
-    /// Takes an unused place.
+    /// True if this process has a place and wrote to it last.
+    fn has_place(&self, places: &meet::Board) -> bool {
+        let place = self.place().and_then(|at| places.get(at));
+        place.is_some_and(|place| place.id == self.id.load(Relaxed))
+    }
+
+    /// Chooses an unused place; it is this process's once it has written there. Another may choose the same, and then the
+    /// one that wrote first finds that its place is lost.
     fn find(&self, places: &meet::Board, now_ns: u64) -> bool {
         let is_free = |place: &BoardPlace| {
             let last_ns = place.until_ns.max(place.want_ns);
@@ -266,7 +292,7 @@ impl Meeting {
                 seen.is_lost = place.id != mine.1;
                 continue;
             }
-            // The order within a tenant is its own.
+            // Processes of one tenant take turns by the tenant's own queue.
             if tenant != 0 && place.tenant == tenant {
                 continue;
             }
@@ -307,150 +333,4 @@ impl Meeting {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::cell::RefCell;
-
-    use super::*;
-
-    const MS: u64 = 1_000_000;
-    const START_NS: u64 = 77_000_000_000;
-
-    /// Places in memory, and the process that looks at them.
-    struct Table<'a>(&'a RefCell<meet::Board>, u32);
-
-    impl Board for Table<'_> {
-        fn process(&self) -> u32 {
-            self.1
-        }
-        fn read(&self, into: &mut meet::Board) -> bool {
-            *into = *self.0.borrow();
-            true
-        }
-        fn write(&self, at: usize, place: &BoardPlace) -> bool {
-            self.0.borrow_mut()[at] = *place;
-            true
-        }
-    }
-
-    fn empty() -> RefCell<meet::Board> {
-        RefCell::new([BoardPlace::default(); PLACES])
-    }
-
-    fn asks(one: &Meeting, now_ns: u64, board: &RefCell<meet::Board>, process: u32) -> bool {
-        one.ask(now_ns, now_ns, 0, || Some(Table(board, process))) == 0
-    }
-
-    #[test]
-    fn one_has_it_until_it_leaves_or_says_nothing_more() {
-        let (board, one, other) = (empty(), Meeting::new(), Meeting::new());
-        assert!(asks(&one, START_NS, &board, 1));
-        assert!(!asks(&other, START_NS + 1_000, &board, 2));
-        one.leave(START_NS + 2_000, || Some(Table(&board, 1)));
-        assert!(asks(&other, START_NS + 3_000, &board, 2));
-        assert!(!asks(&one, START_NS + 4_000, &board, 1));
-        assert!(!one.is_alone(START_NS + 4_000));
-        // The other has gone silent.
-        assert!(asks(&one, START_NS + 4 * MS, &board, 1));
-    }
-
-    /// A process that names its tenant.
-    struct Of<'a>(Table<'a>, u64);
-
-    impl Board for Of<'_> {
-        fn process(&self) -> u32 {
-            self.0.process()
-        }
-        fn tenant(&self) -> u64 {
-            self.1
-        }
-        fn read(&self, into: &mut meet::Board) -> bool {
-            self.0.read(into)
-        }
-        fn write(&self, at: usize, place: &BoardPlace) -> bool {
-            self.0.write(at, place)
-        }
-    }
-
-    #[test]
-    fn processes_of_a_tenant_do_not_wait_for_each_other_here() {
-        let (board, now_ns) = (empty(), START_NS);
-        let asks = |one: &Meeting, process, tenant| {
-            one.ask(now_ns, now_ns, 0, || Some(Of(Table(&board, process), tenant))) == 0
-        };
-        let (one, two, other) = (Meeting::new(), Meeting::new(), Meeting::new());
-        assert!(asks(&one, 1, 7) && asks(&two, 2, 7));
-        assert!(one.is_alone(now_ns) && two.is_alone(now_ns) && two.others() == 0);
-        assert!(!asks(&other, 3, 9) && !other.is_alone(now_ns));
-    }
-
-    #[test]
-    fn who_has_waited_longest_is_next() {
-        let (board, one) = (empty(), Meeting::new());
-        let (first, second) = (Meeting::new(), Meeting::new());
-        let mut now_ns = START_NS;
-        assert!(asks(&one, now_ns, &board, 1));
-        let mut is_lent = false;
-        while !is_lent {
-            now_ns += MS;
-            is_lent = !asks(&one, now_ns, &board, 1);
-            if !is_lent {
-                assert!(!asks(&first, now_ns + 100, &board, 2));
-                assert!(!asks(&second, now_ns + 200, &board, 3));
-            }
-            assert!(now_ns < START_NS + 2 * TURN_NS);
-        }
-        assert!(!asks(&second, now_ns + 300, &board, 3));
-        assert!(asks(&first, now_ns + 400, &board, 2));
-    }
-
-    #[test]
-    fn nobody_waits_longer_than_the_patience_and_others_are_counted() {
-        let (board, one) = (empty(), Meeting::new());
-        let mut now_ns = START_NS;
-        let hostile = |now_ns| BoardPlace {
-            id: 9,
-            until_ns: now_ns + 100 * MS,
-            since_ns: 1,
-            want_ns: now_ns,
-            waits_from_ns: 1,
-            ..BoardPlace::default()
-        };
-        loop {
-            board.borrow_mut()[0..2].fill(hostile(now_ns));
-            if asks(&one, now_ns, &board, 1) {
-                break;
-            }
-            now_ns += MS;
-            assert!(now_ns <= START_NS + PATIENCE_NS + MS);
-        }
-        assert_eq!(one.others(), 2);
-    }
-
-    #[test]
-    fn what_is_not_believed_or_full_changes_nothing() {
-        let one = Meeting::new();
-        let garbage = BoardPlace {
-            id: u64::MAX,
-            until_ns: u64::MAX,
-            since_ns: u64::MAX,
-            want_ns: u64::MAX,
-            waits_from_ns: u64::MAX,
-            tenant: u64::MAX,
-            reserved: [u64::MAX; 2],
-        };
-        assert!(asks(&one, START_NS, &RefCell::new([garbage; PLACES]), 1));
-        let full = BoardPlace { id: 5, until_ns: START_NS, ..BoardPlace::default() };
-        let other = Meeting::new();
-        assert!(asks(&other, START_NS, &RefCell::new([full; PLACES]), 1));
-        assert_eq!(Meeting::new().ask(START_NS, 0, 0, || None::<Table<'_>>), 0);
-    }
-
-    #[test]
-    fn a_forked_child_takes_a_place_of_its_own() {
-        let (board, one) = (empty(), Meeting::new());
-        assert!(asks(&one, START_NS, &board, 1));
-        // Another process finds the same words, as a forked child does.
-        assert!(!asks(&one, START_NS + 2 * MS, &board, 2));
-        assert_eq!(board.borrow().iter().filter(|place| place.id != 0).count(), 2);
-    }
-}
+mod tests;

@@ -1,17 +1,20 @@
-//! The phases of a domain: a lull with all gates open, a turn with a holder on each device, the drain between two turns,
-//! and all tenants together.
+//! The phases of a domain: a lull with all gates open, turns with at most one holder on each device, the drain between
+//! two turns, and all tenants together. (A domain that is free or counted has no phases: its step is `domain`'s.)
 //!
-//! Promises: a closed gate is opened by its tenant's next turn, or by a lull; a tenant of lower priority may wait for as
-//! long as one of higher priority works. A drain ends at the latest by its time-out. A tenant of higher priority gets the
-//! device without one.
+//! Promises: a closed gate is opened by its tenant's next turn, by a lull, or by a hand-over that finds its tenant idle; only
+//! a tenant of lower priority may wait longer, for as long as one of higher priority works. A drain ends at the first full
+//! step after its time-out. No drain is made for the work of a tenant of lower priority than the one that is picked.
+//!
+//! Does not choose holders or the length of their turns (`pick`), nor decide trials (`together`).
 
 use super::domain::{Domain, TurnMode};
 use super::mean::mean;
 use super::tenant::{LINGER_NS, TenantState};
 
-/// An idle holder keeps its turn for the longest kernel of the waiting tenants divided by this, and for no longer than the
-/// next.
+/// An idle holder keeps its turn for this part of a kernel: the longest one of the waiting tenants that have had more
+/// than it has.
 const PATIENCE_PART: u64 = 16;
+/// Longest such time.
 const MOST_PATIENCE_NS: u64 = 5_000_000;
 
 /// The kinds of hand-over.
@@ -21,12 +24,12 @@ pub(super) enum Handover {
     All,
     /// Holders that still work keep their turns; devices without one are filled.
     Fill,
-    /// Turns begin behind a drain, picked as by [`Self::Fill`]; no second drain follows.
+    /// Turns begin after a drain. Holders are picked as by [`Self::Fill`], and no second drain follows.
     Drained,
 }
 
 impl Domain<'_> {
-    /// One step: charges, moves on, and says when to look again.
+    /// One step: charges, changes the phase, and returns the time of the next step.
     pub(super) fn drive(&mut self) -> u64 {
         self.divide();
         self.charge();
@@ -58,8 +61,8 @@ impl Domain<'_> {
         self.members_mut().for_each(|t| t.note_lag(now_ns, floor_ns));
     }
 
-    /// True if a tenant that demands the device shares it with one of lower priority that holds the turn or, outside of
-    /// turns, has an open gate.
+    /// True if a tenant demands a device on which one of lower priority may launch: it holds the turn there, or, in another
+    /// phase than turns, has an open gate.
     pub(super) fn overtaken(&self) -> bool {
         let runs = |t: &&TenantState| t.open && (t.holder || self.state.mode != TurnMode::Held);
         self.demanders().any(|high| {
@@ -68,8 +71,9 @@ impl Domain<'_> {
         })
     }
 
-    /// True if the phase may move on. A light step has fresh samples of idle tenants that go first alone, so it moves on only
-    /// for a higher priority or the latency class.
+    /// True if the phase may change. A light step has read new samples only of those idle tenants that would go first, by
+    /// their priority or the latency class, and has old ones of all others; so it changes the phase only for such a
+    /// tenant.
     pub(super) fn is_full_step(&self) -> bool {
         let hurries = |t: &TenantState| t.latency && self.contends(t);
         !self.state.light_step || self.overtaken() || self.members().any(hurries)
@@ -99,7 +103,7 @@ impl Domain<'_> {
     }
 
     fn lull(&mut self) {
-        // A tenant's quick return to others at work resumes turns at once, as after a pause.
+        // A tenant that comes back while others are active needs no proof that they overlap: turns begin at once.
         let comes_back = core::mem::take(&mut self.state.is_another) && self.count_active() > 1;
         if comes_back || self.overtaken() {
             return self.hand_over(Handover::All);
@@ -171,8 +175,9 @@ impl Domain<'_> {
         } else if let Some(end_ns) =
             self.members().filter(closed_now).map(|t| t.busy_until_ns).max()
         {
-            // In a domain of several devices a device that waits for another looks busy, so the end of its work is not
-            // seen: the whole drain counts.
+            // The bubble is the time that a drain leaves the device idle. On one device it begins with the end of the work.
+            // Of several devices one may look busy while it waits for another, so the bubble counts from the drain's
+            // beginning.
             let is_one = self.state.group.count_ones() == 1;
             let from_ns = if is_one { end_ns.max(since_ns) } else { since_ns };
             let bubble_ns = self.now_ns.saturating_sub(from_ns).min(1_000_000);
@@ -185,15 +190,17 @@ impl Domain<'_> {
         self.hand_over(Handover::Drained);
     }
 
-    /// Picks the next holders as `how` says, ends the turns of all others and closes their gates. Then begins the next
-    /// turns, or the drain before them, or a lull if there is none to pick.
+    /// Picks the next holders as `how` says, and ends the turns of all others. Their gates are closed, except where
+    /// [`Self::stays_open`] says that a gate is to be open: such a gate is opened if it was closed. Then the turns begin, or
+    /// the drain before them. If no tenant can be picked, or one alone is active, a lull begins instead.
     pub(super) fn hand_over(&mut self, how: Handover) {
         let Some(first) = self.pick(how != Handover::All) else { return self.begin_lull() };
         if self.may_lull() {
             return self.begin_lull();
         }
         let now_ns = self.now_ns;
-        // A trial's window goes on after a short lull.
+        // A lull that was short and changed nothing about who is active leaves a trial's window as it is; else a new one
+        // begins.
         let slept = self.lasted(self.state.since_ns, self.tuning.sleep_ns);
         if self.state.mode == TurnMode::Lull && (slept || self.actives_changed()) {
             self.begin_window();
@@ -243,7 +250,8 @@ impl Domain<'_> {
         }
     }
 
-    /// True if the gate of a tenant that is not picked is to be open during the turn.
+    /// True if the gate of a tenant that is not picked is to be open during the turns: it shares no device with a holder,
+    /// or is of higher priority than all holders that it shares one with, or is idle and may come back for a moment.
     fn stays_open(&self, tenant: &TenantState) -> bool {
         let mut beside = self.members().filter(|t| t.picked && t.shares_device(tenant)).peekable();
         if beside.peek().is_none() {
@@ -256,14 +264,16 @@ impl Domain<'_> {
             }
             outranks_all &= picked.priority < tenant.priority;
         }
-        // A tenant that comes back with work for several turns would be sliced with the holder until that is
-        // noticed, at six switches each time, so it asks for its turn instead.
+        // A tenant whose work lasts for several turns would, with an open gate, be sliced with the holder until
+        // that is noticed, which costs some six switches between contexts. Its gate is closed instead, so that it waits
+        // there for its turn.
         let idle = !tenant.demands(self.tuning, self.now_ns) && !tenant.works_long();
         let capped = tenant.cap_opens_ns(self.now_ns) != 0;
         outranks_all || idle && !capped && (tenant.open || self.is_calm(tenant))
     }
 
-    /// Whether the next turn waits until this tenant's work has drained, were its gate closed now.
+    /// True if closing this tenant's gate makes the next turn wait until its work has drained: it has work, or may be
+    /// about to launch some, and a tenant of its priority or a lower one is picked for a device that they share.
     fn is_waited_for(&self, tenant: &TenantState) -> bool {
         let launches = tenant.last_launch_ns.saturating_add(self.tuning.idle_ns) > self.now_ns;
         (tenant.busy(self.now_ns) || launches)
@@ -272,7 +282,8 @@ impl Domain<'_> {
             })
     }
 
-    /// An idle holder loses its turn, not its open gate. True if one did, or nobody holds.
+    /// Ends the turn of each holder that has been idle beyond its patience; its gate stays open until a hand-over closes it.
+    /// True if a turn was ended, or no tenant holds one.
     fn release_idle(&mut self) -> bool {
         let (tuning, now_ns) = (self.tuning, self.now_ns);
         let mut released = !self.members().any(|t| t.holder);
@@ -291,8 +302,8 @@ impl Domain<'_> {
         released
     }
 
-    /// Extra time for which an idle holder keeps its turn, if it has had less than a waiting tenant: a kernel of
-    /// that one would keep it out for much longer than its pause.
+    /// Time for which an idle holder keeps its turn although another waits, if the holder has had less than the waiting
+    /// tenant. A kernel of the waiting tenant's may keep the holder out for much longer than the holder's own pause lasts.
     fn patience_ns(&self, holder: &TenantState) -> u64 {
         let ahead = |t: &&TenantState| {
             self.contends(t) && t.shares_device(holder) && t.virtual_ns > holder.virtual_ns
@@ -301,7 +312,8 @@ impl Domain<'_> {
         (longest_ns / PATIENCE_PART).min(MOST_PATIENCE_NS)
     }
 
-    /// Closes those who have come back and work beside a holder for too long.
+    /// Closes the gates of tenants that are open beside a holder and have demanded the device together with it for too
+    /// long.
     fn end_overlaps(&mut self) {
         let (tuning, now_ns) = (self.tuning, self.now_ns);
         for row in 0..self.tenants.len() {
@@ -327,20 +339,21 @@ impl Domain<'_> {
         }
     }
 
-    /// True if a lull may begin: at most one tenant was active recently, and none of lower priority has to be kept from
-    /// running beside it.
+    /// True if a lull may begin: no tenant was active recently, or one was and no member of the domain has a lower
+    /// priority, which an open gate would let run beside it.
     fn may_lull(&self) -> bool {
         let mut active = self.members().filter(|t| !self.is_calm(t));
         let Some(only) = active.next() else { return true };
         active.next().is_none() && !self.members().any(|t| t.priority < only.priority)
     }
 
+    /// True if the tenant does not demand a device, and has not done so for a while.
     pub(super) fn is_calm(&self, tenant: &TenantState) -> bool {
         !tenant.demands(self.tuning, self.now_ns)
             && self.lasted(tenant.last_demand_ns, self.tuning.calm_ns)
     }
 
-    /// True if the tenant demands the device and does not hold it.
+    /// True if the tenant demands a device (has work, or waits at its gate) and does not hold it.
     pub(super) fn contends(&self, tenant: &TenantState) -> bool {
         !tenant.holder && tenant.demands(self.tuning, self.now_ns)
     }
@@ -349,8 +362,9 @@ impl Domain<'_> {
         !self.members().any(|h| h.holder && h.shares_device(tenant))
     }
 
-    /// End of the running turn: early if a tenant of the latency class waits, late if each waiting tenant had its last
-    /// turn ended by its own cap.
+    /// End of the running turn. If each waiting tenant had its last turn ended by its own cap, or none waits, it lasts a
+    /// whole quantum at least, since nobody is kept from what is due to it. If a tenant of the latency class waits, it ends
+    /// after that class's quantum, whatever else is so.
     pub(super) fn turn_end_ns(&self) -> u64 {
         let mut planned_ns = self.state.turn_end_ns;
         if self.members().filter(|t| self.contends(t)).all(|t| t.ended_by_cap) {
@@ -363,7 +377,8 @@ impl Domain<'_> {
         planned_ns.min(self.state.since_ns.saturating_add(self.tuning.latency_quantum_ns))
     }
 
-    /// True if a contender of the holder's priority is a whole round behind it.
+    /// True if a waiting tenant of the holder's priority has had less than the holder by a whole round's virtual time, and
+    /// the holder has had the device for long enough to be worth a hand-over.
     fn left_behind(&self) -> bool {
         let step_ns = self.round_step_ns();
         let held_long_enough = |h: &TenantState| self.lasted(h.opened_ns, self.tuning.min_hold_ns);

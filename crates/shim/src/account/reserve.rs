@@ -3,12 +3,15 @@
 //!
 //! Charged by what is reserved, not by what is allocated, since reserved memory is gone for others.
 //! Before a call that may make a reserve grow, its largest growth is asked for and noted as
-//! *provisional*; after it the driver is asked what is reserved and the charge settles to that.
-//! Several threads may do so at once without a lock: the sum of settled and provisional bytes never
-//! falls below what is reserved, and a reading is used only if nobody changed the record since.
-//! A call may concern a pool that is not its argument, which another thread may destroy meanwhile. So the
-//! driver is asked about a pool only under a [`PoolGuard`], and a pool that the program destroyed while its
-//! memory was in use is destroyed in the driver only when no guard is left.
+//! *provisional*; after it the driver is asked what is reserved and the record is *settled* to that.
+//! Several threads may do so at once without a lock, and a reading is used only if no other thread changed the
+//! record since. What is charged is the sum of settled and provisional bytes, and is never below what is reserved but
+//! in one case: a reserve that grew unasked beyond the limit, until [`Reserve::settle`]'s caller has undone the growth.
+//!
+//! A call may concern a pool that is not its argument, such as the one that a freed block came from, and another thread
+//! may destroy that pool meanwhile. So the driver is asked about a pool only under a [`PoolGuard`]. A pool that the
+//! program destroys while its memory is in use stays in the driver until nothing is charged for it and no guard is left:
+//! each later settling of the device's reserves tries to bury it ([`Reserve::bury`]).
 //!
 //! Does not allocate in the driver, nor free there.
 
@@ -24,24 +27,26 @@ use crate::sys::driver;
 use crate::sys::map::Map;
 use crate::tenant::device::{Device, Reservation};
 
-/// Reserves by pool handle, or by device number for the one behind graphs.
+/// Records of reserves, by pool handle; of the one behind a device's graphs by one more than the device's number.
 static RESERVES: Map = Map::new(4);
 
+/// Mask of a count of granules in a packed record: 512 TiB, more than any device has.
 const FIELD: u64 = (1 << 28) - 1;
 
 /// Accounting record of a reserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Record {
-    charged_granules: u64,
+    settled_granules: u64,
     provisional_granules: u64,
     ordinal: CUdevice,
-    /// Memory of the host: not counted here.
+    /// Memory of the host, which no limit of device memory counts.
     uncounted: bool,
     /// The program made it and may destroy it.
     own: bool,
     /// Destroyed by the program, while memory of it is in use.
     ended: bool,
-    /// Number of changes of this record, by which a stale reading is noticed.
+    /// Number of changes of this record, by which a stale reading is noticed. To take a guard counts as a change, since its
+    /// holder is about to change more; to drop one does not.
     epoch: u32,
     /// Guards that are alive.
     lookers: u32,
@@ -50,7 +55,7 @@ struct Record {
 impl Record {
     const fn new(ordinal: CUdevice) -> Self {
         Self {
-            charged_granules: 0,
+            settled_granules: 0,
             provisional_granules: 0,
             ordinal,
             uncounted: false,
@@ -62,11 +67,11 @@ impl Record {
     }
 
     fn whole_granules(self) -> u64 {
-        self.charged_granules.saturating_add(self.provisional_granules)
+        self.settled_granules.saturating_add(self.provisional_granules)
     }
 
     fn pack(self) -> [u64; 2] {
-        let word = (self.charged_granules & FIELD)
+        let word = (self.settled_granules & FIELD)
             | (self.provisional_granules & FIELD) << 28
             | u64::from(self.ordinal.cast_unsigned() & 0xf) << 56
             | u64::from(self.uncounted) << 60
@@ -77,7 +82,7 @@ impl Record {
 
     fn unpack([word, rest]: [u64; 2]) -> Self {
         Self {
-            charged_granules: word & FIELD,
+            settled_granules: word & FIELD,
             provisional_granules: word >> 28 & FIELD,
             ordinal: CUdevice::try_from(word >> 56 & 0xf).unwrap_or(0),
             uncounted: word >> 60 & 1 != 0,
@@ -113,7 +118,8 @@ impl Growth {
     /// No growth.
     pub(super) const NONE: Self = Self { granules: 0 };
 
-    /// Growth of so many bytes, which a claim or an expectation has made provisional for a graph.
+    /// Growth of so many bytes, whole granules, that [`Reserve::claim`] or [`Reserve::expect`] has made provisional for a
+    /// graph.
     pub(super) const fn of(bytes: u64) -> Self {
         Self { granules: bytes / GRANULE_BYTES }
     }
@@ -123,7 +129,7 @@ impl Reserve {
     fn key(self) -> u64 {
         match self {
             Self::Pool(pool) => pool.0.expose_provenance() as u64,
-            // Handles are addresses, so small numbers are free.
+            // A pool's handle is an address, so no handle is such a small number.
             Self::Graphs(ordinal) => u64::from(ordinal.cast_unsigned()).saturating_add(1),
         }
     }
@@ -155,7 +161,7 @@ impl Reserve {
             RESERVES.update(self.key(), |old| Some(change(Record::unpack(old?)).changed().pack()));
     }
 
-    /// Takes a guard on the reserve; `None` for a pool without a record.
+    /// Takes a guard on the reserve. A device's graphs get a record if they have none; `None` for a pool without one.
     pub(super) fn look(self, device: &Device) -> Option<PoolGuard> {
         let mut is_known = false;
         let _ = RESERVES.update(self.key(), |old| {
@@ -175,32 +181,34 @@ impl Reserve {
         RESERVES.get(self.key()).map(Record::unpack)
     }
 
-    /// Whether it is known, and not to be counted.
+    /// True if the pool has a record that says that it is not counted.
     pub(super) fn is_uncounted(self) -> bool {
         self.record().is_some_and(|record| record.uncounted)
     }
 
-    /// The device of a reserve that is known.
+    /// The device of a reserve that has a record.
     pub(super) fn ordinal(self) -> Option<CUdevice> {
         self.record().map(|record| record.ordinal)
     }
 
-    /// Bytes charged for it now, what is asked for included.
+    /// Bytes charged for it now, settled and provisional.
     pub(super) fn charged_bytes(self) -> u64 {
         self.record().map_or(0, |record| record.whole_granules().saturating_mul(GRANULE_BYTES))
     }
 
-    /// Notes a pool that is not of a device.
+    /// Makes the record of a pool whose memory is the host's.
     pub(crate) fn do_not_count(self) {
         let record = Record { uncounted: true, ..Record::new(0) };
         let _ = RESERVES.insert(self.key(), record.pack());
     }
 
-    /// Makes the record of a pool that the program made.
+    /// Makes the record of a pool that the program made on `device`. An older record of the same handle is of a pool that
+    /// the driver destroyed unseen; what was settled for it is given back, and calls that are still under way settle
+    /// their provisional part by themselves.
     pub(crate) fn begin_own(self, device: &Device) {
         let record = Record { own: true, ..Record::new(device.ordinal) };
         if let Ok(Some(stale)) = RESERVES.insert(self.key(), record.pack()) {
-            let bytes = Record::unpack(stale).charged_granules.saturating_mul(GRANULE_BYTES);
+            let bytes = Record::unpack(stale).settled_granules.saturating_mul(GRANULE_BYTES);
             device.give_back(bytes, self.kind());
         }
     }
@@ -208,7 +216,7 @@ impl Reserve {
     /// Notes granted growth before the driver is called.
     pub(super) fn expect(self, device: &Device, held: Reservation) -> Growth {
         let granules = held.keep() / GRANULE_BYTES;
-        // Without memory for the record the charge only errs upwards.
+        // Without memory for the record the bytes stay charged for good: too much, never too little.
         let _ = RESERVES.update(self.key(), |old| {
             let record = old.map_or(Record::new(device.ordinal), Record::unpack);
             let provisional_granules = record.provisional_granules.saturating_add(granules);
@@ -217,9 +225,10 @@ impl Reserve {
         Growth { granules }
     }
 
-    /// Moves `bytes` from charged to provisional, so that another thread's settling does not give back the bytes that
-    /// this call may take. False, and nothing moved, if fewer are charged, if charged and provisional bytes together are
-    /// below `whole_bytes`, or if `is_valid` fails.
+    /// Moves `bytes`, whole granules, from settled to provisional, so that another thread's settling does not give back
+    /// what the caller's launch may take. False, with nothing moved, if the reserve has no record, if fewer bytes are
+    /// settled, if less than `whole_bytes` is charged for it (what all graphs together may take), or if `is_valid` fails.
+    /// Both are read anew at each attempt to change the record.
     pub(super) fn claim(
         self,
         bytes: u64,
@@ -230,11 +239,11 @@ impl Reserve {
         let mut is_there = false;
         self.change(|record| {
             is_there = is_valid()
-                && record.charged_granules >= granules
+                && record.settled_granules >= granules
                 && record.whole_granules() >= whole_bytes.load(SeqCst) / GRANULE_BYTES;
             let moved = if is_there { granules } else { 0 };
             Record {
-                charged_granules: record.charged_granules.saturating_sub(moved),
+                settled_granules: record.settled_granules.saturating_sub(moved),
                 provisional_granules: record.provisional_granules.saturating_add(moved),
                 ..record
             }
@@ -242,13 +251,19 @@ impl Reserve {
         is_there
     }
 
-    /// Sets the charge to the bytes that the driver has reserved, and ends `growth`, whose call has returned. The error is
-    /// the number of bytes by which the reserve grew unasked and which the limit does not admit: the caller must undo the
-    /// growth and settle again.
+    /// Ends `growth`, whose call has returned, and settles the record to the bytes that the driver has reserved. While other
+    /// threads have growth under way the charge may stay above that, by their part; and it stays as it is if the driver
+    /// does not say what is reserved.
+    ///
+    /// # Errors
+    /// The number of bytes by which the reserve grew unasked and which the limit does not admit. The caller either makes
+    /// the driver give them back and settles again, with [`Growth::NONE`], or counts them
+    /// ([`Reserve::settle_or_hold`]).
     pub(super) fn settle(self, device: &'static Device, growth: Growth) -> Result<(), u64> {
         let Growth { granules: done } = growth;
-        // Without a record nothing can be settled: the pool's end gave all back, or the charge stays.
+        // A pool without a record has ended, which gave all back, or there was no memory for its record.
         let Some(_look) = self.look(device) else { return Ok(()) };
+        // A record that other threads keep changing is settled at the eighth attempt without a reading.
         for round in 0..8_u32 {
             let Some(before) = self.record() else { return Ok(()) };
             let reserved = self.reserved_bytes();
@@ -264,17 +279,17 @@ impl Reserve {
                 let old_sum = record.whole_granules();
                 let needed = match reserved {
                     Some(bytes) if record.epoch == before.epoch => bytes.div_ceil(GRANULE_BYTES),
-                    // The reading failed, or the record has changed since: the sum stays.
+                    // The driver did not say, or the record has changed since: what is charged stays.
                     _ => old_sum,
                 };
-                // Provisional bytes of other threads may be part of the reading already, or come after it: they stay
-                // charged.
+                // Other threads' growth may be in the reading already, or may come after it. So their part stays
+                // charged beside the reading, but no more than was charged before.
                 let sum = needed.saturating_add(provisional).min(old_sum).max(needed);
                 let charged = sum.saturating_sub(provisional);
                 grown = sum.saturating_sub(old_sum);
                 shrunk = old_sum.saturating_sub(sum);
                 let next = Record {
-                    charged_granules: charged,
+                    settled_granules: charged,
                     provisional_granules: provisional,
                     ..record
                 };
@@ -294,9 +309,9 @@ impl Reserve {
                     Ok(())
                 }
                 Err(_) => {
-                    // The ledger does not hold it, so the record must not either.
+                    // The ledger has not charged it, so the record must not say so.
                     self.change(|record| Record {
-                        charged_granules: record.charged_granules.saturating_sub(grown),
+                        settled_granules: record.settled_granules.saturating_sub(grown),
                         ..record
                     });
                     Err(bytes)
@@ -306,22 +321,23 @@ impl Reserve {
         Ok(())
     }
 
-    /// Settles; growth that does not fit is counted all the same, since it cannot be undone.
+    /// Settles; growth that does not fit is charged beyond the limit and logged, since it cannot be undone.
     pub(super) fn settle_or_hold(self, device: &'static Device, growth: Growth) {
+        // The guard keeps the record between the two changes of it.
         let _look = self.look(device);
         if let Err(bytes) = self.settle(device, growth) {
             device.tell_grown(bytes, self.kind());
             device.hold(bytes, self.kind());
             self.change(|record| Record {
-                charged_granules: record
-                    .charged_granules
+                settled_granules: record
+                    .settled_granules
                     .saturating_add(bytes.div_ceil(GRANULE_BYTES)),
                 ..record
             });
         }
     }
 
-    /// Whether the program made it, and it is counted.
+    /// True if the program made the pool, and it is counted.
     pub(super) fn is_own(self) -> bool {
         self.record().is_some_and(|record| record.own && !record.uncounted)
     }
@@ -331,8 +347,8 @@ impl Reserve {
         self.record().is_some_and(|record| record.ended)
     }
 
-    /// Memory of a pool may be in use after the program has destroyed it, so the record stays and is marked as
-    /// ended; false where it was marked before.
+    /// Marks the record of a pool that the program has destroyed as ended. The record stays, since memory of the pool may be
+    /// in use. False if it was marked before, or there is no record.
     pub(super) fn outlive(self) -> bool {
         let mut is_first = false;
         self.change(|record| {
@@ -348,14 +364,15 @@ impl Reserve {
         let mut is_over = false;
         let _ = RESERVES.update(self.key(), |old| {
             let record = Record::unpack(old?);
-            let is_empty = record.charged_granules == 0 && record.provisional_granules == 0;
+            let is_empty = record.settled_granules == 0 && record.provisional_granules == 0;
             is_over = record.ended && is_empty && record.lookers == 0;
             (!is_over).then(|| record.pack())
         });
         is_over
     }
 
-    /// Forgets a pool that is not counted, before it is destroyed: its handle may be another's at once.
+    /// Forgets a pool that is not counted; true if it was one. The caller destroys it afterwards: once it is destroyed,
+    /// another thread may get its handle for a new pool, whose record must not be taken.
     pub(super) fn forget_uncounted(self) -> bool {
         let mut is_uncounted = false;
         let _ = RESERVES.update(self.key(), |old| {
@@ -365,17 +382,19 @@ impl Reserve {
         is_uncounted
     }
 
-    /// Removes the record of a pool that the driver has destroyed, and gives back all that is charged for it.
+    /// Removes the record of a pool that the driver is destroying or has destroyed, and gives back all that is charged for
+    /// it.
     pub(super) fn end(self) {
         let Some(record) = RESERVES.take(self.key()).map(Record::unpack) else { return };
-        let granules = record.charged_granules.saturating_add(record.provisional_granules);
+        let granules = record.settled_granules.saturating_add(record.provisional_granules);
         if let Next::Count(device) = at(record.ordinal) {
             device.give_back(granules.saturating_mul(GRANULE_BYTES), self.kind());
         }
     }
 }
 
-/// Keeps a pool that the program has destroyed from being destroyed in the driver too, so that its handle may be used.
+/// Keeps [`Reserve::bury`] from destroying a pool in the driver that the program has destroyed, while its holder uses the
+/// handle.
 #[must_use = "the pool may be gone when this is dropped"]
 pub(super) struct PoolGuard(Reserve);
 
