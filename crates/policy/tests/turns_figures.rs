@@ -254,3 +254,25 @@ fn figures() {
     table.at_most("daemon, 8 x 100 us queue: cpu %", 100.0 * node.ledger.cpu(), 2.0);
     table.end();
 }
+
+/// A tenant that pauses on another device of the domain has its turn filled again and again. Meanwhile the holder here
+/// carries on, and what a tenant of the latency class waits still counts from the beginning of its turn.
+#[test]
+fn turns_that_are_filled_elsewhere_do_not_delay_the_latency_class() {
+    let serve = Program::Serve { kernel_ns: 100 * US, count: 5, period_ns: 50 * MS };
+    let bursts = |count, pause_ns| {
+        Tenant::new(Program::Burst { kernel_ns: 200 * US, count, pause_ns }).on(&[1])
+    };
+    let tenants = [
+        Tenant { latency: true, ..Tenant::new(serve) },
+        queue(100 * US),
+        bursts(3, 900 * US),
+        bursts(2, 700 * US),
+        Tenant::new(Program::Burst { kernel_ns: 100 * US, count: 1, pause_ns: 30 * MS })
+            .on(&[0, 1]),
+    ];
+    let mut node = Node::new(&tenants, 2, 0x5eed);
+    node.run_until(20 * SEC);
+    let p99_ns = node.ledger.latency_ns(0, 0.99);
+    assert!(p99_ns < 4 * MS, "{p99_ns} ns");
+}

@@ -1,9 +1,11 @@
 //! The phases of a domain: a lull with all gates open, turns with at most one holder on each device, the drain between
-//! two turns, and all tenants together. (A domain that is free or counted has no phases: its step is `domain`'s.)
+//! two turns, and all tenants together. A domain that was free or counted, for which `domain` makes no such step, begins
+//! with a lull.
 //!
-//! Promises: a closed gate is opened by its tenant's next turn, by a lull, or by a hand-over that finds its tenant idle; only
-//! a tenant of lower priority may wait longer, for as long as one of higher priority works. A drain ends at the first full
-//! step after its time-out. No drain is made for the work of a tenant of lower priority than the one that is picked.
+//! Promises: a closed gate is opened by its tenant's next turn, by a lull, by the phase of all together, or by a hand-over
+//! after which it [stays open](Domain::stays_open); only a tenant of lower priority than others may find none of these for
+//! as long as the others work. A drain ends at the first full step after its time-out. No drain begins for the work of a
+//! tenant of lower priority than the one that is picked.
 //!
 //! Does not choose holders or the length of their turns (`pick`), nor decide trials (`together`).
 
@@ -11,8 +13,8 @@ use super::domain::{Domain, TurnMode};
 use super::mean::mean;
 use super::tenant::{LINGER_NS, TenantState};
 
-/// An idle holder keeps its turn for this part of a kernel: the longest one of the waiting tenants that have had more
-/// than it has.
+/// Divisor: an idle holder keeps its turn for a sixteenth of the longest kernel of those waiting tenants that are ahead of
+/// it in virtual time.
 const PATIENCE_PART: u64 = 16;
 /// Longest such time.
 const MOST_PATIENCE_NS: u64 = 5_000_000;
@@ -61,8 +63,8 @@ impl Domain<'_> {
         self.members_mut().for_each(|t| t.note_lag(now_ns, floor_ns));
     }
 
-    /// True if a tenant demands a device on which one of lower priority may launch: it holds the turn there, or, in another
-    /// phase than turns, has an open gate.
+    /// True if a tenant that demands a device shares one with a tenant of lower priority that may launch: the lower one
+    /// holds the turn or, in another phase than turns, has an open gate.
     pub(super) fn overtaken(&self) -> bool {
         let runs = |t: &&TenantState| t.open && (t.holder || self.state.mode != TurnMode::Held);
         self.demanders().any(|high| {
@@ -192,7 +194,7 @@ impl Domain<'_> {
 
     /// Picks the next holders as `how` says, and ends the turns of all others. Their gates are closed, except where
     /// [`Self::stays_open`] says that a gate is to be open: such a gate is opened if it was closed. Then the turns begin, or
-    /// the drain before them. If no tenant can be picked, or one alone is active, a lull begins instead.
+    /// the drain before them. If no tenant can be picked, or a lull is allowed, one begins instead.
     pub(super) fn hand_over(&mut self, how: Handover) {
         let Some(first) = self.pick(how != Handover::All) else { return self.begin_lull() };
         if self.may_lull() {
@@ -240,18 +242,21 @@ impl Domain<'_> {
             tenant.picked = false;
         }
         self.state.mode = TurnMode::Held;
-        self.state.since_ns = now_ns;
         self.state.turn = self.state.turn.wrapping_add(1);
         self.state.counters.turns = self.state.counters.turns.saturating_add(1);
         self.state.counters.handovers = self.state.counters.handovers.saturating_add(handovers);
+        // A turn that goes on while another device of the domain is filled began when it began: its end, and what a tenant
+        // of the latency class waits, count from there.
         if !carries_on {
+            self.state.since_ns = now_ns;
             let takeover_ns = if handovers > 0 { self.tuning.takeover_ns } else { 0 };
             self.state.turn_end_ns = now_ns.saturating_add(takeover_ns).saturating_add(owed_ns);
         }
     }
 
-    /// True if the gate of a tenant that is not picked is to be open during the turns: it shares no device with a holder,
-    /// or is of higher priority than all holders that it shares one with, or is idle and may come back for a moment.
+    /// True if the gate of a tenant that is not picked is to be open during the turns: it shares no device with a tenant
+    /// that is picked, or has a higher priority than all such tenants, or is idle, under no closed cap and not known for
+    /// long work, so that it may come back for a moment.
     fn stays_open(&self, tenant: &TenantState) -> bool {
         let mut beside = self.members().filter(|t| t.picked && t.shares_device(tenant)).peekable();
         if beside.peek().is_none() {
@@ -273,7 +278,8 @@ impl Domain<'_> {
     }
 
     /// True if closing this tenant's gate makes the next turn wait until its work has drained: it has work, or may be
-    /// about to launch some, and a tenant of its priority or a lower one is picked for a device that they share.
+    /// about to launch some, and a tenant of its priority or a lower one is picked that shares a device with it and whose
+    /// gate is closed. One whose gate is open already runs beside that work.
     fn is_waited_for(&self, tenant: &TenantState) -> bool {
         let launches = tenant.last_launch_ns.saturating_add(self.tuning.idle_ns) > self.now_ns;
         (tenant.busy(self.now_ns) || launches)
@@ -312,8 +318,8 @@ impl Domain<'_> {
         (longest_ns / PATIENCE_PART).min(MOST_PATIENCE_NS)
     }
 
-    /// Closes the gates of tenants that are open beside a holder and have demanded the device together with it for too
-    /// long.
+    /// Closes the gates of tenants that are open beside a holder, have demanded the device together with it for too long,
+    /// and keep on launching.
     fn end_overlaps(&mut self) {
         let (tuning, now_ns) = (self.tuning, self.now_ns);
         for row in 0..self.tenants.len() {
@@ -364,7 +370,7 @@ impl Domain<'_> {
 
     /// End of the running turn. If each waiting tenant had its last turn ended by its own cap, or none waits, it lasts a
     /// whole quantum at least, since nobody is kept from what is due to it. If a tenant of the latency class waits, it ends
-    /// after that class's quantum, whatever else is so.
+    /// after that class's quantum at the latest.
     pub(super) fn turn_end_ns(&self) -> u64 {
         let mut planned_ns = self.state.turn_end_ns;
         if self.members().filter(|t| self.contends(t)).all(|t| t.ended_by_cap) {
