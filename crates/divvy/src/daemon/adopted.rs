@@ -6,14 +6,14 @@
 //!
 //! A glance looks often and cheaply for what must be known soon: changed limits, devices, contexts and processes. It
 //! reads some forty bytes of the limits, the usage file's head, and the next slot in turn, or all slots if the head has
-//! changed; so a process that comes is seen at once, and one that dies after as many glances as there are slots.
-//! A whole reading is rarer, and also finds a usage file that was replaced or cut, gates that were overwritten, and
+//! changed; so a process that comes is seen at once, and one that dies after as many glances as slots are looked at.
+//! A whole reading is rarer, and also finds a usage file that was replaced, gates that were overwritten, and
 //! contexts that are gone without a word in the head.
 //!
 //! Promises: no reading or writing waits for a tenant; what a tenant's processes write is not trusted, and changes
 //! only that tenant's own seat; limits or a usage file that cannot be understood, or are another user's, give a
-//! [`NotAdopted`] with a reason code. A usage file that was replaced is opened in place of the old one. Without one the
-//! processes that were found last stay listed: they are what the tenant is kept for, until its directory goes.
+//! [`NotAdopted`] with a reason code. A usage file that was replaced is opened in place of the old one. If the directory
+//! has none any more, the processes that were found last stay listed, and with them the tenant, until its directory goes.
 //! Does not decide anything: that is `divvy_policy::turns`, whose step reads and writes the gates through [`Open`].
 
 use std::fs::File;
@@ -55,7 +55,7 @@ impl From<AttachError> for NotAdopted {
 pub(super) enum ReadDepth {
     /// The parts that must be known soon.
     Glance,
-    /// Limits, head and all slots below [`Adopted::most_slots`].
+    /// All limits, the usage file itself, contexts, and all slots below [`Adopted::most_slots`].
     Whole,
 }
 
@@ -204,7 +204,8 @@ impl Open {
         before != now
     }
 
-    /// Opens the usage file that the directory holds, if it is another than the open one, and closes that; true if so.
+    /// Opens the usage file that the directory holds, if it is another than the open one, and closes that. True also if it
+    /// holds none any more.
     fn refresh_usage(&mut self) -> Result<bool, NotAdopted> {
         let there = self.hand.dir.identity_of("usage");
         if self.usage.as_ref().map(|(_, identity)| *identity) == there {
@@ -262,8 +263,8 @@ impl Files for Open {
     fn lower_any_gate(&mut self) -> Result<Option<Config>, AttachError> {
         let config = self.hand.owner.lower_any_gate()?;
         if config.is_some() {
-            // The config is taken as it stands now, perhaps with other limits than those read last: the next glance, which
-            // would compare with it, reads all slots and matches rows with devices again.
+            // The caller takes this config, perhaps with other limits than those read last. The next glance compares with
+            // it and finds nothing changed, so that clearing the head is what makes it match rows and devices again.
             self.head = None;
         }
         Ok(config)

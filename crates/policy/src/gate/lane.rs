@@ -32,7 +32,7 @@ const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 /// The launches of one context.
 #[derive(Debug)]
 pub struct Lane {
-    /// Credit of the context's threads, and the total that was ever charged.
+    /// Credit of the context's threads, and the total of all launches that were charged, which excludes credit that is left.
     pub(super) credit: Credit,
     /// Device time charged for admitted launches whose call of the driver has not returned yet.
     pub(super) coming_ns: AtomicU64,
@@ -45,17 +45,17 @@ pub struct Lane {
     pub(super) uneven_until_ns: AtomicU64,
     /// Not 0 while work in flight takes longer than expected.
     pub(super) is_overdue: AtomicU32,
-    /// Cost of the longest of the recent launches; a launch of that length counts as long.
+    /// Cost of the longest of the recent launches.
     pub(super) long_ns: AtomicU64,
-    /// Key of the last launch that drew new credit, since what there was did not pay for it. Work without a key of its
+    /// Key of the last launch that took new credit, since what there was did not pay for it. Work without a key of its
     /// own is taken to be like it.
     pub(super) drawn_key: AtomicU64,
     /// Launches of unknown length in flight.
     pub(super) unknown: AtomicU32,
     /// Number of breaks so far: see [`Lane::break_span`].
     pub(super) breaks: AtomicU32,
-    /// Value of `breaks` at the last mark that was recorded while an earlier mark was incomplete, and that would have
-    /// been linked but for a break. A mark on a drained device is never linked, and leaves this alone.
+    /// Value of `breaks` at the last mark that was recorded while an earlier mark was incomplete, linked or not. A mark on a
+    /// drained device is never linked, and leaves this alone.
     pub(super) breaks_marked: AtomicU32,
     /// Value of `breaks` at the begin of the last synchronisation after which all of the context's work had ended.
     pub(super) breaks_done: AtomicU32,
@@ -64,7 +64,7 @@ pub struct Lane {
     /// Time at which a thread was first refused the claim since it was last granted; 0 if none was. From it follows that
     /// the lane is *blind*: the thread that has the claim does not run, so that nothing can be measured.
     pub(super) refused_ns: AtomicU64,
-    /// Not 0 if the lane was blind at some time since an event was last recorded.
+    /// Not 0 if the lane was blind at some time since a mark's event was last recorded.
     pub(super) was_blind: AtomicU32,
     /// Time at which launches last began to be measured one by one, because a launch after a copy, a wait or a host
     /// function took long.
@@ -77,8 +77,8 @@ pub struct Lane {
     pub(super) anchor: AtomicU32,
     /// Time just before the anchor's recording, by the host's clock.
     pub(super) anchor_at_ns: AtomicU64,
-    /// Time since which the driver says that the oldest mark's event has completed, but not yet when it did; 0 while
-    /// there is no such mark.
+    /// Time since which the driver says that the oldest mark's event has completed, but does not give the time at which it
+    /// did; 0 otherwise.
     pub(super) untimed_ns: AtomicU64,
     /// Total submitted before the mark that was settled last.
     pub(super) settled_ns: AtomicU64,
@@ -93,7 +93,7 @@ pub struct Lane {
     pub(super) streams_apart: AtomicU32,
     /// The windows in which the work of several streams is measured.
     pub(super) window: Window,
-    /// The event before a launch of several streams', from which the next mark measures.
+    /// The event from which the next mark measures, where several streams have work.
     pub(super) begun: Begun,
     /// The draw of short launches to be measured.
     pub(super) sample: LaunchSample,
@@ -101,7 +101,7 @@ pub struct Lane {
     pub(super) random: AtomicU64,
     /// Time at which the oldest unsettled work was submitted, or earlier.
     pub(super) since_ns: AtomicU64,
-    /// State of spans in which slices of other contexts' may lie.
+    /// State of spans in which slices of other contexts may lie.
     pub(super) beside: Beside,
     /// Time at which this process's turn within its tenant began.
     pub(super) turn_ns: AtomicU64,
@@ -185,14 +185,15 @@ impl Lane {
     /// credit in hand count at once.
     #[inline(never)]
     pub(super) fn launched_ns(&self) -> u64 {
-        // A launch that is admitted between the two reads may count as launched, or not: the figure is some launches off
-        // either way, which is less than what is measured tells apart.
+        // A launch that is admitted, or whose call returns, between the two reads may count on either side: the figure is
+        // off by some launches, which is less than marks tell apart.
         let coming_ns = self.coming_ns.load(Relaxed);
         self.submitted_ns().saturating_sub(coming_ns)
     }
 
     /// Takes the number of launches paid from a stripe's credit since it was taken last, here or by [`Lane::admit`].
-    /// Those that were [`Paid::First`](super::Paid::First) are not among them: their callers count them at once.
+    /// Launches that found a count of 0 ([`Paid::First`](super::Paid::First)) are not in it: their callers count them at
+    /// once.
     pub fn take_launches(&self, stripe: usize) -> u64 {
         self.credit.take_launches(stripe)
     }
@@ -201,8 +202,9 @@ impl Lane {
     /// `submitted_ns`; `u64::MAX` if there is none, and while the lane is blind.
     pub(super) fn unsettled_since_ns(&self, submitted_ns: u64, now_ns: u64) -> u64 {
         let is_settled = self.done_ns.load(Relaxed) >= submitted_ns && self.ring.pending() == 0;
-        // A cap that waits for a correction saves up meanwhile. The thread with the claim may be stopped for seconds, and
-        // what the tenant would save up until it runs again is more than the correction can be.
+        // While work is unsettled a cap saves up, so as to be able to go on once a correction in its favour comes. The
+        // thread with the claim may be stopped for seconds, and what would be saved up until it runs again is more than
+        // any correction.
         match is_settled || self.is_blind(now_ns) {
             true => u64::MAX,
             false => self.since_ns.load(Relaxed),
@@ -214,7 +216,7 @@ impl Lane {
         let upper_ns = submitted_ns.saturating_sub(self.done_ns.load(Relaxed));
         let model_ns = self.busy_until_ns.load(Relaxed).saturating_sub(now_ns);
         let lower_ns = match self.ring.oldest() {
-            // The oldest mark has not been seen to complete, so what was submitted after it counts as in flight.
+            // The oldest mark is not settled, so that what was submitted after it counts as in flight.
             Some((_, mark)) if !self.is_blind(now_ns) => {
                 submitted_ns.saturating_sub(mark.submitted_ns)
             }
@@ -235,8 +237,8 @@ impl Lane {
         x
     }
 
-    /// Forgets all marks, since their events are gone with the context, and with them the work: all of it counts as
-    /// done. The caller has the claim.
+    /// Forgets all marks, since their events are gone with the context, and takes what was submitted for done. The caller
+    /// has the claim.
     pub(super) fn forget_marks(&self) {
         let submitted_ns = self.submitted_ns();
         self.ring.clear();
@@ -255,8 +257,8 @@ impl Lane {
         self.busy_until_ns.load(Relaxed)
     }
 
-    /// True if the recent launches all came on one stream and not from several threads at once. Then the end of one is the
-    /// end of all before it.
+    /// True if the recent launches that credit did not pay for all came on one stream, and not from several threads at once.
+    /// Then the end of one is the end of all before it.
     pub fn has_one_stream(&self) -> bool {
         self.streams_mixed.load(Relaxed) == 0
     }

@@ -26,7 +26,7 @@ impl Lane {
     ) -> Option<Probed> {
         let is_long = known_ns.is_some_and(|ns| ns >= long_ns);
         let Some(known_ns) = known_ns.filter(|_| !is_long) else {
-            // In a queue that never drains marks measure a long launch better than a probe, as they do not cost it a
+            // In a queue that never drains marks measure a long launch better than a probe, in which an unknown part is
             // gap. After a break the next mark is not linked, so that the launch needs a probe there.
             return self.begin_where(world, is_long && !self.is_broken(), all_marked);
         };
@@ -58,7 +58,8 @@ impl Lane {
     }
 
     /// Records the first event of a probe: behind all of the context's work if `whole` is true, else behind the calling
-    /// thread's stream. `None` if there is no event left or the driver refused. The caller holds the claim.
+    /// thread's stream. `None` if the ring is full, no event is left, the driver refused, or the thread was stopped. The caller
+    /// holds the claim.
     pub(super) fn begin_probe<W: World>(&self, world: &W, whole: bool) -> Option<Probed> {
         if !self.ring.has_room() {
             return None;
@@ -71,8 +72,8 @@ impl Lane {
         }
         let now_ns = world.now_ns();
         if now_ns.saturating_sub(before_ns) >= STOPPED_NS {
-            // The thread was stopped, and other threads' launches may have come after the event. They are in the total
-            // that is read below, so that `mark_launch` could not tell.
+            // The thread was stopped, and other threads' launches may have come after the event. They would be in the
+            // total below, which `mark_launch` takes for what was submitted before the event.
             self.probes.give_back(world.life(), event);
             return None;
         }
@@ -86,8 +87,8 @@ impl Lane {
         self.anchor.load(Relaxed).checked_sub(1)
     }
 
-    /// Takes the driver's answer to the launch: records its mark, or, where `submitted` is false since the driver
-    /// refused, gives its charge back.
+    /// Takes the driver's answer to the launch: records a mark if it needs one, or, where `submitted` is false since the
+    /// driver refused, gives its charge back.
     pub fn launched<W: World>(&self, world: &W, ticket: Ticket, submitted: bool) {
         self.coming_ns.fetch_sub(ticket.charged_ns, Relaxed);
         if submitted {
@@ -116,8 +117,8 @@ impl Lane {
         if !self.begun.went(event, world.now_ns()) {
             return;
         }
-        // An event that is incomplete although the launch was submitted waits for earlier work: the device went from that
-        // to the launch without a gap, which is not to be taken off what is measured.
+        // An event that is incomplete although the launch was submitted waits for earlier work. The device goes from that
+        // to the launch at once: there is no gap to be taken off what is measured.
         let Some(claim) = self.claim(world.life()) else { return };
         if self.begun.event() == Some(event) && !claim.is_closing() && !world.is_done(event) {
             self.begun.follow();
@@ -150,8 +151,8 @@ impl Lane {
     }
 
     /// Records a mark behind the calling thread's last submission, or behind all streams' where there are several. False if
-    /// it cannot be recorded, or if the event would not show the work's end. A mark of one launch has that launch's probe,
-    /// or its key and charge in `followed`; other marks leave some room in the ring for those.
+    /// it cannot be recorded, or if its span might hold idleness. A mark of one launch comes with that launch's probe, or
+    /// with its key and charge in `followed`, and leaves some places of the ring for marks behind all launches.
     #[inline(never)]
     pub(super) fn mark<W: World>(
         &self,
@@ -172,8 +173,8 @@ impl Lane {
             self.anchor.store(0, Relaxed);
         }
         let now_ns = world.now_ns();
-        // Whether this thread was stopped is judged from the return of the launch's call, up to which a probe's gap
-        // accounts for idleness.
+        // Whether this thread was stopped is judged from here on, or, with a probe, from the return of the launch's call:
+        // up to that the probe's gap accounts for idleness.
         let asked_ns = probe.map_or(now_ns, |probe| probe.at_ns.wrapping_add(probe.gap_ns));
         let busy = self
             .ring

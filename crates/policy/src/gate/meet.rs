@@ -9,10 +9,10 @@
 //!
 //! Promises: a process that writes no more (killed, stopped, or without work) has lost the device [`HOLD_NS`] after the
 //! end of its submitted work, as it had announced it; a process that asks steadily waits no longer than
-//! [`PATIENCE_NS`], whatever stands on the board, and then uses the device beside the others; a board that cannot be
-//! read keeps no process waiting.
+//! [`PATIENCE_NS`], whatever stands on the board, then uses the device beside the others for one hold, and waits anew;
+//! a board that cannot be read keeps no process waiting.
 //!
-//! Does not open or lock the file: its [`Board`] does.
+//! Does not open the file: the caller's closure does, and the [`Board`] reads and writes it.
 
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
@@ -25,7 +25,7 @@ const HOLD_NS: u64 = 2_500_000;
 /// Time without others after which a process counts as alone. A cap closes its process for less, so one that is only
 /// closed is not taken to be gone.
 const ALONE_AFTER_NS: u64 = 1_000_000_000;
-/// Longest use of the device, from its beginning, once another waits.
+/// Use of the device, from its beginning, after which a process gives it up at its next look if another waits.
 const TURN_NS: u64 = 10_000_000;
 /// Time between two looks at the board of a process that waits.
 const LOOK_NS: u64 = 150_000;
@@ -34,8 +34,8 @@ const LOOK_NS: u64 = 150_000;
 const EARLY_NS: u64 = 100_000;
 /// Time for which others believe a process to be waiting after its last request.
 const WANTS_FOR_NS: u64 = 1_500_000;
-/// Time after its last request for which a process keeps its own wait; its next wait begins at 0 after that. It is
-/// longer than [`WANTS_FOR_NS`], since a thread may be late by some milliseconds without having given up.
+/// Time after its last request for which a process keeps the beginning of its wait; a later request begins a new one. It
+/// is longer than [`WANTS_FOR_NS`], since a thread may be late by some milliseconds without having given up.
 const FORGETS_AFTER_NS: u64 = 10_000_000;
 /// Longest wait.
 const PATIENCE_NS: u64 = 60_000_000;
@@ -47,7 +47,8 @@ const BELIEVED_NS: u64 = 1_000_000_000;
 /// both: a place is free when its last sign of use is 5 s old, or lies further ahead than is believed.
 const STALE_NS: u64 = 6_000_000_000;
 
-/// Access to the places on a device's board. A function returns false if the file could not be read or written.
+/// Access to the places on a device's board. A read that fails is answered by going on without a board; a write that fails
+/// costs the others the knowledge of this process, and nothing else.
 pub trait Board {
     /// Returns the process's number, by which a forked child notices that the state it finds is its parent's.
     fn process(&self) -> u32;
@@ -74,9 +75,9 @@ pub struct Meeting {
     owner: AtomicU32,
     /// One more than the place's number; 0 for none.
     place: AtomicU32,
-    /// Time since which this process has the device; 0 if it does not.
+    /// Beginning of its hold on the device, which may have run out; 0 after the device was given up.
     since_ns: AtomicU64,
-    /// Time until which it has the device, as others know; without it, until which its last work runs.
+    /// End of that hold; of its submitted work, after the device was given up.
     until_ns: AtomicU64,
     /// Time at which its wait began; 0 while it does not wait.
     waits_from_ns: AtomicU64,
@@ -139,8 +140,8 @@ impl Meeting {
     /// Asks for the device, and takes it if it is free: for a launch of `next_ns` after work that ends at `busy_until_ns`.
     /// Returns 0 if the launch may go, else the time to ask again. `board` is called only if the board is needed.
     ///
-    /// Cost: a few loads. The board is opened, read twice and written at the beginning of each burst, each millisecond of
-    /// one, and each time that a waiting process asks.
+    /// Cost: a few loads. At the beginning of each burst, each millisecond of one, and each time that a waiting process asks,
+    /// the board is opened, read twice and written, twice by one that goes on waiting.
     pub fn ask<B: Board>(
         &self,
         now_ns: u64,
@@ -183,7 +184,7 @@ impl Meeting {
         let since_ns = if is_new { now_ns } else { since_ns };
         // The hold is published before its outcome is known: of two that take the device at once each sees the other,
         // and the first has it.
-        self.publish(board, at, since_ns, until_ns);
+        self.publish(board, at, (since_ns, until_ns));
         if !board.read(&mut places) {
             return self.go_without(now_ns);
         }
@@ -199,17 +200,15 @@ impl Meeting {
                 self.waits_from_ns.store(now_ns, Relaxed);
             }
             self.wanted_ns.store(now_ns, Relaxed);
-            // This process does not have the device (a beginning of 0), but its work runs until then.
-            if seen.is_lost {
-                self.since_ns.store(0, Relaxed);
-            } else {
-                self.publish(board, at, 0, busy_until_ns);
-            }
+            self.give_up(board, (!seen.is_lost).then_some(at), busy_until_ns);
             let next_ns = now_ns.saturating_add(LOOK_NS);
             return if seen.until_ns > now_ns { next_ns.min(seen.until_ns) } else { next_ns };
         }
         self.waits_from_ns.store(0, Relaxed);
         self.others.store(seen.before, Relaxed);
+        // Only now, so that no other thread launches on a hold that is still undecided.
+        self.since_ns.store(since_ns, Relaxed);
+        self.until_ns.store(until_ns, Relaxed);
         0
     }
 
@@ -222,12 +221,12 @@ impl Meeting {
             return;
         }
         if let (Some(at), Some(board)) = (self.place(), board()) {
-            self.publish(&board, at, 0, busy_until_ns);
+            self.give_up(&board, Some(at), busy_until_ns);
         }
         self.claim.store(false, Release);
     }
 
-    /// Goes on without a board, or without a place on it, until [`WITHOUT_NS`] are over.
+    /// Lets this process have the device without a board, or without a place on it, for [`WITHOUT_NS`].
     fn go_without(&self, now_ns: u64) -> u64 {
         self.since_ns.store(now_ns, Relaxed);
         self.until_ns.store(now_ns.saturating_add(WITHOUT_NS), Relaxed);
@@ -315,10 +314,17 @@ impl Meeting {
         seen
     }
 
+    /// Notes that this process does not have the device, while its work runs until `busy_until_ns`, and says so at `at`.
+    fn give_up<B: Board>(&self, board: &B, at: Option<usize>, busy_until_ns: u64) {
+        self.since_ns.store(0, Relaxed);
+        self.until_ns.store(busy_until_ns, Relaxed);
+        if let Some(at) = at {
+            self.publish(board, at, (0, busy_until_ns));
+        }
+    }
+
     #[inline(never)]
-    fn publish<B: Board>(&self, board: &B, at: usize, since_ns: u64, until_ns: u64) {
-        self.since_ns.store(since_ns, Relaxed);
-        self.until_ns.store(until_ns, Relaxed);
+    fn publish<B: Board>(&self, board: &B, at: usize, (since_ns, until_ns): (u64, u64)) {
         let place = BoardPlace {
             id: self.id.load(Relaxed),
             until_ns,

@@ -5,8 +5,9 @@
 //! Before a call that may make a reserve grow, its largest growth is asked for and noted as
 //! *provisional*; after it the driver is asked what is reserved and the record is *settled* to that.
 //! Several threads may do so at once without a lock, and a reading is used only if no other thread changed the
-//! record since. What is charged is the sum of settled and provisional bytes, and is never below what is reserved but
-//! in one case: a reserve that grew unasked beyond the limit, until [`Reserve::settle`]'s caller has undone the growth.
+//! record since. What is charged is the sum of settled and provisional bytes. It is below what is reserved only where a
+//! reserve grew without being asked for: until it is settled, or, beyond the limit, until [`Reserve::settle`]'s caller
+//! has undone the growth.
 //!
 //! A call may concern a pool that is not its argument, such as the one that a freed block came from, and another thread
 //! may destroy that pool meanwhile. So the driver is asked about a pool only under a [`PoolGuard`]. A pool that the
@@ -45,8 +46,8 @@ struct Record {
     own: bool,
     /// Destroyed by the program, while memory of it is in use.
     ended: bool,
-    /// Number of changes of this record, by which a stale reading is noticed. To take a guard counts as a change, since its
-    /// holder is about to change more; to drop one does not.
+    /// Number of changes of this record, by which a stale reading is noticed. To take a guard counts as one, since whoever
+    /// takes it is about to change the reserve; to drop it does not.
     epoch: u32,
     /// Guards that are alive.
     lookers: u32,
@@ -203,14 +204,24 @@ impl Reserve {
     }
 
     /// Makes the record of a pool that the program made on `device`. An older record of the same handle is of a pool that
-    /// the driver destroyed unseen; what was settled for it is given back, and calls that are still under way settle
-    /// their provisional part by themselves.
+    /// the driver destroyed unseen: what was settled for it is given back. What is provisional stays in the record, for the
+    /// calls that are under way, which settle it.
     pub(crate) fn begin_own(self, device: &Device) {
-        let record = Record { own: true, ..Record::new(device.ordinal) };
-        if let Ok(Some(stale)) = RESERVES.insert(self.key(), record.pack()) {
-            let bytes = Record::unpack(stale).settled_granules.saturating_mul(GRANULE_BYTES);
-            device.give_back(bytes, self.kind());
-        }
+        let mut stale_granules = 0_u64;
+        let _ = RESERVES.update(self.key(), |old| {
+            let stale = old.map_or(Record::new(device.ordinal), Record::unpack);
+            stale_granules = stale.settled_granules;
+            let Record { provisional_granules, lookers, epoch, .. } = stale;
+            let begun = Record {
+                own: true,
+                provisional_granules,
+                lookers,
+                epoch,
+                ..Record::new(device.ordinal)
+            };
+            Some(begun.changed().pack())
+        });
+        device.give_back(stale_granules.saturating_mul(GRANULE_BYTES), self.kind());
     }
 
     /// Notes granted growth before the driver is called.
@@ -227,8 +238,8 @@ impl Reserve {
 
     /// Moves `bytes`, whole granules, from settled to provisional, so that another thread's settling does not give back
     /// what the caller's launch may take. False, with nothing moved, if the reserve has no record, if fewer bytes are
-    /// settled, if less than `whole_bytes` is charged for it (what all graphs together may take), or if `is_valid` fails.
-    /// Both are read anew at each attempt to change the record.
+    /// settled, if less than `whole_bytes` is charged for it, which is what all graphs together may take, or if `is_valid`
+    /// fails. `whole_bytes` and `is_valid` are asked anew at each attempt to change the record.
     pub(super) fn claim(
         self,
         bytes: u64,
@@ -382,8 +393,7 @@ impl Reserve {
         is_uncounted
     }
 
-    /// Removes the record of a pool that the driver is destroying or has destroyed, and gives back all that is charged for
-    /// it.
+    /// Removes the record of a pool that is gone, and gives back all that is charged for it.
     pub(super) fn end(self) {
         let Some(record) = RESERVES.take(self.key()).map(Record::unpack) else { return };
         let granules = record.settled_granules.saturating_add(record.provisional_granules);
@@ -393,8 +403,8 @@ impl Reserve {
     }
 }
 
-/// Keeps [`Reserve::bury`] from destroying a pool in the driver that the program has destroyed, while its holder uses the
-/// handle.
+/// While it lives, [`Reserve::bury`] leaves the record, so that no thread destroys a pool whose handle the guard's holder
+/// uses.
 #[must_use = "the pool may be gone when this is dropped"]
 pub(super) struct PoolGuard(Reserve);
 

@@ -172,3 +172,38 @@ fn of_two_that_choose_one_place_at_once_both_have_one_soon() {
     assert!(asks(&one, now_ns, &board, 1) && !asks(&other, now_ns + 1_000, &board, 2));
     assert_eq!(board.borrow().iter().filter(|place| place.id != 0).count(), 2);
 }
+
+/// A board during whose reading another thread of the process launches.
+struct Watched<'a>(Table<'a>, &'a Meeting, u64);
+
+impl Board for Watched<'_> {
+    fn process(&self) -> u32 {
+        self.0.process()
+    }
+    fn read(&self, into: &mut meet::Board) -> bool {
+        let (one, now_ns) = (self.1, self.2);
+        assert_ne!(
+            one.ask(now_ns, now_ns, 0, || None::<Table<'_>>),
+            0,
+            "on a hold that is undecided"
+        );
+        self.0.read(into)
+    }
+    fn write(&self, at: usize, place: &BoardPlace) -> bool {
+        self.0.write(at, place)
+    }
+}
+
+#[test]
+fn no_thread_launches_on_a_hold_that_another_has_only_asked_for() {
+    let (board, one, other) = (empty(), Meeting::new(), Meeting::new());
+    assert!(asks(&other, START_NS, &board, 2));
+    let now_ns = START_NS + 1_000;
+    assert_ne!(one.ask(now_ns, now_ns, 0, || Some(Watched(Table(&board, 1), &one, now_ns))), 0);
+    let later_ns = START_NS + 4 * MS;
+    assert_eq!(
+        one.ask(later_ns, later_ns, 0, || Some(Watched(Table(&board, 1), &one, later_ns))),
+        0
+    );
+    assert_eq!(one.ask(later_ns, later_ns, 0, || None::<Table<'_>>), 0, "it has the device now");
+}
