@@ -32,14 +32,16 @@ unsafe impl Sync for ForkPage {}
 impl ForkPage {
     pub(crate) fn new() -> Result<Self, AttachError> {
         let page = sys::map_private(PAGE_BYTES).map_err(AttachError::System)?;
-        // SAFETY: the page was mapped a moment ago, and its words are 0 where a process has nothing.
+        // SAFETY: 1. the page was mapped a moment ago, whole. 2. What refers to it are atomic words, of which 0 is a value:
+        // that of a process that has nothing.
         unsafe { sys::advise(page, PAGE_BYTES, InChild::Zeroes) }.map_err(AttachError::System)?;
         Ok(Self(page))
     }
 
     /// Takes the page down, for an attachment that failed. One that is dropped stays mapped.
     pub(crate) fn discard(self) {
-        // SAFETY: the mapping is this value's alone, which ends here, and all references into it borrow from it.
+        // SAFETY: 1. mapped by `new`, whole. 2. It is this value's alone, which ends here, and all references into it
+        // borrow from it.
         unsafe { sys::unmap(self.0, PAGE_BYTES) };
     }
 

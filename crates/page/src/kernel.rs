@@ -65,7 +65,7 @@ pub unsafe fn syscall(number: libc::c_long, a: [usize; 6]) -> isize {
 /// The same, with the kernel's errors told apart from its answers.
 ///
 /// # Safety
-/// As [`syscall`].
+/// 1. to 3. of [`syscall`].
 ///
 /// # Errors
 /// The kernel's.

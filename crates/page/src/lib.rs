@@ -59,6 +59,7 @@ mod usage;
 pub use directory::Directory;
 pub use errno::Errno;
 pub use error::{AttachError, TenantFile};
+pub use live::OwnerWord;
 pub use meet::MeetFile;
 pub use process::{effective_uid, pid_namespace};
 pub use share::ShareWords;

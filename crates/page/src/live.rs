@@ -4,8 +4,15 @@
 //! a wait for a gate ends when its word changes, when it is woken, or at an absolute deadline.
 //! The mapping is never taken down. Whoever shortens the file harms every process of the tenant, which
 //! only its owner can.
+//!
+//! Of memory that is mapped read-only Rust allows relaxed loads of a word and no other access, be it one that
+//! happens to be a load on the processor. So a word is handed out as an [`OwnerWord`], which has only those.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use core::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+    fence,
+};
 
 use divvy_abi::MAX_DEVICES;
 use divvy_abi::config::{self, Config, GateLine};
@@ -18,6 +25,26 @@ use crate::trust::Trust;
 
 /// Attempts to read the whole while somebody writes it: a write takes microseconds.
 const READINGS: usize = 64;
+
+/// A word of the owner's file, which this process reads and cannot write.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct OwnerWord(AtomicU32);
+
+impl OwnerWord {
+    /// Its value now, in no order with anything else.
+    #[inline(always)]
+    pub fn load(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+
+    /// The same, before whatever is read after it.
+    fn load_first(&self) -> u32 {
+        let value = self.load();
+        fence(Acquire);
+        value
+    }
+}
 
 /// The mapping.
 #[derive(Clone, Copy, Debug)]
@@ -40,25 +67,29 @@ impl Live {
         Ok(Self { base })
     }
 
-    fn u32_at(self, offset: usize) -> &'static AtomicU32 {
+    fn word(self, offset: usize) -> &'static OwnerWord {
         let safe = offset.min(config::CONFIG_BYTES - 4) & !3;
-        // SAFETY: 4 aligned bytes inside the mapping (`map`: CONFIG_BYTES long, for ever), which this
-        // process only loads from: a load of a word needs no write access.
-        unsafe { AtomicU32::from_ptr(self.base.wrapping_add(safe).cast()) }
+        // SAFETY: 4 aligned bytes inside the mapping (`map`: CONFIG_BYTES long, for ever), which can be read. All that
+        // an `OwnerWord` lets anybody do is a relaxed load of them, which needs no write access.
+        unsafe { &*self.base.wrapping_add(safe).cast::<OwnerWord>() }
     }
 
-    fn u64_at(self, offset: usize) -> &'static AtomicU64 {
+    /// The eight bytes at `offset`, before whatever is read after them.
+    fn load_first(self, offset: usize) -> u64 {
         let safe = offset.min(config::CONFIG_BYTES - 8) & !7;
-        // SAFETY: as in `u32_at`, with 8 bytes.
-        unsafe { AtomicU64::from_ptr(self.base.wrapping_add(safe).cast()) }
+        // SAFETY: as in `word`, with 8 bytes; a relaxed load is all that is done with them, below.
+        let word = unsafe { AtomicU64::from_ptr(self.base.wrapping_add(safe).cast()) };
+        let value = word.load(Relaxed);
+        fence(Acquire);
+        value
     }
 
-    pub(crate) fn any_gate(self) -> &'static AtomicU32 {
-        self.u32_at(config::ANY_GATE_AT)
+    pub(crate) fn any_gate(self) -> &'static OwnerWord {
+        self.word(config::ANY_GATE_AT)
     }
 
     pub(crate) fn epoch(self) -> u64 {
-        self.u64_at(config::EPOCH_AT).load(SeqCst)
+        self.load_first(config::EPOCH_AT)
     }
 
     /// The whole, with its gate lines as they were found; `None` while it is being written.
@@ -68,7 +99,7 @@ impl Live {
             if before.is_multiple_of(2) {
                 let mut bytes = [[0_u8; 8]; config::CONFIG_BYTES / 8];
                 for (index, word) in bytes.iter_mut().enumerate() {
-                    *word = self.u64_at(8 * index).load(SeqCst).to_ne_bytes();
+                    *word = self.load_first(8 * index).to_ne_bytes();
                 }
                 if self.epoch() == before {
                     return Config::read_from_bytes(bytes.as_flattened()).ok();
@@ -79,16 +110,16 @@ impl Live {
         None
     }
 
-    pub(crate) fn gate(self, row: usize) -> &'static AtomicU32 {
-        self.u32_at(config::gate_at(row.min(MAX_DEVICES - 1)))
+    pub(crate) fn gate(self, row: usize) -> &'static OwnerWord {
+        self.word(config::gate_at(row.min(MAX_DEVICES - 1)))
     }
 
     /// The gate line of `row`; its words may be of different instants, the state is read last.
     pub(crate) fn gate_line(self, row: usize) -> GateLine {
         let at = config::gate_at(row.min(MAX_DEVICES - 1));
-        let word = |offset| self.u64_at(at + offset).load(SeqCst);
+        let word = |offset| self.load_first(at + offset);
         GateLine {
-            active: self.u32_at(at + core::mem::offset_of!(GateLine, active)).load(SeqCst),
+            active: self.word(at + core::mem::offset_of!(GateLine, active)).load_first(),
             epoch: word(core::mem::offset_of!(GateLine, epoch)),
             lease_ns: word(core::mem::offset_of!(GateLine, lease_ns)),
             turn_end_ns: word(core::mem::offset_of!(GateLine, turn_end_ns)),
@@ -96,13 +127,13 @@ impl Live {
             quantum_ns: word(core::mem::offset_of!(GateLine, quantum_ns)),
             horizon_ns: word(core::mem::offset_of!(GateLine, horizon_ns)),
             strangers: word(core::mem::offset_of!(GateLine, strangers)),
-            gate: self.gate(row).load(SeqCst),
+            gate: self.gate(row).load_first(),
             reserved: [0; 8],
         }
     }
 
     /// Waits while the gate word of `row` is `state`, at most until `deadline_ns`.
     pub(crate) fn wait(self, row: usize, state: u32, deadline_ns: u64) {
-        sys::futex_wait(self.gate(row), state, deadline_ns, u32::MAX);
+        sys::futex_wait(&self.gate(row).0, state, deadline_ns, u32::MAX);
     }
 }

@@ -293,7 +293,8 @@ impl Drop for Writer<'_> {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // SAFETY: mapped by `open`; no reference into it was ever made, and `self` ends here.
+        // SAFETY: 1. mapped by `within_of`, with so many bytes. 2. No reference into it was ever made, and `self` ends
+        // here.
         unsafe { sys::unmap(self.base, self.layout.bytes) };
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn claim(
         reap_some(&fd, usage, index);
         if let Err(error) = settle(&fd, index) {
             usage.set_slot_state(index, state::FREE);
-            // SAFETY: the page was mapped a moment ago and nothing refers to it.
+            // SAFETY: 1. the page was mapped a moment ago, whole. 2. Nothing ever refers to it.
             unsafe { sys::unmap(page, PAGE_BYTES) };
             return Err(error);
         }
@@ -61,7 +61,8 @@ pub(crate) fn claim(
 /// Maps one page of `fd`'s description, so that its locks outlive the descriptor.
 fn anchor(fd: &Fd) -> Result<*mut u8, AttachError> {
     let page = sys::map_shared(fd, PAGE_BYTES, libc::PROT_NONE).map_err(AttachError::System)?;
-    // SAFETY: the page was mapped a moment ago, and nothing refers to it: it is there for its description's locks.
+    // SAFETY: 1. the page was mapped a moment ago, whole. 2. Nothing refers to it, in a child neither: it is there for
+    // its description's locks.
     unsafe { sys::advise(page, PAGE_BYTES, InChild::Nothing) }.map_err(AttachError::System)?;
     Ok(page)
 }

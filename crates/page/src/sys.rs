@@ -10,7 +10,7 @@ use crate::kernel::{self, Descriptor};
 pub(crate) use crate::kernel::{InChild, as_arg};
 
 /// # Safety
-/// As [`kernel::syscall`].
+/// 1. to 3. of [`kernel::syscall`].
 pub(crate) unsafe fn call(number: libc::c_long, a: [usize; 6]) -> Result<usize, Errno> {
     fault::point();
     // SAFETY: passed on to our caller.
@@ -25,7 +25,7 @@ impl Fd {
     /// Of what a call that opens something has answered.
     ///
     /// # Safety
-    /// As [`Descriptor::of_answer`].
+    /// 1. and 2. of [`Descriptor::of_answer`].
     pub(crate) unsafe fn of_answer(answer: usize) -> Self {
         // SAFETY: passed on to our caller.
         Self(unsafe { Descriptor::of_answer(answer) })
@@ -235,7 +235,7 @@ pub(crate) fn are_locked(fd: &Fd, at: u64, bytes: u64) -> Result<bool, Errno> {
     Ok(i32::from(record.l_type) != libc::F_UNLCK)
 }
 
-/// Maps the first `bytes` of a file, shared. The mapping is never taken down.
+/// Maps the first `bytes` of a file, shared; the mapping stays until it is given to [`unmap`].
 pub(crate) fn map_shared(fd: &Fd, bytes: usize, protection: i32) -> Result<*mut u8, Errno> {
     let arguments = [0, bytes, as_arg(protection), as_arg(libc::MAP_SHARED), fd.arg(), 0];
     // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
@@ -252,7 +252,7 @@ pub(crate) fn map_private(bytes: usize) -> Result<*mut u8, Errno> {
 /// Takes a mapping of ours down.
 ///
 /// # Safety
-/// As [`kernel::unmap`].
+/// 1. and 2. of [`kernel::unmap`].
 pub(crate) unsafe fn unmap(address: *mut u8, bytes: usize) {
     fault::point();
     // SAFETY: passed on to our caller.
@@ -262,7 +262,7 @@ pub(crate) unsafe fn unmap(address: *mut u8, bytes: usize) {
 /// Says what a forked child is to find in place of a mapping of ours.
 ///
 /// # Safety
-/// As [`kernel::advise`].
+/// 1. and 2. of [`kernel::advise`].
 pub(crate) unsafe fn advise(address: *mut u8, bytes: usize, child: InChild) -> Result<(), Errno> {
     fault::point();
     // SAFETY: passed on to our caller.
@@ -285,7 +285,7 @@ pub(crate) fn futex_wait(word: &AtomicU32, value: u32, deadline_ns: u64, bits: u
         0,
         bits as usize,
     ];
-    // SAFETY: the word lives for ever and is only read; the kernel reads one timespec.
+    // SAFETY: the word is borrowed through the call, in which the kernel only reads it, and one timespec.
     let _ = unsafe { call(libc::SYS_futex, arguments) };
 }
 
@@ -294,7 +294,8 @@ pub(crate) fn futex_wake(address: *mut u8, bits: u32) {
     let all = i32::MAX as usize;
     let arguments =
         [address.expose_provenance(), as_arg(libc::FUTEX_WAKE_BITSET), all, 0, 0, bits as usize];
-    // SAFETY: the kernel takes the address as a name; it neither reads nor writes through it.
+    // SAFETY: the kernel takes the address as a name, and where nothing is mapped answers so; it neither reads nor
+    // writes through it. Who is woken without cause waits again, as for any futex.
     let _ = unsafe { call(libc::SYS_futex, arguments) };
 }
 

@@ -15,7 +15,7 @@ use divvy_policy::ledger::{self, MemoryRefusal, held_bytes};
 use crate::admission::AdmissionGuard;
 use crate::error::AttachError;
 use crate::fork_page::ForkPage;
-use crate::live::Live;
+use crate::live::{Live, OwnerWord};
 use crate::path::Path;
 use crate::share::ShareWords;
 use crate::slow_path::SlowPath;
@@ -112,8 +112,8 @@ impl Tenant {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let base =
             sys::map_shared(&fd, usage::USAGE_BYTES, protection).map_err(AttachError::System)?;
-        // SAFETY: the mapping has `USAGE_BYTES` bytes (the file was judged to be as long) and is
-        // taken down only when attaching fails, below, with no copy of `usage` left.
+        // SAFETY: 1. the mapping has `USAGE_BYTES` bytes (the file was judged to be as long), readable and writable.
+        // 2. It is taken down only when attaching fails, below, with no copy of `usage` left.
         let usage = unsafe { Usage::new(base) };
         let fork = ForkPage::new()?;
         let identity = (stat.device, stat.inode);
@@ -129,7 +129,8 @@ impl Tenant {
             }
             (result, _) => {
                 fork.discard();
-                // SAFETY: `usage` has not been handed to anybody.
+                // SAFETY: 1. mapped above, whole. 2. `claim` and `settle` borrowed `usage` and keep none of its words,
+                // and this function ends.
                 unsafe { sys::unmap(usage.base(), usage::USAGE_BYTES) };
                 Err(result.err().unwrap_or(AttachError::NoConfig))
             }
@@ -155,12 +156,12 @@ impl Tenant {
     }
 
     /// The word that is 0 while no gate of the tenant is to be looked at.
-    pub fn any_gate(&self) -> &'static AtomicU32 {
+    pub fn any_gate(&self) -> &'static OwnerWord {
         self.live.any_gate()
     }
 
     /// The word that says whether the gate of a device is closed; see `divvy_abi::config::gate`.
-    pub fn gate_word(&self, row: DeviceRow) -> &'static AtomicU32 {
+    pub fn gate_word(&self, row: DeviceRow) -> &'static OwnerWord {
         self.live.gate(row.index())
     }
 

@@ -13,6 +13,12 @@ use divvy_policy::ledger::{self, Slots};
 use crate::fault;
 
 /// The mapping of one usage file. Never unmapped.
+///
+/// Any offset leads into the mapping, but the size of an access is its caller's to choose, and Rust's model has no
+/// race of two sizes. So the words keep a contract of this crate's, which no type holds:
+/// 1. An offset is one of `divvy_abi::usage`, whose tables give each word one size: it is accessed in that one.
+/// 2. The lower half of a turn's word, of which `share` makes a reference, is named to the kernel and not accessed.
+/// 3. Accesses of another process, in whatever size, are not Rust's: its stores leave values like any other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     base: *mut u8,
@@ -25,8 +31,8 @@ unsafe impl Sync for Usage {}
 
 impl Usage {
     /// # Safety
-    /// `base` must be a mapping of at least [`usage::USAGE_BYTES`] readable and writable bytes that
-    /// is never taken down.
+    /// 1. `base` is a mapping of at least [`usage::USAGE_BYTES`] readable and writable bytes.
+    /// 2. It stays for as long as a copy of this value or one of its words is used.
     pub(crate) const unsafe fn new(base: *mut u8) -> Self {
         Self { base }
     }

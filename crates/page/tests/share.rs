@@ -38,7 +38,7 @@ fn a_limit_changed_while_a_process_runs_is_seen_by_it() {
     write_config(&scratch.directory(), &Config::default()).expect("written");
     let tenant = Tenant::attach(&at, &ConfigSource::Owner).expect("attached");
     let before = tenant.config_epoch();
-    assert_eq!(tenant.any_gate().load(SeqCst), 0);
+    assert_eq!(tenant.any_gate().load(), 0);
 
     let owner = Owner::open(&at).expect("open");
     let cap = Rule {
@@ -59,7 +59,7 @@ fn a_limit_changed_while_a_process_runs_is_seen_by_it() {
         .expect("updated");
 
     assert_eq!(tenant.config_epoch(), before + 2);
-    assert_eq!(tenant.any_gate().load(SeqCst), 1);
+    assert_eq!(tenant.any_gate().load(), 1);
     let seen = tenant.live_config().expect("whole");
     assert_eq!((seen.compute_rules(), seen.weight), (&[cap][..], 3));
     assert_eq!(seen.gates[0], GateLine::default(), "gates are not written by an update");
@@ -148,9 +148,9 @@ fn a_change_of_limits_never_takes_back_that_gates_are_looked_at() {
             config.weight = weight;
         });
         assert_eq!(changed.expect("changed").weight, weight);
-        assert_eq!(tenant.any_gate().load(SeqCst), 1);
+        assert_eq!(tenant.any_gate().load(), 1);
         clear();
-        assert_eq!(tenant.any_gate().load(SeqCst), 0);
+        assert_eq!(tenant.any_gate().load(), 0);
     }
     // And at any instant.
     command.update(|config| config.weight = 0).expect("changed");
@@ -164,11 +164,11 @@ fn a_change_of_limits_never_takes_back_that_gates_are_looked_at() {
                 daemon.raise_any_gate().expect("written");
                 let raised_ns = now_ns();
                 while now_ns() < raised_ns + 50_000 {
-                    taken_back += u32::from(tenant.any_gate().load(SeqCst) == 0);
+                    taken_back += u32::from(tenant.any_gate().load() == 0);
                 }
                 // Waits for nobody; so it may have to come back.
                 clear();
-                assert_eq!(tenant.any_gate().load(SeqCst), 0);
+                assert_eq!(tenant.any_gate().load(), 0);
             }
             is_done.store(true, SeqCst);
         });

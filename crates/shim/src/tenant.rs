@@ -13,12 +13,9 @@ mod limits;
 mod mps;
 pub(crate) mod reason;
 
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::Relaxed;
-
 use divvy_abi::config::FLAG_FAIL_OPEN;
 use divvy_abi::config::FLAG_STRICT;
-use divvy_page::{AttachError, ConfigSource, SharedEntry, Tenant};
+use divvy_page::{AttachError, ConfigSource, OwnerWord, SharedEntry, Tenant};
 
 use self::limits::TenantPlace;
 use self::reason::Reason;
@@ -51,7 +48,7 @@ pub(crate) enum Membership {
 static STATE: Once<State> = Once::new();
 
 /// The tenant's word that says whether any gate is in use; none outside a tenant.
-static ANY_GATE: Reference<AtomicU32> = Reference::none();
+static ANY_GATE: Reference<OwnerWord> = Reference::none();
 
 /// The process's membership.
 ///
@@ -77,7 +74,7 @@ pub(crate) fn membership() -> Membership {
 /// Cost: two loads.
 #[inline(always)]
 pub(crate) fn is_gated() -> bool {
-    ANY_GATE.get().is_some_and(|word| word.load(Relaxed) != 0)
+    ANY_GATE.get().is_some_and(|word| word.load() != 0)
 }
 
 /// Whether entry points of a memory family that the table does not know are refused.

@@ -6,12 +6,12 @@
 //!
 //! Does not decide what is charged.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use divvy_abi::usage::MemoryKind;
 use divvy_abi::{MAX_DEVICES, Uuid, config};
 use divvy_driver_api::types::{CUdevice, CUdevice_attribute as Attribute};
-use divvy_page::{self as page, DeviceRow, ShareWords, SharedEntry, Tenant};
+use divvy_page::{self as page, DeviceRow, OwnerWord, ShareWords, SharedEntry, Tenant};
 use divvy_policy::gate::{Meeting, Terms};
 use divvy_policy::ledger::MemoryRefusal;
 use divvy_policy::{limit, share};
@@ -58,7 +58,7 @@ pub(crate) struct Device {
     row: DeviceRow,
     tenant: &'static Tenant,
     /// The state of its gate: one load, on every launch.
-    gate: &'static AtomicU32,
+    gate: &'static OwnerWord,
     /// The meeting of tenants at work on it, where no daemon makes turns.
     pub(crate) meeting: Meeting,
 }
@@ -264,7 +264,7 @@ impl Device {
     /// The state of the device's gate, one of `divvy_abi::config::gate`.
     #[inline]
     pub(crate) fn gate_state(&self) -> u32 {
-        self.gate.load(Relaxed)
+        self.gate.load()
     }
 
     /// Asks the tenant for `bytes`. A refusal is not yet said to anybody: see [`Device::tell`].
