@@ -70,16 +70,24 @@ impl Fiber {
         assert!(!is_inside(), "a fiber resumes no other");
         let Some(Stacked(coroutine)) = &mut self.coroutine else { return true };
         // Null again however the body is left, by a panic too.
-        let _outside = Outside;
+        let _outside = Outside::begin();
         matches!(coroutine.resume(()), CoroutineResult::Return(()))
     }
 }
 
-struct Outside;
+/// While it lives, and however it ends, no body runs on this thread as far as [`is_inside`] and [`suspend`] know; then
+/// the one that did before.
+struct Outside(*const Yielder<(), ()>);
+
+impl Outside {
+    fn begin() -> Self {
+        Self(HERE.replace(ptr::null()))
+    }
+}
 
 impl Drop for Outside {
     fn drop(&mut self) {
-        HERE.set(ptr::null());
+        HERE.set(self.0);
     }
 }
 
@@ -91,7 +99,11 @@ impl Drop for Fiber {
             std::mem::forget(coroutine);
             return;
         }
-        coroutine.force_unwind();
+        {
+            // It is unwound on a stack of its own: what is dropped there must not leave the body that drops it.
+            let _outside = Outside::begin();
+            coroutine.force_unwind();
+        }
         let stack = coroutine.into_stack();
         // A thread that ends may have no place for it any more.
         let _ = STACKS.try_with(|stacks| {
@@ -117,9 +129,10 @@ pub fn suspend() {
     assert!(!yielder.is_null(), "only a fiber can be left");
     // SAFETY: `HERE` holds what the running fiber's coroutine was given for as long as its body is on
     // its stack. Only a body sets it, at its beginning and below, right after it is gone on with, and
-    // always to its own; `resume` clears it whenever a body has been left, has ended or has panicked,
-    // and it is a word of this thread, from which neither a coroutine nor a stack can be moved. So what
-    // is not null is the caller's own, and lives until the caller's body returns.
+    // always to its own; an `Outside` clears it whenever a body has been left, has ended or has panicked, and
+    // for as long as one is unwound, be it by another body, whose own it then is again. It is a word of this
+    // thread, from which neither a coroutine nor a stack can be moved. So what is not null is the caller's own,
+    // and lives until the caller's body returns.
     unsafe { &*yielder }.suspend(());
     HERE.set(yielder);
 }
@@ -129,6 +142,16 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
+
+    /// A value on a fiber's stack, which counts when it is dropped.
+    struct Local(Rc<Cell<u32>>);
+
+    impl Drop for Local {
+        fn drop(&mut self) {
+            assert!(!is_inside());
+            self.0.set(self.0.get() + 1);
+        }
+    }
 
     #[test]
     fn two_bodies_go_on_where_each_was_left() {
@@ -152,13 +175,6 @@ mod tests {
 
     #[test]
     fn what_is_dropped_in_the_middle_is_unwound_outside_of_any_fiber() {
-        struct Local(Rc<Cell<u32>>);
-        impl Drop for Local {
-            fn drop(&mut self) {
-                assert!(!is_inside());
-                self.0.set(self.0.get() + 1);
-            }
-        }
         let drops = Rc::new(Cell::new(0));
         let local = Local(Rc::clone(&drops));
         let mut fiber = Fiber::new(move || {
@@ -170,6 +186,26 @@ mod tests {
         assert_eq!(drops.get(), 0);
         drop(fiber);
         assert_eq!(drops.get(), 1);
+    }
+
+    /// Another body, that is: what is unwound lies on the stack of the one that is dropped.
+    #[test]
+    fn what_a_body_drops_in_the_middle_does_not_leave_that_body() {
+        let drops = Rc::new(Cell::new(0));
+        let local = Local(Rc::clone(&drops));
+        let mut inner = Fiber::new(move || {
+            let _local = local;
+            suspend();
+            unreachable!("nobody goes on with it");
+        });
+        assert!(!inner.resume());
+        let mut outer = Fiber::new(move || {
+            drop(inner);
+            assert!(is_inside());
+            suspend();
+        });
+        assert!(!outer.resume() && drops.get() == 1);
+        assert!(outer.resume() && !is_inside());
     }
 
     #[test]
