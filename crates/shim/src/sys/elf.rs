@@ -5,6 +5,7 @@
 //! Only tables that the dynamic linker itself has accepted are read.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::marker::PhantomData;
 
 const DT_HASH: u64 = 4;
 const DT_STRTAB: u64 = 5;
@@ -41,16 +42,19 @@ pub(super) struct Object<'a> {
 
 /// Looks at every loaded object, in the order they were loaded, until `visit` returns true.
 pub(super) fn walk<F: FnMut(&Object<'_>) -> bool>(mut visit: F) {
+    /// # Safety
+    /// 1. `info` comes from the dynamic linker, during its call.
+    /// 2. `visit` is the closure of `walk`, which nothing else uses meanwhile.
     unsafe extern "C" fn one<F: FnMut(&Object<'_>) -> bool>(
         info: *mut libc::dl_phdr_info,
         _size: usize,
         visit: *mut c_void,
     ) -> c_int {
-        // SAFETY: `walk` passes its closure, which nothing else uses meanwhile.
+        // SAFETY: by the second condition.
         let visit = unsafe { &mut *visit.cast::<F>() };
-        // SAFETY: the dynamic linker passes a description valid for the call.
+        // SAFETY: by the first condition it is valid for the call.
         let info = unsafe { &*info };
-        // SAFETY: it comes from the dynamic linker, during its call.
+        // SAFETY: 1. by the first condition.
         let object = unsafe { Object::of(info) };
         c_int::from(object.is_some_and(|object| visit(&object)))
     }
@@ -65,7 +69,7 @@ pub(super) fn last_part(path: &[u8]) -> &[u8] {
 
 impl<'a> Object<'a> {
     /// # Safety
-    /// `info` must come from the dynamic linker, during its call.
+    /// 1. `info` comes from the dynamic linker, during its call.
     unsafe fn of(info: &'a libc::dl_phdr_info) -> Option<Self> {
         if info.dlpi_phdr.is_null() {
             return None;
@@ -94,13 +98,13 @@ impl<'a> Object<'a> {
             sysv_hash: core::ptr::null(),
             versions: core::ptr::null(),
         };
-        // SAFETY: a loaded object's dynamic section, ended by a zero tag.
+        // SAFETY: 1. a loaded object's.
         unsafe { object.read(core::ptr::with_exposed_provenance(dynamic)) };
         (!object.symbols.is_null() && !object.strings.is_null()).then_some(object)
     }
 
     /// # Safety
-    /// `entry` must be a dynamic section.
+    /// 1. `entry` is the object's dynamic section, which a zero tag ends and whose tables lie where it says.
     unsafe fn read(&mut self, mut entry: *const Dynamic) {
         loop {
             // SAFETY: not beyond the entry with tag zero.
@@ -164,8 +168,11 @@ impl<'a> Object<'a> {
     }
 
     /// The symbol at `index`: its name and address, if it is a function defined here.
-    fn symbol(&self, index: u32) -> Option<(&[u8], usize)> {
-        // SAFETY: indices come from the object's own hash tables.
+    ///
+    /// # Safety
+    /// 1. `index` comes from a hash table of this object.
+    unsafe fn symbol(&self, index: u32) -> Option<(&[u8], usize)> {
+        // SAFETY: by the first condition the table has it.
         let symbol = unsafe { self.symbols.wrapping_add(index as usize).read() };
         if symbol.st_shndx == 0 || symbol.st_value == 0 || symbol.st_info & 0xf != FUNCTION {
             return None;
@@ -174,32 +181,35 @@ impl<'a> Object<'a> {
         Some((name, self.base.wrapping_add(usize::try_from(symbol.st_value).ok()?)))
     }
 
-    fn is_default_version(&self, index: u32) -> bool {
+    /// # Safety
+    /// 1. `index` comes from a hash table of this object.
+    unsafe fn is_default_version(&self, index: u32) -> bool {
         if self.versions.is_null() {
             return true;
         }
-        // SAFETY: one entry for each symbol.
+        // SAFETY: by the first condition there is such a symbol, and for each an entry.
         let version = unsafe { self.versions.wrapping_add(index as usize).read() };
         version & HIDDEN_VERSION == 0
     }
 
     /// Calls `visit` with hash (lowest bit clear), name and address of every function it exports.
     pub(super) fn for_each_function(&self, mut visit: impl FnMut(u32, &[u8], usize)) {
-        if !self.gnu_hash.is_null() {
-            let table = self.gnu_table();
+        if let Some(table) = self.gnu_table() {
             for bucket in 0..table.buckets {
-                table.chain(self, bucket, |hash, index| {
-                    if let Some((name, address)) = self.symbol(index) {
+                let each = |hash, index| {
+                    // SAFETY: 1. the table's.
+                    if let Some((name, address)) = unsafe { self.symbol(index) } {
                         visit(hash, name, address);
                     }
                     false
-                });
+                };
+                // SAFETY: 1. below the count.
+                unsafe { table.chain(bucket, each) };
             }
-        } else if !self.sysv_hash.is_null() {
-            // SAFETY: the second word counts the symbols.
-            let count = unsafe { self.sysv_hash.wrapping_add(1).read() };
-            for index in 1..count {
-                if let Some((name, address)) = self.symbol(index) {
+        } else {
+            for index in 1..self.sysv_count() {
+                // SAFETY: 1. below the table's count.
+                if let Some((name, address)) = unsafe { self.symbol(index) } {
                     visit(super::tables::hash(name), name, address);
                 }
             }
@@ -209,54 +219,82 @@ impl<'a> Object<'a> {
     /// The address of function `name`, of its default version where it has several.
     pub(super) fn function(&self, name: &[u8]) -> Option<usize> {
         let mut found = None;
-        let mut consider = |index: u32| {
-            let Some((_, address)) = self.symbol(index).filter(|(other, _)| *other == name) else {
-                return false;
-            };
-            let default = self.is_default_version(index);
-            if default || found.is_none() {
-                found = Some(address);
-            }
-            default
-        };
-        if self.gnu_hash.is_null() {
-            if !self.sysv_hash.is_null() {
-                // SAFETY: the second word counts the symbols.
-                let count = unsafe { self.sysv_hash.wrapping_add(1).read() };
-                let _ = (1..count).any(consider);
-            }
+        let Some(table) = self.gnu_table() else {
+            // SAFETY: 1. below the table's count.
+            let _ = (1..self.sysv_count())
+                .any(|index| unsafe { self.consider(index, name, &mut found) });
             return found;
-        }
+        };
         let full = name
             .iter()
             .fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
-        let table = self.gnu_table();
         let bucket = full.checked_rem(table.buckets)?;
-        table.chain(self, bucket, |hash, index| hash == full & !1 && consider(index));
+        let each = |hash, index| {
+            // SAFETY: 1. the table's.
+            hash == full & !1 && unsafe { self.consider(index, name, &mut found) }
+        };
+        // SAFETY: 1. below the count.
+        unsafe { table.chain(bucket, each) };
         found
     }
 
-    fn gnu_table(&self) -> GnuTable {
-        // SAFETY: the table's header of four words.
+    /// Notes the address of symbol `index` where it is function `name`; true at its default version, which is the one
+    /// to take.
+    ///
+    /// # Safety
+    /// 1. `index` comes from a hash table of this object.
+    // Not inlined: names are looked for in two tables, and seldom.
+    #[inline(never)]
+    unsafe fn consider(&self, index: u32, name: &[u8], found: &mut Option<usize>) -> bool {
+        // SAFETY: 1. by the first condition.
+        let symbol = unsafe { self.symbol(index) };
+        let Some((_, address)) = symbol.filter(|(other, _)| *other == name) else { return false };
+        // SAFETY: 1. by the first condition.
+        let is_default = unsafe { self.is_default_version(index) };
+        if is_default || found.is_none() {
+            *found = Some(address);
+        }
+        is_default
+    }
+
+    /// So many symbols the table of System V has; none without one.
+    fn sysv_count(&self) -> u32 {
+        if self.sysv_hash.is_null() {
+            return 0;
+        }
+        // SAFETY: not null, so the object's table (`of`), whose second word counts the symbols.
+        unsafe { self.sysv_hash.wrapping_add(1).read() }
+    }
+
+    fn gnu_table(&self) -> Option<GnuTable<'_>> {
+        if self.gnu_hash.is_null() {
+            return None;
+        }
+        // SAFETY: not null, so the object's table (`of`), which begins with four words.
         let [buckets, first, bloom_words, _] = unsafe { self.gnu_hash.cast::<[u32; 4]>().read() };
         let starts = self.gnu_hash.wrapping_add(4).wrapping_add(2 * bloom_words as usize);
-        GnuTable { buckets, first, starts, chains: starts.wrapping_add(buckets as usize) }
+        let chains = starts.wrapping_add(buckets as usize);
+        Some(GnuTable { buckets, first, starts, chains, object: PhantomData })
     }
 }
 
-/// A GNU hash table: for each bucket the first symbol of a run, whose end has the lowest hash bit
+/// A loaded object's GNU hash table: for each bucket the first symbol of a run, whose end has the lowest hash bit
 /// set.
-struct GnuTable {
+struct GnuTable<'a> {
     buckets: u32,
     first: u32,
     starts: *const u32,
     chains: *const u32,
+    object: PhantomData<&'a ()>,
 }
 
-impl GnuTable {
+impl GnuTable<'_> {
     /// Calls `visit` with hash (lowest bit clear) and symbol, until it returns true.
-    fn chain(&self, _of: &Object<'_>, bucket: u32, mut visit: impl FnMut(u32, u32) -> bool) {
-        // SAFETY: `bucket` is below the count of buckets.
+    ///
+    /// # Safety
+    /// 1. `bucket` is below the count of buckets.
+    unsafe fn chain(&self, bucket: u32, mut visit: impl FnMut(u32, u32) -> bool) {
+        // SAFETY: by the first condition.
         let mut index = unsafe { self.starts.wrapping_add(bucket as usize).read() };
         if index < self.first {
             return;

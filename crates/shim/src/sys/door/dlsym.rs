@@ -10,6 +10,7 @@
 
 use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_void};
+use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::loader;
@@ -126,7 +127,7 @@ macro_rules! tail_jump {
 /// `dlsym`, as the C library documents it.
 ///
 /// # Safety
-/// As the C library's.
+/// 1. The arguments are what the C library's demands.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
@@ -136,7 +137,7 @@ unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_v
 /// `dlvsym`, as the C library documents it.
 ///
 /// # Safety
-/// As the C library's.
+/// 1. The arguments are what the C library's demands.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn dlvsym(
@@ -147,7 +148,32 @@ unsafe extern "C" fn dlvsym(
     tail_jump!(REAL_DLVSYM, route_dlvsym)
 }
 
-extern "C" fn route_dlsym(handle: *mut c_void, name: *const c_char, caller: usize) -> usize {
+/// The name that the program asks for, possibly null.
+#[derive(Clone, Copy)]
+struct Name<'a> {
+    text: *const c_char,
+    call: PhantomData<&'a c_char>,
+}
+
+impl<'a> Name<'a> {
+    /// # Safety
+    /// 1. `text` is null, or a text that a NUL ends, valid for reads during `'a`.
+    unsafe fn of(text: *const c_char) -> Self {
+        Self { text, call: PhantomData }
+    }
+
+    /// Its bytes; none at null.
+    fn bytes(self) -> Option<&'a [u8]> {
+        // SAFETY: not null, so a text by the promise of `of`.
+        (!self.text.is_null()).then(|| unsafe { CStr::from_ptr(self.text) }.to_bytes())
+    }
+}
+
+/// # Safety
+/// 1. `name` is what the program asks `dlsym` for, which reads it too: as [`Name::of`] wants it, during the call.
+unsafe extern "C" fn route_dlsym(handle: *mut c_void, name: *const c_char, caller: usize) -> usize {
+    // SAFETY: 1. by the first condition.
+    let name = unsafe { Name::of(name) };
     let real = real(&REAL_DLSYM, b"dlsym");
     if real != 0 && hooked(handle, name).is_some() {
         (answer_dlsym as Dlsym) as usize
@@ -156,7 +182,15 @@ extern "C" fn route_dlsym(handle: *mut c_void, name: *const c_char, caller: usiz
     }
 }
 
-extern "C" fn route_dlvsym(handle: *mut c_void, name: *const c_char, caller: usize) -> usize {
+/// # Safety
+/// 1. As of [`route_dlsym`].
+unsafe extern "C" fn route_dlvsym(
+    handle: *mut c_void,
+    name: *const c_char,
+    caller: usize,
+) -> usize {
+    // SAFETY: 1. by the first condition.
+    let name = unsafe { Name::of(name) };
     let real = real(&REAL_DLVSYM, b"dlvsym");
     if real != 0 && hooked(handle, name).is_some() {
         (answer_dlvsym as Dlvsym) as usize
@@ -167,15 +201,17 @@ extern "C" fn route_dlvsym(handle: *mut c_void, name: *const c_char, caller: usi
 
 /// Where to jump for RTLD_NEXT from a library behind ours, whose search would pass us by and meet the
 /// driver: a wrapper's.
-fn next(handle: *mut c_void, name: *const c_char, caller: usize) -> Option<usize> {
+fn next(handle: *mut c_void, name: Name<'_>, caller: usize) -> Option<usize> {
+    /// # Safety
+    /// 1. As of [`route_dlsym`].
     unsafe extern "C" fn answer(_: *mut c_void, name: *const c_char) -> *mut c_void {
+        // SAFETY: 1. by the first condition.
+        let name = unsafe { Name::of(name) };
         let hook = position(name).and_then(tables::hook).and_then(offsets::address);
         core::ptr::with_exposed_provenance_mut(hook.unwrap_or(0))
     }
     let index = position(name).filter(|_| handle.addr() == usize::MAX)?;
-    // SAFETY: the program's name for `dlsym`, which reads it too.
-    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
-    (mode::is_active() && resolve::is_next_for(index, name, caller))
+    (mode::is_active() && resolve::is_next_for(index, name.bytes()?, caller))
         .then_some((answer as Dlsym) as usize)
 }
 
@@ -192,7 +228,7 @@ fn or_nothing(real: usize) -> usize {
 }
 
 /// The position of `name`, if it is hooked in this process and the handle names a library.
-fn hooked(handle: *mut c_void, name: *const c_char) -> Option<usize> {
+fn hooked(handle: *mut c_void, name: Name<'_>) -> Option<usize> {
     // RTLD_DEFAULT and RTLD_NEXT search from the caller, and find our export where it should be.
     if matches!(handle.addr(), 0 | usize::MAX) {
         return None;
@@ -201,40 +237,50 @@ fn hooked(handle: *mut c_void, name: *const c_char) -> Option<usize> {
 }
 
 /// The position of `name`, if there is a hook for it.
-fn position(name: *const c_char) -> Option<usize> {
-    if name.is_null() {
-        return None;
-    }
-    // SAFETY: the program's name for `dlsym`, which reads it too.
-    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+fn position(name: Name<'_>) -> Option<usize> {
+    let name = name.bytes()?;
     let index = tables::position(tables::hash(name), name)?;
     tables::hook(index).map(|_| index)
 }
 
+/// # Safety
+/// 1. The arguments are the program's own for `dlsym`.
+/// 2. The address of the C library's is known.
 unsafe extern "C" fn answer_dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    // SAFETY: routed here only when the word holds the C library's `dlsym`.
+    // SAFETY: by the second condition: routed here only when the word holds it.
     let real = unsafe { core::mem::transmute::<usize, Dlsym>(REAL_DLSYM.load(Relaxed)) };
     // SAFETY: the program's own arguments.
     let found = unsafe { real(handle, name) };
-    instead_of(found, handle, name)
+    // SAFETY: 1. and 2. are what the C library was asked with.
+    unsafe { instead_of(found, handle, name) }
 }
 
+/// # Safety
+/// 1. The arguments are the program's own for `dlvsym`.
+/// 2. The address of the C library's is known.
 unsafe extern "C" fn answer_dlvsym(
     handle: *mut c_void,
     name: *const c_char,
     version: *const c_char,
 ) -> *mut c_void {
-    // SAFETY: routed here only when the word holds the C library's `dlvsym`.
+    // SAFETY: by the second condition: routed here only when the word holds it.
     let real = unsafe { core::mem::transmute::<usize, Dlvsym>(REAL_DLVSYM.load(Relaxed)) };
     // SAFETY: the program's own arguments.
     let found = unsafe { real(handle, name, version) };
-    instead_of(found, handle, name)
+    // SAFETY: 1. and 2. are what the C library was asked with.
+    unsafe { instead_of(found, handle, name) }
 }
 
 /// Our hook where `found` is the driver's function of that name, that of our copy where the driver is in
 /// another namespace, else `found`.
-fn instead_of(found: *mut c_void, handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    let Some(index) = hooked(handle, name).filter(|_| !found.is_null()) else { return found };
+///
+/// # Safety
+/// 1. `handle` is one that the C library has just looked in, or one of its two names for a search.
+/// 2. `name` is what it was asked for: as [`Name::of`] wants it, during the call.
+unsafe fn instead_of(found: *mut c_void, handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    // SAFETY: 1. by the second condition.
+    let asked = unsafe { Name::of(name) };
+    let Some(index) = hooked(handle, asked).filter(|_| !found.is_null()) else { return found };
     if resolve::is_drivers(index, found.addr()) {
         let hook = tables::hook(index).and_then(offsets::address);
         return hook.map_or(found, core::ptr::with_exposed_provenance_mut);
@@ -245,5 +291,7 @@ fn instead_of(found: *mut c_void, handle: *mut c_void, name: *const c_char) -> *
     }
     // SAFETY: the C library's function of that name.
     let real = unsafe { core::mem::transmute::<usize, Dlsym>(real) };
-    loader::hook_elsewhere(real, (handle, name), (index, found)).unwrap_or(found)
+    // SAFETY: 1. the function's type says so. 2. `hooked` leaves the names for a search out. 3. by the second condition.
+    let elsewhere = unsafe { loader::hook_elsewhere(real, (handle, name), (index, found)) };
+    elsewhere.unwrap_or(found)
 }

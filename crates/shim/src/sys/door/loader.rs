@@ -63,7 +63,7 @@ struct Asked {
 /// `dlmopen`, as the C library documents it.
 ///
 /// # Safety
-/// As the C library's.
+/// 1. The arguments are what the C library's demands.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn dlmopen(namespace: c_long, file: *const c_char, flags: c_int) -> *mut c_void {
@@ -112,7 +112,7 @@ unsafe extern "C" fn dlmopen(namespace: c_long, file: *const c_char, flags: c_in
 /// `dlopen`, as the C library documents it: a jump, but for RTLD_DEEPBIND (8) and the first use.
 ///
 /// # Safety
-/// As the C library's.
+/// 1. The arguments are what the C library's demands.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void {
@@ -178,7 +178,8 @@ extern "C" fn route_dlmopen(namespace: c_long, file: *const c_char, flags: c_int
     if namespace != LM_ID_NEWLM || !loads || !mode::is_active() {
         return asked;
     }
-    match begin(real) {
+    // SAFETY: 1. as `real` gives it.
+    match unsafe { begin(real) } {
         Some(namespace) => Asked { namespace, ..asked },
         None => match refused("into a namespace without Divvy") {
             Some(file) => Asked { namespace: LM_ID_BASE, file },
@@ -224,34 +225,48 @@ fn real() -> Option<Dlmopen> {
 }
 
 /// A new namespace with a copy of ours, or an old one with nothing else.
-fn begin(real: Dlmopen) -> Option<c_long> {
+///
+/// # Safety
+/// 1. `real` is the C library's `dlmopen`.
+unsafe fn begin(real: Dlmopen) -> Option<c_long> {
     let path = resolve::own_path()?;
-    // SAFETY: a path, and flags that load it at once.
+    // SAFETY: the C library's function, a path, and flags that load it at once.
     let copy = unsafe { real(LM_ID_NEWLM, path.as_ptr(), libc::RTLD_NOW) };
     if !copy.is_null() {
-        let last = last_of(copy.cast()).expose_provenance();
+        // SAFETY: 1. a handle is the entry's address, and in its namespace there is nothing but what came with our copy.
+        let last = unsafe { last_of(copy.cast()) }.expose_provenance();
         // Where there is no place left the namespace is not given out again.
         let _ =
             LAST_OWN.iter().find(|word| word.compare_exchange(0, last, Relaxed, Relaxed).is_ok());
-        return namespace_of(copy);
+        // SAFETY: 1. a handle, which nobody closes.
+        return unsafe { namespace_of(copy) };
     }
     LAST_OWN
         .iter()
         .map(|word| core::ptr::with_exposed_provenance_mut::<LinkMap>(word.load(Relaxed)))
-        .find(|last| !last.is_null() && next_of(*last).is_null())
-        .and_then(|last| namespace_of(last.cast()))
+        // SAFETY: 1. not null, so the entry of an object that came with a copy of ours.
+        .find(|last| !last.is_null() && unsafe { next_of(*last) }.is_null())
+        // SAFETY: 1. the same: its handle is its address.
+        .and_then(|last| unsafe { namespace_of(last.cast()) })
 }
 
 /// The object behind one of ours, which are never unloaded.
-fn next_of(own: *mut LinkMap) -> *mut LinkMap {
-    // SAFETY: the entry of a loaded object; the dynamic linker may be changing this word.
+///
+/// # Safety
+/// 1. `own` is the entry of an object that came with a copy of ours.
+unsafe fn next_of(own: *mut LinkMap) -> *mut LinkMap {
+    // SAFETY: by the first condition a loaded object's; the dynamic linker may be changing this word.
     unsafe { &(*own).next }.load(Relaxed)
 }
 
 /// The last object of a namespace in which there are only ours.
-fn last_of(mut own: *mut LinkMap) -> *mut LinkMap {
+///
+/// # Safety
+/// 1. `own` is the entry of an object in such a namespace.
+unsafe fn last_of(mut own: *mut LinkMap) -> *mut LinkMap {
     loop {
-        let next = next_of(own);
+        // SAFETY: 1. by the first condition, of those behind it too.
+        let next = unsafe { next_of(own) };
         if next.is_null() {
             return own;
         }
@@ -259,27 +274,35 @@ fn last_of(mut own: *mut LinkMap) -> *mut LinkMap {
     }
 }
 
-fn namespace_of(handle: *mut c_void) -> Option<c_long> {
+/// # Safety
+/// 1. `handle` is a handle of the dynamic linker's, of an object that is loaded.
+unsafe fn namespace_of(handle: *mut c_void) -> Option<c_long> {
     static REAL: AtomicUsize = AtomicUsize::new(0);
     let address = resolve::in_c_library(&REAL, b"dlinfo")?;
     // SAFETY: the C library's function of that name.
     let dlinfo = unsafe { core::mem::transmute::<usize, Dlinfo>(address) };
     let mut namespace = LM_ID_BASE;
-    // SAFETY: a handle of the dynamic linker's; one number is written.
+    // SAFETY: by the first condition; one number is written.
     let failed = unsafe { dlinfo(handle, RTLD_DI_LMID, (&raw mut namespace).cast()) };
     (failed == 0).then_some(namespace)
 }
 
 /// The hook of our copy in the namespace of `handle` for what was `found` there by a name; none in the
 /// first namespace, in one without a copy, and for what is not the driver's.
+///
+/// # Safety
+/// 1. `real_dlsym` is the C library's.
+/// 2. `handle` is a handle of the dynamic linker's, of an object that is loaded.
+/// 3. `name` is a text that a NUL ends.
 #[cold]
-pub(super) fn hook_elsewhere(
+pub(super) unsafe fn hook_elsewhere(
     real_dlsym: Dlsym,
     (handle, name): (*mut c_void, *const c_char),
     (index, found): (usize, *mut c_void),
 ) -> Option<*mut c_void> {
     static REAL: AtomicUsize = AtomicUsize::new(0);
-    let namespace = namespace_of(handle).filter(|namespace| *namespace != LM_ID_BASE)?;
+    // SAFETY: 1. by the second condition.
+    let namespace = unsafe { namespace_of(handle) }.filter(|namespace| *namespace != LM_ID_BASE)?;
     let address = resolve::in_c_library(&REAL, b"dladdr")?;
     // SAFETY: the C library's function of that name.
     let dladdr = unsafe { core::mem::transmute::<usize, Dladdr>(address) };
@@ -301,7 +324,7 @@ pub(super) fn hook_elsewhere(
     if copy.is_null() {
         return None;
     }
-    // SAFETY: a handle of the dynamic linker's, and the program's name.
+    // SAFETY: by the first and the third condition; the handle was just given.
     let hook = unsafe { real_dlsym(copy, name) };
     (!hook.is_null()).then_some(hook)
 }
