@@ -5,7 +5,8 @@
 //! fork is free in the child. No handler is registered and no call is made per use. Older kernels
 //! keep what they copy: a child there behaves as HAMi-core's does.
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::SeqCst};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 use super::kernel;
 
@@ -28,7 +29,7 @@ const _: () = assert!(size_of::<Page>() == PAGE_BYTES);
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(core::ptr::null_mut());
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// Stands in where no page can be had.
+/// Stands in where no page can be had: for all threads then, and for good. Two pages would be two locks for a map.
 static FALLBACK: Page = Page {
     generation: AtomicU64::new(0),
     _head: [const { AtomicU32::new(0) }; HEAD_WORDS - 2],
@@ -41,27 +42,25 @@ fn page() -> &'static Page {
     if page.is_null() {
         return make();
     }
-    // SAFETY: a mapping of `PAGE_BYTES` that is never taken down; zeroes are valid atomics.
+    // SAFETY: `FALLBACK`, or a mapping of `PAGE_BYTES` that is never taken down; zeroes are valid atomics.
     unsafe { &*page }
 }
 
 #[cold]
 #[inline(never)]
 fn make() -> &'static Page {
-    let Ok(new) = kernel::map_private(PAGE_BYTES) else { return &FALLBACK };
-    // SAFETY: mapped a moment ago; a generation of 0 is made anew, and a lock of 0 is free.
-    let _ = unsafe { kernel::advise(new, PAGE_BYTES, kernel::InChild::Zeroes) };
-    let new = new.cast::<Page>();
-    match PAGE.compare_exchange(core::ptr::null_mut(), new, SeqCst, SeqCst) {
-        // SAFETY: as in `page`.
-        Ok(_) => unsafe { &*new },
-        Err(other) => {
-            // SAFETY: nobody has seen the page that lost.
-            unsafe { kernel::unmap(new.cast(), PAGE_BYTES) };
-            // SAFETY: as in `page`.
-            unsafe { &*other }
-        }
+    let mapped = kernel::map_private(PAGE_BYTES);
+    if let Ok(new) = mapped {
+        // SAFETY: 1. mapped a moment ago, whole. 2. A generation of 0 is made anew, and a lock of 0 is free.
+        let _ = unsafe { kernel::advise(new, PAGE_BYTES, kernel::InChild::Zeroes) };
     }
+    let new = mapped.map_or((&raw const FALLBACK).cast_mut(), <*mut u8>::cast);
+    let first = PAGE.compare_exchange(core::ptr::null_mut(), new, SeqCst, SeqCst);
+    if let (Err(_), Ok(lost)) = (first, mapped) {
+        // SAFETY: 1. mapped above, whole. 2. No other thread has seen the page that lost.
+        unsafe { kernel::unmap(lost, PAGE_BYTES) };
+    }
+    page()
 }
 
 /// The same number throughout a process, another one in each child it forks; never 0.
@@ -80,8 +79,30 @@ pub(crate) fn generation() -> u64 {
     }
 }
 
-/// Lock `index` of the page, counted around.
+/// Runs `act` while nobody else of the process holds lock `index` of the page, counted around. Neither `act` nor what
+/// it calls asks for the same lock: it would wait for ever.
 #[inline]
-pub(super) fn lock(index: usize) -> &'static AtomicU32 {
-    &page().locks[index % LOCKS]
+pub(super) fn locked<R>(index: usize, act: impl FnOnce() -> R) -> R {
+    let lock = &page().locks[index % LOCKS];
+    if lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+        wait_for(lock);
+    }
+    let result = act();
+    lock.store(0, Release);
+    result
+}
+
+#[cold]
+#[inline(never)]
+fn wait_for(lock: &AtomicU32) {
+    let mut tries = 0_u32;
+    while lock.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
+        tries = tries.wrapping_add(1);
+        if tries.is_multiple_of(128) {
+            // Its holder was interrupted; a spin would keep a real-time thread on its processor.
+            kernel::sleep_ns(20_000);
+        } else {
+            core::hint::spin_loop();
+        }
+    }
 }

@@ -9,8 +9,6 @@
 //! Closures must not use the same map. Never shrinks.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::{fork, kernel};
 
@@ -93,14 +91,16 @@ impl Map {
         key: u64,
         mut change: F,
     ) -> Result<(), NoMemory> {
+        /// # Safety
+        /// 1. `change` is an `F`, which nothing else uses meanwhile.
         unsafe fn call<F: FnMut(Option<Pair>) -> Option<Pair>>(
             change: *mut (),
             old: Option<Pair>,
         ) -> Option<Pair> {
-            // SAFETY: `update` passes its closure, which nothing else uses meanwhile.
+            // SAFETY: by the first condition.
             unsafe { (*change.cast::<F>())(old) }
         }
-        // SAFETY: the closure lives through the call, and is what the function expects.
+        // SAFETY: 1. the closure, which lives through the call, and the function for its type.
         unsafe { self.update_by(key, (&raw mut change).cast(), call::<F>) }
     }
 
@@ -108,7 +108,7 @@ impl Map {
     /// are pointers that the loader would have to move at each start.
     ///
     /// # Safety
-    /// `change` must be what `call` expects.
+    /// 1. `call` may be called with `change`, until this returns.
     #[inline(never)]
     unsafe fn update_by(
         &self,
@@ -116,7 +116,7 @@ impl Map {
         change: *mut (),
         call: unsafe fn(*mut (), Option<Pair>) -> Option<Pair>,
     ) -> Result<(), NoMemory> {
-        // SAFETY: the caller vouches for the pair.
+        // SAFETY: by the first condition.
         self.update_inline(key, |old| unsafe { call(change, old) })
     }
 
@@ -157,18 +157,20 @@ impl Map {
     /// Removes the entries for which `choose` is true, and counts them. An entry may be shown twice.
     #[inline]
     pub(crate) fn take_if<F: FnMut(u64, Pair) -> bool>(&self, mut choose: F) -> usize {
+        /// # Safety
+        /// 1. `choose` is an `F`, which nothing else uses meanwhile.
         unsafe fn call<F: FnMut(u64, Pair) -> bool>(choose: *mut (), key: u64, pair: Pair) -> bool {
-            // SAFETY: `take_if` passes its closure, which nothing else uses meanwhile.
+            // SAFETY: by the first condition.
             unsafe { (*choose.cast::<F>())(key, pair) }
         }
-        // SAFETY: the closure lives through the call, and is what the function expects.
+        // SAFETY: 1. the closure, which lives through the call, and the function for its type.
         unsafe { self.take_by((&raw mut choose).cast(), call::<F>) }
     }
 
     /// As [`Map::update_by`].
     ///
     /// # Safety
-    /// `choose` must be what `call` expects.
+    /// 1. `call` may be called with `choose`, until this returns.
     #[inline(never)]
     unsafe fn take_by(
         &self,
@@ -181,7 +183,7 @@ impl Map {
                 let mut at = 0;
                 while let Some(entry) = table.entry(at) {
                     let key = !entry.inverted_key;
-                    // SAFETY: the caller vouches for the pair.
+                    // SAFETY: by the first condition.
                     let is_chosen = || unsafe { call(choose, key, entry.value) };
                     if entry.inverted_key != 0 && is_chosen() {
                         // Later entries move into the gap, so this place is looked at again.
@@ -205,29 +207,8 @@ impl Map {
     #[inline]
     fn locked<R>(&self, shard: usize, act: impl FnOnce(Table<'_>) -> R) -> R {
         let at = (self.number * SHARDS + shard % SHARDS) % fork::LOCKS;
-        let lock = fork::lock(at);
-        if lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
-            wait_for(lock);
-        }
-        // SAFETY: the lock is ours, and with it the shard.
-        let result = act(Table { base: unsafe { &mut *TABLES[at].0.get() } });
-        lock.store(0, Release);
-        result
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn wait_for(lock: &AtomicU32) {
-    let mut tries = 0_u32;
-    while lock.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
-        tries = tries.wrapping_add(1);
-        if tries.is_multiple_of(128) {
-            // Its holder was interrupted; a spin would keep a real-time thread on its processor.
-            kernel::sleep_ns(20_000);
-        } else {
-            core::hint::spin_loop();
-        }
+        // SAFETY: the lock of this number is ours meanwhile, and with it the shard, which is used only here.
+        fork::locked(at, || act(Table { base: unsafe { &mut *TABLES[at].0.get() } }))
     }
 }
 
@@ -370,7 +351,7 @@ impl Table<'_> {
         }
         let old = core::mem::replace(self.base, new);
         if !old.is_null() {
-            // SAFETY: the old table's own mapping; only this shard referred to it.
+            // SAFETY: 1. the old table's own mapping, whole. 2. Only this shard referred to it.
             unsafe { kernel::unmap(old.cast(), bytes(size)) };
         }
         Ok(())

@@ -37,7 +37,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nothing refers to it any more.
+        // SAFETY: 1. mapped by `new`, whole. 2. What refers to it borrows from this value, which ends here.
         unsafe { kernel::unmap(self.base, self.bytes) };
     }
 }
