@@ -68,18 +68,18 @@ pub(crate) fn real(surface: &Surface) -> String {
              pub(crate) struct {base} {{ function: {path}, per_thread: bool }}\n\
              impl {base} {{\n\
              \x20   /// # Safety\n\
-             \x20   /// `function` must be the driver's function of this name.\n\
+             \x20   /// 1. `function` is the driver's function of this name.\n\
              \x20   #[inline(always)]\n\
              \x20   pub(super) const unsafe fn new(function: {path}, per_thread: bool) -> Self {{\n\
              \x20       Self {{ function, per_thread }}\n\
              \x20   }}\n\
              \x20   /// Whether the default stream is the calling thread's own.\n\
              \x20   pub(crate) const fn per_thread(self) -> bool {{ self.per_thread }}\n\
-             \x20   /// Calls it.\n\
+             \x20   /// Calls it, by the contract of this module.\n\
              \x20   #[inline(always)]\n\
              \x20   pub(crate) fn call(self, {declared}) -> {result} {{\n\
-             \x20       // SAFETY: the function is the driver's (`new`), and every pointer is the\n\
-             \x20       // program's own for this call or one of ours made from a reference.\n\
+             \x20       // SAFETY: the function is the driver's (`new`), every pointer is the program's own for this\n\
+             \x20       // call or one of ours made from a reference, and the rest is as the contract has it.\n\
              \x20       unsafe {{ (self.function)({passed}) }}\n\
              \x20   }}\n\
              }}",
@@ -107,7 +107,7 @@ pub(crate) fn exports(
             "/// `{name}` as the program sees it.\n\
              ///\n\
              /// # Safety\n\
-             /// As the driver's function of this name demands.\n\
+             /// 1. The arguments are what the driver's function of this name demands.\n\
              #[unsafe(no_mangle)]\n\
              unsafe extern \"C\" fn {name}({declared}) -> {result} {{\n\
              \x20   let Some(address) = resolve::function(index::{name}) else {{\n\
@@ -125,7 +125,7 @@ pub(crate) fn exports(
                 ("", "", "")
             } else {
                 (
-                    "        // SAFETY: the program promised the driver that its pointers are valid.\n",
+                    "        // SAFETY: 1. says of each pointer what its wrapper asks for.\n",
                     "unsafe { ",
                     " }",
                 )
@@ -239,6 +239,10 @@ enum Meaning {
     Handle(&'static str),
     /// The image of a module.
     Image,
+    /// Room for a function's address.
+    Function,
+    /// A structure with an array in it.
+    List,
 }
 
 const MEMORY_DESCRIPTOR: &str =
@@ -246,7 +250,9 @@ const MEMORY_DESCRIPTOR: &str =
 const RANGE_DESCRIPTOR: &str = "CUmemRangeHandleType::CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD";
 
 /// Arguments by which hooks read more than their types say, by symbol without variant and by name.
-const MEANINGS: [(&str, &str, Meaning); 13] = [
+const MEANINGS: [(&str, &str, Meaning); 17] = [
+    ("cuGetProcAddress", "pfn", Meaning::Function),
+    ("cuGetProcAddress_v2", "pfn", Meaning::Function),
     ("cuLibraryEnumerateKernels", "kernels", Meaning::Counted("numKernels")),
     ("cuLibraryLoadData", "code", Meaning::Image),
     ("cuMemExportToShareableHandle", "shareableHandle", Meaning::Handle(MEMORY_DESCRIPTOR)),
@@ -260,6 +266,8 @@ const MEANINGS: [(&str, &str, Meaning); 13] = [
     ("nvmlDeviceGetComputeRunningProcesses_v2", "infos", Meaning::CountedAt("infoCount")),
     ("nvmlDeviceGetComputeRunningProcesses_v3", "infos", Meaning::CountedAt("infoCount")),
     ("nvmlDeviceGetProcessUtilization", "utilization", Meaning::CountedAt("processSamplesCount")),
+    ("nvmlDeviceGetProcessesUtilizationInfo", "procesesUtilInfo", Meaning::List),
+    ("nvmlDeviceGetRunningProcessDetailList", "plist", Meaning::List),
 ];
 
 fn meaning(base: &str, name: &str) -> Option<Meaning> {
@@ -274,7 +282,7 @@ pub(crate) fn check_meanings(surface: &Surface) {
         let other = match meaning {
             Meaning::Counted(count) | Meaning::CountedAt(count) => count,
             Meaning::Handle(_) => "handleType",
-            Meaning::Image => argument,
+            Meaning::Image | Meaning::Function | Meaning::List => argument,
         };
         let has = |symbol: &Symbol, wanted| {
             symbol.signature.arguments.iter().any(|(name, _)| *name == wanted)
@@ -293,11 +301,13 @@ pub(crate) fn wrapped(base: &str, name: &str, ty: &str) -> String {
     match (shape(ty), meaning(base, name)) {
         (_, Some(Meaning::Handle(_))) => return "OutHandle<'_>".to_owned(),
         (_, Some(Meaning::Image)) => return "Image<'_>".to_owned(),
+        (_, Some(Meaning::Function)) => return "OutFunction<'_>".to_owned(),
+        (Shape::Out(target), Some(Meaning::List)) => return format!("&List<'_, {target}>"),
         (Shape::Out(target), Some(_)) => return format!("OutArray<'_, {target}>"),
         _ => {}
     }
     match shape(ty) {
-        Shape::Void { .. } => "Opaque".to_owned(),
+        Shape::Void { .. } => "Opaque<'_>".to_owned(),
         Shape::Out(target) => format!("Out<'_, {target}>"),
         Shape::In(target) => format!("In<'_, {target}>"),
         Shape::Value => ty.to_owned(),
@@ -314,6 +324,8 @@ fn wrap(base: &str, name: &str, ty: &str) -> String {
             return format!("OutHandle::from_raw({name}, handleType == {kind})");
         }
         Some(Meaning::Image) => return format!("Image::from_raw({name})"),
+        Some(Meaning::Function) => return format!("OutFunction::from_raw({name})"),
+        Some(Meaning::List) => return format!("&List::from_raw({name})"),
         None => {}
     }
     match shape(ty) {

@@ -149,7 +149,7 @@ pub(crate) fn release(
 /// A handle for memory that is mapped.
 pub(crate) fn retain(
     handle: Out<'_, CUmemGenericAllocationHandle>,
-    addr: Opaque,
+    addr: Opaque<'_>,
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let result = call();

@@ -13,7 +13,7 @@ use divvy_driver_api::nvml_types::{
 use divvy_page::{DeviceRow, ProcessUse, Tenant};
 use divvy_policy::{answer, limit};
 
-use crate::sys::{Out, OutArray, driver};
+use crate::sys::{Out, OutArray, Settable, driver};
 use crate::tenant::device::{DeviceFacts, register};
 use crate::tenant::{Membership, membership};
 
@@ -89,7 +89,7 @@ impl Counted {
 }
 
 /// Writes a process list: how many fit stands in `count`, how many there are is written there.
-pub(crate) fn list<T: Copy>(
+pub(crate) fn list<T: Settable>(
     device: nvmlDevice_t,
     count: Out<'_, c_uint>,
     infos: OutArray<'_, T>,
@@ -140,7 +140,7 @@ pub(crate) fn form_v2(found: ProcessUse) -> nvmlProcessInfo_v2_t {
 }
 
 /// Keeps those of the first `count` samples whose process is of the tenant; how many stay.
-pub(crate) fn keep_own<T: Copy>(
+pub(crate) fn keep_own<T: Settable>(
     counted: &Counted,
     samples: OutArray<'_, T>,
     count: c_uint,

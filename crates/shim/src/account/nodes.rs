@@ -4,9 +4,9 @@
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use divvy_driver_api::types::{CUgraphNodeParams, CUresult};
+use divvy_driver_api::types::{CUgraphNodeParams, CUgraphNodeType, CUresult};
 
-use crate::sys::{Out, layout};
+use crate::sys::Out;
 
 /// Whether any graph of the process may have memory nodes.
 static NODES: AtomicBool = AtomicBool::new(false);
@@ -26,7 +26,8 @@ pub(crate) fn add_allocation(call: impl FnOnce() -> CUresult) -> CUresult {
 
 /// Adds a node of any kind: `call` asks the driver.
 pub(crate) fn add(params: Out<'_, CUgraphNodeParams>, call: impl FnOnce() -> CUresult) -> CUresult {
-    if params.get().is_some_and(|params| layout::allocation_of(&params).is_some()) {
+    let allocates = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+    if params.get().is_some_and(|params| params.type_ == allocates) {
         expect_nodes();
     }
     call()

@@ -18,7 +18,7 @@ use super::entry::MemoryRecord;
 use super::marks;
 use super::place::{Next, OUT_OF_MEMORY, at};
 use crate::sys::driver::SUCCESS;
-use crate::sys::{Out, driver, layout};
+use crate::sys::{Out, driver};
 use crate::tenant;
 
 /// Makes physical memory on a device: `call` asks the driver.
@@ -68,9 +68,9 @@ pub(crate) fn note_import(
     let is_known = known.is_some_and(refer);
     let ordinal = match is_known {
         true => None,
-        false => driver::handle_properties(handle).ok(),
+        false => driver::handle_device(handle).ok().flatten(),
     };
-    let Some(ordinal) = ordinal.and_then(|it| layout::device_of(&it.location)) else {
+    let Some(ordinal) = ordinal else {
         // Known, or not on a device.
         shared.into_iter().for_each(tenant::close_shared);
         return Ok(known);

@@ -42,7 +42,7 @@ pub(crate) fn cuStreamBeginRecaptureToGraph(
     mode: CUstreamCaptureMode,
     graph: CUgraph,
     callback: CUgraphRecaptureCallback,
-    data: Opaque,
+    data: Opaque<'_>,
 ) -> CUresult {
     begin(stream, real.per_thread(), || real.call(stream, mode, graph, callback, data))
 }

@@ -12,7 +12,7 @@ use crate::account::place::{Next, at};
 use crate::account::unused::{age, trimmed};
 use crate::gate::submit;
 use crate::sys::driver::SUCCESS;
-use crate::sys::{Out, real};
+use crate::sys::{Out, layout, real};
 
 /// Instantiation that uploads as well.
 const UPLOAD: c_ulonglong = 2;
@@ -46,12 +46,12 @@ pub(crate) fn cuGraphInstantiateWithParams(
     let asked = params.get().filter(|params| params.flags & UPLOAD != 0);
     if let Some(asked) = asked {
         // Uploaded when it is known what that takes.
-        params.set(CUDA_GRAPH_INSTANTIATE_PARAMS { flags: asked.flags & !UPLOAD, ..asked });
+        layout::flags(params).set(asked.flags & !UPLOAD);
     }
     let result = real.call(exec, graph, params);
     let mut result = instantiated(result, exec, graph);
-    if let (Some(asked), Some(answered)) = (asked, params.get()) {
-        params.set(CUDA_GRAPH_INSTANTIATE_PARAMS { flags: asked.flags, ..answered });
+    if let Some(asked) = asked {
+        layout::flags(params).set(asked.flags);
         if result == SUCCESS
             && let Some(made) = exec.get()
         {

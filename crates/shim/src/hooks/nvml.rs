@@ -12,7 +12,8 @@ use divvy_driver_api::nvml_types::{
 };
 
 use crate::account::listing::{Ask, INVALID, NO_INSTANCE, SUCCESS, TOO_SMALL, find, keep_own};
-use crate::sys::{Out, OutArray, layout, real};
+use crate::sys::layout::List;
+use crate::sys::{Out, OutArray, real};
 
 /// Memory of a device.
 pub(crate) fn nvmlDeviceGetMemoryInfo(
@@ -62,19 +63,19 @@ pub(crate) fn nvmlDeviceGetMemoryInfo_v2(
 pub(crate) fn nvmlDeviceGetRunningProcessDetailList(
     real: real::nvmlDeviceGetRunningProcessDetailList,
     device: nvmlDevice_t,
-    list: Out<'_, nvmlProcessDetailList_t>,
+    list: &List<'_, nvmlProcessDetailList_t>,
 ) -> nvmlReturn_t {
     let counted = match find(device) {
         Ask::Answer(counted) => counted,
         Ask::Forward => return real.call(device, list),
         Ask::Fail(code) => return code,
     };
-    let Some((mut header, places)) = layout::process_details(list) else { return INVALID };
-    let Some(places) = places else {
+    let Some(head) = list.head() else { return INVALID };
+    let Some(places) = list.elements() else {
         return nvmlReturn_t::NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     };
     let room = places.length();
-    let computes = header.mode == nvmlProcessMode_t::NVML_PROCESS_MODE_COMPUTE.0;
+    let computes = head.mode == nvmlProcessMode_t::NVML_PROCESS_MODE_COMPUTE.0;
     let there = match computes {
         false => 0,
         true => counted.processes(|index, found| {
@@ -88,8 +89,7 @@ pub(crate) fn nvmlDeviceGetRunningProcessDetailList(
             places.set(index, detail);
         }),
     };
-    header.numProcArrayEntries = c_uint::try_from(there).unwrap_or(c_uint::MAX);
-    list.set(header);
+    list.set_count(c_uint::try_from(there).unwrap_or(c_uint::MAX));
     if there > room { TOO_SMALL } else { SUCCESS }
 }
 
@@ -120,17 +120,16 @@ pub(crate) fn nvmlDeviceGetProcessUtilization(
 pub(crate) fn nvmlDeviceGetProcessesUtilizationInfo(
     real: real::nvmlDeviceGetProcessesUtilizationInfo,
     device: nvmlDevice_t,
-    info: Out<'_, nvmlProcessesUtilizationInfo_t>,
+    info: &List<'_, nvmlProcessesUtilizationInfo_t>,
 ) -> nvmlReturn_t {
     let result = real.call(device, info);
     if result == SUCCESS
-        && let Some((mut header, samples)) = layout::utilization_samples(info)
+        && let (Some(head), Some(samples)) = (info.head(), info.elements())
         && !samples.is_null()
         && let Ask::Answer(counted) = find(device)
     {
-        let kept = keep_own(&counted, samples, header.processSamplesCount, |sample| sample.pid);
-        header.processSamplesCount = kept;
-        info.set(header);
+        let kept = keep_own(&counted, samples, head.processSamplesCount, |sample| sample.pid);
+        info.set_count(kept);
         if kept == 0 {
             return nvmlReturn_t::NVML_ERROR_NOT_FOUND;
         }

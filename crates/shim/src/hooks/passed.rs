@@ -69,7 +69,7 @@ pub(crate) fn cuMemGetHandleForAddressRange(
 pub(crate) fn cuMemImportFromShareableHandle(
     real: real::cuMemImportFromShareableHandle,
     handle: Out<'_, CUmemGenericAllocationHandle>,
-    os_handle: Opaque,
+    os_handle: Opaque<'_>,
     handle_type: CUmemAllocationHandleType,
 ) -> CUresult {
     // A descriptor is passed as the pointer's value.

@@ -59,9 +59,9 @@ pub(crate) fn cuMemPoolCreate(
 ) -> CUresult {
     let result = real.call(pool, props);
     if result == SUCCESS
-        && let (Some(made), Some(props)) = (pool.get(), props.get())
+        && let Some(made) = pool.get()
     {
-        match layout::device_of(&props.location).map(at) {
+        match layout::device_of(props).map(at) {
             Some(Next::Count(device)) => Reserve::Pool(made).begin_own(device),
             Some(Next::Forward | Next::Refuse(_)) => {}
             None => Reserve::Pool(made).do_not_count(),
@@ -88,7 +88,7 @@ pub(crate) fn cuMemPoolSetAttribute(
     real: real::cuMemPoolSetAttribute,
     pool: CUmemoryPool,
     attribute: CUmemPool_attribute,
-    value: Opaque,
+    value: Opaque<'_>,
 ) -> CUresult {
     let result = real.call(pool, attribute, value);
     if result == SUCCESS && attribute == CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD {

@@ -6,12 +6,12 @@
 //! strict tenant such a name is refused if it belongs to a family that can take memory or submit
 //! work.
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use divvy_driver_api::types::{CUdriverProcAddressQueryResult, CUresult, cuuint64_t};
 
-use crate::sys::{In, Out, log, name_hash, offsets, real};
+use crate::sys::{In, Out, OutFunction, log, name_hash, real};
 use crate::tenant;
 
 /// How names begin that are refused in a strict tenant when we do not know them. One text: a table would
@@ -27,79 +27,67 @@ static UNCOVERED: AtomicU32 = AtomicU32::new(0);
 /// Hashes of the names that were told.
 static TOLD: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 
-/// Address given to the program.
-enum Answer {
-    Driver,
-    Hook(usize),
-    Refusal,
-}
-
 pub(crate) fn cuGetProcAddress(
     real: real::cuGetProcAddress,
     symbol: In<'_, c_char>,
-    pfn: Out<'_, *mut c_void>,
+    pfn: OutFunction<'_>,
     version: c_int,
     flags: cuuint64_t,
 ) -> CUresult {
     let result = real.call(symbol, pfn, version, flags);
-    match answer(result, symbol, pfn) {
-        Answer::Driver => result,
-        Answer::Hook(address) => give(pfn, address, result),
-        Answer::Refusal => give(pfn, 0, CUresult::CUDA_ERROR_NOT_FOUND),
-    }
+    if replace(result, symbol, pfn) { CUresult::CUDA_ERROR_NOT_FOUND } else { result }
 }
 
 pub(crate) fn cuGetProcAddress_v2(
     real: real::cuGetProcAddress_v2,
     symbol: In<'_, c_char>,
-    pfn: Out<'_, *mut c_void>,
+    pfn: OutFunction<'_>,
     version: c_int,
     flags: cuuint64_t,
     status: Out<'_, CUdriverProcAddressQueryResult>,
 ) -> CUresult {
     let result = real.call(symbol, pfn, version, flags, status);
-    match answer(result, symbol, pfn) {
-        Answer::Driver => result,
-        Answer::Hook(address) => give(pfn, address, result),
-        Answer::Refusal => {
-            status.set(CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
-            give(pfn, 0, CUresult::CUDA_ERROR_NOT_FOUND)
-        }
+    if replace(result, symbol, pfn) {
+        status.set(CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+        return CUresult::CUDA_ERROR_NOT_FOUND;
     }
-}
-
-fn give(pfn: Out<'_, *mut c_void>, address: usize, result: CUresult) -> CUresult {
-    pfn.set(core::ptr::with_exposed_provenance_mut(address));
     result
 }
 
-fn answer(result: CUresult, symbol: In<'_, c_char>, pfn: Out<'_, *mut c_void>) -> Answer {
-    let address = pfn.get().map_or(0, |pointer| pointer.addr());
-    if result != CUresult::CUDA_SUCCESS || address == 0 {
-        return Answer::Driver;
+/// Replaces the driver's answer by the hook that stands for it, if one does; true where it is taken back instead.
+fn replace(result: CUresult, symbol: In<'_, c_char>, pfn: OutFunction<'_>) -> bool {
+    if result != CUresult::CUDA_SUCCESS || pfn.address() == 0 {
+        return false;
     }
     let mut bytes = [0_u8; NAME_BYTES];
     let name = symbol.copy_text(&mut bytes);
-    match offsets::instead_of(address, name) {
-        Some(hook) => hook.map_or(Answer::Driver, Answer::Hook),
-        // A driver that takes its own names from the dynamic linker gives our exports.
-        None if offsets::has(address) => Answer::Driver,
-        None => uncovered(name),
+    // A driver that takes its own names from the dynamic linker gives our exports.
+    let is_refused = !pfn.put_hook(name) && refuse_uncovered(name);
+    if is_refused {
+        pfn.clear();
     }
+    is_refused
 }
 
+/// Tells of a name that the table does not know; true where it is refused.
 #[cold]
-fn uncovered(name: &[u8]) -> Answer {
+fn refuse_uncovered(name: &[u8]) -> bool {
     let count = UNCOVERED.fetch_add(1, Relaxed).saturating_add(1);
     // The family first: asking for the tenant joins it.
     let mut families = FAMILIES.split(|byte| *byte == b' ');
     let refused = families.any(|family| name.starts_with(family)) && tenant::is_strict();
     if is_news(name) {
-        let text = core::str::from_utf8(name).unwrap_or("(not a name)");
-        let what = if refused { "refused, the tenant is strict" } else { "handed through" };
-        log!(Warn, "UNCOVERED: {text} is not in Divvy's table: {what} ({count} so far)");
+        tell(name, count, refused);
     }
-    if refused { Answer::Refusal } else { Answer::Driver }
+    refused
+}
+
+// Not inlined: it would be there twice, for each end of a name.
+#[inline(never)]
+fn tell(name: &[u8], count: u32, refused: bool) {
+    let text = core::str::from_utf8(name).unwrap_or("(not a name)");
+    let end = if refused { "refused, the tenant is strict" } else { "handed through" };
+    log!(Warn, "UNCOVERED: {text} is not in Divvy's table: {end} ({count} so far)");
 }
 
 /// Whether `name` is told for the first time.

@@ -22,9 +22,7 @@ pub(crate) fn cuMemCreate(
     flags: u64,
 ) -> CUresult {
     let call = || real.call(handle, size, prop, flags);
-    let Some(ordinal) = prop.get().and_then(|prop| layout::device_of(&prop.location)) else {
-        return call();
-    };
+    let Some(ordinal) = layout::device_of(prop) else { return call() };
     create(ordinal, size, handle, call)
 }
 

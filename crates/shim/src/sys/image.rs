@@ -154,7 +154,7 @@ impl<'a> Image<'a> {
     /// # Safety
     /// `pointer` is null, or leads to one of these, valid for reads during `'a`:
     /// 1. a text, that a NUL ends;
-    /// 2. an ELF file: 64 bytes of head, and the table of sections that it names;
+    /// 2. an ELF file: 64 bytes of head, and all up to the end of the table of sections that it names;
     /// 3. a fat binary: 16 bytes of head, and as many as that says;
     /// 4. a wrapper: 16 bytes, the last eight of which are null or lead to a text, an ELF file or a fat binary.
     #[inline(always)]
@@ -169,13 +169,13 @@ impl<'a> Image<'a> {
 
     /// Contents; none if the program passed null, or a wrapper of something else than a fat binary.
     pub(crate) fn contents(self) -> Option<Contents<'a>> {
-        // SAFETY: as `from_raw` was promised.
+        // SAFETY: 1. as `from_raw` was promised. 2. The next three steps.
         let here = unsafe { begin(self.pointer.cast()) }?;
         if here.first_word() != Some(WRAPPER) {
             return Some(here.contents());
         }
         let inner = usize::try_from(here.number(8, 8)?).ok()?;
-        // SAFETY: as a wrapper was promised to have it.
+        // SAFETY: 1. as a wrapper was promised to have it. 2. The next step.
         let inner = unsafe { begin(core::ptr::with_exposed_provenance(inner)) }?.contents();
         matches!(inner, Contents::Fat(_)).then_some(inner)
     }
@@ -184,7 +184,9 @@ impl<'a> Image<'a> {
 /// An image whose length is not known yet, of which nothing but its head may be read before it is; none at null.
 ///
 /// # Safety
-/// `base` is null, or leads to what [`Image::from_raw`] names, during `'a`.
+/// 1. `base` is null, or leads to what [`Image::from_raw`] names, during `'a`.
+/// 2. The answer is asked for its first word and, where that is a wrapper's, for what a wrapper holds; for anything
+///    else through [`Bytes::contents`], which finds where it ends.
 unsafe fn begin<'a>(base: *const u8) -> Option<Bytes<'a>> {
     (!base.is_null()).then_some(Bytes { base, length: MOST_BYTES, lifetime: PhantomData })
 }

@@ -2,9 +2,10 @@
 //!
 //! Exports and their table, the lookup of the real functions, the program's pointers, system calls,
 //! and the few shared cells that hooks need. No file asks callers outside of this room for `unsafe`, nor has a safe
-//! function that relies on theirs. The program's pointers come to a hook as [`Out`], [`In`], [`OutArray`],
-//! [`OutHandle`], [`image::Image`] and [`Opaque`], made in the export with what the call says of them: how far one may
-//! be read or written is checked, not the hook's to keep to.
+//! function that relies on theirs, but for calls of the driver, whose contract stands at [`real`] and [`driver`]. The program's pointers come to a hook as [`Out`], [`In`], [`OutArray`],
+//! [`OutHandle`], [`OutFunction`], [`layout::List`], [`image::Image`] and [`Opaque`], made in the export with what the
+//! call says of them: how far one may be read or written is checked, not the hook's to keep to, and what is followed
+//! from there cannot be written.
 
 #![allow(unsafe_code, reason = "the shim's only room for it, see docs/architecture.md")]
 
@@ -22,7 +23,7 @@ pub(crate) mod layout;
 pub(crate) mod log;
 pub(crate) mod map;
 pub(crate) mod mode;
-pub(crate) mod offsets;
+mod offsets;
 pub(crate) mod once;
 pub(crate) mod owner;
 #[cfg(not(test))]
@@ -37,5 +38,5 @@ mod ticks;
 
 pub(crate) use kernel::{thread, thread_pointer};
 pub(crate) use log::log;
-pub(crate) use pointer::{In, Opaque, Out, OutArray, OutHandle};
+pub(crate) use pointer::{In, Opaque, Out, OutArray, OutFunction, OutHandle, Settable};
 pub(crate) use tables::hash as name_hash;

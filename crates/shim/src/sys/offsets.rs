@@ -20,14 +20,14 @@ pub(super) fn address(number: usize) -> Option<usize> {
 
 /// Whether a hook lies at `address`.
 #[cold]
-pub(crate) fn has(address: usize) -> bool {
+pub(super) fn has(address: usize) -> bool {
     (0..HOOKED).any(|number| self::address(number) == Some(address))
 }
 
 /// For the known function of the driver's at `address`, one with this `name` where several share it: the
 /// hook that stands for it, if one does.
 #[inline]
-pub(crate) fn instead_of(address: usize, name: &[u8]) -> Option<Option<usize>> {
+pub(super) fn instead_of(address: usize, name: &[u8]) -> Option<Option<usize>> {
     resolve::position_of(address, |position| tables::is_variant(position, name))
         .map(|position| tables::hook(position).and_then(self::address))
 }

@@ -3,10 +3,38 @@
 //! A program promises the driver that each pointer is null or valid for the call. These types carry
 //! that promise from the exported function to the driver: they can be read and written where they
 //! are not null, and are made only from the program's arguments or from references. Reads and writes
-//! are unaligned: old callers pass whatever compiled.
+//! are unaligned: old callers pass whatever compiled. Types of the driver are numbers, pointers and unions of them, so
+//! that each pattern of bits there is a value.
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::marker::PhantomData;
+
+use divvy_driver_api::nvml_types::{
+    nvmlMemory_t, nvmlMemory_v2_t, nvmlProcessDetail_v1_t, nvmlProcessInfo_v1_t,
+    nvmlProcessInfo_v2_t, nvmlProcessUtilizationInfo_v1_t, nvmlProcessUtilizationSample_t,
+};
+use divvy_driver_api::types::{CUdriverProcAddressQueryResult, cuuint64_t};
+
+use super::offsets;
+
+/// A type of values that lead nowhere, which a hook may write to the program's places: to write one that leads
+/// somewhere would take back what [`Out::from_raw`] was promised of it.
+///
+/// # Safety
+/// 1. A value of this type holds no pointer and no handle.
+pub(crate) unsafe trait Settable: Copy {}
+
+macro_rules! settable {
+    ($($type:ty)*) => {$(
+        // SAFETY: 1. numbers alone.
+        unsafe impl Settable for $type {}
+    )*};
+}
+settable! {
+    c_uint usize cuuint64_t CUdriverProcAddressQueryResult
+    nvmlMemory_t nvmlMemory_v2_t nvmlProcessInfo_v1_t nvmlProcessInfo_v2_t nvmlProcessDetail_v1_t
+    nvmlProcessUtilizationSample_t nvmlProcessUtilizationInfo_v1_t
+}
 
 /// Where the program wants an answer: a `T *`, possibly null.
 #[derive(Debug)]
@@ -54,13 +82,31 @@ impl<'a, T: Copy> Out<'a, T> {
 
     /// Writes `value`; false where the program passed null.
     #[inline(always)]
-    pub(crate) fn set(self, value: T) -> bool {
+    pub(crate) fn set(self, value: T) -> bool
+    where
+        T: Settable,
+    {
         if self.pointer.is_null() {
             return false;
         }
         // SAFETY: not null, so valid by the promise of `from_raw` or made from a reference.
         unsafe { self.pointer.write_unaligned(value) };
         true
+    }
+
+    /// The place of a part of the structure there; null where the program passed null.
+    ///
+    /// # Safety
+    /// 1. At `offset` of a `T` lies an `F`.
+    /// 2. What is written there changes nothing that a pointer of the structure was promised to lead to.
+    #[inline(always)]
+    pub(super) unsafe fn field<F>(self, offset: usize) -> Out<'a, F> {
+        let pointer = match self.pointer.is_null() {
+            true => core::ptr::null_mut(),
+            // SAFETY: not null, so the place of a `T`, and by the first condition within it.
+            false => unsafe { self.pointer.byte_add(offset) }.cast(),
+        };
+        Out { pointer, call: PhantomData }
     }
 }
 
@@ -90,7 +136,7 @@ impl<T> Copy for OutArray<'_, T> {}
 
 impl<T: Copy> OutArray<'_, T> {
     /// # Safety
-    /// `pointer` is null, or valid for reads and writes of `count` elements during the lifetime.
+    /// 1. `pointer` is null, or valid for reads and writes of `count` elements during the lifetime.
     #[inline(always)]
     pub(super) const unsafe fn from_raw(pointer: *mut T, count: usize) -> Self {
         let count = if pointer.is_null() { 0 } else { count };
@@ -111,7 +157,7 @@ impl<T: Copy> OutArray<'_, T> {
             // SAFETY: not null, so valid by the first condition.
             unsafe { count.read_unaligned() }
         };
-        // SAFETY: passed on to our caller.
+        // SAFETY: by the second condition.
         unsafe { Self::from_raw(pointer, count as usize) }
     }
 
@@ -144,7 +190,10 @@ impl<T: Copy> OutArray<'_, T> {
 
     /// Writes element `index`; false where there are not so many.
     #[inline(always)]
-    pub(crate) fn set(self, index: usize, value: T) -> bool {
+    pub(crate) fn set(self, index: usize, value: T) -> bool
+    where
+        T: Settable,
+    {
         if index >= self.count {
             return false;
         }
@@ -164,7 +213,7 @@ pub(crate) struct OutHandle<'a> {
 
 impl OutHandle<'_> {
     /// # Safety
-    /// `pointer` is null, or, if `is_descriptor`, valid for reads of an `int` during the lifetime.
+    /// 1. `pointer` is null, or, if `is_descriptor`, valid for reads of an `int` during the lifetime.
     #[inline(always)]
     pub(super) const unsafe fn from_raw(pointer: *mut c_void, is_descriptor: bool) -> Self {
         Self { pointer, is_descriptor, call: PhantomData }
@@ -182,6 +231,60 @@ impl OutHandle<'_> {
         }
         // SAFETY: not null and a descriptor's place, so valid by the promise of `from_raw`.
         Some(unsafe { self.pointer.cast::<c_int>().read_unaligned() })
+    }
+}
+
+/// Where the program wants the address of a function that it asked for by name, possibly null.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutFunction<'a> {
+    pointer: *mut *mut c_void,
+    call: PhantomData<&'a mut *mut c_void>,
+}
+
+impl OutFunction<'_> {
+    /// # Safety
+    /// 1. `pointer` is null, or valid for reads and writes of a pointer during the lifetime.
+    #[inline(always)]
+    pub(super) const unsafe fn from_raw(pointer: *mut *mut c_void) -> Self {
+        Self { pointer, call: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(super) const fn raw(self) -> *mut *mut c_void {
+        self.pointer
+    }
+
+    /// The address there now; 0 where there is none, or the program passed null.
+    pub(crate) fn address(self) -> usize {
+        if self.pointer.is_null() {
+            return 0;
+        }
+        // SAFETY: not null, so valid by the promise of `from_raw`.
+        unsafe { self.pointer.read_unaligned() }.addr()
+    }
+
+    /// Puts the hook there that stands for the driver's function there, of this `name` where several share an address.
+    /// True where the function is known: one that has no hook stays, as does a hook.
+    pub(crate) fn put_hook(self, name: &[u8]) -> bool {
+        let address = self.address();
+        let Some(hook) = offsets::instead_of(address, name) else { return offsets::has(address) };
+        if let Some(hook) = hook {
+            self.set(hook);
+        }
+        true
+    }
+
+    /// Takes the address back.
+    pub(crate) fn clear(self) {
+        self.set(0);
+    }
+
+    fn set(self, address: usize) {
+        if !self.pointer.is_null() {
+            let function = core::ptr::with_exposed_provenance_mut(address);
+            // SAFETY: not null, so valid by the promise of `from_raw`.
+            unsafe { self.pointer.write_unaligned(function) };
+        }
     }
 }
 
@@ -222,6 +325,20 @@ impl<'a, T: Copy> In<'a, T> {
         // SAFETY: not null, so valid by the promise of `from_raw`.
         Some(unsafe { self.pointer.read_unaligned() })
     }
+
+    /// The place of a part of the structure there; null where the program passed null.
+    ///
+    /// # Safety
+    /// 1. At `offset` of a `T` lies an `F`.
+    #[inline(always)]
+    pub(super) unsafe fn field<F>(self, offset: usize) -> In<'a, F> {
+        let pointer = match self.pointer.is_null() {
+            true => core::ptr::null(),
+            // SAFETY: not null, so the place of a `T`, and by the first condition within it.
+            false => unsafe { self.pointer.byte_add(offset) }.cast(),
+        };
+        In { pointer, call: PhantomData }
+    }
 }
 
 impl In<'_, c_char> {
@@ -243,25 +360,28 @@ impl In<'_, c_char> {
     }
 }
 
-/// A `void *` of the program's: an address that only the driver follows.
+/// A `void *` of the program's: an address that only the driver follows, during the call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Opaque(*mut c_void);
+pub(crate) struct Opaque<'a> {
+    pointer: *mut c_void,
+    call: PhantomData<&'a mut c_void>,
+}
 
-impl Opaque {
+impl Opaque<'_> {
     /// # Safety
-    /// `pointer` must be what the program passed for this call.
+    /// 1. `pointer` is what the program passed, in the call that lasts for the lifetime.
     #[inline(always)]
     pub(super) const unsafe fn from_raw(pointer: *mut c_void) -> Self {
-        Self(pointer)
+        Self { pointer, call: PhantomData }
     }
 
     #[inline(always)]
     pub(super) const fn raw(self) -> *mut c_void {
-        self.0
+        self.pointer
     }
 
     /// The address as a number.
     pub(crate) fn address(self) -> usize {
-        self.0.addr()
+        self.pointer.addr()
     }
 }

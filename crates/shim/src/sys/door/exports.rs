@@ -14,7 +14,8 @@
 
 use crate::gate::submit;
 use crate::sys::image::Image;
-use crate::sys::pointer::{In, Opaque, Out, OutArray, OutHandle};
+use crate::sys::layout::List;
+use crate::sys::pointer::{In, Opaque, Out, OutArray, OutFunction, OutHandle};
 use crate::sys::tables::index;
 use crate::sys::{absent, mode, real, resolve};
 use divvy_driver_api::nvml_types::*;

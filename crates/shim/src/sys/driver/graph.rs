@@ -43,7 +43,7 @@ where
             result = alloc_of_node(node, visit, depth);
         }
     }
-    // SAFETY: nothing refers to the list any more.
+    // SAFETY: 1. mapped above, whole. 2. Nothing refers to the list any more.
     unsafe { kernel::unmap(list, bytes) };
     result
 }
@@ -54,9 +54,9 @@ where
 {
     match node_type(node)? {
         CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
-            let params = node_allocation(node)?;
-            if let Some(device) = layout::device_of(&params.poolProps.location) {
-                visit(device, params.dptr, params.bytesize as u64);
+            let (device, address, bytes) = node_allocation(node)?;
+            if let Some(device) = device {
+                visit(device, address, bytes);
             }
             Ok(())
         }
@@ -95,12 +95,15 @@ pub(crate) fn node_child_graph(node: CUgraphNode) -> Result<CUgraph, CUresult> {
     Ok(graph)
 }
 
-/// Parameters of an allocation node.
-pub(crate) fn node_allocation(node: CUgraphNode) -> Result<CUDA_MEM_ALLOC_NODE_PARAMS, CUresult> {
+/// The memory of an allocation node: its device, if it is on one, its address and its bytes.
+fn node_allocation(node: CUgraphNode) -> Result<(Option<CUdevice>, u64, u64), CUresult> {
     let mut params = core::mem::MaybeUninit::<CUDA_MEM_ALLOC_NODE_PARAMS>::zeroed();
     ask!(cuGraphMemAllocNodeGetParams(node, params.as_mut_ptr()))?;
     // SAFETY: numbers and pointers, zeroed and then written by the driver.
-    Ok(unsafe { params.assume_init() })
+    let params = unsafe { params.assume_init() };
+    // SAFETY: 1. zeroed before the driver wrote it.
+    let device = unsafe { layout::device_at(&params.poolProps.location) };
+    Ok((device, params.dptr, params.bytesize as u64))
 }
 
 /// Takes an instantiated graph back.

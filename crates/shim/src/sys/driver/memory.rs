@@ -3,6 +3,7 @@
 use divvy_driver_api::types::*;
 
 use super::call::ask;
+use crate::sys::layout;
 
 /// Free and total bytes of the current context's device, as the driver sees them.
 pub(crate) fn mem_info() -> Result<(u64, u64), CUresult> {
@@ -33,14 +34,16 @@ pub(crate) fn address_range(address: CUdeviceptr) -> Result<(CUdeviceptr, u64), 
     Ok((base, bytes as u64))
 }
 
-/// Properties that a memory handle was made with.
-pub(crate) fn handle_properties(
+/// The device that a handle's memory was made on, if it was made on one.
+pub(crate) fn handle_device(
     handle: CUmemGenericAllocationHandle,
-) -> Result<CUmemAllocationProp, CUresult> {
+) -> Result<Option<CUdevice>, CUresult> {
     let mut properties = core::mem::MaybeUninit::<CUmemAllocationProp>::zeroed();
     ask!(cuMemGetAllocationPropertiesFromHandle(properties.as_mut_ptr(), handle))?;
     // SAFETY: numbers and a pointer, zeroed and then written by the driver.
-    Ok(unsafe { properties.assume_init() })
+    let properties = unsafe { properties.assume_init() };
+    // SAFETY: 1. zeroed before the driver wrote it.
+    Ok(unsafe { layout::device_at(&properties.location) })
 }
 
 /// Frees a block.
