@@ -127,6 +127,64 @@ fn unsafe_stays_in_its_rooms() {
     none("unsafe outside page, sys, fibers and the exporting libraries", &broken);
 }
 
+/// Whether a line of code begins an `unsafe fn` or an `unsafe trait`.
+fn declares_unsafe(line: &str) -> bool {
+    let code = line.trim_start();
+    let code = code.strip_prefix("pub").map_or(code, |rest| {
+        let rest = rest.split_once(") ").filter(|_| rest.starts_with('(')).map_or(rest, |it| it.1);
+        rest.trim_start()
+    });
+    let code = code.strip_prefix("const ").unwrap_or(code);
+    let kinds = ["fn ", "trait ", "extern \"C\" fn "];
+    code.strip_prefix("unsafe ").is_some_and(|rest| kinds.iter().any(|kind| rest.starts_with(kind)))
+}
+
+/// Unsafe declarations of a file, by line, whose documentation numbers no condition. Methods of an `impl` of a trait
+/// have the trait's.
+fn without_conditions(text: &str) -> Vec<usize> {
+    let (mut broken, mut head, mut of_trait) = (Vec::new(), String::new(), None);
+    for (line, number) in text.lines().zip(1..) {
+        let (code, indent) = (line.trim_start(), line.len() - line.trim_start().len());
+        if code.starts_with("//") || code.starts_with('#') || code.starts_with("reason") {
+            head.push_str(code);
+            head.push('\n');
+            continue;
+        }
+        if code.starts_with("impl") && code.contains(" for ") {
+            of_trait = Some(indent);
+        } else if code == "}" && of_trait == Some(indent) {
+            of_trait = None;
+        }
+        let conditions = head.split_once("# Safety").map_or("", |(_, conditions)| conditions);
+        if declares_unsafe(code) && of_trait.is_none() && !conditions.contains("/// 1. ") {
+            broken.push(number);
+        }
+        head.clear();
+    }
+    broken
+}
+
+#[test]
+fn unsafe_functions_number_their_conditions() {
+    assert!(declares_unsafe("    pub(crate) const unsafe fn new() {}"));
+    assert!(declares_unsafe("pub unsafe extern \"C\" fn dlsym() {}"));
+    assert!(!declares_unsafe("type Dlsym = unsafe extern \"C\" fn();"));
+    assert_eq!(without_conditions("/// # Safety\n/// 1. None.\nunsafe fn a() {}"), []);
+    assert_eq!(without_conditions("/// # Safety\n/// None.\n#[cold]\nunsafe fn a() {}"), [4]);
+    assert_eq!(
+        without_conditions("impl A for B {\n    unsafe fn a() {}\n}\nunsafe fn b() {}"),
+        [4]
+    );
+    let Some(files) = tracked("conditions", &[".rs"]) else { return };
+    let broken: Vec<_> = files
+        .iter()
+        .filter(|(_, text)| !is_generated(text))
+        .flat_map(|(name, text)| without_conditions(text).into_iter().map(move |at| (name, at)))
+        .map(|(name, at)| format!("{name}:{at}"))
+        .collect();
+    none("an `unsafe fn` or trait has a `# Safety` section that numbers its conditions", &broken);
+}
+
 #[test]
 fn every_crate_inherits_the_lints() {
     let Some(files) = tracked("lints", &["Cargo.toml"]) else { return };

@@ -28,11 +28,13 @@ fn run(call: Call, body: impl FnOnce() -> Answer) -> CUresult {
 macro_rules! exports {
     ($($name:ident = $base:ident($($argument:ident: $ty:ty),*) -> $result:ty;)*) => {
         $(
+            /// # Safety
+            /// 1. The arguments are what the driver's documentation of this function demands.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $ty),*) -> $result {
                 const CALL: Call = Call::of(stringify!($name));
                 #[allow(unused_unsafe, reason = "a few calls have no arguments")]
-                // SAFETY: the caller keeps the driver's contract for these arguments.
+                // SAFETY: by the first condition.
                 run(CALL, || unsafe { api::$base(CALL, $($argument.pass()),*) })
             }
         )*

@@ -10,7 +10,7 @@ macro_rules! exports {
     ($($name:ident($($argument:ident: $ty:ty),*) -> $result:ty;)*) => {
         $(
             /// # Safety
-            /// As NVML's documentation of this function says.
+            /// 1. The arguments are what NVML's documentation of this function demands.
             #[allow(non_snake_case, clippy::too_many_arguments, reason = "the symbol's own shape")]
             // SAFETY: no other symbol of this library has the name; a program that links two NVMLs
             // gets the first, as with the real one.
@@ -24,13 +24,11 @@ macro_rules! exports {
 divvy_driver_api::for_each_nvml_entry!(exports);
 
 /// The door to NVML's private tables, which `nvidia-smi` looks for; there are none behind it.
-///
-/// # Safety
 /// None of its arguments is looked at.
 #[allow(non_snake_case, reason = "the symbol's own name")]
 // SAFETY: no other symbol of this library has the name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlInternalGetExportTable(
+pub extern "C" fn nvmlInternalGetExportTable(
     _table: *mut *const core::ffi::c_void,
     _id: *const core::ffi::c_void,
 ) -> nvmlReturn_t {

@@ -48,8 +48,8 @@ pub trait Pass<To> {
     /// Wraps the argument.
     ///
     /// # Safety
-    /// A pointer must be null or valid for what the driver's own documentation of the call says it
-    /// reads and writes, until the call returns.
+    /// 1. A pointer is null, or valid for what the driver's own documentation of the call says it reads and writes,
+    ///    until the call returns.
     unsafe fn pass(self) -> To;
 }
 
