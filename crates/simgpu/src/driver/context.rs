@@ -179,7 +179,7 @@ pub(crate) fn retain_primary(
     Ok(key)
 }
 
-fn release_primary(device: CUdevice) -> Answer {
+pub fn cuDevicePrimaryCtxRelease(_: Call, device: CUdevice) -> Answer {
     let (driver, mut state) = begin_free()?;
     let record = state.device_mut(device)?;
     if record.retained == 0 {
@@ -190,16 +190,9 @@ fn release_primary(device: CUdevice) -> Answer {
     drop(state);
     if left == 0 { end(driver, key) } else { Ok(()) }
 }
+pub use cuDevicePrimaryCtxRelease as cuDevicePrimaryCtxRelease_v2;
 
-pub fn cuDevicePrimaryCtxRelease(_: Call, device: CUdevice) -> Answer {
-    release_primary(device)
-}
-
-pub fn cuDevicePrimaryCtxRelease_v2(_: Call, device: CUdevice) -> Answer {
-    release_primary(device)
-}
-
-fn reset_primary(device: CUdevice) -> Answer {
+pub fn cuDevicePrimaryCtxReset(_: Call, device: CUdevice) -> Answer {
     let (driver, state) = begin_free()?;
     let key = state.device(device)?.primary;
     let alive = state.contexts.get(key)?.alive;
@@ -210,14 +203,7 @@ fn reset_primary(device: CUdevice) -> Answer {
     // Holders keep their count; the next retain brings it to life again.
     if alive { end(driver, key) } else { Ok(()) }
 }
-
-pub fn cuDevicePrimaryCtxReset(_: Call, device: CUdevice) -> Answer {
-    reset_primary(device)
-}
-
-pub fn cuDevicePrimaryCtxReset_v2(_: Call, device: CUdevice) -> Answer {
-    reset_primary(device)
-}
+pub use cuDevicePrimaryCtxReset as cuDevicePrimaryCtxReset_v2;
 
 pub fn cuDevicePrimaryCtxGetState(
     _: Call,
@@ -232,7 +218,7 @@ pub fn cuDevicePrimaryCtxGetState(
     active.put(c_int::from(alive))
 }
 
-fn set_primary_flags(device: CUdevice, flags: c_uint) -> Answer {
+pub fn cuDevicePrimaryCtxSetFlags(_: Call, device: CUdevice, flags: c_uint) -> Answer {
     let (_, mut state) = begin_free()?;
     if flags & !0xff != 0 {
         return Err(INVALID_VALUE);
@@ -243,14 +229,7 @@ fn set_primary_flags(device: CUdevice, flags: c_uint) -> Answer {
     state.contexts.get_mut(key)?.flags = flags;
     Ok(())
 }
-
-pub fn cuDevicePrimaryCtxSetFlags(_: Call, device: CUdevice, flags: c_uint) -> Answer {
-    set_primary_flags(device, flags)
-}
-
-pub fn cuDevicePrimaryCtxSetFlags_v2(_: Call, device: CUdevice, flags: c_uint) -> Answer {
-    set_primary_flags(device, flags)
-}
+pub use cuDevicePrimaryCtxSetFlags as cuDevicePrimaryCtxSetFlags_v2;
 
 // ---- created ----
 
@@ -276,10 +255,12 @@ fn create(context: Out<CUcontext>, flags: c_uint, device: CUdevice, version: u32
 pub fn cuCtxCreate(_: Call, context: Out<CUcontext>, flags: c_uint, device: CUdevice) -> Answer {
     create(context, flags, device, 3010)
 }
+pub use cuCtxCreate as cuGLCtxCreate;
 
 pub fn cuCtxCreate_v2(_: Call, context: Out<CUcontext>, flags: c_uint, device: CUdevice) -> Answer {
     create(context, flags, device, 3020)
 }
+pub use cuCtxCreate_v2 as cuGLCtxCreate_v2;
 
 pub fn cuCtxCreate_v3(
     _: Call,
@@ -311,19 +292,6 @@ pub fn cuCtxCreate_v4(
             return Err(NOT_SUPPORTED);
         }
     }
-    create(context, flags, device, 3020)
-}
-
-pub fn cuGLCtxCreate(_: Call, context: Out<CUcontext>, flags: c_uint, device: CUdevice) -> Answer {
-    create(context, flags, device, 3010)
-}
-
-pub fn cuGLCtxCreate_v2(
-    _: Call,
-    context: Out<CUcontext>,
-    flags: c_uint,
-    device: CUdevice,
-) -> Answer {
     create(context, flags, device, 3020)
 }
 
@@ -372,10 +340,7 @@ fn destroy(context: CUcontext) -> Answer {
 pub fn cuCtxDestroy(_: Call, context: CUcontext) -> Answer {
     destroy(context)
 }
-
-pub fn cuCtxDestroy_v2(_: Call, context: CUcontext) -> Answer {
-    destroy(context)
-}
+pub use cuCtxDestroy as cuCtxDestroy_v2;
 
 pub fn cuCtxAttach(_: Call, context: Out<CUcontext>, flags: c_uint) -> Answer {
     let (_, mut state, key) = begin()?;

@@ -14,7 +14,7 @@ use crate::sys::driver::{Answer, Handle, Out};
 
 // ---- the thread's stack ----
 
-fn push(context: CUcontext) -> Answer {
+pub fn cuCtxPushCurrent(_: Call, context: CUcontext) -> Answer {
     let (_, state) = begin_free()?;
     if context.key() == 0 {
         return Err(INVALID_VALUE);
@@ -26,29 +26,15 @@ fn push(context: CUcontext) -> Answer {
     drop(state);
     with_stack(|stack| stack.push(context.key()))
 }
+pub use cuCtxPushCurrent as cuCtxPushCurrent_v2;
 
-fn pop(context: Out<CUcontext>) -> Answer {
+pub fn cuCtxPopCurrent(_: Call, context: Out<CUcontext>) -> Answer {
     driver()?;
     let key = with_stack(|stack| stack.pop())?.ok_or(INVALID_CONTEXT)?;
     context.offer(CUcontext::from_key(key));
     Ok(())
 }
-
-pub fn cuCtxPushCurrent(_: Call, context: CUcontext) -> Answer {
-    push(context)
-}
-
-pub fn cuCtxPushCurrent_v2(_: Call, context: CUcontext) -> Answer {
-    push(context)
-}
-
-pub fn cuCtxPopCurrent(_: Call, context: Out<CUcontext>) -> Answer {
-    pop(context)
-}
-
-pub fn cuCtxPopCurrent_v2(_: Call, context: Out<CUcontext>) -> Answer {
-    pop(context)
-}
+pub use cuCtxPopCurrent as cuCtxPopCurrent_v2;
 
 pub fn cuCtxSetCurrent(_: Call, context: CUcontext) -> Answer {
     let (_, state) = begin_free()?;

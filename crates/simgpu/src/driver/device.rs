@@ -278,19 +278,12 @@ pub fn cuDeviceGetName(_: Call, name: Out<c_char>, length: c_int, device: CUdevi
     name.put_text(&state.device(device)?.info.name, capacity)
 }
 
-fn uuid_of(device: CUdevice) -> Answer<CUuuid> {
+pub fn cuDeviceGetUuid(_: Call, uuid: Out<CUuuid>, device: CUdevice) -> Answer {
     let (_, state) = begin_free()?;
     let bytes = state.device(device)?.info.uuid.map(|byte| c_char::from_ne_bytes([byte]));
-    Ok(CUuuid { bytes })
+    uuid.put(CUuuid { bytes })
 }
-
-pub fn cuDeviceGetUuid(_: Call, uuid: Out<CUuuid>, device: CUdevice) -> Answer {
-    uuid.put(uuid_of(device)?)
-}
-
-pub fn cuDeviceGetUuid_v2(_: Call, uuid: Out<CUuuid>, device: CUdevice) -> Answer {
-    uuid.put(uuid_of(device)?)
-}
+pub use cuDeviceGetUuid as cuDeviceGetUuid_v2;
 
 pub fn cuDeviceTotalMem_v2(_: Call, bytes: Out<usize>, device: CUdevice) -> Answer {
     let (_, state) = begin_free()?;

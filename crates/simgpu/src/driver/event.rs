@@ -52,18 +52,11 @@ fn known(state: &State, event: CUevent) -> Answer<&Event> {
     })
 }
 
-fn destroy(event: CUevent) -> Answer {
+pub fn cuEventDestroy(_: Call, event: CUevent) -> Answer {
     let (_, mut state) = begin_free()?;
     state.events.remove(event.key()).map(|_| ())
 }
-
-pub fn cuEventDestroy(_: Call, event: CUevent) -> Answer {
-    destroy(event)
-}
-
-pub fn cuEventDestroy_v2(_: Call, event: CUevent) -> Answer {
-    destroy(event)
-}
+pub use cuEventDestroy as cuEventDestroy_v2;
 
 pub fn cuEventRecord(call: Call, event: CUevent, stream: CUstream) -> Answer {
     cuEventRecordWithFlags(call, event, stream, 0)
@@ -141,7 +134,7 @@ fn time(event: &Event) -> Answer<u64> {
     Ok(event.before_ns.filter(is_unread).unwrap_or(at_ns))
 }
 
-fn elapsed(milliseconds: Out<f32>, start: CUevent, end: CUevent) -> Answer {
+pub fn cuEventElapsedTime(_: Call, milliseconds: Out<f32>, start: CUevent, end: CUevent) -> Answer {
     let (_, mut state) = begin_free()?;
     milliseconds.check()?;
     uncaptured(&mut state, start)?;
@@ -153,19 +146,7 @@ fn elapsed(milliseconds: Out<f32>, start: CUevent, end: CUevent) -> Answer {
     let (first, last) = (time(start)?, time(end)?);
     milliseconds.put((last as f64 - first as f64) as f32 / 1e6)
 }
-
-pub fn cuEventElapsedTime(_: Call, milliseconds: Out<f32>, start: CUevent, end: CUevent) -> Answer {
-    elapsed(milliseconds, start, end)
-}
-
-pub fn cuEventElapsedTime_v2(
-    _: Call,
-    milliseconds: Out<f32>,
-    start: CUevent,
-    end: CUevent,
-) -> Answer {
-    elapsed(milliseconds, start, end)
-}
+pub use cuEventElapsedTime as cuEventElapsedTime_v2;
 
 pub fn cuStreamWaitEvent(call: Call, stream: CUstream, event: CUevent, flags: c_uint) -> Answer {
     let (driver, mut state, key) = resolved(call, stream)?;
@@ -284,14 +265,15 @@ macro_rules! value_calls {
 
 value_calls! {
     cuStreamWaitValue32: cuuint32_t, 4, true;
-    cuStreamWaitValue32_v2: cuuint32_t, 4, true;
     cuStreamWaitValue64: cuuint64_t, 8, true;
-    cuStreamWaitValue64_v2: cuuint64_t, 8, true;
     cuStreamWriteValue32: cuuint32_t, 4, false;
-    cuStreamWriteValue32_v2: cuuint32_t, 4, false;
     cuStreamWriteValue64: cuuint64_t, 8, false;
-    cuStreamWriteValue64_v2: cuuint64_t, 8, false;
 }
+pub use {
+    cuStreamWaitValue32 as cuStreamWaitValue32_v2, cuStreamWaitValue64 as cuStreamWaitValue64_v2,
+    cuStreamWriteValue32 as cuStreamWriteValue32_v2,
+    cuStreamWriteValue64 as cuStreamWriteValue64_v2,
+};
 
 /// The tasks of a batch of memory operations.
 pub(crate) fn batch(state: &State, list: In<CUstreamBatchMemOpParams>, count: u32) -> Answer<Task> {
@@ -327,13 +309,4 @@ pub fn cuStreamBatchMemOp(
     let task = batch(&state, list, count)?;
     enqueue(driver, &mut state, key, task)
 }
-
-pub fn cuStreamBatchMemOp_v2(
-    call: Call,
-    stream: CUstream,
-    count: c_uint,
-    list: In<CUstreamBatchMemOpParams>,
-    flags: c_uint,
-) -> Answer {
-    cuStreamBatchMemOp(call, stream, count, list, flags)
-}
+pub use cuStreamBatchMemOp as cuStreamBatchMemOp_v2;

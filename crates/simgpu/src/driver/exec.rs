@@ -62,7 +62,8 @@ pub fn cuGraphInstantiateWithFlags(
     instantiate(out, graph, flags & !UPLOAD).map(|_| ())
 }
 
-fn instantiate_old(
+pub fn cuGraphInstantiate(
+    _: Call,
     out: Out<CUgraphExec>,
     graph: CUgraph,
     error: Out<CUgraphNode>,
@@ -75,28 +76,7 @@ fn instantiate_old(
     }
     instantiate(out, graph, 0).map(|_| ())
 }
-
-pub fn cuGraphInstantiate(
-    _: Call,
-    out: Out<CUgraphExec>,
-    graph: CUgraph,
-    error: Out<CUgraphNode>,
-    log: Out<c_char>,
-    size: usize,
-) -> Answer {
-    instantiate_old(out, graph, error, log, size)
-}
-
-pub fn cuGraphInstantiate_v2(
-    _: Call,
-    out: Out<CUgraphExec>,
-    graph: CUgraph,
-    error: Out<CUgraphNode>,
-    log: Out<c_char>,
-    size: usize,
-) -> Answer {
-    instantiate_old(out, graph, error, log, size)
-}
+pub use cuGraphInstantiate as cuGraphInstantiate_v2;
 
 pub fn cuGraphInstantiateWithParams(
     call: Call,

@@ -68,15 +68,7 @@ pub fn cuIpcOpenMemHandle_v2(
     state.ipc_opened.insert(packed, (at, 1));
     out.put(at)
 }
-
-pub fn cuIpcOpenMemHandle(
-    call: Call,
-    out: Out<CUdeviceptr>,
-    handle: CUipcMemHandle,
-    flags: c_uint,
-) -> Answer {
-    cuIpcOpenMemHandle_v2(call, out, handle, flags)
-}
+pub use cuIpcOpenMemHandle_v2 as cuIpcOpenMemHandle;
 
 pub fn cuIpcCloseMemHandle(_: Call, at: CUdeviceptr) -> Answer {
     let (driver, mut state) = begin_free()?;

@@ -13,13 +13,6 @@ use super::objects::code::Link;
 use super::state::{State, begin, begin_free};
 use crate::sys::driver::{Address, Answer, Handle, In, Out, Text};
 
-fn create(out: Out<CUlinkState>) -> Answer {
-    let (_, mut state, _) = begin()?;
-    out.check()?;
-    let key = state.links.insert(Link::default());
-    out.put(CUlinkState::from_key(key))
-}
-
 pub fn cuLinkCreate(
     _: Call,
     _: c_uint,
@@ -27,18 +20,12 @@ pub fn cuLinkCreate(
     _: In<*mut c_void>,
     out: Out<CUlinkState>,
 ) -> Answer {
-    create(out)
+    let (_, mut state, _) = begin()?;
+    out.check()?;
+    let key = state.links.insert(Link::default());
+    out.put(CUlinkState::from_key(key))
 }
-
-pub fn cuLinkCreate_v2(
-    _: Call,
-    _: c_uint,
-    _: In<CUjit_option>,
-    _: In<*mut c_void>,
-    out: Out<CUlinkState>,
-) -> Answer {
-    create(out)
-}
+pub use cuLinkCreate as cuLinkCreate_v2;
 
 fn add(state: &mut State, link: CUlinkState, content: &[u8]) -> Answer {
     let text = String::from_utf8_lossy(content);
@@ -51,7 +38,18 @@ fn add(state: &mut State, link: CUlinkState, content: &[u8]) -> Answer {
     Ok(())
 }
 
-fn add_data(link: CUlinkState, kind: CUjitInputType, data: Address, size: usize) -> Answer {
+#[expect(clippy::too_many_arguments, reason = "the driver's signature")]
+pub fn cuLinkAddData(
+    _: Call,
+    link: CUlinkState,
+    kind: CUjitInputType,
+    data: Address,
+    size: usize,
+    _: In<c_char>,
+    _: c_uint,
+    _: In<CUjit_option>,
+    _: In<*mut c_void>,
+) -> Answer {
     let (_, mut state) = begin_free()?;
     // CU_JIT_INPUT_PTX.
     if kind.0 != 1 {
@@ -59,8 +57,17 @@ fn add_data(link: CUlinkState, kind: CUjitInputType, data: Address, size: usize)
     }
     add(&mut state, link, &data.bytes(size)?)
 }
+pub use cuLinkAddData as cuLinkAddData_v2;
 
-fn add_file(link: CUlinkState, kind: CUjitInputType, path: Text) -> Answer {
+pub fn cuLinkAddFile(
+    _: Call,
+    link: CUlinkState,
+    kind: CUjitInputType,
+    path: Text,
+    _: c_uint,
+    _: In<CUjit_option>,
+    _: In<*mut c_void>,
+) -> Answer {
     let (_, mut state) = begin_free()?;
     if kind.0 != 1 {
         return Err(NOT_SUPPORTED);
@@ -68,42 +75,7 @@ fn add_file(link: CUlinkState, kind: CUjitInputType, path: Text) -> Answer {
     let content = std::fs::read(path.read()?).map_err(|_| FILE_NOT_FOUND)?;
     add(&mut state, link, &content)
 }
-
-macro_rules! add_calls {
-    ($($data:ident, $file:ident;)*) => {$(
-        #[expect(clippy::too_many_arguments, reason = "the driver's signature")]
-        pub fn $data(
-            _: Call,
-            link: CUlinkState,
-            kind: CUjitInputType,
-            data: Address,
-            size: usize,
-            _: In<c_char>,
-            _: c_uint,
-            _: In<CUjit_option>,
-            _: In<*mut c_void>,
-        ) -> Answer {
-            add_data(link, kind, data, size)
-        }
-
-        pub fn $file(
-            _: Call,
-            link: CUlinkState,
-            kind: CUjitInputType,
-            path: Text,
-            _: c_uint,
-            _: In<CUjit_option>,
-            _: In<*mut c_void>,
-        ) -> Answer {
-            add_file(link, kind, path)
-        }
-    )*};
-}
-
-add_calls! {
-    cuLinkAddData, cuLinkAddFile;
-    cuLinkAddData_v2, cuLinkAddFile_v2;
-}
+pub use cuLinkAddFile as cuLinkAddFile_v2;
 
 pub fn cuLinkComplete(
     _: Call,

@@ -313,7 +313,7 @@ pub fn cuMemFreeHost(_: Call, at: Address) -> Answer {
     driver.lock().space.remove(at.0 as u64).map(|_| ())
 }
 
-fn register(at: Address, bytes: usize, flags: u32) -> Answer {
+pub fn cuMemHostRegister(_: Call, at: Address, bytes: usize, flags: c_uint) -> Answer {
     let (_, mut state, context) = begin()?;
     refuse_unsafe(&mut state)?;
     if at.is_null() || bytes == 0 || Space::is_device_address(at.0 as u64) {
@@ -328,14 +328,7 @@ fn register(at: Address, bytes: usize, flags: u32) -> Answer {
     state.space.add(range);
     Ok(())
 }
-
-pub fn cuMemHostRegister(_: Call, at: Address, bytes: usize, flags: c_uint) -> Answer {
-    register(at, bytes, flags)
-}
-
-pub fn cuMemHostRegister_v2(_: Call, at: Address, bytes: usize, flags: c_uint) -> Answer {
-    register(at, bytes, flags)
-}
+pub use cuMemHostRegister as cuMemHostRegister_v2;
 
 pub fn cuMemHostUnregister(_: Call, at: Address) -> Answer {
     let (_, mut state) = begin_free()?;

@@ -93,12 +93,12 @@ pub fn cuStreamCreateWithPriority(
     stream.put(CUstream::from_key(key))
 }
 
-fn destroy(handle: CUstream) -> Answer {
+pub fn cuStreamDestroy(_: Call, stream: CUstream) -> Answer {
     let (driver, mut state) = begin_free()?;
-    if handle.key() <= 2 {
+    if stream.key() <= 2 {
         return Err(INVALID_HANDLE);
     }
-    let key = handle.key();
+    let key = stream.key();
     if state.streams.get(key)?.doomed {
         return Err(INVALID_HANDLE);
     }
@@ -111,14 +111,7 @@ fn destroy(handle: CUstream) -> Answer {
     driver.progressed();
     Ok(())
 }
-
-pub fn cuStreamDestroy(_: Call, stream: CUstream) -> Answer {
-    destroy(stream)
-}
-
-pub fn cuStreamDestroy_v2(_: Call, stream: CUstream) -> Answer {
-    destroy(stream)
-}
+pub use cuStreamDestroy as cuStreamDestroy_v2;
 
 pub fn cuStreamQuery(call: Call, stream: CUstream) -> Answer {
     let (_, mut state, key) = resolved(call, stream)?;
