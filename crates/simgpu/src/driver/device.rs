@@ -15,6 +15,7 @@ use super::objects::context::{Context, Origin};
 use super::objects::device::Device;
 use super::objects::pool::Pool;
 use super::state::{State, begin_free, driver, start};
+use crate::machine::notation::uuid_text;
 use crate::sys::driver::{Answer, Out, Text};
 use crate::sys::driver_process::{Life, begin as begin_life, life};
 
@@ -242,18 +243,6 @@ fn choose(devices: &[DeviceInfo], visible: Option<&str>) -> Vec<usize> {
         }
     }
     chosen
-}
-
-/// `GPU-` and the UUID in its usual groups.
-pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
-    let mut text = String::from("GPU-");
-    for (index, byte) in uuid.iter().enumerate() {
-        if matches!(index, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
 }
 
 pub fn cuDriverGetVersion(_: Call, version: Out<c_int>) -> Answer {
