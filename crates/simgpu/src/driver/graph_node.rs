@@ -12,7 +12,7 @@ use super::call::Call;
 use super::error::*;
 use super::graph::{add_node, clone_graph};
 use super::graph_memory;
-use super::launch::{Shape, prepare};
+use super::launch::{Shape, prepare, shape_of};
 use super::objects::graph::{NodeKind, Spot};
 use super::objects::launch::Launch;
 use super::objects::task::{FillShape, Task};
@@ -39,32 +39,15 @@ fn add(
 }
 
 /// A kernel node's work.
-pub(crate) fn kernel(
+fn kernel(
     state: &mut State,
     function: CUfunction,
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared_bytes: u32,
+    shape: Shape,
     params: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Answer<NodeKind> {
-    let shape = Shape { grid, block, shared_bytes };
     let launch = prepare(state, function, shape, Out::of(params), Out::of(extra))?;
     Ok(NodeKind::Work(Task::Kernel(Arc::new(launch))))
-}
-
-macro_rules! kernel_of {
-    ($state:expr, $p:expr, $function:expr) => {
-        kernel(
-            $state,
-            $function,
-            [$p.gridDimX, $p.gridDimY, $p.gridDimZ],
-            [$p.blockDimX, $p.blockDimY, $p.blockDimZ],
-            $p.sharedMemBytes,
-            $p.kernelParams,
-            $p.extra,
-        )
-    };
 }
 
 /// The function of a node's parameters: a function, or a kernel.
@@ -77,7 +60,7 @@ pub(crate) fn kernel_v1(
     params: In<CUDA_KERNEL_NODE_PARAMS_v1>,
 ) -> Answer<NodeKind> {
     let params = params.get()?;
-    kernel_of!(state, params, params.func)
+    kernel(state, params.func, shape_of!(params), params.kernelParams, params.extra)
 }
 
 pub(crate) fn kernel_v2(
@@ -85,7 +68,8 @@ pub(crate) fn kernel_v2(
     params: In<CUDA_KERNEL_NODE_PARAMS>,
 ) -> Answer<NodeKind> {
     let params = params.get()?;
-    kernel_of!(state, params, chosen(params.func, params.kern))
+    let function = chosen(params.func, params.kern);
+    kernel(state, function, shape_of!(params), params.kernelParams, params.extra)
 }
 
 pub(crate) fn memcpy(state: &State, params: In<CUDA_MEMCPY3D>) -> Answer<NodeKind> {
@@ -136,165 +120,56 @@ fn allocation(
     Ok(NodeKind::Allocate { device, bytes: bytes as u64, address })
 }
 
-pub fn cuGraphAddEmptyNode(
-    _: Call,
-    out: Out<CUgraphNode>,
-    graph: CUgraph,
-    after: After,
-    count: usize,
-) -> Answer {
-    add(out, graph, after, count, |_, _| Ok(NodeKind::Empty))
+macro_rules! add_calls {
+    ($($name:ident($($argument:tt: $ty:ty),*) = $make:expr;)*) => {$(
+        pub fn $name(
+            _: Call,
+            out: Out<CUgraphNode>,
+            graph: CUgraph,
+            after: After,
+            count: usize,
+            $($argument: $ty),*
+        ) -> Answer {
+            add(out, graph, after, count, $make)
+        }
+    )*};
 }
 
-pub fn cuGraphAddKernelNode(
-    _: Call,
-    out: Out<CUgraphNode>,
-    graph: CUgraph,
-    after: After,
-    count: usize,
-    params: In<CUDA_KERNEL_NODE_PARAMS_v1>,
-) -> Answer {
-    add(out, graph, after, count, |state, _| kernel_v1(state, params))
-}
-
-pub fn cuGraphAddKernelNode_v2(
-    _: Call,
-    out: Out<CUgraphNode>,
-    graph: CUgraph,
-    after: After,
-    count: usize,
-    params: In<CUDA_KERNEL_NODE_PARAMS>,
-) -> Answer {
-    add(out, graph, after, count, |state, _| kernel_v2(state, params))
-}
-
-pub fn cuGraphAddMemcpyNode(
-    _: Call,
-    out: Out<CUgraphNode>,
-    graph: CUgraph,
-    after: After,
-    count: usize,
-    params: In<CUDA_MEMCPY3D>,
-    _: CUcontext,
-) -> Answer {
-    add(out, graph, after, count, |state, _| memcpy(state, params))
-}
-
-pub fn cuGraphAddMemsetNode(
-    _: Call,
-    out: Out<CUgraphNode>,
-    graph: CUgraph,
-    after: After,
-    count: usize,
-    params: In<CUDA_MEMSET_NODE_PARAMS>,
-    _: CUcontext,
-) -> Answer {
-    add(out, graph, after, count, |state, _| memset(state, &params.get()?))
-}
-
-pub fn cuGraphAddHostNode(
-    _: Call,
-    out: Out<CUgraphNode>,
-    graph: CUgraph,
-    after: After,
-    count: usize,
-    params: In<CUDA_HOST_NODE_PARAMS>,
-) -> Answer {
-    add(out, graph, after, count, |_, _| {
+add_calls! {
+    cuGraphAddEmptyNode() = |_, _| Ok(NodeKind::Empty);
+    cuGraphAddKernelNode(params: In<CUDA_KERNEL_NODE_PARAMS_v1>) =
+        |state, _| kernel_v1(state, params);
+    cuGraphAddKernelNode_v2(params: In<CUDA_KERNEL_NODE_PARAMS>) =
+        |state, _| kernel_v2(state, params);
+    cuGraphAddMemcpyNode(params: In<CUDA_MEMCPY3D>, _: CUcontext) =
+        |state, _| memcpy(state, params);
+    cuGraphAddMemsetNode(params: In<CUDA_MEMSET_NODE_PARAMS>, _: CUcontext) =
+        |state, _| memset(state, &params.get()?);
+    cuGraphAddHostNode(params: In<CUDA_HOST_NODE_PARAMS>) = |_, _| {
         let params = params.get()?;
         host(params.fn_, params.userData)
-    })
-}
-
-pub fn cuGraphAddChildGraphNode(
-    _: Call,
-    out: Out<CUgraphNode>,
-    graph: CUgraph,
-    after: After,
-    count: usize,
-    child: CUgraph,
-) -> Answer {
-    add(out, graph, after, count, |state, _| {
+    };
+    cuGraphAddChildGraphNode(child: CUgraph) = |state, _| {
         Ok(NodeKind::Child { graph: clone_graph(state, child.key(), true)? })
-    })
-}
-
-pub fn cuGraphAddEventRecordNode(
-    _: Call,
-    out: Out<CUgraphNode>,
-    graph: CUgraph,
-    after: After,
-    count: usize,
-    which: CUevent,
-) -> Answer {
-    add(out, graph, after, count, |state, _| event(state, which, false))
-}
-
-pub fn cuGraphAddEventWaitNode(
-    _: Call,
-    out: Out<CUgraphNode>,
-    graph: CUgraph,
-    after: After,
-    count: usize,
-    which: CUevent,
-) -> Answer {
-    add(out, graph, after, count, |state, _| event(state, which, true))
-}
-
-pub fn cuGraphAddMemAllocNode(
-    _: Call,
-    out: Out<CUgraphNode>,
-    graph: CUgraph,
-    after: After,
-    count: usize,
-    params_out: Out<CUDA_MEM_ALLOC_NODE_PARAMS>,
-) -> Answer {
-    add(out, graph, after, count, |state, spot| {
-        let mut params = params_out.get()?;
-        let kind = allocation(state, spot, &params.poolProps, params.bytesize)?;
+    };
+    cuGraphAddEventRecordNode(which: CUevent) = |state, _| event(state, which, false);
+    cuGraphAddEventWaitNode(which: CUevent) = |state, _| event(state, which, true);
+    cuGraphAddMemAllocNode(params: Out<CUDA_MEM_ALLOC_NODE_PARAMS>) = |state, spot| {
+        let mut answered = params.get()?;
+        let kind = allocation(state, spot, &answered.poolProps, answered.bytesize)?;
         if let NodeKind::Allocate { address, .. } = &kind {
-            params.dptr = *address;
+            answered.dptr = *address;
         }
-        params_out.put(params)?;
+        params.put(answered)?;
         Ok(kind)
-    })
-}
-
-pub fn cuGraphAddMemFreeNode(
-    _: Call,
-    out: Out<CUgraphNode>,
-    graph: CUgraph,
-    after: After,
-    count: usize,
-    address: CUdeviceptr,
-) -> Answer {
-    add(out, graph, after, count, |_, _| Ok(NodeKind::Free { address }))
-}
-
-pub fn cuGraphAddBatchMemOpNode(
-    _: Call,
-    out: Out<CUgraphNode>,
-    graph: CUgraph,
-    after: After,
-    count: usize,
-    params: In<CUDA_BATCH_MEM_OP_NODE_PARAMS>,
-) -> Answer {
-    add(out, graph, after, count, |state, _| {
+    };
+    cuGraphAddMemFreeNode(address: CUdeviceptr) = |_, _| Ok(NodeKind::Free { address });
+    cuGraphAddBatchMemOpNode(params: In<CUDA_BATCH_MEM_OP_NODE_PARAMS>) = |state, _| {
         let params = params.get()?;
         let list = In::of(params.paramArray);
         Ok(NodeKind::Work(super::event::batch(state, list, params.count)?))
-    })
-}
-
-pub fn cuGraphAddNode(
-    _: Call,
-    out: Out<CUgraphNode>,
-    graph: CUgraph,
-    after: After,
-    count: usize,
-    params_out: Out<CUgraphNodeParams>,
-) -> Answer {
-    add(out, graph, after, count, |state, spot| generic(state, spot, params_out))
+    };
+    cuGraphAddNode(params: Out<CUgraphNodeParams>) = |state, spot| generic(state, spot, params);
 }
 
 pub fn cuGraphAddNode_v2(
@@ -319,7 +194,7 @@ pub(crate) fn generic(
     match params.type_.0 {
         0 => {
             let p = unions::node_kernel(&params);
-            kernel_of!(state, p, chosen(p.func, p.kern))
+            kernel(state, chosen(p.func, p.kern), shape_of!(p), p.kernelParams, p.extra)
         }
         1 => {
             let copy = unions::node_memcpy(&params).copyParams;
@@ -371,49 +246,34 @@ fn kernel_of_node(state: &State, node: CUgraphNode) -> Answer<Arc<Launch>> {
     }
 }
 
-pub fn cuGraphKernelNodeGetParams(
-    _: Call,
-    node: CUgraphNode,
-    out: Out<CUDA_KERNEL_NODE_PARAMS_v1>,
-) -> Answer {
-    let (_, state) = begin_free()?;
-    let launch = kernel_of_node(&state, node)?;
-    out.put(CUDA_KERNEL_NODE_PARAMS_v1 {
-        func: CUfunction::from_key(launch.function),
-        gridDimX: launch.grid[0],
-        gridDimY: launch.grid[1],
-        gridDimZ: launch.grid[2],
-        blockDimX: launch.block[0],
-        blockDimY: launch.block[1],
-        blockDimZ: launch.block[2],
-        sharedMemBytes: launch.shared_bytes,
-        kernelParams: core::ptr::null_mut(),
-        extra: core::ptr::null_mut(),
-    })
+macro_rules! kernel_params {
+    ($($name:ident: $params:ident $(, $unset:ident: $handle:ident)*;)*) => {$(
+        /// Shape and function only: the arguments were copied when the node was made.
+        pub fn $name(_: Call, node: CUgraphNode, out: Out<$params>) -> Answer {
+            let (_, state) = begin_free()?;
+            let launch = kernel_of_node(&state, node)?;
+            let [gridDimX, gridDimY, gridDimZ] = launch.grid;
+            let [blockDimX, blockDimY, blockDimZ] = launch.block;
+            out.put($params {
+                func: CUfunction::from_key(launch.function),
+                gridDimX,
+                gridDimY,
+                gridDimZ,
+                blockDimX,
+                blockDimY,
+                blockDimZ,
+                sharedMemBytes: launch.shared_bytes,
+                kernelParams: core::ptr::null_mut(),
+                extra: core::ptr::null_mut(),
+                $($unset: $handle::from_key(0),)*
+            })
+        }
+    )*};
 }
 
-/// Shape and function only: the arguments were copied when the node was made.
-pub fn cuGraphKernelNodeGetParams_v2(
-    _: Call,
-    node: CUgraphNode,
-    out: Out<CUDA_KERNEL_NODE_PARAMS>,
-) -> Answer {
-    let (_, state) = begin_free()?;
-    let launch = kernel_of_node(&state, node)?;
-    out.put(CUDA_KERNEL_NODE_PARAMS {
-        func: CUfunction::from_key(launch.function),
-        gridDimX: launch.grid[0],
-        gridDimY: launch.grid[1],
-        gridDimZ: launch.grid[2],
-        blockDimX: launch.block[0],
-        blockDimY: launch.block[1],
-        blockDimZ: launch.block[2],
-        sharedMemBytes: launch.shared_bytes,
-        kernelParams: core::ptr::null_mut(),
-        extra: core::ptr::null_mut(),
-        kern: CUkernel::from_key(0),
-        ctx: CUcontext::from_key(0),
-    })
+kernel_params! {
+    cuGraphKernelNodeGetParams: CUDA_KERNEL_NODE_PARAMS_v1;
+    cuGraphKernelNodeGetParams_v2: CUDA_KERNEL_NODE_PARAMS, kern: CUkernel, ctx: CUcontext;
 }
 
 fn replace(node: CUgraphNode, make: impl FnOnce(&mut State) -> Answer<NodeKind>) -> Answer {

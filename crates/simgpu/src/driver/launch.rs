@@ -34,6 +34,18 @@ pub(crate) struct Shape {
     pub(crate) shared_bytes: u32,
 }
 
+/// The shape in a structure of the driver's, all of which name its parts alike.
+macro_rules! shape_of {
+    ($params:expr) => {
+        Shape {
+            grid: [$params.gridDimX, $params.gridDimY, $params.gridDimZ],
+            block: [$params.blockDimX, $params.blockDimY, $params.blockDimZ],
+            shared_bytes: $params.sharedMemBytes,
+        }
+    };
+}
+pub(crate) use shape_of;
+
 fn check_shape(shape: &Shape, entry: &PtxEntry, max_dynamic_shared: i32) -> Answer {
     let threads = shape.block.iter().map(|n| u64::from(*n)).product::<u64>();
     let most = u64::from(entry.max_threads.unwrap_or(1024));
@@ -173,12 +185,7 @@ pub fn cuLaunchKernelEx(
     extra: Out<*mut c_void>,
 ) -> Answer {
     let config = config.get()?;
-    let shape = Shape {
-        grid: [config.gridDimX, config.gridDimY, config.gridDimZ],
-        block: [config.blockDimX, config.blockDimY, config.blockDimZ],
-        shared_bytes: config.sharedMemBytes,
-    };
-    launch(call, function, shape, config.hStream, params, extra)
+    launch(call, function, shape_of!(config), config.hStream, params, extra)
 }
 
 /// A cooperative launch must fit the device at once.
@@ -216,11 +223,7 @@ pub fn cuLaunchCooperativeKernelMultiDevice(
     _flags: c_uint,
 ) -> Answer {
     for params in list.list(devices as usize)? {
-        let shape = Shape {
-            grid: [params.gridDimX, params.gridDimY, params.gridDimZ],
-            block: [params.blockDimX, params.blockDimY, params.blockDimZ],
-            shared_bytes: params.sharedMemBytes,
-        };
+        let shape = shape_of!(params);
         check_cooperative(&shape)?;
         let (_, mut state) = begin_free()?;
         let context = state.streams.of(params.hStream)?.context;
