@@ -96,17 +96,22 @@ fn linear(
     }
 }
 
-macro_rules! linear_calls {
-    ($($name:ident: $to:ty, $from:ty, $size:ty, $sides:ident, sync;)*) => {$(
-        pub fn $name(call: Call, to: $to, from: $from, bytes: $size) -> Answer {
-            linear(call, to.at(), from.at(), bytes as u64, Sides::$sides, None)
-        }
-    )*};
+/// The stream that a call names, if its signature has one.
+macro_rules! named {
+    () => {
+        None
+    };
+    ($stream:ident) => {
+        Some($stream)
+    };
 }
-macro_rules! linear_async_calls {
-    ($($name:ident: $to:ty, $from:ty, $size:ty, $sides:ident;)*) => {$(
-        pub fn $name(call: Call, to: $to, from: $from, bytes: $size, stream: CUstream) -> Answer {
-            linear(call, to.at(), from.at(), bytes as u64, Sides::$sides, Some(stream))
+
+macro_rules! linear_calls {
+    ($($name:ident: $to:ty, $from:ty, $size:ty, $sides:ident $(, $stream:ident)?;)*) => {$(
+        pub fn $name(
+            call: Call, to: $to, from: $from, bytes: $size $(, $stream: CUstream)?
+        ) -> Answer {
+            linear(call, to.at(), from.at(), bytes as u64, Sides::$sides, named!($($stream)?))
         }
     )*};
 }
@@ -132,22 +137,20 @@ impl At for Address {
 }
 
 linear_calls! {
-    cuMemcpy: CUdeviceptr, CUdeviceptr, usize, Any, sync;
-    cuMemcpyHtoD: CUdeviceptr_v1, Address, c_uint, ToDevice, sync;
-    cuMemcpyHtoD_v2: CUdeviceptr, Address, usize, ToDevice, sync;
-    cuMemcpyDtoH: Address, CUdeviceptr_v1, c_uint, FromDevice, sync;
-    cuMemcpyDtoH_v2: Address, CUdeviceptr, usize, FromDevice, sync;
-    cuMemcpyDtoD: CUdeviceptr_v1, CUdeviceptr_v1, c_uint, Both, sync;
-    cuMemcpyDtoD_v2: CUdeviceptr, CUdeviceptr, usize, Both, sync;
-}
-linear_async_calls! {
-    cuMemcpyAsync: CUdeviceptr, CUdeviceptr, usize, Any;
-    cuMemcpyHtoDAsync: CUdeviceptr_v1, Address, c_uint, ToDevice;
-    cuMemcpyHtoDAsync_v2: CUdeviceptr, Address, usize, ToDevice;
-    cuMemcpyDtoHAsync: Address, CUdeviceptr_v1, c_uint, FromDevice;
-    cuMemcpyDtoHAsync_v2: Address, CUdeviceptr, usize, FromDevice;
-    cuMemcpyDtoDAsync: CUdeviceptr_v1, CUdeviceptr_v1, c_uint, Both;
-    cuMemcpyDtoDAsync_v2: CUdeviceptr, CUdeviceptr, usize, Both;
+    cuMemcpy: CUdeviceptr, CUdeviceptr, usize, Any;
+    cuMemcpyHtoD: CUdeviceptr_v1, Address, c_uint, ToDevice;
+    cuMemcpyHtoD_v2: CUdeviceptr, Address, usize, ToDevice;
+    cuMemcpyDtoH: Address, CUdeviceptr_v1, c_uint, FromDevice;
+    cuMemcpyDtoH_v2: Address, CUdeviceptr, usize, FromDevice;
+    cuMemcpyDtoD: CUdeviceptr_v1, CUdeviceptr_v1, c_uint, Both;
+    cuMemcpyDtoD_v2: CUdeviceptr, CUdeviceptr, usize, Both;
+    cuMemcpyAsync: CUdeviceptr, CUdeviceptr, usize, Any, stream;
+    cuMemcpyHtoDAsync: CUdeviceptr_v1, Address, c_uint, ToDevice, stream;
+    cuMemcpyHtoDAsync_v2: CUdeviceptr, Address, usize, ToDevice, stream;
+    cuMemcpyDtoHAsync: Address, CUdeviceptr_v1, c_uint, FromDevice, stream;
+    cuMemcpyDtoHAsync_v2: Address, CUdeviceptr, usize, FromDevice, stream;
+    cuMemcpyDtoDAsync: CUdeviceptr_v1, CUdeviceptr_v1, c_uint, Both, stream;
+    cuMemcpyDtoDAsync_v2: CUdeviceptr, CUdeviceptr, usize, Both, stream;
 }
 
 pub fn cuMemcpyPeer(
@@ -243,30 +246,24 @@ fn to_or_from_array(
     bytes: u64,
     stream: Option<CUstream>,
 ) -> Answer {
-    let (driver, mut state, key) = resolved(call, stream.unwrap_or_else(default_stream))?;
-    let place = |end: &End| match end {
-        End::At(at) => known(&state, *at, bytes).map(|()| *at),
-        End::Array(array, offset) => in_array(&state, *array, *offset, bytes),
-    };
-    let task = Task::copy(place(&to)?, place(&from)?, bytes);
-    if stream.is_none() {
-        run_now(driver, state, key, task)
-    } else {
-        enqueue(driver, &mut state, key, task)
-    }
+    go(call, stream, |state| {
+        let place = |end: &End| match end {
+            End::At(at) => known(state, *at, bytes).map(|()| *at),
+            End::Array(array, offset) => in_array(state, *array, *offset, bytes),
+        };
+        Ok(Task::copy(place(&to)?, place(&from)?, bytes))
+    })
 }
 
 macro_rules! array_calls {
-    ($($name:ident($($arg:ident: $ty:ty),*; $bytes:ident: $size:ty) $to:expr, $from:expr;)*) => {$(
-        pub fn $name(call: Call, $($arg: $ty,)* $bytes: $size) -> Answer {
-            to_or_from_array(call, $to, $from, $bytes as u64, None)
-        }
-    )*};
-}
-macro_rules! array_async_calls {
-    ($($name:ident($($arg:ident: $ty:ty),*; $bytes:ident: $size:ty) $to:expr, $from:expr;)*) => {$(
-        pub fn $name(call: Call, $($arg: $ty,)* $bytes: $size, stream: CUstream) -> Answer {
-            to_or_from_array(call, $to, $from, $bytes as u64, Some(stream))
+    ($(
+        $name:ident($($arg:ident: $ty:ty),*; $bytes:ident: $size:ty $(, $stream:ident)?)
+            $to:expr, $from:expr;
+    )*) => {$(
+        pub fn $name(
+            call: Call, $($arg: $ty,)* $bytes: $size $(, $stream: CUstream)?
+        ) -> Answer {
+            to_or_from_array(call, $to, $from, $bytes as u64, named!($($stream)?))
         }
     )*};
 }
@@ -292,15 +289,13 @@ array_calls! {
         End::Array(to, u64::from(to_offset)), End::Array(from, u64::from(from_offset));
     cuMemcpyAtoA_v2(to: CUarray, to_offset: usize, from: CUarray, from_offset: usize; bytes: usize)
         End::Array(to, to_offset as u64), End::Array(from, from_offset as u64);
-}
-array_async_calls! {
-    cuMemcpyHtoAAsync(to: CUarray, offset: c_uint, from: Address; bytes: c_uint)
+    cuMemcpyHtoAAsync(to: CUarray, offset: c_uint, from: Address; bytes: c_uint, stream)
         End::Array(to, u64::from(offset)), End::At(from.at());
-    cuMemcpyHtoAAsync_v2(to: CUarray, offset: usize, from: Address; bytes: usize)
+    cuMemcpyHtoAAsync_v2(to: CUarray, offset: usize, from: Address; bytes: usize, stream)
         End::Array(to, offset as u64), End::At(from.at());
-    cuMemcpyAtoHAsync(to: Address, from: CUarray, offset: c_uint; bytes: c_uint)
+    cuMemcpyAtoHAsync(to: Address, from: CUarray, offset: c_uint; bytes: c_uint, stream)
         End::At(to.at()), End::Array(from, u64::from(offset));
-    cuMemcpyAtoHAsync_v2(to: Address, from: CUarray, offset: usize; bytes: usize)
+    cuMemcpyAtoHAsync_v2(to: Address, from: CUarray, offset: usize; bytes: usize, stream)
         End::At(to.at()), End::Array(from, offset as u64);
 }
 
@@ -364,60 +359,42 @@ fn shaped(
     Ok(Task::Copy(CopyShape { to, from, width, height, depth }))
 }
 
+/// A side of a copy's structure, by its members' names.
+macro_rules! side {
+    ($c:ident: $kind:ident $x:ident $y:ident $host:ident $device:ident $array:ident $pitch:ident,
+        z: $z:expr, height: $height:expr) => {
+        Side {
+            kind: $c.$kind.0,
+            x: $c.$x as u64,
+            y: $c.$y as u64,
+            z: $z as u64,
+            host: $c.$host.addr() as u64,
+            device: u64::from($c.$device),
+            array: $c.$array,
+            pitch: $c.$pitch as u64,
+            height: $height as u64,
+        }
+    };
+}
+/// Destination and source of a structure that is given the third dimension of both.
+macro_rules! sides {
+    ($c:ident, $to_z:expr, $to_height:expr, $from_z:expr, $from_height:expr) => {
+        (
+            side!($c: dstMemoryType dstXInBytes dstY dstHost dstDevice dstArray dstPitch,
+                z: $to_z, height: $to_height),
+            side!($c: srcMemoryType srcXInBytes srcY srcHost srcDevice srcArray srcPitch,
+                z: $from_z, height: $from_height),
+        )
+    };
+}
 macro_rules! sides_3d {
     ($c:ident) => {
-        (
-            Side {
-                kind: $c.dstMemoryType.0,
-                x: $c.dstXInBytes as u64,
-                y: $c.dstY as u64,
-                z: $c.dstZ as u64,
-                host: $c.dstHost.addr() as u64,
-                device: u64::from($c.dstDevice),
-                array: $c.dstArray,
-                pitch: $c.dstPitch as u64,
-                height: $c.dstHeight as u64,
-            },
-            Side {
-                kind: $c.srcMemoryType.0,
-                x: $c.srcXInBytes as u64,
-                y: $c.srcY as u64,
-                z: $c.srcZ as u64,
-                host: $c.srcHost.addr() as u64,
-                device: u64::from($c.srcDevice),
-                array: $c.srcArray,
-                pitch: $c.srcPitch as u64,
-                height: $c.srcHeight as u64,
-            },
-        )
+        sides!($c, $c.dstZ, $c.dstHeight, $c.srcZ, $c.srcHeight)
     };
 }
 macro_rules! sides_2d {
     ($c:ident) => {
-        (
-            Side {
-                kind: $c.dstMemoryType.0,
-                x: $c.dstXInBytes as u64,
-                y: $c.dstY as u64,
-                z: 0,
-                host: $c.dstHost.addr() as u64,
-                device: u64::from($c.dstDevice),
-                array: $c.dstArray,
-                pitch: $c.dstPitch as u64,
-                height: 0,
-            },
-            Side {
-                kind: $c.srcMemoryType.0,
-                x: $c.srcXInBytes as u64,
-                y: $c.srcY as u64,
-                z: 0,
-                host: $c.srcHost.addr() as u64,
-                device: u64::from($c.srcDevice),
-                array: $c.srcArray,
-                pitch: $c.srcPitch as u64,
-                height: 0,
-            },
-        )
+        sides!($c, 0, 0, 0, 0)
     };
 }
 
@@ -438,24 +415,14 @@ fn go(call: Call, stream: Option<CUstream>, make: impl FnOnce(&State) -> Answer<
 }
 
 macro_rules! shaped_calls {
-    ($($name:ident: $ty:ty, $sides:ident, $depth:expr;)*) => {$(
-        pub fn $name(call: Call, copy: In<$ty>) -> Answer {
+    ($($name:ident: $ty:ty, $sides:ident, $depth:expr $(, $stream:ident)?;)*) => {$(
+        pub fn $name(call: Call, copy: In<$ty> $(, $stream: CUstream)?) -> Answer {
             let copy = copy.get()?;
             let (to, from) = $sides!(copy);
             let depth: fn(&$ty) -> u64 = $depth;
             let (width, height) = (copy.WidthInBytes as u64, copy.Height as u64);
-            go(call, None, |state| shaped(state, &to, &from, width, height, depth(&copy)))
-        }
-    )*};
-}
-macro_rules! shaped_async_calls {
-    ($($name:ident: $ty:ty, $sides:ident, $depth:expr;)*) => {$(
-        pub fn $name(call: Call, copy: In<$ty>, stream: CUstream) -> Answer {
-            let copy = copy.get()?;
-            let (to, from) = $sides!(copy);
-            let depth: fn(&$ty) -> u64 = $depth;
-            let (width, height) = (copy.WidthInBytes as u64, copy.Height as u64);
-            go(call, Some(stream), |state| shaped(state, &to, &from, width, height, depth(&copy)))
+            let stream = named!($($stream)?);
+            go(call, stream, |state| shaped(state, &to, &from, width, height, depth(&copy)))
         }
     )*};
 }
@@ -468,11 +435,9 @@ shaped_calls! {
     cuMemcpy3D: CUDA_MEMCPY3D_v1, sides_3d, |copy| u64::from(copy.Depth);
     cuMemcpy3D_v2: CUDA_MEMCPY3D, sides_3d, |copy| copy.Depth as u64;
     cuMemcpy3DPeer: CUDA_MEMCPY3D_PEER, sides_3d, |copy| copy.Depth as u64;
-}
-shaped_async_calls! {
-    cuMemcpy2DAsync: CUDA_MEMCPY2D_v1, sides_2d, |_| 1;
-    cuMemcpy2DAsync_v2: CUDA_MEMCPY2D, sides_2d, |_| 1;
-    cuMemcpy3DAsync: CUDA_MEMCPY3D_v1, sides_3d, |copy| u64::from(copy.Depth);
-    cuMemcpy3DAsync_v2: CUDA_MEMCPY3D, sides_3d, |copy| copy.Depth as u64;
-    cuMemcpy3DPeerAsync: CUDA_MEMCPY3D_PEER, sides_3d, |copy| copy.Depth as u64;
+    cuMemcpy2DAsync: CUDA_MEMCPY2D_v1, sides_2d, |_| 1, stream;
+    cuMemcpy2DAsync_v2: CUDA_MEMCPY2D, sides_2d, |_| 1, stream;
+    cuMemcpy3DAsync: CUDA_MEMCPY3D_v1, sides_3d, |copy| u64::from(copy.Depth), stream;
+    cuMemcpy3DAsync_v2: CUDA_MEMCPY3D, sides_3d, |copy| copy.Depth as u64, stream;
+    cuMemcpy3DPeerAsync: CUDA_MEMCPY3D_PEER, sides_3d, |copy| copy.Depth as u64, stream;
 }
