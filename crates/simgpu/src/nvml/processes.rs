@@ -2,9 +2,10 @@
 
 use super::device::version_of;
 use super::failure::{Answer, Failure};
-use super::library::Library;
+use super::library::{Handle, Library};
 use crate::calibration::PROCESS_UTILISATION_ROOM;
 use crate::sys::driver::Out;
+use crate::wire::{WireProcess, WireSample};
 use divvy_driver_api::nvml_types::*;
 use std::ffi::{c_uint, c_ulonglong};
 
@@ -41,6 +42,13 @@ pub(super) enum Role {
     Mps = 2,
 }
 
+/// The processes with a context that are of one role.
+fn of_role(handle: &Handle<'_>, role: u32) -> Answer<Vec<WireProcess>> {
+    let mut processes = handle.client.processes(handle.index)?;
+    processes.retain(|process| process.contexts > 0 && u32::from(process.role) == role);
+    Ok(processes)
+}
+
 /// The processes with a context, as `nvmlDeviceGetComputeRunningProcesses` and its like list them.
 pub(super) fn list<R: Row>(
     library: &Library,
@@ -52,12 +60,7 @@ pub(super) fn list<R: Row>(
     library.device(device, |handle| {
         let (count, rows) = (Out::of(count), Out::of(rows));
         let room = count.get()?;
-        let processes: Vec<_> = handle
-            .client
-            .processes(handle.index)?
-            .into_iter()
-            .filter(|process| process.contexts > 0 && process.role == role as u8)
-            .collect();
+        let processes = of_role(handle, role as u32)?;
         let found = u32::try_from(processes.len()).map_err(|_| Failure::UNKNOWN)?;
         count.put(found)?;
         if found > room {
@@ -88,12 +91,7 @@ pub(super) fn details(
         if list.mode > Role::Mps as u32 {
             return Err(Failure::INVALID_ARGUMENT);
         }
-        let processes: Vec<_> = handle
-            .client
-            .processes(handle.index)?
-            .into_iter()
-            .filter(|process| process.contexts > 0 && u32::from(process.role) == list.mode)
-            .collect();
+        let processes = of_role(handle, list.mode)?;
         let room = list.numProcArrayEntries as usize;
         list.numProcArrayEntries = u32::try_from(processes.len()).map_err(|_| Failure::UNKNOWN)?;
         out.put(list)?;
@@ -118,6 +116,13 @@ pub(super) fn details(
     })
 }
 
+/// How busy processes kept a device since then; no sample is an error.
+fn samples_since(handle: &Handle<'_>, since_us: c_ulonglong) -> Answer<Vec<WireSample>> {
+    let mut samples = handle.client.process_utilisation(handle.index, since_us)?;
+    samples.truncate(PROCESS_UTILISATION_ROOM as usize);
+    if samples.is_empty() { Err(Failure::NOT_FOUND) } else { Ok(samples) }
+}
+
 /// `nvmlDeviceGetProcessUtilization`: wants room for all it could have, whatever it has.
 pub(super) fn utilisation(
     library: &Library,
@@ -132,11 +137,7 @@ pub(super) fn utilisation(
             count.put(PROCESS_UTILISATION_ROOM)?;
             return Err(Failure::INSUFFICIENT_SIZE);
         }
-        let mut samples = handle.client.process_utilisation(handle.index, since_us)?;
-        samples.truncate(PROCESS_UTILISATION_ROOM as usize);
-        if samples.is_empty() {
-            return Err(Failure::NOT_FOUND);
-        }
+        let samples = samples_since(handle, since_us)?;
         count.put(u32::try_from(samples.len()).map_err(|_| Failure::UNKNOWN)?)?;
         for (index, sample) in samples.iter().enumerate() {
             out.put_at(
@@ -173,12 +174,7 @@ pub(super) fn utilisation_info(
             out.put(info)?;
             return Err(Failure::INSUFFICIENT_SIZE);
         }
-        let since_us = info.lastSeenTimeStamp;
-        let mut samples = handle.client.process_utilisation(handle.index, since_us)?;
-        samples.truncate(PROCESS_UTILISATION_ROOM as usize);
-        if samples.is_empty() {
-            return Err(Failure::NOT_FOUND);
-        }
+        let samples = samples_since(handle, info.lastSeenTimeStamp)?;
         info.processSamplesCount = u32::try_from(samples.len()).map_err(|_| Failure::UNKNOWN)?;
         out.put(info)?;
         for (index, sample) in samples.iter().enumerate() {

@@ -45,6 +45,26 @@ macro_rules! answers {
     };
 }
 
+/// Methods that answer one structure or number of a device.
+macro_rules! structures {
+    ($($name:ident: $ty:ty = $answer:path;)*) => {
+        $(fn $name(&self, device: nvmlDevice_t, out: *mut $ty) -> nvmlReturn_t {
+            code($answer(self, device, out))
+        })*
+    };
+}
+
+/// Methods that list a device's processes of one role, in one version of a row.
+macro_rules! process_lists {
+    ($($name:ident: $row:ty = $role:expr;)*) => {
+        $(fn $name(&self, device: nvmlDevice_t, count: *mut c_uint, rows: *mut $row)
+            -> nvmlReturn_t
+        {
+            code(processes::list(self, $role, device, count, rows))
+        })*
+    };
+}
+
 /// Methods that answer one constant of the card, or of a [`super::library::Handle`].
 macro_rules! constants {
     ($($name:ident: $ty:ty = $value:expr;)*) => {
@@ -144,25 +164,12 @@ impl Surface for Library {
             device::pci(self, d, at, false);
         nvmlDeviceGetPciInfo_v3(d: nvmlDevice_t, at: *mut nvmlPciInfo_t) =
             device::pci(self, d, at, true);
-        nvmlDeviceGetPciInfoExt(d: nvmlDevice_t, at: *mut nvmlPciInfoExt_t) =
-            device::pci_ext(self, d, at);
-        nvmlDeviceGetMemoryInfo(d: nvmlDevice_t, at: *mut nvmlMemory_t) =
-            device::memory(self, d, at);
-        nvmlDeviceGetMemoryInfo_v2(d: nvmlDevice_t, at: *mut nvmlMemory_v2_t) =
-            device::memory_v2(self, d, at);
-        nvmlDeviceGetBAR1MemoryInfo(d: nvmlDevice_t, at: *mut nvmlBAR1Memory_t) =
-            device::bar1(self, d, at);
-        nvmlDeviceGetUtilizationRates(d: nvmlDevice_t, at: *mut nvmlUtilization_t) =
-            device::utilisation(self, d, at);
-        nvmlDeviceGetPowerUsage(d: nvmlDevice_t, at: *mut c_uint) = device::power(self, d, at);
         nvmlDeviceGetFieldValues(d: nvmlDevice_t, count: c_int, at: *mut nvmlFieldValue_t) =
             device::field_values(self, d, count, at);
         nvmlDeviceGetCpuAffinity(d: nvmlDevice_t, words: c_uint, at: *mut c_ulong) =
             device::affinity(self, d, words, at);
         nvmlDeviceGetTemperature(d: nvmlDevice_t, s: nvmlTemperatureSensors_t, at: *mut c_uint) =
             device::row(self, d, &[card::TEMPERATURE_C], s.0, at, Failure::INVALID_ARGUMENT);
-        nvmlDeviceGetTemperatureV(d: nvmlDevice_t, at: *mut nvmlTemperature_t) =
-            device::temperature(self, d, at);
         nvmlDeviceGetTotalEccErrors(
             d: nvmlDevice_t,
             error: nvmlMemoryErrorType_t,
@@ -192,51 +199,43 @@ impl Surface for Library {
             d: nvmlDevice_t, t: nvmlClockType_t, at: *mut c_uint
         ) = device::row(self, d, &card::CLOCKS_MHZ[..3], t.0, at, Failure::NOT_SUPPORTED);
 
-        nvmlDeviceGetComputeRunningProcesses(
-            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_v1_t
-        ) = processes::list(self, Role::Compute, d, n, at);
-        nvmlDeviceGetComputeRunningProcesses_v2(
-            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_v2_t
-        ) = processes::list(self, Role::Compute, d, n, at);
-        nvmlDeviceGetComputeRunningProcesses_v3(
-            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_t
-        ) = processes::list(self, Role::Compute, d, n, at);
-        nvmlDeviceGetGraphicsRunningProcesses(
-            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_v1_t
-        ) = processes::list(self, Role::Graphics, d, n, at);
-        nvmlDeviceGetGraphicsRunningProcesses_v2(
-            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_v2_t
-        ) = processes::list(self, Role::Graphics, d, n, at);
-        nvmlDeviceGetGraphicsRunningProcesses_v3(
-            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_t
-        ) = processes::list(self, Role::Graphics, d, n, at);
-        nvmlDeviceGetMPSComputeRunningProcesses(
-            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_v1_t
-        ) = processes::list(self, Role::Mps, d, n, at);
-        nvmlDeviceGetMPSComputeRunningProcesses_v2(
-            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_v2_t
-        ) = processes::list(self, Role::Mps, d, n, at);
-        nvmlDeviceGetMPSComputeRunningProcesses_v3(
-            d: nvmlDevice_t, n: *mut c_uint, at: *mut nvmlProcessInfo_t
-        ) = processes::list(self, Role::Mps, d, n, at);
-        nvmlDeviceGetRunningProcessDetailList(
-            d: nvmlDevice_t, at: *mut nvmlProcessDetailList_t
-        ) = processes::details(self, d, at);
         nvmlDeviceGetProcessUtilization(
             d: nvmlDevice_t,
             at: *mut nvmlProcessUtilizationSample_t,
             n: *mut c_uint,
             since_us: c_ulonglong
         ) = processes::utilisation(self, d, at, n, since_us);
-        nvmlDeviceGetProcessesUtilizationInfo(
-            d: nvmlDevice_t, at: *mut nvmlProcessesUtilizationInfo_t
-        ) = processes::utilisation_info(self, d, at);
         nvmlDeviceGetPowerManagementLimitConstraints(
             d: nvmlDevice_t, low: *mut c_uint, high: *mut c_uint
         ) = self.device(d, |_| {
             Out::of(low).put(card::POWER_LIMIT_MW.1)?;
             Ok(Out::of(high).put(card::POWER_LIMIT_MW.0)?)
         });
+    }
+
+    structures! {
+        nvmlDeviceGetPciInfoExt: nvmlPciInfoExt_t = device::pci_ext;
+        nvmlDeviceGetMemoryInfo: nvmlMemory_t = device::memory;
+        nvmlDeviceGetMemoryInfo_v2: nvmlMemory_v2_t = device::memory_v2;
+        nvmlDeviceGetBAR1MemoryInfo: nvmlBAR1Memory_t = device::bar1;
+        nvmlDeviceGetUtilizationRates: nvmlUtilization_t = device::utilisation;
+        nvmlDeviceGetPowerUsage: c_uint = device::power;
+        nvmlDeviceGetTemperatureV: nvmlTemperature_t = device::temperature;
+        nvmlDeviceGetRunningProcessDetailList: nvmlProcessDetailList_t = processes::details;
+        nvmlDeviceGetProcessesUtilizationInfo: nvmlProcessesUtilizationInfo_t =
+            processes::utilisation_info;
+    }
+
+    process_lists! {
+        nvmlDeviceGetComputeRunningProcesses: nvmlProcessInfo_v1_t = Role::Compute;
+        nvmlDeviceGetComputeRunningProcesses_v2: nvmlProcessInfo_v2_t = Role::Compute;
+        nvmlDeviceGetComputeRunningProcesses_v3: nvmlProcessInfo_t = Role::Compute;
+        nvmlDeviceGetGraphicsRunningProcesses: nvmlProcessInfo_v1_t = Role::Graphics;
+        nvmlDeviceGetGraphicsRunningProcesses_v2: nvmlProcessInfo_v2_t = Role::Graphics;
+        nvmlDeviceGetGraphicsRunningProcesses_v3: nvmlProcessInfo_t = Role::Graphics;
+        nvmlDeviceGetMPSComputeRunningProcesses: nvmlProcessInfo_v1_t = Role::Mps;
+        nvmlDeviceGetMPSComputeRunningProcesses_v2: nvmlProcessInfo_v2_t = Role::Mps;
+        nvmlDeviceGetMPSComputeRunningProcesses_v3: nvmlProcessInfo_t = Role::Mps;
     }
 
     constants! {
