@@ -3,34 +3,85 @@
 //! `cuGetProcAddress` answers are its own even where another library is preloaded.
 //!
 //! `exports.rs` in `OUT_DIR` calls two macros of `src/lib.rs`: `exports!` with what driver 580 exports
-//! and a header declares, each symbol with its base, `undocumented!` with the names that no header
-//! declares.
+//! and a header declares, each symbol with its base and with what is passed on for each argument,
+//! `undocumented!` with the names that no header declares.
 
 use std::path::PathBuf;
 use std::{env, fs, io};
 
 use divvy_driver_api::{UNDOCUMENTED, find};
+use exports::{Together, all_passed};
+
+#[path = "../exports.rs"]
+mod exports;
 
 macro_rules! prototypes {
     ($($name:ident($($argument:ident: $ty:ty),*) -> $result:ty;)*) => {
-        /// Entry points, and what follows their names in a declaration.
-        const PROTOTYPES: &[(&str, &str)] =
-            &[$((stringify!($name), stringify!(($($argument: $ty),*) -> $result))),*];
+        /// Entry points: names, what follows them in a declaration, and their arguments with types.
+        const PROTOTYPES: &[(&str, &str, &[(&str, &str)])] = &[$((
+            stringify!($name),
+            stringify!(($($argument: $ty),*) -> $result),
+            &[$((stringify!($argument), stringify!($ty))),*],
+        )),*];
     };
 }
 divvy_driver_api::for_each_driver_entry!(prototypes);
 
+/// Arguments that mean something only together with others: arrays with their lengths, values with what
+/// says their size, functions with what they are called with.
+const TOGETHER: &[Together] = &[
+    ("cuPointerGetAttributes", &["attributes", "data", "numAttributes"]),
+    ("cuStreamAddCallback", &["callback", "userData"]),
+    ("cuLinkAddData", &["data", "size"]),
+    ("cuMemRangeGetAttribute", &["data", "dataSize"]),
+    ("cuPointer", &["data", "attribute"]),
+    ("cuMemGetHandleForAddressRange", &["handle", "handleType"]),
+    ("cuMemPoolExport", &["handle_out", "handleType"]),
+    ("cuMemExport", &["shareableHandle", "handleType"]),
+    ("cuDevice", &["value", "attr"]),
+    ("cuMemPool", &["value", "attr"]),
+    ("cuPointer", &["value", "attribute"]),
+    ("cu", &["dependencies", "numDependencies"]),
+    ("cu", &["dependentNodes", "numDependentNodes"]),
+    ("cu", &["desc", "count"]),
+    ("cu", &["destroy", "ptr"]),
+    ("cu", &["dsts", "count"]),
+    ("cu", &["fn_", "userData"]),
+    ("cu", &["from", "numDependencies"]),
+    ("cu", &["from", "numEdges"]),
+    ("cu", &["functions", "numFunctions"]),
+    ("cu", &["kernelParams", "extra"]),
+    ("cu", &["kernels", "numKernels"]),
+    ("cu", &["launchParamsList", "numDevices"]),
+    ("cu", &["map", "count"]),
+    ("cu", &["mapInfoList", "count"]),
+    ("cu", &["name", "len"]),
+    ("cu", &["nodes", "numNodes"]),
+    ("cu", &["paramArray", "count"]),
+    ("cu", &["pciBusId", "len"]),
+    ("cu", &["ptr", "numbytes"]),
+    ("cu", &["resources", "nbResources"]),
+    ("cu", &["result", "nbGroups"]),
+    ("cu", &["rootNodes", "numRootNodes"]),
+    ("cu", &["sizes", "count"]),
+    ("cu", &["srcs", "count"]),
+    ("cu", &["to", "numDependencies"]),
+    ("cu", &["to", "numEdges"]),
+];
+
 fn main() -> io::Result<()> {
     let mut text = String::from("exports! {\n");
-    for (name, prototype) in PROTOTYPES {
+    for (name, prototype, arguments) in PROTOTYPES {
         if let Some(entry) = find(name).filter(|entry| entry.in_driver_580) {
-            text.push_str(&format!("{name} = {}{prototype};\n", entry.base));
+            let passed = all_passed(TOGETHER, name, arguments);
+            text.push_str(&format!("{name} = {}{prototype} {{ {passed} }};\n", entry.base));
         }
     }
     text.push_str(&format!("}}\nundocumented! {{ {} }}\n", UNDOCUMENTED.join(" ")));
     fs::write(PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("exports.rs"), text)?;
 
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=../exports.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic");
     Ok(())

@@ -26,7 +26,10 @@ fn run(call: Call, body: impl FnOnce() -> Answer) -> CUresult {
 }
 
 macro_rules! exports {
-    ($($name:ident = $base:ident($($argument:ident: $ty:ty),*) -> $result:ty;)*) => {
+    ($(
+        $name:ident = $base:ident($($argument:ident: $ty:ty),*) -> $result:ty
+            { $($passed:expr),* };
+    )*) => {
         $(
             /// # Safety
             /// 1. The arguments are what the driver's documentation of this function demands.
@@ -34,8 +37,9 @@ macro_rules! exports {
             pub unsafe extern "C" fn $name($($argument: $ty),*) -> $result {
                 const CALL: Call = Call::of(stringify!($name));
                 #[allow(unused_unsafe, reason = "a few calls have no arguments")]
-                // SAFETY: by the first condition.
-                run(CALL, || unsafe { api::$base(CALL, $($argument.pass()),*) })
+                // SAFETY: by the first condition: the driver's contract for these arguments, which the
+                // implementation's types and `TOGETHER` in `build.rs` repeat.
+                run(CALL, || unsafe { api::$base(CALL, $($passed.pass()),*) })
             }
         )*
 

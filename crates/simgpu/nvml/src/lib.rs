@@ -4,10 +4,13 @@
 #![allow(unsafe_code, reason = "exporting C functions takes unsafe attributes")]
 
 use divvy_driver_api::nvml_types::*;
-use simgpu::nvml::{Surface, call};
+use simgpu::nvml::{call, surface};
+use simgpu::sys::driver::Pass;
 
 macro_rules! exports {
-    ($($name:ident($($argument:ident: $ty:ty),*) -> $result:ty;)*) => {
+    ($(
+        $name:ident($($argument:ident: $ty:ty),*) -> $result:ty { $($passed:expr),* };
+    )*) => {
         $(
             /// # Safety
             /// 1. The arguments are what NVML's documentation of this function demands.
@@ -16,12 +19,17 @@ macro_rules! exports {
             // gets the first, as with the real one.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $ty),*) -> $result {
-                call(stringify!($name), |library| library.$name($($argument),*))
+                #[allow(unused_unsafe, reason = "a few calls have no arguments")]
+                // SAFETY: the caller keeps NVML's contract for these arguments, which the
+                // implementation's types and `TOGETHER` in `build.rs` repeat.
+                call(stringify!($name), |library| unsafe {
+                    surface::$name(library, $($passed.pass()),*)
+                })
             }
         )*
     };
 }
-divvy_driver_api::for_each_nvml_entry!(exports);
+include!(concat!(env!("OUT_DIR"), "/exports.rs"));
 
 /// The door to NVML's private tables, which `nvidia-smi` looks for; there are none behind it.
 /// None of its arguments is looked at.

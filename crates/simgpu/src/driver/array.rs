@@ -18,8 +18,7 @@ use super::objects::memory::{Array, Mipmap};
 use super::space::{GRANULE_BYTES, Kind, Range, round_up};
 use super::state::{Begun, begin, begin_free, begin_old};
 use super::vmm::memory_of;
-use crate::sys::driver::{Answer, Handle, In, Out};
-use crate::sys::driver_unions::sparse_place;
+use crate::sys::driver::{Answer, Handle, In, InArray, Out};
 
 const SPARSE: c_uint = 0x40;
 const DEFERRED: c_uint = 0x80;
@@ -157,14 +156,13 @@ pub fn cuArrayDestroy(_: Call, array: CUarray) -> Answer {
 /// Maps memory into sparse arrays, and out of them, at once.
 pub fn cuMemMapArrayAsync(
     _: Call,
-    list: Out<CUarrayMapInfo>,
-    count: c_uint,
+    list: InArray<CUarrayMapInfo>,
+    _: c_uint,
     _: CUstream,
 ) -> Answer {
     let (_, mut state, _) = begin()?;
-    for index in 0..count as usize {
-        let wanted = list.get_at(index)?;
-        let (array, place, handle) = sparse_place(&wanted).ok_or(NOT_SUPPORTED)?;
+    for wanted in list.given()? {
+        let (array, place, handle) = wanted.sparse_place().ok_or(NOT_SUPPORTED)?;
         let block = match wanted.memOperationType {
             CUmemOperationType::CU_MEM_OPERATION_TYPE_MAP => Some(memory_of(&mut state, handle)?.0),
             _ => None,

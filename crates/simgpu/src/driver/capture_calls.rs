@@ -20,7 +20,7 @@ use super::objects::graph::Graph;
 use super::objects::stream::Capture;
 use super::state::{State, driver};
 use super::stream::resolved;
-use crate::sys::driver::{Answer, Handle, In, Out};
+use crate::sys::driver::{Answer, Handle, In, InArray, Out};
 
 thread_local! {
     /// Array that the last answer about dependencies points to.
@@ -67,12 +67,12 @@ pub fn cuStreamBeginCaptureToGraph(
     call: Call,
     stream: CUstream,
     graph: CUgraph,
-    after: In<CUgraphNode>,
+    after: InArray<CUgraphNode>,
     _edges: In<CUgraphEdgeData>,
-    count: usize,
+    _: usize,
     mode: CUstreamCaptureMode,
 ) -> Answer {
-    let after = after.list(count)?.into_iter().map(Handle::key).collect();
+    let after = after.list()?.into_iter().map(Handle::key).collect();
     begin_capture(call, stream, mode.0, Some((graph.key(), after)))
 }
 
@@ -191,12 +191,12 @@ pub fn cuStreamGetCaptureInfo_v3(
 pub fn cuStreamUpdateCaptureDependencies(
     call: Call,
     stream: CUstream,
-    nodes: In<CUgraphNode>,
-    count: usize,
+    nodes: InArray<CUgraphNode>,
+    _: usize,
     flags: c_uint,
 ) -> Answer {
     let (_, mut state, key) = resolved(call, stream)?;
-    let nodes: Vec<u64> = nodes.list(count)?.into_iter().map(Handle::key).collect();
+    let nodes: Vec<u64> = nodes.list()?.into_iter().map(Handle::key).collect();
     let known = of_stream(&mut state, key)?.streams.entry(key).or_default();
     match flags {
         0 => known.extend(nodes),
@@ -209,7 +209,7 @@ pub fn cuStreamUpdateCaptureDependencies(
 pub fn cuStreamUpdateCaptureDependencies_v2(
     call: Call,
     stream: CUstream,
-    nodes: In<CUgraphNode>,
+    nodes: InArray<CUgraphNode>,
     _edges: In<CUgraphEdgeData>,
     count: usize,
     flags: c_uint,

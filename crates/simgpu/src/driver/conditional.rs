@@ -20,7 +20,6 @@ use super::objects::graph::{Graph, NodeKind, Spot};
 use super::objects::task::Task;
 use super::state::{State, begin_free, current};
 use crate::sys::driver::{Answer, Handle, Out};
-use crate::sys::driver_unions as unions;
 
 const ASSIGN_DEFAULT: c_uint = 1;
 
@@ -83,8 +82,8 @@ pub(crate) fn node(
     spot: Spot<'_>,
     params_out: Out<CUgraphNodeParams>,
 ) -> Answer<NodeKind> {
-    let mut params = params_out.get()?;
-    let mut asked = unions::node_conditional(&params);
+    let params = params_out.given()?;
+    let mut asked = *params.conditional();
     let choice = Choice::of(asked.type_, asked.size)?;
     let condition = state.conditions.get(&asked.handle).and_then(Weak::upgrade);
     let condition = condition.ok_or(INVALID_VALUE)?;
@@ -97,8 +96,7 @@ pub(crate) fn node(
     let bodies: Arc<[u64]> = (0..asked.size).map(body).collect();
     // Theirs is an array of handles, which are what keys are to a program.
     asked.phGraph_out = bodies.as_ptr().cast_mut().cast();
-    unions::set_node_conditional(&mut params, asked);
-    params_out.put(params)?;
+    params_out.put(params.with_conditional(asked))?;
     Ok(NodeKind::Conditional { condition, choice, bodies })
 }
 

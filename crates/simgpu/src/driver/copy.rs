@@ -15,7 +15,7 @@ use super::space::Space;
 use super::state::{State, is_null};
 use super::stream::resolved;
 use super::submit::{enqueue, run_now};
-use crate::sys::driver::{Address, Answer, Handle, In, Out};
+use crate::sys::driver::{Address, Answer, Handle, In, InArray, Out};
 
 fn default_stream() -> CUstream {
     CUstream::from_key(0)
@@ -179,9 +179,9 @@ pub fn cuMemcpyPeerAsync(
 #[expect(clippy::too_many_arguments, reason = "the driver's signature")]
 pub fn cuMemcpyBatchAsync_v2(
     call: Call,
-    to: In<CUdeviceptr>,
-    from: In<CUdeviceptr>,
-    sizes: In<usize>,
+    to: InArray<CUdeviceptr>,
+    from: InArray<CUdeviceptr>,
+    sizes: InArray<usize>,
     count: usize,
     _: In<CUmemcpyAttributes>,
     _: In<usize>,
@@ -192,8 +192,8 @@ pub fn cuMemcpyBatchAsync_v2(
         return Err(INVALID_VALUE);
     }
     for index in 0..count {
-        let bytes = sizes.get_at(index)? as u64;
-        linear(call, to.get_at(index)?, from.get_at(index)?, bytes, Sides::Any, Some(stream))?;
+        let bytes = sizes.get(index)? as u64;
+        linear(call, to.get(index)?, from.get(index)?, bytes, Sides::Any, Some(stream))?;
     }
     Ok(())
 }
@@ -201,9 +201,9 @@ pub fn cuMemcpyBatchAsync_v2(
 #[expect(clippy::too_many_arguments, reason = "the driver's signature")]
 pub fn cuMemcpyBatchAsync(
     call: Call,
-    to: In<CUdeviceptr>,
-    from: In<CUdeviceptr>,
-    sizes: In<usize>,
+    to: InArray<CUdeviceptr>,
+    from: InArray<CUdeviceptr>,
+    sizes: InArray<usize>,
     count: usize,
     attributes: In<CUmemcpyAttributes>,
     indices: In<usize>,

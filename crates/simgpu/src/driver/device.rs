@@ -16,7 +16,7 @@ use super::objects::device::Device;
 use super::objects::pool::Pool;
 use super::state::{State, begin_free, driver, start};
 use crate::machine::notation::uuid_text;
-use crate::sys::driver::{Answer, Out, Text};
+use crate::sys::driver::{Answer, Out, OutArray, Text};
 use crate::sys::driver_process::{Life, begin as begin_life, life};
 
 /// Answer of `cuDriverGetVersion`: the CUDA version of driver 580.
@@ -261,10 +261,12 @@ pub fn cuDeviceGet(_: Call, device: Out<CUdevice>, ordinal: c_int) -> Answer {
     device.put(ordinal)
 }
 
-pub fn cuDeviceGetName(_: Call, name: Out<c_char>, length: c_int, device: CUdevice) -> Answer {
+pub fn cuDeviceGetName(_: Call, name: OutArray<c_char>, length: c_int, device: CUdevice) -> Answer {
     let (_, state) = begin_free()?;
-    let capacity = usize::try_from(length).map_err(|_| INVALID_VALUE)?;
-    name.put_text(&state.device(device)?.info.name, capacity)
+    if length < 0 {
+        return Err(INVALID_VALUE);
+    }
+    name.put_text(&state.device(device)?.info.name)
 }
 
 pub fn cuDeviceGetUuid(_: Call, uuid: Out<CUuuid>, device: CUdevice) -> Answer {
@@ -343,10 +345,17 @@ fn pci_text(info: &DeviceInfo) -> String {
     format!("{:04X}:{:02X}:{:02X}.0", info.pci_domain, info.pci_bus, info.pci_device)
 }
 
-pub fn cuDeviceGetPCIBusId(_: Call, text: Out<c_char>, length: c_int, device: CUdevice) -> Answer {
+pub fn cuDeviceGetPCIBusId(
+    _: Call,
+    text: OutArray<c_char>,
+    length: c_int,
+    device: CUdevice,
+) -> Answer {
     let (_, state) = begin_free()?;
-    let capacity = usize::try_from(length).map_err(|_| INVALID_VALUE)?;
-    text.put_text(&pci_text(&state.device(device)?.info), capacity)
+    if length < 0 {
+        return Err(INVALID_VALUE);
+    }
+    text.put_text(&pci_text(&state.device(device)?.info))
 }
 
 pub fn cuDeviceGetByPCIBusId(_: Call, device: Out<CUdevice>, text: Text) -> Answer {

@@ -20,7 +20,8 @@ use super::stream::resolved;
 use super::submit::{enqueue, enqueue_after};
 use super::worker::wait_for;
 use crate::clock::now_ns;
-use crate::sys::driver::{Answer, Handle, In, Out};
+use crate::sys::driver::{Address, Answer, Handle, InArray, Out};
+use crate::sys::driver_functions::{HostFunction, StreamFunction};
 
 const DISABLE_TIMING: u32 = 2;
 /// Of contexts.
@@ -208,20 +209,20 @@ pub(crate) fn submit(call: Call, stream: CUstream, task: Task) -> Answer {
 pub fn cuLaunchHostFunc(
     call: Call,
     stream: CUstream,
-    function: CUhostFn,
-    data: crate::sys::driver::Address,
+    function: HostFunction,
+    _: Address,
 ) -> Answer {
     if function.is_none() {
         return Err(INVALID_VALUE);
     }
-    submit(call, stream, Task::Host(function, data))
+    submit(call, stream, Task::Host(function))
 }
 
 pub fn cuStreamAddCallback(
     call: Call,
     stream: CUstream,
-    callback: CUstreamCallback,
-    data: crate::sys::driver::Address,
+    callback: StreamFunction,
+    _: Address,
     flags: c_uint,
 ) -> Answer {
     let (driver, mut state, key) = resolved(call, stream)?;
@@ -232,7 +233,7 @@ pub fn cuStreamAddCallback(
         capture::invalidate_stream(&mut state, key);
         return Err(CAPTURE_UNSUPPORTED);
     }
-    enqueue(driver, &mut state, key, Task::Callback(callback, stream.key(), data))
+    enqueue(driver, &mut state, key, Task::Callback(callback, stream.key()))
 }
 
 // ---- values in memory ----
@@ -276,10 +277,10 @@ pub use {
 };
 
 /// The tasks of a batch of memory operations.
-pub(crate) fn batch(state: &State, list: In<CUstreamBatchMemOpParams>, count: u32) -> Answer<Task> {
+pub(crate) fn batch(state: &State, list: InArray<CUstreamBatchMemOpParams>) -> Answer<Task> {
     let mut tasks = Vec::new();
-    for params in list.list(count as usize)? {
-        let (kind, at, wanted, flags) = crate::sys::driver_unions::memory_operation(&params);
+    for params in list.given()? {
+        let (kind, at, wanted, flags) = params.operation();
         let bytes = if matches!(kind, 4 | 5) { 8 } else { 4 };
         tasks.push(match kind {
             1 | 4 => Task::WaitValue(value(at, wanted, bytes, flags)?),
@@ -298,15 +299,15 @@ pub(crate) fn batch(state: &State, list: In<CUstreamBatchMemOpParams>, count: u3
 pub fn cuStreamBatchMemOp(
     call: Call,
     stream: CUstream,
-    count: c_uint,
-    list: In<CUstreamBatchMemOpParams>,
+    _: c_uint,
+    list: InArray<CUstreamBatchMemOpParams>,
     flags: c_uint,
 ) -> Answer {
     let (driver, mut state, key) = resolved(call, stream)?;
-    if flags != 0 || count > 256 {
+    if flags != 0 || list.length() > 256 {
         return Err(INVALID_VALUE);
     }
-    let task = batch(&state, list, count)?;
+    let task = batch(&state, list)?;
     enqueue(driver, &mut state, key, task)
 }
 pub use cuStreamBatchMemOp as cuStreamBatchMemOp_v2;

@@ -247,10 +247,7 @@ pub fn cuGraphExecHostNodeSetParams(
     node: CUgraphNode,
     params: In<CUDA_HOST_NODE_PARAMS>,
 ) -> Answer {
-    replace(exec, node, |_| {
-        let params = params.get()?;
-        host(params.fn_, params.userData)
-    })
+    replace(exec, node, |_| host(params.given()?.function()))
 }
 
 pub fn cuGraphNodeSetEnabled(

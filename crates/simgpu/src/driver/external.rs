@@ -16,7 +16,6 @@ use super::space::{GRANULE_BYTES, Kind, Range, round_up};
 use super::state::{begin, begin_free};
 use crate::sys::driver::{Answer, Handle, In, Out};
 use crate::sys::driver_bytes::{close, duplicate};
-use crate::sys::driver_unions::external_descriptor;
 
 pub fn cuImportExternalMemory(
     _: Call,
@@ -25,12 +24,12 @@ pub fn cuImportExternalMemory(
 ) -> Answer {
     let (driver, mut state, context) = begin()?;
     out.check()?;
-    let wanted = wanted.get()?;
+    let wanted = wanted.given()?;
     // CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD.
     if wanted.type_.0 != 1 {
         return Err(NOT_SUPPORTED);
     }
-    let number = external_descriptor(&wanted);
+    let number = wanted.descriptor();
     let file = duplicate(number).map_err(|_| INVALID_VALUE)?;
     let block = driver.machine.import(file.as_fd())?;
     if wanted.size == 0 || wanted.size > block.bytes() {

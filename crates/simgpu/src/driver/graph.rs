@@ -13,7 +13,8 @@ use super::error::*;
 use super::graph_memory;
 use super::objects::graph::{Graph, Node, NodeKind, UserObject};
 use super::state::{State, begin_free};
-use crate::sys::driver::{Address, Answer, Handle, Out, call_host};
+use crate::sys::driver::{Address, Answer, Handle, Out};
+use crate::sys::driver_functions::HostFunction;
 
 /// Adds a node behind `after`.
 pub(crate) fn add_node(
@@ -150,8 +151,8 @@ pub fn cuGraphNodeFindInClone(
 pub fn cuUserObjectCreate(
     _: Call,
     out: Out<CUuserObject>,
-    data: Address,
-    destroy: CUhostFn,
+    _: Address,
+    destroy: HostFunction,
     references: c_uint,
     flags: c_uint,
 ) -> Answer {
@@ -160,7 +161,7 @@ pub fn cuUserObjectCreate(
     if destroy.is_none() || references == 0 || flags != 1 {
         return Err(INVALID_VALUE);
     }
-    let object = UserObject { data, destroy, references: u64::from(references) };
+    let object = UserObject { destroy, references: u64::from(references) };
     let key = state.user_objects.insert(object);
     out.put(CUuserObject::from_key(key))
 }
@@ -172,7 +173,7 @@ fn release_object(state: &mut State, object: u64, count: u32) -> Answer {
         let gone = state.user_objects.remove(object)?;
         // The program's destructor runs in a thread of its own: it may not be called under the lock.
         let thread = std::thread::Builder::new().name("simgpu-destroy".to_owned());
-        let run = move || super::call::in_host_function(|| call_host(gone.destroy, gone.data));
+        let run = move || super::call::in_host_function(|| gone.destroy.call());
         thread.spawn(run).map_err(|_| OUT_OF_MEMORY)?;
     }
     Ok(())

@@ -3,7 +3,6 @@
 //! Promises: parameters are copied when a node is made or changed, as the driver does; the parameters
 //! of a kernel node answer its shape and function, not its arguments.
 
-use core::ffi::c_void;
 use std::sync::Arc;
 
 use divvy_driver_api::types::*;
@@ -17,22 +16,22 @@ use super::objects::graph::{NodeKind, Spot};
 use super::objects::launch::Launch;
 use super::objects::task::{FillShape, Task};
 use super::state::{State, begin_free};
-use crate::sys::driver::{Address, Answer, Handle, In, Out};
-use crate::sys::driver_unions as unions;
+use crate::sys::driver::{Answer, Handle, In, InArray, Out};
+use crate::sys::driver_functions::HostFunction;
+use crate::sys::driver_untyped::Arguments;
 
-type After = In<CUgraphNode>;
+type After<'a> = InArray<'a, CUgraphNode>;
 
 fn add(
     out: Out<CUgraphNode>,
     graph: CUgraph,
     after: After,
-    count: usize,
     make: impl FnOnce(&mut State, Spot<'_>) -> Answer<NodeKind>,
 ) -> Answer {
     let (_, mut state) = begin_free()?;
     out.check()?;
     state.graphs.of(graph).map_err(|_| INVALID_VALUE)?;
-    let after: Vec<u64> = after.list(count)?.into_iter().map(Handle::key).collect();
+    let after: Vec<u64> = after.list()?.into_iter().map(Handle::key).collect();
     let kind = make(&mut state, Spot { graph: graph.key(), after: &after })?;
     let node = add_node(&mut state, graph.key(), after, kind)?;
     out.put(CUgraphNode::from_key(node))
@@ -43,10 +42,9 @@ fn kernel(
     state: &mut State,
     function: CUfunction,
     shape: Shape,
-    params: *mut *mut c_void,
-    extra: *mut *mut c_void,
+    arguments: Arguments,
 ) -> Answer<NodeKind> {
-    let launch = prepare(state, function, shape, Out::of(params), Out::of(extra))?;
+    let launch = prepare(state, function, shape, arguments)?;
     Ok(NodeKind::Work(Task::Kernel(Arc::new(launch))))
 }
 
@@ -59,17 +57,17 @@ pub(crate) fn kernel_v1(
     state: &mut State,
     params: In<CUDA_KERNEL_NODE_PARAMS_v1>,
 ) -> Answer<NodeKind> {
-    let params = params.get()?;
-    kernel(state, params.func, shape_of!(params), params.kernelParams, params.extra)
+    let params = params.given()?;
+    kernel(state, params.func, shape_of!(params), params.arguments())
 }
 
 pub(crate) fn kernel_v2(
     state: &mut State,
     params: In<CUDA_KERNEL_NODE_PARAMS>,
 ) -> Answer<NodeKind> {
-    let params = params.get()?;
+    let params = params.given()?;
     let function = chosen(params.func, params.kern);
-    kernel(state, function, shape_of!(params), params.kernelParams, params.extra)
+    kernel(state, function, shape_of!(params), params.arguments())
 }
 
 pub(crate) fn memcpy(state: &State, params: In<CUDA_MEMCPY3D>) -> Answer<NodeKind> {
@@ -95,11 +93,11 @@ pub(crate) fn memset(state: &State, p: &CUDA_MEMSET_NODE_PARAMS) -> Answer<NodeK
     Ok(NodeKind::Work(Task::Fill(shape)))
 }
 
-pub(crate) fn host(function: CUhostFn, data: *mut c_void) -> Answer<NodeKind> {
+pub(crate) fn host(function: HostFunction) -> Answer<NodeKind> {
     if function.is_none() {
         return Err(INVALID_VALUE);
     }
-    Ok(NodeKind::Work(Task::Host(function, Address(data.addr()))))
+    Ok(NodeKind::Work(Task::Host(function)))
 }
 
 fn event(state: &State, event: CUevent, waits: bool) -> Answer<NodeKind> {
@@ -108,13 +106,7 @@ fn event(state: &State, event: CUevent, waits: bool) -> Answer<NodeKind> {
     Ok(NodeKind::Work(if waits { Task::AwaitEvent(key) } else { Task::MarkEvent(key) }))
 }
 
-fn allocation(
-    state: &mut State,
-    spot: Spot<'_>,
-    properties: &CUmemPoolProps,
-    bytes: usize,
-) -> Answer<NodeKind> {
-    let device = unions::location_id(&properties.location);
+fn allocation(state: &mut State, spot: Spot<'_>, device: i32, bytes: usize) -> Answer<NodeKind> {
     state.device(device).map_err(|_| INVALID_VALUE)?;
     let address = graph_memory::place(state, spot, device, bytes as u64)?;
     Ok(NodeKind::Allocate { device, bytes: bytes as u64, address })
@@ -127,10 +119,10 @@ macro_rules! add_calls {
             out: Out<CUgraphNode>,
             graph: CUgraph,
             after: After,
-            count: usize,
+            _: usize,
             $($argument: $ty),*
         ) -> Answer {
-            add(out, graph, after, count, $make)
+            add(out, graph, after, $make)
         }
     )*};
 }
@@ -145,18 +137,17 @@ add_calls! {
         |state, _| memcpy(state, params);
     cuGraphAddMemsetNode(params: In<CUDA_MEMSET_NODE_PARAMS>, _: CUcontext) =
         |state, _| memset(state, &params.get()?);
-    cuGraphAddHostNode(params: In<CUDA_HOST_NODE_PARAMS>) = |_, _| {
-        let params = params.get()?;
-        host(params.fn_, params.userData)
-    };
+    cuGraphAddHostNode(params: In<CUDA_HOST_NODE_PARAMS>) =
+        |_, _| host(params.given()?.function());
     cuGraphAddChildGraphNode(child: CUgraph) = |state, _| {
         Ok(NodeKind::Child { graph: clone_graph(state, child.key(), true)? })
     };
     cuGraphAddEventRecordNode(which: CUevent) = |state, _| event(state, which, false);
     cuGraphAddEventWaitNode(which: CUevent) = |state, _| event(state, which, true);
     cuGraphAddMemAllocNode(params: Out<CUDA_MEM_ALLOC_NODE_PARAMS>) = |state, spot| {
-        let mut answered = params.get()?;
-        let kind = allocation(state, spot, &answered.poolProps, answered.bytesize)?;
+        let asked = params.given()?;
+        let mut answered = *asked;
+        let kind = allocation(state, spot, asked.location_id(), asked.bytesize)?;
         if let NodeKind::Allocate { address, .. } = &kind {
             answered.dptr = *address;
         }
@@ -164,11 +155,8 @@ add_calls! {
         Ok(kind)
     };
     cuGraphAddMemFreeNode(address: CUdeviceptr) = |_, _| Ok(NodeKind::Free { address });
-    cuGraphAddBatchMemOpNode(params: In<CUDA_BATCH_MEM_OP_NODE_PARAMS>) = |state, _| {
-        let params = params.get()?;
-        let list = In::of(params.paramArray);
-        Ok(NodeKind::Work(super::event::batch(state, list, params.count)?))
-    };
+    cuGraphAddBatchMemOpNode(params: In<CUDA_BATCH_MEM_OP_NODE_PARAMS>) =
+        |state, _| Ok(NodeKind::Work(super::event::batch(state, params.given()?.operations())?));
     cuGraphAddNode(params: Out<CUgraphNodeParams>) = |state, spot| generic(state, spot, params);
 }
 
@@ -178,10 +166,10 @@ pub fn cuGraphAddNode_v2(
     graph: CUgraph,
     after: After,
     _edges: In<CUgraphEdgeData>,
-    count: usize,
+    _: usize,
     params_out: Out<CUgraphNodeParams>,
 ) -> Answer {
-    add(out, graph, after, count, |state, spot| generic(state, spot, params_out))
+    add(out, graph, after, |state, spot| generic(state, spot, params_out))
 }
 
 /// A node of the parameters that name their own type.
@@ -190,45 +178,42 @@ pub(crate) fn generic(
     spot: Spot<'_>,
     params_out: Out<CUgraphNodeParams>,
 ) -> Answer<NodeKind> {
-    let mut params = params_out.get()?;
+    let params = params_out.given()?;
     match params.type_.0 {
         0 => {
-            let p = unions::node_kernel(&params);
-            kernel(state, chosen(p.func, p.kern), shape_of!(p), p.kernelParams, p.extra)
+            let p = params.kernel();
+            kernel(state, chosen(p.func, p.kern), shape_of!(p), p.arguments())
         }
         1 => {
-            let copy = unions::node_memcpy(&params).copyParams;
+            let copy = params.memcpy().copyParams;
             Ok(NodeKind::Work(super::copy::task_3d(state, &copy)?))
         }
         2 => {
-            let p = unions::node_memset(&params);
+            let p = params.memset();
             let (dst, pitch, value) = (p.dst, p.pitch, p.value);
             let (elementSize, width, height) = (p.elementSize, p.width, p.height);
             let p = CUDA_MEMSET_NODE_PARAMS { dst, pitch, value, elementSize, width, height };
             memset(state, &p)
         }
-        3 => {
-            let p = unions::node_host(&params);
-            host(p.fn_, p.userData)
-        }
+        3 => host(params.host().function()),
         4 => {
-            let child = unions::node_graph(&params).key();
+            let child = params.graph().key();
             Ok(NodeKind::Child { graph: clone_graph(state, child, true)? })
         }
         5 => Ok(NodeKind::Empty),
-        6 => event(state, unions::node_event(&params), true),
-        7 => event(state, unions::node_event(&params), false),
+        6 => event(state, *params.event(), true),
+        7 => event(state, *params.event(), false),
         10 => {
-            let mut p = unions::node_alloc(&params);
-            let kind = allocation(state, spot, &p.poolProps, p.bytesize)?;
+            let asked = params.alloc();
+            let mut answered = *asked;
+            let kind = allocation(state, spot, asked.location_id(), asked.bytesize)?;
             if let NodeKind::Allocate { address, .. } = &kind {
-                p.dptr = *address;
+                answered.dptr = *address;
             }
-            unions::set_node_alloc(&mut params, p);
-            params_out.put(params)?;
+            params_out.put(params.with_alloc(answered))?;
             Ok(kind)
         }
-        11 => Ok(NodeKind::Free { address: unions::node_free(&params) }),
+        11 => Ok(NodeKind::Free { address: *params.free() }),
         13 => super::conditional::node(state, spot, params_out),
         _ => {
             crate::unsimulated::record("cuGraphAddNode of this type");
@@ -336,10 +321,7 @@ pub fn cuGraphHostNodeSetParams(
     node: CUgraphNode,
     params: In<CUDA_HOST_NODE_PARAMS>,
 ) -> Answer {
-    replace(node, |_| {
-        let params = params.get()?;
-        host(params.fn_, params.userData)
-    })
+    replace(node, |_| host(params.given()?.function()))
 }
 
 pub fn cuGraphHostNodeGetParams(
@@ -348,8 +330,8 @@ pub fn cuGraphHostNodeGetParams(
     out: Out<CUDA_HOST_NODE_PARAMS>,
 ) -> Answer {
     let (_, state) = begin_free()?;
-    let NodeKind::Work(Task::Host(fn_, data)) = state.nodes.of(node)?.kind else {
+    let NodeKind::Work(Task::Host(function)) = state.nodes.of(node)?.kind else {
         return Err(INVALID_VALUE);
     };
-    out.put(CUDA_HOST_NODE_PARAMS { fn_, userData: data.pointer() })
+    out.put(function.params())
 }

@@ -1,6 +1,6 @@
 //! Contents of a graph: its nodes, their types and their order, and changes of the order.
 
-use core::ffi::{c_char, c_uint};
+use core::ffi::c_uint;
 
 use divvy_driver_api::types::*;
 
@@ -10,38 +10,31 @@ use super::graph::destroy_inner;
 use super::objects::graph::NodeKind;
 use super::objects::task::Task;
 use super::state::{State, begin_free};
-use crate::sys::driver::{Address, Answer, Handle, In, Out};
-use crate::sys::driver_unions as unions;
+use crate::sys::driver::{Answer, Handle, In, InArray, Out, OutArray, Text};
+use crate::sys::driver_given::location;
+
+type Nodes<'a> = InArray<'a, CUgraphNode>;
+type OutNodes<'a> = OutArray<'a, CUgraphNode>;
 
 /// Answers a list the way the driver does: its length, or as much as fits with nulls after it.
-fn put_list(list: &[u64], out: Out<CUgraphNode>, count: Out<usize>) -> Answer {
+fn put_list(list: &[u64], out: OutNodes, count: Out<usize>) -> Answer {
     count.check()?;
     if out.is_null() {
         return count.put(list.len());
     }
-    let capacity = count.get()?;
+    let capacity = out.length();
     for index in 0..capacity {
-        out.put_at(index, CUgraphNode::from_key(list.get(index).copied().unwrap_or(0)));
+        out.put(index, CUgraphNode::from_key(list.get(index).copied().unwrap_or(0)))?;
     }
     count.put(list.len().min(capacity))
 }
 
-pub fn cuGraphGetNodes(
-    _: Call,
-    graph: CUgraph,
-    nodes: Out<CUgraphNode>,
-    count: Out<usize>,
-) -> Answer {
+pub fn cuGraphGetNodes(_: Call, graph: CUgraph, nodes: OutNodes, count: Out<usize>) -> Answer {
     let (_, state) = begin_free()?;
     put_list(&state.graphs.of(graph)?.nodes, nodes, count)
 }
 
-pub fn cuGraphGetRootNodes(
-    _: Call,
-    graph: CUgraph,
-    nodes: Out<CUgraphNode>,
-    count: Out<usize>,
-) -> Answer {
+pub fn cuGraphGetRootNodes(_: Call, graph: CUgraph, nodes: OutNodes, count: Out<usize>) -> Answer {
     let (_, state) = begin_free()?;
     let all = &state.graphs.of(graph)?.nodes;
     let is_root = |node: &&u64| state.nodes.get(**node).is_ok_and(|node| node.after.is_empty());
@@ -52,8 +45,8 @@ pub fn cuGraphGetRootNodes(
 pub fn cuGraphGetEdges(
     _: Call,
     graph: CUgraph,
-    from: Out<CUgraphNode>,
-    to: Out<CUgraphNode>,
+    from: OutNodes,
+    to: OutNodes,
     count: Out<usize>,
 ) -> Answer {
     let (_, state) = begin_free()?;
@@ -64,10 +57,8 @@ pub fn cuGraphGetEdges(
             edges.1.push(*node);
         }
     }
-    let capacity = count.get()?;
     put_list(&edges.0, from, count)?;
     if !to.is_null() {
-        count.put(capacity)?;
         put_list(&edges.1, to, count)?;
     }
     Ok(())
@@ -76,8 +67,8 @@ pub fn cuGraphGetEdges(
 pub fn cuGraphGetEdges_v2(
     call: Call,
     graph: CUgraph,
-    from: Out<CUgraphNode>,
-    to: Out<CUgraphNode>,
+    from: OutNodes,
+    to: OutNodes,
     _edges: Out<CUgraphEdgeData>,
     count: Out<usize>,
 ) -> Answer {
@@ -87,7 +78,7 @@ pub fn cuGraphGetEdges_v2(
 pub fn cuGraphNodeGetDependencies(
     _: Call,
     node: CUgraphNode,
-    out: Out<CUgraphNode>,
+    out: OutNodes,
     count: Out<usize>,
 ) -> Answer {
     let (_, state) = begin_free()?;
@@ -97,7 +88,7 @@ pub fn cuGraphNodeGetDependencies(
 pub fn cuGraphNodeGetDependencies_v2(
     call: Call,
     node: CUgraphNode,
-    out: Out<CUgraphNode>,
+    out: OutNodes,
     _edges: Out<CUgraphEdgeData>,
     count: Out<usize>,
 ) -> Answer {
@@ -107,7 +98,7 @@ pub fn cuGraphNodeGetDependencies_v2(
 pub fn cuGraphNodeGetDependentNodes(
     _: Call,
     node: CUgraphNode,
-    out: Out<CUgraphNode>,
+    out: OutNodes,
     count: Out<usize>,
 ) -> Answer {
     let (_, state) = begin_free()?;
@@ -122,7 +113,7 @@ pub fn cuGraphNodeGetDependentNodes(
 pub fn cuGraphNodeGetDependentNodes_v2(
     call: Call,
     node: CUgraphNode,
-    out: Out<CUgraphNode>,
+    out: OutNodes,
     _edges: Out<CUgraphEdgeData>,
     count: Out<usize>,
 ) -> Answer {
@@ -156,7 +147,7 @@ pub fn cuGraphMemAllocNodeGetParams(
     let NodeKind::Allocate { device, bytes, address } = state.nodes.of(node)?.kind else {
         return Err(INVALID_VALUE);
     };
-    let place = unions::location(CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, device);
+    let place = location(CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, device);
     out.put(CUDA_MEM_ALLOC_NODE_PARAMS {
         poolProps: CUmemPoolProps {
             allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -202,9 +193,9 @@ pub fn cuGraphDestroyNode(_: Call, node: CUgraphNode) -> Answer {
     Ok(())
 }
 
-fn edges(from: In<CUgraphNode>, to: In<CUgraphNode>, count: usize, add: bool) -> Answer {
+fn edges(from: Nodes, to: Nodes, add: bool) -> Answer {
     let (_, mut state) = begin_free()?;
-    for (before, node) in from.list(count)?.into_iter().zip(to.list(count)?) {
+    for (before, node) in from.list()?.into_iter().zip(to.list()?) {
         state.nodes.of(before)?;
         if !add {
             refuse_kept(&state, node)?;
@@ -219,49 +210,37 @@ fn edges(from: In<CUgraphNode>, to: In<CUgraphNode>, count: usize, add: bool) ->
     Ok(())
 }
 
-pub fn cuGraphAddDependencies(
-    _: Call,
-    _: CUgraph,
-    from: In<CUgraphNode>,
-    to: In<CUgraphNode>,
-    count: usize,
-) -> Answer {
-    edges(from, to, count, true)
+pub fn cuGraphAddDependencies(_: Call, _: CUgraph, from: Nodes, to: Nodes, _: usize) -> Answer {
+    edges(from, to, true)
 }
 
 pub fn cuGraphAddDependencies_v2(
     _: Call,
     _: CUgraph,
-    from: In<CUgraphNode>,
-    to: In<CUgraphNode>,
+    from: Nodes,
+    to: Nodes,
     _edges: In<CUgraphEdgeData>,
-    count: usize,
+    _: usize,
 ) -> Answer {
-    edges(from, to, count, true)
+    edges(from, to, true)
 }
 
-pub fn cuGraphRemoveDependencies(
-    _: Call,
-    _: CUgraph,
-    from: In<CUgraphNode>,
-    to: In<CUgraphNode>,
-    count: usize,
-) -> Answer {
-    edges(from, to, count, false)
+pub fn cuGraphRemoveDependencies(_: Call, _: CUgraph, from: Nodes, to: Nodes, _: usize) -> Answer {
+    edges(from, to, false)
 }
 
 pub fn cuGraphRemoveDependencies_v2(
     _: Call,
     _: CUgraph,
-    from: In<CUgraphNode>,
-    to: In<CUgraphNode>,
+    from: Nodes,
+    to: Nodes,
     _edges: In<CUgraphEdgeData>,
-    count: usize,
+    _: usize,
 ) -> Answer {
-    edges(from, to, count, false)
+    edges(from, to, false)
 }
 
-pub fn cuGraphDebugDotPrint(_: Call, graph: CUgraph, path: In<c_char>, _flags: c_uint) -> Answer {
+pub fn cuGraphDebugDotPrint(_: Call, graph: CUgraph, path: Text, _flags: c_uint) -> Answer {
     let (_, state) = begin_free()?;
     let mut text = String::from("digraph {\n");
     for node in &state.graphs.of(graph)?.nodes {
@@ -270,7 +249,7 @@ pub fn cuGraphDebugDotPrint(_: Call, graph: CUgraph, path: In<c_char>, _flags: c
         }
     }
     text.push_str("}\n");
-    let path = Address(path.address()).text()?;
+    let path = path.read()?;
     std::fs::write(path, text).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)
 }
 

@@ -17,7 +17,7 @@ use super::objects::context::{Context, Green, Origin, Resources};
 use super::objects::stream::Stream;
 use super::state::begin_free;
 use crate::calibration::MULTIPROCESSORS;
-use crate::sys::driver::{Answer, Handle, In, Out};
+use crate::sys::driver::{Answer, Handle, In, InArray, Out, OutArray};
 
 const GREEN_BYTES: u64 = 6 << 20;
 const SMALLEST: u32 = 8;
@@ -81,18 +81,18 @@ pub fn cuGreenCtxGetDevResource(
 
 pub fn cuDevSmResourceSplitByCount(
     _: Call,
-    result: Out<CUdevResource>,
+    result: OutArray<CUdevResource>,
     groups: Out<c_uint>,
     input: In<CUdevResource>,
     remainder: Out<CUdevResource>,
     _flags: c_uint,
     least: c_uint,
 ) -> Answer {
-    let input = input.get()?;
+    let input = input.given()?;
     if input.type_ != CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM {
         return Err(INVALID_RESOURCE_TYPE);
     }
-    let total = crate::sys::driver_unions::sm_count(&input);
+    let total = input.sm_count();
     let wanted = groups.get()?;
     let size = least.max(1).checked_next_multiple_of(SMALLEST).ok_or(INVALID_VALUE)?;
     if size > total || (!result.is_null() && wanted == 0) {
@@ -101,7 +101,7 @@ pub fn cuDevSmResourceSplitByCount(
     let possible = total / size;
     let made = if result.is_null() { possible } else { wanted.min(possible) };
     for index in 0..made {
-        result.put_at(index as usize, resource(size));
+        result.put(index as usize, resource(size))?;
     }
     remainder.offer(resource(total - made * size));
     groups.put(made)
@@ -110,17 +110,17 @@ pub fn cuDevSmResourceSplitByCount(
 pub fn cuDevResourceGenerateDesc(
     _: Call,
     description: Out<CUdevResourceDesc>,
-    resources: In<CUdevResource>,
-    count: c_uint,
+    resources: InArray<CUdevResource>,
+    _: c_uint,
 ) -> Answer {
     let (_, mut state) = begin_free()?;
     description.check()?;
     let mut multiprocessors = 0;
-    for resource in resources.list(count as usize)? {
+    for resource in resources.given()? {
         if resource.type_ != CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM {
             return Err(INVALID_RESOURCE_TYPE);
         }
-        multiprocessors += crate::sys::driver_unions::sm_count(&resource);
+        multiprocessors += resource.sm_count();
     }
     if multiprocessors == 0 || multiprocessors > MULTIPROCESSORS {
         return Err(INVALID_RESOURCE_CONFIGURATION);

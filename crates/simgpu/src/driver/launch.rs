@@ -22,9 +22,9 @@ use super::stream::resolve;
 use super::submit::enqueue;
 use super::worker::wait_for_room;
 use crate::calibration::MULTIPROCESSORS;
-use crate::sys::driver::{
-    Address, Answer, Handle, In, Out, call_block_size, launch_arguments, launch_buffer,
-};
+use crate::sys::driver::{Answer, Handle, In, InArray, Out};
+use crate::sys::driver_functions::BlockFunction;
+use crate::sys::driver_untyped::{Arguments, Form};
 
 /// Grid, block and dynamic shared memory of a launch.
 #[derive(Clone, Copy, Debug)]
@@ -74,18 +74,17 @@ pub(crate) fn prepare(
     state: &mut State,
     function: CUfunction,
     shape: Shape,
-    params: Out<*mut c_void>,
-    extra: Out<*mut c_void>,
+    arguments: Arguments,
 ) -> Answer<Launch> {
     let key = function_key(state, function)?;
     let found = state.functions.get(key)?;
     check_shape(&shape, &found.entry, found.max_dynamic_shared)?;
     let entry = Arc::clone(&found.entry);
-    let arguments = match (params.is_null(), extra.is_null()) {
+    let arguments = match arguments.form() {
         _ if entry.parameters.is_empty() => Vec::new(),
-        (false, true) => launch_arguments(params, &entry.parameters)?,
-        (true, false) => cut(&entry, &launch_buffer(extra)?)?,
-        _ => return Err(INVALID_VALUE),
+        Form::Each => arguments.each(&entry.parameters)?,
+        Form::Buffer => cut(&entry, &arguments.buffer()?)?,
+        Form::Unclear => return Err(INVALID_VALUE),
     };
     finish(state, key, shape, arguments)
 }
@@ -121,19 +120,18 @@ fn launch(
     function: CUfunction,
     shape: Shape,
     stream: CUstream,
-    params: Out<*mut c_void>,
-    extra: Out<*mut c_void>,
+    arguments: Arguments,
 ) -> Answer {
     // The null machine answers as fast as it can: its launches are what others are measured by.
     if is_null() && function.key() != 0 && shape.block.iter().product::<u32>() <= 1024 {
         return if super::capture::is_under_way() && stream.key() > 2 {
-            queue_if_capturing(call, function, shape, stream, params, extra)
+            queue_if_capturing(call, function, shape, stream, arguments)
         } else {
             Ok(())
         };
     }
     let (driver, mut state, _) = begin()?;
-    let launch = prepare(&mut state, function, shape, params, extra)?;
+    let launch = prepare(&mut state, function, shape, arguments)?;
     let key = resolve(call, &mut state, stream)?;
     let mut state = wait_for_room(driver, state, key);
     submit(call, &mut state, stream, launch)
@@ -145,14 +143,13 @@ fn queue_if_capturing(
     function: CUfunction,
     shape: Shape,
     stream: CUstream,
-    params: Out<*mut c_void>,
-    extra: Out<*mut c_void>,
+    arguments: Arguments,
 ) -> Answer {
     let (_, mut state) = begin_free()?;
     if state.streams.of(stream)?.capture == 0 {
         return Ok(());
     }
-    let launch = prepare(&mut state, function, shape, params, extra)?;
+    let launch = prepare(&mut state, function, shape, arguments)?;
     submit(call, &mut state, stream, launch)
 }
 
@@ -169,23 +166,23 @@ pub fn cuLaunchKernel(
     block_z: c_uint,
     shared_bytes: c_uint,
     stream: CUstream,
-    params: Out<*mut c_void>,
-    extra: Out<*mut c_void>,
+    arguments: Arguments,
+    _: Out<*mut c_void>,
 ) -> Answer {
     let shape =
         Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
-    launch(call, function, shape, stream, params, extra)
+    launch(call, function, shape, stream, arguments)
 }
 
 pub fn cuLaunchKernelEx(
     call: Call,
     config: In<CUlaunchConfig>,
     function: CUfunction,
-    params: Out<*mut c_void>,
-    extra: Out<*mut c_void>,
+    arguments: Arguments,
+    _: Out<*mut c_void>,
 ) -> Answer {
     let config = config.get()?;
-    launch(call, function, shape_of!(config), config.hStream, params, extra)
+    launch(call, function, shape_of!(config), config.hStream, arguments)
 }
 
 /// A cooperative launch must fit the device at once.
@@ -208,28 +205,27 @@ pub fn cuLaunchCooperativeKernel(
     block_z: c_uint,
     shared_bytes: c_uint,
     stream: CUstream,
-    params: Out<*mut c_void>,
+    arguments: Arguments,
 ) -> Answer {
     let shape =
         Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
     check_cooperative(&shape)?;
-    launch(call, function, shape, stream, params, Out::null())
+    launch(call, function, shape, stream, arguments)
 }
 
 pub fn cuLaunchCooperativeKernelMultiDevice(
     call: Call,
-    list: In<CUDA_LAUNCH_PARAMS>,
-    devices: c_uint,
+    list: InArray<CUDA_LAUNCH_PARAMS>,
+    _: c_uint,
     _flags: c_uint,
 ) -> Answer {
-    for params in list.list(devices as usize)? {
+    for params in list.given()? {
         let shape = shape_of!(params);
         check_cooperative(&shape)?;
         let (_, mut state) = begin_free()?;
         let context = state.streams.of(params.hStream)?.context;
         state.context(context)?;
-        let made =
-            prepare(&mut state, params.function, shape, Out::of(params.kernelParams), Out::null())?;
+        let made = prepare(&mut state, params.function, shape, params.arguments())?;
         submit(call, &mut state, params.hStream, made)?;
     }
     Ok(())
@@ -283,10 +279,10 @@ pub fn cuParamSetv(
     _: Call,
     function: CUfunction,
     offset: c_int,
-    from: Address,
-    bytes: c_uint,
+    from: InArray<u8>,
+    _: c_uint,
 ) -> Answer {
-    set_parameter(function, offset, &from.bytes(bytes as usize)?)
+    set_parameter(function, offset, &from.list()?)
 }
 
 fn launch_grid(
@@ -379,7 +375,7 @@ pub fn cuOccupancyMaxPotentialBlockSize(
     grid: Out<c_int>,
     block: Out<c_int>,
     function: CUfunction,
-    shared_of: CUoccupancyB2DSize,
+    shared_of: BlockFunction,
     dynamic_shared: usize,
     limit: c_int,
 ) -> Answer {
@@ -401,7 +397,7 @@ pub fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     grid: Out<c_int>,
     block: Out<c_int>,
     function: CUfunction,
-    shared_of: CUoccupancyB2DSize,
+    shared_of: BlockFunction,
     dynamic_shared: usize,
     limit: c_int,
     _flags: c_uint,
@@ -413,8 +409,7 @@ pub fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     let most = if limit > 0 { limit.min(1024) } else { 1024 };
     let mut best = (0, 0, 0);
     for threads in (32..=most).rev().step_by(32) {
-        let shared =
-            if shared_of.is_some() { call_block_size(shared_of, threads) } else { dynamic_shared };
+        let shared = shared_of.call(threads).unwrap_or(dynamic_shared);
         let blocks = active_blocks(&entry, threads, shared)?;
         if blocks * threads > best.0 {
             best = (blocks * threads, threads, blocks);

@@ -15,7 +15,8 @@ use super::module;
 use super::objects::code::{Kernel, Library};
 use super::ptx::Image;
 use super::state::{DriverState, State, begin, begin_free, current};
-use crate::sys::driver::{Address, Answer, Handle, In, Out, Text};
+use crate::sys::driver::{Answer, Handle, In, Out, OutArray, Text};
+use crate::sys::driver_untyped::ImageAt;
 
 fn add(out: Out<CUlibrary>, image: Answer<Arc<Image>>) -> Answer {
     let (_, mut state) = begin_free()?;
@@ -29,7 +30,7 @@ fn add(out: Out<CUlibrary>, image: Answer<Arc<Image>>) -> Answer {
 pub fn cuLibraryLoadData(
     _: Call,
     library: Out<CUlibrary>,
-    code: Address,
+    code: ImageAt,
     _names: In<CUjit_option>,
     _values: In<*mut c_void>,
     _count: c_uint,
@@ -137,16 +138,16 @@ pub fn cuLibraryGetKernelCount(_: Call, count: Out<c_uint>, library: CUlibrary) 
 
 pub fn cuLibraryEnumerateKernels(
     _: Call,
-    out: Out<CUkernel>,
-    capacity: c_uint,
+    out: OutArray<CUkernel>,
+    _: c_uint,
     library: CUlibrary,
 ) -> Answer {
     let (_, mut state) = begin_free()?;
     out.check()?;
     let image = Arc::clone(&state.libraries.of(library)?.image);
-    for (index, entry) in image.entries.iter().take(capacity as usize).enumerate() {
+    for (index, entry) in image.entries.iter().take(out.length()).enumerate() {
         let key = kernel(&mut state, library.key(), &entry.name)?;
-        out.put_at(index, CUkernel::from_key(key));
+        out.put(index, CUkernel::from_key(key))?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use super::call::Call;
 use super::error::*;
 use super::objects::code::Link;
 use super::state::{State, begin, begin_free};
-use crate::sys::driver::{Address, Answer, Handle, In, Out, Text};
+use crate::sys::driver::{Address, Answer, Handle, In, InArray, Out, Text};
 
 pub fn cuLinkCreate(
     _: Call,
@@ -43,8 +43,8 @@ pub fn cuLinkAddData(
     _: Call,
     link: CUlinkState,
     kind: CUjitInputType,
-    data: Address,
-    size: usize,
+    data: InArray<u8>,
+    _: usize,
     _: In<c_char>,
     _: c_uint,
     _: In<CUjit_option>,
@@ -55,7 +55,7 @@ pub fn cuLinkAddData(
     if kind.0 != 1 {
         return Err(NOT_SUPPORTED);
     }
-    add(&mut state, link, &data.bytes(size)?)
+    add(&mut state, link, &data.list()?)
 }
 pub use cuLinkAddData as cuLinkAddData_v2;
 

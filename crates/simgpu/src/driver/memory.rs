@@ -5,7 +5,6 @@
 //! memory is on the host until the device touches it, and stays on the device from then on.
 
 use core::ffi::{c_int, c_uint, c_ulonglong, c_void};
-use std::os::fd::IntoRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,6 +20,7 @@ use super::space::{Kind, Range, Space};
 use super::state::{Begun, begin, begin_free, begin_old, current, driver, is_null};
 use super::worker::drain_context;
 use crate::sys::driver::{Address, Answer, Out};
+use crate::sys::driver_untyped::Untyped;
 
 fn allocate(bytes: u64, is_low: bool) -> Answer<u64> {
     let (driver, mut state, context) = if is_low { begin_old()? } else { begin()? };
@@ -231,7 +231,7 @@ pub fn cuMemGetAddressRange_v2(
 /// A buffer for other devices: the end of a pipe, of which the machine sees when nobody has it any more.
 pub fn cuMemGetHandleForAddressRange(
     _: Call,
-    out: Address,
+    out: Untyped,
     address: CUdeviceptr,
     bytes: usize,
     kind: CUmemRangeHandleType,
@@ -252,7 +252,7 @@ pub fn cuMemGetHandleForAddressRange(
     let (theirs, ours) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
     block.keep(ours)?;
-    out.put::<c_int>(theirs.into_raw_fd())
+    out.put_descriptor(theirs)
 }
 
 pub fn cuMemGetAddressRange(
@@ -426,7 +426,7 @@ pub fn cuMemPrefetchAsync_v2(
 
 pub fn cuMemRangeGetAttribute(
     _: Call,
-    data: Address,
+    data: Untyped,
     bytes: usize,
     which: CUmem_range_attribute,
     at: CUdeviceptr,

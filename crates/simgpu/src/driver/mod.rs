@@ -13,6 +13,7 @@
 //! semaphores, checkpoints, core dumps, tensor maps, interprocess events.
 #![allow(non_snake_case, reason = "implementations are named as the symbols they stand behind")]
 #![allow(missing_docs, reason = "the driver's calls are documented by their vendor")]
+#![allow(elided_lifetimes_in_paths, reason = "that of a call's pointers is always the call's")]
 
 pub mod api;
 pub mod call;

@@ -18,26 +18,16 @@ use super::objects::launch::Body;
 use super::ptx::{BadText, Image, PtxEntry, parse};
 use super::space::{Kind, Range, part};
 use super::state::{DriverState, State, begin, begin_free};
-use crate::sys::driver::{Address, Answer, Handle, In, Out, Text};
+use crate::sys::driver::{Answer, Handle, In, Out, OutArray, Text};
 use crate::sys::driver_bytes as bytes;
+use crate::sys::driver_untyped::{Content, ImageAt};
 
-/// Reads the image at an address of the program's.
-pub(crate) fn image_at(at: Address) -> Answer<Arc<Image>> {
-    if at.is_null() {
-        return Err(INVALID_VALUE);
-    }
-    const ELF: u32 = 0x464c_457f;
-    const FATBIN: u32 = 0xba55_ed50;
-    const WRAPPER: u32 = 0x4662_43b1;
-    match at.get::<u32>()? {
-        ELF => Ok(Arc::default()),
-        WRAPPER => image_at(Address(Address(at.0 + 8).get::<usize>()?)),
-        FATBIN => {
-            let size = Address(at.0 + 8).get::<u64>()?;
-            let content = at.bytes(usize::try_from(size).map_err(|_| INVALID_IMAGE)? + 16)?;
-            Ok(embedded(&content))
-        }
-        _ => image_of(at.text()?.as_bytes()),
+/// Reads an image of the program's.
+pub(crate) fn image_at(image: ImageAt) -> Answer<Arc<Image>> {
+    match image.read()? {
+        Content::Elf => Ok(Arc::default()),
+        Content::Binary(content) => Ok(embedded(&content)),
+        Content::Text(text) => image_of(text.as_bytes()),
     }
 }
 
@@ -120,14 +110,14 @@ fn load_into_current(out: Out<CUmodule>, image: Answer<Arc<Image>>) -> Answer {
     out.put(CUmodule::from_key(key))
 }
 
-pub fn cuModuleLoadData(_: Call, module: Out<CUmodule>, image: Address) -> Answer {
+pub fn cuModuleLoadData(_: Call, module: Out<CUmodule>, image: ImageAt) -> Answer {
     load_into_current(module, image_at(image))
 }
 
 pub fn cuModuleLoadDataEx(
     _: Call,
     module: Out<CUmodule>,
-    image: Address,
+    image: ImageAt,
     _options: c_uint,
     _names: In<CUjit_option>,
     _values: In<*mut c_void>,
@@ -135,7 +125,7 @@ pub fn cuModuleLoadDataEx(
     load_into_current(module, image_at(image))
 }
 
-pub fn cuModuleLoadFatBinary(_: Call, module: Out<CUmodule>, image: Address) -> Answer {
+pub fn cuModuleLoadFatBinary(_: Call, module: Out<CUmodule>, image: ImageAt) -> Answer {
     load_into_current(module, image_at(image))
 }
 
@@ -199,16 +189,16 @@ pub fn cuModuleGetFunctionCount(_: Call, count: Out<c_uint>, module: CUmodule) -
 
 pub fn cuModuleEnumerateFunctions(
     _: Call,
-    out: Out<CUfunction>,
-    capacity: c_uint,
+    out: OutArray<CUfunction>,
+    _: c_uint,
     module: CUmodule,
 ) -> Answer {
     let (_, mut state) = begin_free()?;
     out.check()?;
     let image = Arc::clone(&state.modules.of(module)?.image);
-    for (index, entry) in image.entries.iter().take(capacity as usize).enumerate() {
+    for (index, entry) in image.entries.iter().take(out.length()).enumerate() {
         let key = function(&mut state, module.key(), &entry.name)?;
-        out.put_at(index, CUfunction::from_key(key));
+        out.put(index, CUfunction::from_key(key))?;
     }
     Ok(())
 }

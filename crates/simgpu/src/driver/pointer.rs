@@ -9,13 +9,14 @@ use super::error::*;
 use super::space::{Kind, Range};
 use super::state::{State, begin_free};
 use crate::sys::driver::{Address, Answer, Handle, In};
+use crate::sys::driver_untyped::{PointerValues, Untyped};
 
 fn memory_type(range: &Range) -> c_uint {
     if range.device < 0 { 1 } else { 2 }
 }
 
 /// Answers one attribute of a known address.
-fn put(state: &State, range: &Range, at: u64, which: u32, data: Address) -> Answer {
+fn put(state: &State, range: &Range, at: u64, which: u32, data: Untyped) -> Answer {
     let is_host = matches!(range.kind, Kind::Host | Kind::Registered);
     match which {
         1 => data.put(CUcontext::from_key(match range.kind {
@@ -57,7 +58,7 @@ fn visible(state: &State, at: u64) -> Option<Range> {
 
 pub fn cuPointerGetAttribute(
     _: Call,
-    data: Address,
+    data: Untyped,
     which: CUpointer_attribute,
     at: CUdeviceptr,
 ) -> Answer {
@@ -71,16 +72,16 @@ pub fn cuPointerGetAttribute(
 
 pub fn cuPointerGetAttributes(
     _: Call,
-    count: c_uint,
-    which: In<CUpointer_attribute>,
-    data: In<*mut c_void>,
+    _: c_uint,
+    values: PointerValues,
+    _: In<*mut c_void>,
     at: CUdeviceptr,
 ) -> Answer {
     let (_, state) = begin_free()?;
     let found = visible(&state, at);
-    for index in 0..count as usize {
-        let attribute = which.get_at(index)?.0;
-        let target = Address(data.get_at(index)?.addr());
+    for index in 0..values.length() {
+        let (attribute, target) = values.get(index)?;
+        let attribute = attribute.0;
         let known =
             found.as_ref().is_some_and(|range| put(&state, range, at, attribute, target).is_ok());
         if !known {
@@ -97,7 +98,7 @@ pub fn cuPointerGetAttributes(
 
 pub fn cuPointerSetAttribute(
     _: Call,
-    value: Address,
+    value: In<c_uint>,
     which: CUpointer_attribute,
     at: CUdeviceptr,
 ) -> Answer {
@@ -105,7 +106,7 @@ pub fn cuPointerSetAttribute(
     if which.0 != 6 {
         return Err(INVALID_VALUE);
     }
-    let value = value.get::<c_uint>()?;
+    let value = value.get()?;
     state.space.find_mut(at).ok_or(INVALID_VALUE)?.sync_memops = value != 0;
     Ok(())
 }

@@ -15,9 +15,10 @@ use super::space::Kind;
 use super::state::{State, begin_free};
 use super::stream::resolved;
 use super::submit::enqueue;
-use crate::sys::driver::{Address, Answer, Handle, In, Out};
+use crate::sys::driver::{Address, Answer, Handle, In, InArray, Out};
 use crate::sys::driver_bytes::{duplicate, memory_file};
-use crate::sys::driver_unions::location_id;
+use crate::sys::driver_given::Given;
+use crate::sys::driver_untyped::Untyped;
 
 fn allocate_async(
     call: Call,
@@ -98,14 +99,12 @@ pub fn cuMemFreeAsync(call: Call, at: CUdeviceptr, stream: CUstream) -> Answer {
 }
 
 /// The device of a pool's properties, or none for a pool of the host's memory.
-fn pool_device(properties: &CUmemPoolProps) -> Answer<Option<i32>> {
+fn pool_device(properties: &Given<CUmemPoolProps>) -> Answer<Option<i32>> {
     if properties.allocType != CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED {
         return Err(INVALID_VALUE);
     }
     match properties.location.type_ {
-        CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE => {
-            Ok(Some(location_id(&properties.location)))
-        }
+        CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE => Ok(Some(properties.location_id())),
         CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA => Ok(None),
         _ => Err(INVALID_VALUE),
     }
@@ -114,7 +113,7 @@ fn pool_device(properties: &CUmemPoolProps) -> Answer<Option<i32>> {
 pub fn cuMemPoolCreate(_: Call, out: Out<CUmemoryPool>, properties: In<CUmemPoolProps>) -> Answer {
     let (_, mut state) = begin_free()?;
     out.check()?;
-    let properties = properties.get()?;
+    let properties = properties.given()?;
     let place = pool_device(&properties)?;
     let device = place.unwrap_or(0);
     state.device(device).map_err(|_| INVALID_VALUE)?;
@@ -175,11 +174,11 @@ pub fn cuDeviceSetMemPool(_: Call, device: CUdevice, pool: CUmemoryPool) -> Answ
 }
 
 fn location_device(place: In<CUmemLocation>) -> Answer<i32> {
-    let place = place.get()?;
+    let place = place.given()?;
     if place.type_ != CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE {
         return Err(NOT_SUPPORTED);
     }
-    Ok(location_id(&place))
+    Ok(place.location_id())
 }
 
 pub fn cuMemGetDefaultMemPool(
@@ -236,7 +235,7 @@ pub fn cuMemPoolGetAttribute(
     _: Call,
     pool: CUmemoryPool,
     which: CUmemPool_attribute,
-    value: Address,
+    value: Untyped,
 ) -> Answer {
     let (_, mut state) = begin_free()?;
     capture::refuse_unsafe(&mut state)?;
@@ -262,7 +261,7 @@ pub fn cuMemPoolSetAttribute(
     _: Call,
     pool: CUmemoryPool,
     which: CUmemPool_attribute,
-    value: Address,
+    value: Untyped,
 ) -> Answer {
     let (_, mut state) = begin_free()?;
     capture::refuse_unsafe(&mut state)?;
@@ -280,14 +279,14 @@ pub fn cuMemPoolSetAttribute(
 pub fn cuMemPoolSetAccess(
     _: Call,
     pool: CUmemoryPool,
-    list: In<CUmemAccessDesc>,
-    count: usize,
+    list: InArray<CUmemAccessDesc>,
+    _: usize,
 ) -> Answer {
     let (_, mut state) = begin_free()?;
-    let list = list.list(count)?;
+    let list = list.given()?;
     let own = state.pools.of(pool).map_err(|_| INVALID_VALUE)?.device;
     for entry in list {
-        let device = location_id(&entry.location);
+        let device = entry.location_id();
         state.device(device)?;
         if device == own && entry.flags.0 != 3 {
             return Err(INVALID_VALUE);
@@ -305,7 +304,7 @@ pub fn cuMemPoolGetAccess(
 ) -> Answer {
     let (_, state) = begin_free()?;
     let found = state.pools.of(pool).map_err(|_| INVALID_VALUE)?;
-    let device = location_id(&place.get()?);
+    let device = place.given()?.location_id();
     let own = if device == found.device { 3 } else { 0 };
     flags.put(CUmemAccess_flags(found.access.get(&device).copied().unwrap_or(own)))
 }
@@ -314,13 +313,12 @@ pub fn cuMemPoolGetAccess(
 
 pub fn cuMemPoolExportToShareableHandle(
     _: Call,
-    out: Address,
+    out: Untyped,
     pool: CUmemoryPool,
     kind: CUmemAllocationHandleType,
     _flags: c_ulonglong,
 ) -> Answer {
     use std::io::Write;
-    use std::os::fd::IntoRawFd;
     let (_, state) = begin_free()?;
     let found = state.pools.of(pool).map_err(|_| INVALID_VALUE)?;
     if !found.exportable || kind.0 != 1 {
@@ -330,7 +328,7 @@ pub fn cuMemPoolExportToShareableHandle(
     let file = memory_file(4096).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
     let mut file = std::fs::File::from(file);
     file.write_all(&device.to_le_bytes()).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
-    out.put::<c_int>(file.into_raw_fd())
+    out.put_descriptor(file.into())
 }
 
 pub fn cuMemPoolImportFromShareableHandle(
@@ -394,7 +392,7 @@ pub fn cuDeviceGetGraphMemAttribute(
     _: Call,
     device: CUdevice,
     which: CUgraphMem_attribute,
-    value: Address,
+    value: Untyped,
 ) -> Answer {
     let (_, state) = begin_free()?;
     let memory = &state.device(device)?.graphs;
@@ -411,7 +409,7 @@ pub fn cuDeviceSetGraphMemAttribute(
     _: Call,
     device: CUdevice,
     which: CUgraphMem_attribute,
-    value: Address,
+    value: Untyped,
 ) -> Answer {
     let (_, mut state) = begin_free()?;
     let memory = &mut state.device_mut(device)?.graphs;

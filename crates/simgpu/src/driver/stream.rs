@@ -197,7 +197,7 @@ pub fn cuStreamSetAttribute(
     value: In<CUstreamAttrValue>,
 ) -> Answer {
     let (_, mut state, key) = resolved(call, stream)?;
-    let value = crate::sys::driver_unions::attribute_bytes(&value.get()?);
+    let value = value.given()?.bytes();
     let known = &mut state.streams.get_mut(key)?.attributes;
     known.retain(|(id, _)| *id != which.0);
     known.push((which.0, value));

@@ -5,7 +5,7 @@
 //! exported again, as an H200's driver has it.
 
 use core::ffi::{c_int, c_ulonglong};
-use std::os::fd::{AsFd, IntoRawFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use divvy_driver_api::types::*;
@@ -17,12 +17,13 @@ use super::machine::{Block, Purpose};
 use super::objects::memory::PhysicalHandle;
 use super::space::{GRANULE_BYTES, Kind, Range};
 use super::state::{State, begin_free};
-use crate::sys::driver::{Address, Answer, In, Out};
+use crate::sys::driver::{Address, Answer, In, InArray, Out};
 use crate::sys::driver_bytes::duplicate;
-use crate::sys::driver_unions::{location, location_id};
+use crate::sys::driver_given::{Given, location};
+use crate::sys::driver_untyped::Untyped;
 
 /// The device of valid properties.
-fn device_of(state: &State, properties: &CUmemAllocationProp) -> Answer<i32> {
+fn device_of(state: &State, properties: &Given<CUmemAllocationProp>) -> Answer<i32> {
     if properties.type_ != CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED {
         return Err(INVALID_VALUE);
     }
@@ -30,7 +31,7 @@ fn device_of(state: &State, properties: &CUmemAllocationProp) -> Answer<i32> {
         // Host memory behind VMM handles is not simulated.
         return Err(NOT_SUPPORTED);
     }
-    let device = location_id(&properties.location);
+    let device = properties.location_id();
     state.device(device)?;
     if !matches!(properties.requestedHandleTypes.0, 0 | 1) {
         return Err(NOT_SUPPORTED);
@@ -45,7 +46,7 @@ pub fn cuMemGetAllocationGranularity(
     _option: CUmemAllocationGranularity_flags,
 ) -> Answer {
     let (_, state) = begin_free()?;
-    device_of(&state, &properties.get()?)?;
+    device_of(&state, &properties.given()?)?;
     granularity.put(GRANULE_BYTES as usize)
 }
 
@@ -70,7 +71,7 @@ pub fn cuMemCreate(
 ) -> Answer {
     let (driver, mut state) = begin_free()?;
     out.check()?;
-    let properties = properties.get()?;
+    let properties = properties.given()?;
     let device = device_of(&state, &properties)?;
     if bytes == 0 || flags != 0 || !(bytes as u64).is_multiple_of(GRANULE_BYTES) {
         return Err(INVALID_VALUE);
@@ -147,7 +148,7 @@ pub fn cuMemGetAllocationPropertiesFromHandle(
 
 pub fn cuMemExportToShareableHandle(
     _: Call,
-    out: Address,
+    out: Untyped,
     handle: CUmemGenericAllocationHandle,
     kind: CUmemAllocationHandleType,
     flags: c_ulonglong,
@@ -158,7 +159,7 @@ pub fn cuMemExportToShareableHandle(
     if out.is_null() || flags != 0 || kind.0 != 1 || !is_exportable {
         return Err(INVALID_VALUE);
     }
-    out.put::<c_int>(found.block.export()?.into_raw_fd())
+    out.put_descriptor(found.block.export()?)
 }
 
 pub fn cuMemImportFromShareableHandle(
@@ -313,16 +314,16 @@ pub fn cuMemSetAccess(
     _: Call,
     at: CUdeviceptr,
     bytes: usize,
-    list: In<CUmemAccessDesc>,
-    count: usize,
+    list: InArray<CUmemAccessDesc>,
+    _: usize,
 ) -> Answer {
     let (_, mut state) = begin_free()?;
     let bases = mappings(&state, at, bytes as u64)?;
-    for entry in list.list(count)? {
+    for entry in list.given()? {
         if entry.location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE {
-            state.device(location_id(&entry.location))?;
+            state.device(entry.location_id())?;
         }
-        let own = location_id(&entry.location);
+        let own = entry.location_id();
         for base in &bases {
             if let Some(range) = state.space.find_mut(*base)
                 && range.device == own
@@ -343,6 +344,6 @@ pub fn cuMemGetAccess(
 ) -> Answer {
     let (_, state) = begin_free()?;
     let range = state.space.find(at).filter(|r| r.kind == Kind::Mapped).ok_or(INVALID_VALUE)?;
-    let own = location_id(&place.get()?) == range.device;
+    let own = place.given()?.location_id() == range.device;
     flags.put(if own && range.accessible { c_ulonglong::from(range.flags) } else { 0 })
 }

@@ -23,7 +23,7 @@ use super::track::Track;
 use super::transfer;
 use crate::calibration::QUEUED_LAUNCHES;
 use crate::clock::now_ns;
-use crate::sys::driver::{Answer, Handle, call_host, call_stream};
+use crate::sys::driver::{Answer, Handle};
 
 /// Host functions of all streams run one at a time; those that were ready when they were queued run
 /// in that order.
@@ -211,16 +211,16 @@ impl Task {
             Self::Copy(shape) => transfer::run_copy(driver, track, place, shape),
             Self::Fill(shape) => transfer::run_fill(driver, track, place, shape),
             Self::Kernel(launch) => launch.run(driver, track, place),
-            Self::Host(function, data) => {
-                in_host_function(|| call_host(*function, *data));
+            Self::Host(function) => {
+                in_host_function(|| function.call());
                 track.catch_up();
                 Ok(())
             }
-            Self::Callback(function, stream, data) => {
+            Self::Callback(function, stream) => {
                 let sticky = driver.lock().contexts.get(place.context).ok().and_then(|c| c.sticky);
                 let status = sticky.unwrap_or(CUresult::CUDA_SUCCESS);
                 let stream = CUstream::from_key(*stream);
-                in_host_function(|| call_stream(*function, stream, status, *data));
+                in_host_function(|| function.call(stream, status));
                 track.catch_up();
                 Ok(())
             }

@@ -5,7 +5,8 @@ use super::failure::{Answer, Failure};
 use super::library::{Handle, Library};
 use super::system::text;
 use crate::machine::notation::uuid_text;
-use crate::sys::driver::Out;
+use crate::sys::driver::{Out, OutArray};
+use crate::sys::nvml::OldPciInfo;
 use divvy_driver_api::nvml_types::*;
 use std::ffi::{c_char, c_uint};
 
@@ -14,36 +15,30 @@ pub(super) fn version_of<T>(number: u32) -> c_uint {
     u32::try_from(size_of::<T>()).unwrap_or(0) | number << 24
 }
 
-pub(super) fn name(library: &Library, device: nvmlDevice_t, at: *mut c_char, n: c_uint) -> Answer {
-    library.device(device, |handle| text(at, n, &handle.device.name))
+pub(super) fn name(library: &Library, device: nvmlDevice_t, at: OutArray<c_char>) -> Answer {
+    library.device(device, |handle| text(at, &handle.device.name))
 }
 
-pub(super) fn uuid(library: &Library, device: nvmlDevice_t, at: *mut c_char, n: c_uint) -> Answer {
-    library.device(device, |handle| text(at, n, &uuid_text(&handle.device.uuid)))
+pub(super) fn uuid(library: &Library, device: nvmlDevice_t, at: OutArray<c_char>) -> Answer {
+    library.device(device, |handle| text(at, &uuid_text(&handle.device.uuid)))
 }
 
 /// A serial number of its own for each device, derived from its UUID.
-pub(super) fn serial(
-    library: &Library,
-    device: nvmlDevice_t,
-    at: *mut c_char,
-    n: c_uint,
-) -> Answer {
+pub(super) fn serial(library: &Library, device: nvmlDevice_t, at: OutArray<c_char>) -> Answer {
     library.device(device, |handle| {
         let tail = handle.device.uuid.iter().rev().take(6);
         let number = tail.fold(0u64, |number, byte| number << 8 | u64::from(*byte));
-        text(at, n, &format!("{:013}", number % 10_000_000_000_000))
+        text(at, &format!("{:013}", number % 10_000_000_000_000))
     })
 }
 
 pub(super) fn constant_text(
     library: &Library,
     device: nvmlDevice_t,
-    at: *mut c_char,
-    n: c_uint,
+    at: OutArray<c_char>,
     value: Option<&str>,
 ) -> Answer {
-    library.device(device, |_| text(at, n, value.ok_or(Failure::NOT_SUPPORTED)?))
+    library.device(device, |_| text(at, value.ok_or(Failure::NOT_SUPPORTED)?))
 }
 
 fn bus_id<const N: usize>(handle: &Handle<'_>, domain_digits: usize) -> [c_char; N] {
@@ -56,53 +51,33 @@ fn bus_id<const N: usize>(handle: &Handle<'_>, domain_digits: usize) -> [c_char;
     bytes
 }
 
-/// `nvmlDeviceGetPciInfo`: the oldest version has no long bus number, and its room is shorter.
-pub(super) fn pci(
-    library: &Library,
-    device: nvmlDevice_t,
-    pci: *mut nvmlPciInfo_t,
-    whole: bool,
-) -> Answer {
-    library.device(device, |handle| {
-        let out = Out::of(pci);
-        out.check()?;
-        let info = nvmlPciInfo_t {
-            busIdLegacy: bus_id(handle, 4),
-            domain: 0,
-            bus: 0,
-            device: card::PCI_DEVICE + handle.index,
-            pciDeviceId: card::PCI_DEVICE_ID,
-            pciSubSystemId: card::PCI_SUBSYSTEM_ID,
-            busId: bus_id(handle, 8),
-        };
-        if whole {
-            return Ok(out.put(info)?);
-        }
-        // Version 1 and 2 end after the subsystem, with four reserved words.
-        let old = OldPciInfo {
-            bus_id: info.busIdLegacy,
-            numbers: [info.domain, info.bus, info.device, info.pciDeviceId, info.pciSubSystemId],
-            reserved: [0; 4],
-        };
-        Ok(Out::of(pci.cast::<OldPciInfo>()).put(old)?)
-    })
+fn pci_info(handle: &Handle<'_>) -> nvmlPciInfo_t {
+    nvmlPciInfo_t {
+        busIdLegacy: bus_id(handle, 4),
+        domain: 0,
+        bus: 0,
+        device: card::PCI_DEVICE + handle.index,
+        pciDeviceId: card::PCI_DEVICE_ID,
+        pciSubSystemId: card::PCI_SUBSYSTEM_ID,
+        busId: bus_id(handle, 8),
+    }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct OldPciInfo {
-    bus_id: [c_char; 16],
-    numbers: [c_uint; 5],
-    reserved: [c_uint; 4],
+pub(super) fn pci(library: &Library, device: nvmlDevice_t, out: Out<nvmlPciInfo_t>) -> Answer {
+    library.device(device, |handle| Ok(out.put(pci_info(handle))?))
+}
+
+/// `nvmlDeviceGetPciInfo` before its third version.
+pub(super) fn old_pci(library: &Library, device: nvmlDevice_t, out: Out<OldPciInfo>) -> Answer {
+    library.device(device, |handle| Ok(out.put(OldPciInfo::of(&pci_info(handle)))?))
 }
 
 pub(super) fn pci_ext(
     library: &Library,
     device: nvmlDevice_t,
-    pci: *mut nvmlPciInfoExt_t,
+    out: Out<nvmlPciInfoExt_t>,
 ) -> Answer {
     library.device(device, |handle| {
-        let out = Out::of(pci);
         if out.get()?.version != version_of::<nvmlPciInfoExt_t>(1) {
             return Err(Failure::VERSION_MISMATCH);
         }
@@ -121,9 +96,8 @@ pub(super) fn pci_ext(
 }
 
 /// Version 1 counts what the driver reserves as used.
-pub(super) fn memory(library: &Library, device: nvmlDevice_t, at: *mut nvmlMemory_t) -> Answer {
+pub(super) fn memory(library: &Library, device: nvmlDevice_t, out: Out<nvmlMemory_t>) -> Answer {
     library.device(device, |handle| {
-        let out = Out::of(at);
         out.check()?;
         let info = handle.client.memory_info(handle.index)?;
         Ok(out.put(nvmlMemory_t {
@@ -137,10 +111,9 @@ pub(super) fn memory(library: &Library, device: nvmlDevice_t, at: *mut nvmlMemor
 pub(super) fn memory_v2(
     library: &Library,
     device: nvmlDevice_t,
-    at: *mut nvmlMemory_v2_t,
+    out: Out<nvmlMemory_v2_t>,
 ) -> Answer {
     library.device(device, |handle| {
-        let out = Out::of(at);
         let version = version_of::<nvmlMemory_v2_t>(2);
         if out.get()?.version != version {
             return Err(Failure::VERSION_MISMATCH);
@@ -156,31 +129,31 @@ pub(super) fn memory_v2(
     })
 }
 
-pub(super) fn bar1(library: &Library, device: nvmlDevice_t, at: *mut nvmlBAR1Memory_t) -> Answer {
+pub(super) fn bar1(library: &Library, device: nvmlDevice_t, out: Out<nvmlBAR1Memory_t>) -> Answer {
     let (total, used) = card::BAR1_BYTES;
     library.device(device, |_| {
         let memory = nvmlBAR1Memory_t { bar1Total: total, bar1Free: total - used, bar1Used: used };
-        Ok(Out::of(at).put(memory)?)
+        Ok(out.put(memory)?)
     })
 }
 
 pub(super) fn utilisation(
     library: &Library,
     device: nvmlDevice_t,
-    at: *mut nvmlUtilization_t,
+    out: Out<nvmlUtilization_t>,
 ) -> Answer {
     library.device(device, |handle| {
         let (gpu, memory) = handle.client.utilisation(handle.index)?;
-        Ok(Out::of(at).put(nvmlUtilization_t { gpu, memory })?)
+        Ok(out.put(nvmlUtilization_t { gpu, memory })?)
     })
 }
 
 /// Drawn in proportion to how busy the device is, between idle and the limit.
-pub(super) fn power(library: &Library, device: nvmlDevice_t, at: *mut c_uint) -> Answer {
+pub(super) fn power(library: &Library, device: nvmlDevice_t, out: Out<c_uint>) -> Answer {
     library.device(device, |handle| {
         let (busy_percent, _) = handle.client.utilisation(handle.index)?;
         let span = card::POWER_LIMIT_MW.0 - card::POWER_IDLE_MW;
-        Ok(Out::of(at).put(card::POWER_IDLE_MW + span / 100 * busy_percent)?)
+        Ok(out.put(card::POWER_IDLE_MW + span / 100 * busy_percent)?)
     })
 }
 
@@ -188,10 +161,9 @@ pub(super) fn power(library: &Library, device: nvmlDevice_t, at: *mut c_uint) ->
 pub(super) fn temperature(
     library: &Library,
     device: nvmlDevice_t,
-    at: *mut nvmlTemperature_t,
+    out: Out<nvmlTemperature_t>,
 ) -> Answer {
     library.device(device, |_| {
-        let out = Out::of(at);
         let mut asked = out.get()?;
         if asked.version != version_of::<nvmlTemperature_t>(1) {
             return Err(Failure::VERSION_MISMATCH);
@@ -210,12 +182,12 @@ pub(super) fn row(
     device: nvmlDevice_t,
     table: &[u32],
     number: u32,
-    at: *mut c_uint,
+    out: Out<c_uint>,
     beyond: Failure,
 ) -> Answer {
     library.device(device, |_| {
         let value = table.get(number as usize).ok_or(beyond)?;
-        Ok(Out::of(at).put(*value)?)
+        Ok(out.put(*value)?)
     })
 }
 
@@ -224,15 +196,16 @@ pub(super) fn field_values(
     library: &Library,
     device: nvmlDevice_t,
     count: i32,
-    at: *mut nvmlFieldValue_t,
+    out: OutArray<nvmlFieldValue_t>,
 ) -> Answer {
     library.device(device, |_| {
-        let out = Out::of(at);
-        let count = usize::try_from(count).map_err(|_| Failure::INVALID_ARGUMENT)?;
-        for index in 0..count {
-            let mut value = out.get_at(index)?;
+        if count < 0 {
+            return Err(Failure::INVALID_ARGUMENT);
+        }
+        for index in 0..out.length() {
+            let mut value = out.get(index)?;
             value.nvmlReturn = nvmlReturn_t(Failure::NOT_SUPPORTED.0);
-            out.put_at(index, value);
+            out.put(index, value)?;
         }
         Ok(())
     })
@@ -242,17 +215,15 @@ pub(super) fn field_values(
 pub(super) fn affinity(
     library: &Library,
     device: nvmlDevice_t,
-    words: c_uint,
-    at: *mut std::ffi::c_ulong,
+    out: OutArray<std::ffi::c_ulong>,
 ) -> Answer {
     library.device(device, |_| {
-        let out = Out::of(at);
         out.check()?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        for word in 0..words as usize {
+        for word in 0..out.length() {
             let here = processors.saturating_sub(word * 64).min(64);
             let mask = if here == 64 { u64::MAX } else { (1 << here) - 1 };
-            out.put_at(word, mask);
+            out.put(word, mask)?;
         }
         Ok(())
     })

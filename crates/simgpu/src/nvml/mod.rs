@@ -7,18 +7,18 @@
 //!
 //! Pointers follow NVML's contract (null is an invalid argument); nothing here changes the machine, and
 //! no setter is simulated.
+#![allow(elided_lifetimes_in_paths, reason = "that of a call's pointers is always the call's")]
 
 mod card;
 mod device;
 mod failure;
 mod library;
 mod processes;
-mod surface;
+pub mod surface;
 mod system;
 
 pub use failure::Returned;
 pub use library::{LIBRARY, Library, call};
-pub use surface::Surface;
 
 #[cfg(test)]
 mod tests;

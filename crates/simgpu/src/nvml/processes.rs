@@ -4,7 +4,7 @@ use super::device::version_of;
 use super::failure::{Answer, Failure};
 use super::library::{Handle, Library};
 use crate::calibration::PROCESS_UTILISATION_ROOM;
-use crate::sys::driver::Out;
+use crate::sys::driver::{Out, OutArray};
 use crate::wire::{WireProcess, WireSample};
 use divvy_driver_api::nvml_types::*;
 use std::ffi::{c_uint, c_ulonglong};
@@ -54,11 +54,10 @@ pub(super) fn list<R: Row>(
     library: &Library,
     role: Role,
     device: nvmlDevice_t,
-    count: *mut c_uint,
-    rows: *mut R,
+    count: Out<c_uint>,
+    rows: OutArray<R>,
 ) -> Answer {
     library.device(device, |handle| {
-        let (count, rows) = (Out::of(count), Out::of(rows));
         let room = count.get()?;
         let processes = of_role(handle, role as u32)?;
         let found = u32::try_from(processes.len()).map_err(|_| Failure::UNKNOWN)?;
@@ -66,11 +65,8 @@ pub(super) fn list<R: Row>(
         if found > room {
             return Err(Failure::INSUFFICIENT_SIZE);
         }
-        if found > 0 {
-            rows.check()?;
-        }
         for (index, process) in processes.iter().enumerate() {
-            rows.put_at(index, R::new(process.pid, process.bytes));
+            rows.put(index, R::new(process.pid, process.bytes))?;
         }
         Ok(())
     })
@@ -80,11 +76,11 @@ pub(super) fn list<R: Row>(
 pub(super) fn details(
     library: &Library,
     device: nvmlDevice_t,
-    list: *mut nvmlProcessDetailList_t,
+    out: Out<nvmlProcessDetailList_t>,
 ) -> Answer {
     library.device(device, |handle| {
-        let out = Out::of(list);
-        let mut list = out.get()?;
+        let asked = out.given()?;
+        let mut list = *asked;
         if list.version != version_of::<nvmlProcessDetailList_t>(1) {
             return Err(Failure::VERSION_MISMATCH);
         }
@@ -98,10 +94,9 @@ pub(super) fn details(
         if processes.len() > room {
             return Err(Failure::INSUFFICIENT_SIZE);
         }
-        let rows = Out::of(list.procArray);
+        let rows = asked.rows();
         for (index, process) in processes.iter().enumerate() {
-            rows.check()?;
-            rows.put_at(
+            rows.put(
                 index,
                 nvmlProcessDetail_v1_t {
                     pid: process.pid,
@@ -110,7 +105,7 @@ pub(super) fn details(
                     computeInstanceId: NO_INSTANCE,
                     usedGpuCcProtectedMemory: 0,
                 },
-            );
+            )?;
         }
         Ok(())
     })
@@ -127,12 +122,11 @@ fn samples_since(handle: &Handle<'_>, since_us: c_ulonglong) -> Answer<Vec<WireS
 pub(super) fn utilisation(
     library: &Library,
     device: nvmlDevice_t,
-    samples: *mut nvmlProcessUtilizationSample_t,
-    count: *mut c_uint,
+    out: OutArray<nvmlProcessUtilizationSample_t>,
+    count: Out<c_uint>,
     since_us: c_ulonglong,
 ) -> Answer {
     library.device(device, |handle| {
-        let (count, out) = (Out::of(count), Out::of(samples));
         if count.get()? < PROCESS_UTILISATION_ROOM || out.is_null() {
             count.put(PROCESS_UTILISATION_ROOM)?;
             return Err(Failure::INSUFFICIENT_SIZE);
@@ -140,7 +134,7 @@ pub(super) fn utilisation(
         let samples = samples_since(handle, since_us)?;
         count.put(u32::try_from(samples.len()).map_err(|_| Failure::UNKNOWN)?)?;
         for (index, sample) in samples.iter().enumerate() {
-            out.put_at(
+            out.put(
                 index,
                 nvmlProcessUtilizationSample_t {
                     pid: sample.pid,
@@ -150,7 +144,7 @@ pub(super) fn utilisation(
                     encUtil: 0,
                     decUtil: 0,
                 },
-            );
+            )?;
         }
         Ok(())
     })
@@ -160,15 +154,15 @@ pub(super) fn utilisation(
 pub(super) fn utilisation_info(
     library: &Library,
     device: nvmlDevice_t,
-    info: *mut nvmlProcessesUtilizationInfo_t,
+    out: Out<nvmlProcessesUtilizationInfo_t>,
 ) -> Answer {
     library.device(device, |handle| {
-        let out = Out::of(info);
-        let mut info = out.get()?;
+        let asked = out.given()?;
+        let mut info = *asked;
         if info.version != version_of::<nvmlProcessesUtilizationInfo_t>(1) {
             return Err(Failure::VERSION_MISMATCH);
         }
-        let rows = Out::of(info.procUtilArray);
+        let rows = asked.rows();
         if info.processSamplesCount < PROCESS_UTILISATION_ROOM || rows.is_null() {
             info.processSamplesCount = PROCESS_UTILISATION_ROOM;
             out.put(info)?;
@@ -178,7 +172,7 @@ pub(super) fn utilisation_info(
         info.processSamplesCount = u32::try_from(samples.len()).map_err(|_| Failure::UNKNOWN)?;
         out.put(info)?;
         for (index, sample) in samples.iter().enumerate() {
-            rows.put_at(
+            rows.put(
                 index,
                 nvmlProcessUtilizationInfo_v1_t {
                     timeStamp: sample.timestamp_us,
@@ -190,7 +184,7 @@ pub(super) fn utilisation_info(
                     jpgUtil: 0,
                     ofaUtil: 0,
                 },
-            );
+            )?;
         }
         Ok(())
     })

@@ -5,87 +5,74 @@ use super::failure::{Answer, Failure};
 use super::library::{Handle, Library, handle_of};
 use crate::calibration::{CUDA_DRIVER_VERSION, DRIVER_RELEASE};
 use crate::machine::notation::parse_uuid;
-use crate::sys::driver::{Address, Out};
+use crate::sys::driver::{Out, OutArray, Text};
 use divvy_driver_api::nvml_types::*;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
 /// Writes text into a caller's buffer; one that is too short is refused, not cut.
-pub(super) fn text(buffer: *mut c_char, length: c_uint, text: &str) -> Answer {
-    let buffer = Out::of(buffer);
+pub(super) fn text(buffer: OutArray<c_char>, text: &str) -> Answer {
     buffer.check()?;
-    if (length as usize) <= text.len() {
+    if buffer.length() <= text.len() {
         return Err(Failure::INSUFFICIENT_SIZE);
     }
-    Ok(buffer.put_text(text, length as usize)?)
+    Ok(buffer.put_text(text)?)
 }
 
-/// Reads a caller's text.
-pub(super) fn read(pointer: *const c_char) -> Answer<String> {
-    Ok(Address(pointer.expose_provenance()).text()?)
+pub(super) fn driver_version(library: &Library, buffer: OutArray<c_char>) -> Answer {
+    library.with(|_| text(buffer, DRIVER_RELEASE))
 }
 
-pub(super) fn driver_version(library: &Library, buffer: *mut c_char, length: c_uint) -> Answer {
-    library.with(|_| text(buffer, length, DRIVER_RELEASE))
-}
-
-pub(super) fn nvml_version(library: &Library, buffer: *mut c_char, length: c_uint) -> Answer {
-    library.with(|_| text(buffer, length, &format!("13.{DRIVER_RELEASE}")))
+pub(super) fn nvml_version(library: &Library, buffer: OutArray<c_char>) -> Answer {
+    library.with(|_| text(buffer, &format!("13.{DRIVER_RELEASE}")))
 }
 
 /// Answers without initialisation, as the hardware's does.
-pub(super) fn cuda_version(version: *mut c_int) -> Answer {
-    Ok(Out::of(version).put(CUDA_DRIVER_VERSION)?)
+pub(super) fn cuda_version(version: Out<c_int>) -> Answer {
+    Ok(version.put(CUDA_DRIVER_VERSION)?)
 }
 
-pub(super) fn process_name(
-    library: &Library,
-    pid: c_uint,
-    buffer: *mut c_char,
-    length: c_uint,
-) -> Answer {
+pub(super) fn process_name(library: &Library, pid: c_uint, buffer: OutArray<c_char>) -> Answer {
     library.with(|_| {
         let name = std::fs::read(format!("/proc/{pid}/cmdline")).map_err(|_| Failure::NOT_FOUND)?;
         let first = name.split(|byte| *byte == 0).next().unwrap_or_default();
         let name = String::from_utf8_lossy(first);
-        let buffer = Out::of(buffer);
-        buffer.check()?;
-        Ok(buffer.put_text(&name, length as usize)?)
+        Ok(buffer.put_text(&name)?)
     })
 }
 
-pub(super) fn count(library: &Library, count: *mut c_uint) -> Answer {
+pub(super) fn count(library: &Library, count: Out<c_uint>) -> Answer {
     library.with(|client| {
         let devices = u32::try_from(client.devices().len()).map_err(|_| Failure::UNKNOWN)?;
-        Ok(Out::of(count).put(devices)?)
+        Ok(count.put(devices)?)
     })
 }
 
-pub(super) fn by_index(library: &Library, index: c_uint, device: *mut nvmlDevice_t) -> Answer {
+pub(super) fn by_index(library: &Library, index: c_uint, device: Out<nvmlDevice_t>) -> Answer {
     library.with(|client| {
         client.devices().get(index as usize).ok_or(Failure::INVALID_ARGUMENT)?;
-        Ok(Out::of(device).put(handle_of(index))?)
+        Ok(device.put(handle_of(index))?)
     })
 }
 
 /// The device for which `is` holds.
-fn find(library: &Library, device: *mut nvmlDevice_t, is: impl Fn(&Handle<'_>) -> bool) -> Answer {
+fn find(library: &Library, device: Out<nvmlDevice_t>, is: impl Fn(&Handle<'_>) -> bool) -> Answer {
     library.with(|client| {
         let found = (0..)
             .zip(client.devices())
             .find(|(index, device)| is(&Handle { client, index: *index, device }));
         let (index, _) = found.ok_or(Failure::NOT_FOUND)?;
-        Ok(Out::of(device).put(handle_of(index))?)
+        Ok(device.put(handle_of(index))?)
     })
 }
 
-pub(super) fn by_uuid(library: &Library, uuid: *const c_char, device: *mut nvmlDevice_t) -> Answer {
-    let wanted = read(uuid)?;
+pub(super) fn by_uuid(library: &Library, uuid: Text, device: Out<nvmlDevice_t>) -> Answer {
+    let wanted = uuid.read()?;
     let bytes = parse_uuid(&wanted).filter(|_| wanted.starts_with("GPU-"));
     find(library, device, |handle| Some(handle.device.uuid) == bytes)
 }
 
-pub(super) fn by_pci(library: &Library, bus: *const c_char, device: *mut nvmlDevice_t) -> Answer {
-    let wanted = read(bus)?;
+pub(super) fn by_pci(library: &Library, bus: Text, device: Out<nvmlDevice_t>) -> Answer {
+    let wanted = bus.read()?;
     let (domain, rest) = match wanted.matches(':').count() {
         2 => wanted.split_once(':').ok_or(Failure::INVALID_ARGUMENT)?,
         1 => ("0", wanted.as_str()),
@@ -110,8 +97,8 @@ pub(super) fn free_event_set(set: nvmlEventSet_t) -> Answer {
 }
 
 /// The text of an error code. The texts are those users search for.
-pub(super) fn error_text(result: nvmlReturn_t) -> *const c_char {
-    let text: &'static CStr = match result.0 {
+pub(super) fn error_text(result: nvmlReturn_t) -> &'static CStr {
+    match result.0 {
         0 => c"Success",
         1 => c"Uninitialized",
         2 => c"Invalid Argument",
@@ -144,6 +131,5 @@ pub(super) fn error_text(result: nvmlReturn_t) -> *const c_char {
         29 => c"Resource not in correct state to perform requested operation",
         30 => c"Reset type is not supported for given device",
         _ => c"Unknown Error",
-    };
-    text.as_ptr()
+    }
 }

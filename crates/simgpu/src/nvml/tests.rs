@@ -1,9 +1,10 @@
-//! The library against a machine of null mode, through the surface a C caller sees.
+//! The library against a machine of null mode, through what its exports call.
 
 use super::*;
 use crate::client::Client;
+use crate::sys::driver::{Out, OutArray, Text};
 use divvy_driver_api::nvml_types::*;
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CString, c_char};
 
 /// A library with a client on the described machine.
 fn connected(settings: &'static [(&str, &str)]) -> Library {
@@ -15,9 +16,9 @@ fn connected(settings: &'static [(&str, &str)]) -> Library {
     Library::with_client(client)
 }
 
-fn text(of: impl Fn(*mut c_char, u32) -> nvmlReturn_t) -> String {
+fn text(of: impl Fn(OutArray<c_char>, u32) -> nvmlReturn_t) -> String {
     let mut buffer = [0; 96];
-    assert_eq!(of(buffer.as_mut_ptr(), 96).0, 0);
+    assert_eq!(of(OutArray::to(&mut buffer), 96).0, 0);
     let bytes: Vec<u8> =
         buffer.iter().map(|byte| byte.to_ne_bytes()[0]).take_while(|byte| *byte != 0).collect();
     String::from_utf8(bytes).unwrap()
@@ -27,83 +28,100 @@ fn text(of: impl Fn(*mut c_char, u32) -> nvmlReturn_t) -> String {
 fn nothing_answers_before_initialisation_and_after_shutdown() {
     let library = Library::new();
     let mut count = 9;
-    assert_eq!(library.nvmlDeviceGetCount_v2(&raw mut count).0, 1);
-    assert_eq!(library.nvmlShutdown().0, 1);
+    assert_eq!(surface::nvmlDeviceGetCount_v2(&library, Out::to(&mut count)).0, 1);
+    assert_eq!(surface::nvmlShutdown(&library).0, 1);
     let library = connected(&[]);
-    assert_eq!(library.nvmlDeviceGetCount_v2(&raw mut count).0, 0);
+    assert_eq!(surface::nvmlDeviceGetCount_v2(&library, Out::to(&mut count)).0, 0);
     assert_eq!(count, 1);
-    assert_eq!(library.nvmlShutdown().0, 0);
-    assert_eq!(library.nvmlDeviceGetCount_v2(&raw mut count).0, 1);
+    assert_eq!(surface::nvmlShutdown(&library).0, 0);
+    assert_eq!(surface::nvmlDeviceGetCount_v2(&library, Out::to(&mut count)).0, 1);
 }
 
 #[test]
 fn a_device_is_found_by_each_of_its_names() {
     let library = connected(&[("SIMGPU_DEVICES", "3")]);
     let mut second = std::ptr::null_mut();
-    assert_eq!(library.nvmlDeviceGetHandleByIndex_v2(1, &raw mut second).0, 0);
-    assert_eq!(library.nvmlDeviceGetHandleByIndex_v2(3, &raw mut second).0, 2);
-    let uuid = CString::new(text(|at, n| library.nvmlDeviceGetUUID(second, at, n))).unwrap();
+    assert_eq!(surface::nvmlDeviceGetHandleByIndex_v2(&library, 1, Out::to(&mut second)).0, 0);
+    assert_eq!(surface::nvmlDeviceGetHandleByIndex_v2(&library, 3, Out::to(&mut second)).0, 2);
+    let uuid =
+        CString::new(text(|at, n| surface::nvmlDeviceGetUUID(&library, second, at, n))).unwrap();
     assert_eq!(uuid.as_bytes().len(), 40);
     let mut found = std::ptr::null_mut();
-    assert_eq!(library.nvmlDeviceGetHandleByUUID(uuid.as_ptr(), &raw mut found).0, 0);
+    assert_eq!(
+        surface::nvmlDeviceGetHandleByUUID(&library, Text::of(&uuid), Out::to(&mut found)).0,
+        0
+    );
     assert_eq!(found, second);
     for bus in [c"00000000:00:07.0", c"0000:00:07.0", c"00:07"] {
         found = std::ptr::null_mut();
-        assert_eq!(library.nvmlDeviceGetHandleByPciBusId_v2(bus.as_ptr(), &raw mut found).0, 0);
+        assert_eq!(
+            surface::nvmlDeviceGetHandleByPciBusId_v2(&library, Text::of(bus), Out::to(&mut found))
+                .0,
+            0
+        );
         assert_eq!(found, second, "{bus:?}");
     }
-    assert_eq!(library.nvmlDeviceGetHandleByUUID(c"GPU-0".as_ptr(), &raw mut found).0, 6);
-    assert_eq!(library.nvmlDeviceGetHandleByUUID(std::ptr::null(), &raw mut found).0, 2);
+    assert_eq!(
+        surface::nvmlDeviceGetHandleByUUID(&library, Text::of(c"GPU-0"), Out::to(&mut found)).0,
+        6
+    );
+    assert_eq!(
+        surface::nvmlDeviceGetHandleByUUID(&library, Text::null(), Out::to(&mut found)).0,
+        2
+    );
 }
 
 #[test]
 fn a_name_needs_room_and_a_handle_must_be_one() {
     let library = connected(&[]);
     let mut device = std::ptr::null_mut();
-    assert_eq!(library.nvmlDeviceGetHandleByIndex(0, &raw mut device).0, 0);
-    assert_eq!(text(|at, n| library.nvmlDeviceGetName(device, at, n)), "NVIDIA H200");
+    assert_eq!(surface::nvmlDeviceGetHandleByIndex(&library, 0, Out::to(&mut device)).0, 0);
+    assert_eq!(text(|at, n| surface::nvmlDeviceGetName(&library, device, at, n)), "NVIDIA H200");
     let mut short = [0; 3];
-    assert_eq!(library.nvmlDeviceGetName(device, short.as_mut_ptr(), 3).0, 7);
-    assert_eq!(library.nvmlDeviceGetName(std::ptr::null_mut(), short.as_mut_ptr(), 3).0, 2);
-    assert_eq!(library.nvmlDeviceGetName(device, std::ptr::null_mut(), 64).0, 2);
+    assert_eq!(surface::nvmlDeviceGetName(&library, device, OutArray::to(&mut short), 3).0, 7);
+    assert_eq!(
+        surface::nvmlDeviceGetName(&library, std::ptr::null_mut(), OutArray::to(&mut short), 3).0,
+        2
+    );
+    assert_eq!(surface::nvmlDeviceGetName(&library, device, OutArray::null(), 64).0, 2);
 }
 
 #[test]
 fn memory_tells_one_story_in_both_versions() {
     let library = connected(&[]);
     let mut device = std::ptr::null_mut();
-    assert_eq!(library.nvmlDeviceGetHandleByIndex(0, &raw mut device).0, 0);
+    assert_eq!(surface::nvmlDeviceGetHandleByIndex(&library, 0, Out::to(&mut device)).0, 0);
     let mut one = nvmlMemory_t { total: 0, free: 0, used: 0 };
-    assert_eq!(library.nvmlDeviceGetMemoryInfo(device, &raw mut one).0, 0);
+    assert_eq!(surface::nvmlDeviceGetMemoryInfo(&library, device, Out::to(&mut one)).0, 0);
     // As read from an idle H200.
     assert_eq!((one.total, one.free, one.used), (150_754_820_096, 150_109_880_320, 644_939_776));
     let version = device::version_of::<nvmlMemory_v2_t>(2);
     let mut two = nvmlMemory_v2_t { version, total: 0, reserved: 0, free: 0, used: 0 };
-    assert_eq!(library.nvmlDeviceGetMemoryInfo_v2(device, &raw mut two).0, 0);
+    assert_eq!(surface::nvmlDeviceGetMemoryInfo_v2(&library, device, Out::to(&mut two)).0, 0);
     assert_eq!((two.total, two.reserved, two.used), (one.total, 644_939_776, 0));
     two.version = 1;
-    assert_eq!(library.nvmlDeviceGetMemoryInfo_v2(device, &raw mut two).0, 25);
+    assert_eq!(surface::nvmlDeviceGetMemoryInfo_v2(&library, device, Out::to(&mut two)).0, 25);
 }
 
 #[test]
 fn process_utilisation_wants_its_room() {
     let library = connected(&[]);
     let mut device = std::ptr::null_mut();
-    assert_eq!(library.nvmlDeviceGetHandleByIndex(0, &raw mut device).0, 0);
+    assert_eq!(surface::nvmlDeviceGetHandleByIndex(&library, 0, Out::to(&mut device)).0, 0);
     let mut count = 10;
-    let nowhere = std::ptr::null_mut();
-    assert_eq!(library.nvmlDeviceGetProcessUtilization(device, nowhere, &raw mut count, 0).0, 7);
+    let nowhere = OutArray::null();
+    assert_eq!(
+        surface::nvmlDeviceGetProcessUtilization(&library, device, nowhere, Out::to(&mut count), 0)
+            .0,
+        7
+    );
     assert_eq!(count, 72);
 }
 
 #[test]
 fn error_texts_are_the_known_ones() {
-    let library = Library::new();
-    let text = |code| {
-        let at = library.nvmlErrorString(nvmlReturn_t(code));
-        crate::sys::driver::Address(at.expose_provenance()).text().ok().unwrap()
-    };
+    let text = |code| super::system::error_text(nvmlReturn_t(code)).to_str().unwrap();
     assert_eq!(text(7), "Insufficient Size");
     assert_eq!(text(500), "Unknown Error");
-    assert_eq!(CStr::to_bytes(c"Success"), text(0).as_bytes());
+    assert_eq!(text(0), "Success");
 }

@@ -1,12 +1,20 @@
 //! The border between C callers and the safe driver: out-pointers, in-pointers, text and handles.
 //!
-//! Promises: a null pointer becomes `CUDA_ERROR_INVALID_VALUE` (or nothing, where the call allows
-//! null), and every read and write is unaligned, so a caller's odd buffer cannot break us.
-//! Does not check that a non-null pointer is mapped: neither does the driver; it is the caller's
-//! half of the C contract, restated where the wrappers are made ([`Pass::pass`]).
+//! Promises: only [`Pass::pass`], which the exported functions call, makes a pointer that can be
+//! followed, and the type that it makes goes no further than the call: it has the call's lifetime, and
+//! an array its length. A null pointer becomes `CUDA_ERROR_INVALID_VALUE` (or nothing, where the call
+//! allows null), and every read and write is unaligned, so a caller's odd buffer cannot break us.
+//! Does not check that a non-null pointer is mapped: neither does the driver.
+//!
+//! Structures with pointers in them are in [`super::driver_given`], pointers to what another argument
+//! describes in [`super::driver_untyped`], and the program's functions in [`super::driver_functions`].
 #![allow(unsafe_code, reason = "reads and writes through pointers that C callers pass")]
 
-use core::ffi::{CStr, c_char, c_void};
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::marker::PhantomData;
+use divvy_driver_api::nvml_types::{
+    nvmlDevice_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlProcessInfo_t,
+};
 use divvy_driver_api::types::*;
 
 /// Answer of every driver call inside the simulator.
@@ -14,42 +22,19 @@ pub type Answer<T = ()> = Result<T, CUresult>;
 
 const INVALID_VALUE: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 
-/// A pointer through which a call answers.
-#[derive(Debug)]
-pub struct Out<T>(*mut T);
-
-/// A pointer from which a call reads.
-#[derive(Debug)]
-pub struct In<T>(*const T);
-
-/// A NUL-terminated string of the caller's.
-#[derive(Clone, Copy, Debug)]
-pub struct Text(*const c_char);
-
-/// An untyped address of the caller's process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Address(pub usize);
-
-impl<T> Clone for Out<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T> Copy for Out<T> {}
-impl<T> Clone for In<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T> Copy for In<T> {}
-
-/// How an argument of an exported function reaches its safe implementation.
+/// How an argument of an exported function reaches its safe implementation, or several that belong
+/// together: an array and its count.
 pub trait Pass<To> {
     /// Wraps the argument.
     ///
     /// # Safety
-    /// 1. A pointer is null, or valid for what the driver's own documentation of the call says it reads and writes,
-    ///    until the call returns.
+    /// 1. `To` is what the driver's documentation says of this argument and of those passed with it.
+    /// 2. A pointer is null or leads to what that documentation says the call reads and writes: one
+    ///    value, as many as the count says, or a text that ends with NUL.
+    /// 3. It does so during the lifetime of `To`; a function of the program's with its datum can be
+    ///    called when and as often as that documentation says.
+    /// 4. Structures that it leads to keep 2 and 3 with the pointers in them, and have no byte that was
+    ///    never written.
     unsafe fn pass(self) -> To;
 }
 
@@ -58,154 +43,309 @@ impl<T> Pass<T> for T {
         self
     }
 }
-impl<T> Pass<Out<T>> for *mut T {
-    unsafe fn pass(self) -> Out<T> {
-        Out(self)
+
+/// A pointer through which a call answers one value.
+#[derive(Debug)]
+pub struct Out<'a, T> {
+    pointer: *mut T,
+    call: PhantomData<&'a mut T>,
+}
+
+/// A pointer from which a call reads one value.
+#[derive(Debug)]
+pub struct In<'a, T> {
+    pointer: *const T,
+    call: PhantomData<&'a T>,
+}
+
+/// An array that a call answers, with the length that the call itself says.
+#[derive(Debug)]
+pub struct OutArray<'a, T> {
+    pointer: *mut T,
+    length: usize,
+    call: PhantomData<&'a mut T>,
+}
+
+/// An array that a call reads, with the length that the call itself says.
+#[derive(Debug)]
+pub struct InArray<'a, T> {
+    pointer: *const T,
+    length: usize,
+    call: PhantomData<&'a T>,
+}
+
+/// A NUL-terminated string of the caller's.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a> {
+    pointer: *const c_char,
+    call: PhantomData<&'a c_char>,
+}
+
+/// An address in the caller's process: a number, behind which nothing can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Address(pub usize);
+
+macro_rules! copied {
+    ($($pointer:ident)*) => {$(
+        impl<T> Clone for $pointer<'_, T> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+        impl<T> Copy for $pointer<'_, T> {}
+    )*};
+}
+copied! { Out In OutArray InArray }
+
+impl<'a, T> Pass<Out<'a, T>> for *mut T {
+    unsafe fn pass(self) -> Out<'a, T> {
+        Out { pointer: self, call: PhantomData }
     }
 }
-impl<T> Pass<In<T>> for *const T {
-    unsafe fn pass(self) -> In<T> {
-        In(self)
+impl<'a, T> Pass<In<'a, T>> for *const T {
+    unsafe fn pass(self) -> In<'a, T> {
+        In { pointer: self, call: PhantomData }
     }
 }
-impl<T> Pass<In<T>> for *mut T {
-    unsafe fn pass(self) -> In<T> {
-        In(self)
+impl<'a, T> Pass<In<'a, T>> for *mut T {
+    unsafe fn pass(self) -> In<'a, T> {
+        In { pointer: self, call: PhantomData }
     }
 }
-impl Pass<Text> for *const c_char {
-    unsafe fn pass(self) -> Text {
-        Text(self)
+impl<'a> Pass<Text<'a>> for *const c_char {
+    unsafe fn pass(self) -> Text<'a> {
+        Text { pointer: self, call: PhantomData }
     }
 }
 impl Pass<Address> for *mut c_void {
     unsafe fn pass(self) -> Address {
-        Address(self.addr())
+        Address(self.expose_provenance())
     }
 }
 impl Pass<Address> for *const c_void {
     unsafe fn pass(self) -> Address {
-        Address(self.addr())
+        Address(self.expose_provenance())
     }
 }
 
-impl<T> Out<T> {
+/// The length of an array, as a call says it.
+pub trait Length {
+    /// The number of elements.
+    ///
+    /// # Safety
+    /// A pointer is null or leads to the number.
+    unsafe fn length(self) -> usize;
+}
+
+impl Length for usize {
+    unsafe fn length(self) -> usize {
+        self
+    }
+}
+impl Length for c_uint {
+    unsafe fn length(self) -> usize {
+        self as usize
+    }
+}
+impl Length for c_int {
+    unsafe fn length(self) -> usize {
+        usize::try_from(self).unwrap_or(0)
+    }
+}
+impl<N: Length> Length for *mut N {
+    unsafe fn length(self) -> usize {
+        if self.is_null() {
+            return 0;
+        }
+        // SAFETY: not null, so it leads to a number (this function's condition).
+        let number = unsafe { self.read_unaligned() };
+        // SAFETY: as above, for a number that is itself behind a pointer.
+        unsafe { number.length() }
+    }
+}
+
+impl<'a, T, N: Length> Pass<OutArray<'a, T>> for (*mut T, N) {
+    unsafe fn pass(self) -> OutArray<'a, T> {
+        // SAFETY: the second condition.
+        let length = unsafe { self.1.length() };
+        OutArray { pointer: self.0, length, call: PhantomData }
+    }
+}
+impl<'a, T, N: Length> Pass<InArray<'a, T>> for (*const T, N) {
+    unsafe fn pass(self) -> InArray<'a, T> {
+        // SAFETY: the second condition.
+        let length = unsafe { self.1.length() };
+        InArray { pointer: self.0, length, call: PhantomData }
+    }
+}
+impl<'a, T, N: Length> Pass<InArray<'a, T>> for (*mut T, N) {
+    unsafe fn pass(self) -> InArray<'a, T> {
+        // SAFETY: this function's own conditions.
+        unsafe { (self.0.cast_const(), self.1).pass() }
+    }
+}
+impl<'a, N: Length> Pass<InArray<'a, u8>> for (*mut c_void, N) {
+    unsafe fn pass(self) -> InArray<'a, u8> {
+        // SAFETY: this function's own conditions; bytes are what lies at an untyped pointer.
+        unsafe { (self.0.cast::<u8>().cast_const(), self.1).pass() }
+    }
+}
+
+// What is not simulated looks at no argument.
+impl<T, N> Pass<*mut T> for (*mut T, N) {
+    unsafe fn pass(self) -> *mut T {
+        self.0
+    }
+}
+impl<T, N> Pass<*const T> for (*const T, N) {
+    unsafe fn pass(self) -> *const T {
+        self.0
+    }
+}
+
+impl<T> Out<'_, T> {
     /// No answer wanted.
     pub fn null() -> Self {
-        Self(core::ptr::null_mut())
-    }
-
-    /// A pointer found inside a struct of the caller's, under the contract of [`Pass::pass`].
-    pub fn of(pointer: *mut T) -> Self {
-        Self(pointer)
+        Self { pointer: core::ptr::null_mut(), call: PhantomData }
     }
 
     /// Whether the caller asked for no answer here.
     pub fn is_null(self) -> bool {
-        self.0.is_null()
+        self.pointer.is_null()
     }
 
     /// Refuses a null pointer before anything happened.
     pub fn check(self) -> Answer {
-        if self.0.is_null() { Err(INVALID_VALUE) } else { Ok(()) }
+        if self.is_null() { Err(INVALID_VALUE) } else { Ok(()) }
     }
 
     /// Writes the answer; null is an invalid value.
     pub fn put(self, value: T) -> Answer {
         self.check()?;
-        self.put_at(0, value);
+        self.offer(value);
         Ok(())
     }
 
     /// Writes the answer if the caller wants one.
     pub fn offer(self, value: T) {
-        self.put_at(0, value);
-    }
-
-    /// Writes element `index` of the caller's array; nothing when the array is null.
-    pub fn put_at(self, index: usize, value: T) {
-        if !self.0.is_null() {
-            // SAFETY: non-null and, by the contract of `Pass::pass`, valid for the element.
-            unsafe { self.0.wrapping_add(index).write_unaligned(value) }
+        if !self.is_null() {
+            // SAFETY: not null, so it leads to one value during the lifetime (`Pass::pass`).
+            unsafe { self.pointer.write_unaligned(value) }
         }
-    }
-
-    /// Reads what the caller left there.
-    pub fn get(self) -> Answer<T>
-    where
-        T: Copy,
-    {
-        In(self.0.cast_const()).get()
-    }
-
-    /// Reads element `index` of the caller's array.
-    pub fn get_at(self, index: usize) -> Answer<T>
-    where
-        T: Copy,
-    {
-        In(self.0.cast_const()).get_at(index)
     }
 }
 
-impl<T: Copy> In<T> {
-    /// As [`Out::of`].
-    pub fn of(pointer: *const T) -> Self {
-        Self(pointer)
+impl<'a, T: Copy> Out<'a, T> {
+    /// The same place, to read what the caller left there.
+    pub fn input(self) -> In<'a, T> {
+        In { pointer: self.pointer, call: PhantomData }
     }
 
+    /// Reads what the caller left there.
+    pub fn get(self) -> Answer<T> {
+        self.input().get()
+    }
+}
+
+impl<T: Copy> In<'_, T> {
     /// Whether the caller passed nothing.
     pub fn is_null(self) -> bool {
-        self.0.is_null()
-    }
-
-    /// Where it points.
-    pub fn address(self) -> usize {
-        self.0.addr()
+        self.pointer.is_null()
     }
 
     /// Reads the value; null is an invalid value.
     pub fn get(self) -> Answer<T> {
-        self.get_at(0)
-    }
-
-    /// Reads element `index`; a null array is an invalid value.
-    pub fn get_at(self, index: usize) -> Answer<T> {
-        if self.0.is_null() {
+        if self.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: non-null and, by the contract of `Pass::pass`, valid for the element.
-        Ok(unsafe { self.0.wrapping_add(index).read_unaligned() })
-    }
-
-    /// Reads `count` elements.
-    pub fn list(self, count: usize) -> Answer<Vec<T>> {
-        (0..count).map(|index| self.get_at(index)).collect()
+        // SAFETY: not null, so it leads to one value during the lifetime (`Pass::pass`).
+        Ok(unsafe { self.pointer.read_unaligned() })
     }
 }
 
-impl Text {
+impl<'a, T> OutArray<'a, T> {
+    /// Whether the caller asked for no answer here.
+    pub fn is_null(self) -> bool {
+        self.pointer.is_null()
+    }
+
+    /// Refuses a null pointer before anything happened.
+    pub fn check(self) -> Answer {
+        if self.is_null() { Err(INVALID_VALUE) } else { Ok(()) }
+    }
+
+    /// How many elements there is room for, if there is an array at all.
+    pub fn length(self) -> usize {
+        self.length
+    }
+
+    /// Element `index`; null where the array is null or ends before it.
+    fn at(self, index: usize) -> Out<'a, T> {
+        let is_inside = !self.is_null() && index < self.length;
+        let pointer =
+            if is_inside { self.pointer.wrapping_add(index) } else { core::ptr::null_mut() };
+        Out { pointer, call: PhantomData }
+    }
+
+    /// Writes element `index`; an invalid value where the array is null or ends before it.
+    pub fn put(self, index: usize, value: T) -> Answer {
+        self.at(index).put(value)
+    }
+}
+
+impl<T: Copy> OutArray<'_, T> {
+    /// Reads what the caller left in element `index`.
+    pub fn get(self, index: usize) -> Answer<T> {
+        self.at(index).get()
+    }
+}
+
+impl<'a, T: Copy> InArray<'a, T> {
+    /// How many elements the caller says there are.
+    pub fn length(self) -> usize {
+        self.length
+    }
+
+    /// Element `index`; null where the array is null or ends before it.
+    pub fn at(self, index: usize) -> In<'a, T> {
+        let is_inside = !self.pointer.is_null() && index < self.length;
+        let pointer = if is_inside { self.pointer.wrapping_add(index) } else { core::ptr::null() };
+        In { pointer, call: PhantomData }
+    }
+
+    /// Reads element `index`; an invalid value where the array is null or ends before it.
+    pub fn get(self, index: usize) -> Answer<T> {
+        self.at(index).get()
+    }
+
+    /// Reads all elements; a null array of any is an invalid value.
+    pub fn list(self) -> Answer<Vec<T>> {
+        (0..self.length).map(|index| self.get(index)).collect()
+    }
+}
+
+impl Text<'_> {
     /// The caller's string, copied.
     pub fn read(self) -> Answer<String> {
-        if self.0.is_null() {
+        if self.pointer.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: non-null and, by the contract of `Pass::pass`, NUL-terminated.
-        let text = unsafe { CStr::from_ptr(self.0) };
+        // SAFETY: not null, so NUL-terminated (`Pass::pass`).
+        let text = unsafe { CStr::from_ptr(self.pointer) };
         Ok(text.to_string_lossy().into_owned())
     }
 }
 
-impl Out<c_char> {
-    /// Writes `text` and a NUL into a buffer of `capacity` bytes, cutting what does not fit.
-    pub fn put_text(self, text: &str, capacity: usize) -> Answer {
+impl OutArray<'_, c_char> {
+    /// Writes `text` and a NUL, cutting what does not fit.
+    pub fn put_text(self, text: &str) -> Answer {
         self.check()?;
-        let Some(room) = capacity.checked_sub(1) else { return Err(INVALID_VALUE) };
+        let Some(room) = self.length.checked_sub(1) else { return Err(INVALID_VALUE) };
         let used = text.len().min(room);
         for (index, byte) in text.bytes().take(used).enumerate() {
-            self.put_at(index, c_char::from_ne_bytes([byte]));
+            self.put(index, c_char::from_ne_bytes([byte]))?;
         }
-        self.put_at(used, 0);
-        Ok(())
+        self.put(used, 0)
     }
 }
 
@@ -218,90 +358,58 @@ impl Address {
         self.0 == 0
     }
 
-    /// Writes a typed value there; null is an invalid value.
-    pub fn put<T>(self, value: T) -> Answer {
-        Out(core::ptr::with_exposed_provenance_mut::<T>(self.0)).put(value)
-    }
-
-    /// Writes element `index` of a typed array there.
-    pub fn put_at<T>(self, index: usize, value: T) {
-        Out(core::ptr::with_exposed_provenance_mut::<T>(self.0)).put_at(index, value);
-    }
-
-    /// Reads a typed value from there; null is an invalid value.
-    pub fn get<T: Copy>(self) -> Answer<T> {
-        In(core::ptr::with_exposed_provenance::<T>(self.0)).get()
-    }
-
-    /// Copies `bytes` bytes from there.
-    pub fn bytes(self, bytes: usize) -> Answer<Vec<u8>> {
-        In(core::ptr::with_exposed_provenance::<u8>(self.0)).list(bytes)
-    }
-
-    /// The NUL-terminated text there.
-    pub fn text(self) -> Answer<String> {
-        Text(core::ptr::with_exposed_provenance(self.0)).read()
-    }
-
     /// The address as C sees it.
     pub fn pointer(self) -> *mut c_void {
         core::ptr::with_exposed_provenance_mut(self.0)
     }
 }
 
-/// The arguments of a launch: for each parameter of `sizes`, the bytes its pointer leads to.
-pub fn launch_arguments(params: Out<*mut c_void>, sizes: &[usize]) -> Answer<Vec<Vec<u8>>> {
-    sizes
-        .iter()
-        .enumerate()
-        .map(|(index, size)| {
-            let at = params.get_at(index)?;
-            if at.is_null() { Err(INVALID_VALUE) } else { Address(at.addr()).bytes(*size) }
-        })
-        .collect()
-}
+/// Types for which any bytes are a value, with no pointer that is ever followed in them.
+///
+/// # Safety
+/// As it says.
+pub unsafe trait Plain: Copy {}
 
-/// The parameter buffer given by the `extra` list of a launch (1: pointer, 2: size, 0: end).
-pub fn launch_buffer(extra: Out<*mut c_void>) -> Answer<Vec<u8>> {
-    let (mut at, mut size, mut index) = (0, None, 0);
-    loop {
-        let key = extra.get_at(index)?.addr();
-        if key == 0 {
-            break;
-        }
-        let value = extra.get_at(index + 1)?.addr();
-        match key {
-            1 => at = value,
-            2 => size = Some(Address(value).get::<usize>()?),
-            _ => return Err(INVALID_VALUE),
-        }
-        index += 2;
-    }
-    Address(at).bytes(size.ok_or(INVALID_VALUE)?)
+macro_rules! plain {
+    ($($ty:ty)*) => {
+        // SAFETY: integers, structures of them, and handles.
+        $(unsafe impl Plain for $ty {})*
+    };
 }
+plain! { c_char c_int c_uint u64 nvmlDevice_t nvmlMemory_t nvmlMemory_v2_t nvmlProcessInfo_t }
 
-/// Calls a host function of the program's.
-pub fn call_host(function: CUhostFn, data: Address) {
-    if let Some(function) = function {
-        // SAFETY: the program passed this function to be called with this datum.
-        unsafe { function(data.pointer()) }
+// Callers in Rust, which are the tests.
+
+impl<'a, T: Plain> Out<'a, T> {
+    /// A place to answer to.
+    pub fn to(place: &'a mut T) -> Self {
+        Self { pointer: place, call: PhantomData }
     }
 }
 
-/// Calls a stream callback of the program's.
-pub fn call_stream(callback: CUstreamCallback, stream: CUstream, status: CUresult, data: Address) {
-    if let Some(callback) = callback {
-        // SAFETY: the program passed this function to be called with these arguments.
-        unsafe { callback(stream, status, data.pointer()) }
+impl<'a, T: Plain> OutArray<'a, T> {
+    /// Places to answer to.
+    pub fn to(places: &'a mut [T]) -> Self {
+        Self { pointer: places.as_mut_ptr(), length: places.len(), call: PhantomData }
     }
 }
 
-/// Asks the program how much dynamic shared memory a block of `threads` threads needs.
-pub fn call_block_size(function: CUoccupancyB2DSize, threads: i32) -> usize {
-    match function {
-        // SAFETY: the program passed this function to be called with a block size.
-        Some(function) => unsafe { function(threads) },
-        None => 0,
+impl<T> OutArray<'_, T> {
+    /// No answer wanted.
+    pub fn null() -> Self {
+        Self { pointer: core::ptr::null_mut(), length: 0, call: PhantomData }
+    }
+}
+
+impl<'a> Text<'a> {
+    /// A text.
+    pub fn of(text: &'a CStr) -> Self {
+        Self { pointer: text.as_ptr(), call: PhantomData }
+    }
+
+    /// No text.
+    pub fn null() -> Self {
+        Self { pointer: core::ptr::null(), call: PhantomData }
     }
 }
 

@@ -1,5 +1,5 @@
-//! All of simgpu's `unsafe`: memory mappings, the word a fork wipes, descriptors a program names by
-//! number.
+//! All of simgpu's `unsafe`: the program's pointers and functions, memory mappings, the word a fork
+//! wipes, descriptors a program names by number.
 //!
 //! Each module wraps one system facility in a type that is safe to use from outside.
 #![allow(
@@ -10,7 +10,10 @@
 pub mod descriptor;
 pub mod driver;
 pub mod driver_bytes;
+pub mod driver_functions;
+pub mod driver_given;
 pub mod driver_process;
-pub mod driver_unions;
+pub mod driver_untyped;
 pub mod fork;
 pub mod mapping;
+pub mod nvml;

@@ -2,27 +2,29 @@
 
 use crate::support::{Machine, eventually};
 use divvy_driver_api::nvml_types::*;
-use simgpu::nvml::{LIBRARY, Surface};
+use simgpu::nvml::{LIBRARY, surface};
+use simgpu::sys::driver::{Out, OutArray};
 use std::ptr::null_mut;
 
 /// Everything NVML tells of device 0: `used pid:bytes …`, in the versions 2 of memory and 3 of lists.
 pub(crate) fn list() -> String {
-    assert_eq!(LIBRARY.nvmlInit_v2().0, 0);
+    assert_eq!(surface::nvmlInit_v2(&LIBRARY).0, 0);
     let mut device = null_mut();
-    assert_eq!(LIBRARY.nvmlDeviceGetHandleByIndex_v2(0, &raw mut device).0, 0);
+    assert_eq!(surface::nvmlDeviceGetHandleByIndex_v2(&LIBRARY, 0, Out::to(&mut device)).0, 0);
     let mut memory =
         nvmlMemory_v2_t { version: 40 | 2 << 24, total: 0, reserved: 0, free: 0, used: 0 };
-    assert_eq!(LIBRARY.nvmlDeviceGetMemoryInfo_v2(device, &raw mut memory).0, 0);
+    assert_eq!(surface::nvmlDeviceGetMemoryInfo_v2(&LIBRARY, device, Out::to(&mut memory)).0, 0);
+    let list = |count: &mut u32, rows| {
+        let count = Out::to(count);
+        surface::nvmlDeviceGetComputeRunningProcesses_v3(&LIBRARY, device, count, rows).0
+    };
     let mut count = 0;
-    let refusal =
-        LIBRARY.nvmlDeviceGetComputeRunningProcesses_v3(device, &raw mut count, null_mut());
-    assert_eq!(refusal.0, if count == 0 { 0 } else { 7 });
+    assert_eq!(list(&mut count, OutArray::null()), if count == 0 { 0 } else { 7 });
     let empty =
         nvmlProcessInfo_t { pid: 0, usedGpuMemory: 0, gpuInstanceId: 0, computeInstanceId: 0 };
     let mut rows = vec![empty; count as usize];
-    let at = rows.as_mut_ptr();
-    assert_eq!(LIBRARY.nvmlDeviceGetComputeRunningProcesses_v3(device, &raw mut count, at).0, 0);
-    assert_eq!(LIBRARY.nvmlShutdown().0, 0);
+    assert_eq!(list(&mut count, OutArray::to(&mut rows)), 0);
+    assert_eq!(surface::nvmlShutdown(&LIBRARY).0, 0);
     let rows: Vec<String> =
         rows.iter().map(|row| format!("{}:{}", row.pid, row.usedGpuMemory >> 20)).collect();
     format!("{} {}", memory.used >> 20, rows.join(" "))

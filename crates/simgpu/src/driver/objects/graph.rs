@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use divvy_driver_api::types::*;
-
 use super::arena::{Arena, Mapping};
 use super::condition::{Choice, Condition};
 use super::task::Task;
-use crate::sys::driver::Address;
+use crate::sys::driver_functions::HostFunction;
 
 /// Kind of a node.
 #[derive(Clone)]
@@ -93,7 +91,6 @@ pub(crate) struct Exec {
 
 /// A program's object that graphs keep alive.
 pub(crate) struct UserObject {
-    pub(crate) data: Address,
-    pub(crate) destroy: CUhostFn,
+    pub(crate) destroy: HostFunction,
     pub(crate) references: u64,
 }

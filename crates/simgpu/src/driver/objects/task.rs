@@ -6,13 +6,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use divvy_driver_api::types::*;
-
 use super::condition::{Choice, Condition};
 use super::launch::Launch;
 use crate::clock::now_ns;
 use crate::driver::machine::{Block, Lane, Load, Place};
-use crate::sys::driver::Address;
+use crate::sys::driver_functions::{HostFunction, StreamFunction};
 
 /// One end of a copy: rows of bytes.
 #[derive(Clone, Copy, Debug)]
@@ -80,8 +78,8 @@ pub(crate) enum Task {
     Copy(CopyShape),
     Fill(FillShape),
     Kernel(Arc<Launch>),
-    Host(CUhostFn, Address),
-    Callback(CUstreamCallback, u64, Address),
+    Host(HostFunction),
+    Callback(StreamFunction, u64),
     Mark(Arc<Stamp>),
     /// A mark that nothing stands before.
     LoneMark(Arc<Stamp>),
