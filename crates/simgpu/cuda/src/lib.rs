@@ -15,6 +15,11 @@ use simgpu::driver::api;
 use simgpu::driver::call::{Call, code, enter};
 use simgpu::driver::proc_address::set_exports;
 use simgpu::sys::driver::{Answer, Pass};
+use simgpu::sys::mapping::Program;
+
+/// The program that calls.
+// SAFETY: what loads this library takes it for the driver, whose contract it keeps.
+const PROGRAM: Program = unsafe { Program::new() };
 
 /// Steps of every export around its implementation.
 #[inline]
@@ -35,7 +40,7 @@ macro_rules! exports {
             /// 1. The arguments are what the driver's documentation of this function demands.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $ty),*) -> $result {
-                const CALL: Call = Call::of(stringify!($name));
+                const CALL: Call = Call::of(stringify!($name), PROGRAM);
                 #[allow(unused_unsafe, reason = "a few calls have no arguments")]
                 // SAFETY: by the first condition: the driver's contract for these arguments, which the
                 // implementation's types and `TOGETHER` in `build.rs` repeat.
@@ -59,7 +64,7 @@ macro_rules! undocumented {
             /// Exported without a public prototype; never simulated.
             #[unsafe(no_mangle)]
             pub extern "C" fn $name() -> CUresult {
-                const CALL: Call = Call::of(stringify!($name));
+                const CALL: Call = Call::of(stringify!($name), PROGRAM);
                 run(CALL, || {
                     simgpu::unsimulated::record(CALL.name);
                     Err(CUresult::CUDA_ERROR_NOT_SUPPORTED)

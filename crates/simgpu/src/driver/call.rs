@@ -10,12 +10,15 @@ use divvy_driver_api::types::*;
 use super::error::*;
 use crate::sys::driver::Answer;
 use crate::sys::driver_process::{Life, life};
+use crate::sys::mapping::Program;
 
 /// The symbol through which a program came.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// The exported name.
     pub name: &'static str,
+    /// The program that came.
+    pub program: Program,
     /// Whether the default stream is the calling thread's own (`_ptds`, `_ptsz`).
     pub per_thread: bool,
     guarded: bool,
@@ -25,10 +28,11 @@ pub struct Call {
 
 impl Call {
     /// Describes a symbol; evaluated at compile time.
-    pub const fn of(name: &'static str) -> Self {
+    pub const fn of(name: &'static str, program: Program) -> Self {
         let bytes = name.as_bytes();
         Self {
             name,
+            program,
             per_thread: ends_with(bytes, b"_ptds") || ends_with(bytes, b"_ptsz"),
             guarded: !(starts_with(bytes, b"cuGetErr")
                 || starts_with(bytes, b"cuGetProcAddress")

@@ -173,7 +173,7 @@ const ATTRIBUTES: [c_int; 147] = [
     0,
 ];
 
-pub fn cuInit(_: Call, flags: c_uint) -> Answer {
+pub fn cuInit(call: Call, flags: c_uint) -> Answer {
     match life() {
         Life::Ready => return if flags == 0 { Ok(()) } else { Err(INVALID_VALUE) },
         Life::Forked => return Err(NOT_INITIALIZED),
@@ -191,6 +191,7 @@ pub fn cuInit(_: Call, flags: c_uint) -> Answer {
     }
     start(|| {
         let mut state = State::default();
+        state.space.program = Some(call.program);
         for (index, machine_index) in chosen.into_iter().enumerate() {
             add_device(&mut state, index, machine_index, machine.devices()[machine_index].clone());
         }

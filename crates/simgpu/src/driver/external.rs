@@ -15,28 +15,27 @@ use super::objects::memory::External;
 use super::space::{GRANULE_BYTES, Kind, Range, round_up};
 use super::state::{begin, begin_free};
 use crate::sys::driver::{Answer, Handle, In, Out};
-use crate::sys::driver_bytes::{close, duplicate};
+use crate::sys::driver_given::ExternalMemory;
 
 pub fn cuImportExternalMemory(
     _: Call,
     out: Out<CUexternalMemory>,
-    wanted: In<CUDA_EXTERNAL_MEMORY_HANDLE_DESC>,
+    wanted: ExternalMemory,
 ) -> Answer {
     let (driver, mut state, context) = begin()?;
     out.check()?;
-    let wanted = wanted.given()?;
+    let (wanted, descriptor) = wanted.read()?;
     // CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD.
     if wanted.type_.0 != 1 {
         return Err(NOT_SUPPORTED);
     }
-    let number = wanted.descriptor();
-    let file = duplicate(number).map_err(|_| INVALID_VALUE)?;
+    let file = descriptor.duplicate().map_err(|_| INVALID_VALUE)?;
     let block = driver.machine.import(file.as_fd())?;
     if wanted.size == 0 || wanted.size > block.bytes() {
         return Err(INVALID_VALUE);
     }
     // The descriptor is the driver's from here on.
-    close(number);
+    drop(descriptor.take());
     let key = state.externals.insert(External { block, bytes: wanted.size, context });
     out.put(CUexternalMemory::from_key(key))
 }

@@ -28,7 +28,7 @@ use super::space::part;
 use super::state::{DriverState, is_null};
 use super::track::Track;
 use crate::sys::driver::Answer;
-use crate::sys::driver_bytes as bytes;
+use crate::sys::mapping::Span;
 use divvy_driver_api::types::CUresult;
 
 impl Launch {
@@ -84,7 +84,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = [u8; 4]> + '_ {
 }
 
 /// Visits the mapped runs of a device range, in order.
-fn visit(driver: &DriverState, at: u64, length: u64, mut work: impl FnMut(bytes::Span)) -> Answer {
+fn visit(driver: &DriverState, at: u64, length: u64, mut work: impl FnMut(&Span)) -> Answer {
     let pieces = {
         let mut state = driver.lock();
         driver.touch(&mut state, at, length);
@@ -94,7 +94,7 @@ fn visit(driver: &DriverState, at: u64, length: u64, mut work: impl FnMut(bytes:
     while left > 0 {
         let (span, found) = part(&pieces, at, left).ok_or(ILLEGAL_ADDRESS)?;
         if let Some(span) = span {
-            work(span);
+            work(&span);
         }
         (at, left) = (at + found, left - found);
     }
@@ -103,15 +103,15 @@ fn visit(driver: &DriverState, at: u64, length: u64, mut work: impl FnMut(bytes:
 
 fn read(driver: &DriverState, at: u64, length: u64) -> Answer<Vec<u8>> {
     let mut data = Vec::new();
-    visit(driver, at, length, |span| data.extend(bytes::read(span)))?;
+    visit(driver, at, length, |span| data.extend(span.read()))?;
     Ok(data)
 }
 
 fn write(driver: &DriverState, at: u64, length: u64, data: Vec<u8>) -> Answer {
     let mut rest = data.as_slice();
     visit(driver, at, length, |span| {
-        let (now, later) = rest.split_at(span.bytes.min(rest.len()));
-        bytes::write(span, now);
+        let (now, later) = rest.split_at(span.bytes().min(rest.len()));
+        span.write(now);
         rest = later;
     })
 }
@@ -121,7 +121,7 @@ fn add_to(driver: &DriverState, counter: u64, more: u64) -> Answer {
     if counter == 0 {
         return Ok(());
     }
-    visit(driver, counter, 8, |span| bytes::add(span, more))
+    visit(driver, counter, 8, |span| span.add(more))
 }
 
 fn count_down(driver: &DriverState, condition: u64, left: u64, less: u64) -> Answer {
@@ -132,7 +132,7 @@ fn count_down(driver: &DriverState, condition: u64, left: u64, less: u64) -> Ans
 }
 
 fn fill(driver: &DriverState, at: u64, length: u64, value: &[u8]) -> Answer {
-    visit(driver, at, length, |span| bytes::fill(span, value))
+    visit(driver, at, length, |span| span.fill(value))
 }
 
 fn matrix_product(driver: &DriverState, to: u64, left: u64, right: u64, n: u64) -> Answer {

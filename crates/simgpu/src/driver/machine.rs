@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use divvy_driver_api::types::*;
 
 use super::error::*;
+use crate::sys::descriptor::{file_identity, memory_file};
 use crate::sys::driver::Answer;
-use crate::sys::driver_bytes::{Mapping, Span, file_identity, memory_file};
+use crate::sys::mapping::{Mapping, Span};
 
 /// Description of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -305,7 +306,7 @@ impl Block for LocalBlock {
         let Some(file) = &self.file else { return Ok(None) };
         if self.mapping.get().is_none() {
             let bytes = usize::try_from(self.bytes).map_err(|_| OUT_OF_MEMORY)?;
-            let mapping = Mapping::of(file.as_fd(), bytes).map_err(|_| OUT_OF_MEMORY)?;
+            let mapping = Mapping::new(file, 0, bytes).map_err(|_| OUT_OF_MEMORY)?;
             // A mapping that lost the race is dropped, which unmaps it.
             let _ = self.mapping.set(mapping);
         }

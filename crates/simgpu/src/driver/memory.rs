@@ -132,7 +132,7 @@ pub fn cuMemAllocManaged(
     // It begins on the host; the device takes memory for it at its first touch.
     let mapping = host_mapping(rounded as usize)?;
     let mut range =
-        Range::new(mapping.span().at as u64, bytes as u64, Kind::Managed, context, device);
+        Range::new(mapping.span().address() as u64, bytes as u64, Kind::Managed, context, device);
     range.flags = flags;
     range.block = Some(Arc::new(HostMemory(mapping)));
     address.put(state.space.add(range))
@@ -281,7 +281,7 @@ fn host_allocate(out: Out<*mut c_void>, bytes: usize, flags: u32) -> Answer {
     }
     let rounded = bytes.checked_next_multiple_of(4096).ok_or(OUT_OF_MEMORY)?;
     let mapping = host_mapping(rounded)?;
-    let at = mapping.span().at;
+    let at = mapping.span().address();
     let mut range = Range::new(at as u64, bytes as u64, Kind::Host, context, -1);
     range.flags = flags;
     range.block = Some(Arc::new(HostMemory(mapping)));

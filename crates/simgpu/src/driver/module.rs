@@ -19,7 +19,6 @@ use super::ptx::{BadText, Image, PtxEntry, parse};
 use super::space::{Kind, Range, part};
 use super::state::{DriverState, State, begin, begin_free};
 use crate::sys::driver::{Answer, Handle, In, Out, OutArray, Text};
-use crate::sys::driver_bytes as bytes;
 use crate::sys::driver_untyped::{Content, ImageAt};
 
 /// Reads an image of the program's.
@@ -88,8 +87,8 @@ fn set_initial(state: &State, base: u64, initial: &[u8], length: u64) -> Answer 
     let pieces = state.space.pieces(base, length.max(1))?;
     if let Some((Some(span), _)) = part(&pieces, base, length) {
         // A packed block may have been another's before.
-        bytes::fill(span, &[0]);
-        bytes::write(span, &initial[..initial.len().min(span.bytes)]);
+        span.fill(&[0]);
+        span.write(initial);
     }
     Ok(())
 }

@@ -15,8 +15,8 @@ use super::space::Kind;
 use super::state::{State, begin_free};
 use super::stream::resolved;
 use super::submit::enqueue;
+use crate::sys::descriptor::{duplicate, memory_file};
 use crate::sys::driver::{Address, Answer, Handle, In, InArray, Out};
-use crate::sys::driver_bytes::{duplicate, memory_file};
 use crate::sys::driver_given::Given;
 use crate::sys::driver_untyped::Untyped;
 

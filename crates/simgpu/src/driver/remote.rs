@@ -13,8 +13,7 @@ use crate::calibration::{CLEAR_BYTES_PER_S, DEVICE_COPY_BYTES_PER_S, MULTIPROCES
 use crate::client::{self, Client, ClientError, Work};
 use crate::machine::description::Mode;
 use crate::sys::driver::Answer;
-use crate::sys::driver_bytes::Span;
-use crate::sys::mapping::Mapping;
+use crate::sys::mapping::{Mapping, Span};
 use crate::wire::{Charge, Engine, Pace};
 
 const INVALID_DEVICE: CUresult = CUresult::CUDA_ERROR_INVALID_DEVICE;
@@ -160,11 +159,7 @@ impl Block for RemoteBlock {
             // A mapping that lost the race is dropped, which unmaps it.
             let _ = self.mapping.set(mapping);
         }
-        let span = |mapping: &Mapping| Span {
-            at: mapping.as_ptr().expose_provenance(),
-            bytes: mapping.bytes(),
-        };
-        Ok(self.mapping.get().and_then(Option::as_ref).map(span))
+        Ok(self.mapping.get().and_then(Option::as_ref).map(Mapping::span))
     }
 
     fn export(&self) -> Answer<OwnedFd> {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use super::error::*;
 use super::machine::Block;
 use crate::sys::driver::Answer;
-use crate::sys::driver_bytes::Span;
+use crate::sys::mapping::{Program, Span};
 
 /// The unit in which physical memory is taken.
 pub(crate) const GRANULE_BYTES: u64 = 2 << 20;
@@ -144,6 +144,8 @@ pub(crate) struct Space {
     /// Memory pools hold, by where it starts: reachable whether or not it is allocated, so that work
     /// queued before a free still finds what it uses.
     backed: BTreeMap<u64, Weak<dyn Block>>,
+    /// The program whose memory lies at all other addresses; a driver without one reaches none of it.
+    pub(crate) program: Option<Program>,
 }
 
 impl Default for Space {
@@ -157,6 +159,7 @@ impl Default for Space {
             granules: BTreeMap::new(),
             open: BTreeSet::new(),
             next_id: 1,
+            program: None,
             backed: BTreeMap::new(),
         }
     }
@@ -402,6 +405,10 @@ impl Space {
         self.pieces(at, bytes)
     }
 
+    fn of_program(&self, at: usize, bytes: usize) -> Answer<Span> {
+        Ok(Span::of_program(self.program.ok_or(ILLEGAL_ADDRESS)?, at, bytes))
+    }
+
     /// The bytes from `at`: device memory translated, program memory as it is.
     /// An address in the device's region that nothing is mapped to is an illegal address.
     pub(crate) fn pieces(&self, at: u64, bytes: u64) -> Answer<Vec<Piece>> {
@@ -420,7 +427,7 @@ impl Space {
                 }
                 let host = usize::try_from(next).map_err(|_| ILLEGAL_ADDRESS)?;
                 let length = usize::try_from(end - next).map_err(|_| ILLEGAL_ADDRESS)?;
-                let span = Some(Span { at: host, bytes: length });
+                let span = Some(self.of_program(host, length)?);
                 pieces.push(Piece { base: next, bytes: end - next, span, _alive: None });
                 break;
             };
@@ -436,14 +443,9 @@ impl Space {
                 continue;
             }
             let (inside, length) = (next - range.base, stop - next);
-            let span = match (&range.block, range.kind) {
-                (None, _) | (_, Kind::Managed | Kind::Host) => {
-                    Some(Span { at: next as usize, bytes: length as usize })
-                }
-                (Some(block), _) => block.span()?.map(|span| Span {
-                    at: span.at + (range.offset + inside) as usize,
-                    bytes: length as usize,
-                }),
+            let span = match &range.block {
+                None => Some(self.of_program(next as usize, length as usize)?),
+                Some(block) => inside_of(block, range.offset + inside, length)?,
             };
             pieces.push(Piece { base: next, bytes: length, span, _alive: range.block.clone() });
             next = stop;
@@ -452,12 +454,15 @@ impl Space {
     }
 }
 
+/// So many bytes of a block from `offset` on, if any lie behind it.
+fn inside_of(block: &Arc<dyn Block>, offset: u64, bytes: u64) -> Answer<Option<Span>> {
+    let Some(span) = block.span()? else { return Ok(None) };
+    span.part(offset as usize, bytes as usize).map(Some).ok_or(ILLEGAL_ADDRESS)
+}
+
 /// The bytes from `next` to `stop`, in a block that lies from `start`.
 fn piece(next: u64, stop: u64, start: u64, block: &Arc<dyn Block>) -> Answer<Piece> {
-    let span = block.span()?.map(|span| Span {
-        at: span.at + (next.wrapping_sub(start)) as usize,
-        bytes: (stop - next) as usize,
-    });
+    let span = inside_of(block, next.wrapping_sub(start), stop - next)?;
     Ok(Piece { base: next, bytes: stop - next, span, _alive: Some(Arc::clone(block)) })
 }
 
@@ -467,7 +472,8 @@ pub(crate) fn part(pieces: &[Piece], at: u64, bytes: u64) -> Option<(Option<Span
     let piece = pieces.iter().find(|p| p.base <= at && at < p.base + p.bytes)?;
     let skipped = at - piece.base;
     let length = bytes.min(piece.bytes - skipped);
-    let span =
-        piece.span.map(|span| Span { at: span.at + skipped as usize, bytes: length as usize });
-    Some((span, length))
+    match &piece.span {
+        None => Some((None, length)),
+        Some(span) => Some((Some(span.part(skipped as usize, length as usize)?), length)),
+    }
 }

@@ -9,7 +9,6 @@ use super::space::{Kind, Range};
 use super::state::{DriverState, State};
 use super::track::Track;
 use crate::sys::driver::Answer;
-use crate::sys::driver_bytes as bytes;
 
 const MIB: u64 = 1 << 20;
 
@@ -170,7 +169,7 @@ fn run(driver: &DriverState, body: Body, arguments: Vec<Vec<u8>>) {
 
 fn contents(driver: &DriverState, at: u64, length: u64) -> Vec<u8> {
     let pieces = driver.lock().space.pieces(at, length).must("mapped");
-    bytes::read(pieces[0].span.expect("bytes"))
+    pieces[0].span.as_ref().expect("bytes").read()
 }
 
 #[test]

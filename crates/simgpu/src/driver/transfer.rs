@@ -10,7 +10,6 @@ use super::space::{Piece, part};
 use super::state::{DriverState, is_null};
 use super::track::Track;
 use crate::sys::driver::Answer;
-use crate::sys::driver_bytes as bytes;
 
 fn extent(rows: &Rows, width: u64, height: u64, depth: u64) -> Answer<u64> {
     let last = |count: u64, step: u64| count.saturating_sub(1).checked_mul(step);
@@ -29,8 +28,7 @@ fn copy_run(to: &[Piece], to_at: u64, from: &[Piece], from_at: u64, length: u64)
         let (target, can_write) = part(to, to_at + done, left).ok_or(ILLEGAL_ADDRESS)?;
         let step = can_read.min(can_write);
         if let (Some(source), Some(target)) = (source, target) {
-            let cut = |span: bytes::Span| bytes::Span { bytes: step as usize, ..span };
-            bytes::copy(cut(target), cut(source));
+            target.copy_from(&source);
         }
         done += step;
     }
@@ -106,7 +104,7 @@ pub(super) fn run_fill(
             while left > 0 {
                 let (span, length) = part(&pieces, at, left).ok_or(ILLEGAL_ADDRESS)?;
                 if let Some(span) = span {
-                    bytes::fill(span, pattern);
+                    span.fill(pattern);
                 }
                 (at, left) = (at + length, left - length);
             }
@@ -124,7 +122,7 @@ fn value_span(driver: &DriverState, value: &MemoryValue) -> Answer<Option<Vec<Pi
 pub(super) fn write_value(driver: &DriverState, value: &MemoryValue) -> Answer {
     let Some(pieces) = value_span(driver, value)? else { return Ok(()) };
     if let Some((Some(span), _)) = part(&pieces, value.at, value.bytes) {
-        bytes::write(span, &value.value.to_le_bytes()[..value.bytes as usize]);
+        span.write(&value.value.to_le_bytes()[..value.bytes as usize]);
     }
     Ok(())
 }
@@ -135,7 +133,7 @@ pub(super) fn wait_value(driver: &DriverState, place: Place, value: &MemoryValue
     let mask = if value.bytes == 4 { u64::from(u32::MAX) } else { u64::MAX };
     loop {
         let mut seen = [0; 8];
-        seen[..value.bytes as usize].copy_from_slice(&bytes::read(span));
+        seen[..value.bytes as usize].copy_from_slice(&span.read());
         let (seen, wanted) = (u64::from_le_bytes(seen), value.value & mask);
         let arrived = match value.comparison {
             0 => seen.wrapping_sub(wanted) & mask <= mask >> 1,

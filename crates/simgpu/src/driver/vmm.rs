@@ -17,8 +17,8 @@ use super::machine::{Block, Purpose};
 use super::objects::memory::PhysicalHandle;
 use super::space::{GRANULE_BYTES, Kind, Range};
 use super::state::{State, begin_free};
+use crate::sys::descriptor::duplicate;
 use crate::sys::driver::{Address, Answer, In, InArray, Out};
-use crate::sys::driver_bytes::duplicate;
 use crate::sys::driver_given::{Given, location};
 use crate::sys::driver_untyped::Untyped;
 

@@ -1,7 +1,8 @@
-//! Descriptors a program names by number.
+//! Descriptors a program names by number, and those of memory files.
 
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::fs::{fcntl_add_seals, fstat, ftruncate, memfd_create};
 use rustix::io::Errno;
 
 /// A new descriptor for whatever the program calls `number`.
@@ -16,6 +17,44 @@ pub fn duplicate(number: i32) -> Result<OwnedFd, Errno> {
     // that the descriptor is open.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     rustix::io::fcntl_dupfd_cloexec(borrowed, 0)
+}
+
+/// A descriptor by the number a program handed over: the driver's to close once it has what it names.
+#[derive(Debug)]
+pub struct Handed(i32);
+
+impl Handed {
+    /// # Safety
+    /// 1. `number` is none, or a descriptor that the program gives up with the call at hand.
+    /// 2. No other `Handed` is made of it.
+    pub(super) const unsafe fn new(number: i32) -> Self {
+        Self(number)
+    }
+
+    /// As [`duplicate`].
+    pub fn duplicate(&self) -> Result<OwnedFd, Errno> {
+        duplicate(self.0)
+    }
+
+    /// The descriptor itself, which is the driver's from here on.
+    pub fn take(self) -> Option<OwnedFd> {
+        // SAFETY: the program gave it up (`new`), and it is taken once. The number is not -1.
+        (self.0 >= 0).then(|| unsafe { OwnedFd::from_raw_fd(self.0) })
+    }
+}
+
+/// A memory file of `bytes` zero bytes, none of them resident.
+pub fn memory_file(bytes: u64) -> Result<OwnedFd, Errno> {
+    let file = memfd_create("simgpu-block", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&file, bytes)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
+    Ok(file)
+}
+
+/// The size and inode of a memory file.
+pub fn file_identity(file: BorrowedFd<'_>) -> Result<(u64, u64), Errno> {
+    let state = fstat(file)?;
+    Ok((u64::try_from(state.st_size).unwrap_or(0), state.st_ino))
 }
 
 /// Closes every descriptor but the standard three: those the program that started the daemon left

@@ -7,6 +7,7 @@
 //! as a wrong number.
 #![allow(unsafe_code, reason = "follows pointers in structures of C, and reads their unions")]
 
+use super::descriptor::Handed;
 use super::driver::{Answer, In, InArray, Out, Pass};
 use super::driver_untyped::Arguments;
 use core::marker::PhantomData;
@@ -187,11 +188,26 @@ impl Given<'_, CUstreamAttrValue> {
     }
 }
 
-impl Given<'_, CUDA_EXTERNAL_MEMORY_HANDLE_DESC> {
-    /// The descriptor of an external memory's handle.
-    pub fn descriptor(&self) -> i32 {
+/// External memory that a program hands over with a call: not to be copied, as its descriptor is one.
+#[expect(missing_debug_implementations, reason = "nor has the generated structure")]
+pub struct ExternalMemory<'a>(In<'a, CUDA_EXTERNAL_MEMORY_HANDLE_DESC>);
+
+impl<'a> Pass<ExternalMemory<'a>> for *const CUDA_EXTERNAL_MEMORY_HANDLE_DESC {
+    unsafe fn pass(self) -> ExternalMemory<'a> {
+        // SAFETY: this function's own conditions.
+        ExternalMemory(unsafe { self.pass() })
+    }
+}
+
+impl<'a> ExternalMemory<'a> {
+    /// What it is, and the descriptor of its handle; null is an invalid value.
+    pub fn read(self) -> Answer<(Given<'a, CUDA_EXTERNAL_MEMORY_HANDLE_DESC>, Handed)> {
+        let given = self.0.given()?;
         // SAFETY: a plain integer.
-        unsafe { self.handle.fd }
+        let number = unsafe { given.handle.fd };
+        // SAFETY: a successful import takes the descriptor over, as its documentation says, and this value
+        // of the one call goes with it.
+        Ok((given, unsafe { Handed::new(number) }))
     }
 }
 

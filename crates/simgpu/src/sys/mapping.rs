@@ -1,24 +1,32 @@
-//! Shared mappings of the machine's memory file.
+//! Shared mappings of memory files, and the bytes behind simulated device memory.
 //!
-//! A mapping is a range of addresses other processes may write at any time, so it is only ever
-//! handed out as a pointer and a length, never as a slice.
+//! Promises: a [`Span`] of a mapping keeps it mapped and ends inside it. A mapping is a range of addresses
+//! other processes may write at any time, so no slice of it is ever made. All accesses but [`Span::add`]
+//! are plain byte copies; races between streams are the program's races.
+//! Does not check the program's own host pointers: a copy from a bad host address faults, as it does with
+//! the driver. Nor does it know which addresses a program named: where there is a [`Program`], any
+//! address is taken for one of its own.
 
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
 
-/// A range of the memory file in this process.
+/// A range of a memory file in this process.
 #[derive(Debug)]
-pub struct Mapping {
+pub struct Mapping(Arc<Mapped>);
+
+#[derive(Debug)]
+struct Mapped {
     address: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: the mapping is plain memory without thread affinity; it is only reached by raw pointer.
-unsafe impl Send for Mapping {}
+unsafe impl Send for Mapped {}
 // SAFETY: as above; no method hands out a reference into the mapping.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for Mapped {}
 
 impl Mapping {
     /// Maps `bytes` of `file` from `offset` on, readable and writable, shared.
@@ -36,52 +44,126 @@ impl Mapping {
             )
         }?;
         let address = NonNull::new(address.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { address, bytes })
+        Ok(Self(Arc::new(Mapped { address, bytes })))
     }
 
-    /// The first byte.
-    pub fn as_ptr(&self) -> *mut u8 {
-        self.address.as_ptr()
+    /// The mapped bytes.
+    pub fn span(&self) -> Span {
+        let at = self.0.address.as_ptr().expose_provenance();
+        Span { at, bytes: self.0.bytes, mapped: Some(Arc::clone(&self.0)) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `Mapping::new`, is unmapped nowhere else, and no reference into
+        // it exists.
+        let outcome = unsafe { munmap(self.address.as_ptr().cast(), self.bytes) };
+        debug_assert!(outcome.is_ok(), "munmap of a range of our own: {outcome:?}");
+    }
+}
+
+/// A program that keeps the driver's contract for the memory it names.
+#[derive(Clone, Copy, Debug)]
+pub struct Program(());
+
+impl Program {
+    /// The program that this library is loaded in.
+    ///
+    /// # Safety
+    /// 1. An address that the program has a call read or write is one of memory that it may have read or
+    ///    written, for as many bytes as the call's documentation says.
+    /// 2. It stays so until the work that the call submitted has ended.
+    pub const unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+/// A run of bytes in this process.
+#[derive(Clone, Debug)]
+pub struct Span {
+    at: usize,
+    bytes: usize,
+    /// Holds the mapping; none where the bytes are the program's.
+    mapped: Option<Arc<Mapped>>,
+}
+
+impl Span {
+    /// Memory of the program's.
+    pub fn of_program(_: Program, at: usize, bytes: usize) -> Self {
+        Self { at, bytes, mapped: None }
     }
 
-    /// How many bytes are mapped.
+    /// Its first byte's address.
+    pub fn address(&self) -> usize {
+        self.at
+    }
+
+    /// How many bytes it has.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-}
 
-impl Mapping {
-    /// Copies `bytes` to `offset`; an error if they do not fit.
-    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Errno> {
-        let target = self.range(offset, bytes.len())?;
-        // SAFETY: `range` found the target inside the mapping, and the source is a slice of this
-        // process that cannot overlap it, since no slice of a mapping is ever made.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
-        Ok(())
+    /// So many bytes of it, behind those that are skipped; none if it has not as many.
+    pub fn part(&self, skipped: usize, bytes: usize) -> Option<Self> {
+        let end = skipped.checked_add(bytes)?;
+        let at = self.at.checked_add(skipped).filter(|_| end <= self.bytes)?;
+        Some(Self { at, bytes, mapped: self.mapped.clone() })
     }
 
-    /// Copies from `offset` to `bytes`; an error if there are not as many.
-    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Errno> {
-        let source = self.range(offset, bytes.len())?;
-        // SAFETY: as for `write`, the other way round.
-        unsafe { std::ptr::copy_nonoverlapping(source, bytes.as_mut_ptr(), bytes.len()) };
-        Ok(())
+    fn source(&self) -> *const u8 {
+        std::ptr::with_exposed_provenance(self.at)
     }
 
-    fn range(&self, offset: usize, length: usize) -> Result<*mut u8, Errno> {
-        let end = offset.checked_add(length).ok_or(Errno::FAULT)?;
-        if end > self.bytes {
-            return Err(Errno::FAULT);
+    fn target(&self) -> *mut u8 {
+        std::ptr::with_exposed_provenance_mut(self.at)
+    }
+
+    /// Copies as many bytes as both spans have.
+    pub fn copy_from(&self, from: &Self) {
+        let bytes = self.bytes.min(from.bytes);
+        // SAFETY: both spans lie in mappings that they hold, or in memory of the program's (`Program`);
+        // `copy` allows overlap.
+        unsafe { std::ptr::copy(from.source(), self.target(), bytes) }
+    }
+
+    /// Fills it with repetitions of `pattern`, whose first byte goes to its start.
+    pub fn fill(&self, pattern: &[u8]) {
+        let Some(first) = pattern.first() else { return };
+        if pattern.iter().all(|byte| byte == first) {
+            // SAFETY: as in `copy_from`.
+            unsafe { std::ptr::write_bytes(self.target(), *first, self.bytes) }
+            return;
         }
-        Ok(self.as_ptr().wrapping_add(offset))
+        for (index, byte) in (0..self.bytes).zip(pattern.iter().cycle()) {
+            // SAFETY: as in `copy_from`; `index` is inside the span.
+            unsafe { self.target().wrapping_add(index).write(*byte) }
+        }
     }
-}
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new`, is unmapped nowhere else, and no reference into it
-        // exists.
-        let outcome = unsafe { munmap(self.address.as_ptr().cast(), self.bytes) };
-        debug_assert!(outcome.is_ok(), "munmap of a range of our own: {outcome:?}");
+    /// Its bytes, copied.
+    pub fn read(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.bytes];
+        // SAFETY: as in `copy_from`; the vector is as long and of this function alone.
+        unsafe { std::ptr::copy(self.source(), bytes.as_mut_ptr(), self.bytes) }
+        bytes
+    }
+
+    /// Writes as many of the bytes to its start as it has room for.
+    pub fn write(&self, bytes: &[u8]) {
+        // SAFETY: as in `copy_from`, from a slice of this process.
+        unsafe { std::ptr::copy(bytes.as_ptr(), self.target(), self.bytes.min(bytes.len())) }
+    }
+
+    /// Adds to the number at its start in one step, as `red.add.u64` does; nothing where it is shorter or
+    /// not aligned.
+    pub fn add(&self, more: u64) {
+        let target = self.target().cast::<u64>();
+        if self.bytes < 8 || !target.is_aligned() {
+            return;
+        }
+        // SAFETY: eight aligned bytes, as in `copy_from`.
+        let number = unsafe { std::sync::atomic::AtomicU64::from_ptr(target) };
+        number.fetch_add(more, std::sync::atomic::Ordering::Relaxed);
     }
 }

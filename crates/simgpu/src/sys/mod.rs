@@ -9,7 +9,6 @@
 
 pub mod descriptor;
 pub mod driver;
-pub mod driver_bytes;
 pub mod driver_functions;
 pub mod driver_given;
 pub mod driver_process;

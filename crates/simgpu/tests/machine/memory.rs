@@ -11,13 +11,11 @@ const MIB: u64 = 1 << 20;
 
 /// Fills the first page of a mapping.
 pub(crate) fn write(mapping: &Mapping, byte: u8) {
-    mapping.write(0, &[byte; 4096]).unwrap();
+    mapping.span().write(&[byte; 4096]);
 }
 
 fn first(mapping: &Mapping) -> u8 {
-    let mut byte = [0];
-    mapping.read(0, &mut byte).unwrap();
-    byte[0]
+    mapping.span().part(0, 1).unwrap().read()[0]
 }
 
 fn machine() -> Machine {
@@ -73,7 +71,7 @@ fn new_memory_reads_as_zeros_and_is_the_same_for_all_holders() {
     let block = client.allocate(0, 5 * MIB, Charge::Blocks).unwrap();
     assert_eq!(block.bytes, 6 * MIB);
     let mapping = client.map(&block).unwrap().unwrap();
-    assert_eq!((mapping.bytes() as u64, first(&mapping)), (6 * MIB, 0));
+    assert_eq!((mapping.span().bytes() as u64, first(&mapping)), (6 * MIB, 0));
     write(&mapping, 7);
     let again = client.map(&block).unwrap().unwrap();
     assert_eq!(first(&again), 7);
