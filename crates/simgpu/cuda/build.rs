@@ -6,25 +6,14 @@
 //! and a header declares, each symbol with its base and with what is passed on for each argument,
 //! `undocumented!` with the names that no header declares.
 
-use std::path::PathBuf;
-use std::{env, fs, io};
+use std::io;
 
 use divvy_driver_api::{UNDOCUMENTED, find};
-use exports::{Together, all_passed};
+use exports::{Together, all_passed, prototypes};
 
 #[path = "../exports.rs"]
 mod exports;
 
-macro_rules! prototypes {
-    ($($name:ident($($argument:ident: $ty:ty),*) -> $result:ty;)*) => {
-        /// Entry points: names, what follows them in a declaration, and their arguments with types.
-        const PROTOTYPES: &[(&str, &str, &[(&str, &str)])] = &[$((
-            stringify!($name),
-            stringify!(($($argument: $ty),*) -> $result),
-            &[$((stringify!($argument), stringify!($ty))),*],
-        )),*];
-    };
-}
 divvy_driver_api::for_each_driver_entry!(prototypes);
 
 /// Arguments that mean something only together with others: arrays with their lengths, values with what
@@ -78,10 +67,8 @@ fn main() -> io::Result<()> {
         }
     }
     text.push_str(&format!("}}\nundocumented! {{ {} }}\n", UNDOCUMENTED.join(" ")));
-    fs::write(PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("exports.rs"), text)?;
+    exports::write(&text)?;
 
-    println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=../exports.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic");
     Ok(())

@@ -4,24 +4,13 @@
 //! `exports.rs` in `OUT_DIR` calls `exports!` of `src/lib.rs` with each entry point and with what is
 //! passed on for each argument.
 
-use std::path::PathBuf;
-use std::{env, fs, io};
+use std::io;
 
-use exports::{Together, all_passed};
+use exports::{Together, all_passed, prototypes};
 
 #[path = "../exports.rs"]
 mod exports;
 
-macro_rules! prototypes {
-    ($($name:ident($($argument:ident: $ty:ty),*) -> $result:ty;)*) => {
-        /// Entry points: names, what follows them in a declaration, and their arguments with types.
-        const PROTOTYPES: &[(&str, &str, &[(&str, &str)])] = &[$((
-            stringify!($name),
-            stringify!(($($argument: $ty),*) -> $result),
-            &[$((stringify!($argument), stringify!($ty))),*],
-        )),*];
-    };
-}
 divvy_driver_api::for_each_nvml_entry!(prototypes);
 
 /// Arrays with their lengths, which mean something only together.
@@ -44,10 +33,8 @@ fn main() -> io::Result<()> {
         text.push_str(&format!("{name}{prototype} {{ {passed} }};\n"));
     }
     text.push_str("}\n");
-    fs::write(PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("exports.rs"), text)?;
+    exports::write(&text)?;
 
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libnvidia-ml.so.1");
-    println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=../exports.rs");
     Ok(())
 }

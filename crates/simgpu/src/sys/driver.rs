@@ -191,7 +191,7 @@ impl<'a, N: Length> Pass<InArray<'a, u8>> for (*mut c_void, N) {
     }
 }
 
-// What is not simulated looks at no argument.
+// A call that is not simulated looks at no argument.
 impl<T, N> Pass<*mut T> for (*mut T, N) {
     unsafe fn pass(self) -> *mut T {
         self.0

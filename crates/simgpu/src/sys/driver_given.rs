@@ -200,7 +200,7 @@ impl<'a> Pass<ExternalMemory<'a>> for *const CUDA_EXTERNAL_MEMORY_HANDLE_DESC {
 }
 
 impl<'a> ExternalMemory<'a> {
-    /// What it is, and the descriptor of its handle; null is an invalid value.
+    /// Its description, and the descriptor of its handle; null is an invalid value.
     pub fn read(self) -> Answer<(Given<'a, CUDA_EXTERNAL_MEMORY_HANDLE_DESC>, Handed)> {
         let given = self.0.given()?;
         // SAFETY: a plain integer.

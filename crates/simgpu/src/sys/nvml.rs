@@ -18,7 +18,7 @@ pub struct OldPciInfo {
 }
 
 impl OldPciInfo {
-    /// What these versions say of a device.
+    /// A device as these versions describe it.
     pub fn of(info: &nvmlPciInfo_t) -> Self {
         Self {
             bus_id: info.busIdLegacy,
