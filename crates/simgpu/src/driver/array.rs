@@ -224,16 +224,25 @@ pub fn cuArray3DGetDescriptor(
     })
 }
 
-pub fn cuArrayGetMemoryRequirements(
-    _: Call,
-    _: Out<CUDA_ARRAY_MEMORY_REQUIREMENTS>,
-    array: CUarray,
-    _: CUdevice,
-) -> Answer {
-    let (_, state) = begin_free()?;
-    state.arrays.of(array)?;
-    // Only arrays with deferred mapping have requirements.
-    Err(INVALID_VALUE)
+/// Only arrays and mipmaps with deferred mapping have requirements.
+macro_rules! requirements {
+    ($($name:ident: $handle:ty = $table:ident;)*) => {$(
+        pub fn $name(
+            _: Call,
+            _: Out<CUDA_ARRAY_MEMORY_REQUIREMENTS>,
+            handle: $handle,
+            _: CUdevice,
+        ) -> Answer {
+            let (_, state) = begin_free()?;
+            state.$table.of(handle)?;
+            Err(INVALID_VALUE)
+        }
+    )*};
+}
+
+requirements! {
+    cuArrayGetMemoryRequirements: CUarray = arrays;
+    cuMipmappedArrayGetMemoryRequirements: CUmipmappedArray = mipmaps;
 }
 
 pub fn cuMipmappedArrayCreate(
@@ -307,15 +316,4 @@ pub fn cuMipmappedArrayGetLevel(
     let (_, state) = begin_free()?;
     let levels = &state.mipmaps.of(mipmap)?.levels;
     out.put(CUarray::from_key(*levels.get(level as usize).ok_or(INVALID_VALUE)?))
-}
-
-pub fn cuMipmappedArrayGetMemoryRequirements(
-    _: Call,
-    _: Out<CUDA_ARRAY_MEMORY_REQUIREMENTS>,
-    mipmap: CUmipmappedArray,
-    _: CUdevice,
-) -> Answer {
-    let (_, state) = begin_free()?;
-    state.mipmaps.of(mipmap)?;
-    Err(INVALID_VALUE)
 }

@@ -252,15 +252,27 @@ fn create(context: Out<CUcontext>, flags: c_uint, device: CUdevice, version: u32
     context.put(CUcontext::from_key(key))
 }
 
-pub fn cuCtxCreate(_: Call, context: Out<CUcontext>, flags: c_uint, device: CUdevice) -> Answer {
-    create(context, flags, device, 3010)
+macro_rules! create_calls {
+    ($($name:ident($($unused:ty),*) = $version:literal;)*) => {$(
+        pub fn $name(
+            _: Call,
+            context: Out<CUcontext>,
+            flags: c_uint,
+            device: CUdevice
+            $(, _: $unused)*
+        ) -> Answer {
+            create(context, flags, device, $version)
+        }
+    )*};
 }
-pub use cuCtxCreate as cuGLCtxCreate;
 
-pub fn cuCtxCreate_v2(_: Call, context: Out<CUcontext>, flags: c_uint, device: CUdevice) -> Answer {
-    create(context, flags, device, 3020)
+create_calls! {
+    cuCtxCreate() = 3010;
+    cuCtxCreate_v2() = 3020;
+    cuVDPAUCtxCreate(VdpDevice, VdpGetProcAddress) = 3010;
+    cuVDPAUCtxCreate_v2(VdpDevice, VdpGetProcAddress) = 3020;
 }
-pub use cuCtxCreate_v2 as cuGLCtxCreate_v2;
+pub use {cuCtxCreate as cuGLCtxCreate, cuCtxCreate_v2 as cuGLCtxCreate_v2};
 
 pub fn cuCtxCreate_v3(
     _: Call,
@@ -292,28 +304,6 @@ pub fn cuCtxCreate_v4(
             return Err(NOT_SUPPORTED);
         }
     }
-    create(context, flags, device, 3020)
-}
-
-pub fn cuVDPAUCtxCreate(
-    _: Call,
-    context: Out<CUcontext>,
-    flags: c_uint,
-    device: CUdevice,
-    _: VdpDevice,
-    _: VdpGetProcAddress,
-) -> Answer {
-    create(context, flags, device, 3010)
-}
-
-pub fn cuVDPAUCtxCreate_v2(
-    _: Call,
-    context: Out<CUcontext>,
-    flags: c_uint,
-    device: CUdevice,
-    _: VdpDevice,
-    _: VdpGetProcAddress,
-) -> Answer {
     create(context, flags, device, 3020)
 }
 

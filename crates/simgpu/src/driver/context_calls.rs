@@ -132,26 +132,24 @@ pub fn cuCtxSetLimit(_: Call, limit: CUlimit, value: usize) -> Answer {
     }
 }
 
-pub fn cuCtxGetCacheConfig(_: Call, config: Out<CUfunc_cache>) -> Answer {
-    let (_, state, key) = begin()?;
-    config.put(state.context(key)?.cache_config)
+macro_rules! preferences {
+    ($($get:ident, $set:ident: $ty:ty = $member:ident;)*) => {$(
+        pub fn $get(_: Call, out: Out<$ty>) -> Answer {
+            let (_, state, key) = begin()?;
+            out.put(state.context(key)?.$member)
+        }
+
+        pub fn $set(_: Call, value: $ty) -> Answer {
+            let (_, mut state, key) = begin()?;
+            state.context_mut(key)?.$member = value;
+            Ok(())
+        }
+    )*};
 }
 
-pub fn cuCtxSetCacheConfig(_: Call, config: CUfunc_cache) -> Answer {
-    let (_, mut state, key) = begin()?;
-    state.context_mut(key)?.cache_config = config;
-    Ok(())
-}
-
-pub fn cuCtxGetSharedMemConfig(_: Call, config: Out<CUsharedconfig>) -> Answer {
-    let (_, state, key) = begin()?;
-    config.put(state.context(key)?.shared_config)
-}
-
-pub fn cuCtxSetSharedMemConfig(_: Call, config: CUsharedconfig) -> Answer {
-    let (_, mut state, key) = begin()?;
-    state.context_mut(key)?.shared_config = config;
-    Ok(())
+preferences! {
+    cuCtxGetCacheConfig, cuCtxSetCacheConfig: CUfunc_cache = cache_config;
+    cuCtxGetSharedMemConfig, cuCtxSetSharedMemConfig: CUsharedconfig = shared_config;
 }
 
 pub fn cuCtxGetStreamPriorityRange(_: Call, least: Out<c_int>, greatest: Out<c_int>) -> Answer {

@@ -17,7 +17,7 @@ use super::stream::resolved;
 use super::submit::{enqueue, run_now};
 use crate::sys::driver::{Address, Answer, Handle, In, InArray, Out};
 
-fn default_stream() -> CUstream {
+pub(crate) fn default_stream() -> CUstream {
     CUstream::from_key(0)
 }
 
@@ -105,6 +105,7 @@ macro_rules! named {
         Some($stream)
     };
 }
+pub(crate) use named;
 
 macro_rules! linear_calls {
     ($($name:ident: $to:ty, $from:ty, $size:ty, $sides:ident $(, $stream:ident)?;)*) => {$(
@@ -153,27 +154,25 @@ linear_calls! {
     cuMemcpyDtoDAsync_v2: CUdeviceptr, CUdeviceptr, usize, Both, stream;
 }
 
-pub fn cuMemcpyPeer(
-    call: Call,
-    to: CUdeviceptr,
-    _: CUcontext,
-    from: CUdeviceptr,
-    _: CUcontext,
-    bytes: usize,
-) -> Answer {
-    linear(call, to, from, bytes as u64, Sides::Both, None)
+macro_rules! peer_calls {
+    ($($name:ident$(($stream:ident))?;)*) => {$(
+        pub fn $name(
+            call: Call,
+            to: CUdeviceptr,
+            _: CUcontext,
+            from: CUdeviceptr,
+            _: CUcontext,
+            bytes: usize
+            $(, $stream: CUstream)?
+        ) -> Answer {
+            linear(call, to, from, bytes as u64, Sides::Both, named!($($stream)?))
+        }
+    )*};
 }
 
-pub fn cuMemcpyPeerAsync(
-    call: Call,
-    to: CUdeviceptr,
-    _: CUcontext,
-    from: CUdeviceptr,
-    _: CUcontext,
-    bytes: usize,
-    stream: CUstream,
-) -> Answer {
-    linear(call, to, from, bytes as u64, Sides::Both, Some(stream))
+peer_calls! {
+    cuMemcpyPeer;
+    cuMemcpyPeerAsync(stream);
 }
 
 #[expect(clippy::too_many_arguments, reason = "the driver's signature")]

@@ -64,17 +64,6 @@ pub fn cuGraphGetEdges(
     Ok(())
 }
 
-pub fn cuGraphGetEdges_v2(
-    call: Call,
-    graph: CUgraph,
-    from: OutNodes,
-    to: OutNodes,
-    _edges: Out<CUgraphEdgeData>,
-    count: Out<usize>,
-) -> Answer {
-    cuGraphGetEdges(call, graph, from, to, count)
-}
-
 pub fn cuGraphNodeGetDependencies(
     _: Call,
     node: CUgraphNode,
@@ -83,16 +72,6 @@ pub fn cuGraphNodeGetDependencies(
 ) -> Answer {
     let (_, state) = begin_free()?;
     put_list(&state.nodes.of(node)?.after, out, count)
-}
-
-pub fn cuGraphNodeGetDependencies_v2(
-    call: Call,
-    node: CUgraphNode,
-    out: OutNodes,
-    _edges: Out<CUgraphEdgeData>,
-    count: Out<usize>,
-) -> Answer {
-    cuGraphNodeGetDependencies(call, node, out, count)
 }
 
 pub fn cuGraphNodeGetDependentNodes(
@@ -110,14 +89,25 @@ pub fn cuGraphNodeGetDependentNodes(
     put_list(&list, out, count)
 }
 
-pub fn cuGraphNodeGetDependentNodes_v2(
-    call: Call,
-    node: CUgraphNode,
-    out: OutNodes,
-    _edges: Out<CUgraphEdgeData>,
-    count: Out<usize>,
-) -> Answer {
-    cuGraphNodeGetDependentNodes(call, node, out, count)
+/// Calls that answer data of edges as well, of which there is none.
+macro_rules! with_edge_data {
+    ($($name:ident = $base:ident($($argument:ident: $ty:ty),*);)*) => {$(
+        pub fn $name(
+            call: Call,
+            $($argument: $ty,)*
+            _: Out<CUgraphEdgeData>,
+            count: Out<usize>,
+        ) -> Answer {
+            $base(call, $($argument,)* count)
+        }
+    )*};
+}
+
+with_edge_data! {
+    cuGraphGetEdges_v2 = cuGraphGetEdges(graph: CUgraph, from: OutNodes, to: OutNodes);
+    cuGraphNodeGetDependencies_v2 = cuGraphNodeGetDependencies(node: CUgraphNode, out: OutNodes);
+    cuGraphNodeGetDependentNodes_v2 =
+        cuGraphNodeGetDependentNodes(node: CUgraphNode, out: OutNodes);
 }
 
 pub fn cuGraphNodeGetType(_: Call, node: CUgraphNode, out: Out<CUgraphNodeType>) -> Answer {
@@ -210,34 +200,19 @@ fn edges(from: Nodes, to: Nodes, add: bool) -> Answer {
     Ok(())
 }
 
-pub fn cuGraphAddDependencies(_: Call, _: CUgraph, from: Nodes, to: Nodes, _: usize) -> Answer {
-    edges(from, to, true)
+macro_rules! edge_calls {
+    ($($name:ident$(($data:ty))?: $add:literal;)*) => {$(
+        pub fn $name(_: Call, _: CUgraph, from: Nodes, to: Nodes, $(_: $data,)? _: usize) -> Answer {
+            edges(from, to, $add)
+        }
+    )*};
 }
 
-pub fn cuGraphAddDependencies_v2(
-    _: Call,
-    _: CUgraph,
-    from: Nodes,
-    to: Nodes,
-    _edges: In<CUgraphEdgeData>,
-    _: usize,
-) -> Answer {
-    edges(from, to, true)
-}
-
-pub fn cuGraphRemoveDependencies(_: Call, _: CUgraph, from: Nodes, to: Nodes, _: usize) -> Answer {
-    edges(from, to, false)
-}
-
-pub fn cuGraphRemoveDependencies_v2(
-    _: Call,
-    _: CUgraph,
-    from: Nodes,
-    to: Nodes,
-    _edges: In<CUgraphEdgeData>,
-    _: usize,
-) -> Answer {
-    edges(from, to, false)
+edge_calls! {
+    cuGraphAddDependencies: true;
+    cuGraphAddDependencies_v2(In<CUgraphEdgeData>): true;
+    cuGraphRemoveDependencies: false;
+    cuGraphRemoveDependencies_v2(In<CUgraphEdgeData>): false;
 }
 
 pub fn cuGraphDebugDotPrint(_: Call, graph: CUgraph, path: Text, _flags: c_uint) -> Answer {

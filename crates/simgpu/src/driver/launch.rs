@@ -153,25 +153,36 @@ fn queue_if_capturing(
     submit(call, &mut state, stream, launch)
 }
 
-#[expect(clippy::too_many_arguments, reason = "the driver's signature")]
-#[inline]
-pub fn cuLaunchKernel(
-    call: Call,
-    function: CUfunction,
-    grid_x: c_uint,
-    grid_y: c_uint,
-    grid_z: c_uint,
-    block_x: c_uint,
-    block_y: c_uint,
-    block_z: c_uint,
-    shared_bytes: c_uint,
-    stream: CUstream,
-    arguments: Arguments,
-    _: Out<*mut c_void>,
-) -> Answer {
-    let shape =
-        Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
-    launch(call, function, shape, stream, arguments)
+/// Launches whose shape is the call's own arguments.
+macro_rules! shape_calls {
+    ($($name:ident($($unused:ty)?): $check:path;)*) => {$(
+        #[expect(clippy::too_many_arguments, reason = "the driver's signature")]
+        #[inline]
+        pub fn $name(
+            call: Call,
+            function: CUfunction,
+            grid_x: c_uint,
+            grid_y: c_uint,
+            grid_z: c_uint,
+            block_x: c_uint,
+            block_y: c_uint,
+            block_z: c_uint,
+            shared_bytes: c_uint,
+            stream: CUstream,
+            arguments: Arguments
+            $(, _: $unused)?
+        ) -> Answer {
+            let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+            let shape = Shape { grid, block, shared_bytes };
+            $check(&shape)?;
+            launch(call, function, shape, stream, arguments)
+        }
+    )*};
+}
+
+shape_calls! {
+    cuLaunchKernel(Out<*mut c_void>): check_nothing;
+    cuLaunchCooperativeKernel(): check_cooperative;
 }
 
 pub fn cuLaunchKernelEx(
@@ -185,32 +196,16 @@ pub fn cuLaunchKernelEx(
     launch(call, function, shape_of!(config), config.hStream, arguments)
 }
 
+fn check_nothing(_: &Shape) -> Answer {
+    Ok(())
+}
+
 /// A cooperative launch must fit the device at once.
 fn check_cooperative(shape: &Shape) -> Answer {
     let blocks = shape.grid.iter().map(|n| u64::from(*n)).product::<u64>();
     let threads = shape.block.iter().map(|n| u64::from(*n)).product::<u64>().max(1);
     let most = u64::from(MULTIPROCESSORS) * (2048 / threads.min(2048)).min(32);
     if blocks <= most { Ok(()) } else { Err(COOPERATIVE_LAUNCH_TOO_LARGE) }
-}
-
-#[expect(clippy::too_many_arguments, reason = "the driver's signature")]
-pub fn cuLaunchCooperativeKernel(
-    call: Call,
-    function: CUfunction,
-    grid_x: c_uint,
-    grid_y: c_uint,
-    grid_z: c_uint,
-    block_x: c_uint,
-    block_y: c_uint,
-    block_z: c_uint,
-    shared_bytes: c_uint,
-    stream: CUstream,
-    arguments: Arguments,
-) -> Answer {
-    let shape =
-        Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared_bytes };
-    check_cooperative(&shape)?;
-    launch(call, function, shape, stream, arguments)
 }
 
 pub fn cuLaunchCooperativeKernelMultiDevice(

@@ -26,41 +26,36 @@ fn add(out: Out<CUlibrary>, image: Answer<Arc<Image>>) -> Answer {
     out.put(CUlibrary::from_key(key))
 }
 
-#[expect(clippy::too_many_arguments, reason = "the driver's signature")]
-pub fn cuLibraryLoadData(
-    _: Call,
-    library: Out<CUlibrary>,
-    code: ImageAt,
-    _names: In<CUjit_option>,
-    _values: In<*mut c_void>,
-    _count: c_uint,
-    _options: In<CUlibraryOption>,
-    _option_values: In<*mut c_void>,
-    _option_count: c_uint,
-) -> Answer {
-    // A library is read when it is first used; what is none shows then, as a missing kernel.
-    add(
-        library,
-        module::image_at(code).or_else(|error| match error {
-            INVALID_VALUE => Err(error),
-            _ => Ok(Arc::default()),
-        }),
-    )
+macro_rules! load_calls {
+    ($($name:ident($from:ident: $ty:ty) = $image:expr;)*) => {$(
+        #[expect(clippy::too_many_arguments, reason = "the driver's signature")]
+        pub fn $name(
+            _: Call,
+            library: Out<CUlibrary>,
+            $from: $ty,
+            _names: In<CUjit_option>,
+            _values: In<*mut c_void>,
+            _count: c_uint,
+            _options: In<CUlibraryOption>,
+            _option_values: In<*mut c_void>,
+            _option_count: c_uint,
+        ) -> Answer {
+            add(library, $image)
+        }
+    )*};
 }
 
-#[expect(clippy::too_many_arguments, reason = "the driver's signature")]
-pub fn cuLibraryLoadFromFile(
-    _: Call,
-    library: Out<CUlibrary>,
-    path: Text,
-    _names: In<CUjit_option>,
-    _values: In<*mut c_void>,
-    _count: c_uint,
-    _options: In<CUlibraryOption>,
-    _option_values: In<*mut c_void>,
-    _option_count: c_uint,
-) -> Answer {
-    add(library, module::image_in_file(path))
+load_calls! {
+    cuLibraryLoadData(code: ImageAt) = image_or_none(code);
+    cuLibraryLoadFromFile(path: Text) = module::image_in_file(path);
+}
+
+/// A library is read when it is first used; what is none shows then, as a missing kernel.
+fn image_or_none(code: ImageAt) -> Answer<Arc<Image>> {
+    module::image_at(code).or_else(|error| match error {
+        INVALID_VALUE => Err(error),
+        _ => Ok(Arc::default()),
+    })
 }
 
 pub fn cuLibraryUnload(_: Call, library: CUlibrary) -> Answer {
@@ -124,32 +119,9 @@ fn kernel_function(driver: &DriverState, state: &mut State, kernel: u64) -> Answ
     module::function(state, module, &name)
 }
 
-pub fn cuLibraryGetKernel(_: Call, out: Out<CUkernel>, library: CUlibrary, name: Text) -> Answer {
-    let (_, mut state) = begin_free()?;
-    out.check()?;
-    let key = kernel(&mut state, library.key(), &name.read()?)?;
-    out.put(CUkernel::from_key(key))
-}
-
-pub fn cuLibraryGetKernelCount(_: Call, count: Out<c_uint>, library: CUlibrary) -> Answer {
-    let (_, state) = begin_free()?;
-    count.put(state.libraries.of(library)?.image.entries.len() as c_uint)
-}
-
-pub fn cuLibraryEnumerateKernels(
-    _: Call,
-    out: OutArray<CUkernel>,
-    _: c_uint,
-    library: CUlibrary,
-) -> Answer {
-    let (_, mut state) = begin_free()?;
-    out.check()?;
-    let image = Arc::clone(&state.libraries.of(library)?.image);
-    for (index, entry) in image.entries.iter().take(out.length()).enumerate() {
-        let key = kernel(&mut state, library.key(), &entry.name)?;
-        out.put(index, CUkernel::from_key(key))?;
-    }
-    Ok(())
+module::entry_calls! {
+    cuLibraryGetKernel, cuLibraryGetKernelCount, cuLibraryEnumerateKernels:
+        CUlibrary = libraries, CUkernel = kernel;
 }
 
 pub fn cuLibraryGetModule(_: Call, out: Out<CUmodule>, library: CUlibrary) -> Answer {

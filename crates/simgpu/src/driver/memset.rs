@@ -5,6 +5,7 @@ use core::ffi::{c_uchar, c_uint, c_ushort};
 use divvy_driver_api::types::*;
 
 use super::call::Call;
+use super::copy::{default_stream, named};
 use super::error::*;
 use super::objects::task::{FillShape, Task};
 use super::queue::is_all_idle;
@@ -29,7 +30,14 @@ pub(crate) fn check(state: &State, shape: &FillShape) -> Answer {
     Ok(())
 }
 
-fn fill(call: Call, stream: CUstream, shape: FillShape) -> Answer {
+/// A fill with elements of the value's size.
+fn shape<V: Into<u32>>(at: u64, pitch: u64, value: V, width: u64, height: u64) -> FillShape {
+    let element_bytes = size_of::<V>() as u32;
+    FillShape { at, pitch, value: value.into(), element_bytes, width, height }
+}
+
+fn fill(call: Call, stream: Option<CUstream>, shape: FillShape) -> Answer {
+    let stream = stream.unwrap_or_else(default_stream);
     let is_default = stream.key() == 0;
     let (driver, mut state, key) = resolved(call, stream)?;
     check(&state, &shape)?;
@@ -40,24 +48,20 @@ fn fill(call: Call, stream: CUstream, shape: FillShape) -> Answer {
     enqueue(driver, &mut state, key, Task::Fill(shape))
 }
 
-macro_rules! one_dimension {
-    ($($name:ident: $at:ty, $value:ty, $count:ty $(, $stream:ident)?;)*) => {$(
-        pub fn $name(call: Call, at: $at, value: $value, count: $count $(, $stream: CUstream)?) -> Answer {
-            #[allow(unused_variables, reason = "the default stream, unless the call names one")]
-            let chosen = CUstream::from_key(0);
-            $(let chosen = $stream;)?
-            let element_bytes = size_of::<$value>() as u32;
-            let width = count as u64;
-            fill(call, chosen, FillShape {
-                at: u64::from(at), pitch: 0, value: c_uint::from(value), element_bytes, width, height: 1,
-            })
+/// A call that fills a row, and one that fills rows with a pitch.
+macro_rules! fills {
+    ($($row:ident, $rows:ident: $at:ty, $value:ty, $count:ty $(, $stream:ident)?;)*) => {$(
+        pub fn $row(
+            call: Call,
+            at: $at,
+            value: $value,
+            count: $count
+            $(, $stream: CUstream)?
+        ) -> Answer {
+            fill(call, named!($($stream)?), shape(u64::from(at), 0, value, count as u64, 1))
         }
-    )*};
-}
 
-macro_rules! two_dimensions {
-    ($($name:ident: $at:ty, $value:ty, $count:ty $(, $stream:ident)?;)*) => {$(
-        pub fn $name(
+        pub fn $rows(
             call: Call,
             at: $at,
             pitch: $count,
@@ -66,41 +70,20 @@ macro_rules! two_dimensions {
             height: $count
             $(, $stream: CUstream)?
         ) -> Answer {
-            #[allow(unused_variables, reason = "the default stream, unless the call names one")]
-            let chosen = CUstream::from_key(0);
-            $(let chosen = $stream;)?
-            let element_bytes = size_of::<$value>() as u32;
-            fill(call, chosen, FillShape {
-                at: u64::from(at),
-                pitch: pitch as u64,
-                value: c_uint::from(value),
-                element_bytes,
-                width: width as u64,
-                height: height as u64,
-            })
+            let (pitch, width, height) = (pitch as u64, width as u64, height as u64);
+            fill(call, named!($($stream)?), shape(u64::from(at), pitch, value, width, height))
         }
     )*};
 }
 
-one_dimension! {
-    cuMemsetD8: CUdeviceptr_v1, c_uchar, c_uint;
-    cuMemsetD8_v2: CUdeviceptr, c_uchar, usize;
-    cuMemsetD8Async: CUdeviceptr, c_uchar, usize, stream;
-    cuMemsetD16: CUdeviceptr_v1, c_ushort, c_uint;
-    cuMemsetD16_v2: CUdeviceptr, c_ushort, usize;
-    cuMemsetD16Async: CUdeviceptr, c_ushort, usize, stream;
-    cuMemsetD32: CUdeviceptr_v1, c_uint, c_uint;
-    cuMemsetD32_v2: CUdeviceptr, c_uint, usize;
-    cuMemsetD32Async: CUdeviceptr, c_uint, usize, stream;
-}
-two_dimensions! {
-    cuMemsetD2D8: CUdeviceptr_v1, c_uchar, c_uint;
-    cuMemsetD2D8_v2: CUdeviceptr, c_uchar, usize;
-    cuMemsetD2D8Async: CUdeviceptr, c_uchar, usize, stream;
-    cuMemsetD2D16: CUdeviceptr_v1, c_ushort, c_uint;
-    cuMemsetD2D16_v2: CUdeviceptr, c_ushort, usize;
-    cuMemsetD2D16Async: CUdeviceptr, c_ushort, usize, stream;
-    cuMemsetD2D32: CUdeviceptr_v1, c_uint, c_uint;
-    cuMemsetD2D32_v2: CUdeviceptr, c_uint, usize;
-    cuMemsetD2D32Async: CUdeviceptr, c_uint, usize, stream;
+fills! {
+    cuMemsetD8, cuMemsetD2D8: CUdeviceptr_v1, c_uchar, c_uint;
+    cuMemsetD8_v2, cuMemsetD2D8_v2: CUdeviceptr, c_uchar, usize;
+    cuMemsetD8Async, cuMemsetD2D8Async: CUdeviceptr, c_uchar, usize, stream;
+    cuMemsetD16, cuMemsetD2D16: CUdeviceptr_v1, c_ushort, c_uint;
+    cuMemsetD16_v2, cuMemsetD2D16_v2: CUdeviceptr, c_ushort, usize;
+    cuMemsetD16Async, cuMemsetD2D16Async: CUdeviceptr, c_ushort, usize, stream;
+    cuMemsetD32, cuMemsetD2D32: CUdeviceptr_v1, c_uint, c_uint;
+    cuMemsetD32_v2, cuMemsetD2D32_v2: CUdeviceptr, c_uint, usize;
+    cuMemsetD32Async, cuMemsetD2D32Async: CUdeviceptr, c_uint, usize, stream;
 }

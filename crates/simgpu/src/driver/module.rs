@@ -174,32 +174,39 @@ pub(crate) fn function(state: &mut State, module_key: u64, name: &str) -> Answer
     Ok(key)
 }
 
-pub fn cuModuleGetFunction(_: Call, out: Out<CUfunction>, module: CUmodule, name: Text) -> Answer {
-    let (_, mut state) = begin_free()?;
-    out.check()?;
-    let key = function(&mut state, module.key(), &name.read()?)?;
-    out.put(CUfunction::from_key(key))
-}
+/// Calls that answer an image's entries: the one of a name, how many there are, and all of them.
+macro_rules! entry_calls {
+    ($get:ident, $count:ident, $enumerate:ident:
+        $owner:ty = $table:ident, $entry:ident = $made:ident;) => {
+        pub fn $get(_: Call, out: Out<$entry>, owner: $owner, name: Text) -> Answer {
+            let (_, mut state) = begin_free()?;
+            out.check()?;
+            let key = $made(&mut state, owner.key(), &name.read()?)?;
+            out.put($entry::from_key(key))
+        }
 
-pub fn cuModuleGetFunctionCount(_: Call, count: Out<c_uint>, module: CUmodule) -> Answer {
-    let (_, state) = begin_free()?;
-    count.put(state.modules.of(module)?.image.entries.len() as c_uint)
-}
+        pub fn $count(_: Call, count: Out<c_uint>, owner: $owner) -> Answer {
+            let (_, state) = begin_free()?;
+            count.put(state.$table.of(owner)?.image.entries.len() as c_uint)
+        }
 
-pub fn cuModuleEnumerateFunctions(
-    _: Call,
-    out: OutArray<CUfunction>,
-    _: c_uint,
-    module: CUmodule,
-) -> Answer {
-    let (_, mut state) = begin_free()?;
-    out.check()?;
-    let image = Arc::clone(&state.modules.of(module)?.image);
-    for (index, entry) in image.entries.iter().take(out.length()).enumerate() {
-        let key = function(&mut state, module.key(), &entry.name)?;
-        out.put(index, CUfunction::from_key(key))?;
-    }
-    Ok(())
+        pub fn $enumerate(_: Call, out: OutArray<$entry>, _: c_uint, owner: $owner) -> Answer {
+            let (_, mut state) = begin_free()?;
+            out.check()?;
+            let image = Arc::clone(&state.$table.of(owner)?.image);
+            for (index, entry) in image.entries.iter().take(out.length()).enumerate() {
+                let key = $made(&mut state, owner.key(), &entry.name)?;
+                out.put(index, $entry::from_key(key))?;
+            }
+            Ok(())
+        }
+    };
+}
+pub(crate) use entry_calls;
+
+entry_calls! {
+    cuModuleGetFunction, cuModuleGetFunctionCount, cuModuleEnumerateFunctions:
+        CUmodule = modules, CUfunction = function;
 }
 
 /// Address and size of a module's global.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 
 use super::error::*;
 use super::machine::Block;
+use super::objects::runs;
 use crate::sys::driver::Answer;
 use crate::sys::mapping::{Program, Span};
 
@@ -219,17 +220,7 @@ impl Space {
 
     /// Gives addresses back.
     pub(crate) fn give_back(&mut self, base: u64, bytes: u64) {
-        let (mut base, mut bytes) = (base, bytes);
-        if let Some((before, length)) = self.free.range(..base).next_back().map(|(s, l)| (*s, *l))
-            && before + length == base
-        {
-            self.free.remove(&before);
-            (base, bytes) = (before, bytes + length);
-        }
-        if let Some(length) = self.free.remove(&(base + bytes)) {
-            bytes += length;
-        }
-        self.free.insert(base, bytes);
+        runs::add(&mut self.free, base, bytes);
     }
 
     /// Records a range whose addresses its maker owns.
@@ -304,17 +295,7 @@ impl Space {
         }
         let granule = base - range.offset;
         let Some(room) = self.granules.get_mut(&granule) else { return Ok(range) };
-        let (mut at, mut bytes) = (range.offset, range.reserved_bytes);
-        if let Some((before, length)) = room.free.range(..at).next_back().map(|(a, l)| (*a, *l))
-            && before + length == at
-        {
-            room.free.remove(&before);
-            (at, bytes) = (before, bytes + length);
-        }
-        if let Some(length) = room.free.remove(&(at + bytes)) {
-            bytes += length;
-        }
-        room.free.insert(at, bytes);
+        let (_, bytes) = runs::add(&mut room.free, range.offset, range.reserved_bytes);
         if bytes == GRANULE_BYTES {
             self.granules.remove(&granule);
             self.open.remove(&(packing_key(&range), granule));

@@ -140,29 +140,23 @@ pub fn cuStreamSynchronize(call: Call, stream: CUstream) -> Answer {
     state.context(context).map(|_| ())
 }
 
-pub fn cuStreamGetPriority(call: Call, stream: CUstream, priority: Out<c_int>) -> Answer {
-    let (_, state, key) = resolved(call, stream)?;
-    priority.put(state.streams.get(key)?.priority)
+/// Calls that answer one fact of a stream.
+macro_rules! facts {
+    ($($name:ident: $ty:ty = $fact:expr;)*) => {$(
+        pub fn $name(call: Call, stream: CUstream, out: Out<$ty>) -> Answer {
+            let fact: fn(&Stream) -> $ty = $fact;
+            let (_, state, key) = resolved(call, stream)?;
+            out.put(fact(state.streams.get(key)?))
+        }
+    )*};
 }
 
-pub fn cuStreamGetFlags(call: Call, stream: CUstream, flags: Out<c_uint>) -> Answer {
-    let (_, state, key) = resolved(call, stream)?;
-    flags.put(state.streams.get(key)?.flags)
-}
-
-pub fn cuStreamGetId(call: Call, stream: CUstream, id: Out<c_ulonglong>) -> Answer {
-    let (_, state, key) = resolved(call, stream)?;
-    id.put(state.streams.get(key)?.id)
-}
-
-pub fn cuStreamGetDevice(call: Call, stream: CUstream, device: Out<CUdevice>) -> Answer {
-    let (_, state, key) = resolved(call, stream)?;
-    device.put(state.streams.get(key)?.device)
-}
-
-pub fn cuStreamGetCtx(call: Call, stream: CUstream, context: Out<CUcontext>) -> Answer {
-    let (_, state, key) = resolved(call, stream)?;
-    context.put(CUcontext::from_key(state.streams.get(key)?.context))
+facts! {
+    cuStreamGetPriority: c_int = |stream| stream.priority;
+    cuStreamGetFlags: c_uint = |stream| stream.flags;
+    cuStreamGetId: c_ulonglong = |stream| stream.id;
+    cuStreamGetDevice: CUdevice = |stream| stream.device;
+    cuStreamGetCtx: CUcontext = |stream| CUcontext::from_key(stream.context);
 }
 
 pub fn cuStreamGetCtx_v2(

@@ -10,6 +10,18 @@ use crate::sys::nvml::OldPciInfo;
 use divvy_driver_api::nvml_types::*;
 use std::ffi::{c_char, c_uint};
 
+/// The structure of a version that a call completes, as its caller passed it.
+macro_rules! asked {
+    ($out:expr, $ty:ty, $version:literal) => {{
+        let asked = $out.given()?;
+        if asked.version != version_of::<$ty>($version) {
+            return Err(Failure::VERSION_MISMATCH);
+        }
+        asked
+    }};
+}
+pub(super) use asked;
+
 /// The version word a structure of version `number` must begin with.
 pub(super) fn version_of<T>(number: u32) -> c_uint {
     u32::try_from(size_of::<T>()).unwrap_or(0) | number << 24
@@ -78,11 +90,9 @@ pub(super) fn pci_ext(
     out: Out<nvmlPciInfoExt_t>,
 ) -> Answer {
     library.device(device, |handle| {
-        if out.get()?.version != version_of::<nvmlPciInfoExt_t>(1) {
-            return Err(Failure::VERSION_MISMATCH);
-        }
+        let asked = asked!(out, nvmlPciInfoExt_t, 1);
         Ok(out.put(nvmlPciInfoExt_t {
-            version: version_of::<nvmlPciInfoExt_t>(1),
+            version: asked.version,
             domain: 0,
             bus: 0,
             device: card::PCI_DEVICE + handle.index,
@@ -114,13 +124,10 @@ pub(super) fn memory_v2(
     out: Out<nvmlMemory_v2_t>,
 ) -> Answer {
     library.device(device, |handle| {
-        let version = version_of::<nvmlMemory_v2_t>(2);
-        if out.get()?.version != version {
-            return Err(Failure::VERSION_MISMATCH);
-        }
+        let asked = asked!(out, nvmlMemory_v2_t, 2);
         let info = handle.client.memory_info(handle.index)?;
         Ok(out.put(nvmlMemory_v2_t {
-            version,
+            version: asked.version,
             total: info.total_bytes + info.reserved_bytes,
             reserved: info.reserved_bytes,
             free: info.free_bytes,
@@ -164,10 +171,7 @@ pub(super) fn temperature(
     out: Out<nvmlTemperature_t>,
 ) -> Answer {
     library.device(device, |_| {
-        let mut asked = out.get()?;
-        if asked.version != version_of::<nvmlTemperature_t>(1) {
-            return Err(Failure::VERSION_MISMATCH);
-        }
+        let mut asked = *asked!(out, nvmlTemperature_t, 1);
         if asked.sensorType.0 != 0 {
             return Err(Failure::INVALID_ARGUMENT);
         }

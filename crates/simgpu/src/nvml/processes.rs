@@ -1,6 +1,6 @@
 //! NVML calls about processes: who has memory of a device, and who kept it busy.
 
-use super::device::version_of;
+use super::device::{asked, version_of};
 use super::failure::{Answer, Failure};
 use super::library::{Handle, Library};
 use crate::calibration::PROCESS_UTILISATION_ROOM;
@@ -79,11 +79,8 @@ pub(super) fn details(
     out: Out<nvmlProcessDetailList_t>,
 ) -> Answer {
     library.device(device, |handle| {
-        let asked = out.given()?;
+        let asked = asked!(out, nvmlProcessDetailList_t, 1);
         let mut list = *asked;
-        if list.version != version_of::<nvmlProcessDetailList_t>(1) {
-            return Err(Failure::VERSION_MISMATCH);
-        }
         if list.mode > Role::Mps as u32 {
             return Err(Failure::INVALID_ARGUMENT);
         }
@@ -157,11 +154,8 @@ pub(super) fn utilisation_info(
     out: Out<nvmlProcessesUtilizationInfo_t>,
 ) -> Answer {
     library.device(device, |handle| {
-        let asked = out.given()?;
+        let asked = asked!(out, nvmlProcessesUtilizationInfo_t, 1);
         let mut info = *asked;
-        if info.version != version_of::<nvmlProcessesUtilizationInfo_t>(1) {
-            return Err(Failure::VERSION_MISMATCH);
-        }
         let rows = asked.rows();
         if info.processSamplesCount < PROCESS_UTILISATION_ROOM || rows.is_null() {
             info.processSamplesCount = PROCESS_UTILISATION_ROOM;

@@ -9,16 +9,29 @@ use super::driver_given::Given;
 use core::ffi::c_void;
 use divvy_driver_api::types::*;
 
-/// A host function of the program's, and its datum.
+/// A function of the program's, and its datum.
 #[derive(Clone, Copy, Debug)]
-pub struct HostFunction {
-    function: CUhostFn,
+pub struct Called<F> {
+    function: Option<F>,
     data: Address,
 }
 
-impl Pass<HostFunction> for (CUhostFn, *mut c_void) {
-    unsafe fn pass(self) -> HostFunction {
-        HostFunction { function: self.0, data: Address(self.1.expose_provenance()) }
+/// A host function.
+pub type HostFunction = Called<unsafe extern "C" fn(*mut c_void)>;
+
+/// A stream's callback.
+pub type StreamFunction = Called<unsafe extern "C" fn(CUstream, CUresult, *mut c_void)>;
+
+impl<F> Pass<Called<F>> for (Option<F>, *mut c_void) {
+    unsafe fn pass(self) -> Called<F> {
+        Called { function: self.0, data: Address(self.1.expose_provenance()) }
+    }
+}
+
+impl<F> Called<F> {
+    /// Whether there is nothing to call.
+    pub fn is_none(&self) -> bool {
+        self.function.is_none()
     }
 }
 
@@ -39,11 +52,6 @@ impl Given<'_, CUDA_HOST_NODE_PARAMS_v2> {
 }
 
 impl HostFunction {
-    /// Whether there is nothing to call.
-    pub fn is_none(self) -> bool {
-        self.function.is_none()
-    }
-
     /// Calls it.
     pub fn call(self) {
         if let Some(function) = self.function {
@@ -58,25 +66,7 @@ impl HostFunction {
     }
 }
 
-/// A stream's callback, and its datum.
-#[derive(Clone, Copy, Debug)]
-pub struct StreamFunction {
-    function: CUstreamCallback,
-    data: Address,
-}
-
-impl Pass<StreamFunction> for (CUstreamCallback, *mut c_void) {
-    unsafe fn pass(self) -> StreamFunction {
-        StreamFunction { function: self.0, data: Address(self.1.expose_provenance()) }
-    }
-}
-
 impl StreamFunction {
-    /// Whether there is nothing to call.
-    pub fn is_none(self) -> bool {
-        self.function.is_none()
-    }
-
     /// Calls it.
     pub fn call(self, stream: CUstream, status: CUresult) {
         if let Some(function) = self.function {

@@ -12,5 +12,6 @@ pub(crate) mod graph;
 pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod pool;
+pub(crate) mod runs;
 pub(crate) mod stream;
 pub(crate) mod task;

@@ -7,6 +7,7 @@ use core::ffi::c_int;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::runs;
 use super::stream::Point;
 use crate::driver::machine::Block;
 
@@ -65,17 +66,7 @@ impl Pool {
 
     /// Keeps backed memory that nothing uses any more.
     pub(crate) fn add_free(&mut self, at: u64, bytes: u64) {
-        let (mut at, mut bytes) = (at, bytes);
-        if let Some((before, length)) = self.free.range(..at).next_back().map(|(a, l)| (*a, *l))
-            && before + length == at
-        {
-            self.free.remove(&before);
-            (at, bytes) = (before, bytes + length);
-        }
-        if let Some(length) = self.free.remove(&(at + bytes)) {
-            bytes += length;
-        }
-        self.free.insert(at, bytes);
+        runs::add(&mut self.free, at, bytes);
     }
 
     /// Takes unused backed memory; memory for export lies in one chunk.
