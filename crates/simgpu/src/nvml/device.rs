@@ -75,109 +75,79 @@ fn pci_info(handle: &Handle<'_>) -> nvmlPciInfo_t {
     }
 }
 
-pub(super) fn pci(library: &Library, device: nvmlDevice_t, out: Out<nvmlPciInfo_t>) -> Answer {
-    library.device(device, |handle| Ok(out.put(pci_info(handle))?))
+pub(super) fn pci(handle: &Handle<'_>, out: Out<nvmlPciInfo_t>) -> Answer {
+    Ok(out.put(pci_info(handle))?)
 }
 
 /// `nvmlDeviceGetPciInfo` before its third version.
-pub(super) fn old_pci(library: &Library, device: nvmlDevice_t, out: Out<OldPciInfo>) -> Answer {
-    library.device(device, |handle| Ok(out.put(OldPciInfo::of(&pci_info(handle)))?))
+pub(super) fn old_pci(handle: &Handle<'_>, out: Out<OldPciInfo>) -> Answer {
+    Ok(out.put(OldPciInfo::of(&pci_info(handle)))?)
 }
 
-pub(super) fn pci_ext(
-    library: &Library,
-    device: nvmlDevice_t,
-    out: Out<nvmlPciInfoExt_t>,
-) -> Answer {
-    library.device(device, |handle| {
-        let asked = asked!(out, nvmlPciInfoExt_t, 1);
-        Ok(out.put(nvmlPciInfoExt_t {
-            version: asked.version,
-            domain: 0,
-            bus: 0,
-            device: card::PCI_DEVICE + handle.index,
-            pciDeviceId: card::PCI_DEVICE_ID,
-            pciSubSystemId: card::PCI_SUBSYSTEM_ID,
-            baseClass: card::PCI_CLASS.0,
-            subClass: card::PCI_CLASS.1,
-            busId: bus_id(handle, 8),
-        })?)
-    })
+pub(super) fn pci_ext(handle: &Handle<'_>, out: Out<nvmlPciInfoExt_t>) -> Answer {
+    let asked = asked!(out, nvmlPciInfoExt_t, 1);
+    Ok(out.put(nvmlPciInfoExt_t {
+        version: asked.version,
+        domain: 0,
+        bus: 0,
+        device: card::PCI_DEVICE + handle.index,
+        pciDeviceId: card::PCI_DEVICE_ID,
+        pciSubSystemId: card::PCI_SUBSYSTEM_ID,
+        baseClass: card::PCI_CLASS.0,
+        subClass: card::PCI_CLASS.1,
+        busId: bus_id(handle, 8),
+    })?)
 }
 
 /// Version 1 counts what the driver reserves as used.
-pub(super) fn memory(library: &Library, device: nvmlDevice_t, out: Out<nvmlMemory_t>) -> Answer {
-    library.device(device, |handle| {
-        out.check()?;
-        let info = handle.client.memory_info(handle.index)?;
-        Ok(out.put(nvmlMemory_t {
-            total: info.total_bytes + info.reserved_bytes,
-            free: info.free_bytes,
-            used: info.used_bytes + info.reserved_bytes,
-        })?)
-    })
+pub(super) fn memory(handle: &Handle<'_>, out: Out<nvmlMemory_t>) -> Answer {
+    out.check()?;
+    let info = handle.client.memory_info(handle.index)?;
+    Ok(out.put(nvmlMemory_t {
+        total: info.total_bytes + info.reserved_bytes,
+        free: info.free_bytes,
+        used: info.used_bytes + info.reserved_bytes,
+    })?)
 }
 
-pub(super) fn memory_v2(
-    library: &Library,
-    device: nvmlDevice_t,
-    out: Out<nvmlMemory_v2_t>,
-) -> Answer {
-    library.device(device, |handle| {
-        let asked = asked!(out, nvmlMemory_v2_t, 2);
-        let info = handle.client.memory_info(handle.index)?;
-        Ok(out.put(nvmlMemory_v2_t {
-            version: asked.version,
-            total: info.total_bytes + info.reserved_bytes,
-            reserved: info.reserved_bytes,
-            free: info.free_bytes,
-            used: info.used_bytes,
-        })?)
-    })
+pub(super) fn memory_v2(handle: &Handle<'_>, out: Out<nvmlMemory_v2_t>) -> Answer {
+    let asked = asked!(out, nvmlMemory_v2_t, 2);
+    let info = handle.client.memory_info(handle.index)?;
+    Ok(out.put(nvmlMemory_v2_t {
+        version: asked.version,
+        total: info.total_bytes + info.reserved_bytes,
+        reserved: info.reserved_bytes,
+        free: info.free_bytes,
+        used: info.used_bytes,
+    })?)
 }
 
-pub(super) fn bar1(library: &Library, device: nvmlDevice_t, out: Out<nvmlBAR1Memory_t>) -> Answer {
+pub(super) fn bar1(_: &Handle<'_>, out: Out<nvmlBAR1Memory_t>) -> Answer {
     let (total, used) = card::BAR1_BYTES;
-    library.device(device, |_| {
-        let memory = nvmlBAR1Memory_t { bar1Total: total, bar1Free: total - used, bar1Used: used };
-        Ok(out.put(memory)?)
-    })
+    let memory = nvmlBAR1Memory_t { bar1Total: total, bar1Free: total - used, bar1Used: used };
+    Ok(out.put(memory)?)
 }
 
-pub(super) fn utilisation(
-    library: &Library,
-    device: nvmlDevice_t,
-    out: Out<nvmlUtilization_t>,
-) -> Answer {
-    library.device(device, |handle| {
-        let (gpu, memory) = handle.client.utilisation(handle.index)?;
-        Ok(out.put(nvmlUtilization_t { gpu, memory })?)
-    })
+pub(super) fn utilisation(handle: &Handle<'_>, out: Out<nvmlUtilization_t>) -> Answer {
+    let (gpu, memory) = handle.client.utilisation(handle.index)?;
+    Ok(out.put(nvmlUtilization_t { gpu, memory })?)
 }
 
 /// Drawn in proportion to how busy the device is, between idle and the limit.
-pub(super) fn power(library: &Library, device: nvmlDevice_t, out: Out<c_uint>) -> Answer {
-    library.device(device, |handle| {
-        let (busy_percent, _) = handle.client.utilisation(handle.index)?;
-        let span = card::POWER_LIMIT_MW.0 - card::POWER_IDLE_MW;
-        Ok(out.put(card::POWER_IDLE_MW + span / 100 * busy_percent)?)
-    })
+pub(super) fn power(handle: &Handle<'_>, out: Out<c_uint>) -> Answer {
+    let (busy_percent, _) = handle.client.utilisation(handle.index)?;
+    let span = card::POWER_LIMIT_MW.0 - card::POWER_IDLE_MW;
+    Ok(out.put(card::POWER_IDLE_MW + span / 100 * busy_percent)?)
 }
 
 /// `nvmlDeviceGetTemperatureV`.
-pub(super) fn temperature(
-    library: &Library,
-    device: nvmlDevice_t,
-    out: Out<nvmlTemperature_t>,
-) -> Answer {
-    library.device(device, |_| {
-        let mut asked = *asked!(out, nvmlTemperature_t, 1);
-        if asked.sensorType.0 != 0 {
-            return Err(Failure::INVALID_ARGUMENT);
-        }
-        asked.temperature = i32::try_from(card::TEMPERATURE_C).map_err(|_| Failure::UNKNOWN)?;
-        Ok(out.put(asked)?)
-    })
+pub(super) fn temperature(_: &Handle<'_>, out: Out<nvmlTemperature_t>) -> Answer {
+    let mut asked = *asked!(out, nvmlTemperature_t, 1);
+    if asked.sensorType.0 != 0 {
+        return Err(Failure::INVALID_ARGUMENT);
+    }
+    asked.temperature = i32::try_from(card::TEMPERATURE_C).map_err(|_| Failure::UNKNOWN)?;
+    Ok(out.put(asked)?)
 }
 
 /// The entry of a table that a call's number picks; the card has no others.

@@ -73,39 +73,33 @@ pub(super) fn list<R: Row>(
 }
 
 /// `nvmlDeviceGetRunningProcessDetailList`.
-pub(super) fn details(
-    library: &Library,
-    device: nvmlDevice_t,
-    out: Out<nvmlProcessDetailList_t>,
-) -> Answer {
-    library.device(device, |handle| {
-        let asked = asked!(out, nvmlProcessDetailList_t, 1);
-        let mut list = *asked;
-        if list.mode > Role::Mps as u32 {
-            return Err(Failure::INVALID_ARGUMENT);
-        }
-        let processes = of_role(handle, list.mode)?;
-        let room = list.numProcArrayEntries as usize;
-        list.numProcArrayEntries = u32::try_from(processes.len()).map_err(|_| Failure::UNKNOWN)?;
-        out.put(list)?;
-        if processes.len() > room {
-            return Err(Failure::INSUFFICIENT_SIZE);
-        }
-        let rows = asked.rows();
-        for (index, process) in processes.iter().enumerate() {
-            rows.put(
-                index,
-                nvmlProcessDetail_v1_t {
-                    pid: process.pid,
-                    usedGpuMemory: process.bytes,
-                    gpuInstanceId: NO_INSTANCE,
-                    computeInstanceId: NO_INSTANCE,
-                    usedGpuCcProtectedMemory: 0,
-                },
-            )?;
-        }
-        Ok(())
-    })
+pub(super) fn details(handle: &Handle<'_>, out: Out<nvmlProcessDetailList_t>) -> Answer {
+    let asked = asked!(out, nvmlProcessDetailList_t, 1);
+    let mut list = *asked;
+    if list.mode > Role::Mps as u32 {
+        return Err(Failure::INVALID_ARGUMENT);
+    }
+    let processes = of_role(handle, list.mode)?;
+    let room = list.numProcArrayEntries as usize;
+    list.numProcArrayEntries = u32::try_from(processes.len()).map_err(|_| Failure::UNKNOWN)?;
+    out.put(list)?;
+    if processes.len() > room {
+        return Err(Failure::INSUFFICIENT_SIZE);
+    }
+    let rows = asked.rows();
+    for (index, process) in processes.iter().enumerate() {
+        rows.put(
+            index,
+            nvmlProcessDetail_v1_t {
+                pid: process.pid,
+                usedGpuMemory: process.bytes,
+                gpuInstanceId: NO_INSTANCE,
+                computeInstanceId: NO_INSTANCE,
+                usedGpuCcProtectedMemory: 0,
+            },
+        )?;
+    }
+    Ok(())
 }
 
 /// How busy processes kept a device since then; no sample is an error.
@@ -149,37 +143,34 @@ pub(super) fn utilisation(
 
 /// `nvmlDeviceGetProcessesUtilizationInfo`: the same, in a structure.
 pub(super) fn utilisation_info(
-    library: &Library,
-    device: nvmlDevice_t,
+    handle: &Handle<'_>,
     out: Out<nvmlProcessesUtilizationInfo_t>,
 ) -> Answer {
-    library.device(device, |handle| {
-        let asked = asked!(out, nvmlProcessesUtilizationInfo_t, 1);
-        let mut info = *asked;
-        let rows = asked.rows();
-        if info.processSamplesCount < PROCESS_UTILISATION_ROOM || rows.is_null() {
-            info.processSamplesCount = PROCESS_UTILISATION_ROOM;
-            out.put(info)?;
-            return Err(Failure::INSUFFICIENT_SIZE);
-        }
-        let samples = samples_since(handle, info.lastSeenTimeStamp)?;
-        info.processSamplesCount = u32::try_from(samples.len()).map_err(|_| Failure::UNKNOWN)?;
+    let asked = asked!(out, nvmlProcessesUtilizationInfo_t, 1);
+    let mut info = *asked;
+    let rows = asked.rows();
+    if info.processSamplesCount < PROCESS_UTILISATION_ROOM || rows.is_null() {
+        info.processSamplesCount = PROCESS_UTILISATION_ROOM;
         out.put(info)?;
-        for (index, sample) in samples.iter().enumerate() {
-            rows.put(
-                index,
-                nvmlProcessUtilizationInfo_v1_t {
-                    timeStamp: sample.timestamp_us,
-                    pid: sample.pid,
-                    smUtil: sample.compute_percent,
-                    memUtil: 0,
-                    encUtil: 0,
-                    decUtil: 0,
-                    jpgUtil: 0,
-                    ofaUtil: 0,
-                },
-            )?;
-        }
-        Ok(())
-    })
+        return Err(Failure::INSUFFICIENT_SIZE);
+    }
+    let samples = samples_since(handle, info.lastSeenTimeStamp)?;
+    info.processSamplesCount = u32::try_from(samples.len()).map_err(|_| Failure::UNKNOWN)?;
+    out.put(info)?;
+    for (index, sample) in samples.iter().enumerate() {
+        rows.put(
+            index,
+            nvmlProcessUtilizationInfo_v1_t {
+                timeStamp: sample.timestamp_us,
+                pid: sample.pid,
+                smUtil: sample.compute_percent,
+                memUtil: 0,
+                encUtil: 0,
+                decUtil: 0,
+                jpgUtil: 0,
+                ofaUtil: 0,
+            },
+        )?;
+    }
+    Ok(())
 }

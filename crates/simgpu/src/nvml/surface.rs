@@ -63,7 +63,7 @@ macro_rules! answers {
 macro_rules! structures {
     ($($name:ident: $ty:ty = $answer:path;)*) => {
         $(pub fn $name(library: &Library, device: nvmlDevice_t, out: Out<$ty>) -> nvmlReturn_t {
-            code($answer(library, device, out))
+            code(library.device(device, |handle| $answer(handle, out)))
         })*
     };
 }
@@ -178,12 +178,6 @@ answers! { library:
         library.device(d, |handle| Ok(at.put(card::PCI_DEVICE + handle.index)?));
     nvmlDeviceGetModuleId(d: nvmlDevice_t, at: Out<c_uint>) =
         library.device(d, |handle| Ok(at.put(handle.index)?));
-    nvmlDeviceGetPciInfo(d: nvmlDevice_t, at: Out<OldPciInfo>) =
-        device::old_pci(library, d, at);
-    nvmlDeviceGetPciInfo_v2(d: nvmlDevice_t, at: Out<OldPciInfo>) =
-        device::old_pci(library, d, at);
-    nvmlDeviceGetPciInfo_v3(d: nvmlDevice_t, at: Out<nvmlPciInfo_t>) =
-        device::pci(library, d, at);
     nvmlDeviceGetFieldValues(d: nvmlDevice_t, count: c_int, at: OutArray<nvmlFieldValue_t>) =
         device::field_values(library, d, count, at);
     nvmlDeviceGetCpuAffinity(d: nvmlDevice_t, _words: c_uint, at: OutArray<c_ulong>) =
@@ -234,6 +228,9 @@ answers! { library:
 }
 
 structures! {
+    nvmlDeviceGetPciInfo: OldPciInfo = device::old_pci;
+    nvmlDeviceGetPciInfo_v2: OldPciInfo = device::old_pci;
+    nvmlDeviceGetPciInfo_v3: nvmlPciInfo_t = device::pci;
     nvmlDeviceGetPciInfoExt: nvmlPciInfoExt_t = device::pci_ext;
     nvmlDeviceGetMemoryInfo: nvmlMemory_t = device::memory;
     nvmlDeviceGetMemoryInfo_v2: nvmlMemory_v2_t = device::memory_v2;

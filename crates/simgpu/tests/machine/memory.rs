@@ -1,7 +1,7 @@
 //! Memory between processes: one card for all, freed by death, kept by a holder.
 
 use crate::support::{Machine, eventually};
-use simgpu::client::ClientError;
+use simgpu::client::{Client, ClientError};
 use simgpu::sys::mapping::Mapping;
 use simgpu::wire::Charge;
 use std::os::fd::AsRawFd;
@@ -20,6 +20,12 @@ fn first(mapping: &Mapping) -> u8 {
 
 fn machine() -> Machine {
     Machine::new(&[("SIMGPU_MEMORY", "1GiB"), ("SIMGPU_MODE", "fast")])
+}
+
+/// The machine sees an end before, or with, the next questions of others.
+fn all_is_free_at_once(machine: &Machine, witness: &Client) {
+    let looks = eventually("death frees", || machine.free_bytes(witness) == 1024 * MIB);
+    assert!(looks < 50, "{looks} questions were answered before");
 }
 
 #[test]
@@ -45,9 +51,7 @@ fn sigkill_frees_memory_and_contexts_at_once() {
     assert_eq!(victim.tell("allocate 100"), "ok");
     assert_eq!(machine.free_bytes(&witness), (1024 - 518 - 100) * MIB);
     victim.kill();
-    // The machine sees the end before, or with, the next questions of others.
-    let looks = eventually("death frees", || machine.free_bytes(&witness) == 1024 * MIB);
-    assert!(looks < 50, "{looks} questions were answered before");
+    all_is_free_at_once(&machine, &witness);
 }
 
 #[test]
@@ -59,9 +63,7 @@ fn a_fork_that_lives_keeps_nothing_of_its_dead_parent() {
     let copies = parent.descriptors();
     assert!(copies.len() >= 2);
     parent.kill();
-    // The machine sees the end before, or with, the next questions of others.
-    let looks = eventually("death frees", || machine.free_bytes(&witness) == 1024 * MIB);
-    assert!(looks < 50, "{looks} questions were answered before");
+    all_is_free_at_once(&machine, &witness);
 }
 
 #[test]
