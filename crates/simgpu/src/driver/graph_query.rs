@@ -7,7 +7,7 @@ use divvy_driver_api::types::*;
 use super::call::Call;
 use super::error::*;
 use super::graph::destroy_inner;
-use super::objects::graph::NodeKind;
+use super::objects::graph::{Node, NodeKind};
 use super::objects::task::Task;
 use super::state::{State, begin_free};
 use crate::sys::driver::{Answer, Handle, In, InArray, Out, OutArray, Text};
@@ -29,17 +29,32 @@ fn put_list(list: &[u64], out: OutNodes, count: Out<usize>) -> Answer {
     count.put(list.len().min(capacity))
 }
 
-pub fn cuGraphGetNodes(_: Call, graph: CUgraph, nodes: OutNodes, count: Out<usize>) -> Answer {
-    let (_, state) = begin_free()?;
-    put_list(&state.graphs.of(graph)?.nodes, nodes, count)
+macro_rules! list_calls {
+    ($($name:ident($handle:ident: $ty:ty) = $list:expr;)*) => {$(
+        pub fn $name(_: Call, $handle: $ty, out: OutNodes, count: Out<usize>) -> Answer {
+            let list: fn(&State, $ty) -> Answer<Vec<u64>> = $list;
+            let (_, state) = begin_free()?;
+            put_list(&list(&state, $handle)?, out, count)
+        }
+    )*};
 }
 
-pub fn cuGraphGetRootNodes(_: Call, graph: CUgraph, nodes: OutNodes, count: Out<usize>) -> Answer {
-    let (_, state) = begin_free()?;
-    let all = &state.graphs.of(graph)?.nodes;
-    let is_root = |node: &&u64| state.nodes.get(**node).is_ok_and(|node| node.after.is_empty());
-    let roots: Vec<u64> = all.iter().filter(is_root).copied().collect();
-    put_list(&roots, nodes, count)
+list_calls! {
+    cuGraphGetNodes(graph: CUgraph) = |state, graph| Ok(state.graphs.of(graph)?.nodes.clone());
+    cuGraphGetRootNodes(graph: CUgraph) =
+        |state, graph| nodes_that(state, graph.key(), |node| node.after.is_empty());
+    cuGraphNodeGetDependencies(node: CUgraphNode) =
+        |state, node| Ok(state.nodes.of(node)?.after.clone());
+    cuGraphNodeGetDependentNodes(node: CUgraphNode) = |state, node| {
+        let graph = state.nodes.of(node)?.graph;
+        nodes_that(state, graph, |other| other.after.contains(&node.key()))
+    };
+}
+
+/// The nodes of a graph for which `is` holds.
+fn nodes_that(state: &State, graph: u64, is: impl Fn(&Node) -> bool) -> Answer<Vec<u64>> {
+    let all = state.graphs.get(graph)?.nodes.iter().copied();
+    Ok(all.filter(|key| state.nodes.get(*key).is_ok_and(&is)).collect())
 }
 
 pub fn cuGraphGetEdges(
@@ -62,31 +77,6 @@ pub fn cuGraphGetEdges(
         put_list(&edges.1, to, count)?;
     }
     Ok(())
-}
-
-pub fn cuGraphNodeGetDependencies(
-    _: Call,
-    node: CUgraphNode,
-    out: OutNodes,
-    count: Out<usize>,
-) -> Answer {
-    let (_, state) = begin_free()?;
-    put_list(&state.nodes.of(node)?.after, out, count)
-}
-
-pub fn cuGraphNodeGetDependentNodes(
-    _: Call,
-    node: CUgraphNode,
-    out: OutNodes,
-    count: Out<usize>,
-) -> Answer {
-    let (_, state) = begin_free()?;
-    let graph = state.nodes.of(node)?.graph;
-    let all = &state.graphs.get(graph)?.nodes;
-    let follows =
-        |other: &&u64| state.nodes.get(**other).is_ok_and(|n| n.after.contains(&node.key()));
-    let list: Vec<u64> = all.iter().filter(follows).copied().collect();
-    put_list(&list, out, count)
 }
 
 /// Calls that answer data of edges as well, of which there is none.

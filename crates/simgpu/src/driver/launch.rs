@@ -335,72 +335,59 @@ fn active_blocks(entry: &PtxEntry, threads: c_int, dynamic_shared: usize) -> Ans
     Ok(by_threads.min(by_registers).min(by_shared).min(32) as c_int)
 }
 
-pub fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
-    call: Call,
-    blocks: Out<c_int>,
-    function: CUfunction,
-    threads: c_int,
-    dynamic_shared: usize,
-) -> Answer {
-    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-        call,
-        blocks,
-        function,
-        threads,
-        dynamic_shared,
-        0,
-    )
+/// Occupancy, with flags that change nothing here or without.
+macro_rules! occupancy_calls {
+    ($($active:ident, $potential:ident($($flags:ty)?);)*) => {$(
+        pub fn $active(
+            _: Call,
+            blocks: Out<c_int>,
+            function: CUfunction,
+            threads: c_int,
+            dynamic_shared: usize
+            $(, _: $flags)?
+        ) -> Answer {
+            let entry = entry_of(function)?;
+            blocks.put(active_blocks(&entry, threads, dynamic_shared)?)
+        }
+
+        #[allow(clippy::too_many_arguments, reason = "the driver's signature")]
+        pub fn $potential(
+            _: Call,
+            grid: Out<c_int>,
+            block: Out<c_int>,
+            function: CUfunction,
+            shared_of: BlockFunction,
+            dynamic_shared: usize,
+            limit: c_int
+            $(, _: $flags)?
+        ) -> Answer {
+            let (threads, blocks) = best_block(function, shared_of, dynamic_shared, limit)?;
+            block.put(threads)?;
+            grid.put(blocks * MULTIPROCESSORS as c_int)
+        }
+    )*};
 }
 
-pub fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    _: Call,
-    blocks: Out<c_int>,
-    function: CUfunction,
-    threads: c_int,
-    dynamic_shared: usize,
-    _flags: c_uint,
-) -> Answer {
+occupancy_calls! {
+    cuOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxPotentialBlockSize();
+    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+        cuOccupancyMaxPotentialBlockSizeWithFlags(c_uint);
+}
+
+fn entry_of(function: CUfunction) -> Answer<Arc<PtxEntry>> {
     let (_, mut state) = begin_free()?;
     let key = function_key(&mut state, function)?;
-    blocks.put(active_blocks(&state.functions.get(key)?.entry, threads, dynamic_shared)?)
+    Ok(Arc::clone(&state.functions.get(key)?.entry))
 }
 
-pub fn cuOccupancyMaxPotentialBlockSize(
-    call: Call,
-    grid: Out<c_int>,
-    block: Out<c_int>,
+/// The threads of the block with which most are active on a multiprocessor, and how many such blocks are.
+fn best_block(
     function: CUfunction,
     shared_of: BlockFunction,
     dynamic_shared: usize,
     limit: c_int,
-) -> Answer {
-    cuOccupancyMaxPotentialBlockSizeWithFlags(
-        call,
-        grid,
-        block,
-        function,
-        shared_of,
-        dynamic_shared,
-        limit,
-        0,
-    )
-}
-
-#[expect(clippy::too_many_arguments, reason = "the driver's signature")]
-pub fn cuOccupancyMaxPotentialBlockSizeWithFlags(
-    _: Call,
-    grid: Out<c_int>,
-    block: Out<c_int>,
-    function: CUfunction,
-    shared_of: BlockFunction,
-    dynamic_shared: usize,
-    limit: c_int,
-    _flags: c_uint,
-) -> Answer {
-    let (_, mut state) = begin_free()?;
-    let key = function_key(&mut state, function)?;
-    let entry = Arc::clone(&state.functions.get(key)?.entry);
-    drop(state);
+) -> Answer<(c_int, c_int)> {
+    let entry = entry_of(function)?;
     let most = if limit > 0 { limit.min(1024) } else { 1024 };
     let mut best = (0, 0, 0);
     for threads in (32..=most).rev().step_by(32) {
@@ -410,8 +397,7 @@ pub fn cuOccupancyMaxPotentialBlockSizeWithFlags(
             best = (blocks * threads, threads, blocks);
         }
     }
-    block.put(best.1)?;
-    grid.put(best.2 * MULTIPROCESSORS as c_int)
+    Ok((best.1, best.2))
 }
 
 pub fn cuOccupancyAvailableDynamicSMemPerBlock(
@@ -421,9 +407,7 @@ pub fn cuOccupancyAvailableDynamicSMemPerBlock(
     blocks: c_int,
     _threads: c_int,
 ) -> Answer {
-    let (_, mut state) = begin_free()?;
-    let key = function_key(&mut state, function)?;
-    let own = state.functions.get(key)?.entry.shared_bytes as usize + 1024;
+    let own = entry_of(function)?.shared_bytes as usize + 1024;
     let blocks = usize::try_from(blocks).ok().filter(|n| *n > 0).ok_or(INVALID_VALUE)?;
     bytes.put((233_472 / blocks).saturating_sub(own).min(232_448))
 }
