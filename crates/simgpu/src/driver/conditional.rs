@@ -76,14 +76,12 @@ fn of_context(state: &State, context: CUcontext) -> Answer<u64> {
     Ok(key)
 }
 
-/// A conditional node, whose bodies are made with it.
+/// A conditional node, whose bodies are made with it, and the parameters that name them.
 pub(crate) fn node(
     state: &mut State,
     spot: Spot<'_>,
-    params_out: Out<CUgraphNodeParams>,
-) -> Answer<NodeKind> {
-    let params = params_out.given()?;
-    let mut asked = *params.conditional();
+    mut asked: CUDA_CONDITIONAL_NODE_PARAMS,
+) -> Answer<(NodeKind, CUDA_CONDITIONAL_NODE_PARAMS)> {
     let choice = Choice::of(asked.type_, asked.size)?;
     let condition = state.conditions.get(&asked.handle).and_then(Weak::upgrade);
     let condition = condition.ok_or(INVALID_VALUE)?;
@@ -96,8 +94,7 @@ pub(crate) fn node(
     let bodies: Arc<[u64]> = (0..asked.size).map(body).collect();
     // Theirs is an array of handles, which are what keys are to a program.
     asked.phGraph_out = bodies.as_ptr().cast_mut().cast();
-    params_out.put(params.with_conditional(asked))?;
-    Ok(NodeKind::Conditional { condition, choice, bodies })
+    Ok((NodeKind::Conditional { condition, choice, bodies }, asked))
 }
 
 /// Whether a condition was made for the graph, or for one that it is a body in.

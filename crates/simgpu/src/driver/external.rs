@@ -25,10 +25,6 @@ pub fn cuImportExternalMemory(
     let (driver, mut state, context) = begin()?;
     out.check()?;
     let (wanted, descriptor) = wanted.read()?;
-    // CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD.
-    if wanted.type_.0 != 1 {
-        return Err(NOT_SUPPORTED);
-    }
     let file = descriptor.duplicate().map_err(|_| INVALID_VALUE)?;
     let block = driver.machine.import(file.as_fd())?;
     if wanted.size == 0 || wanted.size > block.bytes() {

@@ -18,6 +18,7 @@ use super::objects::task::{FillShape, Task};
 use super::state::{State, begin_free};
 use crate::sys::driver::{Answer, Handle, In, InArray, Out};
 use crate::sys::driver_functions::HostFunction;
+use crate::sys::driver_given::NodeParams;
 use crate::sys::driver_untyped::Arguments;
 
 type After<'a> = InArray<'a, CUgraphNode>;
@@ -179,32 +180,23 @@ pub(crate) fn generic(
     params_out: Out<CUgraphNodeParams>,
 ) -> Answer<NodeKind> {
     let params = params_out.given()?;
-    match params.type_.0 {
-        0 => {
-            let p = params.kernel();
-            kernel(state, chosen(p.func, p.kern), shape_of!(p), p.arguments())
-        }
-        1 => {
-            let copy = params.memcpy().copyParams;
-            Ok(NodeKind::Work(super::copy::task_3d(state, &copy)?))
-        }
-        2 => {
-            let p = params.memset();
+    match params.node() {
+        NodeParams::Kernel(p) => kernel(state, chosen(p.func, p.kern), shape_of!(p), p.arguments()),
+        NodeParams::Copy(p) => Ok(NodeKind::Work(super::copy::task_3d(state, &p.copyParams)?)),
+        NodeParams::Fill(p) => {
             let (dst, pitch, value) = (p.dst, p.pitch, p.value);
             let (elementSize, width, height) = (p.elementSize, p.width, p.height);
             let p = CUDA_MEMSET_NODE_PARAMS { dst, pitch, value, elementSize, width, height };
             memset(state, &p)
         }
-        3 => host(params.host().function()),
-        4 => {
-            let child = params.graph().key();
-            Ok(NodeKind::Child { graph: clone_graph(state, child, true)? })
+        NodeParams::Host(p) => host(p.function()),
+        NodeParams::Child(child) => {
+            Ok(NodeKind::Child { graph: clone_graph(state, child.key(), true)? })
         }
-        5 => Ok(NodeKind::Empty),
-        6 => event(state, *params.event(), true),
-        7 => event(state, *params.event(), false),
-        10 => {
-            let asked = params.alloc();
+        NodeParams::Empty => Ok(NodeKind::Empty),
+        NodeParams::Await(which) => event(state, which, true),
+        NodeParams::Record(which) => event(state, which, false),
+        NodeParams::Allocate(asked) => {
             let mut answered = *asked;
             let kind = allocation(state, spot, asked.location_id(), asked.bytesize)?;
             if let NodeKind::Allocate { address, .. } = &kind {
@@ -213,9 +205,13 @@ pub(crate) fn generic(
             params_out.put(params.with_alloc(answered))?;
             Ok(kind)
         }
-        11 => Ok(NodeKind::Free { address: *params.free() }),
-        13 => super::conditional::node(state, spot, params_out),
-        _ => {
+        NodeParams::Free(address) => Ok(NodeKind::Free { address }),
+        NodeParams::Conditional(asked) => {
+            let (kind, made) = super::conditional::node(state, spot, asked)?;
+            params_out.put(params.with_conditional(made))?;
+            Ok(kind)
+        }
+        NodeParams::Other => {
             crate::unsimulated::record("cuGraphAddNode of this type");
             Err(NOT_SUPPORTED)
         }

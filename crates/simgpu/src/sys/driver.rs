@@ -133,7 +133,7 @@ pub trait Length {
     /// The number of elements.
     ///
     /// # Safety
-    /// A pointer is null or leads to the number.
+    /// 1. A pointer is null or leads to the number.
     unsafe fn length(self) -> usize;
 }
 
@@ -364,10 +364,11 @@ impl Address {
     }
 }
 
-/// Types for which any bytes are a value, with no pointer that is ever followed in them.
+/// Plain data.
 ///
 /// # Safety
-/// As it says.
+/// 1. Any bytes are a value of the type.
+/// 2. No pointer in it is ever followed.
 pub unsafe trait Plain: Copy {}
 
 macro_rules! plain {

@@ -3,8 +3,8 @@
 //! Promises: a [`Given`] is read from the program's memory and cannot be made or changed, so the
 //! pointers in it are the program's, for as long as the call lasts, and every byte of a union in it was
 //! written. Each member that is read here is plain data for which any bytes are a value.
-//! Does not check which member of a union counts: the field beside it says so, and another one is read
-//! as a wrong number.
+//! Where another member of a union could be more than a wrong number, the field beside the union is asked
+//! which one counts.
 #![allow(unsafe_code, reason = "follows pointers in structures of C, and reads their unions")]
 
 use super::descriptor::Handed;
@@ -119,38 +119,67 @@ impl Given<'_, CUdevResource> {
     }
 }
 
+/// The parameters of a node of the type that they name.
+#[expect(missing_debug_implementations, reason = "nor have the generated structures")]
+pub enum NodeParams<'a> {
+    /// A kernel and its arguments.
+    Kernel(Given<'a, CUDA_KERNEL_NODE_PARAMS_v3>),
+    /// A copy.
+    Copy(CUDA_MEMCPY_NODE_PARAMS),
+    /// A fill.
+    Fill(CUDA_MEMSET_NODE_PARAMS_v2),
+    /// A function of the program's.
+    Host(Given<'a, CUDA_HOST_NODE_PARAMS_v2>),
+    /// A child graph.
+    Child(CUgraph),
+    /// Nothing.
+    Empty,
+    /// An event to wait for.
+    Await(CUevent),
+    /// An event to record.
+    Record(CUevent),
+    /// An allocation.
+    Allocate(Given<'a, CUDA_MEM_ALLOC_NODE_PARAMS_v2>),
+    /// An address to free.
+    Free(CUdeviceptr),
+    /// A value to look at, and bodies.
+    Conditional(CUDA_CONDITIONAL_NODE_PARAMS),
+    /// A type that is none of these.
+    Other,
+}
+
 macro_rules! node_params {
-    ($($(#[$doc:meta])* $name:ident: $ty:ty = $($member:ident).+;)*) => {
-        /// The parameters of a node of the type that each is named after.
-        impl<'a> Given<'a, CUgraphNodeParams> {$(
-            $(#[$doc])*
-            pub fn $name(&self) -> Given<'a, $ty> {
-                // SAFETY: plain data; in a host node, a nullable function.
-                self.part(unsafe { self.__bindgen_anon_1.$($member).+ })
+    ($($type_:ident: $node:ident = $($member:ident).+ $(, $part:ident)?;)*) => {
+        impl<'a> Given<'a, CUgraphNodeParams> {
+            /// The member of the node's type.
+            pub fn node(&self) -> NodeParams<'a> {
+                match self.type_ {
+                    $(CUgraphNodeType::$type_ => {
+                        // SAFETY: plain data, and in a host node a nullable function: the member that the
+                        // type says.
+                        let member = unsafe { self.__bindgen_anon_1.$($member).+ };
+                        $(let member = self.$part(member);)?
+                        NodeParams::$node(member)
+                    })*
+                    CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY => NodeParams::Empty,
+                    _ => NodeParams::Other,
+                }
             }
-        )*}
+        }
     };
 }
 
 node_params! {
-    /// A kernel and its arguments.
-    kernel: CUDA_KERNEL_NODE_PARAMS_v3 = kernel;
-    /// A copy.
-    memcpy: CUDA_MEMCPY_NODE_PARAMS = memcpy;
-    /// A fill.
-    memset: CUDA_MEMSET_NODE_PARAMS_v2 = memset;
-    /// A function of the program's.
-    host: CUDA_HOST_NODE_PARAMS_v2 = host;
-    /// A child graph.
-    graph: CUgraph = graph.graph;
-    /// An event: nodes that record one and nodes that wait for one have the same layout.
-    event: CUevent = eventRecord.event;
-    /// An allocation.
-    alloc: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = alloc;
-    /// The address to free.
-    free: CUdeviceptr = free.dptr;
-    /// A conditional node.
-    conditional: CUDA_CONDITIONAL_NODE_PARAMS = conditional;
+    CU_GRAPH_NODE_TYPE_KERNEL: Kernel = kernel, part;
+    CU_GRAPH_NODE_TYPE_MEMCPY: Copy = memcpy;
+    CU_GRAPH_NODE_TYPE_MEMSET: Fill = memset;
+    CU_GRAPH_NODE_TYPE_HOST: Host = host, part;
+    CU_GRAPH_NODE_TYPE_GRAPH: Child = graph.graph;
+    CU_GRAPH_NODE_TYPE_WAIT_EVENT: Await = eventWait.event;
+    CU_GRAPH_NODE_TYPE_EVENT_RECORD: Record = eventRecord.event;
+    CU_GRAPH_NODE_TYPE_MEM_ALLOC: Allocate = alloc, part;
+    CU_GRAPH_NODE_TYPE_MEM_FREE: Free = free.dptr;
+    CU_GRAPH_NODE_TYPE_CONDITIONAL: Conditional = conditional;
 }
 
 impl Given<'_, CUgraphNodeParams> {
@@ -200,9 +229,13 @@ impl<'a> Pass<ExternalMemory<'a>> for *const CUDA_EXTERNAL_MEMORY_HANDLE_DESC {
 }
 
 impl<'a> ExternalMemory<'a> {
-    /// Its description, and the descriptor of its handle; null is an invalid value.
+    /// Its description, and the descriptor of its handle; null is an invalid value, and no other handle
+    /// is supported.
     pub fn read(self) -> Answer<(Given<'a, CUDA_EXTERNAL_MEMORY_HANDLE_DESC>, Handed)> {
         let given = self.0.given()?;
+        if given.type_ != CUexternalMemoryHandleType::CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD {
+            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+        }
         // SAFETY: a plain integer.
         let number = unsafe { given.handle.fd };
         // SAFETY: a successful import takes the descriptor over, as its documentation says, and this value
