@@ -4,20 +4,21 @@
 //! Two kinds of connection open with two kinds of first packet. A *control* connection
 //! ([`Request::Hello`]) carries the calls of one client library and is what its life is judged by; a
 //! *lane* ([`Request::Lane`]) carries the work of one stream, so that a stream that waits for the
-//! device keeps no other thread from talking. Both directions are plain little-endian fields with no
-//! padding; a packet that is short, long or of an unknown kind decodes to `None` and ends that
-//! connection alone.
+//! device keeps no other thread from talking. A packet is one message as `postcard` writes it.
+//!
+//! Promises: whatever the bytes are, decoding them does not panic and takes memory in proportion to their
+//! number; a packet that is short, long or of an unknown kind decodes to `None` and ends that
+//! connection alone. Does not promise that a message has but one packet: postcard reads longer forms of a number.
 //!
 //! Does not send or receive: [`socket`] does. Keeps no state.
 
-mod codec;
 pub mod socket;
 
-pub use codec::Field;
-use codec::messages;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// Version of this language; a daemon refuses any other, since both come from one build.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Largest packet either side sends.
 pub const PACKET_BYTES: usize = 64 << 10;
@@ -88,138 +89,189 @@ pub enum Pace {
     Wall = 1,
 }
 
-messages! {
-    /// From a client library to the daemon.
-    pub enum Request {
-        /// Opens a control connection. A ticket of zeros asks for a new client; another one resumes
-        /// the client that lost its socket.
-        /// The pid is how the process knows itself.
-        1 Hello { protocol: u32, ticket: [u8; 16], pid: u32 },
-        /// Opens a lane of the client that holds this ticket.
-        2 Lane { protocol: u32, ticket: [u8; 16] },
-        /// Asks for a new descriptor of the memory file.
-        3 Memory {},
-        /// Takes device memory.
-        4 Allocate { device: u32, bytes: u64, charge: u8 },
-        /// Gives one hold on a block back.
-        5 Release { block: u64 },
-        /// Takes one more hold on a block the client holds.
-        6 Retain { block: u64 },
-        /// Asks for a descriptor that keeps the block and by which others can import it.
-        7 Export { block: u64 },
-        /// Takes a hold on the block the attached descriptor was made for.
-        8 Import {},
-        /// Asks for the 64-byte handle of a range of a block.
-        9 IpcHandle { block: u64, offset_bytes: u64, length_bytes: u64 },
-        /// Takes a hold on the block such a handle names.
-        10 IpcOpen { handle: [u8; 64] },
-        /// Makes a context.
-        11 CreateContext { device: u32 },
-        /// Ends a context.
-        12 DestroyContext { context: u64 },
-        /// Asks for a device's memory figures.
-        13 MemoryInfo { device: u32 },
-        /// Asks who holds memory of a device.
-        14 Processes { device: u32 },
-        /// Asks how busy a device was.
-        15 Utilisation { device: u32 },
-        /// Asks how busy each process kept a device.
-        16 ProcessUtilisation { device: u32, since_us: u64 },
-        /// On a lane: work for an engine.
-        17 Run {
-            sequence: u64,
-            context: u64,
-            engine: u8,
-            amount: u64,
-            width_permille: u32,
-            pace: u8,
-            submitted_ns: u64,
-        },
-        /// Ends a client on purpose (a clean `exit` in a process that lives on).
-        18 Bye {},
+/// From a client library to the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "a field is described by its message")]
+pub enum Request {
+    /// Opens a control connection. A ticket of zeros asks for a new client; another one resumes
+    /// the client that lost its socket.
+    /// The pid is how the process knows itself.
+    Hello { protocol: u32, ticket: [u8; 16], pid: u32 },
+    /// Opens a lane of the client that holds this ticket.
+    Lane { protocol: u32, ticket: [u8; 16] },
+    /// Asks for a new descriptor of the memory file.
+    Memory {},
+    /// Takes device memory.
+    Allocate { device: u32, bytes: u64, charge: u8 },
+    /// Gives one hold on a block back.
+    Release { block: u64 },
+    /// Takes one more hold on a block the client holds.
+    Retain { block: u64 },
+    /// Asks for a descriptor that keeps the block and by which others can import it.
+    Export { block: u64 },
+    /// Takes a hold on the block the attached descriptor was made for.
+    Import {},
+    /// Asks for the 64-byte handle of a range of a block.
+    IpcHandle { block: u64, offset_bytes: u64, length_bytes: u64 },
+    /// Takes a hold on the block such a handle names.
+    IpcOpen {
+        #[serde(with = "halves")]
+        handle: [u8; 64],
+    },
+    /// Makes a context.
+    CreateContext { device: u32 },
+    /// Ends a context.
+    DestroyContext { context: u64 },
+    /// Asks for a device's memory figures.
+    MemoryInfo { device: u32 },
+    /// Asks who holds memory of a device.
+    Processes { device: u32 },
+    /// Asks how busy a device was.
+    Utilisation { device: u32 },
+    /// Asks how busy each process kept a device.
+    ProcessUtilisation { device: u32, since_us: u64 },
+    /// On a lane: work for an engine.
+    Run {
+        sequence: u64,
+        context: u64,
+        engine: u8,
+        amount: u64,
+        width_permille: u32,
+        pace: u8,
+        submitted_ns: u64,
+    },
+    /// Ends a client on purpose (a clean `exit` in a process that lives on).
+    Bye {},
+}
+
+impl Request {
+    /// The packet.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// The message in a packet; `None` unless it is exactly one.
+    pub fn decode(packet: &[u8]) -> Option<Self> {
+        decode(packet)
     }
 }
 
-messages! {
-    /// From the daemon to a client library.
-    pub enum Reply {
-        /// A control connection is open; the memory file is attached.
-        1 Welcome {
-            client: u64,
-            ticket: [u8; 16],
-            calibrated: u8,
-            time_scale: u32,
-            nvswitch: u8,
-            devices: Vec<WireDevice>,
-        },
-        /// Done, with nothing to say; a descriptor is attached where one was asked for.
-        2 Done {},
-        /// Refused; the number is a [`Refusal`].
-        3 Refused { refusal: u32 },
-        /// A block of device memory.
-        4 Block {
-            block: u64,
-            device: u32,
-            charge: u8,
-            file_offset: u64,
-            bytes: u64,
-            range_offset_bytes: u64,
-            range_bytes: u64,
-        },
-        /// A handle other processes can open.
-        5 Handle { handle: [u8; 64] },
-        /// A context.
-        6 Context { context: u64 },
-        /// Memory figures of a device.
-        7 MemoryInfo { total_bytes: u64, reserved_bytes: u64, used_bytes: u64 },
-        /// Holders of memory of a device.
-        8 Processes { processes: Vec<WireProcess> },
-        /// How busy a device was.
-        9 Utilisation { compute_percent: u32, memory_percent: u32 },
-        /// How busy each process kept it.
-        10 ProcessUtilisation { samples: Vec<WireSample> },
-        /// On a lane: the work ends, or is certain to end, at this time.
-        11 Completed { sequence: u64, started_ns: u64, finished_ns: u64 },
+/// From the daemon to a client library.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "a field is described by its message")]
+pub enum Reply {
+    /// A control connection is open; the memory file is attached.
+    Welcome {
+        client: u64,
+        ticket: [u8; 16],
+        calibrated: u8,
+        time_scale: u32,
+        nvswitch: u8,
+        devices: Vec<WireDevice>,
+    },
+    /// Done, with nothing to say; a descriptor is attached where one was asked for.
+    Done {},
+    /// Refused; the number is a [`Refusal`].
+    Refused { refusal: u32 },
+    /// A block of device memory.
+    Block {
+        block: u64,
+        device: u32,
+        charge: u8,
+        file_offset: u64,
+        bytes: u64,
+        range_offset_bytes: u64,
+        range_bytes: u64,
+    },
+    /// A handle other processes can open.
+    Handle {
+        #[serde(with = "halves")]
+        handle: [u8; 64],
+    },
+    /// A context.
+    Context { context: u64 },
+    /// Memory figures of a device.
+    MemoryInfo { total_bytes: u64, reserved_bytes: u64, used_bytes: u64 },
+    /// Holders of memory of a device.
+    Processes { processes: Vec<WireProcess> },
+    /// How busy a device was.
+    Utilisation { compute_percent: u32, memory_percent: u32 },
+    /// How busy each process kept it.
+    ProcessUtilisation { samples: Vec<WireSample> },
+    /// On a lane: the work ends, or is certain to end, at this time.
+    Completed { sequence: u64, started_ns: u64, finished_ns: u64 },
+}
+
+impl Reply {
+    /// The packet.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// The message in a packet; `None` unless it is exactly one.
+    pub fn decode(packet: &[u8]) -> Option<Self> {
+        decode(packet)
     }
 }
 
-codec::record! {
-    /// A device of the machine.
-    pub struct WireDevice {
-        /// Its name.
-        pub name: String,
-        /// Its UUID.
-        pub uuid: [u8; 16],
-        /// Memory as NVML shows it.
-        pub nvml_total_bytes: u64,
-        /// Memory that can be allocated.
-        pub total_bytes: u64,
-    }
+/// A device of the machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WireDevice {
+    /// Its name.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: [u8; 16],
+    /// Memory as NVML shows it.
+    pub nvml_total_bytes: u64,
+    /// Memory that can be allocated.
+    pub total_bytes: u64,
 }
 
-codec::record! {
-    /// A process with memory of a device.
-    pub struct WireProcess {
-        /// Its pid as the daemon sees it, or as the process itself does if the daemon cannot.
-        pub pid: u32,
-        /// Its role there: 0 computes, 1 draws, 2 computes under MPS, as NVML numbers its lists.
-        pub role: u8,
-        /// How many contexts it has.
-        pub contexts: u32,
-        /// Bytes held.
-        pub bytes: u64,
-    }
+/// A process with memory of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WireProcess {
+    /// Its pid as the daemon sees it, or as the process itself does if the daemon cannot.
+    pub pid: u32,
+    /// Its role there: 0 computes, 1 draws, 2 computes under MPS, as NVML numbers its lists.
+    pub role: u8,
+    /// How many contexts it has.
+    pub contexts: u32,
+    /// Bytes held.
+    pub bytes: u64,
 }
 
-codec::record! {
-    /// How busy a process kept a device.
-    pub struct WireSample {
-        /// Its pid.
-        pub pid: u32,
-        /// Part of the sampling period its kernels ran.
-        pub compute_percent: u32,
-        /// End of the period, microseconds since 1970.
-        pub timestamp_us: u64,
+/// How busy a process kept a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WireSample {
+    /// Its pid.
+    pub pid: u32,
+    /// Part of the sampling period its kernels ran.
+    pub compute_percent: u32,
+    /// End of the period, microseconds since 1970.
+    pub timestamp_us: u64,
+}
+
+fn encode(message: &impl Serialize) -> Vec<u8> {
+    postcard::to_extend(message, Vec::with_capacity(64)).expect("memory takes every message")
+}
+
+fn decode<T: DeserializeOwned>(packet: &[u8]) -> Option<T> {
+    let (message, rest) = postcard::take_from_bytes(packet).ok()?;
+    rest.is_empty().then_some(message)
+}
+
+/// A handle as two arrays, since serde knows none of more than 32 bytes.
+mod halves {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(handle: &[u8; 64], to: S) -> Result<S::Ok, S::Error> {
+        let (halves, _) = handle.as_chunks::<32>();
+        <&[[u8; 32]; 2]>::try_from(halves).map_err(serde::ser::Error::custom)?.serialize(to)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<[u8; 64], D::Error> {
+        let halves = <[[u8; 32]; 2]>::deserialize(from)?;
+        halves.as_flattened().try_into().map_err(serde::de::Error::custom)
     }
 }
 
@@ -259,16 +311,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn random_bytes_never_panic_and_what_decodes_encodes_to_itself(
+        fn random_bytes_never_panic_and_what_decodes_survives_the_trip(
             bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..20
         ) {
-            let mut packet = vec![kind, 0];
+            let mut packet = vec![kind];
             packet.extend(&bytes);
-            if let Some(request) = Request::decode(&packet) {
-                prop_assert_eq!(request.encode(), packet.clone());
-            }
-            if let Some(reply) = Reply::decode(&packet) {
-                prop_assert_eq!(Reply::decode(&reply.encode()), Some(reply));
+            // The kinds that take few bytes are found at the fronts.
+            for end in 1..=packet.len() {
+                if let Some(request) = Request::decode(&packet[..end]) {
+                    prop_assert_eq!(Request::decode(&request.encode()), Some(request));
+                }
+                if let Some(reply) = Reply::decode(&packet[..end]) {
+                    prop_assert_eq!(Reply::decode(&reply.encode()), Some(reply));
+                }
             }
         }
 
@@ -283,6 +338,32 @@ mod tests {
             let reply = Reply::Processes { processes };
             prop_assert_eq!(Reply::decode(&reply.encode()), Some(reply));
         }
+    }
+
+    #[test]
+    fn a_list_that_claims_more_items_than_its_packet_has_is_refused() {
+        let mut packet = Reply::Processes { processes: Vec::new() }.encode();
+        assert_eq!(packet.pop(), Some(0));
+        // Some 2^60 items: no memory is asked for that would hold them.
+        packet.extend([0xff; 8]);
+        packet.push(0x0f);
+        assert_eq!(Reply::decode(&packet), None);
+    }
+
+    #[test]
+    fn a_packet_of_a_lane_fits_its_room() {
+        let [sequence, context, amount, submitted_ns] = [u64::MAX; 4];
+        let (width_permille, [engine, pace]) = (u32::MAX, [u8::MAX; 2]);
+        let request =
+            Request::Run { sequence, context, engine, amount, width_permille, pace, submitted_ns };
+        assert!(request.encode().len() <= socket::SMALL_PACKET_BYTES);
+    }
+
+    #[test]
+    fn a_handle_survives_the_trip() {
+        let handle = std::array::from_fn(|at| at as u8);
+        let request = Request::IpcOpen { handle };
+        assert_eq!(Request::decode(&request.encode()), Some(request));
     }
 
     #[test]
