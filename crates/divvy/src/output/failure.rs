@@ -4,25 +4,16 @@
 //!
 //! Does not say which codes there are: that is [`crate::output::exit_codes`].
 
-use std::fmt;
-
 use crate::output::exit_codes::{DIVVY, USAGE};
 use crate::output::out::Lost;
 
 /// An error with an exit code of its own.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
 pub(crate) struct Failure {
     code: u8,
     words: String,
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
-    }
-}
-
-impl std::error::Error for Failure {}
 
 /// An error that ends the command with `code`.
 pub(crate) fn with_code(code: u8, words: impl Into<String>) -> anyhow::Error {

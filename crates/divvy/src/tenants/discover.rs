@@ -55,38 +55,21 @@ pub(crate) struct Candidate<'a> {
 }
 
 /// Why a place or a directory cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unusable {
     /// It cannot be opened as what it should be.
+    #[error(transparent)]
     Closed(AttachError),
     /// It is not the user's whose it should be.
+    #[error("{path} belongs to uid {uid}, not to uid {expected}: what lies there is left alone")]
     Foreign { path: PathBuf, uid: u32, expected: u32 },
     /// Another file system is mounted there, which may be a server of the user's own.
+    #[error("another file system is mounted there: it is not looked into")]
     Mounted,
     /// More lies in it than is looked at.
+    #[error("more than {most} names lie in it: the others are not looked at")]
     Crowded { most: usize },
 }
-
-impl std::fmt::Display for Unusable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Closed(error) => write!(f, "{error}"),
-            Self::Foreign { path, uid, expected } => write!(
-                f,
-                "{} belongs to uid {uid}, not to uid {expected}: what lies there is left alone",
-                path.display()
-            ),
-            Self::Mounted => {
-                f.write_str("another file system is mounted there: it is not looked into")
-            }
-            Self::Crowded { most } => {
-                write!(f, "more than {most} names lie in it: the others are not looked at")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Unusable {}
 
 impl From<AttachError> for Unusable {
     fn from(error: AttachError) -> Self {
