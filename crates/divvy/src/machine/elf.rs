@@ -1,7 +1,8 @@
 //! Facts of a program or library from its file: its linkage and its exports.
 //!
 //! Promises: reads the tables it needs and nothing else of a file, however large; never runs it, and trusts no number in
-//! it: whatever does not fit is an error. Does not parse ELF itself: that is the crate `object`'s.
+//! it: whatever does not fit is an error, and of too many libraries the first count. Does not parse ELF itself: that is
+//! the crate `object`'s.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -12,7 +13,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use nix::libc::O_NONBLOCK;
 use object::elf::{self, FileHeader64};
-use object::read::elf::{Dyn, FileHeader, ProgramHeader, Sym};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader, SectionTable, Sym};
 use object::read::{ReadCache, ReadRef, StringTable};
 use object::{LittleEndian, SectionIndex};
 
@@ -24,6 +25,9 @@ const MACHINE: elf::Machine =
 
 /// Most bytes of one table that are read: a sparse file may claim any number.
 const MOST_BYTES: u64 = 64 << 20;
+
+/// Most libraries that a program is heard to ask for; some of the largest ask for a hundred.
+const MOST_NEEDED: usize = 4096;
 
 type Header = FileHeader64<LittleEndian>;
 
@@ -85,14 +89,13 @@ pub(crate) fn read(path: &Path) -> Result<Elf> {
     let header = header(path, file)?;
     let segments = header.program_headers(LittleEndian, file)?;
     let mut elf = Elf { is_native: header.e_machine(LittleEndian) == MACHINE, ..Elf::default() };
-    let mut dynamic = None;
-    for segment in segments {
-        if let Some(name) = segment.interpreter(LittleEndian, file)? {
-            elf.interpreter = Some(text(name));
-        }
-        dynamic = dynamic.or(segment.dynamic(LittleEndian, file)?);
+    // The first of a kind counts, as it does for the kernel, and no other is read.
+    let first = |kind| segments.iter().find(|one| one.p_type(LittleEndian) == kind);
+    if let Some(segment) = first(elf::PT_INTERP) {
+        elf.interpreter = segment.interpreter(LittleEndian, file)?.map(text);
     }
-    let Some(dynamic) = dynamic else { return Ok(elf) };
+    let Some(segment) = first(elf::PT_DYNAMIC) else { return Ok(elf) };
+    let dynamic = segment.dynamic(LittleEndian, file)?.unwrap_or_default();
     elf.is_dynamic = elf.interpreter.is_some();
     let value = |tag| {
         let entry = dynamic.iter().find(|entry| entry.d_tag(LittleEndian) == tag);
@@ -102,7 +105,8 @@ pub(crate) fn read(path: &Path) -> Result<Elf> {
     let start = value(elf::DT_STRTAB).and_then(|at| file_offset(segments, at));
     let (Some(start), Some(size)) = (start, value(elf::DT_STRSZ)) else { return Ok(elf) };
     let strings = StringTable::new(file, start, start.saturating_add(size));
-    for entry in dynamic.iter().filter(|entry| entry.d_tag(LittleEndian) == elf::DT_NEEDED) {
+    let needed = dynamic.iter().filter(|entry| entry.d_tag(LittleEndian) == elf::DT_NEEDED);
+    for entry in needed.take(MOST_NEEDED) {
         let at = u32::try_from(entry.d_val(LittleEndian))?;
         let name = strings.get(at).ok().context("a library's name beyond the ELF file")?;
         elf.needed.push(text(name));
@@ -114,18 +118,28 @@ pub(crate) fn read(path: &Path) -> Result<Elf> {
 pub(crate) fn exports(path: &Path) -> Result<BTreeSet<String>> {
     let file = open(path)?;
     let file = Tables(&file);
-    let sections = header(path, file)?.sections(LittleEndian, file)?;
+    let sections = sections(path, file)?;
     let symbols = sections.symbols(LittleEndian, file, elf::SHT_DYNSYM)?;
     ensure!(symbols.section() != SectionIndex(0), "{} has no dynamic symbol table", path.display());
+    // All names at once: each by itself would be a read of the file.
+    let names = sections.section(symbols.string_section())?.data(LittleEndian, file)?;
+    let strings = StringTable::new(names, 0, names.len() as u64);
     let defined = symbols.iter().filter(|symbol| !symbol.is_undefined(LittleEndian));
-    defined.map(|symbol| Ok(text(symbol.name(LittleEndian, symbols.strings())?))).collect()
+    // Names may lie within one another, so that together they are longer than their table.
+    let mut room = MOST_BYTES as usize;
+    let name_of = |symbol: &elf::Sym64<LittleEndian>| {
+        let name = symbol.name(LittleEndian, strings)?;
+        room = room.checked_sub(name.len()).context("names longer than any library's")?;
+        Ok(text(name))
+    };
+    defined.map(name_of).collect()
 }
 
 /// The versions a library demands of others, such as `GLIBC_2.17`.
 pub(crate) fn demanded_versions(path: &Path) -> Result<BTreeSet<String>> {
     let file = open(path)?;
     let file = Tables(&file);
-    let sections = header(path, file)?.sections(LittleEndian, file)?;
+    let sections = sections(path, file)?;
     let mut versions = BTreeSet::new();
     let Some((mut needs, link)) = sections.gnu_verneed(LittleEndian, file)? else {
         return Ok(versions);
@@ -146,9 +160,21 @@ fn open(path: &Path) -> Result<ReadCache<File>> {
     Ok(ReadCache::new(file))
 }
 
+/// The header of what the kernel takes for a program. `Header::parse` wants a version in its first bytes as well, at
+/// which the kernel does not look.
 fn header<'a>(path: &Path, file: Tables<'a>) -> Result<&'a Header> {
-    let header = Header::parse(file).and_then(|header| header.endian().map(|_| header));
+    let is_program = |header: &&Header| {
+        let is_ours = header.is_class_64() && header.is_little_endian();
+        header.e_ident().magic == elf::ELFMAG && is_ours
+    };
+    let header = file.read_at::<Header>(0).ok().filter(is_program);
     header.with_context(|| format!("{} is no 64-bit little-endian ELF file", path.display()))
+}
+
+/// The sections by number and kind. Their names are not needed, so that it does not matter where those lie.
+fn sections<'a>(path: &Path, file: Tables<'a>) -> Result<SectionTable<'a, Header, Tables<'a>>> {
+    let headers = header(path, file)?.section_headers(LittleEndian, file)?;
+    Ok(SectionTable::new(headers, StringTable::default()))
 }
 
 /// Offset in the file of the address `at`, by the loadable segments.
@@ -248,6 +274,47 @@ mod tests {
         assert_eq!(cut, whole);
         assert!(exports(&path).unwrap_err().to_string().contains("no dynamic symbol table"));
         assert!(demanded_versions(&path).unwrap().is_empty());
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn neither_a_version_nor_names_of_sections_are_asked_for() {
+        let path = std::env::temp_dir().join(format!("divvy-elf-bare-{}", std::process::id()));
+        let own = Path::new("/proc/self/exe");
+        let mut bytes = std::fs::read(own).unwrap();
+        // EI_VERSION, and an e_shstrndx that is none.
+        bytes[6] = 0;
+        bytes[0x3e..0x40].copy_from_slice(&0xfff0_u16.to_le_bytes());
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(read(&path).unwrap(), read(own).unwrap());
+        assert_eq!(exports(&path).unwrap(), exports(own).unwrap());
+        assert_eq!(demanded_versions(&path).unwrap(), demanded_versions(own).unwrap());
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_program_is_not_heard_asking_for_libraries_without_end() {
+        let path = std::env::temp_dir().join(format!("divvy-elf-needs-{}", std::process::id()));
+        let mut bytes = std::fs::read("/proc/self/exe").unwrap();
+        let [at, count] = [0x20, 0x38].map(|at| usize::from(bytes[at]));
+        let word =
+            |bytes: &[u8], at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap());
+        // PT_DYNAMIC is number 2. Its entries move to the end of the file, and each NEEDED becomes many.
+        let mut heads = (0..count).map(|nth| at + 56 * nth);
+        let head = heads.find(|at| bytes[*at..*at + 4] == [2, 0, 0, 0]).unwrap();
+        let [start, length] = [8, 32].map(|field| word(&bytes, head + field) as usize);
+        let entries = bytes[start..start + length].to_vec();
+        let new_start = bytes.len();
+        for entry in entries.chunks(16) {
+            let times = if word(entry, 0) == 1 { MOST_NEEDED + 1 } else { 1 };
+            bytes.extend(entry.repeat(times));
+        }
+        let new_length = (bytes.len() - new_start) as u64;
+        bytes[head + 8..head + 16].copy_from_slice(&(new_start as u64).to_le_bytes());
+        bytes[head + 32..head + 40].copy_from_slice(&new_length.to_le_bytes());
+        std::fs::write(&path, &bytes).unwrap();
+        let elf = read(&path).unwrap();
+        assert_eq!(elf.needed.len(), MOST_NEEDED);
         std::fs::remove_file(&path).unwrap();
     }
 
