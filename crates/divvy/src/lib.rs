@@ -28,6 +28,7 @@ pub mod stage;
 pub mod tenants;
 pub mod wire;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -68,10 +69,20 @@ enum Command {
 
 /// The program: reads its command line, does what that says, and tells of what went wrong.
 pub fn main() -> ExitCode {
-    ending::exit_code(match Cli::try_parse() {
+    ending::exit_code(match Cli::try_parse_from(asking_in_place(std::env::args_os().collect())) {
         Ok(cli) => dispatch(cli.command),
         Err(error) => ending::explain(&suggesting_known(error)),
     })
+}
+
+/// Makes `divvy help bench share` the same as `divvy bench share --help`: clap knows no command below `bench`, the
+/// benchmarks' program does.
+fn asking_in_place(mut line: Vec<OsString>) -> Vec<OsString> {
+    if matches!(&*line, [_, help, of, _, ..] if help == "help" && of == "bench") {
+        line.remove(1);
+        line.push("--help".into());
+    }
+    line
 }
 
 /// Leaves commands that are ours alone out of what is suggested for one that there is not.
@@ -110,6 +121,8 @@ fn dispatch(command: Command) -> Result<u8> {
 
 #[cfg(test)]
 mod tests {
+    use clap::error::ErrorKind;
+
     use super::*;
 
     #[test]
@@ -149,6 +162,21 @@ mod tests {
             let Command::Bench(args) = cli.command else { panic!("{line:?}") };
             assert_eq!(args.arguments, line, "{line:?}");
         }
+    }
+
+    #[test]
+    fn help_for_a_benchmark_is_that_benchmarks() {
+        let parsed = |line: &[&str]| {
+            Cli::try_parse_from(asking_in_place(line.iter().map(OsString::from).collect()))
+        };
+        for line in [&["divvy", "help", "bench", "share"], &["divvy", "bench", "share", "--help"]] {
+            let Command::Bench(args) = parsed(line).unwrap().command else { panic!("{line:?}") };
+            assert_eq!(args.arguments, ["share", "--help"], "{line:?}");
+        }
+        // Of itself the command knows what it is for, and others have nothing below them.
+        let kind = |line| parsed(line).unwrap_err().kind();
+        assert_eq!(kind(&["divvy", "help", "bench"]), ErrorKind::DisplayHelp);
+        assert_eq!(kind(&["divvy", "help", "set", "share"]), ErrorKind::InvalidSubcommand);
     }
 
     #[test]
