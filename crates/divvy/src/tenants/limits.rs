@@ -9,7 +9,7 @@ use divvy_abi::config::{
     Config, FLAG_FAIL_OPEN, FLAG_STRICT, MAX_RULES, NAME_BYTES, Rule, quantity, selector,
 };
 use divvy_policy::change::Steps;
-use divvy_policy::limit::{Rules, UuidText, parse_uuid};
+use divvy_policy::limit::{RuleError, Rules, UuidText, parse_uuid};
 use divvy_policy::share;
 
 use crate::output::failure::usage;
@@ -22,47 +22,37 @@ pub(crate) const COMPUTE: &str = "--compute";
 
 /// The rules that `--memory` asks for by `specs` where devices have these UUIDs.
 pub fn rules(specs: &[String], uuids: &[String]) -> Result<Rules> {
-    let mut rules = Rules::new();
-    each(MEMORY, specs, uuids, |text| rules.parse_into(text).map_err(|error| error.to_string()))?;
-    Ok(rules)
+    each(MEMORY, specs, uuids, Rules::new(), Rules::parse_into)
 }
 
 /// The same of `--compute`.
 pub(crate) fn compute_rules(specs: &[String], uuids: &[String]) -> Result<Rules> {
-    let mut rules = Rules::new();
-    each(COMPUTE, specs, uuids, |text| {
-        share::parse_into(&mut rules, text).map_err(|error| error.to_string())
-    })?;
-    Ok(rules)
+    each(COMPUTE, specs, uuids, Rules::new(), share::parse_into)
 }
 
 /// The change of a running tenant's limits that `--memory` asks for.
 pub(crate) fn steps(specs: &[String], uuids: &[String]) -> Result<Steps> {
-    let mut steps = Steps::new();
-    each(MEMORY, specs, uuids, |text| steps.parse_into(text).map_err(|error| error.to_string()))?;
-    Ok(steps)
+    each(MEMORY, specs, uuids, Steps::new(), Steps::parse_into)
 }
 
 /// The same of `--compute`.
 pub(crate) fn compute_steps(specs: &[String], uuids: &[String]) -> Result<Steps> {
-    let mut steps = Steps::new();
-    each(COMPUTE, specs, uuids, |text| {
-        share::parse_steps(&mut steps, text).map_err(|error| error.to_string())
-    })?;
-    Ok(steps)
+    each(COMPUTE, specs, uuids, Steps::new(), share::parse_steps)
 }
 
-fn each(
+fn each<T>(
     option: &str,
     specs: &[String],
     uuids: &[String],
-    mut parse: impl FnMut(&str) -> Result<(), String>,
-) -> Result<()> {
+    mut limits: T,
+    parse_into: for<'a> fn(&mut T, &'a str) -> Result<(), RuleError<'a>>,
+) -> Result<T> {
     for spec in specs {
         let text = complete(option, spec, uuids)?;
-        parse(&text).map_err(|error| usage(format!("{option} {spec}: {error}")))?;
+        parse_into(&mut limits, &text)
+            .map_err(|error| usage(format!("{option} {spec}: {error}")))?;
     }
-    Ok(())
+    Ok(limits)
 }
 
 /// `spec`, a list of limits of `option`, with its shortened UUIDs written out.
