@@ -7,7 +7,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -16,7 +16,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
 use super::finding::Finding;
-use super::system;
+use super::{client, system};
 use crate::machine::contexts::{self, ContextFigure, Found};
 use crate::machine::install;
 use crate::machine::loader::find_library;
@@ -156,17 +156,7 @@ struct Client(Child);
 impl Client {
     /// Returns when the context exists.
     fn start(uuid: &str) -> Result<Self> {
-        let program = install::client("context_cost")?;
-        let child = Command::new(&program)
-            .arg(uuid)
-            // The driver's own figure, not one under a limit.
-            .env_remove("LD_PRELOAD")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("{} cannot be started", program.display()))?;
-        let mut client = Self(child);
+        let mut client = Self(client::start("context_cost", &[uuid])?);
         let mut line = String::new();
         let out = client.0.stdout.take().context("the client has no output")?;
         BufReader::new(out).read_line(&mut line)?;

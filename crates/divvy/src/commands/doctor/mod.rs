@@ -4,6 +4,7 @@
 //! GPU; one makes a context on each idle card, whose cost is kept for `divvy run`. Nothing else is
 //! changed. Each finding has a reason code, a level and, where something is wrong, a fix.
 
+mod client;
 mod context;
 mod driver;
 mod environment;

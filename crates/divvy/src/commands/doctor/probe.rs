@@ -3,13 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use divvy_driver_api::DRIVER;
 
+use super::client;
 use super::finding::Finding;
-use crate::machine::install;
 use crate::machine::loader::find_library;
 use crate::output::reason::Reason;
 
@@ -72,15 +71,7 @@ fn names() -> BTreeSet<&'static str> {
 }
 
 fn ask() -> Result<Answer> {
-    let client = install::client("probe")?;
-    let mut child = Command::new(&client)
-        // The driver's own answers, not ours.
-        .env_remove("LD_PRELOAD")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("{} cannot be started", client.display()))?;
+    let mut child = client::start("probe", &[])?;
     let mut input = child.stdin.take().context("the probe has no input")?;
     for name in names() {
         // It may have ended early; its answer says why.
