@@ -263,16 +263,8 @@ mod tests {
             directory: "/d/train-7".to_owned(),
             owner_alive: Some(true),
             command: vec!["python".to_owned(), "train.py".to_owned()],
-            weight: 0,
             priority: "normal",
             class: "normal",
-            layout: None,
-            paused: false,
-            memory: Vec::new(),
-            compute: Vec::new(),
-            rules: Vec::new(),
-            compute_rules: Vec::new(),
-            reasons: Vec::new(),
             devices: vec![DeviceUse {
                 uuid: UUID.to_owned(),
                 index: Some(0),
@@ -280,23 +272,12 @@ mod tests {
                 card_bytes: 140 << 30,
                 limit_bytes: Some(8 << 30),
                 held_bytes: 3 << 29,
-                shared_bytes: 0,
                 peak_bytes: 2 << 30,
                 refusals: 3,
                 consistent: true,
-                share_ppm: None,
-                used_ns: 0,
-                launches: 0,
-                longest_ns: 0,
-                throttled_ns: 0,
-                waited_ns: 0,
-                drains_given_up: 0,
-                queued_ns: 0,
                 by_kind: [("blocks", 1018 << 20), ("contexts", 518 << 20)].into(),
                 gate: "free",
-                active: 0,
-                mode: None,
-                reasons: Vec::new(),
+                ..DeviceUse::default()
             }],
             processes: vec![Process {
                 pid: 42,
@@ -311,6 +292,7 @@ mod tests {
                     by_kind: [("blocks", 1018 << 20), ("contexts", 518 << 20)].into(),
                 }],
             }],
+            ..LedgerTenant::default()
         }
     }
 

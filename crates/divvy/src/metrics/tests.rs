@@ -26,20 +26,9 @@ fn tenant(name: &str, directory: &str) -> LedgerTenant {
     LedgerTenant {
         name: name.to_owned(),
         directory: directory.to_owned(),
-        owner_alive: None,
-        command: Vec::new(),
         weight: 7,
-        priority: "normal",
-        class: "normal",
-        layout: None,
-        paused: false,
-        memory: Vec::new(),
-        compute: Vec::new(),
-        rules: Vec::new(),
-        compute_rules: Vec::new(),
-        reasons: Vec::new(),
         devices: vec![device("GPU-a"), device("GPU-b")],
-        processes: Vec::new(),
+        ..LedgerTenant::default()
     }
 }
 

@@ -19,7 +19,7 @@ use crate::tenants::tenant_dir;
 use crate::wire::View;
 
 /// A tenant at one moment.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct LedgerTenant {
     /// Its name: the config's, else the directory's.
     pub(crate) name: String,

@@ -30,20 +30,10 @@ fn tenant(name: &str, gpu: u32, used_ns: u64) -> LedgerTenant {
     LedgerTenant {
         name: name.to_owned(),
         directory: format!("/d/{name}"),
-        owner_alive: None,
-        command: Vec::new(),
-        weight: 0,
         priority: "normal",
         class: "normal",
-        layout: None,
-        paused: false,
-        memory: Vec::new(),
-        compute: Vec::new(),
-        rules: Vec::new(),
-        compute_rules: Vec::new(),
-        reasons: Vec::new(),
         devices: vec![device],
-        processes: Vec::new(),
+        ..LedgerTenant::default()
     }
 }
 
