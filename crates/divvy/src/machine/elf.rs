@@ -192,7 +192,19 @@ fn text(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
+    use crate::stage::Scratch;
+
+    const OWN: &str = "/proc/self/exe";
+
+    /// A path for a file, which goes with the directory that it is in.
+    fn place(test: &str) -> (Scratch, PathBuf) {
+        let scratch = Scratch::make(test).unwrap();
+        let path = scratch.path().join("program");
+        (scratch, path)
+    }
 
     #[test]
     fn this_very_program_is_dynamic_and_native() {
@@ -224,8 +236,8 @@ mod tests {
     fn what_is_no_elf_is_an_error_that_names_the_file() {
         let error = read(Path::new("/proc/self/status")).unwrap_err().to_string();
         assert!(error.contains("/proc/self/status"), "{error}");
-        let path = std::env::temp_dir().join(format!("divvy-elf-other-{}", std::process::id()));
-        let own = std::fs::read("/proc/self/exe").unwrap();
+        let (_scratch, path) = place("divvy-elf-other");
+        let own = std::fs::read(OWN).unwrap();
         // 32 bits, and the other order of bytes.
         for (at, value) in [(4, 1), (5, 2)] {
             let mut other = own[..4096].to_vec();
@@ -234,22 +246,20 @@ mod tests {
             let error = read(&path).unwrap_err().to_string();
             assert!(error.contains("no 64-bit little-endian ELF"), "{error}");
         }
-        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn a_pipe_without_a_writer_is_not_waited_for() {
-        let path = std::env::temp_dir().join(format!("divvy-elf-pipe-{}", std::process::id()));
+        let (_scratch, path) = place("divvy-elf-pipe");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let error = read(&path).unwrap_err().to_string();
         assert!(error.contains("no 64-bit little-endian ELF"), "{error}");
-        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn tables_that_claim_gigabytes_are_not_read() {
-        let path = std::env::temp_dir().join(format!("divvy-elf-sparse-{}", std::process::id()));
-        let mut bytes = std::fs::read("/proc/self/exe").unwrap();
+        let (_scratch, path) = place("divvy-elf-sparse");
+        let mut bytes = std::fs::read(OWN).unwrap();
         let [at, count] = [0x20, 0x38].map(|at| usize::from(bytes[at]));
         // Every segment claims to be eight gigabytes long, of which the file has holes.
         for segment in (0..count).map(|nth| at + 56 * nth) {
@@ -258,29 +268,27 @@ mod tests {
         std::fs::write(&path, &bytes).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(9 << 30).unwrap();
         assert!(read(&path).is_err());
-        std::fs::remove_file(&path).unwrap();
     }
 
     /// A program whose sections were cut off is understood by its segments.
     #[test]
     fn a_program_needs_no_sections() {
-        let path = std::env::temp_dir().join(format!("divvy-elf-cut-{}", std::process::id()));
-        let mut bytes = std::fs::read("/proc/self/exe").unwrap();
+        let (_scratch, path) = place("divvy-elf-cut");
+        let mut bytes = std::fs::read(OWN).unwrap();
         // e_shoff, e_shnum and e_shstrndx.
         bytes[0x28..0x30].fill(0);
         bytes[0x3c..0x40].fill(0);
         std::fs::write(&path, &bytes).unwrap();
-        let (cut, whole) = (read(&path).unwrap(), read(Path::new("/proc/self/exe")).unwrap());
+        let (cut, whole) = (read(&path).unwrap(), read(Path::new(OWN)).unwrap());
         assert_eq!(cut, whole);
         assert!(exports(&path).unwrap_err().to_string().contains("no dynamic symbol table"));
         assert!(demanded_versions(&path).unwrap().is_empty());
-        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn neither_a_version_nor_names_of_sections_are_asked_for() {
-        let path = std::env::temp_dir().join(format!("divvy-elf-bare-{}", std::process::id()));
-        let own = Path::new("/proc/self/exe");
+        let (_scratch, path) = place("divvy-elf-bare");
+        let own = Path::new(OWN);
         let mut bytes = std::fs::read(own).unwrap();
         // EI_VERSION, and an e_shstrndx that is none.
         bytes[6] = 0;
@@ -289,13 +297,12 @@ mod tests {
         assert_eq!(read(&path).unwrap(), read(own).unwrap());
         assert_eq!(exports(&path).unwrap(), exports(own).unwrap());
         assert_eq!(demanded_versions(&path).unwrap(), demanded_versions(own).unwrap());
-        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn a_program_is_not_heard_asking_for_libraries_without_end() {
-        let path = std::env::temp_dir().join(format!("divvy-elf-needs-{}", std::process::id()));
-        let mut bytes = std::fs::read("/proc/self/exe").unwrap();
+        let (_scratch, path) = place("divvy-elf-needs");
+        let mut bytes = std::fs::read(OWN).unwrap();
         let [at, count] = [0x20, 0x38].map(|at| usize::from(bytes[at]));
         let word =
             |bytes: &[u8], at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap());
@@ -315,13 +322,12 @@ mod tests {
         std::fs::write(&path, &bytes).unwrap();
         let elf = read(&path).unwrap();
         assert_eq!(elf.needed.len(), MOST_NEEDED);
-        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn garbled_heads_are_errors_not_panics() {
-        let path = std::env::temp_dir().join(format!("divvy-elf-{}", std::process::id()));
-        let mut bytes = std::fs::read("/proc/self/exe").unwrap();
+        let (_scratch, path) = place("divvy-elf");
+        let mut bytes = std::fs::read(OWN).unwrap();
         bytes.truncate(4096);
         for at in 16..64 {
             for value in [0, 0x7f, 0xff] {
@@ -331,6 +337,5 @@ mod tests {
                 let _ = (read(&path), exports(&path), demanded_versions(&path));
             }
         }
-        std::fs::remove_file(&path).unwrap();
     }
 }
