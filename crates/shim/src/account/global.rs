@@ -19,14 +19,8 @@ use crate::sys::map::Map;
 static GLOBALS: Map = Map::new(21);
 
 /// A variable of `bytes` at `address` was found; the code to return.
-pub(crate) fn found(
-    owner: u64,
-    is_counted: bool,
-    address: Option<u64>,
-    bytes: Option<u64>,
-) -> CUresult {
-    let (Some(address), Some(bytes)) = (address, bytes) else { return SUCCESS };
-    if is_counted || charge::is_small(bytes) || GLOBALS.get(address).is_some() {
+pub(super) fn found(owner: u64, address: u64, bytes: u64) -> CUresult {
+    if charge::is_small(bytes) || GLOBALS.get(address).is_some() {
         return SUCCESS;
     }
     let Next::Count(place) = here() else { return SUCCESS };
@@ -57,7 +51,7 @@ pub(crate) fn found(
 }
 
 /// A module or library was unloaded.
-pub(crate) fn forget(owner: u64) {
+pub(super) fn forget(owner: u64) {
     loop {
         let mut any = None;
         GLOBALS.for_each(|address, words| {

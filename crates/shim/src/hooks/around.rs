@@ -11,8 +11,9 @@ use crate::account::{
     allocation, array, block, context, graph, holdings, image, ipc, listing, module, multicast,
     nodes, own, pool, primary, stream, vmm,
 };
-use crate::gate::submit;
+use crate::gate::copies;
+use crate::gate::submit::{self, NULL_STREAM, kernel_key, volume, work};
 use crate::sys::image::Image;
-use crate::sys::{In, Opaque, Out, OutArray, real};
+use crate::sys::{In, Opaque, Out, OutArray, driver, real};
 
 include!(concat!(env!("OUT_DIR"), "/around.rs"));

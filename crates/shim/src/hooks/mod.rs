@@ -15,7 +15,6 @@
 pub(crate) mod around;
 pub(crate) mod array;
 pub(crate) mod capture;
-pub(crate) mod copies;
 pub(crate) mod device;
 pub(crate) mod external;
 pub(crate) mod global;
@@ -23,7 +22,6 @@ pub(crate) mod graph;
 pub(crate) mod heap;
 pub(crate) mod ipc;
 pub(crate) mod memory;
-pub(crate) mod module;
 pub(crate) mod nvml;
 pub(crate) mod passed;
 pub(crate) mod pool;

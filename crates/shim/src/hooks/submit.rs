@@ -1,12 +1,13 @@
-//! Launches of kernels; copies that may have an end on the host are in `copies`, graphs in `graph`.
+//! Launches of kernels: the one that is called most, and those whose arguments say in a structure what is launched. The
+//! others and copies are rows of `around.txt`, graphs are in `graph`.
 //!
 //! Does not decide when a launch goes: that is the gate's ([`crate::gate::submit`]).
 
-use core::ffi::{c_int, c_uint};
+use core::ffi::c_uint;
 
 use divvy_driver_api::types::{CUDA_LAUNCH_PARAMS, CUfunction, CUlaunchConfig, CUresult, CUstream};
 
-use crate::gate::submit::{NULL_STREAM, kernel_key, submit, volume, work};
+use crate::gate::submit::{kernel_key, submit, volume, work};
 use crate::gate::{self, GATES};
 use crate::sys::{In, Out, real};
 
@@ -54,28 +55,6 @@ pub(crate) fn cuLaunchKernelEx(
     submit(asked, || real.call(config, function, params, extra))
 }
 
-/// Launches a kernel whose blocks meet.
-pub(crate) fn cuLaunchCooperativeKernel(
-    real: real::cuLaunchCooperativeKernel,
-    function: CUfunction,
-    gx: c_uint,
-    gy: c_uint,
-    gz: c_uint,
-    bx: c_uint,
-    by: c_uint,
-    bz: c_uint,
-    shared: c_uint,
-    stream: CUstream,
-    params: Out<'_, *mut core::ffi::c_void>,
-) -> CUresult {
-    work(
-        stream,
-        real.per_thread(),
-        || kernel_key(function, volume(gx, gy, gz), volume(bx, by, bz)),
-        || real.call(function, gx, gy, gz, bx, by, bz, shared, stream, params),
-    )
-}
-
 /// Launches kernels on several devices at once; the gate asked is that of the current context.
 pub(crate) fn cuLaunchCooperativeKernelMultiDevice(
     real: real::cuLaunchCooperativeKernelMultiDevice,
@@ -88,32 +67,4 @@ pub(crate) fn cuLaunchCooperativeKernelMultiDevice(
     let blocks = volume(first.gridDimX, first.gridDimY, first.gridDimZ);
     let threads = volume(first.blockDimX, first.blockDimY, first.blockDimZ);
     work(first.hStream, false, || kernel_key(first.function, blocks, threads), call)
-}
-
-/// Launches one block, the oldest way.
-pub(crate) fn cuLaunch(real: real::cuLaunch, function: CUfunction) -> CUresult {
-    work(NULL_STREAM, false, || kernel_key(function, 1, 0), || real.call(function))
-}
-
-/// Launches a grid, the oldest way.
-pub(crate) fn cuLaunchGrid(
-    real: real::cuLaunchGrid,
-    function: CUfunction,
-    width: c_int,
-    height: c_int,
-) -> CUresult {
-    let key = || kernel_key(function, volume(width.unsigned_abs(), height.unsigned_abs(), 1), 0);
-    work(NULL_STREAM, false, key, || real.call(function, width, height))
-}
-
-/// The same on a stream.
-pub(crate) fn cuLaunchGridAsync(
-    real: real::cuLaunchGridAsync,
-    function: CUfunction,
-    width: c_int,
-    height: c_int,
-    stream: CUstream,
-) -> CUresult {
-    let key = || kernel_key(function, volume(width.unsigned_abs(), height.unsigned_abs(), 1), 0);
-    work(stream, false, key, || real.call(function, width, height, stream))
 }
