@@ -19,26 +19,13 @@ pub(crate) fn cuInit(real: real::cuInit, flags: c_uint) -> CUresult {
     result
 }
 
-fn clamp(ordinal: CUdevice, bytes: u64) -> u64 {
-    match at(ordinal) {
-        Next::Count(device) => device.limit_bytes().map_or(bytes, |limit| limit.min(bytes)),
-        Next::Forward | Next::Refuse(_) => bytes,
-    }
-}
-
 /// The smaller of limit and card.
 pub(crate) fn cuDeviceTotalMem_v2(
     real: real::cuDeviceTotalMem_v2,
     bytes: Out<'_, usize>,
     dev: CUdevice,
 ) -> CUresult {
-    let result = real.call(bytes, dev);
-    if result == SUCCESS
-        && let Some(card) = bytes.get()
-    {
-        bytes.set(usize::try_from(clamp(dev, card as u64)).unwrap_or(card));
-    }
-    result
+    lower(real.call(bytes, dev), bytes, dev)
 }
 
 /// The 32-bit form.
@@ -47,11 +34,27 @@ pub(crate) fn cuDeviceTotalMem(
     bytes: Out<'_, c_uint>,
     dev: CUdevice,
 ) -> CUresult {
-    let result = real.call(bytes, dev);
+    lower(real.call(bytes, dev), bytes, dev)
+}
+
+/// Lowers a card's size to the device's limit.
+fn lower<T: Copy + TryInto<u64> + TryFrom<u64>>(
+    result: CUresult,
+    bytes: Out<'_, T>,
+    dev: CUdevice,
+) -> CUresult {
     if result == SUCCESS
         && let Some(card) = bytes.get()
+        && let Ok(card_bytes) = card.try_into()
     {
-        bytes.set(c_uint::try_from(clamp(dev, u64::from(card))).unwrap_or(card));
+        bytes.set(T::try_from(clamp(dev, card_bytes)).unwrap_or(card));
     }
     result
+}
+
+fn clamp(ordinal: CUdevice, bytes: u64) -> u64 {
+    match at(ordinal) {
+        Next::Count(device) => device.limit_bytes().map_or(bytes, |limit| limit.min(bytes)),
+        Next::Forward | Next::Refuse(_) => bytes,
+    }
 }

@@ -24,9 +24,9 @@ pub(crate) fn cuMemAlloc_v2(
         Next::Forward => return real.call(dptr, bytesize),
         Next::Refuse(code) => return code,
     };
-    allocate(place, bytesize as u64, MemoryKind::Block, || match real.call(dptr, bytesize) {
-        SUCCESS => Ok((dptr.get().unwrap_or(0), bytesize as u64)),
-        code => Err(code),
+    let bytes = bytesize as u64;
+    allocate(place, bytes, MemoryKind::Block, || {
+        Ok((made(real.call(dptr, bytesize), dptr)?, bytes))
     })
 }
 
@@ -37,10 +37,29 @@ pub(crate) fn cuMemAlloc(
     bytesize: c_uint,
 ) -> CUresult {
     let bytes = u64::from(bytesize);
-    allocate_seldom(bytes, MemoryKind::Block, &|| match real.call(dptr, bytesize) {
-        SUCCESS => Ok((u64::from(dptr.get().unwrap_or(0)), bytes)),
+    let call = || Ok((made(real.call(dptr, bytesize), dptr)?, bytes));
+    allocate_seldom(bytes, MemoryKind::Block, &call)
+}
+
+/// Managed memory: all of it may come to the device, so all of it is charged.
+pub(crate) fn cuMemAllocManaged(
+    real: real::cuMemAllocManaged,
+    dptr: Out<'_, CUdeviceptr>,
+    bytesize: usize,
+    flags: c_uint,
+) -> CUresult {
+    let bytes = bytesize as u64;
+    let call = || Ok((made(real.call(dptr, bytesize, flags), dptr)?, bytes));
+    allocate_seldom(bytes, MemoryKind::Managed, &call)
+}
+
+/// The address that the driver has written, where it has made a block.
+#[inline(always)]
+fn made<T: Copy + Into<u64>>(result: CUresult, dptr: Out<'_, T>) -> Result<u64, CUresult> {
+    match result {
+        SUCCESS => Ok(dptr.get().map_or(0, Into::into)),
         code => Err(code),
-    })
+    }
 }
 
 /// Rows at a pitch of the driver's choice.
@@ -52,15 +71,9 @@ pub(crate) fn cuMemAllocPitch_v2(
     height: usize,
     element_bytes: c_uint,
 ) -> CUresult {
-    let call = || real.call(dptr, pitch, width_bytes, height, element_bytes);
-    let rows = height as u64;
-    let bytes = charge::pitched_bytes(width_bytes as u64, rows);
-    allocate_seldom(bytes, MemoryKind::Block, &|| match call() {
-        SUCCESS => {
-            let actual = pitch.get().map_or(bytes, |pitch| rows.saturating_mul(pitch as u64));
-            Ok((dptr.get().unwrap_or(0), actual))
-        }
-        code => Err(code),
+    allocate_rows(width_bytes as u64, height as u64, || {
+        let result = real.call(dptr, pitch, width_bytes, height, element_bytes);
+        Ok((made(result, dptr)?, pitch.get().map(|pitch| pitch as u64)))
     })
 }
 
@@ -73,29 +86,23 @@ pub(crate) fn cuMemAllocPitch(
     height: c_uint,
     element_bytes: c_uint,
 ) -> CUresult {
-    let call = || real.call(dptr, pitch, width_bytes, height, element_bytes);
-    let rows = u64::from(height);
-    let bytes = charge::pitched_bytes(u64::from(width_bytes), rows);
-    allocate_seldom(bytes, MemoryKind::Block, &|| match call() {
-        SUCCESS => {
-            let actual = pitch.get().map_or(bytes, |pitch| rows.saturating_mul(u64::from(pitch)));
-            Ok((u64::from(dptr.get().unwrap_or(0)), actual))
-        }
-        code => Err(code),
+    allocate_rows(u64::from(width_bytes), u64::from(height), || {
+        let result = real.call(dptr, pitch, width_bytes, height, element_bytes);
+        Ok((made(result, dptr)?, pitch.get().map(u64::from)))
     })
 }
 
-/// Managed memory: all of it may come to the device, so all of it is charged.
-pub(crate) fn cuMemAllocManaged(
-    real: real::cuMemAllocManaged,
-    dptr: Out<'_, CUdeviceptr>,
-    bytesize: usize,
-    flags: c_uint,
+/// Allocates rows: `call` asks the driver and says where they lie, and how far apart.
+#[inline(always)]
+fn allocate_rows(
+    width_bytes: u64,
+    rows: u64,
+    call: impl Fn() -> Result<(u64, Option<u64>), CUresult>,
 ) -> CUresult {
-    let bytes = bytesize as u64;
-    allocate_seldom(bytes, MemoryKind::Managed, &|| match real.call(dptr, bytesize, flags) {
-        SUCCESS => Ok((dptr.get().unwrap_or(0), bytes)),
-        code => Err(code),
+    let bytes = charge::pitched_bytes(width_bytes, rows);
+    allocate_seldom(bytes, MemoryKind::Block, &|| {
+        let (address, pitch) = call()?;
+        Ok((address, pitch.map_or(bytes, |pitch| rows.saturating_mul(pitch))))
     })
 }
 
@@ -105,14 +112,7 @@ pub(crate) fn cuMemGetInfo_v2(
     free: Out<'_, usize>,
     total: Out<'_, usize>,
 ) -> CUresult {
-    let result = real.call(free, total);
-    if result == SUCCESS
-        && let Some(memory) = story()
-    {
-        free.set(usize::try_from(memory.free_bytes).unwrap_or(usize::MAX));
-        total.set(usize::try_from(memory.total_bytes).unwrap_or(usize::MAX));
-    }
-    result
+    tell(real.call(free, total), free, total, usize::MAX)
 }
 
 /// The 32-bit form; what does not fit is the largest number that does.
@@ -121,12 +121,20 @@ pub(crate) fn cuMemGetInfo(
     free: Out<'_, c_uint>,
     total: Out<'_, c_uint>,
 ) -> CUresult {
-    let result = real.call(free, total);
+    tell(real.call(free, total), free, total, c_uint::MAX)
+}
+
+fn tell<T: Copy + TryFrom<u64>>(
+    result: CUresult,
+    free: Out<'_, T>,
+    total: Out<'_, T>,
+    most: T,
+) -> CUresult {
     if result == SUCCESS
         && let Some(memory) = story()
     {
-        free.set(c_uint::try_from(memory.free_bytes).unwrap_or(c_uint::MAX));
-        total.set(c_uint::try_from(memory.total_bytes).unwrap_or(c_uint::MAX));
+        free.set(T::try_from(memory.free_bytes).unwrap_or(most));
+        total.set(T::try_from(memory.total_bytes).unwrap_or(most));
     }
     result
 }

@@ -10,6 +10,7 @@ use divvy_driver_api::nvml_types::{
     nvmlProcessMode_t, nvmlProcessUtilizationSample_t, nvmlProcessesUtilizationInfo_t,
     nvmlReturn_t,
 };
+use divvy_policy::answer;
 
 use crate::account::listing::{Ask, INVALID, NO_INSTANCE, SUCCESS, TOO_SMALL, find, keep_own};
 use crate::sys::layout::List;
@@ -24,8 +25,7 @@ pub(crate) fn nvmlDeviceGetMemoryInfo(
     let result = real.call(device, memory);
     if result == SUCCESS
         && let Some(card) = memory.get()
-        && let Ask::Answer(counted) = find(device)
-        && let Some(story) = counted.story(card.free)
+        && let Some(story) = story(device, card.free)
     {
         memory.set(nvmlMemory_t {
             total: story.total_bytes,
@@ -34,6 +34,12 @@ pub(crate) fn nvmlDeviceGetMemoryInfo(
         });
     }
     result
+}
+
+/// Memory of a device as its tenant has it, where that has a limit.
+fn story(device: nvmlDevice_t, card_free_bytes: u64) -> Option<answer::Memory> {
+    let Ask::Answer(counted) = find(device) else { return None };
+    counted.story(card_free_bytes)
 }
 
 /// Memory of a device, with what the driver keeps for itself. NVML checks the structure's version.
@@ -45,8 +51,7 @@ pub(crate) fn nvmlDeviceGetMemoryInfo_v2(
     let result = real.call(device, memory);
     if result == SUCCESS
         && let Some(card) = memory.get()
-        && let Ask::Answer(counted) = find(device)
-        && let Some(story) = counted.story(card.free)
+        && let Some(story) = story(device, card.free)
     {
         memory.set(nvmlMemory_v2_t {
             version: card.version,
