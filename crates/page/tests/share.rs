@@ -4,6 +4,7 @@
 mod scratch;
 
 use std::ffi::CString;
+use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::config::{Config, GateLine, Rule, gate, quantity, selector};
@@ -96,6 +97,12 @@ fn writers_of_limits_exclude_each_other_and_readers_see_whole_ones() {
     assert_eq!(owner.read().expect("readable").weight, 400);
 }
 
+/// Whether a thread has given its processor away, and waits.
+fn sleeps(thread: &Path) -> bool {
+    let stat = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
+}
+
 #[test]
 fn a_process_waits_at_a_closed_gate_until_it_opens_or_its_time_is_up() {
     let scratch = Scratch::new("share-gate");
@@ -114,17 +121,25 @@ fn a_process_waits_at_a_closed_gate_until_it_opens_or_its_time_is_up() {
     share.wait(gate::FREE, u64::MAX);
 
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| {
-            while share.gate_line().gate == gate::CLOSED {
-                share.wait(gate::CLOSED, now_ns() + 20_000 * MS);
+        let (tell, told) = std::sync::mpsc::channel();
+        let deadline_ns = now_ns() + 60_000 * MS;
+        let waiter = scope.spawn(move || {
+            tell.send(std::fs::read_link("/proc/thread-self").expect("a link")).expect("heard");
+            while share.gate_line().gate == gate::CLOSED && now_ns() < deadline_ns {
+                share.wait(gate::CLOSED, deadline_ns);
             }
+            assert!(now_ns() < deadline_ns, "nobody woke it");
         });
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        let waiter_at = Path::new("/proc").join(told.recv().expect("said"));
         owner.renew(0, 11).expect("written");
         assert_eq!(share.gate_line().lease_ns, 11);
         let other = GateLine { epoch: 5, lease_ns: 12, t_open_ns: 13, ..closed };
         owner.describe_gate(0, &GateLine { gate: gate::FREE, ..other }).expect("written");
         assert_eq!(share.gate_line(), other, "the state stays");
+        // Were it awake, it would see that the gate is open, woken or not.
+        while !sleeps(&waiter_at) && now_ns() < deadline_ns {
+            std::thread::yield_now();
+        }
         owner.set_gate(0, &GateLine { gate: gate::TIMED, ..closed }).expect("written");
         waiter.join().expect("woken");
     });

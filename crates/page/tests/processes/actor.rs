@@ -131,15 +131,19 @@ impl Drop for Actor {
     }
 }
 
-/// Kills a process by its number and waits until it is gone, whoever its parent is.
+/// Kills a process by its number and waits until it has given back all it had, whoever its parent is, and whether
+/// that has asked how it ended or not.
 pub(crate) fn kill_pid(pid: i32) {
     // SAFETY: numbers only.
     unsafe { libc::kill(pid, libc::SIGKILL) };
-    for _ in 0..1000 {
-        // SAFETY: numbers only; signal 0 only asks.
-        if unsafe { libc::kill(pid, 0) } != 0 {
-            return;
-        }
+    let since = std::time::Instant::now();
+    let lives = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+        !matches!(state, None | Some('Z' | 'X'))
+    };
+    while lives() {
+        assert!(since.elapsed().as_secs() < 60, "a killed process does not end");
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
@@ -311,8 +315,8 @@ impl Stage {
             Err(MemoryRefusal::OverLimit { held_bytes }) => format!("refused {}", held_bytes / MIB),
             Err(other) => format!("{other:?}"),
         };
-        // Longer than a contended request waits, on a host that is busy.
-        assert!(start.elapsed().as_secs() < 10, "waited {:?}", start.elapsed());
+        // Hundreds of times what a contended request waits.
+        assert!(start.elapsed().as_secs() < 60, "waited {:?}", start.elapsed());
         answer
     }
 

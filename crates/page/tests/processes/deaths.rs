@@ -4,6 +4,7 @@ use divvy_abi::usage::MemoryKind;
 use divvy_page::reader::UsageFile;
 
 use crate::actor::{Actor, LIMIT, MIB, join, kill_pid};
+use crate::naps::naps;
 use crate::scratch::{Scratch, c_path};
 
 /// Starts two processes in one directory; the first holds 600 MiB.
@@ -174,6 +175,7 @@ fn random_kills_among_sixteen_leave_the_sum_of_the_living() {
             actor.send("churn 20");
         }
         let victim = random(actors.len());
+        // At an instant of chance, whatever it has come to by then.
         std::thread::sleep(std::time::Duration::from_micros(random(3000) as u64));
         actors[victim].kill();
         let others = actors.iter_mut().enumerate().filter(|(index, _)| *index != victim);
@@ -201,14 +203,14 @@ fn random_kills_among_sixteen_leave_the_sum_of_the_living() {
 #[test]
 #[cfg(debug_assertions)]
 fn sigkill_at_each_step() {
-    let mut steps = 0;
+    let (mut steps, mut most) = (0, 0);
     let scratch = Scratch::new("steps");
     let path = scratch.path().join("tenant");
     // A tenant's first process, and one that joins a living one.
     for first in [true, false] {
         let mut heir = (!first).then(|| join(&path));
-        // How long the next one took to get all there is after a kill at this step; none when there was
-        // no such step.
+        // How often the next one waited before it got all there is after a kill at this step; none when there
+        // was no such step.
         let mut killed_at = |step: u32| {
             if first {
                 let _ = std::fs::remove_dir_all(&path);
@@ -223,31 +225,33 @@ fn sigkill_at_each_step() {
                 return None;
             }
             assert!(actor.was_killed(), "step {step}");
-            let start = std::time::Instant::now();
-            if first {
-                heir = Some(join(&path));
-            }
+            let naps = naps(|| {
+                if first {
+                    heir = Some(join(&path));
+                }
+                let (tenant, row) = heir.as_ref().expect("joined");
+                assert_eq!(tenant.used_bytes(*row), 0, "step {step}, first {first}");
+                let all = tenant.ask(*row, LIMIT, MemoryKind::Block, Some(LIMIT));
+                assert_eq!(all, Ok(()), "step {step}, first {first}");
+            });
             let (tenant, row) = heir.as_ref().expect("joined");
-            assert_eq!(tenant.used_bytes(*row), 0, "step {step}, first {first}");
-            let all = tenant.ask(*row, LIMIT, MemoryKind::Block, Some(LIMIT));
-            assert_eq!(all, Ok(()), "step {step}, first {first}");
-            let took = start.elapsed();
             tenant.give_back(*row, LIMIT, MemoryKind::Block);
-            Some(took)
+            Some(naps)
         };
         for step in 1.. {
-            let Some(mut quickest) = killed_at(step) else { break };
-            // A host that stops is not what the dead left.
+            let Some(mut fewest) = killed_at(step) else { break };
+            // A child that another test begins has our locks until it executes.
             for _ in 0..2 {
-                if quickest.as_millis() >= 200 {
-                    quickest = killed_at(step).expect("the same step").min(quickest);
+                if fewest >= 100 {
+                    fewest = killed_at(step).expect("the same step").min(fewest);
                 }
             }
-            assert!(quickest.as_millis() < 200, "step {step}: {quickest:?}");
+            most = most.max(fewest);
+            assert!(fewest < 100, "step {step}: waited {fewest} times");
             steps += 1;
         }
     }
-    println!("killed at {steps} steps");
+    println!("killed at {steps} steps; the next one waited {most} times at most");
     assert!(steps > 60, "{steps}");
 }
 

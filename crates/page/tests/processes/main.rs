@@ -13,6 +13,7 @@ mod deaths;
 mod files;
 mod limits;
 mod namespaces;
+mod naps;
 #[path = "../scratch/mod.rs"]
 mod scratch;
 mod versions;

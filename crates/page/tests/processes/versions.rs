@@ -72,7 +72,7 @@ fn attach(path: &Path) -> Result<Tenant, AttachError> {
 /// Joins by `join` where nobody of another version lives in the tenant. A child that another test begins has
 /// our descriptors until it executes, and with them the locks of those that were open at that instant.
 fn soon(join: impl Fn() -> Result<Tenant, AttachError>) -> Result<Tenant, AttachError> {
-    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(60);
     loop {
         match join() {
             Err(AttachError::OtherLibrary { .. }) if std::time::Instant::now() < give_up => {
