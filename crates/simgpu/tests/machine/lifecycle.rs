@@ -1,6 +1,6 @@
 //! Starting, ending, and programs that do odd things to their descriptors.
 
-use crate::support::{Machine, PATIENCE, best_of_three, eventually};
+use crate::support::{Machine, PATIENCE, best_of_three, eventually, stays};
 use simgpu::client::{Client, ClientError};
 use simgpu::wire::Charge;
 use std::sync::Barrier;
@@ -60,13 +60,14 @@ fn thirty_two_clients_start_one_machine() {
     }
     drop(clients);
     eventually("the machine ends with its last client", || !machine.runs());
-    // At once; a host that stops spoils a trial.
+    // At once, and not after the two seconds that a machine waits for its first client; a host that stops for half of
+    // them spoils a trial.
     best_of_three(|| {
         drop(machine.client());
         let start = Instant::now();
         eventually("it ends again", || !machine.runs());
         let took = start.elapsed();
-        if took < Duration::from_millis(500) { Ok(()) } else { Err(format!("took {took:?}")) }
+        if took < Duration::from_secs(1) { Ok(()) } else { Err(format!("took {took:?}")) }
     });
 }
 
@@ -87,10 +88,13 @@ fn clients_that_come_as_the_machine_ends_find_one() {
 #[test]
 fn a_machine_can_outlive_its_clients() {
     let machine = Machine::new(&[("SIMGPU_MODE", "fast"), ("SIMGPU_LINGER", "300ms")]);
-    drop(machine.client());
-    std::thread::sleep(Duration::from_millis(100));
-    assert!(machine.runs());
+    let client = machine.client();
+    // A host that stops makes it longer, and never shorter.
+    let start = Instant::now();
+    drop(client);
     eventually("it ends", || !machine.runs());
+    let lingered = start.elapsed();
+    assert!(lingered >= Duration::from_millis(300), "{lingered:?}");
 }
 
 #[test]
@@ -101,8 +105,7 @@ fn a_program_that_closes_all_descriptors_keeps_its_memory() {
     assert_eq!(program.tell("allocate 100"), "ok");
     assert_eq!(program.tell("write 1"), "ok");
     assert_eq!(program.tell("close-all"), "ok");
-    std::thread::sleep(Duration::from_millis(20));
-    assert_eq!(machine.free_bytes(&witness), 924 * MIB);
+    stays("nothing is free", || machine.free_bytes(&witness) == 924 * MIB);
     assert_eq!(program.tell("write 2"), "ok");
     assert_eq!(program.tell("allocate 24"), "ok");
     assert_eq!(machine.free_bytes(&witness), 900 * MIB);
@@ -192,6 +195,7 @@ fn random_kills_leave_nothing_behind() {
             assert_eq!(process.tell("context"), "ok");
             process.say(&format!("churn {index}"));
         }
+        // At an instant of chance, whatever they have come to by then.
         std::thread::sleep(Duration::from_millis(3 + round * 7));
         processes.into_iter().for_each(|process| process.kill());
         eventually("all is free", || machine.free_bytes(&witness) == 4096 * MIB);

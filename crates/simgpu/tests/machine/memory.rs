@@ -1,6 +1,6 @@
 //! Memory between processes: one card for all, freed by death, kept by a holder.
 
-use crate::support::{Machine, eventually};
+use crate::support::{ANSWERED, Machine, eventually, stays};
 use simgpu::client::{Client, ClientError};
 use simgpu::sys::mapping::Mapping;
 use simgpu::wire::Charge;
@@ -25,7 +25,7 @@ fn machine() -> Machine {
 /// The machine sees an end before, or with, the next questions of others.
 fn all_is_free_at_once(machine: &Machine, witness: &Client) {
     let looks = eventually("death frees", || machine.free_bytes(witness) == 1024 * MIB);
-    assert!(looks < 50, "{looks} questions were answered before");
+    assert!(looks < ANSWERED, "{looks} questions were answered before");
 }
 
 #[test]
@@ -98,8 +98,7 @@ fn a_shared_block_outlives_its_exporter() {
     let shared = client.ipc_open(&handle).unwrap();
     assert_eq!(shared.length_bytes, 64 * MIB);
     exporter.kill();
-    std::thread::sleep(std::time::Duration::from_millis(20));
-    assert_eq!(machine.free_bytes(&client), (1024 - 64) * MIB);
+    stays("the block is held", || machine.free_bytes(&client) == (1024 - 64) * MIB);
     let mapping = client.map(&shared.block).unwrap().unwrap();
     assert_eq!(first(&mapping), 42);
     let own = &client.processes(0).unwrap()[0];

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// Longer than anything that comes at all takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Questions by the last of which a machine has seen what happened before the first.
+pub(crate) const ANSWERED: u32 = 50;
+
 /// A machine: a directory and settings. The directory goes with it.
 pub(crate) struct Machine {
     settings: Vec<(String, String)>,
@@ -157,6 +160,13 @@ pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) -> u32 {
         looks += 1;
     }
     looks
+}
+
+/// Asserts that `condition`, which asks the machine, goes on to hold when it has seen all that has happened.
+pub(crate) fn stays(what: &str, condition: impl Fn() -> bool) {
+    for number in 0..ANSWERED {
+        assert!(condition(), "no more after {number} questions: {what}");
+    }
 }
 
 /// Tries until `trial` succeeds, three times at most: for what a host that stops can spoil.
