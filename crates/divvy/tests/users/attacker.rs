@@ -11,7 +11,7 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::world::{self, SOCKET, STOLEN};
+use crate::world::{self, BEGUN, SOCKET, STOLEN};
 
 /// Plays `way`, which `words` describe.
 pub(crate) fn act(way: &str, words: &[&str]) {
@@ -143,13 +143,16 @@ fn spoil(tenant: &Path) {
 /// Keeps connections open that say nothing, and opens others for those that are closed.
 fn crowd(count: usize) {
     let mut open: Vec<UnixStream> = Vec::new();
-    loop {
+    for round in 0.. {
         open.retain(|stream| {
             stream.set_nonblocking(true).unwrap();
             !matches!(std::io::Read::read(&mut &*stream, &mut [0; 64]), Ok(0))
         });
         while open.len() < count {
             open.extend(UnixStream::connect(SOCKET));
+        }
+        if round == 0 {
+            println!("\n{BEGUN}");
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -186,8 +189,10 @@ fn forge(socket: &Path, how: &str) {
                 move || UnixStream::connect(socket)
             }));
         }
+        println!("\n{BEGUN}");
         std::thread::park();
     }
+    println!("\n{BEGUN}");
     for stream in listener.incoming().flatten() {
         let is_slow = how == "drip";
         std::thread::spawn(move || {
@@ -219,11 +224,17 @@ fn lock(configs: &[&str]) {
         );
     }
     // A change that never ends.
+    let all = std::sync::Barrier::new(kept.len() + 1);
+    let keep = || {
+        all.wait();
+        std::thread::sleep(Duration::from_secs(3600));
+    };
     std::thread::scope(|scope| {
         for owner in &kept {
-            scope.spawn(move || owner.update(|_| std::thread::sleep(Duration::from_secs(3600))));
+            scope.spawn(move || owner.update(|_| keep()));
         }
-        println!("\nlocked");
+        all.wait();
+        println!("\n{BEGUN}");
     });
 }
 
@@ -241,6 +252,6 @@ fn claim(usages: &[&str]) {
     for file in &files {
         nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_OFD_SETLK(&all)).unwrap();
     }
-    println!("\nclaimed");
+    println!("\n{BEGUN}");
     std::thread::park();
 }

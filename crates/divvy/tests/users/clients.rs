@@ -37,9 +37,7 @@ pub(crate) fn forgeries() {
         directory(&home, ATTACKER);
         tenant_in(&home.join("tenants"), ATTACKER, "FORGED", 1);
         let socket = home.join("daemon.sock");
-        let _forger = Ends(attack(ATTACKER, &["forge", word(&socket), how]));
-        until("somebody listens", || socket.exists());
-        std::thread::sleep(Duration::from_millis(100));
+        let _forger = world::attack_begun(ATTACKER, &["forge", word(&socket), how]);
         for question in QUESTIONS.iter().cycle().take(RUNS) {
             let (code, told) = run(VICTIM, question);
             tries += 1;

@@ -65,7 +65,7 @@ pub(crate) fn places() {
     };
     until("a directory of too many is named", || world::view().is_some_and(is_said));
     let missed = (0..20).filter(|_| {
-        std::thread::sleep(Duration::from_millis(50));
+        world::daemon_goes_through(1);
         served(ATTACKER + 5).len() != 1
     });
     verdict("the first of many let go of", missed.count(), 20);
@@ -78,9 +78,9 @@ pub(crate) fn places() {
     }
     let configs: Vec<String> = kept.iter().map(|path| format!("{}/config", word(path))).collect();
     let words: Vec<&str> = ["lock"].into_iter().chain(configs.iter().map(String::as_str)).collect();
-    let _keeper = Ends(attack(ATTACKER + 6, &words));
-    // Longer than a daemon leaves a word that is not needed.
-    std::thread::sleep(Duration::from_secs(3));
+    let _keeper = world::attack_begun(ATTACKER + 6, &words);
+    // More than those for which a daemon leaves a word that is not needed.
+    world::daemon_goes_through(60);
     until("their owner's tenants are served", || served(ATTACKER + 6).len() == kept.len());
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn processes() {
         })
         .collect();
     let words: Vec<&str> = ["claim"].into_iter().chain(usages.iter().map(String::as_str)).collect();
-    let _claimer = Ends(attack(ATTACKER, &words));
+    let _claimer = world::attack_begun(ATTACKER, &words);
     let daemon = world::daemon(&[]);
     until("they are served", || served(ATTACKER).len() == MOST_OF_ONE);
     let reads = || {
@@ -115,8 +115,8 @@ pub(crate) fn processes() {
         let calls = text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();
         calls.parse::<u64>().unwrap()
     };
-    let (before, since) = (reads(), std::time::Instant::now());
-    std::thread::sleep(Duration::from_secs(2));
+    let (since, before) = (std::time::Instant::now(), reads());
+    world::daemon_goes_through(40);
     let (calls, ms) = (reads() - before, since.elapsed().as_millis() as u64);
     // Two thousand places are looked at twenty times a second, five times more closely.
     let most = 150 * ms;
@@ -190,9 +190,8 @@ pub(crate) fn connections() {
     tenant(VICTIM, "job");
     let _daemon = world::daemon(&[]);
     until("the victim is served", || served(VICTIM).len() == 1);
-    let _crowds: Vec<Ends> =
-        (ATTACKER..ATTACKER + 5).map(|uid| Ends(attack(uid, &["crowd", "40"]))).collect();
-    std::thread::sleep(Duration::from_millis(300));
+    let crowd = |uid| world::attack_begun(uid, &["crowd", "40"]);
+    let _crowds: Vec<Ends> = (ATTACKER..ATTACKER + 5).map(crowd).collect();
     let is_answered =
         || world::ask(&json!("hello")).is_some_and(|answer| answer["hello"].is_object());
     let missed = (0..ASKED).filter(|_| !is_answered()).count();

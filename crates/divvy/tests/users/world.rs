@@ -1,7 +1,7 @@
 //! The stage: mounts and processes of its own, two users, the machine's daemon.
 
 use std::ffi::{CString, OsStr};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
@@ -29,6 +29,9 @@ pub(crate) const STOLEN: &str = "666";
 pub(crate) const SECRET: &str = "the-victims-secret";
 /// How often each way is tried.
 pub(crate) const TRIES: usize = 1000;
+
+/// A line by which an attacker says that it is at it.
+pub(crate) const BEGUN: &str = "begun";
 
 pub(crate) const SOCKET: &str = "/run/divvy/daemon.sock";
 /// Longer than anything here takes on a busy machine.
@@ -170,6 +173,23 @@ pub(crate) fn attack(uid: u32, words: &[&str]) -> Child {
     command.env(ROLE, [&["attacker"], words].concat().join("\t"));
     command.uid(uid).gid(uid).current_dir("/").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The same, once it has said that it is at it.
+pub(crate) fn attack_begun(uid: u32, words: &[&str]) -> Ends {
+    let mut attacker = Ends(attack(uid, words));
+    let said = BufReader::new(attacker.0.stdout.take().expect("piped"));
+    let has_begun = said.lines().map_while(Result::ok).any(|line| line == BEGUN);
+    assert!(has_begun, "{words:?} ends before it begins");
+    attacker
+}
+
+/// Waits until the machine's daemon has gone through `steps` more of its steps, which is time for it however little of
+/// the host it has.
+pub(crate) fn daemon_goes_through(steps: u64) {
+    let wakes = || view().and_then(|view| view["wakes"].as_u64());
+    let before = wakes().expect("a daemon");
+    until("the machine's daemon goes on", || wakes().is_some_and(|now| now >= before + steps));
 }
 
 /// Asks the machine's daemon as this process's user; `None` where it does not answer.
