@@ -96,6 +96,15 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Waits until `is_so`; panics with `what` when that never comes.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let give_up = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < give_up, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn signal(child: &Child, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
 }
@@ -118,15 +127,11 @@ fn the_daemon_serves_what_ps_prints() {
     assert!(line.ends_with(" 3145728") && printed.ends_with("# EOF\n"), "{printed}");
     let (_daemon, address) = collected(&scene);
     let used = "divvy_tenant_used_seconds_total{tenant=\"seen-one\"";
-    let give_up = Instant::now() + PATIENCE;
-    let page = loop {
-        let page = get(&address, "/metrics").unwrap_or_default();
-        if page.contains(used) && page.contains("divvy_device_turns_total{") {
-            break page;
-        }
-        assert!(Instant::now() < give_up, "{page}");
-        std::thread::sleep(Duration::from_millis(50));
-    };
+    let mut page = String::new();
+    until("the page has the tenant and its device", || {
+        page = get(&address, "/metrics").unwrap_or_default();
+        page.contains(used) && page.contains("divvy_device_turns_total{")
+    });
     assert!(page.starts_with("HTTP/1.0 200 OK\r\n"), "{page}");
     assert!(page.contains("application/openmetrics-text; version=1.0.0"), "{page}");
     assert!(page.lines().any(|l| l == line), "{page}");
@@ -158,24 +163,17 @@ fn metrics_join_a_daemon_that_runs_and_go_on_when_it_ends() {
         let view = scene.run(&["daemon", "--status", "--json"]).stdout;
         serde_json::from_slice::<serde_json::Value>(&view).unwrap_or_default()["pid"].take()
     };
-    let until = |what: &str, is_so: &dyn Fn() -> bool| {
-        let give_up = Instant::now() + PATIENCE;
-        while !is_so() {
-            assert!(Instant::now() < give_up, "not in time: {what}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
-    until("the first answers", &|| pid() == first.0.id());
+    until("the first answers", || pid() == first.0.id());
     let (second, address) = collected(&scene);
     let has_page = || {
         let page = get(&address, "/metrics").unwrap_or_default();
         page.starts_with("HTTP/1.0 200 OK") && page.contains("{tenant=\"seen-one\"")
     };
-    until("the first's page is served", &has_page);
+    until("the first's page is served", has_page);
     assert_eq!(pid(), first.0.id());
     drop(first);
-    until("the second takes over", &|| pid() == second.0.id());
-    until("its own page is served", &has_page);
+    until("the second takes over", || pid() == second.0.id());
+    until("its own page is served", has_page);
     // One that stands by ends when it is asked to.
     let (mut third, _) = collected(&scene);
     signal(&third.0, Signal::SIGTERM);
@@ -188,11 +186,7 @@ fn metrics_join_a_daemon_that_runs_and_go_on_when_it_ends() {
 fn a_collector_is_served_beside_slow_and_silent_ones() {
     let scene = Scene::new("slow");
     let (_daemon, address) = collected(&scene);
-    let give_up = Instant::now() + PATIENCE;
-    while get(&address, "/metrics").is_none() {
-        assert!(Instant::now() < give_up);
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("a page is served", || get(&address, "/metrics").is_some());
     let silent: Vec<_> = (0..40).map(|_| TcpStream::connect(&address).unwrap()).collect();
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -204,6 +198,7 @@ fn a_collector_is_served_beside_slow_and_silent_ones() {
                     while stream.write_all(b"x").is_ok()
                         && !is_over.load(std::sync::atomic::Ordering::SeqCst)
                     {
+                        // A slow sender's pace; nothing waits for it.
                         std::thread::sleep(Duration::from_millis(20));
                     }
                 }
@@ -224,29 +219,29 @@ fn a_collector_is_served_beside_slow_and_silent_ones() {
     assert!(answer.starts_with("HTTP/1.0 431 "), "{answer}");
 }
 
+/// Calls of `read` and its kin that a process has made.
+fn reads(child: &Child) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap();
+    let calls = text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();
+    calls.parse().unwrap()
+}
+
 #[test]
 fn an_interrupted_trace_keeps_what_it_has() {
     let scene = Scene::new("trace");
     let file = scene.base.join("trace.json");
     let out = ["trace", "seen-one", "--seconds", "500", "--json", "--out"];
-    let traced_for = |moment: Duration| -> serde_json::Value {
-        let _ = std::fs::remove_file(&file);
-        let mut command = scene.divvy(&[&out[..], &[file.to_str().unwrap()][..]].concat());
-        let child = command.stdout(Stdio::piped()).spawn().unwrap();
-        // From the file on an interrupt is waited for; a moment more, so that something is read.
-        while !file.exists() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        std::thread::sleep(moment);
-        signal(&child, Signal::SIGINT);
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    };
-    // Longer where the machine is so busy that nothing was.
-    let reports = [500, 2_000, 8_000].map(Duration::from_millis).into_iter().map(traced_for);
-    let report = reports.into_iter().find(|report| report["readings"].as_u64().unwrap() > 0);
-    let report = report.expect("nothing was read in eight seconds");
+    let mut command = scene.divvy(&[&out[..], &[file.to_str().unwrap()][..]].concat());
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    // From the file on an interrupt is waited for.
+    until("the file is made", || file.exists());
+    let before = reads(&child);
+    until("the tenant has been read", || reads(&child) > before + 100);
+    signal(&child, Signal::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["readings"].as_u64().unwrap() > 0, "{report}");
     let events: Vec<serde_json::Value> =
         serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(events.len() as u64, report["events"].as_u64().unwrap());
@@ -367,14 +362,12 @@ impl Top {
 
 /// Waits for the end.
 fn ended(child: &mut Child) -> ExitStatus {
-    let give_up = Instant::now() + PATIENCE;
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        assert!(Instant::now() < give_up, "it does not end");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let mut status = None;
+    until("it ends", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    status.unwrap()
 }
 
 #[test]
@@ -416,7 +409,9 @@ fn a_terminal_that_takes_no_output_does_not_keep_the_screen() {
         // it yet ends by itself, with a code.
         tcflow(&top.slave, FlowArg::TCOOFF).unwrap();
         top.press(b"e");
-        std::thread::sleep(Duration::from_millis(300));
+        until("the key is taken", || {
+            poll(&mut [PollFd::new(top.slave.as_fd(), PollFlags::POLLIN)], 0_u8) == Ok(0)
+        });
         signal(&top.child.0, by);
         let status = ended(&mut top.child.0);
         assert!(status.signal() == Some(by as i32) || status.code().is_some(), "{status:?}");

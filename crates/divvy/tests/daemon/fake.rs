@@ -101,6 +101,18 @@ impl Root {
         (0..5).find_map(|_| ask())
     }
 
+    /// Waits until the daemon of this root has gone through `steps` more of its steps, which is time for it however
+    /// little of the host it has; views of before and after.
+    pub(crate) fn goes_through(&self, steps: u64) -> [Seen; 2] {
+        let seen = || Seen::of(&self.view().expect("a daemon"));
+        let (before, mut after) = (seen(), Seen::default());
+        until("the daemon goes on", || {
+            after = seen();
+            after.wakes >= before.wakes + steps
+        });
+        [before, after]
+    }
+
     /// The tenants of this root that a view has, if it is one. A view shows the user's others too, of
     /// programs that run under limits by environment variables alone.
     pub(crate) fn own_tenants<'a>(
@@ -117,6 +129,22 @@ impl Root {
 impl Drop for Root {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// How far a daemon was when it left a view.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Seen {
+    /// When that was.
+    pub(crate) seen_ns: u64,
+    /// Its steps.
+    pub(crate) wakes: u64,
+}
+
+impl Seen {
+    pub(crate) fn of(view: &serde_json::Value) -> Self {
+        let number = |name: &str| view[name].as_u64().unwrap();
+        Self { seen_ns: number("seen_ns"), wakes: number("wakes") }
     }
 }
 

@@ -1,29 +1,32 @@
 //! How a daemon starts, ends, dies, and comes back.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_page::now_ns;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::fake::{Fake, MS, Root, take_turns, until};
+use crate::fake::{Fake, MS, Root, Seen, take_turns, until};
 
 /// Processes that are a daemon of `root`.
 fn daemons(root: &Root) -> Vec<u32> {
+    processes(root, "--on-demand")
+}
+
+/// Processes of `root` that have this option.
+fn processes(root: &Root, option: &str) -> Vec<u32> {
     let home = root.home().display().to_string();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let is_daemon = |pid: &u32| {
+    let has_it = |pid: &u32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words: Vec<_> = line.split(|byte| *byte == 0).collect();
-        words.contains(&&b"--on-demand"[..]) && words.contains(&home.as_bytes())
+        words.contains(&option.as_bytes()) && words.contains(&home.as_bytes())
     };
-    processes
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(is_daemon)
-        .collect()
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(has_it).collect()
 }
 
 #[test]
@@ -60,23 +63,23 @@ fn a_closed_gate_says_how_long_turns_are() {
     let (one, two) = (Fake::busy(&root, "a", 1), Fake::busy(&root, "b", 1));
     let _daemon = root.daemon(&[]);
     take_turns(&one, &two);
-    for _ in 0..300 {
-        for fake in [&one, &two] {
+    for fake in [&one, &two] {
+        let mut turns = BTreeSet::new();
+        until("its gate is closed in ten turns", || {
             let line = fake.line();
-            let is_known = (10 * MS..=100 * MS).contains(&line.quantum_ns);
-            assert!(line.gate != gate::CLOSED || is_known, "{line:?}");
-        }
-        std::thread::sleep(Duration::from_millis(1));
+            if line.gate == gate::CLOSED {
+                assert!((10 * MS..=100 * MS).contains(&line.quantum_ns), "{line:?}");
+                turns.insert(line.epoch);
+            }
+            turns.len() >= 10
+        });
     }
 }
 
 #[test]
 fn programs_that_run_start_a_killed_daemon_again() {
     let root = Root::new("again");
-    let start = |arguments: &[&str]| {
-        root.divvy(arguments).args(["--", "sleep", "60"]).stderr(Stdio::piped()).spawn().unwrap()
-    };
-    let programs = [start(&["run"]), start(&["run"])];
+    let programs = [start(&root, &["run"]), start(&root, &["run"])];
     let serves_both = || {
         let view = root.view().unwrap_or_default();
         let served = root.own_tenants(&view).iter().filter(|t| t["reason"].is_null()).count();
@@ -84,40 +87,63 @@ fn programs_that_run_start_a_killed_daemon_again() {
     };
     until("both are served", || serves_both().is_some());
     for _ in 0..3 {
-        until("one is left", || daemons(&root).len() == 1);
-        let old = daemons(&root);
-        kill(Pid::from_raw(i32::try_from(old[0]).unwrap()), Signal::SIGKILL).unwrap();
+        let old = kill_the_daemon(&root);
         let dead = Instant::now();
-        until("both are served again", || {
-            serves_both().is_some_and(|pid| pid != u64::from(old[0]))
-        });
+        until("both are served again", || serves_both().is_some_and(|pid| pid != u64::from(old)));
         println!("served again after {:?}", dead.elapsed());
     }
-    // Whoever noticed as well has had its turn by now, or sees soon that it is not needed.
-    std::thread::sleep(Duration::from_secs(1));
-    until("one is left", || daemons(&root).len() == 1);
-    let daemon = daemons(&root);
-    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon[0])).unwrap();
+    let daemon = one_daemon(&root);
+    let status = std::fs::read_to_string(format!("/proc/{daemon}/status")).unwrap();
     let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
     // SIGHUP, SIGINT and SIGTERM, which it waits for.
     assert_eq!(u64::from_str_radix(blocked.trim(), 16), Ok(0x4003));
-    let sessions = [daemon[0], std::process::id()].map(session);
+    let sessions = [daemon, std::process::id()].map(session);
     assert_ne!(sessions[0], sessions[1]);
     for program in programs {
         assert_eq!(end(program), Some(128 + 15));
     }
 
-    kill(Pid::from_raw(i32::try_from(daemon[0]).unwrap()), Signal::SIGTERM).unwrap();
+    // Whoever noticed as well has seen by then that it is not needed.
+    kill(Pid::from_raw(i32::try_from(one_daemon(&root)).unwrap()), Signal::SIGTERM).unwrap();
     until("it ends", || daemons(&root).is_empty());
-    let without = start(&["run", "--no-daemon"]);
+    let without = start(&root, &["run", "--no-daemon"]);
     // Before that a signal ends the command itself.
     let children = format!("/proc/{0}/task/{0}/children", without.id());
     until("the program runs", || {
         std::fs::read_to_string(&children).is_ok_and(|all| !all.is_empty())
     });
-    std::thread::sleep(Duration::from_secs(1));
+    // In the time in which a program elsewhere that misses its daemon has started one, and once more.
+    let other = Root::new("again-other");
+    let with = start(&other, &["run"]);
+    for _ in 0..2 {
+        kill_the_daemon(&other);
+        until("another has noticed", || !daemons(&other).is_empty());
+    }
     assert!(daemons(&root).is_empty());
-    assert_eq!(end(without), Some(128 + 15));
+    assert_eq!([end(with), end(without)], [Some(128 + 15); 2]);
+    // Else it would outlive the test for as long as it stays without tenants.
+    kill_the_daemon(&other);
+}
+
+/// A program of `divvy run` that lasts.
+fn start(root: &Root, arguments: &[&str]) -> Child {
+    let mut command = root.divvy(arguments);
+    command.args(["--", "sleep", "600"]).stdout(Stdio::null());
+    command.stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The daemon of `root`, once nobody starts another any more.
+fn one_daemon(root: &Root) -> u32 {
+    until("one is left", || processes(root, "--launch").is_empty() && daemons(root).len() == 1);
+    daemons(root)[0]
+}
+
+/// Kills the daemon of `root`, waits until it is gone, and returns its pid.
+fn kill_the_daemon(root: &Root) -> u32 {
+    let daemon = one_daemon(root);
+    kill(Pid::from_raw(i32::try_from(daemon).unwrap()), Signal::SIGKILL).unwrap();
+    until("it is gone", || !daemons(root).contains(&daemon));
+    daemon
 }
 
 fn session(pid: u32) -> i32 {
@@ -141,7 +167,8 @@ fn a_daemon_ends_some_time_after_its_last_tenant() {
         std::fs::read_dir(root.tenants()).unwrap().flatten().filter(is_tenant).count() == 1
     });
     let mut daemon = root.daemon(&["--linger", "0"]);
-    std::thread::sleep(Duration::from_millis(600));
+    // It looks for tenants at every step, or at every fourth: without one it would end at the second look.
+    root.goes_through(12);
     assert!(daemon.0.try_wait().unwrap().is_none());
     let pid = Pid::from_raw(i32::try_from(program.id()).unwrap());
     kill(pid, Signal::SIGTERM).unwrap();
@@ -182,13 +209,10 @@ fn a_lone_tenant_is_free_and_the_daemon_sleeps() {
     let fake = Fake::busy(&root, "a", 1);
     let _daemon = root.daemon(&[]);
     until("it is adopted", || root.view().unwrap()["devices"][0]["mode"] == "free");
-    let wakes = || root.view().unwrap()["wakes"].as_u64().unwrap();
-    let (began, before) = (Instant::now(), wakes());
-    std::thread::sleep(Duration::from_secs(2));
-    let wakes = wakes() - before;
-    // Twenty a second renew the leases; each of the two views may be of a tenth of a second ago.
-    let most = (began.elapsed().as_secs_f64() + 0.2) * 20.0;
-    assert!(wakes as f64 <= most, "{wakes} wake-ups in {:?}", began.elapsed());
+    let [before, after] = root.goes_through(20);
+    // Twenty a second renew the leases: by the daemon's own clock, however late it is.
+    let (wakes, ns) = (after.wakes - before.wakes, after.seen_ns - before.seen_ns);
+    assert!(wakes * 50 * MS <= ns + 100 * MS, "{wakes} wake-ups in {ns} ns");
     assert_eq!((fake.line().gate, fake.tenant.any_gate().load(SEQ)), (gate::FREE, 0));
 }
 
@@ -220,18 +244,22 @@ fn a_step_reads_a_tenant_once_and_the_rest_is_read_rarely() {
     let (one, two) = (Fake::busy(&root, "a", 1), Fake::busy(&root, "b", 1));
     let daemon = root.daemon(&[]);
     take_turns(&one, &two);
-    let look = || {
-        let view = root.view().unwrap();
-        let tenants = view["tenants"].as_array().unwrap().len() as u64;
-        (Instant::now(), reads(daemon.pid()), view["wakes"].as_u64().unwrap(), tenants)
-    };
-    let (began, reads_before, wakes_before, _) = look();
-    std::thread::sleep(Duration::from_secs(1));
-    let (ended, reads_after, wakes_after, tenants) = look();
-    let (reads, wakes) = (reads_after - reads_before, wakes_after - wakes_before);
+    // What is read lies between two views, so that no step that reads is left out.
+    let before = Seen::of(&root.view().unwrap());
+    let reads_before = reads(daemon.pid());
+    root.goes_through(200);
+    let (reads, until_ns) = (reads(daemon.pid()) - reads_before, now_ns());
+    let mut view = root.view().unwrap();
+    until("it has shown what it did", || {
+        view = root.view().unwrap();
+        Seen::of(&view).seen_ns >= until_ns
+    });
+    let after = Seen::of(&view);
+    let tenants = view["tenants"].as_array().unwrap().len() as u64;
+    let (wakes, ms) = (after.wakes - before.wakes, (after.seen_ns - before.seen_ns) / MS);
     println!("{reads} reads, {wakes} steps");
     // A glance at a tenant is three, twenty times a second; a look at all of it five or more.
-    let chores = (ended - began).as_millis() as u64 * 130 * tenants / 1000;
+    let chores = ms * 130 * tenants / 1000;
     let most = 2 * wakes + chores + 100;
     assert!(reads <= most, "{reads} reads in {wakes} steps, beside {tenants} tenants: over {most}");
 }
@@ -251,10 +279,16 @@ fn a_killed_daemon_leaves_no_gate_closed_beyond_its_lease_and_the_next_goes_on()
             let most_ns = if line.gate == gate::CLOSED { 100 * MS } else { 1_000 * MS };
             assert!(line.lease_ns <= dead_ns + most_ns);
         }
-        std::thread::sleep(Duration::from_millis(110));
+        leases_end(&[&one, &two]);
         one.goes_on("the first goes on without a daemon");
         two.goes_on("the second goes on without a daemon");
     }
+}
+
+/// Waits until no gate is closed by a lease that nobody renews.
+fn leases_end(fakes: &[&Fake]) {
+    let is_over = |line: GateLine| line.gate != gate::CLOSED || line.lease_ns < now_ns();
+    until("the leases end", || fakes.iter().all(|fake| is_over(fake.line())));
 }
 
 #[test]
@@ -264,7 +298,7 @@ fn a_stopped_daemon_lets_everybody_go_on_and_then_resumes() {
     let daemon = root.daemon(&[]);
     take_turns(&one, &two);
     daemon.signal(Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_millis(110));
+    leases_end(&[&one, &two]);
     one.goes_on("the first goes on");
     two.goes_on("the second goes on");
     daemon.signal(Signal::SIGCONT);

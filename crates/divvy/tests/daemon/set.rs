@@ -70,6 +70,7 @@ fn a_weight_divides_the_time_anew() {
     let passed = |before, wanted_ms: f64| {
         let mut times = [[0.0; 2]; 2];
         until("turns are charged", || {
+            // A look starts a process, which would take the host from those that are measured.
             std::thread::sleep(Duration::from_millis(100));
             times = time_ms(&root, fakes, before);
             times[0].iter().sum::<f64>() >= wanted_ms

@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use divvy_abi::config::{GateLine, gate};
 use divvy_page::owner::Owner;
@@ -111,6 +112,13 @@ fn a_tenant_that_counts_backwards_spoils_nothing() {
     }
 }
 
+/// Calls of `read` and its kin that a thread has made.
+fn reads(thread: &Path) -> u64 {
+    let text = std::fs::read_to_string(thread.join("io")).unwrap();
+    let calls = text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();
+    calls.parse().unwrap()
+}
+
 #[test]
 fn a_tenant_of_files_is_traced_from_outside() {
     let base = std::env::temp_dir().join(format!("divvy-trace-{}", std::process::id()));
@@ -130,17 +138,24 @@ fn a_tenant_of_files_is_traced_from_outside() {
     let share = tenant.share(tenant.device_row(&device).unwrap()).unwrap();
     Owner::open(&path).unwrap().set_gate(0, &line(gate::TIMED, 5)).unwrap();
     let stop = AtomicBool::new(false);
+    let reader = std::fs::read_link("/proc/thread-self").unwrap();
+    let reads = || reads(&Path::new("/proc").join(&reader));
+    let before = reads();
     let taken = std::thread::scope(|scope| {
         scope.spawn(|| {
-            for _ in 0..20 {
+            let mut rounds = 0;
+            // However little of the host the reader has.
+            while rounds < 20 || reads() < before + 200 {
+                assert!(rounds < 20_000, "nothing is read");
                 std::thread::sleep(std::time::Duration::from_millis(3));
                 share.add_used(1_000_000);
                 share.count_launches(1);
                 share.count_launches(1);
+                rounds += 1;
             }
             stop.store(true, Relaxed);
         });
-        take(&mut traced, 500_000, 20_000 * MS, &stop)
+        take(&mut traced, 500_000, 600_000 * MS, &stop)
     });
     assert!(taken.readings > 2, "{taken:?}");
     let mut text = Vec::new();
