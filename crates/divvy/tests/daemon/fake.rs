@@ -304,7 +304,7 @@ fn work(
     while !stop.load(SeqCst) {
         starved_ns.store(thread_starved_ns(), SeqCst);
         let now = now_ns();
-        let any = tenant.any_gate().load(SeqCst) != 0;
+        let any = tenant.any_gate().load() != 0;
         if tenant.config_epoch() != epoch
             && let Some(config) = tenant.live_config()
         {

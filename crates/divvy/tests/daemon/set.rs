@@ -236,7 +236,7 @@ fn a_cap_that_is_lifted_frees_launches_of_looking() {
     let root = Root::new("lifted");
     let fake = Fake::idle(&root, "train", 1);
     let _daemon = root.daemon(&[]);
-    let any = || fake.tenant.any_gate().load(std::sync::atomic::Ordering::SeqCst);
+    let any = || fake.tenant.any_gate().load();
     json(&root, &["set", "train", "--compute", "30%", "--json"]);
     assert_eq!(any(), 1);
     json(&root, &["set", "train", "--compute", "0", "--json"]);
