@@ -6,7 +6,7 @@ use divvy_driver_api::types::{CUdevice, CUresult};
 
 use crate::account::place::{Next, at};
 use crate::sys::driver::SUCCESS;
-use crate::sys::{Out, real};
+use crate::sys::{Out, Settable, real};
 use crate::tenant;
 
 /// Starts the driver, and then joins the tenant: a failure to join is known before memory is asked
@@ -38,7 +38,7 @@ pub(crate) fn cuDeviceTotalMem(
 }
 
 /// Lowers a card's size to the device's limit.
-fn lower<T: Copy + TryInto<u64> + TryFrom<u64>>(
+fn lower<T: Settable + TryInto<u64> + TryFrom<u64>>(
     result: CUresult,
     bytes: Out<'_, T>,
     dev: CUdevice,

@@ -11,7 +11,7 @@ use crate::account::block::{allocate, allocate_seldom, story};
 use crate::account::context::here;
 use crate::account::place::Next;
 use crate::sys::driver::SUCCESS;
-use crate::sys::{Out, real};
+use crate::sys::{Out, Settable, real};
 
 /// Allocates device memory of the current context.
 pub(crate) fn cuMemAlloc_v2(
@@ -124,7 +124,7 @@ pub(crate) fn cuMemGetInfo(
     tell(real.call(free, total), free, total, c_uint::MAX)
 }
 
-fn tell<T: Copy + TryFrom<u64>>(
+fn tell<T: Settable + TryFrom<u64>>(
     result: CUresult,
     free: Out<'_, T>,
     total: Out<'_, T>,
