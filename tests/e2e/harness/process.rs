@@ -1,11 +1,10 @@
 //! Runs a process to its end, or ends it, and keeps what it said.
 
 use std::fmt;
-use std::io::Read;
+use std::io::{PipeWriter, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use super::trial::until;
@@ -63,10 +62,11 @@ impl Running {
     /// Starts `command`.
     pub(crate) fn start(command: &mut Command) -> Self {
         let what = format!("{command:?}");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
-        let out = drain(child.stdout.take());
-        let err = drain(child.stderr.take());
+        let ((out, to_out), (err, to_err)) = (drained(), drained());
+        command.stdin(Stdio::null()).stdout(to_out).stderr(to_err);
+        let child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
+        // The command would keep the pipes open in this process.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
         Self { child, out, err, since: Instant::now(), what }
     }
 
@@ -130,37 +130,52 @@ pub(crate) fn finish(command: &mut Command) -> Finished {
     Running::start(command).finish()
 }
 
-/// What came out of a pipe so far.
+/// Comes out of no process.
+const END: &[u8] = b"\0the end of what is read here\0";
+
+/// What comes out of a process, which need not be the last to have its pipe open.
 #[derive(Debug)]
 struct Reader {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    thread: JoinHandle<()>,
+    ours: PipeWriter,
+    bytes: Receiver<Vec<u8>>,
 }
 
 impl Reader {
-    /// Everything that was written; a child that holds the pipe open is waited for a second.
-    fn text(self) -> String {
-        let since = Instant::now();
-        while !self.thread.is_finished() && since.elapsed() < Duration::from_secs(1) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let bytes = self.bytes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        String::from_utf8_lossy(&bytes).into_owned()
+    /// Everything that was written until now, however late it is read: it comes out before what is written now.
+    fn text(mut self) -> String {
+        self.ours.write_all(END).expect("it is read");
+        String::from_utf8_lossy(&self.bytes.recv().expect("it is read")).into_owned()
     }
 }
 
-fn drain(pipe: Option<impl Read + Send + 'static>) -> Reader {
-    let bytes = Arc::new(Mutex::new(Vec::new()));
-    let into = Arc::clone(&bytes);
-    let thread = std::thread::spawn(move || {
-        let mut chunk = [0; 4096];
-        let Some(mut pipe) = pipe else { return };
-        while let Ok(count) = pipe.read(&mut chunk) {
-            let Some(new) = chunk.get(..count).filter(|new| !new.is_empty()) else { return };
-            into.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend_from_slice(new);
+/// A pipe whose other end is a process's, read for as long as anybody has that open.
+fn drained() -> (Reader, Stdio) {
+    let (mut pipe, ours) = std::io::pipe().expect("a pipe");
+    let theirs = ours.try_clone().expect("a descriptor");
+    let (send, bytes) = channel();
+    std::thread::spawn(move || {
+        let (mut read, mut chunk) = (Vec::new(), [0; 4096]);
+        while let Ok(count @ 1..) = pipe.read(&mut chunk) {
+            let from = read.len().saturating_sub(END.len());
+            read.extend_from_slice(&chunk[..count]);
+            if let Some(at) = read[from..].windows(END.len()).position(|it| it == END) {
+                read.truncate(from + at);
+                break;
+            }
         }
+        let _ = send.send(read);
+        // Children that still write are neither held up nor ended by it.
+        let _ = std::io::copy(&mut pipe, &mut std::io::sink());
     });
-    Reader { bytes, thread }
+    (Reader { ours, bytes }, theirs.into())
+}
+
+#[test]
+fn all_is_read_of_a_process_whose_child_has_its_pipe() {
+    let finished = finish(Command::new("sh").args(["-c", "seq 30000; sleep 5 & exit 3"]));
+    let wanted: Vec<String> = (1..=30_000).map(|number| number.to_string()).collect();
+    assert_eq!(finished.code(), Some(3));
+    assert!(finished.out.lines().eq(wanted), "{} lines", finished.out.lines().count());
 }
 
 /// Sends a process a signal, by its name without SIG.
