@@ -3,6 +3,7 @@
  * waits for other work of theirs. */
 #include "loops.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -227,8 +228,8 @@ static void graph_loop(void)
 static CUgraphExec loop;
 static CUdeviceptr left;
 
-/* A graph that runs a kernel as often as the word `left` says. */
-static void ready_to_loop(void)
+/* A graph that runs a kernel until the word `left` is zero, from which each takes `less`. */
+static void ready_to_loop(unsigned less)
 {
     CUgraph graph, body;
     ready();
@@ -237,7 +238,7 @@ static void ready_to_loop(void)
     OK(cuGraphCreate(&graph, 0));
     CUgraphConditionalHandle condition = condition_of(graph, 1);
     loops(graph, NULL, condition, &body);
-    counts(body, NULL, count_down, condition, left, 1, KERNEL_NS);
+    counts(body, NULL, count_down, condition, left, less, KERNEL_NS);
     OK(cuGraphInstantiate(&loop, graph, 0));
 }
 
@@ -250,7 +251,7 @@ static void launch_loop(unsigned count)
 /* A graph that is a kernel one time and 20 the next, with a wait for each. */
 static void while_loop(void)
 {
-    ready_to_loop();
+    ready_to_loop(1);
     for (unsigned long long done = 0;; tell(done += QUEUE + 1)) {
         launch_loop(1);
         OK(cuStreamSynchronize(stream));
@@ -263,13 +264,39 @@ static void while_loop(void)
 static void while_queue(void)
 {
     unsigned seed = 1;
-    ready_to_loop();
+    ready_to_loop(1);
     for (unsigned long long done = 0;; tell(done)) {
         for (int i = 0; i < LAUNCHES; i++) {
             unsigned count = 1 + (unsigned)rand_r(&seed) % QUEUE;
             launch_loop(count);
             done += count;
         }
+        OK(cuStreamSynchronize(stream));
+    }
+}
+
+/* Kernels, each waited for, beside a launch that does not end until a line tells it to. Says then when it has ended, and
+ * goes on. */
+static void beside_one_without_end(void)
+{
+    CUstream endless;
+    unsigned long long done = 0;
+    char line[16];
+    struct pollfd told = {.fd = 0, .events = POLLIN};
+    ready_to_loop(0);
+    OK(cuStreamCreate(&endless, CU_STREAM_NON_BLOCKING));
+    OK(cuMemsetD32Async(left, 1, 1, endless));
+    OK(cuGraphLaunch(loop, endless));
+    for (; poll(&told, 1, 0) == 0; tell(++done)) {
+        kernel();
+        OK(cuStreamSynchronize(stream));
+    }
+    CHECK(fgets(line, sizeof line, stdin) && cuStreamQuery(endless) == CUDA_ERROR_NOT_READY);
+    OK(cuMemsetD32Async(left, 0, 1, stream));
+    OK(cuStreamSynchronize(endless));
+    puts("ended");
+    for (;; tell(++done)) {
+        kernel();
         OK(cuStreamSynchronize(stream));
     }
 }
@@ -404,6 +431,7 @@ int main(int count, char **arguments)
         {"graph_loop", graph_loop},
         {"while_loop", while_loop},
         {"while_queue", while_queue},
+        {"beside_one_without_end", beside_one_without_end},
         {"one_at_a_time", one_at_a_time},
         {"copy_loop", copy_loop},
         {"a_stream_waits_for_a_later_launch", a_stream_waits_for_a_later_launch},

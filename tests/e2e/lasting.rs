@@ -1,13 +1,14 @@
 //! What lasts, under a cap and beside others: host functions of 100 ms, and kernels that are longer than any turn.
 //!
-//! And sixteen threads, each on its own default stream, and graphs that decide on the device how long they last.
+//! And sixteen threads, each on its own default stream, graphs that decide on the device how long they last, and one that
+//! does not end until it is told to.
 //! Measured as in `pace`.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use crate::harness::{
-    self, Divided, Host, PATIENCE, POINTS, Share, Talk, alone, are, best_of_three, signal,
+    self, Divided, Host, PATIENCE, POINTS, Share, Talk, alone, are, best_of_three, signal, until,
 };
 use crate::pace::{
     KERNEL_NS, WINDOW, capped, client, machine, meeting, progress, progress_after, progress_now,
@@ -18,6 +19,9 @@ use crate::pace::{
 const LONG: u64 = 1500;
 /// How long a program may stand beside another's kernel that does not end: its drain is given up after 50 ms.
 const GETS_ON: Duration = Duration::from_millis(500);
+
+/// A launch beside one that does not end, which is waited for as long: 50 ms, and a kernel, and what a busy host adds.
+const BESIDE_NS: u64 = 75_000_000;
 
 /// Two times ten kernels of a millisecond and a host function of 100 ms, if nothing else is waited for. Ten is what a
 /// cap saves up for: of more at once, some wait for it.
@@ -110,6 +114,39 @@ fn a_kernel_longer_than_any_turn_is_charged() {
         are(&[Share { percent, late_percent: 0.0, starved }], 50.0, POINTS);
         assert!((0.9..1.1).contains(&part), "charged {part:.3} of what it took");
     }
+}
+
+/// A launch that lasts until it is told to end, as a persistent kernel does. The cap does not stop it, and it is charged when
+/// it ends and not before; what is launched beside it meanwhile waits for a drain that is given up, and goes.
+#[test]
+fn a_launch_without_end_is_charged_when_it_ends() {
+    let _alone = alone();
+    let machine = capped(30);
+    let mut client = running(&machine, "beside_one_without_end");
+    let charged_ns = || usage(&machine).gate_sum(0).used_ns;
+    let (_, first_ns) = progress(&client);
+    best_of_three("beside a launch without end", || {
+        let (from, before_ns) = (read(&client.newest_line()), charged_ns());
+        let to = progress_after(&client, from.1, WINDOW);
+        let (done, wall_ns) = (to.0 - from.0, to.1 - from.1);
+        let (each_ns, charged_ns) = (wall_ns / done.max(1), charged_ns() - before_ns);
+        println!("{done} beside it, each in {each_ns} ns; charged {charged_ns} of {wall_ns} ns");
+        let wrong = [
+            ("they wait for it", each_ns > BESIDE_NS, each_ns),
+            ("it is charged", charged_ns > done * KERNEL_NS + wall_ns / 10, charged_ns),
+        ];
+        let wrong = wrong.into_iter().filter(|(_, is_wrong, _)| *is_wrong);
+        wrong.map(|(what, _, ns)| (what.to_owned(), format!("{ns} ns"))).collect()
+    });
+    let (_, last_ns) = read(&client.newest_line());
+    let before_ns = charged_ns();
+    client.say("end");
+    while client.line() != "ended" {}
+    until("it is charged", || {
+        let part = (charged_ns() - before_ns) as f64 / (last_ns - first_ns) as f64;
+        println!("charged {part:.3} of the time in which it was seen");
+        part > 0.9
+    });
 }
 
 /// Who waits for a gate that is closed for seconds can be ended.
