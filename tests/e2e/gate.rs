@@ -13,13 +13,15 @@ use divvy_abi::config::{GateLine, gate};
 use divvy_abi::usage;
 use divvy_page::now_ns;
 use divvy_page::owner::Owner;
-use divvy_page::reader::UsageFile;
 
-use crate::harness::{GIB, Machine, PATIENCE, Talk, best_of, best_of_three, finish};
+use crate::harness::{GIB, Machine, PATIENCE, Talk, best_of, best_of_three, finish, until};
+use crate::pace::usage as usage_of;
 
-/// A call that has not returned by then waits.
-const WAITS: Duration = Duration::from_millis(150);
 const MS: u64 = 1_000_000;
+/// Between two looks at a call.
+const LOOK: Duration = Duration::from_millis(5);
+/// Waits of a call, each published when it is over, that are enough to say that it goes on waiting.
+const WAITS: u64 = 5;
 
 /// What the client takes its kernels to last.
 const SHORT_MS: u64 = 60;
@@ -50,8 +52,7 @@ fn timed() -> GateLine {
 }
 
 fn used_ms(machine: &Machine) -> u64 {
-    let usage = UsageFile::open(&machine.tenant_directory()).expect("it can be read");
-    usage.expect("the tenant has a usage file").gate_sum(0).used_ns / MS
+    usage_of(machine).gate_sum(0).used_ns / MS
 }
 
 /// A client at the first call of `scenario`.
@@ -67,8 +68,23 @@ fn waiting(machine: &Machine, scenario: &str) -> (Talk, Owner) {
     let owner = owner(machine);
     pause(&owner, true);
     next_call(&mut client).expect("a call");
-    assert_eq!(client.line_within(WAITS), None);
+    assert_eq!(returned(machine, &client), None);
     (client, owner)
+}
+
+/// What the client says after its call, or nothing once it has been seen to wait at the gate, again and again.
+fn returned(machine: &Machine, client: &Talk) -> Option<String> {
+    let usage = usage_of(machine);
+    let (mut waits, mut waited_ns) = (0, usage.gate_sum(0).waited_ns);
+    let mut line = None;
+    until("the call returns, or waits", || {
+        line = client.line_within(LOOK);
+        let now_ns = usage.gate_sum(0).waited_ns;
+        waits += u64::from(now_ns != waited_ns);
+        waited_ns = now_ns;
+        line.is_some() || waits >= WAITS
+    });
+    line
 }
 
 /// Lets the client make its next call; the call's name, none when it has made all.
@@ -118,8 +134,7 @@ fn in_a_pause(program: &str, scenario: &str, wait: bool) -> Machine {
     loop {
         pause(&owner, true);
         let Some(call) = next_call(&mut client) else { break };
-        let patience = if wait { WAITS } else { PATIENCE };
-        let did = client.line_within(patience);
+        let did = if wait { returned(&machine, &client) } else { client.line_within(PATIENCE) };
         pause(&owner, false);
         if did.is_some() == wait {
             let _ = write!(wrong, " {call}");
@@ -289,8 +304,7 @@ fn waiting_is_not_charged() {
 #[test]
 fn a_synchronisation_ends_the_work_in_flight() {
     let (machine, _owner, mut client) = learnt("synchronisations");
-    let usage = UsageFile::open(&machine.tenant_directory()).expect("it can be read");
-    let usage = usage.expect("the tenant has a usage file");
+    let usage = usage_of(&machine);
     while let Some(call) = next_call(&mut client) {
         client.expect(&format!("did {call}"));
         let (busy_ns, now) = (usage.gate_sum(0).busy_until_ns, now_ns());
@@ -306,13 +320,12 @@ fn a_synchronisation_ends_the_work_in_flight() {
 fn a_thread_that_sleeps_for_its_work_says_so() {
     best_of_three("sleeps", || {
         let (machine, _owner, mut client) = learnt("sleeps");
-        let usage = UsageFile::open(&machine.tenant_directory()).expect("it can be read");
-        let usage = usage.expect("the tenant has a usage file");
+        let usage = usage_of(&machine);
         let mut wrong = BTreeMap::new();
         while let Some(call) = next_call(&mut client) {
             let mut returned = None;
             while returned.is_none() && usage.gate_sum(0).sleepers == 0 {
-                returned = client.line_within(Duration::from_millis(5));
+                returned = client.line_within(LOOK);
             }
             if returned.is_some() {
                 wrong.insert(call.clone(), "slept and did not say so".to_owned());
@@ -331,8 +344,7 @@ fn waiting_for_an_idle_stream_proves_nothing_of_others() {
     let (machine, _owner, mut client) = learnt("idle_stream");
     let call = next_call(&mut client).expect("a call");
     client.expect(&format!("did {call}"));
-    let usage = UsageFile::open(&machine.tenant_directory()).expect("it can be read");
-    let usage = usage.expect("the tenant has a usage file").gate_sum(0);
+    let usage = usage_of(&machine).gate_sum(0);
     let ahead_ms = usage.busy_until_ns.saturating_sub(usage.last_launch_ns) / MS;
     assert!(ahead_ms >= SHORT_MS, "{ahead_ms} ms are said to be in flight");
     assert_eq!(next_call(&mut client), None);
@@ -351,8 +363,7 @@ fn a_closed_gate_lasts_as_long_as_its_lease() {
         let call = next_call(&mut client).expect("a call");
         client.expect(&format!("did {call}"));
         let late_ms = now_ns().checked_sub(lease_ns).expect("it has waited for the lease") / MS;
-        let usage = UsageFile::open(&machine.tenant_directory()).expect("it can be read");
-        let waited = usage.expect("the tenant has a usage file").gate_sum(0);
+        let waited = usage_of(&machine).gate_sum(0);
         let mut wrong = BTreeMap::new();
         if late_ms >= 1_000 {
             wrong.insert("late".to_owned(), format!("{late_ms} ms after the lease"));
