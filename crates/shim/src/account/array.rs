@@ -9,13 +9,12 @@ use core::ffi::c_uint;
 
 use divvy_driver_api::types::{
     CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY_DESCRIPTOR_v1, CUDA_ARRAY3D_DESCRIPTOR,
-    CUDA_ARRAY3D_DESCRIPTOR_v1, CUarray, CUarray_format, CUresult,
+    CUDA_ARRAY3D_DESCRIPTOR_v1, CUarray, CUarray_format, CUmipmappedArray, CUresult,
 };
 
 use super::context::here;
 use super::holdings::ARRAYS;
-use crate::sys::driver::SUCCESS;
-use crate::sys::{Out, driver};
+use crate::sys::Out;
 
 const LAYERED: c_uint = 1;
 
@@ -57,7 +56,7 @@ fn format_bytes(format: CUarray_format, channels: c_uint) -> u64 {
 
 impl Shape {
     /// Whether its memory comes later, by another call.
-    pub(crate) fn takes_nothing(self) -> bool {
+    fn takes_nothing(self) -> bool {
         self.flags & (SPARSE | DEFERRED) != 0
     }
 
@@ -95,7 +94,7 @@ impl Shape {
     }
 
     /// Bytes of a mipmap of so many levels.
-    pub(crate) fn mipmap_bytes(self, levels: c_uint) -> u64 {
+    fn mipmap_bytes(self, levels: c_uint) -> u64 {
         let mut shape = self;
         let mut sum = 0_u64;
         for _ in 0..levels.min(32) {
@@ -162,13 +161,17 @@ pub(crate) fn create_array(
     call: &dyn Fn() -> CUresult,
 ) -> CUresult {
     let bytes = shape.filter(|shape| !shape.takes_nothing()).map_or(0, Shape::bytes);
-    let made = || match call() {
-        SUCCESS => Ok(handle.get().map_or(0, |array| array.0.addr() as u64)),
-        code => Err(code),
-    };
-    ARRAYS.make(here(), bytes, made, || {
-        if let Some(array) = handle.get() {
-            let _ = driver::array_destroy(array);
-        }
-    })
+    ARRAYS.make(here(), bytes, handle, call)
+}
+
+/// Makes a mipmapped array: `call` asks the driver.
+pub(crate) fn create_mipmap(
+    shape: Option<Shape>,
+    levels: c_uint,
+    handle: Out<'_, CUmipmappedArray>,
+    call: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let shape = shape.filter(|shape| !shape.takes_nothing());
+    let bytes = shape.map_or(0, |shape| shape.mipmap_bytes(levels));
+    ARRAYS.make(here(), bytes, handle, call)
 }

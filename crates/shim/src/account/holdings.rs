@@ -6,7 +6,9 @@
 //! end gives everything of it back.
 
 use divvy_abi::usage::MemoryKind;
-use divvy_driver_api::types::CUresult;
+use divvy_driver_api::types::{
+    CUarray, CUexternalMemory, CUlibrary, CUmipmappedArray, CUmodule, CUresult,
+};
 use divvy_policy::charge;
 
 use super::charge::{ask_quietly, refuse};
@@ -14,6 +16,7 @@ use super::entry::MemoryRecord;
 use super::place::{CallPlace, Next, OUT_OF_MEMORY};
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
+use crate::sys::{Out, driver};
 use crate::tenant::device::{Device, Reservation};
 
 /// Arrays and mipmapped arrays.
@@ -31,6 +34,36 @@ pub(super) fn forget_context(context: u64, device: &'static Device) {
     MODULES.forget_context(context, device);
     LIBRARIES.forget_context(context, device);
     EXTERNAL.forget_context(context, device);
+}
+
+/// A handle of things that are made and destroyed.
+pub(crate) trait Handle: Copy {
+    /// The key by which the thing is kept.
+    fn address(self) -> u64;
+
+    /// Destroys the thing, of which nothing is recorded.
+    fn destroy(self);
+}
+
+macro_rules! handles {
+    ($($handle:ident by $destroy:ident;)*) => {
+        $(impl Handle for $handle {
+            fn address(self) -> u64 {
+                self.0.addr() as u64
+            }
+
+            fn destroy(self) {
+                let _ = driver::$destroy(self);
+            }
+        })*
+    };
+}
+handles! {
+    CUarray by array_destroy;
+    CUmipmappedArray by mipmap_destroy;
+    CUmodule by module_unload;
+    CUlibrary by library_unload;
+    CUexternalMemory by external_destroy;
 }
 
 /// The things of one kind.
@@ -57,14 +90,13 @@ impl Holdings {
         Self { entries: Map::new(entries), small: Map::new(small), kind }
     }
 
-    /// Makes a thing of `bytes`, of which nothing is counted: `call` asks the driver and says the
-    /// handle, `undo` destroys it again.
-    pub(crate) fn make(
+    /// Makes a thing of `bytes`, of which nothing is counted: `call` asks the driver, which writes its handle to `made`.
+    pub(crate) fn make<H: Handle>(
         &self,
         place: Next<CallPlace>,
         bytes: u64,
-        call: impl FnOnce() -> Result<u64, CUresult>,
-        undo: impl FnOnce(),
+        made: Out<'_, H>,
+        call: impl FnOnce() -> CUresult,
     ) -> CUresult {
         let pending = match place {
             Next::Count(_) | Next::Forward if bytes == 0 => None,
@@ -75,14 +107,17 @@ impl Holdings {
             Next::Forward => None,
             Next::Refuse(code) => return code,
         };
-        let handle = match call() {
-            Ok(handle) => handle,
-            Err(code) => return code,
-        };
+        let result = call();
+        if result != SUCCESS {
+            return result;
+        }
+        let handle = made.get().map_or(0, Handle::address);
         if pending.is_none_or(|pending| self.keep(pending, handle)) {
             return SUCCESS;
         }
-        undo();
+        if let Some(handle) = made.get() {
+            handle.destroy();
+        }
         OUT_OF_MEMORY
     }
 

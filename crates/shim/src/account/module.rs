@@ -130,15 +130,7 @@ pub(crate) fn load_module(
     module: Out<'_, CUmodule>,
     call: &dyn Fn() -> CUresult,
 ) -> CUresult {
-    let made = || match call() {
-        SUCCESS => Ok(module.get().map_or(0, |module| module.0.addr() as u64)),
-        code => Err(code),
-    };
-    MODULES.make(here(), bytes, made, || {
-        if let Some(module) = module.get() {
-            let _ = driver::module_unload(module);
-        }
-    })
+    MODULES.make(here(), bytes, module, call)
 }
 
 /// Loads a library with globals of `bytes`: `call` asks the driver.
@@ -148,15 +140,7 @@ pub(crate) fn load_library(
     library: Out<'_, CUlibrary>,
     call: &dyn Fn() -> CUresult,
 ) -> CUresult {
-    let made = || match call() {
-        SUCCESS => Ok(library.get().map_or(0, |library| library.0.addr() as u64)),
-        code => Err(code),
-    };
-    LIBRARIES.make(here_or_first(), bytes, made, || {
-        if let Some(library) = library.get() {
-            let _ = driver::library_unload(library);
-        }
-    })
+    LIBRARIES.make(here_or_first(), bytes, library, call)
 }
 
 const LOCAL_BYTES: CUfunction_attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;

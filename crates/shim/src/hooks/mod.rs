@@ -13,10 +13,8 @@
 )]
 
 pub(crate) mod around;
-pub(crate) mod array;
 pub(crate) mod capture;
 pub(crate) mod device;
-pub(crate) mod external;
 pub(crate) mod global;
 pub(crate) mod graph;
 pub(crate) mod heap;
