@@ -12,18 +12,18 @@
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use divvy_abi::usage::MemoryKind;
-use divvy_driver_api::types::CUresult;
+use divvy_driver_api::types::{CUdevice, CUresult};
 use divvy_page::SharedEntry;
 use divvy_policy::{answer, charge};
 
 use super::charge::{ask, ask_quietly, refuse};
 use super::context::here;
 use super::entry::{self, MemoryRecord};
-use super::place::{CallPlace, Next, OUT_OF_MEMORY};
+use super::place::{CallPlace, Next, OUT_OF_MEMORY, at};
 use super::{left_out, marks, pool, unused};
-use crate::sys::driver;
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
+use crate::sys::{Out, Settable, driver};
 use crate::tenant;
 use crate::tenant::device::{Device, Reservation};
 
@@ -339,8 +339,52 @@ pub(super) fn forget_context(context: u64, device: &'static Device) {
     device.give_back(imported_bytes, MemoryKind::Imported);
 }
 
+/// Free and total memory as the tenant has them, in 64 bits or 32; what does not fit is the largest number that does.
+/// Either place may be null.
+pub(crate) fn info<T: Settable + TryFrom<u64>>(
+    free: Out<'_, T>,
+    total: Out<'_, T>,
+    call: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let result = call();
+    if result == SUCCESS
+        && let Some(memory) = story()
+    {
+        let fit = |bytes| T::try_from(bytes).or_else(|_| T::try_from(u64::from(u32::MAX)));
+        if let (Ok(free_bytes), Ok(total_bytes)) = (fit(memory.free_bytes), fit(memory.total_bytes))
+        {
+            free.set(free_bytes);
+            total.set(total_bytes);
+        }
+    }
+    result
+}
+
+/// A card's size, lowered to the limit of the device, in 64 bits or 32.
+pub(crate) fn total<T: Settable + TryInto<u64> + TryFrom<u64>>(
+    bytes: Out<'_, T>,
+    ordinal: CUdevice,
+    call: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let result = call();
+    if result == SUCCESS
+        && let Some(card) = bytes.get()
+        && let Ok(card_bytes) = card.try_into()
+    {
+        bytes.set(T::try_from(clamp(ordinal, card_bytes)).unwrap_or(card));
+    }
+    result
+}
+
+fn clamp(ordinal: CUdevice, bytes: u64) -> u64 {
+    match at(ordinal) {
+        Next::Count(device) => device.limit_bytes().map_or(bytes, |limit| limit.min(bytes)),
+        Next::Forward | Next::Refuse(_) => bytes,
+    }
+}
+
 /// The current device's memory as the tenant sees it; `None` if it has no limit.
-pub(crate) fn story() -> Option<answer::Memory> {
+fn story() -> Option<answer::Memory> {
     let Next::Count(place) = here() else { return None };
     let device = place.device;
     device.limit_bytes()?;

@@ -1,5 +1,5 @@
-//! Plain device memory: `cuMemAlloc`, `cuMemAllocPitch`, `cuMemAllocManaged` and the answer of
-//! `cuMemGetInfo`. How it is charged is [`crate::account::block`]'s; `cuMemFree` is a row of `around.txt`.
+//! Plain device memory: `cuMemAlloc`, `cuMemAllocPitch` and `cuMemAllocManaged`. How it is charged is
+//! [`crate::account::block`]'s; `cuMemFree` and the questions for sizes are rows of `around.txt`.
 
 use core::ffi::c_uint;
 
@@ -7,11 +7,11 @@ use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{CUdeviceptr, CUdeviceptr_v1, CUresult};
 use divvy_policy::charge;
 
-use crate::account::block::{allocate, allocate_seldom, story};
+use crate::account::block::{allocate, allocate_seldom};
 use crate::account::context::here;
 use crate::account::place::Next;
 use crate::sys::driver::SUCCESS;
-use crate::sys::{Out, Settable, real};
+use crate::sys::{Out, real};
 
 /// Allocates device memory of the current context.
 pub(crate) fn cuMemAlloc_v2(
@@ -104,37 +104,4 @@ fn allocate_rows(
         let (address, pitch) = call()?;
         Ok((address, pitch.map_or(bytes, |pitch| rows.saturating_mul(pitch))))
     })
-}
-
-/// Free and total memory as the tenant has them. Either place may be null.
-pub(crate) fn cuMemGetInfo_v2(
-    real: real::cuMemGetInfo_v2,
-    free: Out<'_, usize>,
-    total: Out<'_, usize>,
-) -> CUresult {
-    tell(real.call(free, total), free, total, usize::MAX)
-}
-
-/// The 32-bit form; what does not fit is the largest number that does.
-pub(crate) fn cuMemGetInfo(
-    real: real::cuMemGetInfo,
-    free: Out<'_, c_uint>,
-    total: Out<'_, c_uint>,
-) -> CUresult {
-    tell(real.call(free, total), free, total, c_uint::MAX)
-}
-
-fn tell<T: Settable + TryFrom<u64>>(
-    result: CUresult,
-    free: Out<'_, T>,
-    total: Out<'_, T>,
-    most: T,
-) -> CUresult {
-    if result == SUCCESS
-        && let Some(memory) = story()
-    {
-        free.set(T::try_from(memory.free_bytes).unwrap_or(most));
-        total.set(T::try_from(memory.total_bytes).unwrap_or(most));
-    }
-    result
 }
