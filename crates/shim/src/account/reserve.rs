@@ -204,24 +204,14 @@ impl Reserve {
     }
 
     /// Makes the record of a pool that the program made on `device`. An older record of the same handle is of a pool that
-    /// the driver destroyed unseen: what was settled for it is given back. What is provisional stays in the record, for the
-    /// calls that are under way, which settle it.
+    /// the driver destroyed unseen: what was settled for it is given back, while what calls under way have asked for stays
+    /// charged.
     pub(crate) fn begin_own(self, device: &Device) {
-        let mut stale_granules = 0_u64;
-        let _ = RESERVES.update(self.key(), |old| {
-            let stale = old.map_or(Record::new(device.ordinal), Record::unpack);
-            stale_granules = stale.settled_granules;
-            let Record { provisional_granules, lookers, epoch, .. } = stale;
-            let begun = Record {
-                own: true,
-                provisional_granules,
-                lookers,
-                epoch,
-                ..Record::new(device.ordinal)
-            };
-            Some(begun.changed().pack())
-        });
-        device.give_back(stale_granules.saturating_mul(GRANULE_BYTES), self.kind());
+        let record = Record { own: true, ..Record::new(device.ordinal) };
+        if let Ok(Some(stale)) = RESERVES.insert(self.key(), record.pack()) {
+            let bytes = Record::unpack(stale).settled_granules.saturating_mul(GRANULE_BYTES);
+            device.give_back(bytes, self.kind());
+        }
     }
 
     /// Notes granted growth before the driver is called.
