@@ -173,11 +173,13 @@ impl Meeting {
     fn look<B: Board>(&self, now_ns: u64, busy_until_ns: u64, until_ns: u64, board: &B) -> u64 {
         let mut places = [BoardPlace::default(); PLACES];
         self.begin(now_ns, board.process());
-        // A place that was not written for some time may have become another's, which must not be written over.
-        if !board.read(&mut places) || !(self.has_place(&places) || self.find(&places, now_ns)) {
+        // A place that was not written for some time may have become another's, which must not be written over. Where the
+        // board cannot be read this once, what is written is still of use to the others.
+        let is_read = board.read(&mut places);
+        if is_read && !self.has_place(&places) && !self.find(&places, now_ns) {
             return self.go_without(now_ns);
         }
-        let Some(at) = self.place() else { return 0 };
+        let Some(at) = self.place() else { return self.go_without(now_ns) };
         // A hold that has not run out is renewed; else a new one begins.
         let since_ns = self.since_ns.load(Relaxed);
         let is_new = since_ns == 0 || now_ns >= self.until_ns.load(Relaxed);
