@@ -103,6 +103,59 @@ static void retained_handle_keeps_the_charge(void)
     EQUAL(used() - before, 0);
 }
 
+static CUfunction work_kernel(void)
+{
+    CUmodule module;
+    CUfunction work;
+    OK(cuModuleLoadData(&module, PTX_HEAD PTX_WORK));
+    OK(cuModuleGetFunction(&work, module, "share_work"));
+    return work;
+}
+
+static void work_on(CUfunction work, CUdeviceptr counter, unsigned long long turns)
+{
+    void *arguments[] = {&counter, &turns};
+    OK(cuLaunchKernel(work, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
+}
+
+static void unmapping_waits_for_no_kernel(void)
+{
+    CUmemGenericAllocationHandle handle, other;
+    start();
+    size_t before = used();
+    CUdeviceptr range = mapped(&handle, 64 * MIB), idle = mapped(&other, 64 * MIB);
+    CUfunction work = work_kernel();
+    /* Memory that the kernel does not use comes and goes under it. */
+    work_on(work, range, 1500000000);
+    OK(cuMemUnmap(idle, 64 * MIB));
+    OK(cuMemRelease(other));
+    EQUAL(used() - before, 64 * MIB);
+    idle = mapped(&other, 64 * MIB);
+    IS(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
+    OK(cuCtxSynchronize());
+    /* Memory that it uses is gone at once, and with it the context. */
+    work_on(work, range, 1500000000);
+    OK(cuMemUnmap(range, 64 * MIB));
+    OK(cuMemRelease(handle));
+    EQUAL(used() - before, 64 * MIB);
+    IS(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
+    IS(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    IS(cuMemAlloc(&range, MIB), CUDA_ERROR_ILLEGAL_ADDRESS);
+    OK(cuMemUnmap(idle, 64 * MIB));
+}
+
+static void launching_after_unmap_ends_the_context(void)
+{
+    CUmemGenericAllocationHandle handle;
+    start();
+    CUdeviceptr range = mapped(&handle, 64 * MIB);
+    CUfunction work = work_kernel();
+    OK(cuMemUnmap(range, 64 * MIB));
+    work_on(work, range, 1000);
+    IS(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    IS(cuStreamQuery(NULL), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 static void two_mappings_of_one_handle(void)
 {
     CUmemGenericAllocationHandle handle;
@@ -293,6 +346,8 @@ int main(int count, char **arguments)
         {"unmap_gives_back", unmap_gives_back},
         {"dropped_handles_cannot_pile_up", dropped_handles_cannot_pile_up},
         {"retained_handle_keeps_the_charge", retained_handle_keeps_the_charge},
+        {"unmapping_waits_for_no_kernel", unmapping_waits_for_no_kernel},
+        {"launching_after_unmap_ends_the_context", launching_after_unmap_ends_the_context},
         {"two_mappings_of_one_handle", two_mappings_of_one_handle},
         {"one_unmap_of_many_mappings", one_unmap_of_many_mappings},
         {"import_by_descriptor_is_charged_once", import_by_descriptor_is_charged_once},

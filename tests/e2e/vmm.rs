@@ -9,12 +9,20 @@ scenarios! { "vmm", 4 * GIB;
     unmap_gives_back,
     dropped_handles_cannot_pile_up,
     retained_handle_keeps_the_charge,
+    launching_after_unmap_ends_the_context,
     two_mappings_of_one_handle,
     one_unmap_of_many_mappings,
     import_by_descriptor_is_charged_once,
     external_memory_is_charged,
     plain_calls_on_a_range,
     host_located_handles_are_free,
+}
+
+/// Kernels last there.
+#[test]
+fn unmapping_waits_for_no_kernel() {
+    let machine = Machine::new().limited(4 * GIB).with("SIMGPU_MODE", "calibrated");
+    machine.plays("vmm", "unmapping_waits_for_no_kernel");
 }
 
 /// Plays a scenario on a machine that can bind memory to multicast objects.

@@ -132,7 +132,7 @@ impl Meeting {
         self.others.load(Relaxed)
     }
 
-    /// True if no other was seen on the board for [`ALONE_AFTER_NS`].
+    /// True if no other was seen on the board for a second.
     pub fn is_alone(&self, now_ns: u64) -> bool {
         now_ns >= self.others_seen_ns.load(Relaxed).saturating_add(ALONE_AFTER_NS)
     }

@@ -291,15 +291,10 @@ fn mappings_within(state: &State, at: u64, bytes: u64) -> Answer<Vec<u64>> {
 }
 
 pub fn cuMemUnmap(_: Call, at: CUdeviceptr, bytes: usize) -> Answer {
-    let (driver, mut state) = begin_free()?;
+    let (_, mut state) = begin_free()?;
     mappings_within(&state, at, bytes as u64)?;
     refuse_unsafe(&mut state)?;
-    // The driver waits for the work of the current context, as a free does.
-    if let Ok(context) = super::state::current() {
-        drop(state);
-        super::worker::drain_context(driver, context);
-        state = driver.lock();
-    }
+    // Unlike a free this waits for no work: a kernel that is running, or comes later, finds no memory there.
     for base in mappings_within(&state, at, bytes as u64)? {
         let range = state.space.remove(base)?;
         if let Some(found) = state.physical.get_mut(&range.owner) {

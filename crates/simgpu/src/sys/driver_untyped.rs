@@ -120,9 +120,10 @@ pub struct PointerValues<'a> {
     data: InArray<'a, *mut c_void>,
 }
 
-impl<'a, N: Length + Copy> Pass<PointerValues<'a>>
-    for (*mut CUpointer_attribute, *mut *mut c_void, N)
-{
+/// Attributes, the places of their values, and how many there are, as a call has them.
+type AskedOfPointer<N> = (*mut CUpointer_attribute, *mut *mut c_void, N);
+
+impl<'a, N: Length + Copy> Pass<PointerValues<'a>> for AskedOfPointer<N> {
     unsafe fn pass(self) -> PointerValues<'a> {
         // SAFETY: this function's own conditions.
         let attributes = unsafe { (self.0, self.2).pass() };
