@@ -103,19 +103,23 @@ static void retained_handle_keeps_the_charge(void)
     EQUAL(used() - before, 0);
 }
 
-static CUfunction work_kernel(void)
+static CUfunction work_kernel, spin_kernel;
+
+static void load_kernels(void)
 {
     CUmodule module;
-    CUfunction work;
-    OK(cuModuleLoadData(&module, PTX_HEAD PTX_WORK));
-    OK(cuModuleGetFunction(&work, module, "share_work"));
-    return work;
+    OK(cuModuleLoadData(&module, PTX_HEAD PTX_WORK PTX_SPIN));
+    OK(cuModuleGetFunction(&work_kernel, module, "share_work"));
+    OK(cuModuleGetFunction(&spin_kernel, module, "spin_ns"));
 }
 
-static void work_on(CUfunction work, CUdeviceptr counter, unsigned long long turns)
+/* A kernel that counts itself at `counter`, `after_ns` from now. */
+static void count_at(CUdeviceptr counter, unsigned long long after_ns)
 {
-    void *arguments[] = {&counter, &turns};
-    OK(cuLaunchKernel(work, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
+    unsigned long long turns = 1;
+    void *spin[] = {&after_ns}, *work[] = {&counter, &turns};
+    OK(cuLaunchKernel(spin_kernel, 1, 1, 1, 1, 1, 1, 0, NULL, spin, NULL));
+    OK(cuLaunchKernel(work_kernel, 1, 1, 1, 1, 1, 1, 0, NULL, work, NULL));
 }
 
 static void unmapping_waits_for_no_kernel(void)
@@ -124,9 +128,9 @@ static void unmapping_waits_for_no_kernel(void)
     start();
     size_t before = used();
     CUdeviceptr range = mapped(&handle, 64 * MIB), idle = mapped(&other, 64 * MIB);
-    CUfunction work = work_kernel();
+    load_kernels();
     /* Memory that the kernel does not use comes and goes under it. */
-    work_on(work, range, 1500000000);
+    count_at(range, 1500000000);
     OK(cuMemUnmap(idle, 64 * MIB));
     OK(cuMemRelease(other));
     EQUAL(used() - before, 64 * MIB);
@@ -134,7 +138,7 @@ static void unmapping_waits_for_no_kernel(void)
     IS(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
     OK(cuCtxSynchronize());
     /* Memory that it uses is gone at once, and with it the context. */
-    work_on(work, range, 1500000000);
+    count_at(range, 1500000000);
     OK(cuMemUnmap(range, 64 * MIB));
     OK(cuMemRelease(handle));
     EQUAL(used() - before, 64 * MIB);
@@ -149,9 +153,9 @@ static void launching_after_unmap_ends_the_context(void)
     CUmemGenericAllocationHandle handle;
     start();
     CUdeviceptr range = mapped(&handle, 64 * MIB);
-    CUfunction work = work_kernel();
+    load_kernels();
     OK(cuMemUnmap(range, 64 * MIB));
-    work_on(work, range, 1000);
+    count_at(range, 1000);
     IS(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
     IS(cuStreamQuery(NULL), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
