@@ -185,6 +185,36 @@ fn unsafe_functions_number_their_conditions() {
     none("an `unsafe fn` or trait has a `# Safety` section that numbers its conditions", &broken);
 }
 
+/// Types in which a hook gets a pointer of the program's.
+const WRAPPERS: [&str; 8] =
+    ["In", "Image", "List", "Opaque", "Out", "OutArray", "OutFunction", "OutHandle"];
+
+/// Whether a line names such a type for longer than a call.
+fn outlives_its_call(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    WRAPPERS.iter().any(|wrapper| {
+        let named = format!("{wrapper}<'static");
+        let mut found = code.match_indices(&named);
+        found.any(|(at, _)| !code[..at].ends_with(|before: char| before.is_alphanumeric()))
+    })
+}
+
+/// The export infers how long what it makes lives, and would infer anything.
+#[test]
+fn pointers_of_the_program_end_with_the_call() {
+    assert!(outlives_its_call("    info: &List<'static, nvmlInfo_t>,"));
+    assert!(!outlives_its_call("    places: KeyList<'static>, // Out<'static, T>"));
+    let Some(files) = tracked("pointers", &[".rs"]) else { return };
+    let broken: Vec<_> = files
+        .iter()
+        .filter(|(name, _)| name.starts_with("crates/shim/src/"))
+        .flat_map(|(name, text)| text.lines().zip(1..).map(move |line| (name, line)))
+        .filter(|(_, (line, _))| outlives_its_call(line))
+        .map(|(name, (_, number))| format!("{name}:{number}"))
+        .collect();
+    none("a program's pointer is a hook's for the call alone", &broken);
+}
+
 #[test]
 fn every_crate_inherits_the_lints() {
     let Some(files) = tracked("lints", &["Cargo.toml"]) else { return };
