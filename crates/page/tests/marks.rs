@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use divvy_abi::config::Config;
 use divvy_abi::usage::MemoryKind;
 use divvy_page::mark::{Asker, DescriptorMark, draw_key, of, set};
+use divvy_page::reader::UsageFile;
 use divvy_page::{ConfigSource, DeviceRow, NewDevice, SharedEntry, Tenant};
 use divvy_policy::ledger::MemoryRefusal;
 use proptest::prelude::*;
@@ -210,6 +211,9 @@ fn a_descriptor_keeps_the_charge_whoever_has_it() {
     exporter.close_shared(entry);
     assert_eq!((exporter.used_bytes(row), exporter.own_bytes(row)), (60 * MIB, 0));
     assert_eq!(other.shared_bytes(row), 60 * MIB);
+    let shown = UsageFile::open(&scratch.c_path()).unwrap().unwrap().line(row.index(), 0);
+    let of_others: u64 = shown.kind_bytes.iter().sum::<u64>() - shown.bytes_of(MemoryKind::Shared);
+    assert_eq!((shown.bytes_of(MemoryKind::Shared), of_others), (60 * MIB, 0));
     let over = Err(MemoryRefusal::OverLimit { held_bytes: 60 * MIB });
     assert_eq!(other.ask(row, 50 * MIB, MemoryKind::Block, Some(100 * MIB)), over);
     // Who imports it refers to it, and who lets go of that leaves it to the descriptor again.
