@@ -2,6 +2,7 @@
 //!
 //! The tenant is made of files, with the library's own words; this process is its only member.
 
+mod calls;
 mod typed;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -219,13 +220,6 @@ fn a_collector_is_served_beside_slow_and_silent_ones() {
     assert!(answer.starts_with("HTTP/1.0 431 "), "{answer}");
 }
 
-/// Calls of `read` and its kin that a process has made.
-fn reads(child: &Child) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap();
-    let calls = text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();
-    calls.parse().unwrap()
-}
-
 #[test]
 fn an_interrupted_trace_keeps_what_it_has() {
     let scene = Scene::new("trace");
@@ -235,8 +229,9 @@ fn an_interrupted_trace_keeps_what_it_has() {
     let child = command.stdout(Stdio::piped()).spawn().unwrap();
     // From the file on an interrupt is waited for.
     until("the file is made", || file.exists());
-    let before = reads(&child);
-    until("the tenant has been read", || reads(&child) > before + 100);
+    let reads = || calls::reads(format!("/proc/{}", child.id()));
+    let before = reads();
+    until("the tenant has been read", || reads() > before + 100);
     signal(&child, Signal::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -231,9 +231,7 @@ fn two_that_compete_take_turns_until_the_daemon_is_told_to_end() {
 
 /// Calls of `read` and its kin that process `pid` has made.
 fn reads(pid: u32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
-    let calls = text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();
-    calls.parse().unwrap()
+    crate::calls::reads(format!("/proc/{pid}"))
 }
 
 #[test]

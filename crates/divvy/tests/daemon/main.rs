@@ -1,5 +1,7 @@
 //! The daemon as tenants and users meet it: real processes, real files, tenants made by hand.
 
+#[path = "../calls/mod.rs"]
+mod calls;
 mod fake;
 mod hostile;
 mod life;

@@ -110,11 +110,7 @@ pub(crate) fn processes() {
     let _claimer = world::attack_begun(ATTACKER, &words);
     let daemon = world::daemon(&[]);
     until("they are served", || served(ATTACKER).len() == MOST_OF_ONE);
-    let reads = || {
-        let text = std::fs::read_to_string(format!("/proc/{}/io", daemon.0.id())).unwrap();
-        let calls = text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();
-        calls.parse::<u64>().unwrap()
-    };
+    let reads = || crate::calls::reads(format!("/proc/{}", daemon.0.id()));
     let (since, before) = (std::time::Instant::now(), reads());
     world::daemon_goes_through(40);
     let (calls, ms) = (reads() - before, since.elapsed().as_millis() as u64);

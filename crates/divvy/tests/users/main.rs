@@ -7,6 +7,8 @@
 //! Where such a stage cannot be had the tests say so.
 
 mod attacker;
+#[path = "../calls/mod.rs"]
+mod calls;
 mod changes;
 mod clients;
 mod crowds;

@@ -112,12 +112,8 @@ fn a_tenant_that_counts_backwards_spoils_nothing() {
     }
 }
 
-/// Calls of `read` and its kin that a thread has made.
-fn reads(thread: &Path) -> u64 {
-    let text = std::fs::read_to_string(thread.join("io")).unwrap();
-    let calls = text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();
-    calls.parse().unwrap()
-}
+#[path = "../../../tests/calls/mod.rs"]
+mod calls;
 
 #[test]
 fn a_tenant_of_files_is_traced_from_outside() {
@@ -139,7 +135,7 @@ fn a_tenant_of_files_is_traced_from_outside() {
     Owner::open(&path).unwrap().set_gate(0, &line(gate::TIMED, 5)).unwrap();
     let stop = AtomicBool::new(false);
     let reader = std::fs::read_link("/proc/thread-self").unwrap();
-    let reads = || reads(&Path::new("/proc").join(&reader));
+    let reads = || calls::reads(Path::new("/proc").join(&reader));
     let before = reads();
     let taken = std::thread::scope(|scope| {
         scope.spawn(|| {
