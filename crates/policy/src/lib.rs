@@ -21,5 +21,6 @@ pub mod pace;
 mod scaled;
 pub mod share;
 pub mod size;
+pub mod slab;
 pub mod turns;
 pub mod variables;
