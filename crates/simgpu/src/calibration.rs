@@ -94,3 +94,21 @@ pub const PROCESS_UTILISATION_ROOM: u32 = 72;
 
 /// Period over which NVML averages utilisation: row "lags by about 0.5–1 s".
 pub const UTILISATION_WINDOW_NS: u64 = 1_000_000_000;
+
+/// Managed memory that a kernel or a fill finds on the host: row "demand faults back 10.0 GB/s".
+pub const FAULT_BYTES_PER_S: u64 = 10_000_000_000;
+
+/// Managed memory prefetched to the device: row "bulk `cuMemPrefetchAsync` back 50.8 GB/s".
+pub const PREFETCH_IN_BYTES_PER_S: u64 = 50_800_000_000;
+
+/// Managed memory prefetched to the host: row "idle: to host 62.170 ms" of vmm-under-kernels.txt, for 1 GiB.
+pub const PREFETCH_OUT_BYTES_PER_S: u64 = 17_270_000_000;
+
+/// Managed memory that makes room: row "evicting to the host 15–16 GB/s".
+pub const EVICT_BYTES_PER_S: u64 = 15_500_000_000;
+
+/// How long `bytes` take at a rate.
+pub fn ns_at(bytes: u64, bytes_per_s: u64) -> u64 {
+    let ns = u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s);
+    u64::try_from(ns).unwrap_or(u64::MAX)
+}

@@ -13,6 +13,7 @@
 use divvy_driver_api::types::*;
 use simgpu::driver::api;
 use simgpu::driver::call::{Call, code, enter};
+use simgpu::driver::eviction::settle;
 use simgpu::driver::proc_address::set_exports;
 use simgpu::sys::driver::{Answer, Pass};
 use simgpu::sys::mapping::Program;
@@ -27,7 +28,11 @@ fn run(call: Call, body: impl FnOnce() -> Answer) -> CUresult {
     if call.resolves {
         set_exports(find_export);
     }
-    simgpu::fault::guard(call.name, CUresult, || code(enter(call).and_then(|()| body())))
+    simgpu::fault::guard(call.name, CUresult, || {
+        let answer = enter(call).and_then(|()| body());
+        settle();
+        code(answer)
+    })
 }
 
 macro_rules! exports {

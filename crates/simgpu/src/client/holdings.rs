@@ -1,4 +1,4 @@
-//! Holdings of a client in the machine: blocks of memory and contexts, and a device's figures.
+//! Holdings of a client in the machine: blocks of memory, managed memory and contexts, and a device's figures.
 //!
 //! Plain data: making and giving back is the client's.
 
@@ -19,6 +19,8 @@ pub struct Block {
     pub charge: Charge,
     /// Its size, a multiple of 2 MiB.
     pub bytes: u64,
+    /// Bytes of managed memory that went to the host for it.
+    pub evicted_bytes: u64,
     pub(super) file_offset: u64,
 }
 
@@ -41,6 +43,16 @@ pub struct Context {
     pub id: u64,
     /// The device it is on.
     pub device: u32,
+    /// Bytes of managed memory that went to the host for it.
+    pub evicted_bytes: u64,
+}
+
+/// Managed memory of this process.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "managed memory that is dropped may stay on its device until the process ends"]
+pub struct Managed {
+    /// Names it machine-wide.
+    pub id: u64,
 }
 
 /// Memory figures of a device.

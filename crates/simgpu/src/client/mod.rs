@@ -16,11 +16,12 @@ mod error;
 mod holdings;
 mod lane;
 mod link;
+mod managed;
 mod null;
 mod start;
 
 pub use error::{ClientError, StartError};
-pub use holdings::{Block, Context, MemoryInfo, SharedRange};
+pub use holdings::{Block, Context, Managed, MemoryInfo, SharedRange};
 pub use lane::{Completion, Lane, Work};
 pub use start::{socket_path, start_lock};
 
@@ -214,7 +215,9 @@ impl Client {
             return null.create_context(device);
         }
         match self.call(&Request::CreateContext { device }, None)?.0 {
-            Reply::Context { context } => Ok(Context { id: context, device }),
+            Reply::Context { context, evicted_bytes } => {
+                Ok(Context { id: context, device, evicted_bytes })
+            }
             reply => Err(ClientError::from_reply(&reply)),
         }
     }
@@ -330,10 +333,11 @@ impl Client {
                 bytes,
                 range_offset_bytes,
                 range_bytes,
+                evicted_bytes,
             } => {
                 let charge = Charge::from_number(charge).ok_or(ClientError::Protocol)?;
                 Ok(SharedRange {
-                    block: Block { id: block, device, charge, bytes, file_offset },
+                    block: Block { id: block, device, charge, bytes, evicted_bytes, file_offset },
                     offset_bytes: range_offset_bytes,
                     length_bytes: range_bytes,
                 })

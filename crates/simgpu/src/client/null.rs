@@ -62,7 +62,7 @@ impl NullMachine {
     ) -> Result<Block, ClientError> {
         let bytes = self.take(device, bytes)?;
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        Ok(Block { id, device, charge, bytes, file_offset: 0 })
+        Ok(Block { id, device, charge, bytes, evicted_bytes: 0, file_offset: 0 })
     }
 
     pub(super) fn release(&self, device: u32, bytes: u64) -> Result<(), ClientError> {
@@ -72,7 +72,8 @@ impl NullMachine {
 
     pub(super) fn create_context(&self, device: u32) -> Result<Context, ClientError> {
         self.take(device, CONTEXT_BYTES)?;
-        Ok(Context { id: self.next.fetch_add(1, Ordering::Relaxed), device })
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        Ok(Context { id, device, evicted_bytes: 0 })
     }
 
     pub(super) fn destroy_context(&self, context: &Context) -> Result<(), ClientError> {

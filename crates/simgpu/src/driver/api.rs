@@ -26,6 +26,7 @@ pub use super::ipc::*;
 pub use super::launch::*;
 pub use super::library::*;
 pub use super::linker::*;
+pub use super::managed_calls::*;
 pub use super::memory::*;
 pub use super::memset::*;
 pub use super::module::*;

@@ -23,6 +23,7 @@
 
 use super::error::*;
 use super::machine::Place;
+use super::managed::await_touched;
 use super::objects::launch::{Body, Launch};
 use super::space::part;
 use super::state::{DriverState, is_null};
@@ -32,8 +33,10 @@ use crate::sys::mapping::Span;
 use divvy_driver_api::types::CUresult;
 
 impl Launch {
-    /// Runs the kernel for its time and then makes its results visible.
+    /// Runs the kernel for its time, behind what the memory it touches takes to come, and then makes its
+    /// results visible.
     pub(crate) fn run(&self, driver: &DriverState, track: &mut Track<'_>, place: Place) -> Answer {
+        await_touched(driver, track, place, &self.touched())?;
         let (load, amount) = self.load();
         let mut result = Ok(());
         track.run(place, load, amount, &mut || result = self.compute(driver))?;
@@ -85,11 +88,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = [u8; 4]> + '_ {
 
 /// Visits the mapped runs of a device range, in order.
 fn visit(driver: &DriverState, at: u64, length: u64, mut work: impl FnMut(&Span)) -> Answer {
-    let pieces = {
-        let mut state = driver.lock();
-        driver.touch(&mut state, at, length);
-        state.space.device_pieces(at, length)?
-    };
+    let pieces = driver.lock().space.device_pieces(at, length)?;
     let (mut at, mut left) = (at, length);
     while left > 0 {
         let (span, found) = part(&pieces, at, left).ok_or(ILLEGAL_ADDRESS)?;

@@ -1,10 +1,10 @@
-//! Linear device memory, managed memory and host memory.
+//! Linear device memory and host memory.
 //!
 //! Promises: sizes and codes as measured on the H200; a free waits for the work that may use the
-//! memory; a managed pointer and pinned host memory are readable by the program itself. Managed
-//! memory is on the host until the device touches it, and stays on the device from then on.
+//! memory; pinned host memory is readable by the program itself. Managed memory is made and moved in
+//! [`super::managed_calls`], and freed here.
 
-use core::ffi::{c_int, c_uint, c_ulonglong, c_void};
+use core::ffi::{c_uint, c_ulonglong, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +15,6 @@ use super::capture::refuse_unsafe;
 use super::error::*;
 use super::host_memory::{HostMemory, host_mapping};
 use super::machine::Purpose;
-use super::objects::task::Task;
 use super::space::{Kind, Range, Space};
 use super::state::{Begun, begin, begin_free, begin_old, current, driver, is_null};
 use super::worker::drain_context;
@@ -113,29 +112,6 @@ pub fn cuMemAllocPitch(
     let at = allocate(bytes, true)?;
     address.put(CUdeviceptr_v1::try_from(at).map_err(|_| OUT_OF_MEMORY)?)?;
     pitch_out.put(pitch as c_uint)
-}
-
-pub fn cuMemAllocManaged(
-    _: Call,
-    address: Out<CUdeviceptr>,
-    bytes: usize,
-    flags: c_uint,
-) -> Answer {
-    let (_, mut state, context) = begin()?;
-    refuse_unsafe(&mut state)?;
-    address.check()?;
-    if bytes == 0 || !(flags == 1 || flags == 2) {
-        return Err(INVALID_VALUE);
-    }
-    let device = state.context(context)?.device;
-    let rounded = super::space::round_up(bytes as u64, super::space::GRANULE_BYTES)?;
-    // It begins on the host; the device takes memory for it at its first touch.
-    let mapping = host_mapping(rounded as usize)?;
-    let mut range =
-        Range::new(mapping.span().address() as u64, bytes as u64, Kind::Managed, context, device);
-    range.flags = flags;
-    range.block = Some(Arc::new(HostMemory(mapping)));
-    address.put(state.space.add(range))
 }
 
 fn free(at: u64) -> Answer {
@@ -373,69 +349,4 @@ pub fn cuMemHostGetFlags(_: Call, flags: Out<c_uint>, at: Address) -> Answer {
         return Err(INVALID_VALUE);
     }
     flags.put(range.flags)
-}
-
-// ---- managed memory's hints: they move nothing here ----
-
-fn hint(at: u64) -> Answer {
-    let (_, state, _) = begin()?;
-    state
-        .space
-        .find(at)
-        .filter(|range| range.kind == Kind::Managed)
-        .map(|_| ())
-        .ok_or(INVALID_VALUE)
-}
-
-pub fn cuMemAdvise(_: Call, at: CUdeviceptr, _: usize, _: CUmem_advise, _: CUdevice) -> Answer {
-    hint(at)
-}
-
-pub fn cuMemAdvise_v2(
-    _: Call,
-    at: CUdeviceptr,
-    _: usize,
-    _: CUmem_advise,
-    _: CUmemLocation,
-) -> Answer {
-    hint(at)
-}
-
-pub fn cuMemPrefetchAsync(
-    call: Call,
-    at: CUdeviceptr,
-    _: usize,
-    _: CUdevice,
-    stream: CUstream,
-) -> Answer {
-    hint(at)?;
-    super::event::submit(call, stream, Task::Empty)
-}
-
-pub fn cuMemPrefetchAsync_v2(
-    call: Call,
-    at: CUdeviceptr,
-    _: usize,
-    _: CUmemLocation,
-    _: c_uint,
-    stream: CUstream,
-) -> Answer {
-    hint(at)?;
-    super::event::submit(call, stream, Task::Empty)
-}
-
-pub fn cuMemRangeGetAttribute(
-    _: Call,
-    data: Untyped,
-    bytes: usize,
-    which: CUmem_range_attribute,
-    at: CUdeviceptr,
-    _count: usize,
-) -> Answer {
-    hint(at)?;
-    if bytes < 4 {
-        return Err(INVALID_VALUE);
-    }
-    // Read mostly: no. Preferred location, accessed by, last prefetch: none was set.
-    data.put::<c_int>(if which.0 == 1 { 0 } else { -2 })
 }

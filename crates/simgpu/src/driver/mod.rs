@@ -17,6 +17,7 @@
 
 pub mod api;
 pub mod call;
+pub mod eviction;
 pub mod machine;
 pub mod proc_address;
 
@@ -31,6 +32,7 @@ mod device;
 mod error;
 mod error_text;
 mod event;
+
 mod exec;
 mod external;
 mod flat;
@@ -47,6 +49,9 @@ mod kernels;
 mod launch;
 mod library;
 mod linker;
+mod local;
+mod managed;
+mod managed_calls;
 mod memory;
 mod memset;
 mod module;

@@ -63,6 +63,13 @@ pub(super) fn place(state: &State, stream: &Stream) -> Option<Place> {
     })
 }
 
+/// The points at which the kernels end that run in a context at this time.
+pub(super) fn computing(state: &State, context: u64) -> Vec<Point> {
+    let own = state.streams.iter().filter(|(_, stream)| stream.context == context);
+    let computing = own.filter(|(_, stream)| stream.is_running && stream.is_computing);
+    computing.map(|(key, stream)| (key, stream.completed + 1)).collect()
+}
+
 /// Hands to the device what of a stream's queue can go ahead.
 pub(super) fn feed(state: &mut State, key: u64) {
     let Ok(stream) = state.streams.get(key) else { return };
@@ -80,7 +87,8 @@ pub(super) fn feed(state: &mut State, key: u64) {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         let Some(operation) = stream.queue.get(index) else { return };
         let is_free = operation.after.iter().all(|point| reached(state, *point));
-        if !is_free || !operation.task.can_go_ahead() {
+        if !is_free || !operation.task.can_go_ahead(&|touched| state.space.is_any_managed(touched))
+        {
             return;
         }
         // Host functions, and what other streams are waited for, end when the lane does not know.

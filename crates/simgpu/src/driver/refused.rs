@@ -127,8 +127,6 @@ not_simulated! {
     cuMemBatchDecompressAsync
     cuMemDiscardAndPrefetchBatchAsync
     cuMemDiscardBatchAsync
-    cuMemPrefetchBatchAsync
-    cuMemRangeGetAttributes
     cuMemcpy3DBatchAsync
     cuMemcpy3DBatchAsync_v2
     cuMipmappedArrayGetSparseProperties

@@ -8,10 +8,12 @@ use std::sync::{Arc, OnceLock};
 
 use divvy_driver_api::types::*;
 
-use super::machine::{Block, DeviceInfo, Instant, Lane, Load, Machine, Place, Purpose};
-use crate::calibration::{CLEAR_BYTES_PER_S, DEVICE_COPY_BYTES_PER_S, MULTIPROCESSORS};
+use super::eviction;
+use super::machine::{Block, DeviceInfo, Instant, Lane, Load, Machine, Place, Purpose, Residence};
+use crate::calibration::*;
 use crate::client::{self, Client, ClientError, Work};
 use crate::machine::description::Mode;
+use crate::machine::managed::{Moved, Run};
 use crate::sys::driver::Answer;
 use crate::sys::mapping::{Mapping, Span};
 use crate::wire::{Charge, Engine, Pace};
@@ -32,6 +34,16 @@ pub(crate) struct Remote {
 #[derive(Debug)]
 struct Shared {
     client: Client,
+}
+
+impl Shared {
+    /// An allocation for which so many bytes had to go is the calling thread's to wait for.
+    fn awaits(&self, evicted_bytes: u64) {
+        if evicted_bytes > 0 && self.client.mode() == Mode::Calibrated {
+            let evicted_ns = ns_at(evicted_bytes, EVICT_BYTES_PER_S);
+            eviction::owe(evicted_ns.saturating_mul(u64::from(self.client.time_scale())));
+        }
+    }
 }
 
 impl Remote {
@@ -87,7 +99,14 @@ impl Machine for Remote {
             Purpose::Overhead => Charge::Local,
         };
         let hold = self.shared.client.allocate(number(device)?, bytes, charge).map_err(refused)?;
+        self.shared.awaits(hold.evicted_bytes);
         Ok(self.block(hold))
+    }
+
+    fn managed(&self, bytes: u64) -> Answer<Arc<dyn Residence>> {
+        let managed = self.shared.client.make_managed(bytes).map_err(refused)?;
+        let shared = Arc::clone(&self.shared);
+        Ok(Arc::new(RemoteResidence { managed: Some(managed), shared }))
     }
 
     fn import(&self, file: BorrowedFd<'_>) -> Answer<Arc<dyn Block>> {
@@ -121,6 +140,7 @@ impl Machine for Remote {
     fn context(&self, device: usize) -> Answer<Arc<dyn Block>> {
         let device = number(device)?;
         let context = self.shared.client.create_context(device).map_err(refused)?;
+        self.shared.awaits(context.evicted_bytes);
         let shared = Arc::clone(&self.shared);
         Ok(Arc::new(RemoteContext { context: Some(context), device, shared }))
     }
@@ -180,6 +200,40 @@ impl Drop for RemoteBlock {
         if let Some(hold) = self.hold.take() {
             // Refused in a forked child, whose parent still holds it, and by a machine that is gone.
             let _ = self.shared.client.release(hold);
+        }
+    }
+}
+
+struct RemoteResidence {
+    managed: Option<client::Managed>,
+    shared: Arc<Shared>,
+}
+
+impl RemoteResidence {
+    fn managed(&self) -> Answer<&client::Managed> {
+        self.managed.as_ref().ok_or(CUresult::CUDA_ERROR_UNKNOWN)
+    }
+}
+
+impl Residence for RemoteResidence {
+    fn bring(&self, device: usize, run: Run) -> Answer<Moved> {
+        self.shared.client.bring(self.managed()?, number(device)?, run).map_err(refused)
+    }
+
+    fn leave(&self, run: Run) -> Answer<Moved> {
+        self.shared.client.leave(self.managed()?, run).map_err(refused)
+    }
+
+    fn resident_bytes(&self, run: Run) -> Answer<u64> {
+        self.shared.client.resident_bytes(self.managed()?, run).map_err(refused)
+    }
+}
+
+impl Drop for RemoteResidence {
+    fn drop(&mut self) {
+        if let Some(managed) = self.managed.take() {
+            // Refused as for a block.
+            let _ = self.shared.client.end_managed(managed);
         }
     }
 }
@@ -245,7 +299,8 @@ impl Lane for RemoteLane {
     }
 
     fn submit(&self, place: Place, load: Load, amount: u64, ready_ns: u64) -> Answer<bool> {
-        let Some(asked) = asked(load, amount, place.width) else { return Ok(false) };
+        let scale = u64::from(self.shared.client.time_scale());
+        let Some(asked) = asked(load, amount, place.width, scale) else { return Ok(false) };
         let asked = Work { context: place.machine_context, ..asked };
         self.lane()?.submit_at(&asked, ready_ns).map_err(refused)?;
         Ok(true)
@@ -257,24 +312,39 @@ impl Lane for RemoteLane {
     }
 }
 
-/// Work for the engines of a load; `None` if it needs none.
-fn asked(load: Load, amount: u64, multiprocessors: u32) -> Option<Work> {
+/// Work for the engines of a load, on a machine `scale` times slower than the hardware; `None` if it needs
+/// none.
+fn asked(load: Load, amount: u64, multiprocessors: u32, scale: u64) -> Option<Work> {
     let width = multiprocessors.clamp(1, MULTIPROCESSORS);
-    let ns_at = |bytes_per_s: u64| {
-        let ns = u128::from(amount) * 1_000_000_000 / u128::from(bytes_per_s);
-        u64::try_from(ns).unwrap_or(u64::MAX)
+    // What takes longer than the link would is as much more for it.
+    let slower = |link_per_s: u64, bytes_per_s: u64| {
+        let bytes = u128::from(amount) * u128::from(link_per_s) / u128::from(bytes_per_s);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
     };
     let (engine, amount, pace) = match load {
         Load::None => return None,
         Load::CopyIn => (Engine::CopyIn, amount, Pace::Work),
         Load::CopyOut => (Engine::CopyOut, amount, Pace::Work),
-        Load::DeviceCopy => (Engine::Compute, ns_at(DEVICE_COPY_BYTES_PER_S), Pace::Work),
-        Load::Fill => (Engine::Compute, ns_at(CLEAR_BYTES_PER_S), Pace::Work),
+        Load::PrefetchIn => {
+            let bytes = slower(COPY_IN_BYTES_PER_S, PREFETCH_IN_BYTES_PER_S);
+            (Engine::CopyIn, bytes, Pace::Work)
+        }
+        Load::PrefetchOut => {
+            let bytes = slower(COPY_OUT_BYTES_PER_S, PREFETCH_OUT_BYTES_PER_S);
+            (Engine::CopyOut, bytes, Pace::Work)
+        }
+        Load::Evict => {
+            (Engine::CopyOut, slower(COPY_OUT_BYTES_PER_S, EVICT_BYTES_PER_S), Pace::Work)
+        }
+        Load::DeviceCopy => (Engine::Compute, ns_at(amount, DEVICE_COPY_BYTES_PER_S), Pace::Work),
+        Load::Fill => (Engine::Compute, ns_at(amount, CLEAR_BYTES_PER_S), Pace::Work),
         Load::Work => {
             let stretched = u128::from(amount) * u128::from(MULTIPROCESSORS) / u128::from(width);
             (Engine::Compute, u64::try_from(stretched).unwrap_or(u64::MAX), Pace::Work)
         }
         Load::Wall => (Engine::Compute, amount, Pace::Wall),
+        // It passes as a clock does, but is the machine's own time, which is scaled.
+        Load::Stall => (Engine::Compute, amount.saturating_mul(scale), Pace::Wall),
         Load::Touch => (Engine::Compute, 0, Pace::Work),
     };
     let width_permille = match load {
@@ -282,4 +352,29 @@ fn asked(load: Load, amount: u64, multiprocessors: u32) -> Option<Work> {
         _ => (width * 1000 / MULTIPROCESSORS).max(1),
     };
     Some(Work { context: 0, engine, amount, width_permille, pace })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn managed_memory_moves_at_the_rates_that_were_measured() {
+        let gib = 1 << 30;
+        for (load, link_per_s, ms) in [
+            (Load::PrefetchIn, COPY_IN_BYTES_PER_S, 21.157),
+            (Load::PrefetchOut, COPY_OUT_BYTES_PER_S, 62.170),
+            (Load::Evict, COPY_OUT_BYTES_PER_S, 69.27),
+        ] {
+            let work = asked(load, gib, MULTIPROCESSORS, 1).expect("work");
+            let took_ms = ns_at(work.amount, link_per_s) as f64 / 1e6;
+            assert!((took_ms / ms - 1.0).abs() < 0.005, "{load:?}: {took_ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_stall_passes_as_a_clock_does_on_a_machine_as_slow_as_it_is() {
+        let stall = asked(Load::Stall, 1_000, 33, 10).expect("work");
+        assert_eq!((stall.amount, stall.pace, stall.width_permille), (10_000, Pace::Wall, 250));
+    }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 
 use super::error::*;
 use super::machine::Block;
+use super::objects::managed::{Managed, Part};
 use super::objects::runs;
 use crate::sys::driver::Answer;
 use crate::sys::mapping::{Program, Span};
@@ -81,8 +82,8 @@ pub(crate) struct Range {
     pub(crate) is_low: bool,
     /// Pool memory: the chunks it lies in, by the address each starts at.
     pub(crate) chunks: Vec<(u64, Arc<dyn Block>)>,
-    /// Managed memory: what the device took for it at its first touch.
-    pub(crate) resident: Option<Arc<dyn Block>>,
+    /// Managed memory: which of it is on a device, and what was said about it.
+    pub(crate) managed: Option<Arc<Managed>>,
 }
 
 impl Range {
@@ -104,7 +105,7 @@ impl Range {
             packed: false,
             is_low: false,
             chunks: Vec::new(),
-            resident: None,
+            managed: None,
         }
     }
 
@@ -142,6 +143,7 @@ pub(crate) struct Space {
     /// Granules of (context) with room.
     open: BTreeSet<(u64, u64)>,
     next_id: u64,
+    managed_ranges: usize,
     /// Memory pools hold, by where it starts: reachable whether or not it is allocated, so that work
     /// queued before a free still finds what it uses.
     backed: BTreeMap<u64, Weak<dyn Block>>,
@@ -160,6 +162,7 @@ impl Default for Space {
             granules: BTreeMap::new(),
             open: BTreeSet::new(),
             next_id: 1,
+            managed_ranges: 0,
             program: None,
             backed: BTreeMap::new(),
         }
@@ -228,6 +231,7 @@ impl Space {
         range.id = self.next_id;
         self.next_id += 1;
         let base = range.base;
+        self.managed_ranges += usize::from(range.managed.is_some());
         self.ranges.insert(base, range);
         base
     }
@@ -287,6 +291,7 @@ impl Space {
     /// Forgets the range that starts at `base`; its addresses and its share of a granule are free.
     pub(crate) fn remove(&mut self, base: u64) -> Answer<Range> {
         let range = self.ranges.remove(&base).ok_or(INVALID_VALUE)?;
+        self.managed_ranges -= usize::from(range.managed.is_some());
         if !range.packed {
             if range.reserved_bytes != 0 {
                 self.give_back(base, range.reserved_bytes);
@@ -360,16 +365,22 @@ impl Space {
         bases.into_iter().filter_map(|base| self.remove(base).ok()).collect()
     }
 
-    /// Managed ranges from `at` that the device has not touched: base, device and size.
-    pub(crate) fn untouched(&self, at: u64, bytes: u64) -> Vec<(u64, i32, u64)> {
+    /// Whether any of these addresses, each with a length, is managed memory.
+    pub(crate) fn is_any_managed(&self, touched: &[(u64, u64)]) -> bool {
+        let is_managed = |(at, bytes): &(u64, u64)| !self.managed_parts(*at, *bytes).is_empty();
+        self.managed_ranges > 0 && touched.iter().any(is_managed)
+    }
+
+    /// The parts of managed ranges among so many bytes from `at`.
+    pub(crate) fn managed_parts(&self, at: u64, bytes: u64) -> Vec<Part> {
         let end = at.saturating_add(bytes);
-        let first = self.find(at).map_or(at, |range| range.base);
-        self.ranges
-            .range(first..end.max(first))
-            .map(|(_, range)| range)
-            .filter(|range| range.kind == Kind::Managed && range.resident.is_none())
-            .map(|range| (range.base, range.device, range.bytes))
-            .collect()
+        let managed = self.overlapping(at, end).filter_map(|range| {
+            let managed = Arc::clone(range.managed.as_ref()?);
+            let from = at.saturating_sub(range.base);
+            let to = end.min(range.end()) - range.base;
+            Some(Part { managed, from, to }).filter(|part| part.from < part.to)
+        });
+        managed.collect()
     }
 
     /// As [`Self::pieces`], for code that runs on the device: program memory is out of its reach.

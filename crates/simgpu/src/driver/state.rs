@@ -21,7 +21,7 @@ use super::objects::graph::{Exec, Graph, Node, UserObject};
 use super::objects::memory::{Array, External, Mipmap, Multicast, PhysicalHandle};
 use super::objects::pool::Pool;
 use super::objects::stream::{Capture, Event, Stream};
-use super::space::{GRANULE_BYTES, Space};
+use super::space::Space;
 use super::table::Table;
 use crate::sys::driver::Answer;
 
@@ -179,18 +179,6 @@ impl DriverState {
         purpose: Purpose,
     ) -> Answer<Arc<dyn Block>> {
         self.machine.allocate(state.device(device)?.machine_index, bytes, purpose)
-    }
-
-    /// The device touches memory: what is managed and still on the host moves over. When the card is
-    /// full it stays where it is, as the driver would evict something for it.
-    pub(crate) fn touch(&self, state: &mut State, at: u64, bytes: u64) {
-        for (base, device, size) in state.space.untouched(at, bytes) {
-            let rounded = size.next_multiple_of(GRANULE_BYTES);
-            let resident = self.allocate(state, device, rounded, Purpose::Overhead).ok();
-            if let Some(range) = state.space.find_mut(base) {
-                range.resident = resident;
-            }
-        }
     }
 }
 

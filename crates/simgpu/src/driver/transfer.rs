@@ -5,8 +5,10 @@
 
 use super::error::*;
 use super::machine::{Load, Place};
+use super::managed::await_touched;
+use super::objects::managed::Part;
 use super::objects::task::{CopyShape, FillShape, MemoryValue, Rows};
-use super::space::{Piece, part};
+use super::space::{Piece, Space, part};
 use super::state::{DriverState, is_null};
 use super::track::Track;
 use crate::sys::driver::Answer;
@@ -35,6 +37,35 @@ fn copy_run(to: &[Piece], to_at: u64, from: &[Piece], from_at: u64, length: u64)
     Ok(())
 }
 
+/// One end of a copy.
+enum End {
+    Host,
+    Device,
+    /// It lies where more of it is. A copy moves nothing of it.
+    Managed(Part),
+}
+
+impl End {
+    fn of(space: &Space, at: u64, bytes: u64) -> Self {
+        match space.find(at) {
+            Some(range) if range.managed.is_some() => {
+                let part = space.managed_parts(at, bytes).into_iter().next();
+                part.map_or(Self::Host, Self::Managed)
+            }
+            Some(range) if range.device >= 0 => Self::Device,
+            _ => Self::Host,
+        }
+    }
+
+    fn is_on_device(&self) -> Answer<bool> {
+        match self {
+            Self::Host => Ok(false),
+            Self::Device => Ok(true),
+            Self::Managed(part) => part.is_on_device(),
+        }
+    }
+}
+
 pub(super) fn run_copy(
     driver: &DriverState,
     track: &mut Track<'_>,
@@ -45,18 +76,18 @@ pub(super) fn run_copy(
     if width == 0 || height == 0 || depth == 0 {
         return Ok(());
     }
-    let (targets, sources, load) = {
-        let state = driver.lock();
-        let targets = state.space.pieces(to.at, extent(&to, width, height, depth)?)?;
-        let sources = state.space.pieces(from.at, extent(&from, width, height, depth)?)?;
-        let on_device = |at| state.space.find(at).is_some_and(|range| range.device >= 0);
-        let load = match (on_device(to.at), on_device(from.at)) {
-            (true, true) => Load::DeviceCopy,
-            (true, false) => Load::CopyIn,
-            (false, true) => Load::CopyOut,
-            (false, false) => Load::None,
-        };
-        (targets, sources, load)
+    let (to_bytes, from_bytes) =
+        (extent(&to, width, height, depth)?, extent(&from, width, height, depth)?);
+    let (targets, sources, ends) = {
+        let space = &driver.lock().space;
+        let ends = (End::of(space, to.at, to_bytes), End::of(space, from.at, from_bytes));
+        (space.pieces(to.at, to_bytes)?, space.pieces(from.at, from_bytes)?, ends)
+    };
+    let load = match (ends.0.is_on_device()?, ends.1.is_on_device()?) {
+        (true, true) => Load::DeviceCopy,
+        (true, false) => Load::CopyIn,
+        (false, true) => Load::CopyOut,
+        (false, false) => Load::None,
     };
     let moved = width.saturating_mul(height).saturating_mul(depth);
     let mut result = Ok(());
@@ -89,12 +120,9 @@ pub(super) fn run_fill(
     if shape.bytes() == 0 {
         return Ok(());
     }
-    let pieces = {
-        let mut state = driver.lock();
-        let length = extent(&rows, width, shape.height, 1)?;
-        driver.touch(&mut state, shape.at, length);
-        state.space.pieces(shape.at, length)?
-    };
+    let length = extent(&rows, width, shape.height, 1)?;
+    await_touched(driver, track, place, &[(shape.at, length)])?;
+    let pieces = driver.lock().space.pieces(shape.at, length)?;
     let value = shape.value.to_le_bytes();
     let pattern = value.get(..shape.element_bytes as usize).ok_or(INVALID_VALUE)?;
     let mut result = Ok(());

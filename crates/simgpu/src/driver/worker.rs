@@ -14,6 +14,7 @@ use super::call::in_host_function;
 use super::conditional;
 use super::host_clock;
 use super::machine::{Lane, Load, Place};
+use super::managed;
 use super::objects::condition::Choice;
 use super::objects::stream::Point;
 use super::objects::task::{Branches, Stamp, Task};
@@ -78,6 +79,7 @@ fn step<'a>(
     let Ok(stream) = state.streams.get_mut(key) else { return state };
     let Some(next) = stream.queue.pop_front() else { return state };
     stream.is_running = true;
+    stream.is_computing = next.task.computes();
     if next.task.is_host_function() {
         state.host_function_runs = true;
     }
@@ -115,7 +117,8 @@ fn helpable(state: &State, (key, sequence): Point) -> Option<Arc<dyn Lane>> {
     let stream = state.streams.get(key).ok()?;
     let next = stream.queue.front().filter(|next| next.sequence <= sequence)?;
     let lane = stream.lane.clone().filter(|lane| lane.is_timed())?;
-    (next.task.can_go_ahead() && is_next_ready(state, key)).then_some(lane)
+    let is_managed = |touched: &[(u64, u64)]| state.space.is_any_managed(touched);
+    (next.task.can_go_ahead(&is_managed) && is_next_ready(state, key)).then_some(lane)
 }
 
 /// Waits until `point` is reached.
@@ -210,6 +213,7 @@ impl Task {
             Self::Empty => Ok(()),
             Self::Copy(shape) => transfer::run_copy(driver, track, place, shape),
             Self::Fill(shape) => transfer::run_fill(driver, track, place, shape),
+            Self::Prefetch(shape) => managed::run_prefetch(driver, track, place, shape),
             Self::Kernel(launch) => launch.run(driver, track, place),
             Self::Host(function) => {
                 in_host_function(|| function.call());
@@ -293,7 +297,11 @@ fn run_series(
 ) -> Answer {
     let mut rest = tasks;
     while !rest.is_empty() {
-        let length = rest.iter().take_while(|task| task.can_go_ahead()).count();
+        let length = {
+            let state = driver.lock();
+            let is_managed = |touched: &[(u64, u64)]| state.space.is_any_managed(touched);
+            rest.iter().take_while(|task| task.can_go_ahead(&is_managed)).count()
+        };
         if length > 0 && track.lane().is_timed() && !track.has_ahead() {
             let stretch = rest.iter().take(length);
             let ready_ns = track.position_ns();

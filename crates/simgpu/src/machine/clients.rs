@@ -52,9 +52,9 @@ impl Clients {
         self.clients.get_mut(&client)
     }
 
-    /// The pid a client is shown under.
-    pub fn pid(&self, client: u64) -> u32 {
-        self.clients.get(&client).map_or(0, |client| client.peer.pid)
+    /// The pid a client is shown under, while it is one.
+    pub fn pid(&self, client: u64) -> Option<u32> {
+        self.clients.get(&client).map(|client| client.peer.pid)
     }
 
     /// Removes a client; its contexts are answered with it.

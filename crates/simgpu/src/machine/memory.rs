@@ -5,10 +5,14 @@
 //! and a mapping that outlives its block aliases nobody else's. A process pays for the blocks it made
 //! and, once their maker is gone, for those it is the first remaining holder of.
 //!
+//! What blocks and contexts leave of a card is room for managed memory ([`super::managed`]), which gives way
+//! to them. So memory is used up only when nothing of that is left to evict.
+//!
 //! Does not punch holes or pass descriptors: freed ranges are handed to the caller.
 
 use crate::calibration::GRANULE_BYTES;
 use crate::machine::description::Device;
+use crate::machine::managed::{Managed, Moved, Run};
 use crate::wire::{Charge, Refusal};
 use std::collections::BTreeMap;
 
@@ -43,6 +47,7 @@ pub struct Block {
 struct Card {
     total_bytes: u64,
     reserved_bytes: u64,
+    /// Bytes of blocks and contexts.
     used_bytes: u64,
 }
 
@@ -51,6 +56,7 @@ struct Card {
 pub struct Memory {
     cards: Vec<Card>,
     blocks: BTreeMap<u64, Block>,
+    managed: Managed,
     next_block: u64,
     next_offset: u64,
 }
@@ -77,7 +83,8 @@ impl Memory {
                 used_bytes: 0,
             })
             .collect();
-        Self { cards, blocks: BTreeMap::new(), next_block: 1, next_offset: 0 }
+        let (blocks, managed) = (BTreeMap::new(), Managed::default());
+        Self { cards, blocks, managed, next_block: 1, next_offset: 0 }
     }
 
     /// Size of the memory file.
@@ -85,15 +92,14 @@ impl Memory {
         FILE_BYTES
     }
 
-    /// Takes bytes that are no block, such as a context's.
-    pub fn charge(&mut self, device: u32, bytes: u64) -> Result<(), Refusal> {
+    /// Takes bytes that are no block, such as a context's; answers how many of managed memory went to the
+    /// host for them.
+    pub fn charge(&mut self, device: u32, bytes: u64) -> Result<u64, Refusal> {
         let card = self.cards.get_mut(device as usize).ok_or(Refusal::Unknown)?;
         let used = card.used_bytes.checked_add(bytes).ok_or(Refusal::OutOfMemory)?;
-        if used > card.total_bytes {
-            return Err(Refusal::OutOfMemory);
-        }
+        let room_bytes = card.total_bytes.checked_sub(used).ok_or(Refusal::OutOfMemory)?;
         card.used_bytes = used;
-        Ok(())
+        Ok(self.managed.make_room(device, room_bytes))
     }
 
     /// Gives such bytes back.
@@ -103,14 +109,33 @@ impl Memory {
         }
     }
 
-    /// Makes a block for a client.
+    /// All managed memory, to be asked, made and ended.
+    pub fn managed(&mut self) -> &mut Managed {
+        &mut self.managed
+    }
+
+    /// Brings managed memory of a client to a device, in the room that is there.
+    pub fn bring(
+        &mut self,
+        client: u64,
+        object: u64,
+        device: u32,
+        run: Run,
+    ) -> Result<Moved, Refusal> {
+        let card = self.cards.get(device as usize).ok_or(Refusal::Unknown)?;
+        let room_bytes = card.total_bytes - card.used_bytes;
+        self.managed.bring(client, object, device, run, room_bytes)
+    }
+
+    /// Makes a block for a client; answers its number, and how many bytes of managed memory went to the host
+    /// for it.
     pub fn allocate(
         &mut self,
         client: u64,
         device: u32,
         bytes: u64,
         charge: Charge,
-    ) -> Result<(u64, &Block), Refusal> {
+    ) -> Result<(u64, u64), Refusal> {
         if bytes == 0 {
             return Err(Refusal::Invalid);
         }
@@ -122,14 +147,15 @@ impl Memory {
             (None, false) => return Err(Refusal::OutOfMemory),
             (Some(end), _) => end,
         };
-        self.charge(device, bytes)?;
+        let evicted_bytes = self.charge(device, bytes)?;
         let id = self.next_block;
         self.next_block += 1;
         let range = FileRange { offset: self.next_offset, bytes };
         self.next_offset = end;
         let holders = BTreeMap::from([(client, 1)]);
         let block = Block { device, charge, range, payer: client, holders, exports: 0 };
-        Ok((id, self.blocks.entry(id).or_insert(block)))
+        self.blocks.insert(id, block);
+        Ok((id, evicted_bytes))
     }
 
     /// A block, whoever holds it.
@@ -180,6 +206,7 @@ impl Memory {
 
     /// A client is gone with all its holds; answers what is free by that.
     pub fn forget(&mut self, client: u64) -> Vec<FileRange> {
+        self.managed.forget(client);
         let held: Vec<u64> = self
             .blocks
             .iter_mut()
@@ -213,7 +240,7 @@ impl Memory {
         Ok(Figures {
             total_bytes: card.total_bytes,
             reserved_bytes: card.reserved_bytes,
-            used_bytes: card.used_bytes,
+            used_bytes: card.used_bytes + self.managed.resident_bytes(device),
         })
     }
 
@@ -222,8 +249,7 @@ impl Memory {
     pub fn listed(&self, device: u32) -> BTreeMap<u64, u64> {
         let mut listed = BTreeMap::new();
         for block in self.blocks.values().filter(|block| block.device == device) {
-            let bytes = if block.charge == Charge::Managed { 0 } else { block.range.bytes };
-            *listed.entry(block.payer).or_insert(0) += bytes;
+            *listed.entry(block.payer).or_insert(0) += block.range.bytes;
         }
         listed
     }
@@ -246,8 +272,8 @@ mod tests {
     #[test]
     fn a_shared_block_lives_and_is_paid_for_until_its_last_holder_is_gone() {
         let mut memory = memory(64 << 20);
-        let (id, block) = memory.allocate(1, 0, 5 << 20, Charge::Handle).unwrap();
-        let range = block.range;
+        let (id, _) = memory.allocate(1, 0, 5 << 20, Charge::Handle).unwrap();
+        let range = memory.block(id).unwrap().range;
         assert_eq!(range.bytes, 6 << 20);
         memory.export(id);
         assert_eq!(memory.forget(1), []);
@@ -276,33 +302,71 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_does_not_fit_has_managed_memory_make_room_and_only_then_is_refused() {
+        let mut memory = memory(32 << 20);
+        let object = memory.managed().make(1, 64 << 20).unwrap();
+        let moved = memory.bring(1, object, 0, (0, 32)).unwrap();
+        assert_eq!((moved.evicted_bytes, moved.stayed_bytes), (32 << 20, 0));
+        assert_eq!(memory.figures(0).unwrap().used_bytes, 32 << 20);
+        let too_much = memory.allocate(2, 0, 33 << 20, Charge::Blocks);
+        assert_eq!(too_much, Err(Refusal::OutOfMemory));
+        let kept = memory.managed().resident_of(1, object, (0, 32));
+        assert_eq!(kept, Ok(32 << 20), "a refusal evicts nothing");
+        let (block, evicted_bytes) = memory.allocate(2, 0, 30 << 20, Charge::Blocks).unwrap();
+        assert_eq!(evicted_bytes, 30 << 20);
+        assert_eq!(memory.charge(0, 2 << 20), Ok(2 << 20));
+        assert_eq!(memory.charge(0, 1), Err(Refusal::OutOfMemory));
+        let moved = memory.bring(1, object, 0, (0, 32)).unwrap();
+        assert_eq!((moved.came, moved.stayed_bytes), (vec![], 64 << 20));
+        assert!(memory.release(2, block).unwrap().is_some());
+        assert_eq!(memory.bring(1, object, 0, (0, 2)).unwrap().came, [(0, 2)]);
+        assert_eq!(memory.listed(0), BTreeMap::new(), "on nobody's account");
+    }
+
     proptest! {
         #[test]
         fn used_is_the_sum_of_the_living_and_never_more_than_the_card(
-            steps in prop::collection::vec((0u8..6, 0u64..4, 0u64..9, 1u64..12), 1..120)
+            steps in prop::collection::vec((0u8..10, 0u64..4, 0u64..9, 1u64..12), 1..160)
         ) {
             let mut memory = memory(32 << 20);
-            for (step, client, block, mib) in steps {
+            let mut contexts = 0;
+            for (step, client, number, mib) in steps {
                 match step {
                     0 | 1 => {
                         let _ = memory.allocate(client, 0, mib << 20, Charge::Blocks);
                     }
                     2 => {
-                        let _ = memory.hold(client, block);
+                        let _ = memory.hold(client, number);
                     }
                     3 | 4 => {
-                        let _ = memory.release(client, block);
+                        let _ = memory.release(client, number);
+                    }
+                    5 => {
+                        let _ = memory.managed().make(client, mib << 20);
+                    }
+                    6 | 7 => {
+                        let _ = memory.bring(client, number, 0, (0, mib / 2));
+                    }
+                    8 => {
+                        contexts += if memory.charge(0, mib << 20).is_ok() { mib << 20 } else { 0 };
                     }
                     _ => {
                         let _ = memory.forget(client);
+                        memory.discharge(0, contexts);
+                        contexts = 0;
                     }
                 }
                 let figures = memory.figures(0).unwrap();
-                let living: u64 = memory.blocks.values().map(|block| block.range.bytes).sum();
+                let blocks: u64 = memory.blocks.values().map(|block| block.range.bytes).sum();
+                let living = blocks + contexts + memory.managed.resident_bytes(0);
                 prop_assert_eq!(figures.used_bytes, living);
                 prop_assert!(figures.used_bytes <= figures.total_bytes);
-                prop_assert_eq!(memory.listed(0).values().sum::<u64>(), living);
+                prop_assert_eq!(memory.listed(0).values().sum::<u64>(), blocks);
             }
+            memory.discharge(0, contexts);
+            (0..4).for_each(|client| drop(memory.forget(client)));
+            prop_assert_eq!(memory.figures(0).unwrap().used_bytes, 0);
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::clients::{Client, Clients, Context};
 use super::description::{Description, Device, Mode};
 use super::exports::{Exports, HandleRange, random};
+use super::managed::Moved;
 use super::memory::{FileRange, Memory};
 use super::neighbours::Neighbour;
 use super::peer::Peer;
@@ -47,6 +48,12 @@ pub struct Answer {
 impl From<Reply> for Answer {
     fn from(reply: Reply) -> Self {
         Self { reply, attach: None, report: Report::default() }
+    }
+}
+
+impl From<Moved> for Answer {
+    fn from(Moved { came, evicted_bytes, stayed_bytes }: Moved) -> Self {
+        Reply::Moved { came, evicted_bytes, stayed_bytes }.into()
     }
 }
 
@@ -145,8 +152,8 @@ impl Machine {
             }
             Request::Allocate { device, bytes, charge } => {
                 let charge = Charge::from_number(charge).ok_or(Refusal::Invalid)?;
-                let (block, _) = self.memory.allocate(client, device, bytes, charge)?;
-                self.block_reply(block, None)
+                let (block, evicted_bytes) = self.memory.allocate(client, device, bytes, charge)?;
+                self.block_reply(block, None, evicted_bytes)
             }
             Request::Release { block } => {
                 let freed = self.memory.release(client, block)?;
@@ -156,7 +163,7 @@ impl Machine {
             Request::Retain { block } => {
                 self.memory.held(client, block)?;
                 self.memory.hold(client, block)?;
-                self.block_reply(block, None)
+                self.block_reply(block, None, 0)
             }
             Request::Export { block } => {
                 self.memory.held(client, block)?;
@@ -178,7 +185,7 @@ impl Machine {
                 let block = self.exports.block_of(self.file.as_fd(), descriptor.as_fd());
                 let block = block.ok_or(Refusal::Unknown)?;
                 self.memory.hold(client, block)?;
-                self.block_reply(block, None)
+                self.block_reply(block, None, 0)
             }
             Request::IpcHandle { block, offset_bytes, length_bytes } => {
                 let range_bytes = self.memory.held(client, block)?.range.bytes;
@@ -193,18 +200,36 @@ impl Machine {
             Request::IpcOpen { handle } => {
                 let range = self.exports.open(&handle).ok_or(Refusal::Unknown)?;
                 self.memory.hold(client, range.block)?;
-                self.block_reply(range.block, Some(range))
+                self.block_reply(range.block, Some(range), 0)
             }
             Request::CreateContext { device } => {
-                self.memory.charge(device, self.context_bytes(device))?;
+                let evicted_bytes = self.memory.charge(device, self.context_bytes(device))?;
                 let context = self.clients.add_context(Context { client, device });
-                Ok(Reply::Context { context }.into())
+                Ok(Reply::Context { context, evicted_bytes }.into())
             }
             Request::DestroyContext { context } => {
                 let found = self.clients.remove_context(client, context).ok_or(Refusal::Unknown)?;
                 let mut answer = Answer::from(Reply::Done {});
                 self.end_context(context, found, now_ns, &mut answer.report);
                 Ok(answer)
+            }
+            Request::MakeManaged { bytes } => {
+                let object = self.memory.managed().make(client, bytes)?;
+                Ok(Reply::Managed { object }.into())
+            }
+            Request::EndManaged { object } => {
+                self.memory.managed().end(client, object)?;
+                Ok(Reply::Done {}.into())
+            }
+            Request::Bring { object, device, first, count } => {
+                Ok(self.memory.bring(client, object, device, (first, count))?.into())
+            }
+            Request::Leave { object, first, count } => {
+                Ok(self.memory.managed().leave(client, object, (first, count))?.into())
+            }
+            Request::Resident { object, first, count } => {
+                let bytes = self.memory.managed().resident_of(client, object, (first, count))?;
+                Ok(Reply::Resident { bytes }.into())
             }
             Request::MemoryInfo { device } => {
                 let figures = self.memory.figures(device)?;
@@ -231,7 +256,12 @@ impl Machine {
         }
     }
 
-    fn block_reply(&self, id: u64, range: Option<HandleRange>) -> Result<Answer, Refusal> {
+    fn block_reply(
+        &self,
+        id: u64,
+        range: Option<HandleRange>,
+        evicted_bytes: u64,
+    ) -> Result<Answer, Refusal> {
         let block = self.memory.block(id).ok_or(Refusal::Unknown)?;
         Ok(Reply::Block {
             block: id,
@@ -241,6 +271,7 @@ impl Machine {
             bytes: block.range.bytes,
             range_offset_bytes: range.map_or(0, |range| range.offset_bytes),
             range_bytes: range.map_or(block.range.bytes, |range| range.length_bytes),
+            evicted_bytes,
         }
         .into())
     }
@@ -250,7 +281,8 @@ impl Machine {
         self.memory.figures(device)?;
         let mut rows: BTreeMap<u32, WireProcess> = BTreeMap::new();
         let mut add = |client: u64, contexts: u32, bytes: u64| {
-            let pid = self.clients.pid(client);
+            // What a descriptor alone keeps may have been a client's that is gone.
+            let Some(pid) = self.clients.pid(client) else { return };
             let row =
                 rows.entry(pid).or_insert(WireProcess { pid, role: 0, contexts: 0, bytes: 0 });
             row.contexts += contexts;
@@ -295,7 +327,8 @@ impl Machine {
             rows.insert(one.pid, one.percent);
         }
         for (client, percent) in usage.clients(now_ns) {
-            *rows.entry(self.clients.pid(client)).or_insert(0) += percent;
+            let Some(pid) = self.clients.pid(client) else { continue };
+            *rows.entry(pid).or_insert(0) += percent;
         }
         let samples = rows
             .into_iter()

@@ -35,6 +35,12 @@ impl<'a, T: Copy> In<'a, T> {
     }
 }
 
+impl<'a> Pass<Given<'a, CUmemLocation>> for CUmemLocation {
+    unsafe fn pass(self) -> Given<'a, CUmemLocation> {
+        Given { value: self, call: PhantomData }
+    }
+}
+
 impl<'a, T: Copy> Out<'a, T> {
     /// Reads the structure that the call completes.
     pub fn given(self) -> Answer<Given<'a, T>> {

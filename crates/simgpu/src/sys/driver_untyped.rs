@@ -98,6 +98,21 @@ impl Untyped<'_> {
         Ok(())
     }
 
+    /// The size of the value.
+    pub fn room_bytes(self) -> usize {
+        self.room_bytes
+    }
+
+    /// Writes as many of the values, one behind the other, as there is room for; null is an invalid value.
+    pub fn put_list<T: Copy>(self, values: impl IntoIterator<Item = T>) -> Answer {
+        let pointer = self.of::<T>()?;
+        for (index, value) in (0..self.room_bytes / size_of::<T>()).zip(values) {
+            // SAFETY: not null and with room for so many, by the second condition of `Pass::pass`.
+            unsafe { pointer.wrapping_add(index).write_unaligned(value) };
+        }
+        Ok(())
+    }
+
     /// Writes the number of a descriptor, which is the program's from here on.
     pub fn put_descriptor(self, descriptor: OwnedFd) -> Answer {
         self.of::<c_int>()?;
@@ -144,6 +159,45 @@ impl<'a> PointerValues<'a> {
         let attribute = self.attributes.get(index)?;
         // SAFETY: a pointer of the program's, which keeps the conditions with it.
         let value = unsafe { (self.data.get(index)?, attribute).pass() };
+        Ok((attribute, value))
+    }
+}
+
+/// Attributes of a range of addresses, each with the place of its value and the size that it has.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "nor has the attributes' generated type")]
+pub struct RangeValues<'a> {
+    data: InArray<'a, *mut c_void>,
+    sizes: InArray<'a, usize>,
+    attributes: InArray<'a, CUmem_range_attribute>,
+}
+
+/// The places of values, their sizes, the attributes and how many there are, as a call has them.
+type AskedOfRange<N> = (*mut *mut c_void, *mut usize, *mut CUmem_range_attribute, N);
+
+impl<'a, N: Length + Copy> Pass<RangeValues<'a>> for AskedOfRange<N> {
+    unsafe fn pass(self) -> RangeValues<'a> {
+        // SAFETY: this function's own conditions.
+        let data = unsafe { (self.0, self.3).pass() };
+        // SAFETY: this function's own conditions.
+        let sizes = unsafe { (self.1, self.3).pass() };
+        // SAFETY: this function's own conditions.
+        let attributes = unsafe { (self.2, self.3).pass() };
+        RangeValues { data, sizes, attributes }
+    }
+}
+
+impl<'a> RangeValues<'a> {
+    /// How many there are.
+    pub fn length(self) -> usize {
+        self.attributes.length()
+    }
+
+    /// The attribute of number `index`, and the place of its value.
+    pub fn get(self, index: usize) -> Answer<(CUmem_range_attribute, Untyped<'a>)> {
+        let attribute = self.attributes.get(index)?;
+        // SAFETY: a pointer of the program's with its size, which keep the conditions.
+        let value = unsafe { (self.data.get(index)?, self.sizes.get(index)?).pass() };
         Ok((attribute, value))
     }
 }

@@ -13,6 +13,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
+/// Pages that the system is asked about at once: 16 MiB of the usual ones.
+const PAGES_AT_ONCE: usize = 4096;
+
 /// A range of a memory file in this process.
 #[derive(Debug)]
 pub struct Mapping(Arc<Mapped>);
@@ -109,6 +112,30 @@ impl Span {
         let end = skipped.checked_add(bytes)?;
         let at = self.at.checked_add(skipped).filter(|_| end <= self.bytes)?;
         Some(Self { at, bytes, mapped: self.mapped.clone() })
+    }
+
+    /// How many bytes lie in pages that have content in memory, written or read by whomever; none of the
+    /// program's own memory is counted, nor a page that the system has swapped out.
+    pub fn populated_bytes(&self) -> usize {
+        let page_bytes = rustix::param::page_size();
+        let Some(mapped) = &self.mapped else { return 0 };
+        let start = mapped.address.as_ptr().expose_provenance();
+        let from = self.at - (self.at - start) % page_bytes;
+        let to = (self.at + self.bytes).min(start + mapped.bytes);
+        let mut pages = [0_u8; PAGES_AT_ONCE];
+        let mut populated = 0;
+        for at in (from..to).step_by(PAGES_AT_ONCE * page_bytes) {
+            let bytes = (to - at).min(PAGES_AT_ONCE * page_bytes);
+            let known = std::ptr::with_exposed_provenance_mut(at);
+            // SAFETY: `at` begins a page of a mapping that this span holds, which has `bytes` from there on;
+            // a byte is written for each of their pages, of which there are no more than `pages` has.
+            let outcome = unsafe { libc::mincore(known, bytes, pages.as_mut_ptr()) };
+            if outcome == 0 {
+                let asked = pages.iter().take(bytes.div_ceil(page_bytes));
+                populated += asked.filter(|page| **page & 1 == 1).count();
+            }
+        }
+        (populated * page_bytes).min(self.bytes)
     }
 
     fn source(&self) -> *const u8 {

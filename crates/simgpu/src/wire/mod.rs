@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Version of this language; a daemon refuses any other, since both come from one build.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// Largest packet either side sends.
 pub const PACKET_BYTES: usize = 64 << 10;
@@ -29,29 +29,26 @@ pub const PACKET_BYTES: usize = 64 << 10;
 pub enum Charge {
     /// `cuMemAlloc`, pitch, and the granules small blocks are packed in.
     Blocks = 0,
-    /// Managed memory resident on the device.
-    Managed = 1,
     /// Stream-ordered pools.
-    Pool = 2,
+    Pool = 1,
     /// Physical handles of `cuMemCreate`.
-    Handle = 3,
+    Handle = 2,
     /// Arrays and mipmaps.
-    Array = 4,
+    Array = 3,
     /// Graph memory nodes.
-    Graph = 5,
+    Graph = 4,
     /// Globals and code of modules and libraries.
-    Module = 6,
+    Module = 5,
     /// A context.
-    Context = 7,
+    Context = 6,
     /// Device heap, printf buffer and local memory.
-    Local = 8,
+    Local = 7,
 }
 
 impl Charge {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::Blocks,
-        Self::Managed,
         Self::Pool,
         Self::Handle,
         Self::Array,
@@ -130,6 +127,16 @@ pub enum Request {
     Utilisation { device: u32 },
     /// Asks how busy each process kept a device.
     ProcessUtilisation { device: u32, since_us: u64 },
+    /// Makes managed memory, on the host to begin with.
+    MakeManaged { bytes: u64 },
+    /// Ends managed memory.
+    EndManaged { object: u64 },
+    /// Brings granules of managed memory to a device.
+    Bring { object: u64, device: u32, first: u64, count: u64 },
+    /// Brings granules of managed memory to the host.
+    Leave { object: u64, first: u64, count: u64 },
+    /// Asks how much of granules of managed memory is on a device.
+    Resident { object: u64, first: u64, count: u64 },
     /// On a lane: work for an engine.
     Run {
         sequence: u64,
@@ -182,6 +189,8 @@ pub enum Reply {
         bytes: u64,
         range_offset_bytes: u64,
         range_bytes: u64,
+        /// Of managed memory, which went to the host for it.
+        evicted_bytes: u64,
     },
     /// A handle other processes can open.
     Handle {
@@ -189,7 +198,13 @@ pub enum Reply {
         handle: [u8; 64],
     },
     /// A context.
-    Context { context: u64 },
+    Context { context: u64, evicted_bytes: u64 },
+    /// Managed memory.
+    Managed { object: u64 },
+    /// Managed memory that moved; what came is runs of granules.
+    Moved { came: Vec<(u64, u64)>, evicted_bytes: u64, stayed_bytes: u64 },
+    /// How much is on a device.
+    Resident { bytes: u64 },
     /// Memory figures of a device.
     MemoryInfo { total_bytes: u64, reserved_bytes: u64, used_bytes: u64 },
     /// Holders of memory of a device.

@@ -126,6 +126,41 @@ fn an_exported_descriptor_keeps_the_block_until_it_is_closed() {
 }
 
 #[test]
+fn an_exported_descriptor_keeps_the_block_beyond_its_makers_death() {
+    let machine = machine();
+    let client = machine.client();
+    let mut maker = machine.process();
+    assert_eq!(maker.tell("allocate 64"), "ok");
+    assert_eq!(maker.tell("write 42"), "ok");
+    let number = maker.tell("export").parse().unwrap();
+    let descriptor = maker.descriptor(number);
+    maker.kill();
+    stays("the descriptor keeps it", || machine.free_bytes(&client) == (1024 - 64) * MIB);
+    assert_eq!(client.processes(0).unwrap(), [], "the dead pay for nothing");
+    let block = client.import(descriptor.as_raw_fd()).unwrap();
+    assert_eq!(first(&client.map(&block).unwrap().unwrap()), 42);
+    drop(descriptor);
+    stays("its importer keeps it", || machine.free_bytes(&client) == (1024 - 64) * MIB);
+    client.release(block).unwrap();
+    assert_eq!(machine.free_bytes(&client), 1024 * MIB);
+}
+
+#[test]
+fn memory_that_another_left_by_its_death_reads_as_zeros() {
+    let machine = machine();
+    let client = machine.client();
+    let mut victim = machine.process();
+    assert_eq!(victim.tell("allocate 1024"), "ok");
+    assert_eq!(victim.tell("write 42"), "ok");
+    victim.kill();
+    all_is_free_at_once(&machine, &client);
+    // All of the card, so what the victim wrote to is among it.
+    let block = client.allocate(0, 1024 * MIB, Charge::Blocks).unwrap();
+    assert_eq!(first(&client.map(&block).unwrap().unwrap()), 0);
+    client.release(block).unwrap();
+}
+
+#[test]
 fn exported_descriptors_are_all_of_one_file() {
     let machine = machine();
     let client = machine.client();

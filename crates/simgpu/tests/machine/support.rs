@@ -5,6 +5,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use simgpu::client::Client;
 use simgpu::wire::Charge;
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -112,6 +113,12 @@ impl Process {
             .collect()
     }
 
+    /// A copy of one of its descriptors.
+    pub(crate) fn descriptor(&self, number: i32) -> OwnedFd {
+        let pidfd = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()).unwrap();
+        pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()).unwrap()
+    }
+
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();
@@ -181,6 +188,8 @@ fn client_process() {
     let client = Client::connect().unwrap();
     let mut blocks = Vec::new();
     let mut contexts = Vec::new();
+    let mut descriptors = Vec::new();
+    let mut managed = Vec::new();
     println!("\n> ready");
     for line in std::io::stdin().lines() {
         let line = line.unwrap();
@@ -203,6 +212,23 @@ fn client_process() {
                     "ok".into()
                 },
             ),
+            ["managed", mib] => {
+                managed.push(client.make_managed(mib.parse::<u64>().unwrap() << 20).unwrap());
+                "ok".into()
+            }
+            ["bring", first, count] => {
+                let run = (first.parse().unwrap(), count.parse().unwrap());
+                super::managed::told(&client.bring(managed.last().unwrap(), 0, run).unwrap())
+            }
+            ["resident", first, count] => {
+                let run = (first.parse().unwrap(), count.parse().unwrap());
+                let bytes = client.resident_bytes(managed.last().unwrap(), run).unwrap();
+                (bytes >> 20).to_string()
+            }
+            ["export"] => {
+                descriptors.push(client.export(blocks.last().unwrap()).unwrap());
+                descriptors.last().unwrap().as_raw_fd().to_string()
+            }
             ["write", byte] => {
                 let mapping = client.map(blocks.last().unwrap()).unwrap().unwrap();
                 super::memory::write(&mapping, byte.parse().unwrap());

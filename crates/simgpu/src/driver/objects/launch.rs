@@ -66,6 +66,26 @@ impl Launch {
         u64::from_le_bytes(value)
     }
 
+    /// The memory that the kernel reads and writes: addresses with lengths in bytes.
+    pub(crate) fn touched(&self) -> Vec<(u64, u64)> {
+        let n = |index| self.number(index);
+        let words = |index| n(index).saturating_mul(4);
+        let square = || n(3).saturating_mul(n(3)).saturating_mul(4);
+        let mut touched = match self.body {
+            Body::Nothing | Body::Trap | Body::Spin => Vec::new(),
+            Body::VectorAdd | Body::Add32 => [0, 1, 2].map(|index| (n(index), words(3))).to_vec(),
+            Body::Fill => vec![(n(0), words(2))],
+            Body::Checksum => vec![(n(0), words(1)), (n(2), 8)],
+            Body::MatrixProduct => [0, 1, 2].map(|index| (n(index), square())).to_vec(),
+            Body::FixedWork => vec![(n(1), 8)],
+            Body::ShareWork => vec![(n(0), 8)],
+            Body::CountDown => vec![(n(1), 4)],
+            Body::Deep => vec![(n(0), 4)],
+        };
+        touched.retain(|(at, bytes)| *at != 0 && *bytes != 0);
+        touched
+    }
+
     /// How much of what the kernel occupies.
     pub(crate) fn load(&self) -> (Load, u64) {
         let n = |index| self.number(index);

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::advice::Location;
 use super::condition::{Choice, Condition};
 use super::launch::Launch;
 use crate::clock::now_ns;
@@ -45,6 +46,20 @@ impl FillShape {
     pub(crate) fn bytes(&self) -> u64 {
         self.width.saturating_mul(u64::from(self.element_bytes)).saturating_mul(self.height)
     }
+
+    /// Bytes from its first to its last.
+    pub(crate) fn extent(&self) -> u64 {
+        let width = self.width.saturating_mul(u64::from(self.element_bytes));
+        self.pitch.saturating_mul(self.height.saturating_sub(1)).saturating_add(width)
+    }
+}
+
+/// Managed memory and where it is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PrefetchShape {
+    pub(crate) at: u64,
+    pub(crate) bytes: u64,
+    pub(crate) to: Location,
 }
 
 /// When an event happened, in nanoseconds of the machine's clock; 0: not yet.
@@ -77,6 +92,7 @@ pub(crate) enum Task {
     Empty,
     Copy(CopyShape),
     Fill(FillShape),
+    Prefetch(PrefetchShape),
     Kernel(Arc<Launch>),
     Host(HostFunction),
     Callback(StreamFunction, u64),
@@ -112,6 +128,20 @@ impl Task {
         matches!(self, Self::Host(..) | Self::Callback(..))
     }
 
+    /// Whether it is kernels, with nothing among them that waits for others.
+    pub(crate) fn computes(&self) -> bool {
+        match self {
+            Self::Kernel(_) => true,
+            Self::Series(tasks) => {
+                let is_plain = |task: &Self| {
+                    task.computes() || matches!(task, Self::Fill(_) | Self::Mark(_) | Self::Empty)
+                };
+                tasks.iter().all(is_plain) && tasks.iter().any(Self::computes)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the null machine completes it at submission.
     pub(crate) fn is_instant(&self) -> bool {
         match self {
@@ -137,12 +167,13 @@ impl Task {
     }
 
     /// Whether all it asks of the device is known before it runs, so that it can be handed in while
-    /// the work before it is still under way.
-    pub(crate) fn can_go_ahead(&self) -> bool {
+    /// the work before it is still under way. `is_managed` says whether memory may have to come first.
+    pub(crate) fn can_go_ahead(&self, is_managed: &dyn Fn(&[(u64, u64)]) -> bool) -> bool {
         match self {
+            // How long managed memory takes to come depends on where it is when work touches it.
+            Self::Kernel(launch) => !is_managed(&launch.touched()),
+            Self::Fill(shape) => !is_managed(&[(shape.at, shape.extent())]),
             Self::Empty
-            | Self::Fill(_)
-            | Self::Kernel(_)
             | Self::Mark(_)
             | Self::LoneMark(_)
             | Self::WriteValue(_)
@@ -153,12 +184,13 @@ impl Task {
             // A copy's engine depends on where its addresses lie when it runs; which body is to run, on what
             // ran before.
             Self::Copy(_)
+            | Self::Prefetch(_)
             | Self::Branches(_)
             | Self::Host(..)
             | Self::Callback(..)
             | Self::WaitValue(_)
             | Self::AwaitEvent(_) => false,
-            Self::Series(tasks) => tasks.iter().all(Self::can_go_ahead),
+            Self::Series(tasks) => tasks.iter().all(|task| task.can_go_ahead(is_managed)),
         }
     }
 
