@@ -103,6 +103,44 @@ static void retained_handle_keeps_the_charge(void)
     EQUAL(used() - before, 0);
 }
 
+static void unmapped_handle_keeps_its_content(void)
+{
+    CUmemGenericAllocationHandle handle;
+    unsigned word = 0;
+    start();
+    size_t before = used();
+    CUdeviceptr range = mapped(&handle, 64 * MIB);
+    OK(cuMemsetD32(range, 0xabcd, 16 * MIB));
+    OK(cuMemUnmap(range, 64 * MIB));
+    EQUAL(used() - before, 64 * MIB);
+    /* Elsewhere it is the same memory. */
+    CUdeviceptr other;
+    OK(cuMemAddressReserve(&other, 64 * MIB, 0, 0, 0));
+    CHECK(other != range);
+    OK(cuMemMap(other, 64 * MIB, 0, handle, 0));
+    OK(cuMemSetAccess(other, 64 * MIB, &ACCESS, 1));
+    OK(cuMemRelease(handle));
+    OK(cuMemcpyDtoH(&word, other + 64 * MIB - 4, 4));
+    EQUAL(word, 0xabcd);
+    GIVES(64 * MIB, cuMemUnmap(other, 64 * MIB));
+}
+
+static void released_memory_comes_back_as_zeros(void)
+{
+    CUmemGenericAllocationHandle handle;
+    start();
+    for (int turn = 0; turn < 3; turn++) {
+        unsigned word = 7;
+        CUdeviceptr range = mapped(&handle, 64 * MIB);
+        OK(cuMemcpyDtoH(&word, range + 4096, 4));
+        EQUAL(word, 0);
+        OK(cuMemsetD32(range, 0xabcd, 16 * MIB));
+        OK(cuMemUnmap(range, 64 * MIB));
+        OK(cuMemRelease(handle));
+        OK(cuMemAddressFree(range, 64 * MIB));
+    }
+}
+
 static CUfunction work_kernel, spin_kernel;
 
 static void load_kernels(void)
@@ -350,6 +388,8 @@ int main(int count, char **arguments)
         {"unmap_gives_back", unmap_gives_back},
         {"dropped_handles_cannot_pile_up", dropped_handles_cannot_pile_up},
         {"retained_handle_keeps_the_charge", retained_handle_keeps_the_charge},
+        {"unmapped_handle_keeps_its_content", unmapped_handle_keeps_its_content},
+        {"released_memory_comes_back_as_zeros", released_memory_comes_back_as_zeros},
         {"unmapping_waits_for_no_kernel", unmapping_waits_for_no_kernel},
         {"launching_after_unmap_ends_the_context", launching_after_unmap_ends_the_context},
         {"two_mappings_of_one_handle", two_mappings_of_one_handle},

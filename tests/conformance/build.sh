@@ -14,4 +14,4 @@ sed 's/.*/void &(void) {}/' "$names" >"$scratch/stub.c"
 gcc -w -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$scratch/libcuda.so" "$scratch/stub.c"
 gcc -O2 -std=gnu11 -Wall -Wno-unused-result -I "$headers" -o "$out/conform" "$here"/conform.c "$here"/topics.c \
     "$here"/memory.c "$here"/contexts.c "$here"/vmm.c "$here"/pools.c "$here"/streams.c \
-    "$here"/code.c "$here"/graphs.c "$here"/trouble.c "$here"/edges.c "$here"/threads.c -L "$scratch" -lcuda -ldl -lpthread
+    "$here"/code.c "$here"/graphs.c "$here"/trouble.c "$here"/edges.c "$here"/threads.c "$here"/managed.c -L "$scratch" -lcuda -ldl -lpthread

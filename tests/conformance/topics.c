@@ -4,7 +4,7 @@
 topic_fn starting, answers, plain_memory, freeing, pitch_and_managed, arrays, contexts, limits;
 topic_fn virtual_memory, pools, capture, stream_order, events, graphs, modules, libraries, busy;
 topic_fn sticky, forked, callbacks, nulls, addresses, sharing, copies, local_memory;
-topic_fn holders, ended_elsewhere, beside_captures;
+topic_fn holders, ended_elsewhere, beside_captures, managed_memory;
 
 const struct topic TOPICS[] = {
     {"starting", starting, 3},
@@ -34,6 +34,7 @@ const struct topic TOPICS[] = {
     {"holders", holders, 3},
     {"ended_elsewhere", ended_elsewhere, 2},
     {"beside_captures", beside_captures, 3},
+    {"managed_memory", managed_memory, 3},
     {"nulls", nulls, 24},
     {NULL, NULL, 0},
 };

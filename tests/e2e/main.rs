@@ -25,6 +25,7 @@ mod kill;
 mod lasting;
 mod life;
 mod limits;
+mod managed;
 mod modules;
 mod mps;
 mod old;

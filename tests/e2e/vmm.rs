@@ -9,6 +9,8 @@ scenarios! { "vmm", 4 * GIB;
     unmap_gives_back,
     dropped_handles_cannot_pile_up,
     retained_handle_keeps_the_charge,
+    unmapped_handle_keeps_its_content,
+    released_memory_comes_back_as_zeros,
     launching_after_unmap_ends_the_context,
     two_mappings_of_one_handle,
     one_unmap_of_many_mappings,

@@ -86,6 +86,9 @@ pub(crate) struct MemoryValue {
     pub(crate) comparison: u32,
 }
 
+/// Says whether any of these addresses, each with a length, is memory that may have to come to the device first.
+pub(crate) type IsManaged<'a> = &'a dyn Fn(&[(u64, u64)]) -> bool;
+
 /// A unit of work.
 #[derive(Clone)]
 pub(crate) enum Task {
@@ -167,8 +170,8 @@ impl Task {
     }
 
     /// Whether all it asks of the device is known before it runs, so that it can be handed in while
-    /// the work before it is still under way. `is_managed` says whether memory may have to come first.
-    pub(crate) fn can_go_ahead(&self, is_managed: &dyn Fn(&[(u64, u64)]) -> bool) -> bool {
+    /// the work before it is still under way.
+    pub(crate) fn can_go_ahead(&self, is_managed: IsManaged<'_>) -> bool {
         match self {
             // How long managed memory takes to come depends on where it is when work touches it.
             Self::Kernel(launch) => !is_managed(&launch.touched()),
