@@ -4,8 +4,8 @@
 # Needs gcc and the toolkit's headers and stubs, nothing of Rust. Scenarios that ask for more memory
 # than 32 GiB or for faults of the simulated driver are left out, and two at which driver 580 itself fails
 # without any library: road's detached_by_two_threads, where it crashed in 5 of 12 runs, and pools'
-# of_contexts_that_end, where it never returns. Nor does managed ask for more than a card has free. Prints one line each and a count; what a failed one said lies
-# in OUT. Ends with 1 if any failed.
+# of_contexts_that_end, where it never returns; and those of managed that want more than the card has free. Prints
+# one line each and a count; what a failed one said lies in OUT. Ends with 1 if any failed.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 library=$(realpath "${1:?libdivvy.so}")

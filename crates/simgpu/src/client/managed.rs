@@ -7,15 +7,8 @@
 use super::error::ClientError;
 use super::holdings::Managed;
 use super::{Client, Machine};
-use crate::machine::managed::{MOST_GRANULES, Moved, Run};
+use crate::machine::managed::{Moved, Run, pieces};
 use crate::wire::{Reply, Request};
-
-/// The requests' runs that a longer one consists of.
-fn pieces((first, count): Run) -> impl Iterator<Item = Run> {
-    let end = first.saturating_add(count);
-    let starts = (first..end).step_by(MOST_GRANULES as usize);
-    starts.map(move |start| (start, MOST_GRANULES.min(end - start)))
-}
 
 impl Client {
     /// Makes managed memory, all of it on the host.
@@ -73,28 +66,11 @@ impl Client {
         for piece in pieces(run) {
             match self.call(&request(piece), None)?.0 {
                 Reply::Moved { came, evicted_bytes, stayed_bytes } => {
-                    all.came.extend(came);
-                    all.evicted_bytes += evicted_bytes;
-                    all.stayed_bytes += stayed_bytes;
+                    all.add(Moved { came, evicted_bytes, stayed_bytes });
                 }
                 reply => return Err(ClientError::from_reply(&reply)),
             }
         }
         Ok(all)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_run_is_gone_through_in_pieces() {
-        let all: Vec<Run> = pieces((5, 2 * MOST_GRANULES + 1)).collect();
-        assert_eq!(
-            all,
-            [(5, MOST_GRANULES), (5 + MOST_GRANULES, MOST_GRANULES), (5 + 2 * MOST_GRANULES, 1)]
-        );
-        assert_eq!(pieces((9, 0)).count(), 0);
     }
 }

@@ -9,7 +9,8 @@ use divvy_driver_api::types::*;
 
 use super::call::Call;
 use super::error::*;
-use super::machine::{DeviceInfo, Local, Machine};
+use super::local::Local;
+use super::machine::{DeviceInfo, Machine};
 use super::objects::arena::GraphMemory;
 use super::objects::context::{Context, Origin};
 use super::objects::device::Device;

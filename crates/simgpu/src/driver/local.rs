@@ -14,7 +14,7 @@ use divvy_driver_api::types::*;
 use super::error::*;
 use super::machine::{Block, DeviceInfo, Instant, Lane, Machine, Purpose, Residence};
 use crate::machine::description::Device;
-use crate::machine::managed::{Moved, Run};
+use crate::machine::managed::{Moved, Run, pieces};
 use crate::machine::memory::Memory;
 use crate::sys::descriptor::{file_identity, memory_file};
 use crate::sys::driver::Answer;
@@ -43,7 +43,7 @@ fn number(device: usize) -> Answer<u32> {
 }
 
 /// A machine inside this process.
-pub struct Local {
+pub(crate) struct Local {
     devices: Vec<DeviceInfo>,
     cards: Cards,
     with_bytes: bool,
@@ -68,7 +68,7 @@ struct LocalBlock {
 
 impl Local {
     /// A machine with these devices; `with_bytes` decides whether memory can be read and written.
-    pub fn new(devices: Vec<DeviceInfo>, with_bytes: bool) -> Self {
+    pub(crate) fn new(devices: Vec<DeviceInfo>, with_bytes: bool) -> Self {
         let cards = devices.iter().map(|info| Device {
             name: info.name.clone(),
             uuid: info.uuid,
@@ -81,7 +81,7 @@ impl Local {
     }
 
     /// A machine with bytes, described by `SIMGPU_DEVICES`, `SIMGPU_MEMORY` (bytes) and `SIMGPU_NAME`.
-    pub fn from_environment() -> Self {
+    pub(crate) fn from_environment() -> Self {
         let number =
             |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let count = number("SIMGPU_DEVICES").unwrap_or(1).clamp(1, 8);
@@ -227,18 +227,35 @@ struct LocalResidence {
     cards: Cards,
 }
 
+impl LocalResidence {
+    fn moved(
+        &self,
+        run: Run,
+        operation: impl Fn(&mut Memory, Run) -> Result<Moved, Refusal>,
+    ) -> Answer<Moved> {
+        let mut all = Moved::default();
+        for piece in pieces(run) {
+            all.add(operation(&mut locked(&self.cards), piece).map_err(refused)?);
+        }
+        Ok(all)
+    }
+}
+
 impl Residence for LocalResidence {
     fn bring(&self, device: usize, run: Run) -> Answer<Moved> {
         let device = number(device)?;
-        locked(&self.cards).bring(CLIENT, self.object, device, run).map_err(refused)
+        self.moved(run, |cards, piece| cards.bring(CLIENT, self.object, device, piece))
     }
 
     fn leave(&self, run: Run) -> Answer<Moved> {
-        locked(&self.cards).managed().leave(CLIENT, self.object, run).map_err(refused)
+        self.moved(run, |cards, piece| cards.managed().leave(CLIENT, self.object, piece))
     }
 
     fn resident_bytes(&self, run: Run) -> Answer<u64> {
-        locked(&self.cards).managed().resident_of(CLIENT, self.object, run).map_err(refused)
+        let mut cards = locked(&self.cards);
+        pieces(run)
+            .map(|piece| cards.managed().resident_of(CLIENT, self.object, piece).map_err(refused))
+            .sum()
     }
 }
 

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use divvy_driver_api::types::*;
 
-pub use super::local::Local;
 use crate::machine::managed::{Moved, Run};
 use crate::sys::driver::Answer;
 use crate::sys::mapping::Span;

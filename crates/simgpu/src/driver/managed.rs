@@ -11,10 +11,8 @@
 use super::machine::{Load, Place};
 use super::objects::advice::Location;
 use super::objects::task::PrefetchShape;
-use super::queue::{computing, ended_ns};
 use super::state::{DriverState, State};
 use super::track::Track;
-use super::worker::wait_for;
 use crate::calibration::{EVICT_BYTES_PER_S, FAULT_BYTES_PER_S, ns_at};
 use crate::sys::driver::Answer;
 
@@ -50,13 +48,13 @@ pub(crate) fn await_touched(
     Ok(())
 }
 
-/// Runs a prefetch. One to the host ends no sooner than the kernels that run beside it in its context.
+/// Runs a prefetch; answers whether anything went to the host.
 pub(super) fn run_prefetch(
-    driver: &'static DriverState,
+    driver: &DriverState,
     track: &mut Track<'_>,
     place: Place,
     shape: &PrefetchShape,
-) -> Answer {
+) -> Answer<bool> {
     let (parts, index) = {
         let state = driver.lock();
         let index = match shape.to {
@@ -65,6 +63,7 @@ pub(super) fn run_prefetch(
         };
         (state.space.managed_parts(shape.at, shape.bytes), index)
     };
+    let mut has_left = false;
     for part in parts {
         match index {
             Some(index) => {
@@ -75,26 +74,15 @@ pub(super) fn run_prefetch(
             None => {
                 let went_bytes = part.leave()?;
                 travel(track, place, Load::PrefetchOut, went_bytes)?;
-                if went_bytes > 0 {
-                    await_kernels(driver, track, place);
-                }
+                has_left |= went_bytes > 0;
             }
         }
     }
-    Ok(())
+    Ok(has_left)
 }
 
 fn travel(track: &mut Track<'_>, place: Place, load: Load, bytes: u64) -> Answer {
     if bytes == 0 { Ok(()) } else { track.run(place, load, bytes, &mut || {}) }
-}
-
-/// Waits for the kernels that run in a context at this time.
-fn await_kernels(driver: &'static DriverState, track: &mut Track<'_>, place: Place) {
-    let mut state = driver.lock();
-    for point in computing(&state, place.context) {
-        state = wait_for(driver, state, point);
-        track.not_before(ended_ns(&state, point));
-    }
 }
 
 #[cfg(test)]

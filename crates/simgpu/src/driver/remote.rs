@@ -316,7 +316,7 @@ impl Lane for RemoteLane {
 /// none.
 fn asked(load: Load, amount: u64, multiprocessors: u32, scale: u64) -> Option<Work> {
     let width = multiprocessors.clamp(1, MULTIPROCESSORS);
-    // What takes longer than the link would is as much more for it.
+    // Work that takes longer than the link would is as much more for it.
     let slower = |link_per_s: u64, bytes_per_s: u64| {
         let bytes = u128::from(amount) * u128::from(link_per_s) / u128::from(bytes_per_s);
         u64::try_from(bytes).unwrap_or(u64::MAX)

@@ -1,7 +1,8 @@
 //! The driver's bookkeeping against figures measured on the H200, on a machine of this process.
 
 use super::device::add_device;
-use super::machine::{DeviceInfo, Instant, Local, Place, Purpose};
+use super::local::Local;
+use super::machine::{DeviceInfo, Instant, Place, Purpose};
 use super::objects::launch::{Body, Launch};
 use super::objects::stream::Stream;
 use super::pool;

@@ -71,7 +71,7 @@ impl<'a> Track<'a> {
         self.at_ns = self.at_ns.max(now_ns());
     }
 
-    /// What comes next begins at this device time at the earliest.
+    /// The work that comes next begins at this device time at the earliest.
     pub(crate) fn not_before(&mut self, at_ns: u64) {
         self.at_ns = self.at_ns.max(at_ns);
     }

@@ -18,7 +18,7 @@ use super::managed;
 use super::objects::condition::Choice;
 use super::objects::stream::Point;
 use super::objects::task::{Branches, Stamp, Task};
-use super::queue::{ended_ns, feed, place, reached, ready_ns};
+use super::queue::{computing, ended_ns, feed, place, reached, ready_ns};
 use super::state::{DriverState, State, is_null};
 use super::track::Track;
 use super::transfer;
@@ -213,7 +213,12 @@ impl Task {
             Self::Empty => Ok(()),
             Self::Copy(shape) => transfer::run_copy(driver, track, place, shape),
             Self::Fill(shape) => transfer::run_fill(driver, track, place, shape),
-            Self::Prefetch(shape) => managed::run_prefetch(driver, track, place, shape),
+            Self::Prefetch(shape) => {
+                if managed::run_prefetch(driver, track, place, shape)? {
+                    await_kernels(driver, track, place);
+                }
+                Ok(())
+            }
             Self::Kernel(launch) => launch.run(driver, track, place),
             Self::Host(function) => {
                 in_host_function(|| function.call());
@@ -268,6 +273,15 @@ impl Task {
             }
             Self::Branches(branches) => branches.run(driver, track, place),
         }
+    }
+}
+
+/// Waits for the kernels that run in a context at this time: memory that leaves the device ends no sooner.
+fn await_kernels(driver: &'static DriverState, track: &mut Track<'_>, place: Place) {
+    let mut state = driver.lock();
+    for point in computing(&state, place.context) {
+        state = wait_for(driver, state, point);
+        track.not_before(ended_ns(&state, point));
     }
 }
 

@@ -19,7 +19,7 @@ pub const MOST_GRANULES: u64 = 8192;
 /// The most bytes of one object.
 const MOST_BYTES: u64 = 1 << 46;
 
-/// What an operation moved.
+/// Granules and bytes that an operation moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Granules that have come to where they were wanted, in order.
@@ -28,6 +28,22 @@ pub struct Moved {
     pub evicted_bytes: u64,
     /// Bytes that stay on the host, since nothing can make room for them.
     pub stayed_bytes: u64,
+}
+
+/// The operations' runs that a longer one consists of.
+pub fn pieces((first, count): Run) -> impl Iterator<Item = Run> {
+    let end = first.saturating_add(count);
+    let starts = (first..end).step_by(MOST_GRANULES as usize);
+    starts.map(move |start| (start, MOST_GRANULES.min(end - start)))
+}
+
+impl Moved {
+    /// Adds what a later operation moved.
+    pub fn add(&mut self, later: Self) {
+        self.came.extend(later.came);
+        self.evicted_bytes += later.evicted_bytes;
+        self.stayed_bytes += later.stayed_bytes;
+    }
 }
 
 /// Where a granule is on a card, and when it was last used.
@@ -274,6 +290,14 @@ mod tests {
         }
         assert_eq!(managed.end(1, object), Ok(()));
         assert_eq!(managed.end(1, object), Err(Refusal::Unknown));
+    }
+
+    #[test]
+    fn a_long_run_is_gone_through_in_pieces() {
+        let all: Vec<Run> = pieces((5, 2 * MOST_GRANULES + 1)).collect();
+        let most = MOST_GRANULES;
+        assert_eq!(all, [(5, most), (5 + most, most), (5 + 2 * most, 1)]);
+        assert_eq!(pieces((9, 0)).count(), 0);
     }
 
     /// The same, as a list in the order of use.

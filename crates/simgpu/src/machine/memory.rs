@@ -5,8 +5,8 @@
 //! and a mapping that outlives its block aliases nobody else's. A process pays for the blocks it made
 //! and, once their maker is gone, for those it is the first remaining holder of.
 //!
-//! What blocks and contexts leave of a card is room for managed memory ([`super::managed`]), which gives way
-//! to them. So memory is used up only when nothing of that is left to evict.
+//! Room that blocks and contexts leave of a card is managed memory's ([`super::managed`]), which gives way to
+//! them. So memory is used up only when nothing of that is left to evict.
 //!
 //! Does not punch holes or pass descriptors: freed ranges are handed to the caller.
 

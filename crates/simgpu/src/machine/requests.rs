@@ -281,7 +281,7 @@ impl Machine {
         self.memory.figures(device)?;
         let mut rows: BTreeMap<u32, WireProcess> = BTreeMap::new();
         let mut add = |client: u64, contexts: u32, bytes: u64| {
-            // What a descriptor alone keeps may have been a client's that is gone.
+            // Memory that a descriptor alone keeps may have been a client's that is gone.
             let Some(pid) = self.clients.pid(client) else { return };
             let row =
                 rows.entry(pid).or_insert(WireProcess { pid, role: 0, contexts: 0, bytes: 0 });

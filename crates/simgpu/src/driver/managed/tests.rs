@@ -7,7 +7,8 @@ use super::*;
 use crate::calibration::GRANULE_BYTES;
 use crate::driver::device::add_device;
 use crate::driver::host_memory::{HostMemory, host_mapping};
-use crate::driver::machine::{Block, DeviceInfo, Lane, Local, Purpose};
+use crate::driver::local::Local;
+use crate::driver::machine::{Block, DeviceInfo, Lane, Purpose};
 use crate::driver::objects::advice::Advice;
 use crate::driver::objects::launch::{Body, Launch};
 use crate::driver::objects::managed::Managed;
@@ -19,7 +20,7 @@ const G: u64 = GRANULE_BYTES;
 const CARD_BYTES: u64 = 8 * G;
 const PLACE: Place = Place { context: 0, machine_context: 0, width: 132 };
 
-/// What the device was asked for.
+/// A lane that notes the work the device is asked for.
 #[derive(Default)]
 struct Asked(Mutex<Vec<(Load, u64)>>);
 
@@ -116,7 +117,7 @@ impl Bench {
 
     fn prefetch(&self, at: u64, bytes: u64, to: Location) -> Vec<(Load, u64)> {
         let shape = PrefetchShape { at, bytes, to };
-        self.run(|track| run_prefetch(self.driver, track, PLACE, &shape))
+        self.run(|track| run_prefetch(self.driver, track, PLACE, &shape).map(|_| ()))
     }
 
     fn copy(&self, to: u64, from: u64, bytes: u64) -> Vec<(Load, u64)> {

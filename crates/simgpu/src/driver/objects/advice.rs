@@ -72,7 +72,7 @@ impl Advised {
         starts.iter().zip(ends).map(|((at, advice), end)| (from.max(*at), end, *advice)).collect()
     }
 
-    /// What holds for all of `from..to`, if it is the same everywhere.
+    /// The value that holds for all of `from..to`, if it is the same everywhere.
     pub(crate) fn common<T: PartialEq>(
         &self,
         from: u64,

@@ -28,7 +28,7 @@ pub(crate) struct Part {
     pub(crate) to: u64,
 }
 
-/// What had to travel for work of the device.
+/// Bytes that had to travel for work of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Migration {
     pub(crate) copied_bytes: u64,
