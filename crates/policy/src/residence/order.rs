@@ -1,0 +1,39 @@
+//! Output of a step: one order for each tenant, and its status for people.
+//!
+//! Promises: an order is complete by itself; it supersedes all before it. Does not say in which sequence blocks move.
+
+/// Status of a tenant after a step, as `divvy ps` shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HolderStatus {
+    /// No tenant in this row.
+    #[default]
+    Empty,
+    /// Its gate may be open.
+    Runs,
+    /// Its turn has come and its bytes are on their way.
+    Restores,
+    /// It waits for its turn.
+    Waits,
+    /// It neither runs nor wants to; it keeps what no other needs.
+    Rests,
+    /// A user sent it away.
+    Frozen,
+    /// It is larger than the card and cannot run.
+    Larger,
+    /// It is larger than pinned bytes of others leave.
+    PinnedOut,
+    /// It did not evict in time: its bytes count as pinned until it does.
+    Bypassed,
+}
+
+/// Order for one tenant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    /// Ceiling of its resident bytes. Above it the process closes its gate, drains and evicts; below it, it may restore
+    /// and allocate.
+    pub allowed_bytes: u64,
+    /// Its gate may be open. Its memory was wholly resident when this became true, and is not taken while it is.
+    pub run: bool,
+    /// Status for display.
+    pub status: HolderStatus,
+}

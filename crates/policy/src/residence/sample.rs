@@ -1,0 +1,52 @@
+//! Input of a step: the device's room, and what is known of each tenant on it.
+//!
+//! Promises: plain values; no combination of them is invalid. Does not say how they are read. Two duties lie with the
+//! reader: samples are read after the orders of the last step were written, and a process raises its resident bytes
+//! *before* it creates memory and reads its order again after that, taking the raise back where it is above the ceiling.
+
+/// Bytes of the device and of the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceRoom {
+    /// Bytes of the device for memory that can move. May change at any step.
+    pub capacity_bytes: u64,
+    /// Bytes that the pinned pool of the host can hold.
+    pub host_bytes: u64,
+}
+
+/// Whether a user sent a tenant's memory away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Freeze {
+    /// Not frozen.
+    #[default]
+    No,
+    /// Everything leaves and stays away until this changes.
+    Held,
+    /// Everything leaves and stays away until the tenant wants.
+    UntilWanted,
+}
+
+/// Sample of one tenant on the device. `default()` is an empty row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// Number of the tenant; 0 in an empty row. Another number is another tenant.
+    pub tenant: u64,
+    /// Movable bytes it holds, resident or away, and those it asks for now.
+    pub size_bytes: u64,
+    /// The part of `size_bytes` that it asks for and that does not exist yet.
+    pub asked_bytes: u64,
+    /// Bytes on the device: raised before they are created, lowered after they are released.
+    pub resident_bytes: u64,
+    /// Highest ceiling that the process may still go by. In a mapped file it is the one that stands there; over messages
+    /// the highest that was sent and not yet superseded by an answer.
+    pub ceiling_bytes: u64,
+    /// Time since when it waits at its gate or for memory; 0 when it does not.
+    pub wants_since_ns: u64,
+    /// Time of its last submission.
+    pub submitted_ns: u64,
+    /// Time by which its work is complete; `u64::MAX` while that is not known.
+    pub busy_until_ns: u64,
+    /// Its part of the time under pressure, against others'; 0 counts as 1.
+    pub weight: u32,
+    /// Whether a user sent it away.
+    pub freeze: Freeze,
+}
