@@ -1,0 +1,303 @@
+//! Rules of the hand-over, one by one, on the simulated device or by hand.
+#![cfg(not(loom))]
+
+mod residence_sim;
+
+use divvy_policy::residence::{
+    DeviceRoom, Freeze, Holder, HolderState, HolderStatus, HostMemory, HostShortage, Order,
+    Residence, ResidenceState, ResidenceTuning,
+};
+use residence_sim::process::{CHUNK, Program};
+use residence_sim::{GIB, MIB, MS, Node, SEC};
+
+/// A planner whose samples a test writes.
+struct Hand {
+    tuning: ResidenceTuning,
+    rows: Vec<HolderState>,
+    state: ResidenceState,
+    orders: Vec<Order>,
+    now_ns: u64,
+    begun: bool,
+}
+
+impl Hand {
+    fn new(rows: usize) -> Self {
+        Self {
+            tuning: ResidenceTuning::default(),
+            rows: vec![HolderState::default(); rows],
+            state: ResidenceState::default(),
+            orders: vec![Order::default(); rows],
+            now_ns: SEC,
+            begun: false,
+        }
+    }
+
+    fn step(&mut self, after_ns: u64, capacity_bytes: u64, holders: &[Holder]) -> Vec<u64> {
+        self.now_ns += after_ns;
+        let first = !std::mem::replace(&mut self.begun, true);
+        let mut holders = holders.to_vec();
+        for (holder, order) in holders.iter_mut().zip(&self.orders) {
+            // The orders of an earlier planner stand.
+            holder.ceiling_bytes = if first { holder.resident_bytes } else { order.allowed_bytes };
+        }
+        let room = DeviceRoom { capacity_bytes, host_bytes: 100 * GIB };
+        let mut planner =
+            Residence { tuning: &self.tuning, rows: &mut self.rows, state: &mut self.state };
+        let next_ns = planner.step(self.now_ns, room, &holders, &mut self.orders);
+        assert!(next_ns > self.now_ns);
+        self.orders.iter().map(|o| o.allowed_bytes / GIB).collect()
+    }
+}
+
+/// A tenant whose memory is all on the device, and that has worked until `worked_ns`.
+fn whole(tenant: u64, gib: u64, worked_ns: u64) -> Holder {
+    Holder {
+        tenant,
+        size_bytes: gib * GIB,
+        resident_bytes: gib * GIB,
+        submitted_ns: worked_ns,
+        busy_until_ns: worked_ns,
+        weight: 1,
+        ..Holder::default()
+    }
+}
+
+/// A tenant that waits with its memory away but for `gib_here`.
+fn away(tenant: u64, gib: u64, gib_here: u64, since_ns: u64) -> Holder {
+    Holder { resident_bytes: gib_here * GIB, wants_since_ns: since_ns, ..whole(tenant, gib, 1) }
+}
+
+#[test]
+fn a_grant_with_nothing_to_move_is_in_the_same_step() {
+    let mut hand = Hand::new(3);
+    // Two of 40 on 100 run; the third is 50, and 20 of it are here.
+    let two = [whole(1, 40, SEC), whole(2, 40, SEC), away(3, 50, 20, 0)];
+    assert_eq!(hand.step(MS, 100 * GIB, &two), [40, 40, 20]);
+    assert!(hand.orders[0].run && hand.orders[1].run && !hand.orders[2].run);
+    // The second is idle and gives way: the first has nothing to do with it.
+    let now_ns = hand.now_ns;
+    let busy = |tenant, gib| whole(tenant, gib, now_ns + SEC);
+    let third = away(3, 50, 20, now_ns);
+    assert_eq!(
+        hand.step(10 * MS, 100 * GIB, &[busy(1, 40), whole(2, 40, SEC), third]),
+        [40, 10, 20]
+    );
+    assert!(hand.orders[0].run && !hand.orders[1].run);
+    assert_eq!(hand.orders[2].status, HolderStatus::Restores);
+
+    // One at a time, a resident one waits for nothing but the turn.
+    let mut hand = Hand::new(3);
+    hand.tuning.together = false;
+    let third = away(3, 2, 1, 0);
+    let now_ns = hand.now_ns;
+    hand.step(MS, 80 * GIB, &[whole(1, 40, now_ns + MS), whole(2, 39, 0), third]);
+    assert!(hand.orders[0].run && !hand.orders[1].run);
+    let wants = Holder { wants_since_ns: hand.now_ns, ..whole(2, 39, 0) };
+    hand.step(5 * MS, 80 * GIB, &[whole(1, 40, now_ns), wants, third]);
+    assert!(!hand.orders[0].run && hand.orders[1].run, "{:?}", hand.orders);
+    assert_eq!(hand.state.counters().out_bytes, 0);
+}
+
+#[test]
+fn released_bytes_are_given_on_after_the_driver_has_cleared_them() {
+    let mut hand = Hand::new(2);
+    hand.step(MS, 10 * GIB, &[whole(1, 10, 1), away(2, 8, 0, 0)]);
+    let waits = away(2, 8, 0, hand.now_ns);
+    assert_eq!(hand.step(MS, 10 * GIB, &[whole(1, 10, 1), waits]), [2, 0]);
+    let left = Holder { resident_bytes: 6 * GIB, ..whole(1, 10, 1) };
+    let released_ns = hand.now_ns + MS;
+    assert_eq!(hand.step(MS, 10 * GIB, &[left, waits]), [2, 0]);
+    while hand.now_ns + MS <= released_ns + 8 * MS {
+        assert_eq!(hand.step(MS, 10 * GIB, &[left, waits]), [2, 0]);
+    }
+    hand.step(MS, 10 * GIB, &[left, waits]);
+    assert_eq!(hand.step(MS, 10 * GIB, &[left, waits]), [2, 4]);
+}
+
+#[test]
+fn a_death_frees_its_room_at_once() {
+    let mut hand = Hand::new(2);
+    hand.step(MS, 10 * GIB, &[whole(1, 10, 2 * SEC), away(2, 8, 0, 0)]);
+    let waits = away(2, 8, 0, hand.now_ns);
+    hand.step(10 * MS, 10 * GIB, &[whole(1, 10, 2 * SEC), waits]);
+    assert_eq!(hand.step(MS, 10 * GIB, &[Holder::default(), waits]), [0, 8]);
+}
+
+#[test]
+fn victims_are_those_with_the_furthest_turn_and_lose_only_what_is_short() {
+    let mut hand = Hand::new(4);
+    // One asks for 45 more; of three others of 30 two want, and one fits beside it.
+    let here = |tenant, since_ns| Holder { wants_since_ns: since_ns, ..whole(tenant, 30, 1) };
+    let grown =
+        Holder { size_bytes: 75 * GIB, asked_bytes: 45 * GIB, ..whole(1, 30, hand.now_ns + SEC) };
+    let all = [grown, here(2, 5), here(3, 9), here(4, 0)];
+    assert_eq!(hand.step(MS, 121 * GIB, &all), [30, 30, 16, 0]);
+    // The room that was free is given once it is sure to be.
+    assert_eq!(hand.step(10 * MS, 121 * GIB, &all), [31, 30, 16, 0]);
+    let status: Vec<HolderStatus> = hand.orders.iter().map(|o| o.status).collect();
+    use HolderStatus::{Restores, Rests, Runs, Waits};
+    assert_eq!(status, [Restores, Runs, Waits, Rests]);
+}
+
+#[test]
+fn one_larger_than_the_card_says_so_and_stops_nobody() {
+    let mut node = Node::new(40 * GIB, 3);
+    node.start(0, 30 * GIB, Program::Busy);
+    node.start(1, 41 * GIB, Program::Hostile).held_bytes = 41 * GIB;
+    node.proc_mut(1).asked_bytes = 0;
+    node.start(2, 20 * GIB, Program::Busy);
+    node.run_for(60 * SEC);
+    assert_eq!(node.status(1), HolderStatus::Larger);
+    assert!(!node.orders[1].run);
+    assert!(node.ran_ns * 10 > node.wanted_ns * 9);
+    let parts = [node.proc(0).ran_ns, node.proc(2).ran_ns];
+    assert!(parts.iter().all(|ns| *ns > 20 * SEC), "{parts:?}");
+}
+
+#[test]
+fn a_sole_tenant_keeps_the_card() {
+    let mut node = Node::new(40 * GIB, 2);
+    node.start(0, 30 * GIB, Program::Busy);
+    node.start(1, 30 * GIB, Program::Idle);
+    node.run_for(30 * SEC);
+    let (moved, closed) = (node.moved_out_bytes, node.proc(0).longest_wait_ns);
+    node.run_for(300 * SEC);
+    assert_eq!((node.moved_out_bytes, node.proc(0).longest_wait_ns), (moved, closed));
+}
+
+#[test]
+fn an_idle_holder_gives_way_after_two_milliseconds_and_a_busy_one_after_its_quantum() {
+    let mut node = Node::new(40 * GIB, 2);
+    node.start(0, 30 * GIB, Program::Busy);
+    node.run_for(SEC);
+    node.start(1, 30 * GIB, Program::Idle);
+    node.run_for(5 * SEC);
+    node.proc_mut(1).program = Program::Phases { on_ns: 50 * MS, off_ns: 1_000 * SEC };
+    node.proc_mut(1).started_ns = node.now_ns;
+    let early = node.state.counters().early_releases;
+    node.run_for(20 * SEC);
+    assert_eq!(node.state.counters().early_releases, early + 1);
+    assert!(node.proc(1).ran_ns < 60 * MS);
+    assert!(node.proc(0).waits_ns(node.now_ns) == 0);
+}
+
+#[test]
+fn a_stopped_victim_is_bypassed_and_taken_back() {
+    let mut node = Node::new(64 * GIB, 3);
+    for row in 0..3 {
+        node.start(row, 30 * GIB, Program::Busy);
+    }
+    node.run_for(20 * SEC);
+    let stopped = (0..3).find(|row| node.orders[*row].run).expect("one that runs");
+    node.proc_mut(stopped).stopped = true;
+    let before: Vec<u64> = (0..3).map(|row| node.proc(row).ran_ns).collect();
+    node.run_for(40 * SEC);
+    assert_eq!(node.status(stopped), HolderStatus::Bypassed);
+    assert_eq!(node.state.counters().bypassed, 1);
+    for row in (0..3).filter(|row| *row != stopped) {
+        assert!(node.proc(row).ran_ns > before[row] + 8 * SEC, "row {row}");
+    }
+    node.proc_mut(stopped).stopped = false;
+    let before = node.proc(stopped).ran_ns;
+    node.run_for(20 * SEC);
+    assert_ne!(node.status(stopped), HolderStatus::Bypassed);
+    assert!(node.proc(stopped).ran_ns > before + 2 * SEC);
+}
+
+#[test]
+fn a_newcomer_that_does_not_restore_loses_its_turn_and_not_its_life() {
+    let mut node = Node::new(40 * GIB, 3);
+    for row in 0..3 {
+        node.start(row, 30 * GIB, Program::Busy);
+        node.run_for(SEC);
+    }
+    node.run_for(10 * SEC);
+    let stopped = (0..3).find(|row| !node.orders[*row].run).expect("one that waits");
+    node.proc_mut(stopped).stopped = true;
+    node.run_for(60 * SEC);
+    let counters = node.state.counters();
+    assert!(counters.lost_turns > 0, "{counters:?}");
+    let ran = (0..3).filter(|row| *row != stopped).all(|row| node.proc(row).ran_ns > 10 * SEC);
+    assert!(ran && node.ran_ns * 10 > node.wanted_ns * 7);
+    node.proc_mut(stopped).stopped = false;
+    let before = node.proc(stopped).ran_ns;
+    node.run_for(40 * SEC);
+    assert!(node.proc(stopped).ran_ns > before + 5 * SEC);
+}
+
+#[test]
+fn a_frozen_tenant_leaves_and_stays_away() {
+    let mut node = Node::new(64 * GIB, 2);
+    node.start(0, 30 * GIB, Program::Busy);
+    node.start(1, 30 * GIB, Program::Idle);
+    node.run_for(SEC);
+    node.freeze(0, Freeze::Held);
+    node.freeze(1, Freeze::UntilWanted);
+    node.run_for(3 * SEC);
+    for row in 0..2 {
+        assert_eq!((node.proc(row).resident_bytes, node.status(row)), (0, HolderStatus::Frozen));
+    }
+    node.proc_mut(1).program = Program::Busy;
+    node.run_for(2 * SEC);
+    assert_eq!(node.status(1), HolderStatus::Runs);
+    assert_eq!(node.status(0), HolderStatus::Frozen);
+    node.freeze(0, Freeze::No);
+    node.run_for(2 * SEC);
+    assert_eq!(node.status(0), HolderStatus::Runs);
+}
+
+#[test]
+fn a_restarted_planner_interrupts_nobody() {
+    let mut node = Node::new(64 * GIB, 4);
+    for row in 0..4 {
+        node.start(row, 30 * GIB, Program::Busy);
+    }
+    node.run_for(40 * SEC);
+    // Not in the middle of a hand-over.
+    while (0..4).filter(|row| node.orders[*row].run).count() < 2 {
+        node.run_for(MS);
+    }
+    let runs: Vec<bool> = node.orders.iter().map(|o| o.run).collect();
+    node.restart();
+    node.step_now();
+    assert_eq!(node.orders.iter().map(|o| o.run).collect::<Vec<_>>(), runs);
+    let before: Vec<u64> = (0..4).map(|row| node.proc(row).ran_ns).collect();
+    node.run_for(60 * SEC);
+    assert!((0..4).all(|row| node.proc(row).ran_ns > before[row] + 10 * SEC));
+}
+
+#[test]
+fn a_capacity_that_falls_is_obeyed_and_comes_back() {
+    let mut node = Node::new(64 * GIB, 2);
+    node.start(0, 30 * GIB, Program::Busy);
+    node.start(1, 30 * GIB, Program::Busy);
+    node.run_for(SEC);
+    node.resize(40 * GIB);
+    node.run_for(2 * SEC);
+    let here: u64 = (0..2).map(|row| node.proc(row).resident_bytes).sum();
+    assert!(here <= 40 * GIB && here + 2 * CHUNK > 40 * GIB, "{} MiB", here / MIB);
+    node.resize(64 * GIB);
+    node.run_for(2 * SEC);
+    assert!((0..2).all(|row| node.orders[row].run));
+}
+
+#[test]
+fn the_host_must_hold_all_that_may_have_to_leave() {
+    let host = HostMemory {
+        host_bytes: 100 * GIB,
+        capacity_bytes: 137 * GIB,
+        admitted_bytes: 96 * GIB,
+        slack_bytes: 2 * GIB,
+    };
+    // Without oversubscription the host need hold nothing.
+    assert_eq!(HostMemory { host_bytes: 0, ..host }.admits(41 * GIB), Ok(()));
+    assert_eq!(host.admits(139 * GIB), Ok(()));
+    let short = HostShortage { needed_bytes: 101 * GIB, missing_bytes: GIB };
+    assert_eq!(host.admits(140 * GIB), Err(short));
+    assert!(host.admits(u64::MAX).is_err());
+    assert!(
+        HostMemory { admitted_bytes: u64::MAX, host_bytes: u64::MAX, ..host }
+            .admits(u64::MAX)
+            .is_err()
+    );
+}
