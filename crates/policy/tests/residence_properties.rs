@@ -318,6 +318,7 @@ proptest! {
             }
             run.go(draw.below(500) * MS);
         }
+        run.go(100 * MS);
         prop_assert_eq!(run.node.moved_in_bytes + run.node.moved_out_bytes, 0);
         let counters = run.node.state.counters();
         prop_assert_eq!((counters.in_bytes, counters.out_bytes, counters.hand_overs), (0, 0, 0));

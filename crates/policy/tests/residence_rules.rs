@@ -155,6 +155,54 @@ fn one_larger_than_the_card_says_so_and_stops_nobody() {
 }
 
 #[test]
+fn room_that_the_next_cannot_use_yet_is_filled_until_it_can() {
+    let mut node = Node::new(100 * GIB, 3);
+    node.start(0, 60 * GIB, Program::Busy);
+    node.start(1, 90 * GIB, Program::Busy);
+    node.start(2, 30 * GIB, Program::Idle);
+    node.run_for(60 * SEC);
+    // The first has just begun its turn, and the second waits for it.
+    while !node.orders[1].run {
+        node.run_for(MS);
+    }
+    while !node.orders[0].run {
+        node.run_for(MS);
+    }
+    node.proc_mut(2).program = Program::Busy;
+    node.run_for(2 * SEC);
+    let runs: Vec<bool> = node.orders.iter().map(|o| o.run).collect();
+    assert_eq!(runs, [true, false, true]);
+}
+
+#[test]
+fn a_filler_goes_when_the_next_can_run() {
+    let mut node = Node::new(100 * GIB, 3);
+    node.start(0, 60 * GIB, Program::Busy);
+    node.start(1, 98 * GIB, Program::Busy);
+    node.start(2, 4 * GIB, Program::Idle);
+    let next_turn = |node: &mut Node, row: usize, runs: bool| {
+        while node.orders[row].run != runs {
+            node.run_for(MS);
+        }
+        node.now_ns
+    };
+    for _ in 0..3 {
+        next_turn(&mut node, 0, false);
+        next_turn(&mut node, 0, true);
+    }
+    let begun_ns = node.now_ns;
+    let turn_ns = next_turn(&mut node, 0, false) - begun_ns;
+    next_turn(&mut node, 0, true);
+    // Late in a turn like the last one it begins to fill.
+    node.run_for(turn_ns * 7 / 10);
+    node.proc_mut(2).program = Program::Busy;
+    node.run_for(SEC / 2);
+    assert!(node.orders[0].run && node.orders[2].run, "{:?}", node.orders);
+    node.run_for(turn_ns * 4 / 10);
+    assert!(!node.orders[2].run && !node.orders[0].run, "{turn_ns} {:?}", node.orders);
+}
+
+#[test]
 fn a_sole_tenant_keeps_the_card() {
     let mut node = Node::new(40 * GIB, 2);
     node.start(0, 30 * GIB, Program::Busy);

@@ -66,17 +66,23 @@ impl Step<'_> {
         self.following(after).filter(|key| key.0 == Class::Waits)
     }
 
+    /// Time until all turns that run are over.
+    pub(super) fn running_ns(&self) -> u64 {
+        let runs = self.rows.iter().filter(|h| h.active && h.member.is_some_and(|m| !m.filler));
+        let rest_ns = |h: &HolderState| {
+            let ran_ns = h.member.map_or(0, |m| m.ran_ns(self.now_ns));
+            self.quantum_ns(h).saturating_sub(ran_ns)
+        };
+        runs.map(rest_ns).max().unwrap_or(0)
+    }
+
     /// Whether the order by virtual time would make a waiter wait longer than it may: each waits for the turns that
     /// run, for those of older waiters, and for one more of a tenant that may go before it.
     pub(super) fn is_hurried(&self) -> bool {
         let turn_ns = |h: &HolderState| self.quantum_ns(h).saturating_add(self.state.cost_ns);
         let waits = |h: &&HolderState| h.waits_since_ns != 0 && self.may_run(h);
         let runs = || self.rows.iter().filter(|h| h.active && h.member.is_some_and(|m| !m.filler));
-        let rest_ns = |h: &HolderState| {
-            let ran_ns = h.member.map_or(0, |m| m.ran_ns(self.now_ns));
-            self.quantum_ns(h).saturating_sub(ran_ns)
-        };
-        let running_ns = runs().map(rest_ns).max().unwrap_or(0);
+        let running_ns = self.running_ns();
         let again_ns = runs().map(turn_ns).max().unwrap_or(0);
         self.rows.iter().filter(waits).any(|holder| {
             let age_ns = self.now_ns.saturating_sub(holder.waits_since_ns);

@@ -3,8 +3,9 @@
 //! Promises: the sizes of the set never exceed the capacity that pinned bytes leave. A turn ends only for a waiter that
 //! fits by it. A waiter that cannot fit yet is not passed for longer than the turns that run. Does not set ceilings.
 
-use super::holder::{HolderState, Watch};
+use super::holder::{HolderState, Watch, time_of};
 use super::member::Member;
+use super::quantum::scale;
 use super::queue::Key;
 use super::view::Step;
 
@@ -82,8 +83,16 @@ impl Step<'_> {
         fits && (self.tuning.together || size_bytes == 0 || self.set_bytes() == 0)
     }
 
-    /// Whether a tenant is admitted without taking from others that wait.
+    /// Whether a tenant may fill room beside a waiter that cannot have it yet: it takes nothing from others that wait, or
+    /// the turns that run last long enough to pay for its movement.
     fn is_affordable(&self, row: usize) -> bool {
+        let away_bytes =
+            self.rows.get(row).map_or(0, |h| h.size_bytes.saturating_sub(h.resident_bytes));
+        let move_ns = time_of(away_bytes, self.rate_bytes_per_s());
+        let paid_ns = scale(self.running_ns(), self.tuning.overhead_ppm, 1_000_000);
+        if move_ns <= paid_ns {
+            return true;
+        }
         let waiting = (0..self.rows.len()).filter(|other| *other != row);
         let kept = waiting.fold(self.set_bytes(), |sum, other| match self.rows.get(other) {
             Some(h) if h.member.is_none() && h.waits_since_ns != 0 && self.may_run(h) => {
