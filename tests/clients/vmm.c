@@ -111,6 +111,7 @@ static void unmapped_handle_keeps_its_content(void)
     size_t before = used();
     CUdeviceptr range = mapped(&handle, 64 * MIB);
     OK(cuMemsetD32(range, 0xabcd, 16 * MIB));
+    OK(cuCtxSynchronize());
     OK(cuMemUnmap(range, 64 * MIB));
     EQUAL(used() - before, 64 * MIB);
     /* Elsewhere it is the same memory. */
@@ -135,6 +136,7 @@ static void released_memory_comes_back_as_zeros(void)
         OK(cuMemcpyDtoH(&word, range + 4096, 4));
         EQUAL(word, 0);
         OK(cuMemsetD32(range, 0xabcd, 16 * MIB));
+        OK(cuCtxSynchronize());
         OK(cuMemUnmap(range, 64 * MIB));
         OK(cuMemRelease(handle));
         OK(cuMemAddressFree(range, 64 * MIB));

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prints the transcript of whichever libcuda.so.1 the loader finds: run.sh CONFORM [topic …]
-# Keep it as tests/conformance/h200.txt when the driver is a real one, and take out of supposed.txt what is in it.
+# Keep it as tests/conformance/h200.txt when the driver is a real one.
 set -eu
 conform=${1:?the conform program, from build.sh}
 shift

@@ -42,7 +42,7 @@ fn moves_at_the_links_rates() {
 }
 
 #[test]
-fn waits_for_kernels_on_its_way_to_the_host() {
+fn moves_beside_kernels() {
     let machine = Machine::new().native().with("SIMGPU_MODE", "calibrated");
-    machine.plays("managed", "waits_for_kernels_on_its_way_to_the_host");
+    machine.plays("managed", "moves_beside_kernels");
 }

@@ -48,13 +48,13 @@ pub(crate) fn await_touched(
     Ok(())
 }
 
-/// Runs a prefetch; answers whether anything went to the host.
+/// Runs a prefetch, beside whatever kernels run: an H200 lets neither wait for the other.
 pub(super) fn run_prefetch(
     driver: &DriverState,
     track: &mut Track<'_>,
     place: Place,
     shape: &PrefetchShape,
-) -> Answer<bool> {
+) -> Answer {
     let (parts, index) = {
         let state = driver.lock();
         let index = match shape.to {
@@ -63,7 +63,6 @@ pub(super) fn run_prefetch(
         };
         (state.space.managed_parts(shape.at, shape.bytes), index)
     };
-    let mut has_left = false;
     for part in parts {
         match index {
             Some(index) => {
@@ -74,11 +73,10 @@ pub(super) fn run_prefetch(
             None => {
                 let went_bytes = part.leave()?;
                 travel(track, place, Load::PrefetchOut, went_bytes)?;
-                has_left |= went_bytes > 0;
             }
         }
     }
-    Ok(has_left)
+    Ok(())
 }
 
 fn travel(track: &mut Track<'_>, place: Place, load: Load, bytes: u64) -> Answer {

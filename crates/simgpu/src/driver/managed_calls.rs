@@ -88,7 +88,7 @@ fn place_of(state: &State, location: &Given<'_, CUmemLocation>) -> Answer<Locati
             let node = location.location_id();
             let is_there = |node| std::fs::exists(format!("/sys/devices/system/node/node{node}"));
             let is_there = node == 0 || (node > 0 && is_there(node).unwrap_or(false));
-            if is_there { Ok(Location::Node(node)) } else { Err(INVALID_DEVICE) }
+            if is_there { Ok(Location::Node(node)) } else { Err(INVALID_VALUE) }
         }
         CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Ok(Location::Node(0)),
         _ => Err(INVALID_VALUE),
@@ -118,8 +118,9 @@ fn advise(
         CUmem_advise::CU_MEM_ADVISE_SET_READ_MOSTLY => change(&|known| known.read_mostly = true),
         CUmem_advise::CU_MEM_ADVISE_UNSET_READ_MOSTLY => change(&|known| known.read_mostly = false),
         CUmem_advise::CU_MEM_ADVISE_SET_PREFERRED_LOCATION => {
-            let preferred = named(&state)?;
-            change(&|known| known.preferred = Some(preferred))
+            // An H200 takes a memory node of the host, and says afterwards that nothing is preferred.
+            let preferred = Some(named(&state)?).filter(|to| !matches!(to, Location::Node(_)));
+            change(&|known| known.preferred = preferred)
         }
         CUmem_advise::CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION => {
             change(&|known| known.preferred = None)
@@ -159,25 +160,29 @@ pub fn cuMemAdvise_v2(
 // ---- prefetches ----
 
 /// A prefetch, remembered as the last of its range.
-fn asked(state: &State, at: u64, bytes: u64, to: Location) -> Answer<PrefetchShape> {
+fn asked(state: &State, at: u64, bytes: u64, to: Location) -> Answer<Task> {
     let part = pages(state, at, bytes)?;
     part.managed.advised().change(part.from, part.to, |known| known.last_prefetch = Some(to));
-    Ok(PrefetchShape { at, bytes, to })
+    Ok(Task::Prefetch(PrefetchShape { at, bytes, to }))
 }
 
-/// Queues what `make` asks for; nothing of it is a graph's.
+/// Queues what `make` asks for, also where it refuses what comes behind; nothing of it is a graph's.
 fn prefetch(
     call: Call,
     stream: CUstream,
-    make: impl FnOnce(&State) -> Answer<Vec<PrefetchShape>>,
+    make: impl FnOnce(&State, &mut Vec<Task>) -> Answer,
 ) -> Answer {
     let (driver, mut state, key) = resolved(call, stream)?;
     if state.streams.get(key)?.capture != 0 {
         capture::invalidate_stream(&mut state, key);
         return Err(CAPTURE_UNSUPPORTED);
     }
-    let tasks = make(&state)?.into_iter().map(Task::Prefetch).collect();
-    enqueue(driver, &mut state, key, Task::Series(Arc::new(tasks)))
+    let mut tasks = Vec::new();
+    let made = make(&state, &mut tasks);
+    if made.is_ok() || !tasks.is_empty() {
+        enqueue(driver, &mut state, key, Task::Series(Arc::new(tasks)))?;
+    }
+    made
 }
 
 pub fn cuMemPrefetchAsync(
@@ -187,9 +192,10 @@ pub fn cuMemPrefetchAsync(
     device: CUdevice,
     stream: CUstream,
 ) -> Answer {
-    prefetch(call, stream, |state| {
+    prefetch(call, stream, |state, tasks| {
         pages(state, at, bytes as u64)?;
-        Ok(vec![asked(state, at, bytes as u64, by_number(state, device)?)?])
+        tasks.push(asked(state, at, bytes as u64, by_number(state, device)?)?);
+        Ok(())
     })
 }
 
@@ -201,12 +207,13 @@ pub fn cuMemPrefetchAsync_v2(
     flags: c_uint,
     stream: CUstream,
 ) -> Answer {
-    prefetch(call, stream, |state| {
+    prefetch(call, stream, |state, tasks| {
         pages(state, at, bytes as u64)?;
         if flags != 0 {
             return Err(INVALID_VALUE);
         }
-        Ok(vec![asked(state, at, bytes as u64, place_of(state, &location)?)?])
+        tasks.push(asked(state, at, bytes as u64, place_of(state, &location)?)?);
+        Ok(())
     })
 }
 
@@ -229,19 +236,17 @@ pub fn cuMemPrefetchBatchAsync(
     if is_legacy || flags != 0 || location_count > count || !is_sorted || !is_inside {
         return Err(INVALID_VALUE);
     }
-    prefetch(call, stream, |state| {
+    prefetch(call, stream, |state, tasks| {
         let places = locations.given()?;
         let places = places.iter().map(|place| place_of(state, place)).collect::<Answer<Vec<_>>>();
         let places = places?;
-        let mut wanted = Vec::new();
         for index in 0..count {
             let which = firsts.partition_point(|first| *first <= index) - 1;
-            let (at, bytes) = (at.get(index)?, bytes.get(index)? as u64);
-            pages(state, at, bytes)?;
-            wanted.push((at, bytes, *places.get(which).ok_or(INVALID_VALUE)?));
+            let to = *places.get(which).ok_or(INVALID_VALUE)?;
+            // An H200 does what comes before the one that it refuses.
+            tasks.push(asked(state, at.get(index)?, bytes.get(index)? as u64, to)?);
         }
-        // Nothing is remembered of a batch with one that is refused.
-        wanted.into_iter().map(|(at, bytes, to)| asked(state, at, bytes, to)).collect()
+        Ok(())
     })
 }
 
@@ -284,8 +289,11 @@ fn put(part: &Part, which: CUmem_range_attribute, data: Untyped) -> Answer {
         }
         2 => data.put(number(preferred())),
         3 => {
-            let by = advised.accessed_by(from, to).into_iter().chain(std::iter::repeat(NONE));
-            data.put_list(by)
+            // Devices first, as an H200 lists them.
+            let all = advised.accessed_by(from, to);
+            let host = all.contains(&CPU).then_some(CPU);
+            let devices = all.into_iter().filter(|by| *by != CPU);
+            data.put_list(devices.chain(host).chain(std::iter::repeat(NONE)))
         }
         4 => data.put(number(prefetched())),
         5 => data.put(typed(preferred()).0),

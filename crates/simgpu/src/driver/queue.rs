@@ -63,19 +63,6 @@ pub(super) fn place(state: &State, stream: &Stream) -> Option<Place> {
     })
 }
 
-/// The points at which the kernels end that a context has on the device at this time.
-pub(super) fn computing(state: &State, context: u64) -> Vec<Point> {
-    let has_kernels = |stream: &Stream| {
-        // The device may have it before a thread runs it.
-        let next = stream.queue.front().filter(|next| next.sequence == stream.completed + 1);
-        let is_ahead = next.is_some_and(|next| next.ahead > 0 && next.task.computes());
-        (stream.is_running && stream.is_computing) || is_ahead
-    };
-    let own = state.streams.iter().filter(|(_, stream)| stream.context == context);
-    let computing = own.filter(|(_, stream)| has_kernels(stream));
-    computing.map(|(key, stream)| (key, stream.completed + 1)).collect()
-}
-
 /// Hands to the device what of a stream's queue can go ahead.
 pub(super) fn feed(state: &mut State, key: u64) {
     let Ok(stream) = state.streams.get(key) else { return };

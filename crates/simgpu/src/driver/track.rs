@@ -71,11 +71,6 @@ impl<'a> Track<'a> {
         self.at_ns = self.at_ns.max(now_ns());
     }
 
-    /// The work that comes next begins at this device time at the earliest.
-    pub(crate) fn not_before(&mut self, at_ns: u64) {
-        self.at_ns = self.at_ns.max(at_ns);
-    }
-
     /// Waits for what was handed in and not run.
     pub(crate) fn settle(&mut self) -> Answer {
         while self.ahead > 0 {

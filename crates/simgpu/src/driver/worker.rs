@@ -16,9 +16,10 @@ use super::host_clock;
 use super::machine::{Lane, Load, Place};
 use super::managed;
 use super::objects::condition::Choice;
+use super::objects::context::Green;
 use super::objects::stream::Point;
 use super::objects::task::{Branches, Stamp, Task};
-use super::queue::{computing, ended_ns, feed, place, reached, ready_ns};
+use super::queue::{ended_ns, feed, place, reached, ready_ns};
 use super::state::{DriverState, State, is_null};
 use super::track::Track;
 use super::transfer;
@@ -79,7 +80,6 @@ fn step<'a>(
     let Ok(stream) = state.streams.get_mut(key) else { return state };
     let Some(next) = stream.queue.pop_front() else { return state };
     stream.is_running = true;
-    stream.is_computing = next.task.computes();
     if next.task.is_host_function() {
         state.host_function_runs = true;
     }
@@ -180,14 +180,19 @@ pub(crate) fn drain_context(driver: &'static DriverState, key: u64) {
     }
 }
 
-/// Waits for a context's work and returns its sticky error; unused pool memory goes back.
+/// Waits for a context's work and returns its sticky error; unused pool memory goes back. With the primary context the green
+/// ones of its device are waited for.
 pub(crate) fn synchronize_context(
     driver: &'static DriverState,
     state: MutexGuard<'static, State>,
     key: u64,
 ) -> Answer {
+    let is_primary = state.devices.iter().position(|device| device.primary == key);
+    let of_device = |green: &&Green| usize::try_from(green.device).ok() == is_primary;
+    let greens = state.greens.iter().map(|(_, green)| green).filter(of_device);
+    let all: Vec<u64> = greens.map(|green| green.context).chain([key]).collect();
     drop(state);
-    drain_context(driver, key);
+    all.into_iter().for_each(|key| drain_context(driver, key));
     let mut state = driver.lock();
     super::pool::release_unused(&mut state);
     state.context(key).map(|_| ())
@@ -213,12 +218,7 @@ impl Task {
             Self::Empty => Ok(()),
             Self::Copy(shape) => transfer::run_copy(driver, track, place, shape),
             Self::Fill(shape) => transfer::run_fill(driver, track, place, shape),
-            Self::Prefetch(shape) => {
-                if managed::run_prefetch(driver, track, place, shape)? {
-                    await_kernels(driver, track, place);
-                }
-                Ok(())
-            }
+            Self::Prefetch(shape) => managed::run_prefetch(driver, track, place, shape),
             Self::Kernel(launch) => launch.run(driver, track, place),
             Self::Host(function) => {
                 in_host_function(|| function.call());
@@ -273,15 +273,6 @@ impl Task {
             }
             Self::Branches(branches) => branches.run(driver, track, place),
         }
-    }
-}
-
-/// Waits for the kernels that run in a context at this time: memory that leaves the device ends no sooner.
-fn await_kernels(driver: &'static DriverState, track: &mut Track<'_>, place: Place) {
-    let mut state = driver.lock();
-    for point in computing(&state, place.context) {
-        state = wait_for(driver, state, point);
-        track.not_before(ended_ns(&state, point));
     }
 }
 

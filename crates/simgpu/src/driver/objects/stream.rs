@@ -43,8 +43,6 @@ pub(crate) struct Stream {
     pub(crate) queue: VecDeque<Operation>,
     /// Whether a thread runs its next operation.
     pub(crate) is_running: bool,
-    /// Whether that is kernels.
-    pub(crate) is_computing: bool,
     /// All up to this one have gone ahead to the device, or have completed.
     pub(crate) fed: u64,
     /// When the last of them could begin, in device time.
@@ -74,7 +72,6 @@ impl Stream {
             completed: 0,
             queue: VecDeque::new(),
             is_running: false,
-            is_computing: false,
             fed: 0,
             from_ns: 0,
             ends: VecDeque::new(),

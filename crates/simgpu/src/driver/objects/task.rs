@@ -131,20 +131,6 @@ impl Task {
         matches!(self, Self::Host(..) | Self::Callback(..))
     }
 
-    /// Whether it is kernels, with nothing among them that waits for others.
-    pub(crate) fn computes(&self) -> bool {
-        match self {
-            Self::Kernel(_) => true,
-            Self::Series(tasks) => {
-                let is_plain = |task: &Self| {
-                    task.computes() || matches!(task, Self::Fill(_) | Self::Mark(_) | Self::Empty)
-                };
-                tasks.iter().all(is_plain) && tasks.iter().any(Self::computes)
-            }
-            _ => false,
-        }
-    }
-
     /// Whether the null machine completes it at submission.
     pub(crate) fn is_instant(&self) -> bool {
         match self {
