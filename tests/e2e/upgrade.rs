@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::harness::{GIB, MIB, Machine, Running, Talk, client, finish, root, stage};
 
 /// A commit whose files are of the version before, and which lacks what the version was raised for.
-const BEFORE: &str = "4b21155f72d975ef22893152dfbeb4a71a1183bd";
+const BEFORE: &str = "e9eb878d4d6f5c0b7b9196f2f8e3d6b3243af08b";
 const BEFORE_VERSION: u32 = ABI_VERSION - 1;
 /// What must happen has happened by then, however busy the host is.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -308,7 +308,9 @@ fn a_new_program_does_not_join_an_old_one_and_takes_over_its_limits_once_it_has_
     late.stdin(Stdio::null());
     let late = finish(&mut late);
     assert_ne!(late.code(), Some(0), "{late}");
-    assert!(late.err.contains(&format!("has version {ABI_VERSION}, this library")), "{late}");
+    let words =
+        format!("a library of version {ABI_VERSION}, and this needs version {BEFORE_VERSION}");
+    assert!(late.err.contains(&words), "{late}");
 
     // The daemon and the command have gone along.
     let shown = upgraded.shown();

@@ -25,6 +25,9 @@ pub const FLAG_FAIL_OPEN: u32 = 1;
 /// Entry points of a memory family that the table does not know are refused.
 pub const FLAG_STRICT: u32 = 1 << 1;
 
+/// The memory of the tenant's processes may leave the card.
+pub const FLAG_OVERSUBSCRIBE: u32 = 1 << 2;
+
 /// Devices that a [`Rule`] is about.
 pub mod selector {
     /// Every device no other rule names.
@@ -161,8 +164,11 @@ pub struct Config {
     pub rules: [Rule; MAX_RULES],
     /// Caps of device time, in [`quantity::PPM`] or [`quantity::UNLIMITED`]; chosen alike.
     pub compute_rules: [Rule; MAX_RULES],
+    /// Grows with each wish of the owner's about where memory is; odd: all that may leave the card is to do so, which a
+    /// process fulfils once, and may bring back what it needs; even: it may all be there. Also a futex word.
+    pub frozen: u32,
     /// Zero, to the next pair of cache lines.
-    pub reserved: [u64; 6],
+    pub reserved: [u32; 11],
     /// One a device row.
     pub gates: [GateLine; MAX_DEVICES],
 }
@@ -205,6 +211,9 @@ pub const EPOCH_AT: usize = core::mem::offset_of!(Config, epoch);
 
 /// Offset of `any_gate`.
 pub const ANY_GATE_AT: usize = core::mem::offset_of!(Config, any_gate);
+
+/// Offset of `frozen`.
+pub const FROZEN_AT: usize = core::mem::offset_of!(Config, frozen);
 
 /// Offset of the gate line of device `row`.
 pub const fn gate_at(row: usize) -> usize {

@@ -15,8 +15,8 @@
 //! [`ADMISSION_LOCK_AT`]: crate::usage::ADMISSION_LOCK_AT
 //! [`SLOT_LOCKS_AT`]: crate::usage::SLOT_LOCKS_AT
 
-use crate::config::CONFIG_BYTES;
-use crate::usage::USAGE_BYTES;
+use crate::config::{CONFIG_BYTES, FROZEN_AT};
+use crate::usage::{RESIDENCE_AT, USAGE_BYTES};
 use crate::{ABI_VERSION, MAX_SLOTS};
 
 /// Bytes of the head that both files have in every version.
@@ -67,14 +67,24 @@ pub struct Run {
     pub bytes: usize,
 }
 
-/// Usage files that are served: today's, and the version before.
-///
-/// Version 3 had the same parts. Its libraries take an entry of the shared table that nobody refers to
-/// for free, whatever mark it has, so they must not share a table with those of version 4.
-pub const USAGE: [Layout; 2] = [whole(ABI_VERSION, USAGE_BYTES), whole(3, USAGE_BYTES)];
+/// Usage files that are served: today's, and the version before, in which no memory leaves the card.
+pub const USAGE: [Layout; 2] = [
+    whole(ABI_VERSION, USAGE_BYTES),
+    Layout { version: 4, bytes: RESIDENCE_AT, parts: &[Part::one(RESIDENCE_AT, 0, 0)] },
+];
 
-/// Config files that are served: today's, and the version before, which had the same parts.
-pub const CONFIG: [Layout; 2] = [whole(ABI_VERSION, CONFIG_BYTES), whole(3, CONFIG_BYTES)];
+/// Config files that are served: today's, and the version before, in which nothing is frozen.
+pub const CONFIG: [Layout; 2] = [
+    whole(ABI_VERSION, CONFIG_BYTES),
+    Layout {
+        version: 4,
+        bytes: CONFIG_BYTES,
+        parts: &[
+            Part::one(FROZEN_AT, 0, 0),
+            Part::one(CONFIG_BYTES - FROZEN_AT - 4, FROZEN_AT + 4, FROZEN_AT + 4),
+        ],
+    },
+];
 
 /// A layout that is today's in all its parts.
 const fn whole(version: u32, bytes: usize) -> Layout {
@@ -196,12 +206,17 @@ mod tests {
     }
 
     #[test]
-    fn the_version_before_is_todays_in_all_parts() {
+    fn the_version_before_lacks_what_this_one_has_added() {
         for (layouts, bytes) in [(USAGE, USAGE_BYTES), (CONFIG, CONFIG_BYTES)] {
-            for layout in layouts {
-                assert_eq!(layout.run(0, bytes), Run { at: Some(0), bytes });
-                assert_eq!(layout.place(bytes), None);
-            }
+            assert_eq!(layouts[0].run(0, bytes), Run { at: Some(0), bytes });
+            assert_eq!(layouts[0].place(bytes), None);
         }
+        let [_, usage] = USAGE;
+        assert_eq!(usage.place(RESIDENCE_AT - 1), Some(RESIDENCE_AT - 1));
+        assert_eq!(usage.place(RESIDENCE_AT), None);
+        let [_, config] = CONFIG;
+        let places = [FROZEN_AT - 1, FROZEN_AT, FROZEN_AT + 3, FROZEN_AT + 4];
+        let now = places.map(|at| config.place(at));
+        assert_eq!(now, [Some(FROZEN_AT - 1), None, None, Some(FROZEN_AT + 4)]);
     }
 }

@@ -43,6 +43,8 @@ pub mod device {
     pub const NAME: usize = 40;
     /// Bytes of the name.
     pub const NAME_BYTES: usize = 64;
+    /// `u32`: 1 where the row of memory that may leave has blocks behind it, and may be touched.
+    pub const MAY_LEAVE: usize = 104;
 }
 
 /// Offset of the slot table.
@@ -191,8 +193,43 @@ pub mod gate_tenant {
     pub const WORDS: usize = 9;
 }
 
+/// Offset of the lines of memory that may leave the card.
+pub const RESIDENCE_AT: usize = GATES_AT + GATE_ROW_BYTES * MAX_DEVICES;
+/// Bytes of one line: a pair of cache lines.
+pub const RESIDENCE_BYTES: usize = 128;
+/// Bytes of one device's row: one line for each slot, of which slot 0's is unused. It is behind real blocks in tenants
+/// alone that oversubscribe.
+pub const RESIDENCE_ROW_BYTES: usize = RESIDENCE_BYTES * MAX_SLOTS;
+/// Offsets of the `u64` words of a process's line, which only it writes. Times are CLOCK_MONOTONIC.
+pub mod residence {
+    /// Bytes of the memory that may leave, wherever it is: of the chunks that the driver gave, used or not.
+    pub const MOVABLE_BYTES: usize = 0;
+    /// Of these, the bytes that are on the host.
+    pub const AWAY_BYTES: usize = 8;
+    /// Of those on the card, the bytes that must stay there.
+    pub const PINNED_BYTES: usize = 16;
+    /// Bytes that have left the card, ever.
+    pub const OUT_BYTES: usize = 24;
+    /// Bytes that have come back.
+    pub const IN_BYTES: usize = 32;
+    /// Time in which bytes left.
+    pub const OUT_NS: usize = 40;
+    /// Time in which bytes came back.
+    pub const IN_NS: usize = 48;
+    /// Times all of it has left.
+    pub const LEFT: usize = 56;
+    /// Times it was to leave and stayed, since calls or work did not end in time.
+    pub const STAYED: usize = 64;
+    /// Since when a call waits for memory that is away; 0 while none does.
+    pub const WAITS_FROM_NS: usize = 72;
+    /// 1 while memory moves.
+    pub const MOVING: usize = 80;
+    /// Words of a line.
+    pub const WORDS: usize = 11;
+}
+
 /// Bytes of the whole file.
-pub const USAGE_BYTES: usize = GATES_AT + GATE_ROW_BYTES * MAX_DEVICES;
+pub const USAGE_BYTES: usize = RESIDENCE_AT + RESIDENCE_ROW_BYTES * MAX_DEVICES;
 
 /// Byte of the admission lock, beyond the data so that no I/O meets it.
 pub const ADMISSION_LOCK_AT: u64 = 1 << 40;
@@ -290,11 +327,17 @@ pub const fn gate_at(row: usize, slot: usize) -> usize {
     GATES_AT + GATE_ROW_BYTES * row + GATE_BYTES * slot
 }
 
+/// Offset of `slot`'s line of memory that may leave device `row`.
+pub const fn residence_at(row: usize, slot: usize) -> usize {
+    RESIDENCE_AT + RESIDENCE_ROW_BYTES * row + RESIDENCE_BYTES * slot
+}
+
 const _: () = assert!(DEVICES_AT + DEVICE_BYTES * MAX_DEVICES <= HEADER_BYTES);
-const _: () = assert!(device::NAME + device::NAME_BYTES <= DEVICE_BYTES);
+const _: () = assert!(device::NAME + device::NAME_BYTES <= device::MAY_LEAVE);
 const _: () = assert!(shared::USERS + MAX_SLOTS / 8 <= SHARED_BYTES);
 const _: () = assert!(line::KINDS + 8 * MemoryKind::ALL.len() == LINE_BYTES);
-const _: () = assert!(LEDGER_AT.is_multiple_of(4096) && USAGE_BYTES == 4_329_472);
+const _: () = assert!(LEDGER_AT.is_multiple_of(4096) && RESIDENCE_AT == 4_329_472);
+const _: () = assert!(8 * residence::WORDS <= RESIDENCE_BYTES && USAGE_BYTES == 6_426_624);
 const _: () = assert!(size_of::<Uuid>() == 16);
 
 #[cfg(test)]
@@ -314,7 +357,8 @@ mod tests {
         assert_eq!(slot_at(MAX_SLOTS), SHARED_AT);
         assert_eq!(shared_at(MAX_SHARED), LEDGER_AT);
         assert_eq!(line_at(MAX_DEVICES, 0), GATES_AT);
-        assert_eq!(gate_at(MAX_DEVICES, 0), USAGE_BYTES);
+        assert_eq!(gate_at(MAX_DEVICES, 0), RESIDENCE_AT);
+        assert_eq!(residence_at(MAX_DEVICES, 0), USAGE_BYTES);
         assert_eq!(line_at(3, MAX_SLOTS), line_at(4, 0));
     }
 }

@@ -88,6 +88,15 @@ impl Live {
         self.word(config::ANY_GATE_AT)
     }
 
+    pub(crate) fn frozen(self) -> &'static OwnerWord {
+        self.word(config::FROZEN_AT)
+    }
+
+    /// Waits while nothing else is wished than `frozen`, at most until `deadline_ns`.
+    pub(crate) fn wait_frozen(self, frozen: u32, deadline_ns: u64) {
+        sys::futex_wait(&self.frozen().0, frozen, deadline_ns, u32::MAX);
+    }
+
     pub(crate) fn epoch(self) -> u64 {
         self.load_first(config::EPOCH_AT)
     }

@@ -144,6 +144,7 @@ impl Owner {
             new.any_gate = 1;
         }
         (0..MAX_DEVICES).for_each(|row| self.wake(row));
+        self.wake_at(config::FROZEN_AT);
         Ok(new)
     }
 
@@ -238,7 +239,12 @@ impl Owner {
 
     /// Wakes all who wait at the gate of device `row`.
     pub fn wake(&self, row: usize) {
-        if let Some(at) = self.layout.place(config::gate_at(row.min(MAX_DEVICES - 1))) {
+        self.wake_at(config::gate_at(row.min(MAX_DEVICES - 1)));
+    }
+
+    /// Wakes all who wait for the word at `at`.
+    fn wake_at(&self, at: usize) {
+        if let Some(at) = self.layout.place(at) {
             sys::futex_wake(self.base.wrapping_add(at), u32::MAX);
         }
     }

@@ -7,7 +7,7 @@ use core::ffi::CStr;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use divvy_abi::config::Config;
+use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE};
 use divvy_abi::usage::{self, MemoryKind, SHARED_SLOT, device, line, slot, state};
 use divvy_abi::{MAX_DEVICES, Uuid};
 use divvy_policy::ledger::{self, MemoryRefusal, held_bytes};
@@ -17,6 +17,7 @@ use crate::error::AttachError;
 use crate::fork_page::ForkPage;
 use crate::live::{Live, OwnerWord};
 use crate::path::Path;
+use crate::residence::ResidenceWords;
 use crate::share::ShareWords;
 use crate::slow_path::SlowPath;
 use crate::source::ConfigSource;
@@ -165,6 +166,28 @@ impl Tenant {
         self.live.gate(row.index())
     }
 
+    /// The owner's last wish about where memory is: odd if it is to leave the card.
+    pub fn frozen(&self) -> u32 {
+        self.live.frozen().load()
+    }
+
+    /// Waits while the wish is still number `frozen`, at most until `deadline_ns`.
+    pub fn wait_frozen(&self, frozen: u32, deadline_ns: u64) {
+        self.live.wait_frozen(frozen, deadline_ns);
+    }
+
+    /// Whether memory of the tenant's processes may leave the card.
+    pub fn oversubscribes(&self) -> bool {
+        self.config.flags & FLAG_OVERSUBSCRIBE != 0
+    }
+
+    /// This process's words about memory that may leave a device; `None` where it can get no slot, or the tenant does
+    /// not oversubscribe.
+    pub fn residence(&self, row: DeviceRow) -> Option<ResidenceWords> {
+        let slot = self.me().ok().filter(|_| self.usage.may_leave(row.index()))?;
+        Some(ResidenceWords::new(self.usage, row.index(), slot))
+    }
+
     /// Notes the tenant's memory limit on a device, for display.
     pub fn note_limit_bytes(&self, row: DeviceRow, limit_bytes: Option<u64>) {
         let at = usage::device_at(row.index()) + device::LIMIT_BYTES;
@@ -220,6 +243,11 @@ impl Tenant {
         };
         sys::allocate(&fd, usage::line_at(index, 0), usage::ROW_BYTES).map_err(room)?;
         sys::allocate(&fd, usage::gate_at(index, 0), usage::GATE_ROW_BYTES).map_err(room)?;
+        if self.oversubscribes() {
+            let at = usage::residence_at(index, 0);
+            sys::allocate(&fd, at, usage::RESIDENCE_ROW_BYTES).map_err(room)?;
+            self.usage.u32_at(usage::device_at(index) + device::MAY_LEAVE).store(1, SeqCst);
+        }
         self.write_device(row, device);
         Ok(row)
     }

@@ -6,7 +6,9 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
-use divvy_abi::usage::{self, MemoryKind, SHARED_SLOT, device, gate, line, shared, slot};
+use divvy_abi::usage::{
+    self, MemoryKind, SHARED_SLOT, device, gate, line, residence, shared, slot,
+};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS, Uuid};
 use divvy_policy::ledger::{self, Slots};
 
@@ -123,7 +125,18 @@ impl Usage {
                 }
                 self.clear_gate(row, slot);
             }
+            if self.may_leave(row) {
+                let at = usage::residence_at(row, slot);
+                for word in 0..residence::WORDS {
+                    self.u64_at(at + 8 * word).store(0, SeqCst);
+                }
+            }
         }
+    }
+
+    /// Whether memory may leave the device in `row`, and its lines may be touched.
+    pub(crate) fn may_leave(&self, row: usize) -> bool {
+        self.u32_at(usage::device_at(row) + device::MAY_LEAVE).load(SeqCst) == 1
     }
 
     /// Ends `slot`'s part in the compute share; what it used goes on in slot 0's totals.

@@ -14,14 +14,14 @@ use divvy_abi::usage::{self, MemoryKind, SLOT_LOCKS_AT, USAGE_BYTES, device, lin
 use divvy_abi::{ABI_VERSION, MAX_DEVICES, MAX_SLOTS};
 use divvy_page::owner::Owner;
 use divvy_page::reader::UsageFile;
-use divvy_page::{AttachError, TenantFile};
+use divvy_page::{AttachError, ResidenceEntry, TenantFile};
 use scratch::Scratch;
 
 /// A version that no release has.
 const MOVED: u32 = 90;
 
-/// Slots of 96 bytes whose fields are in another order, devices of 256 bytes without a name, ledger and
-/// gate lines of 160 and 192 bytes, tables in another order, no shared table.
+/// Slots of 96 bytes whose fields are in another order, devices of 256 bytes without a name, lines of the ledger, of
+/// gates and of residence of 160, 192 and 136 bytes, tables in another order, no shared table.
 mod then {
     pub(super) const SLOTS_HIGH: usize = 20;
     pub(super) const SLOTS: usize = 40;
@@ -34,7 +34,9 @@ mod then {
     pub(super) const LINE: usize = 160;
     pub(super) const DEVICES: usize = LINES + LINE * super::MAX_SLOTS * super::MAX_DEVICES;
     pub(super) const DEVICE: usize = 256;
-    pub(super) const END: usize = DEVICES + DEVICE * super::MAX_DEVICES;
+    pub(super) const RESIDENCES: usize = DEVICES + DEVICE * super::MAX_DEVICES;
+    pub(super) const RESIDENCE: usize = 136;
+    pub(super) const END: usize = RESIDENCES + RESIDENCE * super::MAX_SLOTS * super::MAX_DEVICES;
 
     pub(super) const RULES: usize = 4096;
     pub(super) const GATE_LINES: usize = 256;
@@ -77,6 +79,12 @@ const USAGE: &[Layout] = &[Layout {
             MAX_DEVICES * MAX_SLOTS,
             (usage::GATES_AT, usage::GATE_BYTES),
             (then::GATES, then::GATE),
+        ),
+        Part::table(
+            usage::RESIDENCE_BYTES,
+            MAX_DEVICES * MAX_SLOTS,
+            (usage::RESIDENCE_AT, usage::RESIDENCE_BYTES),
+            (then::RESIDENCES, then::RESIDENCE),
         ),
     ],
 }];
@@ -155,6 +163,9 @@ fn a_reader_follows_the_table_of_the_files_version() {
         let at = then::GATES + then::GATE * (MAX_SLOTS * row + index);
         put(at + usage::gate::USED_NS, &1000_u64.to_ne_bytes());
         put(at + usage::gate::SLEEPERS, &1_u64.to_ne_bytes());
+        let at = then::RESIDENCES + then::RESIDENCE * (MAX_SLOTS * row + index);
+        put(at + usage::residence::AWAY_BYTES, &(u64::from(pid) << 22).to_ne_bytes());
+        put(at + usage::residence::MOVING, &1_u64.to_ne_bytes());
     }
     let at = then::GATES + then::GATE * MAX_SLOTS * row;
     put(at + usage::gate_tenant::SHARE_PPM, &300_000_u64.to_ne_bytes());
@@ -184,6 +195,9 @@ fn a_reader_follows_the_table_of_the_files_version() {
     assert_eq!(read.gate(row, 11).sleepers, 1);
     assert_eq!((read.gate_sum(row).used_ns, read.gate_sum(row).sleepers), (2000, 1));
     assert_eq!(read.cap(row).share_ppm, 300_000);
+    let residence = read.residence(row, 11);
+    assert_eq!((residence.away_bytes, residence.moving), (81 << 22, true));
+    assert_eq!(read.residence(row, 2), ResidenceEntry::default());
 
     // No version that is served.
     let refused = UsageFile::within(&scratch.directory()).map(|_| ()).expect_err("unknown");

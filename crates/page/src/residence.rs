@@ -1,0 +1,153 @@
+//! A process's words about memory that may leave a device: how much there is, where it is, and what has moved.
+//!
+//! Promises: only this process writes them; each is one store, so that a reader may find words of two instants and no
+//! word that was never true. Does not know what moves it.
+
+use core::sync::atomic::Ordering::SeqCst;
+
+use divvy_abi::usage::{self, residence};
+use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
+
+use crate::fault;
+use crate::reader::UsageFile;
+use crate::usage::Usage;
+
+/// The words of one process on one device.
+#[derive(Clone, Copy, Debug)]
+pub struct ResidenceWords {
+    usage: Usage,
+    at: usize,
+}
+
+impl ResidenceWords {
+    pub(crate) fn new(usage: Usage, row: usize, slot: usize) -> Self {
+        Self { usage, at: usage::residence_at(row, slot) }
+    }
+
+    /// Says how many bytes may leave, how many of them are away, and how many must stay.
+    pub fn set_places(&self, movable_bytes: u64, away_bytes: u64, pinned_bytes: u64) {
+        self.set(residence::MOVABLE_BYTES, movable_bytes);
+        self.set(residence::AWAY_BYTES, away_bytes);
+        self.set(residence::PINNED_BYTES, pinned_bytes);
+    }
+
+    /// Adds `bytes` that have left within `ns`; all of it has, if `is_all`.
+    pub fn add_out(&self, bytes: u64, ns: u64, is_all: bool) {
+        self.add(residence::OUT_BYTES, bytes);
+        self.add(residence::OUT_NS, ns);
+        self.add(residence::LEFT, u64::from(is_all));
+    }
+
+    /// Adds `bytes` that have come back within `ns`.
+    pub fn add_in(&self, bytes: u64, ns: u64) {
+        self.add(residence::IN_BYTES, bytes);
+        self.add(residence::IN_NS, ns);
+    }
+
+    /// Counts one time that it was to leave and stayed.
+    pub fn add_stayed(&self) {
+        self.add(residence::STAYED, 1);
+    }
+
+    /// Says whether it is moving.
+    pub fn set_moving(&self, is_moving: bool) {
+        self.set(residence::MOVING, u64::from(is_moving));
+    }
+
+    /// Says since when a call waits for it; 0 for none.
+    pub fn set_waits_from(&self, ns: u64) {
+        self.set(residence::WAITS_FROM_NS, ns);
+    }
+
+    fn set(&self, word: usize, value: u64) {
+        fault::point();
+        self.usage.u64_at(self.at + word).store(value, SeqCst);
+    }
+
+    fn add(&self, word: usize, value: u64) {
+        fault::point();
+        let word = self.usage.u64_at(self.at + word);
+        // Several threads of the process may add at once.
+        word.fetch_add(value, SeqCst);
+    }
+}
+
+/// One process's memory that may leave a device, as the owner's side reads it: a claim of the process.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct ResidenceEntry {
+    /// Bytes that may leave, wherever they are.
+    pub movable_bytes: u64,
+    /// Of these, the bytes on the host.
+    pub away_bytes: u64,
+    /// Of those on the card, the bytes that stay there.
+    pub pinned_bytes: u64,
+    /// Bytes that have left, ever.
+    pub out_bytes: u64,
+    /// Bytes that have come back.
+    pub in_bytes: u64,
+    /// Time in which bytes left.
+    pub out_ns: u64,
+    /// Time in which bytes came back.
+    pub in_ns: u64,
+    /// Times all of it has left.
+    pub left: u64,
+    /// Times it was to leave and stayed.
+    pub stayed: u64,
+    /// Since when a call waits for it, in CLOCK_MONOTONIC; 0 for none.
+    pub waits_from_ns: u64,
+    /// Whether it moves.
+    pub moving: bool,
+    /// How many lines have memory that can leave: 1 for a process, or 0.
+    pub movers: u64,
+}
+
+impl ResidenceEntry {
+    fn of(words: &[u64; residence::WORDS]) -> Self {
+        let word = |at: usize| words.get(at / 8).copied().unwrap_or(0);
+        Self {
+            movable_bytes: word(residence::MOVABLE_BYTES),
+            away_bytes: word(residence::AWAY_BYTES),
+            pinned_bytes: word(residence::PINNED_BYTES),
+            out_bytes: word(residence::OUT_BYTES),
+            in_bytes: word(residence::IN_BYTES),
+            out_ns: word(residence::OUT_NS),
+            in_ns: word(residence::IN_NS),
+            left: word(residence::LEFT),
+            stayed: word(residence::STAYED),
+            waits_from_ns: word(residence::WAITS_FROM_NS),
+            moving: word(residence::MOVING) != 0,
+            movers: u64::from(word(residence::MOVABLE_BYTES) > word(residence::PINNED_BYTES)),
+        }
+    }
+
+    /// With another process's: sums, the longest wait, and whether any moves.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        let wait = match (self.waits_from_ns, other.waits_from_ns) {
+            (0, wait) | (wait, 0) => wait,
+            (one, another) => one.min(another),
+        };
+        Self {
+            movable_bytes: self.movable_bytes.saturating_add(other.movable_bytes),
+            away_bytes: self.away_bytes.saturating_add(other.away_bytes),
+            pinned_bytes: self.pinned_bytes.saturating_add(other.pinned_bytes),
+            out_bytes: self.out_bytes.saturating_add(other.out_bytes),
+            in_bytes: self.in_bytes.saturating_add(other.in_bytes),
+            out_ns: self.out_ns.saturating_add(other.out_ns),
+            in_ns: self.in_ns.saturating_add(other.in_ns),
+            left: self.left.saturating_add(other.left),
+            stayed: self.stayed.saturating_add(other.stayed),
+            waits_from_ns: wait,
+            moving: self.moving || other.moving,
+            movers: self.movers.saturating_add(other.movers),
+        }
+    }
+}
+
+impl UsageFile {
+    /// The line of `slot` on the device in `row`; zeroes where no memory may leave.
+    pub fn residence(&self, row: usize, slot: usize) -> ResidenceEntry {
+        let at = usage::residence_at(row.min(MAX_DEVICES - 1), slot.min(MAX_SLOTS - 1));
+        ResidenceEntry::of(&self.words(at))
+    }
+}
