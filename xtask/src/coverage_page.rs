@@ -45,7 +45,7 @@ const MEANINGS: [(Effect, &str); Effect::ALL.len()] = [
     ),
     (
         Effect::Touch,
-        "may touch device memory: not intercepted for that, since memory is not handed over yet",
+        "may touch device memory: it waits while that is away from the card; a call of no other effect is about managed memory, and is not intercepted",
     ),
 ];
 

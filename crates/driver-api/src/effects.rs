@@ -68,8 +68,8 @@ impl Effects {
         self.0 == 0
     }
 
-    /// Whether the call is hooked: it has an effect other than `touch`, whose hooks come with the
-    /// hand-over.
+    /// Whether the call is hooked: it has an effect other than `touch`, which alone is that of calls about managed
+    /// memory, which does not move by our hand.
     pub const fn needs_hook(self) -> bool {
         self.0 & !(Effect::Touch as u8) != 0
     }

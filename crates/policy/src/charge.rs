@@ -89,9 +89,12 @@ pub const fn last_granule(address: u64, bytes: u64) -> u64 {
     address.saturating_add(bytes.saturating_sub(1)) / GRANULE_BYTES
 }
 
-/// Bytes a pitched allocation may take: rows of at least 512 bytes' alignment.
+/// Alignment of the rows of a pitched allocation, in bytes.
+pub const PITCH_BYTES: u64 = 512;
+
+/// Bytes a pitched allocation may take.
 pub const fn pitched_bytes(width_bytes: u64, height: u64) -> u64 {
-    let pitch = match width_bytes.checked_next_multiple_of(512) {
+    let pitch = match width_bytes.checked_next_multiple_of(PITCH_BYTES) {
         Some(pitch) => pitch,
         None => return u64::MAX,
     };

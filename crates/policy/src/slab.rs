@@ -11,6 +11,8 @@
 //!
 //! Cost: one pass over at most 128 granules, and over the 64 words of each that might have room.
 
+use zerocopy::FromZeros;
+
 use crate::charge::{GRANULE_BYTES, SMALL_BYTES};
 
 /// Granules of the largest slab.
@@ -24,7 +26,7 @@ const UNITS: usize = (GRANULE_BYTES / UNIT_BYTES) as usize;
 const WORDS: usize = UNITS / 64;
 
 /// Marks of a granule that small blocks share: one bit a unit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromZeros)]
 struct Shared {
     taken: [u64; WORDS],
     /// First units of blocks.
@@ -32,7 +34,7 @@ struct Shared {
 }
 
 /// The marks of a slab, some 128 KiB.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromZeros)]
 pub struct Slab {
     granules: u32,
     /// Units taken in each shared granule.
@@ -51,7 +53,7 @@ pub struct Slab {
 pub struct Part {
     /// Where it starts.
     pub at: u64,
-    /// What it takes.
+    /// Its bytes, rounded up to places.
     pub bytes: u64,
 }
 

@@ -28,6 +28,8 @@ pub const TENANT: &str = "DIVVY_TENANT";
 pub const PEER_TENANT: &str = "CUDA_DEVICE_MEMORY_SHARED_CACHE";
 /// Behaviour when Divvy fails: refuse memory, or run without limits.
 pub const FAIL: &str = "DIVVY_FAIL";
+/// Whether memory may leave the card.
+pub const OVERSUBSCRIBE: &str = "DIVVY_OVERSUBSCRIBE";
 /// Charge of a context.
 pub const CONTEXT: &str = "DIVVY_CONTEXT_MEMORY";
 /// Level of the library's log.
@@ -171,6 +173,12 @@ pub const VARIABLES: &[Variable] = &[
          then runs without limits",
     ),
     library(
+        OVERSUBSCRIBE,
+        VariableKind::Word(&["false", "true", "0", "1"]),
+        "`true` or `1`, as `--oversubscribe` of `divvy run`: memory may [leave the card](freeze.md) while it is not \
+         needed",
+    ),
+    library(
         CONTEXT,
         VariableKind::Amount,
         "what each context is charged, such as `500MiB`; for cards that are not in the built-in table",
@@ -225,7 +233,7 @@ pub const VARIABLES: &[Variable] = &[
     ignored("RECORD_KERNEL_INTERVAL", "Divvy measures the time of kernels and notes no last one"),
     ignored(
         "CUDA_OVERSUBSCRIBE",
-        "Divvy moves no device memory to the host, and neither does HAMi-core",
+        "Divvy lets memory leave the card by `DIVVY_OVERSUBSCRIBE`; HAMi-core reads this and does nothing",
     ),
 ];
 

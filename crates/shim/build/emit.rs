@@ -166,11 +166,15 @@ fn general_hook(symbol: &Symbol) -> (String, &'static str) {
         let per_thread = symbol.is_per_thread();
         let key = format!("submit::copy_key(index::{name}, 1_usize{bytes} as u64)");
         (format!("    submit::work({stream}, {per_thread}, || {key}, || {{\n"), close)
+    } else if !effects.has(Effect::Span) && effects.has(Effect::Touch) {
+        ("    let _inside = state::enter();\n".to_owned(), "")
     } else if !effects.has(Effect::Span) {
         Default::default()
     } else if name.starts_with("cuMemcpy") {
         // A copy may return when it is done; the others do not wait.
         ("    submit::transfer(|| {\n".to_owned(), close)
+    } else if effects.has(Effect::Touch) {
+        ("    submit::end_span();\n    let _inside = state::enter();\n".to_owned(), "")
     } else if name.starts_with("cuStreamWaitEvent") {
         ("    submit::wait_for_event();\n".to_owned(), "")
     } else {
@@ -243,6 +247,10 @@ enum Meaning {
     Function,
     /// A structure with an array in it.
     List,
+    /// The value of the attribute that this argument says.
+    Attribute(&'static str),
+    /// Values of the attributes in this array, as many as the other argument says.
+    Attributes(&'static str, &'static str),
 }
 
 const MEMORY_DESCRIPTOR: &str =
@@ -250,7 +258,7 @@ const MEMORY_DESCRIPTOR: &str =
 const RANGE_DESCRIPTOR: &str = "CUmemRangeHandleType::CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD";
 
 /// Arguments by which hooks read more than their types say, by symbol without variant and by name.
-const MEANINGS: [(&str, &str, Meaning); 17] = [
+const MEANINGS: [(&str, &str, Meaning); 19] = [
     ("cuGetProcAddress", "pfn", Meaning::Function),
     ("cuGetProcAddress_v2", "pfn", Meaning::Function),
     ("cuLibraryEnumerateKernels", "kernels", Meaning::Counted("numKernels")),
@@ -262,6 +270,8 @@ const MEANINGS: [(&str, &str, Meaning); 17] = [
     ("cuModuleLoadData", "image", Meaning::Image),
     ("cuModuleLoadDataEx", "image", Meaning::Image),
     ("cuModuleLoadFatBinary", "fatCubin", Meaning::Image),
+    ("cuPointerGetAttribute", "data", Meaning::Attribute("attribute")),
+    ("cuPointerGetAttributes", "data", Meaning::Attributes("attributes", "numAttributes")),
     ("nvmlDeviceGetComputeRunningProcesses", "infos", Meaning::CountedAt("infoCount")),
     ("nvmlDeviceGetComputeRunningProcesses_v2", "infos", Meaning::CountedAt("infoCount")),
     ("nvmlDeviceGetComputeRunningProcesses_v3", "infos", Meaning::CountedAt("infoCount")),
@@ -281,6 +291,7 @@ pub(crate) fn check_meanings(surface: &Surface) {
     for (base, argument, meaning) in MEANINGS {
         let other = match meaning {
             Meaning::Counted(count) | Meaning::CountedAt(count) => count,
+            Meaning::Attribute(other) | Meaning::Attributes(other, _) => other,
             Meaning::Handle(_) => "handleType",
             Meaning::Image | Meaning::Function | Meaning::List => argument,
         };
@@ -301,6 +312,8 @@ pub(crate) fn wrapped(base: &str, name: &str, ty: &str) -> String {
     match (shape(ty), meaning(base, name)) {
         (_, Some(Meaning::Handle(_))) => return "OutHandle<'_>".to_owned(),
         (_, Some(Meaning::Image)) => return "Image<'_>".to_owned(),
+        (_, Some(Meaning::Attribute(_))) => return "OutAttribute<'_>".to_owned(),
+        (_, Some(Meaning::Attributes(..))) => return "&OutAttributes<'_>".to_owned(),
         (_, Some(Meaning::Function)) => return "OutFunction<'_>".to_owned(),
         (Shape::Out(target), Some(Meaning::List)) => return format!("&List<'_, {target}>"),
         (Shape::Out(target), Some(_)) => return format!("OutArray<'_, {target}>"),
@@ -322,6 +335,12 @@ fn wrap(base: &str, name: &str, ty: &str) -> String {
         Some(Meaning::CountedAt(count)) => return format!("OutArray::counted({name}, {count})"),
         Some(Meaning::Handle(kind)) => {
             return format!("OutHandle::from_raw({name}, handleType == {kind})");
+        }
+        Some(Meaning::Attribute(attribute)) => {
+            return format!("OutAttribute::from_raw({name}, {attribute})");
+        }
+        Some(Meaning::Attributes(attributes, count)) => {
+            return format!("&OutAttributes::from_raw({name}, {attributes}, {count} as usize)");
         }
         Some(Meaning::Image) => return format!("Image::from_raw({name})"),
         Some(Meaning::Function) => return format!("OutFunction::from_raw({name})"),

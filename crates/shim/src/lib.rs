@@ -6,8 +6,8 @@
 //! the driver runs.
 //!
 //! It is laid in floors, of which each imports only what is below: `hooks`, the entry points; `account`,
-//! which asks for memory and keeps it; `gate`, which asks for device time; `tenant`, the limits, the ledger
-//! and the records of this process; `sys`, all that is unsafe. The symbols that a
+//! which asks for memory and keeps it; `handover`, which moves what may leave the card; `gate`, which asks for
+//! device time; `residence`, the memory that may leave; `tenant`, the limits, the ledger and the records of this process; `sys`, all that is unsafe. The symbols that a
 //! program finds are unsafe too: they lie in `sys::door`, which is above all and imported by nothing.
 //!
 //! Does not know how the driver answers (that is the driver's) nor which files a tenant has (that is
@@ -17,6 +17,8 @@
 
 mod account;
 mod gate;
+mod handover;
 mod hooks;
+mod residence;
 mod sys;
 mod tenant;

@@ -85,6 +85,16 @@ pub(crate) fn is_strict() -> bool {
     }
 }
 
+/// The tenant, if memory of its processes may leave the card.
+///
+/// Cost: two loads.
+pub(crate) fn oversubscribed() -> Option<&'static Tenant> {
+    match membership() {
+        Membership::Member(tenant) => Some(tenant).filter(|tenant| tenant.oversubscribes()),
+        Membership::Closed(_) | Membership::Open => None,
+    }
+}
+
 /// Refers to memory another process of the tenant exported; see [`Tenant::open_shared`].
 pub(crate) fn open_shared(handle: &[u8; 64]) -> Option<SharedEntry> {
     match membership() {

@@ -7,7 +7,7 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
-use super::captures::Captures;
+use super::captures::{Captures, Undisturbed};
 use super::driver::{Device, Driver, Home, LaunchStream};
 use super::lane::Lane;
 use super::lives::NO_LIFE;
@@ -248,6 +248,11 @@ impl<D: Driver> Gates<D> {
     /// True if a capture is under way in the process.
     pub fn captures(&self) -> bool {
         self.captures.any()
+    }
+
+    /// Keeps captures from beginning while the answer lives; `None` where one is under way.
+    pub fn undisturbed(&self) -> Option<Undisturbed<'_>> {
+        self.captures.keep_out()
     }
 
     /// Runs `act` so that no capture of this process is disturbed by the driver calls in it.

@@ -4,7 +4,7 @@
 //! keep any rule.
 
 use divvy_abi::Uuid;
-use divvy_abi::config::{Config, Rule, gate, quantity};
+use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, Rule, gate, quantity};
 
 use super::grammar::{WHOLE_PPM, value};
 use crate::change::Steps;
@@ -42,9 +42,10 @@ pub fn resolve(rules: &[Rule], index: Option<u32>, uuid: &Uuid) -> Result<Option
     })
 }
 
-/// True if launches of the tenant must look at their gates: it has a cap, a pause, or a gate that is not
-/// free. Every writer of one of these writes the answer into [`Config::any_gate`].
+/// True if launches of the tenant must look at their gates: it has a cap, a pause, memory that may leave the card, or
+/// a gate that is not free. Every writer of one of these writes the answer into [`Config::any_gate`].
 pub fn needs_gate(config: &Config) -> bool {
     let caps = config.compute_rules().iter().any(|rule| rule.quantity != quantity::UNLIMITED);
-    caps || config.paused != 0 || config.gates.iter().any(|line| line.gate != gate::FREE)
+    let moves = config.flags & FLAG_OVERSUBSCRIBE != 0;
+    caps || moves || config.paused != 0 || config.gates.iter().any(|line| line.gate != gate::FREE)
 }

@@ -13,6 +13,7 @@ use divvy_policy::charge;
 
 use super::entry::{self, MemoryRecord};
 use super::marks;
+use crate::residence::backed;
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
 use crate::sys::{Opaque, Out};
@@ -152,6 +153,10 @@ pub(crate) fn retain(
     addr: Opaque<'_>,
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
+    // A block of ours is none of the program's handles, as the driver says of its own blocks.
+    if backed::is_ours(addr.address() as u64) {
+        return CUresult::CUDA_ERROR_INVALID_VALUE;
+    }
     let result = call();
     if result != SUCCESS {
         return result;
@@ -169,6 +174,10 @@ pub(crate) fn retain(
 /// Unmaps one or several whole mappings. The driver goes first: nobody can map the range anew
 /// before the program knows that it is free.
 pub(crate) fn unmap(ptr: CUdeviceptr, size: usize, call: impl FnOnce() -> CUresult) -> CUresult {
+    // Nor is a block of ours a mapping of the program's.
+    if backed::is_ours(ptr) {
+        return CUresult::CUDA_ERROR_INVALID_VALUE;
+    }
     let result = call();
     if result != SUCCESS {
         return result;

@@ -1,5 +1,4 @@
-//! Plain device memory: `cuMemAlloc`, `cuMemAllocPitch`, `cuMemAllocManaged`, `cuMemFree` and what
-//! `cuMemGetInfo` answers.
+//! Plain device memory: `cuMemAlloc`, `cuMemAllocPitch`, `cuMemAllocManaged` and `cuMemFree`.
 //!
 //! A block above 1 MiB is charged by whole granules of 2 MiB. Smaller ones are charged by the
 //! granules of address they occupy, as the driver packs them: the first block in a granule pays for
@@ -9,26 +8,33 @@
 //! the driver, gives back, and puts the entry back if the driver refused: in another order a
 //! neighbour's new block at the same address could be forgotten.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicU64};
 
 use divvy_abi::usage::MemoryKind;
-use divvy_driver_api::types::{CUdevice, CUresult};
+use divvy_driver_api::types::{CUcontext, CUresult};
 use divvy_page::SharedEntry;
-use divvy_policy::{answer, charge};
+use divvy_policy::charge;
 
 use super::charge::{ask, ask_quietly, refuse};
 use super::context::here;
 use super::entry::{self, MemoryRecord};
-use super::place::{CallPlace, Next, OUT_OF_MEMORY, at};
-use super::{left_out, marks, pool, unused};
+use super::place::{CallPlace, Next, OUT_OF_MEMORY};
+use super::{marks, pool};
+use crate::gate::GATES;
+use crate::residence::{backed, state};
+use crate::sys::driver;
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
-use crate::sys::{Out, Settable, driver};
 use crate::tenant;
 use crate::tenant::device::{Device, Reservation};
 
 /// Blocks by address.
 static BLOCKS: Map = Map::new(0);
+
+/// Blocks that were freed while a stream captured, by address; they stay charged until they go.
+static PUT_OFF: Map = Map::new(33);
+static ANY_PUT_OFF: AtomicBool = AtomicBool::new(false);
 
 /// Granules occupied by packed blocks: number → how many occupy it.
 static GRANULES: Map = Map::new(1);
@@ -98,6 +104,9 @@ pub(crate) fn allocate(
             Err(code) => code,
         };
     }
+    if ANY_PUT_OFF.load(Relaxed) {
+        free_put_off();
+    }
     if charge::is_small(bytes) && kind == MemoryKind::Block {
         return allocate_packed(place, call);
     }
@@ -118,7 +127,7 @@ pub(crate) fn allocate(
             }
             Err(_) => {
                 place.device.tell_grown(more, kind);
-                let _ = driver::mem_free(address);
+                unmake(address);
                 return OUT_OF_MEMORY;
             }
         }
@@ -148,6 +157,15 @@ pub(crate) fn allocate_seldom(
     }
 }
 
+/// Frees a block that was made in the call under way, which then fails.
+fn unmake(address: u64) {
+    if backed::holds(address) {
+        backed::free_unused(address);
+    } else {
+        let _ = driver::mem_free(address);
+    }
+}
+
 /// Records a block; without memory for it the block goes back.
 fn remember(address: u64, entry: MemoryRecord, device: &'static Device) -> CUresult {
     match BLOCKS.insert(address, entry.pack()) {
@@ -159,7 +177,7 @@ fn remember(address: u64, entry: MemoryRecord, device: &'static Device) -> CUres
         }
         Err(_) => {
             device.tell_no_table();
-            let _ = driver::mem_free(address);
+            unmake(address);
             release(address, entry);
             OUT_OF_MEMORY
         }
@@ -183,7 +201,7 @@ fn allocate_packed(
     };
     let Some(fresh) = occupy(address, actual_bytes) else {
         device.tell_no_table();
-        let _ = driver::mem_free(address);
+        unmake(address);
         return OUT_OF_MEMORY;
     };
     let needed = fresh.saturating_mul(charge::GRANULE_BYTES);
@@ -195,7 +213,7 @@ fn allocate_packed(
             }
             Err(code) => {
                 // Freed before it is unmarked: nobody may take the granule for ours meanwhile.
-                let _ = driver::mem_free(address);
+                unmake(address);
                 let left = needed.checked_sub(vacate(address, actual_bytes));
                 drop(held);
                 // A granule that another thread's block came into meanwhile stays charged.
@@ -243,9 +261,12 @@ pub(crate) fn free(address: u64, call: impl FnOnce() -> CUresult) -> CUresult {
         }
         return result;
     };
-    let result = call();
+    let entry = MemoryRecord::unpack(words);
+    let result = if backed::holds(address) { free_backed(address, entry) } else { call() };
     if result == SUCCESS {
-        release(address, MemoryRecord::unpack(words));
+        if !backed::holds(address) {
+            release(address, entry);
+        }
     } else {
         // The table had room for it a moment ago.
         let _ = BLOCKS.insert(address, words);
@@ -253,15 +274,82 @@ pub(crate) fn free(address: u64, call: impl FnOnce() -> CUresult) -> CUresult {
     result
 }
 
+/// Frees a block whose memory may leave, once the work of its context has ended; while a stream captures it is put off, and
+/// stays charged.
+#[cold]
+#[inline(never)]
+fn free_backed(address: u64, entry: MemoryRecord) -> CUresult {
+    let _inside = state::enter();
+    let Some(_undisturbed) = GATES.undisturbed() else {
+        let is_put_off = PUT_OFF.insert(address, entry.pack()).is_ok();
+        ANY_PUT_OFF.store(true, SeqCst);
+        return if is_put_off { SUCCESS } else { OUT_OF_MEMORY };
+    };
+    match backed::free(address, context_at(entry.owner)) {
+        // A process that ends: nothing runs any more.
+        Err(CUresult::CUDA_ERROR_DEINITIALIZED) => {
+            backed::free_unused(address);
+            SUCCESS
+        }
+        freed => freed.err().unwrap_or(SUCCESS),
+    }
+}
+
+/// The context with this handle.
+fn context_at(handle: u64) -> CUcontext {
+    CUcontext(core::ptr::with_exposed_provenance_mut(usize::try_from(handle).unwrap_or(0)))
+}
+
+/// Frees what was put off while a stream captured, where none does now. One that is about to waits for this: so it is some
+/// blocks at a time, of one context.
+#[cold]
+#[inline(never)]
+fn free_put_off() {
+    let _inside = state::enter();
+    let Some(_undisturbed) = GATES.undisturbed() else { return };
+    // Taken back before the look: who adds one meanwhile says so again.
+    ANY_PUT_OFF.store(false, SeqCst);
+    let (mut found, mut count, mut of) = ([0_u64; 64], 0_usize, None);
+    PUT_OFF.for_each(|address, [_, owner]| {
+        if *of.get_or_insert(owner) == owner
+            && let Some(place) = found.get_mut(count)
+        {
+            *place = address;
+            count = count.saturating_add(1);
+        }
+    });
+    let Some(owner) = of else { return };
+    ANY_PUT_OFF.store(true, SeqCst);
+    if driver::within(context_at(owner), driver::ctx_wait).is_ok() {
+        found.iter().take(count).for_each(|address| forget_put_off(*address));
+    }
+}
+
+/// Gives back a block whose free was put off; no work uses it any more.
+fn forget_put_off(address: u64) {
+    if let Some(words) = PUT_OFF.take(address) {
+        backed::free_unused(address);
+        release(address, MemoryRecord::unpack(words));
+    }
+}
+
 /// Record of the block at `address`.
 pub(super) fn block(address: u64) -> Option<MemoryRecord> {
     BLOCKS.get(address).map(MemoryRecord::unpack)
 }
 
+/// Handle of the context that the block at `address` goes with.
+pub(crate) fn context_of(address: u64) -> Option<u64> {
+    block(address).map(|entry| entry.owner)
+}
+
 /// Start and record of the block in which `address` lies.
 pub(super) fn block_around(address: u64) -> Option<(u64, MemoryRecord)> {
     block(address).map(|entry| (address, entry)).or_else(|| {
-        let (base, _) = driver::address_range(address).ok()?;
+        let base = match backed::block(address) {
+            Some(found) => found.base,
+            None => driver::address_range(address).ok()?.0,
+        };
         block(base).map(|entry| (base, entry))
     })
 }
@@ -316,6 +404,7 @@ pub(super) fn forget_context(context: u64, device: &'static Device) {
             release(address, MemoryRecord::unpack(words));
         }
     }
+    forget_backed(context);
     let mut block_bytes = 0_u64;
     let mut managed_bytes = 0_u64;
     let mut imported_bytes = 0_u64;
@@ -339,58 +428,43 @@ pub(super) fn forget_context(context: u64, device: &'static Device) {
     device.give_back(imported_bytes, MemoryKind::Imported);
 }
 
-/// Free and total memory as the tenant has them, in 64 bits or 32; what does not fit is the largest number that does.
-/// Either place may be null.
-pub(crate) fn info<T: Settable + TryFrom<u64>>(
-    free: Out<'_, T>,
-    total: Out<'_, T>,
-    call: impl FnOnce() -> CUresult,
-) -> CUresult {
-    let result = call();
-    if result == SUCCESS
-        && let Some(memory) = story()
-    {
-        let fit = |bytes| T::try_from(bytes).or_else(|_| T::try_from(u64::from(u32::MAX)));
-        if let (Ok(free_bytes), Ok(total_bytes)) = (fit(memory.free_bytes), fit(memory.total_bytes))
-        {
-            free.set(free_bytes);
-            total.set(total_bytes);
+/// Frees the blocks of a context that is gone whose memory does not go with it.
+fn forget_backed(context: u64) {
+    if state::get().is_none() {
+        return;
+    }
+    loop {
+        let mut put_off = None;
+        PUT_OFF.for_each(|address, [_, owner]| {
+            if owner == context {
+                put_off = Some(address);
+            }
+        });
+        match put_off {
+            Some(address) => forget_put_off(address),
+            None => break,
         }
     }
-    result
-}
-
-/// A card's size, lowered to the limit of the device, in 64 bits or 32.
-pub(crate) fn total<T: Settable + TryInto<u64> + TryFrom<u64>>(
-    bytes: Out<'_, T>,
-    ordinal: CUdevice,
-    call: impl FnOnce() -> CUresult,
-) -> CUresult {
-    let result = call();
-    if result == SUCCESS
-        && let Some(card) = bytes.get()
-        && let Ok(card_bytes) = card.try_into()
-    {
-        bytes.set(T::try_from(clamp(ordinal, card_bytes)).unwrap_or(card));
+    loop {
+        // Some at a time: the driver is not called while the map is locked.
+        let (mut found, mut count) = ([0_u64; 64], 0_usize);
+        BLOCKS.for_each(|address, words| {
+            if words[1] == context
+                && backed::holds(address)
+                && let Some(place) = found.get_mut(count)
+            {
+                *place = address;
+                count = count.saturating_add(1);
+            }
+        });
+        for address in found.iter().take(count) {
+            if let Some(words) = BLOCKS.take(*address) {
+                backed::free_unused(*address);
+                release(*address, MemoryRecord::unpack(words));
+            }
+        }
+        if count == 0 {
+            return;
+        }
     }
-    result
-}
-
-fn clamp(ordinal: CUdevice, bytes: u64) -> u64 {
-    match at(ordinal) {
-        Next::Count(device) => device.limit_bytes().map_or(bytes, |limit| limit.min(bytes)),
-        Next::Forward | Next::Refuse(_) => bytes,
-    }
-}
-
-/// The current device's memory as the tenant sees it; `None` if it has no limit.
-fn story() -> Option<answer::Memory> {
-    let Next::Count(place) = here() else { return None };
-    let device = place.device;
-    device.limit_bytes()?;
-    unused::settle_all(device);
-    left_out::sweep();
-    let (card_free_bytes, card_total_bytes) = driver::mem_info().ok()?;
-    let used_bytes = device.used_bytes();
-    Some(answer::memory(device.limit_bytes(), used_bytes, card_total_bytes, card_free_bytes))
 }

@@ -9,6 +9,7 @@
 //! what cannot be recorded stays charged. Imports `gate`, `tenant` and `sys`, and knows no entry point.
 
 pub(crate) mod allocation;
+pub(crate) mod answers;
 pub(crate) mod array;
 pub(crate) mod block;
 pub(crate) mod charge;

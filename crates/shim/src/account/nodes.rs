@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use divvy_driver_api::types::{CUgraphNodeParams, CUgraphNodeType, CUresult};
 
+use crate::residence::state;
 use crate::sys::Out;
 
 /// Whether any graph of the process may have memory nodes.
@@ -30,6 +31,8 @@ pub(crate) fn add(params: Out<'_, CUgraphNodeParams>, call: impl FnOnce() -> CUr
     if params.get().is_some_and(|params| params.type_ == allocates) {
         expect_nodes();
     }
+    // A copy's node is made only of addresses that have memory behind them.
+    let _inside = state::enter();
     call()
 }
 

@@ -9,6 +9,7 @@ use super::gone::forget;
 use super::place::{Next, at};
 use super::primary;
 use crate::gate::GATES;
+use crate::residence::state;
 use crate::sys::Out;
 use crate::sys::driver::SUCCESS;
 use crate::tenant::context::{CONTEXTS, Record};
@@ -57,6 +58,8 @@ pub(crate) fn destroy(context: CUcontext, call: impl FnOnce() -> CUresult) -> CU
     if let Some(ordinal) = primary::is_of(handle) {
         return primary::may_end(ordinal, call);
     }
+    // Memory does not move in a context that ends meanwhile.
+    let _inside = state::enter();
     let taken = CONTEXTS.take(handle);
     let retiring = GATES.retire(&|retired| retired == handle);
     let result = call();
@@ -94,6 +97,7 @@ pub(crate) fn detach(ctx: CUcontext, call: impl FnOnce() -> CUresult) -> CUresul
     if let Some(ordinal) = primary::is_of(handle) {
         return primary::may_end(ordinal, call);
     }
+    let _inside = state::enter();
     let before = CONTEXTS.get(handle).map(Record::unpack);
     let retiring = GATES.retire(&|retired| retired == handle);
     let result = call();

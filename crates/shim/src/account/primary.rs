@@ -15,6 +15,7 @@ use super::gone::forget;
 use super::place::{CallPlace, Next, at};
 use super::unused;
 use crate::gate::{GATES, Retiring, relaxed};
+use crate::residence::state;
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::{Map, Pair};
 use crate::sys::{Out, driver};
@@ -60,6 +61,8 @@ pub(crate) fn retain(
 /// their events meanwhile.
 #[inline(always)]
 pub(crate) fn may_end(ordinal: CUdevice, call: impl FnOnce() -> CUresult) -> CUresult {
+    // Memory does not move in a context that ends meanwhile.
+    let _inside = state::enter();
     let retiring = retire_all(ordinal);
     let result = call();
     end(ordinal, retiring);

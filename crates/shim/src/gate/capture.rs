@@ -11,6 +11,7 @@
 use divvy_driver_api::types::{CUresult, CUstream};
 
 use super::host::{GATES, stream as named};
+use crate::residence::state;
 use crate::sys::driver::{self, SUCCESS};
 use crate::sys::map::Map;
 
@@ -24,6 +25,8 @@ pub(crate) fn begin(
     per_thread: bool,
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
+    // Nothing moves while a capture is under way, so it waits for what moves.
+    let _inside = state::enter();
     GATES.capture_begins();
     let result = call();
     begun(stream, per_thread, result);

@@ -8,6 +8,7 @@ use divvy_driver_api::types::{
 };
 
 use super::submit::copy;
+use crate::residence::backed;
 use crate::sys::{In, driver};
 
 /// A copy between two addresses.
@@ -18,7 +19,9 @@ pub(crate) fn linear(
     bytes: usize,
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let device_bytes = || ends.into_iter().all(driver::pointer_is_device).then_some(bytes);
+    // The driver knows nothing of memory that is away.
+    let is_device = |end| driver::pointer_is_device(end) || backed::block(end).is_some();
+    let device_bytes = || ends.into_iter().all(is_device).then_some(bytes);
     copy(stream, per_thread, 0x1000, device_bytes, call)
 }
 

@@ -18,6 +18,8 @@ use divvy_policy::cost::{self, WorkKind};
 use divvy_policy::gate::{Sleeper, Waited};
 
 use super::host::{self, Admitted, GATES};
+use crate::residence::door::Inside;
+use crate::residence::state;
 use crate::sys::driver::SUCCESS;
 use crate::tenant::is_gated;
 
@@ -64,21 +66,38 @@ pub(crate) fn submit(
     asked: impl FnOnce() -> Option<Admitted>,
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let mut admitted = if is_gated() { asked() } else { None };
+    let mut held = if is_gated() { Held::of(asked()) } else { None };
     let result = call();
-    if admitted.is_some() {
-        launched(&mut admitted, result);
+    if held.is_some() {
+        launched(&mut held, result);
     }
     result
+}
+
+/// Holds of a launch while the driver has it: its device time, and the memory it may touch on the card.
+struct Held {
+    admitted: Option<Admitted>,
+    inside: Option<Inside>,
+}
+
+impl Held {
+    /// Waits for memory last: nobody who is at the door waits for a turn.
+    #[inline(never)]
+    fn of(admitted: Option<Admitted>) -> Option<Self> {
+        let inside = state::enter_if_any();
+        (admitted.is_some() || inside.is_some()).then_some(Self { admitted, inside })
+    }
 }
 
 /// The driver has answered to a launch.
 #[cold]
 #[inline(never)]
-fn launched(admitted: &mut Option<Admitted>, result: CUresult) {
-    if let Some(admitted) = admitted.take() {
+fn launched(held: &mut Option<Held>, result: CUresult) {
+    let Some(Held { admitted, inside }) = held.take() else { return };
+    if let Some(admitted) = admitted {
         admitted.launched(result == SUCCESS);
     }
+    drop(inside);
 }
 
 /// Something that is no work of the device's, on whatever stream: where the tenant has gates, the span
@@ -115,8 +134,8 @@ pub(crate) fn transfer(call: impl FnOnce() -> CUresult) -> CUresult {
 
 /// Of its own: the hooks of eighty copies have it, and none is called as often as a launch's.
 #[inline(never)]
-fn asleep() -> Option<Sleeper> {
-    if is_gated() { GATES.sleep() } else { None }
+fn asleep() -> (Option<Sleeper>, Option<Inside>) {
+    if is_gated() { (GATES.sleep(), state::enter_if_any()) } else { (None, None) }
 }
 
 /// A synchronisation: when it has returned, what was submitted before it is known to have ended, if

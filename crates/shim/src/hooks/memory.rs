@@ -10,8 +10,10 @@ use divvy_policy::charge;
 use crate::account::block::{allocate, allocate_seldom};
 use crate::account::context::here;
 use crate::account::place::Next;
+use crate::handover;
 use crate::sys::driver::SUCCESS;
 use crate::sys::{Out, real};
+use crate::tenant;
 
 /// Allocates device memory of the current context.
 pub(crate) fn cuMemAlloc_v2(
@@ -26,7 +28,11 @@ pub(crate) fn cuMemAlloc_v2(
     };
     let bytes = bytesize as u64;
     allocate(place, bytes, MemoryKind::Block, || {
-        Ok((made(real.call(dptr, bytesize), dptr)?, bytes))
+        let address = match handover::allocate(place.device, bytes, dptr) {
+            Some(made) => made?,
+            None => made(real.call(dptr, bytesize), dptr)?,
+        };
+        Ok((address, bytes))
     })
 }
 
@@ -72,9 +78,31 @@ pub(crate) fn cuMemAllocPitch_v2(
     element_bytes: c_uint,
 ) -> CUresult {
     allocate_rows(width_bytes as u64, height as u64, || {
+        if let Some(made) = rows_that_may_leave(dptr, pitch, width_bytes, height, element_bytes) {
+            return made;
+        }
         let result = real.call(dptr, pitch, width_bytes, height, element_bytes);
         Ok((made(result, dptr)?, pitch.get().map(|pitch| pitch as u64)))
     })
+}
+
+/// Rows in memory that may leave the card, in a tenant that oversubscribes: where they lie, and how far apart. Arguments
+/// that the driver refuses are the driver's.
+fn rows_that_may_leave(
+    dptr: Out<'_, CUdeviceptr>,
+    pitch: Out<'_, usize>,
+    width_bytes: usize,
+    height: usize,
+    element_bytes: c_uint,
+) -> Option<Result<(u64, Option<u64>), CUresult>> {
+    tenant::oversubscribed()?;
+    pitch.get().filter(|_| matches!(element_bytes, 4 | 8 | 16))?;
+    let Next::Count(place) = here() else { return None };
+    let row_bytes = width_bytes.checked_next_multiple_of(charge::PITCH_BYTES as usize)?;
+    let bytes = (row_bytes as u64).checked_mul(height as u64)?;
+    let made = handover::allocate(place.device, bytes, dptr)?;
+    pitch.set(row_bytes);
+    Some(made.map(|address| (address, Some(row_bytes as u64))))
 }
 
 /// The 32-bit form.

@@ -22,6 +22,7 @@ pub(crate) mod ipc;
 pub(crate) mod memory;
 pub(crate) mod nvml;
 pub(crate) mod passed;
+pub(crate) mod pointer;
 pub(crate) mod pool;
 pub(crate) mod proc_address;
 pub(crate) mod submit;

@@ -9,6 +9,7 @@ use divvy_page::mark::{self, DescriptorMark};
 
 use crate::account::export::{export, export_block, refer_to_others};
 use crate::account::{allocation, ipc, vmm};
+use crate::residence::{backed, state};
 use crate::sys::driver::SUCCESS;
 use crate::sys::{Opaque, Out, OutHandle, driver, real};
 use crate::tenant;
@@ -47,6 +48,9 @@ pub(crate) fn cuMemGetHandleForAddressRange(
     handle_type: CUmemRangeHandleType,
     flags: u64,
 ) -> CUresult {
+    // Memory behind a descriptor stays on the card, where it is by the time that this call is inside.
+    let _inside = state::enter();
+    backed::pin(dptr);
     // Referred to before the driver is called: another thread may unmap it meanwhile.
     let number = allocation::allocation_at(dptr).filter(|number| allocation::refer(*number));
     let result = real.call(handle, dptr, size, handle_type, flags);

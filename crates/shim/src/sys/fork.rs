@@ -83,7 +83,12 @@ pub(crate) fn generation() -> u64 {
 /// it calls asks for the same lock: it would wait for ever.
 #[inline]
 pub(super) fn locked<R>(index: usize, act: impl FnOnce() -> R) -> R {
-    let lock = &page().locks[index % LOCKS];
+    locked_by(&page().locks[index % LOCKS], act)
+}
+
+/// The same by a lock of the caller's own, which lies in memory that a child finds zeroed too.
+#[inline]
+pub(super) fn locked_by<R>(lock: &AtomicU32, act: impl FnOnce() -> R) -> R {
     if lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
         wait_for(lock);
     }

@@ -3,8 +3,11 @@
 //!
 //! Promises: safe to call with anything. Does not hold the system call itself ([`divvy_page::kernel`]).
 
+use core::sync::atomic::AtomicU32;
+
+pub(crate) use divvy_page::kernel::sleep_ns;
 use divvy_page::kernel::{self, Descriptor};
-pub(super) use divvy_page::kernel::{InChild, advise, map_private, now_ns, sleep_ns, unmap};
+pub(super) use divvy_page::kernel::{InChild, advise, map_private, now_ns, unmap};
 
 /// Where the calling thread's control block lies: its own for as long as it lives, at the end of its stack
 /// but for the first thread's.
@@ -30,6 +33,71 @@ pub(crate) fn thread() -> u32 {
     // SAFETY: no arguments, cannot fail.
     let thread = unsafe { kernel::syscall(libc::SYS_gettid, [0; 6]) };
     u32::try_from(thread).unwrap_or(0)
+}
+
+/// Names the calling thread, for people.
+pub(super) fn name_thread(name: &core::ffi::CStr) {
+    let arguments =
+        [kernel::as_arg(libc::PR_SET_NAME), name.as_ptr().expose_provenance(), 0, 0, 0, 0];
+    // SAFETY: the kernel reads a NUL-terminated string, at most 16 bytes of it.
+    unsafe { kernel::syscall(libc::SYS_prctl, arguments) };
+}
+
+/// Runs `act` while all signals of the calling thread are blocked.
+pub(super) fn without_signals<R>(act: impl FnOnce() -> R) -> R {
+    let mask = |set: &u64, old: Option<&mut u64>| {
+        let into = old.map_or(0, |old| (&raw mut *old).expose_provenance());
+        let how = kernel::as_arg(libc::SIG_SETMASK);
+        let arguments = [how, (&raw const *set).expose_provenance(), into, 8, 0, 0];
+        // SAFETY: the kernel reads one set of its own eight bytes, and writes one where it is asked for the old one.
+        unsafe { kernel::syscall(libc::SYS_rt_sigprocmask, arguments) };
+    };
+    let mut before = 0;
+    mask(&u64::MAX, Some(&mut before));
+    let result = act();
+    mask(&before, None);
+    result
+}
+
+/// Says that a mapping is best made of huge pages. Touches nothing of it.
+pub(super) fn prefer_huge(address: *mut u8, bytes: usize) {
+    let advice = kernel::as_arg(libc::MADV_HUGEPAGE);
+    // SAFETY: the advice changes how memory is backed, and no byte of it, whoever's it is.
+    unsafe {
+        kernel::syscall(libc::SYS_madvise, [address.expose_provenance(), bytes, advice, 0, 0, 0])
+    };
+}
+
+/// Waits while `word`, one of this process's own, is `value`: until it is woken, a signal comes or `ns` have passed.
+pub(crate) fn wait(word: &AtomicU32, value: u32, ns: u64) {
+    let time = libc::timespec {
+        tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(ns % 1_000_000_000).unwrap_or(0),
+    };
+    let arguments = [
+        word.as_ptr().expose_provenance(),
+        kernel::as_arg(libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG),
+        value as usize,
+        (&raw const time).expose_provenance(),
+        0,
+        0,
+    ];
+    // SAFETY: the word is borrowed through the call, in which the kernel only reads it, and one timespec.
+    unsafe { kernel::syscall(libc::SYS_futex, arguments) };
+}
+
+/// Wakes all threads of this process that wait for `word`.
+pub(crate) fn wake(word: &AtomicU32) {
+    let arguments = [
+        word.as_ptr().expose_provenance(),
+        kernel::as_arg(libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG),
+        i32::MAX as usize,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the kernel takes the address as a name.
+    unsafe { kernel::syscall(libc::SYS_futex, arguments) };
 }
 
 /// Writes to standard error, once and without waiting for the rest to fit.

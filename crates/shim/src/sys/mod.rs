@@ -10,6 +10,7 @@
 #![allow(unsafe_code, reason = "the shim's only room for it, see docs/architecture.md")]
 
 mod absent;
+pub(crate) mod attribute;
 pub(crate) mod clock;
 mod door;
 pub(crate) mod driver;
@@ -17,6 +18,7 @@ mod elf;
 pub(crate) mod env;
 mod errno;
 pub(crate) mod fork;
+pub(crate) mod host_piece;
 pub(crate) mod image;
 mod kernel;
 pub(crate) mod layout;
@@ -33,10 +35,12 @@ pub(crate) mod real;
 pub(crate) mod reference;
 mod resolve;
 pub(crate) mod scratch;
+pub(crate) mod service;
 mod tables;
 mod ticks;
+pub(crate) mod wiped;
 
-pub(crate) use kernel::{thread, thread_pointer};
+pub(crate) use kernel::{sleep_ns, thread, thread_pointer, wait, wake};
 pub(crate) use log::log;
 pub(crate) use pointer::{In, Opaque, Out, OutArray, OutFunction, OutHandle, Settable};
 pub(crate) use tables::hash as name_hash;

@@ -23,6 +23,7 @@
     reason = "generated: named as the driver's symbols, with their argument lists"
 )]
 
+use super::attribute::{OutAttribute, OutAttributes};
 use super::image::Image;
 use super::layout::List;
 use super::pointer::{In, Opaque, Out, OutArray, OutFunction, OutHandle};

@@ -170,11 +170,11 @@ pub(super) fn position_of(address: usize, fits: impl Fn(usize) -> bool) -> Optio
     found
 }
 
-/// The C library's own function `name`; before glibc 2.34 it lived in libdl.
+/// The C library's own function `name`; before glibc 2.34 some lived in libdl or libpthread.
 pub(super) fn c_library(name: &[u8]) -> Option<usize> {
     let mut found = None;
     elf::walk(|object| {
-        if matches!(object.name(), b"libc.so.6" | b"libdl.so.2") {
+        if matches!(object.name(), b"libc.so.6" | b"libdl.so.2" | b"libpthread.so.0") {
             found = object.function(name);
         }
         found.is_some()

@@ -11,7 +11,9 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use divvy_abi::usage::MemoryKind;
 use divvy_abi::{MAX_DEVICES, Uuid, config};
 use divvy_driver_api::types::{CUdevice, CUdevice_attribute as Attribute};
-use divvy_page::{self as page, DeviceRow, OwnerWord, ShareWords, SharedEntry, Tenant};
+use divvy_page::{
+    self as page, DeviceRow, OwnerWord, ResidenceWords, ShareWords, SharedEntry, Tenant,
+};
 use divvy_policy::gate::{Meeting, Terms};
 use divvy_policy::ledger::MemoryRefusal;
 use divvy_policy::{limit, share};
@@ -96,6 +98,11 @@ pub(crate) fn look(ordinal: CUdevice) -> KnownDevice {
         None if opens_on_failure(tenant) => KnownDevice::Open,
         None => KnownDevice::Closed(Reason::NoDevice),
     }
+}
+
+/// The devices that this process has met.
+pub(crate) fn all_met() -> impl Iterator<Item = &'static Device> {
+    DEVICES.iter().filter_map(Once::get)
 }
 
 fn meet(tenant: &'static Tenant, ordinal: CUdevice) -> Option<Device> {
@@ -254,6 +261,11 @@ impl Device {
     #[inline(always)]
     pub(crate) fn share(&self) -> Option<ShareWords> {
         self.tenant.share(self.row)
+    }
+
+    /// This process's words about memory that may leave the device; none where none may.
+    pub(crate) fn residence(&self) -> Option<ResidenceWords> {
+        self.tenant.residence(self.row)
     }
 
     /// The board where tenants meet on the device.

@@ -12,7 +12,9 @@ use divvy_abi::config::{self, Config};
 use divvy_policy::limit::Rules;
 use divvy_policy::share::Environment;
 use divvy_policy::size::{self, Limit};
-use divvy_policy::variables::{CONTEXT, FAIL, MEMORY, PEER_MEMORY, PEER_TENANT, TENANT};
+use divvy_policy::variables::{
+    CONTEXT, FAIL, MEMORY, OVERSUBSCRIBE, PEER_MEMORY, PEER_TENANT, TENANT,
+};
 
 use super::reason::{self, Reason};
 use crate::sys::env;
@@ -186,6 +188,9 @@ pub(crate) fn from_environment() -> Option<Config> {
     if fails_open() {
         config.flags |= config::FLAG_FAIL_OPEN;
     }
+    if oversubscribes()? {
+        config.flags |= config::FLAG_OVERSUBSCRIBE;
+    }
     let mut found = Environment::new();
     env::for_each(|name, value| {
         let (Ok(name), Ok(value)) = (str::from_utf8(name), str::from_utf8(value)) else { return };
@@ -196,6 +201,23 @@ pub(crate) fn from_environment() -> Option<Config> {
     });
     found.apply(&mut config);
     understood.then_some(config)
+}
+
+/// Whether memory may leave the card, by [`OVERSUBSCRIBE`]. `None`, logged once, for a word that is neither.
+fn oversubscribes() -> Option<bool> {
+    let mut text = [0_u8; 24];
+    match env::copy(OVERSUBSCRIBE.as_bytes(), &mut text) {
+        None | Some(b"" | b"false" | b"0") => Some(false),
+        Some(b"true" | b"1") => Some(true),
+        Some(other) => {
+            let value = str::from_utf8(other).unwrap_or("(not text)");
+            reason::tell(
+                Reason::BadLimit,
+                format_args!("{OVERSUBSCRIBE}: \"{value}\" is neither true nor false"),
+            );
+            None
+        }
+    }
 }
 
 /// Charge of a context by [`CONTEXT`], for cards that have not been measured; 0 leaves it to

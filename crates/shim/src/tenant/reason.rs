@@ -32,10 +32,12 @@ pub(crate) enum Reason {
     Grown = 209,
     /// A library was to be loaded where this one is not met first.
     OutOfReach = 210,
+    /// Memory that may leave the card was to be shared with another process.
+    Unshared = 211,
 }
 
 impl Reason {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::OverLimit,
         Self::Contended,
         Self::BadLimit,
@@ -46,6 +48,7 @@ impl Reason {
         Self::NoSlot,
         Self::Grown,
         Self::OutOfReach,
+        Self::Unshared,
     ];
 
     /// Whether this is the first time in this process that the reason is given.

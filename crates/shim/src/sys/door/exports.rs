@@ -13,6 +13,8 @@
 )]
 
 use crate::gate::submit;
+use crate::residence::state;
+use crate::sys::attribute::{OutAttribute, OutAttributes};
 use crate::sys::image::Image;
 use crate::sys::layout::List;
 use crate::sys::pointer::{In, Opaque, Out, OutArray, OutFunction, OutHandle};

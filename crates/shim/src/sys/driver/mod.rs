@@ -19,6 +19,7 @@ mod event;
 mod graph;
 mod management;
 mod memory;
+mod vmm;
 
 pub(crate) use call::SUCCESS;
 pub(crate) use context::*;
@@ -27,3 +28,4 @@ pub(crate) use event::*;
 pub(crate) use graph::*;
 pub(crate) use management::*;
 pub(crate) use memory::*;
+pub(crate) use vmm::*;

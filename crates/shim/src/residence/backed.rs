@@ -1,0 +1,265 @@
+//! Blocks whose memory may leave the card: made, freed, and found by an address inside them.
+//!
+//! Blocks below 32 MiB lie in [`super::slabs`]; larger ones at addresses of their own, in chunks of up to 256 MiB. All
+//! these addresses are reserved in pieces that start at a multiple of 256 MiB, by whose number a block is found.
+//!
+//! Promises: the pointer is aligned as the driver's would be; a block is not given back while work that was submitted
+//! before may use it, which is what the driver promises too. Does not ask for a limit.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use divvy_driver_api::types::{CUcontext, CUdevice, CUresult};
+use divvy_policy::charge::whole_granules;
+use divvy_policy::slab::MAX_BYTES;
+
+use super::chunks::Chunk;
+use super::state::{self, State};
+use crate::sys::driver;
+use crate::sys::map::Map;
+
+/// Blocks from so many bytes on have chunks of their own.
+const OWN_BYTES: u64 = 32 << 20;
+/// Most bytes of a chunk.
+const CHUNK_BYTES: u64 = MAX_BYTES;
+
+/// Pieces of addresses by number: the use of each, as [`Piece`] packs it.
+static PIECES: Map = Map::new(31);
+
+/// Blocks by first address: a number that no other block has had, and the bytes that were asked for.
+static BLOCKS: Map = Map::new(32);
+
+/// The last block's number.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// A block, found by an address inside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Block {
+    /// Its first address.
+    pub(crate) base: u64,
+    /// The bytes that were asked for.
+    pub(crate) bytes: u64,
+    /// A number that no other block of the process has had.
+    pub(crate) number: u64,
+}
+
+/// The use of a piece of addresses.
+#[derive(Clone, Copy)]
+enum Piece {
+    /// A slab, by its number.
+    Slab(u32),
+    /// A block of its own: its first chunk, and its first address.
+    Block(u32, u64),
+}
+
+impl Piece {
+    const fn pack(self) -> [u64; 2] {
+        match self {
+            Self::Slab(number) => [number as u64, 0],
+            Self::Block(chunk, address) => [chunk as u64, address],
+        }
+    }
+
+    fn at(address: u64) -> Option<Self> {
+        let [number, base] = PIECES.get(address / MAX_BYTES)?;
+        let number = u32::try_from(number).ok()?;
+        Some(if base == 0 { Self::Slab(number) } else { Self::Block(number, base) })
+    }
+}
+
+/// Makes a block of `bytes` on a device: its address.
+///
+/// # Errors
+/// The driver's; out-of-memory where this library has no memory for its own records.
+pub(crate) fn allocate(device: CUdevice, bytes: u64) -> Result<u64, CUresult> {
+    let state = state::make().ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+    let make = || match bytes < OWN_BYTES {
+        true => share_slab(state, device, bytes),
+        false => own(state, device, bytes),
+    };
+    let address = match make() {
+        // Empty slabs are no reason to refuse.
+        Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
+            trim(device);
+            make()?
+        }
+        made => made?,
+    };
+    // Above the numbers that a driver gives out, which begin at 1.
+    let number = LAST.fetch_add(1, Relaxed) | 1 << 48;
+    if BLOCKS.insert(address, [number, bytes]).is_err() {
+        give_back(address);
+        return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    Ok(address)
+}
+
+fn share_slab(state: &State, device: CUdevice, bytes: u64) -> Result<u64, CUresult> {
+    loop {
+        if let Some(address) = state.slabs.take(device, bytes) {
+            return Ok(address);
+        }
+        // Of a context that is broken the driver's own call would say so.
+        driver::mem_info()?;
+        state.slabs.open(&state.chunks, device, bytes, |number, base| {
+            PIECES.insert(base / MAX_BYTES, Piece::Slab(number).pack()).is_ok()
+        })?;
+    }
+}
+
+fn own(state: &State, device: CUdevice, bytes: u64) -> Result<u64, CUresult> {
+    let whole = whole_granules(bytes);
+    let reserved = whole.checked_next_multiple_of(MAX_BYTES);
+    let reserved = reserved.ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+    driver::mem_info()?;
+    let base = driver::address_reserve(reserved, MAX_BYTES)?;
+    let made = chunks_behind(state, device, base, whole).and_then(|first| {
+        let numbers = base / MAX_BYTES..base.saturating_add(reserved) / MAX_BYTES;
+        let piece = Piece::Block(first, base).pack();
+        match numbers.clone().all(|number| PIECES.insert(number, piece).is_ok()) {
+            true => Ok(()),
+            false => {
+                numbers.for_each(forget);
+                end_chunks(state, first);
+                Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+            }
+        }
+    });
+    if made.is_err() {
+        let _ = driver::address_free(base, reserved);
+    }
+    made.map(|()| base)
+}
+
+/// Puts chunks behind `whole` bytes of addresses: the number of the first.
+fn chunks_behind(state: &State, device: CUdevice, base: u64, whole: u64) -> Result<u32, CUresult> {
+    let (mut done, mut first, mut last) = (0, None, None);
+    while done < whole {
+        let bytes = whole.saturating_sub(done).min(CHUNK_BYTES);
+        match state.chunks.make(device, base.saturating_add(done), bytes) {
+            Ok(number) => {
+                if let Some(last) = last {
+                    state.chunks.join(last, number);
+                }
+                first = first.or(Some(number));
+                last = Some(number);
+            }
+            Err(code) => {
+                if let Some(first) = first {
+                    end_chunks(state, first);
+                }
+                return Err(code);
+            }
+        }
+        done = done.saturating_add(bytes);
+    }
+    let first = first.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    // Once for all: the price of it is the call's.
+    if let Err(code) = driver::mem_allow(base, whole, device) {
+        end_chunks(state, first);
+        return Err(code);
+    }
+    Ok(first)
+}
+
+/// The piece of addresses with this number is used for nothing any more.
+fn forget(number: u64) {
+    PIECES.take(number);
+}
+
+/// Bytes of the chunks of a block.
+fn chunk_bytes(state: &State, first: u32) -> u64 {
+    let (mut bytes, mut next) = (0_u64, Some(first));
+    while let Some(number) = next {
+        bytes = bytes.saturating_add(state.chunks.get(number).map_or(0, Chunk::bytes));
+        next = state.chunks.behind(number);
+    }
+    bytes
+}
+
+fn end_chunks(state: &State, first: u32) {
+    let mut next = Some(first);
+    while let Some(number) = next {
+        next = state.chunks.behind(number);
+        state.chunks.end(number);
+    }
+}
+
+/// Whether a block made here starts at `address`.
+#[inline]
+pub(crate) fn holds(address: u64) -> bool {
+    state::get().is_some() && BLOCKS.get(address).is_some()
+}
+
+/// Whether `address` is one of those that blocks made here lie at, or may lie at later.
+#[inline]
+pub(crate) fn is_ours(address: u64) -> bool {
+    state::get().is_some() && Piece::at(address).is_some()
+}
+
+/// The block in which `address` lies.
+pub(crate) fn block(address: u64) -> Option<Block> {
+    let state = state::get()?;
+    let base = match Piece::at(address)? {
+        Piece::Slab(number) => state.slabs.find(number, address)?,
+        Piece::Block(_, base) => base,
+    };
+    let [number, bytes] = BLOCKS.get(base)?;
+    (address < base.saturating_add(bytes)).then_some(Block { base, bytes, number })
+}
+
+/// Frees the block that starts at `address`, made for `context`, once all work of that has ended.
+///
+/// # Errors
+/// The driver's, of the context's work: the block stays.
+pub(crate) fn free(address: u64, context: CUcontext) -> Result<(), CUresult> {
+    driver::within(context, driver::ctx_wait)?;
+    free_unused(address);
+    Ok(())
+}
+
+/// The same for a block whose context is gone, and all work with it.
+pub(crate) fn free_unused(address: u64) {
+    if BLOCKS.take(address).is_some() {
+        give_back(address);
+    }
+}
+
+/// Gives the memory of the block that starts at `address` back.
+fn give_back(address: u64) {
+    let (Some(state), Some(piece)) = (state::get(), Piece::at(address)) else { return };
+    match piece {
+        Piece::Slab(number) => {
+            state.slabs.give(&state.chunks, number, address, |base| forget(base / MAX_BYTES));
+        }
+        Piece::Block(first, base) => {
+            let reserved = chunk_bytes(state, first).next_multiple_of(MAX_BYTES);
+            for number in base / MAX_BYTES..base.saturating_add(reserved) / MAX_BYTES {
+                forget(number);
+            }
+            end_chunks(state, first);
+            let _ = driver::address_free(base, reserved);
+        }
+    }
+}
+
+/// Gives back what a device's empty slabs keep.
+pub(crate) fn trim(device: CUdevice) {
+    if let Some(state) = state::get() {
+        state.slabs.trim(&state.chunks, device, |base| forget(base / MAX_BYTES));
+    }
+}
+
+/// Keeps the memory of the block in which `address` lies on the card from now on. False if it is no such block.
+pub(crate) fn pin(address: u64) -> bool {
+    let (Some(state), Some(piece)) = (state::get(), Piece::at(address)) else { return false };
+    let mut next = match piece {
+        Piece::Slab(number) => state.slabs.chunk(number),
+        Piece::Block(first, _) => Some(first),
+    };
+    let mut is_kept = next.is_some();
+    while let Some(number) = next {
+        is_kept &= state.chunks.pin(number);
+        next = state.chunks.behind(number);
+    }
+    is_kept
+}

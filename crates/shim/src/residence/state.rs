@@ -1,0 +1,48 @@
+//! The state of this process, none before its first block that may leave, and the way in for calls.
+
+use core::sync::atomic::AtomicU32;
+
+use zerocopy::FromZeros;
+
+use super::chunks::Chunks;
+use super::door::{Door, Inside};
+use super::slabs::Slabs;
+use crate::sys::wiped::Wiped;
+
+/// The state of this process.
+#[derive(FromZeros)]
+pub(crate) struct State {
+    pub(crate) door: Door,
+    pub(crate) chunks: Chunks,
+    pub(super) slabs: Slabs,
+    /// Not 0 once the service thread was started.
+    pub(crate) service: AtomicU32,
+}
+
+static STATE: Wiped<State> = Wiped::new();
+
+/// The state, where any memory of this process may leave the card.
+#[inline(always)]
+pub(crate) fn get() -> Option<&'static State> {
+    STATE.get()
+}
+
+/// The state, made if there is none; `None` without memory for it.
+pub(super) fn make() -> Option<&'static State> {
+    STATE.make()
+}
+
+/// Goes in, for a call that may touch memory or change what there is; waits while memory is away.
+#[inline(always)]
+pub(crate) fn enter() -> Inside {
+    match get() {
+        None => Inside::OUTSIDE,
+        Some(state) => state.door.pass(),
+    }
+}
+
+/// The same; none where no memory may leave.
+#[inline]
+pub(crate) fn enter_if_any() -> Option<Inside> {
+    get().map(|state| state.door.pass())
+}

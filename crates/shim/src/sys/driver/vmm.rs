@@ -1,0 +1,138 @@
+//! Virtual memory management: addresses, physical memory, and what joins them; and copies of whole pieces.
+
+use core::mem::MaybeUninit;
+
+use divvy_driver_api::types::*;
+
+use super::call::ask;
+
+/// Takes addresses of the device, a multiple of `align_bytes`.
+pub(crate) fn address_reserve(bytes: u64, align_bytes: u64) -> Result<CUdeviceptr, CUresult> {
+    let mut address = 0;
+    ask!(cuMemAddressReserve(&mut address, bytes as usize, align_bytes as usize, 0, 0))?;
+    Ok(address)
+}
+
+/// Gives addresses back, all that were taken at once.
+pub(crate) fn address_free(address: CUdeviceptr, bytes: u64) -> Result<(), CUresult> {
+    ask!(cuMemAddressFree(address, bytes as usize))
+}
+
+/// Takes physical memory of a device, which reads as zeroes.
+pub(crate) fn mem_create(
+    device: CUdevice,
+    bytes: u64,
+) -> Result<CUmemGenericAllocationHandle, CUresult> {
+    let mut place = MaybeUninit::<CUmemAllocationProp>::zeroed();
+    // SAFETY: zeroes are a value of each of its members: numbers, and a pointer that is null.
+    let properties = unsafe { place.assume_init_mut() };
+    properties.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.location.__bindgen_anon_1.id = device;
+    let mut handle = 0;
+    ask!(cuMemCreate(&mut handle, bytes as usize, place.as_ptr(), 0))?;
+    Ok(handle)
+}
+
+/// Puts a handle's memory behind addresses.
+pub(crate) fn mem_map(
+    address: CUdeviceptr,
+    bytes: u64,
+    handle: CUmemGenericAllocationHandle,
+) -> Result<(), CUresult> {
+    ask!(cuMemMap(address, bytes as usize, 0, handle, 0))
+}
+
+/// Lets a device read and write what lies behind addresses.
+pub(crate) fn mem_allow(
+    address: CUdeviceptr,
+    bytes: u64,
+    device: CUdevice,
+) -> Result<(), CUresult> {
+    let mut place = MaybeUninit::<CUmemAccessDesc>::zeroed();
+    // SAFETY: zeroes are a value of each of its members, which are numbers.
+    let access = unsafe { place.assume_init_mut() };
+    access.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+    access.location.__bindgen_anon_1.id = device;
+    access.flags = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    ask!(cuMemSetAccess(address, bytes as usize, place.as_ptr(), 1))
+}
+
+/// Takes memory from behind addresses, whether or not work uses it.
+pub(crate) fn mem_unmap(address: CUdeviceptr, bytes: u64) -> Result<(), CUresult> {
+    ask!(cuMemUnmap(address, bytes as usize))
+}
+
+/// Lets the link reach memory of the host at its full speed, from all contexts.
+pub(crate) fn host_register(address: usize, bytes: usize) -> Result<(), CUresult> {
+    /// `CU_MEMHOSTREGISTER_PORTABLE`.
+    const PORTABLE: u32 = 1;
+    let place = core::ptr::with_exposed_provenance_mut(address);
+    ask!(cuMemHostRegister_v2(place, bytes, PORTABLE))
+}
+
+/// Takes that back.
+pub(crate) fn host_unregister(address: usize) -> Result<(), CUresult> {
+    ask!(cuMemHostUnregister(core::ptr::with_exposed_provenance_mut(address)))
+}
+
+/// Copies device memory to the host, in the order of a stream. `to` stays until the stream has done it.
+pub(crate) fn copy_out(
+    to: usize,
+    from: CUdeviceptr,
+    bytes: u64,
+    stream: CUstream,
+) -> Result<(), CUresult> {
+    let to = core::ptr::with_exposed_provenance_mut(to);
+    ask!(cuMemcpyDtoHAsync_v2(to, from, bytes as usize, stream))
+}
+
+/// The other way.
+pub(crate) fn copy_in(
+    to: CUdeviceptr,
+    from: usize,
+    bytes: u64,
+    stream: CUstream,
+) -> Result<(), CUresult> {
+    let from = core::ptr::with_exposed_provenance(from);
+    ask!(cuMemcpyHtoDAsync_v2(to, from, bytes as usize, stream))
+}
+
+/// A stream of the current context that waits for no other.
+pub(crate) fn stream_create() -> Result<CUstream, CUresult> {
+    let mut stream = CUstream(core::ptr::null_mut());
+    ask!(cuStreamCreate(&mut stream, CUstream_flags::CU_STREAM_NON_BLOCKING.0))?;
+    Ok(stream)
+}
+
+/// Takes it back.
+pub(crate) fn stream_destroy(stream: CUstream) -> Result<(), CUresult> {
+    ask!(cuStreamDestroy_v2(stream))
+}
+
+/// Waits until a stream has done all it was given.
+pub(crate) fn stream_wait(stream: CUstream) -> Result<(), CUresult> {
+    ask!(cuStreamSynchronize(stream))
+}
+
+/// Takes an event of the current context back.
+pub(crate) fn event_destroy(event: CUevent) -> Result<(), CUresult> {
+    ask!(cuEventDestroy_v2(event))
+}
+
+/// Waits until the current context's work has ended.
+pub(crate) fn ctx_wait() -> Result<(), CUresult> {
+    ask!(cuCtxSynchronize())
+}
+
+/// Runs `act` while `context` is current.
+pub(crate) fn within<R>(
+    context: CUcontext,
+    act: impl FnOnce() -> Result<R, CUresult>,
+) -> Result<R, CUresult> {
+    ask!(cuCtxPushCurrent_v2(context))?;
+    let result = act();
+    let mut popped = CUcontext(core::ptr::null_mut());
+    ask!(cuCtxPopCurrent_v2(&mut popped))?;
+    result
+}
