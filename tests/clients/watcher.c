@@ -33,9 +33,22 @@ static void most_used_by_others(void)
     printf("%zu\n", most > mine ? most - mine : 0);
 }
 
+/* Takes all that is left of the card, until the input ends. */
+static void fill_the_card(void)
+{
+    CUdeviceptr block;
+    start();
+    for (size_t bytes = 256 * MIB; bytes >= 2 * MIB;)
+        if (cuMemAlloc(&block, bytes) != CUDA_SUCCESS)
+            bytes /= 2;
+    puts("full");
+    fflush(stdout);
+    getchar();
+}
+
 int main(int count, char **arguments)
 {
     static const struct scenario scenarios[] = {
-        {"used", used_by_others}, {"most", most_used_by_others}, {NULL, NULL}};
+        {"used", used_by_others}, {"most", most_used_by_others}, {"fill", fill_the_card}, {NULL, NULL}};
     return play(scenarios, count, arguments);
 }

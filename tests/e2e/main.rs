@@ -23,6 +23,7 @@ mod hami;
 mod hostile;
 mod kill;
 mod lasting;
+mod leave;
 mod life;
 mod limits;
 mod managed;

@@ -35,7 +35,7 @@ use anyhow::Result;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 
-use commands::{bench, cdi, child, demo, doctor, ps, run, set, top, trace, upgrade};
+use commands::{bench, cdi, child, demo, doctor, freeze, ps, run, set, top, trace, upgrade};
 use machine::cards;
 use output::{ending, exit_codes};
 
@@ -54,6 +54,8 @@ enum Command {
     Ps(ps::Args),
     Top(top::Args),
     Set(set::Args),
+    Freeze(freeze::FreezeArgs),
+    Thaw(freeze::ThawArgs),
     Trace(trace::Args),
     Daemon(daemon::Args),
     Doctor(doctor::Args),
@@ -107,6 +109,8 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Ps(args) => ps::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Set(args) => set::run(&args),
+        Command::Freeze(args) => freeze::freeze(&args),
+        Command::Thaw(args) => freeze::thaw(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Daemon(args) => daemon::run(&args),
         Command::Doctor(args) => doctor::run(&args),

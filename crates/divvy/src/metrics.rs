@@ -113,6 +113,30 @@ pub(crate) const METRICS: &[Metric] = &[
         "The most device memory the tenant has held.",
     ),
     metric(
+        "divvy_tenant_memory_resident_bytes",
+        "bytes",
+        Read::TenantDevice(|_, device| {
+            device.residence.map(|memory| Value::Count(memory.resident_bytes))
+        }),
+        "Memory on the card that may leave it; absent in a tenant that does not oversubscribe.",
+    ),
+    metric(
+        "divvy_tenant_memory_pinned_bytes",
+        "bytes",
+        Read::TenantDevice(|_, device| {
+            device.residence.map(|memory| Value::Count(memory.pinned_bytes))
+        }),
+        "Of these, bytes that stay, since something else than addresses refers to them.",
+    ),
+    metric(
+        "divvy_tenant_memory_away_bytes",
+        "bytes",
+        Read::TenantDevice(|_, device| {
+            device.residence.map(|memory| Value::Count(memory.away_bytes))
+        }),
+        "Memory that has left the card and is on the host.",
+    ),
+    metric(
         "divvy_tenant_memory_refusals",
         "",
         Read::TenantCounter(|device| Value::Count(device.refusals)),

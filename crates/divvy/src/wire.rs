@@ -157,6 +157,9 @@ pub struct LimitChange {
     /// Paused or resumed.
     #[serde(default)]
     pub paused: Option<bool>,
+    /// Its memory is to leave the card, or may be there.
+    #[serde(default)]
+    pub frozen: Option<bool>,
 }
 
 /// Answer of the daemon.

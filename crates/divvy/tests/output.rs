@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use divvy_abi::config::Config;
+use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE};
 use divvy_page::Directory;
 use divvy_page::reader::{read_config, write_config};
 
@@ -32,6 +32,10 @@ const COMMANDS: &[&[&str]] = &[
     &["top", "--json", "--interval", "0.1"],
     &["set", "lost", "--resume"],
     &["set", "lost", "--resume", "--json"],
+    &["freeze", "lost"],
+    &["freeze", "lost", "--json"],
+    &["thaw", "lost"],
+    &["thaw", "lost", "--json"],
     &["trace", "lost", "--seconds", "0.1", "--out", "OUT/trace.json"],
     &["trace", "lost", "--seconds", "0.1", "--out", "OUT/trace.json", "--json"],
     &["daemon", "--status"],
@@ -58,7 +62,7 @@ impl Scene {
         let base = std::env::temp_dir().join(format!("divvy-out-{name}-{}", std::process::id()));
         let tenant = base.join("tenants/lost");
         std::fs::create_dir_all(&tenant).unwrap();
-        let mut config = Config::default();
+        let mut config = Config { flags: FLAG_OVERSUBSCRIBE, ..Config::default() };
         for (to, from) in config.name.iter_mut().zip(b"lost") {
             *to = *from;
         }
@@ -143,6 +147,8 @@ fn full_disk() -> Stdio {
 fn done(arguments: &[&str]) -> &'static str {
     match arguments {
         ["set", ..] => "the limits of lost were changed",
+        ["freeze", ..] => "the memory of lost has left the card",
+        ["thaw", ..] => "the memory of lost is on the card",
         ["trace", ..] => "trace.json was written",
         ["install", ..] => ".so was installed",
         ["cdi", rest @ ..] if rest.contains(&"--out") => "x.json was written",

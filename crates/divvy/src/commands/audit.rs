@@ -137,7 +137,7 @@ impl Watched {
     ) {
         // Memory freed between the two libraries' answers must not look like a difference, so the
         // ledger is read before and after, and the larger answer counts.
-        let ledger = || file.totals(self.row).used_bytes.saturating_sub(self.charged_bytes);
+        let ledger = || on_card_bytes(file, self.row).saturating_sub(self.charged_bytes);
         let first = ledger();
         let Some(card_bytes) = card_bytes(nvml, &self.finding.uuid, pids) else { return };
         let counted = first.max(ledger());
@@ -182,6 +182,22 @@ impl Watched {
         self.charged_bytes = bytes;
         self.finding.other_peak_bytes = self.finding.other_peak_bytes.max(bytes);
     }
+}
+
+/// Bytes of the ledger that should be on the card: all, but for what is away, and with the room that memory which may
+/// leave has beside its blocks.
+fn on_card_bytes(file: &UsageFile, row: usize) -> u64 {
+    let held = file.totals(row).used_bytes;
+    let slots = (1..file.slots_high()).filter(|slot| file.slot(*slot).is_some_and(|it| it.alive));
+    slots.fold(held, |held, slot| {
+        let residence = file.residence(row, slot);
+        if residence.movable_bytes == 0 {
+            return held;
+        }
+        let blocks = file.line(row, slot).bytes_of(MemoryKind::Block);
+        let room = residence.movable_bytes.saturating_sub(blocks);
+        held.saturating_add(room).saturating_sub(residence.away_bytes)
+    })
 }
 
 /// The tenant's living processes; `None` when one of them lives in another pid namespace, where its

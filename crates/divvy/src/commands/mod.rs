@@ -8,6 +8,7 @@ pub(crate) mod cdi;
 pub(crate) mod child;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod freeze;
 pub(crate) mod ps;
 pub(crate) mod run;
 pub(crate) mod set;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use divvy_abi::config::FLAG_OVERSUBSCRIBE;
 use divvy_policy::limit::Rules;
 use divvy_policy::variables::TENANT;
 use nix::libc::O_NONBLOCK;
@@ -55,6 +56,12 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     share: ShareArgs,
+
+    /// Let the program's memory leave the card while it is not needed: by `divvy freeze` as yet
+    ///
+    /// Blocks of cuMemAlloc keep their addresses while they are on the host, and come back at the program's next call.
+    #[arg(long)]
+    oversubscribe: bool,
 
     /// Start no daemon: caps hold all the same, but weights and priorities do not
     #[arg(long)]
@@ -140,6 +147,9 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let tenant = TenantDir::make(&name, &owner)?;
     let mut config = limits::config(&name, &rules, args.fail == Fail::Open, args.strict);
     config.context_bytes = context_bytes(args.sim);
+    if args.oversubscribe {
+        config.flags |= FLAG_OVERSUBSCRIBE;
+    }
     share.apply(&mut config);
     ledger::write_config(tenant.path(), &config)?;
     if !args.no_daemon {

@@ -396,6 +396,7 @@ mod tests {
             weight: Some("2".to_owned()),
             priority: Some("high".to_owned()),
             class: Some("latency".to_owned()),
+            frozen: None,
             paused: Some(true),
         };
         assert_eq!(

@@ -49,6 +49,7 @@ pub(crate) struct Asked {
     priority: Option<Word<i32>>,
     class: Option<Word<u32>>,
     paused: Option<bool>,
+    frozen: Option<bool>,
 }
 
 /// A value, or the one the tenant was started with.
@@ -90,9 +91,11 @@ impl Asked {
             priority: word("--priority", &change.priority, or_default(share::parse_priority))?,
             class: word("--class", &change.class, or_default(share::parse_class))?,
             paused: change.paused,
+            frozen: change.frozen,
         };
         let words = asked.weight.is_some() || asked.priority.is_some() || asked.class.is_some();
-        if asked.memory.is_empty() && asked.compute.is_empty() && !words && asked.paused.is_none() {
+        let states = asked.paused.is_some() || asked.frozen.is_some();
+        if asked.memory.is_empty() && asked.compute.is_empty() && !words && !states {
             return Err(usage(
                 "nothing to change: give one of --memory, --compute, --weight, --priority, --class, \
                  --pause and --resume",
@@ -124,6 +127,11 @@ impl Asked {
         config.priority = self.priority.map_or(config.priority, |word| word.value(start.priority));
         config.class = self.class.map_or(config.class, |word| word.value(start.class));
         config.paused = self.paused.map_or(config.paused, u32::from);
+        config.frozen = match self.frozen {
+            Some(true) => (config.frozen | 1).wrapping_add(2),
+            Some(false) => config.frozen & !1,
+            None => config.frozen,
+        };
         Ok(())
     }
 }

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use divvy_abi::config::{Config, GateLine, Rule, gate};
+use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, GateLine, Rule, gate};
 use divvy_abi::usage::MemoryKind;
+use divvy_page::ResidenceEntry;
 use divvy_policy::limit::{self, UuidText};
 use divvy_policy::share;
 
@@ -37,6 +38,10 @@ pub struct LedgerTenant {
     pub(crate) class: &'static str,
     /// Whether it was stopped by `divvy set --pause`.
     pub(crate) paused: bool,
+    /// Whether its memory may leave the card.
+    pub(crate) oversubscribes: bool,
+    /// Whether `divvy freeze` was the last word about where its memory is.
+    pub(crate) frozen: bool,
     /// The version of its files' layout, by which libraries are told that cannot share a tenant; `None`
     /// before a process has joined.
     pub(crate) layout: Option<u32>,
@@ -106,6 +111,8 @@ pub struct DeviceUse {
     pub(crate) waited_ns: u64,
     /// Waits for work to drain that were given up.
     pub(crate) drains_given_up: u64,
+    /// Memory that may leave the card, and what has moved; absent where none may.
+    pub(crate) residence: Option<Residence>,
     /// Work submitted and not ended, in device time, as far as its processes know.
     pub(crate) queued_ns: u64,
     /// free, timed, turns (timed, and the tenant's processes take turns), closed or paused; "left" for one whose daemon
@@ -117,6 +124,57 @@ pub struct DeviceUse {
     pub(crate) mode: Option<String>,
     /// Why it is not divided by turns.
     pub(crate) reasons: Vec<Note>,
+}
+
+/// Where a tenant's memory is that may leave a card. Totals are of its living processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Residence {
+    /// Bytes of it on the card, with the room beside its blocks.
+    pub(crate) resident_bytes: u64,
+    /// Of these, bytes that stay there, since something else refers to them.
+    pub(crate) pinned_bytes: u64,
+    /// Bytes on the host.
+    pub(crate) away_bytes: u64,
+    /// Whether it moves now.
+    pub(crate) moving: bool,
+    /// Time for which a call has been waiting for it; 0 for none.
+    pub(crate) waiting_ns: u64,
+    /// Bytes that have left, and in which time.
+    pub(crate) out_bytes: u64,
+    pub(crate) out_ns: u64,
+    /// Bytes that have come back, and in which time.
+    pub(crate) in_bytes: u64,
+    pub(crate) in_ns: u64,
+    /// Times all of it has left.
+    pub(crate) left: u64,
+    /// Times it was to leave and stayed, since calls or work did not end in time.
+    pub(crate) stayed: u64,
+    /// Processes that have some that can leave.
+    pub(crate) movers: u64,
+}
+
+impl Residence {
+    /// The sum of what processes say; `None` where no memory may leave.
+    fn of(entry: &ResidenceEntry) -> Option<Self> {
+        let waits_ns = match entry.waits_from_ns {
+            0 => 0,
+            from_ns => divvy_page::now_ns().saturating_sub(from_ns),
+        };
+        (*entry != ResidenceEntry::default()).then_some(Self {
+            resident_bytes: entry.movable_bytes.saturating_sub(entry.away_bytes),
+            pinned_bytes: entry.pinned_bytes,
+            away_bytes: entry.away_bytes,
+            moving: entry.moving,
+            waiting_ns: waits_ns,
+            out_bytes: entry.out_bytes,
+            out_ns: entry.out_ns,
+            in_bytes: entry.in_bytes,
+            in_ns: entry.in_ns,
+            left: entry.left,
+            stayed: entry.stayed,
+            movers: entry.movers,
+        })
+    }
 }
 
 /// One living process.
@@ -201,6 +259,8 @@ fn assemble(directory: &Path, snapshot: &Snapshot) -> LedgerTenant {
         priority: share::priority_word(config.map_or(0, |config| config.priority)),
         class: share::class_word(config.map_or(0, |config| config.class)),
         paused: config.is_some_and(|config| config.paused != 0),
+        oversubscribes: config.is_some_and(|config| config.flags & FLAG_OVERSUBSCRIBE != 0),
+        frozen: config.is_some_and(|config| config.frozen % 2 == 1),
         layout: snapshot.layout,
         reasons: Vec::new(),
         devices: snapshot.devices.iter().map(|one| device(one, snapshot)).collect(),
@@ -290,6 +350,7 @@ fn device(device: &DeviceSnapshot, of: &Snapshot) -> DeviceUse {
         drains_given_up: time.drains_given_up,
         queued_ns: time.busy_until_ns.saturating_sub(divvy_page::now_ns()),
         by_kind: by_kind.filter(|(_, bytes)| *bytes != 0).collect(),
+        residence: Residence::of(&device.residence),
         gate: gate_word(line, config.is_some_and(|config| config.paused != 0)),
         active: line.map_or(0, |line| line.active),
         mode: None,

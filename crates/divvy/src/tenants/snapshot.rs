@@ -7,8 +7,8 @@ use std::path::Path;
 
 use divvy_abi::config::{Config, NAME_BYTES};
 use divvy_abi::{MAX_DEVICES, Uuid};
-use divvy_page::AttachError;
 use divvy_page::reader::{self, FieldText, GateEntry, LineEntry, SlotEntry, Totals, UsageFile};
+use divvy_page::{AttachError, ResidenceEntry};
 
 use crate::tenants::dir::Dir;
 
@@ -38,6 +38,8 @@ pub(crate) struct DeviceSnapshot {
     pub(crate) totals: Totals,
     /// The compute share: all its processes, living and ended, together.
     pub(crate) time: GateEntry,
+    /// Memory of its living processes that may leave the device.
+    pub(crate) residence: ResidenceEntry,
 }
 
 /// One process of a tenant.
@@ -59,6 +61,8 @@ impl Snapshot {
             return Ok(Self { config, layout: None, devices, processes });
         };
         let mut seen = Vec::new();
+        let is_alive = |slot: &usize| file.slot(*slot).is_some_and(|slot| slot.alive);
+        let alive: Vec<usize> = (1..file.slots_high()).filter(is_alive).collect();
         let devices: Vec<_> = (0..MAX_DEVICES)
             .filter_map(|row| {
                 let entry = file.device(row)?;
@@ -76,6 +80,9 @@ impl Snapshot {
                     limit_bytes: entry.limit_bytes,
                     totals: file.totals(row),
                     time: file.gate_sum(row),
+                    residence: alive.iter().fold(ResidenceEntry::default(), |sum, slot| {
+                        sum.with(file.residence(row, *slot))
+                    }),
                 })
             })
             .collect();

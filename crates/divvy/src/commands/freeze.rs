@@ -1,0 +1,233 @@
+//! `divvy freeze` and `divvy thaw`: a tenant's memory leaves the card, and comes back.
+//!
+//! Both write a wish into the tenant's config, by the same way as `divvy set`, and wait until its processes say that it
+//! is fulfilled. Contexts, and memory that something else than addresses refers to, stay on the card.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::commands::set;
+use crate::machine::host_memory;
+use crate::output::exit_codes::NOT_AS_EXPECTED;
+use crate::output::failure::{usage, with_code};
+use crate::output::{json, out, plain, sizes};
+use crate::tenants::ledger::{self, LedgerTenant};
+use crate::wire::LimitChange;
+
+/// Take a tenant's memory off the card until it is needed.
+///
+/// Blocks that the program has allocated are copied to the memory of the host, and their place on the card is free for
+/// others. They come back by themselves at the program's next call that could use it, which waits meanwhile, or by `divvy thaw`.
+/// Contexts stay, some 500 MiB each, and so does memory that is shared with other processes or devices.
+///
+/// The tenant must have been started with `divvy run --oversubscribe`. Work on the card ends first; a stream that is being
+/// captured keeps everything where it is.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "Examples:\n  divvy run --oversubscribe --name model -- ./serve\n  divvy freeze model\n  divvy thaw model"
+)]
+pub(crate) struct FreezeArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Bring a tenant's memory back to the card.
+///
+/// Waits until all of it is there; where the card has no room, until others have made some.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ThawArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Which tenant, and how long to wait.
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// The tenant: its name, or its directory
+    tenant: String,
+
+    /// Seconds to wait until it is done; the wish stands after that all the same
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+
+    /// Another directory of tenants, as for `divvy ps`; may be repeated
+    #[arg(long, value_name = "DIR")]
+    root: Vec<PathBuf>,
+
+    /// Print where the memory is now as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn freeze(args: &FreezeArgs) -> Result<u8> {
+    wish(&args.which, true)
+}
+
+pub(crate) fn thaw(args: &ThawArgs) -> Result<u8> {
+    wish(&args.which, false)
+}
+
+/// Between two looks at the tenant.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Answer of both commands.
+#[derive(Debug, serde::Serialize)]
+struct Report {
+    tenant: String,
+    directory: PathBuf,
+    frozen: bool,
+    /// Whether the wish was fulfilled in time.
+    done: bool,
+    seconds: f64,
+    resident_bytes: u64,
+    away_bytes: u64,
+    pinned_bytes: u64,
+    /// Bytes of its contexts, which stay on the card.
+    context_bytes: u64,
+}
+
+fn wish(which: &Which, frozen: bool) -> Result<u8> {
+    let (tenant, directory) = set::find(&which.tenant, &which.root)?;
+    let before = ledger::read_foreign(&directory)?;
+    if !before.oversubscribes {
+        return Err(usage(format!(
+            "the memory of {tenant} cannot leave the card: start it with `divvy run --oversubscribe`"
+        )));
+    }
+    let from = Instant::now();
+    let now = Where::of(&before);
+    if frozen {
+        let needed = now.resident_bytes.saturating_sub(now.pinned_bytes);
+        host_memory::check(needed, before.processes.iter().map(|process| process.pid))?;
+    }
+    // Each of these leaves once; a sum over them, so that one which is busy is not passed over.
+    let left_once = now.left.saturating_add(now.movers);
+    set::apply(&directory, &LimitChange { frozen: Some(frozen), ..LimitChange::default() })?;
+    let report = await_done(which, frozen, tenant, directory, left_once, from)?;
+    let words = words(&report);
+    let tenant = &report.tenant;
+    let done = match (report.done, frozen) {
+        (true, true) => format!("the memory of {tenant} has left the card"),
+        (true, false) => format!("the memory of {tenant} is on the card"),
+        (false, _) => format!("{tenant} was told"),
+    };
+    out::after(&done, || match which.json {
+        true => json::print(&report),
+        false if report.done => out::text(&words),
+        false => Ok(()),
+    })?;
+    if report.done {
+        return Ok(0);
+    }
+    Err(with_code(NOT_AS_EXPECTED, words.trim_end().to_owned()))
+}
+
+/// Sums over a tenant's devices.
+#[derive(Clone, Copy, Debug, Default)]
+struct Where {
+    resident_bytes: u64,
+    away_bytes: u64,
+    pinned_bytes: u64,
+    context_bytes: u64,
+    left: u64,
+    movers: u64,
+    moving: bool,
+}
+
+impl Where {
+    fn of(tenant: &LedgerTenant) -> Self {
+        let mut sum = Self::default();
+        for device in &tenant.devices {
+            sum.context_bytes += device.by_kind.get("contexts").copied().unwrap_or(0);
+            if let Some(residence) = device.residence {
+                sum.resident_bytes += residence.resident_bytes;
+                sum.away_bytes += residence.away_bytes;
+                sum.pinned_bytes += residence.pinned_bytes;
+                sum.left += residence.left;
+                sum.movers += residence.movers;
+                sum.moving |= residence.moving;
+            }
+        }
+        sum
+    }
+}
+
+fn await_done(
+    which: &Which,
+    frozen: bool,
+    tenant: String,
+    directory: PathBuf,
+    left_once: u64,
+    from: Instant,
+) -> Result<Report> {
+    let patience = Duration::from_secs(which.timeout);
+    loop {
+        let now = look(&directory)?;
+        let done = match frozen {
+            // Once all has left, a call may have brought it back before this look.
+            true => now.resident_bytes <= now.pinned_bytes || now.left >= left_once,
+            false => now.away_bytes == 0,
+        };
+        if (done && !now.moving) || from.elapsed() >= patience {
+            return Ok(Report {
+                tenant,
+                directory,
+                frozen,
+                done,
+                seconds: from.elapsed().as_secs_f64(),
+                resident_bytes: now.resident_bytes,
+                away_bytes: now.away_bytes,
+                pinned_bytes: now.pinned_bytes,
+                context_bytes: now.context_bytes,
+            });
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn look(directory: &Path) -> Result<Where> {
+    Ok(Where::of(&ledger::read_foreign(directory)?))
+}
+
+fn words(report: &Report) -> String {
+    let tenant = plain::line(&report.tenant);
+    let size = |bytes: u64| sizes::text(bytes);
+    let stays = match report.pinned_bytes {
+        0 => String::new(),
+        bytes => format!(" {} must stay.", size(bytes)),
+    };
+    match (report.frozen, report.done) {
+        (true, true) if report.away_bytes == 0 && report.resident_bytes > report.pinned_bytes => {
+            format!(
+                "{tenant}: all of it left the card, and {} came back within {:.2} s: the program uses it.{stays}\n",
+                size(report.resident_bytes),
+                report.seconds
+            )
+        }
+        (true, true) => format!(
+            "{tenant}: {} left the card in {:.2} s; its contexts, {}, are still there.{stays}\n",
+            size(report.away_bytes),
+            report.seconds,
+            size(report.context_bytes)
+        ),
+        (false, true) => format!(
+            "{tenant}: {} is on the card, after {:.2} s.\n",
+            size(report.resident_bytes),
+            report.seconds
+        ),
+        (true, false) => format!(
+            "{tenant}: {} is still on the card after {:.0} s: work that does not end, or a stream that is being \
+             captured, keeps it there. It leaves as soon as that is over; `divvy thaw` takes the wish back.\n",
+            size(report.resident_bytes),
+            report.seconds
+        ),
+        (false, false) => format!(
+            "{tenant}: {} is still on the host after {:.0} s: the card has no room for it. It comes back as soon as \
+             there is.\n",
+            size(report.away_bytes),
+            report.seconds
+        ),
+    }
+}
