@@ -107,6 +107,11 @@ pub fn cuPointerSetAttribute(
         return Err(INVALID_VALUE);
     }
     let value = value.get()?;
-    state.space.find_mut(at).ok_or(INVALID_VALUE)?.sync_memops = value != 0;
+    let range = state.space.find_mut(at).ok_or(INVALID_VALUE)?;
+    // As an H200 says of virtual memory management.
+    if range.kind == super::space::Kind::Mapped {
+        return Err(NOT_SUPPORTED);
+    }
+    range.sync_memops = value != 0;
     Ok(())
 }
