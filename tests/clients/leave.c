@@ -163,14 +163,13 @@ static void pointers_are_answered_for(void)
     OK(cuMemFree(other));
 }
 
-/* A block that synchronises its operations is a network card's to use: it stays. */
+/* A block that a buffer for other devices was made of is theirs to use: it stays. */
 static void memory_for_a_network_card_stays(void)
 {
     CUdeviceptr block;
-    unsigned one = 1;
     start();
     OK(cuMemAlloc(&block, 64 * MIB));
-    OK(cuPointerSetAttribute(&one, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block));
+    buffer_of(block, 64 * MIB);
     OK(cuMemAlloc(&blocks[4], SIZES[4]));
     write_block(4, 7);
     while (ready())

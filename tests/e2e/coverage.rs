@@ -188,7 +188,6 @@ pub(crate) const COVERAGE: &[(&str, &str)] = &[
     ("cuMulticastUnbind", "vmm::bound_handle_keeps_the_charge"),
     ("cuPointerGetAttribute", "leave::pointers_are_answered_for"),
     ("cuPointerGetAttributes", "leave::pointers_are_answered_for"),
-    ("cuPointerSetAttribute", "leave::memory_for_a_network_card_stays"),
     ("cuSignalExternalSemaphoresAsync", "gate::waits_and_host_functions_end_the_span"),
     ("cuStreamAddCallback", "gate::waits_and_host_functions_end_the_span"),
     ("cuStreamBatchMemOp", "gate::waits_and_host_functions_end_the_span"),

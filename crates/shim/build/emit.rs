@@ -166,8 +166,6 @@ fn general_hook(symbol: &Symbol) -> (String, &'static str) {
         let per_thread = symbol.is_per_thread();
         let key = format!("submit::copy_key(index::{name}, 1_usize{bytes} as u64)");
         (format!("    submit::work({stream}, {per_thread}, || {key}, || {{\n"), close)
-    } else if !effects.has(Effect::Span) && effects.has(Effect::Touch) {
-        ("    let _inside = state::enter();\n".to_owned(), "")
     } else if !effects.has(Effect::Span) {
         Default::default()
     } else if name.starts_with("cuMemcpy") {

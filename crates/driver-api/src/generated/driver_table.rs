@@ -582,7 +582,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
     Entry::new("cuParamSetv", "cuParamSetv", 2000, 11080, 13050, 0x00, true),
     Entry::new("cuPointerGetAttribute", "cuPointerGetAttribute", 4000, 11080, 13050, 0x02, true),
     Entry::new("cuPointerGetAttributes", "cuPointerGetAttributes", 7000, 11080, 13050, 0x02, true),
-    Entry::new("cuPointerSetAttribute", "cuPointerSetAttribute", 6000, 11080, 13050, 0x10, true),
+    Entry::new("cuPointerSetAttribute", "cuPointerSetAttribute", 6000, 11080, 13050, 0x00, true),
     Entry::new("cuProfilerStart", "cuProfilerStart", 4000, 11080, 13050, 0x00, true),
     Entry::new("cuProfilerStop", "cuProfilerStop", 4000, 11080, 13050, 0x00, true),
     Entry::new("cuSignalExternalSemaphoresAsync", "cuSignalExternalSemaphoresAsync", 10000, 11080, 13050, 0x40, true),

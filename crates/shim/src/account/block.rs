@@ -262,11 +262,17 @@ pub(crate) fn free(address: u64, call: impl FnOnce() -> CUresult) -> CUresult {
         return result;
     };
     let entry = MemoryRecord::unpack(words);
-    let result = if backed::holds(address) { free_backed(address, entry) } else { call() };
-    if result == SUCCESS {
-        if !backed::holds(address) {
-            release(address, entry);
+    let result = if backed::holds(address) {
+        match free_backed(address, entry) {
+            Freed::Now => SUCCESS,
+            Freed::Later => return SUCCESS,
+            Freed::Refused(code) => code,
         }
+    } else {
+        call()
+    };
+    if result == SUCCESS {
+        release(address, entry);
     } else {
         // The table had room for it a moment ago.
         let _ = BLOCKS.insert(address, words);
@@ -274,24 +280,33 @@ pub(crate) fn free(address: u64, call: impl FnOnce() -> CUresult) -> CUresult {
     result
 }
 
+/// Outcome of a free.
+enum Freed {
+    Now,
+    /// It is put off, and charged until then.
+    Later,
+    Refused(CUresult),
+}
+
 /// Frees a block whose memory may leave, once the work of its context has ended; while a stream captures it is put off, and
 /// stays charged.
 #[cold]
 #[inline(never)]
-fn free_backed(address: u64, entry: MemoryRecord) -> CUresult {
+fn free_backed(address: u64, entry: MemoryRecord) -> Freed {
     let _inside = state::enter();
     let Some(_undisturbed) = GATES.undisturbed() else {
         let is_put_off = PUT_OFF.insert(address, entry.pack()).is_ok();
         ANY_PUT_OFF.store(true, SeqCst);
-        return if is_put_off { SUCCESS } else { OUT_OF_MEMORY };
+        return if is_put_off { Freed::Later } else { Freed::Refused(OUT_OF_MEMORY) };
     };
     match backed::free(address, context_at(entry.owner)) {
         // A process that ends: nothing runs any more.
         Err(CUresult::CUDA_ERROR_DEINITIALIZED) => {
             backed::free_unused(address);
-            SUCCESS
+            Freed::Now
         }
-        freed => freed.err().unwrap_or(SUCCESS),
+        Err(code) => Freed::Refused(code),
+        Ok(()) => Freed::Now,
     }
 }
 
@@ -322,6 +337,17 @@ fn free_put_off() {
     ANY_PUT_OFF.store(true, SeqCst);
     if driver::within(context_at(owner), driver::ctx_wait).is_ok() {
         found.iter().take(count).for_each(|address| forget_put_off(*address));
+    }
+}
+
+/// The same for all of them, as far as no stream captures.
+pub(super) fn free_all_put_off() {
+    // Some at a time; other threads may put off more meanwhile.
+    for _ in 0..1024 {
+        if !ANY_PUT_OFF.load(Relaxed) || GATES.captures() {
+            return;
+        }
+        free_put_off();
     }
 }
 

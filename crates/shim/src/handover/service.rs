@@ -74,7 +74,7 @@ fn run() {
     }
 }
 
-/// What became of an attempt.
+/// Outcome of an attempt.
 enum Outcome {
     /// Everything is away, and the door closed.
     Away,

@@ -9,11 +9,11 @@ use core::ffi::c_uint;
 use divvy_driver_api::types::{CUdeviceptr, CUpointer_attribute as Attribute, CUresult};
 
 use crate::account::block::context_of;
-use crate::residence::backed::{Block, block, is_ours, pin};
+use crate::residence::backed::{Block, block, is_ours};
 use crate::residence::state;
 use crate::sys::attribute::{OutAttribute, OutAttributes};
 use crate::sys::driver::SUCCESS;
-use crate::sys::{Opaque, Out, real};
+use crate::sys::{Out, real};
 
 /// The driver's answer to a question for the block around an address at which none lies, and for an attribute of it.
 const NOT_FOUND: CUresult = CUresult::CUDA_ERROR_NOT_FOUND;
@@ -88,18 +88,4 @@ fn correct(place: OutAttribute<'_>, of: Block) {
         Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE => place.set_word(of.bytes),
         _ => {}
     }
-}
-
-/// An attribute is set: memory whose operations are to be synchronous is a network card's to use, and stays where it is.
-pub(crate) fn cuPointerSetAttribute(
-    real: real::cuPointerSetAttribute,
-    value: Opaque<'_>,
-    attribute: Attribute,
-    pointer: CUdeviceptr,
-) -> CUresult {
-    let _inside = state::enter();
-    if attribute == Attribute::CU_POINTER_ATTRIBUTE_SYNC_MEMOPS {
-        pin(pointer);
-    }
-    real.call(value, attribute, pointer)
 }

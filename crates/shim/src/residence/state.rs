@@ -2,6 +2,7 @@
 
 use core::sync::atomic::AtomicU32;
 
+use divvy_driver_api::types::CUresult;
 use zerocopy::FromZeros;
 
 use super::chunks::Chunks;
@@ -41,7 +42,13 @@ pub(crate) fn enter() -> Inside {
     }
 }
 
-/// The same; none where no memory may leave.
+/// Makes `call` from inside.
+pub(crate) fn inside(call: impl FnOnce() -> CUresult) -> CUresult {
+    let _inside = enter();
+    call()
+}
+
+/// Goes in; none where no memory may leave.
 #[inline]
 pub(crate) fn enter_if_any() -> Option<Inside> {
     get().map(|state| state.door.pass())
