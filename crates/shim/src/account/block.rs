@@ -335,7 +335,7 @@ fn free_put_off() {
     });
     let Some(owner) = of else { return };
     ANY_PUT_OFF.store(true, SeqCst);
-    if driver::within(context_at(owner), driver::ctx_wait).is_ok() {
+    if backed::await_work(context_at(owner)).is_ok() {
         found.iter().take(count).for_each(|address| forget_put_off(*address));
     }
 }

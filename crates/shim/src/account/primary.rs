@@ -19,7 +19,7 @@ use crate::residence::state;
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::{Map, Pair};
 use crate::sys::{Out, driver};
-use crate::tenant::context::{CONTEXTS, Record, record_new};
+use crate::tenant::context::{ANY_GREEN, CONTEXTS, Record, record_new};
 
 /// Green contexts by handle: device and 1.
 static GREENS: Map = Map::new(3);
@@ -140,6 +140,7 @@ pub(crate) fn create_green(
         Err(code) => return code,
     };
     let result = call();
+    ANY_GREEN.store(true, SeqCst);
     let made = green.get().filter(|handle| !handle.0.is_null());
     let Some(made) = made.filter(|_| result == SUCCESS) else { return result };
     if let Some(granted) = granted

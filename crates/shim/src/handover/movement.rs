@@ -4,6 +4,8 @@
 //! whatever fails. Waits no longer for work than its caller says, and for room on the card for as long as it
 //! takes. Does not close or open the door.
 
+use core::sync::atomic::Ordering::SeqCst;
+
 use divvy_abi::MAX_DEVICES;
 use divvy_driver_api::types::{CUcontext, CUdevice, CUevent, CUresult, CUstream};
 
@@ -11,7 +13,7 @@ use crate::residence::backed;
 use crate::residence::chunks::{Chunk, Place};
 use crate::residence::state::State;
 use crate::sys::{clock, driver, sleep_ns};
-use crate::tenant::context::{CONTEXTS, Record};
+use crate::tenant::context::{ANY_GREEN, CONTEXTS, Record};
 use crate::tenant::device::{self, Device, KnownDevice};
 
 /// Between two looks at work that is to end.
@@ -68,7 +70,10 @@ fn has_drained(device: CUdevice, deadline_ns: u64) -> bool {
                 let is_done = is_done_by(of, event, deadline_ns);
                 let _ = driver::event_destroy(event);
                 // Streams of green contexts are not behind the event; the wait for the primary one waits for them too.
-                if is_done == Ok(true) { driver::ctx_wait().map(|()| true) } else { is_done }
+                match is_done {
+                    Ok(true) if ANY_GREEN.load(SeqCst) => driver::ctx_wait().map(|()| true),
+                    is_done => is_done,
+                }
             }
             Err(code) => Err(code),
         });
@@ -167,7 +172,7 @@ pub(super) fn come_back(state: &State) -> bool {
                 let (bytes, result) = moved.unwrap_or_else(|code| (0, Err(code)));
                 came = came.saturating_add(bytes);
                 // Nothing of a context that is broken, or gone, can come back.
-                if result.is_ok() || with_stream(device, |_| driver::ctx_wait()).is_err() {
+                if result.is_ok() || with_stream(device, driver::stream_wait).is_err() {
                     break result;
                 }
                 sleep_ns(retry_ns);

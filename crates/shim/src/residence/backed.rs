@@ -6,7 +6,8 @@
 //! Promises: the pointer is aligned as the driver's would be; a block is not given back while work that was submitted
 //! before may use it, which is what the driver promises too. Does not ask for a limit.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use divvy_driver_api::types::{CUcontext, CUdevice, CUresult};
 use divvy_policy::charge::whole_granules;
@@ -16,6 +17,7 @@ use super::chunks::Chunk;
 use super::state::{self, State};
 use crate::sys::driver;
 use crate::sys::map::Map;
+use crate::tenant::context::ANY_GREEN;
 
 /// Blocks from so many bytes on have chunks of their own.
 const OWN_BYTES: u64 = 32 << 20;
@@ -212,9 +214,20 @@ pub(crate) fn block(address: u64) -> Option<Block> {
 /// # Errors
 /// The driver's, of the context's work: the block stays.
 pub(crate) fn free(address: u64, context: CUcontext) -> Result<(), CUresult> {
-    driver::within(context, driver::ctx_wait)?;
+    await_work(context)?;
     free_unused(address);
     Ok(())
+}
+
+/// Waits until all work of a context has ended.
+///
+/// # Errors
+/// The driver's, of that work.
+pub(crate) fn await_work(context: CUcontext) -> Result<(), CUresult> {
+    driver::within(context, || match ANY_GREEN.load(SeqCst) {
+        true => driver::ctx_wait(),
+        false => driver::ctx_await(context),
+    })
 }
 
 /// The same for a block whose context is gone, and all work with it.

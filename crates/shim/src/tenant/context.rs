@@ -4,7 +4,7 @@
 //! Promises: a record tells its context from an earlier one of the same handle. Does not charge, and
 //! does not know when a context begins or ends.
 
-use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 use divvy_driver_api::types::CUdevice;
 
@@ -12,6 +12,9 @@ use crate::sys::map::Map;
 
 /// Charged contexts by handle.
 pub(crate) static CONTEXTS: Map = Map::new(2);
+
+/// Whether the process has made a green context, whose work the primary one's events are not behind.
+pub(crate) static ANY_GREEN: AtomicBool = AtomicBool::new(false);
 
 /// Record of a context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,6 +5,7 @@ use core::mem::MaybeUninit;
 use divvy_driver_api::types::*;
 
 use super::call::ask;
+use super::event::{ctx_record_event, event_create};
 
 /// Takes addresses of the device, a multiple of `align_bytes`.
 pub(crate) fn address_reserve(bytes: u64, align_bytes: u64) -> Result<CUdeviceptr, CUresult> {
@@ -120,7 +121,20 @@ pub(crate) fn event_destroy(event: CUevent) -> Result<(), CUresult> {
     ask!(cuEventDestroy_v2(event))
 }
 
-/// Waits until the current context's work has ended.
+/// Waits until the work of `context`, which is current, has ended, that of green contexts apart: by an event behind it. A
+/// driver (580) that synchronises a context while other threads destroy pools never returns, as measured without this library.
+pub(crate) fn ctx_await(context: CUcontext) -> Result<(), CUresult> {
+    let event = event_create()?;
+    let waited = match ctx_record_event(context, event) {
+        // Drivers before 12.5.
+        Err(CUresult::CUDA_ERROR_NOT_FOUND) => ctx_wait(),
+        recorded => recorded.and_then(|()| ask!(cuEventSynchronize(event))),
+    };
+    let _ = event_destroy(event);
+    waited
+}
+
+/// Waits until the current context's work has ended, and with the primary one that of green contexts.
 pub(crate) fn ctx_wait() -> Result<(), CUresult> {
     ask!(cuCtxSynchronize())
 }
