@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicU64};
 
 use divvy_abi::usage::MemoryKind;
-use divvy_driver_api::types::{CUcontext, CUresult};
+use divvy_driver_api::types::CUresult;
 use divvy_page::SharedEntry;
 use divvy_policy::charge;
 
@@ -160,6 +160,7 @@ pub(crate) fn allocate_seldom(
 /// Frees a block that was made in the call under way, which then fails.
 fn unmake(address: u64) {
     if backed::holds(address) {
+        let _inside = state::enter();
         backed::free_unused(address);
     } else {
         let _ = driver::mem_free(address);
@@ -299,7 +300,7 @@ fn free_backed(address: u64, entry: MemoryRecord) -> Freed {
         ANY_PUT_OFF.store(true, SeqCst);
         return if is_put_off { Freed::Later } else { Freed::Refused(OUT_OF_MEMORY) };
     };
-    match backed::free(address, context_at(entry.owner)) {
+    match backed::free(address, driver::context_at(entry.owner)) {
         // A process that ends: nothing runs any more.
         Err(CUresult::CUDA_ERROR_DEINITIALIZED) => {
             backed::free_unused(address);
@@ -308,11 +309,6 @@ fn free_backed(address: u64, entry: MemoryRecord) -> Freed {
         Err(code) => Freed::Refused(code),
         Ok(()) => Freed::Now,
     }
-}
-
-/// The context with this handle.
-fn context_at(handle: u64) -> CUcontext {
-    CUcontext(core::ptr::with_exposed_provenance_mut(usize::try_from(handle).unwrap_or(0)))
 }
 
 /// Frees what was put off while a stream captured, where none does now. One that is about to waits for this: so it is some
@@ -335,7 +331,7 @@ fn free_put_off() {
     });
     let Some(owner) = of else { return };
     ANY_PUT_OFF.store(true, SeqCst);
-    if backed::await_work(context_at(owner)).is_ok() {
+    if backed::await_work(driver::context_at(owner)).is_ok() {
         found.iter().take(count).for_each(|address| forget_put_off(*address));
     }
 }

@@ -14,7 +14,7 @@ use crate::residence::chunks::{Chunk, Place};
 use crate::residence::state::State;
 use crate::sys::{clock, driver, sleep_ns};
 use crate::tenant::context::{ANY_GREEN, CONTEXTS, Record};
-use crate::tenant::device::{self, Device, KnownDevice};
+use crate::tenant::device::{self, Device};
 
 /// Between two looks at work that is to end.
 const LOOK_NS: u32 = 50_000;
@@ -35,11 +35,7 @@ fn context_of(device: CUdevice) -> Option<CUcontext> {
             found = Some(handle);
         }
     });
-    found.map(context)
-}
-
-fn context(handle: u64) -> CUcontext {
-    CUcontext(core::ptr::with_exposed_provenance_mut(usize::try_from(handle).unwrap_or(0)))
+    found.map(driver::context_at)
 }
 
 fn has_chunk(state: &State, device: CUdevice, place: Place) -> bool {
@@ -64,7 +60,7 @@ fn has_drained(device: CUdevice, deadline_ns: u64) -> bool {
     });
     let Some(handles) = handles.get(..count) else { return false };
     handles.iter().all(|handle| {
-        let of = context(*handle);
+        let of = driver::context_at(*handle);
         let drained = driver::within(of, || match driver::event_create() {
             Ok(event) => {
                 let is_done = is_done_by(of, event, deadline_ns);
@@ -146,7 +142,7 @@ pub(super) fn leave(state: &State, deadline_ns: u64) -> bool {
             Ok(each(state, device, Place::Card, |chunk| state.chunks.leave(chunk, stream)))
         });
         let (bytes, left) = moved.unwrap_or((0, Err(CUresult::CUDA_ERROR_INVALID_CONTEXT)));
-        if let Some(words) = words(device) {
+        if let Some(words) = device::residence(device) {
             words.add_out(bytes, clock::now_ns().saturating_sub(from_ns), left.is_ok());
         }
         is_all &= left.is_ok();
@@ -178,7 +174,7 @@ pub(super) fn come_back(state: &State) -> bool {
                 sleep_ns(retry_ns);
                 retry_ns = retry_ns.saturating_mul(2).min(longest_ns);
             };
-            if let Some(words) = words(device) {
+            if let Some(words) = device::residence(device) {
                 words.add_in(came, clock::now_ns().saturating_sub(from_ns));
             }
             is_all & result.is_ok()
@@ -197,13 +193,6 @@ pub(super) fn drop_copies(state: &State) {
     });
 }
 
-fn words(device: CUdevice) -> Option<divvy_page::ResidenceWords> {
-    match device::look(device) {
-        KnownDevice::Counted(device) => device.residence(),
-        KnownDevice::Closed(_) | KnownDevice::Open => None,
-    }
-}
-
 /// Says whether memory moves, and since when a call waits for it.
 pub(super) fn tell(is_moving: bool, waits_from_ns: u64) {
     for words in device::all_met().filter_map(Device::residence) {
@@ -215,7 +204,7 @@ pub(super) fn tell(is_moving: bool, waits_from_ns: u64) {
 /// Counts for each device with chunks one time that they were to leave and stayed.
 pub(super) fn tell_stayed(state: &State) {
     for device in devices().filter(|device| has_chunk(state, *device, Place::Card)) {
-        if let Some(words) = words(device) {
+        if let Some(words) = device::residence(device) {
             words.add_stayed();
         }
     }

@@ -66,7 +66,7 @@ fn run() {
             Outcome::Lost => return,
         }
         patience_ns = first_ns;
-        stay_away(state, tenant, wish);
+        stay_away(state, tenant);
         if !bring_back(state) {
             return;
         }
@@ -105,9 +105,9 @@ fn fulfil(state: &'static State, patience_ns: u64) -> Outcome {
     }
 }
 
-/// Waits while the owner wishes nothing else and no call wants in.
-fn stay_away(state: &State, tenant: &Tenant, wish: u32) {
-    while !state.door.is_wanted() && (tenant.frozen() == wish || tenant.frozen() % 2 == 1) {
+/// Waits while the owner wishes memory away and no call wants in.
+fn stay_away(state: &State, tenant: &Tenant) {
+    while !state.door.is_wanted() && tenant.frozen() % 2 == 1 {
         state.door.await_wanted(AWAY_NS);
     }
 }

@@ -17,7 +17,7 @@ use zerocopy::FromZeros;
 use crate::sys::driver;
 use crate::sys::host_piece::HostPiece;
 use crate::sys::wiped::Locked;
-use crate::tenant::device::{self, KnownDevice};
+use crate::tenant::device;
 
 /// Chunks a process can have.
 const MAX_CHUNKS: usize = 1 << 16;
@@ -159,10 +159,7 @@ impl Chunks {
     fn note(&self, chunk: &Chunk, to: Place) {
         let from = Place::of(chunk.place.swap(to.word(), SeqCst));
         let (bytes, device) = (chunk.bytes(), chunk.device());
-        let words = match device::look(device) {
-            KnownDevice::Counted(device) => device.residence(),
-            KnownDevice::Closed(_) | KnownDevice::Open => None,
-        };
+        let words = device::residence(device);
         let row = usize::try_from(device).ok().and_then(|row| self.totals.get(row));
         let Some(totals) = row else { return };
         totals.with(|totals| {

@@ -100,6 +100,14 @@ pub(crate) fn look(ordinal: CUdevice) -> KnownDevice {
     }
 }
 
+/// This process's words about memory that may leave the device of this number; none where none may.
+pub(crate) fn residence(ordinal: CUdevice) -> Option<ResidenceWords> {
+    match look(ordinal) {
+        KnownDevice::Counted(device) => device.residence(),
+        KnownDevice::Closed(_) | KnownDevice::Open => None,
+    }
+}
+
 /// The devices that this process has met.
 pub(crate) fn all_met() -> impl Iterator<Item = &'static Device> {
     DEVICES.iter().filter_map(Once::get)

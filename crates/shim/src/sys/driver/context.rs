@@ -6,6 +6,11 @@ use divvy_driver_api::types::*;
 
 use super::call::ask;
 
+/// The context with this handle, as a record keeps it.
+pub(crate) fn context_at(handle: u64) -> CUcontext {
+    CUcontext(core::ptr::with_exposed_provenance_mut(usize::try_from(handle).unwrap_or(0)))
+}
+
 /// The device of the current context.
 #[inline]
 pub(crate) fn ctx_device() -> Result<CUdevice, CUresult> {
