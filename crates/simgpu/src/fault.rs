@@ -6,6 +6,8 @@
 //! rule   = entry "@" when "=" action
 //! when   = n        the n-th call of the process, counted from 1
 //!        | n "+"    that call and every later one
+//!        | "/" n    each n-th call
+//!        | n "~" s  one call in n, drawn with the seed s: the same ones in each run
 //!        | "*"      every call
 //! action = "fail:" code          return this code without doing anything
 //!        | "delay:" duration     wait (ns, us, ms, s), then go on
@@ -16,57 +18,23 @@
 //!
 //! `entry` is a symbol, version and suffix included: `cuMemAlloc_v2`, `nvmlDeviceGetMemoryInfo`.
 //! A list that cannot be understood fails every call, so that no test passes on a misspelt rule.
-//! Cost when the variable is not set: one relaxed load.
+//!
+//! `SIMGPU_FAULTS_FILE` names a file with such a list that may change while the process runs ([`watched`]): it is looked
+//! at in each call, and calls count from 1 again when there is another one. What is carried out, delays apart,
+//! is a line in `faults.log` in the machine's directory: `cuMemCreate@2=fail:2 pid 17`.
+//! Cost when neither variable is set: one relaxed load.
 
-use crate::machine::notation::parse_duration;
+mod rule;
+mod watched;
+
+use crate::unsimulated;
+use rule::{Action, BadRule, FaultRule, parse};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU8, Ordering};
+use watched::Watched;
 
-/// Effect of a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Return this code.
-    Fail(u32),
-    /// Wait, then go on.
-    Delay(Duration),
-    /// Never return.
-    Hang,
-    /// Kill the process before the call.
-    KillBefore,
-    /// Kill it after the call.
-    KillAfter,
-}
-
-/// Which calls a rule is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// The n-th.
-    Nth(u64),
-    /// The n-th and later ones.
-    From(u64),
-    /// Every call.
-    Every,
-}
-
-/// One rule.
-#[derive(Debug)]
-pub struct FaultRule {
-    entry: String,
-    when: When,
-    action: Action,
-    calls: AtomicU64,
-}
-
-/// A rule that cannot be understood.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("SIMGPU_FAULTS: {rule:?}: {problem}")]
-pub struct BadRule {
-    /// The rule.
-    pub rule: String,
-    /// Its fault.
-    pub problem: &'static str,
-}
+/// Name of the file, in the machine's directory, that says what was carried out.
+pub const LOG: &str = "faults.log";
 
 /// Order for an entry point, given by [`enter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +57,14 @@ const NONE: u8 = 1;
 const ARMED: u8 = 2;
 
 static STATE: AtomicU8 = AtomicU8::new(UNREAD);
-static RULES: OnceLock<Result<Vec<FaultRule>, BadRule>> = OnceLock::new();
+static RULES: OnceLock<GivenRules> = OnceLock::new();
+
+/// Rules of the process: those of its environment, and a file with others.
+#[derive(Debug)]
+struct GivenRules {
+    given: Result<Vec<FaultRule>, BadRule>,
+    watched: Option<Watched>,
+}
 
 /// To be called first in every entry point, with its symbol.
 #[inline]
@@ -116,35 +91,40 @@ pub fn guard<R>(entry: &str, fail: impl FnOnce(u32) -> R, body: impl FnOnce() ->
 #[cold]
 fn enter_armed(entry: &str) -> Verdict {
     let rules = RULES.get_or_init(|| {
-        let outcome = std::env::var_os("SIMGPU_FAULTS")
+        let given = std::env::var_os("SIMGPU_FAULTS")
             .map_or(Ok(Vec::new()), |text| parse(&text.to_string_lossy()));
-        if let Err(bad) = &outcome {
-            eprintln!("simgpu: {bad}; every call fails until it is corrected");
-        }
-        let state = if outcome.as_ref().is_ok_and(Vec::is_empty) { NONE } else { ARMED };
-        STATE.store(state, Ordering::Relaxed);
-        outcome
+        let _ = given.as_ref().inspect_err(|bad| bad.tell());
+        let watched = std::env::var_os("SIMGPU_FAULTS_FILE").map(Watched::new);
+        let is_none = given.as_ref().is_ok_and(Vec::is_empty) && watched.is_none();
+        STATE.store(if is_none { NONE } else { ARMED }, Ordering::Relaxed);
+        GivenRules { given, watched }
     });
+    match (verdict(&rules.given, entry), &rules.watched) {
+        (Verdict::Proceed, Some(watched)) => verdict(&watched.rules(), entry),
+        (verdict, _) => verdict,
+    }
+}
+
+fn verdict(rules: &Result<Vec<FaultRule>, BadRule>, entry: &str) -> Verdict {
     match rules {
         Err(_) => Verdict::Fail(MISSPELT),
-        Ok(rules) => carry_out(rules, entry),
+        Ok(rules) => carry_out(rules, entry, |line| unsimulated::append(LOG, line)),
     }
 }
 
 /// Counts the call against every rule of its name; delays add up, the first other action wins.
-fn carry_out(rules: &[FaultRule], entry: &str) -> Verdict {
+fn carry_out(rules: &[FaultRule], entry: &str, record: impl Fn(&str)) -> Verdict {
     let mut verdict = Verdict::Proceed;
-    for rule in rules.iter().filter(|rule| rule.entry == entry) {
-        let call = rule.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let due = match rule.when {
-            When::Nth(n) => call == n,
-            When::From(n) => call >= n,
-            When::Every => true,
-        };
-        if !due || verdict != Verdict::Proceed {
+    // Each one counts the call, whether or not another one is due.
+    let due = rules.iter().filter_map(|rule| rule.due(entry));
+    for (call, action) in due {
+        if verdict != Verdict::Proceed {
             continue;
         }
-        match rule.action {
+        if !matches!(action, Action::Delay(_)) {
+            record(&format!("{entry}@{call}={action}"));
+        }
+        match action {
             Action::Fail(code) => verdict = Verdict::Fail(code),
             Action::Delay(duration) => std::thread::sleep(duration),
             Action::Hang => loop {
@@ -165,53 +145,13 @@ pub fn kill() -> ! {
     }
 }
 
-/// Reads a list of rules.
-pub fn parse(text: &str) -> Result<Vec<FaultRule>, BadRule> {
-    text.split(';')
-        .map(str::trim)
-        .filter(|rule| !rule.is_empty())
-        .map(|rule| parse_rule(rule).map_err(|problem| BadRule { rule: rule.into(), problem }))
-        .collect()
-}
-
-fn parse_rule(rule: &str) -> Result<FaultRule, &'static str> {
-    let (name, action) = rule.split_once('=').ok_or("write entry@n=action")?;
-    let (entry, when) = name.split_once('@').ok_or("write entry@n=action")?;
-    if divvy_driver_api::find(entry).is_none() {
-        return Err("the driver and NVML have no such entry point");
-    }
-    let number = |text: &str| match text.parse() {
-        Ok(0) | Err(_) => Err("count calls from 1, or write * for every call"),
-        Ok(n) => Ok(n),
-    };
-    let when = match when.strip_suffix('+') {
-        Some(first) => When::From(number(first)?),
-        None if when == "*" => When::Every,
-        None => When::Nth(number(when)?),
-    };
-    let action = match action.split_once(':') {
-        Some(("fail", code)) => {
-            Action::Fail(code.parse().map_err(|_| "give the code to fail with as a number")?)
-        }
-        Some(("delay", duration)) => {
-            Action::Delay(parse_duration(duration).ok_or("give the delay with ns, us, ms or s")?)
-        }
-        None if action == "hang" => Action::Hang,
-        None if action == "kill-before" => Action::KillBefore,
-        None if action == "kill-after" => Action::KillAfter,
-        _ => return Err("the action is fail:code, delay:time, hang, kill-before or kill-after"),
-    };
-    Ok(FaultRule { entry: entry.into(), when, action, calls: AtomicU64::new(0) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn verdicts(rules: &str, calls: usize) -> Vec<Verdict> {
         let rules = parse(rules).unwrap();
-        (0..calls).map(|_| carry_out(&rules, "cuMemAlloc_v2")).collect()
+        (0..calls).map(|_| carry_out(&rules, "cuMemAlloc_v2", |_| ())).collect()
     }
 
     #[test]
@@ -224,49 +164,42 @@ mod tests {
     }
 
     #[test]
+    fn each_nth_call_fails() {
+        use Verdict::{Fail, Proceed};
+        assert_eq!(
+            verdicts("cuMemAlloc_v2@/2=fail:2", 5),
+            [Proceed, Fail(2), Proceed, Fail(2), Proceed]
+        );
+        assert_eq!(verdicts("cuMemAlloc_v2@/1=fail:7", 2), [Fail(7), Fail(7)]);
+    }
+
+    #[test]
+    fn drawn_calls_are_those_of_the_seed() {
+        let failed = |rule: &str| verdicts(rule, 10_000);
+        let some = failed("cuMemAlloc_v2@10~7=fail:2");
+        let count = some.iter().filter(|verdict| **verdict != Verdict::Proceed).count();
+        assert!((900..1_100).contains(&count), "one in ten of 10,000: {count}");
+        assert_eq!(some, failed("cuMemAlloc_v2@10~7=fail:2"));
+        assert_ne!(some, failed("cuMemAlloc_v2@10~8=fail:2"));
+        assert_eq!(verdicts("cuMemAlloc_v2@1~0=fail:2", 1), [Verdict::Fail(2)]);
+    }
+
+    #[test]
+    fn what_is_carried_out_is_recorded() {
+        let rules = parse("cuInit@2=fail:2;cuInit@*=delay:1ns;cuInit@3=kill-after").unwrap();
+        let said = std::cell::RefCell::new(Vec::new());
+        for _ in 0..4 {
+            let _ = carry_out(&rules, "cuInit", |line| said.borrow_mut().push(line.to_owned()));
+        }
+        assert_eq!(said.into_inner(), ["cuInit@2=fail:2", "cuInit@3=kill-after"]);
+    }
+
+    #[test]
     fn a_call_counts_for_all_rules_of_its_name() {
         use Verdict::{Fail, KillAfter, Proceed};
         assert_eq!(
             verdicts("cuMemAlloc_v2@1=fail:2; cuMemAlloc_v2@3=kill-after;", 3),
             [Fail(2), Proceed, KillAfter]
         );
-    }
-
-    #[test]
-    fn misspelt_rules_name_themselves() {
-        for rule in [
-            "cuMemAlloc_v2",
-            "cuMemAlloc_v2=fail:2",
-            "cuMemAlloc_v2@0=fail:2",
-            "cuMemAlloc_v2@1=fail",
-            "cuMemAlloc_v2@1=fail:oom",
-            "cuMemAlloc_v2@1=delay:5",
-            "cuMemAlloc_v2@1=explode",
-            "cuMemAllok@1=hang",
-            "@1=hang",
-        ] {
-            assert_eq!(parse(rule).unwrap_err().rule, rule);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_text_panics(text in ".{0,60}") {
-            let _ = parse(&text);
-        }
-
-        #[test]
-        fn what_is_well_formed_is_read_as_written(
-            n in 1u64.., open in any::<bool>(), code in any::<u32>(), ms in 0u64..1_000_000
-        ) {
-            let plus = if open { "+" } else { "" };
-            let rules = parse(&format!(
-                "cuMemAlloc_v2@{n}{plus}=fail:{code};nvmlInit_v2@{n}{plus}=delay:{ms}ms"
-            )).unwrap();
-            let when = if open { When::From(n) } else { When::Nth(n) };
-            prop_assert_eq!((rules[0].when, rules[0].action), (when, Action::Fail(code)));
-            let delay = Action::Delay(Duration::from_millis(ms));
-            prop_assert_eq!((rules[1].when, rules[1].action), (when, delay));
-        }
     }
 }

@@ -6,7 +6,6 @@
 use crate::machine::description;
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// The file's name in the machine's directory.
@@ -20,14 +19,15 @@ pub fn record(entry: &'static str) {
     if !seen.insert(entry) {
         return;
     }
-    let directory = description::directory(&description::from_environment);
-    append(&directory, entry);
+    append(LOG, entry);
 }
 
-fn append(directory: &Path, entry: &str) {
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(directory.join(LOG));
+/// Adds a line of this process's to a file of the machine's directory.
+pub(crate) fn append(log: &str, what: &str) {
+    let directory = description::directory(&description::from_environment);
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(directory.join(log));
     if let Ok(mut file) = file {
         // One write of one line: appends of several processes do not mix.
-        let _ = file.write_all(format!("{entry} pid {}\n", std::process::id()).as_bytes());
+        let _ = file.write_all(format!("{what} pid {}\n", std::process::id()).as_bytes());
     }
 }

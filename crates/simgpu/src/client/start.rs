@@ -110,6 +110,7 @@ fn launch(directory: &Path, lookup: Lookup<'_>) -> Result<(), StartError> {
         .env_remove("LD_PRELOAD")
         .env_remove("LD_AUDIT")
         .env_remove("SIMGPU_FAULTS")
+        .env_remove("SIMGPU_FAULTS_FILE")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
