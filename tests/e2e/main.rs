@@ -17,6 +17,7 @@ mod contexts;
 mod coverage;
 mod daemon;
 mod escapes;
+mod faults;
 mod gate;
 mod graphs;
 mod hami;

@@ -8,6 +8,7 @@ mod clients;
 mod divided;
 mod host;
 mod process;
+pub(crate) mod residence;
 mod share;
 mod stage;
 mod talk;
