@@ -21,6 +21,7 @@ mod faults;
 mod gate;
 mod graphs;
 mod hami;
+mod handovers;
 mod hostile;
 mod kill;
 mod lasting;

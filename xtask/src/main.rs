@@ -64,7 +64,7 @@ enum Chore {
         /// Only these symbols; by default all that the table maps to a test.
         symbols: Vec<String>,
     },
-    /// Kill processes at random for long, and store what was seen; or search for shares that are off.
+    /// Kill processes at random for long, and store what was seen; or search for shares that are off; or hand memory over.
     #[command(args_conflicts_with_subcommands = true)]
     Soak {
         /// How many processes to kill.
@@ -98,6 +98,7 @@ fn main() -> ExitCode {
         Chore::Unhook { symbols } => unhook::chore(&symbols),
         Chore::Soak { kills, of: None } => soak::chore(kills),
         Chore::Soak { of: Some(soak::Of::Share(range)), .. } => soak::share(&range),
+        Chore::Soak { of: Some(soak::Of::Handovers(wanted)), .. } => soak::handovers(&wanted),
         Chore::Mutants(arguments) => mutants::chore(&arguments),
         Chore::Budget => budget::chore(),
         Chore::Docs => coverage_page::chore(),

@@ -1,7 +1,9 @@
-//! `cargo xtask soak`: the random-kill test, for long; `cargo xtask soak share`: the searcher, for long.
+//! `cargo xtask soak`: the random-kill test, for long; `cargo xtask soak share`: the searcher, for long; `cargo xtask soak
+//! handovers`: memory that leaves the card and comes back, for long.
 //!
-//! CI runs the same end-to-end test with a few hundred kills, and the searcher with a few seeds; here the number is
-//! the caller's and the result is kept under `bench/results`, the searcher's with a plot of its worst cases beside it.
+//! CI runs the same end-to-end tests with a few hundred kills and hand-overs, and the searcher with a few seeds; here the
+//! number is the caller's and the result is kept under `bench/results`, the searcher's with a plot of its worst cases
+//! beside it.
 
 mod plot;
 
@@ -20,6 +22,19 @@ use crate::{clients, stage};
 pub(crate) enum Of {
     /// Run drawn programs in simulated time, and list those whose shares are farthest off.
     Share(Range),
+    /// Let two tenants have the card by turns, compare every byte after each hand-over, and store how many there were.
+    Handovers(Handovers),
+}
+
+/// How many hand-overs.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Handovers {
+    /// How many.
+    #[arg(long, default_value_t = 10_000)]
+    count: u32,
+    /// For so long at most, however many that are; the result says how many there were to be.
+    #[arg(long)]
+    minutes: Option<f64>,
 }
 
 /// Which seeds.
@@ -131,7 +146,11 @@ fn kept(name: &str, partial: &Path) -> Result<PathBuf> {
 /// The end-to-end test that kills; it reads `DIVVY_KILLS` and writes `DIVVY_RESULT`.
 pub(crate) const TEST: &str = "kill::random_kills_leave_nothing";
 
-pub(crate) fn chore(kills: u32) -> Result<()> {
+/// The end-to-end test of hand-overs; it reads `DIVVY_HANDOVERS` and `DIVVY_SECONDS`, and writes `DIVVY_RESULT`.
+const HANDOVERS: &str = "handovers::every_byte_survives_hand_overs";
+
+/// Plays an end-to-end test with these settings: what it wrote, and in which file.
+fn played(test: &str, settings: &[(&str, String)]) -> Result<(Value, PathBuf)> {
     let stage = stage::build(clients::ALL)?;
     let partial = target().join("soak.json");
     if partial.exists() {
@@ -139,19 +158,35 @@ pub(crate) fn chore(kills: u32) -> Result<()> {
     }
     run(cargo()
         .args(["test", "--package", "divvy-tests", "--test", "e2e", "--"])
-        .args(["--exact", TEST, "--nocapture"])
+        .args(["--exact", test, "--nocapture"])
         .env("DIVVY_STAGE", stage.path())
-        .env("DIVVY_KILLS", kills.to_string())
+        .envs(settings.iter().map(|(name, value)| (name, value)))
         .env("DIVVY_RESULT", &partial))?;
     let Ok(text) = fs::read_to_string(&partial) else {
-        bail!("{TEST} passed but wrote no result; is it still called that, and does it run here?");
+        bail!("{test} passed but wrote no result; is it still called that, and does it run here?");
     };
-    let result: Value = serde_json::from_str(&text).context("the test's result")?;
+    Ok((serde_json::from_str(&text).context("the test's result")?, partial))
+}
+
+pub(crate) fn chore(kills: u32) -> Result<()> {
+    let (result, partial) = played(TEST, &[("DIVVY_KILLS", kills.to_string())])?;
     let done = result.get("kills").and_then(Value::as_u64).unwrap_or(0);
     if done < u64::from(kills) {
         bail!("only {done} of {kills} processes were killed before the test's time was up");
     }
     let kept = kept("soak", &partial)?;
     println!("{kills} kills, nothing left behind: {}", shown(&kept));
+    Ok(())
+}
+
+pub(crate) fn handovers(wanted: &Handovers) -> Result<()> {
+    let mut settings = vec![("DIVVY_HANDOVERS", wanted.count.to_string())];
+    if let Some(minutes) = wanted.minutes {
+        settings.push(("DIVVY_SECONDS", format!("{:.0}", minutes * 60.0)));
+    }
+    let (result, partial) = played(HANDOVERS, &settings)?;
+    let done = result.get("handovers").and_then(Value::as_u64).unwrap_or(0);
+    let kept = kept("soak-handovers", &partial)?;
+    println!("{done} of {} hand-overs, no byte lost: {}", wanted.count, shown(&kept));
     Ok(())
 }
