@@ -33,6 +33,15 @@ pub(super) struct Usage {
 impl Daemon {
     /// Starts one and waits until it answers.
     pub(super) fn start(stage: &ClientStage) -> Result<Self> {
+        Self::start_with(stage, &[])
+    }
+
+    /// The same for which a card has no more than `capacity_bytes`.
+    pub(super) fn start_smaller(stage: &ClientStage, capacity_bytes: u64) -> Result<Self> {
+        Self::start_with(stage, &["--capacity", &format!("{}MiB", capacity_bytes >> 20)])
+    }
+
+    fn start_with(stage: &ClientStage, options: &[&str]) -> Result<Self> {
         let home = stage.scratch().join("daemon");
         let binary = install::program("divvy")?;
         let command = |more: &[&str]| {
@@ -41,7 +50,7 @@ impl Daemon {
             command.stdin(Stdio::null()).stdout(Stdio::null());
             command
         };
-        let mut serve = command(&[]);
+        let mut serve = command(options);
         for root in tenants() {
             serve.arg("--root").arg(root);
         }

@@ -20,11 +20,16 @@ mod daemon;
 mod fairness;
 mod kernel;
 mod latency;
+mod matrices;
 mod memory;
+mod moved;
 mod overhead;
+mod oversubscribe;
 mod plot;
 mod processes;
 mod report;
+mod room;
+mod rows;
 mod running;
 mod series;
 mod share;
@@ -95,6 +100,17 @@ enum What {
     /// program of high priority gets a request of 10 ms of work every 100 ms, alone and beside a program
     /// that floods the card with kernels of 100 us and of 2 ms.
     Latency(Timed),
+    /// Throughput of programs whose memory exceeds the card together
+    ///
+    /// On the machine's GPU where there is one, else on the simulated one, with a daemon of its own: copies of a
+    /// program that adds matrices over and over and touches all of its memory in each step. One copy alone on the
+    /// bare driver, all of them there one after the other, and all at once under Divvy and beside each peer. The
+    /// host must have room for what exceeds the card. A copy whose memory is not what it should be is a failure,
+    /// with exit code 1.
+    ///
+    /// --capacity makes the card smaller for Divvy, so that pressure can be made at any size. For a peer another program
+    /// then holds the rest. A peer that uses managed memory beyond what a card has free may disturb others on it.
+    Oversubscribe(oversubscribe::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -216,10 +232,11 @@ fn run(args: &Args) -> Result<u8> {
         What::Share(shares) => (&shares.timed.common, "share"),
         What::Fairness(fairnesses) => (&fairnesses.timed.common, "fairness"),
         What::Latency(timed) => (&timed.common, "latency"),
+        What::Oversubscribe(args) => (&args.common, "oversubscribe"),
     };
     let rounds = match &args.what {
         What::Overhead(options) | What::Memory(options) => options.rounds,
-        What::Share(_) | What::Fairness(_) | What::Latency(_) => 1,
+        What::Share(_) | What::Fairness(_) | What::Latency(_) | What::Oversubscribe(_) => 1,
     };
     let sides = side::all(&common.peer)?;
     let on_gpu = common.gpu || (name != "overhead" && !common.sim && there_is_a_gpu());
@@ -244,6 +261,7 @@ fn run(args: &Args) -> Result<u8> {
             fairness::measure(&mut bench, family, &timed.timing(), *starts)?;
         }
         What::Latency(timed) => latency::measure(&mut bench, &timed.timing())?,
+        What::Oversubscribe(args) => oversubscribe::measure(&mut bench, args)?,
     }
     bench.say("");
     let unknown = bench.only.as_ref().map(Only::unknown).unwrap_or_default();
@@ -278,7 +296,10 @@ fn run(args: &Args) -> Result<u8> {
         )),
     })?;
     bench.report.draw(&stored?)?;
-    let missed = common.check && bench.report.missed();
+    for wrong in &bench.wrong {
+        out::warn(&format!("bench: {wrong}"));
+    }
+    let missed = (common.check && bench.report.missed()) || !bench.wrong.is_empty();
     Ok(if missed { exit_codes::NOT_AS_EXPECTED } else { 0 })
 }
 

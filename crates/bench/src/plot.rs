@@ -11,6 +11,9 @@ pub(super) struct PlotLine {
     pub(super) name: String,
     /// The values; a point that was not measured is absent.
     pub(super) points: Vec<(f64, f64)>,
+    /// In a plot of rows: where its values should lie.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) band: Option<[f64; 2]>,
 }
 
 /// How a plot looks.
@@ -24,7 +27,7 @@ pub(super) struct PlotStyle<'a> {
     pub(super) dots: bool,
 }
 
-const WIDTH: f64 = 760.0;
+pub(super) const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 440.0;
 /// Room left, above, below; the legend is on the right.
 const MARGINS: [f64; 3] = [60.0, 36.0, 50.0];
@@ -34,14 +37,14 @@ const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"];
 
 /// An axis from zero or below to a round number.
-struct Scale {
-    from: f64,
-    until: f64,
+pub(super) struct Scale {
+    pub(super) from: f64,
+    pub(super) until: f64,
     step: f64,
 }
 
 impl Scale {
-    fn over(values: impl Iterator<Item = f64> + Clone) -> Self {
+    pub(super) fn over(values: impl Iterator<Item = f64> + Clone) -> Self {
         let most = values.clone().fold(f64::MIN, f64::max);
         let least = values.fold(0.0, f64::min);
         let span = if most > least { most - least } else { 1.0 };
@@ -53,11 +56,11 @@ impl Scale {
         Self { from, until, step }
     }
 
-    fn part(&self, value: f64) -> f64 {
+    pub(super) fn part(&self, value: f64) -> f64 {
         (value - self.from) / (self.until - self.from)
     }
 
-    fn ticks(&self) -> impl Iterator<Item = f64> + '_ {
+    pub(super) fn ticks(&self) -> impl Iterator<Item = f64> + '_ {
         let count = ((self.until - self.from) / self.step).round() as u32;
         (0..=count).map(|n| self.from + f64::from(n) * self.step)
     }
@@ -121,11 +124,11 @@ pub(super) fn svg(style: &PlotStyle<'_>, lines: &[&PlotLine]) -> String {
     out
 }
 
-fn rule(x1: f64, y1: f64, x2: f64, y2: f64) -> String {
+pub(super) fn rule(x1: f64, y1: f64, x2: f64, y2: f64) -> String {
     format!("<path d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\" stroke=\"#ddd\"/>")
 }
 
-fn words(x: f64, y: f64, anchor: &str, text: &str) -> String {
+pub(super) fn words(x: f64, y: f64, anchor: &str, text: &str) -> String {
     let mut safe = String::new();
     for character in text.trim().chars() {
         match character {
@@ -138,7 +141,7 @@ fn words(x: f64, y: f64, anchor: &str, text: &str) -> String {
     format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{safe}</text>")
 }
 
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let mut text = String::new();
     // A string takes everything.
     let _ = write!(text, "{value:.2}");
@@ -156,6 +159,7 @@ mod tests {
             plot: "p".to_owned(),
             name: name.to_owned(),
             points,
+            band: None,
         };
         let lines = [line("a<b", vec![(0.0, 1.0), (10.0, 98.0)]), line("c", vec![(-5.0, 30.0)])];
         let style = PlotStyle { title: "t", axes: ["x", "y"], dots: false };

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 
 use super::plot::{self, PlotLine, PlotStyle};
+use super::rows;
 use divvy_command::output::table::TextTable;
 
 /// Kind of a figure's goal.
@@ -241,17 +242,21 @@ impl Report {
         let stem = report.file_stem().unwrap_or_default().to_string_lossy();
         for plot in plots {
             let lines: Vec<_> = self.lines.iter().filter(|line| line.plot == plot).collect();
+            let title = format!("{} on {}: {plot}", self.benchmark, self.driver);
             let (axes, dots) = match plot {
                 "share" => (["target, %", "share, %"], true),
                 "change" => (["ms since the change", "share, %"], false),
                 "latency" => (["ms", "of requests, %"], false),
                 _ => (["s", "share, %"], false),
             };
-            let title = format!("{} on {}: {plot}", self.benchmark, self.driver);
             let words = plot.split(|c: char| !c.is_ascii_alphanumeric());
             let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
             let path = report.with_file_name(format!("{stem}-{}.svg", words.join("-")));
-            std::fs::write(&path, plot::svg(&PlotStyle { title: &title, axes, dots }, &lines))
+            let drawn = match rows::axis(plot) {
+                Some(axis) => rows::svg(&title, axis, &lines),
+                None => plot::svg(&PlotStyle { title: &title, axes, dots }, &lines),
+            };
+            std::fs::write(&path, drawn)
                 .with_context(|| format!("{} cannot be written", path.display()))?;
         }
         Ok(())

@@ -46,6 +46,8 @@ pub(super) struct Bench {
     progress: Option<Progress>,
     /// Why the first measurement that failed as a whole did.
     pub(super) failure: Option<anyhow::Error>,
+    /// Results that programs should not have had: each is a failure of the benchmark, whatever its figures are.
+    pub(super) wrong: Vec<String>,
 }
 
 /// How many measurements there will be, and were.
@@ -64,7 +66,16 @@ impl Bench {
         rounds: u32,
         only: Option<Only>,
     ) -> Self {
-        Self { stage, sides, rounds, only, report, progress: None, failure: None }
+        Self {
+            stage,
+            sides,
+            rounds,
+            only,
+            report,
+            progress: None,
+            failure: None,
+            wrong: Vec::new(),
+        }
     }
 
     /// Whether figures called `name` are wanted.
@@ -134,7 +145,15 @@ impl Bench {
 
     /// Stores values for a plot. Lines of one plot come one after the other.
     pub(super) fn line(&mut self, plot: &str, name: &str, points: Vec<(f64, f64)>) {
-        self.report.lines.push(PlotLine { plot: plot.to_owned(), name: name.to_owned(), points });
+        let (plot, name) = (plot.to_owned(), name.to_owned());
+        self.report.lines.push(PlotLine { plot, name, points, band: None });
+    }
+
+    /// Stores values for a row of a plot of rows, and where they should lie.
+    pub(super) fn row(&mut self, plot: &str, name: &str, values: &[f64], band: Option<[f64; 2]>) {
+        let points = values.iter().map(|value| (*value, 0.0)).collect();
+        let (plot, name) = (plot.to_owned(), name.to_owned());
+        self.report.lines.push(PlotLine { plot, name, points, band });
     }
 
     /// A client program's path.

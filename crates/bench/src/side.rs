@@ -1,12 +1,12 @@
 //! Sides of a comparison: the bare driver, Divvy, and any peer, each as a way to start a program.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use divvy_abi::config::{Config, PPM, Rule, quantity, selector};
+use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, PPM, Rule, quantity, selector};
 use divvy_page::owner::Owner as Limits;
 
 use divvy_command::machine::install;
@@ -68,12 +68,14 @@ pub(super) struct TenantTerms {
     pub(super) priority: i32,
     /// Its part against others; 0 is the default. Peers know none.
     pub(super) weight: u32,
+    /// Whether its memory may leave the card.
+    pub(super) oversubscribes: bool,
 }
 
 impl TenantTerms {
     /// Memory alone.
     pub(super) fn memory(limit_bytes: u64) -> Self {
-        Self { limit_bytes, share_percent: None, priority: 0, weight: 0 }
+        Self { limit_bytes, share_percent: None, priority: 0, weight: 0, oversubscribes: false }
     }
 
     /// The same with a cap of device time.
@@ -91,7 +93,15 @@ impl TenantTerms {
         Self { weight, ..self }
     }
 
+    /// The same whose memory may leave the card.
+    pub(super) fn oversubscribed(self) -> Self {
+        Self { oversubscribes: true, ..self }
+    }
+
     fn write(&self, config: &mut Config) {
+        if self.oversubscribes {
+            config.flags |= FLAG_OVERSUBSCRIBE;
+        }
         config.priority = self.priority;
         config.weight = self.weight;
         config.compute_rule_count = 0;
@@ -174,6 +184,9 @@ impl Side {
                 environment.push(("CUDA_DEVICE_MEMORY_LIMIT", format!("{mib}m").into()));
                 environment.push(("CUDA_DEVICE_MEMORY_SHARED_CACHE", file.clone().into()));
                 environment.push(("LIBCUDA_LOG_LEVEL", "0".into()));
+                if terms.oversubscribes {
+                    environment.push(("CUDA_OVERSUBSCRIBE", "true".into()));
+                }
                 if let Some(percent) = terms.share_percent {
                     environment.push(("CUDA_DEVICE_SM_LIMIT", percent.to_string().into()));
                     environment.push(("GPU_CORE_UTILIZATION_POLICY", "FORCE".into()));
@@ -192,6 +205,17 @@ impl Tenancy {
         let mut command = stage.command(program);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
+    }
+
+    /// The library that is loaded into its programs; `None` on the bare driver.
+    pub(super) fn library(&self) -> Option<&OsStr> {
+        let preload = self.environment.iter().find(|(name, _)| *name == "LD_PRELOAD");
+        preload.map(|(_, library)| library.as_os_str())
+    }
+
+    /// Whether it is one of Divvy's.
+    pub(super) fn is_ours(&self) -> bool {
+        self.tenant.is_some()
     }
 
     /// The memory its programs must be shown; `None` on the bare driver.

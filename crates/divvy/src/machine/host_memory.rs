@@ -41,7 +41,7 @@ pub(crate) fn check(needed_bytes: u64, pids: impl Iterator<Item = u32>) -> Resul
 }
 
 /// Memory that the machine can give without swapping.
-fn available() -> Option<u64> {
+pub fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

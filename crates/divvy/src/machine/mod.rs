@@ -6,6 +6,6 @@ pub(crate) mod cards;
 pub(crate) mod contexts;
 pub(crate) mod elf;
 pub(crate) mod gpus;
-pub(crate) mod host_memory;
+pub mod host_memory;
 pub mod install;
 pub(crate) mod loader;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::golden;
-use crate::tenants::ledger::Residence;
+use crate::tenants::ledger::ResidenceUse;
 use crate::wire::TenantView;
 
 fn device(uuid: &str) -> DeviceUse {
@@ -19,7 +19,7 @@ fn device(uuid: &str) -> DeviceUse {
         throttled_ns: 1,
         gate: "closed",
         by_kind: [("blocks", 1), ("other", 2)].into(),
-        residence: Some(Residence { resident_bytes: 4 << 20, ..Residence::default() }),
+        residence: Some(ResidenceUse { resident_bytes: 4 << 20, ..ResidenceUse::default() }),
         ..DeviceUse::default()
     }
 }

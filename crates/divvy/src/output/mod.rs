@@ -9,5 +9,5 @@ pub mod json;
 pub mod out;
 pub(crate) mod plain;
 pub(crate) mod reason;
-pub(crate) mod sizes;
+pub mod sizes;
 pub mod table;

@@ -3,7 +3,7 @@
 const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
 
 /// Three significant figures at most, binary units: `1.5 GiB`, `518 MiB`, `0`.
-pub(crate) fn text(bytes: u64) -> String {
+pub fn text(bytes: u64) -> String {
     if bytes == 0 {
         return "0".to_owned();
     }

@@ -112,7 +112,7 @@ pub struct DeviceUse {
     /// Waits for work to drain that were given up.
     pub(crate) drains_given_up: u64,
     /// Memory that may leave the card, and what has moved; absent where none may.
-    pub(crate) residence: Option<Residence>,
+    pub residence: Option<ResidenceUse>,
     /// Work submitted and not ended, in device time, as far as its processes know.
     pub(crate) queued_ns: u64,
     /// free, timed, turns (timed, and the tenant's processes take turns), closed or paused; "left" for one whose daemon
@@ -128,32 +128,34 @@ pub struct DeviceUse {
 
 /// Where a tenant's memory is that may leave a card. Totals are of its living processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Residence {
+pub struct ResidenceUse {
     /// Bytes of it on the card, with the room beside its blocks.
-    pub(crate) resident_bytes: u64,
+    pub resident_bytes: u64,
     /// Of these, bytes that stay there, since something else refers to them.
-    pub(crate) pinned_bytes: u64,
+    pub pinned_bytes: u64,
     /// Bytes on the host.
-    pub(crate) away_bytes: u64,
+    pub away_bytes: u64,
     /// Whether it moves now.
-    pub(crate) moving: bool,
+    pub moving: bool,
     /// Time for which a call has been waiting for it; 0 for none.
-    pub(crate) waiting_ns: u64,
-    /// Bytes that have left, and in which time.
-    pub(crate) out_bytes: u64,
-    pub(crate) out_ns: u64,
-    /// Bytes that have come back, and in which time.
-    pub(crate) in_bytes: u64,
-    pub(crate) in_ns: u64,
+    pub waiting_ns: u64,
+    /// Bytes that have left.
+    pub out_bytes: u64,
+    /// Time in which they did.
+    pub out_ns: u64,
+    /// Bytes that have come back.
+    pub in_bytes: u64,
+    /// Time in which they did.
+    pub in_ns: u64,
     /// Times all of it has left.
-    pub(crate) left: u64,
+    pub left: u64,
     /// Times it was to leave and stayed, since calls or work did not end in time.
-    pub(crate) stayed: u64,
+    pub stayed: u64,
     /// Processes that have some that can leave.
-    pub(crate) movers: u64,
+    pub movers: u64,
 }
 
-impl Residence {
+impl ResidenceUse {
     /// The sum of what processes say; `None` where no memory may leave.
     fn of(entry: &ResidenceEntry) -> Option<Self> {
         let waits_ns = match entry.waits_from_ns {
@@ -350,7 +352,7 @@ fn device(device: &DeviceSnapshot, of: &Snapshot) -> DeviceUse {
         drains_given_up: time.drains_given_up,
         queued_ns: time.busy_until_ns.saturating_sub(divvy_page::now_ns()),
         by_kind: by_kind.filter(|(_, bytes)| *bytes != 0).collect(),
-        residence: Residence::of(&device.residence),
+        residence: ResidenceUse::of(&device.residence),
         gate: gate_word(line, config.is_some_and(|config| config.paused != 0)),
         active: line.map_or(0, |line| line.active),
         mode: None,
