@@ -18,6 +18,7 @@ mod client;
 mod command_lines;
 mod daemon;
 mod fairness;
+mod handover;
 mod kernel;
 mod latency;
 mod matrices;
@@ -111,6 +112,13 @@ enum What {
     /// --capacity makes the card smaller for Divvy, so that pressure can be made at any size. For a peer another program
     /// then holds the rest. A peer that uses managed memory beyond what a card has free may disturb others on it.
     Oversubscribe(oversubscribe::Args),
+    /// How fast memory leaves a card and comes back, beside what the link carries
+    ///
+    /// On the machine's GPU where there is one, else on the simulated one: a tenant whose memory leaves by
+    /// `divvy freeze` and comes back by its next call; then two tenants on a card that one of them fits, with a daemon
+    /// of the benchmark's own, from the call of one to the end of its first kernel. The link is measured in the same run by
+    /// pinned copies, each way and both at once.
+    Handover(handover::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -233,9 +241,11 @@ fn run(args: &Args) -> Result<u8> {
         What::Fairness(fairnesses) => (&fairnesses.timed.common, "fairness"),
         What::Latency(timed) => (&timed.common, "latency"),
         What::Oversubscribe(args) => (&args.common, "oversubscribe"),
+        What::Handover(args) => (&args.common, "handover"),
     };
     let rounds = match &args.what {
         What::Overhead(options) | What::Memory(options) => options.rounds,
+        What::Handover(args) => args.rounds,
         What::Share(_) | What::Fairness(_) | What::Latency(_) | What::Oversubscribe(_) => 1,
     };
     let sides = side::all(&common.peer)?;
@@ -262,6 +272,7 @@ fn run(args: &Args) -> Result<u8> {
         }
         What::Latency(timed) => latency::measure(&mut bench, &timed.timing())?,
         What::Oversubscribe(args) => oversubscribe::measure(&mut bench, args)?,
+        What::Handover(args) => handover::measure(&mut bench, args)?,
     }
     bench.say("");
     let unknown = bench.only.as_ref().map(Only::unknown).unwrap_or_default();
