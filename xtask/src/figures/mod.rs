@@ -33,6 +33,8 @@ const FIGURES: [&str; 2] =
     ["<!-- figures: made by `cargo xtask figures` from bench/results -->", "<!-- /figures -->"];
 const SHARES: [&str; 2] =
     ["<!-- shares: made by `cargo xtask figures` from bench/results -->", "<!-- /shares -->"];
+const MOVEMENT: [&str; 2] =
+    ["<!-- movement: made by `cargo xtask figures` from bench/results -->", "<!-- /movement -->"];
 const STEPS: [&str; 2] =
     ["<!-- steps: made by `cargo xtask figures` from bench/results -->", "<!-- /steps -->"];
 const PROGRAMS: [&str; 2] =
@@ -40,6 +42,8 @@ const PROGRAMS: [&str; 2] =
 
 /// Benchmarks of device time, which have a table of their own.
 const OF_TIME: [&str; 3] = ["share", "fairness", "latency"];
+/// Benchmarks of memory that leaves a card, alike.
+const OF_MOVEMENT: [&str; 2] = ["oversubscribe", "handover"];
 /// Results of `tests/gpu/share.py`: time as unmodified programs have it, by their steps.
 const OF_STEPS: &str = "share-programs";
 /// Sums over the cells of a run, each with the number of cells that make it count: a run of some of them proves nothing
@@ -88,12 +92,14 @@ impl Page {
             return with_table(text, SUMMARY, &summary(&results)?);
         }
         let up = "../";
-        let of_calls = |row: &Row| !OF_TIME.contains(&&*row.benchmark) && row.benchmark != OF_STEPS;
         let of_time = |row: &Row| OF_TIME.contains(&&*row.benchmark);
+        let of_movement = |row: &Row| OF_MOVEMENT.contains(&&*row.benchmark);
         let of_steps = |row: &Row| row.benchmark == OF_STEPS;
+        let of_calls = |row: &Row| !(of_time(row) || of_movement(row) || of_steps(row));
         let text = with_table(text, MISSED, &table(&results, is_missed, up)?)?;
         let text = with_table(&text, FIGURES, &table(&results, of_calls, up)?)?;
         let text = with_table(&text, SHARES, &table(&results, of_time, up)?)?;
+        let text = with_table(&text, MOVEMENT, &table(&results, of_movement, up)?)?;
         let text = with_table(&text, STEPS, &table(&results, of_steps, up)?)?;
         with_table(&text, PROGRAMS, &programs::table(&results, up)?)
     }
