@@ -166,6 +166,91 @@ fn requests_beside_a_flood_are_measured() {
     measures("latency", &["request beside a flood of 100 us, 99th percentile"]);
 }
 
+/// Copies that fit the card together: what a daemon makes of those that do not is another test's.
+const COPIES: [&str; 5] = ["--quick", "--seconds", "0.5", "--bytes", "16MiB"];
+
+#[test]
+fn copies_beside_each_other_are_measured() {
+    let names = [
+        "2 x 16 MiB, always busy, steps of all, of one alone",
+        "2 x 16 MiB, always busy, makespan",
+        "2 x 16 MiB, always busy, longest wait between two steps",
+        "2 x 16 MiB, always busy, left the card",
+    ];
+    measures_with("oversubscribe", &COPIES, &names);
+}
+
+#[test]
+fn copies_that_rest_are_measured() {
+    let names = ["3 x 16 MiB, busy for 50 % in phases of 0.2 s, steps of all, of one alone"];
+    let rests = ["--copies", "3", "--busy", "0.5", "--phase", "200ms"];
+    measures_with("oversubscribe", &[&COPIES[..], &rests].concat(), &names);
+}
+
+#[test]
+fn copies_that_cannot_be_are_refused_before_they_start() {
+    let machine = Machine::new();
+    for (options, word) in [
+        (["--bytes", "1TiB"], "one copy must fit"),
+        (["--capacity", "1TiB"], "the card has"),
+        (["--bytes", "16"], "16MiB"),
+        (["--busy", "2"], "0.05 to 1"),
+    ] {
+        let finished = bench(&machine, "oversubscribe", &options);
+        assert_eq!(finished.code(), Some(2), "{finished}");
+        assert!(finished.err.contains(word), "{finished}");
+    }
+    assert!(!machine.home().join("results").exists());
+}
+
+#[test]
+fn memory_that_leaves_and_comes_back_is_measured() {
+    let names =
+        ["128 MiB, leaves", "128 MiB, leaves: of the link", "128 MiB, comes back: of the link"];
+    best_of_three("handover", || {
+        let machine = Machine::new();
+        let options = ["--rounds", "2", "--sizes", "128MiB", "--json"];
+        let figures = figures(&bench(&machine, "handover", &options));
+        let link = figures.iter().find(|figure| figure["name"] == "link, both ways");
+        assert!(link.is_some_and(|link| link["medians"]["native"].is_f64()), "{figures:?}");
+        missing(&figures, &names)
+    });
+}
+
+/// A machine on which the benchmarks' client `name` is this script, which finds the real one as `$real`.
+fn playing(name: &str, script: &str) -> Machine {
+    let machine = Machine::new();
+    let clients = machine.home().join("clients");
+    std::fs::create_dir(&clients).expect("a directory of the test's own");
+    for client in ["add", "link", "touch"] {
+        let real = stage().join("clients").join(client);
+        std::os::unix::fs::symlink(real, clients.join(client)).expect("a link can be made");
+    }
+    let path = clients.join(name);
+    std::fs::remove_file(&path).expect("it is one of them");
+    let real = stage().join("clients").join(name);
+    let script = format!("#!/bin/sh\nreal={}\n{script}\n", real.display());
+    std::fs::write(&path, script).expect("it can be written");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("modes can be set");
+    machine.with("DIVVY_CLIENTS", clients.display())
+}
+
+#[test]
+fn a_wrong_byte_is_a_failure_that_is_named() {
+    // Under Divvy alone it finds a block wrong that is not.
+    let spoilt = r#"case $LD_PRELOAD in
+*divvy*) "$real" "$@" | sed -u 's/"wrong":0/"wrong":1/';;
+*) exec "$real" "$@";;
+esac"#;
+    let machine = playing("add", spoilt);
+    let finished = bench(&machine, "oversubscribe", &[&COPIES[..], &["--json"]].concat());
+    assert_eq!(finished.code(), Some(1), "{finished}");
+    assert!(finished.err.contains("on divvy: wrong value in 1 block(s)"), "{finished}");
+    let figures = figures(&finished);
+    assert!(figures[0]["medians"]["native"].is_f64(), "{finished}");
+    assert!(figures[0]["failures"]["divvy"].as_str().expect("why").contains("wrong value"));
+}
+
 /// A machine whose benchmarks' program of kernels fails where one of its arguments is `mode`.
 fn failing(mode: &str) -> Machine {
     let machine = Machine::new();
@@ -206,7 +291,7 @@ fn what_fails_natively_costs_no_other_figure() {
 #[test]
 fn what_is_not_measured_is_said_and_nothing_stored() {
     let machine = Machine::new();
-    for name in ["share", "fairness", "latency", "overhead"] {
+    for name in ["share", "fairness", "latency", "overhead", "oversubscribe", "handover"] {
         let finished = bench(&machine, name, &["--only", "noise,nothing"]);
         assert!(!finished.status.success(), "{finished}");
         assert!(finished.err.contains("--only noise,nothing: "), "{finished}");
