@@ -175,8 +175,8 @@ pub const VARIABLES: &[Variable] = &[
     library(
         OVERSUBSCRIBE,
         VariableKind::Word(&["false", "true", "0", "1"]),
-        "`true` or `1`, as `--oversubscribe` of `divvy run`: memory may [leave the card](freeze.md) while it is not \
-         needed",
+        "`true` or `1`, as `--oversubscribe` of `divvy run`: memory may leave the card, so that \
+         [tenants' memory together may exceed it](oversubscribe.md)",
     ),
     library(
         CONTEXT,

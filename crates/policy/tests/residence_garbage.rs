@@ -2,7 +2,8 @@
 #![cfg(not(loom))]
 
 use divvy_policy::residence::{
-    DeviceRoom, Freeze, Holder, HolderState, Order, Residence, ResidenceState, ResidenceTuning,
+    DeviceRoom, Freeze, Holder, HolderOrder, HolderState, ResidencePlanner, ResidenceState,
+    ResidenceTuning,
 };
 use proptest::prelude::*;
 
@@ -13,9 +14,9 @@ fn number() -> impl Strategy<Value = u64> {
 
 fn holder() -> impl Strategy<Value = Holder> {
     let freeze = prop::sample::select(vec![Freeze::No, Freeze::Held, Freeze::UntilWanted]);
-    let numbers = prop::array::uniform7(number());
+    let numbers = prop::array::uniform8(number());
     (0_u64..4, numbers, any::<u32>(), freeze).prop_map(|(tenant, numbers, weight, freeze)| {
-        let [size, asked, resident, ceiling, wants, submitted, busy] = numbers;
+        let [size, asked, resident, ceiling, wants, submitted, busy, quantum] = numbers;
         Holder {
             tenant,
             size_bytes: size,
@@ -26,20 +27,22 @@ fn holder() -> impl Strategy<Value = Holder> {
             submitted_ns: submitted,
             busy_until_ns: busy,
             weight,
+            quantum_ns: quantum,
             freeze,
         }
     })
 }
 
 fn tuning() -> impl Strategy<Value = ResidenceTuning> {
-    (prop::array::uniform10(number()), any::<bool>(), any::<bool>()).prop_map(
+    (prop::array::uniform11(number()), any::<bool>(), any::<bool>()).prop_map(
         |(numbers, together, default)| match default {
             true => ResidenceTuning { together, ..ResidenceTuning::default() },
             false => {
-                let [a, b, c, d, e, f, g, h, i, j] = numbers;
+                let [a, b, c, d, e, f, g, h, i, j, k] = numbers;
                 ResidenceTuning {
                     release_ahead_ns: a,
                     idle_ns: b,
+                    start_ns: k,
                     min_quantum_ns: c,
                     max_wait_ns: d,
                     overhead_ppm: e,
@@ -69,7 +72,7 @@ proptest! {
     ) {
         let mut rows = vec![HolderState::default(); 8];
         let mut state = ResidenceState::default();
-        let mut orders = vec![Order::default(); 8];
+        let mut orders = vec![HolderOrder::default(); 8];
         let mut now_ns = 0_u64;
         for (time, capacity_bytes, host_bytes, mut holders, back) in steps {
             now_ns = if back { time } else { now_ns.saturating_add(time % 1_000_000_000) };
@@ -78,12 +81,12 @@ proptest! {
                 holder.ceiling_bytes = order.allowed_bytes;
             }
             let room = DeviceRoom { capacity_bytes, host_bytes };
-            let mut planner = Residence { tuning: &tuning, rows: &mut rows, state: &mut state };
+            let mut planner = ResidencePlanner { tuning: &tuning, rows: &mut rows, state: &mut state };
             let next_ns = planner.step(now_ns, room, &holders, &mut orders);
             prop_assert!(next_ns > now_ns || now_ns == u64::MAX);
             // Claims at first sight may exceed the device; nothing rises then.
             let standing = |h: &Holder| h.ceiling_bytes.max(h.resident_bytes.min(h.size_bytes));
-            let rises = |(o, h): (&Order, &Holder)| o.allowed_bytes > standing(h);
+            let rises = |(o, h): (&HolderOrder, &Holder)| o.allowed_bytes > standing(h);
             let sum: u128 = orders.iter().map(|o| u128::from(o.allowed_bytes)).sum();
             prop_assert!(
                 sum <= u128::from(capacity_bytes) || !orders.iter().zip(&holders).any(rises),
@@ -91,7 +94,9 @@ proptest! {
             );
             for (row, order) in orders.iter().enumerate() {
                 let size_bytes = holders.get(row).filter(|h| h.tenant != 0).map_or(0, |h| h.size_bytes);
-                prop_assert!(order.allowed_bytes <= size_bytes);
+                prop_assert!(order.allowed_bytes <= size_bytes.max(capacity_bytes));
+                let is_there = holders.get(row).is_some_and(|h| h.tenant != 0);
+                prop_assert!(is_there || order.allowed_bytes == 0);
                 prop_assert!(!order.run || size_bytes <= capacity_bytes);
             }
         }

@@ -4,8 +4,8 @@
 mod residence_sim;
 
 use divvy_policy::residence::{
-    DeviceRoom, Freeze, Holder, HolderState, HolderStatus, HostMemory, HostShortage, Order,
-    Residence, ResidenceState, ResidenceTuning,
+    DeviceRoom, Freeze, Holder, HolderOrder, HolderState, HolderStatus, HostMemory, HostShortage,
+    ResidencePlanner, ResidenceState, ResidenceTuning,
 };
 use residence_sim::process::{CHUNK, Program};
 use residence_sim::{GIB, MIB, MS, Node, SEC};
@@ -15,7 +15,7 @@ struct Hand {
     tuning: ResidenceTuning,
     rows: Vec<HolderState>,
     state: ResidenceState,
-    orders: Vec<Order>,
+    orders: Vec<HolderOrder>,
     now_ns: u64,
     begun: bool,
 }
@@ -23,10 +23,11 @@ struct Hand {
 impl Hand {
     fn new(rows: usize) -> Self {
         Self {
-            tuning: ResidenceTuning::default(),
+            // A turn counts as used from its first moment, but where a test is about that.
+            tuning: ResidenceTuning { start_ns: 0, ..ResidenceTuning::default() },
             rows: vec![HolderState::default(); rows],
             state: ResidenceState::default(),
-            orders: vec![Order::default(); rows],
+            orders: vec![HolderOrder::default(); rows],
             now_ns: SEC,
             begun: false,
         }
@@ -42,7 +43,7 @@ impl Hand {
         }
         let room = DeviceRoom { capacity_bytes, host_bytes: 100 * GIB };
         let mut planner =
-            Residence { tuning: &self.tuning, rows: &mut self.rows, state: &mut self.state };
+            ResidencePlanner { tuning: &self.tuning, rows: &mut self.rows, state: &mut self.state };
         let next_ns = planner.step(self.now_ns, room, &holders, &mut self.orders);
         assert!(next_ns > self.now_ns);
         self.orders.iter().map(|o| o.allowed_bytes / GIB).collect()
@@ -99,6 +100,32 @@ fn a_grant_with_nothing_to_move_is_in_the_same_step() {
 }
 
 #[test]
+fn a_turn_is_not_over_before_its_tenant_could_begin() {
+    let mut hand = Hand::new(2);
+    hand.tuning.start_ns = 50 * MS;
+    hand.step(MS, 10 * GIB, &[whole(1, 8, SEC), away(2, 8, 0, 0)]);
+    let begun_ns = hand.now_ns;
+    let waits = away(2, 8, 0, begun_ns);
+    let runs = |hand: &mut Hand, worked_ns| {
+        hand.step(MS, 10 * GIB, &[whole(1, 8, worked_ns), waits]);
+        hand.orders[0].run
+    };
+    while hand.now_ns + 2 * MS < begun_ns + 50 * MS {
+        assert!(runs(&mut hand, SEC), "{} ms", (hand.now_ns - begun_ns) / MS);
+    }
+    hand.step(5 * MS, 10 * GIB, &[whole(1, 8, SEC), waits]);
+    assert!(!hand.orders[0].run, "it never began");
+    // One that has begun is idle as soon as it is.
+    let mut hand = Hand::new(2);
+    hand.tuning.start_ns = 50 * MS;
+    hand.step(MS, 10 * GIB, &[whole(1, 8, SEC), away(2, 8, 0, 0)]);
+    let worked_ns = hand.now_ns + MS;
+    assert!(runs(&mut hand, worked_ns));
+    hand.step(4 * MS, 10 * GIB, &[whole(1, 8, worked_ns), waits]);
+    assert!(!hand.orders[0].run);
+}
+
+#[test]
 fn released_bytes_are_given_on_after_the_driver_has_cleared_them() {
     let mut hand = Hand::new(2);
     hand.step(MS, 10 * GIB, &[whole(1, 10, 1), away(2, 8, 0, 0)]);
@@ -120,7 +147,8 @@ fn a_death_frees_its_room_at_once() {
     hand.step(MS, 10 * GIB, &[whole(1, 10, 2 * SEC), away(2, 8, 0, 0)]);
     let waits = away(2, 8, 0, hand.now_ns);
     hand.step(10 * MS, 10 * GIB, &[whole(1, 10, 2 * SEC), waits]);
-    assert_eq!(hand.step(MS, 10 * GIB, &[Holder::default(), waits]), [0, 8]);
+    // Alone, it has the rest as headroom.
+    assert_eq!(hand.step(MS, 10 * GIB, &[Holder::default(), waits]), [0, 10]);
 }
 
 #[test]
@@ -157,6 +185,7 @@ fn one_larger_than_the_card_says_so_and_stops_nobody() {
 #[test]
 fn room_that_the_next_cannot_use_yet_is_filled_until_it_can() {
     let mut node = Node::new(100 * GIB, 3);
+    node.tuning.overhead_ppm = 50_000;
     node.start(0, 60 * GIB, Program::Busy);
     node.start(1, 90 * GIB, Program::Busy);
     node.start(2, 30 * GIB, Program::Idle);
@@ -177,6 +206,7 @@ fn room_that_the_next_cannot_use_yet_is_filled_until_it_can() {
 #[test]
 fn a_filler_goes_when_the_next_can_run() {
     let mut node = Node::new(100 * GIB, 3);
+    node.tuning.overhead_ppm = 50_000;
     node.start(0, 60 * GIB, Program::Busy);
     node.start(1, 98 * GIB, Program::Busy);
     node.start(2, 4 * GIB, Program::Idle);

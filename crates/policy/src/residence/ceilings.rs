@@ -5,7 +5,7 @@
 //! the furthest next turn first. Does not decide whose turn it is.
 
 use super::holder::bytes_in;
-use super::order::Order;
+use super::order::HolderOrder;
 use super::quantum::scale;
 use super::queue::Class;
 use super::view::Step;
@@ -34,7 +34,8 @@ impl Step<'_> {
             for row in 0..self.rows.len() {
                 let Some(holder) = self.rows.get(row) else { continue };
                 if holder.member.is_some_and(|m| !m.filler) && holder.active == wants {
-                    moves |= self.order(row, holder.size_bytes, &mut room);
+                    let target_bytes = holder.size_bytes.saturating_add(self.headroom_bytes);
+                    moves |= self.order(row, target_bytes, &mut room);
                 }
             }
         }
@@ -125,7 +126,7 @@ impl Step<'_> {
         if allowed_bytes != holder.order.allowed_bytes {
             holder.moved_ns = self.now_ns;
         }
-        holder.order = Order { allowed_bytes, run, status };
+        holder.order = HolderOrder { allowed_bytes, run, status };
 
         let out_bytes = holder.resident_bytes.saturating_sub(allowed_bytes);
         let in_bytes = allowed_bytes.min(holder.held_bytes()).saturating_sub(holder.resident_bytes);

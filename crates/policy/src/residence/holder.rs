@@ -4,10 +4,13 @@
 //! begins afresh. Does not decide anything.
 
 use super::member::Member;
-use super::order::Order;
+use super::order::HolderOrder;
 use super::released::Released;
 use super::sample::{Freeze, Holder};
 use super::tuning::ResidenceTuning;
+
+/// Part of a hand-over's cost that a tenant may pause before its turn is given on.
+const IDLE_PART: u64 = 8;
 
 /// Direction in which a tenant is expected to move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub struct HolderState {
     pub(super) ceiling_bytes: u64,
     pub(super) released: Released,
     pub(super) weight: u64,
+    /// Length of its turns, where a user has set it; else 0.
+    pub(super) quantum_ns: u64,
     /// A call of it waits.
     pub(super) wants: bool,
     /// It wants, or it runs and has work.
@@ -65,7 +70,7 @@ pub struct HolderState {
     /// When its resident bytes or its ceiling changed last.
     pub(super) moved_ns: u64,
     /// The last order.
-    pub(super) order: Order,
+    pub(super) order: HolderOrder,
     /// Bytes ordered out and not seen to have left.
     pub(super) owed_out_bytes: u64,
     /// Bytes allowed in and not seen to have come.
@@ -91,6 +96,7 @@ impl HolderState {
             return;
         }
         self.weight = u64::from(sample.weight.max(1));
+        self.quantum_ns = sample.quantum_ns;
         self.size_bytes = sample.size_bytes;
         self.asked_bytes = sample.asked_bytes.min(sample.size_bytes);
         self.released.advance(now_ns, tuning.release_ahead_ns);
@@ -111,7 +117,7 @@ impl HolderState {
         self.wants = sample.wants_since_ns != 0;
         // Of a tenant that a planner finds as it begins, the gate may be open.
         let found = fresh && last_ns == 0;
-        self.observe_work(tuning, now_ns, found, sample);
+        self.observe_work(tuning, now_ns, cost_ns, found, sample);
         self.observe_freeze(sample.freeze);
         if self.wants && self.left_early {
             self.learn_pause(now_ns, cost_ns);
@@ -137,12 +143,15 @@ impl HolderState {
         &mut self,
         tuning: &ResidenceTuning,
         now_ns: u64,
+        cost_ns: u64,
         found: bool,
         sample: &Holder,
     ) {
         let worked_ns = sample.submitted_ns.max(sample.busy_until_ns);
         let works = |since_ns: u64| {
-            let idle_ns = tuning.idle_ns.saturating_add(self.pause_ns);
+            // A pause that is short beside the movement that would follow is waited out.
+            let worth_ns = cost_ns / IDLE_PART;
+            let idle_ns = tuning.idle_ns.saturating_add(worth_ns).saturating_add(self.pause_ns);
             now_ns < worked_ns.max(since_ns).saturating_add(idle_ns)
         };
         self.active = match self.member {
@@ -150,7 +159,9 @@ impl HolderState {
                 // A call that still waits at an open gate is stopped, or not there.
                 let asked_ns = since_ns.max(sample.wants_since_ns.min(now_ns));
                 let may_come = now_ns < asked_ns.saturating_add(tuning.patience_ns);
-                works(since_ns) || self.wants && may_come
+                let starts = now_ns < since_ns.saturating_add(tuning.start_ns);
+                let has_begun = worked_ns > since_ns;
+                works(since_ns) || starts && !has_begun || self.wants && may_come
             }
             None if found && sample.submitted_ns != 0 => self.wants || works(0),
             _ => self.wants,

@@ -1,12 +1,14 @@
 //! Residence: which tenants' memory is on the device now, when several want more than it has.
 //!
 //! The planner of the hand-over as pure logic. It is told the time, the bytes of the device and one [`Holder`] for each
-//! tenant; it answers with one [`Order`] for each, a ceiling of its resident bytes and whether its gate may be open, and
+//! tenant; it answers with one [`HolderOrder`] for each, a ceiling of its resident bytes and whether its gate may be open, and
 //! with the time at which it wants to be called again. It is level-based: an order says what shall be, not what to do,
 //! so that a lost message, another daemon or a death at any step only means that the next step decides again.
 //!
+//! A tenant's ceiling is divided among its processes by [`divide()`].
+//!
 //! Promises: no clock, no allocation, no panic, whatever the samples say. Where all tenants fit, all run and nothing
-//! moves. The sum of what tenants may have resident never exceeds the device, bytes that were released a moment ago
+//! moves, and what is left of the device is headroom of all. The sum of what tenants may have resident never exceeds the device, bytes that were released a moment ago
 //! included; a ceiling rises only into room that is there. Only the bytes that are short are taken, from the tenant whose
 //! next turn is furthest. No turn ends without a waiter. A tenant that wants and fits is resident and runs within the
 //! turns of the others, each of which is long enough to pay for its movement and short enough for
@@ -17,6 +19,7 @@
 //! do), or count memory that cannot move (its caller takes that off the capacity).
 
 mod ceilings;
+mod divide;
 mod holder;
 mod member;
 mod order;
@@ -31,10 +34,11 @@ mod step;
 mod tuning;
 mod view;
 
+pub use self::divide::{ProcessMemory, divide};
 pub use self::holder::HolderState;
-pub use self::order::{HolderStatus, Order};
+pub use self::order::{HolderOrder, HolderStatus};
 pub use self::promise::{HostMemory, HostShortage};
 pub use self::sample::{DeviceRoom, Freeze, Holder};
 pub use self::state::{ResidenceCounters, ResidenceState};
-pub use self::step::Residence;
+pub use self::step::ResidencePlanner;
 pub use self::tuning::ResidenceTuning;

@@ -28,7 +28,7 @@ pub enum HolderStatus {
 
 /// Order for one tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Order {
+pub struct HolderOrder {
     /// Ceiling of its resident bytes. Above it the process closes its gate, drains and evicts; below it, it may restore
     /// and allocate.
     pub allowed_bytes: u64,

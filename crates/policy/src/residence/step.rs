@@ -4,7 +4,7 @@
 //! anything between two steps: its caller does, in [`HolderState`] and [`ResidenceState`].
 
 use super::holder::{HolderState, Watch};
-use super::order::{HolderStatus, Order};
+use super::order::{HolderOrder, HolderStatus};
 use super::queue::Class;
 use super::sample::{DeviceRoom, Holder};
 use super::state::ResidenceState;
@@ -16,7 +16,7 @@ const LEAST_MEASURED_BYTES: u64 = 1 << 28;
 
 /// The planner of one device: its constants and the state its caller owns.
 #[derive(Debug)]
-pub struct Residence<'a> {
+pub struct ResidencePlanner<'a> {
     /// Constants.
     pub tuning: &'a ResidenceTuning,
     /// One for each row of holders. Another tenant's begins by itself.
@@ -25,7 +25,7 @@ pub struct Residence<'a> {
     pub state: &'a mut ResidenceState,
 }
 
-impl Residence<'_> {
+impl ResidencePlanner<'_> {
     /// Decides every order; returns the time of the next step, later than `now_ns` and at most
     /// [`ResidenceTuning::calm_poll_ns`] away. A step may come early at no harm, and should when a tenant begins to
     /// want, has released bytes or has become resident.
@@ -38,7 +38,7 @@ impl Residence<'_> {
         now_ns: u64,
         room: DeviceRoom,
         holders: &[Holder],
-        orders: &mut [Order],
+        orders: &mut [HolderOrder],
     ) -> u64 {
         let mut step = Step {
             tuning: self.tuning,
@@ -48,6 +48,7 @@ impl Residence<'_> {
             left_bytes: 0,
             by_age: false,
             fits: false,
+            headroom_bytes: 0,
             contest: Contest::default(),
             grain_ns: 1,
             rows: self.rows,
@@ -106,10 +107,15 @@ impl Step<'_> {
         self.state.host_missing_bytes = away_bytes.saturating_sub(self.room.host_bytes);
         if self.fits {
             self.admit_all();
+            let shared_bytes = self.room.capacity_bytes.saturating_sub(stuck_bytes);
+            let runs = self.rows.iter().filter(|h| h.member.is_some()).count();
+            let free_bytes = shared_bytes.saturating_sub(all_bytes);
+            self.headroom_bytes = free_bytes.checked_div(runs as u64).unwrap_or(0);
         }
-        let pinned = self.rows.iter().filter(|h| h.is_present() && h.bypassed);
-        let pinned_bytes = pinned.map(HolderState::in_use_bytes).fold(0, u64::saturating_add);
-        self.left_bytes = self.room.capacity_bytes.saturating_sub(pinned_bytes);
+        self.left_bytes = self.bytes_left();
+        if !self.rows.iter().any(|h| h.active && self.may_run(h)) {
+            self.let_bypassed_run();
+        }
         self.contest = self.count_contest();
         self.grain_ns = self.grain_ns();
         self.raise_floor();
@@ -126,6 +132,22 @@ impl Step<'_> {
             holder.waited = waits;
         }
         self.state.contended = contended;
+    }
+
+    /// Capacity that pinned bytes leave.
+    fn bytes_left(&self) -> u64 {
+        let pinned = self.rows.iter().filter(|h| h.is_present() && h.bypassed);
+        let pinned_bytes = pinned.map(HolderState::in_use_bytes).fold(0, u64::saturating_add);
+        self.room.capacity_bytes.saturating_sub(pinned_bytes)
+    }
+
+    /// Where what does not leave keeps everybody from running, whoever keeps it and wants runs: it may end.
+    fn let_bypassed_run(&mut self) {
+        let wants = |h: &HolderState| h.is_present() && h.bypassed && !h.frozen && h.active;
+        if let Some(holder) = self.rows.iter_mut().find(|h| wants(h)) {
+            (holder.bypassed, holder.watch, holder.late_ns) = (false, Watch::None, 0);
+            self.left_bytes = self.bytes_left();
+        }
     }
 
     /// Virtual time goes on with the tenant furthest behind; one that cannot compete saves nothing up meanwhile.

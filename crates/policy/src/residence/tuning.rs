@@ -8,8 +8,10 @@
 pub struct ResidenceTuning {
     /// Released bytes count as in use for so long: a create right behind a release waits 7.7 ms in the driver.
     pub release_ahead_ns: u64,
-    /// Without a submission and with all work complete for so long: idle.
+    /// Without a submission and with all work complete for so long, and an eighth of what a hand-over takes: idle.
     pub idle_ns: u64,
+    /// How long a tenant whose turn has begun may take until its first submission.
+    pub start_ns: u64,
     /// Shortest turn, counted from when the tenant is resident.
     pub min_quantum_ns: u64,
     /// Longest wait for a turn, movement aside, as long as it leaves all turns time to be had.
@@ -39,11 +41,12 @@ impl Default for ResidenceTuning {
         Self {
             release_ahead_ns: 8 * MS,
             idle_ns: 2 * MS,
+            start_ns: 100 * MS,
             min_quantum_ns: 100 * MS,
             max_wait_ns: 30_000 * MS,
-            overhead_ppm: 50_000,
+            overhead_ppm: 25_000,
             patience_ns: 2_000 * MS,
-            slowest_bytes_per_s: 5_000_000_000,
+            slowest_bytes_per_s: 1_500_000_000,
             link_bytes_per_s: 50_000_000_000,
             together: true,
             moving_poll_ns: MS / 2,

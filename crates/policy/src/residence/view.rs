@@ -30,6 +30,8 @@ pub(super) struct Step<'a> {
     pub(super) by_age: bool,
     /// All tenants fit.
     pub(super) fits: bool,
+    /// Bytes that each tenant may have beyond its size, so that it need not ask for all it makes: where all fit.
+    pub(super) headroom_bytes: u64,
     pub(super) contest: Contest,
     /// Virtual times this close to each other are the same.
     pub(super) grain_ns: u64,

@@ -35,6 +35,10 @@ pub struct DeviceLine {
     pub is_attached: bool,
     /// The share that the limits set there, in millionths; 0 for none.
     pub share_ppm: u32,
+    /// Its memory is away, so that it takes no turns.
+    is_held: bool,
+    /// Its work must be known, though nobody else may be on the device.
+    is_watched: bool,
     /// The gate as it stands, where that is known.
     pub(super) written: Option<Gate>,
     lease_ns: u64,
@@ -46,6 +50,13 @@ impl DeviceLine {
     /// Whether the gate that stands is none that launches pass without a look.
     pub(super) fn is_gate(&self) -> bool {
         self.written.is_some_and(|gate| gate.state != GateState::Free)
+    }
+
+    /// Says whether its memory is away, and whether what it does must be known; whether either is new.
+    pub(super) fn hold(&mut self, is_held: bool, is_watched: bool) -> bool {
+        let is_new = (self.is_held, self.is_watched) != (is_held, is_watched);
+        (self.is_held, self.is_watched) = (is_held, is_watched);
+        is_new
     }
 
     /// Whether a living process of the tenant has a context on device `row`.
@@ -72,6 +83,10 @@ impl DeviceLine {
     ) -> Sample {
         if !self.is_attached {
             return Sample::default();
+        }
+        if self.is_held {
+            let paused = config.paused != 0;
+            return Sample { attached: paused, paused, ..Sample::default() };
         }
         let mut sum = GateEntry::default();
         let mut processes = files.processes();
@@ -121,7 +136,7 @@ impl DeviceLine {
         if self.share_ppm != 0 || !self.is_attached {
             return u64::MAX;
         }
-        let is_alone = gate.state == GateState::Free && gate.active <= 1;
+        let is_alone = (gate.state == GateState::Free || self.is_watched) && gate.active <= 1;
         let inner = self.workers.step(now_ns, is_alone, gate.state == GateState::Closed);
         gate.state = match inner {
             Inner::Counted if gate.state == GateState::Free => GateState::Timed,
@@ -140,8 +155,12 @@ impl DeviceLine {
         gate: Gate,
         now_ns: u64,
     ) -> Result<(), F::Error> {
+        let state = match gate.state {
+            GateState::Free if self.is_watched => GateState::Timed,
+            state => state,
+        };
+        let gate = Gate { watch: false, state, ..gate };
         let is_closed = gate.state == GateState::Closed;
-        let gate = Gate { watch: false, ..gate };
         let (lease_ns, renew_ns) = if is_closed { CLOSED_LEASE_NS } else { OPEN_LEASE_NS };
         let lease_ns = now_ns.saturating_add(lease_ns);
         if self.written != Some(gate) {

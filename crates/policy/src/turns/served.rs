@@ -112,6 +112,12 @@ impl<F: Files> Served<F> {
         is_changed
     }
 
+    /// Leaves the tenant out of the turns of device `row` while its memory is away, with its gate open: its calls wait for
+    /// the memory. `is_watched` has its work counted, though it may be alone. Whether either is new.
+    pub fn hold(&mut self, row: usize, is_away: bool, is_watched: bool) -> bool {
+        self.lines.get_mut(row).is_some_and(|line| line.hold(is_away, is_watched))
+    }
+
     /// Samples device `row` of the tenant. Cost: one reading of its lines there.
     pub fn sample(&mut self, row: usize, now_ns: u64) -> Sample {
         let line = self.lines.get_mut(row);

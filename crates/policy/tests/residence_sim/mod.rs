@@ -7,8 +7,8 @@
 pub(crate) mod process;
 
 use divvy_policy::residence::{
-    DeviceRoom, Freeze, Holder, HolderState, HolderStatus, Order, Residence, ResidenceState,
-    ResidenceTuning,
+    DeviceRoom, Freeze, Holder, HolderOrder, HolderState, HolderStatus, ResidencePlanner,
+    ResidenceState, ResidenceTuning,
 };
 use process::{Process, Program};
 
@@ -47,7 +47,7 @@ pub(crate) struct Node {
     pub(crate) rows: Vec<HolderState>,
     pub(crate) state: ResidenceState,
     pub(crate) procs: Vec<Option<Process>>,
-    pub(crate) orders: Vec<Order>,
+    pub(crate) orders: Vec<HolderOrder>,
     pub(crate) draw: Draw,
     /// Part of the orders that are lost, and how late a step may be.
     pub(crate) lost_percent: u64,
@@ -74,7 +74,7 @@ impl Node {
             rows: vec![HolderState::default(); rows],
             state: ResidenceState::default(),
             procs: (0..rows).map(|_| None).collect(),
-            orders: vec![Order::default(); rows],
+            orders: vec![HolderOrder::default(); rows],
             draw: Draw(7),
             lost_percent: 0,
             late_ns: 0,
@@ -92,7 +92,7 @@ impl Node {
     /// Puts a process into a row, whose memory it asks for.
     pub(crate) fn start(&mut self, row: usize, size_bytes: u64, program: Program) -> &mut Process {
         self.tenants += 1;
-        self.orders[row] = Order::default();
+        self.orders[row] = HolderOrder::default();
         let process = Process::new(self.tenants, size_bytes, program, self.now_ns);
         self.next_step_ns = 0;
         self.procs[row].insert(process)
@@ -148,7 +148,7 @@ impl Node {
             })
             .collect();
         let mut planner =
-            Residence { tuning: &self.tuning, rows: &mut self.rows, state: &mut self.state };
+            ResidencePlanner { tuning: &self.tuning, rows: &mut self.rows, state: &mut self.state };
         let before = self.orders.clone();
         self.next_step_ns = planner.step(self.now_ns, self.room, &holders, &mut self.orders);
         assert!(self.next_step_ns > self.now_ns);
@@ -167,15 +167,18 @@ impl Node {
         }
     }
 
-    /// Ceilings fit the device, as far as they have risen; a gate opens only over what is there.
-    fn check_orders(&self, before: &[Order], holders: &[Holder]) {
+    /// Ceilings fit the device, as far as they have risen, and exceed a tenant only where all fit; a gate opens only over
+    /// what is there.
+    fn check_orders(&self, before: &[HolderOrder], holders: &[Holder]) {
         let capacity_bytes = self.room.capacity_bytes;
         let sum: u64 = self.orders.iter().map(|o| o.allowed_bytes).sum();
         let rises =
             self.orders.iter().zip(before).any(|(new, old)| new.allowed_bytes > old.allowed_bytes);
         assert!(sum <= capacity_bytes || !rises, "{} GiB of ceilings", sum / GIB);
+        let held = holders.iter().filter(|h| h.freeze == Freeze::No).map(|h| h.size_bytes);
+        let all_fit = held.fold(0, u64::saturating_add) <= capacity_bytes;
         for ((order, holder), process) in self.orders.iter().zip(holders).zip(&self.procs) {
-            assert!(order.allowed_bytes <= holder.size_bytes, "above its size");
+            assert!(order.allowed_bytes <= holder.size_bytes || all_fit, "above its size");
             assert!(!order.run || holder.tenant != 0, "an empty row runs");
             // One that lies may run without its memory: its own harm.
             let is_honest = process.as_ref().is_some_and(Process::is_honest);

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use divvy_policy::residence::{Freeze, Holder, HolderStatus, Order};
+use divvy_policy::residence::{Freeze, Holder, HolderOrder, HolderStatus};
 
 use super::{Draw, GIB, MIB, MS};
 
@@ -44,7 +44,7 @@ pub(crate) struct Process {
     /// Length of its kernels: how long a drain takes.
     pub(crate) kernel_ns: u64,
     pub(crate) started_ns: u64,
-    noticed: Order,
+    noticed: HolderOrder,
     notice_ns: u64,
     out_progress: u64,
     in_progress: u64,
@@ -78,7 +78,7 @@ impl Process {
             lag_ns: 0,
             kernel_ns: MS,
             started_ns: now_ns,
-            noticed: Order::default(),
+            noticed: HolderOrder::default(),
             notice_ns: 0,
             out_progress: 0,
             in_progress: 0,
@@ -114,19 +114,19 @@ impl Process {
     }
 
     /// All its memory is there and its gate is open.
-    pub(crate) fn is_open(&self, order: &Order) -> bool {
+    pub(crate) fn is_open(&self, order: &HolderOrder) -> bool {
         order.run
             && self.resident_bytes == self.held_bytes
             && self.asked_bytes == 0
             && !self.stopped
     }
 
-    pub(crate) fn evicts(&self, order: &Order, now_ns: u64) -> bool {
+    pub(crate) fn evicts(&self, order: &HolderOrder, now_ns: u64) -> bool {
         let above = self.resident_bytes > order.allowed_bytes.max(self.noticed.allowed_bytes);
         above && now_ns >= self.busy_until_ns && !self.stopped && self.is_honest()
     }
 
-    pub(crate) fn restores(&self, order: &Order) -> bool {
+    pub(crate) fn restores(&self, order: &HolderOrder) -> bool {
         let allowed_bytes = order.allowed_bytes.min(self.noticed.allowed_bytes);
         self.chunk_in() > 0
             && self.resident_bytes + self.chunk_in() <= allowed_bytes
@@ -149,6 +149,7 @@ impl Process {
             submitted_ns: self.submitted_ns,
             busy_until_ns: self.busy_until_ns,
             weight: self.weight,
+            quantum_ns: 0,
             freeze: self.freeze,
         };
         if self.is_honest() {
@@ -211,7 +212,7 @@ impl Process {
         &mut self,
         now_ns: u64,
         tick_ns: u64,
-        order: &Order,
+        order: &HolderOrder,
         (out_budget, in_budget): (u64, u64),
         runs: u64,
         draw: &mut Draw,
@@ -269,7 +270,7 @@ impl Process {
     }
 
     /// Works where it may, wants where it may not; whether it begins to want.
-    fn work(&mut self, now_ns: u64, tick_ns: u64, order: &Order, runs: u64) -> bool {
+    fn work(&mut self, now_ns: u64, tick_ns: u64, order: &HolderOrder, runs: u64) -> bool {
         let wanted = self.wants_since_ns != 0;
         // A call that waits goes on waiting.
         let has_work = self.has_work(now_ns) || wanted && self.asked_bytes == 0;
