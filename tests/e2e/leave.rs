@@ -142,7 +142,8 @@ fn threads_find_their_bytes() {
         wished(&machine, "freeze");
     }
     let moved = residence(&machine);
-    assert!(bytes(&moved, "left") >= 20, "{moved}");
+    // A wish that comes while all is still away for the one before is fulfilled by that.
+    assert!(bytes(&moved, "left") >= 10, "{moved}");
     client.ends_well();
     machine.all_was_simulated();
 }

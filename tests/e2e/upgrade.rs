@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use divvy_abi::ABI_VERSION;
-use divvy_abi::config::{Config, Rule, quantity, selector};
+use divvy_abi::config::{CONFIG_BYTES, Config, Rule, quantity, selector};
 use divvy_page::reader::write_config;
 use divvy_page::{Directory, now_ns};
 use serde_json::Value;
@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::harness::{GIB, MIB, Machine, Running, Talk, client, finish, root, stage};
 
 /// A commit whose files are of the version before, and which lacks what the version was raised for.
-const BEFORE: &str = "e9eb878d4d6f5c0b7b9196f2f8e3d6b3243af08b";
+const BEFORE: &str = "0806ef30e2c9c458ab70dfc702142b3bc61c2707";
 const BEFORE_VERSION: u32 = ABI_VERSION - 1;
 /// What must happen has happened by then, however busy the host is.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -109,6 +109,7 @@ impl Upgraded {
         // In its parts it is what that version wrote.
         let file = fs::File::options().write(true).open(tenant.join("config")).expect("there");
         file.write_all_at(&BEFORE_VERSION.to_ne_bytes(), 8).expect("written");
+        file.set_len(CONFIG_BYTES as u64).expect("without orders");
         let daemon = Running::start(divvy(&machine, &["daemon"]).stdin(Stdio::null()));
         Self { machine, daemon, tenant }
     }

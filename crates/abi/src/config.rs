@@ -1,11 +1,11 @@
 //! The `config` file: the tenant's limits, written by its owner.
 //!
 //! Processes map it read-only. Limits are read as a whole when a process attaches and again when
-//! `epoch` has moved on; the gate lines at its end are read word by word, all the time.
+//! `epoch` has moved on; the gate lines at its end, and the orders behind them, are read word by word, all the time.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{ABI_VERSION, MAX_DEVICES, Uuid};
+use crate::{ABI_VERSION, MAX_DEVICES, MAX_SLOTS, Uuid};
 
 /// First bytes of a config file.
 pub const MAGIC: [u8; 8] = *b"DIVVYCFG";
@@ -70,6 +70,14 @@ pub mod class {
     pub const LATENCY: u32 = 1;
 }
 
+/// Flags of an [`OrderLine`].
+pub mod order {
+    /// Calls may use the memory, once all of it is there.
+    pub const RUN: u32 = 1;
+    /// Bytes that are asked for beyond the ceiling are not to be had.
+    pub const REFUSE: u32 = 2;
+}
+
 /// Priorities have three levels; larger ones run first.
 pub mod priority {
     /// Runs in what the others leave.
@@ -128,7 +136,23 @@ pub struct GateLine {
     pub reserved: [u64; 8],
 }
 
-/// The whole file.
+/// The owner's order about the memory that may leave one device, beside a ceiling for each process ([`allowed_at`]).
+#[derive(
+    Clone, Copy, Default, PartialEq, Eq, Debug, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct OrderLine {
+    /// An order whose lease has passed, in CLOCK_MONOTONIC, is none: everything may be on the card.
+    pub lease_ns: u64,
+    /// Bytes of the host that each process may take for copies before it needs them, and keep.
+    pub keep_bytes: u64,
+    /// Flags of [`order`].
+    pub flags: u32,
+    /// Zero, to a cache line.
+    pub reserved: [u32; 11],
+}
+
+/// The limits and gates: the first [`CONFIG_BYTES`] of the file.
 #[derive(Clone, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Config {
@@ -165,10 +189,14 @@ pub struct Config {
     /// Caps of device time, in [`quantity::PPM`] or [`quantity::UNLIMITED`]; chosen alike.
     pub compute_rules: [Rule; MAX_RULES],
     /// Grows with each wish of the owner's about where memory is; odd: all that may leave the card is to do so, which a
-    /// process fulfils once, and may bring back what it needs; even: it may all be there. Also a futex word.
+    /// process fulfils once, and may bring back what it needs; even: it may all be there.
     pub frozen: u32,
+    /// Another number with each change of the orders and of `frozen`: a futex word.
+    pub orders: u32,
+    /// Milliseconds of a turn with memory on the card, where not all tenants' fits; 0: by what moving costs.
+    pub quantum_ms: u32,
     /// Zero, to the next pair of cache lines.
-    pub reserved: [u32; 11],
+    pub reserved: [u32; 9],
     /// One a device row.
     pub gates: [GateLine; MAX_DEVICES],
 }
@@ -178,7 +206,7 @@ impl Default for Config {
         let mut config = Self::new_zeroed_config();
         config.magic = MAGIC;
         config.version = ABI_VERSION;
-        config.size = CONFIG_BYTES as u32;
+        config.size = CONFIG_FILE_BYTES as u32;
         config
     }
 }
@@ -203,8 +231,18 @@ fn counted(rules: &[Rule; MAX_RULES], count: u32) -> &[Rule] {
     rules.get(..(count as usize).min(MAX_RULES)).unwrap_or(rules)
 }
 
-/// Bytes of the file.
+/// Bytes of the part that is read as a whole.
 pub const CONFIG_BYTES: usize = size_of::<Config>();
+
+/// Offset of the orders, one line a device row, on a page of their own.
+pub const ORDERS_AT: usize = CONFIG_BYTES.next_multiple_of(4096);
+
+/// Offset of the ceilings: one word for each slot, a row for each device. Zeros from the start, in no block of the disk
+/// until one is written.
+pub const ALLOWED_AT: usize = ORDERS_AT + 4096;
+
+/// Bytes of the file.
+pub const CONFIG_FILE_BYTES: usize = allowed_at(MAX_DEVICES, 0);
 
 /// Offset of `epoch`.
 pub const EPOCH_AT: usize = core::mem::offset_of!(Config, epoch);
@@ -214,6 +252,19 @@ pub const ANY_GATE_AT: usize = core::mem::offset_of!(Config, any_gate);
 
 /// Offset of `frozen`.
 pub const FROZEN_AT: usize = core::mem::offset_of!(Config, frozen);
+
+/// Offset of `orders`.
+pub const ORDERS_WORD_AT: usize = core::mem::offset_of!(Config, orders);
+
+/// Offset of the order about device `row`.
+pub const fn order_at(row: usize) -> usize {
+    ORDERS_AT + size_of::<OrderLine>() * row
+}
+
+/// Offset of the bytes, a `u64`, that the process in `slot` may have on device `row` of the memory that may leave.
+pub const fn allowed_at(row: usize, slot: usize) -> usize {
+    ALLOWED_AT + 8 * (MAX_SLOTS * row + slot)
+}
 
 /// Offset of the gate line of device `row`.
 pub const fn gate_at(row: usize) -> usize {
@@ -225,6 +276,8 @@ const _: () = assert!(size_of::<GateLine>() == 128);
 const _: () = assert!(EPOCH_AT == 32 && ANY_GATE_AT == 40);
 const _: () = assert!(gate_at(0) == 2816 && gate_at(0).is_multiple_of(128));
 const _: () = assert!(CONFIG_BYTES == gate_at(MAX_DEVICES));
+const _: () = assert!(size_of::<OrderLine>() == 64 && order_at(MAX_DEVICES) <= ALLOWED_AT);
+const _: () = assert!(ORDERS_AT == 8192 && CONFIG_FILE_BYTES == 143_360);
 
 #[cfg(test)]
 mod tests {
@@ -242,7 +295,7 @@ mod tests {
     fn a_config_is_its_bytes() {
         let config = Config { flags: FLAG_STRICT, epoch: 9, ..Config::default() };
         let read = Config::read_from_bytes(config.as_bytes()).map(|c| (c.flags, c.epoch, c.size));
-        assert_eq!(read.ok(), Some((FLAG_STRICT, 9, CONFIG_BYTES as u32)));
+        assert_eq!(read.ok(), Some((FLAG_STRICT, 9, CONFIG_FILE_BYTES as u32)));
         assert_eq!(config.as_bytes().first_chunk(), Some(&MAGIC));
     }
 }

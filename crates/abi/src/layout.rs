@@ -15,8 +15,8 @@
 //! [`ADMISSION_LOCK_AT`]: crate::usage::ADMISSION_LOCK_AT
 //! [`SLOT_LOCKS_AT`]: crate::usage::SLOT_LOCKS_AT
 
-use crate::config::{CONFIG_BYTES, FROZEN_AT};
-use crate::usage::{RESIDENCE_AT, USAGE_BYTES};
+use crate::config::{CONFIG_BYTES, CONFIG_FILE_BYTES, ORDERS_WORD_AT};
+use crate::usage::USAGE_BYTES;
 use crate::{ABI_VERSION, MAX_SLOTS};
 
 /// Bytes of the head that both files have in every version.
@@ -67,21 +67,19 @@ pub struct Run {
     pub bytes: usize,
 }
 
-/// Usage files that are served: today's, and the version before, in which no memory leaves the card.
-pub const USAGE: [Layout; 2] = [
-    whole(ABI_VERSION, USAGE_BYTES),
-    Layout { version: 4, bytes: RESIDENCE_AT, parts: &[Part::one(RESIDENCE_AT, 0, 0)] },
-];
+/// Usage files that are served: today's, and the version before, whose processes follow no orders.
+pub const USAGE: [Layout; 2] =
+    [whole(ABI_VERSION, USAGE_BYTES), Layout { version: 5, ..whole(ABI_VERSION, USAGE_BYTES) }];
 
-/// Config files that are served: today's, and the version before, in which nothing is frozen.
+/// Config files that are served: today's, and the version before, which has no orders.
 pub const CONFIG: [Layout; 2] = [
-    whole(ABI_VERSION, CONFIG_BYTES),
+    whole(ABI_VERSION, CONFIG_FILE_BYTES),
     Layout {
-        version: 4,
+        version: 5,
         bytes: CONFIG_BYTES,
         parts: &[
-            Part::one(FROZEN_AT, 0, 0),
-            Part::one(CONFIG_BYTES - FROZEN_AT - 4, FROZEN_AT + 4, FROZEN_AT + 4),
+            Part::one(ORDERS_WORD_AT, 0, 0),
+            Part::one(CONFIG_BYTES - ORDERS_WORD_AT - 8, ORDERS_WORD_AT + 8, ORDERS_WORD_AT + 8),
         ],
     },
 ];
@@ -90,7 +88,7 @@ pub const CONFIG: [Layout; 2] = [
 const fn whole(version: u32, bytes: usize) -> Layout {
     // One of each length, so that the array is a constant of its own.
     const USAGE_PARTS: &[Part] = &[Part::one(USAGE_BYTES, 0, 0)];
-    const CONFIG_PARTS: &[Part] = &[Part::one(CONFIG_BYTES, 0, 0)];
+    const CONFIG_PARTS: &[Part] = &[Part::one(CONFIG_FILE_BYTES, 0, 0)];
     let parts = if bytes == USAGE_BYTES { USAGE_PARTS } else { CONFIG_PARTS };
     Layout { version, bytes, parts }
 }
@@ -207,16 +205,15 @@ mod tests {
 
     #[test]
     fn the_version_before_lacks_what_this_one_has_added() {
-        for (layouts, bytes) in [(USAGE, USAGE_BYTES), (CONFIG, CONFIG_BYTES)] {
+        for (layouts, bytes) in [(USAGE, USAGE_BYTES), (CONFIG, CONFIG_FILE_BYTES)] {
             assert_eq!(layouts[0].run(0, bytes), Run { at: Some(0), bytes });
             assert_eq!(layouts[0].place(bytes), None);
         }
-        let [_, usage] = USAGE;
-        assert_eq!(usage.place(RESIDENCE_AT - 1), Some(RESIDENCE_AT - 1));
-        assert_eq!(usage.place(RESIDENCE_AT), None);
         let [_, config] = CONFIG;
-        let places = [FROZEN_AT - 1, FROZEN_AT, FROZEN_AT + 3, FROZEN_AT + 4];
+        let word = ORDERS_WORD_AT;
+        let places = [word - 1, word, word + 7, word + 8, CONFIG_BYTES - 1, CONFIG_BYTES];
         let now = places.map(|at| config.place(at));
-        assert_eq!(now, [Some(FROZEN_AT - 1), None, None, Some(FROZEN_AT + 4)]);
+        let then = [Some(word - 1), None, None, Some(word + 8), Some(CONFIG_BYTES - 1), None];
+        assert_eq!(now, then);
     }
 }

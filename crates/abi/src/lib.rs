@@ -19,8 +19,8 @@ pub mod usage;
 /// Version of both layouts. A process knows files of this one alone; see [`layout`] for who knows others,
 /// and for what to do when one changes.
 ///
-/// 5: memory may leave the card, with lines of its own.
-pub const ABI_VERSION: u32 = 5;
+/// 6: the owner orders how much of that memory is on the card.
+pub const ABI_VERSION: u32 = 6;
 
 /// GPUs one tenant can be limited on.
 pub const MAX_DEVICES: usize = 16;

@@ -220,12 +220,23 @@ pub mod residence {
     pub const LEFT: usize = 56;
     /// Times it was to leave and stayed, since calls or work did not end in time.
     pub const STAYED: usize = 64;
-    /// Since when a call waits for memory that is away; 0 while none does.
+    /// Since when a call waits for memory that is away or for its turn; 0 while none does.
     pub const WAITS_FROM_NS: usize = 72;
     /// 1 while memory moves.
     pub const MOVING: usize = 80;
+    /// Bytes on the card of the memory that may leave, those that must stay apart: raised before they are taken, and
+    /// lowered after they were given back.
+    pub const RESIDENT_BYTES: usize = 88;
+    /// Bytes that calls wait to have beyond the ceiling.
+    pub const ASKED_BYTES: usize = 96;
+    /// Bytes of the card that the driver said were free, to any process.
+    pub const FREE_BYTES: usize = 104;
+    /// When it did.
+    pub const FREE_NS: usize = 112;
+    /// Bytes of the host that copies take, filled or not.
+    pub const COPIES_BYTES: usize = 120;
     /// Words of a line.
-    pub const WORDS: usize = 11;
+    pub const WORDS: usize = 16;
 }
 
 /// Bytes of the whole file.

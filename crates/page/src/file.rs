@@ -22,7 +22,7 @@ pub(crate) const OURS_USAGE: &[Layout] = &[layout::USAGE[0]];
 pub(crate) const OURS_CONFIG: &[Layout] = &[layout::CONFIG[0]];
 
 /// First bytes of our config: magic, version and size.
-pub(crate) const CONFIG_HEAD: [u8; 16] = head(config::MAGIC, config::CONFIG_BYTES);
+pub(crate) const CONFIG_HEAD: [u8; 16] = head(config::MAGIC, config::CONFIG_FILE_BYTES);
 /// Bytes behind a usage file's magic.
 const VERSION_AND_SIZE: [u8; 8] = {
     let [.., a, b, c, d, e, f, g, h] = head(usage::MAGIC, usage::USAGE_BYTES);
@@ -287,6 +287,7 @@ pub(crate) fn write_config(trust: &Trust, config: &config::Config) -> Result<(),
     let (head, rest) = config.as_bytes().split_at(layout::HEAD_BYTES);
     sys::write_at(&fd, &[0; layout::HEAD_BYTES], 0)
         .and_then(|()| sys::write_at(&fd, rest, layout::HEAD_BYTES as u64))
+        .and_then(|()| sys::set_len(&fd, config::CONFIG_FILE_BYTES))
         .and_then(|()| sys::write_at(&fd, head, 0))
         .map_err(&room)
 }
@@ -300,7 +301,7 @@ pub(crate) fn replace_config(
 ) -> Result<(), AttachError> {
     let config = config::Config {
         version: ABI_VERSION,
-        size: config::CONFIG_BYTES as u32,
+        size: config::CONFIG_FILE_BYTES as u32,
         ..config.clone()
     };
     let name = at::numbered(*b".config.00000000\0", sys::pid().into());
@@ -313,6 +314,7 @@ pub(crate) fn replace_config(
         // Processes of other uids read it; they must not write it, whatever the umask said.
         sys::chmod(&fd, 0o644)?;
         sys::write_at(&fd, config.as_bytes(), 0)?;
+        sys::set_len(&fd, config::CONFIG_FILE_BYTES)?;
         at::rename(directory.fd(), new, TenantFile::Config.name(), 0)
     })();
     written.map_err(|errno| {

@@ -10,12 +10,12 @@
 
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed},
+    Ordering::{Acquire, Relaxed, SeqCst},
     fence,
 };
 
-use divvy_abi::MAX_DEVICES;
-use divvy_abi::config::{self, Config, GateLine};
+use divvy_abi::config::{self, Config, GateLine, OrderLine};
+use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
 use zerocopy::FromBytes;
 
 use crate::error::AttachError;
@@ -62,21 +62,21 @@ impl Live {
     pub(crate) fn map(trust: &Trust) -> Result<Self, AttachError> {
         let fd = file::open_config(trust, libc::O_RDONLY)?.ok_or(AttachError::NoConfig)?;
         file::parse_config(&fd, file::OURS_CONFIG)?.ok_or(AttachError::NoConfig)?;
-        let base = sys::map_shared(&fd, config::CONFIG_BYTES, libc::PROT_READ)
+        let base = sys::map_shared(&fd, config::CONFIG_FILE_BYTES, libc::PROT_READ)
             .map_err(AttachError::System)?;
         Ok(Self { base })
     }
 
     fn word(self, offset: usize) -> &'static OwnerWord {
-        let safe = offset.min(config::CONFIG_BYTES - 4) & !3;
-        // SAFETY: 4 aligned bytes inside the mapping (`map`: CONFIG_BYTES long, for ever), which can be read. All that
+        let safe = offset.min(config::CONFIG_FILE_BYTES - 4) & !3;
+        // SAFETY: 4 aligned bytes inside the mapping (`map`: CONFIG_FILE_BYTES long, for ever), which can be read. All that
         // an `OwnerWord` lets anybody do is a relaxed load of them, which needs no write access.
         unsafe { &*self.base.wrapping_add(safe).cast::<OwnerWord>() }
     }
 
     /// The eight bytes at `offset`, before whatever is read after them.
     fn load_first(self, offset: usize) -> u64 {
-        let safe = offset.min(config::CONFIG_BYTES - 8) & !7;
+        let safe = offset.min(config::CONFIG_FILE_BYTES - 8) & !7;
         // SAFETY: as in `word`, with 8 bytes; a relaxed load is all that is done with them, below.
         let word = unsafe { AtomicU64::from_ptr(self.base.wrapping_add(safe).cast()) };
         let value = word.load(Relaxed);
@@ -92,9 +92,30 @@ impl Live {
         self.word(config::FROZEN_AT)
     }
 
-    /// Waits while nothing else is wished than `frozen`, at most until `deadline_ns`.
-    pub(crate) fn wait_frozen(self, frozen: u32, deadline_ns: u64) {
-        sys::futex_wait(&self.frozen().0, frozen, deadline_ns, u32::MAX);
+    pub(crate) fn orders(self) -> &'static OwnerWord {
+        self.word(config::ORDERS_WORD_AT)
+    }
+
+    /// Waits while no other orders stand than those of number `orders`, at most until `deadline_ns`.
+    pub(crate) fn wait_orders(self, orders: u32, deadline_ns: u64) {
+        sys::futex_wait(&self.orders().0, orders, deadline_ns, u32::MAX);
+    }
+
+    /// The order about device `row`, and the ceiling of `slot`: words of instants that are behind what this process has
+    /// done before.
+    pub(crate) fn order(self, row: usize, slot: usize) -> (OrderLine, u64) {
+        // An owner whose order this process does not see sees what it said before it looked.
+        fence(SeqCst);
+        let row = row.min(MAX_DEVICES - 1);
+        let allowed_bytes = self.load_first(config::allowed_at(row, slot.min(MAX_SLOTS - 1)));
+        let at = |offset| config::order_at(row) + offset;
+        let line = OrderLine {
+            lease_ns: self.load_first(at(core::mem::offset_of!(OrderLine, lease_ns))),
+            keep_bytes: self.load_first(at(core::mem::offset_of!(OrderLine, keep_bytes))),
+            flags: self.word(at(core::mem::offset_of!(OrderLine, flags))).load_first(),
+            reserved: [0; 11],
+        };
+        (line, allowed_bytes)
     }
 
     pub(crate) fn epoch(self) -> u64 {

@@ -10,9 +10,9 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use divvy_abi::config::{self, Config, GateLine, gate};
+use divvy_abi::config::{self, Config, GateLine, OrderLine, gate};
 use divvy_abi::layout::{self, Layout};
-use divvy_abi::{MAX_DEVICES, usage};
+use divvy_abi::{MAX_DEVICES, MAX_SLOTS, usage};
 use divvy_policy::share;
 use zerocopy::IntoBytes;
 
@@ -144,7 +144,7 @@ impl Owner {
             new.any_gate = 1;
         }
         (0..MAX_DEVICES).for_each(|row| self.wake(row));
-        self.wake_at(config::FROZEN_AT);
+        self.tell_orders()?;
         Ok(new)
     }
 
@@ -237,6 +237,36 @@ impl Owner {
         self.put(&lease_ns.to_ne_bytes(), at + core::mem::offset_of!(GateLine, lease_ns))
     }
 
+    /// Writes the order about the memory of device `row`, but for the ceilings.
+    ///
+    /// # Errors
+    /// [`AttachError::Open`] when the file cannot be written.
+    pub fn set_order(&self, row: usize, line: &OrderLine) -> Result<(), AttachError> {
+        let at = config::order_at(row.min(MAX_DEVICES - 1));
+        self.put(line.as_bytes().get(..ORDER_USED_BYTES).unwrap_or(&[]), at)
+    }
+
+    /// Writes the ceiling of the process in `slot` on device `row`.
+    ///
+    /// # Errors
+    /// [`AttachError::Open`] when the file cannot be written.
+    pub fn set_allowed(&self, row: usize, slot: usize, bytes: u64) -> Result<(), AttachError> {
+        let at = config::allowed_at(row.min(MAX_DEVICES - 1), slot.min(MAX_SLOTS - 1));
+        self.put(&bytes.to_ne_bytes(), at)
+    }
+
+    /// Has the tenant's processes look at the orders that were written.
+    ///
+    /// # Errors
+    /// [`AttachError::Open`] when the file cannot be written.
+    pub fn tell_orders(&self) -> Result<(), AttachError> {
+        // By the clock, since others may write it at the same time: what matters is that it is another number.
+        let number = (sys::now_ns() >> 6) as u32;
+        self.put(&number.to_ne_bytes(), config::ORDERS_WORD_AT)?;
+        self.wake_at(config::ORDERS_WORD_AT);
+        Ok(())
+    }
+
     /// Wakes all who wait at the gate of device `row`.
     pub fn wake(&self, row: usize) {
         self.wake_at(config::gate_at(row.min(MAX_DEVICES - 1)));
@@ -311,6 +341,8 @@ const RULES_AT: usize = config::ANY_GATE_AT + 4;
 /// The magic, the version, the epoch, `any_gate` and what lies between them.
 const HEAD_BYTES: usize = RULES_AT;
 const LINE_USED_BYTES: usize = core::mem::offset_of!(GateLine, reserved);
+/// The same of an order.
+const ORDER_USED_BYTES: usize = core::mem::offset_of!(OrderLine, reserved);
 
 const _: () = assert!(LINE_USED_BYTES == 64 && core::mem::offset_of!(GateLine, gate) == 0);
 const _: () = assert!(core::mem::offset_of!(Config, compute_rule_count) == RULES_AT);

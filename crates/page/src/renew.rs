@@ -64,8 +64,8 @@ fn usage(
     replace(trust, TenantFile::Usage, old, None)
 }
 
-/// Puts another file in the place of one that is `like` it in mode and owner, in one step: with these
-/// bytes, or laid out as a ledger. One at a time is made, under the admission lock.
+/// Puts another file in the place of one that is `like` it in mode and owner, in one step: a config of these
+/// bytes and no orders, or one laid out as a ledger. One at a time is made, under the admission lock.
 fn replace(
     trust: &Trust,
     file: TenantFile,
@@ -82,7 +82,8 @@ fn replace(
         let _ = sys::chmod(&new, like.mode & 0o777);
         sys::chown(&new, like.uid);
         match bytes {
-            Some(bytes) => sys::write_at(&new, bytes, 0),
+            Some(bytes) => sys::write_at(&new, bytes, 0)
+                .and_then(|()| sys::set_len(&new, config::CONFIG_FILE_BYTES)),
             None => file::lay_out(&new),
         }?;
         at::rename(directory.fd(), NEW, file.name(), 0)

@@ -5,6 +5,7 @@
 
 use core::sync::atomic::Ordering::SeqCst;
 
+use divvy_abi::config::{OrderLine, order};
 use divvy_abi::usage::{self, residence};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
 
@@ -22,6 +23,29 @@ pub struct ResidenceWords {
 impl ResidenceWords {
     pub(crate) fn new(usage: Usage, row: usize, slot: usize) -> Self {
         Self { usage, at: usage::residence_at(row, slot) }
+    }
+
+    /// Says how many bytes are on the card, those that must stay apart.
+    pub fn set_resident(&self, bytes: u64) {
+        self.set(residence::RESIDENT_BYTES, bytes);
+    }
+
+    /// Says how many bytes of the host copies take.
+    pub fn set_copies(&self, bytes: u64) {
+        self.set(residence::COPIES_BYTES, bytes);
+    }
+
+    /// Says how many bytes of the card are free, by the driver's word at `ns`.
+    pub fn set_free(&self, bytes: u64, ns: u64) {
+        self.set(residence::FREE_BYTES, bytes);
+        self.set(residence::FREE_NS, ns);
+    }
+
+    /// Asks for `bytes` more than the ceiling leaves; takes so many back where they are negative.
+    pub fn ask(&self, bytes: u64) {
+        if bytes != 0 {
+            self.add(residence::ASKED_BYTES, bytes);
+        }
     }
 
     /// Says how many bytes may leave, how many of them are away, and how many must stay.
@@ -67,8 +91,34 @@ impl ResidenceWords {
     fn add(&self, word: usize, value: u64) {
         fault::point();
         let word = self.usage.u64_at(self.at + word);
-        // Several threads of the process may add at once.
+        // Several threads of the process may add at once; a sum wraps where something is taken back.
         word.fetch_add(value, SeqCst);
+    }
+}
+
+/// The owner's order to one process about its memory on one device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryOrder {
+    /// Bytes that it may have on the card, of the memory that may leave.
+    pub allowed_bytes: u64,
+    /// Bytes of the host that it may take for copies before it needs them, and keep.
+    pub keep_bytes: u64,
+    flags: u32,
+}
+
+impl MemoryOrder {
+    pub(crate) fn new(allowed_bytes: u64, line: &OrderLine) -> Self {
+        Self { allowed_bytes, keep_bytes: line.keep_bytes, flags: line.flags }
+    }
+
+    /// Whether calls may use the memory, once all of it is there.
+    pub fn runs(self) -> bool {
+        self.flags & order::RUN != 0
+    }
+
+    /// Whether what is asked for beyond the ceiling is not to be had.
+    pub fn refuses(self) -> bool {
+        self.flags & order::REFUSE != 0
     }
 }
 
@@ -97,6 +147,16 @@ pub struct ResidenceEntry {
     pub waits_from_ns: u64,
     /// Whether it moves.
     pub moving: bool,
+    /// Bytes on the card of the memory that may leave, those that must stay apart, and those that are about to be taken.
+    pub resident_bytes: u64,
+    /// Bytes that calls wait to have beyond the ceiling.
+    pub asked_bytes: u64,
+    /// Bytes of the card that the driver said were free.
+    pub free_bytes: u64,
+    /// When it did; 0 for never.
+    pub free_ns: u64,
+    /// Bytes of the host that copies take, filled or not.
+    pub copies_bytes: u64,
     /// How many lines have memory that can leave: 1 for a process, or 0.
     pub movers: u64,
 }
@@ -116,11 +176,16 @@ impl ResidenceEntry {
             stayed: word(residence::STAYED),
             waits_from_ns: word(residence::WAITS_FROM_NS),
             moving: word(residence::MOVING) != 0,
+            resident_bytes: word(residence::RESIDENT_BYTES),
+            asked_bytes: word(residence::ASKED_BYTES),
+            free_bytes: word(residence::FREE_BYTES),
+            free_ns: word(residence::FREE_NS),
+            copies_bytes: word(residence::COPIES_BYTES),
             movers: u64::from(word(residence::MOVABLE_BYTES) > word(residence::PINNED_BYTES)),
         }
     }
 
-    /// With another process's: sums, the longest wait, and whether any moves.
+    /// With another process's: sums, the longest wait, the newest word about free memory, and whether any moves.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         let wait = match (self.waits_from_ns, other.waits_from_ns) {
@@ -139,6 +204,15 @@ impl ResidenceEntry {
             stayed: self.stayed.saturating_add(other.stayed),
             waits_from_ns: wait,
             moving: self.moving || other.moving,
+            resident_bytes: self.resident_bytes.saturating_add(other.resident_bytes),
+            asked_bytes: self.asked_bytes.saturating_add(other.asked_bytes),
+            free_bytes: if self.free_ns >= other.free_ns {
+                self.free_bytes
+            } else {
+                other.free_bytes
+            },
+            free_ns: self.free_ns.max(other.free_ns),
+            copies_bytes: self.copies_bytes.saturating_add(other.copies_bytes),
             movers: self.movers.saturating_add(other.movers),
         }
     }

@@ -17,7 +17,7 @@ use crate::error::AttachError;
 use crate::fork_page::ForkPage;
 use crate::live::{Live, OwnerWord};
 use crate::path::Path;
-use crate::residence::ResidenceWords;
+use crate::residence::{MemoryOrder, ResidenceWords};
 use crate::share::ShareWords;
 use crate::slow_path::SlowPath;
 use crate::source::ConfigSource;
@@ -171,9 +171,21 @@ impl Tenant {
         self.live.frozen().load()
     }
 
-    /// Waits while the wish is still number `frozen`, at most until `deadline_ns`.
-    pub fn wait_frozen(&self, frozen: u32, deadline_ns: u64) {
-        self.live.wait_frozen(frozen, deadline_ns);
+    /// Number of the orders and wishes that stand.
+    pub fn orders(&self) -> u32 {
+        self.live.orders().load()
+    }
+
+    /// Waits while no others stand than those of number `orders`, at most until `deadline_ns`.
+    pub fn wait_orders(&self, orders: u32, deadline_ns: u64) {
+        self.live.wait_orders(orders, deadline_ns);
+    }
+
+    /// The owner's order about this process's memory on a device; `None` without an owner whose lease lasts.
+    pub fn order(&self, row: DeviceRow) -> Option<MemoryOrder> {
+        let slot = self.me().ok()?;
+        let (line, allowed_bytes) = self.live.order(row.index(), slot);
+        (sys::now_ns() < line.lease_ns).then(|| MemoryOrder::new(allowed_bytes, &line))
     }
 
     /// Whether memory of the tenant's processes may leave the card.

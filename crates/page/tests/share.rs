@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 
-use divvy_abi::config::{Config, GateLine, Rule, gate, quantity, selector};
+use divvy_abi::config::{CONFIG_FILE_BYTES, Config, GateLine, Rule, gate, quantity, selector};
 use divvy_abi::meet::BoardPlace;
 use divvy_abi::usage::{MemoryKind, SHARED_SLOT, gate_tenant};
 use divvy_page::owner::Owner;
@@ -237,8 +237,10 @@ fn limits_are_read_again_only_when_they_are_others() {
     assert_eq!(changed(&new).map(|config| config.any_gate), Some(1));
     // A writer that died half-way.
     let odd = Config { epoch: new.epoch | 1, ..new };
-    std::fs::write(scratch.path().join("config"), zerocopy::IntoBytes::as_bytes(&odd))
-        .expect("written");
+    let path = scratch.path().join("config");
+    std::fs::write(&path, zerocopy::IntoBytes::as_bytes(&odd)).expect("written");
+    let file = std::fs::File::options().write(true).open(&path).expect("there");
+    file.set_len(CONFIG_FILE_BYTES as u64).expect("long");
     assert!(changed(&odd).is_some());
     std::fs::write(scratch.path().join("config"), "DIVVYCFG").expect("written");
     assert!(owner.read_changed(&odd).is_err());

@@ -71,7 +71,6 @@ fn what_lacks_memory_waits() {
 }
 
 #[test]
-#[ignore = "a card without room for a stream is taken for a context that is broken: the bytes never come back"]
 fn what_lacks_memory_for_a_stream_waits() {
     waits(&[(Step::ComingBack, "cuStreamCreate@*=fail:2")]);
     survives_each(&[(Step::ComingBack, "cuMemCreate@2=fail:2;cuStreamCreate@2=fail:2")]);

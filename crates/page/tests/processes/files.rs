@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 
-use divvy_abi::config::{CONFIG_BYTES, Config};
+use divvy_abi::config::{CONFIG_FILE_BYTES, Config};
 use divvy_abi::usage::USAGE_BYTES;
 use divvy_page::{AttachError, ConfigSource, Tenant, TenantFile};
 
@@ -101,7 +101,7 @@ fn a_short_file_says_how_short() {
     let scratch = Scratch::new("short-config");
     let config = laid_out(scratch.path(), "config");
     fs::write(scratch.path().join("config"), &config[..100]).expect("written");
-    let (bytes, expected_bytes) = (100, CONFIG_BYTES as u64);
+    let (bytes, expected_bytes) = (100, CONFIG_FILE_BYTES as u64);
     let short = AttachError::ShortFile { file: TenantFile::Config, bytes, expected_bytes };
     assert_eq!(attach(scratch.path()).expect_err("short"), short);
 }

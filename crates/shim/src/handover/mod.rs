@@ -4,15 +4,22 @@
 //! ([`service`]) closes the door, lets work end, and moves all chunks ([`movement`]); it is started at the first block
 //! that may leave.
 //!
+//! How much of the memory is to be there is the owner's to say ([`aim`]); a block that is made beyond that waits for
+//! room ([`room`]).
+//!
 //! Promises: no bytes move while a call that could touch them is under way, or work that was submitted before, or while a
-//! stream captures. What cannot be moved in time stays, and is counted. Does not decide whose memory is to go: the owner
-//! says so.
+//! stream captures. What cannot be moved in time stays, and is counted. Does not decide whose memory is to go.
 
+mod aim;
 mod movement;
+mod room;
 mod service;
 
 use divvy_driver_api::types::{CUdeviceptr, CUresult};
+use divvy_policy::charge::whole_granules;
 
+use self::room::Asking;
+use crate::residence::chunks::Denied;
 use crate::residence::{backed, state};
 use crate::sys::Out;
 use crate::tenant;
@@ -25,18 +32,29 @@ pub(crate) fn allocate(
     bytes: u64,
     address: Out<'_, CUdeviceptr>,
 ) -> Option<Result<u64, CUresult>> {
-    tenant::oversubscribed()?;
+    let tenant = tenant::oversubscribed()?;
     if bytes == 0 || address.get().is_none() {
         return None;
     }
-    let made = {
-        let _inside = state::enter();
-        backed::allocate(device.ordinal, bytes)
+    let mut asking = Asking::new(tenant, device.ordinal, whole_granules(bytes));
+    let made = loop {
+        let made = {
+            let _inside = state::enter();
+            backed::allocate(device.ordinal, bytes, &mut asking.asked_bytes)
+        };
+        match made {
+            Err(denied) if denied.is_shortage() && asking.wait(denied) => {}
+            made => break made,
+        }
     };
+    drop(asking);
     match made {
         // A device or a driver without virtual memory management.
-        Err(CUresult::CUDA_ERROR_NOT_SUPPORTED | CUresult::CUDA_ERROR_NOT_FOUND) => None,
-        Err(code) => Some(Err(code)),
+        Err(Denied::Driver(
+            CUresult::CUDA_ERROR_NOT_SUPPORTED | CUresult::CUDA_ERROR_NOT_FOUND,
+        )) => None,
+        Err(Denied::Driver(code)) => Some(Err(code)),
+        Err(Denied::Ceiling) => Some(Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY)),
         Ok(made) => {
             address.set(made);
             if let Some(state) = state::get() {

@@ -1,25 +1,28 @@
-//! Moving all of a process's chunks, while the door is closed.
+//! Moving a process's chunks, while the door is closed, to where they are to be ([`Aim`]).
 //!
 //! Promises: a device's work has ended before its first chunk leaves; chunks are away or on the card as their place says,
-//! whatever fails. Waits no longer for work than its caller says, and for room on the card for as long as it
-//! takes. Does not close or open the door.
+//! whatever fails; the aim is looked at again before each. Waits no longer for work than its caller says, and for nothing
+//! else. Does not close or open the door.
 
 use core::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::MAX_DEVICES;
 use divvy_driver_api::types::{CUcontext, CUdevice, CUevent, CUresult, CUstream};
 
+use super::aim::Aim;
 use crate::residence::backed;
-use crate::residence::chunks::{Chunk, Place};
+use crate::residence::chunks::{Chunk, Denied, Place};
 use crate::residence::state::State;
-use crate::sys::{clock, driver, sleep_ns};
+use crate::sys::{clock, driver, log, sleep_ns};
 use crate::tenant::context::{ANY_GREEN, CONTEXTS, Record};
 use crate::tenant::device::{self, Device};
 
 /// Between two looks at work that is to end.
 const LOOK_NS: u32 = 50_000;
-/// Between two attempts to get room on the card, at first and at last.
-const RETRY_NS: [u32; 2] = [1_000_000, 50_000_000];
+/// Bytes of copies beyond those that are to be kept.
+const KEEP_SLACK_BYTES: u64 = 1 << 30;
+/// Attempts to learn of a context whether it is broken.
+const ATTEMPTS: usize = 3;
 
 /// Devices by the driver's number.
 fn devices() -> impl Iterator<Item = CUdevice> {
@@ -36,12 +39,6 @@ fn context_of(device: CUdevice) -> Option<CUcontext> {
         }
     });
     found.map(driver::context_at)
-}
-
-fn has_chunk(state: &State, device: CUdevice, place: Place) -> bool {
-    let mut has = false;
-    state.chunks.for_each(|chunk| has |= chunk.device() == device && chunk.place() == place);
-    has
 }
 
 /// Waits until all work of this process's contexts on `device` has ended; false if it has not by `deadline_ns`.
@@ -73,8 +70,19 @@ fn has_drained(device: CUdevice, deadline_ns: u64) -> bool {
             }
             Err(code) => Err(code),
         });
-        // Of a context that is broken nothing runs any more.
-        drained != Ok(false)
+        // Of a context that is broken nothing runs any more; another error says nothing of its work.
+        drained.unwrap_or_else(|_| is_broken(of))
+    })
+}
+
+/// Whether a context answers no call any more. One that fails for want of memory, or once, is not broken.
+fn is_broken(of: CUcontext) -> bool {
+    (0..ATTEMPTS).all(|_| match driver::within(of, driver::mem_info) {
+        Ok(_) | Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => false,
+        Err(_) => {
+            sleep_ns(LOOK_NS);
+            true
+        }
     })
 }
 
@@ -85,7 +93,7 @@ fn is_done_by(of: CUcontext, event: CUevent, deadline_ns: u64) -> Result<bool, C
         Err(CUresult::CUDA_ERROR_NOT_FOUND) => return driver::ctx_wait().map(|()| true),
         recorded => recorded?,
     }
-    while !driver::event_is_done(event) {
+    while !driver::event_has_ended(event)? {
         if clock::now_ns() >= deadline_ns {
             return Ok(false);
         }
@@ -108,89 +116,173 @@ fn with_stream<R>(
     })
 }
 
-/// Runs `act` for every chunk of the device at `place`, until one fails. How many bytes it was done for, and whether for
-/// all.
+/// Outcome of a step for one chunk.
+enum Step {
+    Moved,
+    Passed,
+}
+
+/// Runs `act` for every chunk of the device at `place`, until one fails. The bytes of those that it has moved, and whether
+/// none failed.
 fn each(
     state: &State,
     device: CUdevice,
     place: Place,
-    mut act: impl FnMut(&Chunk) -> Result<(), CUresult>,
+    mut act: impl FnMut(&Chunk) -> Result<Step, CUresult>,
 ) -> (u64, Result<(), CUresult>) {
     let (mut bytes, mut result) = (0_u64, Ok(()));
     state.chunks.for_each(|chunk| {
         if result.is_ok() && chunk.device() == device && chunk.place() == place {
-            result = act(chunk);
-            let done = if result.is_ok() { chunk.bytes() } else { 0 };
-            bytes = bytes.saturating_add(done);
+            let step = act(chunk);
+            if let Ok(Step::Moved) = step {
+                bytes = bytes.saturating_add(chunk.bytes());
+            }
+            result = step.map(|_| ());
         }
     });
     (bytes, result)
 }
 
-/// Moves everything that may leave to the host. False if something stayed: work that did not end by `deadline_ns`, or a
-/// copy for which there was no room.
-pub(super) fn leave(state: &State, deadline_ns: u64) -> bool {
-    // All of them first: work of one device may use memory of another.
-    if !devices().all(|device| has_drained(device, deadline_ns)) {
-        return false;
+/// Waits until no work is left that may use what is to leave; false if it has not ended by `deadline_ns`.
+///
+/// Of all devices: work of one may use memory of another.
+pub(super) fn is_drained(deadline_ns: u64) -> bool {
+    devices().all(|device| has_drained(device, deadline_ns))
+}
+
+/// How far memory has moved.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// All of it is where it is to be.
+    All,
+    /// There is no room for the rest yet.
+    Waits,
+    /// The context of some is broken or gone, or the process ends: the program's own calls will tell it how.
+    Lost,
+}
+
+impl Moved {
+    /// The worse of two.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Lost, _) | (_, Self::Lost) => Self::Lost,
+            (Self::Waits, _) | (_, Self::Waits) => Self::Waits,
+            (Self::All, Self::All) => Self::All,
+        }
     }
-    let mut is_all = true;
-    for device in devices().filter(|device| has_chunk(state, *device, Place::Card)) {
+
+    /// The outcome of a failure. One after which the context goes on answering may pass: of room, as a rule.
+    fn after(result: Result<(), CUresult>, device: CUdevice) -> Self {
+        match result {
+            Ok(()) => Self::All,
+            Err(_) if context_of(device).is_none_or(is_broken) => Self::Lost,
+            Err(_) => Self::Waits,
+        }
+    }
+}
+
+/// Moves what is above the aim to the host.
+pub(super) fn leave(state: &State, aim: &Aim<'_>) -> Moved {
+    let mut moved = Moved::All;
+    for device in Aim::devices().filter(|device| aim.is_over(*device)) {
         backed::trim(device);
         let from_ns = clock::now_ns();
-        let moved = with_stream(device, |stream| {
-            Ok(each(state, device, Place::Card, |chunk| state.chunks.leave(chunk, stream)))
+        let outcome = with_stream(device, |stream| {
+            Ok(each(state, device, Place::Card, |chunk| match aim.is_over(device) {
+                true => state.chunks.leave(chunk, stream).map(|()| Step::Moved),
+                false => Ok(Step::Passed),
+            }))
         });
-        let (bytes, left) = moved.unwrap_or((0, Err(CUresult::CUDA_ERROR_INVALID_CONTEXT)));
-        if let Some(words) = device::residence(device) {
-            words.add_out(bytes, clock::now_ns().saturating_sub(from_ns), left.is_ok());
+        let (bytes, left) = outcome.unwrap_or_else(|code| (0, Err(code)));
+        if let Err(code) = left {
+            log!(Info, "memory of device {device} cannot leave: error {}", code.0);
         }
-        is_all &= left.is_ok();
+        let left = Moved::after(left, device);
+        if let Some(words) = device::residence(device) {
+            let is_empty = left == Moved::All && state.chunks.resident_bytes(device) == 0;
+            words.add_out(bytes, clock::now_ns().saturating_sub(from_ns), is_empty);
+        }
+        moved = moved.and(left);
     }
-    is_all
+    moved
 }
 
-/// Brings everything back; waits for room on the card, and for whatever else the driver wants. False if the context of some is
-/// broken or gone: the program's own calls will tell it how.
-pub(super) fn come_back(state: &State) -> bool {
-    devices().filter(|device| has_chunk(state, *device, Place::Host)).fold(
-        true,
-        |is_all, device| {
-            let from_ns = clock::now_ns();
-            let [mut retry_ns, longest_ns] = RETRY_NS;
-            let mut came = 0_u64;
-            let result = loop {
-                let moved = with_stream(device, |stream| {
-                    Ok(each(state, device, Place::Host, |chunk| {
-                        state.chunks.come_back(chunk, stream)
-                    }))
-                });
-                let (bytes, result) = moved.unwrap_or_else(|code| (0, Err(code)));
-                came = came.saturating_add(bytes);
-                // Nothing of a context that is broken, or gone, can come back.
-                if result.is_ok() || with_stream(device, driver::stream_wait).is_err() {
-                    break result;
+/// Brings back what the aim has room for.
+pub(super) fn come_back(state: &State, aim: &Aim<'_>) -> Moved {
+    let mut moved = Moved::All;
+    for device in Aim::devices().filter(|device| state.chunks.away_bytes(*device) > 0) {
+        let from_ns = clock::now_ns();
+        let outcome = with_stream(device, |stream| {
+            let mut is_full = false;
+            Ok(each(state, device, Place::Host, |chunk| {
+                let bytes = state.chunks.resident_bytes(device).saturating_add(chunk.bytes());
+                if is_full || bytes > aim.of(device).ceiling_bytes {
+                    return Ok(Step::Passed);
                 }
-                sleep_ns(retry_ns);
-                retry_ns = retry_ns.saturating_mul(2).min(longest_ns);
-            };
-            if let Some(words) = device::residence(device) {
-                words.add_in(came, clock::now_ns().saturating_sub(from_ns));
-            }
-            is_all & result.is_ok()
-        },
-    )
+                match state.chunks.come_back(chunk, stream) {
+                    Ok(()) => Ok(Step::Moved),
+                    Err(Denied::Driver(code)) => Err(code),
+                    Err(Denied::Ceiling) => {
+                        is_full = true;
+                        Ok(Step::Passed)
+                    }
+                }
+            }))
+        });
+        let (bytes, came) = outcome.unwrap_or_else(|code| (0, Err(code)));
+        let came = Moved::after(came, device);
+        if bytes > 0
+            && let Some(words) = device::residence(device)
+        {
+            words.add_in(bytes, clock::now_ns().saturating_sub(from_ns));
+        }
+        let is_whole = state.chunks.away_bytes(device) == 0;
+        moved = moved.and(came).and(if is_whole { Moved::All } else { Moved::Waits });
+    }
+    moved
 }
 
-/// Gives the host's memory back of chunks that are on the card again, by a context: the driver wants one.
-pub(super) fn drop_copies(state: &State) {
-    let any = devices().find_map(context_of);
-    let _ = any.map(|of| {
-        driver::within(of, || {
-            state.chunks.drop_copies();
-            Ok(())
-        })
-    });
+/// Makes a copy on the host ahead for one chunk that has none, where the aim has room for copies; false if there is
+/// nothing to do.
+pub(super) fn prepare(state: &State, aim: &Aim<'_>) -> bool {
+    for device in Aim::devices() {
+        let keep_bytes = aim.of(device).keep_bytes;
+        let mut next = None;
+        state.chunks.for_each(|chunk| {
+            let is_bare = chunk.place() == Place::Card && !chunk.has_copy();
+            if next.is_none() && chunk.device() == device && is_bare {
+                next = Some(chunk);
+            }
+        });
+        let fits =
+            |bytes: u64| state.chunks.copies_bytes(device).saturating_add(bytes) <= keep_bytes;
+        if let Some(chunk) = next.filter(|chunk| fits(chunk.bytes()))
+            && let Some(of) = context_of(device)
+        {
+            return driver::within(of, || state.chunks.prepare(chunk)).is_ok();
+        }
+    }
+    false
+}
+
+/// Gives the host's memory back of chunks that are on the card again, but what the aim has them keep, by a context: the
+/// driver wants one.
+pub(super) fn drop_copies(state: &State, aim: &Aim<'_>) {
+    for device in Aim::devices() {
+        let keep_bytes = match aim.of(device).keep_bytes {
+            0 => 0,
+            // Both to give them back and to make them anew delays the program's calls: not for little.
+            bytes => bytes.saturating_add(KEEP_SLACK_BYTES),
+        };
+        if state.chunks.copies_bytes(device) > keep_bytes
+            && let Some(of) = context_of(device)
+        {
+            let _ = driver::within(of, || {
+                state.chunks.drop_copies(device, keep_bytes);
+                Ok(())
+            });
+        }
+    }
 }
 
 /// Says whether memory moves, and since when a call waits for it.
@@ -201,9 +293,19 @@ pub(super) fn tell(is_moving: bool, waits_from_ns: u64) {
     }
 }
 
-/// Counts for each device with chunks one time that they were to leave and stayed.
+/// Says how much of each device with memory that may leave is free.
+pub(super) fn tell_free() {
+    for device in Aim::devices() {
+        let free = context_of(device).map(|of| driver::within(of, driver::mem_info));
+        if let (Some(Ok((free_bytes, _))), Some(words)) = (free, device::residence(device)) {
+            words.set_free(free_bytes, clock::now_ns());
+        }
+    }
+}
+
+/// Counts for each device with memory on the card one time that some was to leave and stayed.
 pub(super) fn tell_stayed(state: &State) {
-    for device in devices().filter(|device| has_chunk(state, *device, Place::Card)) {
+    for device in Aim::devices().filter(|device| state.chunks.resident_bytes(*device) > 0) {
         if let Some(words) = device::residence(device) {
             words.add_stayed();
         }

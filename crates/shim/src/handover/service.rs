@@ -1,15 +1,17 @@
-//! The service: a thread that moves memory when the owner wants it away, and brings it back when a call wants it.
+//! The service: a thread that keeps memory where the owner wants it, and lets calls in while it is there.
 //!
-//! A wish of the owner's has a number, and is fulfilled once: what a call has brought back since stays until the next
-//! wish. Promises: the thread sleeps in the kernel while there is nothing to do; it runs in no forked child, which gets
-//! one of its own at its first block.
+//! While everything may be on the card and is, the door is open, and the thread sleeps until the orders change. Else it
+//! closes the door, lets work end, and moves what is to move; it opens again once all is back that the program has.
+//! Promises: it sleeps in the kernel while there is nothing to do; it runs in no forked child, which gets one of its own
+//! at its first block.
 
 use core::sync::atomic::Ordering::SeqCst;
 
 use divvy_page::Tenant;
 
-use super::movement;
-use crate::gate::GATES;
+use super::aim::{Aim, Wish};
+use super::movement::{self, Moved};
+use crate::gate::{GATES, relaxed};
 use crate::residence::state::{self, State};
 use crate::sys::{clock, log, service, sleep_ns};
 use crate::tenant;
@@ -23,6 +25,8 @@ const CAPTURE_NS: u32 = 50_000_000;
 /// How long it sleeps at most, while memory is on the card and while it is away.
 const ON_CARD_NS: u64 = 1_000_000_000;
 const AWAY_NS: u64 = 20_000_000;
+/// Between two attempts to get room on the card, at first and at last.
+const RETRY_NS: [u64; 2] = [500_000, 20_000_000];
 
 /// Starts the thread, if it was not started yet.
 pub(super) fn ensure(state: &'static State) {
@@ -38,91 +42,145 @@ pub(super) fn ensure(state: &'static State) {
 
 fn run() {
     let (Some(state), Some(tenant)) = (state::get(), tenant::oversubscribed()) else { return };
-    // A wish from before this process was there is not about its memory.
-    let mut fulfilled = tenant.config().frozen;
-    let [first_ns, longest_ns] = PATIENCE_NS;
-    let mut patience_ns = first_ns;
-    loop {
-        let wish = tenant.frozen();
-        if wish.is_multiple_of(2) || wish == fulfilled {
-            tenant.wait_frozen(wish, clock::now_ns().saturating_add(ON_CARD_NS));
-            continue;
+    let mut service = Service {
+        state,
+        tenant,
+        wish: Wish::before(tenant),
+        is_closed: false,
+        waits_from_ns: 0,
+        patience_ns: PATIENCE_NS[0],
+        retry_ns: RETRY_NS[0],
+    };
+    while service.step() {}
+}
+
+/// The thread's own state.
+struct Service {
+    state: &'static State,
+    tenant: &'static Tenant,
+    wish: Wish,
+    /// The door is closed, and work that was submitted before has ended.
+    is_closed: bool,
+    /// Since when a call waits at the closed door; 0 for none.
+    waits_from_ns: u64,
+    patience_ns: u64,
+    retry_ns: u64,
+}
+
+impl Service {
+    /// One look at what is wanted, and what follows from it; false if memory is lost for good.
+    fn step(&mut self) -> bool {
+        // Read before what is looked at: a change in between is not slept through.
+        let number = self.tenant.orders();
+        let aim = Aim::now(self.state, self.tenant, &self.wish);
+        if !self.is_closed {
+            self.step_open(&aim, number);
+            return true;
+        }
+        let state = self.state;
+        self.note_waiting();
+        movement::tell(aim.is_to_move(), self.waits_from_ns);
+        let left = movement::leave(state, &aim);
+        // A call that wants memory back ends the wish, once it was fulfilled.
+        if let Some(wish) = aim.wish.filter(|_| left == Moved::All && state.door.is_wanted()) {
+            self.wish.fulfil(wish);
+            return true;
+        }
+        let moved = match left {
+            Moved::All => movement::come_back(state, &aim),
+            left => left,
+        };
+        if left == Moved::Waits {
+            movement::tell_stayed(state);
+            self.wish.rest(REST.saturating_mul(self.patience_ns));
+        }
+        match moved {
+            Moved::Lost => {
+                // The program's next call tells it more: of a context that is broken, or of a process that ends.
+                log!(Info, "memory cannot leave the card any more, or come back to it");
+                self.open();
+                return false;
+            }
+            Moved::All if aim.is_open() && !aim.is_any_away() => {
+                self.open();
+                movement::drop_copies(state, &aim);
+            }
+            _ => self.sleep_closed(&aim, number, moved),
+        }
+        true
+    }
+
+    /// Lets calls go on, or closes the door and waits for work to end.
+    fn step_open(&mut self, aim: &Aim<'_>, number: u32) {
+        if aim.is_open() {
+            self.patience_ns = PATIENCE_NS[0];
+            if !relaxed(|| !GATES.captures() && movement::prepare(self.state, aim)) {
+                relaxed(|| {
+                    movement::drop_copies(self.state, aim);
+                    movement::tell_free();
+                });
+                let until_ns = clock::now_ns().saturating_add(ON_CARD_NS);
+                self.tenant.wait_orders(number, until_ns);
+            }
+            return;
         }
         // While a stream captures, nobody is held back.
         if GATES.captures() {
             sleep_ns(CAPTURE_NS);
-            continue;
-        }
-        match fulfil(state, patience_ns) {
-            Outcome::Away => {}
-            Outcome::Stayed => {
-                movement::tell_stayed(state);
-                clock::sleep_until(
-                    clock::now_ns().saturating_add(REST.saturating_mul(patience_ns)),
-                );
-                patience_ns = patience_ns.saturating_mul(2).min(longest_ns);
-                continue;
-            }
-            Outcome::Lost => return,
-        }
-        patience_ns = first_ns;
-        stay_away(state, tenant);
-        if !bring_back(state) {
             return;
         }
-        fulfilled = wish;
+        self.is_closed = self.close();
+        let [first_ns, longest_ns] = PATIENCE_NS;
+        if self.is_closed {
+            (self.patience_ns, self.retry_ns) = (first_ns, RETRY_NS[0]);
+            return;
+        }
+        movement::tell_stayed(self.state);
+        clock::sleep_until(clock::now_ns().saturating_add(REST.saturating_mul(self.patience_ns)));
+        self.patience_ns = self.patience_ns.saturating_mul(2).min(longest_ns);
     }
-}
 
-/// Outcome of an attempt.
-enum Outcome {
-    /// Everything is away, and the door closed.
-    Away,
-    /// Everything is on the card, and the door open.
-    Stayed,
-    /// Some of it is away for good, since its context is broken or gone, and the door open.
-    Lost,
-}
+    /// Closes the door, if calls and work that are under way end in time.
+    fn close(&self) -> bool {
+        let deadline_ns = clock::now_ns().saturating_add(self.patience_ns);
+        if !self.state.door.close(self.patience_ns) {
+            return false;
+        }
+        // A capture that begins goes in by the door.
+        let is_shut = !GATES.captures() && movement::is_drained(deadline_ns);
+        if !is_shut {
+            self.state.door.open();
+        }
+        is_shut
+    }
 
-/// Closes the door and moves everything away, if calls and work that are under way end within `patience_ns`.
-fn fulfil(state: &'static State, patience_ns: u64) -> Outcome {
-    let deadline_ns = clock::now_ns().saturating_add(patience_ns);
-    // A capture that begins goes in by the door.
-    if !state.door.close(patience_ns) {
-        return Outcome::Stayed;
+    fn open(&mut self) {
+        (self.is_closed, self.waits_from_ns) = (false, 0);
+        movement::tell(false, 0);
+        self.state.door.open();
     }
-    if GATES.captures() {
-        state.door.open();
-        return Outcome::Stayed;
-    }
-    movement::tell(true, 0);
-    let is_all = movement::leave(state, deadline_ns);
-    movement::tell(false, 0);
-    match is_all {
-        true => Outcome::Away,
-        false if bring_back(state) => Outcome::Stayed,
-        false => Outcome::Lost,
-    }
-}
 
-/// Waits while the owner wishes memory away and no call wants in.
-fn stay_away(state: &State, tenant: &Tenant) {
-    while !state.door.is_wanted() && tenant.frozen() % 2 == 1 {
-        state.door.await_wanted(AWAY_NS);
+    fn note_waiting(&mut self) {
+        if self.waits_from_ns == 0 && self.state.door.is_wanted() {
+            self.waits_from_ns = clock::now_ns();
+        }
     }
-}
 
-/// Brings everything back and opens the door; false if some cannot come back.
-fn bring_back(state: &'static State) -> bool {
-    let waits_from_ns = if state.door.is_wanted() { clock::now_ns() } else { 0 };
-    movement::tell(true, waits_from_ns);
-    let is_all = movement::come_back(state);
-    movement::tell(false, 0);
-    if !is_all {
-        // The program's next call tells it more: of a context that is broken, or of a process that ends.
-        log!(Info, "memory could not be brought back to the card");
+    /// Sleeps until there may be something to do: the orders change, a call wants in, or there may be room.
+    fn sleep_closed(&mut self, aim: &Aim<'_>, number: u32, moved: Moved) {
+        let [first_ns, longest_ns] = RETRY_NS;
+        self.note_waiting();
+        movement::tell(aim.is_to_move(), self.waits_from_ns);
+        if self.waits_from_ns == 0 && (aim.wish.is_some() || moved != Moved::Waits) {
+            self.state.door.await_wanted(AWAY_NS);
+            self.retry_ns = first_ns;
+            return;
+        }
+        let until_ns = clock::now_ns().saturating_add(self.retry_ns);
+        self.tenant.wait_orders(number, until_ns);
+        self.retry_ns = match self.tenant.orders() == number {
+            true => self.retry_ns.saturating_mul(2).min(longest_ns),
+            false => first_ns,
+        };
     }
-    state.door.open();
-    movement::drop_copies(state);
-    is_all
 }

@@ -13,7 +13,7 @@ use divvy_driver_api::types::{CUcontext, CUdevice, CUresult};
 use divvy_policy::charge::whole_granules;
 use divvy_policy::slab::MAX_BYTES;
 
-use super::chunks::Chunk;
+use super::chunks::{Chunk, Denied};
 use super::state::{self, State};
 use crate::sys::driver;
 use crate::sys::map::Map;
@@ -68,19 +68,20 @@ impl Piece {
     }
 }
 
-/// Makes a block of `bytes` on a device: its address.
+/// Makes a block of `bytes` on a device: its address. `asked` are the bytes that the process asks its owner for because of it;
+/// none once they were given.
 ///
 /// # Errors
-/// The driver's; out-of-memory where this library has no memory for its own records.
-pub(crate) fn allocate(device: CUdevice, bytes: u64) -> Result<u64, CUresult> {
-    let state = state::make().ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
-    let make = || match bytes < OWN_BYTES {
-        true => share_slab(state, device, bytes),
-        false => own(state, device, bytes),
+/// Why there is none; out-of-memory where this library has no memory for its own records.
+pub(crate) fn allocate(device: CUdevice, bytes: u64, asked: &mut u64) -> Result<u64, Denied> {
+    let state = state::make().ok_or(Denied::OUT_OF_MEMORY)?;
+    let mut make = || match bytes < OWN_BYTES {
+        true => share_slab(state, device, bytes, asked),
+        false => own(state, device, bytes, asked),
     };
     let address = match make() {
         // Empty slabs are no reason to refuse.
-        Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
+        Err(denied) if denied.is_shortage() => {
             trim(device);
             make()?
         }
@@ -90,30 +91,34 @@ pub(crate) fn allocate(device: CUdevice, bytes: u64) -> Result<u64, CUresult> {
     let number = LAST.fetch_add(1, Relaxed) | 1 << 48;
     if BLOCKS.insert(address, [number, bytes]).is_err() {
         give_back(address);
-        return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+        return Err(Denied::OUT_OF_MEMORY);
     }
     Ok(address)
 }
 
-fn share_slab(state: &State, device: CUdevice, bytes: u64) -> Result<u64, CUresult> {
+fn share_slab(state: &State, device: CUdevice, bytes: u64, asked: &mut u64) -> Result<u64, Denied> {
     loop {
         if let Some(address) = state.slabs.take(device, bytes) {
             return Ok(address);
         }
         // Of a context that is broken the driver's own call would say so.
         driver::mem_info()?;
-        state.slabs.open(&state.chunks, device, bytes, |number, base| {
+        state.slabs.open(&state.chunks, device, bytes, asked, |number, base| {
             PIECES.insert(base / MAX_BYTES, Piece::Slab(number).pack()).is_ok()
         })?;
     }
 }
 
-fn own(state: &State, device: CUdevice, bytes: u64) -> Result<u64, CUresult> {
+fn own(state: &State, device: CUdevice, bytes: u64, asked: &mut u64) -> Result<u64, Denied> {
     let whole = whole_granules(bytes);
     let reserved = whole.checked_next_multiple_of(MAX_BYTES);
-    let reserved = reserved.ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+    let reserved = reserved.ok_or(Denied::OUT_OF_MEMORY)?;
     driver::mem_info()?;
     let base = driver::address_reserve(reserved, MAX_BYTES)?;
+    if let Err(denied) = state.chunks.raise(device, whole, asked) {
+        let _ = driver::address_free(base, reserved);
+        return Err(denied);
+    }
     let made = chunks_behind(state, device, base, whole).and_then(|first| {
         let numbers = base / MAX_BYTES..base.saturating_add(reserved) / MAX_BYTES;
         let piece = Piece::Block(first, base).pack();
@@ -129,10 +134,10 @@ fn own(state: &State, device: CUdevice, bytes: u64) -> Result<u64, CUresult> {
     if made.is_err() {
         let _ = driver::address_free(base, reserved);
     }
-    made.map(|()| base)
+    made.map(|()| base).map_err(Denied::Driver)
 }
 
-/// Puts chunks behind `whole` bytes of addresses: the number of the first.
+/// Puts chunks behind `whole` bytes of addresses, which were raised: the number of the first.
 fn chunks_behind(state: &State, device: CUdevice, base: u64, whole: u64) -> Result<u32, CUresult> {
     let (mut done, mut first, mut last) = (0, None, None);
     while done < whole {
@@ -146,6 +151,7 @@ fn chunks_behind(state: &State, device: CUdevice, base: u64, whole: u64) -> Resu
                 last = Some(number);
             }
             Err(code) => {
+                state.chunks.lower(device, whole.saturating_sub(done));
                 if let Some(first) = first {
                     end_chunks(state, first);
                 }

@@ -14,7 +14,9 @@ use divvy_abi::MAX_DEVICES;
 use divvy_driver_api::types::{CUdevice, CUresult, CUstream};
 use zerocopy::FromZeros;
 
-use crate::sys::driver;
+pub(crate) use super::sums::Denied;
+use super::sums::Sums;
+use crate::sys::driver::{self, again};
 use crate::sys::host_piece::HostPiece;
 use crate::sys::wiped::Locked;
 use crate::tenant::device;
@@ -77,14 +79,6 @@ struct Unused {
     high: u32,
 }
 
-/// Sums over a device's chunks.
-#[derive(FromZeros)]
-struct Sums {
-    movable_bytes: u64,
-    away_bytes: u64,
-    pinned_bytes: u64,
-}
-
 /// All chunks of the process.
 #[derive(FromZeros)]
 pub(crate) struct Chunks {
@@ -100,14 +94,72 @@ impl Chunks {
     }
 
     /// Calls `each` with every chunk there is.
-    pub(crate) fn for_each(&self, mut each: impl FnMut(&Chunk)) {
+    pub(crate) fn for_each<'a>(&'a self, mut each: impl FnMut(&'a Chunk)) {
         let high = self.unused.with(|unused| unused.high) as usize;
-        let there = |chunk: &&Chunk| chunk.place() != Place::Nowhere;
+        let there = |chunk: &&'a Chunk| chunk.place() != Place::Nowhere;
         self.all.iter().take(high).filter(there).for_each(&mut each);
     }
 
-    /// Takes `bytes` of a device's memory and puts them behind `address`, where the caller lets the device reach them; the new
-    /// chunk's number.
+    /// Bytes on the card of the memory that may leave a device.
+    pub(crate) fn resident_bytes(&self, device: CUdevice) -> u64 {
+        self.sums(device).map_or(0, |sums| sums.with(|sums| sums.resident_bytes()))
+    }
+
+    /// Bytes that are away.
+    pub(crate) fn away_bytes(&self, device: CUdevice) -> u64 {
+        self.sums(device).map_or(0, |sums| sums.with(|sums| sums.away_bytes))
+    }
+
+    fn sums(&self, device: CUdevice) -> Option<&Locked<Sums>> {
+        usize::try_from(device).ok().and_then(|row| self.totals.get(row))
+    }
+
+    /// Says that `bytes` are about to be taken, before they are: [`Chunks::make`] and [`Chunks::come_back`] take them, and
+    /// [`Chunks::lower`] says that the rest will not be. What of them was `asked` for is so no more.
+    ///
+    /// # Errors
+    /// [`Denied::Ceiling`] where the owner does not allow so much; nothing is said then.
+    pub(super) fn raise(
+        &self,
+        device: CUdevice,
+        bytes: u64,
+        asked: &mut u64,
+    ) -> Result<(), Denied> {
+        let asked_bytes = core::mem::take(asked);
+        self.change_coming(device, asked_bytes, |coming| coming.saturating_add(bytes));
+        // Behind what was said: an owner that lowers the ceiling meanwhile has seen it, or is seen here.
+        let is_above = |ceiling: u64| self.resident_bytes(device) > ceiling;
+        if device::memory_order(device).is_some_and(|order| is_above(order.allowed_bytes)) {
+            *asked = asked_bytes;
+            self.change_coming(device, asked_bytes.wrapping_neg(), |coming| {
+                coming.saturating_sub(bytes)
+            });
+            return Err(Denied::Ceiling);
+        }
+        Ok(())
+    }
+
+    /// Says that `bytes` will not be taken.
+    pub(super) fn lower(&self, device: CUdevice, bytes: u64) {
+        self.change_coming(device, 0, |coming| coming.saturating_sub(bytes));
+    }
+
+    /// Changes what is said to be about to come, `unasked` bytes of which are asked for no more. Together, since what is
+    /// neither asked for nor about to come is given to others.
+    fn change_coming(&self, device: CUdevice, unasked: u64, change: impl FnOnce(u64) -> u64) {
+        let words = device::residence(device);
+        let Some(sums) = self.sums(device) else { return };
+        sums.with(|sums| {
+            sums.coming_bytes = change(sums.coming_bytes);
+            if let Some(words) = words {
+                words.ask(unasked.wrapping_neg());
+                words.set_resident(sums.resident_bytes());
+            }
+        });
+    }
+
+    /// Takes `bytes` of a device's memory, of those that were raised, and puts them behind `address`, where the caller lets
+    /// the device reach them; the new chunk's number.
     ///
     /// # Errors
     /// The driver's, out-of-memory where there are too many chunks.
@@ -150,8 +202,8 @@ impl Chunks {
         if chunk.place() != Place::Host {
             chunk.drop_memory();
         }
-        chunk.drop_copy();
         self.note(chunk, Place::Nowhere);
+        self.drop_copy(chunk);
         self.give_number(number, chunk);
     }
 
@@ -160,9 +212,10 @@ impl Chunks {
         let from = Place::of(chunk.place.swap(to.word(), SeqCst));
         let (bytes, device) = (chunk.bytes(), chunk.device());
         let words = device::residence(device);
-        let row = usize::try_from(device).ok().and_then(|row| self.totals.get(row));
-        let Some(totals) = row else { return };
+        let Some(totals) = self.sums(device) else { return };
         totals.with(|totals| {
+            let came = to == Place::Card && matches!(from, Place::Nowhere | Place::Host);
+            totals.coming_bytes = totals.coming_bytes.saturating_sub(if came { bytes } else { 0 });
             for (place, sum) in
                 [(Place::Host, &mut totals.away_bytes), (Place::Pinned, &mut totals.pinned_bytes)]
             {
@@ -174,6 +227,7 @@ impl Chunks {
             *sum = sum.saturating_add(if to == Place::Nowhere { 0 } else { bytes });
             if let Some(words) = words {
                 words.set_places(totals.movable_bytes, totals.away_bytes, totals.pinned_bytes);
+                words.set_resident(totals.resident_bytes());
             }
         });
     }
@@ -187,13 +241,100 @@ impl Chunks {
         chunk.place() == Place::Pinned
     }
 
+    /// Makes a chunk's copy ahead, without its bytes. A context is current.
+    ///
+    /// # Errors
+    /// Out-of-memory where the host has no room, or the driver's.
+    pub(crate) fn prepare(&self, chunk: &Chunk) -> Result<(), CUresult> {
+        let copy = self.new_copy(chunk)?;
+        // It may have ended meanwhile, and be another.
+        let unused = chunk.host.with(|host| {
+            let fits = chunk.place() == Place::Card && copy.bytes() as u64 == chunk.bytes();
+            if fits && host.address() == 0 { core::mem::replace(host, copy) } else { copy }
+        });
+        self.drop_piece(chunk.device(), unused);
+        Ok(())
+    }
+
+    /// A copy of a chunk's size that another one has and does not need.
+    fn spare_copy(&self, chunk: &Chunk) -> Option<HostPiece> {
+        let mut spare = None;
+        self.for_each(|other| {
+            let is_unused = other.device() == chunk.device() && other.place() != Place::Host;
+            if spare.is_none() && is_unused && other.bytes() == chunk.bytes() {
+                spare = other.host.with(|host| {
+                    let fits = host.bytes() as u64 == chunk.bytes();
+                    fits.then(|| core::mem::replace(host, HostPiece::NONE))
+                });
+            }
+        });
+        spare
+    }
+
+    /// Host memory for a chunk, registered.
+    fn new_copy(&self, chunk: &Chunk) -> Result<HostPiece, CUresult> {
+        let bytes = chunk.bytes();
+        let copy = HostPiece::new(bytes).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+        driver::host_register(copy.address(), copy.bytes())?;
+        self.change_copies(chunk.device(), |sum| sum.saturating_add(bytes));
+        Ok(copy)
+    }
+
+    /// Gives a copy back. One that the driver does not let go of stays: other memory must not come to lie where it is.
+    fn drop_piece(&self, device: CUdevice, copy: HostPiece) {
+        if copy.address() == 0 {
+            return;
+        }
+        let bytes = copy.bytes() as u64;
+        match again(|| driver::host_unregister(copy.address())) {
+            Ok(()) => drop(copy),
+            Err(_) => core::mem::forget(copy),
+        }
+        self.change_copies(device, |sum| sum.saturating_sub(bytes));
+    }
+
+    fn drop_copy(&self, chunk: &Chunk) {
+        let copy = chunk.host.with(|host| core::mem::replace(host, HostPiece::NONE));
+        self.drop_piece(chunk.device(), copy);
+    }
+
+    fn change_copies(&self, device: CUdevice, change: impl FnOnce(u64) -> u64) {
+        let words = device::residence(device);
+        let Some(sums) = self.sums(device) else { return };
+        sums.with(|sums| {
+            sums.copies_bytes = change(sums.copies_bytes);
+            if let Some(words) = words {
+                words.set_copies(sums.copies_bytes);
+            }
+        });
+    }
+
+    /// Bytes of the host that a device's copies take, used or not.
+    pub(crate) fn copies_bytes(&self, device: CUdevice) -> u64 {
+        self.sums(device).map_or(0, |sums| sums.with(|sums| sums.copies_bytes))
+    }
+
     /// Copies a chunk's bytes to the host and gives its memory back. A context of its device is current, to which
     /// `stream` belongs, and no work is under way that uses it.
     ///
     /// # Errors
     /// Out-of-memory where the host has no room, or the driver's: the bytes are where they were.
     pub(crate) fn leave(&self, chunk: &Chunk, stream: CUstream) -> Result<(), CUresult> {
-        chunk.leave(stream)?;
+        let place = chunk.host.with(|host| (host.address(), host.bytes() as u64));
+        let to = match place {
+            (address @ 1.., bytes) if bytes == chunk.bytes() => address,
+            _ => {
+                self.drop_copy(chunk);
+                let copy = match self.spare_copy(chunk) {
+                    Some(copy) => copy,
+                    None => self.new_copy(chunk)?,
+                };
+                let address = copy.address();
+                chunk.host.with(|host| *host = copy);
+                address
+            }
+        };
+        chunk.leave(to, stream)?;
         self.note(chunk, Place::Host);
         Ok(())
     }
@@ -201,18 +342,24 @@ impl Chunks {
     /// Takes memory for a chunk again and copies its bytes back. The copy stays until [`Chunks::drop_copies`].
     ///
     /// # Errors
-    /// The driver's, out-of-memory where the card has no room: the bytes are where they were.
-    pub(crate) fn come_back(&self, chunk: &Chunk, stream: CUstream) -> Result<(), CUresult> {
-        chunk.come_back(stream)?;
+    /// Why there is no room: the bytes are where they were.
+    pub(crate) fn come_back(&self, chunk: &Chunk, stream: CUstream) -> Result<(), Denied> {
+        let (device, bytes) = (chunk.device(), chunk.bytes());
+        self.raise(device, bytes, &mut 0)?;
+        if let Err(code) = chunk.come_back(stream) {
+            self.lower(device, bytes);
+            return Err(code.into());
+        }
         self.note(chunk, Place::Card);
         Ok(())
     }
 
-    /// Gives the host's memory back of chunks that are on the card again.
-    pub(crate) fn drop_copies(&self) {
+    /// Gives the host's memory back of a device's chunks that are on the card, until copies take no more than `keep_bytes`.
+    pub(crate) fn drop_copies(&self, device: CUdevice, keep_bytes: u64) {
         self.for_each(|chunk| {
-            if chunk.place() != Place::Host {
-                chunk.drop_copy();
+            let is_unused = chunk.device() == device && chunk.place() != Place::Host;
+            if is_unused && self.copies_bytes(device) > keep_bytes {
+                self.drop_copy(chunk);
             }
         });
     }
@@ -262,7 +409,7 @@ impl Chunk {
     fn map(&self) -> Result<(), CUresult> {
         let handle = driver::mem_create(self.device(), self.bytes())?;
         if let Err(code) = driver::mem_map(self.address(), self.bytes(), handle) {
-            let _ = driver::mem_release(handle);
+            let _ = again(|| driver::mem_release(handle));
             return Err(code);
         }
         self.handle.store(handle, Relaxed);
@@ -280,32 +427,21 @@ impl Chunk {
     }
 
     fn drop_memory(&self) {
-        let _ = driver::mem_unmap(self.address(), self.bytes());
-        let _ = driver::mem_release(self.handle.load(Relaxed));
+        let _ = again(|| driver::mem_unmap(self.address(), self.bytes()));
+        let _ = again(|| driver::mem_release(self.handle.load(Relaxed)));
     }
 
-    fn drop_copy(&self) {
-        let copy = self.host.with(|host| core::mem::replace(host, HostPiece::NONE));
-        if copy.address() != 0 {
-            let _ = driver::host_unregister(copy.address());
-        }
+    /// Whether its copy on the host is there already, filled or not.
+    pub(crate) fn has_copy(&self) -> bool {
+        self.host.with(|host| host.address() != 0)
     }
 
-    /// The copy is made and kept before the memory goes.
-    fn leave(&self, stream: CUstream) -> Result<(), CUresult> {
+    fn leave(&self, to: usize, stream: CUstream) -> Result<(), CUresult> {
         let (address, bytes) = (self.address(), self.bytes());
-        self.drop_copy();
-        let copy = HostPiece::new(bytes).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
-        driver::host_register(copy.address(), copy.bytes())?;
-        let copied = driver::copy_out(copy.address(), address, bytes, stream)
-            .and_then(|()| driver::stream_wait(stream))
-            .and_then(|()| driver::mem_unmap(address, bytes));
-        if let Err(code) = copied {
-            let _ = driver::host_unregister(copy.address());
-            return Err(code);
-        }
-        self.host.with(|host| *host = copy);
-        let _ = driver::mem_release(self.handle.load(Relaxed));
+        driver::copy_out(to, address, bytes, stream)?;
+        end_of_copy(stream)?;
+        driver::mem_unmap(address, bytes)?;
+        let _ = again(|| driver::mem_release(self.handle.load(Relaxed)));
         Ok(())
     }
 
@@ -314,12 +450,18 @@ impl Chunk {
         let copy = self.host.with(|host| host.address());
         self.take()?;
         let (address, bytes) = (self.address(), self.bytes());
-        let copied = driver::copy_in(address, copy, bytes, stream)
-            .and_then(|()| driver::stream_wait(stream));
+        let copied =
+            driver::copy_in(address, copy, bytes, stream).and_then(|()| end_of_copy(stream));
         if let Err(code) = copied {
             self.drop_memory();
             return Err(code);
         }
         Ok(())
     }
+}
+
+/// Waits for a copy: neither end of it may go before. An error that is told again and again is its context's, in which
+/// nothing runs.
+fn end_of_copy(stream: CUstream) -> Result<(), CUresult> {
+    again(|| driver::stream_wait(stream))
 }

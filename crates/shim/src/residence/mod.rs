@@ -14,3 +14,4 @@ pub(crate) mod chunks;
 pub(crate) mod door;
 mod slabs;
 pub(crate) mod state;
+mod sums;

@@ -12,7 +12,7 @@ use divvy_policy::charge::{GRANULE_BYTES, whole_granules};
 use divvy_policy::slab::{MAX_BYTES, Slab};
 use zerocopy::FromZeros;
 
-use super::chunks::Chunks;
+use super::chunks::{Chunks, Denied};
 use crate::sys::driver;
 use crate::sys::wiped::{Locked, Wiped};
 
@@ -67,13 +67,14 @@ impl Slabs {
         chunks: &Chunks,
         device: CUdevice,
         bytes: u64,
+        asked: &mut u64,
         record: impl FnOnce(u32, u64) -> bool,
-    ) -> Result<(), CUresult> {
+    ) -> Result<(), Denied> {
         let count = u32::try_from(self.of_device(device).count()).unwrap_or(u32::MAX);
         let wanted = FIRST_BYTES.checked_shl(count.min(3)).unwrap_or(MAX_BYTES);
         let least = whole_granules(bytes);
         let (number, entry) = self.vacant()?;
-        let opened = entry.open(chunks, device, wanted.max(least).min(MAX_BYTES), least);
+        let opened = entry.open(chunks, device, wanted.max(least).min(MAX_BYTES), least, asked);
         let is_recorded = opened.is_ok_and(|address| record(number, address));
         if opened.is_ok() && !is_recorded {
             entry.close(chunks);
@@ -81,8 +82,8 @@ impl Slabs {
         entry.state.store(if is_recorded { OPEN } else { VACANT }, SeqCst);
         match opened {
             Ok(_) if is_recorded => Ok(()),
-            Ok(_) => Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY),
-            Err(code) => Err(code),
+            Ok(_) => Err(Denied::OUT_OF_MEMORY),
+            Err(denied) => Err(denied),
         }
     }
 
@@ -162,25 +163,32 @@ impl SlabEntry {
         device: CUdevice,
         mut bytes: u64,
         least: u64,
-    ) -> Result<u64, CUresult> {
+        asked: &mut u64,
+    ) -> Result<u64, Denied> {
         let marks = self.marks.make().ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
         let address = driver::address_reserve(MAX_BYTES, MAX_BYTES)?;
         let chunk = loop {
-            match chunks.make(device, address, bytes) {
+            let made = chunks.raise(device, bytes, asked).and_then(|()| {
+                chunks.make(device, address, bytes).map_err(|code| {
+                    chunks.lower(device, bytes);
+                    Denied::Driver(code)
+                })
+            });
+            match made {
                 Ok(chunk) => break chunk,
-                Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY) if bytes > least => {
+                Err(denied) if denied.is_shortage() && bytes > least => {
                     bytes = whole_granules(bytes / 2).max(least).max(GRANULE_BYTES);
                 }
-                Err(code) => {
+                Err(denied) => {
                     let _ = driver::address_free(address, MAX_BYTES);
-                    return Err(code);
+                    return Err(denied);
                 }
             }
         };
         if let Err(code) = driver::mem_allow(address, bytes, device) {
             chunks.end(chunk);
             let _ = driver::address_free(address, MAX_BYTES);
-            return Err(code);
+            return Err(code.into());
         }
         self.device.store(device, Relaxed);
         self.chunk.store(chunk, Relaxed);

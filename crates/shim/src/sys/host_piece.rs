@@ -1,7 +1,7 @@
 //! Memory of the host that device memory is copied to while it is away.
 //!
-//! Promises: a piece is this process's own, private and zeroed, and ends with its value. Does not register it with the
-//! driver.
+//! Promises: a piece is this process's own, private and zeroed, and ends with its value; its pages are there from the
+//! start, since the driver holds back other calls while it makes any. Does not register it with the driver.
 
 use zerocopy::FromZeros;
 
@@ -26,7 +26,8 @@ impl HostPiece {
         kernel::prefer_huge(mapped, bytes);
         // SAFETY: 1. mapped a moment ago, whole. 2. A child has nothing that refers to it: what does is wiped there.
         let _ = unsafe { kernel::advise(mapped, bytes, kernel::InChild::Nothing) };
-        Some(Self { address: mapped.expose_provenance(), bytes })
+        let piece = Self { address: mapped.expose_provenance(), bytes };
+        kernel::populate(mapped, bytes).then_some(piece)
     }
 
     /// Where it lies; 0 for none.

@@ -68,6 +68,17 @@ pub(super) fn prefer_huge(address: *mut u8, bytes: usize) {
     };
 }
 
+/// Makes the pages of a mapping of this library's own, whose bytes are zero yet; false without memory for them. Does
+/// nothing where the kernel does not know how (before Linux 5.14).
+pub(super) fn populate(address: *mut u8, bytes: usize) -> bool {
+    /// `MADV_POPULATE_WRITE`.
+    const POPULATE_WRITE: i32 = 23;
+    let arguments = [address.expose_provenance(), bytes, kernel::as_arg(POPULATE_WRITE), 0, 0, 0];
+    // SAFETY: pages are made; no byte changes.
+    let result = unsafe { kernel::syscall(libc::SYS_madvise, arguments) };
+    result == 0 || result == -i64::from(libc::EINVAL) as isize
+}
+
 /// Waits while `word`, one of this process's own, is `value`: until it is woken, a signal comes or `ns` have passed.
 pub(crate) fn wait(word: &AtomicU32, value: u32, ns: u64) {
     let time = libc::timespec {

@@ -12,7 +12,8 @@ use divvy_abi::usage::MemoryKind;
 use divvy_abi::{MAX_DEVICES, Uuid, config};
 use divvy_driver_api::types::{CUdevice, CUdevice_attribute as Attribute};
 use divvy_page::{
-    self as page, DeviceRow, OwnerWord, ResidenceWords, ShareWords, SharedEntry, Tenant,
+    self as page, DeviceRow, MemoryOrder, OwnerWord, ResidenceWords, ShareWords, SharedEntry,
+    Tenant,
 };
 use divvy_policy::gate::{Meeting, Terms};
 use divvy_policy::ledger::MemoryRefusal;
@@ -104,6 +105,14 @@ pub(crate) fn look(ordinal: CUdevice) -> KnownDevice {
 pub(crate) fn residence(ordinal: CUdevice) -> Option<ResidenceWords> {
     match look(ordinal) {
         KnownDevice::Counted(device) => device.residence(),
+        KnownDevice::Closed(_) | KnownDevice::Open => None,
+    }
+}
+
+/// The owner's order about memory that may leave the device of this number; none without an owner.
+pub(crate) fn memory_order(ordinal: CUdevice) -> Option<MemoryOrder> {
+    match look(ordinal) {
+        KnownDevice::Counted(device) => device.tenant.order(device.row),
         KnownDevice::Closed(_) | KnownDevice::Open => None,
     }
 }

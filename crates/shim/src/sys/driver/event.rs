@@ -35,6 +35,14 @@ pub(crate) fn event_is_done(event: CUevent) -> bool {
     ask!(cuEventQuery(event)) != Err(CUresult::CUDA_ERROR_NOT_READY)
 }
 
+/// The same, told apart from an answer that says nothing of the event.
+pub(crate) fn event_has_ended(event: CUevent) -> Result<bool, CUresult> {
+    match ask!(cuEventQuery(event)) {
+        Err(CUresult::CUDA_ERROR_NOT_READY) => Ok(false),
+        answered => answered.map(|()| true),
+    }
+}
+
 /// Milliseconds from one completed event to another.
 pub(crate) fn event_elapsed_ms(from: CUevent, to: CUevent) -> Result<f32, CUresult> {
     let mut ms = 0.0;

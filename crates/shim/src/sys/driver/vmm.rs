@@ -147,6 +147,22 @@ pub(crate) fn within<R>(
     ask!(cuCtxPushCurrent_v2(context))?;
     let result = act();
     let mut popped = CUcontext(core::ptr::null_mut());
-    ask!(cuCtxPopCurrent_v2(&mut popped))?;
+    // The thread may be the program's, whose own context is to be current again.
+    again(|| ask!(cuCtxPopCurrent_v2(&mut popped)))?;
+    result
+}
+
+/// Attempts at a call that must not fail half-way.
+const ATTEMPTS: usize = 3;
+
+/// Makes a call again that failed.
+pub(crate) fn again(mut call: impl FnMut() -> Result<(), CUresult>) -> Result<(), CUresult> {
+    let mut result = call();
+    for _ in 1..ATTEMPTS {
+        if result.is_ok() {
+            break;
+        }
+        result = call();
+    }
     result
 }

@@ -1,0 +1,110 @@
+//! Where a process's memory is to be: by the owner's orders, and by his wish that all of it leave.
+//!
+//! Promises: levels, read anew each time; without an owner whose lease lasts everything may be on the card. A wish has a
+//! number and is fulfilled once: what a call has brought back since stays until the next wish. Does not move anything.
+
+use divvy_driver_api::types::CUdevice;
+use divvy_page::Tenant;
+
+use crate::residence::state::State;
+use crate::sys::clock;
+use crate::tenant::device::{self, Device};
+
+/// The last wish of the owner's, and whether it is fulfilled.
+pub(super) struct Wish {
+    fulfilled: u32,
+    /// Until when it is not tried again: calls or work have kept memory on the card.
+    rests_until_ns: u64,
+}
+
+impl Wish {
+    /// A wish from before this process was there is not about its memory.
+    pub(super) fn before(tenant: &Tenant) -> Self {
+        Self { fulfilled: tenant.config().frozen, rests_until_ns: 0 }
+    }
+
+    /// The number of a wish that all leave, if one stands.
+    fn standing(&self, tenant: &Tenant) -> Option<u32> {
+        let wish = tenant.frozen();
+        let stands = !wish.is_multiple_of(2) && wish != self.fulfilled;
+        (stands && clock::now_ns() >= self.rests_until_ns).then_some(wish)
+    }
+
+    /// The wish of this number has been fulfilled; a later one has not.
+    pub(super) fn fulfil(&mut self, wish: u32) {
+        self.fulfilled = wish;
+    }
+
+    /// Lets calls go on for `ns`, whatever is wished.
+    pub(super) fn rest(&mut self, ns: u64) {
+        self.rests_until_ns = clock::now_ns().saturating_add(ns);
+    }
+}
+
+/// Aim for all devices at one time.
+pub(super) struct Aim<'a> {
+    state: &'a State,
+    /// The wish by which everything is to leave.
+    pub(super) wish: Option<u32>,
+}
+
+/// Aim for one device.
+#[derive(Clone, Copy)]
+pub(super) struct DeviceAim {
+    /// Bytes that may be on the card.
+    pub(super) ceiling_bytes: u64,
+    /// Calls may use the memory once all of it is there.
+    pub(super) runs: bool,
+    /// Bytes of copies on the host that are made ahead, and kept.
+    pub(super) keep_bytes: u64,
+}
+
+impl<'a> Aim<'a> {
+    pub(super) fn now(state: &'a State, tenant: &Tenant, wish: &Wish) -> Self {
+        Self { state, wish: wish.standing(tenant) }
+    }
+
+    /// The aim for the device of this number, as it is now.
+    pub(super) fn of(&self, device: CUdevice) -> DeviceAim {
+        let order = device::memory_order(device);
+        DeviceAim {
+            ceiling_bytes: match (self.wish, order) {
+                (Some(_), _) => 0,
+                (None, Some(order)) => order.allowed_bytes,
+                (None, None) => u64::MAX,
+            },
+            runs: self.wish.is_none() && order.is_none_or(|order| order.runs()),
+            keep_bytes: order.map_or(0, |order| order.keep_bytes),
+        }
+    }
+
+    /// The devices that this process has met.
+    pub(super) fn devices() -> impl Iterator<Item = CUdevice> {
+        device::all_met().map(|device: &Device| device.ordinal)
+    }
+
+    /// Whether more of the device's memory is on the card than may be.
+    pub(super) fn is_over(&self, device: CUdevice) -> bool {
+        self.state.chunks.resident_bytes(device) > self.of(device).ceiling_bytes
+    }
+
+    /// Whether calls may go on as they do: nothing is to leave.
+    pub(super) fn is_open(&self) -> bool {
+        Self::devices().all(|device| self.of(device).runs && !self.is_over(device))
+    }
+
+    /// Whether any of the memory is on its way: there is more than may be, or less than there is room for.
+    pub(super) fn is_to_move(&self) -> bool {
+        Self::devices().any(|device| {
+            let resident_bytes = self.state.chunks.resident_bytes(device);
+            let ceiling_bytes = self.of(device).ceiling_bytes;
+            let has_room = resident_bytes < ceiling_bytes;
+            resident_bytes > ceiling_bytes || has_room && self.state.chunks.away_bytes(device) > 0
+        })
+    }
+
+    /// Whether any of the memory is away.
+    pub(super) fn is_any_away(&self) -> bool {
+        Self::devices().any(|device| self.state.chunks.away_bytes(device) > 0)
+    }
+}
