@@ -157,6 +157,9 @@ pub struct LimitChange {
     /// Paused or resumed.
     #[serde(default)]
     pub paused: Option<bool>,
+    /// As `--quantum`.
+    #[serde(default)]
+    pub quantum: Option<String>,
     /// Its memory is to leave the card, or may be there.
     #[serde(default)]
     pub frozen: Option<bool>,
@@ -243,6 +246,38 @@ pub struct DeviceView {
     pub trials: u64,
     /// Time with everybody open because nobody loses by it.
     pub together_ns: u64,
+    /// Where the memory of tenants that oversubscribe is; absent while there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryView>,
+}
+
+/// The memory of tenants that oversubscribe one device, as the daemon sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryView {
+    /// Bytes of the device for memory that can move.
+    pub capacity_bytes: u64,
+    /// Bytes of it on the device.
+    pub resident_bytes: u64,
+    /// Bytes of it on the host.
+    pub away_bytes: u64,
+    /// Turns granted while not all fitted.
+    pub grants: u64,
+    /// Of these, those for which another tenant's turn ended.
+    pub hand_overs: u64,
+    /// Turns that ended early, their tenant being idle.
+    pub early_releases: u64,
+    /// Bytes ordered off the device.
+    pub out_bytes: u64,
+    /// Bytes that were away and were allowed back.
+    pub in_bytes: u64,
+    /// Times that a tenant's bytes came to count as unmovable, since they did not leave in time.
+    pub bypassed: u64,
+    /// Turns lost by tenants that did not come back in time.
+    pub lost_turns: u64,
+    /// Times that a tenant began to wait for its turn.
+    pub waits: u64,
+    /// Longest such wait.
+    pub longest_wait_ns: u64,
 }
 
 /// One tenant, as the daemon sees it.
@@ -258,6 +293,9 @@ pub struct TenantView {
     pub detail: Option<String>,
     /// Time its turns were charged with.
     pub held_ns: u64,
+    /// Where it oversubscribes: runs, restores, waits, rests, frozen, larger, pinned-out or bypassed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
 }
 
 #[cfg(test)]

@@ -57,9 +57,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     share: ShareArgs,
 
-    /// Let the program's memory leave the card while it is not needed: by `divvy freeze` as yet
+    /// Let the program's memory leave the card, so that tenants' memory together may exceed it
     ///
-    /// Blocks of cuMemAlloc keep their addresses while they are on the host, and come back at the program's next call.
+    /// Where it does, they take turns with their memory on the card; where all fits, nothing moves. Blocks of cuMemAlloc keep
+    /// their addresses while they are on the host. `divvy freeze` takes them off the card by hand.
     #[arg(long)]
     oversubscribe: bool,
 

@@ -48,6 +48,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     share: ShareArgs,
 
+    /// Length of its turns with memory on the card, where not all tenants' fits: 500ms, 30s; or default
+    ///
+    /// By default a turn is as long as moving memory costs makes it. For tenants of `divvy run --oversubscribe`.
+    #[arg(long, value_name = "TIME")]
+    quantum: Option<String>,
+
     /// Stop the tenant's submissions to the GPU until it is resumed; its memory stays
     #[arg(long, conflicts_with = "resume")]
     pause: bool,
@@ -70,6 +76,7 @@ const EXAMPLES: &str = "Examples:
   divvy set train --priority high --class latency
   divvy set train --memory 0=8GiB
   divvy set train --memory 0=default --weight default
+  divvy set train --quantum 5s
   divvy set train --pause
   divvy set /dev/shm/divvy-1000/tenants/train-4711 --weight 2";
 
@@ -84,6 +91,8 @@ struct Report {
     weight: u32,
     priority: &'static str,
     class: &'static str,
+    /// Of a turn with memory on the card; 0 is the default.
+    quantum_ms: u32,
     paused: bool,
     /// Limits that hold now on each device that is known here.
     devices: Vec<Holds>,
@@ -114,7 +123,12 @@ pub(crate) struct Applied {
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
     let paused = (args.pause || args.resume).then_some(args.pause);
-    let change = LimitChange { memory: args.memory.clone(), paused, ..args.share.change() };
+    let change = LimitChange {
+        memory: args.memory.clone(),
+        quantum: args.quantum.clone(),
+        paused,
+        ..args.share.change()
+    };
     let (tenant, directory) = find(&args.tenant, &args.root)?;
     let mut applied = apply(&directory, &change)?;
     if !change.memory.is_empty() {
@@ -249,6 +263,7 @@ fn report(tenant: String, directory: PathBuf, applied: Applied) -> Report {
         weight: config.weight,
         priority: share::priority_word(config.priority),
         class: share::class_word(config.class),
+        quantum_ms: config.quantum_ms,
         paused: config.paused != 0,
         devices: cards.list.into_iter().map(|card| Holds::of(card, &config)).collect(),
         notes,
@@ -299,8 +314,12 @@ fn words(report: &Report) -> String {
         0 => "default".to_owned(),
         weight => weight.to_string(),
     };
+    let quantum = match report.quantum_ms {
+        0 => String::new(),
+        ms => format!("; quantum {ms} ms"),
+    };
     let mut text = format!(
-        "{}: memory {}; compute {}; weight {weight}; priority {}; class {}{}\n",
+        "{}: memory {}; compute {}; weight {weight}; priority {}; class {}{quantum}{}\n",
         plain::line(&report.tenant),
         list(&report.memory),
         list(&report.compute),
@@ -396,6 +415,7 @@ mod tests {
             weight: Some("2".to_owned()),
             priority: Some("high".to_owned()),
             class: Some("latency".to_owned()),
+            quantum: None,
             frozen: None,
             paused: Some(true),
         };

@@ -135,6 +135,22 @@ impl Adopted {
             || tenant_dir::is_owner_alive(&self.hand().dir)
     }
 
+    /// Its usage file, if there is one.
+    pub(super) fn usage(&self) -> Option<&UsageFile> {
+        self.served.files.usage.as_ref().map(|(usage, _)| usage)
+    }
+
+    /// The slots that were taken at the last reading, in order.
+    pub(super) fn all_slots(&self) -> impl Iterator<Item = usize> {
+        self.served.files.processes.iter().map(|process| process.slot)
+    }
+
+    /// Those of the processes that were alive.
+    pub(super) fn living_slots(&self) -> impl Iterator<Item = usize> {
+        let living = self.served.files.processes.iter().filter(|process| process.alive);
+        living.map(|process| process.slot)
+    }
+
     /// The processes that were alive at the last reading, by pid namespace and pid.
     pub(super) fn living(&self) -> impl Iterator<Item = (u64, u32)> {
         let living = self.served.files.processes.iter().filter(|process| process.alive);

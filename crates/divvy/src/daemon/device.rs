@@ -7,6 +7,7 @@ use divvy_policy::limit::UuidText;
 use divvy_policy::turns::{DeviceState, TurnMode};
 
 use super::card::Found;
+use super::memory::DeviceMemory;
 use super::owned::{Locks, Ownership};
 use crate::output::reason::Reason;
 use crate::wire::DeviceView;
@@ -47,6 +48,11 @@ impl ServedDevice {
         true
     }
 
+    /// Whether it is this daemon's to divide.
+    pub(super) fn is_ours(&self) -> bool {
+        self.ownership.is_ours()
+    }
+
     /// Contexts that the scheduler must count on beside its own tenants'.
     pub(super) fn foreign(&self) -> u32 {
         match self.ownership {
@@ -57,7 +63,7 @@ impl ServedDevice {
     }
 
     /// The view of it, for people.
-    pub(super) fn view(&self, state: &DeviceState) -> DeviceView {
+    pub(super) fn view(&self, state: &DeviceState, memory: &DeviceMemory) -> DeviceView {
         let (reason, detail) = match (&self.ownership, self.found) {
             (_, Found { mps: true, .. }) => {
                 (Some(Reason::Mps), Some("an MPS daemon serves it: no turns are taken".to_owned()))
@@ -95,6 +101,7 @@ impl ServedDevice {
             preemptions: counters.preemptions,
             trials: counters.trials,
             together_ns: counters.together_ns,
+            memory: memory.view(),
         }
     }
 }

@@ -25,6 +25,7 @@ use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use super::adopted::{Adopted, Hand, ReadDepth};
 use super::card::CardNews;
 use super::device::ServedDevice;
+use super::memory::DeviceMemory;
 use super::owned::Locks;
 use super::scan::{self, Scanner};
 use super::seat::{self, Seat, Seats};
@@ -51,6 +52,10 @@ pub(super) struct Engine {
     tuning: Tuning,
     seats: Vec<Seat>,
     devices: Vec<Option<ServedDevice>>,
+    /// The memory of tenants that oversubscribe, on each.
+    memories: Vec<DeviceMemory>,
+    /// Bytes that may be on each of the memory that can move, where that is to be less than there is room for.
+    capacity_bytes: Option<u64>,
     tenant_states: Vec<TenantState>,
     device_states: Vec<DeviceState>,
     samples: Vec<Sample>,
@@ -75,6 +80,7 @@ impl Engine {
         locks: Locks,
         news: Option<Arc<Mutex<CardNews>>>,
         shared: Arc<Shared>,
+        capacity_bytes: Option<u64>,
     ) -> Self {
         Self {
             scanner,
@@ -84,6 +90,8 @@ impl Engine {
             tuning: Tuning::default(),
             seats: Vec::new(),
             devices: Vec::new(),
+            memories: Vec::new(),
+            capacity_bytes,
             tenant_states: Vec::new(),
             device_states: Vec::new(),
             samples: Vec::new(),
@@ -138,6 +146,9 @@ impl Engine {
                 let may_wait = next_ns <= chores_ns.saturating_add(CHORE_SLACK_NS);
                 sleep_until(if may_wait { next_ns } else { chores_ns });
             }
+        }
+        for memory in &mut self.memories {
+            memory.end(&mut self.seats);
         }
         for seat in &mut self.seats {
             if let Seat::Taken(tenant, _) = seat {
@@ -221,10 +232,12 @@ impl Engine {
     fn find_devices(&mut self) {
         let uuids: Vec<Uuid> =
             self.tenants().flat_map(|t| t.served.lines().iter().filter_map(|l| l.uuid)).collect();
-        for (slot, state) in self.devices.iter_mut().zip(&mut self.device_states) {
+        let states = self.device_states.iter_mut().zip(&mut self.memories);
+        for (slot, (state, memory)) in self.devices.iter_mut().zip(states) {
             if slot.as_ref().is_some_and(|device| !uuids.contains(&device.uuid)) {
                 *slot = None;
                 *state = DeviceState::default();
+                *memory = DeviceMemory::new(self.capacity_bytes);
             }
         }
         for uuid in uuids {
@@ -244,6 +257,7 @@ impl Engine {
         } else if self.devices.len() < MAX_DEVICES {
             self.devices.push(Some(device));
             self.device_states.push(DeviceState::default());
+            self.memories.push(DeviceMemory::new(self.capacity_bytes));
         }
         // Else there are more devices than a scheduler divides: the others stay free.
     }
@@ -281,10 +295,16 @@ impl Engine {
 
     /// One step of the scheduler; when it wants the next one.
     fn step(&mut self, now: u64) -> u64 {
-        let is_changed = std::mem::take(&mut self.is_changed);
-        if is_changed {
+        if self.is_changed {
             self.seat();
         }
+        let mut memory_ns = u64::MAX;
+        for memory in &mut self.memories {
+            let stepped = memory.step(now, &mut self.seats, &mut self.scanner);
+            memory_ns = memory_ns.min(stepped.next_ns);
+            self.is_changed |= stepped.is_changed;
+        }
+        let is_changed = std::mem::take(&mut self.is_changed);
         let (seats, scanner) = (&mut *self.seats, &mut self.scanner);
         let mut tenants = Seats { seats, scanner, is_any_refused: false };
         let next_ns = Round {
@@ -302,7 +322,7 @@ impl Engine {
         if tenants.is_any_refused {
             (self.is_changed, self.is_news) = (true, true);
         }
-        next_ns
+        next_ns.min(memory_ns)
     }
 
     /// Finds anew who has which row.
@@ -323,6 +343,20 @@ impl Engine {
                 }
             }
         }
+        let mut holders = Vec::new();
+        for (device, memory) in self.devices.iter().zip(&mut self.memories) {
+            holders.clear();
+            let ours = device.as_ref().filter(|device| device.is_ours());
+            for (seat, taken) in self.seats.iter().enumerate() {
+                let (Some(device), Seat::Taken(tenant, arrival)) = (ours, taken) else { continue };
+                if let Some(row) = tenant.served.row_of(&device.uuid)
+                    && tenant.oversubscribes()
+                {
+                    holders.push((seat, *arrival, row));
+                }
+            }
+            memory.seat(&holders);
+        }
         self.foreign.clear();
         let devices = self.devices.iter();
         self.foreign.extend(devices.map(|device| device.as_ref().map_or(0, ServedDevice::foreign)));
@@ -335,18 +369,23 @@ impl Engine {
         view.pid = std::process::id();
         view.seen_ns = now_ns();
         view.wakes = self.wakes;
-        let devices = self.devices.iter().zip(&self.device_states);
-        view.devices = devices.filter_map(|(d, state)| Some(d.as_ref()?.view(state))).collect();
+        let states = self.device_states.iter().zip(&self.memories);
+        let devices = self.devices.iter().zip(states);
+        view.devices = devices
+            .filter_map(|(device, (state, memory))| Some(device.as_ref()?.view(state, memory)))
+            .collect();
         view.tenants.clear();
         hands.clear();
         spots.clear();
         for (seat, state) in self.seats.iter().zip(&self.tenant_states) {
-            if let Seat::Taken(tenant, _) = seat {
+            if let Seat::Taken(tenant, arrival) = seat {
+                let status = self.memories.iter().find_map(|memory| memory.status(*arrival));
                 hands.push(Arc::clone(tenant.hand()));
                 view.tenants.push(TenantView {
                     directory: tenant.hand().path.display().to_string(),
                     uid: tenant.hand().uid,
                     held_ns: state.held_ns(),
+                    memory: status.map(str::to_owned),
                     ..TenantView::default()
                 });
             }

@@ -6,7 +6,7 @@
 //!
 //! [`engine`] is the thread that schedules, by `divvy_policy::turns`; [`adopted`] one tenant in its hands,
 //! [`scan`] finds them, [`quota`] says how many of a user's are served and [`seat`] who leaves;
-//! [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
+//! [`memory`] says whose memory is on a card, in the [`room`] that there is for it, and how much of the host it may take ([`host_room`]); [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
 //! [`look`] asks NVML for it; [`server`] and [`client`] speak [`crate::wire`] on a socket, which [`reach`] finds and
 //! of which a [`crowd`] may be open, all [`timed`], about what the first has [`seen`]; [`place`],
 //! [`start`] and [`keep`] see to it that there is one daemon.
@@ -17,13 +17,16 @@ pub(crate) mod client;
 mod crowd;
 mod device;
 mod engine;
+mod host_room;
 pub(crate) mod keep;
 mod look;
+mod memory;
 mod metrics;
 mod owned;
 pub(crate) mod place;
 mod quota;
 mod reach;
+mod room;
 mod scan;
 mod seat;
 mod seen;
@@ -38,6 +41,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+
+use divvy_policy::size::{self, Limit};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 
@@ -49,8 +54,9 @@ use self::scan::Scanner;
 use self::seen::Shared;
 use crate::output::exit_codes::NOT_AS_EXPECTED;
 use crate::output::failure::{usage, with_code};
-use crate::output::{json, out, plain};
+use crate::output::{json, out, plain, sizes};
 use crate::tenants::{discover, tenant_dir};
+use crate::wire::MemoryView;
 
 /// Divide devices among tenants by turns.
 ///
@@ -86,6 +92,13 @@ pub(crate) struct Args {
     /// this one then takes over.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
+
+    /// Let no more than SIZE, such as 24GiB, of the memory of tenants that oversubscribe be on a card at once
+    ///
+    /// By default it may be all that the card has beside contexts and what others use. To make memory short where it is
+    /// not.
+    #[arg(long, value_name = "SIZE")]
+    capacity: Option<String>,
 
     /// End when there has been no tenant for so many seconds; by default never
     #[arg(long, value_name = "SECONDS")]
@@ -136,6 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 }
 
 fn serve(args: &Args, home: &DaemonHome) -> Result<u8> {
+    let capacity_bytes = args.capacity.as_deref().map(capacity).transpose()?;
     let is_users = args.on_demand || (args.home.is_none() && args.root.is_empty());
     let yields = is_users && !home.is_system();
     if yields && home.is_machines() {
@@ -182,7 +196,7 @@ fn serve(args: &Args, home: &DaemonHome) -> Result<u8> {
     let news = card::start(home.is_system()).ok();
     let extra = args.root.iter().cloned().chain(discover::from_variable());
     let scanner = Scanner::new(home.clone(), extra);
-    let mut engine = Engine::new(scanner, Locks::of(home), news, shared);
+    let mut engine = Engine::new(scanner, Locks::of(home), news, shared, capacity_bytes);
     if args.on_demand {
         start::say_ready()?;
     }
@@ -197,6 +211,14 @@ fn serve(args: &Args, home: &DaemonHome) -> Result<u8> {
         let _ = std::fs::remove_file(home.socket());
     }
     Ok(0)
+}
+
+/// The bytes of a size that was given for a card.
+fn capacity(text: &str) -> Result<u64> {
+    match size::parse(text) {
+        Ok(Limit::Bytes(bytes)) if bytes > 0 => Ok(bytes),
+        _ => Err(usage(format!("--capacity {text:?} is no size: give one such as 24GiB"))),
+    }
 }
 
 fn already_runs(home: &DaemonHome) -> String {
@@ -243,6 +265,19 @@ impl Ending {
     }
 }
 
+/// Where the memory of a device's tenants is, in words.
+fn memory_words(memory: &MemoryView) -> String {
+    let size = |bytes| sizes::text(bytes);
+    format!(
+        "memory that may leave: {} on the card, where {} may be; {} away; {} hand-overs, longest wait {:.1} s",
+        size(memory.resident_bytes),
+        size(memory.capacity_bytes),
+        size(memory.away_bytes),
+        memory.hand_overs,
+        memory.longest_wait_ns as f64 / 1e9
+    )
+}
+
 fn status(home: &DaemonHome, as_json: bool) -> Result<u8> {
     let Some(view) = client::view(home) else {
         let words = format!("no daemon answers in {}", home.directory().display());
@@ -270,8 +305,17 @@ fn status(home: &DaemonHome, as_json: bool) -> Result<u8> {
             reason.unwrap_or_default()
         );
         text.push_str(&format!("{}\n", plain::line(&words)));
+        if let Some(memory) = &device.memory {
+            text.push_str(&format!("  {}\n", memory_words(memory)));
+        }
     }
     for tenant in &view.tenants {
+        if let Some(status) = &tenant.memory {
+            text.push_str(&format!(
+                "{}\n",
+                plain::line(&format!("{}: {status}", tenant.directory))
+            ));
+        }
         if let Some(reason) = &tenant.reason {
             let detail = tenant.detail.as_deref().unwrap_or_default();
             let words = format!("{}: {reason}: {detail}", tenant.directory);

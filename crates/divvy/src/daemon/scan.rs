@@ -214,6 +214,7 @@ fn view(directory: String, uid: u32, refusal: &NotAdopted) -> TenantView {
         reason: Some(refusal.reason.to_string()),
         detail: Some(refusal.detail.clone()),
         held_ns: 0,
+        memory: None,
     }
 }
 

@@ -28,6 +28,14 @@ impl Seat {
         }
     }
 
+    /// The same, to write its files.
+    pub(super) fn tenant_mut(&mut self) -> Option<&mut Adopted> {
+        match self {
+            Self::Taken(tenant, _) => Some(tenant),
+            Self::Empty | Self::Left => None,
+        }
+    }
+
     /// Lets go of who sits there, and has `scanner` say why.
     pub(super) fn refuse(&mut self, scanner: &mut Scanner, refusal: NotAdopted) {
         if let Self::Taken(tenant, _) = self {

@@ -40,6 +40,13 @@ pub(crate) fn check(needed_bytes: u64, pids: impl Iterator<Item = u32>) -> Resul
     Err(with_code(NOT_AS_EXPECTED, text))
 }
 
+/// Memory that the machine, and the control groups of these processes, can still give, in bytes; `None` where nothing of
+/// it can be read.
+pub(crate) fn room(pids: impl Iterator<Item = u32>) -> Option<u64> {
+    let least = pids.filter_map(room_of).chain(available()).min()?;
+    Some(least.saturating_sub(SLACK_BYTES))
+}
+
 /// Memory that the machine can give without swapping.
 pub fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;

@@ -49,6 +49,7 @@ pub(crate) struct Asked {
     priority: Option<Word<i32>>,
     class: Option<Word<u32>>,
     paused: Option<bool>,
+    quantum_ms: Option<u32>,
     frozen: Option<bool>,
 }
 
@@ -91,14 +92,15 @@ impl Asked {
             priority: word("--priority", &change.priority, or_default(share::parse_priority))?,
             class: word("--class", &change.class, or_default(share::parse_class))?,
             paused: change.paused,
+            quantum_ms: change.quantum.as_deref().map(quantum_ms).transpose()?,
             frozen: change.frozen,
         };
         let words = asked.weight.is_some() || asked.priority.is_some() || asked.class.is_some();
-        let states = asked.paused.is_some() || asked.frozen.is_some();
+        let states = asked.paused.is_some() || asked.frozen.is_some() || asked.quantum_ms.is_some();
         if asked.memory.is_empty() && asked.compute.is_empty() && !words && !states {
             return Err(usage(
                 "nothing to change: give one of --memory, --compute, --weight, --priority, --class, \
-                 --pause and --resume",
+                 --quantum, --pause and --resume",
             ));
         }
         Ok(asked)
@@ -127,6 +129,7 @@ impl Asked {
         config.priority = self.priority.map_or(config.priority, |word| word.value(start.priority));
         config.class = self.class.map_or(config.class, |word| word.value(start.class));
         config.paused = self.paused.map_or(config.paused, u32::from);
+        config.quantum_ms = self.quantum_ms.unwrap_or(config.quantum_ms);
         config.frozen = match self.frozen {
             Some(true) => (config.frozen | 1).wrapping_add(2),
             Some(false) => config.frozen & !1,
@@ -134,6 +137,27 @@ impl Asked {
         };
         Ok(())
     }
+}
+
+/// Shortest and longest turn that can be asked for, in milliseconds.
+const QUANTA_MS: [u32; 2] = [10, 600_000];
+
+/// Milliseconds of a turn as written: `500ms`, `30s` or `30`, and `default` for 0.
+fn quantum_ms(text: &str) -> Result<u32> {
+    if text == DEFAULT {
+        return Ok(0);
+    }
+    let (number, unit_ms) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1),
+        None => (text.strip_suffix('s').unwrap_or(text), 1000),
+    };
+    let ms = number.parse::<u32>().ok().and_then(|number| number.checked_mul(unit_ms));
+    let [least, most] = QUANTA_MS;
+    ms.filter(|ms| (least..=most).contains(ms)).ok_or_else(|| {
+        usage(format!(
+            "--quantum {text:?} is no length of a turn: give 10ms to 600s, such as 500ms or 30s, or default"
+        ))
+    })
 }
 
 /// Changes the limits of the tenant in `directory`.

@@ -1,0 +1,423 @@
+//! Orders about tenants' memory on one device: the planner of `divvy_policy::residence` over their files.
+//!
+//! A step reads what the processes of tenants that oversubscribe say of their memory, has the planner decide, divides each
+//! order among the tenant's processes, and writes what is not as before. It is level-based: whatever is lost is written
+//! again by the next step, and a daemon that starts anew finds what stands.
+//!
+//! Promises: no step waits for a tenant; what processes say is believed as far as they were allowed it; an order is
+//! written before the samples of the next step are read. A tenant whose files cannot be written is refused a seat.
+//! Without a tenant that oversubscribes it costs a comparison a step.
+//!
+//! Does not know how much room a device has: that is [`super::room`]'s; nor divide time: tenants whose memory is away
+//! are left out there ([`divvy_policy::turns::Served::hold`]).
+
+use std::sync::atomic::{Ordering::SeqCst, fence};
+
+use divvy_abi::config::{OrderLine, order};
+use divvy_page::{AttachError, ResidenceEntry};
+use divvy_policy::residence::{
+    DeviceRoom, Freeze, Holder, HolderOrder, HolderState, HolderStatus, ProcessMemory,
+    ResidencePlanner, ResidenceState, ResidenceTuning, divide,
+};
+use divvy_policy::turns::GateEntry;
+
+use super::adopted::Adopted;
+use super::host_room::{HostRoom, Keep};
+use super::room::Room;
+use super::scan::Scanner;
+use super::seat::Seat;
+use crate::wire::MemoryView;
+
+/// How long an order holds without a word of its daemon, and how long before its end it is renewed.
+const LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
+/// Time between two steps while tenants come, grow or ask, so that a new process need not wait long for room.
+const LIVELY_POLL_NS: u64 = 2_000_000;
+/// For so long after the last such event.
+const LIVELY_NS: u64 = 2_000_000_000;
+/// Time for which a tenant that is too large for what others leave is waited for before what it asks for is refused.
+const PINNED_OUT_NS: u64 = 5_000_000_000;
+
+/// Step of the bytes that a process may keep on the host.
+const KEEP_STEP: u64 = 64 << 20;
+/// The tenants that oversubscribe one device.
+#[derive(Debug)]
+pub(super) struct DeviceMemory {
+    tuning: ResidenceTuning,
+    room: Room,
+    host: HostRoom,
+    rows: Vec<Row>,
+    states: Vec<HolderState>,
+    state: ResidenceState,
+    holders: Vec<Holder>,
+    orders: Vec<HolderOrder>,
+    next_ns: u64,
+    lively_until_ns: u64,
+}
+
+/// A tenant in the planner.
+#[derive(Debug, Default)]
+struct Row {
+    /// The number of its arrival; 0 for nobody's.
+    arrival: u64,
+    seat: usize,
+    /// Its own row for the device.
+    row: usize,
+    /// The ceilings that stand, by slot.
+    ceilings: Vec<(usize, u64)>,
+    line: OrderLine,
+    /// The wish that was seen last.
+    frozen: u32,
+    /// Since when it has been too large for what others leave; 0 for not.
+    pinned_out_ns: u64,
+    size_bytes: u64,
+    /// Its living processes: their slots, what they say, and what they are given.
+    slots: Vec<usize>,
+    memory: Vec<ProcessMemory>,
+    given: Vec<u64>,
+    /// Bytes of the host that its copies take.
+    copies_bytes: u64,
+    /// Bytes that it asks for are not to be had.
+    refuses: bool,
+}
+
+/// Result of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stepped {
+    /// When the next one is due.
+    pub(super) next_ns: u64,
+    /// Whether a tenant has come to run, or runs no more.
+    pub(super) is_changed: bool,
+}
+
+impl DeviceMemory {
+    /// Of a device that the policy treats as no larger than `capacity_bytes`.
+    pub(super) fn new(capacity_bytes: Option<u64>) -> Self {
+        Self {
+            tuning: ResidenceTuning::default(),
+            room: Room::new(capacity_bytes),
+            host: HostRoom::default(),
+            rows: Vec::new(),
+            states: Vec::new(),
+            state: ResidenceState::default(),
+            holders: Vec::new(),
+            orders: Vec::new(),
+            next_ns: 0,
+            lively_until_ns: 0,
+        }
+    }
+
+    /// Finds anew who has which row, of tenants by seat, arrival and own row of the device. Whoever stays keeps his.
+    pub(super) fn seat(&mut self, tenants: &[(usize, u64, usize)]) {
+        for held in &mut self.rows {
+            let is_gone = !tenants.iter().any(|(_, arrival, _)| *arrival == held.arrival);
+            if is_gone && held.arrival != 0 {
+                *held = Row::default();
+            }
+        }
+        for (seat, arrival, row) in tenants {
+            if let Some(held) = self.rows.iter_mut().find(|held| held.arrival == *arrival) {
+                (held.seat, held.row) = (*seat, *row);
+                continue;
+            }
+            let new = Row { arrival: *arrival, seat: *seat, row: *row, ..Row::default() };
+            match self.rows.iter_mut().find(|held| held.arrival == 0) {
+                Some(held) => *held = new,
+                None => self.rows.push(new),
+            }
+        }
+        self.states.resize_with(self.rows.len(), HolderState::default);
+        self.holders.resize(self.rows.len(), Holder::default());
+        self.orders.resize(self.rows.len(), HolderOrder::default());
+        self.next_ns = 0;
+    }
+
+    /// Decides and writes all orders, if that is due.
+    pub(super) fn step(
+        &mut self,
+        now_ns: u64,
+        seats: &mut [Seat],
+        scanner: &mut Scanner,
+    ) -> Stepped {
+        let is_any = self.rows.iter().any(|row| row.arrival != 0);
+        if !is_any || now_ns < self.next_ns {
+            let next_ns = if is_any { self.next_ns } else { u64::MAX };
+            return Stepped { next_ns, is_changed: false };
+        }
+        // The orders of the last step stand before what follows is read.
+        fence(SeqCst);
+        let capacity_bytes = self.room.capacity_bytes(now_ns, seats, &self.rows_of_device());
+        for (held, holder) in self.rows.iter_mut().zip(&mut self.holders) {
+            let tenant = seats.get_mut(held.seat).and_then(Seat::tenant_mut);
+            *holder = match tenant.filter(|_| held.arrival != 0) {
+                Some(tenant) => held.sample(tenant, capacity_bytes, now_ns),
+                None => Holder::default(),
+            };
+        }
+        let is_lively = self.is_lively(now_ns);
+        let room = DeviceRoom { capacity_bytes, host_bytes: u64::MAX };
+        let Self { tuning, rows, states, state, holders, orders, host, .. } = self;
+        let mut planner = ResidencePlanner { tuning, rows: states, state };
+        let next_ns = planner.step(now_ns, room, holders, orders);
+        let sizes = holders.iter().map(|holder| holder.size_bytes);
+        let sum_bytes = sizes.fold(0_u64, u64::saturating_add);
+        let short_bytes = sum_bytes.saturating_sub(capacity_bytes);
+        let keeps = short_bytes > 0;
+        let copies_bytes = rows.iter().map(|held| held.copies_bytes).fold(0, u64::saturating_add);
+        let keep = match keeps {
+            true => {
+                let sizes = holders.iter().map(|holder| holder.size_bytes);
+                Keep::new(host.bytes(now_ns, copies_bytes), short_bytes, sizes)
+            }
+            false => Keep::default(),
+        };
+        let mut is_changed = false;
+        for (held, given) in rows.iter_mut().zip(orders.iter()) {
+            let Some(seat) = seats.get_mut(held.seat) else { continue };
+            let Some(tenant) = seat.tenant_mut().filter(|_| held.arrival != 0) else { continue };
+            is_changed |= tenant.served.hold(held.row, !given.run, keeps);
+            let keep_bytes = keep.of(held.size_bytes);
+            if let Err(error) = held.put(tenant, *given, keep_bytes, now_ns) {
+                seat.refuse(scanner, error.into());
+                is_changed = true;
+            }
+        }
+        self.next_ns = match is_lively {
+            true => next_ns.min(now_ns.saturating_add(LIVELY_POLL_NS)),
+            false => next_ns,
+        };
+        Stepped { next_ns: self.next_ns, is_changed }
+    }
+
+    /// Seats and rows of the tenants here.
+    fn rows_of_device(&self) -> Vec<(usize, usize)> {
+        let here = self.rows.iter().filter(|held| held.arrival != 0);
+        here.map(|held| (held.seat, held.row)).collect()
+    }
+
+    /// Whether memory was made or asked for lately.
+    fn is_lively(&mut self, now_ns: u64) -> bool {
+        let mut is_news = false;
+        for (held, holder) in self.rows.iter_mut().zip(&self.holders) {
+            is_news |= holder.asked_bytes > 0 || holder.size_bytes != held.size_bytes;
+            held.size_bytes = holder.size_bytes;
+        }
+        if is_news {
+            self.lively_until_ns = now_ns.saturating_add(LIVELY_NS);
+        }
+        now_ns < self.lively_until_ns
+    }
+
+    /// Takes all orders back: everything may be on the card.
+    pub(super) fn end(&mut self, seats: &mut [Seat]) {
+        for held in self.rows.iter_mut().filter(|held| held.arrival != 0) {
+            if let Some(tenant) = seats.get_mut(held.seat).and_then(Seat::tenant_mut) {
+                // Where this fails the leases end.
+                let _ = held.take_back(tenant);
+            }
+        }
+    }
+
+    /// The view of it, for people; none where no tenant oversubscribes.
+    pub(super) fn view(&self) -> Option<MemoryView> {
+        if self.rows.iter().all(|held| held.arrival == 0) {
+            return None;
+        }
+        let all = || self.rows.iter().flat_map(|held| &held.memory);
+        let sum = |part: fn(&ProcessMemory) -> u64| all().map(part).fold(0, u64::saturating_add);
+        let counters = self.state.counters();
+        Some(MemoryView {
+            capacity_bytes: self.room.last_bytes(),
+            resident_bytes: sum(|memory| memory.resident_bytes),
+            away_bytes: sum(|memory| memory.away_bytes),
+            grants: counters.grants,
+            hand_overs: counters.hand_overs,
+            early_releases: counters.early_releases,
+            out_bytes: counters.out_bytes,
+            in_bytes: counters.in_bytes,
+            bypassed: counters.bypassed,
+            lost_turns: counters.lost_turns,
+            waits: counters.waits,
+            longest_wait_ns: counters.longest_wait_ns,
+        })
+    }
+
+    /// Status of the tenant that arrived as this number, where it oversubscribes the device.
+    pub(super) fn status(&self, arrival: u64) -> Option<&'static str> {
+        let at = self.rows.iter().position(|held| held.arrival == arrival)?;
+        let status = self.orders.get(at)?.status;
+        Some(match status {
+            HolderStatus::Empty => return None,
+            HolderStatus::Runs => "runs",
+            HolderStatus::Restores => "restores",
+            HolderStatus::Waits => "waits",
+            HolderStatus::Rests => "rests",
+            HolderStatus::Frozen => "frozen",
+            HolderStatus::Larger => "larger",
+            HolderStatus::PinnedOut => "pinned-out",
+            HolderStatus::Bypassed => "bypassed",
+        })
+    }
+}
+
+impl Row {
+    /// Reads what the tenant's processes say.
+    fn sample(&mut self, tenant: &mut Adopted, capacity_bytes: u64, now_ns: u64) -> Holder {
+        let config = tenant.served.config();
+        let frozen = std::mem::replace(&mut self.frozen, config.frozen);
+        let freeze = match (config.frozen % 2, frozen == config.frozen) {
+            (1, true) => Freeze::UntilWanted,
+            // Of a new wish nothing is known that was wanted under the one before.
+            _ => Freeze::No,
+        };
+        let quantum_ns = u64::from(config.quantum_ms) * 1_000_000;
+        let share_ppm = tenant.served.lines().get(self.row).map_or(0, |line| line.share_ppm);
+        let weight = match (config.weight, share_ppm / 10_000) {
+            (0, 0) => 100,
+            (0, percent) => percent,
+            (weight, _) => weight,
+        };
+        let mut sum = ResidenceEntry::default();
+        self.slots.clear();
+        self.memory.clear();
+        tenant.memory(self.row, |slot, entry| {
+            let gone_bytes = entry.away_bytes.saturating_add(entry.pinned_bytes);
+            let there_bytes = entry.movable_bytes.saturating_sub(gone_bytes);
+            self.slots.push(slot);
+            self.memory.push(ProcessMemory {
+                resident_bytes: entry.resident_bytes.max(there_bytes),
+                away_bytes: entry.away_bytes,
+                asked_bytes: entry.asked_bytes,
+            });
+            sum = sum.with(entry);
+        });
+        self.copies_bytes = sum.copies_bytes;
+        let sum_of = |part: fn(&ProcessMemory) -> u64| {
+            self.memory.iter().map(part).fold(0, u64::saturating_add)
+        };
+        let resident_bytes = sum_of(|memory| memory.resident_bytes);
+        let held_bytes = resident_bytes.saturating_add(sum_of(|memory| memory.away_bytes));
+        let asked_bytes = sum_of(|memory| memory.asked_bytes);
+        let waited_ns = now_ns.saturating_sub(self.pinned_out_ns);
+        let is_out = self.pinned_out_ns != 0 && waited_ns >= PINNED_OUT_NS;
+        // Bytes that cannot be had are refused, and asked for no more.
+        self.refuses =
+            asked_bytes > 0 && (is_out || held_bytes.saturating_add(asked_bytes) > capacity_bytes);
+        let asked_bytes = if self.refuses { 0 } else { asked_bytes };
+        let gate = tenant.work(self.row);
+        Holder {
+            tenant: self.arrival,
+            size_bytes: held_bytes.saturating_add(asked_bytes),
+            asked_bytes,
+            resident_bytes,
+            ceiling_bytes: self.ceilings.iter().map(|(_, bytes)| *bytes).sum(),
+            quantum_ns,
+            wants_since_ns: match (sum.waits_from_ns, asked_bytes) {
+                (0, 0) => 0,
+                (0, _) => now_ns,
+                (since_ns, _) => since_ns,
+            },
+            submitted_ns: gate.last_launch_ns,
+            busy_until_ns: if gate.sleepers > 0 { u64::MAX } else { gate.busy_until_ns },
+            weight,
+            freeze,
+        }
+    }
+
+    /// Writes what is not as it stands.
+    fn put(
+        &mut self,
+        tenant: &mut Adopted,
+        given: HolderOrder,
+        keep_bytes: u64,
+        now_ns: u64,
+    ) -> Result<(), AttachError> {
+        self.pinned_out_ns = match given.status {
+            HolderStatus::PinnedOut if self.pinned_out_ns == 0 => now_ns,
+            HolderStatus::PinnedOut => self.pinned_out_ns,
+            _ => 0,
+        };
+        let owner = &tenant.hand().owner;
+        let mut is_news = false;
+        self.given.resize(self.memory.len(), 0);
+        divide(given.allowed_bytes, &self.memory, &mut self.given);
+        for (slot, _) in self.ceilings.extract_if(.., |(slot, _)| !self.slots.contains(slot)) {
+            owner.set_allowed(self.row, slot, 0)?;
+        }
+        for (slot, bytes) in self.slots.iter().zip(&self.given) {
+            match self.ceilings.iter_mut().find(|(other, _)| other == slot) {
+                Some((_, stands)) if stands == bytes => continue,
+                Some((_, stands)) => *stands = *bytes,
+                None => self.ceilings.push((*slot, *bytes)),
+            }
+            owner.set_allowed(self.row, *slot, *bytes)?;
+            is_news = true;
+        }
+        let run = if given.run { order::RUN } else { 0 };
+        let refuse = if self.refuses { order::REFUSE } else { 0 };
+        // Each of several processes that have any memory has a part of it, and what is written changes rarely.
+        let holders = self.memory.iter().filter(|memory| **memory != ProcessMemory::default());
+        let keep_bytes = keep_bytes / holders.count().max(1) as u64 / KEEP_STEP * KEEP_STEP;
+        let line = OrderLine { lease_ns: 0, keep_bytes, flags: run | refuse, ..self.line };
+        let is_other = line != OrderLine { lease_ns: 0, ..self.line };
+        is_news |= is_other;
+        if is_other || now_ns.saturating_add(LEASE_NS.1) > self.line.lease_ns {
+            self.line = OrderLine { lease_ns: now_ns.saturating_add(LEASE_NS.0), ..line };
+            owner.set_order(self.row, &self.line)?;
+        }
+        if is_news { owner.tell_orders() } else { Ok(()) }
+    }
+
+    fn take_back(&mut self, tenant: &Adopted) -> Result<(), AttachError> {
+        let owner = &tenant.hand().owner;
+        self.line = OrderLine::default();
+        owner.set_order(self.row, &self.line)?;
+        owner.tell_orders()
+    }
+}
+
+impl Adopted {
+    /// Whether its processes follow orders about their memory.
+    pub(super) fn oversubscribes(&self) -> bool {
+        let files = &self.served;
+        files.config().flags & divvy_abi::config::FLAG_OVERSUBSCRIBE != 0
+            && self.hand().owner.version() == divvy_abi::ABI_VERSION
+    }
+
+    /// Calls `each` with what living processes say of the memory that may leave device `row`; those of which a line is
+    /// not empty are looked for anew if they are not known.
+    fn memory(&mut self, row: usize, mut each: impl FnMut(usize, ResidenceEntry)) {
+        if self.has_unknown(row) {
+            // Where this fails, the next round of all tenants tells.
+            let _ = self.refresh(super::adopted::ReadDepth::Whole);
+        }
+        let Some(usage) = self.usage() else { return };
+        for slot in self.living_slots() {
+            each(slot, usage.residence(row, slot));
+        }
+    }
+
+    /// Whether a process that is not known says something of its memory on device `row`.
+    fn has_unknown(&self, row: usize) -> bool {
+        let Some(usage) = self.usage() else { return false };
+        let most = usage.slots_high().min(self.most_slots);
+        let mut known = self.all_slots().peekable();
+        (1..most).any(|slot| {
+            while known.next_if(|other| *other < slot).is_some() {}
+            let is_known = known.peek() == Some(&slot);
+            !is_known && usage.residence(row, slot) != ResidenceEntry::default()
+        })
+    }
+
+    /// The work of its living processes on device `row`.
+    fn work(&self, row: usize) -> GateEntry {
+        let mut sum = GateEntry::default();
+        if let Some(usage) = self.usage() {
+            usage.gates(row, self.living_slots(), |slot, gate| {
+                if slot != divvy_abi::usage::SHARED_SLOT {
+                    sum = sum.with(gate);
+                }
+            });
+        }
+        sum
+    }
+}

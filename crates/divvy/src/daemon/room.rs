@@ -1,0 +1,147 @@
+//! Room of a device for memory that can move: its size, without what is there and cannot.
+//!
+//! Contexts, pools, a program's own handles and all memory of tenants that do not oversubscribe cannot move: the ledgers
+//! say how much there is. Memory of no tenant, and the driver's own, is what a card has used beyond that; a process of a
+//! tenant says now and then how much of the card is free.
+//!
+//! Promises: what tenants say of the card's size and of what is free changes nobody's bytes: a claim that is too large
+//! makes a create fail, which is tried again; one that is too small is outvoted by any other. Reads each tenant's ledger
+//! at most once in [`LOOK_NS`]. Does not know who may have the room.
+
+use divvy_abi::usage::MemoryKind;
+use divvy_page::reader::UsageFile;
+
+use super::seat::Seat;
+
+/// Time between two looks at ledgers.
+const LOOK_NS: u64 = 20_000_000;
+/// Part of a card that is kept until it is known what the driver itself has there.
+const UNKNOWN_PART: u64 = 64;
+/// A word about what is free is believed when it is older than nothing that has moved, by so much.
+const STILL_NS: u64 = 20_000_000;
+
+/// The room of one device.
+#[derive(Debug)]
+pub(super) struct Room {
+    capacity_bytes: Option<u64>,
+    last_bytes: u64,
+    looked_ns: u64,
+    /// Sum of what tenants had on the card, and since when it has been that.
+    there_bytes: u64,
+    there_since_ns: u64,
+    /// Used by no tenant, once it is known.
+    foreign_bytes: Option<u64>,
+}
+
+/// Sums over the tenants of a device.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    total_bytes: u64,
+    fixed_bytes: u64,
+    movable_bytes: u64,
+    /// The newest words about free memory: when, and the most that was said at about that time.
+    free: (u64, u64),
+}
+
+impl Room {
+    /// Of a device where no more than `capacity_bytes` of what can move may be, if that is less than there is room for.
+    pub(super) fn new(capacity_bytes: Option<u64>) -> Self {
+        Self {
+            capacity_bytes,
+            last_bytes: 0,
+            looked_ns: 0,
+            there_bytes: 0,
+            there_since_ns: 0,
+            foreign_bytes: None,
+        }
+    }
+
+    /// As it was last.
+    pub(super) fn last_bytes(&self) -> u64 {
+        self.last_bytes
+    }
+
+    /// Bytes for memory that can move, where these tenants are seated, by seat and own row.
+    pub(super) fn capacity_bytes(
+        &mut self,
+        now_ns: u64,
+        seats: &[Seat],
+        rows: &[(usize, usize)],
+    ) -> u64 {
+        if now_ns < self.looked_ns.saturating_add(LOOK_NS) && self.looked_ns != 0 {
+            return self.last_bytes;
+        }
+        self.looked_ns = now_ns;
+        let uuid = rows.first().and_then(|(seat, row)| {
+            let tenant = seats.get(*seat)?.tenant()?;
+            tenant.served.lines().get(*row)?.uuid
+        });
+        let Some(uuid) = uuid else { return self.last_bytes };
+        let mut sums = Sums::default();
+        for tenant in seats.iter().filter_map(Seat::tenant) {
+            if let (Some(row), Some(usage)) = (tenant.served.row_of(&uuid), tenant.usage()) {
+                let slots = tenant.living_slots();
+                sums.add(usage, row, slots, tenant.oversubscribes());
+            }
+        }
+        self.learn(now_ns, &sums);
+        let unknown_bytes = sums.total_bytes / UNKNOWN_PART;
+        let foreign_bytes = self.foreign_bytes.unwrap_or(unknown_bytes);
+        let room_bytes = sums.total_bytes.saturating_sub(foreign_bytes);
+        let room_bytes = room_bytes.saturating_sub(sums.fixed_bytes);
+        self.last_bytes = room_bytes.min(self.capacity_bytes.unwrap_or(u64::MAX));
+        self.last_bytes
+    }
+
+    /// Learns what is used by no tenant, from a word about free memory while nothing moves.
+    fn learn(&mut self, now_ns: u64, sums: &Sums) {
+        let there_bytes = sums.fixed_bytes.saturating_add(sums.movable_bytes);
+        if there_bytes != self.there_bytes {
+            (self.there_bytes, self.there_since_ns) = (there_bytes, now_ns);
+        }
+        let (said_ns, free_bytes) = sums.free;
+        let is_still = said_ns > self.there_since_ns.saturating_add(STILL_NS) && said_ns <= now_ns;
+        if is_still {
+            let used_bytes = sums.total_bytes.saturating_sub(free_bytes);
+            self.foreign_bytes = Some(used_bytes.saturating_sub(there_bytes));
+        }
+    }
+}
+
+impl Sums {
+    fn add(
+        &mut self,
+        usage: &UsageFile,
+        row: usize,
+        slots: impl Iterator<Item = usize>,
+        is_movable: bool,
+    ) {
+        let total_bytes = usage.device(row).map_or(0, |device| device.total_bytes);
+        self.total_bytes = self.total_bytes.max(total_bytes);
+        for slot in slots {
+            let line = usage.line(row, slot);
+            let memory = if is_movable { usage.residence(row, slot) } else { Default::default() };
+            let (fixed_bytes, movable_bytes) = match memory.movable_bytes {
+                0 => (line.held_bytes, 0),
+                _ => {
+                    let blocks_bytes = line.bytes_of(MemoryKind::Block);
+                    let others_bytes = line.held_bytes.saturating_sub(blocks_bytes);
+                    let gone_bytes = memory.away_bytes.saturating_add(memory.pinned_bytes);
+                    let there_bytes = memory.movable_bytes.saturating_sub(gone_bytes);
+                    (others_bytes.saturating_add(memory.pinned_bytes), there_bytes)
+                }
+            };
+            self.fixed_bytes = self.fixed_bytes.saturating_add(fixed_bytes);
+            self.movable_bytes = self.movable_bytes.saturating_add(movable_bytes);
+            let (said_ns, free_bytes) = (memory.free_ns, memory.free_bytes);
+            let (last_ns, most_bytes) = self.free;
+            if said_ns > last_ns.saturating_add(STILL_NS) {
+                self.free = (said_ns, free_bytes);
+            } else if said_ns.saturating_add(STILL_NS) >= last_ns && said_ns != 0 {
+                self.free = (said_ns.max(last_ns), free_bytes.max(most_bytes));
+            }
+        }
+        let shared = usage.line(row, divvy_abi::usage::SHARED_SLOT);
+        self.fixed_bytes = self.fixed_bytes.saturating_add(shared.held_bytes);
+    }
+}
