@@ -42,6 +42,7 @@ mod sharing;
 mod startup;
 mod system;
 mod threads;
+mod turns;
 mod upgrade;
 mod vmm;
 mod workers;

@@ -1,0 +1,107 @@
+/* link: cuda */
+/* Programs that want more memory together than the card has: each keeps a number in every word of its blocks by
+ * kernels, fills and a graph, and looks at all of them now and then. How many blocks, and for how long, is in the
+ * environment. */
+#include "scenario.h"
+
+#include <time.h>
+
+#define MOST 64
+#define BLOCK (40 * MIB)
+
+static CUdeviceptr blocks[MOST];
+static unsigned want[MOST];
+static unsigned *seen;
+
+static long number(const char *name, long otherwise)
+{
+    const char *text = getenv(name);
+    return text ? atol(text) : otherwise;
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+}
+
+static void check(long index)
+{
+    OK(cuMemcpyDtoH(seen, blocks[index], BLOCK));
+    for (size_t at = 0; at < BLOCK / 4; at++)
+        if (seen[at] != want[index]) {
+            fprintf(stderr, "block %ld word %zu: %u, wanted %u\n", index, at, seen[at], want[index]);
+            exit(1);
+        }
+}
+
+/* TURNS_BLOCKS blocks of 40 MiB, worked on for TURNS_MS; where TURNS_IDLE_MS is set, with such a pause behind each round. */
+static void works(void)
+{
+    long count = number("TURNS_BLOCKS", 4), ms = number("TURNS_MS", 1000), idle = number("TURNS_IDLE_MS", 0);
+    CHECK(count <= MOST);
+    start();
+    seen = malloc(BLOCK);
+    CUfunction add = obtain(PTX_HEAD PTX_ADD32, "add32");
+    CUdeviceptr one;
+    OK(cuMemAlloc(&one, BLOCK));
+    OK(cuMemsetD32(one, 1, BLOCK / 4));
+    for (long index = 0; index < count; index++) {
+        OK(cuMemAlloc(&blocks[index], BLOCK));
+        OK(cuMemsetD32(blocks[index], 0, BLOCK / 4));
+    }
+    /* A graph that adds one to the first block. */
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    unsigned n = BLOCK / 4;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    void *first[] = {&blocks[0], &blocks[0], &one, &n};
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuLaunchKernel(add, n / 256, 1, 1, 256, 1, 1, 0, stream, first, NULL));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuCtxSynchronize());
+    puts("ready");
+    fflush(stdout);
+    double from = now(), last = from, longest = 0;
+    long rounds = 0;
+    while (now() - from < (double)ms) {
+        long index = rounds % count;
+        if (index == 0) {
+            OK(cuGraphLaunch(exec, stream));
+            want[0]++;
+        } else if (rounds % 3 == 0) {
+            void *arguments[] = {&blocks[index], &blocks[index], &one, &n};
+            OK(cuLaunchKernel(add, n / 256, 1, 1, 256, 1, 1, 0, stream, arguments, NULL));
+            want[index]++;
+        } else {
+            want[index] = (unsigned)rounds * 7919u;
+            OK(cuMemsetD32Async(blocks[index], want[index], n, stream));
+        }
+        OK(cuStreamSynchronize(stream));
+        if (rounds % 5 == 0)
+            check((rounds / 5) % count);
+        double then = now();
+        longest = then - last > longest ? then - last : longest;
+        last = then;
+        rounds++;
+        if (idle) {
+            struct timespec pause = {idle / 1000, idle % 1000 * 1000000};
+            nanosleep(&pause, NULL);
+            last = now();
+        }
+    }
+    for (long index = 0; index < count; index++)
+        check(index);
+    printf("%ld rounds, %.0f ms the longest\n", rounds, longest);
+    for (long index = 0; index < count; index++)
+        OK(cuMemFree(blocks[index]));
+}
+
+int main(int count, char **arguments)
+{
+    static const struct scenario scenarios[] = {{"works", works}, {NULL, NULL}};
+    return play(scenarios, count, arguments);
+}

@@ -1,0 +1,40 @@
+"""Adds large matrices over and over, in the manner of nvshare's pytorch-add: GIB of memory in four of them, for SECONDS.
+
+    torch_add.py GIB SECONDS [BUSY PHASE_S]
+
+Says "ready" once it has its memory, waits for a line, and ends with one line of JSON: additions made, the longest pause
+between two, and whether every element is right. With BUSY below 1 it works for that part of each PHASE_S.
+"""
+
+import json
+import sys
+import time
+
+import torch
+
+gib, seconds = float(sys.argv[1]), float(sys.argv[2])
+busy, phase_s = (float(sys.argv[3]), float(sys.argv[4])) if len(sys.argv) > 4 else (1.0, 1.0)
+size = int(gib * (1 << 30) / 4 / 4)
+x, y, z, w = (torch.full((size,), value, dtype=torch.float32, device="cuda") for value in (1.0, 2.0, 0.0, 0.0))
+torch.cuda.synchronize()
+print("ready", flush=True)
+sys.stdin.readline()
+
+start = last = time.monotonic()
+additions, longest_s, worked_s = 0, 0.0, 0.0
+while (now := time.monotonic()) - start < seconds:
+    if (now - start) % phase_s > busy * phase_s:
+        time.sleep(0.05)
+        last = time.monotonic()
+        continue
+    torch.add(x, y, out=z)
+    torch.add(z, x, out=w)
+    torch.cuda.synchronize()
+    additions += 2
+    then = time.monotonic()
+    longest_s = max(longest_s, then - last)
+    worked_s += then - now
+    last = then
+right = all(bool(torch.all(part == value)) for part, value in ((x, 1.0), (y, 2.0), (z, 3.0), (w, 4.0)))
+print(json.dumps({"additions": additions, "seconds": time.monotonic() - start, "longest_pause_s": longest_s,
+                  "worked_s": worked_s, "right": right}), flush=True)
