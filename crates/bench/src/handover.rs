@@ -169,12 +169,12 @@ fn measure_link(bench: &mut Bench) -> Result<Link> {
 }
 
 /// A tenant of ours and its program.
-struct Holder {
+struct Keeper {
     tenancy: Tenancy,
     program: Matrices,
 }
 
-impl Holder {
+impl Keeper {
     fn start(bench: &Bench, side: &Side, room: &Room, bytes: u64, what: &str) -> Result<Self> {
         let terms = TenantTerms::memory(room.limit_for(bytes)).oversubscribed();
         let tenancy = side.tenancy_of(&bench.stage, &terms)?;
@@ -221,7 +221,7 @@ fn one_way(bench: &mut Bench, side: &Side, room: &Room, link: &Link, bytes: u64)
     bench.step(&what);
     let (mut leaves, mut returns) = (Way::new(&leave), Way::new(&back));
     let mut rounds = || -> Result<()> {
-        let mut holder = Holder::start(bench, side, room, bytes, &what)?;
+        let mut holder = Keeper::start(bench, side, room, bytes, &what)?;
         for _ in 0..bench.rounds {
             let mut meter = holder.meter()?;
             let begun = Instant::now();
@@ -261,8 +261,8 @@ fn out_and_in(bench: &mut Bench, side: &Side, room: &Room, link: &Link, bytes: u
     let mut moved = Figure::new(format!("{name}: moved"), "MiB", Goal::None);
     let mut rounds = || -> Result<()> {
         let _daemon = Daemon::start_smaller(&bench.stage, capacity(room, bytes))?;
-        let first = Holder::start(bench, side, room, bytes, &name)?;
-        let second = Holder::start(bench, side, room, bytes, &name)?;
+        let first = Keeper::start(bench, side, room, bytes, &name)?;
+        let second = Keeper::start(bench, side, room, bytes, &name)?;
         let mut holders = [first, second];
         for _ in 0..bench.rounds {
             for _ in 0..holders.len() {

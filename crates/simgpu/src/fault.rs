@@ -19,7 +19,7 @@
 //! `entry` is a symbol, version and suffix included: `cuMemAlloc_v2`, `nvmlDeviceGetMemoryInfo`.
 //! A list that cannot be understood fails every call, so that no test passes on a misspelt rule.
 //!
-//! `SIMGPU_FAULTS_FILE` names a file with such a list that may change while the process runs ([`watched`]): it is looked
+//! `SIMGPU_FAULTS_FILE` names a file with such a list that may change while the process runs (`watched`): it is looked
 //! at in each call, and calls count from 1 again when there is another one. What is carried out, delays apart,
 //! is a line in `faults.log` in the machine's directory: `cuMemCreate@2=fail:2 pid 17`.
 //! Cost when neither variable is set: one relaxed load.
