@@ -35,6 +35,8 @@ while (now := time.monotonic()) - start < seconds:
     longest_s = max(longest_s, then - last)
     worked_s += then - now
     last = then
+# The checks want a copy's memory once more, by turns, and are not part of the time.
+took_s = time.monotonic() - start
 right = all(bool(torch.all(part == value)) for part, value in ((x, 1.0), (y, 2.0), (z, 3.0), (w, 4.0)))
-print(json.dumps({"additions": additions, "seconds": time.monotonic() - start, "longest_pause_s": longest_s,
+print(json.dumps({"additions": additions, "seconds": took_s, "longest_pause_s": longest_s,
                   "worked_s": worked_s, "right": right}), flush=True)

@@ -81,7 +81,7 @@ impl Room {
         for tenant in seats.iter().filter_map(Seat::tenant) {
             if let (Some(row), Some(usage)) = (tenant.served.row_of(&uuid), tenant.usage()) {
                 let slots = tenant.living_slots();
-                sums.add(usage, row, slots, tenant.oversubscribes());
+                sums.add(usage, row, slots, tenant.oversubscribes(), now_ns);
             }
         }
         self.learn(now_ns, &sums);
@@ -115,6 +115,7 @@ impl Sums {
         row: usize,
         slots: impl Iterator<Item = usize>,
         is_movable: bool,
+        now_ns: u64,
     ) {
         let total_bytes = usage.device(row).map_or(0, |device| device.total_bytes);
         self.total_bytes = self.total_bytes.max(total_bytes);
@@ -135,6 +136,10 @@ impl Sums {
             self.movable_bytes = self.movable_bytes.saturating_add(movable_bytes);
             let (said_ns, free_bytes) = (memory.free_ns, memory.free_bytes);
             let (last_ns, most_bytes) = self.free;
+            // A word from a time to come would outlast all others.
+            if said_ns > now_ns {
+                continue;
+            }
             if said_ns > last_ns.saturating_add(STILL_NS) {
                 self.free = (said_ns, free_bytes);
             } else if said_ns.saturating_add(STILL_NS) >= last_ns && said_ns != 0 {
