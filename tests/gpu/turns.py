@@ -19,6 +19,7 @@ import time
 from leave import PROGRAMS, Machine
 
 # Copies, GiB of each, capacity in GiB (0: the card), part of the time each is busy, and the length of a phase in seconds.
+# Phases of copies begin one after the other.
 ROWS = {
     "fits": (2, 12, 0, 1.0, 1.0),
     "pair-12": (2, 12, 14, 1.0, 1.0),
@@ -28,8 +29,9 @@ ROWS = {
 }
 
 
-def copy(machine, name, gib, seconds, busy, phase_s, divvy):
-    program = [sys.executable, str(PROGRAMS / "torch_add.py"), str(gib), str(seconds), str(busy), str(phase_s)]
+def copy(machine, name, gib, seconds, busy, phase_s, divvy, offset_s=0.0):
+    program = [sys.executable, str(PROGRAMS / "torch_add.py"), str(gib), str(seconds), str(busy), str(phase_s),
+               str(offset_s)]
     if divvy:
         words = ["run", "--no-daemon", "--oversubscribe", "--name", name, "--", *program]
         return machine.divvy(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -71,7 +73,8 @@ def row(machine, name, seconds):
     log = open(machine.out / f"{name}.daemon", "w")
     daemon = machine.divvy(*words, stdout=log, stderr=log)
     time.sleep(1)
-    copies = [copy(machine, f"{name}-{at}", gib, seconds, busy, phase_s, True) for at in range(count)]
+    copies = [copy(machine, f"{name}-{at}", gib, seconds, busy, phase_s, True, at * phase_s / count)
+              for at in range(count)]
     samples, over = [], threading.Event()
 
     def watch():

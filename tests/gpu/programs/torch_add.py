@@ -1,9 +1,9 @@
 """Adds large matrices over and over, in the manner of nvshare's pytorch-add: GIB of memory in four of them, for SECONDS.
 
-    torch_add.py GIB SECONDS [BUSY PHASE_S]
+    torch_add.py GIB SECONDS [BUSY PHASE_S [OFFSET_S]]
 
 Says "ready" once it has its memory, waits for a line, and ends with one line of JSON: additions made, the longest pause
-between two, and whether every element is right. With BUSY below 1 it works for that part of each PHASE_S.
+between two, and whether every element is right. With BUSY below 1 it works for that part of each PHASE_S, of which the first is OFFSET_S old at the start.
 """
 
 import json
@@ -14,6 +14,7 @@ import torch
 
 gib, seconds = float(sys.argv[1]), float(sys.argv[2])
 busy, phase_s = (float(sys.argv[3]), float(sys.argv[4])) if len(sys.argv) > 4 else (1.0, 1.0)
+offset_s = float(sys.argv[5]) if len(sys.argv) > 5 else 0.0
 size = int(gib * (1 << 30) / 4 / 4)
 x, y, z, w = (torch.full((size,), value, dtype=torch.float32, device="cuda") for value in (1.0, 2.0, 0.0, 0.0))
 torch.cuda.synchronize()
@@ -23,7 +24,7 @@ sys.stdin.readline()
 start = last = time.monotonic()
 additions, longest_s, worked_s = 0, 0.0, 0.0
 while (now := time.monotonic()) - start < seconds:
-    if (now - start) % phase_s > busy * phase_s:
+    if (now - start + offset_s) % phase_s > busy * phase_s:
         time.sleep(0.05)
         last = time.monotonic()
         continue
