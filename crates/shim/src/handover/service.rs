@@ -101,10 +101,8 @@ impl Service {
                 self.open();
                 return false;
             }
-            Moved::All if aim.is_open() && !aim.is_any_away() => {
-                self.open();
-                movement::drop_copies(state, &aim);
-            }
+            // Copies that are not kept go before it sleeps.
+            Moved::All if aim.is_open() && !aim.is_any_away() => self.open(),
             _ => self.sleep_closed(&aim, number, moved),
         }
         true

@@ -32,7 +32,7 @@ pub(crate) fn ctx_record_event(context: CUcontext, event: CUevent) -> Result<(),
 
 /// Whether an event has completed. It breaks a capture that watches the calling thread.
 pub(crate) fn event_is_done(event: CUevent) -> bool {
-    ask!(cuEventQuery(event)) != Err(CUresult::CUDA_ERROR_NOT_READY)
+    event_has_ended(event) != Ok(false)
 }
 
 /// The same, told apart from an answer that says nothing of the event.
