@@ -185,6 +185,12 @@ impl ResidenceEntry {
         }
     }
 
+    /// Bytes that may leave and are on the card, as the places of chunks say: without those that are about to come.
+    pub fn leavable_bytes(&self) -> u64 {
+        let gone_bytes = self.away_bytes.saturating_add(self.pinned_bytes);
+        self.movable_bytes.saturating_sub(gone_bytes)
+    }
+
     /// With another process's: sums, the longest wait, the newest word about free memory, and whether any moves.
     #[must_use]
     pub fn with(self, other: Self) -> Self {

@@ -23,16 +23,26 @@ pub(super) struct ServedDevice {
     pub(super) text: String,
     /// Strangers there.
     pub(super) found: Found,
+    /// Orders about the memory of tenants that oversubscribe it.
+    pub(super) memory: DeviceMemory,
     ownership: Ownership,
     tried_ns: u64,
 }
 
 impl ServedDevice {
-    /// The device with this UUID, which is made ours where that can be.
-    pub(super) fn new(uuid: Uuid, locks: &Locks, now_ns: u64) -> Self {
+    /// The device with this UUID, which is made ours where that can be, and where no more than `capacity_bytes` may be of the
+    /// memory that can move.
+    pub(super) fn new(uuid: Uuid, locks: &Locks, now_ns: u64, capacity_bytes: Option<u64>) -> Self {
         let text = UuidText(&uuid).to_string();
         let ownership = locks.take(&text);
-        Self { uuid, text, found: Found::default(), ownership, tried_ns: now_ns }
+        Self {
+            uuid,
+            text,
+            found: Found::default(),
+            memory: DeviceMemory::new(uuid, capacity_bytes),
+            ownership,
+            tried_ns: now_ns,
+        }
     }
 
     /// Tries now and then to make it ours where it is not; whether it may be another's now.
@@ -63,7 +73,7 @@ impl ServedDevice {
     }
 
     /// The view of it, for people.
-    pub(super) fn view(&self, state: &DeviceState, memory: &DeviceMemory) -> DeviceView {
+    pub(super) fn view(&self, state: &DeviceState) -> DeviceView {
         let (reason, detail) = match (&self.ownership, self.found) {
             (_, Found { mps: true, .. }) => {
                 (Some(Reason::Mps), Some("an MPS daemon serves it: no turns are taken".to_owned()))
@@ -101,7 +111,7 @@ impl ServedDevice {
             preemptions: counters.preemptions,
             trials: counters.trials,
             together_ns: counters.together_ns,
-            memory: memory.view(),
+            memory: self.memory.view(),
         }
     }
 }

@@ -25,7 +25,6 @@ use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use super::adopted::{Adopted, Hand, ReadDepth};
 use super::card::CardNews;
 use super::device::ServedDevice;
-use super::memory::DeviceMemory;
 use super::owned::Locks;
 use super::scan::{self, Scanner};
 use super::seat::{self, Seat, Seats};
@@ -52,8 +51,6 @@ pub(super) struct Engine {
     tuning: Tuning,
     seats: Vec<Seat>,
     devices: Vec<Option<ServedDevice>>,
-    /// The memory of tenants that oversubscribe, on each.
-    memories: Vec<DeviceMemory>,
     /// Bytes that may be on each of the memory that can move, where that is to be less than there is room for.
     capacity_bytes: Option<u64>,
     tenant_states: Vec<TenantState>,
@@ -90,7 +87,6 @@ impl Engine {
             tuning: Tuning::default(),
             seats: Vec::new(),
             devices: Vec::new(),
-            memories: Vec::new(),
             capacity_bytes,
             tenant_states: Vec::new(),
             device_states: Vec::new(),
@@ -147,8 +143,8 @@ impl Engine {
                 sleep_until(if may_wait { next_ns } else { chores_ns });
             }
         }
-        for memory in &mut self.memories {
-            memory.end(&mut self.seats);
+        for device in self.devices.iter_mut().flatten() {
+            device.memory.end(&mut self.seats);
         }
         for seat in &mut self.seats {
             if let Seat::Taken(tenant, _) = seat {
@@ -232,12 +228,10 @@ impl Engine {
     fn find_devices(&mut self) {
         let uuids: Vec<Uuid> =
             self.tenants().flat_map(|t| t.served.lines().iter().filter_map(|l| l.uuid)).collect();
-        let states = self.device_states.iter_mut().zip(&mut self.memories);
-        for (slot, (state, memory)) in self.devices.iter_mut().zip(states) {
+        for (slot, state) in self.devices.iter_mut().zip(&mut self.device_states) {
             if slot.as_ref().is_some_and(|device| !uuids.contains(&device.uuid)) {
                 *slot = None;
                 *state = DeviceState::default();
-                *memory = DeviceMemory::new(self.capacity_bytes);
             }
         }
         for uuid in uuids {
@@ -251,13 +245,12 @@ impl Engine {
         {
             return;
         }
-        let device = ServedDevice::new(uuid, &self.locks, now_ns());
+        let device = ServedDevice::new(uuid, &self.locks, now_ns(), self.capacity_bytes);
         if let Some(slot) = self.devices.iter_mut().find(|slot| slot.is_none()) {
             *slot = Some(device);
         } else if self.devices.len() < MAX_DEVICES {
             self.devices.push(Some(device));
             self.device_states.push(DeviceState::default());
-            self.memories.push(DeviceMemory::new(self.capacity_bytes));
         }
         // Else there are more devices than a scheduler divides: the others stay free.
     }
@@ -299,8 +292,8 @@ impl Engine {
             self.seat();
         }
         let mut memory_ns = u64::MAX;
-        for memory in &mut self.memories {
-            let stepped = memory.step(now, &mut self.seats, &mut self.scanner);
+        for device in self.devices.iter_mut().flatten() {
+            let stepped = device.memory.step(now, &mut self.seats, &mut self.scanner);
             memory_ns = memory_ns.min(stepped.next_ns);
             self.is_changed |= stepped.is_changed;
         }
@@ -344,18 +337,18 @@ impl Engine {
             }
         }
         let mut holders = Vec::new();
-        for (device, memory) in self.devices.iter().zip(&mut self.memories) {
+        for device in self.devices.iter_mut().flatten() {
             holders.clear();
-            let ours = device.as_ref().filter(|device| device.is_ours());
-            for (seat, taken) in self.seats.iter().enumerate() {
-                let (Some(device), Seat::Taken(tenant, arrival)) = (ours, taken) else { continue };
+            let is_ours = device.is_ours();
+            for (seat, taken) in self.seats.iter().enumerate().filter(|_| is_ours) {
+                let Seat::Taken(tenant, arrival) = taken else { continue };
                 if let Some(row) = tenant.served.row_of(&device.uuid)
                     && tenant.oversubscribes()
                 {
                     holders.push((seat, *arrival, row));
                 }
             }
-            memory.seat(&holders);
+            device.memory.seat(&holders);
         }
         self.foreign.clear();
         let devices = self.devices.iter();
@@ -369,17 +362,15 @@ impl Engine {
         view.pid = std::process::id();
         view.seen_ns = now_ns();
         view.wakes = self.wakes;
-        let states = self.device_states.iter().zip(&self.memories);
-        let devices = self.devices.iter().zip(states);
-        view.devices = devices
-            .filter_map(|(device, (state, memory))| Some(device.as_ref()?.view(state, memory)))
-            .collect();
+        let devices = self.devices.iter().zip(&self.device_states);
+        view.devices = devices.filter_map(|(d, state)| Some(d.as_ref()?.view(state))).collect();
         view.tenants.clear();
         hands.clear();
         spots.clear();
         for (seat, state) in self.seats.iter().zip(&self.tenant_states) {
             if let Seat::Taken(tenant, arrival) = seat {
-                let status = self.memories.iter().find_map(|memory| memory.status(*arrival));
+                let devices = self.devices.iter().flatten();
+                let status = devices.map(|device| &device.memory).find_map(|m| m.status(*arrival));
                 hands.push(Arc::clone(tenant.hand()));
                 view.tenants.push(TenantView {
                     directory: tenant.hand().path.display().to_string(),

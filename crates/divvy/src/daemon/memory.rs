@@ -13,7 +13,9 @@
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
-use divvy_abi::config::{OrderLine, order};
+use divvy_abi::Uuid;
+use divvy_abi::config::{FLAG_OVERSUBSCRIBE, OrderLine, order};
+use divvy_abi::usage::SHARED_SLOT;
 use divvy_page::{AttachError, ResidenceEntry};
 use divvy_policy::residence::{
     DeviceRoom, Freeze, Holder, HolderOrder, HolderState, HolderStatus, ProcessMemory,
@@ -39,9 +41,11 @@ const PINNED_OUT_NS: u64 = 5_000_000_000;
 
 /// Step of the bytes that a process may keep on the host.
 const KEEP_STEP: u64 = 64 << 20;
+
 /// The tenants that oversubscribe one device.
 #[derive(Debug)]
 pub(super) struct DeviceMemory {
+    device: Uuid,
     tuning: ResidenceTuning,
     room: Room,
     host: HostRoom,
@@ -90,9 +94,10 @@ pub(super) struct Stepped {
 }
 
 impl DeviceMemory {
-    /// Of a device that the policy treats as no larger than `capacity_bytes`.
-    pub(super) fn new(capacity_bytes: Option<u64>) -> Self {
+    /// Of a device where no more than `capacity_bytes` of that memory may be, if that is less than there is room for.
+    pub(super) fn new(device: Uuid, capacity_bytes: Option<u64>) -> Self {
         Self {
+            device,
             tuning: ResidenceTuning::default(),
             room: Room::new(capacity_bytes),
             host: HostRoom::default(),
@@ -145,7 +150,7 @@ impl DeviceMemory {
         }
         // The orders of the last step stand before what follows is read.
         fence(SeqCst);
-        let capacity_bytes = self.room.capacity_bytes(now_ns, seats, &self.rows_of_device());
+        let capacity_bytes = self.room.capacity_bytes(now_ns, seats, &self.device);
         for (held, holder) in self.rows.iter_mut().zip(&mut self.holders) {
             let tenant = seats.get_mut(held.seat).and_then(Seat::tenant_mut);
             *holder = match tenant.filter(|_| held.arrival != 0) {
@@ -159,15 +164,12 @@ impl DeviceMemory {
         let mut planner = ResidencePlanner { tuning, rows: states, state };
         let next_ns = planner.step(now_ns, room, holders, orders);
         let sizes = holders.iter().map(|holder| holder.size_bytes);
-        let sum_bytes = sizes.fold(0_u64, u64::saturating_add);
+        let sum_bytes = sizes.clone().fold(0_u64, u64::saturating_add);
         let short_bytes = sum_bytes.saturating_sub(capacity_bytes);
         let keeps = short_bytes > 0;
         let copies_bytes = rows.iter().map(|held| held.copies_bytes).fold(0, u64::saturating_add);
         let keep = match keeps {
-            true => {
-                let sizes = holders.iter().map(|holder| holder.size_bytes);
-                Keep::new(host.bytes(now_ns, copies_bytes), short_bytes, sizes)
-            }
+            true => Keep::new(host.bytes(now_ns, copies_bytes), short_bytes, sizes),
             false => Keep::default(),
         };
         let mut is_changed = false;
@@ -186,12 +188,6 @@ impl DeviceMemory {
             false => next_ns,
         };
         Stepped { next_ns: self.next_ns, is_changed }
-    }
-
-    /// Seats and rows of the tenants here.
-    fn rows_of_device(&self) -> Vec<(usize, usize)> {
-        let here = self.rows.iter().filter(|held| held.arrival != 0);
-        here.map(|held| (held.seat, held.row)).collect()
     }
 
     /// Whether memory was made or asked for lately.
@@ -222,8 +218,9 @@ impl DeviceMemory {
         if self.rows.iter().all(|held| held.arrival == 0) {
             return None;
         }
-        let all = || self.rows.iter().flat_map(|held| &held.memory);
-        let sum = |part: fn(&ProcessMemory) -> u64| all().map(part).fold(0, u64::saturating_add);
+        let sum = |part: fn(&ProcessMemory) -> u64| {
+            self.rows.iter().map(|held| held.sum(part)).fold(0, u64::saturating_add)
+        };
         let counters = self.state.counters();
         Some(MemoryView {
             capacity_bytes: self.room.last_bytes(),
@@ -260,6 +257,11 @@ impl DeviceMemory {
 }
 
 impl Row {
+    /// Sum over its processes, as they were sampled last.
+    fn sum(&self, part: fn(&ProcessMemory) -> u64) -> u64 {
+        self.memory.iter().map(part).fold(0, u64::saturating_add)
+    }
+
     /// Reads what the tenant's processes say.
     fn sample(&mut self, tenant: &mut Adopted, capacity_bytes: u64, now_ns: u64) -> Holder {
         let config = tenant.served.config();
@@ -280,23 +282,18 @@ impl Row {
         self.slots.clear();
         self.memory.clear();
         tenant.memory(self.row, |slot, entry| {
-            let gone_bytes = entry.away_bytes.saturating_add(entry.pinned_bytes);
-            let there_bytes = entry.movable_bytes.saturating_sub(gone_bytes);
             self.slots.push(slot);
             self.memory.push(ProcessMemory {
-                resident_bytes: entry.resident_bytes.max(there_bytes),
+                resident_bytes: entry.resident_bytes.max(entry.leavable_bytes()),
                 away_bytes: entry.away_bytes,
                 asked_bytes: entry.asked_bytes,
             });
             sum = sum.with(entry);
         });
         self.copies_bytes = sum.copies_bytes;
-        let sum_of = |part: fn(&ProcessMemory) -> u64| {
-            self.memory.iter().map(part).fold(0, u64::saturating_add)
-        };
-        let resident_bytes = sum_of(|memory| memory.resident_bytes);
-        let held_bytes = resident_bytes.saturating_add(sum_of(|memory| memory.away_bytes));
-        let asked_bytes = sum_of(|memory| memory.asked_bytes);
+        let resident_bytes = self.sum(|memory| memory.resident_bytes);
+        let held_bytes = resident_bytes.saturating_add(self.sum(|memory| memory.away_bytes));
+        let asked_bytes = self.sum(|memory| memory.asked_bytes);
         let waited_ns = now_ns.saturating_sub(self.pinned_out_ns);
         let is_out = self.pinned_out_ns != 0 && waited_ns >= PINNED_OUT_NS;
         // Bytes that cannot be had are refused, and asked for no more.
@@ -379,7 +376,7 @@ impl Adopted {
     /// Whether its processes follow orders about their memory.
     pub(super) fn oversubscribes(&self) -> bool {
         let files = &self.served;
-        files.config().flags & divvy_abi::config::FLAG_OVERSUBSCRIBE != 0
+        files.config().flags & FLAG_OVERSUBSCRIBE != 0
             && self.hand().owner.version() == divvy_abi::ABI_VERSION
     }
 
@@ -413,7 +410,7 @@ impl Adopted {
         let mut sum = GateEntry::default();
         if let Some(usage) = self.usage() {
             usage.gates(row, self.living_slots(), |slot, gate| {
-                if slot != divvy_abi::usage::SHARED_SLOT {
+                if slot != SHARED_SLOT {
                     sum = sum.with(gate);
                 }
             });

@@ -8,7 +8,8 @@
 //! makes a create fail, which is tried again; one that is too small is outvoted by any other. Reads each tenant's ledger
 //! at most once in [`LOOK_NS`]. Does not know who may have the room.
 
-use divvy_abi::usage::MemoryKind;
+use divvy_abi::Uuid;
+use divvy_abi::usage::{MemoryKind, SHARED_SLOT};
 use divvy_page::reader::UsageFile;
 
 use super::seat::Seat;
@@ -61,25 +62,15 @@ impl Room {
         self.last_bytes
     }
 
-    /// Bytes for memory that can move, where these tenants are seated, by seat and own row.
-    pub(super) fn capacity_bytes(
-        &mut self,
-        now_ns: u64,
-        seats: &[Seat],
-        rows: &[(usize, usize)],
-    ) -> u64 {
+    /// Bytes of the device for memory that can move, where these tenants are seated.
+    pub(super) fn capacity_bytes(&mut self, now_ns: u64, seats: &[Seat], device: &Uuid) -> u64 {
         if now_ns < self.looked_ns.saturating_add(LOOK_NS) && self.looked_ns != 0 {
             return self.last_bytes;
         }
         self.looked_ns = now_ns;
-        let uuid = rows.first().and_then(|(seat, row)| {
-            let tenant = seats.get(*seat)?.tenant()?;
-            tenant.served.lines().get(*row)?.uuid
-        });
-        let Some(uuid) = uuid else { return self.last_bytes };
         let mut sums = Sums::default();
         for tenant in seats.iter().filter_map(Seat::tenant) {
-            if let (Some(row), Some(usage)) = (tenant.served.row_of(&uuid), tenant.usage()) {
+            if let (Some(row), Some(usage)) = (tenant.served.row_of(device), tenant.usage()) {
                 let slots = tenant.living_slots();
                 sums.add(usage, row, slots, tenant.oversubscribes(), now_ns);
             }
@@ -100,8 +91,7 @@ impl Room {
             (self.there_bytes, self.there_since_ns) = (there_bytes, now_ns);
         }
         let (said_ns, free_bytes) = sums.free;
-        let is_still = said_ns > self.there_since_ns.saturating_add(STILL_NS) && said_ns <= now_ns;
-        if is_still {
+        if said_ns > self.there_since_ns.saturating_add(STILL_NS) {
             let used_bytes = sums.total_bytes.saturating_sub(free_bytes);
             self.foreign_bytes = Some(used_bytes.saturating_sub(there_bytes));
         }
@@ -127,9 +117,8 @@ impl Sums {
                 _ => {
                     let blocks_bytes = line.bytes_of(MemoryKind::Block);
                     let others_bytes = line.held_bytes.saturating_sub(blocks_bytes);
-                    let gone_bytes = memory.away_bytes.saturating_add(memory.pinned_bytes);
-                    let there_bytes = memory.movable_bytes.saturating_sub(gone_bytes);
-                    (others_bytes.saturating_add(memory.pinned_bytes), there_bytes)
+                    let fixed_bytes = others_bytes.saturating_add(memory.pinned_bytes);
+                    (fixed_bytes, memory.leavable_bytes())
                 }
             };
             self.fixed_bytes = self.fixed_bytes.saturating_add(fixed_bytes);
@@ -146,7 +135,7 @@ impl Sums {
                 self.free = (said_ns.max(last_ns), free_bytes.max(most_bytes));
             }
         }
-        let shared = usage.line(row, divvy_abi::usage::SHARED_SLOT);
+        let shared = usage.line(row, SHARED_SLOT);
         self.fixed_bytes = self.fixed_bytes.saturating_add(shared.held_bytes);
     }
 }
