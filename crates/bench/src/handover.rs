@@ -272,7 +272,7 @@ fn out_and_in(bench: &mut Bench, side: &Side, room: &Room, link: &Link, bytes: u
                 let [left, came] = meters;
                 let ([out, _], [_, back]) =
                     (leaves.moved(bench, left, &name)?, comes.moved(bench, came, &name)?);
-                // WrittenSize for which the card has room to spare may stay; the rest must go.
+                // Bytes for which the card has room to spare may stay; the rest must go.
                 let least = bytes.saturating_sub(SPARE_BYTES + 2 * BESIDE_BYTES) / 2;
                 ensure!(
                     out >= least,

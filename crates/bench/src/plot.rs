@@ -66,6 +66,15 @@ impl Scale {
     }
 }
 
+/// The beginning of a plot: its size, and white below all.
+pub(super) fn sheet(width: f64, height: f64) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n"
+    )
+}
+
 /// The plot of `lines`.
 pub(super) fn svg(style: &PlotStyle<'_>, lines: &[&PlotLine]) -> String {
     let points = || lines.iter().flat_map(|line| line.points.iter().copied());
@@ -75,11 +84,7 @@ pub(super) fn svg(style: &PlotStyle<'_>, lines: &[&PlotLine]) -> String {
     let at = |(px, py): (f64, f64)| {
         (left + x.part(px) * (right - left), bottom - y.part(py) * (bottom - above))
     };
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n"
-    );
+    let mut out = sheet(WIDTH, HEIGHT);
     let mut add = |text: String| {
         out.push_str(&text);
         out.push('\n');

@@ -1,6 +1,6 @@
 //! Plots of rows: one for each thing measured, with its name, its values as dots, and the band they should lie in.
 
-use super::plot::{PlotLine, Scale, WIDTH, number, rule, words};
+use super::plot::{PlotLine, Scale, WIDTH, number, rule, sheet, words};
 
 /// The plots that are drawn so: their names, and the quantity of their axis.
 const PLOTS: [(&str, &str); 2] = [
@@ -31,11 +31,7 @@ pub(super) fn svg(title: &str, axis: &str, lines: &[&PlotLine]) -> String {
     let bottom = ABOVE + ROW * lines.len() as f64;
     let height = bottom + BELOW;
     let at = |value: f64| LEFT + scale.part(value) * (WIDTH - RIGHT - LEFT);
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>\n"
-    );
+    let mut out = sheet(WIDTH, height);
     let mut add = |text: String| {
         out.push_str(&text);
         out.push('\n');
