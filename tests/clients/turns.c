@@ -4,6 +4,8 @@
  * environment. */
 #include "scenario.h"
 
+#include <pthread.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #define MOST 64
@@ -100,8 +102,97 @@ static void works(void)
         OK(cuMemFree(blocks[index]));
 }
 
+#define THREADS 4
+
+static CUcontext shared;
+static double ends;
+
+/* Blocks of all lengths, of which each holds a number of its own until it is freed. */
+static void *thread_of_lengths(void *argument)
+{
+    enum { HELD = 5 };
+    unsigned state = (unsigned)(size_t)argument * 2654435761u + (unsigned)getpid();
+    CUdeviceptr held[HELD] = {0};
+    size_t words[HELD] = {0};
+    unsigned value[HELD] = {0};
+    CUstream stream;
+    OK(cuCtxSetCurrent(shared));
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    long rounds = 0;
+    while (now() < ends) {
+        state = state * 1664525u + 1013904223u;
+        int at = state >> 16 & 7;
+        if (at >= HELD)
+            continue;
+        if (held[at]) {
+            unsigned *bytes = malloc(words[at] * 4);
+            OK(cuMemcpyDtoH(bytes, held[at], words[at] * 4));
+            for (size_t word = 0; word < words[at]; word++)
+                EQUAL(bytes[word], value[at]);
+            free(bytes);
+            OK(cuMemFree(held[at]));
+            held[at] = 0;
+        } else {
+            static const size_t LENGTHS[] = {256, 70 * KIB, 1500 * KIB, 5 * MIB, 20 * MIB, 33 * MIB, 50 * MIB};
+            size_t length = LENGTHS[(state >> 8) % 7];
+            words[at] = length / 4;
+            value[at] = state;
+            OK(cuMemAlloc(&held[at], length));
+            OK(cuMemsetD32Async(held[at], value[at], words[at], stream));
+            OK(cuStreamSynchronize(stream));
+        }
+        rounds++;
+    }
+    for (int at = 0; at < HELD; at++)
+        if (held[at])
+            OK(cuMemFree(held[at]));
+    OK(cuStreamDestroy(stream));
+    return (void *)rounds;
+}
+
+static void threads_of_lengths(void)
+{
+    pthread_t threads[THREADS];
+    start();
+    OK(cuCtxGetCurrent(&shared));
+    ends = now() + (double)number("TURNS_MS", 1000);
+    for (long index = 0; index < THREADS; index++)
+        CHECK(pthread_create(&threads[index], NULL, thread_of_lengths, (void *)index) == 0);
+    long rounds = 0;
+    for (int index = 0; index < THREADS; index++) {
+        void *done;
+        CHECK(pthread_join(threads[index], &done) == 0);
+        rounds += (long)done;
+    }
+    printf("%ld rounds\n", rounds);
+    fflush(stdout);
+}
+
+/* Two workers of one tenant, each with threads that allocate and free blocks of all lengths for TURNS_MS. */
+static void workers_of_lengths(void)
+{
+    pid_t workers[2];
+    for (int index = 0; index < 2; index++) {
+        workers[index] = fork();
+        CHECK(workers[index] >= 0);
+        if (workers[index] == 0) {
+            threads_of_lengths();
+            exit(0);
+        }
+    }
+    for (int index = 0; index < 2; index++) {
+        int status;
+        CHECK(waitpid(workers[index], &status, 0) == workers[index]);
+        EQUAL(status, 0);
+    }
+}
+
 int main(int count, char **arguments)
 {
-    static const struct scenario scenarios[] = {{"works", works}, {NULL, NULL}};
+    static const struct scenario scenarios[] = {
+        {"works", works},
+        {"workers_of_lengths", workers_of_lengths},
+        {NULL, NULL},
+    };
     return play(scenarios, count, arguments);
 }

@@ -1,46 +1,31 @@
 //! Tenants that want more memory together than the card has: whose is there, and that all of it is right.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{MIB, Machine, Running, Talk, client, finish, signal, stage, until};
+use crate::harness::{Divided, MIB, Machine, Talk, client, finish, signal, until};
 
 /// Bytes of a block of the client, and of its blocks for `blocks` of them: it has one more.
 const fn size(blocks: u64) -> u64 {
     (blocks + 1) * 40 * MIB
 }
 
-/// A machine whose daemons and tenants are the test's own, and a daemon for which the card has `capacity` bytes.
-fn machine(capacity: u64) -> (Machine, Running) {
-    let machine = Machine::new().native();
-    let runtime = machine.home().join("runtime");
-    std::fs::create_dir(&runtime).expect("a directory of the test's own");
-    let locks = machine.home().join("locks");
-    let machine = machine
-        .with("XDG_RUNTIME_DIR", runtime.display())
-        .with("DIVVY_DEVICE_LOCKS", locks.display());
-    let capacity = format!("{}MiB", capacity / MIB);
-    let daemon = Running::start(&mut divvy(&machine, &["daemon", "--capacity", &capacity]));
-    until("the daemon answers", || status(&machine)["pid"].is_u64());
-    (machine, daemon)
-}
-
-fn divvy(machine: &Machine, arguments: &[&str]) -> Command {
-    let mut command = machine.command(stage().join("bin/divvy"));
-    command.args(arguments);
-    command
+/// A machine for whose daemon the card has `capacity`.
+fn machine(capacity: &str) -> Divided {
+    let divided = Divided::with(Machine::new(), &["--capacity", capacity]);
+    until("the daemon answers", || status(&divided)["pid"].is_u64());
+    divided
 }
 
 /// What the daemon says.
-fn status(machine: &Machine) -> Value {
-    let told = finish(&mut divvy(machine, &["daemon", "--status", "--json"]));
+fn status(machine: &Divided) -> Value {
+    let told = finish(&mut machine.divvy(&["daemon", "--status", "--json"]));
     serde_json::from_str(&told.out).unwrap_or_default()
 }
 
 /// What it says of the memory on the one device.
-fn memory(machine: &Machine) -> Value {
+fn memory(machine: &Divided) -> Value {
     status(machine)["devices"][0]["memory"].clone()
 }
 
@@ -49,30 +34,28 @@ fn count(memory: &Value, name: &str) -> u64 {
 }
 
 /// A tenant of so many blocks that works for `ms`, with pauses of `idle_ms`.
-fn tenant(machine: &Machine, name: &str, blocks: u64, ms: u64, idle_ms: u64) -> Talk {
+fn tenant(machine: &Divided, name: &str, blocks: u64, ms: u64, idle_ms: u64) -> Talk {
     let mut command =
-        divvy(machine, &["run", "--no-daemon", "--oversubscribe", "--name", name, "--"]);
+        machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--name", name, "--"]);
     command.arg(client("turns")).arg("works");
     command.env("TURNS_BLOCKS", blocks.to_string()).env("TURNS_MS", ms.to_string());
     command.env("TURNS_IDLE_MS", idle_ms.to_string());
     Talk::start(&mut command)
 }
 
-/// Ends the daemon, and looks that every client found its bytes right.
-fn all_end_well(mut daemon: Running, tenants: impl IntoIterator<Item = Talk>) {
+/// Looks that every client found its bytes right.
+fn all_end_well(tenants: impl IntoIterator<Item = Talk>) {
     for tenant in tenants {
         let line = tenant.line_within(Duration::from_secs(60));
         println!("{line:?}");
         assert!(line.is_some_and(|line| line.contains("rounds")), "its bytes are right");
         tenant.ends_well();
     }
-    daemon.kill();
-    let _ = daemon.finish();
 }
 
 /// The pids of programs that the tenant runs.
-fn programs(machine: &Machine, name: &str) -> Vec<u32> {
-    let told = finish(&mut divvy(machine, &["ps", "--json"]));
+fn programs(machine: &Divided, name: &str) -> Vec<u32> {
+    let told = finish(&mut machine.divvy(&["ps", "--json"]));
     let all: Value = serde_json::from_str(&told.out).unwrap_or_default();
     let tenants = all["tenants"].as_array().cloned().unwrap_or_default();
     let of_tenant = tenants.into_iter().filter(|tenant| tenant["name"] == name);
@@ -82,7 +65,7 @@ fn programs(machine: &Machine, name: &str) -> Vec<u32> {
 
 #[test]
 fn two_that_do_not_fit_take_turns() {
-    let (machine, daemon) = machine(300 * MIB);
+    let machine = machine("300MiB");
     let tenants = ["a", "b"].map(|name| tenant(&machine, name, 4, 6000, 0));
     for tenant in &tenants {
         tenant.expect("ready");
@@ -99,12 +82,12 @@ fn two_that_do_not_fit_take_turns() {
         count(&memory, "hand_overs") >= 1
     });
     assert!(most >= size(4), "{most}");
-    all_end_well(daemon, tenants);
+    all_end_well(tenants);
 }
 
 #[test]
 fn where_all_fits_nothing_moves() {
-    let (machine, daemon) = machine(500 * MIB);
+    let machine = machine("500MiB");
     let tenants = ["a", "b"].map(|name| tenant(&machine, name, 4, 3000, 0));
     for tenant in &tenants {
         tenant.expect("ready");
@@ -115,12 +98,12 @@ fn where_all_fits_nothing_moves() {
         assert!(memory.is_null() || moved.iter().all(|name| memory[name] == 0), "{memory}");
         memory["resident_bytes"] == 2 * size(4)
     });
-    all_end_well(daemon, tenants);
+    all_end_well(tenants);
 }
 
 #[test]
 fn one_that_is_idle_gives_way_at_once() {
-    let (machine, daemon) = machine(300 * MIB);
+    let machine = machine("300MiB");
     // Its pauses are long beside what moving takes.
     let idle = tenant(&machine, "idle", 4, 6000, 3000);
     idle.expect("ready");
@@ -128,12 +111,12 @@ fn one_that_is_idle_gives_way_at_once() {
     let busy = tenant(&machine, "busy", 4, 500, 0);
     busy.expect("ready");
     println!("{:?} until it had its memory", from.elapsed());
-    all_end_well(daemon, [busy, idle]);
+    all_end_well([busy, idle]);
 }
 
 #[test]
 fn a_death_and_a_new_daemon_lose_no_bytes() {
-    let (machine, mut daemon) = machine(300 * MIB);
+    let mut machine = machine("300MiB");
     let killed = tenant(&machine, "killed", 3, 120_000, 0);
     let [other, third] = ["other", "third"].map(|name| tenant(&machine, name, 3, 5000, 0));
     for tenant in [&killed, &other, &third] {
@@ -142,17 +125,14 @@ fn a_death_and_a_new_daemon_lose_no_bytes() {
     let pids = programs(&machine, "killed");
     assert!(!pids.is_empty());
     pids.iter().for_each(|pid| signal(*pid, "KILL"));
-    daemon.kill();
-    let _ = daemon.finish();
-    // Without a daemon they come back as there is room.
-    let daemon = Running::start(&mut divvy(&machine, &["daemon", "--capacity", "300MiB"]));
-    all_end_well(daemon, [other, third]);
+    machine.start(&["--capacity", "300MiB"]);
+    all_end_well([other, third]);
     assert!(!killed.end_within(Duration::from_secs(20)).is_some_and(|status| status.success()));
 }
 
 #[test]
 fn one_that_is_stopped_keeps_what_it_has_until_it_goes_on() {
-    let (machine, daemon) = machine(300 * MIB);
+    let machine = machine("300MiB");
     let [stopped, other] = ["stopped", "other"].map(|name| tenant(&machine, name, 4, 3000, 0));
     for tenant in [&stopped, &other] {
         tenant.expect("ready");
@@ -162,17 +142,38 @@ fn one_that_is_stopped_keeps_what_it_has_until_it_goes_on() {
     pids.iter().for_each(|pid| signal(*pid, "STOP"));
     std::thread::sleep(Duration::from_secs(3));
     pids.iter().for_each(|pid| signal(*pid, "CONT"));
-    all_end_well(daemon, [stopped, other]);
+    all_end_well([stopped, other]);
 }
 
 #[test]
 fn what_the_card_cannot_hold_is_refused() {
-    let (machine, daemon) = machine(300 * MIB);
+    let machine = machine("300MiB");
     let other = tenant(&machine, "other", 2, 3000, 0);
     other.expect("ready");
-    let mut command = divvy(&machine, &["run", "--no-daemon", "--oversubscribe", "--"]);
+    let mut command = machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--"]);
     command.arg(client("turns")).arg("works").env("TURNS_BLOCKS", "9");
     let refused = finish(&mut command);
     assert!(refused.code() != Some(0) && refused.err.contains("is 2, wanted 0"), "{refused}");
-    all_end_well(daemon, [other]);
+    all_end_well([other]);
+}
+
+#[test]
+fn threads_of_workers_find_blocks_of_all_lengths_right() {
+    let machine = machine("1000MiB");
+    let tenants = ["a", "b"].map(|name| {
+        let mut command =
+            machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--name", name, "--"]);
+        command.arg(client("turns")).arg("workers_of_lengths").env("TURNS_MS", "6000");
+        Talk::start(&mut command)
+    });
+    until("both have come", || {
+        !programs(&machine, "a").is_empty() && !programs(&machine, "b").is_empty()
+    });
+    // The length of turns, there and back.
+    for quantum in ["50ms", "20s", "default"] {
+        let set = finish(&mut machine.divvy(&["set", "a", "--quantum", quantum]));
+        assert_eq!(set.code(), Some(0), "{set}");
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    all_end_well(tenants);
 }

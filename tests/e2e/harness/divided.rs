@@ -18,6 +18,11 @@ pub(crate) struct Divided {
 impl Divided {
     /// Starts a daemon on `machine`.
     pub(crate) fn new(machine: Machine) -> Self {
+        Self::with(machine, &[])
+    }
+
+    /// The same with these arguments of the daemon.
+    pub(crate) fn with(machine: Machine, arguments: &[&str]) -> Self {
         let machine = machine.native();
         let runtime = machine.home().join("runtime");
         std::fs::create_dir(&runtime).expect("a directory of the test's own");
@@ -26,8 +31,21 @@ impl Divided {
             .with("XDG_RUNTIME_DIR", runtime.display())
             .with("DIVVY_DEVICE_LOCKS", locks.display());
         let mut divided = Self { machine, daemon: None };
-        divided.daemon = Some(Running::start(&mut divided.divvy(&["daemon"])));
+        divided.start(arguments);
         divided
+    }
+
+    /// Kills the daemon, if there is one, and starts one with these arguments.
+    pub(crate) fn start(&mut self, arguments: &[&str]) {
+        self.kill();
+        self.daemon = Some(Running::start(self.divvy(&["daemon"]).args(arguments)));
+    }
+
+    fn kill(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            daemon.kill();
+            let _ = daemon.finish();
+        }
     }
 
     /// Divvy with these arguments.
@@ -47,9 +65,6 @@ impl Divided {
 
 impl Drop for Divided {
     fn drop(&mut self) {
-        if let Some(mut daemon) = self.daemon.take() {
-            daemon.kill();
-            let _ = daemon.finish();
-        }
+        self.kill();
     }
 }
