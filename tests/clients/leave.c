@@ -323,6 +323,47 @@ static void freed_beside_a_capture_stays_charged(void)
     EQUAL(used(), before);
 }
 
+static void *frees_a_block(void *context)
+{
+    OK(cuCtxSetCurrent(context));
+    OK(cuMemFree(blocks[5]));
+    return NULL;
+}
+
+/* A capture begins while another thread waits in a free for work to end, and is whole. */
+static void a_capture_begins_beside_a_free(void)
+{
+    pthread_t thread;
+    CUstream works, captured;
+    CUgraph graph;
+    unsigned long long ns = 700000000;
+    void *arguments[] = {&ns};
+    start();
+    OK(cuCtxGetCurrent(&shared_context));
+    CUfunction spin = obtain(PTX_HEAD PTX_SPIN, "spin_ns");
+    OK(cuMemAlloc(&blocks[4], SIZES[4]));
+    OK(cuStreamCreate(&works, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+    for (int round = 0; round < 2; round++) {
+        OK(cuMemAlloc(&blocks[5], SIZES[5]));
+        OK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, works, arguments, NULL));
+        CHECK(pthread_create(&thread, NULL, frees_a_block, shared_context) == 0);
+        usleep(200000);
+        IS(cuStreamQuery(works), CUDA_ERROR_NOT_READY);
+        OK(cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        /* It has begun before the free has ended. */
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        OK(cuThreadExchangeStreamCaptureMode(&mode));
+        IS(cuStreamQuery(works), CUDA_ERROR_NOT_READY);
+        OK(cuThreadExchangeStreamCaptureMode(&mode));
+        OK(cuMemsetD8Async(blocks[4], 1, MIB, captured));
+        CHECK(pthread_join(thread, NULL) == 0);
+        OK(cuMemsetD8Async(blocks[4], 2, MIB, captured));
+        OK(cuStreamEndCapture(captured, &graph));
+        OK(cuGraphDestroy(graph));
+    }
+}
+
 /* Work of one device that uses memory of another ends before that leaves. */
 static void work_of_another_device_is_waited_for(void)
 {
@@ -438,6 +479,7 @@ int main(int count, char **arguments)
         {"a_child_has_none", a_child_has_none},
         {"refused_blocks_leave_nothing", refused_blocks_leave_nothing},
         {"freed_beside_a_capture_stays_charged", freed_beside_a_capture_stays_charged},
+        {"a_capture_begins_beside_a_free", a_capture_begins_beside_a_free},
         {"work_of_another_device_is_waited_for", work_of_another_device_is_waited_for},
         {"work_of_a_green_context_is_waited_for", work_of_a_green_context_is_waited_for},
         {"all_of_many_contexts_are_waited_for", all_of_many_contexts_are_waited_for},

@@ -186,6 +186,11 @@ fn freed_beside_a_capture_stays_charged() {
     machine().limited(2 * GIB).plays("leave", "freed_beside_a_capture_stays_charged");
 }
 
+#[test]
+fn a_capture_begins_beside_a_free() {
+    machine().with("SIMGPU_MODE", "calibrated").plays("leave", "a_capture_begins_beside_a_free");
+}
+
 /// Plays a scenario whose work runs for a while when its memory is to leave.
 fn leaves_behind_work(machine: &Machine, scenario: &str) {
     let mut client = playing(machine, scenario);

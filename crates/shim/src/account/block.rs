@@ -21,7 +21,7 @@ use super::context::here;
 use super::entry::{self, MemoryRecord};
 use super::place::{CallPlace, Next, OUT_OF_MEMORY};
 use super::{marks, pool};
-use crate::gate::GATES;
+use crate::gate::{GATES, beside_captures};
 use crate::residence::{backed, state};
 use crate::sys::driver;
 use crate::sys::driver::SUCCESS;
@@ -295,29 +295,27 @@ enum Freed {
 #[inline(never)]
 fn free_backed(address: u64, entry: MemoryRecord) -> Freed {
     let _inside = state::enter();
-    let Some(_undisturbed) = GATES.undisturbed() else {
+    let Some(held) = GATES.undisturbed() else {
         let is_put_off = PUT_OFF.insert(address, entry.pack()).is_ok();
         ANY_PUT_OFF.store(true, SeqCst);
         return if is_put_off { Freed::Later } else { Freed::Refused(OUT_OF_MEMORY) };
     };
-    match backed::free(address, driver::context_at(entry.owner)) {
-        // A process that ends: nothing runs any more.
-        Err(CUresult::CUDA_ERROR_DEINITIALIZED) => {
+    beside_captures(|| match backed::await_work(driver::context_at(entry.owner), held) {
+        // Of a process that ends nothing runs any more.
+        Ok(()) | Err(CUresult::CUDA_ERROR_DEINITIALIZED) => {
             backed::free_unused(address);
             Freed::Now
         }
         Err(code) => Freed::Refused(code),
-        Ok(()) => Freed::Now,
-    }
+    })
 }
 
-/// Frees what was put off while a stream captured, where none does now. One that is about to waits for this: so it is some
-/// blocks at a time, of one context.
+/// Frees what was put off while a stream captured, where none does now: some blocks at a time, of one context.
 #[cold]
 #[inline(never)]
 fn free_put_off() {
     let _inside = state::enter();
-    let Some(_undisturbed) = GATES.undisturbed() else { return };
+    let Some(held) = GATES.undisturbed() else { return };
     // Taken back before the look: who adds one meanwhile says so again.
     ANY_PUT_OFF.store(false, SeqCst);
     let (mut found, mut count, mut of) = ([0_u64; 64], 0_usize, None);
@@ -331,9 +329,11 @@ fn free_put_off() {
     });
     let Some(owner) = of else { return };
     ANY_PUT_OFF.store(true, SeqCst);
-    if backed::await_work(driver::context_at(owner)).is_ok() {
-        found.iter().take(count).for_each(|address| forget_put_off(*address));
-    }
+    beside_captures(|| {
+        if backed::await_work(driver::context_at(owner), held).is_ok() {
+            found.iter().take(count).for_each(|address| forget_put_off(*address));
+        }
+    });
 }
 
 /// The same for all of them, as far as no stream captures.

@@ -36,10 +36,15 @@ pub(crate) fn is_capturing(of: CUstream, per_thread: bool) -> bool {
     GATES.is_capturing(stream(of, per_thread))
 }
 
-/// Runs `act` so that no capture of this process is disturbed by the driver calls in it: some queries
-/// would invalidate one that is under way (measured: asking a pool for an attribute).
+/// Runs `act`, which takes microseconds, so that no capture of this process is disturbed by the driver calls in it: some
+/// queries would invalidate one that is under way (measured: asking a pool for an attribute).
 pub(crate) fn relaxed<T>(act: impl FnOnce() -> T) -> T {
     GATES.relaxed(act)
+}
+
+/// The same for what may take longer: captures begin meanwhile.
+pub(crate) fn beside_captures<T>(act: impl FnOnce() -> T) -> T {
+    GATES.beside_captures(act)
 }
 
 /// The program's thread, and the driver below it.

@@ -10,4 +10,4 @@ pub(crate) mod copies;
 mod host;
 pub(crate) mod submit;
 
-pub(crate) use host::{GATES, Retiring, is_capturing, relaxed, stream};
+pub(crate) use host::{GATES, Retiring, beside_captures, is_capturing, relaxed, stream};

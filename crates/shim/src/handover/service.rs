@@ -11,7 +11,7 @@ use divvy_page::Tenant;
 
 use super::aim::{Aim, Wish};
 use super::movement::{self, Moved};
-use crate::gate::{GATES, relaxed};
+use crate::gate::{GATES, beside_captures};
 use crate::residence::state::{self, State};
 use crate::sys::{clock, log, service, sleep_ns};
 use crate::tenant;
@@ -51,7 +51,8 @@ fn run() {
         patience_ns: PATIENCE_NS[0],
         retry_ns: RETRY_NS[0],
     };
-    while service.step() {}
+    // Calls of it may be long: captures begin beside them, and are not disturbed.
+    beside_captures(|| while service.step() {});
 }
 
 /// The thread's own state.
@@ -112,11 +113,9 @@ impl Service {
     fn step_open(&mut self, aim: &Aim<'_>, number: u32) {
         if aim.is_open() {
             self.patience_ns = PATIENCE_NS[0];
-            if !relaxed(|| !GATES.captures() && movement::prepare(self.state, aim)) {
-                relaxed(|| {
-                    movement::drop_copies(self.state, aim);
-                    movement::tell_free();
-                });
+            if GATES.captures() || !movement::prepare(self.state, aim) {
+                movement::drop_copies(self.state, aim);
+                movement::tell_free();
                 let until_ns = clock::now_ns().saturating_add(ON_CARD_NS);
                 self.tenant.wait_orders(number, until_ns);
             }

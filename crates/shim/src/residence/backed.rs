@@ -215,28 +215,21 @@ pub(crate) fn block(address: u64) -> Option<Block> {
     (address < base.saturating_add(bytes)).then_some(Block { base, bytes, number })
 }
 
-/// Frees the block that starts at `address`, made for `context`, once all work of that has ended.
-///
-/// # Errors
-/// The driver's, of the context's work: the block stays.
-pub(crate) fn free(address: u64, context: CUcontext) -> Result<(), CUresult> {
-    await_work(context)?;
-    free_unused(address);
-    Ok(())
-}
-
-/// Waits until all work of a context has ended.
+/// Waits until all work of a context has ended. `held` keeps captures out, and is dropped as soon as they may begin.
 ///
 /// # Errors
 /// The driver's, of that work.
-pub(crate) fn await_work(context: CUcontext) -> Result<(), CUresult> {
+pub(crate) fn await_work<H>(context: CUcontext, held: H) -> Result<(), CUresult> {
     driver::within(context, || match ANY_GREEN.load(SeqCst) {
-        true => driver::ctx_wait(),
-        false => driver::ctx_await(context),
+        true => {
+            let _held = held;
+            driver::ctx_wait()
+        }
+        false => driver::ctx_await(context, held),
     })
 }
 
-/// The same for a block whose context is gone, and all work with it.
+/// Frees the block that starts at `address`, which no work uses any more.
 pub(crate) fn free_unused(address: u64) {
     if BLOCKS.take(address).is_some() {
         give_back(address);

@@ -121,14 +121,17 @@ pub(crate) fn event_destroy(event: CUevent) -> Result<(), CUresult> {
     ask!(cuEventDestroy_v2(event))
 }
 
-/// Waits until the work of `context`, which is current, has ended, that of green contexts apart: by an event behind it. A
-/// driver (580) that synchronises a context while other threads destroy pools never returns, as measured without this library.
-pub(crate) fn ctx_await(context: CUcontext) -> Result<(), CUresult> {
+/// Waits until the work of `context`, which is current, has ended, that of green contexts apart: by an event behind it,
+/// before which no capture may begin: `held` is dropped when it is recorded. A driver (580) that synchronises a context while other threads destroy pools never returns, as measured without this library.
+pub(crate) fn ctx_await<H>(context: CUcontext, held: H) -> Result<(), CUresult> {
     let event = event_create()?;
     let waited = match ctx_record_event(context, event) {
         // Drivers before 12.5.
         Err(CUresult::CUDA_ERROR_NOT_FOUND) => ctx_wait(),
-        recorded => recorded.and_then(|()| ask!(cuEventSynchronize(event))),
+        recorded => {
+            drop(held);
+            recorded.and_then(|()| ask!(cuEventSynchronize(event)))
+        }
     };
     let _ = event_destroy(event);
     waited
