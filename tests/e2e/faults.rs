@@ -142,7 +142,7 @@ const MAP_FAILED: u32 = 205;
 const NOT_REGISTERED: u32 = 713;
 const ALREADY_REGISTERED: u32 = 712;
 
-const LEAVING: [Failing; 11] = [
+const LEAVING: [Failing; 13] = [
     ("cuCtxPushCurrent_v2", INVALID_CONTEXT),
     ("cuCtxPopCurrent_v2", INVALID_CONTEXT),
     ("cuEventCreate", UNKNOWN),
@@ -153,10 +153,12 @@ const LEAVING: [Failing; 11] = [
     ("cuStreamDestroy_v2", UNKNOWN),
     ("cuMemHostRegister_v2", ALREADY_REGISTERED),
     ("cuMemcpyDtoHAsync_v2", UNKNOWN),
+    ("cuEventRecord", UNKNOWN),
+    ("cuEventSynchronize", UNKNOWN),
     ("cuMemUnmap", INVALID_VALUE),
 ];
 
-const COMING_BACK: [Failing; 8] = [
+const COMING_BACK: [Failing; 12] = [
     ("cuCtxPushCurrent_v2", INVALID_CONTEXT),
     ("cuCtxPopCurrent_v2", INVALID_CONTEXT),
     ("cuStreamCreate", UNKNOWN),
@@ -165,6 +167,10 @@ const COMING_BACK: [Failing; 8] = [
     ("cuMemMap", MAP_FAILED),
     ("cuMemSetAccess", INVALID_VALUE),
     ("cuMemcpyHtoDAsync_v2", UNKNOWN),
+    ("cuEventCreate", UNKNOWN),
+    ("cuEventRecord", UNKNOWN),
+    ("cuEventSynchronize", UNKNOWN),
+    ("cuEventDestroy_v2", UNKNOWN),
 ];
 
 /// Runs `act` for each of `all`, several at once, and panics with what went wrong for which.
@@ -254,13 +260,15 @@ fn two_calls_may_fail() {
 
 /// Those of the calls that may fail again and again. Of no stream and no current context the library learns that a
 /// context is broken, and what cannot be unmapped is in the way (`what_unmaps_may_fail`).
-const BY_CHANCE: [&str; 10] = [
+const BY_CHANCE: [&str; 12] = [
     "cuEventCreate",
     "cuCtxRecordEvent",
     "cuEventQuery",
     "cuEventDestroy_v2",
     "cuMemHostRegister_v2",
     "cuMemcpyDtoHAsync_v2",
+    "cuEventRecord",
+    "cuEventSynchronize",
     "cuMemCreate",
     "cuMemMap",
     "cuMemSetAccess",
@@ -285,10 +293,20 @@ fn calls_that_fail_by_chance_lose_nothing() {
     });
 }
 
+/// All that the library does to learn that the first copy has ended, but for the last attempt.
+const ALL_WAITS_FAIL: &str = "cuEventSynchronize@1=fail:999;cuEventSynchronize@2=fail:999;\
+    cuEventSynchronize@3=fail:999;cuStreamSynchronize@1=fail:999;cuStreamSynchronize@2=fail:999";
+
 #[test]
 fn a_wait_for_a_copy_may_fail() {
-    each_call_fails(Step::Leaving, ("cuStreamSynchronize", UNKNOWN));
-    each_call_fails(Step::ComingBack, ("cuStreamSynchronize", UNKNOWN));
+    survives_each(&[
+        // Without its event a copy is waited for by its stream, and again where that fails.
+        (Step::Leaving, "cuEventRecord@1=fail:999;cuStreamSynchronize@1=fail:999"),
+        (Step::ComingBack, "cuEventRecord@1=fail:999;cuStreamSynchronize@1=fail:999"),
+        (Step::ComingBack, "cuEventCreate@2=fail:2;cuStreamSynchronize@1=fail:999"),
+        (Step::ComingBack, ALL_WAITS_FAIL),
+        (Step::Leaving, ALL_WAITS_FAIL),
+    ]);
 }
 
 #[test]

@@ -83,9 +83,9 @@ impl<'a> Aim<'a> {
         device::all_met().map(|device: &Device| device.ordinal)
     }
 
-    /// Whether more of the device's memory is on the card than may be.
+    /// Whether more of the device's memory stays on the card than may be.
     pub(super) fn is_over(&self, device: CUdevice) -> bool {
-        self.state.chunks.resident_bytes(device) > self.of(device).ceiling_bytes
+        self.state.chunks.staying_bytes(device) > self.of(device).ceiling_bytes
     }
 
     /// Whether calls may go on as they do: nothing is to leave.

@@ -12,6 +12,7 @@
 
 mod aim;
 mod movement;
+mod pipeline;
 mod room;
 mod service;
 

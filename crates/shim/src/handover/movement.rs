@@ -7,11 +7,12 @@
 use core::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::MAX_DEVICES;
-use divvy_driver_api::types::{CUcontext, CUdevice, CUevent, CUresult, CUstream};
+use divvy_driver_api::types::{CUcontext, CUdevice, CUevent, CUresult};
 
 use super::aim::Aim;
+use super::pipeline::{self, Step};
 use crate::residence::backed;
-use crate::residence::chunks::{Chunk, Denied, Place};
+use crate::residence::chunks::{Denied, Place};
 use crate::residence::state::State;
 use crate::sys::{clock, driver, log, sleep_ns};
 use crate::tenant::context::{ANY_GREEN, CONTEXTS, Record};
@@ -30,7 +31,7 @@ fn devices() -> impl Iterator<Item = CUdevice> {
 }
 
 /// A context of the device, of those that this process has made, views through green ones apart.
-fn context_of(device: CUdevice) -> Option<CUcontext> {
+pub(super) fn context_of(device: CUdevice) -> Option<CUcontext> {
     let mut found = None;
     CONTEXTS.for_each(|handle, words| {
         let record = Record::unpack(words);
@@ -102,47 +103,6 @@ fn is_done_by(of: CUcontext, event: CUevent, deadline_ns: u64) -> Result<bool, C
     Ok(true)
 }
 
-/// Runs `act` with a stream of its own in a context of the device.
-fn with_stream<R>(
-    device: CUdevice,
-    act: impl FnOnce(CUstream) -> Result<R, CUresult>,
-) -> Result<R, CUresult> {
-    let of = context_of(device).ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?;
-    driver::within(of, || {
-        let stream = driver::stream_create()?;
-        let result = act(stream);
-        let _ = driver::stream_destroy(stream);
-        result
-    })
-}
-
-/// Outcome of a step for one chunk.
-enum Step {
-    Moved,
-    Passed,
-}
-
-/// Runs `act` for every chunk of the device at `place`, until one fails. The bytes of those that it has moved, and whether
-/// none failed.
-fn each(
-    state: &State,
-    device: CUdevice,
-    place: Place,
-    mut act: impl FnMut(&Chunk) -> Result<Step, CUresult>,
-) -> (u64, Result<(), CUresult>) {
-    let (mut bytes, mut result) = (0_u64, Ok(()));
-    state.chunks.for_each(|chunk| {
-        if result.is_ok() && chunk.device() == device && chunk.place() == place {
-            let step = act(chunk);
-            if let Ok(Step::Moved) = step {
-                bytes = bytes.saturating_add(chunk.bytes());
-            }
-            result = step.map(|_| ());
-        }
-    });
-    (bytes, result)
-}
-
 /// Waits until no work is left that may use what is to leave; false if it has not ended by `deadline_ns`.
 ///
 /// Of all devices: work of one may use memory of another.
@@ -187,13 +147,15 @@ pub(super) fn leave(state: &State, aim: &Aim<'_>) -> Moved {
     for device in Aim::devices().filter(|device| aim.is_over(*device)) {
         backed::trim(device);
         let from_ns = clock::now_ns();
-        let outcome = with_stream(device, |stream| {
-            Ok(each(state, device, Place::Card, |chunk| match aim.is_over(device) {
-                true => state.chunks.leave(chunk, stream).map(|()| Step::Moved),
+        let (bytes, left) = pipeline::through(
+            state,
+            (device, Place::Card),
+            |chunk, stream| match aim.is_over(device) {
+                true => state.chunks.start_leaving(chunk, stream).map(|()| Step::Begun),
                 false => Ok(Step::Passed),
-            }))
-        });
-        let (bytes, left) = outcome.unwrap_or_else(|code| (0, Err(code)));
+            },
+            |chunk, copied| state.chunks.finish_leaving(chunk, copied),
+        );
         if let Err(code) = left {
             log!(Info, "memory of device {device} cannot leave: error {}", code.0);
         }
@@ -212,24 +174,26 @@ pub(super) fn come_back(state: &State, aim: &Aim<'_>) -> Moved {
     let mut moved = Moved::All;
     for device in Aim::devices().filter(|device| state.chunks.away_bytes(*device) > 0) {
         let from_ns = clock::now_ns();
-        let outcome = with_stream(device, |stream| {
-            let mut is_full = false;
-            Ok(each(state, device, Place::Host, |chunk| {
+        let mut is_full = false;
+        let (bytes, came) = pipeline::through(
+            state,
+            (device, Place::Host),
+            |chunk, stream| {
                 let bytes = state.chunks.resident_bytes(device).saturating_add(chunk.bytes());
                 if is_full || bytes > aim.of(device).ceiling_bytes {
                     return Ok(Step::Passed);
                 }
-                match state.chunks.come_back(chunk, stream) {
-                    Ok(()) => Ok(Step::Moved),
+                match state.chunks.start_coming(chunk, stream) {
+                    Ok(()) => Ok(Step::Begun),
                     Err(Denied::Driver(code)) => Err(code),
                     Err(Denied::Ceiling) => {
                         is_full = true;
                         Ok(Step::Passed)
                     }
                 }
-            }))
-        });
-        let (bytes, came) = outcome.unwrap_or_else(|code| (0, Err(code)));
+            },
+            |chunk, copied| state.chunks.finish_coming(chunk, copied),
+        );
         let came = Moved::after(came, device);
         if bytes > 0
             && let Some(words) = device::residence(device)

@@ -4,7 +4,8 @@
 //! several of which the earlier ones are taken back when a later one fails. So whatever fails, the bytes are in one of two places,
 //! and the state says in which.
 //!
-//! Promises: the copy on the host stays until the bytes are back. Does not know when to move, or whether work is under
+//! Promises: the copy on the host stays until the bytes are back. To leave and to come back have a begin and an end, so that
+//! one chunk is copied while memory is taken or given back for the next. Does not know when to move, or whether work is under
 //! way: that is the service's.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -31,6 +32,8 @@ pub(crate) enum Place {
     Nowhere,
     /// On the card.
     Card,
+    /// On the card, while they are copied to the host.
+    Leaving,
     /// On the card, and to stay there: something else than addresses refers to it.
     Pinned,
     /// On the host.
@@ -44,6 +47,7 @@ impl Place {
             Self::Card => 1,
             Self::Pinned => 2,
             Self::Host => 3,
+            Self::Leaving => 4,
         }
     }
 
@@ -52,6 +56,7 @@ impl Place {
             1 => Self::Card,
             2 => Self::Pinned,
             3 => Self::Host,
+            4 => Self::Leaving,
             _ => Self::Nowhere,
         }
     }
@@ -103,6 +108,12 @@ impl Chunks {
     /// Bytes on the card of the memory that may leave a device.
     pub(crate) fn resident_bytes(&self, device: CUdevice) -> u64 {
         self.sums(device).map_or(0, |sums| sums.with(|sums| sums.resident_bytes()))
+    }
+
+    /// The same without what is being copied to the host, to be away then.
+    pub(crate) fn staying_bytes(&self, device: CUdevice) -> u64 {
+        let staying = |sums: &Sums| sums.resident_bytes().saturating_sub(sums.leaving_bytes);
+        self.sums(device).map_or(0, |sums| sums.with(|sums| staying(sums)))
     }
 
     /// Bytes that are away.
@@ -216,9 +227,11 @@ impl Chunks {
         totals.with(|totals| {
             let came = to == Place::Card && matches!(from, Place::Nowhere | Place::Host);
             totals.coming_bytes = totals.coming_bytes.saturating_sub(if came { bytes } else { 0 });
-            for (place, sum) in
-                [(Place::Host, &mut totals.away_bytes), (Place::Pinned, &mut totals.pinned_bytes)]
-            {
+            for (place, sum) in [
+                (Place::Host, &mut totals.away_bytes),
+                (Place::Leaving, &mut totals.leaving_bytes),
+                (Place::Pinned, &mut totals.pinned_bytes),
+            ] {
                 *sum = sum.saturating_sub(if from == place { bytes } else { 0 });
                 *sum = sum.saturating_add(if to == place { bytes } else { 0 });
             }
@@ -260,7 +273,7 @@ impl Chunks {
     fn spare_copy(&self, chunk: &Chunk) -> Option<HostPiece> {
         let mut spare = None;
         self.for_each(|other| {
-            let is_unused = other.device() == chunk.device() && other.place() != Place::Host;
+            let is_unused = other.device() == chunk.device() && !other.needs_copy();
             if spare.is_none() && is_unused && other.bytes() == chunk.bytes() {
                 spare = other.host.with(|host| {
                     let fits = host.bytes() as u64 == chunk.bytes();
@@ -314,12 +327,12 @@ impl Chunks {
         self.sums(device).map_or(0, |sums| sums.with(|sums| sums.copies_bytes))
     }
 
-    /// Copies a chunk's bytes to the host and gives its memory back. A context of its device is current, to which
-    /// `stream` belongs, and no work is under way that uses it.
+    /// Begins to copy a chunk's bytes to the host: [`Chunks::finish_leaving`] ends it. A context of its device is current, to
+    /// which `stream` belongs, and no work is under way that uses it.
     ///
     /// # Errors
-    /// Out-of-memory where the host has no room, or the driver's: the bytes are where they were.
-    pub(crate) fn leave(&self, chunk: &Chunk, stream: CUstream) -> Result<(), CUresult> {
+    /// Out-of-memory where the host has no room, or the driver's: nothing has begun.
+    pub(crate) fn start_leaving(&self, chunk: &Chunk, stream: CUstream) -> Result<(), CUresult> {
         let place = chunk.host.with(|host| (host.address(), host.bytes() as u64));
         let to = match place {
             (address @ 1.., bytes) if bytes == chunk.bytes() => address,
@@ -334,30 +347,73 @@ impl Chunks {
                 address
             }
         };
-        chunk.leave(to, stream)?;
-        self.note(chunk, Place::Host);
+        driver::copy_out(to, chunk.address(), chunk.bytes(), stream)?;
+        self.note(chunk, Place::Leaving);
         Ok(())
     }
 
-    /// Takes memory for a chunk again and copies its bytes back. The copy stays until [`Chunks::drop_copies`].
+    /// Gives the memory back of a chunk whose bytes were to be copied to the host, if they were.
     ///
     /// # Errors
-    /// Why there is no room: the bytes are where they were.
-    pub(crate) fn come_back(&self, chunk: &Chunk, stream: CUstream) -> Result<(), Denied> {
-        let (device, bytes) = (chunk.device(), chunk.bytes());
-        self.raise(device, bytes, &mut 0)?;
-        if let Err(code) = chunk.come_back(stream) {
-            self.lower(device, bytes);
-            return Err(code.into());
+    /// That of the copy, or the driver's: the bytes are where they were.
+    pub(crate) fn finish_leaving(
+        &self,
+        chunk: &Chunk,
+        copied: Result<(), CUresult>,
+    ) -> Result<(), CUresult> {
+        let left = copied.and_then(|()| driver::mem_unmap(chunk.address(), chunk.bytes()));
+        if left.is_ok() {
+            let _ = again(|| driver::mem_release(chunk.handle.load(Relaxed)));
         }
-        self.note(chunk, Place::Card);
-        Ok(())
+        self.note(chunk, if left.is_ok() { Place::Host } else { Place::Card });
+        left
     }
 
-    /// Gives the host's memory back of a device's chunks that are on the card, until copies take no more than `keep_bytes`.
+    /// Takes memory for a chunk again, and begins to copy its bytes back: [`Chunks::finish_coming`] ends it. The copy stays
+    /// until [`Chunks::drop_copies`].
+    ///
+    /// # Errors
+    /// Why there is no room: nothing has begun.
+    pub(crate) fn start_coming(&self, chunk: &Chunk, stream: CUstream) -> Result<(), Denied> {
+        let (device, bytes) = (chunk.device(), chunk.bytes());
+        self.raise(device, bytes, &mut 0)?;
+        let from = chunk.host.with(|host| host.address());
+        let started = chunk.take().and_then(|()| {
+            let copying = driver::copy_in(chunk.address(), from, bytes, stream);
+            if copying.is_err() {
+                chunk.drop_memory();
+            }
+            copying
+        });
+        if started.is_err() {
+            self.lower(device, bytes);
+        }
+        started.map_err(Denied::from)
+    }
+
+    /// A chunk whose bytes were to be copied back is on the card, if they were.
+    ///
+    /// # Errors
+    /// That of the copy: the bytes are where they were.
+    pub(crate) fn finish_coming(
+        &self,
+        chunk: &Chunk,
+        copied: Result<(), CUresult>,
+    ) -> Result<(), CUresult> {
+        match copied {
+            Ok(()) => self.note(chunk, Place::Card),
+            Err(_) => {
+                chunk.drop_memory();
+                self.lower(chunk.device(), chunk.bytes());
+            }
+        }
+        copied
+    }
+
+    /// Gives the host's memory back of a device's chunks that need no copy, until copies take no more than `keep_bytes`.
     pub(crate) fn drop_copies(&self, device: CUdevice, keep_bytes: u64) {
         self.for_each(|chunk| {
-            let is_unused = chunk.device() == device && chunk.place() != Place::Host;
+            let is_unused = chunk.device() == device && !chunk.needs_copy();
             if is_unused && self.copies_bytes(device) > keep_bytes {
                 self.drop_copy(chunk);
             }
@@ -431,37 +487,13 @@ impl Chunk {
         let _ = again(|| driver::mem_release(self.handle.load(Relaxed)));
     }
 
+    /// Whether its copy on the host holds bytes that are nowhere else, or is being filled.
+    fn needs_copy(&self) -> bool {
+        matches!(self.place(), Place::Host | Place::Leaving)
+    }
+
     /// Whether its copy on the host is there already, filled or not.
     pub(crate) fn has_copy(&self) -> bool {
         self.host.with(|host| host.address() != 0)
     }
-
-    fn leave(&self, to: usize, stream: CUstream) -> Result<(), CUresult> {
-        let (address, bytes) = (self.address(), self.bytes());
-        driver::copy_out(to, address, bytes, stream)?;
-        end_of_copy(stream)?;
-        driver::mem_unmap(address, bytes)?;
-        let _ = again(|| driver::mem_release(self.handle.load(Relaxed)));
-        Ok(())
-    }
-
-    /// The copy is kept: nobody waits for its end.
-    fn come_back(&self, stream: CUstream) -> Result<(), CUresult> {
-        let copy = self.host.with(|host| host.address());
-        self.take()?;
-        let (address, bytes) = (self.address(), self.bytes());
-        let copied =
-            driver::copy_in(address, copy, bytes, stream).and_then(|()| end_of_copy(stream));
-        if let Err(code) = copied {
-            self.drop_memory();
-            return Err(code);
-        }
-        Ok(())
-    }
-}
-
-/// Waits for a copy: neither end of it may go before. An error that is told again and again is its context's, in which
-/// nothing runs.
-fn end_of_copy(stream: CUstream) -> Result<(), CUresult> {
-    again(|| driver::stream_wait(stream))
 }

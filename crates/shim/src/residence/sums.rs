@@ -11,6 +11,8 @@ pub(super) struct Sums {
     pub(super) movable_bytes: u64,
     pub(super) away_bytes: u64,
     pub(super) pinned_bytes: u64,
+    /// Of memory whose bytes are being copied to the host.
+    pub(super) leaving_bytes: u64,
     /// Of memory that is about to be taken.
     pub(super) coming_bytes: u64,
     /// Of the host, for copies.

@@ -11,6 +11,19 @@ pub(crate) fn event_create() -> Result<CUevent, CUresult> {
     Ok(event)
 }
 
+/// An event without a time, whose waits sleep.
+pub(crate) fn event_create_for_waits() -> Result<CUevent, CUresult> {
+    let flags = CUevent_flags::CU_EVENT_BLOCKING_SYNC.0 | CUevent_flags::CU_EVENT_DISABLE_TIMING.0;
+    let mut event = CUevent(core::ptr::null_mut());
+    ask!(cuEventCreate(&mut event, flags))?;
+    Ok(event)
+}
+
+/// Waits until an event has completed.
+pub(crate) fn event_wait(event: CUevent) -> Result<(), CUresult> {
+    ask!(cuEventSynchronize(event))
+}
+
 /// Records an event on a stream of the current context; `per_thread` says what the null stream means.
 pub(crate) fn event_record(
     event: CUevent,

@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use divvy_driver_api::types::*;
 
 use super::call::ask;
-use super::event::{ctx_record_event, event_create};
+use super::event::{ctx_record_event, event_create, event_wait};
 
 /// Takes addresses of the device, a multiple of `align_bytes`.
 pub(crate) fn address_reserve(bytes: u64, align_bytes: u64) -> Result<CUdeviceptr, CUresult> {
@@ -130,7 +130,7 @@ pub(crate) fn ctx_await<H>(context: CUcontext, held: H) -> Result<(), CUresult> 
         Err(CUresult::CUDA_ERROR_NOT_FOUND) => ctx_wait(),
         recorded => {
             drop(held);
-            recorded.and_then(|()| ask!(cuEventSynchronize(event)))
+            recorded.and_then(|()| event_wait(event))
         }
     };
     let _ = event_destroy(event);
