@@ -390,6 +390,45 @@ static void work_of_another_device_is_waited_for(void)
     check_block(4, 5);
 }
 
+/* What a context may reach of another device's memory it reaches: before memory leaves and after, and what is made later. */
+static void peers_reach_it(void)
+{
+    CUcontext contexts[2];
+    CUdeviceptr one, sum;
+    unsigned n = 4096, values[4096];
+    OK(cuInit(0));
+    for (int device = 0; device < 2; device++)
+        OK(cuDevicePrimaryCtxRetain(&contexts[device], device));
+    OK(cuCtxSetCurrent(contexts[0]));
+    OK(cuMemAlloc(&blocks[3], SIZES[3]));
+    OK(cuMemAlloc(&blocks[4], SIZES[4]));
+    write_block(3, 1);
+    write_block(4, 5);
+    OK(cuCtxSetCurrent(contexts[1]));
+    OK(cuCtxEnablePeerAccess(contexts[0], 0));
+    IS(cuCtxEnablePeerAccess(contexts[0], 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+    CUfunction add = obtain(PTX_HEAD PTX_ADD32, "add32");
+    OK(cuMemAlloc(&one, n * 4));
+    OK(cuMemAlloc(&sum, n * 4));
+    OK(cuMemsetD32(one, 1, n));
+    for (int round = 0; round < 3; round++) {
+        if (round == 2) {
+            OK(cuCtxSetCurrent(contexts[0]));
+            OK(cuMemAlloc(&blocks[5], SIZES[5]));
+            write_block(5, 2);
+            OK(cuCtxSetCurrent(contexts[1]));
+        }
+        for (int index = 3; index < (round == 2 ? 6 : 5); index++) {
+            void *arguments[] = {&sum, &blocks[index], &one, &n};
+            OK(cuLaunchKernel(add, 16, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL));
+            OK(cuMemcpyDtoH(values, sum, n * 4));
+            for (unsigned at = 0; at < n; at++)
+                EQUAL(values[at], word(index, index == 3 ? 1 : index == 4 ? 5 : 2, at) + 1);
+        }
+        CHECK(ready());
+    }
+}
+
 /* So does work of a green context's stream. */
 static void work_of_a_green_context_is_waited_for(void)
 {
@@ -478,6 +517,7 @@ int main(int count, char **arguments)
         {"a_context_ends_with_its_memory", a_context_ends_with_its_memory},
         {"a_child_has_none", a_child_has_none},
         {"refused_blocks_leave_nothing", refused_blocks_leave_nothing},
+        {"peers_reach_it", peers_reach_it},
         {"freed_beside_a_capture_stays_charged", freed_beside_a_capture_stays_charged},
         {"a_capture_begins_beside_a_free", a_capture_begins_beside_a_free},
         {"work_of_another_device_is_waited_for", work_of_another_device_is_waited_for},

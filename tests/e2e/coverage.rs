@@ -18,6 +18,7 @@ pub(crate) const COVERAGE: &[(&str, &str)] = &[
     ("cuCtxDestroy", "contexts::every_version_is_charged"),
     ("cuCtxDestroy_v2", "contexts::created_is_charged"),
     ("cuCtxDetach", "contexts::every_version_is_charged"),
+    ("cuCtxEnablePeerAccess", "leave::peers_reach_it"),
     ("cuCtxFromGreenCtx", "contexts::green_view_takes_nothing"),
     ("cuCtxSetLimit", "contexts::heap_limit_is_charged"),
     ("cuCtxSynchronize", "settle::by_context_synchronisation"),

@@ -201,6 +201,20 @@ fn leaves_behind_work(machine: &Machine, scenario: &str) {
 }
 
 #[test]
+fn peers_reach_it() {
+    let machine = machine().with("SIMGPU_DEVICES", 2);
+    let mut client = playing(&machine, "peers_reach_it");
+    for _ in 0..2 {
+        let frozen = wished(&machine, "freeze");
+        assert!(bytes(&frozen, "away_bytes") >= 60 * MIB, "{frozen}");
+        client.go();
+        client.expect("ready");
+    }
+    client.go();
+    client.ends_well();
+}
+
+#[test]
 fn work_of_another_device_is_waited_for() {
     let machine = machine().with("SIMGPU_DEVICES", 2).with("SIMGPU_MODE", "calibrated");
     leaves_behind_work(&machine, "work_of_another_device_is_waited_for");

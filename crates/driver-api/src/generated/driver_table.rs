@@ -37,7 +37,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
     Entry::new("cuCtxDestroy_v2", "cuCtxDestroy_v2", 4000, 11080, 13050, 0x01, true),
     Entry::new("cuCtxDetach", "cuCtxDetach", 2000, 11080, 13050, 0x01, true),
     Entry::new("cuCtxDisablePeerAccess", "cuCtxDisablePeerAccess", 4000, 11080, 13050, 0x00, true),
-    Entry::new("cuCtxEnablePeerAccess", "cuCtxEnablePeerAccess", 4000, 11080, 13050, 0x00, true),
+    Entry::new("cuCtxEnablePeerAccess", "cuCtxEnablePeerAccess", 4000, 11080, 13050, 0x10, true),
     Entry::new("cuCtxFromGreenCtx", "cuCtxFromGreenCtx", 12040, 12040, 13050, 0x10, true),
     Entry::new("cuCtxGetApiVersion", "cuCtxGetApiVersion", 3020, 11080, 13050, 0x00, true),
     Entry::new("cuCtxGetCacheConfig", "cuCtxGetCacheConfig", 3020, 11080, 13050, 0x00, true),

@@ -162,7 +162,7 @@ fn chunks_behind(state: &State, device: CUdevice, base: u64, whole: u64) -> Resu
     }
     let first = first.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
     // Once for all: the price of it is the call's.
-    if let Err(code) = driver::mem_allow(base, whole, device) {
+    if let Err(code) = state.chunks.peers.allow(device, base, whole) {
         end_chunks(state, first);
         return Err(code);
     }

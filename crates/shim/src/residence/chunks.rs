@@ -15,6 +15,7 @@ use divvy_abi::MAX_DEVICES;
 use divvy_driver_api::types::{CUdevice, CUresult, CUstream};
 use zerocopy::FromZeros;
 
+use super::peers::Peers;
 pub(crate) use super::sums::Denied;
 use super::sums::Sums;
 use crate::sys::driver::{self, again};
@@ -89,6 +90,7 @@ struct Unused {
 pub(crate) struct Chunks {
     totals: [Locked<Sums>; MAX_DEVICES],
     unused: Locked<Unused>,
+    pub(super) peers: Peers,
     all: [Chunk; MAX_CHUNKS],
 }
 
@@ -378,7 +380,7 @@ impl Chunks {
         let (device, bytes) = (chunk.device(), chunk.bytes());
         self.raise(device, bytes, &mut 0)?;
         let from = chunk.host.with(|host| host.address());
-        let started = chunk.take().and_then(|()| {
+        let started = chunk.take(&self.peers).and_then(|()| {
             let copying = driver::copy_in(chunk.address(), from, bytes, stream);
             if copying.is_err() {
                 chunk.drop_memory();
@@ -473,9 +475,9 @@ impl Chunk {
     }
 
     /// The same, and lets the device reach it.
-    fn take(&self) -> Result<(), CUresult> {
+    fn take(&self, peers: &Peers) -> Result<(), CUresult> {
         self.map()?;
-        let allowed = driver::mem_allow(self.address(), self.bytes(), self.device());
+        let allowed = peers.allow(self.device(), self.address(), self.bytes());
         if allowed.is_err() {
             self.drop_memory();
         }

@@ -12,6 +12,7 @@
 pub(crate) mod backed;
 pub(crate) mod chunks;
 pub(crate) mod door;
+pub(crate) mod peers;
 mod slabs;
 pub(crate) mod state;
 mod sums;

@@ -185,7 +185,7 @@ impl SlabEntry {
                 }
             }
         };
-        if let Err(code) = driver::mem_allow(address, bytes, device) {
+        if let Err(code) = chunks.peers.allow(device, address, bytes) {
             chunks.end(chunk);
             let _ = driver::address_free(address, MAX_BYTES);
             return Err(code.into());

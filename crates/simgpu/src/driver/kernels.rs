@@ -36,7 +36,15 @@ impl Launch {
     /// Runs the kernel for its time, behind what the memory it touches takes to come, and then makes its
     /// results visible.
     pub(crate) fn run(&self, driver: &DriverState, track: &mut Track<'_>, place: Place) -> Answer {
-        await_touched(driver, track, place, &self.touched())?;
+        let touched = self.touched();
+        {
+            let state = driver.lock();
+            let device = state.contexts.get(place.context).map_or(0, |context| context.device);
+            if !touched.iter().all(|(at, bytes)| state.space.is_reached_by(device, *at, *bytes)) {
+                return Err(ILLEGAL_ADDRESS);
+            }
+        }
+        await_touched(driver, track, place, &touched)?;
         let (load, amount) = self.load();
         let mut result = Ok(());
         track.run(place, load, amount, &mut || result = self.compute(driver))?;

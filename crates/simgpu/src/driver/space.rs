@@ -73,6 +73,8 @@ pub(crate) struct Range {
     pub(crate) flags: u32,
     /// Whether the device may touch it.
     pub(crate) accessible: bool,
+    /// Flags of the other devices that may: of what was mapped, those whose access was set.
+    pub(crate) reached_by: BTreeMap<i32, u32>,
     /// Distinguishes successive users of one address.
     pub(crate) id: u64,
     pub(crate) sync_memops: bool,
@@ -100,6 +102,7 @@ impl Range {
             owner: 0,
             flags: 0,
             accessible: true,
+            reached_by: BTreeMap::new(),
             id: 0,
             sync_memops: false,
             packed: false,
@@ -357,6 +360,14 @@ impl Space {
     pub(crate) fn overlapping(&self, at: u64, end: u64) -> impl Iterator<Item = &Range> {
         let first = self.find(at).map_or(at, |range| range.base);
         self.ranges.range(first..end.max(first)).map(|(_, range)| range)
+    }
+
+    /// Whether code on a device may touch these bytes. Of memory that was mapped a device touches what its access was set
+    /// for, whatever contexts said of their peers.
+    pub(crate) fn is_reached_by(&self, device: i32, at: u64, bytes: u64) -> bool {
+        let mut mapped =
+            self.overlapping(at, at.saturating_add(bytes)).filter(|r| r.kind == Kind::Mapped);
+        mapped.all(|range| range.device == device || range.reached_by.contains_key(&device))
     }
 
     /// Removes every range that `gone` names.

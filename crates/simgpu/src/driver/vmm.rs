@@ -318,13 +318,16 @@ pub fn cuMemSetAccess(
         if entry.location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE {
             state.device(entry.location_id())?;
         }
-        let own = entry.location_id();
+        let device = entry.location_id();
         for base in &bases {
-            if let Some(range) = state.space.find_mut(*base)
-                && range.device == own
-            {
+            let Some(range) = state.space.find_mut(*base) else { continue };
+            if range.device == device {
                 range.accessible = entry.flags.0 != 0;
                 range.flags = entry.flags.0;
+            } else if entry.flags.0 != 0 {
+                range.reached_by.insert(device, entry.flags.0);
+            } else {
+                range.reached_by.remove(&device);
             }
         }
     }
@@ -339,6 +342,8 @@ pub fn cuMemGetAccess(
 ) -> Answer {
     let (_, state) = begin_free()?;
     let range = state.space.find(at).filter(|r| r.kind == Kind::Mapped).ok_or(INVALID_VALUE)?;
-    let own = place.given()?.location_id() == range.device;
-    flags.put(if own && range.accessible { c_ulonglong::from(range.flags) } else { 0 })
+    let device = place.given()?.location_id();
+    let own = range.accessible.then_some(range.flags).filter(|_| device == range.device);
+    let set = own.or_else(|| range.reached_by.get(&device).copied());
+    flags.put(c_ulonglong::from(set.unwrap_or(0)))
 }
