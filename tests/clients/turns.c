@@ -107,6 +107,34 @@ static void works(void)
         OK(cuMemFree(blocks[index]));
 }
 
+/* For TURNS_MS as many blocks as there are to be had, up to TURNS_BLOCKS, all of them freed again, and again. */
+static void grows(void)
+{
+    long count = number("TURNS_BLOCKS", 4), ms = number("TURNS_MS", 1000), most = 0;
+    CHECK(count <= MOST);
+    start();
+    seen = malloc(BLOCK);
+    double from = now();
+    while (now() - from < (double)ms) {
+        long held = 0;
+        while (held < count) {
+            CUresult result = cuMemAlloc(&blocks[held], BLOCK);
+            if (result == CUDA_ERROR_OUT_OF_MEMORY)
+                break;
+            OK(result);
+            want[held] = (unsigned)(held + getpid());
+            OK(cuMemsetD32(blocks[held], want[held], BLOCK / 4));
+            held++;
+        }
+        most = held > most ? held : most;
+        for (long index = 0; index < held; index++) {
+            check(index);
+            OK(cuMemFree(blocks[index]));
+        }
+    }
+    printf("%ld blocks at most\n", most);
+}
+
 #define THREADS 4
 
 static CUcontext shared;
@@ -197,6 +225,7 @@ int main(int count, char **arguments)
     static const struct scenario scenarios[] = {
         {"works", works},
         {"workers_of_lengths", workers_of_lengths},
+        {"grows", grows},
         {NULL, NULL},
     };
     return play(scenarios, count, arguments);

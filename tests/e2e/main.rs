@@ -29,6 +29,7 @@ mod leave;
 mod life;
 mod limits;
 mod managed;
+mod managed_backend;
 mod modules;
 mod mps;
 mod old;

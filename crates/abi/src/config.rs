@@ -28,6 +28,17 @@ pub const FLAG_STRICT: u32 = 1 << 1;
 /// The memory of the tenant's processes may leave the card.
 pub const FLAG_OVERSUBSCRIBE: u32 = 1 << 2;
 
+/// It leaves by virtual memory management, whatever the device and the limit are; with neither of this and the next, each
+/// process chooses for each device.
+pub const FLAG_BACKEND_VMM: u32 = 1 << 3;
+
+/// It is managed memory, which leaves by prefetches.
+pub const FLAG_BACKEND_MANAGED: u32 = 1 << 4;
+
+/// Mark of a ceiling of managed memory ([`managed_at`]): the process has asked for more than there is, so that the bytes
+/// beside it, those it has and those it has asked for, are not to be had.
+pub const MANAGED_REFUSED: u64 = 1 << 63;
+
 /// Devices that a [`Rule`] is about.
 pub mod selector {
     /// Every device no other rule names.
@@ -241,8 +252,11 @@ pub const ORDERS_AT: usize = CONFIG_BYTES.next_multiple_of(4096);
 /// until one is written.
 pub const ALLOWED_AT: usize = ORDERS_AT + 4096;
 
+/// Offset of the ceilings of managed memory: a table of the same form.
+pub const MANAGED_AT: usize = allowed_at(MAX_DEVICES, 0);
+
 /// Bytes of the file.
-pub const CONFIG_FILE_BYTES: usize = allowed_at(MAX_DEVICES, 0);
+pub const CONFIG_FILE_BYTES: usize = managed_at(MAX_DEVICES, 0);
 
 /// Offset of `epoch`.
 pub const EPOCH_AT: usize = core::mem::offset_of!(Config, epoch);
@@ -266,6 +280,12 @@ pub const fn allowed_at(row: usize, slot: usize) -> usize {
     ALLOWED_AT + 8 * (MAX_SLOTS * row + slot)
 }
 
+/// Offset of the bytes, a `u64`, that the process in `slot` may have of managed memory for device `row`, wherever they are; or
+/// of those that it cannot have, marked by [`MANAGED_REFUSED`].
+pub const fn managed_at(row: usize, slot: usize) -> usize {
+    MANAGED_AT + 8 * (MAX_SLOTS * row + slot)
+}
+
 /// Offset of the gate line of device `row`.
 pub const fn gate_at(row: usize) -> usize {
     core::mem::offset_of!(Config, gates) + size_of::<GateLine>() * row
@@ -277,7 +297,7 @@ const _: () = assert!(EPOCH_AT == 32 && ANY_GATE_AT == 40);
 const _: () = assert!(gate_at(0) == 2816 && gate_at(0).is_multiple_of(128));
 const _: () = assert!(CONFIG_BYTES == gate_at(MAX_DEVICES));
 const _: () = assert!(size_of::<OrderLine>() == 64 && order_at(MAX_DEVICES) <= ALLOWED_AT);
-const _: () = assert!(ORDERS_AT == 8192 && CONFIG_FILE_BYTES == 143_360);
+const _: () = assert!(ORDERS_AT == 8192 && CONFIG_FILE_BYTES == 274_432);
 
 #[cfg(test)]
 mod tests {

@@ -16,8 +16,8 @@
 //! [`SLOT_LOCKS_AT`]: crate::usage::SLOT_LOCKS_AT
 
 use crate::config::{CONFIG_BYTES, CONFIG_FILE_BYTES, ORDERS_WORD_AT};
-use crate::usage::USAGE_BYTES;
-use crate::{ABI_VERSION, MAX_SLOTS};
+use crate::usage::{RESIDENCE_AT, RESIDENCE_BYTES, USAGE_BYTES};
+use crate::{ABI_VERSION, MAX_DEVICES, MAX_SLOTS};
 
 /// Bytes of the head that both files have in every version.
 pub const HEAD_BYTES: usize = 16;
@@ -67,9 +67,27 @@ pub struct Run {
     pub bytes: usize,
 }
 
+/// Bytes of a line of memory that may leave in version 5, and how many lines there are.
+const LINE_5_BYTES: usize = 128;
+const LINES: usize = MAX_SLOTS * MAX_DEVICES;
+
 /// Usage files that are served: today's, and the version before, whose processes follow no orders.
-pub const USAGE: [Layout; 2] =
-    [whole(ABI_VERSION, USAGE_BYTES), Layout { version: 5, ..whole(ABI_VERSION, USAGE_BYTES) }];
+pub const USAGE: [Layout; 2] = [
+    whole(ABI_VERSION, USAGE_BYTES),
+    Layout {
+        version: 5,
+        bytes: RESIDENCE_AT + LINE_5_BYTES * LINES,
+        parts: &[
+            Part::one(RESIDENCE_AT, 0, 0),
+            Part::table(
+                LINE_5_BYTES,
+                LINES,
+                (RESIDENCE_AT, RESIDENCE_BYTES),
+                (RESIDENCE_AT, LINE_5_BYTES),
+            ),
+        ],
+    },
+];
 
 /// Config files that are served: today's, and the version before, which has no orders.
 pub const CONFIG: [Layout; 2] = [
@@ -209,6 +227,11 @@ mod tests {
             assert_eq!(layouts[0].run(0, bytes), Run { at: Some(0), bytes });
             assert_eq!(layouts[0].place(bytes), None);
         }
+        let [_, usage] = USAGE;
+        let line = RESIDENCE_AT + RESIDENCE_BYTES;
+        assert_eq!(usage.place(RESIDENCE_AT + 127), Some(RESIDENCE_AT + 127));
+        assert_eq!([line - 1, line].map(|at| usage.place(at)), [None, Some(RESIDENCE_AT + 128)]);
+        assert_eq!(usage.place(USAGE_BYTES - 256), Some(usage.bytes - 128));
         let [_, config] = CONFIG;
         let word = ORDERS_WORD_AT;
         let places = [word - 1, word, word + 7, word + 8, CONFIG_BYTES - 1, CONFIG_BYTES];

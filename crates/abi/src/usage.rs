@@ -195,8 +195,8 @@ pub mod gate_tenant {
 
 /// Offset of the lines of memory that may leave the card.
 pub const RESIDENCE_AT: usize = GATES_AT + GATE_ROW_BYTES * MAX_DEVICES;
-/// Bytes of one line: a pair of cache lines.
-pub const RESIDENCE_BYTES: usize = 128;
+/// Bytes of one line: two pairs of cache lines, of which the second is used by managed memory alone.
+pub const RESIDENCE_BYTES: usize = 256;
 /// Bytes of one device's row: one line for each slot, of which slot 0's is unused. It is behind real blocks in tenants
 /// alone that oversubscribe.
 pub const RESIDENCE_ROW_BYTES: usize = RESIDENCE_BYTES * MAX_SLOTS;
@@ -235,8 +235,13 @@ pub mod residence {
     pub const FREE_NS: usize = 112;
     /// Bytes of the host that copies take, filled or not.
     pub const COPIES_BYTES: usize = 120;
+    /// Bytes of memory that may leave and is managed, wherever it is: raised before the driver is asked, and lowered after
+    /// it was given back.
+    pub const MANAGED_BYTES: usize = 128;
+    /// Bytes of such that a call waits to have beyond its ceiling.
+    pub const ASKED_MANAGED_BYTES: usize = 136;
     /// Words of a line.
-    pub const WORDS: usize = 16;
+    pub const WORDS: usize = 18;
 }
 
 /// Bytes of the whole file.
@@ -348,7 +353,7 @@ const _: () = assert!(device::NAME + device::NAME_BYTES <= device::MAY_LEAVE);
 const _: () = assert!(shared::USERS + MAX_SLOTS / 8 <= SHARED_BYTES);
 const _: () = assert!(line::KINDS + 8 * MemoryKind::ALL.len() == LINE_BYTES);
 const _: () = assert!(LEDGER_AT.is_multiple_of(4096) && RESIDENCE_AT == 4_329_472);
-const _: () = assert!(8 * residence::WORDS <= RESIDENCE_BYTES && USAGE_BYTES == 6_426_624);
+const _: () = assert!(8 * residence::WORDS <= RESIDENCE_BYTES && USAGE_BYTES == 8_523_776);
 const _: () = assert!(size_of::<Uuid>() == 16);
 
 #[cfg(test)]

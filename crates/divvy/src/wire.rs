@@ -278,6 +278,12 @@ pub struct MemoryView {
     pub waits: u64,
     /// Longest such wait.
     pub longest_wait_ns: u64,
+    /// Bytes of managed memory among it, wherever they are.
+    #[serde(default)]
+    pub managed_bytes: u64,
+    /// Bytes of such that tenants may have together.
+    #[serde(default)]
+    pub managed_limit_bytes: u64,
 }
 
 /// One tenant, as the daemon sees it.

@@ -101,13 +101,15 @@ impl Live {
         sys::futex_wait(&self.orders().0, orders, deadline_ns, u32::MAX);
     }
 
-    /// The order about device `row`, and the ceiling of `slot`: words of instants that are behind what this process has
-    /// done before.
-    pub(crate) fn order(self, row: usize, slot: usize) -> (OrderLine, u64) {
+    /// The order about device `row`, and the ceilings of `slot`, of residence and of managed memory: words of instants that
+    /// are behind what this process has done before.
+    pub(crate) fn order(self, row: usize, slot: usize) -> (OrderLine, u64, u64) {
         // An owner whose order this process does not see sees what it said before it looked.
         fence(SeqCst);
         let row = row.min(MAX_DEVICES - 1);
-        let allowed_bytes = self.load_first(config::allowed_at(row, slot.min(MAX_SLOTS - 1)));
+        let slot = slot.min(MAX_SLOTS - 1);
+        let allowed_bytes = self.load_first(config::allowed_at(row, slot));
+        let managed = self.load_first(config::managed_at(row, slot));
         let at = |offset| config::order_at(row) + offset;
         let line = OrderLine {
             lease_ns: self.load_first(at(core::mem::offset_of!(OrderLine, lease_ns))),
@@ -115,7 +117,7 @@ impl Live {
             flags: self.word(at(core::mem::offset_of!(OrderLine, flags))).load_first(),
             reserved: [0; 11],
         };
-        (line, allowed_bytes)
+        (line, allowed_bytes, managed)
     }
 
     pub(crate) fn epoch(self) -> u64 {

@@ -255,6 +255,16 @@ impl Owner {
         self.put(&bytes.to_ne_bytes(), at)
     }
 
+    /// Writes the ceiling of managed memory of the process in `slot` for device `row`, as `divvy_abi::config::managed_at`
+    /// has it.
+    ///
+    /// # Errors
+    /// [`AttachError::Open`] when the file cannot be written.
+    pub fn set_managed(&self, row: usize, slot: usize, word: u64) -> Result<(), AttachError> {
+        let at = config::managed_at(row.min(MAX_DEVICES - 1), slot.min(MAX_SLOTS - 1));
+        self.put(&word.to_ne_bytes(), at)
+    }
+
     /// Has the tenant's processes look at the orders that were written.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::Ordering::SeqCst;
 
-use divvy_abi::config::{OrderLine, order};
+use divvy_abi::config::{MANAGED_REFUSED, OrderLine, order};
 use divvy_abi::usage::{self, residence};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
 
@@ -46,6 +46,16 @@ impl ResidenceWords {
         if bytes != 0 {
             self.add(residence::ASKED_BYTES, bytes);
         }
+    }
+
+    /// Says how many bytes of it are managed, wherever they are.
+    pub fn set_managed(&self, bytes: u64) {
+        self.set(residence::MANAGED_BYTES, bytes);
+    }
+
+    /// Asks for `bytes` of managed memory beyond its ceiling; 0 for none.
+    pub fn ask_managed(&self, bytes: u64) {
+        self.set(residence::ASKED_MANAGED_BYTES, bytes);
     }
 
     /// Says how many bytes may leave, how many of them are away, and how many must stay.
@@ -103,12 +113,23 @@ pub struct MemoryOrder {
     pub allowed_bytes: u64,
     /// Bytes of the host that it may take for copies before it needs them, and keep.
     pub keep_bytes: u64,
+    managed: u64,
     flags: u32,
 }
 
 impl MemoryOrder {
-    pub(crate) fn new(allowed_bytes: u64, line: &OrderLine) -> Self {
-        Self { allowed_bytes, keep_bytes: line.keep_bytes, flags: line.flags }
+    pub(crate) fn new(allowed_bytes: u64, managed: u64, line: &OrderLine) -> Self {
+        Self { allowed_bytes, keep_bytes: line.keep_bytes, managed, flags: line.flags }
+    }
+
+    /// Bytes of managed memory that it may have, wherever they are.
+    pub fn managed_bytes(self) -> u64 {
+        if self.managed & MANAGED_REFUSED == 0 { self.managed } else { 0 }
+    }
+
+    /// Whether so many bytes of managed memory, those that it has included, are not to be had.
+    pub fn refuses_managed(self, bytes: u64) -> bool {
+        self.managed == MANAGED_REFUSED | bytes
     }
 
     /// Whether calls may use the memory, once all of it is there.
@@ -159,6 +180,10 @@ pub struct ResidenceEntry {
     pub copies_bytes: u64,
     /// How many lines have memory that can leave: 1 for a process, or 0.
     pub movers: u64,
+    /// Bytes that may leave and are managed, wherever they are.
+    pub managed_bytes: u64,
+    /// Bytes of such that a call waits to have.
+    pub asked_managed_bytes: u64,
 }
 
 impl ResidenceEntry {
@@ -182,6 +207,8 @@ impl ResidenceEntry {
             free_ns: word(residence::FREE_NS),
             copies_bytes: word(residence::COPIES_BYTES),
             movers: u64::from(word(residence::MOVABLE_BYTES) > word(residence::PINNED_BYTES)),
+            managed_bytes: word(residence::MANAGED_BYTES),
+            asked_managed_bytes: word(residence::ASKED_MANAGED_BYTES),
         }
     }
 
@@ -220,6 +247,8 @@ impl ResidenceEntry {
             free_ns: self.free_ns.max(other.free_ns),
             copies_bytes: self.copies_bytes.saturating_add(other.copies_bytes),
             movers: self.movers.saturating_add(other.movers),
+            managed_bytes: self.managed_bytes.saturating_add(other.managed_bytes),
+            asked_managed_bytes: self.asked_managed_bytes.saturating_add(other.asked_managed_bytes),
         }
     }
 }

@@ -184,8 +184,8 @@ impl Tenant {
     /// The owner's order about this process's memory on a device; `None` without an owner whose lease lasts.
     pub fn order(&self, row: DeviceRow) -> Option<MemoryOrder> {
         let slot = self.me().ok()?;
-        let (line, allowed_bytes) = self.live.order(row.index(), slot);
-        (sys::now_ns() < line.lease_ns).then(|| MemoryOrder::new(allowed_bytes, &line))
+        let (line, allowed_bytes, managed) = self.live.order(row.index(), slot);
+        (sys::now_ns() < line.lease_ns).then(|| MemoryOrder::new(allowed_bytes, managed, &line))
     }
 
     /// Whether memory of the tenant's processes may leave the card.

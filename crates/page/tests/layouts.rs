@@ -21,7 +21,7 @@ use scratch::Scratch;
 const MOVED: u32 = 90;
 
 /// Slots of 96 bytes whose fields are in another order, devices of 256 bytes without a name, lines of the ledger, of
-/// gates and of residence of 160, 192 and 136 bytes, tables in another order, no shared table.
+/// gates and of residence of 160, 192 and 264 bytes, tables in another order, no shared table.
 mod then {
     pub(super) const SLOTS_HIGH: usize = 20;
     pub(super) const SLOTS: usize = 40;
@@ -35,7 +35,7 @@ mod then {
     pub(super) const DEVICES: usize = LINES + LINE * super::MAX_SLOTS * super::MAX_DEVICES;
     pub(super) const DEVICE: usize = 256;
     pub(super) const RESIDENCES: usize = DEVICES + DEVICE * super::MAX_DEVICES;
-    pub(super) const RESIDENCE: usize = 136;
+    pub(super) const RESIDENCE: usize = 264;
     pub(super) const END: usize = RESIDENCES + RESIDENCE * super::MAX_SLOTS * super::MAX_DEVICES;
 
     pub(super) const RULES: usize = 4096;

@@ -30,6 +30,10 @@ pub const PEER_TENANT: &str = "CUDA_DEVICE_MEMORY_SHARED_CACHE";
 pub const FAIL: &str = "DIVVY_FAIL";
 /// Whether memory may leave the card.
 pub const OVERSUBSCRIBE: &str = "DIVVY_OVERSUBSCRIBE";
+/// Means by which memory leaves the card: one of [`BACKENDS`].
+pub const BACKEND: &str = "DIVVY_BACKEND";
+/// The words for it; the first is the default.
+pub const BACKENDS: &[&str] = &["auto", "vmm", "managed"];
 /// Charge of a context.
 pub const CONTEXT: &str = "DIVVY_CONTEXT_MEMORY";
 /// Level of the library's log.
@@ -177,6 +181,12 @@ pub const VARIABLES: &[Variable] = &[
         VariableKind::Word(&["false", "true", "0", "1"]),
         "`true` or `1`, as `--oversubscribe` of `divvy run`: memory may leave the card, so that \
          [tenants' memory together may exceed it](oversubscribe.md)",
+    ),
+    library(
+        BACKEND,
+        VariableKind::Word(BACKENDS),
+        "`auto` (default), `vmm` or `managed`, as `--backend` of `divvy run`: [how memory leaves the \
+         card](oversubscribe.md#two-back-ends)",
     ),
     library(
         CONTEXT,

@@ -379,3 +379,54 @@ fn the_host_must_hold_all_that_may_have_to_leave() {
             .is_err()
     );
 }
+
+#[test]
+fn one_that_can_run_with_a_part_away_is_as_large_as_the_device() {
+    let mut hand = Hand::new(2);
+    let larger =
+        |gib_here, since_ns| Holder { spare_bytes: GIB, ..away(1, 300, gib_here, since_ns) };
+    // Alone it may have the whole device, and runs once it is there but for a piece.
+    assert_eq!(hand.step(MS, 100 * GIB, &[larger(0, SEC)]), [100, 0]);
+    assert!(!hand.orders[0].run);
+    hand.step(10 * MS, 100 * GIB, &[larger(98, SEC)]);
+    assert!(!hand.orders[0].run);
+    hand.step(10 * MS, 100 * GIB, &[larger(99, SEC)]);
+    assert!(hand.orders[0].run && hand.orders[0].status == HolderStatus::Runs);
+    // Another one waits, has its turn when the first is over, and so has the first again.
+    let mut ran = [false; 2];
+    let mut here = [99, 0];
+    for _ in 0..20_000 {
+        let now_ns = hand.now_ns;
+        let wants = |run: bool| if run { 0 } else { now_ns };
+        let [first, second] = [hand.orders[0], hand.orders[1]];
+        let busy =
+            Holder { submitted_ns: now_ns, busy_until_ns: now_ns + SEC, ..Holder::default() };
+        let one = Holder {
+            submitted_ns: busy.submitted_ns,
+            busy_until_ns: if first.run { busy.busy_until_ns } else { 0 },
+            ..larger(here[0], wants(first.run))
+        };
+        let other = Holder {
+            busy_until_ns: if second.run { busy.busy_until_ns } else { 0 },
+            ..away(2, 40, here[1], wants(second.run))
+        };
+        let allowed = hand.step(20 * MS, 100 * GIB, &[one, other]);
+        assert!(allowed.iter().sum::<u64>() <= 100);
+        here = [allowed[0].min(99), allowed[1].min(40)];
+        for (ran, order) in ran.iter_mut().zip(&hand.orders) {
+            *ran |= order.run;
+        }
+        assert!(!(hand.orders[0].run && hand.orders[1].run), "they do not fit together");
+        if ran[1] && hand.orders[0].run {
+            return;
+        }
+    }
+    panic!("each has its turn, and the first again: {ran:?}");
+}
+
+#[test]
+fn one_that_cannot_is_larger() {
+    let mut hand = Hand::new(1);
+    hand.step(MS, 100 * GIB, &[away(1, 300, 0, SEC)]);
+    assert_eq!(hand.orders[0].status, HolderStatus::Larger);
+}

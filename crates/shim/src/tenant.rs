@@ -13,8 +13,7 @@ mod limits;
 mod mps;
 pub(crate) mod reason;
 
-use divvy_abi::config::FLAG_FAIL_OPEN;
-use divvy_abi::config::FLAG_STRICT;
+use divvy_abi::config::{FLAG_BACKEND_VMM, FLAG_FAIL_OPEN, FLAG_STRICT};
 use divvy_page::{AttachError, ConfigSource, OwnerWord, SharedEntry, Tenant};
 
 use self::limits::TenantPlace;
@@ -92,6 +91,21 @@ pub(crate) fn oversubscribed() -> Option<&'static Tenant> {
     match membership() {
         Membership::Member(tenant) => Some(tenant).filter(|tenant| tenant.oversubscribes()),
         Membership::Closed(_) | Membership::Open => None,
+    }
+}
+
+/// Size and free bytes of a card as a tenant is to see them that has `limit_bytes` there: where its memory may exceed the
+/// card, the limit stands for the card.
+pub(crate) fn card_as_seen(
+    tenant: &Tenant,
+    limit_bytes: Option<u64>,
+    (total_bytes, free_bytes): (u64, u64),
+) -> (u64, u64) {
+    let flags = tenant.config().flags;
+    let may_exceed = tenant.oversubscribes() && flags & FLAG_BACKEND_VMM == 0;
+    match limit_bytes.filter(|bytes| may_exceed && *bytes > total_bytes) {
+        Some(bytes) => (bytes, bytes),
+        None => (total_bytes, free_bytes),
     }
 }
 

@@ -35,6 +35,8 @@ impl<'m> Movable<'m> {
         let mut command = self.machine.scenario(program, scenario);
         command
             .env("DIVVY_OVERSUBSCRIBE", "true")
+            // Cards of tests may be smaller than the limit.
+            .env("DIVVY_BACKEND", "vmm")
             .env("DIVVY_MEMORY", (4 * GIB).to_string())
             .env("CUDA_DEVICE_MEMORY_SHARED_CACHE", self.home.join("tenant.cache"));
         command

@@ -133,6 +133,7 @@ struct Where {
     context_bytes: u64,
     left: u64,
     movers: u64,
+    managed_bytes: u64,
     moving: bool,
 }
 
@@ -147,6 +148,7 @@ impl Where {
                 sum.pinned_bytes += residence.pinned_bytes;
                 sum.left += residence.left;
                 sum.movers += residence.movers;
+                sum.managed_bytes += residence.managed_bytes;
                 sum.moving |= residence.moving;
             }
         }
@@ -168,7 +170,8 @@ fn await_done(
         let done = match frozen {
             // Once all has left, a call may have brought it back before this look.
             true => now.resident_bytes <= now.pinned_bytes || now.left >= left_once,
-            false => now.away_bytes == 0,
+            // Of a process larger than the card a part stays away.
+            false => now.away_bytes == 0 || now.managed_bytes > 0 && now.resident_bytes > 0,
         };
         if (done && !now.moving) || from.elapsed() >= patience {
             return Ok(Report {

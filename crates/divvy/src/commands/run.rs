@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use divvy_abi::config::FLAG_OVERSUBSCRIBE;
+use divvy_abi::config::{FLAG_BACKEND_MANAGED, FLAG_BACKEND_VMM, FLAG_OVERSUBSCRIBE};
 use divvy_policy::limit::Rules;
 use divvy_policy::variables::TENANT;
 use nix::libc::O_NONBLOCK;
@@ -63,6 +63,13 @@ pub(crate) struct Args {
     /// their addresses while they are on the host. `divvy freeze` takes them off the card by hand.
     #[arg(long)]
     oversubscribe: bool,
+
+    /// Means by which it leaves: vmm, managed, or auto, which is vmm where that will do
+    ///
+    /// managed is for a program larger than its card: with auto it is taken where the memory limit is above the card, and
+    /// where the device or its driver has no virtual memory management. It wants a running daemon.
+    #[arg(long, value_enum, requires = "oversubscribe", default_value_t = MovesBy::Auto)]
+    backend: MovesBy,
 
     /// Start no daemon: caps hold all the same, but weights and priorities do not
     #[arg(long)]
@@ -121,6 +128,27 @@ pub(crate) enum Fail {
     Open,
 }
 
+/// Means by which memory leaves the card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum MovesBy {
+    /// Each process chooses for each device
+    Auto,
+    /// Virtual memory management
+    Vmm,
+    /// Managed memory
+    Managed,
+}
+
+impl MovesBy {
+    fn flags(self) -> u32 {
+        match self {
+            Self::Auto => 0,
+            Self::Vmm => FLAG_BACKEND_VMM,
+            Self::Managed => FLAG_BACKEND_MANAGED,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<u8> {
     let program = args.command.first().context("no program was given")?;
     let name = match &args.name {
@@ -149,7 +177,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let mut config = limits::config(&name, &rules, args.fail == Fail::Open, args.strict);
     config.context_bytes = context_bytes(args.sim);
     if args.oversubscribe {
-        config.flags |= FLAG_OVERSUBSCRIBE;
+        config.flags |= FLAG_OVERSUBSCRIBE | args.backend.flags();
     }
     share.apply(&mut config);
     ledger::write_config(tenant.path(), &config)?;

@@ -7,7 +7,7 @@ use divvy_policy::limit::UuidText;
 use divvy_policy::turns::{DeviceState, TurnMode};
 
 use super::card::Found;
-use super::memory::DeviceMemory;
+use super::memory::{DeviceMemory, MemoryBounds};
 use super::owned::{Locks, Ownership};
 use crate::output::reason::Reason;
 use crate::wire::DeviceView;
@@ -30,16 +30,15 @@ pub(super) struct ServedDevice {
 }
 
 impl ServedDevice {
-    /// The device with this UUID, which is made ours where that can be, and where no more than `capacity_bytes` may be of the
-    /// memory that can move.
-    pub(super) fn new(uuid: Uuid, locks: &Locks, now_ns: u64, capacity_bytes: Option<u64>) -> Self {
+    /// The device with this UUID, which is made ours where that can be, with these bounds of the memory that can move.
+    pub(super) fn new(uuid: Uuid, locks: &Locks, now_ns: u64, bounds: MemoryBounds) -> Self {
         let text = UuidText(&uuid).to_string();
         let ownership = locks.take(&text);
         Self {
             uuid,
             text,
             found: Found::default(),
-            memory: DeviceMemory::new(uuid, capacity_bytes),
+            memory: DeviceMemory::new(uuid, bounds),
             ownership,
             tried_ns: now_ns,
         }

@@ -25,6 +25,7 @@ use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use super::adopted::{Adopted, Hand, ReadDepth};
 use super::card::CardNews;
 use super::device::ServedDevice;
+use super::memory::MemoryBounds;
 use super::owned::Locks;
 use super::scan::{self, Scanner};
 use super::seat::{self, Seat, Seats};
@@ -52,7 +53,7 @@ pub(super) struct Engine {
     seats: Vec<Seat>,
     devices: Vec<Option<ServedDevice>>,
     /// Bytes that may be on each of the memory that can move, where that is to be less than there is room for.
-    capacity_bytes: Option<u64>,
+    bounds: MemoryBounds,
     tenant_states: Vec<TenantState>,
     device_states: Vec<DeviceState>,
     samples: Vec<Sample>,
@@ -77,7 +78,7 @@ impl Engine {
         locks: Locks,
         news: Option<Arc<Mutex<CardNews>>>,
         shared: Arc<Shared>,
-        capacity_bytes: Option<u64>,
+        bounds: MemoryBounds,
     ) -> Self {
         Self {
             scanner,
@@ -87,7 +88,7 @@ impl Engine {
             tuning: Tuning::default(),
             seats: Vec::new(),
             devices: Vec::new(),
-            capacity_bytes,
+            bounds,
             tenant_states: Vec::new(),
             device_states: Vec::new(),
             samples: Vec::new(),
@@ -245,7 +246,7 @@ impl Engine {
         {
             return;
         }
-        let device = ServedDevice::new(uuid, &self.locks, now_ns(), self.capacity_bytes);
+        let device = ServedDevice::new(uuid, &self.locks, now_ns(), self.bounds);
         if let Some(slot) = self.devices.iter_mut().find(|slot| slot.is_none()) {
             *slot = Some(device);
         } else if self.devices.len() < MAX_DEVICES {

@@ -25,6 +25,7 @@ use divvy_policy::turns::GateEntry;
 
 use super::adopted::Adopted;
 use super::host_room::{HostRoom, Keep};
+use super::managed::{ManagedRow, divide_rows};
 use super::room::Room;
 use super::scan::Scanner;
 use super::seat::Seat;
@@ -48,6 +49,8 @@ pub(super) struct DeviceMemory {
     device: Uuid,
     tuning: ResidenceTuning,
     room: Room,
+    /// Bytes of managed memory that tenants may have together; none for as many as there is room for.
+    managed_bytes: Option<u64>,
     host: HostRoom,
     rows: Vec<Row>,
     states: Vec<HolderState>,
@@ -56,6 +59,15 @@ pub(super) struct DeviceMemory {
     orders: Vec<HolderOrder>,
     next_ns: u64,
     lively_until_ns: u64,
+}
+
+/// Bounds of the memory that may leave a device, as the operator gave them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MemoryBounds {
+    /// Bytes that may be there, if that is less than there is room for.
+    pub(super) capacity_bytes: Option<u64>,
+    /// Bytes of managed memory that tenants may have together; none for as many as there is room for.
+    pub(super) managed_bytes: Option<u64>,
 }
 
 /// A tenant in the planner.
@@ -80,6 +92,7 @@ struct Row {
     given: Vec<u64>,
     /// Bytes of the host that its copies take.
     copies_bytes: u64,
+    managed: ManagedRow,
     /// Bytes that it asks for are not to be had.
     refuses: bool,
 }
@@ -94,10 +107,12 @@ pub(super) struct Stepped {
 }
 
 impl DeviceMemory {
-    /// Of a device where no more than `capacity_bytes` of that memory may be, if that is less than there is room for.
-    pub(super) fn new(device: Uuid, capacity_bytes: Option<u64>) -> Self {
+    /// Of a device with these bounds.
+    pub(super) fn new(device: Uuid, bounds: MemoryBounds) -> Self {
+        let MemoryBounds { capacity_bytes, managed_bytes } = bounds;
         Self {
             device,
+            managed_bytes,
             tuning: ResidenceTuning::default(),
             room: Room::new(capacity_bytes),
             host: HostRoom::default(),
@@ -159,6 +174,10 @@ impl DeviceMemory {
             };
         }
         let is_lively = self.is_lively(now_ns);
+        divide_rows(
+            self.managed_bytes.unwrap_or(capacity_bytes),
+            self.rows.iter_mut().map(|held| &mut held.managed),
+        );
         let room = DeviceRoom { capacity_bytes, host_bytes: u64::MAX };
         let Self { tuning, rows, states, state, holders, orders, host, .. } = self;
         let mut planner = ResidencePlanner { tuning, rows: states, state };
@@ -194,7 +213,8 @@ impl DeviceMemory {
     fn is_lively(&mut self, now_ns: u64) -> bool {
         let mut is_news = false;
         for (held, holder) in self.rows.iter_mut().zip(&self.holders) {
-            is_news |= holder.asked_bytes > 0 || holder.size_bytes != held.size_bytes;
+            is_news |= holder.asked_bytes > 0 || held.managed.asks();
+            is_news |= holder.size_bytes != held.size_bytes;
             held.size_bytes = holder.size_bytes;
         }
         if is_news {
@@ -235,6 +255,8 @@ impl DeviceMemory {
             lost_turns: counters.lost_turns,
             waits: counters.waits,
             longest_wait_ns: counters.longest_wait_ns,
+            managed_bytes: self.rows.iter().map(|held| held.managed.bytes()).sum(),
+            managed_limit_bytes: self.managed_bytes.unwrap_or(self.room.last_bytes()),
         })
     }
 
@@ -281,8 +303,10 @@ impl Row {
         let mut sum = ResidenceEntry::default();
         self.slots.clear();
         self.memory.clear();
+        self.managed.begin();
         tenant.memory(self.row, |slot, entry| {
             self.slots.push(slot);
+            self.managed.push(slot, entry);
             self.memory.push(ProcessMemory {
                 resident_bytes: entry.resident_bytes.max(entry.leavable_bytes()),
                 away_bytes: entry.away_bytes,
@@ -305,6 +329,7 @@ impl Row {
             tenant: self.arrival,
             size_bytes: held_bytes.saturating_add(asked_bytes),
             asked_bytes,
+            spare_bytes: self.managed.spare_bytes(&sum),
             resident_bytes,
             ceiling_bytes: self.ceilings.iter().map(|(_, bytes)| *bytes).sum(),
             quantum_ns,
@@ -349,6 +374,7 @@ impl Row {
             owner.set_allowed(self.row, *slot, *bytes)?;
             is_news = true;
         }
+        is_news |= self.managed.put(owner, self.row)?;
         let run = if given.run { order::RUN } else { 0 };
         let refuse = if self.refuses { order::REFUSE } else { 0 };
         // Each of several processes that have any memory has a part of it, and what is written changes rarely.

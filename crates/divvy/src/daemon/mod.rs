@@ -6,7 +6,8 @@
 //!
 //! [`engine`] is the thread that schedules, by `divvy_policy::turns`; [`adopted`] one tenant in its hands,
 //! [`scan`] finds them, [`quota`] says how many of a user's are served and [`seat`] who leaves;
-//! [`memory`] says whose memory is on a card, in the [`room`] that there is for it, and how much of the host it may take ([`host_room`]); [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
+//! [`memory`] says whose memory is on a card, in the [`room`] that there is for it, how much of the host it may take ([`host_room`]),
+//! and how much may be [`managed`]; [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
 //! [`look`] asks NVML for it; [`server`] and [`client`] speak [`crate::wire`] on a socket, which [`reach`] finds and
 //! of which a [`crowd`] may be open, all [`timed`], about what the first has [`seen`]; [`place`],
 //! [`start`] and [`keep`] see to it that there is one daemon.
@@ -20,6 +21,7 @@ mod engine;
 mod host_room;
 pub(crate) mod keep;
 mod look;
+mod managed;
 mod memory;
 mod metrics;
 mod owned;
@@ -48,6 +50,7 @@ use nix::sys::signal::{SigSet, Signal};
 
 use self::engine::Engine;
 pub(crate) use self::engine::sleep_until;
+use self::memory::MemoryBounds;
 use self::owned::Locks;
 use self::place::DaemonHome;
 use self::scan::Scanner;
@@ -100,6 +103,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE")]
     capacity: Option<String>,
 
+    /// Let tenants have no more than SIZE of managed memory together on each card, wherever it is
+    ///
+    /// By default as much as the card has room for. More is for a program that is larger than the card (`divvy run
+    /// --oversubscribe --backend managed`): the driver then moves pages at its every fault.
+    #[arg(long, value_name = "SIZE")]
+    managed_limit: Option<String>,
+
     /// End when there has been no tenant for so many seconds; by default never
     #[arg(long, value_name = "SECONDS")]
     linger: Option<u64>,
@@ -149,7 +159,10 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
 }
 
 fn serve(args: &Args, home: &DaemonHome) -> Result<u8> {
-    let capacity_bytes = args.capacity.as_deref().map(capacity).transpose()?;
+    let bounds = MemoryBounds {
+        capacity_bytes: size_of("--capacity", args.capacity.as_deref())?,
+        managed_bytes: size_of("--managed-limit", args.managed_limit.as_deref())?,
+    };
     let is_users = args.on_demand || (args.home.is_none() && args.root.is_empty());
     let yields = is_users && !home.is_system();
     if yields && home.is_machines() {
@@ -196,7 +209,7 @@ fn serve(args: &Args, home: &DaemonHome) -> Result<u8> {
     let news = card::start(home.is_system()).ok();
     let extra = args.root.iter().cloned().chain(discover::from_variable());
     let scanner = Scanner::new(home.clone(), extra);
-    let mut engine = Engine::new(scanner, Locks::of(home), news, shared, capacity_bytes);
+    let mut engine = Engine::new(scanner, Locks::of(home), news, shared, bounds);
     if args.on_demand {
         start::say_ready()?;
     }
@@ -213,11 +226,12 @@ fn serve(args: &Args, home: &DaemonHome) -> Result<u8> {
     Ok(0)
 }
 
-/// The bytes of a size that was given for a card.
-fn capacity(text: &str) -> Result<u64> {
+/// The bytes of a size that was given for a card by this option.
+fn size_of(option: &str, text: Option<&str>) -> Result<Option<u64>> {
+    let Some(text) = text else { return Ok(None) };
     match size::parse(text) {
-        Ok(Limit::Bytes(bytes)) if bytes > 0 => Ok(bytes),
-        _ => Err(usage(format!("--capacity {text:?} is no size: give one such as 24GiB"))),
+        Ok(Limit::Bytes(bytes)) if bytes > 0 => Ok(Some(bytes)),
+        _ => Err(usage(format!("{option} {text:?} is no size: give one such as 24GiB"))),
     }
 }
 
@@ -268,8 +282,12 @@ impl Ending {
 /// Where the memory of a device's tenants is, in words.
 fn memory_words(memory: &MemoryView) -> String {
     let size = |bytes| sizes::text(bytes);
+    let managed = match memory.managed_bytes {
+        0 => String::new(),
+        bytes => format!("; {} managed of {}", size(bytes), size(memory.managed_limit_bytes)),
+    };
     format!(
-        "memory that may leave: {} on the card, where {} may be; {} away; {} hand-overs, longest wait {:.1} s",
+        "memory that may leave: {} on the card, where {} may be; {} away; {} hand-overs, longest wait {:.1} s{managed}",
         size(memory.resident_bytes),
         size(memory.capacity_bytes),
         size(memory.away_bytes),

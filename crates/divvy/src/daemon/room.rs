@@ -42,6 +42,8 @@ struct Sums {
     movable_bytes: u64,
     /// The newest words about free memory: when, and the most that was said at about that time.
     free: (u64, u64),
+    /// The driver moves some of it by itself, so that what is free says nothing of what else is there.
+    is_managed: bool,
 }
 
 impl Room {
@@ -91,7 +93,7 @@ impl Room {
             (self.there_bytes, self.there_since_ns) = (there_bytes, now_ns);
         }
         let (said_ns, free_bytes) = sums.free;
-        if said_ns > self.there_since_ns.saturating_add(STILL_NS) {
+        if !sums.is_managed && said_ns > self.there_since_ns.saturating_add(STILL_NS) {
             let used_bytes = sums.total_bytes.saturating_sub(free_bytes);
             self.foreign_bytes = Some(used_bytes.saturating_sub(there_bytes));
         }
@@ -112,6 +114,7 @@ impl Sums {
         for slot in slots {
             let line = usage.line(row, slot);
             let memory = if is_movable { usage.residence(row, slot) } else { Default::default() };
+            self.is_managed |= memory.managed_bytes > 0;
             let (fixed_bytes, movable_bytes) = match memory.movable_bytes {
                 0 => (line.held_bytes, 0),
                 _ => {

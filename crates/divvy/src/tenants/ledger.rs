@@ -153,6 +153,8 @@ pub struct ResidenceUse {
     pub stayed: u64,
     /// Processes that have some that can leave.
     pub movers: u64,
+    /// Bytes of it that are managed, wherever they are.
+    pub managed_bytes: u64,
 }
 
 impl ResidenceUse {
@@ -175,6 +177,7 @@ impl ResidenceUse {
             left: entry.left,
             stayed: entry.stayed,
             movers: entry.movers,
+            managed_bytes: entry.managed_bytes,
         })
     }
 }

@@ -29,6 +29,10 @@ pub struct HolderState {
     pub(super) tenant: u64,
     pub(super) size_bytes: u64,
     pub(super) asked_bytes: u64,
+    /// Bytes that may be missing, where it can run with a part away; else 0.
+    pub(super) spare_bytes: u64,
+    /// It is larger than it may be: its size is what the device holds of it.
+    pub(super) is_cut: bool,
     /// Resident bytes as far as they are believed.
     pub(super) resident_bytes: u64,
     /// The ceiling that stood when the sample was read.
@@ -99,6 +103,7 @@ impl HolderState {
         self.quantum_ns = sample.quantum_ns;
         self.size_bytes = sample.size_bytes;
         self.asked_bytes = sample.asked_bytes.min(sample.size_bytes);
+        (self.spare_bytes, self.is_cut) = (sample.spare_bytes, false);
         self.released.advance(now_ns, tuning.release_ahead_ns);
         let claimed_bytes = sample.resident_bytes.min(sample.size_bytes);
         let highest_bytes = match fresh {
@@ -196,9 +201,20 @@ impl HolderState {
         self.tenant != 0
     }
 
-    /// All that exists of it is on the device.
+    /// All that exists of it is on the device, or as much as can be.
     pub(super) fn is_whole(&self) -> bool {
-        self.resident_bytes.saturating_add(self.asked_bytes) >= self.size_bytes
+        let spare_bytes = if self.is_cut { self.spare_bytes } else { 0 };
+        let there_bytes = self.resident_bytes.saturating_add(self.asked_bytes);
+        there_bytes.saturating_add(spare_bytes) >= self.size_bytes
+    }
+
+    /// A tenant that can run with a part away is no larger than `most_bytes`.
+    pub(super) fn cut(&mut self, most_bytes: u64) {
+        if self.spare_bytes > 0 && self.size_bytes > most_bytes {
+            self.size_bytes = most_bytes;
+            self.asked_bytes = self.asked_bytes.min(most_bytes);
+            self.is_cut = true;
+        }
     }
 
     /// Bytes that it holds, resident or away.

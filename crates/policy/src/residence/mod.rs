@@ -5,7 +5,8 @@
 //! with the time at which it wants to be called again. It is level-based: an order says what shall be, not what to do,
 //! so that a lost message, another daemon or a death at any step only means that the next step decides again.
 //!
-//! A tenant's ceiling is divided among its processes by [`divide()`].
+//! A tenant's ceiling is divided among its processes by [`divide()`]; how much managed memory each process may have, wherever
+//! it is, is [`divide_managed`]'s.
 //!
 //! Promises: no clock, no allocation, no panic, whatever the samples say. Where all tenants fit, all run and nothing
 //! moves, and what is left of the device is headroom of all. The sum of what tenants may have resident never exceeds the device, bytes that were released a moment ago
@@ -21,6 +22,7 @@
 mod ceilings;
 mod divide;
 mod holder;
+mod managed;
 mod member;
 mod order;
 mod promise;
@@ -36,6 +38,7 @@ mod view;
 
 pub use self::divide::{ProcessMemory, divide};
 pub use self::holder::HolderState;
+pub use self::managed::{ManagedCeiling, ManagedUse, divide_managed};
 pub use self::order::{HolderOrder, HolderStatus};
 pub use self::promise::{HostMemory, HostShortage};
 pub use self::sample::{DeviceRoom, Freeze, Holder};

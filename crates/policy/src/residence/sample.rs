@@ -34,6 +34,9 @@ pub struct Holder {
     pub size_bytes: u64,
     /// The part of `size_bytes` that it asks for and that does not exist yet.
     pub asked_bytes: u64,
+    /// Bytes that may be missing of what the device holds of it, where it can run with a part away; 0 where it cannot. Such a
+    /// one is as large as the device at most, and what is missing is the piece of its memory that finds no room whole.
+    pub spare_bytes: u64,
     /// Bytes on the device: raised before they are created, lowered after they are released.
     pub resident_bytes: u64,
     /// Highest ceiling that the process may still go by. In a mapped file it is the one that stands there; over messages

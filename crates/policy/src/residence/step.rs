@@ -97,6 +97,8 @@ impl Step<'_> {
 
     fn decide(&mut self) {
         self.bypass();
+        let left_bytes = self.bytes_left();
+        self.rows.iter_mut().for_each(|holder| holder.cut(left_bytes));
         let sizes = |h: &HolderState| if h.is_present() && !h.frozen { h.size_bytes } else { 0 };
         let all_bytes = self.rows.iter().map(sizes).fold(0, u64::saturating_add);
         let stuck = self.rows.iter().filter(|h| h.bypassed && h.frozen);

@@ -143,6 +143,7 @@ impl Process {
             tenant: self.tenant,
             size_bytes: self.held_bytes + self.asked_bytes,
             asked_bytes: self.asked_bytes,
+            spare_bytes: 0,
             resident_bytes: self.resident_bytes,
             ceiling_bytes,
             wants_since_ns: self.wants_since_ns,

@@ -50,7 +50,11 @@ pub(crate) fn total<T: Settable + TryInto<u64> + TryFrom<u64>>(
 
 fn clamp(ordinal: CUdevice, bytes: u64) -> u64 {
     match at(ordinal) {
-        Next::Count(device) => device.limit_bytes().map_or(bytes, |limit| limit.min(bytes)),
+        Next::Count(device) => {
+            let limit_bytes = device.limit_bytes();
+            let (seen_bytes, _) = device.card_as_seen((bytes, bytes));
+            limit_bytes.map_or(bytes, |limit| limit.min(seen_bytes))
+        }
         Next::Forward | Next::Refuse(_) => bytes,
     }
 }
@@ -63,7 +67,8 @@ fn story() -> Option<answer::Memory> {
     block::free_all_put_off();
     unused::settle_all(device);
     left_out::sweep();
-    let (card_free_bytes, card_total_bytes) = driver::mem_info().ok()?;
+    let (free_bytes, total_bytes) = driver::mem_info().ok()?;
+    let (card_total_bytes, card_free_bytes) = device.card_as_seen((total_bytes, free_bytes));
     let used_bytes = device.used_bytes();
     Some(answer::memory(device.limit_bytes(), used_bytes, card_total_bytes, card_free_bytes))
 }

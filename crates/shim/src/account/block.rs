@@ -22,6 +22,7 @@ use super::entry::{self, MemoryRecord};
 use super::place::{CallPlace, Next, OUT_OF_MEMORY};
 use super::{marks, pool};
 use crate::gate::{GATES, beside_captures};
+use crate::residence::addresses::ContextLife;
 use crate::residence::{backed, state};
 use crate::sys::driver;
 use crate::sys::driver::SUCCESS;
@@ -161,7 +162,7 @@ pub(crate) fn allocate_seldom(
 fn unmake(address: u64) {
     if backed::holds(address) {
         let _inside = state::enter();
-        backed::free_unused(address);
+        backed::free_unused(address, ContextLife::Lives);
     } else {
         let _ = driver::mem_free(address);
     }
@@ -256,6 +257,10 @@ fn release(address: u64, entry: MemoryRecord) {
 /// Frees: `call` asks the driver.
 pub(crate) fn free(address: u64, call: impl FnOnce() -> CUresult) -> CUresult {
     let Some(words) = BLOCKS.take(address) else {
+        // The driver knows memory of ours, of which this is no block.
+        if backed::is_ours(address) {
+            return CUresult::CUDA_ERROR_INVALID_VALUE;
+        }
         let result = call();
         if result == SUCCESS {
             pool::freed();
@@ -303,7 +308,7 @@ fn free_backed(address: u64, entry: MemoryRecord) -> Freed {
     beside_captures(|| match backed::await_work(driver::context_at(entry.owner), held) {
         // Of a process that ends nothing runs any more.
         Ok(()) | Err(CUresult::CUDA_ERROR_DEINITIALIZED) => {
-            backed::free_unused(address);
+            backed::free_unused(address, ContextLife::Lives);
             Freed::Now
         }
         Err(code) => Freed::Refused(code),
@@ -331,7 +336,8 @@ fn free_put_off() {
     ANY_PUT_OFF.store(true, SeqCst);
     beside_captures(|| {
         if backed::await_work(driver::context_at(owner), held).is_ok() {
-            found.iter().take(count).for_each(|address| forget_put_off(*address));
+            let forget = |address: &u64| forget_put_off(*address, ContextLife::Lives);
+            found.iter().take(count).for_each(forget);
         }
     });
 }
@@ -348,9 +354,9 @@ pub(super) fn free_all_put_off() {
 }
 
 /// Gives back a block whose free was put off; no work uses it any more.
-fn forget_put_off(address: u64) {
+fn forget_put_off(address: u64, life: ContextLife) {
     if let Some(words) = PUT_OFF.take(address) {
-        backed::free_unused(address);
+        backed::free_unused(address, life);
         release(address, MemoryRecord::unpack(words));
     }
 }
@@ -463,7 +469,7 @@ fn forget_backed(context: u64) {
             }
         });
         match put_off {
-            Some(address) => forget_put_off(address),
+            Some(address) => forget_put_off(address, ContextLife::Gone),
             None => break,
         }
     }
@@ -481,11 +487,12 @@ fn forget_backed(context: u64) {
         });
         for address in found.iter().take(count) {
             if let Some(words) = BLOCKS.take(*address) {
-                backed::free_unused(*address);
+                backed::free_unused(*address, ContextLife::Gone);
                 release(*address, MemoryRecord::unpack(words));
             }
         }
         if count == 0 {
+            backed::forget_context(context);
             return;
         }
     }

@@ -15,7 +15,7 @@ use divvy_policy::{answer, limit};
 
 use crate::sys::{Out, OutArray, Settable, driver};
 use crate::tenant::device::{DeviceFacts, register};
-use crate::tenant::{Membership, membership};
+use crate::tenant::{Membership, card_as_seen, membership};
 
 pub(crate) const SUCCESS: nvmlReturn_t = nvmlReturn_t::NVML_SUCCESS;
 pub(crate) const TOO_SMALL: nvmlReturn_t = nvmlReturn_t::NVML_ERROR_INSUFFICIENT_SIZE;
@@ -70,7 +70,9 @@ impl Counted {
     pub(crate) fn story(&self, card_free_bytes: u64) -> Option<answer::Memory> {
         self.limit_bytes?;
         let used_bytes = self.tenant.used_bytes(self.row);
-        Some(answer::memory(self.limit_bytes, used_bytes, self.total_bytes, card_free_bytes))
+        let card = (self.total_bytes, card_free_bytes);
+        let (total_bytes, free_bytes) = card_as_seen(self.tenant, self.limit_bytes, card);
+        Some(answer::memory(self.limit_bytes, used_bytes, total_bytes, free_bytes))
     }
 
     /// Shows the tenant's processes of the caller's pid namespace; how many there are.

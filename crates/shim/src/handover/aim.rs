@@ -71,6 +71,8 @@ impl<'a> Aim<'a> {
             ceiling_bytes: match (self.wish, order) {
                 (Some(_), _) => 0,
                 (None, Some(order)) => order.allowed_bytes,
+                // The driver would take more of managed memory, and push other parts out for it.
+                (None, None) if self.state.chunks.managed_bytes(device) > 0 => card_bytes(device),
                 (None, None) => u64::MAX,
             },
             runs: self.wish.is_none() && order.is_none_or(|order| order.runs()),
@@ -99,12 +101,29 @@ impl<'a> Aim<'a> {
             let resident_bytes = self.state.chunks.resident_bytes(device);
             let ceiling_bytes = self.of(device).ceiling_bytes;
             let has_room = resident_bytes < ceiling_bytes;
-            resident_bytes > ceiling_bytes || has_room && self.state.chunks.away_bytes(device) > 0
+            resident_bytes > ceiling_bytes || has_room && self.is_in_need(device)
         })
     }
 
-    /// Whether any of the memory is away.
-    pub(super) fn is_any_away(&self) -> bool {
-        Self::devices().any(|device| self.state.chunks.away_bytes(device) > 0)
+    /// Whether some of the device's memory is away that calls cannot do without, or that has room.
+    pub(super) fn is_in_need(&self, device: CUdevice) -> bool {
+        let chunks = &self.state.chunks;
+        let is_any_away = chunks.away_bytes(device) > 0;
+        is_any_away && {
+            let resident_bytes = chunks.resident_bytes(device);
+            let room_bytes = self.of(device).ceiling_bytes.saturating_sub(resident_bytes);
+            !chunks.may_be_used(device, room_bytes)
+        }
     }
+
+    /// Whether that is so of any device.
+    pub(super) fn is_any_in_need(&self) -> bool {
+        Self::devices().any(|device| self.is_in_need(device))
+    }
+}
+
+/// The memory of a card.
+fn card_bytes(device: CUdevice) -> u64 {
+    let all = device::all_met().find(|met| met.ordinal == device);
+    all.map_or(0, Device::total_bytes)
 }

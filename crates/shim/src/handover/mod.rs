@@ -11,25 +11,31 @@
 //! stream captures. What cannot be moved in time stays, and is counted. Does not decide whose memory is to go.
 
 mod aim;
+mod managed;
 mod movement;
 mod pipeline;
 mod room;
 mod service;
+mod strays;
 
 use divvy_driver_api::types::{CUdeviceptr, CUresult};
 use divvy_policy::charge::whole_granules;
 
+use self::managed::Reserving;
 use self::room::Asking;
+use crate::account::place::CallPlace;
+use crate::gate::beside_captures;
+use crate::residence::backed::NewBlock;
+use crate::residence::backing::Backing;
 use crate::residence::chunks::Denied;
-use crate::residence::{backed, state};
+use crate::residence::{backed, backing, state};
 use crate::sys::Out;
 use crate::tenant;
-use crate::tenant::device::Device;
 
 /// Makes a block of `bytes` whose memory may leave, in a tenant that oversubscribes, and writes where it lies: its
 /// address. `None` where the driver is to make a plain one.
 pub(crate) fn allocate(
-    device: &'static Device,
+    place: CallPlace,
     bytes: u64,
     address: Out<'_, CUdeviceptr>,
 ) -> Option<Result<u64, CUresult>> {
@@ -37,25 +43,37 @@ pub(crate) fn allocate(
     if bytes == 0 || address.get().is_none() {
         return None;
     }
+    let device = place.device;
+    let backing = backing::of(tenant, device, place.context)?;
+    let mut new = NewBlock { device: device.ordinal, bytes, backing, most_slab_bytes: u64::MAX };
     let mut asking = Asking::new(tenant, device.ordinal, whole_granules(bytes));
+    let mut reserving = Reserving::new(tenant, device);
     let made = loop {
         let made = {
             let _inside = state::enter();
-            backed::allocate(device.ordinal, bytes, &mut asking.asked_bytes)
+            match new.backing {
+                Backing::Handles => backed::allocate(new, &mut asking.asked_bytes),
+                // Streams are made and waited for.
+                Backing::Managed(_) => beside_captures(|| backed::allocate(new, &mut 0)),
+            }
         };
         match made {
+            Err(Denied::Managed(missing_bytes)) if reserving.wait(missing_bytes, &mut new) => {}
+            Err(Denied::Managed(_)) => break made,
+            // A device or a driver without virtual memory management.
+            Err(Denied::Driver(
+                CUresult::CUDA_ERROR_NOT_SUPPORTED | CUresult::CUDA_ERROR_NOT_FOUND,
+            )) if new.backing == Backing::Handles => {
+                new.backing = backing::without_handles(tenant, device, place.context)?;
+            }
             Err(denied) if denied.is_shortage() && asking.wait(denied) => {}
             made => break made,
         }
     };
-    drop(asking);
+    drop((asking, reserving));
     match made {
-        // A device or a driver without virtual memory management.
-        Err(Denied::Driver(
-            CUresult::CUDA_ERROR_NOT_SUPPORTED | CUresult::CUDA_ERROR_NOT_FOUND,
-        )) => None,
         Err(Denied::Driver(code)) => Some(Err(code)),
-        Err(Denied::Ceiling) => Some(Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY)),
+        Err(Denied::Ceiling | Denied::Managed(_)) => Some(Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY)),
         Ok(made) => {
             address.set(made);
             if let Some(state) = state::get() {

@@ -7,7 +7,7 @@
 use core::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::MAX_DEVICES;
-use divvy_driver_api::types::{CUcontext, CUdevice, CUevent, CUresult};
+use divvy_driver_api::types::{CUcontext, CUdevice, CUevent, CUresult, CUstream};
 
 use super::aim::Aim;
 use super::pipeline::{self, Step};
@@ -31,7 +31,7 @@ fn devices() -> impl Iterator<Item = CUdevice> {
 }
 
 /// A context of the device, of those that this process has made, views through green ones apart.
-pub(super) fn context_of(device: CUdevice) -> Option<CUcontext> {
+fn context_of(device: CUdevice) -> Option<CUcontext> {
     let mut found = None;
     CONTEXTS.for_each(|handle, words| {
         let record = Record::unpack(words);
@@ -101,6 +101,20 @@ fn is_done_by(of: CUcontext, event: CUevent, deadline_ns: u64) -> Result<bool, C
         sleep_ns(LOOK_NS);
     }
     Ok(true)
+}
+
+/// Runs `act` with a stream of its own in a context of the device.
+pub(super) fn with_stream<R>(
+    device: CUdevice,
+    act: impl FnOnce(CUstream) -> Result<R, CUresult>,
+) -> Result<R, CUresult> {
+    let of = context_of(device).ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?;
+    driver::within(of, || {
+        let stream = driver::stream_create()?;
+        let result = act(stream);
+        let _ = driver::stream_destroy(stream);
+        result
+    })
 }
 
 /// Waits until no work is left that may use what is to leave; false if it has not ended by `deadline_ns`.
@@ -186,7 +200,7 @@ pub(super) fn come_back(state: &State, aim: &Aim<'_>) -> Moved {
                 match state.chunks.start_coming(chunk, stream) {
                     Ok(()) => Ok(Step::Begun),
                     Err(Denied::Driver(code)) => Err(code),
-                    Err(Denied::Ceiling) => {
+                    Err(Denied::Ceiling | Denied::Managed(_)) => {
                         is_full = true;
                         Ok(Step::Passed)
                     }
@@ -200,7 +214,7 @@ pub(super) fn come_back(state: &State, aim: &Aim<'_>) -> Moved {
         {
             words.add_in(bytes, clock::now_ns().saturating_sub(from_ns));
         }
-        let is_whole = state.chunks.away_bytes(device) == 0;
+        let is_whole = !aim.is_in_need(device);
         moved = moved.and(came).and(if is_whole { Moved::All } else { Moved::Waits });
     }
     moved

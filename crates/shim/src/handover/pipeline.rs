@@ -9,7 +9,7 @@
 
 use divvy_driver_api::types::{CUdevice, CUevent, CUresult, CUstream};
 
-use super::movement::context_of;
+use super::movement::with_stream;
 use crate::residence::chunks::{Chunk, Place};
 use crate::residence::state::State;
 use crate::sys::driver::{self, again};
@@ -38,12 +38,8 @@ pub(super) fn through<'s>(
     mut begin: impl FnMut(&'s Chunk, CUstream) -> Result<Step, CUresult>,
     mut end: impl FnMut(&Chunk, Result<(), CUresult>) -> Result<(), CUresult>,
 ) -> (u64, Result<(), CUresult>) {
-    let Some(of) = context_of(device) else {
-        return (0, Err(CUresult::CUDA_ERROR_INVALID_CONTEXT));
-    };
     let mut bytes = 0_u64;
-    let result = driver::within(of, || {
-        let stream = driver::stream_create()?;
+    let result = with_stream(device, |stream| {
         let (mut slots, mut at) = ([const { None::<OnItsWay<'s>> }; DEPTH], 0_usize);
         let mut result = Ok(());
         let mut finish = |slot: &mut Option<OnItsWay<'s>>| -> Result<(), CUresult> {
@@ -72,7 +68,6 @@ pub(super) fn through<'s>(
                 result = result.and(finish(slot));
             }
         }
-        let _ = driver::stream_destroy(stream);
         result
     });
     (bytes, result)

@@ -11,6 +11,7 @@ use divvy_page::Tenant;
 
 use super::aim::{Aim, Wish};
 use super::movement::{self, Moved};
+use super::strays;
 use crate::gate::{GATES, beside_captures};
 use crate::residence::state::{self, State};
 use crate::sys::{clock, log, service, sleep_ns};
@@ -81,6 +82,7 @@ impl Service {
         let state = self.state;
         self.note_waiting();
         movement::tell(aim.is_to_move(), self.waits_from_ns);
+        strays::send_home(state);
         let left = movement::leave(state, &aim);
         // A call that wants memory back ends the wish, once it was fulfilled.
         if let Some(wish) = aim.wish.filter(|_| left == Moved::All && state.door.is_wanted()) {
@@ -103,7 +105,7 @@ impl Service {
                 return false;
             }
             // Copies that are not kept go before it sleeps.
-            Moved::All if aim.is_open() && !aim.is_any_away() => self.open(),
+            Moved::All if aim.is_open() && !aim.is_any_in_need() => self.open(),
             _ => self.sleep_closed(&aim, number, moved),
         }
         true
@@ -153,6 +155,8 @@ impl Service {
 
     fn open(&mut self) {
         (self.is_closed, self.waits_from_ns) = (false, 0);
+        // What is away may be fetched by the driver from here on.
+        self.state.chunks.note_strays();
         movement::tell(false, 0);
         self.state.door.open();
     }

@@ -46,6 +46,10 @@ pub(crate) fn cuPointerGetAttribute(
     let Some(found) = block(pointer) else {
         return if is_ours(pointer) { UNKNOWN } else { real.call(data, attribute, pointer) };
     };
+    // The driver's own blocks are not for the host.
+    if attribute == Attribute::CU_POINTER_ATTRIBUTE_HOST_POINTER {
+        return UNKNOWN;
+    }
     let _inside = state::enter();
     let result = real.call(data, attribute, pointer);
     if result == SUCCESS {
@@ -86,6 +90,9 @@ fn correct(place: OutAttribute<'_>, of: Block) {
         Attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID => place.set_word(of.number),
         Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR => place.set_word(of.base),
         Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE => place.set_word(of.bytes),
+        // Of memory that the driver manages it says what a program must not see.
+        Attribute::CU_POINTER_ATTRIBUTE_HOST_POINTER => place.set_word(0),
+        Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED => place.set_false(),
         _ => {}
     }
 }

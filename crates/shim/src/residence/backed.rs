@@ -1,7 +1,7 @@
 //! Blocks whose memory may leave the card: made, freed, and found by an address inside them.
 //!
-//! Blocks below 32 MiB lie in [`super::slabs`]; larger ones at addresses of their own, in chunks of up to 256 MiB. All
-//! these addresses are reserved in pieces that start at a multiple of 256 MiB, by whose number a block is found.
+//! Blocks below 32 MiB lie in [`super::slabs`]; larger ones at addresses of their own, in chunks of up to 256 MiB. By
+//! [`super::addresses`] a block is found.
 //!
 //! Promises: the pointer is aligned as the driver's would be; a block is not given back while work that was submitted
 //! before may use it, which is what the driver promises too. Does not ask for a limit.
@@ -13,7 +13,9 @@ use divvy_driver_api::types::{CUcontext, CUdevice, CUresult};
 use divvy_policy::charge::whole_granules;
 use divvy_policy::slab::MAX_BYTES;
 
-use super::chunks::{Chunk, Denied};
+use super::addresses::{self, Addresses, ContextLife};
+use super::backing::Backing;
+use super::chunks::{Chunk, Chunks, Denied, Place};
 use super::state::{self, State};
 use crate::sys::driver;
 use crate::sys::map::Map;
@@ -23,9 +25,6 @@ use crate::tenant::context::ANY_GREEN;
 const OWN_BYTES: u64 = 32 << 20;
 /// Most bytes of a chunk.
 const CHUNK_BYTES: u64 = MAX_BYTES;
-
-/// Pieces of addresses by number: the use of each, as [`Piece`] packs it.
-static PIECES: Map = Map::new(31);
 
 /// Blocks by first address: a number that no other block has had, and the bytes that were asked for.
 static BLOCKS: Map = Map::new(32);
@@ -62,22 +61,36 @@ impl Piece {
     }
 
     fn at(address: u64) -> Option<Self> {
-        let [number, base] = PIECES.get(address / MAX_BYTES)?;
+        let [number, base] = addresses::at(address)?;
         let number = u32::try_from(number).ok()?;
         Some(if base == 0 { Self::Slab(number) } else { Self::Block(number, base) })
     }
 }
 
-/// Makes a block of `bytes` on a device: its address. `asked` are the bytes that the process asks its owner for because of it;
-/// none once they were given.
+/// Block that is to be made.
+#[derive(Clone, Copy)]
+pub(crate) struct NewBlock {
+    /// Its device.
+    pub(crate) device: CUdevice,
+    /// Its bytes.
+    pub(crate) bytes: u64,
+    /// What is behind it.
+    pub(crate) backing: Backing,
+    /// Most bytes of a slab that is made for it.
+    pub(crate) most_slab_bytes: u64,
+}
+
+/// Makes a block: its address. `asked` are the bytes that the process asks its owner for because of it; none once they were
+/// given.
 ///
 /// # Errors
 /// Why there is none; out-of-memory where this library has no memory for its own records.
-pub(crate) fn allocate(device: CUdevice, bytes: u64, asked: &mut u64) -> Result<u64, Denied> {
+pub(crate) fn allocate(new: NewBlock, asked: &mut u64) -> Result<u64, Denied> {
     let state = state::make().ok_or(Denied::OUT_OF_MEMORY)?;
+    let NewBlock { device, bytes, .. } = new;
     let mut make = || match bytes < OWN_BYTES {
-        true => share_slab(state, device, bytes, asked),
-        false => own(state, device, bytes, asked),
+        true => share_slab(state, new, asked),
+        false => own(state, new, asked),
     };
     let address = match make() {
         // Empty slabs are no reason to refuse.
@@ -90,51 +103,100 @@ pub(crate) fn allocate(device: CUdevice, bytes: u64, asked: &mut u64) -> Result<
     // Above the numbers that a driver gives out, which begin at 1.
     let number = LAST.fetch_add(1, Relaxed) | 1 << 48;
     if BLOCKS.insert(address, [number, bytes]).is_err() {
-        give_back(address);
+        give_back(address, ContextLife::Lives);
         return Err(Denied::OUT_OF_MEMORY);
     }
     Ok(address)
 }
 
-fn share_slab(state: &State, device: CUdevice, bytes: u64, asked: &mut u64) -> Result<u64, Denied> {
+fn share_slab(state: &State, new: NewBlock, asked: &mut u64) -> Result<u64, Denied> {
     loop {
-        if let Some(address) = state.slabs.take(device, bytes) {
+        if let Some(address) = state.slabs.take(&state.chunks, new) {
             return Ok(address);
         }
         // Of a context that is broken the driver's own call would say so.
         driver::mem_info()?;
-        state.slabs.open(&state.chunks, device, bytes, asked, |number, base| {
-            PIECES.insert(base / MAX_BYTES, Piece::Slab(number).pack()).is_ok()
+        state.slabs.open(&state.chunks, new, asked, |number, addresses| {
+            addresses.record(Piece::Slab(number).pack()).is_ok()
         })?;
     }
 }
 
-fn own(state: &State, device: CUdevice, bytes: u64, asked: &mut u64) -> Result<u64, Denied> {
+fn own(state: &State, new: NewBlock, asked: &mut u64) -> Result<u64, Denied> {
+    let NewBlock { device, bytes, backing, .. } = new;
     let whole = whole_granules(bytes);
-    let reserved = whole.checked_next_multiple_of(MAX_BYTES);
-    let reserved = reserved.ok_or(Denied::OUT_OF_MEMORY)?;
     driver::mem_info()?;
-    let base = driver::address_reserve(reserved, MAX_BYTES)?;
-    if let Err(denied) = state.chunks.raise(device, whole, asked) {
-        let _ = driver::address_free(base, reserved);
-        return Err(denied);
+    let addresses = Addresses::take(&state.chunks, device, backing, whole)?;
+    let give = |denied: Denied| {
+        addresses.give(&state.chunks, device, ContextLife::Lives);
+        denied
+    };
+    if backing == Backing::Handles {
+        state.chunks.raise(device, whole, asked).map_err(give)?;
     }
-    let made = chunks_behind(state, device, base, whole).and_then(|first| {
-        let numbers = base / MAX_BYTES..base.saturating_add(reserved) / MAX_BYTES;
-        let piece = Piece::Block(first, base).pack();
-        match numbers.clone().all(|number| PIECES.insert(number, piece).is_ok()) {
-            true => Ok(()),
-            false => {
-                numbers.for_each(forget);
-                end_chunks(state, first);
-                Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+    let base = addresses.base;
+    let chunks = match backing {
+        Backing::Handles => chunks_behind(state, device, base, whole),
+        Backing::Managed(_) => managed_chunks(state, device, addresses),
+    };
+    let made = chunks.and_then(|first| {
+        addresses.record(Piece::Block(first, base).pack()).inspect_err(|_| end_chunks(state, first))
+    });
+    made.map(|()| base).map_err(|code| give(code.into()))
+}
+
+/// Divides managed memory into chunks: the number of the first. As many are on the card as may be.
+fn managed_chunks(state: &State, device: CUdevice, of: Addresses) -> Result<u32, CUresult> {
+    let (mut done, mut first, mut last) = (0, None, None);
+    while done < of.bytes {
+        let bytes = of.bytes.saturating_sub(done).min(CHUNK_BYTES);
+        let part = Addresses { base: of.base.saturating_add(done), bytes, ..of };
+        match managed_chunk(&state.chunks, device, part) {
+            Ok(number) => {
+                if let Some(last) = last {
+                    state.chunks.join(last, number);
+                }
+                first = first.or(Some(number));
+                last = Some(number);
+            }
+            Err(code) => {
+                if let Some(first) = first {
+                    end_chunks(state, first);
+                }
+                return Err(code);
             }
         }
-    });
-    if made.is_err() {
-        let _ = driver::address_free(base, reserved);
+        done = done.saturating_add(bytes);
     }
-    made.map(|()| base).map_err(Denied::Driver)
+    first.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+}
+
+/// Makes one chunk of managed memory, which is on the card if it may be.
+pub(super) fn managed_chunk(
+    chunks: &Chunks,
+    device: CUdevice,
+    of: Addresses,
+) -> Result<u32, CUresult> {
+    let Backing::Managed(owner) = of.backing else {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    };
+    let place = match chunks.raise(device, of.bytes, &mut 0) {
+        Ok(()) => Place::Card,
+        Err(_) => Place::Host,
+    };
+    let made = chunks.make_managed((device, of.base, of.bytes), (owner, of.given), place);
+    if made.is_err() && place == Place::Card {
+        chunks.lower(device, of.bytes);
+    }
+    let number = made?;
+    if let Some(chunk) = chunks.get(number).filter(|_| place == Place::Card)
+        && let Ok(stream) = driver::stream_create()
+    {
+        // Where this fails the first kernel that touches it brings it.
+        let _ = chunk.prefetch(Some(device), stream);
+        let _ = driver::stream_destroy(stream);
+    }
+    Ok(number)
 }
 
 /// Puts chunks behind `whole` bytes of addresses, which were raised: the number of the first.
@@ -167,11 +229,6 @@ fn chunks_behind(state: &State, device: CUdevice, base: u64, whole: u64) -> Resu
         return Err(code);
     }
     Ok(first)
-}
-
-/// The piece of addresses with this number is used for nothing any more.
-fn forget(number: u64) {
-    PIECES.take(number);
 }
 
 /// Bytes of the chunks of a block.
@@ -230,26 +287,24 @@ pub(crate) fn await_work<H>(context: CUcontext, held: H) -> Result<(), CUresult>
 }
 
 /// Frees the block that starts at `address`, which no work uses any more.
-pub(crate) fn free_unused(address: u64) {
+pub(crate) fn free_unused(address: u64, life: ContextLife) {
     if BLOCKS.take(address).is_some() {
-        give_back(address);
+        give_back(address, life);
     }
 }
 
 /// Gives the memory of the block that starts at `address` back.
-fn give_back(address: u64) {
+fn give_back(address: u64, life: ContextLife) {
     let (Some(state), Some(piece)) = (state::get(), Piece::at(address)) else { return };
     match piece {
-        Piece::Slab(number) => {
-            state.slabs.give(&state.chunks, number, address, |base| forget(base / MAX_BYTES));
-        }
+        Piece::Slab(number) => state.slabs.give(&state.chunks, number, address, life),
         Piece::Block(first, base) => {
-            let reserved = chunk_bytes(state, first).next_multiple_of(MAX_BYTES);
-            for number in base / MAX_BYTES..base.saturating_add(reserved) / MAX_BYTES {
-                forget(number);
-            }
+            let Some(chunk) = state.chunks.get(first) else { return };
+            let device = chunk.device();
+            let addresses = chunk.addresses(base, chunk_bytes(state, first));
+            addresses.forget();
             end_chunks(state, first);
-            let _ = driver::address_free(base, reserved);
+            addresses.give(&state.chunks, device, life);
         }
     }
 }
@@ -257,7 +312,14 @@ fn give_back(address: u64) {
 /// Gives back what a device's empty slabs keep.
 pub(crate) fn trim(device: CUdevice) {
     if let Some(state) = state::get() {
-        state.slabs.trim(&state.chunks, device, |base| forget(base / MAX_BYTES));
+        state.slabs.trim(&state.chunks, device);
+    }
+}
+
+/// A context is gone, and with it the managed memory that slabs kept in it.
+pub(crate) fn forget_context(context: u64) {
+    if let Some(state) = state::get() {
+        state.slabs.forget_context(&state.chunks, context);
     }
 }
 

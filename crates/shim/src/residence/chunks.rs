@@ -8,13 +8,14 @@
 //! one chunk is copied while memory is taken or given back for the next. Does not know when to move, or whether work is under
 //! way: that is the service's.
 
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
 use divvy_abi::MAX_DEVICES;
 use divvy_driver_api::types::{CUdevice, CUresult, CUstream};
 use zerocopy::FromZeros;
 
+pub(crate) use super::chunk::{Chunk, Place};
 use super::peers::Peers;
 pub(crate) use super::sums::Denied;
 use super::sums::Sums;
@@ -25,56 +26,6 @@ use crate::tenant::device;
 
 /// Chunks a process can have.
 const MAX_CHUNKS: usize = 1 << 16;
-
-/// Where a chunk's bytes are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
-    /// There is no such chunk.
-    Nowhere,
-    /// On the card.
-    Card,
-    /// On the card, while they are copied to the host.
-    Leaving,
-    /// On the card, and to stay there: something else than addresses refers to it.
-    Pinned,
-    /// On the host.
-    Host,
-}
-
-impl Place {
-    const fn word(self) -> u32 {
-        match self {
-            Self::Nowhere => 0,
-            Self::Card => 1,
-            Self::Pinned => 2,
-            Self::Host => 3,
-            Self::Leaving => 4,
-        }
-    }
-
-    const fn of(word: u32) -> Self {
-        match word {
-            1 => Self::Card,
-            2 => Self::Pinned,
-            3 => Self::Host,
-            4 => Self::Leaving,
-            _ => Self::Nowhere,
-        }
-    }
-}
-
-/// A chunk.
-#[derive(FromZeros)]
-pub(crate) struct Chunk {
-    place: AtomicU32,
-    device: AtomicI32,
-    /// The number, and one, of the next chunk of the same block; of a chunk that is free, of the next one free.
-    next: AtomicU32,
-    address: AtomicU64,
-    bytes: AtomicU64,
-    handle: AtomicU64,
-    host: Locked<HostPiece>,
-}
 
 /// Which chunks are free.
 #[derive(FromZeros)]
@@ -89,6 +40,8 @@ struct Unused {
 #[derive(FromZeros)]
 pub(crate) struct Chunks {
     totals: [Locked<Sums>; MAX_DEVICES],
+    /// Not 0 once managed memory that is away may have been touched.
+    strays: AtomicU32,
     unused: Locked<Unused>,
     pub(super) peers: Peers,
     all: [Chunk; MAX_CHUNKS],
@@ -177,6 +130,101 @@ impl Chunks {
     /// # Errors
     /// The driver's, out-of-memory where there are too many chunks.
     pub(crate) fn make(&self, device: CUdevice, address: u64, bytes: u64) -> Result<u32, CUresult> {
+        let (number, chunk) = self.take_number()?;
+        chunk.begin(device, address, bytes, (0, 0));
+        match chunk.map() {
+            Ok(()) => {
+                self.note(chunk, Place::Card);
+                Ok(number)
+            }
+            Err(code) => {
+                self.give_number(number, chunk);
+                Err(code)
+            }
+        }
+    }
+
+    /// Makes a chunk of a block of managed memory, by its context and the address that the driver gave: on the card, where
+    /// its bytes were raised, or away.
+    ///
+    /// # Errors
+    /// Out-of-memory where there are too many chunks.
+    pub(super) fn make_managed(
+        &self,
+        (device, address, bytes): (CUdevice, u64, u64),
+        of: (u64, u64),
+        place: Place,
+    ) -> Result<u32, CUresult> {
+        let (number, chunk) = self.take_number()?;
+        chunk.begin(device, address, bytes, of);
+        self.note(chunk, place);
+        if place == Place::Host {
+            self.note_strays();
+        }
+        Ok(number)
+    }
+
+    /// Says that so much more managed memory is about to be taken, and looks whether it may be.
+    ///
+    /// # Errors
+    /// [`Denied::Managed`] where the owner does not allow it, or is not there; nothing is said then.
+    pub(super) fn reserve_managed(&self, device: CUdevice, bytes: u64) -> Result<(), Denied> {
+        let most_bytes = || device::memory_order(device).map_or(0, |order| order.managed_bytes());
+        if self.managed_bytes(device).saturating_add(bytes) > most_bytes() {
+            return Err(Denied::Managed(bytes));
+        }
+        self.change_managed(device, |sum| sum.saturating_add(bytes));
+        // Behind what was said, as in `raise`.
+        if self.managed_bytes(device) > most_bytes() {
+            self.give_managed(device, bytes);
+            return Err(Denied::Managed(bytes));
+        }
+        Ok(())
+    }
+
+    /// Says that so much managed memory is no more.
+    pub(super) fn give_managed(&self, device: CUdevice, bytes: u64) {
+        self.change_managed(device, |sum| sum.saturating_sub(bytes));
+    }
+
+    fn change_managed(&self, device: CUdevice, change: impl FnOnce(u64) -> u64) {
+        let words = device::residence(device);
+        let Some(sums) = self.sums(device) else { return };
+        sums.with(|sums| {
+            sums.managed_bytes = change(sums.managed_bytes);
+            if let Some(words) = words {
+                words.set_managed(sums.managed_bytes);
+            }
+        });
+    }
+
+    /// Bytes of managed memory that may leave a device, wherever they are.
+    pub(crate) fn managed_bytes(&self, device: CUdevice) -> u64 {
+        self.sums(device).map_or(0, |sums| sums.with(|sums| sums.managed_bytes))
+    }
+
+    /// Whether calls may use a device's memory though some is away, where no more than `room_bytes` of it may come back: the
+    /// driver fetches what it manages, and no piece of it finds room whole.
+    pub(crate) fn may_be_used(&self, device: CUdevice, room_bytes: u64) -> bool {
+        let mut is_any_in_need = false;
+        self.for_each(|chunk| {
+            let is_away = chunk.device() == device && chunk.place() == Place::Host;
+            is_any_in_need |= is_away && (!chunk.is_managed() || chunk.bytes() <= room_bytes);
+        });
+        !is_any_in_need
+    }
+
+    /// Managed memory that is away may be touched from now on.
+    pub(crate) fn note_strays(&self) {
+        self.strays.store(1, SeqCst);
+    }
+
+    /// Whether it may have been since this was asked last.
+    pub(crate) fn take_strays(&self) -> bool {
+        self.strays.swap(0, SeqCst) != 0
+    }
+
+    fn take_number(&self) -> Result<(u32, &Chunk), CUresult> {
         let taken = self.unused.with(|unused| {
             let number = match unused.first.checked_sub(1) {
                 Some(number) => {
@@ -193,20 +241,7 @@ impl Chunks {
         });
         let number = taken.ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
         let chunk = self.get(number).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
-        chunk.device.store(device, Relaxed);
-        chunk.next.store(0, Relaxed);
-        chunk.address.store(address, Relaxed);
-        chunk.bytes.store(bytes, Relaxed);
-        match chunk.map() {
-            Ok(()) => {
-                self.note(chunk, Place::Card);
-                Ok(number)
-            }
-            Err(code) => {
-                self.give_number(number, chunk);
-                Err(code)
-            }
-        }
+        Ok((number, chunk))
     }
 
     /// Ends a chunk: its memory goes back, wherever its bytes are. The addresses stay reserved.
@@ -250,7 +285,8 @@ impl Chunks {
     /// A chunk is to stay on the card from now on. False if it is away.
     pub(super) fn pin(&self, number: u32) -> bool {
         let Some(chunk) = self.get(number) else { return false };
-        if chunk.place() == Place::Card {
+        // What is managed cannot be kept: nothing but addresses can refer to it.
+        if chunk.place() == Place::Card && !chunk.is_managed() {
             self.note(chunk, Place::Pinned);
         }
         chunk.place() == Place::Pinned
@@ -335,6 +371,11 @@ impl Chunks {
     /// # Errors
     /// Out-of-memory where the host has no room, or the driver's: nothing has begun.
     pub(crate) fn start_leaving(&self, chunk: &Chunk, stream: CUstream) -> Result<(), CUresult> {
+        if chunk.is_managed() {
+            chunk.start_prefetch(None, stream)?;
+            self.note(chunk, Place::Leaving);
+            return Ok(());
+        }
         let place = chunk.host.with(|host| (host.address(), host.bytes() as u64));
         let to = match place {
             (address @ 1.., bytes) if bytes == chunk.bytes() => address,
@@ -363,10 +404,7 @@ impl Chunks {
         chunk: &Chunk,
         copied: Result<(), CUresult>,
     ) -> Result<(), CUresult> {
-        let left = copied.and_then(|()| driver::mem_unmap(chunk.address(), chunk.bytes()));
-        if left.is_ok() {
-            let _ = again(|| driver::mem_release(chunk.handle.load(Relaxed)));
-        }
+        let left = copied.and_then(|()| chunk.unmap());
         self.note(chunk, if left.is_ok() { Place::Host } else { Place::Card });
         left
     }
@@ -380,13 +418,16 @@ impl Chunks {
         let (device, bytes) = (chunk.device(), chunk.bytes());
         self.raise(device, bytes, &mut 0)?;
         let from = chunk.host.with(|host| host.address());
-        let started = chunk.take(&self.peers).and_then(|()| {
-            let copying = driver::copy_in(chunk.address(), from, bytes, stream);
-            if copying.is_err() {
-                chunk.drop_memory();
-            }
-            copying
-        });
+        let started = match chunk.is_managed() {
+            true => chunk.start_prefetch(Some(device), stream),
+            false => chunk.take(&self.peers).and_then(|()| {
+                let copying = driver::copy_in(chunk.address(), from, bytes, stream);
+                if copying.is_err() {
+                    chunk.drop_memory();
+                }
+                copying
+            }),
+        };
         if started.is_err() {
             self.lower(device, bytes);
         }
@@ -439,63 +480,5 @@ impl Chunks {
     /// The number of the chunk behind `number`, if it is not its block's last.
     pub(crate) fn behind(&self, number: u32) -> Option<u32> {
         self.get(number)?.next.load(Relaxed).checked_sub(1)
-    }
-}
-
-impl Chunk {
-    /// Where its bytes are.
-    pub(crate) fn place(&self) -> Place {
-        Place::of(self.place.load(SeqCst))
-    }
-
-    /// The driver's number of its device.
-    pub(crate) fn device(&self) -> CUdevice {
-        self.device.load(Relaxed)
-    }
-
-    /// Its bytes.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
-    }
-
-    /// Its first address.
-    pub(crate) fn address(&self) -> u64 {
-        self.address.load(Relaxed)
-    }
-
-    /// Takes memory of the driver and puts it behind the addresses.
-    fn map(&self) -> Result<(), CUresult> {
-        let handle = driver::mem_create(self.device(), self.bytes())?;
-        if let Err(code) = driver::mem_map(self.address(), self.bytes(), handle) {
-            let _ = again(|| driver::mem_release(handle));
-            return Err(code);
-        }
-        self.handle.store(handle, Relaxed);
-        Ok(())
-    }
-
-    /// The same, and lets the device reach it.
-    fn take(&self, peers: &Peers) -> Result<(), CUresult> {
-        self.map()?;
-        let allowed = peers.allow(self.device(), self.address(), self.bytes());
-        if allowed.is_err() {
-            self.drop_memory();
-        }
-        allowed
-    }
-
-    fn drop_memory(&self) {
-        let _ = again(|| driver::mem_unmap(self.address(), self.bytes()));
-        let _ = again(|| driver::mem_release(self.handle.load(Relaxed)));
-    }
-
-    /// Whether its copy on the host holds bytes that are nowhere else, or is being filled.
-    fn needs_copy(&self) -> bool {
-        matches!(self.place(), Place::Host | Place::Leaving)
-    }
-
-    /// Whether its copy on the host is there already, filled or not.
-    pub(crate) fn has_copy(&self) -> bool {
-        self.host.with(|host| host.address() != 0)
     }
 }

@@ -82,7 +82,8 @@ fn let_reach(peer: CUdevice, device: CUdevice) -> Result<(), CUresult> {
     }
     let mut result = Ok(());
     state.chunks.for_each(|chunk| {
-        if result.is_ok() && chunk.device() == device {
+        // The driver's own memory it reaches as it is.
+        if result.is_ok() && chunk.device() == device && !chunk.is_managed() {
             let allowed = driver::mem_allow(chunk.address(), chunk.bytes(), peer);
             // One that has ended meanwhile is nobody's.
             result = allowed.or_else(|code| match chunk.place() {

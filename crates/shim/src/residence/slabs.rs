@@ -12,6 +12,9 @@ use divvy_policy::charge::{GRANULE_BYTES, whole_granules};
 use divvy_policy::slab::{MAX_BYTES, Slab};
 use zerocopy::FromZeros;
 
+use super::addresses::{Addresses, ContextLife};
+use super::backed::{NewBlock, managed_chunk};
+use super::backing::Backing;
 use super::chunks::{Chunks, Denied};
 use crate::sys::driver;
 use crate::sys::wiped::{Locked, Wiped};
@@ -55,29 +58,41 @@ impl Slabs {
         })
     }
 
-    /// Room for a block in the slabs there are: its address.
-    pub(super) fn take(&self, device: CUdevice, bytes: u64) -> Option<u64> {
-        self.of_device(device).find_map(|(_, entry)| entry.take(bytes))
+    /// Room for a block in the slabs there are: its address. Managed memory ends with its context, so that slabs of it are
+    /// for one context each.
+    pub(super) fn take(&self, chunks: &Chunks, new: NewBlock) -> Option<u64> {
+        let is_for = |entry: &SlabEntry| {
+            let backing = entry.addresses(chunks).map(|addresses| addresses.backing);
+            backing.is_none_or(|backing| backing == new.backing)
+        };
+        let mut all = self.of_device(new.device).filter(|(_, entry)| is_for(entry));
+        all.find_map(|(_, entry)| entry.take(new.bytes))
     }
 
-    /// Makes a slab that has room for `bytes`, as large as the card gives memory for. `record` notes its number and its
-    /// first address before any block lies in it; false if it cannot.
+    /// Makes a slab that has room for a block, as large as the card gives memory for. `record` notes its number and its
+    /// addresses before any block lies in it; false if it cannot.
     pub(super) fn open(
         &self,
         chunks: &Chunks,
-        device: CUdevice,
-        bytes: u64,
+        new: NewBlock,
         asked: &mut u64,
-        record: impl FnOnce(u32, u64) -> bool,
+        record: impl FnOnce(u32, Addresses) -> bool,
     ) -> Result<(), Denied> {
+        let device = new.device;
         let count = u32::try_from(self.of_device(device).count()).unwrap_or(u32::MAX);
         let wanted = FIRST_BYTES.checked_shl(count.min(3)).unwrap_or(MAX_BYTES);
-        let least = whole_granules(bytes);
+        let least = whole_granules(new.bytes);
         let (number, entry) = self.vacant()?;
-        let opened = entry.open(chunks, device, wanted.max(least).min(MAX_BYTES), least, asked);
-        let is_recorded = opened.is_ok_and(|address| record(number, address));
+        let wanted = wanted.min(new.most_slab_bytes).max(least).min(MAX_BYTES);
+        let opened = match new.backing {
+            Backing::Handles => entry.open(chunks, device, wanted, least, asked),
+            Backing::Managed(_) => entry.open_managed(chunks, new, wanted),
+        };
+        let recorded =
+            opened.map(|()| entry.addresses(chunks).is_some_and(|at| record(number, at)));
+        let is_recorded = recorded == Ok(true);
         if opened.is_ok() && !is_recorded {
-            entry.close(chunks);
+            entry.close(chunks, ContextLife::Lives);
         }
         entry.state.store(if is_recorded { OPEN } else { VACANT }, SeqCst);
         match opened {
@@ -112,9 +127,20 @@ impl Slabs {
         Some(base.saturating_add(part.at))
     }
 
-    /// Gives back the memory of slabs of a device in which no block lies; `forget` takes note of each one's first address.
-    pub(super) fn trim(&self, chunks: &Chunks, device: CUdevice, forget: impl Fn(u64)) {
-        self.of_device(device).for_each(|(_, entry)| entry.end_if_empty(chunks, &forget));
+    /// Gives back the memory of slabs of a device in which no block lies.
+    pub(super) fn trim(&self, chunks: &Chunks, device: CUdevice) {
+        self.of_device(device)
+            .for_each(|(_, entry)| entry.end_if_empty(chunks, ContextLife::Lives));
+    }
+
+    /// Ends the empty slabs of managed memory of a context that is gone.
+    pub(super) fn forget_context(&self, chunks: &Chunks, context: u64) {
+        let is_of = |entry: &SlabEntry| {
+            let backing = entry.addresses(chunks).map(|addresses| addresses.backing);
+            backing == Some(Backing::Managed(context))
+        };
+        let all = self.used().filter(|(_, entry)| entry.state.load(SeqCst) == OPEN && is_of(entry));
+        all.for_each(|(_, entry)| entry.end_if_empty(chunks, ContextLife::Gone));
     }
 
     /// The chunk of a slab.
@@ -123,8 +149,8 @@ impl Slabs {
     }
 
     /// Gives the block that starts at `address` back to slab `number`. Where that leaves it empty and it is not the
-    /// device's only empty one, its memory goes back too, once `forget` has taken note of its first address.
-    pub(super) fn give(&self, chunks: &Chunks, number: u32, address: u64, forget: impl Fn(u64)) {
+    /// device's only empty one, its memory goes back too.
+    pub(super) fn give(&self, chunks: &Chunks, number: u32, address: u64, life: ContextLife) {
         let Some(entry) = self.all.get(number as usize) else { return };
         let base = entry.address.load(Relaxed);
         let Some(marks) = entry.marks.get() else { return };
@@ -140,7 +166,7 @@ impl Slabs {
         if !is_empty || !is_other_empty() {
             return;
         }
-        entry.end_if_empty(chunks, &forget);
+        entry.end_if_empty(chunks, life);
     }
 }
 
@@ -164,7 +190,7 @@ impl SlabEntry {
         mut bytes: u64,
         least: u64,
         asked: &mut u64,
-    ) -> Result<u64, Denied> {
+    ) -> Result<(), Denied> {
         let marks = self.marks.make().ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
         let address = driver::address_reserve(MAX_BYTES, MAX_BYTES)?;
         let chunk = loop {
@@ -190,15 +216,37 @@ impl SlabEntry {
             let _ = driver::address_free(address, MAX_BYTES);
             return Err(code.into());
         }
+        self.begin(device, chunk, address);
+        marks.with(|slab| slab.open(bytes));
+        Ok(())
+    }
+
+    /// The same of managed memory.
+    fn open_managed(&self, chunks: &Chunks, new: NewBlock, bytes: u64) -> Result<(), Denied> {
+        let marks = self.marks.make().ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+        let addresses = Addresses::take(chunks, new.device, new.backing, bytes)?;
+        let chunk = managed_chunk(chunks, new.device, addresses).inspect_err(|_| {
+            addresses.give(chunks, new.device, ContextLife::Lives);
+        })?;
+        self.begin(new.device, chunk, addresses.base);
+        marks.with(|slab| slab.open(bytes));
+        Ok(())
+    }
+
+    fn begin(&self, device: CUdevice, chunk: u32, address: u64) {
         self.device.store(device, Relaxed);
         self.chunk.store(chunk, Relaxed);
         self.address.store(address, Relaxed);
-        marks.with(|slab| slab.open(bytes));
-        Ok(address)
+    }
+
+    /// Its addresses, as its chunk has them.
+    fn addresses(&self, chunks: &Chunks) -> Option<Addresses> {
+        let chunk = chunks.get(self.chunk.load(Relaxed))?;
+        Some(chunk.addresses(self.address.load(Relaxed), chunk.bytes()))
     }
 
     /// Gives its memory back if no block lies in it.
-    fn end_if_empty(&self, chunks: &Chunks, forget: &impl Fn(u64)) {
+    fn end_if_empty(&self, chunks: &Chunks, life: ContextLife) {
         let Some(marks) = self.marks.get() else { return };
         // Closed, it has room for nobody; a block that came in meanwhile keeps it.
         let is_closed = marks.with(|slab| {
@@ -210,14 +258,19 @@ impl SlabEntry {
         });
         if is_closed {
             // Another thread may get the addresses as soon as they are free.
-            forget(self.address.load(Relaxed));
-            self.close(chunks);
+            if let Some(addresses) = self.addresses(chunks) {
+                addresses.forget();
+            }
+            self.close(chunks, life);
             self.state.store(VACANT, SeqCst);
         }
     }
 
-    fn close(&self, chunks: &Chunks) {
+    fn close(&self, chunks: &Chunks, life: ContextLife) {
+        let addresses = self.addresses(chunks);
         chunks.end(self.chunk.load(Relaxed));
-        let _ = driver::address_free(self.address.load(Relaxed), MAX_BYTES);
+        if let Some(addresses) = addresses {
+            addresses.give(chunks, self.device.load(Relaxed), life);
+        }
     }
 }

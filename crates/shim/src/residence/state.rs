@@ -2,6 +2,7 @@
 
 use core::sync::atomic::AtomicU32;
 
+use divvy_abi::MAX_DEVICES;
 use divvy_driver_api::types::CUresult;
 use zerocopy::FromZeros;
 
@@ -16,6 +17,10 @@ pub(crate) struct State {
     pub(crate) door: Door,
     pub(crate) chunks: Chunks,
     pub(super) slabs: Slabs,
+    /// Not 0 while a thread asks the owner for managed memory.
+    pub(crate) asker: AtomicU32,
+    /// The backing that was chosen for each device.
+    pub(super) backings: [AtomicU32; MAX_DEVICES],
     /// Not 0 once the service thread was started.
     pub(crate) service: AtomicU32,
 }

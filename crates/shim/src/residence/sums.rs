@@ -17,6 +17,8 @@ pub(super) struct Sums {
     pub(super) coming_bytes: u64,
     /// Of the host, for copies.
     pub(super) copies_bytes: u64,
+    /// Of managed memory, wherever it is.
+    pub(super) managed_bytes: u64,
 }
 
 impl Sums {
@@ -32,6 +34,8 @@ impl Sums {
 pub(crate) enum Denied {
     /// The owner has not ordered that it may be there.
     Ceiling,
+    /// Nor that so many bytes more of managed memory are anywhere.
+    Managed(u64),
     /// The driver's.
     Driver(CUresult),
 }
@@ -42,7 +46,7 @@ impl Denied {
 
     /// Whether less might be had.
     pub(crate) fn is_shortage(self) -> bool {
-        self == Self::Ceiling || self == Self::OUT_OF_MEMORY
+        matches!(self, Self::Ceiling | Self::Managed(_)) || self == Self::OUT_OF_MEMORY
     }
 }
 

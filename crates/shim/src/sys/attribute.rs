@@ -48,10 +48,23 @@ impl OutAttribute<'_> {
                 | CUpointer_attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID
                 | CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
                 | CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE
+                | CUpointer_attribute::CU_POINTER_ATTRIBUTE_HOST_POINTER
         );
         if is_word && !self.place.is_null() {
             // SAFETY: not null, and a place of eight bytes by the attribute (`from_raw`).
             unsafe { self.place.cast::<u64>().write_unaligned(value) };
+        }
+    }
+}
+
+impl OutAttribute<'_> {
+    /// Writes that it is not so, where the attribute is a truth: over the one byte in which the driver has written 1, since
+    /// programs give places of one byte and of four.
+    pub(crate) fn set_false(self) {
+        let is_truth = self.attribute == CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED;
+        if is_truth && !self.place.is_null() {
+            // SAFETY: not null, and a place of one byte at least by the attribute (`from_raw`).
+            unsafe { self.place.cast::<u8>().write(0) };
         }
     }
 }

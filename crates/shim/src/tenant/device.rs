@@ -234,6 +234,16 @@ impl Device {
         (bytes != u64::MAX).then_some(bytes)
     }
 
+    /// Size and free bytes of the card as the tenant is to see them ([`super::card_as_seen`]).
+    pub(crate) fn card_as_seen(&self, card: (u64, u64)) -> (u64, u64) {
+        super::card_as_seen(self.tenant, self.limit_bytes(), card)
+    }
+
+    /// The card's memory.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
     /// The terms that the share gate goes by, as they are now.
     ///
     /// Cost: four loads while the tenant's config stays as it is.

@@ -13,7 +13,7 @@ use divvy_policy::limit::Rules;
 use divvy_policy::share::Environment;
 use divvy_policy::size::{self, Limit};
 use divvy_policy::variables::{
-    CONTEXT, FAIL, MEMORY, OVERSUBSCRIBE, PEER_MEMORY, PEER_TENANT, TENANT,
+    BACKEND, CONTEXT, FAIL, MEMORY, OVERSUBSCRIBE, PEER_MEMORY, PEER_TENANT, TENANT,
 };
 
 use super::reason::{self, Reason};
@@ -191,6 +191,7 @@ pub(crate) fn from_environment() -> Option<Config> {
     if oversubscribes()? {
         config.flags |= config::FLAG_OVERSUBSCRIBE;
     }
+    config.flags |= backend()?;
     let mut found = Environment::new();
     env::for_each(|name, value| {
         let (Ok(name), Ok(value)) = (str::from_utf8(name), str::from_utf8(value)) else { return };
@@ -214,6 +215,26 @@ fn oversubscribes() -> Option<bool> {
             reason::tell(
                 Reason::BadLimit,
                 format_args!("{OVERSUBSCRIBE}: \"{value}\" is neither true nor false"),
+            );
+            None
+        }
+    }
+}
+
+/// Flags for how memory leaves the card, by [`BACKEND`]. `None`, logged once, for another word.
+fn backend() -> Option<u32> {
+    let mut text = [0_u8; 24];
+    let is_set = env::any(|name, _| name == BACKEND.as_bytes());
+    let value = env::copy(BACKEND.as_bytes(), &mut text).filter(|_| is_set);
+    match value.or(is_set.then_some(b"(a longer word)")) {
+        None | Some(b"" | b"auto") => Some(0),
+        Some(b"vmm") => Some(config::FLAG_BACKEND_VMM),
+        Some(b"managed") => Some(config::FLAG_BACKEND_MANAGED),
+        Some(other) => {
+            let value = str::from_utf8(other).unwrap_or("(not text)");
+            reason::tell(
+                Reason::BadLimit,
+                format_args!("{BACKEND}: \"{value}\" is none of auto, vmm and managed"),
             );
             None
         }

@@ -34,10 +34,12 @@ pub(crate) enum Reason {
     OutOfReach = 210,
     /// Memory that may leave the card was to be shared with another process.
     Unshared = 211,
+    /// Managed memory was refused by the daemon, or there is none to ask.
+    NoManaged = 212,
 }
 
 impl Reason {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::OverLimit,
         Self::Contended,
         Self::BadLimit,
@@ -49,6 +51,7 @@ impl Reason {
         Self::Grown,
         Self::OutOfReach,
         Self::Unshared,
+        Self::NoManaged,
     ];
 
     /// Whether this is the first time in this process that the reason is given.

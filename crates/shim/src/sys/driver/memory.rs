@@ -46,6 +46,27 @@ pub(crate) fn handle_device(
     Ok(unsafe { layout::device_at(&properties.location) })
 }
 
+/// Makes managed memory of the current context, which all of its devices reach.
+pub(crate) fn managed_alloc(bytes: u64) -> Result<CUdeviceptr, CUresult> {
+    /// `CU_MEM_ATTACH_GLOBAL`.
+    const GLOBAL: u32 = 1;
+    let mut address = 0;
+    ask!(cuMemAllocManaged(&mut address, bytes as usize, GLOBAL))?;
+    Ok(address)
+}
+
+/// Moves managed memory to a device, or to the host where it is none, in the order of a stream.
+pub(crate) fn prefetch(
+    address: CUdeviceptr,
+    bytes: u64,
+    to: Option<CUdevice>,
+    stream: CUstream,
+) -> Result<(), CUresult> {
+    /// `CU_DEVICE_CPU`.
+    const HOST: CUdevice = -1;
+    ask!(cuMemPrefetchAsync(address, bytes as usize, to.unwrap_or(HOST), stream))
+}
+
 /// Frees a block.
 pub(crate) fn mem_free(address: CUdeviceptr) -> Result<(), CUresult> {
     ask!(cuMemFree_v2(address))

@@ -1,0 +1,197 @@
+//! One chunk: a piece of device memory, behind a handle of its own or managed by the driver, and where its bytes are.
+//!
+//! Promises: each step is one call of the driver, or several of which the earlier ones are taken back when a later one
+//! fails. Does not count ([`super::chunks`] does), and does not know when to move.
+
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+
+use divvy_driver_api::types::{CUdevice, CUresult, CUstream};
+use divvy_policy::slab::MAX_BYTES;
+use zerocopy::FromZeros;
+
+use super::addresses::Addresses;
+use super::backing::Backing;
+use super::peers::Peers;
+use crate::sys::driver::{self, again};
+use crate::sys::host_piece::HostPiece;
+use crate::sys::wiped::Locked;
+
+/// Where a chunk's bytes are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// There is no such chunk.
+    Nowhere,
+    /// On the card.
+    Card,
+    /// On the card, while they are copied to the host.
+    Leaving,
+    /// On the card, and to stay there: something else than addresses refers to it.
+    Pinned,
+    /// On the host.
+    Host,
+}
+
+impl Place {
+    pub(super) const fn word(self) -> u32 {
+        match self {
+            Self::Nowhere => 0,
+            Self::Card => 1,
+            Self::Pinned => 2,
+            Self::Host => 3,
+            Self::Leaving => 4,
+        }
+    }
+
+    pub(super) const fn of(word: u32) -> Self {
+        match word {
+            1 => Self::Card,
+            2 => Self::Pinned,
+            3 => Self::Host,
+            4 => Self::Leaving,
+            _ => Self::Nowhere,
+        }
+    }
+}
+
+/// A chunk.
+#[derive(FromZeros)]
+pub(crate) struct Chunk {
+    pub(super) place: AtomicU32,
+    pub(super) device: AtomicI32,
+    /// The number, and one, of the next chunk of the same block; of a chunk that is free, of the next one free.
+    pub(super) next: AtomicU32,
+    pub(super) address: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    /// The handle behind it; of managed memory the address that the driver gave for the block it is of.
+    pub(super) handle: AtomicU64,
+    /// The context that managed memory is of; 0 of memory behind a handle.
+    pub(super) owner: AtomicU64,
+    pub(super) host: Locked<HostPiece>,
+}
+
+impl Chunk {
+    pub(super) fn begin(
+        &self,
+        device: CUdevice,
+        address: u64,
+        bytes: u64,
+        (owner, given): (u64, u64),
+    ) {
+        self.device.store(device, Relaxed);
+        self.next.store(0, Relaxed);
+        self.address.store(address, Relaxed);
+        self.bytes.store(bytes, Relaxed);
+        self.owner.store(owner, Relaxed);
+        self.handle.store(given, Relaxed);
+    }
+
+    /// Where its bytes are.
+    pub(crate) fn place(&self) -> Place {
+        Place::of(self.place.load(SeqCst))
+    }
+
+    /// The driver's number of its device.
+    pub(crate) fn device(&self) -> CUdevice {
+        self.device.load(Relaxed)
+    }
+
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Its first address.
+    pub(crate) fn address(&self) -> u64 {
+        self.address.load(Relaxed)
+    }
+
+    /// Whether its memory is managed.
+    pub(crate) fn is_managed(&self) -> bool {
+        self.owner.load(Relaxed) != 0
+    }
+
+    /// The context that managed memory is of, and the address that the driver gave for its block.
+    pub(super) fn origin(&self) -> (u64, u64) {
+        (self.owner.load(Relaxed), self.handle.load(Relaxed))
+    }
+
+    /// The addresses of the block of which it is the first chunk, by their first and the bytes of memory behind them.
+    pub(super) fn addresses(&self, base: u64, bytes: u64) -> Addresses {
+        match self.origin() {
+            (0, _) => {
+                let bytes = bytes.next_multiple_of(MAX_BYTES);
+                Addresses { base, bytes, given: 0, backing: Backing::Handles }
+            }
+            (owner, given) => Addresses { base, bytes, given, backing: Backing::Managed(owner) },
+        }
+    }
+
+    /// Begins to move managed memory to a device, or to the host.
+    pub(super) fn start_prefetch(
+        &self,
+        to: Option<CUdevice>,
+        stream: CUstream,
+    ) -> Result<(), CUresult> {
+        driver::prefetch(self.address(), self.bytes(), to, stream)
+    }
+
+    /// The same, and waits until it is there.
+    pub(crate) fn prefetch(&self, to: Option<CUdevice>, stream: CUstream) -> Result<(), CUresult> {
+        self.start_prefetch(to, stream)?;
+        again(|| driver::stream_wait(stream))
+    }
+
+    /// Takes memory of the driver and puts it behind the addresses.
+    pub(super) fn map(&self) -> Result<(), CUresult> {
+        let handle = driver::mem_create(self.device(), self.bytes())?;
+        if let Err(code) = driver::mem_map(self.address(), self.bytes(), handle) {
+            let _ = again(|| driver::mem_release(handle));
+            return Err(code);
+        }
+        self.handle.store(handle, Relaxed);
+        Ok(())
+    }
+
+    /// The same, and lets the device reach it.
+    pub(super) fn take(&self, peers: &Peers) -> Result<(), CUresult> {
+        self.map()?;
+        let allowed = peers.allow(self.device(), self.address(), self.bytes());
+        if allowed.is_err() {
+            self.drop_memory();
+        }
+        allowed
+    }
+
+    /// Gives its memory back, which its addresses keep where the driver fails. Managed memory goes with its block.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn unmap(&self) -> Result<(), CUresult> {
+        if self.is_managed() {
+            return Ok(());
+        }
+        driver::mem_unmap(self.address(), self.bytes())?;
+        let _ = again(|| driver::mem_release(self.handle.load(Relaxed)));
+        Ok(())
+    }
+
+    /// The same, again where that fails: nobody is told.
+    pub(super) fn drop_memory(&self) {
+        if self.is_managed() {
+            return;
+        }
+        let _ = again(|| driver::mem_unmap(self.address(), self.bytes()));
+        let _ = again(|| driver::mem_release(self.handle.load(Relaxed)));
+    }
+
+    /// Whether its copy on the host holds bytes that are nowhere else, or is being filled.
+    pub(super) fn needs_copy(&self) -> bool {
+        matches!(self.place(), Place::Host | Place::Leaving)
+    }
+
+    /// Whether its copy on the host is there already, filled or not, or it needs none.
+    pub(crate) fn has_copy(&self) -> bool {
+        self.is_managed() || self.host.with(|host| host.address() != 0)
+    }
+}
