@@ -197,8 +197,8 @@ pub mod gate_tenant {
 pub const RESIDENCE_AT: usize = GATES_AT + GATE_ROW_BYTES * MAX_DEVICES;
 /// Bytes of one line: two pairs of cache lines, of which the second is used by managed memory alone.
 pub const RESIDENCE_BYTES: usize = 256;
-/// Bytes of one device's row: one line for each slot, of which slot 0's is unused. It is behind real blocks in tenants
-/// alone that oversubscribe.
+/// Bytes of one device's row: one line for each slot, of which slot 0's has the totals of processes that have ended. It is
+/// behind real blocks in tenants alone that oversubscribe.
 pub const RESIDENCE_ROW_BYTES: usize = RESIDENCE_BYTES * MAX_SLOTS;
 /// Offsets of the `u64` words of a process's line, which only it writes. Times are CLOCK_MONOTONIC.
 pub mod residence {
@@ -240,6 +240,8 @@ pub mod residence {
     pub const MANAGED_BYTES: usize = 128;
     /// Bytes of such that a call waits to have beyond its ceiling.
     pub const ASKED_MANAGED_BYTES: usize = 136;
+    /// Words that add up over processes, living and ended.
+    pub const TOTALS: [usize; 6] = [OUT_BYTES, IN_BYTES, OUT_NS, IN_NS, LEFT, STAYED];
     /// Words of a line.
     pub const WORDS: usize = 18;
 }

@@ -6,11 +6,11 @@
 use core::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::config::{MANAGED_REFUSED, OrderLine, order};
-use divvy_abi::usage::{self, residence};
+use divvy_abi::usage::{self, SHARED_SLOT, residence};
 use divvy_abi::{MAX_DEVICES, MAX_SLOTS};
 
 use crate::fault;
-use crate::reader::UsageFile;
+use crate::reader::{Living, UsageFile};
 use crate::usage::Usage;
 
 /// The words of one process on one device.
@@ -218,6 +218,20 @@ impl ResidenceEntry {
         self.movable_bytes.saturating_sub(gone_bytes)
     }
 
+    /// The part of it that stays once its process has ended: the totals.
+    #[must_use]
+    pub fn ended(&self) -> Self {
+        Self {
+            out_bytes: self.out_bytes,
+            in_bytes: self.in_bytes,
+            out_ns: self.out_ns,
+            in_ns: self.in_ns,
+            left: self.left,
+            stayed: self.stayed,
+            ..Self::default()
+        }
+    }
+
     /// With another process's: sums, the longest wait, the newest word about free memory, and whether any moves.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
@@ -258,5 +272,18 @@ impl UsageFile {
     pub fn residence(&self, row: usize, slot: usize) -> ResidenceEntry {
         let at = usage::residence_at(row.min(MAX_DEVICES - 1), slot.min(MAX_SLOTS - 1));
         ResidenceEntry::of(&self.words(at))
+    }
+
+    /// The sum over all processes on the device in `row`; of those that have ended the totals alone count.
+    ///
+    /// Cost: one `pread` for each slot below [`UsageFile::slots_high`], and a look at the lock of each process that says
+    /// anything.
+    pub fn residence_sum(&self, row: usize) -> ResidenceEntry {
+        let mut living = Living::of(self);
+        (SHARED_SLOT..self.slots_high()).fold(ResidenceEntry::default(), |sum, slot| {
+            let entry = self.residence(row, slot);
+            let is_ended = entry != entry.ended() && (slot == SHARED_SLOT || !living.has(slot));
+            sum.with(if is_ended { entry.ended() } else { entry })
+        })
     }
 }

@@ -126,10 +126,7 @@ impl Usage {
                 self.clear_gate(row, slot);
             }
             if self.may_leave(row) {
-                let at = usage::residence_at(row, slot);
-                for word in 0..residence::WORDS {
-                    self.u64_at(at + 8 * word).store(0, SeqCst);
-                }
+                self.clear_residence(row, slot);
             }
         }
     }
@@ -137,6 +134,21 @@ impl Usage {
     /// Whether memory may leave the device in `row`, and its lines may be touched.
     pub(crate) fn may_leave(&self, row: usize) -> bool {
         self.u32_at(usage::device_at(row) + device::MAY_LEAVE).load(SeqCst) == 1
+    }
+
+    /// Takes `slot`'s words about memory that may leave; what has moved goes on in slot 0's totals.
+    fn clear_residence(&self, row: usize, slot: usize) {
+        let at = usage::residence_at(row, slot);
+        let kept = usage::residence_at(row, SHARED_SLOT);
+        for word in residence::TOTALS {
+            // Taken before it is added, as below.
+            let total = self.u64_at(at + word).swap(0, SeqCst);
+            fault::point();
+            self.u64_at(kept + word).fetch_add(total, SeqCst);
+        }
+        for word in 0..residence::WORDS {
+            self.u64_at(at + 8 * word).store(0, SeqCst);
+        }
     }
 
     /// Ends `slot`'s part in the compute share; what it used goes on in slot 0's totals.

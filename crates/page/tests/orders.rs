@@ -2,9 +2,11 @@
 
 mod scratch;
 
+use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
 use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, OrderLine, order};
+use divvy_abi::usage::{self, residence};
 use divvy_page::owner::Owner;
 use divvy_page::reader::{UsageFile, write_config};
 use divvy_page::{ConfigSource, NewDevice, Tenant, now_ns};
@@ -99,4 +101,23 @@ fn what_a_process_says_of_its_memory_is_read() {
     assert_eq!((seen.free_bytes, seen.free_ns), (1000, 17));
     let both = seen.with(divvy_page::ResidenceEntry { free_bytes: 1, free_ns: 18, ..seen });
     assert_eq!((both.resident_bytes, both.asked_bytes, both.free_bytes), (120, 10, 1));
+    words.add_out(70, 7, true);
+    words.add_in(40, 4);
+    let sum = file.residence_sum(0);
+    assert_eq!((sum.away_bytes, sum.out_bytes, sum.in_ns), (30, 70, 4));
+    // A process that has died, and those that had ended before.
+    let usage = std::fs::File::options().write(true).open(scratch.path().join("usage"));
+    let usage = usage.expect("writable");
+    let put = |at: usize, bytes: &[u8]| usage.write_all_at(bytes, at as u64).expect("written");
+    put(usage::SLOTS_HIGH_AT, &4_u32.to_ne_bytes());
+    for (slot, word) in [
+        (3, residence::AWAY_BYTES),
+        (3, residence::OUT_BYTES),
+        (0, residence::OUT_BYTES),
+        (0, residence::PINNED_BYTES),
+    ] {
+        put(usage::residence_at(0, slot) + word, &1000_u64.to_ne_bytes());
+    }
+    let sum = file.residence_sum(0);
+    assert_eq!((sum.away_bytes, sum.pinned_bytes, sum.out_bytes), (30, 10, 2070));
 }

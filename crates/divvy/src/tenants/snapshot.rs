@@ -38,7 +38,7 @@ pub(crate) struct DeviceSnapshot {
     pub(crate) totals: Totals,
     /// The compute share: all its processes, living and ended, together.
     pub(crate) time: GateEntry,
-    /// Memory of its living processes that may leave the device.
+    /// Memory of its living processes that may leave the device, and what all of them have moved.
     pub(crate) residence: ResidenceEntry,
 }
 
@@ -61,8 +61,6 @@ impl Snapshot {
             return Ok(Self { config, layout: None, devices, processes });
         };
         let mut seen = Vec::new();
-        let is_alive = |slot: &usize| file.slot(*slot).is_some_and(|slot| slot.alive);
-        let alive: Vec<usize> = (1..file.slots_high()).filter(is_alive).collect();
         let devices: Vec<_> = (0..MAX_DEVICES)
             .filter_map(|row| {
                 let entry = file.device(row)?;
@@ -80,9 +78,7 @@ impl Snapshot {
                     limit_bytes: entry.limit_bytes,
                     totals: file.totals(row),
                     time: file.gate_sum(row),
-                    residence: alive.iter().fold(ResidenceEntry::default(), |sum, slot| {
-                        sum.with(file.residence(row, *slot))
-                    }),
+                    residence: file.residence_sum(row),
                 })
             })
             .collect();

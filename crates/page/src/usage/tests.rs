@@ -105,12 +105,22 @@ fn who_died_holds_nothing_and_what_it_used_stays_counted() {
     let total = gate::TOTALS[0];
     usage.u64_at(usage::gate_at(1, 2) + total).store(70, SeqCst);
     usage.u64_at(usage::gate_at(1, SHARED_SLOT) + total).store(7, SeqCst);
+    usage.u32_at(usage::device_at(1) + device::MAY_LEAVE).store(1, SeqCst);
+    let memory = |slot: usize, word: usize| usage.u64_at(usage::residence_at(1, slot) + word);
+    memory(2, residence::AWAY_BYTES).store(9, SeqCst);
+    memory(2, residence::OUT_BYTES).store(50, SeqCst);
+    memory(SHARED_SLOT, residence::OUT_BYTES).store(5, SeqCst);
     usage.clear_slot(2);
     assert_eq!(held(&usage, 1, 2), 0);
     let kept = |word: usize| usage.u64_at(usage::line_at(1, SHARED_SLOT) + word).load(SeqCst);
     assert_eq!((kept(line::PEAK), kept(line::REFUSALS)), (8_192, 3));
     assert_eq!(usage.u64_at(usage::gate_at(1, SHARED_SLOT) + total).load(SeqCst), 77);
     assert_eq!(usage.u64_at(usage::gate_at(1, 2) + total).load(SeqCst), 0);
+    let moved = |slot: usize, word: usize| memory(slot, word).load(SeqCst);
+    let out = residence::OUT_BYTES;
+    assert_eq!((moved(SHARED_SLOT, out), moved(2, out)), (55, 0));
+    let away = residence::AWAY_BYTES;
+    assert_eq!((moved(SHARED_SLOT, away), moved(2, away)), (0, 0), "what was away is gone");
 }
 
 #[test]
