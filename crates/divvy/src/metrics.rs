@@ -1,6 +1,6 @@
 //! The metrics page: tenants and devices in OpenMetrics' text format.
 //!
-//! [`METRICS`] is the one table of names: the page is written from it, `docs/metrics.md` is compared
+//! [`METRICS`] and [`memory`]'s part are the one table of names: the page is written from it, `docs/metrics.md` is compared
 //! with it, and so are the expressions of the dashboard in `deploy/`. Names are only ever added.
 //!
 //! Promises: base units (bytes, seconds, parts of one); labels say what is measured, never how much; a
@@ -10,12 +10,14 @@
 //!
 //! Does not read anything: it gets tenants as `ledger` reads them and what a daemon sees.
 
+mod memory;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::output::plain;
-use crate::tenants::ledger::{DeviceUse, LedgerTenant};
-use crate::wire::{DeviceView, View};
+use crate::tenants::ledger::{DeviceUse, LedgerTenant, ResidenceUse};
+use crate::wire::{DeviceView, MemoryView, TenantMemoryView, TenantView, View};
 
 /// One metric family.
 #[derive(Debug)]
@@ -45,10 +47,16 @@ enum Read {
     TenantCounter(fn(&DeviceUse) -> Value),
     /// Bytes by kind.
     Kinds,
+    /// Of memory that may leave, by direction: out and in.
+    Directions(fn(&ResidenceUse) -> [Value; 2]),
     /// Time held, as the daemon counts it.
     Held,
+    /// The tenant's memory on a device, as the daemon sees it.
+    MemoryCounter(fn(&TenantMemoryView) -> Value),
     Device(fn(&DeviceView) -> Value),
     DeviceCounter(fn(&DeviceView) -> Value),
+    DeviceMemory(fn(&MemoryView) -> Value),
+    DeviceMemoryCounter(fn(&MemoryView) -> Value),
     Daemon(fn(&View) -> Value),
     DaemonCounter(fn(&View) -> Value),
     /// Tenants whose files could not be read.
@@ -60,7 +68,13 @@ impl Metric {
     pub(crate) fn is_counter(&self) -> bool {
         matches!(
             self.read,
-            Read::TenantCounter(_) | Read::Held | Read::DeviceCounter(_) | Read::DaemonCounter(_)
+            Read::TenantCounter(_)
+                | Read::Directions(_)
+                | Read::Held
+                | Read::MemoryCounter(_)
+                | Read::DeviceCounter(_)
+                | Read::DeviceMemoryCounter(_)
+                | Read::DaemonCounter(_)
         )
     }
 
@@ -68,9 +82,15 @@ impl Metric {
     fn labels(&self) -> &'static [&'static str] {
         match self.read {
             Read::Tenant(_) | Read::Held => &["tenant", "directory"],
-            Read::TenantDevice(_) | Read::TenantCounter(_) => &["tenant", "directory", "gpu"],
+            Read::TenantDevice(_) | Read::TenantCounter(_) | Read::MemoryCounter(_) => {
+                &["tenant", "directory", "gpu"]
+            }
             Read::Kinds => &["tenant", "directory", "gpu", "kind"],
-            Read::Device(_) | Read::DeviceCounter(_) => &["gpu"],
+            Read::Directions(_) => &["tenant", "directory", "gpu", "direction"],
+            Read::Device(_)
+            | Read::DeviceCounter(_)
+            | Read::DeviceMemory(_)
+            | Read::DeviceMemoryCounter(_) => &["gpu"],
             Read::Daemon(_) | Read::DaemonCounter(_) | Read::Unreadable => &[],
         }
     }
@@ -87,7 +107,12 @@ const fn metric(name: &'static str, unit: &'static str, read: Read, help: &'stat
 }
 
 /// Every metric there is.
-pub(crate) const METRICS: &[Metric] = &[
+pub(crate) fn all() -> impl Iterator<Item = &'static Metric> {
+    METRICS.iter().chain(memory::MEMORY)
+}
+
+/// The metrics, those of memory that may leave a card apart.
+const METRICS: &[Metric] = &[
     metric(
         "divvy_tenant_memory_held_bytes",
         "bytes",
@@ -111,30 +136,6 @@ pub(crate) const METRICS: &[Metric] = &[
         "bytes",
         Read::TenantDevice(|_, device| Some(Value::Count(device.peak_bytes))),
         "The most device memory the tenant has held.",
-    ),
-    metric(
-        "divvy_tenant_memory_resident_bytes",
-        "bytes",
-        Read::TenantDevice(|_, device| {
-            device.residence.map(|memory| Value::Count(memory.resident_bytes))
-        }),
-        "Memory on the card that may leave it; absent in a tenant that does not oversubscribe.",
-    ),
-    metric(
-        "divvy_tenant_memory_pinned_bytes",
-        "bytes",
-        Read::TenantDevice(|_, device| {
-            device.residence.map(|memory| Value::Count(memory.pinned_bytes))
-        }),
-        "Of these, bytes that stay, since something else than addresses refers to them.",
-    ),
-    metric(
-        "divvy_tenant_memory_away_bytes",
-        "bytes",
-        Read::TenantDevice(|_, device| {
-            device.residence.map(|memory| Value::Count(memory.away_bytes))
-        }),
-        "Memory that has left the card and is on the host.",
     ),
     metric(
         "divvy_tenant_memory_refusals",
@@ -244,14 +245,6 @@ pub(crate) const METRICS: &[Metric] = &[
         "Turns that went to another tenant than the one before.",
     ),
     metric(
-        "divvy_device_handover_bytes",
-        "bytes",
-        // Nothing moves memory yet; the name is there so that dashboards need no change.
-        Read::DeviceCounter(|_| Value::Count(0)),
-        "Memory moved between device and host at hand-overs. 0 in this version: tenants' memory \
-         stays on the device.",
-    ),
-    metric(
         "divvy_device_drain_timeouts",
         "",
         Read::DeviceCounter(|device| Value::Count(device.drain_timeouts)),
@@ -329,7 +322,7 @@ pub(crate) fn text(sources: &Sources<'_>) -> String {
         .filter(|tenant| seen.insert(&tenant.directory))
         .collect();
     let hidden = sources.tenants.len() - tenants.len();
-    for metric in METRICS {
+    for metric in all() {
         let samples = samples(metric, sources, &tenants, sources.unreadable + hidden);
         if samples.is_empty() {
             continue;
@@ -371,6 +364,11 @@ fn samples<'a>(
     let each = || shown.iter().flat_map(|t| t.devices.iter().map(move |d| (*t, d)));
     let view = sources.view;
     let devices = || view.into_iter().flat_map(|view| &view.devices);
+    let known = |tenant: &LedgerTenant| -> Option<&'a TenantView> {
+        let mut seen = view?.tenants.iter();
+        let known = seen.find(|known| known.directory == tenant.directory)?;
+        known.reason.is_none().then_some(known)
+    };
     match metric.read {
         Read::Tenant(read) => tenants.map(|t| (label(t).to_vec(), read(t))).collect(),
         Read::TenantDevice(read) => {
@@ -383,17 +381,28 @@ fn samples<'a>(
                 d.by_kind.iter().map(move |(kind, bytes)| (named(kind), Value::Count(*bytes)))
             })
             .collect(),
-        Read::Held => {
-            let held = |tenant: &LedgerTenant| {
-                let mut seen = view?.tenants.iter();
-                let known = seen.find(|known| known.directory == tenant.directory)?;
-                known.reason.is_none().then_some(Value::Nanoseconds(known.held_ns))
-            };
-            tenants.filter_map(|t| Some((label(t).to_vec(), held(t)?))).collect()
-        }
+        Read::Directions(read) => each()
+            .filter_map(|(t, d)| Some((of_device(t, d), read(d.residence.as_ref()?))))
+            .flat_map(|(labels, values)| {
+                let named = move |way| [labels.clone(), vec![way]].concat();
+                ["out", "in"].into_iter().map(named).zip(values)
+            })
+            .collect(),
+        Read::Held => tenants
+            .filter_map(|t| Some((label(t).to_vec(), Value::Nanoseconds(known(t)?.held_ns))))
+            .collect(),
+        Read::MemoryCounter(read) => each()
+            .filter_map(|(t, d)| {
+                let mut seen = known(t)?.memories.iter();
+                Some((of_device(t, d), read(seen.find(|seen| seen.gpu == d.uuid)?)))
+            })
+            .collect(),
         Read::Device(read) | Read::DeviceCounter(read) => {
             devices().map(|d| (vec![d.uuid.as_str()], read(d))).collect()
         }
+        Read::DeviceMemory(read) | Read::DeviceMemoryCounter(read) => devices()
+            .filter_map(|d| Some((vec![d.uuid.as_str()], read(d.memory.as_ref()?))))
+            .collect(),
         Read::Daemon(read) | Read::DaemonCounter(read) => {
             view.into_iter().map(|view| (Vec::new(), read(view))).collect()
         }

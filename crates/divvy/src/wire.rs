@@ -302,6 +302,20 @@ pub struct TenantView {
     /// Where it oversubscribes: runs, restores, waits, rests, frozen, larger, pinned-out or bypassed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
+    /// The same by device, of those that it oversubscribes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memories: Vec<TenantMemoryView>,
+}
+
+/// The memory of one tenant on one device that it oversubscribes, as the daemon sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TenantMemoryView {
+    /// The device, as the driver's tools print it.
+    pub gpu: String,
+    /// As [`TenantView::memory`].
+    pub status: String,
+    /// Time in which its calls waited for memory that was away, for room, or for their turn.
+    pub waited_ns: u64,
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ use super::owned::Locks;
 use super::scan::{self, Scanner};
 use super::seat::{self, Seat, Seats};
 use super::seen::{Seen, Shared};
-use crate::wire::TenantView;
+use crate::wire::{TenantMemoryView, TenantView};
 
 /// Time between two glances at limits, devices and processes: while tenants share a device, and while
 /// they do not.
@@ -371,13 +371,15 @@ impl Engine {
         for (seat, state) in self.seats.iter().zip(&self.tenant_states) {
             if let Seat::Taken(tenant, arrival) = seat {
                 let devices = self.devices.iter().flatten();
-                let status = devices.map(|device| &device.memory).find_map(|m| m.status(*arrival));
+                let memories = devices.filter_map(|d| d.memory.view_of(*arrival, &d.text));
+                let memories: Vec<TenantMemoryView> = memories.collect();
                 hands.push(Arc::clone(tenant.hand()));
                 view.tenants.push(TenantView {
                     directory: tenant.hand().path.display().to_string(),
                     uid: tenant.hand().uid,
                     held_ns: state.held_ns(),
-                    memory: status.map(str::to_owned),
+                    memory: memories.first().map(|memory| memory.status.clone()),
+                    memories,
                     ..TenantView::default()
                 });
             }

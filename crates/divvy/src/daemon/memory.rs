@@ -29,7 +29,7 @@ use super::managed::{ManagedRow, divide_rows};
 use super::room::Room;
 use super::scan::Scanner;
 use super::seat::Seat;
-use crate::wire::MemoryView;
+use crate::wire::{MemoryView, TenantMemoryView};
 
 /// How long an order holds without a word of its daemon, and how long before its end it is renewed.
 const LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
@@ -95,6 +95,9 @@ struct Row {
     managed: ManagedRow,
     /// Bytes that it asks for are not to be had.
     refuses: bool,
+    /// Time in which a call of its waited, and until when that was counted.
+    waited_ns: u64,
+    counted_ns: u64,
 }
 
 /// Result of a step.
@@ -192,10 +195,11 @@ impl DeviceMemory {
             false => Keep::default(),
         };
         let mut is_changed = false;
-        for (held, given) in rows.iter_mut().zip(orders.iter()) {
+        for ((held, holder), given) in rows.iter_mut().zip(holders.iter()).zip(orders.iter()) {
             let Some(seat) = seats.get_mut(held.seat) else { continue };
             let Some(tenant) = seat.tenant_mut().filter(|_| held.arrival != 0) else { continue };
             is_changed |= tenant.served.hold(held.row, !given.run, keeps);
+            held.count_wait(now_ns, holder, given.run);
             let keep_bytes = keep.of(held.size_bytes);
             if let Err(error) = held.put(tenant, *given, keep_bytes, now_ns) {
                 seat.refuse(scanner, error.into());
@@ -260,11 +264,10 @@ impl DeviceMemory {
         })
     }
 
-    /// Status of the tenant that arrived as this number, where it oversubscribes the device.
-    pub(super) fn status(&self, arrival: u64) -> Option<&'static str> {
+    /// The view of the tenant that arrived as this number, where it oversubscribes the device, which people know as `gpu`.
+    pub(super) fn view_of(&self, arrival: u64, gpu: &str) -> Option<TenantMemoryView> {
         let at = self.rows.iter().position(|held| held.arrival == arrival)?;
-        let status = self.orders.get(at)?.status;
-        Some(match status {
+        let status = match self.orders.get(at)?.status {
             HolderStatus::Empty => return None,
             HolderStatus::Runs => "runs",
             HolderStatus::Restores => "restores",
@@ -274,7 +277,9 @@ impl DeviceMemory {
             HolderStatus::Larger => "larger",
             HolderStatus::PinnedOut => "pinned-out",
             HolderStatus::Bypassed => "bypassed",
-        })
+        };
+        let waited_ns = self.rows.get(at)?.waited_ns;
+        Some(TenantMemoryView { gpu: gpu.to_owned(), status: status.to_owned(), waited_ns })
     }
 }
 
@@ -342,6 +347,21 @@ impl Row {
             busy_until_ns: if gate.sleepers > 0 { u64::MAX } else { gate.busy_until_ns },
             weight,
             freeze,
+        }
+    }
+
+    /// Counts the time since the step before in which a call waited: for room, or, unless the tenant runs, which then has
+    /// all of its memory, for that.
+    fn count_wait(&mut self, now_ns: u64, holder: &Holder, runs: bool) {
+        let before_ns = std::mem::replace(&mut self.counted_ns, now_ns);
+        let since_ns = match (holder.asked_bytes, holder.wants_since_ns) {
+            (0, 0) => return,
+            (0, _) if runs => return,
+            (0, since_ns) => since_ns.max(before_ns),
+            _ => before_ns,
+        };
+        if before_ns != 0 {
+            self.waited_ns = self.waited_ns.saturating_add(now_ns.saturating_sub(since_ns));
         }
     }
 
@@ -442,5 +462,27 @@ impl Adopted {
             });
         }
         sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_counted_for_as_long_as_they_last() {
+        let mut row = Row::default();
+        let mut waited = |now_ns, since_ns, asked_bytes, runs| {
+            let holder = Holder { wants_since_ns: since_ns, asked_bytes, ..Holder::default() };
+            row.count_wait(now_ns, &holder, runs);
+            row.waited_ns
+        };
+        assert_eq!(waited(100, 40, 0, false), 0, "nothing is known of before the first step");
+        assert_eq!(waited(110, 40, 0, false), 10);
+        assert_eq!(waited(150, 40, 0, true), 10, "it runs");
+        assert_eq!(waited(160, 0, 0, false), 10, "nobody waits");
+        assert_eq!(waited(200, 190, 0, false), 20, "since between two steps");
+        assert_eq!(waited(230, 230, 5, true), 50, "for room");
+        assert_eq!(waited(225, u64::MAX, 0, false), 50, "a claim from a time to come");
     }
 }

@@ -215,6 +215,7 @@ fn view(directory: String, uid: u32, refusal: &NotAdopted) -> TenantView {
         detail: Some(refusal.detail.clone()),
         held_ns: 0,
         memory: None,
+        memories: Vec::new(),
     }
 }
 

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::golden;
 use crate::tenants::ledger::ResidenceUse;
-use crate::wire::TenantView;
 
 fn device(uuid: &str) -> DeviceUse {
     DeviceUse {
@@ -19,7 +18,15 @@ fn device(uuid: &str) -> DeviceUse {
         throttled_ns: 1,
         gate: "closed",
         by_kind: [("blocks", 1), ("other", 2)].into(),
-        residence: Some(ResidenceUse { resident_bytes: 4 << 20, ..ResidenceUse::default() }),
+        residence: Some(ResidenceUse {
+            resident_bytes: 4 << 20,
+            moving: true,
+            waiting_ns: 1_500_000_000,
+            out_bytes: 70,
+            in_bytes: 50,
+            in_ns: 2,
+            ..ResidenceUse::default()
+        }),
         ..DeviceUse::default()
     }
 }
@@ -35,9 +42,29 @@ fn tenant(name: &str, directory: &str) -> LedgerTenant {
 }
 
 fn view() -> View {
-    let device = DeviceView { uuid: "GPU-a".to_owned(), turns: 9, ..DeviceView::default() };
-    let seen = TenantView { directory: "/d/1".to_owned(), held_ns: 5, ..TenantView::default() };
-    View { devices: vec![device], tenants: vec![seen], wakes: 3, ..View::default() }
+    let memory = MemoryView {
+        capacity_bytes: 100,
+        hand_overs: 7,
+        longest_wait_ns: 31_300_000_000,
+        out_bytes: 40,
+        in_bytes: 2,
+        ..MemoryView::default()
+    };
+    let memory = Some(memory);
+    let device = DeviceView { uuid: "GPU-a".to_owned(), turns: 9, memory, ..DeviceView::default() };
+    let plain = DeviceView { uuid: "GPU-b".to_owned(), ..DeviceView::default() };
+    let waits = |gpu: &str| TenantMemoryView {
+        gpu: gpu.to_owned(),
+        status: "waits".to_owned(),
+        waited_ns: 3,
+    };
+    let seen = TenantView {
+        directory: "/d/1".to_owned(),
+        held_ns: 5,
+        memories: vec![waits("GPU-a")],
+        ..TenantView::default()
+    };
+    View { devices: vec![device, plain], tenants: vec![seen], wakes: 3, ..View::default() }
 }
 
 fn page() -> String {
@@ -56,12 +83,29 @@ fn a_page_says_what_was_measured() {
         "divvy_tenant_held_seconds_total{tenant=\"train\",directory=\"/d/1\"} 0.000000005",
         "divvy_tenant_weight{tenant=\"a\\\"b\\\\c\\nd\",directory=\"/d/3\"} 7",
         "divvy_device_turns_total{gpu=\"GPU-a\"} 9",
+        "divvy_tenant_memory_moving{tenant=\"train\",directory=\"/d/1\",gpu=\"GPU-a\"} 1",
+        "divvy_tenant_memory_moved_bytes_total{tenant=\"train\",directory=\"/d/1\",gpu=\"GPU-a\",direction=\"out\"} 70",
+        "divvy_tenant_memory_moved_bytes_total{tenant=\"train\",directory=\"/d/1\",gpu=\"GPU-a\",direction=\"in\"} 50",
+        "divvy_tenant_memory_moving_seconds_total{tenant=\"train\",directory=\"/d/2\",gpu=\"GPU-b\",direction=\"in\"} 0.000000002",
+        "divvy_tenant_memory_current_wait_seconds{tenant=\"train\",directory=\"/d/1\",gpu=\"GPU-a\"} 1.500000000",
+        "divvy_tenant_memory_waiting_seconds_total{tenant=\"train\",directory=\"/d/1\",gpu=\"GPU-a\"} 0.000000003",
+        "divvy_device_memory_capacity_bytes{gpu=\"GPU-a\"} 100",
+        "divvy_device_memory_handovers_total{gpu=\"GPU-a\"} 7",
+        "divvy_device_memory_longest_wait_seconds{gpu=\"GPU-a\"} 31.300000000",
+        "divvy_device_handover_bytes_total{gpu=\"GPU-a\"} 42",
         "divvy_tenants_unreadable 1",
         "# UNIT divvy_tenant_used_seconds seconds",
     ] {
         assert!(page.lines().any(|l| l == line), "{line}\n{page}");
     }
     assert!(!page.contains("divvy_tenant_held_seconds_total{tenant=\"train\",directory=\"/d/2\""));
+    for absent in [
+        "divvy_tenant_memory_waiting_seconds_total{tenant=\"train\",directory=\"/d/2\"",
+        "divvy_device_memory_capacity_bytes{gpu=\"GPU-b\"}",
+        "divvy_device_handover_bytes_total{gpu=\"GPU-b\"}",
+    ] {
+        assert!(!page.contains(absent), "{absent}\n{page}");
+    }
 }
 
 #[test]
@@ -91,13 +135,13 @@ fn a_page_keeps_the_formats_rules() {
             assert!(series.insert(labelled.to_owned()), "{labelled} stands twice");
         }
     }
-    assert_eq!(families.len(), METRICS.len(), "each has a sample here");
+    assert_eq!(families.len(), all().count(), "each has a sample here");
 }
 
 #[test]
 fn names_follow_the_conventions() {
     let units = ["", "bytes", "seconds", "ratio"];
-    for metric in METRICS {
+    for metric in all() {
         let name = metric.name;
         assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
         assert!(!name.ends_with("_total") && name.starts_with("divvy_"), "{name}");
@@ -148,7 +192,7 @@ fn a_corrected_estimate_takes_nothing_back_and_a_new_tenant_begins_anew() {
 #[test]
 fn every_name_is_documented() {
     let mut table = String::from("| name | type | labels | meaning |\n|---|---|---|---|\n");
-    for metric in METRICS {
+    for metric in all() {
         let kind = if metric.is_counter() { "counter" } else { "gauge" };
         let labels = metric.labels().join(", ");
         let name = metric.sample_name();
@@ -166,7 +210,7 @@ fn the_dashboard_asks_for_metrics_that_exist() {
     let mut found = Vec::new();
     expressions(&dashboard, &mut found);
     assert!(found.len() > 10, "{found:?}");
-    let known: BTreeSet<String> = METRICS.iter().map(Metric::sample_name).collect();
+    let known: BTreeSet<String> = all().map(Metric::sample_name).collect();
     for expression in &found {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let words = expression.split(|c: char| !is_word(c));
