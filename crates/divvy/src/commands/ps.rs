@@ -4,6 +4,7 @@
 //! and a hostile tenant can only spoil its own row. Takes no part in any decision.
 
 mod cells;
+mod places;
 mod times;
 
 use std::path::PathBuf;
@@ -184,6 +185,10 @@ fn render(listing: &Listing, with_processes: bool) -> String {
     if !times.is_empty() {
         text.push_str(&format!("\n{times}"));
     }
+    let places = places::table(&listing.tenants);
+    if !places.is_empty() {
+        text.push_str(&format!("\n{places}"));
+    }
     let processes = processes(&listing.tenants);
     if with_processes && !processes.is_empty() {
         text.push_str(&format!("\n{processes}"));
@@ -252,8 +257,8 @@ fn shorten(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tenants::ledger::{DeviceUse, Process, Use};
-    use crate::wire::{DeviceView, TenantView};
+    use crate::tenants::ledger::{DeviceUse, Process, ResidenceUse, Use};
+    use crate::wire::{DeviceView, TenantMemoryView, TenantView};
 
     const UUID: &str = "GPU-0123abcd-0000-0000-0000-000000000000";
 
@@ -343,6 +348,49 @@ TENANT  GPU  SHARE  WEIGHT  PRIORITY             USED  THROTTLED   WAITED  GATE 
 train   0    12.5%       3  normal, latency  61.234 s    0.000 s  0.001 s  timed, 2 at once  counted
 
 train: DV061: why
+"
+        );
+    }
+
+    #[test]
+    fn memory_that_may_leave_has_a_table() {
+        let mut away = tenant();
+        away.devices[0].residence = Some(ResidenceUse {
+            resident_bytes: 3 << 30,
+            pinned_bytes: 1 << 30,
+            away_bytes: 12 << 30,
+            moving: true,
+            waiting_ns: 3_050_000_000,
+            out_bytes: 12 << 30,
+            out_ns: 300_000_000,
+            ..ResidenceUse::default()
+        });
+        let seen = TenantView {
+            directory: away.directory.clone(),
+            memories: vec![TenantMemoryView {
+                gpu: UUID.to_owned(),
+                status: "restores".to_owned(),
+                waited_ns: 5,
+            }],
+            ..TenantView::default()
+        };
+        let mut here = tenant();
+        here.directory = "/d/here".to_owned();
+        here.devices[0].residence =
+            Some(ResidenceUse { resident_bytes: 1 << 30, ..ResidenceUse::default() });
+        let mut listing = Listing { tenants: vec![tenant(), away, here], ..Listing::default() };
+        listing.tenants[0].directory = "/d/plain".to_owned();
+        let view = View { tenants: vec![seen], ..View::default() };
+        ledger::add_views(&mut listing.tenants, &[view]);
+        assert_eq!(listing.tenants[1].devices[0].memory_waited_ns, Some(5));
+        let text = render(&listing, false);
+        let (_, after) = text.split_once("\n\n").unwrap();
+        assert_eq!(
+            after,
+            "\
+TENANT  GPU  ON CARD  STAYS    AWAY          MOVED OUT  AND IN  NOW
+train   0      3 GiB  1 GiB  12 GiB  12 GiB, 42.9 GB/s       0  restores, moves, a call waits for 3.0 s
+train   0      1 GiB      0       0                  0       0  -
 "
         );
     }

@@ -113,6 +113,10 @@ pub struct DeviceUse {
     pub(crate) drains_given_up: u64,
     /// Memory that may leave the card, and what has moved; absent where none may.
     pub residence: Option<ResidenceUse>,
+    /// State of that memory, as a daemon says it: runs, restores, waits, rests, frozen, larger, pinned-out or bypassed.
+    pub(crate) memory_status: Option<String>,
+    /// Time in which calls waited for that memory, for room or for their turn, as a daemon counts it.
+    pub(crate) memory_waited_ns: Option<u64>,
     /// Work submitted and not ended, in device time, as far as its processes know.
     pub(crate) queued_ns: u64,
     /// free, timed, turns (timed, and the tenant's processes take turns), closed or paused; "left" for one whose daemon
@@ -126,7 +130,7 @@ pub struct DeviceUse {
     pub(crate) reasons: Vec<Note>,
 }
 
-/// Where a tenant's memory is that may leave a card. Totals are of its living processes.
+/// Where a tenant's memory is that may leave a card. Totals are of its processes, living and ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ResidenceUse {
     /// Bytes of it on the card, with the room beside its blocks.
@@ -296,6 +300,9 @@ pub(crate) fn add_views(tenants: &mut [LedgerTenant], views: &[View]) {
         for device in &mut tenant.devices {
             let known = view.devices.iter().find(|known| known.uuid == device.uuid);
             device.mode = known.map(|known| known.mode.clone());
+            let memory = seen.memories.iter().find(|memory| memory.gpu == device.uuid);
+            device.memory_status = memory.map(|memory| memory.status.clone());
+            device.memory_waited_ns = memory.map(|memory| memory.waited_ns);
             device.reasons.extend(known.and_then(|known| note(&known.reason, &known.detail)));
         }
     }
@@ -358,6 +365,8 @@ fn device(device: &DeviceSnapshot, of: &Snapshot) -> DeviceUse {
         residence: ResidenceUse::of(&device.residence),
         gate: gate_word(line, config.is_some_and(|config| config.paused != 0)),
         active: line.map_or(0, |line| line.active),
+        memory_status: None,
+        memory_waited_ns: None,
         mode: None,
         reasons: Vec::new(),
         index: device.index.or_else(|| crate::machine::gpus::index_of(&uuid)),

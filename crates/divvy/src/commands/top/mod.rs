@@ -1,6 +1,7 @@
 //! `divvy top`: tenants and devices on a terminal, once a second, with keys to change them.
 //!
-//! [`model`] makes rows of two samples, [`app`] is what the keys do to them; both are pure. [`screen`]
+//! [`model`] makes rows of two samples, [`memory`] the part of them that may leave a device, [`app`] is what the keys do to
+//! them; all are pure. [`screen`]
 //! draws, on the terminal that [`terminal`] takes and gives back. This module takes samples and makes
 //! the changes, by the same code as `divvy set`.
 //!
@@ -8,6 +9,7 @@
 //! files are read, not mapped or locked.
 
 mod app;
+mod memory;
 mod model;
 mod screen;
 mod terminal;
@@ -35,7 +37,8 @@ use crate::output::{json, out};
 /// held and its limit, the share asked for (a cap, or a weight) and the share reached, time its threads
 /// were throttled by the cap and waited for turns, work queued on the device, and its gate. Shares are
 /// taken over the interval between two samples. Nothing is counted for a tenant alone on its device
-/// and without a cap: its share shows as `-`.
+/// and without a cap: its share shows as `-`. Of tenants that oversubscribe it also shows what is on the card and away,
+/// whether the tenant runs, waits or rests, and how fast memory moves.
 ///
 /// Keys: up and down choose a row, s sorts, p pauses and resumes, + and - change the cap by 5 %,
 /// e writes a cap, m a memory limit, q quits. Changes need the rights that `divvy set` needs.

@@ -4,8 +4,9 @@
 //! runs backwards, as a hostile tenant's may, rates as nothing. The names of the fields are the JSON
 //! contract of `divvy top --json`; they are only ever added to.
 
+use super::memory::PlacedMemory;
 use crate::tenants::ledger::{DeviceUse, LedgerTenant};
-use crate::wire::View;
+use crate::wire::{MemoryView, View};
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +55,8 @@ pub(super) struct Gpu {
     pub(super) turns_per_second: Option<f64>,
     /// Processes of no tenant.
     pub(super) foreign: u32,
+    /// The memory of tenants that oversubscribe it, as the daemon sees it; absent where there are none.
+    pub(super) memory: Option<MemoryView>,
 }
 
 /// A tenant on a device.
@@ -85,6 +88,8 @@ pub(super) struct TenantRow {
     /// free, timed, turns, closed, paused or left.
     pub(super) gate: &'static str,
     pub(super) paused: bool,
+    /// Memory that may leave the device; absent where none may.
+    pub(super) memory: Option<PlacedMemory>,
 }
 
 /// Order of the rows of a device.
@@ -228,6 +233,7 @@ fn row(
         queued_ns: device.queued_ns,
         gate: device.gate,
         paused: tenant.paused,
+        memory: PlacedMemory::of(device, earlier, over_ns),
     }
 }
 
@@ -241,6 +247,7 @@ fn add_views(gpu: &mut Gpu, before: Option<&Moment>, now: &Moment, over_ns: u64)
         }
         gpu.mode = Some(seen.mode.clone());
         gpu.foreign = seen.foreign;
+        gpu.memory = seen.memory.clone();
         let detail = seen.detail.as_deref().unwrap_or_default();
         gpu.reason = seen.reason.as_ref().map(|reason| format!("{reason}: {detail}"));
         let earlier = before.into_iter().flat_map(|before| &before.views);

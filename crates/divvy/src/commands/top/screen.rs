@@ -10,10 +10,12 @@ use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
 use super::app::App;
+use super::memory;
 use super::model::{Gpu, TenantRow};
 use crate::output::table::TextTable;
 use crate::output::{plain, sizes};
 use crate::tenants::limits;
+use crate::wire::MemoryView;
 
 const KEYS: &str = "q quit  s sort  p pause/resume  +/- cap  e set cap  m set memory";
 
@@ -103,22 +105,32 @@ fn gpus(app: &App) -> TextTable {
     table
 }
 
-/// Why a device is not divided by turns.
+/// Where the memory of tenants that oversubscribe a device is, and why a device is not divided by turns.
 fn notes(app: &App) -> String {
     let note = |gpu: &Gpu| {
         let name = gpu_name(gpu.index, &gpu.uuid);
-        let words = gpu.reason.as_ref().map(|reason| format!("GPU {name}: {reason}"));
-        words.map(|words| format!("{}\n", plain::line(&words)))
+        let words = [gpu.memory.as_ref().map(memory_words), gpu.reason.clone()];
+        let lines = words.into_iter().flatten().map(|words| format!("GPU {name}: {words}"));
+        lines.map(|line| format!("{}\n", plain::line(&line))).collect::<String>()
     };
-    app.picture.gpus.iter().filter_map(note).collect()
+    app.picture.gpus.iter().map(note).collect()
+}
+
+fn memory_words(memory: &MemoryView) -> String {
+    format!(
+        "{} on the card where {} may be, {} away; {} hand-overs, longest wait {:.1} s",
+        sizes::text(memory.resident_bytes),
+        sizes::text(memory.capacity_bytes),
+        sizes::text(memory.away_bytes),
+        memory.hand_overs,
+        memory.longest_wait_ns as f64 / 1e9
+    )
 }
 
 fn rows(app: &App) -> TextTable {
-    let mut table = TextTable::new(&[
-        "GPU",
-        "TENANT",
-        ">HELD",
-        ">LIMIT",
+    let may_any_leave = app.picture.rows.iter().any(|row| row.memory.is_some());
+    let columns = if may_any_leave { memory::HEAD.as_slice() } else { &[] };
+    let time = [
         ">ASKED",
         ">REACHED",
         ">THROTTLED",
@@ -127,15 +139,20 @@ fn rows(app: &App) -> TextTable {
         ">LAUNCHES/S",
         "GATE",
         "PRIORITY",
-    ]);
+    ];
+    let mut table =
+        TextTable::new(&[&["GPU", "TENANT", ">HELD", ">LIMIT"], columns, &time].concat());
     for row in &app.picture.rows {
         let launches = row.launches_per_second.filter(|_| row.reached_ratio.is_some());
         let class = if row.class == "latency" { ", latency" } else { "" };
-        table.row([
+        let held = [
             gpu_name(row.index, &row.gpu),
             row.tenant.clone(),
             sizes::text(row.held_bytes),
             sizes::limit(row.limit_bytes),
+        ];
+        let places = may_any_leave.then(|| memory::cells(row.memory.as_ref()));
+        let time = [
             asked(row),
             percent(row.reached_ratio),
             percent(row.throttled_ratio),
@@ -144,7 +161,8 @@ fn rows(app: &App) -> TextTable {
             launches.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
             row.gate.to_owned(),
             format!("{}{class}", row.priority),
-        ]);
+        ];
+        table.row(held.into_iter().chain(places.into_iter().flatten()).chain(time));
     }
     table
 }

@@ -6,8 +6,8 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::model::Sort;
 use super::*;
-use crate::tenants::ledger::{DeviceUse, LedgerTenant};
-use crate::wire::{DeviceView, LimitChange, View};
+use crate::tenants::ledger::{DeviceUse, LedgerTenant, ResidenceUse};
+use crate::wire::{DeviceView, LimitChange, MemoryView, View};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -245,4 +245,49 @@ fn a_small_screen_scrolls_to_the_choice_and_no_size_is_too_small() {
         screen_of(&app, width, height);
         screen_of(&App::new(Picture::default()), width, height);
     }
+}
+
+#[test]
+fn memory_that_may_leave_has_columns_where_a_tenant_has_such() {
+    let moved = |out_bytes, out_ns, away_bytes| ResidenceUse {
+        resident_bytes: 3 << 30,
+        away_bytes,
+        out_bytes,
+        out_ns,
+        ..ResidenceUse::default()
+    };
+    let with = |residence: ResidenceUse, status: &str| {
+        let mut tenant = tenant("train", 0, 0);
+        tenant.devices[0].residence = Some(residence);
+        tenant.devices[0].memory_status = Some(status.to_owned());
+        tenant
+    };
+    let before = sampled(SECOND_NS, 0, vec![with(moved(0, 0, 0), "runs")]);
+    let waits =
+        ResidenceUse { waiting_ns: 3 * SECOND_NS, ..moved(24 * SECOND_NS, SECOND_NS / 2, 2 << 30) };
+    let mut now = sampled(2 * SECOND_NS, 0, vec![with(waits, "waits"), tenant("plain", 0, 0)]);
+    now.views[0].devices[0].memory = Some(MemoryView {
+        capacity_bytes: 138 << 30,
+        resident_bytes: 137 << 30,
+        away_bytes: 2 << 30,
+        hand_overs: 7,
+        longest_wait_ns: 31_300_000_000,
+        ..MemoryView::default()
+    });
+    let app = App::new(Picture::of(Some(&before), &now));
+    let lines = screen_of(&app, 150, 9);
+    assert_eq!(
+        lines.join("\n"),
+        "\
+divvy top: 2 tenants on 1 GPUs; by share reached
+GPU  NAME    HELD       OF  USED  TIME  TURNS/S  FOREIGN
+0    H200  10 GiB  141 GiB  0.0%  held        0        0
+GPU 0: 137 GiB on the card where 138 GiB may be, 2 GiB away; 7 hand-overs, longest wait 31.3 s
+
+GPU  TENANT   HELD  LIMIT  ON CARD   AWAY  MEMORY           GB/S  ASKED  REACHED  THROTTLED  WAITING   QUEUE  LAUNCHES/S  GATE   PRIORITY
+0    train   5 GiB  8 GiB    3 GiB  2 GiB  waits 3.0 s  out 48.0    30%     0.0%       0.0%     0.0%  1.5 ms           0  timed  normal
+0    plain   5 GiB  8 GiB        -      -  -                   -    30%        -          -        -  1.5 ms           -  timed  normal
+q quit  s sort  p pause/resume  +/- cap  e set cap  m set memory"
+    );
+    assert!(screen::text(&app).starts_with(&lines[..4].join("\n")));
 }
