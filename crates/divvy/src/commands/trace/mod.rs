@@ -5,8 +5,9 @@
 //! nothing to switch off. What is shorter than the period between two readings may be missed; its time
 //! is not, since the counters hold it.
 //!
-//! [`recorder`] makes events of readings; this module takes them.
+//! [`recorder`] makes events of readings, with [`memory`]'s part; this module takes them.
 
+mod memory;
 mod recorder;
 
 use std::io::{BufWriter, Write};
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::{Context, Result};
 use divvy_abi::MAX_DEVICES;
-use divvy_abi::config::Config;
+use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE};
 use divvy_page::reader::{UsageFile, read_config};
 use divvy_page::{AttachError, Directory, now_ns};
 use divvy_policy::limit::UuidText;
@@ -32,7 +33,8 @@ use crate::{daemon, signals};
 ///
 /// For each tenant and device the file shows when its gate was free, timed or closed and in which turn,
 /// when it was throttled by its own cap, when it waited for a turn, when it had work on the device, and
-/// how fast device time was charged and work submitted. Name several tenants to see their turns one
+/// how fast device time was charged and work submitted. Of a tenant that oversubscribes it also shows when memory left the
+/// card and came back, how fast, where it was, and when a call waited for it. Name several tenants to see their turns one
 /// below the other; times are of one clock.
 ///
 /// The tenants' files are read from outside: a traced program pays nothing, nor does any other.
@@ -223,7 +225,8 @@ impl Traced {
         Ok(Self { name, dir, usage, rows: Vec::new(), looked_ns: 0, recorder })
     }
 
-    /// Takes one reading. Cost: the config, and for each device a `pread` a process and one more.
+    /// Takes one reading. Cost: the config, and for each device a `pread` a process and one more; as many again where the
+    /// tenant oversubscribes.
     fn read(&mut self) {
         let now = now_ns();
         if now >= self.looked_ns.saturating_add(LOOK_NS) {
@@ -266,6 +269,10 @@ fn reading(config: &Config, usage: &UsageFile, row: usize) -> Reading {
         line,
         closed_until_ns: usage.cap(row).closed_until_ns,
         sum: usage.gate_sum(row),
+        memory: match config.flags & FLAG_OVERSUBSCRIBE {
+            0 => None,
+            _ => Some(usage.residence_sum(row)),
+        },
     }
 }
 

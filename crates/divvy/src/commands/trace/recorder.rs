@@ -8,9 +8,12 @@
 use std::collections::BTreeMap;
 
 use divvy_abi::config::{GateLine, gate};
+use divvy_page::ResidenceEntry;
 use divvy_page::reader::GateEntry;
 use divvy_policy::turns::WANT_NS;
 use serde_json::{Value, json};
+
+use super::memory::{MEMORY_TRACKS, MemoryEvent, MemoryRow};
 
 /// Time over which rates are taken.
 const RATE_NS: u64 = 10_000_000;
@@ -28,6 +31,8 @@ pub(super) struct Reading {
     pub(super) closed_until_ns: u64,
     /// All its processes together.
     pub(super) sum: GateEntry,
+    /// Their memory that may leave; `None` where the tenant does not oversubscribe.
+    pub(super) memory: Option<ResidenceEntry>,
 }
 
 /// An event of the trace.
@@ -72,6 +77,7 @@ struct Row {
     before: Option<GateEntry>,
     /// Where the running interval of rates began, and the counters then.
     rates: Option<(u64, GateEntry)>,
+    memory: MemoryRow,
 }
 
 /// Recording of one tenant.
@@ -90,22 +96,20 @@ impl Recorder {
 
     /// Names the tracks of `row`.
     pub(super) fn name(&mut self, row: usize, name: &str) {
-        let mut meta = |kind: &str, tid: u32, args: Value| {
-            self.events.push(Event {
-                name: kind.to_owned(),
-                ph: "M",
-                ts: 0.0,
-                dur: None,
-                pid: number(row),
-                tid,
-                args,
-            });
-        };
-        meta("process_name", 0, json!({ "name": name }));
-        for (at, track) in TRACKS.iter().enumerate() {
-            meta("thread_name", number(at), json!({ "name": track }));
-            meta("thread_sort_index", number(at), json!({ "sort_index": at }));
+        self.meta(row, "process_name", 0, json!({ "name": name }));
+        self.name_tracks(row, 0, &TRACKS);
+    }
+
+    fn name_tracks(&mut self, row: usize, first: usize, tracks: &[&str]) {
+        for (at, track) in (first..).zip(tracks) {
+            self.meta(row, "thread_name", number(at), json!({ "name": track }));
+            self.meta(row, "thread_sort_index", number(at), json!({ "sort_index": at }));
         }
+    }
+
+    fn meta(&mut self, row: usize, kind: &str, tid: u32, args: Value) {
+        let (name, pid) = (kind.to_owned(), number(row));
+        self.events.push(Event { name, ph: "M", ts: 0.0, dur: None, pid, tid, args });
     }
 
     /// Takes a reading of `row`.
@@ -145,13 +149,21 @@ impl Recorder {
             }
         }
         self.rates(row, now_ns, &mut state, sum);
+        if let Some(memory) = &reading.memory {
+            for event in state.memory.push(now_ns, memory) {
+                self.memory(row, &event);
+            }
+        }
         state.before = Some(sum);
         self.rows.insert(row, state);
     }
 
     /// Ends every interval.
     pub(super) fn end(&mut self, now_ns: u64) {
-        for (row, state) in std::mem::take(&mut self.rows) {
+        for (row, mut state) in std::mem::take(&mut self.rows) {
+            if let Some(wait) = state.memory.end_wait(now_ns) {
+                self.memory(row, &wait);
+            }
             for (track, open) in state.open.iter().enumerate() {
                 if let Some(open) = open {
                     self.interval(row, track, open, now_ns);
@@ -170,15 +182,47 @@ impl Recorder {
             0 => json!({ "turn": open.turn, "active": open.active }),
             _ => json!({}),
         };
+        self.span(row, track, open.name, (open.since_ns, now_ns), args);
+    }
+
+    fn span(&mut self, row: usize, track: usize, name: &str, between: (u64, u64), args: Value) {
+        let (from_ns, to_ns) = between;
         self.events.push(Event {
-            name: open.name.to_owned(),
+            name: name.to_owned(),
             ph: "X",
-            ts: self.microseconds(open.since_ns),
-            dur: Some(now_ns.saturating_sub(open.since_ns) as f64 / 1000.0),
+            ts: self.microseconds(from_ns),
+            dur: Some(to_ns.saturating_sub(from_ns) as f64 / 1000.0),
             pid: number(row),
             tid: number(track),
             args,
         });
+    }
+
+    /// Draws a part about memory; its tracks lie behind the others.
+    fn memory(&mut self, row: usize, event: &MemoryEvent) {
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        match *event {
+            MemoryEvent::Tracks => self.name_tracks(row, TRACKS.len(), &MEMORY_TRACKS),
+            MemoryEvent::Moved { track, from_ns, to_ns, bytes, ns } => {
+                let name = if track == 0 { "out" } else { "in" };
+                // Bytes a nanosecond are GB a second.
+                let args = json!({ "bytes": bytes, "GB/s": bytes as f64 / ns.max(1) as f64 });
+                self.span(row, TRACKS.len() + track, name, (from_ns, to_ns), args);
+            }
+            MemoryEvent::Waited { from_ns, to_ns } => {
+                let track = TRACKS.len() + MEMORY_TRACKS.len() - 1;
+                self.span(row, track, "waits for memory", (from_ns, to_ns), json!({}));
+            }
+            MemoryEvent::Places { at_ns, card_bytes, away_bytes } => {
+                let args = json!({ "on the card": gib(card_bytes), "away": gib(away_bytes) });
+                self.counter(row, "memory, GiB", at_ns, args);
+            }
+        }
+    }
+
+    fn counter(&mut self, row: usize, name: &str, at_ns: u64, args: Value) {
+        let (ts, name) = (self.microseconds(at_ns), name.to_owned());
+        self.events.push(Event { name, ph: "C", ts, dur: None, pid: number(row), tid: 0, args });
     }
 
     fn rates(&mut self, row: usize, now_ns: u64, state: &mut Row, sum: GateEntry) {
@@ -192,11 +236,7 @@ impl Recorder {
         }
         state.rates = Some((now_ns, sum));
         let part = |now: u64, then: u64| now.saturating_sub(then) as f64 / wall_ns as f64;
-        let mut counter = |name: &str, args: Value| {
-            let ts = self.microseconds(since_ns);
-            let (pid, name) = (number(row), name.to_owned());
-            self.events.push(Event { name, ph: "C", ts, dur: None, pid, tid: 0, args });
-        };
+        let mut counter = |name: &str, args: Value| self.counter(row, name, since_ns, args);
         counter("device time, %", json!({ "used": 100.0 * part(sum.used_ns, before.used_ns) }));
         let launches = sum.launches.saturating_sub(before.launches);
         counter("launches", json!({ "launches": launches }));

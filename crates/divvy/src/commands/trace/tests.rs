@@ -7,7 +7,7 @@ use std::path::Path;
 use divvy_abi::config::{GateLine, gate};
 use divvy_page::owner::Owner;
 use divvy_page::reader::{GateEntry, write_config};
-use divvy_page::{ConfigSource, NewDevice, Tenant};
+use divvy_page::{ConfigSource, NewDevice, ResidenceEntry, Tenant};
 use divvy_policy::gate::Words as _;
 use serde_json::Value;
 
@@ -57,7 +57,8 @@ fn readings_become_intervals_and_rates() {
         };
         let turn = if ms < 10 { 7 } else { 8 };
         let closed_until_ns = if ms < 5 { START_NS + 5 * MS } else { 0 };
-        let reading = Reading { is_paused: false, line: line(state, turn), closed_until_ns, sum };
+        let line = line(state, turn);
+        let reading = Reading { line, closed_until_ns, sum, ..Reading::default() };
         recorder.push(0, now, &reading);
     }
     recorder.end(START_NS + 40 * MS);
@@ -95,6 +96,46 @@ fn turns_split_an_interval_and_a_lost_daemon_shows() {
     let names: Vec<_> = intervals(&recorder, 0).into_iter().map(|(name, ..)| name).collect();
     assert_eq!(names, ["timed", "timed", "left by its daemon", "free"]);
     assert!(events(&recorder).iter().all(|event| event["pid"] == 2));
+}
+
+#[test]
+fn memory_has_tracks_of_its_own_behind_the_others() {
+    let mut recorder = Recorder::default();
+    recorder.begin(START_NS);
+    recorder.name(0, "train on GPU 0");
+    let named = |recorder: &Recorder, name: &str| {
+        events(recorder).iter().any(|event| event["args"]["name"] == name)
+    };
+    let push = |recorder: &mut Recorder, ms: u64, memory: Option<ResidenceEntry>| {
+        recorder.push(0, START_NS + ms * MS, &Reading { memory, ..Reading::default() });
+    };
+    push(&mut recorder, 0, None);
+    push(&mut recorder, 1, Some(ResidenceEntry::default()));
+    assert!(!named(&recorder, "memory leaves"), "only where there is such memory");
+    let here = ResidenceEntry { movable_bytes: 2 << 30, ..ResidenceEntry::default() };
+    push(&mut recorder, 2, Some(here));
+    let away = ResidenceEntry {
+        away_bytes: 1 << 30,
+        out_bytes: 500_000_000,
+        out_ns: 10 * MS,
+        waits_from_ns: START_NS + 20 * MS,
+        ..here
+    };
+    push(&mut recorder, 30, Some(away));
+    recorder.end(START_NS + 40 * MS);
+    assert!(named(&recorder, "memory leaves") && named(&recorder, "waiting for memory"));
+    assert_eq!(intervals(&recorder, 4), [("out".to_owned(), 20.0, 10.0)]);
+    assert_eq!(intervals(&recorder, 5), []);
+    assert_eq!(intervals(&recorder, 6), [("waits for memory".to_owned(), 20.0, 20.0)]);
+    let all = events(&recorder);
+    let out = all.iter().find(|event| event["name"] == "out").unwrap();
+    assert_eq!((&out["args"]["bytes"], &out["args"]["GB/s"]), (&500_000_000.into(), &50.0.into()));
+    let places: Vec<_> = all.iter().filter(|event| event["name"] == "memory, GiB").collect();
+    assert_eq!(places.len(), 2);
+    assert_eq!(
+        (&places[1]["args"]["away"], &places[1]["args"]["on the card"]),
+        (&1.0.into(), &1.0.into())
+    );
 }
 
 #[test]
