@@ -56,7 +56,7 @@ pub fn available() -> Option<u64> {
 }
 
 /// Memory that a process's control group, or one above it, can still take; `None` where none has a limit.
-fn room_of(pid: u32) -> Option<u64> {
+pub(crate) fn room_of(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let root = Path::new("/sys/fs/cgroup");

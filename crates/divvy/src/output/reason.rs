@@ -50,6 +50,7 @@ reasons! {
     ComputeShare = 33, "the share of device time, and the entry points it is kept by";
     Addresses = 34, "the addresses that the driver gives to programs that ask for entry points";
     ContextCost = 35, "what a context takes on a card";
+    BackEnd = 36, "how memory of programs that oversubscribe leaves a card";
     Kernel = 40, "the Linux kernel";
     Glibc = 41, "the C library";
     TenantFiles = 42, "the directory of tenants";
@@ -57,6 +58,7 @@ reasons! {
     Sandbox = 44, "a sandbox that ignores preloading";
     Mps = 45, "the CUDA Multi-Process Service";
     Mig = 46, "Multi-Instance GPU";
+    HostMemory = 47, "memory of the host for device memory that is away";
     LimitVariables = 50, "limits in environment variables";
     LimitNotUnderstood = 51, "a limit in an environment variable cannot be understood";
     IgnoredVariable = 52, "an environment variable that has no effect";

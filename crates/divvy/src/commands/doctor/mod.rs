@@ -1,7 +1,7 @@
 //! `divvy doctor`: what is found here, and what would not be limited.
 //!
-//! Reads files, asks NVML, and starts two clients: one asks the driver for addresses and touches no
-//! GPU; one makes a context on each idle card, whose cost is kept for `divvy run`. Nothing else is
+//! Reads files, asks NVML and daemons, and starts three clients: one asks the driver for addresses and touches no
+//! GPU; one asks what devices are capable of; one makes a context on each idle card, whose cost is kept for `divvy run`. Nothing else is
 //! changed. Each finding has a reason code, a level and, where something is wrong, a fix.
 
 mod client;
@@ -9,6 +9,7 @@ mod context;
 mod driver;
 mod environment;
 mod finding;
+mod oversubscribe;
 mod probe;
 mod system;
 
@@ -19,6 +20,7 @@ use anyhow::Result;
 
 use driver::DriverParts;
 use finding::{Finding, Level};
+use oversubscribe::Oversubscription;
 
 use crate::commands::run;
 use crate::machine::elf;
@@ -29,7 +31,8 @@ use crate::output::{exit_codes, json, out};
 /// Say what Divvy finds on this machine, and what would not be limited.
 ///
 /// Looks at the driver, the library that is preloaded, the entry points it hooks and those it would
-/// not limit, the C library, the kernel, the container and the environment. On a card that no other
+/// not limit, the C library, the kernel, the container and the environment; how memory of programs that oversubscribe may leave
+/// each device, and what the host has for it. On a card that no other
 /// process uses it makes a context for a moment, to find what one takes, and keeps the figure in
 /// ~/.cache/divvy/contexts.json for `divvy run`. With a program after
 /// `--` it also says whether that program would be limited. Each finding has a code that
@@ -52,17 +55,27 @@ struct Report {
     version: &'static str,
     driver: DriverParts,
     findings: Vec<Finding>,
+    /// For programs that oversubscribe; absent where there is no driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oversubscription: Option<Oversubscription>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
     let mut findings = driver::look();
     findings.extend(probe::look());
     findings.extend(context::look());
+    let (found, oversubscription) = oversubscribe::look();
+    findings.extend(found);
     findings.extend(system::look());
     findings.extend(environment::look(std::env::vars_os()));
     findings.extend(args.program.first().map(|program| program_finding(program)));
     let worst = findings.iter().map(|finding| finding.level).max();
-    let report = Report { version: env!("CARGO_PKG_VERSION"), driver: driver::driver(), findings };
+    let report = Report {
+        version: env!("CARGO_PKG_VERSION"),
+        driver: driver::driver(),
+        findings,
+        oversubscription,
+    };
     if args.json {
         json::print(&report)?;
     } else {
@@ -158,7 +171,8 @@ mod tests {
             Finding::ok(Reason::Kernel, "Linux 6.1"),
             Finding::bad(Reason::DriverLibrary, "no libcuda.so.1", "install the driver"),
         ];
-        let text = render(&Report { version: "0", driver: DriverParts::Ready, findings });
+        let driver = DriverParts::Ready;
+        let text = render(&Report { version: "0", driver, findings, oversubscription: None });
         assert_eq!(
             text,
             "\
@@ -176,7 +190,7 @@ One thing stands in the way; docs/reason-codes.md explains its code.
     fn without_a_driver_it_says_so() {
         let end = |driver| {
             let findings = vec![Finding::ok(Reason::Kernel, "Linux 6.1")];
-            render(&Report { version: "0", driver, findings })
+            render(&Report { version: "0", driver, findings, oversubscription: None })
         };
         assert!(end(DriverParts::Ready).ends_with("\nNothing stands in the way of the limits.\n"));
         for (driver, words) in
