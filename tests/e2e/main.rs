@@ -44,6 +44,7 @@ mod startup;
 mod system;
 mod threads;
 mod turns;
+mod turns_shown;
 mod upgrade;
 mod vmm;
 mod workers;

@@ -12,29 +12,29 @@ const fn size(blocks: u64) -> u64 {
 }
 
 /// A machine for whose daemon the card has `capacity`.
-fn machine(capacity: &str) -> Divided {
+pub(crate) fn machine(capacity: &str) -> Divided {
     let divided = Divided::with(Machine::new(), &["--capacity", capacity]);
     until("the daemon answers", || status(&divided)["pid"].is_u64());
     divided
 }
 
 /// What the daemon says.
-fn status(machine: &Divided) -> Value {
+pub(crate) fn status(machine: &Divided) -> Value {
     let told = finish(&mut machine.divvy(&["daemon", "--status", "--json"]));
     serde_json::from_str(&told.out).unwrap_or_default()
 }
 
 /// What it says of the memory on the one device.
-fn memory(machine: &Divided) -> Value {
+pub(crate) fn memory(machine: &Divided) -> Value {
     status(machine)["devices"][0]["memory"].clone()
 }
 
-fn count(memory: &Value, name: &str) -> u64 {
+pub(crate) fn count(memory: &Value, name: &str) -> u64 {
     memory[name].as_u64().unwrap_or_else(|| panic!("{name} in {memory}"))
 }
 
 /// A tenant of so many blocks that works for `ms`, with pauses of `idle_ms`.
-fn tenant(machine: &Divided, name: &str, blocks: u64, ms: u64, idle_ms: u64) -> Talk {
+pub(crate) fn tenant(machine: &Divided, name: &str, blocks: u64, ms: u64, idle_ms: u64) -> Talk {
     let mut command =
         machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--name", name, "--"]);
     command.arg(client("turns")).arg("works");
@@ -54,7 +54,7 @@ fn all_end_well(tenants: impl IntoIterator<Item = Talk>) {
 }
 
 /// The pids of programs that the tenant runs.
-fn programs(machine: &Divided, name: &str) -> Vec<u32> {
+pub(crate) fn programs(machine: &Divided, name: &str) -> Vec<u32> {
     let told = finish(&mut machine.divvy(&["ps", "--json"]));
     let all: Value = serde_json::from_str(&told.out).unwrap_or_default();
     let tenants = all["tenants"].as_array().cloned().unwrap_or_default();
