@@ -104,6 +104,34 @@ fn the_shared_cache_only_names_the_tenant() {
     assert_eq!(caches, 0, "no file of ours looks like HAMi's");
 }
 
+#[test]
+fn the_plugins_word_lets_memory_leave_the_card() {
+    // Each with what is said of its memory, if it may leave.
+    let tries: [(&[(&str, &str)], bool); 5] = [
+        (&[("CUDA_OVERSUBSCRIBE", "true")], true),
+        (&[("CUDA_OVERSUBSCRIBE", "1"), ("DIVVY_OVERSUBSCRIBE", "")], true),
+        (&[("CUDA_OVERSUBSCRIBE", "false")], false),
+        (&[("CUDA_OVERSUBSCRIBE", "true"), ("DIVVY_OVERSUBSCRIBE", "false")], false),
+        (&[("CUDA_OVERSUBSCRIBE", "nonsense"), ("DIVVY_OVERSUBSCRIBE", "true")], true),
+    ];
+    for (variables, leaves) in tries {
+        let machine =
+            variables.iter().fold(hami("2g"), |machine, (name, word)| machine.with(name, word));
+        let mut command = machine.scenario("answer", "stay");
+        let mut program = Running::start(command.env("STAY_BYTES", (64 * MIB).to_string()));
+        wait_for(&machine, 64 * MIB);
+        let mut freeze = machine.command(stage().join("bin/divvy"));
+        freeze
+            .env_remove("LD_PRELOAD")
+            .arg("freeze")
+            .arg(machine.home().join(".divvy/pod_container"));
+        let frozen = finish(&mut freeze);
+        program.kill();
+        let _ = program.finish();
+        assert_eq!(frozen.code(), Some(if leaves { 0 } else { 2 }), "{variables:?}\n{frozen}");
+    }
+}
+
 fn walk(folder: &std::path::Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -303,10 +303,12 @@ fn a_tenant_without_the_option_cannot_be_frozen() {
 
 #[test]
 fn a_word_that_is_neither_true_nor_false_is_refused() {
-    let machine = Machine::new().limited(4 * GIB).with("DIVVY_OVERSUBSCRIBE", "yes");
-    let finished = finish(&mut machine.scenario("leave", "pointers_are_answered_for"));
-    assert!(
-        finished.code() != Some(0) && finished.err.contains("DIVVY_OVERSUBSCRIBE"),
-        "{finished}"
-    );
+    for name in ["DIVVY_OVERSUBSCRIBE", "CUDA_OVERSUBSCRIBE"] {
+        for word in ["yes", "a word that is longer than any that is known"] {
+            let machine = Machine::new().limited(4 * GIB).with(name, word);
+            let finished = finish(&mut machine.scenario("leave", "pointers_are_answered_for"));
+            let named = format!("{name}: \"{word}\"");
+            assert!(finished.code() != Some(0) && finished.err.contains(&named), "{finished}");
+        }
+    }
 }

@@ -32,6 +32,7 @@ mod managed;
 mod managed_backend;
 mod modules;
 mod mps;
+mod nvshare;
 mod old;
 mod output;
 mod pace;

@@ -3,7 +3,7 @@
 //! ```text
 //! bin/divvy, bin/divvy-bench
 //! lib/divvy/libdivvy-VERSION-CONTENT.so, lib/divvy/libdivvy.so -> the newest of them
-//! lib/libdivvy.so, lib/libvgpu.so   links to that
+//! lib/{libdivvy,libvgpu,libnvshare}.so   links to that
 //! sim/libcuda.so.1, sim/libnvidia-ml.so.1, sim/simgpud
 //! clients/<name>                    C programs of tests/clients and bench/clients
 //! lib/divvy/{sim,clients}           links: where an installed `divvy` looks for them

@@ -39,6 +39,12 @@ pub const FLAG_BACKEND_MANAGED: u32 = 1 << 4;
 /// beside it, those it has and those it has asked for, are not to be had.
 pub const MANAGED_REFUSED: u64 = 1 << 63;
 
+/// A process of the tenant may ask for more memory than the card has.
+pub const FLAG_BEYOND_CARD: u32 = 1 << 5;
+
+/// The memory of a tenant with [`FLAG_OVERSUBSCRIBE`] stays on the card, for as long as its owner says so.
+pub const FLAG_STAYS: u32 = 1 << 6;
+
 /// Devices that a [`Rule`] is about.
 pub mod selector {
     /// Every device no other rule names.
@@ -230,6 +236,11 @@ impl Config {
     /// The memory rules that count; a count beyond the array is cut.
     pub fn rules(&self) -> &[Rule] {
         counted(&self.rules, self.rule_count)
+    }
+
+    /// Whether one process of the tenant is to have more memory than the card, where a back end can do that.
+    pub fn may_exceed_card(&self) -> bool {
+        self.flags & FLAG_OVERSUBSCRIBE != 0 && self.flags & FLAG_BEYOND_CARD != 0
     }
 
     /// The compute rules that count; a count beyond the array is cut.

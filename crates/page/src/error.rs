@@ -103,6 +103,8 @@ pub enum AttachError {
     LockTimeout,
     /// The owner has not written limits, and there is nobody else to.
     NoConfig,
+    /// Another process lives in the tenant, and this one wants it alone.
+    Taken,
 }
 
 impl AttachError {
@@ -122,7 +124,8 @@ impl AttachError {
             | Self::OtherLibrary { .. }
             | Self::ShortFile { .. }
             | Self::NoDeviceRow
-            | Self::NoConfig => false,
+            | Self::NoConfig
+            | Self::Taken => false,
         }
     }
 }
@@ -194,6 +197,7 @@ impl fmt::Display for AttachError {
             Self::NoConfig => {
                 write!(f, "the tenant has no config file; start the program by `divvy run`")
             }
+            Self::Taken => write!(f, "another process runs in the tenant; use another tenant"),
         }
     }
 }

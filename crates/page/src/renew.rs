@@ -116,7 +116,7 @@ pub(crate) fn limits(trust: &Trust, source: &ConfigSource<'_>) -> Result<(), Att
             }
         }
         // Not read, and not needed: without an owner the first process writes what they are.
-        (Err(AttachError::Version { .. }), ConfigSource::FirstProcess(_)) => {
+        (Err(AttachError::Version { .. }), source) if source.own().is_some() => {
             at::unlink(trust.directory().fd(), TenantFile::Config.name());
             return Ok(());
         }

@@ -2,7 +2,7 @@
 //!
 //! A tenant with an owner: what the owner wrote. One without: the first process writes what its
 //! environment says, under the admission lock, and whoever joins while it or any other lives uses
-//! that. So limits are read anew when a tenant starts anew, and nothing is frozen in a stale file.
+//! that, but for those who want a tenant of their own. So limits are read anew when a tenant starts anew, and nothing is frozen in a stale file.
 
 use divvy_abi::config::Config;
 use divvy_abi::usage::state;
@@ -23,10 +23,12 @@ pub(crate) fn config(
     usage: &Usage,
     me: usize,
 ) -> Result<Config, AttachError> {
-    let own = match source {
-        ConfigSource::FirstProcess(own) => Some(own),
-        ConfigSource::Owner => None,
-    };
+    let own = source.own();
+    let is_taken =
+        || matches!(source, ConfigSource::OnlyProcess(_)) && liveness::others_live(fd, usage, me);
+    if is_taken() {
+        return Err(AttachError::Taken);
+    }
     match file::read_config(trust) {
         // No process of another version lives in a ledger of ours: its limits are carried over, below.
         Err(AttachError::Version { .. }) => {}
@@ -49,11 +51,14 @@ pub(crate) fn config(
     // Read in any case: what is no config of ours is somebody's, and is not written over.
     let before = file::read_config(trust)?;
     let Some(own) = own else { return before.ok_or(AttachError::NoConfig) };
+    if is_taken() {
+        return Err(AttachError::Taken);
+    }
     if let Some(config) = before.filter(|_| liveness::others_live(fd, usage, me)) {
         return Ok(config);
     }
     file::write_config(trust, own)?;
     // From here on others may use what was written, so this process counts as the one that did.
     usage.set_slot_state(me, state::LIVE);
-    Ok((*own).clone())
+    Ok(own.clone())
 }

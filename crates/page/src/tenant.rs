@@ -105,8 +105,7 @@ impl Tenant {
 
     #[inline(never)]
     fn attach_once(directory: &CStr, source: &ConfigSource<'_>) -> Result<Self, AttachError> {
-        let own = matches!(source, ConfigSource::FirstProcess(_));
-        let trust = Trust::of(directory, own)?;
+        let trust = Trust::of(directory, source.own().is_some())?;
         let path = Path::join(directory, b"/usage")?;
         let fd = renew::open_usage(&trust, source)?;
         let stat = sys::stat(&fd).map_err(AttachError::System)?;

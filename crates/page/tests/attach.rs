@@ -57,6 +57,29 @@ fn first_processes_that_come_at_once_all_join() {
     }
 }
 
+/// Of processes that come at once and each want the tenant alone one gets it; the next when that one has ended.
+#[test]
+fn of_those_who_want_a_tenant_alone_one_gets_it() {
+    let config = Config::default();
+    for round in 0..100 {
+        let scratch = Scratch::new(&format!("attach-alone-{round}"));
+        let (path, start) = (scratch.c_path(), std::sync::Barrier::new(4));
+        let join = || {
+            start.wait();
+            Tenant::attach(&path, &ConfigSource::OnlyProcess(&config)).map(|_| ())
+        };
+        let mut joined = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..4).map(|_| scope.spawn(join)).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>()
+        });
+        joined.sort_by_key(Result::is_err);
+        let taken = Err(AttachError::Taken);
+        assert_eq!(joined, [Ok(()), taken, taken, taken], "round {round}");
+        let third = Tenant::attach(&path, &ConfigSource::FirstProcess(&config)).map(|_| ());
+        assert_eq!(third, Ok(()), "who shares a tenant joins");
+    }
+}
+
 /// What is made in a directory takes its mode, so nobody may find one that has not got all of its own yet: the
 /// tenant made then would keep other users out for ever. So would a file whose maker is killed before it has its
 /// mode.

@@ -34,12 +34,18 @@ pub const OVERSUBSCRIBE: &str = "DIVVY_OVERSUBSCRIBE";
 pub const BACKEND: &str = "DIVVY_BACKEND";
 /// The words for it; the first is the default.
 pub const BACKENDS: &[&str] = &["auto", "vmm", "managed"];
+/// The same in the name that HAMi's plugin sets.
+pub const PEER_OVERSUBSCRIBE: &str = "CUDA_OVERSUBSCRIBE";
 /// Charge of a context.
 pub const CONTEXT: &str = "DIVVY_CONTEXT_MEMORY";
 /// Level of the library's log.
 pub const LOG: &str = "DIVVY_LOG";
 /// The same in HAMi-core's numbers.
 pub const PEER_LOG: &str = "LIBCUDA_LOG_LEVEL";
+/// nvshare's switch for a process that wants more memory than the card has.
+pub const NVSHARE_SINGLE: &str = "NVSHARE_ENABLE_SINGLE_OVERSUB";
+/// nvshare's switch for its log.
+pub const NVSHARE_DEBUG: &str = "NVSHARE_DEBUG";
 /// The library that is preloaded.
 pub const LIBRARY: &str = "DIVVY_LIBRARY";
 /// The simulated driver.
@@ -87,6 +93,8 @@ pub enum VariableKind {
     Directories,
     /// A directory that is made where it is missing.
     Place,
+    /// Set or not: any value will do.
+    Presence,
     /// Not read, and why.
     Ignored(&'static str),
 }
@@ -189,6 +197,11 @@ pub const VARIABLES: &[Variable] = &[
          card](oversubscribe.md#two-back-ends)",
     ),
     library(
+        PEER_OVERSUBSCRIBE,
+        VariableKind::Word(&["false", "true", "0", "1"]),
+        "the same in the name that HAMi's plugin sets. Read if there is no `DIVVY_OVERSUBSCRIBE`",
+    ),
+    library(
         CONTEXT,
         VariableKind::Amount,
         "what each context is charged, such as `500MiB`; for cards that are not in the built-in table",
@@ -202,6 +215,18 @@ pub const VARIABLES: &[Variable] = &[
         PEER_LOG,
         VariableKind::Word(&["0", "1", "2", "3", "4"]),
         "0 to 4, the same in HAMi-core's numbers. Read if there is no `DIVVY_LOG`",
+    ),
+    library(
+        NVSHARE_SINGLE,
+        VariableKind::Presence,
+        "set, to anything, where the library is preloaded as [`libnvshare.so`](../nvshare-migration.md): a process asks \
+         for more memory than the card has. Today what the card cannot hold at once is refused all the same",
+    ),
+    library(
+        NVSHARE_DEBUG,
+        VariableKind::Presence,
+        "set, to anything, where the library is preloaded as `libnvshare.so`: as `debug`. Read if there is neither \
+         `DIVVY_LOG` nor `LIBCUDA_LOG_LEVEL`",
     ),
     command(LIBRARY, VariableKind::File, "the library to preload"),
     command(SIM, VariableKind::Directory, "the directory of the simulated driver"),
@@ -241,10 +266,6 @@ pub const VARIABLES: &[Variable] = &[
     ignored("ACTIVE_OOM_KILLER", "Divvy refuses memory and kills nobody"),
     ignored("CUDA_REDIRECT", "Divvy does not load itself a second time"),
     ignored("RECORD_KERNEL_INTERVAL", "Divvy measures the time of kernels and notes no last one"),
-    ignored(
-        "CUDA_OVERSUBSCRIBE",
-        "Divvy lets memory leave the card by `DIVVY_OVERSUBSCRIBE`; HAMi-core reads this and does nothing",
-    ),
 ];
 
 /// The variable that `name` is, with or without a device's number.

@@ -13,7 +13,7 @@ mod limits;
 mod mps;
 pub(crate) mod reason;
 
-use divvy_abi::config::{FLAG_BACKEND_VMM, FLAG_FAIL_OPEN, FLAG_STRICT};
+use divvy_abi::config::{Config, FLAG_BACKEND_VMM, FLAG_FAIL_OPEN, FLAG_STRICT};
 use divvy_page::{AttachError, ConfigSource, OwnerWord, SharedEntry, Tenant};
 
 use self::limits::TenantPlace;
@@ -150,7 +150,29 @@ fn attach() -> Option<State> {
             let path = directory.as_c_str();
             settle(Tenant::attach(path, &ConfigSource::FirstProcess(&config)), directory.as_text())
         }
+        TenantPlace::Alone => match limits::from_environment() {
+            Some(config) => attach_alone(&config),
+            None => Some(failed(Reason::BadLimit)),
+        },
     }
+}
+
+/// Tenants of one process each: as many as a daemon serves.
+const ALONE: u32 = 256;
+
+/// Joins the first tenant in which nobody lives.
+#[cold]
+fn attach_alone(config: &Config) -> Option<State> {
+    for number in 1..=ALONE {
+        let directory = limits::numbered(number);
+        match Tenant::attach(directory.as_c_str(), &ConfigSource::OnlyProcess(config)) {
+            Err(AttachError::Taken | AttachError::OtherLibrary { .. }) => {}
+            attached => return settle(attached, directory.as_text()),
+        }
+    }
+    let text = "programs of this user run with libnvshare.so; end some, or give this one CUDA_DEVICE_MEMORY_SHARED_CACHE";
+    reason::tell(Reason::NoTenant, format_args!("{ALONE} {text}"));
+    Some(failed(Reason::NoTenant))
 }
 
 fn failed(reason: Reason) -> State {

@@ -21,8 +21,11 @@ const FOLDER: &str = "lib/divvy";
 /// Name of the library for programs and people.
 const LINK: &str = "libdivvy.so";
 /// The links, each with what it leads to; the first is the one that an upgrade exchanges.
-const LINKS: [(&str, &str); 2] =
-    [("lib/libdivvy.so", "divvy/libdivvy.so"), ("lib/libvgpu.so", "libdivvy.so")];
+const LINKS: [(&str, &str); 3] = [
+    ("lib/libdivvy.so", "divvy/libdivvy.so"),
+    ("lib/libvgpu.so", "libdivvy.so"),
+    ("lib/libnvshare.so", "libdivvy.so"),
+];
 
 /// Install this command, its benchmarks and its library below a prefix, or upgrade what is installed there.
 ///
@@ -326,7 +329,9 @@ mod tests {
         let two = put(&prefix.build(&content), &prefix.0).unwrap();
         assert_ne!(one, two);
         assert_eq!(prefix.link(), two);
-        assert_eq!(prefix.0.join("lib/libvgpu.so").canonicalize().unwrap(), two);
+        for name in ["libvgpu.so", "libnvshare.so"] {
+            assert_eq!(prefix.0.join("lib").join(name).canonicalize().unwrap(), two);
+        }
         assert!(state(&one) == before, "the first was touched");
         assert_eq!(earlier(&prefix.0, &two).unwrap(), std::slice::from_ref(&one));
         // The same build again changes nothing.
@@ -398,7 +403,9 @@ mod tests {
     #[test]
     fn maps_of_ours_are_told_by_their_names() {
         let line = |path: &str| format!("7f00-7f01 r-xp 00000000 08:01 1234   {path}");
-        for name in ["/a/libdivvy.so", "/libvgpu.so", "/x/libdivvy-0.1.0-5f.so (deleted)"] {
+        for name in
+            ["/a/libdivvy.so", "/libvgpu.so", "/libnvshare.so", "/x/libdivvy-0.1.0-5f.so (deleted)"]
+        {
             assert_eq!(library_inode(&line(name)), Some(1234), "{name}");
         }
         for name in ["/usr/lib/libc.so.6", "[heap]", ""] {

@@ -32,13 +32,13 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     path.canonicalize().with_context(|| format!("{} cannot be resolved", path.display()))
 }
 
-/// Whether a file of this name may be the library: as it is called, in any version, or HAMi-core's.
+/// Whether a file of this name may be the library: as it is called, in any version, or HAMi-core's or nvshare's.
 pub(crate) fn is_library_name(name: &str) -> bool {
     let is_one = |stem: &str| {
         let rest = name.strip_prefix(stem);
         rest.is_some_and(|rest| rest.starts_with(['.', '-']) && rest.contains(".so"))
     };
-    is_one("libdivvy") || is_one("libvgpu")
+    ["libdivvy", "libvgpu", "libnvshare"].into_iter().any(is_one)
 }
 
 /// Another program of ours, which lies beside this one.

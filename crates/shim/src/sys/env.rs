@@ -49,6 +49,11 @@ pub(crate) fn for_each(mut visit: impl FnMut(&[u8], &[u8])) {
     });
 }
 
+/// Whether there is a variable of this name, whatever its value.
+pub(crate) fn is_set(name: &str) -> bool {
+    any(|other, _| other == name.as_bytes())
+}
+
 /// Whether a variable of this name is `base`, or `base` for one device (`_0`). What only begins as `base`
 /// does is another variable.
 pub(crate) fn is_of(name: &[u8], base: &str) -> bool {

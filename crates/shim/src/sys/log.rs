@@ -1,16 +1,17 @@
 //! Lines for people, on standard error and only where asked for.
 //!
 //! `DIVVY_LOG` (off, error, warn, info, debug) or HAMi-core's `LIBCUDA_LOG_LEVEL` (0 nothing, 1 errors,
-//! 2 warnings, 3 information, 4 everything) say how much; by default only errors are told, each once.
+//! 2 warnings, 3 information, 4 everything) say how much, or nvshare's `NVSHARE_DEBUG` everything, where the library has
+//! the name of nvshare's; by default only errors are told, each once.
 //! A line is put together on the stack, cut at 480 bytes, written by one system call, and never
 //! waited for. Not for paths that run often.
 
 use core::fmt::{self, Write as _};
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use divvy_policy::variables::{LOG, PEER_LOG};
+use divvy_policy::variables::{LOG, NVSHARE_DEBUG, PEER_LOG};
 
-use super::{env, errno, kernel};
+use super::{env, errno, kernel, mode};
 
 /// How much a line matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -54,6 +55,7 @@ fn read() -> u8 {
         Some(b"2") => 2,
         Some(b"3") => 3,
         Some(b"4") => 4,
+        None if env::is_set(NVSHARE_DEBUG) && mode::is_nvshare() => 4,
         _ => 1,
     }
 }

@@ -4,12 +4,14 @@
 //! keeps the addresses it is given. A process without a limit and without a tenant is passive: it is
 //! given the driver's own addresses, and exports that it links to directly forward. Two threads that
 //! decide at once decide the same.
+//!
+//! By the file name of nvshare's library, libnvshare.so, every process has a tenant.
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use divvy_policy::variables::{COMPUTE, MEMORY, PEER_COMPUTE, PEER_MEMORY, PEER_TENANT, TENANT};
 
-use super::{env, resolve};
+use super::{elf, env, resolve};
 
 const UNDECIDED: u8 = 0;
 const PASSIVE: u8 = 1;
@@ -31,10 +33,18 @@ fn decide() -> bool {
         // Too early to know; nothing has been given away by assuming the worse.
         return true;
     }
-    let active = env::any(|name, _| is_ours(name)) && !resolve::is_second_copy();
+    let active = env::any(|name, _| is_ours(name)) || is_nvshare();
+    let active = active && !resolve::is_second_copy();
     let mode = if active { ACTIVE } else { PASSIVE };
     let _ = MODE.compare_exchange(UNDECIDED, mode, Relaxed, Relaxed);
     MODE.load(Relaxed) == ACTIVE
+}
+
+/// Whether this library was loaded by the file name of nvshare's, a link's included.
+///
+/// Cost: a walk over the objects before it.
+pub(crate) fn is_nvshare() -> bool {
+    resolve::own_path().is_some_and(|path| elf::last_part(path.to_bytes()) == b"libnvshare.so")
 }
 
 /// Whether a variable of this name gives the process a tenant or a limit.

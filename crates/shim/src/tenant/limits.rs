@@ -1,8 +1,11 @@
 //! The tenant's limits as this process's environment states them, and where the tenant's files lie.
 //!
 //! `DIVVY_MEMORY[_i]` wins over `CUDA_DEVICE_MEMORY_LIMIT[_i]` as a family: where one of the first is set,
-//! the second is ignored; caps of device time are read alike. A value that is not in the grammar is logged
+//! the second is ignored; caps of device time, and whether memory may leave the card, are read alike. A value that is not in the grammar is logged
 //! once and rejects the whole: a typing error never becomes "unlimited".
+//!
+//! Where the library has the name of nvshare's, memory may leave the card unless a variable says otherwise, and each
+//! process that no variable gives a tenant is one of its own, as each is nvshare's client.
 //!
 //! Read once, when the process attaches. Touches no file.
 
@@ -13,11 +16,12 @@ use divvy_policy::limit::Rules;
 use divvy_policy::share::Environment;
 use divvy_policy::size::{self, Limit};
 use divvy_policy::variables::{
-    BACKEND, CONTEXT, FAIL, MEMORY, OVERSUBSCRIBE, PEER_MEMORY, PEER_TENANT, TENANT,
+    BACKEND, CONTEXT, FAIL, MEMORY, NVSHARE_SINGLE, OVERSUBSCRIBE, PEER_MEMORY, PEER_OVERSUBSCRIBE,
+    PEER_TENANT, TENANT,
 };
 
 use super::reason::{self, Reason};
-use crate::sys::env;
+use crate::sys::{env, mode};
 
 /// Longest path of a tenant directory, with its end.
 pub(crate) const PATH_BYTES: usize = 256;
@@ -80,6 +84,8 @@ pub(crate) enum TenantPlace {
     Owned(DirectoryPath),
     /// The first process of the tenant writes them.
     Shared(DirectoryPath),
+    /// The process is to have one of its own: the first, by [`numbered`], in which nobody lives.
+    Alone,
     /// The path in this variable is too long.
     TooLong(&'static str),
 }
@@ -103,15 +109,32 @@ pub(crate) fn place() -> TenantPlace {
         EnvPath::Set(path) => beside(path, &mut directory),
         EnvPath::TooLong => false,
         EnvPath::Unset => {
-            directory.push(b"/tmp/.divvy-")
-                && directory.push_number(divvy_page::effective_uid())
-                && directory.push(b"/default")
+            if mode::is_nvshare() {
+                return TenantPlace::Alone;
+            }
+            push_home(&mut directory) && directory.push(b"default")
         }
     };
     match fits {
         true => TenantPlace::Shared(directory),
         false => TenantPlace::TooLong(PEER_TENANT),
     }
+}
+
+/// The directory of the user's tenants that no variable names, with the slash behind it.
+fn push_home(directory: &mut DirectoryPath) -> bool {
+    directory.push(b"/tmp/.divvy-")
+        && directory.push_number(divvy_page::effective_uid())
+        && directory.push(b"/")
+}
+
+/// The directory of the tenant with this number, of those that have one process each.
+pub(crate) fn numbered(number: u32) -> DirectoryPath {
+    let mut directory = DirectoryPath::new();
+    // Short enough whatever the numbers are.
+    let _ =
+        push_home(&mut directory) && directory.push(b"nvshare-") && directory.push_number(number);
+    directory
 }
 
 enum EnvPath<'a> {
@@ -190,6 +213,9 @@ pub(crate) fn from_environment() -> Option<Config> {
     }
     if oversubscribes()? {
         config.flags |= config::FLAG_OVERSUBSCRIBE;
+        if mode::is_nvshare() && env::is_set(NVSHARE_SINGLE) {
+            config.flags |= config::FLAG_BEYOND_CARD;
+        }
     }
     config.flags |= backend()?;
     let mut found = Environment::new();
@@ -204,17 +230,35 @@ pub(crate) fn from_environment() -> Option<Config> {
     understood.then_some(config)
 }
 
-/// Whether memory may leave the card, by [`OVERSUBSCRIBE`]. `None`, logged once, for a word that is neither.
+/// Whether memory may leave the card: by [`OVERSUBSCRIBE`], or by [`PEER_OVERSUBSCRIBE`] where that is not set, or by the
+/// library's own name. `None`, logged once, for a word that is neither.
 fn oversubscribes() -> Option<bool> {
-    let mut text = [0_u8; 24];
-    match env::copy(OVERSUBSCRIBE.as_bytes(), &mut text) {
-        None | Some(b"" | b"false" | b"0") => Some(false),
-        Some(b"true" | b"1") => Some(true),
-        Some(other) => {
+    let mut read = None;
+    for name in [OVERSUBSCRIBE, PEER_OVERSUBSCRIBE] {
+        let is_set = env::any(|key, value| {
+            if key != name.as_bytes() || value.is_empty() {
+                return false;
+            }
+            read = yes_or_no(name, value);
+            true
+        });
+        if is_set {
+            return read;
+        }
+    }
+    Some(mode::is_nvshare())
+}
+
+/// The word of a variable that is true or false. `None`, logged once, for another.
+fn yes_or_no(name: &str, value: &[u8]) -> Option<bool> {
+    match value {
+        b"true" | b"1" => Some(true),
+        b"false" | b"0" => Some(false),
+        other => {
             let value = str::from_utf8(other).unwrap_or("(not text)");
             reason::tell(
                 Reason::BadLimit,
-                format_args!("{OVERSUBSCRIBE}: \"{value}\" is neither true nor false"),
+                format_args!("{name}: \"{value}\" is neither true nor false"),
             );
             None
         }

@@ -167,7 +167,7 @@ fn settings(variables: &Variables) -> Vec<Finding> {
                 let words = absent.map(|path| format!("names {}, no directory", path.display()));
                 there(words.is_none(), &words.unwrap_or_default())
             }
-            VariableKind::Place => Ok(()),
+            VariableKind::Place | VariableKind::Presence => Ok(()),
         };
         match judged {
             // Others set those for programs of their own.

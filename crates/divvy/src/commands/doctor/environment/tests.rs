@@ -31,7 +31,7 @@ fn values(known: &Variable) -> (&'static str, Option<&'static str>) {
         (_, VariableKind::TenantPath) => ("/nonexistent/x.cache", None),
         (_, VariableKind::File) => ("/proc/self/exe", Some("/nonexistent")),
         (_, VariableKind::Directory | VariableKind::Directories) => ("/proc", Some("/nonexistent")),
-        (_, VariableKind::Place) => ("/nonexistent", None),
+        (_, VariableKind::Place | VariableKind::Presence) => ("/nonexistent", None),
         (_, VariableKind::Ignored(_)) => ("1", None),
         (name, value) => panic!("{name} has no example: {value:?}"),
     }
