@@ -302,6 +302,36 @@ fn a_tenant_without_the_option_cannot_be_frozen() {
 }
 
 #[test]
+fn memory_that_is_to_stay_comes_back_and_cannot_be_frozen() {
+    let machine = machine();
+    let client = playing(&machine, "bytes_and_pointers_survive");
+    let set = |word| finish(divvy(&machine, &["set", "--oversubscribe", word]).arg("--json"));
+    assert!(bytes(&wished(&machine, "freeze"), "away_bytes") > 0);
+    let said = set("off");
+    assert!(said.code() == Some(0) && said.out.contains("takes turns until all of it"), "{said}");
+    until("it comes back without a call", || bytes(&residence(&machine), "away_bytes") == 0);
+    let refused = finish(&mut divvy(&machine, &["freeze"]));
+    assert!(refused.code() == Some(2) && refused.err.contains("--oversubscribe on"), "{refused}");
+    assert_eq!(set("on").code(), Some(0));
+    assert!(bytes(&wished(&machine, "freeze"), "away_bytes") > 0);
+    let refused = set("maybe");
+    assert!(refused.code() == Some(2) && refused.err.contains("maybe"), "{refused}");
+    client.ends_well();
+}
+
+#[test]
+fn a_tenant_without_the_option_is_not_given_it() {
+    let machine = Machine::new().limited(4 * GIB);
+    let client = playing(&machine, "bytes_and_pointers_survive");
+    for word in ["on", "off"] {
+        let refused = finish(&mut divvy(&machine, &["set", "--oversubscribe", word]));
+        let is_told = refused.err.contains("was not started with it");
+        assert!(refused.code() == Some(2) && is_told, "{refused}");
+    }
+    client.ends_well();
+}
+
+#[test]
 fn a_word_that_is_neither_true_nor_false_is_refused() {
     for name in ["DIVVY_OVERSUBSCRIBE", "CUDA_OVERSUBSCRIBE"] {
         for word in ["yes", "a word that is longer than any that is known"] {

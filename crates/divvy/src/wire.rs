@@ -163,6 +163,9 @@ pub struct LimitChange {
     /// Its memory is to leave the card, or may be there.
     #[serde(default)]
     pub frozen: Option<bool>,
+    /// As `--oversubscribe`.
+    #[serde(default)]
+    pub oversubscribe: Option<String>,
 }
 
 /// Answer of the daemon.
@@ -299,7 +302,7 @@ pub struct TenantView {
     pub detail: Option<String>,
     /// Time its turns were charged with.
     pub held_ns: u64,
-    /// Where it oversubscribes: runs, restores, waits, rests, frozen, larger, pinned-out or bypassed.
+    /// Where it oversubscribes: runs, restores, waits, rests, frozen, larger, pinned-out, bypassed or stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
     /// The same by device, of those that it oversubscribes.

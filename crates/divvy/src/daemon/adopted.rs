@@ -102,6 +102,8 @@ pub(super) struct Adopted {
     _lock: Flock<File>,
     /// Number below which slots are looked at.
     pub(super) most_slots: usize,
+    /// Its rows of devices on which its memory stays though it could leave, a bit each.
+    pub(super) stays: u32,
 }
 
 impl Adopted {
@@ -118,7 +120,7 @@ impl Adopted {
         let hand = Arc::new(Hand { path, uid, dir, owner });
         let files = Open { hand, usage: None, head: None, processes: Vec::new(), next_slot: 1 };
         let served = Served::take(files)?;
-        let mut adopted = Self { served, _lock: lock, most_slots: LEAST_SLOTS };
+        let mut adopted = Self { served, _lock: lock, most_slots: LEAST_SLOTS, stays: 0 };
         adopted.refresh(ReadDepth::Whole)?;
         Ok(adopted)
     }

@@ -4,6 +4,9 @@
 //! order among the tenant's processes, and writes what is not as before. It is level-based: whatever is lost is written
 //! again by the next step, and a daemon that starts anew finds what stands.
 //!
+//! A tenant whose owner has said that its memory stays has no orders from when all of it is on the card: it takes no turns,
+//! and what it has there counts as memory that cannot move. What is away comes back by its turns until then.
+//!
 //! Promises: no step waits for a tenant; what processes say is believed as far as they were allowed it; an order is
 //! written before the samples of the next step are read. A tenant whose files cannot be written is refused a seat.
 //! Without a tenant that oversubscribes it costs a comparison a step.
@@ -14,7 +17,7 @@
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
 use divvy_abi::Uuid;
-use divvy_abi::config::{FLAG_OVERSUBSCRIBE, OrderLine, order};
+use divvy_abi::config::{FLAG_OVERSUBSCRIBE, FLAG_STAYS, OrderLine, order};
 use divvy_abi::usage::SHARED_SLOT;
 use divvy_page::{AttachError, ResidenceEntry};
 use divvy_policy::residence::{
@@ -37,6 +40,8 @@ const LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
 const LIVELY_POLL_NS: u64 = 2_000_000;
 /// For so long after the last such event.
 const LIVELY_NS: u64 = 2_000_000_000;
+/// Time between two looks at tenants whose memory stays.
+const STAYS_POLL_NS: u64 = 50_000_000;
 /// Time for which a tenant that is too large for what others leave is waited for before what it asks for is refused.
 const PINNED_OUT_NS: u64 = 5_000_000_000;
 
@@ -90,8 +95,10 @@ struct Row {
     slots: Vec<usize>,
     memory: Vec<ProcessMemory>,
     given: Vec<u64>,
-    /// Bytes of the host that its copies take.
-    copies_bytes: u64,
+    /// Sum of what they say.
+    sum: ResidenceEntry,
+    /// All its memory is on the card, and its owner has said that it stays there: it has no orders.
+    stays: bool,
     managed: ManagedRow,
     /// Bytes that it asks for are not to be had.
     refuses: bool,
@@ -168,10 +175,26 @@ impl DeviceMemory {
         }
         // The orders of the last step stand before what follows is read.
         fence(SeqCst);
+        let mut is_changed = false;
+        for held in self.rows.iter_mut().filter(|held| held.arrival != 0) {
+            let Some(seat) = seats.get_mut(held.seat) else { continue };
+            let Some(tenant) = seat.tenant_mut() else { continue };
+            held.read(tenant);
+            match held.settle(tenant) {
+                Ok(is_new) => is_changed |= is_new,
+                Err(error) => {
+                    seat.refuse(scanner, error.into());
+                    is_changed = true;
+                }
+            }
+        }
+        if is_changed {
+            self.room.look_again();
+        }
         let capacity_bytes = self.room.capacity_bytes(now_ns, seats, &self.device);
         for (held, holder) in self.rows.iter_mut().zip(&mut self.holders) {
             let tenant = seats.get_mut(held.seat).and_then(Seat::tenant_mut);
-            *holder = match tenant.filter(|_| held.arrival != 0) {
+            *holder = match tenant.filter(|_| held.has_orders()) {
                 Some(tenant) => held.sample(tenant, capacity_bytes, now_ns),
                 None => Holder::default(),
             };
@@ -189,15 +212,16 @@ impl DeviceMemory {
         let sum_bytes = sizes.clone().fold(0_u64, u64::saturating_add);
         let short_bytes = sum_bytes.saturating_sub(capacity_bytes);
         let keeps = short_bytes > 0;
-        let copies_bytes = rows.iter().map(|held| held.copies_bytes).fold(0, u64::saturating_add);
+        let copies = rows.iter().map(|held| held.sum.copies_bytes);
+        let copies_bytes = copies.fold(0, u64::saturating_add);
         let keep = match keeps {
             true => Keep::new(host.bytes(now_ns, copies_bytes), short_bytes, sizes),
             false => Keep::default(),
         };
-        let mut is_changed = false;
+        let any_stays = rows.iter().any(|held| held.stays);
         for ((held, holder), given) in rows.iter_mut().zip(holders.iter()).zip(orders.iter()) {
             let Some(seat) = seats.get_mut(held.seat) else { continue };
-            let Some(tenant) = seat.tenant_mut().filter(|_| held.arrival != 0) else { continue };
+            let Some(tenant) = seat.tenant_mut().filter(|_| held.has_orders()) else { continue };
             is_changed |= tenant.served.hold(held.row, !given.run, keeps);
             held.count_wait(now_ns, holder, given.run);
             let keep_bytes = keep.of(held.size_bytes);
@@ -210,6 +234,9 @@ impl DeviceMemory {
             true => next_ns.min(now_ns.saturating_add(LIVELY_POLL_NS)),
             false => next_ns,
         };
+        if any_stays {
+            self.next_ns = self.next_ns.min(now_ns.saturating_add(STAYS_POLL_NS));
+        }
         Stepped { next_ns: self.next_ns, is_changed }
     }
 
@@ -227,14 +254,19 @@ impl DeviceMemory {
         now_ns < self.lively_until_ns
     }
 
-    /// Takes all orders back: everything may be on the card.
+    /// Takes all orders back: everything may be on the card. Nothing is known of anybody afterwards.
     pub(super) fn end(&mut self, seats: &mut [Seat]) {
         for held in self.rows.iter_mut().filter(|held| held.arrival != 0) {
             if let Some(tenant) = seats.get_mut(held.seat).and_then(Seat::tenant_mut) {
+                tenant.served.hold(held.row, false, false);
                 // Where this fails the leases end.
                 let _ = held.take_back(tenant);
             }
         }
+        self.rows.clear();
+        self.states.clear();
+        self.holders.clear();
+        self.orders.clear();
     }
 
     /// The view of it, for people; none where no tenant oversubscribes.
@@ -243,7 +275,8 @@ impl DeviceMemory {
             return None;
         }
         let sum = |part: fn(&ProcessMemory) -> u64| {
-            self.rows.iter().map(|held| held.sum(part)).fold(0, u64::saturating_add)
+            let movers = self.rows.iter().filter(|held| !held.stays);
+            movers.map(|held| held.sum(part)).fold(0, u64::saturating_add)
         };
         let counters = self.state.counters();
         Some(MemoryView {
@@ -267,7 +300,9 @@ impl DeviceMemory {
     /// The view of the tenant that arrived as this number, where it oversubscribes the device, which people know as `gpu`.
     pub(super) fn view_of(&self, arrival: u64, gpu: &str) -> Option<TenantMemoryView> {
         let at = self.rows.iter().position(|held| held.arrival == arrival)?;
+        let held = self.rows.get(at)?;
         let status = match self.orders.get(at)?.status {
+            _ if held.stays => "stays",
             HolderStatus::Empty => return None,
             HolderStatus::Runs => "runs",
             HolderStatus::Restores => "restores",
@@ -278,7 +313,7 @@ impl DeviceMemory {
             HolderStatus::PinnedOut => "pinned-out",
             HolderStatus::Bypassed => "bypassed",
         };
-        let waited_ns = self.rows.get(at)?.waited_ns;
+        let waited_ns = held.waited_ns;
         Some(TenantMemoryView { gpu: gpu.to_owned(), status: status.to_owned(), waited_ns })
     }
 }
@@ -289,7 +324,55 @@ impl Row {
         self.memory.iter().map(part).fold(0, u64::saturating_add)
     }
 
+    /// Whether it is a tenant's who follows orders.
+    fn has_orders(&self) -> bool {
+        self.arrival != 0 && !self.stays
+    }
+
     /// Reads what the tenant's processes say.
+    fn read(&mut self, tenant: &mut Adopted) {
+        self.sum = ResidenceEntry::default();
+        self.slots.clear();
+        self.memory.clear();
+        self.managed.begin();
+        tenant.memory(self.row, |slot, entry| {
+            self.slots.push(slot);
+            self.managed.push(slot, entry);
+            self.memory.push(ProcessMemory {
+                resident_bytes: entry.resident_bytes.max(entry.leavable_bytes()),
+                away_bytes: entry.away_bytes,
+                asked_bytes: entry.asked_bytes,
+            });
+            self.sum = self.sum.with(entry);
+        });
+    }
+
+    /// Takes the orders back of a tenant whose memory is to stay and is all there, and says whether that is new, as it is
+    /// when it is to follow orders again. What is on its way out by an order is not there.
+    fn settle(&mut self, tenant: &mut Adopted) -> Result<bool, AttachError> {
+        let is_asked = tenant.served.config().flags & FLAG_STAYS != 0;
+        let is_whole = self.sum(|memory| memory.away_bytes) == 0;
+        let ceiling_bytes = self.ceiling_bytes();
+        let is_leaving = !self.stays
+            && self.line.lease_ns != 0
+            && self.sum(|memory| memory.resident_bytes) > ceiling_bytes;
+        let stays = is_asked && is_whole && !is_leaving;
+        let is_new = stays != std::mem::replace(&mut self.stays, stays);
+        let bit = 1_u32.checked_shl(u32::try_from(self.row).unwrap_or(u32::MAX)).unwrap_or(0);
+        tenant.stays = if stays { tenant.stays | bit } else { tenant.stays & !bit };
+        if is_new && stays {
+            tenant.served.hold(self.row, false, false);
+            (self.refuses, self.pinned_out_ns) = (false, 0);
+            self.take_back(tenant)?;
+        }
+        Ok(is_new)
+    }
+
+    fn ceiling_bytes(&self) -> u64 {
+        self.ceilings.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
+    }
+
+    /// The tenant's part of the planner's question.
     fn sample(&mut self, tenant: &mut Adopted, capacity_bytes: u64, now_ns: u64) -> Holder {
         let config = tenant.served.config();
         let frozen = std::mem::replace(&mut self.frozen, config.frozen);
@@ -305,21 +388,6 @@ impl Row {
             (0, percent) => percent,
             (weight, _) => weight,
         };
-        let mut sum = ResidenceEntry::default();
-        self.slots.clear();
-        self.memory.clear();
-        self.managed.begin();
-        tenant.memory(self.row, |slot, entry| {
-            self.slots.push(slot);
-            self.managed.push(slot, entry);
-            self.memory.push(ProcessMemory {
-                resident_bytes: entry.resident_bytes.max(entry.leavable_bytes()),
-                away_bytes: entry.away_bytes,
-                asked_bytes: entry.asked_bytes,
-            });
-            sum = sum.with(entry);
-        });
-        self.copies_bytes = sum.copies_bytes;
         let resident_bytes = self.sum(|memory| memory.resident_bytes);
         let held_bytes = resident_bytes.saturating_add(self.sum(|memory| memory.away_bytes));
         let asked_bytes = self.sum(|memory| memory.asked_bytes);
@@ -334,12 +402,13 @@ impl Row {
             tenant: self.arrival,
             size_bytes: held_bytes.saturating_add(asked_bytes),
             asked_bytes,
-            spare_bytes: self.managed.spare_bytes(&sum),
+            spare_bytes: self.managed.spare_bytes(&self.sum),
             resident_bytes,
-            ceiling_bytes: self.ceilings.iter().map(|(_, bytes)| *bytes).sum(),
+            ceiling_bytes: self.ceiling_bytes(),
             quantum_ns,
-            wants_since_ns: match (sum.waits_from_ns, asked_bytes) {
-                (0, 0) => 0,
+            wants_since_ns: match (self.sum.waits_from_ns, asked_bytes) {
+                // Memory that is to stay comes back without a call that wants it.
+                (0, 0) if config.flags & FLAG_STAYS == 0 => 0,
                 (0, _) => now_ns,
                 (since_ns, _) => since_ns,
             },

@@ -1,7 +1,7 @@
 //! Room of a device for memory that can move: its size, without what is there and cannot.
 //!
-//! Contexts, pools, a program's own handles and all memory of tenants that do not oversubscribe cannot move: the ledgers
-//! say how much there is. Memory of no tenant, and the driver's own, is what a card has used beyond that; a process of a
+//! Contexts, pools, a program's own handles and all memory of tenants that do not oversubscribe, or whose memory is to
+//! stay, cannot move: the ledgers say how much there is. Memory of no tenant, and the driver's own, is what a card has used beyond that; a process of a
 //! tenant says now and then how much of the card is free.
 //!
 //! Promises: what tenants say of the card's size and of what is free changes nobody's bytes: a claim that is too large
@@ -34,12 +34,25 @@ pub(super) struct Room {
     foreign_bytes: Option<u64>,
 }
 
+/// Freedom of a tenant's memory to move.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// None of it can leave.
+    Fixed,
+    /// It leaves by order.
+    Movable,
+    /// It could leave, and its owner has said that it stays.
+    Stays,
+}
+
 /// Sums over the tenants of a device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     total_bytes: u64,
     fixed_bytes: u64,
     movable_bytes: u64,
+    /// Of the fixed, what could leave if its owner had not said that it stays.
+    stays_bytes: u64,
     /// The newest words about free memory: when, and the most that was said at about that time.
     free: (u64, u64),
     /// The driver moves some of it by itself, so that what is free says nothing of what else is there.
@@ -59,6 +72,11 @@ impl Room {
         }
     }
 
+    /// Has the next question looked into anew.
+    pub(super) fn look_again(&mut self) {
+        self.looked_ns = 0;
+    }
+
     /// As it was last.
     pub(super) fn last_bytes(&self) -> u64 {
         self.last_bytes
@@ -74,7 +92,12 @@ impl Room {
         for tenant in seats.iter().filter_map(Seat::tenant) {
             if let (Some(row), Some(usage)) = (tenant.served.row_of(device), tenant.usage()) {
                 let slots = tenant.living_slots();
-                sums.add(usage, row, slots, tenant.oversubscribes(), now_ns);
+                let kind = match (tenant.oversubscribes(), tenant.stays >> row & 1) {
+                    (false, _) => Kind::Fixed,
+                    (true, 0) => Kind::Movable,
+                    (true, _) => Kind::Stays,
+                };
+                sums.add(usage, row, slots, kind, now_ns);
             }
         }
         self.learn(now_ns, &sums);
@@ -82,7 +105,8 @@ impl Room {
         let foreign_bytes = self.foreign_bytes.unwrap_or(unknown_bytes);
         let room_bytes = sums.total_bytes.saturating_sub(foreign_bytes);
         let room_bytes = room_bytes.saturating_sub(sums.fixed_bytes);
-        self.last_bytes = room_bytes.min(self.capacity_bytes.unwrap_or(u64::MAX));
+        let capacity_bytes = self.capacity_bytes.unwrap_or(u64::MAX);
+        self.last_bytes = room_bytes.min(capacity_bytes.saturating_sub(sums.stays_bytes));
         self.last_bytes
     }
 
@@ -106,14 +130,17 @@ impl Sums {
         usage: &UsageFile,
         row: usize,
         slots: impl Iterator<Item = usize>,
-        is_movable: bool,
+        kind: Kind,
         now_ns: u64,
     ) {
         let total_bytes = usage.device(row).map_or(0, |device| device.total_bytes);
         self.total_bytes = self.total_bytes.max(total_bytes);
         for slot in slots {
             let line = usage.line(row, slot);
-            let memory = if is_movable { usage.residence(row, slot) } else { Default::default() };
+            let memory = match kind {
+                Kind::Fixed => Default::default(),
+                Kind::Movable | Kind::Stays => usage.residence(row, slot),
+            };
             self.is_managed |= memory.managed_bytes > 0;
             let (fixed_bytes, movable_bytes) = match memory.movable_bytes {
                 0 => (line.held_bytes, 0),
@@ -124,7 +151,13 @@ impl Sums {
                     (fixed_bytes, memory.leavable_bytes())
                 }
             };
-            self.fixed_bytes = self.fixed_bytes.saturating_add(fixed_bytes);
+            let (stays_bytes, movable_bytes) = match kind {
+                Kind::Stays => (movable_bytes, 0),
+                Kind::Fixed | Kind::Movable => (0, movable_bytes),
+            };
+            self.stays_bytes = self.stays_bytes.saturating_add(stays_bytes);
+            self.fixed_bytes =
+                self.fixed_bytes.saturating_add(fixed_bytes).saturating_add(stays_bytes);
             self.movable_bytes = self.movable_bytes.saturating_add(movable_bytes);
             let (said_ns, free_bytes) = (memory.free_ns, memory.free_bytes);
             let (last_ns, most_bytes) = self.free;

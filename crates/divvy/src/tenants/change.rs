@@ -12,7 +12,7 @@
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use divvy_abi::config::{Config, Rule};
+use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, FLAG_STAYS, Rule};
 use divvy_page::AttachError;
 use divvy_page::owner::Owner;
 use divvy_policy::change::{DEFAULT, Names, Steps};
@@ -51,6 +51,7 @@ pub(crate) struct Asked {
     paused: Option<bool>,
     quantum_ms: Option<u32>,
     frozen: Option<bool>,
+    oversubscribes: Option<bool>,
 }
 
 /// A value, or the one the tenant was started with.
@@ -94,13 +95,17 @@ impl Asked {
             paused: change.paused,
             quantum_ms: change.quantum.as_deref().map(quantum_ms).transpose()?,
             frozen: change.frozen,
+            oversubscribes: change.oversubscribe.as_deref().map(on_or_off).transpose()?,
         };
         let words = asked.weight.is_some() || asked.priority.is_some() || asked.class.is_some();
-        let states = asked.paused.is_some() || asked.frozen.is_some() || asked.quantum_ms.is_some();
+        let states = asked.paused.is_some()
+            || asked.frozen.is_some()
+            || asked.quantum_ms.is_some()
+            || asked.oversubscribes.is_some();
         if asked.memory.is_empty() && asked.compute.is_empty() && !words && !states {
             return Err(usage(
                 "nothing to change: give one of --memory, --compute, --weight, --priority, --class, \
-                 --quantum, --pause and --resume",
+                 --quantum, --oversubscribe, --pause and --resume",
             ));
         }
         Ok(asked)
@@ -118,7 +123,24 @@ impl Asked {
             || matches!(self.class, Some(Word::Default))
     }
 
+    /// Refuses what the tenant's memory cannot do.
+    fn judge_memory(&self, config: &Config) -> Result<()> {
+        if self.oversubscribes.is_some() && config.flags & FLAG_OVERSUBSCRIBE == 0 {
+            return Err(usage(
+                "--oversubscribe: the tenant was not started with it, and its memory cannot leave the card; start it by \
+                 `divvy run --oversubscribe`",
+            ));
+        }
+        if self.frozen == Some(true) && config.flags & FLAG_STAYS != 0 {
+            return Err(usage(
+                "its memory stays on the card: `divvy set TENANT --oversubscribe on` lets it leave again",
+            ));
+        }
+        Ok(())
+    }
+
     fn apply(&self, config: &mut Config, start: &Start, names: &[Names]) -> Result<()> {
+        self.judge_memory(config)?;
         let words = |error: limit::RuleError<'_>| usage(error.to_string());
         let memory = self.memory.apply(config.rules(), &start.memory, names).map_err(words)?;
         let compute = self.compute.apply(config.compute_rules(), &start.compute, names);
@@ -135,6 +157,14 @@ impl Asked {
             Some(false) => config.frozen & !1,
             None => config.frozen,
         };
+        match self.oversubscribes {
+            Some(true) => config.flags &= !FLAG_STAYS,
+            // Frozen memory comes back too.
+            Some(false) => {
+                (config.flags, config.frozen) = (config.flags | FLAG_STAYS, config.frozen & !1)
+            }
+            None => {}
+        }
         Ok(())
     }
 }
@@ -158,6 +188,15 @@ fn quantum_ms(text: &str) -> Result<u32> {
             "--quantum {text:?} is no length of a turn: give 10ms to 600s, such as 500ms or 30s, or default"
         ))
     })
+}
+
+/// The word of a switch.
+fn on_or_off(text: &str) -> Result<bool> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        text => Err(usage(format!("--oversubscribe {text:?} is neither on nor off"))),
+    }
 }
 
 /// Changes the limits of the tenant in `directory`.
@@ -270,6 +309,16 @@ fn notes(snapshot: &Snapshot, config: &Config, asked: &Asked, devices: &[Card]) 
     ];
     for (steps, rules, option) in kinds {
         notes.extend(shadowed(steps, rules, option, devices));
+    }
+    if asked.oversubscribes == Some(false) {
+        let away = snapshot.devices.iter().map(|device| device.residence.away_bytes);
+        let away_bytes = away.fold(0, u64::saturating_add);
+        if away_bytes > 0 {
+            notes.push(format!(
+                "{} are away: the tenant takes turns until all of it is on the card",
+                sizes::text(away_bytes)
+            ));
+        }
     }
     if config.paused != 0 && asked.paused != Some(true) {
         notes.push("the tenant is paused; resume it by --resume".to_owned());
