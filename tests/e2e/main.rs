@@ -42,6 +42,7 @@ mod reviews;
 mod settle;
 mod sharing;
 mod startup;
+mod switches;
 mod system;
 mod threads;
 mod turns;

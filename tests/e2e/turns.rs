@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::harness::{Divided, MIB, Machine, Talk, client, finish, signal, until};
 
 /// Bytes of a block of the client, and of its blocks for `blocks` of them: it has one more.
-const fn size(blocks: u64) -> u64 {
+pub(crate) const fn size(blocks: u64) -> u64 {
     (blocks + 1) * 40 * MIB
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn tenant(machine: &Divided, name: &str, blocks: u64, ms: u64, idle_m
 }
 
 /// Looks that every client found its bytes right.
-fn all_end_well(tenants: impl IntoIterator<Item = Talk>) {
+pub(crate) fn all_end_well(tenants: impl IntoIterator<Item = Talk>) {
     for tenant in tenants {
         let line = tenant.line_within(Duration::from_secs(60));
         println!("{line:?}");

@@ -134,6 +134,22 @@ pub enum Call {
     },
     /// The metrics page.
     Metrics,
+    /// Give turns, or none; only the daemon's own user and root may ask for that.
+    Schedule {
+        /// Whether turns are given.
+        to: Schedule,
+    },
+}
+
+/// Whether a daemon gives turns, of time and of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Schedule {
+    /// It does.
+    #[default]
+    On,
+    /// All tenants run at once.
+    Off,
 }
 
 /// A change of a tenant's limits, in the words of the command line; what is left out stays.
@@ -190,7 +206,7 @@ pub enum Answer {
     },
     /// To [`Call::List`].
     List(Box<View>),
-    /// To [`Call::Set`]: done, with notes in words.
+    /// To [`Call::Set`] and [`Call::Schedule`]: done, with notes in words.
     Done {
         /// Notes about it.
         notes: Vec<String>,
@@ -218,6 +234,9 @@ pub struct View {
     pub seen_ns: u64,
     /// Times the scheduling thread has woken.
     pub wakes: u64,
+    /// Whether it gives turns.
+    #[serde(default)]
+    pub schedule: Schedule,
     /// Devices that tenants use.
     pub devices: Vec<DeviceView>,
     /// Tenants whose gates this daemon holds, and those it cannot hold.
@@ -229,7 +248,7 @@ pub struct View {
 pub struct DeviceView {
     /// As the driver's tools print it.
     pub uuid: String,
-    /// How its time is divided: free, counted, lull, held, drain or together; mps.
+    /// How its time is divided: free, counted, lull, held, drain or together; mps; off.
     pub mode: String,
     /// Why it is not divided by turns: a reason code; absent where it is.
     pub reason: Option<String>,

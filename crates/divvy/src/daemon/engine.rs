@@ -30,7 +30,7 @@ use super::owned::Locks;
 use super::scan::{self, Scanner};
 use super::seat::{self, Seat, Seats};
 use super::seen::{Seen, Shared};
-use crate::wire::{TenantMemoryView, TenantView};
+use crate::wire::{Schedule, TenantMemoryView, TenantView};
 
 /// Time between two glances at limits, devices and processes: while tenants share a device, and while
 /// they do not.
@@ -67,6 +67,8 @@ pub(super) struct Engine {
     /// The same since the card's thread was told.
     is_news: bool,
     leases_ns: u64,
+    /// No turns are given, as if there were no daemon.
+    is_off: bool,
     wakes: u64,
     /// Tenants that have come so far.
     arrived: u64,
@@ -99,6 +101,7 @@ impl Engine {
             is_changed: true,
             is_news: true,
             leases_ns: 0,
+            is_off: false,
             wakes: 0,
             arrived: 0,
         }
@@ -144,6 +147,11 @@ impl Engine {
                 sleep_until(if may_wait { next_ns } else { chores_ns });
             }
         }
+        self.let_all_run();
+    }
+
+    /// Opens all gates and takes all orders back.
+    fn let_all_run(&mut self) {
         for device in self.devices.iter_mut().flatten() {
             device.memory.end(&mut self.seats);
         }
@@ -153,6 +161,18 @@ impl Engine {
                 let _ = tenant.served.open_gates();
             }
         }
+    }
+
+    /// Takes note of whether turns are given; true if none are, and nothing is to be decided.
+    fn is_idle(&mut self) -> bool {
+        let is_off = self.shared.is_off.load(Relaxed);
+        if is_off && !self.is_off {
+            self.let_all_run();
+        }
+        // Changes of the meantime count once there are turns again.
+        self.is_changed = !is_off && (self.is_changed || self.is_off);
+        self.is_off = is_off;
+        is_off
     }
 
     fn tenants(&self) -> impl Iterator<Item = &Adopted> {
@@ -289,6 +309,9 @@ impl Engine {
 
     /// One step of the scheduler; when it wants the next one.
     fn step(&mut self, now: u64) -> u64 {
+        if self.is_idle() {
+            return u64::MAX;
+        }
         if self.is_changed {
             self.seat();
         }
@@ -363,8 +386,12 @@ impl Engine {
         view.pid = std::process::id();
         view.seen_ns = now_ns();
         view.wakes = self.wakes;
+        view.schedule = if self.is_off { Schedule::Off } else { Schedule::On };
         let devices = self.devices.iter().zip(&self.device_states);
         view.devices = devices.filter_map(|(d, state)| Some(d.as_ref()?.view(state))).collect();
+        if self.is_off {
+            view.devices.iter_mut().for_each(|device| "off".clone_into(&mut device.mode));
+        }
         view.tenants.clear();
         hands.clear();
         spots.clear();

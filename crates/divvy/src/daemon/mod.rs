@@ -10,7 +10,7 @@
 //! and how much may be [`managed`]; [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
 //! [`look`] asks NVML for it; [`server`] and [`client`] speak [`crate::wire`] on a socket, which [`reach`] finds and
 //! of which a [`crowd`] may be open, all [`timed`], about what the first has [`seen`]; [`place`],
-//! [`start`] and [`keep`] see to it that there is one daemon.
+//! [`start`] and [`keep`] see to it that there is one daemon; [`schedule`] switches its turns off and on.
 
 mod adopted;
 mod card;
@@ -30,6 +30,7 @@ mod quota;
 mod reach;
 mod room;
 mod scan;
+mod schedule;
 mod seat;
 mod seen;
 mod server;
@@ -59,7 +60,7 @@ use crate::output::exit_codes::NOT_AS_EXPECTED;
 use crate::output::failure::{usage, with_code};
 use crate::output::{json, out, plain, sizes};
 use crate::tenants::{discover, tenant_dir};
-use crate::wire::MemoryView;
+use crate::wire::{MemoryView, Schedule};
 
 /// Divide devices among tenants by turns.
 ///
@@ -110,6 +111,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE")]
     managed_limit: Option<String>,
 
+    /// Give turns of time and of memory (on), or none (off): all tenants run at once, as the driver lets them
+    ///
+    /// Limits and caps hold all the same. Where a daemon runs already, it is told so, and this command ends; a daemon that is
+    /// started anew gives turns, unless this says otherwise.
+    #[arg(long, value_name = "on|off", conflicts_with = "status")]
+    schedule: Option<String>,
+
     /// End when there has been no tenant for so many seconds; by default never
     #[arg(long, value_name = "SECONDS")]
     linger: Option<u64>,
@@ -140,25 +148,38 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     if !args.look.is_empty() {
         return look::answer(&args.look);
     }
+    let system = DaemonHome::of_system();
+    let is_for_one_that_runs =
+        args.status || (args.schedule.is_some() && client::view(&system).is_some());
     let home = match (&args.home, args.system) {
         (Some(directory), _) => DaemonHome::at(directory.clone())?,
-        (None, true) if args.status => DaemonHome::of_system(),
+        (None, true) if is_for_one_that_runs => system,
         (None, true) => DaemonHome::make_system()?,
         (None, false) => DaemonHome::of_user()?,
     };
     if args.status {
         return status(&home, args.json);
     }
+    let schedule = args.schedule.as_deref().map(schedule::read).transpose()?;
+    if let Some(to) = schedule
+        && schedule::tell(&home, to, args.json)?
+    {
+        return Ok(0);
+    }
     if args.json {
-        return Err(usage("--json says what --status would: give both"));
+        let words = match schedule {
+            Some(_) => format!("no daemon answers in {}", home.directory().display()),
+            None => "--json says what --status or --schedule would: give both".to_owned(),
+        };
+        return Err(usage(words));
     }
     if args.launch {
         return start::launch(&home);
     }
-    serve(args, &home)
+    serve(args, &home, schedule.unwrap_or_default())
 }
 
-fn serve(args: &Args, home: &DaemonHome) -> Result<u8> {
+fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
     let bounds = MemoryBounds {
         capacity_bytes: size_of("--capacity", args.capacity.as_deref())?,
         managed_bytes: size_of("--managed-limit", args.managed_limit.as_deref())?,
@@ -182,6 +203,7 @@ fn serve(args: &Args, home: &DaemonHome) -> Result<u8> {
     }
     signals.thread_block()?;
     let shared = Arc::new(Shared::default());
+    shared.is_off.store(schedule == Schedule::Off, Relaxed);
     let stopper = Arc::clone(&shared);
     thread::thread("divvy signals", move || {
         while signals.wait().is_err() {}
@@ -308,8 +330,12 @@ fn status(home: &DaemonHome, as_json: bool) -> Result<u8> {
         json::print(&view)?;
         return Ok(0);
     }
-    let mut text =
-        format!("pid {}, {} tenants, uid {}\n", view.pid, view.tenants.len(), tenant_dir::uid());
+    let off = match view.schedule {
+        Schedule::On => "",
+        Schedule::Off => "; no turns, until `divvy daemon --schedule on`",
+    };
+    let (tenants, uid) = (view.tenants.len(), tenant_dir::uid());
+    let mut text = format!("pid {}, {tenants} tenants, uid {uid}{off}\n", view.pid);
     for device in &view.devices {
         let reason = device
             .reason

@@ -19,6 +19,8 @@ use crate::wire::View;
 pub(super) struct Shared {
     /// Set to end the daemon.
     pub(super) stop: AtomicBool,
+    /// Set while no turns are to be given.
+    pub(super) is_off: AtomicBool,
     /// The daemon's view.
     pub(super) seen: Mutex<Seen>,
     /// The last answer to collectors.

@@ -7,10 +7,11 @@
 //! Permissions: a user's daemon answers that user and root. The machine's answers everybody, of their
 //! own tenants; root, of all. A tenant's limits are changed for the owner of its directory and for
 //! root, only if the daemon serves it, and through what the daemon holds of it: the name in a request is
-//! compared and never opened.
+//! compared and never opened. Turns are switched on and off for the daemon's own user and for root.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
@@ -25,7 +26,8 @@ use super::seen::{Seen, Shared, seen};
 use super::thread::thread;
 use super::timed::Timed;
 use crate::wire::{
-    self, Answer, Call, FrameError, LimitChange, MAX_REQUEST_BYTES, Request, Response, VERSION,
+    self, Answer, Call, FrameError, LimitChange, MAX_REQUEST_BYTES, Request, Response, Schedule,
+    VERSION,
 };
 
 /// Connections at once, and those of one user.
@@ -137,7 +139,20 @@ fn answer(call: &Call, uid: u32, home: &DaemonHome, shared: &Shared) -> Answer {
             _guard => Answer::Metrics { text: metrics::text(&seen(shared, uid, home), shared) },
         },
         Call::Set { tenant, change } => set(&seen(shared, uid, home), uid, tenant, change),
+        Call::Schedule { to } => schedule(*to, uid, shared),
     }
+}
+
+/// Has the scheduling thread give turns, or none.
+fn schedule(to: Schedule, uid: u32, shared: &Shared) -> Answer {
+    let own = crate::tenants::tenant_dir::uid();
+    if uid != 0 && uid != own {
+        return error(format!(
+            "turns of this daemon are switched by uid {own} and by root, not by uid {uid}"
+        ));
+    }
+    shared.is_off.store(to == Schedule::Off, Relaxed);
+    Answer::Done { notes: Vec::new() }
 }
 
 /// Changes the limits of the tenant that is `seen` by the name of its directory.

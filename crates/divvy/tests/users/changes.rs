@@ -152,6 +152,22 @@ fn roots_command(ways: &[Way]) {
     verdict("root's command at a path that leads elsewhere", changed.load(SeqCst), RUNS);
 }
 
+pub(crate) fn schedule() {
+    let _daemon = world::daemon(&[]);
+    let is = |to: &str| world::view().is_some_and(|view| view["schedule"] == to);
+    let switch = |uid, to| run(uid, &["daemon", "--system", "--schedule", to]);
+    let (code, told) = switch(ATTACKER, "off");
+    let is_told = told.contains(&format!("by uid 0 and by root, not by uid {ATTACKER}"));
+    assert!(code != Some(0) && is_told, "{code:?} {told}");
+    world::daemon_goes_through(3);
+    assert!(is("on"), "another user has switched it");
+    for to in ["off", "on"] {
+        let (code, told) = switch(0, to);
+        assert_eq!(code, Some(0), "{told}");
+        until("root has switched it", || is(to));
+    }
+}
+
 pub(crate) fn readings() {
     let secret = Path::new("/run/secret");
     directory(secret, 0);

@@ -35,6 +35,7 @@ fn referee(play: &str) {
     match play {
         "limits" => changes::limits(),
         "readings" => changes::readings(),
+        "schedule" => changes::schedule(),
         "garbage" => changes::garbage(),
         "places" => crowds::places(),
         "processes" => crowds::processes(),
@@ -50,6 +51,11 @@ fn referee(play: &str) {
 #[test]
 fn nobody_changes_anothers_limits() {
     world::play("limits");
+}
+
+#[test]
+fn nobody_but_root_switches_the_machines_turns() {
+    world::play("schedule");
 }
 
 #[test]
