@@ -13,7 +13,12 @@ pub(crate) const fn size(blocks: u64) -> u64 {
 
 /// A machine for whose daemon the card has `capacity`.
 pub(crate) fn machine(capacity: &str) -> Divided {
-    let divided = Divided::with(Machine::new(), &["--capacity", capacity]);
+    machine_with(&["--capacity", capacity])
+}
+
+/// A machine with these arguments of the daemon.
+fn machine_with(arguments: &[&str]) -> Divided {
+    let divided = Divided::with(Machine::new(), arguments);
     until("the daemon answers", || status(&divided)["pid"].is_u64());
     divided
 }
@@ -176,4 +181,73 @@ fn threads_of_workers_find_blocks_of_all_lengths_right() {
         std::thread::sleep(Duration::from_millis(300));
     }
     all_end_well(tenants);
+}
+
+/// Where the host has room for less than what would have to leave, memory is refused when it is asked for: nobody else loses
+/// any. Once another tenant has given its memory back, there is room.
+#[test]
+fn what_the_host_could_not_hold_is_refused_when_it_is_asked_for() {
+    let machine = machine_with(&["--capacity", "300MiB", "--host-memory", "330MiB"]);
+    let first = tenant(&machine, "first", 4, 4000, 0);
+    first.expect("ready");
+    until("its memory is there", || memory(&machine)["resident_bytes"] == size(4));
+    // With a second of that size all of both may have to leave: pieces are larger.
+    let second = |blocks: &str| {
+        let mut command = machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--"]);
+        command.arg(client("turns")).arg("works").env("TURNS_MS", "100");
+        finish(command.env("TURNS_BLOCKS", blocks))
+    };
+    let refused = second("4");
+    assert!(refused.code() != Some(0) && refused.err.contains("is 2, wanted 0"), "{refused}");
+    assert!(refused.err.contains("DV213") && refused.err.contains(" 360 MiB"), "{refused}");
+    assert!(refused.err.contains(" 330 MiB are to be had"), "{refused}");
+    let told = status(&machine)["host"].clone();
+    assert!(count(&told, "promised_bytes") + count(&told, "free_bytes") <= 330 * MIB, "{told}");
+    // What fits the card beside it needs no host.
+    let small = second("1");
+    assert_eq!(small.code(), Some(0), "{small}");
+    all_end_well([first]);
+    let served = second("4");
+    assert_eq!(served.code(), Some(0), "{served}");
+}
+
+#[test]
+fn what_is_promised_stays_where_the_host_has_less() {
+    let mut machine = machine_with(&["--capacity", "300MiB", "--host-memory", "400MiB"]);
+    let tenants = ["a", "b"].map(|name| tenant(&machine, name, 4, 8000, 0));
+    for tenant in &tenants {
+        tenant.expect("ready");
+    }
+    until("all is promised", || status(&machine)["host"]["promised_bytes"] == 2 * size(4));
+    let words = finish(&mut machine.divvy(&["daemon", "--status"])).out;
+    assert!(words.contains("host memory: 400 MiB promised"), "{words}");
+    machine.start(&["--capacity", "300MiB", "--host-memory", "50MiB"]);
+    until("another daemon answers", || status(&machine)["host"]["promised_bytes"] == 2 * size(4));
+    assert_eq!(status(&machine)["host"]["free_bytes"], 0);
+    let mut command = machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--"]);
+    command.arg(client("turns")).arg("works").env("TURNS_BLOCKS", "1");
+    let refused = finish(&mut command);
+    assert!(refused.code() != Some(0) && refused.err.contains("DV213"), "{refused}");
+    all_end_well(tenants);
+}
+
+#[test]
+fn a_limit_that_neither_card_nor_host_has_is_said_before_the_start() {
+    let machine = machine_with(&["--capacity", "300MiB", "--host-memory", "330MiB"]);
+    let first = tenant(&machine, "first", 4, 3000, 0);
+    first.expect("ready");
+    until("its memory is there", || memory(&machine)["resident_bytes"] == size(4));
+    let said = |limit: &str| {
+        let options = ["run", "--no-daemon", "--oversubscribe", "--memory", limit, "--", "true"];
+        let run = finish(&mut machine.divvy(&options));
+        assert_eq!(run.code(), Some(0), "{run}");
+        run.err
+    };
+    let words = said("600MiB");
+    for figure in ["has 100 MiB free", "500 MiB that 600 MiB", "for 330 MiB"] {
+        assert!(words.contains(figure), "{words}");
+    }
+    let none = said("400MiB");
+    assert!(!none.contains("DV213"), "{none}");
+    all_end_well([first]);
 }

@@ -165,8 +165,18 @@ pub struct OrderLine {
     pub keep_bytes: u64,
     /// Flags of [`order`].
     pub flags: u32,
+    /// Zero.
+    pub unused: u32,
+    /// When what processes ask for was looked at and refused, in CLOCK_MONOTONIC; 0 from an owner that does not say. What
+    /// is asked for later is not refused yet.
+    pub refused_ns: u64,
+    /// For people: bytes that the host would have to hold of what may leave the card, with what was refused. 0 where it
+    /// was not refused for want of them.
+    pub host_needed_bytes: u64,
+    /// For people: bytes that the host has for it.
+    pub host_room_bytes: u64,
     /// Zero, to a cache line.
-    pub reserved: [u32; 11],
+    pub reserved: [u64; 2],
 }
 
 /// The limits and gates: the first [`CONFIG_BYTES`] of the file.

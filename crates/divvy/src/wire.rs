@@ -237,6 +237,9 @@ pub struct View {
     /// Whether it gives turns.
     #[serde(default)]
     pub schedule: Schedule,
+    /// Memory of the host for what may have to leave devices.
+    #[serde(default)]
+    pub host: HostView,
     /// Devices that tenants use.
     pub devices: Vec<DeviceView>,
     /// Tenants whose gates this daemon holds, and those it cannot hold.
@@ -271,6 +274,15 @@ pub struct DeviceView {
     /// Where the memory of tenants that oversubscribe is; absent while there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryView>,
+}
+
+/// Memory of the host for device memory of tenants that oversubscribe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostView {
+    /// Bytes that are promised: as much as may have to leave all devices.
+    pub promised_bytes: u64,
+    /// Bytes that can still be promised.
+    pub free_bytes: u64,
 }
 
 /// The memory of tenants that oversubscribe one device, as the daemon sees it.

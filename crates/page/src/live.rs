@@ -115,7 +115,12 @@ impl Live {
             lease_ns: self.load_first(at(core::mem::offset_of!(OrderLine, lease_ns))),
             keep_bytes: self.load_first(at(core::mem::offset_of!(OrderLine, keep_bytes))),
             flags: self.word(at(core::mem::offset_of!(OrderLine, flags))).load_first(),
-            reserved: [0; 11],
+            unused: 0,
+            refused_ns: self.load_first(at(core::mem::offset_of!(OrderLine, refused_ns))),
+            host_needed_bytes: self
+                .load_first(at(core::mem::offset_of!(OrderLine, host_needed_bytes))),
+            host_room_bytes: self.load_first(at(core::mem::offset_of!(OrderLine, host_room_bytes))),
+            reserved: [0; 2],
         };
         (line, allowed_bytes, managed)
     }

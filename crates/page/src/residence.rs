@@ -115,11 +115,31 @@ pub struct MemoryOrder {
     pub keep_bytes: u64,
     managed: u64,
     flags: u32,
+    refused_ns: u64,
+    host_needed_bytes: u64,
+    host_room_bytes: u64,
+}
+
+/// Room that the host does not have, for which an owner refuses memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostRefusal {
+    /// Bytes that the host would have to hold of what may leave the card, with what was refused.
+    pub needed_bytes: u64,
+    /// Bytes that it has for it.
+    pub room_bytes: u64,
 }
 
 impl MemoryOrder {
     pub(crate) fn new(allowed_bytes: u64, managed: u64, line: &OrderLine) -> Self {
-        Self { allowed_bytes, keep_bytes: line.keep_bytes, managed, flags: line.flags }
+        Self {
+            allowed_bytes,
+            managed,
+            keep_bytes: line.keep_bytes,
+            flags: line.flags,
+            refused_ns: line.refused_ns,
+            host_needed_bytes: line.host_needed_bytes,
+            host_room_bytes: line.host_room_bytes,
+        }
     }
 
     /// Bytes of managed memory that it may have, wherever they are.
@@ -137,9 +157,17 @@ impl MemoryOrder {
         self.flags & order::RUN != 0
     }
 
-    /// Whether what is asked for beyond the ceiling is not to be had.
-    pub fn refuses(self) -> bool {
-        self.flags & order::REFUSE != 0
+    /// Whether what is asked for beyond the ceiling since `asked_ns`, in CLOCK_MONOTONIC, is not to be had: a refusal of what
+    /// was asked for before may still stand.
+    pub fn refuses(self, asked_ns: u64) -> bool {
+        let is_of_it = self.refused_ns == 0 || self.refused_ns >= asked_ns;
+        self.flags & order::REFUSE != 0 && is_of_it
+    }
+
+    /// The host's room, where it is refused for want of that.
+    pub fn host_refusal(self) -> Option<HostRefusal> {
+        let (needed_bytes, room_bytes) = (self.host_needed_bytes, self.host_room_bytes);
+        (needed_bytes != 0).then_some(HostRefusal { needed_bytes, room_bytes })
     }
 }
 

@@ -46,14 +46,27 @@ fn an_order_is_read_while_its_lease_lasts() {
     owner.set_order(0, &line).expect("written");
     let seen = tenant.order(row).expect("an order");
     assert_eq!((seen.allowed_bytes, seen.keep_bytes), (77, 5));
-    assert!(seen.runs() && !seen.refuses());
+    assert!(seen.runs() && !seen.refuses(0));
     // Another process's ceiling, and another device's, are not this one's.
     owner.set_allowed(0, 2, 1).expect("written");
     owner.set_allowed(1, 1, 2).expect("written");
     owner.set_order(1, &OrderLine { flags: order::REFUSE, ..line }).expect("written");
     assert_eq!(tenant.order(row), Some(seen));
     owner.set_order(0, &OrderLine { flags: order::REFUSE, ..line }).expect("written");
-    assert!(tenant.order(row).is_some_and(|order| order.refuses() && !order.runs()));
+    assert!(tenant.order(row).is_some_and(|order| order.refuses(u64::MAX) && !order.runs()));
+    // A refusal of what was asked for before is none of what is asked for now.
+    let refused = OrderLine {
+        flags: order::REFUSE,
+        refused_ns: 100,
+        host_needed_bytes: 9,
+        host_room_bytes: 8,
+        ..line
+    };
+    owner.set_order(0, &refused).expect("written");
+    let seen = tenant.order(row).expect("an order");
+    assert!(seen.refuses(100) && !seen.refuses(101));
+    let host = seen.host_refusal().map(|host| (host.needed_bytes, host.room_bytes));
+    assert_eq!(host, Some((9, 8)));
     owner.set_order(0, &OrderLine { lease_ns: now_ns(), ..line }).expect("written");
     assert_eq!(tenant.order(row), None, "an owner that is gone orders nothing");
 }

@@ -67,7 +67,7 @@ proptest! {
     fn garbage_harms_nothing(
         tuning in tuning(),
         steps in prop::collection::vec(
-            (number(), number(), number(), prop::collection::vec(holder(), 0..9), any::<bool>()),
+            (number(), number(), prop::collection::vec(holder(), 0..9), any::<bool>()),
             1..30,
         ),
     ) {
@@ -75,13 +75,13 @@ proptest! {
         let mut state = ResidenceState::default();
         let mut orders = vec![HolderOrder::default(); 8];
         let mut now_ns = 0_u64;
-        for (time, capacity_bytes, host_bytes, mut holders, back) in steps {
+        for (time, capacity_bytes, mut holders, back) in steps {
             now_ns = if back { time } else { now_ns.saturating_add(time % 1_000_000_000) };
             for (holder, order) in holders.iter_mut().zip(&orders) {
                 // The ceiling is the daemon's own.
                 holder.ceiling_bytes = order.allowed_bytes;
             }
-            let room = DeviceRoom { capacity_bytes, host_bytes };
+            let room = DeviceRoom { capacity_bytes };
             let mut planner = ResidencePlanner { tuning: &tuning, rows: &mut rows, state: &mut state };
             let next_ns = planner.step(now_ns, room, &holders, &mut orders);
             prop_assert!(next_ns > now_ns || now_ns == u64::MAX);

@@ -4,8 +4,8 @@
 mod residence_sim;
 
 use divvy_policy::residence::{
-    DeviceRoom, Freeze, Holder, HolderOrder, HolderState, HolderStatus, HostMemory, HostShortage,
-    ResidencePlanner, ResidenceState, ResidenceTuning,
+    DeviceRoom, Freeze, Holder, HolderOrder, HolderState, HolderStatus, ResidencePlanner,
+    ResidenceState, ResidenceTuning,
 };
 use residence_sim::process::{CHUNK, Program};
 use residence_sim::{GIB, MIB, MS, Node, SEC};
@@ -41,7 +41,7 @@ impl Hand {
             // The orders of an earlier planner stand.
             holder.ceiling_bytes = if first { holder.resident_bytes } else { order.allowed_bytes };
         }
-        let room = DeviceRoom { capacity_bytes, host_bytes: 100 * GIB };
+        let room = DeviceRoom { capacity_bytes };
         let mut planner =
             ResidencePlanner { tuning: &self.tuning, rows: &mut self.rows, state: &mut self.state };
         let next_ns = planner.step(self.now_ns, room, &holders, &mut self.orders);
@@ -357,27 +357,6 @@ fn a_capacity_that_falls_is_obeyed_and_comes_back() {
     node.resize(64 * GIB);
     node.run_for(2 * SEC);
     assert!((0..2).all(|row| node.orders[row].run));
-}
-
-#[test]
-fn the_host_must_hold_all_that_may_have_to_leave() {
-    let host = HostMemory {
-        host_bytes: 100 * GIB,
-        capacity_bytes: 137 * GIB,
-        admitted_bytes: 96 * GIB,
-        slack_bytes: 2 * GIB,
-    };
-    // Without oversubscription the host need hold nothing.
-    assert_eq!(HostMemory { host_bytes: 0, ..host }.admits(41 * GIB), Ok(()));
-    assert_eq!(host.admits(139 * GIB), Ok(()));
-    let short = HostShortage { needed_bytes: 101 * GIB, missing_bytes: GIB };
-    assert_eq!(host.admits(140 * GIB), Err(short));
-    assert!(host.admits(u64::MAX).is_err());
-    assert!(
-        HostMemory { admitted_bytes: u64::MAX, host_bytes: u64::MAX, ..host }
-            .admits(u64::MAX)
-            .is_err()
-    );
 }
 
 #[test]

@@ -21,7 +21,7 @@ use nix::libc::O_NONBLOCK;
 use crate::commands::audit::{Audit, Finding};
 use crate::commands::ps;
 use crate::daemon::place::DaemonHome;
-use crate::daemon::{keep, start};
+use crate::daemon::{client, keep, start};
 use crate::machine::cards::{Cards, DriverChoice};
 use crate::machine::elf::{self, Elf};
 use crate::machine::{contexts, install};
@@ -33,7 +33,7 @@ use crate::stage::Scratch;
 use crate::tenants::promised::Promise;
 use crate::tenants::share_args::{ShareArgs, ShareLimits};
 use crate::tenants::tenant_dir::{self, OwnerNote, TenantDir};
-use crate::tenants::{ledger, limits, promised};
+use crate::tenants::{host_promise, ledger, limits, promised};
 
 /// Run a program under limits.
 ///
@@ -239,6 +239,9 @@ fn limits_here(args: &Args) -> Result<Limits> {
         let mut promises = Promise::of_all(&others);
         promises.push(new.clone());
         notes.extend(promised::notes(&promises, &cards.list, Some(&new)));
+    }
+    if args.oversubscribe && !rules.is_empty() {
+        notes.extend(host_promise::notes(rules.as_slice(), &cards.list, &client::views()));
     }
     Ok(Limits { rules, share, notes })
 }

@@ -25,6 +25,7 @@ use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use super::adopted::{Adopted, Hand, ReadDepth};
 use super::card::CardNews;
 use super::device::ServedDevice;
+use super::host_room::HostRoom;
 use super::memory::MemoryBounds;
 use super::owned::Locks;
 use super::scan::{self, Scanner};
@@ -54,6 +55,8 @@ pub(super) struct Engine {
     devices: Vec<Option<ServedDevice>>,
     /// Bytes that may be on each of the memory that can move, where that is to be less than there is room for.
     bounds: MemoryBounds,
+    /// Room on the host for what may have to leave any of them.
+    host: HostRoom,
     tenant_states: Vec<TenantState>,
     device_states: Vec<DeviceState>,
     samples: Vec<Sample>,
@@ -80,7 +83,7 @@ impl Engine {
         locks: Locks,
         news: Option<Arc<Mutex<CardNews>>>,
         shared: Arc<Shared>,
-        bounds: MemoryBounds,
+        (bounds, host_bytes): (MemoryBounds, Option<u64>),
     ) -> Self {
         Self {
             scanner,
@@ -91,6 +94,7 @@ impl Engine {
             seats: Vec::new(),
             devices: Vec::new(),
             bounds,
+            host: HostRoom::new(host_bytes),
             tenant_states: Vec::new(),
             device_states: Vec::new(),
             samples: Vec::new(),
@@ -250,7 +254,8 @@ impl Engine {
         let uuids: Vec<Uuid> =
             self.tenants().flat_map(|t| t.served.lines().iter().filter_map(|l| l.uuid)).collect();
         for (slot, state) in self.devices.iter_mut().zip(&mut self.device_states) {
-            if slot.as_ref().is_some_and(|device| !uuids.contains(&device.uuid)) {
+            if let Some(device) = slot.as_ref().filter(|device| !uuids.contains(&device.uuid)) {
+                self.host.forget(&device.uuid);
                 *slot = None;
                 *state = DeviceState::default();
             }
@@ -316,8 +321,10 @@ impl Engine {
             self.seat();
         }
         let mut memory_ns = u64::MAX;
+        self.host.look(now, &self.seats);
         for device in self.devices.iter_mut().flatten() {
-            let stepped = device.memory.step(now, &mut self.seats, &mut self.scanner);
+            let host = &mut self.host;
+            let stepped = device.memory.step(now, &mut self.seats, &mut self.scanner, host);
             memory_ns = memory_ns.min(stepped.next_ns);
             self.is_changed |= stepped.is_changed;
         }
@@ -387,6 +394,7 @@ impl Engine {
         view.seen_ns = now_ns();
         view.wakes = self.wakes;
         view.schedule = if self.is_off { Schedule::Off } else { Schedule::On };
+        view.host = self.host.view();
         let devices = self.devices.iter().zip(&self.device_states);
         view.devices = devices.filter_map(|(d, state)| Some(d.as_ref()?.view(state))).collect();
         if self.is_off {

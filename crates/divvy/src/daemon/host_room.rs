@@ -1,11 +1,19 @@
-//! Room of the host for copies that are made ahead and kept: what the machine and this daemon's control group can still
-//! give.
+//! Room of the host for copies of device memory: what the machine, this daemon's control group and those of the tenants can
+//! still give, with the copies that are there, and how much of it devices have promised.
 //!
-//! Promises: looked at no more than once in [`LOOK_NS`]; what cannot be read is no room. Where not every tenant can keep all
-//! that may have to leave of it, as much as may be away of all is left free, so that what leaves finds room whatever others
-//! keep. Does not make or take anything.
+//! Promises: looked at no more than once in [`LOOK_NS`]; what cannot be read of the machine is no room; what a process
+//! says of its copies counts as far as it has so much memory. Where not every tenant can keep all that may have to leave of it, as
+//! much as may be away of all is left free, so that what leaves finds room whatever others keep. Does not make or take
+//! anything, nor decide who is promised what: that is [`divvy_policy::residence::HostPromise`]'s.
 
+use std::path::PathBuf;
+
+use divvy_abi::Uuid;
+use divvy_policy::residence::{HostPlace, MAX_PLACES};
+
+use super::seat::Seat;
 use crate::machine::host_memory;
+use crate::wire::HostView;
 
 /// Time between two looks.
 const LOOK_NS: u64 = 1_000_000_000;
@@ -13,23 +21,137 @@ const LOOK_NS: u64 = 1_000_000_000;
 /// Bytes that a tenant may keep beyond those that all are short of.
 const PIECES_BYTES: u64 = 1 << 30;
 
-/// The room, as it was last.
-#[derive(Debug, Default)]
+/// The room, as it was at the last look.
+#[derive(Debug)]
 pub(super) struct HostRoom {
+    /// No more than so much is promised.
+    most_bytes: u64,
     looked_ns: u64,
-    free_bytes: u64,
+    /// First the machine with this daemon's own groups, then groups of tenants.
+    places: Vec<Place>,
+    /// Tenants by arrival, and the places they are in, a bit for each.
+    tenants: Vec<(u64, u64)>,
+}
+
+/// A place that copies are in.
+#[derive(Debug, Default)]
+struct Place {
+    /// The group's directory; empty for the machine.
+    path: PathBuf,
+    /// Free and in copies, at the same time.
+    bytes: u64,
+    /// What devices have promised.
+    promised: Vec<(Uuid, u64)>,
+}
+
+impl Place {
+    fn new(path: PathBuf, bytes: u64, before: &[Self]) -> Self {
+        let before = before.iter().find(|place| place.path == path);
+        Self { path, bytes, promised: before.map(|b| b.promised.clone()).unwrap_or_default() }
+    }
+
+    /// Bytes for copies. An eighth is left to whatever grows between two looks.
+    fn room_bytes(&self, most_bytes: u64) -> u64 {
+        (self.bytes - self.bytes / 8).min(most_bytes)
+    }
+
+    /// Bytes that devices have promised, but for one.
+    fn promised_bytes(&self, but: Option<&Uuid>) -> u64 {
+        let others = self.promised.iter().filter(|(device, _)| Some(device) != but);
+        others.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
 }
 
 impl HostRoom {
-    /// Bytes of the host for copies, of which there are `copies_bytes` already.
-    pub(super) fn bytes(&mut self, now_ns: u64, copies_bytes: u64) -> u64 {
-        if self.looked_ns == 0 || now_ns >= self.looked_ns.saturating_add(LOOK_NS) {
-            self.looked_ns = now_ns;
-            self.free_bytes = host_memory::room(std::iter::once(std::process::id())).unwrap_or(0);
+    /// Room of which no more than `most_bytes` are promised, if that is less than there is.
+    pub(super) fn new(most_bytes: Option<u64>) -> Self {
+        Self {
+            most_bytes: most_bytes.unwrap_or(u64::MAX),
+            looked_ns: 0,
+            places: Vec::new(),
+            tenants: Vec::new(),
         }
-        // An eighth is left to whatever grows between two looks.
-        let bytes = self.free_bytes.saturating_add(copies_bytes);
-        bytes - bytes / 8
+    }
+
+    /// Looks again if that is due: at the machine, and at the control groups of tenants that oversubscribe.
+    pub(super) fn look(&mut self, now_ns: u64, seats: &[Seat]) {
+        if self.looked_ns != 0 && now_ns < self.looked_ns.saturating_add(LOOK_NS) {
+            return;
+        }
+        self.looked_ns = now_ns;
+        let bytes = host_memory::room(std::iter::once(std::process::id())).unwrap_or(0);
+        let before = std::mem::take(&mut self.places);
+        self.places.push(Place::new(PathBuf::new(), bytes, &before));
+        self.tenants.clear();
+        for seat in seats {
+            let Seat::Taken(tenant, arrival) = seat else { continue };
+            if !tenant.oversubscribes() {
+                continue;
+            }
+            let copies_bytes = tenant.copies_bytes();
+            let groups = tenant.pids_here().next().map(host_memory::groups_of);
+            let mut bits = 1;
+            for (path, bytes) in groups.unwrap_or_default() {
+                bits |= 1 << self.place(path, bytes, &before);
+            }
+            for (at, place) in self.places.iter_mut().enumerate() {
+                if bits & 1 << at != 0 {
+                    place.bytes = place.bytes.saturating_add(copies_bytes);
+                }
+            }
+            self.tenants.push((*arrival, bits));
+        }
+    }
+
+    /// Number of the place of a group. Groups beyond those that have a number are the last one.
+    fn place(&mut self, path: PathBuf, bytes: u64, before: &[Place]) -> usize {
+        if let Some(at) = self.places.iter().position(|place| place.path == path) {
+            return at;
+        }
+        if self.places.len() < MAX_PLACES {
+            self.places.push(Place::new(path, bytes, before));
+        } else if let Some(last) = self.places.last_mut() {
+            last.bytes = last.bytes.min(bytes);
+        }
+        self.places.len() - 1
+    }
+
+    /// Places of the tenant that arrived as this number, a bit for each.
+    pub(super) fn places_of(&self, arrival: u64) -> u64 {
+        self.tenants.iter().find(|(other, _)| *other == arrival).map_or(1, |(_, bits)| *bits)
+    }
+
+    /// What each place has for copies of a device's memory.
+    pub(super) fn rooms(&self, device: &Uuid, rooms: &mut Vec<HostPlace>) {
+        rooms.clear();
+        rooms.extend(self.places.iter().map(|place| {
+            let others_bytes = place.promised_bytes(Some(device));
+            HostPlace { room_bytes: place.room_bytes(self.most_bytes).saturating_sub(others_bytes) }
+        }));
+    }
+
+    /// Notes what a device has promised in the place of this number.
+    pub(super) fn note(&mut self, device: &Uuid, place: usize, bytes: u64) {
+        let Some(place) = self.places.get_mut(place) else { return };
+        match place.promised.iter_mut().find(|(other, _)| other == device) {
+            Some((_, promised)) => *promised = bytes,
+            None => place.promised.push((*device, bytes)),
+        }
+    }
+
+    /// A device is served no more.
+    pub(super) fn forget(&mut self, device: &Uuid) {
+        for place in &mut self.places {
+            place.promised.retain(|(other, _)| other != device);
+        }
+    }
+
+    /// The view of it, for people.
+    pub(super) fn view(&self) -> HostView {
+        let Some(host) = self.places.first() else { return HostView::default() };
+        let (promised_bytes, room_bytes) =
+            (host.promised_bytes(None), host.room_bytes(self.most_bytes));
+        HostView { promised_bytes, free_bytes: room_bytes.saturating_sub(promised_bytes) }
     }
 }
 
@@ -93,10 +215,38 @@ mod tests {
     }
 
     #[test]
-    fn copies_that_are_there_count_as_room() {
-        let mut room = HostRoom::default();
-        let first = room.bytes(1, 0);
-        assert!(first > 0, "this machine has some memory");
-        assert_eq!(room.bytes(2, 8 << 20), first + (7 << 20));
+    fn what_devices_have_promised_is_not_there_for_others() {
+        let mut room = HostRoom::new(Some(40 * GIB));
+        room.places.push(Place { bytes: 80 * GIB, ..Place::default() });
+        let [one, other] = [[1; 16], [2; 16]];
+        let of = |room: &HostRoom, device: &Uuid| {
+            let mut rooms = Vec::new();
+            room.rooms(device, &mut rooms);
+            rooms.iter().map(|place| place.room_bytes / GIB).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&room, &one), [40]);
+        room.note(&one, 0, 30 * GIB);
+        assert_eq!((of(&room, &one), of(&room, &other)), (vec![40], vec![10]));
+        // More than there is, since the host has less than when it was promised.
+        room.note(&other, 0, 20 * GIB);
+        assert_eq!(room.view(), HostView { promised_bytes: 50 * GIB, free_bytes: 0 });
+        room.forget(&one);
+        assert_eq!(room.view(), HostView { promised_bytes: 20 * GIB, free_bytes: 20 * GIB });
+        room.most_bytes = u64::MAX;
+        assert_eq!(of(&room, &other), [70], "an eighth is left");
+    }
+
+    #[test]
+    fn this_machine_has_room_and_groups_have_numbers() {
+        let mut room = HostRoom::new(None);
+        room.look(1, &[]);
+        assert!(room.view().free_bytes > 0, "this machine has some memory");
+        let path = |number: usize| PathBuf::from(format!("/sys/fs/cgroup/{number}"));
+        assert_eq!([1, 2, 1].map(|number| room.place(path(number), GIB, &[])), [1, 2, 1]);
+        for number in 3..100 {
+            room.place(path(number), (200 - number as u64) * GIB, &[]);
+        }
+        assert_eq!(room.places.len(), MAX_PLACES);
+        assert_eq!(room.places.last().map(|place| place.bytes), Some(101 * GIB));
     }
 }

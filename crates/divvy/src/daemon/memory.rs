@@ -17,36 +17,27 @@
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
 use divvy_abi::Uuid;
-use divvy_abi::config::{FLAG_OVERSUBSCRIBE, FLAG_STAYS, OrderLine, order};
-use divvy_abi::usage::SHARED_SLOT;
-use divvy_page::{AttachError, ResidenceEntry};
 use divvy_policy::residence::{
-    DeviceRoom, Freeze, Holder, HolderOrder, HolderState, HolderStatus, ProcessMemory,
-    ResidencePlanner, ResidenceState, ResidenceTuning, divide,
+    DeviceRoom, Freeze, Holder, HolderOrder, HolderState, HolderStatus, HostClaim, HostPlace,
+    HostPromise, ProcessMemory, ResidencePlanner, ResidenceState, ResidenceTuning,
 };
-use divvy_policy::turns::GateEntry;
 
-use super::adopted::Adopted;
 use super::host_room::{HostRoom, Keep};
-use super::managed::{ManagedRow, divide_rows};
+use super::managed::divide_rows;
+use super::memory_row::Row;
 use super::room::Room;
 use super::scan::Scanner;
 use super::seat::Seat;
 use crate::wire::{MemoryView, TenantMemoryView};
 
-/// How long an order holds without a word of its daemon, and how long before its end it is renewed.
-const LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
 /// Time between two steps while tenants come, grow or ask, so that a new process need not wait long for room.
 const LIVELY_POLL_NS: u64 = 2_000_000;
 /// For so long after the last such event.
 const LIVELY_NS: u64 = 2_000_000_000;
 /// Time between two looks at tenants whose memory stays.
 const STAYS_POLL_NS: u64 = 50_000_000;
-/// Time for which a tenant that is too large for what others leave is waited for before what it asks for is refused.
-const PINNED_OUT_NS: u64 = 5_000_000_000;
-
-/// Step of the bytes that a process may keep on the host.
-const KEEP_STEP: u64 = 64 << 20;
+/// Largest piece that memory leaves in.
+const PIECE_BYTES: u64 = 256 << 20;
 
 /// The tenants that oversubscribe one device.
 #[derive(Debug)]
@@ -56,8 +47,9 @@ pub(super) struct DeviceMemory {
     room: Room,
     /// Bytes of managed memory that tenants may have together; none for as many as there is room for.
     managed_bytes: Option<u64>,
-    host: HostRoom,
     rows: Vec<Row>,
+    claims: Vec<HostClaim>,
+    host_places: Vec<HostPlace>,
     states: Vec<HolderState>,
     state: ResidenceState,
     holders: Vec<Holder>,
@@ -73,38 +65,6 @@ pub(super) struct MemoryBounds {
     pub(super) capacity_bytes: Option<u64>,
     /// Bytes of managed memory that tenants may have together; none for as many as there is room for.
     pub(super) managed_bytes: Option<u64>,
-}
-
-/// A tenant in the planner.
-#[derive(Debug, Default)]
-struct Row {
-    /// The number of its arrival; 0 for nobody's.
-    arrival: u64,
-    seat: usize,
-    /// Its own row for the device.
-    row: usize,
-    /// The ceilings that stand, by slot.
-    ceilings: Vec<(usize, u64)>,
-    line: OrderLine,
-    /// The wish that was seen last.
-    frozen: u32,
-    /// Since when it has been too large for what others leave; 0 for not.
-    pinned_out_ns: u64,
-    size_bytes: u64,
-    /// Its living processes: their slots, what they say, and what they are given.
-    slots: Vec<usize>,
-    memory: Vec<ProcessMemory>,
-    given: Vec<u64>,
-    /// Sum of what they say.
-    sum: ResidenceEntry,
-    /// All its memory is on the card, and its owner has said that it stays there: it has no orders.
-    stays: bool,
-    managed: ManagedRow,
-    /// Bytes that it asks for are not to be had.
-    refuses: bool,
-    /// Time in which a call of its waited, and until when that was counted.
-    waited_ns: u64,
-    counted_ns: u64,
 }
 
 /// Result of a step.
@@ -125,8 +85,9 @@ impl DeviceMemory {
             managed_bytes,
             tuning: ResidenceTuning::default(),
             room: Room::new(capacity_bytes),
-            host: HostRoom::default(),
             rows: Vec::new(),
+            claims: Vec::new(),
+            host_places: Vec::new(),
             states: Vec::new(),
             state: ResidenceState::default(),
             holders: Vec::new(),
@@ -167,6 +128,7 @@ impl DeviceMemory {
         now_ns: u64,
         seats: &mut [Seat],
         scanner: &mut Scanner,
+        host: &mut HostRoom,
     ) -> Stepped {
         let is_any = self.rows.iter().any(|row| row.arrival != 0);
         if !is_any || now_ns < self.next_ns {
@@ -199,23 +161,23 @@ impl DeviceMemory {
                 None => Holder::default(),
             };
         }
+        self.promise(capacity_bytes, host, now_ns);
         let is_lively = self.is_lively(now_ns);
         divide_rows(
             self.managed_bytes.unwrap_or(capacity_bytes),
             self.rows.iter_mut().map(|held| &mut held.managed),
         );
-        let room = DeviceRoom { capacity_bytes, host_bytes: u64::MAX };
-        let Self { tuning, rows, states, state, holders, orders, host, .. } = self;
+        let room = DeviceRoom { capacity_bytes };
+        let host_bytes = self.host_places.first().map_or(0, |place| place.room_bytes);
+        let Self { tuning, rows, states, state, holders, orders, .. } = self;
         let mut planner = ResidencePlanner { tuning, rows: states, state };
         let next_ns = planner.step(now_ns, room, holders, orders);
         let sizes = holders.iter().map(|holder| holder.size_bytes);
         let sum_bytes = sizes.clone().fold(0_u64, u64::saturating_add);
         let short_bytes = sum_bytes.saturating_sub(capacity_bytes);
         let keeps = short_bytes > 0;
-        let copies = rows.iter().map(|held| held.sum.copies_bytes);
-        let copies_bytes = copies.fold(0, u64::saturating_add);
         let keep = match keeps {
-            true => Keep::new(host.bytes(now_ns, copies_bytes), short_bytes, sizes),
+            true => Keep::new(host_bytes, short_bytes, sizes),
             false => Keep::default(),
         };
         let any_stays = rows.iter().any(|held| held.stays);
@@ -238,6 +200,38 @@ impl DeviceMemory {
             self.next_ns = self.next_ns.min(now_ns.saturating_add(STAYS_POLL_NS));
         }
         Stepped { next_ns: self.next_ns, is_changed }
+    }
+
+    /// Takes what is asked for back from the samples where host memory cannot be promised for it.
+    fn promise(&mut self, capacity_bytes: u64, host: &mut HostRoom, now_ns: u64) {
+        host.rooms(&self.device, &mut self.host_places);
+        self.claims.clear();
+        self.claims.extend(self.rows.iter().zip(&self.holders).map(|(held, holder)| HostClaim {
+            held_bytes: holder.size_bytes.saturating_sub(holder.asked_bytes),
+            asked_bytes: holder.asked_bytes,
+            promised_bytes: held.promised_bytes,
+            is_frozen: holder.freeze != Freeze::No,
+            places: host.places_of(held.arrival),
+            ..HostClaim::default()
+        }));
+        let places = &self.host_places;
+        let promise = HostPromise { capacity_bytes, piece_bytes: PIECE_BYTES, places };
+        promise.settle(&mut self.claims);
+        for place in 0..self.host_places.len() {
+            host.note(&self.device, place, promise.needed_bytes(place, &self.claims));
+        }
+        let all = self.rows.iter_mut().zip(&mut self.holders).zip(&self.claims);
+        for ((held, holder), claim) in all {
+            held.promised_bytes = claim.promised_bytes;
+            held.shortage = claim.shortage;
+            if claim.is_refused {
+                held.refuses = true;
+                holder.size_bytes = claim.held_bytes;
+                holder.asked_bytes = 0;
+                holder.wants_since_ns = held.sum.waits_from_ns;
+            }
+            held.refused_ns = if held.refuses { now_ns } else { 0 };
+        }
     }
 
     /// Whether memory was made or asked for lately.
@@ -315,243 +309,5 @@ impl DeviceMemory {
         };
         let waited_ns = held.waited_ns;
         Some(TenantMemoryView { gpu: gpu.to_owned(), status: status.to_owned(), waited_ns })
-    }
-}
-
-impl Row {
-    /// Sum over its processes, as they were sampled last.
-    fn sum(&self, part: fn(&ProcessMemory) -> u64) -> u64 {
-        self.memory.iter().map(part).fold(0, u64::saturating_add)
-    }
-
-    /// Whether it is a tenant's who follows orders.
-    fn has_orders(&self) -> bool {
-        self.arrival != 0 && !self.stays
-    }
-
-    /// Reads what the tenant's processes say.
-    fn read(&mut self, tenant: &mut Adopted) {
-        self.sum = ResidenceEntry::default();
-        self.slots.clear();
-        self.memory.clear();
-        self.managed.begin();
-        tenant.memory(self.row, |slot, entry| {
-            self.slots.push(slot);
-            self.managed.push(slot, entry);
-            self.memory.push(ProcessMemory {
-                resident_bytes: entry.resident_bytes.max(entry.leavable_bytes()),
-                away_bytes: entry.away_bytes,
-                asked_bytes: entry.asked_bytes,
-            });
-            self.sum = self.sum.with(entry);
-        });
-    }
-
-    /// Takes the orders back of a tenant whose memory is to stay and is all there, and says whether that is new, as it is
-    /// when it is to follow orders again. What is on its way out by an order is not there.
-    fn settle(&mut self, tenant: &mut Adopted) -> Result<bool, AttachError> {
-        let is_asked = tenant.served.config().flags & FLAG_STAYS != 0;
-        let is_whole = self.sum(|memory| memory.away_bytes) == 0;
-        let ceiling_bytes = self.ceiling_bytes();
-        let is_leaving = !self.stays
-            && self.line.lease_ns != 0
-            && self.sum(|memory| memory.resident_bytes) > ceiling_bytes;
-        let stays = is_asked && is_whole && !is_leaving;
-        let is_new = stays != std::mem::replace(&mut self.stays, stays);
-        let bit = 1_u32.checked_shl(u32::try_from(self.row).unwrap_or(u32::MAX)).unwrap_or(0);
-        tenant.stays = if stays { tenant.stays | bit } else { tenant.stays & !bit };
-        if is_new && stays {
-            tenant.served.hold(self.row, false, false);
-            (self.refuses, self.pinned_out_ns) = (false, 0);
-            self.take_back(tenant)?;
-        }
-        Ok(is_new)
-    }
-
-    fn ceiling_bytes(&self) -> u64 {
-        self.ceilings.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
-    }
-
-    /// The tenant's part of the planner's question.
-    fn sample(&mut self, tenant: &mut Adopted, capacity_bytes: u64, now_ns: u64) -> Holder {
-        let config = tenant.served.config();
-        let frozen = std::mem::replace(&mut self.frozen, config.frozen);
-        let freeze = match (config.frozen % 2, frozen == config.frozen) {
-            (1, true) => Freeze::UntilWanted,
-            // Of a new wish nothing is known that was wanted under the one before.
-            _ => Freeze::No,
-        };
-        let quantum_ns = u64::from(config.quantum_ms) * 1_000_000;
-        let share_ppm = tenant.served.lines().get(self.row).map_or(0, |line| line.share_ppm);
-        let weight = match (config.weight, share_ppm / 10_000) {
-            (0, 0) => 100,
-            (0, percent) => percent,
-            (weight, _) => weight,
-        };
-        let resident_bytes = self.sum(|memory| memory.resident_bytes);
-        let held_bytes = resident_bytes.saturating_add(self.sum(|memory| memory.away_bytes));
-        let asked_bytes = self.sum(|memory| memory.asked_bytes);
-        let waited_ns = now_ns.saturating_sub(self.pinned_out_ns);
-        let is_out = self.pinned_out_ns != 0 && waited_ns >= PINNED_OUT_NS;
-        // Bytes that cannot be had are refused, and asked for no more.
-        self.refuses =
-            asked_bytes > 0 && (is_out || held_bytes.saturating_add(asked_bytes) > capacity_bytes);
-        let asked_bytes = if self.refuses { 0 } else { asked_bytes };
-        let gate = tenant.work(self.row);
-        Holder {
-            tenant: self.arrival,
-            size_bytes: held_bytes.saturating_add(asked_bytes),
-            asked_bytes,
-            spare_bytes: self.managed.spare_bytes(&self.sum),
-            resident_bytes,
-            ceiling_bytes: self.ceiling_bytes(),
-            quantum_ns,
-            wants_since_ns: match (self.sum.waits_from_ns, asked_bytes) {
-                // Memory that is to stay comes back without a call that wants it.
-                (0, 0) if config.flags & FLAG_STAYS == 0 => 0,
-                (0, _) => now_ns,
-                (since_ns, _) => since_ns,
-            },
-            submitted_ns: gate.last_launch_ns,
-            busy_until_ns: if gate.sleepers > 0 { u64::MAX } else { gate.busy_until_ns },
-            weight,
-            freeze,
-        }
-    }
-
-    /// Counts the time since the step before in which a call waited: for room, or, unless the tenant runs, which then has
-    /// all of its memory, for that.
-    fn count_wait(&mut self, now_ns: u64, holder: &Holder, runs: bool) {
-        let before_ns = std::mem::replace(&mut self.counted_ns, now_ns);
-        let since_ns = match (holder.asked_bytes, holder.wants_since_ns) {
-            (0, 0) => return,
-            (0, _) if runs => return,
-            (0, since_ns) => since_ns.max(before_ns),
-            _ => before_ns,
-        };
-        if before_ns != 0 {
-            self.waited_ns = self.waited_ns.saturating_add(now_ns.saturating_sub(since_ns));
-        }
-    }
-
-    /// Writes what is not as it stands.
-    fn put(
-        &mut self,
-        tenant: &mut Adopted,
-        given: HolderOrder,
-        keep_bytes: u64,
-        now_ns: u64,
-    ) -> Result<(), AttachError> {
-        self.pinned_out_ns = match given.status {
-            HolderStatus::PinnedOut if self.pinned_out_ns == 0 => now_ns,
-            HolderStatus::PinnedOut => self.pinned_out_ns,
-            _ => 0,
-        };
-        let owner = &tenant.hand().owner;
-        let mut is_news = false;
-        self.given.resize(self.memory.len(), 0);
-        divide(given.allowed_bytes, &self.memory, &mut self.given);
-        for (slot, _) in self.ceilings.extract_if(.., |(slot, _)| !self.slots.contains(slot)) {
-            owner.set_allowed(self.row, slot, 0)?;
-        }
-        for (slot, bytes) in self.slots.iter().zip(&self.given) {
-            match self.ceilings.iter_mut().find(|(other, _)| other == slot) {
-                Some((_, stands)) if stands == bytes => continue,
-                Some((_, stands)) => *stands = *bytes,
-                None => self.ceilings.push((*slot, *bytes)),
-            }
-            owner.set_allowed(self.row, *slot, *bytes)?;
-            is_news = true;
-        }
-        is_news |= self.managed.put(owner, self.row)?;
-        let run = if given.run { order::RUN } else { 0 };
-        let refuse = if self.refuses { order::REFUSE } else { 0 };
-        // Each of several processes that have any memory has a part of it, and what is written changes rarely.
-        let holders = self.memory.iter().filter(|memory| **memory != ProcessMemory::default());
-        let keep_bytes = keep_bytes / holders.count().max(1) as u64 / KEEP_STEP * KEEP_STEP;
-        let line = OrderLine { lease_ns: 0, keep_bytes, flags: run | refuse, ..self.line };
-        let is_other = line != OrderLine { lease_ns: 0, ..self.line };
-        is_news |= is_other;
-        if is_other || now_ns.saturating_add(LEASE_NS.1) > self.line.lease_ns {
-            self.line = OrderLine { lease_ns: now_ns.saturating_add(LEASE_NS.0), ..line };
-            owner.set_order(self.row, &self.line)?;
-        }
-        if is_news { owner.tell_orders() } else { Ok(()) }
-    }
-
-    fn take_back(&mut self, tenant: &Adopted) -> Result<(), AttachError> {
-        let owner = &tenant.hand().owner;
-        self.line = OrderLine::default();
-        owner.set_order(self.row, &self.line)?;
-        owner.tell_orders()
-    }
-}
-
-impl Adopted {
-    /// Whether its processes follow orders about their memory.
-    pub(super) fn oversubscribes(&self) -> bool {
-        let files = &self.served;
-        files.config().flags & FLAG_OVERSUBSCRIBE != 0
-            && self.hand().owner.version() == divvy_abi::ABI_VERSION
-    }
-
-    /// Calls `each` with what living processes say of the memory that may leave device `row`; those of which a line is
-    /// not empty are looked for anew if they are not known.
-    fn memory(&mut self, row: usize, mut each: impl FnMut(usize, ResidenceEntry)) {
-        if self.has_unknown(row) {
-            // Where this fails, the next round of all tenants tells.
-            let _ = self.refresh(super::adopted::ReadDepth::Whole);
-        }
-        let Some(usage) = self.usage() else { return };
-        for slot in self.living_slots() {
-            each(slot, usage.residence(row, slot));
-        }
-    }
-
-    /// Whether a process that is not known says something of its memory on device `row`.
-    fn has_unknown(&self, row: usize) -> bool {
-        let Some(usage) = self.usage() else { return false };
-        let most = usage.slots_high().min(self.most_slots);
-        let mut known = self.all_slots().peekable();
-        (1..most).any(|slot| {
-            while known.next_if(|other| *other < slot).is_some() {}
-            let is_known = known.peek() == Some(&slot);
-            !is_known && usage.residence(row, slot) != ResidenceEntry::default()
-        })
-    }
-
-    /// The work of its living processes on device `row`.
-    fn work(&self, row: usize) -> GateEntry {
-        let mut sum = GateEntry::default();
-        if let Some(usage) = self.usage() {
-            usage.gates(row, self.living_slots(), |slot, gate| {
-                if slot != SHARED_SLOT {
-                    sum = sum.with(gate);
-                }
-            });
-        }
-        sum
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_are_counted_for_as_long_as_they_last() {
-        let mut row = Row::default();
-        let mut waited = |now_ns, since_ns, asked_bytes, runs| {
-            let holder = Holder { wants_since_ns: since_ns, asked_bytes, ..Holder::default() };
-            row.count_wait(now_ns, &holder, runs);
-            row.waited_ns
-        };
-        assert_eq!(waited(100, 40, 0, false), 0, "nothing is known of before the first step");
-        assert_eq!(waited(110, 40, 0, false), 10);
-        assert_eq!(waited(150, 40, 0, true), 10, "it runs");
-        assert_eq!(waited(160, 0, 0, false), 10, "nobody waits");
-        assert_eq!(waited(200, 190, 0, false), 20, "since between two steps");
-        assert_eq!(waited(230, 230, 5, true), 50, "for room");
-        assert_eq!(waited(225, u64::MAX, 0, false), 50, "a claim from a time to come");
     }
 }

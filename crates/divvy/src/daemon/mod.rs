@@ -6,8 +6,8 @@
 //!
 //! [`engine`] is the thread that schedules, by `divvy_policy::turns`; [`adopted`] one tenant in its hands,
 //! [`scan`] finds them, [`quota`] says how many of a user's are served and [`seat`] who leaves;
-//! [`memory`] says whose memory is on a card, in the [`room`] that there is for it, how much of the host it may take ([`host_room`]),
-//! and how much may be [`managed`]; [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
+//! [`memory`] says whose memory is on a card ([`memory_row`] is one tenant's), by what processes say of what is [`resident`], in the [`room`] that there is for it,
+//! how much of the host it may take ([`host_room`]), and how much may be [`managed`]; [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
 //! [`look`] asks NVML for it; [`server`] and [`client`] speak [`crate::wire`] on a socket, which [`reach`] finds and
 //! of which a [`crowd`] may be open, all [`timed`], about what the first has [`seen`]; [`place`],
 //! [`start`] and [`keep`] see to it that there is one daemon; [`schedule`] switches its turns off and on.
@@ -23,11 +23,13 @@ pub(crate) mod keep;
 mod look;
 mod managed;
 mod memory;
+mod memory_row;
 mod metrics;
 mod owned;
 pub(crate) mod place;
 mod quota;
 mod reach;
+mod resident;
 mod room;
 mod scan;
 mod schedule;
@@ -118,6 +120,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "on|off", conflicts_with = "status")]
     schedule: Option<String>,
 
+    /// Promise no more than SIZE, such as 200GiB, of the host's memory to what may have to leave cards
+    ///
+    /// By default all that the machine and the control groups of daemon and tenants have free, less 512 MiB and an eighth.
+    /// Memory for which there is no room is refused when it is asked for.
+    #[arg(long, value_name = "SIZE")]
+    host_memory: Option<String>,
+
     /// End when there has been no tenant for so many seconds; by default never
     #[arg(long, value_name = "SECONDS")]
     linger: Option<u64>,
@@ -184,6 +193,7 @@ fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
         capacity_bytes: size_of("--capacity", args.capacity.as_deref())?,
         managed_bytes: size_of("--managed-limit", args.managed_limit.as_deref())?,
     };
+    let host_bytes = size_of("--host-memory", args.host_memory.as_deref())?;
     let is_users = args.on_demand || (args.home.is_none() && args.root.is_empty());
     let yields = is_users && !home.is_system();
     if yields && home.is_machines() {
@@ -231,7 +241,8 @@ fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
     let news = card::start(home.is_system()).ok();
     let extra = args.root.iter().cloned().chain(discover::from_variable());
     let scanner = Scanner::new(home.clone(), extra);
-    let mut engine = Engine::new(scanner, Locks::of(home), news, shared, bounds);
+    let limits = (bounds, host_bytes);
+    let mut engine = Engine::new(scanner, Locks::of(home), news, shared, limits);
     if args.on_demand {
         start::say_ready()?;
     }
@@ -248,7 +259,7 @@ fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
     Ok(0)
 }
 
-/// The bytes of a size that was given for a card by this option.
+/// The bytes of a size that was given by this option.
 fn size_of(option: &str, text: Option<&str>) -> Result<Option<u64>> {
     let Some(text) = text else { return Ok(None) };
     match size::parse(text) {
@@ -352,6 +363,12 @@ fn status(home: &DaemonHome, as_json: bool) -> Result<u8> {
         if let Some(memory) = &device.memory {
             text.push_str(&format!("  {}\n", memory_words(memory)));
         }
+    }
+    if view.devices.iter().any(|device| device.memory.is_some()) {
+        let [promised, free] = [view.host.promised_bytes, view.host.free_bytes].map(sizes::text);
+        text.push_str(&format!(
+            "host memory: {promised} promised to what may have to leave, {free} to be had\n"
+        ));
     }
     for tenant in &view.tenants {
         if let Some(status) = &tenant.memory {

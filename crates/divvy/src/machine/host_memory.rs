@@ -57,20 +57,38 @@ pub fn available() -> Option<u64> {
 
 /// Memory that a process's control group, or one above it, can still take; `None` where none has a limit.
 pub(crate) fn room_of(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let root = Path::new("/sys/fs/cgroup");
-    let group = root.join(path);
-    group.ancestors().take_while(|group| group.starts_with(root)).filter_map(room_in).min()
+    groups_of(pid).into_iter().map(|(_, bytes)| bytes).min()
 }
 
-/// The same of one group.
-fn room_in(group: &Path) -> Option<u64> {
-    let number = |name: &str| -> Option<u64> {
-        let file: PathBuf = group.join(name);
-        fs::read_to_string(file).ok()?.trim().parse().ok()
+/// Control groups with a limit that a process is in: their directories, and the memory that each can still take.
+pub(crate) fn groups_of(pid: u32) -> Vec<(PathBuf, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let Some(path) = text.lines().find_map(|line| line.strip_prefix("0::/")) else {
+        return Vec::new();
     };
-    Some(number("memory.max")?.saturating_sub(number("memory.current")?))
+    let root = Path::new("/sys/fs/cgroup");
+    let group = root.join(path);
+    let groups = group.ancestors().take_while(|group| group.starts_with(root));
+    groups.filter_map(|group| Some((group.to_owned(), room_in(group)?))).collect()
+}
+
+/// Memory of the host that a process has.
+pub(crate) fn held_by(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// The same of one group. Files that were read and are not in use are given up for it.
+fn room_in(group: &Path) -> Option<u64> {
+    let read = |name: &str| fs::read_to_string(group.join(name)).ok();
+    let number = |name: &str| -> Option<u64> { read(name)?.trim().parse().ok() };
+    let room_bytes = number("memory.max")?.saturating_sub(number("memory.current")?);
+    let files = read("memory.stat").and_then(|text| {
+        text.lines().find_map(|line| line.strip_prefix("inactive_file "))?.trim().parse().ok()
+    });
+    Some(room_bytes.saturating_add(files.unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -80,6 +98,7 @@ mod tests {
     #[test]
     fn a_machine_has_room_for_little_and_none_for_everything() {
         assert!(available().is_some_and(|bytes| bytes > 0));
+        assert!(held_by(std::process::id()).is_some_and(|bytes| bytes > 0));
         assert!(check(0, std::iter::empty()).is_ok());
         let short = check(1 << 60, [std::process::id()].into_iter()).unwrap_err().to_string();
         assert!(short.contains("nothing was moved") && short.contains("free"), "{short}");
@@ -95,6 +114,9 @@ mod tests {
         assert_eq!(room_in(&group), None, "without a limit there is no end");
         fs::write(group.join("memory.max"), "1000\n").unwrap();
         assert_eq!(room_in(&group), Some(700));
+        fs::write(group.join("memory.stat"), "anon 100\ninactive_file 150\n").unwrap();
+        assert_eq!(room_in(&group), Some(850), "what was read is given up");
+        fs::remove_file(group.join("memory.stat")).unwrap();
         fs::write(group.join("memory.current"), "2000\n").unwrap();
         assert_eq!(room_in(&group), Some(0));
         fs::remove_dir_all(group).unwrap();

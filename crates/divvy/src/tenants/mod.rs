@@ -5,6 +5,7 @@
 pub mod change;
 pub(crate) mod dir;
 pub(crate) mod discover;
+pub(crate) mod host_promise;
 pub mod ledger;
 pub mod limits;
 pub(crate) mod promised;

@@ -40,7 +40,7 @@ pub use self::divide::{ProcessMemory, divide};
 pub use self::holder::HolderState;
 pub use self::managed::{ManagedCeiling, ManagedUse, divide_managed};
 pub use self::order::{HolderOrder, HolderStatus};
-pub use self::promise::{HostMemory, HostShortage};
+pub use self::promise::{HostClaim, HostPlace, HostPromise, HostShortage, MAX_PLACES};
 pub use self::sample::{DeviceRoom, Freeze, Holder};
 pub use self::state::{ResidenceCounters, ResidenceState};
 pub use self::step::ResidencePlanner;

@@ -4,13 +4,11 @@
 //! reader: samples are read after the orders of the last step were written, and a process raises its resident bytes
 //! *before* it creates memory and reads its order again after that, taking the raise back where it is above the ceiling.
 
-/// Bytes of the device and of the host.
+/// Bytes of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceRoom {
     /// Bytes of the device for memory that can move. May change at any step.
     pub capacity_bytes: u64,
-    /// Bytes that the pinned pool of the host can hold.
-    pub host_bytes: u64,
 }
 
 /// Whether a user sent a tenant's memory away.

@@ -43,7 +43,6 @@ pub struct ResidenceState {
     pub(super) rate_bytes_per_s: u64,
     /// Time by which ended turns were too short for their movement.
     pub(super) unpaid_ns: u64,
-    pub(super) host_missing_bytes: u64,
 }
 
 impl ResidenceState {
@@ -55,11 +54,5 @@ impl ResidenceState {
     /// Moving mean of the time from a grant to wholly resident.
     pub fn cost_ns(&self) -> u64 {
         self.cost_ns
-    }
-
-    /// Bytes by which the host is too small for what may have to be away: above 0 only after the capacity or the pinned
-    /// pool shrank, or after an admission that [`super::HostMemory::admits`] did not allow.
-    pub fn host_missing_bytes(&self) -> u64 {
-        self.host_missing_bytes
     }
 }

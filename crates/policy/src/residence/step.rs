@@ -44,7 +44,7 @@ impl ResidencePlanner<'_> {
             tuning: self.tuning,
             now_ns,
             // Sums that saturate are too many, never all.
-            room: DeviceRoom { capacity_bytes: room.capacity_bytes.min(u64::MAX - 1), ..room },
+            room: DeviceRoom { capacity_bytes: room.capacity_bytes.min(u64::MAX - 1) },
             left_bytes: 0,
             by_age: false,
             fits: false,
@@ -104,9 +104,6 @@ impl Step<'_> {
         let stuck = self.rows.iter().filter(|h| h.bypassed && h.frozen);
         let stuck_bytes = stuck.map(HolderState::in_use_bytes).fold(0, u64::saturating_add);
         self.fits = all_bytes <= self.room.capacity_bytes.saturating_sub(stuck_bytes);
-        let held = self.rows.iter().filter(|h| h.is_present()).map(HolderState::held_bytes);
-        let away_bytes = held.fold(0, u64::saturating_add).saturating_sub(self.room.capacity_bytes);
-        self.state.host_missing_bytes = away_bytes.saturating_sub(self.room.host_bytes);
         if self.fits {
             self.admit_all();
             let shared_bytes = self.room.capacity_bytes.saturating_sub(stuck_bytes);

@@ -70,7 +70,7 @@ impl Node {
             now_ns: SEC,
             tick_ns: MS / 4,
             tuning: ResidenceTuning::default(),
-            room: DeviceRoom { capacity_bytes, host_bytes: u64::MAX },
+            room: DeviceRoom { capacity_bytes },
             rows: vec![HolderState::default(); rows],
             state: ResidenceState::default(),
             procs: (0..rows).map(|_| None).collect(),

@@ -70,10 +70,17 @@ pub(crate) fn allocate(
             made => break made,
         }
     };
+    let host = asking.host;
     drop((asking, reserving));
     match made {
         Err(Denied::Driver(code)) => Some(Err(code)),
-        Err(Denied::Ceiling | Denied::Managed(_)) => Some(Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY)),
+        Err(Denied::Ceiling) => {
+            if let Some(host) = host {
+                device.tell_host(bytes, host);
+            }
+            Some(Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY))
+        }
+        Err(Denied::Managed(_)) => Some(Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY)),
         Ok(made) => {
             address.set(made);
             if let Some(state) = state::get() {

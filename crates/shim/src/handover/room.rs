@@ -1,11 +1,11 @@
 //! Room on the card for a block that is being made, where the owner says how much of the tenant's memory is there.
 //!
 //! Promises: a call waits outside the door, so that memory may move meanwhile; it ends with a refusal where the owner
-//! says so, and where the driver has no room for longer than [`PATIENCE_NS`] though the owner allows it: then something
+//! says so of what it asks for now, and where the driver has no room for longer than [`PATIENCE_NS`] though the owner allows it: then something
 //! else than tenants has filled the card. Does not decide who gets room.
 
 use divvy_driver_api::types::CUdevice;
-use divvy_page::Tenant;
+use divvy_page::{HostRefusal, Tenant};
 
 use crate::residence::chunks::Denied;
 use crate::residence::state;
@@ -27,11 +27,13 @@ pub(super) struct Asking {
     pub(super) asked_bytes: u64,
     /// Since when the driver has refused though nobody else did; 0 for not.
     refused_ns: u64,
+    /// What the host was short of where the owner refused for that.
+    pub(super) host: Option<HostRefusal>,
 }
 
 impl Asking {
     pub(super) fn new(tenant: &'static Tenant, device: CUdevice, bytes: u64) -> Self {
-        Self { tenant, device, bytes, asked_bytes: 0, refused_ns: 0 }
+        Self { tenant, device, bytes, asked_bytes: 0, refused_ns: 0, host: None }
     }
 
     /// Waits until there may be room, after `denied`; false if there will be none.
@@ -41,6 +43,8 @@ impl Asking {
         }
         self.refused_ns = 0;
         self.ask(self.bytes);
+        // An answer is one that was given to this: a refusal that is older may still stand.
+        let asked_ns = clock::now_ns();
         loop {
             // Read before what is looked at: a change in between is not slept through.
             let number = self.tenant.orders();
@@ -49,7 +53,8 @@ impl Asking {
             if resident_bytes.saturating_add(self.bytes) <= order.allowed_bytes {
                 return true;
             }
-            if order.refuses() {
+            if order.refuses(asked_ns) {
+                self.host = order.host_refusal();
                 return false;
             }
             // A lease may end meanwhile.

@@ -12,8 +12,8 @@ use divvy_abi::usage::MemoryKind;
 use divvy_abi::{MAX_DEVICES, Uuid, config};
 use divvy_driver_api::types::{CUdevice, CUdevice_attribute as Attribute};
 use divvy_page::{
-    self as page, DeviceRow, MemoryOrder, OwnerWord, ResidenceWords, ShareWords, SharedEntry,
-    Tenant,
+    self as page, DeviceRow, HostRefusal, MemoryOrder, OwnerWord, ResidenceWords, ShareWords,
+    SharedEntry, Tenant,
 };
 use divvy_policy::gate::{Meeting, Terms};
 use divvy_policy::ledger::MemoryRefusal;
@@ -361,6 +361,23 @@ impl Device {
                 "device {}: {size} more for {} did not fit",
                 self.ordinal.unsigned_abs(),
                 kind.word()
+            ),
+        );
+    }
+
+    /// Says that a block of `bytes` was refused because of the host's memory.
+    pub(crate) fn tell_host(&self, bytes: u64, host: HostRefusal) {
+        self.tenant.note_reason(Reason::HostMemory as u32);
+        reason::tell(
+            Reason::HostMemory,
+            format_args!(
+                "device {}: {} for blocks refused: of what may leave the card host memory would have to hold {}, and {} are to be \
+                 had; end tenants that oversubscribe, give back memory, or give the host more (`divvy daemon --status`, \
+                 --host-memory)",
+                self.ordinal.unsigned_abs(),
+                Size(bytes),
+                Size(host.needed_bytes),
+                Size(host.room_bytes)
             ),
         );
     }

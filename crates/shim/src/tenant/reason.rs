@@ -36,10 +36,12 @@ pub(crate) enum Reason {
     Unshared = 211,
     /// Managed memory was refused by the daemon, or there is none to ask.
     NoManaged = 212,
+    /// The host has no room for what would have to leave the card.
+    HostMemory = 213,
 }
 
 impl Reason {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::OverLimit,
         Self::Contended,
         Self::BadLimit,
@@ -52,6 +54,7 @@ impl Reason {
         Self::OutOfReach,
         Self::Unshared,
         Self::NoManaged,
+        Self::HostMemory,
     ];
 
     /// Whether this is the first time in this process that the reason is given.

@@ -1,0 +1,265 @@
+//! A tenant's memory on one device in the daemon's hands: what its processes say, its part of the planner's question, and the
+//! orders that it was given.
+//!
+//! Promises: what stands in the tenant's files is what this says stands there. Does not decide: [`super::memory`] does, for
+//! all tenants of a device.
+
+use divvy_abi::config::{FLAG_STAYS, OrderLine, order};
+use divvy_page::{AttachError, ResidenceEntry};
+use divvy_policy::residence::{
+    Freeze, Holder, HolderOrder, HolderStatus, HostShortage, ProcessMemory, divide,
+};
+
+use super::adopted::Adopted;
+use super::managed::ManagedRow;
+
+/// How long an order holds without a word of its daemon, and how long before its end it is renewed.
+const LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
+/// Time for which a tenant that is too large for what others leave is waited for before what it asks for is refused.
+const PINNED_OUT_NS: u64 = 5_000_000_000;
+/// Step of the bytes that a process may keep on the host.
+const KEEP_STEP: u64 = 64 << 20;
+
+/// A tenant in the planner.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    /// The number of its arrival; 0 for nobody's.
+    pub(super) arrival: u64,
+    pub(super) seat: usize,
+    /// Its own row for the device.
+    pub(super) row: usize,
+    /// The ceilings that stand, by slot.
+    pub(super) ceilings: Vec<(usize, u64)>,
+    pub(super) line: OrderLine,
+    /// The wish that was seen last.
+    pub(super) frozen: u32,
+    /// Since when it has been too large for what others leave; 0 for not.
+    pub(super) pinned_out_ns: u64,
+    pub(super) size_bytes: u64,
+    /// Its living processes: their slots, what they say, and what they are given.
+    pub(super) slots: Vec<usize>,
+    pub(super) memory: Vec<ProcessMemory>,
+    pub(super) given: Vec<u64>,
+    /// Sum of what they say.
+    pub(super) sum: ResidenceEntry,
+    /// All its memory is on the card, and its owner has said that it stays there: it has no orders.
+    pub(super) stays: bool,
+    pub(super) managed: ManagedRow,
+    /// Bytes of it that room on the host is promised for.
+    pub(super) promised_bytes: u64,
+    /// Bytes that it asks for are not to be had; when that was seen, and what the host is short of where that is why.
+    pub(super) refuses: bool,
+    pub(super) refused_ns: u64,
+    pub(super) shortage: Option<HostShortage>,
+    /// Time in which a call of its waited, and until when that was counted.
+    pub(super) waited_ns: u64,
+    pub(super) counted_ns: u64,
+}
+
+impl Row {
+    /// Sum over its processes, as they were sampled last.
+    pub(super) fn sum(&self, part: fn(&ProcessMemory) -> u64) -> u64 {
+        self.memory.iter().map(part).fold(0, u64::saturating_add)
+    }
+
+    /// Whether it is a tenant's who follows orders.
+    pub(super) fn has_orders(&self) -> bool {
+        self.arrival != 0 && !self.stays
+    }
+
+    /// Reads what the tenant's processes say.
+    pub(super) fn read(&mut self, tenant: &mut Adopted) {
+        self.sum = ResidenceEntry::default();
+        self.slots.clear();
+        self.memory.clear();
+        self.managed.begin();
+        tenant.memory(self.row, |slot, entry| {
+            self.slots.push(slot);
+            self.managed.push(slot, entry);
+            self.memory.push(ProcessMemory {
+                resident_bytes: entry.resident_bytes.max(entry.leavable_bytes()),
+                away_bytes: entry.away_bytes,
+                asked_bytes: entry.asked_bytes,
+            });
+            self.sum = self.sum.with(entry);
+        });
+    }
+
+    /// Takes the orders back of a tenant whose memory is to stay and is all there, and says whether that is new, as it is
+    /// when it is to follow orders again. What is on its way out by an order is not there.
+    pub(super) fn settle(&mut self, tenant: &mut Adopted) -> Result<bool, AttachError> {
+        let is_asked = tenant.served.config().flags & FLAG_STAYS != 0;
+        let is_whole = self.sum(|memory| memory.away_bytes) == 0;
+        let ceiling_bytes = self.ceiling_bytes();
+        let is_leaving = !self.stays
+            && self.line.lease_ns != 0
+            && self.sum(|memory| memory.resident_bytes) > ceiling_bytes;
+        let stays = is_asked && is_whole && !is_leaving;
+        let is_new = stays != std::mem::replace(&mut self.stays, stays);
+        let bit = 1_u32.checked_shl(u32::try_from(self.row).unwrap_or(u32::MAX)).unwrap_or(0);
+        tenant.stays = if stays { tenant.stays | bit } else { tenant.stays & !bit };
+        if is_new && stays {
+            tenant.served.hold(self.row, false, false);
+            (self.refuses, self.pinned_out_ns) = (false, 0);
+            self.take_back(tenant)?;
+        }
+        Ok(is_new)
+    }
+
+    pub(super) fn ceiling_bytes(&self) -> u64 {
+        self.ceilings.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
+    }
+
+    /// The tenant's part of the planner's question.
+    pub(super) fn sample(
+        &mut self,
+        tenant: &mut Adopted,
+        capacity_bytes: u64,
+        now_ns: u64,
+    ) -> Holder {
+        let config = tenant.served.config();
+        let frozen = std::mem::replace(&mut self.frozen, config.frozen);
+        let freeze = match (config.frozen % 2, frozen == config.frozen) {
+            (1, true) => Freeze::UntilWanted,
+            // Of a new wish nothing is known that was wanted under the one before.
+            _ => Freeze::No,
+        };
+        let quantum_ns = u64::from(config.quantum_ms) * 1_000_000;
+        let share_ppm = tenant.served.lines().get(self.row).map_or(0, |line| line.share_ppm);
+        let weight = match (config.weight, share_ppm / 10_000) {
+            (0, 0) => 100,
+            (0, percent) => percent,
+            (weight, _) => weight,
+        };
+        let resident_bytes = self.sum(|memory| memory.resident_bytes);
+        let held_bytes = resident_bytes.saturating_add(self.sum(|memory| memory.away_bytes));
+        let asked_bytes = self.sum(|memory| memory.asked_bytes);
+        let waited_ns = now_ns.saturating_sub(self.pinned_out_ns);
+        let is_out = self.pinned_out_ns != 0 && waited_ns >= PINNED_OUT_NS;
+        // Bytes that cannot be had are refused, and asked for no more.
+        self.refuses =
+            asked_bytes > 0 && (is_out || held_bytes.saturating_add(asked_bytes) > capacity_bytes);
+        let asked_bytes = if self.refuses { 0 } else { asked_bytes };
+        let gate = tenant.work(self.row);
+        Holder {
+            tenant: self.arrival,
+            size_bytes: held_bytes.saturating_add(asked_bytes),
+            asked_bytes,
+            spare_bytes: self.managed.spare_bytes(&self.sum),
+            resident_bytes,
+            ceiling_bytes: self.ceiling_bytes(),
+            quantum_ns,
+            wants_since_ns: match (self.sum.waits_from_ns, asked_bytes) {
+                // Memory that is to stay comes back without a call that wants it.
+                (0, 0) if config.flags & FLAG_STAYS == 0 => 0,
+                (0, _) => now_ns,
+                (since_ns, _) => since_ns,
+            },
+            submitted_ns: gate.last_launch_ns,
+            busy_until_ns: if gate.sleepers > 0 { u64::MAX } else { gate.busy_until_ns },
+            weight,
+            freeze,
+        }
+    }
+
+    /// Counts the time since the step before in which a call waited: for room, or, unless the tenant runs, which then has
+    /// all of its memory, for that.
+    pub(super) fn count_wait(&mut self, now_ns: u64, holder: &Holder, runs: bool) {
+        let before_ns = std::mem::replace(&mut self.counted_ns, now_ns);
+        let since_ns = match (holder.asked_bytes, holder.wants_since_ns) {
+            (0, 0) => return,
+            (0, _) if runs => return,
+            (0, since_ns) => since_ns.max(before_ns),
+            _ => before_ns,
+        };
+        if before_ns != 0 {
+            self.waited_ns = self.waited_ns.saturating_add(now_ns.saturating_sub(since_ns));
+        }
+    }
+
+    /// Writes what is not as it stands.
+    pub(super) fn put(
+        &mut self,
+        tenant: &mut Adopted,
+        given: HolderOrder,
+        keep_bytes: u64,
+        now_ns: u64,
+    ) -> Result<(), AttachError> {
+        self.pinned_out_ns = match given.status {
+            HolderStatus::PinnedOut if self.pinned_out_ns == 0 => now_ns,
+            HolderStatus::PinnedOut => self.pinned_out_ns,
+            _ => 0,
+        };
+        let owner = &tenant.hand().owner;
+        let mut is_news = false;
+        self.given.resize(self.memory.len(), 0);
+        divide(given.allowed_bytes, &self.memory, &mut self.given);
+        for (slot, _) in self.ceilings.extract_if(.., |(slot, _)| !self.slots.contains(slot)) {
+            owner.set_allowed(self.row, slot, 0)?;
+        }
+        for (slot, bytes) in self.slots.iter().zip(&self.given) {
+            match self.ceilings.iter_mut().find(|(other, _)| other == slot) {
+                Some((_, stands)) if stands == bytes => continue,
+                Some((_, stands)) => *stands = *bytes,
+                None => self.ceilings.push((*slot, *bytes)),
+            }
+            owner.set_allowed(self.row, *slot, *bytes)?;
+            is_news = true;
+        }
+        is_news |= self.managed.put(owner, self.row)?;
+        let run = if given.run { order::RUN } else { 0 };
+        let refuse = if self.refuses { order::REFUSE } else { 0 };
+        // Each of several processes that have any memory has a part of it, and what is written changes rarely.
+        let holders = self.memory.iter().filter(|memory| **memory != ProcessMemory::default());
+        let keep_bytes = keep_bytes / holders.count().max(1) as u64 / KEEP_STEP * KEEP_STEP;
+        let (host_needed_bytes, host_room_bytes) = match self.shortage {
+            Some(shortage) => (shortage.needed_bytes, shortage.room_bytes),
+            None => (0, 0),
+        };
+        let line = OrderLine {
+            lease_ns: 0,
+            keep_bytes,
+            flags: run | refuse,
+            refused_ns: self.refused_ns,
+            host_needed_bytes,
+            host_room_bytes,
+            ..self.line
+        };
+        let is_other = line != OrderLine { lease_ns: 0, ..self.line };
+        is_news |= is_other;
+        if is_other || now_ns.saturating_add(LEASE_NS.1) > self.line.lease_ns {
+            self.line = OrderLine { lease_ns: now_ns.saturating_add(LEASE_NS.0), ..line };
+            owner.set_order(self.row, &self.line)?;
+        }
+        if is_news { owner.tell_orders() } else { Ok(()) }
+    }
+
+    pub(super) fn take_back(&mut self, tenant: &Adopted) -> Result<(), AttachError> {
+        let owner = &tenant.hand().owner;
+        self.line = OrderLine::default();
+        owner.set_order(self.row, &self.line)?;
+        owner.tell_orders()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_counted_for_as_long_as_they_last() {
+        let mut row = Row::default();
+        let mut waited = |now_ns, since_ns, asked_bytes, runs| {
+            let holder = Holder { wants_since_ns: since_ns, asked_bytes, ..Holder::default() };
+            row.count_wait(now_ns, &holder, runs);
+            row.waited_ns
+        };
+        assert_eq!(waited(100, 40, 0, false), 0, "nothing is known of before the first step");
+        assert_eq!(waited(110, 40, 0, false), 10);
+        assert_eq!(waited(150, 40, 0, true), 10, "it runs");
+        assert_eq!(waited(160, 0, 0, false), 10, "nobody waits");
+        assert_eq!(waited(200, 190, 0, false), 20, "since between two steps");
+        assert_eq!(waited(230, 230, 5, true), 50, "for room");
+        assert_eq!(waited(225, u64::MAX, 0, false), 50, "a claim from a time to come");
+    }
+}
