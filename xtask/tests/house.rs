@@ -312,7 +312,7 @@ const NOT_SEARCHED: [(&str, &str); 16] = [
     ("crates/bench/src/processes.rs", "a figure's goal: a turn's length"),
     ("crates/divvy/src/daemon/adopted.rs", "a tenant's files, opened"),
     ("crates/divvy/src/daemon/device.rs", "asks NVML who else is there"),
-    ("crates/divvy/src/daemon/memory.rs", "reads who works, for turns with memory on the card"),
+    ("crates/divvy/src/daemon/resident.rs", "reads who works, for turns with memory on the card"),
     ("crates/divvy/src/daemon/engine.rs", "finds tenants, takes the steps, sleeps in between"),
     ("crates/divvy/src/daemon/seat.rs", "who has which row of the scheduler"),
     ("crates/divvy/src/commands/trace/recorder.rs", "tells"),

@@ -23,6 +23,7 @@ fn holder() -> impl Strategy<Value = Holder> {
             asked_bytes: asked,
             spare_bytes: spare,
             resident_bytes: resident,
+            returning_bytes: submitted,
             ceiling_bytes: ceiling,
             wants_since_ns: wants,
             submitted_ns: submitted,

@@ -40,7 +40,7 @@ struct Place {
     path: PathBuf,
     /// Free and in copies, at the same time.
     bytes: u64,
-    /// What devices have promised.
+    /// Bytes that devices have promised.
     promised: Vec<(Uuid, u64)>,
 }
 
@@ -121,7 +121,7 @@ impl HostRoom {
         self.tenants.iter().find(|(other, _)| *other == arrival).map_or(1, |(_, bits)| *bits)
     }
 
-    /// What each place has for copies of a device's memory.
+    /// Room of each place for copies of a device's memory.
     pub(super) fn rooms(&self, device: &Uuid, rooms: &mut Vec<HostPlace>) {
         rooms.clear();
         rooms.extend(self.places.iter().map(|place| {

@@ -76,11 +76,12 @@ impl Row {
         tenant.memory(self.row, |slot, entry| {
             self.slots.push(slot);
             self.managed.push(slot, entry);
-            self.memory.push(ProcessMemory {
-                resident_bytes: entry.resident_bytes.max(entry.leavable_bytes()),
-                away_bytes: entry.away_bytes,
-                asked_bytes: entry.asked_bytes,
-            });
+            self.memory.push(ProcessMemory::said(
+                entry.leavable_bytes(),
+                entry.resident_bytes,
+                entry.away_bytes,
+                entry.asked_bytes,
+            ));
             self.sum = self.sum.with(entry);
         });
     }
@@ -89,7 +90,7 @@ impl Row {
     /// when it is to follow orders again. What is on its way out by an order is not there.
     pub(super) fn settle(&mut self, tenant: &mut Adopted) -> Result<bool, AttachError> {
         let is_asked = tenant.served.config().flags & FLAG_STAYS != 0;
-        let is_whole = self.sum(|memory| memory.away_bytes) == 0;
+        let is_whole = self.sum.away_bytes == 0;
         let ceiling_bytes = self.ceiling_bytes();
         let is_leaving = !self.stays
             && self.line.lease_ns != 0
@@ -147,6 +148,7 @@ impl Row {
             asked_bytes,
             spare_bytes: self.managed.spare_bytes(&self.sum),
             resident_bytes,
+            returning_bytes: self.sum(|memory| memory.returning_bytes),
             ceiling_bytes: self.ceiling_bytes(),
             quantum_ns,
             wants_since_ns: match (self.sum.waits_from_ns, asked_bytes) {

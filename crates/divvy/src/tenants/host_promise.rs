@@ -1,6 +1,6 @@
 //! Host memory that a new tenant's limit would need, beside what a daemon can still promise.
 //!
-//! What is beyond the room that a card has needs room on the host, or is refused when it is asked for. That is said
+//! Memory beyond the room that a card has needs room on the host, or is refused when it is asked for. That is said
 //! before the program starts. Pure.
 
 use divvy_abi::config::Rule;

@@ -1,23 +1,44 @@
 //! A tenant's ceiling, divided among its processes.
 //!
-//! Promises: the ceilings never exceed the tenant's in sum; what is resident is covered before what is away, that before
-//! what is asked for, and headroom comes last, in equal parts of those that have any memory, or of all if none has. Of two processes that cannot both be covered the first
+//! Promises: the ceilings never exceed the tenant's in sum; what is there is covered before what is about to come, that before
+//! what is away, that before what is asked for, and headroom comes last, in equal parts of those that have any memory, or of all if none has. Of two processes that cannot both be covered the first
 //! is, so that the same ones are from step to step. Does not know tenants.
 
 /// Claims of one process about its memory on the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessMemory {
-    /// Bytes on the device, of the memory that can move.
+    /// Bytes on the device, of the memory that can move, and those about to come.
     pub resident_bytes: u64,
-    /// Bytes that are away.
+    /// The part of `resident_bytes` that is about to come: raised, and perhaps not looked at yet. Covered before what is
+    /// there, one process would create before another has let go.
+    pub coming_bytes: u64,
+    /// The part of `coming_bytes` that was away, and is of no use before it is there.
+    pub returning_bytes: u64,
+    /// Bytes that are away and not about to come.
     pub away_bytes: u64,
     /// Bytes that it asks for.
     pub asked_bytes: u64,
 }
 
 impl ProcessMemory {
-    const PARTS: [fn(&Self) -> u64; 3] =
-        [|p| p.resident_bytes, |p| p.away_bytes, |p| p.asked_bytes];
+    const PARTS: [fn(&Self) -> u64; 4] = [
+        |p| p.resident_bytes.saturating_sub(p.coming_bytes),
+        |p| p.coming_bytes.min(p.resident_bytes),
+        |p| p.away_bytes,
+        |p| p.asked_bytes,
+    ];
+
+    /// From what a process says: bytes that are there; those and what is about to come; bytes that are away; bytes asked for.
+    ///
+    /// Memory that comes back is away until it is there: it counts once, or a tenant nearly as large as the device would be larger
+    /// than that for as long as its memory comes back.
+    pub fn said(there_bytes: u64, resident_bytes: u64, away_bytes: u64, asked_bytes: u64) -> Self {
+        let resident_bytes = resident_bytes.max(there_bytes);
+        let coming_bytes = resident_bytes.saturating_sub(there_bytes);
+        let returning_bytes = coming_bytes.min(away_bytes);
+        let away_bytes = away_bytes.saturating_sub(returning_bytes);
+        Self { resident_bytes, coming_bytes, returning_bytes, away_bytes, asked_bytes }
+    }
 }
 
 /// Divides `allowed_bytes` among processes: the ceiling of each. Entries missing in `ceilings` get nothing.
@@ -48,7 +69,19 @@ mod tests {
     use super::*;
 
     fn process(resident_bytes: u64, away_bytes: u64, asked_bytes: u64) -> ProcessMemory {
-        ProcessMemory { resident_bytes, away_bytes, asked_bytes }
+        ProcessMemory { resident_bytes, away_bytes, asked_bytes, ..ProcessMemory::default() }
+    }
+
+    #[test]
+    fn what_comes_back_counts_once_and_what_is_there_first() {
+        let said = ProcessMemory::said(60, 70, 30, 0);
+        assert_eq!((said.resident_bytes, said.coming_bytes, said.away_bytes), (70, 10, 20));
+        // One that is about to make a block, and one whose memory is there and must not be let go for it.
+        let both = [ProcessMemory::said(0, 40, 0, 0), ProcessMemory::said(60, 60, 0, 0)];
+        let mut ceilings = [0; 2];
+        divide(80, &both, &mut ceilings);
+        assert_eq!(ceilings, [20, 60]);
+        assert_eq!(ProcessMemory::said(9, 7, 0, 0).resident_bytes, 9);
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct HolderState {
     pub(super) is_cut: bool,
     /// Resident bytes as far as they are believed.
     pub(super) resident_bytes: u64,
+    /// The part of them that is on its way back.
+    returning_bytes: u64,
     /// The ceiling that stood when the sample was read.
     pub(super) ceiling_bytes: u64,
     pub(super) released: Released,
@@ -118,6 +120,7 @@ impl HolderState {
             self.moved_ns = now_ns;
         }
         self.resident_bytes = resident_bytes;
+        self.returning_bytes = sample.returning_bytes.min(resident_bytes);
         self.ceiling_bytes = sample.ceiling_bytes;
         self.wants = sample.wants_since_ns != 0;
         // Of a tenant that a planner finds as it begins, the gate may be open.
@@ -204,7 +207,8 @@ impl HolderState {
     /// All that exists of it is on the device, or as much as can be.
     pub(super) fn is_whole(&self) -> bool {
         let spare_bytes = if self.is_cut { self.spare_bytes } else { 0 };
-        let there_bytes = self.resident_bytes.saturating_add(self.asked_bytes);
+        let there_bytes = self.resident_bytes.saturating_sub(self.returning_bytes);
+        let there_bytes = there_bytes.saturating_add(self.asked_bytes);
         there_bytes.saturating_add(spare_bytes) >= self.size_bytes
     }
 

@@ -34,7 +34,7 @@ pub struct HostClaim {
     /// Why what it asks for is not given, as the last decision has it; `None` also for more than the device has, of which
     /// nothing is given either.
     pub shortage: Option<HostShortage>,
-    /// What it asks for is not given.
+    /// Its ask is not given.
     pub is_refused: bool,
 }
 

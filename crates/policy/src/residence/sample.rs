@@ -37,6 +37,8 @@ pub struct Holder {
     pub spare_bytes: u64,
     /// Bytes on the device: raised before they are created, lowered after they are released.
     pub resident_bytes: u64,
+    /// The part of `resident_bytes` that is on its way back: it takes room, and is of no use yet.
+    pub returning_bytes: u64,
     /// Highest ceiling that the process may still go by. In a mapped file it is the one that stands there; over messages
     /// the highest that was sent and not yet superseded by an answer.
     pub ceiling_bytes: u64,

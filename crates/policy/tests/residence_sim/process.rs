@@ -145,6 +145,7 @@ impl Process {
             asked_bytes: self.asked_bytes,
             spare_bytes: 0,
             resident_bytes: self.resident_bytes,
+            returning_bytes: 0,
             ceiling_bytes,
             wants_since_ns: self.wants_since_ns,
             submitted_ns: self.submitted_ns,

@@ -27,7 +27,7 @@ pub(super) struct Asking {
     pub(super) asked_bytes: u64,
     /// Since when the driver has refused though nobody else did; 0 for not.
     refused_ns: u64,
-    /// What the host was short of where the owner refused for that.
+    /// Room that the host did not have, where the owner refused for that.
     pub(super) host: Option<HostRefusal>,
 }
 
