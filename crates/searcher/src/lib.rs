@@ -25,6 +25,7 @@ pub mod gated;
 pub mod judge;
 pub mod kept;
 pub mod lone;
+pub mod memory;
 pub mod mixed;
 pub mod oracle;
 pub mod program;

@@ -1,6 +1,6 @@
 //! The searcher for long: `cargo xtask soak share`.
 //!
-//! Of each seed a lone tenant, two or three beside each other without caps and with them, and 150 short cases; of one in
+//! Of each seed twenty of tenants' memory, a lone tenant, two or three beside each other without caps and with them, and 150 short cases; of one in
 //! sixteen also tenants whose kernels outlast a turn, which take ten times as long. What it saw is written as JSON to the
 //! file that `DIVVY_RESULT` names, with the worst of each kind. Without that variable it does nothing: what CI searches is
 //! in the other tests.
@@ -10,10 +10,13 @@ mod workers;
 use std::time::{Duration, Instant};
 
 use divvy_searcher::judge::{self, Verdict};
+use divvy_searcher::memory;
 use serde_json::{Value, json};
 
 /// Short cases to each long one.
 const SHORT: u64 = 150;
+/// Cases of memory to each long one.
+const MEMORY: u64 = 20;
 /// Of so many seeds one has kernels that outlast a turn, by turns without caps and with them.
 const OUTLASTING: u64 = 16;
 /// Seeds between two looks at the clock: of each kind the last may run alone.
@@ -64,6 +67,7 @@ struct Seen {
     capped: Verdict,
     outlasting: Option<Verdict>,
     short: Vec<Verdict>,
+    memory: Vec<Verdict>,
 }
 
 fn all_of(seed: u64) -> Seen {
@@ -75,6 +79,7 @@ fn all_of(seed: u64) -> Seen {
             .is_multiple_of(OUTLASTING)
             .then(|| judge::outlasting(seed, seed.is_multiple_of(2 * OUTLASTING))),
         short: (seed * SHORT..(seed + 1) * SHORT).map(judge::short).collect(),
+        memory: (seed * MEMORY..(seed + 1) * MEMORY).map(memory::drawn).collect(),
     }
 }
 
@@ -84,19 +89,20 @@ fn for_as_long_as_is_asked() {
     let seconds = std::env::var("DIVVY_SECONDS").ok().map(|text| text.parse().expect("seconds"));
     let last = seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let seeds = workers::chosen(u64::MAX / 1_000);
-    let names = ["lone", "beside", "beside, caps", "outlasting", "short"];
+    let names = ["lone", "beside", "beside, caps", "outlasting", "short", "memory"];
     let mut kinds = names.map(Kind::new);
     let mut from = seeds.start;
     let begun = Instant::now();
     while from < seeds.end && last.is_none_or(|last| Instant::now() < last) {
         let to = seeds.end.min(from + AT_ONCE);
-        let [lone, beside, capped, outlasting, short] = &mut kinds;
+        let [lone, beside, capped, outlasting, short, memory] = &mut kinds;
         for seen in workers::of_seeds(from..to, all_of) {
             lone.add(seen.lone);
             beside.add(seen.beside);
             capped.add(seen.capped);
             seen.outlasting.into_iter().for_each(|verdict| outlasting.add(verdict));
             seen.short.into_iter().for_each(|verdict| short.add(verdict));
+            seen.memory.into_iter().for_each(|verdict| memory.add(verdict));
         }
         from = to;
         let seen = kinds.iter().map(|kind| format!("{} {} ({})", kind.name, kind.run, kind.far));

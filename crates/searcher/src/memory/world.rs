@@ -1,0 +1,261 @@
+//! A run of a case: time, events, the owner's steps and the processes' ticks.
+//!
+//! Promises: the same case gives the same run. Does not judge: that is [`super::oracle`].
+
+use super::MIB;
+use super::card::{LINK_BYTES_PER_S, MemoryCard};
+use super::case::{MemoryCase, MemoryChange, MemoryEvent, MemoryProgram};
+use super::oracle::MemoryJudge;
+use super::owner::{MemoryOwner, ProcessWords, TenantWish};
+use super::process::{MemoryProcess, StandingOrder};
+use crate::MS;
+
+/// Time at which a run begins, so that no time is 0.
+pub const BEGIN_NS: u64 = 1_000 * MS;
+
+/// Result of a run.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MemoryReport {
+    /// Faults that were seen.
+    pub broken: Vec<String>,
+    /// Bytes that left, and that came back.
+    pub moved_bytes: [u64; 2],
+    /// Turns given to another tenant.
+    pub hand_overs: u64,
+    /// Blocks refused.
+    pub refused: u64,
+    /// The most that was away beyond what did not fit the card.
+    pub most_beyond_bytes: u64,
+}
+
+/// A place for a process: its tenant, what it runs, and itself while it lives.
+#[derive(Debug)]
+pub struct ProcessPlace {
+    /// Its tenant.
+    pub tenant: usize,
+    program: MemoryProgram,
+    has_started: bool,
+    /// Itself.
+    pub process: Option<MemoryProcess>,
+}
+
+/// A run under way.
+#[derive(Debug)]
+pub struct MemoryWorld {
+    /// The time.
+    pub now_ns: u64,
+    /// A tick.
+    pub tick_ns: u64,
+    /// Bytes that exist.
+    pub card: MemoryCard,
+    /// The processes.
+    pub places: Vec<ProcessPlace>,
+    /// Settings by users.
+    pub wishes: Vec<TenantWish>,
+    /// The orders that stand in the files.
+    pub standing: Vec<StandingOrder>,
+    /// The owner, while there is one.
+    pub owner: MemoryOwner,
+    /// Until when there is none.
+    pub no_owner_until_ns: u64,
+    /// When something happened last for which everybody may have to wait.
+    pub upset_ns: u64,
+    /// A process has lied, or the host had less than was promised.
+    pub is_upset: bool,
+    max_wait_ns: u64,
+}
+
+/// Runs a case to its end, or until something breaks.
+pub fn run(case: &MemoryCase) -> MemoryReport {
+    let mut world = MemoryWorld::new(case);
+    let mut judge = MemoryJudge::new(case);
+    let end_ns = BEGIN_NS + case.run_ms * MS;
+    let mut events = case.events.iter().peekable();
+    while world.now_ns < end_ns && judge.broken.is_empty() {
+        while let Some(event) = events.next_if(|e| BEGIN_NS + e.at_ms * MS <= world.now_ns) {
+            world.happens(event);
+        }
+        world.start();
+        if world.step() {
+            judge.see_orders(&world);
+        }
+        world.tick();
+        judge.see(&world);
+    }
+    judge.end(&world);
+    let of_all = |part: fn(&MemoryProcess) -> u64| -> u64 {
+        world.places.iter().filter_map(|place| place.process.as_ref()).map(part).sum()
+    };
+    MemoryReport {
+        broken: judge.broken,
+        moved_bytes: [of_all(|p| p.moved_bytes[0]), of_all(|p| p.moved_bytes[1])],
+        hand_overs: world.owner.state.counters().hand_overs,
+        refused: of_all(|p| p.refused),
+        most_beyond_bytes: judge.most_beyond_bytes,
+    }
+}
+
+impl MemoryWorld {
+    fn new(case: &MemoryCase) -> Self {
+        let places: Vec<_> = (0..)
+            .zip(&case.tenants)
+            .flat_map(|(tenant, of)| of.processes.iter().map(move |program| (tenant, program)))
+            .map(|(tenant, program)| ProcessPlace {
+                tenant,
+                program: program.clone(),
+                has_started: false,
+                process: None,
+            })
+            .collect();
+        let max_wait_ns = case.max_wait_ms * MS;
+        Self {
+            now_ns: BEGIN_NS,
+            tick_ns: case.tick_us.max(100) * 1_000,
+            card: MemoryCard::new(case.card_mib * MIB, case.host_mib * MIB),
+            wishes: case
+                .tenants
+                .iter()
+                .map(|tenant| TenantWish { weight: tenant.weight, ..TenantWish::default() })
+                .collect(),
+            standing: vec![StandingOrder::default(); places.len()],
+            owner: MemoryOwner::new(case.tenants.len(), places.len(), max_wait_ns),
+            places,
+            no_owner_until_ns: 0,
+            upset_ns: BEGIN_NS,
+            is_upset: false,
+            max_wait_ns,
+        }
+    }
+
+    /// Living processes, with their tenants.
+    pub fn living(&self) -> impl Iterator<Item = (usize, &MemoryProcess)> {
+        self.places.iter().filter_map(|place| Some((place.tenant, place.process.as_ref()?)))
+    }
+
+    /// Whether an owner's orders are followed by all: it is there for longer than the orders of none.
+    pub fn is_in_charge(&self) -> bool {
+        let settled_ns = self.no_owner_until_ns + 2_000 * MS;
+        self.now_ns >= settled_ns.max(BEGIN_NS + 100 * MS)
+    }
+
+    fn start(&mut self) {
+        for (row, place) in self.places.iter_mut().enumerate() {
+            if !place.has_started && self.now_ns >= BEGIN_NS + place.program.start_ms * MS {
+                place.has_started = true;
+                place.process = Some(MemoryProcess::new(&place.program, row as u64));
+                self.owner.next_ns = 0;
+            }
+        }
+    }
+
+    fn happens(&mut self, event: &MemoryEvent) {
+        let now_ns = self.now_ns;
+        let of_tenant = self.places.iter_mut().filter(|place| place.tenant == event.tenant);
+        let process = of_tenant.map(|place| &mut place.process).nth(event.process);
+        let (card, wish) = (&mut self.card, self.wishes.get_mut(event.tenant));
+        let mut upsets = true;
+        match (event.what, process, wish) {
+            (MemoryChange::Ask { mib }, Some(Some(process)), _) => {
+                upsets = false;
+                if process.is_able() {
+                    process.ask(mib * MIB);
+                }
+            }
+            (MemoryChange::Free { mib }, Some(Some(process)), _) => {
+                upsets = false;
+                process.free(mib * MIB, card, now_ns);
+            }
+            (MemoryChange::Stop, Some(Some(process)), _) => process.stopped = true,
+            (MemoryChange::Continue, Some(Some(process)), _) => process.stopped = false,
+            (MemoryChange::Hold, Some(Some(process)), _) => process.holds = true,
+            (MemoryChange::LetGo, Some(Some(process)), _) => process.holds = false,
+            (MemoryChange::Kill, Some(place), _) => {
+                if let Some(process) = place.take() {
+                    process_dies(process, card, now_ns);
+                }
+            }
+            (MemoryChange::Lie { kind }, Some(Some(process)), _) if process.lie.is_none() => {
+                process.begin_to_lie(kind, card, now_ns);
+                self.is_upset = true;
+            }
+            (MemoryChange::NoCreate { ms }, Some(Some(process)), _) => {
+                process.no_create_until_ns = now_ns + ms * MS;
+                self.upset_ns = now_ns + ms * MS;
+            }
+            (MemoryChange::Quantum { ms }, _, Some(wish)) => wish.quantum_ns = ms * MS,
+            (MemoryChange::Weight { weight }, _, Some(wish)) => wish.weight = weight,
+            (MemoryChange::Freeze, _, Some(wish)) => {
+                wish.frozen = !wish.frozen;
+                self.is_upset = true;
+            }
+            (MemoryChange::Daemon { ms }, ..) => {
+                let (tenants, processes) = (self.wishes.len(), self.places.len());
+                self.owner = MemoryOwner::new(tenants, processes, self.max_wait_ns);
+                self.no_owner_until_ns = now_ns + ms * MS;
+                self.upset_ns = self.upset_ns.max(self.no_owner_until_ns + 2_000 * MS);
+                self.is_upset = true;
+            }
+            (MemoryChange::Host { mib }, ..) => {
+                card.host_bytes = mib * MIB;
+                self.is_upset = true;
+            }
+            _ => upsets = false,
+        }
+        if upsets {
+            self.upset_ns = self.upset_ns.max(now_ns);
+        }
+    }
+
+    /// The owner's step, if that is due; whether it was.
+    fn step(&mut self) -> bool {
+        if self.now_ns < self.owner.next_ns.max(self.no_owner_until_ns) {
+            return false;
+        }
+        let (now_ns, card_bytes) = (self.now_ns, self.card.card_bytes);
+        let words: Vec<_> = self
+            .places
+            .iter_mut()
+            .map(|place| {
+                let process = place.process.as_mut()?;
+                Some(ProcessWords {
+                    tenant: place.tenant,
+                    memory: process.say(now_ns, card_bytes),
+                    waits_from_ns: process.waits_from_ns,
+                    work_ns: process.work_ns,
+                })
+            })
+            .collect();
+        for (words, order) in words.iter().zip(&mut self.standing) {
+            if words.is_none() {
+                *order = StandingOrder::default();
+            }
+        }
+        let rooms = (card_bytes, self.card.host_bytes);
+        self.owner.step(now_ns, rooms, &words, &self.wishes, &mut self.standing);
+        true
+    }
+
+    fn tick(&mut self) {
+        let (now_ns, tick_ns) = (self.now_ns, self.tick_ns);
+        let mut movers = [0_u64; 2];
+        for (place, order) in self.places.iter().zip(&self.standing) {
+            let Some(process) = &place.process else { continue };
+            for (count, moves) in movers.iter_mut().zip(process.moves(order, now_ns)) {
+                *count += u64::from(moves);
+            }
+        }
+        let bytes =
+            u64::try_from(u128::from(LINK_BYTES_PER_S) * u128::from(tick_ns) / 1_000_000_000);
+        let budgets = movers.map(|count| bytes.unwrap_or(0) / count.max(1));
+        for (place, order) in self.places.iter_mut().zip(&self.standing) {
+            if let Some(process) = &mut place.process {
+                process.tick(now_ns, order, &mut self.card, budgets);
+            }
+        }
+        self.now_ns += tick_ns;
+    }
+}
+
+fn process_dies(mut process: MemoryProcess, card: &mut MemoryCard, now_ns: u64) {
+    process.die(card, now_ns);
+}
