@@ -146,6 +146,10 @@ static void pointers_are_answered_for(void)
     CHECK(id != other_id);
     OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, large));
     EQUAL(type, CU_MEMORYTYPE_DEVICE);
+    void *host;
+    IS(cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, large), CUDA_ERROR_INVALID_VALUE);
+    OK(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, large));
+    EQUAL(managed, 0);
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
                                    CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR};
     void *places[] = {&bytes, &ordinal, &managed, &base};

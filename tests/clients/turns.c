@@ -38,7 +38,7 @@ static void check(long index)
         }
 }
 
-/* TURNS_BLOCKS blocks of 40 MiB, worked on for TURNS_MS; where TURNS_IDLE_MS is set, with such a pause behind each round. */
+/* TURNS_BLOCKS blocks of 40 MiB, worked on for TURNS_MS, on a card that seems to have TURNS_TOTAL bytes where that is set; where TURNS_IDLE_MS is set, with such a pause behind each round. */
 static void works(void)
 {
     long count = number("TURNS_BLOCKS", 4), ms = number("TURNS_MS", 1000), idle = number("TURNS_IDLE_MS", 0);
@@ -46,6 +46,13 @@ static void works(void)
     start();
     seen = malloc(BLOCK);
     CUfunction add = obtain(PTX_HEAD PTX_ADD32, "add32");
+    if (getenv("TURNS_TOTAL")) {
+        size_t free, total;
+        OK(cuMemGetInfo(&free, &total));
+        EQUAL(total, (size_t)number("TURNS_TOTAL", 0));
+        OK(cuDeviceTotalMem(&total, 0));
+        EQUAL(total, (size_t)number("TURNS_TOTAL", 0));
+    }
     CUdeviceptr one;
     OK(cuMemAlloc(&one, BLOCK));
     OK(cuMemsetD32(one, 1, BLOCK / 4));

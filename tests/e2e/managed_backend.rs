@@ -1,6 +1,7 @@
 //! Memory that leaves the card as managed memory: tenants by turns, a process larger than the card, and the bound of all such
 //! memory together.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -34,10 +35,14 @@ fn machine(machine: Machine, arguments: &[&str]) -> Divided {
 
 /// A tenant of so many blocks, and one, that works for `ms`, started with more arguments of `divvy run`.
 fn tenant(machine: &Divided, name: &str, more: &[&str], blocks: u64, ms: u64) -> Talk {
+    Talk::start(&mut command(machine, name, more, blocks, ms))
+}
+
+fn command(machine: &Divided, name: &str, more: &[&str], blocks: u64, ms: u64) -> Command {
     let mut command = machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--name", name]);
     command.args(more).arg("--").arg(client("turns")).arg("works");
     command.env("TURNS_BLOCKS", blocks.to_string()).env("TURNS_MS", ms.to_string());
-    Talk::start(&mut command)
+    command
 }
 
 const MANAGED: &[&str] = &["--backend", "managed"];
@@ -111,7 +116,8 @@ fn a_process_larger_than_the_card_runs_beside_another() {
 #[test]
 fn a_process_larger_than_the_card_sees_its_limit_and_runs_alone() {
     let machine = small();
-    let larger = tenant(&machine, "larger", &["--memory", "1700MiB"], 26, 3000);
+    let mut larger = command(&machine, "larger", &["--memory", "1700MiB"], 26, 3000);
+    let larger = Talk::start(larger.env("TURNS_TOTAL", (1700 * MIB).to_string()));
     larger.expect("ready");
     until("it runs with a part away", || {
         let status = status(&machine);
@@ -119,6 +125,18 @@ fn a_process_larger_than_the_card_sees_its_limit_and_runs_alone() {
         status["tenants"][0]["memory"] == "runs" && there["away_bytes"].as_u64() > Some(0)
     });
     all_end_well([larger]);
+}
+
+#[test]
+fn calls_of_the_driver_that_fail_lose_no_bytes() {
+    let card = Machine::new().with("SIMGPU_FAULTS", "cuMemPrefetchAsync@/3=fail:2");
+    let machine = machine(card, &["--capacity", "300MiB", "--managed-limit", "1GiB"]);
+    let tenants = ["a", "b"].map(|name| tenant(&machine, name, MANAGED, 4, 4000));
+    for tenant in &tenants {
+        tenant.expect("ready");
+    }
+    until("memory has been handed over", || count(&memory(&machine), "hand_overs") >= 1);
+    all_end_well(tenants);
 }
 
 #[test]

@@ -51,9 +51,8 @@ impl ManagedRow {
             managed_bytes: entry.managed_bytes,
             asked_bytes: entry.asked_managed_bytes,
             ceiling_bytes: match stands {
-                Some(word) if word & MANAGED_REFUSED != 0 => 0,
-                Some(word) => word,
-                None => u64::MAX,
+                Some(word) if word & MANAGED_REFUSED != 0 => Some(0),
+                stands => stands,
             },
         });
     }
@@ -113,8 +112,8 @@ mod tests {
     fn nothing_is_granted_while_a_ceiling_is_not_known() {
         let [mut one, mut other] = [ManagedRow::default(), ManagedRow::default()];
         one.push(3, says(10, 0));
-        other.push(5, says(0, 20));
         other.words.push((5, 0));
+        other.push(5, says(0, 20));
         divide_rows(100, [&mut one, &mut other].into_iter());
         assert_eq!(one.given, [ManagedCeiling { bytes: 10, refused: false }]);
         assert_eq!(other.given, [ManagedCeiling::default()], "not refused either");

@@ -14,8 +14,8 @@ pub struct ManagedUse {
     pub managed_bytes: u64,
     /// Bytes that a call waits to have beyond them.
     pub asked_bytes: u64,
-    /// The ceiling that stood when these were read.
-    pub ceiling_bytes: u64,
+    /// The ceiling that stood when these were read; none where it is not known: it may have anything.
+    pub ceiling_bytes: Option<u64>,
 }
 
 /// Ceiling of one process.
@@ -30,7 +30,7 @@ pub struct ManagedCeiling {
 impl ManagedUse {
     /// Bytes that it may have before another ceiling.
     fn in_use_bytes(&self) -> u64 {
-        self.managed_bytes.max(self.ceiling_bytes)
+        self.managed_bytes.max(self.ceiling_bytes.unwrap_or(u64::MAX))
     }
 
     fn wanted_bytes(&self) -> u64 {
@@ -48,6 +48,11 @@ pub fn divide_managed(limit_bytes: u64, processes: &[ManagedUse], ceilings: &mut
     // Room that a ceiling keeps which falls in this step is there in a later one.
     let had_bytes = sum(|process| process.managed_bytes);
     for (process, ceiling) in processes.iter().zip(ceilings.iter_mut()) {
+        if process.ceiling_bytes.is_none() {
+            // What it asks for is answered once it has one.
+            ceiling.bytes = process.managed_bytes;
+            continue;
+        }
         let missing_bytes = process.wanted_bytes().saturating_sub(process.in_use_bytes());
         if missing_bytes <= free_bytes {
             free_bytes -= missing_bytes;
@@ -66,7 +71,7 @@ mod tests {
     use super::*;
 
     fn process([managed_bytes, asked_bytes, ceiling_bytes]: [u64; 3]) -> ManagedUse {
-        ManagedUse { managed_bytes, asked_bytes, ceiling_bytes }
+        ManagedUse { managed_bytes, asked_bytes, ceiling_bytes: Some(ceiling_bytes) }
     }
 
     fn divided(limit: u64, processes: &[[u64; 3]]) -> Vec<(u64, bool)> {
@@ -91,6 +96,17 @@ mod tests {
         // The first has freed 50, which its ceiling still allows it.
         assert_eq!(divided(100, &[[50, 0, 100], [0, 50, 0]]), [(50, false), (0, false)]);
         assert_eq!(divided(100, &[[50, 0, 50], [0, 50, 0]]), [(50, false), (50, false)]);
+    }
+
+    #[test]
+    fn beside_one_of_which_nothing_is_known_nothing_is_granted() {
+        let new = ManagedUse { managed_bytes: 5, asked_bytes: 10, ceiling_bytes: None };
+        let mut ceilings = [ManagedCeiling::default(); 2];
+        divide_managed(100, &[new, process([0, 20, 0])], &mut ceilings);
+        assert_eq!(
+            ceilings.map(|ceiling| (ceiling.bytes, ceiling.refused)),
+            [(5, false), (0, false)]
+        );
     }
 
     proptest! {
@@ -125,7 +141,7 @@ mod tests {
                 let mut ceilings = vec![ManagedCeiling::default(); uses.len()];
                 divide_managed(limit, &uses, &mut ceilings);
                 for ((process, ceiling), open) in uses.iter_mut().zip(&ceilings).zip(&mut open) {
-                    process.ceiling_bytes = ceiling.bytes;
+                    process.ceiling_bytes = Some(ceiling.bytes);
                     if *open && process.wanted_bytes() <= ceiling.bytes {
                         process.managed_bytes = process.wanted_bytes();
                         *open = false;
