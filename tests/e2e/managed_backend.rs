@@ -155,6 +155,27 @@ fn it_leaves_and_comes_back_by_hand() {
 }
 
 #[test]
+fn it_ends_with_its_context() {
+    let machine = machine(Machine::new(), &["--managed-limit", "1GiB"]);
+    let options = ["run", "--no-daemon", "--oversubscribe", "--backend", "managed", "--name", "a"];
+    let mut command = machine.divvy(&options);
+    command.arg("--").arg(client("leave")).arg("a_context_ends_with_its_memory");
+    let mut tenant = Talk::start(&mut command);
+    for _ in 0..2 {
+        tenant.expect("ready");
+        let frozen = finish(&mut machine.divvy(&["freeze", "a"]));
+        assert_eq!(frozen.code(), Some(0), "{frozen}");
+        tenant.go();
+    }
+    tenant.ends_well();
+    until("nothing of it is left", || {
+        let memory = memory(&machine);
+        memory.is_null() || memory["managed_bytes"] == 0
+    });
+    assert_eq!(machine.machine.card_used_bytes(), 0);
+}
+
+#[test]
 fn a_death_leaves_its_room_and_its_managed_bytes() {
     let machine = machine(Machine::new(), &["--capacity", "300MiB", "--managed-limit", "450MiB"]);
     let killed = tenant(&machine, "killed", MANAGED, 4, 120_000);

@@ -6,12 +6,9 @@
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
-use divvy_driver_api::types::{CUdevice, CUresult, CUstream};
-use divvy_policy::slab::MAX_BYTES;
+use divvy_driver_api::types::{CUdevice, CUresult};
 use zerocopy::FromZeros;
 
-use super::addresses::Addresses;
-use super::backing::Backing;
 use super::peers::Peers;
 use crate::sys::driver::{self, again};
 use crate::sys::host_piece::HostPiece;
@@ -104,42 +101,6 @@ impl Chunk {
     /// Its first address.
     pub(crate) fn address(&self) -> u64 {
         self.address.load(Relaxed)
-    }
-
-    /// Whether its memory is managed.
-    pub(crate) fn is_managed(&self) -> bool {
-        self.owner.load(Relaxed) != 0
-    }
-
-    /// The context that managed memory is of, and the address that the driver gave for its block.
-    pub(super) fn origin(&self) -> (u64, u64) {
-        (self.owner.load(Relaxed), self.handle.load(Relaxed))
-    }
-
-    /// The addresses of the block of which it is the first chunk, by their first and the bytes of memory behind them.
-    pub(super) fn addresses(&self, base: u64, bytes: u64) -> Addresses {
-        match self.origin() {
-            (0, _) => {
-                let bytes = bytes.next_multiple_of(MAX_BYTES);
-                Addresses { base, bytes, given: 0, backing: Backing::Handles }
-            }
-            (owner, given) => Addresses { base, bytes, given, backing: Backing::Managed(owner) },
-        }
-    }
-
-    /// Begins to move managed memory to a device, or to the host.
-    pub(super) fn start_prefetch(
-        &self,
-        to: Option<CUdevice>,
-        stream: CUstream,
-    ) -> Result<(), CUresult> {
-        driver::prefetch(self.address(), self.bytes(), to, stream)
-    }
-
-    /// The same, and waits until it is there.
-    pub(crate) fn prefetch(&self, to: Option<CUdevice>, stream: CUstream) -> Result<(), CUresult> {
-        self.start_prefetch(to, stream)?;
-        again(|| driver::stream_wait(stream))
     }
 
     /// Takes memory of the driver and puts it behind the addresses.

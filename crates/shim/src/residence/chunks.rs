@@ -41,7 +41,7 @@ struct Unused {
 pub(crate) struct Chunks {
     totals: [Locked<Sums>; MAX_DEVICES],
     /// Not 0 once managed memory that is away may have been touched.
-    strays: AtomicU32,
+    pub(super) strays: AtomicU32,
     unused: Locked<Unused>,
     pub(super) peers: Peers,
     all: [Chunk; MAX_CHUNKS],
@@ -76,7 +76,8 @@ impl Chunks {
         self.sums(device).map_or(0, |sums| sums.with(|sums| sums.away_bytes))
     }
 
-    fn sums(&self, device: CUdevice) -> Option<&Locked<Sums>> {
+    /// The sums over a device's.
+    pub(super) fn sums(&self, device: CUdevice) -> Option<&Locked<Sums>> {
         usize::try_from(device).ok().and_then(|row| self.totals.get(row))
     }
 
@@ -144,87 +145,8 @@ impl Chunks {
         }
     }
 
-    /// Makes a chunk of a block of managed memory, by its context and the address that the driver gave: on the card, where
-    /// its bytes were raised, or away.
-    ///
-    /// # Errors
-    /// Out-of-memory where there are too many chunks.
-    pub(super) fn make_managed(
-        &self,
-        (device, address, bytes): (CUdevice, u64, u64),
-        of: (u64, u64),
-        place: Place,
-    ) -> Result<u32, CUresult> {
-        let (number, chunk) = self.take_number()?;
-        chunk.begin(device, address, bytes, of);
-        self.note(chunk, place);
-        if place == Place::Host {
-            self.note_strays();
-        }
-        Ok(number)
-    }
-
-    /// Says that so much more managed memory is about to be taken, and looks whether it may be.
-    ///
-    /// # Errors
-    /// [`Denied::Managed`] where the owner does not allow it, or is not there; nothing is said then.
-    pub(super) fn reserve_managed(&self, device: CUdevice, bytes: u64) -> Result<(), Denied> {
-        let most_bytes = || device::memory_order(device).map_or(0, |order| order.managed_bytes());
-        if self.managed_bytes(device).saturating_add(bytes) > most_bytes() {
-            return Err(Denied::Managed(bytes));
-        }
-        self.change_managed(device, |sum| sum.saturating_add(bytes));
-        // Behind what was said, as in `raise`.
-        if self.managed_bytes(device) > most_bytes() {
-            self.give_managed(device, bytes);
-            return Err(Denied::Managed(bytes));
-        }
-        Ok(())
-    }
-
-    /// Says that so much managed memory is no more.
-    pub(super) fn give_managed(&self, device: CUdevice, bytes: u64) {
-        self.change_managed(device, |sum| sum.saturating_sub(bytes));
-    }
-
-    fn change_managed(&self, device: CUdevice, change: impl FnOnce(u64) -> u64) {
-        let words = device::residence(device);
-        let Some(sums) = self.sums(device) else { return };
-        sums.with(|sums| {
-            sums.managed_bytes = change(sums.managed_bytes);
-            if let Some(words) = words {
-                words.set_managed(sums.managed_bytes);
-            }
-        });
-    }
-
-    /// Bytes of managed memory that may leave a device, wherever they are.
-    pub(crate) fn managed_bytes(&self, device: CUdevice) -> u64 {
-        self.sums(device).map_or(0, |sums| sums.with(|sums| sums.managed_bytes))
-    }
-
-    /// Whether calls may use a device's memory though some is away, where no more than `room_bytes` of it may come back: the
-    /// driver fetches what it manages, and no piece of it finds room whole.
-    pub(crate) fn may_be_used(&self, device: CUdevice, room_bytes: u64) -> bool {
-        let mut is_any_in_need = false;
-        self.for_each(|chunk| {
-            let is_away = chunk.device() == device && chunk.place() == Place::Host;
-            is_any_in_need |= is_away && (!chunk.is_managed() || chunk.bytes() <= room_bytes);
-        });
-        !is_any_in_need
-    }
-
-    /// Managed memory that is away may be touched from now on.
-    pub(crate) fn note_strays(&self) {
-        self.strays.store(1, SeqCst);
-    }
-
-    /// Whether it may have been since this was asked last.
-    pub(crate) fn take_strays(&self) -> bool {
-        self.strays.swap(0, SeqCst) != 0
-    }
-
-    fn take_number(&self) -> Result<(u32, &Chunk), CUresult> {
+    /// A chunk that is not in use, and its number.
+    pub(super) fn take_number(&self) -> Result<(u32, &Chunk), CUresult> {
         let taken = self.unused.with(|unused| {
             let number = match unused.first.checked_sub(1) {
                 Some(number) => {
@@ -247,7 +169,7 @@ impl Chunks {
     /// Ends a chunk: its memory goes back, wherever its bytes are. The addresses stay reserved.
     pub(crate) fn end(&self, number: u32) {
         let Some(chunk) = self.get(number) else { return };
-        if chunk.place() != Place::Host {
+        if chunk.place() != Place::Host && !chunk.is_managed() {
             chunk.drop_memory();
         }
         self.note(chunk, Place::Nowhere);
@@ -256,7 +178,7 @@ impl Chunks {
     }
 
     /// A chunk's bytes are at `to` now; the tenant's files say so too.
-    fn note(&self, chunk: &Chunk, to: Place) {
+    pub(super) fn note(&self, chunk: &Chunk, to: Place) {
         let from = Place::of(chunk.place.swap(to.word(), SeqCst));
         let (bytes, device) = (chunk.bytes(), chunk.device());
         let words = device::residence(device);

@@ -16,6 +16,7 @@ pub(crate) mod backing;
 mod chunk;
 pub(crate) mod chunks;
 pub(crate) mod door;
+mod managed;
 pub(crate) mod peers;
 mod slabs;
 pub(crate) mod state;
