@@ -23,7 +23,7 @@ pub struct ManagedUse {
 pub struct ManagedCeiling {
     /// Bytes that it may have.
     pub bytes: u64,
-    /// What it asks for is not to be had.
+    /// Its request is not to be had.
     pub refused: bool,
 }
 
@@ -49,7 +49,7 @@ pub fn divide_managed(limit_bytes: u64, processes: &[ManagedUse], ceilings: &mut
     let had_bytes = sum(|process| process.managed_bytes);
     for (process, ceiling) in processes.iter().zip(ceilings.iter_mut()) {
         if process.ceiling_bytes.is_none() {
-            // What it asks for is answered once it has one.
+            // Its request is answered once it has one.
             ceiling.bytes = process.managed_bytes;
             continue;
         }

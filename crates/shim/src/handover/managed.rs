@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use divvy_page::Tenant;
 use divvy_policy::charge::whole_granules;
 
-use crate::residence::backed::NewBlock;
+use crate::residence::addresses::NewBlock;
 use crate::residence::state;
 use crate::sys::{clock, wait, wake};
 use crate::tenant::device::{self, Device};

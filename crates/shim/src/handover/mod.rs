@@ -23,19 +23,19 @@ use divvy_policy::charge::whole_granules;
 
 use self::managed::Reserving;
 use self::room::Asking;
-use crate::account::place::CallPlace;
 use crate::gate::beside_captures;
-use crate::residence::backed::NewBlock;
-use crate::residence::backing::Backing;
+use crate::residence::addresses::{Backing, NewBlock};
 use crate::residence::chunks::Denied;
 use crate::residence::{backed, backing, state};
 use crate::sys::Out;
 use crate::tenant;
+use crate::tenant::device::Device;
 
-/// Makes a block of `bytes` whose memory may leave, in a tenant that oversubscribes, and writes where it lies: its
+/// Makes a block of `bytes` for a context whose memory may leave, in a tenant that oversubscribes, and writes where it lies: its
 /// address. `None` where the driver is to make a plain one.
 pub(crate) fn allocate(
-    place: CallPlace,
+    device: &'static Device,
+    context: u64,
     bytes: u64,
     address: Out<'_, CUdeviceptr>,
 ) -> Option<Result<u64, CUresult>> {
@@ -43,8 +43,7 @@ pub(crate) fn allocate(
     if bytes == 0 || address.get().is_none() {
         return None;
     }
-    let device = place.device;
-    let backing = backing::of(tenant, device, place.context)?;
+    let backing = backing::of(tenant, device, context)?;
     let mut new = NewBlock { device: device.ordinal, bytes, backing, most_slab_bytes: u64::MAX };
     let mut asking = Asking::new(tenant, device.ordinal, whole_granules(bytes));
     let mut reserving = Reserving::new(tenant, device);
@@ -64,7 +63,7 @@ pub(crate) fn allocate(
             Err(Denied::Driver(
                 CUresult::CUDA_ERROR_NOT_SUPPORTED | CUresult::CUDA_ERROR_NOT_FOUND,
             )) if new.backing == Backing::Handles => {
-                new.backing = backing::without_handles(tenant, device, place.context)?;
+                new.backing = backing::without_handles(tenant, device, context)?;
             }
             Err(denied) if denied.is_shortage() && asking.wait(denied) => {}
             made => break made,

@@ -155,7 +155,7 @@ impl Service {
 
     fn open(&mut self) {
         (self.is_closed, self.waits_from_ns) = (false, 0);
-        // What is away may be fetched by the driver from here on.
+        // The driver may fetch from here on what is away.
         self.state.chunks.note_strays();
         movement::tell(false, 0);
         self.state.door.open();

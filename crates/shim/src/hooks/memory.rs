@@ -28,7 +28,7 @@ pub(crate) fn cuMemAlloc_v2(
     };
     let bytes = bytesize as u64;
     allocate(place, bytes, MemoryKind::Block, || {
-        let address = match handover::allocate(place, bytes, dptr) {
+        let address = match handover::allocate(place.device, place.context, bytes, dptr) {
             Some(made) => made?,
             None => made(real.call(dptr, bytesize), dptr)?,
         };
@@ -100,7 +100,7 @@ fn rows_that_may_leave(
     let Next::Count(place) = here() else { return None };
     let row_bytes = width_bytes.checked_next_multiple_of(charge::PITCH_BYTES as usize)?;
     let bytes = (row_bytes as u64).checked_mul(height as u64)?;
-    let made = handover::allocate(place, bytes, dptr)?;
+    let made = handover::allocate(place.device, place.context, bytes, dptr)?;
     pitch.set(row_bytes);
     Some(made.map(|address| (address, Some(row_bytes as u64))))
 }

@@ -12,7 +12,6 @@ use divvy_driver_api::types::{CUdevice, CUresult};
 use divvy_policy::charge::GRANULE_BYTES;
 use divvy_policy::slab::MAX_BYTES;
 
-use super::backing::Backing;
 use super::chunks::{Chunks, Denied};
 use crate::sys::driver::{self, again};
 use crate::sys::map::{Map, NoMemory, Pair};
@@ -32,6 +31,28 @@ pub(super) struct Addresses {
     /// The address that the driver gave, of managed memory.
     pub(super) given: u64,
     pub(super) backing: Backing,
+}
+
+/// Backing of a block that is to be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Backing {
+    /// Handles behind reserved addresses.
+    Handles,
+    /// Memory that the driver manages, of the context with this handle: it ends with it.
+    Managed(u64),
+}
+
+/// Block that is to be made.
+#[derive(Clone, Copy)]
+pub(crate) struct NewBlock {
+    /// Its device.
+    pub(crate) device: CUdevice,
+    /// Its bytes.
+    pub(crate) bytes: u64,
+    /// Its backing.
+    pub(crate) backing: Backing,
+    /// Most bytes of a slab that is made for it.
+    pub(crate) most_slab_bytes: u64,
 }
 
 /// Whether the context that memory belongs to is there still.

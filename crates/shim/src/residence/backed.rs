@@ -13,9 +13,8 @@ use divvy_driver_api::types::{CUcontext, CUdevice, CUresult};
 use divvy_policy::charge::whole_granules;
 use divvy_policy::slab::MAX_BYTES;
 
-use super::addresses::{self, Addresses, ContextLife};
-use super::backing::Backing;
-use super::chunks::{Chunk, Chunks, Denied, Place};
+use super::addresses::{self, Addresses, Backing, ContextLife, NewBlock};
+use super::chunks::{Chunk, Denied};
 use super::state::{self, State};
 use crate::sys::driver;
 use crate::sys::map::Map;
@@ -65,19 +64,6 @@ impl Piece {
         let number = u32::try_from(number).ok()?;
         Some(if base == 0 { Self::Slab(number) } else { Self::Block(number, base) })
     }
-}
-
-/// Block that is to be made.
-#[derive(Clone, Copy)]
-pub(crate) struct NewBlock {
-    /// Its device.
-    pub(crate) device: CUdevice,
-    /// Its bytes.
-    pub(crate) bytes: u64,
-    /// What is behind it.
-    pub(crate) backing: Backing,
-    /// Most bytes of a slab that is made for it.
-    pub(crate) most_slab_bytes: u64,
 }
 
 /// Makes a block: its address. `asked` are the bytes that the process asks its owner for because of it; none once they were
@@ -151,7 +137,7 @@ fn managed_chunks(state: &State, device: CUdevice, of: Addresses) -> Result<u32,
     while done < of.bytes {
         let bytes = of.bytes.saturating_sub(done).min(CHUNK_BYTES);
         let part = Addresses { base: of.base.saturating_add(done), bytes, ..of };
-        match managed_chunk(&state.chunks, device, part) {
+        match state.chunks.divide_managed(device, part) {
             Ok(number) => {
                 if let Some(last) = last {
                     state.chunks.join(last, number);
@@ -169,34 +155,6 @@ fn managed_chunks(state: &State, device: CUdevice, of: Addresses) -> Result<u32,
         done = done.saturating_add(bytes);
     }
     first.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
-}
-
-/// Makes one chunk of managed memory, which is on the card if it may be.
-pub(super) fn managed_chunk(
-    chunks: &Chunks,
-    device: CUdevice,
-    of: Addresses,
-) -> Result<u32, CUresult> {
-    let Backing::Managed(owner) = of.backing else {
-        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-    };
-    let place = match chunks.raise(device, of.bytes, &mut 0) {
-        Ok(()) => Place::Card,
-        Err(_) => Place::Host,
-    };
-    let made = chunks.make_managed((device, of.base, of.bytes), (owner, of.given), place);
-    if made.is_err() && place == Place::Card {
-        chunks.lower(device, of.bytes);
-    }
-    let number = made?;
-    if let Some(chunk) = chunks.get(number).filter(|_| place == Place::Card)
-        && let Ok(stream) = driver::stream_create()
-    {
-        // Where this fails the first kernel that touches it brings it.
-        let _ = chunk.prefetch(Some(device), stream);
-        let _ = driver::stream_destroy(stream);
-    }
-    Ok(number)
 }
 
 /// Puts chunks behind `whole` bytes of addresses, which were raised: the number of the first.

@@ -13,18 +13,10 @@ use divvy_abi::config::{FLAG_BACKEND_MANAGED, FLAG_BACKEND_VMM};
 use divvy_driver_api::types::CUdevice_attribute as Attribute;
 use divvy_page::Tenant;
 
+use super::addresses::Backing;
 use super::state;
 use crate::sys::{driver, log};
 use crate::tenant::device::Device;
-
-/// Backing of a block that is to be made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Backing {
-    /// Handles behind reserved addresses.
-    Handles,
-    /// Memory that the driver manages, of the context with this handle: it ends with it.
-    Managed(u64),
-}
 
 const UNDECIDED: u32 = 0;
 const HANDLES: u32 = 1;

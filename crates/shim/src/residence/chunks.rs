@@ -207,7 +207,7 @@ impl Chunks {
     /// A chunk is to stay on the card from now on. False if it is away.
     pub(super) fn pin(&self, number: u32) -> bool {
         let Some(chunk) = self.get(number) else { return false };
-        // What is managed cannot be kept: nothing but addresses can refer to it.
+        // Managed memory cannot be kept: nothing but addresses can refer to it.
         if chunk.place() == Place::Card && !chunk.is_managed() {
             self.note(chunk, Place::Pinned);
         }

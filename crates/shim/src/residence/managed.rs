@@ -8,13 +8,36 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use divvy_driver_api::types::{CUdevice, CUresult, CUstream};
 use divvy_policy::slab::MAX_BYTES;
 
-use super::addresses::Addresses;
-use super::backing::Backing;
+use super::addresses::{Addresses, Backing};
 use super::chunks::{Chunk, Chunks, Denied, Place};
 use crate::sys::driver::{self, again};
 use crate::tenant::device;
 
 impl Chunks {
+    /// Makes one chunk of managed memory, which is on the card if it may be; its number.
+    pub(super) fn divide_managed(&self, device: CUdevice, of: Addresses) -> Result<u32, CUresult> {
+        let Backing::Managed(owner) = of.backing else {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        };
+        let place = match self.raise(device, of.bytes, &mut 0) {
+            Ok(()) => Place::Card,
+            Err(_) => Place::Host,
+        };
+        let made = self.make_managed((device, of.base, of.bytes), (owner, of.given), place);
+        if made.is_err() && place == Place::Card {
+            self.lower(device, of.bytes);
+        }
+        let number = made?;
+        if let Some(chunk) = self.get(number).filter(|_| place == Place::Card)
+            && let Ok(stream) = driver::stream_create()
+        {
+            // Where this fails the first kernel that touches it brings it.
+            let _ = chunk.prefetch(Some(device), stream);
+            let _ = driver::stream_destroy(stream);
+        }
+        Ok(number)
+    }
+
     /// Makes a chunk of a block of managed memory, by its context and the address that the driver gave: on the card, where
     /// its bytes were raised, or away.
     ///

@@ -12,9 +12,7 @@ use divvy_policy::charge::{GRANULE_BYTES, whole_granules};
 use divvy_policy::slab::{MAX_BYTES, Slab};
 use zerocopy::FromZeros;
 
-use super::addresses::{Addresses, ContextLife};
-use super::backed::{NewBlock, managed_chunk};
-use super::backing::Backing;
+use super::addresses::{Addresses, Backing, ContextLife, NewBlock};
 use super::chunks::{Chunks, Denied};
 use crate::sys::driver;
 use crate::sys::wiped::{Locked, Wiped};
@@ -225,7 +223,7 @@ impl SlabEntry {
     fn open_managed(&self, chunks: &Chunks, new: NewBlock, bytes: u64) -> Result<(), Denied> {
         let marks = self.marks.make().ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
         let addresses = Addresses::take(chunks, new.device, new.backing, bytes)?;
-        let chunk = managed_chunk(chunks, new.device, addresses).inspect_err(|_| {
+        let chunk = chunks.divide_managed(new.device, addresses).inspect_err(|_| {
             addresses.give(chunks, new.device, ContextLife::Lives);
         })?;
         self.begin(new.device, chunk, addresses.base);
