@@ -172,7 +172,9 @@ fn variables_come_before_the_name() {
     for (variables, moves, exceeds) in tries {
         let mut command = nvshare.works(&library(), 1, 1);
         let finished = finish(command.envs(variables.iter().copied()));
-        assert_eq!(finished.code(), Some(0), "{finished}");
+        // More than the card wants a daemon.
+        assert_eq!(finished.code() == Some(0), !exceeds, "{finished}");
+        assert_eq!(finished.err.contains("DV212"), exceeds, "{finished}");
         let config = nvshare.config("nvshare-1");
         let is_so = config.flags & divvy_abi::config::FLAG_OVERSUBSCRIBE != 0;
         assert_eq!((is_so, config.may_exceed_card()), (moves, exceeds), "{variables:?}");
@@ -186,6 +188,22 @@ fn variables_come_before_the_name() {
     assert_eq!(finished.code(), Some(0), "{finished}");
     assert!(nvshare.machine.home().join(".divvy/pod/config").exists(), "the path names the tenant");
     assert_eq!(nvshare.tenants(), ["nvshare-1"]);
+}
+
+#[test]
+fn one_process_gets_more_than_the_card_where_it_asks_and_the_daemon_lets_it() {
+    let what = "one_process_gets_more_than_the_card_where_it_asks_and_the_daemon_lets_it";
+    let Some(mut nvshare) = Nvshare::new(what) else { return };
+    nvshare.machine = nvshare.machine.with("SIMGPU_MEMORY", "2GiB");
+    let divvy = stage().join("bin/divvy");
+    let mut daemon =
+        Running::start(&mut nvshare.command(&divvy, &["daemon", "--managed-limit", "4GiB"]));
+    until("the daemon answers", || nvshare.status()["pid"].is_u64());
+    let mut command = nvshare.works(&library(), 60, 1);
+    let finished = finish(command.env("NVSHARE_ENABLE_SINGLE_OVERSUB", "1"));
+    assert!(finished.code() == Some(0) && finished.out.contains("rounds"), "{finished}");
+    daemon.kill();
+    let _ = daemon.finish();
 }
 
 #[test]

@@ -5,7 +5,7 @@
 mod workers;
 
 use divvy_searcher::memory::case::{self, KeptMemory};
-use divvy_searcher::memory::{smaller, verdict, world};
+use divvy_searcher::memory::{run, smaller, verdict};
 
 /// Cases of a run of CI.
 const SEEDS: u64 = 200;
@@ -16,7 +16,7 @@ const TRIES: usize = 600;
 fn drawn_cases_hold() {
     let seeds = workers::chosen(SEEDS);
     let number = seeds.end - seeds.start;
-    let seen = workers::of_seeds(seeds, |seed| (seed, world::run(&case::draw(seed))));
+    let seen = workers::of_seeds(seeds, |seed| (seed, run::run(&case::draw(seed))));
     let moved: u64 = seen.iter().map(|(_, report)| report.moved_bytes[0]).sum();
     let hand_overs: u64 = seen.iter().map(|(_, report)| report.hand_overs).sum();
     let refused: u64 = seen.iter().map(|(_, report)| report.refused).sum();
@@ -35,9 +35,9 @@ fn drawn_cases_hold() {
     };
     let of_kind = report.broken.first().map(|what| kind(what));
     let fails =
-        |case: &case::MemoryCase| world::run(case).broken.first().map(|what| kind(what)) == of_kind;
+        |case: &case::MemoryCase| run::run(case).broken.first().map(|what| kind(what)) == of_kind;
     let small = smaller::smaller(case::draw(*seed), TRIES, &fails);
-    let kept = KeptMemory { found: world::run(&small).broken.join("; "), case: small };
+    let kept = KeptMemory { found: run::run(&small).broken.join("; "), case: small };
     let text = serde_json::to_string_pretty(&kept).expect("plain data has a form");
     panic!("{} of {number} cases broke; seed {seed}, made small:\n{text}", wrong.len());
 }
@@ -46,7 +46,7 @@ fn drawn_cases_hold() {
 fn a_case_is_the_same_run_again() {
     for seed in workers::chosen(8) {
         let case = case::draw(seed);
-        assert_eq!(world::run(&case), world::run(&case), "seed {seed}");
+        assert_eq!(run::run(&case), run::run(&case), "seed {seed}");
     }
 }
 

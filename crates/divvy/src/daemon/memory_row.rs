@@ -95,7 +95,7 @@ impl Row {
         let is_leaving = !self.stays
             && self.line.lease_ns != 0
             && self.sum(|memory| memory.resident_bytes) > ceiling_bytes;
-        let stays = is_asked && is_whole && !is_leaving;
+        let stays = is_asked && self.sum.movable_bytes > 0 && is_whole && !is_leaving;
         let is_new = stays != std::mem::replace(&mut self.stays, stays);
         let bit = 1_u32.checked_shl(u32::try_from(self.row).unwrap_or(u32::MAX)).unwrap_or(0);
         tenant.stays = if stays { tenant.stays | bit } else { tenant.stays & !bit };

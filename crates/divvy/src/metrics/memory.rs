@@ -3,7 +3,7 @@
 //! A part of the table of names, beside [`super::METRICS`]. Of tenants that do not oversubscribe, and of devices without
 //! such a tenant, all of them are absent.
 
-use super::{Metric, Read, Value, metric};
+use super::kind::{Metric, Read, Value, metric};
 
 /// The metrics of memory that may leave a card.
 pub(super) const MEMORY: &[Metric] = &[

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::golden;
 use crate::tenants::ledger::ResidenceUse;
+use crate::wire::{DeviceView, MemoryView, TenantMemoryView};
 
 fn device(uuid: &str) -> DeviceUse {
     DeviceUse {

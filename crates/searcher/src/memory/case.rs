@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::Choices;
 
+/// A mebibyte.
+pub const MIB: u64 = 1 << 20;
+
 /// A run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,6 +1,6 @@
 //! Tenants' memory under the planner of residence: what is on the card, what is on the host, and who may work.
 //!
-//! Cases are data ([`case`]), drawn from a seed or kept in a file. A run ([`world`]) has processes that follow orders as the
+//! Cases are data ([`case`]), drawn from a seed or kept in a file. A run ([`run`]) in a [`world`] has processes that follow orders as the
 //! library does ([`process`]) on a card with a link ([`card`]), and an owner that steps as the daemon does ([`owner`]): with the shipped
 //! planner, promise of host memory and division among processes. What is judged is bytes, turns and waits ([`oracle`]);
 //! a case that fails is made [`smaller`].
@@ -13,11 +13,9 @@ pub mod case;
 pub mod oracle;
 pub mod owner;
 pub mod process;
+pub mod run;
 pub mod smaller;
 pub mod world;
-
-/// A mebibyte.
-pub const MIB: u64 = 1 << 20;
 
 pub use case::MemoryCase;
 
@@ -25,7 +23,7 @@ use crate::verdict::Verdict;
 
 /// A case's verdict: held, or what broke.
 pub fn verdict(seed: u64, case: &MemoryCase) -> Verdict {
-    let report = world::run(case);
+    let report = run::run(case);
     let off = if report.broken.is_empty() { 0.0 } else { f64::INFINITY };
     let text = report.broken.join("; ");
     Verdict { seed, off, points: 0.0, is_one_stream: true, text }

@@ -9,9 +9,8 @@
 
 use divvy_policy::residence::ProcessMemory;
 
-use super::MIB;
 use super::card::MemoryCard;
-use super::case::MemoryProgram;
+use super::case::{MIB, MemoryProgram};
 use crate::choice::mix;
 
 /// Largest piece in which memory moves.

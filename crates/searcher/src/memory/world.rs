@@ -2,31 +2,14 @@
 //!
 //! Promises: the same case gives the same run. Does not judge: that is [`super::oracle`].
 
-use super::MIB;
 use super::card::{LINK_BYTES_PER_S, MemoryCard};
-use super::case::{MemoryCase, MemoryChange, MemoryEvent, MemoryProgram};
-use super::oracle::MemoryJudge;
+use super::case::{MIB, MemoryCase, MemoryChange, MemoryEvent, MemoryProgram};
 use super::owner::{MemoryOwner, ProcessWords, TenantWish};
 use super::process::{MemoryProcess, StandingOrder};
 use crate::MS;
 
 /// Time at which a run begins, so that no time is 0.
 pub const BEGIN_NS: u64 = 1_000 * MS;
-
-/// Result of a run.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct MemoryReport {
-    /// Faults that were seen.
-    pub broken: Vec<String>,
-    /// Bytes that left, and that came back.
-    pub moved_bytes: [u64; 2],
-    /// Turns given to another tenant.
-    pub hand_overs: u64,
-    /// Blocks refused.
-    pub refused: u64,
-    /// The most that was away beyond what did not fit the card.
-    pub most_beyond_bytes: u64,
-}
 
 /// A place for a process: its tenant, what it runs, and itself while it lives.
 #[derive(Debug)]
@@ -65,38 +48,8 @@ pub struct MemoryWorld {
     max_wait_ns: u64,
 }
 
-/// Runs a case to its end, or until something breaks.
-pub fn run(case: &MemoryCase) -> MemoryReport {
-    let mut world = MemoryWorld::new(case);
-    let mut judge = MemoryJudge::new(case);
-    let end_ns = BEGIN_NS + case.run_ms * MS;
-    let mut events = case.events.iter().peekable();
-    while world.now_ns < end_ns && judge.broken.is_empty() {
-        while let Some(event) = events.next_if(|e| BEGIN_NS + e.at_ms * MS <= world.now_ns) {
-            world.happens(event);
-        }
-        world.start();
-        if world.step() {
-            judge.see_orders(&world);
-        }
-        world.tick();
-        judge.see(&world);
-    }
-    judge.end(&world);
-    let of_all = |part: fn(&MemoryProcess) -> u64| -> u64 {
-        world.places.iter().filter_map(|place| place.process.as_ref()).map(part).sum()
-    };
-    MemoryReport {
-        broken: judge.broken,
-        moved_bytes: [of_all(|p| p.moved_bytes[0]), of_all(|p| p.moved_bytes[1])],
-        hand_overs: world.owner.state.counters().hand_overs,
-        refused: of_all(|p| p.refused),
-        most_beyond_bytes: judge.most_beyond_bytes,
-    }
-}
-
 impl MemoryWorld {
-    fn new(case: &MemoryCase) -> Self {
+    pub(super) fn new(case: &MemoryCase) -> Self {
         let places: Vec<_> = (0..)
             .zip(&case.tenants)
             .flat_map(|(tenant, of)| of.processes.iter().map(move |program| (tenant, program)))
@@ -138,7 +91,7 @@ impl MemoryWorld {
         self.now_ns >= settled_ns.max(BEGIN_NS + 100 * MS)
     }
 
-    fn start(&mut self) {
+    pub(super) fn start(&mut self) {
         for (row, place) in self.places.iter_mut().enumerate() {
             if !place.has_started && self.now_ns >= BEGIN_NS + place.program.start_ms * MS {
                 place.has_started = true;
@@ -148,7 +101,7 @@ impl MemoryWorld {
         }
     }
 
-    fn happens(&mut self, event: &MemoryEvent) {
+    pub(super) fn happens(&mut self, event: &MemoryEvent) {
         let now_ns = self.now_ns;
         let of_tenant = self.places.iter_mut().filter(|place| place.tenant == event.tenant);
         let process = of_tenant.map(|place| &mut place.process).nth(event.process);
@@ -207,7 +160,7 @@ impl MemoryWorld {
     }
 
     /// The owner's step, if that is due; whether it was.
-    fn step(&mut self) -> bool {
+    pub(super) fn step(&mut self) -> bool {
         if self.now_ns < self.owner.next_ns.max(self.no_owner_until_ns) {
             return false;
         }
@@ -235,7 +188,7 @@ impl MemoryWorld {
         true
     }
 
-    fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         let (now_ns, tick_ns) = (self.now_ns, self.tick_ns);
         let mut movers = [0_u64; 2];
         for (place, order) in self.places.iter().zip(&self.standing) {

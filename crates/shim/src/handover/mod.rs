@@ -11,6 +11,7 @@
 //! stream captures. What cannot be moved in time stays, and is counted. Does not decide whose memory is to go.
 
 mod aim;
+mod context;
 mod managed;
 mod movement;
 mod pipeline;

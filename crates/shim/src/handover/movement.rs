@@ -7,9 +7,10 @@
 use core::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::MAX_DEVICES;
-use divvy_driver_api::types::{CUcontext, CUdevice, CUevent, CUresult, CUstream};
+use divvy_driver_api::types::{CUcontext, CUdevice, CUevent, CUresult};
 
 use super::aim::Aim;
+use super::context::context_of;
 use super::pipeline::{self, Step};
 use crate::residence::backed;
 use crate::residence::chunks::{Denied, Place};
@@ -28,18 +29,6 @@ const ATTEMPTS: usize = 3;
 /// Devices by the driver's number.
 fn devices() -> impl Iterator<Item = CUdevice> {
     (0..MAX_DEVICES).filter_map(|device| CUdevice::try_from(device).ok())
-}
-
-/// A context of the device, of those that this process has made, views through green ones apart.
-fn context_of(device: CUdevice) -> Option<CUcontext> {
-    let mut found = None;
-    CONTEXTS.for_each(|handle, words| {
-        let record = Record::unpack(words);
-        if record.ordinal == device && !record.green {
-            found = Some(handle);
-        }
-    });
-    found.map(driver::context_at)
 }
 
 /// Waits until all work of this process's contexts on `device` has ended; false if it has not by `deadline_ns`.
@@ -101,20 +90,6 @@ fn is_done_by(of: CUcontext, event: CUevent, deadline_ns: u64) -> Result<bool, C
         sleep_ns(LOOK_NS);
     }
     Ok(true)
-}
-
-/// Runs `act` with a stream of its own in a context of the device.
-pub(super) fn with_stream<R>(
-    device: CUdevice,
-    act: impl FnOnce(CUstream) -> Result<R, CUresult>,
-) -> Result<R, CUresult> {
-    let of = context_of(device).ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?;
-    driver::within(of, || {
-        let stream = driver::stream_create()?;
-        let result = act(stream);
-        let _ = driver::stream_destroy(stream);
-        result
-    })
 }
 
 /// Waits until no work is left that may use what is to leave; false if it has not ended by `deadline_ns`.

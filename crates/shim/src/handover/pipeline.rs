@@ -9,7 +9,7 @@
 
 use divvy_driver_api::types::{CUdevice, CUevent, CUresult, CUstream};
 
-use super::movement::with_stream;
+use super::context::with_stream;
 use crate::residence::chunks::{Chunk, Place};
 use crate::residence::state::State;
 use crate::sys::driver::{self, again};

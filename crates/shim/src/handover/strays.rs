@@ -6,7 +6,7 @@
 use divvy_driver_api::types::CUresult;
 
 use super::aim::Aim;
-use super::movement::with_stream;
+use super::context::with_stream;
 use crate::residence::chunks::Place;
 use crate::residence::state::State;
 use crate::sys::log;

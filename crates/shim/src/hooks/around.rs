@@ -13,7 +13,7 @@ use crate::account::{
 };
 use crate::gate::copies;
 use crate::gate::submit::{self, NULL_STREAM, kernel_key, volume, work};
-use crate::residence::{peers, state};
+use crate::residence::{peer_access, state};
 use crate::sys::image::Image;
 use crate::sys::{In, Opaque, Out, OutArray, driver, real};
 

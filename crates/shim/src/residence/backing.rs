@@ -29,7 +29,7 @@ pub(crate) fn of(tenant: &Tenant, device: &Device, context: u64) -> Option<Backi
     let word: &AtomicU32 = state::make()?.backings.get(index)?;
     if word.load(Relaxed) == UNDECIDED {
         // Threads that meet here choose the same.
-        word.store(choose(tenant.config().flags, device), Relaxed);
+        word.store(choose(tenant, device), Relaxed);
     }
     match word.load(Relaxed) {
         HANDLES => Some(Backing::Handles),
@@ -54,11 +54,13 @@ fn has_managed(device: &Device) -> bool {
     driver::device_attribute(device.ordinal, attribute) == Ok(1)
 }
 
-fn choose(flags: u32, device: &Device) -> u32 {
+fn choose(tenant: &Tenant, device: &Device) -> u32 {
+    let config = tenant.config();
     let attribute = Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
     let has_handles = driver::device_attribute(device.ordinal, attribute) == Ok(1);
     let is_larger = device.limit_bytes().is_some_and(|bytes| bytes > device.total_bytes());
-    let wants_managed = match flags & (FLAG_BACKEND_VMM | FLAG_BACKEND_MANAGED) {
+    let is_larger = is_larger || config.may_exceed_card();
+    let wants_managed = match config.flags & (FLAG_BACKEND_VMM | FLAG_BACKEND_MANAGED) {
         0 => is_larger || !has_handles,
         FLAG_BACKEND_VMM => false,
         _ => true,

@@ -81,7 +81,7 @@ impl Chunks {
         usize::try_from(device).ok().and_then(|row| self.totals.get(row))
     }
 
-    /// Says that `bytes` are about to be taken, before they are: [`Chunks::make`] and [`Chunks::come_back`] take them, and
+    /// Says that `bytes` are about to be taken, before they are: [`Chunks::make`] and [`Chunks::start_coming`] take them, and
     /// [`Chunks::lower`] says that the rest will not be. What of them was `asked` for is so no more.
     ///
     /// # Errors

@@ -15,8 +15,9 @@ use crate::output::reason::Reason;
 use crate::output::sizes;
 use crate::wire::{MemoryView, View};
 
-/// Attributes that decide about the back end, in the order of [`Device::values`]: virtual memory management.
-const ATTRIBUTES: [&str; 1] = ["102"];
+/// Attributes that decide about the back end, in the order of [`Device::values`]: virtual memory management, and managed
+/// memory that the host may use while kernels run, which the driver fetches by pages.
+const ATTRIBUTES: [&str; 2] = ["102", "89"];
 
 /// A device, as the client says it.
 #[derive(Debug, serde::Deserialize)]
@@ -32,6 +33,8 @@ struct Device {
 enum BackEnd {
     /// By virtual memory management.
     Vmm,
+    /// As managed memory.
+    Managed,
     /// It stays.
     None,
 }
@@ -106,10 +109,20 @@ fn judge(
 
 /// The one rule: the first back end that the device is fit for.
 fn back_end(device: Device) -> DeviceBackEnd {
-    let [virtual_memory] = device.values;
-    let (back_end, why) = match virtual_memory {
-        1 => (BackEnd::Vmm, "the device supports virtual memory management"),
-        _ => (BackEnd::None, "the device does not support virtual memory management"),
+    let (back_end, why) = match device.values {
+        [1, 1] => (
+            BackEnd::Vmm,
+            "the device supports virtual memory management (as managed memory with a limit above the card)",
+        ),
+        [1, _] => (BackEnd::Vmm, "the device supports virtual memory management"),
+        [_, 1] => (
+            BackEnd::Managed,
+            "the device does not support virtual memory management, but fetches managed memory by pages",
+        ),
+        _ => (
+            BackEnd::None,
+            "the device does not support virtual memory management, nor managed memory by pages",
+        ),
     };
     DeviceBackEnd { gpu: device.uuid, back_end, why }
 }
@@ -119,6 +132,9 @@ fn of_device(device: &DeviceBackEnd) -> Finding {
     match back_end {
         BackEnd::Vmm => {
             Finding::ok(Reason::BackEnd, format!("{gpu}: memory may leave by vmm, since {why}"))
+        }
+        BackEnd::Managed => {
+            Finding::ok(Reason::BackEnd, format!("{gpu}: memory may leave as managed, since {why}"))
         }
         BackEnd::None => {
             Finding::note(Reason::BackEnd, format!("{gpu}: no memory may leave, since {why}"))
@@ -191,7 +207,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn device(virtual_memory: i32) -> Device {
-        Device { uuid: "GPU-a".to_owned(), bytes: 80 * GIB, values: [virtual_memory] }
+        Device { uuid: "GPU-a".to_owned(), bytes: 80 * GIB, values: [virtual_memory, 1] }
     }
 
     fn host(room_bytes: u64, group_bytes: Option<u64>) -> HostFree {
@@ -210,11 +226,16 @@ mod tests {
         assert!(level == Level::Ok && words.contains("GPU-a: memory may leave by vmm"), "{words}");
         let report = serde_json::to_value(report).unwrap();
         assert_eq!(report["devices"][0]["back_end"], "vmm");
-        for unfit in [0, -1] {
-            let (findings, report) = judge(Ok(vec![device(unfit)]), &[], host(GIB, None));
+        for (values, wanted, back_end) in [
+            ([0, 0], Level::Note, "none"),
+            ([-1, -1], Level::Note, "none"),
+            ([0, 1], Level::Ok, "managed"),
+        ] {
+            let unfit = Device { values, ..device(1) };
+            let (findings, report) = judge(Ok(vec![unfit]), &[], host(GIB, None));
             let (level, words) = found(&findings, Reason::BackEnd);
-            assert!(level == Level::Note && words.contains("does not support"), "{words}");
-            assert_eq!(serde_json::to_value(report).unwrap()["devices"][0]["back_end"], "none");
+            assert!(level == wanted && words.contains("does not support"), "{words}");
+            assert_eq!(serde_json::to_value(report).unwrap()["devices"][0]["back_end"], back_end);
         }
         let (findings, _) = judge(Err(anyhow::anyhow!("no client")), &[], host(GIB, None));
         assert!(found(&findings, Reason::BackEnd).1.contains("was not asked"), "{findings:?}");

@@ -1,0 +1,98 @@
+//! Form of a metric: its name, and how its samples are read.
+//!
+//! Promises: plain values. Does not read anything.
+
+use crate::tenants::ledger::{DeviceUse, LedgerTenant, ResidenceUse};
+use crate::wire::{DeviceView, MemoryView, TenantMemoryView, View};
+
+/// One metric family.
+#[derive(Debug)]
+pub(crate) struct Metric {
+    /// Name of the family; a counter's samples have `_total` after it.
+    pub(crate) name: &'static str,
+    /// Base unit, the end of the name; empty for a plain number.
+    pub(super) unit: &'static str,
+    /// Its meaning.
+    pub(super) help: &'static str,
+    pub(super) read: Read,
+}
+
+/// Value of a sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Value {
+    Count(u64),
+    Nanoseconds(u64),
+    Millionths(u32),
+}
+
+/// Where a family's samples come from, which also says their labels and whether they only grow.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Read {
+    Tenant(fn(&LedgerTenant) -> Value),
+    TenantDevice(fn(&LedgerTenant, &DeviceUse) -> Option<Value>),
+    TenantCounter(fn(&DeviceUse) -> Value),
+    /// Bytes by kind.
+    Kinds,
+    /// Of memory that may leave, by direction: out and in.
+    Directions(fn(&ResidenceUse) -> [Value; 2]),
+    /// Time held, as the daemon counts it.
+    Held,
+    /// The tenant's memory on a device, as the daemon sees it.
+    MemoryCounter(fn(&TenantMemoryView) -> Value),
+    Device(fn(&DeviceView) -> Value),
+    DeviceCounter(fn(&DeviceView) -> Value),
+    DeviceMemory(fn(&MemoryView) -> Value),
+    DeviceMemoryCounter(fn(&MemoryView) -> Value),
+    Daemon(fn(&View) -> Value),
+    DaemonCounter(fn(&View) -> Value),
+    /// Tenants whose files could not be read.
+    Unreadable,
+}
+
+impl Metric {
+    /// Whether it only grows.
+    pub(crate) fn is_counter(&self) -> bool {
+        matches!(
+            self.read,
+            Read::TenantCounter(_)
+                | Read::Directions(_)
+                | Read::Held
+                | Read::MemoryCounter(_)
+                | Read::DeviceCounter(_)
+                | Read::DeviceMemoryCounter(_)
+                | Read::DaemonCounter(_)
+        )
+    }
+
+    /// Its labels.
+    pub(super) fn labels(&self) -> &'static [&'static str] {
+        match self.read {
+            Read::Tenant(_) | Read::Held => &["tenant", "directory"],
+            Read::TenantDevice(_) | Read::TenantCounter(_) | Read::MemoryCounter(_) => {
+                &["tenant", "directory", "gpu"]
+            }
+            Read::Kinds => &["tenant", "directory", "gpu", "kind"],
+            Read::Directions(_) => &["tenant", "directory", "gpu", "direction"],
+            Read::Device(_)
+            | Read::DeviceCounter(_)
+            | Read::DeviceMemory(_)
+            | Read::DeviceMemoryCounter(_) => &["gpu"],
+            Read::Daemon(_) | Read::DaemonCounter(_) | Read::Unreadable => &[],
+        }
+    }
+
+    /// The name its samples have.
+    #[cfg(test)]
+    pub(crate) fn sample_name(&self) -> String {
+        format!("{}{}", self.name, if self.is_counter() { "_total" } else { "" })
+    }
+}
+
+pub(super) const fn metric(
+    name: &'static str,
+    unit: &'static str,
+    read: Read,
+    help: &'static str,
+) -> Metric {
+    Metric { name, unit, help, read }
+}
