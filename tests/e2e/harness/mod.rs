@@ -106,6 +106,8 @@ impl Machine {
         command.env("SIMGPUD", stage().join("sim/simgpud"));
         command.env("LD_LIBRARY_PATH", stage().join("sim"));
         command.env("TMPDIR", &self.home);
+        // Figures that `divvy doctor` keeps for this user would count in other tests.
+        command.env("XDG_CACHE_HOME", self.home.join("cache"));
         for name in ["LD_PRELOAD", "DIVVY_TENANT", "DIVVY_MEMORY", "CUDA_DEVICE_MEMORY_LIMIT"] {
             command.env_remove(name);
         }
