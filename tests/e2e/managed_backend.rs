@@ -143,7 +143,7 @@ fn calls_of_the_driver_that_fail_lose_no_bytes() {
 #[test]
 fn it_leaves_and_comes_back_by_hand() {
     let machine = machine(Machine::new(), &["--managed-limit", "1GiB"]);
-    let tenant = tenant(&machine, "a", MANAGED, 4, 5000);
+    let tenant = tenant(&machine, "a", MANAGED, 4, 15_000);
     tenant.expect("ready");
     for _ in 0..3 {
         let frozen = finish(&mut machine.divvy(&["freeze", "--json", "a"]));

@@ -138,7 +138,7 @@ fn a_death_and_a_new_daemon_lose_no_bytes() {
 #[test]
 fn one_that_is_stopped_keeps_what_it_has_until_it_goes_on() {
     let machine = machine("300MiB");
-    let [stopped, other] = ["stopped", "other"].map(|name| tenant(&machine, name, 4, 3000, 0));
+    let [stopped, other] = ["stopped", "other"].map(|name| tenant(&machine, name, 4, 10_000, 0));
     for tenant in [&stopped, &other] {
         tenant.expect("ready");
     }

@@ -16,7 +16,7 @@ use super::managed::ManagedRow;
 /// How long an order holds without a word of its daemon, and how long before its end it is renewed.
 const LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
 /// Time for which a tenant that is too large for what others leave is waited for before what it asks for is refused.
-const PINNED_OUT_NS: u64 = 5_000_000_000;
+const PINNED_OUT_NS: u64 = 15_000_000_000;
 /// Step of the bytes that a process may keep on the host.
 const KEEP_STEP: u64 = 64 << 20;
 
