@@ -53,7 +53,7 @@ pub(super) struct Engine {
     tuning: Tuning,
     seats: Vec<Seat>,
     devices: Vec<Option<ServedDevice>>,
-    /// Bytes that may be on each of the memory that can move, where that is to be less than there is room for.
+    /// Bounds of the memory that can move, on each.
     bounds: MemoryBounds,
     /// Room on the host for what may have to leave any of them.
     host: HostRoom,

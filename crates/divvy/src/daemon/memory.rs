@@ -21,6 +21,7 @@ use divvy_policy::residence::{
     DeviceRoom, Freeze, Holder, HolderOrder, HolderState, HolderStatus, HostClaim, HostPlace,
     HostPromise, ProcessMemory, ResidencePlanner, ResidenceState, ResidenceTuning,
 };
+use divvy_policy::slab::MAX_BYTES;
 
 use super::host_room::{HostRoom, Keep};
 use super::managed::divide_rows;
@@ -36,8 +37,6 @@ const LIVELY_POLL_NS: u64 = 2_000_000;
 const LIVELY_NS: u64 = 2_000_000_000;
 /// Time between two looks at tenants whose memory stays.
 const STAYS_POLL_NS: u64 = 50_000_000;
-/// Largest piece that memory leaves in.
-const PIECE_BYTES: u64 = 256 << 20;
 
 /// The tenants that oversubscribe one device.
 #[derive(Debug)]
@@ -215,7 +214,7 @@ impl DeviceMemory {
             ..HostClaim::default()
         }));
         let places = &self.host_places;
-        let promise = HostPromise { capacity_bytes, piece_bytes: PIECE_BYTES, places };
+        let promise = HostPromise { capacity_bytes, piece_bytes: MAX_BYTES, places };
         promise.settle(&mut self.claims);
         for place in 0..self.host_places.len() {
             host.note(&self.device, place, promise.needed_bytes(place, &self.claims));

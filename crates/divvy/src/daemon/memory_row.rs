@@ -7,16 +7,13 @@
 use divvy_abi::config::{FLAG_STAYS, OrderLine, order};
 use divvy_page::{AttachError, ResidenceEntry};
 use divvy_policy::residence::{
-    Freeze, Holder, HolderOrder, HolderStatus, HostShortage, ProcessMemory, divide,
+    Freeze, Holder, HolderOrder, HolderStatus, HostShortage, ORDER_LEASE_NS, PINNED_OUT_NS,
+    ProcessMemory, divide,
 };
 
 use super::adopted::Adopted;
 use super::managed::ManagedRow;
 
-/// How long an order holds without a word of its daemon, and how long before its end it is renewed.
-const LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
-/// Time for which a tenant that is too large for what others leave is waited for before what it asks for is refused.
-const PINNED_OUT_NS: u64 = 15_000_000_000;
 /// Step of the bytes that a process may keep on the host.
 const KEEP_STEP: u64 = 64 << 20;
 
@@ -229,8 +226,8 @@ impl Row {
         };
         let is_other = line != OrderLine { lease_ns: 0, ..self.line };
         is_news |= is_other;
-        if is_other || now_ns.saturating_add(LEASE_NS.1) > self.line.lease_ns {
-            self.line = OrderLine { lease_ns: now_ns.saturating_add(LEASE_NS.0), ..line };
+        if is_other || now_ns.saturating_add(ORDER_LEASE_NS.1) > self.line.lease_ns {
+            self.line = OrderLine { lease_ns: now_ns.saturating_add(ORDER_LEASE_NS.0), ..line };
             owner.set_order(self.row, &self.line)?;
         }
         if is_news { owner.tell_orders() } else { Ok(()) }

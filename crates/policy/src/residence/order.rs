@@ -2,6 +2,12 @@
 //!
 //! Promises: an order is complete by itself; it supersedes all before it. Does not say in which sequence blocks move.
 
+/// How long an order holds without a word of its owner's, and how long before its end it is renewed.
+pub const ORDER_LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
+
+/// Time for which a tenant that is [`HolderStatus::PinnedOut`] is waited for before what it asks for is refused.
+pub const PINNED_OUT_NS: u64 = 15_000_000_000;
+
 /// Status of a tenant after a step, as `divvy ps` shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HolderStatus {

@@ -5,17 +5,14 @@
 
 use divvy_policy::residence::{
     DeviceRoom, Freeze, Holder, HolderOrder, HolderState, HostClaim, HostPlace, HostPromise,
-    ProcessMemory, ResidencePlanner, ResidenceState, ResidenceTuning, divide,
+    ORDER_LEASE_NS, PINNED_OUT_NS, ProcessMemory, ResidencePlanner, ResidenceState,
+    ResidenceTuning, divide,
 };
 
 use super::process::{PIECE_BYTES, StandingOrder};
 
-/// How long an order holds, and how long before its end it is renewed.
-const LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
 /// Time between steps while tenants come, grow or ask, and for how long after.
 const LIVELY_NS: (u64, u64) = (2_000_000, 2_000_000_000);
-/// Time for which a tenant that is too large for what others leave is waited for.
-const PINNED_OUT_NS: u64 = 5_000_000_000;
 
 /// Words of a process, as the owner reads them.
 #[derive(Clone, Copy, Debug)]
@@ -234,10 +231,11 @@ impl MemoryOwner {
         for (row, bytes) in rows.into_iter().zip(given) {
             self.ceilings[row] = bytes;
             let stands = &mut standing[row];
-            let lease_ns = match now_ns + LEASE_NS.1 > stands.lease_ns || order.run != stands.run {
-                true => now_ns + LEASE_NS.0,
-                false => stands.lease_ns,
-            };
+            let lease_ns =
+                match now_ns + ORDER_LEASE_NS.1 > stands.lease_ns || order.run != stands.run {
+                    true => now_ns + ORDER_LEASE_NS.0,
+                    false => stands.lease_ns,
+                };
             *stands = StandingOrder {
                 lease_ns,
                 allowed_bytes: bytes,

@@ -8,13 +8,14 @@
 //! know others.
 
 use divvy_policy::residence::ProcessMemory;
+use divvy_policy::slab::MAX_BYTES;
 
 use super::card::MemoryCard;
 use super::case::{MIB, MemoryProgram};
 use crate::choice::mix;
 
 /// Largest piece in which memory moves.
-pub const PIECE_BYTES: u64 = 256 * MIB;
+pub const PIECE_BYTES: u64 = MAX_BYTES;
 /// Between two attempts at a driver that has no memory, and how long a new block is tried for.
 const RETRY_NS: u64 = 5_000_000;
 const PATIENCE_NS: u64 = 300_000_000;

@@ -72,7 +72,9 @@ impl<'a> Aim<'a> {
                 (Some(_), _) => 0,
                 (None, Some(order)) => order.allowed_bytes,
                 // The driver would take more of managed memory, and push other parts out for it.
-                (None, None) if self.state.chunks.managed_bytes(device) > 0 => card_bytes(device),
+                (None, None) if self.state.chunks.managed_bytes(device) > 0 => {
+                    device::total_bytes(device)
+                }
                 (None, None) => u64::MAX,
             },
             runs: self.wish.is_none() && order.is_none_or(|order| order.runs()),
@@ -120,10 +122,4 @@ impl<'a> Aim<'a> {
     pub(super) fn is_any_in_need(&self) -> bool {
         Self::devices().any(|device| self.is_in_need(device))
     }
-}
-
-/// The memory of a card.
-fn card_bytes(device: CUdevice) -> u64 {
-    let all = device::all_met().find(|met| met.ordinal == device);
-    all.map_or(0, Device::total_bytes)
 }

@@ -133,60 +133,51 @@ fn own(state: &State, new: NewBlock, asked: &mut u64) -> Result<u64, Denied> {
 
 /// Divides managed memory into chunks: the number of the first. As many are on the card as may be.
 fn managed_chunks(state: &State, device: CUdevice, of: Addresses) -> Result<u32, CUresult> {
-    let (mut done, mut first, mut last) = (0, None, None);
-    while done < of.bytes {
-        let bytes = of.bytes.saturating_sub(done).min(CHUNK_BYTES);
-        let part = Addresses { base: of.base.saturating_add(done), bytes, ..of };
-        match state.chunks.divide_managed(device, part) {
-            Ok(number) => {
-                if let Some(last) = last {
-                    state.chunks.join(last, number);
-                }
-                first = first.or(Some(number));
-                last = Some(number);
-            }
-            Err(code) => {
-                if let Some(first) = first {
-                    end_chunks(state, first);
-                }
-                return Err(code);
-            }
-        }
-        done = done.saturating_add(bytes);
-    }
-    first.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+    in_chunks(state, of.bytes, |at, bytes| {
+        let part = Addresses { base: of.base.saturating_add(at), bytes, ..of };
+        state.chunks.divide_managed(device, part)
+    })
 }
 
 /// Puts chunks behind `whole` bytes of addresses, which were raised: the number of the first.
 fn chunks_behind(state: &State, device: CUdevice, base: u64, whole: u64) -> Result<u32, CUresult> {
-    let (mut done, mut first, mut last) = (0, None, None);
-    while done < whole {
-        let bytes = whole.saturating_sub(done).min(CHUNK_BYTES);
-        match state.chunks.make(device, base.saturating_add(done), bytes) {
-            Ok(number) => {
-                if let Some(last) = last {
-                    state.chunks.join(last, number);
-                }
-                first = first.or(Some(number));
-                last = Some(number);
-            }
-            Err(code) => {
-                state.chunks.lower(device, whole.saturating_sub(done));
-                if let Some(first) = first {
-                    end_chunks(state, first);
-                }
-                return Err(code);
-            }
-        }
-        done = done.saturating_add(bytes);
-    }
-    let first = first.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    let mut left = whole;
+    let first = in_chunks(state, whole, |at, bytes| {
+        let made = state.chunks.make(device, base.saturating_add(at), bytes);
+        left = left.saturating_sub(if made.is_ok() { bytes } else { 0 });
+        made
+    });
+    let first = first.inspect_err(|_| state.chunks.lower(device, left))?;
     // Once for all: the price of it is the call's.
     if let Err(code) = state.chunks.peers.allow(device, base, whole) {
         end_chunks(state, first);
         return Err(code);
     }
     Ok(first)
+}
+
+/// Makes the chunks of a block of `whole` bytes by `make`, which is given where each begins and its bytes: the number of
+/// the first. Where one fails none is left.
+fn in_chunks(
+    state: &State,
+    whole: u64,
+    mut make: impl FnMut(u64, u64) -> Result<u32, CUresult>,
+) -> Result<u32, CUresult> {
+    let (mut done, mut first, mut last) = (0, None, None);
+    while done < whole {
+        let bytes = whole.saturating_sub(done).min(CHUNK_BYTES);
+        let number = make(done, bytes).inspect_err(|_| {
+            if let Some(first) = first {
+                end_chunks(state, first);
+            }
+        })?;
+        if let Some(last) = last {
+            state.chunks.join(last, number);
+        }
+        (first, last) = (first.or(Some(number)), Some(number));
+        done = done.saturating_add(bytes);
+    }
+    first.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
 }
 
 /// Bytes of the chunks of a block.

@@ -68,6 +68,7 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
+    /// Takes its words: of managed memory with its context and the address that the driver gave, else with zeroes.
     pub(super) fn begin(
         &self,
         device: CUdevice,

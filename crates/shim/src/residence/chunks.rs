@@ -169,7 +169,7 @@ impl Chunks {
     /// Ends a chunk: its memory goes back, wherever its bytes are. The addresses stay reserved.
     pub(crate) fn end(&self, number: u32) {
         let Some(chunk) = self.get(number) else { return };
-        if chunk.place() != Place::Host && !chunk.is_managed() {
+        if chunk.place() != Place::Host {
             chunk.drop_memory();
         }
         self.note(chunk, Place::Nowhere);

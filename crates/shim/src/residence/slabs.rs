@@ -14,7 +14,6 @@ use zerocopy::FromZeros;
 
 use super::addresses::{Addresses, Backing, ContextLife, NewBlock};
 use super::chunks::{Chunks, Denied};
-use crate::sys::driver;
 use crate::sys::wiped::{Locked, Wiped};
 
 /// Slabs a process can have.
@@ -190,7 +189,9 @@ impl SlabEntry {
         asked: &mut u64,
     ) -> Result<(), Denied> {
         let marks = self.marks.make().ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
-        let address = driver::address_reserve(MAX_BYTES, MAX_BYTES)?;
+        let addresses = Addresses::take(chunks, device, Backing::Handles, MAX_BYTES)?;
+        let give = || addresses.give(chunks, device, ContextLife::Lives);
+        let address = addresses.base;
         let chunk = loop {
             let made = chunks.raise(device, bytes, asked).and_then(|()| {
                 chunks.make(device, address, bytes).map_err(|code| {
@@ -204,14 +205,14 @@ impl SlabEntry {
                     bytes = whole_granules(bytes / 2).max(least).max(GRANULE_BYTES);
                 }
                 Err(denied) => {
-                    let _ = driver::address_free(address, MAX_BYTES);
+                    give();
                     return Err(denied);
                 }
             }
         };
         if let Err(code) = chunks.peers.allow(device, address, bytes) {
             chunks.end(chunk);
-            let _ = driver::address_free(address, MAX_BYTES);
+            give();
             return Err(code.into());
         }
         self.begin(device, chunk, address);

@@ -101,20 +101,28 @@ pub(crate) fn look(ordinal: CUdevice) -> KnownDevice {
     }
 }
 
-/// This process's words about memory that may leave the device of this number; none where none may.
-pub(crate) fn residence(ordinal: CUdevice) -> Option<ResidenceWords> {
+/// The device of this number, where it is counted.
+fn counted(ordinal: CUdevice) -> Option<&'static Device> {
     match look(ordinal) {
-        KnownDevice::Counted(device) => device.residence(),
+        KnownDevice::Counted(device) => Some(device),
         KnownDevice::Closed(_) | KnownDevice::Open => None,
     }
 }
 
+/// This process's words about memory that may leave the device of this number; none where none may.
+pub(crate) fn residence(ordinal: CUdevice) -> Option<ResidenceWords> {
+    counted(ordinal)?.residence()
+}
+
 /// The owner's order about memory that may leave the device of this number; none without an owner.
 pub(crate) fn memory_order(ordinal: CUdevice) -> Option<MemoryOrder> {
-    match look(ordinal) {
-        KnownDevice::Counted(device) => device.tenant.order(device.row),
-        KnownDevice::Closed(_) | KnownDevice::Open => None,
-    }
+    let device = counted(ordinal)?;
+    device.tenant.order(device.row)
+}
+
+/// The memory of the card of this number; 0 where it is not counted.
+pub(crate) fn total_bytes(ordinal: CUdevice) -> u64 {
+    counted(ordinal).map_or(0, Device::total_bytes)
 }
 
 /// The devices that this process has met.

@@ -233,20 +233,25 @@ pub(crate) fn from_environment() -> Option<Config> {
 /// Whether memory may leave the card: by [`OVERSUBSCRIBE`], or by [`PEER_OVERSUBSCRIBE`] where that is not set, or by the
 /// library's own name. `None`, logged once, for a word that is neither.
 fn oversubscribes() -> Option<bool> {
-    let mut read = None;
     for name in [OVERSUBSCRIBE, PEER_OVERSUBSCRIBE] {
-        let is_set = env::any(|key, value| {
-            if key != name.as_bytes() || value.is_empty() {
-                return false;
-            }
-            read = yes_or_no(name, value);
-            true
-        });
-        if is_set {
+        if let Some(read) = word(name, |value| yes_or_no(name, value)) {
             return read;
         }
     }
     Some(mode::is_nvshare())
+}
+
+/// A variable's value as `read` takes it; none where the variable is not set, or empty.
+fn word<T>(name: &str, mut read: impl FnMut(&[u8]) -> T) -> Option<T> {
+    let mut found = None;
+    env::any(|key, value| {
+        let is_it = key == name.as_bytes() && !value.is_empty();
+        if is_it {
+            found = Some(read(value));
+        }
+        is_it
+    });
+    found
 }
 
 /// The word of a variable that is true or false. `None`, logged once, for another.
@@ -267,14 +272,11 @@ fn yes_or_no(name: &str, value: &[u8]) -> Option<bool> {
 
 /// Flags for how memory leaves the card, by [`BACKEND`]. `None`, logged once, for another word.
 fn backend() -> Option<u32> {
-    let mut text = [0_u8; 24];
-    let is_set = env::any(|name, _| name == BACKEND.as_bytes());
-    let value = env::copy(BACKEND.as_bytes(), &mut text).filter(|_| is_set);
-    match value.or(is_set.then_some(b"(a longer word)")) {
-        None | Some(b"" | b"auto") => Some(0),
-        Some(b"vmm") => Some(config::FLAG_BACKEND_VMM),
-        Some(b"managed") => Some(config::FLAG_BACKEND_MANAGED),
-        Some(other) => {
+    let read = |value: &[u8]| match value {
+        b"auto" => Some(0),
+        b"vmm" => Some(config::FLAG_BACKEND_VMM),
+        b"managed" => Some(config::FLAG_BACKEND_MANAGED),
+        other => {
             let value = str::from_utf8(other).unwrap_or("(not text)");
             reason::tell(
                 Reason::BadLimit,
@@ -282,7 +284,8 @@ fn backend() -> Option<u32> {
             );
             None
         }
-    }
+    };
+    word(BACKEND, read).unwrap_or(Some(0))
 }
 
 /// Charge of a context by [`CONTEXT`], for cards that have not been measured; 0 leaves it to
