@@ -14,9 +14,10 @@ fn number() -> impl Strategy<Value = u64> {
 
 fn holder() -> impl Strategy<Value = Holder> {
     let freeze = prop::sample::select(vec![Freeze::No, Freeze::Held, Freeze::UntilWanted]);
-    let numbers = prop::array::uniform9(number());
+    let numbers = prop::array::uniform10(number());
     (0_u64..4, numbers, any::<u32>(), freeze).prop_map(|(tenant, numbers, weight, freeze)| {
-        let [size, asked, resident, ceiling, wants, submitted, busy, quantum, spare] = numbers;
+        let [size, asked, resident, ceiling, wants, submitted, busy, quantum, spare, copies] =
+            numbers;
         Holder {
             tenant,
             size_bytes: size,
@@ -24,6 +25,7 @@ fn holder() -> impl Strategy<Value = Holder> {
             spare_bytes: spare,
             resident_bytes: resident,
             returning_bytes: submitted,
+            copies_due_bytes: copies,
             ceiling_bytes: ceiling,
             wants_since_ns: wants,
             submitted_ns: submitted,
@@ -36,11 +38,11 @@ fn holder() -> impl Strategy<Value = Holder> {
 }
 
 fn tuning() -> impl Strategy<Value = ResidenceTuning> {
-    (prop::array::uniform11(number()), any::<bool>(), any::<bool>()).prop_map(
+    (prop::array::uniform12(number()), any::<bool>(), any::<bool>()).prop_map(
         |(numbers, together, default)| match default {
             true => ResidenceTuning { together, ..ResidenceTuning::default() },
             false => {
-                let [a, b, c, d, e, f, g, h, i, j, k] = numbers;
+                let [a, b, c, d, e, f, g, h, i, j, k, l] = numbers;
                 ResidenceTuning {
                     release_ahead_ns: a,
                     idle_ns: b,
@@ -50,6 +52,7 @@ fn tuning() -> impl Strategy<Value = ResidenceTuning> {
                     overhead_ppm: e,
                     patience_ns: f,
                     slowest_bytes_per_s: g,
+                    copies_bytes_per_s: l,
                     link_bytes_per_s: h,
                     together,
                     moving_poll_ns: i,

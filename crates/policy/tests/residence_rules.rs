@@ -409,3 +409,83 @@ fn one_that_cannot_is_larger() {
     hand.step(MS, 100 * GIB, &[away(1, 300, 0, SEC)]);
     assert_eq!(hand.orders[0].status, HolderStatus::Larger);
 }
+
+#[test]
+fn those_that_wait_keep_their_parts_of_room_that_is_too_small() {
+    let mut hand = Hand::new(4);
+    hand.tuning.together = false;
+    let waits = |tenant, gib_here| away(tenant, 48, gib_here, 1);
+    let running = |hand: &Hand| whole(1, 48, hand.now_ns + SEC);
+    let first = running(&hand);
+    // The next one is nearly whole; 41 are left for two. The one that has run last has more than its part of them.
+    hand.step(MS, 137 * GIB, &[first, waits(2, 48), waits(3, 30), waits(4, 11)]);
+    let first = running(&hand);
+    assert_eq!(
+        hand.step(MS, 130 * GIB, &[first, waits(2, 48), waits(3, 30), waits(4, 11)])[2..],
+        [23, 11],
+        "what is short comes of the one that has more than its part"
+    );
+    let mut hand = Hand::new(4);
+    hand.tuning.together = false;
+    let first = running(&hand);
+    hand.step(MS, 137 * GIB, &[first, waits(2, 48), waits(3, 11), waits(4, 30)]);
+    let first = running(&hand);
+    assert_eq!(
+        hand.step(MS, 130 * GIB, &[first, waits(2, 48), waits(3, 11), waits(4, 30)])[2..],
+        [11, 23]
+    );
+}
+
+#[test]
+fn a_turn_goes_on_until_its_copies_on_the_host_are_made() {
+    let turn = |due_bytes: u64| {
+        let mut hand = Hand::new(2);
+        let begun_ns = hand.now_ns;
+        let mut ended_ns = None;
+        while ended_ns.is_none() {
+            let made_bytes = (hand.now_ns - begun_ns) * 4;
+            let first = Holder {
+                copies_due_bytes: due_bytes.saturating_sub(made_bytes),
+                ..whole(1, 60, hand.now_ns + SEC)
+            };
+            hand.step(10 * MS, 80 * GIB, &[first, away(2, 60, 0, begun_ns)]);
+            ended_ns = (!hand.orders[0].run).then_some(hand.now_ns - begun_ns);
+        }
+        ended_ns.unwrap_or(0)
+    };
+    let short_ns = turn(0);
+    assert!(short_ns < SEC, "{short_ns}");
+    let long_ns = turn(20 * GIB);
+    assert!((5 * SEC..6 * SEC).contains(&long_ns), "{long_ns}");
+    // One that makes none is not waited for.
+    let longest_ns = turn(u64::MAX);
+    assert!(longest_ns < 9 * SEC, "{longest_ns}");
+}
+
+#[test]
+fn the_only_one_that_works_goes_on_while_another_comes() {
+    let mut hand = Hand::new(3);
+    let (start_ns, mut here) = (hand.now_ns, 0);
+    let mut stood_still = 0;
+    // Two of three fit. The third has 10 GiB to bring, in 0.2 s; then the turn of the second is over as well.
+    for _ in 0..400 {
+        let busy = |tenant| whole(tenant, 40, hand.now_ns + SEC);
+        let (mut one, mut two) = (busy(1), busy(2));
+        for (holder, order) in [&mut one, &mut two].into_iter().zip(&hand.orders) {
+            if hand.begun && !order.run {
+                holder.resident_bytes = order.allowed_bytes;
+                (holder.submitted_ns, holder.busy_until_ns) = (1, 1);
+                holder.wants_since_ns = start_ns;
+            }
+        }
+        let third = match hand.orders[2].run {
+            true => busy(3),
+            false => away(3, 40, here / GIB, start_ns),
+        };
+        hand.step(MS, 110 * GIB, &[one, two, third]);
+        here = (here + GIB / 20).min(hand.orders[2].allowed_bytes);
+        stood_still += u64::from(hand.orders.iter().all(|order| !order.run));
+    }
+    assert!(hand.state.counters().grants > 0, "{:?}", hand.orders);
+    assert_eq!(stood_still, 0, "somebody runs at each step");
+}

@@ -2,9 +2,10 @@
 //!
 //! Promises: the sum of what tenants may have resident, before and after the orders, never exceeds the capacity unless
 //! the capacity itself fell; then no ceiling rises. Those not in the running set lose only what is short, the one with
-//! the furthest next turn first. Does not decide whose turn it is.
+//! the furthest next turn first, and of those that wait no more than leaves each its part. Does not decide whose turn it
+//! is.
 
-use super::holder::bytes_in;
+use super::holder::{HolderState, bytes_in};
 use super::order::HolderOrder;
 use super::quantum::scale;
 use super::queue::Class;
@@ -14,6 +15,30 @@ use super::view::Step;
 struct Room {
     free_bytes: u64,
     over_bytes: u64,
+}
+
+/// Parts by size that those that wait have of room which is too small for what they hold.
+///
+/// What is short is taken from the furthest first, but no more of it than leaves it its part: over a round the same
+/// bytes move, and no tenant has all of its memory away at a time, for which the host would have to keep copies of all
+/// of all tenants.
+#[derive(Clone, Copy, Default)]
+struct Parts {
+    room_bytes: u64,
+    sizes_bytes: u64,
+    /// Sum of what tenants keep at least that have no order yet.
+    kept_bytes: u64,
+}
+
+impl Parts {
+    /// Bytes that a tenant keeps at least.
+    fn least_bytes(&self, holder: &HolderState) -> u64 {
+        let part_bytes = match self.sizes_bytes {
+            0 => 0,
+            sizes_bytes => scale(self.room_bytes, holder.size_bytes, sizes_bytes),
+        };
+        holder.resident_bytes.min(part_bytes)
+    }
 }
 
 impl Step<'_> {
@@ -58,6 +83,7 @@ impl Step<'_> {
     fn order_the_rest(&mut self, room: &mut Room) -> bool {
         let mut room_bytes = self.left_bytes.saturating_sub(self.set_bytes());
         let next = self.next_to_run();
+        let mut parts = Parts::default();
         let mut moves = false;
         let mut place = None;
         while let Some(key) = self.following(place) {
@@ -69,13 +95,35 @@ impl Step<'_> {
             }
             let target_bytes = match class {
                 Class::Frozen => 0,
-                _ if next == Some(key) => self.ahead_bytes(row, room_bytes),
+                _ if next == Some(key) => {
+                    let ahead_bytes = self.ahead_bytes(row, room_bytes);
+                    parts = self.parts(row, room_bytes.saturating_sub(ahead_bytes));
+                    ahead_bytes
+                }
+                Class::Waits => {
+                    parts.kept_bytes -= parts.least_bytes(holder).min(parts.kept_bytes);
+                    holder.resident_bytes.min(room_bytes.saturating_sub(parts.kept_bytes))
+                }
                 _ => holder.resident_bytes.min(room_bytes),
             };
             room_bytes = room_bytes.saturating_sub(target_bytes);
             moves |= self.order(row, target_bytes, room);
         }
         moves
+    }
+
+    /// Parts of `room_bytes` that waiters behind the next one to run keep of what they have.
+    fn parts(&self, next: usize, room_bytes: u64) -> Parts {
+        let waiting = || {
+            let rows = (0..self.rows.len()).filter(move |row| *row != next);
+            let keys = rows.filter_map(|row| self.key(row)).filter(|key| key.0 == Class::Waits);
+            let rows = keys.filter_map(|(.., row)| self.rows.get(row));
+            rows.filter(|holder| holder.member.is_none())
+        };
+        let sizes_bytes = waiting().map(|h| h.size_bytes).fold(0, u64::saturating_add);
+        let parts = Parts { room_bytes, sizes_bytes, kept_bytes: 0 };
+        let kept_bytes = waiting().map(|h| parts.least_bytes(h)).fold(0, u64::saturating_add);
+        Parts { kept_bytes, ..parts }
     }
 
     /// Bytes that the next to run may have beside the running set.

@@ -73,6 +73,8 @@ pub struct HolderState {
     pub(super) late_ns: u64,
     /// It did not evict in time: its bytes count as pinned.
     pub(super) bypassed: bool,
+    /// By when its copies on the host should be made; 0 where none are to be.
+    pub(super) copies_by_ns: u64,
     /// When its resident bytes or its ceiling changed last.
     pub(super) moved_ns: u64,
     /// The last order.
@@ -122,6 +124,12 @@ impl HolderState {
         self.resident_bytes = resident_bytes;
         self.returning_bytes = sample.returning_bytes.min(resident_bytes);
         self.ceiling_bytes = sample.ceiling_bytes;
+        self.copies_by_ns = match (sample.copies_due_bytes, self.copies_by_ns) {
+            (0, _) => 0,
+            // A process that makes none is not waited for again.
+            (bytes, 0) => now_ns.saturating_add(time_of(bytes, tuning.copies_bytes_per_s)),
+            (_, by_ns) => by_ns,
+        };
         self.wants = sample.wants_since_ns != 0;
         // Of a tenant that a planner finds as it begins, the gate may be open.
         let found = fresh && last_ns == 0;

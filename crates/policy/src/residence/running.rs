@@ -9,6 +9,9 @@ use super::quantum::scale;
 use super::queue::Key;
 use super::view::Step;
 
+/// Part of the longest wait by which a turn may be longer than its quantum.
+const LONGER_PART: u64 = 4;
+
 impl Step<'_> {
     /// All tenants fit: all are in the set, and no turn ends.
     pub(super) fn admit_all(&mut self) {
@@ -140,7 +143,8 @@ impl Step<'_> {
                 let is_due = self.by_age || h.virtual_ns / grain_ns >= waiter_ns / grain_ns;
                 let filler = h.member.is_some_and(|m| m.filler);
                 let idle = !h.active && h.member.is_some_and(|m| m.resident_since_ns != 0);
-                frees && (idle || filler || is_due && self.is_over(h))
+                let may_end = || self.is_over(h) && !self.is_kept_on(h);
+                frees && (idle || filler || is_due && may_end())
             };
             let Some(row) = self.worst(over) else {
                 self.rows.iter_mut().for_each(|h| h.leaving = false);
@@ -164,6 +168,25 @@ impl Step<'_> {
         }
         self.state.counters.hand_overs += 1;
         true
+    }
+
+    /// Whether a turn that is over goes on, since the device would stand still: its copies on the host are still being
+    /// made, or it is the only one that works while another comes.
+    fn is_kept_on(&self, holder: &HolderState) -> bool {
+        let Some(member) = holder.member else { return false };
+        let over_ns = member.ran_ns(self.now_ns).saturating_sub(self.quantum_ns(holder));
+        if self.now_ns < holder.copies_by_ns && over_ns < self.tuning.max_wait_ns / LONGER_PART {
+            return true;
+        }
+        let others = || self.members().filter(|(_, h)| h.tenant != holder.tenant && h.active);
+        let comes = |h: &HolderState| h.member.is_some_and(|m| m.resident_since_ns == 0);
+        let coming = others().filter(|(_, h)| comes(h));
+        let coming_bytes = coming
+            .fold(0_u64, |sum, (_, h)| sum.saturating_add(h.member.map_or(0, |m| m.away_bytes)));
+        // Half the rate: one that comes waits for others' bytes to leave.
+        let coming_ns = time_of(coming_bytes, self.rate_bytes_per_s() / 2);
+        over_ns < coming_ns.min(self.tuning.max_wait_ns / LONGER_PART)
+            && !others().any(|(_, h)| !comes(h) && !h.leaving)
     }
 
     fn grant(&mut self, row: usize, filler: bool) {

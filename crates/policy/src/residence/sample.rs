@@ -39,6 +39,8 @@ pub struct Holder {
     pub resident_bytes: u64,
     /// The part of `resident_bytes` that is on its way back: it takes room, and is of no use yet.
     pub returning_bytes: u64,
+    /// Bytes of copies on the host that it has yet to make before it can leave at the rate of the link.
+    pub copies_due_bytes: u64,
     /// Highest ceiling that the process may still go by. In a mapped file it is the one that stands there; over messages
     /// the highest that was sent and not yet superseded by an answer.
     pub ceiling_bytes: u64,

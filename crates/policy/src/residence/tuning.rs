@@ -22,6 +22,8 @@ pub struct ResidenceTuning {
     pub patience_ns: u64,
     /// Slowest movement that counts as following an order, in bytes a second.
     pub slowest_bytes_per_s: u64,
+    /// Rate at which a process makes the host's memory for copies, in bytes a second.
+    pub copies_bytes_per_s: u64,
     /// Rate of the link one way until it has been measured, in bytes a second.
     pub link_bytes_per_s: u64,
     /// Tenants that fit together run together. Without it one tenant runs at a time under pressure, which moves the
@@ -47,6 +49,7 @@ impl Default for ResidenceTuning {
             overhead_ppm: 25_000,
             patience_ns: 2_000 * MS,
             slowest_bytes_per_s: 1_500_000_000,
+            copies_bytes_per_s: 3_000_000_000,
             link_bytes_per_s: 50_000_000_000,
             together: true,
             moving_poll_ns: MS / 2,

@@ -11,6 +11,8 @@ use super::{Draw, GIB, MIB, MS};
 
 /// Size of a chunk.
 pub(crate) const CHUNK: u64 = 32 * MIB;
+/// Rate at which the host's memory is made, bytes a second.
+const COPIES: u64 = 4_000_000_000;
 
 /// What a process does with the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub(crate) struct Process {
     pub(crate) held_bytes: u64,
     pub(crate) asked_bytes: u64,
     pub(crate) resident_bytes: u64,
+    /// Copies on the host that it has; more than it needs from the start where a test is not about them.
+    pub(crate) copies_bytes: u64,
     pub(crate) freeze: Freeze,
     pub(crate) stopped: bool,
     /// Time until an order is noticed, at most.
@@ -73,6 +77,7 @@ impl Process {
             held_bytes: 0,
             asked_bytes: size_bytes,
             resident_bytes: 0,
+            copies_bytes: u64::MAX,
             freeze: Freeze::No,
             stopped: false,
             lag_ns: 0,
@@ -146,6 +151,7 @@ impl Process {
             spare_bytes: 0,
             resident_bytes: self.resident_bytes,
             returning_bytes: 0,
+            copies_due_bytes: self.held_bytes.saturating_sub(self.copies_bytes),
             ceiling_bytes,
             wants_since_ns: self.wants_since_ns,
             submitted_ns: self.submitted_ns,
@@ -244,8 +250,15 @@ impl Process {
             }
         }
         let mut moved = (0, 0);
+        let made_bytes = (u128::from(COPIES) * u128::from(tick_ns) / 1_000_000_000) as u64;
+        if self.is_open(order) && self.copies_bytes < self.held_bytes {
+            self.copies_bytes += made_bytes;
+        }
         if self.evicts(order, now_ns) {
-            self.out_progress += out_budget;
+            let has_copy = self.held_bytes - self.resident_bytes + CHUNK <= self.copies_bytes;
+            let left_bytes = if has_copy { out_budget } else { out_budget.min(made_bytes) };
+            self.copies_bytes += if has_copy { 0 } else { left_bytes };
+            self.out_progress += left_bytes;
             while self.out_progress >= CHUNK && self.resident_bytes > order.allowed_bytes {
                 let chunk = CHUNK.min(self.resident_bytes);
                 self.out_progress -= CHUNK;
