@@ -2,8 +2,8 @@
 //! still give, with the copies that are there, and how much of it devices have promised.
 //!
 //! Promises: looked at no more than once in [`LOOK_NS`]; what cannot be read of the machine is no room; what a process
-//! says of its copies counts as far as it has so much memory. Where not every tenant can keep all that may have to leave of it, as
-//! much as may be away of all is left free, so that what leaves finds room whatever others keep. Does not make or take
+//! says of its copies counts as far as it has so much memory. Where not every tenant can keep all that may have to leave of it,
+//! each keeps a part, so that what is away and what is to leave finds room whatever others keep. Does not make or take
 //! anything, nor decide who is promised what: that is [`divvy_policy::residence::HostPromise`]'s.
 
 use std::path::PathBuf;
@@ -17,6 +17,9 @@ use crate::wire::HostView;
 
 /// Time between two looks.
 const LOOK_NS: u64 = 1_000_000_000;
+
+/// All of it, in millionths.
+const WHOLE_PPM: u64 = 1_000_000;
 
 /// Bytes that a tenant may keep beyond those that all are short of.
 const PIECES_BYTES: u64 = 1 << 30;
@@ -155,63 +158,97 @@ impl HostRoom {
     }
 }
 
-/// Bytes that tenants may keep on a host with `host_bytes` for it, where `short_bytes` of all of them do not fit the device.
+/// Bytes of copies that tenants may keep on a host, of which some do not fit the device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Keep {
     short_bytes: u64,
-    /// All that may be kept, and the sum of those that it is divided among; `None` where each may keep what it needs.
-    divided: Option<(u64, u64)>,
+    /// Part that each may keep of what may have to leave of it, in millionths.
+    part_ppm: u64,
 }
 
 impl Keep {
-    /// Of tenants of these sizes.
+    /// On a host with `host_bytes` for it, where `short_bytes` of all tenants do not fit the device: of tenants of these sizes,
+    /// and what is away of each now, or will be by the orders that stand. That has room whatever others keep.
     pub(super) fn new(
         host_bytes: u64,
         short_bytes: u64,
-        sizes: impl Iterator<Item = u64> + Clone,
+        tenants: impl Iterator<Item = (u64, u64)> + Clone,
     ) -> Self {
-        // Memory leaves in pieces.
-        let most_bytes = short_bytes.saturating_add(PIECES_BYTES);
-        let needed = sizes.clone().map(|bytes| bytes.min(most_bytes));
-        let needed_bytes = needed.fold(0, u64::saturating_add);
-        let divided = (needed_bytes > host_bytes).then(|| {
-            (host_bytes.saturating_sub(short_bytes), sizes.fold(0, u64::saturating_add).max(1))
-        });
-        Self { short_bytes, divided }
+        let mut keep = Self { short_bytes, part_ppm: WHOLE_PPM };
+        // What is away beyond its part leaves less to the others, of which more may be beyond theirs then.
+        loop {
+            let beyond = |(size_bytes, away_bytes): &(u64, u64)| keep.of(*size_bytes) < *away_bytes;
+            let is_beyond = |tenant: &(u64, u64)| beyond(tenant);
+            let away = tenants.clone().filter(is_beyond).map(|(_, away_bytes)| away_bytes);
+            let away_bytes = away.fold(0, u64::saturating_add);
+            let within = tenants.clone().filter(|tenant| !is_beyond(tenant));
+            let needs = within.map(|(size_bytes, _)| keep.needed_bytes(size_bytes));
+            let needed_bytes = needs.fold(0, u64::saturating_add);
+            let left_bytes = host_bytes.saturating_sub(away_bytes);
+            let part = u128::from(left_bytes) * u128::from(WHOLE_PPM);
+            let part = part.checked_div(u128::from(needed_bytes)).unwrap_or(u128::MAX);
+            let part_ppm = u64::try_from(part).unwrap_or(u64::MAX);
+            if part_ppm >= keep.part_ppm {
+                return keep;
+            }
+            keep.part_ppm = part_ppm;
+        }
     }
 
-    /// The part of a tenant of `size_bytes`.
+    /// Bytes that may have to leave of a tenant of `size_bytes`. Memory leaves in pieces.
+    fn needed_bytes(self, size_bytes: u64) -> u64 {
+        size_bytes.min(self.short_bytes.saturating_add(PIECES_BYTES))
+    }
+
+    /// Bytes that a tenant of `size_bytes` may keep.
     pub(super) fn of(self, size_bytes: u64) -> u64 {
         if self.short_bytes == 0 {
             return 0;
         }
-        let needed_bytes = size_bytes.min(self.short_bytes.saturating_add(PIECES_BYTES));
-        let part_bytes = self.divided.map_or(u64::MAX, |(bytes, sum_bytes)| {
-            let part = u128::from(bytes) * u128::from(size_bytes) / u128::from(sum_bytes);
-            u64::try_from(part).unwrap_or(u64::MAX)
-        });
-        needed_bytes.min(part_bytes)
+        let part = u128::from(self.needed_bytes(size_bytes)) * u128::from(self.part_ppm);
+        u64::try_from(part / u128::from(WHOLE_PPM)).unwrap_or(u64::MAX)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const GIB: u64 = 1 << 30;
 
+    /// Bytes that tenants of these sizes may keep, of which so much is away.
+    fn kept<const N: usize>(host: u64, short: u64, tenants: [(u64, u64); N]) -> [u64; N] {
+        let all = tenants.iter().map(|(size, away)| (size * GIB, away * GIB));
+        let keep = Keep::new(host * GIB, short * GIB, all);
+        tenants.map(|(size, _)| keep.of(size * GIB) / GIB)
+    }
+
     #[test]
     fn each_keeps_what_may_leave_of_it_where_the_host_has_room_for_all() {
-        let of = |host, short, sizes: [u64; 2]| {
-            let keep = Keep::new(host * GIB, short * GIB, sizes.iter().map(|gib| gib * GIB));
-            sizes.map(|gib| keep.of(gib * GIB) / GIB)
-        };
-        assert_eq!(of(100, 40, [90, 90]), [41, 41]);
-        assert_eq!(of(100, 40, [90, 10]), [41, 10]);
-        assert_eq!(of(100, 0, [90, 90]), [0, 0], "nothing leaves where all fits");
-        // Too little for both: room for what may be away stays free.
-        assert_eq!(of(60, 40, [90, 90]), [10, 10]);
-        assert_eq!(of(30, 40, [90, 90]), [0, 0]);
+        assert_eq!(kept(100, 40, [(90, 40), (90, 0)]), [41, 41]);
+        assert_eq!(kept(100, 40, [(90, 40), (10, 0)]), [41, 10]);
+        assert_eq!(kept(100, 0, [(90, 0), (90, 0)]), [0, 0], "nothing leaves where all fits");
+        // Too little for all: in parts, but what is away has room.
+        assert_eq!(kept(100, 56, [(48, 28), (48, 28), (48, 0), (48, 0)]), [21, 21, 21, 21]);
+        assert_eq!(kept(60, 40, [(90, 40), (90, 0)]).map(|gib| gib <= 20), [true, true]);
+        assert_eq!(kept(30, 40, [(90, 40), (90, 0)]), [0, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_and_what_is_away_have_room_together(
+            host_gib in 0_u64..300,
+            short_gib in 1_u64..200,
+            tenants in proptest::collection::vec((1_u64..100, 0_u64..100), 1..6),
+        ) {
+            let all: Vec<_> = tenants.iter().map(|(size, away)| (size * GIB, away.min(size) * GIB)).collect();
+            let keep = Keep::new(host_gib * GIB, short_gib * GIB, all.iter().copied());
+            let sum = all.iter().map(|(size, away)| keep.of(*size).max(*away)).sum::<u64>();
+            let away = all.iter().map(|(_, away)| away).sum::<u64>();
+            prop_assert!(sum <= (host_gib * GIB).max(away));
+        }
     }
 
     #[test]

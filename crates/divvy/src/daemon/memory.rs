@@ -168,17 +168,21 @@ impl DeviceMemory {
         );
         let room = DeviceRoom { capacity_bytes };
         let host_bytes = self.host_places.first().map_or(0, |place| place.room_bytes);
+        let sizes = self.holders.iter().map(|holder| holder.size_bytes);
+        let short_bytes = sizes.fold(0_u64, u64::saturating_add).saturating_sub(capacity_bytes);
+        let keeps = short_bytes > 0;
+        let leaving = self.rows.iter().zip(&self.holders);
+        let keep = Keep::new(
+            host_bytes,
+            short_bytes,
+            leaving.map(|(held, holder)| (holder.size_bytes, held.away_bytes_soon())),
+        );
+        for (held, holder) in self.rows.iter().zip(&mut self.holders) {
+            holder.copies_due_bytes = held.copies_due_bytes(keep.of(holder.size_bytes));
+        }
         let Self { tuning, rows, states, state, holders, orders, .. } = self;
         let mut planner = ResidencePlanner { tuning, rows: states, state };
         let next_ns = planner.step(now_ns, room, holders, orders);
-        let sizes = holders.iter().map(|holder| holder.size_bytes);
-        let sum_bytes = sizes.clone().fold(0_u64, u64::saturating_add);
-        let short_bytes = sum_bytes.saturating_sub(capacity_bytes);
-        let keeps = short_bytes > 0;
-        let keep = match keeps {
-            true => Keep::new(host_bytes, short_bytes, sizes),
-            false => Keep::default(),
-        };
         let any_stays = rows.iter().any(|held| held.stays);
         for ((held, holder), given) in rows.iter_mut().zip(holders.iter()).zip(orders.iter()) {
             let Some(seat) = seats.get_mut(held.seat) else { continue };

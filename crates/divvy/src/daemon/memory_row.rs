@@ -17,6 +17,9 @@ use super::managed::ManagedRow;
 /// Step of the bytes that a process may keep on the host.
 const KEEP_STEP: u64 = 64 << 20;
 
+/// Bytes of copies that are not waited for.
+const COPIES_SLACK_BYTES: u64 = 512 << 20;
+
 /// A tenant in the planner.
 #[derive(Debug, Default)]
 pub(super) struct Row {
@@ -56,6 +59,10 @@ pub(super) struct Row {
 impl Row {
     /// Sum over its processes, as they were sampled last.
     pub(super) fn sum(&self, part: fn(&ProcessMemory) -> u64) -> u64 {
+        self.sum_of(part)
+    }
+
+    fn sum_of(&self, part: impl Fn(&ProcessMemory) -> u64) -> u64 {
         self.memory.iter().map(part).fold(0, u64::saturating_add)
     }
 
@@ -108,6 +115,36 @@ impl Row {
         self.ceilings.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
     }
 
+    /// Bytes of it that are away, or are to leave by the orders that stand.
+    pub(super) fn away_bytes_soon(&self) -> u64 {
+        let resident_bytes = self.sum(|memory| memory.resident_bytes);
+        let leaving_bytes = match self.line.lease_ns {
+            0 => 0,
+            _ => resident_bytes.saturating_sub(self.ceiling_bytes()),
+        };
+        self.sum(|memory| memory.away_bytes).saturating_add(leaving_bytes)
+    }
+
+    /// Bytes of copies on the host that it has yet to make, where it may keep `keep_bytes`. Managed memory has none.
+    pub(super) fn copies_due_bytes(&self, keep_bytes: u64) -> u64 {
+        if self.managed.bytes() > 0 {
+            return 0;
+        }
+        let part_bytes = self.part_bytes(keep_bytes);
+        let wanted_bytes = self.sum_of(|memory| {
+            part_bytes.min(memory.resident_bytes.saturating_add(memory.away_bytes))
+        });
+        let due_bytes = wanted_bytes.saturating_sub(self.sum.copies_bytes);
+        // Copies are of whole chunks.
+        if due_bytes < COPIES_SLACK_BYTES { 0 } else { due_bytes }
+    }
+
+    /// Part of `keep_bytes` of each of its processes that have any memory; what is written changes rarely.
+    fn part_bytes(&self, keep_bytes: u64) -> u64 {
+        let holders = self.memory.iter().filter(|memory| **memory != ProcessMemory::default());
+        keep_bytes / holders.count().max(1) as u64 / KEEP_STEP * KEEP_STEP
+    }
+
     /// The tenant's part of the planner's question.
     pub(super) fn sample(
         &mut self,
@@ -146,6 +183,8 @@ impl Row {
             spare_bytes: self.managed.spare_bytes(&self.sum),
             resident_bytes,
             returning_bytes: self.sum(|memory| memory.returning_bytes),
+            // The caller knows what it may keep.
+            copies_due_bytes: 0,
             ceiling_bytes: self.ceiling_bytes(),
             quantum_ns,
             wants_since_ns: match (self.sum.waits_from_ns, asked_bytes) {
@@ -208,9 +247,7 @@ impl Row {
         is_news |= self.managed.put(owner, self.row)?;
         let run = if given.run { order::RUN } else { 0 };
         let refuse = if self.refuses { order::REFUSE } else { 0 };
-        // Each of several processes that have any memory has a part of it, and what is written changes rarely.
-        let holders = self.memory.iter().filter(|memory| **memory != ProcessMemory::default());
-        let keep_bytes = keep_bytes / holders.count().max(1) as u64 / KEEP_STEP * KEEP_STEP;
+        let keep_bytes = self.part_bytes(keep_bytes);
         let (host_needed_bytes, host_room_bytes) = match self.shortage {
             Some(shortage) => (shortage.needed_bytes, shortage.room_bytes),
             None => (0, 0),
