@@ -163,22 +163,18 @@ pub(super) fn come_back(state: &State, aim: &Aim<'_>) -> Moved {
     let mut moved = Moved::All;
     for device in Aim::devices().filter(|device| state.chunks.away_bytes(*device) > 0) {
         let from_ns = clock::now_ns();
-        let mut is_full = false;
         let (bytes, came) = pipeline::through(
             state,
             (device, Place::Host),
             |chunk, stream| {
                 let bytes = state.chunks.resident_bytes(device).saturating_add(chunk.bytes());
-                if is_full || bytes > aim.of(device).ceiling_bytes {
-                    return Ok(Step::Passed);
+                if bytes > aim.of(device).ceiling_bytes {
+                    return Ok(Step::Full);
                 }
                 match state.chunks.start_coming(chunk, stream) {
                     Ok(()) => Ok(Step::Begun),
                     Err(Denied::Driver(code)) => Err(code),
-                    Err(Denied::Ceiling | Denied::Managed(_)) => {
-                        is_full = true;
-                        Ok(Step::Passed)
-                    }
+                    Err(Denied::Ceiling | Denied::Managed(_)) => Ok(Step::Full),
                 }
             },
             |chunk, copied| state.chunks.finish_coming(chunk, copied),

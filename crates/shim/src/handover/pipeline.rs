@@ -13,21 +13,61 @@ use super::context::with_stream;
 use crate::residence::chunks::{Chunk, Place};
 use crate::residence::state::State;
 use crate::sys::driver::{self, again};
+use crate::sys::sleep_ns;
 
 /// Chunks that are on their way at a time.
 const DEPTH: usize = 4;
+
+/// Between two attempts to begin, while what has begun is copied.
+const LOOK_NS: u32 = 50_000;
 
 /// Outcome of a begin for one chunk.
 pub(super) enum Step {
     /// Its bytes are copied on the stream.
     Begun,
     Passed,
+    /// There is no room for it yet: it is tried again while others are on their way, so that the link does not stand still
+    /// for each piece of room that comes.
+    Full,
 }
 
 /// A chunk on its way, and the event behind its copy; without one it is waited for with all that is behind it.
 struct OnItsWay<'a> {
     chunk: &'a Chunk,
     event: Option<CUevent>,
+}
+
+/// Chunks on their way, of which the next one takes the place of the oldest.
+struct Ring<'a> {
+    places: [Option<OnItsWay<'a>>; DEPTH],
+    next: usize,
+}
+
+impl<'a> Ring<'a> {
+    /// Adds one where the oldest was.
+    fn push(&mut self, one: OnItsWay<'a>) {
+        if let Some(place) = self.places.get_mut(self.next % DEPTH) {
+            *place = Some(one);
+        }
+        self.next = self.next.wrapping_add(1);
+    }
+
+    fn oldest(&mut self) -> Option<&mut Option<OnItsWay<'a>>> {
+        let next = self.next;
+        let mut order = (0..DEPTH).map(|ahead| next.wrapping_add(ahead) % DEPTH);
+        let at = order.find(|at| self.places.get(*at).is_some_and(Option::is_some))?;
+        self.places.get_mut(at)
+    }
+
+    fn is_full(&self) -> bool {
+        self.places.iter().all(Option::is_some)
+    }
+
+    /// Whether any is on its way, and that the oldest's end need not be waited for.
+    fn is_oldest_copied(&mut self) -> Option<bool> {
+        let event = self.oldest()?.as_ref()?.event;
+        Some(event.is_none_or(|event| driver::event_has_ended(event) != Ok(false)))
+    }
 }
 
 /// Runs `begin` for every chunk of the device at `place`, until something fails, and `end` with the outcome of its copy for
@@ -40,33 +80,43 @@ pub(super) fn through<'s>(
 ) -> (u64, Result<(), CUresult>) {
     let mut bytes = 0_u64;
     let result = with_stream(device, |stream| {
-        let (mut slots, mut at) = ([const { None::<OnItsWay<'s>> }; DEPTH], 0_usize);
-        let mut result = Ok(());
-        let mut finish = |slot: &mut Option<OnItsWay<'s>>| -> Result<(), CUresult> {
-            let Some(OnItsWay { chunk, event }) = slot.take() else { return Ok(()) };
+        let mut ring = Ring { places: [const { None::<OnItsWay<'s>> }; DEPTH], next: 0 };
+        let mut finish_oldest = |ring: &mut Ring<'s>| -> Result<(), CUresult> {
+            let oldest = ring.oldest().and_then(Option::take);
+            let Some(OnItsWay { chunk, event }) = oldest else { return Ok(()) };
             let ended = end(chunk, end_of_copy(event, stream));
             if ended.is_ok() {
                 bytes = bytes.saturating_add(chunk.bytes());
             }
             ended
         };
-        state.chunks.for_each(|chunk| {
-            if result.is_err() || chunk.device() != device || chunk.place() != place {
-                return;
+        let mut one = |ring: &mut Ring<'s>, chunk: &'s Chunk| -> Result<(), CUresult> {
+            if ring.is_full() {
+                finish_oldest(ring)?;
             }
-            let Some(slot) = slots.get_mut(at % DEPTH) else { return };
-            result = finish(slot).and_then(|()| begin(chunk, stream)).map(|step| {
-                if let Step::Begun = step {
-                    *slot = Some(OnItsWay { chunk, event: event_behind(stream) });
-                    at = at.wrapping_add(1);
+            loop {
+                match begin(chunk, stream)? {
+                    Step::Begun => {
+                        ring.push(OnItsWay { chunk, event: event_behind(stream) });
+                        return Ok(());
+                    }
+                    Step::Passed => return Ok(()),
+                    Step::Full => match ring.is_oldest_copied() {
+                        None => return Ok(()),
+                        Some(true) => finish_oldest(ring)?,
+                        Some(false) => sleep_ns(LOOK_NS),
+                    },
                 }
-            });
-        });
-        // The oldest is where the next would have been.
-        for ahead in 0..DEPTH {
-            if let Some(slot) = slots.get_mut(at.wrapping_add(ahead) % DEPTH) {
-                result = result.and(finish(slot));
             }
+        };
+        let mut result = Ok(());
+        state.chunks.for_each(|chunk| {
+            if result.is_ok() && chunk.device() == device && chunk.place() == place {
+                result = one(&mut ring, chunk);
+            }
+        });
+        while ring.oldest().is_some() {
+            result = result.and(finish_oldest(&mut ring));
         }
         result
     });
