@@ -52,6 +52,7 @@ fn tuning() -> impl Strategy<Value = ResidenceTuning> {
                     overhead_ppm: e,
                     patience_ns: f,
                     slowest_bytes_per_s: g,
+                    lead_bytes: l,
                     copies_bytes_per_s: l,
                     link_bytes_per_s: h,
                     together,

@@ -23,8 +23,12 @@ struct Hand {
 impl Hand {
     fn new(rows: usize) -> Self {
         Self {
-            // A turn counts as used from its first moment, but where a test is about that.
-            tuning: ResidenceTuning { start_ns: 0, ..ResidenceTuning::default() },
+            // A turn counts as used from its first moment, and what leaves does so at once, but where a test is about that.
+            tuning: ResidenceTuning {
+                start_ns: 0,
+                lead_bytes: u64::MAX,
+                ..ResidenceTuning::default()
+            },
             rows: vec![HolderState::default(); rows],
             state: ResidenceState::default(),
             orders: vec![HolderOrder::default(); rows],
@@ -488,4 +492,31 @@ fn the_only_one_that_works_goes_on_while_another_comes() {
     }
     assert!(hand.state.counters().grants > 0, "{:?}", hand.orders);
     assert_eq!(stood_still, 0, "somebody runs at each step");
+}
+
+#[test]
+fn what_leaves_is_ahead_of_what_comes_by_a_little() {
+    let mut hand = Hand::new(2);
+    hand.tuning.lead_bytes = 2 * GIB;
+    hand.step(MS, 10 * GIB, &[whole(1, 10, 1), away(2, 8, 0, 0)]);
+    let since_ns = hand.now_ns;
+    let holder = |gib_here| Holder { resident_bytes: gib_here * GIB, ..whole(1, 10, 1) };
+    let at = |hand: &mut Hand, here, back| {
+        hand.step(20 * MS, 10 * GIB, &[holder(here), away(2, 8, back, since_ns)])
+    };
+    assert_eq!(at(&mut hand, 10, 0), [8, 0]);
+    assert_eq!(at(&mut hand, 8, 0), [8, 0]);
+    assert_eq!(at(&mut hand, 8, 0), [8, 2], "released bytes are there after a while");
+    assert_eq!(at(&mut hand, 8, 1)[0], 7);
+    // What is on its way is not there yet.
+    let coming = Holder { returning_bytes: GIB, ..away(2, 8, 2, since_ns) };
+    assert_eq!(hand.step(20 * MS, 10 * GIB, &[holder(8), coming])[0], 7);
+    assert_eq!(at(&mut hand, 7, 2)[0], 6);
+    // A block that is asked for needs all of its room at once.
+    let asks = Holder { asked_bytes: 6 * GIB, ..away(2, 8, 0, since_ns) };
+    let mut hand = Hand::new(2);
+    hand.tuning.lead_bytes = GIB;
+    hand.step(MS, 10 * GIB, &[whole(1, 10, 1), Holder::default()]);
+    hand.step(20 * MS, 10 * GIB, &[whole(1, 10, 1), asks]);
+    assert_eq!(hand.orders[0].allowed_bytes, 3 * GIB);
 }

@@ -171,12 +171,14 @@ impl DeviceMemory {
         let sizes = self.holders.iter().map(|holder| holder.size_bytes);
         let short_bytes = sizes.fold(0_u64, u64::saturating_add).saturating_sub(capacity_bytes);
         let keeps = short_bytes > 0;
-        let leaving = self.rows.iter().zip(&self.holders);
-        let keep = Keep::new(
-            host_bytes,
-            short_bytes,
-            leaving.map(|(held, holder)| (holder.size_bytes, held.away_bytes_soon())),
-        );
+        // Of one that runs or comes back nothing is away soon, however long that takes.
+        let comes = |status| matches!(status, HolderStatus::Runs | HolderStatus::Restores);
+        let leaving = self.rows.iter().zip(&self.holders).zip(&self.orders);
+        let leaving = leaving.map(|((held, holder), order)| match comes(order.status) {
+            true => (holder.size_bytes, 0),
+            false => (holder.size_bytes, held.away_bytes_soon()),
+        });
+        let keep = Keep::new(host_bytes, short_bytes, leaving);
         for (held, holder) in self.rows.iter().zip(&mut self.holders) {
             holder.copies_due_bytes = held.copies_due_bytes(keep.of(holder.size_bytes));
         }

@@ -8,13 +8,23 @@
 use super::holder::{HolderState, bytes_in};
 use super::order::HolderOrder;
 use super::quantum::scale;
-use super::queue::Class;
+use super::queue::{Class, Key};
 use super::view::Step;
 
 /// Bytes of the device that no tenant may have, and those that tenants may have beyond it.
 struct Room {
     free_bytes: u64,
     over_bytes: u64,
+}
+
+/// Place in the order of those that do not run.
+struct Walk {
+    place: Option<Key>,
+    /// The next to run.
+    next: Option<Key>,
+    /// Bytes of the device that are left for those that follow.
+    room_bytes: u64,
+    parts: Parts,
 }
 
 /// Parts by size that those that wait have of room which is too small for what they hold.
@@ -81,35 +91,82 @@ impl Step<'_> {
 
     /// Orders for those that do not run, in the order of their next turn.
     fn order_the_rest(&mut self, room: &mut Room) -> bool {
-        let mut room_bytes = self.left_bytes.saturating_sub(self.set_bytes());
-        let next = self.next_to_run();
-        let mut parts = Parts::default();
+        let mut kept_back_bytes = self.kept_back_bytes(room);
+        let mut walk = self.walk();
         let mut moves = false;
-        let mut place = None;
-        while let Some(key) = self.following(place) {
-            place = Some(key);
+        while let Some((row, target_bytes)) = self.next_target(&mut walk) {
+            let falls_bytes = self.falls_bytes(row, target_bytes);
+            let back_bytes = falls_bytes.min(kept_back_bytes);
+            kept_back_bytes -= back_bytes;
+            moves |= self.order(row, target_bytes.saturating_add(back_bytes), room);
+        }
+        moves
+    }
+
+    fn walk(&self) -> Walk {
+        Walk {
+            place: None,
+            next: self.next_to_run(),
+            room_bytes: self.left_bytes.saturating_sub(self.set_bytes()),
+            parts: Parts::default(),
+        }
+    }
+
+    /// The next row in the order of those that do not run, and the bytes that it may have.
+    fn next_target(&self, walk: &mut Walk) -> Option<(usize, u64)> {
+        loop {
+            let key = self.following(walk.place)?;
+            walk.place = Some(key);
             let (class, _, _, row) = key;
-            let Some(holder) = self.rows.get(row) else { continue };
-            if holder.member.is_some() {
-                continue;
-            }
+            let Some(holder) = self.rows.get(row).filter(|h| h.member.is_none()) else { continue };
+            let room_bytes = walk.room_bytes;
             let target_bytes = match class {
                 Class::Frozen => 0,
-                _ if next == Some(key) => {
+                _ if walk.next == Some(key) => {
                     let ahead_bytes = self.ahead_bytes(row, room_bytes);
-                    parts = self.parts(row, room_bytes.saturating_sub(ahead_bytes));
+                    walk.parts = self.parts(row, room_bytes.saturating_sub(ahead_bytes));
                     ahead_bytes
                 }
                 Class::Waits => {
-                    parts.kept_bytes -= parts.least_bytes(holder).min(parts.kept_bytes);
-                    holder.resident_bytes.min(room_bytes.saturating_sub(parts.kept_bytes))
+                    let Parts { kept_bytes, .. } = walk.parts;
+                    let kept_bytes = kept_bytes.saturating_sub(walk.parts.least_bytes(holder));
+                    walk.parts.kept_bytes = kept_bytes;
+                    holder.resident_bytes.min(room_bytes.saturating_sub(kept_bytes))
                 }
                 _ => holder.resident_bytes.min(room_bytes),
             };
-            room_bytes = room_bytes.saturating_sub(target_bytes);
-            moves |= self.order(row, target_bytes, room);
+            walk.room_bytes = room_bytes.saturating_sub(target_bytes);
+            return Some((row, target_bytes));
         }
-        moves
+    }
+
+    /// Bytes that a row loses, whoever takes them.
+    fn falls_bytes(&self, row: usize, target_bytes: u64) -> u64 {
+        let holder = self.rows.get(row).filter(|h| !h.frozen);
+        holder.map_or(0, |h| h.resident_bytes.saturating_sub(target_bytes))
+    }
+
+    /// Bytes that those who lose them keep for now, since the one that comes could not take them yet.
+    ///
+    /// What leaves takes from the link what comes does not get: it leads by no more than keeps the link busy both ways.
+    fn kept_back_bytes(&self, room: &Room) -> u64 {
+        let comes = |h: &HolderState| {
+            h.member.is_some_and(|m| m.resident_since_ns == 0) && h.there_bytes() < h.held_bytes()
+        };
+        if room.over_bytes > 0 || !self.rows.iter().any(comes) {
+            return 0;
+        }
+        let members = self.members().map(|(_, h)| h.asked_bytes);
+        let asked_bytes = members.fold(0, u64::saturating_add);
+        let there = self.rows.iter().map(|h| h.there_bytes()).fold(0, u64::saturating_add);
+        let empty_bytes = self.room.capacity_bytes.saturating_sub(there);
+        let lead_bytes = self.tuning.lead_bytes.saturating_add(asked_bytes);
+        let may_leave_bytes = lead_bytes.saturating_sub(empty_bytes);
+        let (mut walk, mut falls_bytes) = (self.walk(), 0_u64);
+        while let Some((row, target_bytes)) = self.next_target(&mut walk) {
+            falls_bytes = falls_bytes.saturating_add(self.falls_bytes(row, target_bytes));
+        }
+        falls_bytes.saturating_sub(may_leave_bytes)
     }
 
     /// Parts of `room_bytes` that waiters behind the next one to run keep of what they have.
@@ -187,7 +244,8 @@ impl Step<'_> {
         counters.in_bytes = counters.in_bytes.saturating_add(more_in);
         (holder.owed_out_bytes, holder.owed_in_bytes) = (out_bytes, in_bytes);
         // One that has not moved for long is looked at with the others.
-        let moves = out_bytes > 0 || in_bytes > 0 || allowed_bytes < target_bytes;
+        let is_coming = holder.member.is_some() && holder.returning_bytes > 0;
+        let moves = out_bytes > 0 || in_bytes > 0 || allowed_bytes < target_bytes || is_coming;
         moves && self.now_ns.saturating_sub(holder.moved_ns) < self.tuning.patience_ns
     }
 }

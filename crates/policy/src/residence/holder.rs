@@ -36,7 +36,7 @@ pub struct HolderState {
     /// Resident bytes as far as they are believed.
     pub(super) resident_bytes: u64,
     /// The part of them that is on its way back.
-    returning_bytes: u64,
+    pub(super) returning_bytes: u64,
     /// The ceiling that stood when the sample was read.
     pub(super) ceiling_bytes: u64,
     pub(super) released: Released,
@@ -215,9 +215,13 @@ impl HolderState {
     /// All that exists of it is on the device, or as much as can be.
     pub(super) fn is_whole(&self) -> bool {
         let spare_bytes = if self.is_cut { self.spare_bytes } else { 0 };
-        let there_bytes = self.resident_bytes.saturating_sub(self.returning_bytes);
-        let there_bytes = there_bytes.saturating_add(self.asked_bytes);
+        let there_bytes = self.there_bytes().saturating_add(self.asked_bytes);
         there_bytes.saturating_add(spare_bytes) >= self.size_bytes
+    }
+
+    /// Bytes on the device, without those that are on their way back.
+    pub(super) fn there_bytes(&self) -> u64 {
+        self.resident_bytes.saturating_sub(self.returning_bytes)
     }
 
     /// A tenant that can run with a part away is no larger than `most_bytes`.

@@ -22,6 +22,9 @@ pub struct ResidenceTuning {
     pub patience_ns: u64,
     /// Slowest movement that counts as following an order, in bytes a second.
     pub slowest_bytes_per_s: u64,
+    /// Bytes by which what leaves may be ahead of what comes. Those that were released lately, those being copied and two
+    /// pieces of the largest size find room in it.
+    pub lead_bytes: u64,
     /// Rate at which a process makes the host's memory for copies, in bytes a second.
     pub copies_bytes_per_s: u64,
     /// Rate of the link one way until it has been measured, in bytes a second.
@@ -49,6 +52,7 @@ impl Default for ResidenceTuning {
             overhead_ppm: 25_000,
             patience_ns: 2_000 * MS,
             slowest_bytes_per_s: 1_500_000_000,
+            lead_bytes: 3 << 29,
             copies_bytes_per_s: 3_000_000_000,
             link_bytes_per_s: 50_000_000_000,
             together: true,
