@@ -13,6 +13,9 @@ use super::plot::{self, PlotLine, PlotStyle};
 use super::rows;
 use divvy_command::output::table::TextTable;
 
+/// Begin of the reason why a side was not measured at all, which is no failure.
+pub(super) const LEFT_OUT: &str = "left out: ";
+
 /// Kind of a figure's goal.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -108,6 +111,16 @@ impl Figure {
     /// Whether a side failed before: not tried again.
     pub(super) fn has_failed(&self, side: &str) -> bool {
         self.failures.contains_key(side)
+    }
+
+    /// Whether a side was measured and has no value.
+    fn is_spoilt(&self, side: &str) -> bool {
+        self.failures.get(side).is_some_and(|why| !why.starts_with(LEFT_OUT))
+    }
+
+    /// Whether there is anything to say of it.
+    pub(super) fn is_told(&self) -> bool {
+        !self.medians.is_empty() || !self.failures.is_empty()
     }
 
     /// Takes all values back: what they were measured by did not hold.
@@ -206,8 +219,8 @@ impl Report {
     pub(super) fn missed(&self) -> bool {
         self.figures.iter().any(|figure| {
             figure.is_met() == Some(false)
-                || figure.has_failed("native")
-                || figure.has_failed("divvy")
+                || figure.is_spoilt("native")
+                || figure.is_spoilt("divvy")
         })
     }
 
@@ -308,7 +321,8 @@ impl Report {
         let mut out = table.to_string();
         for figure in &self.figures {
             for (side, why) in &figure.failures {
-                out.push_str(&format!("\n{} of {side} failed: {why}", figure.name));
+                let failed = if why.starts_with(LEFT_OUT) { "" } else { "failed: " };
+                out.push_str(&format!("\n{} of {side} {failed}{why}", figure.name));
             }
         }
         if out.ends_with('\n') { out } else { out + "\n" }
@@ -320,6 +334,7 @@ fn failed(why: &str) -> String {
     match why.strip_prefix("no answer within ") {
         Some(time) => format!("> {time}"),
         None if why.starts_with("void: ") => "void".to_owned(),
+        None if why.starts_with(LEFT_OUT) => "left out".to_owned(),
         None => "failed".to_owned(),
     }
 }

@@ -132,6 +132,11 @@ impl Bench {
         self.failure.get_or_insert(error);
     }
 
+    /// Keeps those figures of which there is anything to say.
+    pub(super) fn keep_told(&mut self, figures: impl IntoIterator<Item = Figure>) {
+        self.report.figures.extend(figures.into_iter().filter(Figure::is_told));
+    }
+
     /// The bare driver.
     pub(super) fn native(&self) -> Result<Side> {
         let native = self.sides.iter().find(|side| side.is_native());
