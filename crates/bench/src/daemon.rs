@@ -41,6 +41,21 @@ impl Daemon {
         Self::start_with(stage, &["--capacity", &format!("{}MiB", capacity_bytes >> 20)])
     }
 
+    /// The same, whose tenants may have so much managed memory together, wherever it is.
+    pub(super) fn start_for_managed(
+        stage: &ClientStage,
+        capacity_bytes: Option<u64>,
+        managed_bytes: u64,
+    ) -> Result<Self> {
+        let mib = |bytes: u64| format!("{}MiB", bytes.div_ceil(1 << 20));
+        let mut options = vec!["--managed-limit".to_owned(), mib(managed_bytes)];
+        if let Some(bytes) = capacity_bytes {
+            options.extend(["--capacity".to_owned(), mib(bytes)]);
+        }
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        Self::start_with(stage, &options)
+    }
+
     fn start_with(stage: &ClientStage, options: &[&str]) -> Result<Self> {
         let home = stage.scratch().join("daemon");
         let binary = install::program("divvy")?;

@@ -6,7 +6,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE, PPM, Rule, quantity, selector};
+use divvy_abi::config::{
+    Config, FLAG_BACKEND_MANAGED, FLAG_OVERSUBSCRIBE, PPM, Rule, quantity, selector,
+};
 use divvy_page::owner::Owner as Limits;
 
 use divvy_command::machine::install;
@@ -70,12 +72,21 @@ pub(super) struct TenantTerms {
     pub(super) weight: u32,
     /// Whether its memory may leave the card.
     pub(super) oversubscribes: bool,
+    /// Whether it is managed memory then.
+    pub(super) managed: bool,
 }
 
 impl TenantTerms {
     /// Memory alone.
     pub(super) fn memory(limit_bytes: u64) -> Self {
-        Self { limit_bytes, share_percent: None, priority: 0, weight: 0, oversubscribes: false }
+        Self {
+            limit_bytes,
+            share_percent: None,
+            priority: 0,
+            weight: 0,
+            oversubscribes: false,
+            managed: false,
+        }
     }
 
     /// The same with a cap of device time.
@@ -98,9 +109,17 @@ impl TenantTerms {
         Self { oversubscribes: true, ..self }
     }
 
+    /// The same whose memory may leave the card as managed memory.
+    pub(super) fn managed(self) -> Self {
+        Self { oversubscribes: true, managed: true, ..self }
+    }
+
     fn write(&self, config: &mut Config) {
         if self.oversubscribes {
             config.flags |= FLAG_OVERSUBSCRIBE;
+        }
+        if self.managed {
+            config.flags |= FLAG_BACKEND_MANAGED;
         }
         config.priority = self.priority;
         config.weight = self.weight;
@@ -133,6 +152,11 @@ pub(super) struct Tenancy {
 }
 
 impl Side {
+    /// The same under another name, for tenants under other terms.
+    pub(super) fn named(&self, name: &str) -> Self {
+        Self { name: name.to_owned(), kind: self.kind.clone() }
+    }
+
     /// Whether this is the bare driver.
     pub(super) fn is_native(&self) -> bool {
         matches!(self.kind, Kind::Native)

@@ -8,9 +8,19 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) common: Common,
 
-    /// Copies of the program
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=16))]
-    pub(super) copies: u32,
+    /// Copies of the program; may be several numbers with commas between
+    #[arg(
+        long,
+        value_name = "N",
+        value_delimiter = ',',
+        default_values_t = [2, 4],
+        value_parser = clap::value_parser!(u32).range(2..=16)
+    )]
+    pub(super) copies: Vec<u32>,
+
+    /// Ways to run all copies at once beside peers; may be several with commas between
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "vmm,managed,fits")]
+    pub(super) rows: Vec<RowKind>,
 
     /// Memory of each copy's matrices; by default so much that all together exceed the card by a half
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
@@ -19,6 +29,11 @@ pub(crate) struct Args {
     /// Memory that a card has for Divvy, as in `divvy daemon --capacity`; by default the card's own
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub(super) capacity: Option<WrittenSize>,
+
+    /// Let peers take more memory than the card has free, and fill what it has beyond --capacity beside them, since they know
+    /// none. A peer whose memory is managed may disturb others then, on a card that is shared
+    #[arg(long)]
+    pub(super) peer_pressure: bool,
 
     /// Part of its time for which a copy that is alone uses the card; it rests between two phases
     #[arg(long, value_name = "PART", default_value_t = 1.0, value_parser = part)]
@@ -35,6 +50,17 @@ pub(crate) struct Args {
     /// A second for each copy: shows that everything works, and little else
     #[arg(long)]
     pub(super) quick: bool,
+}
+
+/// A way to run all copies at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum RowKind {
+    /// Memory leaves by virtual memory management
+    Vmm,
+    /// Memory leaves as managed memory, where all of it together fits what the card has free
+    Managed,
+    /// Copies so small that all fit, with --oversubscribe and without
+    Fits,
 }
 
 fn part(text: &str) -> Result<f64, String> {

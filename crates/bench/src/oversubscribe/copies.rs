@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::plan::{PATIENCE, Plan};
+use super::steady::{Turn, Window, window};
 use crate::client::number;
 use crate::matrices::{Matrices, WORD, judge};
 use crate::moved::Meter;
@@ -42,12 +43,20 @@ pub(super) struct Ran {
     /// Bytes by which the machine's free memory fell; none on a simulated card, whose memory is the host's.
     pub(super) host_taken_bytes: Option<u64>,
     span_ns: [f64; 2],
+    /// Of each copy, when it ran.
+    pub(super) turns: Vec<Vec<Turn>>,
 }
 
 impl Ran {
     /// Steps of all copies in a second.
     pub(super) fn steps_per_s(&self) -> f64 {
         self.steps as f64 / self.work_s.max(1e-9)
+    }
+
+    /// Steps of all copies in a second while all of them take turns, each of which has had its first.
+    pub(super) fn steady(&self) -> Option<Window> {
+        let may_move = self.moved.as_ref().is_none_or(|moved| moved.in_bytes > 0);
+        window(&self.turns, may_move)
     }
 
     /// All of these as one run: what is between two of them is a part of it.
@@ -64,6 +73,7 @@ impl Ran {
             moved: None,
             host_taken_bytes: all.iter().filter_map(|ran| ran.host_taken_bytes).max(),
             span_ns: [from_ns, until_ns],
+            turns: all.iter().flat_map(|ran| ran.turns.clone()).collect(),
         }
     }
 }
@@ -139,6 +149,7 @@ pub(super) fn run(bench: &Bench, tenancies: &[Tenancy], plan: &Plan, what: &str)
     for program in copies.iter_mut().filter_map(|copy| copy.program.as_mut()) {
         program.go()?;
     }
+    let went = Instant::now();
     let patience = PATIENCE + Duration::from_secs_f64(plan.rest_s());
     let all_steps = plan.steps * copies.len() as u64;
     while copies.iter().any(|copy| copy.end.is_none()) {
@@ -148,7 +159,13 @@ pub(super) fn run(bench: &Bench, tenancies: &[Tenancy], plan: &Plan, what: &str)
             }
         }
         let done: u64 = copies.iter().map(|copy| copy.steps_done).sum();
-        let words = || format!("{what}: {done} of {all_steps} steps");
+        let words = || {
+            let spent_s = went.elapsed().as_secs_f64();
+            let left_s = spent_s * all_steps.saturating_sub(done) as f64 / done as f64;
+            let left =
+                if done == 0 { String::new() } else { format!(", about {left_s:.0} s left") };
+            format!("{what}: {done} of {all_steps} steps{left}")
+        };
         watch.look(bench, &mut copies, words, patience)?;
     }
     finish(bench, &copies, &watch, free_before)
@@ -206,6 +223,7 @@ fn finish(
         let [from, until] = span_ns;
         span_ns = [from.min(number(end, "began_ns")?), until.max(number(end, "ended_ns")?)];
     }
+    let turns = copies.iter().filter_map(|copy| copy.end.as_ref()).map(Turn::all_of).collect();
     let is_ours = copies.iter().any(|copy| copy.tenancy.is_ours());
     let moved = is_ours.then(|| {
         let mut moved = Moved { away_most_bytes: watch.away_most, ..Moved::default() };
@@ -227,6 +245,7 @@ fn finish(
         moved,
         host_taken_bytes: taken.filter(|_| !bench.stage.is_simulated()),
         span_ns,
+        turns,
     })
 }
 
@@ -244,6 +263,7 @@ mod tests {
             moved: None,
             host_taken_bytes: None,
             span_ns,
+            turns: Vec::new(),
         };
         let serial = Ran::one_after_the_other(&[ran([1e9, 2e9]), ran([3e9, 4e9])]);
         assert_eq!((serial.steps, serial.work_s, serial.makespan_s), (20, 3.0, 4.0));

@@ -13,7 +13,13 @@ use crate::side::TenantTerms;
 use divvy_command::output::{failure::usage, sizes};
 
 /// Bytes of all copies' matrices that fit a simulated card, where they are real memory of the host.
-const SIMULATED_BYTES: u64 = 256 << 20;
+const SIMULATED_BYTES: u64 = 512 << 20;
+/// Copies that are to fit leave so much of the room to what their blocks lie in.
+const FITS_PARTS: [u64; 2] = [15, 16];
+/// Longest time for which copies that fit are measured.
+const FITS_SECONDS: f64 = 15.0;
+/// Shortest pause between two steps that ends a turn.
+const LEAST_GAP_S: f64 = 0.08;
 /// A copy does so many steps at least.
 const FEWEST_STEPS: u64 = 4;
 const QUICK_SECONDS: f64 = 1.0;
@@ -31,6 +37,9 @@ pub(super) struct Plan {
     /// The card's memory for Divvy, where it is not the card's own.
     pub(super) capacity_bytes: Option<u64>,
     room: Room,
+    /// Bytes of all copies that the card has room for.
+    pub(super) usable_bytes: u64,
+    on: String,
     seconds: f64,
     phase_s: f64,
     busy: f64,
@@ -44,8 +53,8 @@ impl Plan {
     ///
     /// # Errors
     /// A usage error where a copy does not fit the card by itself, or the host has no room for what exceeds it.
-    pub(super) fn make(bench: &Bench, args: &Args, room: &Room) -> Result<Self> {
-        let copies = u64::from(args.copies);
+    pub(super) fn make(bench: &Bench, args: &Args, room: &Room, count: u32) -> Result<Self> {
+        let copies = u64::from(count);
         let is_simulated = bench.stage.is_simulated();
         let capacity_bytes = match (args.capacity, args.bytes) {
             (Some(capacity), _) => Some(capacity.0),
@@ -84,12 +93,22 @@ impl Plan {
             part => format!("busy for {:.0} % in phases of {} s", part * 100.0, args.phase),
         };
         let on = capacity_bytes.map(|bytes| format!(" on {}", sizes::text(bytes)));
+        let on = on.unwrap_or_default();
+        let name = format!("{copies} x {}{on}, {manner}", sizes::text(bytes));
+        bench.say(&format!(
+            "{name}: {} on the card beside {copies} contexts of {}, {} on the host",
+            sizes::text(all.min(usable_bytes)),
+            sizes::text(room.context_bytes),
+            sizes::text(beyond)
+        ));
         Ok(Self {
-            name: format!("{copies} x {}{}, {manner}", sizes::text(bytes), on.unwrap_or_default()),
-            copies: args.copies,
+            name,
+            copies: count,
             bytes,
             capacity_bytes,
             room: *room,
+            usable_bytes,
+            on,
             seconds: if args.quick { args.seconds.min(QUICK_SECONDS) } else { args.seconds },
             phase_s: args.phase,
             busy: args.busy,
@@ -101,6 +120,45 @@ impl Plan {
     /// Whether its copies never rest.
     pub(super) fn is_always_busy(&self) -> bool {
         self.busy >= 1.0
+    }
+
+    /// Bytes of all copies that have to be on the host.
+    pub(super) fn beyond_bytes(&self) -> u64 {
+        (self.bytes * u64::from(self.copies)).saturating_sub(self.usable_bytes)
+    }
+
+    /// The same copies, no larger than that all fit.
+    pub(super) fn fitting(&self) -> Self {
+        let [part, parts] = FITS_PARTS;
+        let each_bytes = self.usable_bytes / parts * part / u64::from(self.copies);
+        let bytes = self.bytes.min(room::whole(each_bytes));
+        let name = format!("{} x {}{}, all fits", self.copies, sizes::text(bytes), self.on);
+        Self { name, bytes, seconds: self.seconds.min(FITS_SECONDS), busy: 1.0, ..self.clone() }
+    }
+
+    /// Managed memory that all copies have together.
+    ///
+    /// # Errors
+    /// Says so where that is more than the card has free: the driver would move it beside whoever else is there.
+    pub(super) fn managed_bytes(&self) -> Result<u64, String> {
+        self.fits_card("managed memory")?;
+        let copies = u64::from(self.copies);
+        Ok(self.room.capacity_for(self.bytes * copies, copies))
+    }
+
+    /// Checks that the card itself has room for all copies, whatever the capacity is.
+    pub(super) fn fits_card(&self, what: &str) -> Result<(), String> {
+        let copies = u64::from(self.copies);
+        let (all, free) = (self.bytes * copies, self.room.usable_bytes(None, copies));
+        match all <= free {
+            true => Ok(()),
+            false => Err(format!(
+                "{} of {what} together are more than the {} that the card has free; smaller --bytes with --capacity make \
+                 the same pressure",
+                sizes::text(all),
+                sizes::text(free)
+            )),
+        }
     }
 
     /// Finds natively what a step takes, and so how many make up the time that was asked for.
@@ -125,7 +183,12 @@ impl Plan {
 
     /// Arguments of a copy.
     pub(super) fn arguments(&self) -> Vec<String> {
-        let mut arguments = vec![format!("bytes={}", self.bytes), format!("steps={}", self.steps)];
+        let gap_s = (4.0 * f64::from(self.copies) * self.step_s).max(LEAST_GAP_S);
+        let mut arguments = vec![
+            format!("bytes={}", self.bytes),
+            format!("steps={}", self.steps),
+            format!("gap={}", (gap_s * 1e9) as u64),
+        ];
         if !self.is_always_busy() {
             let rest_ns = self.rest_s() * 1e9;
             arguments.push(format!("phase={}", steps_in(self.phase_s, self.step_s)));
@@ -139,9 +202,9 @@ impl Plan {
         self.phase_s * (1.0 - self.busy) / self.busy
     }
 
-    /// Limits of a copy's tenant.
+    /// Limits of a copy's tenant, whose memory stays on the card.
     pub(super) fn terms(&self) -> TenantTerms {
-        TenantTerms::memory(self.room.limit_for(self.bytes)).oversubscribed()
+        TenantTerms::memory(self.room.limit_for(self.bytes))
     }
 
     /// A program that holds what a smaller card would not have, beside a peer, which knows no --capacity. A simulated card's
