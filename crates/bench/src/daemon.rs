@@ -66,9 +66,7 @@ impl Daemon {
             command
         };
         let mut serve = command(options);
-        for root in tenants() {
-            serve.arg("--root").arg(root);
-        }
+        serve.args(tenants().iter().flat_map(|root| ["--root".as_ref(), root.as_os_str()]));
         let mut child = serve.spawn().context("the daemon cannot be started")?;
         let deadline = Instant::now() + Duration::from_secs(5);
         while Instant::now() < deadline {
@@ -137,10 +135,10 @@ impl Watch {
 }
 
 /// Where the benchmark's tenants are, or will be: on a machine that never had one, the first makes the
-/// directory.
-fn tenants() -> Vec<PathBuf> {
+/// directory. Tenants elsewhere are not the benchmark's.
+fn tenants() -> Option<PathBuf> {
     let roots = tenant_dir::roots(tenant_dir::uid());
-    roots.into_iter().map(|root| root.join("tenants")).collect()
+    roots.into_iter().next().map(|root| root.join("tenants"))
 }
 
 /// `own`, and the rest out of `/proc/PID/stat` and `/proc/PID/statm`. Linux counts a hundred ticks a

@@ -12,7 +12,7 @@ const PLOTS: [(&str, &str); 3] = [
     ("link", "bytes moved in the time, % of what the link carries"),
     (TURNS, "s since the first step of the first copy; blue: the copy runs"),
 ];
-/// Whose points are times from and until.
+/// Begin of the names of plots whose points are times from and until.
 const TURNS: &str = "turns";
 
 /// Room left of the values, right of them, above, below, and for each row.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::GIB;
+use super::way::GIB;
 use crate::client::number;
 use crate::matrices::{Matrices, wait};
 use crate::moved::Meter;
@@ -15,6 +15,9 @@ use divvy_command::output::sizes;
 
 /// Time without movement after which a movement is over.
 const STILL: Duration = Duration::from_millis(50);
+
+/// Time for which a model that answers now and then is idle at least, before the next request comes to another.
+pub(super) const IDLE: Duration = Duration::from_secs(1);
 
 /// A tenant and its program.
 pub(super) struct Keeper {

@@ -10,6 +10,7 @@
 mod grants;
 mod keeper;
 mod turns;
+mod way;
 
 use std::time::Duration;
 
@@ -22,22 +23,14 @@ use super::room::{self, Room, WrittenSize, bytes};
 use super::running::Bench;
 use super::side::Side;
 use divvy_command::output::{out, sizes};
+use way::{GIB, Link, MIB, capacity};
 
-const GIB: u64 = 1 << 30;
-const MIB: u64 = 1 << 20;
 /// Sizes of a tenant on a card, and on a simulated one, whose memory is the host's.
 const ON_CARD: [u64; 3] = [GIB, 12 * GIB, 60 * GIB];
 const SIMULATED: [u64; 2] = [128 * MIB, 256 * MIB];
 /// Bytes that the link carries in one measurement.
 const LINK_BYTES: u64 = 4 * GIB;
 const LINK_SIMULATED_BYTES: u64 = 64 * MIB;
-/// Beside a size, on a card that two do not fit.
-const SPARE_BYTES: u64 = 32 * MIB;
-/// What 12 GiB out and in should take on a real card.
-const GOAL_BYTES: u64 = 12 * GIB;
-const GOAL_MS: f64 = 280.0;
-const PLOT: &str = "link";
-
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -51,68 +44,6 @@ pub(super) struct Args {
     /// Rounds of every figure
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) rounds: u32,
-}
-
-/// Rates of the link, in bytes for each nanosecond.
-#[derive(Clone, Copy, Debug)]
-struct Link {
-    inward: f64,
-    outward: f64,
-    /// Of both ways together.
-    both: f64,
-}
-
-impl Link {
-    /// Part of the time in which it would have moved these bytes, in percent.
-    fn percent(&self, out_bytes: u64, in_bytes: u64, ns: f64) -> f64 {
-        let (out, back) = (out_bytes as f64, in_bytes as f64);
-        let one_way = (out / self.outward).max(back / self.inward);
-        one_way.max((out + back) / self.both) / ns * 100.0
-    }
-}
-
-/// A way in which memory moves: its time, its rate, and what that is beside the link.
-struct Way {
-    time: Figure,
-    worst: Figure,
-    rate: Figure,
-    of_link: Figure,
-}
-
-impl Way {
-    fn new(name: &str) -> Self {
-        Self {
-            time: Figure::new(name, "ms", Goal::None),
-            worst: Figure::new(format!("{name}: worst"), "ms", Goal::None),
-            rate: Figure::new(format!("{name}: rate"), "GB/s", Goal::None),
-            of_link: Figure::new(format!("{name}: of the link"), "%", Goal::None),
-        }
-    }
-
-    /// The same whose median should be at most so much.
-    fn within(mut self, goal: Goal) -> Self {
-        self.time.goal = goal;
-        self
-    }
-
-    fn take(&mut self, side: &str, link: &Link, [out, back]: [u64; 2], ns: f64) {
-        self.time.take(side, Ok(ns / 1e6));
-        self.rate.take(side, Ok((out + back) as f64 / ns));
-        self.of_link.take(side, Ok(link.percent(out, back, ns)));
-    }
-
-    fn keep(mut self, bench: &mut Bench, side: &str) {
-        let parts = self.of_link.samples.get(side).cloned().unwrap_or_default();
-        if !parts.is_empty() {
-            bench.row(PLOT, &self.time.name, &parts, None);
-        }
-        let times = self.time.samples.get(side).into_iter().flatten().copied();
-        if let Some(worst) = times.reduce(f64::max) {
-            self.worst.take(side, Ok(worst));
-        }
-        let Self { time, worst, rate, of_link } = self;
-        bench.keep_told([time, worst, rate, of_link]);
-    }
 }
 
 pub(super) fn measure(bench: &mut Bench, args: &Args) -> Result<()> {
@@ -175,11 +106,6 @@ fn fits(bench: &Bench, room: &Room, bytes: u64) -> Result<(), String> {
     }
 }
 
-/// Of a card on which one of two tenants fits.
-fn capacity(room: &Room, bytes: u64) -> u64 {
-    room.capacity_for(bytes, 2) + SPARE_BYTES
-}
-
 fn measure_link(bench: &mut Bench) -> Result<Link> {
     let bytes = if bench.stage.is_simulated() { LINK_SIMULATED_BYTES } else { LINK_BYTES };
     let tenancy = bench.native()?.tenancy(&bench.stage, 0)?;
@@ -201,19 +127,4 @@ fn measure_link(bench: &mut Bench) -> Result<Link> {
         outward: rate("out", "out")?,
         both: rate("both", "both ways")?,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_is_judged_by_the_slowest_way() {
-        let link = Link { inward: 50.0, outward: 40.0, both: 80.0 };
-        let close = |value: f64, wanted: f64| assert!((value - wanted).abs() < 1e-6, "{value}");
-        close(link.percent(400, 0, 10.0), 100.0);
-        close(link.percent(0, 400, 16.0), 50.0);
-        close(link.percent(400, 400, 20.0), 50.0);
-        close(link.percent(400, 40, 10.0), 100.0);
-    }
 }

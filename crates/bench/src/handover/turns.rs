@@ -1,14 +1,14 @@
 //! Memory that leaves and comes back: of one tenant by a wish, and of two by turns.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
 use super::grants;
-use super::keeper::{Keeper, patience, settle};
-use super::{GOAL_BYTES, GOAL_MS, Link, MIB, SPARE_BYTES, Way, capacity};
+use super::keeper::{IDLE, Keeper, patience, settle};
+use super::way::{GIB, Link, MIB, SPARE_BYTES, Way, capacity, fails};
 use crate::daemon::Daemon;
-use crate::matrices::{BESIDE_BYTES, WrongValue, wait};
+use crate::matrices::{BESIDE_BYTES, wait};
 use crate::report::{Figure, Goal};
 use crate::room::Room;
 use crate::running::Bench;
@@ -16,8 +16,9 @@ use crate::side::{Side, Tenancy};
 use divvy_command::output::sizes;
 use divvy_command::wire::LimitChange;
 
-/// Time for which a model that answers now and then is idle at least, before the next request comes to another.
-pub(super) const IDLE: Duration = Duration::from_secs(1);
+/// Size and time of the hand-over that has a goal, on a real card.
+const GOAL_BYTES: u64 = 12 * GIB;
+const GOAL_MS: f64 = 280.0;
 
 /// Leaves by `divvy freeze`, and comes back by the program's own call into room that is free.
 pub(super) fn one_way(bench: &mut Bench, side: &Side, room: &Room, link: &Link, bytes: u64) {
@@ -159,12 +160,4 @@ fn check_left(out_bytes: u64, least_bytes: u64) -> Result<()> {
         sizes::text(least_bytes)
     );
     Ok(())
-}
-
-/// Stores why a figure has no value, or no more of them.
-pub(super) fn fails(bench: &mut Bench, figure: &mut Figure, side: &Side, error: anyhow::Error) {
-    if error.downcast_ref::<WrongValue>().is_some() {
-        bench.wrong.push(format!("{}: {error}", figure.name));
-    }
-    figure.take(&side.name, Err(error));
 }

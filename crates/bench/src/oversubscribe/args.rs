@@ -47,6 +47,10 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 60.0, value_parser = crate::seconds)]
     pub(super) seconds: f64,
 
+    /// Copies that are measured alone, one after the other; by default all. The others are taken to be like them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub(super) alone: Option<u32>,
+
     /// A second for each copy: shows that everything works, and little else
     #[arg(long)]
     pub(super) quick: bool,

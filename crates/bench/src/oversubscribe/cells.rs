@@ -14,7 +14,7 @@ const GOAL_WAIT_S: f64 = 30.0;
 const GOAL_MAKESPAN_PERCENT: f64 = 110.0;
 const GIB: f64 = 1_073_741_824.0;
 
-/// What runs are measured by.
+/// Measures that runs are compared with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measure {
     pub(super) alone_per_s: f64,
@@ -107,6 +107,11 @@ impl Cells {
         }
         moved.outs.iter().for_each(|rate| self.out_rate.take(side, Ok(*rate)));
         moved.ins.iter().for_each(|rate| self.in_rate.take(side, Ok(*rate)));
+    }
+
+    /// Adds the measure of all makespans.
+    pub(super) fn take_serial(&mut self, side: &str) {
+        self.of_serial.take(side, Ok(100.0));
     }
 
     /// Adds what all copies did while each of them took its turns.

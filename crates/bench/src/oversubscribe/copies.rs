@@ -59,21 +59,22 @@ impl Ran {
         window(&self.turns, may_move)
     }
 
-    /// All of these as one run: what is between two of them is a part of it.
-    pub(super) fn one_after_the_other(all: &[Self]) -> Self {
+    /// So many like these as one run: what is between two of them is a part of it.
+    pub(super) fn one_after_the_other(all: &[Self], count: u32) -> Self {
+        let times = f64::from(count) / (all.len() as f64).max(1.0);
         let sum = |number: fn(&Self) -> f64| all.iter().map(number).sum::<f64>();
         let most = |number: fn(&Self) -> f64| all.iter().map(number).fold(0.0, f64::max);
         let from_ns = all.iter().map(|ran| ran.span_ns[0]).fold(f64::MAX, f64::min);
         let until_ns = most(|ran| ran.span_ns[1]);
         Self {
-            steps: all.iter().map(|ran| ran.steps).sum(),
-            work_s: (until_ns - from_ns).max(0.0) / 1e9,
-            makespan_s: sum(|ran| ran.makespan_s),
+            steps: (sum(|ran| ran.steps as f64) * times) as u64,
+            work_s: (until_ns - from_ns).max(0.0) / 1e9 * times,
+            makespan_s: sum(|ran| ran.makespan_s) * times,
             longest_s: most(|ran| ran.longest_s),
             moved: None,
             host_taken_bytes: all.iter().filter_map(|ran| ran.host_taken_bytes).max(),
             span_ns: [from_ns, until_ns],
-            turns: all.iter().flat_map(|ran| ran.turns.clone()).collect(),
+            turns: Vec::new(),
         }
     }
 }
@@ -265,8 +266,11 @@ mod tests {
             span_ns,
             turns: Vec::new(),
         };
-        let serial = Ran::one_after_the_other(&[ran([1e9, 2e9]), ran([3e9, 4e9])]);
+        let both = [ran([1e9, 2e9]), ran([3e9, 4e9])];
+        let serial = Ran::one_after_the_other(&both, 2);
         assert_eq!((serial.steps, serial.work_s, serial.makespan_s), (20, 3.0, 4.0));
         assert!((serial.steps_per_s() - 20.0 / 3.0).abs() < 1e-9);
+        let of_four = Ran::one_after_the_other(&both, 4);
+        assert_eq!((of_four.steps, of_four.work_s, of_four.makespan_s), (40, 6.0, 8.0));
     }
 }

@@ -25,6 +25,7 @@ pub(super) use args::Args;
 use args::RowKind;
 use cells::{Cells, GOAL_PERCENT, Measure};
 use copies::Ran;
+use divvy_command::output::sizes;
 use plan::Plan;
 
 /// One copy after the other.
@@ -32,7 +33,7 @@ const SERIAL: &str = "serial";
 /// Divvy's managed back end, and Divvy without --oversubscribe.
 const MANAGED: &str = "managed";
 const PLAIN: &str = "plain";
-/// What copies that fit do, of what they do without --oversubscribe.
+/// Least that copies which fit do, of what they do without --oversubscribe.
 const GOAL_FITS_PERCENT: f64 = 99.0;
 const PLOT: &str = "throughput";
 
@@ -84,7 +85,7 @@ pub(super) fn measure(bench: &mut Bench, args: &Args) -> Result<()> {
         let plan = Some(plan).filter(|plan| !ways.is_empty() && bench.wants(&plan.name));
         wanted.push((plan, fitting));
     }
-    let of_plan = |plan: &Plan| 1 + plan.copies as usize + ways.len();
+    let of_plan = |plan: &Plan| 1 + alone_of(args, plan) as usize + ways.len();
     let steps = wanted.iter().map(|(plan, fitting)| {
         plan.as_ref().map_or(0, of_plan) + if fitting.is_some() { 3 } else { 0 }
     });
@@ -104,10 +105,10 @@ pub(super) fn measure(bench: &mut Bench, args: &Args) -> Result<()> {
 fn measure_plan(bench: &mut Bench, args: &Args, mut plan: Plan, ways: &[Together]) -> Result<()> {
     bench.step(&format!("finding what a step of {} takes", plan.name));
     plan.calibrate(bench)?;
-    let natives = measure_alone(bench, &plan)?;
+    let natives = measure_alone(bench, &plan, alone_of(args, &plan))?;
     let alone: Vec<f64> = natives.iter().map(Ran::steps_per_s).collect();
     let alone_per_s = median(&alone).unwrap_or_default();
-    let serial = Ran::one_after_the_other(&natives);
+    let serial = Ran::one_after_the_other(&natives, plan.copies);
     let others = f64::from(plan.copies.saturating_sub(1).max(1));
     // By turns, whose next turn is furthest leaves first: each but the one that runs has an equal part away.
     let turn_bytes = if plan.is_always_busy() { plan.beyond_bytes() as f64 / others } else { 0.0 };
@@ -115,6 +116,7 @@ fn measure_plan(bench: &mut Bench, args: &Args, mut plan: Plan, ways: &[Together
         Cells::new(&plan, Measure { alone_per_s, serial_s: serial.makespan_s, turn_bytes });
     natives.iter().for_each(|ran| cells.take("native", Ok(ran)));
     cells.take(SERIAL, Ok(&serial));
+    cells.take_serial(SERIAL);
     let of_alone = |per_s: f64| per_s / alone_per_s * 100.0;
     let plot = format!("{PLOT}, {}", plan.name);
     bench.row(
@@ -189,7 +191,6 @@ fn measure_fitting(bench: &mut Bench, mut plan: Plan, ours: &Side) -> Result<()>
     plan.calibrate(bench)?;
     let figure = |what: &str, unit, goal| Figure::new(format!("{}, {what}", plan.name), unit, goal);
     let mut per_s = figure("steps of all", "1/s", Goal::None);
-    let mut back = figure("came back", "GiB", Goal::None);
     let mut part =
         figure("of Divvy's without --oversubscribe", "%", Goal::AtLeast(GOAL_FITS_PERCENT));
     for way in [Together::Plain(ours.named(PLAIN)), Together::Vmm(ours.clone())] {
@@ -200,7 +201,13 @@ fn measure_fitting(bench: &mut Bench, mut plan: Plan, ours: &Side) -> Result<()>
                 let steady = ran.steady().map(|window| window.steps_per_s());
                 per_s.take(side, Ok(steady.unwrap_or_else(|| ran.steps_per_s())));
                 let in_bytes = ran.moved.map_or(0, |moved| moved.in_bytes);
-                back.take(side, Ok(in_bytes as f64 / (1_u64 << 30) as f64));
+                if in_bytes > 0 {
+                    let came = sizes::text(in_bytes);
+                    part.take(
+                        side,
+                        Err(anyhow::anyhow!("void: {came} came back, so not all fitted")),
+                    );
+                }
             }
             Err(error) => {
                 note_wrong(bench, &plan.name, side, &error);
@@ -209,22 +216,29 @@ fn measure_fitting(bench: &mut Bench, mut plan: Plan, ours: &Side) -> Result<()>
         }
     }
     let medians = [PLAIN, &ours.name].map(|side| per_s.medians.get(side).copied());
-    if let [Some(plain), Some(divvy)] = medians {
+    if let [Some(plain), Some(divvy)] = medians
+        && part.failures.is_empty()
+    {
         part.take(&ours.name, Ok(divvy / plain * 100.0));
         let plot = format!("{PLOT}, {}", plan.name);
         let band = Some([GOAL_FITS_PERCENT, 100.0]);
         bench.row(&plot, "without --oversubscribe", &[100.0], None);
         bench.row(&plot, "with it", &[divvy / plain * 100.0], band);
     }
-    bench.keep_told([part, per_s, back]);
+    bench.keep_told([part, per_s]);
     Ok(())
 }
 
-/// Each copy alone on the bare driver, one after the other.
-fn measure_alone(bench: &mut Bench, plan: &Plan) -> Result<Vec<Ran>> {
+/// Copies that are measured alone.
+fn alone_of(args: &Args, plan: &Plan) -> u32 {
+    args.alone.unwrap_or(plan.copies).min(plan.copies)
+}
+
+/// So many copies alone on the bare driver, one after the other.
+fn measure_alone(bench: &mut Bench, plan: &Plan, count: u32) -> Result<Vec<Ran>> {
     let native = bench.native()?;
     let mut natives = Vec::new();
-    for copy in 1..=plan.copies {
+    for copy in 1..=count {
         let what = format!("copy {copy} of {} alone", plan.name);
         bench.step(&what);
         let tenancy = native.tenancy(&bench.stage, 0)?;

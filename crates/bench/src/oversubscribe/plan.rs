@@ -11,9 +11,10 @@ use crate::room::{self, Room};
 use crate::running::Bench;
 use crate::side::TenantTerms;
 use divvy_command::output::{failure::usage, sizes};
+use divvy_policy::slab::MAX_BYTES;
 
 /// Bytes of all copies' matrices that fit a simulated card, where they are real memory of the host.
-const SIMULATED_BYTES: u64 = 512 << 20;
+const SIMULATED_BYTES: u64 = 640 << 20;
 /// Copies that are to fit leave so much of the room to what their blocks lie in.
 const FITS_PARTS: [u64; 2] = [15, 16];
 /// Longest time for which copies that fit are measured.
@@ -136,20 +137,24 @@ impl Plan {
         Self { name, bytes, seconds: self.seconds.min(FITS_SECONDS), busy: 1.0, ..self.clone() }
     }
 
-    /// Managed memory that all copies have together.
+    /// Managed memory that all copies have together, with the room in their slabs.
     ///
     /// # Errors
     /// Says so where that is more than the card has free: the driver would move it beside whoever else is there.
     pub(super) fn managed_bytes(&self) -> Result<u64, String> {
-        self.fits_card("managed memory")?;
-        let copies = u64::from(self.copies);
-        Ok(self.room.capacity_for(self.bytes * copies, copies))
+        let each_bytes = self.bytes + MAX_BYTES;
+        self.fit_card("managed memory", each_bytes)?;
+        Ok(each_bytes * u64::from(self.copies))
     }
 
-    /// Checks that the card itself has room for all copies, whatever the capacity is.
+    /// Checks that the card itself has room for what all copies have beside their contexts, whatever the capacity is.
     pub(super) fn fits_card(&self, what: &str) -> Result<(), String> {
+        self.fit_card(what, self.bytes)
+    }
+
+    fn fit_card(&self, what: &str, each_bytes: u64) -> Result<(), String> {
         let copies = u64::from(self.copies);
-        let (all, free) = (self.bytes * copies, self.room.usable_bytes(None, copies));
+        let (all, free) = (each_bytes * copies, self.room.usable_bytes(None, copies));
         match all <= free {
             true => Ok(()),
             false => Err(format!(
@@ -234,6 +239,42 @@ fn steps_in(seconds: f64, step_s: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Copies on a card of 80 GiB free, of which Divvy has so much.
+    fn plan(copies: u32, bytes: u64, capacity_bytes: u64) -> Plan {
+        let room = Room { free_bytes: 80 << 30, context_bytes: 518 << 20 };
+        Plan {
+            name: String::new(),
+            copies,
+            bytes,
+            capacity_bytes: Some(capacity_bytes),
+            room,
+            usable_bytes: room.usable_bytes(Some(capacity_bytes), u64::from(copies)),
+            on: String::new(),
+            seconds: 60.0,
+            phase_s: 15.0,
+            busy: 1.0,
+            steps: 0,
+            step_s: 0.0,
+        }
+    }
+
+    #[test]
+    fn managed_memory_is_no_more_than_the_card_has_free() {
+        let within = plan(2, 36 << 30, 48 << 30);
+        assert_eq!(within.managed_bytes(), Ok((72 << 30) + (512 << 20)));
+        let beyond = plan(2, 40 << 30, 48 << 30).managed_bytes().unwrap_err();
+        assert!(beyond.contains("80.5 GiB of managed memory") && beyond.contains("--capacity"));
+    }
+
+    #[test]
+    fn copies_that_fit_are_as_large_as_they_were_or_less() {
+        let fits = plan(4, 36 << 30, 48 << 30).fitting();
+        assert!(fits.bytes <= (12 << 30) && fits.bytes > (11 << 30), "{}", fits.bytes);
+        assert_eq!((fits.beyond_bytes(), fits.seconds), (0, FITS_SECONDS));
+        assert_eq!(plan(2, 1 << 30, 48 << 30).fitting().bytes, 1 << 30);
+        assert_eq!(plan(2, 36 << 30, 48 << 30).beyond_bytes(), (24 << 30) + (16 << 20));
+    }
 
     #[test]
     fn a_time_has_a_step_at_least() {
