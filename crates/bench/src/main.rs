@@ -105,19 +105,20 @@ enum What {
     ///
     /// On the machine's GPU where there is one, else on the simulated one, with a daemon of its own: copies of a
     /// program that adds matrices over and over and touches all of its memory in each step. One copy alone on the
-    /// bare driver, all of them there one after the other, and all at once under Divvy and beside each peer. The
-    /// host must have room for what exceeds the card. A copy whose memory is not what it should be is a failure,
-    /// with exit code 1.
+    /// bare driver, all of them there one after the other, and all at once under Divvy by each back end and beside each
+    /// peer; then copies that all fit, with --oversubscribe and without. The host must have room for what exceeds the
+    /// card. A copy whose memory is not what it should be is a failure, with exit code 1.
     ///
-    /// --capacity makes the card smaller for Divvy, so that pressure can be made at any size. For a peer another program
-    /// then holds the rest. A peer that uses managed memory beyond what a card has free may disturb others on it.
+    /// --capacity makes the card smaller for Divvy, so that pressure can be made at any size. Managed memory, and a
+    /// peer's, is left out where all of it together is more than the card has free: it may disturb others on it.
     Oversubscribe(oversubscribe::Args),
     /// How fast memory leaves a card and comes back, beside what the link carries
     ///
     /// On the machine's GPU where there is one, else on the simulated one: a tenant whose memory leaves by
     /// `divvy freeze` and comes back by its next call; then two tenants on a card that one of them fits, with a daemon
-    /// of the benchmark's own, from the call of one to the end of its first kernel. The link is measured in the same run by
-    /// pinned copies, each way and both at once.
+    /// of the benchmark's own, from the call of one to the end of its first kernel, when the other has been idle for a
+    /// second and right behind its answer; and calls for which nothing moves. The link is measured in the same run by pinned
+    /// copies, each way and both at once.
     Handover(handover::Args),
 }
 
