@@ -58,6 +58,7 @@ fn tuning() -> impl Strategy<Value = ResidenceTuning> {
                     together,
                     moving_poll_ns: i,
                     waiting_poll_ns: j,
+                    short_poll_ns: l,
                     calm_poll_ns: a,
                 }
             }

@@ -21,6 +21,9 @@ const LOOK_NS: u64 = 1_000_000_000;
 /// All of it, in millionths.
 const WHOLE_PPM: u64 = 1_000_000;
 
+/// Bytes of copies beyond what it may keep that a process does not give back.
+const SLACK_BYTES: u64 = 2 << 30;
+
 /// Bytes that a tenant may keep beyond those that all are short of.
 const PIECES_BYTES: u64 = 1 << 30;
 
@@ -210,6 +213,43 @@ impl Keep {
     }
 }
 
+/// Bytes of copies that tenants may keep, whatever others have at the moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keeps {
+    /// By what will be away when all have followed their orders, so that it does not change while one comes for another.
+    then: Keep,
+    /// By what is away now, or leaves, on a host that is filled further meanwhile.
+    now: Keep,
+}
+
+impl Keeps {
+    /// Of tenants of these sizes, what is away of each or will be, and whether all of it is on its way back or there.
+    pub(super) fn new(
+        host_bytes: u64,
+        short_bytes: u64,
+        tenants: impl Iterator<Item = (u64, u64, bool)> + Clone,
+    ) -> Self {
+        let then = tenants.clone();
+        let then = then.map(|(size, away, is_coming)| (size, if is_coming { 0 } else { away }));
+        let now = tenants.map(|(size, away, _)| (size, away));
+        // Half of what is left for the while.
+        let most_bytes = host_bytes.saturating_add(host_bytes / 14);
+        Self {
+            then: Keep::new(host_bytes, short_bytes, then),
+            now: Keep::new(most_bytes, short_bytes, now),
+        }
+    }
+
+    /// Bytes that a tenant of `size_bytes` may keep. It keeps a little more, since it is held up where it gives them back.
+    pub(super) fn of(&self, size_bytes: u64) -> u64 {
+        let now_bytes = self.now.of(size_bytes).saturating_sub(SLACK_BYTES);
+        // Where the host has room for all, nothing is given back.
+        let is_whole = self.now.part_ppm == WHOLE_PPM;
+        let then_bytes = self.then.of(size_bytes);
+        if is_whole { then_bytes } else { then_bytes.min(now_bytes) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -234,6 +274,23 @@ mod tests {
         assert_eq!(kept(100, 56, [(48, 28), (48, 28), (48, 0), (48, 0)]), [21, 21, 21, 21]);
         assert_eq!(kept(60, 40, [(90, 40), (90, 0)]).map(|gib| gib <= 20), [true, true]);
         assert_eq!(kept(30, 40, [(90, 40), (90, 0)]), [0, 0]);
+    }
+
+    #[test]
+    fn what_each_keeps_stays_while_one_comes_for_another_as_long_as_there_is_room() {
+        let keep = |host: u64, tenants: [(u64, u64, bool); 4]| {
+            let all = tenants.iter().map(|(size, away, c)| (size * GIB, away * GIB, *c));
+            Keeps::new(host * GIB, 55 * GIB, all).of(48 * GIB) / GIB
+        };
+        let still = [(48, 27, false), (48, 27, false), (48, 0, true), (48, 0, true)];
+        let moving = [(48, 27, false), (48, 27, true), (48, 27, false), (48, 0, true)];
+        assert_eq!((keep(107, still), keep(107, moving)), (26, 26));
+        // Three are away, which leaves little to the one that runs.
+        let [much, little] = [35, 38].map(|away| {
+            keep(107, [(48, away, false), (48, away, true), (48, away, false), (48, 0, true)])
+        });
+        assert!(much < 10 && little == 0, "{much} {little}");
+        assert_eq!(keep(300, moving), 48);
     }
 
     proptest! {

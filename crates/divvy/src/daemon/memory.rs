@@ -23,7 +23,7 @@ use divvy_policy::residence::{
 };
 use divvy_policy::slab::MAX_BYTES;
 
-use super::host_room::{HostRoom, Keep};
+use super::host_room::{HostRoom, Keeps};
 use super::managed::divide_rows;
 use super::memory_row::Row;
 use super::room::Room;
@@ -171,14 +171,12 @@ impl DeviceMemory {
         let sizes = self.holders.iter().map(|holder| holder.size_bytes);
         let short_bytes = sizes.fold(0_u64, u64::saturating_add).saturating_sub(capacity_bytes);
         let keeps = short_bytes > 0;
-        // Of one that runs or comes back nothing is away soon, however long that takes.
-        let comes = |status| matches!(status, HolderStatus::Runs | HolderStatus::Restores);
-        let leaving = self.rows.iter().zip(&self.holders).zip(&self.orders);
-        let leaving = leaving.map(|((held, holder), order)| match comes(order.status) {
-            true => (holder.size_bytes, 0),
-            false => (holder.size_bytes, held.away_bytes_soon()),
+        let rows = self.rows.iter().zip(&self.holders).zip(&self.orders);
+        let away = rows.map(|((held, holder), order)| {
+            let is_coming = matches!(order.status, HolderStatus::Runs | HolderStatus::Restores);
+            (holder.size_bytes, held.away_bytes_soon(), is_coming)
         });
-        let keep = Keep::new(host_bytes, short_bytes, leaving);
+        let keep = Keeps::new(host_bytes, short_bytes, away);
         for (held, holder) in self.rows.iter().zip(&mut self.holders) {
             holder.copies_due_bytes = held.copies_due_bytes(keep.of(holder.size_bytes));
         }

@@ -95,10 +95,12 @@ impl Step<'_> {
         let mut walk = self.walk();
         let mut moves = false;
         while let Some((row, target_bytes)) = self.next_target(&mut walk) {
-            let falls_bytes = self.falls_bytes(row, target_bytes);
-            let back_bytes = falls_bytes.min(kept_back_bytes);
+            let back_bytes = self.falls_bytes(row, target_bytes).min(kept_back_bytes);
             kept_back_bytes -= back_bytes;
-            moves |= self.order(row, target_bytes.saturating_add(back_bytes), room);
+            // What was told to leave is leaving.
+            let told_bytes = self.rows.get(row).map_or(0, |h| h.order.allowed_bytes);
+            let kept_bytes = target_bytes.saturating_add(back_bytes).min(told_bytes);
+            moves |= self.order(row, kept_bytes.max(target_bytes), room);
         }
         moves
     }

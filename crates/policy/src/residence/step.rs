@@ -229,6 +229,7 @@ impl Step<'_> {
         let poll_ns = match (moves, self.state.contended) {
             (true, _) => tuning.moving_poll_ns,
             (_, true) => tuning.waiting_poll_ns,
+            _ if !self.fits => tuning.short_poll_ns,
             _ => tuning.calm_poll_ns,
         };
         self.now_ns.saturating_add(poll_ns.min(tuning.calm_poll_ns).max(1))

@@ -36,6 +36,8 @@ pub struct ResidenceTuning {
     pub moving_poll_ns: u64,
     /// Time to the next step while a tenant waits and none moves.
     pub waiting_poll_ns: u64,
+    /// Time to the next step while some memory has no room on the device, and nobody waits for it.
+    pub short_poll_ns: u64,
     /// Longest time between two steps.
     pub calm_poll_ns: u64,
 }
@@ -58,6 +60,7 @@ impl Default for ResidenceTuning {
             together: true,
             moving_poll_ns: MS / 2,
             waiting_poll_ns: MS,
+            short_poll_ns: 4 * MS,
             calm_poll_ns: 50 * MS,
         }
     }

@@ -172,6 +172,9 @@ impl Service {
         let [first_ns, longest_ns] = RETRY_NS;
         self.note_waiting();
         movement::tell(aim.is_to_move(), self.waits_from_ns);
+        if !aim.is_to_move() {
+            movement::drop_copies(self.state, aim);
+        }
         if self.waits_from_ns == 0 && (aim.wish.is_some() || moved != Moved::Waits) {
             self.state.door.await_wanted(AWAY_NS);
             self.retry_ns = first_ns;
