@@ -175,7 +175,7 @@ fn threads_of_workers_find_blocks_of_all_lengths_right() {
         !programs(&machine, "a").is_empty() && !programs(&machine, "b").is_empty()
     });
     // The length of turns, there and back.
-    for quantum in ["50ms", "20s", "default"] {
+    for quantum in ["150ms", "20s", "default"] {
         let set = finish(&mut machine.divvy(&["set", "a", "--quantum", quantum]));
         assert_eq!(set.code(), Some(0), "{set}");
         std::thread::sleep(Duration::from_millis(300));

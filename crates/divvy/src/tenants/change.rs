@@ -169,8 +169,9 @@ impl Asked {
     }
 }
 
-/// Shortest and longest turn that can be asked for, in milliseconds.
-const QUANTA_MS: [u32; 2] = [10, 600_000];
+/// Shortest and longest turn that can be asked for, in milliseconds. A shorter one may be over before the program has
+/// noticed that it has begun.
+const QUANTA_MS: [u32; 2] = [100, 600_000];
 
 /// Milliseconds of a turn as written: `500ms`, `30s` or `30`, and `default` for 0.
 fn quantum_ms(text: &str) -> Result<u32> {
@@ -185,7 +186,7 @@ fn quantum_ms(text: &str) -> Result<u32> {
     let [least, most] = QUANTA_MS;
     ms.filter(|ms| (least..=most).contains(ms)).ok_or_else(|| {
         usage(format!(
-            "--quantum {text:?} is no length of a turn: give 10ms to 600s, such as 500ms or 30s, or default"
+            "--quantum {text:?} is no length of a turn: give 100ms to 600s, such as 500ms or 30s, or default"
         ))
     })
 }

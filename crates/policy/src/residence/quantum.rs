@@ -50,10 +50,12 @@ impl Step<'_> {
         weighted_ns.max(self.tuning.min_quantum_ns).min(self.longest_ns(weight))
     }
 
-    /// Length of a turn of a tenant: as a user set it, whatever that costs, but for a wait that is too long.
+    /// Length of a turn of a tenant: as a user set it, whatever that costs, but for a wait that is too long, and for a turn
+    /// that is over before its processes have noticed that it has begun: such moves memory for no work at all.
     pub(super) fn quantum_ns(&self, holder: &HolderState) -> u64 {
         if holder.quantum_ns != 0 {
-            return holder.quantum_ns.min(self.longest_ns(holder.weight));
+            let quantum_ns = holder.quantum_ns.max(self.tuning.min_quantum_ns);
+            return quantum_ns.min(self.longest_ns(holder.weight));
         }
         let carried_ns = holder.member.map_or(0, |m| m.carried_ns);
         self.turn_ns(holder.weight, self.due_ns().saturating_add(carried_ns))

@@ -52,7 +52,7 @@ pub struct Holder {
     pub busy_until_ns: u64,
     /// Its part of the time under pressure, against others'; 0 counts as 1.
     pub weight: u32,
-    /// Length of its turns, as a user set it; 0 for what movement costs.
+    /// Length of its turns, as a user set it; 0 for what movement costs. None is shorter than the shortest turn.
     pub quantum_ns: u64,
     /// Whether a user sent it away.
     pub freeze: Freeze,
