@@ -38,10 +38,28 @@ static void check(long index)
         }
 }
 
-/* TURNS_BLOCKS blocks of 40 MiB, worked on for TURNS_MS, on a card that seems to have TURNS_TOTAL bytes where that is set; where TURNS_IDLE_MS is set, with such a pause behind each round. */
+/* A child that has nothing to do with the device: it ends as programs do, at once, or as another program. */
+static void has_a_child(long round)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        if (round % 3 == 0)
+            exit(0);
+        if (round % 3 == 1)
+            execlp("true", "true", NULL);
+        _exit(round % 3 == 1);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    EQUAL(status, 0);
+}
+
+/* TURNS_BLOCKS blocks of 40 MiB, worked on for TURNS_MS, on a card that seems to have TURNS_TOTAL bytes where that is set; where TURNS_IDLE_MS is set, with such a pause behind each round; where TURNS_CHILDREN is set, with a child in each. */
 static void works(void)
 {
     long count = number("TURNS_BLOCKS", 4), ms = number("TURNS_MS", 1000), idle = number("TURNS_IDLE_MS", 0);
+    int children = getenv("TURNS_CHILDREN") != NULL;
     CHECK(count <= MOST);
     start();
     seen = malloc(BLOCK);
@@ -95,6 +113,8 @@ static void works(void)
             OK(cuMemsetD32Async(blocks[index], want[index], n, stream));
         }
         OK(cuStreamSynchronize(stream));
+        if (children)
+            has_a_child(rounds);
         if (rounds % 5 == 0)
             check((rounds / 5) % count);
         double then = now();

@@ -174,7 +174,7 @@ const COMING_BACK: [Failing; 12] = [
 ];
 
 /// Runs `act` for each of `all`, several at once, and panics with what went wrong for which.
-fn each<T: Copy + Send + std::fmt::Debug>(all: &[T], act: impl Fn(T) + Sync) {
+pub(crate) fn each<T: Copy + Send + std::fmt::Debug>(all: &[T], act: impl Fn(T) + Sync) {
     let left = Mutex::new(all.to_vec());
     let wrong = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {

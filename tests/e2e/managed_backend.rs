@@ -1,6 +1,9 @@
 //! Memory that leaves the card as managed memory: tenants by turns, a process larger than the card, and the bound of all such
 //! memory together.
 
+mod deaths;
+mod faults;
+
 use std::process::Command;
 use std::time::{Duration, Instant};
 

@@ -23,6 +23,7 @@ use divvy_policy::residence::{
 };
 use divvy_policy::slab::MAX_BYTES;
 
+use super::adopted::ReadDepth;
 use super::host_room::{HostRoom, Keeps};
 use super::managed::divide_rows;
 use super::memory_row::Row;
@@ -141,6 +142,10 @@ impl DeviceMemory {
             let Some(seat) = seats.get_mut(held.seat) else { continue };
             let Some(tenant) = seat.tenant_mut() else { continue };
             held.read(tenant);
+            if held.wish.may_be_new(&held.sum) {
+                // Where this fails, the next round of all tenants tells.
+                is_changed |= tenant.refresh(ReadDepth::Glance).unwrap_or(false);
+            }
             match held.settle(tenant) {
                 Ok(is_new) => is_changed |= is_new,
                 Err(error) => {

@@ -31,8 +31,8 @@ pub(super) struct Row {
     /// The ceilings that stand, by slot.
     pub(super) ceilings: Vec<(usize, u64)>,
     pub(super) line: OrderLine,
-    /// The wish that was seen last.
-    pub(super) frozen: u32,
+    /// The wish that it leave.
+    pub(super) wish: FreezeWish,
     /// Since when it has been too large for what others leave; 0 for not.
     pub(super) pinned_out_ns: u64,
     pub(super) size_bytes: u64,
@@ -54,6 +54,38 @@ pub(super) struct Row {
     /// Time in which a call of its waited, and until when that was counted.
     pub(super) waited_ns: u64,
     pub(super) counted_ns: u64,
+}
+
+/// A user's wish that a tenant's memory leave until it is wanted, as processes fulfil it by themselves.
+#[derive(Debug, Default)]
+pub(super) struct FreezeWish {
+    /// Its number, as it was seen last.
+    number: u32,
+    /// Times all memory had left then.
+    left: u64,
+    /// The number of the last one that a call had ended before it was seen here.
+    ended: u32,
+}
+
+impl FreezeWish {
+    /// Whether all memory has left since the last look, perhaps for a wish that is not known yet.
+    pub(super) fn may_be_new(&self, said: &ResidenceEntry) -> bool {
+        said.left != self.left
+    }
+
+    /// The wish that stands, of processes that say this.
+    fn see(&mut self, number: u32, said: &ResidenceEntry) -> Freeze {
+        let before = std::mem::replace(&mut self.number, number);
+        let has_left = std::mem::replace(&mut self.left, said.left) < said.left;
+        if before != number && has_left && said.away_bytes == 0 {
+            self.ended = number;
+        }
+        match (number % 2, before == number && self.ended != number) {
+            (1, true) => Freeze::UntilWanted,
+            // Of a new wish nothing is known that was wanted under the one before.
+            _ => Freeze::No,
+        }
+    }
 }
 
 impl Row {
@@ -153,12 +185,7 @@ impl Row {
         now_ns: u64,
     ) -> Holder {
         let config = tenant.served.config();
-        let frozen = std::mem::replace(&mut self.frozen, config.frozen);
-        let freeze = match (config.frozen % 2, frozen == config.frozen) {
-            (1, true) => Freeze::UntilWanted,
-            // Of a new wish nothing is known that was wanted under the one before.
-            _ => Freeze::No,
-        };
+        let freeze = self.wish.see(config.frozen, &self.sum);
         let quantum_ns = u64::from(config.quantum_ms) * 1_000_000;
         let share_ppm = tenant.served.lines().get(self.row).map_or(0, |line| line.share_ppm);
         let weight = match (config.weight, share_ppm / 10_000) {
@@ -281,6 +308,26 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wish_that_a_call_has_ended_is_not_followed_once_more() {
+        let said = |left, away_bytes| ResidenceEntry { left, away_bytes, ..Default::default() };
+        let mut wish = FreezeWish::default();
+        assert_eq!(wish.see(0, &said(0, 0)), Freeze::No);
+        assert_eq!(wish.see(1, &said(0, 0)), Freeze::No, "of a new wish nothing is known");
+        assert_eq!(wish.see(1, &said(0, 5)), Freeze::UntilWanted);
+        assert!(wish.may_be_new(&said(1, 9)) && !wish.may_be_new(&said(0, 9)));
+        assert_eq!(wish.see(1, &said(1, 9)), Freeze::UntilWanted);
+        // It has left for the next one, and is back.
+        assert_eq!(wish.see(3, &said(2, 0)), Freeze::No);
+        assert_eq!(wish.see(3, &said(2, 0)), Freeze::No);
+        // It has left for this one, and is away.
+        assert_eq!(wish.see(5, &said(3, 9)), Freeze::No);
+        assert_eq!(wish.see(5, &said(3, 9)), Freeze::UntilWanted);
+        assert_eq!(wish.see(6, &said(3, 0)), Freeze::No);
+        // A new daemon finds one that was fulfilled long ago.
+        assert_eq!(FreezeWish::default().see(7, &said(1, 0)), Freeze::No);
+    }
 
     #[test]
     fn waits_are_counted_for_as_long_as_they_last() {
