@@ -134,6 +134,54 @@ static void works(void)
         OK(cuMemFree(blocks[index]));
 }
 
+/* The same on two devices, each with TURNS_BLOCKS blocks or as many as TURNS_OTHER says on the other one: a round adds one to
+ * a block of each, by kernels that run at the same time. The device of number TURNS_FIRST comes first. */
+static void works_on_two(void)
+{
+    long counts[2] = {number("TURNS_BLOCKS", 4), number("TURNS_OTHER", number("TURNS_BLOCKS", 4))};
+    long ms = number("TURNS_MS", 1000), first = number("TURNS_FIRST", 0), rounds = 0;
+    CUcontext contexts[2];
+    CUfunction add[2];
+    CUstream streams[2];
+    CUdeviceptr ones[2];
+    unsigned n = BLOCK / 4;
+    CHECK(counts[0] + counts[1] <= MOST && counts[0] > 0 && counts[1] > 0);
+    seen = malloc(BLOCK);
+    OK(cuInit(0));
+    for (int at = 0; at < 2; at++) {
+        long device = at ^ first, from = device ? counts[0] : 0;
+        OK(cuDevicePrimaryCtxRetain(&contexts[device], (CUdevice)device));
+        OK(cuCtxSetCurrent(contexts[device]));
+        add[device] = obtain(PTX_HEAD PTX_ADD32, "add32");
+        OK(cuStreamCreate(&streams[device], CU_STREAM_NON_BLOCKING));
+        OK(cuMemAlloc(&ones[device], BLOCK));
+        OK(cuMemsetD32(ones[device], 1, n));
+        for (long index = 0; index < counts[device]; index++) {
+            OK(cuMemAlloc(&blocks[from + index], BLOCK));
+            want[from + index] = (unsigned)(from + index);
+            OK(cuMemsetD32(blocks[from + index], want[from + index], n));
+        }
+        OK(cuCtxSynchronize());
+    }
+    puts("ready");
+    fflush(stdout);
+    for (double since = now(); now() - since < (double)ms; rounds++) {
+        for (int device = 0; device < 2; device++) {
+            long index = (device ? counts[0] : 0) + rounds % counts[device];
+            void *arguments[] = {&blocks[index], &blocks[index], &ones[device], &n};
+            OK(cuCtxSetCurrent(contexts[device]));
+            OK(cuLaunchKernel(add[device], n / 256, 1, 1, 256, 1, 1, 0, streams[device], arguments, NULL));
+            want[index]++;
+        }
+        for (int device = 0; device < 2; device++)
+            OK(cuStreamSynchronize(streams[device]));
+        check(rounds % (counts[0] + counts[1]));
+    }
+    for (long index = 0; index < counts[0] + counts[1]; index++)
+        check(index);
+    printf("%ld rounds\n", rounds);
+}
+
 /* For TURNS_MS as many blocks as there are to be had, up to TURNS_BLOCKS, all of them freed again, and again. */
 static void grows(void)
 {
@@ -251,6 +299,7 @@ int main(int count, char **arguments)
 {
     static const struct scenario scenarios[] = {
         {"works", works},
+        {"works_on_two", works_on_two},
         {"workers_of_lengths", workers_of_lengths},
         {"grows", grows},
         {NULL, NULL},

@@ -46,6 +46,7 @@ mod switches;
 mod system;
 mod threads;
 mod turns;
+mod turns_on_two;
 mod turns_shown;
 mod upgrade;
 mod vmm;

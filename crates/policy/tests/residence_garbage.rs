@@ -29,6 +29,7 @@ fn holder() -> impl Strategy<Value = Holder> {
             ceiling_bytes: ceiling,
             wants_since_ns: wants,
             submitted_ns: submitted,
+            waits_elsewhere: busy.is_multiple_of(2),
             busy_until_ns: busy,
             weight,
             quantum_ns: quantum,

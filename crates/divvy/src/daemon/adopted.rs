@@ -104,6 +104,8 @@ pub(super) struct Adopted {
     pub(super) most_slots: usize,
     /// Its rows of devices on which its memory stays though it could leave, a bit each.
     pub(super) stays: u32,
+    /// Those on which its calls may use its memory, by the orders that stand.
+    pub(super) runs: u32,
 }
 
 impl Adopted {
@@ -120,7 +122,7 @@ impl Adopted {
         let hand = Arc::new(Hand { path, uid, dir, owner });
         let files = Open { hand, usage: None, head: None, processes: Vec::new(), next_slot: 1 };
         let served = Served::take(files)?;
-        let mut adopted = Self { served, _lock: lock, most_slots: LEAST_SLOTS, stays: 0 };
+        let mut adopted = Self { served, _lock: lock, most_slots: LEAST_SLOTS, stays: 0, runs: 0 };
         adopted.refresh(ReadDepth::Whole)?;
         Ok(adopted)
     }

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use divvy_abi::{MAX_DEVICES, Uuid};
+use divvy_policy::residence::DeviceSpan;
 use divvy_policy::turns::{
     DeviceLine, DeviceState, Gate, REST_NS, Round, Sample, Seated, TenantState, Tuning,
 };
@@ -27,6 +28,7 @@ use super::card::CardNews;
 use super::device::ServedDevice;
 use super::host_room::HostRoom;
 use super::memory::MemoryBounds;
+use super::memory_row::row_bit;
 use super::owned::Locks;
 use super::scan::{self, Scanner};
 use super::seat::{self, Seat, Seats};
@@ -368,7 +370,18 @@ impl Engine {
             }
         }
         let mut holders = Vec::new();
-        for device in self.devices.iter_mut().flatten() {
+        // The order of devices is the same for all tenants.
+        let is_ours = |device: &&ServedDevice| device.is_ours();
+        let ours = self.devices.iter();
+        let ours = ours.map(|device| Some(device.as_ref().filter(is_ours)?.uuid));
+        let ours: Vec<_> = ours.collect();
+        let rows = |tenant: &Adopted, devices: &[Option<Uuid>]| {
+            let rows = devices.iter().flatten().filter_map(|uuid| tenant.served.row_of(uuid));
+            rows.fold(0, |mask, row| mask | row_bit(row))
+        };
+        for (column, device) in self.devices.iter_mut().enumerate() {
+            let Some(device) = device else { continue };
+            let (earlier, later) = ours.split_at(column);
             holders.clear();
             let is_ours = device.is_ours();
             for (seat, taken) in self.seats.iter().enumerate().filter(|_| is_ours) {
@@ -376,7 +389,9 @@ impl Engine {
                 if let Some(row) = tenant.served.row_of(&device.uuid)
                     && tenant.oversubscribes()
                 {
-                    holders.push((seat, *arrival, row));
+                    let later = rows(tenant, later) & !row_bit(row);
+                    let span = DeviceSpan { earlier: rows(tenant, earlier), later };
+                    holders.push((seat, *arrival, row, span));
                 }
             }
             device.memory.seat(&holders);

@@ -18,8 +18,8 @@ use std::sync::atomic::{Ordering::SeqCst, fence};
 
 use divvy_abi::Uuid;
 use divvy_policy::residence::{
-    DeviceRoom, Freeze, Holder, HolderOrder, HolderState, HolderStatus, HostClaim, HostPlace,
-    HostPromise, ProcessMemory, ResidencePlanner, ResidenceState, ResidenceTuning,
+    DeviceRoom, DeviceSpan, Freeze, Holder, HolderOrder, HolderState, HolderStatus, HostClaim,
+    HostPlace, HostPromise, ProcessMemory, ResidencePlanner, ResidenceState, ResidenceTuning,
 };
 use divvy_policy::slab::MAX_BYTES;
 
@@ -97,20 +97,22 @@ impl DeviceMemory {
         }
     }
 
-    /// Finds anew who has which row, of tenants by seat, arrival and own row of the device. Whoever stays keeps his.
-    pub(super) fn seat(&mut self, tenants: &[(usize, u64, usize)]) {
+    /// Finds anew who has which row, of tenants by seat, arrival, own row of the device and other devices. Whoever stays keeps
+    /// his.
+    pub(super) fn seat(&mut self, tenants: &[(usize, u64, usize, DeviceSpan)]) {
         for held in &mut self.rows {
-            let is_gone = !tenants.iter().any(|(_, arrival, _)| *arrival == held.arrival);
+            let is_gone = !tenants.iter().any(|(_, arrival, ..)| *arrival == held.arrival);
             if is_gone && held.arrival != 0 {
                 *held = Row::default();
             }
         }
-        for (seat, arrival, row) in tenants {
+        for (seat, arrival, row, span) in tenants {
             if let Some(held) = self.rows.iter_mut().find(|held| held.arrival == *arrival) {
-                (held.seat, held.row) = (*seat, *row);
+                (held.seat, held.row, held.span) = (*seat, *row, *span);
                 continue;
             }
-            let new = Row { arrival: *arrival, seat: *seat, row: *row, ..Row::default() };
+            let new =
+                Row { arrival: *arrival, seat: *seat, row: *row, span: *span, ..Row::default() };
             match self.rows.iter_mut().find(|held| held.arrival == 0) {
                 Some(held) => *held = new,
                 None => self.rows.push(new),
@@ -191,7 +193,11 @@ impl DeviceMemory {
         let any_stays = rows.iter().any(|held| held.stays);
         for ((held, holder), given) in rows.iter_mut().zip(holders.iter()).zip(orders.iter()) {
             let Some(seat) = seats.get_mut(held.seat) else { continue };
-            let Some(tenant) = seat.tenant_mut().filter(|_| held.has_orders()) else { continue };
+            let Some(tenant) = seat.tenant_mut().filter(|_| held.arrival != 0) else { continue };
+            held.note_runs(tenant, given.run || held.stays);
+            if !held.has_orders() {
+                continue;
+            }
             is_changed |= tenant.served.hold(held.row, !given.run, keeps);
             held.count_wait(now_ns, holder, given.run);
             let keep_bytes = keep.of(held.size_bytes);

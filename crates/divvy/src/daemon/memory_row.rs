@@ -7,8 +7,8 @@
 use divvy_abi::config::{FLAG_STAYS, OrderLine, order};
 use divvy_page::{AttachError, ResidenceEntry};
 use divvy_policy::residence::{
-    Freeze, Holder, HolderOrder, HolderStatus, HostShortage, ORDER_LEASE_NS, PINNED_OUT_NS,
-    ProcessMemory, divide,
+    DeviceSpan, Freeze, Holder, HolderOrder, HolderStatus, HostShortage, ORDER_LEASE_NS,
+    PINNED_OUT_NS, ProcessMemory, divide,
 };
 
 use super::adopted::Adopted;
@@ -19,6 +19,11 @@ const KEEP_STEP: u64 = 64 << 20;
 
 /// Bytes of copies that are not waited for.
 const COPIES_SLACK_BYTES: u64 = 512 << 20;
+
+/// The bit of a tenant's row.
+pub(super) fn row_bit(row: usize) -> u32 {
+    u32::try_from(row).ok().and_then(|row| 1_u32.checked_shl(row)).unwrap_or(0)
+}
 
 /// A tenant in the planner.
 #[derive(Debug, Default)]
@@ -40,7 +45,13 @@ pub(super) struct Row {
     pub(super) slots: Vec<usize>,
     pub(super) memory: Vec<ProcessMemory>,
     pub(super) given: Vec<u64>,
-    /// Sum of what they say.
+    /// The tenant's other devices.
+    pub(super) span: DeviceSpan,
+    /// Those processes of which a call waits, and since when.
+    pub(super) waiting: Vec<(usize, u64)>,
+    /// A call waits that has its turn here, and needs another device as well.
+    pub(super) waits_elsewhere: bool,
+    /// Sum of what they say, with the waits of those that may ask for this device.
     pub(super) sum: ResidenceEntry,
     /// All its memory is on the card, and its owner has said that it stays there: it has no orders.
     pub(super) stays: bool,
@@ -108,8 +119,13 @@ impl Row {
         self.sum = ResidenceEntry::default();
         self.slots.clear();
         self.memory.clear();
+        self.waiting.clear();
         self.managed.begin();
-        tenant.memory(self.row, |slot, entry| {
+        tenant.memory(self.row, |slot, mut entry| {
+            match std::mem::take(&mut entry.waits_from_ns) {
+                0 => {}
+                since_ns => self.waiting.push((slot, since_ns)),
+            }
             self.slots.push(slot);
             self.managed.push(slot, entry);
             self.memory.push(ProcessMemory::said(
@@ -120,6 +136,20 @@ impl Row {
             ));
             self.sum = self.sum.with(entry);
         });
+        self.waits_elsewhere = false;
+        for (slot, waits_from_ns) in self.waiting.iter().copied() {
+            let has = tenant.has_memory(slot, self.span.earlier | self.span.later);
+            self.waits_elsewhere |= self.span.waits_for_more(has, tenant.runs);
+            if self.span.may_ask(has, tenant.runs) {
+                self.sum = self.sum.with(ResidenceEntry { waits_from_ns, ..Default::default() });
+            }
+        }
+    }
+
+    /// Notes whether calls of the tenant may use its memory on this device.
+    pub(super) fn note_runs(&self, tenant: &mut Adopted, runs: bool) {
+        let bit = row_bit(self.row);
+        tenant.runs = if runs { tenant.runs | bit } else { tenant.runs & !bit };
     }
 
     /// Takes the orders back of a tenant whose memory is to stay and is all there, and says whether that is new, as it is
@@ -133,7 +163,7 @@ impl Row {
             && self.sum(|memory| memory.resident_bytes) > ceiling_bytes;
         let stays = is_asked && self.sum.movable_bytes > 0 && is_whole && !is_leaving;
         let is_new = stays != std::mem::replace(&mut self.stays, stays);
-        let bit = 1_u32.checked_shl(u32::try_from(self.row).unwrap_or(u32::MAX)).unwrap_or(0);
+        let bit = row_bit(self.row);
         tenant.stays = if stays { tenant.stays | bit } else { tenant.stays & !bit };
         if is_new && stays {
             tenant.served.hold(self.row, false, false);
@@ -214,6 +244,7 @@ impl Row {
             copies_due_bytes: 0,
             ceiling_bytes: self.ceiling_bytes(),
             quantum_ns,
+            waits_elsewhere: self.waits_elsewhere,
             wants_since_ns: match (self.sum.waits_from_ns, asked_bytes) {
                 // Memory that is to stay comes back without a call that wants it.
                 (0, 0) if config.flags & FLAG_STAYS == 0 => 0,

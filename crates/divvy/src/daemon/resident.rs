@@ -9,6 +9,7 @@ use divvy_page::ResidenceEntry;
 use divvy_policy::turns::GateEntry;
 
 use super::adopted::{Adopted, ReadDepth};
+use super::memory_row::row_bit;
 use crate::machine::host_memory;
 
 /// Processes of a tenant whose copies are looked at.
@@ -64,6 +65,14 @@ impl Adopted {
         for slot in self.living_slots() {
             each(slot, usage.residence(row, slot));
         }
+    }
+
+    /// Those of its rows of devices in `rows`, a bit each, on which the process in `slot` has memory that can leave.
+    pub(super) fn has_memory(&self, slot: usize, rows: u32) -> u32 {
+        let Some(usage) = self.usage() else { return 0 };
+        let there = (0..self.served.lines().len())
+            .filter(|row| rows & row_bit(*row) != 0 && usage.residence(*row, slot).movers != 0);
+        there.fold(0, |mask, row| mask | row_bit(row))
     }
 
     /// Whether a process that is not known says something of its memory on device `row`.

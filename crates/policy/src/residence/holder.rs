@@ -133,6 +133,9 @@ impl HolderState {
         self.wants = sample.wants_since_ns != 0;
         // Of a tenant that a planner finds as it begins, the gate may be open.
         let found = fresh && last_ns == 0;
+        if let Some(member) = self.member.as_mut().filter(|m| m.resident_since_ns != 0) {
+            member.wait_elsewhere(now_ns, sample.waits_elsewhere, tuning.max_wait_ns);
+        }
         self.observe_work(tuning, now_ns, cost_ns, found, sample);
         self.observe_freeze(sample.freeze);
         if self.wants && self.left_early {

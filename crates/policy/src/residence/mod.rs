@@ -16,6 +16,8 @@
 //! [`ResidenceTuning::max_wait_ns`]. A tenant that does not answer costs the others [`ResidenceTuning::patience_ns`] and
 //! the bytes it keeps. Claims that the orders did not allow are not believed.
 //!
+//! A process that needs memory of several devices asks for them in one order ([`DeviceSpan`]).
+//!
 //! Does not: move bytes, choose blocks within a tenant, divide device time among tenants that run together (the turns
 //! do), or count memory that cannot move (its caller takes that off the capacity).
 
@@ -31,6 +33,7 @@ mod queue;
 mod released;
 mod running;
 mod sample;
+mod span;
 mod state;
 mod step;
 mod tuning;
@@ -42,6 +45,7 @@ pub use self::managed::{ManagedCeiling, ManagedUse, divide_managed};
 pub use self::order::{HolderOrder, HolderStatus, ORDER_LEASE_NS, PINNED_OUT_NS};
 pub use self::promise::{HostClaim, HostPlace, HostPromise, HostShortage, MAX_PLACES};
 pub use self::sample::{DeviceRoom, Freeze, Holder};
+pub use self::span::DeviceSpan;
 pub use self::state::{ResidenceCounters, ResidenceState};
 pub use self::step::ResidencePlanner;
 pub use self::tuning::ResidenceTuning;

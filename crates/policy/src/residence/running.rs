@@ -200,6 +200,7 @@ impl Step<'_> {
             granted_bytes: holder.size_bytes,
             away_bytes: holder.held_bytes().saturating_sub(holder.resident_bytes),
             resident_since_ns: 0,
+            held_from_ns: 0,
             cost_ns: 0,
             carried_ns,
         });

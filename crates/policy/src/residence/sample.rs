@@ -46,6 +46,8 @@ pub struct Holder {
     pub ceiling_bytes: u64,
     /// Time since when it waits at its gate or for memory; 0 when it does not.
     pub wants_since_ns: u64,
+    /// Its calls need another device's memory beside this one's, and wait for that: its turn begins later.
+    pub waits_elsewhere: bool,
     /// Time of its last submission.
     pub submitted_ns: u64,
     /// Time by which its work is complete; `u64::MAX` while that is not known.

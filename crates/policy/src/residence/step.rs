@@ -188,6 +188,7 @@ impl Step<'_> {
             return;
         }
         member.resident_since_ns = self.now_ns.max(1);
+        member.held_from_ns = member.resident_since_ns;
         if member.granted_ns == 0 {
             return;
         }

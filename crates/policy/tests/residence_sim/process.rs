@@ -155,6 +155,7 @@ impl Process {
             ceiling_bytes,
             wants_since_ns: self.wants_since_ns,
             submitted_ns: self.submitted_ns,
+            waits_elsewhere: false,
             busy_until_ns: self.busy_until_ns,
             weight: self.weight,
             quantum_ns: 0,
@@ -186,6 +187,7 @@ impl Process {
             resident_bytes: any(draw, 100 * GIB),
             wants_since_ns: any(draw, 1 << 40),
             submitted_ns: any(draw, 1 << 40),
+            waits_elsewhere: any(draw, 2) == 1,
             busy_until_ns: any(draw, 1 << 40),
             ..honest
         }

@@ -165,6 +165,7 @@ impl MemoryOwner {
             submitted_ns: own().map(|words| words.work_ns.0).max().unwrap_or(0),
             busy_until_ns: own().map(|words| words.work_ns.1).max().unwrap_or(0),
             weight: wish.weight,
+            waits_elsewhere: false,
             quantum_ns: wish.quantum_ns,
             freeze: if wish.frozen { Freeze::UntilWanted } else { Freeze::No },
         };
