@@ -1,6 +1,8 @@
 //! The machine's daemon: `divvy daemon --system` as root, with the capabilities of its unit, and the
 //! tenants of two users. It plays in mounts of its own, so that it meets nobody else's tenants.
 
+mod memory;
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -57,7 +59,9 @@ impl System {
             fs::create_dir_all(to.parent().expect("a folder")).expect("folders can be made");
             fs::copy(stage().join(part), to).expect("the tree can be copied");
         }
-        fs::copy(client("beyond"), tree.join("beyond")).expect("clients can be copied");
+        for name in ["beyond", "turns"] {
+            fs::copy(client(name), tree.join(name)).expect("clients can be copied");
+        }
         open(machine.home(), 0o755);
         open(&machine.home().join("sim"), 0o777);
         let mut command = Command::new("unshare");
@@ -109,8 +113,13 @@ impl System {
 
     /// Starts the machine's daemon, and says which process it is.
     fn daemon(&mut self) -> u32 {
+        self.daemon_with(&[])
+    }
+
+    /// The same with more arguments.
+    fn daemon_with(&mut self, arguments: &[&str]) -> u32 {
         let mut command = self.divvy(0, &["daemon", "--system"]);
-        let daemon = Running::start(&mut command);
+        let daemon = Running::start(command.args(arguments));
         let pid = daemon.pid();
         self.running.push(daemon);
         until("the machine's daemon answers", || self.view(0)["pid"] == pid);

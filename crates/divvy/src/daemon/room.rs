@@ -5,12 +5,14 @@
 //! tenant says now and then how much of the card is free.
 //!
 //! Promises: what tenants say of the card's size and of what is free changes nobody's bytes: a claim that is too large
-//! makes a create fail, which is tried again; one that is too small is outvoted by any other. Reads each tenant's ledger
+//! makes a create fail, which is tried again; one that is too small is outvoted by any other. Of what must stay no more is
+//! believed than the ledger charges. Reads each tenant's ledger
 //! at most once in [`LOOK_NS`]. Does not know who may have the room.
 
 use divvy_abi::Uuid;
 use divvy_abi::usage::{MemoryKind, SHARED_SLOT};
 use divvy_page::reader::UsageFile;
+use divvy_policy::slab::MAX_BYTES;
 
 use super::seat::Seat;
 
@@ -147,7 +149,11 @@ impl Sums {
                 _ => {
                     let blocks_bytes = line.bytes_of(MemoryKind::Block);
                     let others_bytes = line.held_bytes.saturating_sub(blocks_bytes);
-                    let fixed_bytes = others_bytes.saturating_add(memory.pinned_bytes);
+                    // Pinned memory is of blocks, which are charged, and the rest of a slab. What is more is learnt as what
+                    // no tenant has.
+                    let most_bytes = blocks_bytes.saturating_add(MAX_BYTES);
+                    let pinned_bytes = memory.pinned_bytes.min(most_bytes);
+                    let fixed_bytes = others_bytes.saturating_add(pinned_bytes);
                     (fixed_bytes, memory.leavable_bytes())
                 }
             };
