@@ -26,6 +26,7 @@ mod hostile;
 mod kill;
 mod lasting;
 mod leave;
+mod lent;
 mod life;
 mod limits;
 mod managed;

@@ -40,6 +40,7 @@ mod liveness;
 pub mod mark;
 mod meet;
 pub mod owner;
+pub mod passing;
 mod path;
 mod process;
 pub mod reader;

@@ -38,7 +38,7 @@ fn name(uuid: &Uuid) -> [u8; NAME.len()] {
 
 /// A number that a tenant's processes have alike, in whatever directory its files are mounted, and two tenants of a
 /// file system never: of its usage file's device and inode.
-fn identity((device, inode): (u64, u64)) -> u64 {
+pub(crate) fn identity((device, inode): (u64, u64)) -> u64 {
     inode ^ device.rotate_left(32)
 }
 

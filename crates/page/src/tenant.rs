@@ -218,7 +218,7 @@ impl Tenant {
 
     /// This process's slot, claiming one if it is a forked child that has none yet.
     #[inline(always)]
-    fn me(&self) -> Result<usize, AttachError> {
+    pub(crate) fn me(&self) -> Result<usize, AttachError> {
         match self.fork.slot() {
             0 => self.claim(),
             slot => Ok(slot),

@@ -137,6 +137,7 @@ impl Sums {
     ) {
         let total_bytes = usage.device(row).map_or(0, |device| device.total_bytes);
         self.total_bytes = self.total_bytes.max(total_bytes);
+        let (mut pinned_bytes, mut most_pinned_bytes) = (0_u64, 0_u64);
         for slot in slots {
             let line = usage.line(row, slot);
             let memory = match kind {
@@ -149,12 +150,10 @@ impl Sums {
                 _ => {
                     let blocks_bytes = line.bytes_of(MemoryKind::Block);
                     let others_bytes = line.held_bytes.saturating_sub(blocks_bytes);
-                    // Pinned memory is of blocks, which are charged, and the rest of a slab. What is more is learnt as what
-                    // no tenant has.
+                    pinned_bytes = pinned_bytes.saturating_add(memory.pinned_bytes);
                     let most_bytes = blocks_bytes.saturating_add(MAX_BYTES);
-                    let pinned_bytes = memory.pinned_bytes.min(most_bytes);
-                    let fixed_bytes = others_bytes.saturating_add(pinned_bytes);
-                    (fixed_bytes, memory.leavable_bytes())
+                    most_pinned_bytes = most_pinned_bytes.saturating_add(most_bytes);
+                    (others_bytes, memory.leavable_bytes())
                 }
             };
             let (stays_bytes, movable_bytes) = match kind {
@@ -177,7 +176,10 @@ impl Sums {
                 self.free = (said_ns.max(last_ns), free_bytes.max(most_bytes));
             }
         }
-        let shared = usage.line(row, SHARED_SLOT);
-        self.fixed_bytes = self.fixed_bytes.saturating_add(shared.held_bytes);
+        // Pinned memory was exported: its charge is among what is shared, where that has room for it, else among blocks, and
+        // of a slab more than these is there. What is beyond that is learnt as what no tenant has.
+        let shared_bytes = usage.line(row, SHARED_SLOT).held_bytes;
+        let pinned_bytes = pinned_bytes.min(most_pinned_bytes.saturating_add(shared_bytes));
+        self.fixed_bytes = self.fixed_bytes.saturating_add(shared_bytes.max(pinned_bytes));
     }
 }

@@ -423,7 +423,8 @@ pub(super) fn forget_context(context: u64, device: &'static Device) {
     loop {
         let mut shared = None;
         BLOCKS.for_each(|address, words| {
-            if words[1] == context && MemoryRecord::unpack(words).shared {
+            let is_shared = words[1] == context && MemoryRecord::unpack(words).shared;
+            if is_shared && !backed::holds(address) {
                 shared = Some(address);
             }
         });

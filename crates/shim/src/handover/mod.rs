@@ -5,7 +5,7 @@
 //! that may leave.
 //!
 //! How much of the memory is to be there is the owner's to say ([`aim`]); a block that is made beyond that waits for
-//! room ([`room`]).
+//! room ([`room`]). What other processes of the tenant may open another thread hands out ([`server`]).
 //!
 //! Promises: no bytes move while a call that could touch them is under way, or work that was submitted before, or while a
 //! stream captures. What cannot be moved in time stays, and is counted. Does not decide whose memory is to go.
@@ -16,6 +16,7 @@ mod managed;
 mod movement;
 mod pipeline;
 mod room;
+pub(crate) mod server;
 mod service;
 mod strays;
 

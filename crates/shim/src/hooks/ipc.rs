@@ -3,11 +3,10 @@
 
 use divvy_driver_api::types::{CUdeviceptr, CUipcMemHandle, CUresult};
 
-use crate::account::ipc::exported;
+use crate::account::ipc;
 use crate::residence::backed;
 use crate::sys::driver::SUCCESS;
 use crate::sys::{Out, real};
-use crate::tenant::reason::{self, Reason};
 
 /// Exports a block.
 pub(crate) fn cuIpcGetMemHandle(
@@ -15,18 +14,13 @@ pub(crate) fn cuIpcGetMemHandle(
     handle: Out<'_, CUipcMemHandle>,
     dptr: CUdeviceptr,
 ) -> CUresult {
-    // The driver exports no such memory, and what it says of that is right.
-    if backed::block(dptr).is_some() {
-        reason::tell(
-            Reason::Unshared,
-            format_args!(
-                "cuIpcGetMemHandle: memory that may leave the card is not shared by handle"
-            ),
-        );
+    // The driver exports no such memory.
+    if backed::is_ours(dptr) {
+        return ipc::pass(handle, dptr);
     }
     let result = real.call(handle, dptr);
     if let Some(handle) = handle.get().filter(|_| result == SUCCESS) {
-        exported(&handle, dptr);
+        ipc::exported(&handle, dptr);
     }
     result
 }

@@ -8,8 +8,8 @@ use core::ffi::c_uint;
 
 use divvy_driver_api::types::{CUdeviceptr, CUpointer_attribute as Attribute, CUresult};
 
-use crate::account::block::context_of;
-use crate::residence::backed::{Block, block, is_ours};
+use crate::account::{block::context_of, ipc};
+use crate::residence::backed::{Block, block, is_ours, whole};
 use crate::residence::state;
 use crate::sys::attribute::{OutAttribute, OutAttributes};
 use crate::sys::driver::SUCCESS;
@@ -83,7 +83,7 @@ pub(crate) fn cuPointerGetAttributes(
 fn correct(place: OutAttribute<'_>, of: Block) {
     match place.which() {
         Attribute::CU_POINTER_ATTRIBUTE_CONTEXT => {
-            if let Some(context) = context_of(of.base) {
+            if let Some(context) = context_of(of.base).or_else(|| ipc::context_of(of.base)) {
                 place.set_word(context);
             }
         }
@@ -92,7 +92,11 @@ fn correct(place: OutAttribute<'_>, of: Block) {
         Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE => place.set_word(of.bytes),
         // Of memory that the driver manages it says what a program must not see.
         Attribute::CU_POINTER_ATTRIBUTE_HOST_POINTER => place.set_word(0),
-        Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED => place.set_false(),
+        Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED => place.set_truth(false),
+        // By us, where the driver could not.
+        Attribute::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE => {
+            place.set_truth(whole(of.base).is_some());
+        }
         _ => {}
     }
 }

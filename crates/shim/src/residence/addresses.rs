@@ -22,6 +22,9 @@ static PIECES: Map = Map::new(31);
 static GRANULES: Map = Map::new(34);
 static ANY_MANAGED: AtomicBool = AtomicBool::new(false);
 
+/// Second word of a record at which another process's memory lies: no block begins there.
+pub(super) const IMPORTED: u64 = 1;
+
 /// Addresses of one block or slab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Addresses {

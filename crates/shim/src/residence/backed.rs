@@ -10,12 +10,13 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use divvy_driver_api::types::{CUcontext, CUdevice, CUresult};
-use divvy_policy::charge::whole_granules;
+use divvy_policy::charge::{self, whole_granules};
 use divvy_policy::slab::MAX_BYTES;
 
-use super::addresses::{self, Addresses, Backing, ContextLife, NewBlock};
+use super::addresses::{self, Addresses, Backing, ContextLife, IMPORTED, NewBlock};
 use super::chunks::{Chunk, Denied};
 use super::state::{self, State};
+use super::{exports, imports};
 use crate::sys::driver;
 use crate::sys::map::Map;
 use crate::tenant::context::ANY_GREEN;
@@ -42,11 +43,28 @@ pub(crate) struct Block {
     pub(crate) number: u64,
 }
 
+/// A piece of memory that is exported as a whole.
+#[derive(Clone, Copy)]
+pub(crate) struct Whole {
+    /// Its first address.
+    pub(crate) base: u64,
+    /// Its bytes.
+    pub(crate) bytes: u64,
+    /// Its device.
+    pub(crate) device: CUdevice,
+    /// Whether several blocks may lie in it.
+    pub(crate) is_slab: bool,
+    /// Its first chunk.
+    pub(crate) first: u32,
+}
+
 /// The use of a piece of addresses.
 #[derive(Clone, Copy)]
 enum Piece {
     /// A slab, by its number.
     Slab(u32),
+    /// Another process's, by the number of the import.
+    Import(u32),
     /// A block of its own: its first chunk, and its first address.
     Block(u32, u64),
 }
@@ -55,6 +73,7 @@ impl Piece {
     const fn pack(self) -> [u64; 2] {
         match self {
             Self::Slab(number) => [number as u64, 0],
+            Self::Import(number) => [number as u64, IMPORTED],
             Self::Block(chunk, address) => [chunk as u64, address],
         }
     }
@@ -62,7 +81,11 @@ impl Piece {
     fn at(address: u64) -> Option<Self> {
         let [number, base] = addresses::at(address)?;
         let number = u32::try_from(number).ok()?;
-        Some(if base == 0 { Self::Slab(number) } else { Self::Block(number, base) })
+        Some(match base {
+            0 => Self::Slab(number),
+            IMPORTED => Self::Import(number),
+            base => Self::Block(number, base),
+        })
     }
 }
 
@@ -73,8 +96,12 @@ impl Piece {
 /// Why there is none; out-of-memory where this library has no memory for its own records.
 pub(crate) fn allocate(new: NewBlock, asked: &mut u64) -> Result<u64, Denied> {
     let state = state::make().ok_or(Denied::OUT_OF_MEMORY)?;
-    let NewBlock { device, bytes, .. } = new;
-    let mut make = || match bytes < OWN_BYTES {
+    let NewBlock { device, bytes, backing, .. } = new;
+    // Where blocks are exported, each that has whole granules is better one by itself: who opens a block in a slab has all of
+    // that, and keeps it.
+    let is_alone =
+        state.server.load(Relaxed) != 0 && backing == Backing::Handles && !charge::is_small(bytes);
+    let mut make = || match bytes < OWN_BYTES && !is_alone {
         true => share_slab(state, new, asked),
         false => own(state, new, asked),
     };
@@ -215,6 +242,10 @@ pub(crate) fn block(address: u64) -> Option<Block> {
     let state = state::get()?;
     let base = match Piece::at(address)? {
         Piece::Slab(number) => state.slabs.find(number, address)?,
+        Piece::Import(number) => {
+            let (base, bytes, number) = imports::block(number as usize, address)?;
+            return Some(Block { base, bytes, number });
+        }
         Piece::Block(_, base) => base,
     };
     let [number, bytes] = BLOCKS.get(base)?;
@@ -247,9 +278,12 @@ fn give_back(address: u64, life: ContextLife) {
     let (Some(state), Some(piece)) = (state::get(), Piece::at(address)) else { return };
     match piece {
         Piece::Slab(number) => state.slabs.give(&state.chunks, number, address, life),
+        // It is closed.
+        Piece::Import(_) => {}
         Piece::Block(first, base) => {
             let Some(chunk) = state.chunks.get(first) else { return };
             let device = chunk.device();
+            exports::forget(base);
             let addresses = chunk.addresses(base, chunk_bytes(state, first));
             addresses.forget();
             end_chunks(state, first);
@@ -272,11 +306,25 @@ pub(crate) fn forget_context(context: u64) {
     }
 }
 
+/// The piece of memory, behind handles, that the block in which `address` lies is exported with.
+pub(crate) fn whole(address: u64) -> Option<Whole> {
+    let state = state::get()?;
+    let (first, is_slab) = match Piece::at(address)? {
+        Piece::Slab(number) => (state.slabs.chunk(number)?, true),
+        Piece::Import(_) => return None,
+        Piece::Block(first, _) => (first, false),
+    };
+    let chunk = state.chunks.get(first).filter(|chunk| !chunk.is_managed())?;
+    let (base, device, bytes) = (chunk.address(), chunk.device(), chunk_bytes(state, first));
+    Some(Whole { base, bytes, device, is_slab, first })
+}
+
 /// Keeps the memory of the block in which `address` lies on the card from now on. False if it is no such block.
 pub(crate) fn pin(address: u64) -> bool {
     let (Some(state), Some(piece)) = (state::get(), Piece::at(address)) else { return false };
     let mut next = match piece {
         Piece::Slab(number) => state.slabs.chunk(number),
+        Piece::Import(_) => None,
         Piece::Block(first, _) => Some(first),
     };
     let mut is_kept = next.is_some();

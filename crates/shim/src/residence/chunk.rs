@@ -106,7 +106,14 @@ impl Chunk {
 
     /// Takes memory of the driver and puts it behind the addresses.
     pub(super) fn map(&self) -> Result<(), CUresult> {
-        let handle = driver::mem_create(self.device(), self.bytes())?;
+        let create = |is_passed| driver::mem_create(self.device(), self.bytes(), is_passed);
+        // Of all memory another process may be given a descriptor, where the driver makes any.
+        let handle = create(true).or_else(|code| match code {
+            CUresult::CUDA_ERROR_NOT_SUPPORTED
+            | CUresult::CUDA_ERROR_NOT_PERMITTED
+            | CUresult::CUDA_ERROR_INVALID_VALUE => create(false),
+            code => Err(code),
+        })?;
         if let Err(code) = driver::mem_map(self.address(), self.bytes(), handle) {
             let _ = again(|| driver::mem_release(handle));
             return Err(code);

@@ -4,7 +4,8 @@
 //! handles ([`chunks`]): large blocks have handles of their own, small ones share [`slabs`]. Who moves a chunk out
 //! or in is [`crate::handover`], while no call of the program that could touch it is under way ([`door`]).
 //! [`backed`] makes and frees blocks and says what lies at an address ([`addresses`]). Memory that the driver manages may stand in
-//! the place of handles ([`backing`]).
+//! the place of handles ([`backing`]). What a program shares by legacy IPC other processes of the tenant find in [`exports`],
+//! and have in [`imports`].
 //!
 //! Promises: nothing of this exists in a process whose tenant does not oversubscribe; a forked child begins with none.
 //! Charging is [`crate::account`]'s, by the blocks a program has: the room that a slab keeps beside them is on
@@ -16,6 +17,8 @@ pub(crate) mod backing;
 mod chunk;
 pub(crate) mod chunks;
 pub(crate) mod door;
+pub(crate) mod exports;
+pub(crate) mod imports;
 mod managed;
 pub(crate) mod peer_access;
 mod peers;

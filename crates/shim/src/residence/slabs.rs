@@ -14,6 +14,7 @@ use zerocopy::FromZeros;
 
 use super::addresses::{Addresses, Backing, ContextLife, NewBlock};
 use super::chunks::{Chunks, Denied};
+use super::exports;
 use crate::sys::wiped::{Locked, Wiped};
 
 /// Slabs a process can have.
@@ -160,7 +161,8 @@ impl Slabs {
             let mut others = self.of_device(device).filter(|(other, _)| *other != number);
             others.any(|(_, other)| other.is_empty())
         };
-        if !is_empty || !is_other_empty() {
+        // One that is exported is charged in full, and not kept.
+        if !is_empty || !(exports::is_exported(base) || is_other_empty()) {
             return;
         }
         entry.end_if_empty(chunks, life);
@@ -266,6 +268,7 @@ impl SlabEntry {
     }
 
     fn close(&self, chunks: &Chunks, life: ContextLife) {
+        exports::forget(self.address.load(Relaxed));
         let addresses = self.addresses(chunks);
         chunks.end(self.chunk.load(Relaxed));
         if let Some(addresses) = addresses {

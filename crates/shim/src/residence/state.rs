@@ -23,6 +23,8 @@ pub(crate) struct State {
     pub(super) backings: [AtomicU32; MAX_DEVICES],
     /// Not 0 once the service thread was started.
     pub(crate) service: AtomicU32,
+    /// Whether a thread hands out descriptors of memory that was exported: of [`crate::handover::server`].
+    pub(crate) server: AtomicU32,
 }
 
 static STATE: Wiped<State> = Wiped::new();

@@ -58,13 +58,17 @@ impl OutAttribute<'_> {
 }
 
 impl OutAttribute<'_> {
-    /// Writes that it is not so, where the attribute is a truth: over the one byte in which the driver has written 1, since
+    /// Writes whether it is so, where the attribute is a truth: over the one byte in which the driver has written 0 or 1, since
     /// programs give places of one byte and of four.
-    pub(crate) fn set_false(self) {
-        let is_truth = self.attribute == CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED;
+    pub(crate) fn set_truth(self, is_so: bool) {
+        let is_truth = matches!(
+            self.attribute,
+            CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED
+                | CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
+        );
         if is_truth && !self.place.is_null() {
             // SAFETY: not null, and a place of one byte at least by the attribute (`from_raw`).
-            unsafe { self.place.cast::<u8>().write(0) };
+            unsafe { self.place.cast::<u8>().write(u8::from(is_so)) };
         }
     }
 }

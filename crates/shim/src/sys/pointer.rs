@@ -13,7 +13,7 @@ use divvy_driver_api::nvml_types::{
     nvmlMemory_t, nvmlMemory_v2_t, nvmlProcessDetail_v1_t, nvmlProcessInfo_v1_t,
     nvmlProcessInfo_v2_t, nvmlProcessUtilizationInfo_v1_t, nvmlProcessUtilizationSample_t,
 };
-use divvy_driver_api::types::{CUdriverProcAddressQueryResult, cuuint64_t};
+use divvy_driver_api::types::{CUdriverProcAddressQueryResult, CUipcMemHandle, cuuint64_t};
 
 use super::offsets;
 
@@ -31,7 +31,7 @@ macro_rules! settable {
     )*};
 }
 settable! {
-    c_uint usize cuuint64_t CUdriverProcAddressQueryResult
+    c_uint usize cuuint64_t CUdriverProcAddressQueryResult CUipcMemHandle
     nvmlMemory_t nvmlMemory_v2_t nvmlProcessInfo_v1_t nvmlProcessInfo_v2_t nvmlProcessDetail_v1_t
     nvmlProcessUtilizationSample_t nvmlProcessUtilizationInfo_v1_t
 }

@@ -3,9 +3,11 @@
 use core::mem::MaybeUninit;
 
 use divvy_driver_api::types::*;
+use divvy_page::kernel::Descriptor;
 
 use super::call::ask;
 use super::event::{ctx_record_event, event_create, event_wait};
+use super::memory::mem_release;
 
 /// Takes addresses of the device, a multiple of `align_bytes`.
 pub(crate) fn address_reserve(bytes: u64, align_bytes: u64) -> Result<CUdeviceptr, CUresult> {
@@ -19,10 +21,15 @@ pub(crate) fn address_free(address: CUdeviceptr, bytes: u64) -> Result<(), CUres
     ask!(cuMemAddressFree(address, bytes as usize))
 }
 
-/// Takes physical memory of a device, which reads as zeroes.
+/// Kind of handle that is a descriptor.
+const DESCRIPTOR: CUmemAllocationHandleType =
+    CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+/// Takes physical memory of a device, which reads as zeroes; a descriptor can be made of it if it `is_passed` on.
 pub(crate) fn mem_create(
     device: CUdevice,
     bytes: u64,
+    is_passed: bool,
 ) -> Result<CUmemGenericAllocationHandle, CUresult> {
     let mut place = MaybeUninit::<CUmemAllocationProp>::zeroed();
     // SAFETY: zeroes are a value of each of its members: numbers, and a pointer that is null.
@@ -30,8 +37,35 @@ pub(crate) fn mem_create(
     properties.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     properties.location.__bindgen_anon_1.id = device;
+    if is_passed {
+        properties.requestedHandleTypes = DESCRIPTOR;
+    }
     let mut handle = 0;
     ask!(cuMemCreate(&mut handle, bytes as usize, place.as_ptr(), 0))?;
+    Ok(handle)
+}
+
+/// A descriptor of the memory that is mapped at `address`.
+pub(crate) fn mem_export(address: CUdeviceptr) -> Result<Descriptor, CUresult> {
+    let place = core::ptr::with_exposed_provenance_mut(address as usize);
+    let (mut handle, mut number) = (0, -1_i32);
+    ask!(cuMemRetainAllocationHandle(&mut handle, place))?;
+    let exported =
+        ask!(cuMemExportToShareableHandle((&raw mut number).cast(), handle, DESCRIPTOR, 0));
+    let _ = again(|| mem_release(handle));
+    exported?;
+    // SAFETY: the driver has opened it for this call, for us alone.
+    Ok(unsafe { Descriptor::of_answer(number.cast_unsigned() as usize) })
+}
+
+/// A handle of the memory that another process has exported as a descriptor.
+pub(crate) fn mem_import(
+    descriptor: &Descriptor,
+) -> Result<CUmemGenericAllocationHandle, CUresult> {
+    // It is passed as the pointer's value.
+    let place = core::ptr::without_provenance_mut(descriptor.arg());
+    let mut handle = 0;
+    ask!(cuMemImportFromShareableHandle(&mut handle, place, DESCRIPTOR))?;
     Ok(handle)
 }
 
