@@ -25,7 +25,12 @@ pub(crate) const TRIPLE: &str = "aarch64-unknown-linux-gnu";
 const OWN_LIBC_NAMES: [&str; 1] = ["getauxval"];
 
 /// Links with the toolchain's own linker, without a C compiler in between.
-const LINKER: [&str; 2] = ["-Clinker=rust-lld", "-Clinker-flavor=ld.lld"];
+const LINKER: [&str; 3] = [
+    "-Clinker=rust-lld",
+    "-Clinker-flavor=ld.lld",
+    // As gcc asks its own linker for; this one's second table is for systems before 2006.
+    "-Clink-arg=--hash-style=gnu",
+];
 
 /// Names that the library may take from the C library, given those of the x86-64 one.
 pub(crate) fn libc_names(native: &BTreeSet<String>) -> BTreeSet<String> {

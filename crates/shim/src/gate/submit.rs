@@ -12,6 +12,7 @@
 //! as a closure, it would send all arguments through memory, in some two hundred of them.
 
 use core::ffi::c_uint;
+use core::mem::ManuallyDrop;
 
 use divvy_driver_api::types::{CUfunction, CUgraphExec, CUresult, CUstream};
 use divvy_policy::cost::{self, WorkKind};
@@ -33,7 +34,9 @@ fn class(size: u64) -> u64 {
     octave << 3 | eighth
 }
 
-/// The key of a fill or copy by entry point `symbol` of so many bytes.
+/// The key of a fill or copy by entry point `symbol` of so many bytes. Not inlined: some fifty hooks ask for one, where there
+/// is a gate.
+#[inline(never)]
 pub(crate) fn copy_key(symbol: usize, bytes: u64) -> u64 {
     cost::key(WorkKind::Copy, [symbol as u64, class(bytes), 0])
 }
@@ -66,7 +69,8 @@ pub(crate) fn submit(
     asked: impl FnOnce() -> Option<Admitted>,
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let mut held = if is_gated() { Held::of(asked()) } else { None };
+    // Nothing is dropped here but by `launched`: each hook would have a copy of that.
+    let mut held = ManuallyDrop::new(if is_gated() { Held::of(asked()) } else { None });
     let result = call();
     if held.is_some() {
         launched(&mut held, result);
@@ -128,7 +132,7 @@ pub(crate) fn shared_event() {
 pub(crate) fn transfer(call: impl FnOnce() -> CUresult) -> CUresult {
     let sleeper = asleep();
     let result = call();
-    drop(sleeper);
+    awake(sleeper);
     result
 }
 
@@ -137,6 +141,10 @@ pub(crate) fn transfer(call: impl FnOnce() -> CUresult) -> CUresult {
 fn asleep() -> (Option<Sleeper>, Option<Inside>) {
     if is_gated() { (GATES.sleep(), state::enter_if_any()) } else { (None, None) }
 }
+
+/// The end of it, of its own for the same reason.
+#[inline(never)]
+fn awake(_: (Option<Sleeper>, Option<Inside>)) {}
 
 /// A synchronisation: when it has returned, what was submitted before it is known to have ended, if
 /// it waited for all of it.

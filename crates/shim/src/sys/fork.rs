@@ -83,18 +83,33 @@ pub(crate) fn generation() -> u64 {
 /// it calls asks for the same lock: it would wait for ever.
 #[inline]
 pub(super) fn locked<R>(index: usize, act: impl FnOnce() -> R) -> R {
-    locked_by(&page().locks[index % LOCKS], act)
-}
-
-/// The same by a lock of the caller's own, which lies in memory that a child finds zeroed too.
-#[inline]
-pub(super) fn locked_by<R>(lock: &AtomicU32, act: impl FnOnce() -> R) -> R {
-    if lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
-        wait_for(lock);
-    }
+    let lock = &page().locks[index % LOCKS];
+    take(lock);
     let result = act();
     lock.store(0, Release);
     result
+}
+
+/// The same by a lock of the caller's own, which lies in memory that a child finds zeroed too, and is not taken as often as a
+/// map's.
+#[inline]
+pub(super) fn locked_by<R>(lock: &AtomicU32, act: impl FnOnce() -> R) -> R {
+    take_seldom(lock);
+    let result = act();
+    lock.store(0, Release);
+    result
+}
+
+#[inline(always)]
+fn take(lock: &AtomicU32) {
+    if lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+        wait_for(lock);
+    }
+}
+
+#[inline(never)]
+fn take_seldom(lock: &AtomicU32) {
+    take(lock);
 }
 
 #[cold]
