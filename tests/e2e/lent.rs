@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::harness::residence::Movable;
-use crate::harness::{GIB, MIB, Machine, Talk, client, until};
+use crate::harness::{Divided, GIB, MIB, Machine, Talk, client, until};
 use crate::turns;
 
 /// A driver's answers.
@@ -12,6 +12,7 @@ const OUT_OF_MEMORY: i64 = 2;
 const INVALID_VALUE: i64 = 1;
 const INVALID_CONTEXT: i64 = 201;
 const OPERATING_SYSTEM: i64 = 304;
+const NOT_SUPPORTED: i64 = 801;
 
 /// Bytes that a context takes.
 const CONTEXT: i64 = 518 * MIB as i64;
@@ -358,4 +359,27 @@ fn it_stays_through_turns() {
     turns::all_end_well([other]);
     lender.finds(0, value);
     lender.0.ends_well();
+}
+
+#[test]
+fn managed_memory_is_not_lent() {
+    let machine = Divided::with(Machine::new(), &["--managed-limit", "1GiB"]);
+    let mut command = machine.divvy(&["run", "--no-daemon", "--oversubscribe"]);
+    command.args(["--backend", "managed", "--"]).arg(client("lend")).arg("obeys");
+    let mut lender = Program(Talk::start(&mut command));
+    lender.0.expect("ready");
+    lender.does(&format!("allocate 0 {}", 40 * MIB));
+    assert_eq!(lender.says("capable 0"), 0);
+    assert_eq!(lender.says("export 0"), INVALID_VALUE);
+    lender.0.ends_well();
+}
+
+#[test]
+fn a_driver_without_descriptors_lends_nothing() {
+    let machine = Machine::new().with("SIMGPU_FAULTS", "cuMemExportToShareableHandle@*=fail:801");
+    let tenant = Movable::new(&machine, "a");
+    let mut lender = Program::of(&tenant);
+    lender.does(&format!("allocate 0 {}", 40 * MIB));
+    assert_eq!(lender.says("export 0"), NOT_SUPPORTED);
+    assert_eq!(tenant.wished("freeze", 60)["resident_bytes"], 0, "nothing is pinned");
 }

@@ -28,14 +28,19 @@ const QUEUE: usize = 64;
 /// Before another attempt where the process has no descriptor left.
 const RETRY_NS: u32 = 20_000_000;
 
-/// What one message says beside its descriptor.
+/// Words of one message, beside its descriptor.
 pub type Words = [u64; 2];
 
 #[repr(C)]
 struct Address {
     family: u16,
     path: [u8; PATH_BYTES],
+    /// Of the path, so far; nothing of the kernel's.
+    bytes: usize,
 }
+
+/// Bytes of it that are the kernel's.
+const ADDRESS_BYTES: usize = 2 + PATH_BYTES;
 
 /// One descriptor beside a message: a `struct cmsghdr` and its data.
 #[repr(C)]
@@ -82,7 +87,7 @@ impl Tenant {
             let fd = socket()?;
             // The mode of its name, less the umask.
             sys::chmod(&fd, 0o600)?;
-            // What a process that had the slot before has left.
+            // A process that had the slot before may have left its own.
             let path = address.path.as_ptr().expose_provenance();
             // SAFETY: a NUL-terminated string that lives through the call.
             let _ = unsafe { call(libc::SYS_unlinkat, [as_arg(libc::AT_FDCWD), path, 0, 0, 0, 0]) };
@@ -126,33 +131,50 @@ impl Tenant {
             *to |= (left & 15) as u8;
             left >>= 4;
         }
+        let mut address = Address { family: libc::AF_UNIX as u16, path: [0; PATH_BYTES], bytes: 0 };
         let path = self.usage_path().with_end::<{ b"/usage".len() }>(&name);
         let path = path.as_c_str();
-        if path.count_bytes() < PATH_BYTES {
-            return act(&Address::of(path.to_bytes().iter().copied()));
-        }
         // A long path is gone past by the directory's descriptor.
-        let directory = self.usage_path().with_end::<{ b"/usage".len() }>(&[0; 6]);
-        let flags = libc::O_PATH | libc::O_DIRECTORY;
-        let fd = kernel::open(None, directory.as_c_str(), flags, 0)?;
-        let number = fd.number();
-        let units =
-            [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1000, 100, 10, 1];
-        let digits = units.into_iter().skip_while(|unit| *unit > number.max(1));
-        let digits = digits.map(|unit| b'0' + (number / unit % 10) as u8);
-        act(&Address::of(b"/proc/self/fd/".iter().copied().chain(digits).chain(name)))
+        let mut directory = None;
+        if path.count_bytes() < PATH_BYTES {
+            address.push(path.to_bytes());
+        } else {
+            let directory_path = self.usage_path().with_end::<{ b"/usage".len() }>(&[0; 6]);
+            let flags = libc::O_PATH | libc::O_DIRECTORY;
+            let fd = kernel::open(None, directory_path.as_c_str(), flags, 0)?;
+            address.push(b"/proc/self/fd/");
+            address.push_number(fd.number().unsigned_abs());
+            address.push(&name);
+            directory = Some(fd);
+        }
+        let result = act(&address);
+        drop(directory);
+        result
     }
 }
 
 impl Address {
+    /// Lengthens the path, which keeps an end.
     #[inline(never)]
-    fn of(path: impl Iterator<Item = u8>) -> Self {
-        let mut address = Self { family: libc::AF_UNIX as u16, path: [0; PATH_BYTES] };
-        // The last byte stays the path's end.
-        for (to, byte) in address.path.iter_mut().take(PATH_BYTES - 1).zip(path) {
-            *to = byte;
+    fn push(&mut self, part: &[u8]) {
+        let free = self.path.iter_mut().take(PATH_BYTES - 1).skip(self.bytes);
+        for (to, byte) in free.zip(part) {
+            *to = *byte;
         }
-        address
+        self.bytes += part.len();
+    }
+
+    fn push_number(&mut self, number: u32) {
+        let mut digits = [0; 10];
+        let (mut left, mut count) = (number, 0);
+        for to in digits.iter_mut().rev() {
+            *to = b'0' + (left % 10) as u8;
+            (left, count) = (left / 10, count + 1);
+            if left == 0 {
+                break;
+            }
+        }
+        self.push(digits.get(digits.len() - count..).unwrap_or_default());
     }
 }
 
@@ -164,13 +186,15 @@ fn socket() -> Result<Fd, Errno> {
     Ok(unsafe { Fd::of_answer(fd) })
 }
 
+#[inline(never)]
 fn with_address(number: libc::c_long, fd: &Fd, address: &Address) -> Result<(), Errno> {
     let place = (&raw const *address).expose_provenance();
     // SAFETY: the kernel reads one address of the length that is said.
-    unsafe { call(number, [fd.arg(), place, size_of::<Address>(), 0, 0, 0]) }.map(|_| ())
+    unsafe { call(number, [fd.arg(), place, ADDRESS_BYTES, 0, 0, 0]) }.map(|_| ())
 }
 
 /// Bounds what the socket waits for.
+#[inline(never)]
 fn wait_for(fd: &Fd, option: i32, ms: u64) -> Result<(), Errno> {
     let time = [(ms / 1000) as i64, (ms % 1000 * 1000) as i64];
     let place = time.as_ptr().expose_provenance();

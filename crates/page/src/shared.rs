@@ -94,8 +94,5 @@ impl Tenant {
 }
 
 fn words(bytes: &[u8; 64]) -> Handle {
-    core::array::from_fn(|index| {
-        let part = bytes.get(8 * index..8 * index + 8).and_then(|part| part.first_chunk());
-        u64::from_ne_bytes(part.copied().unwrap_or_default())
-    })
+    zerocopy::transmute!(*bytes)
 }

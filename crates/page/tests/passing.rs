@@ -3,12 +3,9 @@
 mod scratch;
 
 use std::ffi::CString;
-use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _};
 use std::time::{Duration, Instant};
 
-use divvy_page::kernel::Descriptor;
+use divvy_page::kernel::{self, Descriptor};
 use divvy_page::passing::{Listener, Peer};
 use divvy_page::{ConfigSource, Errno, Tenant};
 use scratch::Scratch;
@@ -21,18 +18,14 @@ fn tenant(at: &CString) -> Tenant {
 /// A file with these bytes, as a descriptor.
 fn file(scratch: &Scratch, bytes: &[u8]) -> Descriptor {
     let path = scratch.path().join("passed");
-    File::create(&path).and_then(|mut file| file.write_all(bytes)).expect("written");
-    let number = File::open(&path).expect("open").into_raw_fd();
-    // SAFETY: 1. and 2. opened above, and given up.
-    unsafe { Descriptor::of_answer(number.cast_unsigned() as usize) }
+    std::fs::write(&path, bytes).expect("written");
+    kernel::open(None, &scratch::c_path(&path), libc::O_RDONLY, 0).expect("open")
 }
 
 fn bytes_of(descriptor: &Descriptor) -> Vec<u8> {
-    // SAFETY: it is open, and stays the descriptor's.
-    let file = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor.number()) });
-    assert!(file.as_raw_fd() >= 0);
-    let mut bytes = Vec::new();
-    (&*file).read_to_end(&mut bytes).expect("readable");
+    let mut bytes = vec![0; 64];
+    let count = kernel::read_at(descriptor, &mut bytes, 0).expect("readable");
+    bytes.truncate(count);
     bytes
 }
 

@@ -389,7 +389,7 @@ pub(super) fn block_around(address: u64) -> Option<(u64, MemoryRecord)> {
 pub(crate) fn share(
     address: u64,
     is_kept_when_freed: bool,
-    export: impl FnOnce(MemoryRecord) -> Option<SharedEntry>,
+    export: &dyn Fn(MemoryRecord) -> Option<SharedEntry>,
 ) -> bool {
     let Some(before) = entry::begin_shared(&BLOCKS, address) else { return false };
     let shared = export(before);

@@ -85,7 +85,7 @@ pub(crate) fn export_block(address: u64, descriptor: i32) {
     {
         return;
     }
-    let is_moved = block::share(base, true, |entry| {
+    let is_moved = block::share(base, true, &|entry| {
         let [key, granules] = mark_of(&BUFFERS, base, entry)?;
         let mark = mark::set(descriptor, key, granules)?;
         device.export_shared(&mark.listed_handle(), entry.bytes, entry.kind)

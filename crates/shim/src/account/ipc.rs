@@ -10,11 +10,9 @@
 //! it added, and nothing else: a process that opens its own handle, which no driver allows, goes on
 //! being charged for the block.
 
-use core::ffi::c_char;
-
 use divvy_abi::usage::MemoryKind;
 use divvy_driver_api::types::{CUdeviceptr, CUipcMemHandle, CUresult};
-use divvy_page::{Errno, SharedEntry};
+use divvy_page::SharedEntry;
 use divvy_policy::charge;
 
 use super::block;
@@ -27,8 +25,7 @@ use crate::gate::{GATES, beside_captures};
 use crate::handover::server;
 use crate::residence::backed::{self, Whole};
 use crate::residence::exports::{self, PassedHandle};
-use crate::residence::imports::{self, NotOpened};
-use crate::residence::state;
+use crate::residence::{imports, state};
 use crate::sys::driver::SUCCESS;
 use crate::sys::map::Map;
 use crate::sys::{Out, driver};
@@ -46,11 +43,7 @@ static IMPORTS: Map = Map::new(14);
 static CONTEXTS: Map = Map::new(27);
 
 fn bytes_of(handle: &CUipcMemHandle) -> [u8; 64] {
-    let mut bytes = [0_u8; 64];
-    for (to, from) in bytes.iter_mut().zip(handle.reserved) {
-        *to = from.to_ne_bytes()[0];
-    }
-    bytes
+    zerocopy::transmute!(handle.reserved)
 }
 
 /// Exports the block at `dptr`, whose memory may leave the card and stays there from now on: for other processes of the
@@ -63,11 +56,7 @@ pub(crate) fn pass(handle: Out<'_, CUipcMemHandle>, dptr: CUdeviceptr) -> CUresu
     let _inside = state::enter();
     match passed(dptr) {
         Ok(passed) => {
-            let mut packed = CUipcMemHandle { reserved: [0; 64] };
-            for (to, from) in packed.reserved.iter_mut().zip(passed.pack()) {
-                *to = c_char::from_ne_bytes([from]);
-            }
-            handle.set(packed);
+            handle.set(CUipcMemHandle { reserved: zerocopy::transmute!(passed.pack()) });
             SUCCESS
         }
         Err(code) => {
@@ -109,7 +98,7 @@ fn charge_whole(whole: Whole, name: &[u8; 64]) -> Result<(), CUresult> {
     // Without room in the table the charge stays here, and whoever opens it pays as well.
     let export = |bytes| device.export_shared(name, bytes, KIND);
     if !whole.is_slab {
-        block::share(whole.base, false, |entry| export(entry.bytes));
+        block::share(whole.base, false, &|entry| export(entry.bytes));
         return Ok(());
     }
     let granules = (0..whole.bytes).step_by(charge::GRANULE_BYTES as usize);
@@ -124,7 +113,7 @@ fn charge_whole(whole: Whole, name: &[u8; 64]) -> Result<(), CUresult> {
         return Ok(());
     };
     for address in granules.filter(|address| own(*address).is_some()) {
-        block::share(address, false, |entry| {
+        block::share(address, false, &|entry| {
             tenant::keep_shared(slab);
             device.give_back(entry.bytes, entry.kind);
             Some(slab)
@@ -145,7 +134,7 @@ pub(crate) fn exported(handle: &CUipcMemHandle, dptr: CUdeviceptr) {
         && let Some(device) = entry.device()
     {
         // Without room for it in the table the charge stays here, and ends with this process.
-        block::share(base, false, |entry| {
+        block::share(base, false, &|entry| {
             device.export_shared(&bytes_of(handle), entry.bytes, MemoryKind::Block)
         });
     }
@@ -156,10 +145,10 @@ pub(crate) fn open(
     handle: &CUipcMemHandle,
     flags: u32,
     dptr: Out<'_, CUdeviceptr>,
-    call: impl Fn() -> CUresult,
+    call: &dyn Fn() -> CUresult,
 ) -> CUresult {
     let bytes = bytes_of(handle);
-    let passed = PassedHandle::read(&bytes);
+    let passed = PassedHandle::read(bytes);
     let place = match here() {
         Next::Count(place) => place,
         Next::Forward => return call(),
@@ -169,7 +158,7 @@ pub(crate) fn open(
         return open_passed(place, passed, flags, dptr);
     }
     let shared = tenant::open_shared(&bytes);
-    opened(place, dptr, shared, call())
+    opened(place, dptr, shared, 0, call())
 }
 
 /// Opens a block that another process of the tenant has exported by [`pass`].
@@ -192,20 +181,20 @@ fn open_passed(
         Some((tenant, _)) => {
             let shared = tenant.open_shared(&of.name());
             match beside_captures(|| imports::open(tenant, of, place.context)) {
-                Ok(address) => {
+                Ok((address, whole_bytes)) => {
                     dptr.set(address);
-                    return opened(place, dptr, shared, SUCCESS);
+                    return opened(place, dptr, shared, whole_bytes, SUCCESS);
                 }
-                Err(error) => {
+                Err(code) => {
                     shared.into_iter().for_each(tenant::close_shared);
-                    match error {
-                        NotOpened::Driver(code) => ("cannot be mapped here", code),
-                        NotOpened::Peer(Errno(libc::EAGAIN)) => (
-                            "is of a process that does not answer",
-                            CUresult::CUDA_ERROR_OPERATING_SYSTEM,
-                        ),
-                        NotOpened::Peer(_) => ("was freed, or its process has ended", INVALID),
-                    }
+                    let why = match code {
+                        INVALID => "was freed, or its process has ended",
+                        CUresult::CUDA_ERROR_OPERATING_SYSTEM => {
+                            "is of a process that does not answer"
+                        }
+                        _ => "cannot be mapped here",
+                    };
+                    (why, code)
                 }
             }
         }
@@ -235,12 +224,14 @@ fn close_passed(address: u64) -> bool {
     is_closed
 }
 
-/// Settles what the driver answered; `shared` when the tenant is charged for the block already.
+/// Settles what the driver answered; `shared` when the tenant is charged for the block already. It has `whole_bytes`, 0 where
+/// the driver is to say.
 #[inline(never)]
 fn opened(
     place: CallPlace,
     dptr: Out<'_, CUdeviceptr>,
     shared: Option<SharedEntry>,
+    whole_bytes: u64,
     result: CUresult,
 ) -> CUresult {
     let address = dptr.get().filter(|_| result == SUCCESS);
@@ -259,9 +250,10 @@ fn opened(
     let entry = match shared {
         Some(_) => entry,
         None => {
-            let bytes = imports::whole_bytes(address)
-                .or_else(|| driver::address_range(address).ok().map(|(_, bytes)| bytes));
-            let bytes = bytes.unwrap_or(0);
+            let bytes = match whole_bytes {
+                0 => driver::address_range(address).map_or(0, |(_, bytes)| bytes),
+                bytes => bytes,
+            };
             let charged = charge::whole_granules(bytes);
             match ask(place.device, charged, MemoryKind::Shared) {
                 Ok(held) => MemoryRecord { bytes: held.keep(), ..entry },

@@ -10,7 +10,7 @@ use divvy_driver_api::types::{CUdevice, CUresult};
 use zerocopy::FromZeros;
 
 use super::peers::Peers;
-use crate::sys::driver::{self, again};
+use crate::sys::driver;
 use crate::sys::host_piece::HostPiece;
 use crate::sys::wiped::Locked;
 
@@ -115,7 +115,7 @@ impl Chunk {
             code => Err(code),
         })?;
         if let Err(code) = driver::mem_map(self.address(), self.bytes(), handle) {
-            let _ = again(|| driver::mem_release(handle));
+            driver::mem_drop(0, 0, handle);
             return Err(code);
         }
         self.handle.store(handle, Relaxed);
@@ -141,7 +141,7 @@ impl Chunk {
             return Ok(());
         }
         driver::mem_unmap(self.address(), self.bytes())?;
-        let _ = again(|| driver::mem_release(self.handle.load(Relaxed)));
+        driver::mem_drop(0, 0, self.handle.load(Relaxed));
         Ok(())
     }
 
@@ -150,8 +150,7 @@ impl Chunk {
         if self.is_managed() {
             return;
         }
-        let _ = again(|| driver::mem_unmap(self.address(), self.bytes()));
-        let _ = again(|| driver::mem_release(self.handle.load(Relaxed)));
+        driver::mem_drop(self.address(), self.bytes(), self.handle.load(Relaxed));
     }
 
     /// Whether its copy on the host holds bytes that are nowhere else, or is being filled.

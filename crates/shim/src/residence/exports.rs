@@ -37,12 +37,9 @@ pub(crate) struct PassedHandle {
 
 impl PassedHandle {
     /// Reads one; none where it is not ours.
-    pub(crate) fn read(handle: &[u8; 64]) -> Option<Self> {
-        let mut words = [0; 8];
-        for (to, from) in words.iter_mut().zip(handle.as_chunks::<8>().0) {
-            *to = u64::from_ne_bytes(*from);
-        }
-        let [magic, tenant, slot, key, base, offset, bytes, rest] = words;
+    pub(crate) fn read(handle: [u8; 64]) -> Option<Self> {
+        let [magic, tenant, slot, key, base, offset, bytes, rest]: [u64; 8] =
+            zerocopy::transmute!(handle);
         let is_ours = magic == MAGIC && rest == 0;
         is_ours.then_some(Self { tenant, slot, key, base, offset, bytes })
     }
@@ -50,12 +47,7 @@ impl PassedHandle {
     /// Its bytes.
     pub(crate) fn pack(self) -> [u8; 64] {
         let Self { tenant, slot, key, base, offset, bytes } = self;
-        let mut handle = [0; 64];
-        let words = [MAGIC, tenant, slot, key, base, offset, bytes, 0];
-        for (to, from) in handle.iter_mut().zip(words.iter().flat_map(|word| word.to_ne_bytes())) {
-            *to = from;
-        }
-        handle
+        zerocopy::transmute!([MAGIC, tenant, slot, key, base, offset, bytes, 0])
     }
 
     /// The name of its piece of memory in the tenant's table.

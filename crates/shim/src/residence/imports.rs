@@ -17,7 +17,7 @@ use zerocopy::FromZeros;
 use super::addresses::{Addresses, Backing, ContextLife, IMPORTED};
 use super::exports::PassedHandle;
 use super::state::{self, State};
-use crate::sys::driver::{self, again};
+use crate::sys::driver;
 use crate::sys::sleep_ns;
 use crate::sys::wiped::{Locked, Wiped};
 
@@ -63,23 +63,13 @@ pub(crate) struct Closing {
     pub(crate) context: u64,
 }
 
-/// Reason why a block cannot be opened.
-pub(crate) enum NotOpened {
-    /// Its process has ended, or knows nothing of it, or does not answer.
-    Peer(Errno),
-    /// The driver's.
-    Driver(CUresult),
-}
+/// Answer where another process refuses, or says what nobody understands.
+const REFUSED: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 
-impl From<CUresult> for NotOpened {
-    fn from(code: CUresult) -> Self {
-        Self::Driver(code)
-    }
-}
-
-impl From<Errno> for NotOpened {
-    fn from(errno: Errno) -> Self {
-        Self::Peer(errno)
+fn answer(of: Errno) -> CUresult {
+    match of {
+        Errno(libc::EAGAIN) => CUresult::CUDA_ERROR_OPERATING_SYSTEM,
+        _ => REFUSED,
     }
 }
 
@@ -97,11 +87,16 @@ fn with<R>(act: impl FnOnce(&mut [Import; MAX_IMPORTS]) -> R) -> Option<R> {
     IMPORTS.get().map(|imports| imports.with(act))
 }
 
-/// Opens a block in the context with this handle, which is current: its address.
+/// Opens a block in the context with this handle, which is current: its address, and the bytes of the piece that it lies in.
 ///
 /// # Errors
-/// Why it cannot be opened.
-pub(crate) fn open(tenant: &Tenant, of: PassedHandle, context: u64) -> Result<u64, NotOpened> {
+/// `CUDA_ERROR_INVALID_VALUE` where its process has ended or knows nothing of it, `CUDA_ERROR_OPERATING_SYSTEM` where that does not
+/// answer; the driver's.
+pub(crate) fn open(
+    tenant: &Tenant,
+    of: PassedHandle,
+    context: u64,
+) -> Result<(u64, u64), CUresult> {
     const OUT_OF_MEMORY: CUresult = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
     let state = state::make().ok_or(OUT_OF_MEMORY)?;
     let imports = IMPORTS.make().ok_or(OUT_OF_MEMORY)?;
@@ -109,7 +104,7 @@ pub(crate) fn open(tenant: &Tenant, of: PassedHandle, context: u64) -> Result<u6
         let found = imports.with(|all| match all.iter_mut().find(|import| import.is(of)) {
             Some(open) if open.state == OPEN => {
                 open.count = open.count.saturating_add(1);
-                Some(Ok(open.address()))
+                Some(Ok((open.address(), open.whole_bytes)))
             }
             // Another thread is at it.
             Some(_) => None,
@@ -124,15 +119,14 @@ pub(crate) fn open(tenant: &Tenant, of: PassedHandle, context: u64) -> Result<u6
             }
         });
         match found {
-            Some(Ok(address)) => return Ok(address),
+            Some(Ok(open)) => return Ok(open),
             Some(Err(index)) => break index.ok_or(OUT_OF_MEMORY)?,
             None => sleep_ns(LOOK_NS),
         }
     };
-    let mapped = tenant.connect(of.slot).map_err(NotOpened::from).and_then(|peer| {
-        peer.send([of.base, of.key], None)?;
-        map(state, of, &peer, index)
-    });
+    let peer = tenant.connect(of.slot);
+    let asked = peer.and_then(|peer| peer.send([of.base, of.key], None).map(|()| peer));
+    let mapped = asked.map_err(answer).and_then(|peer| map(state, of, &peer, index));
     let (base, whole_bytes) = match mapped {
         Ok((base, bytes)) => (base, bytes),
         Err(why) => {
@@ -146,9 +140,9 @@ pub(crate) fn open(tenant: &Tenant, of: PassedHandle, context: u64) -> Result<u6
         .with(|all| {
             let import = all.get_mut(index)?;
             *import = Import { state: OPEN, count: 1, base, whole_bytes, number, ..*import };
-            Some(import.address())
+            Some((import.address(), whole_bytes))
         })
-        .ok_or(NotOpened::Driver(OUT_OF_MEMORY))
+        .ok_or(OUT_OF_MEMORY)
 }
 
 fn vacate(index: usize) {
@@ -160,19 +154,13 @@ fn vacate(index: usize) {
 }
 
 /// Maps the piece that `peer` hands out: where, and its bytes.
-fn map(
-    state: &State,
-    of: PassedHandle,
-    peer: &Peer,
-    index: usize,
-) -> Result<(u64, u64), NotOpened> {
-    let refused = Errno(libc::EPROTO);
-    let mut message = peer.receive()?;
+fn map(state: &State, of: PassedHandle, peer: &Peer, index: usize) -> Result<(u64, u64), CUresult> {
+    let mut message = peer.receive().map_err(answer)?;
     let [first, rest] = message.0;
-    let bytes = first.checked_add(rest).filter(|bytes| *bytes <= MOST_BYTES).ok_or(refused)?;
+    let bytes = first.checked_add(rest).filter(|bytes| *bytes <= MOST_BYTES).ok_or(REFUSED)?;
     let is_inside = of.offset.checked_add(of.bytes).is_some_and(|end| end <= bytes);
     if !is_inside || of.bytes == 0 {
-        return Err(refused.into());
+        return Err(REFUSED);
     }
     let peers = &state.chunks.peers;
     let here = driver::ctx_device()?;
@@ -180,21 +168,21 @@ fn map(
     let addresses = Addresses::take(&state.chunks, here, handles, bytes)
         .map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
     let mut done = 0_u64;
-    let mut next = || -> Result<(), NotOpened> {
+    let mut next = || -> Result<(), CUresult> {
         while done < bytes {
-            let ([part, left], descriptor) = (message.0, message.1.take().ok_or(refused)?);
+            let ([part, left], descriptor) = (message.0, message.1.take().ok_or(REFUSED)?);
             // As long as its process makes them, for who unmaps them.
             let wanted = bytes.saturating_sub(done).min(MAX_BYTES);
             let is_next = left == bytes.saturating_sub(done).saturating_sub(part);
             if part != wanted || !is_next || part % GRANULE_BYTES != 0 {
-                return Err(refused.into());
+                return Err(REFUSED);
             }
             let at = addresses.base.saturating_add(done);
             let handle = driver::mem_import(&descriptor)?;
             let device = driver::handle_device(handle);
             let mapped = driver::mem_map(at, part, handle);
             // The mapping keeps the memory.
-            let _ = again(|| driver::mem_release(handle));
+            driver::mem_drop(0, 0, handle);
             mapped?;
             done = done.saturating_add(part);
             let device = device?.unwrap_or(here);
@@ -203,13 +191,13 @@ fn map(
                 driver::mem_allow(at, part, here)?;
             }
             if left > 0 {
-                message = peer.receive()?;
+                message = peer.receive().map_err(answer)?;
             }
         }
         Ok(())
     };
     let record = || addresses.record([index as u64, IMPORTED]);
-    let mapped = next().and_then(|()| record().map_err(NotOpened::from));
+    let mapped = next().and_then(|()| record());
     if let Err(why) = mapped {
         unmap(addresses.base, done);
         addresses.give(&state.chunks, here, ContextLife::Lives);
@@ -222,7 +210,7 @@ fn map(
 fn unmap(base: u64, bytes: u64) {
     for at in (0..bytes).step_by(MAX_BYTES as usize) {
         let part = bytes.saturating_sub(at).min(MAX_BYTES);
-        let _ = again(|| driver::mem_unmap(base.saturating_add(at), part));
+        driver::mem_drop(base.saturating_add(at), part, 0);
     }
 }
 
@@ -235,11 +223,6 @@ pub(super) fn block(index: usize, address: u64) -> Option<(u64, u64, u64)> {
         let is_inside = address.checked_sub(base).is_some_and(|offset| offset < bytes);
         is_inside.then_some((base, bytes, number))
     })?
-}
-
-/// Bytes of the piece in which the block at `address` lies, where that was opened here.
-pub(crate) fn whole_bytes(address: u64) -> Option<u64> {
-    with(|all| all.iter().find(|import| import.is_at(address)).map(|import| import.whole_bytes))?
 }
 
 impl Import {

@@ -52,7 +52,7 @@ pub(crate) fn mem_export(address: CUdeviceptr) -> Result<Descriptor, CUresult> {
     ask!(cuMemRetainAllocationHandle(&mut handle, place))?;
     let exported =
         ask!(cuMemExportToShareableHandle((&raw mut number).cast(), handle, DESCRIPTOR, 0));
-    let _ = again(|| mem_release(handle));
+    mem_drop(0, 0, handle);
     exported?;
     // SAFETY: the driver has opened it for this call, for us alone.
     Ok(unsafe { Descriptor::of_answer(number.cast_unsigned() as usize) })
@@ -96,6 +96,17 @@ pub(crate) fn mem_allow(
 /// Takes memory from behind addresses, whether or not work uses it.
 pub(crate) fn mem_unmap(address: CUdeviceptr, bytes: u64) -> Result<(), CUresult> {
     ask!(cuMemUnmap(address, bytes as usize))
+}
+
+/// The same, again where that fails, and lets go of its handle where there is one: nobody is told.
+#[inline(never)]
+pub(crate) fn mem_drop(address: CUdeviceptr, bytes: u64, handle: CUmemGenericAllocationHandle) {
+    if bytes != 0 {
+        let _ = again(|| mem_unmap(address, bytes));
+    }
+    if handle != 0 {
+        let _ = again(|| mem_release(handle));
+    }
 }
 
 /// Lets the link reach memory of the host at its full speed, from all contexts.
@@ -181,12 +192,22 @@ pub(crate) fn within<R>(
     context: CUcontext,
     act: impl FnOnce() -> Result<R, CUresult>,
 ) -> Result<R, CUresult> {
-    ask!(cuCtxPushCurrent_v2(context))?;
+    push(context)?;
     let result = act();
-    let mut popped = CUcontext(core::ptr::null_mut());
-    // The thread may be the program's, whose own context is to be current again.
-    again(|| ask!(cuCtxPopCurrent_v2(&mut popped)))?;
+    pop()?;
     result
+}
+
+#[inline(never)]
+fn push(context: CUcontext) -> Result<(), CUresult> {
+    ask!(cuCtxPushCurrent_v2(context))
+}
+
+/// The thread may be the program's, whose own context is to be current again.
+#[inline(never)]
+fn pop() -> Result<(), CUresult> {
+    let mut popped = CUcontext(core::ptr::null_mut());
+    again(|| ask!(cuCtxPopCurrent_v2(&mut popped)))
 }
 
 /// Attempts at a call that must not fail half-way.
