@@ -11,6 +11,7 @@ use crate::turns;
 const OUT_OF_MEMORY: i64 = 2;
 const INVALID_VALUE: i64 = 1;
 const INVALID_CONTEXT: i64 = 201;
+const INVALID_HANDLE: i64 = 400;
 const OPERATING_SYSTEM: i64 = 304;
 const NOT_SUPPORTED: i64 = 801;
 
@@ -140,7 +141,7 @@ fn it_is_charged_once_and_as_long_as_anybody_has_it() {
     reader.does("close 1");
     assert_eq!(reader.says("used"), before);
     until("the card is free of it", || machine.card_used_bytes() == before.unsigned_abs());
-    assert_eq!(reader.opens(0, &handle), INVALID_VALUE, "it was freed");
+    assert_eq!(reader.opens(0, &handle), INVALID_HANDLE, "it was freed");
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn it_outlives_whoever_is_killed() {
     reader.does("close 0");
     reader.does("close 1");
     assert_eq!(reader.says("used"), CONTEXT);
-    assert_eq!(reader.opens(1, &handle), INVALID_VALUE, "its process has ended");
+    assert_eq!(reader.opens(1, &handle), INVALID_HANDLE, "its process has ended");
     assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
@@ -187,7 +188,7 @@ fn nobody_else_has_it() {
         *digit = if *digit == b'7' { b'6' } else { b'7' };
         let forged = String::from_utf8(forged).expect("digits");
         let code = reader.opens(0, &forged);
-        assert!([INVALID_VALUE, OUT_OF_MEMORY].contains(&code), "word {word}: {code}");
+        assert!([INVALID_VALUE, INVALID_HANDLE].contains(&code), "word {word}: {code}");
     }
     assert_eq!(reader.says("used"), 2 * CONTEXT + 64 * MIB as i64);
     assert_eq!(reader.opens(0, &handle), 0);
@@ -271,7 +272,7 @@ fn a_child_does_not_hand_out_what_is_its_parents() {
     drop(lender);
     // The child has the socket, and does not answer.
     let code = reader.opens(0, &handle);
-    assert!([OPERATING_SYSTEM, INVALID_VALUE].contains(&code), "{code}");
+    assert!([OPERATING_SYSTEM, INVALID_HANDLE].contains(&code), "{code}");
     crate::harness::signal(child, "KILL");
     until("the card is free of it", || reader.says("used") == CONTEXT);
 }
@@ -382,4 +383,35 @@ fn a_driver_without_descriptors_lends_nothing() {
     lender.does(&format!("allocate 0 {}", 40 * MIB));
     assert_eq!(lender.says("export 0"), NOT_SUPPORTED);
     assert_eq!(tenant.wished("freeze", 60)["resident_bytes"], 0, "nothing is pinned");
+}
+
+#[test]
+fn a_failure_half_way_leaves_nothing() {
+    let machine = Machine::new();
+    let tenant = Movable::new(&machine, "a");
+    let mut lender = Program::of(&tenant);
+    // Two chunks.
+    let handle = lender.lends(0, 300 * MIB, 5);
+    let faults = [
+        "cuMemAddressReserve@1",
+        "cuMemImportFromShareableHandle@1",
+        "cuMemImportFromShareableHandle@2",
+        "cuMemMap@2",
+        "cuMemSetAccess@2",
+    ];
+    for fault in faults {
+        let mut command = tenant.scenario("lend", "obeys");
+        let mut reader =
+            Program(Talk::start(command.env("SIMGPU_FAULTS", format!("{fault}=fail:2"))));
+        reader.0.expect("ready");
+        let before = (reader.says("used"), reader.says("descriptors 0"));
+        assert_eq!(reader.opens(0, &handle), OUT_OF_MEMORY, "{fault}");
+        assert_eq!((reader.says("used"), reader.says("descriptors 0")), before, "{fault}");
+        assert_eq!(reader.opens(0, &handle), 0, "{fault}");
+        reader.finds(0, 5);
+        reader.does("close 0");
+        reader.0.ends_well();
+    }
+    lender.does("free 0");
+    until("the card is free of it", || machine.card_used_bytes() == CONTEXT.unsigned_abs());
 }

@@ -188,7 +188,7 @@ fn open_passed(
                 Err(code) => {
                     shared.into_iter().for_each(tenant::close_shared);
                     let why = match code {
-                        INVALID => "was freed, or its process has ended",
+                        imports::REFUSED => "was freed, or its process has ended",
                         CUresult::CUDA_ERROR_OPERATING_SYSTEM => {
                             "is of a process that does not answer"
                         }

@@ -63,8 +63,9 @@ pub(crate) struct Closing {
     pub(crate) context: u64,
 }
 
-/// Answer where another process refuses, or says what nobody understands.
-const REFUSED: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
+/// Answer where another process has ended, refuses, or says what nobody understands: the driver's, of a handle whose process has
+/// ended.
+pub(crate) const REFUSED: CUresult = CUresult::CUDA_ERROR_INVALID_HANDLE;
 
 fn answer(of: Errno) -> CUresult {
     match of {
@@ -90,7 +91,7 @@ fn with<R>(act: impl FnOnce(&mut [Import; MAX_IMPORTS]) -> R) -> Option<R> {
 /// Opens a block in the context with this handle, which is current: its address, and the bytes of the piece that it lies in.
 ///
 /// # Errors
-/// `CUDA_ERROR_INVALID_VALUE` where its process has ended or knows nothing of it, `CUDA_ERROR_OPERATING_SYSTEM` where that does not
+/// `CUDA_ERROR_INVALID_HANDLE` where its process has ended or knows nothing of it, `CUDA_ERROR_OPERATING_SYSTEM` where that does not
 /// answer; the driver's.
 pub(crate) fn open(
     tenant: &Tenant,
