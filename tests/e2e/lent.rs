@@ -415,3 +415,32 @@ fn a_failure_half_way_leaves_nothing() {
     lender.does("free 0");
     until("the card is free of it", || machine.card_used_bytes() == CONTEXT.unsigned_abs());
 }
+
+#[test]
+fn several_open_at_once() {
+    let machine = Machine::new();
+    let tenant = Movable::new(&machine, "a");
+    let mut lender = Program::of(&tenant);
+    let mut readers: Vec<Program> = (0..4).map(|_| Program::of(&tenant)).collect();
+    let handles: Vec<String> =
+        (0..6).map(|block| lender.lends(block, 40 * MIB, 10 + block)).collect();
+    for (block, handle) in handles.iter().enumerate() {
+        for reader in &mut readers {
+            reader.0.say(&format!("open {block} {handle}"));
+        }
+        for reader in &readers {
+            reader.0.expect("0");
+        }
+    }
+    let lent = 6 * 40 * MIB as i64;
+    assert_eq!(lender.says("used"), 5 * CONTEXT + lent);
+    for reader in &mut readers {
+        (0..6).for_each(|block| reader.finds(block, 10 + block));
+    }
+    // The last of them has it all.
+    lender.0.ends_well();
+    let mut last = readers.pop().expect("a reader");
+    readers.into_iter().for_each(|reader| reader.0.ends_well());
+    until("it alone is charged", || last.says("used") == CONTEXT + lent);
+    (0..6).for_each(|block| last.finds(block, 10 + block));
+}

@@ -5,7 +5,7 @@
 //! failure, [`Tenant::hold`] for what the driver took unasked; [`Tenant::used_bytes`] and
 //! [`Tenant::processes`] for answers; [`Tenant::export_shared`], [`Tenant::open_shared`],
 //! [`Tenant::close_shared`] and [`mark`] for memory that processes share; [`Tenant::any_gate`],
-//! [`Tenant::share`] and [`Tenant::meet_file`] for the compute share. An owner: [`reader`] and [`owner`],
+//! [`Tenant::share`] and [`Tenant::meet_file`] for the compute share; [`passing`] for descriptors of memory. An owner: [`reader`] and [`owner`],
 //! in a [`Directory`] that was opened once.
 //!
 //! Asking costs tens of nanoseconds and takes no lock until the limit is reached. Promises: a safe API, but for the
