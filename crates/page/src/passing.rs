@@ -64,7 +64,7 @@ pub struct Listener {
 
 /// A connection to one other process.
 #[derive(Debug)]
-pub struct Peer {
+pub struct Passing {
     fd: Fd,
     until_ns: u64,
 }
@@ -103,7 +103,7 @@ impl Tenant {
     ///
     /// # Errors
     /// `ECONNREFUSED` or `ENOENT` where it has ended or never listened, `EAGAIN` where it does not answer.
-    pub fn connect(&self, slot: u64) -> Result<Peer, Errno> {
+    pub fn connect(&self, slot: u64) -> Result<Passing, Errno> {
         self.at_socket(slot, |address| {
             let fd = socket()?;
             wait_for(&fd, libc::SO_SNDTIMEO, CONNECT_MS)?;
@@ -115,7 +115,7 @@ impl Tenant {
                     connected => break connected?,
                 }
             }
-            Ok(Peer { fd, until_ns })
+            Ok(Passing { fd, until_ns })
         })
     }
 
@@ -206,7 +206,7 @@ fn wait_for(fd: &Fd, option: i32, ms: u64) -> Result<(), Errno> {
 
 impl Listener {
     /// Waits for another process of this user or of root; none once the program has closed the descriptor.
-    pub fn accept(self) -> Option<(Self, Peer)> {
+    pub fn accept(self) -> Option<(Self, Passing)> {
         loop {
             // Its number may be another file's by now, which must not be closed for it.
             if sys::stat(&self.fd).map(|stat| stat.inode) != Ok(self.inode) {
@@ -222,7 +222,7 @@ impl Listener {
                     let is_bounded = wait_for(&fd, libc::SO_RCVTIMEO, QUESTION_MS).is_ok()
                         && wait_for(&fd, libc::SO_SNDTIMEO, QUESTION_MS).is_ok();
                     if is_bounded && is_known(&fd) {
-                        return Some((self, Peer { fd, until_ns: u64::MAX }));
+                        return Some((self, Passing { fd, until_ns: u64::MAX }));
                     }
                 }
                 Err(Errno(libc::EINTR)) => {}
@@ -267,7 +267,7 @@ fn message(
     Ok((done, head))
 }
 
-impl Peer {
+impl Passing {
     /// Sends `words`, and a descriptor beside them, which stays open here.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::ffi::CString;
 use std::time::{Duration, Instant};
 
 use divvy_page::kernel::{self, Descriptor};
-use divvy_page::passing::{Listener, Peer};
+use divvy_page::passing::{Listener, Passing};
 use divvy_page::{ConfigSource, Errno, Tenant};
 use scratch::Scratch;
 
@@ -32,7 +32,7 @@ fn bytes_of(descriptor: &Descriptor) -> Vec<u8> {
 /// Answers one question by `act` in a thread of its own.
 fn answering<T: Send + 'static>(
     listener: Listener,
-    act: impl FnOnce(Peer) -> T + Send + 'static,
+    act: impl FnOnce(Passing) -> T + Send + 'static,
 ) -> std::thread::JoinHandle<T> {
     std::thread::spawn(move || {
         let (_kept, peer) = listener.accept().expect("somebody asks");

@@ -178,7 +178,7 @@ impl Keep {
         tenants: impl Iterator<Item = (u64, u64)> + Clone,
     ) -> Self {
         let mut keep = Self { short_bytes, part_ppm: WHOLE_PPM };
-        // What is away beyond its part leaves less to the others, of which more may be beyond theirs then.
+        // A tenant with more away than its part leaves less to the others, of which more may be beyond theirs then.
         loop {
             let beyond = |(size_bytes, away_bytes): &(u64, u64)| keep.of(*size_bytes) < *away_bytes;
             let is_beyond = |tenant: &(u64, u64)| beyond(tenant);

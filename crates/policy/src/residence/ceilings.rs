@@ -29,7 +29,7 @@ struct Walk {
 
 /// Parts by size that those that wait have of room which is too small for what they hold.
 ///
-/// What is short is taken from the furthest first, but no more of it than leaves it its part: over a round the same
+/// The furthest loses first what is short, but no more than leaves it its part: over a round the same
 /// bytes move, and no tenant has all of its memory away at a time, for which the host would have to keep copies of all
 /// of all tenants.
 #[derive(Clone, Copy, Default)]
@@ -97,7 +97,7 @@ impl Step<'_> {
         while let Some((row, target_bytes)) = self.next_target(&mut walk) {
             let back_bytes = self.falls_bytes(row, target_bytes).min(kept_back_bytes);
             kept_back_bytes -= back_bytes;
-            // What was told to leave is leaving.
+            // Bytes that were told to leave are leaving.
             let told_bytes = self.rows.get(row).map_or(0, |h| h.order.allowed_bytes);
             let kept_bytes = target_bytes.saturating_add(back_bytes).min(told_bytes);
             moves |= self.order(row, kept_bytes.max(target_bytes), room);
@@ -150,7 +150,7 @@ impl Step<'_> {
 
     /// Bytes that those who lose them keep for now, since the one that comes could not take them yet.
     ///
-    /// What leaves takes from the link what comes does not get: it leads by no more than keeps the link busy both ways.
+    /// Bytes that leave take from the link what those that come do not get: they lead by no more than keeps both ways busy.
     fn kept_back_bytes(&self, room: &Room) -> u64 {
         let comes = |h: &HolderState| {
             h.member.is_some_and(|m| m.resident_since_ns == 0) && h.there_bytes() < h.held_bytes()

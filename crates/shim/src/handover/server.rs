@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::SeqCst;
 
 use divvy_driver_api::types::CUresult;
-use divvy_page::passing::Peer;
+use divvy_page::passing::Passing;
 
 use crate::gate::beside_captures;
 use crate::residence::backed::{self, Block, Whole};
@@ -78,7 +78,7 @@ fn run() {
 
 /// Hands out the descriptors of what `peer` asks for: one for each chunk, with its bytes and how many follow. Where it may have
 /// none the connection ends.
-fn hand_out(peer: &Peer) -> Option<()> {
+fn hand_out(peer: &Passing) -> Option<()> {
     let [base, key] = peer.receive().ok()?.0;
     // Behind each step: of what was freed before it the key has ended.
     let is_known = || exports::knows(base, key).then_some(());

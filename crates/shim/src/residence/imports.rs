@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use divvy_driver_api::types::CUresult;
-use divvy_page::passing::Peer;
+use divvy_page::passing::Passing;
 use divvy_page::{Errno, Tenant};
 use divvy_policy::charge::GRANULE_BYTES;
 use divvy_policy::slab::MAX_BYTES;
@@ -155,7 +155,12 @@ fn vacate(index: usize) {
 }
 
 /// Maps the piece that `peer` hands out: where, and its bytes.
-fn map(state: &State, of: PassedHandle, peer: &Peer, index: usize) -> Result<(u64, u64), CUresult> {
+fn map(
+    state: &State,
+    of: PassedHandle,
+    peer: &Passing,
+    index: usize,
+) -> Result<(u64, u64), CUresult> {
     let mut message = peer.receive().map_err(answer)?;
     let [first, rest] = message.0;
     let bytes = first.checked_add(rest).filter(|bytes| *bytes <= MOST_BYTES).ok_or(REFUSED)?;
