@@ -61,18 +61,21 @@ fn left_bytes() -> Option<u64> {
 }
 
 fn left_of(text: &[u8]) -> Option<u64> {
-    let mut lines = text.split(|byte| *byte == b'\n');
-    let total = number(lines.next()?.strip_prefix(b"MemTotal:")?);
-    let available = number(lines.nth(1)?.strip_prefix(b"MemAvailable:")?);
-    Some(available.saturating_sub(total / RESERVE_PART).saturating_mul(1024))
-}
-
-/// The number in a text with blanks before it and a unit behind it.
-fn number(text: &[u8]) -> u64 {
-    let digits = text.iter().filter(|byte| byte.is_ascii_digit());
-    digits.fold(0_u64, |sum, digit| {
-        sum.saturating_mul(10).saturating_add(u64::from(digit.wrapping_sub(b'0')))
-    })
+    let (mut line, mut is_known, mut numbers) = (0_usize, false, [0_u64; 3]);
+    for byte in text {
+        match (byte, numbers.get_mut(line)) {
+            (b'\n', _) => line = line.wrapping_add(1),
+            (b'0'..=b'9', Some(number)) => {
+                let digit = u64::from(byte.wrapping_sub(b'0'));
+                *number = number.wrapping_mul(10).wrapping_add(digit);
+            }
+            // Of MemAvailable; older kernels have Buffers there.
+            (b'A', _) => is_known |= line == 2,
+            _ => {}
+        }
+    }
+    let [total, _, available] = numbers;
+    is_known.then(|| available.saturating_sub(total / RESERVE_PART) << 10)
 }
 
 impl Drop for HostPiece {
