@@ -19,19 +19,22 @@ import time
 from leave import PROGRAMS, Machine
 
 # Copies, GiB of each, capacity in GiB (0: the card), part of the time each is busy, and the length of a phase in seconds.
-# Phases of copies begin one after the other.
+# Phases of copies begin one after the other. Copies of a row called "work" make as many additions as one alone does in
+# WORK_S, however long that takes.
+WORK_S = 60
 ROWS = {
     "fits": (2, 12, 0, 1.0, 1.0),
     "pair-12": (2, 12, 14, 1.0, 1.0),
     "pair-90": (2, 90, 0, 1.0, 1.0),
     "pair-90-half": (2, 90, 0, 0.5, 30.0),
+    "pair-90-work": (2, 90, 0, 1.0, 1.0),
     "four-48": (4, 48, 0, 1.0, 1.0),
 }
 
 
-def copy(machine, name, gib, seconds, busy, phase_s, divvy, offset_s=0.0):
+def copy(machine, name, gib, seconds, busy, phase_s, divvy, offset_s=0.0, most=sys.maxsize):
     program = [sys.executable, str(PROGRAMS / "torch_add.py"), str(gib), str(seconds), str(busy), str(phase_s),
-               str(offset_s)]
+               str(offset_s), str(most)]
     if divvy:
         words = ["run", "--no-daemon", "--oversubscribe", "--name", name, "--", *program]
         return machine.divvy(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -69,11 +72,14 @@ def row(machine, name, seconds):
     count, gib, capacity, busy, phase_s = ROWS[name]
     alone, _ = go([copy(machine, name, gib, min(seconds, 5), 1.0, 1.0, False)])
     rate = alone[0]["additions"] / alone[0]["seconds"]
+    is_work = name.endswith("-work")
+    most = int(rate * WORK_S) if is_work else sys.maxsize
+    seconds = 10 * WORK_S if is_work else seconds
     words = ["daemon", *(["--capacity", f"{capacity}GiB"] if capacity else [])]
     log = open(machine.out / f"{name}.daemon", "w")
     daemon = machine.divvy(*words, stdout=log, stderr=log)
     time.sleep(1)
-    copies = [copy(machine, f"{name}-{at}", gib, seconds, busy, phase_s, True, at * phase_s / count)
+    copies = [copy(machine, f"{name}-{at}", gib, seconds, busy, phase_s, True, at * phase_s / count, most)
               for at in range(count)]
     samples, over = [], threading.Event()
 
@@ -100,9 +106,11 @@ def row(machine, name, seconds):
         log.close()
     good = [one for one in said if "additions" in one]
     total = sum(one["additions"] / one["seconds"] for one in good)
+    took_s = max((one["to"] for one in good), default=0) - min((one["from"] for one in good), default=0)
     last = samples[-1] if samples else {}
     moved = last.get("in_bytes", 0) + last.get("out_bytes", 0)
     return {"row": ROWS[name], "alone_per_s": rate, "of_alone": total / rate, "copies": said, "ready_s": ready_s,
+            "makespan_of_serial": took_s / (count * WORK_S) if is_work else None,
             "longest_pause_s": max((one["longest_pause_s"] for one in good), default=None),
             "ok": len(good) == count and all(one["right"] for one in good), "memory": last,
             "resident_most_gib": max((one["resident_bytes"] for one in samples), default=0) / (1 << 30),
