@@ -278,8 +278,10 @@ fn memory_comes_back_when_others_have_made_room() {
     stranger.expect("full");
     client.go();
     assert_eq!(client.line_within(std::time::Duration::from_millis(300)), None, "it waits");
-    let waiting = residence(&machine);
-    assert!(bytes(&waiting, "waiting_ns") > 0 && waiting["moving"] == true, "{waiting}");
+    until("its call waits for memory that moves", || {
+        let waiting = residence(&machine);
+        bytes(&waiting, "waiting_ns") > 0 && waiting["moving"] == true
+    });
     stranger.kill();
     client.expect("ready");
     client.ends_well();
