@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 
 use divvy_abi::Uuid;
-use divvy_policy::residence::{HostPlace, MAX_PLACES};
+use divvy_policy::residence::{HostPlace, KEPT_BEYOND_BYTES, MAX_PLACES};
 
 use super::seat::Seat;
 use crate::machine::host_memory;
@@ -20,9 +20,6 @@ const LOOK_NS: u64 = 1_000_000_000;
 
 /// All of it, in millionths.
 const WHOLE_PPM: u64 = 1_000_000;
-
-/// Bytes of copies beyond what it may keep that a process does not give back.
-const SLACK_BYTES: u64 = 2 << 30;
 
 /// Bytes that a tenant may keep beyond those that all are short of.
 const PIECES_BYTES: u64 = 1 << 30;
@@ -180,8 +177,8 @@ impl Keep {
         let mut keep = Self { short_bytes, part_ppm: WHOLE_PPM };
         // A tenant with more away than its part leaves less to the others, of which more may be beyond theirs then.
         loop {
-            let beyond = |(size_bytes, away_bytes): &(u64, u64)| keep.of(*size_bytes) < *away_bytes;
-            let is_beyond = |tenant: &(u64, u64)| beyond(tenant);
+            let is_beyond =
+                |(size_bytes, away_bytes): &(u64, u64)| keep.of(*size_bytes) < *away_bytes;
             let away = tenants.clone().filter(is_beyond).map(|(_, away_bytes)| away_bytes);
             let away_bytes = away.fold(0, u64::saturating_add);
             let within = tenants.clone().filter(|tenant| !is_beyond(tenant));
@@ -245,7 +242,7 @@ impl Keeps {
         // Where the host has room for all, nothing is given back.
         let is_whole = self.now.part_ppm == WHOLE_PPM && self.then.part_ppm == WHOLE_PPM;
         let bytes = self.then.of(size_bytes).min(self.now.of(size_bytes));
-        if is_whole { bytes } else { bytes.saturating_sub(SLACK_BYTES) }
+        if is_whole { bytes } else { bytes.saturating_sub(KEPT_BEYOND_BYTES) }
     }
 }
 

@@ -18,7 +18,7 @@ use super::managed::ManagedRow;
 const KEEP_STEP: u64 = 64 << 20;
 
 /// Bytes of copies that are not waited for.
-const COPIES_SLACK_BYTES: u64 = 512 << 20;
+const DUE_LEAST_BYTES: u64 = 512 << 20;
 
 /// The bit of a tenant's row.
 pub(super) fn row_bit(row: usize) -> u32 {
@@ -198,7 +198,7 @@ impl Row {
         });
         let due_bytes = wanted_bytes.saturating_sub(self.sum.copies_bytes);
         // Copies are of whole chunks.
-        if due_bytes < COPIES_SLACK_BYTES { 0 } else { due_bytes }
+        if due_bytes < DUE_LEAST_BYTES { 0 } else { due_bytes }
     }
 
     /// Part of `keep_bytes` of each of its processes that have any memory; what is written changes rarely.

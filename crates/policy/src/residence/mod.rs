@@ -42,7 +42,9 @@ mod view;
 pub use self::divide::{ProcessMemory, divide};
 pub use self::holder::HolderState;
 pub use self::managed::{ManagedCeiling, ManagedUse, divide_managed};
-pub use self::order::{HolderOrder, HolderStatus, ORDER_LEASE_NS, PINNED_OUT_NS};
+pub use self::order::{
+    HolderOrder, HolderStatus, KEPT_BEYOND_BYTES, ORDER_LEASE_NS, PINNED_OUT_NS,
+};
 pub use self::promise::{HostClaim, HostPlace, HostPromise, HostShortage, MAX_PLACES};
 pub use self::sample::{DeviceRoom, Freeze, Holder};
 pub use self::span::DeviceSpan;

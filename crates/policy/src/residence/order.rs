@@ -5,6 +5,11 @@
 /// How long an order holds without a word of its owner's, and how long before its end it is renewed.
 pub const ORDER_LEASE_NS: (u64, u64) = (1_000_000_000, 500_000_000);
 
+/// Bytes of copies on the host beyond those that it may keep which a process does not give back: the part of each changes a
+/// little while others come and go, and the driver holds up a program whose memory of the host it lets go of (by half, measured).
+/// Its owner reckons with them.
+pub const KEPT_BEYOND_BYTES: u64 = 2 << 30;
+
 /// Time for which a tenant that is [`HolderStatus::PinnedOut`] is waited for before what it asks for is refused.
 pub const PINNED_OUT_NS: u64 = 15_000_000_000;
 

@@ -175,7 +175,10 @@ impl Step<'_> {
     fn is_kept_on(&self, holder: &HolderState) -> bool {
         let Some(member) = holder.member else { return false };
         let over_ns = member.ran_ns(self.now_ns).saturating_sub(self.quantum_ns(holder));
-        if self.now_ns < holder.copies_by_ns && over_ns < self.tuning.max_wait_ns / LONGER_PART {
+        if over_ns >= self.tuning.max_wait_ns / LONGER_PART {
+            return false;
+        }
+        if self.now_ns < holder.copies_by_ns {
             return true;
         }
         let others = || self.members().filter(|(_, h)| h.tenant != holder.tenant && h.active);
@@ -185,8 +188,7 @@ impl Step<'_> {
             .fold(0_u64, |sum, (_, h)| sum.saturating_add(h.member.map_or(0, |m| m.away_bytes)));
         // Half the rate: one that comes waits for others' bytes to leave.
         let coming_ns = time_of(coming_bytes, self.rate_bytes_per_s() / 2);
-        over_ns < coming_ns.min(self.tuning.max_wait_ns / LONGER_PART)
-            && !others().any(|(_, h)| !comes(h) && !h.leaving)
+        over_ns < coming_ns && !others().any(|(_, h)| !comes(h) && !h.leaving)
     }
 
     fn grant(&mut self, row: usize, filler: bool) {

@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering::SeqCst;
 
 use divvy_abi::MAX_DEVICES;
 use divvy_driver_api::types::{CUcontext, CUdevice, CUevent, CUresult};
+use divvy_policy::residence::KEPT_BEYOND_BYTES;
 
 use super::aim::Aim;
 use super::context::context_of;
@@ -21,9 +22,6 @@ use crate::tenant::device::{self, Device};
 
 /// Between two looks at work that is to end.
 const LOOK_NS: u32 = 50_000;
-/// Bytes of copies beyond those that are to be kept: the part of each changes a little while others come and go, and the
-/// driver holds up a program whose memory of the host it lets go of (by half, measured).
-const KEEP_SLACK_BYTES: u64 = 2 << 30;
 /// Attempts to learn of a context whether it is broken.
 const ATTEMPTS: usize = 3;
 
@@ -222,7 +220,7 @@ pub(super) fn drop_copies(state: &State, aim: &Aim<'_>) {
         let keep_bytes = match aim.of(device).keep_bytes {
             0 => 0,
             // Both to give them back and to make them anew delays the program's calls: not for little.
-            bytes => bytes.saturating_add(KEEP_SLACK_BYTES),
+            bytes => bytes.saturating_add(KEPT_BEYOND_BYTES),
         };
         if state.chunks.copies_bytes(device) > keep_bytes
             && let Some(of) = context_of(device)
