@@ -36,7 +36,7 @@ fn machine(machine: Machine, arguments: &[&str]) -> Divided {
     divided
 }
 
-/// A tenant of so many blocks, and one, that works for `ms`, started with more arguments of `divvy run`.
+/// A tenant of so many blocks, and one, that works for `ms` and until it is told, started with more arguments of `divvy run`.
 fn tenant(machine: &Divided, name: &str, more: &[&str], blocks: u64, ms: u64) -> Talk {
     Talk::start(&mut command(machine, name, more, blocks, ms))
 }
@@ -45,13 +45,16 @@ fn command(machine: &Divided, name: &str, more: &[&str], blocks: u64, ms: u64) -
     let mut command = machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--name", name]);
     command.args(more).arg("--").arg(client("turns")).arg("works");
     command.env("TURNS_BLOCKS", blocks.to_string()).env("TURNS_MS", ms.to_string());
+    command.env("TURNS_TOLD", "1");
     command
 }
 
 const MANAGED: &[&str] = &["--backend", "managed"];
 
-/// Looks that every client found its bytes right.
+/// Tells every client to end, and looks that it found its bytes right.
 fn all_end_well(tenants: impl IntoIterator<Item = Talk>) {
+    let mut tenants: Vec<_> = tenants.into_iter().collect();
+    tenants.iter_mut().for_each(Talk::go);
     for tenant in tenants {
         let line = tenant.line_within(Duration::from_secs(90));
         println!("{line:?}");
@@ -76,8 +79,7 @@ fn residence(machine: &Divided, name: &str) -> Value {
 #[test]
 fn two_managed_tenants_take_turns() {
     let machine = machine(Machine::new(), &["--capacity", "300MiB", "--managed-limit", "1GiB"]);
-    // Long enough for both to be there at once, however late the second is.
-    let tenants = ["a", "b"].map(|name| tenant(&machine, name, MANAGED, 4, 12_000));
+    let tenants = ["a", "b"].map(|name| tenant(&machine, name, MANAGED, 4, 2000));
     for tenant in &tenants {
         tenant.expect("ready");
     }
@@ -146,7 +148,7 @@ fn calls_of_the_driver_that_fail_lose_no_bytes() {
 #[test]
 fn it_leaves_and_comes_back_by_hand() {
     let machine = machine(Machine::new(), &["--managed-limit", "1GiB"]);
-    let tenant = tenant(&machine, "a", MANAGED, 4, 15_000);
+    let tenant = tenant(&machine, "a", MANAGED, 4, 500);
     tenant.expect("ready");
     for _ in 0..3 {
         let frozen = finish(&mut machine.divvy(&["freeze", "--json", "a"]));

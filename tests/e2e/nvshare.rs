@@ -66,11 +66,11 @@ impl Nvshare {
         self.tmp.join(format!(".divvy-{}", effective_uid()))
     }
 
-    /// A program under the library by the name of nvshare's, that works for `ms` with so many blocks of 40 MiB, and one.
+    /// A program under the library by the name of nvshare's, that works for `ms` and until it is told, with so many blocks of 40 MiB, and one.
     fn works(&self, library: &Path, blocks: u64, ms: u64) -> Command {
         let mut command = self.command(&client("turns"), &["works"]);
         command.env("LD_PRELOAD", library).env("TURNS_BLOCKS", blocks.to_string());
-        command.env("TURNS_MS", ms.to_string());
+        command.env("TURNS_MS", ms.to_string()).env("TURNS_TOLD", "1");
         command
     }
 
@@ -116,8 +116,8 @@ fn programs_are_tenants_of_their_own_that_take_turns() {
     let link = nvshare.machine.home().join("libnvshare.so");
     symlink(stage().join("lib/libdivvy.so").canonicalize().expect("it is staged"), &link)
         .expect("a link can be made");
-    let programs =
-        [library(), link].map(|library| Talk::start(&mut nvshare.works(&library, 4, 8000)));
+    let mut programs =
+        [library(), link].map(|library| Talk::start(&mut nvshare.works(&library, 4, 2000)));
     for program in &programs {
         program.expect("ready");
     }
@@ -127,6 +127,7 @@ fn programs_are_tenants_of_their_own_that_take_turns() {
     assert_eq!(nvshare.tenants(), ["nvshare-1", "nvshare-2"]);
     let said = nvshare.divvy(&["set", "nvshare-2", "--quantum", "1s"]);
     assert_eq!(said.code(), Some(0), "it is a tenant as others: {said}");
+    programs.iter_mut().for_each(Talk::go);
     for program in programs {
         assert!(program.line().contains("rounds"), "its bytes are right");
         program.ends_well();

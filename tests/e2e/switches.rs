@@ -105,7 +105,7 @@ fn of_two_that_are_to_stay_and_do_not_fit_one_waits_for_its_turn() {
 #[test]
 fn bytes_are_right_whatever_is_switched() {
     let machine = machine("300MiB");
-    let tenants = tenants(&machine, ["a", "b"], 6000);
+    let tenants = tenants(&machine, ["a", "b"], 1000);
     for (name, word) in [("a", "off"), ("a", "on"), ("b", "off"), ("b", "on")] {
         set(&machine, name, word);
         std::thread::sleep(std::time::Duration::from_millis(300));

@@ -38,18 +38,20 @@ pub(crate) fn count(memory: &Value, name: &str) -> u64 {
     memory[name].as_u64().unwrap_or_else(|| panic!("{name} in {memory}"))
 }
 
-/// A tenant of so many blocks that works for `ms`, with pauses of `idle_ms`.
+/// A tenant of so many blocks that works for `ms` and until it is told, with pauses of `idle_ms`.
 pub(crate) fn tenant(machine: &Divided, name: &str, blocks: u64, ms: u64, idle_ms: u64) -> Talk {
     let mut command =
         machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--name", name, "--"]);
     command.arg(client("turns")).arg("works");
     command.env("TURNS_BLOCKS", blocks.to_string()).env("TURNS_MS", ms.to_string());
-    command.env("TURNS_IDLE_MS", idle_ms.to_string());
+    command.env("TURNS_IDLE_MS", idle_ms.to_string()).env("TURNS_TOLD", "1");
     Talk::start(&mut command)
 }
 
-/// Looks that every client found its bytes right.
+/// Tells every client to end, and looks that it found its bytes right.
 pub(crate) fn all_end_well(tenants: impl IntoIterator<Item = Talk>) {
+    let mut tenants: Vec<_> = tenants.into_iter().collect();
+    tenants.iter_mut().for_each(Talk::go);
     for tenant in tenants {
         let line = tenant.line_within(Duration::from_secs(60));
         println!("{line:?}");
@@ -71,7 +73,7 @@ pub(crate) fn programs(machine: &Divided, name: &str) -> Vec<u32> {
 #[test]
 fn two_that_do_not_fit_take_turns() {
     let machine = machine("300MiB");
-    let tenants = ["a", "b"].map(|name| tenant(&machine, name, 4, 6000, 0));
+    let tenants = ["a", "b"].map(|name| tenant(&machine, name, 4, 2000, 0));
     for tenant in &tenants {
         tenant.expect("ready");
     }
@@ -93,7 +95,7 @@ fn two_that_do_not_fit_take_turns() {
 #[test]
 fn where_all_fits_nothing_moves() {
     let machine = machine("500MiB");
-    let tenants = ["a", "b"].map(|name| tenant(&machine, name, 4, 3000, 0));
+    let tenants = ["a", "b"].map(|name| tenant(&machine, name, 4, 1000, 0));
     for tenant in &tenants {
         tenant.expect("ready");
     }
@@ -153,7 +155,7 @@ fn one_that_is_stopped_keeps_what_it_has_until_it_goes_on() {
 #[test]
 fn what_the_card_cannot_hold_is_refused() {
     let machine = machine("300MiB");
-    let other = tenant(&machine, "other", 2, 3000, 0);
+    let other = tenant(&machine, "other", 2, 500, 0);
     other.expect("ready");
     let mut command = machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--"]);
     command.arg(client("turns")).arg("works").env("TURNS_BLOCKS", "9");
@@ -188,7 +190,7 @@ fn threads_of_workers_find_blocks_of_all_lengths_right() {
 #[test]
 fn what_the_host_could_not_hold_is_refused_when_it_is_asked_for() {
     let machine = machine_with(&["--capacity", "300MiB", "--host-memory", "330MiB"]);
-    let first = tenant(&machine, "first", 4, 15_000, 0);
+    let first = tenant(&machine, "first", 4, 1000, 0);
     first.expect("ready");
     until("its memory is there", || memory(&machine)["resident_bytes"] == size(4));
     // With a second of that size all of both may have to leave: pieces are larger.
@@ -217,7 +219,7 @@ fn what_the_host_could_not_hold_is_refused_when_it_is_asked_for() {
 #[test]
 fn what_is_promised_stays_where_the_host_has_less() {
     let mut machine = machine_with(&["--capacity", "300MiB", "--host-memory", "400MiB"]);
-    let tenants = ["a", "b"].map(|name| tenant(&machine, name, 4, 20_000, 0));
+    let tenants = ["a", "b"].map(|name| tenant(&machine, name, 4, 1000, 0));
     for tenant in &tenants {
         tenant.expect("ready");
     }
@@ -240,7 +242,7 @@ fn what_is_promised_stays_where_the_host_has_less() {
 #[test]
 fn a_limit_that_neither_card_nor_host_has_is_said_before_the_start() {
     let machine = machine_with(&["--capacity", "300MiB", "--host-memory", "330MiB"]);
-    let first = tenant(&machine, "first", 4, 10_000, 0);
+    let first = tenant(&machine, "first", 4, 1000, 0);
     first.expect("ready");
     until("its memory is there", || memory(&machine)["resident_bytes"] == size(4));
     let said = |limit: &str| {

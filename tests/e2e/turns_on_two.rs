@@ -30,17 +30,19 @@ fn hand_overs(machine: &Divided) -> Vec<u64> {
     devices.iter().filter_map(|device| device["memory"]["hand_overs"].as_u64()).collect()
 }
 
-/// A program that needs `blocks` and one on each device, which it meets in the order of `first`.
+/// A program that needs `blocks` and one on each device until it is told to end, which it meets in the order of `first`.
 fn tenant(machine: &Divided, name: &str, blocks: [u32; 2], first: u32) -> Talk {
     let mut command =
         machine.divvy(&["run", "--no-daemon", "--oversubscribe", "--name", name, "--"]);
     command.arg(client("turns")).arg("works_on_two").env("TURNS_FIRST", first.to_string());
     command.env("TURNS_BLOCKS", blocks[0].to_string()).env("TURNS_OTHER", blocks[1].to_string());
-    Talk::start(command.env("TURNS_MS", "6000"))
+    Talk::start(command.env("TURNS_MS", "3000").env("TURNS_TOLD", "1"))
 }
 
-/// The tenants end, each after many rounds, with all bytes right.
+/// The tenants are told to end, each after many rounds, with all bytes right.
 fn all_end_well(machine: &Divided, tenants: impl IntoIterator<Item = Talk>) {
+    let mut tenants: Vec<_> = tenants.into_iter().collect();
+    tenants.iter_mut().for_each(Talk::go);
     for tenant in tenants {
         let line = tenant.line_within(DEADLINE);
         println!("{line:?}, {:?} hand-overs", hand_overs(machine));

@@ -158,7 +158,7 @@ fn children_leave_it_alone() {
     let machine =
         super::machine(Machine::new(), &["--capacity", "300MiB", "--managed-limit", "1GiB"]);
     let tenants = ["a", "b"].map(|name| {
-        let mut command = super::command(&machine, name, super::MANAGED, 4, 8_000);
+        let mut command = super::command(&machine, name, super::MANAGED, 4, 3000);
         Talk::start(command.env("TURNS_CHILDREN", "1"))
     });
     for tenant in &tenants {

@@ -30,12 +30,13 @@ fn system() -> Option<System> {
     Some(system)
 }
 
-/// A tenant of this user's with 200 MiB, which works for so long.
+/// A tenant of this user's with 200 MiB, which works for so long and until it is told.
 fn tenant(system: &System, uid: u32, name: &str, ms: u64) -> Talk {
     let options = ["run", "--oversubscribe", "--memory", "2GiB", "--name", name, "--"];
     let mut command = system.divvy(uid, &options);
     command.arg(format!("{INSIDE}/tree/turns")).arg("works");
-    let tenant = Talk::start(command.env("TURNS_BLOCKS", "4").env("TURNS_MS", ms.to_string()));
+    command.env("TURNS_BLOCKS", "4").env("TURNS_MS", ms.to_string()).env("TURNS_TOLD", "1");
+    let tenant = Talk::start(&mut command);
     tenant.expect("ready");
     tenant
 }
@@ -47,8 +48,10 @@ fn await_hand_over(system: &System) {
     });
 }
 
-/// They end with all their bytes right.
+/// They are told to end, with all their bytes right.
 fn all_end_well(tenants: impl IntoIterator<Item = Talk>) {
+    let mut tenants: Vec<_> = tenants.into_iter().collect();
+    tenants.iter_mut().for_each(Talk::go);
     for tenant in tenants {
         let line = tenant.line_within(DEADLINE);
         assert!(line.as_ref().is_some_and(|line| line.contains("rounds")), "{line:?}");
@@ -70,7 +73,7 @@ fn users_take_turns_and_reach_nothing_of_each_other() {
     let Some(system) = system() else { return };
     let [one, two] = USERS;
     let tenants =
-        [(one, "first"), (two, "second")].map(|(uid, name)| tenant(&system, uid, name, 12_000));
+        [(one, "first"), (two, "second")].map(|(uid, name)| tenant(&system, uid, name, 2000));
     await_hand_over(&system);
     let theirs = directory(&system, two, "second");
     // Even where its owner lets everybody in.
