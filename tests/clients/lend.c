@@ -114,7 +114,7 @@ static void obeys(void)
             tell(line + 5);
             continue;
         }
-        CHECK(sscanf(line, "%31s %d", word, &block) >= 1 && block >= 0 && block < BLOCKS);
+        CHECK(sscanf(line, "%31s %d", word, &block) >= 1 && block >= -1 && block < BLOCKS);
         if (!strcmp(word, "partner")) {
             say(partner());
         } else if (!strcmp(word, "allocate")) {
@@ -182,6 +182,15 @@ static void obeys(void)
                 for (;;)
                     pause();
             say(child);
+        } else if (!strcmp(word, "few")) {
+            /* No descriptors are left but so many; or, of a negative number, all are there again. */
+            static int taken[65536], count;
+            while (block >= 0 && count < 65536 && (taken[count] = dup(2)) >= 0)
+                count++;
+            while (count > 0 && (block < 0 || block-- > 0))
+                close(taken[--count]);
+            say(0);
+            block = 0;
         } else if (!strcmp(word, "descriptors")) {
             for (int number = 3; number < 1024; number++)
                 other += fcntl(number, F_GETFD) >= 0;

@@ -207,6 +207,32 @@ fn one_that_does_not_answer_is_not_waited_for_long() {
     reader.finds(0, 5);
 }
 
+/// The one that opens with none left for the socket, and with none for what is handed out; and the one that hands out.
+#[test]
+fn without_descriptors_it_is_refused_as_that_and_opens_when_there_are_some() {
+    let machine = Machine::new();
+    let tenant = Movable::new(&machine, "a");
+    let [mut lender, mut reader] = [Program::of(&tenant), Program::of(&tenant)];
+    let handle = lender.lends(0, 300 * MIB, 5);
+    let before = [lender.says("descriptors"), reader.says("descriptors")];
+    for left in [0, 1] {
+        reader.does(&format!("few {left}"));
+        assert_eq!(reader.opens(0, &handle), OPERATING_SYSTEM, "{left} left");
+        reader.does("few -1");
+    }
+    // What was asked for is handed out to nobody.
+    until("the lender has closed all", || lender.says("descriptors") == before[0]);
+    lender.does("few 0");
+    assert_eq!(reader.opens(0, &handle), OPERATING_SYSTEM);
+    lender.does("few -1");
+    assert_eq!(reader.opens(0, &handle), 0);
+    reader.finds(0, 5);
+    reader.does("close 0");
+    until("both have closed all", || {
+        [lender.says("descriptors"), reader.says("descriptors")] == before
+    });
+}
+
 #[test]
 fn a_slab_is_charged_in_full() {
     let machine = Machine::new();
@@ -340,7 +366,7 @@ fn it_stays_through_turns() {
         lender.does(&format!("allocate {block} {}", 40 * MIB));
         lender.does(&format!("fill {block} {block}"));
     }
-    let other = turns::tenant(&machine, "other", 4, 8000, 0);
+    let other = turns::tenant(&machine, "other", 4, 500, 0);
     other.expect("ready");
     let mut value = 5;
     until("memory has been handed over, to and fro", || {

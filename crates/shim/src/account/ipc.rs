@@ -189,8 +189,8 @@ fn open_passed(
                     shared.into_iter().for_each(tenant::close_shared);
                     let why = match code {
                         imports::REFUSED => "was freed, or its process has ended",
-                        CUresult::CUDA_ERROR_OPERATING_SYSTEM => {
-                            "is of a process that does not answer"
+                        imports::UNANSWERED => {
+                            "is of a process that does not answer, or no descriptor is left"
                         }
                         _ => "cannot be mapped here",
                     };

@@ -77,7 +77,7 @@ fn run() {
 }
 
 /// Hands out the descriptors of what `peer` asks for: one for each chunk, with its bytes and how many follow. Where it may have
-/// none the connection ends.
+/// none the connection ends; where the driver makes none its bytes come alone first.
 fn hand_out(peer: &Passing) -> Option<()> {
     let [base, key] = peer.receive().ok()?.0;
     // Behind each step: of what was freed before it the key has ended.
@@ -88,10 +88,11 @@ fn hand_out(peer: &Passing) -> Option<()> {
     let (mut next, mut left) = (Some(whole.first), whole.bytes);
     while let Some(number) = next {
         let chunk = state.chunks.get(number)?;
-        let descriptor = driver::mem_export(chunk.address()).ok()?;
+        let descriptor = driver::mem_export(chunk.address()).ok();
         left = left.checked_sub(chunk.bytes())?;
         is_known()?;
-        peer.send([chunk.bytes(), left], Some(&descriptor)).ok()?;
+        peer.send([chunk.bytes(), left], descriptor.as_ref()).ok()?;
+        descriptor?;
         next = state.chunks.behind(number);
     }
     Some(())

@@ -67,9 +67,12 @@ pub(crate) struct Closing {
 /// ended.
 pub(crate) const REFUSED: CUresult = CUresult::CUDA_ERROR_INVALID_HANDLE;
 
+/// Answer where another process says nothing in time, or one of the two has no descriptor left for what it says.
+pub(crate) const UNANSWERED: CUresult = CUresult::CUDA_ERROR_OPERATING_SYSTEM;
+
 fn answer(of: Errno) -> CUresult {
     match of {
-        Errno(libc::EAGAIN) => CUresult::CUDA_ERROR_OPERATING_SYSTEM,
+        Errno(libc::EAGAIN | libc::EMFILE | libc::ENFILE) => UNANSWERED,
         _ => REFUSED,
     }
 }
@@ -91,8 +94,7 @@ fn with<R>(act: impl FnOnce(&mut [Import; MAX_IMPORTS]) -> R) -> Option<R> {
 /// Opens a block in the context with this handle, which is current: its address, and the bytes of the piece that it lies in.
 ///
 /// # Errors
-/// `CUDA_ERROR_INVALID_HANDLE` where its process has ended or knows nothing of it, `CUDA_ERROR_OPERATING_SYSTEM` where that does not
-/// answer; the driver's.
+/// [`REFUSED`] where its process has ended or knows nothing of it, [`UNANSWERED`]; the driver's.
 pub(crate) fn open(
     tenant: &Tenant,
     of: PassedHandle,
@@ -176,7 +178,7 @@ fn map(
     let mut done = 0_u64;
     let mut next = || -> Result<(), CUresult> {
         while done < bytes {
-            let ([part, left], descriptor) = (message.0, message.1.take().ok_or(REFUSED)?);
+            let ([part, left], descriptor) = (message.0, message.1.take().ok_or(UNANSWERED)?);
             // As long as its process makes them, for who unmaps them.
             let wanted = bytes.saturating_sub(done).min(MAX_BYTES);
             let is_next = left == bytes.saturating_sub(done).saturating_sub(part);
