@@ -20,6 +20,7 @@ mod escapes;
 mod faults;
 mod gate;
 mod graphs;
+mod groups;
 mod hami;
 mod handovers;
 mod hostile;

@@ -3,7 +3,7 @@
 //!
 //! Promises: looked at no more than once in [`LOOK_NS`]; what cannot be read of the machine is no room; what a process
 //! says of its copies counts as far as it has so much memory. Where not every tenant can keep all that may have to leave of it,
-//! each keeps a part, so that what is away and what is to leave finds room whatever others keep. Does not make or take
+//! each keeps a part, so that what is away and what is to leave finds room whatever others keep, in each of its places. Does not make or take
 //! anything, nor decide who is promised what: that is [`divvy_policy::residence::HostPromise`]'s.
 
 use std::path::PathBuf;
@@ -246,6 +246,41 @@ impl Keeps {
     }
 }
 
+/// Copies of a tenant, in the places that it is in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copies {
+    /// Bytes that it has, resident or away.
+    pub(super) size_bytes: u64,
+    /// Bytes that are away, or will be.
+    pub(super) away_bytes: u64,
+    /// All of it is on its way back, or there.
+    pub(super) is_coming: bool,
+    /// Its places, a bit for each beside place 0.
+    pub(super) places: u64,
+}
+
+/// Bytes of copies that each tenant may keep: where it is in several places, as the tightest of them has it.
+pub(super) fn keep_in_places(
+    places: &[HostPlace],
+    short_bytes: u64,
+    tenants: impl Iterator<Item = Copies> + Clone,
+    kept_bytes: &mut Vec<u64>,
+) {
+    kept_bytes.clear();
+    kept_bytes.extend(tenants.clone().map(|_| if places.is_empty() { 0 } else { u64::MAX }));
+    for (number, place) in places.iter().enumerate() {
+        let is_in = |tenant: &Copies| number == 0 || tenant.places & 1 << number != 0;
+        let here = tenants.clone().filter(is_in);
+        let here = here.map(|it| (it.size_bytes, it.away_bytes, it.is_coming));
+        let keeps = Keeps::new(place.room_bytes, short_bytes, here);
+        for (kept, tenant) in kept_bytes.iter_mut().zip(tenants.clone()) {
+            if is_in(&tenant) {
+                *kept = keeps.of(tenant.size_bytes).min(*kept);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -287,6 +322,26 @@ mod tests {
         });
         assert!(much < 10 && little < 3, "{much} {little}");
         assert_eq!(keep(300, moving), 48);
+    }
+
+    #[test]
+    fn a_tenant_in_a_small_group_keeps_what_that_has_room_for() {
+        let copies = |places: u64, away_gib: u64| Copies {
+            size_bytes: 40 * GIB,
+            away_bytes: away_gib * GIB,
+            is_coming: false,
+            places,
+        };
+        let places = [300, 17, 60].map(|gib| HostPlace { room_bytes: gib * GIB });
+        let mut kept = Vec::new();
+        let mut of = |places: &[HostPlace], tenants: &[Copies]| {
+            keep_in_places(places, 20 * GIB, tenants.iter().copied(), &mut kept);
+            kept.iter().map(|bytes| bytes / GIB).collect::<Vec<_>>()
+        };
+        let mixed = [copies(0b1, 20), copies(0b11, 0), copies(0b101, 0), copies(0b110, 0)];
+        assert_eq!(of(&places, &mixed), [21, 6, 21, 6], "two share the group of 17 GiB");
+        assert_eq!(of(&places[..1], &mixed), [21; 4]);
+        assert_eq!(of(&[], &mixed), [0; 4], "what cannot be read is no room");
     }
 
     proptest! {

@@ -24,7 +24,7 @@ use divvy_policy::residence::{
 use divvy_policy::slab::MAX_BYTES;
 
 use super::adopted::ReadDepth;
-use super::host_room::{HostRoom, Keeps};
+use super::host_room::{Copies, HostRoom, keep_in_places};
 use super::managed::divide_rows;
 use super::memory_row::Row;
 use super::room::Room;
@@ -50,6 +50,8 @@ pub(super) struct DeviceMemory {
     rows: Vec<Row>,
     claims: Vec<HostClaim>,
     host_places: Vec<HostPlace>,
+    /// Bytes of copies that each row may keep.
+    kept_bytes: Vec<u64>,
     states: Vec<HolderState>,
     state: ResidenceState,
     holders: Vec<Holder>,
@@ -88,6 +90,7 @@ impl DeviceMemory {
             rows: Vec::new(),
             claims: Vec::new(),
             host_places: Vec::new(),
+            kept_bytes: Vec::new(),
             states: Vec::new(),
             state: ResidenceState::default(),
             holders: Vec::new(),
@@ -174,24 +177,27 @@ impl DeviceMemory {
             self.rows.iter_mut().map(|held| &mut held.managed),
         );
         let room = DeviceRoom { capacity_bytes };
-        let host_bytes = self.host_places.first().map_or(0, |place| place.room_bytes);
         let sizes = self.holders.iter().map(|holder| holder.size_bytes);
         let short_bytes = sizes.fold(0_u64, u64::saturating_add).saturating_sub(capacity_bytes);
         let keeps = short_bytes > 0;
-        let rows = self.rows.iter().zip(&self.holders).zip(&self.orders);
-        let away = rows.map(|((held, holder), order)| {
-            let is_coming = matches!(order.status, HolderStatus::Runs | HolderStatus::Restores);
-            (holder.size_bytes, held.away_bytes_soon(), is_coming)
+        let rows = self.rows.iter().zip(&self.claims).zip(&self.holders).zip(&self.orders);
+        let copies = rows.map(|(((held, claim), holder), order)| Copies {
+            size_bytes: holder.size_bytes,
+            away_bytes: held.away_bytes_soon(),
+            is_coming: matches!(order.status, HolderStatus::Runs | HolderStatus::Restores),
+            places: claim.places,
         });
-        let keep = Keeps::new(host_bytes, short_bytes, away);
-        for (held, holder) in self.rows.iter().zip(&mut self.holders) {
-            holder.copies_due_bytes = held.copies_due_bytes(keep.of(holder.size_bytes));
+        keep_in_places(&self.host_places, short_bytes, copies, &mut self.kept_bytes);
+        let rows = self.rows.iter().zip(&mut self.holders).zip(&self.kept_bytes);
+        for ((held, holder), kept_bytes) in rows {
+            holder.copies_due_bytes = held.copies_due_bytes(*kept_bytes);
         }
-        let Self { tuning, rows, states, state, holders, orders, .. } = self;
+        let Self { tuning, rows, states, state, holders, orders, kept_bytes, .. } = self;
         let mut planner = ResidencePlanner { tuning, rows: states, state };
         let next_ns = planner.step(now_ns, room, holders, orders);
         let any_stays = rows.iter().any(|held| held.stays);
-        for ((held, holder), given) in rows.iter_mut().zip(holders.iter()).zip(orders.iter()) {
+        let all = rows.iter_mut().zip(holders.iter()).zip(orders.iter()).zip(kept_bytes.iter());
+        for (((held, holder), given), kept_bytes) in all {
             let Some(seat) = seats.get_mut(held.seat) else { continue };
             let Some(tenant) = seat.tenant_mut().filter(|_| held.arrival != 0) else { continue };
             held.note_runs(tenant, given.run || held.stays);
@@ -200,8 +206,7 @@ impl DeviceMemory {
             }
             is_changed |= tenant.served.hold(held.row, !given.run, keeps);
             held.count_wait(now_ns, holder, given.run);
-            let keep_bytes = keep.of(held.size_bytes);
-            if let Err(error) = held.put(tenant, *given, keep_bytes, now_ns) {
+            if let Err(error) = held.put(tenant, *given, *kept_bytes, now_ns) {
                 seat.refuse(scanner, error.into());
                 is_changed = true;
             }

@@ -1,7 +1,8 @@
 //! Memory of the host, before device memory is copied there: what the machine has, and what groups of processes may take.
 //!
 //! A process that takes more than its group may have is ended by the kernel, and its device memory is lost with it. So
-//! it is looked at before. What others take meanwhile is not known.
+//! it is looked at before. What others take meanwhile is not known. Groups are found where systems mount them, of both
+//! versions of the kernel's interface (`cgroups(7)`); of the first one limits of groups above count as the second has it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,13 +64,47 @@ pub(crate) fn room_of(pid: u32) -> Option<u64> {
 /// Control groups with a limit that a process is in: their directories, and the memory that each can still take.
 pub(crate) fn groups_of(pid: u32) -> Vec<(PathBuf, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let Some(path) = text.lines().find_map(|line| line.strip_prefix("0::/")) else {
-        return Vec::new();
-    };
-    let root = Path::new("/sys/fs/cgroup");
+    let Some((files, path)) = group_in(&text) else { return Vec::new() };
+    let root = Path::new(files.root);
     let group = root.join(path);
     let groups = group.ancestors().take_while(|group| group.starts_with(root));
-    groups.filter_map(|group| Some((group.to_owned(), room_in(group)?))).collect()
+    groups.filter_map(|group| Some((group.to_owned(), files.room_in(group)?))).collect()
+}
+
+/// Interface of the kernel to groups of one version.
+struct GroupFiles {
+    root: &'static str,
+    limit: &'static str,
+    used: &'static str,
+    /// Name in `memory.stat` of what was read and is not in use, of the group and those below it.
+    files: &'static str,
+}
+
+const FIRST: GroupFiles = GroupFiles {
+    root: "/sys/fs/cgroup/memory",
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    files: "total_inactive_file ",
+};
+const SECOND: GroupFiles = GroupFiles {
+    root: "/sys/fs/cgroup",
+    limit: "memory.max",
+    used: "memory.current",
+    files: "inactive_file ",
+};
+
+/// The group in `/proc/PID/cgroup` that bounds memory, from the root on. Where both versions are there, memory is in the
+/// first one's hands if that names it.
+fn group_in(text: &str) -> Option<(&'static GroupFiles, &str)> {
+    let groups = text.lines().filter_map(|line| {
+        let (_, group) = line.split_once(':')?;
+        group.split_once(":/")
+    });
+    let bounds_memory = |controllers: &str| controllers.split(',').any(|one| one == "memory");
+    let first = groups.clone().find(|(controllers, _)| bounds_memory(controllers));
+    let second = groups.clone().find(|(controllers, _)| controllers.is_empty());
+    let first = first.map(|(_, path)| (&FIRST, path));
+    first.or_else(|| second.map(|(_, path)| (&SECOND, path)))
 }
 
 /// Memory of the host that a process has.
@@ -80,15 +115,21 @@ pub(crate) fn held_by(pid: u32) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// The same of one group. Files that were read and are not in use are given up for it.
-fn room_in(group: &Path) -> Option<u64> {
-    let read = |name: &str| fs::read_to_string(group.join(name)).ok();
-    let number = |name: &str| -> Option<u64> { read(name)?.trim().parse().ok() };
-    let room_bytes = number("memory.max")?.saturating_sub(number("memory.current")?);
-    let files = read("memory.stat").and_then(|text| {
-        text.lines().find_map(|line| line.strip_prefix("inactive_file "))?.trim().parse().ok()
-    });
-    Some(room_bytes.saturating_add(files.unwrap_or(0)))
+/// A limit that is none, in the first version's words: all pages that a counter can count.
+const NO_LIMIT_BYTES: u64 = 1 << 62;
+
+impl GroupFiles {
+    /// The same of one group. Files that were read and are not in use are given up for it.
+    fn room_in(&self, group: &Path) -> Option<u64> {
+        let read = |name: &str| fs::read_to_string(group.join(name)).ok();
+        let number = |name: &str| -> Option<u64> { read(name)?.trim().parse().ok() };
+        let limit_bytes = number(self.limit).filter(|bytes| *bytes < NO_LIMIT_BYTES)?;
+        let room_bytes = limit_bytes.saturating_sub(number(self.used)?);
+        let files = read("memory.stat").and_then(|text| {
+            text.lines().find_map(|line| line.strip_prefix(self.files))?.trim().parse().ok()
+        });
+        Some(room_bytes.saturating_add(files.unwrap_or(0)))
+    }
 }
 
 #[cfg(test)]
@@ -108,17 +149,33 @@ mod tests {
     fn a_group_has_what_its_limit_leaves() {
         let group = std::env::temp_dir().join(format!("divvy-group-{}", std::process::id()));
         fs::create_dir_all(&group).unwrap();
-        assert_eq!(room_in(&group), None);
-        fs::write(group.join("memory.max"), "max\n").unwrap();
-        fs::write(group.join("memory.current"), "300\n").unwrap();
-        assert_eq!(room_in(&group), None, "without a limit there is no end");
-        fs::write(group.join("memory.max"), "1000\n").unwrap();
-        assert_eq!(room_in(&group), Some(700));
-        fs::write(group.join("memory.stat"), "anon 100\ninactive_file 150\n").unwrap();
-        assert_eq!(room_in(&group), Some(850), "what was read is given up");
-        fs::remove_file(group.join("memory.stat")).unwrap();
-        fs::write(group.join("memory.current"), "2000\n").unwrap();
-        assert_eq!(room_in(&group), Some(0));
+        for (files, none) in [(&FIRST, "9223372036854771712\n"), (&SECOND, "max\n")] {
+            let write = |name: &str, text: &str| fs::write(group.join(name), text).unwrap();
+            let room = || files.room_in(&group);
+            assert_eq!(room(), None);
+            write(files.limit, none);
+            write(files.used, "300\n");
+            assert_eq!(room(), None, "without a limit there is no end");
+            write(files.limit, "1000\n");
+            assert_eq!(room(), Some(700));
+            write("memory.stat", &format!("anon 100\n{}150\n", files.files));
+            assert_eq!(room(), Some(850), "what was read is given up");
+            fs::remove_file(group.join("memory.stat")).unwrap();
+            write(files.used, "2000\n");
+            assert_eq!(room(), Some(0));
+        }
         fs::remove_dir_all(group).unwrap();
+    }
+
+    #[test]
+    fn the_group_that_bounds_memory_is_found_in_both_versions() {
+        let of = |text| group_in(text).map(|(files, path)| (files.root, path));
+        assert_eq!(of("0::/user.slice/a.scope\n"), Some((SECOND.root, "user.slice/a.scope")));
+        let both = "9:name=systemd:/x\n4:cpu,memory:/pods/a:b\n0::/y\n";
+        assert_eq!(of(both), Some((FIRST.root, "pods/a:b")));
+        assert_eq!(of("4:cpu:/pods\n0::/\n"), Some((SECOND.root, "")));
+        for foreign in ["", "\n", "4:memory", "cpu:/x"] {
+            assert_eq!(of(foreign), None, "{foreign}");
+        }
     }
 }
