@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Divided, GIB, MIB, Machine, Talk, client, finish, signal, until};
+use crate::harness::{Divided, GIB, MIB, Machine, PATIENCE, Talk, client, finish, signal, until};
 
 /// Bytes of a block of the client.
 const BLOCK: u64 = 40 * MIB;
@@ -56,7 +56,7 @@ fn all_end_well(tenants: impl IntoIterator<Item = Talk>) {
     let mut tenants: Vec<_> = tenants.into_iter().collect();
     tenants.iter_mut().for_each(Talk::go);
     for tenant in tenants {
-        let line = tenant.line_within(Duration::from_secs(90));
+        let line = tenant.line_within(PATIENCE);
         println!("{line:?}");
         assert!(line.is_some_and(|line| line.contains("rounds")), "its bytes are right");
         tenant.ends_well();
@@ -245,7 +245,7 @@ fn the_bound_of_all_is_never_exceeded() {
     let got: u64 = tenants
         .into_iter()
         .map(|tenant| {
-            let line = tenant.line_within(Duration::from_secs(60)).expect("a line");
+            let line = tenant.line_within(PATIENCE).expect("a line");
             let most = line.strip_suffix(" blocks at most").expect("a number of blocks");
             tenant.ends_well();
             most.parse::<u64>().expect("a number")

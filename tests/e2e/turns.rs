@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Divided, MIB, Machine, Talk, client, finish, signal, until};
+use crate::harness::{Divided, MIB, Machine, PATIENCE, Talk, client, finish, signal, until};
 
 /// Bytes of a block of the client, and of its blocks for `blocks` of them: it has one more.
 pub(crate) const fn size(blocks: u64) -> u64 {
@@ -53,7 +53,7 @@ pub(crate) fn all_end_well(tenants: impl IntoIterator<Item = Talk>) {
     let mut tenants: Vec<_> = tenants.into_iter().collect();
     tenants.iter_mut().for_each(Talk::go);
     for tenant in tenants {
-        let line = tenant.line_within(Duration::from_secs(60));
+        let line = tenant.line_within(PATIENCE);
         println!("{line:?}");
         assert!(line.is_some_and(|line| line.contains("rounds")), "its bytes are right");
         tenant.ends_well();

@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 /// Longer than anything that comes at all takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(5);

@@ -242,6 +242,23 @@ fn each_call_of_coming_back_may_fail() {
     each(&MOVING, |failing| each_call_fails(Step::ComingBack, failing));
 }
 
+/// A wish that failed rests for some time, in which the daemon brings it about: a call that has brought the memory back has
+/// ended it, and it leaves no second time.
+#[test]
+fn a_wish_that_comes_about_while_it_rests_is_over() {
+    let machine = machine();
+    let mut broken = Broken::new(&machine);
+    for call in 1..4 {
+        broken.held.fails(&format!("cuMemPrefetchAsync@{call}=fail:{INVALID_VALUE}"));
+        broken.held.leave();
+        broken.held.go_on();
+        // Longer than it rests.
+        std::thread::sleep(Duration::from_secs(2));
+        broken.agrees(0);
+    }
+    broken.ends();
+}
+
 /// All that the library does to learn that the first prefetch has ended, but for the last attempt.
 const ALL_WAITS_FAIL: &str = "cuEventSynchronize@1=fail:999;cuEventSynchronize@2=fail:999;\
     cuEventSynchronize@3=fail:999;cuStreamSynchronize@1=fail:999;cuStreamSynchronize@2=fail:999";

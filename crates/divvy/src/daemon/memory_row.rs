@@ -74,7 +74,7 @@ pub(super) struct FreezeWish {
     number: u32,
     /// Times all memory had left then.
     left: u64,
-    /// The number of the last one that a call had ended before it was seen here.
+    /// The number of the last one that a call had ended between two looks.
     ended: u32,
 }
 
@@ -88,7 +88,7 @@ impl FreezeWish {
     fn see(&mut self, number: u32, said: &ResidenceEntry) -> Freeze {
         let before = std::mem::replace(&mut self.number, number);
         let has_left = std::mem::replace(&mut self.left, said.left) < said.left;
-        if before != number && has_left && said.away_bytes == 0 {
+        if has_left && said.away_bytes == 0 {
             self.ended = number;
         }
         match (number % 2, before == number && self.ended != number) {
@@ -355,7 +355,11 @@ mod tests {
         // It has left for this one, and is away.
         assert_eq!(wish.see(5, &said(3, 9)), Freeze::No);
         assert_eq!(wish.see(5, &said(3, 9)), Freeze::UntilWanted);
-        assert_eq!(wish.see(6, &said(3, 0)), Freeze::No);
+        // It is seen while memory is still there; at the next look it has left and is back.
+        assert_eq!(wish.see(7, &said(3, 0)), Freeze::No);
+        assert_eq!(wish.see(7, &said(4, 0)), Freeze::No);
+        assert_eq!(wish.see(7, &said(4, 0)), Freeze::No);
+        assert_eq!(wish.see(8, &said(4, 0)), Freeze::No);
         // A new daemon finds one that was fulfilled long ago.
         assert_eq!(FreezeWish::default().see(7, &said(1, 0)), Freeze::No);
     }

@@ -24,10 +24,9 @@ impl Wish {
     }
 
     /// The number of a wish that all leave, if one stands.
-    fn standing(&self, tenant: &Tenant) -> Option<u32> {
+    pub(super) fn standing(&self, tenant: &Tenant) -> Option<u32> {
         let wish = tenant.frozen();
-        let stands = !wish.is_multiple_of(2) && wish != self.fulfilled;
-        (stands && clock::now_ns() >= self.rests_until_ns).then_some(wish)
+        (!wish.is_multiple_of(2) && wish != self.fulfilled).then_some(wish)
     }
 
     /// The wish of this number has been fulfilled; a later one has not.
@@ -44,7 +43,7 @@ impl Wish {
 /// Aim for all devices at one time.
 pub(super) struct Aim<'a> {
     state: &'a State,
-    /// The wish by which everything is to leave.
+    /// The wish by which everything is to leave; none while that rests.
     pub(super) wish: Option<u32>,
 }
 
@@ -61,7 +60,8 @@ pub(super) struct DeviceAim {
 
 impl<'a> Aim<'a> {
     pub(super) fn now(state: &'a State, tenant: &Tenant, wish: &Wish) -> Self {
-        Self { state, wish: wish.standing(tenant) }
+        let standing = wish.standing(tenant);
+        Self { state, wish: standing.filter(|_| clock::now_ns() >= wish.rests_until_ns) }
     }
 
     /// The aim for the device of this number, as it is now.

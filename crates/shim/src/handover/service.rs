@@ -85,7 +85,12 @@ impl Service {
         strays::send_home(state);
         let left = movement::leave(state, &aim);
         // A call that wants memory back ends the wish, once it was fulfilled.
-        if let Some(wish) = aim.wish.filter(|_| left == Moved::All && state.door.is_wanted()) {
+        // The owner's orders may have brought that about while it rested.
+        let is_gone = !Aim::devices().any(|device| state.chunks.staying_bytes(device) > 0);
+        if is_gone
+            && state.door.is_wanted()
+            && let Some(wish) = self.wish.standing(self.tenant)
+        {
             self.wish.fulfil(wish);
             return true;
         }
