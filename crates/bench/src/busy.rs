@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::client::{Client, number};
+use super::client::{StageClient, number};
 use super::kernel::Kernel;
 use super::running::Bench;
 use super::series::Series;
@@ -119,7 +119,7 @@ impl Work {
 /// A program that is ready or runs.
 #[derive(Debug)]
 struct Program {
-    client: Client,
+    client: StageClient,
     counter: File,
     path: PathBuf,
     work: Work,
@@ -140,7 +140,7 @@ impl Program {
         command.args(&work.arguments);
         command.args([format!("file={}", path.display()), format!("place={place}")]);
         Ok(Self {
-            client: Client::start(command)?,
+            client: StageClient::start(command)?,
             counter,
             path,
             work: work.clone(),

@@ -12,7 +12,6 @@
 
 mod busy;
 mod cell;
-mod client;
 #[cfg(test)]
 #[path = "../../divvy/src/command_lines.rs"]
 mod command_lines;
@@ -44,8 +43,9 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Parser;
 
+use divvy_command::output::options::OutputOptions;
 use divvy_command::output::{ending, exit_codes, json, out};
-use divvy_command::stage::{ClientStage, Simulation, there_is_a_gpu};
+use divvy_command::stage::{ClientStage, Simulation, client, there_is_a_gpu};
 use report::Report;
 use running::{Bench, Only};
 use timing::{QUICK_SECONDS, Timing};
@@ -56,6 +56,9 @@ use timing::{QUICK_SECONDS, Timing};
 struct Args {
     #[command(subcommand)]
     what: What,
+
+    #[command(flatten)]
+    output: OutputOptions,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -228,7 +231,13 @@ struct Common {
 }
 
 fn main() -> ExitCode {
-    ending::exit_code(match Args::try_parse() {
+    let read = Args::try_parse();
+    let output = match &read {
+        Ok(args) => args.output,
+        Err(_) => OutputOptions::of_line(&std::env::args_os().collect::<Vec<_>>()),
+    };
+    output.settle();
+    ending::exit_code(match read {
         Ok(args) => run(&args),
         Err(error) => ending::explain(&error),
     })

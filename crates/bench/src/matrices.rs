@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::client::{Client, number};
+use super::client::{StageClient, number};
 use super::running::Bench;
 use super::side::Tenancy;
 
@@ -43,7 +43,7 @@ impl std::error::Error for WrongValue {}
 /// A program that has its matrices, or is about to.
 #[derive(Debug)]
 pub(super) struct Matrices {
-    client: Client,
+    client: StageClient,
     /// Size of the card that it must be shown; a peer need not show any.
     limit_bytes: Option<u64>,
     /// The library that it must have loaded.
@@ -63,7 +63,7 @@ impl Matrices {
     ) -> Result<Self> {
         let mut command = tenancy.command(&bench.stage, &bench.client(program)?);
         command.args(arguments);
-        let client = Client::start(command)?;
+        let client = StageClient::start(command)?;
         let limit_bytes = tenancy.limit_bytes().filter(|_| tenancy.is_ours());
         let library = tenancy.library().map(OsString::from).filter(|_| !tenancy.is_ours());
         Ok(Self { client, limit_bytes, library, free_bytes: None, is_ready: false })

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::client::{self, Client, number};
+use super::client::{self, StageClient, number};
 use super::report::{Figure, Goal};
 use super::running::Bench;
 use super::side::{Side, Tenancy};
@@ -108,7 +108,7 @@ fn fill(bench: &Bench, side: &Side, limit_bytes: u64, processes: u32) -> Result<
     let tenancy = side.tenancy(&bench.stage, limit_bytes)?;
     let program = bench.client("fill")?;
     let mut clients = (0..processes)
-        .map(|_| Client::start(tenancy.command(&bench.stage, &program)))
+        .map(|_| StageClient::start(tenancy.command(&bench.stage, &program)))
         .collect::<Result<Vec<_>>>()?;
     for client in &mut clients {
         client.answer(PATIENCE)?;
@@ -124,7 +124,7 @@ fn fill(bench: &Bench, side: &Side, limit_bytes: u64, processes: u32) -> Result<
     let card_bytes = if bench.stage.is_simulated() {
         None
     } else {
-        let pids: Vec<u32> = clients.iter().map(Client::pid).collect();
+        let pids: Vec<u32> = clients.iter().map(StageClient::pid).collect();
         card_bytes(bench.stage.command("nvidia-smi".as_ref()), &pids)
     };
     for client in clients {

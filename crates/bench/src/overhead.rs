@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-use super::client::{self, Client, number};
+use super::client::{self, StageClient, number};
 use super::report::{Figure, Goal};
 use super::running::Bench;
 use super::side::{Side, TenantTerms};
@@ -215,7 +215,7 @@ fn one_cost(bench: &Bench, cost: &Cost, side: &Side, client: &Path, hold: &Path)
     } else {
         let mut command = tenancy.command(&bench.stage, hold);
         command.arg(cost.others.to_string());
-        let mut others = Client::start(command)?;
+        let mut others = StageClient::start(command)?;
         let ready = number(&others.answer(PATIENCE)?, "ready")?;
         ensure!(ready == cost.others as f64, "{ready} of {} processes attached", cost.others);
         Some(others)

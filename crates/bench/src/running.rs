@@ -5,7 +5,6 @@
 //! Does not measure anything.
 
 use std::cell::Cell;
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -14,6 +13,7 @@ use anyhow::{Context, Result};
 use super::plot::PlotLine;
 use super::report::{Figure, Report};
 use super::side::Side;
+use divvy_command::output::{out, progress};
 use divvy_command::stage::ClientStage;
 
 /// Parts of names, one of which a figure's name must have; and whether any name had it.
@@ -43,7 +43,7 @@ pub(super) struct Bench {
     pub(super) rounds: u32,
     pub(super) only: Option<Only>,
     pub(super) report: Report,
-    progress: Option<Progress>,
+    progress: Option<StepCount>,
     /// Why the first measurement that failed as a whole did.
     pub(super) failure: Option<anyhow::Error>,
     /// Results that programs should not have had: each is a failure of the benchmark, whatever its figures are.
@@ -51,7 +51,7 @@ pub(super) struct Bench {
 }
 
 /// How many measurements there will be, and were.
-struct Progress {
+struct StepCount {
     begun: Instant,
     done: usize,
     all: usize,
@@ -91,43 +91,30 @@ impl Bench {
         sides
     }
 
-    /// Progress, on standard error.
+    /// StepCount, on standard error.
     pub(super) fn say(&self, what: &str) {
-        let mut err = std::io::stderr();
-        // A lost reader is no reason to stop measuring.
-        let _ = if err.is_terminal() {
-            write!(err, "\r\x1b[K{what}")
-        } else if what.is_empty() {
-            Ok(())
-        } else {
-            writeln!(err, "{what}")
-        };
+        progress::show(what);
     }
 
     /// Says how many measurements there will be.
     pub(super) fn expect(&mut self, all: usize) {
-        self.progress = Some(Progress { begun: Instant::now(), done: 0, all });
+        self.progress = Some(StepCount { begun: Instant::now(), done: 0, all });
     }
 
     /// Begins the next of the measurements, with a bar on a terminal.
     pub(super) fn step(&mut self, what: &str) {
         let Some(progress) = &mut self.progress else { return self.say(what) };
         let (done, all) = (progress.done.min(progress.all), progress.all.max(1));
-        let spent = progress.begun.elapsed().as_secs_f64();
         progress.done += 1;
-        let filled = done * 20 / all;
-        let left = match done {
-            0 => String::new(),
-            _ => format!(", about {:.0} s left", spent / done as f64 * (all - done) as f64),
-        };
-        let bar = format!("{}{}", "#".repeat(filled), ".".repeat(20 - filled));
-        self.say(&format!("[{bar}] {}/{all} {what}{left}", done + 1));
+        let (what, spent) = (format!("{}/{all} {what}", done + 1), progress.begun.elapsed());
+        self.say(&progress::line(&what, done as f64 / all as f64, spent));
     }
 
     /// Stores why there is no figure of `name`. A measurement that fails as a whole ends no other: what
     /// a busy machine spoils of one must not cost the minutes that the rest took.
     pub(super) fn fails(&mut self, name: &str, error: anyhow::Error) {
-        self.say(&format!("{name}: {error:#}"));
+        self.say("");
+        out::warn(&format!("bench: {name}: {error:#}"));
         self.report.figures.push(Figure::without_value(name, &error));
         self.failure.get_or_insert(error);
     }

@@ -37,6 +37,7 @@ use clap::{Parser, Subcommand};
 
 use commands::{bench, cdi, child, demo, doctor, freeze, ps, run, set, top, trace, upgrade};
 use machine::cards;
+use output::options::OutputOptions;
 use output::{ending, exit_codes};
 
 /// Share an NVIDIA GPU among unmodified programs, each under limits of memory and time.
@@ -45,6 +46,9 @@ use output::{ending, exit_codes};
 struct Cli {
     #[command(subcommand)]
     command: Command,
+
+    #[command(flatten)]
+    output: OutputOptions,
 }
 
 // Each command is described at its `Args`.
@@ -71,8 +75,15 @@ enum Command {
 
 /// The program: reads its command line, does what that says, and tells of what went wrong.
 pub fn main() -> ExitCode {
-    ending::exit_code(match Cli::try_parse_from(asking_in_place(std::env::args_os().collect())) {
-        Ok(cli) => dispatch(cli.command),
+    let line = asking_in_place(std::env::args_os().collect());
+    let read = Cli::try_parse_from(&line);
+    let output = match &read {
+        Ok(cli) => cli.output,
+        Err(_) => OutputOptions::of_line(&line),
+    };
+    output.settle();
+    ending::exit_code(match read {
+        Ok(cli) => dispatch(cli.command, output),
         Err(error) => ending::explain(&suggesting_known(error)),
     })
 }
@@ -103,7 +114,7 @@ fn suggesting_known(mut error: clap::Error) -> clap::Error {
     error
 }
 
-fn dispatch(command: Command) -> Result<u8> {
+fn dispatch(command: Command, output: OutputOptions) -> Result<u8> {
     match command {
         Command::Run(args) => run::run(&args),
         Command::Ps(args) => ps::run(&args),
@@ -115,7 +126,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Daemon(args) => daemon::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Demo(args) => demo::run(&args),
-        Command::Bench(args) => bench::run(&args),
+        Command::Bench(args) => bench::run(&args, output),
         Command::Cdi(args) => cdi::run(&args),
         Command::Install(args) => upgrade::run(&args),
         Command::Start(args) => child::start(&args),

@@ -1,6 +1,8 @@
 //! The stage on which demo and bench play: the machine's driver or a simulated machine of their own,
 //! and a clean environment in which client programs start.
 
+pub mod client;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

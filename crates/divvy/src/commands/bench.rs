@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use nix::unistd::execv;
 
 use crate::machine::install;
+use crate::output::options::OutputOptions;
 
 /// Measure what Divvy costs.
 ///
@@ -27,10 +28,10 @@ pub(crate) struct Args {
 
 /// # Errors
 /// Where the program is missing or cannot be started; else this process is that program.
-pub(crate) fn run(args: &Args) -> Result<u8> {
+pub(crate) fn run(args: &Args, output: OutputOptions) -> Result<u8> {
     let program = install::program(install::BENCH)?;
-    let words =
-        [program.as_os_str()].into_iter().chain(args.arguments.iter().map(OsString::as_os_str));
+    let words = [program.clone().into_os_string()].into_iter().chain(output.words());
+    let words = words.chain(args.arguments.iter().cloned());
     let words = words.map(|word| CString::new(word.as_bytes())).collect::<Result<Vec<_>, _>>()?;
     // Not execvp, which the standard library's `exec` calls: that gives a file cut short to a shell, as an empty script.
     match execv(&words[0], &words) {

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         let listing = list(&args.root);
         if args.json && args.watch {
             // One line a second, for programs that follow.
-            out::text(&format!("{}\n", json::exact(&serde_json::to_string(&listing)?)))?;
+            out::text(&format!("{}\n", json::line(&listing)?))?;
         } else if args.json {
             json::print(&listing)?;
         } else {

@@ -27,8 +27,8 @@ use crate::machine::elf::{self, Elf};
 use crate::machine::{contexts, install};
 use crate::output::exit_codes::{self, NOT_AS_EXPECTED};
 use crate::output::failure::{self, usage};
-use crate::output::out;
 use crate::output::reason::Reason;
+use crate::output::{json, out};
 use crate::stage::Scratch;
 use crate::tenants::promised::Promise;
 use crate::tenants::share_args::{ShareArgs, ShareLimits};
@@ -167,7 +167,8 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     check_program(program, args.fail, !rules.is_empty() || share.caps())?;
     let library = install::library()?;
     let report = args.report.as_deref().map(Report::open).transpose()?;
-    notes.iter().for_each(|note| out::warn(&format!("note: {note}")));
+    notes.iter().for_each(|note| out::note(note));
+    out::tell(&format!("the library is {}", library.display()));
 
     let owner = OwnerNote {
         pid: std::process::id(),
@@ -180,6 +181,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         config.flags |= FLAG_OVERSUBSCRIBE | args.backend.flags();
     }
     share.apply(&mut config);
+    out::tell(&format!("the tenant is {}", tenant.path().display()));
     ledger::write_config(tenant.path(), &config)?;
     if !args.no_daemon {
         ensure_daemon(tenant.path());
@@ -287,7 +289,7 @@ impl Report {
 
 /// Has a daemon run for the tenant, unless the machine's does; without one the program runs all the
 /// same.
-fn ensure_daemon(directory: &Path) {
+pub(crate) fn ensure_daemon(directory: &Path) {
     let started = match DaemonHome::of_tenant(directory) {
         Some(home) if !home.is_machines() => start::ensure(&home),
         _ => Ok(()),
@@ -410,7 +412,7 @@ fn summary(
         })
     };
     let devices: Vec<_> = used.iter().flat_map(|tenant| &tenant.devices).map(device).collect();
-    Ok(serde_json::to_string(&serde_json::json!({
+    json::line(&serde_json::json!({
         "tenant": name,
         "exit_code": code,
         "audit": findings,
@@ -418,5 +420,5 @@ fn summary(
         "directory": path,
         "directory_removed": removed,
         "devices": devices,
-    }))?)
+    }))
 }

@@ -58,7 +58,7 @@ pub(super) fn answer(uuids: &[String]) -> Result<u8> {
     let nvml = Nvml::init().context("NVML cannot be loaded")?;
     let gpus = gpus::list(Path::new(gpus::PROC));
     let seen = uuids.iter().filter_map(|uuid| Some((uuid, look(&nvml, &gpus, uuid)?)));
-    json::print(&seen.collect::<BTreeMap<_, _>>())?;
+    json::bare(&seen.collect::<BTreeMap<_, _>>())?;
     Ok(0)
 }
 

@@ -277,7 +277,7 @@ pub(crate) fn answer(args: &ListArgs) -> Result<u8> {
             }
         }
     }
-    json::print(&cards)?;
+    json::bare(&cards)?;
     Ok(0)
 }
 

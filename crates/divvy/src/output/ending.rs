@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use crate::output::options::{self, Stream};
 use crate::output::{exit_codes, failure, out};
 
 /// The exit code of what was done; an error is told, where it has anybody to be told to.
@@ -18,7 +19,7 @@ pub fn exit_code(done: Result<u8>) -> ExitCode {
         Err(error) => {
             let is_quiet = error.downcast_ref::<out::Lost>().is_some_and(out::Lost::is_quiet);
             if !is_quiet {
-                out::warn(&format!("{error:#}"));
+                out::error(&format!("{error:#}"));
             }
             ExitCode::from(failure::code_of(&error))
         }
@@ -30,12 +31,15 @@ pub fn exit_code(done: Result<u8>) -> ExitCode {
 /// # Errors
 /// Where standard output cannot be written.
 pub fn explain(error: &clap::Error) -> Result<u8> {
-    let printed = error.print();
-    if error.use_stderr() {
-        return Ok(exit_codes::USAGE);
+    let stream = if error.use_stderr() { Stream::Err } else { Stream::Out };
+    let styled = error.render();
+    let words = match options::has_color(stream) {
+        true => styled.ansi().to_string(),
+        false => styled.to_string(),
+    };
+    match stream {
+        Stream::Err => out::error_text(&words),
+        Stream::Out => out::text(&words)?,
     }
-    out::checked(printed)?;
-    // Some of it may still be in the buffer.
-    out::text("")?;
-    Ok(0)
+    Ok(if stream == Stream::Err { exit_codes::USAGE } else { 0 })
 }

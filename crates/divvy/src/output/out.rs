@@ -8,13 +8,14 @@
 //! where the pipe is closed. Lines for standard error are written where that is possible; a command
 //! whose errors nobody can read still ends with their exit code.
 //!
-//! Does not decide what is printed, nor colours anything.
+//! Does not decide what is printed. Colours nothing but the name that begins such a line.
 
 use std::fmt;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use anyhow::Result;
 
+use crate::output::options::{self, Meaning, Stream};
 use crate::output::{exit_codes, plain};
 
 /// Standard output that could not be written.
@@ -64,11 +65,7 @@ pub fn text(text: &str) -> Result<()> {
     checked(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Takes over what writing to standard output came to, where another crate wrote.
-///
-/// # Errors
-/// [`Lost`].
-pub(crate) fn checked(written: io::Result<()>) -> Result<()> {
+fn checked(written: io::Result<()>) -> Result<()> {
     Ok(written.map_err(Lost::new)?)
 }
 
@@ -90,7 +87,31 @@ pub(crate) fn is_terminal() -> bool {
 
 /// Writes a line `divvy: text` to standard error; what it tells of elsewhere is made fit for a terminal.
 pub fn warn(text: &str) {
-    error_text(&format!("divvy: {}\n", plain::lines(text)));
+    said(Meaning::Noted, text);
+}
+
+/// The same of what ends the command.
+pub(crate) fn error(text: &str) {
+    said(Meaning::Bad, text);
+}
+
+/// The same of what is worth knowing; left out where the user wants results and errors only.
+pub(crate) fn note(text: &str) {
+    if !options::is_quiet() {
+        said(Meaning::Noted, &format!("note: {text}"));
+    }
+}
+
+/// The same of what is done, for users who want to know.
+pub(crate) fn tell(text: &str) {
+    if options::is_verbose() {
+        said(Meaning::Head, text);
+    }
+}
+
+fn said(meaning: Meaning, text: &str) {
+    let name = options::paint(Stream::Err, meaning, "divvy:");
+    error_text(&format!("{name} {}\n", plain::lines(text)));
 }
 
 /// Writes `text` to standard error.

@@ -13,6 +13,7 @@ mod recorder;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use divvy_abi::MAX_DEVICES;
@@ -25,6 +26,7 @@ use self::recorder::{Reading, Recorder};
 use crate::commands::set;
 use crate::machine::gpus;
 use crate::output::failure::usage;
+use crate::output::progress::Progress;
 use crate::output::{json, out};
 use crate::tenants::dir::Dir;
 use crate::{daemon, signals};
@@ -113,7 +115,9 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let file = std::fs::File::create(&args.out)
         .with_context(|| format!("--out {} cannot be written", args.out.display()))?;
     let end_ns = (args.seconds * 1e9) as u64;
+    let progress = Progress::timed("recording", Duration::from_nanos(end_ns));
     let taken = take(&mut traced, args.period_us * 1000, end_ns, &stop);
+    drop(progress);
     let events: usize = traced.iter().map(|one| one.recorder.events().len()).sum();
     let mut to = BufWriter::new(file);
     write(&mut to, &traced)

@@ -1,4 +1,8 @@
-//! Runs one client program and reads the line of JSON it prints, within a time.
+//! One client program on a stage: started, told to go, and asked for the lines of JSON it prints, within a time.
+//!
+//! Promises: a client that fails or is silent ends in an error that says what it said last; dropped, it is ended.
+//!
+//! Does not know what a client does, nor whose tenant it is.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -10,15 +14,18 @@ use serde_json::Value;
 
 /// A client that has been started.
 #[derive(Debug)]
-pub(super) struct Client {
+pub struct StageClient {
     child: Child,
     line: Receiver<String>,
     errors: Receiver<String>,
 }
 
-impl Client {
+impl StageClient {
     /// Starts it with its standard input kept open.
-    pub(super) fn start(mut command: Command) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(mut command: Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().with_context(|| format!("{name} cannot be started"))?;
@@ -43,7 +50,10 @@ impl Client {
     }
 
     /// Its answer within `patience`.
-    pub(super) fn answer(&mut self, patience: Duration) -> Result<Value> {
+    ///
+    /// # Errors
+    /// When there is none, with the client's last words.
+    pub fn answer(&mut self, patience: Duration) -> Result<Value> {
         match self.line.recv_timeout(patience) {
             Ok(line) => read(&line),
             Err(RecvTimeoutError::Timeout) => {
@@ -55,7 +65,10 @@ impl Client {
     }
 
     /// Its answer, if there is one by now; waits for nothing.
-    pub(super) fn answer_by_now(&mut self) -> Result<Option<Value>> {
+    ///
+    /// # Errors
+    /// When there will be none, with the client's last words.
+    pub fn answer_by_now(&mut self) -> Result<Option<Value>> {
         match self.line.try_recv() {
             Ok(line) => read(&line).map(Some),
             Err(TryRecvError::Empty) => Ok(None),
@@ -71,23 +84,37 @@ impl Client {
     }
 
     /// Sends it the byte it waits for.
-    pub(super) fn go(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// When it does not listen.
+    pub fn go(&mut self) -> Result<()> {
         let input = self.child.stdin.as_mut().context("the client's input is closed")?;
         input.write_all(b"g").and_then(|()| input.flush()).context("the client does not listen")
     }
 
     /// Ends its input: it says what it has to say and ends.
-    pub(super) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         drop(self.child.stdin.take());
     }
 
+    /// Whether it has not ended yet.
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends it, whatever it does.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Its pid.
-    pub(super) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Ends its input and waits until it has ended; kills it after ten seconds.
-    pub(super) fn finish(mut self) {
+    pub fn finish(mut self) {
         self.stop();
         let deadline = Instant::now() + Duration::from_secs(10);
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
@@ -96,7 +123,7 @@ impl Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for StageClient {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -108,15 +135,21 @@ fn read(line: &str) -> Result<Value> {
 }
 
 /// Starts a client, takes its answer, lets it end.
-pub(super) fn run(command: Command, patience: Duration) -> Result<Value> {
-    let mut client = Client::start(command)?;
+///
+/// # Errors
+/// As of [`StageClient::answer`].
+pub fn run(command: Command, patience: Duration) -> Result<Value> {
+    let mut client = StageClient::start(command)?;
     let answer = client.answer(patience)?;
     client.finish();
     Ok(answer)
 }
 
 /// A number of an answer.
-pub(super) fn number(answer: &Value, field: &str) -> Result<f64> {
+///
+/// # Errors
+/// When the answer has none of that name.
+pub fn number(answer: &Value, field: &str) -> Result<f64> {
     answer.get(field).and_then(Value::as_f64).with_context(|| format!("no {field} in {answer}"))
 }
 
