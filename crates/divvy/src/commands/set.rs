@@ -243,14 +243,8 @@ pub(crate) fn find(name: &str, roots: &[PathBuf]) -> Result<(String, PathBuf)> {
     match (found.pop(), found.as_slice()) {
         (Some((tenant, directory, _)), []) => Ok((tenant, directory)),
         (None, _) => {
-            let mut names: Vec<_> = others.into_iter().map(|(tenant, ..)| tenant).collect();
-            names.retain(|tenant| !tenant.is_empty());
-            names.dedup();
-            let there = match names.as_slice() {
-                [] => "there is none".to_owned(),
-                names => format!("there is {}", names.join(", ")),
-            };
-            Err(usage(format!("no tenant is called {name:?}; {there}")))
+            let names = others.into_iter().map(|(tenant, ..)| tenant).collect();
+            Err(usage(format!("no tenant is called {name:?}; {}", there(name, names))))
         }
         (Some(last), rest) => {
             let all = rest.iter().chain([&last]).map(|(_, directory, _)| directory);
@@ -262,6 +256,28 @@ pub(crate) fn find(name: &str, roots: &[PathBuf]) -> Result<(String, PathBuf)> {
                 list.concat()
             )))
         }
+    }
+}
+
+/// Names alike enough to be meant, and names that are told at most.
+const ALIKE: f64 = 0.5;
+const MOST_TOLD: usize = 8;
+
+/// The tenants there are, and the one that was meant, if there is one like it.
+fn there(name: &str, mut names: Vec<String>) -> String {
+    names.retain(|tenant| !tenant.is_empty());
+    names.sort_unstable();
+    names.dedup();
+    let likeness = |known: &str| strsim::normalized_damerau_levenshtein(name, known);
+    let meant = names.iter().map(|known| (likeness(known), known));
+    let meant = meant.filter(|(likeness, _)| *likeness >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
+    let meant = meant.map_or_else(String::new, |(_, known)| format!("did you mean {known:?}? "));
+    let told = names.get(..MOST_TOLD).unwrap_or(&names).join(", ");
+    match names.len() {
+        0 => "there is none".to_owned(),
+        1 => format!("{meant}there is {told}"),
+        2..=MOST_TOLD => format!("{meant}there are {told}"),
+        count => format!("{meant}there are {told} and {} more, see `divvy ps`", count - MOST_TOLD),
     }
 }
 
@@ -314,10 +330,11 @@ impl Holds {
 }
 
 impl Applied {
-    /// Limits that hold now on the device with this UUID, in words.
-    pub(crate) fn words(&self, uuid: &str) -> Option<String> {
+    /// Memory limit and cap that hold now on the device with this UUID.
+    pub(crate) fn on_device(&self, uuid: &str) -> Option<(Option<u64>, Option<u32>)> {
         let card = self.cards.list.iter().find(|card| card.uuid.eq_ignore_ascii_case(uuid))?;
-        Some(Holds::of(card.clone(), &self.config).words())
+        let holds = Holds::of(card.clone(), &self.config);
+        Some((holds.limit_bytes, holds.share_ppm))
     }
 }
 

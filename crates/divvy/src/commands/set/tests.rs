@@ -141,3 +141,15 @@ fn what_was_changed_by_another_version_has_no_default() {
     let one_device = LimitChange { memory: vec!["0=default".to_owned()], ..LimitChange::default() };
     assert!(change::make(&one, &one_device).is_ok());
 }
+
+#[test]
+fn a_mistyped_tenant_is_named_with_the_one_that_was_meant() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(there("trian", vec![]), "there is none");
+    assert_eq!(there("trian", names(&["train"])), "did you mean \"train\"? there is train");
+    assert_eq!(there("x", names(&["b", "a", "", "a"])), "there are a, b");
+    let many: Vec<String> = (0..12).map(|at| format!("tenant-{at:02}")).collect();
+    let told = there("tenant_03", many);
+    assert!(told.starts_with("did you mean \"tenant-03\"? there are tenant-00, "), "{told}");
+    assert!(told.ends_with("tenant-07 and 4 more, see `divvy ps`"), "{told}");
+}

@@ -1,18 +1,29 @@
 //! `divvy top`: tenants and devices on a terminal, once a second, with keys to change them.
 //!
-//! [`model`] makes rows of two samples, [`memory`] the part of them that may leave a device, [`app`] is what the keys do to
-//! them; all are pure. [`screen`]
-//! draws, on the terminal that [`terminal`] takes and gives back. This module takes samples and makes
-//! the changes, by the same code as `divvy set`.
+//! [`model`] makes rows of two samples, [`memory`] the part of them that may leave a device, [`history`] keeps a minute of
+//! them, [`app`] is what the keys do to them, [`questions`] what is asked before a change and said after it. [`table`] makes
+//! styled cells of rows, in [`columns`] that fit the width, with [`bars`] and colours of a [`theme`]; [`screen`] puts them
+//! together, and [`once`] is the frame without a terminal. All of these are pure. [`terminal`] takes the terminal and gives it
+//! back. This module takes samples and makes the changes, by the same code as `divvy set`.
 //!
 //! Promises: the command ends with its terminal, and when it is asked to. Looking disturbs no tenant:
-//! files are read, not mapped or locked.
+//! files are read, not mapped or locked. Nothing is kept from one run to the next: no file is written but a tenant's limits,
+//! when a key changes them.
 
 mod app;
+mod bars;
+mod cells;
+mod columns;
+mod help;
+mod history;
 mod memory;
 mod model;
+mod once;
+mod questions;
 mod screen;
+mod table;
 mod terminal;
+mod theme;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,13 +34,19 @@ use nix::sys::signal::Signal;
 use ratatui::crossterm::event::{Event, KeyEventKind};
 
 use self::app::{Action, App};
-use self::model::{Moment, Picture};
+use self::bars::Glyphs;
+use self::model::{Moment, Picture, TenantRow};
+use self::questions::LimitsHeld;
+use self::table::Look;
 use self::terminal::{Next, Terminal};
+use self::theme::Theme;
 use crate::commands::{ps, set};
 use crate::daemon::client;
 use crate::output::exit_codes::HANGUP;
 use crate::output::failure::usage;
+use crate::output::options::{self, Stream};
 use crate::output::{json, out};
+use crate::wire::LimitChange;
 
 /// Watch tenants and devices, and change them by keys.
 ///
@@ -40,8 +57,12 @@ use crate::output::{json, out};
 /// and without a cap: its share shows as `-`. Of tenants that oversubscribe it also shows what is on the card and away,
 /// whether the tenant runs, waits or rests, and how fast memory moves.
 ///
-/// Keys: up and down choose a row, s sorts, p pauses and resumes, + and - change the cap by 5 %,
-/// e writes a cap, m a memory limit, q quits. Changes need the rights that `divvy set` needs.
+/// On a terminal the columns go by its width, from 60 on; bars are of the whole GPU and have a mark where the cap or the
+/// limit is; MINUTE is the share reached in the last minute.
+///
+/// Keys: ? lists them. Up and down choose a row, Enter shows its processes, / filters by name, s sorts, p pauses and resumes,
+/// plus and minus change the cap by 5 %, e writes a cap, m a memory limit, w a weight, q ends. Pausing and what is written are
+/// asked about before. Changes need the rights that `divvy set` needs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Print one sample as JSON and end
@@ -84,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     if args.json {
         json::print(&picture)?;
     } else {
-        out::text(&screen::text(&App::new(picture)))?;
+        out::text(&once::text(&picture))?;
     }
     Ok(0)
 }
@@ -101,18 +122,38 @@ fn interactive(args: &Args, interval: Duration) -> Result<u8> {
     Ok(if terminal.signal() == Some(Signal::SIGHUP) { HANGUP } else { 0 })
 }
 
+/// Colours and characters of this terminal.
+fn look() -> Look {
+    Look {
+        theme: Theme { has_color: options::has_color(Stream::Out) },
+        glyphs: Glyphs::of_locale(|name| std::env::var(name).ok()),
+    }
+}
+
+/// Changes the tenant in `directory`; says what is different on the row's device, or why nothing is.
+fn change_limits(directory: &str, change: &LimitChange, row: &TenantRow) -> Result<String, String> {
+    let applied = set::apply(Path::new(directory), change).map_err(|error| format!("{error:#}"))?;
+    let before = LimitsHeld::of(row);
+    let (limit_bytes, share_ppm) =
+        applied.on_device(&row.gpu).unwrap_or((before.limit_bytes, before.share_ppm));
+    let (weight, paused) = (applied.config.weight, applied.config.paused != 0);
+    let now = LimitsHeld { share_ppm, limit_bytes, weight, paused };
+    Ok(questions::told(row, &now, &applied.notes))
+}
+
 /// Shows samples and follows keys until one of them, a signal or the terminal's end ends it.
 fn follow(terminal: &mut Terminal, args: &Args, interval: Duration) -> Result<()> {
     let mut before = sample(&args.root);
     let mut app = App::new(Picture::of(None, &before));
+    let look = look();
     let mut due = Instant::now() + interval;
     loop {
-        terminal.draw(&app)?;
+        terminal.draw(&app, look)?;
         let event = match terminal.next(due)? {
             Next::End => return Ok(()),
             Next::Nothing => {
                 let now = sample(&args.root);
-                app.update(Picture::of(Some(&before), &now));
+                app.update(Picture::of(Some(&before), &now), now.at_ns);
                 before = now;
                 due = Instant::now() + interval;
                 continue;
@@ -127,14 +168,8 @@ fn follow(terminal: &mut Terminal, args: &Args, interval: Duration) -> Result<()
             Action::None => {}
             Action::Quit => return Ok(()),
             Action::Change(directory, change) => {
-                let gpu = app.row().map(|row| row.gpu.clone()).unwrap_or_default();
-                app.tell(match set::apply(Path::new(&directory), &change) {
-                    Ok(applied) => {
-                        let holds = applied.words(&gpu).unwrap_or_else(|| "changed".to_owned());
-                        [&[holds], &*applied.notes].concat().join("; ")
-                    }
-                    Err(error) => format!("{error:#}"),
-                });
+                let row = app.row().cloned().unwrap_or_default();
+                app.tell(change_limits(&directory, &change, &row));
                 // The new limits are shown at once; rates wait for the next sample.
                 due = Instant::now();
             }

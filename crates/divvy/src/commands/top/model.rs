@@ -4,6 +4,8 @@
 //! runs backwards, as a hostile tenant's may, rates as nothing. The names of the fields are the JSON
 //! contract of `divvy top --json`; they are only ever added to.
 
+use std::collections::BTreeMap;
+
 use super::memory::PlacedMemory;
 use crate::tenants::ledger::{DeviceUse, LedgerTenant};
 use crate::wire::{MemoryView, View};
@@ -69,6 +71,8 @@ pub(super) struct TenantRow {
     pub(super) index: Option<u32>,
     pub(super) processes: usize,
     pub(super) held_bytes: u64,
+    /// The device's memory.
+    pub(super) card_bytes: u64,
     pub(super) limit_bytes: Option<u64>,
     /// The cap, in millionths.
     pub(super) share_ppm: Option<u32>,
@@ -88,8 +92,43 @@ pub(super) struct TenantRow {
     /// free, timed, turns, closed, paused or left.
     pub(super) gate: &'static str,
     pub(super) paused: bool,
+    /// Requests for memory refused since the tenant began.
+    pub(super) refusals: u64,
+    /// Of these, in the interval.
+    pub(super) refused_per_second: Option<f64>,
+    /// Its living processes that use the device, or none yet.
+    pub(super) members: Vec<Member>,
     /// Memory that may leave the device; absent where none may.
     pub(super) memory: Option<PlacedMemory>,
+}
+
+/// A process of a tenant, on the row's device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Member {
+    /// In its own pid namespace.
+    pub(super) pid: u32,
+    pub(super) program: String,
+    pub(super) held_bytes: u64,
+    pub(super) refusals: u64,
+    /// Bytes by kind; kinds without bytes are left out.
+    pub(super) by_kind: BTreeMap<&'static str, u64>,
+}
+
+impl Member {
+    /// Members of a tenant that use the device, or none yet.
+    fn of(tenant: &LedgerTenant, uuid: &str) -> Vec<Self> {
+        let on_device = tenant.processes.iter().filter_map(|process| {
+            let used = process.uses.iter().find(|used| used.uuid == uuid);
+            (used.is_some() || process.uses.is_empty()).then(|| Self {
+                pid: process.pid,
+                program: process.comm.clone(),
+                held_bytes: used.map_or(0, |used| used.held_bytes),
+                refusals: used.map_or(0, |used| used.refusals),
+                by_kind: used.map(|used| used.by_kind.clone()).unwrap_or_default(),
+            })
+        });
+        on_device.collect()
+    }
 }
 
 /// Order of the rows of a device.
@@ -154,7 +193,7 @@ impl Picture {
             add_views(gpu, before, now, over_ns);
         }
         picture.gpus.sort_by(|a, b| key(a.index, &a.uuid).cmp(&key(b.index, &b.uuid)));
-        picture.sort(Sort::default());
+        picture.sort(Sort::default(), false);
         picture
     }
 
@@ -179,8 +218,8 @@ impl Picture {
         }
     }
 
-    /// Sorts the rows of each device.
-    pub(super) fn sort(&mut self, by: Sort) {
+    /// Sorts the rows of each device, the last of the order first where it is reversed.
+    pub(super) fn sort(&mut self, by: Sort, is_reversed: bool) {
         let measure = |row: &TenantRow| match by {
             Sort::Share => row.reached_ratio.unwrap_or(-1.0),
             Sort::Memory => row.held_bytes as f64,
@@ -191,7 +230,8 @@ impl Picture {
             let of_device = key(a.index, &a.gpu).cmp(&key(b.index, &b.gpu));
             let by_measure = || measure(b).total_cmp(&measure(a));
             let by_name = || (&a.tenant, &a.directory).cmp(&(&b.tenant, &b.directory));
-            of_device.then_with(by_measure).then_with(by_name)
+            let by = by_measure().then_with(by_name);
+            of_device.then(if is_reversed { by.reverse() } else { by })
         });
     }
 }
@@ -221,6 +261,7 @@ fn row(
         index: device.index,
         processes: tenant.processes.len(),
         held_bytes: device.held_bytes,
+        card_bytes: device.card_bytes,
         limit_bytes: device.limit_bytes,
         share_ppm: device.share_ppm,
         weight: tenant.weight,
@@ -233,6 +274,9 @@ fn row(
         queued_ns: device.queued_ns,
         gate: device.gate,
         paused: tenant.paused,
+        refusals: device.refusals,
+        refused_per_second: rate(|device| device.refusals).map(|rate| rate * 1e9),
+        members: Member::of(tenant, &device.uuid),
         memory: PlacedMemory::of(device, earlier, over_ns),
     }
 }

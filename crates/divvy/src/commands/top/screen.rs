@@ -1,191 +1,158 @@
-//! The screen of `divvy top`: two tables, and a line at the foot.
+//! The screen of `divvy top`: a title, the devices, the tenants with their processes, and a line at the foot.
 //!
-//! Plain text with three styles; what does not fit is cut, and the rows scroll so that the chosen one
-//! is seen. Holds no state.
+//! What does not fit is left out by columns or cut, and the rows scroll so that the chosen one is seen. Holds no state.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout};
-use ratatui::style::{Modifier, Style};
-use ratatui::text::Line;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::app::App;
-use super::memory;
-use super::model::{Gpu, TenantRow};
-use crate::output::table::TextTable;
+use super::app::{App, Mode};
+use super::model::Member;
+use super::table::{self, Look, cut};
+use super::theme::LimitState;
+use super::{cells, help};
 use crate::output::{plain, sizes};
-use crate::tenants::limits;
-use crate::wire::MemoryView;
-
-const KEYS: &str = "q quit  s sort  p pause/resume  +/- cap  e set cap  m set memory";
 
 /// Draws the whole.
-pub(super) fn draw(frame: &mut Frame<'_>, app: &App) {
-    let gpus = gpus(app).to_string();
-    let rows = rows(app).to_string();
-    let height = |text: &str| u16::try_from(text.lines().count()).unwrap_or(u16::MAX);
-    // One line of the head is fixed; the rows below it scroll.
-    let [title, top, _, head, body, foot] = Layout::vertical([
+pub(super) fn draw(frame: &mut Frame<'_>, app: &App, look: Look) {
+    let width = usize::from(frame.area().width);
+    let notes = cells::notes(&app.picture);
+    let mut top = table::gpus(app, look, width);
+    top.extend(notes.into_iter().map(Line::raw));
+    let top_height = u16::try_from(top.len()).unwrap_or(u16::MAX);
+    let [title, gpus, _, rest, foot] = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Length(height(&gpus).saturating_add(height(&notes(app)))),
+        // Half of it at most: the rows are what the screen is for.
+        Constraint::Length(top_height.min(frame.area().height / 2)),
         Constraint::Length(1),
-        Constraint::Length(1),
-        Constraint::Min(1),
+        Constraint::Min(2),
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    let bold = Style::new().add_modifier(Modifier::BOLD);
-    let reversed = Style::new().add_modifier(Modifier::REVERSED);
-    frame.render_widget(Paragraph::new(Line::styled(self::title(app), bold)), title);
-    frame.render_widget(Paragraph::new(gpus + &notes(app)), top);
-    let mut lines = rows.lines();
-    let first = lines.next().unwrap_or_default();
-    frame.render_widget(Paragraph::new(Line::styled(first.to_owned(), bold)), head);
-    let body_lines: Vec<Line<'_>> = lines
-        .enumerate()
-        .map(|(at, line)| match at == app.chosen {
-            true => Line::styled(line, reversed),
-            false => Line::raw(line),
-        })
-        .collect();
-    let seen = usize::from(body.height).max(1);
-    let offset = (app.chosen + 1).saturating_sub(seen);
+    frame.render_widget(Line::styled(self::title(app, look, width), look.theme.head()), title);
+    match app.mode {
+        Mode::Help => {
+            let all = gpus.union(rest);
+            frame.render_widget(Paragraph::new(help::lines(look.theme)), all);
+        }
+        _ => {
+            frame.render_widget(Paragraph::new(top), gpus);
+            draw_rows(frame, app, look, rest);
+        }
+    }
+    frame.render_widget(self::foot(app, look, width), foot);
+}
+
+/// The head of the rows is fixed; what is below it scrolls.
+fn draw_rows(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect) {
+    let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
+    let width = usize::from(area.width);
+    let mut lines = table::tenants(app, look, width).into_iter();
+    frame.render_widget(lines.next().unwrap_or_default(), head);
+    let (mut shown, mut chosen) = (Vec::new(), (0, 0));
+    for (at, (line, row)) in lines.zip(app.rows()).enumerate() {
+        let first = shown.len();
+        let is_chosen = at == app.chosen;
+        shown.push(if is_chosen { line.style(look.theme.chosen()) } else { line });
+        if app.is_expanded(row) {
+            let members = row.members.iter();
+            shown.extend(members.map(|member| self::member(member, look, width)));
+            if row.members.is_empty() {
+                shown.push(Line::raw("      no process is there"));
+            }
+        }
+        if is_chosen {
+            chosen = (first, shown.len());
+        }
+    }
+    if shown.is_empty() {
+        shown.push(Line::raw(nothing(app)));
+    }
+    // The chosen row is seen whatever its processes need.
+    let (first, end) = chosen;
+    let offset = end.saturating_sub(usize::from(body.height).max(1)).min(first);
     let offset = u16::try_from(offset).unwrap_or(u16::MAX);
-    frame.render_widget(Paragraph::new(body_lines).scroll((offset, 0)), body);
-    frame.render_widget(Paragraph::new(self::foot(app)), foot);
+    frame.render_widget(Paragraph::new(shown).scroll((offset, 0)), body);
 }
 
-/// The same as text, without the foot.
-pub(super) fn text(app: &App) -> String {
-    format!("{}\n{}{}\n{}", title(app), gpus(app), notes(app), rows(app))
+fn nothing(app: &App) -> &'static str {
+    match app.picture.rows.is_empty() {
+        true => "No tenant uses a GPU. Start one: divvy run --memory 8GiB -- COMMAND",
+        false => "No tenant's name has that in it. Esc shows all.",
+    }
 }
 
-fn title(app: &App) -> String {
+fn member(member: &Member, look: Look, width: usize) -> Line<'static> {
+    let kinds: Vec<String> = member
+        .by_kind
+        .iter()
+        .map(|(kind, bytes)| format!("{kind} {}", sizes::text(*bytes)))
+        .collect();
+    let words = format!(
+        "      {:>7} {:<16} {:>9}  {}",
+        member.pid,
+        plain::line(&member.program),
+        sizes::text(member.held_bytes),
+        kinds.join(", ")
+    );
+    let mut spans = vec![Span::raw(cut(words.trim_end(), width, look.glyphs))];
+    if member.refusals > 0 {
+        let refused = format!("  {} refused", member.refusals);
+        spans.push(Span::styled(refused, look.theme.limit_state(LimitState::Beyond)));
+    }
+    Line::from(spans)
+}
+
+fn title(app: &App, look: Look, width: usize) -> String {
     let picture = &app.picture;
-    let mut tenants: Vec<&str> = picture.rows.iter().map(|row| row.directory.as_str()).collect();
-    tenants.sort_unstable();
-    tenants.dedup();
+    let filtered = match app.filter.as_str() {
+        "" => String::new(),
+        filter => {
+            let (shown, all) = (app.rows().count(), picture.rows.len());
+            format!("; {shown} of {all} rows have {:?}", plain::line(filter))
+        }
+    };
     let unreadable = match picture.unreadable {
         0 => String::new(),
-        count => format!(", {count} unreadable (divvy ps says why)"),
+        count => format!("; {count} unreadable (divvy ps says why)"),
     };
-    let daemon = if picture.daemons == 0 { ", no daemon" } else { "" };
-    format!(
-        "divvy top: {} tenants on {} GPUs{unreadable}{daemon}; by {}",
-        tenants.len(),
-        picture.gpus.len(),
+    let daemon = if picture.daemons == 0 { "; no daemon" } else { "" };
+    let order = if app.is_reversed { ", reversed" } else { "" };
+    let words = format!(
+        "divvy top: {}; by {}{order}{filtered}{daemon}{unreadable}",
+        cells::counts(picture),
         app.sort.word()
-    )
+    );
+    cut(&words, width, look.glyphs)
 }
 
-fn foot(app: &App) -> String {
-    match &app.input {
-        Some((field, text)) => format!("{}: {text}_   (Enter sets, Esc leaves)", field.prompt()),
-        None if !app.message.is_empty() => plain::line(&app.message).into_owned(),
-        None => KEYS.to_owned(),
-    }
-}
-
-fn gpus(app: &App) -> TextTable {
-    let mut table =
-        TextTable::new(&["GPU", "NAME", ">HELD", ">OF", ">USED", "TIME", ">TURNS/S", ">FOREIGN"]);
-    for gpu in &app.picture.gpus {
-        let turns = gpu.turns_per_second.map(|turns| format!("{turns:.0}"));
-        table.row([
-            gpu_name(gpu.index, &gpu.uuid),
-            gpu.name.clone(),
-            sizes::text(gpu.held_bytes),
-            sizes::text(gpu.card_bytes),
-            percent(gpu.used_ratio),
-            gpu.mode.clone().unwrap_or_else(|| "-".to_owned()),
-            turns.unwrap_or_else(|| "-".to_owned()),
-            gpu.foreign.to_string(),
-        ]);
-    }
-    table
-}
-
-/// Where the memory of tenants that oversubscribe a device is, and why a device is not divided by turns.
-fn notes(app: &App) -> String {
-    let note = |gpu: &Gpu| {
-        let name = gpu_name(gpu.index, &gpu.uuid);
-        let words = [gpu.memory.as_ref().map(memory_words), gpu.reason.clone()];
-        let lines = words.into_iter().flatten().map(|words| format!("GPU {name}: {words}"));
-        lines.map(|line| format!("{}\n", plain::line(&line))).collect::<String>()
+fn foot(app: &App, look: Look, width: usize) -> Line<'static> {
+    let theme = look.theme;
+    let entry = |prompt: &str, text: &str, keys: &str| {
+        // The end of a long line is where the user is.
+        let tail: String = text.chars().rev().take(width / 3).collect();
+        let tail: String = tail.chars().rev().collect();
+        let words = format!("{prompt}: {}_   ({keys})", plain::line(&tail));
+        Line::raw(cut(&words, width, look.glyphs))
     };
-    app.picture.gpus.iter().map(note).collect()
-}
-
-fn memory_words(memory: &MemoryView) -> String {
-    format!(
-        "{} on the card where {} may be, {} away; {} hand-overs, longest wait {:.1} s",
-        sizes::text(memory.resident_bytes),
-        sizes::text(memory.capacity_bytes),
-        sizes::text(memory.away_bytes),
-        memory.hand_overs,
-        memory.longest_wait_ns as f64 / 1e9
-    )
-}
-
-fn rows(app: &App) -> TextTable {
-    let may_any_leave = app.picture.rows.iter().any(|row| row.memory.is_some());
-    let columns = if may_any_leave { memory::HEAD.as_slice() } else { &[] };
-    let time = [
-        ">ASKED",
-        ">REACHED",
-        ">THROTTLED",
-        ">WAITING",
-        ">QUEUE",
-        ">LAUNCHES/S",
-        "GATE",
-        "PRIORITY",
-    ];
-    let mut table =
-        TextTable::new(&[&["GPU", "TENANT", ">HELD", ">LIMIT"], columns, &time].concat());
-    for row in &app.picture.rows {
-        let launches = row.launches_per_second.filter(|_| row.reached_ratio.is_some());
-        let class = if row.class == "latency" { ", latency" } else { "" };
-        let held = [
-            gpu_name(row.index, &row.gpu),
-            row.tenant.clone(),
-            sizes::text(row.held_bytes),
-            sizes::limit(row.limit_bytes),
-        ];
-        let places = may_any_leave.then(|| memory::cells(row.memory.as_ref()));
-        let time = [
-            asked(row),
-            percent(row.reached_ratio),
-            percent(row.throttled_ratio),
-            percent(row.waited_ratio),
-            queue(row.queued_ns),
-            launches.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
-            row.gate.to_owned(),
-            format!("{}{class}", row.priority),
-        ];
-        table.row(held.into_iter().chain(places.into_iter().flatten()).chain(time));
+    match &app.mode {
+        Mode::Write(field, text) => entry(field.prompt(), text, "Enter asks, Esc leaves"),
+        Mode::Filter => entry("name has", &app.filter, "Enter keeps, Esc shows all"),
+        Mode::Confirm { question, .. } => {
+            const ANSWER: &str = "  y changes it";
+            let question =
+                cut(&plain::line(question), width.saturating_sub(ANSWER.len()), look.glyphs);
+            Line::from(vec![
+                Span::styled(question, theme.limit_state(LimitState::At)),
+                Span::styled(ANSWER, theme.key()),
+            ])
+        }
+        Mode::Rows | Mode::Help if !app.message.words.is_empty() => {
+            let state = if app.message.is_error { LimitState::Beyond } else { LimitState::Within };
+            let words = cut(&plain::line(&app.message.words), width, look.glyphs);
+            Line::styled(words, theme.limit_state(state))
+        }
+        Mode::Rows | Mode::Help => help::foot(theme, width),
     }
-    table
-}
-
-/// The cap, or the weight where there is none.
-fn asked(row: &TenantRow) -> String {
-    match (row.share_ppm, row.weight) {
-        (Some(ppm), 0) => limits::percent(u64::from(ppm)),
-        (Some(ppm), weight) => format!("{} w{weight}", limits::percent(u64::from(ppm))),
-        (None, 0) => "-".to_owned(),
-        (None, weight) => format!("w{weight}"),
-    }
-}
-
-fn percent(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.1}%", ratio * 100.0))
-}
-
-/// Work in flight, in milliseconds.
-fn queue(ns: u64) -> String {
-    if ns == 0 { "-".to_owned() } else { format!("{:.1} ms", ns as f64 / 1e6) }
-}
-
-fn gpu_name(index: Option<u32>, uuid: &str) -> String {
-    index.map_or_else(|| uuid.chars().take(12).collect(), |index| index.to_string())
 }

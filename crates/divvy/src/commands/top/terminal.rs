@@ -23,6 +23,7 @@ use ratatui::crossterm::event::{self, Event};
 
 use super::app::App;
 use super::screen;
+use super::table::Look;
 use crate::output::failure::usage;
 use crate::output::out;
 
@@ -72,9 +73,9 @@ impl Terminal {
     }
 
     /// Draws `app`. A terminal that is gone is nothing to draw on, and no error: [`Self::next`] says so.
-    pub(super) fn draw(&mut self, app: &App) -> Result<()> {
+    pub(super) fn draw(&mut self, app: &App, look: Look) -> Result<()> {
         let Some(inner) = &mut self.inner else { return Ok(()) };
-        match inner.draw(|frame| screen::draw(frame, app)) {
+        match inner.draw(|frame| screen::draw(frame, app, look)) {
             Ok(_) => Ok(()),
             Err(error) => self.lost_by(error).context("the screen cannot be written"),
         }
