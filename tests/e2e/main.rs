@@ -24,6 +24,7 @@ mod groups;
 mod hami;
 mod handovers;
 mod hostile;
+mod json;
 mod kill;
 mod lasting;
 mod leave;

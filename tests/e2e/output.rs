@@ -24,8 +24,8 @@ fn commands(machine: &Machine) -> Vec<Command> {
     let figure = ["--only", "exec", "--rounds", "1", "--out", &results];
     let bench = [&["bench", "overhead", "--sim"][..], &figure].concat();
     let lines = [
-        vec!["demo", "--sim", "--seconds", "4"],
-        vec!["demo", "--sim", "--seconds", "4", "--json"],
+        vec!["demo", "--sim", "--seconds", "8"],
+        vec!["demo", "--sim", "--seconds", "8", "--json"],
         bench.clone(),
         [&bench[..], &["--json"]].concat(),
     ];
