@@ -16,7 +16,7 @@ use crate::output::{options, out, plain};
 const BAR: usize = 20;
 /// Between two lines.
 const PERIOD: Duration = Duration::from_millis(250);
-/// What is over sooner needs no line.
+/// Work that is over sooner needs no line.
 const LEAST: Duration = Duration::from_secs(2);
 
 /// Whether there is anybody who wants to see it.

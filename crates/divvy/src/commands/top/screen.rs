@@ -1,6 +1,6 @@
 //! The screen of `divvy top`: a title, the devices, the tenants with their processes, and a line at the foot.
 //!
-//! What does not fit is left out by columns or cut, and the rows scroll so that the chosen one is seen. Holds no state.
+//! Columns that do not fit are left out, texts are cut, and the rows scroll so that the chosen one is seen. Holds no state.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
