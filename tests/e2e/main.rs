@@ -39,6 +39,7 @@ mod nvshare;
 mod old;
 mod output;
 mod pace;
+mod pages;
 mod pools;
 mod reach;
 mod reviews;

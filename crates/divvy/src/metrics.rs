@@ -1,7 +1,8 @@
 //! The metrics page: tenants and devices in OpenMetrics' text format.
 //!
 //! [`METRICS`] and [`memory`]'s part are the one table of names: the page is written from it, `docs/metrics.md` is compared
-//! with it, and so are the expressions of the dashboard in `deploy/`. Names are only ever added.
+//! with it, and so are the expressions of the dashboard and of the alerts in `deploy/`. Names are only ever added.
+//! [`format`] makes the older text format of the page, and says which one a collector asks for.
 //!
 //! Promises: base units (bytes, seconds, parts of one); labels say what is measured, never how much; a
 //! family's samples stand together and no two have the same labels; a counter falls only when what it
@@ -10,12 +11,15 @@
 //!
 //! Does not read anything: it gets tenants as `ledger` reads them and what a daemon sees.
 
+mod cards;
+pub(crate) mod format;
 mod kind;
 mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use self::cards::CardInfo;
 pub(crate) use self::kind::Metric;
 use self::kind::{Read, Value, metric};
 use crate::output::plain;
@@ -29,6 +33,24 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Metric> {
 
 /// The metrics, those of memory that may leave a card apart.
 const METRICS: &[Metric] = &[
+    metric(
+        "divvy_build",
+        "",
+        Read::Build,
+        "Version of Divvy, and the commit it was built from; empty where the build did not say.",
+    ),
+    metric(
+        "divvy_device",
+        "",
+        Read::CardFacts,
+        "A device that tenants use: its name, and its index on the machine where that is known.",
+    ),
+    metric(
+        "divvy_device_memory_size_bytes",
+        "bytes",
+        Read::Card(|card| (card.size_bytes > 0).then_some(Value::Count(card.size_bytes))),
+        "Memory of the device; absent where no tenant has seen it.",
+    ),
     metric(
         "divvy_tenant_memory_held_bytes",
         "bytes",
@@ -214,6 +236,11 @@ const METRICS: &[Metric] = &[
     ),
 ];
 
+/// Version of this binary.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Commit of its sources, where who built it has said so.
+const COMMIT: Option<&str> = option_env!("DIVVY_COMMIT");
+
 /// Input of the page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sources<'a> {
@@ -238,19 +265,20 @@ pub(crate) fn text(sources: &Sources<'_>) -> String {
         .filter(|tenant| seen.insert(&tenant.directory))
         .collect();
     let hidden = sources.tenants.len() - tenants.len();
+    let cards = cards::of(&tenants);
     for metric in all() {
-        let samples = samples(metric, sources, &tenants, sources.unreadable + hidden);
+        let samples = samples(metric, sources, &tenants, &cards, sources.unreadable + hidden);
         if samples.is_empty() {
             continue;
         }
-        let kind = if metric.is_counter() { "counter" } else { "gauge" };
+        let family_type = metric.family_type();
         // Writing into a String cannot fail.
-        let _ = writeln!(text, "# TYPE {} {kind}", metric.name);
+        let _ = writeln!(text, "# TYPE {} {}", metric.name, family_type.word());
         if !metric.unit.is_empty() {
             let _ = writeln!(text, "# UNIT {} {}", metric.name, metric.unit);
         }
         let _ = writeln!(text, "# HELP {} {}", metric.name, escaped(metric.help));
-        let suffix = if metric.is_counter() { "_total" } else { "" };
+        let suffix = family_type.suffix();
         for (values, value) in samples {
             let pairs = metric.labels().iter().zip(&values);
             let pairs: Vec<String> =
@@ -271,6 +299,7 @@ fn samples<'a>(
     metric: &Metric,
     sources: &Sources<'a>,
     shown: &[&'a LedgerTenant],
+    cards: &'a [CardInfo],
     unreadable: usize,
 ) -> Vec<(Vec<&'a str>, Value)> {
     let tenants = shown.iter().copied();
@@ -323,6 +352,14 @@ fn samples<'a>(
             view.into_iter().map(|view| (Vec::new(), read(view))).collect()
         }
         Read::Unreadable => vec![(Vec::new(), Value::Count(unreadable as u64))],
+        Read::Build => vec![(vec![VERSION, COMMIT.unwrap_or_default()], Value::Count(1))],
+        Read::CardFacts => cards
+            .iter()
+            .map(|card| (vec![&*card.uuid, &card.name, &card.index], Value::Count(1)))
+            .collect(),
+        Read::Card(read) => {
+            cards.iter().filter_map(|card| Some((vec![&*card.uuid], read(card)?))).collect()
+        }
     }
 }
 
@@ -373,5 +410,7 @@ impl Steady {
     }
 }
 
+#[cfg(test)]
+mod deployed;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@
 //! skipped, with its reason; the last line is `N passed, N failed, N skipped`, and the exit status is
 //! a failure exactly when something failed.
 
+mod metrics;
 mod tally;
 
 use std::process::Command;
@@ -22,11 +23,12 @@ use tally::{Reader, Tally};
 type Suite = (&'static str, fn(&mut Tally) -> Result<()>);
 
 /// In the order they run: what is cheap and fails often comes first.
-const SUITES: [Suite; 8] = [
+const SUITES: [Suite; 9] = [
     ("format", format),
     ("lint", lint),
     ("budget", budgets),
     ("workspace", workspace),
+    ("metrics", metrics::suite),
     ("model", model),
     ("miri", miri),
     ("rustdoc", rustdoc),

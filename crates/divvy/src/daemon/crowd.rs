@@ -35,6 +35,15 @@ pub(super) struct CrowdPlace<K: Copy + Ord> {
     number: u64,
 }
 
+/// An answer that is being made on a connection.
+pub(super) struct Answering<'a, K: Copy + Ord>(&'a CrowdPlace<K>);
+
+impl<K: Copy + Ord> Drop for Answering<'_, K> {
+    fn drop(&mut self) {
+        self.0.mark(false);
+    }
+}
+
 impl<K: Copy + Ord> Crowd<K> {
     pub(super) fn new(quota: Quota) -> Arc<Self> {
         let open = Mutex::new(Open { entries: Vec::new(), next: 0 });
@@ -79,10 +88,14 @@ impl<K: Copy + Ord> Open<K> {
 impl<K: Copy + Ord> CrowdPlace<K> {
     /// Does what an answer takes; meanwhile the connection stays.
     pub(super) fn answer<T>(&self, answer: impl FnOnce() -> T) -> T {
+        let _answering = self.answering();
+        answer()
+    }
+
+    /// The connection stays until this is dropped.
+    pub(super) fn answering(&self) -> Answering<'_, K> {
         self.mark(true);
-        let done = answer();
-        self.mark(false);
-        done
+        Answering(self)
     }
 
     fn mark(&self, is_answered: bool) {

@@ -122,6 +122,7 @@ impl Engine {
         while !self.shared.stop.load(Relaxed) {
             let now = now_ns();
             let next_ns = self.step(now);
+            self.shared.stepped_ns.store(now, Relaxed);
             if now >= scan_ns {
                 self.scan();
                 let in_use = self.tenants().any(|tenant| tenant.is_in_use());

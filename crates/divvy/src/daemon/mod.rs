@@ -10,7 +10,8 @@
 //! how much of the host it may take ([`host_room`]), and how much may be [`managed`]; [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
 //! [`look`] asks NVML for it; [`server`] and [`client`] speak [`crate::wire`] on a socket, which [`reach`] finds and
 //! of which a [`crowd`] may be open, all [`timed`], about what the first has [`seen`]; [`place`],
-//! [`start`] and [`keep`] see to it that there is one daemon; [`schedule`] switches its turns off and on.
+//! [`start`] and [`keep`] see to it that there is one daemon; [`schedule`] switches its turns off and on. For collectors
+//! [`metrics`] makes a page and [`health`] says whether turns go on, which [`http`] serves.
 
 mod adopted;
 mod card;
@@ -18,7 +19,9 @@ pub(crate) mod client;
 mod crowd;
 mod device;
 mod engine;
+mod health;
 mod host_room;
+mod http;
 pub(crate) mod keep;
 mod look;
 mod managed;
@@ -54,6 +57,7 @@ use nix::sys::signal::{SigSet, Signal};
 use self::engine::Engine;
 pub(crate) use self::engine::sleep_until;
 use self::memory::MemoryBounds;
+use self::metrics::Page;
 use self::owned::Locks;
 use self::place::DaemonHome;
 use self::scan::Scanner;
@@ -92,11 +96,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     root: Vec<PathBuf>,
 
-    /// Serve metrics for a collector at ADDRESS, such as 127.0.0.1:9400, under /metrics
+    /// Serve /metrics for a collector, and /healthz, at ADDRESS; by default 127.0.0.1, port 19437
     ///
-    /// Where a daemon runs already, as one that `divvy run` has started, its metrics are served until it ends;
-    /// this one then takes over.
-    #[arg(long, value_name = "ADDRESS")]
+    /// ADDRESS is an IP address with or without a port: 0.0.0.0, [::1]:9000. Where a daemon runs already, as one that
+    /// `divvy run` has started, its metrics are served until it ends; this one then takes over.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        num_args = 0..=1,
+        default_missing_value = "127.0.0.1",
+        value_parser = http::address
+    )]
     metrics: Option<SocketAddr>,
 
     /// Let no more than SIZE, such as 24GiB, of the memory of tenants that oversubscribe be on a card at once
@@ -223,17 +233,17 @@ fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
     if lock.is_none() && args.metrics.is_none() {
         return Err(with_code(NOT_AS_EXPECTED, already_runs(home)));
     }
-    let address = args.metrics;
-    let page = address.map(|address| metrics::start(address, home, &shared)).transpose()?;
+    let page = Page::new(home, &shared);
+    if let Some(address) = args.metrics {
+        http::start(address, &page)?;
+    }
     if lock.is_none() {
         out::warn(&format!("{}; this one takes over when it ends", already_runs(home)));
         lock = stand_by(home, &shared)?;
     }
     // Asked to end before there was anything to put right.
     let Some(lock) = lock else { return Ok(0) };
-    if let Some(page) = page {
-        page.is_ours.store(true, Relaxed);
-    }
+    page.is_ours.store(true, Relaxed);
     if let Err(error) = server::start(home, &shared) {
         // Turns need no socket.
         out::warn(&format!("{}: {error:#}", crate::output::reason::Reason::Daemon));

@@ -5,7 +5,7 @@
 //!
 //! Does not say whom a daemon answers: that is [`super::server`].
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::adopted::Hand;
@@ -21,6 +21,8 @@ pub(super) struct Shared {
     pub(super) stop: AtomicBool,
     /// Set while no turns are to be given.
     pub(super) is_off: AtomicBool,
+    /// CLOCK_MONOTONIC at the last step of the scheduling thread; 0 before the first.
+    pub(super) stepped_ns: AtomicU64,
     /// The daemon's view.
     pub(super) seen: Mutex<Seen>,
     /// The last answer to collectors.

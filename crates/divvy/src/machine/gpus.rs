@@ -32,9 +32,14 @@ pub(crate) fn list(root: &Path) -> Vec<Gpu> {
     gpus
 }
 
-/// The index of the GPU with this UUID: NVML numbers by bus address. Cost: a list that is read once
-/// there is a kernel module, which may come after a daemon.
+/// The index of the GPU with this UUID: NVML numbers by bus address.
 pub(crate) fn index_of(uuid: &str) -> Option<u32> {
+    known(uuid).map(|(index, _)| index)
+}
+
+/// The GPU with this UUID, and its index. Cost: a list that is read once there is a kernel module, which may come
+/// after a daemon.
+pub(crate) fn known(uuid: &str) -> Option<(u32, &'static Gpu)> {
     static GPUS: OnceLock<Vec<Gpu>> = OnceLock::new();
     let gpus = match GPUS.get() {
         Some(gpus) => gpus,
@@ -46,8 +51,9 @@ pub(crate) fn index_of(uuid: &str) -> Option<u32> {
             GPUS.get_or_init(|| gpus)
         }
     };
-    let at = gpus.iter().position(|gpu| gpu.uuid.eq_ignore_ascii_case(uuid))?;
-    u32::try_from(at).ok()
+    let mut numbered = gpus.iter().enumerate();
+    let (at, gpu) = numbered.find(|(_, gpu)| gpu.uuid.eq_ignore_ascii_case(uuid))?;
+    Some((u32::try_from(at).ok()?, gpu))
 }
 
 fn parse(text: &str, bus: &str) -> Option<Gpu> {

@@ -2,13 +2,14 @@
 //!
 //! Promises: plain values. Does not read anything.
 
+use super::cards::CardInfo;
 use crate::tenants::ledger::{DeviceUse, LedgerTenant, ResidenceUse};
 use crate::wire::{DeviceView, MemoryView, TenantMemoryView, View};
 
 /// One metric family.
 #[derive(Debug)]
 pub(crate) struct Metric {
-    /// Name of the family; a counter's samples have `_total` after it.
+    /// Name of the family; a counter's samples have `_total` after it, those of facts `_info`.
     pub(crate) name: &'static str,
     /// Base unit, the end of the name; empty for a plain number.
     pub(super) unit: &'static str,
@@ -47,21 +48,56 @@ pub(super) enum Read {
     DaemonCounter(fn(&View) -> Value),
     /// Tenants whose files could not be read.
     Unreadable,
+    /// Facts about this binary.
+    Build,
+    /// Facts about a card.
+    CardFacts,
+    Card(fn(&CardInfo) -> Option<Value>),
+}
+
+/// Type of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FamilyType {
+    Counter,
+    Gauge,
+    /// Facts in labels; its value is 1.
+    Info,
+}
+
+impl FamilyType {
+    /// As it stands after TYPE.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Info => "info",
+        }
+    }
+
+    /// The end of its samples' names.
+    pub(crate) fn suffix(self) -> &'static str {
+        match self {
+            Self::Counter => "_total",
+            Self::Gauge => "",
+            Self::Info => "_info",
+        }
+    }
 }
 
 impl Metric {
-    /// Whether it only grows.
-    pub(crate) fn is_counter(&self) -> bool {
-        matches!(
-            self.read,
+    /// Its type.
+    pub(crate) fn family_type(&self) -> FamilyType {
+        match self.read {
             Read::TenantCounter(_)
-                | Read::Directions(_)
-                | Read::Held
-                | Read::MemoryCounter(_)
-                | Read::DeviceCounter(_)
-                | Read::DeviceMemoryCounter(_)
-                | Read::DaemonCounter(_)
-        )
+            | Read::Directions(_)
+            | Read::Held
+            | Read::MemoryCounter(_)
+            | Read::DeviceCounter(_)
+            | Read::DeviceMemoryCounter(_)
+            | Read::DaemonCounter(_) => FamilyType::Counter,
+            Read::Build | Read::CardFacts => FamilyType::Info,
+            _ => FamilyType::Gauge,
+        }
     }
 
     /// Its labels.
@@ -69,14 +105,17 @@ impl Metric {
         match self.read {
             Read::Tenant(_) | Read::Held => &["tenant", "directory"],
             Read::TenantDevice(_) | Read::TenantCounter(_) | Read::MemoryCounter(_) => {
-                &["tenant", "directory", "gpu"]
+                &["tenant", "directory", "device_uuid"]
             }
-            Read::Kinds => &["tenant", "directory", "gpu", "kind"],
-            Read::Directions(_) => &["tenant", "directory", "gpu", "direction"],
+            Read::Kinds => &["tenant", "directory", "device_uuid", "kind"],
+            Read::Directions(_) => &["tenant", "directory", "device_uuid", "direction"],
             Read::Device(_)
             | Read::DeviceCounter(_)
             | Read::DeviceMemory(_)
-            | Read::DeviceMemoryCounter(_) => &["gpu"],
+            | Read::DeviceMemoryCounter(_)
+            | Read::Card(_) => &["device_uuid"],
+            Read::CardFacts => &["device_uuid", "device_name", "device_index"],
+            Read::Build => &["version", "commit"],
             Read::Daemon(_) | Read::DaemonCounter(_) | Read::Unreadable => &[],
         }
     }
@@ -84,7 +123,7 @@ impl Metric {
     /// The name its samples have.
     #[cfg(test)]
     pub(crate) fn sample_name(&self) -> String {
-        format!("{}{}", self.name, if self.is_counter() { "_total" } else { "" })
+        format!("{}{}", self.name, self.family_type().suffix())
     }
 }
 

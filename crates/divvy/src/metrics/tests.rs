@@ -1,4 +1,4 @@
-//! The page against OpenMetrics' rules, its document and its dashboard.
+//! The page against OpenMetrics' rules, and its document.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +10,9 @@ use crate::wire::{DeviceView, MemoryView, TenantMemoryView};
 fn device(uuid: &str) -> DeviceUse {
     DeviceUse {
         uuid: uuid.to_owned(),
+        index: (uuid == "GPU-a").then_some(4),
+        name: "H200 \"x\"".to_owned(),
+        card_bytes: 141 << 30,
         limit_bytes: Some(8 << 30),
         held_bytes: 3,
         peak_bytes: 4,
@@ -77,24 +80,31 @@ fn page() -> String {
 fn a_page_says_what_was_measured() {
     let page = page();
     for line in [
-        "divvy_tenant_used_seconds_total{tenant=\"train\",directory=\"/d/1\",gpu=\"GPU-a\"} 61.234567890",
-        "divvy_tenant_share_limit_ratio{tenant=\"train\",directory=\"/d/1\",gpu=\"GPU-b\"} 0.125000",
-        "divvy_tenant_memory_kind_bytes{tenant=\"train\",directory=\"/d/2\",gpu=\"GPU-a\",kind=\"blocks\"} 1",
-        "divvy_tenant_audit_drift_bytes{tenant=\"train\",directory=\"/d/1\",gpu=\"GPU-a\"} 2",
+        "divvy_tenant_used_seconds_total{tenant=\"train\",directory=\"/d/1\",device_uuid=\"GPU-a\"} 61.234567890",
+        "divvy_tenant_share_limit_ratio{tenant=\"train\",directory=\"/d/1\",device_uuid=\"GPU-b\"} 0.125000",
+        "divvy_tenant_memory_kind_bytes{tenant=\"train\",directory=\"/d/2\",device_uuid=\"GPU-a\",kind=\"blocks\"} 1",
+        "divvy_tenant_audit_drift_bytes{tenant=\"train\",directory=\"/d/1\",device_uuid=\"GPU-a\"} 2",
         "divvy_tenant_held_seconds_total{tenant=\"train\",directory=\"/d/1\"} 0.000000005",
         "divvy_tenant_weight{tenant=\"a\\\"b\\\\c\\nd\",directory=\"/d/3\"} 7",
-        "divvy_device_turns_total{gpu=\"GPU-a\"} 9",
-        "divvy_tenant_memory_moving{tenant=\"train\",directory=\"/d/1\",gpu=\"GPU-a\"} 1",
-        "divvy_tenant_memory_moved_bytes_total{tenant=\"train\",directory=\"/d/1\",gpu=\"GPU-a\",direction=\"out\"} 70",
-        "divvy_tenant_memory_moved_bytes_total{tenant=\"train\",directory=\"/d/1\",gpu=\"GPU-a\",direction=\"in\"} 50",
-        "divvy_tenant_memory_moving_seconds_total{tenant=\"train\",directory=\"/d/2\",gpu=\"GPU-b\",direction=\"in\"} 0.000000002",
-        "divvy_tenant_memory_current_wait_seconds{tenant=\"train\",directory=\"/d/1\",gpu=\"GPU-a\"} 1.500000000",
-        "divvy_tenant_memory_waiting_seconds_total{tenant=\"train\",directory=\"/d/1\",gpu=\"GPU-a\"} 0.000000003",
-        "divvy_device_memory_capacity_bytes{gpu=\"GPU-a\"} 100",
-        "divvy_device_memory_handovers_total{gpu=\"GPU-a\"} 7",
-        "divvy_device_memory_longest_wait_seconds{gpu=\"GPU-a\"} 31.300000000",
-        "divvy_device_handover_bytes_total{gpu=\"GPU-a\"} 42",
+        "divvy_device_turns_total{device_uuid=\"GPU-a\"} 9",
+        "divvy_tenant_memory_moving{tenant=\"train\",directory=\"/d/1\",device_uuid=\"GPU-a\"} 1",
+        "divvy_tenant_memory_moved_bytes_total{tenant=\"train\",directory=\"/d/1\",device_uuid=\"GPU-a\",direction=\"out\"} 70",
+        "divvy_tenant_memory_moved_bytes_total{tenant=\"train\",directory=\"/d/1\",device_uuid=\"GPU-a\",direction=\"in\"} 50",
+        "divvy_tenant_memory_moving_seconds_total{tenant=\"train\",directory=\"/d/2\",device_uuid=\"GPU-b\",direction=\"in\"} 0.000000002",
+        "divvy_tenant_memory_current_wait_seconds{tenant=\"train\",directory=\"/d/1\",device_uuid=\"GPU-a\"} 1.500000000",
+        "divvy_tenant_memory_waiting_seconds_total{tenant=\"train\",directory=\"/d/1\",device_uuid=\"GPU-a\"} 0.000000003",
+        "divvy_device_memory_capacity_bytes{device_uuid=\"GPU-a\"} 100",
+        "divvy_device_memory_handovers_total{device_uuid=\"GPU-a\"} 7",
+        "divvy_device_memory_longest_wait_seconds{device_uuid=\"GPU-a\"} 31.300000000",
+        "divvy_device_handover_bytes_total{device_uuid=\"GPU-a\"} 42",
         "divvy_tenants_unreadable 1",
+        &format!(
+            "divvy_build_info{{version=\"{VERSION}\",commit=\"{}\"}} 1",
+            COMMIT.unwrap_or_default()
+        ),
+        "divvy_device_info{device_uuid=\"GPU-a\",device_name=\"H200 \\\"x\\\"\",device_index=\"4\"} 1",
+        "divvy_device_info{device_uuid=\"GPU-b\",device_name=\"H200 \\\"x\\\"\",device_index=\"\"} 1",
+        "divvy_device_memory_size_bytes{device_uuid=\"GPU-a\"} 151397597184",
         "# UNIT divvy_tenant_used_seconds seconds",
     ] {
         assert!(page.lines().any(|l| l == line), "{line}\n{page}");
@@ -102,8 +112,8 @@ fn a_page_says_what_was_measured() {
     assert!(!page.contains("divvy_tenant_held_seconds_total{tenant=\"train\",directory=\"/d/2\""));
     for absent in [
         "divvy_tenant_memory_waiting_seconds_total{tenant=\"train\",directory=\"/d/2\"",
-        "divvy_device_memory_capacity_bytes{gpu=\"GPU-b\"}",
-        "divvy_device_handover_bytes_total{gpu=\"GPU-b\"}",
+        "divvy_device_memory_capacity_bytes{device_uuid=\"GPU-b\"}",
+        "divvy_device_handover_bytes_total{device_uuid=\"GPU-b\"}",
     ] {
         assert!(!page.contains(absent), "{absent}\n{page}");
     }
@@ -130,7 +140,11 @@ fn a_page_keeps_the_formats_rules() {
         } else if !line.starts_with(&format!("# HELP {name} ")) {
             let (labelled, value) = line.rsplit_once(' ').unwrap();
             let sample = labelled.split('{').next().unwrap();
-            let suffix = if kind == "counter" { "_total" } else { "" };
+            let suffix = match kind.as_str() {
+                "counter" => "_total",
+                "info" => "_info",
+                _ => "",
+            };
             assert_eq!(sample, format!("{name}{suffix}"));
             assert!(value.parse::<f64>().is_ok_and(|v| v >= 0.0), "{line}");
             assert!(series.insert(labelled.to_owned()), "{labelled} stands twice");
@@ -155,6 +169,7 @@ fn names_follow_the_conventions() {
 #[test]
 fn a_page_without_tenants_is_a_page() {
     let empty = text(&Sources { tenants: &[], unreadable: 0, view: None });
+    assert!(empty.starts_with("# TYPE divvy_build info\n# HELP divvy_build Version"), "{empty}");
     assert!(empty.ends_with("divvy_tenants_unreadable 0\n# EOF\n"), "{empty}");
 }
 
@@ -194,49 +209,10 @@ fn a_corrected_estimate_takes_nothing_back_and_a_new_tenant_begins_anew() {
 fn every_name_is_documented() {
     let mut table = String::from("| name | type | labels | meaning |\n|---|---|---|---|\n");
     for metric in all() {
-        let kind = if metric.is_counter() { "counter" } else { "gauge" };
+        let kind = metric.family_type().word();
         let labels = metric.labels().join(", ");
         let name = metric.sample_name();
         table.push_str(&format!("| `{name}` | {kind} | {labels} | {} |\n", metric.help));
     }
     golden::table("docs/metrics.md", &table);
-}
-
-/// Every expression of the dashboard is about metrics that exist, and every label about theirs.
-#[test]
-fn the_dashboard_asks_for_metrics_that_exist() {
-    let path = golden::repository().join("deploy/grafana-dashboard.json");
-    let text = std::fs::read_to_string(path).unwrap();
-    let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let mut found = Vec::new();
-    expressions(&dashboard, &mut found);
-    assert!(found.len() > 10, "{found:?}");
-    let known: BTreeSet<String> = all().map(Metric::sample_name).collect();
-    for expression in &found {
-        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let words = expression.split(|c: char| !is_word(c));
-        let names: Vec<&str> = words.filter(|word| word.starts_with("divvy_")).collect();
-        assert!(!names.is_empty(), "{expression}");
-        for name in names {
-            assert!(known.contains(name), "{name} in {expression} is no metric");
-            let counter = name.ends_with("_total");
-            let rated = ["rate(", "increase("].iter().any(|f| expression.contains(f));
-            assert_eq!(counter, rated, "{expression}: counters are rated, gauges are not");
-        }
-    }
-}
-
-fn expressions(value: &serde_json::Value, found: &mut Vec<String>) {
-    match value {
-        serde_json::Value::Object(fields) => {
-            for (key, value) in fields {
-                match value.as_str().filter(|_| key == "expr" || key == "definition") {
-                    Some(expression) => found.push(expression.to_owned()),
-                    None => expressions(value, found),
-                }
-            }
-        }
-        serde_json::Value::Array(values) => values.iter().for_each(|v| expressions(v, found)),
-        _ => {}
-    }
 }

@@ -2,12 +2,14 @@
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use divvy_page::Directory;
 use divvy_page::reader::read_config;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, poll};
@@ -16,7 +18,7 @@ use nix::sys::signal::Signal;
 use nix::sys::termios::{FlowArg, LocalFlags, tcflow, tcgetattr};
 
 use super::typed::as_typed;
-use super::*;
+use super::{Ends, PATIENCE, Scene, ended, signal, text, until};
 
 /// What comes out of a terminal, read by a thread: a program that says nothing must not hold a test. The
 /// thread closes its end of the terminal soon after the receiver is dropped.
