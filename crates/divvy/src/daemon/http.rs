@@ -127,7 +127,7 @@ async fn serve(stream: TcpStream, place: Arc<CrowdPlace<IpAddr>>, page: Arc<Page
         .header_read_timeout(SILENCE)
         .max_buf_size(MOST_BYTES)
         .max_headers(MOST_HEADERS)
-        // Who has said all that it wants to may close its side.
+        // A client that has said all may close its side.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);

@@ -1,4 +1,4 @@
-//! What is deployed beside the page, against it: the dashboard and the alerts in `deploy/`, and the page of the alerts.
+//! The dashboard and the alerts in `deploy/`, and the page of the alerts, against the metrics that there are.
 //!
 //! The projects' own parsers judge syntax (`tests/metrics`, which needs Go); this needs nothing and runs everywhere.
 

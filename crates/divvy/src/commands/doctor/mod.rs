@@ -9,6 +9,7 @@ mod context;
 mod driver;
 mod environment;
 mod finding;
+mod hami;
 mod oversubscribe;
 mod probe;
 mod system;
@@ -44,6 +45,12 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
+    /// Say of each process that uses a GPU whether it runs under Divvy, HAMi-core, nvshare or nothing
+    ///
+    /// Nothing else is looked at then. The exit code is 1 where one does not run under Divvy, or may not be looked into.
+    #[arg(long, conflicts_with = "program")]
+    hami: bool,
+
     /// Programs to check, as they would be given to `divvy run`
     #[arg(last = true)]
     program: Vec<OsString>,
@@ -61,6 +68,9 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
+    if args.hami {
+        return hami::run(args.json);
+    }
     let mut findings = driver::look();
     findings.extend(probe::look());
     findings.extend(context::look());

@@ -1,0 +1,261 @@
+//! `divvy doctor --hami`: which library limits each process of the machine that uses a GPU.
+//!
+//! After HAMi's or nvshare's library was replaced by Divvy's, some programs may still run with the old one, and HAMi's
+//! plugin may have put its own back: the file's name says nothing, since all of them answer to it. A library is
+//! Divvy's where its file says so. Reads `/proc` alone; processes that may not be looked into are counted and said.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::output::table::TextTable;
+use crate::output::{exit_codes, json, out};
+
+/// Most bytes of a library that are looked at.
+const MOST_BYTES: u64 = 16 << 20;
+/// Text in every `libdivvy.so`, a variable that no other library reads.
+const MARK: &[u8] = b"DIVVY_MEMORY";
+
+/// Library that limits a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Limiter {
+    Divvy,
+    Hami,
+    Nvshare,
+    None,
+}
+
+impl Limiter {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Divvy => "Divvy",
+            Self::Hami => "HAMi-core",
+            Self::Nvshare => "nvshare",
+            Self::None => "nothing",
+        }
+    }
+}
+
+/// One process that uses a GPU's library.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct GpuProcess {
+    pid: u32,
+    comm: String,
+    limiter: Limiter,
+    /// The limiting library, as the process has it mapped; absent for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    library: Option<String>,
+    /// Whether that file was replaced since: a restart takes the new one.
+    replaced: bool,
+}
+
+/// Output of `--json`.
+#[derive(Debug, Default, Serialize)]
+struct Limited {
+    processes: Vec<GpuProcess>,
+    /// Processes that may not be looked into.
+    unreadable: Vec<u32>,
+}
+
+pub(super) fn run(as_json: bool) -> Result<u8> {
+    let limited = look(Path::new("/proc"))?;
+    if as_json {
+        json::print(&limited)?;
+    } else {
+        out::text(&limited.text())?;
+    }
+    Ok(if limited.is_all_ours() { 0 } else { exit_codes::NOT_AS_EXPECTED })
+}
+
+/// Looks into every process.
+fn look(proc: &Path) -> Result<Limited> {
+    let mut limited = Limited::default();
+    let entries = fs::read_dir(proc).with_context(|| format!("{}", proc.display()))?;
+    for entry in entries.flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        match fs::read(entry.path().join("maps")) {
+            Ok(maps) => limited.processes.extend(judge(&entry.path(), pid, &maps)),
+            // It has ended meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) => {}
+            Err(_) => limited.unreadable.push(pid),
+        }
+    }
+    limited.processes.sort_by_key(|process| process.pid);
+    limited.unreadable.sort_unstable();
+    Ok(limited)
+}
+
+/// What limits the process whose directory and maps these are; `None` where it uses no GPU.
+fn judge(directory: &Path, pid: u32, maps: &[u8]) -> Option<GpuProcess> {
+    let maps = String::from_utf8_lossy(maps);
+    let mut uses_gpu = false;
+    // A file has a line for each of its parts.
+    let mut found: BTreeMap<Limiter, &str> = BTreeMap::new();
+    for line in maps.lines() {
+        let Some(path) = line.find('/').and_then(|at| line.get(at..)) else { continue };
+        let file = path.strip_suffix(" (deleted)").unwrap_or(path);
+        let name = file.rsplit('/').next().unwrap_or_default();
+        uses_gpu |= ["libcuda.so", "libnvidia-ml.so"].iter().any(|start| name.starts_with(start));
+        let named = match name {
+            _ if name.starts_with("libdivvy") => Limiter::Divvy,
+            _ if name.starts_with("libvgpu.so") => Limiter::Hami,
+            _ if name.starts_with("libnvshare.so") => Limiter::Nvshare,
+            _ => continue,
+        };
+        if found.values().any(|known| *known == path) {
+            continue;
+        }
+        // Root of the process, since a container has mounts of its own. What was replaced is known by name alone.
+        let is_there = file == path;
+        let ours = is_there && is_divvy(&directory.join("root").join(file.trim_start_matches('/')));
+        found.entry(if ours { Limiter::Divvy } else { named }).or_insert(path);
+    }
+    if !uses_gpu {
+        return None;
+    }
+    let (limiter, path) =
+        found.first_key_value().map_or((Limiter::None, None), |(l, p)| (*l, Some(*p)));
+    let comm = fs::read(directory.join("comm")).unwrap_or_default();
+    Some(GpuProcess {
+        pid,
+        comm: String::from_utf8_lossy(&comm).trim_end().to_owned(),
+        limiter,
+        replaced: path.is_some_and(|path| path.ends_with(" (deleted)")),
+        library: path.map(str::to_owned),
+    })
+}
+
+/// Whether this file is `libdivvy.so`, under whatever name.
+fn is_divvy(path: &Path) -> bool {
+    let mut bytes = Vec::new();
+    // A pipe with such a name is not waited for: only regular files are opened.
+    let is_file = fs::metadata(path).is_ok_and(|status| status.is_file());
+    let mut read = || fs::File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes);
+    is_file && read().is_ok() && bytes.windows(MARK.len()).any(|part| part == MARK)
+}
+
+impl Limited {
+    fn is_all_ours(&self) -> bool {
+        let is_ours = |process: &GpuProcess| process.limiter == Limiter::Divvy;
+        self.unreadable.is_empty() && self.processes.iter().all(is_ours)
+    }
+
+    fn text(&self) -> String {
+        let mut table = TextTable::new(&[">PID", "PROGRAM", "LIMITED BY", "LIBRARY"]);
+        for process in &self.processes {
+            let library = process.library.clone().unwrap_or_else(|| "-".to_owned());
+            let by = process.limiter.words().to_owned();
+            table.row([process.pid.to_string(), process.comm.clone(), by, library]);
+        }
+        let ours = self.processes.iter().filter(|p| p.limiter == Limiter::Divvy).count();
+        let mut text = match self.processes.len() {
+            0 => "No process uses a GPU's library.\n".to_owned(),
+            all => format!(
+                "{table}\n{ours} of {all} processes that use a GPU's library run under Divvy.\n"
+            ),
+        };
+        if self.processes.iter().any(|process| process.replaced) {
+            text.push_str("(deleted): the file was replaced; the program takes the new one when it starts again.\n");
+        }
+        let hidden = match self.unreadable.len() {
+            0 => return text,
+            1 => "1 process may".to_owned(),
+            some => format!("{some} processes may"),
+        };
+        text.push_str(&format!(
+            "{hidden} not be looked into; root may: sudo divvy doctor --hami\n"
+        ));
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    const CUDA: &str = "/usr/lib/libcuda.so.1";
+
+    /// A `/proc` of the test's own.
+    struct Proc(PathBuf);
+
+    impl Proc {
+        fn new() -> Self {
+            let path = std::env::temp_dir().join(format!("divvy-hami-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir_all(path.join("self")).unwrap();
+            Self(path)
+        }
+
+        fn process(&self, pid: u32, mapped: &[&str]) -> PathBuf {
+            let directory = self.0.join(pid.to_string());
+            fs::create_dir_all(directory.join("root/usr/local/vgpu")).unwrap();
+            let line = |path: &&str| {
+                let part = format!("{path}\n7f10-7f20 rw-p 00001000 08:01 7 {path}\n");
+                format!("7f00-7f10 r-xp 00000000 08:01 7    {part}")
+            };
+            let maps: String = mapped.iter().map(line).collect();
+            fs::write(directory.join("maps"), format!("{maps}7fff-8000 rw-p 0 00:00 0 [stack]\n"))
+                .unwrap();
+            fs::write(directory.join("comm"), format!("p{pid}\n")).unwrap();
+            directory
+        }
+    }
+
+    impl Drop for Proc {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn each_process_is_under_the_library_that_its_file_is() {
+        let proc = Proc::new();
+        let vgpu = "/usr/local/vgpu/libvgpu.so";
+        proc.process(1, &["/bin/sh"]);
+        proc.process(2, &["/opt/divvy/lib/divvy/libdivvy-0.1.0-5f.so", CUDA]);
+        let swapped = proc.process(3, &[vgpu, CUDA]).join("root").join(&vgpu[1..]);
+        fs::write(swapped, b"\x7fELF..\0DIVVY_MEMORY\0..").unwrap();
+        let old = proc.process(4, &[CUDA, vgpu]).join("root").join(&vgpu[1..]);
+        fs::write(old, b"\x7fELF..\0CUDA_DEVICE_MEMORY_LIMIT\0..").unwrap();
+        proc.process(5, &["/x/libnvshare.so (deleted)", "/y/libnvidia-ml.so.1"]);
+        proc.process(6, &[CUDA]);
+        // One that may not be looked into: here its maps are no file.
+        fs::create_dir_all(proc.0.join("7/maps")).unwrap();
+        let limited = look(&proc.0).unwrap();
+        let by: Vec<_> = limited.processes.iter().map(|p| (p.pid, p.limiter)).collect();
+        let expected = [
+            (2, Limiter::Divvy),
+            (3, Limiter::Divvy),
+            (4, Limiter::Hami),
+            (5, Limiter::Nvshare),
+            (6, Limiter::None),
+        ];
+        assert_eq!((by.as_slice(), limited.unreadable.as_slice()), (&expected[..], &[7][..]));
+        assert!(!limited.is_all_ours());
+        let text = limited.text();
+        for line in [
+            "  4  p4       HAMi-core   /usr/local/vgpu/libvgpu.so",
+            "  6  p6       nothing     -",
+            "2 of 5 processes that use a GPU's library run under Divvy.",
+            "1 process may not be looked into; root may: sudo divvy doctor --hami",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        }
+        let json = serde_json::to_value(&limited).unwrap();
+        let nvshare = serde_json::json!({
+            "pid": 5, "comm": "p5", "limiter": "nvshare", "library": "/x/libnvshare.so (deleted)",
+            "replaced": true,
+        });
+        assert_eq!(json["processes"][3], nvshare);
+        let none = Limited::default();
+        assert!(none.is_all_ours() && none.text().starts_with("No process uses"));
+    }
+}
