@@ -91,7 +91,7 @@ fn look(proc: &Path) -> Result<Limited> {
     Ok(limited)
 }
 
-/// What limits the process whose directory and maps these are; `None` where it uses no GPU.
+/// The process whose directory and maps these are, and its limiter; `None` where it uses no GPU.
 fn judge(directory: &Path, pid: u32, maps: &[u8]) -> Option<GpuProcess> {
     let maps = String::from_utf8_lossy(maps);
     let mut uses_gpu = false;
