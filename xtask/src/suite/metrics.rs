@@ -9,11 +9,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::{check, run_tests};
+use super::checks::{check, run_tests};
+use super::tally::Tally;
 use crate::clients;
 use crate::command::lines;
 use crate::stage;
-use crate::suite::tally::Tally;
 use crate::workspace::{cargo, root, target};
 
 /// The test that leaves the pages.

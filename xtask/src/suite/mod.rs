@@ -4,20 +4,20 @@
 //! skipped, with its reason; the last line is `N passed, N failed, N skipped`, and the exit status is
 //! a failure exactly when something failed.
 
+mod checks;
 mod metrics;
 mod tally;
 
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 
 use crate::budget;
 use crate::clients;
-use crate::command::{lines, words};
-use crate::stage::{self, Stage};
+use crate::stage;
 use crate::workspace::{cargo, cargo_of, target};
-use tally::{Reader, Tally};
+use checks::{check, run_tests};
+use tally::Tally;
 
 /// One suite: its name on the command line and what it does.
 type Suite = (&'static str, fn(&mut Tally) -> Result<()>);
@@ -37,9 +37,6 @@ const SUITES: [Suite; 9] = [
 
 /// The toolchain whose interpreter is used: it is built for some days only.
 const MIRI: &str = "nightly-2026-10-30";
-
-/// Seed of property tests, unless the environment has another.
-const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "1");
 
 /// Whether everything held; an error only when nothing could be tried.
 pub(crate) fn chore(only: &[String]) -> Result<bool> {
@@ -163,38 +160,6 @@ fn aarch64(tally: &mut Tally) -> Result<()> {
     for finding in budget::check_aarch64()? {
         budget::report(std::slice::from_ref(&finding));
         tally.check(finding.what, finding.holds);
-    }
-    Ok(())
-}
-
-/// A command whose success is one check.
-fn check(tally: &mut Tally, command: &mut Command) -> Result<()> {
-    let status = lines(command, |line| println!("{line}"))?;
-    tally.check(&words(command), status.success());
-    Ok(())
-}
-
-fn run_tests(tally: &mut Tally, command: &mut Command, stage: Option<&Stage>) -> Result<()> {
-    command.args(["--", "--show-output"]);
-    // A run that fails fails again. Who looks for more sets another, or runs `cargo test`, which draws one each time.
-    if std::env::var_os(SEED.0).is_none() {
-        command.env(SEED.0, SEED.1);
-    }
-    if let Some(stage) = stage {
-        command.env("DIVVY_STAGE", stage.path());
-    }
-    let (passed, failed) = (tally.passed, tally.failed.len());
-    let mut reader = Reader::default();
-    let status = lines(command, |line| {
-        if let Some(line) = reader.line(line, tally) {
-            println!("{line}");
-        }
-    })?;
-    if !status.success() && tally.failed.len() == failed {
-        bail!("`{}` ended with {status} although no test failed", words(command));
-    }
-    if tally.passed == passed && tally.failed.len() == failed {
-        bail!("`{}` ran no test", words(command));
     }
     Ok(())
 }
