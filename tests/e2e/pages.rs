@@ -7,8 +7,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-use crate::harness::{Divided, Machine, until};
-use crate::turns::tenant;
+use crate::harness::{Divided, Machine, Talk, signal, until};
+use crate::turns::{programs, tenant};
 
 /// Port that an address without one has.
 const PORT: u16 = 19437;
@@ -25,14 +25,30 @@ fn body(host: &str, path: &str, accepted: &str, status: u16) -> String {
     body.map(|(_, body)| body.to_owned()).unwrap_or_default()
 }
 
+/// Two tenants, whose programs end with them.
+struct Pair {
+    machine: Divided,
+    tenants: Vec<Talk>,
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for name in ["a", "b"] {
+            programs(&self.machine, name).iter().for_each(|pid| signal(*pid, "KILL"));
+        }
+        self.tenants.clear();
+    }
+}
+
 #[test]
 fn both_formats_are_served_while_two_tenants_take_turns() {
     // An address of this process alone: all of 127.0.0.0/8 is the machine's.
     let pid = std::process::id();
     let host = format!("127.{}.{}.{}", 64 + (pid >> 16) % 64, (pid >> 8) % 256, pid % 254 + 1);
     let machine = Divided::with(Machine::new(), &["--capacity", "300MiB", "--metrics", &host]);
-    let tenants = ["a", "b"].map(|name| tenant(&machine, name, 4, 600_000, 0));
-    for tenant in &tenants {
+    let tenants = ["a", "b"].map(|name| tenant(&machine, name, 4, 600_000, 0)).into();
+    let pair = Pair { machine, tenants };
+    for tenant in &pair.tenants {
         tenant.expect("ready");
     }
     let open = || body(&host, "/metrics", "application/openmetrics-text;version=1.0.0", 200);
