@@ -22,17 +22,35 @@ pub(crate) const BENCH: &[&str] = &["bench/clients"];
 /// All programs; those of the tests need the headers, which are fetched where they are missing.
 pub(crate) const ALL: &[&str] = &["bench/clients", "tests/clients"];
 
-/// Compiles the programs of `folders` into `<stage>/clients`.
+/// A C compiler, with the arguments that are its own.
+type Compiler<'a> = &'a dyn Fn() -> Command;
+
+/// Compiles the programs of `folders` into `<stage>/clients`, for this machine.
 pub(crate) fn build(stage: &Path, folders: &[&str]) -> Result<()> {
+    let gcc = || {
+        let mut gcc = Command::new("gcc");
+        gcc.arg("-g");
+        gcc
+    };
+    build_by(&gcc, root(), stage, folders)
+}
+
+/// The same by another compiler, of the sources in another checkout.
+pub(crate) fn build_by(
+    compiler: Compiler<'_>,
+    checkout: &Path,
+    stage: &Path,
+    folders: &[&str],
+) -> Result<()> {
     let out = stage.join("clients");
     fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
     let mut names: Vec<OsString> = Vec::new();
     for folder in folders {
-        let sources = sources(&root().join(folder))?;
+        let sources = sources(&checkout.join(folder))?;
         let vendor = sources.iter().any(|source| {
             ["<cuda.h>", "<nvml.h>"].iter().any(|header| source.text.contains(header))
         });
-        let includes = if vendor { headers::client_includes(root())? } else { Vec::new() };
+        let includes = if vendor { headers::client_includes(checkout)? } else { Vec::new() };
         let (programs, parts): (Vec<&Source>, Vec<&Source>) =
             sources.iter().partition(|source| source.text.contains("int main("));
         for program in programs {
@@ -42,7 +60,7 @@ pub(crate) fn build(stage: &Path, folders: &[&str]) -> Result<()> {
             }
             let binary = out.join(&name);
             if !is_newer(&binary, &sources) {
-                compile(program, &parts, &includes, &binary, stage)?;
+                compile(compiler, program, &parts, &includes, &binary, stage)?;
             }
             names.push(name);
         }
@@ -77,15 +95,16 @@ fn sources(folder: &Path) -> Result<Vec<Source>> {
 }
 
 fn compile(
+    compiler: Compiler<'_>,
     program: &Source,
     parts: &[&Source],
     includes: &[PathBuf],
     binary: &Path,
     stage: &Path,
 ) -> Result<()> {
-    let mut gcc = Command::new("gcc");
+    let mut gcc = compiler();
     // Warnings stay warnings: another gcc has others, and a newcomer has another gcc.
-    gcc.args(["-std=gnu11", "-O2", "-g", "-Wall"]);
+    gcc.args(["-std=gnu11", "-O2", "-Wall"]);
     for include in includes {
         gcc.arg("-isystem").arg(include);
     }

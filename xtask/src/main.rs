@@ -16,6 +16,7 @@ mod mutants;
 #[cfg(feature = "regen")]
 mod regen;
 mod regenerate;
+mod release;
 mod soak;
 mod stage;
 mod suite;
@@ -57,6 +58,8 @@ enum Chore {
         #[arg(long)]
         out: Option<PathBuf>,
     },
+    /// Make what users install: tarballs, packages, an image, sums, and a list of what is in them.
+    Release(release::Arguments),
     /// Make crates/driver-api/src/generated anew from NVIDIA's headers.
     Regen,
     /// Take out one hook at a time; each time a named test must fail.
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         },
         Chore::Stage => stage::chore(),
         Chore::Dist { out } => dist::chore(out),
+        Chore::Release(arguments) => release::chore(&arguments),
         Chore::Regen => regenerate::chore(),
         Chore::Unhook { symbols } => unhook::chore(&symbols),
         Chore::Soak { kills, of: None } => soak::chore(kills),

@@ -33,9 +33,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::error::{ContextKind, ContextValue};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use commands::{bench, cdi, child, demo, doctor, freeze, ps, run, set, top, trace, upgrade};
+use commands::{bench, cdi, child, completions, demo, doctor, freeze, ps, run, set, top, trace, upgrade};
 use machine::cards;
 use output::options::OutputOptions;
 use output::{ending, exit_codes};
@@ -67,6 +67,9 @@ enum Command {
     Bench(bench::Args),
     Cdi(cdi::Args),
     Install(upgrade::Args),
+    Completions(completions::Args),
+    #[command(name = completions::MAN_PAGES, hide = true)]
+    ManPages(completions::ManArgs),
     #[command(name = child::START, hide = true)]
     Start(child::StartArgs),
     #[command(name = cards::LIST, hide = true)]
@@ -106,7 +109,9 @@ fn suggesting_known(mut error: clap::Error) -> clap::Error {
         Some(ContextValue::String(name)) => vec![name],
         _ => return error,
     };
-    let is_known = |name: &String| ![child::START, cards::LIST].contains(&name.as_str());
+    let is_known = |name: &String| {
+        ![child::START, cards::LIST, completions::MAN_PAGES].contains(&name.as_str())
+    };
     let known: Vec<_> = suggested.into_iter().filter(is_known).collect();
     if !known.is_empty() {
         error.insert(kind, ContextValue::Strings(known));
@@ -129,6 +134,8 @@ fn dispatch(command: Command, output: OutputOptions) -> Result<u8> {
         Command::Bench(args) => bench::run(&args, output),
         Command::Cdi(args) => cdi::run(&args),
         Command::Install(args) => upgrade::run(&args),
+        Command::Completions(args) => completions::run(&args, Cli::command()),
+        Command::ManPages(args) => completions::man_pages(&args, Cli::command()),
         Command::Start(args) => child::start(&args),
         Command::ListDevices(args) => cards::answer(&args),
     }

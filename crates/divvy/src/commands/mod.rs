@@ -6,6 +6,7 @@ pub(crate) mod audit;
 pub(crate) mod bench;
 pub(crate) mod cdi;
 pub(crate) mod child;
+pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod freeze;

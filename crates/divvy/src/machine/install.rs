@@ -99,10 +99,15 @@ fn library_found() -> Result<PathBuf> {
     let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
     found.with_context(|| {
         let list: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
+        // `cargo install` brings the command alone: the library goes where this one looks for it.
+        let prefix = places.last().and_then(|place| place.parent().map(Path::to_owned));
+        let prefix = prefix.and_then(|path| path.canonicalize().ok()).unwrap_or_default();
         format!(
-            "{LIBRARY} was not found in {}; build it (cargo build --release -p divvy-shim) or name it \
-             by DIVVY_LIBRARY",
-            list.join(", ")
+            "{LIBRARY} was not found in {}; in Divvy's sources, `cargo build --release -p divvy-shim` builds \
+             it, and `DIVVY_LIBRARY=target/release/{LIBRARY} divvy install {}` puts it where it is found; or \
+             name it by DIVVY_LIBRARY",
+            list.join(", "),
+            prefix.display()
         )
     })
 }
