@@ -15,7 +15,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{output, run};
-use crate::workspace::{cargo, target};
+use crate::workspace::{cargo, root, target};
 
 /// The target's name.
 pub(crate) const TRIPLE: &str = "aarch64-unknown-linux-gnu";
@@ -42,18 +42,32 @@ pub(crate) fn libc_names(native: &BTreeSet<String>) -> BTreeSet<String> {
 /// # Errors
 /// When it needs a name that is not among those given.
 pub(crate) fn build(libc_names: &BTreeSet<String>) -> Result<PathBuf> {
-    let stand_in = stand_in(libc_names)?;
+    build_in(root(), &target(), &[], libc_names)
+}
+
+/// The same of the sources in `checkout`, into another target directory, with more arguments for rustc.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn build_in(
+    checkout: &Path,
+    target: &Path,
+    more: &[OsString],
+    libc_names: &BTreeSet<String>,
+) -> Result<PathBuf> {
+    let stand_in = stand_in(target, libc_names)?;
     let mut flags: Vec<OsString> = LINKER.map(OsString::from).to_vec();
     let mut place = OsString::from("-Lnative=");
     place.push(&stand_in);
     flags.push(place);
+    flags.extend_from_slice(more);
     let mut build = cargo();
     build.args(["build", "--quiet", "--release", "--package", "divvy-shim", "--target", TRIPLE]);
-    build.arg("--target-dir").arg(target()).env_remove("DIVVY_UNHOOK");
+    build.arg("--target-dir").arg(target).env_remove("DIVVY_UNHOOK").current_dir(checkout);
     // A path may have spaces, which RUSTFLAGS cannot say.
     build.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}".as_ref()));
     run(&mut build)?;
-    Ok(target().join(TRIPLE).join("release/libdivvy.so"))
+    Ok(target.join(TRIPLE).join("release/libdivvy.so"))
 }
 
 /// Whether the toolchain can build for the target at all.
@@ -76,8 +90,8 @@ pub(crate) fn needs_target() -> Result<()> {
 }
 
 /// A directory with a `libc.so` that calls itself libc.so.6 and defines `names`.
-fn stand_in(names: &BTreeSet<String>) -> Result<PathBuf> {
-    let directory = target().join(TRIPLE).join("stand-in");
+fn stand_in(target: &Path, names: &BTreeSet<String>) -> Result<PathBuf> {
+    let directory = target.join(TRIPLE).join("stand-in");
     std::fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
     let mut text = String::from(
         "#![no_std]\n\

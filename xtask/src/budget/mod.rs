@@ -107,6 +107,12 @@ pub(crate) fn check(path: &Path) -> Result<Vec<Finding>> {
     ])
 }
 
+/// Names that the library for arm64 may take from the C library, given the x86-64 one at `path`.
+#[cfg(feature = "release")]
+pub(crate) fn libc_names_for_aarch64(path: &Path) -> Result<BTreeSet<String>> {
+    Ok(aarch64::libc_names(&elf::read(path)?.imports))
+}
+
 /// Builds the library for arm64 and checks of it what a file linked with a stand-in for the C library
 /// can show: all but symbol versions.
 pub(crate) fn check_aarch64() -> Result<Vec<Finding>> {

@@ -16,6 +16,9 @@ pub(crate) struct Arguments {
     /// Build HEAD in two other directories as well, and compare every byte.
     #[arg(long)]
     pub(crate) twice: bool,
+    /// Only fetch the linker, and end.
+    #[arg(long)]
+    pub(crate) fetch: bool,
 }
 
 /// A processor that there are artefacts for, by the names that it has elsewhere.

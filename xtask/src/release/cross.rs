@@ -14,11 +14,12 @@ use anyhow::{Context, Result};
 use super::arguments::Arch;
 use super::commit::Commit;
 use super::zig::Zig;
-use crate::clients;
+use crate::stage::place;
+use crate::{aarch64, budget, clients};
 use crate::command::{output, run};
 use crate::workspace::cargo;
 
-/// Programs and libraries, by their packages; the library has features of its own and is built alone.
+/// Programs, and the simulated driver's libraries.
 const PACKAGES: [&str; 5] = ["divvy", "divvy-bench", "simgpu", "simgpu-cuda", "simgpu-nvml"];
 /// The program of the image.
 const COPIER: &str = "packaging/image/copy.c";
@@ -35,6 +36,8 @@ pub(super) struct Checkout {
 pub(super) struct Built {
     /// Cargo's output folder.
     programs: PathBuf,
+    /// The library that is preloaded.
+    pub(super) library: PathBuf,
     /// The compiled clients.
     clients: PathBuf,
     /// The program of the image.
@@ -56,29 +59,36 @@ impl Built {
     }
 }
 
-/// Builds all that a release has for `arch`.
-pub(super) fn build(checkout: &Checkout, commit: &Commit, arch: Arch, zig: &Zig) -> Result<Built> {
+/// Builds all that a release has for `arch`; `native` is what was built for x86-64, whose library says what that of
+/// another processor may take from the C library.
+pub(super) fn build(
+    checkout: &Checkout,
+    commit: &Commit,
+    arch: Arch,
+    zig: &Zig,
+    native: Option<&Built>,
+) -> Result<Built> {
     needs_target(arch)?;
-    for packages in [&["divvy-shim"][..], &PACKAGES] {
-        let mut build = cargo();
-        zig.build(&mut build, arch)?;
-        build.args(["--quiet", "--locked", "--release"]);
-        for package in packages {
-            build.args(["--package", package]);
-        }
-        build.current_dir(&checkout.root).env("CARGO_TARGET_DIR", &checkout.target);
-        build.env("CARGO_ENCODED_RUSTFLAGS", flags(checkout, arch)?);
-        // Names of functions are for debuggers of a build of one's own.
-        build.env("CARGO_PROFILE_RELEASE_STRIP", "symbols").env_remove("DIVVY_UNHOOK");
-        build.env("SOURCE_DATE_EPOCH", commit.epoch_s.to_string());
-        run(&mut build)?;
-    }
     let folder = checkout.target.join(arch.triple());
     let built = Built {
         programs: folder.join("release"),
+        library: folder.join("libdivvy.so"),
         clients: folder.join("clients"),
         copier: folder.join("copy"),
     };
+    place(&library(checkout, arch, native)?, &built.library)?;
+    let mut build = cargo();
+    zig.build(&mut build, arch)?;
+    build.args(["--quiet", "--locked", "--release"]);
+    for package in PACKAGES {
+        build.args(["--package", package]);
+    }
+    build.current_dir(&checkout.root).env("CARGO_TARGET_DIR", &checkout.target);
+    build.env("CARGO_ENCODED_RUSTFLAGS", flags(checkout, arch)?.join(OsStr::new("\u{1f}")));
+    // Names of functions are for debuggers of a build of one's own.
+    build.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
+    build.env("SOURCE_DATE_EPOCH", commit.epoch_s.to_string());
+    run(&mut build)?;
     let compiler = || {
         let mut cc = zig.cc(arch);
         let mut map = OsString::from("-ffile-prefix-map=");
@@ -93,8 +103,30 @@ pub(super) fn build(checkout: &Checkout, commit: &Commit, arch: Arch, zig: &Zig)
     Ok(built)
 }
 
-/// Rustc's arguments, as cargo wants them. They take the place of those in `.cargo/config.toml`.
-fn flags(checkout: &Checkout, arch: Arch) -> Result<OsString> {
+/// The preloaded library, which needs the C library's names alone: linked by the toolchain's own linker, as it is
+/// everywhere else, with arguments that Zig's does not take. Its versions are checked, not chosen.
+fn library(checkout: &Checkout, arch: Arch, native: Option<&Built>) -> Result<PathBuf> {
+    let flags = flags(checkout, arch)?;
+    // Programs and library are built with other features and flags, and would each time undo the other's work.
+    let target = checkout.target.join("library");
+    let strip = OsString::from("-Cstrip=symbols");
+    let flags = [flags, vec![strip]].concat();
+    if arch != Arch::X86_64 {
+        let native = native.context("x86-64 comes first")?;
+        let names = budget::libc_names_for_aarch64(&native.library)?;
+        return aarch64::build_in(&checkout.root, &target, &flags, &names);
+    }
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--locked", "--release", "--package", "divvy-shim"]);
+    build.arg("--target").arg(arch.triple()).arg("--target-dir").arg(&target);
+    build.current_dir(&checkout.root).env_remove("DIVVY_UNHOOK");
+    build.env("CARGO_ENCODED_RUSTFLAGS", flags.join(OsStr::new("\u{1f}")));
+    run(&mut build)?;
+    Ok(target.join(arch.triple()).join("release/libdivvy.so"))
+}
+
+/// Rustc's arguments. They take the place of those in `.cargo/config.toml`.
+fn flags(checkout: &Checkout, arch: Arch) -> Result<Vec<OsString>> {
     let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"));
     let cargo_home = cargo_home.or_else(home).context("neither CARGO_HOME nor HOME is set")?;
@@ -109,7 +141,7 @@ fn flags(checkout: &Checkout, arch: Arch) -> Result<OsString> {
         flag.push(mapped(from, to));
         flags.push(flag);
     }
-    Ok(flags.join(OsStr::new("\u{1f}")))
+    Ok(flags)
 }
 
 fn mapped(from: &Path, to: &str) -> OsString {

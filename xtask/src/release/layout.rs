@@ -70,7 +70,7 @@ pub(super) fn tree(checkout: &Checkout, built: &Built, pages: &Pages) -> Result<
     for program in ["divvy", "divvy-bench"] {
         tree.put(format!("bin/{program}"), Entry::program(read(&built.program(program))?));
     }
-    let library = read(&built.program("libdivvy.so"))?;
+    let library = read(&built.library)?;
     let name = format!("libdivvy-{VERSION}-{:016x}.so", fnv_1a(&library));
     tree.put(format!("lib/divvy/{name}"), Entry::program(library));
     tree.put(NEWEST, Entry::Link(name));

@@ -24,13 +24,14 @@ pub(super) fn all(checkout: &Checkout, commit: &Commit, archs: &[Arch]) -> Resul
         "a release is made on x86-64 and has x86-64 in it: the pages are written by the program itself"
     );
     let zig = Zig::installed()?;
-    let (mut made, mut parts, mut pages) = (Artefacts::new(), Vec::new(), None);
+    let (mut made, mut parts) = (Artefacts::new(), Vec::new());
+    let (mut pages, mut native) = (None, None);
     let mut archs = archs.to_vec();
     archs.sort();
     archs.dedup();
     for &arch in &archs {
         eprintln!("building for {}", arch.name());
-        let built = cross::build(checkout, commit, arch, &zig)?;
+        let built = cross::build(checkout, commit, arch, &zig, native.as_ref())?;
         if arch == Arch::X86_64 {
             within_budget(&built)?;
             pages = Some(layout::pages(&built, checkout)?);
@@ -42,6 +43,7 @@ pub(super) fn all(checkout: &Checkout, commit: &Commit, archs: &[Arch]) -> Resul
         archives(checkout, commit, arch, &tree, &mut made)?;
         let copier = fs::read(&built.copier).context("the image's program")?;
         parts.push(image::Part { arch, tree, copier });
+        native.get_or_insert(built);
     }
     made.insert(image::name(), image::image(parts, commit)?);
     made.insert(sbom::name(), sbom::list(checkout, commit, &archs)?);
@@ -75,10 +77,10 @@ fn archives(
     Ok(())
 }
 
-/// The library as another linker makes it has the budget of every library of ours.
+/// The library that is shipped has the budget of every library of ours.
 fn within_budget(built: &Built) -> Result<()> {
-    let broken = budget::report(&budget::check(&built.program("libdivvy.so"))?);
-    ensure!(broken == 0, "{broken} budgets of the library are broken as this linker makes it");
+    let broken = budget::report(&budget::check(&built.library)?);
+    ensure!(broken == 0, "{broken} budgets of the library are broken");
     Ok(())
 }
 

@@ -52,6 +52,9 @@ pub(crate) fn chore(_: &Arguments) -> Result<()> {
 pub(crate) fn chore(arguments: &Arguments) -> Result<()> {
     use crate::workspace::{root, target};
 
+    if arguments.fetch {
+        return zig::Zig::installed().map(drop);
+    }
     let out = arguments.out.clone().unwrap_or_else(|| target().join("release-artefacts"));
     let commit = commit::Commit::head(root())?;
     if !commit.is_clean {

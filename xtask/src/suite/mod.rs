@@ -33,6 +33,7 @@ const SUITES: [Suite; 9] = [
     ("miri", miri),
     ("rustdoc", rustdoc),
     ("aarch64", aarch64),
+    ("release", release),
 ];
 
 /// The toolchain whose interpreter is used: it is built for some days only.
@@ -75,9 +76,12 @@ fn format(tally: &mut Tally) -> Result<()> {
 fn lint(tally: &mut Tally) -> Result<()> {
     let strict = ["--all-targets", "--", "-D", "warnings"];
     check(tally, cargo().args(["clippy", "--quiet", "--workspace"]).args(strict))?;
-    // The generator is behind a feature, and a feature that nobody builds rots.
-    let generator = ["clippy", "--quiet", "--package", "xtask", "--features", "regen"];
-    check(tally, cargo().args(generator).args(strict))
+    // Chores that need more are behind features, and a feature that nobody builds rots.
+    for feature in ["regen", "release"] {
+        let behind = ["clippy", "--quiet", "--package", "xtask", "--features", feature];
+        check(tally, cargo().args(behind).args(strict))?;
+    }
+    Ok(())
 }
 
 fn budgets(tally: &mut Tally) -> Result<()> {
@@ -162,4 +166,31 @@ fn aarch64(tally: &mut Tally) -> Result<()> {
         tally.check(finding.what, finding.holds);
     }
     Ok(())
+}
+
+/// What users install: made, and tried on other systems. What cannot be fetched is a skip, not a failure.
+fn release(tally: &mut Tally) -> Result<()> {
+    let xtask = ["--package", "xtask", "--features", "release"];
+    let ours = |what: &[&str]| {
+        let mut command = cargo();
+        command.args(["run", "--quiet"]).args(xtask).args(["--", "release"]).args(what);
+        command
+    };
+    let mut units = cargo();
+    run_tests(tally, units.arg("test").args(xtask).args(["--bin", "xtask", "release::"]), None)?;
+    if !lines(&mut ours(&["--fetch"]), |line| println!("{line}"))?.success() {
+        tally.skipped.push("release: pip could not fetch the linker of packaging/zig.txt".to_owned());
+        return Ok(());
+    }
+    let out = target().join("release-artefacts");
+    let mut make = ours(&["--out"]);
+    make.arg(&out);
+    let made = lines(&mut make, |line| println!("{line}"))?.success();
+    tally.check("release: artefacts are made", made);
+    if !made {
+        return Ok(());
+    }
+    let mut tests = cargo();
+    tests.arg("test").args(xtask).args(["--test", "release"]).env("DIVVY_RELEASE", &out);
+    run_tests(tally, &mut tests, None)
 }

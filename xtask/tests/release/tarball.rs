@@ -1,0 +1,86 @@
+//! The tarball in systems older than this one, from unpacking to the first refused allocation; and the image's files.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::artefacts::{Scratch, folder, named, said};
+use crate::roots::{Extent, Root, debian};
+
+/// As docs/guide/install.md has it, and an upgrade of nothing: `divvy install` makes what the tarball holds.
+const TRY: &str = r"
+cd /tmp
+tar xzf /artefacts/divvy-*-x86_64-linux.tar.gz
+cd divvy-*-x86_64-linux
+bin/divvy --version
+bin/divvy doctor
+bin/divvy run --sim --memory 1GiB -- lib/divvy/clients/fill </dev/null
+bin/divvy install /usr/local
+cmp lib/divvy/libdivvy-*.so /usr/local/lib/divvy/libdivvy-*.so
+test $(basename lib/divvy/libdivvy-*.so) = $(basename /usr/local/lib/divvy/libdivvy-*.so)
+bin/divvy demo --sim --seconds 4
+";
+
+fn starts(test: &str, root: &Root, artefacts: &Path) {
+    println!("{test}: glibc {}", root.glibc());
+    let Some(text) = root.runs(test, artefacts, TRY) else { return };
+    for expected in ["divvy 0.", "\"refusal\":2", "Everything expected happened", "DV"] {
+        assert!(text.contains(expected), "{expected} is missing:\n{text}");
+    }
+}
+
+#[test]
+fn the_tarball_starts_on_glibc_2_28() {
+    let test = "tarball on Debian 10";
+    let Some(artefacts) = folder(test) else { return };
+    // It has left the mirrors for an archive, whose address a machine's owner knows.
+    let mirror = std::env::var("DIVVY_ARCHIVE_MIRROR").ok();
+    let Some(root) = debian(test, "buster", Extent::Unpacked, mirror.as_deref()) else { return };
+    starts(test, &root, &artefacts);
+}
+
+#[test]
+fn the_tarball_starts_on_glibc_2_31() {
+    let test = "tarball on Debian 11";
+    let Some(artefacts) = folder(test) else { return };
+    let Some(root) = debian(test, "bullseye", Extent::Unpacked, None) else { return };
+    starts(test, &root, &artefacts);
+}
+
+/// The image as a container has it: nothing but its layer.
+#[test]
+fn the_image_copies_itself_without_a_c_library() {
+    let test = "image";
+    let Some(folder) = folder(test) else { return };
+    let scratch = Scratch::new("image");
+    let unpack = |archive: &Path, into: &Path| {
+        fs::create_dir_all(into).expect("a folder");
+        said(Command::new("tar").arg("xf").arg(archive).arg("-C").arg(into));
+    };
+    let layout = scratch.0.join("layout");
+    unpack(&named(&folder, "divvy-", "-image.tar"), &layout);
+    let read = |path: &Path| -> serde_json::Value {
+        serde_json::from_slice(&fs::read(path).expect("a blob")).expect("JSON")
+    };
+    let blob = |descriptor: &serde_json::Value| {
+        let digest = descriptor["digest"].as_str().expect("a digest");
+        layout.join("blobs").join(digest.replace(':', "/"))
+    };
+    let index = read(&blob(&read(&layout.join("index.json"))["manifests"][0]));
+    let manifests = index["manifests"].as_array().expect("manifests");
+    let is_ours = |one: &&serde_json::Value| one["platform"]["architecture"] == "amd64";
+    let manifest = read(&blob(manifests.iter().find(is_ours).expect("amd64")));
+    let root = scratch.0.join("root");
+    unpack(&blob(&manifest["layers"][0]), &root);
+    let mut chroot = Command::new("unshare");
+    chroot.args(["--user", "--map-root-user", "chroot"]).arg(&root).args(["/copy", "/target"]);
+    let output = chroot.output().expect("unshare is of util-linux");
+    if String::from_utf8_lossy(&output.stderr).contains("unshare") {
+        println!("SKIPPED {test}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        return;
+    }
+    assert!(output.status.success(), "{output:?}");
+    said(Command::new("diff").args(["-r", "--no-dereference"]).arg(root.join("divvy")).arg(root.join("target")));
+    // A second time beside programs that run: files are exchanged, not written into.
+    said(&mut chroot);
+}
