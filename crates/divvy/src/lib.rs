@@ -35,7 +35,9 @@ use anyhow::Result;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 
-use commands::{bench, cdi, child, completions, demo, doctor, freeze, ps, run, set, top, trace, upgrade};
+use commands::{
+    bench, cdi, child, completions, demo, doctor, freeze, ps, run, set, top, trace, upgrade,
+};
 use machine::cards;
 use output::options::OutputOptions;
 use output::{ending, exit_codes};

@@ -21,8 +21,10 @@ pub(super) struct Commit {
 impl Commit {
     /// The commit that is checked out at `root`.
     pub(super) fn head(root: &Path) -> Result<Self> {
-        let git = |arguments: &[&str]| output(Command::new("git").current_dir(root).args(arguments));
-        let text = git(&["log", "-1", "--format=%H %ct"]).context("a release is made of a git checkout")?;
+        let git =
+            |arguments: &[&str]| output(Command::new("git").current_dir(root).args(arguments));
+        let text = git(&["log", "-1", "--format=%H %ct"])
+            .context("a release is made of a git checkout")?;
         let (hash, time) = text.trim().split_once(' ').context("git log says no hash and time")?;
         let chosen = std::env::var("SOURCE_DATE_EPOCH");
         let epoch_s = chosen.as_deref().unwrap_or(time);

@@ -14,10 +14,10 @@ use anyhow::{Context, Result};
 use super::arguments::Arch;
 use super::commit::Commit;
 use super::zig::Zig;
-use crate::stage::place;
-use crate::{aarch64, budget, clients};
 use crate::command::{output, run};
+use crate::stage::place;
 use crate::workspace::cargo;
+use crate::{aarch64, budget, clients};
 
 /// Programs, and the simulated driver's libraries.
 const PACKAGES: [&str; 5] = ["divvy", "divvy-bench", "simgpu", "simgpu-cuda", "simgpu-nvml"];
@@ -52,7 +52,8 @@ impl Built {
 
     /// The programs of demonstration and benchmarks, sorted.
     pub(super) fn clients(&self) -> Result<Vec<PathBuf>> {
-        let entries = fs::read_dir(&self.clients).with_context(|| self.clients.display().to_string())?;
+        let entries =
+            fs::read_dir(&self.clients).with_context(|| self.clients.display().to_string())?;
         let mut found = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
         found.sort();
         Ok(found)
@@ -135,7 +136,8 @@ fn flags(checkout: &Checkout, arch: Arch) -> Result<Vec<OsString>> {
         flags.push("-Cforce-frame-pointers=yes".into());
     }
     // The last that fits is taken: what lies in the checkout comes after it.
-    let renamed = [(&checkout.root, "/divvy"), (&cargo_home, "/cargo"), (&checkout.target, "/build")];
+    let renamed =
+        [(&checkout.root, "/divvy"), (&cargo_home, "/cargo"), (&checkout.target, "/build")];
     for (from, to) in renamed {
         let mut flag = OsString::from("--remap-path-prefix=");
         flag.push(mapped(from, to));
@@ -157,8 +159,13 @@ fn mapped(from: &Path, to: &str) -> OsString {
 /// When it cannot, with what adds it.
 fn needs_target(arch: Arch) -> Result<()> {
     let triple = arch.triple();
-    let folder = output(Command::new("rustc").args(["--print", "target-libdir", "--target", &triple]))?;
-    let is_there = Path::new(folder.trim()).read_dir().is_ok_and(|mut entries| entries.next().is_some());
-    anyhow::ensure!(is_there, "the toolchain cannot build for {triple}; `rustup target add {triple}`");
+    let folder =
+        output(Command::new("rustc").args(["--print", "target-libdir", "--target", &triple]))?;
+    let is_there =
+        Path::new(folder.trim()).read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    anyhow::ensure!(
+        is_there,
+        "the toolchain cannot build for {triple}; `rustup target add {triple}`"
+    );
     Ok(())
 }

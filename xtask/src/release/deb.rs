@@ -64,7 +64,8 @@ pub(super) fn package(
 fn ar(members: &[(&str, &[u8])], epoch_s: u64) -> Vec<u8> {
     let mut archive = b"!<arch>\n".to_vec();
     for (name, bytes) in members {
-        let head = format!("{name:<16}{epoch_s:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 100_644, bytes.len());
+        let head =
+            format!("{name:<16}{epoch_s:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 100_644, bytes.len());
         archive.extend_from_slice(head.as_bytes());
         archive.extend_from_slice(bytes);
         if bytes.len() % 2 == 1 {

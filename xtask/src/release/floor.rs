@@ -14,7 +14,9 @@ use super::zig::GLIBC;
 pub(super) fn check(tree: &Tree) -> Result<usize> {
     let mut checked = 0;
     for (path, entry) in tree.entries() {
-        let Some(bytes) = entry.bytes().filter(|bytes| bytes.starts_with(b"\x7fELF")) else { continue };
+        let Some(bytes) = entry.bytes().filter(|bytes| bytes.starts_with(b"\x7fELF")) else {
+            continue;
+        };
         let newest = newest(bytes).with_context(|| path.to_owned())?;
         if newest > GLIBC {
             bail!(

@@ -88,7 +88,11 @@ fn within_budget(built: &Built) -> Result<()> {
 pub(super) fn write(made: &Artefacts, out: &Path) -> Result<()> {
     if out.exists() {
         let is_ours = out.join("SHA256SUMS").exists() || fs::read_dir(out)?.next().is_none();
-        ensure!(is_ours, "{} is not empty and no earlier release; name another folder", out.display());
+        ensure!(
+            is_ours,
+            "{} is not empty and no earlier release; name another folder",
+            out.display()
+        );
         fs::remove_dir_all(out).with_context(|| out.display().to_string())?;
     }
     fs::create_dir_all(out).with_context(|| out.display().to_string())?;

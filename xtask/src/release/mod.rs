@@ -60,7 +60,8 @@ pub(crate) fn chore(arguments: &Arguments) -> Result<()> {
     if !commit.is_clean {
         eprintln!("files differ from the commit: these artefacts are nobody else's");
     }
-    let checkout = cross::Checkout { root: root().to_owned(), target: target().join("release-build") };
+    let checkout =
+        cross::Checkout { root: root().to_owned(), target: target().join("release-build") };
     let made = make::all(&checkout, &commit, &arguments.arch)?;
     if arguments.twice {
         twice::compare(&made, &commit, &arguments.arch)?;

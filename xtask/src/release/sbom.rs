@@ -155,7 +155,8 @@ fn linked(node: &Value) -> Vec<String> {
         kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()))
     };
     let dependencies = node["deps"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let ids = dependencies.iter().filter(is_linked).filter_map(|dependency| dependency["pkg"].as_str());
+    let ids =
+        dependencies.iter().filter(is_linked).filter_map(|dependency| dependency["pkg"].as_str());
     ids.map(str::to_owned).collect()
 }
 
@@ -183,7 +184,8 @@ mod tests {
             json!({ "id": name, "name": name, "version": "1.0.0", "license": "MIT/Apache-2.0",
                     "targets": [{ "kind": [kind] }] })
         };
-        let dependency = |name: &str, kind: Value| json!({ "pkg": name, "dep_kinds": [{ "kind": kind }] });
+        let dependency =
+            |name: &str, kind: Value| json!({ "pkg": name, "dep_kinds": [{ "kind": kind }] });
         let others = ["inner", "derive", "cc", "proptest"];
         let packages: Vec<_> = SHIPPED.iter().chain(&others).map(|name| package(name)).collect();
         let metadata = json!({

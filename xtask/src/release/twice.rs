@@ -20,7 +20,10 @@ use crate::workspace::{root, target};
 /// # Errors
 /// Names the first file that differs.
 pub(super) fn compare(made: &Artefacts, commit: &Commit, archs: &[Arch]) -> Result<()> {
-    ensure!(commit.is_clean, "files differ from the commit, which is what is built again: commit them");
+    ensure!(
+        commit.is_clean,
+        "files differ from the commit, which is what is built again: commit them"
+    );
     for name in ["again", "once-more/in a deeper folder"] {
         let checkout = export(&target().join("release-twice").join(name), commit)?;
         eprintln!("the same in {}", checkout.root.display());

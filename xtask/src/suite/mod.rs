@@ -179,7 +179,9 @@ fn release(tally: &mut Tally) -> Result<()> {
     let mut units = cargo();
     run_tests(tally, units.arg("test").args(xtask).args(["--bin", "xtask", "release::"]), None)?;
     if !lines(&mut ours(&["--fetch"]), |line| println!("{line}"))?.success() {
-        tally.skipped.push("release: pip could not fetch the linker of packaging/zig.txt".to_owned());
+        tally
+            .skipped
+            .push("release: pip could not fetch the linker of packaging/zig.txt".to_owned());
         return Ok(());
     }
     let out = target().join("release-artefacts");

@@ -7,7 +7,9 @@ use std::process::{Command, Output};
 pub(crate) fn folder(test: &str) -> Option<PathBuf> {
     let named = std::env::var_os("DIVVY_RELEASE").map(PathBuf::from);
     if named.is_none() {
-        println!("SKIPPED {test}: DIVVY_RELEASE names no artefacts; cargo xtask test release makes them");
+        println!(
+            "SKIPPED {test}: DIVVY_RELEASE names no artefacts; cargo xtask test release makes them"
+        );
     }
     named
 }
@@ -85,5 +87,8 @@ fn the_list_of_parts_names_crates_with_sums_and_licences() {
         assert!(part(name).is_none(), "{name} is in no file and listed");
     }
     assert!(parts.iter().all(|part| part["licenses"].is_array()), "a part has no licence");
-    assert_eq!(part("libc").and_then(|part| part["hashes"][0]["content"].as_str()).map(str::len), Some(64));
+    assert_eq!(
+        part("libc").and_then(|part| part["hashes"][0]["content"].as_str()).map(str::len),
+        Some(64)
+    );
 }

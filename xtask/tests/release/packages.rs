@@ -47,11 +47,13 @@ fn the_rpm_is_whole_and_has_the_same_files_as_the_deb() {
         let deb = named(&folder, "divvy_", &format!("{deb_arch}.deb"));
         let checked = said(Command::new("rpm").args(["--checksig", "--nosignature"]).arg(&rpm));
         assert!(checked.contains("digests OK"), "{checked}");
-        let scripts = said(Command::new("rpm").args(["-qp", "--nosignature", "--scripts"]).arg(&rpm));
+        let scripts =
+            said(Command::new("rpm").args(["-qp", "--nosignature", "--scripts"]).arg(&rpm));
         assert!(scripts.contains("divvy install /usr"), "{scripts}");
         // Modes and paths of files and links; folders are the packages' own.
         let query = "[%{FILEMODES:perms} /%{FILENAMES}\n]";
-        let listed = said(Command::new("rpm").args(["-qp", "--nosignature", "--qf", query]).arg(&rpm));
+        let listed =
+            said(Command::new("rpm").args(["-qp", "--nosignature", "--qf", query]).arg(&rpm));
         let of_rpm: std::collections::BTreeSet<_> = listed
             .lines()
             .filter(|line| !line.starts_with('d'))

@@ -21,7 +21,14 @@ fn the_tarball_for_aarch64_starts() {
     }
     let scratch = Scratch::new("aarch64");
     let tarball = named(&folder, "divvy-", "-aarch64-linux.tar.gz");
-    said(Command::new("tar").args(["xzf"]).arg(&tarball).arg("--strip-components=1").arg("-C").arg(&scratch.0));
+    said(
+        Command::new("tar")
+            .args(["xzf"])
+            .arg(&tarball)
+            .arg("--strip-components=1")
+            .arg("-C")
+            .arg(&scratch.0),
+    );
     let emulated = |program: &str, preload: Option<&str>| {
         let mut command = Command::new("qemu-aarch64-static");
         command.args(["-L", LIBC]);

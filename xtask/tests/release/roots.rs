@@ -40,7 +40,12 @@ pub(crate) enum Extent {
 }
 
 /// The root of a Debian of this name; none after a skip was said. `mirror` is an address, or debootstrap's own choice.
-pub(crate) fn debian(test: &str, suite: &str, extent: Extent, mirror: Option<&str>) -> Option<Root> {
+pub(crate) fn debian(
+    test: &str,
+    suite: &str,
+    extent: Extent,
+    mirror: Option<&str>,
+) -> Option<Root> {
     let skip = |why: &str| {
         println!("SKIPPED {test}: {why}");
         None
@@ -69,7 +74,8 @@ pub(crate) fn debian(test: &str, suite: &str, extent: Extent, mirror: Option<&st
     if !output.status.success() {
         let _ = fs::remove_dir_all(&new);
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no word").to_owned();
+        let last =
+            said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no word").to_owned();
         return skip(&format!("debootstrap made no root of {suite} ({}): {last}", output.status));
     }
     fs::write(new.join(".whole"), "").expect("a mark");
@@ -119,7 +125,11 @@ impl Root {
         let text = String::from_utf8_lossy(&bytes);
         let at = text.find("stable release version ").expect("glibc says its version");
         let rest = &text[at + "stable release version ".len()..];
-        rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect::<String>().trim_end_matches('.').to_owned()
+        rest.chars()
+            .take_while(|c| c.is_ascii_digit() || *c == '.')
+            .collect::<String>()
+            .trim_end_matches('.')
+            .to_owned()
     }
 }
 

@@ -19,7 +19,8 @@ fn the_unit_is_exposed_to_little() {
     analyze.args(["security", "--offline=yes", "--no-pager"]).arg(&unit);
     let said = said(&mut analyze);
     let line = said.lines().find(|line| line.contains("Overall exposure level")).unwrap_or(&said);
-    let digits: String = line.rsplit(": ").next().unwrap_or_default().chars().take_while(|c| *c != ' ').collect();
+    let digits: String =
+        line.rsplit(": ").next().unwrap_or_default().chars().take_while(|c| *c != ' ').collect();
     let tenths: u32 = digits.replace('.', "").parse().unwrap_or_else(|_| panic!("{said}"));
     println!("{line}");
     assert!(tenths <= MOST_TENTHS, "{said}");

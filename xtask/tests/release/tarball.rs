@@ -80,7 +80,12 @@ fn the_image_copies_itself_without_a_c_library() {
         return;
     }
     assert!(output.status.success(), "{output:?}");
-    said(Command::new("diff").args(["-r", "--no-dereference"]).arg(root.join("divvy")).arg(root.join("target")));
+    said(
+        Command::new("diff")
+            .args(["-r", "--no-dereference"])
+            .arg(root.join("divvy"))
+            .arg(root.join("target")),
+    );
     // A second time beside programs that run: files are exchanged, not written into.
     said(&mut chroot);
 }
