@@ -112,7 +112,10 @@ fn compile(
     gcc.args(
         parts.iter().map(|part| &part.path).filter(|path| path.extension() == Some("c".as_ref())),
     );
-    gcc.arg("-o").arg(binary).arg("-L").arg(stage.join("sim"));
+    gcc.arg("-o").arg(binary);
+    if libraries(&program.text).next().is_some() {
+        gcc.arg("-L").arg(stage.join("sim"));
+    }
     for library in libraries(&program.text) {
         match library {
             "cuda" | "nvidia-ml" => gcc.arg(format!("-l:lib{library}.so.1")),
