@@ -16,6 +16,7 @@ const PATIENCE_S: &str = "170";
 /// What a namespace begins with: `$1` the root, `$2` the artefacts, `$3` the script, in a directory that is empty.
 const ENTER: &str = r#"set -e
 mount -t tmpfs tmpfs .
+cd "$PWD"
 mkdir upper work all
 mount -t overlay -o "lowerdir=$1,upperdir=upper,workdir=work" overlay all
 mkdir -p all/proc all/dev all/artefacts all/tmp all/run

@@ -8,12 +8,13 @@ use crate::artefacts::{Scratch, folder, named, said};
 use crate::roots::{Extent, Root, debian};
 
 /// As docs/guide/install.md has it, and an upgrade of nothing: `divvy install` makes what the tarball holds.
+// Of an old tar on a new kernel, which cannot set folders' modes: no matter. The doctor finds no driver, and ends with 1.
 const TRY: &str = r"
 cd /tmp
-tar xzf /artefacts/divvy-*-x86_64-linux.tar.gz
+tar xzf /artefacts/divvy-*-x86_64-linux.tar.gz 2>tar.log || grep -q 'Cannot change mode' tar.log
 cd divvy-*-x86_64-linux
 bin/divvy --version
-bin/divvy doctor
+bin/divvy doctor || test $? = 1
 bin/divvy run --sim --memory 1GiB -- lib/divvy/clients/fill </dev/null
 bin/divvy install /usr/local
 cmp lib/divvy/libdivvy-*.so /usr/local/lib/divvy/libdivvy-*.so
