@@ -19,6 +19,7 @@ mount -t tmpfs tmpfs .
 cd "$PWD"
 mkdir upper work all
 mount -t overlay -o "lowerdir=$1,upperdir=upper,workdir=work" overlay all
+[ ! -L all/proc ] || rm all/proc
 mkdir -p all/proc all/dev all/artefacts all/tmp all/run
 mount -t proc proc all/proc
 mount --rbind /dev all/dev
