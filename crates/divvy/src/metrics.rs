@@ -2,7 +2,7 @@
 //!
 //! [`METRICS`] and [`memory`]'s part are the one table of names: the page is written from it, `docs/metrics.md` is compared
 //! with it, and so are the expressions of the dashboard and of the alerts in `deploy/`. Names are only ever added.
-//! [`format`] makes the older text format of the page, and says which one a collector asks for.
+//! [`mod@format`] makes the older text format of the page, and says which one a collector asks for.
 //!
 //! Promises: base units (bytes, seconds, parts of one); labels say what is measured, never how much; a
 //! family's samples stand together and no two have the same labels; a counter falls only when what it
