@@ -98,7 +98,7 @@ pub(crate) struct Args {
 
     /// Serve /metrics for a collector, and /healthz, at ADDRESS; by default 127.0.0.1, port 19437
     ///
-    /// ADDRESS is an IP address with or without a port: 0.0.0.0, [::1]:9000. Where a daemon runs already, as one that
+    /// ADDRESS is an IP address with or without a port: such as 0.0.0.0 or 127.0.0.1:9000. Where a daemon runs already, as one that
     /// `divvy run` has started, its metrics are served until it ends; this one then takes over.
     #[arg(
         long,
