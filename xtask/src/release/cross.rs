@@ -31,7 +31,7 @@ pub(super) struct Checkout {
     pub(super) target: PathBuf,
 }
 
-/// What was built for one processor.
+/// Files that were built for one processor.
 #[derive(Debug)]
 pub(super) struct Built {
     /// Cargo's output folder.

@@ -8,9 +8,9 @@ use anyhow::Result;
 use super::arguments::Arch;
 use super::layout::VERSION;
 use super::sums::md5;
-use super::tree::{Entry, Tree, gzip};
+use super::tree::{Tree, TreeEntry, gzip};
 
-/// What the package says of itself beside its version.
+/// Fields of the package beside its name and version.
 const ABOUT: &str = "\
 Section: utils
 Priority: optional
@@ -40,7 +40,7 @@ pub(super) fn package(
     let size_kib = tree.len_bytes().div_ceil(1024);
     control.put(
         "control",
-        Entry::text(format!(
+        TreeEntry::text(format!(
             "Package: divvy\nVersion: {VERSION}\nArchitecture: {}\nInstalled-Size: {size_kib}\n{ABOUT}",
             arch.debian()
         )),
@@ -49,9 +49,9 @@ pub(super) fn package(
         .entries()
         .filter_map(|(path, entry)| Some(format!("{}  {path}\n", md5(entry.bytes()?))))
         .collect();
-    control.put("md5sums", Entry::text(sums));
+    control.put("md5sums", TreeEntry::text(sums));
     for (name, script) in scripts {
-        control.put(*name, Entry::program(script.clone().into_bytes()));
+        control.put(*name, TreeEntry::program(script.clone().into_bytes()));
     }
     let control = gzip(&control.tar("./", epoch_s)?)?;
     let data = gzip(&tree.tar("./", epoch_s)?)?;

@@ -60,7 +60,7 @@ fn number(text: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::release::tree::Entry;
+    use crate::release::tree::TreeEntry;
 
     #[test]
     fn versions_are_compared_as_numbers() {
@@ -76,9 +76,9 @@ mod tests {
         let needed = newest(&this).unwrap();
         assert!(needed >= (2, 3), "{needed:?}");
         let mut tree = Tree::default();
-        tree.put("text", Entry::text("no program"));
+        tree.put("text", TreeEntry::text("no program"));
         assert_eq!(check(&tree).unwrap(), 0);
-        tree.put("this", Entry::program(this));
+        tree.put("this", TreeEntry::program(this));
         match check(&tree) {
             Ok(checked) => assert!(checked == 1 && needed <= GLIBC),
             Err(error) => {

@@ -13,7 +13,7 @@ use super::arguments::Arch;
 use super::commit::Commit;
 use super::layout::VERSION;
 use super::sums::sha256;
-use super::tree::{Entry, Tree, gzip};
+use super::tree::{Tree, TreeEntry, gzip};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -47,10 +47,10 @@ pub(super) fn image(parts: Vec<Part>, commit: &Commit) -> Result<Vec<u8>> {
     whole["annotations"] = json!({ "org.opencontainers.image.ref.name": VERSION });
     let outer = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [whole] });
     let mut layout = Tree::default();
-    layout.put("oci-layout", Entry::text(json!({ "imageLayoutVersion": "1.0.0" }).to_string()));
-    layout.put("index.json", Entry::text(outer.to_string()));
+    layout.put("oci-layout", TreeEntry::text(json!({ "imageLayoutVersion": "1.0.0" }).to_string()));
+    layout.put("index.json", TreeEntry::text(outer.to_string()));
     for (digest, bytes) in blobs.0 {
-        layout.put(format!("blobs/sha256/{digest}"), Entry::text(bytes));
+        layout.put(format!("blobs/sha256/{digest}"), TreeEntry::text(bytes));
     }
     layout.tar("", commit.epoch_s)
 }
@@ -59,7 +59,7 @@ pub(super) fn image(parts: Vec<Part>, commit: &Commit) -> Result<Vec<u8>> {
 fn manifest(part: Part, commit: &Commit, blobs: &mut Blobs) -> Result<Value> {
     let platform = json!({ "architecture": part.arch.debian(), "os": "linux" });
     let mut tree = part.tree.below("divvy");
-    tree.put("copy", Entry::program(part.copier));
+    tree.put("copy", TreeEntry::program(part.copier));
     let layer = tree.tar("", commit.epoch_s)?;
     let config = json!({
         "architecture": platform["architecture"],
@@ -119,7 +119,7 @@ mod tests {
         let commit = Commit { hash: "c0ffee".into(), epoch_s: 5, is_clean: true };
         let part = |arch| {
             let mut tree = Tree::default();
-            tree.put("lib/libdivvy.so", Entry::program(vec![1, 2, 3]));
+            tree.put("lib/libdivvy.so", TreeEntry::program(vec![1, 2, 3]));
             Part { arch, tree, copier: vec![9] }
         };
         let make = || image(vec![part(Arch::X86_64), part(Arch::Aarch64)], &commit).unwrap();

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use super::arguments::Arch;
 use super::cross::{Built, Checkout};
 use super::sums::fnv_1a;
-use super::tree::{Entry, Tree};
+use super::tree::{Tree, TreeEntry};
 use crate::command::{output, run};
 
 /// The version of everything.
@@ -55,11 +55,11 @@ pub(super) fn pages(built: &Built, checkout: &Checkout) -> Result<Pages> {
     for page in fs::read_dir(&folder)? {
         let page = page?;
         let name = page.file_name().to_string_lossy().into_owned();
-        tree.put(format!("share/man/man1/{name}"), Entry::text(read(&page.path())?));
+        tree.put(format!("share/man/man1/{name}"), TreeEntry::text(read(&page.path())?));
     }
     for (shell, place) in SHELLS {
         let script = output(Command::new(&divvy).args(["completions", shell]))?;
-        tree.put(place, Entry::text(script));
+        tree.put(place, TreeEntry::text(script));
     }
     Ok(Pages(tree))
 }
@@ -68,27 +68,30 @@ pub(super) fn pages(built: &Built, checkout: &Checkout) -> Result<Pages> {
 pub(super) fn tree(checkout: &Checkout, built: &Built, pages: &Pages) -> Result<Tree> {
     let mut tree = pages.0.clone();
     for program in ["divvy", "divvy-bench"] {
-        tree.put(format!("bin/{program}"), Entry::program(read(&built.program(program))?));
+        tree.put(format!("bin/{program}"), TreeEntry::program(read(&built.program(program))?));
     }
     let library = read(&built.library)?;
     let name = format!("libdivvy-{VERSION}-{:016x}.so", fnv_1a(&library));
-    tree.put(format!("lib/divvy/{name}"), Entry::program(library));
-    tree.put(NEWEST, Entry::Link(name));
+    tree.put(format!("lib/divvy/{name}"), TreeEntry::program(library));
+    tree.put(NEWEST, TreeEntry::Link(name));
     for (link, to) in LINKS {
-        tree.put(link, Entry::Link(to.to_owned()));
+        tree.put(link, TreeEntry::Link(to.to_owned()));
     }
     for (file, name) in SIMULATOR {
-        tree.put(format!("lib/divvy/sim/{name}"), Entry::program(read(&built.program(file))?));
+        tree.put(format!("lib/divvy/sim/{name}"), TreeEntry::program(read(&built.program(file))?));
     }
     for client in built.clients()? {
         let name = client.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        tree.put(format!("lib/divvy/clients/{name}"), Entry::program(read(&client)?));
+        tree.put(format!("lib/divvy/clients/{name}"), TreeEntry::program(read(&client)?));
     }
     for file in READ {
-        tree.put(format!("share/doc/divvy/{file}"), Entry::text(read(&checkout.root.join(file))?));
+        tree.put(
+            format!("share/doc/divvy/{file}"),
+            TreeEntry::text(read(&checkout.root.join(file))?),
+        );
     }
     let unit = String::from_utf8(read(&checkout.root.join("deploy/divvy.service"))?)?;
-    tree.put("lib/systemd/system/divvy.service", Entry::text(unit));
+    tree.put("lib/systemd/system/divvy.service", TreeEntry::text(unit));
     Ok(tree)
 }
 
@@ -103,7 +106,7 @@ pub(super) fn stem(arch: Arch) -> String {
 /// library that programs run with stays when the package is upgraded, and so what they start stays limited.
 pub(super) fn packaged(tree: &Tree) -> Result<Tree> {
     let mut tree = tree.clone();
-    let Some(Entry::Link(name)) = tree.take(NEWEST) else {
+    let Some(TreeEntry::Link(name)) = tree.take(NEWEST) else {
         anyhow::bail!("{NEWEST} is no link");
     };
     let library = tree.take(&format!("lib/divvy/{name}")).context("the library is missing")?;
@@ -111,7 +114,7 @@ pub(super) fn packaged(tree: &Tree) -> Result<Tree> {
     let place = "lib/systemd/system/divvy.service";
     let unit = tree.take(place).context("the unit is missing")?;
     let unit = String::from_utf8(unit.bytes().unwrap_or_default().to_vec())?;
-    tree.put(place, Entry::text(unit.replace("/usr/local/bin/divvy", "/usr/bin/divvy")));
+    tree.put(place, TreeEntry::text(unit.replace("/usr/local/bin/divvy", "/usr/bin/divvy")));
     Ok(tree.below("usr"))
 }
 
@@ -126,10 +129,10 @@ mod tests {
     #[test]
     fn a_package_leaves_the_library_that_is_in_use_to_a_script() {
         let mut tree = Tree::default();
-        tree.put(NEWEST, Entry::Link("libdivvy-1.so".into()));
-        tree.put("lib/divvy/libdivvy-1.so", Entry::program(vec![7]));
+        tree.put(NEWEST, TreeEntry::Link("libdivvy-1.so".into()));
+        tree.put("lib/divvy/libdivvy-1.so", TreeEntry::program(vec![7]));
         let unit = "ExecStart=/usr/local/bin/divvy daemon\n";
-        tree.put("lib/systemd/system/divvy.service", Entry::text(unit));
+        tree.put("lib/systemd/system/divvy.service", TreeEntry::text(unit));
         let packaged = packaged(&tree).unwrap();
         let paths: Vec<_> = packaged.entries().map(|(path, _)| path).collect();
         assert_eq!(

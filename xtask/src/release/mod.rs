@@ -1,6 +1,6 @@
 //! `cargo xtask release`: what users install, made from one commit.
 //!
-//! For each processor a tarball, a deb and an rpm, all of one tree ([`layout`]); an image of both; a list of what is
+//! For each processor a tarball, a deb and an rpm, all of one tree (`layout`); an image of both; a list of what is
 //! in them (`sbom`) and of their sums. Programs are linked by Zig's linker against glibc 2.17 (`cross`).
 //!
 //! Promises: the same commit gives the same bytes, wherever and by whom it is built (`twice` shows it on one machine); no

@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 
 use super::arguments::Arch;
 use super::layout::VERSION;
-use super::tree::{Entry, Tree};
+use super::tree::{Tree, TreeEntry};
 
-/// What the package says of itself.
+/// Words of the package about itself.
 const SUMMARY: &str = "Share NVIDIA GPUs among unmodified programs";
 const DESCRIPTION: &str = "Each group of processes gets a limit of device memory that is never exceeded and a share of \
 device time. A library is preloaded into the programs; there is no kernel module, and nothing is recompiled.";
@@ -44,12 +44,12 @@ pub(super) fn package(arch: Arch, tree: &Tree, scripts: &Scripts, epoch_s: u64) 
     for (path, entry) in tree.entries() {
         let place = format!("/{path}");
         match entry {
-            Entry::File { bytes, .. } => {
+            TreeEntry::File { bytes, .. } => {
                 let mode = u16::try_from(entry.mode())?;
                 let options = FileOptions::new(place).permissions(mode);
                 package.with_file_contents(bytes.clone(), options)?;
             }
-            Entry::Link(to) => {
+            TreeEntry::Link(to) => {
                 package.with_symlink(FileOptions::symlink(place, to.as_str()))?;
             }
         }

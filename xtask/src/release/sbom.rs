@@ -1,4 +1,4 @@
-//! What is in a release: a CycloneDX 1.6 list of every crate that is linked into one of its files, and of what the
+//! The parts of a release: a CycloneDX 1.6 list of every crate that is linked into one of its files, and of what the
 //! compilers add.
 //!
 //! Made of `cargo metadata` and `Cargo.lock`. Crates that only build or test something are not in it. Promises: the same

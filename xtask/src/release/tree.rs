@@ -12,12 +12,12 @@ use tar::{EntryType, Header};
 
 /// A file or a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum TreeEntry {
     File { bytes: Vec<u8>, is_program: bool },
     Link(String),
 }
 
-impl Entry {
+impl TreeEntry {
     /// A text that is read.
     pub(super) fn text(bytes: impl Into<Vec<u8>>) -> Self {
         Self::File { bytes: bytes.into(), is_program: false }
@@ -48,23 +48,23 @@ impl Entry {
 
 /// Files by their paths below some root, which begin with no slash.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tree(BTreeMap<String, Entry>);
+pub(super) struct Tree(BTreeMap<String, TreeEntry>);
 
 impl Tree {
     /// Puts an entry at `path`, which had none.
-    pub(super) fn put(&mut self, path: impl Into<String>, entry: Entry) {
+    pub(super) fn put(&mut self, path: impl Into<String>, entry: TreeEntry) {
         let path = path.into();
         assert!(!path.starts_with('/'), "{path}");
         self.0.insert(path, entry);
     }
 
     /// Takes an entry out.
-    pub(super) fn take(&mut self, path: &str) -> Option<Entry> {
+    pub(super) fn take(&mut self, path: &str) -> Option<TreeEntry> {
         self.0.remove(path)
     }
 
     /// All of it, sorted.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&str, &TreeEntry)> {
         self.0.iter().map(|(path, entry)| (path.as_str(), entry))
     }
 
@@ -84,7 +84,7 @@ impl Tree {
 
     /// Bytes of all files.
     pub(super) fn len_bytes(&self) -> u64 {
-        self.0.values().filter_map(Entry::bytes).map(|bytes| bytes.len() as u64).sum()
+        self.0.values().filter_map(TreeEntry::bytes).map(|bytes| bytes.len() as u64).sum()
     }
 
     /// A tar file; each path with `prefix` before it.
@@ -100,10 +100,10 @@ impl Tree {
         for (path, entry) in self.entries() {
             let path = format!("{prefix}{path}");
             match entry {
-                Entry::File { bytes, .. } => {
+                TreeEntry::File { bytes, .. } => {
                     append(&mut archive, &path, EntryType::Regular, entry.mode(), epoch_s, bytes)?;
                 }
-                Entry::Link(to) => {
+                TreeEntry::Link(to) => {
                     let mut header = header(EntryType::Symlink, entry.mode(), epoch_s, 0);
                     archive.append_link(&mut header, &path, to).context(path)?;
                 }
@@ -150,9 +150,9 @@ mod tests {
     #[test]
     fn an_archive_is_sorted_and_says_nothing_of_its_maker() {
         let mut tree = Tree::default();
-        tree.put("lib/b", Entry::Link("a".into()));
-        tree.put("lib/a", Entry::program(vec![1]));
-        tree.put("bin/c", Entry::text("x"));
+        tree.put("lib/b", TreeEntry::Link("a".into()));
+        tree.put("lib/a", TreeEntry::program(vec![1]));
+        tree.put("bin/c", TreeEntry::text("x"));
         assert_eq!(tree.folders(), ["bin", "lib"]);
         let bytes = tree.tar("./", 7).unwrap();
         assert_eq!(bytes, tree.clone().tar("./", 7).unwrap());

@@ -175,7 +175,7 @@ fn aarch64(tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// What users install: made, and tried on other systems. What cannot be fetched is a skip, not a failure.
+/// Artefacts for users: made, and tried on other systems. One that cannot be fetched is a skip, not a failure.
 fn release(tally: &mut Tally) -> Result<()> {
     let xtask = ["--package", "xtask", "--features", "release"];
     let ours = |what: &[&str]| {
