@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -133,11 +134,15 @@ fn judge(directory: &Path, pid: u32, maps: &[u8]) -> Option<GpuProcess> {
 
 /// Whether this file is `libdivvy.so`, under whatever name.
 fn is_divvy(path: &Path) -> bool {
+    // A pipe with such a name is not waited for, also where it comes in a file's place this moment.
+    let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY;
+    let Ok(file) = fs::File::options().read(true).custom_flags(flags).open(path) else {
+        return false;
+    };
     let mut bytes = Vec::new();
-    // A pipe with such a name is not waited for: only regular files are opened.
-    let is_file = fs::metadata(path).is_ok_and(|status| status.is_file());
-    let mut read = || fs::File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes);
-    is_file && read().is_ok() && bytes.windows(MARK.len()).any(|part| part == MARK)
+    file.metadata().is_ok_and(|status| status.is_file())
+        && file.take(MOST_BYTES).read_to_end(&mut bytes).is_ok()
+        && bytes.windows(MARK.len()).any(|part| part == MARK)
 }
 
 impl Limited {
