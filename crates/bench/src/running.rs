@@ -91,7 +91,7 @@ impl Bench {
         sides
     }
 
-    /// StepCount, on standard error.
+    /// Progress, on standard error.
     pub(super) fn say(&self, what: &str) {
         progress::show(what);
     }

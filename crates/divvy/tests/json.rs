@@ -110,6 +110,8 @@ fn every_command_prints_what_the_page_shows() {
     scene.compare("divvy daemon --status", &["daemon", "--status", "--json"]);
     scene.compare("divvy daemon --schedule", &["daemon", "--schedule", "on", "--json"]);
     scene.compare("divvy doctor", &["doctor", "--json"]);
+    scene.compare("divvy doctor --hami", &["doctor", "--hami", "--json"]);
+    scene.compare("divvy completions", &["completions", "fish", "--json"]);
     scene.compare("divvy install", &["install", "OUT/prefix", "--json"]);
     let out = ["--host-dir", "OUT/host", "--out", "OUT/x.json", "--json"];
     scene.compare("divvy cdi", &[&["cdi", "-n", "x", "-m", "1GiB"][..], &out].concat());

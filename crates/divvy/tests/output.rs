@@ -42,6 +42,8 @@ const COMMANDS: &[&[&str]] = &[
     &["daemon", "--status", "--json"],
     &["doctor"],
     &["doctor", "--json"],
+    &["completions", "bash"],
+    &["completions", "fish", "--json"],
     &["install", "OUT/prefix"],
     &["install", "OUT/prefix", "--json"],
     &["cdi", "-n", "x", "-m", "1GiB"],

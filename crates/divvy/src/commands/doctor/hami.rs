@@ -48,8 +48,7 @@ struct GpuProcess {
     pid: u32,
     comm: String,
     limiter: Limiter,
-    /// The limiting library, as the process has it mapped; absent for none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The limiting library, as the process has it mapped.
     library: Option<String>,
     /// Whether that file was replaced since: a restart takes the new one.
     replaced: bool,
