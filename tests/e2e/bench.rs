@@ -195,17 +195,20 @@ fn copies_that_exceed_the_card_are_measured_both_ways() {
             let name = format!("{name}, {what}");
             figures.iter().find(|figure| figure["name"] == *name).cloned().unwrap_or_default()
         };
-        for side in ["divvy", "managed"] {
-            let back = &figure("came back")["medians"][side];
-            assert!(back.as_f64().is_some_and(|gib| gib > 0.0), "{side}: {finished}");
-        }
+        let came_back = figure("came back")["medians"].clone();
+        let has_come = |side: &&str| came_back[*side].as_f64().is_some_and(|gib| gib > 0.0);
+        // In a second of a host that stops there may be no turn.
+        let stayed = ["divvy", "managed"].into_iter().filter(|side| !has_come(side));
+        let stayed = stayed.map(|side| (format!("{side} came back"), finished.to_string()));
         let serial = &figure("makespan, of one after the other")["medians"]["serial"];
         assert_eq!(serial.as_f64(), Some(100.0), "{finished}");
         let plots = std::fs::read_dir(machine.home().join("results")).expect("they were stored");
         let names = plots.flatten().map(|plot| plot.file_name().to_string_lossy().into_owned());
         assert!(names.filter(|name| name.contains("-turns-2-x-192-MiB")).count() == 1);
         let fits = "2 x 128 MiB on 296 MiB, all fits, of Divvy's without --oversubscribe";
-        missing(&figures, &[&format!("{name}, steps of all, of one alone"), fits])
+        let mut wrong = missing(&figures, &[&format!("{name}, steps of all, of one alone"), fits]);
+        wrong.extend(stayed);
+        wrong
     });
 }
 
