@@ -4,13 +4,15 @@
 //! Promises: all bytes are compared after each fault; the card, the ledger and the daemon agree then; what hangs fails.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{count, memory, shown};
+use super::shown;
 use crate::faults::each;
-use crate::harness::{Divided, Finished, MIB, Machine, Talk, client, finish, until};
+use crate::harness::{Divided, Finished, MIB, Machine, Talk, client, finish, stage, until};
+use crate::turns::{count, memory};
 
 /// Longest time until a program whose memory moves has gone on, faults included.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -53,14 +55,31 @@ impl<'m> Held<'m> {
         held
     }
 
+    /// Another process of its tenant.
+    fn beside(&self) -> Self {
+        let directory = shown(self.machine, &self.name)["directory"].clone();
+        let mut command = self.machine.machine.scenario("handover", "holds");
+        command.env("DIVVY_TENANT", directory.as_str().expect("a directory"));
+        command.env("LD_PRELOAD", stage().join("lib/libdivvy.so"));
+        let held = Self::holding(self.machine, &self.name, &mut command);
+        let said = held.client.line();
+        assert!(said.starts_with("ready 0 "), "{said}");
+        held
+    }
+
     fn start(machine: &'m Divided, name: &str) -> Self {
-        let rules = rules_of(machine, name);
         let options = ["run", "--no-daemon", "--oversubscribe", "--backend", "managed"];
         let mut command = machine.divvy(&options);
         command.args(["--memory", "4GiB", "--name", name, "--"]);
-        command.arg(client("handover")).arg("holds").env("SIMGPU_FAULTS_FILE", &rules);
+        command.arg(client("handover")).arg("holds");
+        Self::holding(machine, name, &mut command)
+    }
+
+    fn holding(machine: &'m Divided, name: &str, command: &mut Command) -> Self {
+        let rules = rules_of(machine, name);
+        command.env("SIMGPU_FAULTS_FILE", &rules);
         command.env("HOLD_BYTES", (2 * MIB).to_string()).env("HOLD_MORE", "2");
-        let client = Talk::start(&mut command);
+        let client = Talk::start(command);
         Self { machine, name: name.to_owned(), rules, client, round: 0 }
     }
 
@@ -257,6 +276,29 @@ fn a_wish_that_comes_about_while_it_rests_is_over() {
         broken.agrees(0);
     }
     broken.ends();
+}
+
+/// The same of two processes of one tenant, each of which fails once; one has its memory back before the other is let go on.
+#[test]
+fn a_wish_of_two_processes_that_rested_is_over_for_each() {
+    let machine = machine();
+    let first = Held::new(&machine, "pair");
+    let mut pair = [first.beside(), first];
+    for round in 0..3 {
+        pair[0].fails(&format!("cuMemPrefetchAsync@{}=fail:{INVALID_VALUE}", round % 2 + 1));
+        let frozen = pair[0].wish("freeze", DEADLINE_S);
+        assert_eq!(frozen.code(), Some(0), "{frozen}");
+        let away = || shown(&machine, "pair")["devices"][0]["residence"]["away_bytes"].as_u64();
+        assert_eq!(away(), Some(2 * MOVED_BYTES));
+        pair[round % 2].go_on();
+        std::thread::sleep(Duration::from_secs(2));
+        assert_eq!(away(), Some(MOVED_BYTES), "the other's stays away, and nothing leaves again");
+        pair[(round + 1) % 2].go_on();
+        std::thread::sleep(Duration::from_secs(2));
+        assert_eq!(away(), Some(0));
+    }
+    pair.into_iter().for_each(|held| held.client.ends_well());
+    all_is_given_back(&machine);
 }
 
 /// All that the library does to learn that the first prefetch has ended, but for the last attempt.
