@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::harness::residence::Movable;
-use crate::harness::{MIB, Machine, Talk, until};
+use crate::harness::{MIB, Machine, until};
+use crate::lent::Program;
 
 /// Memory that `divvy` leaves to a group.
 const SLACK_BYTES: u64 = 512 * MIB;
@@ -51,17 +51,14 @@ impl Drop for Group {
 }
 
 /// A program in `group` that has 200 MiB in four blocks.
-fn holding(group: &Group, command: &mut Command) -> Talk {
-    let mut talk = Talk::start(command);
-    talk.expect("ready");
-    group.take(talk.pid());
+fn holding(group: &Group, tenant: &Movable<'_>) -> Program {
+    let mut program = Program::of(tenant);
+    group.take(program.0.pid());
     for block in 0..4 {
-        for line in [format!("allocate {block} {}", 50 * MIB), format!("fill {block} {block}")] {
-            talk.say(&line);
-            talk.expect("0");
-        }
+        program.does(&format!("allocate {block} {}", 50 * MIB));
+        program.does(&format!("fill {block} {block}"));
     }
-    talk
+    program
 }
 
 #[test]
@@ -75,7 +72,7 @@ fn memory_that_its_group_could_not_hold_stays_on_the_card() {
     };
     let machine = Machine::new();
     let tenant = Movable::new(&machine, "a");
-    let mut program = holding(&group, &mut tenant.scenario("lend", "obeys"));
+    let mut program = holding(&group, &tenant);
     group.leave(SLACK_BYTES + 100 * MIB);
     let refused = tenant.wish("freeze", 60);
     assert_eq!(refused.code(), Some(1), "{refused}");
@@ -87,8 +84,7 @@ fn memory_that_its_group_could_not_hold_stays_on_the_card() {
     group.leave(SLACK_BYTES + 400 * MIB);
     assert_eq!(tenant.wished("freeze", 60)["away_bytes"], 200 * MIB);
     for block in 0..4 {
-        program.say(&format!("wrong {block} {block}"));
-        program.expect("-1");
+        program.finds(block, block);
     }
-    program.ends_well();
+    program.0.ends_well();
 }

@@ -19,10 +19,10 @@ const NOT_SUPPORTED: i64 = 801;
 const CONTEXT: i64 = 518 * MIB as i64;
 
 /// A program of a tenant that does what it is told.
-struct Program(Talk);
+pub(crate) struct Program(pub(crate) Talk);
 
 impl Program {
-    fn of(tenant: &Movable<'_>) -> Self {
+    pub(crate) fn of(tenant: &Movable<'_>) -> Self {
         let talk = Talk::start(&mut tenant.scenario("lend", "obeys"));
         talk.expect("ready");
         Self(talk)
@@ -40,7 +40,7 @@ impl Program {
         said.parse().unwrap_or_else(|_| panic!("{command}: {said}"))
     }
 
-    fn does(&mut self, command: &str) {
+    pub(crate) fn does(&mut self, command: &str) {
         assert_eq!(self.says(command), 0, "{command}");
     }
 
@@ -56,7 +56,7 @@ impl Program {
     }
 
     /// Looks that each word of a block is `value`.
-    fn finds(&mut self, block: u32, value: u32) {
+    pub(crate) fn finds(&mut self, block: u32, value: u32) {
         assert_eq!(self.says(&format!("wrong {block} {value}")), -1, "block {block}: {value}");
     }
 }

@@ -10,24 +10,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::harness::{Divided, GIB, MIB, Machine, PATIENCE, Talk, client, finish, signal, until};
+use crate::turns::{all_end_well, count, memory, status};
 
 /// Bytes of a block of the client.
 const BLOCK: u64 = 40 * MIB;
-
-/// What the daemon says.
-fn status(machine: &Divided) -> Value {
-    let told = finish(&mut machine.divvy(&["daemon", "--status", "--json"]));
-    serde_json::from_str(&told.out).unwrap_or_default()
-}
-
-/// What it says of the memory on the one device; none before there is any.
-fn memory(machine: &Divided) -> Value {
-    status(machine)["devices"][0]["memory"].clone()
-}
-
-fn count(memory: &Value, name: &str) -> u64 {
-    memory[name].as_u64().unwrap_or_else(|| panic!("{name} in {memory}"))
-}
 
 /// A machine whose daemon has these arguments.
 fn machine(machine: Machine, arguments: &[&str]) -> Divided {
@@ -50,18 +36,6 @@ fn command(machine: &Divided, name: &str, more: &[&str], blocks: u64, ms: u64) -
 }
 
 const MANAGED: &[&str] = &["--backend", "managed"];
-
-/// Tells every client to end, and looks that it found its bytes right.
-fn all_end_well(tenants: impl IntoIterator<Item = Talk>) {
-    let mut tenants: Vec<_> = tenants.into_iter().collect();
-    tenants.iter_mut().for_each(Talk::go);
-    for tenant in tenants {
-        let line = tenant.line_within(PATIENCE);
-        println!("{line:?}");
-        assert!(line.is_some_and(|line| line.contains("rounds")), "its bytes are right");
-        tenant.ends_well();
-    }
-}
 
 /// A tenant as `divvy ps` shows it.
 fn shown(machine: &Divided, name: &str) -> Value {

@@ -50,10 +50,15 @@ pub(crate) fn tenant(machine: &Divided, name: &str, blocks: u64, ms: u64, idle_m
 
 /// Tells every client to end, and looks that it found its bytes right.
 pub(crate) fn all_end_well(tenants: impl IntoIterator<Item = Talk>) {
+    all_end_within(PATIENCE, tenants);
+}
+
+/// The same, each in `time`.
+pub(crate) fn all_end_within(time: Duration, tenants: impl IntoIterator<Item = Talk>) {
     let mut tenants: Vec<_> = tenants.into_iter().collect();
     tenants.iter_mut().for_each(Talk::go);
     for tenant in tenants {
-        let line = tenant.line_within(PATIENCE);
+        let line = tenant.line_within(time);
         println!("{line:?}");
         assert!(line.is_some_and(|line| line.contains("rounds")), "its bytes are right");
         tenant.ends_well();

@@ -1,13 +1,15 @@
 //! Every command's JSON beside its example in `docs/json.md`. Those that need a driver are compared in `tests/e2e/json.rs`.
 
+mod asked;
 mod shape;
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use asked::divvy;
 use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE};
 use divvy_abi::usage::MemoryKind;
 use divvy_page::reader::write_config;
@@ -86,15 +88,6 @@ impl Drop for Scene {
         let _ = self.daemon.wait();
         let _ = std::fs::remove_dir_all(&self.base);
     }
-}
-
-fn divvy(base: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
-    command.args(arguments).env("XDG_RUNTIME_DIR", base).stdin(Stdio::null());
-    command.env("XDG_CACHE_HOME", base).env("DIVVY_LIBRARY", env!("CARGO_BIN_EXE_divvy"));
-    command.env("DIVVY_TENANT_ROOT", base.join("tenants")).env_remove("DIVVY_TENANT");
-    command.env("DIVVY_DEVICE_LOCKS", base.join("locks"));
-    command
 }
 
 #[test]

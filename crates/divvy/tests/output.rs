@@ -3,16 +3,20 @@
 //! None of them may panic, succeed or hang. `demo` and `bench` need the simulated driver and are asked
 //! the same in the end-to-end tests; `run` itself writes nothing to standard output.
 
+mod asked;
+
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use divvy_abi::config::{Config, FLAG_OVERSUBSCRIBE};
 use divvy_page::Directory;
 use divvy_page::reader::{read_config, write_config};
+
+use asked::divvy;
 
 /// Longer than any command here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -101,16 +105,6 @@ impl Drop for Scene {
 
 fn opened(path: &Path) -> Directory {
     Directory::open(&std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap()).unwrap()
-}
-
-fn divvy(base: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
-    command.args(arguments).env("XDG_RUNTIME_DIR", base).stdin(Stdio::null());
-    // Doctor may find a figure for a card; it is kept here.
-    command.env("XDG_CACHE_HOME", base).env("DIVVY_LIBRARY", env!("CARGO_BIN_EXE_divvy"));
-    command.env("DIVVY_TENANT_ROOT", base.join("tenants")).env_remove("DIVVY_TENANT");
-    command.env("DIVVY_DEVICE_LOCKS", base.join("locks"));
-    command
 }
 
 /// Waits for the end; a command that hangs is ended and fails the test.

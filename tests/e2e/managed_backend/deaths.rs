@@ -6,9 +6,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use super::faults::{Held, MOVED_BYTES, all_is_given_back};
-use super::{count, memory};
 use crate::faults::each;
 use crate::harness::{Divided, MIB, Machine, Talk, until};
+use crate::turns::{all_end_well, count, memory};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -165,6 +165,6 @@ fn children_leave_it_alone() {
         tenant.expect("ready");
     }
     until("memory has been handed over", || count(&memory(&machine), "hand_overs") >= 1);
-    super::all_end_well(tenants);
+    all_end_well(tenants);
     all_is_given_back(&machine);
 }

@@ -13,6 +13,7 @@ use divvy_abi::usage::{residence, residence_at};
 use super::{CARD, INSIDE, System, USERS, finish, open, until};
 use crate::harness::Talk;
 use crate::hostile::{can_unshare, is_root};
+use crate::turns::all_end_within;
 
 /// Longest time until a program has ended that works for far less.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -46,17 +47,6 @@ fn await_hand_over(system: &System) {
         let device = &system.view(0)["devices"][0];
         device["uuid"] == CARD && device["memory"]["hand_overs"].as_u64() >= Some(1)
     });
-}
-
-/// They are told to end, with all their bytes right.
-fn all_end_well(tenants: impl IntoIterator<Item = Talk>) {
-    let mut tenants: Vec<_> = tenants.into_iter().collect();
-    tenants.iter_mut().for_each(Talk::go);
-    for tenant in tenants {
-        let line = tenant.line_within(DEADLINE);
-        assert!(line.as_ref().is_some_and(|line| line.contains("rounds")), "{line:?}");
-        tenant.ends_well();
-    }
 }
 
 /// Where the tenant of this name of a user has its files.
@@ -106,7 +96,7 @@ fn users_take_turns_and_reach_nothing_of_each_other() {
         assert!(refused.code() != Some(0), "{refused}");
         assert!(refused.err.contains("denied") || refused.err.contains("cannot"), "{refused}");
     }
-    all_end_well(tenants);
+    all_end_within(DEADLINE, tenants);
 }
 
 /// A process whose words about its memory are nonsense: the tenants of others go on, with their bytes.
@@ -138,7 +128,7 @@ fn a_user_that_lies_of_its_memory_costs_others_no_bytes() {
             }
         });
         let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            all_end_well(others);
+            all_end_within(DEADLINE, others);
             assert!(!system.view(0)["pid"].is_null(), "the daemon lives");
         }));
         ended.store(true, Relaxed);

@@ -160,7 +160,7 @@ impl HostRoom {
 
 /// Bytes of copies that tenants may keep on a host, of which some do not fit the device.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Keep {
+struct Keep {
     short_bytes: u64,
     /// Part that each may keep of what may have to leave of it, in millionths.
     part_ppm: u64,
@@ -210,42 +210,6 @@ impl Keep {
     }
 }
 
-/// Bytes of copies that tenants may keep, whatever others have at the moment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Keeps {
-    /// By what will be away when all have followed their orders, so that it does not change while one comes for another.
-    then: Keep,
-    /// By what is away now, or leaves, on a host that is filled further meanwhile.
-    now: Keep,
-}
-
-impl Keeps {
-    /// Of tenants of these sizes, what is away of each or will be, and whether all of it is on its way back or there.
-    pub(super) fn new(
-        host_bytes: u64,
-        short_bytes: u64,
-        tenants: impl Iterator<Item = (u64, u64, bool)> + Clone,
-    ) -> Self {
-        let then = tenants.clone();
-        let then = then.map(|(size, away, is_coming)| (size, if is_coming { 0 } else { away }));
-        let now = tenants.map(|(size, away, _)| (size, away));
-        // Half of what is left for the while.
-        let most_bytes = host_bytes.saturating_add(host_bytes / 14);
-        Self {
-            then: Keep::new(host_bytes, short_bytes, then),
-            now: Keep::new(most_bytes, short_bytes, now),
-        }
-    }
-
-    /// Bytes that a tenant of `size_bytes` may keep. It keeps a little more, since it is held up where it gives them back.
-    pub(super) fn of(&self, size_bytes: u64) -> u64 {
-        // Where the host has room for all, nothing is given back.
-        let is_whole = self.now.part_ppm == WHOLE_PPM && self.then.part_ppm == WHOLE_PPM;
-        let bytes = self.then.of(size_bytes).min(self.now.of(size_bytes));
-        if is_whole { bytes } else { bytes.saturating_sub(KEPT_BEYOND_BYTES) }
-    }
-}
-
 /// Copies of a tenant, in the places that it is in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copies {
@@ -259,6 +223,42 @@ pub(super) struct Copies {
     pub(super) places: u64,
 }
 
+/// Bytes of copies that tenants may keep, whatever others have at the moment.
+#[derive(Clone, Copy, Debug)]
+struct Keeps {
+    /// By what will be away when all have followed their orders, so that it does not change while one comes for another.
+    then: Keep,
+    /// By what is away now, or leaves, on a host that is filled further meanwhile.
+    now: Keep,
+}
+
+impl Keeps {
+    /// Of these tenants, all of one place.
+    fn new(
+        host_bytes: u64,
+        short_bytes: u64,
+        tenants: impl Iterator<Item = Copies> + Clone,
+    ) -> Self {
+        let then = tenants.clone();
+        let then = then.map(|it| (it.size_bytes, if it.is_coming { 0 } else { it.away_bytes }));
+        let now = tenants.map(|it| (it.size_bytes, it.away_bytes));
+        // Half of what is left for the while.
+        let most_bytes = host_bytes.saturating_add(host_bytes / 14);
+        Self {
+            then: Keep::new(host_bytes, short_bytes, then),
+            now: Keep::new(most_bytes, short_bytes, now),
+        }
+    }
+
+    /// Bytes that a tenant of `size_bytes` may keep. It keeps a little more, since it is held up where it gives them back.
+    fn of(&self, size_bytes: u64) -> u64 {
+        // Where the host has room for all, nothing is given back.
+        let is_whole = self.now.part_ppm == WHOLE_PPM && self.then.part_ppm == WHOLE_PPM;
+        let bytes = self.then.of(size_bytes).min(self.now.of(size_bytes));
+        if is_whole { bytes } else { bytes.saturating_sub(KEPT_BEYOND_BYTES) }
+    }
+}
+
 /// Bytes of copies that each tenant may keep: where it is in several places, as the tightest of them has it.
 pub(super) fn keep_in_places(
     places: &[HostPlace],
@@ -270,9 +270,7 @@ pub(super) fn keep_in_places(
     kept_bytes.extend(tenants.clone().map(|_| if places.is_empty() { 0 } else { u64::MAX }));
     for (number, place) in places.iter().enumerate() {
         let is_in = |tenant: &Copies| number == 0 || tenant.places & 1 << number != 0;
-        let here = tenants.clone().filter(is_in);
-        let here = here.map(|it| (it.size_bytes, it.away_bytes, it.is_coming));
-        let keeps = Keeps::new(place.room_bytes, short_bytes, here);
+        let keeps = Keeps::new(place.room_bytes, short_bytes, tenants.clone().filter(is_in));
         for (kept, tenant) in kept_bytes.iter_mut().zip(tenants.clone()) {
             if is_in(&tenant) {
                 *kept = keeps.of(tenant.size_bytes).min(*kept);
@@ -310,7 +308,12 @@ mod tests {
     #[test]
     fn what_each_keeps_stays_while_one_comes_for_another_as_long_as_there_is_room() {
         let keep = |host: u64, tenants: [(u64, u64, bool); 4]| {
-            let all = tenants.iter().map(|(size, away, c)| (size * GIB, away * GIB, *c));
+            let all = tenants.iter().map(|(size, away, is_coming)| Copies {
+                size_bytes: size * GIB,
+                away_bytes: away * GIB,
+                is_coming: *is_coming,
+                places: 1,
+            });
             Keeps::new(host * GIB, 55 * GIB, all).of(48 * GIB) / GIB
         };
         let still = [(48, 27, false), (48, 27, false), (48, 0, true), (48, 0, true)];

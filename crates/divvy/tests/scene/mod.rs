@@ -1,10 +1,14 @@
 //! A tenant made of files, with the library's own words, for tests of what is seen of it: this process is its only member.
 
+#[path = "../asked/mod.rs"]
+mod asked;
+
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output};
 use std::time::{Duration, Instant};
 
+use asked::divvy;
 use divvy_abi::config::Config;
 use divvy_abi::usage::MemoryKind;
 use divvy_page::reader::write_config;
@@ -49,11 +53,7 @@ impl Scene {
     }
 
     pub(crate) fn divvy(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
-        command.args(arguments).env("XDG_RUNTIME_DIR", &self.base).stdin(Stdio::null());
-        command.env("DIVVY_TENANT_ROOT", self.base.join("tenants"));
-        command.env("DIVVY_DEVICE_LOCKS", self.base.join("locks")).env_remove("DIVVY_TENANT");
-        command
+        divvy(&self.base, arguments)
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
