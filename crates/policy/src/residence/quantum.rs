@@ -1,6 +1,6 @@
 //! Length of a turn: long enough to pay for its movement, short enough for those that wait.
 //!
-//! Promises: the turns of all that want, one after the other, take no waiter more than the longest wait; within that a
+//! Promises: the turns of all that want, as many side by side as always fit, take no waiter more than the longest wait; within that a
 //! turn's movement is at most the part of it that the tuning allows. Does not count time.
 
 use super::holder::HolderState;
@@ -9,15 +9,38 @@ use super::view::{Contest, Step, WEIGHT_UNIT};
 impl Step<'_> {
     /// Counts the competitors: those in the running set that are active, and those that wait.
     pub(super) fn count_contest(&self) -> Contest {
-        let competing = self.rows.iter().filter(|h| self.may_run(h) && h.active);
-        competing.fold(Contest::default(), |all, h| Contest {
+        let competing = || self.rows.iter().filter(|h| self.may_run(h) && h.active);
+        let none =
+            Contest { lanes: self.lanes(competing().map(|h| h.size_bytes)), ..Contest::default() };
+        competing().fold(none, |all, h| Contest {
             tenants: all.tenants + 1,
             weights: all.weights.saturating_add(h.weight),
             least_weight: match all.tenants {
                 0 => h.weight,
                 _ => all.least_weight.min(h.weight),
             },
+            lanes: all.lanes,
         })
+    }
+
+    /// How many tenants of these sizes fit together, whichever they are; one at least.
+    fn lanes(&self, sizes_bytes: impl Iterator<Item = u64> + Clone) -> u64 {
+        if !self.tuning.together {
+            return 1;
+        }
+        let (mut lanes, mut sum_bytes, mut below_bytes) = (0_u64, 0_u64, u64::MAX);
+        // Sizes from the largest on, those that are the same together.
+        while let Some(bytes) = sizes_bytes.clone().filter(|bytes| *bytes < below_bytes).max() {
+            below_bytes = bytes;
+            for _ in sizes_bytes.clone().filter(|other| *other == bytes) {
+                sum_bytes = sum_bytes.saturating_add(bytes);
+                if sum_bytes > self.left_bytes {
+                    return lanes.max(1);
+                }
+                lanes = lanes.saturating_add(1);
+            }
+        }
+        lanes.max(1)
     }
 
     /// Time that a turn must last for its movement.
@@ -33,13 +56,17 @@ impl Step<'_> {
     }
 
     /// Longest turn of a weight that leaves every other tenant its turn within the longest wait; a small weight has the
-    /// shortest turn, as long as there is time for one of each tenant.
+    /// shortest turn, as long as there is time for one of each tenant. Where some always run side by side, the turns
+    /// before a waiter's pass in a part of the time.
     pub(super) fn longest_ns(&self, weight: u64) -> u64 {
         let max_wait_ns = self.tuning.max_wait_ns;
         let least_ns = self.tuning.min_quantum_ns.min(max_wait_ns / self.contest.tenants.max(1));
         match self.contest.weights.saturating_sub(self.contest.least_weight) {
             0 => max_wait_ns,
-            others => scale(max_wait_ns, weight, others).max(least_ns),
+            others => {
+                let lanes_ns = max_wait_ns.saturating_mul(self.contest.lanes);
+                scale(lanes_ns, weight, others).min(max_wait_ns).max(least_ns)
+            }
         }
     }
 

@@ -17,6 +17,8 @@ pub(super) struct Contest {
     pub(super) tenants: u64,
     pub(super) weights: u64,
     pub(super) least_weight: u64,
+    /// So many of them run at any time, whichever they are: the largest fit together.
+    pub(super) lanes: u64,
 }
 
 /// One device for the time of a step.
