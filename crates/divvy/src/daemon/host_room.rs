@@ -19,8 +19,9 @@ use crate::wire::HostView;
 const LOOK_NS: u64 = 1_000_000_000;
 
 /// Part of the room that copies leave to others. With an eighth four tenants of 48 GiB on a card of 137 and a host of 126 gave
-/// copies back and made them anew at each turn, at 4 GB/s: their parts were 26 GiB of the 27.5 that leave.
-const LEFT_PART: u64 = 16;
+/// copies back and made them anew at each turn, at 4 GB/s: their parts were 26 GiB of the 27.5 that leave. With a sixteenth
+/// 121 GiB were taken, and one of the four waited for 44 s, once.
+const LEFT_PART: u64 = 12;
 
 /// All of it, in millionths.
 const WHOLE_PPM: u64 = 1_000_000;
@@ -385,7 +386,7 @@ mod tests {
         room.forget(&one);
         assert_eq!(room.view(), HostView { promised_bytes: 20 * GIB, free_bytes: 20 * GIB });
         room.most_bytes = u64::MAX;
-        assert_eq!(of(&room, &other), [75], "a sixteenth is left");
+        assert_eq!(of(&room, &other), [73], "a twelfth is left");
     }
 
     #[test]
