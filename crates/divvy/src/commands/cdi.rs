@@ -23,8 +23,9 @@ use crate::output::{json, out};
 use crate::tenants::share_args::ShareArgs;
 use crate::tenants::{limits, tenant_dir};
 
-/// The version of the specification: the oldest that all three runtimes of today read.
-const CDI_VERSION: &str = "0.6.0";
+/// The version of the specification: the oldest in which names may begin with a digit. Runtimes pass over specs that are
+/// newer than they know, as podman 4.3 does one of 0.6.0.
+const CDI_VERSION: &str = "0.5.0";
 /// Vendor and class of the devices.
 const KIND: &str = "divvy/tenant";
 /// Where the library lies in a container.
