@@ -1,4 +1,5 @@
-//! `cargo xtask figures`: docs/figures.md's tables and the README's eight figures, out of stored results.
+//! `cargo xtask figures`: docs/figures.md's tables, the README's eight figures and those of docs/guide/costs.md, out of
+//! stored results.
 //!
 //! A result is what `divvy bench` stores: JSON with `benchmark`, `date`, `driver` and `figures`, each
 //! with its `name`, `unit`, `goal` and the `medians` of its sides. Other JSON below bench/results is
@@ -27,6 +28,8 @@ use crate::workspace::{root, shown};
 /// The tables stand between these lines.
 const SUMMARY: [&str; 2] =
     ["<!-- summary: made by `cargo xtask figures` from bench/results -->", "<!-- /summary -->"];
+const COSTS: [&str; 2] =
+    ["<!-- costs: made by `cargo xtask figures` from bench/results -->", "<!-- /costs -->"];
 const MISSED: [&str; 2] =
     ["<!-- missed: made by `cargo xtask figures` from bench/results -->", "<!-- /missed -->"];
 const FIGURES: [&str; 2] =
@@ -73,23 +76,27 @@ pub(crate) fn chore() -> Result<()> {
 enum Page {
     Readme,
     Figures,
+    Costs,
 }
 
 impl Page {
-    const ALL: [Self; 2] = [Self::Readme, Self::Figures];
+    const ALL: [Self; 3] = [Self::Readme, Self::Figures, Self::Costs];
 
     fn path(self) -> PathBuf {
         root().join(match self {
             Self::Readme => "README.md",
             Self::Figures => "docs/figures.md",
+            Self::Costs => "docs/guide/costs.md",
         })
     }
 
     /// The page with its tables made anew.
     fn renewed(self, text: &str) -> Result<String> {
         let results = root().join("bench/results");
-        if let Self::Readme = self {
-            return with_table(text, SUMMARY, &summary(&results)?);
+        match self {
+            Self::Readme => return with_table(text, SUMMARY, &summary(&results)?),
+            Self::Costs => return with_table(text, COSTS, &headlines::costs(&results, "../../")?),
+            Self::Figures => {}
         }
         let up = "../";
         let of_time = |row: &Row| OF_TIME.contains(&&*row.benchmark);
@@ -403,6 +410,9 @@ mod tests {
         let table = headlines::table(&folder.0).unwrap();
         assert!(table.contains("| A kernel launch takes | 3 ns | 5 ns | 9 ns | ["), "{table}");
         assert_eq!(table.matches("no result is stored").count(), 7, "{table}");
+        let costs = headlines::costs(&folder.0, "../").unwrap();
+        assert!(costs.contains("a kernel launch takes | 3 ns | 6 ns | - | - | ["), "{costs}");
+        assert_eq!(costs.lines().count(), 10, "{costs}");
     }
 
     #[test]
