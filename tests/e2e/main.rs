@@ -16,6 +16,7 @@ mod context_cost;
 mod contexts;
 mod coverage;
 mod daemon;
+mod documents;
 mod escapes;
 mod faults;
 mod gate;
