@@ -98,6 +98,11 @@ fn may_be_repeated(command: &str) -> bool {
 /// Runs the page's commands, and compares.
 fn follow(path: &str) {
     let page = PAGES.iter().find(|page| page.path == path).expect("it is a page that is run");
+    follow_as(page, str::to_owned);
+}
+
+/// The same with each command as `typed` has it.
+fn follow_as(page: &Page, typed: impl Fn(&str) -> String) {
     let mut session = Session::new(page.devices, page.has_driver);
     session.save("work.py", &file_of("docs/guide/tutorial.md", "work.py"));
     for (name, arguments) in PROGRAMS {
@@ -111,15 +116,15 @@ fn follow(path: &str) {
         let background = command.replace(" &", " > /dev/null 2>&1 &");
         session.run(&background);
     }
-    let steps = steps_of(path);
+    let steps = steps_of(page.path);
     for (at, step) in steps.iter().enumerate() {
         match step {
             Step::File(name, text) => session.save(name, text),
-            Step::Command(command, _) if is_left(path, command) => {}
+            Step::Command(command, _) if is_left(page.path, command) => {}
             Step::Command(command, shown) => {
                 let next = steps.get(at + 1);
                 let may_fail = matches!(next, Some(Step::Command(next, _)) if next == "echo $?");
-                one(&mut session, page, command, shown, may_fail);
+                one(&mut session, page, &typed(command), shown, may_fail);
             }
         }
     }
@@ -246,4 +251,10 @@ followed! {
     following_turns: "docs/guide/trace.md";
     the_tutorial: "docs/guide/tutorial.md";
     watching: "docs/guide/watch.md";
+}
+
+#[test]
+fn the_tutorial_holds_where_there_is_a_driver() {
+    let page = beside("docs/guide/tutorial.md", &[]);
+    follow_as(&page, |command| command.replace(" --sim", ""));
 }
