@@ -10,7 +10,8 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::Value;
 
-use super::{Row, all_rows, goals, median, shown_side};
+use super::goals;
+use super::stored::{Row, all_rows, median, shown_side};
 
 /// The peer beside which they are shown, as results name it.
 const PEER: &str = "hami";

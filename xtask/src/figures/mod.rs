@@ -21,7 +21,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use number::number;
-use stored::{collect, median};
+use stored::{Row, all_rows, median, shown_side};
 
 use crate::workspace::{root, shown};
 
@@ -49,14 +49,6 @@ const OF_TIME: [&str; 3] = ["share", "fairness", "latency"];
 const OF_MOVEMENT: [&str; 2] = ["oversubscribe", "handover"];
 /// Results of `tests/gpu/share.py`: time as unmodified programs have it, by their steps.
 const OF_STEPS: &str = "share-programs";
-/// Sums over the cells of a run, each with the number of cells that make it count: a run of some of them proves nothing
-/// of the others.
-const OF_ALL_CELLS: [&str; 3] = [
-    "share, mean error of all cells",
-    "share, largest error of a cell",
-    "share, worst 1 s window, up to 5 ms",
-];
-const MOST_CELLS: usize = 30;
 /// A figure of this ending is shown with the one it ends.
 const WORST: &str = ", worst 1 s window off by";
 
@@ -135,25 +127,6 @@ fn with_table(text: &str, [begin, end]: [&str; 2], table: &str) -> Result<String
     Ok(format!("{head}{begin}\n{table}{end}{tail}"))
 }
 
-/// A figure of one result.
-#[derive(Debug)]
-struct Row {
-    date: String,
-    file: String,
-    driver: String,
-    benchmark: String,
-    figure: Value,
-}
-
-/// All figures of all results, file by file.
-fn all_rows(folder: &Path) -> Result<Vec<Row>> {
-    let mut files = Vec::new();
-    collect(folder, &mut files)?;
-    files.sort();
-    let rows = files.iter().map(|file| rows_of(file)).collect::<Result<Vec<_>>>()?;
-    Ok(rows.into_iter().flatten().collect())
-}
-
 /// Of each figure and driver the newest result.
 fn rows(folder: &Path) -> Result<Vec<Row>> {
     let mut rows: Vec<Row> = Vec::new();
@@ -223,49 +196,6 @@ fn row_name(row: &Row) -> String {
     let name = row.figure.get("name").and_then(Value::as_str).unwrap_or("-");
     let compared = median(&row.figure, "nvshare").is_some();
     format!("{name}{}", if compared { ", beside nvshare" } else { "" })
-}
-
-/// The figures of `file`; none when it is raw data.
-fn rows_of(file: &Path) -> Result<Vec<Row>> {
-    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    let result: Value = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
-    let word = |key: &str| result.get(key).and_then(Value::as_str).map(str::to_owned);
-    let (Some(benchmark), Some(date), Some(driver), Some(figures)) = (
-        word("benchmark"),
-        word("date"),
-        word("driver"),
-        result.get("figures").and_then(Value::as_array),
-    ) else {
-        return Ok(Vec::new());
-    };
-    let is_cell = |figure: &&Value| figure["id"] == "IS-003" && benchmark == "share";
-    let are_few = figures.iter().filter(is_cell).count() < MOST_CELLS;
-    let figures = figures.iter().filter(|figure| {
-        let name = figure.get("name").and_then(Value::as_str).unwrap_or_default();
-        !(are_few && OF_ALL_CELLS.contains(&name))
-    });
-    let row = |figure: &Value| Row {
-        date: date.clone(),
-        file: shown(file).to_string(),
-        driver: driver.clone(),
-        benchmark: benchmark.clone(),
-        figure: figure.clone(),
-    };
-    Ok(figures.map(row).collect())
-}
-
-/// A side's median, or what became of it.
-fn shown_side(figure: &Value, side: &str) -> String {
-    let why = figure.get("failures").and_then(|failures| failures.get(side)?.as_str());
-    match (median(figure, side), why) {
-        (Some(median), _) => number(median),
-        (None, Some(why)) => match why.strip_prefix("no answer within ") {
-            Some(time) => format!("> {time}"),
-            None if why.starts_with("void: ") => "void".to_owned(),
-            None => "failed".to_owned(),
-        },
-        (None, None) => "-".to_owned(),
-    }
 }
 
 /// Every side that is neither native nor ours.
