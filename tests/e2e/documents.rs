@@ -54,6 +54,7 @@ const PAGES: &[Page] = &[
         "docs/guide/daemon.md",
         &["divvy run -- python long.py &", "divvy run -- python long.py &"],
     ),
+    beside("docs/guide/freeze.md", &[]),
     Page {
         devices: 2,
         ..beside("docs/guide/set.md", &["divvy run --name train -- python long.py &"])
@@ -91,7 +92,7 @@ fn is_left(path: &str, command: &str) -> bool {
 
 /// Whether it only looks, or changes what may be changed twice: what it is about may still be at its beginning.
 fn may_be_repeated(command: &str) -> bool {
-    let commands = ["ps", "top", "set", "daemon --st", "daemon --sch", "trace"];
+    let commands = ["ps", "top", "set", "daemon --st", "daemon --sch", "trace", "freeze", "thaw"];
     commands.iter().any(|name| command.starts_with(&format!("divvy {name}")))
 }
 
@@ -112,6 +113,12 @@ fn follow_as(page: &Page, typed: impl Fn(&str) -> String) {
         session.save(name, &text);
     }
     session.save("my_cuda_program", "#!/bin/sh\nexec python work.py 1 1\n");
+    // It has done its work and rests.
+    session.save(
+        "serve",
+        "#!/usr/bin/env python3\nimport runpy, sys, time\nsys.argv = 'work.py 1 0.1'.split()\n\
+         sys.stdout = open('serve.log', 'w')\nrunpy.run_path('work.py')\ntime.sleep(90)\n",
+    );
     for command in page.before {
         let background = command.replace(" &", " > /dev/null 2>&1 &");
         session.run(&background);
@@ -147,7 +154,7 @@ fn one(session: &mut Session, page: &Page, command: &str, shown: &[String], may_
     loop {
         let done = session.run(command);
         if is_shown(&done) {
-            return;
+            break;
         }
         // What is printed when all is over says little.
         if done.printed.len() >= seen.len() {
@@ -163,6 +170,17 @@ fn one(session: &mut Session, page: &Page, command: &str, shown: &[String], may_
         );
         std::thread::sleep(Duration::from_millis(200));
     }
+    if let Some(tenant) = started(command) {
+        let holds = format!("divvy ps | grep -qE '^{tenant} +[0-9]+ .*blocks'");
+        until(command, || session.run(&holds).code == 0);
+    }
+}
+
+/// Name of the tenant that a command starts and leaves running: what comes next supposes that it is at work.
+fn started(command: &str) -> Option<&str> {
+    let (_, rest) =
+        command.strip_suffix(" &")?.split_once("divvy run ")?.1.split_once("--name ")?;
+    rest.split_whitespace().next()
 }
 
 /// Paths of all pages below the repository.
@@ -246,6 +264,7 @@ followed! {
     the_guide: "docs/guide/README.md";
     checking: "docs/guide/check.md";
     the_daemon: "docs/guide/daemon.md";
+    taking_memory_off_the_card: "docs/guide/freeze.md";
     changing_limits: "docs/guide/set.md";
     recipes: "docs/guide/recipes.md";
     following_turns: "docs/guide/trace.md";

@@ -27,7 +27,6 @@ pub(crate) const LEFT: &[Left] = &[
     ),
     left("docs/guide/cdi.md", &["divvy cdi"], "writes below /etc; a recipe has it in a folder"),
     left("docs/guide/cdi.md", &["docker run"], "needs docker, an image and a card"),
-    left("docs/guide/freeze.md", &["divvy "], "needs memory of a size; tests/e2e/leave.rs"),
     left(
         "docs/guide/install.md",
         &["tar xzf", "divvy-0.1.0-", "sha256sum", "dpkg -i", "rpm -i", "systemctl", "podman load"],

@@ -99,8 +99,10 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.running.iter_mut().for_each(Running::kill);
         end_all(&format!("SLURM_CONF={}", self.settings));
+        for one in self.running.drain(..) {
+            let _ = one.finish();
+        }
     }
 }
 
