@@ -18,6 +18,7 @@
 mod command_lines;
 mod commands;
 mod daemon;
+mod defaults;
 #[cfg(test)]
 mod golden;
 pub mod machine;

@@ -102,7 +102,12 @@ fn every_command_prints_what_the_page_shows() {
     scene.compare("divvy trace", &trace);
     scene.compare("divvy daemon --status", &["daemon", "--status", "--json"]);
     scene.compare("divvy daemon --schedule", &["daemon", "--schedule", "on", "--json"]);
+    let defaults = scene.base.join("config/divvy/config.toml");
+    std::fs::create_dir_all(defaults.parent().unwrap()).unwrap();
+    std::fs::write(&defaults, "[run]\nmemory = \"8GiB\"\n\n[daemon]\nroot = \"/srv/tenants\"\n")
+        .unwrap();
     scene.compare("divvy doctor", &["doctor", "--json"]);
+    std::fs::remove_file(&defaults).unwrap();
     scene.compare("divvy doctor --hami", &["doctor", "--hami", "--json"]);
     scene.compare("divvy completions", &["completions", "fish", "--json"]);
     scene.compare("divvy install", &["install", "OUT/prefix", "--json"]);

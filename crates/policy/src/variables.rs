@@ -258,6 +258,11 @@ pub const VARIABLES: &[Variable] = &[
         "where `divvy doctor` keeps what a context takes, and `divvy run` looks for it; else `~/.cache`",
     ),
     command(
+        "XDG_CONFIG_HOME",
+        VariableKind::Place,
+        "where the user's [file of defaults](config.md) lies, `divvy/config.toml`; else `~/.config`",
+    ),
+    command(
         MPS_PIPE,
         VariableKind::Place,
         "where the library, `divvy doctor` and the daemon look for an [MPS](../reason-codes.md) daemon; else \

@@ -13,15 +13,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use divvy_abi::config::{FLAG_BACKEND_MANAGED, FLAG_BACKEND_VMM, FLAG_OVERSUBSCRIBE};
 use divvy_policy::limit::Rules;
-use divvy_policy::variables::TENANT;
+use divvy_policy::variables::{BACKEND, BACKENDS, OVERSUBSCRIBE, TENANT};
 use nix::libc::O_NONBLOCK;
 
 use crate::commands::audit::{Audit, Finding};
 use crate::commands::ps;
 use crate::daemon::place::DaemonHome;
 use crate::daemon::{client, keep, start};
+use crate::defaults::{Defaults, Readers, explained};
 use crate::machine::cards::{Cards, DriverChoice};
 use crate::machine::elf::{self, Elf};
 use crate::machine::{contexts, install};
@@ -44,7 +46,7 @@ use crate::tenants::{host_promise, ledger, limits, promised};
 ///
 /// Signals sent to `divvy run` reach the program. The exit code is the program's, or 128 + n when
 /// signal n ended it; 2, 125, 126 and 127 are Divvy's own (see `divvy --help`).
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Memory limit: 8GiB, 3000m, 50%, or for one device 0=8GiB, GPU-01ab=8GiB; may be repeated
@@ -61,15 +63,25 @@ pub(crate) struct Args {
     ///
     /// Where it does, they take turns with their memory on the card; where all fits, nothing moves. Blocks of cuMemAlloc keep
     /// their addresses while they are on the host. `divvy freeze` takes them off the card by hand.
-    #[arg(long)]
-    oversubscribe: bool,
+    ///
+    /// =off keeps it on the card where the environment or a file of defaults says otherwise.
+    #[arg(
+        long,
+        value_name = "on|off",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "on",
+        value_parser = ["on", "off"],
+        hide_possible_values = true
+    )]
+    oversubscribe: Option<String>,
 
     /// Means by which it leaves: vmm, managed, or auto, which is vmm where that will do
     ///
     /// managed is for a program larger than its card: with auto it is taken where the memory limit is above the card, and
     /// where the device or its driver has no virtual memory management. It wants a running daemon.
-    #[arg(long, value_enum, requires = "oversubscribe", default_value_t = MovesBy::Auto)]
-    backend: MovesBy,
+    #[arg(long, value_enum, requires = "oversubscribe", value_name = "BACKEND")]
+    backend: Option<MovesBy>,
 
     /// Start no daemon: caps hold all the same, but weights and priorities do not
     #[arg(long)]
@@ -103,6 +115,13 @@ pub(crate) struct Args {
     /// The program and its arguments; options after its name, or after `--`, are the program's
     #[arg(required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
+}
+
+impl Args {
+    /// Whether the program's memory may leave the card.
+    fn may_leave(&self) -> bool {
+        self.oversubscribe.as_deref() == Some("on")
+    }
 }
 
 #[cfg(test)]
@@ -163,11 +182,14 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
             outer.display()
         )));
     }
-    let Limits { rules, share, notes } = limits_here(args)?;
+    let (args, taken) = with_defaults(args)?;
+    let limits = limits_here(&args).map_err(|error| explained(error, &taken))?;
+    let Limits { rules, share, notes } = limits;
     check_program(program, args.fail, !rules.is_empty() || share.caps())?;
     let library = install::library()?;
     let report = args.report.as_deref().map(Report::open).transpose()?;
     notes.iter().for_each(|note| out::note(note));
+    taken.iter().for_each(|origin| out::tell(origin));
     out::tell(&format!("the library is {}", library.display()));
 
     let owner = OwnerNote {
@@ -177,8 +199,9 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let tenant = TenantDir::make(&name, &owner)?;
     let mut config = limits::config(&name, &rules, args.fail == Fail::Open, args.strict);
     config.context_bytes = context_bytes(args.sim);
-    if args.oversubscribe {
-        config.flags |= FLAG_OVERSUBSCRIBE | args.backend.flags();
+    if args.may_leave() {
+        let backend = args.backend.unwrap_or(MovesBy::Auto);
+        config.flags |= FLAG_OVERSUBSCRIBE | backend.flags();
     }
     share.apply(&mut config);
     out::tell(&format!("the tenant is {}", tenant.path().display()));
@@ -216,6 +239,41 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     Ok(code)
 }
 
+/// The arguments, and what the environment and files say where they do not; and the origins of that.
+///
+/// # Errors
+/// Usage errors for what is not understood.
+fn with_defaults(args: &Args) -> Result<(Args, Vec<String>)> {
+    let (mut args, mut defaults) = (args.clone(), Defaults::here(Readers::User)?);
+    if args.memory.is_empty() {
+        args.memory = defaults.take("run.memory")?;
+    }
+    args.share.fill(|key| defaults.take(key))?;
+    if args.oversubscribe.is_none() {
+        args.oversubscribe = match defaults.take_one("run.oversubscribe")?.as_deref() {
+            // An empty variable is none.
+            None | Some("") => None,
+            Some("true" | "1") => Some("on".to_owned()),
+            Some("false" | "0") => Some("off".to_owned()),
+            Some(other) => {
+                let words = format!("{OVERSUBSCRIBE}={other}: write true or false");
+                return Err(usage(words));
+            }
+        };
+    }
+    if args.backend.is_none() && args.may_leave() {
+        let word = defaults.take_one("run.backend")?.filter(|word| !word.is_empty());
+        let read = |word: String| {
+            let words =
+                |_| usage(format!("{BACKEND}={word}: write one of {}", BACKENDS.join(", ")));
+            MovesBy::from_str(&word, false).map_err(words)
+        };
+        args.backend = word.map(read).transpose()?;
+    }
+    let taken = defaults.taken().to_vec();
+    Ok((args, taken))
+}
+
 /// The limits of a tenant, and what is worth knowing of them.
 struct Limits {
     rules: Rules,
@@ -242,7 +300,7 @@ fn limits_here(args: &Args) -> Result<Limits> {
         promises.push(new.clone());
         notes.extend(promised::notes(&promises, &cards.list, Some(&new)));
     }
-    if args.oversubscribe && !rules.is_empty() {
+    if args.may_leave() && !rules.is_empty() {
         notes.extend(host_promise::notes(rules.as_slice(), &cards.list, &client::views()));
     }
     Ok(Limits { rules, share, notes })

@@ -11,7 +11,7 @@
 //! only collectors reach.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,8 +36,6 @@ use super::thread::thread;
 use crate::metrics::format::TextFormat;
 use crate::output::out;
 
-/// The port of an address without one. Why this: `docs/metrics.md`.
-const PORT: u16 = 19437;
 /// Connections at once: collectors are few, and often come from one address.
 const CONNECTIONS: Quota = Quota { most: 16, most_of_one: 16 };
 /// The largest head of a request.
@@ -52,17 +50,6 @@ const LIFETIME: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(5);
 
 type Answer = Response<Full<Bytes>>;
-
-/// The address that `text` names, for the command line.
-pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
-    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-    let with_port = text.parse::<SocketAddr>().ok();
-    let without = || Some(SocketAddr::new(bare.parse::<IpAddr>().ok()?, PORT));
-    with_port.or_else(without).ok_or_else(|| {
-        let own = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
-        format!("an IP address with or without a port is wanted, such as {own}, 0.0.0.0 or [::1]")
-    })
-}
 
 /// Serves on `address`, and says where, since the port may have been left open.
 pub(super) fn start(address: SocketAddr, page: &Arc<Page>) -> Result<()> {
@@ -195,26 +182,4 @@ fn bodied(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer
 fn with(mut answer: Answer, name: HeaderName, value: &'static str) -> Answer {
     answer.headers_mut().insert(name, HeaderValue::from_static(value));
     answer
-}
-
-#[cfg(test)]
-mod tests {
-    use super::address;
-
-    #[test]
-    fn an_address_may_leave_its_port_out() {
-        for (text, full) in [
-            ("127.0.0.1", "127.0.0.1:19437"),
-            ("0.0.0.0:0", "0.0.0.0:0"),
-            ("::1", "[::1]:19437"),
-            ("[::1]", "[::1]:19437"),
-            ("[::1]:80", "[::1]:80"),
-        ] {
-            assert_eq!(address(text).unwrap().to_string(), full, "{text}");
-        }
-        for text in ["", "localhost", "127.0.0.1:", "1.2.3", "[127.0.0.1", "::1]:7", "9:9:9"] {
-            let words = address(text).unwrap_err();
-            assert!(words.contains("such as 127.0.0.1:19437"), "{words}");
-        }
-    }
 }

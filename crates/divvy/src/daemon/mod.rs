@@ -50,7 +50,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use divvy_policy::size::{self, Limit};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 
@@ -62,6 +61,7 @@ use self::owned::Locks;
 use self::place::DaemonHome;
 use self::scan::Scanner;
 use self::seen::Shared;
+use crate::defaults::{Defaults, Readers, explained, values};
 use crate::output::exit_codes::NOT_AS_EXPECTED;
 use crate::output::failure::{usage, with_code};
 use crate::output::{json, out, plain, sizes};
@@ -78,7 +78,7 @@ use crate::wire::{MemoryView, Schedule};
 ///
 /// Runs in the foreground until SIGTERM or SIGINT; it then opens all gates. Without a daemon memory
 /// limits and caps hold all the same; shares of tenants that compete are then the driver's.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Serve all users of the machine, from /run/divvy
     #[arg(long)]
@@ -105,7 +105,7 @@ pub(crate) struct Args {
         value_name = "ADDRESS",
         num_args = 0..=1,
         default_missing_value = "127.0.0.1",
-        value_parser = http::address
+        value_parser = values::address
     )]
     metrics: Option<SocketAddr>,
 
@@ -153,6 +153,10 @@ pub(crate) struct Args {
     #[arg(long, hide = true)]
     on_demand: bool,
 
+    /// Directories of tenants that a file of defaults names: unlike `--root` they make no other daemon of it.
+    #[arg(skip)]
+    default_root: Vec<PathBuf>,
+
     /// Say who uses the device, as JSON, and end
     #[arg(long, hide = true, value_name = "UUID")]
     look: Vec<String>,
@@ -195,7 +199,39 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     if args.launch {
         return start::launch(&home);
     }
-    serve(args, &home, schedule.unwrap_or_default())
+    // Of a daemon that serves all users only root's file counts, whoever's home the environment names.
+    let readers = if home.is_system() { Readers::Machine } else { Readers::User };
+    let (args, taken) = with_defaults(args, readers)?;
+    taken.iter().for_each(|origin| out::tell(origin));
+    serve(&args, &home, schedule.unwrap_or_default()).map_err(|error| explained(error, &taken))
+}
+
+/// The arguments, and what files say where they do not; and the origins of that.
+fn with_defaults(args: &Args, readers: Readers) -> Result<(Args, Vec<String>)> {
+    let (mut args, mut defaults) = (args.clone(), Defaults::here(readers)?);
+    for (option, key) in [
+        (&mut args.capacity, "daemon.capacity"),
+        (&mut args.managed_limit, "daemon.managed-limit"),
+        (&mut args.host_memory, "daemon.host-memory"),
+    ] {
+        if option.is_none() {
+            *option = defaults.take_one(key)?;
+        }
+    }
+    if args.linger.is_none() {
+        let seconds = defaults.take_one("daemon.linger")?;
+        args.linger = seconds.and_then(|seconds| seconds.parse().ok());
+    }
+    // Several of these may run on one machine, and an address is one daemon's.
+    if args.metrics.is_none() && !args.on_demand {
+        let address = defaults.take_one("daemon.metrics")?;
+        args.metrics = address.and_then(|text| values::address(&text).ok());
+    }
+    if args.root.is_empty() && discover::from_variable().is_empty() {
+        args.default_root = defaults.take("daemon.root")?.into_iter().map(PathBuf::from).collect();
+    }
+    let taken = defaults.taken().to_vec();
+    Ok((args, taken))
 }
 
 fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
@@ -249,7 +285,8 @@ fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
         out::warn(&format!("{}: {error:#}", crate::output::reason::Reason::Daemon));
     }
     let news = card::start(home.is_system()).ok();
-    let extra = args.root.iter().cloned().chain(discover::from_variable());
+    let extra = args.root.iter().chain(&args.default_root).cloned();
+    let extra = extra.chain(discover::from_variable());
     let scanner = Scanner::new(home.clone(), extra);
     let limits = (bounds, host_bytes);
     let mut engine = Engine::new(scanner, Locks::of(home), news, shared, limits);
@@ -272,10 +309,8 @@ fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
 /// The bytes of a size that was given by this option.
 fn size_of(option: &str, text: Option<&str>) -> Result<Option<u64>> {
     let Some(text) = text else { return Ok(None) };
-    match size::parse(text) {
-        Ok(Limit::Bytes(bytes)) if bytes > 0 => Ok(Some(bytes)),
-        _ => Err(usage(format!("{option} {text:?} is no size: give one such as 24GiB"))),
-    }
+    let no_size = || usage(format!("{option} {text:?} is no size: give one such as 24GiB"));
+    values::bytes(text).ok_or_else(no_size).map(Some)
 }
 
 fn already_runs(home: &DaemonHome) -> String {

@@ -65,6 +65,7 @@ reasons! {
     Setting = 53, "a setting in an environment variable";
     Tenant = 54, "the tenant this process belongs to";
     UnknownVariable = 55, "an environment variable that begins as Divvy's do and is none";
+    DefaultsFile = 56, "files of defaults, config.toml";
     Daemon = 60, "the daemon that divides devices by turns";
     OtherDaemon = 61, "another daemon divides the device or writes the tenant's gates";
     ForeignProcesses = 62, "processes of no tenant use the device";

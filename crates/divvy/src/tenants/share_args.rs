@@ -61,6 +61,28 @@ impl ShareArgs {
         LimitChange { compute, weight, priority, class, ..LimitChange::default() }
     }
 
+    /// Says what was left out by `values`, of the key that it is given.
+    ///
+    /// # Errors
+    /// Those of `values`.
+    pub(crate) fn fill(
+        &mut self,
+        mut values: impl FnMut(&'static str) -> Result<Vec<String>>,
+    ) -> Result<()> {
+        let Self { compute, weight, priority, class } = self;
+        if compute.is_empty() {
+            *compute = values("run.compute")?;
+        }
+        for (option, key) in
+            [(weight, "run.weight"), (priority, "run.priority"), (class, "run.class")]
+        {
+            if option.is_none() {
+                *option = values(key)?.pop();
+            }
+        }
+        Ok(())
+    }
+
     /// The caps as they are written.
     pub(crate) fn compute(&self) -> &[String] {
         &self.compute

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// `divvy` with these words, whose tenants, daemon, locks and figures lie in `base`.
+/// `divvy` with these words, whose tenants, daemon, locks, defaults and figures lie in `base`.
 pub(crate) fn divvy(base: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
     command.args(arguments).env("XDG_RUNTIME_DIR", base).stdin(Stdio::null());
@@ -11,5 +11,6 @@ pub(crate) fn divvy(base: &Path, arguments: &[&str]) -> Command {
     command.env("XDG_CACHE_HOME", base).env("DIVVY_LIBRARY", env!("CARGO_BIN_EXE_divvy"));
     command.env("DIVVY_TENANT_ROOT", base.join("tenants")).env_remove("DIVVY_TENANT");
     command.env("DIVVY_DEVICE_LOCKS", base.join("locks"));
+    command.env("XDG_CONFIG_HOME", base.join("config"));
     command
 }

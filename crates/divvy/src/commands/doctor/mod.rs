@@ -6,6 +6,7 @@
 
 mod client;
 mod context;
+mod defaults;
 mod driver;
 mod environment;
 mod finding;
@@ -19,6 +20,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use defaults::Setting;
 use driver::DriverParts;
 use finding::{Finding, Level};
 use oversubscribe::Oversubscription;
@@ -33,7 +35,7 @@ use crate::output::{exit_codes, json, out};
 ///
 /// Looks at the driver, the library that is preloaded, the entry points it hooks and those it would
 /// not limit, the C library, the kernel, the container and the environment; how memory of programs that oversubscribe may leave
-/// each device, and what the host has for it. On a card that no other
+/// each device, and what the host has for it; and what files of defaults say. On a card that no other
 /// process uses it makes a context for a moment, to find what one takes, and keeps the figure in
 /// ~/.cache/divvy/contexts.json for `divvy run`. With a program after
 /// `--` it also says whether that program would be limited. Each finding has a code that
@@ -62,6 +64,8 @@ struct Report {
     version: &'static str,
     driver: DriverParts,
     findings: Vec<Finding>,
+    /// Keys of files of defaults.
+    defaults: Vec<Setting>,
     /// For programs that oversubscribe; absent where there is no driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     oversubscription: Option<Oversubscription>,
@@ -78,12 +82,15 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     findings.extend(found);
     findings.extend(system::look());
     findings.extend(environment::look(std::env::vars_os()));
+    let (found, defaults) = defaults::look();
+    findings.extend(found);
     findings.extend(args.program.first().map(|program| program_finding(program)));
     let worst = findings.iter().map(|finding| finding.level).max();
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
         driver: driver::driver(),
         findings,
+        defaults,
         oversubscription,
     };
     if args.json {
@@ -182,7 +189,13 @@ mod tests {
             Finding::bad(Reason::DriverLibrary, "no libcuda.so.1", "install the driver"),
         ];
         let driver = DriverParts::Ready;
-        let text = render(&Report { version: "0", driver, findings, oversubscription: None });
+        let text = render(&Report {
+            version: "0",
+            driver,
+            findings,
+            defaults: Vec::new(),
+            oversubscription: None,
+        });
         assert_eq!(
             text,
             "\
@@ -200,7 +213,13 @@ One thing stands in the way; docs/reason-codes.md explains its code.
     fn without_a_driver_it_says_so() {
         let end = |driver| {
             let findings = vec![Finding::ok(Reason::Kernel, "Linux 6.1")];
-            render(&Report { version: "0", driver, findings, oversubscription: None })
+            render(&Report {
+                version: "0",
+                driver,
+                findings,
+                defaults: Vec::new(),
+                oversubscription: None,
+            })
         };
         assert!(end(DriverParts::Ready).ends_with("\nNothing stands in the way of the limits.\n"));
         for (driver, words) in
