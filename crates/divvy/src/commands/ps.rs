@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use cells::{before_use, gpu};
+use cells::{before_use, fullness, gpu, refused};
 
 use crate::daemon::client;
 use crate::metrics::{self, Sources};
+use crate::output::options::Meaning;
 use crate::output::table::TextTable;
 use crate::output::{json, out, plain, sizes};
 use crate::tenants::discover;
@@ -159,9 +160,9 @@ fn render(listing: &Listing, with_processes: bool) -> String {
         let command = shorten(&tenant.command.join(" "));
         let count = tenant.processes.len().to_string();
         for (gpu, limit) in before_use(tenant, &tenant.rules) {
-            let [held, peak, refused] = ["-"; 3].map(str::to_owned);
+            let [held, peak, none] = ["-"; 3].map(str::to_owned);
             let (count, command) = (count.clone(), command.clone());
-            tenants.row([tenant.name.clone(), gpu, held, limit, peak, refused, count, command]);
+            tenants.row([tenant.name.clone(), gpu, held, limit, peak, none, count, command]);
         }
         for device in &tenant.devices {
             tenants.row([
@@ -174,6 +175,8 @@ fn render(listing: &Listing, with_processes: bool) -> String {
                 count.clone(),
                 command.clone(),
             ]);
+            mark(&mut tenants, 2, fullness(device.held_bytes, device.limit_bytes));
+            mark(&mut tenants, 5, refused(device.refusals));
         }
     }
     if tenants.is_empty() {
@@ -235,10 +238,17 @@ fn processes(tenants: &[LedgerTenant]) -> TextTable {
                     reason(process.last_reason),
                     kinds.join(", "),
                 ]));
+                mark(&mut table, 5, refused(used.refusals));
             }
         }
     }
     table
+}
+
+fn mark(table: &mut TextTable, column: usize, meaning: Option<Meaning>) {
+    if let Some(meaning) = meaning {
+        table.mark(column, meaning);
+    }
 }
 
 /// The code of a process's last refusal.

@@ -27,6 +27,7 @@ use oversubscribe::Oversubscription;
 
 use crate::commands::run;
 use crate::machine::elf;
+use crate::output::options::Meaning;
 use crate::output::reason::Reason;
 use crate::output::table::TextTable;
 use crate::output::{exit_codes, json, out};
@@ -151,12 +152,13 @@ const NOTHING: &str = "programs find nothing to use, and there is nothing to lim
 fn render(report: &Report) -> String {
     let mut table = TextTable::new(&["CODE", "", "FOUND"]);
     for finding in &report.findings {
-        let level = match finding.level {
-            Level::Ok => "ok",
-            Level::Note => "note",
-            Level::Bad => "BAD",
+        let (level, meaning) = match finding.level {
+            Level::Ok => ("ok", Meaning::Good),
+            Level::Note => ("note", Meaning::Noted),
+            Level::Bad => ("BAD", Meaning::Bad),
         };
         table.row([finding.code.to_string(), level.to_owned(), finding.found.clone()]);
+        table.mark(1, meaning);
         if let Some(fix) = &finding.fix {
             table.row([String::new(), String::new(), format!("-> {fix}")]);
         }
