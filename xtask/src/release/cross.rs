@@ -89,6 +89,11 @@ pub(super) fn build(
     // Names of functions are for debuggers of a build of one's own.
     build.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
     build.env("SOURCE_DATE_EPOCH", commit.epoch_s.to_string());
+    // Metrics name the commit: `divvy_build_info`. Files that differ from it are no commit's.
+    build.env_remove("DIVVY_COMMIT");
+    if commit.is_clean {
+        build.env("DIVVY_COMMIT", &commit.hash);
+    }
     run(&mut build)?;
     let compiler = || {
         let mut cc = zig.cc(arch);
