@@ -24,12 +24,13 @@ use tally::Tally;
 type Suite = (&'static str, fn(&mut Tally) -> Result<()>);
 
 /// In the order they run: what is cheap and fails often comes first.
-const SUITES: [Suite; 9] = [
+const SUITES: [Suite; 10] = [
     ("format", format),
     ("lint", lint),
     ("budget", budgets),
     ("workspace", workspace),
     ("metrics", metrics::suite),
+    ("packaging", packaging),
     ("model", model),
     ("miri", miri),
     ("rustdoc", rustdoc),
@@ -173,6 +174,13 @@ fn aarch64(tally: &mut Tally) -> Result<()> {
         tally.check(finding.what, finding.holds);
     }
     Ok(())
+}
+
+/// What needs no artefacts of the chore that makes them: its archives and checks, and the unit as systemd judges it.
+fn packaging(tally: &mut Tally) -> Result<()> {
+    let mut tests = cargo();
+    tests.args(["test", "--package", "xtask", "--features", "release"]);
+    run_tests(tally, tests.args(["--bin", "xtask", "--test", "release", "release"]), None)
 }
 
 /// Artefacts for users: made, and tried on other systems. One that cannot be fetched is a skip, not a failure.

@@ -9,7 +9,7 @@ use crate::artefacts::{has_tool, said};
 const MOST_TENTHS: u32 = 30;
 
 #[test]
-fn the_unit_is_exposed_to_little() {
+fn the_unit_of_a_release_is_exposed_to_little() {
     let test = "unit";
     if !has_tool(test, "systemd-analyze", "systemd") {
         return;
