@@ -44,7 +44,9 @@ pub(super) fn image(parts: Vec<Part>, commit: &Commit) -> Result<Vec<u8>> {
         .collect::<Result<Vec<_>>>()?;
     let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": manifests });
     let mut whole = blobs.add(INDEX, &index.to_string().into_bytes());
-    whole["annotations"] = json!({ "org.opencontainers.image.ref.name": VERSION });
+    // Podman takes this for the whole name, and calls an image of a version alone `localhost/0.1.0`.
+    let name = format!("divvy:{VERSION}");
+    whole["annotations"] = json!({ "org.opencontainers.image.ref.name": name });
     let outer = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [whole] });
     let mut layout = Tree::default();
     layout.put("oci-layout", TreeEntry::text(json!({ "imageLayoutVersion": "1.0.0" }).to_string()));

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
-use crate::artefacts::{Scratch, folder, named, said};
+use crate::artefacts::{Scratch, folder, has_tool, named, said};
 use crate::roots::{Extent, Root, debian};
 
 /// As docs/guide/install.md has it, and an upgrade of nothing: `divvy install` makes what the tarball holds.
@@ -48,6 +49,55 @@ fn the_tarball_starts_on_glibc_2_31() {
     starts(test, &root, &artefacts);
 }
 
+/// Unpacked here, where no driver is: the two commands of docs/guide/install.md, and the same with one program. How long
+/// it took is printed, and written to the file that `DIVVY_STORE` names.
+#[test]
+fn two_commands_lead_to_a_refused_allocation() {
+    let Some(folder) = folder("two commands") else { return };
+    let scratch = Scratch::new("two-commands");
+    let tarball = named(&folder, "divvy-", "-x86_64-linux.tar.gz");
+    let begin = Instant::now();
+    said(
+        Command::new("tar")
+            .arg("xzf")
+            .arg(&tarball)
+            .arg("--strip-components=1")
+            .arg("-C")
+            .arg(&scratch.0),
+    );
+    let unpacked_s = begin.elapsed().as_secs_f64();
+    let ours = || {
+        let mut divvy = Command::new(scratch.0.join("bin/divvy"));
+        // State of programs goes with the folder.
+        divvy.env("XDG_CACHE_HOME", scratch.0.join("cache"));
+        divvy
+    };
+    let again = Instant::now();
+    let fill = scratch.0.join("lib/divvy/clients/fill");
+    let text = said(ours().args(["run", "--sim", "--memory", "1GiB", "--"]).arg(fill));
+    assert!(text.contains("\"refusal\":2"), "{text}");
+    let run_s = again.elapsed().as_secs_f64();
+    let again = Instant::now();
+    let text = said(ours().args(["demo", "--sim"]));
+    assert!(text.contains("greedy was refused with CUDA_ERROR_OUT_OF_MEMORY"), "{text}");
+    let demo_s = again.elapsed().as_secs_f64();
+    let figures = serde_json::json!({
+        "what": "from the tarball to a refused allocation, in two commands, on the simulated GPU",
+        "tarball": tarball.file_name().unwrap_or_default().to_string_lossy(),
+        "commands": 2,
+        "goal_s": 60,
+        "tar_s": unpacked_s,
+        "run_to_its_end_s": run_s,
+        "demo_to_its_end_s": demo_s,
+        "tar_and_run_s": unpacked_s + run_s,
+        "tar_and_demo_s": unpacked_s + demo_s,
+    });
+    println!("{figures}");
+    if let Some(file) = std::env::var_os("DIVVY_STORE") {
+        fs::write(file, format!("{figures:#}\n")).expect("the result is stored");
+    }
+}
+
 /// The image as a container has it: nothing but its layer.
 #[test]
 fn the_image_copies_itself_without_a_c_library() {
@@ -89,4 +139,26 @@ fn the_image_copies_itself_without_a_c_library() {
     );
     // A second time beside programs that run: files are exchanged, not written into.
     said(&mut chroot);
+}
+
+/// The image as a registry's client reads it, for both processors.
+#[test]
+fn the_image_is_read_by_skopeo() {
+    let test = "image by skopeo";
+    let Some(folder) = folder(test) else { return };
+    if !has_tool(test, "skopeo", "skopeo") {
+        return;
+    }
+    let image = named(&folder, "divvy-", "-image.tar");
+    let index = said(Command::new("tar").arg("xOf").arg(&image).arg("index.json"));
+    let index: serde_json::Value = serde_json::from_str(&index).expect("JSON");
+    let name = &index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"];
+    let mut source = std::ffi::OsString::from("oci-archive:");
+    source.push(&image);
+    source.push(format!(":{}", name.as_str().expect("a name")));
+    for arch in ["amd64", "arm64"] {
+        let mut skopeo = Command::new("skopeo");
+        skopeo.args(["inspect", "--format", "{{.Os}} {{.Architecture}}", "--override-arch", arch]);
+        assert_eq!(said(skopeo.arg(&source)).trim(), format!("linux {arch}"));
+    }
 }
