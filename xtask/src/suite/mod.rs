@@ -176,7 +176,7 @@ fn aarch64(tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// What needs no artefacts of the chore that makes them: its archives and checks, and the unit as systemd judges it.
+/// Archives, checks of artefacts and the unit as systemd judges it: all that needs none of the artefacts themselves.
 fn packaging(tally: &mut Tally) -> Result<()> {
     let mut tests = cargo();
     tests.args(["test", "--package", "xtask", "--features", "release"]);
