@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::harness::residence::Movable;
-use crate::harness::{MIB, Machine, Talk};
+use crate::harness::{MIB, Machine, Soaking, Talk};
 
 /// Bytes that must leave, and come back, in a hand-over that counts.
 const LEAST_BYTES: u64 = 16 * MIB;
@@ -108,6 +108,7 @@ fn every_byte_survives_hand_overs() {
     there.go_on();
     let since = Instant::now();
     let (mut count, mut times_ms) = (0_u64, Vec::new());
+    let mut soaking = Soaking::new("hand-overs", wanted);
     while count < wanted && since.elapsed() < budget {
         let began = Instant::now();
         hand_over(&mut there, &mut away);
@@ -115,6 +116,8 @@ fn every_byte_survives_hand_overs() {
         times_ms.push(began.elapsed().as_secs_f64() * 1e3);
         assert!(away.away_bytes >= LEAST_BYTES, "{} bytes left", away.away_bytes);
         count += 1;
+        let spent = since.elapsed().as_secs_f64() / budget.as_secs_f64();
+        soaking.note(count, spent.max(count as f64 / wanted as f64));
     }
     let seconds = since.elapsed().as_secs_f64();
     assert!(count > 0, "no time for any");

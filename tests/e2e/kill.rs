@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{GIB, MIB, Machine, Running, client, finish, stage};
+use crate::harness::{GIB, MIB, Machine, Running, Soaking, client, finish, stage};
 
 /// Calls at which a process is killed, before and after the driver has done its work.
 const MOMENTS: [(&str, &str, &str); 22] = [
@@ -120,6 +120,7 @@ fn random_kills_leave_nothing() {
     let mut churners: Vec<Running> = (0..16).map(|_| start()).collect();
     let since = Instant::now();
     let mut kills = 0_u64;
+    let mut soaking = Soaking::new("kills", wanted);
     while kills < wanted && since.elapsed() < budget {
         std::thread::sleep(Duration::from_millis(chance.below(20)));
         let victim = usize::try_from(chance.below(16)).expect("below 16");
@@ -129,6 +130,7 @@ fn random_kills_leave_nothing() {
         let finished = old.finish();
         assert_eq!(finished.signal(), Some(9), "{finished}");
         kills += 1;
+        soaking.note(kills, kills as f64 / wanted as f64);
     }
     for churner in &mut churners {
         churner.kill();

@@ -86,7 +86,8 @@ fn all_of(seed: u64) -> Seen {
 #[test]
 fn for_as_long_as_is_asked() {
     let Some(result) = std::env::var_os("DIVVY_RESULT") else { return };
-    let seconds = std::env::var("DIVVY_SECONDS").ok().map(|text| text.parse().expect("seconds"));
+    let seconds =
+        std::env::var("DIVVY_SECONDS").ok().map(|text| text.parse::<f64>().expect("seconds"));
     let last = seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let seeds = workers::chosen(u64::MAX / 1_000);
     let names = ["lone", "beside", "beside, caps", "outlasting", "short", "memory"];
@@ -107,7 +108,11 @@ fn for_as_long_as_is_asked() {
         from = to;
         let seen = kinds.iter().map(|kind| format!("{} {} ({})", kind.name, kind.run, kind.far));
         let seen = seen.collect::<Vec<_>>().join(", ");
-        eprintln!("{:5.0} s: {seen} beyond their tolerance", begun.elapsed().as_secs_f64());
+        let spent = begun.elapsed().as_secs_f64();
+        let asked = seconds.map_or(0.0, |seconds| spent / seconds);
+        let part = asked.max((to - seeds.start) as f64 / (seeds.end - seeds.start) as f64);
+        let left = spent * (1.0 / part - 1.0).max(0.0);
+        eprintln!("{spent:5.0} s: {seen} beyond their tolerance; about {left:.0} s left");
         let kinds: Vec<_> = kinds.iter().map(Kind::json).collect();
         let all = json!({
             "benchmark": "soak share", "version": env!("CARGO_PKG_VERSION"),

@@ -21,7 +21,7 @@ pub(crate) use process::{Finished, Running, finish, signal};
 pub(crate) use share::{POINTS, Share, alone, are, mean};
 pub(crate) use stage::{root, stage};
 pub(crate) use talk::Talk;
-pub(crate) use trial::{PATIENCE, best_of, best_of_three, until};
+pub(crate) use trial::{PATIENCE, Soaking, best_of, best_of_three, until};
 
 use std::ffi::CString;
 use std::fs;

@@ -55,3 +55,30 @@ pub(crate) fn best_of(
     }
     panic!("{what}, wrong in each of {trials} trials: {:?}", always.unwrap_or_default());
 }
+
+/// Progress of a run whose result is kept: a line on standard error every five seconds. Others say nothing.
+#[derive(Debug)]
+pub(crate) struct Soaking {
+    what: &'static str,
+    wanted: u64,
+    begun: Instant,
+    said: Instant,
+}
+
+impl Soaking {
+    pub(crate) fn new(what: &'static str, wanted: u64) -> Self {
+        let now = Instant::now();
+        Self { what, wanted, begun: now, said: now }
+    }
+
+    /// So many are done, and this part of all, by whatever ends them.
+    pub(crate) fn note(&mut self, count: u64, part: f64) {
+        let is_kept = std::env::var_os("DIVVY_RESULT").is_some();
+        if !is_kept || self.said.elapsed() < Duration::from_secs(5) {
+            return;
+        }
+        self.said = Instant::now();
+        let left = self.begun.elapsed().as_secs_f64() * (1.0 - part) / part.max(1e-6);
+        eprintln!("{count} of {} {}, about {left:.0} s left", self.wanted, self.what);
+    }
+}

@@ -12,6 +12,7 @@ use crate::commands::set;
 use crate::machine::host_memory;
 use crate::output::exit_codes::NOT_AS_EXPECTED;
 use crate::output::failure::{usage, with_code};
+use crate::output::progress::Watched;
 use crate::output::{json, out, plain, sizes};
 use crate::tenants::ledger::{self, LedgerTenant};
 use crate::wire::LimitChange;
@@ -154,6 +155,13 @@ impl Where {
         }
         sum
     }
+
+    /// Part of what can move that is where it is to be.
+    fn part(&self, frozen: bool) -> f64 {
+        let here_bytes = self.resident_bytes.saturating_sub(self.pinned_bytes);
+        let there_bytes = if frozen { self.away_bytes } else { here_bytes };
+        there_bytes as f64 / here_bytes.saturating_add(self.away_bytes).max(1) as f64
+    }
 }
 
 fn await_done(
@@ -165,6 +173,8 @@ fn await_done(
     from: Instant,
 ) -> Result<Report> {
     let patience = Duration::from_secs(which.timeout);
+    let verb = if frozen { "leaves the card" } else { "comes back" };
+    let mut progress = Watched::new(format!("the memory of {tenant} {verb}"));
     loop {
         let now = look(&directory)?;
         let done = match frozen {
@@ -186,6 +196,7 @@ fn await_done(
                 context_bytes: now.context_bytes,
             });
         }
+        progress.note(now.part(frozen));
         std::thread::sleep(LOOK);
     }
 }

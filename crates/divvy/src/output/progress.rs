@@ -73,6 +73,39 @@ impl Progress {
     }
 }
 
+/// The progress of something that its owner looks at, until it is dropped.
+#[derive(Debug)]
+pub struct Watched {
+    what: String,
+    begun: Instant,
+    /// When the last line was drawn.
+    drawn: Option<Instant>,
+}
+
+impl Watched {
+    /// Shows nothing for two seconds from now on, since most is over by then.
+    pub fn new(what: String) -> Self {
+        Self { what, begun: Instant::now(), drawn: None }
+    }
+
+    /// Draws that so much of it is done, from 0 to 1, if the last line is a while ago.
+    pub fn note(&mut self, done: f64) {
+        let spent = self.begun.elapsed();
+        if spent >= LEAST && self.drawn.is_none_or(|drawn| drawn.elapsed() >= PERIOD) {
+            show(&line(&self.what, done, spent));
+            self.drawn = Some(Instant::now());
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if self.drawn.is_some() {
+            show("");
+        }
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         drop(self.stop.take());
