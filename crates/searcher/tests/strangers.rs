@@ -78,8 +78,8 @@ fn a_cap_holds_beside_whatever_a_stranger_does() {
     let mut rows = Rows::default();
     for (what, stranger) in &strangers {
         for (who, ops) in &tenants {
+            let (native, _) = share(0, ops, stranger, 0, false);
             for cap in [50, 20] {
-                let (native, _) = share(0, ops, stranger, 0, false);
                 for unnoticed_ns in UNNOTICED_NS {
                     let (had, charged) = share(cap, ops, stranger, unnoticed_ns, true);
                     // Who has more than the driver gives it has it up to its cap.

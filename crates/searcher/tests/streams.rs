@@ -54,10 +54,10 @@ fn narrow_threads(count: u32, ns: u64, width_ppm: u32) -> Ops {
 fn judge(programs: &[(String, Ops)], within: Within) {
     let mut rows = Rows::default();
     for (what, ops) in programs {
-        for cap in CAPS {
-            for has_daemon in [false, true] {
+        for has_daemon in [false, true] {
+            let could = share(0, ops, has_daemon);
+            for cap in CAPS {
                 let had = share(cap, ops, has_daemon);
-                let could = share(0, ops, has_daemon);
                 let daemon = if has_daemon { ", daemon" } else { "" };
                 // Who has more than without a cap has it up to that.
                 let due = could.max(had).min(cap as f64);
