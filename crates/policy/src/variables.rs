@@ -141,8 +141,7 @@ pub const VARIABLES: &[Variable] = &[
     each_device(library(
         PEER_MEMORY,
         VariableKind::Memory,
-        "the same in HAMi-core's names, where a number without a unit is bytes; read if there is no \
-         `DIVVY_MEMORY`",
+        "the same in HAMi-core's names, where a number without a unit is bytes; not read where there is any `DIVVY_MEMORY`, for other devices neither",
     )),
     each_device(library(
         COMPUTE,
@@ -155,8 +154,7 @@ pub const VARIABLES: &[Variable] = &[
     each_device(library(
         PEER_COMPUTE,
         VariableKind::Share,
-        "a cap in percent, in HAMi-core's names; 0, and 100 or more, is none. Read if there is no \
-         `DIVVY_COMPUTE`",
+        "a cap in percent, in HAMi-core's names; 0, and 100 or more, is none. With any `DIVVY_COMPUTE` they do not count, and must be understood all the same",
     )),
     library(
         PEER_POLICY,

@@ -132,7 +132,7 @@ pub(crate) struct Args {
 
     /// Promise no more than SIZE, such as 200GiB, of the host's memory to what may have to leave cards
     ///
-    /// By default all that the machine and the control groups of daemon and tenants have free, less 512 MiB and an eighth.
+    /// By default all that the machine and the control groups of daemon and tenants have free, less 512 MiB and a twelfth.
     /// Memory for which there is no room is refused when it is asked for.
     #[arg(long, value_name = "SIZE")]
     host_memory: Option<String>,

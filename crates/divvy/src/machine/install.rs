@@ -1,10 +1,13 @@
 //! Where the other parts of Divvy are: the library, the simulated driver, the small C clients.
 //!
 //! Each is looked for by an environment variable first, then beside the binary (a build tree, a
-//! tarball), then in `../lib/divvy` (an installed tree). Nothing is searched by LD_LIBRARY_PATH: what
+//! tarball), then in `../lib/divvy` (an installed tree); the library last of all among what is preloaded here. Nothing is searched by LD_LIBRARY_PATH: what
 //! is loaded into programs must be the one that belongs to this binary.
 
 use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -13,6 +16,10 @@ use anyhow::{Context, Result, bail};
 pub(crate) const BENCH: &str = "divvy-bench";
 /// Name of the library.
 const LIBRARY: &str = "libdivvy.so";
+/// Most bytes of a library that are looked at.
+const MOST_BYTES: u64 = 16 << 20;
+/// Text in every `libdivvy.so`, a variable that no other library reads.
+const MARK: &[u8] = b"DIVVY_MEMORY";
 
 /// The directories searched, in order, for a part that lies in `inner`.
 fn places(inner: &str) -> Vec<PathBuf> {
@@ -97,7 +104,7 @@ fn library_found() -> Result<PathBuf> {
     }
     let places = places("");
     let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
-    found.with_context(|| {
+    found.or_else(preloaded).with_context(|| {
         let list: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
         // `cargo install` brings the command alone: the library goes where this one looks for it.
         let prefix = places.last().and_then(|place| place.parent().map(Path::to_owned));
@@ -110,6 +117,39 @@ fn library_found() -> Result<PathBuf> {
             prefix.display()
         )
     })
+}
+
+/// The library that everything here starts with, under whatever name: in containers it is all there is.
+fn preloaded() -> Option<PathBuf> {
+    let variable = std::env::var("LD_PRELOAD").unwrap_or_default();
+    let file = fs::read_to_string("/etc/ld.so.preload").unwrap_or_default();
+    let mut paths = preload_entries(&variable, &file).map(|(_, entry)| PathBuf::from(entry));
+    paths.find(|path| path.is_absolute() && is_ours(path) == Some(true))
+}
+
+/// What the loader preloads, by `LD_PRELOAD` and by the text of `/etc/ld.so.preload`: where each stands, and its path.
+pub(crate) fn preload_entries<'a>(
+    variable: &'a str,
+    file: &'a str,
+) -> impl Iterator<Item = (&'static str, &'a str)> {
+    let lines = file.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let from_file = lines.flat_map(|line| line.split([' ', ':', '\t']));
+    variable
+        .split([' ', ':', '\t', '\n'])
+        .map(|entry| ("LD_PRELOAD", entry))
+        .chain(from_file.map(|entry| ("/etc/ld.so.preload", entry)))
+        .filter(|(_, entry)| !entry.is_empty())
+}
+
+/// Whether this file is `libdivvy.so`, under whatever name; `None` where it cannot be read.
+pub(crate) fn is_ours(path: &Path) -> Option<bool> {
+    // A pipe with such a name is not waited for, also where it comes in a file's place this moment.
+    let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY;
+    let file = fs::File::options().read(true).custom_flags(flags).open(path).ok()?;
+    let mut bytes = Vec::new();
+    let is_file = file.metadata().is_ok_and(|status| status.is_file());
+    let is_read = is_file && file.take(MOST_BYTES).read_to_end(&mut bytes).is_ok();
+    is_read.then(|| bytes.windows(MARK.len()).any(|part| part == MARK))
 }
 
 fn preloadable(path: &Path) -> Result<PathBuf> {

@@ -242,8 +242,7 @@ fn meeting(variables: &Variables) -> Option<Finding> {
 
 fn tenant(variables: &Variables) -> Option<Finding> {
     let Some(directory) = value_of(variables, TENANT) else {
-        let path = value_of(variables, PEER_TENANT)?;
-        return Some(Finding::ok(Reason::Tenant, format!("{PEER_TENANT}={path} names the tenant")));
+        return Some(peer_tenant(value_of(variables, PEER_TENANT)?));
     };
     Some(match crate::tenants::ledger::read(Path::new(directory)) {
         Ok(tenant) => {
@@ -256,6 +255,25 @@ fn tenant(variables: &Variables) -> Option<Finding> {
             "start the program by divvy run, or unset DIVVY_TENANT",
         ),
     })
+}
+
+/// The tenant of HAMi-core's variable: its files come to lie beside the one that it names.
+fn peer_tenant(path: &str) -> Finding {
+    use nix::unistd::{AccessFlags, access};
+    let directory = match Path::new(path).parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let directory_shown = directory.display();
+    let fix = match (directory.is_dir(), access(directory, AccessFlags::W_OK | AccessFlags::X_OK)) {
+        (true, Ok(())) => {
+            return Finding::ok(Reason::Tenant, format!("{PEER_TENANT}={path} names the tenant"));
+        }
+        (true, Err(_)) => format!("make {directory_shown} writable for this user"),
+        (false, _) => format!("make the directory {directory_shown}"),
+    };
+    let found = format!("{PEER_TENANT}={path}: the tenant cannot be made there");
+    Finding::bad(Reason::Tenant, found, fix)
 }
 
 #[cfg(test)]

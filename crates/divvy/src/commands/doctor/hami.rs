@@ -6,20 +6,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use crate::machine::install;
 use crate::output::table::TextTable;
 use crate::output::{exit_codes, json, out};
 
-/// Most bytes of a library that are looked at.
-const MOST_BYTES: u64 = 16 << 20;
-/// Text in every `libdivvy.so`, a variable that no other library reads.
-const MARK: &[u8] = b"DIVVY_MEMORY";
+/// Pids that a line names.
+const MOST_PIDS: usize = 8;
 
 /// Library that limits a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -111,10 +109,13 @@ fn judge(directory: &Path, pid: u32, maps: &[u8]) -> Option<GpuProcess> {
         if found.values().any(|known| *known == path) {
             continue;
         }
-        // Root of the process, since a container has mounts of its own. What was replaced is known by name alone.
-        let is_there = file == path;
-        let ours = is_there && is_divvy(&directory.join("root").join(file.trim_start_matches('/')));
-        found.entry(if ours { Limiter::Divvy } else { named }).or_insert(path);
+        let ours = is_ours(directory, line, file, file == path);
+        let limiter = match ours {
+            Some(true) => Limiter::Divvy,
+            Some(false) if named == Limiter::Divvy => continue,
+            _ => named,
+        };
+        found.entry(limiter).or_insert(path);
     }
     if !uses_gpu {
         return None;
@@ -131,17 +132,16 @@ fn judge(directory: &Path, pid: u32, maps: &[u8]) -> Option<GpuProcess> {
     })
 }
 
-/// Whether this file is `libdivvy.so`, under whatever name.
-fn is_divvy(path: &Path) -> bool {
-    // A pipe with such a name is not waited for, also where it comes in a file's place this moment.
-    let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY;
-    let Ok(file) = fs::File::options().read(true).custom_flags(flags).open(path) else {
-        return false;
-    };
-    let mut bytes = Vec::new();
-    file.metadata().is_ok_and(|status| status.is_file())
-        && file.take(MOST_BYTES).read_to_end(&mut bytes).is_ok()
-        && bytes.windows(MARK.len()).any(|part| part == MARK)
+/// Whether the file of a line of a process's maps is Divvy's; `None` where only its name is known.
+fn is_ours(directory: &Path, line: &str, file: &str, is_there: bool) -> Option<bool> {
+    // The file that is mapped, also when another has its name by now; whoever asks must be root for it.
+    let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+    let bare = |address: &str| address.trim_start_matches('0').to_owned();
+    let mapped = range.map(|(from, to)| format!("map_files/{}-{}", bare(from), bare(to)));
+    let mapped = mapped.and_then(|mapped| install::is_ours(&directory.join(mapped)));
+    // Root of the process, since a container has mounts of its own.
+    let by_name = || install::is_ours(&directory.join("root").join(file.trim_start_matches('/')));
+    mapped.or_else(|| is_there.then(by_name).flatten())
 }
 
 impl Limited {
@@ -172,9 +172,16 @@ impl Limited {
             1 => "1 process may".to_owned(),
             some => format!("{some} processes may"),
         };
-        text.push_str(&format!(
-            "{hidden} not be looked into; root may: sudo divvy doctor --hami\n"
-        ));
+        let most = self.unreadable.iter().take(MOST_PIDS).map(u32::to_string);
+        let mut pids = most.collect::<Vec<_>>().join(", ");
+        if self.unreadable.len() > MOST_PIDS {
+            pids.push_str(", …");
+        }
+        let how = match nix::unistd::geteuid().is_root() {
+            true => "that takes CAP_SYS_PTRACE, in the machine's pid namespace",
+            false => "root may: sudo divvy doctor --hami",
+        };
+        text.push_str(&format!("{hidden} not be looked into (pid {pids}); {how}\n"));
         text
     }
 }
@@ -231,6 +238,10 @@ mod tests {
         fs::write(old, b"\x7fELF..\0CUDA_DEVICE_MEMORY_LIMIT\0..").unwrap();
         proc.process(5, &["/x/libnvshare.so (deleted)", "/y/libnvidia-ml.so.1"]);
         proc.process(6, &[CUDA]);
+        // Of one that was replaced the mapped file is looked at, where that may be.
+        let replaced = proc.process(8, &["/usr/local/vgpu/libvgpu.so (deleted)", CUDA]);
+        fs::create_dir(replaced.join("map_files")).unwrap();
+        fs::write(replaced.join("map_files/7f00-7f10"), b"..DIVVY_MEMORY..").unwrap();
         // One that may not be looked into: here its maps are no file.
         fs::create_dir_all(proc.0.join("7/maps")).unwrap();
         let limited = look(&proc.0).unwrap();
@@ -241,6 +252,7 @@ mod tests {
             (4, Limiter::Hami),
             (5, Limiter::Nvshare),
             (6, Limiter::None),
+            (8, Limiter::Divvy),
         ];
         assert_eq!((by.as_slice(), limited.unreadable.as_slice()), (&expected[..], &[7][..]));
         assert!(!limited.is_all_ours());
@@ -248,11 +260,12 @@ mod tests {
         for line in [
             "  4  p4       HAMi-core   /usr/local/vgpu/libvgpu.so",
             "  6  p6       nothing     -",
-            "2 of 5 processes that use a GPU's library run under Divvy.",
-            "1 process may not be looked into; root may: sudo divvy doctor --hami",
+            "3 of 6 processes that use a GPU's library run under Divvy.",
+            "(deleted): the file was replaced; the program takes the new one when it starts again.",
         ] {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
+        assert!(text.contains("1 process may not be looked into (pid 7); "), "{text}");
         let json = serde_json::to_value(&limited).unwrap();
         let nvshare = serde_json::json!({
             "pid": 5, "comm": "p5", "limiter": "nvshare", "library": "/x/libnvshare.so (deleted)",

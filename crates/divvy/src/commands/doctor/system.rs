@@ -140,7 +140,7 @@ fn sandbox(version: &str) -> Option<Finding> {
 fn other_sharer(path: &str) -> Option<&'static str> {
     let name = Path::new(path).file_name()?.to_str()?;
     match name {
-        "libvgpu.so" => Some("HAMi-core (or Divvy under its name)"),
+        "libvgpu.so" => Some("HAMi-core"),
         "libnvshare.so" => Some("nvshare"),
         "libgemhook.so.1" | "libgemhook.so" => Some("Gemini"),
         "libcuda-control.so" => Some("vcuda"),
@@ -160,16 +160,9 @@ fn auditors(variable: &str) -> Option<Finding> {
 
 fn preload(variable: &str, file: &str) -> Vec<Finding> {
     let ours = install::library().ok();
-    let text = file.lines().filter(|line| !line.trim_start().starts_with('#'));
-    let from_file: Vec<&str> = text.flat_map(|line| line.split([' ', ':', '\t'])).collect();
-    let entries = variable
-        .split([' ', ':', '\t', '\n'])
-        .map(|entry| ("LD_PRELOAD", entry))
-        .chain(from_file.into_iter().map(|entry| ("/etc/ld.so.preload", entry)))
-        .filter(|(_, entry)| !entry.is_empty());
     let mut findings = Vec::new();
     let mut seen = 0;
-    for (place, entry) in entries {
+    for (place, entry) in install::preload_entries(variable, file) {
         seen += 1;
         let path = Path::new(entry);
         if path.is_absolute() && !path.exists() {
@@ -180,7 +173,9 @@ fn preload(variable: &str, file: &str) -> Vec<Finding> {
             ));
         } else if path.canonicalize().ok() == ours && ours.is_some() {
             findings.push(Finding::ok(Reason::Preload, format!("{place} has {entry}")));
-        } else if let Some(project) = other_sharer(entry).filter(|_| !is_divvy(path)) {
+        } else if let Some(project) =
+            other_sharer(entry).filter(|_| install::is_ours(path) != Some(true))
+        {
             findings.push(Finding::bad(
                 Reason::OtherSharer,
                 format!("{place} has {entry} of {project}; two libraries would answer each call"),
@@ -194,12 +189,6 @@ fn preload(variable: &str, file: &str) -> Vec<Finding> {
         findings.push(Finding::ok(Reason::Preload, "nothing else is preloaded"));
     }
     findings
-}
-
-/// Whether a file under another name is Divvy's library: it alone exports few internals and dlvsym.
-fn is_divvy(path: &Path) -> bool {
-    let ours = install::library().ok().and_then(|path| crate::machine::elf::exports(&path).ok());
-    ours.is_some() && crate::machine::elf::exports(path).ok() == ours
 }
 
 /// The directory of an MPS daemon that programs started here would use.

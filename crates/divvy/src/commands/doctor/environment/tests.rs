@@ -28,7 +28,7 @@ fn values(known: &Variable) -> (&'static str, Option<&'static str>) {
         (_, VariableKind::Word(words)) => (words[0], Some("maybe")),
         (_, VariableKind::Amount) => ("500MiB", Some("500")),
         (_, VariableKind::Tenant) => ("/nonexistent/tenant", None),
-        (_, VariableKind::TenantPath) => ("/nonexistent/x.cache", None),
+        (_, VariableKind::TenantPath) => ("/tmp/x.cache", None),
         (_, VariableKind::File) => ("/proc/self/exe", Some("/nonexistent")),
         (_, VariableKind::Directory | VariableKind::Directories) => ("/proc", Some("/nonexistent")),
         (_, VariableKind::Place | VariableKind::Presence) => ("/nonexistent", None),
@@ -156,6 +156,10 @@ fn a_tenant_that_cannot_be_used_is_bad() {
     );
     assert_eq!(
         look_at(&[("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/nonexistent/x")]).last(),
+        Some(&(Reason::Tenant, Level::Bad))
+    );
+    assert_eq!(
+        look_at(&[("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/tmp/x.cache")]).last(),
         Some(&(Reason::Tenant, Level::Ok))
     );
 }
