@@ -32,6 +32,7 @@ pub(crate) const LEFT: &[Left] = &[
         &["tar xzf", "divvy-0.1.0-", "sha256sum", "dpkg -i", "rpm -i", "systemctl", "podman load"],
         "needs a release; cargo xtask test release",
     ),
+    left("docs/guide/config.md", &["divvy run"], "crates/divvy/tests/config.rs"),
     left("docs/guide/install.md", &["skopeo"], "needs a registry"),
     left("docs/guide/install.md", &["cargo install", "divvy run"], "builds the command anew"),
     left("docs/guide/install.md", &["cargo xtask release"], "cargo xtask test release"),
