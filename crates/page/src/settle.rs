@@ -24,11 +24,7 @@ pub(crate) fn config(
     me: usize,
 ) -> Result<Config, AttachError> {
     let own = source.own();
-    let is_taken =
-        || matches!(source, ConfigSource::OnlyProcess(_)) && liveness::others_live(fd, usage, me);
-    if is_taken() {
-        return Err(AttachError::Taken);
-    }
+    let wants_alone = matches!(source, ConfigSource::OnlyProcess(_));
     match file::read_config(trust) {
         // No process of another version lives in a ledger of ours: its limits are carried over, below.
         Err(AttachError::Version { .. }) => {}
@@ -36,7 +32,10 @@ pub(crate) fn config(
         Err(_) if own.is_some() => {}
         Err(error) => return Err(error),
         Ok(None) if own.is_none() => return Err(AttachError::NoConfig),
-        Ok(Some(config)) if own.is_none() || liveness::others_live(fd, usage, me) => {
+        // Who wants it alone looks for others under the lock: the first of them comes with it.
+        Ok(Some(config))
+            if own.is_none() || !wants_alone && liveness::others_live(fd, usage, me) =>
+        {
             return Ok(config);
         }
         Ok(_) => {}
@@ -51,10 +50,11 @@ pub(crate) fn config(
     // Read in any case: what is no config of ours is somebody's, and is not written over.
     let before = file::read_config(trust)?;
     let Some(own) = own else { return before.ok_or(AttachError::NoConfig) };
-    if is_taken() {
+    let others_live = liveness::others_live(fd, usage, me);
+    if wants_alone && others_live {
         return Err(AttachError::Taken);
     }
-    if let Some(config) = before.filter(|_| liveness::others_live(fd, usage, me)) {
+    if let Some(config) = before.filter(|_| others_live) {
         return Ok(config);
     }
     file::write_config(trust, own)?;
