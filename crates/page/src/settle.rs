@@ -32,7 +32,7 @@ pub(crate) fn config(
         Err(_) if own.is_some() => {}
         Err(error) => return Err(error),
         Ok(None) if own.is_none() => return Err(AttachError::NoConfig),
-        // Who wants it alone looks for others under the lock: the first of them comes with it.
+        // Others are looked for under the lock where it is to be had alone: the first of them comes with it.
         Ok(Some(config))
             if own.is_none() || !wants_alone && liveness::others_live(fd, usage, me) =>
         {

@@ -111,7 +111,7 @@ fn for_as_long_as_is_asked() {
         let spent = begun.elapsed().as_secs_f64();
         let asked = seconds.map_or(0.0, |seconds| spent / seconds);
         let part = asked.max((to - seeds.start) as f64 / (seeds.end - seeds.start) as f64);
-        let left = spent * (1.0 / part - 1.0).max(0.0);
+        let left = (spent / part - spent).max(0.0);
         eprintln!("{spent:5.0} s: {seen} beyond their tolerance; about {left:.0} s left");
         let kinds: Vec<_> = kinds.iter().map(Kind::json).collect();
         let all = json!({

@@ -127,7 +127,7 @@ fn preloaded() -> Option<PathBuf> {
     paths.find(|path| path.is_absolute() && is_ours(path) == Some(true))
 }
 
-/// What the loader preloads, by `LD_PRELOAD` and by the text of `/etc/ld.so.preload`: where each stands, and its path.
+/// Entries that the loader preloads, by `LD_PRELOAD` and by the text of `/etc/ld.so.preload`: where each stands, and its path.
 pub(crate) fn preload_entries<'a>(
     variable: &'a str,
     file: &'a str,
