@@ -1,7 +1,7 @@
 //! Length of a turn: long enough to pay for its movement, short enough for those that wait.
 //!
-//! Promises: the turns of all that want, as many side by side as always fit, take no waiter more than the longest wait; within that a
-//! turn's movement is at most the part of it that the tuning allows. Does not count time.
+//! Promises: the turns of all that want, as many side by side as always fit, take no waiter more than the longest wait;
+//! within that a turn's movement is at most the part of it that the tuning allows. Does not count time.
 
 use super::holder::HolderState;
 use super::view::{Contest, Step, WEIGHT_UNIT};
@@ -10,17 +10,16 @@ impl Step<'_> {
     /// Counts the competitors: those in the running set that are active, and those that wait.
     pub(super) fn count_contest(&self) -> Contest {
         let competing = || self.rows.iter().filter(|h| self.may_run(h) && h.active);
-        let none =
-            Contest { lanes: self.lanes(competing().map(|h| h.size_bytes)), ..Contest::default() };
-        competing().fold(none, |all, h| Contest {
+        let counted = competing().fold(Contest::default(), |all, h| Contest {
             tenants: all.tenants + 1,
             weights: all.weights.saturating_add(h.weight),
             least_weight: match all.tenants {
                 0 => h.weight,
                 _ => all.least_weight.min(h.weight),
             },
-            lanes: all.lanes,
-        })
+            ..all
+        });
+        Contest { lanes: self.lanes(competing().map(|h| h.size_bytes)), ..counted }
     }
 
     /// How many tenants of these sizes fit together, whichever they are; one at least.
