@@ -105,7 +105,8 @@ impl Tree {
                 }
                 TreeEntry::Link(to) => {
                     let mut header = header(EntryType::Symlink, entry.mode(), epoch_s, 0);
-                    archive.append_link(&mut header, &path, to).context(path)?;
+                    header.set_link_name(to).context(path.clone())?;
+                    append_as(&mut archive, header, &path, &[])?;
                 }
             }
         }
@@ -121,8 +122,22 @@ fn append(
     epoch_s: u64,
     bytes: &[u8],
 ) -> Result<()> {
-    let mut header = header(kind, mode, epoch_s, bytes.len() as u64);
-    archive.append_data(&mut header, path, bytes).context(path.to_owned())
+    append_as(archive, header(kind, mode, epoch_s, bytes.len() as u64), path, bytes)
+}
+
+/// The path is written as it stands: [`Header::set_path`] takes a `./` away, with which dpkg's own archives begin and by
+/// which files are taken out of them.
+fn append_as(
+    archive: &mut tar::Builder<Vec<u8>>,
+    mut header: Header,
+    path: &str,
+    bytes: &[u8],
+) -> Result<()> {
+    let name = &mut header.as_old_mut().name;
+    let room = name.get_mut(..path.len()).with_context(|| format!("{path}: over 100 bytes"))?;
+    room.copy_from_slice(path.as_bytes());
+    header.set_cksum();
+    archive.append(&header, bytes).with_context(|| path.to_owned())
 }
 
 fn header(kind: EntryType, mode: u32, epoch_s: u64, len_bytes: u64) -> Header {
@@ -171,12 +186,13 @@ mod tests {
                 (path, header.mode().unwrap())
             })
             .collect();
-        let path = |at: usize| (seen[at].0.trim_start_matches("./"), seen[at].1);
-        assert_eq!(path(1), ("bin/", 0o755));
-        assert_eq!(path(2), ("lib/", 0o755));
-        assert_eq!(path(3), ("bin/c", 0o644));
-        assert_eq!(path(4), ("lib/a", 0o755));
-        assert_eq!(path(5), ("lib/b", 0o777));
+        let path = |at: usize| (seen[at].0.as_str(), seen[at].1);
+        assert_eq!(path(0), ("./", 0o755));
+        assert_eq!(path(1), ("./bin/", 0o755));
+        assert_eq!(path(2), ("./lib/", 0o755));
+        assert_eq!(path(3), ("./bin/c", 0o644));
+        assert_eq!(path(4), ("./lib/a", 0o755));
+        assert_eq!(path(5), ("./lib/b", 0o777));
         assert_eq!(gzip(&bytes).unwrap(), gzip(&bytes).unwrap());
     }
 }

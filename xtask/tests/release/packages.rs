@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::artefacts::{folder, has_tool, named, said};
-use crate::roots::{Extent, debian};
+use crate::roots::{BOOKWORM, Extent, root_of};
 
 /// Installs, tries, upgrades beside a library that some program may still have, and removes.
 const INSTALL: &str = r"
@@ -11,7 +11,7 @@ dpkg -i /artefacts/divvy_*_amd64.deb
 dpkg --verify divvy
 divvy --version
 test ! -e /usr/lib/x86_64-linux-gnu/libcuda.so.1
-divvy demo --sim --seconds 4
+divvy demo --sim --seconds 8
 : > /usr/lib/divvy/libdivvy-0.0.1-earlier.so
 dpkg -i /artefacts/divvy_*_amd64.deb
 test -e /usr/lib/divvy/libdivvy-0.0.1-earlier.so
@@ -28,7 +28,7 @@ test ! -e /usr/bin/divvy
 fn the_deb_is_installed_in_a_bare_debian_and_shows_the_demo() {
     let test = "deb";
     let Some(artefacts) = folder(test) else { return };
-    let Some(root) = debian(test, "bookworm", Extent::Bare, None) else { return };
+    let Some(root) = root_of(test, BOOKWORM, Extent::Bare) else { return };
     let Some(text) = root.runs(test, &artefacts, INSTALL) else { return };
     assert!(text.contains("Everything expected happened, on a SIMULATED GPU"), "{text}");
     assert!(text.contains("\nlibdivvy-"), "{text}");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::artefacts::{Scratch, has_tool};
+use crate::artefacts::{Scratch, has_tool, named, said};
 
 /// A mirror that says nothing for so long is not there.
 const PATIENCE_S: &str = "170";
@@ -41,13 +41,32 @@ pub(crate) enum Extent {
     Unpacked,
 }
 
-/// The root of a Debian of this name; none after a skip was said. `mirror` is an address, or debootstrap's own choice.
-pub(crate) fn debian(
-    test: &str,
-    suite: &str,
-    extent: Extent,
-    mirror: Option<&str>,
-) -> Option<Root> {
+/// A system that can be had.
+#[derive(Clone, Copy)]
+pub(crate) struct System {
+    /// Name by which debootstrap knows it.
+    suite: &'static str,
+    /// Mirror and SHA-256 of the signed list of its packages, where this system has no key to check the list by: it is that
+    /// of a suite that no longer changes.
+    pinned: Option<(&'static str, &'static str)>,
+}
+
+/// Debian 12, with glibc 2.36.
+pub(crate) const BOOKWORM: System = System { suite: "bookworm", pinned: None };
+/// Debian 11, with glibc 2.31.
+pub(crate) const BULLSEYE: System = System { suite: "bullseye", pinned: None };
+/// Ubuntu 16.04, with glibc 2.23: the oldest that is on a distribution's mirror.
+pub(crate) const XENIAL: System = System {
+    suite: "xenial",
+    pinned: Some((
+        "http://archive.ubuntu.com/ubuntu",
+        "30e9ff343d9ec0b64d28d27010bf472090bb3399b4b6bc5aee077085e920e89b",
+    )),
+};
+
+/// The root of a system; none after a skip was said.
+pub(crate) fn root_of(test: &str, system: System, extent: Extent) -> Option<Root> {
+    let suite = system.suite;
     let skip = |why: &str| {
         println!("SKIPPED {test}: {why}");
         None
@@ -71,7 +90,10 @@ pub(crate) fn debian(
     if matches!(extent, Extent::Unpacked) {
         command.arg("--foreign");
     }
-    command.arg(suite).arg(&new).args(mirror);
+    if system.pinned.is_some() {
+        command.arg("--no-check-gpg");
+    }
+    command.arg(suite).arg(&new).args(system.pinned.map(|(mirror, _)| mirror));
     let output = command.output().expect("timeout is of coreutils");
     if !output.status.success() {
         let _ = fs::remove_dir_all(&new);
@@ -80,12 +102,22 @@ pub(crate) fn debian(
             said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no word").to_owned();
         return skip(&format!("debootstrap made no root of {suite} ({}): {last}", output.status));
     }
+    if let Some((_, expected)) = system.pinned {
+        assert_eq!(list_sha256(&new), expected, "{suite}: not the list that it was released with");
+    }
     fs::write(new.join(".whole"), "").expect("a mark");
     // Another run may have been faster.
     if fs::rename(&new, &place).is_err() {
         let _ = fs::remove_dir_all(&new);
     }
     Some(Root(place))
+}
+
+/// SHA-256 of the list, by which debootstrap has checked the packages.
+fn list_sha256(root: &Path) -> String {
+    let lists = root.join("var/lib/apt/lists");
+    let list = named(&lists, "", "_InRelease");
+    said(Command::new("sha256sum").arg(list)).split_whitespace().next().unwrap_or("").to_owned()
 }
 
 fn roots() -> PathBuf {
