@@ -2,12 +2,16 @@
 //!
 //! Promises: each suite runs even when an earlier one failed; what could not be run is counted as
 //! skipped, with its reason; the last line is `N passed, N failed, N skipped`, and the exit status is
-//! a failure exactly when something failed.
+//! a failure exactly when something failed. Suites that want processors alone run beside those whose tests
+//! mostly wait.
 
+mod beside;
 mod checks;
 mod metrics;
 mod tally;
 
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -17,6 +21,7 @@ use crate::clients;
 use crate::command::lines;
 use crate::stage;
 use crate::workspace::{cargo, cargo_of, target};
+use beside::Beside;
 use checks::{check, run_tests};
 use tally::Tally;
 
@@ -24,41 +29,65 @@ use tally::Tally;
 type Suite = (&'static str, fn(&mut Tally) -> Result<()>);
 
 /// In the order they run: what is cheap and fails often comes first.
-const SUITES: [Suite; 10] = [
+const SUITES: [Suite; 6] = [
     ("format", format),
     ("lint", lint),
     ("budget", budgets),
     ("workspace", workspace),
     ("metrics", metrics::suite),
     ("packaging", packaging),
+];
+
+/// Suites in which nothing depends on a clock: from [`WAITS`] on they run beside the others, one after the other. The first ones
+/// have target directories of their own, so that nobody waits for cargo's lock.
+const BESIDE: [Suite; 5] = [
     ("model", model),
     ("miri", miri),
+    ("searcher", searcher),
     ("rustdoc", rustdoc),
     ("aarch64", aarch64),
 ];
 
+/// The suite whose tests leave processors idle for most of its time.
+const WAITS: &str = "workspace";
+
 /// Runs only where it is named: it needs roots of other systems, and builds everything once more for an old C library.
 const RELEASE: Suite = ("release", release);
+
+/// The package of [`searcher`].
+const SEARCHER: &str = "divvy-searcher";
 
 /// The toolchain whose interpreter is used: it is built for some days only.
 const MIRI: &str = "nightly-2026-10-30";
 
 /// Whether everything held; an error only when nothing could be tried.
 pub(crate) fn chore(only: &[String]) -> Result<bool> {
-    let chosen: Vec<Suite> = SUITES
+    let mut chosen: Vec<Suite> = SUITES
         .into_iter()
+        .chain(BESIDE)
         .chain((!only.is_empty()).then_some(RELEASE))
         .filter(|(name, _)| only.is_empty() || only.iter().any(|word| name.contains(word.as_str())))
         .collect();
     if chosen.is_empty() {
-        let names: Vec<_> = SUITES.iter().map(|suite| suite.0).collect();
+        let names: Vec<_> = SUITES.iter().chain(&BESIDE).map(|suite| suite.0).collect();
         bail!("no suite is called {}; there are: {}", only.join(" "), names.join(" "));
     }
     let mut tally = Tally::default();
     if only.is_empty() {
         tally.skipped.push("release: it runs by its name, `cargo xtask test release`".to_owned());
     }
+    let mut later = Vec::new();
+    if chosen.iter().any(|(name, _)| *name == WAITS) {
+        later =
+            chosen.extract_if(.., |(name, _)| BESIDE.iter().any(|one| one.0 == *name)).collect();
+    }
+    let later: Vec<&str> = later.iter().map(|suite| suite.0).collect();
+    let mut beside = None;
     for (name, suite) in chosen {
+        if name == WAITS && !later.is_empty() {
+            println!("== beside: {}", later.join(", "));
+            beside = Some(Beside::start(&later)?);
+        }
         let begin = Instant::now();
         println!("== {name}");
         if let Err(error) = suite(&mut tally) {
@@ -66,6 +95,9 @@ pub(crate) fn chore(only: &[String]) -> Result<bool> {
             tally.failed.push(name.to_owned());
         }
         println!("== {name}: {:.0} s", begin.elapsed().as_secs_f64());
+    }
+    if let Some(beside) = beside {
+        beside.join(&mut tally)?;
     }
     for skipped in &tally.skipped {
         println!("skipped: {skipped}");
@@ -102,8 +134,14 @@ fn budgets(tally: &mut Tally) -> Result<()> {
 
 fn workspace(tally: &mut Tally) -> Result<()> {
     let stage = stage::build(clients::ALL)?;
+    for left in tenants_here() {
+        println!(
+            "note: {} is a tenant of yours: tests that list tenants, or divide a device, may fail beside it",
+            left.display()
+        );
+    }
     let mut tests = cargo();
-    tests.args(["test", "--workspace", "--no-fail-fast"]);
+    tests.args(["test", "--workspace", "--exclude", SEARCHER, "--no-fail-fast"]);
     run_tests(tally, &mut tests, Some(&stage))?;
     // A fault that is planted stands in today's text; who plants them is behind a feature.
     let mut faults = cargo();
@@ -118,6 +156,24 @@ fn workspace(tally: &mut Tally) -> Result<()> {
         "mutants::",
     ]);
     run_tests(tally, &mut faults, None)
+}
+
+/// Tenants of this user, of which tests know nothing: those of `divvy run` go with it, of others their directories stay.
+fn tenants_here() -> Vec<PathBuf> {
+    let Ok(uid) = std::fs::metadata("/proc/self").map(|status| status.uid()) else {
+        return Vec::new();
+    };
+    let places = [format!("/dev/shm/divvy-{uid}/tenants"), format!("/tmp/.divvy-{uid}")];
+    let entries = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten();
+    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    paths.filter(|path| path.join("config").exists()).collect()
+}
+
+/// Simulated programs and cards, in which time is a number.
+fn searcher(tally: &mut Tally) -> Result<()> {
+    let mut tests = cargo();
+    tests.args(["test", "--package", SEARCHER, "--no-fail-fast"]);
+    run_tests(tally, &mut tests, None)
 }
 
 /// The ledger's protocol over all interleavings, and the gate's threads and a tenant's turns over many.

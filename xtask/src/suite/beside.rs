@@ -1,0 +1,109 @@
+//! Suites that run beside those whose tests mostly wait for clocks.
+//!
+//! They are this program again, at the lowest priority, so that what is judged by time finds a processor when it wants one.
+//! Promises: what they say is printed whole when they are joined, and counted as if they had run in their turn; a run that
+//! ended before it could count is a failure. Does not choose which suites may.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::tally::Tally;
+
+/// The lowest priority that there is.
+const LOWEST: &str = "19";
+
+/// Suites under way.
+#[derive(Debug)]
+pub(super) struct Beside {
+    names: String,
+    child: Child,
+    said: std::thread::JoinHandle<std::io::Result<Vec<u8>>>,
+}
+
+impl Beside {
+    /// Starts the suites of these names, one after the other.
+    ///
+    /// # Errors
+    /// There is no `nice`, or no process can be made.
+    pub(super) fn start(names: &[&str]) -> Result<Self> {
+        let mut command = Command::new("nice");
+        command.args(["-n", LOWEST]).arg(std::env::current_exe()?).arg("test").args(names);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().context("nice, of coreutils")?;
+        let mut output = child.stdout.take().context("its output was piped")?;
+        let said = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            output.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        Ok(Self { names: names.join(", "), child, said })
+    }
+
+    /// Waits for their end, prints what they said and counts it.
+    pub(super) fn join(mut self, tally: &mut Tally) -> Result<()> {
+        let status = self.child.wait()?;
+        let said = self.said.join().ok().context("a thread that reads ended early")??;
+        let said = String::from_utf8_lossy(&said);
+        let Some((shown, counted)) = split(&said) else {
+            print!("{said}");
+            tally
+                .failed
+                .push(format!("{}: ended with {status} before they could count", self.names));
+            return Ok(());
+        };
+        print!("{shown}");
+        tally.passed += counted.passed;
+        tally.failed.extend(counted.failed);
+        tally.skipped.extend(counted.skipped);
+        Ok(())
+    }
+}
+
+/// What stands before the closing lines of a run, and what these count; none if there is no count.
+fn split(said: &str) -> Option<(&str, Tally)> {
+    let last = said.trim_end().lines().next_back()?;
+    let passed = last.split_once(" passed, ")?.0.parse().ok()?;
+    let mut counted = Tally { passed, ..Tally::default() };
+    let mut end = said.trim_end().len() - last.len();
+    for line in said[..end].lines().rev() {
+        if let Some(skipped) = line.strip_prefix("skipped: ") {
+            counted.skipped.push(skipped.to_owned());
+        } else if let Some(failed) = line.strip_prefix("failed: ") {
+            counted.failed.push(failed.to_owned());
+        } else {
+            break;
+        }
+        end -= line.len() + 1;
+    }
+    counted.skipped.reverse();
+    counted.failed.reverse();
+    let has_all = counted.line() == last;
+    has_all.then_some((&said[..end], counted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_run_counted_is_counted_here() {
+        let said = "== model\nskipped: words of a test\nrows\n== model: 3 s\n\
+            skipped: a: no GPU\nskipped: b\nfailed: c::d\n7 passed, 1 failed, 2 skipped\n";
+        let (shown, counted) = split(said).unwrap();
+        assert_eq!(shown, "== model\nskipped: words of a test\nrows\n== model: 3 s\n");
+        assert_eq!(counted.line(), "7 passed, 1 failed, 2 skipped");
+        assert_eq!(
+            (counted.failed, counted.skipped),
+            (vec!["c::d".to_owned()], vec!["a: no GPU".to_owned(), "b".to_owned()])
+        );
+    }
+
+    #[test]
+    fn a_run_that_ended_early_counts_nothing() {
+        let torn = "== model\nfailed: a\n7 passed, 2 failed, 0 skipped\n";
+        for said in ["", "\n", "== model\n", "== model\n7 passed", "passed, \n", torn] {
+            assert!(split(said).is_none(), "{said}");
+        }
+    }
+}
