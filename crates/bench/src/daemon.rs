@@ -85,28 +85,35 @@ impl Daemon {
 
     /// Its usage up to now.
     pub(super) fn usage(&self) -> Result<Usage> {
+        Usage::of(self.child.id())
+    }
+}
+
+impl Usage {
+    /// That of a process up to now.
+    pub(super) fn of(pid: u32) -> Result<Self> {
         let read = |file: &str| {
-            let path = format!("/proc/{}/{file}", self.child.id());
+            let path = format!("/proc/{pid}/{file}");
             std::fs::read_to_string(&path).with_context(|| format!("{path} cannot be read"))
         };
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).context("a pid of another kind")?);
+        let id = Pid::from_raw(i32::try_from(pid).context("a pid of another kind")?);
         // Ticks of 10 ms would be half a percent of a run by themselves.
-        let own = clock_getcpuclockid(pid).and_then(|clock| clock.now()).context("no clock")?;
+        let own = clock_getcpuclockid(id).and_then(|clock| clock.now()).context("no clock")?;
         usage(own.into(), &read("stat")?, &read("statm")?)
             .context("/proc says something else than expected")
     }
 }
 
-/// Usage of a daemon while something runs.
+/// Usage of a process while something runs.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     seen: Option<[(Duration, Usage); 2]>,
 }
 
 impl Watch {
-    /// Looks at it, `since` the run began.
-    pub(super) fn look(&mut self, daemon: &Daemon, since: Duration) -> Result<()> {
-        let now = (since, daemon.usage()?);
+    /// What it was `since` the run began.
+    pub(super) fn look(&mut self, usage: Usage, since: Duration) -> Result<()> {
+        let now = (since, usage);
         self.seen = Some([self.seen.map_or(now, |[first, _]| first), now]);
         Ok(())
     }

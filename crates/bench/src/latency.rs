@@ -97,7 +97,7 @@ pub(super) fn measure(bench: &mut Bench, timing: &Timing) -> Result<()> {
             let ran = match &daemon {
                 Err(error) if side.is_ours() => Err(anyhow::anyhow!("{error:#}")),
                 Ok(daemon) if side.is_ours() => {
-                    let look = |since| watch.look(daemon, since);
+                    let look = |since| watch.look(daemon.usage()?, since);
                     beside(bench, side, &memory, works, length, look)
                 }
                 _ => beside(bench, side, &memory, works, length, |_| Ok(())),

@@ -1,4 +1,4 @@
-//! `divvy bench fairness --family cost`: what the daemon takes while eight tenants are busy.
+//! `divvy bench fairness --family cost`: what the daemon takes while eight tenants are busy, and a screen that shows ten.
 //!
 //! Promises: its time on processors is to the nanosecond, of all its threads; what it asks of NVML as tenants come
 //! is a figure of its own.
@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 
 use super::hall::{Hall, Job, US};
+use super::screen;
 use crate::busy::{self, RunLength, Work};
 use crate::daemon::Watch;
 use crate::report::{Figure, Goal};
@@ -38,7 +39,7 @@ pub(super) fn jobs(quick: bool) -> Vec<Job> {
         let processes = *processes;
         Job::new(name(processes), 1, move |hall| measure(hall, processes))
     };
-    processes.iter().map(job).collect()
+    processes.iter().map(job).chain([screen::job()]).collect()
 }
 
 fn measure(hall: &mut Hall<'_>, processes: usize) -> Result<()> {
@@ -61,7 +62,7 @@ fn measure(hall: &mut Hall<'_>, processes: usize) -> Result<()> {
         let before = daemon.usage()?.children;
         let warm_up = if hall.timing.quick { QUICK_COME } else { COME };
         let length = RunLength { warm_up, ..hall.length() };
-        let look = |since| watch.look(daemon, since);
+        let look = |since| watch.look(daemon.usage()?, since);
         match busy::run_with(hall.bench, &programs, length, look) {
             Ok(_) => {
                 cpu.take(&side.name, watch.cpu_percent());
@@ -87,6 +88,6 @@ mod tests {
             [name(1), name(4)].map(|name| name.replace("daemon with 8 busy ", "")),
             ["tenants", "tenants of 4 processes"]
         );
-        assert_eq!(jobs(true).len() + jobs(false).len(), 3);
+        assert_eq!(jobs(true).len() + jobs(false).len(), 5);
     }
 }

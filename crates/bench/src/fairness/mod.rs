@@ -9,6 +9,7 @@ mod changes;
 mod cost;
 mod hall;
 mod mixed;
+mod screen;
 mod strangers;
 mod weights;
 
@@ -24,7 +25,7 @@ use super::timing::Timing;
 pub(super) enum Family {
     /// Capped pairs, equal tenants, programs that leave the card idle, floods
     Mixed,
-    /// Cost of the daemon with 8 busy tenants of one and of four processes
+    /// Cost of the daemon with 8 busy tenants of one and of four processes, and of `divvy top` beside 10
     Cost,
     /// Tenants of weights 1:3, 1:9 and 2:1:1, from fresh starts
     Weights,
