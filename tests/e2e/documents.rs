@@ -55,6 +55,7 @@ const PAGES: &[Page] = &[
         &["divvy run -- python long.py &", "divvy run -- python long.py &"],
     ),
     beside("docs/guide/freeze.md", &[]),
+    alone("docs/guide/kubernetes-convert.md"),
     Page {
         devices: 2,
         ..beside("docs/guide/set.md", &["divvy run --name train -- python long.py &"])
@@ -265,6 +266,7 @@ followed! {
     checking: "docs/guide/check.md";
     the_daemon: "docs/guide/daemon.md";
     taking_memory_off_the_card: "docs/guide/freeze.md";
+    manifests_of_hamis: "docs/guide/kubernetes-convert.md";
     changing_limits: "docs/guide/set.md";
     recipes: "docs/guide/recipes.md";
     following_turns: "docs/guide/trace.md";

@@ -1,7 +1,7 @@
 //! The staged tree: what a user would have installed, built from this checkout.
 //!
 //! ```text
-//! bin/divvy, bin/divvy-bench
+//! bin/divvy, bin/divvy-bench, bin/divvy-kube
 //! lib/divvy/libdivvy-VERSION-CONTENT.so, lib/divvy/libdivvy.so -> the newest of them
 //! lib/{libdivvy,libvgpu,libnvshare}.so   links to that
 //! sim/libcuda.so.1, sim/libnvidia-ml.so.1, sim/simgpud
@@ -23,8 +23,8 @@ use crate::clients;
 use crate::command::run;
 use crate::workspace::{cargo, target};
 
-/// The command and the program it starts: packages, each with a program of its name.
-const PROGRAMS: [&str; 2] = ["divvy", "divvy-bench"];
+/// The command and the programs it starts: packages, each with a program of its name.
+const PROGRAMS: [&str; 3] = ["divvy", "divvy-bench", "divvy-kube"];
 
 /// A staged tree.
 #[derive(Clone, Debug)]

@@ -13,11 +13,12 @@ use std::path::Path;
 use syn::visit::Visit;
 
 /// Crates whose modules are looked at.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
     "crates/abi/src",
     "crates/bench/src",
     "crates/divvy/src",
     "crates/driver-api/src",
+    "crates/kube/src",
     "crates/page/src",
     "crates/policy/src",
     "crates/searcher/src",

@@ -37,7 +37,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    bench, cdi, child, completions, demo, doctor, freeze, ps, run, set, top, trace, upgrade,
+    bench, cdi, child, completions, demo, doctor, freeze, kube, ps, run, set, top, trace, upgrade,
 };
 use machine::cards;
 use output::options::OutputOptions;
@@ -69,6 +69,7 @@ enum Command {
     Demo(demo::Args),
     Bench(bench::Args),
     Cdi(cdi::Args),
+    Kube(kube::Args),
     Install(upgrade::Args),
     Completions(completions::Args),
     #[command(name = completions::MAN_PAGES, hide = true)]
@@ -94,10 +95,10 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// Makes `divvy help bench share` the same as `divvy bench share --help`: clap knows no command below `bench`, the
-/// benchmarks' program does.
+/// Makes `divvy help bench share` the same as `divvy bench share --help`: clap knows no command below `bench` and `kube`,
+/// their programs do.
 fn asking_in_place(mut line: Vec<OsString>) -> Vec<OsString> {
-    if matches!(&*line, [_, help, of, _, ..] if help == "help" && of == "bench") {
+    if matches!(&*line, [_, help, of, _, ..] if help == "help" && (of == "bench" || of == "kube")) {
         line.remove(1);
         line.push("--help".into());
     }
@@ -136,6 +137,7 @@ fn dispatch(command: Command, output: OutputOptions) -> Result<u8> {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(&args, output),
         Command::Cdi(args) => cdi::run(&args),
+        Command::Kube(args) => kube::run(&args),
         Command::Install(args) => upgrade::run(&args),
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::ManPages(args) => completions::man_pages(&args, Cli::command()),
@@ -152,7 +154,7 @@ mod tests {
 
     #[test]
     fn every_argument_has_help_and_every_command_json() {
-        command_lines::explain_themselves::<Cli>(&["bench"]);
+        command_lines::explain_themselves::<Cli>(&["bench", "kube"]);
     }
 
     #[test]
@@ -198,6 +200,11 @@ mod tests {
             let Command::Bench(args) = parsed(line).unwrap().command else { panic!("{line:?}") };
             assert_eq!(args.arguments, ["share", "--help"], "{line:?}");
         }
+        let Command::Kube(args) = parsed(&["divvy", "help", "kube", "convert"]).unwrap().command
+        else {
+            panic!("not kube")
+        };
+        assert_eq!(args.arguments, ["convert", "--help"]);
         // Of itself the command knows what it is for, and others have nothing below them.
         let kind = |line| parsed(line).unwrap_err().kind();
         assert_eq!(kind(&["divvy", "help", "bench"]), ErrorKind::DisplayHelp);

@@ -55,7 +55,7 @@ const COMMANDS: &[&[&str]] = &[
     &["cdi", "-n", "x", "-m", "1GiB", "--host-dir", "OUT/host", "--out", "OUT/x.json", "--json"],
 ];
 /// Commands that are asked elsewhere, or write nothing.
-const ELSEWHERE: &[&str] = &["run", "demo", "bench", "help"];
+const ELSEWHERE: &[&str] = &["run", "demo", "bench", "kube", "help"];
 
 /// A tenant called "lost", a daemon, and a folder for what commands write.
 struct Scene {

@@ -13,7 +13,7 @@ pub(crate) fn root() -> &'static Path {
     })
 }
 
-/// The staged tree: `bin/divvy`, `bin/divvy-bench`, `lib/libdivvy.so`, `sim/`, `clients/`.
+/// The staged tree: `bin/divvy`, `bin/divvy-bench`, `bin/divvy-kube`, `lib/libdivvy.so`, `sim/`, `clients/`.
 pub(crate) fn stage() -> &'static Path {
     static STAGE: OnceLock<PathBuf> = OnceLock::new();
     STAGE.get_or_init(|| {
@@ -21,7 +21,7 @@ pub(crate) fn stage() -> &'static Path {
             Some(path) => PathBuf::from(path),
             None => build(),
         };
-        let programs = ["bin/divvy", "bin/divvy-bench", "sim/simgpud"];
+        let programs = ["bin/divvy", "bin/divvy-bench", "bin/divvy-kube", "sim/simgpud"];
         for part in programs.into_iter().chain(["lib/libdivvy.so", "sim/libcuda.so.1"]) {
             assert!(path.join(part).exists(), "{} has no {part}", path.display());
         }

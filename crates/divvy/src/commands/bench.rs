@@ -5,12 +5,11 @@
 //!
 //! Does not know what can be measured.
 
-use std::ffi::{CString, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
 
-use anyhow::{Context, Result};
-use nix::unistd::execv;
+use anyhow::Result;
 
+use super::becoming::become_program;
 use crate::machine::install;
 use crate::output::options::OutputOptions;
 
@@ -29,15 +28,6 @@ pub(crate) struct Args {
 /// # Errors
 /// Where the program is missing or cannot be started; else this process is that program.
 pub(crate) fn run(args: &Args, output: OutputOptions) -> Result<u8> {
-    let program = install::program(install::BENCH)?;
-    let words = [program.clone().into_os_string()].into_iter().chain(output.words());
-    let words = words.chain(args.arguments.iter().cloned());
-    let words = words.map(|word| CString::new(word.as_bytes())).collect::<Result<Vec<_>, _>>()?;
-    // Not execvp, which the standard library's `exec` calls: that gives a file cut short to a shell, as an empty script.
-    match execv(&words[0], &words) {
-        Ok(never) => match never {},
-        Err(errno) => {
-            Err(errno).with_context(|| format!("{} cannot be started", program.display()))
-        }
-    }
+    let words = output.words().into_iter().chain(args.arguments.iter().cloned());
+    match become_program(&install::program(install::BENCH)?, words)? {}
 }

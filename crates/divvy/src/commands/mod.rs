@@ -3,6 +3,7 @@
 //! Does not hold code of several commands: that is in `tenants`, `machine` and `output`.
 
 pub(crate) mod audit;
+mod becoming;
 pub(crate) mod bench;
 pub(crate) mod cdi;
 pub(crate) mod child;
@@ -10,6 +11,7 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod freeze;
+pub(crate) mod kube;
 pub(crate) mod ps;
 pub(crate) mod run;
 pub(crate) mod set;

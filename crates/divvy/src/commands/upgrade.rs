@@ -70,9 +70,9 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         .with_context(|| format!("{} cannot be made", args.prefix.display()))?;
     let prefix = args.prefix.canonicalize()?;
     let library = put(&library, &prefix)?;
-    // A build of the command alone has no benchmarks beside it.
-    let bench = binary.with_file_name(install::BENCH);
-    for (name, program) in [(install::BENCH, bench), ("divvy", binary)] {
+    // A build of the command alone has no others beside it.
+    let others = [install::BENCH, install::KUBE].map(|name| (name, binary.with_file_name(name)));
+    for (name, program) in others.into_iter().chain([("divvy", binary)]) {
         let installed = prefix.join("bin").join(name);
         if program.is_file() && installed.canonicalize().ok() != Some(program.canonicalize()?) {
             place(&fs::read(&program)?, &installed)?;

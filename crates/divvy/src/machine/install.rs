@@ -14,6 +14,8 @@ use anyhow::{Context, Result, bail};
 
 /// Name of the benchmarks' program.
 pub(crate) const BENCH: &str = "divvy-bench";
+/// Name of the program for Kubernetes.
+pub(crate) const KUBE: &str = "divvy-kube";
 /// Name of the library.
 const LIBRARY: &str = "libdivvy.so";
 /// Most bytes of a library that are looked at.

@@ -1,0 +1,350 @@
+//! Claims: what a container asks for, as a ResourceClaimTemplate, and the templates' names.
+//!
+//! Promises: equal claims of a namespace have one template; a name says what is in it, is a DNS label of at most 63 bytes,
+//! and never stands for two templates of one run. The same input makes the same names.
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+
+use crate::yaml::Node;
+
+/// Driver and class.
+const DRIVER: &str = "gpu.divvy.dev";
+/// The name of a claim's one request.
+const REQUEST: &str = "gpu";
+/// Most devices of a claim.
+pub(crate) const MOST_DEVICES: u64 = 32;
+/// The longest name, of whatever.
+const LONGEST_NAME: usize = 63;
+
+/// When a share's work goes, beside others'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SharePriority {
+    High,
+    Low,
+}
+
+/// A container's wish, of each of its devices.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Ask {
+    pub(crate) devices: u64,
+    /// All of the card where it is `None`.
+    #[serde(rename = "memory_bytes", serialize_with = "as_bytes")]
+    pub(crate) memory_mib: Option<u64>,
+    /// The device's time in percent, all of it where it is `None`.
+    pub(crate) cores_percent: Option<u64>,
+    /// Whether it may have what is idle, above `cores_percent`.
+    pub(crate) bursts: bool,
+    pub(crate) priority: Option<SharePriority>,
+    pub(crate) oversubscribes: bool,
+    /// Whether its devices are on one NUMA node.
+    pub(crate) one_numa_node: bool,
+    /// CEL expressions, all of which must hold for a device.
+    pub(crate) selectors: Vec<String>,
+}
+
+/// Memory in the report's unit.
+fn as_bytes<S: Serializer>(mib: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    mib.map(|mib| mib << 20).serialize(serializer)
+}
+
+impl Ask {
+    /// Whether it asks for whole cards.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.memory_mib.is_none() && self.cores_percent.is_none_or(|cores| cores == 100)
+    }
+
+    /// The claim's `spec`.
+    fn spec(&self) -> Node {
+        let mut exactly = vec![("deviceClassName", Node::plain(DRIVER))];
+        if !self.selectors.is_empty() {
+            let selector = |expression: &String| {
+                let expression = ("expression", Node::single(expression));
+                Node::mapping([("cel", Node::mapping([expression]))])
+            };
+            exactly.push(("selectors", Node::sequence(self.selectors.iter().map(selector))));
+        }
+        exactly.push(("allocationMode", Node::plain("ExactCount")));
+        exactly.push(("count", Node::plain(self.devices.to_string())));
+        let memory = self.memory_mib.map(|mib| ("memory", Node::plain(format!("{mib}Mi"))));
+        let cores = self.cores_percent.map(|cores| ("cores", Node::quoted(cores.to_string())));
+        if memory.is_some() || cores.is_some() {
+            let requests = Node::mapping(memory.into_iter().chain(cores));
+            exactly.push(("capacity", Node::mapping([("requests", requests)])));
+        }
+        let request = [("name", Node::plain(REQUEST)), ("exactly", Node::mapping(exactly))];
+        let mut devices = vec![("requests", Node::sequence([Node::mapping(request)]))];
+        let constraints = self.constraints();
+        if !constraints.is_empty() {
+            devices.push(("constraints", Node::sequence(constraints)));
+        }
+        devices.extend(self.config().map(|config| ("config", Node::sequence([config]))));
+        Node::mapping([("devices", Node::mapping(devices))])
+    }
+
+    fn constraints(&self) -> Vec<Node> {
+        if self.devices < 2 {
+            return Vec::new();
+        }
+        let requests = || Node::sequence([Node::plain(REQUEST)]);
+        let distinct = ("distinctAttribute", Node::plain(format!("{DRIVER}/uuid")));
+        let same = ("matchAttribute", Node::plain("resource.kubernetes.io/numaNode"));
+        let mut constraints = vec![Node::mapping([("requests", requests()), distinct])];
+        if self.one_numa_node {
+            constraints.push(Node::mapping([("requests", requests()), same]));
+        }
+        constraints
+    }
+
+    /// The share's configuration, where anything in it is not as the class has it.
+    fn config(&self) -> Option<Node> {
+        let mut share = Vec::new();
+        let priority = match self.priority {
+            Some(SharePriority::High) => Some("high"),
+            Some(SharePriority::Low) => Some("low"),
+            None => None,
+        };
+        share.extend(priority.map(|priority| ("priority", Node::plain(priority))));
+        if self.bursts {
+            share.push(("burst", Node::mapping([("cores", Node::quoted("100"))])));
+        }
+        if self.oversubscribes {
+            share.push(("oversubscribe", Node::plain("true")));
+        }
+        if share.is_empty() {
+            return None;
+        }
+        let head = [("apiVersion", Node::plain("divvy.dev/v1")), ("kind", Node::plain("Share"))];
+        let parameters = Node::mapping(head.into_iter().chain(share));
+        let opaque = Node::mapping([("driver", Node::plain(DRIVER)), ("parameters", parameters)]);
+        let requests = Node::sequence([Node::plain(REQUEST)]);
+        Some(Node::mapping([("requests", requests), ("opaque", opaque)]))
+    }
+
+    /// A name that says what is asked for.
+    fn name(&self) -> String {
+        let mut name = String::from("gpu");
+        if self.devices != 1 {
+            name.push_str(&format!("-{}x", self.devices));
+        }
+        match self.memory_mib {
+            Some(mib) => name.push_str(&format!("-{mib}mi")),
+            None => name.push_str("-whole"),
+        }
+        if let Some(cores) = self.cores_percent {
+            name.push_str(&format!("-{cores}c"));
+        }
+        if self.bursts {
+            name.push_str("-burst");
+        }
+        let is_plain = self.priority.is_none() && !self.oversubscribes && !self.one_numa_node;
+        if !(is_plain && self.selectors.is_empty()) {
+            let all = format!("{:?}", self);
+            name.push_str(&format!("-{:010x}", hash(&all) & 0xff_ffff_ffff));
+        }
+        name
+    }
+}
+
+/// FNV-1a.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// Templates of a run, each by its namespace and name.
+#[derive(Debug, Default)]
+pub(crate) struct Templates {
+    /// `None` for one that the input brings itself.
+    known: BTreeMap<Place, Option<Ask>>,
+    /// Those that were made, in their order.
+    made: Vec<Place>,
+}
+
+/// Namespace and name.
+type Place = (Option<String>, String);
+
+impl Templates {
+    /// Keeps a name from being given: the input has a template of its own by it.
+    pub(crate) fn reserve(&mut self, namespace: Option<&str>, name: &str) {
+        self.known.insert((namespace.map(str::to_owned), name.to_owned()), None);
+    }
+
+    /// Number of templates made so far, for [`Self::forget`].
+    pub(crate) fn count(&self) -> usize {
+        self.made.len()
+    }
+
+    /// Forgets all templates but the first `count`: what came then is not written.
+    pub(crate) fn forget(&mut self, count: usize) {
+        for place in self.made.drain(count.min(self.made.len())..) {
+            self.known.remove(&place);
+        }
+    }
+
+    /// The name of the template for `ask`, and the template where this namespace has it for the first time.
+    pub(crate) fn template(
+        &mut self,
+        namespace: Option<&str>,
+        ask: &Ask,
+    ) -> (String, Option<Node>) {
+        let stem = ask.name();
+        for attempt in 1_u32.. {
+            let name = if attempt == 1 { stem.clone() } else { format!("{stem}-{attempt}") };
+            let key = (namespace.map(str::to_owned), name.clone());
+            match self.known.get(&key) {
+                Some(Some(known)) if known == ask => return (name, None),
+                Some(_) => {}
+                None => {
+                    self.made.push(key.clone());
+                    self.known.insert(key, Some(ask.clone()));
+                    let object = object(namespace, &name, ask);
+                    return (name, Some(object));
+                }
+            }
+        }
+        (stem, None)
+    }
+}
+
+fn object(namespace: Option<&str>, name: &str, ask: &Ask) -> Node {
+    let namespace = namespace.map(|namespace| ("namespace", Node::word(namespace)));
+    let metadata = [("name", Node::plain(name))].into_iter().chain(namespace);
+    Node::mapping([
+        ("apiVersion", Node::plain("resource.k8s.io/v1")),
+        ("kind", Node::plain("ResourceClaimTemplate")),
+        ("metadata", Node::mapping(metadata)),
+        ("spec", Node::mapping([("spec", ask.spec())])),
+    ])
+}
+
+/// A pod's name for a claim: `stem`, cut and with a number where another claim of the pod has that.
+pub(crate) fn pod_claim_name(stem: &str, taken: &[String]) -> String {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let cut = |text: &str, room: usize| {
+        let part = |c: char| if is_part(c) { c } else { '-' };
+        let text: String = text.chars().take(room).map(part).collect();
+        text.trim_matches('-').to_owned()
+    };
+    let first = cut(stem, LONGEST_NAME);
+    if !taken.contains(&first) {
+        return first;
+    }
+    let numbered = |number: u32| {
+        let number = format!("-{number}");
+        cut(stem, LONGEST_NAME - number.len()) + &number
+    };
+    (2_u32..).map(numbered).find(|name| !taken.contains(name)).unwrap_or(first)
+}
+
+/// A CEL expression for devices of which `attribute` has one of `words` within, in either case.
+pub(crate) fn type_selector(words: &[String], is_wanted: bool) -> String {
+    let part = |word: &String| {
+        format!(
+            r#"device.attributes["{DRIVER}"].productName.lowerAscii().contains("{}")"#,
+            word.to_lowercase()
+        )
+    };
+    either(words.iter().map(part).collect(), is_wanted)
+}
+
+/// A CEL expression for devices with one of these UUIDs.
+pub(crate) fn uuid_selector(uuids: &[String], is_wanted: bool) -> String {
+    let list: Vec<String> = uuids.iter().map(|uuid| format!("\"{uuid}\"")).collect();
+    either(
+        vec![format!(r#"device.attributes["{DRIVER}"].uuid in [{}]"#, list.join(", "))],
+        is_wanted,
+    )
+}
+
+fn either(parts: Vec<String>, is_wanted: bool) -> String {
+    let all = parts.join(" || ");
+    if is_wanted { all } else { format!("!({all})") }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ask() -> Ask {
+        Ask {
+            devices: 1,
+            memory_mib: Some(8192),
+            cores_percent: Some(30),
+            bursts: false,
+            priority: None,
+            oversubscribes: false,
+            one_numa_node: false,
+            selectors: Vec::new(),
+        }
+    }
+
+    fn is_label(name: &str) -> bool {
+        let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        (1..=LONGEST_NAME).contains(&name.len())
+            && name.chars().all(is_part)
+            && !name.starts_with('-')
+            && !name.ends_with('-')
+    }
+
+    #[test]
+    fn equal_claims_have_one_template_for_each_namespace() {
+        let mut templates = Templates::default();
+        let (name, first) = templates.template(None, &ask());
+        assert_eq!((name.as_str(), first.is_some()), ("gpu-8192mi-30c", true));
+        assert!(templates.template(None, &ask()).1.is_none());
+        let (name, other) = templates.template(Some("team"), &ask());
+        assert!(name == "gpu-8192mi-30c" && other.is_some());
+    }
+
+    #[test]
+    fn a_name_that_the_input_has_is_not_given_again() {
+        let mut templates = Templates::default();
+        templates.reserve(None, "gpu-8192mi-30c");
+        assert_eq!(templates.template(None, &ask()).0, "gpu-8192mi-30c-2");
+        assert_eq!(templates.template(None, &ask()).0, "gpu-8192mi-30c-2");
+    }
+
+    #[test]
+    fn claims_of_a_pod_have_names_of_their_own() {
+        let long = "a".repeat(80);
+        let first = pod_claim_name(&long, &[]);
+        let second = pod_claim_name(&long, std::slice::from_ref(&first));
+        assert!(is_label(&first) && is_label(&second) && first != second);
+        assert_eq!(pod_claim_name(&format!("{}-b", "a".repeat(62)), &[]), "a".repeat(62));
+    }
+
+    proptest! {
+        #[test]
+        fn names_are_labels_and_differ_where_claims_do(
+            devices in 1..=MOST_DEVICES,
+            memory in proptest::option::of(1..67_108_864_u64),
+            cores in proptest::option::of(1..=100_u64),
+            bursts: bool,
+            is_low: bool,
+            oversubscribes: bool,
+            word in "[a-z0-9]{1,8}",
+        ) {
+            let one = Ask {
+                devices,
+                memory_mib: memory,
+                cores_percent: cores,
+                bursts,
+                priority: is_low.then_some(SharePriority::Low),
+                oversubscribes,
+                one_numa_node: false,
+                selectors: vec![type_selector(&[word], true)],
+            };
+            let two = Ask { selectors: Vec::new(), ..one.clone() };
+            prop_assert!(is_label(&one.name()) && is_label(&two.name()));
+            prop_assert_ne!(one.name(), two.name());
+            let written = crate::yaml::write(&object(Some("n"), &one.name(), &one));
+            prop_assert!(written.is_ok(), "{:?}", written);
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The command line: reads files, writes what they became, and tells of it.
+//!
+//! Promises: all files are read and converted before anything is written; a file that is no YAML, or cannot be read, ends
+//! it before that. What is told goes to standard error, one line each with file and line; `--json` prints the report alone.
+//!
+//! Does not convert.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use divvy_policy::size::{self, Limit};
+use serde::Serialize;
+
+use crate::convert::{self, Converted, DocumentReport, Options};
+use crate::document::Outcome;
+use crate::note::Level;
+
+/// Exit codes, as `divvy` has them.
+const REFUSED: u8 = 1;
+const USAGE: u8 = 2;
+const FAILED: u8 = 125;
+const CLOSED_PIPE: u8 = 141;
+
+/// Divvy in Kubernetes.
+#[derive(Debug, Parser)]
+#[command(name = "divvy-kube", version, long_about = None)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Convert(ConvertArgs),
+}
+
+/// Convert HAMi's manifests to resource claims.
+///
+/// Reads Kubernetes objects in YAML or JSON, and writes them with ResourceClaimTemplates in the place of HAMi's resources and
+/// annotations. A document that cannot be converted is left out, and told of; the code is 1 then.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+struct ConvertArgs {
+    /// Manifests; `-`, or none, is standard input
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Memory of each card, which percentages are of, such as 80GiB
+    #[arg(long, value_name = "SIZE")]
+    card_memory: Option<String>,
+
+    /// Directory to write to, a file for each, by its name; it is made
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Print what was found and what it became as JSON; manifests are written with --out alone
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  divvy-kube convert pod.yaml > claims.yaml
+  divvy-kube convert --card-memory 80GiB --out claims/ manifests/*.yaml
+  kubectl get deployment web -o yaml | divvy-kube convert | kubectl apply -f -
+
+Exit codes:
+  0    every document is written
+  1    some document was refused; the others are written
+  2    the command line, or a file, cannot be understood; nothing is written
+  125  a file cannot be read or written
+  141  whoever read standard output closed it";
+
+/// An end of the command with words and a code.
+#[derive(Debug)]
+struct Ended {
+    code: u8,
+    words: String,
+}
+
+fn usage(words: impl Into<String>) -> Ended {
+    Ended { code: USAGE, words: words.into() }
+}
+
+impl From<anyhow::Error> for Ended {
+    fn from(error: anyhow::Error) -> Self {
+        let source = error.downcast_ref::<io::Error>();
+        if source.is_some_and(|source| source.kind() == ErrorKind::BrokenPipe) {
+            return Self { code: CLOSED_PIPE, words: String::new() };
+        }
+        Self { code: FAILED, words: format!("{error:#}") }
+    }
+}
+
+/// The program.
+pub fn main() -> ExitCode {
+    let ended = match Cli::try_parse() {
+        Ok(Cli { command: Command::Convert(args) }) => run(&args),
+        Err(error) if error.use_stderr() => {
+            Err(Ended { code: USAGE, words: error.render().to_string() })
+        }
+        Err(help) => print(&help.render().to_string()).map(|()| 0).map_err(Ended::from),
+    };
+    match ended {
+        Ok(code) => ExitCode::from(code),
+        Err(Ended { code, words }) => {
+            if !words.is_empty() {
+                let words = words.trim_end();
+                tell(&if words.starts_with("error:") {
+                    words.to_owned()
+                } else {
+                    format!("divvy-kube: {words}")
+                });
+            }
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// Writes to standard output.
+#[expect(clippy::disallowed_methods, reason = "the one place that writes there")]
+fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    Ok(written?)
+}
+
+/// Writes a line to standard error, where that is possible.
+fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// A text without characters that a terminal would obey.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            c if c.is_control() => drop(write!(out, "\\u{{{:x}}}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A file that was read.
+#[derive(Debug)]
+struct Source {
+    shown: String,
+    path: Option<PathBuf>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    schema: u32,
+    files: Vec<FileReport<'a>>,
+    totals: OutcomeCounts,
+}
+
+#[derive(Debug, Serialize)]
+struct FileReport<'a> {
+    file: &'a str,
+    written: Option<String>,
+    documents: &'a [DocumentReport],
+}
+
+/// Numbers of documents.
+#[derive(Debug, Default, Serialize)]
+struct OutcomeCounts {
+    passed: usize,
+    unchanged: usize,
+    converted: usize,
+    refused: usize,
+}
+
+fn run(args: &ConvertArgs) -> Result<u8, Ended> {
+    let options = Options { card_bytes: card(args.card_memory.as_deref())? };
+    let sources = sources(&args.files)?;
+    let places = args.out.as_deref().map(|folder| places(folder, &sources)).transpose()?;
+    let mut results: Vec<Converted> = Vec::new();
+    let mut faults = Vec::new();
+    for source in &sources {
+        match convert::file(&source.bytes, options) {
+            Ok(converted) => results.push(converted),
+            Err(fault) => {
+                faults.push(format!(
+                    "{}: {}",
+                    place(&source.shown, fault.line),
+                    plain(&fault.words)
+                ));
+            }
+        }
+    }
+    if !faults.is_empty() {
+        return Err(usage(faults.join("\ndivvy-kube: ")));
+    }
+    let mut totals = OutcomeCounts::default();
+    for (source, result) in sources.iter().zip(&results) {
+        result.documents.iter().for_each(|document| count(&mut totals, document.outcome));
+        told(source, result);
+    }
+    match (&places, &args.out) {
+        (Some(places), Some(folder)) => save(folder, places, &results)?,
+        _ if args.json => {}
+        _ => print(&joined(&results))?,
+    }
+    if args.json {
+        report(&sources, &results, places.as_deref(), totals)
+    } else {
+        Ok(if totals.refused > 0 { REFUSED } else { 0 })
+    }
+}
+
+fn report(
+    sources: &[Source],
+    results: &[Converted],
+    places: Option<&[PathBuf]>,
+    totals: OutcomeCounts,
+) -> Result<u8, Ended> {
+    let files = sources.iter().zip(results).enumerate().map(|(at, (source, result))| FileReport {
+        file: &source.shown,
+        written: places.and_then(|all| all.get(at)).map(|path| path.display().to_string()),
+        documents: &result.documents,
+    });
+    let code = if totals.refused > 0 { REFUSED } else { 0 };
+    let report = Report { schema: 1, files: files.collect(), totals };
+    let text = serde_json::to_string_pretty(&report).context("the report cannot be made")?;
+    print(&format!("{text}\n"))?;
+    Ok(code)
+}
+
+fn card(size: Option<&str>) -> Result<Option<u64>, Ended> {
+    let Some(size) = size else { return Ok(None) };
+    match size::parse_written(size) {
+        Ok(Limit::Bytes(bytes)) if bytes >> 20 > 0 => Ok(Some(bytes)),
+        Ok(_) => Err(usage(format!("--card-memory {size}: write a card's memory, such as 80GiB"))),
+        Err(error) => Err(usage(format!("--card-memory: {error}"))),
+    }
+}
+
+fn sources(files: &[PathBuf]) -> Result<Vec<Source>, Ended> {
+    let standard = [PathBuf::from("-")];
+    let files = if files.is_empty() { &standard[..] } else { files };
+    if files.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
+        return Err(usage("standard input (-) can be read once; name it once"));
+    }
+    let read = |path: &PathBuf| -> Result<Source> {
+        let mut bytes = Vec::new();
+        if path.as_os_str() == "-" {
+            io::stdin().lock().read_to_end(&mut bytes).context("standard input cannot be read")?;
+            return Ok(Source { shown: "-".to_owned(), path: None, bytes });
+        }
+        let shown = plain(&path.display().to_string());
+        bytes = fs::read(path).with_context(|| format!("{shown} cannot be read"))?;
+        Ok(Source { shown, path: Some(path.clone()), bytes })
+    };
+    Ok(files.iter().map(read).collect::<Result<_>>()?)
+}
+
+/// Names of what is written, each of which must be another, and none an input.
+fn places(folder: &Path, sources: &[Source]) -> Result<Vec<PathBuf>, Ended> {
+    let mut places: Vec<PathBuf> = Vec::new();
+    for source in sources {
+        let name = source.path.as_deref().and_then(Path::file_name);
+        let place = folder.join(name.unwrap_or("stdin.yaml".as_ref()));
+        if places.contains(&place) {
+            let words =
+                format!("two files would be {}; convert them by themselves", place.display());
+            return Err(usage(words));
+        }
+        let same = |path: &PathBuf| {
+            place.canonicalize().is_ok_and(|it| path.canonicalize().is_ok_and(|other| it == other))
+        };
+        if sources.iter().filter_map(|it| it.path.as_ref()).any(same) {
+            let words = format!("{} is one of the inputs; name another directory", place.display());
+            return Err(usage(words));
+        }
+        places.push(place);
+    }
+    Ok(places)
+}
+
+fn save(folder: &Path, places: &[PathBuf], results: &[Converted]) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    for (place, result) in places.iter().zip(results) {
+        let aside = place.with_extension("part");
+        let cannot = || format!("{} cannot be written", place.display());
+        fs::write(&aside, &result.text).with_context(cannot)?;
+        fs::rename(&aside, place).with_context(cannot)?;
+    }
+    Ok(())
+}
+
+/// All texts as one stream; an equal template of two files is applied twice, which changes nothing.
+fn joined(results: &[Converted]) -> String {
+    let texts = results.iter().map(|result| &*result.text).filter(|text| !text.is_empty());
+    texts.collect::<Vec<_>>().join("---\n")
+}
+
+fn count(totals: &mut OutcomeCounts, outcome: Outcome) {
+    *match outcome {
+        Outcome::Passed => &mut totals.passed,
+        Outcome::Unchanged => &mut totals.unchanged,
+        Outcome::Converted => &mut totals.converted,
+        Outcome::Refused => &mut totals.refused,
+    } += 1;
+}
+
+fn place(file: &str, line: usize) -> String {
+    if line == 0 { file.to_owned() } else { format!("{file}:{line}") }
+}
+
+/// Tells of warnings and refusals.
+fn told(source: &Source, result: &Converted) {
+    for document in &result.documents {
+        for note in document.notes.iter().filter(|note| note.level != Level::Info) {
+            let level = if note.level == Level::Refused { "refused" } else { "warning" };
+            let container =
+                note.container.as_ref().map_or(String::new(), |it| format!(", container {it}"));
+            tell(&format!(
+                "divvy-kube: {}: {}{}: {level}: {} [{}]",
+                place(&source.shown, note.line),
+                plain(&document.place()),
+                plain(&container),
+                plain(&note.message),
+                note.code
+            ));
+        }
+    }
+}

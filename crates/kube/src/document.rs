@@ -1,0 +1,248 @@
+//! One document: what it becomes.
+//!
+//! Promises: an object is converted whole or refused whole; none that is written asks for a GPU by a resource of HAMi's,
+//! wherever in it that stands. A list is one document: one refused item refuses it.
+
+use serde::Serialize;
+
+use crate::claim::Templates;
+use crate::keys::{self, Fate, Key, Place};
+use crate::kinds;
+use crate::note::{Code, Note, Notes};
+use crate::pod::{self, ContainerShare};
+use crate::yaml::Node;
+
+/// Result of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// Nothing in it is HAMi's; it is written as it was.
+    Passed,
+    /// The in-cluster policy would understand it as it is; it is converted all the same.
+    Unchanged,
+    /// It is converted, and had to be.
+    Converted,
+    /// It is not written.
+    Refused,
+}
+
+/// A document that was looked at.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub(crate) outcome: Outcome,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) shares: Vec<ContainerShare>,
+    pub(crate) notes: Vec<Note>,
+    /// Templates that come before it.
+    pub(crate) templates: Vec<Node>,
+    /// The document, where anything in it is another.
+    pub(crate) changed: Option<Node>,
+}
+
+/// Looks at one document; `templates` is as it was where that is refused.
+pub(crate) fn judge(root: &Node, card_mib: Option<u64>, templates: &mut Templates) -> Judged {
+    let count = templates.count();
+    let mut work = Work {
+        card_mib,
+        templates,
+        notes: Notes::default(),
+        shares: Vec::new(),
+        made: Vec::new(),
+        is_hami: false,
+        is_unchanged: false,
+        pods: 0,
+    };
+    let mut object = root.clone();
+    if object.entries().is_empty() {
+        let words = "the document is no object: it has no apiVersion and kind; take it out";
+        work.notes.add(Code::Form, root.line, "", words);
+    } else {
+        work.object(&mut object);
+    }
+    let outcome = if work.notes.refusals() > 0 {
+        Outcome::Refused
+    } else if !work.is_hami {
+        Outcome::Passed
+    } else if work.is_unchanged {
+        Outcome::Unchanged
+    } else {
+        Outcome::Converted
+    };
+    let is_written = outcome != Outcome::Refused;
+    if !is_written {
+        work.templates.forget(count);
+    }
+    let metadata = |key: &str| root.at(&["metadata", key]).and_then(Node::text).map(str::to_owned);
+    Judged {
+        outcome,
+        kind: kinds::kind(root).to_owned(),
+        name: metadata("name").or_else(|| metadata("generateName")).unwrap_or_default(),
+        namespace: metadata("namespace"),
+        shares: if is_written { work.shares } else { Vec::new() },
+        notes: work.notes.list,
+        templates: if is_written { work.made } else { Vec::new() },
+        changed: (is_written && work.is_hami).then_some(object),
+    }
+}
+
+#[derive(Debug)]
+struct Work<'t> {
+    card_mib: Option<u64>,
+    templates: &'t mut Templates,
+    notes: Notes,
+    shares: Vec<ContainerShare>,
+    made: Vec<Node>,
+    is_hami: bool,
+    /// Whether every pod with a share is as the policy understands it.
+    is_unchanged: bool,
+    pods: u32,
+}
+
+impl Work<'_> {
+    fn object(&mut self, object: &mut Node) {
+        if kinds::kind(object).ends_with("List") && object.get("items").is_some() {
+            if let Some(items) = object.get_mut("items") {
+                items.items_mut().iter_mut().for_each(|item| self.object(item));
+            }
+            return;
+        }
+        if kinds::kind(object) == "ResourceQuota" {
+            return self.quota(object);
+        }
+        let namespace = object.at(&["metadata", "namespace"]).and_then(Node::text);
+        let namespace = namespace.map(str::to_owned);
+        let ways = kinds::ways(object);
+        for way in ways.unwrap_or_default() {
+            kinds::pods(object, way, &mut |pod| self.pod(pod, namespace.as_deref()));
+            if !way.is_empty() && self.is_hami {
+                self.out_of_place(object);
+            }
+        }
+        if kinds::group(object) == "ray.io" {
+            uncounted(object, &mut self.notes);
+        }
+        self.leftovers(object, ways.is_some());
+    }
+
+    fn pod(&mut self, pod: &mut Node, namespace: Option<&str>) {
+        let found = pod::convert(pod, namespace, self.card_mib, self.templates, &mut self.notes);
+        self.is_hami |= found.is_hami;
+        if found.is_hami {
+            self.is_unchanged = found.is_unchanged && (self.pods == 0 || self.is_unchanged);
+            self.pods += 1;
+        }
+        self.shares.extend(found.shares);
+        self.made.extend(found.templates);
+    }
+
+    /// Annotations of HAMi's at the object itself, which HAMi never read.
+    fn out_of_place(&mut self, object: &Node) {
+        let annotations = object.at(&["metadata", "annotations"]);
+        for entry in annotations.map(Node::entries).unwrap_or_default() {
+            let name = &*entry.key.text;
+            if keys::find(Place::Annotation, name).is_some() {
+                let words = format!(
+                    "{name} stands at the object, where HAMi does not read it; it stays, without effect"
+                );
+                self.notes.add(Code::OutOfPlace, entry.line, name, words);
+            }
+        }
+    }
+
+    /// Refuses GPUs that are still asked for by a resource.
+    fn leftovers(&mut self, object: &Node, is_known: bool) {
+        if self.notes.refusals() > 0 {
+            return;
+        }
+        let kind = kinds::kind(object).to_owned();
+        let notes = &mut self.notes;
+        kinds::resources(object, &mut |name, line| {
+            let key = keys::find(Place::Resource, name);
+            let words = match key.map(|key| key.fate) {
+                None if !keys::is_alike(name) => return,
+                Some(Fate::Refused(code)) => {
+                    return notes.add(
+                        code,
+                        line,
+                        name,
+                        format!("{name}: {}", key.map_or("", Key::reason)),
+                    );
+                }
+                _ if is_known => {
+                    format!("{name} stands where a {kind} has no container; move it to one")
+                }
+                _ => format!(
+                    "{name} in a {kind}, whose pods are at no place that is known here; convert the pod template by itself"
+                ),
+            };
+            notes.add(Code::UnknownKind, line, name, words);
+        });
+    }
+
+    /// A quota: counts become counts of devices of the class; sums of memory and cores have no counterpart.
+    fn quota(&mut self, object: &mut Node) {
+        const COUNT: &str = "gpu.divvy.dev.deviceclass.resource.k8s.io/devices";
+        let Some(hard) = object.get_mut("spec").and_then(|spec| spec.get_mut("hard")) else {
+            return;
+        };
+        let mut kept = None;
+        for entry in hard.entries().to_vec() {
+            let name = &*entry.key.text;
+            let bare = name.strip_prefix("limits.").or_else(|| name.strip_prefix("requests."));
+            let Some(bare) = bare else { continue };
+            match keys::find(Place::Resource, bare).map(|key| key.fate) {
+                Some(Fate::Count) => {
+                    let value = crate::quantity::whole(&entry.value);
+                    let Ok(value) = value else {
+                        let words = format!("{name} is no whole number of cards");
+                        self.notes.add(Code::BadValue, entry.line, name, words);
+                        continue;
+                    };
+                    if kept.is_some_and(|kept| kept != value) {
+                        let words = format!("{name}: limits and requests differ; make them equal");
+                        self.notes.add(Code::Contradiction, entry.line, name, words);
+                    }
+                    hard.remove(name);
+                    if kept.replace(value).is_none() {
+                        hard.set(COUNT, Node::quoted(value.to_string()));
+                    }
+                    self.is_hami = true;
+                }
+                Some(_) => {
+                    let words = format!(
+                        "{name}: no quota of Kubernetes sums memory or cores of claims; count devices by limits.nvidia.com/gpu, or use Kueue's quota for consumable capacity"
+                    );
+                    self.notes.add(Code::Quota, entry.line, name, words);
+                }
+                None if keys::is_alike(bare) => {
+                    let words = format!("{name} is no resource of HAMi's; correct it");
+                    self.notes.add(Code::UnknownKey, entry.line, name, words);
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+/// Warns of groups of Ray's whose pods have claims and which do not say how many GPUs those are.
+fn uncounted(node: &Node, notes: &mut Notes) {
+    let has_claims = node.at(&["template", "spec", "resourceClaims"]).is_some();
+    if has_claims && node.at(&["rayStartParams", "num-gpus"]).is_none() {
+        let words =
+            "Ray counts GPUs by nvidia.com/gpu, which is gone; say num-gpus in rayStartParams";
+        notes.add(Code::RayGpus, node.line, "rayStartParams", words);
+    }
+    node.entries().iter().for_each(|entry| uncounted(&entry.value, notes));
+    node.items().iter().for_each(|item| uncounted(item, notes));
+}
+
+/// The name and namespace of a template that the input brings itself.
+pub(crate) fn own_template(root: &Node) -> Option<(Option<String>, String)> {
+    if kinds::kind(root) != "ResourceClaimTemplate" {
+        return None;
+    }
+    let text = |key: &str| root.at(&["metadata", key]).and_then(Node::text).map(str::to_owned);
+    Some((text("namespace"), text("name")?))
+}

@@ -1,0 +1,210 @@
+//! Values and combinations that no manifest of the corpus has.
+
+use super::{codes, converted, pod, pod_with};
+use crate::document::Outcome;
+
+/// Text of the file that one pod becomes, which must be converted.
+fn made(text: &str) -> String {
+    let result = converted(text);
+    assert_ne!(result.documents[0].outcome, Outcome::Refused, "{result:?}");
+    result.text
+}
+
+fn refused(text: &str, code: &str) {
+    let (outcome, codes) = codes(text);
+    assert!(outcome == Outcome::Refused && codes.contains(&code), "{codes:?} for {code}: {text}");
+    assert_eq!(converted(text).text, "", "{text}");
+}
+
+const SHARE: &str = "nvidia.com/gpu: 1\nnvidia.com/gpumem: 8192\nnvidia.com/gpucores: 30";
+
+#[test]
+fn quantities_that_cannot_be_are_refused() {
+    for line in [
+        "nvidia.com/gpumem: 0",
+        "nvidia.com/gpumem: -8192",
+        "nvidia.com/gpumem: 8Gi",
+        "nvidia.com/gpumem: 8GiB",
+        "nvidia.com/gpumem: 1.5",
+        "nvidia.com/gpumem: 500m",
+        "nvidia.com/gpumem: 99999999999",
+        "nvidia.com/gpumem: 9999999999999999999999",
+        "nvidia.com/gpumem: 010",
+        "nvidia.com/gpumem: 0x2000",
+        "nvidia.com/gpumem: 8_192",
+        "nvidia.com/gpumem:",
+        "nvidia.com/gpumem: ~",
+        "nvidia.com/gpumem: true",
+        "nvidia.com/gpumem: [8192]",
+        "nvidia.com/gpumem: \"\"",
+        "nvidia.com/gpumem: \" 8192\"",
+        "nvidia.com/gpucores: 101",
+        "nvidia.com/gpucores: 30%",
+        "nvidia.com/gpumem-percentage: 0",
+        "nvidia.com/gpumem-percentage: 101",
+    ] {
+        refused(&pod(&format!("nvidia.com/gpu: 1\n{line}")), "bad-value");
+    }
+    refused(&pod("nvidia.com/gpu: -1"), "bad-value");
+    refused(&pod("nvidia.com/gpu: 33"), "too-many");
+    refused(&pod("nvidia.com/gpu: 1\nnvidia.com/gpumem-percentage: 50"), "needs-card-memory");
+}
+
+#[test]
+fn a_refusal_names_the_value_and_its_line() {
+    let result = converted(&pod("nvidia.com/gpu: 1\nnvidia.com/gpumem: 8Gi"));
+    let note = &result.documents[0].notes[0];
+    assert_eq!(note.line, 11, "{note:?}");
+    assert_eq!(note.container.as_deref(), Some("c"));
+    assert!(note.message.contains("8589934592 MiB") && note.message.contains("8192"), "{note:?}");
+}
+
+#[test]
+fn what_is_perhaps_mistyped_is_refused() {
+    for line in [
+        "nvidia.com/gpumemory: 8192",
+        "nvidia.com/gpumems: 8192",
+        "nvidia.com/GPUmem: 8192",
+        "nvidia.com.gpumem: 8192",
+        "nvidia.io/gpumem: 8192",
+        "nvidia/gpumem: 8192",
+        "gpumem: 8192",
+        "nvidia.com/gpu.shared: 1",
+        "nvidia.com/cores: 30",
+        "hami.io/gpu: 1",
+        "\" nvidia.com/gpumem\": 8192",
+    ] {
+        refused(&pod(&format!("nvidia.com/gpu: 1\n{line}")), "unknown-key");
+        refused(&pod(line), "unknown-key");
+    }
+    for line in
+        ["nvidia.com/use-gputypes: A100", "nvidia.com/nouse_gpuuuid: x", "hami.io/policy: x"]
+    {
+        let line = line.replace("nouse_gpuuuid", "nouse-gpuuuids");
+        refused(&pod_with(&line, SHARE, ""), "unknown-key");
+    }
+    // Others' resources stay.
+    let text = made(&pod(&format!("{SHARE}\nrdma/hca: 1\nexample.com/fpga: 2")));
+    assert!(text.contains("rdma/hca: 1") && text.contains("example.com/fpga: 2"), "{text}");
+}
+
+#[test]
+fn contradictions_are_refused() {
+    let requests = "resources:\n  requests: {nvidia.com/gpumem: 4096}\n  limits:";
+    let differing =
+        pod(SHARE).replace("resources:\n      limits:", &requests.replace('\n', "\n    "));
+    refused(&differing, "contradiction");
+    for limits in [
+        "nvidia.com/gpu: 0\nnvidia.com/gpumem: 8192",
+        "nvidia.com/gpu: 1\nnvidia.com/gpumem: 8192\nnvidia.com/gpumem-percentage: 50",
+        "nvidia.com/priority: 1",
+    ] {
+        refused(&pod(limits), "contradiction");
+    }
+    let env = "env:\n- {name: CUDA_TASK_PRIORITY, value: \"0\"}";
+    refused(&pod_with("", &format!("{SHARE}\nnvidia.com/priority: 1"), env), "contradiction");
+}
+
+#[test]
+fn nobody_is_left_without_a_limit() {
+    let privileged = "securityContext: {privileged: true}";
+    refused(&pod_with("", SHARE, privileged), "privileged");
+    refused(&pod(SHARE).replace("spec:\n", "spec:\n  nodeName: n1\n"), "node-name");
+    let beside = "  - name: other\n    env:\n    - {name: NVIDIA_VISIBLE_DEVICES, value: all}\n";
+    refused(&(pod(SHARE) + beside), "without-limit");
+    assert!(made(&(pod(SHARE) + &beside.replace("all", "none"))).contains("value: none"));
+    let whole = "env:\n- {name: CUDA_DISABLE_CONTROL, value: \"true\"}";
+    refused(&pod_with("", SHARE, whole), "limits-off");
+    refused(
+        &pod_with("", SHARE, "env:\n- {name: CUDA_DEVICE_SM_LIMIT, value: \"90\"}"),
+        "limit-in-environment",
+    );
+    let from =
+        "env:\n- name: CUDA_OVERSUBSCRIBE\n  valueFrom: {fieldRef: {fieldPath: metadata.name}}";
+    refused(&pod_with("", SHARE, from), "bad-value");
+    let at_pod = pod(SHARE) + "  resources: {limits: {nvidia.com/gpu: 1}}\n";
+    refused(&at_pod, "unknown-key");
+    refused(
+        &pod(SHARE).replace("metadata:\n", "metadata:\n  labels: {hami.io/webhook: ignore}\n"),
+        "webhook-ignored",
+    );
+}
+
+#[test]
+fn gpus_where_no_pod_is_known_are_refused() {
+    for text in [
+        "apiVersion: example.com/v1\nkind: Train\nspec: {worker: {resources: {limits: {nvidia.com/gpu: 1}}}}\n",
+        "apiVersion: serving.knative.dev/v1\nkind: Service\nspec: {template: {spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpumem: 1}}}]}}}\n",
+        "apiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: {name: c, resources: {limits: {nvidia.com/gpu: 1}}}}}}\n",
+        "apiVersion: v1\nkind: Pod\nspec: {ephemeralContainers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}\n",
+        "apiVersion: v1\nkind: LimitRange\nspec: {limits: [{type: Container, default: {cpu: 1}, x: {limits: {nvidia.com/gpumem: 1}}}]}\n",
+    ] {
+        refused(text, "unknown-kind");
+    }
+    refused("just: [a, list]\nof: {limits: {huawei.com/Ascend910B: 1}}\n", "other-maker");
+    refused("- a\n- b\n", "form");
+}
+
+#[test]
+fn a_list_is_converted_whole_or_not_at_all() {
+    let item = |limits: &str| {
+        pod(limits)
+            .lines()
+            .enumerate()
+            .map(|(at, line)| format!("{}{line}\n", if at == 0 { "- " } else { "  " }))
+            .collect::<String>()
+    };
+    let list = |second: &str| {
+        format!("apiVersion: v1\nkind: List\nitems:\n{}{}", item(SHARE), item(second))
+    };
+    assert_eq!(made(&list(SHARE)).matches("resourceClaims:").count(), 2);
+    refused(&list("nvidia.com/gpu: 1\nnvidia.com/gpumem: none"), "bad-value");
+}
+
+#[test]
+fn others_of_a_file_are_written_beside_a_refused_document() {
+    let result = converted(&format!("{}---\n{}", pod("nvidia.com/gpumem: 0"), pod(SHARE)));
+    let outcomes: Vec<Outcome> = result.documents.iter().map(|document| document.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Refused, Outcome::Unchanged]);
+    assert_eq!(result.text.matches("kind: Pod").count(), 1);
+}
+
+#[test]
+fn a_container_that_asks_for_nothing_has_no_claim() {
+    let (outcome, codes) = codes(&pod("nvidia.com/gpu: 0\ncpu: 1"));
+    assert_eq!((outcome, &codes[..]), (Outcome::Converted, &["no-gpu"][..]));
+    assert!(!made(&pod("nvidia.com/gpu: 0\ncpu: 1")).contains("claims"));
+}
+
+#[test]
+fn what_a_claim_says_beyond_capacity_is_in_its_configuration() {
+    let env = "env:\n- {name: CUDA_OVERSUBSCRIBE, value: \"true\"}\n- {name: KEPT, value: x}";
+    let text = made(&pod_with("", &format!("{SHARE}\nnvidia.com/priority: 1"), env));
+    for line in ["kind: Share", "priority: low", "oversubscribe: true", "name: KEPT"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains("CUDA_OVERSUBSCRIBE"), "{text}");
+}
+
+#[test]
+fn annotations_are_read_as_hami_reads_them() {
+    let bad = [
+        "nvidia.com/use-gpuuuid: GPU-123456",
+        "nvidia.com/use-gpuuuid: MIG-0b7de4c1-93f2-4a08-8c5a-2f9a6b1d4e77",
+        "nvidia.com/use-gputype: \"A100\\\") || true\"",
+        "nvidia.com/use-gputype: \"\"",
+        "nvidia.com/numa-bind: \"maybe\"",
+        "nvidia.com/vgpu-mode: soft",
+        "hami.io/node-scheduler-policy: random",
+        "hami.io/gpu-scheduler-policy: \"binpack,random\"",
+    ];
+    for line in bad {
+        refused(&pod_with(line, SHARE, ""), "bad-value");
+    }
+    refused(&pod_with("nvidia.com/vgpu-mode: mps", SHARE, ""), "mps");
+    let upper = made(&pod_with("nvidia.com/use-gputype: \"H100, a10\"", SHARE, ""));
+    assert!(
+        upper.contains(r#"contains("h100") ||"#) && upper.contains(r#"contains("a10")"#),
+        "{upper}"
+    );
+}

@@ -1,0 +1,11 @@
+//! YAML in which every scalar stays as it was written: the tree, and its reader and writer.
+//!
+//! Promises: what is written is read as the same tree.
+
+mod read;
+mod tree;
+mod write;
+
+pub(crate) use read::{Document, read};
+pub(crate) use tree::{MapEntry, Node, Style, Value};
+pub(crate) use write::write;
