@@ -8,6 +8,8 @@
 mod files;
 #[path = "../../fuzz/bodies/frame.rs"]
 mod frame;
+#[path = "../../fuzz/bodies/manifests.rs"]
+mod manifests;
 #[path = "../../fuzz/bodies/rules.rs"]
 mod rules;
 #[path = "../../fuzz/bodies/share.rs"]
@@ -124,6 +126,40 @@ const FRAME_WORDS: &[&str] = &[
     "-1e999",
 ];
 
+const MANIFEST_WORDS: &[&str] = &[
+    "apiVersion: v1\n",
+    "kind: Pod\n",
+    "kind: List\nitems:\n",
+    "spec:\n  containers:\n",
+    "  - name: c\n",
+    "    resources:\n      limits:\n",
+    "        nvidia.com/gpu: 1\n",
+    "        nvidia.com/gpumem: 8192\n",
+    "        nvidia.com/gpucores: 30\n",
+    "metadata:\n  annotations:\n",
+    "    nvidia.com/use-gputype: A100\n",
+    "---\n",
+    "...\n",
+    "&a ",
+    "*a\n",
+    "<<: *a\n",
+    "{",
+    "}",
+    "[",
+    "]",
+    "|\n",
+    ">-\n",
+    "\"",
+    "'",
+    "\t",
+    "\r\n",
+    "# ",
+    ": ",
+    "- ",
+    "? ",
+    "!!str ",
+];
+
 /// Runs `body` on `cases` values of `inputs`.
 fn drive<T: Debug>(cases: u32, inputs: impl Strategy<Value = T>, body: impl Fn(&T)) {
     // What fails is printed; a file beside the sources would be left by whoever runs the tests.
@@ -231,4 +267,12 @@ fn files_of_any_bytes_are_read_or_refused() {
         bytes
     });
     drive(FILES, body, run);
+}
+
+#[test]
+fn manifests_of_any_bytes_are_converted_or_refused() {
+    let run = |bytes: &Vec<u8>| manifests::run(bytes);
+    seeds("manifests").iter().for_each(run);
+    drive(TEXTS, changed(seeds("manifests")), run);
+    drive(TEXTS, sentence(MANIFEST_WORDS), |text| manifests::run(text.as_bytes()));
 }
