@@ -111,6 +111,9 @@ impl Work<'_> {
         if kinds::kind(object) == "ResourceQuota" {
             return self.quota(object);
         }
+        if kinds::kind(object) == "LimitRange" {
+            return self.limit_range(object);
+        }
         let namespace = object.at(&["metadata", "namespace"]).and_then(Node::text);
         let namespace = namespace.map(str::to_owned);
         let ways = kinds::ways(object);
@@ -179,6 +182,21 @@ impl Work<'_> {
             };
             notes.add(Code::UnknownKind, line, name, words);
         });
+    }
+
+    /// A range of limits, which Kubernetes knows of resources and not of claims.
+    fn limit_range(&mut self, object: &Node) {
+        let ranges = object.at(&["spec", "limits"]).map(Node::items).unwrap_or_default();
+        let sides = ranges.iter().flat_map(Node::entries).map(|side| &side.value);
+        for entry in sides.flat_map(Node::entries) {
+            let name = &*entry.key.text;
+            if keys::find(Place::Resource, name).is_some() || keys::is_alike(name) {
+                let words = format!(
+                    "{name}: no range of limits reaches claims; bound them by a ValidatingAdmissionPolicy on claim templates"
+                );
+                self.notes.add(Code::Quota, entry.line, name, words);
+            }
+        }
     }
 
     /// A quota: counts become counts of devices of the class; sums of memory and cores have no counterpart.

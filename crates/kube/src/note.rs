@@ -77,7 +77,7 @@ codes! {
     NodeName Refused "node-name": "`nodeName` goes past the scheduler, which allocates claims";
     WebhookIgnored Refused "webhook-ignored": "`hami.io/webhook: ignore`: this pod was not HAMi's";
     WithoutLimit Refused "without-limit": "a container beside would see GPUs without a limit";
-    Quota Refused "quota-sum": "a sum of memory or cores, which no quota of Kubernetes counts";
+    Quota Refused "quota-sum": "a sum or a range of memory or cores, which no quota of Kubernetes has for claims";
     UnknownKind Refused "unknown-kind": "GPUs in a kind whose pod template is at no known place";
     Form Refused "form": "not as Kubernetes' objects are";
 }

@@ -137,10 +137,12 @@ fn gpus_where_no_pod_is_known_are_refused() {
         "apiVersion: serving.knative.dev/v1\nkind: Service\nspec: {template: {spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpumem: 1}}}]}}}\n",
         "apiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: {name: c, resources: {limits: {nvidia.com/gpu: 1}}}}}}\n",
         "apiVersion: v1\nkind: Pod\nspec: {ephemeralContainers: [{name: c, resources: {limits: {nvidia.com/gpu: 1}}}]}\n",
-        "apiVersion: v1\nkind: LimitRange\nspec: {limits: [{type: Container, default: {cpu: 1}, x: {limits: {nvidia.com/gpumem: 1}}}]}\n",
     ] {
         refused(text, "unknown-kind");
     }
+    let range = "apiVersion: v1\nkind: LimitRange\nspec: {limits: [{type: Container, default: {nvidia.com/gpumem: 1}}]}\n";
+    refused(range, "quota-sum");
+    assert_eq!(codes(&range.replace("nvidia.com/gpumem", "cpu")).0, Outcome::Passed);
     refused("just: [a, list]\nof: {limits: {huawei.com/Ascend910B: 1}}\n", "other-maker");
     refused("- a\n- b\n", "form");
 }
