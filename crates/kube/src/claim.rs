@@ -141,7 +141,16 @@ impl Ask {
         }
         let is_plain = self.priority.is_none() && !self.oversubscribes && !self.one_numa_node;
         if !(is_plain && self.selectors.is_empty()) {
-            let all = format!("{:?}", self);
+            // Words and not the type's own form: a name must not change because a field is called otherwise.
+            let flags = [
+                ("high", self.priority == Some(SharePriority::High)),
+                ("low", self.priority == Some(SharePriority::Low)),
+                ("oversubscribe", self.oversubscribes),
+                ("numa", self.one_numa_node),
+            ];
+            let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag);
+            let selectors = self.selectors.iter().map(String::as_str);
+            let all: String = flags.chain(selectors).flat_map(|part| [part, "\n"]).collect();
             name.push_str(&format!("-{:010x}", hash(&all) & 0xff_ffff_ffff));
         }
         name
