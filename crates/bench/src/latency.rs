@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use super::busy::{self, RunLength, Work};
 use super::daemon::{Daemon, Watch};
 use super::kernel::{Kernel, text};
+use super::plot::LATENCY;
 use super::report::{Figure, Goal};
 use super::running::Bench;
 use super::series::percentile;
@@ -150,5 +151,5 @@ fn draw(bench: &mut Bench, name: &str, took: &[f64]) {
     sorted.sort_by(f64::total_cmp);
     let all = sorted.len().max(1) as f64;
     let points = sorted.iter().zip(1_u32..).map(|(ms, rank)| (*ms, f64::from(rank) / all * 100.0));
-    bench.line("latency", name, points.collect());
+    bench.line(LATENCY, name, points.collect());
 }

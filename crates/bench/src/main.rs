@@ -25,6 +25,9 @@ mod memory;
 mod moved;
 mod overhead;
 mod oversubscribe;
+mod panels;
+#[cfg(test)]
+mod pictures;
 mod plot;
 mod processes;
 mod report;
@@ -270,7 +273,8 @@ fn run(args: &Args) -> Result<u8> {
         ClientStage::simulated("bench", simulation)?
     };
     let names = sides.iter().map(|side| side.name.clone()).collect();
-    let report = Report::new(name, stage.driver(), names);
+    let mut report = Report::new(name, stage.driver(), names);
+    report.card = stage.card();
     let only = common.only.as_deref().map(Only::parse);
     let mut bench = Bench::new(report, stage, sides, rounds, only);
     match &args.what {

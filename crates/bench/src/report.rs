@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 
 use super::plot::{self, PlotLine, PlotStyle};
-use super::rows;
+use super::{panels, rows};
 use divvy_command::output::table::TextTable;
 
 /// Begin of the reason why a side was not measured at all, which is no failure.
@@ -183,6 +183,9 @@ pub(super) struct Report {
     date: String,
     /// The driver measured on.
     pub(super) driver: String,
+    /// The cards of the machine, where they are no simulated ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) card: Option<String>,
     processor: String,
     processors: usize,
     kernel: String,
@@ -206,6 +209,7 @@ impl Report {
             version: env!("CARGO_PKG_VERSION"),
             date: date(Timestamp::now()),
             driver,
+            card: None,
             processor: name.map(|(_, name)| name.trim().to_owned()).unwrap_or_default(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
@@ -250,29 +254,43 @@ impl Report {
 
     /// Stores the plots beside the report.
     pub(super) fn draw(&self, report: &Path) -> Result<()> {
-        let mut plots: Vec<&str> = self.lines.iter().map(|line| line.plot.as_str()).collect();
-        plots.dedup();
         let stem = report.file_stem().unwrap_or_default().to_string_lossy();
-        for plot in plots {
-            let lines: Vec<_> = self.lines.iter().filter(|line| line.plot == plot).collect();
-            let title = format!("{} on {}: {plot}", self.benchmark, self.driver);
-            let (axes, dots) = match plot {
-                "share" => (["target, %", "share, %"], true),
-                "change" => (["ms since the change", "share, %"], false),
-                "latency" => (["ms", "of requests, %"], false),
-                _ => (["s", "share, %"], false),
-            };
-            let words = plot.split(|c: char| !c.is_ascii_alphanumeric());
+        let store = |name: &str, drawn: String| {
+            let words = name.split(|c: char| !c.is_ascii_alphanumeric());
             let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
             let path = report.with_file_name(format!("{stem}-{}.svg", words.join("-")));
-            let drawn = match rows::axis(plot) {
-                Some(axis) => rows::svg(&title, axis, &lines),
-                None => plot::svg(&PlotStyle { title: &title, axes, dots }, &lines),
-            };
             std::fs::write(&path, drawn)
-                .with_context(|| format!("{} cannot be written", path.display()))?;
+                .with_context(|| format!("{} cannot be written", path.display()))
+        };
+        let source = self.source(report);
+        let figures = serde_json::to_value(&self.figures)?;
+        for side in self.sides.iter().filter(|side| *side != "native") {
+            let drawn = panels::svg(figures.as_array().map_or(&[], Vec::as_slice), side, &source);
+            let name = if side == "divvy" { "share" } else { side };
+            drawn.map_or(Ok(()), |drawn| store(name, drawn))?;
+        }
+        // Its cells' dots have no names; the panels above show them.
+        let lines = || self.lines.iter().filter(|line| line.plot != panels::DOTS);
+        let mut plots: Vec<&str> = lines().map(|line| line.plot.as_str()).collect();
+        plots.dedup();
+        for plot in plots {
+            let lines: Vec<_> = lines().filter(|line| line.plot == plot).collect();
+            let drawn = match rows::style(plot) {
+                Some(style) => rows::svg(style, plot, &source, &lines),
+                None => plot::svg(&PlotStyle::of(plot), &source, &lines),
+            };
+            store(plot, drawn)?;
         }
         Ok(())
+    }
+
+    /// Origin of a plot: file, command, card, driver and day.
+    fn source(&self, report: &Path) -> String {
+        let file = report.file_name().unwrap_or_default().to_string_lossy();
+        let card = self.card.as_deref().map(|card| format!("{card}, ")).unwrap_or_default();
+        let day = self.date.get(..10).unwrap_or("undated");
+        let (benchmark, driver) = (self.benchmark, &self.driver);
+        format!("{file}: `divvy bench {benchmark}` on {card}driver {driver}, {day}")
     }
 
     /// The table.

@@ -11,6 +11,8 @@ use anyhow::{Context, Result};
 use super::busy::{self, RunLength, Work};
 use super::cell::{Cell, Found, Full};
 use super::kernel::{Kernel, text};
+use super::panels::DOTS;
+use super::plot::CHANGE as CHANGED;
 use super::report::{Figure, Goal};
 use super::running::Bench;
 use super::series::mean;
@@ -171,7 +173,7 @@ impl Summary {
         names.dedup();
         for name in names {
             let of = self.dots.iter().filter(|(one, _)| one == name);
-            bench.line("share", name, of.map(|(_, dot)| *dot).collect());
+            bench.line(DOTS, name, of.map(|(_, dot)| *dot).collect());
         }
         let measured = |figure: &Figure| !figure.medians.is_empty();
         let figures = [error.known_as("IS-003"), largest.known_as("IS-003"), worst];
@@ -293,7 +295,7 @@ fn measure_change(bench: &mut Bench) -> Result<()> {
         let windows = track.series.windows(begin, ms(1000), 20_000_000);
         let points = windows.iter().zip(0_u32..);
         let points = points.map(|(window, at)| (f64::from(at) * 20.0 - 500.0, *window)).collect();
-        bench.line("change", &side.name, points);
+        bench.line(CHANGED, &side.name, points);
     }
     bench.report.figures.extend([after, response]);
     Ok(())

@@ -113,6 +113,18 @@ impl ClientStage {
         }
     }
 
+    /// Names of the machine's cards, each once; `None` on a simulated one, and where the kernel module names none.
+    pub fn card(&self) -> Option<String> {
+        if self.is_simulated() {
+            return None;
+        }
+        let mut names: Vec<_> =
+            gpus::list(Path::new(gpus::PROC)).into_iter().map(|gpu| gpu.name).collect();
+        names.sort();
+        names.dedup();
+        (!names.is_empty()).then(|| names.join(" and "))
+    }
+
     /// A directory for what a run leaves behind until its end.
     pub fn scratch(&self) -> &Path {
         self.scratch.path()

@@ -193,7 +193,7 @@ impl<'a> Hall<'a> {
             let windows = track.series.windows(from_ns, ran.span_ns.1, DRAWN_NS);
             let points = windows.iter().zip(0_u32..);
             let points = points.map(|(share, at)| (f64::from(at) * 0.1, *share)).collect();
-            self.bench.line(plot, &format!("{} {number}", side.name), points);
+            self.bench.line(plot, &format!("{}, program {number}", side.name), points);
         }
     }
 }
