@@ -13,6 +13,7 @@ mod dist;
 mod figures;
 mod headers;
 mod mutants;
+mod pictures;
 #[cfg(feature = "regen")]
 mod regen;
 mod regenerate;
@@ -84,6 +85,8 @@ enum Chore {
     Docs,
     /// Rewrite the README's figure table from bench/results.
     Figures,
+    /// Draw the documentation's plots and its screen of `divvy top` (docs/pictures).
+    Pictures(pictures::Pictures),
 }
 
 fn main() -> ExitCode {
@@ -107,6 +110,7 @@ fn main() -> ExitCode {
         Chore::Budget => budget::chore(),
         Chore::Docs => coverage_page::chore(),
         Chore::Figures => figures::chore(),
+        Chore::Pictures(wanted) => pictures::chore(&wanted),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! Pictures of known samples, and what two of them say; keys and screens of them in the modules below.
 
 mod keys;
+mod recording;
 mod screens;
 
 use super::*;

@@ -15,13 +15,13 @@ use crate::golden;
 
 const LOOK: Look = Look { theme: Theme { has_color: false }, glyphs: Glyphs::Unicode };
 
-fn drawn(app: &App, look: Look, width: u16, height: u16) -> Buffer {
+pub(super) fn drawn(app: &App, look: Look, width: u16, height: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| screen::draw(frame, app, look)).unwrap();
     terminal.backend().buffer().clone()
 }
 
-fn lines_of(buffer: &Buffer) -> Vec<String> {
+pub(super) fn lines_of(buffer: &Buffer) -> Vec<String> {
     let area = buffer.area;
     let line = |y: u16| -> String {
         let cells = (0..area.width).map(|x| buffer.cell((x, y)).map_or(" ", |cell| cell.symbol()));
@@ -56,7 +56,7 @@ fn busy() -> App {
         serve.priority = "high";
         serve.class = "latency";
         serve.processes =
-            vec![process(4711, "python3", 33 << 30), process(4720, "python3", 7 << 30)];
+            vec![process(4711, "python3", 9 << 30), process(4720, "python3", 4 << 30)];
         let mut full = tenant("notebooks-of-a-long-name", 0, used(0.05));
         full.devices[0].held_bytes = (79 << 30) / 10;
         full.devices[0].refusals = second;
@@ -83,13 +83,18 @@ fn process(pid: u32, comm: &str, held_bytes: u64) -> Process {
     Process { pid, pid_namespace: 1, comm, starting: false, last_reason: 0, uses }
 }
 
-fn busy_screen(width: u16) -> String {
+/// The same sorted by memory, with the processes of one that is chosen.
+pub(super) fn busy_app() -> App {
     let mut app = busy();
     keys(&mut app, "s");
     let serve = app.rows().position(|row| row.tenant == "serve").unwrap();
     app.chosen = serve;
     key(&mut app, KeyCode::Enter);
-    screen_of(&app, width, 16).join("\n") + "\n"
+    app
+}
+
+fn busy_screen(width: u16) -> String {
+    screen_of(&busy_app(), width, 16).join("\n") + "\n"
 }
 
 /// The screen at a width, as `golden/WIDTH.txt` has it; the guide shows the one of 80 columns.
