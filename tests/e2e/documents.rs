@@ -56,6 +56,10 @@ const PAGES: &[Page] = &[
     ),
     beside("docs/guide/freeze.md", &[]),
     alone("docs/guide/kubernetes-convert.md"),
+    beside(
+        "docs/guide/tenants.md",
+        &["divvy daemon &", "until divvy daemon --status; do sleep 0.1; done"],
+    ),
     Page {
         devices: 2,
         ..beside("docs/guide/set.md", &["divvy run --name train -- python long.py &"])
@@ -93,7 +97,18 @@ fn is_left(path: &str, command: &str) -> bool {
 
 /// Whether it only looks, or changes what may be changed twice: what it is about may still be at its beginning.
 fn may_be_repeated(command: &str) -> bool {
-    let commands = ["ps", "top", "set", "daemon --st", "daemon --sch", "trace", "freeze", "thaw"];
+    let commands = [
+        "ps",
+        "top",
+        "set",
+        "daemon --st",
+        "daemon --sch",
+        "trace",
+        "freeze",
+        "thaw",
+        "tenant s",
+        "tenant list",
+    ];
     commands.iter().any(|name| command.starts_with(&format!("divvy {name}")))
 }
 
@@ -267,6 +282,7 @@ followed! {
     the_daemon: "docs/guide/daemon.md";
     taking_memory_off_the_card: "docs/guide/freeze.md";
     manifests_of_hamis: "docs/guide/kubernetes-convert.md";
+    tenants_by_id: "docs/guide/tenants.md";
     changing_limits: "docs/guide/set.md";
     recipes: "docs/guide/recipes.md";
     following_turns: "docs/guide/trace.md";

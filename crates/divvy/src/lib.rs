@@ -37,7 +37,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    bench, cdi, child, completions, demo, doctor, freeze, kube, ps, run, set, top, trace, upgrade,
+    bench, cdi, child, completions, demo, doctor, freeze, kube, ps, run, set, tenant, top, trace,
+    upgrade,
 };
 use machine::cards;
 use output::options::OutputOptions;
@@ -61,6 +62,7 @@ enum Command {
     Ps(ps::Args),
     Top(top::Args),
     Set(set::Args),
+    Tenant(tenant::TenantArgs),
     Freeze(freeze::FreezeArgs),
     Thaw(freeze::ThawArgs),
     Trace(trace::Args),
@@ -129,6 +131,7 @@ fn dispatch(command: Command, output: OutputOptions) -> Result<u8> {
         Command::Ps(args) => ps::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Set(args) => set::run(&args),
+        Command::Tenant(args) => tenant::run(&args),
         Command::Freeze(args) => freeze::freeze(&args),
         Command::Thaw(args) => freeze::thaw(&args),
         Command::Trace(args) => trace::run(&args),

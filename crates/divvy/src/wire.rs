@@ -6,7 +6,7 @@
 //!
 //! Promises: at most [`MAX_FRAME_BYTES`] are taken in for a frame, and nothing is reserved before it
 //! has come; whatever the bytes are, reading them ends in a value or a [`FrameError`]. Unknown fields
-//! are ignored, so that either side may be newer by a field.
+//! are ignored, so that either side may be newer by a field; but not in what asks for tenants ([`by_id`]).
 //!
 //! Stands alone but for serde, so that it is fuzzed as it is.
 
@@ -14,6 +14,12 @@ use std::io::{ErrorKind, Read, Write};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+// By its path, since what fuzzes this file has it in another folder.
+#[path = "wire/by_id.rs"]
+pub mod by_id;
+
+use by_id::{TenantCall, TenantReport};
 
 /// Version of the requests and answers.
 pub const VERSION: u32 = 1;
@@ -139,6 +145,8 @@ pub enum Call {
         /// Whether turns are given.
         to: Schedule,
     },
+    /// Make, change, look at or remove tenants by id.
+    Tenant(TenantCall),
 }
 
 /// Whether a daemon gives turns, of time and of memory.
@@ -216,10 +224,34 @@ pub enum Answer {
         /// The page's text.
         text: String,
     },
+    /// To [`TenantCall::Create`]: it is there with these limits.
+    Created {
+        /// Whether it was not there before.
+        made: bool,
+        /// The tenant.
+        tenant: Box<TenantReport>,
+    },
+    /// To [`TenantCall::Set`] and [`TenantCall::Stat`].
+    Tenant(Box<TenantReport>),
+    /// To [`TenantCall::List`].
+    Tenants {
+        /// By user and id.
+        tenants: Vec<TenantReport>,
+    },
+    /// To [`TenantCall::Remove`]: nobody finds it by its id any more.
+    Removed {
+        /// Whether it was there.
+        existed: bool,
+        /// Living processes in it, which keep their limits until they end.
+        processes: u32,
+    },
     /// Not done.
     Error {
         /// Why, naming the value and the fix.
         message: String,
+        /// The same for programs: the word of a [`by_id::RefusalCode`], for what clients of tenants by id may meet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
     },
 }
 

@@ -96,6 +96,10 @@ fn every_command_prints_what_the_page_shows() {
     scene.compare("divvy ps", &["ps", "--json"]);
     scene.compare("divvy top", &["top", "--json", "--interval", "0.1"]);
     scene.compare("divvy set", &["set", "train", "--compute", "30%", "--json"]);
+    let memory = "GPU-09090909-0909-0909-0909-090909090909=8GiB";
+    let create = ["tenant", "create", "job-1", "-m", memory, "-c", "30%", "--json"];
+    scene.compare("divvy tenant", &create);
+    scene.compare("divvy tenant remove", &["tenant", "remove", "job-1", "--json"]);
     scene.compare("divvy freeze, divvy thaw", &["freeze", "train", "--json"]);
     scene.compare("divvy freeze, divvy thaw", &["thaw", "train", "--json"]);
     let trace = ["trace", "train", "--seconds", "0.1", "--out", "OUT/trace.json", "--json"];

@@ -15,6 +15,7 @@ pub(crate) mod kube;
 pub(crate) mod ps;
 pub(crate) mod run;
 pub(crate) mod set;
+pub(crate) mod tenant;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod upgrade;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 
 use super::place::DaemonHome;
 use super::reach::{PATIENCE, reach};
@@ -19,19 +19,30 @@ use crate::wire::{
 /// How long a change may take: it waits for other writers of the same limits.
 const CHANGE: Duration = Duration::from_secs(3);
 
+/// A daemon's refusal.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct DaemonRefusal {
+    /// The word of a [`wire::by_id::RefusalCode`], where it has one.
+    pub(crate) code: Option<String>,
+    /// The reason in words.
+    pub(crate) message: String,
+}
+
 /// Asks the daemon of `home`.
 ///
 /// # Errors
-/// In words: there is none, it is another user's, it does not answer in time, or what it answered.
+/// In words: there is none, it is another user's, it does not answer in time, or a [`DaemonRefusal`].
 pub(crate) fn ask(home: &DaemonHome, call: Call) -> Result<Answer> {
-    let patience = if matches!(call, Call::Set { .. }) { CHANGE } else { PATIENCE };
+    let patience =
+        if matches!(call, Call::Set { .. } | Call::Tenant(_)) { CHANGE } else { PATIENCE };
     let deadline = Instant::now() + patience;
     let stream = reach(home.directory(), home.is_system(), deadline)?;
     let mut timed = Timed::until(&stream, deadline);
     wire::write(&mut timed, &Request { version: VERSION, call })?;
     let response: Response = wire::read(&mut timed, MAX_FRAME_BYTES)?;
     match response.answer {
-        Answer::Error { message } => Err(anyhow!(message)),
+        Answer::Error { message, code } => Err(DaemonRefusal { code, message }.into()),
         answer => Ok(answer),
     }
 }

@@ -10,10 +10,12 @@
 //! how much of the host it may take ([`host_room`]), and how much may be [`managed`]; [`device`] is one card, [`owned`] keeps one daemon to it, [`card`] knows who else is there and
 //! [`look`] asks NVML for it; [`server`] and [`client`] speak [`crate::wire`] on a socket, which [`reach`] finds and
 //! of which a [`crowd`] may be open, all [`timed`], about what the first has [`seen`]; [`place`],
-//! [`start`] and [`keep`] see to it that there is one daemon; [`schedule`] switches its turns off and on. For collectors
+//! [`start`] and [`keep`] see to it that there is one daemon; [`schedule`] switches its turns off and on; [`by_id`] makes
+//! and removes tenants for those who ask, and [`sweeper`] takes their files. For collectors
 //! [`metrics`] makes a page and [`health`] says whether turns go on, which [`http`] serves.
 
 mod adopted;
+mod by_id;
 mod card;
 pub(crate) mod client;
 mod crowd;
@@ -40,6 +42,7 @@ mod seat;
 mod seen;
 mod server;
 pub(crate) mod start;
+mod sweeper;
 mod thread;
 mod timed;
 use std::net::SocketAddr;
@@ -280,7 +283,9 @@ fn serve(args: &Args, home: &DaemonHome, schedule: Schedule) -> Result<u8> {
     // Asked to end before there was anything to put right.
     let Some(lock) = lock else { return Ok(0) };
     page.is_ours.store(true, Relaxed);
-    if let Err(error) = server::start(home, &shared) {
+    if let Err(error) =
+        sweeper::start(home, &shared.desk).and_then(|()| server::start(home, &shared))
+    {
         // Turns need no socket.
         out::warn(&format!("{}: {error:#}", crate::output::reason::Reason::Daemon));
     }

@@ -17,14 +17,15 @@ use super::place::DaemonHome;
 use super::quota::{self, Quota, Verdict};
 use crate::machine::gpus;
 use crate::output::reason::Reason;
+use crate::tenants::by_id::TenantsById;
 use crate::tenants::dir::{Dir, FileIdentity};
 use crate::tenants::discover::{Candidate, KnownNames, TenantRoot, Unusable, Users};
 use crate::tenants::tenant_dir;
 use crate::wire::TenantView;
 
 /// Tenants of one daemon. A scheduler's step costs their number, squared for those in turns.
-const MOST: usize = 256;
-/// Of one user, where a daemon serves several.
+pub(super) const MOST: usize = 256;
+/// Of one user, where a daemon serves several. Root, whose containers' they are, may have all.
 const MOST_OF_ONE: usize = 64;
 /// Names looked at in one directory of tenants.
 const MOST_NAMES: usize = 512;
@@ -38,13 +39,17 @@ const MOST_PATH_BYTES: usize = 200;
 /// Rounds after which a refused tenant is tried again.
 const RETRY: u32 = 10;
 
+/// Tenants that `uid` may have, of a daemon that serves several users or one.
+pub(super) fn most_of(uid: u32, is_system: bool) -> usize {
+    if is_system && uid != 0 { MOST_OF_ONE } else { MOST }
+}
+
 /// Looks for tenants.
 #[derive(Debug)]
 pub(super) struct Scanner {
     home: DaemonHome,
     places: Vec<TenantRoot>,
     users: Users,
-    quota: Quota,
     refused: BTreeMap<FileIdentity, Refused>,
     /// Places with more in them than is looked at, and whose they are.
     crowded: BTreeMap<PathBuf, u32>,
@@ -99,16 +104,14 @@ impl Scanner {
     pub(super) fn new(home: DaemonHome, extra: impl Iterator<Item = PathBuf>) -> Self {
         let mut places = vec![TenantRoot::of_home(home.directory())];
         places.extend(extra.map(TenantRoot::named));
-        let mut most_of_one = MOST_OF_ONE;
         if !home.is_system() {
+            places.push(TenantRoot::by_id(home.directory(), tenant_dir::uid()));
             places.push(TenantRoot::without_owner(Path::new("/tmp"), tenant_dir::uid()));
-            most_of_one = MOST;
         }
         Self {
             home,
             places,
             users: Users::default(),
-            quota: Quota { most: MOST, most_of_one },
             refused: BTreeMap::new(),
             crowded: BTreeMap::new(),
         }
@@ -129,6 +132,7 @@ impl Scanner {
         }
         let mut places = self.places.clone();
         if self.home.is_system() {
+            places.extend(self.by_id());
             places.extend(self.users.places());
         }
         self.refused.values_mut().for_each(|refused| refused.is_there = false);
@@ -152,6 +156,18 @@ impl Scanner {
         let found = round.found;
         self.refused.retain(|_, refused| refused.is_there);
         found
+    }
+
+    /// Places of tenants by id, of all users who have one.
+    fn by_id(&self) -> Vec<TenantRoot> {
+        let home = self.home.directory();
+        let tenants = TenantsById::open(home).ok().flatten();
+        let users = tenants.map(|tenants| tenants.users()).unwrap_or_default();
+        users.into_iter().map(|uid| TenantRoot::by_id(home, uid)).collect()
+    }
+
+    fn quota_of(&self, uid: u32) -> Quota {
+        Quota { most: MOST, most_of_one: most_of(uid, self.home.is_system()) }
     }
 
     /// Notes why the tenant at `path` is not in our hands.
@@ -241,7 +257,7 @@ impl ScanRound<'_> {
             }
         }
         let tried = self.tried.entry(uid).or_default();
-        if *tried >= self.scanner.quota.most_of_one / TRIED {
+        if *tried >= most_of(uid, self.scanner.home.is_system()) / TRIED {
             return;
         }
         *tried += 1;
@@ -295,7 +311,7 @@ impl ScanRound<'_> {
             let detail = format!("its path must be UTF-8 of at most {MOST_PATH_BYTES} bytes");
             return refusal(Reason::GatesNotHeld, detail);
         }
-        match self.scanner.quota.judge(&self.held, uid) {
+        match self.scanner.quota_of(uid).judge(&self.held, uid) {
             Verdict::Free => Ok(None),
             Verdict::Instead(other) => Ok(Some(other)),
             Verdict::None => Err(too_many(self.held.get(&uid).copied().unwrap_or(0))),

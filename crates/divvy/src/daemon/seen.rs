@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::adopted::Hand;
 use super::place::DaemonHome;
 use super::scan::Spot;
+use super::sweeper::TenantDesk;
 use crate::metrics::Steady;
 use crate::wire::View;
 
@@ -29,6 +30,8 @@ pub(super) struct Shared {
     pub(super) steady: Mutex<Steady>,
     /// Held while the page of metrics is written for a user.
     pub(super) rendering: Mutex<()>,
+    /// Requests for tenants by id.
+    pub(super) desk: Arc<TenantDesk>,
 }
 
 /// The daemon's view, and the files it has open for it.

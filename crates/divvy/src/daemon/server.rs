@@ -7,7 +7,7 @@
 //! Permissions: a user's daemon answers that user and root. The machine's answers everybody, of their
 //! own tenants; root, of all. A tenant's limits are changed for the owner of its directory and for
 //! root, only if the daemon serves it, and through what the daemon holds of it: the name in a request is
-//! compared and never opened. Turns are switched on and off for the daemon's own user and for root.
+//! compared and never opened. Tenants by id are made and removed as [`by_id`] says. Turns are switched on and off for the daemon's own user and for root.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -18,6 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
+use super::by_id;
 use super::crowd::{Crowd, CrowdPlace};
 use super::metrics;
 use super::place::DaemonHome;
@@ -25,6 +26,7 @@ use super::quota::Quota;
 use super::seen::{Seen, Shared, seen};
 use super::thread::thread;
 use super::timed::Timed;
+use crate::wire::by_id::RefusalCode;
 use crate::wire::{
     self, Answer, Call, FrameError, LimitChange, MAX_REQUEST_BYTES, Request, Response, Schedule,
     VERSION,
@@ -61,12 +63,12 @@ fn accept(listener: &UnixListener, home: &DaemonHome, shared: &Arc<Shared>) {
         let Ok(peer) = getsockopt(&stream, PeerCredentials) else { continue };
         let uid = peer.uid();
         if !home.is_system() && uid != 0 && uid != crate::tenants::tenant_dir::uid() {
-            refuse(&stream, "this daemon serves another user");
+            refuse(&stream, RefusalCode::NotYours, "this daemon serves another user");
             continue;
         }
         let stream = Arc::new(stream);
         let Some(place) = crowd.enter(uid, Arc::clone(&stream) as _) else {
-            refuse(&stream, "too many connections; try again in a second");
+            refuse(&stream, RefusalCode::Busy, "too many connections; try again in a second");
             continue;
         };
         let (home, shared) = (home.clone(), Arc::clone(shared));
@@ -90,11 +92,16 @@ fn serve(
                 (place.answer(|| answer(&call, uid, home, shared)), true)
             }
             Ok(Request { version, .. }) => {
-                (error(format!("version {version}; this daemon speaks {VERSION}")), true)
+                let words = format!("version {version}; this daemon speaks {VERSION}");
+                (refusal(RefusalCode::BadVersion, words), true)
             }
             Err(FrameError::Closed | FrameError::Io(_)) => return,
-            Err(FrameError::Json(wrong)) => (error(FrameError::Json(wrong).to_string()), true),
-            Err(wrong @ FrameError::TooLong { .. }) => (error(wrong.to_string()), false),
+            Err(wrong @ FrameError::Json(_)) => {
+                (refusal(RefusalCode::BadRequest, wrong.to_string()), true)
+            }
+            Err(wrong @ FrameError::TooLong { .. }) => {
+                (refusal(RefusalCode::BadRequest, wrong.to_string()), false)
+            }
         };
         if say(stream, answer).is_err() || !goes_on {
             return;
@@ -107,22 +114,26 @@ fn say(stream: &UnixStream, answer: Answer) -> Result<(), FrameError> {
     match wire::write(&mut to, &Response { version: VERSION, answer }) {
         // Nothing of it was written.
         Err(wrong @ FrameError::TooLong { .. }) => {
-            let answer = error(wrong.to_string());
+            let answer = refusal(RefusalCode::Failed, wrong.to_string());
             wire::write(&mut to, &Response { version: VERSION, answer })
         }
         done => done,
     }
 }
 
-fn refuse(stream: &UnixStream, why: &str) {
-    let response = Response { version: VERSION, answer: error(why.to_owned()) };
+fn refuse(stream: &UnixStream, code: RefusalCode, why: &str) {
+    let response = Response { version: VERSION, answer: refusal(code, why.to_owned()) };
     // A new connection has room for it; the thread that accepts must not wait.
     let _ = stream.set_nonblocking(true);
     let _ = wire::write(&mut &*stream, &response);
 }
 
 fn error(message: String) -> Answer {
-    Answer::Error { message }
+    Answer::Error { message, code: None }
+}
+
+fn refusal(code: RefusalCode, message: String) -> Answer {
+    Answer::Error { message, code: Some(code.word().to_owned()) }
 }
 
 fn answer(call: &Call, uid: u32, home: &DaemonHome, shared: &Shared) -> Answer {
@@ -140,6 +151,7 @@ fn answer(call: &Call, uid: u32, home: &DaemonHome, shared: &Shared) -> Answer {
         },
         Call::Set { tenant, change } => set(&seen(shared, uid, home), uid, tenant, change),
         Call::Schedule { to } => schedule(*to, uid, shared),
+        Call::Tenant(call) => by_id::answer(call, uid, home, shared),
     }
 }
 

@@ -20,7 +20,7 @@ use std::path::{Component, Path};
 use divvy_page::{AttachError, Directory};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg, OFlag, OpenHow, ResolveFlag};
-use nix::fcntl::{openat, openat2, readlinkat};
+use nix::fcntl::{RenameFlags, openat, openat2, readlinkat, renameat2};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
@@ -210,6 +210,14 @@ impl Dir {
     /// The system's; [`Errno::EEXIST`] where something has that name.
     pub(crate) fn make(&self, name: &OsStr) -> nix::Result<()> {
         mkdirat(self, name, Mode::S_IRWXU)
+    }
+
+    /// Gives what is called `name` in it the name `new` in `to`, where nothing has that name.
+    ///
+    /// # Errors
+    /// The system's; [`Errno::EEXIST`] where something has that name.
+    pub(crate) fn rename_to(&self, name: &OsStr, to: &Dir, new: &OsStr) -> nix::Result<()> {
+        renameat2(self, name, to, new, RenameFlags::RENAME_NOREPLACE)
     }
 
     /// Removes what is called `name` in it, with all that lies there; no link is followed.

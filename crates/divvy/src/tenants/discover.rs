@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use divvy_page::{AttachError, Errno};
 
+use crate::tenants::by_id;
 use crate::tenants::dir::{self, Dir, FileIdentity};
 use crate::tenants::tenant_dir;
 
@@ -85,6 +86,18 @@ impl TenantRoot {
     pub(crate) fn of_user(base: &Path, uid: u32) -> Self {
         let below = vec![format!("divvy-{uid}").into(), "tenants".into()];
         Self { start: base.to_owned(), below, uid: Some(uid) }
+    }
+
+    /// The tenants by id that a daemon of the user's own has made there.
+    pub(crate) fn by_id_of_user(base: &Path, uid: u32) -> Self {
+        let names = [format!("divvy-{uid}"), by_id::FOLDER.to_owned(), uid.to_string()];
+        Self { start: base.to_owned(), below: names.map(OsString::from).to_vec(), uid: Some(uid) }
+    }
+
+    /// The tenants by id of a user in a daemon's home, of which all above the user's folder is the daemon's.
+    pub(crate) fn by_id(home: &Path, uid: u32) -> Self {
+        let start = home.join(by_id::FOLDER);
+        Self { start, below: vec![uid.to_string().into()], uid: Some(uid) }
     }
 
     /// Those of programs that are limited by environment variables alone.
@@ -228,7 +241,7 @@ fn children(
 pub(crate) fn tenants(extra: &[PathBuf]) -> (BTreeSet<PathBuf>, BTreeMap<PathBuf, Unusable>) {
     let uid = tenant_dir::uid();
     let mut places: Vec<TenantRoot> =
-        tenant_dir::bases(uid).iter().map(|base| TenantRoot::of_user(base, uid)).collect();
+        tenant_dir::bases(uid).iter().flat_map(|base| of_user(base, uid)).collect();
     places.push(TenantRoot::without_owner(Path::new("/tmp"), uid));
     places.extend(extra.iter().cloned().chain(from_variable()).map(TenantRoot::named));
     let (mut found, mut seen, mut wrong) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
@@ -312,7 +325,7 @@ impl Base {
         let mut left = MOST_AT_ONCE;
         for name in self.listing.iter_mut().flatten() {
             if self.next.len() < MOST_USERS {
-                self.next.extend(place_of(path, &name));
+                self.next.extend(places_of(path, &name));
             }
             left -= 1;
             if left == 0 {
@@ -324,21 +337,31 @@ impl Base {
     }
 }
 
-/// The user's place that `name` in one of [`BASES`] stands for.
-fn place_of(base: &Path, name: &OsStr) -> Option<TenantRoot> {
-    let name = name.to_str()?;
+/// Places in `base` of one user's tenants: those of `divvy run`, and those by id.
+fn of_user(base: &Path, uid: u32) -> [TenantRoot; 2] {
+    [TenantRoot::of_user(base, uid), TenantRoot::by_id_of_user(base, uid)]
+}
+
+/// The user's places that `name` in one of [`BASES`] stands for.
+fn places_of(base: &Path, name: &OsStr) -> Vec<TenantRoot> {
+    let Some(name) = name.to_str() else { return Vec::new() };
     // One spelling only: a second one would be an alias.
     let uid_in = |digits: &str| {
         let uid = digits.parse::<u32>().ok()?;
         (uid.to_string() == digits).then_some(uid)
     };
     if base == Path::new("/run/user") {
-        return uid_in(name).map(|uid| TenantRoot::of_user(&base.join(name), uid));
+        return uid_in(name).into_iter().flat_map(|uid| of_user(&base.join(name), uid)).collect();
     }
     match (name.strip_prefix("divvy-"), name.strip_prefix(".divvy-")) {
-        (Some(digits), _) => uid_in(digits).map(|uid| TenantRoot::of_user(base, uid)),
-        (_, Some(digits)) => uid_in(digits).map(|uid| TenantRoot::without_owner(base, uid)),
-        _ => None,
+        (Some(digits), _) => {
+            uid_in(digits).into_iter().flat_map(|uid| of_user(base, uid)).collect()
+        }
+        (_, Some(digits)) => {
+            let place = |uid| TenantRoot::without_owner(base, uid);
+            uid_in(digits).map(place).into_iter().collect()
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -391,18 +414,16 @@ mod tests {
 
     #[test]
     fn a_name_is_one_users_or_nobodys() {
-        let place = |base: &str, name: &str| place_of(Path::new(base), OsStr::new(name));
-        assert_eq!(place("/tmp", "divvy-7"), Some(TenantRoot::of_user(Path::new("/tmp"), 7)));
+        let places = |base: &str, name: &str| places_of(Path::new(base), OsStr::new(name));
+        assert_eq!(places("/tmp", "divvy-7"), of_user(Path::new("/tmp"), 7));
+        assert_eq!(places("/tmp", ".divvy-7"), [TenantRoot::without_owner(Path::new("/tmp"), 7)]);
+        let paths: Vec<_> = places("/run/user", "7").iter().map(TenantRoot::path).collect();
         assert_eq!(
-            place("/tmp", ".divvy-7"),
-            Some(TenantRoot::without_owner(Path::new("/tmp"), 7))
-        );
-        assert_eq!(
-            place("/run/user", "7").unwrap().path(),
-            Path::new("/run/user/7/divvy-7/tenants")
+            paths,
+            ["tenants", "by-id/7"].map(|it| Path::new("/run/user/7/divvy-7").join(it))
         );
         for name in ["divvy-07", "divvy-+7", "divvy-!", "divvy-", "divvy-4294967296", "x"] {
-            assert_eq!(place("/dev/shm", name), None, "{name}");
+            assert_eq!(places("/dev/shm", name), [], "{name}");
         }
         assert!(is_users(Path::new("/run/user/7/divvy-7/"), 7));
         assert!(!is_users(Path::new("/run/user/7/divvy-8"), 7));

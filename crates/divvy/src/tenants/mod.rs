@@ -2,6 +2,8 @@
 //!
 //! Does not schedule anybody: that is [`crate::daemon`]'s.
 
+pub(crate) mod asked_limits;
+pub(crate) mod by_id;
 pub mod change;
 pub(crate) mod dir;
 pub(crate) mod discover;

@@ -128,7 +128,8 @@ fn write(directory: &impl AsFd, start: &Start) -> Result<()> {
 }
 
 impl Start {
-    fn of(config: &Config) -> Self {
+    /// Limits of `config`.
+    pub(crate) fn of(config: &Config) -> Self {
         Self {
             memory: config.rules().to_vec(),
             compute: config.compute_rules().to_vec(),

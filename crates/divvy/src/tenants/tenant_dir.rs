@@ -19,7 +19,7 @@ use crate::output::failure::usage;
 use crate::tenants::dir::{self, Dir};
 
 /// Longest path the shim accepts.
-const PATH_BYTES: usize = 200;
+pub(crate) const PATH_BYTES: usize = 200;
 /// The file an owner keeps locked.
 const OWNER: &str = "owner";
 /// Where tenants meet that have no daemon, beside their directories; no tenant's name begins so.
@@ -186,7 +186,7 @@ pub(crate) fn make_private(path: &Path, uid: u32) -> Result<Dir> {
 }
 
 /// The same in a directory that is open.
-fn private(within: &Dir, name: &str) -> Result<Dir> {
+pub(crate) fn private(within: &Dir, name: &str) -> Result<Dir> {
     match within.make(name.as_ref()) {
         Ok(()) | Err(Errno::EEXIST) => {}
         Err(errno) => return Err(errno).with_context(|| format!("{name} cannot be made")),

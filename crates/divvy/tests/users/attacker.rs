@@ -25,7 +25,18 @@ pub(crate) fn act(way: &str, words: &[&str]) {
         ("forge", [socket, how]) => forge(Path::new(socket), how),
         ("lock", configs) => lock(configs),
         ("claim", usages) => claim(usages),
+        ("join", [tenant]) => join(tenant),
         _ => panic!("no way: {way} {words:?}"),
+    }
+}
+
+/// Joins a tenant that others have made, and stays.
+fn join(tenant: &str) {
+    let path = std::ffi::CString::new(tenant).unwrap();
+    let _tenant = divvy_page::Tenant::attach(&path, &divvy_page::ConfigSource::Owner).unwrap();
+    println!("\n{BEGUN}");
+    loop {
+        std::thread::park();
     }
 }
 

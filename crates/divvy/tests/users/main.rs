@@ -3,10 +3,11 @@
 //! Each test plays in mounts and processes of its own, as root and two users: it starts this program
 //! again there as its referee ([`world`]), and the referee starts it again as the attackers
 //! ([`attacker`]). [`changes`] are attempts to change and to read what is another's through the machine's
-//! daemon, [`crowds`] to keep others out of it, [`clients`] to speak to others' commands in its place.
-//! Where such a stage cannot be had the tests say so.
+//! daemon, [`by_id`] the same of tenants that it keeps by an id, [`crowds`] to keep others out of it,
+//! [`clients`] to speak to others' commands in its place. Where such a stage cannot be had the tests say so.
 
 mod attacker;
+mod by_id;
 #[path = "../calls/mod.rs"]
 mod calls;
 mod changes;
@@ -36,6 +37,7 @@ fn referee(play: &str) {
         "limits" => changes::limits(),
         "readings" => changes::readings(),
         "schedule" => changes::schedule(),
+        "by-id" => by_id::by_id(),
         "garbage" => changes::garbage(),
         "places" => crowds::places(),
         "processes" => crowds::processes(),
@@ -56,6 +58,11 @@ fn nobody_changes_anothers_limits() {
 #[test]
 fn nobody_but_root_switches_the_machines_turns() {
     world::play("schedule");
+}
+
+#[test]
+fn nobody_gets_at_anothers_tenants_by_id() {
+    world::play("by-id");
 }
 
 #[test]
