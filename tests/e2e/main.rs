@@ -10,6 +10,7 @@ mod arrays;
 mod audit;
 mod bench;
 mod blocks;
+mod by_id;
 mod conformance;
 mod containers;
 mod context_cost;
