@@ -287,10 +287,10 @@ impl Report {
     /// Origin of a plot: file, command, card, driver and day.
     fn source(&self, report: &Path) -> String {
         let file = report.file_name().unwrap_or_default().to_string_lossy();
-        let card = self.card.as_deref().map(|card| format!("{card}, ")).unwrap_or_default();
+        let card = self.card.as_deref().map(|card| format!(" on {card}")).unwrap_or_default();
         let day = self.date.get(..10).unwrap_or("undated");
-        let (benchmark, driver) = (self.benchmark, &self.driver);
-        format!("{file}: `divvy bench {benchmark}` on {card}driver {driver}, {day}")
+        let driver = self.driver.trim_start_matches("NVIDIA ");
+        format!("{file}: divvy bench {}{card}, driver {driver}, {day}", self.benchmark)
     }
 
     /// The table.
@@ -435,6 +435,16 @@ pair of hami failed: no answer within 60 s
 "
         );
         assert!(!report.missed());
+    }
+
+    #[test]
+    fn a_plot_names_its_file_its_command_its_card_and_its_day() {
+        let mut report = Report::new("share", "NVIDIA 580.1".to_owned(), vec![]);
+        report.date = "2026-11-28T13:39:53Z".to_owned();
+        let source = |report: &Report| report.source(Path::new("/a/b.json"));
+        assert_eq!(source(&report), "b.json: divvy bench share, driver 580.1, 2026-11-28");
+        report.card = Some("NVIDIA H100".to_owned());
+        assert!(source(&report).contains("share on NVIDIA H100, driver"));
     }
 
     #[test]
