@@ -20,7 +20,8 @@ use crate::workspace::cargo;
 use crate::{aarch64, budget, clients};
 
 /// Programs, and the simulated driver's libraries.
-const PACKAGES: [&str; 5] = ["divvy", "divvy-bench", "simgpu", "simgpu-cuda", "simgpu-nvml"];
+const PACKAGES: [&str; 6] =
+    ["divvy", "divvy-bench", "divvy-kube", "simgpu", "simgpu-cuda", "simgpu-nvml"];
 /// The program of the image.
 const COPIER: &str = "packaging/image/copy.c";
 

@@ -67,7 +67,7 @@ pub(super) fn pages(built: &Built, checkout: &Checkout) -> Result<Pages> {
 /// The tree for one processor.
 pub(super) fn tree(checkout: &Checkout, built: &Built, pages: &Pages) -> Result<Tree> {
     let mut tree = pages.0.clone();
-    for program in ["divvy", "divvy-bench"] {
+    for program in ["divvy", "divvy-bench", "divvy-kube"] {
         tree.put(format!("bin/{program}"), TreeEntry::program(read(&built.program(program))?));
     }
     let library = read(&built.library)?;

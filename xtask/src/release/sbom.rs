@@ -20,8 +20,8 @@ use crate::command::output;
 use crate::workspace::cargo;
 
 /// Packages whose output is shipped.
-const SHIPPED: [&str; 6] =
-    ["divvy", "divvy-bench", "divvy-shim", "simgpu", "simgpu-cuda", "simgpu-nvml"];
+const SHIPPED: [&str; 7] =
+    ["divvy", "divvy-bench", "divvy-kube", "divvy-shim", "simgpu", "simgpu-cuda", "simgpu-nvml"];
 
 /// Name of the file.
 pub(super) fn name() -> String {
@@ -196,7 +196,7 @@ mod tests {
                 dependency("cc", json!("build")),
                 dependency("proptest", json!("dev")),
             ] }, { "id": "inner", "deps": [] }, { "id": "divvy-bench", "deps": [] },
-            { "id": "divvy-shim", "deps": [] }, { "id": "simgpu", "deps": [] },
+            { "id": "divvy-kube", "deps": [] }, { "id": "divvy-shim", "deps": [] }, { "id": "simgpu", "deps": [] },
             { "id": "simgpu-cuda", "deps": [] }, { "id": "simgpu-nvml", "deps": [] }] },
         });
         let lock = "[[package]]\nname = \"inner\"\nversion = \"1.0.0\"\nchecksum = \"ab\"\n";
