@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use typed::as_typed;
@@ -224,6 +225,33 @@ fn signals_reach_the_program_and_it_decides() {
         assert_eq!(child.wait().unwrap().code(), Some(9), "{name}");
     }
     assert!(root.tenants().is_empty());
+}
+
+/// A terminal that goes away tells the leader of its session alone, as of `ssh -t HOST divvy run …`.
+#[test]
+fn a_terminal_that_hangs_up_ends_the_program_of_a_session_leader() {
+    let root = Root::new("hang-up");
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    // Its other side is this test's alone.
+    let close_on_exec = FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC);
+    fcntl(&terminal.master, close_on_exec).unwrap();
+    let divvy = root.divvy(&["run", "--", "sh", "-c", "echo ready; exec sleep 77"]);
+    let mut leader = Command::new("setsid");
+    leader.arg("--ctty").arg(divvy.get_program()).args(divvy.get_args());
+    for (name, value) in divvy.get_envs() {
+        match value {
+            Some(value) => leader.env(name, value),
+            None => leader.env_remove(name),
+        };
+    }
+    leader.stdin(Stdio::from(terminal.slave)).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = leader.spawn().expect("setsid is of util-linux");
+    drop(leader);
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    drop(terminal.master);
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 1));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! exec, so what is spawned is this binary again ([`start`]): it opens the mask, in which a signal
 //! that came meanwhile takes effect, and becomes the program. A signal that
 //! the terminal sent to the whole foreground group has reached the child already and is not sent
-//! twice. When the terminal stops the child, this process stops too, so that the shell sees it.
+//! twice; one that hangs up tells the leader of its session alone. When the terminal stops the child, this process stops too, so that the shell sees it.
 //!
 //! A child ended by signal n gives exit code 128 + n, as a shell reports it. This process does not
 //! kill itself by the same signal: a core file would be written for the wrong program.
@@ -20,7 +20,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, getpgid, getpgrp};
+use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
 
 use crate::output::{exit_codes, failure};
 
@@ -143,7 +143,9 @@ fn forward(child: Pid, signo: u32, code: i32) {
         return;
     };
     let same_group = getpgid(Some(child)).is_ok_and(|group| group == getpgrp());
-    if signal == Signal::SIGCHLD || (code == SI_KERNEL && same_group) {
+    let is_leaders = matches!(signal, Signal::SIGHUP | Signal::SIGCONT)
+        && getsid(None).is_ok_and(|session| session == getpid());
+    if signal == Signal::SIGCHLD || (code == SI_KERNEL && same_group && !is_leaders) {
         return;
     }
     // The child may have ended a moment ago; then there is nobody to tell.
