@@ -69,7 +69,7 @@ use crate::output::exit_codes::NOT_AS_EXPECTED;
 use crate::output::failure::{usage, with_code};
 use crate::output::{json, out, plain, sizes};
 use crate::tenants::{discover, tenant_dir};
-use crate::wire::{MemoryView, Schedule};
+use crate::wire::{MemoryView, Schedule, View};
 
 /// Divide devices among tenants by turns.
 ///
@@ -194,7 +194,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     }
     if args.json {
         let words = match schedule {
-            Some(_) => format!("no daemon answers in {}", home.directory().display()),
+            Some(_) => home.silence(),
             None => "--json says what --status or --schedule would: give both".to_owned(),
         };
         return Err(usage(words));
@@ -319,8 +319,13 @@ fn size_of(option: &str, text: Option<&str>) -> Result<Option<u64>> {
 }
 
 fn already_runs(home: &DaemonHome) -> String {
-    let other = client::view(home).map(|view| format!(" (pid {})", view.pid));
-    format!("a daemon{} already runs in {}", other.unwrap_or_default(), home.directory().display())
+    match client::view(home) {
+        Some(View { pid, .. }) => format!(
+            "a daemon (pid {pid}) already runs in {}: end it first, if this one's options are to count",
+            home.directory().display()
+        ),
+        None => home.silence(),
+    }
 }
 
 /// Waits until another daemon of this home has ended, as one that was started on demand does; its lock, or
@@ -381,7 +386,7 @@ fn memory_words(memory: &MemoryView) -> String {
 
 fn status(home: &DaemonHome, as_json: bool) -> Result<u8> {
     let Some(view) = client::view(home) else {
-        let words = format!("no daemon answers in {}", home.directory().display());
+        let words = home.silence();
         if as_json {
             json::print(&serde_json::json!({ "pid": null, "error": words }))?;
         }

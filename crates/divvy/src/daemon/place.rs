@@ -5,7 +5,7 @@
 //! leaves nothing to clean up: the files it leaves behind mean nothing by themselves.
 
 use std::fs::{File, Permissions};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -27,6 +27,9 @@ const LOCK: &str = "daemon.lock";
 
 /// Mode of a file that only its owner may lock.
 pub(crate) const PRIVATE: u32 = 0o600;
+
+/// More than a pid has.
+const MOST_PID_BYTES: u64 = 32;
 
 /// Longest wait for another starter, which waits for the daemon it has started.
 const START_PATIENCE: Duration = Duration::from_secs(5);
@@ -154,6 +157,28 @@ impl DaemonHome {
         let file = Dir::open(&self.directory).map(|dir| dir.file(LOCK));
         let Ok(Ok(Some(file))) = file else { return false };
         Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
+    }
+
+    /// Pid of the process that has the lock, where this user may know it.
+    pub(crate) fn holder(&self) -> Option<u32> {
+        let file = Dir::open(&self.directory).ok()?.file(LOCK).ok()??;
+        let mut text = String::new();
+        (&file).take(MOST_PID_BYTES).read_to_string(&mut text).ok()?;
+        // Nobody's while it can be had.
+        Flock::lock(file, FlockArg::LockSharedNonblock)
+            .is_err()
+            .then(|| text.trim().parse().ok())?
+    }
+
+    /// What is said where no daemon answers: none runs, or one hangs.
+    pub(crate) fn silence(&self) -> String {
+        let directory = self.directory.display();
+        match self.holder() {
+            Some(pid) => format!(
+                "pid {pid} holds {directory}/{LOCK} and does not answer: `kill -KILL {pid}` ends it, tenants go on"
+            ),
+            None => format!("no daemon answers in {directory}"),
+        }
     }
 
     /// Takes the lock that whoever starts a daemon holds, and a daemon that ends of its own accord.
