@@ -271,6 +271,44 @@ fn the_machines_daemon_serves_all_users_and_each_sees_and_changes_its_own() {
 }
 
 #[test]
+fn the_machines_daemon_makes_tenants_by_id_with_the_capabilities_of_its_unit() {
+    if !is_root() || !can_unshare(&["--mount"]) {
+        println!("SKIPPED tenants by id of the machine's daemon: only root with mounts of its own");
+        return;
+    }
+    let mut system = System::new();
+    let pid = system.daemon();
+    let ask = |system: &System, uid: u32, words: &[&str]| {
+        let told = system.run(uid, &[&["tenant"], words, &["--system", "--json"]].concat());
+        (told.code(), serde_json::from_str::<Value>(&told.out).unwrap_or_default(), told.err)
+    };
+    let memory = format!("{CARD}=2GiB");
+    let create = ["create", "job", "--memory", memory.as_str()];
+    let (code, answer, told) = ask(&system, 0, &create);
+    assert_eq!((code, &answer["made"]), (Some(0), &Value::Bool(true)), "{told}");
+    let directory = "/run/divvy/by-id/0/job";
+    assert_eq!(answer["tenant"]["directory"], directory);
+    assert_eq!(system.status(directory), (0, 0o777));
+    assert_eq!(system.status("/run/divvy/by-id/0"), (0, 0o700));
+    until("it is served", || ask(&system, 0, &["stat", "job"]).1["tenant"]["served"] == true);
+    // The unit gives no files away.
+    let (code, _, told) = ask(&system, USERS[0], &create);
+    assert!(code == Some(125) && told.contains("failed: ") && told.contains("CAP_CHOWN"), "{told}");
+    assert_eq!(ask(&system, USERS[0], &["remove", "job"]).1["existed"], false);
+    let stranger = "GPU-0c0c0c0c-0000-0000-0000-000000000003=8GiB";
+    let (code, _, told) = ask(&system, 0, &["create", "other", "--memory", stranger]);
+    assert!(code == Some(2) && told.contains("unknown-device: ") && told.contains(CARD), "{told}");
+
+    signal("-KILL", pid);
+    system.daemon();
+    assert_eq!(ask(&system, 0, &create).1["made"], false, "the next daemon knows it");
+    assert_eq!(ask(&system, 0, &["remove", "job"]).1["existed"], true);
+    let folder = system.outside("/run/divvy/by-id/0");
+    let left = || fs::read_dir(&folder).expect("a folder").flatten().count();
+    until("nothing but the meeting place is left", || left() == 1);
+}
+
+#[test]
 fn the_unit_is_understood_and_starts_what_there_is() {
     let Ok(version) = Command::new("systemd-analyze").arg("--version").output() else {
         println!("SKIPPED the unit is understood: there is no systemd-analyze");

@@ -87,6 +87,15 @@ const EXAMPLES: &str = "Examples:
   divvy tenant list
   divvy tenant remove job-1";
 
+/// Output of `--json` about one tenant.
+#[derive(Debug, serde::Serialize)]
+struct TenantPrinted<'a> {
+    /// Whether `create` has made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    made: Option<bool>,
+    tenant: &'a TenantReport,
+}
+
 /// The daemon that is asked.
 #[derive(Debug, clap::Args)]
 struct AskedDaemon {
@@ -269,6 +278,10 @@ impl AskedDaemon {
             return Err(with_code(NOT_AS_EXPECTED, words));
         }
         let answer = client::ask(&home, Call::Tenant(call.clone())).map_err(refused)?;
+        if let TenantCall::Stat { .. } | TenantCall::List { .. } = call {
+            self.print(&call, &answer)?;
+            return Ok(0);
+        }
         let done = format!("the daemon in {} did what it was asked", home.directory().display());
         out::after(&done, || self.print(&call, &answer))?;
         Ok(0)
@@ -277,18 +290,19 @@ impl AskedDaemon {
     fn print(&self, call: &TenantCall, answer: &Answer) -> Result<()> {
         match answer {
             Answer::Created { made, tenant } => match self.json {
-                true => json::print(&serde_json::json!({ "made": made, "tenant": tenant })),
+                true => json::print(&TenantPrinted { made: Some(*made), tenant }),
                 false => {
                     let done = if *made { "made" } else { "was there" };
                     out::text(&format!("{}: {done}, {}\n", tenant.id, tenant.directory))
                 }
             },
             Answer::Tenant(tenant) => match self.json {
-                true => json::print(&serde_json::json!({ "tenant": tenant })),
+                true => json::print(&TenantPrinted { made: None, tenant }),
                 false => out::text(&words(tenant)),
             },
             Answer::Tenants { tenants } => match self.json {
                 true => json::print(&serde_json::json!({ "tenants": tenants })),
+                false if tenants.is_empty() => out::text("there is no tenant by id\n"),
                 false => out::text(&tenants.iter().map(line).collect::<String>()),
             },
             Answer::Removed { existed, processes } => {

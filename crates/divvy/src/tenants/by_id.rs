@@ -117,8 +117,8 @@ impl TenantsById {
                 Ok(()) | Err(nix::errno::Errno::EEXIST) => {}
                 Err(errno) => return Err(errno.into()),
             }
-            fchown(folder.below(MEETING.as_ref())?.as_fd(), Some(uid), None)?;
-            fchown(folder.as_fd(), Some(uid), None)?;
+            give(folder.below(MEETING.as_ref())?, uid)?;
+            give(&folder, uid)?;
             return Ok(Some(self.all.below(name.as_ref())?));
         }
         match folder.uid() == uid {
@@ -224,10 +224,9 @@ impl TenantsById {
         let dir = self.all.below(new)?;
         reader::write_config(&dir.tenant()?, config)?;
         let file = dir.file("config")?.context("its limits are gone")?;
-        fchown(&file, Some(uid), None)?;
+        give(&file, uid)?;
         set_mode(&dir, OPEN)?;
-        fchown(dir.as_fd(), Some(uid), None)?;
-        Ok(())
+        give(&dir, uid)
     }
 
     /// Removes the tenant `id` of `uid`: from here on nobody finds it by its id. [`TenantsById::sweep`] does the rest.
@@ -313,6 +312,16 @@ fn living(dir: &Dir) -> u32 {
     let lives = dir.tenant().is_ok_and(|tenant| tenant.is_inhabited());
     let counted = Snapshot::of(dir).map_or(0, |files| files.processes.len());
     u32::try_from(counted).unwrap_or(u32::MAX).max(u32::from(lives))
+}
+
+/// Makes a file of this process's the user's. One for itself needs no capability: a daemon that is given few serves root.
+fn give(file: impl AsFd, uid: u32) -> Result<()> {
+    if uid != tenant_dir::uid() {
+        fchown(file, Some(uid), None).with_context(|| {
+            format!("uid {uid} cannot be given a file (the daemon needs CAP_CHOWN for users other than root)")
+        })?;
+    }
+    Ok(())
 }
 
 fn set_mode(dir: &Dir, mode: u32) -> Result<()> {

@@ -26,7 +26,7 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 
 /// Links followed on the way to a directory; the kernel's own bound.
 const MOST_LINKS: u32 = 40;
-/// Directories in each other that are removed.
+/// Directories in each other that are open while a tree is removed.
 const DEEPEST: u32 = 32;
 
 /// Device and inode: what a file or directory is, whatever it is called.
@@ -225,21 +225,55 @@ impl Dir {
     /// # Errors
     /// The system's; what was removed by then is gone.
     pub(crate) fn remove_all(&self, name: &OsStr) -> Result<(), AttachError> {
-        remove(self, name, DEEPEST)
+        let mut removal = TreeRemoval { top: self, name, deep: Vec::new(), moved: 0 };
+        removal.remove(self, name, DEEPEST)?;
+        while let Some(deep) = removal.deep.pop() {
+            removal.remove(self, &deep, DEEPEST)?;
+        }
+        Ok(())
     }
 }
 
-fn remove(from: &Dir, name: &OsStr, depth: u32) -> Result<(), AttachError> {
-    match unlinkat(from, name, UnlinkatFlags::NoRemoveDir) {
-        // Linux says EISDIR, POSIX EPERM.
-        Err(Errno::EISDIR | Errno::EPERM) if depth > 0 => {}
-        done => return done.map_err(wrong),
+/// A tree that is being removed. A directory too deep in it to hold all above it open is moved to the top first.
+struct TreeRemoval<'a> {
+    top: &'a Dir,
+    name: &'a OsStr,
+    /// Directories that were moved there.
+    deep: Vec<OsString>,
+    moved: u32,
+}
+
+impl TreeRemoval<'_> {
+    fn remove(&mut self, from: &Dir, name: &OsStr, depth: u32) -> Result<(), AttachError> {
+        match unlinkat(from, name, UnlinkatFlags::NoRemoveDir) {
+            // Linux says EISDIR, POSIX EPERM.
+            Err(Errno::EISDIR | Errno::EPERM) => {}
+            done => return done.map_err(wrong),
+        }
+        let Some(below) = depth.checked_sub(1) else { return self.move_up(from, name) };
+        let dir = from.below(name)?;
+        for inner in dir.names(usize::MAX)?.0 {
+            self.remove(&dir, &inner, below)?;
+        }
+        unlinkat(from, name, UnlinkatFlags::RemoveDir).map_err(wrong)
     }
-    let dir = from.below(name)?;
-    for inner in dir.names(usize::MAX)?.0 {
-        remove(&dir, &inner, depth - 1)?;
+
+    fn move_up(&mut self, from: &Dir, name: &OsStr) -> Result<(), AttachError> {
+        loop {
+            let mut aside = self.name.to_owned();
+            aside.push(format!(".{}", self.moved));
+            self.moved = self.moved.wrapping_add(1);
+            match from.rename_to(name, self.top, &aside) {
+                Ok(()) => {
+                    self.deep.push(aside);
+                    return Ok(());
+                }
+                // Left by a removal that was cut off.
+                Err(Errno::EEXIST) if self.moved != 0 => {}
+                Err(errno) => return Err(wrong(errno)),
+            }
+        }
     }
-    unlinkat(from, name, UnlinkatFlags::RemoveDir).map_err(wrong)
 }
 
 /// Walks from the directory `here` along `path`, and returns what it leads to, open as a place only.
@@ -391,6 +425,19 @@ mod tests {
         dir.remove_all(OsStr::new("gone")).unwrap();
         assert!(!base.0.join("gone").exists() && base.0.join("real/inner").is_dir());
         assert!(dir.remove_all(OsStr::new("gone")).is_err());
+
+        // Deeper than descriptors reach, twice; a name that it takes on the way is there already.
+        for side in ["a", "b"] {
+            let mut deep = base.0.join("gone").join(side);
+            (0..3 * DEEPEST).for_each(|_| deep.push("deep"));
+            std::fs::create_dir_all(&deep).unwrap();
+            std::fs::write(deep.join("file"), "").unwrap();
+        }
+        std::fs::write(base.0.join("gone.0"), "kept").unwrap();
+        dir.remove_all(OsStr::new("gone")).unwrap();
+        let mut left = dir.names(9).unwrap().0;
+        left.sort();
+        assert_eq!(left, ["gone.0", "real"]);
     }
 
     #[test]
