@@ -111,7 +111,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// What it was `since` the run began.
+    /// Usage `since` the run began.
     pub(super) fn look(&mut self, usage: Usage, since: Duration) -> Result<()> {
         let now = (since, usage);
         self.seen = Some([self.seen.map_or(now, |[first, _]| first), now]);

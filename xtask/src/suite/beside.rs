@@ -60,7 +60,7 @@ impl Beside {
     }
 }
 
-/// What stands before the closing lines of a run, and what these count; none if there is no count.
+/// Lines before the closing lines of a run, and what they count; none if there is no count.
 fn split(said: &str) -> Option<(&str, Tally)> {
     let last = said.trim_end().lines().next_back()?;
     let passed = last.split_once(" passed, ")?.0.parse().ok()?;

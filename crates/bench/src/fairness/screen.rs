@@ -1,4 +1,4 @@
-//! What `divvy top` takes while it shows ten busy tenants once a second.
+//! Cost of `divvy top` while it shows ten busy tenants once a second.
 //!
 //! Promises: it runs on a terminal of its own, of 120 by 40, whose output is read; its time on processors is to the
 //! nanosecond. Looks at what the screen shows no further than that it shows something.

@@ -164,13 +164,13 @@ impl DaemonHome {
         let file = Dir::open(&self.directory).ok()?.file(LOCK).ok()??;
         let mut text = String::new();
         (&file).take(MOST_PID_BYTES).read_to_string(&mut text).ok()?;
-        // Nobody's while it can be had.
+        // A lock that can be had is nobody's.
         Flock::lock(file, FlockArg::LockSharedNonblock)
             .is_err()
             .then(|| text.trim().parse().ok())?
     }
 
-    /// What is said where no daemon answers: none runs, or one hangs.
+    /// Words for a home in which no daemon answers: none runs, or one hangs.
     pub(crate) fn silence(&self) -> String {
         let directory = self.directory.display();
         match self.holder() {
