@@ -15,6 +15,8 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag, openat};
 use nix::sys::stat::Mode;
 
+use divvy_page::AttachError;
+
 use super::reach::{self, SOCKET};
 use crate::tenants::dir::Dir;
 use crate::tenants::{discover, tenant_dir};
@@ -139,8 +141,11 @@ impl DaemonHome {
         // A process that looks for a running daemon has the lock for an instant.
         for _ in 0..10 {
             if let Some(mut held) = take(&self.lock_path(), PRIVATE)? {
-                held.file.set_len(0)?;
-                writeln!(held.file, "{}", std::process::id())?;
+                let pid = format!("{}\n", std::process::id());
+                let written =
+                    held.file.set_len(0).and_then(|()| held.file.write_all(pid.as_bytes()));
+                written
+                    .with_context(|| format!("{} cannot be written", self.lock_path().display()))?;
                 return Ok(Some(held));
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -226,7 +231,13 @@ pub(crate) fn take(path: &Path, mode: u32) -> Result<Option<HomeLock>> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
         bail!("{} names no file", path.display())
     };
-    let dir = Dir::open_through(directory).with_context(cannot)?;
+    let dir = match Dir::open_through(directory) {
+        // An error of a tenant's directory would speak of that.
+        Err(AttachError::Directory(errno)) => {
+            bail!("{}: {} cannot be opened: {errno}", cannot(), directory.display())
+        }
+        other => other.with_context(cannot)?,
+    };
     let open = |flags: OFlag| -> std::io::Result<File> {
         let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         Ok(File::from(openat(&dir, name, flags, Mode::from_bits_truncate(mode))?))

@@ -12,8 +12,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, TryLockError};
-use std::time::Duration;
+use std::sync::{Arc, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -36,6 +36,8 @@ use crate::wire::{
 const CONNECTIONS: Quota = Quota { most: 32, most_of_one: 8 };
 /// How long a frame may take, either way.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Time within which a step shows that turns were switched; who asks waits a second.
+const SWITCHING: Duration = Duration::from_millis(600);
 /// How long a connection may be silent between two requests.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -164,6 +166,13 @@ fn schedule(to: Schedule, uid: u32, shared: &Shared) -> Answer {
         ));
     }
     shared.is_off.store(to == Schedule::Off, Relaxed);
+    // Whoever asks next what the daemon does is told what was switched.
+    let give_up = Instant::now() + SWITCHING;
+    let is_shown =
+        || shared.seen.lock().unwrap_or_else(PoisonError::into_inner).view.schedule == to;
+    while !is_shown() && Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     Answer::Done { notes: Vec::new() }
 }
 
