@@ -4,15 +4,41 @@
 //! time that the host was late or had no processor for those who were to work. Does not measure: who does
 //! says what was seen.
 
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How far from what is wanted a share may be, in percent of the device's time.
 pub(crate) const POINTS: f64 = 10.0;
 
-/// The right to run a machine whose times matter: they run one at a time.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
+/// The right to run a machine whose times matter: they run one at a time, and suites that run beside the tests wait.
+pub(crate) struct Alone {
+    _one: MutexGuard<'static, ()>,
+    beside: Option<u32>,
+}
+
+/// Sends a signal to a process group, of which all may have ended.
+fn tell(group: u32, signal: &str) {
+    let kill = format!("kill -{signal} -{group}");
+    let _ = Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status();
+}
+
+pub(crate) fn alone() -> Alone {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    let one = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let group = std::env::var("DIVVY_BESIDE").ok().and_then(|text| text.parse().ok());
+    let beside = group.filter(|group| *group > 1);
+    if let Some(group) = beside {
+        tell(group, "STOP");
+    }
+    Alone { _one: one, beside }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        if let Some(group) = self.beside {
+            tell(group, "CONT");
+        }
+    }
 }
 
 /// What somebody got in a window, in percent of the device's time, and what the host can have cost it.

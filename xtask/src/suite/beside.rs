@@ -1,10 +1,14 @@
 //! Suites that run beside those whose tests mostly wait for clocks.
 //!
 //! They are this program again, at the lowest priority, so that what is judged by time finds a processor when it wants one.
+//! A test whose times matter stops them meanwhile, by the process group that [`GROUP`] names: even at the lowest priority
+//! a program that computes keeps a processor for some milliseconds from one that yields it in a loop.
+//!
 //! Promises: what they say is printed whole when they are joined, and counted as if they had run in their turn; a run that
 //! ended before it could count is a failure. Does not choose which suites may.
 
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
@@ -13,6 +17,9 @@ use super::tally::Tally;
 
 /// The lowest priority that there is.
 const LOWEST: &str = "19";
+
+/// The variable by which tests know the process group.
+pub(super) const GROUP: &str = "DIVVY_BESIDE";
 
 /// Suites under way.
 #[derive(Debug)]
@@ -30,7 +37,7 @@ impl Beside {
     pub(super) fn start(names: &[&str]) -> Result<Self> {
         let mut command = Command::new("nice");
         command.args(["-n", LOWEST]).arg(std::env::current_exe()?).arg("test").args(names);
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
         let mut child = command.spawn().context("nice, of coreutils")?;
         let mut output = child.stdout.take().context("its output was piped")?;
         let said = std::thread::spawn(move || {
@@ -40,8 +47,16 @@ impl Beside {
         Ok(Self { names: names.join(", "), child, said })
     }
 
+    /// Their process group.
+    pub(super) fn group(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for their end, prints what they said and counts it.
     pub(super) fn join(mut self, tally: &mut Tally) -> Result<()> {
+        // A test that was killed may have left them stopped.
+        let go_on = format!("kill -CONT -{}", self.group());
+        let _ = Command::new("sh").args(["-c", &go_on]).stderr(Stdio::null()).status();
         let status = self.child.wait()?;
         let said = self.said.join().ok().context("a thread that reads ended early")??;
         let said = String::from_utf8_lossy(&said);

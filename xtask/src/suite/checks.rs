@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
+use super::beside::GROUP;
 use super::tally::{Reader, Tally};
 use crate::command::{lines, words};
 use crate::stage::Stage;
@@ -33,6 +34,9 @@ pub(super) fn run_tests(
     }
     if let Some(stage) = stage {
         command.env("DIVVY_STAGE", stage.path());
+    }
+    if let Some(group) = tally.beside {
+        command.env(GROUP, group.to_string());
     }
     let (passed, failed) = (tally.passed, tally.failed.len());
     let mut reader = Reader::default();

@@ -86,7 +86,9 @@ pub(crate) fn chore(only: &[String]) -> Result<bool> {
     for (name, suite) in chosen {
         if name == WAITS && !later.is_empty() {
             println!("== beside: {}", later.join(", "));
-            beside = Some(Beside::start(&later)?);
+            let started = Beside::start(&later)?;
+            tally.beside = Some(started.group());
+            beside = Some(started);
         }
         let begin = Instant::now();
         println!("== {name}");

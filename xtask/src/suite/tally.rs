@@ -16,6 +16,8 @@ pub(crate) struct Tally {
     pub(crate) failed: Vec<String>,
     /// Skipped, with the reason where one was given.
     pub(crate) skipped: Vec<String>,
+    /// Process group of the suites that run beside.
+    pub(crate) beside: Option<u32>,
 }
 
 impl Tally {

@@ -166,7 +166,7 @@ fn schedule(to: Schedule, uid: u32, shared: &Shared) -> Answer {
         ));
     }
     shared.is_off.store(to == Schedule::Off, Relaxed);
-    // Whoever asks next what the daemon does is told what was switched.
+    // The next question is answered by what was switched.
     let give_up = Instant::now() + SWITCHING;
     let is_shown =
         || shared.seen.lock().unwrap_or_else(PoisonError::into_inner).view.schedule == to;
