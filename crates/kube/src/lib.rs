@@ -1,8 +1,9 @@
-//! Divvy in Kubernetes: today the converter of HAMi's manifests to claims; the program is `divvy-kube`.
+//! Divvy in Kubernetes: today the converter of HAMi's manifests to claims, which is the program `divvy-kube`, and the core that
+//! prepares claims on a node, which no program has yet.
 //!
 //! Promises: `#![forbid(unsafe_code)]`; exit codes are those of `divvy`; an error names the value and the fix.
 //!
-//! Does not speak to a cluster.
+//! Does not speak to a cluster, nor to a kubelet.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -16,6 +17,7 @@ mod keys;
 mod kinds;
 mod note;
 mod pod;
+pub mod prepare;
 mod quantity;
 mod request;
 #[cfg(test)]

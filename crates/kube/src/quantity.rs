@@ -50,7 +50,7 @@ pub(crate) fn whole(node: &Node) -> Result<u64, &'static str> {
 
 /// # Errors
 /// As [`whole`].
-fn whole_text(text: &str) -> Result<u64, &'static str> {
+pub(crate) fn whole_text(text: &str) -> Result<u64, &'static str> {
     let text = text.strip_prefix('+').unwrap_or(text);
     if text.starts_with('-') {
         return Err("is negative");

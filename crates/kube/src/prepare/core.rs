@@ -1,0 +1,366 @@
+//! Preparing and unpreparing: the effects, in their order. What is to be done is decided in [`super::plan`].
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::allocated::AllocatedClaim;
+use super::checkpoint::{ClaimCheckpoint, ClaimLine, FoundCheckpoint, VERSION};
+use super::daemon::{DaemonError, NodeDaemon};
+use super::disk::{HostDisk, NodeDisk, replace};
+use super::ids;
+use super::lock::CheckpointLock;
+use super::plan::{self, ClaimPlan, PlannedTenant};
+use super::reason::{PrepareError, PrepareReason};
+use super::settings::PreloadBy;
+use super::spec::{self, PreparePlaces};
+
+/// Prepares claims on one node.
+#[derive(Debug)]
+pub struct PrepareCore<D, K = HostDisk> {
+    places: PreparePlaces,
+    daemon: D,
+    disk: K,
+}
+
+/// Answer for one claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreparedClaim {
+    /// The claim's UID.
+    pub uid: String,
+    /// Its shares, in the order of the allocation.
+    pub result: Result<Vec<PreparedShare>, PrepareError>,
+}
+
+/// A share that a container may be given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreparedShare {
+    /// As allocated.
+    pub request: String,
+    /// As allocated.
+    pub pool: String,
+    /// As allocated.
+    pub device: String,
+    /// As allocated.
+    pub share_id: Option<String>,
+    /// CDI devices: the card's own first, which brings its nodes and the driver's libraries.
+    pub cdi_devices: Vec<String>,
+}
+
+/// Answer for one claim that was to be taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unprepared {
+    /// The claim's UID.
+    pub uid: String,
+    /// Done, or why not.
+    pub result: Result<(), PrepareError>,
+}
+
+/// The checkpoint, as it is on the disk and as it is to be; under the lock.
+struct OpenCheckpoint {
+    saved: Option<ClaimCheckpoint>,
+    now: ClaimCheckpoint,
+    _lock: CheckpointLock,
+}
+
+fn of_daemon(error: &DaemonError) -> PrepareError {
+    let reason = match error {
+        DaemonError::Unreachable(_) => PrepareReason::DaemonUnreachable,
+        DaemonError::Refused { .. } => PrepareReason::DaemonRefused,
+    };
+    PrepareError::new(reason, error.to_string())
+}
+
+fn of_file(
+    reason: PrepareReason,
+    path: &Path,
+    done: &str,
+    error: &dyn std::fmt::Display,
+) -> PrepareError {
+    PrepareError::new(reason, format!("{} cannot be {done}: {error}", path.display()))
+}
+
+impl<D: NodeDaemon> PrepareCore<D> {
+    /// On the host's own files.
+    pub fn new(places: PreparePlaces, daemon: D) -> Self {
+        Self::with_disk(places, daemon, HostDisk)
+    }
+}
+
+impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
+    /// On other files.
+    pub fn with_disk(places: PreparePlaces, daemon: D, disk: K) -> Self {
+        Self { places, daemon, disk }
+    }
+
+    /// Prepares claims, whether they are prepared already or not; one answer for each, in their order.
+    pub fn prepare(&self, claims: &[AllocatedClaim]) -> Vec<PreparedClaim> {
+        let mut plans: Vec<_> = claims.iter().map(plan::of).collect();
+        if plans.iter().any(Result::is_ok) {
+            match self.announce(claims, &plans) {
+                Ok(mut open) => {
+                    self.make_all(claims, &mut plans, &mut open.now);
+                    self.finish(&mut open.now);
+                    // What stays on the disk names at least what is there.
+                    let _ = self.save(&mut open);
+                }
+                Err(error) => {
+                    let made = plans.iter_mut().filter(|plan| plan.is_ok());
+                    made.for_each(|plan| *plan = Err(error.clone()));
+                }
+            }
+        }
+        let answers = claims.iter().zip(plans);
+        let answer = |(claim, plan): (&AllocatedClaim, Result<ClaimPlan, _>)| PreparedClaim {
+            uid: claim.uid.clone(),
+            result: plan.map(|plan| self.shares(claim, &plan)),
+        };
+        answers.map(answer).collect()
+    }
+
+    /// Takes claims back, by their UIDs; one that is not known is taken back. Processes that still run in a tenant keep its
+    /// limits. Where the daemon is away, its part is done by a later call.
+    pub fn unprepare(&self, uids: &[String]) -> Vec<Unprepared> {
+        let all = |result: &Result<(), PrepareError>| {
+            let one = |uid: &String| Unprepared { uid: uid.clone(), result: result.clone() };
+            uids.iter().map(one).collect()
+        };
+        let mut open = match self.open() {
+            Ok(open) => open,
+            Err(error) => return all(&Err(error)),
+        };
+        let mut known = BTreeSet::new();
+        for uid in uids.iter().filter(|uid| ids::is_uid(uid)) {
+            if !open.now.is_whole {
+                // Tenants of it may turn up.
+                open.now.claims.entry(uid.clone()).or_default();
+            }
+            if let Some(line) = open.now.claims.get_mut(uid) {
+                line.removing = true;
+                known.insert(uid.clone());
+            }
+        }
+        let mut result = self.save(&mut open);
+        if result.is_ok() {
+            self.finish(&mut open.now);
+            result = self.save(&mut open);
+        }
+        let answer = |uid: &String| {
+            let result = match known.contains(uid) {
+                true => result.clone().and_then(|()| self.has_no_file(open.now.claims.get(uid))),
+                false => Ok(()),
+            };
+            Unprepared { uid: uid.clone(), result }
+        };
+        uids.iter().map(answer).collect()
+    }
+
+    /// Does what calls before have left to do; the number of claims of which something is still to be removed.
+    ///
+    /// # Errors
+    /// Those of the checkpoint.
+    pub fn sweep(&self) -> Result<usize, PrepareError> {
+        let mut open = self.open()?;
+        self.finish(&mut open.now);
+        self.save(&mut open)?;
+        Ok(open.now.claims.values().filter(|line| line.removing).count())
+    }
+
+    fn shares(&self, claim: &AllocatedClaim, plan: &ClaimPlan) -> Vec<PreparedShare> {
+        let share = |share: &super::allocated::AllocatedShare| {
+            let tenant = plan.get(&share.request)?;
+            Some(PreparedShare {
+                request: share.request.clone(),
+                pool: share.pool.clone(),
+                device: share.device.clone(),
+                share_id: share.share_id.clone(),
+                cdi_devices: vec![self.places.card(&share.gpu_uuid), ids::cdi_device(&tenant.id)],
+            })
+        };
+        claim.shares.iter().filter_map(share).collect()
+    }
+
+    /// Opens the checkpoint and puts into it all names that the claims may come to have.
+    fn announce(
+        &self,
+        claims: &[AllocatedClaim],
+        plans: &[Result<ClaimPlan, PrepareError>],
+    ) -> Result<OpenCheckpoint, PrepareError> {
+        let mut open = self.open()?;
+        for (claim, plan) in claims.iter().zip(plans) {
+            let Ok(plan) = plan else { continue };
+            let line = open.now.claims.entry(claim.uid.clone()).or_default();
+            line.namespace.clone_from(&claim.namespace);
+            line.name.clone_from(&claim.name);
+            line.removing = false;
+            line.ids.extend(plan.values().map(|tenant| tenant.id.clone()));
+        }
+        self.save(&mut open)?;
+        Ok(open)
+    }
+
+    fn make_all(
+        &self,
+        claims: &[AllocatedClaim],
+        plans: &mut [Result<ClaimPlan, PrepareError>],
+        checkpoint: &mut ClaimCheckpoint,
+    ) {
+        let mut away = None;
+        for (claim, answer) in claims.iter().zip(plans) {
+            let Ok(plan) = answer else { continue };
+            // A daemon that does not answer is waited for once.
+            let made = away.clone().map_or_else(|| self.make(plan), Err);
+            match made {
+                Ok(()) => {
+                    let wanted: BTreeSet<_> = plan.values().map(|tenant| &tenant.id).collect();
+                    if let Some(line) = checkpoint.claims.get_mut(&claim.uid) {
+                        // Of another allocation of the same claim. Where that fails the name stays, for a later call.
+                        line.ids.retain(|id| wanted.contains(id) || self.remove(id).is_err());
+                    }
+                }
+                Err(error) => {
+                    if error.reason == PrepareReason::DaemonUnreachable {
+                        away = Some(error.clone());
+                    }
+                    *answer = Err(error);
+                }
+            }
+        }
+    }
+
+    fn make(&self, plan: &ClaimPlan) -> Result<(), PrepareError> {
+        let library = &self.places.library;
+        if !self.disk.is_file(library) {
+            let words = format!("{} is not there; install Divvy's library", library.display());
+            return Err(PrepareError::new(PrepareReason::NoLibrary, words));
+        }
+        if plan.values().any(|tenant| tenant.preload == PreloadBy::File) {
+            self.make_preload()?;
+        }
+        plan.values().try_for_each(|tenant| self.make_tenant(tenant))
+    }
+
+    /// The list of what to preload is written where it is not as it should be: containers have the one that is there.
+    fn make_preload(&self) -> Result<(), PrepareError> {
+        let (path, text) = (self.places.preload(), spec::preload_text());
+        let cannot = |error| of_file(PrepareReason::CdiFailed, &path, "written", &error);
+        match self.disk.read(&path) {
+            Ok(Some(bytes)) if bytes == text.as_bytes() => Ok(()),
+            _ => replace(&self.disk, &path, text.as_bytes()).map_err(cannot),
+        }
+    }
+
+    fn make_tenant(&self, tenant: &PlannedTenant) -> Result<(), PrepareError> {
+        let PlannedTenant { id, limits, preload } = tenant;
+        let directory = match self.daemon.create(id, limits) {
+            Err(error) if error.is_differs() => self.daemon.set(id, limits),
+            other => other,
+        };
+        let directory = directory.map_err(|error| of_daemon(&error))?;
+        let path = self.places.cdi_file(id);
+        let cannot = |error: &dyn std::fmt::Display| {
+            of_file(PrepareReason::CdiFailed, &path, "written", error)
+        };
+        let text = spec::text(&self.places, id, Path::new(&directory), *preload)
+            .map_err(|error| cannot(&error))?;
+        replace(&self.disk, &path, text.as_bytes()).map_err(|error| cannot(&error))
+    }
+
+    /// Removes a tenant and its file.
+    fn remove(&self, id: &str) -> Result<(), PrepareError> {
+        let file = self.remove_file(id);
+        self.daemon.remove(id).map_err(|error| of_daemon(&error))?;
+        file
+    }
+
+    fn remove_file(&self, id: &str) -> Result<(), PrepareError> {
+        let path = self.places.cdi_file(id);
+        let aside = self.places.cdi.join(ids::aside(&ids::cdi_file(id)));
+        let removed = self.disk.remove(&path).and_then(|()| self.disk.remove(&aside));
+        removed.map_err(|error| of_file(PrepareReason::CdiFailed, &path, "removed", &error))
+    }
+
+    /// Fails where files of a claim are left, which a daemon that is away does not explain.
+    fn has_no_file(&self, line: Option<&ClaimLine>) -> Result<(), PrepareError> {
+        let Some(line) = line else { return Ok(()) };
+        line.ids.iter().try_for_each(|id| self.remove_file(id))
+    }
+
+    /// Removes what is to go, as far as that can be done now.
+    fn finish(&self, checkpoint: &mut ClaimCheckpoint) {
+        let mut is_away = false;
+        for line in checkpoint.claims.values_mut().filter(|line| line.removing) {
+            line.ids.retain(|id| {
+                if is_away {
+                    let _ = self.remove_file(id);
+                    return true;
+                }
+                let removed = self.remove(id).map_err(|error| error.reason);
+                is_away = removed == Err(PrepareReason::DaemonUnreachable);
+                removed.is_err()
+            });
+        }
+        let is_whole = checkpoint.is_whole;
+        checkpoint.claims.retain(|_, line| !(line.removing && line.ids.is_empty() && is_whole));
+    }
+
+    fn save(&self, open: &mut OpenCheckpoint) -> Result<(), PrepareError> {
+        if open.saved.as_ref() == Some(&open.now) {
+            return Ok(());
+        }
+        let path = self.places.checkpoint();
+        replace(&self.disk, &path, open.now.text().as_bytes())
+            .map_err(|error| of_file(PrepareReason::CheckpointFailed, &path, "written", &error))?;
+        open.saved = Some(open.now.clone());
+        Ok(())
+    }
+
+    /// Takes the lock and reads the checkpoint, or makes it again.
+    fn open(&self) -> Result<OpenCheckpoint, PrepareError> {
+        let _lock = CheckpointLock::take(&self.places.lock())?;
+        let (path, boot_id) = (self.places.checkpoint(), &self.places.boot_id);
+        let failed = |done, error| of_file(PrepareReason::CheckpointFailed, &path, done, &error);
+        let bytes = self.disk.read(&path).map_err(|error| failed("read", error))?;
+        let found = bytes.map(|bytes| ClaimCheckpoint::read(&bytes, boot_id));
+        let (saved, mut now) = match found {
+            Some(FoundCheckpoint::Ours(found)) => (Some(found.clone()), found),
+            Some(FoundCheckpoint::OtherBoot(found)) => {
+                let mut now = found.ended(boot_id);
+                self.adopt_files(&mut now)?;
+                now.claims.values_mut().for_each(|line| line.removing = true);
+                (None, now)
+            }
+            Some(FoundCheckpoint::Newer(version)) => {
+                let words = format!(
+                    "{} is of version {version}, and this agent knows {VERSION}: the newer one goes on",
+                    path.display()
+                );
+                return Err(PrepareError::new(PrepareReason::CheckpointNewer, words));
+            }
+            garbled_or_none => {
+                if garbled_or_none.is_some() {
+                    let kept = self.disk.rename(&path, &self.places.garbled());
+                    kept.map_err(|error| failed("set aside", error))?;
+                }
+                let mut now = ClaimCheckpoint::new(boot_id);
+                self.adopt_files(&mut now)?;
+                (None, now)
+            }
+        };
+        if !now.is_whole
+            && let Ok(listed) = self.daemon.list()
+        {
+            listed.iter().for_each(|id| now.adopt(id));
+            now.is_whole = true;
+        }
+        Ok(OpenCheckpoint { saved, now, _lock })
+    }
+
+    fn adopt_files(&self, checkpoint: &mut ClaimCheckpoint) -> Result<(), PrepareError> {
+        let folder = &self.places.cdi;
+        let names = self.disk.names(folder);
+        let names =
+            names.map_err(|error| of_file(PrepareReason::CdiFailed, folder, "read", &error))?;
+        names.iter().filter_map(|name| ids::id_of_file(name)).for_each(|id| checkpoint.adopt(id));
+        Ok(())
+    }
+}
