@@ -6,4 +6,5 @@ mod calls;
 mod fake;
 mod hostile;
 mod life;
+mod prepare;
 mod set;

@@ -37,7 +37,7 @@ pub(super) struct ClaimLine {
     pub(super) ids: BTreeSet<String>,
 }
 
-/// What a file turns out to be.
+/// A file, as it turns out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FoundCheckpoint {
     /// Of this boot.

@@ -100,7 +100,7 @@ impl<D: NodeDaemon, K: NodeDisk> PrepareCore<D, K> {
                 Ok(mut open) => {
                     self.make_all(claims, &mut plans, &mut open.now);
                     self.finish(&mut open.now);
-                    // What stays on the disk names at least what is there.
+                    // Where this fails, the file on the disk still names all there is, and perhaps more.
                     let _ = self.save(&mut open);
                 }
                 Err(error) => {

@@ -28,7 +28,7 @@ fn a_cdi_folder_that_is_full_or_read_only_is_one_error_for_each_claim_and_no_hal
         prepared(&node.core(), &[claim("a")]);
         unprepared(&node.core(), &["b"]);
         node.assert_holds(&[&claim("a")]);
-        // What is there stays whole where it cannot be written anew.
+        // A file that cannot be written anew stays whole.
         assert_eq!(refused(&broken, &[claim("a")]).0, PrepareReason::CdiFailed);
         node.assert_holds(&[&claim("a")]);
     }

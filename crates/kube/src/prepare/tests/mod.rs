@@ -21,7 +21,7 @@ use super::{
 pub(super) const A: &str = "GPU-01010101-0101-0101-0101-010101010101";
 pub(super) const B: &str = "GPU-02020202-0202-0202-0202-020202020202";
 
-/// What the daemon of a node knows, and how it fails.
+/// Tenants of a node, and failures of its daemon.
 #[derive(Debug, Default)]
 pub(super) struct FakeTenants {
     pub(super) tenants: BTreeMap<String, NodeTenantLimits>,

@@ -91,7 +91,7 @@ fn unprepare_goes_by_the_uid_and_an_unknown_one_is_success() {
     let node = FakeNode::new("unprepare");
     prepared(&node.core(), &[claim("a")]);
     let asked = node.known().asked;
-    // Nobody has to be asked, so nobody who is away is missed.
+    // The daemon is not asked, so that it may be away.
     node.known().is_away = true;
     unprepared(&node.core(), &["b", "", "../x", "none"]);
     assert_eq!(node.known().asked, asked);
