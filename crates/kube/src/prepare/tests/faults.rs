@@ -112,3 +112,27 @@ fn a_daemon_that_is_away_is_waited_for_once_in_a_batch() {
     assert_eq!(refused(&node.core(), &batch).0, PrepareReason::DaemonUnreachable);
     assert_eq!(node.known().asked, asked + 1);
 }
+
+#[test]
+fn a_checkpoint_that_is_lost_is_made_again_of_the_cdi_folder_and_the_daemons_list() {
+    let node = FakeNode::new("lost");
+    let lost = [claim("listed"), claim("filed"), claim("both")];
+    prepared(&node.core(), &lost);
+    let id = |uid: &str| super::super::plan::of(&claim(uid)).unwrap()["gpu"].id.clone();
+    std::fs::remove_file(node.places.cdi_file(&id("listed"))).unwrap();
+    node.known().tenants.remove(&id("filed"));
+    node.known().tenants.insert("train".to_owned(), NodeTenantLimits::default());
+    std::fs::write(node.places.cdi.join("divvy-train.json"), "").unwrap();
+    std::fs::remove_file(node.places.checkpoint()).unwrap();
+    // While the daemon is away that is not whole, and no pod's end waits for it.
+    node.known().is_away = true;
+    unprepared(&node.core(), &["listed"]);
+    node.known().is_away = false;
+    assert_eq!(node.core().sweep(), Ok(0));
+    assert_eq!(node.claims(), ["both", "filed"]);
+    unprepared(&node.core(), &["both", "filed"]);
+    assert!(node.claims().is_empty());
+    // Of others nothing is touched.
+    assert_eq!(Vec::from_iter(node.ids()), ["train"]);
+    assert_eq!(Vec::from_iter(node.files()), ["divvy-train.json"]);
+}
