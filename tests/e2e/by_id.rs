@@ -2,7 +2,6 @@
 //! removal, and it gets nothing on another.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use serde_json::Value;
 
@@ -10,22 +9,12 @@ use crate::harness::{GIB, Machine, Running, finish, signal, stage, until};
 
 /// A machine of two cards whose daemon and tenants are the test's own.
 fn machine() -> Machine {
-    let machine = Machine::new().native().with("SIMGPU_DEVICES", 2);
-    let runtime = machine.home().join("runtime");
-    std::fs::create_dir(&runtime).expect("a directory of the test's own");
-    let locks = machine.home().join("locks");
-    machine.with("XDG_RUNTIME_DIR", runtime.display()).with("DIVVY_DEVICE_LOCKS", locks.display())
-}
-
-fn divvy(machine: &Machine, arguments: &[&str]) -> Command {
-    let mut command = machine.command(stage().join("bin/divvy"));
-    command.args(arguments);
-    command
+    Machine::new().native().with("SIMGPU_DEVICES", 2).apart()
 }
 
 fn daemon(machine: &Machine) -> Running {
-    let daemon = Running::start(&mut divvy(machine, &["daemon"]));
-    let answers = || finish(&mut divvy(machine, &["daemon", "--status"])).code() == Some(0);
+    let daemon = Running::start(&mut machine.divvy(&["daemon"]));
+    let answers = || finish(&mut machine.divvy(&["daemon", "--status"])).code() == Some(0);
     until("the daemon answers", answers);
     daemon
 }
@@ -33,7 +22,7 @@ fn daemon(machine: &Machine) -> Running {
 /// Directory of the tenant `job` with memory as `limit` has it; made, or there already.
 fn create(machine: &Machine, limit: &str) -> PathBuf {
     let words = ["tenant", "create", "job", "--memory", limit, "--json"];
-    let told = finish(&mut divvy(machine, &words));
+    let told = finish(&mut machine.divvy(&words));
     assert_eq!(told.code(), Some(0), "{told}");
     let answer: Value = serde_json::from_str(&told.out).expect("JSON");
     PathBuf::from(answer["tenant"]["directory"].as_str().expect("a directory"))
@@ -62,7 +51,7 @@ fn a_program_has_its_tenants_limit_there_and_nothing_elsewhere() {
     assert_eq!(create(&machine, "0=2GiB"), directory);
     assert_eq!(fares(&machine, &directory), "limited");
     // Removed, it is no tenant that a program could join, and no program runs without limits for that.
-    assert_eq!(finish(&mut divvy(&machine, &["tenant", "remove", "job"])).code(), Some(0));
+    assert_eq!(finish(&mut machine.divvy(&["tenant", "remove", "job"])).code(), Some(0));
     until("its files are gone", || !directory.exists());
     assert_eq!(fares(&machine, &directory), "refused");
 

@@ -2,21 +2,11 @@
 
 use serde_json::Value;
 
-use crate::harness::{MIB, Machine, Running, client, finish, stage, until};
+use crate::harness::{MIB, Machine, Running, client, finish, until};
 
 /// A machine whose daemons and tenants are the test's own.
 fn machine() -> Machine {
-    let machine = Machine::new().native();
-    let runtime = machine.home().join("runtime");
-    std::fs::create_dir(&runtime).expect("a directory of the test's own");
-    let locks = machine.home().join("locks");
-    machine.with("XDG_RUNTIME_DIR", runtime.display()).with("DIVVY_DEVICE_LOCKS", locks.display())
-}
-
-fn divvy(machine: &Machine, arguments: &[&str]) -> std::process::Command {
-    let mut command = machine.command(stage().join("bin/divvy"));
-    command.args(arguments);
-    command
+    Machine::new().native().apart()
 }
 
 /// A program with a context, until it is killed.
@@ -28,7 +18,7 @@ fn program(mut command: std::process::Command) -> Running {
 /// Waits until what the daemon says of the one device is as `is_so` wants it.
 fn until_device(machine: &Machine, what: &str, is_so: impl Fn(&Value) -> bool) {
     until(what, || {
-        let told = finish(&mut divvy(machine, &["daemon", "--status", "--json"]));
+        let told = finish(&mut machine.divvy(&["daemon", "--status", "--json"]));
         let view: Value = serde_json::from_str(&told.out).unwrap_or_default();
         is_so(&view["devices"][0])
     });
@@ -37,10 +27,10 @@ fn until_device(machine: &Machine, what: &str, is_so: impl Fn(&Value) -> bool) {
 #[test]
 fn a_stranger_on_a_shared_card_is_named_without_nvml_in_the_daemon() {
     let machine = machine();
-    let mut daemon = Running::start(&mut divvy(&machine, &["daemon"]));
+    let mut daemon = Running::start(&mut machine.divvy(&["daemon"]));
     let beyond = client("beyond");
     let tenant = || {
-        let mut command = divvy(&machine, &["run", "--no-daemon", "--memory", "2GiB", "--"]);
+        let mut command = machine.divvy(&["run", "--no-daemon", "--memory", "2GiB", "--"]);
         command.arg(&beyond);
         program(command)
     };

@@ -2,11 +2,10 @@
 //! refused before anything starts, what surprises is said.
 
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{Finished, MIB, Machine, Running, client, finish, stage, until};
+use crate::harness::{Finished, MIB, Machine, Running, client, finish, until};
 
 /// The simulated cards.
 const CARDS: [&str; 2] =
@@ -15,24 +14,14 @@ const CARDS: [&str; 2] =
 /// A machine of two cards of 16 GiB whose tenants are the test's own.
 fn machine() -> Machine {
     let machine = Machine::new().native().with("SIMGPU_DEVICES", 2);
-    let machine = machine.with("SIMGPU_UUID_0", CARDS[0]).with("SIMGPU_UUID_1", CARDS[1]);
-    let runtime = machine.home().join("runtime");
-    std::fs::create_dir(&runtime).expect("a directory of the test's own");
-    let locks = machine.home().join("locks");
-    machine.with("XDG_RUNTIME_DIR", runtime.display()).with("DIVVY_DEVICE_LOCKS", locks.display())
-}
-
-fn divvy(machine: &Machine, arguments: &[&str]) -> Command {
-    let mut command = machine.command(stage().join("bin/divvy"));
-    command.args(arguments);
-    command
+    machine.with("SIMGPU_UUID_0", CARDS[0]).with("SIMGPU_UUID_1", CARDS[1]).apart()
 }
 
 /// `divvy run` of a program that leaves a file, with these options; whether it was started.
 fn run(machine: &Machine, options: &[&str]) -> (Finished, bool) {
     let mark = machine.home().join("started");
     let _ = std::fs::remove_file(&mark);
-    let mut command = divvy(machine, &["run", "--no-daemon"]);
+    let mut command = machine.divvy(&["run", "--no-daemon"]);
     let finished = finish(command.args(options).args(["--", "touch"]).arg(&mark));
     (finished, mark.exists())
 }
@@ -40,7 +29,7 @@ fn run(machine: &Machine, options: &[&str]) -> (Finished, bool) {
 /// A program with a context on the first card, under `divvy run`, until it is killed.
 fn tenant(machine: &Machine, name: &str, memory: &str) -> Running {
     let mut command =
-        divvy(machine, &["run", "--no-daemon", "--name", name, "--memory", memory, "--"]);
+        machine.divvy(&["run", "--no-daemon", "--name", name, "--memory", memory, "--"]);
     let [hidden, asked, ms] = [MIB, MIB, 60_000].map(|number| number.to_string());
     Running::start(command.arg(client("beyond")).args([hidden, asked, ms]))
 }
@@ -94,7 +83,7 @@ fn a_limit_above_the_card_is_said_and_allowed() {
 fn limits_above_a_card_in_sum_are_said() {
     let machine = machine();
     let mut first = tenant(&machine, "first", "12GiB");
-    let listing = || finish(&mut divvy(&machine, &["ps"])).out;
+    let listing = || finish(&mut machine.divvy(&["ps"])).out;
     // Its process is listed before it has used any device.
     let on_the_card = || listing().matches("contexts").count();
     until("the first uses the card", || on_the_card() == 1);
@@ -102,15 +91,15 @@ fn limits_above_a_card_in_sum_are_said() {
     until("both use the card", || on_the_card() == 2);
     let note = "the limits of 2 tenants add up to 18 GiB of the 16 GiB of device 0";
     assert!(listing().contains(note), "{}", listing());
-    let set = finish(&mut divvy(&machine, &["set", "second", "--memory", "5GiB"]));
+    let set = finish(&mut machine.divvy(&["set", "second", "--memory", "5GiB"]));
     assert!(set.out.contains("add up to 17 GiB"), "{set}");
     let (third, _) = run(&machine, &["--memory", "0=1GiB"]);
     assert!(third.err.contains("the limits of 3 tenants add up to 18 GiB"), "{third}");
     let (elsewhere, _) = run(&machine, &["--memory", "1=16GiB"]);
     assert_eq!(elsewhere.err, "", "{elsewhere}");
-    let refused = finish(&mut divvy(&machine, &["set", "second", "--memory", "7=1GiB"]));
+    let refused = finish(&mut machine.divvy(&["set", "second", "--memory", "7=1GiB"]));
     assert!(refused.code() == Some(2) && refused.err.contains(CARDS[0]), "{refused}");
-    let short = finish(&mut divvy(&machine, &["set", "second", "--memory", "GPU-0b0b0b0b=3GiB"]));
+    let short = finish(&mut machine.divvy(&["set", "second", "--memory", "GPU-0b0b0b0b=3GiB"]));
     assert!(
         short.code() == Some(0) && short.out.contains("device 1: memory 3 GiB of 16 GiB"),
         "{short}"

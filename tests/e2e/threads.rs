@@ -84,12 +84,7 @@ fn capped_threads_beside_others_end() {
 /// Tenants of a daemon, without caps and with one, that take turns.
 #[test]
 fn threads_in_turns_end() {
-    let machine = machine().native();
-    let runtime = machine.home().join("runtime");
-    std::fs::create_dir(&runtime).expect("a directory of the test's own");
-    let locks = machine.home().join("locks");
-    let machine = machine.with("XDG_RUNTIME_DIR", runtime.display());
-    let machine = machine.with("DIVVY_DEVICE_LOCKS", locks.display());
+    let machine = machine().native().apart();
     let tenant = |share: &[&str], command: &Command| {
         let mut run = machine.command(stage().join("bin/divvy"));
         run.args(["run", "--no-daemon", "--memory", "2GiB"]).args(share).arg("--");

@@ -110,7 +110,7 @@ impl Upgraded {
         let file = fs::File::options().write(true).open(tenant.join("config")).expect("there");
         file.write_all_at(&BEFORE_VERSION.to_ne_bytes(), 8).expect("written");
         file.set_len(CONFIG_BYTES as u64).expect("without orders");
-        let daemon = Running::start(divvy(&machine, &["daemon"]).stdin(Stdio::null()));
+        let daemon = Running::start(machine.divvy(&["daemon"]).stdin(Stdio::null()));
         Self { machine, daemon, tenant }
     }
 
@@ -122,13 +122,13 @@ impl Upgraded {
     }
 
     fn set(&self, change: &[&str]) {
-        let done = finish(divvy(&self.machine, &["set", "before"]).args(change));
+        let done = finish(self.machine.divvy(&["set", "before"]).args(change));
         assert_eq!(done.code(), Some(0), "{change:?}\n{done}");
     }
 
     /// The tenant as `divvy ps` shows it.
     fn shown(&self) -> Value {
-        let listed = finish(&mut divvy(&self.machine, &["ps", "--json"]));
+        let listed = finish(&mut self.machine.divvy(&["ps", "--json"]));
         assert_eq!(listed.code(), Some(0), "{listed}");
         let listing: Value = serde_json::from_str(&listed.out).expect("JSON");
         assert_eq!(listing["unreadable"].as_array().map(Vec::len), Some(0), "{listing}");
@@ -157,12 +157,6 @@ fn directory(path: &Path) -> Directory {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(path.as_os_str().as_bytes()).expect("no NUL inside");
     Directory::open(&path).expect("a directory")
-}
-
-fn divvy(machine: &Machine, arguments: &[&str]) -> Command {
-    let mut command = machine.command(stage().join("bin/divvy"));
-    command.args(arguments);
-    command
 }
 
 /// Says a line, and what is answered.
@@ -246,7 +240,7 @@ fn turns_of_this_daemon_are_kept_by_a_library_of_the_version_before() {
     let upgraded = Upgraded::new();
     let mut old = Talk::start(&mut upgraded.process(library));
     old.expect("ready");
-    let mut run = divvy(&upgraded.machine, &["run", "--memory", "2GiB", "--"]);
+    let mut run = upgraded.machine.divvy(&["run", "--memory", "2GiB", "--"]);
     let mut new = Talk::start(run.arg(client("upgrade")).arg("obeys"));
     new.expect("ready");
     until("it waits for turns", || {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
+use crate::fnv::{BASIS, fnv_1a};
 use crate::yaml::Node;
 
 /// Driver and class.
@@ -151,17 +152,10 @@ impl Ask {
             let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag);
             let selectors = self.selectors.iter().map(String::as_str);
             let all: String = flags.chain(selectors).flat_map(|part| [part, "\n"]).collect();
-            name.push_str(&format!("-{:010x}", hash(&all) & 0xff_ffff_ffff));
+            name.push_str(&format!("-{:010x}", fnv_1a(BASIS, all.as_bytes()) & 0xff_ffff_ffff));
         }
         name
     }
-}
-
-/// FNV-1a.
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// Templates of a run, each by its namespace and name.

@@ -13,6 +13,7 @@ mod claim;
 mod command;
 pub mod convert;
 mod document;
+mod fnv;
 mod keys;
 mod kinds;
 mod note;

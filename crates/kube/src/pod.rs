@@ -216,9 +216,7 @@ fn policies(
 
 /// Whether it is as NVML writes a card's UUID.
 fn is_uuid(text: &str) -> bool {
-    let Some(rest) = text.strip_prefix("GPU-") else { return false };
-    let parts: Vec<usize> = rest.split('-').map(str::len).collect();
-    parts == [8, 4, 4, 4, 12] && rest.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
+    text.starts_with("GPU-") && divvy_policy::limit::parse_uuid(text).is_some()
 }
 
 /// Refuses what would leave a container without its limit.

@@ -23,13 +23,7 @@ impl Divided {
 
     /// The same with these arguments of the daemon.
     pub(crate) fn with(machine: Machine, arguments: &[&str]) -> Self {
-        let machine = machine.native();
-        let runtime = machine.home().join("runtime");
-        std::fs::create_dir(&runtime).expect("a directory of the test's own");
-        let locks = machine.home().join("locks");
-        let machine = machine
-            .with("XDG_RUNTIME_DIR", runtime.display())
-            .with("DIVVY_DEVICE_LOCKS", locks.display());
+        let machine = machine.native().apart();
         let mut divided = Self { machine, daemon: None };
         divided.start(arguments);
         divided

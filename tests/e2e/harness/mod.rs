@@ -64,6 +64,20 @@ impl Machine {
         self
     }
 
+    /// The same whose daemons and tenants are the test's own. Once for a machine.
+    pub(crate) fn apart(self) -> Self {
+        let (runtime, locks) = (self.home().join("runtime"), self.home().join("locks"));
+        std::fs::create_dir(&runtime).expect("a directory of the test's own");
+        self.with("XDG_RUNTIME_DIR", runtime.display()).with("DIVVY_DEVICE_LOCKS", locks.display())
+    }
+
+    /// `divvy` with these arguments.
+    pub(crate) fn divvy(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(stage().join("bin/divvy"));
+        command.args(arguments);
+        command
+    }
+
     /// Takes a variable out of the environment again.
     pub(crate) fn without(mut self, name: &str) -> Self {
         self.environment.retain(|(known, _)| known != name);

@@ -53,7 +53,7 @@ impl Screen {
             command.stdout(Stdio::from(pty.slave)).spawn().context("top cannot be started")?;
         let shown_bytes = Arc::new(AtomicUsize::new(0));
         let (mut output, shown) = (File::from(pty.master), Arc::clone(&shown_bytes));
-        // It ends when top, whose the other side is alone, has ended.
+        // It ends with top, the last that has the other side.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut bytes) {

@@ -5,7 +5,8 @@
 //! exec, so what is spawned is this binary again ([`start`]): it opens the mask, in which a signal
 //! that came meanwhile takes effect, and becomes the program. A signal that
 //! the terminal sent to the whole foreground group has reached the child already and is not sent
-//! twice; one that hangs up tells the leader of its session alone. When the terminal stops the child, this process stops too, so that the shell sees it.
+//! twice; one that hangs up tells the leader of its session alone. When the terminal stops the child, this
+//! process stops too, so that the shell sees it.
 //!
 //! A child ended by signal n gives exit code 128 + n, as a shell reports it. This process does not
 //! kill itself by the same signal: a core file would be written for the wrong program.

@@ -7,7 +7,8 @@
 //! Permissions: a user's daemon answers that user and root. The machine's answers everybody, of their
 //! own tenants; root, of all. A tenant's limits are changed for the owner of its directory and for
 //! root, only if the daemon serves it, and through what the daemon holds of it: the name in a request is
-//! compared and never opened. Tenants by id are made and removed as [`by_id`] says. Turns are switched on and off for the daemon's own user and for root.
+//! compared and never opened. Tenants by id are made and removed as [`by_id`] says. Turns are switched on
+//! and off for the daemon's own user and for root.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -3,6 +3,8 @@
 //! Promises: an id is valid for the daemon and for CDI, has at most 87 bytes, and says which claim it belongs to. So what is
 //! found on the node can be given to its claim with no other record.
 
+use crate::fnv::{BASIS, fnv_1a};
+
 /// Beginning of an id.
 const PREFIX: &str = "claim.";
 /// Beginning and end of the name of a CDI file.
@@ -32,12 +34,8 @@ pub(super) fn tenant_id<'a>(
     shares.sort_unstable();
     // Each with its length: no two lists of texts run together to one.
     let parts = std::iter::once(request).chain(shares);
-    let hash = parts.fold(0xcbf2_9ce4_8422_2325, |hash, part| {
-        let length = (part.len() as u64).to_le_bytes();
-        length
-            .iter()
-            .chain(part.as_bytes())
-            .fold(hash, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    let hash = parts.fold(BASIS, |hash, part| {
+        fnv_1a(fnv_1a(hash, &(part.len() as u64).to_le_bytes()), part.as_bytes())
     });
     format!("{PREFIX}{uid}.{hash:0DIGITS$x}")
 }
