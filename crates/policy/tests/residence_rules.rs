@@ -244,6 +244,61 @@ fn a_newcomer_that_does_not_restore_loses_its_turn_and_not_its_life() {
     assert!(node.proc(stopped).ran_ns > before + 5 * SEC);
 }
 
+/// A device on which a victim stops half-way, a newcomer has less room than its next piece needs, and a third has just come
+/// to wait; and the newcomer's row.
+fn stuck_victim(max_wait_ns: u64) -> (Node, usize) {
+    let mut node = Node::new(64 * GIB, 4);
+    node.tuning.max_wait_ns = max_wait_ns;
+    for row in 0..3 {
+        node.start(row, 30 * GIB, Program::Busy).piece_bytes = 256 * MIB;
+        node.run_for(SEC);
+    }
+    node.run_for(10 * SEC);
+    let half_gone = |node: &Node| {
+        (0..3).find(|row| {
+            let there_bytes = node.proc(*row).resident_bytes;
+            there_bytes < 29 * GIB && there_bytes > node.orders[*row].allowed_bytes
+        })
+    };
+    let victim = loop {
+        node.run_for(MS);
+        if let Some(row) = half_gone(&node) {
+            break row;
+        }
+    };
+    let restores = |row: &usize| node.status(*row) == HolderStatus::Restores;
+    let newcomer = (0..3).find(restores).expect("one that comes");
+    node.proc_mut(victim).stopped = true;
+    // A part of a piece is free, which nobody can use.
+    node.room.capacity_bytes += 100 * MIB;
+    node.run_for(SEC);
+    node.start(3, 30 * GIB, Program::Busy);
+    node.run_for(2 * SEC);
+    (node, newcomer)
+}
+
+#[test]
+fn a_newcomer_without_room_for_its_next_piece_is_not_late() {
+    let (node, _) = stuck_victim(5 * SEC);
+    assert_eq!(node.state.counters().lost_turns, 0, "{:?}", node.state.counters());
+}
+
+#[test]
+fn a_newcomer_whose_room_does_not_come_keeps_its_place() {
+    let (mut node, newcomer) = stuck_victim(30 * SEC);
+    let counters = node.state.counters();
+    assert_eq!((counters.bypassed, counters.lost_turns), (1, 0), "{counters:?}");
+    assert_eq!(node.status(newcomer), HolderStatus::Waits);
+    // Its age counts from here on.
+    node.tuning.max_wait_ns = 5 * SEC;
+    let (turns, since_ns) = (counters.grants, node.now_ns);
+    while node.state.counters().grants == turns {
+        node.run_for(MS);
+        assert!(node.now_ns < since_ns + 30 * SEC, "nobody has a turn");
+    }
+    assert_eq!(node.status(newcomer), HolderStatus::Restores);
+}
+
 #[test]
 fn a_frozen_tenant_leaves_and_stays_away() {
     let mut node = Node::new(64 * GIB, 2);

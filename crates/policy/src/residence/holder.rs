@@ -8,6 +8,7 @@ use super::order::HolderOrder;
 use super::released::Released;
 use super::sample::{Freeze, Holder};
 use super::tuning::ResidenceTuning;
+use crate::slab::MAX_BYTES;
 
 /// Part of a hand-over's cost that a tenant may pause before its turn is given on.
 const IDLE_PART: u64 = 8;
@@ -19,7 +20,7 @@ pub(super) enum Watch {
     None,
     /// It is above its ceiling.
     Falls,
-    /// Its turn has come and it has room.
+    /// Its turn has come and it has room for a piece.
     Rises,
 }
 
@@ -249,11 +250,17 @@ impl HolderState {
         }
     }
 
+    /// It may bring back a piece of any size, or all that it holds. A newcomer with less room than its next piece needs is not
+    /// late: the victim is, and is to be found out first.
+    fn has_room(&self) -> bool {
+        let room_bytes = self.ceiling_bytes.saturating_sub(self.resident_bytes);
+        room_bytes >= MAX_BYTES || room_bytes > 0 && self.ceiling_bytes >= self.held_bytes()
+    }
+
     /// Follows whether it obeys its last order; `elapsed_ns` since the last step.
     pub(super) fn follow(&mut self, tuning: &ResidenceTuning, elapsed_ns: u64) {
         let must_fall = self.resident_bytes > self.order.allowed_bytes;
-        let has_room = self.ceiling_bytes > self.resident_bytes;
-        let must_rise = self.member.is_some_and(|m| m.resident_since_ns == 0) && has_room;
+        let must_rise = self.member.is_some_and(|m| m.resident_since_ns == 0) && self.has_room();
         let watch = match (must_fall, must_rise && !self.is_whole()) {
             (true, _) => Watch::Falls,
             (_, true) => Watch::Rises,

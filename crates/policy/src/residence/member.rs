@@ -9,6 +9,8 @@ pub(super) struct Member {
     pub(super) filler: bool,
     /// When it was admitted.
     pub(super) granted_ns: u64,
+    /// Since when it had waited then; 0 where it had not.
+    pub(super) waited_since_ns: u64,
     /// Its size then.
     pub(super) granted_bytes: u64,
     /// Bytes that were away then.

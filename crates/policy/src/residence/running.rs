@@ -199,6 +199,7 @@ impl Step<'_> {
         holder.member = Some(Member {
             filler,
             granted_ns: now_ns,
+            waited_since_ns: since_ns,
             granted_bytes: holder.size_bytes,
             away_bytes: holder.held_bytes().saturating_sub(holder.resident_bytes),
             resident_since_ns: 0,
@@ -230,7 +231,7 @@ impl Step<'_> {
         holder.waits_since_ns = 0;
     }
 
-    /// Takes a tenant out of the set; one that wants waits again.
+    /// Takes a tenant out of the set; one that wants waits again, and has waited all along where it did not come to run.
     fn end_turn(&mut self, row: usize) {
         let Some(holder) = self.rows.get(row) else { return };
         let Some(member) = holder.member else { return };
@@ -252,7 +253,8 @@ impl Step<'_> {
         if !holder.active || holder.frozen {
             holder.waits_since_ns = 0;
         } else if !keeps_place {
-            holder.waits_since_ns = now_ns.max(1);
+            let came_not = member.resident_since_ns == 0 && member.waited_since_ns != 0;
+            holder.waits_since_ns = if came_not { member.waited_since_ns } else { now_ns.max(1) };
         }
     }
 

@@ -9,7 +9,7 @@ use divvy_policy::residence::{Freeze, Holder, HolderOrder, HolderStatus};
 
 use super::{Draw, GIB, MIB, MS};
 
-/// Size of a chunk.
+/// Size of a piece, where a test is not about it.
 pub(crate) const CHUNK: u64 = 32 * MIB;
 /// Rate at which the host's memory is made, bytes a second.
 const COPIES: u64 = 4_000_000_000;
@@ -43,6 +43,8 @@ pub(crate) struct Process {
     pub(crate) copies_bytes: u64,
     pub(crate) freeze: Freeze,
     pub(crate) stopped: bool,
+    /// Size of its pieces.
+    pub(crate) piece_bytes: u64,
     /// Time until an order is noticed, at most.
     pub(crate) lag_ns: u64,
     /// Length of its kernels: how long a drain takes.
@@ -80,6 +82,7 @@ impl Process {
             copies_bytes: u64::MAX,
             freeze: Freeze::No,
             stopped: false,
+            piece_bytes: CHUNK,
             lag_ns: 0,
             kernel_ns: MS,
             started_ns: now_ns,
@@ -140,7 +143,7 @@ impl Process {
     }
 
     fn chunk_in(&self) -> u64 {
-        CHUNK.min(self.held_bytes - self.resident_bytes.min(self.held_bytes))
+        self.piece_bytes.min(self.held_bytes - self.resident_bytes.min(self.held_bytes))
     }
 
     pub(crate) fn sample(&self, ceiling_bytes: u64, draw: &mut Draw) -> Holder {
@@ -257,13 +260,15 @@ impl Process {
             self.copies_bytes += made_bytes;
         }
         if self.evicts(order, now_ns) {
-            let has_copy = self.held_bytes - self.resident_bytes + CHUNK <= self.copies_bytes;
+            let has_copy =
+                self.held_bytes - self.resident_bytes + self.piece_bytes <= self.copies_bytes;
             let left_bytes = if has_copy { out_budget } else { out_budget.min(made_bytes) };
             self.copies_bytes += if has_copy { 0 } else { left_bytes };
             self.out_progress += left_bytes;
-            while self.out_progress >= CHUNK && self.resident_bytes > order.allowed_bytes {
-                let chunk = CHUNK.min(self.resident_bytes);
-                self.out_progress -= CHUNK;
+            while self.out_progress >= self.piece_bytes && self.resident_bytes > order.allowed_bytes
+            {
+                let chunk = self.piece_bytes.min(self.resident_bytes);
+                self.out_progress -= self.piece_bytes;
                 self.release(chunk, now_ns);
                 moved.0 += chunk;
                 wakes = true;
