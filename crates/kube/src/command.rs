@@ -1,11 +1,10 @@
-//! The command line: reads files, writes what they became, and tells of it.
+//! The command line: which command, and how it ends; and `convert`, which reads files, writes what they became, and tells of it.
 //!
 //! Promises: all files are read and converted before anything is written; a file that is no YAML, or cannot be read, ends
 //! it before that. What is told goes to standard error, one line each with file and line; `--json` prints the report alone.
 //!
 //! Does not convert.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -16,8 +15,10 @@ use clap::{Parser, Subcommand};
 use divvy_policy::size::{self, Limit};
 use serde::Serialize;
 
+use crate::agent::{self, AgentArgs, AgentFailure};
 use crate::convert::{self, Converted, DocumentReport, Options};
 use crate::document::Outcome;
+use crate::event::escaped;
 use crate::note::Level;
 
 /// Exit codes, as `divvy` has them.
@@ -36,6 +37,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Agent(AgentArgs),
     Convert(ConvertArgs),
 }
 
@@ -99,6 +101,7 @@ impl From<anyhow::Error> for Ended {
 /// The program.
 pub fn main() -> ExitCode {
     let ended = match Cli::try_parse() {
+        Ok(Cli { command: Command::Agent(args) }) => agent(&args),
         Ok(Cli { command: Command::Convert(args) }) => run(&args),
         Err(error) if error.use_stderr() => {
             Err(Ended { code: USAGE, words: error.render().to_string() })
@@ -121,6 +124,15 @@ pub fn main() -> ExitCode {
     }
 }
 
+fn agent(args: &AgentArgs) -> Result<u8, Ended> {
+    let answer = agent::run(args).map_err(|failure| match failure {
+        AgentFailure::Usage(words) => usage(words),
+        AgentFailure::Failed(words) => Ended { code: FAILED, words },
+    })?;
+    print(&answer.text)?;
+    Ok(answer.code)
+}
+
 /// Writes to standard output.
 #[expect(clippy::disallowed_methods, reason = "the one place that writes there")]
 fn print(text: &str) -> Result<()> {
@@ -132,18 +144,6 @@ fn print(text: &str) -> Result<()> {
 /// Writes a line to standard error, where that is possible.
 fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
-}
-
-/// A text without characters that a terminal would obey.
-fn plain(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        match c {
-            c if c.is_control() => drop(write!(out, "\\u{{{:x}}}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// A file that was read.
@@ -190,7 +190,7 @@ fn run(args: &ConvertArgs) -> Result<u8, Ended> {
                 faults.push(format!(
                     "{}: {}",
                     place(&source.shown, fault.line),
-                    plain(&fault.words)
+                    escaped(&fault.words)
                 ));
             }
         }
@@ -254,7 +254,7 @@ fn sources(files: &[PathBuf]) -> Result<Vec<Source>, Ended> {
             io::stdin().lock().read_to_end(&mut bytes).context("standard input cannot be read")?;
             return Ok(Source { shown: "-".to_owned(), path: None, bytes });
         }
-        let shown = plain(&path.display().to_string());
+        let shown = escaped(&path.display().to_string());
         bytes = fs::read(path).with_context(|| format!("{shown} cannot be read"))?;
         Ok(Source { shown, path: Some(path.clone()), bytes })
     };
@@ -324,9 +324,9 @@ fn told(source: &Source, result: &Converted) {
             tell(&format!(
                 "divvy-kube: {}: {}{}: {level}: {} [{}]",
                 place(&source.shown, note.line),
-                plain(&document.place()),
-                plain(&container),
-                plain(&note.message),
+                escaped(&document.place()),
+                escaped(&container),
+                escaped(&note.message),
                 note.code
             ));
         }

@@ -1,21 +1,25 @@
-//! Divvy in Kubernetes: today the converter of HAMi's manifests to claims, which is the program `divvy-kube`, and the core that
-//! prepares claims on a node, which no program has yet.
+//! Divvy in Kubernetes, which is the program `divvy-kube`: the agent that prepares claims on a node, and the converter of
+//! HAMi's manifests to claims.
 //!
 //! Promises: `#![forbid(unsafe_code)]`; exit codes are those of `divvy`; an error names the value and the fix.
 //!
-//! Does not speak to a cluster, nor to a kubelet.
+//! Does not place pods: the stock scheduler does.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![allow(rustdoc::private_intra_doc_links, reason = "read with its source: little of it is public")]
 
+mod agent;
 mod claim;
+pub mod cluster;
 mod command;
 pub mod convert;
 mod document;
+mod event;
 mod fnv;
 mod keys;
 mod kinds;
+pub mod kubelet;
 mod note;
 mod pod;
 pub mod prepare;
@@ -27,3 +31,4 @@ mod yaml;
 
 pub use command::main;
 pub use document::Outcome;
+pub use event::EventLog;

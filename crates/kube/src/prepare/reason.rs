@@ -25,6 +25,16 @@ pub enum PrepareReason {
     CdiFailed,
     /// No daemon answers.
     DaemonUnreachable,
+    /// A card that this node does not have.
+    UnknownCard,
+    /// A claim that is gone, another of the same name, or not allocated.
+    ClaimChanged,
+    /// No API server answers.
+    ApiUnreachable,
+    /// The API server refuses.
+    ApiRefused,
+    /// Not done in the time that the kubelet gives.
+    TimedOut,
     /// The daemon refuses.
     DaemonRefused,
 }
@@ -70,6 +80,31 @@ impl PrepareReason {
         (Self::CdiFailed, "cdi-failed", "a CDI file cannot be written or removed: mend the folder"),
         (Self::DaemonUnreachable, "daemon-unreachable", "no daemon answers on the node: start it"),
         (
+            Self::UnknownCard,
+            "unknown-card",
+            "the allocated device is none of this node's cards: look at its ResourceSlice, delete the claim",
+        ),
+        (
+            Self::ClaimChanged,
+            "claim-changed",
+            "the claim is gone, another of its name, or not allocated: the pod is to be made again",
+        ),
+        (
+            Self::ApiUnreachable,
+            "api-unreachable",
+            "no API server answers, so the claim cannot be read: asked again",
+        ),
+        (
+            Self::ApiRefused,
+            "api-refused",
+            "the API server does not let the agent read the claim: mend its ClusterRole",
+        ),
+        (
+            Self::TimedOut,
+            "timed-out",
+            "it takes longer than the kubelet waits; it goes on, and is asked again",
+        ),
+        (
             Self::DaemonRefused,
             "daemon-refused",
             "the daemon refuses, by a code of its own that the words begin with",
@@ -99,7 +134,7 @@ pub struct PrepareError {
 }
 
 impl PrepareError {
-    pub(super) fn new(reason: PrepareReason, words: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: PrepareReason, words: impl Into<String>) -> Self {
         Self { reason, words: words.into() }
     }
 }

@@ -1,0 +1,93 @@
+//! Command line of `divvy-kube agent`.
+
+use std::path::PathBuf;
+
+/// Prepare claims on a node, as the kubelet asks.
+///
+/// Registers the driver at the kubelet and serves it until SIGTERM. Reads each claim from the API server that KUBECONFIG or
+/// the pod's service account names, and has the node's daemon make its tenants. What happens is told on standard error, a
+/// line each.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct AgentArgs {
+    /// Name of the node, which is the pool of its cards
+    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    pub(super) node_name: Option<String>,
+
+    /// UID of the agent's pod, so that two may run while one replaces the other
+    #[arg(long, value_name = "UID", env = "POD_UID")]
+    pub(super) pod_uid: Option<String>,
+
+    /// Name of the driver
+    #[arg(long, value_name = "NAME", default_value = "gpu.divvy.dev")]
+    pub(super) driver: String,
+
+    /// The kubelet's directory; the same path here as on the host
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet")]
+    pub(super) kubelet_root: PathBuf,
+
+    /// Directory of CDI files, which the container runtime reads
+    #[arg(long, value_name = "DIR", default_value = "/var/run/cdi")]
+    pub(super) cdi: PathBuf,
+
+    /// Directory of the agent's own state; the same path here as on the host, and kept over reboots
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/divvy/kube")]
+    pub(super) state: PathBuf,
+
+    /// Socket of the node's daemon
+    #[arg(long, value_name = "SOCKET", default_value = "/run/divvy/daemon.sock")]
+    pub(super) daemon: PathBuf,
+
+    /// Path of libdivvy.so; the same here as on the host
+    #[arg(long, value_name = "FILE", default_value = "/opt/divvy/lib/libdivvy.so")]
+    pub(super) library: PathBuf,
+
+    /// Vendor and class of the CDI devices that bring a card's nodes and the driver's libraries
+    #[arg(long, value_name = "KIND", default_value = "nvidia.com/gpu")]
+    pub(super) card_kind: String,
+
+    /// A card of the node, its device's name and its UUID, in the place of those that the daemon names; may be repeated
+    #[arg(long = "card", value_name = "NAME=UUID")]
+    pub(super) card: Vec<String>,
+
+    /// Ask the agent that runs whether it is ready, and end: a readiness probe. The code is 1 where it is not
+    #[arg(long)]
+    pub(super) ready: bool,
+
+    /// Print the answer of --ready as JSON
+    #[arg(long, requires = "ready")]
+    pub(super) json: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  NODE_NAME=n1 divvy-kube agent
+  divvy-kube agent --ready
+
+Exit codes:
+  0    ended as it was told to, or ready
+  1    not ready, or no agent answers (--ready)
+  2    the command line, or its environment, cannot be understood; nothing was started
+  125  a socket cannot be bound, or no API server is configured";
+
+impl AgentArgs {
+    /// Cards that were named, as devices and UUIDs.
+    ///
+    /// # Errors
+    /// In words, with the value.
+    pub(super) fn cards(&self) -> Result<Vec<(String, String)>, String> {
+        let mut cards: Vec<(String, String)> = Vec::new();
+        for text in &self.card {
+            let card = text.split_once('=').filter(|(device, uuid)| {
+                !device.is_empty() && (uuid.starts_with("GPU-") || uuid.starts_with("MIG-"))
+            });
+            let (device, uuid) = card.ok_or_else(|| {
+                format!("--card {text}: write a device's name and a UUID, such as gpu-0=GPU-5f…")
+            })?;
+            if cards.iter().any(|(other, _)| other == device) {
+                return Err(format!("--card {text}: {device} is named twice"));
+            }
+            cards.push((device.to_owned(), uuid.to_owned()));
+        }
+        Ok(cards)
+    }
+}

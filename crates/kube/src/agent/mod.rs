@@ -1,0 +1,173 @@
+//! The agent of a node: `divvy-kube agent`, which ties the kubelet's side, the API server and the prepare core together.
+//!
+//! Promises: it serves on one thread, with others for what waits for a disk; it begins with neither daemon nor API server
+//! there, and says of each claim what is missing; SIGTERM ends it when the calls that run are answered.
+//!
+//! Does not prepare, and does not publish cards.
+
+mod args;
+mod ready;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use kube::config::{Config, InferConfigError};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+pub(crate) use self::args::AgentArgs;
+use self::ready::AgentAnswer;
+use crate::cluster::{ClaimSource, KubeClaims};
+use crate::event::EventLog;
+use crate::kubelet::{
+    self, AgentState, CardHealth, KubeletSockets, NodeCard, NodeCards, NodePlugin,
+};
+use crate::prepare::{DaemonSocket, NodeDaemon, NodeDisk, PrepareCore, PreparePlaces, boot_id};
+
+/// Threads for what blocks: the core's one, and looks at names.
+const BLOCKING_THREADS: usize = 4;
+/// Time after which what was left to do is tried again, and after which named cards are told of again.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Time for a connection to the API server.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Failure of the agent.
+#[derive(Debug)]
+pub(crate) enum AgentFailure {
+    /// The command line, or what is around it.
+    Usage(String),
+    /// Anything else.
+    Failed(String),
+}
+
+/// Runs the agent until it is told to end, or asks one that runs.
+///
+/// # Errors
+/// [`AgentFailure`].
+pub(crate) fn run(args: &AgentArgs) -> Result<AgentAnswer, AgentFailure> {
+    let sockets = KubeletSockets::of(&args.kubelet_root, &args.driver, args.pod_uid.as_deref());
+    let sockets = sockets.map_err(AgentFailure::Usage)?;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(BLOCKING_THREADS).build();
+    let runtime = runtime.map_err(failed("the runtime cannot be made"))?;
+    let answer = runtime.block_on(async {
+        if args.ready {
+            return Ok(ready::ask(&sockets.service, args.json).await);
+        }
+        serve(args, &sockets).await.map(|()| AgentAnswer::default())
+    });
+    // What a call left running in a thread is not waited for: a killed agent leaves no less.
+    runtime.shutdown_background();
+    answer
+}
+
+fn failed<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> AgentFailure {
+    move |error| AgentFailure::Failed(format!("{what}: {error}"))
+}
+
+async fn serve(args: &AgentArgs, sockets: &KubeletSockets) -> Result<(), AgentFailure> {
+    let node = args.node_name.as_deref().filter(|name| !name.is_empty()).ok_or_else(|| {
+        AgentFailure::Usage(
+            "no node is named; set NODE_NAME from the pod's spec.nodeName, or give --node-name"
+                .to_owned(),
+        )
+    })?;
+    let cards = args.cards().map_err(AgentFailure::Usage)?;
+    for (flag, path) in [("--state", &args.state), ("--cdi", &args.cdi)] {
+        absolute(flag, path)?;
+    }
+    let client = kube::Client::try_from(config().await?);
+    let client = client.map_err(failed("a client of the API server cannot be made"))?;
+    let places = PreparePlaces {
+        state: args.state.clone(),
+        cdi: args.cdi.clone(),
+        library: args.library.clone(),
+        card_kind: args.card_kind.clone(),
+        boot_id: boot_id().map_err(failed("the boot's id cannot be read"))?,
+    };
+    let log = EventLog::stderr();
+    let core = PrepareCore::new(places, DaemonSocket::at(&args.daemon));
+    let (cards_tx, cards_rx) = watch::channel(NodeCards::default());
+    let claims = KubeClaims::new(client);
+    let plugin = NodePlugin::new((&args.driver, node), claims, core, cards_rx, log.clone());
+    let plugin = Arc::new(plugin);
+
+    let (ending_tx, ending) = watch::channel(false);
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed("SIGTERM"))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed("SIGINT"))?;
+    let told = log.clone();
+    tokio::spawn(async move {
+        let name = tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        };
+        told.say(&format!(
+            "{name}: takes no more calls, and ends when those that run are answered"
+        ));
+        ending_tx.send_replace(true);
+    });
+    tokio::spawn(tell_cards(cards, cards_tx));
+    tokio::spawn(sweep(plugin.clone()));
+    log.say(&format!("agent of {} on node {node}, pid {}", args.driver, std::process::id()));
+    let served = kubelet::serve(sockets, plugin, AgentState::default(), ending).await;
+    served.map_err(AgentFailure::Failed)?;
+    log.say("ended");
+    Ok(())
+}
+
+fn absolute(flag: &str, path: &Path) -> Result<(), AgentFailure> {
+    if path.is_absolute() {
+        return Ok(());
+    }
+    let words = format!(
+        "{flag} {}: give an absolute path; the runtime reads it on the host",
+        path.display()
+    );
+    Err(AgentFailure::Usage(words))
+}
+
+/// Configuration of the client: a file that KUBECONFIG names, or the pod's own account.
+async fn config() -> Result<Config, AgentFailure> {
+    let mut config = Config::infer().await.map_err(|error: InferConfigError| {
+        AgentFailure::Failed(format!(
+            "no API server is configured; run in a pod with a service account, or set KUBECONFIG: {error}"
+        ))
+    })?;
+    config.connect_timeout = Some(CONNECT_PATIENCE);
+    // The kubelet asks again.
+    config.default_retry = false;
+    Ok(config)
+}
+
+/// Tells of cards that the command line names. They are not looked at, so nothing is known of their health.
+async fn tell_cards(named: Vec<(String, String)>, cards_tx: watch::Sender<NodeCards>) {
+    if named.is_empty() {
+        // Without one the daemon is to be asked.
+        return cards_tx.closed().await;
+    }
+    let card = |(device, gpu_uuid): (String, String)| NodeCard {
+        device,
+        gpu_uuid,
+        health: CardHealth::Unknown,
+        message: "named by --card, not looked at".to_owned(),
+    };
+    let cards: Vec<_> = named.into_iter().map(card).collect();
+    loop {
+        let cards = cards.clone();
+        cards_tx.send_replace(NodeCards { cards, checked: Some(SystemTime::now()) });
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Does what instances before have left to do, until nothing is left.
+async fn sweep<S, D, K>(plugin: Arc<NodePlugin<S, D, K>>)
+where
+    S: ClaimSource,
+    D: NodeDaemon + Send + Sync + 'static,
+    K: NodeDisk + Send + Sync + 'static,
+{
+    while plugin.sweep().await {
+        tokio::time::sleep(AGAIN).await;
+    }
+}

@@ -1,0 +1,100 @@
+//! Readiness: asks the agent that runs, on the socket that the kubelet calls.
+//!
+//! No file says so, for one outlives an agent that was killed; nor a port, which others could reach.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::timeout;
+use tonic::transport::Endpoint;
+
+use crate::kubelet::wire::agent::agent_client::AgentClient;
+use crate::kubelet::wire::agent::{StateRequest, StateResponse};
+
+/// Time for the answer. A probe has a second or more.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What is to be printed, and the exit code.
+#[derive(Debug, Default)]
+pub(crate) struct AgentAnswer {
+    pub(crate) text: String,
+    pub(crate) code: u8,
+}
+
+#[derive(Debug, Serialize)]
+struct ReadyReport {
+    schema: u32,
+    ready: bool,
+    /// Why there is no answer.
+    error: Option<String>,
+    pid: Option<u32>,
+    conditions: Vec<ReadyCondition>,
+}
+
+#[derive(Debug, Serialize)]
+struct ReadyCondition {
+    name: String,
+    met: bool,
+    message: String,
+}
+
+/// Asks the agent on the socket `service`.
+pub(super) async fn ask(service: &Path, json: bool) -> AgentAnswer {
+    let answer = match timeout(PATIENCE, state(service)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+    };
+    let report = match answer {
+        Ok(StateResponse { pid, conditions }) => ReadyReport {
+            schema: 1,
+            ready: !conditions.is_empty() && conditions.iter().all(|condition| condition.met),
+            error: None,
+            pid: Some(pid),
+            conditions: conditions
+                .into_iter()
+                .map(|it| ReadyCondition { name: it.name, met: it.met, message: it.message })
+                .collect(),
+        },
+        Err(why) => ReadyReport {
+            schema: 1,
+            ready: false,
+            error: Some(format!("no agent answers on {}: {why}", service.display())),
+            pid: None,
+            conditions: Vec::new(),
+        },
+    };
+    let text = if json {
+        serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"
+    } else {
+        text(&report)
+    };
+    AgentAnswer { text, code: u8::from(!report.ready) }
+}
+
+fn text(report: &ReadyReport) -> String {
+    let mut text = format!("{}\n", if report.ready { "ready" } else { "not ready" });
+    if let Some(error) = &report.error {
+        text += &format!("  {error}\n");
+    }
+    for ReadyCondition { name, met, message } in &report.conditions {
+        text += &format!("  {name}: {}, {message}\n", if *met { "yes" } else { "no" });
+    }
+    text
+}
+
+async fn state(service: &Path) -> Result<StateResponse, String> {
+    // The reason is at the end of the chain.
+    let words = |error: &dyn std::error::Error| {
+        let mut error = error;
+        while let Some(source) = error.source() {
+            error = source;
+        }
+        error.to_string()
+    };
+    let endpoint = Endpoint::from_shared(format!("unix:{}", service.display()));
+    let channel = endpoint.map_err(|error| words(&error))?.connect().await;
+    let mut client = AgentClient::new(channel.map_err(|error| words(&error))?);
+    let response = client.state(StateRequest {}).await;
+    response.map(tonic::Response::into_inner).map_err(|status| status.message().to_owned())
+}

@@ -1,0 +1,168 @@
+//! Claims that are prepared and taken back by a kubelet.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, SystemTime};
+
+use tokio_stream::StreamExt;
+
+use super::*;
+use crate::kubelet::wire::health_v1::NodeWatchResourcesRequest;
+use crate::kubelet::wire::health_v1::dra_resource_health_client::DraResourceHealthClient;
+use crate::kubelet::wire::{dra_v1beta1, health_v1alpha1};
+
+fn word(answers: &Answers, uid: &str) -> String {
+    let error = &answers[uid].error;
+    error.split_once(':').map_or("", |(word, _)| word).to_owned()
+}
+
+#[tokio::test]
+async fn a_claim_is_prepared_however_often_and_taken_back_however_often() {
+    let node = KubeletNode::new("twice");
+    node.allocate("train", "uid-1");
+    let agent = node.agent(None).await;
+    let info = register(&agent.sockets.registration).await;
+    assert_eq!((&*info.r#type, &*info.name), ("DRAPlugin", DRIVER));
+    assert_eq!(info.endpoint, agent.sockets.service.display().to_string());
+    assert_eq!(
+        info.supported_versions,
+        ["v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"]
+    );
+
+    let mut kubelet = FakeKubelet::at(Path::new(&info.endpoint)).await;
+    let first = kubelet.prepare(&[("train", "uid-1")]).await;
+    let [device] = &first["uid-1"].devices[..] else { panic!("{first:?}") };
+    assert_eq!(device.request_names, ["gpu"]);
+    assert_eq!((&*device.pool_name, &*device.device_name), ("node", "gpu-0"));
+    assert_eq!(device.share_id.as_deref(), Some("uid-1"));
+    assert_eq!(device.cdi_device_ids[0], format!("nvidia.com/gpu={UUID}"));
+    assert_eq!(device.cdi_device_ids[1], format!("divvy.dev/share={}", node.daemon.ids()[0]));
+
+    // Wiped, as by a reboot of /var/run; asked again, as by a kubelet that was restarted.
+    std::fs::remove_dir_all(node.base.join("cdi")).unwrap();
+    assert_eq!(kubelet.prepare(&[("train", "uid-1")]).await, first);
+    assert_eq!((node.cdi_files(), node.daemon.ids().len()), (1, 1));
+
+    // The API server is not needed any more.
+    node.claims.is_away.store(1, SeqCst);
+    for _ in 0..2 {
+        let errors = kubelet.unprepare(&[("train", "uid-1"), ("other", "unknown")]).await;
+        assert_eq!(errors.into_values().collect::<Vec<_>>(), ["", ""]);
+    }
+    assert_eq!((node.cdi_files(), node.daemon.ids().len()), (0, 0));
+    agent.terminate().await;
+}
+
+#[tokio::test]
+async fn the_older_version_is_the_same_without_the_share() {
+    let node = KubeletNode::new("v1beta1");
+    node.allocate("train", "uid-1");
+    let agent = node.agent(None).await;
+    let channel = channel(&agent.sockets.service).await;
+    let mut client = dra_v1beta1::dra_plugin_client::DraPluginClient::new(channel);
+    let claim = dra_v1beta1::Claim {
+        namespace: "team".to_owned(),
+        uid: "uid-1".to_owned(),
+        name: "train".to_owned(),
+    };
+    let claims = vec![claim];
+    let request = dra_v1beta1::NodePrepareResourcesRequest { claims: claims.clone() };
+    let answer = client.node_prepare_resources(request).await.unwrap().into_inner();
+    let device = &answer.claims["uid-1"].devices[0];
+    assert_eq!((&*device.device_name, device.cdi_device_ids.len()), ("gpu-0", 2));
+    let request = dra_v1beta1::NodeUnprepareResourcesRequest { claims };
+    let answer = client.node_unprepare_resources(request).await.unwrap().into_inner();
+    assert_eq!(answer.claims["uid-1"].error, "");
+    agent.terminate().await;
+}
+
+#[tokio::test]
+async fn one_claims_failure_is_its_own_and_has_a_word() {
+    let node = KubeletNode::new("partial");
+    node.allocate("good", "uid-1");
+    node.allocate("again", "uid-3");
+    node.allocate("odd", "uid-4");
+    node.claims.claims.lock().unwrap().get_mut("team/odd").unwrap()["status"] = json!({});
+    let agent = node.agent(None).await;
+    let mut kubelet = FakeKubelet::at(&agent.sockets.service).await;
+    let asked = [("good", "uid-1"), ("gone", "uid-2"), ("again", "uid-old"), ("odd", "uid-4")];
+    let answers = kubelet.prepare(&asked).await;
+    assert_eq!(answers.len(), 4);
+    assert_eq!((&*answers["uid-1"].error, answers["uid-1"].devices.len()), ("", 1));
+    for uid in ["uid-2", "uid-old", "uid-4"] {
+        assert_eq!(word(&answers, uid), "claim-changed", "{}", answers[uid].error);
+        assert!(answers[uid].devices.is_empty());
+    }
+    assert_eq!(node.claims.asked.load(SeqCst), 4, "one question for each claim");
+
+    node.daemon.is_away.store(1, SeqCst);
+    assert_eq!(word(&kubelet.prepare(&asked[..1]).await, "uid-1"), "daemon-unreachable");
+    node.daemon.is_away.store(0, SeqCst);
+    let told = node.log.lines();
+    assert!(told.iter().any(|line| line.starts_with("prepared claim team/good (uid-1)")));
+    assert!(told.iter().any(|line| line.contains("claim team/again (uid-old)")));
+
+    // Cards that are not known are another thing than a card that is none.
+    for (checked, reason) in
+        [(Some(SystemTime::now()), "unknown-card"), (None, "daemon-unreachable")]
+    {
+        node.cards.send_replace(NodeCards { cards: Vec::new(), checked });
+        assert_eq!(word(&kubelet.prepare(&asked[..1]).await, "uid-1"), reason);
+    }
+    agent.terminate().await;
+}
+
+#[tokio::test]
+async fn what_is_stuck_is_answered_in_time_and_found_by_the_next_call() {
+    let mut node = KubeletNode::new("stuck");
+    node.patience = Duration::from_millis(100);
+    node.allocate("train", "uid-1");
+    let agent = node.agent(None).await;
+    let mut kubelet = FakeKubelet::at(&agent.sockets.service).await;
+
+    node.claims.is_away.store(1, SeqCst);
+    assert_eq!(word(&kubelet.prepare(&[("train", "uid-1")]).await, "uid-1"), "timed-out");
+    node.claims.is_away.store(0, SeqCst);
+
+    node.daemon.stuck_ms.store(300, SeqCst);
+    for _ in 0..2 {
+        assert_eq!(word(&kubelet.prepare(&[("train", "uid-1")]).await, "uid-1"), "timed-out");
+    }
+    assert!(kubelet.unprepare(&[("train", "uid-1")]).await["uid-1"].starts_with("timed-out"));
+    node.daemon.stuck_ms.store(0, SeqCst);
+    while kubelet.prepare(&[("train", "uid-1")]).await["uid-1"].devices.is_empty() {}
+    assert_eq!((node.cdi_files(), node.daemon.ids().len()), (1, 1));
+    agent.terminate().await;
+}
+
+#[tokio::test]
+async fn the_health_of_all_cards_is_told_at_first_and_after_each_look() {
+    let node = KubeletNode::new("health");
+    let agent = node.agent(None).await;
+    let mut client = DraResourceHealthClient::new(channel(&agent.sockets.service).await);
+    let stream = client.node_watch_resources(NodeWatchResourcesRequest {}).await.unwrap();
+    let mut stream = stream.into_inner();
+    let first = stream.next().await.unwrap().unwrap().devices;
+    let id = first[0].device.clone().unwrap();
+    assert_eq!((&*id.pool_name, &*id.device_name, first[0].health), ("node", "gpu-0", 1));
+    assert!(first[0].last_updated_time > 1_700_000_000);
+    assert_eq!(first[0].health_check_timeout_seconds, 30);
+
+    node.cards.send_modify(|cards| {
+        cards.cards[0].health = CardHealth::Unhealthy;
+        cards.cards[0].message = "fell off the bus ".repeat(100);
+    });
+    let next = stream.next().await.unwrap().unwrap().devices;
+    assert_eq!((next[0].health, next[0].message.len()), (2, 1024));
+
+    let older = health_v1alpha1::dra_resource_health_client::DraResourceHealthClient::new(
+        channel(&agent.sockets.service).await,
+    );
+    let request = health_v1alpha1::NodeWatchResourcesRequest {};
+    let mut older = { older }.node_watch_resources(request).await.unwrap().into_inner();
+    assert_eq!(older.next().await.unwrap().unwrap().devices[0].health, 2);
+
+    // The agent's end ends the streams, and is not kept up by them.
+    agent.terminate().await;
+    assert!(stream.next().await.is_none_or(|message| message.is_err()));
+    assert!(older.next().await.is_none_or(|message| message.is_err()));
+}

@@ -1,0 +1,127 @@
+//! The agent as a process: with an API server and a daemon that are threads of the test, killed and terminated.
+
+mod nodes;
+
+use std::process::Stdio;
+
+use divvy_kube::kubelet::wire::dra_v1;
+use divvy_kube::kubelet::wire::dra_v1::dra_plugin_client::DraPluginClient;
+use divvy_kube::kubelet::wire::registration::registration_client::RegistrationClient;
+use divvy_kube::kubelet::wire::registration::{InfoRequest, PluginInfo, RegistrationStatus};
+use nodes::{AgentNode, DRIVER, UUID};
+use serde_json::{Value, json};
+use tonic::transport::{Channel, Endpoint};
+
+async fn channel(path: &str) -> Channel {
+    Endpoint::from_shared(format!("unix:{path}")).unwrap().connect().await.unwrap()
+}
+
+/// The kubelet's handshake.
+async fn register(node: &AgentNode) -> PluginInfo {
+    let path = node.path(&format!("plugins_registry/{DRIVER}-reg.sock"));
+    let mut client = RegistrationClient::new(channel(&path).await);
+    let info = client.get_info(InfoRequest {}).await.unwrap().into_inner();
+    let status = RegistrationStatus { plugin_registered: true, error: String::new() };
+    client.notify_registration_status(status).await.unwrap();
+    info
+}
+
+async fn prepare(endpoint: &str, uid: &str) -> dra_v1::NodePrepareResourceResponse {
+    let mut client = DraPluginClient::new(channel(endpoint).await);
+    let (namespace, name) = ("team".to_owned(), "train".to_owned());
+    let claims = vec![dra_v1::Claim { namespace, uid: uid.to_owned(), name }];
+    let request = dra_v1::NodePrepareResourcesRequest { claims };
+    let answer = client.node_prepare_resources(request).await.unwrap().into_inner();
+    answer.claims[uid].clone()
+}
+
+async fn unprepare(endpoint: &str, uid: &str) -> String {
+    let mut client = DraPluginClient::new(channel(endpoint).await);
+    let claim = dra_v1::Claim { uid: uid.to_owned(), ..dra_v1::Claim::default() };
+    let request = dra_v1::NodeUnprepareResourcesRequest { claims: vec![claim] };
+    let answer = client.node_unprepare_resources(request).await.unwrap().into_inner();
+    answer.claims[uid].error.clone()
+}
+
+#[tokio::test]
+async fn a_claim_outlives_an_agent_that_is_killed_and_one_that_is_terminated() {
+    let node = AgentNode::new("process");
+    let mut agent = node.agent(&[]);
+    let (code, answer) = node.ready();
+    assert_eq!((code, &answer["ready"]), (1, &json!(false)), "{answer}");
+    let info = register(&node).await;
+    let (code, answer) = node.ready();
+    assert_eq!((code, &answer["ready"]), (0, &json!(true)), "{answer}");
+    assert_eq!(answer["pid"], json!(agent.id()));
+
+    // No daemon yet: registered all the same, and said of the claim.
+    let refused = prepare(&info.endpoint, "uid-1").await;
+    assert!(refused.error.starts_with("daemon-unreachable: "), "{}", refused.error);
+    let _daemon = node.daemon();
+    let first = prepare(&info.endpoint, "uid-1").await;
+    assert_eq!((&*first.error, first.devices.len()), ("", 1));
+    assert_eq!(first.devices[0].cdi_device_ids[0], format!("nvidia.com/gpu={UUID}"));
+    let other = prepare(&info.endpoint, "uid-2").await;
+    assert!(other.error.starts_with("claim-changed: "), "{}", other.error);
+
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let (code, answer) = node.ready();
+    assert!(code == 1 && answer["error"].as_str().unwrap().contains("no agent answers"));
+    let mut agent = node.agent(&[]);
+    let info = register(&node).await;
+    assert_eq!(prepare(&info.endpoint, "uid-1").await, first);
+
+    nix::sys::signal::kill(nodes::pid(&agent), nix::sys::signal::Signal::SIGTERM).unwrap();
+    // The kubelet is to hear that its connections end, meanwhile.
+    let ended = tokio::task::spawn_blocking(move || agent.wait().unwrap());
+    assert_eq!(ended.await.unwrap().code(), Some(0));
+    let left = |folder: &str| std::fs::read_dir(node.path(folder)).unwrap().count();
+    assert_eq!((left("plugins_registry"), left(&format!("plugins/{DRIVER}"))), (0, 0));
+    assert_eq!(left("cdi"), 1);
+
+    let mut agent = node.agent(&[]);
+    for _ in 0..2 {
+        assert_eq!(unprepare(&info.endpoint, "uid-1").await, "");
+    }
+    assert_eq!(left("cdi"), 0);
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+}
+
+#[test]
+fn what_is_missing_is_named_before_anything_is_made() {
+    let node = AgentNode::new("missing");
+    let ended = |arguments: &[&str], configured: bool| {
+        let mut command = node.command(arguments);
+        if !configured {
+            command.env("KUBECONFIG", node.path("none")).env_remove("KUBERNETES_SERVICE_HOST");
+        }
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let long = format!("/{}", "k".repeat(100));
+    for (arguments, configured, code, part) in [
+        (&["--node-name", ""][..], true, 2, "NODE_NAME"),
+        (&["--card", "gpu-0"], true, 2, "--card gpu-0"),
+        (&["--card", "gpu-0=GPU-2"], true, 2, "named twice"),
+        (&["--cdi", "cdi"], true, 2, "--cdi cdi"),
+        (&["--kubelet-root", &long], true, 2, "--kubelet-root"),
+        (&["--json"], true, 2, "--ready"),
+        (&[], false, 125, "no API server is configured"),
+    ] {
+        let (found, told) = ended(arguments, configured);
+        assert_eq!(found, code, "{told}");
+        assert!(told.contains(part), "{told}");
+    }
+    assert!(!std::path::Path::new(&node.path("plugins")).exists());
+
+    let mut agent = node.agent(&[]);
+    let (code, told) = ended(&[], true);
+    assert_eq!(code, 125);
+    assert!(told.contains("another process answers on"), "{told}");
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let none: Value = node.ready().1;
+    assert_eq!(none["schema"], 1);
+}

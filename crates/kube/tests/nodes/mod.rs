@@ -1,0 +1,172 @@
+//! A node for an agent that is a process: folders, an API server that knows one claim, a daemon that makes any tenant.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+pub(crate) const DRIVER: &str = "gpu.divvy.dev";
+pub(crate) const UUID: &str = "GPU-01010101-0101-0101-0101-010101010101";
+
+/// A folder of the test's own, removed at its end.
+pub(crate) struct AgentNode(PathBuf);
+
+pub(crate) fn pid(child: &Child) -> nix::unistd::Pid {
+    nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap())
+}
+
+impl AgentNode {
+    /// With an API server, and no daemon yet.
+    pub(crate) fn new(name: &str) -> Self {
+        // A socket's path is short.
+        let own = format!("divvy-agent-{name}-{}", std::process::id());
+        let base = std::env::temp_dir().join(own);
+        let _ = std::fs::remove_dir_all(&base);
+        std::fs::create_dir_all(&base).unwrap();
+        std::fs::write(base.join("libdivvy.so"), "").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                std::thread::spawn(move || serve_claims(&stream));
+            }
+        });
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
+            "clusters": [{ "name": "test", "cluster": { "server": server } }],
+            "users": [{ "name": "test", "user": {} }],
+        });
+        std::fs::write(base.join("kubeconfig"), config.to_string()).unwrap();
+        Self(base)
+    }
+
+    pub(crate) fn path(&self, below: &str) -> String {
+        self.0.join(below).display().to_string()
+    }
+
+    pub(crate) fn command(&self, more: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_divvy-kube"));
+        command.arg("agent").env("KUBECONFIG", self.path("kubeconfig"));
+        command.env_remove("POD_UID").env("NODE_NAME", "node");
+        let card = format!("gpu-0={UUID}");
+        let mut arguments = vec![("--card", card)];
+        for (flag, path) in [
+            ("--kubelet-root", ""),
+            ("--cdi", "cdi"),
+            ("--state", "state"),
+            ("--daemon", "daemon.sock"),
+            ("--library", "libdivvy.so"),
+        ] {
+            arguments.push((flag, self.path(path)));
+        }
+        // What a test gives counts.
+        arguments.retain(|(flag, _)| *flag == "--card" || !more.contains(flag));
+        for (flag, value) in arguments {
+            command.arg(flag).arg(value);
+        }
+        command.args(more);
+        command
+    }
+
+    /// An agent that serves.
+    pub(crate) fn agent(&self, more: &[&str]) -> Child {
+        let mut child = self.command(more).stderr(Stdio::piped()).spawn().unwrap();
+        let mut told = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("waits for the kubelet") {
+            line.clear();
+            assert!(told.read_line(&mut line).unwrap() > 0, "the agent has ended");
+        }
+        // It goes on to tell, and is not to find a closed pipe.
+        std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
+        child
+    }
+
+    /// The answer of a readiness probe.
+    pub(crate) fn ready(&self) -> (i32, Value) {
+        let output = self.command(&["--ready", "--json"]).output().unwrap();
+        let answer = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code().unwrap(), answer)
+    }
+
+    /// A daemon, for as long as the test is.
+    pub(crate) fn daemon(&self) -> PathBuf {
+        let path = self.0.join("daemon.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let tenants = self.0.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                serve_tenant(&stream, &tenants);
+            }
+        });
+        path
+    }
+}
+
+impl Drop for AgentNode {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Answers requests of one connection: there is one claim, `team/train` of UID `uid-1`.
+fn serve_claims(stream: &TcpStream) {
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    while let Some(request) = lines.next() {
+        while lines.next().is_some_and(|line| !line.is_empty()) {}
+        let place = "GET /apis/resource.k8s.io/v1/namespaces/team/resourceclaims/train";
+        let (status, body) = match request.starts_with(place) {
+            true => ("200 OK", claim()),
+            false => {
+                let (message, reason) = ("not found", "NotFound");
+                let body = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {},
+                    "status": "Failure", "message": message, "reason": reason, "code": 404 });
+                ("404 Not Found", body)
+            }
+        };
+        let body = body.to_string();
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        if (&mut &*stream).write_all((head + &body).as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn claim() -> Value {
+    let result = json!({ "request": "gpu", "driver": DRIVER, "pool": "node", "device": "gpu-0", "shareID": "s",
+        "consumedCapacity": { "memory": "8Gi", "cores": "30", "slots": "1" } });
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": { "namespace": "team", "name": "train", "uid": "uid-1" },
+        "spec": {},
+        "status": { "allocation": { "devices": { "results": [result] } } },
+    })
+}
+
+/// Answers one request to a daemon.
+fn serve_tenant(mut stream: &UnixStream, tenants: &Path) {
+    let mut head = [0; 4];
+    stream.read_exact(&mut head).unwrap();
+    let mut body = vec![0; usize::try_from(u32::from_le_bytes(head)).unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    let request: Value = serde_json::from_slice(&body).unwrap();
+    let call = request["call"]["tenant"].as_object().unwrap();
+    let (name, fields) = call.iter().next().unwrap();
+    let tenant = || json!({ "directory": tenants.join(fields["id"].as_str().unwrap()) });
+    let answer = match name.as_str() {
+        "create" => json!({ "created": { "tenant": tenant() } }),
+        "set" => json!({ "tenant": tenant() }),
+        "remove" => json!({ "removed": {} }),
+        _ => json!({ "tenants": { "tenants": [] } }),
+    };
+    let body = json!({ "answer": answer }).to_string();
+    let length = u32::try_from(body.len()).unwrap().to_le_bytes();
+    stream.write_all(&[&length, body.as_bytes()].concat()).unwrap();
+}
