@@ -57,7 +57,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<AgentAnswer, AgentFailure> {
         }
         serve(args, &sockets).await.map(|()| AgentAnswer::default())
     });
-    // What a call left running in a thread is not waited for: a killed agent leaves no less.
+    // Work that a call has left in a thread is not waited for: a killed agent leaves no less.
     runtime.shutdown_background();
     answer
 }

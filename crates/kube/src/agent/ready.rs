@@ -15,7 +15,7 @@ use crate::kubelet::wire::agent::{StateRequest, StateResponse};
 /// Time for the answer. A probe has a second or more.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is to be printed, and the exit code.
+/// Text to print, and the exit code.
 #[derive(Debug, Default)]
 pub(crate) struct AgentAnswer {
     pub(crate) text: String,

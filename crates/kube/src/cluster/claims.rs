@@ -89,7 +89,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What of a claim is `driver`'s, if it is the claim of this UID. `uuid_of` knows the cards of the node's `pool`.
+/// The part of a claim that is `driver`'s, if it is the claim of this UID. `uuid_of` knows the cards of the node's `pool`.
 ///
 /// # Errors
 /// [`PrepareReason::ClaimChanged`], [`PrepareReason::BadClaim`], and those of `uuid_of`.
