@@ -11,8 +11,10 @@
 //!
 //! Does not say which cards there are, nor publish them.
 
+mod authority;
 mod dra;
 mod health;
+mod hpack;
 mod paths;
 mod plugin;
 mod registration;

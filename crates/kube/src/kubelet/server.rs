@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
+use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::service::Routes;
 use tonic::transport::Server;
 
+use super::authority::AuthorityStream;
 use super::dra::DraService;
 use super::health::HealthService;
 use super::paths::KubeletSockets;
@@ -125,6 +127,7 @@ async fn start(path: &Path, routes: Routes) -> Result<(Serving, socket::SocketFi
     let (stop, mut stopped) = watch::channel(false);
     let server = Server::builder().add_routes(routes);
     let incoming = UnixListenerStream::new(listener);
+    let incoming = incoming.map(|stream| stream.map(AuthorityStream::new));
     let task = tokio::spawn(server.serve_with_incoming_shutdown(incoming, async move {
         let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
     }));

@@ -1,6 +1,7 @@
 //! Tests of the kubelet's side with a kubelet that is a client on real sockets, claims that are a map, and the prepare core on
 //! a folder.
 
+mod authorities;
 mod claims;
 mod instances;
 
