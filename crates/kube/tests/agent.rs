@@ -55,10 +55,10 @@ async fn a_claim_outlives_an_agent_that_is_killed_and_one_that_is_terminated() {
     assert_eq!(answer["pid"], json!(agent.id()));
 
     // No daemon yet: registered all the same, and said of the claim.
-    let refused = prepare(&info.endpoint, "uid-1").await;
+    let refused = prepare(&info.endpoint, "uid-train").await;
     assert!(refused.error.starts_with("daemon-unreachable: "), "{}", refused.error);
     let _daemon = node.daemon();
-    let first = prepare(&info.endpoint, "uid-1").await;
+    let first = prepare(&info.endpoint, "uid-train").await;
     assert_eq!((&*first.error, first.devices.len()), ("", 1));
     assert_eq!(first.devices[0].cdi_device_ids[0], format!("nvidia.com/gpu={UUID}"));
     let other = prepare(&info.endpoint, "uid-2").await;
@@ -70,7 +70,7 @@ async fn a_claim_outlives_an_agent_that_is_killed_and_one_that_is_terminated() {
     assert!(code == 1 && answer["error"].as_str().unwrap().contains("no agent answers"));
     let mut agent = node.agent(&[]);
     let info = register(&node).await;
-    assert_eq!(prepare(&info.endpoint, "uid-1").await, first);
+    assert_eq!(prepare(&info.endpoint, "uid-train").await, first);
 
     nix::sys::signal::kill(nodes::pid(&agent), nix::sys::signal::Signal::SIGTERM).unwrap();
     // The kubelet is to hear that its connections end, meanwhile.
@@ -82,7 +82,7 @@ async fn a_claim_outlives_an_agent_that_is_killed_and_one_that_is_terminated() {
 
     let mut agent = node.agent(&[]);
     for _ in 0..2 {
-        assert_eq!(unprepare(&info.endpoint, "uid-1").await, "");
+        assert_eq!(unprepare(&info.endpoint, "uid-train").await, "");
     }
     assert_eq!(left("cdi"), 0);
     agent.kill().unwrap();

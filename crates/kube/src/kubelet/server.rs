@@ -33,6 +33,8 @@ use crate::prepare::{NodeDaemon, NodeDisk};
 
 /// Time for connections to close on which no call runs. A kubelet that hangs is not waited for.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Time between two looks at the sockets' files, which others can remove.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Serves the kubelet until `ending` turns true and what ran has ended.
 ///
@@ -77,17 +79,16 @@ where
     log.say(&format!("waits for the kubelet at {}", sockets.registration.display()));
 
     let mut ended = ending;
-    let mut failed = None;
-    tokio::select! {
-        _ = ended.wait_for(|is_ending| *is_ending) => {}
-        result = &mut service.task => failed = Some(result),
-        result = &mut registration.task => failed = Some(result),
-    }
-    if let Some(result) = failed {
-        return Err(match result {
-            Ok(Err(error)) => format!("a server has ended: {error}"),
-            other => format!("a server has ended: {other:?}"),
-        });
+    let failed = tokio::select! {
+        _ = ended.wait_for(|is_ending| *is_ending) => None,
+        result = &mut service.task => Some(format!("a server has ended: {result:?}")),
+        result = &mut registration.task => Some(format!("a server has ended: {result:?}")),
+        path = lost([&service_file, &registration_file]) => {
+            Some(format!("{path} was removed, or is another's; to be bound again by a new agent"))
+        }
+    };
+    if let Some(words) = failed {
+        return Err(words);
     }
     state.set(REGISTERED, false, "the agent ends");
     drop(registration_file);
@@ -101,6 +102,16 @@ where
     let _ = timeout(LAST_WORDS, closed).await;
     drop(service_file);
     Ok(())
+}
+
+/// Waits until one of the sockets cannot be found any more by who looks for it; its path.
+async fn lost(files: [&socket::SocketFile; 2]) -> String {
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        if let Some(file) = files.iter().find(|file| !file.is_there()) {
+            return file.path().display().to_string();
+        }
+    }
 }
 
 fn text(path: &Path) -> Result<String, String> {

@@ -62,6 +62,10 @@ pub(super) async fn bind(path: &Path) -> Result<(UnixListener, SocketFile), Stri
 }
 
 impl SocketFile {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Whether the path still leads here.
     pub(super) fn is_there(&self) -> bool {
         let found = fs::symlink_metadata(&self.path);

@@ -1,4 +1,4 @@
-//! Tables of the page `docs/guide/kubernetes-convert.md`, which are made from the lists in the code.
+//! Tables of the pages on Kubernetes in `docs/guide`, which are made from the lists in the code.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,12 +6,11 @@ use std::path::Path;
 
 use crate::keys::{KEYS, Place};
 use crate::note::{Code, Level};
-
-const PAGE: &str = "../../docs/guide/kubernetes-convert.md";
+use crate::prepare::PrepareReason;
 
 /// Compares `table` with the one on the page that has the same first line; writes it with `DIVVY_GOLDEN=write`.
-fn compare(table: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
+fn compare_on(page: &str, table: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide").join(page);
     let text = fs::read_to_string(&path).unwrap();
     let head = table.lines().next().unwrap();
     let at = text.find(head).unwrap_or_else(|| panic!("the page has no table that begins {head}"));
@@ -21,6 +20,19 @@ fn compare(table: &str) {
         return;
     }
     assert_eq!(&text[at..end], table, "DIVVY_GOLDEN=write writes it again");
+}
+
+fn compare(table: &str) {
+    compare_on("kubernetes-convert.md", table);
+}
+
+#[test]
+fn the_agents_page_has_every_reason() {
+    let mut table = String::from("| word | what to do |\n|---|---|\n");
+    for (_, word, about) in PrepareReason::ALL {
+        writeln!(table, "| `{word}` | {about} |").unwrap();
+    }
+    compare_on("kubernetes-agent.md", &table);
 }
 
 #[test]

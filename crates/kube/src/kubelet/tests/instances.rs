@@ -64,6 +64,19 @@ async fn two_agents_of_an_update_share_claims_and_each_removes_its_own_sockets()
 }
 
 #[tokio::test]
+async fn an_agent_whose_socket_is_removed_ends_for_another_to_begin() {
+    let node = KubeletNode::new("removed");
+    let agent = node.agent(None).await;
+    std::fs::remove_file(&agent.sockets.registration).unwrap();
+    let error = agent.task.await.unwrap().unwrap_err();
+    assert!(error.contains("-reg.sock was removed"), "{error}");
+    assert!(!agent.sockets.service.exists());
+    let next = node.agent(None).await;
+    register(&next.sockets.registration).await;
+    next.terminate().await;
+}
+
+#[tokio::test]
 async fn the_end_waits_for_a_call_that_runs() {
     let node = KubeletNode::new("drain");
     node.allocate("train", "uid-1");
