@@ -26,12 +26,16 @@ async fn register(node: &AgentNode) -> PluginInfo {
     info
 }
 
-async fn prepare(endpoint: &str, uid: &str) -> dra_v1::NodePrepareResourceResponse {
-    let mut client = DraPluginClient::new(channel(endpoint).await);
+/// A request for the claim `team/train`, if that has this UID.
+fn claim_named(uid: &str) -> dra_v1::NodePrepareResourcesRequest {
     let (namespace, name) = ("team".to_owned(), "train".to_owned());
     let claims = vec![dra_v1::Claim { namespace, uid: uid.to_owned(), name }];
-    let request = dra_v1::NodePrepareResourcesRequest { claims };
-    let answer = client.node_prepare_resources(request).await.unwrap().into_inner();
+    dra_v1::NodePrepareResourcesRequest { claims }
+}
+
+async fn prepare(endpoint: &str, uid: &str) -> dra_v1::NodePrepareResourceResponse {
+    let mut client = DraPluginClient::new(channel(endpoint).await);
+    let answer = client.node_prepare_resources(claim_named(uid)).await.unwrap().into_inner();
     answer.claims[uid].clone()
 }
 
@@ -43,6 +47,14 @@ async fn unprepare(endpoint: &str, uid: &str) -> String {
     answer.claims[uid].error.clone()
 }
 
+/// The answer of a readiness probe that the page shows.
+fn page_example() -> Value {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/kubernetes-agent.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let example = page.split("```json").nth(1).unwrap().split("```").next().unwrap();
+    serde_json::from_str(example).unwrap()
+}
+
 #[tokio::test]
 async fn a_claim_outlives_an_agent_that_is_killed_and_one_that_is_terminated() {
     let node = AgentNode::new("process");
@@ -51,8 +63,9 @@ async fn a_claim_outlives_an_agent_that_is_killed_and_one_that_is_terminated() {
     assert_eq!((code, &answer["ready"]), (1, &json!(false)), "{answer}");
     let info = register(&node).await;
     let (code, answer) = node.ready();
-    assert_eq!((code, &answer["ready"]), (0, &json!(true)), "{answer}");
-    assert_eq!(answer["pid"], json!(agent.id()));
+    let mut shown = page_example();
+    shown["pid"] = json!(agent.id());
+    assert_eq!((code, answer), (0, shown));
 
     // No daemon yet: registered all the same, and said of the claim.
     let refused = prepare(&info.endpoint, "uid-train").await;
@@ -85,6 +98,36 @@ async fn a_claim_outlives_an_agent_that_is_killed_and_one_that_is_terminated() {
         assert_eq!(unprepare(&info.endpoint, "uid-train").await, "");
     }
     assert_eq!(left("cdi"), 0);
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+}
+
+#[tokio::test]
+async fn an_agent_that_is_killed_while_it_prepares_leaves_what_the_next_finishes() {
+    let node = AgentNode::new("midway");
+    let mut agent = node.agent(&[]);
+    let endpoint = register(&node).await.endpoint;
+    // A daemon that takes a connection and says nothing.
+    let silent = node.silent_daemon();
+    let mut client = DraPluginClient::new(channel(&endpoint).await);
+    let call = tokio::spawn(async move {
+        client.node_prepare_resources(claim_named("uid-train")).await.map(|_| ())
+    });
+    let asked = tokio::task::spawn_blocking(move || silent.accept().unwrap());
+    let connection = asked.await.unwrap();
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    assert!(call.await.unwrap().is_err());
+    assert!(std::path::Path::new(&node.path("state/checkpoint.json")).exists());
+    drop(connection);
+
+    let _daemon = node.daemon();
+    let mut agent = node.agent(&[]);
+    assert_eq!(register(&node).await.endpoint, endpoint);
+    let answer = prepare(&endpoint, "uid-train").await;
+    assert_eq!((&*answer.error, answer.devices.len()), ("", 1));
+    assert_eq!(unprepare(&endpoint, "uid-train").await, "");
+    assert_eq!(std::fs::read_dir(node.path("cdi")).unwrap().count(), 0);
     agent.kill().unwrap();
     agent.wait().unwrap();
 }

@@ -95,10 +95,16 @@ impl AgentNode {
         (output.status.code().unwrap(), answer)
     }
 
+    /// Socket of a daemon that has yet to take connections.
+    pub(crate) fn silent_daemon(&self) -> UnixListener {
+        let path = self.0.join("daemon.sock");
+        let _ = std::fs::remove_file(&path);
+        UnixListener::bind(&path).unwrap()
+    }
+
     /// A daemon, for as long as the test is.
     pub(crate) fn daemon(&self) -> PathBuf {
-        let path = self.0.join("daemon.sock");
-        let listener = UnixListener::bind(&path).unwrap();
+        let (path, listener) = (self.0.join("daemon.sock"), self.silent_daemon());
         let tenants = self.0.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
