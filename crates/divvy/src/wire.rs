@@ -15,11 +15,14 @@ use std::io::{ErrorKind, Read, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-// By its path, since what fuzzes this file has it in another folder.
+// By their paths, since what fuzzes this file has it in another folder.
 #[path = "wire/by_id.rs"]
 pub mod by_id;
+#[path = "wire/cards.rs"]
+pub mod cards;
 
 use by_id::{TenantCall, TenantReport};
+use cards::CardList;
 
 /// Version of the requests and answers.
 pub const VERSION: u32 = 1;
@@ -147,6 +150,8 @@ pub enum Call {
     },
     /// Make, change, look at or remove tenants by id.
     Tenant(TenantCall),
+    /// The machine's cards.
+    Cards,
 }
 
 /// Whether a daemon gives turns, of time and of memory.
@@ -245,6 +250,8 @@ pub enum Answer {
         /// Living processes in it, which keep their limits until they end.
         processes: u32,
     },
+    /// To [`Call::Cards`].
+    Cards(CardList),
     /// Not done.
     Error {
         /// Why, naming the value and the fix.

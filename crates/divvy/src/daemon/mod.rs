@@ -11,12 +11,13 @@
 //! [`look`] asks NVML for it; [`server`] and [`client`] speak [`crate::wire`] on a socket, which [`reach`] finds and
 //! of which a [`crowd`] may be open, all [`timed`], about what the first has [`seen`]; [`place`],
 //! [`start`] and [`keep`] see to it that there is one daemon; [`schedule`] switches its turns off and on; [`by_id`] makes
-//! and removes tenants for those who ask, and [`sweeper`] takes their files. For collectors
+//! and removes tenants for those who ask, and [`sweeper`] takes their files; [`card_desk`] tells which cards there are. For collectors
 //! [`metrics`] makes a page and [`health`] says whether turns go on, which [`http`] serves.
 
 mod adopted;
 mod by_id;
 mod card;
+mod card_desk;
 pub(crate) mod client;
 mod crowd;
 mod device;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::adopted::Hand;
+use super::card_desk::CardDesk;
 use super::place::DaemonHome;
 use super::scan::Spot;
 use super::sweeper::TenantDesk;
@@ -32,6 +33,8 @@ pub(super) struct Shared {
     pub(super) rendering: Mutex<()>,
     /// Requests for tenants by id.
     pub(super) desk: Arc<TenantDesk>,
+    /// Requests for the machine's cards.
+    pub(super) cards: Arc<CardDesk>,
 }
 
 /// The daemon's view, and the files it has open for it.

@@ -20,6 +20,7 @@ use anyhow::{Context, Result};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
 use super::by_id;
+use super::card_desk;
 use super::crowd::{Crowd, CrowdPlace};
 use super::metrics;
 use super::place::DaemonHome;
@@ -155,6 +156,7 @@ fn answer(call: &Call, uid: u32, home: &DaemonHome, shared: &Shared) -> Answer {
         Call::Set { tenant, change } => set(&seen(shared, uid, home), uid, tenant, change),
         Call::Schedule { to } => schedule(*to, uid, shared),
         Call::Tenant(call) => by_id::answer(call, uid, home, shared),
+        Call::Cards => card_desk::answer(&shared.cards),
     }
 }
 

@@ -23,6 +23,7 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nvml_wrapper::{Device, Nvml};
 
+use crate::machine::card_facts;
 use crate::machine::gpus::{self, Gpu};
 use crate::machine::loader::find_library;
 use crate::output::failure::usage;
@@ -43,6 +44,10 @@ pub(crate) struct ListArgs {
     /// NVML's library
     #[arg(long, default_value = LIBRARY)]
     library: PathBuf,
+
+    /// All that is known of each
+    #[arg(long)]
+    facts: bool,
 }
 
 /// A device.
@@ -220,13 +225,14 @@ impl Card {
     }
 }
 
-/// Has a process of its own ask NVML.
-fn ask(driver: &DriverChoice) -> Result<Vec<Card>> {
+/// Process that asks NVML, by [`LIST`].
+pub(super) fn asker(driver: &DriverChoice) -> Result<Command> {
     let library = match &driver.library {
         Some(path) => path.clone(),
         None => find_library(LIBRARY).with_context(|| format!("{LIBRARY} was not found"))?,
     };
-    let mut child = Command::new("/proc/self/exe")
+    let mut command = Command::new("/proc/self/exe");
+    command
         .arg0("divvy")
         .arg(LIST)
         .arg("--library")
@@ -236,9 +242,13 @@ fn ask(driver: &DriverChoice) -> Result<Vec<Card>> {
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("no process can be started")?;
+        .stderr(Stdio::null());
+    Ok(command)
+}
+
+/// Has a process of its own ask NVML.
+fn ask(driver: &DriverChoice) -> Result<Vec<Card>> {
+    let mut child = asker(driver)?.spawn().context("no process can be started")?;
     let mut pipe = child.stdout.take().context("the process has no output")?;
     let give_up = Instant::now() + PATIENCE;
     let status = loop {
@@ -267,6 +277,10 @@ pub(crate) fn answer(args: &ListArgs) -> Result<u8> {
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
     let nvml = Nvml::builder().lib_path(args.library.as_os_str()).init();
     let nvml = nvml.context("NVML cannot be loaded")?;
+    if args.facts {
+        json::bare(&card_facts::of(&nvml)?)?;
+        return Ok(0);
+    }
     let mut cards = Vec::new();
     for index in 0..nvml.device_count().context("NVML does not count the devices")? {
         let device = nvml.device_by_index(index).context("NVML does not know a device")?;

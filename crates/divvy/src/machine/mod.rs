@@ -2,6 +2,7 @@
 //!
 //! Does not know of tenants.
 
+pub(crate) mod card_facts;
 pub(crate) mod cards;
 pub(crate) mod contexts;
 pub(crate) mod elf;
