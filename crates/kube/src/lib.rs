@@ -10,6 +10,7 @@
 #![allow(rustdoc::private_intra_doc_links, reason = "read with its source: little of it is public")]
 
 mod agent;
+pub mod cards;
 mod claim;
 pub mod cluster;
 mod command;

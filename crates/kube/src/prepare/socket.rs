@@ -64,12 +64,20 @@ impl DaemonSocket {
         Ok(stream)
     }
 
-    /// Asks, and takes the answer by its name.
+    /// Asks about tenants, and takes the answer by its name.
     fn ask(&self, call: &Value, answer: &str) -> Result<Value, DaemonError> {
+        self.call(&json!({ "tenant": call }), answer)
+    }
+
+    /// Asks anything, and takes the answer by its name.
+    ///
+    /// # Errors
+    /// [`DaemonError`].
+    pub(crate) fn call(&self, call: &Value, answer: &str) -> Result<Value, DaemonError> {
         let deadline = Instant::now() + PATIENCE;
         let stream = self.reach(deadline)?;
         let mut exchange = Exchange { stream: &stream, deadline };
-        let body = json!({ "version": VERSION, "call": { "tenant": call } }).to_string();
+        let body = json!({ "version": VERSION, "call": call }).to_string();
         let response = exchange.round(body.as_bytes()).map_err(|error| self.unreachable(error))?;
         let told = response.get("answer").unwrap_or(&Value::Null);
         if let Some(found) = told.get(answer) {

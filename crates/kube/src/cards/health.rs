@@ -1,0 +1,37 @@
+//! Health of the node's cards, as the kubelet is told it.
+
+use std::time::SystemTime;
+
+/// Health of a card.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CardHealth {
+    /// It could not be found out.
+    #[default]
+    Unknown,
+    /// It works.
+    Healthy,
+    /// It does not.
+    Unhealthy,
+}
+
+/// A card of the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeCard {
+    /// Name of the device in the node's pool.
+    pub device: String,
+    /// The card's UUID, as the driver's tools print it.
+    pub gpu_uuid: String,
+    /// Its health.
+    pub health: CardHealth,
+    /// The same for people; may be empty.
+    pub message: String,
+}
+
+/// Cards of the node, sent with each look at them, changed or not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeCards {
+    /// All of them.
+    pub cards: Vec<NodeCard>,
+    /// Time of the look; none before the first.
+    pub checked: Option<SystemTime>,
+}

@@ -1,0 +1,317 @@
+//! Node: whether this node may have devices of ours, and if not, why. Pure.
+//!
+//! **Fail closed**: a container runtime that does not know the Container Device Interface (CDI) starts the pod all the same, with
+//! no limits. So a node is refused until its runtime is known to know it. A card that another plugin sells is refused too: the
+//! two would give it away twice.
+//!
+//! Does not ask: that is [`super::run`]'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::resource::v1::ResourceSlice;
+
+use super::runtime;
+use crate::quantity;
+
+/// Extended resources of plugins that hand out NVIDIA's cards.
+const SOLD: [&str; 2] = ["nvidia.com/gpu", "nvidia.com/gpu.shared"];
+/// Beginning of those that are instances of partitioned cards.
+const SOLD_INSTANCES: &str = "nvidia.com/mig-";
+/// Attributes, of whichever driver, that say which card a device is.
+const CARD_ATTRIBUTES: [&str; 2] = ["uuid", "parentUUID"];
+/// First version of Kubernetes that has what we publish, and the first that needs no gate for it.
+const KUBERNETES: (u32, u32) = (1, 34);
+const KUBERNETES_UNGATED: (u32, u32) = (1, 36);
+
+/// Verdict on the node. The kubelet's calls ask it by [`NodeVerdict::check`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeVerdict {
+    /// Reason why no card of the node may be used.
+    pub refusal: Option<NodeRefusal>,
+    /// Cards that another driver sells, by UUID in lower case, and that driver.
+    pub sold: BTreeMap<String, String>,
+    /// Sentences for people who set the node up.
+    pub notes: Vec<String>,
+}
+
+/// Refusal of a node or of a card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRefusal {
+    /// For programs.
+    pub reason: NodeReason,
+    /// For people: the value and the fix.
+    pub words: String,
+}
+
+/// Reason of a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeReason {
+    /// The API server has not told of the node yet.
+    NotLooked,
+    /// A runtime that starts pods without their limits.
+    RuntimeWithoutCdi,
+    /// A runtime of which that is not known.
+    RuntimeUnknown,
+    /// A Kubernetes without shared devices.
+    KubeletTooOld,
+    /// A device plugin sells the node's cards.
+    SoldByPlugin,
+    /// Another driver sells this card.
+    SoldByDriver,
+    /// An API server that drops what makes a device shared.
+    GateOff,
+}
+
+impl NodeReason {
+    /// Every reason, its word, and the reason of an event about it.
+    pub const ALL: &[(Self, &str, &str)] = &[
+        (Self::NotLooked, "node-not-looked", "DivvyNodeNotLooked"),
+        (Self::RuntimeWithoutCdi, "runtime-without-cdi", "DivvyRuntimeWithoutCDI"),
+        (Self::RuntimeUnknown, "runtime-unknown", "DivvyRuntimeUnknown"),
+        (Self::KubeletTooOld, "kubelet-too-old", "DivvyKubeletTooOld"),
+        (Self::SoldByPlugin, "sold-by-plugin", "DivvyCardsSoldByPlugin"),
+        (Self::SoldByDriver, "sold-by-driver", "DivvyCardSoldByDriver"),
+        (Self::GateOff, "gate-off", "DivvyConsumableCapacityOff"),
+    ];
+
+    fn row(self) -> (&'static str, &'static str) {
+        let found = Self::ALL.iter().find(|(reason, ..)| *reason == self);
+        found.map_or(("node-not-looked", "DivvyNodeNotLooked"), |(_, word, event)| (word, event))
+    }
+
+    /// The word.
+    pub fn word(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The reason of an event.
+    pub fn event(self) -> &'static str {
+        self.row().1
+    }
+}
+
+/// Facts about the node that the verdict depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NodeFacts {
+    pub(super) uid: String,
+    runtime: String,
+    kubelet: String,
+    /// Extended resources that sell cards, each with the amount.
+    sold: BTreeMap<String, String>,
+}
+
+impl NodeFacts {
+    pub(super) fn of(node: &Node) -> Self {
+        let status = node.status.clone().unwrap_or_default();
+        let info = status.node_info.unwrap_or_default();
+        let mut sold = BTreeMap::new();
+        for (name, amount) in status.capacity.into_iter().chain(status.allocatable).flatten() {
+            let sells = SOLD.contains(&name.as_str()) || name.starts_with(SOLD_INSTANCES);
+            // An amount that is not understood is some.
+            if sells && quantity::whole_text(&amount.0) != Ok(0) {
+                sold.insert(name, amount.0);
+            }
+        }
+        Self {
+            uid: node.metadata.uid.clone().unwrap_or_default(),
+            runtime: info.container_runtime_version,
+            kubelet: info.kubelet_version,
+            sold,
+        }
+    }
+
+    fn refusal(&self, node: &str, runtimes: &[String]) -> Option<NodeRefusal> {
+        let refuse = |reason, words: String| Some(NodeRefusal { reason, words });
+        if let Err((reason, words)) = runtime::judge(&self.runtime, runtimes) {
+            return refuse(reason, format!("node {node}: {words}"));
+        }
+        let kubelet = &self.kubelet;
+        if runtime::version(kubelet).is_some_and(|version| version < KUBERNETES) {
+            let words = format!(
+                "node {node}: the kubelet {kubelet} has no shared devices, which begin with 1.34: run `divvy-kube plugin` there"
+            );
+            return refuse(NodeReason::KubeletTooOld, words);
+        }
+        let (name, amount) = self.sold.first_key_value()?;
+        let words = format!(
+            "node {node}: a device plugin (NVIDIA's, or HAMi's) sells {name}: {amount} there, and would give the same cards \
+             away twice: take that plugin off the node, which this agent sees some minutes later"
+        );
+        refuse(NodeReason::SoldByPlugin, words)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = runtime::note(&self.runtime).into_iter().collect();
+        match runtime::version(&self.kubelet) {
+            Some(version) if version < KUBERNETES_UNGATED => notes.push(format!(
+                "the kubelet {} shares devices with the feature gate DRAConsumableCapacity alone: set it on API server, \
+                 scheduler, controller manager and kubelet",
+                self.kubelet
+            )),
+            Some(_) => {}
+            None => notes.push(format!("the kubelet's version {:?} is none", self.kubelet)),
+        }
+        notes
+    }
+}
+
+impl Default for NodeVerdict {
+    fn default() -> Self {
+        let words = "the node was not looked at yet: asked again".to_owned();
+        Self {
+            refusal: Some(NodeRefusal { reason: NodeReason::NotLooked, words }),
+            sold: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl NodeVerdict {
+    /// The verdict on `node`, with slices of other drivers on it, and whether the API server drops what makes a device shared.
+    /// `runtimes` are names of runtimes that somebody vouches for.
+    pub(super) fn of(
+        node: &str,
+        facts: Option<&NodeFacts>,
+        foreign: &BTreeMap<String, String>,
+        drops_shares: bool,
+        runtimes: &[String],
+    ) -> Self {
+        let Some(facts) = facts else { return Self::default() };
+        let gate = || {
+            let words = format!(
+                "node {node}: the API server drops allowMultipleAllocations from devices: turn the feature gate \
+                 DRAConsumableCapacity on there, and in scheduler, controller manager and kubelet"
+            );
+            drops_shares.then_some(NodeRefusal { reason: NodeReason::GateOff, words })
+        };
+        Self {
+            refusal: facts.refusal(node, runtimes).or_else(gate),
+            sold: foreign.clone(),
+            notes: facts.notes(),
+        }
+    }
+
+    /// Whether the card may be used.
+    ///
+    /// # Errors
+    /// The reason why not.
+    pub fn check(&self, uuid: &str) -> Result<(), NodeRefusal> {
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
+        }
+        match self.sold.get(&uuid.to_ascii_lowercase()) {
+            None => Ok(()),
+            Some(driver) => {
+                let words = format!(
+                    "{uuid}: the driver {driver} sells the card too, and would give it away twice: take it off this node"
+                );
+                Err(NodeRefusal { reason: NodeReason::SoldByDriver, words })
+            }
+        }
+    }
+}
+
+/// Cards of a slice of another driver, by UUID in lower case.
+pub(super) fn cards_of(slice: &ResourceSlice) -> BTreeSet<String> {
+    let devices = slice.spec.devices.iter().flatten();
+    let attributes = devices.filter_map(|device| device.attributes.as_ref()).flatten();
+    let is_card = |name: &str| {
+        let own = name.rsplit('/').next().unwrap_or(name);
+        CARD_ATTRIBUTES.contains(&own)
+    };
+    let cards = attributes.filter(|(name, _)| is_card(name));
+    cards.filter_map(|(_, value)| Some(value.string.as_ref()?.to_ascii_lowercase())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn node(runtime: &str, kubelet: &str, resources: &Value) -> NodeFacts {
+        let node: Node = serde_json::from_value(json!({
+            "metadata": { "name": "n1", "uid": "u-1" },
+            "status": { "allocatable": resources, "nodeInfo": {
+                "containerRuntimeVersion": runtime, "kubeletVersion": kubelet,
+                "architecture": "amd64", "bootID": "", "kernelVersion": "", "kubeProxyVersion": "", "machineID": "",
+                "operatingSystem": "linux", "osImage": "", "systemUUID": "" } } }))
+        .unwrap();
+        NodeFacts::of(&node)
+    }
+
+    fn reason(facts: &NodeFacts) -> Option<NodeReason> {
+        NodeVerdict::of("n1", Some(facts), &BTreeMap::new(), false, &[]).refusal.map(|it| it.reason)
+    }
+
+    #[test]
+    fn a_node_is_refused_until_it_is_known_to_be_good() {
+        assert_eq!(
+            NodeVerdict::default().check("GPU-1").unwrap_err().reason,
+            NodeReason::NotLooked
+        );
+        let (new, none) = ("containerd://2.1.0", json!({ "cpu": "8" }));
+        assert_eq!(reason(&node(new, "v1.36.1", &none)), None);
+        assert_eq!(reason(&node(new, "v1.33.9", &none)), Some(NodeReason::KubeletTooOld));
+        assert_eq!(reason(&node(new, "v1.34.2+k3s1", &none)), None);
+        assert_eq!(node(new, "v1.35.0", &none).notes().len(), 1);
+        assert_eq!(node(new, "v1.36.0-eks-1", &none).notes().len(), 0);
+        assert_eq!(node("containerd://1.7.2", "nightly", &none).notes().len(), 2);
+        assert_eq!(
+            reason(&node("containerd://1.6.20~ds1", "v1.36.1", &none)),
+            Some(NodeReason::RuntimeWithoutCdi)
+        );
+        let facts = node(new, "v1.36.1", &none);
+        let off = NodeVerdict::of("n1", Some(&facts), &BTreeMap::new(), true, &[]);
+        assert_eq!(off.refusal.unwrap().reason, NodeReason::GateOff);
+    }
+
+    #[test]
+    fn cards_that_a_plugin_sells_are_refused_and_recover() {
+        for (resources, sold) in [
+            (json!({ "nvidia.com/gpu": "8" }), true),
+            (json!({ "nvidia.com/gpu": "0" }), false),
+            (json!({ "nvidia.com/gpu.shared": "16" }), true),
+            (json!({ "nvidia.com/mig-1g.18gb": "7" }), true),
+            (json!({ "nvidia.com/gpu": "many" }), true),
+            (json!({ "nvidia.com/gpumem": "80000", "amd.com/gpu": "8" }), false),
+        ] {
+            let facts = node("cri-o://1.30.0", "v1.37.0", &resources);
+            let expected = sold.then_some(NodeReason::SoldByPlugin);
+            assert_eq!(reason(&facts), expected, "{resources}");
+        }
+    }
+
+    #[test]
+    fn a_card_of_another_driver_is_refused_by_its_uuid() {
+        let slice = json!({ "metadata": {}, "spec": { "driver": "gpu.nvidia.com",
+            "pool": { "name": "n1", "generation": 1, "resourceSliceCount": 1 }, "devices": [
+                { "name": "gpu-0", "attributes": { "uuid": { "string": "GPU-0A" }, "index": { "int": 0 } } },
+                { "name": "mig-1", "attributes": { "gpu.nvidia.com/uuid": { "string": "MIG-1" },
+                  "parentUUID": { "string": "GPU-0b" } } }, { "name": "bare" } ] } });
+        let cards = cards_of(&serde_json::from_value(slice).unwrap());
+        assert_eq!(
+            cards.iter().map(String::as_str).collect::<Vec<_>>(),
+            ["gpu-0a", "gpu-0b", "mig-1"]
+        );
+        let sold = cards.into_iter().map(|card| (card, "gpu.nvidia.com".to_owned())).collect();
+        let facts = node("containerd://2.1.0", "v1.36.1", &json!({}));
+        let verdict = NodeVerdict::of("n1", Some(&facts), &sold, false, &[]);
+        let refused = verdict.check("GPU-0a").unwrap_err();
+        assert_eq!(refused.reason, NodeReason::SoldByDriver);
+        assert!(refused.words.contains("gpu.nvidia.com"), "{}", refused.words);
+        assert_eq!(verdict.check("GPU-0c"), Ok(()));
+    }
+
+    #[test]
+    fn every_reason_has_words_of_its_own() {
+        let mut words: Vec<_> =
+            NodeReason::ALL.iter().flat_map(|(_, word, event)| [*word, *event]).collect();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), 2 * NodeReason::ALL.len());
+        // The last is declared last: none is left out of the table.
+        assert_eq!(NodeReason::GateOff as usize + 1, NodeReason::ALL.len());
+    }
+}

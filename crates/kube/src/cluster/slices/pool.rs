@@ -1,0 +1,235 @@
+//! Pool of a node: its devices in the words of `resource.k8s.io/v1`. Pure.
+//!
+//! A card is one device that many claims share: `memory` in bytes, `cores` in percent and `slots`, each with what a claim has
+//! that does not say. An instance of a partitioned card is a device that one claim has whole. An unhealthy card leaves the pool,
+//! rather than being tainted: taints are an alpha feature before 1.36, and an API server without them drops them, so
+//! that the card would be given away. Claims that have it already keep it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::resource::v1::{
+    CapacityRequestPolicy, CapacityRequestPolicyRange, Device, DeviceAttribute, DeviceCapacity,
+    ResourcePool, ResourceSlice, ResourceSliceSpec,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use crate::cards::{BookedDevice, CardBook, CardHealth, DeviceKind};
+use crate::cluster::node::NodeVerdict;
+use crate::fnv::{BASIS, fnv_1a};
+
+/// Our driver.
+pub const DRIVER: &str = "gpu.divvy.dev";
+/// Devices that a slice may have.
+pub(super) const MOST_DEVICES: usize = 128;
+/// Step of memory, and the least that a claim may have.
+const MEMORY_STEP: u64 = 1 << 20;
+const LEAST_MEMORY: u64 = 64 << 20;
+/// The longest text of an attribute.
+const MOST_TEXT_BYTES: usize = 64;
+/// Suffixes of quantities, from the largest on.
+const SUFFIXES: [(&str, u32); 6] =
+    [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
+/// The longest beginning of a slice's name: the whole has 253 bytes at most.
+const MOST_NODE_BYTES: usize = 200;
+
+/// Pool that is wanted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::cluster) struct NodePool {
+    /// The node, after which the pool is named.
+    pub(in crate::cluster) node: String,
+    /// UID of the node, which owns the slices.
+    pub(in crate::cluster) uid: String,
+    /// Devices by slice.
+    pub(in crate::cluster) devices: Vec<Vec<Device>>,
+}
+
+impl NodePool {
+    /// The pool of these cards, of those that may be used; each shared by as many claims as there are `slots`.
+    pub(in crate::cluster) fn of(
+        node: &str,
+        uid: &str,
+        book: &CardBook,
+        verdict: &NodeVerdict,
+        slots: u32,
+    ) -> Self {
+        let is_offered = |device: &&BookedDevice| {
+            let parent = match &device.kind {
+                DeviceKind::Card => Ok(()),
+                DeviceKind::Instance { parent, .. } => verdict.check(parent),
+            };
+            device.health != CardHealth::Unhealthy
+                && device.memory_bytes >= LEAST_MEMORY
+                && verdict.check(&device.uuid).and(parent).is_ok()
+        };
+        let offered = book.devices.iter().filter(is_offered);
+        let driver = book.driver.as_deref();
+        let devices: Vec<Device> = offered.map(|it| device(it, driver, slots)).collect();
+        Self {
+            node: node.to_owned(),
+            uid: uid.to_owned(),
+            devices: devices.chunks(MOST_DEVICES).map(<[Device]>::to_vec).collect(),
+        }
+    }
+
+    /// Name of the slice at this place.
+    pub(super) fn name(&self, at: usize) -> String {
+        let Self { node, .. } = self;
+        match node.get(..MOST_NODE_BYTES) {
+            Some(beginning) if node.len() > MOST_NODE_BYTES => {
+                let hash = fnv_1a(BASIS, node.as_bytes());
+                format!("{}-{hash:016x}-{DRIVER}-{at}", beginning.trim_end_matches(['.', '-']))
+            }
+            _ => format!("{node}-{DRIVER}-{at}"),
+        }
+    }
+
+    /// The slice at this place, in this generation.
+    pub(in crate::cluster) fn slice(&self, at: usize, generation: i64) -> Option<ResourceSlice> {
+        let devices = self.devices.get(at)?.clone();
+        let owner = OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Node".to_owned(),
+            name: self.node.clone(),
+            uid: self.uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: None,
+        };
+        Some(ResourceSlice {
+            metadata: ObjectMeta {
+                name: Some(self.name(at)),
+                owner_references: Some(vec![owner]),
+                ..ObjectMeta::default()
+            },
+            spec: ResourceSliceSpec {
+                driver: DRIVER.to_owned(),
+                node_name: Some(self.node.clone()),
+                pool: ResourcePool {
+                    name: self.node.clone(),
+                    generation,
+                    resource_slice_count: i64::try_from(self.devices.len()).ok()?,
+                },
+                devices: Some(devices),
+                ..ResourceSliceSpec::default()
+            },
+        })
+    }
+
+    /// How many devices there are.
+    pub(in crate::cluster) fn count(&self) -> usize {
+        self.devices.iter().map(Vec::len).sum()
+    }
+}
+
+fn device(booked: &BookedDevice, driver: Option<&str>, slots: u32) -> Device {
+    let mut attributes = BTreeMap::from([("uuid".to_owned(), text(&booked.uuid))]);
+    let mut put = |name: &str, value: Option<DeviceAttribute>| {
+        if let Some(value) = value {
+            attributes.insert(name.to_owned(), value);
+        }
+    };
+    put("productName", some_text(&booked.product));
+    put("architecture", booked.architecture.as_deref().and_then(some_text));
+    put("cudaComputeCapability", booked.capability.as_deref().and_then(version));
+    put("driverVersion", driver.and_then(version));
+    put("resource.kubernetes.io/pcieRoot", booked.pcie_root.as_deref().and_then(some_text));
+    let node = |node: u32| DeviceAttribute { int: Some(node.into()), ..DeviceAttribute::default() };
+    put("resource.kubernetes.io/numaNode", booked.numa_node.map(node));
+    let memory_bytes = booked.memory_bytes / MEMORY_STEP * MEMORY_STEP;
+    let kind = match booked.kind {
+        DeviceKind::Card => "gpu",
+        DeviceKind::Instance { .. } => "mig",
+    };
+    put("type", some_text(kind));
+    let is_shared = match &booked.kind {
+        DeviceKind::Card => true,
+        DeviceKind::Instance { parent, profile } => {
+            put("parentUUID", some_text(parent));
+            put("profile", profile.as_deref().and_then(some_text));
+            false
+        }
+    };
+    let capacity = match is_shared {
+        true => shared_capacity(memory_bytes, slots),
+        false => BTreeMap::from([("memory".to_owned(), whole(bytes(memory_bytes)))]),
+    };
+    Device {
+        name: booked.name.clone(),
+        allow_multiple_allocations: is_shared.then_some(true),
+        attributes: Some(attributes),
+        capacity: Some(capacity),
+        ..Device::default()
+    }
+}
+
+fn shared_capacity(memory_bytes: u64, slots: u32) -> BTreeMap<String, DeviceCapacity> {
+    let memory = bytes(memory_bytes);
+    let range = |min: Quantity, step: Quantity, max: Quantity| {
+        let (step, max) = (Some(step), Some(max));
+        Some(CapacityRequestPolicyRange { min, step, max })
+    };
+    let count = |count: u32| Quantity(count.to_string());
+    let policy = |default: Quantity, valid_range, valid_values| {
+        Some(CapacityRequestPolicy { default: Some(default), valid_range, valid_values })
+    };
+    let of_memory = range(bytes(LEAST_MEMORY), bytes(MEMORY_STEP), memory.clone());
+    BTreeMap::from([
+        (
+            "memory".to_owned(),
+            DeviceCapacity {
+                request_policy: policy(memory.clone(), of_memory, None),
+                value: memory,
+            },
+        ),
+        (
+            "cores".to_owned(),
+            DeviceCapacity {
+                request_policy: policy(count(100), range(count(1), count(1), count(100)), None),
+                value: count(100),
+            },
+        ),
+        (
+            "slots".to_owned(),
+            DeviceCapacity {
+                request_policy: policy(count(1), None, Some(vec![count(1)])),
+                value: count(slots.max(1)),
+            },
+        ),
+    ])
+}
+
+fn whole(value: Quantity) -> DeviceCapacity {
+    DeviceCapacity { request_policy: None, value }
+}
+
+/// A quantity as the API server writes it.
+fn bytes(count: u64) -> Quantity {
+    let fits = |(_, bits): &&(&str, u32)| count > 0 && count.trailing_zeros() >= *bits;
+    Quantity(match SUFFIXES.iter().find(fits) {
+        Some((suffix, bits)) => format!("{}{suffix}", count >> bits),
+        None => count.to_string(),
+    })
+}
+
+fn some_text(value: &str) -> Option<DeviceAttribute> {
+    (!value.is_empty()).then(|| text(value))
+}
+
+/// An attribute of text, which is cut where it is longer than one may be.
+fn text(value: &str) -> DeviceAttribute {
+    let mut end = value.len().min(MOST_TEXT_BYTES);
+    while !value.is_char_boundary(end) {
+        end -= 1;
+    }
+    let string = value.get(..end).map(str::to_owned);
+    DeviceAttribute { string, ..DeviceAttribute::default() }
+}
+
+/// A version of three numbers without zeros in front, which is what the API server takes: `580.82.7` of `580.82.07`.
+fn version(text: &str) -> Option<DeviceAttribute> {
+    let mut parts = text.split('.').map(|part| part.parse::<u64>().ok());
+    let mut next = || parts.next().unwrap_or(Some(0));
+    let (major, minor, patch) = (next()?, next()?, next()?);
+    let version = Some(format!("{major}.{minor}.{patch}"));
+    Some(DeviceAttribute { version, ..DeviceAttribute::default() })
+}
