@@ -24,6 +24,8 @@ mod pace;
 mod run;
 mod runtime;
 mod slices;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 

@@ -185,11 +185,10 @@ impl NodeVerdict {
             );
             drops_shares.then_some(NodeRefusal { reason: NodeReason::GateOff, words })
         };
-        Self {
-            refusal: facts.refusal(node, runtimes).or_else(gate),
-            sold: foreign.clone(),
-            notes: facts.notes(),
-        }
+        let refusal = facts.refusal(node, runtimes).or_else(gate);
+        // What is refused says what is to be done first.
+        let notes = if refusal.is_none() { facts.notes() } else { Vec::new() };
+        Self { refusal, sold: foreign.clone(), notes }
     }
 
     /// Whether the card may be used.

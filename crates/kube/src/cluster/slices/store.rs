@@ -3,7 +3,7 @@
 //! What was written is entered at once, before the watch tells of it; the watch's older word does not undo that. Promises: a
 //! list that begins anew counts when it is complete, so that a dropped watch is not taken for an empty one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::resource::v1::ResourceSlice;
 use kube::runtime::watcher::Event;
@@ -17,6 +17,8 @@ pub(in crate::cluster) struct SliceStore {
     slices: BTreeMap<String, ResourceSlice>,
     /// Those of a list that is not complete.
     listing: BTreeMap<String, ResourceSlice>,
+    /// UIDs of slices that were removed, of which the watch may still tell older things.
+    gone: BTreeSet<String>,
     /// Whether a list was ever complete.
     pub(in crate::cluster) is_synced: bool,
 }
@@ -43,10 +45,18 @@ impl SliceStore {
             Event::InitApply(slice) => drop(self.listing.insert(name(&slice), slice)),
             Event::InitDone => {
                 self.slices = std::mem::take(&mut self.listing);
+                self.gone.clear();
                 self.is_synced = true;
             }
-            Event::Apply(slice) => self.enter(slice),
+            Event::Apply(slice) => {
+                if !slice.metadata.uid.as_ref().is_some_and(|uid| self.gone.contains(uid)) {
+                    self.enter(slice);
+                }
+            }
             Event::Delete(slice) => {
+                if let Some(uid) = &slice.metadata.uid {
+                    self.gone.remove(uid);
+                }
                 let is_it = |known: &ResourceSlice| !is_older(&slice, known);
                 if self.slices.get(&name(&slice)).is_some_and(is_it) {
                     self.slices.remove(&name(&slice));
@@ -65,7 +75,7 @@ impl SliceStore {
 
     /// Takes out a slice that is gone.
     pub(in crate::cluster) fn forget(&mut self, name: &str) {
-        self.slices.remove(name);
+        self.gone.extend(self.slices.remove(name).and_then(|slice| slice.metadata.uid));
     }
 
     /// Our slices, by name.
@@ -91,7 +101,7 @@ mod tests {
     use super::*;
 
     fn slice(name: &str, version: &str, driver: &str) -> ResourceSlice {
-        serde_json::from_value(json!({ "metadata": { "name": name, "resourceVersion": version },
+        serde_json::from_value(json!({ "metadata": { "name": name, "uid": name, "resourceVersion": version },
             "spec": { "driver": driver, "pool": { "name": "n", "generation": 1, "resourceSliceCount": 1 },
             "devices": [{ "name": "d", "attributes": { "uuid": { "string": "GPU-A" } } }] } }))
         .unwrap()
@@ -112,8 +122,11 @@ mod tests {
         }
         store.hear(Event::Apply(slice("a", "10", DRIVER)));
         assert_eq!(versions(&store), ["10"]);
+        store.forget("a");
+        store.hear(Event::Apply(slice("a", "10", DRIVER)));
+        assert_eq!(store.own().count(), 0, "it was removed");
         store.hear(Event::Delete(slice("a", "11", DRIVER)));
-        assert_eq!(store.own().count(), 0);
+        assert_eq!((store.own().count(), store.gone.len()), (0, 0));
     }
 
     #[test]
